@@ -14,7 +14,7 @@ fn main() {
         println!("cargo:rerun-if-changed={directory}");
     }
     let mut build = cc::Build::new();
-    build.compiler("gcc").std("c11").opt_level(1).debug(true).define("HW_HOSTED", None);
+    build.compiler("gcc").std("c11").opt_level(1).debug(true).define("HWA_HOSTED", None);
     build.include("../shim/audit").include("../abi/include");
     build.clone().file("shim/coverage.c").compile("headwater-coverage");
     build.flag("-fsanitize=address,undefined").flag("-fsanitize-undefined-trap-on-error");
@@ -43,10 +43,10 @@ fn build_mpiio(build: &cc::Build) {
     core.define("_GNU_SOURCE", None).include(MPI).include("../shim/mpiio/calls").include(MPIIO);
     core.flag("-include").flag("real.h");
     // The audit library has a function of this name too, and all targets are linked with one archive.
-    core.define("hw_finish", "hw_finish_mpi");
+    core.define("hwio_finish", "hwio_finish_mpi");
     // Time passes as the target wants it.
     let mut engine = core.clone();
-    engine.define("hw_seconds", "hw_engine_seconds").file(format!("{MPIIO}/engine.c"));
+    engine.define("hwio_seconds", "hwio_engine_seconds").file(format!("{MPIIO}/engine.c"));
     engine.compile("headwater-mpiio-engine");
     for directory in ["", "/exchange", "/files", "/memory", "/mpi", "/patterns", "/requests"] {
         for entry in std::fs::read_dir(format!("{MPIIO}{directory}")).expect("the core is there") {

@@ -25,24 +25,24 @@ pub enum Resolved {
     },
 }
 
-const HW_PATH_MAX: usize = 4096;
-/// `enum hw_answer` of `shim.h`.
-const HW_FAILS: c_int = 1;
-const HW_KNOWN: c_int = 2;
-/// `enum hw_counter` of `shim.h`.
-const HW_COUNT_FALLBACKS: c_int = 3;
-/// `enum hw_manner` of `shim.h`.
-const HW_SILENT: c_int = 2;
-const HW_COMPLAINS: c_int = 3;
-/// `HW_LINE_BYTES` of `shim.h`.
+const HWA_PATH_MAX: usize = 4096;
+/// `enum hwa_answer` of `shim.h`.
+const HWA_FAILS: c_int = 1;
+const HWA_KNOWN: c_int = 2;
+/// `enum hwa_counter` of `shim.h`.
+const HWA_COUNT_FALLBACKS: c_int = 3;
+/// `enum hwa_manner` of `shim.h`.
+const HWA_SILENT: c_int = 2;
+const HWA_COMPLAINS: c_int = 3;
+/// `HWA_LINE_BYTES` of `shim.h`.
 const LINE_BYTES: usize = 256;
 
 unsafe extern "C" {
-    fn hw_attach(envp: *const *const c_char);
-    fn hw_attached() -> bool;
-    fn hw_count(counter: c_int);
-    fn hw_give_up();
-    fn hw_exec_copy(
+    fn hwa_attach(envp: *const *const c_char);
+    fn hwa_attached() -> bool;
+    fn hwa_count(counter: c_int);
+    fn hwa_give_up();
+    fn hwa_exec_copy(
         path: *const c_char,
         argv: *const *const c_char,
         file: *mut c_char,
@@ -51,8 +51,8 @@ unsafe extern "C" {
         argument: *mut *const c_char,
         error: *mut c_int,
     ) -> c_int;
-    fn hw_manner_of(dirfd: c_int, path: *const c_char) -> c_int;
-    fn hw_goes_unaudited();
+    fn hwa_manner_of(dirfd: c_int, path: *const c_char) -> c_int;
+    fn hwa_announce_unaudited();
 }
 
 /// Makes `table` the one that is looked into. The first that can be used stays; without one every
@@ -61,16 +61,16 @@ pub fn attach(table: &Path) {
     let Ok(variable) = CString::new([TABLE.as_bytes(), b"=", table.as_os_str().as_bytes()].concat()) else { return };
     let envp = [variable.as_ptr(), ptr::null()];
     // SAFETY: envp ends with NULL, and its string lives until the function returns; it keeps neither.
-    unsafe { hw_attach(envp.as_ptr()) };
+    unsafe { hwa_attach(envp.as_ptr()) };
 }
 
 /// Counts that this process does without the node of this table, from now on.
 pub fn count_fallback(table: &Path) {
     attach(table);
     // SAFETY: without a table, counting does nothing.
-    unsafe { hw_count(HW_COUNT_FALLBACKS) };
+    unsafe { hwa_count(HWA_COUNT_FALLBACKS) };
     // SAFETY: it only says that all is the original's.
-    unsafe { hw_give_up() };
+    unsafe { hwa_give_up() };
 }
 
 /// What executing `file` as `name` with `arguments` comes to.
@@ -83,16 +83,16 @@ pub fn resolve(file: &Path, name: &OsStr, arguments: &[OsString]) -> Resolved {
 pub fn note(file: &Path) -> bool {
     let Ok(path) = CString::new(file.as_os_str().as_bytes()) else { return false };
     // SAFETY: it touches nothing of ours.
-    if !unsafe { hw_attached() } {
+    if !unsafe { hwa_attached() } {
         return false;
     }
     // SAFETY: the path is NUL-terminated and lives until the call has returned, which keeps nothing of it.
-    let manner = unsafe { hw_manner_of(libc::AT_FDCWD, path.as_ptr()) };
-    if manner >= HW_SILENT {
+    let manner = unsafe { hwa_manner_of(libc::AT_FDCWD, path.as_ptr()) };
+    if manner >= HWA_SILENT {
         // SAFETY: there is a table.
-        unsafe { hw_goes_unaudited() };
+        unsafe { hwa_announce_unaudited() };
     }
-    manner == HW_COMPLAINS
+    manner == HWA_COMPLAINS
 }
 
 /// `None` if a string has a NUL inside, which no program can be given.
@@ -101,13 +101,13 @@ fn resolve_strings(file: &Path, name: &OsStr, arguments: &[OsString]) -> Option<
     let strings = [name].into_iter().chain(arguments.iter().map(OsString::as_os_str));
     let strings = strings.map(|s| CString::new(s.as_bytes())).collect::<Result<Vec<_>, _>>().ok()?;
     let argv: Vec<*const c_char> = strings.iter().map(|s| s.as_ptr()).chain([ptr::null()]).collect();
-    let (mut copy, mut line) = (vec![0; 2 * HW_PATH_MAX], [0; LINE_BYTES]);
+    let (mut copy, mut line) = (vec![0; 2 * HWA_PATH_MAX], [0; LINE_BYTES]);
     let (mut interpreter, mut argument) = (ptr::null(), ptr::null());
     let mut error = 0;
     // SAFETY: argv ends with NULL, `copy` and `line` are as long as the interface asks for, and all live until it
     // returns.
     let answer = unsafe {
-        hw_exec_copy(
+        hwa_exec_copy(
             path.as_ptr(),
             argv.as_ptr(),
             copy.as_mut_ptr(),
@@ -118,8 +118,8 @@ fn resolve_strings(file: &Path, name: &OsStr, arguments: &[OsString]) -> Option<
         )
     };
     match answer {
-        HW_FAILS => Some(Resolved::Fails(io::Error::from_raw_os_error(error))),
-        HW_KNOWN => {
+        HWA_FAILS => Some(Resolved::Fails(io::Error::from_raw_os_error(error))),
+        HWA_KNOWN => {
             // A script is run with its own path in the place of the name.
             let of_script = [owned(interpreter), owned(argument)];
             let name = if interpreter.is_null() { name } else { file.as_os_str() };
@@ -133,7 +133,7 @@ fn resolve_strings(file: &Path, name: &OsStr, arguments: &[OsString]) -> Option<
     }
 }
 
-/// A text of [`hw_exec_copy`]'s, if there is one.
+/// A text of [`hwa_exec_copy`]'s, if there is one.
 fn owned(text: *const c_char) -> Option<OsString> {
     // SAFETY: what is not NULL is NUL-terminated, in an array of the caller's.
     (!text.is_null()).then(|| OsString::from_vec(unsafe { CStr::from_ptr(text) }.to_bytes().to_vec()))

@@ -9,7 +9,7 @@ static const void *content;
 static size_t content_bytes;
 
 /* In the place of a mapped file. */
-void *hw_map_file(const char *path, int writable, size_t bytes_min, size_t bytes_max, size_t *bytes)
+void *hwa_map_file(const char *path, int writable, size_t bytes_min, size_t bytes_max, size_t *bytes)
 {
 	if (strcmp(path, CACHE) != 0 || writable || content_bytes < bytes_min)
 		return NULL;
@@ -26,6 +26,6 @@ long fuzz_ldcache(const void *data, size_t bytes, const char *name)
 	content_bytes = bytes;
 	cache = NULL;
 	cache_unusable = false;
-	const char *path = hw_ldcache_find(name, &unsure);
+	const char *path = hwa_ldcache_find(name, &unsure);
 	return path ? (long)strlen(path) : -1;
 }

@@ -10,7 +10,7 @@ static inline long no_system_call(long number, ...)
 	return 0;
 }
 
-#undef hw_sys
-#define hw_sys no_system_call
+#undef hwa_sys
+#define hwa_sys no_system_call
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * What a rank of an MPI job makes of messages that another rank has sent: hints, offers, verdicts, and the parts of a
- * scatter, by the core's own functions over an MPI that has nothing but this message. AddressSanitizer sees what is read
- * or written beyond message and buffer; what reaches MPI and the file is looked at here.
+ * What a rank of an MPI job makes of messages that another rank has sent: hints, offers, verdicts, and the parts of
+ * a scatter, by the core's own functions over an MPI that has nothing but this message. AddressSanitizer sees what
+ * is read or written beyond message and buffer; what reaches MPI and the file is looked at here.
  */
 #include <errno.h>
 #include <string.h>
@@ -20,10 +20,10 @@
 
 enum what { HINT, OFFER, VERDICT, PART, WHATS };
 
-static struct hw_identity identity;
+static struct hwio_identity identity;
 static char content[FILE_BYTES];
 static int file;
-static struct hw_comm known = {.is_usable = true, .rank = 0, .size = RANKS};
+static struct hwio_comm known = {.is_usable = true, .rank = 0, .size = RANKS};
 static int world_ranks[RANKS] = {0, 1, 2, 3};
 static double now;
 static int received_count;
@@ -33,15 +33,15 @@ static const char *arriving;
 static size_t arriving_bytes;
 static uint32_t reply_kind;
 
-#define EXPECT(condition)                                                                                              \
-	do {                                                                                                           \
-		if (!(condition)) {                                                                                    \
-			fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);                                \
-			abort();                                                                                       \
-		}                                                                                                      \
+#define EXPECT(condition) \
+	do { \
+		if (!(condition)) { \
+			fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition); \
+			abort(); \
+		} \
 	} while (0)
 
-double hw_seconds(void)
+double hwio_seconds(void)
 {
 	return now += 1;
 }
@@ -54,12 +54,14 @@ static void read_all(const void *memory, size_t bytes)
 
 static int send_to(const void *buffer, int count, MPI_Datatype type, int peer, int tag, MPI_Comm comm)
 {
-	EXPECT(count >= 0 && type == MPI_BYTE && peer >= 0 && peer < RANKS && tag > 0 && tag < 32768 && comm == hw_control);
+	EXPECT(count >= 0 && type == MPI_BYTE && peer >= 0 && peer < RANKS && tag > 0 && tag < 32768 &&
+		comm == hwio_control);
 	read_all(buffer, (size_t)count);
 	return MPI_SUCCESS;
 }
 
-static int start_send(const void *buffer, int count, MPI_Datatype type, int peer, int tag, MPI_Comm comm, MPI_Request *request)
+static int start_send(const void *buffer, int count, MPI_Datatype type, int peer, int tag, MPI_Comm comm,
+	MPI_Request *request)
 {
 	*request = 1;
 	return send_to(buffer, count, type, peer, tag, comm);
@@ -69,18 +71,19 @@ static int receive(void *buffer, int count, MPI_Datatype type, int peer, int tag
 {
 	(void)type;
 	(void)status;
-	EXPECT(count >= 0 && peer >= 0 && peer < RANKS && comm == hw_control);
+	EXPECT(count >= 0 && peer >= 0 && peer < RANKS && comm == hwio_control);
 	memset(buffer, 0, (size_t)count);
-	if ((size_t)count == sizeof(struct hw_reply) && tag >= HW_TAG_REPLY)
-		((struct hw_reply *)buffer)->kind = (int32_t)reply_kind;
+	if ((size_t)count == sizeof(struct hwio_reply) && tag >= HWIO_TAG_REPLY)
+		((struct hwio_reply *)buffer)->kind = (int32_t)reply_kind;
 	return ++received_count > RECEIVED_MAX ? MPI_ERR_OTHER : MPI_SUCCESS;
 }
 
-static int start_receive(void *buffer, int count, MPI_Datatype type, int peer, int tag, MPI_Comm comm, MPI_Request *request)
+static int start_receive(void *buffer, int count, MPI_Datatype type, int peer, int tag, MPI_Comm comm,
+	MPI_Request *request)
 {
 	(void)type;
 	(void)tag;
-	EXPECT((size_t)count >= arriving_bytes && peer >= 0 && peer < RANKS && comm == hw_control);
+	EXPECT((size_t)count >= arriving_bytes && peer >= 0 && peer < RANKS && comm == hwio_control);
 	memcpy(buffer, arriving, arriving_bytes);
 	*request = 1;
 	return MPI_SUCCESS;
@@ -162,7 +165,7 @@ static int broadcast(void *buffer, int count, MPI_Datatype type, int root, MPI_C
 }
 
 static int scatter_one(const void *send, int send_count, MPI_Datatype send_type, void *receive_into, int count,
-		       MPI_Datatype type, int root, MPI_Comm comm)
+	MPI_Datatype type, int root, MPI_Comm comm)
 {
 	(void)send;
 	(void)send_count;
@@ -177,7 +180,7 @@ static int scatter_one(const void *send, int send_count, MPI_Datatype send_type,
 }
 
 static int gather_one(const void *send, int count, MPI_Datatype send_type, void *receive_into, int receive_count,
-		      MPI_Datatype type, int root, MPI_Comm comm)
+	MPI_Datatype type, int root, MPI_Comm comm)
 {
 	(void)send_type;
 	(void)receive_into;
@@ -212,7 +215,7 @@ static int get_attribute(MPI_Comm comm, int key, void *value, int *is_found)
 {
 	(void)comm;
 	(void)key;
-	*(struct hw_comm **)value = &known;
+	*(struct hwio_comm **)value = &known;
 	*is_found = 1;
 	return MPI_SUCCESS;
 }
@@ -271,40 +274,54 @@ static int start_barrier(MPI_Comm comm, MPI_Request *request)
 __attribute__((constructor)) static void start(void)
 {
 	struct stat status;
-	hw_real = (struct hw_real){
-		.MPI_Send = send_to, .MPI_Isend = start_send, .MPI_Recv = receive, .MPI_Irecv = start_receive,
-		.MPI_Test = test, .MPI_Testall = test_all, .MPI_Get_count = get_count,
-		.MPI_Status_set_elements_x = set_elements, .MPI_Type_get_envelope = get_envelope,
-		.MPI_Type_get_extent = get_extent, .MPI_Type_get_true_extent = get_extent, .MPI_Type_size_x = get_size,
-		.MPI_Bcast = broadcast, .MPI_Scatter = scatter_one, .MPI_Gather = gather_one, .MPI_Reduce = reduce,
-		.MPI_Allreduce = reduce_to_all, .MPI_Ibcast = start_broadcast, .MPI_Ibarrier = start_barrier,
-		.MPI_Comm_call_errhandler = call_handler, .MPI_Comm_get_attr = get_attribute,
+	hwio_real = (struct hwio_real){
+		.MPI_Send = send_to,
+		.MPI_Isend = start_send,
+		.MPI_Recv = receive,
+		.MPI_Irecv = start_receive,
+		.MPI_Test = test,
+		.MPI_Testall = test_all,
+		.MPI_Get_count = get_count,
+		.MPI_Status_set_elements_x = set_elements,
+		.MPI_Type_get_envelope = get_envelope,
+		.MPI_Type_get_extent = get_extent,
+		.MPI_Type_get_true_extent = get_extent,
+		.MPI_Type_size_x = get_size,
+		.MPI_Bcast = broadcast,
+		.MPI_Scatter = scatter_one,
+		.MPI_Gather = gather_one,
+		.MPI_Reduce = reduce,
+		.MPI_Allreduce = reduce_to_all,
+		.MPI_Ibcast = start_broadcast,
+		.MPI_Ibarrier = start_barrier,
+		.MPI_Comm_call_errhandler = call_handler,
+		.MPI_Comm_get_attr = get_attribute,
 		.MPI_Comm_create_keyval = create_key,
 	};
 	known.world_ranks = world_ranks;
-	hw_control = 9;
-	hw_ranks = RANKS;
-	hw_file_start();
-	hw_comm_start();
+	hwio_control = 9;
+	hwio_ranks = RANKS;
+	hwio_file_start();
+	hwio_comm_start();
 	setenv("HEADWATER_IO_MODEL", "always", 1);
-	hw_model_start();
-	hw_mode = HW_AUTO;
-	hw_bytes_min = 4096;
-	memcpy(hw_cookie, "cookie of a job", HW_COOKIE_BYTES);
+	hwio_model_start();
+	hwio_mode = HWIO_AUTO;
+	hwio_bytes_min = 4096;
+	memcpy(hwio_cookie, "cookie of a job", HWIO_COOKIE_BYTES);
 	for (size_t i = 0; i < FILE_BYTES; i++)
 		content[i] = (char)(i * 7 + i / 251);
 	file = memfd_create("file", MFD_CLOEXEC);
 	EXPECT(file >= 0 && write(file, content, FILE_BYTES) == FILE_BYTES && fstat(file, &status) == 0);
-	EXPECT(hw_identity_of(file, &status, &identity));
-	hw_libc.open = open_one;
-	hw_libc.preadv = read_vector;
-	hw_libc.pwritev = write_vector;
+	EXPECT(hwio_identity_of(file, &status, &identity));
+	hwio_libc.open = open_one;
+	hwio_libc.preadv = read_vector;
+	hwio_libc.pwritev = write_vector;
 }
 
 /* Where in the file the data is, and the data. */
-static struct hw_runs true_runs(void)
+static struct hwio_runs true_runs(void)
 {
-	return (struct hw_runs){.count = 2, .run = {{100, 3000, 5000, 4}, {30000, 8000, 8000, 1}}};
+	return (struct hwio_runs){.count = 2, .run = {{100, 3000, 5000, 4}, {30000, 8000, 8000, 1}}};
 }
 
 static bool has_data(const char *buffer)
@@ -316,9 +333,9 @@ static bool has_data(const char *buffer)
 }
 
 union message {
-	struct hw_hint hint;
-	struct hw_offer offer;
-	struct hw_verdict verdict;
+	struct hwio_hint hint;
+	struct hwio_offer offer;
+	struct hwio_verdict verdict;
 	struct {
 		struct order order;
 		struct part part;
@@ -329,53 +346,62 @@ union message {
 /* A message as it is sent. Its length. */
 static size_t compose(union message *message, enum what what)
 {
-	struct hw_envelope envelope = {.kind = what == HINT ? HW_HINT : HW_OFFER, .sender = 1, .id = 7, .bytes = DATA_BYTES};
-	memcpy(envelope.cookie, hw_cookie, HW_COOKIE_BYTES);
+	struct hwio_envelope envelope = {
+		.kind = what == HINT ? HWIO_HINT : HWIO_OFFER, .sender = 1, .id = 7, .bytes = DATA_BYTES};
+	memcpy(envelope.cookie, hwio_cookie, HWIO_COOKIE_BYTES);
 	switch (what) {
 	case HINT:
-		message->hint = (struct hw_hint){envelope, .identity = identity, .path_bytes = 3, .runs = true_runs(), .path = "/f"};
-		return hw_hint_bytes(&message->hint);
+		message->hint = (struct hwio_hint){
+			envelope, .identity = identity, .path_bytes = 3, .runs = true_runs(), .path = "/f"};
+		return hwio_hint_bytes(&message->hint);
 	case OFFER:
-		message->offer = (struct hw_offer){.envelope = envelope};
+		message->offer = (struct hwio_offer){.envelope = envelope};
 		return sizeof(message->offer);
 	case VERDICT:
-		message->verdict = (struct hw_verdict){.id = 7, .kind = HW_VERDICT_WRITE, .path_bytes = 3, .identity = identity,
-						       .runs = true_runs(), .path = "/f"};
+		message->verdict = (struct hwio_verdict){.id = 7,
+			.kind = HWIO_VERDICT_WRITE,
+			.path_bytes = 3,
+			.identity = identity,
+			.runs = true_runs(),
+			.path = "/f"};
 		return sizeof(message->verdict);
 	default:
-		message->scatter.order = (struct order){.action = BY_FILE, .path_bytes = 3, .identity = identity, .path = "/f"};
+		message->scatter.order = (struct order){
+			.action = BY_FILE, .path_bytes = 3, .identity = identity, .path = "/f"};
 		message->scatter.part = (struct part){DATA_BYTES, true_runs()};
 		return sizeof(message->scatter);
 	}
 }
 
-/* Takes a message of this length into a program's buffer of `room` bytes. Whether the buffer then has the file's data. */
+/* Takes a message of this length into a program's buffer of `room` bytes. Whether the buffer then has the file's
+ * data. */
 static bool take_message(enum what what, size_t bytes, size_t room, bool may_defer)
 {
 	/* In memory of their own length. */
 	char *buffer = calloc(1, room ? room : 1);
 	MPI_Status status = {.MPI_SOURCE = 1, .bytes = (long long)bytes};
-	struct hw_block block = {0, room};
-	struct hw_layout layout = {.buffer = buffer, .bytes = room, .count = 1, .blocks = &block};
+	struct hwio_block block = {0, room};
+	struct hwio_layout layout = {.buffer = buffer, .bytes = room, .count = 1, .blocks = &block};
 	EXPECT(buffer);
 	if (what == VERDICT) {
-		hw_offer_settle(7, &layout, 1, NULL);
+		hwio_offer_settle(7, &layout, 1, NULL);
 	} else if (what == PART) {
-		hw_MPI_Scatter(NULL, 0, MPI_BYTE, buffer, (int)room, MPI_BYTE, 1, COMM);
-		for (struct hw_turn *turn = known.turns; turn; turn = turn->next)
+		hwio_MPI_Scatter(NULL, 0, MPI_BYTE, buffer, (int)room, MPI_BYTE, 1, COMM);
+		for (struct hwio_turn *turn = known.turns; turn; turn = turn->next)
 			turn->skip = turn->fruitless = 0;
 	} else if (bytes <= room) {
 		memcpy(buffer, arriving, bytes);
-		hw_received(buffer, (MPI_Count)room, MPI_BYTE, COMM, &status, may_defer);
-		hw_incoming_fetch_all();
+		hwio_received(buffer, (MPI_Count)room, MPI_BYTE, COMM, &status, may_defer);
+		hwio_incoming_fetch_all();
 	}
 	bool has = room >= DATA_BYTES && has_data(buffer);
 	free(buffer);
-	EXPECT(hw_depth == 0 && !hw_incoming_any() && !hw_outstanding_any());
+	EXPECT(hwio_depth == 0 && !hwio_incoming_any() && !hwio_outstanding_any());
 	return has;
 }
 
-/* The first byte says which message, the second how the sender answers, two more how much room there is; edits follow. */
+/* The first byte says which message, the second how the sender answers, two more how much room there is; edits
+ * follow. */
 int fuzz_mpiio_message(const unsigned char *data, size_t length)
 {
 	union message message = {.words = {0}};

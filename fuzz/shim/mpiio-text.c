@@ -1,4 +1,5 @@
-/* What the I/O library reads of files that others have written: a profile of an earlier run, and the kernel's mounts. */
+/* What the I/O library reads of files that others have written: a profile of an earlier run, and the kernel's
+ * mounts. */
 #include "../../shim/mpiio/core/context.c"
 #include "../../shim/mpiio/core/mpi/mounts.c"
 
@@ -19,15 +20,16 @@ int fuzz_mpiio_text(const void *data, size_t bytes, int is_profile)
 	if (!file)
 		return 1;
 	if (is_profile)
-		hw_context_parse(file);
+		hwio_context_parse(file);
 	else
-		hw_mounts_parse(file, bytes & 1);
+		hwio_mounts_parse(file, bytes & 1);
 	fclose(file);
 	for (size_t i = 0; i < profile_count; i++)
-		is_good = is_good && strncmp(profile[i], "off ", 4) == 0 && strlen(profile[i]) < sizeof(contexts->name) + 16;
-	struct hw_context context = {.kind = HW_OP_READ, .name = "program+0x1234"};
+		is_good = is_good && strncmp(profile[i], "off ", 4) == 0 &&
+			strlen(profile[i]) < sizeof(contexts->name) + 16;
+	struct hwio_context context = {.kind = HWIO_OP_READ, .name = "program+0x1234"};
 	is_in_profile(&context);
-	struct hw_identity identity = {.device = makedev(8, 1)};
-	hw_mounts_share(&identity);
+	struct hwio_identity identity = {.device = makedev(8, 1)};
+	hwio_mounts_share(&identity);
 	return is_good && mount_count <= MOUNTS_MAX;
 }

@@ -20,7 +20,7 @@ static void read_list(char *const *list)
 		read_string(*list);
 }
 
-static void read_all(const struct hw_request *request)
+static void read_all(const struct hwsp_request *request)
 {
 	for (uint32_t i = 0; i < request->count; i++) {
 		const struct pspawn_process *process = &request->processes[i];
@@ -37,12 +37,12 @@ static void read_all(const struct hw_request *request)
 }
 
 /* A request that is right, of processes of several kinds. */
-static struct hw_bytes encoded(void)
+static struct hwsp_bytes encoded(void)
 {
 	static char *const arguments[] = {"program", "two words", NULL}, *const variables[] = {"A=1", NULL};
 	static const struct pspawn_file_action actions[] = {{.kind = PSPAWN_OPEN, .fd = 1, .path = "/dev/null"}};
 	static const struct pspawn_limit limits[] = {{RLIMIT_NOFILE, {100, 200}}};
-	static struct hw_inherited inherited;
+	static struct hwsp_inherited inherited;
 	struct pspawn_options options = {.size = sizeof options, .limits = limits, .limit_count = 1};
 	static cpu_set_t mask;
 	const struct pspawn_process processes[PROCESSES] = {
@@ -50,9 +50,9 @@ static struct hw_bytes encoded(void)
 		{.argv = arguments, .envp = variables, .mask = &mask, .mask_size = sizeof mask, .cwd = "/"},
 		{.argv = variables, .envp = variables, .file_actions = actions, .file_action_count = 1},
 	};
-	struct hw_bytes bytes = {0};
+	struct hwsp_bytes bytes = {0};
 
-	hw_encode(&bytes, &inherited, processes, PROCESSES, &options);
+	hwsp_encode(&bytes, &inherited, processes, PROCESSES, &options);
 	return bytes;
 }
 
@@ -61,8 +61,8 @@ static struct hw_bytes encoded(void)
 int fuzz_spawn_request(const void *data, size_t length, uint32_t count, int well_formed)
 {
 	const unsigned char *edit = data;
-	struct hw_bytes bytes = {0};
-	struct hw_request request;
+	struct hwsp_bytes bytes = {0};
+	struct hwsp_request request;
 
 	if (well_formed) {
 		bytes = encoded();
@@ -76,10 +76,10 @@ int fuzz_spawn_request(const void *data, size_t length, uint32_t count, int well
 	size_t own = well_formed ? bytes.length : length;
 	char *copy = malloc(own ? own : 1);
 	memcpy(copy, well_formed ? bytes.data : data, own);
-	int understood = hw_decode(copy, own, count, &request) == 0;
+	int understood = hwsp_decode(copy, own, count, &request) == 0;
 	if (understood) {
 		read_all(&request);
-		hw_request_free(&request);
+		hwsp_request_free(&request);
 	}
 	free(copy);
 	free(bytes.data);

@@ -11,7 +11,7 @@ static const void *file;
 static size_t file_bytes;
 
 /* In the place of a mapped file. Only the table exists, there are no counters. */
-void *hw_map_file(const char *path, int writable, size_t bytes_min, size_t bytes_max, size_t *bytes)
+void *hwa_map_file(const char *path, int writable, size_t bytes_min, size_t bytes_max, size_t *bytes)
 {
 	if (strcmp(path, "/table") != 0 || writable || file_bytes < bytes_min)
 		return NULL;
@@ -20,7 +20,7 @@ void *hw_map_file(const char *path, int writable, size_t bytes_min, size_t bytes
 }
 
 /* For paths that outgrow their declarer's memory. */
-void *hw_map(size_t bytes)
+void *hwa_map(size_t bytes)
 {
 	void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
@@ -28,14 +28,14 @@ void *hw_map(size_t bytes)
 }
 
 /* In the place of the daemon: it knows nothing. */
-enum hw_status hw_request(const char *path, size_t bytes, unsigned want)
+enum hw_status hwa_request(const char *path, size_t bytes, unsigned want)
 {
 	(void)want;
 	return path[0] == '/' && path[bytes] == 0 ? HW_DONE : HW_FALLBACK;
 }
 
 /* In the place of a look at this process: it sees what the table says. */
-bool hw_sees_as(const struct hw_header *header)
+bool hwa_has_same_view(const struct hw_header *header)
 {
 	(void)header;
 	return true;
@@ -44,17 +44,17 @@ bool hw_sees_as(const struct hw_header *header)
 static void read_record(const struct hw_record *record, uint64_t state)
 {
 	size_t bytes;
-	const char *text = HW_KIND(state) == HW_LINK ? hw_link_target(record, &bytes) : NULL;
+	const char *text = HW_KIND(state) == HW_LINK ? hwa_link_target(record, &bytes) : NULL;
 	volatile char sink;
 
 	for (size_t i = 0; text && i < bytes; i++)
 		sink = text[i];
-	const struct hw_listing *listing = hw_listing_of(record, state);
+	const struct hw_listing *listing = hwa_listing_of(record, state);
 	if (!listing)
 		return;
-	hw_listing_has(record, listing, "liba.so", 7, NULL);
+	hwa_listing_has(record, listing, "liba.so", 7, NULL);
 	for (uint32_t number = 0; number < 8; number++)
-		if (hw_listing_name(record, listing, number, &text))
+		if (hwa_listing_name(record, listing, number, &text))
 			sink = text[strlen(text)];
 	(void)sink;
 }
@@ -62,22 +62,22 @@ static void read_record(const struct hw_record *record, uint64_t state)
 /* Attaches to a table of so many bytes and forgets what was attached before; 1 if it is usable. */
 int fuzz_attach(const void *data, size_t bytes)
 {
-	char *environment[] = { "HEADWATER_TABLE=/table", NULL };
+	char *environment[] = {"HEADWATER_TABLE=/table", NULL};
 
 	memset(&table, 0, sizeof(table));
 	file = data;
 	file_bytes = bytes;
-	hw_attach(environment);
-	return hw_attached();
+	hwa_attach(environment);
+	return hwa_attached();
 }
 
 /* Looks a path up and reads all there is about it; 1 if it has a record. */
 int fuzz_find(const char *path)
 {
 	uint64_t state;
-	const struct hw_record *record = hw_find(path, strlen(path), &state);
+	const struct hw_record *record = hwa_find(path, strlen(path), &state);
 
-	hw_in_scope(path, strlen(path));
+	hwa_in_scope(path, strlen(path));
 	if (record)
 		read_record(record, state);
 	return record != NULL;
@@ -87,7 +87,7 @@ int fuzz_find(const char *path)
 int fuzz_find_inode(uint64_t ino)
 {
 	uint64_t state;
-	const struct hw_record *record = hw_find_inode(ino, &state);
+	const struct hw_record *record = hwa_find_inode(ino, &state);
 
 	if (record)
 		read_record(record, state);
@@ -97,9 +97,9 @@ int fuzz_find_inode(uint64_t ino)
 /* Resolves a path; false if what it leads to is no canonical path. */
 int fuzz_resolve(const char *path, unsigned want)
 {
-	HW_FOUND(found);
+	HWA_FOUND(found);
 
-	if (hw_resolve(-1, path, want, &found) != HW_KNOWN)
+	if (hwa_resolve(-1, path, want, &found) != HWA_KNOWN)
 		return 1;
 	read_record(found.record, found.state);
 	return found.path.at[0] == '/' && strlen(found.path.at) == found.path.bytes && !strstr(found.path.at, "/../");

@@ -1,8 +1,8 @@
 /* The carrier's one thread; see carrier.h.
  *
- * Memory is bounded: a link has slots for WINDOW_MAX messages each way, and its peer sends no more than that ahead of
- * what the stream's reader has taken. So there is always a posted slot for every message that a peer may send, and
- * for those that only give credit, which are taken at once. */
+ * Memory is bounded. A link has slots for HWFAB_WINDOW_MAX messages each way, and its peer sends no more than that
+ * ahead of what the stream's reader has taken. So every message that a peer may send finds a posted slot. So do
+ * messages that only return credit, which are consumed at once. */
 #define _GNU_SOURCE
 #include "carrier.h"
 #include "fabric.h"
@@ -18,50 +18,50 @@
 
 /* Send slots that data leaves free: for a credit and for the end. */
 #define SLOTS_RESERVED 2
-#define SLOTS_SENDING (WINDOW_MAX + SLOTS_RESERVED)
+#define SLOTS_SENDING (HWFAB_WINDOW_MAX + SLOTS_RESERVED)
 /* Posted beyond what links need, for credits and for strangers. */
 #define SLOTS_SPARE 32
 #define COMPLETIONS_MAX 64
 #define EVENTS_MAX 64
-/* How long a message may wait until the network takes it: of a peer that is gone, some providers say no more. */
+/* Timeout until the network accepts a message: of a lost peer some providers report nothing. */
 #define UNSENT_MS_MAX 2000
-/* How long nothing is looked at, where the provider says when something is there, and where it must be asked. */
+/* Sleep times, for a provider that signals events and for one that must be polled. */
 #define IDLE_MS 100
 #define POLL_MS 1
-/* How often in a row a provider that must be asked is asked without a rest. */
+/* Polls in a row without a sleep, where the provider must be polled. */
 #define POLLS_MAX 200
 
 /* Events of epoll beyond those of links. */
-enum { EVENT_CONTROL = LINKS_MAX, EVENT_NETWORK };
+enum { EVENT_CONTROL = HWFAB_LINKS_MAX, EVENT_NETWORK };
 
 struct list {
-	struct slot *first, *last;
+	struct hwfab_slot *first, *last;
 };
 
 struct link {
 	bool is_used, is_prepared;
-	bool is_readable, is_writable;  /* the stream, as far as is known */
-	bool is_hung_up;                /* the daemon has closed it */
-	bool is_leaving;                /* the stream is closed here */
+	bool is_readable, is_writable; /* the stream, as far as is known */
+	bool is_hung_up;               /* the daemon has closed it */
+	bool is_leaving;               /* the stream is closed here */
 	int fd;
 	unsigned in_flight;
-	long unsent_since_ms;           /* the first of those that wait */
+	long unsent_since_ms; /* the first of those that wait */
 	uint64_t own, peer;
 	fi_addr_t address;
-	struct flow flow;
+	struct hwfab_flow flow;
 	struct list unsent, unused;
 	unsigned unused_count;
-	struct slot *arrived[WINDOW_MAX];       /* by place */
-	struct slot slots[WINDOW_MAX + SLOTS_SENDING];
+	struct hwfab_slot *arrived[HWFAB_WINDOW_MAX]; /* by place */
+	struct hwfab_slot slots[HWFAB_WINDOW_MAX + SLOTS_SENDING];
 };
 
 struct carrier {
 	int control, events;
 	bool is_over, has_orders;
-	struct fabric fabric;
+	struct hwfab_fabric fabric;
 	struct list unposted;
-	struct slot spare[SLOTS_SPARE];
-	struct link links[LINKS_MAX];
+	struct hwfab_slot spare[SLOTS_SPARE];
+	struct link links[HWFAB_LINKS_MAX];
 };
 
 static long now_ms(void)
@@ -72,7 +72,7 @@ static long now_ms(void)
 	return now.tv_sec * 1000L + now.tv_nsec / 1000000;
 }
 
-static void append(struct list *list, struct slot *slot)
+static void append(struct list *list, struct hwfab_slot *slot)
 {
 	slot->next = NULL;
 	if (list->first)
@@ -82,29 +82,29 @@ static void append(struct list *list, struct slot *slot)
 	list->last = slot;
 }
 
-static struct slot *take_first(struct list *list)
+static struct hwfab_slot *take_first(struct list *list)
 {
-	struct slot *slot = list->first;
+	struct hwfab_slot *slot = list->first;
 
 	if (slot)
 		list->first = slot->next;
 	return slot;
 }
 
-static void post(struct carrier *carrier, struct slot *slot)
+static void post(struct carrier *carrier, struct hwfab_slot *slot)
 {
 	slot->link = NULL;
-	if (carrier->unposted.first || fabric_receive(&carrier->fabric, slot) != 0)
+	if (carrier->unposted.first || hwfab_receive(&carrier->fabric, slot) != 0)
 		append(&carrier->unposted, slot);
 }
 
 static void post_again(struct carrier *carrier)
 {
-	while (carrier->unposted.first && fabric_receive(&carrier->fabric, carrier->unposted.first) == 0)
+	while (carrier->unposted.first && hwfab_receive(&carrier->fabric, carrier->unposted.first) == 0)
 		take_first(&carrier->unposted);
 }
 
-static void give_back(struct link *link, struct slot *slot)
+static void give_back(struct link *link, struct hwfab_slot *slot)
 {
 	append(&link->unused, slot);
 	link->unused_count++;
@@ -117,7 +117,7 @@ static void close_stream(struct carrier *carrier, struct link *link)
 		return;
 	close(link->fd);
 	link->is_leaving = true;
-	for (unsigned place = 0; place < WINDOW_MAX; place++)
+	for (unsigned place = 0; place < HWFAB_WINDOW_MAX; place++)
 		if (link->flow.here & 1U << place)
 			post(carrier, link->arrived[place]);
 }
@@ -125,7 +125,7 @@ static void close_stream(struct carrier *carrier, struct link *link)
 /* The same without a word to the peer, and without what is not sent yet. */
 static void lose(struct carrier *carrier, struct link *link)
 {
-	struct slot *slot;
+	struct hwfab_slot *slot;
 
 	close_stream(carrier, link);
 	while ((slot = take_first(&link->unsent)))
@@ -138,7 +138,7 @@ static bool submit(struct carrier *carrier, struct link *link)
 	bool did = false;
 
 	while (link->unsent.first) {
-		ssize_t result = fabric_send(&carrier->fabric, link->unsent.first, link->address);
+		ssize_t result = hwfab_send(&carrier->fabric, link->unsent.first, link->address);
 
 		if (result == -FI_EAGAIN)
 			return did;
@@ -154,17 +154,18 @@ static bool submit(struct carrier *carrier, struct link *link)
 	return did;
 }
 
-/* Has a message sent, whose bytes beyond the header are in the slot. */
-static void send_slot(struct carrier *carrier, struct link *link, struct slot *slot, enum kind kind, size_t bytes)
+/* Sends a message, whose bytes beyond the header are in the slot. */
+static void send_slot(struct carrier *carrier, struct link *link, struct hwfab_slot *slot, enum hwfab_kind kind,
+	size_t bytes)
 {
-	struct header header = { .kind = kind, .link = link->peer, .sequence = link->flow.sent + 1,
-		.taken = link->flow.taken };
+	struct hwfab_header header = {
+		.kind = kind, .link = link->peer, .sequence = link->flow.sent + 1, .taken = link->flow.taken};
 
-	put_header(slot->bytes, &header);
-	slot->size = HEADER_BYTES + bytes;
+	hwfab_put_header(slot->bytes, &header);
+	slot->size = HWFAB_HEADER_BYTES + bytes;
 	slot->link = link;
-	link->flow.told = link->flow.taken;
-	if (kind == KIND_DATA)
+	link->flow.reported = link->flow.taken;
+	if (kind == HWFAB_KIND_DATA)
 		link->flow.sent++;
 	if (!link->unsent.first)
 		link->unsent_since_ms = now_ms();
@@ -172,7 +173,7 @@ static void send_slot(struct carrier *carrier, struct link *link, struct slot *s
 	submit(carrier, link);
 }
 
-static struct slot *unused_slot(struct link *link)
+static struct hwfab_slot *unused_slot(struct link *link)
 {
 	link->unused_count--;
 	return take_first(&link->unused);
@@ -183,10 +184,11 @@ static bool take_from_stream(struct carrier *carrier, struct link *link)
 {
 	bool did = false;
 
-	while (!link->is_leaving && link->is_readable && has_room(&link->flow) && !link->unsent.first &&
+	while (!link->is_leaving && link->is_readable && hwfab_has_room(&link->flow) && !link->unsent.first &&
 		link->unused_count > SLOTS_RESERVED) {
-		struct slot *slot = link->unused.first;
-		ssize_t bytes = recv(link->fd, slot->bytes + HEADER_BYTES, SLOT_BYTES - HEADER_BYTES, MSG_DONTWAIT);
+		struct hwfab_slot *slot = link->unused.first;
+		ssize_t bytes = recv(link->fd, slot->bytes + HWFAB_HEADER_BYTES, HWFAB_SLOT_BYTES - HWFAB_HEADER_BYTES,
+			MSG_DONTWAIT);
 
 		if (bytes < 0 && errno == EINTR)
 			continue;
@@ -198,7 +200,7 @@ static bool take_from_stream(struct carrier *carrier, struct link *link)
 			link->is_hung_up = true;
 			break;
 		}
-		send_slot(carrier, link, unused_slot(link), KIND_DATA, (size_t)bytes);
+		send_slot(carrier, link, unused_slot(link), HWFAB_KIND_DATA, (size_t)bytes);
 		did = true;
 	}
 	return did;
@@ -209,8 +211,8 @@ static bool give_to_stream(struct carrier *carrier, struct link *link)
 {
 	bool did = false;
 
-	while (has_next(&link->flow) && link->is_writable) {
-		struct slot *slot = link->arrived[flow_place(link->flow.taken + 1)];
+	while (hwfab_has_next(&link->flow) && link->is_writable) {
+		struct hwfab_slot *slot = link->arrived[hwfab_flow_place(link->flow.taken + 1)];
 		ssize_t bytes = send(link->fd, slot->bytes + slot->offset, slot->size - slot->offset,
 			MSG_DONTWAIT | MSG_NOSIGNAL);
 
@@ -227,7 +229,7 @@ static bool give_to_stream(struct carrier *carrier, struct link *link)
 		did = true;
 		slot->offset += (size_t)bytes;
 		if (slot->offset == slot->size) {
-			take_next(&link->flow);
+			hwfab_take_next(&link->flow);
 			post(carrier, slot);
 		}
 	}
@@ -240,7 +242,7 @@ static void leave(struct carrier *carrier, struct link *link)
 
 	close_stream(carrier, link);
 	if (!is_told)
-		send_slot(carrier, link, unused_slot(link), KIND_END, 0);
+		send_slot(carrier, link, unused_slot(link), HWFAB_KIND_END, 0);
 }
 
 /* Does what a link can do. True if something moved. */
@@ -251,9 +253,9 @@ static bool serve(struct carrier *carrier, struct link *link)
 	if (!link->is_leaving) {
 		did |= give_to_stream(carrier, link);
 		did |= take_from_stream(carrier, link);
-		if (link->flow.taken - link->flow.told >= WINDOW_MAX / 2 && link->unused_count > 1)
-			send_slot(carrier, link, unused_slot(link), KIND_CREDIT, 0);
-		if (link->is_hung_up || is_at_end(&link->flow))
+		if (link->flow.taken - link->flow.reported >= HWFAB_WINDOW_MAX / 2 && link->unused_count > 1)
+			send_slot(carrier, link, unused_slot(link), HWFAB_KIND_CREDIT, 0);
+		if (link->is_hung_up || hwfab_is_at_end(&link->flow))
 			leave(carrier, link);
 	}
 	if (link->unsent.first && now_ms() - link->unsent_since_ms >= UNSENT_MS_MAX)
@@ -265,38 +267,38 @@ static bool serve(struct carrier *carrier, struct link *link)
 
 static struct link *find_link(struct carrier *carrier, uint64_t own)
 {
-	for (struct link *link = carrier->links; link < carrier->links + LINKS_MAX; link++)
+	for (struct link *link = carrier->links; link < carrier->links + HWFAB_LINKS_MAX; link++)
 		if (link->is_used && link->own == own)
 			return link;
 	return NULL;
 }
 
 /* A message has come; what of it is not kept makes room for others at once. */
-static void take_message(struct carrier *carrier, struct slot *slot, size_t size)
+static void take_message(struct carrier *carrier, struct hwfab_slot *slot, size_t size)
 {
-	struct header header;
-	bool is_header = size <= SLOT_BYTES && parse_header(slot->bytes, size, &header);
+	struct hwfab_header header;
+	bool is_header = size <= HWFAB_SLOT_BYTES && hwfab_parse_header(slot->bytes, size, &header);
 	struct link *link = is_header ? find_link(carrier, header.link) : NULL;
 
 	if (!link || link->is_leaving) {
 		post(carrier, slot);
 		return;
 	}
-	if (!note_header(&link->flow, &header)) {
+	if (!hwfab_note_header(&link->flow, &header)) {
 		post(carrier, slot);
 		leave(carrier, link);
 		return;
 	}
-	if (header.kind == KIND_DATA) {
+	if (header.kind == HWFAB_KIND_DATA) {
 		slot->size = size;
-		slot->offset = HEADER_BYTES;
-		link->arrived[flow_place(header.sequence)] = slot;
+		slot->offset = HWFAB_HEADER_BYTES;
+		link->arrived[hwfab_flow_place(header.sequence)] = slot;
 		return;
 	}
 	post(carrier, slot);
 }
 
-static void take_completion(struct carrier *carrier, const struct completion *completion)
+static void take_completion(struct carrier *carrier, const struct hwfab_completion *completion)
 {
 	struct link *link = completion->slot->link;
 
@@ -310,17 +312,17 @@ static void take_completion(struct carrier *carrier, const struct completion *co
 		lose(carrier, link);
 }
 
-/* Gives a link its slots, once: they stay for the links after it. */
+/* Allocates a link's slots, once: later links use them again. */
 static bool prepare(struct carrier *carrier, struct link *link)
 {
 	size_t count = sizeof(link->slots) / sizeof(link->slots[0]);
 
 	if (link->is_prepared)
 		return true;
-	if (!fabric_prepare(&carrier->fabric, link->slots, count))
+	if (!hwfab_prepare(&carrier->fabric, link->slots, count))
 		return false;
 	for (size_t number = 0; number < count; number++) {
-		if (number < WINDOW_MAX)
+		if (number < HWFAB_WINDOW_MAX)
 			post(carrier, &link->slots[number]);
 		else
 			give_back(link, &link->slots[number]);
@@ -329,18 +331,18 @@ static bool prepare(struct carrier *carrier, struct link *link)
 	return true;
 }
 
-static bool begin(struct carrier *carrier, const struct order *order, int fd)
+static bool begin(struct carrier *carrier, const struct hwfab_order *order, int fd)
 {
 	struct link *link = carrier->links;
 	fi_addr_t address;
 
-	while (link < carrier->links + LINKS_MAX && link->is_used)
+	while (link < carrier->links + HWFAB_LINKS_MAX && link->is_used)
 		link++;
-	if (link == carrier->links + LINKS_MAX || find_link(carrier, order->own))
+	if (link == carrier->links + HWFAB_LINKS_MAX || find_link(carrier, order->own))
 		return false;
-	if (!fabric_find(&carrier->fabric, order->name, order->name_bytes, &address) || !prepare(carrier, link))
+	if (!hwfab_find(&carrier->fabric, order->name, order->name_bytes, &address) || !prepare(carrier, link))
 		return false;
-	struct epoll_event event = { .events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET };
+	struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET};
 
 	event.data.u32 = (uint32_t)(link - carrier->links);
 	if (epoll_ctl(carrier->events, EPOLL_CTL_ADD, fd, &event) != 0)
@@ -351,7 +353,7 @@ static bool begin(struct carrier *carrier, const struct order *order, int fd)
 	link->own = order->own;
 	link->peer = order->peer;
 	link->address = address;
-	link->flow = (struct flow){ 0 };
+	link->flow = (struct hwfab_flow){0};
 	return true;
 }
 
@@ -369,15 +371,15 @@ static int received_fd(struct msghdr *message)
 static void take_orders(struct carrier *carrier)
 {
 	for (;;) {
-		unsigned char bytes[ORDER_BYTES_MAX + 1];
+		unsigned char bytes[HWFAB_ORDER_BYTES_MAX + 1];
 		union {
 			struct cmsghdr header;
 			char room[CMSG_SPACE(sizeof(int))];
 		} control;
-		struct iovec into = { bytes, sizeof(bytes) };
-		struct msghdr message = { .msg_iov = &into, .msg_iovlen = 1, .msg_control = &control,
-			.msg_controllen = sizeof(control) };
-		struct order order;
+		struct iovec into = {bytes, sizeof(bytes)};
+		struct msghdr message = {
+			.msg_iov = &into, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)};
+		struct hwfab_order order;
 		ssize_t size = recvmsg(carrier->control, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 
 		if (size < 0 && errno == EINTR)
@@ -388,7 +390,7 @@ static void take_orders(struct carrier *carrier)
 		}
 		int fd = received_fd(&message);
 
-		if (fd >= 0 && !(parse_order(bytes, (size_t)size, &order) && begin(carrier, &order, fd)))
+		if (fd >= 0 && !(hwfab_parse_order(bytes, (size_t)size, &order) && begin(carrier, &order, fd)))
 			close(fd);
 	}
 }
@@ -400,12 +402,12 @@ static int rest_ms(struct carrier *carrier, unsigned idle)
 		return 0;
 	if (carrier->fabric.wait_fd < 0)
 		return idle < POLLS_MAX ? 0 : POLL_MS;
-	for (struct link *link = carrier->links; link < carrier->links + LINKS_MAX; link++)
+	for (struct link *link = carrier->links; link < carrier->links + HWFAB_LINKS_MAX; link++)
 		if (link->is_used && (link->unsent.first || link->is_leaving))
 			return POLL_MS;
 	if (carrier->unposted.first)
 		return POLL_MS;
-	return fabric_may_wait(&carrier->fabric) ? IDLE_MS : 0;
+	return hwfab_may_wait(&carrier->fabric) ? IDLE_MS : 0;
 }
 
 static void wait_events(struct carrier *carrier, int timeout_ms)
@@ -418,7 +420,7 @@ static void wait_events(struct carrier *carrier, int timeout_ms)
 
 		if (what == EVENT_CONTROL)
 			carrier->has_orders = true;
-		if (what >= LINKS_MAX)
+		if (what >= HWFAB_LINKS_MAX)
 			continue;
 		struct link *link = &carrier->links[what];
 
@@ -431,7 +433,7 @@ static void wait_events(struct carrier *carrier, int timeout_ms)
 
 static bool watch(struct carrier *carrier, int fd, uint32_t what)
 {
-	struct epoll_event event = { .events = EPOLLIN };
+	struct epoll_event event = {.events = EPOLLIN};
 
 	event.data.u32 = what;
 	return fd < 0 || epoll_ctl(carrier->events, EPOLL_CTL_ADD, fd, &event) == 0;
@@ -442,13 +444,14 @@ static bool serve_all(struct carrier *carrier)
 	unsigned idle = 0;
 
 	while (!carrier->is_over) {
-		struct completion completions[COMPLETIONS_MAX];
-		int count = fabric_poll(&carrier->fabric, completions, COMPLETIONS_MAX);
+		struct hwfab_completion completions[COMPLETIONS_MAX];
+		int count = hwfab_poll(&carrier->fabric, completions, COMPLETIONS_MAX);
 		bool did = count > 0;
 
 		if (count < 0)
 			return false;
-		/* A peer hears of a link after this carrier was given the order for it: then it is here by now. */
+		/* A peer learns of a link after this carrier was ordered to make it, so the order has arrived by
+		 * now. */
 		if (did || carrier->has_orders) {
 			carrier->has_orders = false;
 			take_orders(carrier);
@@ -456,7 +459,7 @@ static bool serve_all(struct carrier *carrier)
 		for (int number = 0; number < count; number++)
 			take_completion(carrier, &completions[number]);
 		post_again(carrier);
-		for (struct link *link = carrier->links; link < carrier->links + LINKS_MAX; link++)
+		for (struct link *link = carrier->links; link < carrier->links + HWFAB_LINKS_MAX; link++)
 			if (link->is_used)
 				did |= serve(carrier, link);
 		idle = did ? 0 : idle + 1;
@@ -469,36 +472,36 @@ static void say_name(const struct carrier *carrier)
 {
 	const char *provider = carrier->fabric.info->fabric_attr->prov_name;
 	size_t length = strnlen(provider, UINT8_MAX);
-	unsigned char said[2 + UINT8_MAX + NAME_BYTES_MAX] = { 'N', (unsigned char)length };
+	unsigned char report[2 + UINT8_MAX + HWFAB_NAME_BYTES_MAX] = {'N', (unsigned char)length};
 
-	memcpy(said + 2, provider, length);
-	memcpy(said + 2 + length, carrier->fabric.name, carrier->fabric.name_bytes);
-	/* Nobody to hear it is found out by what comes. */
-	(void)!send(carrier->control, said, 2 + length + carrier->fabric.name_bytes, MSG_NOSIGNAL);
+	memcpy(report + 2, provider, length);
+	memcpy(report + 2 + length, carrier->fabric.name, carrier->fabric.name_bytes);
+	/* If the daemon has gone, the control socket shows it. */
+	(void)!send(carrier->control, report, 2 + length + carrier->fabric.name_bytes, MSG_NOSIGNAL);
 }
 
-bool carry(int control, const char *provider)
+bool hwfab_carry(int control, const char *provider)
 {
-	char said[1 + WHY_BYTES_MAX] = "E";
+	char report[1 + HWFAB_WHY_BYTES_MAX] = "E";
 	struct carrier *carrier = calloc(1, sizeof(*carrier));
 
 	if (!carrier)
 		return false;
 	carrier->control = control;
 	carrier->events = epoll_create1(EPOLL_CLOEXEC);
-	bool is_open = fabric_open(&carrier->fabric, provider, said + 1, WHY_BYTES_MAX);
+	bool is_open = hwfab_open(&carrier->fabric, provider, report + 1, HWFAB_WHY_BYTES_MAX);
 
-	if (!is_open || !fabric_prepare(&carrier->fabric, carrier->spare, SLOTS_SPARE) ||
+	if (!is_open || !hwfab_prepare(&carrier->fabric, carrier->spare, SLOTS_SPARE) ||
 		!watch(carrier, control, EVENT_CONTROL) || !watch(carrier, carrier->fabric.wait_fd, EVENT_NETWORK)) {
 		if (is_open)
-			strcpy(said + 1, "there is no memory for an endpoint");
-		(void)!send(control, said, strlen(said), MSG_NOSIGNAL);
+			strcpy(report + 1, "there is no memory for an endpoint");
+		(void)!send(control, report, strlen(report), MSG_NOSIGNAL);
 		free(carrier);
 		return false;
 	}
 	for (size_t number = 0; number < SLOTS_SPARE; number++)
 		post(carrier, &carrier->spare[number]);
 	say_name(carrier);
-	/* The end of the process gives everything back. */
+	/* The end of the process releases everything. */
 	return serve_all(carrier);
 }

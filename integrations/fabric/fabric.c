@@ -35,7 +35,7 @@ static struct fi_info *look_up(const char *provider, int *error)
 	return *error ? NULL : found;
 }
 
-bool fabric_list(void)
+bool hwfab_list(void)
 {
 	int error;
 	struct fi_info *all = look_up(NULL, &error);
@@ -51,9 +51,9 @@ bool fabric_list(void)
 }
 
 /* A queue that can be waited for together with sockets, or else one that is looked at. */
-static int open_queue(struct fabric *fabric)
+static int open_queue(struct hwfab_fabric *fabric)
 {
-	struct fi_cq_attr attributes = { .format = FI_CQ_FORMAT_MSG, .wait_obj = FI_WAIT_FD };
+	struct fi_cq_attr attributes = {.format = FI_CQ_FORMAT_MSG, .wait_obj = FI_WAIT_FD};
 
 	fabric->wait_fd = -1;
 	if (fi_cq_open(fabric->domain, &attributes, &fabric->queue, NULL) == 0) {
@@ -66,10 +66,10 @@ static int open_queue(struct fabric *fabric)
 	return fi_cq_open(fabric->domain, &attributes, &fabric->queue, NULL);
 }
 
-static int learn_name(struct fabric *fabric)
+static int learn_name(struct hwfab_fabric *fabric)
 {
-	uint32_t prefix[] = { htole32(fabric->info->ep_attr->protocol), htole32(fabric->info->addr_format) };
-	size_t size = NAME_BYTES_MAX - NAME_PREFIX_BYTES;
+	uint32_t prefix[] = {htole32(fabric->info->ep_attr->protocol), htole32(fabric->info->addr_format)};
+	size_t size = HWFAB_NAME_BYTES_MAX - NAME_PREFIX_BYTES;
 	int error = fi_getname(&fabric->endpoint->fid, fabric->name + NAME_PREFIX_BYTES, &size);
 
 	memcpy(fabric->name, prefix, NAME_PREFIX_BYTES);
@@ -77,11 +77,11 @@ static int learn_name(struct fabric *fabric)
 	return error;
 }
 
-static void close_all(struct fabric *fabric)
+static void close_all(struct hwfab_fabric *fabric)
 {
-	struct fid *all[] = { fabric->endpoint ? &fabric->endpoint->fid : NULL,
+	struct fid *all[] = {fabric->endpoint ? &fabric->endpoint->fid : NULL,
 		fabric->queue ? &fabric->queue->fid : NULL, fabric->addresses ? &fabric->addresses->fid : NULL,
-		fabric->domain ? &fabric->domain->fid : NULL, fabric->fabric ? &fabric->fabric->fid : NULL };
+		fabric->domain ? &fabric->domain->fid : NULL, fabric->fabric ? &fabric->fabric->fid : NULL};
 
 	for (size_t number = 0; number < sizeof(all) / sizeof(all[0]); number++)
 		if (all[number])
@@ -90,9 +90,9 @@ static void close_all(struct fabric *fabric)
 }
 
 /* Everything up to an endpoint that is heard. */
-static int open_by(struct fabric *fabric, struct fi_info *info)
+static int open_by(struct hwfab_fabric *fabric, struct fi_info *info)
 {
-	struct fi_av_attr addresses = { .type = info->domain_attr->av_type };
+	struct fi_av_attr addresses = {.type = info->domain_attr->av_type};
 	int error;
 
 	fabric->info = info;
@@ -115,14 +115,14 @@ static int open_by(struct fabric *fabric, struct fi_info *info)
 	return learn_name(fabric);
 }
 
-bool fabric_open(struct fabric *fabric, const char *provider, char *why, size_t why_bytes)
+bool hwfab_open(struct hwfab_fabric *fabric, const char *provider, char *why, size_t why_bytes)
 {
 	int error;
 	struct fi_info *all = look_up(provider, &error);
 
 	memset(fabric, 0, sizeof(*fabric));
 	for (struct fi_info *info = all; info; info = info->next) {
-		error = info->ep_attr->max_msg_size < SLOT_BYTES ? -FI_EMSGSIZE : open_by(fabric, info);
+		error = info->ep_attr->max_msg_size < HWFAB_SLOT_BYTES ? -FI_EMSGSIZE : open_by(fabric, info);
 		if (!error)
 			return true;
 		close_all(fabric);
@@ -133,7 +133,7 @@ bool fabric_open(struct fabric *fabric, const char *provider, char *why, size_t 
 	return false;
 }
 
-static int make_known(struct fabric *fabric, void *memory, size_t size, void **descriptor)
+static int make_known(struct hwfab_fabric *fabric, void *memory, size_t size, void **descriptor)
 {
 	struct fid_mr *region;
 	int error;
@@ -152,9 +152,9 @@ static int make_known(struct fabric *fabric, void *memory, size_t size, void **d
 	return 0;
 }
 
-bool fabric_prepare(struct fabric *fabric, struct slot *slots, size_t count)
+bool hwfab_prepare(struct hwfab_fabric *fabric, struct hwfab_slot *slots, size_t count)
 {
-	size_t size = count * SLOT_BYTES;
+	size_t size = count * HWFAB_SLOT_BYTES;
 	unsigned char *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	void *descriptor;
 
@@ -165,13 +165,13 @@ bool fabric_prepare(struct fabric *fabric, struct slot *slots, size_t count)
 		return false;
 	}
 	for (size_t number = 0; number < count; number++) {
-		slots[number] = (struct slot){ .bytes = memory + number * SLOT_BYTES };
+		slots[number] = (struct hwfab_slot){.bytes = memory + number * HWFAB_SLOT_BYTES};
 		slots[number].descriptor = descriptor;
 	}
 	return true;
 }
 
-bool fabric_find(struct fabric *fabric, const unsigned char *name, size_t name_bytes, fi_addr_t *address)
+bool hwfab_find(struct hwfab_fabric *fabric, const unsigned char *name, size_t name_bytes, fi_addr_t *address)
 {
 	/* An address of another length would be read beyond its end. */
 	if (name_bytes != fabric->name_bytes || memcmp(name, fabric->name, NAME_PREFIX_BYTES) != 0)
@@ -182,9 +182,9 @@ bool fabric_find(struct fabric *fabric, const unsigned char *name, size_t name_b
 			return true;
 		}
 	}
-	if (fabric->peers_count == PEERS_MAX)
+	if (fabric->peers_count == HWFAB_PEERS_MAX)
 		return false;
-	struct peer *peer = &fabric->peers[fabric->peers_count];
+	struct hwfab_peer *peer = &fabric->peers[fabric->peers_count];
 
 	memcpy(peer->name, name, name_bytes);
 	if (fi_av_insert(fabric->addresses, peer->name + NAME_PREFIX_BYTES, 1, &peer->address, 0, NULL) != 1)
@@ -194,27 +194,28 @@ bool fabric_find(struct fabric *fabric, const unsigned char *name, size_t name_b
 	return true;
 }
 
-ssize_t fabric_receive(struct fabric *fabric, struct slot *slot)
+ssize_t hwfab_receive(struct hwfab_fabric *fabric, struct hwfab_slot *slot)
 {
-	return fi_recv(fabric->endpoint, slot->bytes, SLOT_BYTES, slot->descriptor, FI_ADDR_UNSPEC, &slot->context);
+	return fi_recv(fabric->endpoint, slot->bytes, HWFAB_SLOT_BYTES, slot->descriptor, FI_ADDR_UNSPEC,
+		&slot->context);
 }
 
-ssize_t fabric_send(struct fabric *fabric, struct slot *slot, fi_addr_t address)
+ssize_t hwfab_send(struct hwfab_fabric *fabric, struct hwfab_slot *slot, fi_addr_t address)
 {
 	return fi_send(fabric->endpoint, slot->bytes, slot->size, slot->descriptor, address, &slot->context);
 }
 
-int fabric_poll(struct fabric *fabric, struct completion *completions, int count)
+int hwfab_poll(struct hwfab_fabric *fabric, struct hwfab_completion *completions, int count)
 {
 	int number = 0;
 
 	while (number < count) {
 		struct fi_cq_msg_entry entry;
-		struct fi_cq_err_entry failure = { 0 };
+		struct fi_cq_err_entry failure = {0};
 		ssize_t result = fi_cq_read(fabric->queue, &entry, 1);
 
 		if (result == 1) {
-			completions[number++] = (struct completion){ entry.op_context, entry.len, false };
+			completions[number++] = (struct hwfab_completion){entry.op_context, entry.len, false};
 			continue;
 		}
 		if (result == -FI_EAGAIN)
@@ -223,12 +224,12 @@ int fabric_poll(struct fabric *fabric, struct completion *completions, int count
 			return -1;
 		/* What was sent to a posted buffer that was too short, for one: no slot of ours, nothing to do. */
 		if (failure.op_context)
-			completions[number++] = (struct completion){ failure.op_context, 0, true };
+			completions[number++] = (struct hwfab_completion){failure.op_context, 0, true};
 	}
 	return number;
 }
 
-bool fabric_may_wait(struct fabric *fabric)
+bool hwfab_may_wait(struct hwfab_fabric *fabric)
 {
 	struct fid *queue = &fabric->queue->fid;
 

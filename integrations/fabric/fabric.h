@@ -10,69 +10,68 @@
 #include <rdma/fi_endpoint.h>
 
 /* Bytes of a message, its header included: few messages for a chunk, and few links' worth of memory. */
-#define SLOT_BYTES 65536
+#define HWFAB_SLOT_BYTES 65536
 /* Endpoints that are known by name. */
-#define PEERS_MAX 1024
+#define HWFAB_PEERS_MAX 1024
 
-/* Room for one message. Its memory is the network's from fabric_send or fabric_receive until fabric_poll gives it
- * back. */
-struct slot {
-	struct fi_context2 context;     /* the provider's; first, so that a completion leads to the slot */
-	struct slot *next;              /* the user's */
-	void *link;                     /* the user's: whose message is sent; NULL if it is for receiving */
+/* Buffer of one message. The network owns its memory from hwfab_send or hwfab_receive until hwfab_poll returns it. */
+struct hwfab_slot {
+	struct fi_context2 context; /* the provider's; first, so that a completion leads to the slot */
+	struct hwfab_slot *next;    /* the user's */
+	void *link;                 /* the user's: the link of a sent message; NULL for a received one */
 	unsigned char *bytes;
 	void *descriptor;
 	size_t size, offset;
 };
 
-struct peer {
+struct hwfab_peer {
 	fi_addr_t address;
 	size_t name_bytes;
-	unsigned char name[NAME_BYTES_MAX];
+	unsigned char name[HWFAB_NAME_BYTES_MAX];
 };
 
-struct fabric {
+struct hwfab_fabric {
 	struct fi_info *info;
 	struct fid_fabric *fabric;
 	struct fid_domain *domain;
 	struct fid_av *addresses;
 	struct fid_cq *queue;
 	struct fid_ep *endpoint;
-	int wait_fd;                    /* readable when there is something to poll; -1 where the provider has none */
-	uint64_t keys;                  /* memory regions so far */
+	int wait_fd;   /* readable when there is something to poll; -1 where the provider has none */
+	uint64_t keys; /* memory regions so far */
 	size_t name_bytes;
-	unsigned char name[NAME_BYTES_MAX];
+	unsigned char name[HWFAB_NAME_BYTES_MAX];
 	size_t peers_count;
-	struct peer peers[PEERS_MAX];
+	struct hwfab_peer peers[HWFAB_PEERS_MAX];
 };
 
 /* What has become of a slot. */
-struct completion {
-	struct slot *slot;
-	size_t size;                    /* of what was received */
+struct hwfab_completion {
+	struct hwfab_slot *slot;
+	size_t size; /* of what was received */
 	bool is_failed;
 };
 
-/* Opens an endpoint by this provider, or by the best that there is if it is NULL. On failure it says why. */
-bool fabric_open(struct fabric *fabric, const char *provider, char *why, size_t why_bytes);
+/* Opens an endpoint by this provider, or by the best one if it is NULL. On failure `why` has the reason. */
+bool hwfab_open(struct hwfab_fabric *fabric, const char *provider, char *why, size_t why_bytes);
 
-/* Gives slots their memory. False if there is none. */
-bool fabric_prepare(struct fabric *fabric, struct slot *slots, size_t count);
+/* Allocates the slots' memory. False if there is none. */
+bool hwfab_prepare(struct hwfab_fabric *fabric, struct hwfab_slot *slots, size_t count);
 
 /* The address of the endpoint with this name. False if it can't be reached from this one. */
-bool fabric_find(struct fabric *fabric, const unsigned char *name, size_t name_bytes, fi_addr_t *address);
+bool hwfab_find(struct hwfab_fabric *fabric, const unsigned char *name, size_t name_bytes, fi_addr_t *address);
 
-/* 0; -FI_EAGAIN if it is to be tried again after fabric_poll; another error of libfabric. */
-ssize_t fabric_receive(struct fabric *fabric, struct slot *slot);
-ssize_t fabric_send(struct fabric *fabric, struct slot *slot, fi_addr_t address);
+/* 0; -FI_EAGAIN if it is to be tried again after hwfab_poll; another error of libfabric. */
+ssize_t hwfab_receive(struct hwfab_fabric *fabric, struct hwfab_slot *slot);
+ssize_t hwfab_send(struct hwfab_fabric *fabric, struct hwfab_slot *slot, fi_addr_t address);
 
-/* How many slots are given back; -1 if the endpoint is of no use any more. */
-int fabric_poll(struct fabric *fabric, struct completion *completions, int count);
+/* Returns how many slots have completed; -1 if the endpoint has failed for good. */
+int hwfab_poll(struct hwfab_fabric *fabric, struct hwfab_completion *completions, int count);
 
 /* True if it may be waited for wait_fd. */
-bool fabric_may_wait(struct fabric *fabric);
+bool hwfab_may_wait(struct hwfab_fabric *fabric);
 
 /* Writes the names of the providers that can be used to standard output, one in a line. */
-bool fabric_list(void);
+bool hwfab_list(void);
 
 #endif

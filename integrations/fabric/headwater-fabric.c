@@ -1,8 +1,8 @@
 /* The program that carries a daemon's links over libfabric, which a statically linked program can't load. A process
- * of its own keeps the library's threads and its hooks out of the daemon; it sees what the daemons have encrypted.
+ * of its own keeps the library's threads and hooks out of the daemon. It sees only encrypted data.
  *
- * `headwater-fabric [PROVIDER]` carries for who has the other end of the socket on standard input, and ends with it;
- * `headwater-fabric --list` writes the providers that can be used. */
+ * `headwater-fabric [PROVIDER]` carries for the process at the other end of the socket on standard input, and ends
+ * with it. `headwater-fabric --list` prints the usable providers. */
 #define _GNU_SOURCE
 #include "carrier.h"
 #include "fabric.h"
@@ -13,11 +13,11 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-int main(int count, char **words)
+int main(int count, char **arguments)
 {
-	if (count == 2 && strcmp(words[1], "--list") == 0)
-		return fabric_list() ? EXIT_SUCCESS : EXIT_FAILURE;
+	if (count == 2 && strcmp(arguments[1], "--list") == 0)
+		return hwfab_list() ? EXIT_SUCCESS : EXIT_FAILURE;
 	/* An owner that is gone already shows by the end of its socket. */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	return carry(STDIN_FILENO, count == 2 ? words[1] : NULL) ? EXIT_SUCCESS : EXIT_FAILURE;
+	return hwfab_carry(STDIN_FILENO, count == 2 ? arguments[1] : NULL) ? EXIT_SUCCESS : EXIT_FAILURE;
 }

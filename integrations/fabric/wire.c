@@ -5,7 +5,7 @@
 #include <endian.h>
 #include <string.h>
 
-static const unsigned char magic[4] = { 'h', 'w', 'f', '1' };
+static const unsigned char magic[4] = {'h', 'w', 'f', '1'};
 
 static void put64(unsigned char *bytes, uint64_t number)
 {
@@ -35,7 +35,7 @@ static uint32_t get32(const unsigned char *bytes)
 	return le32toh(number);
 }
 
-void put_header(unsigned char bytes[HEADER_BYTES], const struct header *header)
+void hwfab_put_header(unsigned char bytes[HWFAB_HEADER_BYTES], const struct hwfab_header *header)
 {
 	memcpy(bytes, magic, sizeof(magic));
 	put32(bytes + 4, (uint32_t)header->kind);
@@ -44,26 +44,26 @@ void put_header(unsigned char bytes[HEADER_BYTES], const struct header *header)
 	put32(bytes + 20, header->taken);
 }
 
-bool parse_header(const unsigned char *bytes, size_t size, struct header *header)
+bool hwfab_parse_header(const unsigned char *bytes, size_t size, struct hwfab_header *header)
 {
-	if (size < HEADER_BYTES || memcmp(bytes, magic, sizeof(magic)) != 0)
+	if (size < HWFAB_HEADER_BYTES || memcmp(bytes, magic, sizeof(magic)) != 0)
 		return false;
 	uint32_t kind = get32(bytes + 4);
 
-	if (kind < KIND_DATA || kind > KIND_END || (kind == KIND_DATA) != (size > HEADER_BYTES))
+	if (kind < HWFAB_KIND_DATA || kind > HWFAB_KIND_END || (kind == HWFAB_KIND_DATA) != (size > HWFAB_HEADER_BYTES))
 		return false;
-	header->kind = (enum kind)kind;
+	header->kind = (enum hwfab_kind)kind;
 	header->link = get64(bytes + 8);
 	header->sequence = get32(bytes + 16);
 	header->taken = get32(bytes + 20);
 	return true;
 }
 
-bool parse_order(const unsigned char *bytes, size_t size, struct order *order)
+bool hwfab_parse_order(const unsigned char *bytes, size_t size, struct hwfab_order *order)
 {
 	size_t before = 1 + 8 + 8;
 
-	if (size <= before || size > ORDER_BYTES_MAX || bytes[0] != 'L')
+	if (size <= before || size > HWFAB_ORDER_BYTES_MAX || bytes[0] != 'L')
 		return false;
 	order->own = get64(bytes + 1);
 	order->peer = get64(bytes + 9);
@@ -72,52 +72,53 @@ bool parse_order(const unsigned char *bytes, size_t size, struct order *order)
 	return true;
 }
 
-bool has_room(const struct flow *flow)
+bool hwfab_has_room(const struct hwfab_flow *flow)
 {
-	return flow->sent - flow->acknowledged < WINDOW_MAX;
+	return flow->sent - flow->acknowledged < HWFAB_WINDOW_MAX;
 }
 
-unsigned flow_place(uint32_t sequence)
+unsigned hwfab_flow_place(uint32_t sequence)
 {
-	return sequence % WINDOW_MAX;
+	return sequence % HWFAB_WINDOW_MAX;
 }
 
-bool note_header(struct flow *flow, const struct header *header)
+bool hwfab_note_header(struct hwfab_flow *flow, const struct hwfab_header *header)
 {
 	uint32_t ahead = header->sequence - flow->taken - 1, news = header->taken - flow->acknowledged;
 
-	if (header->kind == KIND_DATA) {
-		uint32_t bit = 1U << flow_place(header->sequence);
+	if (header->kind == HWFAB_KIND_DATA) {
+		uint32_t bit = 1U << hwfab_flow_place(header->sequence);
 
-		if (ahead >= WINDOW_MAX || (flow->here & bit) || (flow->has_end && flow->end - flow->taken - 1 <= ahead))
+		if (ahead >= HWFAB_WINDOW_MAX || (flow->here & bit) ||
+			(flow->has_end && flow->end - flow->taken - 1 <= ahead))
 			return false;
 		flow->here |= bit;
 	}
-	if (header->kind == KIND_END) {
-		if (ahead > WINDOW_MAX || flow->has_end)
+	if (header->kind == HWFAB_KIND_END) {
+		if (ahead > HWFAB_WINDOW_MAX || flow->has_end)
 			return false;
 		flow->has_end = true;
 		flow->end = header->sequence;
 	}
 	if (news > flow->sent - flow->acknowledged)
-		/* An earlier message that comes later tells nothing new; no other one has less. */
-		return flow->acknowledged - header->taken <= 2 * WINDOW_MAX;
+		/* A delayed message has an old count; no other message has a lower one. */
+		return flow->acknowledged - header->taken <= 2 * HWFAB_WINDOW_MAX;
 	flow->acknowledged = header->taken;
 	return true;
 }
 
-bool has_next(const struct flow *flow)
+bool hwfab_has_next(const struct hwfab_flow *flow)
 {
-	return flow->here & 1U << flow_place(flow->taken + 1);
+	return flow->here & 1U << hwfab_flow_place(flow->taken + 1);
 }
 
-void take_next(struct flow *flow)
+void hwfab_take_next(struct hwfab_flow *flow)
 {
 	flow->taken++;
-	flow->here &= ~(1U << flow_place(flow->taken));
+	flow->here &= ~(1U << hwfab_flow_place(flow->taken));
 }
 
-bool is_at_end(const struct flow *flow)
+bool hwfab_is_at_end(const struct hwfab_flow *flow)
 {
 	return flow->has_end && flow->end == flow->taken + 1;
 }

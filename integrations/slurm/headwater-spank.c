@@ -1,11 +1,10 @@
 /* The Slurm plugin: `srun --headwater[=on|off|OPTIONS]` (spank(8); docs/operate/slurm.md).
  *
- * In srun, `headwater front` is started, where the step's nodes meet; it ends with srun. What the nodes are to be
- * told, the job, goes to them in a variable of the step. In each node's slurmstepd that is taken out, and
- * `headwater node` is started as the user; each task asks it how it finds the node's daemon, just before it
- * becomes the program.
+ * srun starts `headwater front`, the rendezvous of the step's nodes, which ends with srun. A variable of the step
+ * carries the job file to the nodes. Each node's slurmstepd removes it and starts `headwater node` as the user.
+ * Each task asks it for the node's daemon, just before it becomes the program.
  *
- * Every callback returns 0: whatever fails, the job runs as without the plugin. */
+ * Every callback returns 0: on any failure the job runs as without the plugin. */
 #define _GNU_SOURCE
 #include <stdint.h>
 
@@ -20,14 +19,14 @@
 
 #include "node.h"
 #include "process.h"
-#include "words.h"
+#include "parse.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
-/* Variables that begin like this are part of every step, whatever `--export` says. */
+/* Prefix of variables that are part of every step, regardless of `--export`. */
 #define SETTING_VARIABLE "SLURM_HEADWATER"
 #define JOB_VARIABLE "SLURM_HEADWATER_JOB"
-/* What the processes say instead of an answer. */
+/* Output of the processes, in place of an answer. */
 #define FAILED "failed: "
 #define OFF "off: "
 
@@ -47,11 +46,11 @@
 SPANK_PLUGIN(headwater, 1)
 #pragma GCC visibility pop
 
-static struct site site;
-/* What the command line says. */
+static struct hwsl_site site;
+/* The option on the command line. */
 static char *chosen;
 /* In srun: the front end. */
-static struct process front = { .input = -1, .output = -1 };
+static struct hwsl_process front = {.input = -1, .output = -1};
 /* In slurmstepd: the socket of the node's part of the job, or nothing. */
 static char node_socket[PATH_MAX];
 /* The node's part sees by this when slurmstepd is killed. */
@@ -67,12 +66,10 @@ static int choose(int value, const char *argument, int is_remote)
 	return 0;
 }
 
-static struct spank_option option = {
-	"headwater", "[on|off|OPTIONS]",
+static struct spank_option option = {"headwater", "[on|off|OPTIONS]",
 	"have Headwater read the program's files once, and serve them on each node; "
 	"OPTIONS: those of `headwater start`, such as shared=DIR,via=audit",
-	2, 0, choose
-};
+	2, 0, choose};
 
 /* ---- variables ---- */
 
@@ -91,7 +88,7 @@ static char **changed(char **variables, const char *const *without, char *const 
 	for (size_t n = 0; n < count; n++) {
 		const char *const *name = without;
 
-		while (*name && !has_name(variables[n], *name))
+		while (*name && !hwsl_has_name(variables[n], *name))
 			name++;
 		if (!*name)
 			list[kept++] = variables[n];
@@ -108,12 +105,12 @@ static uint32_t number_of(spank_t spank, spank_item_t item)
 	return spank_get_item(spank, item, &number) == ESPANK_SUCCESS ? number : 0;
 }
 
-static struct user user_of(spank_t spank)
+static struct hwsl_user user_of(spank_t spank)
 {
-	struct user user = { .uid = geteuid(), .gid = getegid() };
+	struct hwsl_user user = {.uid = geteuid(), .gid = getegid()};
 
-	if (spank_get_item(spank, S_JOB_UID, &user.uid) == ESPANK_SUCCESS
-		&& spank_get_item(spank, S_JOB_GID, &user.gid) != ESPANK_SUCCESS)
+	if (spank_get_item(spank, S_JOB_UID, &user.uid) == ESPANK_SUCCESS &&
+		spank_get_item(spank, S_JOB_GID, &user.gid) != ESPANK_SUCCESS)
 		user.gid = NO_GROUP;
 	/* slurmstepd and srun take the user's groups along with the identity. */
 	user.has_groups = geteuid() == user.uid;
@@ -128,23 +125,24 @@ static void cut_line(char *text)
 }
 
 /* Why there is no front end, if the user or an administrator is to know. */
-static void tell(const char *said, bool is_wanted)
+static void tell(const char *output, bool is_wanted)
 {
-	if (strncmp(said, FAILED, strlen(FAILED)) == 0)
-		slurm_error("headwater: %s; the job runs without it", said + strlen(FAILED));
-	else if (strncmp(said, OFF, strlen(OFF)) != 0)
+	if (strncmp(output, FAILED, strlen(FAILED)) == 0)
+		slurm_error("headwater: %s; the job runs without it", output + strlen(FAILED));
+	else if (strncmp(output, OFF, strlen(OFF)) != 0)
 		slurm_error("headwater: %s gives no answer; the job runs without it", site.binary);
 	else if (is_wanted)
-		slurm_info("headwater: %s; the job runs without it", said + strlen(OFF));
+		slurm_info("headwater: %s; the job runs without it", output + strlen(OFF));
 }
 
 /* The program; what stands for it in a file of several is for the front end to find. */
 static const char *program_of(spank_t spank)
 {
-	char **words = NULL;
+	char **arguments = NULL;
 	int count = 0;
 
-	return spank_get_item(spank, S_JOB_ARGV, &count, &words) == ESPANK_SUCCESS && count > 0 ? words[0] : NULL;
+	return spank_get_item(spank, S_JOB_ARGV, &count, &arguments) == ESPANK_SUCCESS && count > 0 ? arguments[0]
+												    : NULL;
 }
 
 /* `headwater run` has put its own command before the program: that is served already. */
@@ -157,18 +155,18 @@ static bool is_served(const char *program)
 
 static void open_front(spank_t spank, const char *program, const char *options, bool is_wanted)
 {
-	static const char *const loaders[] = { "LD_*", "GLIBC_TUNABLES", NULL };
-	struct user user = user_of(spank);
+	static const char *const loaders[] = {"LD_*", "GLIBC_TUNABLES", NULL};
+	struct hwsl_user user = user_of(spank);
 	char *text, *list = NULL, **variables;
 
-	text = malloc(JOB_BYTES_MAX);
+	text = malloc(HWSL_JOB_BYTES_MAX);
 	variables = changed(environ, loaders, NULL, 0);
 	if (text && variables && asprintf(&list, "--options=%s", options) > 0) {
-		const char *words[] = { site.binary, "front", list, "--", program, NULL };
+		const char *arguments[] = {site.binary, "front", list, "--", program, NULL};
 
-		if (!start_process(&front, words, variables, &user, true))
+		if (!hwsl_start_process(&front, arguments, variables, &user, true))
 			slurm_error("headwater: %s can't be started: %m; the job runs without it", site.binary);
-		else if (hear(front.output, text, JOB_BYTES_MAX, true, FRONT_MS_MAX) && text[0] == '{') {
+		else if (hwsl_read_text(front.output, text, HWSL_JOB_BYTES_MAX, true, FRONT_MS_MAX) && text[0] == '{') {
 			cut_line(text);
 			setenv(JOB_VARIABLE, text, 1);
 		} else {
@@ -176,7 +174,7 @@ static void open_front(spank_t spank, const char *program, const char *options, 
 			tell(text, is_wanted);
 			close(front.input);
 			front.input = -1;
-			end_process(&front, true);
+			hwsl_end_process(&front, true);
 		}
 	}
 	free(list);
@@ -184,9 +182,9 @@ static void open_front(spank_t spank, const char *program, const char *options, 
 	free(text);
 }
 
-EXPORT int slurm_spank_init(spank_t spank, int count, char *words[])
+EXPORT int slurm_spank_init(spank_t spank, int count, char *arguments[])
 {
-	const char *unknown = parse_site(count, words, &site);
+	const char *unknown = hwsl_parse_site(count, arguments, &site);
 	spank_context_t context = spank_context();
 
 	if (unknown && context == S_CTX_LOCAL)
@@ -196,21 +194,21 @@ EXPORT int slurm_spank_init(spank_t spank, int count, char *words[])
 	return 0;
 }
 
-EXPORT int slurm_spank_init_post_opt(spank_t spank, int count, char *words[])
+EXPORT int slurm_spank_init_post_opt(spank_t spank, int count, char *arguments[])
 {
-	(void)spank, (void)count, (void)words;
+	(void)spank, (void)count, (void)arguments;
 	/* Each srun of the allocation finds it. */
 	if (spank_context() == S_CTX_ALLOCATOR && chosen)
 		setenv(SETTING_VARIABLE, chosen, 1);
 	return 0;
 }
 
-EXPORT int slurm_spank_local_user_init(spank_t spank, int count, char *words[])
+EXPORT int slurm_spank_local_user_init(spank_t spank, int count, char *arguments[])
 {
 	const char *setting = chosen ? chosen : getenv(SETTING_VARIABLE);
-	const char *options = options_of(setting ? setting : site.setting), *program = program_of(spank);
+	const char *options = hwsl_options_of(setting ? setting : site.setting), *program = program_of(spank);
 
-	(void)count, (void)words;
+	(void)count, (void)arguments;
 	/* The components of a heterogeneous step have one front end. */
 	if (front.input >= 0)
 		return 0;
@@ -222,7 +220,7 @@ EXPORT int slurm_spank_local_user_init(spank_t spank, int count, char *words[])
 
 /* ---- slurmstepd ---- */
 
-/* The step's first node speaks for all; what others have to say is in their logs. */
+/* Only the step's first node reports; the others write to their logs. */
 static void complain(spank_t spank, const char *what, const char *why)
 {
 	if (number_of(spank, S_JOB_NODEID) == 0)
@@ -231,22 +229,19 @@ static void complain(spank_t spank, const char *what, const char *why)
 		slurm_info("headwater: %s: %s; the program runs without it", what, why);
 }
 
-/* The step's variables, without the job and what steers the loader, and with what tells the node's place. */
+/* The step's variables, without the job file and the loader's variables, and with the node's place. */
 static char **place_variables(spank_t spank)
 {
-	static const char *const without[] = {
-		JOB_VARIABLE, "LD_*", "GLIBC_TUNABLES", "SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_STEP_NUM_NODES",
-		"SLURM_STEP_NUM_TASKS", "SLURM_NODEID", "SLURM_PROCID", "SLURM_LOCALID", NULL
-	};
+	static const char *const without[] = {JOB_VARIABLE, "LD_*", "GLIBC_TUNABLES", "SLURM_JOB_ID", "SLURM_STEP_ID",
+		"SLURM_STEP_NUM_NODES", "SLURM_STEP_NUM_TASKS", "SLURM_NODEID", "SLURM_PROCID", "SLURM_LOCALID", NULL};
 	static char texts[7][48];
 	char *with[7], **variables = NULL;
 	uint32_t first = 0;
 
 	spank_get_item(spank, S_JOB_LOCAL_TO_GLOBAL_ID, (uint32_t)0, &first);
-	const uint32_t numbers[7] = {
-		number_of(spank, S_JOB_ID), number_of(spank, S_JOB_STEPID), number_of(spank, S_JOB_NNODES),
-		number_of(spank, S_JOB_TOTAL_TASK_COUNT), number_of(spank, S_JOB_NODEID), first, 0
-	};
+	const uint32_t numbers[7] = {number_of(spank, S_JOB_ID), number_of(spank, S_JOB_STEPID),
+		number_of(spank, S_JOB_NNODES), number_of(spank, S_JOB_TOTAL_TASK_COUNT),
+		number_of(spank, S_JOB_NODEID), first, 0};
 	for (int n = 0; n < 7; n++) {
 		snprintf(texts[n], sizeof(texts[n]), "%s=%u", without[n + 3], numbers[n]);
 		with[n] = texts[n];
@@ -257,64 +252,64 @@ static char **place_variables(spank_t spank)
 
 static void start_node(spank_t spank, const char *job)
 {
-	const char *words[] = { site.binary, "node", "--has-owner", "-", NULL };
-	char said[PATH_MAX] = "", **variables = place_variables(spank);
-	struct user user = user_of(spank);
-	struct process node;
+	const char *arguments[] = {site.binary, "node", "--has-owner", "-", NULL};
+	char output[PATH_MAX] = "", **variables = place_variables(spank);
+	struct hwsl_user user = user_of(spank);
+	struct hwsl_process node;
 
 	if (!variables)
 		return;
-	if (start_process(&node, words, variables, &user, false)) {
-		say(node.input, job, strlen(job));
-		say(node.input, "\n", 1);
-		bool is_late = !hear(node.output, said, sizeof(said), false, NODE_MS_MAX);
+	if (hwsl_start_process(&node, arguments, variables, &user, false)) {
+		hwsl_write_all(node.input, job, strlen(job));
+		hwsl_write_all(node.input, "\n", 1);
+		bool is_late = !hwsl_read_text(node.output, output, sizeof(output), false, NODE_MS_MAX);
 		node_lifeline = node.input;
-		end_process(&node, is_late);
-		cut_line(said);
-		if (said[0] == '/')
-			strcpy(node_socket, said);
+		hwsl_end_process(&node, is_late);
+		cut_line(output);
+		if (output[0] == '/')
+			strcpy(node_socket, output);
 		else
-			complain(spank, "the node's part can't be reached", said[0] ? said : "no answer");
+			complain(spank, "the node's part can't be reached", output[0] ? output : "no answer");
 	} else {
 		complain(spank, site.binary, strerror(errno));
 	}
 	free(variables);
 }
 
-EXPORT int slurm_spank_user_init(spank_t spank, int count, char *words[])
+EXPORT int slurm_spank_user_init(spank_t spank, int count, char *arguments[])
 {
-	char *job = malloc(JOB_BYTES_MAX);
+	char *job = malloc(HWSL_JOB_BYTES_MAX);
 
-	(void)count, (void)words;
-	if (job && spank_getenv(spank, JOB_VARIABLE, job, JOB_BYTES_MAX) == ESPANK_SUCCESS) {
+	(void)count, (void)arguments;
+	if (job && spank_getenv(spank, JOB_VARIABLE, job, HWSL_JOB_BYTES_MAX) == ESPANK_SUCCESS) {
 		start_node(spank, job);
-		explicit_bzero(job, JOB_BYTES_MAX);
+		explicit_bzero(job, HWSL_JOB_BYTES_MAX);
 	}
 	spank_unsetenv(spank, JOB_VARIABLE);
 	free(job);
 	return 0;
 }
 
-static void audit(spank_t spank, const struct answer *answer)
+static void audit(spank_t spank, const struct hwsl_answer *answer)
 {
 	static char users[PATH_MAX], joined[2 * PATH_MAX];
 
 	if (spank_getenv(spank, "LD_AUDIT", users, sizeof(users)) != ESPANK_SUCCESS)
 		users[0] = '\0';
-	if (!join_audit(joined, sizeof(joined), answer->library, users))
+	if (!hwsl_join_audit(joined, sizeof(joined), answer->library, users))
 		return;
 	spank_setenv(spank, "HEADWATER_TABLE", answer->table, 1);
 	spank_setenv(spank, "LD_AUDIT", joined, 1);
 }
 
 /* The library for the program's I/O, and what it is to do. */
-static void preload(spank_t spank, const struct answer *answer)
+static void preload(spank_t spank, const struct hwsl_answer *answer)
 {
 	static char users[PATH_MAX], joined[2 * PATH_MAX];
 
 	if (spank_getenv(spank, "LD_PRELOAD", users, sizeof(users)) != ESPANK_SUCCESS)
 		users[0] = '\0';
-	if (!answer->io.library || !join_preload(joined, sizeof(joined), answer->io.library, users))
+	if (!answer->io.library || !hwsl_join_preload(joined, sizeof(joined), answer->io.library, users))
 		return;
 	spank_setenv(spank, "LD_PRELOAD", joined, 1);
 	spank_setenv(spank, "HEADWATER_IO", answer->io.how, 1);
@@ -334,12 +329,12 @@ static void set_number(spank_t spank, const char *name, uint32_t number)
 	spank_setenv(spank, name, text, 1);
 }
 
-static void attach(spank_t spank, const struct answer *answer, bool speaks)
+static void attach(spank_t spank, const struct hwsl_answer *answer, bool speaks)
 {
 	const char *what;
 
 	preload(spank, answer);
-	if (answer->kind == ANSWER_ALONE) {
+	if (answer->kind == HWSL_ANSWER_ALONE) {
 		if (speaks)
 			complain(spank, "the node's part does not serve", answer->why);
 		return;
@@ -349,24 +344,25 @@ static void attach(spank_t spank, const struct answer *answer, bool speaks)
 	spank_setenv(spank, "HEADWATER_NODES", answer->nodes, 1);
 	set_number(spank, "HEADWATER_RANK", number_of(spank, S_TASK_GLOBAL_ID));
 	set_number(spank, "HEADWATER_RANKS", number_of(spank, S_JOB_TOTAL_TASK_COUNT));
-	if (answer->kind == ANSWER_AUDIT)
+	if (answer->kind == HWSL_ANSWER_AUDIT)
 		audit(spank, answer);
-	else if (answer->kind == ANSWER_ENTER && !enter_namespaces(answer->supervisor, ENTER_MS_MAX, &what) && speaks)
+	else if (answer->kind == HWSL_ANSWER_ENTER && !hwsl_enter_namespaces(answer->supervisor, ENTER_MS_MAX, &what) &&
+		speaks)
 		complain(spank, what, strerror(errno));
 }
 
-EXPORT int slurm_spank_task_init(spank_t spank, int count, char *words[])
+EXPORT int slurm_spank_task_init(spank_t spank, int count, char *arguments[])
 {
 	/* The task becomes a program; nothing of it stays. */
-	static char bytes[ANSWER_BYTES_MAX];
+	static char bytes[HWSL_ANSWER_BYTES_MAX];
 	bool speaks = number_of(spank, S_TASK_ID) == 0;
-	struct answer answer;
+	struct hwsl_answer answer;
 
-	(void)count, (void)words;
+	(void)count, (void)arguments;
 	if (!node_socket[0])
 		return 0;
-	long size = ask_node(node_socket, bytes, sizeof(bytes), ANSWER_MS_MAX);
-	if (size >= 0 && parse_answer(bytes, (size_t)size, &answer))
+	long size = hwsl_ask_node(node_socket, bytes, sizeof(bytes), ANSWER_MS_MAX);
+	if (size >= 0 && hwsl_parse_answer(bytes, (size_t)size, &answer))
 		attach(spank, &answer, speaks);
 	else if (speaks)
 		complain(spank, "the node's part does not answer", size < 0 ? strerror(errno) : "it has ended");
@@ -379,14 +375,15 @@ EXPORT int slurm_spank_task_init(spank_t spank, int count, char *words[])
 static void sweep(spank_t spank, const char *store)
 {
 	static char path[] = "PATH=/usr/bin:/bin";
-	const char *words[] = { site.binary, "sweep", store ? "--store" : NULL, store, NULL };
-	char *variables[] = { path, NULL }, said[16];
-	struct user user = user_of(spank);
-	struct process process;
+	const char *arguments[] = {site.binary, "sweep", store ? "--store" : NULL, store, NULL};
+	char *variables[] = {path, NULL}, output[16];
+	struct hwsl_user user = user_of(spank);
+	struct hwsl_process process;
 
-	if (start_process(&process, words, variables, &user, false)) {
+	if (hwsl_start_process(&process, arguments, variables, &user, false)) {
 		close(process.input);
-		end_process(&process, !hear(process.output, said, sizeof(said), false, SWEEP_MS_MAX));
+		hwsl_end_process(&process,
+			!hwsl_read_text(process.output, output, sizeof(output), false, SWEEP_MS_MAX));
 	}
 }
 
@@ -401,30 +398,30 @@ static bool go_up(char *path)
 	return true;
 }
 
-EXPORT int slurm_spank_exit(spank_t spank, int count, char *words[])
+EXPORT int slurm_spank_exit(spank_t spank, int count, char *arguments[])
 {
-	char said[16];
+	char output[16];
 
-	(void)count, (void)words;
+	(void)count, (void)arguments;
 	if (node_lifeline >= 0)
-		say(node_lifeline, "\n", 1);
+		hwsl_write_all(node_lifeline, "\n", 1);
 	if (front.input >= 0) {
-		say(front.input, "\n", 1);
+		hwsl_write_all(front.input, "\n", 1);
 		/* It closes its output at the start, unless it has a summary to write. */
-		hear(front.output, said, sizeof(said), false, REPORT_MS_MAX);
+		hwsl_read_text(front.output, output, sizeof(output), false, REPORT_MS_MAX);
 		close(front.output);
 	}
-	/* STORE/headwater-UID/SESSION/join; where the step's processes were killed, nobody else removes it. */
-	if (spank_context() == S_CTX_REMOTE && go_up(node_socket) && access(node_socket, F_OK) == 0
-		&& go_up(node_socket) && go_up(node_socket))
+	/* STORE/headwater-UID/SESSION/join. If the step's processes were killed, no other process removes it. */
+	if (spank_context() == S_CTX_REMOTE && go_up(node_socket) && access(node_socket, F_OK) == 0 &&
+		go_up(node_socket) && go_up(node_socket))
 		sweep(spank, node_socket);
 	return 0;
 }
 
-EXPORT int slurm_spank_job_epilog(spank_t spank, int count, char *words[])
+EXPORT int slurm_spank_job_epilog(spank_t spank, int count, char *arguments[])
 {
 	/* `init` is not called for it. */
-	parse_site(count, words, &site);
+	hwsl_parse_site(count, arguments, &site);
 	sweep(spank, NULL);
 	return 0;
 }

@@ -3,7 +3,7 @@
 #define _GNU_SOURCE
 #include "node.h"
 
-#include "words.h"
+#include "parse.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -25,8 +25,8 @@
 /* Connects to a socket of this user's or root's; -1 if that can't be done. */
 static int connect_to(const char *path, int timeout_ms)
 {
-	struct sockaddr_un address = { .sun_family = AF_UNIX };
-	struct timeval patience = { .tv_sec = timeout_ms / 1000, .tv_usec = timeout_ms % 1000 * 1000 };
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	struct timeval timeout = {.tv_sec = timeout_ms / 1000, .tv_usec = timeout_ms % 1000 * 1000};
 	struct ucred peer;
 	socklen_t size = sizeof(peer);
 	int failure;
@@ -39,10 +39,10 @@ static int connect_to(const char *path, int timeout_ms)
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return -1;
-	if (setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)) == 0
-		&& setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience)) == 0
-		&& connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0
-		&& getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0) {
+	if (setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout)) == 0 &&
+		setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof(timeout)) == 0 &&
+		connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0 &&
+		getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0) {
 		if (peer.uid == geteuid() || peer.uid == 0 || geteuid() == 0)
 			return fd;
 		errno = EACCES;
@@ -53,7 +53,7 @@ static int connect_to(const char *path, int timeout_ms)
 	return -1;
 }
 
-long ask_node(const char *socket, char *answer, size_t size, int timeout_ms)
+long hwsl_ask_node(const char *socket, char *answer, size_t size, int timeout_ms)
 {
 	int fd = connect_to(socket, timeout_ms);
 	size_t used = 0;
@@ -79,7 +79,7 @@ long ask_node(const char *socket, char *answer, size_t size, int timeout_ms)
 	return -1;
 }
 
-static void keep(struct msghdr *message, int descriptors[], int *count)
+static void keep_descriptors(struct msghdr *message, int descriptors[], int *count)
 {
 	for (struct cmsghdr *part = CMSG_FIRSTHDR(message); part; part = CMSG_NXTHDR(message, part)) {
 		if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS)
@@ -97,8 +97,8 @@ static void keep(struct msghdr *message, int descriptors[], int *count)
 	}
 }
 
-/* Asks for the namespaces: the mount namespace, and the user namespace if there is one. How many came, 0 if
- * the supervisor refuses or is gone, TURNED_AWAY if it closed the connection without a word. */
+/* Requests the namespaces: the mount namespace, and the user namespace if there is one. Returns how many were
+ * received, 0 if the supervisor refuses or is gone, TURNED_AWAY if it closed the connection without an answer. */
 static int ask_supervisor(const char *path, int timeout_ms, int descriptors[])
 {
 	static const char request[] = "\"enter\"\n";
@@ -111,17 +111,16 @@ static int ask_supervisor(const char *path, int timeout_ms, int descriptors[])
 	errno = ECONNREFUSED;
 	bool is_asked = send(fd, request, sizeof(request) - 1, MSG_NOSIGNAL) == sizeof(request) - 1;
 	while (is_asked && used < sizeof(line) && (used == 0 || line[used - 1] != '\n')) {
-		struct iovec space = { .iov_base = line + used, .iov_len = sizeof(line) - used };
+		struct iovec space = {.iov_base = line + used, .iov_len = sizeof(line) - used};
 		struct msghdr message = {
-			.msg_iov = &space, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control)
-		};
+			.msg_iov = &space, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control)};
 		ssize_t bytes = recvmsg(fd, &message, MSG_CMSG_CLOEXEC);
 
 		if (bytes < 0 && errno == EINTR)
 			continue;
 		if (bytes <= 0)
 			break;
-		keep(&message, descriptors, &count);
+		keep_descriptors(&message, descriptors, &count);
 		used += (size_t)bytes;
 	}
 	int failure = errno;
@@ -129,16 +128,16 @@ static int ask_supervisor(const char *path, int timeout_ms, int descriptors[])
 	errno = failure;
 	if (used == 0 && errno != EAGAIN)
 		return TURNED_AWAY;
-	if (!is_welcome(line, used)) {
+	if (!hwsl_is_welcome(line, used)) {
 		while (count > 0)
 			close(descriptors[--count]);
 	}
 	return count;
 }
 
-static bool join(const int descriptors[], int count, const char **what)
+static bool enter_both(const int descriptors[], int count, const char **what)
 {
-	/* With the rights that being in the user namespace gives, the mount namespace can be entered. */
+	/* The user namespace grants the rights to enter the mount namespace. */
 	*what = "the node's user namespace can't be entered";
 	if (count > 1 && setns(descriptors[1], CLONE_NEWUSER) != 0)
 		return false;
@@ -146,14 +145,14 @@ static bool join(const int descriptors[], int count, const char **what)
 	return setns(descriptors[0], CLONE_NEWNS) == 0;
 }
 
-bool enter_namespaces(const char *supervisor, int timeout_ms, const char **what)
+bool hwsl_enter_namespaces(const char *supervisor, int timeout_ms, const char **what)
 {
 	int descriptors[DESCRIPTORS_MAX], count = 0, failure = 0, signal_of_parent = 0;
 	char path[PATH_MAX];
 
 	*what = "the node's supervisor does not answer";
-	/* It does not wait long for who has connected, and this process may not have run for a while. */
-	for (int attempt = 0; attempt < ENTER_ATTEMPTS_MAX; attempt++) {
+	/* The supervisor closes idle connections soon, and this process may not have run for a while. */
+	for (int attempt = 0; attempt < HWSL_ENTER_ATTEMPTS_MAX; attempt++) {
 		count = ask_supervisor(supervisor, timeout_ms, descriptors);
 		if (count != TURNED_AWAY)
 			break;
@@ -164,7 +163,7 @@ bool enter_namespaces(const char *supervisor, int timeout_ms, const char **what)
 	int directory = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	/* The change of rights takes this wish back. */
 	prctl(PR_GET_PDEATHSIG, &signal_of_parent);
-	bool is_inside = join(descriptors, count, what);
+	bool is_inside = enter_both(descriptors, count, what);
 	if (!is_inside)
 		failure = errno;
 	prctl(PR_SET_PDEATHSIG, signal_of_parent);

@@ -17,7 +17,7 @@
 
 /* Where the kernel can't close a range, descriptors beyond this one stay open. */
 #define DESCRIPTORS_MAX 65536
-/* How long a process may take nothing of what it is told. */
+/* Timeout of a process that does not read its input. */
 #define TAKE_MS_MAX 10000
 
 /* ---- in the child: only what may be called between fork and exec in a process with threads ---- */
@@ -38,7 +38,7 @@ static void close_from(unsigned first)
 }
 
 /* slurmstepd has the user's effective identity while it can go back to root's. */
-static bool become(const struct user *user)
+static bool become(const struct hwsl_user *user)
 {
 	if (getuid() == user->uid && geteuid() == user->uid)
 		return true;
@@ -61,7 +61,7 @@ static void be_mortal(void)
 
 static void reset_signals(void)
 {
-	struct sigaction usual = { .sa_handler = SIG_DFL };
+	struct sigaction usual = {.sa_handler = SIG_DFL};
 	sigset_t none;
 
 	for (int number = 1; number < NSIG; number++)
@@ -70,8 +70,8 @@ static void reset_signals(void)
 	sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-static void become_program(int input, int output, int report, const char *const *words, char *const *variables,
-	const struct user *user, bool stays_here)
+static void become_program(int input, int output, int report, const char *const *arguments, char *const *variables,
+	const struct hwsl_user *user, bool stays_here)
 {
 	int failure;
 
@@ -80,13 +80,13 @@ static void become_program(int input, int output, int report, const char *const 
 	/* The three lie above these numbers, so that none is overwritten before it is copied. */
 	if (dup3(report, 3, O_CLOEXEC) == 3)
 		report = 3;
-	if (report == 3 && dup2(input, 0) == 0 && dup2(output, 1) == 1 && become(user)
-		&& (stays_here || chdir("/") == 0)) {
+	if (report == 3 && dup2(input, 0) == 0 && dup2(output, 1) == 1 && become(user) &&
+		(stays_here || chdir("/") == 0)) {
 		close_from(4);
-		execve(words[0], (char *const *)words, variables);
+		execve(arguments[0], (char *const *)arguments, variables);
 	}
 	failure = errno;
-	/* Who has closed the other end does not want to know. */
+	/* The reader has closed its end and needs no more. */
 	if (write(report, &failure, sizeof(failure)) < 0)
 		_exit(126);
 	_exit(127);
@@ -118,16 +118,16 @@ static bool make_pipe(int made[2])
 	return made[0] >= 0 && made[1] >= 0;
 }
 
-bool start_process(struct process *process, const char *const *words, char *const *variables,
-	const struct user *user, bool stays_here)
+bool hwsl_start_process(struct hwsl_process *process, const char *const *arguments, char *const *variables,
+	const struct hwsl_user *user, bool stays_here)
 {
-	int input[2] = { -1, -1 }, output[2] = { -1, -1 }, report[2] = { -1, -1 }, failure = 0;
+	int input[2] = {-1, -1}, output[2] = {-1, -1}, report[2] = {-1, -1}, failure = 0;
 	pid_t pid = -1;
 
 	if (make_pipe(input) && make_pipe(output) && make_pipe(report))
 		pid = fork();
 	if (pid == 0)
-		become_program(input[0], output[1], report[1], words, variables, user, stays_here);
+		become_program(input[0], output[1], report[1], arguments, variables, user, stays_here);
 	if (pid < 0)
 		failure = errno;
 	if (pid > 0) {
@@ -153,17 +153,17 @@ bool start_process(struct process *process, const char *const *words, char *cons
 	}
 	close(input[0]);
 	close(output[1]);
-	*process = (struct process){ .pid = pid, .input = input[1], .output = output[0] };
+	*process = (struct hwsl_process){.pid = pid, .input = input[1], .output = output[0]};
 	return true;
 }
 
-void say(int fd, const char *bytes, size_t size)
+void hwsl_write_all(int fd, const char *bytes, size_t size)
 {
-	struct pollfd ready = { .fd = fd, .events = POLLOUT };
+	struct pollfd ready = {.fd = fd, .events = POLLOUT};
 	sigset_t broken_pipe, before;
-	struct timespec at_once = { 0 };
+	struct timespec at_once = {0};
 
-	/* Only this thread must not be told that nobody reads. */
+	/* SIGPIPE is blocked in this thread only. */
 	sigemptyset(&broken_pipe);
 	sigaddset(&broken_pipe, SIGPIPE);
 	pthread_sigmask(SIG_BLOCK, &broken_pipe, &before);
@@ -198,9 +198,9 @@ static int left_ms(const struct timespec *start, int timeout_ms)
 	return passed < timeout_ms ? timeout_ms - (int)passed : 0;
 }
 
-bool hear(int fd, char *text, size_t size, bool is_line, int timeout_ms)
+bool hwsl_read_text(int fd, char *text, size_t size, bool is_line, int timeout_ms)
 {
-	struct pollfd ready = { .fd = fd, .events = POLLIN };
+	struct pollfd ready = {.fd = fd, .events = POLLIN};
 	struct timespec start;
 	size_t used = 0;
 
@@ -226,7 +226,7 @@ bool hear(int fd, char *text, size_t size, bool is_line, int timeout_ms)
 	return false;
 }
 
-void end_process(struct process *process, bool is_late)
+void hwsl_end_process(struct hwsl_process *process, bool is_late)
 {
 	close(process->output);
 	process->output = -1;

@@ -8,17 +8,17 @@
 #include <sys/types.h>
 
 /* The longest job. As a variable of a program it could have no more. */
-#define JOB_BYTES_MAX 131072
+#define HWSL_JOB_BYTES_MAX 131072
 
-/* Who a process is to be. */
-struct user {
+/* The credentials of a process. */
+struct hwsl_user {
 	uid_t uid;
 	gid_t gid;
-	bool has_groups;                /* this process has the user's further groups */
+	bool has_groups; /* this process has the user's further groups */
 };
 
 /* A process, and pipes to its standard input and from its standard output. */
-struct process {
+struct hwsl_process {
 	pid_t pid;
 	int input, output;
 };
@@ -26,17 +26,17 @@ struct process {
 /* Starts a program with these arguments and variables, as this user, in the directory `/` unless `stays_here`.
  * Its standard error is this process's, it inherits nothing else, and no signal is blocked or ignored. On
  * failure errno is set. */
-bool start_process(struct process *process, const char *const *words, char *const *variables,
-	const struct user *user, bool stays_here);
+bool hwsl_start_process(struct hwsl_process *process, const char *const *arguments, char *const *variables,
+	const struct hwsl_user *user, bool stays_here);
 
-/* Writes all bytes. That nobody reads them is no failure. */
-void say(int fd, const char *bytes, size_t size);
+/* Writes all bytes. A closed pipe is not an error. */
+void hwsl_write_all(int fd, const char *bytes, size_t size);
 
 /* Reads until the end, the first newline if `is_line`, or the time-out, and ends the text with a zero byte. False
  * if it timed out or has no room. */
-bool hear(int fd, char *text, size_t size, bool is_line, int timeout_ms);
+bool hwsl_read_text(int fd, char *text, size_t size, bool is_line, int timeout_ms);
 
 /* Closes the pipe from the process, and waits for it; kills it if `is_late`. */
-void end_process(struct process *process, bool is_late);
+void hwsl_end_process(struct hwsl_process *process, bool is_late);
 
 #endif

@@ -19,10 +19,10 @@
 
 /* What the last search led to, until the object is opened. */
 static struct {
-	struct hw_object *loader;
-	struct hw_target target;
-	char answer[2 * HW_PATH_MAX];   /* what the loader was told to open, "" if nothing new */
-	char display[HW_PATH_MAX];      /* what it would have called that */
+	struct hwa_object *loader;
+	struct hwa_target target;
+	char answer[2 * HWA_PATH_MAX]; /* what the loader was told to open, "" if nothing new */
+	char display[HWA_PATH_MAX];    /* what it would have called that */
 } pending;
 
 /* Namespaces: their objects, and whether one was opened since the loader was last at rest. */
@@ -30,7 +30,7 @@ static struct {
 	long lmid;
 	unsigned objects;
 	bool loading;
-} namespaces[HW_NAMESPACES];
+} namespaces[HWA_NAMESPACES];
 
 /* The program's start is over: errors go to dlerror. */
 static bool started;
@@ -39,7 +39,7 @@ static int slot_of(long lmid)
 {
 	int unused = -1;
 
-	for (int slot = 0; slot < HW_NAMESPACES; slot++) {
+	for (int slot = 0; slot < HWA_NAMESPACES; slot++) {
 		if (namespaces[slot].objects && namespaces[slot].lmid == lmid)
 			return slot;
 		if (!namespaces[slot].objects && unused < 0)
@@ -48,7 +48,7 @@ static int slot_of(long lmid)
 	if (unused >= 0) {
 		namespaces[unused].lmid = lmid;
 		namespaces[unused].loading = lmid == LM_ID_BASE;
-		hw_namespaces[unused] = (struct hw_namespace){ .lmid = lmid };
+		hwa_namespaces[unused] = (struct hwa_namespace){.lmid = lmid};
 	}
 	return unused;
 }
@@ -59,11 +59,11 @@ static int slot_of(long lmid)
  * damaged, knows itself by the wrong path: it starts again from the original. */
 static void leave_store(const char *execfn, char **argv, char **envp)
 {
-	const char *table = NULL, *rest = execfn ? hw_after_way(execfn) : NULL;
+	const char *table = NULL, *rest = execfn ? hwa_after_proc_fd(execfn) : NULL;
 	size_t directory = 0;
 
 	for (char **entry = envp; *entry; entry++)
-		table = hw_after(*entry, "HEADWATER_TABLE=") ? hw_after(*entry, "HEADWATER_TABLE=") : table;
+		table = hwa_after(*entry, "HEADWATER_TABLE=") ? hwa_after(*entry, "HEADWATER_TABLE=") : table;
 	for (size_t at = 0; table && table[at]; at++)
 		if (table[at] == '/')
 			directory = at;
@@ -72,30 +72,30 @@ static void leave_store(const char *execfn, char **argv, char **envp)
 	for (size_t at = 0; at < directory; at++)
 		if (rest[at] != table[at])
 			return;
-	rest = hw_after_mirror(rest + directory);
+	rest = hwa_after_mirror(rest + directory);
 	if (rest && *rest == '/')
-		hw_sys(__NR_execve, rest, argv, envp);
+		hwa_sys(__NR_execve, rest, argv, envp);
 }
 
 static const char *kept_text(const char *text)
 {
-	const struct hw_kept *kept = text ? hw_keep(text, strlen(text)) : NULL;
+	const struct hwa_kept *kept = text ? hwa_keep(text, strlen(text)) : NULL;
 
 	return kept ? kept->text : "";
 }
 
-/* Who does without a table can't stand before what it executes, where the library may not be found any more. The text
- * is read by the loader still, and what is the library's own goes with it. */
+/* A process without a table does not interpose on what it executes, because the library may not be found there. The
+ * loader still reads the variable's text; the library's own name is removed with it. */
 static void take_out(char **envp)
 {
 	for (; *envp; envp++) {
-		const char *libraries = hw_after(*envp, "LD_AUDIT=");
+		const char *libraries = hwa_after(*envp, "LD_AUDIT=");
 
-		if (!libraries || !hw_is_audited_by(libraries))
+		if (!libraries || !hwa_is_audited_by(libraries))
 			continue;
-		char *text = hw_map(strlen(*envp) + 1);
+		char *text = hwa_map(strlen(*envp) + 1);
 		if (text) {
-			hw_bare_variable(libraries, text);
+			hwa_bare_variable(libraries, text);
 			*envp = text;
 		}
 	}
@@ -109,47 +109,47 @@ __attribute__((constructor)) static void start(int argc, char **argv, char **env
 	const char *value, *library_path = NULL, *execfn = NULL;
 
 	(void)argc;
-	hw_tls_restore(envp);
+	hwa_tls_restore(envp);
 	for (; *end; end++) {
-		if ((value = hw_after(*end, "LD_LIBRARY_PATH=")))
+		if ((value = hwa_after(*end, "LD_LIBRARY_PATH=")))
 			library_path = value;
-		tracing |= hw_after(*end, "LD_TRACE_LOADED_OBJECTS=") != NULL;
+		tracing |= hwa_after(*end, "LD_TRACE_LOADED_OBJECTS=") != NULL;
 	}
 	for (aux = (const Elf64_auxv_t *)(end + 1); aux->a_type != AT_NULL; aux++) {
 		if (aux->a_type == AT_PAGESZ)
-			hw_start.page_bytes = aux->a_un.a_val;
+			hwa_start.page_bytes = aux->a_un.a_val;
 		else if (aux->a_type == AT_PHDR)
-			hw_start.segments = (const Elf64_Phdr *)aux->a_un.a_val;
+			hwa_start.segments = (const Elf64_Phdr *)aux->a_un.a_val;
 		else if (aux->a_type == AT_PHNUM)
-			hw_start.segment_count = aux->a_un.a_val;
+			hwa_start.segment_count = aux->a_un.a_val;
 		else if (aux->a_type == AT_BASE)
-			hw_start.loader_base = aux->a_un.a_val;
+			hwa_start.loader_base = aux->a_un.a_val;
 		else if (aux->a_type == AT_PLATFORM)
-			hw_start.platform = (const char *)aux->a_un.a_val;
+			hwa_start.platform = (const char *)aux->a_un.a_val;
 		else if (aux->a_type == AT_EXECFN)
 			execfn = (const char *)aux->a_un.a_val;
 		else if (aux->a_type == AT_SECURE)
 			secure = aux->a_un.a_val != 0;
 	}
 	/* ldd prints what the loader opens: it shall print the originals. */
-	if (!secure && !tracing && hw_start.page_bytes)
-		hw_attach(envp);
-	if (!secure && !(hw_attached() && hw_strip_store(execfn)))
+	if (!secure && !tracing && hwa_start.page_bytes)
+		hwa_attach(envp);
+	if (!secure && !(hwa_attached() && hwa_strip_store(execfn)))
 		leave_store(execfn, argv, envp);
-	if (!secure && !tracing && !hw_attached())
+	if (!secure && !tracing && !hwa_attached())
 		take_out(envp);
-	if (hw_attached()) {
+	if (hwa_attached()) {
 		/* The program may overwrite its environment. */
-		hw_start.library_path = kept_text(library_path);
-		hw_start.executable = kept_text(hw_strip_store(execfn));
-		hw_tls_start(argv, envp, execfn);
+		hwa_start.library_path = kept_text(library_path);
+		hwa_start.executable = kept_text(hwa_strip_store(execfn));
+		hwa_tls_start(argv, envp, execfn);
 	}
 }
 
 EXPORT unsigned int la_version(unsigned int offered)
 {
 	/* Each version so far has only added to the one before. At 0 the loader forgets the shim. */
-	return hw_attached() ? offered : 0;
+	return hwa_attached() ? offered : 0;
 }
 
 /* ---- search ---- */
@@ -157,7 +157,7 @@ EXPORT unsigned int la_version(unsigned int offered)
 /* Where the store has this path, or a domain's mirror; NULL if that is too long. */
 static char *store_answer(const char *path, size_t bytes, bool replica)
 {
-	int length = hw_store_path(path, bytes, replica, pending.answer);
+	int length = hwa_store_path(path, bytes, replica, pending.answer);
 
 	return length < 0 ? NULL : pending.answer;
 }
@@ -165,10 +165,10 @@ static char *store_answer(const char *path, size_t bytes, bool replica)
 /* The loader has no second try where the store has gone. */
 static bool is_reachable(const char *copy)
 {
-	return !hw_store_can_vanish() || hw_sys(__NR_faccessat, AT_FDCWD, copy, 0) == 0;
+	return !hwa_store_can_vanish() || hwa_sys(__NR_faccessat, AT_FDCWD, copy, 0) == 0;
 }
 
-static char *answer(struct hw_target *target)
+static char *answer(struct hwa_target *target)
 {
 	if (target->in_store) {
 		char *copy = store_answer(target->path, target->path_bytes, target->replica);
@@ -182,7 +182,7 @@ static char *answer(struct hw_target *target)
 }
 
 /* Leads to the object that is loaded already. */
-static void lead_to(const struct hw_object *same, struct hw_target *target)
+static void lead_to(const struct hwa_object *same, struct hwa_target *target)
 {
 	target->replica = same->replica;
 	target->path_bytes = strlen(same->path);
@@ -190,10 +190,10 @@ static void lead_to(const struct hw_object *same, struct hw_target *target)
 }
 
 /* The working directory's path, not terminated; its length, 0 if there is none. */
-static __attribute__((noinline)) size_t working_directory(char out[HW_PATH_MAX])
+static __attribute__((noinline)) size_t working_directory(char out[HWA_PATH_MAX])
 {
-	HW_PATH(path);
-	int error = hw_absolute(AT_FDCWD, ".", &path);
+	HWA_PATH(path);
+	int error = hwa_absolute(AT_FDCWD, ".", &path);
 
 	if (error && error != -EXDEV)
 		return 0;
@@ -202,15 +202,15 @@ static __attribute__((noinline)) size_t working_directory(char out[HW_PATH_MAX])
 }
 
 /* The absolute path of a name with a slash, spelled as the loader would; false if it can't be had. */
-static bool spell(struct hw_object *loader, const char *name, struct hw_target *target)
+static bool spell(struct hwa_object *loader, const char *name, struct hwa_target *target)
 {
 	size_t bytes = strlen(name), length = 0;
-	const char *rest = hw_after(name, "$ORIGIN"), *origin;
+	const char *rest = hwa_after(name, "$ORIGIN"), *origin;
 
-	rest = rest ? rest : hw_after(name, "${ORIGIN}");
+	rest = rest ? rest : hwa_after(name, "${ORIGIN}");
 	if (name[0] == '/') {
 		length = 0;
-	} else if (rest && *rest == '/' && (origin = hw_object_origin(loader))) {
+	} else if (rest && *rest == '/' && (origin = hwa_object_origin(loader))) {
 		length = strlen(origin);
 		memcpy(target->path, origin, length);
 		name = rest;
@@ -221,7 +221,7 @@ static bool spell(struct hw_object *loader, const char *name, struct hw_target *
 	} else {
 		return false;
 	}
-	if (length + bytes >= HW_PATH_MAX || strchr(name, '$'))
+	if (length + bytes >= HWA_PATH_MAX || strchr(name, '$'))
 		return false;
 	memcpy(target->path + length, name, bytes + 1);
 	target->path_bytes = length + bytes;
@@ -229,21 +229,21 @@ static bool spell(struct hw_object *loader, const char *name, struct hw_target *
 }
 
 /* Which file a path on disk is; false if there is none. */
-static __attribute__((noinline)) bool identity(struct hw_target *target)
+static __attribute__((noinline)) bool identity(struct hwa_target *target)
 {
 	struct stat st;
 
-	if (hw_sys(__NR_newfstatat, AT_FDCWD, target->path, &st, 0) < 0)
+	if (hwa_sys(__NR_newfstatat, AT_FDCWD, target->path, &st, 0) < 0)
 		return false;
-	hw_identify(&st, target);
+	hwa_identify(&st, target);
 	return true;
 }
 
 /* The copy in the store of an original that the table does not lead to (by a link from elsewhere, or the
  * daemon is gone), if the namespace has that copy loaded. */
-static bool loaded_copy(int slot, struct hw_target *target)
+static bool loaded_copy(int slot, struct hwa_target *target)
 {
-	const struct hw_object *same = identity(target) ? hw_object_same(slot, target->dev, target->ino) : NULL;
+	const struct hwa_object *same = identity(target) ? hwa_object_same(slot, target->dev, target->ino) : NULL;
 
 	if (!same || !same->from_store)
 		return false;
@@ -252,7 +252,7 @@ static bool loaded_copy(int slot, struct hw_target *target)
 }
 
 /* Of several copies the one that is loaded is found again: the loader takes another for another library. */
-static void stay_with(const struct hw_object *same, struct hw_target *target)
+static void stay_with(const struct hwa_object *same, struct hwa_target *target)
 {
 	if (same && same->replica)
 		lead_to(same, target);
@@ -263,25 +263,25 @@ static void stay_with(const struct hw_object *same, struct hw_target *target)
 enum outcome { OPEN_STORE, OPEN_ORIGINAL, MISSING };
 
 /* What to open for a path. */
-static enum outcome locate(int slot, struct hw_target *target)
+static enum outcome locate(int slot, struct hwa_target *target)
 {
-	HW_FOUND(found);
+	HWA_FOUND(found);
 
 	target->in_store = target->replica = false;
 	target->dev = target->ino = 0;
-	switch (hw_resolve(AT_FDCWD, target->path, HW_WANT_LOADABLE, &found)) {
-	case HW_FAILS:
+	switch (hwa_resolve(AT_FDCWD, target->path, HW_WANT_LOADABLE, &found)) {
+	case HWA_FAILS:
 		return found.error == ENOENT || found.error == ENOTDIR ? MISSING : OPEN_ORIGINAL;
-	case HW_ORIGINAL:
+	case HWA_ORIGINAL:
 		target->in_store = loaded_copy(slot, target);
 		break;
-	case HW_KNOWN: {
-		const struct hw_object *same;
+	case HWA_KNOWN: {
+		const struct hwa_object *same;
 
-		hw_identify_record(found.record, target);
-		same = hw_object_same(slot, target->dev, target->ino);
+		hwa_identify_record(found.record, target);
+		same = hwa_object_same(slot, target->dev, target->ino);
 		target->in_store = found.state & HW_NATIVE_OBJECT && (!same || same->from_store);
-		target->replica = hw_replicated(found.state, HW_REPLICATED);
+		target->replica = hwa_replicated(found.state, HW_REPLICATED);
 		if (target->in_store)
 			stay_with(same, target);
 		break;
@@ -291,10 +291,10 @@ static enum outcome locate(int slot, struct hw_target *target)
 }
 
 /* A name with a slash, or a candidate of the loader's own search. */
-static char *objsearch_path(struct hw_object *loader, const char *name, bool named, bool system_wide)
+static char *objsearch_path(struct hwa_object *loader, const char *name, bool named, bool system_wide)
 {
-	struct hw_target *target = &pending.target;
-	const char *mapped = hw_strip_store(name);
+	struct hwa_target *target = &pending.target;
+	const char *mapped = hwa_strip_store(name);
 	const char *path = mapped ? mapped : name;
 
 	if (!spell(loader, path, target))
@@ -302,39 +302,38 @@ static char *objsearch_path(struct hw_object *loader, const char *name, bool nam
 	size_t bytes = strlen(path);
 	if (bytes < sizeof(pending.display))
 		memcpy(pending.display, path, bytes + 1);
-	if (system_wide && !hw_in_scope(target->path, target->path_bytes))
+	if (system_wide && !hwa_in_scope(target->path, target->path_bytes))
 		return (char *)path;
 	enum outcome outcome = locate(loader->slot, target);
 	if (outcome == MISSING && !named)
 		return NOTHING;
 	/* dlerror shows a path in the store as the original's; the errors of a program's start pass by it. */
-	bool in_store = outcome == OPEN_STORE ||
-			(outcome == MISSING && started && path[0] == '/' && path[1] != '/');
+	bool in_store = outcome == OPEN_STORE || (outcome == MISSING && started && path[0] == '/' && path[1] != '/');
 	char *store = in_store ? store_answer(target->path, target->path_bytes, target->replica) : NULL;
 	return store && (outcome != OPEN_STORE || is_reachable(store)) ? store : (char *)path;
 }
 
-static char *objsearch_name(struct hw_object *loader, const char *name)
+static char *objsearch_name(struct hwa_object *loader, const char *name)
 {
-	struct hw_target *target = &pending.target;
-	enum hw_search result = hw_search(loader, name, target);
+	struct hwa_target *target = &pending.target;
+	enum hwa_search result = hwa_search(loader, name, target);
 	char *found = NULL;
 
-	if (result == HW_FOUND) {
-		const struct hw_object *same = hw_object_same(loader->slot, target->dev, target->ino);
+	if (result == HWA_FOUND) {
+		const struct hwa_object *same = hwa_object_same(loader->slot, target->dev, target->ino);
 
-		/* A dependency's second name must be kept for the check of versions, which only the loader's
-		 * own search does. */
+		/* The loader must know a dependency's second name for its check of versions. Only its own search
+		 * records that name. */
 		if (same && (namespaces[loader->slot].loading || !target->in_store))
 			return (char *)name;
 		memcpy(pending.display, target->path, target->path_bytes + 1);
 		if (target->in_store)
 			stay_with(same, target);
 		found = answer(target);
-	} else if (result == HW_NOWHERE && started && strlen(name) + 3 <= HW_PATH_MAX) {
+	} else if (result == HWA_NOWHERE && started && strlen(name) + 3 <= HWA_PATH_MAX) {
 		size_t bytes = strlen(name);
 
-		memcpy(target->path, HW_NOWHERE_PREFIX, 2);
+		memcpy(target->path, HWA_NOWHERE_PREFIX, 2);
 		memcpy(target->path + 2, name, bytes + 1);
 		found = store_answer(target->path, bytes + 2, false);
 	}
@@ -343,10 +342,10 @@ static char *objsearch_name(struct hw_object *loader, const char *name)
 
 EXPORT char *la_objsearch(const char *name, uintptr_t *cookie, unsigned int flag)
 {
-	struct hw_object *loader = hw_object_of(cookie);
+	struct hwa_object *loader = hwa_object_of(cookie);
 	char *found;
 
-	if (!hw_attached() || !loader || loader->slot < 0)
+	if (!hwa_attached() || !loader || loader->slot < 0)
 		return (char *)name;
 	pending.answer[0] = '\0';
 	pending.display[0] = '\0';
@@ -354,11 +353,11 @@ EXPORT char *la_objsearch(const char *name, uintptr_t *cookie, unsigned int flag
 	if (flag != LA_SER_ORIG)
 		return objsearch_path(loader, name, false, flag == LA_SER_CONFIG || flag == LA_SER_DEFAULT);
 	pending.loader = loader;
-	hw_tls_meet(name);
+	hwa_tls_meet(name);
 	found = strchr(name, '/') ? objsearch_path(loader, name, true, false) : objsearch_name(loader, name);
-	/* Unless it is told what to open, the loader may find an object that it has. */
+	/* Without a path to open, the loader may find an object that it has loaded already. */
 	if (!*pending.answer)
-		hw_tls_settle();
+		hwa_tls_settle();
 	return found;
 }
 
@@ -366,51 +365,52 @@ EXPORT char *la_objsearch(const char *name, uintptr_t *cookie, unsigned int flag
 
 static bool is_libc(const char *soname)
 {
-	return soname && (strcmp(soname, "libc.so.6") == 0 || strcmp(soname, "libpthread.so.0") == 0 ||
-			  strcmp(soname, "libdl.so.2") == 0);
+	return soname &&
+		(strcmp(soname, "libc.so.6") == 0 || strcmp(soname, "libpthread.so.0") == 0 ||
+			strcmp(soname, "libdl.so.2") == 0);
 }
 
 /* Gives an object its original's path and identity. */
-static void identify(struct hw_object *object, const void *limit)
+static void identify(struct hwa_object *object, const void *limit)
 {
-	const char *name = object->map->l_name, *stripped = hw_strip_store(name);
+	const char *name = object->map->l_name, *stripped = hwa_strip_store(name);
 	bool answered = *pending.answer && strcmp(name, pending.answer) == 0;
 	bool displayed = *pending.display && strcmp(name, pending.display) == 0;
-	struct hw_target *target = &pending.target;
+	struct hwa_target *target = &pending.target;
 
-	object->replica = hw_names_replica(name);
-	if (object == hw_object_main()) {
-		object->from_store = *hw_executable() != '\0';
-		object->path = hw_executable();
+	object->replica = hwa_names_replica(name);
+	if (object == hwa_object_main()) {
+		object->from_store = *hwa_executable() != '\0';
+		object->path = hwa_executable();
 	} else if (answered || displayed) {
 		object->from_store = target->in_store;
 	} else if (strchr(name, '/') && spell(object, stripped ? stripped : name, target)) {
 		/* What dlmopen itself names is not announced. */
 		object->from_store = stripped != NULL;
 		target->dev = target->ino = 0;
-		if (object->from_store || hw_in_scope(target->path, target->path_bytes))
+		if (object->from_store || hwa_in_scope(target->path, target->path_bytes))
 			identity(target);
 	} else {
 		target->path_bytes = 0;
 	}
-	if (object != hw_object_main() && target->path_bytes) {
-		const struct hw_kept *path = hw_keep(target->path, target->path_bytes);
+	if (object != hwa_object_main() && target->path_bytes) {
+		const struct hwa_kept *path = hwa_keep(target->path, target->path_bytes);
 
 		object->path = path ? path->text : "";
 		object->dev = target->dev;
 		object->ino = target->ino;
 	}
-	hw_object_rename(object, answered ? pending.display : NULL, limit);
+	hwa_object_rename(object, answered ? pending.display : NULL, limit);
 }
 
 EXPORT unsigned int la_objopen(struct link_map *map, Lmid_t lmid, uintptr_t *cookie)
 {
-	struct hw_object *object;
+	struct hwa_object *object;
 	int slot;
 
-	if (!hw_attached() || !(object = hw_object_new(map, slot = slot_of(lmid))))
+	if (!hwa_attached() || !(object = hwa_object_new(map, slot = slot_of(lmid))))
 		return 0;
-	*cookie = hw_object_cookie(object);
+	*cookie = hwa_object_cookie(object);
 	if (slot < 0)
 		return 0;
 	/* What dlopen itself names has no loader; what that needs has. */
@@ -422,35 +422,35 @@ EXPORT unsigned int la_objopen(struct link_map *map, Lmid_t lmid, uintptr_t *coo
 	pending.answer[0] = '\0';
 	pending.display[0] = '\0';
 	if (is_libc(object->soname))
-		hw_redirect(map, slot);
+		hwa_redirect(map, slot);
 	if (lmid == LM_ID_BASE)
-		hw_tls_object(object);
+		hwa_tls_object(object);
 	return 0;
 }
 
 EXPORT unsigned int la_objclose(uintptr_t *cookie)
 {
-	struct hw_object *object = hw_object_of(cookie);
+	struct hwa_object *object = hwa_object_of(cookie);
 
 	if (object) {
 		if (pending.loader == object)
 			pending.loader = NULL;
 		if (object->slot >= 0)
 			namespaces[object->slot].objects--;
-		hw_object_free(object);
+		hwa_object_free(object);
 	}
 	return 0;
 }
 
 EXPORT void la_activity(uintptr_t *cookie, unsigned int flag)
 {
-	struct hw_object *object = hw_object_of(cookie);
+	struct hwa_object *object = hwa_object_of(cookie);
 
 	if (flag != LA_ACT_CONSISTENT)
 		return;
 	started = true;
-	hw_tls_end();
+	hwa_tls_end();
 	if (object && object->slot >= 0)
 		namespaces[object->slot].loading = false;
-	hw_ldcache_release();
+	hwa_ldcache_release();
 }

@@ -1,11 +1,10 @@
-/* What a program's execve would run, found in the store: shared by the wrappers and by the
- * `headwater exec` command.
+/* Finds in the store what a program's execve would run. The wrappers and the `headwater exec` command share it.
  *
- * The kernel must come to the same end as with the original, so whatever is not plainly in order (a
- * damaged `#!` line, a script's script, permissions that depend on who asks) is left to it.
+ * The result must be that of the original call. Whatever is not plainly in order (a damaged `#!` line, a script's
+ * script, permissions that depend on the caller) is left to the kernel.
  *
- * Only what runs audited is redirected: a static program, one of another architecture or of another
- * C library would see the store's paths and nothing would map them back. */
+ * Only audited programs are redirected. A static program, or one of another architecture or C library, would see
+ * the store's paths, and nothing would map them back. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 
@@ -15,110 +14,111 @@
 /* True if one of the process's groups, beside the one that it has now, is this one. */
 static __attribute__((noinline)) bool is_member(uint32_t group)
 {
-	long count = hw_sys(__NR_getgroups, 0, NULL);
-	uint32_t *groups = count > 0 ? hw_map((size_t)count * sizeof *groups) : NULL;
+	long count = hwa_sys(__NR_getgroups, 0, NULL);
+	uint32_t *groups = count > 0 ? hwa_map((size_t)count * sizeof *groups) : NULL;
 	bool is = false;
 	if (!groups)
 		return false;
-	if (hw_sys(__NR_getgroups, count, groups) == count)
+	if (hwa_sys(__NR_getgroups, count, groups) == count)
 		for (long i = 0; i < count; i++)
 			is |= groups[i] == group;
-	hw_sys(__NR_munmap, groups, (size_t)count * sizeof *groups);
+	hwa_sys(__NR_munmap, groups, (size_t)count * sizeof *groups);
 	return is;
 }
 
-/* True if the mode lets this process execute the file. What lists and capabilities allow beyond it is the daemon's to
- * say, which has found that this user may. */
+/* True if the mode lets this process execute the file. The daemon decides about access lists and capabilities: it
+ * has found that this user may. */
 static bool is_allowed(const struct hw_attr *attr)
 {
 	long user;
 	if ((attr->mode & 0111) == 0111)
 		return true;
-	user = hw_sys(__NR_geteuid);
+	user = hwa_sys(__NR_geteuid);
 	if (user == 0 || user == (long)attr->uid)
 		return attr->mode & (user ? 0100 : 0111);
-	if (hw_sys(__NR_getegid) == (long)attr->gid || is_member(attr->gid))
+	if (hwa_sys(__NR_getegid) == (long)attr->gid || is_member(attr->gid))
 		return attr->mode & 0010;
 	return attr->mode & 0001;
 }
 
-/* The record's file may be executed by this process, keeps its user, and is in the store. */
-static bool may_run(const struct hw_found *found)
+/* True if this process may execute the record's file, the file does not change the user, and the store has it. */
+static bool may_run(const struct hwa_found *found)
 {
 	uint64_t needed = HW_ATTR | HW_EXECUTABLE | HW_WHOLE;
 	return HW_KIND(found->state) == HW_FILE && (found->state & needed) == needed &&
-	       !(found->record->attr.mode & 06000) && is_allowed(&found->record->attr);
+		!(found->record->attr.mode & 06000) && is_allowed(&found->record->attr);
 }
 
-/* Opens the store's copy, that of this memory domain if it has one, and says where that is. */
-static long open_copy(struct hw_found *found, const char **file)
+/* Opens the store's copy, preferably that of this memory domain, and sets its path. */
+static long open_store_copy(struct hwa_found *found, const char **file)
 {
 	long fd = -1;
-	*file = hw_replicated(found->state, HW_REPLICATED_WHOLE) ? hw_copy_of(&found->path, true) : NULL;
+	*file = hwa_replicated(found->state, HW_REPLICATED_WHOLE) ? hwa_copy_of(&found->path, true) : NULL;
 	if (*file)
-		fd = hw_sys(__NR_openat, AT_FDCWD, *file, O_RDONLY | O_CLOEXEC);
-	if (fd < 0 && (*file = hw_copy_of(&found->path, false)))
-		fd = hw_sys(__NR_openat, AT_FDCWD, *file, O_RDONLY | O_CLOEXEC);
+		fd = hwa_sys(__NR_openat, AT_FDCWD, *file, O_RDONLY | O_CLOEXEC);
+	if (fd < 0 && (*file = hwa_copy_of(&found->path, false)))
+		fd = hwa_sys(__NR_openat, AT_FDCWD, *file, O_RDONLY | O_CLOEXEC);
 	return fd;
 }
 
-/* Finds the store's copy, and looks what it is; a script's first line, and a NUL, into `line`, unless that is NULL. */
-static enum hw_format look(struct hw_exec *exec, char *line)
+/* Opens the store's copy and returns its format. Writes a script's first line and a NUL into `line`, unless that is
+ * NULL. */
+static enum hwa_format read_format(struct hwa_exec *exec, char *line)
 {
-	long fd = open_copy(&exec->found, &exec->file);
+	long fd = open_store_copy(&exec->found, &exec->file);
 	if (fd < 0)
-		return HW_IS_FOREIGN;
-	enum hw_format format = hw_format(fd, line);
-	hw_sys(__NR_close, fd);
+		return HWA_IS_FOREIGN;
+	enum hwa_format format = hwa_format(fd, line);
+	hwa_sys(__NR_close, fd);
 	return format;
 }
 
 /* Sets exec->file to what runs the script; false if the kernel must decide. An interpreter that is a
  * script itself is left where it is. */
-static bool find_interpreter(struct hw_exec *exec)
+static bool find_interpreter(struct hwa_exec *exec)
 {
-	enum hw_answer answer = hw_resolve(AT_FDCWD, exec->interpreter, HW_WANT_EXECUTE, &exec->found);
-	if (answer == HW_FAILS || (answer == HW_KNOWN && !may_run(&exec->found)))
+	enum hwa_answer answer = hwa_resolve(AT_FDCWD, exec->interpreter, HW_WANT_EXECUTE, &exec->found);
+	if (answer == HWA_FAILS || (answer == HWA_KNOWN && !may_run(&exec->found)))
 		return false;
-	if (answer != HW_KNOWN || look(exec, NULL) != HW_IS_PROGRAM)
+	if (answer != HWA_KNOWN || read_format(exec, NULL) != HWA_IS_PROGRAM)
 		exec->file = exec->interpreter;
 	return true;
 }
 
-/* What the file of the scope that has been found is executed as; HW_ORIGINAL if it is not the store's. */
-static enum hw_answer choose(int dirfd, const char *path, char *const argv[], struct hw_exec *exec)
+/* Determines what a file of the scope is executed as; HWA_ORIGINAL if the store can't provide it. */
+static enum hwa_answer choose_executable(int dirfd, const char *path, char *const argv[], struct hwa_exec *exec)
 {
-	struct hw_path *file = &exec->found.path;
-	if (!may_run(&exec->found) || !(file->apart || hw_path_widen(file)))
-		return HW_ORIGINAL;
+	struct hwa_path *file = &exec->found.path;
+	if (!may_run(&exec->found) || !(file->apart || hwa_path_widen(file)))
+		return HWA_ORIGINAL;
 	exec->line = exec->found.path.memory;
-	switch (look(exec, exec->line)) {
-	case HW_IS_SCRIPT:
+	switch (read_format(exec, exec->line)) {
+	case HWA_IS_SCRIPT:
 		/* Its interpreter is given its path, which counts from the working directory there. */
 		if (!argv || !argv[0] || (dirfd != AT_FDCWD && *path != '/') ||
-		    !hw_parse_line(exec->line, &exec->interpreter, &exec->argument))
-			return HW_ORIGINAL;
-		return find_interpreter(exec) ? HW_KNOWN : HW_ORIGINAL;
-	case HW_IS_PROGRAM:
-		return HW_KNOWN;
+			!hwa_parse_line(exec->line, &exec->interpreter, &exec->argument))
+			return HWA_ORIGINAL;
+		return find_interpreter(exec) ? HWA_KNOWN : HWA_ORIGINAL;
+	case HWA_IS_PROGRAM:
+		return HWA_KNOWN;
 	default:
-		return HW_ORIGINAL;
+		return HWA_ORIGINAL;
 	}
 }
 
-enum hw_answer hw_exec_resolve(int dirfd, const char *path, char *const argv[], struct hw_exec *exec)
+enum hwa_answer hwa_exec_resolve(int dirfd, const char *path, char *const argv[], struct hwa_exec *exec)
 {
 	exec->interpreter = NULL;
-	enum hw_answer answer = hw_resolve(dirfd, path, HW_WANT_EXECUTE, &exec->found);
-	if (answer != HW_KNOWN)
+	enum hwa_answer answer = hwa_resolve(dirfd, path, HW_WANT_EXECUTE, &exec->found);
+	if (answer != HWA_KNOWN)
 		return answer;
-	answer = hw_reads_programs(path) ? HW_ORIGINAL : choose(dirfd, path, argv, exec);
-	if (answer == HW_ORIGINAL)
-		hw_count(HW_COUNT_FALLBACKS);
+	answer = hwa_reads_programs(path) ? HWA_ORIGINAL : choose_executable(dirfd, path, argv, exec);
+	if (answer == HWA_ORIGINAL)
+		hwa_count(HWA_COUNT_FALLBACKS);
 	return answer;
 }
 
-void hw_exec_arguments(const struct hw_exec *exec, const char *path, char *const argv[], char **out)
+void hwa_exec_arguments(const struct hwa_exec *exec, const char *path, char *const argv[], char **out)
 {
 	*out++ = exec->interpreter;
 	if (exec->argument)
@@ -128,20 +128,20 @@ void hw_exec_arguments(const struct hw_exec *exec, const char *path, char *const
 		;
 }
 
-enum hw_answer hw_exec_copy(const char *path, char *const argv[], char file[2 * HW_PATH_MAX], char line[HW_LINE_BYTES],
-	char **interpreter, char **argument, int *error)
+enum hwa_answer hwa_exec_copy(const char *path, char *const argv[], char file[2 * HWA_PATH_MAX],
+	char line[HWA_LINE_BYTES], char **interpreter, char **argument, int *error)
 {
-	HW_EXEC(exec);
-	enum hw_answer answer = hw_exec_resolve(AT_FDCWD, path, argv, &exec);
-	*error = answer == HW_FAILS ? exec.found.error : 0;
+	HWA_EXEC(exec);
+	enum hwa_answer answer = hwa_exec_resolve(AT_FDCWD, path, argv, &exec);
+	*error = answer == HWA_FAILS ? exec.found.error : 0;
 	*interpreter = *argument = NULL;
-	if (answer != HW_KNOWN)
+	if (answer != HWA_KNOWN)
 		return answer;
 	memcpy(file, exec.file, strlen(exec.file) + 1);
-	memcpy(line, exec.line, HW_LINE_BYTES);
+	memcpy(line, exec.line, HWA_LINE_BYTES);
 	if (exec.interpreter) {
 		*interpreter = line + (exec.interpreter - exec.line);
 		*argument = exec.argument ? line + (exec.argument - exec.line) : NULL;
 	}
-	return HW_KNOWN;
+	return HWA_KNOWN;
 }

@@ -39,25 +39,25 @@ static bool open_cache(void)
 {
 	if (cache || cache_unusable)
 		return cache != NULL;
-	const struct cache *file = hw_map_file(CACHE, 0, sizeof(*file), SIZE_MAX, &cache_bytes);
+	const struct cache *file = hwa_map_file(CACHE, 0, sizeof(*file), SIZE_MAX, &cache_bytes);
 	cache_unusable = !file;
 	if (!file)
 		return false;
 	if (memcmp(file->magic, MAGIC, sizeof(file->magic)) == 0 &&
-	    (file->endian == 0 || file->endian == ENDIAN_LITTLE) &&
-	    file->count <= (cache_bytes - sizeof(*file)) / sizeof(struct entry)) {
+		(file->endian == 0 || file->endian == ENDIAN_LITTLE) &&
+		file->count <= (cache_bytes - sizeof(*file)) / sizeof(struct entry)) {
 		cache = file;
 		return true;
 	}
 	cache_unusable = true;
-	hw_sys(__NR_munmap, file, cache_bytes);
+	hwa_sys(__NR_munmap, file, cache_bytes);
 	return false;
 }
 
-void hw_ldcache_release(void)
+void hwa_ldcache_release(void)
 {
 	if (cache)
-		hw_sys(__NR_munmap, cache, cache_bytes);
+		hwa_sys(__NR_munmap, cache, cache_bytes);
 	cache = NULL;
 	cache_unusable = false;
 }
@@ -109,7 +109,7 @@ static int compare(const char *a, const char *b)
 	return *a - *b;
 }
 
-const char *hw_ldcache_find(const char *name, bool *unsure)
+const char *hwa_ldcache_find(const char *name, bool *unsure)
 {
 	uint32_t left = 0, right;
 

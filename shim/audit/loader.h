@@ -1,6 +1,6 @@
 /* The loader's side of the shim: what audit.c, objects.c, search.c, ldcache.c, symbols.c and tls.c share.
  *
- * All of it runs in the loader's callbacks, under the loader's lock, but for hw_original_origin. */
+ * All of it runs in the loader's callbacks, under the loader's lock, but for hwa_original_origin. */
 #ifndef HEADWATER_LOADER_H
 #define HEADWATER_LOADER_H
 
@@ -12,118 +12,118 @@
 #include "shim.h"
 
 /* What the kernel told the process at its start. */
-struct hw_start {
-	const char *library_path;       /* LD_LIBRARY_PATH, "" if unset */
-	const char *executable;         /* the original's path if the store's copy was executed, else "" */
-	const char *platform;           /* AT_PLATFORM, NULL if there is none */
+struct hwa_start {
+	const char *library_path; /* LD_LIBRARY_PATH, "" if unset */
+	const char *executable;   /* the original's path if the store's copy was executed, else "" */
+	const char *platform;     /* AT_PLATFORM, NULL if there is none */
 	size_t page_bytes;
-	const Elf64_Phdr *segments;     /* of the executable */
+	const Elf64_Phdr *segments; /* of the executable */
 	size_t segment_count;
-	uintptr_t loader_base;          /* AT_BASE; 0 if run as `ld.so PROGRAM`, whose options change the search */
+	uintptr_t loader_base; /* AT_BASE; 0 if run as `ld.so PROGRAM`, whose options change the search */
 };
-extern struct hw_start hw_start;
+extern struct hwa_start hwa_start;
 
 /* ---- objects.c ---- */
 
-struct hw_object {
-	struct hw_object *next;         /* of all records, used or not */
-	struct link_map *map;           /* NULL if the record is not in use */
-	struct hw_object *loader;       /* as glibc's l_loader: whose RPATH counts too; NULL for dlopen's own */
-	int slot;                       /* the namespace's, -1 if it has none */
+struct hwa_object {
+	struct hwa_object *next;   /* of all records, used or not */
+	struct link_map *map;      /* NULL if the record is not in use */
+	struct hwa_object *loader; /* as glibc's l_loader: whose RPATH counts too; NULL for dlopen's own */
+	int slot;                  /* the namespace's, -1 if it has none */
 	bool from_store;
-	bool replica;                   /* from the store's mirror for a memory domain */
-	uint64_t dev, ino;              /* the original's; zero if it is not in the scope */
-	const char *path;               /* the original's absolute path, "" if it has none */
-	const char *rpath, *runpath, *soname;   /* NULL if absent; no rpath where there is a runpath */
-	const char *strings;            /* DT_STRTAB */
+	bool replica;                         /* from the store's mirror for a memory domain */
+	uint64_t dev, ino;                    /* the original's; zero if it is not in the scope */
+	const char *path;                     /* the original's absolute path, "" if it has none */
+	const char *rpath, *runpath, *soname; /* NULL if absent; no rpath where there is a runpath */
+	const char *strings;                  /* DT_STRTAB */
 	uint64_t flags_1;
 };
 
 /* Memory that is never given back; NULL if there is none. */
-void *hw_arena(size_t bytes);
+void *hwa_arena(size_t bytes);
 
 /* A string that is kept once, with room for what is known of it. */
-struct hw_kept {
-	struct hw_kept *next;
+struct hwa_kept {
+	struct hwa_kept *next;
 	uint64_t hash;
 	void *known;
 	size_t bytes;
 	char text[];
 };
-struct hw_kept *hw_keep(const char *text, size_t bytes);
+struct hwa_kept *hwa_keep(const char *text, size_t bytes);
 
-struct hw_object *hw_object_new(struct link_map *map, int slot);
-void hw_object_free(struct hw_object *object);
+struct hwa_object *hwa_object_new(struct link_map *map, int slot);
+void hwa_object_free(struct hwa_object *object);
 /* The object that a cookie stands for; NULL if it has not been opened by the shim. */
-struct hw_object *hw_object_of(const uintptr_t *cookie);
-uintptr_t hw_object_cookie(struct hw_object *object);
+struct hwa_object *hwa_object_of(const uintptr_t *cookie);
+uintptr_t hwa_object_cookie(struct hwa_object *object);
 /* An object of the namespace that was loaded from the original (dev, ino) or its copy. */
-struct hw_object *hw_object_same(int slot, uint64_t dev, uint64_t ino);
+struct hwa_object *hwa_object_same(int slot, uint64_t dev, uint64_t ino);
 /* The program, and ld.so; NULL before they have been opened. */
-struct hw_object *hw_object_main(void);
-struct hw_object *hw_object_ld_so(void);
+struct hwa_object *hwa_object_main(void);
+struct hwa_object *hwa_object_ld_so(void);
 
 /* The directory that $ORIGIN means, kept; NULL if unknown. */
-const char *hw_object_origin(struct hw_object *object);
+const char *hwa_object_origin(struct hwa_object *object);
 /* Shows `display` as the object's name and its directory as its $ORIGIN, where they show the
  * store's. `limit` is an address behind the link map's own members. */
-void hw_object_rename(struct hw_object *object, const char *display, const void *limit);
+void hwa_object_rename(struct hwa_object *object, const char *display, const void *limit);
 
 /* True if eight bytes can be read there. */
-bool hw_readable(uintptr_t address);
+bool hwa_readable(uintptr_t address);
 
 /* What a name leads to. */
-struct hw_target {
+struct hwa_target {
 	bool in_store;
-	bool replica;                   /* in the mirror of the process's memory domain */
-	uint64_t dev, ino;              /* the original's, zero if not known */
+	bool replica;      /* in the mirror of the process's memory domain */
+	uint64_t dev, ino; /* the original's, zero if not known */
 	size_t path_bytes;
-	char path[HW_PATH_MAX];         /* absolute, spelled as the loader would */
+	char path[HWA_PATH_MAX]; /* absolute, spelled as the loader would */
 };
 
 struct stat;
-void hw_identify(const struct stat *st, struct hw_target *target);
-void hw_identify_record(const struct hw_record *record, struct hw_target *target);
+void hwa_identify(const struct stat *st, struct hwa_target *target);
+void hwa_identify_record(const struct hw_record *record, struct hwa_target *target);
 
 /* ---- search.c ---- */
 
-enum hw_search {
-	HW_UNSURE,                      /* glibc must search */
-	HW_FOUND,                       /* the target */
-	HW_NOWHERE,                     /* glibc would find nothing */
+enum hwa_search {
+	HWA_UNSURE,  /* glibc must search */
+	HWA_FOUND,   /* the target */
+	HWA_NOWHERE, /* glibc would find nothing */
 };
 
 /* Finds a name without a slash as glibc would for a dependency or dlopen of `loader`. */
-enum hw_search hw_search(struct hw_object *loader, const char *name, struct hw_target *target);
+enum hwa_search hwa_search(struct hwa_object *loader, const char *name, struct hwa_target *target);
 
 /* ---- ldcache.c ---- */
 
 /* The path that /etc/ld.so.cache gives for a name; NULL if it has none, or, with *unsure, if it leaves
  * a choice or can't be read. */
-const char *hw_ldcache_find(const char *name, bool *unsure);
-void hw_ldcache_release(void);
+const char *hwa_ldcache_find(const char *name, bool *unsure);
+void hwa_ldcache_release(void);
 
 /* ---- symbols.c ---- */
 
 /* An object's dynamic entry as an address, whether or not the loader has relocated it. */
-const void *hw_dynamic_address(const struct link_map *map, uint64_t value);
+const void *hwa_dynamic_address(const struct link_map *map, uint64_t value);
 /* Puts the wrappers in the place of the functions that libc (or an older glibc's libpthread or libdl)
  * exports, for whatever is bound to them from now on, and keeps the functions' addresses. */
-void hw_redirect(const struct link_map *map, int slot);
+void hwa_redirect(const struct link_map *map, int slot);
 
 /* ---- tls.c: the start-up's static thread-local storage ---- */
 
 /* Makes the environment what it was before the program was executed again, if it was. */
-void hw_tls_restore(char **envp);
-/* From here to hw_tls_end the base namespace's objects and names count. */
-void hw_tls_start(char **argv, char **envp, const char *execfn);
-void hw_tls_end(void);
+void hwa_tls_restore(char **envp);
+/* From here to hwa_tls_end the base namespace's objects and names count. */
+void hwa_tls_start(char **argv, char **envp, const char *execfn);
+void hwa_tls_end(void);
 /* The loader has come to this name, or has an object that answers to it. */
-void hw_tls_meet(const char *name);
+void hwa_tls_meet(const char *name);
 /* The loader has opened this object. */
-void hw_tls_object(const struct hw_object *object);
+void hwa_tls_object(const struct hwa_object *object);
 /* Executes the program again with a larger surplus, if it needs one and the loader has come to all that
  * it needs; comes back otherwise. None of the program's code may have run. */
-void hw_tls_settle(void);
+void hwa_tls_settle(void);
 
 #endif

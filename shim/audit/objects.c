@@ -25,27 +25,27 @@
 /* Two strings that malloc returned one after the other are hardly further apart. */
 #define NEAR_BYTES ((uintptr_t)1 << 20)
 
-struct hw_start hw_start = { .library_path = "", .executable = "" };
+struct hwa_start hwa_start = {.library_path = "", .executable = ""};
 
 static _Alignas(16) char first_chunk[ARENA_BYTES];
 static struct {
 	char *at;
 	size_t left;
-} arena = { first_chunk, ARENA_BYTES };
-static struct hw_kept *kept[KEPT_BUCKETS];
-static struct hw_object *objects;
-static struct hw_object *program, *ld_so;
+} arena = {first_chunk, ARENA_BYTES};
+static struct hwa_kept *kept[KEPT_BUCKETS];
+static struct hwa_object *objects;
+static struct hwa_object *program, *ld_so;
 
-static size_t origin_at;        /* offset of the origin in a link map; 0: not found */
+static size_t origin_at; /* offset of the origin in a link map; 0: not found */
 static unsigned origin_tries;
 
-void *hw_arena(size_t bytes)
+void *hwa_arena(size_t bytes)
 {
 	bytes = (bytes + 15) & ~(size_t)15;
 	if (bytes > arena.left) {
 		if (bytes > CHUNK_BYTES)
 			return NULL;
-		char *chunk = hw_map(CHUNK_BYTES);
+		char *chunk = hwa_map(CHUNK_BYTES);
 
 		if (!chunk)
 			return NULL;
@@ -58,17 +58,17 @@ void *hw_arena(size_t bytes)
 	return block;
 }
 
-struct hw_kept *hw_keep(const char *text, size_t bytes)
+struct hwa_kept *hwa_keep(const char *text, size_t bytes)
 {
-	uint64_t hash = hw_hash(text, bytes);
-	struct hw_kept **bucket = &kept[hash % KEPT_BUCKETS], *entry;
+	uint64_t hash = hwa_hash(text, bytes);
+	struct hwa_kept **bucket = &kept[hash % KEPT_BUCKETS], *entry;
 
 	for (entry = *bucket; entry; entry = entry->next)
 		if (entry->hash == hash && entry->bytes == bytes && memcmp(entry->text, text, bytes) == 0)
 			return entry;
-	entry = hw_arena(sizeof(*entry) + bytes + 1);
+	entry = hwa_arena(sizeof(*entry) + bytes + 1);
 	if (entry) {
-		*entry = (struct hw_kept){ .next = *bucket, .hash = hash, .bytes = bytes };
+		*entry = (struct hwa_kept){.next = *bucket, .hash = hash, .bytes = bytes};
 		memcpy(entry->text, text, bytes);
 		entry->text[bytes] = '\0';
 		*bucket = entry;
@@ -76,14 +76,14 @@ struct hw_kept *hw_keep(const char *text, size_t bytes)
 	return entry;
 }
 
-static void read_dynamic(struct hw_object *object)
+static void read_dynamic(struct hwa_object *object)
 {
 	const char *strings = NULL;
 	const Elf64_Dyn *entry;
 
 	for (entry = object->map->l_ld; entry && entry->d_tag != DT_NULL; entry++)
 		if (entry->d_tag == DT_STRTAB)
-			strings = hw_dynamic_address(object->map, entry->d_un.d_ptr);
+			strings = hwa_dynamic_address(object->map, entry->d_un.d_ptr);
 	object->strings = strings;
 	for (entry = object->map->l_ld; strings && entry->d_tag != DT_NULL; entry++) {
 		const char *text = strings + entry->d_un.d_val;
@@ -101,58 +101,58 @@ static void read_dynamic(struct hw_object *object)
 		object->rpath = NULL;
 }
 
-struct hw_object *hw_object_new(struct link_map *map, int slot)
+struct hwa_object *hwa_object_new(struct link_map *map, int slot)
 {
-	struct hw_object *object = objects;
+	struct hwa_object *object = objects;
 
 	while (object && object->map)
 		object = object->next;
 	if (!object) {
-		object = hw_arena(sizeof(*object));
+		object = hwa_arena(sizeof(*object));
 		if (!object)
 			return NULL;
-		*object = (struct hw_object){ .next = objects };
+		*object = (struct hwa_object){.next = objects};
 		__atomic_store_n(&objects, object, __ATOMIC_RELEASE);
 	}
-	*object = (struct hw_object){ .next = object->next, .map = map, .slot = slot, .path = "" };
+	*object = (struct hwa_object){.next = object->next, .map = map, .slot = slot, .path = ""};
 	read_dynamic(object);
 	if (!program)
 		program = object;
-	if (!ld_so && hw_start.loader_base && map->l_addr == hw_start.loader_base)
+	if (!ld_so && hwa_start.loader_base && map->l_addr == hwa_start.loader_base)
 		ld_so = object;
 	return object;
 }
 
-void hw_object_free(struct hw_object *object)
+void hwa_object_free(struct hwa_object *object)
 {
-	for (struct hw_object *other = objects; other; other = other->next)
+	for (struct hwa_object *other = objects; other; other = other->next)
 		if (other->loader == object)
 			other->loader = NULL;
 	object->map = NULL;
 }
 
-struct hw_object *hw_object_of(const uintptr_t *cookie)
+struct hwa_object *hwa_object_of(const uintptr_t *cookie)
 {
-	struct hw_object *object = (struct hw_object *)(*cookie & ~(uintptr_t)1);
+	struct hwa_object *object = (struct hwa_object *)(*cookie & ~(uintptr_t)1);
 
 	return *cookie & 1 && object->map ? object : NULL;
 }
 
-uintptr_t hw_object_cookie(struct hw_object *object)
+uintptr_t hwa_object_cookie(struct hwa_object *object)
 {
 	/* Before la_objopen a cookie is the link map's address, which is even. */
 	return (uintptr_t)object | 1;
 }
 
-struct hw_object *hw_object_same(int slot, uint64_t dev, uint64_t ino)
+struct hwa_object *hwa_object_same(int slot, uint64_t dev, uint64_t ino)
 {
-	for (struct hw_object *object = objects; ino && object; object = object->next)
+	for (struct hwa_object *object = objects; ino && object; object = object->next)
 		if (object->ino == ino && object->dev == dev && object->slot == slot && object->map)
 			return object;
 	return NULL;
 }
 
-void hw_identify(const struct stat *st, struct hw_target *target)
+void hwa_identify(const struct stat *st, struct hwa_target *target)
 {
 	uint64_t major = (st->st_dev >> 32 & 0xfffff000) | (st->st_dev >> 8 & 0xfff);
 	uint64_t minor = (st->st_dev >> 12 & 0xffffff00) | (st->st_dev & 0xff);
@@ -161,18 +161,18 @@ void hw_identify(const struct stat *st, struct hw_target *target)
 	target->ino = st->st_ino;
 }
 
-void hw_identify_record(const struct hw_record *record, struct hw_target *target)
+void hwa_identify_record(const struct hw_record *record, struct hwa_target *target)
 {
 	target->dev = (uint64_t)record->attr.dev_major << 32 | record->attr.dev_minor;
 	target->ino = record->attr.ino;
 }
 
-struct hw_object *hw_object_main(void)
+struct hwa_object *hwa_object_main(void)
 {
 	return program;
 }
 
-struct hw_object *hw_object_ld_so(void)
+struct hwa_object *hwa_object_ld_so(void)
 {
 	return ld_so;
 }
@@ -192,14 +192,14 @@ static size_t directory_bytes(const char *path)
 /* The program's path as the kernel knows it, kept; "" if unknown. */
 static const char *executable_path(void)
 {
-	static char path[HW_PATH_MAX];
-	long bytes = hw_sys(__NR_readlinkat, AT_FDCWD, "/proc/self/exe", path, sizeof(path) - 1);
+	static char path[HWA_PATH_MAX];
+	long bytes = hwa_sys(__NR_readlinkat, AT_FDCWD, "/proc/self/exe", path, sizeof(path) - 1);
 
 	if (bytes <= 0)
 		return "";
 	path[bytes] = '\0';
-	const char *original = hw_strip_store(path) ? hw_strip_store(path) : path;
-	const struct hw_kept *entry = hw_keep(original, strlen(original));
+	const char *original = hwa_strip_store(path) ? hwa_strip_store(path) : path;
+	const struct hwa_kept *entry = hwa_keep(original, strlen(original));
 	return entry ? entry->text : "";
 }
 
@@ -208,11 +208,11 @@ static char **origin_of(const struct link_map *map, size_t at)
 	return (char **)((char *)map + at);
 }
 
-const char *hw_object_origin(struct hw_object *object)
+const char *hwa_object_origin(struct hwa_object *object)
 {
-	const struct hw_kept *directory;
+	const struct hwa_kept *directory;
 
-	if (object == program && !hw_start.loader_base) {
+	if (object == program && !hwa_start.loader_base) {
 		const char *origin = origin_at ? *origin_of(object->map, origin_at) : NULL;
 
 		return origin == UNKNOWN_ORIGIN ? NULL : origin;
@@ -221,14 +221,14 @@ const char *hw_object_origin(struct hw_object *object)
 		object->path = executable_path();
 	if (object->path[0] != '/')
 		return NULL;
-	directory = hw_keep(object->path, directory_bytes(object->path));
+	directory = hwa_keep(object->path, directory_bytes(object->path));
 	return directory ? directory->text : NULL;
 }
 
 /* The kernel looks at the signal set before it refuses. */
-bool hw_readable(uintptr_t address)
+bool hwa_readable(uintptr_t address)
 {
-	return hw_sys(__NR_rt_sigprocmask, ~0, address, NULL, 8) != -EFAULT;
+	return hwa_sys(__NR_rt_sigprocmask, ~0, address, NULL, 8) != -EFAULT;
 }
 
 /* Finds the member of the link map, before `limit`, that points to this directory's text. */
@@ -243,9 +243,9 @@ static void find_origin(const struct link_map *map, const char *name, const void
 		uintptr_t distance = value > (uintptr_t)name ? value - (uintptr_t)name : (uintptr_t)name - value;
 
 		if (distance == 0 || distance > NEAR_BYTES || (value >= (uintptr_t)map && value < (uintptr_t)limit) ||
-		    (value >= map->l_addr && value < (uintptr_t)map->l_ld + hw_start.page_bytes))
+			(value >= map->l_addr && value < (uintptr_t)map->l_ld + hwa_start.page_bytes))
 			continue;
-		if (value / hw_start.page_bytes != (uintptr_t)name / hw_start.page_bytes && !hw_readable(value))
+		if (value / hwa_start.page_bytes != (uintptr_t)name / hwa_start.page_bytes && !hwa_readable(value))
 			continue;
 		const char *text = (const char *)value;
 		size_t same = 0;
@@ -261,7 +261,7 @@ static void find_origin(const struct link_map *map, const char *name, const void
 /* Takes the store's prefix off; NULL and glibc's mark for an unknown origin are left alone. */
 static void shorten(char *text)
 {
-	const char *original = text == UNKNOWN_ORIGIN ? NULL : hw_strip_store(text);
+	const char *original = text == UNKNOWN_ORIGIN ? NULL : hwa_strip_store(text);
 
 	if (original)
 		memmove(text, original, strlen(original) + 1);
@@ -272,19 +272,19 @@ static void rename_program(void)
 {
 	char **origin = program ? origin_of(program->map, origin_at) : NULL;
 
-	if (!origin || !*hw_executable())
+	if (!origin || !*hwa_executable())
 		return;
 	if (*origin)
 		shorten(*origin);
 	else
-		*origin = (char *)hw_object_origin(program);
+		*origin = (char *)hwa_object_origin(program);
 }
 
-void hw_object_rename(struct hw_object *object, const char *display, const void *limit)
+void hwa_object_rename(struct hwa_object *object, const char *display, const void *limit)
 {
 	struct link_map *map = object->map;
-	const char *original = hw_strip_store(map->l_name);
-	bool program_needs_it = !hw_start.loader_base || *hw_executable();
+	const char *original = hwa_strip_store(map->l_name);
+	bool program_needs_it = !hwa_start.loader_base || *hwa_executable();
 
 	if (!origin_at && (original || (program_needs_it && map->l_name[0] == '/'))) {
 		find_origin(map, map->l_name, limit);
@@ -300,23 +300,23 @@ void hw_object_rename(struct hw_object *object, const char *display, const void 
 	memmove(map->l_name, display, strlen(display) + 1);
 }
 
-bool hw_original_origin(const struct link_map *map, char *out)
+bool hwa_original_origin(const struct link_map *map, char *out)
 {
-	struct hw_object *object = __atomic_load_n(&objects, __ATOMIC_ACQUIRE);
+	struct hwa_object *object = __atomic_load_n(&objects, __ATOMIC_ACQUIRE);
 
 	while (object && object->map != map)
 		object = object->next;
 	if (!object || !object->from_store || object->path[0] != '/')
 		return false;
 	size_t bytes = directory_bytes(object->path);
-	if (bytes >= HW_PATH_MAX)
+	if (bytes >= HWA_PATH_MAX)
 		return false;
 	memcpy(out, object->path, bytes);
 	out[bytes] = '\0';
 	return true;
 }
 
-const char *hw_executable(void)
+const char *hwa_executable(void)
 {
-	return hw_start.executable;
+	return hwa_start.executable;
 }

@@ -9,32 +9,32 @@
 /* A memory domain's number behind the store's own path. */
 #define DOMAIN_BYTES 2
 /* The longest path of the store's, the longest of a program's, and a NUL. */
-#define APART_BYTES (2 * (size_t)HW_PATH_MAX)
+#define APART_BYTES (2 * (size_t)HWA_PATH_MAX)
 
 /* ---- paths in the making ---- */
 
-/* What may stand before a path. */
+/* The longest prefix of a path. */
 static size_t prefix_room(void)
 {
 	size_t prefix;
 
-	hw_store_prefix(&prefix);
+	hwa_store_prefix(&prefix);
 	return prefix + DOMAIN_BYTES;
 }
 
-void hw_path_begin(struct hw_path *path, char *near, size_t bytes)
+void hwa_path_begin(struct hwa_path *path, char *near, size_t bytes)
 {
 	path->apart = false;
 	path->memory = near ? near : path->none;
 	path->memory_bytes = near ? bytes : sizeof(path->none);
-	hw_path_clear(path);
+	hwa_path_clear(path);
 	if (!near)
-		hw_path_widen(path);
+		hwa_path_widen(path);
 }
 
-void hw_path_clear(struct hw_path *path)
+void hwa_path_clear(struct hwa_path *path)
 {
-	size_t before = path->apart ? HW_PATH_MAX : prefix_room();
+	size_t before = path->apart ? HWA_PATH_MAX : prefix_room();
 
 	if (before > path->memory_bytes / 2)
 		before = 0;
@@ -44,37 +44,37 @@ void hw_path_clear(struct hw_path *path)
 	*path->at = '\0';
 }
 
-void hw_path_end(struct hw_path *path)
+void hwa_path_end(struct hwa_path *path)
 {
 	if (path->apart)
-		hw_sys(__NR_munmap, path->memory, path->memory_bytes);
+		hwa_sys(__NR_munmap, path->memory, path->memory_bytes);
 	path->apart = false;
 }
 
-bool hw_path_widen(struct hw_path *path)
+bool hwa_path_widen(struct hwa_path *path)
 {
 	if (path->apart)
 		return false;
-	char *memory = hw_map(APART_BYTES);
+	char *memory = hwa_map(APART_BYTES);
 
 	if (!memory)
 		return false;
-	memcpy(memory + HW_PATH_MAX, path->at, path->room);
+	memcpy(memory + HWA_PATH_MAX, path->at, path->room);
 	path->apart = true;
 	path->memory = memory;
 	path->memory_bytes = APART_BYTES;
-	path->at = path->memory + HW_PATH_MAX;
-	path->room = HW_PATH_MAX;
+	path->at = path->memory + HWA_PATH_MAX;
+	path->room = HWA_PATH_MAX;
 	return true;
 }
 
 /* True once the path has room for so many bytes, the NUL among them. */
-static bool fits(struct hw_path *path, size_t bytes)
+static bool fits(struct hwa_path *path, size_t bytes)
 {
-	return bytes <= path->room || (bytes <= HW_PATH_MAX && hw_path_widen(path));
+	return bytes <= path->room || (bytes <= HWA_PATH_MAX && hwa_path_widen(path));
 }
 
-size_t hw_append(struct hw_path *out, size_t length, const char *text, size_t bytes)
+size_t hwa_append(struct hwa_path *out, size_t length, const char *text, size_t bytes)
 {
 	size_t at = 0;
 
@@ -86,7 +86,7 @@ size_t hw_append(struct hw_path *out, size_t length, const char *text, size_t by
 		size_t name = at - start;
 		if (name && !(name == 1 && text[start] == '.')) {
 			if (!fits(out, length + 1 + name + 1))
-				return HW_TOO_LONG;
+				return HWA_TOO_LONG;
 			out->at[length] = '/';
 			for (size_t i = 0; i < name; i++)
 				out->at[length + 1 + i] = text[start + i];
@@ -97,7 +97,7 @@ size_t hw_append(struct hw_path *out, size_t length, const char *text, size_t by
 	return length;
 }
 
-void hw_finish(struct hw_path *out, size_t length)
+void hwa_finish(struct hwa_path *out, size_t length)
 {
 	if (length == 0)
 		out->at[length++] = '/';
@@ -105,7 +105,7 @@ void hw_finish(struct hw_path *out, size_t length)
 	out->bytes = length;
 }
 
-bool hw_copy(struct hw_path *out, const char *text, size_t bytes)
+bool hwa_copy(struct hwa_path *out, const char *text, size_t bytes)
 {
 	if (!fits(out, bytes + 1))
 		return false;
@@ -115,25 +115,25 @@ bool hw_copy(struct hw_path *out, const char *text, size_t bytes)
 	return true;
 }
 
-size_t hw_dotdot(const char *path, size_t bytes)
+size_t hwa_dotdot(const char *path, size_t bytes)
 {
 	for (size_t at = 0; at + 2 < bytes; at++)
 		if (path[at + 1] == '.' && path[at] == '/' && path[at + 2] == '.' &&
-		    (at + 3 == bytes || path[at + 3] == '/'))
+			(at + 3 == bytes || path[at + 3] == '/'))
 			return at;
 	return bytes;
 }
 
 /* ---- from the kernel ---- */
 
-long hw_read_link(int dirfd, const char *link, struct hw_path *out)
+long hwa_read_link(int dirfd, const char *link, struct hwa_path *out)
 {
 	long length;
 
 	/* What fills all the room may go on. */
 	do
-		length = hw_sys(__NR_readlinkat, dirfd, link, out->at, out->room - 1);
-	while (length == (long)out->room - 1 && hw_path_widen(out));
+		length = hwa_sys(__NR_readlinkat, dirfd, link, out->at, out->room - 1);
+	while (length == (long)out->room - 1 && hwa_path_widen(out));
 	if (length >= 0) {
 		out->bytes = (size_t)length;
 		out->at[length] = '\0';
@@ -141,18 +141,18 @@ long hw_read_link(int dirfd, const char *link, struct hw_path *out)
 	return length;
 }
 
-static long working_directory(struct hw_path *out)
+static long working_directory(struct hwa_path *out)
 {
 	long length;
 
-	while ((length = hw_sys(__NR_getcwd, out->at, out->room)) == -ERANGE)
-		if (!hw_path_widen(out))
+	while ((length = hwa_sys(__NR_getcwd, out->at, out->room)) == -ERANGE)
+		if (!hwa_path_widen(out))
 			return -ENAMETOOLONG;
 	out->bytes = length > 0 ? (size_t)length - 1 : 0;
 	return length;
 }
 
-static __attribute__((noinline)) long directory_behind(int dirfd, struct hw_path *out)
+static __attribute__((noinline)) long directory_behind(int dirfd, struct hwa_path *out)
 {
 	char link[32] = "/proc/self/fd/", digits[12];
 	size_t end = strlen(link), count = 0;
@@ -161,10 +161,10 @@ static __attribute__((noinline)) long directory_behind(int dirfd, struct hw_path
 		digits[count++] = (char)('0' + rest % 10);
 	while (count)
 		link[end++] = digits[--count];
-	return hw_read_link(AT_FDCWD, link, out);
+	return hwa_read_link(AT_FDCWD, link, out);
 }
 
-int hw_directory_of(int dirfd, struct hw_path *out)
+int hwa_directory_of(int dirfd, struct hwa_path *out)
 {
 	long length = dirfd == AT_FDCWD ? working_directory(out) : dirfd < 0 ? -EBADF : directory_behind(dirfd, out);
 
@@ -177,7 +177,7 @@ int hw_directory_of(int dirfd, struct hw_path *out)
 
 /* Copies an absolute path that is clean as it stands, without components that are empty or begin with
  * "."; false if it is not of that kind. */
-static bool copy_clean(const char *path, struct hw_path *out)
+static bool copy_clean(const char *path, struct hwa_path *out)
 {
 	char *to = out->at;
 	size_t room = out->room, at = 0;
@@ -186,7 +186,7 @@ static bool copy_clean(const char *path, struct hw_path *out)
 		if (c == '/' && (path[at + 1] == '/' || path[at + 1] == '.' || !path[at + 1]))
 			return false;
 		if (at == room - 1) {
-			if (!hw_path_widen(out))
+			if (!hwa_path_widen(out))
 				return false;
 			to = out->at;
 			room = out->room;
@@ -198,52 +198,52 @@ static bool copy_clean(const char *path, struct hw_path *out)
 	return at > 0;
 }
 
-static int absolute_cleaned(int dirfd, const char *path, struct hw_path *out)
+static int absolute_cleaned(int dirfd, const char *path, struct hwa_path *out)
 {
 	size_t length = 0, given = 0;
 
-	while (given < HW_PATH_MAX && path[given])
+	while (given < HWA_PATH_MAX && path[given])
 		given++;
-	if (given == HW_PATH_MAX)
+	if (given == HWA_PATH_MAX)
 		return -ENAMETOOLONG;
 	if (*path != '/') {
-		int error = hw_directory_of(dirfd, out);
+		int error = hwa_directory_of(dirfd, out);
 
 		if (error)
 			return error;
-		const char *inner = hw_strip_store(out->at);
+		const char *inner = hwa_strip_store(out->at);
 		/* Cleaning only shortens, so it can be done in place. */
-		length = hw_append(out, 0, inner ? inner : out->at, strlen(inner ? inner : out->at));
+		length = hwa_append(out, 0, inner ? inner : out->at, strlen(inner ? inner : out->at));
 	}
-	length = hw_append(out, length, path, given);
-	if (length == HW_TOO_LONG)
+	length = hwa_append(out, length, path, given);
+	if (length == HWA_TOO_LONG)
 		return -ENAMETOOLONG;
-	hw_finish(out, length);
+	hwa_finish(out, length);
 	return 0;
 }
 
-int hw_absolute_plain(int dirfd, const char *path, struct hw_path *out, bool *plain)
+int hwa_absolute_plain(int dirfd, const char *path, struct hwa_path *out, bool *plain)
 {
-	hw_path_clear(out);
+	hwa_path_clear(out);
 	/* What can't be a pointer is the kernel's to refuse. */
-	if (!hw_attached() || (uintptr_t)path < HW_ADDRESS_MIN || !*path)
+	if (!hwa_attached() || (uintptr_t)path < HWA_ADDRESS_MIN || !*path)
 		return -ENOENT;
 	*plain = false;
 	if (*path == '/') {
-		const char *inner = hw_strip_store(path);
+		const char *inner = hwa_strip_store(path);
 
 		path = inner ? inner : path;
 		*plain = copy_clean(path, out);
 	}
 	int error = *plain ? 0 : absolute_cleaned(dirfd, path, out);
-	return error ? error : hw_in_scope(out->at, out->bytes) ? 0 : -EXDEV;
+	return error ? error : hwa_in_scope(out->at, out->bytes) ? 0 : -EXDEV;
 }
 
-int hw_absolute(int dirfd, const char *path, struct hw_path *out)
+int hwa_absolute(int dirfd, const char *path, struct hwa_path *out)
 {
 	bool plain;
 
-	return hw_absolute_plain(dirfd, path, out, &plain);
+	return hwa_absolute_plain(dirfd, path, out, &plain);
 }
 
 /* ---- in the store ---- */
@@ -252,7 +252,7 @@ int hw_absolute(int dirfd, const char *path, struct hw_path *out)
 static size_t put_prefix(int domain, char *out)
 {
 	size_t prefix;
-	const char *store = hw_store_prefix(&prefix);
+	const char *store = hwa_store_prefix(&prefix);
 
 	memcpy(out, store, prefix);
 	if (domain >= 10)
@@ -262,27 +262,27 @@ static size_t put_prefix(int domain, char *out)
 	return prefix;
 }
 
-const char *hw_copy_of(struct hw_path *path, bool replica)
+const char *hwa_copy_of(struct hwa_path *path, bool replica)
 {
-	int domain = replica ? hw_domain() : -1;
+	int domain = replica ? hwa_domain() : -1;
 	size_t prefix = prefix_room(), before = prefix - DOMAIN_BYTES;
 
-	if (!before || prefix > HW_PATH_MAX - HW_LINE_BYTES)
+	if (!before || prefix > HWA_PATH_MAX - HWA_LINE_BYTES)
 		return NULL;
-	if ((size_t)(path->at - path->memory) < prefix && !hw_path_widen(path))
+	if ((size_t)(path->at - path->memory) < prefix && !hwa_path_widen(path))
 		return NULL;
 	before += domain < 0 ? 0 : domain < 10 ? 1 : DOMAIN_BYTES;
 	put_prefix(domain, path->at - before);
 	return path->at - before;
 }
 
-int hw_store_path(const char *path, size_t bytes, bool replica, char out[2 * HW_PATH_MAX])
+int hwa_store_path(const char *path, size_t bytes, bool replica, char out[2 * HWA_PATH_MAX])
 {
 	size_t prefix = prefix_room();
 
-	if (prefix == DOMAIN_BYTES || prefix + 1 > HW_PATH_MAX || bytes >= HW_PATH_MAX)
+	if (prefix == DOMAIN_BYTES || prefix + 1 > HWA_PATH_MAX || bytes >= HWA_PATH_MAX)
 		return -ENAMETOOLONG;
-	prefix = put_prefix(replica ? hw_domain() : -1, out);
+	prefix = put_prefix(replica ? hwa_domain() : -1, out);
 	memcpy(out + prefix, path, bytes);
 	out[prefix + bytes] = '\0';
 	return (int)(prefix + bytes);

@@ -1,8 +1,8 @@
-/* What a file is to execve, and whether what it runs says what it changes.
+/* Classifies files for execve: their format, and whether the program announces its changes.
  *
- * Those that glibc's loader starts load the audit library. Others (static programs, those of another C
- * library or architecture, those that gain rights) do not; nor can what Go compiles be seen, which calls
- * the kernel without a C library. */
+ * Programs that glibc's loader starts load the audit library. Others do not: static programs, those of another C
+ * library or architecture, and those that gain rights. Programs compiled by Go call the kernel without a C library,
+ * so the audit library does not see their calls. */
 #define _GNU_SOURCE
 #include <elf.h>
 #include <errno.h>
@@ -26,14 +26,14 @@
 #define MACHINE EM_AARCH64
 #endif
 
-/* What is looked at stands in memory of its own: the stack may be small. */
+/* Allocated, because the caller's stack may be small. */
 struct program {
 	long fd;
-	size_t bytes;           /* of `first` */
+	size_t bytes; /* of `first` */
 	char first[FIRST_BYTES];
 	char loader[256];
 	char notes[NOTES_BYTES];
-	char line[HW_LINE_BYTES];
+	char line[HWA_LINE_BYTES];
 	struct stat st;
 	Elf64_Ehdr header;
 	Elf64_Phdr segment;
@@ -41,12 +41,12 @@ struct program {
 
 static struct program *begin(void)
 {
-	return hw_map(sizeof(struct program));
+	return hwa_map(sizeof(struct program));
 }
 
 static void end(struct program *program)
 {
-	hw_sys(__NR_munmap, program, sizeof *program);
+	hwa_sys(__NR_munmap, program, sizeof *program);
 }
 
 /* Copies a part of the file; false if it lacks some of that. */
@@ -56,7 +56,7 @@ static bool part(const struct program *program, uint64_t offset, void *out, size
 		memcpy(out, program->first + offset, bytes);
 		return true;
 	}
-	return hw_sys(__NR_pread64, program->fd, out, bytes, offset) == (long)bytes;
+	return hwa_sys(__NR_pread64, program->fd, out, bytes, offset) == (long)bytes;
 }
 
 static const char *last_name(const char *path)
@@ -77,8 +77,8 @@ static bool asks_for_glibc(struct program *program)
 {
 	size_t bytes = program->segment.p_filesz;
 	return bytes > 0 && bytes <= sizeof program->loader &&
-	       part(program, program->segment.p_offset, program->loader, bytes) && program->loader[bytes - 1] == 0 &&
-	       is_glibc_loader(program->loader);
+		part(program, program->segment.p_offset, program->loader, bytes) && program->loader[bytes - 1] == 0 &&
+		is_glibc_loader(program->loader);
 }
 
 /* True if one of the notes is the Go linker's. */
@@ -94,7 +94,8 @@ static bool is_go(struct program *program)
 		at += sizeof note;
 		if (note.n_namesz == 4 && memcmp(notes + at, "Go", 3) == 0)
 			return true;
-		uint64_t rest = (((uint64_t)note.n_namesz + 3) & ~UINT64_C(3)) + (((uint64_t)note.n_descsz + 3) & ~UINT64_C(3));
+		uint64_t rest = (((uint64_t)note.n_namesz + 3) & ~UINT64_C(3)) +
+			(((uint64_t)note.n_descsz + 3) & ~UINT64_C(3));
 		if (rest > bytes - at)
 			break;
 		at += rest;
@@ -107,7 +108,7 @@ static bool is_own(struct program *program)
 {
 	const Elf64_Ehdr *header = &program->header;
 	return part(program, 0, &program->header, sizeof *header) && header->e_ident[EI_CLASS] == ELFCLASS64 &&
-	       header->e_machine == MACHINE;
+		header->e_machine == MACHINE;
 }
 
 /* True if such a file asks for glibc's loader and calls its library. */
@@ -120,7 +121,7 @@ static bool runs_audited(struct program *program)
 		return false;
 	for (unsigned i = 0; i < header->e_phnum; i++) {
 		if (!part(program, header->e_phoff + i * sizeof *segment, &program->segment, sizeof *segment) ||
-		    (segment->p_type == PT_NOTE && is_go(program)))
+			(segment->p_type == PT_NOTE && is_go(program)))
 			return false;
 		if (segment->p_type == PT_INTERP)
 			glibc = asks_for_glibc(program);
@@ -133,9 +134,9 @@ static bool is_blank(char c)
 	return c == ' ' || c == '\t';
 }
 
-bool hw_parse_line(char line[HW_LINE_BYTES], char **interpreter, char **argument)
+bool hwa_parse_line(char line[HWA_LINE_BYTES], char **interpreter, char **argument)
 {
-	char *end = line + 2, *cut = line + HW_LINE_BYTES - 1;
+	char *end = line + 2, *cut = line + HWA_LINE_BYTES - 1;
 	while (end < cut && *end != '\n' && *end != 0)
 		end++;
 	if (end == cut)
@@ -160,64 +161,65 @@ bool hw_parse_line(char line[HW_LINE_BYTES], char **interpreter, char **argument
 	return **interpreter == '/';
 }
 
-static enum hw_format format_of(struct program *program, long fd)
+static enum hwa_format format_of(struct program *program, long fd)
 {
-	long bytes = hw_sys(__NR_pread64, fd, program->first, sizeof program->first, 0);
+	long bytes = hwa_sys(__NR_pread64, fd, program->first, sizeof program->first, 0);
 	memset(program->line, 0, sizeof program->line);
 	if (bytes < 0)
-		return HW_IS_FOREIGN;
+		return HWA_IS_FOREIGN;
 	program->fd = fd;
 	program->bytes = (size_t)bytes;
 	if (bytes > 2 && program->first[0] == '#' && program->first[1] == '!') {
-		memcpy(program->line, program->first, program->bytes < HW_LINE_BYTES - 1 ? program->bytes : HW_LINE_BYTES - 1);
-		return HW_IS_SCRIPT;
+		memcpy(program->line, program->first,
+			program->bytes < HWA_LINE_BYTES - 1 ? program->bytes : HWA_LINE_BYTES - 1);
+		return HWA_IS_SCRIPT;
 	}
 	if (bytes < SELFMAG || memcmp(program->first, ELFMAG, SELFMAG) != 0)
-		return HW_IS_TEXT;
+		return HWA_IS_TEXT;
 	if (!is_own(program))
-		return HW_IS_OTHERS;
-	return runs_audited(program) ? HW_IS_PROGRAM : HW_IS_FOREIGN;
+		return HWA_IS_OTHERS;
+	return runs_audited(program) ? HWA_IS_PROGRAM : HWA_IS_FOREIGN;
 }
 
-enum hw_format hw_format(long fd, char *line)
+enum hwa_format hwa_format(long fd, char *line)
 {
 	struct program *program = begin();
 	if (!program)
-		return HW_IS_FOREIGN;
-	enum hw_format format = format_of(program, fd);
+		return HWA_IS_FOREIGN;
+	enum hwa_format format = format_of(program, fd);
 	if (line)
-		memcpy(line, program->line, HW_LINE_BYTES);
+		memcpy(line, program->line, HWA_LINE_BYTES);
 	end(program);
 	return format;
 }
 
-/* ---- who says what he changes ---- */
+/* ---- programs that announce their changes ---- */
 
-/* True if the loader may be told to forget the audit library, because the program gains rights. */
+/* True if the loader may drop the audit library, because the program gains rights. */
 static bool gains_rights(long fd, const struct stat *st)
 {
 	struct vfs_ns_cap_data capabilities;
-	if (st->st_mode & S_ISUID && hw_sys(__NR_geteuid) != (long)st->st_uid)
+	if (st->st_mode & S_ISUID && hwa_sys(__NR_geteuid) != (long)st->st_uid)
 		return true;
-	if ((st->st_mode & (S_ISGID | S_IXGRP)) == (S_ISGID | S_IXGRP) && hw_sys(__NR_getegid) != (long)st->st_gid)
+	if ((st->st_mode & (S_ISGID | S_IXGRP)) == (S_ISGID | S_IXGRP) && hwa_sys(__NR_getegid) != (long)st->st_gid)
 		return true;
-	return hw_sys(__NR_fgetxattr, fd, "security.capability", &capabilities, sizeof capabilities) > 0;
+	return hwa_sys(__NR_fgetxattr, fd, "security.capability", &capabilities, sizeof capabilities) > 0;
 }
 
-/* Whether the open file, as a program, says what it changes; with HW_IS_SCRIPT its interpreter decides. What can't be
- * executed changes nothing. */
-static enum hw_format judge(struct program *program, long fd)
+/* Classifies the open file as a program that announces its changes or not. For HWA_IS_SCRIPT the interpreter
+ * decides. A file that can't be executed changes nothing. */
+static enum hwa_format classify_program(struct program *program, long fd)
 {
 	const struct stat *st = &program->st;
-	if (hw_sys(__NR_fstat, fd, &program->st) < 0)
-		return HW_IS_FOREIGN;
+	if (hwa_sys(__NR_fstat, fd, &program->st) < 0)
+		return HWA_IS_FOREIGN;
 	if (!S_ISREG(st->st_mode) || !(st->st_mode & 0111))
-		return HW_IS_TEXT;
-	enum hw_format format = format_of(program, fd);
-	return format == HW_IS_PROGRAM && gains_rights(fd, st) ? HW_IS_FOREIGN : format;
+		return HWA_IS_TEXT;
+	enum hwa_format format = format_of(program, fd);
+	return format == HWA_IS_PROGRAM && gains_rights(fd, st) ? HWA_IS_FOREIGN : format;
 }
 
-bool hw_is_named(const char *path, const char *const *names)
+bool hwa_is_named(const char *path, const char *const *names)
 {
 	const char *name = last_name(path);
 	while (*names && strcmp(name, *names) != 0)
@@ -225,45 +227,48 @@ bool hw_is_named(const char *path, const char *const *names)
 	return *names;
 }
 
-bool hw_reads_programs(const char *path)
+bool hwa_reads_programs(const char *path)
 {
-	static const char *const names[] = { "valgrind", "valgrind.bin", NULL };
-	return hw_is_named(path, names);
+	static const char *const names[] = {"valgrind", "valgrind.bin", NULL};
+	return hwa_is_named(path, names);
 }
 
-static enum hw_manner manner_of(struct program *program, int dirfd, const char *path)
+static enum hwa_manner manner_of(struct program *program, int dirfd, const char *path)
 {
-	bool reads = hw_reads_programs(path);
+	bool reads = hwa_reads_programs(path);
 	char *interpreter = NULL, *argument;
 	for (int depth = 0; depth <= SCRIPTS_MAX; depth++) {
 		/* A descriptor by itself may not be open for reading. */
 		bool itself = !*path;
-		long fd = itself ? dirfd : hw_sys(__NR_openat, dirfd, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+		long fd = itself ? dirfd
+				 : hwa_sys(__NR_openat, dirfd, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 		if (fd < 0)
-			return fd == -ENOENT || fd == -ENOTDIR || fd == -ELOOP ? HW_IS_NONE : HW_SILENT;
-		enum hw_format format = judge(program, fd);
+			return fd == -ENOENT || fd == -ENOTDIR || fd == -ELOOP ? HWA_IS_NONE : HWA_SILENT;
+		enum hwa_format format = classify_program(program, fd);
 		if (!itself)
-			hw_sys(__NR_close, fd);
-		if (reads && format != HW_IS_TEXT)
-			return HW_COMPLAINS;
-		if (format != HW_IS_SCRIPT)
-			return format == HW_IS_OTHERS ? HW_COMPLAINS : format == HW_IS_FOREIGN ? HW_SILENT : HW_SAYS;
+			hwa_sys(__NR_close, fd);
+		if (reads && format != HWA_IS_TEXT)
+			return HWA_COMPLAINS;
+		if (format != HWA_IS_SCRIPT)
+			return format == HWA_IS_OTHERS     ? HWA_COMPLAINS
+				: format == HWA_IS_FOREIGN ? HWA_SILENT
+							   : HWA_ANNOUNCES;
 		/* A relative interpreter counts from where the process stands. */
-		hw_parse_line(program->line, &interpreter, &argument);
+		hwa_parse_line(program->line, &interpreter, &argument);
 		if (!interpreter || !*interpreter)
-			return HW_SAYS;
+			return HWA_ANNOUNCES;
 		path = interpreter;
 		dirfd = AT_FDCWD;
 	}
-	return HW_SAYS;
+	return HWA_ANNOUNCES;
 }
 
-enum hw_manner hw_manner_of(int dirfd, const char *path)
+enum hwa_manner hwa_manner_of(int dirfd, const char *path)
 {
 	struct program *program = begin();
 	if (!program)
-		return HW_SILENT;
-	enum hw_manner manner = manner_of(program, dirfd, path);
+		return HWA_SILENT;
+	enum hwa_manner manner = manner_of(program, dirfd, path);
 	end(program);
 	return manner;
 }

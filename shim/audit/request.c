@@ -1,8 +1,7 @@
-/* Asking the node's daemon: one connection a request, as abi/src/client.rs says.
+/* Requests to the node's daemon, one connection each (abi/src/client.rs).
  *
- * A kept connection would be closed, reused and confused by the program's own handling of descriptors
- * and by fork; a Unix socket on the node costs some ten microseconds, and only what the table lacks
- * is asked. */
+ * The program's own handling of descriptors, and fork, would close, reuse and confuse a persistent connection. A
+ * Unix socket on the node costs some ten microseconds, and only what the table lacks is requested. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <poll.h>
@@ -19,14 +18,14 @@
 
 _Static_assert(sizeof(struct hw_request) == 24 && sizeof(struct hw_reply) == 12, "abi/src/client.rs");
 
-/* Second of the monotonic clock until which nobody is asked. */
+/* Second of the monotonic clock until which no request is sent. */
 static uint64_t quiet_until;
 
 static uint64_t now_s(void)
 {
-	struct timespec now = { 0 };
+	struct timespec now = {0};
 
-	hw_sys(__NR_clock_gettime, CLOCK_MONOTONIC, &now);
+	hwa_sys(__NR_clock_gettime, CLOCK_MONOTONIC, &now);
 	return (uint64_t)now.tv_sec;
 }
 
@@ -38,7 +37,7 @@ static void leave_alone(void)
 static bool send_all(long fd, const char *data, size_t bytes)
 {
 	while (bytes) {
-		long sent = hw_sys(__NR_sendto, fd, data, bytes, MSG_NOSIGNAL, NULL, 0);
+		long sent = hwa_sys(__NR_sendto, fd, data, bytes, MSG_NOSIGNAL, NULL, 0);
 
 		if (sent == -EAGAIN)
 			leave_alone();
@@ -55,13 +54,13 @@ static bool send_all(long fd, const char *data, size_t bytes)
 /* Waits for one reply. False if the daemon was silent, went away, or talks otherwise. */
 static bool receive(long fd, struct hw_reply *reply)
 {
-	struct timespec left = { .tv_sec = HW_SILENCE_MS_MAX / 1000, .tv_nsec = HW_SILENCE_MS_MAX % 1000 * 1000000L };
+	struct timespec left = {.tv_sec = HW_SILENCE_MS_MAX / 1000, .tv_nsec = HW_SILENCE_MS_MAX % 1000 * 1000000L};
 	size_t have = 0;
 
 	while (have < sizeof(*reply)) {
-		struct pollfd ready = { .fd = (int)fd, .events = POLLIN };
+		struct pollfd ready = {.fd = (int)fd, .events = POLLIN};
 		/* The kernel leaves the remaining time in `left`, so signals don't prolong the wait. */
-		long count = hw_sys(__NR_ppoll, &ready, 1, &left, NULL, 0);
+		long count = hwa_sys(__NR_ppoll, &ready, 1, &left, NULL, 0);
 
 		if (count == -EINTR)
 			continue;
@@ -69,7 +68,7 @@ static bool receive(long fd, struct hw_reply *reply)
 			leave_alone();
 		if (count <= 0)
 			return false;
-		long got = hw_sys(__NR_recvfrom, fd, (char *)reply + have, sizeof(*reply) - have, MSG_DONTWAIT, NULL,
+		long got = hwa_sys(__NR_recvfrom, fd, (char *)reply + have, sizeof(*reply) - have, MSG_DONTWAIT, NULL,
 			NULL);
 		if (got == -EINTR || got == -EAGAIN)
 			continue;
@@ -82,16 +81,16 @@ static bool receive(long fd, struct hw_reply *reply)
 
 static bool connect_to(long fd, const char *path, size_t bytes)
 {
-	struct sockaddr_un address = { .sun_family = AF_UNIX };
-	struct timeval limit = { .tv_sec = HW_SILENCE_MS_MAX / 1000 };
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	struct timeval limit = {.tv_sec = HW_SILENCE_MS_MAX / 1000};
 	long result;
 
 	if (bytes >= sizeof(address.sun_path))
 		return false;
 	memcpy(address.sun_path, path, bytes);
 	/* With this limit connect waits for a daemon with a full queue, but not for ever. */
-	hw_sys(__NR_setsockopt, fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
-	while ((result = hw_sys(__NR_connect, fd, &address, sizeof(address))) == -EINTR)
+	hwa_sys(__NR_setsockopt, fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
+	while ((result = hwa_sys(__NR_connect, fd, &address, sizeof(address))) == -EINTR)
 		;
 	if (result == -EAGAIN)
 		leave_alone();
@@ -103,10 +102,10 @@ static enum hw_status ask(long fd, const char *path, size_t bytes, unsigned want
 	struct hw_request request = {
 		.magic = HW_REQUEST_MAGIC,
 		.want = want,
-		.generation = hw_generation(),
+		.generation = hwa_generation(),
 		.path_bytes = (uint32_t)bytes,
 	};
-	struct hw_reply reply = { .status = HW_FALLBACK };
+	struct hw_reply reply = {.status = HW_FALLBACK};
 
 	if (!send_all(fd, (const char *)&request, sizeof(request)) || !send_all(fd, path, bytes))
 		return HW_FALLBACK;
@@ -117,21 +116,21 @@ static enum hw_status ask(long fd, const char *path, size_t bytes, unsigned want
 	return reply.status == HW_DONE ? HW_DONE : HW_FALLBACK;
 }
 
-enum hw_status hw_request(const char *path, size_t bytes, unsigned want)
+enum hw_status hwa_request(const char *path, size_t bytes, unsigned want)
 {
 	enum hw_status status = HW_FALLBACK;
 	size_t socket_bytes;
-	const char *socket_path = hw_socket(&socket_bytes);
+	const char *socket_path = hwa_socket(&socket_bytes);
 	uint64_t quiet = __atomic_load_n(&quiet_until, __ATOMIC_RELAXED);
 
-	if (!hw_in_use() || bytes > HW_PATH_BYTES_MAX || (quiet && now_s() < quiet))
+	if (!hwa_in_use() || bytes > HW_PATH_BYTES_MAX || (quiet && now_s() < quiet))
 		return HW_FALLBACK;
-	long fd = hw_sys(__NR_socket, AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	long fd = hwa_sys(__NR_socket, AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return HW_FALLBACK;
-	hw_count(HW_COUNT_REQUESTS);
+	hwa_count(HWA_COUNT_REQUESTS);
 	if (connect_to(fd, socket_path, socket_bytes))
 		status = ask(fd, path, bytes, want);
-	hw_sys(__NR_close, fd);
+	hwa_sys(__NR_close, fd);
 	return status;
 }

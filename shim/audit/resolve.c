@@ -1,9 +1,8 @@
-/* From a program's path to the table's answer.
+/* Resolves a program's path to the table's answer.
  *
- * A path that has a record is found with one probe. Otherwise the nearest known ancestor decides: a
- * link is put in the path's place and the search starts again, a complete listing tells what is
- * absent, and only what remains is asked of the daemon, once. Paths in the table are canonical, so
- * an exact record needs no look at its ancestors. */
+ * One probe finds a path that has a record. Otherwise the nearest known ancestor decides. A link replaces the path,
+ * and the search starts again; a complete listing shows what is absent; only what remains is requested from the
+ * daemon, once. Paths in the table are canonical, so an exact record needs no check of its ancestors. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -18,19 +17,19 @@
 #define NAME_BYTES_MAX 255
 
 enum step {
-	STEP_KNOWN,     /* the prefix has a record */
-	STEP_AGAIN,     /* the path was rewritten */
-	STEP_FAILS,     /* found->error */
+	STEP_KNOWN, /* the prefix has a record */
+	STEP_AGAIN, /* the path was rewritten */
+	STEP_FAILS, /* found->error */
 	STEP_ASK,
 	STEP_ORIGINAL,
 };
 
 struct walk {
-	struct hw_found *found;
+	struct hwa_found *found;
 	unsigned links;
-	bool plain;             /* the path is in the scope and holds no ".." */
+	bool plain; /* the path is in the scope and holds no ".." */
 	bool must_be_dir;
-	bool asked;
+	bool requested;
 };
 
 static enum step fails(struct walk *walk, int error)
@@ -50,10 +49,10 @@ static enum step fails_as_known(struct walk *walk)
 /* Puts a link's target in the place of the first `end` bytes of the path. */
 __attribute__((noinline)) static enum step follow(struct walk *walk, size_t end)
 {
-	struct hw_found *found = walk->found;
-	struct hw_path *path = &found->path;
+	struct hwa_found *found = walk->found;
+	struct hwa_path *path = &found->path;
 	size_t bytes, parent = end, rest = path->bytes - end;
-	const char *target = hw_link_target(found->record, &bytes);
+	const char *target = hwa_link_target(found->record, &bytes);
 
 	if (!target)
 		return STEP_ASK;
@@ -63,14 +62,15 @@ __attribute__((noinline)) static enum step follow(struct walk *walk, size_t end)
 		parent--;
 	if (rest == 0 && target[bytes - 1] == '/')
 		walk->must_be_dir = true;
-	/* The rest waits at the end of the room. What is put before it is not longer than parent, target and a slash. */
+	/* The rest waits at the end of the room. What is put before it is not longer than parent, target and a
+	 * slash. */
 	while (parent + 1 + bytes + rest + 1 > path->room)
-		if (!hw_path_widen(path))
+		if (!hwa_path_widen(path))
 			return STEP_ORIGINAL;
 	char *waiting = memmove(path->at + path->room - rest, path->at + end, rest);
 	size_t length = target[0] == '/' ? 0 : parent ? parent - 1 : 0;
-	length = hw_append(path, length, target, bytes);
-	hw_finish(path, hw_append(path, length, waiting, rest));
+	length = hwa_append(path, length, target, bytes);
+	hwa_finish(path, hwa_append(path, length, waiting, rest));
 	walk->plain = false;
 	return STEP_AGAIN;
 }
@@ -84,10 +84,10 @@ static bool is_below(const char *path, size_t bytes)
 	return false;
 }
 
-/* What a known ancestor, the first `cut` bytes, says of the component after it. */
+/* Applies what a known ancestor, the first `cut` bytes, determines about the next component. */
 static enum step ask_ancestor(struct walk *walk, size_t cut, size_t end)
 {
-	struct hw_found *found = walk->found;
+	struct hwa_found *found = walk->found;
 	uint64_t state = found->state;
 	size_t name = cut ? cut + 1 : 1, name_end = name;
 
@@ -111,7 +111,7 @@ static enum step ask_ancestor(struct walk *walk, size_t cut, size_t end)
 	/* Whether a name is there changes; what lies below one that is there the daemon finds as ever. */
 	if (state & HW_LISTING_LIVE)
 		return is_below(found->path.at + name, end - name) ? STEP_ASK : STEP_ORIGINAL;
-	const struct hw_listing *listing = hw_listing_of(found->record, state);
+	const struct hw_listing *listing = hwa_listing_of(found->record, state);
 	if (!listing)
 		return STEP_ASK;
 	while (name_end < end && found->path.at[name_end] != '/')
@@ -119,19 +119,19 @@ static enum step ask_ancestor(struct walk *walk, size_t cut, size_t end)
 	/* Too long a name is another error than an absent one, by a limit of the file system's own. */
 	if (name_end - name > NAME_BYTES_MAX)
 		return STEP_ORIGINAL;
-	if (hw_listing_has(found->record, listing, found->path.at + name, name_end - name, NULL) == 0)
+	if (hwa_listing_has(found->record, listing, found->path.at + name, name_end - name, NULL) == 0)
 		return fails(walk, ENOENT);
 	return STEP_ASK;
 }
 
-/* Looks at the first `end` bytes of the path, which hold no "..". */
-static enum step look(struct walk *walk, size_t end, bool follow_last)
+/* Looks up the first `end` bytes of the path, which contain no "..". */
+static enum step look_up(struct walk *walk, size_t end, bool follow_last)
 {
-	struct hw_found *found = walk->found;
+	struct hwa_found *found = walk->found;
 
-	if (!walk->plain && !hw_in_scope(found->path.at, end))
+	if (!walk->plain && !hwa_in_scope(found->path.at, end))
 		return STEP_ORIGINAL;
-	found->record = hw_find(found->path.at, end, &found->state);
+	found->record = hwa_find(found->path.at, end, &found->state);
 	if (found->record) {
 		if (found->state & (HW_LIVE | HW_TREE_LIVE))
 			return STEP_ORIGINAL;
@@ -152,9 +152,9 @@ static enum step look(struct walk *walk, size_t end, bool follow_last)
 		while (found->path.at[--cut] != '/')
 			;
 		size_t prefix = cut ? cut : 1;
-		if (!hw_in_scope(found->path.at, prefix))
+		if (!hwa_in_scope(found->path.at, prefix))
 			break;
-		found->record = hw_find(found->path.at, prefix, &found->state);
+		found->record = hwa_find(found->path.at, prefix, &found->state);
 		if (found->record && (found->state & (HW_LIVE | HW_TREE_LIVE) || HW_KIND(found->state) != HW_UNKNOWN))
 			return ask_ancestor(walk, cut, end);
 	}
@@ -164,7 +164,7 @@ static enum step look(struct walk *walk, size_t end, bool follow_last)
 /* Drops the first ".." and the directory before it, which is known and canonical. */
 static enum step climb(struct walk *walk, size_t dotdot)
 {
-	struct hw_found *found = walk->found;
+	struct hwa_found *found = walk->found;
 	size_t parent = dotdot, rest = dotdot + 3;
 
 	if (dotdot && HW_KIND(found->state) != HW_DIR)
@@ -172,12 +172,12 @@ static enum step climb(struct walk *walk, size_t dotdot)
 	while (parent && found->path.at[--parent] != '/')
 		;
 	memmove(found->path.at + parent, found->path.at + rest, found->path.bytes - rest);
-	hw_finish(&found->path, parent + found->path.bytes - rest);
+	hwa_finish(&found->path, parent + found->path.bytes - rest);
 	return STEP_AGAIN;
 }
 
-/* Does the record at the path's end hold what is wanted? */
-static enum step judge(struct walk *walk, unsigned want)
+/* Checks that the record at the path's end has what is wanted. */
+static enum step check_wanted(struct walk *walk, unsigned want)
 {
 	uint64_t state = walk->found->state;
 	unsigned kind = HW_KIND(state);
@@ -193,7 +193,7 @@ static enum step judge(struct walk *walk, unsigned want)
 			return fails(walk, ENOTDIR);
 		if (state & HW_UNLISTABLE)
 			return STEP_ORIGINAL;
-		if (!hw_listing_of(walk->found->record, state))
+		if (!hwa_listing_of(walk->found->record, state))
 			return STEP_ASK;
 	}
 	if (want & (HW_WANT_LOADABLE | HW_WANT_WHOLE | HW_WANT_EXECUTE)) {
@@ -204,7 +204,7 @@ static enum step judge(struct walk *walk, unsigned want)
 		if (!(state & resident))
 			return STEP_ASK;
 		/* Content that came for reading has not been checked for execution. */
-		if (want & HW_WANT_EXECUTE && !(state & HW_EXECUTABLE) && !walk->asked)
+		if (want & HW_WANT_EXECUTE && !(state & HW_EXECUTABLE) && !walk->requested)
 			return STEP_ASK;
 	}
 	return STEP_KNOWN;
@@ -213,16 +213,16 @@ static enum step judge(struct walk *walk, unsigned want)
 /* Follows found->path as far as the table goes. Each round uses up a link or a "..". */
 static enum step resolve(struct walk *walk, unsigned want)
 {
-	struct hw_found *found = walk->found;
+	struct hwa_found *found = walk->found;
 
 	for (;;) {
-		size_t dotdot = walk->plain ? found->path.bytes : hw_dotdot(found->path.at, found->path.bytes);
+		size_t dotdot = walk->plain ? found->path.bytes : hwa_dotdot(found->path.at, found->path.bytes);
 		bool last = dotdot == found->path.bytes;
 		bool follow_last = !last || walk->must_be_dir || !(want & HW_WANT_NO_FOLLOW);
-		enum step step = dotdot ? look(walk, dotdot, follow_last) : STEP_KNOWN;
+		enum step step = dotdot ? look_up(walk, dotdot, follow_last) : STEP_KNOWN;
 
 		if (step == STEP_KNOWN)
-			step = last ? judge(walk, want) : climb(walk, dotdot);
+			step = last ? check_wanted(walk, want) : climb(walk, dotdot);
 		if (step != STEP_AGAIN)
 			return step;
 	}
@@ -238,66 +238,67 @@ static bool demands_directory(const char *path)
 
 enum sameness { SAME, OTHER, UNSEEN };
 
-/* Whether a file is as its record says. */
+/* True if the file still matches its record. */
 static __attribute__((noinline)) enum sameness compare(int dirfd, const char *path, unsigned want,
 	const struct hw_attr *attr)
 {
 	struct stat st;
 
-	if (hw_sys(__NR_newfstatat, dirfd, path, &st, want & HW_WANT_NO_FOLLOW ? AT_SYMLINK_NOFOLLOW : 0) < 0)
+	if (hwa_sys(__NR_newfstatat, dirfd, path, &st, want & HW_WANT_NO_FOLLOW ? AT_SYMLINK_NOFOLLOW : 0) < 0)
 		return UNSEEN;
-	/* Not its device, which may have another number on the reader's node. */
+	/* The device is not compared: the reader's node may number it differently. */
 	bool same = st.st_ino == attr->ino && st.st_mode == attr->mode && (uint64_t)st.st_size == attr->size &&
-		    st.st_mtim.tv_sec == attr->mtime_s && (uint64_t)st.st_mtim.tv_nsec == attr->mtime_ns &&
-		    st.st_ctim.tv_sec == attr->ctime_s && (uint64_t)st.st_ctim.tv_nsec == attr->ctime_ns;
+		st.st_mtim.tv_sec == attr->mtime_s && (uint64_t)st.st_mtim.tv_nsec == attr->mtime_ns &&
+		st.st_ctim.tv_sec == attr->ctime_s && (uint64_t)st.st_ctim.tv_nsec == attr->ctime_ns;
 	return same ? SAME : OTHER;
 }
 
-/* What is known, if it is so still; where that can't be taken for granted, the original is asked. The links
- * on the way may lead elsewhere by now, so it is looked at by the program's own path. */
-static enum step verified(int dirfd, const char *path, unsigned want, const struct hw_found *found, enum step step)
+/* Returns what is known if it is still valid. Where that is uncertain, the original is checked by the program's own
+ * path, because links on the way may have changed. */
+static enum step verified(int dirfd, const char *path, unsigned want, const struct hwa_found *found, enum step step)
 {
-	if (!hw_unaudited() || (step != STEP_KNOWN && step != STEP_FAILS))
+	if (!hwa_unaudited() || (step != STEP_KNOWN && step != STEP_FAILS))
 		return step;
 	enum sameness sameness = step == STEP_KNOWN ? compare(dirfd, path, want, &found->record->attr) : UNSEEN;
-	/* Who has it open is to see what it has become, too. Where nobody can be told, nothing is hidden by it. */
+	/* A process that has the file open must see its new state, too. If the daemon can't be told, the process
+	 * uses originals only. */
 	if (sameness == OTHER && HW_KIND(found->state) == HW_FILE)
-		hw_request(found->path.at, found->path.bytes, HW_WANT_LIVE | HW_WANT_NO_FOLLOW);
+		hwa_request(found->path.at, found->path.bytes, HW_WANT_LIVE | HW_WANT_NO_FOLLOW);
 	return sameness == SAME ? STEP_KNOWN : STEP_ORIGINAL;
 }
 
-enum hw_answer hw_resolve(int dirfd, const char *path, unsigned want, struct hw_found *found)
+enum hwa_answer hwa_resolve(int dirfd, const char *path, unsigned want, struct hwa_found *found)
 {
-	struct walk walk = { .found = found };
+	struct walk walk = {.found = found};
 	enum step step;
 
-	if (hw_absolute_plain(dirfd, path, &found->path, &walk.plain) < 0)
-		return HW_ORIGINAL;
-	hw_count(HW_COUNT_LOOKUPS);
-	if (!hw_in_use()) {
-		hw_count(HW_COUNT_FALLBACKS);
-		return HW_ORIGINAL;
+	if (hwa_absolute_plain(dirfd, path, &found->path, &walk.plain) < 0)
+		return HWA_ORIGINAL;
+	hwa_count(HWA_COUNT_LOOKUPS);
+	if (!hwa_in_use()) {
+		hwa_count(HWA_COUNT_FALLBACKS);
+		return HWA_ORIGINAL;
 	}
 	walk.must_be_dir = !walk.plain && demands_directory(path);
 	step = verified(dirfd, path, want, found, resolve(&walk, want));
 	if (step != STEP_ASK) {
 		if (step != STEP_ORIGINAL)
-			hw_count(HW_COUNT_ANSWERED);
-	} else if (hw_absolute(dirfd, path, &found->path) == 0 &&
-		   hw_request(found->path.at, found->path.bytes, want) == HW_DONE) {
-		walk = (struct walk){ .found = found, .must_be_dir = demands_directory(path), .asked = true };
+			hwa_count(HWA_COUNT_ANSWERED);
+	} else if (hwa_absolute(dirfd, path, &found->path) == 0 &&
+		hwa_request(found->path.at, found->path.bytes, want) == HW_DONE) {
+		walk = (struct walk){.found = found, .must_be_dir = demands_directory(path), .requested = true};
 		step = verified(dirfd, path, want, found, resolve(&walk, want));
 	}
 	switch (step) {
 	case STEP_KNOWN:
-		return HW_KNOWN;
+		return HWA_KNOWN;
 	case STEP_FAILS:
-		return HW_FAILS;
+		return HWA_FAILS;
 	case STEP_ASK:
-		hw_count(HW_COUNT_FALLBACKS);
-		return HW_ORIGINAL;
+		hwa_count(HWA_COUNT_FALLBACKS);
+		return HWA_ORIGINAL;
 	default:
-		return HW_ORIGINAL;
+		return HWA_ORIGINAL;
 	}
 }
 
@@ -305,44 +306,44 @@ enum hw_answer hw_resolve(int dirfd, const char *path, unsigned want, struct hw_
 static __attribute__((noinline)) bool has_names(int dirfd, const char *path, unsigned how)
 {
 	struct stat st;
-	int flags = how & HW_CHANGES_TARGET ? 0 : AT_SYMLINK_NOFOLLOW;
+	int flags = how & HWA_CHANGES_TARGET ? 0 : AT_SYMLINK_NOFOLLOW;
 
-	return hw_sys(__NR_newfstatat, dirfd, path, &st, flags) == 0 && S_ISREG(st.st_mode) && st.st_nlink > 1;
+	return hwa_sys(__NR_newfstatat, dirfd, path, &st, flags) == 0 && S_ISREG(st.st_mode) && st.st_nlink > 1;
 }
 
-/* Tells the daemon of the path as it is written. True if what it leads to is known, so that the daemon knows, too. */
-static __attribute__((noinline)) bool tell_live(int dirfd, const char *path, unsigned how, struct hw_found *found)
+/* Announces the path as it is written. True if its target is known, so that the daemon knows it, too. */
+static __attribute__((noinline)) bool tell_live(int dirfd, const char *path, unsigned how, struct hwa_found *found)
 {
-	struct walk walk = { .found = found };
-	unsigned want = HW_WANT_LIVE | (how & HW_CHANGES_TREE ? HW_WANT_TREE : 0);
+	struct walk walk = {.found = found};
+	unsigned want = HW_WANT_LIVE | (how & HWA_CHANGES_TREE ? HW_WANT_TREE : 0);
 
-	if (hw_absolute(dirfd, path, &found->path) < 0)
+	if (hwa_absolute(dirfd, path, &found->path) < 0)
 		return false;
 	found->record = NULL;
 	enum step step = resolve(&walk, HW_WANT_ATTR | HW_WANT_NO_FOLLOW);
 	if (step == STEP_ORIGINAL && found->record) {
-		/* What is live already need not be told again. */
+		/* A passthrough path needs no second announcement. */
 		bool itself = found->record->path_bytes == found->path.bytes;
 
 		if (found->state & (want & HW_WANT_TREE || !itself ? HW_TREE_LIVE : HW_LIVE | HW_TREE_LIVE))
 			return false;
 	}
 	bool link = step == STEP_KNOWN && HW_KIND(found->state) == HW_LINK;
-	if (hw_absolute(dirfd, path, &found->path) < 0)
+	if (hwa_absolute(dirfd, path, &found->path) < 0)
 		return false;
 	/* What the file is called otherwise the daemon finds by its attributes, which it must have before. */
 	if (step == STEP_ASK && has_names(dirfd, path, how))
-		hw_request(found->path.at, found->path.bytes,
-			HW_WANT_ATTR | (how & HW_CHANGES_TARGET ? 0 : HW_WANT_NO_FOLLOW));
+		hwa_request(found->path.at, found->path.bytes,
+			HW_WANT_ATTR | (how & HWA_CHANGES_TARGET ? 0 : HW_WANT_NO_FOLLOW));
 	/* Either the link or what it leads to: both, together, since the daemon follows none that is live. */
-	if (hw_request(found->path.at, found->path.bytes, link ? want : want | HW_WANT_NO_FOLLOW) != HW_DONE)
-		hw_give_up();
-	return !hw_unaudited() && ((step == STEP_KNOWN && !link) || (step == STEP_FAILS && found->error == ENOENT));
+	if (hwa_request(found->path.at, found->path.bytes, link ? want : want | HW_WANT_NO_FOLLOW) != HW_DONE)
+		hwa_give_up();
+	return !hwa_unaudited() && ((step == STEP_KNOWN && !link) || (step == STEP_FAILS && found->error == ENOENT));
 }
 
 /* Splits a path into its directory, opened, and its last name: "" if it leads to a directory by itself. The text is
  * changed, the name stays in it. The descriptor (`from` itself if the name stands alone), or a negative error. */
-static long enter(long from, struct hw_path *path, const char **name)
+static long enter(long from, struct hwa_path *path, const char **name)
 {
 	size_t start;
 
@@ -359,58 +360,60 @@ static long enter(long from, struct hw_path *path, const char **name)
 		return from;
 	else if (start > 1)
 		path->at[start - 1] = '\0';
-	return hw_sys(__NR_openat, from, **name && start == 1 ? "/" : path->at, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	return hwa_sys(__NR_openat, from, **name && start == 1 ? "/" : path->at, O_PATH | O_DIRECTORY | O_CLOEXEC);
 }
 
 /* What the kernel calls what is about to be changed, without links; false if it can't be changed. */
-static __attribute__((noinline)) bool real_name(int dirfd, const char *path, unsigned how, struct hw_path *name, struct hw_path *out)
+static __attribute__((noinline)) bool real_name(int dirfd, const char *path, unsigned how, struct hwa_path *name,
+	struct hwa_path *out)
 {
 	long from = dirfd, place, length;
 	const char *last;
 	size_t bytes = 0;
 
-	while (bytes < HW_PATH_MAX && path[bytes])
+	while (bytes < HWA_PATH_MAX && path[bytes])
 		bytes++;
-	if (!bytes || !hw_copy(name, path, bytes))
+	if (!bytes || !hwa_copy(name, path, bytes))
 		return false;
 	for (unsigned links = 0;; links++, from = place) {
 		place = enter(from, name, &last);
 		if (place != from && from >= 0 && from != dirfd)
-			hw_sys(__NR_close, from);
+			hwa_sys(__NR_close, from);
 		if (place < 0 && place != AT_FDCWD)
 			return false;
-		length = how & HW_CHANGES_TARGET && *last && links < LINKS_MAX ? hw_read_link((int)place, last, out) : 0;
-		if (length <= 0 || !hw_copy(name, out->at, out->bytes))
+		length = how & HWA_CHANGES_TARGET && *last && links < LINKS_MAX ? hwa_read_link((int)place, last, out)
+										: 0;
+		if (length <= 0 || !hwa_copy(name, out->at, out->bytes))
 			break;
 	}
-	int error = hw_directory_of((int)place, out);
+	int error = hwa_directory_of((int)place, out);
 	if (place >= 0 && place != dirfd)
-		hw_sys(__NR_close, place);
+		hwa_sys(__NR_close, place);
 	if (error)
 		return false;
-	bytes = hw_append(out, out->bytes == 1 ? 0 : out->bytes, last, strlen(last));
-	if (bytes == HW_TOO_LONG)
+	bytes = hwa_append(out, out->bytes == 1 ? 0 : out->bytes, last, strlen(last));
+	if (bytes == HWA_TOO_LONG)
 		return false;
-	hw_finish(out, bytes);
+	hwa_finish(out, bytes);
 	return true;
 }
 
-void hw_goes_live(int dirfd, const char *path, unsigned how)
+void hwa_announce_change(int dirfd, const char *path, unsigned how)
 {
-	if (!hw_in_use() || (uintptr_t)path < HW_ADDRESS_MIN)
+	if (!hwa_in_use() || (uintptr_t)path < HWA_ADDRESS_MIN)
 		return;
-	HW_FOUND(found);
+	HWA_FOUND(found);
 	if (tell_live(dirfd, path, how, &found))
 		return;
-	/* The table has what was read once, and nothing outside of the scope: the links on the way are the kernel's to say. */
-	HW_PATH_APART(real);
-	hw_path_clear(&found.path);
+	/* The table has a snapshot, and nothing outside of the scope: the kernel resolves the links on the way. */
+	HWA_PATH_APART(real);
+	hwa_path_clear(&found.path);
 	if (real_name(dirfd, path, how, &found.path, &real))
 		tell_live(AT_FDCWD, real.at, how, &found);
 }
 
-void hw_goes_unaudited(void)
+void hwa_announce_unaudited(void)
 {
-	if (hw_in_use() && !hw_unaudited() && hw_request("/", 1, HW_WANT_UNAUDITED) != HW_DONE)
-		hw_give_up();
+	if (hwa_in_use() && !hwa_unaudited() && hwa_request("/", 1, HW_WANT_UNAUDITED) != HW_DONE)
+		hwa_give_up();
 }

@@ -1,9 +1,9 @@
-/* Finding a library by its name as glibc would (elf/dl-load.c, _dl_map_object), but in the table.
+/* Finds a library by its name as glibc would (elf/dl-load.c, _dl_map_object), but in the table.
  *
- * glibc asks an auditor about every directory and hardware subdirectory, and looks at the original
- * directory itself (stat) when a name is not in it. Found here, a name costs neither. The answer must
- * be exactly glibc's: in doubt (a subdirectory for hardware capabilities exists, a token other than
- * $ORIGIN, an unusual error, a file that is no object of this machine) it is left to glibc. */
+ * glibc calls an auditor for every directory and hardware subdirectory, and checks the original directory itself
+ * (stat) when a name is not in it. A name that is found here costs neither. The answer must be exactly glibc's.
+ * Doubtful cases are left to glibc: a subdirectory for hardware capabilities, a token other than $ORIGIN, an
+ * unusual error, a file that is no object of this machine. */
 #include "loader.h"
 #include "sys.h"
 
@@ -14,49 +14,47 @@
 #if defined(__x86_64__)
 #define MACHINE EM_X86_64
 static const char *const capabilities[] = {
-	"glibc-hwcaps", "tls", "x86_64", "haswell", "xeon_phi", "avx512_1", "sse2", NULL
-};
+	"glibc-hwcaps", "tls", "x86_64", "haswell", "xeon_phi", "avx512_1", "sse2", NULL};
 #define USUAL_LD_SO "/lib64/ld-linux-x86-64.so.2"
-#define DEFAULT_DIRECTORIES \
-	"/lib/x86_64-linux-gnu:/usr/lib/x86_64-linux-gnu:/lib64:/usr/lib64:/lib:/usr/lib"
+#define DEFAULT_DIRECTORIES "/lib/x86_64-linux-gnu:/usr/lib/x86_64-linux-gnu:/lib64:/usr/lib64:/lib:/usr/lib"
 #elif defined(__aarch64__)
 #define MACHINE EM_AARCH64
-static const char *const capabilities[] = { "glibc-hwcaps", "tls", "aarch64", "atomics", NULL };
+static const char *const capabilities[] = {"glibc-hwcaps", "tls", "aarch64", "atomics", NULL};
 #endif
 
-/* The longest search path that is kept, with its origin. */
+/* Longest search path that is cached, with its origin. */
 #define KEY_BYTES ((size_t)64 << 10)
 
 enum verdict { NEXT, HIT, UNSURE };
 
 struct directory {
 	enum {
-		IN_TABLE,       /* listed: what it lacks is absent */
-		ON_DISK,        /* outside the scope, or the daemon does not answer */
+		IN_TABLE, /* listed: what it lacks is absent */
+		ON_DISK,  /* outside the scope, or the daemon does not answer */
 		ABSENT,
-		ODD,            /* glibc must search it */
+		ODD, /* glibc must search it */
 	} kind;
 	const struct hw_record *record;
 };
 
 struct list {
 	size_t count;
-	const struct hw_kept *directories[];    /* NULL: an element that is left to glibc */
+	const struct hwa_kept *directories[]; /* NULL: an element that is left to glibc */
 };
 
 struct search {
 	const char *name;
 	size_t name_bytes;
-	struct hw_target *target;
-	bool any;               /* a directory was searched */
-	struct hw_found found;
+	struct hwa_target *target;
+	bool any; /* a directory was searched */
+	struct hwa_found found;
 };
 
 /* ---- directories ---- */
 
 static bool exists(const char *directory, size_t bytes, const char *name)
 {
-	static char path[HW_PATH_MAX];
+	static char path[HWA_PATH_MAX];
 	size_t name_bytes = strlen(name);
 
 	if (bytes + 1 + name_bytes >= sizeof(path))
@@ -64,13 +62,13 @@ static bool exists(const char *directory, size_t bytes, const char *name)
 	memcpy(path, directory, bytes);
 	path[bytes] = '/';
 	memcpy(path + bytes + 1, name, name_bytes + 1);
-	return hw_sys(__NR_faccessat, AT_FDCWD, path, F_OK) == 0;
+	return hwa_sys(__NR_faccessat, AT_FDCWD, path, F_OK) == 0;
 }
 
 static bool listed(const struct directory *directory, uint64_t state, const char *name, bool *damaged)
 {
-	const struct hw_listing *listing = hw_listing_of(directory->record, state);
-	int has = listing ? hw_listing_has(directory->record, listing, name, strlen(name), NULL) : -1;
+	const struct hw_listing *listing = hwa_listing_of(directory->record, state);
+	int has = listing ? hwa_listing_has(directory->record, listing, name, strlen(name), NULL) : -1;
 
 	*damaged |= has < 0;
 	return has > 0;
@@ -81,26 +79,26 @@ static bool has_capabilities(const struct directory *directory, const char *path
 	bool has = false, damaged = false;
 
 	for (unsigned i = 0; !has && capabilities[i]; i++)
-		has = directory->kind == IN_TABLE ? listed(directory, state, capabilities[i], &damaged) :
-						    exists(path, bytes, capabilities[i]);
-	if (!has && hw_start.platform)
-		has = directory->kind == IN_TABLE ? listed(directory, state, hw_start.platform, &damaged) :
-						    exists(path, bytes, hw_start.platform);
+		has = directory->kind == IN_TABLE ? listed(directory, state, capabilities[i], &damaged)
+						  : exists(path, bytes, capabilities[i]);
+	if (!has && hwa_start.platform)
+		has = directory->kind == IN_TABLE ? listed(directory, state, hwa_start.platform, &damaged)
+						  : exists(path, bytes, hwa_start.platform);
 	return has || damaged;
 }
 
-static void classify(struct directory *directory, const struct hw_kept *path, struct hw_found *found)
+static void classify(struct directory *directory, const struct hwa_kept *path, struct hwa_found *found)
 {
-	switch (hw_resolve(AT_FDCWD, path->text, HW_WANT_LISTING, found)) {
-	case HW_KNOWN:
+	switch (hwa_resolve(AT_FDCWD, path->text, HW_WANT_LISTING, found)) {
+	case HWA_KNOWN:
 		directory->kind = IN_TABLE;
 		directory->record = found->record;
 		break;
-	case HW_FAILS:
+	case HWA_FAILS:
 		directory->kind = found->error == ENOENT || found->error == ENOTDIR ? ABSENT : ODD;
 		return;
-	case HW_ORIGINAL: {
-		long error = hw_sys(__NR_faccessat, AT_FDCWD, path->text, F_OK);
+	case HWA_ORIGINAL: {
+		long error = hwa_sys(__NR_faccessat, AT_FDCWD, path->text, F_OK);
 
 		directory->kind = error == 0 ? ON_DISK : error == -ENOENT || error == -ENOTDIR ? ABSENT : ODD;
 		if (directory->kind != ON_DISK)
@@ -113,10 +111,10 @@ static void classify(struct directory *directory, const struct hw_kept *path, st
 }
 
 /* What is known of a directory, by its path as the loader spells it. */
-static const struct directory *directory_of(struct hw_kept *path, struct hw_found *found)
+static const struct directory *directory_of(struct hwa_kept *path, struct hwa_found *found)
 {
 	if (!path->known) {
-		struct directory *directory = hw_arena(sizeof(*directory));
+		struct directory *directory = hwa_arena(sizeof(*directory));
 
 		if (directory)
 			classify(directory, path, found);
@@ -129,63 +127,63 @@ static const struct directory *directory_of(struct hw_kept *path, struct hw_foun
 
 static bool is_native_object(long fd)
 {
-	static const unsigned char ident[] = { 0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB, EV_CURRENT };
+	static const unsigned char ident[] = {0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB, EV_CURRENT};
 	Elf64_Ehdr header;
 
-	return hw_sys(__NR_pread64, fd, &header, sizeof(header), 0) == sizeof(header) &&
-	       memcmp(header.e_ident, ident, sizeof(ident)) == 0 &&
-	       (header.e_ident[EI_OSABI] == ELFOSABI_SYSV || header.e_ident[EI_OSABI] == ELFOSABI_GNU) &&
-	       header.e_machine == MACHINE && header.e_type == ET_DYN;
+	return hwa_sys(__NR_pread64, fd, &header, sizeof(header), 0) == sizeof(header) &&
+		memcmp(header.e_ident, ident, sizeof(ident)) == 0 &&
+		(header.e_ident[EI_OSABI] == ELFOSABI_SYSV || header.e_ident[EI_OSABI] == ELFOSABI_GNU) &&
+		header.e_machine == MACHINE && header.e_type == ET_DYN;
 }
 
-/* A candidate on disk: outside the scope, or with nobody to ask. */
-static enum verdict on_disk(struct hw_target *target)
+/* A candidate on disk, outside the scope or without a daemon. */
+static enum verdict on_disk(struct hwa_target *target)
 {
-	long fd = hw_sys(__NR_openat, AT_FDCWD, target->path, O_RDONLY | O_CLOEXEC);
+	long fd = hwa_sys(__NR_openat, AT_FDCWD, target->path, O_RDONLY | O_CLOEXEC);
 	struct stat st;
 	bool native;
 
 	if (fd < 0)
 		return fd == -ENOENT || fd == -ENOTDIR ? NEXT : UNSURE;
-	native = is_native_object(fd) && hw_sys(__NR_fstat, fd, &st) == 0;
+	native = is_native_object(fd) && hwa_sys(__NR_fstat, fd, &st) == 0;
 	if (native)
-		hw_identify(&st, target);
-	hw_sys(__NR_close, fd);
+		hwa_identify(&st, target);
+	hwa_sys(__NR_close, fd);
 	return native ? HIT : UNSURE;
 }
 
 static enum verdict candidate(struct search *search)
 {
-	struct hw_target *target = search->target;
-	struct hw_found *found = &search->found;
+	struct hwa_target *target = search->target;
+	struct hwa_found *found = &search->found;
 
-	switch (hw_resolve(AT_FDCWD, target->path, HW_WANT_LOADABLE, found)) {
-	case HW_KNOWN:
+	switch (hwa_resolve(AT_FDCWD, target->path, HW_WANT_LOADABLE, found)) {
+	case HWA_KNOWN:
 		if (!(found->state & HW_NATIVE_OBJECT))
 			return UNSURE;
 		target->in_store = true;
-		target->replica = hw_replicated(found->state, HW_REPLICATED);
-		hw_identify_record(found->record, target);
+		target->replica = hwa_replicated(found->state, HW_REPLICATED);
+		hwa_identify_record(found->record, target);
 		return HIT;
-	case HW_FAILS:
+	case HWA_FAILS:
 		return found->error == ENOENT || found->error == ENOTDIR ? NEXT : UNSURE;
-	case HW_ORIGINAL:
+	case HWA_ORIGINAL:
 		break;
 	}
 	return on_disk(target);
 }
 
-static enum verdict try_directory(struct search *search, const struct hw_kept *path)
+static enum verdict try_directory(struct search *search, const struct hwa_kept *path)
 {
-	struct hw_target *target = search->target;
-	const struct directory *directory = directory_of((struct hw_kept *)path, &search->found);
+	struct hwa_target *target = search->target;
+	const struct directory *directory = directory_of((struct hwa_kept *)path, &search->found);
 	size_t bytes = path->bytes == 1 ? 0 : path->bytes;
 
-	if (!directory || directory->kind == ODD || bytes + 1 + search->name_bytes >= HW_PATH_MAX)
+	if (!directory || directory->kind == ODD || bytes + 1 + search->name_bytes >= HWA_PATH_MAX)
 		return UNSURE;
 	if (directory->kind == ABSENT)
 		return NEXT;
-	bool in_table = directory->kind == IN_TABLE && hw_in_use();
+	bool in_table = directory->kind == IN_TABLE && hwa_in_use();
 	if (in_table) {
 		uint64_t state = __atomic_load_n(&directory->record->state, __ATOMIC_ACQUIRE);
 		bool damaged = (state & (HW_LIVE | HW_TREE_LIVE | HW_LISTING_LIVE)) != 0;
@@ -203,14 +201,14 @@ static enum verdict try_directory(struct search *search, const struct hw_kept *p
 }
 
 /* An element relative to the working directory. What is found there glibc must name. */
-static enum verdict try_relative(struct search *search, const struct hw_kept *path)
+static enum verdict try_relative(struct search *search, const struct hwa_kept *path)
 {
-	struct hw_path *absolute = &search->found.path;
-	int error = hw_absolute(AT_FDCWD, path->bytes ? path->text : ".", absolute);
+	struct hwa_path *absolute = &search->found.path;
+	int error = hwa_absolute(AT_FDCWD, path->bytes ? path->text : ".", absolute);
 
 	if (error && error != -EXDEV)
 		return UNSURE;
-	path = hw_keep(absolute->at, absolute->bytes);
+	path = hwa_keep(absolute->at, absolute->bytes);
 	return path && try_directory(search, path) == NEXT ? NEXT : UNSURE;
 }
 
@@ -221,19 +219,19 @@ static size_t origin_token(const char *text)
 {
 	const char *rest;
 
-	if ((rest = hw_after(text, "${ORIGIN}")))
+	if ((rest = hwa_after(text, "${ORIGIN}")))
 		return (size_t)(rest - text);
-	rest = hw_after(text, "$ORIGIN");
+	rest = hwa_after(text, "$ORIGIN");
 	if (!rest || (*rest >= 'A' && *rest <= 'Z') || (*rest >= 'a' && *rest <= 'z') ||
-	    (*rest >= '0' && *rest <= '9') || *rest == '_')
+		(*rest >= '0' && *rest <= '9') || *rest == '_')
 		return 0;
 	return (size_t)(rest - text);
 }
 
 /* One element of a search path, with its token expanded; NULL if glibc must do it. */
-static const struct hw_kept *expand(const char *element, size_t bytes, const char *origin)
+static const struct hwa_kept *expand(const char *element, size_t bytes, const char *origin)
 {
-	static char path[HW_PATH_MAX];
+	static char path[HWA_PATH_MAX];
 	size_t length = 0;
 
 	for (size_t at = 0; at < bytes;) {
@@ -248,28 +246,28 @@ static const struct hw_kept *expand(const char *element, size_t bytes, const cha
 	while (length > 1 && path[length - 1] == '/')
 		length--;
 	path[length] = '\0';
-	const char *original = hw_strip_store(path);
-	return original ? hw_keep(original, strlen(original)) : hw_keep(path, length);
+	const char *original = hwa_strip_store(path);
+	return original ? hwa_keep(original, strlen(original)) : hwa_keep(path, length);
 }
 
-/* The elements of a search path; NULL if there is no memory. A list is kept by its text and origin. */
+/* The elements of a search path; NULL without memory. Lists are cached by text and origin. */
 static const struct list *list_of(const char *text, const char *separators, const char *origin)
 {
 	static char key[KEY_BYTES];
 	size_t origin_bytes = strlen(origin), text_bytes = strlen(text), count = 1;
-	struct hw_kept *kept = NULL;
+	struct hwa_kept *kept = NULL;
 	struct list *list;
 
 	if (origin_bytes + 1 + text_bytes <= sizeof(key)) {
 		memcpy(key, origin, origin_bytes + 1);
 		memcpy(key + origin_bytes + 1, text, text_bytes);
-		kept = hw_keep(key, origin_bytes + 1 + text_bytes);
+		kept = hwa_keep(key, origin_bytes + 1 + text_bytes);
 	}
 	if (!kept || kept->known)
 		return kept ? kept->known : NULL;
 	for (const char *at = text; *at; at++)
 		count += strchr(separators, *at) != NULL;
-	list = hw_arena(sizeof(*list) + count * sizeof(list->directories[0]));
+	list = hwa_arena(sizeof(*list) + count * sizeof(list->directories[0]));
 	if (!list)
 		return NULL;
 	list->count = count;
@@ -285,32 +283,32 @@ static const struct list *list_of(const char *text, const char *separators, cons
 	return list;
 }
 
-static enum verdict try_list(struct search *search, const char *text, const char *separators,
-	struct hw_object *owner)
+static enum verdict try_list(struct search *search, const char *text, const char *separators, struct hwa_object *owner)
 {
-	const char *origin = owner && strchr(text, '$') ? hw_object_origin(owner) : NULL;
+	const char *origin = owner && strchr(text, '$') ? hwa_object_origin(owner) : NULL;
 	const struct list *list = list_of(text, separators, origin ? origin : "");
 	enum verdict verdict = list ? NEXT : UNSURE;
 
 	search->any = true;
 	for (size_t i = 0; verdict == NEXT && i < list->count; i++) {
-		const struct hw_kept *directory = list->directories[i];
+		const struct hwa_kept *directory = list->directories[i];
 
 		if (!directory)
 			return UNSURE;
-		verdict = directory->text[0] == '/' ? try_directory(search, directory) : try_relative(search, directory);
+		verdict = directory->text[0] == '/' ? try_directory(search, directory)
+						    : try_relative(search, directory);
 	}
 	return verdict;
 }
 
 /* DT_RPATH of the object that needs the name, of what loaded that, and of the program. */
-static enum verdict try_rpaths(struct search *search, struct hw_object *loader)
+static enum verdict try_rpaths(struct search *search, struct hwa_object *loader)
 {
-	struct hw_object *program = hw_object_main();
+	struct hwa_object *program = hwa_object_main();
 	bool did_program = false;
 	enum verdict verdict = NEXT;
 
-	for (struct hw_object *object = loader; verdict == NEXT && object; object = object->loader) {
+	for (struct hwa_object *object = loader; verdict == NEXT && object; object = object->loader) {
 		if (object->rpath && *object->rpath) {
 			verdict = try_list(search, object->rpath, ":", object);
 			did_program |= object == program;
@@ -323,19 +321,19 @@ static enum verdict try_rpaths(struct search *search, struct hw_object *loader)
 
 static enum verdict hit(struct search *search, const char *path)
 {
-	struct hw_target *target = search->target;
+	struct hwa_target *target = search->target;
 
 	target->path_bytes = strlen(path);
-	if (path[0] != '/' || target->path_bytes >= HW_PATH_MAX)
+	if (path[0] != '/' || target->path_bytes >= HWA_PATH_MAX)
 		return UNSURE;
 	memcpy(target->path, path, target->path_bytes + 1);
 	return HIT;
 }
 
-static enum verdict try_cache(struct search *search, const struct hw_object *loader)
+static enum verdict try_cache(struct search *search, const struct hwa_object *loader)
 {
 	bool unsure;
-	const char *path = hw_ldcache_find(search->name, &unsure);
+	const char *path = hwa_ldcache_find(search->name, &unsure);
 
 	if (loader->flags_1 & DF_1_NODEFLIB || unsure)
 		return UNSURE;
@@ -343,24 +341,24 @@ static enum verdict try_cache(struct search *search, const struct hw_object *loa
 		return NEXT;
 	if (hit(search, path) != HIT)
 		return UNSURE;
-	if (hw_in_scope(path, search->target->path_bytes))
+	if (hwa_in_scope(path, search->target->path_bytes))
 		return candidate(search) == HIT ? HIT : UNSURE;
-	return hw_sys(__NR_faccessat, AT_FDCWD, path, R_OK) == 0 ? HIT : UNSURE;
+	return hwa_sys(__NR_faccessat, AT_FDCWD, path, R_OK) == 0 ? HIT : UNSURE;
 }
 
 /* The directories that distributions build into glibc. What is in one of them glibc must find. */
 static enum verdict try_defaults(struct search *search)
 {
-	struct hw_object *ld_so = hw_object_ld_so();
+	struct hwa_object *ld_so = hwa_object_ld_so();
 
 	if (!ld_so || strcmp(ld_so->map->l_name, USUAL_LD_SO) != 0)
 		return UNSURE;
 	return try_list(search, DEFAULT_DIRECTORIES, ":", NULL) == NEXT ? NEXT : UNSURE;
 }
 
-static enum verdict try_all(struct search *search, struct hw_object *loader)
+static enum verdict try_all(struct search *search, struct hwa_object *loader)
 {
-	struct hw_object *ld_so = hw_object_ld_so();
+	struct hwa_object *ld_so = hwa_object_ld_so();
 	enum verdict verdict = NEXT;
 
 	/* In a further namespace the loader knows itself by this name alone. */
@@ -368,8 +366,8 @@ static enum verdict try_all(struct search *search, struct hw_object *loader)
 		return UNSURE;
 	if (!loader->runpath)
 		verdict = try_rpaths(search, loader);
-	if (verdict == NEXT && *hw_start.library_path)
-		verdict = try_list(search, hw_start.library_path, ":;", hw_object_main());
+	if (verdict == NEXT && *hwa_start.library_path)
+		verdict = try_list(search, hwa_start.library_path, ":;", hwa_object_main());
 	if (verdict == NEXT && loader->runpath && *loader->runpath)
 		verdict = try_list(search, loader->runpath, ":", loader);
 	/* Without search paths glibc finds the cache by itself. */
@@ -378,10 +376,10 @@ static enum verdict try_all(struct search *search, struct hw_object *loader)
 	return verdict == NEXT ? try_defaults(search) : verdict;
 }
 
-enum hw_search hw_search(struct hw_object *loader, const char *name, struct hw_target *target)
+enum hwa_search hwa_search(struct hwa_object *loader, const char *name, struct hwa_target *target)
 {
 	static struct search search;
-	static char near[HW_NEAR_BYTES];
+	static char near[HWA_NEAR_BYTES];
 
 	search.name = name;
 	search.name_bytes = strlen(name);
@@ -389,16 +387,16 @@ enum hw_search hw_search(struct hw_object *loader, const char *name, struct hw_t
 	search.any = false;
 	target->in_store = target->replica = false;
 	target->dev = target->ino = 0;
-	hw_path_begin(&search.found.path, near, sizeof near);
-	enum verdict verdict = hw_start.loader_base && search.name_bytes && !hw_unaudited() ? try_all(&search, loader)
-											    : UNSURE;
-	hw_found_end(&search.found);
+	hwa_path_begin(&search.found.path, near, sizeof near);
+	enum verdict verdict = hwa_start.loader_base && search.name_bytes && !hwa_unaudited() ? try_all(&search, loader)
+											      : UNSURE;
+	hwa_found_end(&search.found);
 	switch (verdict) {
 	case HIT:
-		return HW_FOUND;
+		return HWA_FOUND;
 	case NEXT:
-		return HW_NOWHERE;
+		return HWA_NOWHERE;
 	default:
-		return HW_UNSURE;
+		return HWA_UNSURE;
 	}
 }

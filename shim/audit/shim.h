@@ -14,274 +14,279 @@
 #include "headwater/client.h"
 #include "headwater/table.h"
 
-#define HW_PATH_MAX 4096
+#define HWA_PATH_MAX 4096
 
 /* ---- path.c: paths in the making ---- */
 
 /* What most paths and what the store puts before them fit into. Programs call on small stacks, so no more of
  * those is used: a thread may have 16 KiB, a signal's stack 8 KiB. */
-#define HW_NEAR_BYTES 256
+#define HWA_NEAR_BYTES 256
 
 /* A path, NUL-terminated, with room before it for the store's. It begins in its declarer's own memory, and moves to
  * pages of its own when it outgrows that. */
-struct hw_path {
+struct hwa_path {
 	char *at;
 	size_t bytes;
-	size_t room;            /* of the text and its NUL */
-	char *memory;           /* where all of it begins */
+	size_t room;  /* of the text and its NUL */
+	char *memory; /* where all of it begins */
 	size_t memory_bytes;
-	bool apart;             /* the memory is its own */
+	bool apart; /* the memory is its own */
 	char none[1];
 };
-/* Declares a path, whose pages are given back at the block's end. */
-#define HW_PATH(name) \
-	char name##_near[HW_NEAR_BYTES]; \
-	struct hw_path name __attribute__((cleanup(hw_path_end))); \
-	hw_path_begin(&name, name##_near, sizeof name##_near)
+/* Declares a path, whose pages are unmapped at the block's end. */
+#define HWA_PATH(name) \
+	char name##_near[HWA_NEAR_BYTES]; \
+	struct hwa_path name __attribute__((cleanup(hwa_path_end))); \
+	hwa_path_begin(&name, name##_near, sizeof name##_near)
 /* The same with nothing on the stack. */
-#define HW_PATH_APART(name) \
-	struct hw_path name __attribute__((cleanup(hw_path_end))); \
-	hw_path_begin(&name, NULL, 0)
-void hw_path_begin(struct hw_path *path, char *near, size_t bytes);
+#define HWA_PATH_APART(name) \
+	struct hwa_path name __attribute__((cleanup(hwa_path_end))); \
+	hwa_path_begin(&name, NULL, 0)
+void hwa_path_begin(struct hwa_path *path, char *near, size_t bytes);
 /* Makes it empty again. */
-void hw_path_clear(struct hw_path *path);
-void hw_path_end(struct hw_path *path);
+void hwa_path_clear(struct hwa_path *path);
+void hwa_path_end(struct hwa_path *path);
 /* Makes the path as roomy as one can be; false if it is that already, or there is no memory. */
-bool hw_path_widen(struct hw_path *path);
-/* Where the store, or with `replica` the mirror of the process's memory domain, has the copy of what is at this path;
- * NULL without a store. The text stands before the path's own, which stays. */
-const char *hw_copy_of(struct hw_path *path, bool replica);
+bool hwa_path_widen(struct hwa_path *path);
+/* The path of the store's copy, with `replica` that in the mirror of the process's memory domain; NULL without a
+ * store. It is written before the path's own text, which stays. */
+const char *hwa_copy_of(struct hwa_path *path, bool replica);
 
 /* ---- table.c: the mapped table ---- */
 
-/* Maps the table named by HEADWATER_TABLE in envp and the counters that it names. Idempotent.
- * Without a usable table every hw_resolve says HW_ORIGINAL. A process that may find other files under the
- * table's paths than the daemon does, has none. */
-void hw_attach(char *const envp[]);
-bool hw_attached(void);
+/* Maps the table named by HEADWATER_TABLE in envp and the counters that it names. Idempotent. Without a usable
+ * table every hwa_resolve returns HWA_ORIGINAL. A process that may find other files than the daemon under the
+ * table's paths gets no table. */
+void hwa_attach(char *const envp[]);
+bool hwa_attached(void);
 /* False once the session has ended or this process has given the table up: all is the original's. */
-bool hw_in_use(void);
-bool hw_has_ended(void);
-void hw_give_up(void);
-/* The same for good, since this process may see other files from now on, or may not make our calls: nor may what it
- * executes. Whether it is so. */
-void hw_leave(void);
-bool hw_has_left(void);
+bool hwa_in_use(void);
+bool hwa_has_ended(void);
+void hwa_give_up(void);
+/* Gives the table up for good, for this process and what it executes: the process may see other files from now on,
+ * or may not make our calls. hwa_has_left tells whether that has happened. */
+void hwa_leave(void);
+bool hwa_has_left(void);
 /* Sets whether nothing is served for now, and what is forked meanwhile is never served; whether it was so before. */
-bool hw_set_away(bool away);
-/* True once programs run in the session that do not say what they change. */
-bool hw_unaudited(void);
-uint64_t hw_generation(void);
+bool hwa_set_suspended(bool away);
+/* True once unaudited programs run in the session: they do not announce their changes. */
+bool hwa_unaudited(void);
+uint64_t hwa_generation(void);
 /* The daemon's socket, NUL-terminated. */
-const char *hw_socket(size_t *bytes);
+const char *hwa_socket(size_t *bytes);
 /* The table's hash of a byte string. */
-uint64_t hw_hash(const char *data, size_t bytes);
+uint64_t hwa_hash(const char *data, size_t bytes);
 /* The record of exactly this path, its state read once with acquire order; NULL if unknown. */
-const struct hw_record *hw_find(const char *path, size_t bytes, uint64_t *state);
+const struct hw_record *hwa_find(const char *path, size_t bytes, uint64_t *state);
 /* The record of the store's file with this inode number. */
-const struct hw_record *hw_find_inode(uint64_t ino, uint64_t *state);
+const struct hw_record *hwa_find_inode(uint64_t ino, uint64_t *state);
 /* A link's target (its length in *bytes); NULL if damaged. Not NUL-terminated by promise. */
-const char *hw_link_target(const struct hw_record *record, size_t *bytes);
-/* A checked listing; NULL if damaged. Its names are checked by hw_listing_name. */
-const struct hw_listing *hw_listing_of(const struct hw_record *record, uint64_t state);
-/* The number-th entry of a listing, or NULL; *name is NUL-terminated. */
-const struct hw_listing_entry *hw_listing_name(const struct hw_record *record,
-	const struct hw_listing *listing, uint32_t number, const char **name);
+const char *hwa_link_target(const struct hw_record *record, size_t *bytes);
+/* A checked listing; NULL if damaged. Its names are checked by hwa_listing_name. */
+const struct hw_listing *hwa_listing_of(const struct hw_record *record, uint64_t state);
+/* Entry `number` of a listing, or NULL; *name is NUL-terminated. */
+const struct hw_listing_entry *hwa_listing_name(const struct hw_record *record, const struct hw_listing *listing,
+	uint32_t number, const char **name);
 /* 1 if the listing has this name, 0 if not, -1 if damaged; d_type if type is not NULL. */
-int hw_listing_has(const struct hw_record *record, const struct hw_listing *listing,
-	const char *name, size_t bytes, uint8_t *type);
+int hwa_listing_has(const struct hw_record *record, const struct hw_listing *listing, const char *name, size_t bytes,
+	uint8_t *type);
 
 /* The header's strings, NUL-terminated. */
-const char *hw_store_prefix(size_t *bytes);
-/* What stands before the original's path in the kernel's names of the store's files. */
-const char *hw_store_prefix_shown(size_t *bytes);
-/* True if the store is reached by way of a process, which may end: a copy that is known may not be found. */
-bool hw_store_can_vanish(void);
-/* The memory domain whose mirror this process uses; -1 if it uses the one that is there for all. */
-int hw_domain(void);
+const char *hwa_store_prefix(size_t *bytes);
+/* The prefix of the original's path in the kernel's names of the store's files. */
+const char *hwa_store_prefix_shown(size_t *bytes);
+/* True if the store is reached through a process that may end: a known copy may not be found. */
+bool hwa_store_can_vanish(void);
+/* The memory domain whose mirror this process uses; -1 for the common mirror. */
+int hwa_domain(void);
 /* True if (major, minor) is the store's device. */
-bool hw_is_store_dev(uint32_t major, uint32_t minor);
+bool hwa_is_store_dev(uint32_t major, uint32_t minor);
 /* True if an absolute, cleaned path lies in the scope. */
-bool hw_in_scope(const char *path, size_t bytes);
+bool hwa_in_scope(const char *path, size_t bytes);
 
-/* The next directory of the scope that lies below an absolute, cleaned path, counted by *number; NULL if
- * there are no more. */
-const char *hw_scope_below(const char *path, size_t bytes, size_t *number);
+/* The next directory of the scope below an absolute, cleaned path, counted by *number; NULL at the end. */
+const char *hwa_scope_below(const char *path, size_t bytes, size_t *number);
 
-enum hw_counter { HW_COUNT_LOOKUPS, HW_COUNT_ANSWERED, HW_COUNT_REQUESTS, HW_COUNT_FALLBACKS, HW_COUNT_PROCESSES };
-void hw_count(enum hw_counter which);
+enum hwa_counter {
+	HWA_COUNT_LOOKUPS,
+	HWA_COUNT_ANSWERED,
+	HWA_COUNT_REQUESTS,
+	HWA_COUNT_FALLBACKS,
+	HWA_COUNT_PROCESSES
+};
+void hwa_count(enum hwa_counter which);
 
 /* ---- view.c: what this process sees ---- */
 
 /* True if absolute paths and owners mean the same to this process as to the daemon that wrote the header. */
-bool hw_sees_as(const struct hw_header *header);
+bool hwa_has_same_view(const struct hw_header *header);
 
 /* ---- request.c: asking the daemon ---- */
 
-/* Asks for `path` and waits. HW_DONE: look again; HW_FALLBACK: use the original (also if the daemon
- * is dead, silent for HW_SILENCE_MS_MAX, of another version, or gone silent a short while ago). */
-enum hw_status hw_request(const char *path, size_t bytes, unsigned want);
+/* Requests `path` from the daemon and waits. HW_DONE: the table has the answer. HW_FALLBACK: use the original; the
+ * daemon is dead, of another version, silent for HW_SILENCE_MS_MAX, or was silent a short while ago. */
+enum hw_status hwa_request(const char *path, size_t bytes, unsigned want);
 
 /* ---- resolve.c: from a program's path to an answer ---- */
 
-enum hw_answer {
-	HW_ORIGINAL,                /* call the original with the program's own arguments */
-	HW_FAILS,                   /* found->error is the error number to give (ENOENT, EACCES, …) */
-	HW_KNOWN,                   /* found->record, ->state, ->path */
+enum hwa_answer {
+	HWA_ORIGINAL, /* call the original with the program's own arguments */
+	HWA_FAILS,    /* found->error is the error number to give (ENOENT, EACCES, …) */
+	HWA_KNOWN,    /* found->record, ->state, ->path */
 };
 
-struct hw_found {
+struct hwa_found {
 	const struct hw_record *record;
 	uint64_t state;
 	int error;
-	struct hw_path path;        /* the original's canonical path: no links, no ".." */
+	struct hwa_path path; /* the original's canonical path: no links, no ".." */
 };
-#define HW_FOUND(name) \
-	char name##_near[HW_NEAR_BYTES]; \
-	struct hw_found name __attribute__((cleanup(hw_found_end))); \
-	hw_path_begin(&name.path, name##_near, sizeof name##_near)
-static inline void hw_found_end(struct hw_found *found)
+#define HWA_FOUND(name) \
+	char name##_near[HWA_NEAR_BYTES]; \
+	struct hwa_found name __attribute__((cleanup(hwa_found_end))); \
+	hwa_path_begin(&name.path, name##_near, sizeof name##_near)
+static inline void hwa_found_end(struct hwa_found *found)
 {
-	hw_path_end(&found->path);
+	hwa_path_end(&found->path);
 }
 
-/* Resolves `path` (relative to dirfd or the working directory) along the table, following links as
- * the kernel does (the last component not with HW_WANT_NO_FOLLOW), and asks the daemon for what the
- * table lacks of `want`. HW_KNOWN promises that what was wanted is in the record's state; with
- * HW_WANT_LOADABLE, _WHOLE or _EXECUTE that the bytes were in the store at the time of the look-up
- * (whether they may be executed, HW_EXECUTABLE says). Once programs run that do not say what they change,
- * what is known is compared with the original, and HW_FAILS is not said.
- * A trailing slash demands a directory. A NULL, empty or over-long path is HW_ORIGINAL. */
-enum hw_answer hw_resolve(int dirfd, const char *path, unsigned want, struct hw_found *found);
+/* Resolves `path` (relative to dirfd or the working directory) along the table. Links are followed as the kernel
+ * does, the last component's not with HW_WANT_NO_FOLLOW. What the table lacks of `want` is requested from the
+ * daemon.
+ *
+ * HWA_KNOWN promises that the record's state has what was wanted; with HW_WANT_LOADABLE, _WHOLE or _EXECUTE, that
+ * the store had the bytes at the time of the look-up. HW_EXECUTABLE tells whether they may be executed. Once
+ * unaudited programs run, the record is compared with the original, and HWA_FAILS is not returned. A trailing slash
+ * demands a directory. A NULL, empty or over-long path is HWA_ORIGINAL. */
+enum hwa_answer hwa_resolve(int dirfd, const char *path, unsigned want, struct hwa_found *found);
 
-/* The absolute path, cleaned but with its links and "..", that (dirfd, path) names, if it can lie in
- * the scope; 0 or a negative error number. Descriptors on directories of the original and of the
- * store both give the original's path. */
-int hw_absolute(int dirfd, const char *path, struct hw_path *out);
+/* Writes the absolute path, cleaned but with its links and "..", that (dirfd, path) names, if it can lie in the
+ * scope. Returns 0 or a negative error number. A descriptor of the original's directory or of the store's yields
+ * the original's path. */
+int hwa_absolute(int dirfd, const char *path, struct hwa_path *out);
 
-#define HW_CHANGES_TREE 1u      /* and everything below: a directory is renamed or removed */
-#define HW_CHANGES_TARGET 2u    /* if it is a link, what that leads to */
+#define HWA_CHANGES_TREE 1u   /* and everything below: a directory is renamed or removed */
+#define HWA_CHANGES_TARGET 2u /* if it is a link, what that leads to */
 
-/* Tells the daemon that the program is about to change (dirfd, path), if that lies in the scope or links lead
- * there. If the daemon can't be told, this process gives the table up, for it would hide the program's own
- * changes. */
-void hw_goes_live(int dirfd, const char *path, unsigned how);
+/* Announces to the daemon that the program is about to change (dirfd, path), if that lies in the scope or links
+ * lead there. If that fails, this process gives the table up, because it would hide the program's own changes. */
+void hwa_announce_change(int dirfd, const char *path, unsigned how);
 
-/* Tells the daemon that something is about to run, in this process or another, that does not say what it
- * changes. If the daemon can't be told, this process gives the table up. */
-void hw_goes_unaudited(void);
+/* Announces to the daemon that an unaudited program is about to run, in this process or another. If that fails,
+ * this process gives the table up. */
+void hwa_announce_unaudited(void);
 
-/* hw_copy_of as a text of its own, for a path of any length: its length, or a negative error number. */
-int hw_store_path(const char *path, size_t bytes, bool replica, char out[2 * HW_PATH_MAX]);
+/* Writes hwa_copy_of into `out`, for a path of any length. Returns its length or a negative error number. */
+int hwa_store_path(const char *path, size_t bytes, bool replica, char out[2 * HWA_PATH_MAX]);
 /* True if the mirror of the process's memory domain has the file that is in this state: what a loader maps
  * of it (HW_REPLICATED) or all (HW_REPLICATED_WHOLE). The domain is that in which the process started. */
-bool hw_replicated(uint64_t state, uint64_t extent);
+bool hwa_replicated(uint64_t state, uint64_t extent);
 /* True if a path in the store lies in a domain's mirror. */
-bool hw_names_replica(const char *path);
+bool hwa_names_replica(const char *path);
 /* True if there are such mirrors: the inode index lacks their files. */
-bool hw_has_replicas(void);
+bool hwa_has_replicas(void);
 /* If `path` lies in the store: the original's path inside it (a suffix of `path`). Else NULL. */
-const char *hw_strip_store(const char *path);
+const char *hwa_strip_store(const char *path);
 /* What follows "/GENERATION/root" or "/GENERATION/rootDOMAIN" in `text`, if it starts like that. Else NULL. */
-const char *hw_after_mirror(const char *text);
+const char *hwa_after_mirror(const char *text);
 /* What follows "/proc/PID/fd/N" in a path that starts so, or else the path. */
-const char *hw_after_way(const char *path);
+const char *hwa_after_proc_fd(const char *path);
 
 /* A bare name that is nowhere to be found is given to the loader as the store's prefix, this, and the
  * name: it fails without a search, and dlerror drops the prefix. */
-#define HW_NOWHERE_PREFIX "//"
+#define HWA_NOWHERE_PREFIX "//"
 
 /* ---- audit.c: namespaces and objects ---- */
 
-#define HW_NAMESPACES 4         /* objects of further namespaces are left alone */
+#define HWA_NAMESPACES 4 /* objects of further namespaces are left alone */
 
 /* Every function that a wrapper stands for, as FUNCTION(name): functions.def. */
-enum hw_function {
-#define FUNCTION(name) HW_FN_##name,
+enum hwa_function {
+#define FUNCTION(name) HWA_FN_##name,
 #include "functions.def"
 #undef FUNCTION
-	HW_FUNCTIONS
+	HWA_FUNCTIONS
 };
 
 /* One libc with what it defines. */
-struct hw_namespace {
+struct hwa_namespace {
 	long lmid;
 	int *(*errno_location)(void);
-	char ***environment;        /* libc's own */
-	void *real[HW_FUNCTIONS];   /* the addresses of this libc's own functions; NULL if it has none */
+	char ***environment;       /* libc's own */
+	void *real[HWA_FUNCTIONS]; /* the addresses of this libc's own functions; NULL if it has none */
 };
-extern struct hw_namespace hw_namespaces[HW_NAMESPACES];
+extern struct hwa_namespace hwa_namespaces[HWA_NAMESPACES];
 /* The namespace's own environment; NULL if it can't be found. */
-char **hw_environment(const struct hw_namespace *ns);
+char **hwa_environment(const struct hwa_namespace *ns);
 
 /* ---- wrap/ ---- */
 
 /* The wrapper of a function for the slot-th namespace. */
-extern void *const hw_wrappers[HW_NAMESPACES][HW_FUNCTIONS];
+extern void *const hwa_wrappers[HWA_NAMESPACES][HWA_FUNCTIONS];
 
 /* Called by audit.c for each object: where it stands, and which original it came from. */
 /* ---- objects, as dladdr, dlinfo and the loader's search need them ---- */
 struct link_map;
 /* The original directory of the object that `handle` (a link map) names, as $ORIGIN should show it, and a NUL;
  * false, and nothing is written, if it did not come from the store. */
-bool hw_original_origin(const struct link_map *map, char *out);
+bool hwa_original_origin(const struct link_map *map, char *out);
 /* The executable's original path, "" if it did not come from the store. */
-const char *hw_executable(void);
+const char *hwa_executable(void);
 
 /* ---- exec.c, shared with the `headwater exec` command ---- */
 
-#define HW_LINE_BYTES 256
+#define HWA_LINE_BYTES 256
 /* What execve(path, argv, …) would run, redirected. */
-struct hw_exec {
-	struct hw_found found;
-	const char *file;           /* on HW_KNOWN, what to execute: the store's copy, or an interpreter */
-	char *interpreter;          /* as a script names it, in `line`; NULL if it is none */
-	char *argument;             /* of the script's line, before its own name; NULL if there is none */
-	char *line;                 /* HW_LINE_BYTES where the pages begin that the path has then */
+struct hwa_exec {
+	struct hwa_found found;
+	const char *file;  /* on HWA_KNOWN, what to execute: the store's copy, or an interpreter */
+	char *interpreter; /* as a script names it, in `line`; NULL if it is none */
+	char *argument;    /* of the script's line, before its own name; NULL if there is none */
+	char *line;        /* HWA_LINE_BYTES where the pages begin that the path has then */
 };
-#define HW_EXEC(name) \
-	char name##_near[HW_NEAR_BYTES - 64]; \
-	struct hw_exec name __attribute__((cleanup(hw_exec_end))); \
-	hw_path_begin(&name.found.path, name##_near, sizeof name##_near)
-static inline void hw_exec_end(struct hw_exec *exec)
+#define HWA_EXEC(name) \
+	char name##_near[HWA_NEAR_BYTES - 64]; \
+	struct hwa_exec name __attribute__((cleanup(hwa_exec_end))); \
+	hwa_path_begin(&name.found.path, name##_near, sizeof name##_near)
+static inline void hwa_exec_end(struct hwa_exec *exec)
 {
-	hw_path_end(&exec->found.path);
+	hwa_path_end(&exec->found.path);
 }
-enum hw_answer hw_exec_resolve(int dirfd, const char *path, char *const argv[], struct hw_exec *exec);
+enum hwa_answer hwa_exec_resolve(int dirfd, const char *path, char *const argv[], struct hwa_exec *exec);
 /* What a script's interpreter is given. Slots of `out`: the length of argv + 3. */
-void hw_exec_arguments(const struct hw_exec *exec, const char *path, char *const argv[], char **out);
-/* hw_exec_resolve for who has no cleanup: the file and a script's line are copied. */
-enum hw_answer hw_exec_copy(const char *path, char *const argv[], char file[2 * HW_PATH_MAX], char line[HW_LINE_BYTES],
-	char **interpreter, char **argument, int *error);
+void hwa_exec_arguments(const struct hwa_exec *exec, const char *path, char *const argv[], char **out);
+/* hwa_exec_resolve for callers without cleanup (Rust): it copies the file's path and a script's line. */
+enum hwa_answer hwa_exec_copy(const char *path, char *const argv[], char file[2 * HWA_PATH_MAX],
+	char line[HWA_LINE_BYTES], char **interpreter, char **argument, int *error);
 
 /* ---- program.c, likewise ---- */
 
-enum hw_format {
-	HW_IS_FOREIGN,                     /* a program that does not run audited */
-	HW_IS_OTHERS,                      /* nor could, being one of another processor or mode of it */
-	HW_IS_PROGRAM,                     /* one that does */
-	HW_IS_SCRIPT,
-	HW_IS_TEXT,                        /* nothing that the kernel knows by itself */
+enum hwa_format {
+	HWA_IS_FOREIGN, /* a program that does not run audited */
+	HWA_IS_OTHERS,  /* an unaudited program that can't be audited: of another processor or mode */
+	HWA_IS_PROGRAM, /* one that does */
+	HWA_IS_SCRIPT,
+	HWA_IS_TEXT, /* nothing that the kernel knows by itself */
 };
 
-/* What the open file is; a script's first line, and a NUL, into the HW_LINE_BYTES at `line`, unless that is NULL. */
-enum hw_format hw_format(long fd, char *line);
+/* What the open file is; a script's first line, and a NUL, into the HWA_LINE_BYTES at `line`, unless that is NULL. */
+enum hwa_format hwa_format(long fd, char *line);
 /* Splits a script's first line as the kernel's binfmt_script does: the interpreter, and all the rest
  * as one argument (NULL if none). False if the kernel must decide. */
-bool hw_parse_line(char line[HW_LINE_BYTES], char **interpreter, char **argument);
+bool hwa_parse_line(char line[HWA_LINE_BYTES], char **interpreter, char **argument);
 
 /* True if the path's last name is one of these, up to a NULL. */
-bool hw_is_named(const char *path, const char *const *names);
+bool hwa_is_named(const char *path, const char *const *names);
 /* True of programs that run another one by reading it themselves: its loader would audit in what they report of it. */
-bool hw_reads_programs(const char *path);
+bool hwa_reads_programs(const char *path);
 
-enum hw_manner {
-	HW_IS_NONE,                        /* there is no such program */
-	HW_SAYS,                           /* tells the daemon before it changes something */
-	HW_SILENT,
-	HW_COMPLAINS,                      /* silent, and complains of the audit library */
+enum hwa_manner {
+	HWA_IS_NONE,   /* there is no such program */
+	HWA_ANNOUNCES, /* announces its changes to the daemon */
+	HWA_SILENT,
+	HWA_COMPLAINS, /* silent, and complains of the audit library */
 };
 /* Of what execve(path) would run, with the audit library in its environment. An empty path is the descriptor itself. */
-enum hw_manner hw_manner_of(int dirfd, const char *path);
+enum hwa_manner hwa_manner_of(int dirfd, const char *path);
 
 #endif

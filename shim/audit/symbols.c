@@ -1,12 +1,12 @@
-/* Putting the wrappers in the place of libc's functions.
+/* Replaces libc's functions by the wrappers.
  *
- * A wrapper's address is written over the function's value in libc's dynamic symbol table, in this
- * process's memory, before anything is bound to it. So every way to a function leads to the wrapper:
- * lazy and immediate PLT slots, -fno-plt code, function pointers in data, dlsym; and a definition of
- * the program's or of a preloaded library wins as ever. libc itself calls its functions directly.
+ * A wrapper's address is written over the function's value in libc's dynamic symbol table, in this process's
+ * memory, before anything is bound to it. So every reference leads to the wrapper: lazy and immediate PLT slots,
+ * -fno-plt code, function pointers in data, dlsym. A definition of the program's or of a preloaded library wins as
+ * ever. libc itself calls its functions directly.
  *
- * la_symbind would see only PLT slots and dlsym; the others would have to be patched after each
- * relocation, of whose end dlopen gives no sign. */
+ * la_symbind would see only PLT slots and dlsym. The others would have to be patched after each relocation, whose
+ * end dlopen does not report. */
 #include "loader.h"
 #include "sys.h"
 
@@ -14,9 +14,9 @@
 
 #define VERSION_HIDDEN 0x8000
 
-struct hw_namespace hw_namespaces[HW_NAMESPACES];
+struct hwa_namespace hwa_namespaces[HWA_NAMESPACES];
 
-/* The functions' names, in the order of enum hw_function. */
+/* The functions' names, in the order of enum hwa_function. */
 static const char names[] =
 #define FUNCTION(name) #name "\0"
 #include "functions.def"
@@ -27,20 +27,20 @@ struct symbols {
 	Elf64_Addr base;
 	Elf64_Sym *table;
 	const char *strings;
-	const uint16_t *versions;       /* NULL if there are none */
-	const uint32_t *hash;           /* DT_GNU_HASH */
+	const uint16_t *versions; /* NULL if there are none */
+	const uint32_t *hash;     /* DT_GNU_HASH */
 };
 
-const void *hw_dynamic_address(const struct link_map *map, uint64_t value)
+const void *hwa_dynamic_address(const struct link_map *map, uint64_t value)
 {
 	return (const void *)(value < map->l_addr ? value + map->l_addr : value);
 }
 
 static bool read_symbols(const struct link_map *map, struct symbols *symbols)
 {
-	*symbols = (struct symbols){ .base = map->l_addr };
+	*symbols = (struct symbols){.base = map->l_addr};
 	for (const Elf64_Dyn *entry = map->l_ld; entry->d_tag != DT_NULL; entry++) {
-		const void *at = hw_dynamic_address(map, entry->d_un.d_ptr);
+		const void *at = hwa_dynamic_address(map, entry->d_un.d_ptr);
 
 		if (entry->d_tag == DT_SYMTAB)
 			symbols->table = (Elf64_Sym *)at;
@@ -79,7 +79,7 @@ static void each_version(const struct symbols *symbols, unsigned type, const cha
 
 		value = buckets[bucket_count + index - first];
 		if ((value ^ hash) >> 1 == 0 && symbol->st_shndx != SHN_UNDEF &&
-		    ELF64_ST_TYPE(symbol->st_info) == type && strcmp(symbols->strings + symbol->st_name, name) == 0)
+			ELF64_ST_TYPE(symbol->st_info) == type && strcmp(symbols->strings + symbol->st_name, name) == 0)
 			visit(symbol, symbols->versions && symbols->versions[index] & VERSION_HIDDEN, context);
 		index++;
 	} while (!(value & 1));
@@ -91,12 +91,12 @@ struct choice {
 };
 
 /* The default version, or where there is none any other. */
-static void choose(Elf64_Sym *symbol, bool hidden, void *context)
+static void choose_version(Elf64_Sym *symbol, bool hidden, void *context)
 {
 	struct choice *choice = context;
 
 	if (!choice->found || (choice->hidden && !hidden))
-		*choice = (struct choice){ symbol->st_value, true, hidden };
+		*choice = (struct choice){symbol->st_value, true, hidden};
 }
 
 struct replacement {
@@ -122,43 +122,42 @@ static int protection_of(const struct link_map *map, const void *address)
 	for (unsigned i = 0; i < header->e_phnum; i++, segment++)
 		if (segment->p_type == PT_LOAD && (uint64_t)address - map->l_addr - segment->p_vaddr < segment->p_memsz)
 			return (segment->p_flags & PF_R ? PROT_READ : 0) | (segment->p_flags & PF_W ? PROT_WRITE : 0) |
-			       (segment->p_flags & PF_X ? PROT_EXEC : 0);
+				(segment->p_flags & PF_X ? PROT_EXEC : 0);
 	return PROT_READ;
 }
 
 static void replace_all(const struct symbols *symbols, int slot)
 {
-	struct hw_namespace *namespace = &hw_namespaces[slot];
+	struct hwa_namespace *namespace = &hwa_namespaces[slot];
 	const char *name = names;
 
-	for (int function = 0; function < HW_FUNCTIONS; function++, name += strlen(name) + 1) {
-		struct choice choice = { 0 };
+	for (int function = 0; function < HWA_FUNCTIONS; function++, name += strlen(name) + 1) {
+		struct choice choice = {0};
 
-		each_version(symbols, STT_FUNC, name, choose, &choice);
+		each_version(symbols, STT_FUNC, name, choose_version, &choice);
 		if (!choice.found)
 			continue;
 		if (!namespace->real[function])
-			namespace->real[function] = (void *)(symbols->base + choice.value);
+		namespace->real[function] = (void *)(symbols->base + choice.value);
 		struct replacement replacement = {
-			choice.value, (Elf64_Addr)hw_wrappers[slot][function] - symbols->base
-		};
-		if (hw_wrappers[slot][function])
+			choice.value, (Elf64_Addr)hwa_wrappers[slot][function] - symbols->base};
+		if (hwa_wrappers[slot][function])
 			each_version(symbols, STT_FUNC, name, replace, &replacement);
 	}
 }
 
 static char ***environment_in(const struct symbols *symbols)
 {
-	struct choice place = { 0 };
+	struct choice place = {0};
 
-	each_version(symbols, STT_OBJECT, "__environ", choose, &place);
+	each_version(symbols, STT_OBJECT, "__environ", choose_version, &place);
 	return place.found ? (char ***)(symbols->base + place.value) : NULL;
 }
 
 /* A program that names the variable has it among its own, and libc uses that. */
-char **hw_environment(const struct hw_namespace *ns)
+char **hwa_environment(const struct hwa_namespace *ns)
 {
-	const struct hw_object *program = hw_object_main();
+	const struct hwa_object *program = hwa_object_main();
 	char ***place = ns->environment;
 	struct symbols symbols;
 
@@ -169,29 +168,29 @@ char **hw_environment(const struct hw_namespace *ns)
 	return place ? *place : NULL;
 }
 
-void hw_redirect(const struct link_map *map, int slot)
+void hwa_redirect(const struct link_map *map, int slot)
 {
 	struct symbols symbols;
-	struct choice location = { 0 };
+	struct choice location = {0};
 
 	if (!read_symbols(map, &symbols))
 		return;
-	each_version(&symbols, STT_FUNC, "__errno_location", choose, &location);
+	each_version(&symbols, STT_FUNC, "__errno_location", choose_version, &location);
 	if (location.found)
-		hw_namespaces[slot].errno_location = (int *(*)(void))(symbols.base + location.value);
-	if (!hw_namespaces[slot].environment)
-		hw_namespaces[slot].environment = environment_in(&symbols);
-	if (!hw_namespaces[slot].errno_location || (const char *)symbols.table > symbols.strings)
+		hwa_namespaces[slot].errno_location = (int *(*)(void))(symbols.base + location.value);
+	if (!hwa_namespaces[slot].environment)
+		hwa_namespaces[slot].environment = environment_in(&symbols);
+	if (!hwa_namespaces[slot].errno_location || (const char *)symbols.table > symbols.strings)
 		return;
 
 	/* The symbol table is followed by its strings. */
-	uintptr_t start = (uintptr_t)symbols.table & ~(hw_start.page_bytes - 1);
+	uintptr_t start = (uintptr_t)symbols.table & ~(hwa_start.page_bytes - 1);
 	size_t bytes = (uintptr_t)symbols.strings - start;
 	int protection = protection_of(map, symbols.table);
 
-	if (hw_sys(__NR_mprotect, start, bytes, PROT_READ | PROT_WRITE) < 0)
+	if (hwa_sys(__NR_mprotect, start, bytes, PROT_READ | PROT_WRITE) < 0)
 		return;
 	replace_all(&symbols, slot);
-	if (hw_sys(__NR_mprotect, start, bytes, protection) < 0)
-		hw_sys(__NR_mprotect, start, bytes, PROT_READ);
+	if (hwa_sys(__NR_mprotect, start, bytes, protection) < 0)
+		hwa_sys(__NR_mprotect, start, bytes, PROT_READ);
 }

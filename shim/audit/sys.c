@@ -1,4 +1,4 @@
-/* What a C library would give: memory and string functions, and mapping a file. */
+/* Replacements for the C library: memory and string functions, and mapping a file. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -6,7 +6,7 @@
 
 #include "sys.h"
 
-#ifndef HW_HOSTED
+#ifndef HWA_HOSTED
 
 void *memcpy(void *restrict to, const void *restrict from, size_t bytes)
 {
@@ -97,26 +97,26 @@ char *strchr(const char *text, int byte)
 
 #endif
 
-void *hw_map_file(const char *path, int writable, size_t bytes_min, size_t bytes_max, size_t *bytes)
+void *hwa_map_file(const char *path, int writable, size_t bytes_min, size_t bytes_max, size_t *bytes)
 {
 	int flags = (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC;
-	long fd = hw_sys(__NR_openat, AT_FDCWD, path, flags);
+	long fd = hwa_sys(__NR_openat, AT_FDCWD, path, flags);
 	long map = -1;
 	struct stat st;
 
 	if (fd < 0)
 		return NULL;
-	if (hw_sys(__NR_fstat, fd, &st) == 0 && S_ISREG(st.st_mode) && (size_t)st.st_size >= bytes_min) {
+	if (hwa_sys(__NR_fstat, fd, &st) == 0 && S_ISREG(st.st_mode) && (size_t)st.st_size >= bytes_min) {
 		*bytes = (size_t)st.st_size < bytes_max ? (size_t)st.st_size : bytes_max;
-		map = hw_sys(__NR_mmap, NULL, *bytes, PROT_READ | (writable ? PROT_WRITE : 0), MAP_SHARED, fd, 0);
+		map = hwa_sys(__NR_mmap, NULL, *bytes, PROT_READ | (writable ? PROT_WRITE : 0), MAP_SHARED, fd, 0);
 	}
-	hw_sys(__NR_close, fd);
+	hwa_sys(__NR_close, fd);
 	return map < 0 && map > -4096 ? NULL : (void *)map;
 }
 
-void *hw_map(size_t bytes)
+void *hwa_map(size_t bytes)
 {
-	long memory = hw_sys(__NR_mmap, NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	long memory = hwa_sys(__NR_mmap, NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	return memory < 0 && memory > -4096 ? NULL : (void *)memory;
 }

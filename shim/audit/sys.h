@@ -1,7 +1,7 @@
-/* System calls without a C library, and the little that C itself needs of one.
+/* System calls without a C library, and the few functions that C itself needs.
  *
- * Everything that depends on the architecture's system call convention stands in this file. A result
- * in [-4095, -1] is a negative error number. */
+ * Everything that depends on the architecture's system call convention is in this file. A result in [-4095, -1] is
+ * a negative error number. */
 #ifndef HEADWATER_SYS_H
 #define HEADWATER_SYS_H
 
@@ -12,7 +12,7 @@
 
 #if defined(__x86_64__)
 
-static inline long hw_syscall6(long number, long a, long b, long c, long d, long e, long f)
+static inline long hwa_syscall6(long number, long a, long b, long c, long d, long e, long f)
 {
 	register long r10 __asm__("r10") = d;
 	register long r8 __asm__("r8") = e;
@@ -20,15 +20,15 @@ static inline long hw_syscall6(long number, long a, long b, long c, long d, long
 	long result;
 
 	__asm__ volatile("syscall"
-		: "=a"(result)
-		: "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
-		: "rcx", "r11", "memory");
+			 : "=a"(result)
+			 : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
+			 : "rcx", "r11", "memory");
 	return result;
 }
 
 #elif defined(__aarch64__)
 
-static inline long hw_syscall6(long number, long a, long b, long c, long d, long e, long f)
+static inline long hwa_syscall6(long number, long a, long b, long c, long d, long e, long f)
 {
 	register long x8 __asm__("x8") = number;
 	register long x0 __asm__("x0") = a;
@@ -38,10 +38,7 @@ static inline long hw_syscall6(long number, long a, long b, long c, long d, long
 	register long x4 __asm__("x4") = e;
 	register long x5 __asm__("x5") = f;
 
-	__asm__ volatile("svc #0"
-		: "+r"(x0)
-		: "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4), "r"(x5)
-		: "memory");
+	__asm__ volatile("svc #0" : "+r"(x0) : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4), "r"(x5) : "memory");
 	return x0;
 }
 
@@ -49,19 +46,17 @@ static inline long hw_syscall6(long number, long a, long b, long c, long d, long
 #error "no system call convention is known for this architecture"
 #endif
 
-/* hw_sys(number, up to six arguments, each an integer or a pointer). */
-#define hw_sys(...) HW_SYS_PICK(__VA_ARGS__, 6, 5, 4, 3, 2, 1, 0, )(__VA_ARGS__)
-#define HW_SYS_PICK(n, a, b, c, d, e, f, count, ...) HW_SYS_NAME(count)
-#define HW_SYS_NAME(count) HW_SYS_##count
-#define HW_SYS_0(n) hw_syscall6(n, 0, 0, 0, 0, 0, 0)
-#define HW_SYS_1(n, a) hw_syscall6(n, (long)(a), 0, 0, 0, 0, 0)
-#define HW_SYS_2(n, a, b) hw_syscall6(n, (long)(a), (long)(b), 0, 0, 0, 0)
-#define HW_SYS_3(n, a, b, c) hw_syscall6(n, (long)(a), (long)(b), (long)(c), 0, 0, 0)
-#define HW_SYS_4(n, a, b, c, d) hw_syscall6(n, (long)(a), (long)(b), (long)(c), (long)(d), 0, 0)
-#define HW_SYS_5(n, a, b, c, d, e) \
-	hw_syscall6(n, (long)(a), (long)(b), (long)(c), (long)(d), (long)(e), 0)
-#define HW_SYS_6(n, a, b, c, d, e, f) \
-	hw_syscall6(n, (long)(a), (long)(b), (long)(c), (long)(d), (long)(e), (long)(f))
+/* hwa_sys(number, up to six arguments, each an integer or a pointer). */
+#define hwa_sys(...) HWA_SYS_PICK(__VA_ARGS__, 6, 5, 4, 3, 2, 1, 0, )(__VA_ARGS__)
+#define HWA_SYS_PICK(n, a, b, c, d, e, f, count, ...) HWA_SYS_NAME(count)
+#define HWA_SYS_NAME(count) HWA_SYS_##count
+#define HWA_SYS_0(n) hwa_syscall6(n, 0, 0, 0, 0, 0, 0)
+#define HWA_SYS_1(n, a) hwa_syscall6(n, (long)(a), 0, 0, 0, 0, 0)
+#define HWA_SYS_2(n, a, b) hwa_syscall6(n, (long)(a), (long)(b), 0, 0, 0, 0)
+#define HWA_SYS_3(n, a, b, c) hwa_syscall6(n, (long)(a), (long)(b), (long)(c), 0, 0, 0)
+#define HWA_SYS_4(n, a, b, c, d) hwa_syscall6(n, (long)(a), (long)(b), (long)(c), (long)(d), 0, 0)
+#define HWA_SYS_5(n, a, b, c, d, e) hwa_syscall6(n, (long)(a), (long)(b), (long)(c), (long)(d), (long)(e), 0)
+#define HWA_SYS_6(n, a, b, c, d, e, f) hwa_syscall6(n, (long)(a), (long)(b), (long)(c), (long)(d), (long)(e), (long)(f))
 
 /* The compiler calls the first four itself, also in freestanding code; they are sys.c's, except in
  * the tests, which are linked with a C library. */
@@ -74,7 +69,7 @@ int strcmp(const char *a, const char *b);
 char *strchr(const char *text, int byte);
 
 /* What follows `prefix` in `text`, or NULL if `text` does not start with it. */
-static inline const char *hw_after(const char *text, const char *prefix)
+static inline const char *hwa_after(const char *text, const char *prefix)
 {
 	while (*prefix)
 		if (*text++ != *prefix++)
@@ -82,10 +77,10 @@ static inline const char *hw_after(const char *text, const char *prefix)
 	return text;
 }
 
-/* Fresh memory of its own, or NULL; munmap gives it back. */
-void *hw_map(size_t bytes);
+/* Fresh private memory, or NULL; munmap releases it. */
+void *hwa_map(size_t bytes);
 /* Maps a regular file (read-only, or shared and writable), up to bytes_max of it, and closes it again.
  * NULL if that is not possible or the file is shorter than bytes_min; how much is mapped in *bytes. */
-void *hw_map_file(const char *path, int writable, size_t bytes_min, size_t bytes_max, size_t *bytes);
+void *hwa_map_file(const char *path, int writable, size_t bytes_min, size_t bytes_max, size_t *bytes);
 
 #endif

@@ -26,19 +26,19 @@ struct scope_entry {
 };
 
 static struct {
-	const char *base;               /* NULL until attached, then constant */
+	const char *base; /* NULL until attached, then constant */
 	size_t bytes;
 	uint64_t slots_at, slot_mask, ino_slots_at, ino_slot_mask;
 	bool given_up;
 	bool left;
-	bool away;                      /* for as long as it makes a child that sees other files */
+	bool away; /* for as long as it makes a child that sees other files */
 	struct text store, socket;
-	size_t node_bytes;              /* of the store's path: without the generation */
-	size_t way_bytes;               /* of the store's path: the way to a disk that is mounted nowhere */
+	size_t node_bytes; /* of the store's path: without the generation */
+	size_t way_bytes;  /* of the store's path: the directory of a disk that is mounted nowhere */
 	struct scope_entry scope[SCOPE_MAX];
 	size_t scope_count;
-	int domain;                     /* -1: no mirror of its own */
-	struct hw_counters *counters;   /* this process's slot, NULL without a counters file */
+	int domain;                   /* -1: no mirror of its own */
+	struct hw_counters *counters; /* this process's slot, NULL without a counters file */
 } table;
 
 /* The header's strings are copied when they have been checked: whatever happens to the table, paths
@@ -70,7 +70,7 @@ static uint64_t finish(uint64_t hash)
 	return hash ^ hash >> 32;
 }
 
-uint64_t hw_hash(const char *data, size_t bytes)
+uint64_t hwa_hash(const char *data, size_t bytes)
 {
 	uint64_t hash = (uint64_t)bytes * HW_HASH_MULTIPLIER;
 	uint64_t word;
@@ -108,9 +108,9 @@ static bool copy_path(const char *base, size_t limit, uint64_t at, uint64_t byte
 {
 	const char *path = copy(base, limit, at, bytes);
 
-	if (!path || path[0] != '/' || bytes >= HW_PATH_MAX || strlen(path) != bytes)
+	if (!path || path[0] != '/' || bytes >= HWA_PATH_MAX || strlen(path) != bytes)
 		return false;
-	*text = (struct text){ path, bytes };
+	*text = (struct text){path, bytes};
 	return true;
 }
 
@@ -129,7 +129,7 @@ static bool read_scope(const char *base, size_t limit, const struct hw_header *h
 		size_t bytes = strlen(entry);
 
 		if (bytes >= left || bytes < 2 || entry[1] != '/' || (entry[0] != '+' && entry[0] != '-') ||
-		    table.scope_count == SCOPE_MAX)
+			table.scope_count == SCOPE_MAX)
 			return false;
 		table.scope[table.scope_count++] = (struct scope_entry){
 			.directory = entry + 1,
@@ -145,18 +145,18 @@ static bool read_scope(const char *base, size_t limit, const struct hw_header *h
 static void attach_counters(const char *path)
 {
 	size_t bytes;
-	struct hw_counters *slots = hw_map_file(path, 1, HW_COUNTER_SLOTS * sizeof(*slots), SIZE_MAX, &bytes);
+	struct hw_counters *slots = hwa_map_file(path, 1, HW_COUNTER_SLOTS * sizeof(*slots), SIZE_MAX, &bytes);
 
 	if (slots)
-		table.counters = &slots[hw_sys(__NR_getpid) % HW_COUNTER_SLOTS];
-	hw_count(HW_COUNT_PROCESSES);
+		table.counters = &slots[hwa_sys(__NR_getpid) % HW_COUNTER_SLOTS];
+	hwa_count(HWA_COUNT_PROCESSES);
 }
 
 /* How much of the store's path, "NODE/GENERATION/root", is "NODE"; all if it has another form. */
 static size_t node_prefix(const struct text *store)
 {
 	for (size_t bytes = 1; bytes < store->bytes; bytes++) {
-		const char *rest = hw_after_mirror(store->at + bytes);
+		const char *rest = hwa_after_mirror(store->at + bytes);
 
 		if (rest && *rest == '\0')
 			return bytes;
@@ -172,11 +172,11 @@ static const char *skip_digits(const char *text)
 }
 
 /* By such a path a disk is reached that is mounted nowhere. The kernel calls what lies there by the rest. */
-const char *hw_after_way(const char *path)
+const char *hwa_after_proc_fd(const char *path)
 {
-	const char *rest = hw_after(path, "/proc/");
+	const char *rest = hwa_after(path, "/proc/");
 
-	rest = rest ? hw_after(skip_digits(rest), "/fd/") : NULL;
+	rest = rest ? hwa_after(skip_digits(rest), "/fd/") : NULL;
 	rest = rest ? skip_digits(rest) : NULL;
 	return rest && *rest == '/' ? rest : path;
 }
@@ -186,7 +186,7 @@ static int own_domain(uint64_t domains)
 {
 	unsigned domain;
 
-	if (!domains || hw_sys(__NR_getcpu, NULL, &domain, NULL) < 0 || domain >= DOMAINS_MAX)
+	if (!domains || hwa_sys(__NR_getcpu, NULL, &domain, NULL) < 0 || domain >= DOMAINS_MAX)
 		return -1;
 	return domains >> domain & 1 ? (int)domain : -1;
 }
@@ -198,119 +198,119 @@ static void detach(void)
 
 	table.base = NULL;
 	table.scope_count = strings_used = 0;
-	hw_sys(__NR_munmap, base, table.bytes);
+	hwa_sys(__NR_munmap, base, table.bytes);
 }
 
 /* Where a process may have so much memory and no more, the table's room is not taken from the program: what lies behind
  * the mapped part is not known. */
 static size_t mapped_bytes_max(void)
 {
-	struct rlimit limit = { RLIM_INFINITY, RLIM_INFINITY };
+	struct rlimit limit = {RLIM_INFINITY, RLIM_INFINITY};
 
-	if (hw_sys(__NR_prlimit64, 0, RLIMIT_AS, NULL, &limit) < 0 || limit.rlim_cur == RLIM_INFINITY)
+	if (hwa_sys(__NR_prlimit64, 0, RLIMIT_AS, NULL, &limit) < 0 || limit.rlim_cur == RLIM_INFINITY)
 		return SIZE_MAX;
 	return (size_t)limit.rlim_cur / SHARE_OF_LIMIT & ~(size_t)4095;
 }
 
-void hw_attach(char *const envp[])
+void hwa_attach(char *const envp[])
 {
 	const char *path = NULL, *value;
 	struct text counters;
 	size_t bytes, bytes_max;
 
 	for (; envp && *envp; envp++)
-		if ((value = hw_after(*envp, "HEADWATER_TABLE=")))
+		if ((value = hwa_after(*envp, "HEADWATER_TABLE=")))
 			path = value;
 	if (table.base || !path || *path != '/')
 		return;
 	bytes_max = mapped_bytes_max();
-	const char *base = hw_map_file(path, 0, sizeof(struct hw_header), bytes_max, &bytes);
+	const char *base = hwa_map_file(path, 0, sizeof(struct hw_header), bytes_max, &bytes);
 	if (!base)
 		return;
 	const struct hw_header *h = (const struct hw_header *)base;
 	if (__atomic_load_n(&h->magic, __ATOMIC_ACQUIRE) == HW_TABLE_MAGIC && h->version == HW_TABLE_VERSION &&
-	    (h->total_bytes <= bytes || bytes == bytes_max) && slots_fit(h->slots_at, h->slot_count, bytes) &&
-	    slots_fit(h->ino_slots_at, h->ino_slot_count, bytes) && read_scope(base, bytes, h) &&
-	    copy_path(base, bytes, h->socket_at, h->socket_bytes, &table.socket) &&
-	    copy_path(base, bytes, h->store_at, h->store_bytes, &table.store)) {
+		(h->total_bytes <= bytes || bytes == bytes_max) && slots_fit(h->slots_at, h->slot_count, bytes) &&
+		slots_fit(h->ino_slots_at, h->ino_slot_count, bytes) && read_scope(base, bytes, h) &&
+		copy_path(base, bytes, h->socket_at, h->socket_bytes, &table.socket) &&
+		copy_path(base, bytes, h->store_at, h->store_bytes, &table.store)) {
 		table.bytes = bytes;
 		table.slots_at = h->slots_at;
 		table.slot_mask = h->slot_count - 1;
 		table.ino_slots_at = h->ino_slots_at;
 		table.ino_slot_mask = h->ino_slot_count - 1;
 		table.node_bytes = node_prefix(&table.store);
-		table.way_bytes = (size_t)(hw_after_way(table.store.at) - table.store.at);
+		table.way_bytes = (size_t)(hwa_after_proc_fd(table.store.at) - table.store.at);
 		table.domain = own_domain(h->domains);
 		table.base = base;
 		if (copy_path(base, bytes, h->counters_at, h->counters_bytes, &counters))
 			attach_counters(counters.at);
-		if (!hw_sees_as(h)) {
-			/* What it changes, by whatever names, nobody will hear of. */
-			hw_goes_unaudited();
-			hw_count(HW_COUNT_FALLBACKS);
+		if (!hwa_has_same_view(h)) {
+			/* Its changes, by whatever names, are not announced. */
+			hwa_announce_unaudited();
+			hwa_count(HWA_COUNT_FALLBACKS);
 			detach();
 		}
 	} else {
 		table.scope_count = strings_used = 0;
-		hw_sys(__NR_munmap, base, bytes);
+		hwa_sys(__NR_munmap, base, bytes);
 	}
 }
 
-bool hw_attached(void)
+bool hwa_attached(void)
 {
 	return table.base != NULL;
 }
 
-bool hw_in_use(void)
+bool hwa_in_use(void)
 {
 	return table.base && !__atomic_load_n(&table.given_up, __ATOMIC_RELAXED) &&
-	       !__atomic_load_n(&table.away, __ATOMIC_RELAXED) &&
-	       __atomic_load_n(&header()->serving, __ATOMIC_ACQUIRE) == 1;
+		!__atomic_load_n(&table.away, __ATOMIC_RELAXED) &&
+		__atomic_load_n(&header()->serving, __ATOMIC_ACQUIRE) == 1;
 }
 
-bool hw_has_ended(void)
+bool hwa_has_ended(void)
 {
 	return table.base && __atomic_load_n(&header()->serving, __ATOMIC_ACQUIRE) == 2;
 }
 
-void hw_give_up(void)
+void hwa_give_up(void)
 {
 	__atomic_store_n(&table.given_up, true, __ATOMIC_RELAXED);
 }
 
-void hw_leave(void)
+void hwa_leave(void)
 {
 	__atomic_store_n(&table.left, true, __ATOMIC_RELAXED);
-	hw_give_up();
+	hwa_give_up();
 }
 
-bool hw_has_left(void)
+bool hwa_has_left(void)
 {
 	return __atomic_load_n(&table.left, __ATOMIC_RELAXED);
 }
 
-bool hw_set_away(bool away)
+bool hwa_set_suspended(bool away)
 {
 	return __atomic_exchange_n(&table.away, away, __ATOMIC_RELAXED);
 }
 
-bool hw_unaudited(void)
+bool hwa_unaudited(void)
 {
 	return table.base && __atomic_load_n(&header()->unaudited, __ATOMIC_ACQUIRE);
 }
 
-uint64_t hw_generation(void)
+uint64_t hwa_generation(void)
 {
 	return table.base ? header()->generation : 0;
 }
 
-const char *hw_socket(size_t *bytes)
+const char *hwa_socket(size_t *bytes)
 {
 	*bytes = table.socket.bytes;
 	return table.socket.at;
 }
 
-void hw_count(enum hw_counter which)
+void hwa_count(enum hwa_counter which)
 {
 	if (table.counters)
 		__atomic_fetch_add((uint64_t *)table.counters + which, 1, __ATOMIC_RELAXED);
@@ -318,7 +318,7 @@ void hw_count(enum hw_counter which)
 
 /* ---- scope and store ---- */
 
-bool hw_in_scope(const char *path, size_t bytes)
+bool hwa_in_scope(const char *path, size_t bytes)
 {
 	bool included = false;
 	size_t longest = 0;
@@ -327,8 +327,8 @@ bool hw_in_scope(const char *path, size_t bytes)
 		const struct scope_entry *entry = &table.scope[i];
 
 		if (entry->bytes >= longest && entry->bytes <= bytes &&
-		    (entry->bytes == bytes || path[entry->bytes] == '/') &&
-		    memcmp(entry->directory, path, entry->bytes) == 0) {
+			(entry->bytes == bytes || path[entry->bytes] == '/') &&
+			memcmp(entry->directory, path, entry->bytes) == 0) {
 			longest = entry->bytes;
 			included = entry->included;
 		}
@@ -336,60 +336,62 @@ bool hw_in_scope(const char *path, size_t bytes)
 	return included;
 }
 
-const char *hw_scope_below(const char *path, size_t bytes, size_t *number)
+const char *hwa_scope_below(const char *path, size_t bytes, size_t *number)
 {
 	while (*number < table.scope_count) {
 		const struct scope_entry *entry = &table.scope[(*number)++];
 
-		if (entry->included && (bytes == 1 || (entry->bytes >= bytes && entry->directory[bytes] == '/' &&
-						       memcmp(entry->directory, path, bytes) == 0)))
+		if (entry->included &&
+			(bytes == 1 ||
+				(entry->bytes >= bytes && entry->directory[bytes] == '/' &&
+					memcmp(entry->directory, path, bytes) == 0)))
 			return entry->directory;
 	}
 	return NULL;
 }
 
-const char *hw_store_prefix(size_t *bytes)
+const char *hwa_store_prefix(size_t *bytes)
 {
 	*bytes = table.store.bytes;
 	return table.store.at;
 }
 
-const char *hw_store_prefix_shown(size_t *bytes)
+const char *hwa_store_prefix_shown(size_t *bytes)
 {
 	*bytes = table.store.bytes - table.way_bytes;
 	return table.store.at ? table.store.at + table.way_bytes : NULL;
 }
 
-bool hw_store_can_vanish(void)
+bool hwa_store_can_vanish(void)
 {
 	return table.way_bytes > 0;
 }
 
-bool hw_is_store_dev(uint32_t major, uint32_t minor)
+bool hwa_is_store_dev(uint32_t major, uint32_t minor)
 {
 	return table.base && header()->store_dev == ((uint64_t)major | (uint64_t)minor << 32);
 }
 
-int hw_domain(void)
+int hwa_domain(void)
 {
 	return table.base ? table.domain : -1;
 }
 
-bool hw_replicated(uint64_t state, uint64_t extent)
+bool hwa_replicated(uint64_t state, uint64_t extent)
 {
-	return state & extent && hw_domain() >= 0;
+	return state & extent && hwa_domain() >= 0;
 }
 
-bool hw_has_replicas(void)
+bool hwa_has_replicas(void)
 {
 	return table.base && header()->domains;
 }
 
-const char *hw_after_mirror(const char *text)
+const char *hwa_after_mirror(const char *text)
 {
 	const char *at = *text == '/' ? skip_digits(text + 1) : text;
 
-	at = at > text + 1 ? hw_after(at, "/root") : NULL;
+	at = at > text + 1 ? hwa_after(at, "/root") : NULL;
 	return at ? skip_digits(at) : NULL;
 }
 
@@ -403,7 +405,7 @@ static const char *after_node(const char *path, size_t at)
 }
 
 /* A process may have been started from what an older generation has. */
-const char *hw_strip_store(const char *path)
+const char *hwa_strip_store(const char *path)
 {
 	const char *rest;
 
@@ -414,13 +416,13 @@ const char *hw_strip_store(const char *path)
 		rest = after_node(path, table.way_bytes);
 	if (!rest)
 		return NULL;
-	rest = table.node_bytes < table.store.bytes ? hw_after_mirror(rest) : skip_digits(rest);
+	rest = table.node_bytes < table.store.bytes ? hwa_after_mirror(rest) : skip_digits(rest);
 	return rest && *rest == '/' ? rest : NULL;
 }
 
-bool hw_names_replica(const char *path)
+bool hwa_names_replica(const char *path)
 {
-	const char *original = hw_strip_store(path);
+	const char *original = hwa_strip_store(path);
 
 	return original && original[-1] >= '0' && original[-1] <= '9';
 }
@@ -434,7 +436,7 @@ static const struct hw_record *record_at(uint32_t eighth)
 	const struct hw_record *record = (const struct hw_record *)(table.base + at);
 
 	if (!within(at, sizeof(*record), table.bytes) ||
-	    !within(at + sizeof(*record), (uint64_t)record->path_bytes + 1, table.bytes))
+		!within(at + sizeof(*record), (uint64_t)record->path_bytes + 1, table.bytes))
 		return NULL;
 	return record;
 }
@@ -454,14 +456,14 @@ static uint64_t slot(uint64_t slots_at, uint64_t mask, uint64_t hash, unsigned n
 	return __atomic_load_n((const uint64_t *)at, __ATOMIC_ACQUIRE);
 }
 
-const struct hw_record *hw_find(const char *path, size_t bytes, uint64_t *state)
+const struct hw_record *hwa_find(const char *path, size_t bytes, uint64_t *state)
 {
-	uint64_t hash = hw_hash(path, bytes), word;
+	uint64_t hash = hwa_hash(path, bytes), word;
 
 	if (!table.base)
 		return NULL;
 	for (unsigned probe = 0; probe < HW_PROBES_MAX && (word = slot(table.slots_at, table.slot_mask, hash, probe));
-	     probe++) {
+		probe++) {
 		if ((uint32_t)(word >> 32) != tag_of(hash))
 			continue;
 		const struct hw_record *record = record_at((uint32_t)word);
@@ -473,14 +475,14 @@ const struct hw_record *hw_find(const char *path, size_t bytes, uint64_t *state)
 	return NULL;
 }
 
-const struct hw_record *hw_find_inode(uint64_t ino, uint64_t *state)
+const struct hw_record *hwa_find_inode(uint64_t ino, uint64_t *state)
 {
 	uint64_t hash = finish(fold(0, ino)), word;
 
 	if (!table.base)
 		return NULL;
 	for (unsigned probe = 0;
-	     probe < HW_PROBES_MAX && (word = slot(table.ino_slots_at, table.ino_slot_mask, hash, probe)); probe++) {
+		probe < HW_PROBES_MAX && (word = slot(table.ino_slots_at, table.ino_slot_mask, hash, probe)); probe++) {
 		if ((uint32_t)(word >> 32) != tag_of(hash))
 			continue;
 		const struct hw_record *record = record_at((uint32_t)word);
@@ -492,10 +494,10 @@ const struct hw_record *hw_find_inode(uint64_t ino, uint64_t *state)
 	return NULL;
 }
 
-const char *hw_link_target(const struct hw_record *record, size_t *bytes)
+const char *hwa_link_target(const struct hw_record *record, size_t *bytes)
 {
 	if (record->aux_bytes == 0 || record->aux_bytes > HW_PATH_BYTES_MAX ||
-	    !within(record->aux_at, record->aux_bytes, table.bytes))
+		!within(record->aux_at, record->aux_bytes, table.bytes))
 		return NULL;
 	*bytes = (size_t)record->aux_bytes;
 	return table.base + record->aux_at;
@@ -508,42 +510,41 @@ static uint64_t entries_at(const struct hw_listing *listing)
 	return sizeof(*listing) + (uint64_t)listing->index_slots * 4;
 }
 
-const struct hw_listing *hw_listing_of(const struct hw_record *record, uint64_t state)
+const struct hw_listing *hwa_listing_of(const struct hw_record *record, uint64_t state)
 {
 	uint64_t at = record->aux_at, bytes = record->aux_bytes;
 
 	if (!(state & HW_LISTED) || HW_KIND(state) != HW_DIR || at % 8 || bytes < sizeof(struct hw_listing) ||
-	    !within(at, bytes, table.bytes))
+		!within(at, bytes, table.bytes))
 		return NULL;
 	const struct hw_listing *listing = (const struct hw_listing *)(table.base + at);
 	/* From two slots on, the entries' place is a multiple of eight. */
 	if (listing->index_slots < 2 || (listing->index_slots & (listing->index_slots - 1)) ||
-	    !within(entries_at(listing), (uint64_t)listing->count * sizeof(struct hw_listing_entry), bytes))
+		!within(entries_at(listing), (uint64_t)listing->count * sizeof(struct hw_listing_entry), bytes))
 		return NULL;
 	return listing;
 }
 
-const struct hw_listing_entry *hw_listing_name(const struct hw_record *record, const struct hw_listing *listing,
+const struct hw_listing_entry *hwa_listing_name(const struct hw_record *record, const struct hw_listing *listing,
 	uint32_t number, const char **name)
 {
 	const char *base = (const char *)listing;
 
 	if (number >= listing->count)
 		return NULL;
-	const struct hw_listing_entry *entry =
-		(const struct hw_listing_entry *)(base + entries_at(listing)) + number;
+	const struct hw_listing_entry *entry = (const struct hw_listing_entry *)(base + entries_at(listing)) + number;
 	if (!within(entry->name_at, (uint64_t)entry->name_bytes + 1, record->aux_bytes) ||
-	    base[entry->name_at + entry->name_bytes])
+		base[entry->name_at + entry->name_bytes])
 		return NULL;
 	*name = base + entry->name_at;
 	return entry;
 }
 
-int hw_listing_has(const struct hw_record *record, const struct hw_listing *listing, const char *name, size_t bytes,
+int hwa_listing_has(const struct hw_record *record, const struct hw_listing *listing, const char *name, size_t bytes,
 	uint8_t *type)
 {
 	uint32_t mask = listing->index_slots - 1;
-	uint32_t place = (uint32_t)hw_hash(name, bytes) & mask;
+	uint32_t place = (uint32_t)hwa_hash(name, bytes) & mask;
 
 	for (uint32_t probe = 0; probe <= mask; probe++, place = (place + 1) & mask) {
 		uint32_t number = listing->index[place];
@@ -551,7 +552,7 @@ int hw_listing_has(const struct hw_record *record, const struct hw_listing *list
 
 		if (number == 0)
 			return 0;
-		const struct hw_listing_entry *entry = hw_listing_name(record, listing, number - 1, &found);
+		const struct hw_listing_entry *entry = hwa_listing_name(record, listing, number - 1, &found);
 		if (!entry)
 			return -1;
 		if (entry->name_bytes == bytes && memcmp(found, name, bytes) == 0) {

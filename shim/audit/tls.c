@@ -46,20 +46,20 @@
 static struct {
 	char **argv, **envp;
 	const char *execfn;
-	size_t optional;                /* the tunable that a plain process would have */
-	size_t given;                   /* the one that this process has */
-	size_t bytes;                   /* what the libraries take, of those that have been opened */
-	size_t align;                   /* of static storage */
-	unsigned awaited;               /* names that are needed and that the loader has not come to */
+	size_t optional;  /* the tunable that a plain process would have */
+	size_t given;     /* the one that this process has */
+	size_t bytes;     /* what the libraries take, of those that have been opened */
+	size_t align;     /* of static storage */
+	unsigned awaited; /* names that are needed and that the loader has not come to */
 	bool over;
-} tls = { .align = STATIC_ALIGN, .over = true };
+} tls = {.align = STATIC_ALIGN, .over = true};
 
 /* What is `known` of a library's name. */
 static char awaited, met;
 
 /* ---- environment ---- */
 
-/* A number as glibc reads a tunable's. */
+/* Parses a number as glibc does for a tunable. */
 static size_t number(const char *text)
 {
 	size_t value = 0, base = 10;
@@ -74,9 +74,9 @@ static size_t number(const char *text)
 		text += hexadecimal ? 2 : 1;
 	}
 	for (;; text++) {
-		size_t digit = *text >= '0' && *text <= '9' ? (size_t)(*text - '0') :
-			       (*text | 0x20) >= 'a' && (*text | 0x20) <= 'f' ? (size_t)((*text | 0x20) - 'a' + 10) :
-										 base;
+		size_t digit = *text >= '0' && *text <= '9'              ? (size_t)(*text - '0')
+			: (*text | 0x20) >= 'a' && (*text | 0x20) <= 'f' ? (size_t)((*text | 0x20) - 'a' + 10)
+									 : base;
 
 		if (digit >= base)
 			return value;
@@ -89,26 +89,26 @@ static size_t number(const char *text)
 /* Takes what an earlier execution added out of an entry. */
 static void restore(char **entry)
 {
-	char *text = (char *)hw_after(*entry, TUNABLES), *at = text;
+	char *text = (char *)hwa_after(*entry, TUNABLES), *at = text;
 	const char *value;
 
-	while (at && *at && !hw_after(at, ADDED))
+	while (at && *at && !hwa_after(at, ADDED))
 		at++;
-	if (!at || !(value = hw_after(at, ADDED)))
+	if (!at || !(value = hwa_after(at, ADDED)))
 		return;
 	tls.given = number(value);
 	*at = '\0';
-	if (hw_after(text, TABLE))
+	if (hwa_after(text, TABLE))
 		*entry = text;
 }
 
 /* The last mention of the tunable counts, of all variables of the name. */
 static void read_tunables(const char *entry)
 {
-	const char *at = hw_after(entry, TUNABLES), *value;
+	const char *at = hwa_after(entry, TUNABLES), *value;
 
 	while (at) {
-		if ((value = hw_after(at, OPTIONAL)))
+		if ((value = hwa_after(at, OPTIONAL)))
 			tls.optional = number(value);
 		while (*at && *at != ':')
 			at++;
@@ -116,7 +116,7 @@ static void read_tunables(const char *entry)
 	}
 }
 
-void hw_tls_restore(char **envp)
+void hwa_tls_restore(char **envp)
 {
 	tls.optional = OPTIONAL_BYTES;
 	for (char **entry = envp; *entry; entry++) {
@@ -127,15 +127,15 @@ void hw_tls_restore(char **envp)
 		tls.given = tls.optional;
 }
 
-void hw_tls_start(char **argv, char **envp, const char *execfn)
+void hwa_tls_start(char **argv, char **envp, const char *execfn)
 {
 	tls.argv = argv;
 	tls.envp = envp;
 	tls.execfn = execfn;
-	tls.over = !execfn || !hw_start.loader_base;
+	tls.over = !execfn || !hwa_start.loader_base;
 }
 
-void hw_tls_end(void)
+void hwa_tls_end(void)
 {
 	tls.over = true;
 }
@@ -145,9 +145,9 @@ void hw_tls_end(void)
 /* The entry with the tunable, in new memory; NULL if there is none. */
 static char *with_tunable(const char *entry, size_t optional)
 {
-	const char *tunables = hw_after(entry, TUNABLES);
+	const char *tunables = hwa_after(entry, TUNABLES);
 	size_t bytes = strlen(tunables ? tunables : entry);
-	char *text = hw_arena(sizeof(TUNABLES) + bytes + sizeof(ADDED) + DECIMAL_DIGITS_MAX), *at = text;
+	char *text = hwa_arena(sizeof(TUNABLES) + bytes + sizeof(ADDED) + DECIMAL_DIGITS_MAX), *at = text;
 	char digits[DECIMAL_DIGITS_MAX];
 	unsigned count = 0;
 
@@ -168,29 +168,29 @@ static char *with_tunable(const char *entry, size_t optional)
 	return text;
 }
 
-/* Executes the same program once more. Comes back if it can't. */
-static void execute(void)
+/* Executes the same program again. Returns if that fails. */
+static void execute_again(void)
 {
 	struct stat named, running;
 	char **argv = tls.argv;
 
-	if (hw_sys(__NR_newfstatat, AT_FDCWD, tls.execfn, &named, 0) == 0 &&
-	    hw_sys(__NR_newfstatat, AT_FDCWD, "/proc/self/exe", &running, 0) == 0) {
+	if (hwa_sys(__NR_newfstatat, AT_FDCWD, tls.execfn, &named, 0) == 0 &&
+		hwa_sys(__NR_newfstatat, AT_FDCWD, "/proc/self/exe", &running, 0) == 0) {
 		/* What names another file is a script, and an argument of the interpreter: then it is the
 		 * script that is executed, of whose arguments the kernel replaces the first. */
 		if (named.st_dev != running.st_dev || named.st_ino != running.st_ino)
 			while (*argv && (argv == tls.argv || strcmp(*argv, tls.execfn) != 0))
 				argv++;
 		if (*argv)
-			hw_sys(__NR_execve, tls.execfn, argv, tls.envp);
+			hwa_sys(__NR_execve, tls.execfn, argv, tls.envp);
 	}
-	hw_sys(__NR_execve, "/proc/self/exe", tls.argv, tls.envp);
+	hwa_sys(__NR_execve, "/proc/self/exe", tls.argv, tls.envp);
 }
 
 /* LD_AUDIT without this library, in new memory; NULL if there is none. */
 static char *without_library(const char *value)
 {
-	char *text = hw_arena(sizeof(AUDIT) + strlen(value)), *at = text;
+	char *text = hwa_arena(sizeof(AUDIT) + strlen(value)), *at = text;
 
 	if (!text)
 		return NULL;
@@ -202,7 +202,7 @@ static char *without_library(const char *value)
 		while (value[bytes] && value[bytes] != ':')
 			bytes++;
 		if (bytes < sizeof(LIBRARY) - 1 ||
-		    memcmp(value + bytes - (sizeof(LIBRARY) - 1), LIBRARY, sizeof(LIBRARY) - 1) != 0) {
+			memcmp(value + bytes - (sizeof(LIBRARY) - 1), LIBRARY, sizeof(LIBRARY) - 1) != 0) {
 			if (at[-1] != '=')
 				*at++ = ':';
 			memcpy(at, value, bytes);
@@ -219,17 +219,17 @@ static void start_unaudited(void)
 {
 	char **place = tls.envp, *kept, *text;
 
-	while (*place && !hw_after(*place, AUDIT))
+	while (*place && !hwa_after(*place, AUDIT))
 		place++;
-	text = *place ? without_library(hw_after(*place, AUDIT)) : NULL;
+	text = *place ? without_library(hwa_after(*place, AUDIT)) : NULL;
 	if (!text)
 		return;
 	kept = *place;
 	*place = text;
-	if (*hw_executable())
-		hw_sys(__NR_execve, hw_executable(), tls.argv, tls.envp);
+	if (*hwa_executable())
+		hwa_sys(__NR_execve, hwa_executable(), tls.argv, tls.envp);
 	else
-		execute();
+		execute_again();
 	*place = kept;
 }
 
@@ -239,39 +239,40 @@ static void start_again(size_t optional)
 
 	/* The last of all tunables, for it is the last that counts. */
 	for (char **entry = tls.envp; *entry; entry++)
-		if (hw_after(*entry, TUNABLES) || (hw_after(*entry, TABLE) && !(place && hw_after(*place, TUNABLES))))
+		if (hwa_after(*entry, TUNABLES) ||
+			(hwa_after(*entry, TABLE) && !(place && hwa_after(*place, TUNABLES))))
 			place = entry;
 	text = place ? with_tunable(*place, optional) : NULL;
 	if (!text)
 		return;
 	kept = *place;
 	*place = text;
-	execute();
+	execute_again();
 	*place = kept;
 }
 
 /* ---- libraries ---- */
 
-void hw_tls_settle(void)
+void hwa_tls_settle(void)
 {
 	size_t optional = tls.optional + tls.bytes - AUDIT_BYTES;
 
-	if (tls.over || tls.awaited || tls.bytes <= AUDIT_BYTES || tls.bytes > BYTES_MAX ||
-	    tls.optional > BYTES_MAX || optional <= tls.given)
+	if (tls.over || tls.awaited || tls.bytes <= AUDIT_BYTES || tls.bytes > BYTES_MAX || tls.optional > BYTES_MAX ||
+		optional <= tls.given)
 		return;
 	tls.given = optional;
 	start_again(optional);
 }
 
 /* A name, with its NUL to tell it from a directory; NULL if the loader will change it. */
-static struct hw_kept *name_of(const char *name)
+static struct hwa_kept *name_of(const char *name)
 {
-	return strchr(name, '$') ? NULL : hw_keep(name, strlen(name) + 1);
+	return strchr(name, '$') ? NULL : hwa_keep(name, strlen(name) + 1);
 }
 
-void hw_tls_meet(const char *name)
+void hwa_tls_meet(const char *name)
 {
-	struct hw_kept *kept = tls.over ? NULL : name_of(name);
+	struct hwa_kept *kept = tls.over ? NULL : name_of(name);
 
 	if (!kept)
 		return;
@@ -282,7 +283,7 @@ void hw_tls_meet(const char *name)
 
 static void await(const char *name)
 {
-	struct hw_kept *kept = name_of(name);
+	struct hwa_kept *kept = name_of(name);
 
 	if (!kept || kept->known)
 		return;
@@ -296,12 +297,12 @@ static bool has_first_page(const struct link_map *map)
 {
 	for (const Elf64_Dyn *entry = map->l_ld; entry && entry->d_tag != DT_NULL; entry++)
 		if ((entry->d_tag == DT_GNU_HASH || entry->d_tag == DT_HASH || entry->d_tag == DT_SYMTAB) &&
-		    (uintptr_t)hw_dynamic_address(map, entry->d_un.d_ptr) - map->l_addr < hw_start.page_bytes)
+			(uintptr_t)hwa_dynamic_address(map, entry->d_un.d_ptr) - map->l_addr < hwa_start.page_bytes)
 			return true;
-	return hw_readable(map->l_addr);
+	return hwa_readable(map->l_addr);
 }
 
-/* Program headers that are looked at; no linker makes as many. */
+/* Maximum of examined program headers; no linker makes as many. */
 #define SEGMENTS_MAX 64
 
 static bool is_header(const Elf64_Ehdr *header)
@@ -314,21 +315,21 @@ static bool is_header(const Elf64_Ehdr *header)
 static size_t read_segments(const char *name, Elf64_Phdr out[SEGMENTS_MAX])
 {
 	Elf64_Ehdr header;
-	long bytes = 0, fd = hw_sys(__NR_openat, AT_FDCWD, name, O_RDONLY | O_CLOEXEC);
+	long bytes = 0, fd = hwa_sys(__NR_openat, AT_FDCWD, name, O_RDONLY | O_CLOEXEC);
 
 	if (fd < 0)
 		return 0;
-	if (hw_sys(__NR_pread64, fd, &header, sizeof(header), 0) == sizeof(header) && is_header(&header)) {
+	if (hwa_sys(__NR_pread64, fd, &header, sizeof(header), 0) == sizeof(header) && is_header(&header)) {
 		unsigned count = header.e_phnum < SEGMENTS_MAX ? header.e_phnum : SEGMENTS_MAX;
 
-		bytes = hw_sys(__NR_pread64, fd, out, count * sizeof(*out), header.e_phoff);
+		bytes = hwa_sys(__NR_pread64, fd, out, count * sizeof(*out), header.e_phoff);
 	}
-	hw_sys(__NR_close, fd);
+	hwa_sys(__NR_close, fd);
 	return bytes > 0 ? (size_t)bytes / sizeof(*out) : 0;
 }
 
 /* An object's thread-local storage; NULL if it has none. */
-static const Elf64_Phdr *tls_segment(const struct hw_object *object)
+static const Elf64_Phdr *tls_segment(const struct hwa_object *object)
 {
 	static Elf64_Phdr read[SEGMENTS_MAX];
 	const struct link_map *map = object->map;
@@ -336,11 +337,11 @@ static const Elf64_Phdr *tls_segment(const struct hw_object *object)
 	const Elf64_Phdr *segment = read;
 	size_t count;
 
-	if (object == hw_object_main()) {
-		segment = hw_start.segments;
-		count = hw_start.segment_count;
-	} else if (has_first_page(map) && is_header(header) && header->e_phoff < hw_start.page_bytes &&
-	    header->e_phnum <= (hw_start.page_bytes - header->e_phoff) / sizeof(*segment)) {
+	if (object == hwa_object_main()) {
+		segment = hwa_start.segments;
+		count = hwa_start.segment_count;
+	} else if (has_first_page(map) && is_header(header) && header->e_phoff < hwa_start.page_bytes &&
+		header->e_phnum <= (hwa_start.page_bytes - header->e_phoff) / sizeof(*segment)) {
 		segment = (const Elf64_Phdr *)(map->l_addr + header->e_phoff);
 		count = header->e_phnum;
 	} else {
@@ -348,21 +349,21 @@ static const Elf64_Phdr *tls_segment(const struct hw_object *object)
 	}
 	for (size_t i = 0; i < count; i++, segment++)
 		if (segment->p_type == PT_TLS && segment->p_memsz && segment->p_memsz <= BYTES_MAX &&
-		    segment->p_align <= BYTES_MAX)
+			segment->p_align <= BYTES_MAX)
 			return segment;
 	return NULL;
 }
 
-void hw_tls_object(const struct hw_object *object)
+void hwa_tls_object(const struct hwa_object *object)
 {
 	const Elf64_Phdr *segment;
 	bool is_static = false;
 
 	if (tls.over)
 		return;
-	hw_tls_meet(object->map->l_name);
+	hwa_tls_meet(object->map->l_name);
 	if (object->soname)
-		hw_tls_meet(object->soname);
+		hwa_tls_meet(object->soname);
 	for (const Elf64_Dyn *entry = object->map->l_ld; object->strings && entry->d_tag != DT_NULL; entry++) {
 		if (entry->d_tag == DT_NEEDED)
 			await(object->strings + entry->d_un.d_val);
@@ -370,7 +371,7 @@ void hw_tls_object(const struct hw_object *object)
 			is_static = entry->d_un.d_val & DF_STATIC_TLS;
 	}
 	segment = tls_segment(object);
-	if (segment && object == hw_object_main()) {
+	if (segment && object == hwa_object_main()) {
 		/* What is the program's own was laid out before. */
 		if (segment->p_align > tls.align)
 			tls.align = segment->p_align;
@@ -381,5 +382,5 @@ void hw_tls_object(const struct hw_object *object)
 			start_unaudited();
 		tls.bytes += segment->p_memsz + (segment->p_vaddr & (align - 1)) + align - 1;
 	}
-	hw_tls_settle();
+	hwa_tls_settle();
 }

@@ -1,8 +1,8 @@
-/* Whether this process sees what the daemon sees.
+/* Tells whether this process sees what the daemon sees.
  *
- * Another root directory, another mount namespace: the table's paths may be other files here, as in a
- * container whose image has a /usr of its own. Another user namespace: the same files have other owners.
- * What can't be found out counts as another. */
+ * With another root directory or mount namespace, the table's paths may name other files, as in a container whose
+ * image has a /usr of its own. With another user namespace, the same files have other owners. What can't be
+ * determined counts as different. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -14,23 +14,23 @@
 #define STATX_MNT_ID 0x1000U
 #endif
 
-/* The namespace's inode number; 0 if it can't be told. */
+/* The namespace's inode number; 0 if unknown. */
 static uint64_t namespace(const char *link)
 {
 	struct stat st;
 
-	return hw_sys(__NR_newfstatat, AT_FDCWD, link, &st, 0) < 0 ? 0 : st.st_ino;
+	return hwa_sys(__NR_newfstatat, AT_FDCWD, link, &st, 0) < 0 ? 0 : st.st_ino;
 }
 
-bool hw_sees_as(const struct hw_header *header)
+bool hwa_has_same_view(const struct hw_header *header)
 {
 	struct statx root;
 
 	if (!header->mnt_ns || namespace("/proc/self/ns/mnt") != header->mnt_ns || !header->user_ns ||
-	    namespace("/proc/self/ns/user") != header->user_ns ||
-	    hw_sys(__NR_statx, AT_FDCWD, "/", 0, STATX_INO | STATX_MNT_ID, &root) < 0)
+		namespace("/proc/self/ns/user") != header->user_ns ||
+		hwa_sys(__NR_statx, AT_FDCWD, "/", 0, STATX_INO | STATX_MNT_ID, &root) < 0)
 		return false;
 	uint64_t mount = root.stx_mask & STATX_MNT_ID ? root.stx_mnt_id : 0;
 	return root.stx_ino == header->root_ino && mount == header->root_mnt_id &&
-	       header->root_dev == ((uint64_t)root.stx_dev_major | (uint64_t)root.stx_dev_minor << 32);
+		header->root_dev == ((uint64_t)root.stx_dev_major | (uint64_t)root.stx_dev_minor << 32);
 }

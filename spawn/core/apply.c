@@ -39,16 +39,17 @@ static int file_action(const struct pspawn_file_action *action)
 	return EINVAL;
 }
 
-void hw_default_handlers(void)
+void hwsp_default_handlers(void)
 {
 	struct sigaction action, plain = {.sa_handler = SIG_DFL};
 
-	for (int number = 1; number <= HW_SIGNALS; number++)
-		if (sigaction(number, NULL, &action) == 0 && action.sa_handler != SIG_DFL && action.sa_handler != SIG_IGN)
+	for (int number = 1; number <= HWSP_SIGNALS; number++)
+		if (sigaction(number, NULL, &action) == 0 && action.sa_handler != SIG_DFL &&
+			action.sa_handler != SIG_IGN)
 			sigaction(number, &plain, NULL);
 }
 
-static int place(const struct hw_place *place)
+static int apply_placement(const struct hwsp_cpu_placement *place)
 {
 	if (place->domain >= 0) {
 		/* Where the domain is full, memory of another one is better than none. */
@@ -71,10 +72,11 @@ static int groups(const struct pspawn_options *options)
 	return 0;
 }
 
-int hw_apply(const struct pspawn_process *process, const struct pspawn_options *options, const struct hw_place *where)
+int hwsp_apply(const struct pspawn_process *process, const struct pspawn_options *options,
+	const struct hwsp_cpu_placement *placement)
 {
 	struct sigaction plain = {.sa_handler = SIG_DFL};
-	int error = place(where);
+	int error = apply_placement(placement);
 
 	if (!error)
 		error = groups(options);
@@ -94,7 +96,7 @@ int hw_apply(const struct pspawn_process *process, const struct pspawn_options *
 		if (error)
 			return error;
 	}
-	for (int number = 1; options->flags & PSPAWN_SETSIGDEF && number <= HW_SIGNALS; number++)
+	for (int number = 1; options->flags & PSPAWN_SETSIGDEF && number <= HWSP_SIGNALS; number++)
 		if (sigismember(&options->signal_default, number) == 1)
 			sigaction(number, &plain, NULL);
 	return 0;

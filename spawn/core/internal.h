@@ -15,62 +15,62 @@
 
 #include "pspawn.h"
 
-#define HW_SPAWN_VERSION 3u
-/* Tells a process that it is a zygote: "SOCKET STOP NAME". */
-#define HW_ZYGOTE_VARIABLE "HEADWATER_ZYGOTE_SOCKET"
+#define HWSP_SPAWN_VERSION 3u
+/* Set in a process that is to become a zygote: "SOCKET STOP NAME". */
+#define HWSP_ZYGOTE_VARIABLE "HEADWATER_ZYGOTE_SOCKET"
 /* What a Python zygote imports, separated by commas. */
-#define HW_IMPORTS_VARIABLE "HEADWATER_ZYGOTE_IMPORTS"
+#define HWSP_IMPORTS_VARIABLE "HEADWATER_ZYGOTE_IMPORTS"
 /* A zygote's own descriptors have this number and those above; what it hands on lies below. */
-#define HW_PRIVATE_FDS 16
+#define HWSP_PRIVATE_FDS 16
 /* No higher than this: every process has a table up to its highest descriptor. */
-#define HW_BOUNDARY_MAX 1024
+#define HWSP_BOUNDARY_MAX 1024
 /* Descriptors that one message carries: the kernel takes 253. */
-#define HW_FDS_MAX 240
+#define HWSP_FDS_MAX 240
 /* Requests up to this size come in the packet itself, larger ones in a file in memory. */
-#define HW_INLINE_MAX 65536
+#define HWSP_INLINE_MAX 65536
 /* Processes of one request whose results fit into the context's own memory. */
-#define HW_RESULTS 512
-#define HW_REASON_BYTES 480
+#define HWSP_RESULTS 512
+#define HWSP_REASON_BYTES 480
 /* What stands between the reasons of a list. */
-#define HW_BETWEEN_REASONS "; "
-#define HW_DOMAINS_WORDS 16
-#define HW_SIGNALS 64
+#define HWSP_BETWEEN_REASONS "; "
+#define HWSP_DOMAINS_WORDS 16
+#define HWSP_SIGNALS 64
 /* Processors that a set can name. */
-#define HW_MASK_BYTES sizeof(cpu_set_t)
+#define HWSP_MASK_BYTES sizeof(cpu_set_t)
 
 /* What came of one process. `pid` is written by the kernel as it makes the process, so that it is known even if the
  * zygote dies in that moment. */
-struct hw_result {
+struct hwsp_result {
 	int32_t pid;
 	int32_t error;
 };
 
-enum hw_refusal {
-	HW_STOPPED,    /* none */
-	HW_UNFAITHFUL, /* `reason` says why its processes could not be faithful; it has ended */
-	HW_DOUBTFUL,   /* the same, but it goes on: it is only asked what there is against it */
-	HW_LEAVES_OUT  /* it can be one if it does not import a module: `reason` is "?NAME\nWHY" for one that isn't there,
+enum hwsp_refusal {
+	HWSP_STOPPED,    /* none */
+	HWSP_UNFAITHFUL, /* its processes could not be faithful, `reason` has why; it has ended */
+	HWSP_DOUBTFUL,   /* the same, but it goes on: only its reasons were requested */
+	HWSP_LEAVES_OUT /* it can be one if it does not import a module: `reason` is "?NAME\nWHY" for one that isn't there,
 	                  or "-NAME\nWHY" */
 };
 
 /* The first message of a zygote, when it has stopped. It goes on after one byte of its owner's. */
-struct hw_hello {
+struct hwsp_hello {
 	uint32_t version;
-	uint32_t refused; /* enum hw_refusal */
-	uint32_t counted; /* 1: something has asked on which processors it may run */
-	char reason[HW_REASON_BYTES];
-	char early[HW_REASON_BYTES]; /* what of the program has run before it stopped in front of all constructors */
+	uint32_t refused; /* enum hwsp_refusal */
+	uint32_t counted; /* 1: something has queried on which processors it may run */
+	char reason[HWSP_REASON_BYTES];
+	char early[HWSP_REASON_BYTES]; /* what of the program has run before it stopped in front of all constructors */
 };
 
-enum hw_request_flags {
-	HW_OWN_RESULTS = 1, /* a file in memory for the results comes along, and a socket for the answer */
-	HW_IN_FILE = 2,     /* the request is in a file in memory */
-	HW_WITH_CGROUP = 4  /* a control group's directory comes along */
+enum hwsp_request_flags {
+	HWSP_OWN_RESULTS = 1, /* a file in memory for the results comes along, and a socket for the answer */
+	HWSP_IN_FILE = 2,     /* the request is in a file in memory */
+	HWSP_WITH_CGROUP = 4  /* a control group's directory comes along */
 };
 
 /* Begins a request. Descriptors come with it: those that processes inherit in ascending order, then the working
  * directory, and those that `flags` name, in the order of their values. */
-struct hw_head {
+struct hwsp_head {
 	uint32_t version;
 	uint32_t flags;
 	uint32_t count; /* of processes */
@@ -78,13 +78,13 @@ struct hw_head {
 	uint64_t bytes; /* of what follows */
 };
 
-struct hw_answer {
+struct hwsp_answer {
 	uint32_t tried; /* results that are valid */
 	uint32_t error; /* why no more were tried */
 };
 
-/* What each process has from the caller, and exec would have kept. */
-struct hw_inherited {
+/* The caller's attributes that a process inherits, and that exec would preserve. */
+struct hwsp_inherited {
 	uint64_t ignored; /* signals, by bit number - 1 */
 	uint64_t blocked;
 	uint64_t credentials; /* a digest */
@@ -94,274 +94,277 @@ struct hw_inherited {
 	pid_t group, session;
 	cpu_set_t affinity;
 	int policy; /* of memory */
-	unsigned long policy_domains[HW_DOMAINS_WORDS];
+	unsigned long policy_domains[HWSP_DOMAINS_WORDS];
 	struct rlimit limits[RLIM_NLIMITS];
 	uint32_t fd_count;
-	int32_t fds[HW_FDS_MAX]; /* ascending */
+	int32_t fds[HWSP_FDS_MAX]; /* ascending */
 	/* 1: exec closes it, it comes along for the file actions that name it. */
-	uint8_t fd_ends[HW_FDS_MAX];
+	uint8_t fd_ends[HWSP_FDS_MAX];
 };
 
 /* A request, decoded: `processes` and `options` point into it. */
-struct hw_request {
-	struct hw_inherited inherited;
+struct hwsp_request {
+	struct hwsp_inherited inherited;
 	struct pspawn_options options;
 	uint32_t count;
 	struct pspawn_process *processes;
-	struct hw_kept *memory;
+	struct hwsp_kept *memory;
 };
 
 /* reason.c */
 
 /* Adds one to a list of reasons, as far as there is room. */
-__attribute__((format(printf, 2, 3))) void hw_add_reason(char list[HW_REASON_BYTES], const char *format, ...);
+__attribute__((format(printf, 2, 3))) void hwsp_add_reason(char list[HWSP_REASON_BYTES], const char *format, ...);
 
-/* descriptors.c: moves one to a high number, where it takes none that the program would get for its own, and its
- * processes would see. Gives its number, which is the old one where there is no room; close-on-exec, if moved. */
-int hw_move_high(int fd);
+/* descriptors.c: moves a descriptor to a high number, so that it takes none that the program would get and its
+ * processes would see. Returns its number: close-on-exec if moved, the old one where there is no room. */
+int hwsp_move_high(int fd);
 
 /* wire.c */
 
 /* Bytes that grow. After a lack of memory `failed` is set, and everything is ignored. */
-struct hw_bytes {
+struct hwsp_bytes {
 	char *data;
 	size_t length, capacity;
 	bool failed;
 };
-void hw_encode(struct hw_bytes *bytes, const struct hw_inherited *inherited, const struct pspawn_process *processes,
-               uint32_t count, const struct pspawn_options *options);
+void hwsp_encode(struct hwsp_bytes *bytes, const struct hwsp_inherited *inherited,
+	const struct pspawn_process *processes, uint32_t count, const struct pspawn_options *options);
 /* 0, EINVAL for bytes that are no request, or ENOMEM. The bytes must outlive the request. */
-int hw_decode(const char *data, size_t length, uint32_t count, struct hw_request *request);
-void hw_request_free(struct hw_request *request);
-/* Where requests are kept: the C library's memory, but in a process that may not use that yet. */
-struct hw_memory {
+int hwsp_decode(const char *data, size_t length, uint32_t count, struct hwsp_request *request);
+void hwsp_request_free(struct hwsp_request *request);
+/* Allocator of requests: the C library's, except in a process that may not use that yet. */
+struct hwsp_memory {
 	void *(*take)(size_t bytes); /* zeros, or NULL */
 	void (*give_back)(void *taken);
 };
-extern struct hw_memory hw_memory;
+extern struct hwsp_memory hwsp_memory;
 
-/* apply.c: what is done in the new process. Async-signal-safe; gives 0 or an errno value. */
+/* apply.c: attributes of the new process, applied in it. Async-signal-safe; returns 0 or an errno value. */
 
-/* Before everything else, or by the one who makes it. */
-struct hw_place {
+/* Applied first, in the process or by its creator. */
+struct hwsp_cpu_placement {
 	bool bound;
 	cpu_set_t mask;
 	int domain; /* of memory, -1: as the caller */
 };
-int hw_apply(const struct pspawn_process *process, const struct pspawn_options *options, const struct hw_place *place);
+int hwsp_apply(const struct pspawn_process *process, const struct pspawn_options *options,
+	const struct hwsp_cpu_placement *place);
 /* Signals that have handlers get their default action, as exec does. */
-void hw_default_handlers(void);
+void hwsp_default_handlers(void);
 
-/* place.c */
+/* cpu_placement.c */
 
 /* Where the process with this number runs: by its own mask, or else by the options. 0, or EINVAL for a mask without
  * a processor that is there. */
-int hw_place(const struct pspawn_process *process, const struct pspawn_options *options, unsigned number,
-             struct hw_place *place);
+int hwsp_place_process(const struct pspawn_process *process, const struct pspawn_options *options, unsigned number,
+	struct hwsp_cpu_placement *place);
 
 /* direct.c: processes made by exec. */
 
-/* Spawns them in order. Gives how many were tried; `*error` is why no more were. */
-uint32_t hw_direct(enum pspawn_mechanism mechanism, const char *path, const struct pspawn_process *processes,
-                   uint32_t count, const struct pspawn_options *options, struct hw_result *results, int *error);
+/* Spawns them in order. Returns how many were tried; `*error` is why no more were. */
+uint32_t hwsp_direct(enum pspawn_mechanism mechanism, const char *path, const struct pspawn_process *processes,
+	uint32_t count, const struct pspawn_options *options, struct hwsp_result *results, int *error);
 
-/* Takes the status of a process that nobody else knows of. */
-void hw_reap(pid_t pid);
-/* Kills a process, unless it is no child of the caller: who has waited for it may have waited before us, and its number
- * may be somebody else's. */
-void hw_kill_child(pid_t pid);
+/* Reaps a process that only the library knows. */
+void hwsp_reap(pid_t pid);
+/* Kills a process if it is a child of the caller. Otherwise another waiter may have reaped it, and its PID may
+ * belong to another process. */
+void hwsp_kill_child(pid_t pid);
 
 /* inherit.c */
 
 /* 0, or ENOTSUP for more descriptors than a message carries, or another errno value. `boundary`: no descriptor at
  * or above it can be handed on. */
-int hw_inherit(struct hw_inherited *inherited, int boundary);
+int hwsp_inherit(struct hwsp_inherited *inherited, int boundary);
 /* Adds the descriptors that exec closes and that file actions name. 0, or ENOTSUP if there is no room. */
-int hw_inherit_named(struct hw_inherited *inherited, const struct pspawn_process *processes, uint32_t count,
-                     int boundary);
-/* A digest of what a zygote can't be given later: credentials, session, namespaces, control group. */
-uint64_t hw_key_place(const struct hw_inherited *inherited);
+int hwsp_inherit_named(struct hwsp_inherited *inherited, const struct pspawn_process *processes, uint32_t count,
+	int boundary);
+/* A digest of the attributes that a zygote can't change later: credentials, session, namespaces, control group. */
+uint64_t hwsp_key_attributes(const struct hwsp_inherited *inherited);
 /* The same but for session and control group, to be compared with another process's: of what the caller would be after
  * exec. */
-uint64_t hw_key_elsewhere(const struct hw_inherited *inherited);
-/* A digest of the variables at which constructors look. */
-uint64_t hw_key_variables(char *const *envp, const char *more_variables);
+uint64_t hwsp_key_elsewhere(const struct hwsp_inherited *inherited);
+/* A digest of the variables that constructors read. */
+uint64_t hwsp_key_variables(char *const *envp, const char *more_variables);
 /* Both. */
-uint64_t hw_key(char *const *envp, const char *more_variables, const struct hw_inherited *inherited);
+uint64_t hwsp_key(char *const *envp, const char *more_variables, const struct hwsp_inherited *inherited);
 
 /* program.c */
 
 /* Which file a path meant, and as it was then. */
-struct hw_identity {
+struct hwsp_identity {
 	dev_t device;
 	ino_t number;
 	off_t bytes;
 	struct timespec modified, changed;
 };
 /* False if there is none. */
-bool hw_identify(const char *path, struct hw_identity *identity);
-bool hw_is_same(const struct hw_identity *a, const struct hw_identity *b);
+bool hwsp_identify(const char *path, struct hwsp_identity *identity);
+bool hwsp_is_same(const struct hwsp_identity *a, const struct hwsp_identity *b);
 
-/* What a path is, to somebody who would run it. */
-struct hw_program {
-	char *path;        /* of the file that is run: a script's interpreter; to free() */
-	char *script;      /* or NULL; to free() */
-	char *argument;    /* that the script gives its interpreter, or NULL; to free() */
-	char refusal[HW_REASON_BYTES]; /* why no zygote can be made of it: all reasons, or none */
-	struct hw_identity file; /* which was examined: the script's, if it is one */
+/* A program as it would be executed. */
+struct hwsp_program {
+	char *path;                      /* of the file that is run: a script's interpreter; to free() */
+	char *script;                    /* or NULL; to free() */
+	char *argument;                  /* the script's argument for its interpreter, or NULL; to free() */
+	char refusal[HWSP_REASON_BYTES]; /* why no zygote can be made of it: all reasons, or none */
+	struct hwsp_identity file;       /* which was examined: the script's, if it is one */
 };
-/* 0, or what execve() would say. `name` is looked for in PATH if it has no slash. */
-int hw_program(const char *name, struct hw_program *program);
-/* elf.c: adds why no zygote can be made of an ELF file. 0, or what execve() says. */
-int hw_elf(int fd, char reasons[HW_REASON_BYTES]);
-/* What is given to execve(). */
-char *hw_program_name(const struct hw_program *program);
-void hw_program_free(struct hw_program *program);
+/* Returns 0 or the error of execve(). `name` is searched for in PATH if it has no slash. */
+int hwsp_program(const char *name, struct hwsp_program *program);
+/* elf.c: adds the reasons why an ELF file can't become a zygote. Returns 0 or the error of execve(). */
+int hwsp_elf(int fd, char reasons[HWSP_REASON_BYTES]);
+/* The path for execve(). */
+char *hwsp_program_name(const struct hwsp_program *program);
+void hwsp_program_free(struct hwsp_program *program);
 
 /* python.c: the arguments of a Python interpreter. */
 
-enum hw_python_kind {
-	HW_PYTHON_COMMAND,
-	HW_PYTHON_MODULE,
-	HW_PYTHON_FILE,
-	HW_PYTHON_ARCHIVE, /* a file that turns out to be a directory or an archive, with a module __main__ */
-	HW_PYTHON_INPUT
+enum hwsp_python_kind {
+	HWSP_PYTHON_COMMAND,
+	HWSP_PYTHON_MODULE,
+	HWSP_PYTHON_FILE,
+	HWSP_PYTHON_ARCHIVE, /* a file that turns out to be a directory or an archive, with a module __main__ */
+	HWSP_PYTHON_INPUT
 };
 /* What an interpreter is to run. */
-struct hw_python {
-	enum hw_python_kind kind;
+struct hwsp_python {
+	enum hwsp_python_kind kind;
 	const char *what;  /* code, a module, or a file; of an input, "-" or NULL */
 	char *const *rest; /* the arguments that follow */
 };
 /* Options that are read: the next word, and what is left of this one. */
-struct hw_python_options {
+struct hwsp_python_options {
 	char *const *word;
 	const char *at;
 };
 /* False for arguments that only the interpreter itself should read. */
-bool hw_python_read(char *const *argv, struct hw_python *read);
-/* True if a zygote that was started with these words can become an interpreter with those arguments. */
-bool hw_python_alike(char *const *zygote, char *const *argv, char *const *envp);
+bool hwsp_python_read(char *const *argv, struct hwsp_python *read);
+/* True if a zygote with the former arguments can become an interpreter with the latter. */
+bool hwsp_python_alike(char *const *zygote, char *const *argv, char *const *envp);
 /* What a Python zygote depends on besides what every zygote does. */
-#define HW_PYTHON_VARIABLES "PATH,HOME,TZ"
+#define HWSP_PYTHON_VARIABLES "PATH,HOME,TZ"
 
 /* watch.c */
 
 /* The files that a zygote has loaded. */
-struct hw_watch {
-	int inotify; /* -1: none */
-	bool told;   /* of every change on this machine */
+struct hwsp_watch {
+	int inotify;      /* -1: none */
+	bool is_notified; /* of every change on this machine */
 	size_t count;
-	struct hw_seen *seen;
+	struct hwsp_seen *seen;
 	long looked_ms;
 };
-struct hw_start;
-/* Looks at a zygote that has stopped. False with the reasons added if its processes could not be faithful. */
-bool hw_watch_begin(struct hw_watch *watch, pid_t pid, const struct hw_start *start, int boundary,
-                    char reason[HW_REASON_BYTES]);
+struct hwsp_start;
+/* Examines a zygote that has stopped. False, with the reasons added, if its processes could not be faithful. */
+bool hwsp_watch_begin(struct hwsp_watch *watch, pid_t pid, const struct hwsp_start *start, int boundary,
+	char reason[HWSP_REASON_BYTES]);
 /* False once one of the files is another. */
-bool hw_watch_unchanged(struct hw_watch *watch);
-void hw_watch_end(struct hw_watch *watch);
+bool hwsp_watch_unchanged(struct hwsp_watch *watch);
+void hwsp_watch_end(struct hwsp_watch *watch);
 
-/* asking.c: a zygote as its owner sees it. */
+/* zygote_client.c: a zygote as its owner sees it. */
 
-struct hw_zygote {
-	pid_t pid;        /* 0: none */
+struct hwsp_zygote {
+	pid_t pid; /* 0: none */
 	int socket;
-	ino_t identity;   /* of the socket, since a program may close what it doesn't know and use the number again */
-	pid_t owner;      /* a fork of the owner has no zygote */
-	uint64_t began;   /* when it was started: another process of its number began later */
-	unsigned stopped_ms_max, answer_ms_max; /* see hw_asked */
+	ino_t identity; /* of the socket, since a program may close what it doesn't know and use the number again */
+	pid_t owner;    /* a fork of the owner has no zygote */
+	uint64_t began; /* when it was started: another process of its number began later */
+	unsigned stopped_ms_max, answer_ms_max; /* see hwsp_pending_request */
 	int boundary;
 	uint64_t key;
-	unsigned cores; /* so many it may run on, and something before main() has asked; 0: nothing has */
-	char **words;   /* that it was started with; to free() */
-	char early[HW_REASON_BYTES]; /* what of the program it has run, in words */
-	struct hw_result *results;
-	struct hw_watch watch;
+	unsigned
+		cores; /* number of processors that it may run on, if something has queried that before main(); 0: nothing has */
+	char **arguments;              /* that it was started with; to free() */
+	char early[HWSP_REASON_BYTES]; /* the program's code that it has run, as text */
+	struct hwsp_result *results;
+	struct hwsp_watch watch;
 };
-#define HW_NO_ZYGOTE ((struct hw_zygote){.socket = -1, .watch = {.inotify = -1}})
-struct hw_start {
-	const struct hw_program *program;
+#define HWSP_NO_ZYGOTE ((struct hwsp_zygote){.socket = -1, .watch = {.inotify = -1}})
+struct hwsp_start {
+	const struct hwsp_program *program;
 	const struct pspawn_context_options *options;
 	char *const *envp;
-	const struct hw_inherited *inherited;
+	const struct hwsp_inherited *inherited;
 	uint64_t key;
 	const cpu_set_t *cores; /* on which it starts; NULL: the caller's */
 };
 /* Where a zygote's own descriptors begin if it is to serve a process with these limits. */
-int hw_boundary(const struct hw_inherited *inherited);
-/* Starts a zygote and waits until it has stopped. 0, or an errno value with the reasons in words. */
-int hw_zygote_start(struct hw_zygote *zygote, const struct hw_start *start, char reason[HW_REASON_BYTES]);
-void hw_zygote_end(struct hw_zygote *zygote);
-/* True if it can be asked. */
-bool hw_zygote_lives(const struct hw_zygote *zygote);
+int hwsp_boundary(const struct hwsp_inherited *inherited);
+/* Starts a zygote and waits until it has stopped. Returns 0, or an errno value with the reasons as text. */
+int hwsp_zygote_start(struct hwsp_zygote *zygote, const struct hwsp_start *start, char reason[HWSP_REASON_BYTES]);
+void hwsp_zygote_end(struct hwsp_zygote *zygote);
+/* True if it can serve requests. */
+bool hwsp_zygote_lives(const struct hwsp_zygote *zygote);
 /* A request that was sent. */
-struct hw_asked {
+struct hwsp_pending_request {
 	pid_t zygote;
 	uint64_t began;
 	unsigned stopped_ms_max; /* how long the zygote may be stopped; 0: the default */
 	unsigned answer_ms_max;  /* how long it may take; 0: as long as it isn't stopped */
-	int socket; /* of the answer; the zygote's own, or one to close */
+	int socket;              /* of the answer; the zygote's own, or one to close */
 	ino_t identity;
 	bool own;
 	uint32_t count;
-	struct hw_result *results;
+	struct hwsp_result *results;
 	size_t mapped; /* bytes, 0: the zygote's own memory */
 	char *body;    /* as it was sent, for what the zygote leaves undone */
 	size_t body_bytes;
 };
 /* Where that is what a process inherits, if it isn't the caller's own. */
-struct hw_origin {
+struct hwsp_origin {
 	const int *fds; /* in the place of each number that is inherited, the caller's descriptor */
 	int cwd;        /* a descriptor */
 };
 /* Sends it. With `apart` the answer comes on a socket of its own; `origin` may be NULL. 0 or an errno value. */
-int hw_zygote_ask(struct hw_zygote *zygote, const struct hw_inherited *inherited,
-                  const struct hw_origin *origin, const struct pspawn_process *processes, uint32_t count,
-                  const struct pspawn_options *options, bool apart, struct hw_asked *asked);
-/* Waits for the answer. Gives how many results are valid; `*error` is why there are no more. */
-uint32_t hw_zygote_answer(struct hw_asked *asked, int *error);
-void hw_asked_free(struct hw_asked *asked);
+int hwsp_zygote_send_request(struct hwsp_zygote *zygote, const struct hwsp_inherited *inherited,
+	const struct hwsp_origin *origin, const struct pspawn_process *processes, uint32_t count,
+	const struct pspawn_options *options, bool apart, struct hwsp_pending_request *pending);
+/* Waits for the reply. Returns how many results are valid; `*error` is why there are no more. */
+uint32_t hwsp_zygote_receive_reply(struct hwsp_pending_request *pending, int *error);
+void hwsp_pending_request_free(struct hwsp_pending_request *pending);
 
-/* patience.c: zygotes that don't go on. */
+/* zygote_timeout.c: zygotes that don't go on. */
 
 /* When a process began, or 0. */
-uint64_t hw_began(pid_t pid);
-/* Waits until the socket is ready. False if the zygote was given up: then it has ended. */
-bool hw_zygote_await(const struct hw_asked *asked, short events);
+uint64_t hwsp_began(pid_t pid);
+/* Waits until the socket is ready. False if the zygote was killed because of a timeout: then it has ended. */
+bool hwsp_zygote_await(const struct hwsp_pending_request *pending, short events);
 /* Waits for the end of a process that was killed, and takes its status. False if a debugger holds it back. */
-bool hw_reap_killed(pid_t pid);
+bool hwsp_reap_killed(pid_t pid);
 
 /* batch.c: the context ends with the batch. */
-void hw_batch_own(pspawn_batch_t *batch, const pspawn_context_t *context);
-/* context.c: a copy of the context's zygote, for a process that the caller has forked. False if there is none, or not any more. */
-bool hw_context_zygote(const pspawn_context_t *ctx, struct hw_zygote *zygote);
+void hwsp_batch_own(pspawn_batch_t *batch, const pspawn_context_t *context);
+/* context.c: a copy of the context's zygote, for a process that the caller has forked. False if there is none, or
+ * not any more. */
+bool hwsp_context_zygote(const pspawn_context_t *ctx, struct hwsp_zygote *zygote);
 
 /* wait.c: idle zygotes are children of the caller, but none that it knows of. A program that waits for its children by
  * their numbers alone goes without. */
-#ifdef HW_WITHOUT_WAIT
-static inline bool hw_children_hide(pid_t pid)
+#ifdef HWSP_WITHOUT_WAIT
+static inline bool hwsp_children_hide(pid_t pid)
 {
 	return pid > 0;
 }
-static inline void hw_children_show(pid_t pid)
+static inline void hwsp_children_show(pid_t pid)
 {
 	(void)pid;
 }
 #else
 /* False if there are too many. */
-bool hw_children_hide(pid_t pid);
-void hw_children_show(pid_t pid);
+bool hwsp_children_hide(pid_t pid);
+void hwsp_children_show(pid_t pid);
 #endif
 
-/* message.c: packets with descriptors. Both give 0 or an errno value. */
-int hw_send(int socket, const void *head, size_t head_bytes, const void *body, size_t body_bytes, const int *fds,
-            uint32_t fd_count);
+/* message.c: packets with descriptors. Both functions return 0 or an errno value. */
+int hwsp_send(int socket, const void *head, size_t head_bytes, const void *body, size_t body_bytes, const int *fds,
+	uint32_t fd_count);
 /* The same without waiting: EAGAIN if there is no room. */
-int hw_send_now(int socket, const void *head, size_t head_bytes, const void *body, size_t body_bytes, const int *fds,
-                uint32_t fd_count);
+int hwsp_send_now(int socket, const void *head, size_t head_bytes, const void *body, size_t body_bytes, const int *fds,
+	uint32_t fd_count);
 /* `*received` are bytes, 0 at the end; at most `*fd_count` descriptors, and how many came. */
-int hw_receive(int socket, void *data, size_t bytes, size_t *received, int *fds, uint32_t *fd_count);
+int hwsp_receive(int socket, void *data, size_t bytes, size_t *received, int *fds, uint32_t *fd_count);
 
 #endif

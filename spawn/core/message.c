@@ -5,19 +5,19 @@
 #include <string.h>
 #include <unistd.h>
 
-union hw_control {
-	char bytes[CMSG_SPACE(sizeof(int) * (HW_FDS_MAX + 8))];
+union hwsp_control {
+	char bytes[CMSG_SPACE(sizeof(int) * (HWSP_FDS_MAX + 8))];
 	struct cmsghdr align;
 };
 
 static int send_with(int flags, int socket, const void *head, size_t head_bytes, const void *body, size_t body_bytes,
-                     const int *fds, uint32_t fd_count)
+	const int *fds, uint32_t fd_count)
 {
-	union hw_control control;
+	union hwsp_control control;
 	struct iovec parts[2] = {{(void *)head, head_bytes}, {(void *)body, body_bytes}};
 	struct msghdr message = {.msg_iov = parts, .msg_iovlen = body_bytes ? 2 : 1};
 
-	if (fd_count > HW_FDS_MAX + 8)
+	if (fd_count > HWSP_FDS_MAX + 8)
 		return EINVAL;
 	if (fd_count) {
 		message.msg_control = control.bytes;
@@ -38,24 +38,26 @@ static int send_with(int flags, int socket, const void *head, size_t head_bytes,
 	return (size_t)sent == head_bytes + body_bytes ? 0 : EMSGSIZE;
 }
 
-int hw_send(int socket, const void *head, size_t head_bytes, const void *body, size_t body_bytes, const int *fds,
-            uint32_t fd_count)
+int hwsp_send(int socket, const void *head, size_t head_bytes, const void *body, size_t body_bytes, const int *fds,
+	uint32_t fd_count)
 {
 	return send_with(0, socket, head, head_bytes, body, body_bytes, fds, fd_count);
 }
 
-int hw_send_now(int socket, const void *head, size_t head_bytes, const void *body, size_t body_bytes, const int *fds,
-                uint32_t fd_count)
+int hwsp_send_now(int socket, const void *head, size_t head_bytes, const void *body, size_t body_bytes, const int *fds,
+	uint32_t fd_count)
 {
 	return send_with(MSG_DONTWAIT, socket, head, head_bytes, body, body_bytes, fds, fd_count);
 }
 
-int hw_receive(int socket, void *data, size_t bytes, size_t *received, int *fds, uint32_t *fd_count)
+int hwsp_receive(int socket, void *data, size_t bytes, size_t *received, int *fds, uint32_t *fd_count)
 {
-	union hw_control control;
+	union hwsp_control control;
 	struct iovec part = {data, bytes};
-	struct msghdr message = {
-		.msg_iov = &part, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof control.bytes};
+	struct msghdr message = {.msg_iov = &part,
+		.msg_iovlen = 1,
+		.msg_control = control.bytes,
+		.msg_controllen = sizeof control.bytes};
 	uint32_t most = fd_count ? *fd_count : 0, came = 0;
 	ssize_t got;
 

@@ -10,9 +10,8 @@
 /* Options without a value that change nothing before the program but the interpreter's settings. */
 #define PLAIN "bBEIOPqRsStu"
 /* Of -X, those that are the same for a process whether it has read them itself or not. */
-static const char *const settings[] = {"dev",          "utf8",         "faulthandler",      "frozen_modules",
-                                       "pycache_prefix", "no_debug_ranges", "int_max_str_digits", "warn_default_encoding",
-                                       "cpu_count",    "gil"};
+static const char *const settings[] = {"dev", "utf8", "faulthandler", "frozen_modules", "pycache_prefix",
+	"no_debug_ranges", "int_max_str_digits", "warn_default_encoding", "cpu_count", "gil"};
 
 static bool is_setting(const char *value)
 {
@@ -24,7 +23,7 @@ static bool is_setting(const char *value)
 }
 
 /* What follows an option in its word, or else the next word. */
-static const char *take_value(struct hw_python_options *options)
+static const char *take_value(struct hwsp_python_options *options)
 {
 	const char *value = options->at;
 
@@ -35,7 +34,7 @@ static const char *take_value(struct hw_python_options *options)
 }
 
 /* The next option: its letter, 0 behind the last, -1 for one with which a zygote can't be used. */
-static int next_option(struct hw_python_options *options, const char **value)
+static int next_option(struct hwsp_python_options *options, const char **value)
 {
 	*value = NULL;
 	if (!*options->at) {
@@ -77,36 +76,36 @@ static bool is_found(const char *name, const char *path, char *const *envp)
 	return false;
 }
 
-bool hw_python_read(char *const *argv, struct hw_python *read)
+bool hwsp_python_read(char *const *argv, struct hwsp_python *read)
 {
 	if (!argv[0])
 		return false;
-	struct hw_python_options options = {.word = argv + 1, .at = ""};
+	struct hwsp_python_options options = {.word = argv + 1, .at = ""};
 	const char *value;
 	int letter = next_option(&options, &value);
 
 	while (letter > 0 && letter != 'c' && letter != 'm')
 		letter = next_option(&options, &value);
-	*read = (struct hw_python){.kind = HW_PYTHON_INPUT, .rest = options.word};
+	*read = (struct hwsp_python){.kind = HWSP_PYTHON_INPUT, .rest = options.word};
 	if (letter == 'c' || letter == 'm') {
-		read->kind = letter == 'c' ? HW_PYTHON_COMMAND : HW_PYTHON_MODULE;
+		read->kind = letter == 'c' ? HWSP_PYTHON_COMMAND : HWSP_PYTHON_MODULE;
 		read->what = value;
 	} else if (*options.word) {
-		read->kind = strcmp(*options.word, "-") ? HW_PYTHON_FILE : HW_PYTHON_INPUT;
+		read->kind = strcmp(*options.word, "-") ? HWSP_PYTHON_FILE : HWSP_PYTHON_INPUT;
 		read->what = *options.word;
 		read->rest = options.word + 1;
 	}
 	return letter >= 0;
 }
 
-bool hw_python_alike(char *const *zygote, char *const *argv, char *const *envp)
+bool hwsp_python_alike(char *const *zygote, char *const *argv, char *const *envp)
 {
 	if (!argv[0] || !zygote[0])
 		return false;
-	struct hw_python_options left = {.word = zygote + 1, .at = ""}, right = {.word = argv + 1, .at = ""};
+	struct hwsp_python_options left = {.word = zygote + 1, .at = ""}, right = {.word = argv + 1, .at = ""};
 	const char *left_value, *right_value;
 
-	/* What the interpreter is called by says where it finds its libraries. */
+	/* The interpreter derives its libraries' path from its name. */
 	if (strcmp(zygote[0], argv[0]) && (strchr(argv[0], '/') || !is_found(argv[0], zygote[0], envp)))
 		return false;
 	if (argv[0][0] != '/' && strchr(argv[0], '/'))

@@ -1,20 +1,20 @@
-/* Reasons in words: of several, each counts. */
+/* Lists of reasons, as text. */
 #include "internal.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-void hw_add_reason(char list[HW_REASON_BYTES], const char *format, ...)
+void hwsp_add_reason(char list[HWSP_REASON_BYTES], const char *format, ...)
 {
-	size_t length = strnlen(list, HW_REASON_BYTES - 1);
+	size_t length = strnlen(list, HWSP_REASON_BYTES - 1);
 	va_list values;
 
-	if (length && length + sizeof HW_BETWEEN_REASONS < HW_REASON_BYTES) {
-		memcpy(list + length, HW_BETWEEN_REASONS, sizeof HW_BETWEEN_REASONS);
-		length += sizeof HW_BETWEEN_REASONS - 1;
+	if (length && length + sizeof HWSP_BETWEEN_REASONS < HWSP_REASON_BYTES) {
+		memcpy(list + length, HWSP_BETWEEN_REASONS, sizeof HWSP_BETWEEN_REASONS);
+		length += sizeof HWSP_BETWEEN_REASONS - 1;
 	}
 	va_start(values, format);
-	vsnprintf(list + length, HW_REASON_BYTES - length, format, values);
+	vsnprintf(list + length, HWSP_REASON_BYTES - length, format, values);
 	va_end(values);
 }

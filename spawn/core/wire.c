@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void put(struct hw_bytes *bytes, const void *data, size_t length)
+static void put(struct hwsp_bytes *bytes, const void *data, size_t length)
 {
 	if (bytes->failed)
 		return;
@@ -27,13 +27,13 @@ static void put(struct hw_bytes *bytes, const void *data, size_t length)
 	bytes->length += length;
 }
 
-static void put_u32(struct hw_bytes *bytes, uint32_t number)
+static void put_u32(struct hwsp_bytes *bytes, uint32_t number)
 {
 	put(bytes, &number, sizeof number);
 }
 
 /* Length with its zero byte, and the string; 0 for NULL. */
-static void put_string(struct hw_bytes *bytes, const char *string)
+static void put_string(struct hwsp_bytes *bytes, const char *string)
 {
 	size_t length = string ? strlen(string) + 1 : 0;
 	put_u32(bytes, (uint32_t)length);
@@ -42,7 +42,7 @@ static void put_string(struct hw_bytes *bytes, const char *string)
 
 #define SAME UINT32_MAX
 
-static void put_list(struct hw_bytes *bytes, char *const *list, bool same)
+static void put_list(struct hwsp_bytes *bytes, char *const *list, bool same)
 {
 	uint32_t count = 0;
 	if (same) {
@@ -56,8 +56,8 @@ static void put_list(struct hw_bytes *bytes, char *const *list, bool same)
 		put_string(bytes, list[i]);
 }
 
-static void put_process(struct hw_bytes *bytes, const struct pspawn_process *process,
-                        const struct pspawn_process *before)
+static void put_process(struct hwsp_bytes *bytes, const struct pspawn_process *process,
+	const struct pspawn_process *before)
 {
 	put_list(bytes, process->argv, before && before->argv == process->argv);
 	put_list(bytes, process->envp, before && before->envp == process->envp);
@@ -74,8 +74,8 @@ static void put_process(struct hw_bytes *bytes, const struct pspawn_process *pro
 	}
 }
 
-void hw_encode(struct hw_bytes *bytes, const struct hw_inherited *inherited, const struct pspawn_process *processes,
-               uint32_t count, const struct pspawn_options *options)
+void hwsp_encode(struct hwsp_bytes *bytes, const struct hwsp_inherited *inherited,
+	const struct pspawn_process *processes, uint32_t count, const struct pspawn_options *options)
 {
 	struct pspawn_options plain = *options;
 	plain.limits = NULL;
@@ -90,15 +90,15 @@ void hw_encode(struct hw_bytes *bytes, const struct hw_inherited *inherited, con
 struct reader {
 	const char *at, *end;
 	bool no_memory;
-	struct hw_kept *kept;
+	struct hwsp_kept *kept;
 };
 /* What was allocated for a request. */
-struct hw_kept {
-	struct hw_kept *next;
+struct hwsp_kept {
+	struct hwsp_kept *next;
 	_Alignas(16) char data[];
 };
 
-static const char *take(struct reader *reader, size_t length)
+static const char *read_bytes(struct reader *reader, size_t length)
 {
 	const char *at = reader->at;
 	if (!at || length > (size_t)(reader->end - at)) {
@@ -112,7 +112,7 @@ static const char *take(struct reader *reader, size_t length)
 static uint32_t take_u32(struct reader *reader)
 {
 	uint32_t number = 0;
-	const char *at = take(reader, sizeof number);
+	const char *at = read_bytes(reader, sizeof number);
 	if (at)
 		memcpy(&number, at, sizeof number);
 	return number;
@@ -121,7 +121,7 @@ static uint32_t take_u32(struct reader *reader)
 static char *take_string(struct reader *reader)
 {
 	uint32_t length = take_u32(reader);
-	const char *string = length ? take(reader, length) : NULL;
+	const char *string = length ? read_bytes(reader, length) : NULL;
 	if (string && (string[length - 1] || memchr(string, 0, length - 1)))
 		reader->at = string = NULL;
 	return (char *)string;
@@ -131,11 +131,11 @@ static void *take_zeros(size_t bytes)
 {
 	return calloc(1, bytes);
 }
-struct hw_memory hw_memory = {take_zeros, free};
+struct hwsp_memory hwsp_memory = {take_zeros, free};
 
 static void *keep(struct reader *reader, size_t count, size_t size)
 {
-	struct hw_kept *kept = hw_memory.take(sizeof *kept + count * size);
+	struct hwsp_kept *kept = hwsp_memory.take(sizeof *kept + count * size);
 	if (!kept) {
 		reader->no_memory = true;
 		reader->at = NULL;
@@ -179,7 +179,7 @@ static void take_actions(struct reader *reader, struct pspawn_process *process)
 	}
 	struct pspawn_file_action *actions = count ? keep(reader, count, sizeof *actions) : NULL;
 	for (uint32_t i = 0; reader->at && i < count; i++) {
-		const char *action = take(reader, sizeof *actions);
+		const char *action = read_bytes(reader, sizeof *actions);
 		if (action)
 			memcpy(&actions[i], action, sizeof *actions);
 		actions[i].path = take_string(reader);
@@ -195,9 +195,10 @@ static void take_process(struct reader *reader, struct pspawn_process *process, 
 	process->argv = take_list(reader, before ? before->argv : NULL);
 	process->envp = take_list(reader, before ? before->envp : NULL);
 	process->mask_size = take_u32(reader);
-	const char *mask = process->mask_size ? take(reader, process->mask_size) : NULL;
+	const char *mask = process->mask_size ? read_bytes(reader, process->mask_size) : NULL;
 	if (mask) {
-		cpu_set_t *aligned = keep(reader, 1, process->mask_size < sizeof *aligned ? sizeof *aligned : process->mask_size);
+		cpu_set_t *aligned = keep(reader, 1,
+			process->mask_size < sizeof *aligned ? sizeof *aligned : process->mask_size);
 		if (aligned)
 			memcpy(aligned, mask, process->mask_size);
 		process->mask = aligned;
@@ -206,11 +207,11 @@ static void take_process(struct reader *reader, struct pspawn_process *process, 
 	take_actions(reader, process);
 }
 
-int hw_decode(const char *data, size_t length, uint32_t count, struct hw_request *request)
+int hwsp_decode(const char *data, size_t length, uint32_t count, struct hwsp_request *request)
 {
 	struct reader reader = {.at = data, .end = data + length};
-	const char *inherited = take(&reader, sizeof request->inherited);
-	const char *options = take(&reader, sizeof request->options);
+	const char *inherited = read_bytes(&reader, sizeof request->inherited);
+	const char *options = read_bytes(&reader, sizeof request->options);
 
 	memset(request, 0, sizeof *request);
 	/* A process has four numbers at least, of four bytes each. */
@@ -219,9 +220,9 @@ int hw_decode(const char *data, size_t length, uint32_t count, struct hw_request
 	memcpy(&request->inherited, inherited, sizeof request->inherited);
 	memcpy(&request->options, options, sizeof request->options);
 	size_t limits = request->options.limit_count;
-	if (request->inherited.fd_count > HW_FDS_MAX || limits > RLIM_NLIMITS)
+	if (request->inherited.fd_count > HWSP_FDS_MAX || limits > RLIM_NLIMITS)
 		return EINVAL;
-	const char *limit = take(&reader, limits * sizeof *request->options.limits);
+	const char *limit = read_bytes(&reader, limits * sizeof *request->options.limits);
 	struct pspawn_limit *kept = limits ? keep(&reader, limits, sizeof *kept) : NULL;
 	if (kept && limit)
 		memcpy(kept, limit, limits * sizeof *kept);
@@ -233,16 +234,16 @@ int hw_decode(const char *data, size_t length, uint32_t count, struct hw_request
 	request->memory = reader.kept;
 	bool whole = reader.at == reader.end;
 	if (!whole)
-		hw_request_free(request);
+		hwsp_request_free(request);
 	return whole ? 0 : reader.no_memory ? ENOMEM : EINVAL;
 }
 
-void hw_request_free(struct hw_request *request)
+void hwsp_request_free(struct hwsp_request *request)
 {
-	struct hw_kept *kept = request->memory;
+	struct hwsp_kept *kept = request->memory;
 	while (kept) {
-		struct hw_kept *next = kept->next;
-		hw_memory.give_back(kept);
+		struct hwsp_kept *next = kept->next;
+		hwsp_memory.give_back(kept);
 		kept = next;
 	}
 	memset(request, 0, sizeof *request);

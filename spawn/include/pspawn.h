@@ -83,9 +83,9 @@ enum pspawn_mechanism {
 /* Where a zygote stops. PSPAWN_STOP_LOAD needs a processor of the kind x86-64 and a loader of glibc that is known; with
  * any other there is no zygote. */
 enum pspawn_stop {
-	PSPAWN_STOP_LOAD, /* when all libraries are loaded, before the first constructor */
-	PSPAWN_STOP_MAIN, /* before main(), when all constructors have run */
-	PSPAWN_STOP_CALL, /* in main(), which runs with the context's arguments, when it calls pspawn_stop() */
+	PSPAWN_STOP_LOAD,  /* when all libraries are loaded, before the first constructor */
+	PSPAWN_STOP_MAIN,  /* before main(), when all constructors have run */
+	PSPAWN_STOP_CALL,  /* in main(), which runs with the context's arguments, when it calls pspawn_stop() */
 	PSPAWN_STOP_PYTHON /* in a Python interpreter, after `imports` */
 };
 
@@ -94,26 +94,26 @@ struct pspawn_context_options {
 	size_t size;
 	enum pspawn_mechanism mechanism;
 	enum pspawn_stop stop;
-	int on_core;                      /* 1: all processes run on `core` alone */
+	int on_core; /* 1: all processes run on `core` alone */
 	int core;
-	char *const *argv;                /* of the zygote; with PSPAWN_STOP_CALL these reach main() */
-	char *const *envp;                /* of the zygote; NULL: the caller's */
-	const char *imports;              /* with PSPAWN_STOP_PYTHON: modules, separated by commas. Lines that follow are a
-	                                     table of how processes reseed modules that draw random numbers as they are
-	                                     imported: MODULE: STATEMENT. Those that are neither there nor known are left
-	                                     out, and so are those that can't be imported */
-	const char *key_variables;        /* more variables that constructors look at, separated by commas; a process for
-	                                     which one differs is spawned from another zygote. NAME* stands for all that
-	                                     begin so. LD_*, OMP_*, MALLOC_*, PYTHON* and others are always such */
-	unsigned start_ms_max;            /* how long a zygote may take to stop; 10 s */
-	const char *zygote_library;       /* libheadwater-zygote.so; NULL: $HEADWATER_ZYGOTE_LIBRARY, or beside this one */
-	unsigned stopped_ms_max;          /* how long a call waits for a zygote that somebody has stopped, by a signal or
-	                                     with a debugger. Then it is killed, and what it has not made is made by exec;
-	                                     10 s */
-	const cpu_set_t *mask;            /* the processors that the zygote may use; NULL: `core`, or the caller's. If its
-	                                     libraries count them as they are loaded, a process that may use fewer or more
-	                                     needs another zygote: one mask of those that processes will have spares it */
-	size_t mask_size;                 /* in bytes */
+	char *const *argv;          /* of the zygote; with PSPAWN_STOP_CALL these reach main() */
+	char *const *envp;          /* of the zygote; NULL: the caller's */
+	const char *imports;        /* with PSPAWN_STOP_PYTHON: modules, separated by commas. Lines that follow are a
+	                               table of how processes reseed modules that draw random numbers as they are
+	                               imported: MODULE: STATEMENT. Those that are neither there nor known are left
+	                               out, and so are those that can't be imported */
+	const char *key_variables;  /* more variables that constructors look at, separated by commas; a process for
+	                               which one differs is spawned from another zygote. NAME* stands for all that
+	                               begin so. LD_*, OMP_*, MALLOC_*, PYTHON* and others are always such */
+	unsigned start_ms_max;      /* how long a zygote may take to stop; 10 s */
+	const char *zygote_library; /* libheadwater-zygote.so; NULL: $HEADWATER_ZYGOTE_LIBRARY, or beside this one */
+	unsigned stopped_ms_max;    /* how long a call waits for a zygote that was stopped, by a signal or
+	                               with a debugger. Then it is killed, and what it has not made is made by exec;
+	                               10 s */
+	const cpu_set_t *mask;      /* the processors that the zygote may use; NULL: `core`, or the caller's. If its
+	                               libraries count them as they are loaded, a process that may use fewer or more
+	                               needs another zygote: one mask of those that processes will have spares it */
+	size_t mask_size;           /* in bytes */
 };
 
 /* pspawn_context_create() with more options. */
@@ -151,10 +151,10 @@ struct pspawn_file_action {
 /* A process to be spawned. */
 struct pspawn_process {
 	char *const *argv;
-	char *const *envp;       /* NULL: the caller's */
-	const cpu_set_t *mask;   /* the processors it may run on; NULL: by the context and by `numa` */
-	size_t mask_size;        /* in bytes */
-	const char *cwd;         /* NULL: the caller's */
+	char *const *envp;     /* NULL: the caller's */
+	const cpu_set_t *mask; /* the processors it may run on; NULL: by the context and by `numa` */
+	size_t mask_size;      /* in bytes */
+	const char *cwd;       /* NULL: the caller's */
 	const struct pspawn_file_action *file_actions;
 	size_t file_action_count;
 };
@@ -169,12 +169,12 @@ enum pspawn_numa {
 
 enum pspawn_option_flags {
 	PSPAWN_SETSID = 1,
-	PSPAWN_SETPGROUP = 2,  /* to `pgroup`; 0: its own */
+	PSPAWN_SETPGROUP = 2, /* to `pgroup`; 0: its own */
 	PSPAWN_SETUMASK = 4,
-	PSPAWN_SETCGROUP = 8,  /* into the control group whose directory is open at `cgroup` */
+	PSPAWN_SETCGROUP = 8, /* into the control group whose directory is open at `cgroup` */
 	PSPAWN_SETSIGMASK = 16,
-	PSPAWN_SETSIGDEF = 32, /* the signals in `signal_default` get their default action */
-	PSPAWN_ONE_GROUP = 64, /* with PSPAWN_SETPGROUP and 0: the first process leads a group of all */
+	PSPAWN_SETSIGDEF = 32,        /* the signals in `signal_default` get their default action */
+	PSPAWN_ONE_GROUP = 64,        /* with PSPAWN_SETPGROUP and 0: the first process leads a group of all */
 	PSPAWN_ENDS_WITH_CALLER = 128 /* it is killed when the calling thread ends */
 };
 
@@ -203,13 +203,13 @@ struct pspawn_options {
  * could not be started does not keep the others from it, but for a lack of processes or memory: then those that
  * follow have the same error. */
 int pspawn_many(pspawn_context_t *ctx, const struct pspawn_process *processes, unsigned count,
-                const struct pspawn_options *options, pid_t *pids, int *errors);
+	const struct pspawn_options *options, pid_t *pids, int *errors);
 
 /* The same without waiting. Gives a descriptor that becomes readable once all are started or failed; it belongs to
  * the batch. */
 typedef struct pspawn_batch pspawn_batch_t;
 int pspawn_many_begin(pspawn_context_t *ctx, const struct pspawn_process *processes, unsigned count,
-                      const struct pspawn_options *options, pspawn_batch_t **batch);
+	const struct pspawn_options *options, pspawn_batch_t **batch);
 
 /* Waits for the batch, gives its outcome as pspawn_many() does, and frees it. */
 int pspawn_many_end(pspawn_batch_t *batch, pid_t *pids, int *errors);
@@ -225,11 +225,11 @@ enum pspawn_flags {
 	PSPAWN_BY_ZYGOTE = 8 /* also for few processes; without, it is used where it pays */
 };
 int pspawn_vector(const char *filename, char *const argv[], char *const envp[], unsigned nspawns, unsigned clen,
-                  cpu_set_t *const masks[], int flags, pid_t pids[]);
+	cpu_set_t *const masks[], int flags, pid_t pids[]);
 
 /* The same without waiting: see pspawn_many_begin(). */
 int ipspawn_vector(const char *filename, char *const argv[], char *const envp[], unsigned nspawns, unsigned clen,
-                   cpu_set_t *const masks[], int flags, pspawn_batch_t **batch);
+	cpu_set_t *const masks[], int flags, pspawn_batch_t **batch);
 
 #ifdef __cplusplus
 }

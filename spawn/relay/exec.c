@@ -1,5 +1,5 @@
-/* The C library's functions that end in an exec. Each asks first, in a child that fork.c has made, and then does what
- * it has always done. */
+/* The C library's functions that end in an exec. In a child that launcher.c has made, each first tries to spawn by
+ * the zygote, and then does what it would have done. */
 #include "relay.h"
 
 #include <dlfcn.h>
@@ -9,26 +9,26 @@
 
 #define EXPORT __attribute__((visibility("default")))
 #define ORIGINAL(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
-#define WORDS_MAX 4096
+#define ARGUMENTS_MAX 4096
 
 EXPORT int execve(const char *path, char *const argv[], char *const envp[])
 {
-	hw_relay_exec(path, argv, envp);
+	hwsp_relay_exec(path, argv, envp);
 	return ORIGINAL(execve)(path, argv, envp);
 }
 
 EXPORT int execv(const char *path, char *const argv[])
 {
-	hw_relay_exec(path, argv, environ);
+	hwsp_relay_exec(path, argv, environ);
 	return ORIGINAL(execv)(path, argv);
 }
 
 EXPORT int execvpe(const char *name, char *const argv[], char *const envp[])
 {
-	struct hw_program program;
-	if (hw_relay.child && hw_program(name, &program) == 0) {
-		hw_relay_exec(program.script ? program.script : program.path, argv, envp);
-		hw_program_free(&program);
+	struct hwsp_program program;
+	if (hwsp_relay.child && hwsp_program(name, &program) == 0) {
+		hwsp_relay_exec(program.script ? program.script : program.path, argv, envp);
+		hwsp_program_free(&program);
 	}
 	return ORIGINAL(execvpe)(name, argv, envp);
 }
@@ -38,43 +38,43 @@ EXPORT int execvp(const char *name, char *const argv[])
 	return execvpe(name, argv, environ);
 }
 
-/* The words of a call that has them as arguments; `last` is behind the NULL at their end. */
-static size_t collect(const char *first, va_list list, const char *words[WORDS_MAX])
+/* Collects the arguments of a variadic call; `last` points behind the NULL at their end. */
+static size_t collect(const char *first, va_list list, const char *arguments[ARGUMENTS_MAX])
 {
 	size_t count = 0;
-	words[count] = first;
-	while (words[count] && count + 1 < WORDS_MAX)
-		words[++count] = va_arg(list, const char *);
+	arguments[count] = first;
+	while (arguments[count] && count + 1 < ARGUMENTS_MAX)
+		arguments[++count] = va_arg(list, const char *);
 	return count;
 }
 
 EXPORT int execl(const char *path, const char *first, ...)
 {
-	const char *words[WORDS_MAX];
+	const char *arguments[ARGUMENTS_MAX];
 	va_list list;
 	va_start(list, first);
-	collect(first, list, words);
+	collect(first, list, arguments);
 	va_end(list);
-	return execv(path, (char *const *)words);
+	return execv(path, (char *const *)arguments);
 }
 
 EXPORT int execlp(const char *name, const char *first, ...)
 {
-	const char *words[WORDS_MAX];
+	const char *arguments[ARGUMENTS_MAX];
 	va_list list;
 	va_start(list, first);
-	collect(first, list, words);
+	collect(first, list, arguments);
 	va_end(list);
-	return execvp(name, (char *const *)words);
+	return execvp(name, (char *const *)arguments);
 }
 
 EXPORT int execle(const char *path, const char *first, ...)
 {
-	const char *words[WORDS_MAX];
+	const char *arguments[ARGUMENTS_MAX];
 	va_list list;
 	va_start(list, first);
-	collect(first, list, words);
+	collect(first, list, arguments);
 	char *const *envp = va_arg(list, char *const *);
 	va_end(list);
-	return execve(path, (char *const *)words, envp);
+	return execve(path, (char *const *)arguments, envp);
 }

@@ -1,8 +1,8 @@
-/* The launcher's side: fork() gives the number of a process that its zygote has made, if its child says in time that it
- * would exec a program of which there is one. Whatever fails or takes too long, fork() is the C library's.
+/* The launcher's side. fork() returns the PID of a process that its zygote has made, if its child reports in time
+ * that it would exec a program with a zygote. On any failure or timeout, fork() is the C library's.
  *
- * The child meanwhile is a stub: it has done to itself what the launcher's code does between fork and exec, sends what
- * it has become to the zygote, and ends. */
+ * Meanwhile the child is a stub: it has done what the launcher's code does between fork and exec, sends its
+ * resulting attributes to the zygote, and ends. */
 #include "relay.h"
 
 #include <dlfcn.h>
@@ -30,10 +30,10 @@
 /* Programs that have zygotes; from the second start on, since most are started once. */
 #define PROGRAMS_MAX 16
 #define SEEN_BEFORE 2
-/* How long a child that has been told to go on may take: its own limit is lower. */
+/* Timeout for a child that was told to proceed: its own limit is lower. */
 #define GO_MS_MAX 10000
 
-struct relay hw_relay = {.listener = -1};
+struct relay hwsp_relay = {.listener = -1};
 
 struct program {
 	char *path;
@@ -79,29 +79,30 @@ static bool is_noting_first(void)
 }
 
 /* A process that was forked itself has none of its parent's zygotes. */
-static bool prepare(void)
+static bool prepare_process(void)
 {
 	uint64_t random;
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 
 	/* What has failed once is not tried at each fork. */
-	if (hw_relay.owner == getpid())
-		return hw_relay.ready;
+	if (hwsp_relay.owner == getpid())
+		return hwsp_relay.ready;
 	memset(programs, 0, sizeof programs);
-	hw_relay = (struct relay){.listener = -1, .owner = getpid()};
+	hwsp_relay = (struct relay){.listener = -1, .owner = getpid()};
 	if (is_noting_first() || getrandom(&random, sizeof random, 0) != sizeof random)
 		return false;
-	snprintf(hw_relay.address, sizeof hw_relay.address, "headwater-relay-%d-%016llx", getpid(),
-	         (unsigned long long)random);
-	strcpy(address.sun_path + 1, hw_relay.address);
-	hw_relay.listener = hw_move_high(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-	hw_relay.shared = mmap(NULL, sizeof *hw_relay.shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	if (hw_relay.listener < 0 || hw_relay.shared == MAP_FAILED)
+	snprintf(hwsp_relay.address, sizeof hwsp_relay.address, "headwater-relay-%d-%016llx", getpid(),
+		(unsigned long long)random);
+	strcpy(address.sun_path + 1, hwsp_relay.address);
+	hwsp_relay.listener = hwsp_move_high(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+	hwsp_relay.shared = mmap(NULL, sizeof *hwsp_relay.shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+		-1, 0);
+	if (hwsp_relay.listener < 0 || hwsp_relay.shared == MAP_FAILED)
 		return false;
-	socklen_t length = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(hw_relay.address));
-	hw_relay.ready = bind(hw_relay.listener, (struct sockaddr *)&address, length) == 0 &&
-	                 listen(hw_relay.listener, SITES_MAX) == 0;
-	return hw_relay.ready;
+	socklen_t length = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(hwsp_relay.address));
+	hwsp_relay.ready = bind(hwsp_relay.listener, (struct sockaddr *)&address, length) == 0 &&
+		listen(hwsp_relay.listener, SITES_MAX) == 0;
+	return hwsp_relay.ready;
 }
 
 static unsigned *fruitless_at(const void *address)
@@ -116,7 +117,7 @@ static unsigned *fruitless_at(const void *address)
 }
 
 /* What is known of a program. What has no zygote makes room in turn for what is new. */
-static struct program *find(const char *path)
+static struct program *find_program(const char *path)
 {
 	static size_t turn;
 	struct program *place = NULL;
@@ -152,13 +153,14 @@ static void learn(struct program *program)
 		pspawn_context_destroy(&program->context);
 }
 
-/* Takes the connection of the child with this number; others are late, and see theirs closed. */
+/* Accepts the connection of the child with this generation. Other children are late, and their connections are
+ * closed. */
 static int take_connection(pid_t child)
 {
 	for (;;) {
 		struct ucred peer;
 		socklen_t length = sizeof peer;
-		int connection = accept4(hw_relay.listener, NULL, NULL, SOCK_CLOEXEC);
+		int connection = accept4(hwsp_relay.listener, NULL, NULL, SOCK_CLOEXEC);
 		if (connection < 0)
 			return -1;
 		if (getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 && peer.pid == child)
@@ -167,19 +169,20 @@ static int take_connection(pid_t child)
 	}
 }
 
-/* Waits until the child asks, has begun its program without asking, or time is up. */
+/* Waits until the child sends a request, begins its program without one, or the timeout expires. */
 static int await_question(pid_t child, int alive)
 {
 	long end = now_ms() + EXEC_MS_MAX;
 	for (;;) {
-		struct pollfd ready[2] = {{.fd = hw_relay.listener, .events = POLLIN}, {.fd = alive, .events = POLLIN}};
+		struct pollfd ready[2] = {
+			{.fd = hwsp_relay.listener, .events = POLLIN}, {.fd = alive, .events = POLLIN}};
 		long left = end - now_ms();
 		if (left <= 0 || (poll(ready, 2, (int)left) < 0 && errno != EINTR))
 			return -1;
 		int connection = take_connection(child);
 		if (connection >= 0)
 			return connection;
-		/* Closed by exec; or by a child that closes everything, and asks then. */
+		/* Closed by exec, or by a child that closes all descriptors and then sends its request. */
 		if (ready[1].revents) {
 			alive = -1;
 			end = now_ms() + EXEC_MS_MAX / 10;
@@ -187,14 +190,14 @@ static int await_question(pid_t child, int alive)
 	}
 }
 
-static bool await(int connection, int ms)
+static bool await_child(int connection, int ms)
 {
 	struct pollfd ready = {.fd = connection, .events = POLLIN};
 	return poll(&ready, 1, ms) == 1;
 }
 
-/* Answers the child. Gives the number of the process that stands for it, or 0: the child itself. */
-static pid_t answer(int connection)
+/* Replies to the child. Returns the PID of the process that replaces it, or 0 if the child itself goes on. */
+static pid_t answer_child(int connection)
 {
 	struct relay_question question;
 	struct relay_reply reply = {0};
@@ -202,42 +205,43 @@ static pid_t answer(int connection)
 	struct program *program = NULL;
 	size_t received;
 
-	if (await(connection, EXEC_MS_MAX) &&
-	    hw_receive(connection, &question, sizeof question, &received, NULL, NULL) == 0 && received == sizeof question) {
+	if (await_child(connection, EXEC_MS_MAX) &&
+		hwsp_receive(connection, &question, sizeof question, &received, NULL, NULL) == 0 &&
+		received == sizeof question) {
 		question.path[RELAY_PATH_BYTES - 1] = 0;
-		program = find(question.path);
+		program = find_program(question.path);
 	}
-	if (program && program->context.state && hw_context_zygote(&program->context, &reply.zygote))
+	if (program && program->context.state && hwsp_context_zygote(&program->context, &reply.zygote))
 		reply.go = 1;
-	if (hw_send(connection, &reply, sizeof reply, NULL, 0, &reply.zygote.socket, reply.go))
+	if (hwsp_send(connection, &reply, sizeof reply, NULL, 0, &reply.zygote.socket, reply.go))
 		return 0;
 	if (!reply.go) {
 		learn(program);
 		return 0;
 	}
-	if (!await(connection, GO_MS_MAX) ||
-	    hw_receive(connection, &outcome, sizeof outcome, &received, NULL, NULL) || received != sizeof outcome)
+	if (!await_child(connection, GO_MS_MAX) ||
+		hwsp_receive(connection, &outcome, sizeof outcome, &received, NULL, NULL) || received != sizeof outcome)
 		return 0;
 	return outcome.pid;
 }
 
 static void become_stub(uint32_t generation)
 {
-	hw_relay.child = true;
-	hw_relay.generation = generation;
+	hwsp_relay.child = true;
+	hwsp_relay.generation = generation;
 }
 
 /* Forks, and waits for what the child is going to be. */
 static pid_t relay(unsigned *fruitless)
 {
 	int alive[2];
-	uint32_t generation = atomic_fetch_add(&hw_relay.shared->generation, 1) + 1;
+	uint32_t generation = atomic_fetch_add(&hwsp_relay.shared->generation, 1) + 1;
 	pid_t made = 0;
 
 	if (pipe2(alive, O_CLOEXEC))
 		return original_fork();
-	alive[0] = hw_move_high(alive[0]);
-	alive[1] = hw_move_high(alive[1]);
+	alive[0] = hwsp_move_high(alive[0]);
+	alive[1] = hwsp_move_high(alive[1]);
 	pid_t child = original_fork();
 	if (child == 0) {
 		become_stub(generation);
@@ -249,28 +253,28 @@ static pid_t relay(unsigned *fruitless)
 		int connection = await_question(child, alive[0]);
 		*fruitless = connection >= 0 ? 0 : *fruitless + 1;
 		if (connection >= 0) {
-			hw_children_hide(child);
-			made = answer(connection);
+			hwsp_children_hide(child);
+			made = answer_child(connection);
 			close(connection);
 			if (made > 0)
-				hw_reap(child);
-			hw_children_show(child);
+				hwsp_reap(child);
+			hwsp_children_show(child);
 		}
-		/* From now on the child is what fork() has given. */
-		atomic_fetch_add(&hw_relay.shared->generation, 1);
+		/* From now on the child is the one that fork() has returned. */
+		atomic_fetch_add(&hwsp_relay.shared->generation, 1);
 	}
 	close(alive[0]);
 	errno = error;
 	return made > 0 ? made : child;
 }
 
-pid_t hw_relay_spawn(const char *path, const struct pspawn_process *process, const struct pspawn_options *options)
+pid_t hwsp_relay_spawn(const char *path, const struct pspawn_process *process, const struct pspawn_options *options)
 {
 	pid_t pid = -1;
 
-	if (path[0] != '/' || hw_relay.child || pthread_mutex_trylock(&one_at_a_time))
+	if (path[0] != '/' || hwsp_relay.child || pthread_mutex_trylock(&one_at_a_time))
 		return -1;
-	struct program *program = prepare() ? find(path) : NULL;
+	struct program *program = prepare_process() ? find_program(path) : NULL;
 	if (program && program->context.state) {
 		/* Where there is no zygote any more, the C library does it. */
 		int count = pspawn_many(&program->context, process, 1, options, &pid, NULL);
@@ -291,11 +295,11 @@ static pid_t fork_from(const void *site)
 
 	if (pthread_mutex_trylock(&one_at_a_time))
 		return original_fork();
-	/* The stub's end is nobody's business. */
+	/* The stub is not visible to the program. */
 	sigemptyset(&child_ends);
 	sigaddset(&child_ends, SIGCHLD);
 	pthread_sigmask(SIG_BLOCK, &child_ends, &before);
-	fruitless = prepare() ? fruitless_at(site) : NULL;
+	fruitless = prepare_process() ? fruitless_at(site) : NULL;
 	pid = fruitless && *fruitless < FRUITLESS_MAX ? relay(fruitless) : original_fork();
 	int error = errno;
 	pthread_sigmask(SIG_SETMASK, &before, NULL);

@@ -8,15 +8,15 @@
 
 #define RELAY_PATH_BYTES 4096
 
-/* What a child says before it would exec. */
+/* A child's request before it would exec. */
 struct relay_question {
 	uint32_t generation;
 	char path[RELAY_PATH_BYTES];
 };
-/* What it is told: to exec, or to have the zygote do it. The zygote's socket comes along with the latter. */
+/* The reply: exec, or have the zygote spawn. The zygote's socket is attached to the latter. */
 struct relay_reply {
 	uint32_t go;
-	struct hw_zygote zygote; /* as its owner sees it; the memory for results is at the same place in the child */
+	struct hwsp_zygote zygote; /* as its owner sees it; the memory for results is at the same place in the child */
 };
 /* What came of that. */
 struct relay_outcome {
@@ -27,7 +27,7 @@ struct relay_outcome {
 
 /* Shared with all children. */
 struct relay_shared {
-	_Atomic uint32_t generation; /* of the child that may ask */
+	_Atomic uint32_t generation; /* of the child that may send a request */
 };
 struct relay {
 	bool ready;
@@ -39,14 +39,14 @@ struct relay {
 	bool child;
 	uint32_t generation;
 };
-extern struct relay hw_relay;
+extern struct relay hwsp_relay;
 
 /* Has the zygote of a program make a process of this one, if there is one. The number, or -1: nothing has happened. */
-pid_t hw_relay_spawn(const char *path, const struct pspawn_process *process, const struct pspawn_options *options);
+pid_t hwsp_relay_spawn(const char *path, const struct pspawn_process *process, const struct pspawn_options *options);
 
 /* stub.c: a child between fork and exec. */
 
 /* Has the program started by the zygote, and ends; or comes back, and nothing has happened. */
-void hw_relay_exec(const char *path, char *const argv[], char *const envp[]);
+void hwsp_relay_exec(const char *path, char *const argv[], char *const envp[]);
 
 #endif

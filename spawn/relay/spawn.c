@@ -1,5 +1,5 @@
-/* posix_spawn(): what it says can be said to a zygote, but for its list of file actions, which only the C library can
- * read. So what is put on a list is noted beside it. */
+/* posix_spawn(). Its arguments can be sent to a zygote, except for the list of file actions, which only the C
+ * library can read. So each action is recorded when it is added to a list. */
 #include "relay.h"
 
 #include <dlfcn.h>
@@ -16,7 +16,7 @@
 /* A list as its owner fills it. */
 struct noted {
 	const posix_spawn_file_actions_t *list; /* where it lies is its name */
-	bool unknown;                           /* something is on it that can't be said */
+	bool unknown;                           /* it has an action that can't be expressed */
 	size_t count;
 	struct pspawn_file_action *actions;
 	struct noted *next;
@@ -24,7 +24,7 @@ struct noted {
 static struct noted *all;
 static pthread_mutex_t guard = PTHREAD_MUTEX_INITIALIZER;
 
-static struct noted *find(const posix_spawn_file_actions_t *list)
+static struct noted *find_file_actions(const posix_spawn_file_actions_t *list)
 {
 	struct noted *noted = all;
 	while (noted && noted->list != list)
@@ -49,13 +49,13 @@ static void forget(const posix_spawn_file_actions_t *list)
 	pthread_mutex_unlock(&guard);
 }
 
-/* NULL: something that can't be said. */
-static void note(const posix_spawn_file_actions_t *list, const struct pspawn_file_action *action)
+/* `action` is NULL if it can't be expressed. */
+static void note_file_action(const posix_spawn_file_actions_t *list, const struct pspawn_file_action *action)
 {
 	pthread_mutex_lock(&guard);
-	struct noted *noted = find(list);
-	struct pspawn_file_action *grown =
-		noted && action ? realloc(noted->actions, (noted->count + 1) * sizeof *grown) : NULL;
+	struct noted *noted = find_file_actions(list);
+	struct pspawn_file_action *grown = noted && action ? realloc(noted->actions, (noted->count + 1) * sizeof *grown)
+							   : NULL;
 	if (grown) {
 		noted->actions = grown;
 		grown[noted->count] = *action;
@@ -90,11 +90,13 @@ EXPORT int posix_spawn_file_actions_destroy(posix_spawn_file_actions_t *list)
 }
 
 EXPORT int posix_spawn_file_actions_addopen(posix_spawn_file_actions_t *list, int fd, const char *path, int flags,
-                                            mode_t mode)
+	mode_t mode)
 {
 	int error = ORIGINAL(posix_spawn_file_actions_addopen)(list, fd, path, flags, mode);
 	if (!error)
-		note(list, &(struct pspawn_file_action){.kind = PSPAWN_OPEN, .fd = fd, .path = path, .flags = flags, .mode = mode});
+		note_file_action(list,
+			&(struct pspawn_file_action){
+				.kind = PSPAWN_OPEN, .fd = fd, .path = path, .flags = flags, .mode = mode});
 	return error;
 }
 
@@ -102,7 +104,7 @@ EXPORT int posix_spawn_file_actions_addclose(posix_spawn_file_actions_t *list, i
 {
 	int error = ORIGINAL(posix_spawn_file_actions_addclose)(list, fd);
 	if (!error)
-		note(list, &(struct pspawn_file_action){.kind = PSPAWN_CLOSE, .fd = fd});
+		note_file_action(list, &(struct pspawn_file_action){.kind = PSPAWN_CLOSE, .fd = fd});
 	return error;
 }
 
@@ -110,39 +112,39 @@ EXPORT int posix_spawn_file_actions_adddup2(posix_spawn_file_actions_t *list, in
 {
 	int error = ORIGINAL(posix_spawn_file_actions_adddup2)(list, from, fd);
 	if (!error)
-		note(list, &(struct pspawn_file_action){.kind = PSPAWN_DUP2, .fd = fd, .from = from});
+		note_file_action(list, &(struct pspawn_file_action){.kind = PSPAWN_DUP2, .fd = fd, .from = from});
 	return error;
 }
 
 EXPORT int posix_spawn_file_actions_addchdir_np(posix_spawn_file_actions_t *list, const char *path)
 {
-	note(list, NULL);
+	note_file_action(list, NULL);
 	return ORIGINAL(posix_spawn_file_actions_addchdir_np)(list, path);
 }
 
 EXPORT int posix_spawn_file_actions_addfchdir_np(posix_spawn_file_actions_t *list, int fd)
 {
-	note(list, NULL);
+	note_file_action(list, NULL);
 	return ORIGINAL(posix_spawn_file_actions_addfchdir_np)(list, fd);
 }
 
 EXPORT int posix_spawn_file_actions_addclosefrom_np(posix_spawn_file_actions_t *list, int fd)
 {
-	note(list, NULL);
+	note_file_action(list, NULL);
 	return ORIGINAL(posix_spawn_file_actions_addclosefrom_np)(list, fd);
 }
 
 EXPORT int posix_spawn_file_actions_addtcsetpgrp_np(posix_spawn_file_actions_t *list, int fd)
 {
-	note(list, NULL);
+	note_file_action(list, NULL);
 	return ORIGINAL(posix_spawn_file_actions_addtcsetpgrp_np)(list, fd);
 }
 
-/* The attributes as options; false if they ask for more. */
+/* The attributes as options; false if options can't express them. */
 static bool translate(const posix_spawnattr_t *attributes, struct pspawn_options *options)
 {
-	const short known = POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSID |
-	                    POSIX_SPAWN_USEVFORK | POSIX_SPAWN_RESETIDS;
+	const short known = POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF |
+		POSIX_SPAWN_SETSID | POSIX_SPAWN_USEVFORK | POSIX_SPAWN_RESETIDS;
 	short flags = 0;
 
 	if (!attributes)
@@ -152,17 +154,17 @@ static bool translate(const posix_spawnattr_t *attributes, struct pspawn_options
 	if (flags & POSIX_SPAWN_RESETIDS && (getuid() != geteuid() || getgid() != getegid()))
 		return false;
 	options->flags = (flags & POSIX_SPAWN_SETPGROUP ? PSPAWN_SETPGROUP : 0) |
-	                 (flags & POSIX_SPAWN_SETSIGMASK ? PSPAWN_SETSIGMASK : 0) |
-	                 (flags & POSIX_SPAWN_SETSIGDEF ? PSPAWN_SETSIGDEF : 0) |
-	                 (flags & POSIX_SPAWN_SETSID ? PSPAWN_SETSID : 0);
+		(flags & POSIX_SPAWN_SETSIGMASK ? PSPAWN_SETSIGMASK : 0) |
+		(flags & POSIX_SPAWN_SETSIGDEF ? PSPAWN_SETSIGDEF : 0) |
+		(flags & POSIX_SPAWN_SETSID ? PSPAWN_SETSID : 0);
 	return posix_spawnattr_getpgroup(attributes, &options->pgroup) == 0 &&
-	       posix_spawnattr_getsigmask(attributes, &options->signal_mask) == 0 &&
-	       posix_spawnattr_getsigdefault(attributes, &options->signal_default) == 0;
+		posix_spawnattr_getsigmask(attributes, &options->signal_mask) == 0 &&
+		posix_spawnattr_getsigdefault(attributes, &options->signal_default) == 0;
 }
 
 /* Has a zygote make the process. False if nothing has happened. */
 static bool by_zygote(pid_t *pid, const char *path, const posix_spawn_file_actions_t *list,
-                      const posix_spawnattr_t *attributes, char *const argv[], char *const envp[])
+	const posix_spawnattr_t *attributes, char *const argv[], char *const envp[])
 {
 	struct pspawn_options options = {.size = sizeof options};
 	struct pspawn_process process = {.argv = argv, .envp = envp};
@@ -170,14 +172,14 @@ static bool by_zygote(pid_t *pid, const char *path, const posix_spawn_file_actio
 	pid_t made = -1;
 
 	pthread_mutex_lock(&guard);
-	struct noted *noted = list ? find(list) : NULL;
+	struct noted *noted = list ? find_file_actions(list) : NULL;
 	known = known && (!list || (noted && !noted->unknown));
 	if (known && noted) {
 		process.file_actions = noted->actions;
 		process.file_action_count = noted->count;
 	}
 	if (known && path && argv && argv[0] && envp)
-		made = hw_relay_spawn(path, &process, &options);
+		made = hwsp_relay_spawn(path, &process, &options);
 	pthread_mutex_unlock(&guard);
 	if (made > 0 && pid)
 		*pid = made;
@@ -185,7 +187,7 @@ static bool by_zygote(pid_t *pid, const char *path, const posix_spawn_file_actio
 }
 
 EXPORT int posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_actions_t *list,
-                       const posix_spawnattr_t *attributes, char *const argv[], char *const envp[])
+	const posix_spawnattr_t *attributes, char *const argv[], char *const envp[])
 {
 	int error = errno;
 	bool made = by_zygote(pid, path, list, attributes, argv, envp);
@@ -194,14 +196,14 @@ EXPORT int posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_acti
 }
 
 EXPORT int posix_spawnp(pid_t *pid, const char *name, const posix_spawn_file_actions_t *list,
-                        const posix_spawnattr_t *attributes, char *const argv[], char *const envp[])
+	const posix_spawnattr_t *attributes, char *const argv[], char *const envp[])
 {
-	struct hw_program program;
+	struct hwsp_program program;
 	int error = errno;
 	bool made = false;
-	if (hw_program(name, &program) == 0) {
+	if (hwsp_program(name, &program) == 0) {
 		made = by_zygote(pid, program.script ? program.script : program.path, list, attributes, argv, envp);
-		hw_program_free(&program);
+		hwsp_program_free(&program);
 	}
 	errno = error;
 	return made ? 0 : ORIGINAL(posix_spawnp)(pid, name, list, attributes, argv, envp);

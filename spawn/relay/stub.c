@@ -1,4 +1,4 @@
-/* A child between fork and exec: it asks its parent for the zygote, sends what it has become, and ends. */
+/* A child between fork and exec: it requests the zygote from its parent, sends its attributes, and ends. */
 #include "relay.h"
 
 #include <errno.h>
@@ -22,8 +22,8 @@ static int connect_to_parent(void)
 
 	if (connection < 0)
 		return -1;
-	strcpy(address.sun_path + 1, hw_relay.address);
-	socklen_t length = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(hw_relay.address));
+	strcpy(address.sun_path + 1, hwsp_relay.address);
+	socklen_t length = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(hwsp_relay.address));
 	setsockopt(connection, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
 	setsockopt(connection, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
 	if (connect(connection, (struct sockaddr *)&address, length)) {
@@ -34,7 +34,7 @@ static int connect_to_parent(void)
 }
 
 /* The group and session that the child may have made of itself, as options of the process. */
-static bool adopt_groups(struct hw_inherited *inherited, struct pspawn_options *options)
+static bool adopt_groups(struct hwsp_inherited *inherited, struct pspawn_options *options)
 {
 	pid_t self = getpid(), parent = getppid();
 	int signal = 0;
@@ -57,24 +57,24 @@ static bool adopt_groups(struct hw_inherited *inherited, struct pspawn_options *
 }
 
 /* Has the zygote make the process. Its number, or 0. */
-static pid_t make(struct hw_zygote *zygote, char *const argv[], char *const envp[])
+static pid_t spawn_by_zygote(struct hwsp_zygote *zygote, char *const argv[], char *const envp[])
 {
 	struct pspawn_process process = {.argv = argv, .envp = envp};
 	struct pspawn_options options = {.size = sizeof options};
-	struct hw_inherited inherited;
-	struct hw_asked asked;
+	struct hwsp_inherited inherited;
+	struct hwsp_pending_request pending;
 	int error;
 
-	if (hw_inherit(&inherited, zygote->boundary) || !adopt_groups(&inherited, &options) ||
-	    hw_key(envp, NULL, &inherited) != zygote->key ||
-	    (zygote->cores && (unsigned)CPU_COUNT(&inherited.affinity) != zygote->cores))
+	if (hwsp_inherit(&inherited, zygote->boundary) || !adopt_groups(&inherited, &options) ||
+		hwsp_key(envp, NULL, &inherited) != zygote->key ||
+		(zygote->cores && (unsigned)CPU_COUNT(&inherited.affinity) != zygote->cores))
 		return 0;
 	zygote->answer_ms_max = ANSWER_S_MAX * 1000;
-	if (hw_zygote_ask(zygote, &inherited, NULL, &process, 1, &options, false, &asked))
+	if (hwsp_zygote_send_request(zygote, &inherited, NULL, &process, 1, &options, false, &pending))
 		return 0;
-	hw_zygote_answer(&asked, &error);
-	struct hw_result result = asked.results[0];
-	hw_asked_free(&asked);
+	hwsp_zygote_receive_reply(&pending, &error);
+	struct hwsp_result result = pending.results[0];
+	hwsp_pending_request_free(&pending);
 	return result.error || result.pid <= 0 ? 0 : result.pid;
 }
 
@@ -87,9 +87,9 @@ static bool absolute(const char *path, char out[RELAY_PATH_BYTES])
 	return length > 0 && length < RELAY_PATH_BYTES;
 }
 
-void hw_relay_exec(const char *path, char *const argv[], char *const envp[])
+void hwsp_relay_exec(const char *path, char *const argv[], char *const envp[])
 {
-	struct relay_question question = {.generation = hw_relay.generation};
+	struct relay_question question = {.generation = hwsp_relay.generation};
 	struct relay_reply reply;
 	struct relay_outcome outcome = {0};
 	int error = errno, zygote_socket = -1;
@@ -97,9 +97,10 @@ void hw_relay_exec(const char *path, char *const argv[], char *const envp[])
 	size_t received;
 
 	/* Once: a program that could not be begun may be followed by another. */
-	if (!hw_relay.child || !argv || !argv[0] || atomic_load(&hw_relay.shared->generation) != hw_relay.generation)
+	if (!hwsp_relay.child || !argv || !argv[0] ||
+		atomic_load(&hwsp_relay.shared->generation) != hwsp_relay.generation)
 		return;
-	hw_relay.child = false;
+	hwsp_relay.child = false;
 	if (access(path, X_OK) || !absolute(path, question.path)) {
 		errno = error;
 		return;
@@ -107,13 +108,13 @@ void hw_relay_exec(const char *path, char *const argv[], char *const envp[])
 	int connection = connect_to_parent();
 	if (connection < 0)
 		return;
-	if (hw_send(connection, &question, sizeof question, NULL, 0, NULL, 0) == 0 &&
-	    hw_receive(connection, &reply, sizeof reply, &received, &zygote_socket, &fds) == 0 &&
-	    received == sizeof reply && reply.go && fds == 1) {
+	if (hwsp_send(connection, &question, sizeof question, NULL, 0, NULL, 0) == 0 &&
+		hwsp_receive(connection, &reply, sizeof reply, &received, &zygote_socket, &fds) == 0 &&
+		received == sizeof reply && reply.go && fds == 1) {
 		reply.zygote.socket = zygote_socket;
-		outcome.pid = make(&reply.zygote, argv, envp ? envp : environ);
+		outcome.pid = spawn_by_zygote(&reply.zygote, argv, envp ? envp : environ);
 		close(zygote_socket);
-		hw_send(connection, &outcome, sizeof outcome, NULL, 0, NULL, 0);
+		hwsp_send(connection, &outcome, sizeof outcome, NULL, 0, NULL, 0);
 		if (outcome.pid > 0)
 			_exit(0);
 	}

@@ -14,16 +14,16 @@ struct pspawn_batch {
 	uint32_t count, tried;
 	int error;
 	bool by_exec;
-	struct hw_asked asked;
-	struct hw_result *results; /* of what was spawned by exec */
-	char *path;                /* of the program, for what the zygote leaves undone; to free() */
-	int ready;                 /* a descriptor: that of `asked`, or its own if there was nothing to ask */
-	pspawn_context_t context;  /* that ends with the batch, or none */
+	struct hwsp_pending_request pending;
+	struct hwsp_result *results; /* of what was spawned by exec */
+	char *path;                  /* of the program, for what the zygote leaves undone; to free() */
+	int ready;                   /* a descriptor: the request's, or its own if no request was sent */
+	pspawn_context_t context;    /* that ends with the batch, or none */
 };
 
-/* The environment and the processors that are meant. Gives a list to free(). */
+/* Fills in the caller's environment and processors where none are given. Returns a list to free(). */
 static struct pspawn_process *complete(const struct pspawn_state *state, const struct pspawn_process *processes,
-                                       uint32_t count, cpu_set_t *core)
+	uint32_t count, cpu_set_t *core)
 {
 	struct pspawn_process *whole = calloc(count, sizeof *whole);
 	if (!whole)
@@ -43,19 +43,19 @@ static struct pspawn_process *complete(const struct pspawn_state *state, const s
 	return whole;
 }
 
-int hw_script_arguments(const struct pspawn_state *state, struct pspawn_process *processes, uint32_t count,
-                        char ***words)
+int hwsp_script_arguments(const struct pspawn_state *state, struct pspawn_process *processes, uint32_t count,
+	char ***arguments)
 {
-	const struct hw_program *program = &state->program;
+	const struct hwsp_program *program = &state->program;
 	size_t total = 0, kept = 0;
 
-	*words = NULL;
+	*arguments = NULL;
 	if (!program->script)
 		return 0;
 	for (uint32_t i = 0; i < count; i++)
 		for (size_t word = 0; processes[i].argv[word]; word++)
 			total++;
-	char **all = *words = calloc(total + 4 * (size_t)count, sizeof **words);
+	char **all = *arguments = calloc(total + 4 * (size_t)count, sizeof **arguments);
 	if (!all)
 		return ENOMEM;
 	for (uint32_t i = 0; i < count; i++) {
@@ -80,56 +80,57 @@ static enum pspawn_mechanism by_exec(const struct pspawn_options *options)
 
 /* Spawns by exec what no zygote makes. */
 static int spawn_directly(struct pspawn_state *state, const struct pspawn_process *processes, uint32_t count,
-                          const struct pspawn_options *options, struct pspawn_batch *batch)
+	const struct pspawn_options *options, struct pspawn_batch *batch)
 {
-	enum pspawn_mechanism mechanism = hw_wants_zygote(state) ? by_exec(options) : state->options.mechanism;
+	enum pspawn_mechanism mechanism = hwsp_wants_zygote(state) ? by_exec(options) : state->options.mechanism;
 
 	batch->by_exec = true;
 	batch->results = calloc(count, sizeof *batch->results);
 	if (!batch->results)
 		return ENOMEM;
-	batch->tried = hw_direct(mechanism, hw_program_name(&state->program), processes, count, options, batch->results,
-	                         &batch->error);
+	batch->tried = hwsp_direct(mechanism, hwsp_program_name(&state->program), processes, count, options,
+		batch->results, &batch->error);
 	return 0;
 }
 
-bool hw_has_their_options(const struct pspawn_state *state, const struct pspawn_process *processes, uint32_t count)
+bool hwsp_has_their_options(const struct pspawn_state *state, const struct pspawn_process *processes, uint32_t count)
 {
 	for (uint32_t i = 0; state->options.stop == PSPAWN_STOP_PYTHON && i < count; i++) {
 		if (i && processes[i].argv == processes[i - 1].argv)
 			continue;
-		if (!hw_python_alike(state->zygote.words, processes[i].argv, processes[i].envp))
+		if (!hwsp_python_alike(state->zygote.arguments, processes[i].argv, processes[i].envp))
 			return false;
 	}
 	return true;
 }
 
-/* Asks the zygote. 0, or why it can't be asked. */
-static int ask(struct pspawn_state *state, struct pspawn_process *whole, uint32_t count,
-               const struct pspawn_options *options, bool apart, struct pspawn_batch *batch)
+/* Sends the request to the zygote. Returns 0, or why it can't be sent. */
+static int ask_zygote(struct pspawn_state *state, struct pspawn_process *whole, uint32_t count,
+	const struct pspawn_options *options, bool apart, struct pspawn_batch *batch)
 {
-	struct hw_inherited inherited;
-	char **words = NULL;
+	struct hwsp_inherited inherited;
+	char **arguments = NULL;
 	int error;
 
-	if (!hw_wants_zygote(state) || state->starts >= HW_STARTS_MAX)
+	if (!hwsp_wants_zygote(state) || state->starts >= HWSP_STARTS_MAX)
 		return ENOTSUP;
-	error = hw_zygote_for(state, whole, count, options, &inherited);
+	error = hwsp_zygote_for(state, whole, count, options, &inherited);
 	if (!error)
-		error = hw_script_arguments(state, whole, count, &words);
-	if (!error && !hw_has_their_options(state, whole, count))
+		error = hwsp_script_arguments(state, whole, count, &arguments);
+	if (!error && !hwsp_has_their_options(state, whole, count))
 		error = ENOTSUP;
 	if (!error)
 		error = (batch->path = strdup(state->program.path)) ? 0 : ENOMEM;
 	if (!error)
-		error = hw_zygote_ask(&state->zygote, &inherited, NULL, whole, count, options, apart, &batch->asked);
-	free(words);
+		error = hwsp_zygote_send_request(&state->zygote, &inherited, NULL, whole, count, options, apart,
+			&batch->pending);
+	free(arguments);
 	return error;
 }
 
 /* Begins a batch; with `apart` a zygote's answer is not waited for. */
 static int begin(struct pspawn_state *state, const struct pspawn_process *processes, uint32_t count,
-                 const struct pspawn_options *options, bool apart, struct pspawn_batch *batch)
+	const struct pspawn_options *options, bool apart, struct pspawn_batch *batch)
 {
 	cpu_set_t core;
 	struct pspawn_process *whole = complete(state, processes, count, &core);
@@ -137,7 +138,7 @@ static int begin(struct pspawn_state *state, const struct pspawn_process *proces
 	batch->count = count;
 	if (!whole)
 		return ENOMEM;
-	int error = ask(state, whole, count, options, apart, batch);
+	int error = ask_zygote(state, whole, count, options, apart, batch);
 	if (error) {
 		for (uint32_t i = 0; i < count; i++)
 			whole[i].argv = processes[i].argv;
@@ -150,46 +151,48 @@ static int begin(struct pspawn_state *state, const struct pspawn_process *proces
 /* Makes by exec what the zygote, which has died or could not, has not tried. */
 static void make_up(struct pspawn_batch *batch)
 {
-	struct hw_asked *asked = &batch->asked;
-	struct hw_request request;
+	struct hwsp_pending_request *pending = &batch->pending;
+	struct hwsp_request request;
 	uint32_t first = batch->tried;
 
-	if (hw_decode(asked->body, asked->body_bytes, batch->count, &request))
+	if (hwsp_decode(pending->body, pending->body_bytes, batch->count, &request))
 		return;
 	for (uint32_t i = 0; i < first && request.options.flags & PSPAWN_ONE_GROUP && !request.options.pgroup; i++)
-		if (asked->results[i].pid > 0 && !asked->results[i].error)
-			request.options.pgroup = asked->results[i].pid;
+		if (pending->results[i].pid > 0 && !pending->results[i].error)
+			request.options.pgroup = pending->results[i].pid;
 	request.options.first += first;
-	batch->tried += hw_direct(by_exec(&request.options), batch->path, request.processes + first, batch->count - first,
-	                          &request.options, asked->results + first, &batch->error);
-	hw_request_free(&request);
+	batch->tried += hwsp_direct(by_exec(&request.options), batch->path, request.processes + first,
+		batch->count - first, &request.options, pending->results + first, &batch->error);
+	hwsp_request_free(&request);
 }
 
-/* What came of the processes that the zygote was asked for. */
-static const struct hw_result *answer(struct pspawn_batch *batch)
+/* The results of the processes that were requested from the zygote. */
+static const struct hwsp_result *receive_results(struct pspawn_batch *batch)
 {
-	const struct hw_result *results = batch->asked.results;
+	const struct hwsp_result *results = batch->pending.results;
 
-	batch->tried = hw_zygote_answer(&batch->asked, &batch->error);
+	batch->tried = hwsp_zygote_receive_reply(&batch->pending, &batch->error);
 	bool shortage = batch->tried && batch->error && results[batch->tried - 1].error == batch->error;
 	if (batch->tried < batch->count && !shortage)
 		make_up(batch);
 	return results;
 }
 
-/* What became of each process. Gives how many were started, and sets errno if one was not. */
+/* Collects the results. Returns how many were started, and sets errno if one was not. */
 static int outcome(struct pspawn_batch *batch, pid_t *pids, int *errors)
 {
 	int started = 0, first_error = 0;
-	const struct hw_result *results = batch->by_exec ? batch->results : batch->count ? answer(batch) : NULL;
+	const struct hwsp_result *results = batch->by_exec ? batch->results
+		: batch->count                             ? receive_results(batch)
+							   : NULL;
 
 	for (uint32_t i = 0; i < batch->count; i++) {
-		struct hw_result result = {-1, batch->error ? batch->error : ECHILD};
+		struct hwsp_result result = {-1, batch->error ? batch->error : ECHILD};
 		if (i < batch->tried && (results[i].pid || results[i].error))
 			result = results[i];
 		if (result.error && result.pid > 0) {
 			/* It came to be, and ended before its program began. */
-			hw_reap(result.pid);
+			hwsp_reap(result.pid);
 			result.pid = -1;
 		}
 		if (pids)
@@ -215,13 +218,13 @@ static void fill_options(struct pspawn_options *own, const struct pspawn_options
 
 static void end_batch(struct pspawn_batch *batch)
 {
-	hw_asked_free(&batch->asked);
+	hwsp_pending_request_free(&batch->pending);
 	free(batch->results);
 	free(batch->path);
 }
 
 EXPORT int pspawn_many(pspawn_context_t *ctx, const struct pspawn_process *processes, unsigned count,
-                       const struct pspawn_options *options, pid_t *pids, int *errors)
+	const struct pspawn_options *options, pid_t *pids, int *errors)
 {
 	struct pspawn_batch batch = {.ready = -1};
 	struct pspawn_options own;
@@ -230,14 +233,14 @@ EXPORT int pspawn_many(pspawn_context_t *ctx, const struct pspawn_process *proce
 	if (!count)
 		return 0;
 	fill_options(&own, options);
-	/* A thread that ends here would leave processes that nobody knows. */
+	/* Cancelling the thread here would leave unknown processes. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	int error = begin(ctx->state, processes, count, &own, false, &batch);
 	if (!error) {
 		errno = 0;
 		started = outcome(&batch, pids, errors);
 		error = errno;
-		if (!batch.by_exec && ctx->state->starts && hw_zygote_lives(&ctx->state->zygote))
+		if (!batch.by_exec && ctx->state->starts && hwsp_zygote_lives(&ctx->state->zygote))
 			ctx->state->starts = 0;
 	}
 	end_batch(&batch);
@@ -248,7 +251,7 @@ EXPORT int pspawn_many(pspawn_context_t *ctx, const struct pspawn_process *proce
 }
 
 EXPORT int pspawn_many_begin(pspawn_context_t *ctx, const struct pspawn_process *processes, unsigned count,
-                             const struct pspawn_options *options, pspawn_batch_t **batch)
+	const struct pspawn_options *options, pspawn_batch_t **batch)
 {
 	struct pspawn_batch *made = calloc(1, sizeof *made);
 	/* What was done by exec is done. Before anything is made, which would be lost without it. */
@@ -268,7 +271,7 @@ EXPORT int pspawn_many_begin(pspawn_context_t *ctx, const struct pspawn_process 
 	made->ready = done;
 	if (error || (count && !made->by_exec)) {
 		close(done);
-		made->ready = made->asked.socket;
+		made->ready = made->pending.socket;
 	}
 	if (error) {
 		end_batch(made);
@@ -300,7 +303,7 @@ EXPORT int pspawn_many_end(pspawn_batch_t *batch, pid_t *pids, int *errors)
 	return started;
 }
 
-void hw_batch_own(pspawn_batch_t *batch, const pspawn_context_t *context)
+void hwsp_batch_own(pspawn_batch_t *batch, const pspawn_context_t *context)
 {
 	batch->context = *context;
 }

@@ -43,7 +43,7 @@ static char *const *next_list(char *const *list)
 }
 
 static struct pspawn_process *separate(char *const argv[], char *const envp[], unsigned count, unsigned clen,
-                                       cpu_set_t *const masks[], int flags)
+	cpu_set_t *const masks[], int flags)
 {
 	struct pspawn_process *processes = calloc(count, sizeof *processes);
 	for (unsigned i = 0; processes && i < count; i++) {
@@ -64,11 +64,11 @@ static struct pspawn_process *separate(char *const argv[], char *const envp[], u
 
 /* Spawns without waiting if `batch` isn't NULL. */
 static int vector(const char *filename, char *const argv[], char *const envp[], unsigned count, unsigned clen,
-                  cpu_set_t *const masks[], int flags, pid_t pids[], pspawn_batch_t **batch)
+	cpu_set_t *const masks[], int flags, pid_t pids[], pspawn_batch_t **batch)
 {
 	struct pspawn_context_options options = {.size = sizeof options, .envp = flags & PSPAWN_BY_EXEC ? NULL : envp};
 	pspawn_context_t context;
-	bool zygote = !(flags & PSPAWN_BY_EXEC) && (count >= HW_ZYGOTE_PAYS || flags & PSPAWN_BY_ZYGOTE);
+	bool zygote = !(flags & PSPAWN_BY_EXEC) && (count >= HWSP_ZYGOTE_PAYS || flags & PSPAWN_BY_ZYGOTE);
 
 	if (count > INT_MAX || (flags & PSPAWN_BY_EXEC && flags & PSPAWN_BY_ZYGOTE)) {
 		errno = EINVAL;
@@ -87,11 +87,11 @@ static int vector(const char *filename, char *const argv[], char *const envp[], 
 		return -1;
 	}
 	int result = batch ? pspawn_many_begin(&context, processes, count, NULL, batch)
-	                   : pspawn_many(&context, processes, count, NULL, pids, NULL);
+			   : pspawn_many(&context, processes, count, NULL, pids, NULL);
 	int error = errno;
 	free(processes);
 	if (batch && result >= 0)
-		hw_batch_own(*batch, &context);
+		hwsp_batch_own(*batch, &context);
 	else
 		pspawn_context_destroy(&context);
 	errno = error;
@@ -99,13 +99,13 @@ static int vector(const char *filename, char *const argv[], char *const envp[], 
 }
 
 EXPORT int pspawn_vector(const char *filename, char *const argv[], char *const envp[], unsigned nspawns, unsigned clen,
-                         cpu_set_t *const masks[], int flags, pid_t pids[])
+	cpu_set_t *const masks[], int flags, pid_t pids[])
 {
 	return vector(filename, argv, envp, nspawns, clen, masks, flags, pids, NULL);
 }
 
 EXPORT int ipspawn_vector(const char *filename, char *const argv[], char *const envp[], unsigned nspawns, unsigned clen,
-                          cpu_set_t *const masks[], int flags, pspawn_batch_t **batch)
+	cpu_set_t *const masks[], int flags, pspawn_batch_t **batch)
 {
 	return vector(filename, argv, envp, nspawns, clen, masks, flags, NULL, batch);
 }

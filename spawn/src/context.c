@@ -33,7 +33,7 @@ static void give_reason(struct pspawn_state *state, const char *reason)
 }
 
 /* A list and its strings, in one piece to free(). */
-static char *const *copy_list(char *const *list)
+static char *const *clone_list(char *const *list)
 {
 	size_t count = 0, bytes = 0;
 
@@ -56,7 +56,7 @@ static int add_variables(struct pspawn_context_options *kept)
 	const char *more = kept->key_variables;
 	char *all;
 
-	if (asprintf(&all, HW_PYTHON_VARIABLES "%s%s", more ? "," : "", more ? more : "") < 0)
+	if (asprintf(&all, HWSP_PYTHON_VARIABLES "%s%s", more ? "," : "", more ? more : "") < 0)
 		return ENOMEM;
 	free((void *)more);
 	kept->key_variables = all;
@@ -76,7 +76,8 @@ static int keep_options(struct pspawn_context_options *kept, const struct pspawn
 	kept->imports = kept->key_variables = kept->zygote_library = NULL;
 	if (kept->mechanism > PSPAWN_PFORK || kept->stop > PSPAWN_STOP_PYTHON)
 		return EINVAL;
-	kept->argv = given->argv && size >= offsetof(struct pspawn_context_options, envp) ? copy_list(given->argv) : NULL;
+	kept->argv = given->argv && size >= offsetof(struct pspawn_context_options, envp) ? clone_list(given->argv)
+											  : NULL;
 	if (!kept->argv && given->argv)
 		return ENOMEM;
 	const char **strings[] = {&kept->imports, &kept->key_variables, &kept->zygote_library};
@@ -97,34 +98,35 @@ static void forget_options(struct pspawn_context_options *options)
 	free((void *)options->zygote_library);
 }
 
-bool hw_wants_zygote(const struct pspawn_state *state)
+bool hwsp_wants_zygote(const struct pspawn_state *state)
 {
 	return state->options.mechanism == PSPAWN_ZYGOTE || state->options.mechanism == PSPAWN_AUTO;
 }
 
-/* Starts a zygote, or says why there is none. */
-static int start(struct pspawn_state *state, const struct hw_inherited *inherited, uint64_t key, char *const *envp,
-                 const cpu_set_t *cores)
+/* Starts a zygote, or returns why there is none. */
+static int start_zygote(struct pspawn_state *state, const struct hwsp_inherited *inherited, uint64_t key,
+	char *const *envp, const cpu_set_t *cores)
 {
-	const struct hw_start how = {&state->program, &state->options, envp, inherited, key, cores};
+	const struct hwsp_start how = {&state->program, &state->options, envp, inherited, key, cores};
 	int error;
 
-	if (state->starts >= HW_STARTS_MAX)
+	if (state->starts >= HWSP_STARTS_MAX)
 		return ECHILD;
 	do
-		error = hw_zygote_start(&state->zygote, &how, state->reason);
-	while (error == ENOPKG && (error = hw_leave_out(state)) == 0);
+		error = hwsp_zygote_start(&state->zygote, &how, state->reason);
+	while (error == ENOPKG && (error = hwsp_leave_out(state)) == 0);
 	/* For want of room it may be otherwise later. */
 	if (error)
-		state->starts = error == EAGAIN || error == ENOMEM || error == EMFILE ? state->starts + 1 : HW_STARTS_MAX;
+		state->starts = error == EAGAIN || error == ENOMEM || error == EMFILE ? state->starts + 1
+										      : HWSP_STARTS_MAX;
 	else
 		state->reason[0] = 0;
 	return error;
 }
 
-static uint64_t key_of(const struct pspawn_state *state, char *const *envp, const struct hw_inherited *inherited)
+static uint64_t key_of(const struct pspawn_state *state, char *const *envp, const struct hwsp_inherited *inherited)
 {
-	return hw_key(envp, state->options.key_variables, inherited);
+	return hwsp_key(envp, state->options.key_variables, inherited);
 }
 
 /* The processors that the context's first zygote may use. False: the caller's. */
@@ -141,33 +143,33 @@ static bool first_cores(const struct pspawn_state *state, cpu_set_t *cores)
 }
 
 static int open_context(struct pspawn_state *state, const char *path, const struct pspawn_context_options *options,
-                        bool idle)
+	bool idle)
 {
-	struct hw_inherited inherited;
+	struct hwsp_inherited inherited;
 	cpu_set_t allowed, cores;
 	int error = keep_options(&state->options, options);
 
 	if (!error && state->options.on_core &&
-	    (sched_getaffinity(0, sizeof allowed, &allowed) || state->options.core < 0 ||
-	     state->options.core >= CPU_SETSIZE || !CPU_ISSET(state->options.core, &allowed)))
+		(sched_getaffinity(0, sizeof allowed, &allowed) || state->options.core < 0 ||
+			state->options.core >= CPU_SETSIZE || !CPU_ISSET(state->options.core, &allowed)))
 		error = EINVAL;
 	if (!error)
-		error = hw_program(path, &state->program);
-	if (error || !hw_wants_zygote(state))
+		error = hwsp_program(path, &state->program);
+	if (error || !hwsp_wants_zygote(state))
 		return error;
 	if (*state->program.refusal) {
 		give_reason(state, state->program.refusal);
-		state->starts = HW_STARTS_MAX;
+		state->starts = HWSP_STARTS_MAX;
 		return 0;
 	}
 	if (idle)
 		return 0;
 	char *const *envp = state->options.envp ? state->options.envp : environ;
-	error = hw_inherit(&inherited, NO_BOUNDARY);
+	error = hwsp_inherit(&inherited, NO_BOUNDARY);
 	bool bound = first_cores(state, &cores);
 	if (!error)
-		error = start(state, &inherited, key_of(state, envp, &inherited), envp, bound ? &cores : NULL);
-	/* Its arguments are the caller's, who may not keep them. */
+		error = start_zygote(state, &inherited, key_of(state, envp, &inherited), envp, bound ? &cores : NULL);
+	/* Copied, because the caller may free its arguments. */
 	state->options.envp = NULL;
 	state->options.mask = NULL;
 	if (error && !state->reason[0])
@@ -180,10 +182,10 @@ static int create(pspawn_context_t *ctx, const char *path, const struct pspawn_c
 	struct pspawn_state *state = calloc(1, sizeof *state);
 	if (!state)
 		return -1;
-	state->zygote = HW_NO_ZYGOTE;
+	state->zygote = HWSP_NO_ZYGOTE;
 	int error = open_context(state, path, options, idle);
 	if (error) {
-		hw_program_free(&state->program);
+		hwsp_program_free(&state->program);
 		forget_options(&state->options);
 		free(state->left_out);
 		free(state);
@@ -195,12 +197,12 @@ static int create(pspawn_context_t *ctx, const char *path, const struct pspawn_c
 }
 
 EXPORT int pspawn_context_create_with(pspawn_context_t *ctx, const char *path,
-                                      const struct pspawn_context_options *options)
+	const struct pspawn_context_options *options)
 {
 	return create(ctx, path, options, false);
 }
 
-int hw_context_create_idle(pspawn_context_t *ctx, const char *path, const struct pspawn_context_options *options)
+int hwsp_context_create_idle(pspawn_context_t *ctx, const char *path, const struct pspawn_context_options *options)
 {
 	return create(ctx, path, options, true);
 }
@@ -216,8 +218,8 @@ EXPORT void pspawn_context_destroy(pspawn_context_t *ctx)
 	struct pspawn_state *state = ctx->state;
 	if (!state)
 		return;
-	hw_zygote_end(&state->zygote);
-	hw_program_free(&state->program);
+	hwsp_zygote_end(&state->zygote);
+	hwsp_program_free(&state->program);
 	forget_options(&state->options);
 	free(state->left_out);
 	free(state);
@@ -227,24 +229,24 @@ EXPORT void pspawn_context_destroy(pspawn_context_t *ctx)
 EXPORT enum pspawn_mechanism pspawn_context_mechanism(pspawn_context_t *ctx, const char **reason)
 {
 	struct pspawn_state *state = ctx->state;
-	bool zygote = hw_zygote_lives(&state->zygote);
+	bool zygote = hwsp_zygote_lives(&state->zygote);
 
 	if (reason)
 		*reason = !zygote && state->reason[0] ? state->reason : NULL;
-	if (hw_wants_zygote(state))
+	if (hwsp_wants_zygote(state))
 		return zygote ? PSPAWN_ZYGOTE : PSPAWN_VFORK;
 	return state->options.mechanism;
 }
 
 EXPORT const char *pspawn_context_early(pspawn_context_t *ctx)
 {
-	const struct hw_zygote *zygote = &ctx->state->zygote;
-	return hw_zygote_lives(zygote) && *zygote->early ? zygote->early : NULL;
+	const struct hwsp_zygote *zygote = &ctx->state->zygote;
+	return hwsp_zygote_lives(zygote) && *zygote->early ? zygote->early : NULL;
 }
 
 EXPORT pid_t pspawn_context_zygote(pspawn_context_t *ctx)
 {
-	return hw_zygote_lives(&ctx->state->zygote) ? ctx->state->zygote.pid : 0;
+	return hwsp_zygote_lives(&ctx->state->zygote) ? ctx->state->zygote.pid : 0;
 }
 
 /* True if constructors would see the same in all processes: then one zygote serves all. */
@@ -257,9 +259,9 @@ static bool are_alike(const struct pspawn_state *state, const struct pspawn_proc
 		if (processes[i].envp == processes[i - 1].envp)
 			continue;
 		if (!known)
-			first = hw_key_variables(processes[0].envp, state->options.key_variables);
+			first = hwsp_key_variables(processes[0].envp, state->options.key_variables);
 		known = true;
-		if (hw_key_variables(processes[i].envp, state->options.key_variables) != first)
+		if (hwsp_key_variables(processes[i].envp, state->options.key_variables) != first)
 			return false;
 	}
 	return true;
@@ -282,13 +284,15 @@ static bool fits_exec(char *const *argv, char *const *envp, rlim_t stack)
 }
 
 /* What differs between a fork and exec in the arguments is left to exec. */
-static int check_lists(const struct pspawn_process *processes, uint32_t count, const struct hw_inherited *inherited)
+static int check_lists(const struct pspawn_process *processes, uint32_t count, const struct hwsp_inherited *inherited)
 {
 	for (uint32_t i = 0; i < count; i++) {
 		if (!processes[i].argv || !processes[i].argv[0])
 			return ENOTSUP;
-		bool again = i && processes[i].argv == processes[i - 1].argv && processes[i].envp == processes[i - 1].envp;
-		if (!again && !fits_exec(processes[i].argv, processes[i].envp, inherited->limits[RLIMIT_STACK].rlim_cur))
+		bool again = i && processes[i].argv == processes[i - 1].argv &&
+			processes[i].envp == processes[i - 1].envp;
+		if (!again &&
+			!fits_exec(processes[i].argv, processes[i].envp, inherited->limits[RLIMIT_STACK].rlim_cur))
 			return ENOTSUP;
 	}
 	return 0;
@@ -297,12 +301,12 @@ static int check_lists(const struct pspawn_process *processes, uint32_t count, c
 /* The program may be another file by now, of which no zygote can be made. */
 static int renew_program(struct pspawn_state *state)
 {
-	struct hw_program program;
-	int error = hw_program(hw_program_name(&state->program), &program);
+	struct hwsp_program program;
+	int error = hwsp_program(hwsp_program_name(&state->program), &program);
 
 	if (error)
 		return error;
-	hw_program_free(&state->program);
+	hwsp_program_free(&state->program);
 	state->program = program;
 	if (*program.refusal)
 		give_reason(state, program.refusal);
@@ -311,31 +315,32 @@ static int renew_program(struct pspawn_state *state)
 
 static bool is_unchanged(struct pspawn_state *state)
 {
-	struct hw_identity now;
-	return hw_identify(hw_program_name(&state->program), &now) && hw_is_same(&now, &state->program.file) &&
-	       hw_watch_unchanged(&state->zygote.watch);
+	struct hwsp_identity now;
+	return hwsp_identify(hwsp_program_name(&state->program), &now) && hwsp_is_same(&now, &state->program.file) &&
+		hwsp_watch_unchanged(&state->zygote.watch);
 }
 
 /* On how many processors a process with this number may run, and on which. */
-static unsigned cores_of(const struct hw_wanted *wanted, uint32_t number, cpu_set_t *cores)
+static unsigned cores_of(const struct hwsp_demand *demand, uint32_t number, cpu_set_t *cores)
 {
-	struct hw_place place;
-	bool bound = hw_place(&wanted->processes[number], wanted->options, number, &place) == 0 && place.bound;
+	struct hwsp_cpu_placement place;
+	bool bound = hwsp_place_process(&demand->processes[number], demand->options, number, &place) == 0 &&
+		place.bound;
 
-	*cores = bound ? place.mask : wanted->inherited->affinity;
+	*cores = bound ? place.mask : demand->inherited->affinity;
 	return (unsigned)CPU_COUNT(cores);
 }
 
 /* True if a zygote that has counted so many processors is right for all; 0: it has counted none. */
-static bool have_cores(unsigned cores, const struct hw_wanted *wanted)
+static bool have_cores(unsigned cores, const struct hwsp_demand *demand)
 {
 	cpu_set_t set;
 
-	for (uint32_t i = 0; cores && i < wanted->count; i++) {
-		const struct pspawn_process *process = &wanted->processes[i];
-		bool again = i && !wanted->options->numa && process->mask == process[-1].mask &&
-		             process->mask_size == process[-1].mask_size;
-		if (!again && cores_of(wanted, i, &set) != cores)
+	for (uint32_t i = 0; cores && i < demand->count; i++) {
+		const struct pspawn_process *process = &demand->processes[i];
+		bool again = i && !demand->options->numa && process->mask == process[-1].mask &&
+			process->mask_size == process[-1].mask_size;
+		if (!again && cores_of(demand, i, &set) != cores)
 			return false;
 	}
 	return true;
@@ -343,71 +348,71 @@ static bool have_cores(unsigned cores, const struct hw_wanted *wanted)
 
 /* What a zygote has counted that it may run on is what its processes may run on. 0; ENOTSUP: these are better exec'd;
  * EAGAIN: another zygote is needed. */
-static int check_cores(struct pspawn_state *state, const struct hw_wanted *wanted)
+static int check_cores(struct pspawn_state *state, const struct hwsp_demand *demand)
 {
 	cpu_set_t set;
 
-	if (have_cores(state->zygote.cores, wanted))
+	if (have_cores(state->zygote.cores, demand))
 		return 0;
-	unsigned cores = cores_of(wanted, 0, &set);
-	if (!have_cores(cores, wanted))
+	unsigned cores = cores_of(demand, 0, &set);
+	if (!have_cores(cores, demand))
 		return ENOTSUP;
 	/* Calls that are of one kind and another in turn would each begin with a new zygote. */
 	bool again = cores == state->cores_missed;
 	state->cores_missed = cores;
-	return again || wanted->count >= HW_ZYGOTE_PAYS ? EAGAIN : ENOTSUP;
+	return again || demand->count >= HWSP_ZYGOTE_PAYS ? EAGAIN : ENOTSUP;
 }
 
-int hw_zygote_for(struct pspawn_state *state, const struct pspawn_process *processes, uint32_t count,
-                  const struct pspawn_options *options, struct hw_inherited *inherited)
+int hwsp_zygote_for(struct pspawn_state *state, const struct pspawn_process *processes, uint32_t count,
+	const struct pspawn_options *options, struct hwsp_inherited *inherited)
 {
-	const struct hw_zygote *zygote = &state->zygote;
-	const struct hw_wanted wanted = {processes, count, options, inherited};
-	int error = hw_inherit(inherited, zygote->boundary ? zygote->boundary : NO_BOUNDARY);
+	const struct hwsp_zygote *zygote = &state->zygote;
+	const struct hwsp_demand demand = {processes, count, options, inherited};
+	int error = hwsp_inherit(inherited, zygote->boundary ? zygote->boundary : NO_BOUNDARY);
 
 	if (error)
 		return error;
 	if (!are_alike(state, processes, count))
 		return ENOTSUP;
-	error = hw_zygote_see_to(state, key_of(state, processes[0].envp, inherited), &wanted, inherited);
-	return error ? error : hw_inherit_named(inherited, processes, count, zygote->boundary);
+	error = hwsp_zygote_ensure(state, key_of(state, processes[0].envp, inherited), &demand, inherited);
+	return error ? error : hwsp_inherit_named(inherited, processes, count, zygote->boundary);
 }
 
-uint64_t hw_zygote_key(const struct pspawn_state *state, const struct pspawn_process *process, uint64_t place)
+uint64_t hwsp_zygote_key(const struct pspawn_state *state, const struct pspawn_process *process, uint64_t place)
 {
-	return place * 31 + hw_key_variables(process->envp, state->options.key_variables);
+	return place * 31 + hwsp_key_variables(process->envp, state->options.key_variables);
 }
 
-int hw_zygote_see_to(struct pspawn_state *state, uint64_t key, const struct hw_wanted *wanted,
-                     const struct hw_inherited *starter)
+int hwsp_zygote_ensure(struct pspawn_state *state, uint64_t key, const struct hwsp_demand *demand,
+	const struct hwsp_inherited *starter)
 {
-	struct hw_zygote *zygote = &state->zygote;
-	int error = check_lists(wanted->processes, wanted->count, starter);
+	struct hwsp_zygote *zygote = &state->zygote;
+	int error = check_lists(demand->processes, demand->count, starter);
 	cpu_set_t cores;
 
 	if (error)
 		return error;
-	bool lives = hw_zygote_lives(zygote);
-	if (lives && zygote->key == key && zygote->boundary <= hw_boundary(starter) && is_unchanged(state)) {
-		error = check_cores(state, wanted);
+	bool lives = hwsp_zygote_lives(zygote);
+	if (lives && zygote->key == key && zygote->boundary <= hwsp_boundary(starter) && is_unchanged(state)) {
+		error = check_cores(state, demand);
 		if (error != EAGAIN)
 			return error;
 	}
-	if (zygote->pid && !lives && ++state->starts >= HW_STARTS_MAX)
+	if (zygote->pid && !lives && ++state->starts >= HWSP_STARTS_MAX)
 		give_reason(state, "it died too often");
-	hw_zygote_end(zygote);
-	error = state->starts >= HW_STARTS_MAX ? ECHILD : renew_program(state);
+	hwsp_zygote_end(zygote);
+	error = state->starts >= HWSP_STARTS_MAX ? ECHILD : renew_program(state);
 	if (!error) {
-		cores_of(wanted, 0, &cores);
-		error = start(state, starter, key, wanted->processes[0].envp, &cores);
+		cores_of(demand, 0, &cores);
+		error = start_zygote(state, starter, key, demand->processes[0].envp, &cores);
 	}
-	return error || have_cores(zygote->cores, wanted) ? error : ENOTSUP;
+	return error || have_cores(zygote->cores, demand) ? error : ENOTSUP;
 }
 
-bool hw_context_zygote(const pspawn_context_t *ctx, struct hw_zygote *zygote)
+bool hwsp_context_zygote(const pspawn_context_t *ctx, struct hwsp_zygote *zygote)
 {
-	struct hw_zygote *own = &ctx->state->zygote;
-	if (!hw_zygote_lives(own) || !hw_watch_unchanged(&own->watch))
+	struct hwsp_zygote *own = &ctx->state->zygote;
+	if (!hwsp_zygote_lives(own) || !hwsp_watch_unchanged(&own->watch))
 		return false;
 	*zygote = *own;
 	return true;

@@ -5,53 +5,55 @@
 #include "../core/internal.h"
 
 /* A zygote that died this often, with nothing made in between, is not started again. */
-#define HW_STARTS_MAX 8
+#define HWSP_STARTS_MAX 8
 /* From so many processes on a zygote pays: it takes longer to start than a process, and then saves half of one or
  * more each time. */
-#define HW_ZYGOTE_PAYS 4
+#define HWSP_ZYGOTE_PAYS 4
 
 extern char **environ;
 
 struct pspawn_state {
-	struct hw_program program;
+	struct hwsp_program program;
 	struct pspawn_context_options options;
-	struct hw_zygote zygote;
-	unsigned starts; /* that failed, or whose zygote died */
+	struct hwsp_zygote zygote;
+	unsigned starts;       /* that failed, or whose zygote has died */
 	unsigned cores_missed; /* on so many the processes of the last call may run for which there was no zygote */
-	char reason[HW_REASON_BYTES];
-	char *left_out; /* lines "?NAME: WHY" or "-NAME: WHY", as enum hw_refusal tells; NULL: none */
+	char reason[HWSP_REASON_BYTES];
+	char *left_out; /* lines "?NAME: WHY" or "-NAME: WHY", see enum hwsp_refusal; NULL: none */
 };
 
 /* True if processes are to be made by a zygote where there can be one. */
-bool hw_wants_zygote(const struct pspawn_state *state);
-/* Sees to a zygote that can make these processes, and to what they inherit. 0, or why there is none. */
-int hw_zygote_for(struct pspawn_state *state, const struct pspawn_process *processes, uint32_t count,
-                  const struct pspawn_options *options, struct hw_inherited *inherited);
+bool hwsp_wants_zygote(const struct pspawn_state *state);
+/* Ensures that there is a zygote for these processes, and collects what they inherit. Returns 0, or why there is
+ * none. */
+int hwsp_zygote_for(struct pspawn_state *state, const struct pspawn_process *processes, uint32_t count,
+	const struct pspawn_options *options, struct hwsp_inherited *inherited);
 /* pspawn_context_create_with(), but no zygote is started before it is needed, and options have no environment. */
-int hw_context_create_idle(pspawn_context_t *ctx, const char *path, const struct pspawn_context_options *options);
+int hwsp_context_create_idle(pspawn_context_t *ctx, const char *path, const struct pspawn_context_options *options);
 /* The key of a zygote for this process, in the place with this digest. */
-uint64_t hw_zygote_key(const struct pspawn_state *state, const struct pspawn_process *process, uint64_t place);
+uint64_t hwsp_zygote_key(const struct pspawn_state *state, const struct pspawn_process *process, uint64_t place);
 /* Processes that are to be made alike, and what they inherit. */
-struct hw_wanted {
+struct hwsp_demand {
 	const struct pspawn_process *processes;
 	uint32_t count;
 	const struct pspawn_options *options;
-	const struct hw_inherited *inherited;
+	const struct hwsp_inherited *inherited;
 };
-/* Sees to a zygote with this key for them, which the caller, who is like `starter`, starts if there is none. 0, or why
- * there is none. */
-int hw_zygote_see_to(struct pspawn_state *state, uint64_t key, const struct hw_wanted *wanted,
-                     const struct hw_inherited *starter);
+/* Ensures that there is a zygote with this key. The caller, whose attributes are `starter`, starts it if there is
+ * none. Returns 0, or why there is none. */
+int hwsp_zygote_ensure(struct pspawn_state *state, uint64_t key, const struct hwsp_demand *wanted,
+	const struct hwsp_inherited *starter);
 
 /* imports.c: takes out of the imports what the reason names. 0, or an errno value. */
-int hw_leave_out(struct pspawn_state *state);
+int hwsp_leave_out(struct pspawn_state *state);
 
 /* batch.c */
 
-/* Gives processes the arguments of a script's interpreter, if it is one. `*words` is to be freed after them. */
-int hw_script_arguments(const struct pspawn_state *state, struct pspawn_process *processes, uint32_t count,
-                        char ***words);
+/* Prepends the arguments of a script's interpreter, if the program is a script. `*words` is to be freed after the
+ * processes. */
+int hwsp_script_arguments(const struct pspawn_state *state, struct pspawn_process *processes, uint32_t count,
+	char ***arguments);
 /* True if the zygote is an interpreter with the options of all these processes, or no interpreter. */
-bool hw_has_their_options(const struct pspawn_state *state, const struct pspawn_process *processes, uint32_t count);
+bool hwsp_has_their_options(const struct pspawn_state *state, const struct pspawn_process *processes, uint32_t count);
 
 #endif

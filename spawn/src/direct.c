@@ -18,7 +18,7 @@ struct plan {
 	const char *path;
 	const struct pspawn_process *process;
 	const struct pspawn_options *options;
-	struct hw_place place;
+	struct hwsp_cpu_placement placement;
 	sigset_t mask; /* of the caller, which has blocked everything */
 };
 
@@ -29,9 +29,9 @@ static inline __attribute__((always_inline)) long clone_inline(struct clone_args
 	long result;
 #if defined(__x86_64__)
 	__asm__ volatile("syscall"
-	                 : "=a"(result)
-	                 : "a"((long)SYS_clone3), "D"(arguments), "S"(sizeof *arguments)
-	                 : "rcx", "r11", "memory");
+			 : "=a"(result)
+			 : "a"((long)SYS_clone3), "D"(arguments), "S"(sizeof *arguments)
+			 : "rcx", "r11", "memory");
 #elif defined(__aarch64__)
 	register long x8 __asm__("x8") = SYS_clone3;
 	register long x0 __asm__("x0") = (long)arguments;
@@ -44,13 +44,13 @@ static inline __attribute__((always_inline)) long clone_inline(struct clone_args
 	return result;
 }
 
-/* The child's part; gives why there is no program. */
-static int become(const struct plan *plan, bool handlers)
+/* The child's part. Returns why the program can't be executed. */
+static int exec_child(const struct plan *plan, bool handlers)
 {
 	/* Handlers are the caller's code, in the caller's memory. */
 	if (handlers)
-		hw_default_handlers();
-	int error = hw_apply(plan->process, plan->options, &plan->place);
+		hwsp_default_handlers();
+	int error = hwsp_apply(plan->process, plan->options, &plan->placement);
 	if (error)
 		return error;
 	const sigset_t *mask = plan->options->flags & PSPAWN_SETSIGMASK ? &plan->options->signal_mask : &plan->mask;
@@ -76,7 +76,7 @@ static pid_t by_clone(const struct plan *plan, bool clear, uint64_t more_flags, 
 	}
 	long pid = clone_inline(&arguments);
 	if (pid == 0) {
-		failed = become(plan, !clear);
+		failed = exec_child(plan, !clear);
 		_exit(127);
 	}
 	if (pid < 0) {
@@ -84,10 +84,10 @@ static pid_t by_clone(const struct plan *plan, bool clear, uint64_t more_flags, 
 		return -1;
 	}
 	*error = failed;
-	/* A child of somebody else's is reaped by who learns of its failure. */
+	/* If the process is another's child, its creator reaps it. */
 	if (!failed || more_flags & CLONE_PARENT)
 		return (pid_t)pid;
-	hw_reap((pid_t)pid);
+	hwsp_reap((pid_t)pid);
 	return -1;
 }
 
@@ -118,7 +118,7 @@ static int pipe_apart(const struct pspawn_process *processes, uint32_t count, in
 	return 0;
 }
 
-/* A copy of the caller, which then execs; a pipe tells if it couldn't. */
+/* Forks the caller, and execs in the child; a pipe reports if exec fails. */
 static pid_t by_fork(const struct plan *plan, int *error)
 {
 	int pipe_ends[2], failed = 0;
@@ -133,7 +133,7 @@ static pid_t by_fork(const struct plan *plan, int *error)
 		return -1;
 	pid_t pid = fork();
 	if (pid == 0) {
-		failed = become(plan, true);
+		failed = exec_child(plan, true);
 		got = write(pipe_ends[1], &failed, sizeof failed);
 		_exit(got == sizeof failed ? 127 : 126);
 	}
@@ -145,7 +145,7 @@ static pid_t by_fork(const struct plan *plan, int *error)
 		while (got < 0 && errno == EINTR);
 		if (got == sizeof failed) {
 			*error = failed;
-			hw_reap(pid);
+			hwsp_reap(pid);
 			pid = -1;
 		}
 	}
@@ -153,7 +153,7 @@ static pid_t by_fork(const struct plan *plan, int *error)
 	return pid;
 }
 
-/* What posix_spawn can't say is refused. */
+/* What posix_spawn can't express is refused. */
 static int spawn_actions(const struct plan *plan, posix_spawn_file_actions_t *actions)
 {
 	int error = plan->process->cwd ? posix_spawn_file_actions_addchdir_np(actions, plan->process->cwd) : 0;
@@ -167,7 +167,8 @@ static int spawn_actions(const struct plan *plan, posix_spawn_file_actions_t *ac
 			error = posix_spawn_file_actions_adddup2(actions, action->from, action->fd);
 			break;
 		case PSPAWN_OPEN:
-			error = posix_spawn_file_actions_addopen(actions, action->fd, action->path, action->flags, action->mode);
+			error = posix_spawn_file_actions_addopen(actions, action->fd, action->path, action->flags,
+				action->mode);
 			break;
 		}
 	}
@@ -186,7 +187,7 @@ static pid_t by_posix_spawn(const struct plan *plan, int *error)
 	short flags = POSIX_SPAWN_SETSIGMASK;
 	pid_t pid = -1;
 
-	if (options->flags & (PSPAWN_SETUMASK | PSPAWN_SETCGROUP) || options->limit_count || plan->place.bound) {
+	if (options->flags & (PSPAWN_SETUMASK | PSPAWN_SETCGROUP) || options->limit_count || plan->placement.bound) {
 		*error = ENOTSUP;
 		return -1;
 	}
@@ -233,8 +234,8 @@ static bool is_shortage(int error)
 	return error == EAGAIN || error == ENOMEM;
 }
 
-/* A handler, or what cancels a thread, would run in the child with the caller's memory. The C library leaves out its own
- * signals when it blocks all. */
+/* A handler, or what cancels a thread, would run in the child with the caller's memory. The C library leaves out
+ * its own signals when it blocks all. */
 static void block_all(sigset_t *before)
 {
 	uint64_t all = ~(uint64_t)0;
@@ -248,15 +249,15 @@ static void unblock(const sigset_t *before)
 }
 
 /* The first process that lives leads the others. */
-static void lead(struct pspawn_options *options, struct hw_result result)
+static void lead(struct pspawn_options *options, struct hwsp_result result)
 {
 	if (options->flags & PSPAWN_ONE_GROUP && options->flags & PSPAWN_SETPGROUP && !options->pgroup &&
-	    result.pid > 0 && !result.error)
+		result.pid > 0 && !result.error)
 		options->pgroup = result.pid;
 }
 
 static uint32_t in_turn(enum pspawn_mechanism mechanism, struct plan plan, uint32_t first, uint32_t count,
-                        struct hw_result *results, uint64_t more_flags, int *error)
+	struct hwsp_result *results, uint64_t more_flags, int *error)
 {
 	const struct pspawn_process *processes = plan.process;
 	struct pspawn_options options = *plan.options;
@@ -264,9 +265,9 @@ static uint32_t in_turn(enum pspawn_mechanism mechanism, struct plan plan, uint3
 	plan.options = &options;
 	for (uint32_t i = first; i < count; i++) {
 		plan.process = &processes[i];
-		int failed = hw_place(plan.process, plan.options, i, &plan.place);
+		int failed = hwsp_place_process(plan.process, plan.options, i, &plan.placement);
 		int pid = failed ? -1 : spawn_one(mechanism, &plan, more_flags, &failed);
-		results[i] = (struct hw_result){pid, failed};
+		results[i] = (struct hwsp_result){pid, failed};
 		lead(&options, results[i]);
 		/* The caller's handlers needn't wait for the last. */
 		if (!more_flags) {
@@ -283,10 +284,10 @@ static uint32_t in_turn(enum pspawn_mechanism mechanism, struct plan plan, uint3
 
 /* The paper's pfork: one child makes the others, as children of its parent, and then runs the first program itself.
  * Its memory is its own, what it writes to the results is shared. */
-static uint32_t by_first_child(struct plan *plan, uint32_t count, struct hw_result *results, int *error)
+static uint32_t by_first_child(struct plan *plan, uint32_t count, struct hwsp_result *results, int *error)
 {
 	size_t bytes = sizeof *results * count;
-	struct hw_result *shared = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct hwsp_result *shared = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	uint32_t tried = 0;
 	int pipe_ends[2];
 	char byte;
@@ -302,14 +303,15 @@ static uint32_t by_first_child(struct plan *plan, uint32_t count, struct hw_resu
 		struct plan others = *plan;
 		struct pspawn_options options = *plan->options;
 		int failed = 0;
-		shared[0] = (struct hw_result){getpid(), 0};
+		shared[0] = (struct hwsp_result){getpid(), 0};
 		/* The others join its group, which must be there before them. */
-		if (options.flags & PSPAWN_ONE_GROUP && options.flags & PSPAWN_SETPGROUP && setpgid(0, options.pgroup) == 0)
+		if (options.flags & PSPAWN_ONE_GROUP && options.flags & PSPAWN_SETPGROUP &&
+			setpgid(0, options.pgroup) == 0)
 			lead(&options, shared[0]);
 		others.options = &options;
 		in_turn(PSPAWN_VFORK, others, 1, count, shared, CLONE_PARENT, &failed);
-		failed = hw_place(plan->process, plan->options, 0, &plan->place);
-		shared[0].error = failed ? failed : become(plan, true);
+		failed = hwsp_place_process(plan->process, plan->options, 0, &plan->placement);
+		shared[0].error = failed ? failed : exec_child(plan, true);
 		_exit(127);
 	}
 	*error = first < 0 ? errno : 0;
@@ -329,21 +331,21 @@ static uint32_t by_first_child(struct plan *plan, uint32_t count, struct hw_resu
 	return tried;
 }
 
-void hw_kill_child(pid_t pid)
+void hwsp_kill_child(pid_t pid)
 {
 	siginfo_t ended;
 	if (syscall(SYS_waitid, P_PID, pid, &ended, WEXITED | WNOWAIT | WNOHANG | __WALL, NULL) == 0)
 		kill(pid, SIGKILL);
 }
 
-void hw_reap(pid_t pid)
+void hwsp_reap(pid_t pid)
 {
 	while (syscall(SYS_wait4, pid, NULL, __WALL, NULL) < 0 && errno == EINTR)
 		;
 }
 
-uint32_t hw_direct(enum pspawn_mechanism mechanism, const char *path, const struct pspawn_process *processes,
-                   uint32_t count, const struct pspawn_options *options, struct hw_result *results, int *error)
+uint32_t hwsp_direct(enum pspawn_mechanism mechanism, const char *path, const struct pspawn_process *processes,
+	uint32_t count, const struct pspawn_options *options, struct hwsp_result *results, int *error)
 {
 	struct plan plan = {.path = path, .process = processes, .options = options};
 	uint32_t tried;

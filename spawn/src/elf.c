@@ -1,5 +1,5 @@
-/* What an ELF file is, to somebody who would make a zygote of it. Nothing in it is trusted, and it is read rather than
- * mapped: it may be cut off meanwhile. */
+/* Examines an ELF file that is to become a zygote. Its content is not trusted, and it is read rather than mapped,
+ * because it may be truncated meanwhile. */
 #include "../core/internal.h"
 
 #include <elf.h>
@@ -44,7 +44,7 @@ static bool read_address(const struct image *image, uint64_t address, void *to, 
 		const Elf64_Phdr *segment = &image->segments[i];
 		uint64_t inside = address - segment->p_vaddr;
 		if (segment->p_type == PT_LOAD && address >= segment->p_vaddr && inside < segment->p_filesz &&
-		    bytes <= segment->p_filesz - inside && segment->p_offset <= UINT64_MAX - inside)
+			bytes <= segment->p_filesz - inside && segment->p_offset <= UINT64_MAX - inside)
 			return read_at(image, segment->p_offset + inside, to, bytes);
 	}
 	return false;
@@ -67,25 +67,26 @@ static bool names_libc(const struct image *image, const Elf64_Dyn *entries, size
 		if (entries[i].d_tag == DT_STRTAB)
 			strings = entries[i].d_un.d_ptr;
 	for (size_t i = 0; i < count && entries[i].d_tag != DT_NULL; i++)
-		if (entries[i].d_tag == DT_NEEDED && read_address(image, strings + entries[i].d_un.d_val, name, sizeof name) &&
-		    !memcmp(name, LIBC, sizeof name))
+		if (entries[i].d_tag == DT_NEEDED &&
+			read_address(image, strings + entries[i].d_un.d_val, name, sizeof name) &&
+			!memcmp(name, LIBC, sizeof name))
 			return true;
 	return false;
 }
 
-/* True if the program asks for the C library itself, by a name that its string table has. */
+/* True if the program itself needs the C library, by a name in its string table. */
 static bool needs_libc(const struct image *image)
 {
 	const Elf64_Phdr *dynamic = segment_of(image, PT_DYNAMIC);
 	size_t bytes = dynamic && dynamic->p_filesz <= DYNAMIC_BYTES_MAX ? dynamic->p_filesz : 0;
 	Elf64_Dyn *entries = bytes ? malloc(bytes) : NULL;
 	bool found = entries && read_at(image, dynamic->p_offset, entries, bytes) &&
-	             names_libc(image, entries, bytes / sizeof *entries);
+		names_libc(image, entries, bytes / sizeof *entries);
 	free(entries);
 	return found;
 }
 
-/* The loader's name: 0, or what execve() says. */
+/* The loader's name. Returns 0 or the error of execve(). */
 static int find_loader(const struct image *image, char loader[PATH_MAX])
 {
 	const Elf64_Phdr *named = segment_of(image, PT_INTERP);
@@ -103,19 +104,19 @@ static int find_loader(const struct image *image, char loader[PATH_MAX])
 }
 
 /* Why no zygote can be made of an ELF file of this machine. */
-static void judge(const struct image *image, const char *loader, char reasons[HW_REASON_BYTES])
+static void find_refusals(const struct image *image, const char *loader, char reasons[HWSP_REASON_BYTES])
 {
 	const char *name = strrchr(loader, '/');
 
 	if (!*loader)
-		hw_add_reason(reasons, "it is linked statically");
+		hwsp_add_reason(reasons, "it is linked statically");
 	else if (!name || strncmp(name, "/ld-linux", 9))
-		hw_add_reason(reasons, "its loader is not glibc's");
+		hwsp_add_reason(reasons, "its loader is not glibc's");
 	if (*loader && !needs_libc(image))
-		hw_add_reason(reasons, "it does not ask for the C library itself");
+		hwsp_add_reason(reasons, "it does not ask for the C library itself");
 }
 
-int hw_elf(int fd, char reasons[HW_REASON_BYTES])
+int hwsp_elf(int fd, char reasons[HWSP_REASON_BYTES])
 {
 	struct image image = {.fd = fd};
 	char loader[PATH_MAX];
@@ -124,19 +125,20 @@ int hw_elf(int fd, char reasons[HW_REASON_BYTES])
 		return ENOEXEC;
 	if (image.header.e_ident[EI_CLASS] != ELFCLASS64 || image.header.e_machine != MACHINE) {
 		/* The kernel may run it by another loader, which exec will find. */
-		hw_add_reason(reasons, "it is for another kind of processor");
+		hwsp_add_reason(reasons, "it is for another kind of processor");
 		return 0;
 	}
 	size_t bytes = image.header.e_phnum * sizeof *image.segments;
 	if ((image.header.e_type != ET_EXEC && image.header.e_type != ET_DYN) || !bytes || bytes > SEGMENTS_BYTES_MAX ||
-	    image.header.e_phentsize != sizeof *image.segments)
+		image.header.e_phentsize != sizeof *image.segments)
 		return ENOEXEC;
 	image.segments = malloc(bytes);
 	if (!image.segments)
 		return ENOMEM;
-	int error = read_at(&image, image.header.e_phoff, image.segments, bytes) ? find_loader(&image, loader) : ENOEXEC;
+	int error = read_at(&image, image.header.e_phoff, image.segments, bytes) ? find_loader(&image, loader)
+										 : ENOEXEC;
 	if (!error)
-		judge(&image, loader, reasons);
+		find_refusals(&image, loader, reasons);
 	free(image.segments);
 	return error;
 }

@@ -1,5 +1,5 @@
-/* What a Python zygote imports: names of modules, separated by commas, and from the next line on a table of how processes
- * reseed those that draw random numbers. */
+/* What a Python zygote imports: names of modules, separated by commas, and from the next line on a table of how
+ * processes reseed those that draw random numbers. */
 #include "context.h"
 
 #include <errno.h>
@@ -26,7 +26,7 @@ static bool take_out(char *list, const char *name, size_t length)
 	}
 }
 
-int hw_leave_out(struct pspawn_state *state)
+int hwsp_leave_out(struct pspawn_state *state)
 {
 	const char *name = state->reason + 1, *why = strchr(state->reason, '\n');
 	const char *before = state->left_out ? state->left_out : "";
@@ -36,7 +36,8 @@ int hw_leave_out(struct pspawn_state *state)
 		return ENOTSUP;
 	/* An error's text may have several lines. */
 	int length = (int)strcspn(why + 1, "\n");
-	if (asprintf(&left_out, "%s%.*s: %.*s\n", before, (int)(why - state->reason), state->reason, length, why + 1) < 0)
+	if (asprintf(&left_out, "%s%.*s: %.*s\n", before, (int)(why - state->reason), state->reason, length, why + 1) <
+		0)
 		return ENOMEM;
 	free(state->left_out);
 	state->left_out = left_out;

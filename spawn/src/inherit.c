@@ -1,4 +1,4 @@
-/* What a process keeps over exec, which a zygote's processes must be given. */
+/* Attributes that a process keeps over exec, and that a zygote's processes must be given. */
 #include "../core/internal.h"
 
 #include <dirent.h>
@@ -14,14 +14,14 @@
 #include <unistd.h>
 
 #define STATUS_BYTES 8192
-/* Interpreters look, before they stop, whether this signal is ignored. */
+/* Interpreters check before they stop whether this signal is ignored. */
 #define INTERRUPT (1ul << (SIGINT - 1))
 
-/* Variables at which the loader, the C library or common libraries look before main(). */
+/* Variables that the loader, the C library or common libraries read before main(). */
 static const char early_variables[] =
 	"LD_*,GLIBC_TUNABLES,MALLOC_*,OMP_*,GOMP_*,KMP_*,OPENBLAS_*,MKL_*,BLIS_*,PYTHON*,LC_*,LANG,LANGUAGE,LOCPATH,"
 	"CUDA_*,ROCR_*,HIP_*,NVIDIA_*,ASAN_OPTIONS,TSAN_OPTIONS,UBSAN_OPTIONS,HEADWATER_*";
-/* Variables among these in which the processes of one program differ, and at which nothing looks before main(). */
+/* Variables among these that differ between the processes of one program, and that no code reads before main(). */
 static const char own_variables[] = "HEADWATER_RANK";
 
 static int by_number(const void *a, const void *b)
@@ -30,7 +30,7 @@ static int by_number(const void *a, const void *b)
 }
 
 /* The open descriptors that exec keeps, in ascending order. */
-static int find_descriptors(struct hw_inherited *inherited, int boundary)
+static int find_descriptors(struct hwsp_inherited *inherited, int boundary)
 {
 	DIR *directory = opendir("/proc/self/fd");
 	struct dirent *entry;
@@ -48,7 +48,7 @@ static int find_descriptors(struct hw_inherited *inherited, int boundary)
 		int flags = fcntl(fd, F_GETFD);
 		if (flags < 0 || flags & FD_CLOEXEC)
 			continue;
-		if (inherited->fd_count == HW_FDS_MAX || fd >= boundary) {
+		if (inherited->fd_count == HWSP_FDS_MAX || fd >= boundary) {
 			closedir(directory);
 			return ENOTSUP;
 		}
@@ -62,7 +62,7 @@ static int find_descriptors(struct hw_inherited *inherited, int boundary)
 }
 
 /* Adds one in its place. */
-static int add_ending(struct hw_inherited *inherited, int fd, int boundary)
+static int add_ending(struct hwsp_inherited *inherited, int fd, int boundary)
 {
 	uint32_t at = 0;
 
@@ -73,7 +73,7 @@ static int add_ending(struct hw_inherited *inherited, int fd, int boundary)
 	/* What isn't open is for the file action to report. */
 	if (fd < 0 || fcntl(fd, F_GETFD) < 0)
 		return 0;
-	if (inherited->fd_count == HW_FDS_MAX || fd >= boundary)
+	if (inherited->fd_count == HWSP_FDS_MAX || fd >= boundary)
 		return ENOTSUP;
 	uint32_t behind = inherited->fd_count++ - at;
 	memmove(&inherited->fds[at + 1], &inherited->fds[at], behind * sizeof inherited->fds[0]);
@@ -83,8 +83,8 @@ static int add_ending(struct hw_inherited *inherited, int fd, int boundary)
 	return 0;
 }
 
-int hw_inherit_named(struct hw_inherited *inherited, const struct pspawn_process *processes, uint32_t count,
-                     int boundary)
+int hwsp_inherit_named(struct hwsp_inherited *inherited, const struct pspawn_process *processes, uint32_t count,
+	int boundary)
 {
 	int error = 0;
 	for (uint32_t i = 0; !error && i < count; i++)
@@ -122,13 +122,13 @@ static uint64_t mix(uint64_t digest, const void *data, size_t bytes)
 	return digest;
 }
 
-/* A digest of the lines that say who the process is, among those that say how it is. `after_exec`: without the
- * capabilities that exec takes from who isn't root. */
+/* A digest of the lines of /proc that identify the process's credentials. `after_exec`: without the capabilities
+ * that exec takes from unprivileged users. */
 static uint64_t credentials(const char *status, bool after_exec)
 {
 	bool loses = after_exec && getuid() && geteuid();
-	static const char *const names[] = {"\nUid:", "\nGid:", "\nGroups:", "\nCap", "\nNoNewPrivs:", "\nSeccomp",
-	                                  "\nTHP_enabled:", "\nSpeculat"};
+	static const char *const names[] = {
+		"\nUid:", "\nGid:", "\nGroups:", "\nCap", "\nNoNewPrivs:", "\nSeccomp", "\nTHP_enabled:", "\nSpeculat"};
 	uint64_t digest = DIGEST_OF_NOTHING;
 
 	for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
@@ -138,11 +138,11 @@ static uint64_t credentials(const char *status, bool after_exec)
 	return digest;
 }
 
-int hw_inherit(struct hw_inherited *inherited, int boundary)
+int hwsp_inherit(struct hwsp_inherited *inherited, int boundary)
 {
 	char status[STATUS_BYTES];
 
-	memset(inherited, 0, offsetof(struct hw_inherited, fds));
+	memset(inherited, 0, offsetof(struct hwsp_inherited, fds));
 	if (read_own("/proc/thread-self/status", status, sizeof status) <= 0)
 		return errno ? errno : ENOTSUP;
 	inherited->umask = (mode_t)field(status, "\nUmask:", 8);
@@ -160,7 +160,8 @@ int hw_inherit(struct hw_inherited *inherited, int boundary)
 		if (getrlimit((__rlimit_resource_t)resource, &inherited->limits[resource]))
 			return errno;
 	/* ENOSYS where the kernel knows one domain alone. */
-	if (syscall(SYS_get_mempolicy, &inherited->policy, inherited->policy_domains, HW_DOMAINS_WORDS * 64ul, NULL, 0ul))
+	if (syscall(SYS_get_mempolicy, &inherited->policy, inherited->policy_domains, HWSP_DOMAINS_WORDS * 64ul, NULL,
+		    0ul))
 		inherited->policy = 0;
 	return find_descriptors(inherited, boundary);
 }
@@ -172,7 +173,7 @@ static bool is_in(const char *variable, const char *list)
 		size_t length = strcspn(list, ",");
 		bool prefix = length && list[length - 1] == '*';
 		if (prefix ? name >= length - 1 && !memcmp(variable, list, length - 1)
-		           : name == length && !memcmp(variable, list, length))
+			   : name == length && !memcmp(variable, list, length))
 			return true;
 		list += length;
 		list += *list == ',';
@@ -185,7 +186,7 @@ static uint64_t mix_spaces(uint64_t digest)
 	static const char *const spaces[] = {"mnt", "net", "user", "uts", "ipc", "pid_for_children", "cgroup", "time"};
 	char text[64];
 
-	/* Their links say as much as the files, which cost three times as much to look at. */
+	/* The links identify the namespaces as well as the files do, which take three times as long to open. */
 	int links = open("/proc/self/ns", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	for (size_t i = 0; links >= 0 && i < sizeof spaces / sizeof spaces[0]; i++) {
 		ssize_t length = readlinkat(links, spaces[i], text, sizeof text);
@@ -204,17 +205,16 @@ static uint64_t mix_text(uint64_t digest, const char *path)
 }
 
 /* All but session, namespaces and control group. */
-static uint64_t key_here(const struct hw_inherited *inherited, uint64_t who)
+static uint64_t key_here(const struct hwsp_inherited *inherited, uint64_t who)
 {
 	struct sched_param priority = {0};
 	struct stat root = {0};
 
 	sched_getparam(0, &priority);
-	long numbers[] = {(long)(inherited->ignored & INTERRUPT), sched_getscheduler(0),
-	                  priority.sched_priority, syscall(SYS_personality, 0xffffffffu),
-	                  syscall(SYS_ioprio_get, 1, 0), prctl(PR_GET_TIMERSLACK),
-	                  /* The size of threads' stacks, and the room for the first one. */
-	                  (long)inherited->limits[RLIMIT_STACK].rlim_cur};
+	long numbers[] = {(long)(inherited->ignored & INTERRUPT), sched_getscheduler(0), priority.sched_priority,
+		syscall(SYS_personality, 0xffffffffu), syscall(SYS_ioprio_get, 1, 0), prctl(PR_GET_TIMERSLACK),
+		/* The size of threads' stacks, and the room for the first one. */
+		(long)inherited->limits[RLIMIT_STACK].rlim_cur};
 	uint64_t digest = mix(who, numbers, sizeof numbers);
 	if (stat("/", &root) == 0) {
 		digest = mix(digest, &root.st_dev, sizeof root.st_dev);
@@ -223,14 +223,15 @@ static uint64_t key_here(const struct hw_inherited *inherited, uint64_t who)
 	return mix_text(digest, "/proc/self/oom_score_adj");
 }
 
-uint64_t hw_key_place(const struct hw_inherited *inherited)
+uint64_t hwsp_key_attributes(const struct hwsp_inherited *inherited)
 {
-	uint64_t digest = mix(key_here(inherited, inherited->credentials), &inherited->session, sizeof inherited->session);
-	/* Who isn't privileged gets other namespaces with other capabilities only. */
+	uint64_t digest = mix(key_here(inherited, inherited->credentials), &inherited->session,
+		sizeof inherited->session);
+	/* An unprivileged process gets other namespaces only together with other capabilities. */
 	return mix_text(inherited->may_move ? mix_spaces(digest) : digest, "/proc/self/cgroup");
 }
 
-uint64_t hw_key_elsewhere(const struct hw_inherited *inherited)
+uint64_t hwsp_key_elsewhere(const struct hwsp_inherited *inherited)
 {
 	char status[STATUS_BYTES];
 	long bits = prctl(PR_GET_SECUREBITS);
@@ -239,17 +240,17 @@ uint64_t hw_key_elsewhere(const struct hw_inherited *inherited)
 	return mix_spaces(mix(digest, &bits, sizeof bits));
 }
 
-uint64_t hw_key_variables(char *const *envp, const char *more_variables)
+uint64_t hwsp_key_variables(char *const *envp, const char *more_variables)
 {
 	uint64_t digest = DIGEST_OF_NOTHING;
 	for (; *envp; envp++)
 		if ((is_in(*envp, early_variables) && !is_in(*envp, own_variables)) || is_in(*envp, more_variables))
-			/* A sum, since shells give their variables in any order. */
+			/* A sum, because shells export their variables in any order. */
 			digest += mix(DIGEST_OF_NOTHING, *envp, strlen(*envp) + 1);
 	return digest;
 }
 
-uint64_t hw_key(char *const *envp, const char *more_variables, const struct hw_inherited *inherited)
+uint64_t hwsp_key(char *const *envp, const char *more_variables, const struct hwsp_inherited *inherited)
 {
-	return hw_key_place(inherited) * 31 + hw_key_variables(envp, more_variables);
+	return hwsp_key_attributes(inherited) * 31 + hwsp_key_variables(envp, more_variables);
 }

@@ -1,4 +1,4 @@
-/* What a path is, to somebody who would run it: found as execvp() finds it, judged as the kernel judges it. */
+/* Finds a program as execvp() does, and examines it as the kernel does. */
 #include "../core/internal.h"
 
 #include <errno.h>
@@ -36,7 +36,7 @@ static int open_program(const char *path, struct stat *file)
 }
 
 /* A line "#!interpreter argument". */
-static int read_script(const char *line, size_t bytes, struct hw_program *program, char **interpreter)
+static int read_script(const char *line, size_t bytes, struct hwsp_program *program, char **interpreter)
 {
 	char text[LINE_BYTES];
 	size_t length = bytes < sizeof text ? bytes : sizeof text - 1;
@@ -45,7 +45,7 @@ static int read_script(const char *line, size_t bytes, struct hw_program *progra
 	char *end = strchr(text, '\n');
 	if (!end && length == sizeof text - 1) {
 		/* The kernel may cut it off, or refuse it. */
-		hw_add_reason(program->refusal, "its first line is too long");
+		hwsp_add_reason(program->refusal, "its first line is too long");
 		return 0;
 	}
 	if (end)
@@ -63,13 +63,13 @@ static int read_script(const char *line, size_t bytes, struct hw_program *progra
 	return *interpreter && (!*argument || program->argument) ? 0 : ENOMEM;
 }
 
-/* True if the kernel may know how to run what is neither a program nor a script. */
+/* True if the kernel may be able to run a file that is neither a program nor a script. */
 static bool kernel_knows_more(void)
 {
 	return access("/proc/sys/fs/binfmt_misc/register", F_OK) == 0;
 }
 
-static int judge(int fd, bool script_allowed, struct hw_program *program, char **interpreter)
+static int examine_program(int fd, bool script_allowed, struct hwsp_program *program, char **interpreter)
 {
 	char line[LINE_BYTES];
 	ssize_t got = pread(fd, line, sizeof line, 0);
@@ -79,34 +79,34 @@ static int judge(int fd, bool script_allowed, struct hw_program *program, char *
 	if (got > 2 && !memcmp(line, "#!", 2)) {
 		if (script_allowed)
 			return read_script(line, (size_t)got, program, interpreter);
-		hw_add_reason(program->refusal, "its interpreter is a script");
+		hwsp_add_reason(program->refusal, "its interpreter is a script");
 		return 0;
 	}
 	bool is_elf = got >= 4 && !memcmp(line, "\177ELF", 4);
 	if (!is_elf && got && kernel_knows_more()) {
-		hw_add_reason(program->refusal, "the kernel alone knows how to run it");
+		hwsp_add_reason(program->refusal, "the kernel alone knows how to run it");
 		return 0;
 	}
-	return hw_elf(fd, program->refusal);
+	return hwsp_elf(fd, program->refusal);
 }
 
-static int examine(struct hw_program *program, bool script_allowed)
+static int examine(struct hwsp_program *program, bool script_allowed)
 {
 	struct stat file;
 	char *interpreter = NULL;
 	int fd = open_program(program->path, &file);
 
 	if (fd == UNREADABLE) {
-		hw_add_reason(program->refusal, "it can't be read");
+		hwsp_add_reason(program->refusal, "it can't be read");
 		return 0;
 	}
 	if (fd < 0)
 		return -fd;
 	bool privileged = file.st_mode & (S_ISUID | S_ISGID) || fgetxattr(fd, "security.capability", NULL, 0) > 0;
-	int error = judge(fd, script_allowed, program, &interpreter);
+	int error = examine_program(fd, script_allowed, program, &interpreter);
 	close(fd);
 	if (!error && privileged)
-		hw_add_reason(program->refusal, "it runs with other privileges than its caller");
+		hwsp_add_reason(program->refusal, "it runs with other privileges than its caller");
 	if (error || !interpreter)
 		return error;
 	program->script = program->path;
@@ -138,28 +138,28 @@ static int search(const char *name, char **found)
 	return error;
 }
 
-bool hw_identify(const char *path, struct hw_identity *identity)
+bool hwsp_identify(const char *path, struct hwsp_identity *identity)
 {
 	struct stat file;
 	if (stat(path, &file))
 		return false;
-	*identity = (struct hw_identity){file.st_dev, file.st_ino, file.st_size, file.st_mtim, file.st_ctim};
+	*identity = (struct hwsp_identity){file.st_dev, file.st_ino, file.st_size, file.st_mtim, file.st_ctim};
 	return true;
 }
 
-bool hw_is_same(const struct hw_identity *a, const struct hw_identity *b)
+bool hwsp_is_same(const struct hwsp_identity *a, const struct hwsp_identity *b)
 {
 	return a->device == b->device && a->number == b->number && a->bytes == b->bytes &&
-	       a->modified.tv_sec == b->modified.tv_sec && a->modified.tv_nsec == b->modified.tv_nsec &&
-	       a->changed.tv_sec == b->changed.tv_sec && a->changed.tv_nsec == b->changed.tv_nsec;
+		a->modified.tv_sec == b->modified.tv_sec && a->modified.tv_nsec == b->modified.tv_nsec &&
+		a->changed.tv_sec == b->changed.tv_sec && a->changed.tv_nsec == b->changed.tv_nsec;
 }
 
-char *hw_program_name(const struct hw_program *program)
+char *hwsp_program_name(const struct hwsp_program *program)
 {
 	return program->script ? program->script : program->path;
 }
 
-int hw_program(const char *name, struct hw_program *program)
+int hwsp_program(const char *name, struct hwsp_program *program)
 {
 	int error = 0;
 
@@ -171,16 +171,16 @@ int hw_program(const char *name, struct hw_program *program)
 	else
 		error = search(name, &program->path);
 	/* Before it is read: what changes meanwhile is another file. */
-	if (!error && !hw_identify(program->path, &program->file))
+	if (!error && !hwsp_identify(program->path, &program->file))
 		error = errno;
 	if (!error)
 		error = examine(program, true);
 	if (error)
-		hw_program_free(program);
+		hwsp_program_free(program);
 	return error;
 }
 
-void hw_program_free(struct hw_program *program)
+void hwsp_program_free(struct hwsp_program *program)
 {
 	free(program->path);
 	free(program->script);

@@ -1,8 +1,8 @@
-/* Idle zygotes are children of the caller, but none that it knows of: a program that waits for any child until there
- * is none would wait for ever. These functions stand before the C library's in a program that is linked with this
- * library. A program without zygotes gets the C library's answers, with nothing done before.
+/* Idle zygotes are children of the caller that it does not know: a program that waits for any child until there is
+ * none would wait for ever. These functions interpose on the C library's in a program that is linked with this
+ * library. A program without zygotes gets the C library's answers directly.
  *
- * They are called in handlers of SIGCHLD: system calls and memory of the caller's stack alone. */
+ * They are called in handlers of SIGCHLD, so they use system calls and the caller's stack alone. */
 #include "../core/internal.h"
 
 #include <dlfcn.h>
@@ -20,7 +20,7 @@
 
 static _Atomic pid_t hidden[HIDDEN_MAX];
 static atomic_int hidden_count;
-/* Whose children they are: a fork of that process has none of them. */
+/* Their parent: a fork of that process has none of them. */
 static _Atomic pid_t owner;
 /* Threads that wait for any child. */
 static atomic_int waiting;
@@ -37,7 +37,7 @@ __attribute__((constructor)) static void find_originals(void)
 	original_waitid = (__typeof__(&waitid))dlsym(RTLD_NEXT, "waitid");
 }
 
-bool hw_children_hide(pid_t pid)
+bool hwsp_children_hide(pid_t pid)
 {
 	pid_t self = getpid();
 
@@ -57,7 +57,7 @@ bool hw_children_hide(pid_t pid)
 	return false;
 }
 
-void hw_children_show(pid_t pid)
+void hwsp_children_show(pid_t pid)
 {
 	for (int i = 0; i < HIDDEN_MAX; i++) {
 		pid_t found = pid;
@@ -110,7 +110,7 @@ static bool thread_has_child(int threads, const char *thread)
 	return found || (pid && !is_hidden(pid));
 }
 
-/* What the kernel gives of a directory. */
+/* A directory entry as the kernel returns it. */
 struct entry {
 	uint64_t number;
 	int64_t offset;
@@ -138,8 +138,8 @@ static bool has_child(void)
 	return found;
 }
 
-/* Somebody may wait who saw a child that another thread has reaped since. A zygote's death wakes all who wait; the
- * next process is spawned from a new one. */
+/* A thread may wait for a child that another thread has reaped since. A zygote's death wakes all waiting threads;
+ * the next process is spawned from a new zygote. */
 static void wake_others(void)
 {
 	if (!atomic_load(&waiting) || has_child())
@@ -147,13 +147,13 @@ static void wake_others(void)
 	for (int i = 0; i < HIDDEN_MAX; i++) {
 		pid_t pid = atomic_load(&hidden[i]);
 		if (pid) {
-			hw_kill_child(pid);
+			hwsp_kill_child(pid);
 			return;
 		}
 	}
 }
 
-/* Waits for any child, by `once`, which gives the number of a child, 0 for none yet, or -1. */
+/* Waits for any child by `once`, which returns a child's PID, 0 for none yet, or -1. */
 struct any {
 	long (*once)(struct any *any, int more_options);
 	int *status;
@@ -168,7 +168,7 @@ static void no_longer_waiting(void *unused)
 	atomic_fetch_sub(&waiting, 1);
 }
 
-/* Waits until there is something to tell; 0 if there is nobody to wait for. May be cancelled. */
+/* Waits until there is a status to return; 0 if there is no child. It is a cancellation point. */
 static long wait_long(struct any *any)
 {
 	long pid;
@@ -205,7 +205,7 @@ static long wait_any(struct any *any)
 		}
 		if (any->options & WNOWAIT)
 			syscall(SYS_wait4, pid, NULL, __WALL | WNOHANG, NULL);
-		hw_children_show((pid_t)pid);
+		hwsp_children_show((pid_t)pid);
 	}
 }
 

@@ -13,16 +13,16 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Changes made by this machine are told at once. Those of others, on a shared file system, and names that mean another
- * file now, are looked for so often. */
+/* inotify reports changes by this machine at once. Changes by others on a shared file system, and names that refer
+ * to another file now, are checked at this interval. */
 #define LOOK_MS 1000
 /* Replaced, removed, written to or given other permissions. */
 #define CHANGES (IN_MODIFY | IN_ATTRIB | IN_MOVE_SELF | IN_DELETE_SELF)
 #define PATH_BYTES 64
 
-struct hw_seen {
+struct hwsp_seen {
 	char *path;
-	struct hw_identity file;
+	struct hwsp_identity file;
 };
 
 static long now_ms(void)
@@ -32,13 +32,13 @@ static long now_ms(void)
 	return now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-static bool refuse(char reason[HW_REASON_BYTES], const char *what, const char *detail)
+static bool add_refusal(char reason[HWSP_REASON_BYTES], const char *what, const char *detail)
 {
-	hw_add_reason(reason, "%s%.100s", what, detail);
+	hwsp_add_reason(reason, "%s%.100s", what, detail);
 	return false;
 }
 
-/* Where a descriptor of a process leads, in words. */
+/* The target of a process's descriptor, as text. */
 static void target_of(const char *process, int fd, char target[PATH_MAX])
 {
 	char path[PATH_BYTES];
@@ -47,8 +47,8 @@ static void target_of(const char *process, int fd, char target[PATH_MAX])
 	target[length > 0 ? length : 0] = 0;
 }
 
-/* Descriptors that it was given lead where they led. */
-static bool check_given(const char *process, const struct hw_inherited *inherited, char reason[HW_REASON_BYTES])
+/* Checks that inherited descriptors still have their targets. */
+static bool check_given(const char *process, const struct hwsp_inherited *inherited, char reason[HWSP_REASON_BYTES])
 {
 	char own[PATH_MAX], its[PATH_MAX];
 
@@ -56,13 +56,14 @@ static bool check_given(const char *process, const struct hw_inherited *inherite
 		target_of("self", inherited->fds[i], own);
 		target_of(process, inherited->fds[i], its);
 		if (strcmp(own, its))
-			return refuse(reason, *its ? "it has replaced " : "it has closed ", own);
+			return add_refusal(reason, *its ? "it has replaced " : "it has closed ", own);
 	}
 	return true;
 }
 
-/* One thread; descriptors that it was given, and no others. */
-static bool check_process(pid_t pid, const struct hw_inherited *inherited, int boundary, char reason[HW_REASON_BYTES])
+/* Checks that it has one thread, and no descriptors but those that it has inherited. */
+static bool check_process(pid_t pid, const struct hwsp_inherited *inherited, int boundary,
+	char reason[HWSP_REASON_BYTES])
 {
 	char path[PATH_BYTES], target[PATH_MAX], number[16];
 	struct dirent *entry;
@@ -78,11 +79,11 @@ static bool check_process(pid_t pid, const struct hw_inherited *inherited, int b
 	if (directory)
 		closedir(directory);
 	if (tasks != 1)
-		good = refuse(reason, "it has started threads", "");
+		good = add_refusal(reason, "it has started threads", "");
 	snprintf(path, sizeof path, "/proc/%d/fd", pid);
 	directory = opendir(path);
 	if (!directory)
-		return refuse(reason, "it has become unreadable", "");
+		return add_refusal(reason, "it has become unreadable", "");
 	while ((entry = readdir(directory))) {
 		int fd = atoi(entry->d_name);
 		bool known = entry->d_name[0] == '.' || fd >= boundary;
@@ -91,21 +92,21 @@ static bool check_process(pid_t pid, const struct hw_inherited *inherited, int b
 		if (known)
 			continue;
 		target_of(number, fd, target);
-		good = refuse(reason, "it has opened ", target);
+		good = add_refusal(reason, "it has opened ", target);
 	}
 	closedir(directory);
 	return check_given(number, inherited, reason) && good;
 }
 
-static bool remember(struct hw_watch *watch, const char *path)
+static bool remember(struct hwsp_watch *watch, const char *path)
 {
-	struct hw_identity file;
+	struct hwsp_identity file;
 
 	if (watch->count && !strcmp(watch->seen[watch->count - 1].path, path))
 		return true;
-	if (!hw_identify(path, &file))
+	if (!hwsp_identify(path, &file))
 		return false;
-	struct hw_seen *grown = realloc(watch->seen, (watch->count + 1) * sizeof *grown);
+	struct hwsp_seen *grown = realloc(watch->seen, (watch->count + 1) * sizeof *grown);
 	char *copy = strdup(path);
 	if (grown)
 		watch->seen = grown;
@@ -113,10 +114,10 @@ static bool remember(struct hw_watch *watch, const char *path)
 		free(copy);
 		return false;
 	}
-	grown[watch->count++] = (struct hw_seen){copy, file};
+	grown[watch->count++] = (struct hwsp_seen){copy, file};
 	/* Without room for a watch, looking is what is left. */
 	if (watch->inotify < 0 || inotify_add_watch(watch->inotify, path, CHANGES) < 0)
-		watch->told = false;
+		watch->is_notified = false;
 	return true;
 }
 
@@ -142,7 +143,7 @@ static const char *in_session(const char *path, char *const *envp)
 	return is_table && !strncmp(path, table, directory) ? path + directory : NULL;
 }
 
-/* The counters of the session by whose table the zygote finds its files: its audit library is made for forks. */
+/* The counters of the session whose table the zygote uses: the audit library supports forks. */
 static bool is_counters(const char *path, char *const *envp)
 {
 	const char *rest = in_session(path, envp);
@@ -163,8 +164,8 @@ static const char *original(const char *path, char *const *envp)
 	return *rest == '/' ? rest : path;
 }
 
-/* Files, and memory of its own; nothing that it shares with a device or with others. */
-static bool check_memory(struct hw_watch *watch, pid_t pid, char *const *envp, char reason[HW_REASON_BYTES])
+/* Files and private memory; nothing that is shared with a device or another process. */
+static bool check_memory(struct hwsp_watch *watch, pid_t pid, char *const *envp, char reason[HWSP_REASON_BYTES])
 {
 	char path[PATH_BYTES], line[PATH_MAX + 128], permissions[5];
 	bool good = true;
@@ -172,7 +173,7 @@ static bool check_memory(struct hw_watch *watch, pid_t pid, char *const *envp, c
 	snprintf(path, sizeof path, "/proc/%d/maps", pid);
 	FILE *maps = fopen(path, "re");
 	if (!maps)
-		return refuse(reason, "it has become unreadable", "");
+		return add_refusal(reason, "it has become unreadable", "");
 	while (good && fgets(line, sizeof line, maps)) {
 		int name = 0;
 		line[strcspn(line, "\n")] = 0;
@@ -181,9 +182,9 @@ static bool check_memory(struct hw_watch *watch, pid_t pid, char *const *envp, c
 		const char *file = original(name ? line + name : "", envp);
 		bool own = !strncmp(file, "/memfd:headwater-spawn", 22) || is_counters(file, envp);
 		if (is_device(file) || (permissions[1] == 'w' && permissions[3] == 's' && !own))
-			good = refuse(reason, "it shares memory with ", *file ? file : "others");
+			good = add_refusal(reason, "it shares memory with ", *file ? file : "others");
 		else if (file[0] == '/' && !own && !remember(watch, file))
-			good = refuse(reason, "it has loaded what is no longer there: ", file);
+			good = add_refusal(reason, "it has loaded what is no longer there: ", file);
 	}
 	fclose(maps);
 	return good;
@@ -193,19 +194,20 @@ static bool check_memory(struct hw_watch *watch, pid_t pid, char *const *envp, c
  * which is not to be read or closed. */
 #define MARK (SIGRTMAX - 3)
 
-static bool is_open(const struct hw_watch *watch)
+static bool is_open(const struct hwsp_watch *watch)
 {
 	return watch->inotify >= 0 && fcntl(watch->inotify, F_GETSIG) == MARK;
 }
 
-bool hw_watch_begin(struct hw_watch *watch, pid_t pid, const struct hw_start *start, int boundary,
-                    char reason[HW_REASON_BYTES])
+bool hwsp_watch_begin(struct hwsp_watch *watch, pid_t pid, const struct hwsp_start *start, int boundary,
+	char reason[HWSP_REASON_BYTES])
 {
-	*watch = (struct hw_watch){
-		.inotify = hw_move_high(inotify_init1(IN_CLOEXEC | IN_NONBLOCK)), .looked_ms = now_ms(), .told = true};
+	*watch = (struct hwsp_watch){.inotify = hwsp_move_high(inotify_init1(IN_CLOEXEC | IN_NONBLOCK)),
+		.looked_ms = now_ms(),
+		.is_notified = true};
 	if (watch->inotify >= 0)
 		fcntl(watch->inotify, F_SETSIG, MARK);
-	char found[HW_REASON_BYTES] = "";
+	char found[HWSP_REASON_BYTES] = "";
 	bool process = check_process(pid, start->inherited, boundary, found);
 	if (check_memory(watch, pid, start->envp, found) && process)
 		return true;
@@ -215,26 +217,26 @@ bool hw_watch_begin(struct hw_watch *watch, pid_t pid, const struct hw_start *st
 		[PSPAWN_STOP_CALL] = "before it stopped",
 		[PSPAWN_STOP_PYTHON] = "during its imports",
 	};
-	hw_add_reason(reason, "%s, %s", when[start->options->stop], found);
-	hw_watch_end(watch);
+	hwsp_add_reason(reason, "%s, %s", when[start->options->stop], found);
+	hwsp_watch_end(watch);
 	return false;
 }
 
-static bool is_as_seen(const struct hw_seen *seen)
+static bool is_as_seen(const struct hwsp_seen *seen)
 {
-	struct hw_identity now;
-	return hw_identify(seen->path, &now) && hw_is_same(&now, &seen->file);
+	struct hwsp_identity now;
+	return hwsp_identify(seen->path, &now) && hwsp_is_same(&now, &seen->file);
 }
 
-bool hw_watch_unchanged(struct hw_watch *watch)
+bool hwsp_watch_unchanged(struct hwsp_watch *watch)
 {
 	_Alignas(struct inotify_event) char event[sizeof(struct inotify_event) + NAME_MAX + 1];
 
-	bool told = watch->told && is_open(watch);
-	if (told && read(watch->inotify, event, sizeof event) > 0)
+	bool is_notified = watch->is_notified && is_open(watch);
+	if (is_notified && read(watch->inotify, event, sizeof event) > 0)
 		return false;
 	long now = now_ms();
-	if (told && now - watch->looked_ms < LOOK_MS)
+	if (is_notified && now - watch->looked_ms < LOOK_MS)
 		return true;
 	watch->looked_ms = now;
 	for (size_t i = 0; i < watch->count; i++)
@@ -243,12 +245,12 @@ bool hw_watch_unchanged(struct hw_watch *watch)
 	return true;
 }
 
-void hw_watch_end(struct hw_watch *watch)
+void hwsp_watch_end(struct hwsp_watch *watch)
 {
 	for (size_t i = 0; i < watch->count; i++)
 		free(watch->seen[i].path);
 	free(watch->seen);
 	if (is_open(watch))
 		close(watch->inotify);
-	*watch = (struct hw_watch){.inotify = -1};
+	*watch = (struct hwsp_watch){.inotify = -1};
 }

@@ -26,37 +26,37 @@ static void write_file(const void *content, size_t bytes)
 
 static void judged(const char *content, size_t bytes, int expected, const char *refusal)
 {
-	struct hw_program program;
+	struct hwsp_program program;
 	write_file(content, bytes);
-	int error = hw_program(path, &program);
+	int error = hwsp_program(path, &program);
 	CHECK(error == expected, "%.20s: %s", content, strerror(error));
 	CHECK(error || !refusal == !*program.refusal, "%.20s: %s", content, program.refusal);
 	CHECK(error || !refusal || strstr(program.refusal, refusal), "%.20s: %s", content, program.refusal);
 	if (!error)
-		hw_program_free(&program);
+		hwsp_program_free(&program);
 }
 
 static void scripts(void)
 {
-	struct hw_program program;
+	struct hwsp_program program;
 	char longest[300];
 
 	judged("#!/bin/sh", 9, 0, NULL);
 	judged("#! /bin/sh -x -y \n", 19, 0, NULL);
-	CHECK(hw_program(path, &program) == 0 && !strcmp(program.path, "/bin/sh"), "%s", "interpreter");
+	CHECK(hwsp_program(path, &program) == 0 && !strcmp(program.path, "/bin/sh"), "%s", "interpreter");
 	CHECK(!strcmp(program.script, path) && !strcmp(program.argument, "-x -y"), "%s", program.argument);
-	hw_program_free(&program);
+	hwsp_program_free(&program);
 	judged("#!/no/such\n", 11, ENOENT, NULL);
 	judged("#!/tmp\n", 7, EACCES, NULL);
 	judged("#!\n", 3, ENOEXEC, NULL);
 	memset(longest, 'x', sizeof longest);
 	memcpy(longest, "#!/bin/sh ", 10);
 	judged(longest, sizeof longest, 0, "too long");
-	CHECK(hw_program("", &program) == ENOENT && hw_program(NULL, &program) == ENOENT, "%s", "no name");
-	CHECK(hw_program("/tmp", &program) == EACCES, "%s", "a directory");
-	CHECK(hw_program("sh", &program) == 0 && strchr(program.path, '/') && !*program.refusal, "%s", "by PATH");
-	hw_program_free(&program);
-	CHECK(hw_program("no-such-program", &program) == ENOENT, "%s", "by PATH");
+	CHECK(hwsp_program("", &program) == ENOENT && hwsp_program(NULL, &program) == ENOENT, "%s", "no name");
+	CHECK(hwsp_program("/tmp", &program) == EACCES, "%s", "a directory");
+	CHECK(hwsp_program("sh", &program) == 0 && strchr(program.path, '/') && !*program.refusal, "%s", "by PATH");
+	hwsp_program_free(&program);
+	CHECK(hwsp_program("no-such-program", &program) == ENOENT, "%s", "by PATH");
 }
 
 /* A whole program, its parts cut off, and damaged. */
@@ -64,7 +64,7 @@ static void programs(void)
 {
 	size_t bytes = 0, room = 1 << 20;
 	char *whole = malloc(room);
-	struct hw_program program;
+	struct hwsp_program program;
 	int fd = open("/bin/true", O_RDONLY | O_CLOEXEC);
 	for (ssize_t got; (got = read(fd, whole + bytes, room - bytes)) > 0; bytes += (size_t)got)
 		CHECK(bytes < room, "%s", "it is large");
@@ -82,8 +82,8 @@ static void programs(void)
 		CHECK(pwrite(damaged, copy, head, 0) == (ssize_t)head, "%m");
 		close(damaged);
 		free(copy);
-		if (hw_program(path, &program) == 0)
-			hw_program_free(&program);
+		if (hwsp_program(path, &program) == 0)
+			hwsp_program_free(&program);
 	}
 	free(whole);
 }

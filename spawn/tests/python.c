@@ -23,19 +23,19 @@ static char *split(const char *line, char **words)
 static const struct {
 	const char *line;
 	bool good;
-	enum hw_python_kind kind;
+	enum hwsp_python_kind kind;
 	const char *what, *next; /* the first argument that follows */
 } lines[] = {
-	{"python3", true, HW_PYTHON_INPUT, NULL, NULL},
-	{"python3 -", true, HW_PYTHON_INPUT, "-", NULL},
-	{"python3 - a", true, HW_PYTHON_INPUT, "-", "a"},
-	{"python3 x.py -u", true, HW_PYTHON_FILE, "x.py", "-u"},
-	{"python3 -- x.py -c", true, HW_PYTHON_FILE, "x.py", "-c"},
-	{"python3 -- -x.py", true, HW_PYTHON_FILE, "-x.py", NULL},
-	{"python3 -c pass a", true, HW_PYTHON_COMMAND, "pass", "a"},
-	{"python3 -uBcpass -m", true, HW_PYTHON_COMMAND, "pass", "-m"},
-	{"python3 -Wignore -X dev -m mod a", true, HW_PYTHON_MODULE, "mod", "a"},
-	{"python3 -umod", true, HW_PYTHON_MODULE, "od", NULL},
+	{"python3", true, HWSP_PYTHON_INPUT, NULL, NULL},
+	{"python3 -", true, HWSP_PYTHON_INPUT, "-", NULL},
+	{"python3 - a", true, HWSP_PYTHON_INPUT, "-", "a"},
+	{"python3 x.py -u", true, HWSP_PYTHON_FILE, "x.py", "-u"},
+	{"python3 -- x.py -c", true, HWSP_PYTHON_FILE, "x.py", "-c"},
+	{"python3 -- -x.py", true, HWSP_PYTHON_FILE, "-x.py", NULL},
+	{"python3 -c pass a", true, HWSP_PYTHON_COMMAND, "pass", "a"},
+	{"python3 -uBcpass -m", true, HWSP_PYTHON_COMMAND, "pass", "-m"},
+	{"python3 -Wignore -X dev -m mod a", true, HWSP_PYTHON_MODULE, "mod", "a"},
+	{"python3 -umod", true, HWSP_PYTHON_MODULE, "od", NULL},
 	{"python3 -c", false, 0, NULL, NULL},
 	{"python3 -i x.py", false, 0, NULL, NULL},
 	{"python3 -x x.py", false, 0, NULL, NULL},
@@ -47,8 +47,8 @@ static void reads(void)
 {
 	for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
 		char *words[WORDS_MAX], *text = split(lines[i].line, words);
-		struct hw_python read;
-		CHECK(hw_python_read(words, &read) == lines[i].good);
+		struct hwsp_python read;
+		CHECK(hwsp_python_read(words, &read) == lines[i].good);
 		if (lines[i].good) {
 			CHECK(read.kind == lines[i].kind);
 			CHECK(!lines[i].what == !read.what && (!read.what || !strcmp(read.what, lines[i].what)));
@@ -84,13 +84,13 @@ static void compares(void)
 	for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
 		char *zygote[WORDS_MAX], *process[WORDS_MAX];
 		char *ours = split(pairs[i].zygote, zygote), *theirs = split(pairs[i].process, process);
-		CHECK(hw_python_alike(zygote, process, variables) == pairs[i].alike);
+		CHECK(hwsp_python_alike(zygote, process, variables) == pairs[i].alike);
 		free(ours);
 		free(theirs);
 	}
 	char *none[] = {NULL};
-	struct hw_python read;
-	CHECK(!hw_python_alike(none, none, none) && !hw_python_read(none, &read));
+	struct hwsp_python read;
+	CHECK(!hwsp_python_alike(none, none, none) && !hwsp_python_read(none, &read));
 }
 
 int main(void)

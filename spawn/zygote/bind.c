@@ -1,10 +1,10 @@
-/* Calls of the C library that reach it past all that the program has put before it. Before the first constructor has run,
- * a sanitizer's or a tracer's functions of the same names would begin their libraries' work in the zygote, once for all
- * processes.
+/* Binds this library's calls to the C library itself, past all libraries that interpose. Before the first
+ * constructor has run, a sanitizer's or a tracer's functions of the same names would initialize their libraries in
+ * the zygote, once for all processes.
  *
- * The loader has bound this library's calls as it binds the program's, so they are bound anew, each to what the C library
- * itself has by that name. But for memory, which is whoever's the program has chosen, and isn't used then. Nothing is
- * called here: there is nothing yet that could be. */
+ * The loader has bound this library's calls as it binds the program's, so each is bound again, to the C library's
+ * own function. Memory allocation is the exception: the program chooses it, and it isn't used here. No function is
+ * called here, because none can be yet. */
 #include "zygote.h"
 
 #if defined(__x86_64__)
@@ -33,8 +33,8 @@ static bool is_libc(const char *path)
 	return same(name, "libc.so.6");
 }
 
-/* What the dynamic section says of a loaded object; the loader has made addresses of it, but not in all objects. */
-static uintptr_t entry_of(const ElfW(Dyn) *dynamic, ElfW(Sxword) tag, uintptr_t base)
+/* Entries of a loaded object's dynamic section. The loader has turned them into addresses, but not in all objects. */
+static uintptr_t entry_of(const ElfW(Dyn) * dynamic, ElfW(Sxword) tag, uintptr_t base)
 {
 	for (; dynamic->d_tag != DT_NULL; dynamic++)
 		if (dynamic->d_tag == tag)
@@ -42,7 +42,7 @@ static uintptr_t entry_of(const ElfW(Dyn) *dynamic, ElfW(Sxword) tag, uintptr_t 
 	return 0;
 }
 
-static size_t size_of(const ElfW(Dyn) *dynamic, ElfW(Sxword) tag)
+static size_t size_of(const ElfW(Dyn) * dynamic, ElfW(Sxword) tag)
 {
 	for (; dynamic->d_tag != DT_NULL; dynamic++)
 		if (dynamic->d_tag == tag)
@@ -54,9 +54,9 @@ static size_t size_of(const ElfW(Dyn) *dynamic, ElfW(Sxword) tag)
 struct names {
 	uintptr_t base;
 	const uint32_t *hash; /* DT_GNU_HASH */
-	const ElfW(Sym) *symbols;
+	const ElfW(Sym) * symbols;
 	const char *strings;
-	const ElfW(Half) *versions;
+	const ElfW(Half) * versions;
 };
 
 static bool find_libc(struct names *libc)
@@ -93,8 +93,8 @@ static uintptr_t look_up(const struct names *libc, const char *name)
 		unsigned type = ELF64_ST_TYPE(symbol->st_info);
 		/* Of several versions the one that is not hidden. */
 		if ((chain[number - first] | 1) == (hash | 1) && symbol->st_shndx != SHN_UNDEF &&
-		    (type == STT_FUNC || type == STT_GNU_IFUNC) && !(libc->versions[number] & 0x8000) &&
-		    same(libc->strings + symbol->st_name, name)) {
+			(type == STT_FUNC || type == STT_GNU_IFUNC) && !(libc->versions[number] & 0x8000) &&
+			same(libc->strings + symbol->st_name, name)) {
 			uintptr_t address = libc->base + symbol->st_value;
 			return type == STT_GNU_IFUNC ? ((uintptr_t(*)(void))address)() : address;
 		}
@@ -113,7 +113,7 @@ static bool is_memory(const char *name)
 	return false;
 }
 
-static void bind_all(const struct names *libc, const ElfW(Rela) *relocation, size_t bytes)
+static void bind_all(const struct names *libc, const ElfW(Rela) * relocation, size_t bytes)
 {
 	const uintptr_t base = (uintptr_t)__ehdr_start;
 	const ElfW(Sym) *symbols = (const ElfW(Sym) *)entry_of(_DYNAMIC, DT_SYMTAB, base);
@@ -130,10 +130,10 @@ static void bind_all(const struct names *libc, const ElfW(Rela) *relocation, siz
 	}
 }
 
-/* True if this process is to stop before all constructors: "SOCKET STOP NAME" says so. */
+/* True if "SOCKET STOP NAME" asks this process to stop before all constructors. */
 static bool is_wanted(char *const *envp)
 {
-	static const char variable[] = HW_ZYGOTE_VARIABLE "=";
+	static const char variable[] = HWSP_ZYGOTE_VARIABLE "=";
 
 	for (; *envp; envp++) {
 		const char *at = *envp;
@@ -149,7 +149,7 @@ static bool is_wanted(char *const *envp)
 	return false;
 }
 
-void hw_bind(char *const *envp)
+void hwsp_bind(char *const *envp)
 {
 	const uintptr_t base = (uintptr_t)__ehdr_start;
 	struct names libc;
@@ -162,7 +162,7 @@ void hw_bind(char *const *envp)
 
 #else
 
-void hw_bind(char *const *envp)
+void hwsp_bind(char *const *envp)
 {
 	(void)envp;
 }

@@ -1,6 +1,6 @@
-/* Whether anything has asked, before the zygote stopped, on which processors it may run: a library that makes as many
- * threads as there are (OpenMP, OpenBLAS) does so as it is loaded. Then a process that may run on fewer or more needs
- * another zygote. Who asks the kernel without the C library isn't noticed. */
+/* Records whether any code has queried, before the zygote stopped, on which processors it may run. A library that
+ * makes one thread for each processor (OpenMP, OpenBLAS) does so as it is loaded. Then a process that may run on
+ * fewer or more processors needs another zygote. Queries that bypass the C library are not noticed. */
 #include "zygote.h"
 
 #include <dlfcn.h>
@@ -13,12 +13,12 @@
 
 static bool counted;
 
-bool hw_cores_counted(void)
+bool hwsp_cores_counted(void)
 {
 	return counted;
 }
 
-/* As the C library does it: a library may ask before that can be found. Gives 0 or an errno value. */
+/* Works as the C library's function, which a library may call before it can be found. Returns 0 or an errno value. */
 static int ask_kernel(pid_t thread, size_t bytes, cpu_set_t *set)
 {
 	int before = errno;

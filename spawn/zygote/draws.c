@@ -1,7 +1,7 @@
-/* Where random numbers come from: calls that give some, or that seed a generator of the C library, are noticed while a
- * zygote's imports run. All that is called here does what it does without this library.
+/* Random numbers. Calls that return some, or that seed a generator of the C library, are recorded while a zygote's
+ * imports run. All functions behave as they would without this library.
  *
- * Not seen: instructions of the processor that give random numbers, system calls that go past the C library, and
+ * Not recorded: the processor's instructions for random numbers, system calls that bypass the C library, and
  * generators that are seeded from a clock or an address. */
 #include "zygote.h"
 
@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #define ERRNO_MAX 4095
-/* What the kernel gives each program. */
+/* The random bytes that the kernel provides to each program. */
 #define AT_RANDOM_BYTES 16
 
 static atomic_bool notices;
@@ -27,34 +27,34 @@ static atomic_uint count;
 /* What was noticed first since it was taken, or NULL. */
 static _Atomic(const char *) first;
 
-void hw_draws_begin(void)
+void hwsp_draws_begin(void)
 {
 	atomic_store(&notices, true);
 }
 
-void hw_draws_end(void)
+void hwsp_draws_end(void)
 {
 	atomic_store(&notices, false);
 }
 
-unsigned hw_draws_count(void)
+unsigned hwsp_draws_count(void)
 {
 	return atomic_load(&count);
 }
 
-const char *hw_draws_take(void)
+const char *hwsp_draws_take(void)
 {
 	return atomic_exchange(&first, NULL);
 }
 
-void hw_draws_renew(void)
+void hwsp_draws_renew(void)
 {
 	void *bytes = (void *)getauxval(AT_RANDOM);
 	if (bytes)
 		syscall(SYS_getrandom, bytes, AT_RANDOM_BYTES, GRND_NONBLOCK);
 }
 
-static void note(const char *what)
+static void note_draw(const char *what)
 {
 	if (!atomic_load_explicit(&notices, memory_order_relaxed))
 		return;
@@ -71,13 +71,13 @@ static void note_file(const char *path)
 		return;
 	for (size_t i = 0; i < sizeof files / sizeof files[0]; i++)
 		if (!strcmp(path, files[i]))
-			note(files[i]);
+			note_draw(files[i]);
 	if (!strncmp(path, "/proc/sys/kernel/random/", 24))
-		note("/proc/sys/kernel/random");
+		note_draw("/proc/sys/kernel/random");
 }
 
-/* The function that stands behind this library's; it is looked for once. */
-static void *find(_Atomic(void *) *known, const char *name)
+/* The interposed function behind this library's; searched for once. */
+static void *find_next_function(_Atomic(void *) *known, const char *name)
 {
 	void *found = atomic_load_explicit(known, memory_order_relaxed);
 	if (!found) {
@@ -106,25 +106,25 @@ static void *find_for(const void *caller, const char *name)
 EXPORT ssize_t getrandom(void *buffer, size_t bytes, unsigned flags)
 {
 	static _Atomic(void *) known;
-	ssize_t (*original)(void *, size_t, unsigned) = find(&known, "getrandom");
+	ssize_t (*original)(void *, size_t, unsigned) = find_next_function(&known, "getrandom");
 
-	note("getrandom");
+	note_draw("getrandom");
 	return original ? original(buffer, bytes, flags) : syscall(SYS_getrandom, buffer, bytes, flags);
 }
 
 EXPORT int getentropy(void *buffer, size_t bytes)
 {
 	static _Atomic(void *) known;
-	int (*original)(void *, size_t) = find(&known, "getentropy");
+	int (*original)(void *, size_t) = find_next_function(&known, "getentropy");
 
-	note("getentropy");
+	note_draw("getentropy");
 	if (original)
 		return original(buffer, bytes);
 	return bytes > 256 || syscall(SYS_getrandom, buffer, bytes, 0) != (long)bytes ? -1 : 0;
 }
 
 /* Fills the buffer for functions that can't fail. */
-static void fill(unsigned char *buffer, size_t bytes)
+static void fill_buffer(unsigned char *buffer, size_t bytes)
 {
 	while (bytes) {
 		long got = syscall(SYS_getrandom, buffer, bytes, 0);
@@ -140,8 +140,8 @@ EXPORT void arc4random_buf(void *buffer, size_t bytes)
 {
 	void (*original)(void *, size_t) = find_for(__builtin_return_address(0), "arc4random_buf");
 
-	note("arc4random");
-	original ? original(buffer, bytes) : fill(buffer, bytes);
+	note_draw("arc4random");
+	original ? original(buffer, bytes) : fill_buffer(buffer, bytes);
 }
 
 EXPORT uint32_t arc4random(void);
@@ -149,10 +149,10 @@ EXPORT uint32_t arc4random(void)
 {
 	uint32_t (*original)(void) = find_for(__builtin_return_address(0), "arc4random"), value;
 
-	note("arc4random");
+	note_draw("arc4random");
 	if (original)
 		return original();
-	fill((unsigned char *)&value, sizeof value);
+	fill_buffer((unsigned char *)&value, sizeof value);
 	return value;
 }
 
@@ -161,13 +161,13 @@ EXPORT uint32_t arc4random_uniform(uint32_t bound)
 {
 	uint32_t (*original)(uint32_t) = find_for(__builtin_return_address(0), "arc4random_uniform"), value;
 
-	note("arc4random");
+	note_draw("arc4random");
 	if (original)
 		return original(bound);
 	/* The numbers below this would make the small ones more frequent. */
 	uint32_t left_out = bound > 1 ? -bound % bound : 0;
 	do
-		fill((unsigned char *)&value, sizeof value);
+		fill_buffer((unsigned char *)&value, sizeof value);
 	while (value < left_out);
 	return bound > 1 ? value % bound : 0;
 }
@@ -178,23 +178,23 @@ EXPORT unsigned _ZNSt13random_device9_M_getvalEv(void *device)
 {
 	unsigned (*original)(void *) = find_for(__builtin_return_address(0), "_ZNSt13random_device9_M_getvalEv"), value;
 
-	note("std::random_device");
+	note_draw("std::random_device");
 	if (original)
 		return original(device);
-	fill((unsigned char *)&value, sizeof value);
+	fill_buffer((unsigned char *)&value, sizeof value);
 	return value;
 }
 
-/* OpenSSL's, whose generator asks the kernel now and then. */
+/* OpenSSL, whose generator queries the kernel now and then. */
 EXPORT int RAND_bytes(unsigned char *buffer, int bytes);
 EXPORT int RAND_bytes(unsigned char *buffer, int bytes)
 {
 	int (*original)(unsigned char *, int) = find_for(__builtin_return_address(0), "RAND_bytes");
 
-	note("RAND_bytes");
+	note_draw("RAND_bytes");
 	if (original)
 		return original(buffer, bytes);
-	fill(buffer, bytes > 0 ? (size_t)bytes : 0);
+	fill_buffer(buffer, bytes > 0 ? (size_t)bytes : 0);
 	return bytes >= 0;
 }
 
@@ -203,10 +203,10 @@ EXPORT int RAND_priv_bytes(unsigned char *buffer, int bytes)
 {
 	int (*original)(unsigned char *, int) = find_for(__builtin_return_address(0), "RAND_priv_bytes");
 
-	note("RAND_priv_bytes");
+	note_draw("RAND_priv_bytes");
 	if (original)
 		return original(buffer, bytes);
-	fill(buffer, bytes > 0 ? (size_t)bytes : 0);
+	fill_buffer(buffer, bytes > 0 ? (size_t)bytes : 0);
 	return bytes >= 0;
 }
 
@@ -220,9 +220,9 @@ static long enter_kernel(long number, const long words[6])
 	long answer;
 
 	__asm__ volatile("syscall"
-	                 : "=a"(answer)
-	                 : "a"(number), "D"(words[0]), "S"(words[1]), "d"(words[2]), "r"(r10), "r"(r8), "r"(r9)
-	                 : "rcx", "r11", "memory");
+			 : "=a"(answer)
+			 : "a"(number), "D"(words[0]), "S"(words[1]), "d"(words[2]), "r"(r10), "r"(r8), "r"(r9)
+			 : "rcx", "r11", "memory");
 	return answer;
 #elif defined __aarch64__
 	register long x8 __asm__("x8") = number;
@@ -251,7 +251,7 @@ EXPORT long syscall(long number, ...)
 		words[i] = va_arg(list, long);
 	va_end(list);
 	if (number == SYS_getrandom)
-		note("getrandom");
+		note_draw("getrandom");
 	long answer = enter_kernel(number, words);
 	if (answer >= 0 || answer < -ERRNO_MAX)
 		return answer;
@@ -260,28 +260,28 @@ EXPORT long syscall(long number, ...)
 }
 
 /* X(name, parameters, arguments): of the C library, seeding a generator of its own. */
-#define SEEDS(X)                                                                                                       \
-	X(void, srand, (unsigned seed), (seed))                                                                            \
-	X(void, srandom, (unsigned seed), (seed))                                                                          \
-	X(void, srand48, (long seed), (seed))                                                                              \
-	X(void, lcong48, (unsigned short seed[7]), (seed))                                                                 \
-	X(unsigned short *, seed48, (unsigned short seed[3]), (seed))                                                      \
+#define SEEDS(X) \
+	X(void, srand, (unsigned seed), (seed)) \
+	X(void, srandom, (unsigned seed), (seed)) \
+	X(void, srand48, (long seed), (seed)) \
+	X(void, lcong48, (unsigned short seed[7]), (seed)) \
+	X(unsigned short *, seed48, (unsigned short seed[3]), (seed)) \
 	X(char *, initstate, (unsigned seed, char *state, size_t bytes), (seed, state, bytes))
 
-#define DEFINE(result, name, parameters, arguments)                                                                    \
-	EXPORT result name parameters                                                                                      \
-	{                                                                                                                  \
-		static _Atomic(void *) known;                                                                                  \
-		result(*original) parameters = find(&known, #name);                                                            \
-		note(#name);                                                                                                   \
-		return original arguments;                                                                                     \
+#define DEFINE(result, name, parameters, arguments) \
+	EXPORT result name parameters \
+	{ \
+		static _Atomic(void *) known; \
+		result(*original) parameters = find_next_function(&known, #name); \
+		note_draw(#name); \
+		return original arguments; \
 	}
 SEEDS(DEFINE)
 
-/* What else tells processes apart, and seeds generators. */
+/* Other values that distinguish processes, and seed generators. */
 EXPORT pid_t getpid(void)
 {
-	note("getpid");
+	note_draw("getpid");
 	return (pid_t)syscall(SYS_getpid);
 }
 
@@ -290,56 +290,56 @@ static mode_t mode_of(int flags, va_list list)
 	return flags & O_CREAT || (flags & O_TMPFILE) == O_TMPFILE ? va_arg(list, mode_t) : 0;
 }
 
-#define OPENS(name)                                                                                                    \
-	EXPORT int name(const char *path, int flags, ...)                                                                  \
-	{                                                                                                                  \
-		static _Atomic(void *) known;                                                                                  \
-		int (*original)(const char *, int, ...) = find(&known, #name);                                                 \
-		va_list list;                                                                                                  \
-		va_start(list, flags);                                                                                         \
-		mode_t mode = mode_of(flags, list);                                                                            \
-		va_end(list);                                                                                                  \
-		note_file(path);                                                                                               \
-		return original(path, flags, mode);                                                                            \
+#define OPENS(name) \
+	EXPORT int name(const char *path, int flags, ...) \
+	{ \
+		static _Atomic(void *) known; \
+		int (*original)(const char *, int, ...) = find_next_function(&known, #name); \
+		va_list list; \
+		va_start(list, flags); \
+		mode_t mode = mode_of(flags, list); \
+		va_end(list); \
+		note_file(path); \
+		return original(path, flags, mode); \
 	}
 OPENS(open)
 OPENS(open64)
 
-#define OPENS_AT(name)                                                                                                 \
-	EXPORT int name(int directory, const char *path, int flags, ...)                                                   \
-	{                                                                                                                  \
-		static _Atomic(void *) known;                                                                                  \
-		int (*original)(int, const char *, int, ...) = find(&known, #name);                                            \
-		va_list list;                                                                                                  \
-		va_start(list, flags);                                                                                         \
-		mode_t mode = mode_of(flags, list);                                                                            \
-		va_end(list);                                                                                                  \
-		note_file(path);                                                                                               \
-		return original(directory, path, flags, mode);                                                                 \
+#define OPENS_AT(name) \
+	EXPORT int name(int directory, const char *path, int flags, ...) \
+	{ \
+		static _Atomic(void *) known; \
+		int (*original)(int, const char *, int, ...) = find_next_function(&known, #name); \
+		va_list list; \
+		va_start(list, flags); \
+		mode_t mode = mode_of(flags, list); \
+		va_end(list); \
+		note_file(path); \
+		return original(directory, path, flags, mode); \
 	}
 OPENS_AT(openat)
 OPENS_AT(openat64)
 
 /* What programs call that were compiled with checks. */
-#define OPENS_2(name)                                                                                                  \
-	EXPORT int name(const char *path, int flags);                                                                      \
-	EXPORT int name(const char *path, int flags)                                                                       \
-	{                                                                                                                  \
-		static _Atomic(void *) known;                                                                                  \
-		int (*original)(const char *, int) = find(&known, #name);                                                      \
-		note_file(path);                                                                                               \
-		return original(path, flags);                                                                                  \
+#define OPENS_2(name) \
+	EXPORT int name(const char *path, int flags); \
+	EXPORT int name(const char *path, int flags) \
+	{ \
+		static _Atomic(void *) known; \
+		int (*original)(const char *, int) = find_next_function(&known, #name); \
+		note_file(path); \
+		return original(path, flags); \
 	}
 OPENS_2(__open_2)
 OPENS_2(__open64_2)
 
-#define OPENS_STREAM(name)                                                                                             \
-	EXPORT FILE *name(const char *path, const char *mode)                                                              \
-	{                                                                                                                  \
-		static _Atomic(void *) known;                                                                                  \
-		FILE *(*original)(const char *, const char *) = find(&known, #name);                                           \
-		note_file(path);                                                                                               \
-		return original(path, mode);                                                                                   \
+#define OPENS_STREAM(name) \
+	EXPORT FILE *name(const char *path, const char *mode) \
+	{ \
+		static _Atomic(void *) known; \
+		FILE *(*original)(const char *, const char *) = find_next_function(&known, #name); \
+		note_file(path); \
+		return original(path, mode); \
 	}
 OPENS_STREAM(fopen)
 OPENS_STREAM(fopen64)

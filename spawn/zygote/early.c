@@ -1,5 +1,5 @@
-/* What of a program runs as it is loaded, before its first constructor: functions that choose which of several others is
- * used on this processor (IFUNC). They are meant to look at nothing else. The C library's own are known to. */
+/* Code of a program that runs as it is loaded, before its first constructor: functions that choose between
+ * implementations for this processor (IFUNC). They should depend on nothing else; the C library's do not. */
 #include "zygote.h"
 
 #include <elf.h>
@@ -10,7 +10,7 @@
 
 #define CHOOSES_MAX 6
 
-static const ElfW(Dyn) *entry_of(const struct link_map *map, ElfW(Sxword) tag)
+static const ElfW(Dyn) * entry_of(const struct link_map *map, ElfW(Sxword) tag)
 {
 	for (const ElfW(Dyn) *entry = map->l_ld; entry->d_tag != DT_NULL; entry++)
 		if (entry->d_tag == tag)
@@ -36,7 +36,7 @@ static bool chooses(const struct link_map *map, ElfW(Sxword) table, ElfW(Sxword)
 	for (size_t i = 0; i < count; i++) {
 		const ElfW(Sym) *symbol = &symbols[ELF64_R_SYM(relocation[i].r_info)];
 		if (ELF64_R_TYPE(relocation[i].r_info) == R_X86_64_IRELATIVE ||
-		    (symbol->st_shndx != SHN_UNDEF && ELF64_ST_TYPE(symbol->st_info) == STT_GNU_IFUNC))
+			(symbol->st_shndx != SHN_UNDEF && ELF64_ST_TYPE(symbol->st_info) == STT_GNU_IFUNC))
 			return true;
 	}
 	return false;
@@ -51,7 +51,7 @@ static bool is_librarys_own(const char *name)
 	return false;
 }
 
-void hw_early(char notes[HW_REASON_BYTES])
+void hwsp_early(char notes[HWSP_REASON_BYTES])
 {
 	int count = 0;
 
@@ -59,17 +59,17 @@ void hw_early(char notes[HW_REASON_BYTES])
 		const char *slash = strrchr(map->l_name, '/');
 		const char *name = slash ? slash + 1 : *map->l_name ? map->l_name : "the program";
 		bool does = map->l_ld && !is_librarys_own(name) &&
-		            (chooses(map, DT_RELA, DT_RELASZ) || chooses(map, DT_JMPREL, DT_PLTRELSZ));
+			(chooses(map, DT_RELA, DT_RELASZ) || chooses(map, DT_JMPREL, DT_PLTRELSZ));
 		if (does && ++count <= CHOOSES_MAX)
-			hw_add_reason(notes, "%.64s chooses functions (IFUNC)", name);
+			hwsp_add_reason(notes, "%.64s chooses functions (IFUNC)", name);
 	}
 	if (count > CHOOSES_MAX)
-		hw_add_reason(notes, "so do %d more", count - CHOOSES_MAX);
+		hwsp_add_reason(notes, "so do %d more", count - CHOOSES_MAX);
 }
 
 #else
 
-void hw_early(char notes[HW_REASON_BYTES])
+void hwsp_early(char notes[HWSP_REASON_BYTES])
 {
 	(void)notes;
 }

@@ -7,7 +7,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* A pthread_atfork() of anybody in this process. */
+/* A handler that pthread_atfork() has registered in this process. */
 struct handler {
 	void (*prepare)(void), (*parent)(void), (*child)(void);
 	void *object;
@@ -22,7 +22,7 @@ EXPORT int __register_atfork(void (*prepare)(void), void (*parent)(void), void (
 EXPORT int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *object)
 {
 	register_function *original = (register_function *)dlsym(RTLD_NEXT, "__register_atfork");
-	struct handler *handler = hw_zygote.socket >= 0 ? malloc(sizeof *handler) : NULL;
+	struct handler *handler = hwsp_zygote.socket >= 0 ? malloc(sizeof *handler) : NULL;
 
 	if (handler) {
 		*handler = (struct handler){prepare, parent, child, object, newest, NULL};
@@ -36,7 +36,7 @@ EXPORT int __register_atfork(void (*prepare)(void), void (*parent)(void), void (
 static void *robust_list;
 static size_t robust_bytes;
 
-void hw_fork_prepare(void)
+void hwsp_fork_prepare(void)
 {
 	if (syscall(SYS_get_robust_list, 0, &robust_list, &robust_bytes))
 		robust_bytes = 0;
@@ -45,14 +45,14 @@ void hw_fork_prepare(void)
 			handler->prepare();
 }
 
-void hw_fork_parent(void)
+void hwsp_fork_parent(void)
 {
 	for (struct handler *handler = oldest; handler; handler = handler->newer)
 		if (handler->parent)
 			handler->parent();
 }
 
-void hw_fork_child(void)
+void hwsp_fork_child(void)
 {
 	if (robust_bytes)
 		syscall(SYS_set_robust_list, robust_list, robust_bytes);
@@ -61,7 +61,7 @@ void hw_fork_child(void)
 			handler->child();
 }
 
-int *hw_thread_number(void)
+int *hwsp_thread_number(void)
 {
 	static int *number;
 	if (!number && prctl(PR_GET_TID_ADDRESS, &number))

@@ -1,10 +1,10 @@
-/* A zygote that stops when the loader has done its work, and before the first constructor: what constructors see, draw,
- * open and start, each process sees, draws, opens and starts by itself.
+/* A zygote that stops when the loader has done its work, before the first constructor. So each process runs its
+ * constructors itself: what they read, draw, open and start is its own.
  *
- * This library's constructor is the first of all (-z initfirst). It goes over to a stack of its own and makes processes
- * from there. Each writes what the kernel gives a program at its start (arguments, environment, auxiliary vector) to
- * where its first stack begins, renews what the loader has drawn, and goes back into the loader at the place where that
- * reads them and calls all constructors. */
+ * This library's constructor is the first of all (-z initfirst). It switches to a stack of its own and makes
+ * processes from there. Each writes the kernel's start data (arguments, environment, auxiliary vector) to the
+ * bottom of its first stack and renews what the loader has drawn. Then it returns into the loader, where that reads
+ * the data and calls all constructors. */
 #include "zygote.h"
 
 #include <elf.h>
@@ -19,18 +19,18 @@
 #include <unistd.h>
 
 #define RANDOM_BYTES 16
-/* Of a chunk, in which requests are kept. */
+/* Size of a chunk of requests. */
 #define CHUNK_BYTES (1u << 20)
 
 static struct {
-	uintptr_t top;   /* where the zygote's own image begins, with the number of its arguments */
-	char **argv;     /* of the zygote, which the loader knows */
-	void *image;     /* what a process's program begins with */
-	void *enter;     /* in the loader */
-	char *stack;     /* on which requests are served */
+	uintptr_t top; /* where the zygote's own image begins, with the number of its arguments */
+	char **argv;   /* of the zygote, which the loader knows */
+	void *image;   /* what a process's program begins with */
+	void *enter;   /* in the loader */
+	char *stack;   /* on which requests are served */
 } load;
 
-void hw_load_renew_random(void)
+void hwsp_load_renew_random(void)
 {
 	unsigned char bytes[RANDOM_BYTES];
 	void *shown = (void *)getauxval(AT_RANDOM);
@@ -41,7 +41,8 @@ void hw_load_renew_random(void)
 		/* Early after the machine's start: different at least, as far as what was there is random. */
 		struct timespec now = {0};
 		clock_gettime(CLOCK_MONOTONIC, &now);
-		uint64_t own[] = {(uint64_t)now.tv_nsec * 0x9e3779b97f4a7c15u, (uint64_t)getpid() * 0xbf58476d1ce4e5b9u};
+		uint64_t own[] = {
+			(uint64_t)now.tv_nsec * 0x9e3779b97f4a7c15u, (uint64_t)getpid() * 0xbf58476d1ce4e5b9u};
 		memcpy(bytes, shown, sizeof bytes);
 		for (size_t i = 0; i < sizeof bytes; i++)
 			bytes[i] ^= ((unsigned char *)own)[i];
@@ -49,31 +50,32 @@ void hw_load_renew_random(void)
 	memcpy(shown, bytes, sizeof bytes);
 }
 
-void *hw_load_room(size_t bytes)
+void *hwsp_load_room(size_t bytes)
 {
 	load.image = (void *)((load.top - bytes) & ~(uintptr_t)15);
 	return load.image;
 }
 
-void hw_load_name(char *name)
+void hwsp_load_name(char *name)
 {
 	load.argv[0] = name;
 }
 
-/* Requests are kept outside of the heap, which is the program's, and may be managed by a library of its own that has not
- * begun. */
+/* Requests are allocated outside of the heap, which is the program's, and which a library may manage that has not
+ * been initialized. */
 struct chunk {
 	struct chunk *next;
 	size_t bytes, used;
 };
 static struct chunk *chunks;
 
-static void *take(size_t bytes)
+static void *allocate(size_t bytes)
 {
 	bytes = (bytes + 15) & ~(size_t)15;
 	if (!chunks || bytes > chunks->bytes - chunks->used) {
 		size_t whole = sizeof *chunks + 16 + bytes > CHUNK_BYTES ? sizeof *chunks + 16 + bytes : CHUNK_BYTES;
-		struct chunk *chunk = mmap(NULL, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+		struct chunk *chunk = mmap(NULL, whole, PROT_READ | PROT_WRITE,
+			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 		if (chunk == MAP_FAILED)
 			return NULL;
 		*chunk = (struct chunk){chunks, whole, (sizeof *chunk + 15) & ~(size_t)15};
@@ -89,7 +91,7 @@ static void give_back(void *taken)
 	(void)taken;
 }
 
-void hw_load_forget_requests(void)
+void hwsp_load_forget_requests(void)
 {
 	while (chunks) {
 		struct chunk *next = chunks->next;
@@ -131,7 +133,7 @@ static bool is_loaders_code(const unsigned char *at)
 	for (unsigned i = 0; i < loader->e_phnum; i++) {
 		const unsigned char *begin = (const unsigned char *)loader + segments[i].p_vaddr;
 		if (segments[i].p_type == PT_LOAD && segments[i].p_flags & PF_X && at >= begin &&
-		    at + CODE_BYTES <= begin + segments[i].p_memsz)
+			at + CODE_BYTES <= begin + segments[i].p_memsz)
 			return true;
 	}
 	return false;
@@ -165,14 +167,15 @@ static bool is_audited_by_others(char *const *envp)
 		envp++;
 	for (const char *list = *envp ? *envp + sizeof variable - 1 : ""; *list;) {
 		size_t length = strcspn(list, ":");
-		if (length && (length < sizeof own - 1 || memcmp(list + length - (sizeof own - 1), own, sizeof own - 1)))
+		if (length &&
+			(length < sizeof own - 1 || memcmp(list + length - (sizeof own - 1), own, sizeof own - 1)))
 			return true;
 		list += length + (list[length] == ':');
 	}
 	return false;
 }
 
-/* In the list of all that is loaded this library comes last: some libraries look whether they are the first. */
+/* This library moves to the end of the list of loaded objects: some libraries check whether they are the first. */
 static void stand_last(void)
 {
 	struct link_map *own = _r_debug.r_map, *last = own;
@@ -195,8 +198,8 @@ __attribute__((noreturn)) static void enter(void)
 {
 	const uint64_t *random = (const uint64_t *)getauxval(AT_RANDOM);
 	void *entry = (void *)getauxval(AT_ENTRY);
-	/* As the loader derives them: a guard's first byte ends strings. Nothing was mangled with the one of pointers. No
-	 * function may be called from here on, which would use these registers. */
+	/* As the loader derives them: a guard's first byte ends strings. Nothing was mangled with the one of
+	 * pointers. No function may be called from here on, which would use these registers. */
 	register uint64_t stack_guard __asm__("r8") = random[0] & ~(uint64_t)0xff;
 	register uint64_t pointer_guard __asm__("r9") = random[1];
 	register void *program __asm__("r12") = entry;
@@ -204,28 +207,28 @@ __attribute__((noreturn)) static void enter(void)
 	register void *loader __asm__("r14") = load.enter;
 
 	__asm__ volatile("mov %[stack_guard], %%fs:0x28\n\t"
-	                 "mov %[pointer_guard], %%fs:0x30\n\t"
-	                 "mov %[image], %%rsp\n\t"
-	                 "syscall\n\t"
-	                 "mov (%%rsp), %%rdx\n\t"
-	                 "mov %%rdx, %%rsi\n\t"
-	                 "jmp *%[loader]"
-	                 :
-	                 : [stack_guard] "r"(stack_guard), [pointer_guard] "r"(pointer_guard), [image] "r"(image),
-	                   [loader] "r"(loader), "r"(program), "a"((long)SYS_munmap), "D"(load.stack),
-	                   "S"((size_t)STACK_BYTES)
-	                 : "rcx", "r11", "rdx", "memory");
+			 "mov %[pointer_guard], %%fs:0x30\n\t"
+			 "mov %[image], %%rsp\n\t"
+			 "syscall\n\t"
+			 "mov (%%rsp), %%rdx\n\t"
+			 "mov %%rdx, %%rsi\n\t"
+			 "jmp *%[loader]"
+			 :
+			 : [stack_guard] "r"(stack_guard), [pointer_guard] "r"(pointer_guard), [image] "r"(image),
+			 [loader] "r"(loader), "r"(program), "a"((long)SYS_munmap), "D"(load.stack),
+			 "S"((size_t)STACK_BYTES)
+			 : "rcx", "r11", "rdx", "memory");
 	__builtin_unreachable();
 }
 
 __attribute__((noreturn)) static void serve(void)
 {
-	hw_zygote_serve();
+	hwsp_zygote_serve();
 	errno = 0;
 	enter();
 }
 
-static const char *prepare(int argc, char **argv, char *const *envp)
+static const char *prepare_stop(int argc, char **argv, char *const *envp)
 {
 	load.argv = argv;
 	load.top = (uintptr_t)(argv - 1);
@@ -241,28 +244,28 @@ static const char *prepare(int argc, char **argv, char *const *envp)
 	return load.stack == MAP_FAILED ? "there is no memory for a stack" : NULL;
 }
 
-void hw_load_stop(int argc, char **argv, char *const *envp)
+void hwsp_load_stop(int argc, char **argv, char *const *envp)
 {
-	const char *reason = prepare(argc, argv, envp);
+	const char *reason = prepare_stop(argc, argv, envp);
 	if (reason)
-		hw_zygote_refuse("%s", reason);
-	hw_memory = (struct hw_memory){take, give_back};
+		hwsp_zygote_refuse("%s", reason);
+	hwsp_memory = (struct hwsp_memory){allocate, give_back};
 	stand_last();
 	__asm__ volatile("mov %[top], %%rsp\n\t"
-	                 "xor %%ebp, %%ebp\n\t"
-	                 "call *%[serve]"
-	                 :
-	                 : [top] "r"(load.stack + STACK_BYTES), [serve] "r"(serve)
-	                 : "memory");
+			 "xor %%ebp, %%ebp\n\t"
+			 "call *%[serve]"
+			 :
+			 : [top] "r"(load.stack + STACK_BYTES), [serve] "r"(serve)
+			 : "memory");
 	__builtin_unreachable();
 }
 
 #else
 
-void hw_load_stop(int argc, char **argv, char *const *envp)
+void hwsp_load_stop(int argc, char **argv, char *const *envp)
 {
 	(void)argc, (void)argv, (void)envp;
-	hw_zygote_refuse("on this kind of processor a program can be stopped before main alone");
+	hwsp_zygote_refuse("on this kind of processor a program can be stopped before main alone");
 }
 
 #endif

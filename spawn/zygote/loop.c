@@ -17,43 +17,43 @@
 #include <time.h>
 #include <unistd.h>
 
-#define BUFFER_BYTES (sizeof(struct hw_head) + HW_INLINE_MAX)
-/* How often a process that should have told its outcome is looked after. */
+#define BUFFER_BYTES (sizeof(struct hwsp_head) + HWSP_INLINE_MAX)
+/* Interval of checks for a process that has not reported its outcome. */
 #define LOOK_MS 20
 
-/* Where a process tells what came of it: 0 while it hasn't, 1 for success, or 2 + an errno value. */
+/* A process's outcome, which it reports: 0 while pending, 1 for success, or 2 + an errno value. */
 typedef _Atomic uint32_t outcome;
 
 /* What a request brought. Its descriptors are private ones, -1: none came. */
-struct visit {
-	struct hw_head head;
-	struct hw_request request;
+struct served {
+	struct hwsp_head head;
+	struct hwsp_request request;
 	int cwd, results_file, answer, body, cgroup;
 	char *mapped; /* the body, if it came in a file */
-	struct hw_result *results;
-	outcome *outcomes; /* of the processes that tell theirs; NULL: none does */
+	struct hwsp_result *results;
+	outcome *outcomes; /* of the processes that report; NULL: none does */
 };
 
 static char *buffer;
-static struct hw_result *standing_results;
+static struct hwsp_result *standing_results;
 /* A descriptor of the owner's process, right behind the socket; -1: none. */
 static int owner = -1;
 /* Its number, as this process sees it. */
-static pid_t owner_number;
+static pid_t owner_pid;
 
 /* Moves a descriptor to where the zygote's own are. */
 static int make_private(int fd)
 {
-	int moved = fcntl(fd, F_DUPFD_CLOEXEC, hw_zygote.socket + 2);
+	int moved = fcntl(fd, F_DUPFD_CLOEXEC, hwsp_zygote.socket + 2);
 	close(fd);
 	return moved;
 }
 
 /* Descriptors came in ascending order at the lowest numbers there are, and no number is less than its place; so
  * from the last to the first each finds its place free. */
-static int arrange(struct visit *visit, int *fds, uint32_t count)
+static int arrange(struct served *served, int *fds, uint32_t count)
 {
-	const struct hw_inherited *inherited = &visit->request.inherited;
+	const struct hwsp_inherited *inherited = &served->request.inherited;
 	for (uint32_t i = count; i-- > 0;) {
 		int wanted = inherited->fds[i], ends = inherited->fd_ends[i] ? FD_CLOEXEC : 0;
 		if (fds[i] == wanted) {
@@ -61,7 +61,7 @@ static int arrange(struct visit *visit, int *fds, uint32_t count)
 				return ENOTSUP;
 			continue;
 		}
-		if (wanted < fds[i] || wanted >= hw_zygote.socket || dup3(fds[i], wanted, ends ? O_CLOEXEC : 0) < 0)
+		if (wanted < fds[i] || wanted >= hwsp_zygote.socket || dup3(fds[i], wanted, ends ? O_CLOEXEC : 0) < 0)
 			return ENOTSUP;
 		close(fds[i]);
 	}
@@ -69,13 +69,13 @@ static int arrange(struct visit *visit, int *fds, uint32_t count)
 }
 
 /* Takes the descriptors that aren't inherited. */
-static int unpack(struct visit *visit, int *fds, uint32_t count)
+static int unpack(struct served *served, int *fds, uint32_t count)
 {
-	uint32_t next = visit->head.fds;
-	int *places[] = {&visit->cwd, visit->head.flags & HW_OWN_RESULTS ? &visit->results_file : NULL,
-	                 visit->head.flags & HW_OWN_RESULTS ? &visit->answer : NULL,
-	                 visit->head.flags & HW_IN_FILE ? &visit->body : NULL,
-	                 visit->head.flags & HW_WITH_CGROUP ? &visit->cgroup : NULL};
+	uint32_t next = served->head.fds;
+	int *places[] = {&served->cwd, served->head.flags & HWSP_OWN_RESULTS ? &served->results_file : NULL,
+		served->head.flags & HWSP_OWN_RESULTS ? &served->answer : NULL,
+		served->head.flags & HWSP_IN_FILE ? &served->body : NULL,
+		served->head.flags & HWSP_WITH_CGROUP ? &served->cgroup : NULL};
 	for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
 		if (!places[i])
 			continue;
@@ -89,16 +89,16 @@ static int unpack(struct visit *visit, int *fds, uint32_t count)
 }
 
 /* The zygote becomes what its processes are to be like, so that they needn't. */
-static int adopt(const struct visit *visit)
+static int adopt(const struct served *served)
 {
-	static struct hw_inherited before;
+	static struct hwsp_inherited before;
 	static bool any_before;
-	const struct hw_inherited *now = &visit->request.inherited;
+	const struct hwsp_inherited *now = &served->request.inherited;
 	bool known = any_before;
 
 	/* Not if it fails half-way. */
 	any_before = false;
-	if (fchdir(visit->cwd) || setpgid(0, now->group))
+	if (fchdir(served->cwd) || setpgid(0, now->group))
 		return ENOTSUP;
 	umask(now->umask);
 	for (int resource = 0; resource < RLIM_NLIMITS; resource++) {
@@ -109,13 +109,13 @@ static int adopt(const struct visit *visit)
 	if ((!known || before.nice != now->nice) && setpriority(PRIO_PROCESS, 0, now->nice))
 		return ENOTSUP;
 	if ((!known || memcmp(&before.affinity, &now->affinity, sizeof now->affinity)) &&
-	    sched_setaffinity(0, sizeof now->affinity, &now->affinity))
+		sched_setaffinity(0, sizeof now->affinity, &now->affinity))
 		return ENOTSUP;
 	if (!known || before.policy != now->policy ||
-	    memcmp(before.policy_domains, now->policy_domains, sizeof now->policy_domains))
+		memcmp(before.policy_domains, now->policy_domains, sizeof now->policy_domains))
 		if (syscall(SYS_set_mempolicy, now->policy, now->policy ? now->policy_domains : NULL,
-		            now->policy ? HW_DOMAINS_WORDS * 64ul : 0) &&
-		    (now->policy || errno != ENOSYS))
+			    now->policy ? HWSP_DOMAINS_WORDS * 64ul : 0) &&
+			(now->policy || errno != ENOSYS))
 			return ENOTSUP;
 	before = *now;
 	any_before = true;
@@ -126,33 +126,33 @@ static int adopt(const struct visit *visit)
 static bool may_fail(const struct pspawn_process *process, const struct pspawn_options *options)
 {
 	return process->file_action_count || process->cwd || process->mask || options->numa || options->limit_count ||
-	       options->flags & (PSPAWN_SETSID | PSPAWN_SETPGROUP | PSPAWN_ENDS_WITH_CALLER);
+		options->flags & (PSPAWN_SETSID | PSPAWN_SETPGROUP | PSPAWN_ENDS_WITH_CALLER);
 }
 
-static void tell(outcome *told, int error)
+static void report_outcome(outcome *reported, int error)
 {
-	atomic_store(told, error ? 2u + (uint32_t)error : 1u);
-	syscall(SYS_futex, told, FUTEX_WAKE, 1, NULL, NULL, 0);
+	atomic_store(reported, error ? 2u + (uint32_t)error : 1u);
+	syscall(SYS_futex, reported, FUTEX_WAKE, 1, NULL, NULL, 0);
 }
 
-/* Waits until the process has told, or is gone. Gives why its program has not begun, or 0. */
-static int outcome_of(outcome *told, pid_t pid)
+/* Waits until the process has reported or ended. Returns why its program has not begun, or 0. */
+static int outcome_of(outcome *reported, pid_t pid)
 {
 	struct timespec look = {.tv_nsec = LOOK_MS * 1000000};
 	int process_fd = -1;
 	uint32_t said;
 
-	while (!(said = atomic_load(told))) {
+	while (!(said = atomic_load(reported))) {
 		/* It can't be waited for here, and its number is its own as long as it has not been waited for. */
 		if (process_fd < 0)
 			process_fd = (int)syscall(SYS_pidfd_open, pid, 0);
 		struct pollfd ended = {.fd = process_fd, .events = POLLIN};
-		/* Its status says the rest, unless it has told and ended in between. */
+		/* Its exit status has the rest, unless it has reported and ended in between. */
 		if (process_fd < 0 || poll(&ended, 1, 0) == 1) {
-			said = atomic_load(told);
+			said = atomic_load(reported);
 			break;
 		}
-		syscall(SYS_futex, told, FUTEX_WAIT, 0, &look, NULL, 0);
+		syscall(SYS_futex, reported, FUTEX_WAIT, 0, &look, NULL, 0);
 	}
 	if (process_fd >= 0)
 		close(process_fd);
@@ -167,7 +167,7 @@ static void close_if_ending(int fd)
 }
 
 /* Closes what exec would: among what came with the request, and among what file actions have opened. */
-static void close_ending(const struct hw_inherited *inherited, const struct pspawn_process *process)
+static void close_ending(const struct hwsp_inherited *inherited, const struct pspawn_process *process)
 {
 	for (uint32_t i = 0; i < inherited->fd_count; i++)
 		if (inherited->fd_ends[i])
@@ -177,224 +177,224 @@ static void close_ending(const struct hw_inherited *inherited, const struct pspa
 			close_if_ending(process->file_actions[i].fd);
 }
 
-/* The new process, on its way to its program. */
-static bool become(struct visit *visit, uint32_t number, const struct hw_place *place)
+/* Turns the new process into the requested one. */
+static bool become_process(struct served *served, uint32_t number, const struct hwsp_cpu_placement *placement)
 {
-	const struct pspawn_options *options = &visit->request.options;
-	const struct pspawn_process *process = &visit->request.processes[number];
-	struct hw_inherited inherited = visit->request.inherited;
+	const struct pspawn_options *options = &served->request.options;
+	const struct pspawn_process *process = &served->request.processes[number];
+	struct hwsp_inherited inherited = served->request.inherited;
 	sigset_t mask = {{0}};
 
-	close_range((unsigned)hw_zygote.socket, ~0u, 0);
-	hw_zygote.socket = -1;
-	hw_signals_as_caller(inherited.ignored);
-	int error = hw_apply(process, options, place);
+	close_range((unsigned)hwsp_zygote.socket, ~0u, 0);
+	hwsp_zygote.socket = -1;
+	hwsp_signals_as_caller(inherited.ignored);
+	int error = hwsp_apply(process, options, placement);
 	close_ending(&inherited, process);
-	/* It may have ended before this one asked to be told. */
-	if (!error && options->flags & PSPAWN_ENDS_WITH_CALLER && getppid() != owner_number)
+	/* The parent may have ended before this process requested the signal. */
+	if (!error && options->flags & PSPAWN_ENDS_WITH_CALLER && getppid() != owner_pid)
 		_exit(127);
-	if (!error && !hw_present(process))
+	if (!error && !hwsp_process_identity_set(process))
 		error = ENOMEM;
 	if (may_fail(process, options))
-		tell(&visit->outcomes[number], error);
-	if (visit->outcomes)
-		munmap((void *)visit->outcomes, visit->head.count * sizeof *visit->outcomes);
+		report_outcome(&served->outcomes[number], error);
+	if (served->outcomes)
+		munmap((void *)served->outcomes, served->head.count * sizeof *served->outcomes);
 	if (error)
 		_exit(127);
 	if (options->flags & PSPAWN_SETSIGMASK)
 		mask = options->signal_mask;
 	else
-		for (int signal = 1; signal <= HW_SIGNALS; signal++)
+		for (int signal = 1; signal <= HWSP_SIGNALS; signal++)
 			if (inherited.blocked >> (signal - 1) & 1)
 				sigaddset(&mask, signal);
 	munmap(buffer, BUFFER_BYTES);
-	if (visit->mapped)
-		munmap(visit->mapped, visit->head.bytes);
-	hw_load_forget_requests();
-	hw_fork_child();
+	if (served->mapped)
+		munmap(served->mapped, served->head.bytes);
+	hwsp_load_forget_requests();
+	hwsp_fork_child();
 	sigprocmask(SIG_SETMASK, &mask, NULL);
 	return true;
 }
 
-/* Waits for the outcome of a process that tells its own. */
-static void settle(struct visit *visit, uint32_t number)
+/* Waits for the outcome of a process that reports it. */
+static void settle(struct served *served, uint32_t number)
 {
-	struct hw_result *result = &visit->results[number];
-	if (result->pid > 0 && !result->error && may_fail(&visit->request.processes[number], &visit->request.options))
-		result->error = outcome_of(&visit->outcomes[number], result->pid);
+	struct hwsp_result *result = &served->results[number];
+	if (result->pid > 0 && !result->error && may_fail(&served->request.processes[number], &served->request.options))
+		result->error = outcome_of(&served->outcomes[number], result->pid);
 }
 
-/* Room for the outcomes of the processes that tell theirs. */
-static int prepare_outcomes(struct visit *visit)
+/* Allocates the outcomes of the processes that report. */
+static int prepare_outcomes(struct served *served)
 {
 	bool any = false;
-	for (uint32_t i = 0; i < visit->head.count; i++)
-		any = any || may_fail(&visit->request.processes[i], &visit->request.options);
+	for (uint32_t i = 0; i < served->head.count; i++)
+		any = any || may_fail(&served->request.processes[i], &served->request.options);
 	if (!any)
 		return 0;
-	void *memory = mmap(NULL, visit->head.count * sizeof *visit->outcomes, PROT_READ | PROT_WRITE,
-	                    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	visit->outcomes = memory == MAP_FAILED ? NULL : memory;
-	return visit->outcomes ? 0 : ENOMEM;
+	void *memory = mmap(NULL, served->head.count * sizeof *served->outcomes, PROT_READ | PROT_WRITE,
+		MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	served->outcomes = memory == MAP_FAILED ? NULL : memory;
+	return served->outcomes ? 0 : ENOMEM;
 }
 
-/* Makes one process: true in it. In the zygote the result says what came of it. */
-static bool make(struct visit *visit, uint32_t number)
+/* Makes one process. Returns true in the process; in the zygote, the result is set. */
+static bool make_process(struct served *served, uint32_t number)
 {
-	struct pspawn_options *options = &visit->request.options;
-	const struct pspawn_process *process = &visit->request.processes[number];
-	struct hw_result *result = &visit->results[number];
-	struct hw_place place;
+	struct pspawn_options *options = &served->request.options;
+	const struct pspawn_process *process = &served->request.processes[number];
+	struct hwsp_result *result = &served->results[number];
+	struct hwsp_cpu_placement placement;
 	struct clone_args arguments = {
 		.flags = CLONE_PARENT | CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID | CLONE_PARENT_SETTID,
-		.child_tid = (uint64_t)(uintptr_t)hw_thread_number(),
+		.child_tid = (uint64_t)(uintptr_t)hwsp_thread_number(),
 		.parent_tid = (uint64_t)(uintptr_t)&result->pid,
 	};
 
-	result->error = hw_place(process, options, number, &place);
+	result->error = hwsp_place_process(process, options, number, &placement);
 	if (result->error)
 		return false;
-	if (visit->cgroup >= 0) {
+	if (served->cgroup >= 0) {
 		arguments.flags |= CLONE_INTO_CGROUP;
-		arguments.cgroup = (uint64_t)visit->cgroup;
+		arguments.cgroup = (uint64_t)served->cgroup;
 	}
 	long pid = syscall(SYS_clone3, &arguments, sizeof arguments);
 	if (pid == 0)
-		return become(visit, number, &place);
+		return become_process(served, number, &placement);
 	if (pid < 0)
 		result->error = errno;
-	/* The others' group is the first one's that has begun. */
+	/* The first started process leads the group of the others. */
 	if (pid > 0 && options->flags & PSPAWN_ONE_GROUP && options->pgroup == 0) {
-		settle(visit, number);
+		settle(served, number);
 		options->pgroup = result->error ? 0 : (pid_t)pid;
 	}
 	return false;
 }
 
 /* Makes the processes of a request: true in each of them. */
-static bool make_all(struct visit *visit, struct hw_answer *answer)
+static bool make_all(struct served *served, struct hwsp_answer *answer)
 {
-	if (hw_zygote.before_fork)
-		hw_zygote.before_fork();
-	hw_fork_prepare();
-	for (answer->tried = 0; answer->tried < visit->head.count;) {
-		if (make(visit, answer->tried))
+	if (hwsp_zygote.before_fork)
+		hwsp_zygote.before_fork();
+	hwsp_fork_prepare();
+	for (answer->tried = 0; answer->tried < served->head.count;) {
+		if (make_process(served, answer->tried))
 			return true;
-		int error = visit->results[answer->tried++].error;
+		int error = served->results[answer->tried++].error;
 		if (error == EAGAIN || error == ENOMEM) {
 			answer->error = (uint32_t)error;
 			break;
 		}
 	}
-	hw_fork_parent();
-	if (hw_zygote.after_fork)
-		hw_zygote.after_fork();
+	hwsp_fork_parent();
+	if (hwsp_zygote.after_fork)
+		hwsp_zygote.after_fork();
 	for (uint32_t i = 0; i < answer->tried; i++)
-		settle(visit, i);
+		settle(served, i);
 	return false;
 }
 
 /* Reads a request's body and results. */
-static int open_visit(struct visit *visit, size_t body_bytes, int *fds, uint32_t fd_count)
+static int open_request(struct served *served, size_t body_bytes, int *fds, uint32_t fd_count)
 {
-	const char *body = buffer + sizeof visit->head;
-	int error = unpack(visit, fds, fd_count);
+	const char *body = buffer + sizeof served->head;
+	int error = unpack(served, fds, fd_count);
 
-	visit->results = standing_results;
-	if (!error && visit->head.flags & HW_OWN_RESULTS) {
-		visit->results = mmap(NULL, visit->head.count * sizeof *visit->results, PROT_READ | PROT_WRITE, MAP_SHARED,
-		                      visit->results_file, 0);
-		if (visit->results == MAP_FAILED)
+	served->results = standing_results;
+	if (!error && served->head.flags & HWSP_OWN_RESULTS) {
+		served->results = mmap(NULL, served->head.count * sizeof *served->results, PROT_READ | PROT_WRITE,
+			MAP_SHARED, served->results_file, 0);
+		if (served->results == MAP_FAILED)
 			return ENOMEM;
-		madvise(visit->results, visit->head.count * sizeof *visit->results, MADV_DONTFORK);
-	} else if (visit->head.count > HW_RESULTS) {
+		madvise(served->results, served->head.count * sizeof *served->results, MADV_DONTFORK);
+	} else if (served->head.count > HWSP_RESULTS) {
 		return EINVAL;
 	}
-	if (!error && visit->head.flags & HW_IN_FILE) {
-		visit->mapped = mmap(NULL, visit->head.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE, visit->body, 0);
-		if (visit->mapped == MAP_FAILED) {
-			visit->mapped = NULL;
+	if (!error && served->head.flags & HWSP_IN_FILE) {
+		served->mapped = mmap(NULL, served->head.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE, served->body, 0);
+		if (served->mapped == MAP_FAILED) {
+			served->mapped = NULL;
 			return ENOMEM;
 		}
-		body = visit->mapped;
-	} else if (body_bytes != visit->head.bytes) {
+		body = served->mapped;
+	} else if (body_bytes != served->head.bytes) {
 		return EINVAL;
 	}
 	if (!error)
-		error = hw_decode(body, visit->head.bytes, visit->head.count, &visit->request);
-	if (!error && visit->request.inherited.fd_count != visit->head.fds)
+		error = hwsp_decode(body, served->head.bytes, served->head.count, &served->request);
+	if (!error && served->request.inherited.fd_count != served->head.fds)
 		error = EINVAL;
-	return error ? error : arrange(visit, fds, visit->head.fds);
+	return error ? error : arrange(served, fds, served->head.fds);
 }
 
-static void close_visit(struct visit *visit)
+static void close_request(struct served *served)
 {
-	if (visit->mapped)
-		munmap(visit->mapped, visit->head.bytes);
-	if (visit->results && visit->results != MAP_FAILED && visit->results != standing_results)
-		munmap(visit->results, visit->head.count * sizeof *visit->results);
-	if (visit->outcomes)
-		munmap((void *)visit->outcomes, visit->head.count * sizeof *visit->outcomes);
-	hw_request_free(&visit->request);
-	hw_load_forget_requests();
-	/* What belongs to the owner must not stay open here: others wait for its end. */
-	close_range(0, (unsigned)hw_zygote.socket - 1, 0);
-	close_range((unsigned)hw_zygote.socket + 2, ~0u, 0);
+	if (served->mapped)
+		munmap(served->mapped, served->head.bytes);
+	if (served->results && served->results != MAP_FAILED && served->results != standing_results)
+		munmap(served->results, served->head.count * sizeof *served->results);
+	if (served->outcomes)
+		munmap((void *)served->outcomes, served->head.count * sizeof *served->outcomes);
+	hwsp_request_free(&served->request);
+	hwsp_load_forget_requests();
+	/* The owner's descriptors must not stay open here: other processes wait for their end. */
+	close_range(0, (unsigned)hwsp_zygote.socket - 1, 0);
+	close_range((unsigned)hwsp_zygote.socket + 2, ~0u, 0);
 	setpgid(0, 0);
 }
 
 /* Serves one request: true in a process that it made. */
-static bool serve(struct visit *visit, size_t received, int *fds, uint32_t fd_count)
+static bool serve_request(struct served *served, size_t received, int *fds, uint32_t fd_count)
 {
-	struct hw_answer answer = {0};
-	int error = open_visit(visit, received - sizeof visit->head, fds, fd_count);
+	struct hwsp_answer answer = {0};
+	int error = open_request(served, received - sizeof served->head, fds, fd_count);
 
 	if (!error)
-		error = adopt(visit);
+		error = adopt(served);
 	if (!error)
-		error = prepare_outcomes(visit);
-	if (!error && make_all(visit, &answer))
+		error = prepare_outcomes(served);
+	if (!error && make_all(served, &answer))
 		return true;
 	if (error)
 		answer.error = (uint32_t)error;
-	hw_send(visit->answer >= 0 ? visit->answer : hw_zygote.socket, &answer, sizeof answer, NULL, 0, NULL, 0);
-	close_visit(visit);
+	hwsp_send(served->answer >= 0 ? served->answer : hwsp_zygote.socket, &answer, sizeof answer, NULL, 0, NULL, 0);
+	close_request(served);
 	return false;
 }
 
-/* Waits for a request. False when the owner has ended, which its end of the socket doesn't tell while a fork of the
- * owner holds that too. */
-static bool await(void)
+/* Waits for a request. False when the owner has ended. Its end of the socket does not show that while a fork of the
+ * owner has it open. */
+static bool await_request(void)
 {
-	struct pollfd ready[] = {{.fd = hw_zygote.socket, .events = POLLIN}, {.fd = owner, .events = POLLIN}};
+	struct pollfd ready[] = {{.fd = hwsp_zygote.socket, .events = POLLIN}, {.fd = owner, .events = POLLIN}};
 	while (poll(ready, owner < 0 ? 1 : 2, -1) < 0)
 		if (errno != EINTR)
 			return false;
 	return owner < 0 || !ready[1].revents;
 }
 
-/* The process whose child this is; -1 if it can't be watched. */
+/* Opens the parent as `owner`; -1 if it can't be watched. */
 static void find_owner(void)
 {
 	struct ucred maker;
 	socklen_t bytes = sizeof maker;
-	bool told = getsockopt(hw_zygote.socket, SOL_SOCKET, SO_PEERCRED, &maker, &bytes) == 0;
-	int fd = told ? (int)syscall(SYS_pidfd_open, maker.pid, 0) : -1;
+	bool reported = getsockopt(hwsp_zygote.socket, SOL_SOCKET, SO_PEERCRED, &maker, &bytes) == 0;
+	int fd = reported ? (int)syscall(SYS_pidfd_open, maker.pid, 0) : -1;
 
 	owner = -1;
-	owner_number = getppid();
-	/* Whoever has this number is the owner as long as it is this one's parent. Neither has a number in a namespace that
-	 * doesn't show it. */
-	pid_t parent = owner_number;
-	if (told && maker.pid > 0 && parent > 0 && parent != maker.pid)
+	owner_pid = getppid();
+	/* The process with this PID is the owner as long as it is the parent. In a PID namespace that does not
+	 * contain it, both are 0. */
+	pid_t parent = owner_pid;
+	if (reported && maker.pid > 0 && parent > 0 && parent != maker.pid)
 		_exit(0);
-	if (fd >= 0 && parent == maker.pid && dup3(fd, hw_zygote.socket + 1, O_CLOEXEC) >= 0)
-		owner = hw_zygote.socket + 1;
+	if (fd >= 0 && parent == maker.pid && dup3(fd, hwsp_zygote.socket + 1, O_CLOEXEC) >= 0)
+		owner = hwsp_zygote.socket + 1;
 	if (fd >= 0)
 		close(fd);
 }
 
-/* Waits for the owner, whose first message brings the memory for results. */
+/* Waits for the owner, whose first message contains the memory for results. */
 static int take_results(void)
 {
 	uint32_t count = 1;
@@ -402,50 +402,50 @@ static int take_results(void)
 	char byte;
 	int fd;
 
-	if (hw_receive(hw_zygote.socket, &byte, sizeof byte, &received, &fd, &count) || count != 1)
+	if (hwsp_receive(hwsp_zygote.socket, &byte, sizeof byte, &received, &fd, &count) || count != 1)
 		_exit(127);
 	return fd;
 }
 
-__attribute__((noreturn, format(printf, 2, 0))) static void refuse(enum hw_refusal refused, const char *format,
-                                                                   va_list values)
+__attribute__((noreturn, format(printf, 2, 0))) static void refuse(enum hwsp_refusal refused, const char *format,
+	va_list values)
 {
-	struct hw_hello hello = {.version = HW_SPAWN_VERSION, .refused = refused};
+	struct hwsp_hello hello = {.version = HWSP_SPAWN_VERSION, .refused = refused};
 
 	take_results();
 	vsnprintf(hello.reason, sizeof hello.reason, format, values);
-	hw_send(hw_zygote.socket, &hello, sizeof hello, NULL, 0, NULL, 0);
+	hwsp_send(hwsp_zygote.socket, &hello, sizeof hello, NULL, 0, NULL, 0);
 	_exit(0);
 }
 
-void hw_zygote_refuse(const char *format, ...)
+void hwsp_zygote_refuse(const char *format, ...)
 {
 	va_list values;
 	va_start(values, format);
-	refuse(HW_UNFAITHFUL, format, values);
+	refuse(HWSP_UNFAITHFUL, format, values);
 }
 
 __attribute__((noreturn, format(printf, 1, 2))) static void leave_out(const char *format, ...)
 {
 	va_list values;
 	va_start(values, format);
-	refuse(HW_LEAVES_OUT, format, values);
+	refuse(HWSP_LEAVES_OUT, format, values);
 }
 
-void hw_zygote_leave_out(const char *reason)
+void hwsp_zygote_leave_out(const char *reason)
 {
 	leave_out("%s", reason);
 }
 
-/* Takes the memory for results, and tells that it has stopped. */
-static void greet(const char changed[HW_REASON_BYTES])
+/* Receives the memory for results, and reports that the zygote has stopped. */
+static void send_hello(const char changed[HWSP_REASON_BYTES])
 {
-	struct hw_hello hello = {.version = HW_SPAWN_VERSION};
+	struct hwsp_hello hello = {.version = HWSP_SPAWN_VERSION};
 	size_t received;
 	char byte;
 	int fd = take_results();
 
-	size_t bytes = HW_RESULTS * sizeof *standing_results;
+	size_t bytes = HWSP_RESULTS * sizeof *standing_results;
 	standing_results = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	close(fd);
 	buffer = mmap(NULL, BUFFER_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -453,49 +453,50 @@ static void greet(const char changed[HW_REASON_BYTES])
 		_exit(127);
 	madvise(standing_results, bytes, MADV_DONTFORK);
 	memcpy(hello.reason, changed, sizeof hello.reason);
-	if (!hw_present_prepare() || !hw_thread_number())
-		hw_add_reason(hello.reason, "the kernel, or a filter of system calls (seccomp), does not let a process change what "
-		                            "/proc shows of it");
-	if (hw_zygote.stop == PSPAWN_STOP_LOAD)
-		hw_early(hello.early);
-	hello.refused = *hello.reason ? HW_DOUBTFUL : HW_STOPPED;
-	hello.counted = hw_cores_counted();
+	if (!hwsp_process_identity_prepare() || !hwsp_thread_number())
+		hwsp_add_reason(hello.reason,
+			"the kernel, or a filter of system calls (seccomp), does not let a process change what "
+			"/proc shows of it");
+	if (hwsp_zygote.stop == PSPAWN_STOP_LOAD)
+		hwsp_early(hello.early);
+	hello.refused = *hello.reason ? HWSP_DOUBTFUL : HWSP_STOPPED;
+	hello.counted = hwsp_cores_counted();
 	/* What threads a library has for its own use, it ends before a fork. */
-	hw_fork_prepare();
-	hw_fork_parent();
-	hw_send(hw_zygote.socket, &hello, sizeof hello, NULL, 0, NULL, 0);
-	if (hw_receive(hw_zygote.socket, &byte, sizeof byte, &received, NULL, NULL) || received != sizeof byte)
+	hwsp_fork_prepare();
+	hwsp_fork_parent();
+	hwsp_send(hwsp_zygote.socket, &hello, sizeof hello, NULL, 0, NULL, 0);
+	if (hwsp_receive(hwsp_zygote.socket, &byte, sizeof byte, &received, NULL, NULL) || received != sizeof byte)
 		_exit(0);
-	close_range(0, (unsigned)hw_zygote.socket - 1, 0);
-	close_range((unsigned)hw_zygote.socket + 1, ~0u, 0);
+	close_range(0, (unsigned)hwsp_zygote.socket - 1, 0);
+	close_range((unsigned)hwsp_zygote.socket + 1, ~0u, 0);
 	find_owner();
 }
 
-void hw_zygote_serve(void)
+void hwsp_zygote_serve(void)
 {
-	char changed[HW_REASON_BYTES] = "";
+	char changed[HWSP_REASON_BYTES] = "";
 	sigset_t all;
 
-	if (hw_zygote.stop == PSPAWN_STOP_MAIN)
-		hw_surroundings_changed(changed);
+	if (hwsp_zygote.stop == PSPAWN_STOP_MAIN)
+		hwsp_fork_safety_compare(changed);
 	/* Nothing that is meant for the caller's processes may end or interrupt it. */
 	sigfillset(&all);
 	sigprocmask(SIG_SETMASK, &all, NULL);
-	greet(changed);
+	send_hello(changed);
 	for (;;) {
-		if (!await())
+		if (!await_request())
 			_exit(0);
-		struct visit visit = {.cwd = -1, .results_file = -1, .answer = -1, .body = -1, .cgroup = -1};
-		int fds[HW_FDS_MAX + 8];
-		uint32_t fd_count = HW_FDS_MAX + 8;
+		struct served served = {.cwd = -1, .results_file = -1, .answer = -1, .body = -1, .cgroup = -1};
+		int fds[HWSP_FDS_MAX + 8];
+		uint32_t fd_count = HWSP_FDS_MAX + 8;
 		size_t received;
-		if (hw_receive(hw_zygote.socket, buffer, BUFFER_BYTES, &received, fds, &fd_count) ||
-		    received < sizeof visit.head)
+		if (hwsp_receive(hwsp_zygote.socket, buffer, BUFFER_BYTES, &received, fds, &fd_count) ||
+			received < sizeof served.head)
 			_exit(0);
-		memcpy(&visit.head, buffer, sizeof visit.head);
-		if (visit.head.version != HW_SPAWN_VERSION)
+		memcpy(&served.head, buffer, sizeof served.head);
+		if (served.head.version != HWSP_SPAWN_VERSION)
 			_exit(0);
-		if (serve(&visit, received, fds, fd_count))
+		if (serve_request(&served, received, fds, fd_count))
 			return;
 	}
 }

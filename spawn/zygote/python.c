@@ -1,7 +1,7 @@
-/* A Python interpreter that imports what its programs will, stops, and then becomes what its processes' arguments say.
+/* A Python interpreter that imports modules, stops, and then becomes an interpreter with each process's arguments.
  *
- * It does what the interpreter's own main() does, by the same public functions, so a program finds none of it on its
- * stack. Where that can't be faithful, the process execs the interpreter. */
+ * It does what the interpreter's own main() does, by the same public functions, so a program finds none of it on
+ * its stack. Where that can't be faithful, the process execs the interpreter. */
 #include "zygote.h"
 
 #include "python.h"
@@ -22,86 +22,84 @@
 #define MINOR_MIN 8
 #define MINOR_MAX 13
 
-struct python hw_py;
+struct python hwsp_py;
 
-/* Variables that make an interpreter tell of its start, or do something at its end. */
-static const char *const refused_variables[] = {"PYTHONINSPECT",     "PYTHONVERBOSE",     "PYTHONPROFILEIMPORTTIME",
-                                                "PYTHONTRACEMALLOC", "PYTHONPERFSUPPORT", "PYTHONDUMPREFS",
-                                                "PYTHONDEBUG",       "PYTHONMALLOCSTATS"};
+/* Variables that make an interpreter report its start, or act at its end. */
+static const char *const refused_variables[] = {"PYTHONINSPECT", "PYTHONVERBOSE", "PYTHONPROFILEIMPORTTIME",
+	"PYTHONTRACEMALLOC", "PYTHONPERFSUPPORT", "PYTHONDUMPREFS", "PYTHONDEBUG", "PYTHONMALLOCSTATS"};
 
 /* The interpreter as it stands in the zygote. */
 static struct {
 	object *become; /* the function of python_code.c */
 	struct stat directory;
 	/* What signals did before the interpreter was started, and what they do since. */
-	struct sigaction inherited[HW_SIGNALS + 1], stopped[HW_SIGNALS + 1];
+	struct sigaction inherited[HWSP_SIGNALS + 1], stopped[HWSP_SIGNALS + 1];
 } zygote;
 
 static bool find_functions(void)
 {
-#define FIND(result, name, arguments)                                                                                  \
-	*(void **)&hw_py.name = dlsym(RTLD_DEFAULT, #name);                                                                \
-	if (!hw_py.name)                                                                                                   \
+#define FIND(result, name, arguments) \
+	*(void **)&hwsp_py.name = dlsym(RTLD_DEFAULT, #name); \
+	if (!hwsp_py.name) \
 		return false;
 	PYTHON_FUNCTIONS(FIND)
 #undef FIND
-	hw_py.interrupt = dlsym(RTLD_DEFAULT, "PyExc_KeyboardInterrupt");
-	hw_py.none = dlsym(RTLD_DEFAULT, "_Py_NoneStruct");
-	const char *version = hw_py.Py_GetVersion();
-	hw_py.minor = !strncmp(version, "3.", 2) ? atoi(version + 2) : 0;
-	return hw_py.interrupt && hw_py.none && hw_py.minor >= MINOR_MIN && hw_py.minor <= MINOR_MAX;
+	hwsp_py.interrupt = dlsym(RTLD_DEFAULT, "PyExc_KeyboardInterrupt");
+	hwsp_py.none = dlsym(RTLD_DEFAULT, "_Py_NoneStruct");
+	const char *version = hwsp_py.Py_GetVersion();
+	hwsp_py.minor = !strncmp(version, "3.", 2) ? atoi(version + 2) : 0;
+	return hwsp_py.interrupt && hwsp_py.none && hwsp_py.minor >= MINOR_MIN && hwsp_py.minor <= MINOR_MAX;
 }
 
 static void read_signals(struct sigaction *actions)
 {
-	for (int number = 1; number <= HW_SIGNALS; number++)
+	for (int number = 1; number <= HWSP_SIGNALS; number++)
 		sigaction(number, NULL, &actions[number]);
 }
 
 /* As Py_BytesMain() starts an interpreter. */
-static bool start(int argc, char **argv)
+static bool start_interpreter(int argc, char **argv)
 {
 	_Alignas(16) static char config[CONFIG_BYTES];
 
-	hw_py.PyPreConfig_InitPythonConfig(config);
-	if (hw_py.PyStatus_Exception(hw_py.Py_PreInitializeFromBytesArgs(config, argc, argv)))
+	hwsp_py.PyPreConfig_InitPythonConfig(config);
+	if (hwsp_py.PyStatus_Exception(hwsp_py.Py_PreInitializeFromBytesArgs(config, argc, argv)))
 		return false;
 	memset(config, 0, sizeof config);
-	hw_py.PyConfig_InitPythonConfig(config);
-	bool started = !hw_py.PyStatus_Exception(hw_py.PyConfig_SetBytesArgv(config, argc, argv)) &&
-	               !hw_py.PyStatus_Exception(hw_py.Py_InitializeFromConfig(config));
-	hw_py.PyConfig_Clear(config);
+	hwsp_py.PyConfig_InitPythonConfig(config);
+	bool started = !hwsp_py.PyStatus_Exception(hwsp_py.PyConfig_SetBytesArgv(config, argc, argv)) &&
+		!hwsp_py.PyStatus_Exception(hwsp_py.Py_InitializeFromConfig(config));
+	hwsp_py.PyConfig_Clear(config);
 	return started;
 }
 
-/* Gives NULL, or why processes could not be faithful. */
+/* Returns NULL, or why processes could not be faithful. */
 static const char *import(const char *names)
 {
-	const char *const texts[] = {hw_python_code, hw_python_random};
-	object *space = hw_py.PyDict_New(), *draws = hw_python_draws();
+	const char *const texts[] = {hwsp_python_code, hwsp_python_random};
+	object *space = hwsp_py.PyDict_New(), *draws = hwsp_python_draws();
 	object *prepare = NULL, *done = NULL;
-	bool good = space && draws && !hw_py.PyDict_SetItemString(space, "draws", draws) &&
-	            !hw_py.PyDict_SetItemString(space, "__builtins__", hw_py.PyEval_GetBuiltins());
+	bool good = space && draws && !hwsp_py.PyDict_SetItemString(space, "draws", draws) &&
+		!hwsp_py.PyDict_SetItemString(space, "__builtins__", hwsp_py.PyEval_GetBuiltins());
 
 	for (size_t i = 0; good && i < sizeof texts / sizeof texts[0]; i++) {
-		object *code = hw_py.Py_CompileString(texts[i], "<headwater>", FILE_INPUT);
-		good = code && hw_py.PyEval_EvalCode(code, space, space);
+		object *code = hwsp_py.Py_CompileString(texts[i], "<headwater>", FILE_INPUT);
+		good = code && hwsp_py.PyEval_EvalCode(code, space, space);
 	}
 	if (good) {
-		prepare = hw_py.PyDict_GetItemString(space, "prepare");
-		zygote.become = hw_py.PyDict_GetItemString(space, "become");
+		prepare = hwsp_py.PyDict_GetItemString(space, "prepare");
+		zygote.become = hwsp_py.PyDict_GetItemString(space, "become");
 	}
 	if (prepare && zygote.become)
-		done = hw_py.PyObject_CallFunction(prepare, "sI", names, hw_draws_count());
+		done = hwsp_py.PyObject_CallFunction(prepare, "sI", names, hwsp_draws_count());
 	if (!done) {
-		hw_py.PyErr_Clear();
+		hwsp_py.PyErr_Clear();
 		return "the interpreter could not run its zygote's code";
 	}
-	return done == hw_py.none ? NULL : hw_py.PyUnicode_AsUTF8(done);
+	return done == hwsp_py.none ? NULL : hwsp_py.PyUnicode_AsUTF8(done);
 }
 
-/* Standard files that are closed are open while the interpreter starts, so that it tells their encodings. Gives them
- * as bits. */
+/* Opens closed standard files while the interpreter starts, so that it finds their encodings. Returns them as bits. */
 static unsigned open_files(void)
 {
 	unsigned opened = 0;
@@ -124,10 +122,10 @@ static void exec_interpreter(void)
 	const char *path = (const char *)getauxval(AT_EXECFN);
 	char linked[4096];
 
-	for (int number = 1; number <= HW_SIGNALS; number++) {
+	for (int number = 1; number <= HWSP_SIGNALS; number++) {
 		struct sigaction now, plain = {.sa_handler = SIG_DFL};
 		if (zygote.inherited[number].sa_handler == SIG_DFL && sigaction(number, NULL, &now) == 0 &&
-		    now.sa_handler == SIG_IGN)
+			now.sa_handler == SIG_IGN)
 			sigaction(number, &plain, NULL);
 	}
 	if (!path || path[0] != '/') {
@@ -135,7 +133,7 @@ static void exec_interpreter(void)
 		linked[length > 0 ? length : 0] = 0;
 		path = linked;
 	}
-	execv(path, hw_zygote.argv);
+	execv(path, hwsp_zygote.argv);
 	_exit(127);
 }
 
@@ -151,13 +149,13 @@ static bool is_relative(const char *list)
 	return false;
 }
 
-/* Signals that have another action than at the stop: exec would have shown it to the interpreter. It sets some itself,
- * and the others are given to it, as a list. */
+/* Signals whose action has changed since the stop: exec would have shown it to the interpreter. The interpreter
+ * sets some itself, and gets the others as a list. */
 static object *changed_signals(void)
 {
-	object *list = hw_py.PyList_New(0);
+	object *list = hwsp_py.PyList_New(0);
 
-	for (int number = 1; list && number <= HW_SIGNALS; number++) {
+	for (int number = 1; list && number <= HWSP_SIGNALS; number++) {
 		const struct sigaction *before = &zygote.stopped[number];
 		struct sigaction now;
 		if (sigaction(number, NULL, &now) || now.sa_handler == before->sa_handler)
@@ -165,7 +163,7 @@ static object *changed_signals(void)
 		if (number == SIGPIPE || number == SIGXFSZ || before->sa_handler != SIG_IGN)
 			sigaction(number, before, NULL);
 		else
-			hw_py.PyList_Append(list, hw_py.PyLong_FromLong(number));
+			hwsp_py.PyList_Append(list, hwsp_py.PyLong_FromLong(number));
 	}
 	return list;
 }
@@ -173,24 +171,24 @@ static object *changed_signals(void)
 /* A list of the strings: as text, or as bytes. */
 static object *list_of(const char *first, char *const *strings, object *(*make)(const char *))
 {
-	object *list = hw_py.PyList_New(0);
+	object *list = hwsp_py.PyList_New(0);
 	if (list && first)
-		hw_py.PyList_Append(list, make(first));
+		hwsp_py.PyList_Append(list, make(first));
 	for (; list && *strings; strings++) {
 		object *string = make(*strings);
-		if (!string || hw_py.PyList_Append(list, string))
+		if (!string || hwsp_py.PyList_Append(list, string))
 			return NULL;
 	}
 	return list;
 }
 
 /* What sys.argv begins with. */
-static const char *first_argument(const struct hw_python *read)
+static const char *first_argument(const struct hwsp_python *read)
 {
 	switch (read->kind) {
-	case HW_PYTHON_COMMAND:
+	case HWSP_PYTHON_COMMAND:
 		return "-c";
-	case HW_PYTHON_MODULE:
+	case HWSP_PYTHON_MODULE:
 		return "-m";
 	default:
 		return read->what ? read->what : "";
@@ -198,13 +196,13 @@ static const char *first_argument(const struct hw_python *read)
 }
 
 /* What is put before sys.path, as _PyPathConfig_ComputeSysPath0() finds it. NULL: nothing. */
-static const char *first_path(const struct hw_python *read, char *path)
+static const char *first_path(const struct hwsp_python *read, char *path)
 {
-	if (read->kind == HW_PYTHON_MODULE)
+	if (read->kind == HWSP_PYTHON_MODULE)
 		return getcwd(path, PATH_MAX);
-	if (read->kind == HW_PYTHON_ARCHIVE)
-		return hw_python_whole(read->what, path);
-	if (read->kind == HW_PYTHON_COMMAND || !read->what)
+	if (read->kind == HWSP_PYTHON_ARCHIVE)
+		return hwsp_python_whole(read->what, path);
+	if (read->kind == HWSP_PYTHON_COMMAND || !read->what)
 		return "";
 	if (!realpath(read->what, path))
 		return "";
@@ -217,32 +215,32 @@ static const char *first_path(const struct hw_python *read, char *path)
 static bool is_archive(const char *name)
 {
 	char path[PATH_MAX];
-	object *text = hw_py.PyUnicode_DecodeFSDefault(hw_python_whole(name, path));
-	object *importer = text ? hw_py.PyImport_GetImporter(text) : NULL;
+	object *text = hwsp_py.PyUnicode_DecodeFSDefault(hwsp_python_whole(name, path));
+	object *importer = text ? hwsp_py.PyImport_GetImporter(text) : NULL;
 
-	hw_py.PyErr_Clear();
-	return importer && importer != hw_py.none;
+	hwsp_py.PyErr_Clear();
+	return importer && importer != hwsp_py.none;
 }
 
 /* The interpreter takes on arguments, environment and standard files of the process. False: only exec can. */
-static bool become(const struct hw_python *read)
+static bool become_interpreter(const struct hwsp_python *read)
 {
 	static const char *const kinds[] = {"command", "module", "file", "archive", "input"};
 	char path[PATH_MAX];
 	const char *first = first_path(read, path);
-	object *words = list_of(NULL, hw_zygote.argv, hw_py.PyUnicode_DecodeFSDefault);
-	object *arguments = list_of(first_argument(read), read->rest, hw_py.PyUnicode_DecodeFSDefault);
-	object *variables = list_of(NULL, environ, hw_py.PyBytes_FromString);
-	object *name = hw_py.PyUnicode_DecodeFSDefault(read->what ? read->what : "");
-	object *entry = first ? hw_py.PyUnicode_DecodeFSDefault(first) : hw_py.none;
+	object *words = list_of(NULL, hwsp_zygote.argv, hwsp_py.PyUnicode_DecodeFSDefault);
+	object *arguments = list_of(first_argument(read), read->rest, hwsp_py.PyUnicode_DecodeFSDefault);
+	object *variables = list_of(NULL, environ, hwsp_py.PyBytes_FromString);
+	object *name = hwsp_py.PyUnicode_DecodeFSDefault(read->what ? read->what : "");
+	object *entry = first ? hwsp_py.PyUnicode_DecodeFSDefault(first) : hwsp_py.none;
 	object *signals = changed_signals(), *done = NULL;
 
 	if (words && arguments && variables && name && entry && signals)
-		done = hw_py.PyObject_CallFunction(zygote.become, "sOOOOOO", kinds[read->kind], name, words, arguments, variables,
-		                                   entry, signals);
+		done = hwsp_py.PyObject_CallFunction(zygote.become, "sOOOOOO", kinds[read->kind], name, words,
+			arguments, variables, entry, signals);
 	if (!done)
-		hw_py.PyErr_Clear();
-	return done == hw_py.none;
+		hwsp_py.PyErr_Clear();
+	return done == hwsp_py.none;
 }
 
 /* What the interpreter would read differently, if it were started now. */
@@ -250,8 +248,8 @@ static bool is_as_at_start(void)
 {
 	struct stat directory;
 	return !is_relative(getenv("PYTHONPATH")) ||
-	       (stat(".", &directory) == 0 && directory.st_dev == zygote.directory.st_dev &&
-	        directory.st_ino == zygote.directory.st_ino);
+		(stat(".", &directory) == 0 && directory.st_dev == zygote.directory.st_dev &&
+			directory.st_ino == zygote.directory.st_ino);
 }
 
 /* What is called python3 may be a script that starts one, as version managers have it. */
@@ -261,51 +259,52 @@ static void refuse_program(void)
 	ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
 
 	program[length > 0 ? length : 0] = 0;
-	hw_zygote_refuse("what runs is %s, no Python of version 3.8 to 3.13", program);
+	hwsp_zygote_refuse("what runs is %s, no Python of version 3.8 to 3.13", program);
 }
 
-int hw_python_main(int argc, char **argv)
+int hwsp_python_main(int argc, char **argv)
 {
 	const char *reason = NULL;
-	struct hw_python read;
+	struct hwsp_python read;
 
 	for (size_t i = 0; i < sizeof refused_variables / sizeof refused_variables[0] && !reason; i++)
 		if (getenv(refused_variables[i]) && *getenv(refused_variables[i]))
 			reason = refused_variables[i];
 	if (reason)
-		hw_zygote_refuse("the environment has %s, which is for one interpreter", reason);
+		hwsp_zygote_refuse("the environment has %s, which is for one interpreter", reason);
 	if (!find_functions())
 		refuse_program();
-	const char *given = getenv(HW_IMPORTS_VARIABLE);
+	const char *given = getenv(HWSP_IMPORTS_VARIABLE);
 	char *names = strdup(given ? given : "");
-	unsetenv(HW_IMPORTS_VARIABLE);
+	unsetenv(HWSP_IMPORTS_VARIABLE);
 	read_signals(zygote.inherited);
 	if (!names || stat(".", &zygote.directory))
-		hw_zygote_refuse("%s", strerror(errno));
+		hwsp_zygote_refuse("%s", strerror(errno));
 	unsigned opened = open_files();
-	hw_draws_begin();
-	if (!hw_python_read(argv, &read) || read.kind != HW_PYTHON_INPUT || read.what || !start(argc, argv))
-		hw_zygote_refuse("the interpreter does not start with the %s given", "options");
+	hwsp_draws_begin();
+	if (!hwsp_python_read(argv, &read) || read.kind != HWSP_PYTHON_INPUT || read.what ||
+		!start_interpreter(argc, argv))
+		hwsp_zygote_refuse("the interpreter does not start with the %s given", "options");
 	reason = import(names);
 	if (reason && (reason[0] == '?' || reason[0] == '-'))
-		hw_zygote_leave_out(reason);
+		hwsp_zygote_leave_out(reason);
 	if (reason)
-		hw_zygote_refuse("%s", reason);
-	hw_draws_end();
+		hwsp_zygote_refuse("%s", reason);
+	hwsp_draws_end();
 	free(names);
 	fflush(NULL);
 	close_files(opened);
 	read_signals(zygote.stopped);
-	hw_zygote.before_fork = hw_py.PyOS_BeforeFork;
-	hw_zygote.after_fork = hw_py.PyOS_AfterFork_Parent;
-	hw_zygote_serve();
-	hw_draws_renew();
-	if (!is_as_at_start() || !hw_python_read(hw_zygote.argv, &read) || !hw_python_can_run(&read))
+	hwsp_zygote.before_fork = hwsp_py.PyOS_BeforeFork;
+	hwsp_zygote.after_fork = hwsp_py.PyOS_AfterFork_Parent;
+	hwsp_zygote_serve();
+	hwsp_draws_renew();
+	if (!is_as_at_start() || !hwsp_python_read(hwsp_zygote.argv, &read) || !hwsp_python_can_run(&read))
 		exec_interpreter();
-	hw_py.PyOS_AfterFork_Child();
-	if (read.kind == HW_PYTHON_FILE && is_archive(read.what))
-		read.kind = HW_PYTHON_ARCHIVE;
-	if (!become(&read))
+	hwsp_py.PyOS_AfterFork_Child();
+	if (read.kind == HWSP_PYTHON_FILE && is_archive(read.what))
+		read.kind = HWSP_PYTHON_ARCHIVE;
+	if (!become_interpreter(&read))
 		exec_interpreter();
-	return hw_python_end(hw_python_run(&read));
+	return hwsp_python_end(hwsp_python_run(&read));
 }

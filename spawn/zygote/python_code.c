@@ -1,12 +1,12 @@
-/* What of a Python zygote is best said in Python. It runs in a namespace of its own, and imports nothing that an
- * interpreter has not imported at its start.
+/* The part of a Python zygote that is written in Python. It runs in a namespace of its own, and imports nothing
+ * that an interpreter has not imported at its start.
  *
- * prepare() imports, and gives None or why processes could not be faithful; "?NAME\n…" or "-NAME\n…" if that is for
- * what it was to import: it isn't there, or each process is to import it itself. become() gives None, or "exec" if only the
- * interpreter itself can be what is asked for. */
+ * prepare() imports the modules. It returns None, or why processes could not be faithful: "?NAME\n…" if a module
+ * does not exist, "-NAME\n…" if each process must import it itself. become() returns None, or "exec" if only the
+ * interpreter itself can do what is requested. */
 #include "python.h"
 
-const char hw_python_code[] =
+const char hwsp_python_code[] =
 	"import sys, posix, io, _signal\n"
 	"\n"
 	/* A module of the interpreter's own, without it being imported for the program. */

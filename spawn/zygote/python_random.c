@@ -1,15 +1,16 @@
-/* Random numbers in processes that come from one interpreter: which module takes some as it is imported, and what each
- * process does about it. It runs in the namespace of python_code.c, and `draws` gives what draws.c has noticed since it
- * was last called, or an empty string. */
+/* Random numbers in processes of one interpreter: which module draws some as it is imported, and what each process
+ * does about it. It runs in the namespace of python_code.c. `draws` returns what draws.c has recorded since its
+ * last call, or an empty string. */
 #include "zygote.h"
 
 #include "python.h"
 
-const char hw_python_random[] =
-	/* Modules that draw numbers as they are imported, and what each process does then. An empty text: nothing, since the
-	 * module sees to it itself, or has used them up: scipy.stats for examples in its documentation, joblib for the name of
-	 * a semaphore that is gone, JAX for how long it waits before it tries again, and psutil has looked at its own /proc;
-	 * filelock and Arrow notice a fork by their PID. A user's table adds to it. */
+const char hwsp_python_random[] =
+	/* Modules that draw numbers as they are imported, and what each process does then. An empty text: nothing,
+	 * since the module sees to it itself, or has used them up: scipy.stats for examples in its documentation,
+	 * joblib for the name of a semaphore that is gone, JAX for how long it waits before it tries again, and
+	 * psutil has looked at its own /proc; filelock and Arrow notice a fork by their PID. A user's table adds to
+	 * it. */
 	"table = {\n"
 	"    'random': '',\n"
 	"    'multiprocessing.process': \"\"\"\n"
@@ -99,7 +100,7 @@ const char hw_python_random[] =
 	"        look()\n"
 	"        importing.pop()\n"
 	"\n"
-	/* Gives None, or why it can't be imported here. */
+	/* Returns None, or why it can't be imported here. */
 	"def import_watched(name):\n"
 	"    importing[:] = [name]\n"
 	"    try:\n"
@@ -152,16 +153,16 @@ static struct {
 
 static object *take_draws(object *self, object *nothing)
 {
-	const char *what = hw_draws_take();
+	const char *what = hwsp_draws_take();
 
 	(void)self, (void)nothing;
-	return hw_py.PyUnicode_DecodeFSDefault(what ? what : "");
+	return hwsp_py.PyUnicode_DecodeFSDefault(what ? what : "");
 }
 
-object *hw_python_draws(void)
+object *hwsp_python_draws(void)
 {
 	draws.name = "draws";
 	draws.call = take_draws;
 	draws.flags = WITHOUT_ARGUMENTS;
-	return hw_py.PyCFunction_NewEx(&draws, NULL, NULL);
+	return hwsp_py.PyCFunction_NewEx(&draws, NULL, NULL);
 }

@@ -17,25 +17,25 @@ static bool interrupted;
 /* True if the last exception that was printed is an interrupt. */
 static bool was_interrupt(void)
 {
-	return hw_py.PySys_GetObject("last_type") == *hw_py.interrupt;
+	return hwsp_py.PySys_GetObject("last_type") == *hwsp_py.interrupt;
 }
 
 /* Prints the exception, or ends the process if it is SystemExit. */
 static int fail(void)
 {
-	interrupted = hw_py.PyErr_Occurred() == *hw_py.interrupt;
-	hw_py.PyErr_Print();
+	interrupted = hwsp_py.PyErr_Occurred() == *hwsp_py.interrupt;
+	hwsp_py.PyErr_Print();
 	return 1;
 }
 
 static int run_command(const char *code)
 {
-	struct compiler_flags flags = {IGNORE_COOKIE, hw_py.minor};
-	object *text = hw_py.PyUnicode_DecodeFSDefault(code);
+	struct compiler_flags flags = {IGNORE_COOKIE, hwsp_py.minor};
+	object *text = hwsp_py.PyUnicode_DecodeFSDefault(code);
 
-	if (!text || hw_py.PySys_Audit("cpython.run_command", "O", text) < 0)
+	if (!text || hwsp_py.PySys_Audit("cpython.run_command", "O", text) < 0)
 		return fail();
-	int failed = hw_py.PyRun_SimpleStringFlags(hw_py.PyUnicode_AsUTF8(text), &flags);
+	int failed = hwsp_py.PyRun_SimpleStringFlags(hwsp_py.PyUnicode_AsUTF8(text), &flags);
 	interrupted = failed && was_interrupt();
 	return failed != 0;
 }
@@ -43,23 +43,23 @@ static int run_command(const char *code)
 /* As runpy runs it; `as_argument` is false for the __main__ of a directory or an archive. */
 static int run_module(const char *name, bool as_argument)
 {
-	object *text = hw_py.PyUnicode_DecodeFSDefault(name);
+	object *text = hwsp_py.PyUnicode_DecodeFSDefault(name);
 
-	if (!text || hw_py.PySys_Audit("cpython.run_module", "O", text) < 0)
+	if (!text || hwsp_py.PySys_Audit("cpython.run_module", "O", text) < 0)
 		return fail();
-	object *runpy = hw_py.PyImport_ImportModule("runpy");
-	object *run = runpy ? hw_py.PyObject_GetAttrString(runpy, "_run_module_as_main") : NULL;
-	object *done = run ? hw_py.PyObject_CallFunction(run, "Oi", text, (int)as_argument) : NULL;
+	object *runpy = hwsp_py.PyImport_ImportModule("runpy");
+	object *run = runpy ? hwsp_py.PyObject_GetAttrString(runpy, "_run_module_as_main") : NULL;
+	object *done = run ? hwsp_py.PyObject_CallFunction(run, "Oi", text, (int)as_argument) : NULL;
 	if (!done)
 		return fail();
-	hw_py.Py_DecRef(done);
+	hwsp_py.Py_DecRef(done);
 	return 0;
 }
 
-const char *hw_python_whole(const char *name, char *path)
+const char *hwsp_python_whole(const char *name, char *path)
 {
 	size_t length;
-	if (name[0] == '/' || hw_py.minor < 9 || !getcwd(path, PATH_MAX))
+	if (name[0] == '/' || hwsp_py.minor < 9 || !getcwd(path, PATH_MAX))
 		return name;
 	length = strlen(path);
 	if (length + strlen(name) + 2 > PATH_MAX)
@@ -71,85 +71,86 @@ const char *hw_python_whole(const char *name, char *path)
 
 static int run_file(const char *given)
 {
-	struct compiler_flags flags = {0, hw_py.minor};
+	struct compiler_flags flags = {0, hwsp_py.minor};
 	char path[PATH_MAX];
-	const char *name = hw_python_whole(given, path);
-	object *text = hw_py.PyUnicode_DecodeFSDefault(name);
+	const char *name = hwsp_python_whole(given, path);
+	object *text = hwsp_py.PyUnicode_DecodeFSDefault(name);
 
-	if (!text || hw_py.PySys_Audit("cpython.run_file", "O", text) < 0)
+	if (!text || hwsp_py.PySys_Audit("cpython.run_file", "O", text) < 0)
 		return fail();
 	FILE *file = fopen(name, "rbe");
 	if (!file) {
 		/* It was there a moment ago. */
-		fprintf(stderr, "%s: can't open file '%s': [Errno %d] %s\n", hw_zygote.argv[0], name, errno, strerror(errno));
+		fprintf(stderr, "%s: can't open file '%s': [Errno %d] %s\n", hwsp_zygote.argv[0], name, errno,
+			strerror(errno));
 		return 2;
 	}
-	if (hw_py.Py_MakePendingCalls() == -1) {
+	if (hwsp_py.Py_MakePendingCalls() == -1) {
 		fclose(file);
 		return fail();
 	}
-	int failed = hw_py.PyRun_AnyFileExFlags(file, name, 1, &flags);
+	int failed = hwsp_py.PyRun_AnyFileExFlags(file, name, 1, &flags);
 	interrupted = failed && was_interrupt();
 	return failed != 0;
 }
 
 static int run_input(void)
 {
-	struct compiler_flags flags = {0, hw_py.minor};
+	struct compiler_flags flags = {0, hwsp_py.minor};
 
-	if (hw_py.PySys_Audit("cpython.run_stdin", NULL) < 0)
+	if (hwsp_py.PySys_Audit("cpython.run_stdin", NULL) < 0)
 		return fail();
-	int failed = hw_py.PyRun_AnyFileExFlags(stdin, "<stdin>", 0, &flags);
+	int failed = hwsp_py.PyRun_AnyFileExFlags(stdin, "<stdin>", 0, &flags);
 	interrupted = failed && was_interrupt();
 	return failed != 0;
 }
 
-bool hw_python_can_run(const struct hw_python *read)
+bool hwsp_python_can_run(const struct hwsp_python *read)
 {
 	struct stat file;
 
 	if (fstat(0, &file) == 0 && S_ISDIR(file.st_mode))
 		return false;
 	switch (read->kind) {
-	case HW_PYTHON_COMMAND:
+	case HWSP_PYTHON_COMMAND:
 		/* Later versions keep the text for tracebacks, by a function of their own. */
-		return hw_py.minor < 13;
-	case HW_PYTHON_MODULE:
+		return hwsp_py.minor < 13;
+	case HWSP_PYTHON_MODULE:
 		return true;
-	case HW_PYTHON_FILE:
-	case HW_PYTHON_ARCHIVE:
+	case HWSP_PYTHON_FILE:
+	case HWSP_PYTHON_ARCHIVE:
 		return access(read->what, R_OK) == 0;
-	case HW_PYTHON_INPUT:
+	case HWSP_PYTHON_INPUT:
 		return !isatty(0);
 	}
 	return false;
 }
 
-int hw_python_run(const struct hw_python *read)
+int hwsp_python_run(const struct hwsp_python *read)
 {
 	switch (read->kind) {
-	case HW_PYTHON_COMMAND:
+	case HWSP_PYTHON_COMMAND:
 		return run_command(read->what);
-	case HW_PYTHON_MODULE:
+	case HWSP_PYTHON_MODULE:
 		return run_module(read->what, true);
-	case HW_PYTHON_FILE:
+	case HWSP_PYTHON_FILE:
 		return run_file(read->what);
-	case HW_PYTHON_ARCHIVE:
+	case HWSP_PYTHON_ARCHIVE:
 		return run_module("__main__", false);
-	case HW_PYTHON_INPUT:
+	case HWSP_PYTHON_INPUT:
 		return run_input();
 	}
 	return 1;
 }
 
-int hw_python_end(int status)
+int hwsp_python_end(int status)
 {
-	/* A program may ask for the prompt. */
+	/* A program may request the prompt. */
 	if (getenv("PYTHONINSPECT") && isatty(0)) {
-		struct compiler_flags flags = {0, hw_py.minor};
-		status = hw_py.PyRun_AnyFileExFlags(stdin, "<stdin>", 0, &flags) != 0;
+		struct compiler_flags flags = {0, hwsp_py.minor};
+		status = hwsp_py.PyRun_AnyFileExFlags(stdin, "<stdin>", 0, &flags) != 0;
 	}
-	if (hw_py.Py_FinalizeEx() < 0)
+	if (hwsp_py.Py_FinalizeEx() < 0)
 		status = 120;
 	if (interrupted) {
 		signal(SIGINT, SIG_DFL);

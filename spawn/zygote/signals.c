@@ -15,19 +15,19 @@ static bool is_ignored(int number, bool *by_default)
 	return action.sa_handler == SIG_IGN;
 }
 
-void hw_signals_begin(void)
+void hwsp_signals_begin(void)
 {
 	bool by_default;
-	for (int number = 1; number <= HW_SIGNALS; number++)
+	for (int number = 1; number <= HWSP_SIGNALS; number++)
 		ignored_from_start |= (uint64_t)is_ignored(number, &by_default) << (number - 1);
 }
 
-void hw_signals_as_caller(uint64_t ignored)
+void hwsp_signals_as_caller(uint64_t ignored)
 {
 	const struct sigaction ignore = {.sa_handler = SIG_IGN}, plain = {.sa_handler = SIG_DFL};
 	uint64_t differing = ignored ^ ignored_from_start;
 
-	for (int number = 1; differing && number <= HW_SIGNALS; number++) {
+	for (int number = 1; differing && number <= HWSP_SIGNALS; number++) {
 		bool by_default = false;
 		if (!(differing >> (number - 1) & 1))
 			continue;

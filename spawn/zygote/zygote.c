@@ -1,4 +1,5 @@
-/* Makes a program a zygote: it stops, and each process that it makes goes on from there with arguments of its own. Loaded by LD_PRELOAD into processes that pspawn.h's library starts; in any other it does nothing. */
+/* Makes a program a zygote: it stops, and each process that it makes goes on from there with arguments of its own.
+ * Loaded by LD_PRELOAD into processes that pspawn.h's library starts; in any other it does nothing. */
 #include "zygote.h"
 
 #include <dlfcn.h>
@@ -11,7 +12,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-struct zygote hw_zygote = {.socket = -1};
+struct zygote hwsp_zygote = {.socket = -1};
 
 /* The entry's value, if the entry is of this variable. */
 static char *value_of(char *entry, const char *name)
@@ -29,68 +30,68 @@ static bool take_first(char *list)
 	return rest;
 }
 
-/* The first of all constructors (the linker's -z initfirst): whatever looks at the environment after it sees what the
- * program's caller gave. The C library isn't ready yet. */
+/* The first of all constructors (the linker's -z initfirst): all later ones read the environment as the caller
+ * provided it. The C library isn't ready yet. */
 __attribute__((constructor)) static void begin(int argc, char **argv, char **envp)
 {
 	char **kept = envp;
 	int stop = 0, name = 0;
 
 	char **entry = envp;
-	hw_bind(envp);
+	hwsp_bind(envp);
 	for (; *entry; entry++) {
-		char *value = value_of(*entry, HW_ZYGOTE_VARIABLE);
-		if (!value || sscanf(value, "%d %d%n", &hw_zygote.socket, &stop, &name) != 2)
+		char *value = value_of(*entry, HWSP_ZYGOTE_VARIABLE);
+		if (!value || sscanf(value, "%d %d%n", &hwsp_zygote.socket, &stop, &name) != 2)
 			continue;
-		hw_zygote.stop = (enum pspawn_stop)stop;
+		hwsp_zygote.stop = (enum pspawn_stop)stop;
 		/* That of the script for which an interpreter was started. */
 		prctl(PR_SET_NAME, value + name + 1);
 	}
-	if (hw_zygote.socket < 0)
+	if (hwsp_zygote.socket < 0)
 		return;
-	fcntl(hw_zygote.socket, F_SETFD, FD_CLOEXEC);
+	fcntl(hwsp_zygote.socket, F_SETFD, FD_CLOEXEC);
 	/* It follows the environment. */
-	const ElfW(auxv_t) *end = hw_zygote.vector = entry + 1;
+	const ElfW(auxv_t) *end = hwsp_zygote.vector = entry + 1;
 	while (end++->a_type != AT_NULL)
 		;
-	hw_zygote.vector_bytes = (size_t)((const char *)end - (const char *)hw_zygote.vector);
-	hw_signals_begin();
+	hwsp_zygote.vector_bytes = (size_t)((const char *)end - (const char *)hwsp_zygote.vector);
+	hwsp_signals_begin();
 	for (entry = envp; *entry; entry++) {
 		char *preload = value_of(*entry, "LD_PRELOAD");
-		bool gone = value_of(*entry, HW_ZYGOTE_VARIABLE) || (preload && !take_first(preload));
+		bool gone = value_of(*entry, HWSP_ZYGOTE_VARIABLE) || (preload && !take_first(preload));
 		if (!gone)
 			*kept++ = *entry;
 	}
 	*kept = NULL;
-	if (hw_zygote.stop == PSPAWN_STOP_LOAD)
-		hw_load_stop(argc, argv, envp);
-	hw_surroundings_before(envp);
+	if (hwsp_zygote.stop == PSPAWN_STOP_LOAD)
+		hwsp_load_stop(argc, argv, envp);
+	hwsp_fork_safety_remember(envp);
 	errno = 0;
 }
 
 static int stopped_main(int argc, char **argv, char **envp)
 {
-	if (hw_zygote.stop == PSPAWN_STOP_MAIN) {
-		hw_zygote_serve();
-		return hw_zygote.main(hw_zygote.argc, hw_zygote.argv, environ);
+	if (hwsp_zygote.stop == PSPAWN_STOP_MAIN) {
+		hwsp_zygote_serve();
+		return hwsp_zygote.main(hwsp_zygote.argc, hwsp_zygote.argv, environ);
 	}
-	if (hw_zygote.stop == PSPAWN_STOP_PYTHON)
-		return hw_python_main(argc, argv);
-	return hw_zygote.main(argc, argv, envp);
+	if (hwsp_zygote.stop == PSPAWN_STOP_PYTHON)
+		return hwsp_python_main(argc, argv);
+	return hwsp_zygote.main(argc, argv, envp);
 }
 
 /* The C library's, which calls all constructors and then main(). */
-typedef int start_function(int (*)(int, char **, char **), int, char **, void (*)(void), void (*)(void),
-                           void (*)(void), void *);
+typedef int start_function(int (*)(int, char **, char **), int, char **, void (*)(void), void (*)(void), void (*)(void),
+	void *);
 
 EXPORT int __libc_start_main(int (*main)(int, char **, char **), int argc, char **argv, void (*init)(void),
-                             void (*fini)(void), void (*loader_fini)(void), void *stack_end)
+	void (*fini)(void), void (*loader_fini)(void), void *stack_end)
 {
 	start_function *original = (start_function *)dlsym(RTLD_NEXT, "__libc_start_main");
 	if (!original)
 		_exit(127);
-	if (hw_zygote.socket >= 0) {
-		hw_zygote.main = main;
+	if (hwsp_zygote.socket >= 0) {
+		hwsp_zygote.main = main;
 		main = stopped_main;
 	}
 	return original(main, argc, argv, init, fini, loader_fini, stack_end);
@@ -98,10 +99,10 @@ EXPORT int __libc_start_main(int (*main)(int, char **, char **), int argc, char 
 
 EXPORT int pspawn_stop(int *argc, char ***argv)
 {
-	if (hw_zygote.socket < 0 || hw_zygote.stop != PSPAWN_STOP_CALL)
+	if (hwsp_zygote.socket < 0 || hwsp_zygote.stop != PSPAWN_STOP_CALL)
 		return 0;
-	hw_zygote_serve();
-	*argc = hw_zygote.argc;
-	*argv = hw_zygote.argv;
+	hwsp_zygote_serve();
+	*argc = hwsp_zygote.argc;
+	*argv = hwsp_zygote.argv;
 	return 1;
 }

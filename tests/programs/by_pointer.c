@@ -18,9 +18,9 @@ struct operations {
 };
 
 /* Constant: lies in RELRO. */
-static const struct operations constant = { fopen, open, stat, opendir, access };
+static const struct operations constant = {fopen, open, stat, opendir, access};
 /* Writable, and compared with what the program itself calls. */
-struct operations writable = { fopen, open, stat, opendir, access };
+struct operations writable = {fopen, open, stat, opendir, access};
 int (*const volatile stat_pointer)(const char *, struct stat *) = stat;
 
 static long all(const struct operations *with, char **argv)
@@ -48,7 +48,7 @@ static long all(const struct operations *with, char **argv)
 int main(int argc, char **argv)
 {
 	(void)argc;
-	struct operations direct = { fopen, open, stat, opendir, access };
+	struct operations direct = {fopen, open, stat, opendir, access};
 	printf("constant %ld\n", all(&constant, argv));
 	printf("writable %ld\n", all(&writable, argv));
 	printf("direct %ld\n", all(&direct, argv));

@@ -59,7 +59,7 @@ static int names(const char *path)
 
 static void writer(const char *dir, const char *meeting)
 {
-	struct timespec times[2] = { { 1000, 0 }, { 2000, 0 } };
+	struct timespec times[2] = {{1000, 0}, {2000, 0}};
 	printf("0 before %s", read_text(in(dir, "existing")));
 	wait_for(in(meeting, "looked"));
 	write_text(in(dir, "new"), "new text\n");
@@ -101,7 +101,9 @@ static void reader(const char *dir, const char *meeting)
 	/* What another node wrote is seen after a moment: the message that says so travels beside. */
 	wait_for(in(dir, "new"));
 	wait_for(in(dir, "__pycache__/mod.pyc"));
-	for (int i = 0; i < 500 && (names(dir) != 10 || access(in(dir, "link"), F_OK) || !access(in(dir, "removed"), F_OK)); i++)
+	for (int i = 0;
+		i < 500 && (names(dir) != 10 || access(in(dir, "link"), F_OK) || !access(in(dir, "removed"), F_OK));
+		i++)
 		usleep(10000);
 	usleep(300000);
 	printf("1 new %s", read_text(in(dir, "new")));

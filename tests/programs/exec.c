@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 extern char **environ;
-static char *bare[] = { NULL };
+static char *bare[] = {NULL};
 
 static char *argv_of(const char *name, char **argv)
 {
@@ -30,21 +30,43 @@ static void start(int how, const char *path, const char *name)
 	argv_of(name, argv);
 	int fd;
 	switch (how) {
-	case 0: execve(path, argv, environ); break;
-	case 1: execve(path, argv, bare); break;
-	case 2: execv(path, argv); break;
-	case 3: execl(path, name, "one", "", "three words here", (char *)NULL); break;
-	case 4: execle(path, name, "one", "", "three words here", (char *)NULL, environ); break;
-	case 5: execvp(name, argv); break;
-	case 6: execlp(name, name, "one", "", "three words here", (char *)NULL); break;
-	case 7: execvpe(name, argv, environ); break;
-	case 8: execvp(path, argv); break;
+	case 0:
+		execve(path, argv, environ);
+		break;
+	case 1:
+		execve(path, argv, bare);
+		break;
+	case 2:
+		execv(path, argv);
+		break;
+	case 3:
+		execl(path, name, "one", "", "three words here", (char *)NULL);
+		break;
+	case 4:
+		execle(path, name, "one", "", "three words here", (char *)NULL, environ);
+		break;
+	case 5:
+		execvp(name, argv);
+		break;
+	case 6:
+		execlp(name, name, "one", "", "three words here", (char *)NULL);
+		break;
+	case 7:
+		execvpe(name, argv, environ);
+		break;
+	case 8:
+		execvp(path, argv);
+		break;
 	case 9:
 		fd = open(path, O_RDONLY | O_CLOEXEC);
 		fexecve(fd, argv, environ);
 		break;
-	case 10: execveat(AT_FDCWD, path, argv, environ, 0); break;
-	case 11: execveat(AT_FDCWD, path, argv, environ, AT_SYMLINK_NOFOLLOW); break;
+	case 10:
+		execveat(AT_FDCWD, path, argv, environ, 0);
+		break;
+	case 11:
+		execveat(AT_FDCWD, path, argv, environ, AT_SYMLINK_NOFOLLOW);
+		break;
 	}
 }
 
@@ -54,7 +76,7 @@ static void report(const char *how, const char *name, pid_t pid)
 	waitpid(pid, &status, 0);
 	if (WIFEXITED(status))
 		printf("%s %s: %d %s\n", how, name, WEXITSTATUS(status),
-		       WEXITSTATUS(status) >= 100 ? strerrorname_np(WEXITSTATUS(status) - 100) : "");
+			WEXITSTATUS(status) >= 100 ? strerrorname_np(WEXITSTATUS(status) - 100) : "");
 	else
 		printf("%s %s: signal %d\n", how, name, WTERMSIG(status));
 	fflush(stdout);
@@ -76,10 +98,10 @@ static void spawn(const char *path, const char *name, int by_name)
 int main(int argc, char **argv)
 {
 	(void)argc;
-	static const char *names[] = { "tool", "script", "script-option", "script-nested", "script-bad", "script-none",
-		"script-crlf", "readable", "executable", "unreadable", "neither", "text", "empty", "directory", "absent",
-		"tool/below", "link", "dangling", "loop", "directory/tool", "shadowed", "truncated", "script-env",
-		"script-dir", "script-long" };
+	static const char *names[] = {"tool", "script", "script-option", "script-nested", "script-bad", "script-none",
+		"script-crlf", "readable", "executable", "unreadable", "neither", "text", "empty", "directory",
+		"absent", "tool/below", "link", "dangling", "loop", "directory/tool", "shadowed", "truncated",
+		"script-env", "script-dir", "script-long"};
 	char path[4096], how_name[16], search[8192];
 	snprintf(search, sizeof search, "%s/first:%s/second:%s:/usr/bin:/bin", argv[1], argv[1], argv[1]);
 	setenv("PATH", search, 1);

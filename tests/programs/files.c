@@ -31,31 +31,31 @@ static void print_stat(const char *call, const char *path, int status, const str
 	printf("%s %s: %s", call, path, error(status));
 	if (!status)
 		printf(" dev %lx ino %lu mode %o nlink %lu uid %u gid %u rdev %lx size %ld blksize %ld blocks %ld "
-		       "mtime %ld.%ld ctime %ld.%ld", mounted ? 0 : (long)s->st_dev, (long)s->st_ino, s->st_mode, (long)s->st_nlink,
-		       s->st_uid, s->st_gid, (long)s->st_rdev, (long)s->st_size, (long)s->st_blksize,
-		       (long)s->st_blocks, s->st_mtim.tv_sec, s->st_mtim.tv_nsec, s->st_ctim.tv_sec,
-		       s->st_ctim.tv_nsec);
+		       "mtime %ld.%ld ctime %ld.%ld",
+			mounted ? 0 : (long)s->st_dev, (long)s->st_ino, s->st_mode, (long)s->st_nlink, s->st_uid,
+			s->st_gid, (long)s->st_rdev, (long)s->st_size, (long)s->st_blksize, (long)s->st_blocks,
+			s->st_mtim.tv_sec, s->st_mtim.tv_nsec, s->st_ctim.tv_sec, s->st_ctim.tv_nsec);
 	printf("\n");
 }
 
 static void print_statx(const char *path, int flags, unsigned mask)
 {
-	struct statx s = { 0 };
+	struct statx s = {0};
 	int status = statx(AT_FDCWD, path, flags, mask, &s);
 	printf("statx %s %x %x: %s", path, flags, mask, error(status));
 	if (mounted) {
 		s.stx_mask &= mask & STATX_BASIC_STATS;
 		s.stx_attributes = s.stx_attributes_mask = s.stx_dev_major = s.stx_dev_minor = s.stx_mnt_id = 0;
-		s.stx_btime = (struct statx_timestamp){ 0 };
+		s.stx_btime = (struct statx_timestamp){0};
 	}
 	if (!status)
 		printf(" mask %x blksize %u attributes %llx/%llx nlink %u uid %u gid %u mode %o ino %llu size %llu "
 		       "blocks %llu btime %lld.%u ctime %lld.%u mtime %lld.%u rdev %u:%u dev %u:%u mnt %llu",
-		       s.stx_mask, s.stx_blksize, s.stx_attributes, s.stx_attributes_mask, s.stx_nlink, s.stx_uid,
-		       s.stx_gid, s.stx_mode, s.stx_ino, s.stx_size, s.stx_blocks, s.stx_btime.tv_sec,
-		       s.stx_btime.tv_nsec, s.stx_ctime.tv_sec, s.stx_ctime.tv_nsec, s.stx_mtime.tv_sec,
-		       s.stx_mtime.tv_nsec, s.stx_rdev_major, s.stx_rdev_minor, s.stx_dev_major, s.stx_dev_minor,
-		       s.stx_mnt_id);
+			s.stx_mask, s.stx_blksize, s.stx_attributes, s.stx_attributes_mask, s.stx_nlink, s.stx_uid,
+			s.stx_gid, s.stx_mode, s.stx_ino, s.stx_size, s.stx_blocks, s.stx_btime.tv_sec,
+			s.stx_btime.tv_nsec, s.stx_ctime.tv_sec, s.stx_ctime.tv_nsec, s.stx_mtime.tv_sec,
+			s.stx_mtime.tv_nsec, s.stx_rdev_major, s.stx_rdev_minor, s.stx_dev_major, s.stx_dev_minor,
+			s.stx_mnt_id);
 	printf("\n");
 }
 
@@ -72,13 +72,13 @@ static void stats(const char *path)
 
 static void accesses(const char *path)
 {
-	const int modes[] = { F_OK, R_OK, W_OK, X_OK, R_OK | X_OK };
+	const int modes[] = {F_OK, R_OK, W_OK, X_OK, R_OK | X_OK};
 	printf("access %s:", path);
 	for (int i = 0; i < 5; i++)
 		if (!mounted || modes[i] != W_OK)
 			printf(" %s", error(access(path, modes[i])));
 	printf(" faccessat %s %s euidaccess %s\n", error(faccessat(AT_FDCWD, path, R_OK, AT_EACCESS)),
-	       error(faccessat(AT_FDCWD, path, F_OK, AT_SYMLINK_NOFOLLOW)), error(euidaccess(path, X_OK)));
+		error(faccessat(AT_FDCWD, path, F_OK, AT_SYMLINK_NOFOLLOW)), error(euidaccess(path, X_OK)));
 }
 
 static void links(const char *path)
@@ -127,14 +127,14 @@ static void content(const char *call, const char *path, int fd)
 
 static void opens(const char *path)
 {
-	static const int flags[] = { 0, O_CLOEXEC, O_NOFOLLOW, O_DIRECTORY | O_CLOEXEC, O_NONBLOCK | O_NOCTTY, O_PATH };
+	static const int flags[] = {0, O_CLOEXEC, O_NOFOLLOW, O_DIRECTORY | O_CLOEXEC, O_NONBLOCK | O_NOCTTY, O_PATH};
 	for (unsigned i = 0; i < sizeof flags / sizeof *flags; i++)
 		content("open", path, open(path, O_RDONLY | flags[i]));
 	content("open64", path, open64(path, O_RDONLY));
 	content("openat", path, openat(AT_FDCWD, path, O_RDONLY));
 	content("openat64", path, openat64(AT_FDCWD, path, O_RDONLY | O_CLOEXEC));
 	content("syscall", path, syscall(SYS_openat, AT_FDCWD, path, O_RDONLY));
-	static const char *modes[] = { "r", "re", "rb", "rm" };
+	static const char *modes[] = {"r", "re", "rb", "rm"};
 	for (int i = 0; i < 4; i++) {
 		FILE *file = fopen(path, modes[i]);
 		char line[64] = "";
@@ -187,7 +187,7 @@ static void below(const char *path)
 	char target[256] = "";
 	if (fd < 0 || !stream)
 		return;
-	int descriptors[] = { fd, dirfd(stream) };
+	int descriptors[] = {fd, dirfd(stream)};
 	for (int i = 0; i < 2; i++) {
 		content("openat below", "file", openat(descriptors[i], "file", O_RDONLY));
 		print_stat("fstatat below", "link", fstatat(descriptors[i], "link", &s, AT_SYMLINK_NOFOLLOW), &s);
@@ -195,7 +195,7 @@ static void below(const char *path)
 		print_stat("fstatat empty", path, fstatat(descriptors[i], "", &s, AT_EMPTY_PATH), &s);
 		print_stat("fstat", path, fstat(descriptors[i], &s), &s);
 		printf("faccessat below: %s %s\n", error(faccessat(descriptors[i], "file", X_OK, 0)),
-		       error(faccessat(descriptors[i], "none", F_OK, 0)));
+			error(faccessat(descriptors[i], "none", F_OK, 0)));
 		printf("readlinkat below: %zd %s\n", readlinkat(descriptors[i], "link", target, 255), target);
 	}
 	closedir(stream);
@@ -224,8 +224,8 @@ static int ftsent_by_name(const FTSENT **a, const FTSENT **b)
 
 static void walks(const char *path)
 {
-	char *roots[] = { (char *)path, NULL };
-	const int options[] = { FTS_PHYSICAL, FTS_LOGICAL, FTS_PHYSICAL | FTS_NOCHDIR, FTS_PHYSICAL | FTS_NOSTAT };
+	char *roots[] = {(char *)path, NULL};
+	const int options[] = {FTS_PHYSICAL, FTS_LOGICAL, FTS_PHYSICAL | FTS_NOCHDIR, FTS_PHYSICAL | FTS_NOSTAT};
 	for (int i = 0; i < 4; i++) {
 		FTS *tree = fts_open(roots, options[i], ftsent_by_name);
 		FTSENT *entry;
@@ -248,10 +248,10 @@ static void walks(const char *path)
 int main(int argc, char **argv)
 {
 	mounted = argc > 2;
-	static const char *names[] = { "", "/file", "/sub", "/sub/", "/file/", "/file/x", "/none", "/none/x", "/link",
+	static const char *names[] = {"", "/file", "/sub", "/sub/", "/file/", "/file/x", "/none", "/none/x", "/link",
 		"/link/", "/dirlink", "/dirlink/", "/dirlink/inner", "/dangling", "/loop", "/loop/x", "/../tree/file",
 		"/sub/..", "/sub/../link", "/dirlink/../file", "/./sub//inner", "/tool", "/empty", "/secret", "/fifo",
-		"/none/../file", "/file/../file", "/large", "/hard", "/sub/.", "/closed", "/closed/x" };
+		"/none/../file", "/file/../file", "/large", "/hard", "/sub/.", "/closed", "/closed/x"};
 	char path[8192];
 	for (unsigned i = 0; i < sizeof names / sizeof *names; i++) {
 		snprintf(path, sizeof path, "%s%s", argv[1], names[i]);

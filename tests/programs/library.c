@@ -9,7 +9,7 @@ const char *NAME(void)
 }
 
 /* Data, relocations and an initialiser, as real libraries have them. */
-const char *JOIN(NAME, _table)[] = { TAG, TAG };
+const char *JOIN(NAME, _table)[] = {TAG, TAG};
 static int started;
 __attribute__((constructor)) static void start(void)
 {

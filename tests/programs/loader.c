@@ -19,7 +19,7 @@
 
 extern char **environ;
 
-static char **words;            /* the arguments not yet done */
+static char **words; /* the arguments not yet done */
 static void *last, *handles[64];
 static int handle_count;
 
@@ -139,7 +139,7 @@ static void do_self(const char *unused)
 {
 	(void)unused;
 	char path[PATH_MAX], pid_path[64];
-	const char *paths[] = { "/proc/self/exe", "/proc/thread-self/exe", pid_path };
+	const char *paths[] = {"/proc/self/exe", "/proc/thread-self/exe", pid_path};
 	snprintf(pid_path, sizeof pid_path, "/proc/%d/exe", getpid());
 	for (int i = 0; i < 3; i++) {
 		ssize_t bytes = readlink(paths[i], path, sizeof path - 1);
@@ -311,7 +311,7 @@ static void do_pages(const char *text)
 
 static void do_stat(const char *path)
 {
-	struct stat by_path = { 0 }, by_descriptor = { 0 };
+	struct stat by_path = {0}, by_descriptor = {0};
 	int fd = open(path, O_RDONLY);
 	if (stat(path, &by_path) || fstat(fd, &by_descriptor))
 		printf("stat %s: %s\n", path, strerror(errno));
@@ -337,14 +337,11 @@ static void do_signal(const char *number)
 static const struct {
 	const char *name;
 	void (*run)(const char *);
-} verbs[] = {
-	{ "open", do_open }, { "lazy", do_lazy }, { "noload", do_noload }, { "mopen", do_mopen },
-	{ "close", do_close }, { "call", do_call }, { "where", do_where }, { "objects", do_objects },
-	{ "links", do_links }, { "origin", do_origin }, { "self", do_self }, { "execfn", do_execfn }, { "chdir", do_chdir },
-	{ "fork", do_fork }, { "exec", do_exec }, { "vfork", do_vfork }, { "spawn", do_spawn },
-	{ "threads", do_threads }, { "pause", do_pause }, { "setenv", do_setenv }, { "exit", do_exit },
-	{ "signal", do_signal }, { "mapped", do_mapped }, { "pages", do_pages }, { "stat", do_stat },
-};
+} verbs[] = {{"open", do_open}, {"lazy", do_lazy}, {"noload", do_noload}, {"mopen", do_mopen}, {"close", do_close},
+	{"call", do_call}, {"where", do_where}, {"objects", do_objects}, {"links", do_links}, {"origin", do_origin},
+	{"self", do_self}, {"execfn", do_execfn}, {"chdir", do_chdir}, {"fork", do_fork}, {"exec", do_exec},
+	{"vfork", do_vfork}, {"spawn", do_spawn}, {"threads", do_threads}, {"pause", do_pause}, {"setenv", do_setenv},
+	{"exit", do_exit}, {"signal", do_signal}, {"mapped", do_mapped}, {"pages", do_pages}, {"stat", do_stat}};
 
 static void run_rest(void)
 {

@@ -86,27 +86,28 @@ static void around(const char *path, int fd, size_t bytes)
 	int pipes[2], to = memfd_create("to", 0);
 	if (pipe(pipes))
 		exit(1);
-	got = splice(fd, &(off_t){ 100 }, pipes[1], NULL, 4000, 0);
+	got = splice(fd, &(off_t){100}, pipes[1], NULL, 4000, 0);
 	printf("splice: %s %zd", error(got < 0), got);
 	got = read(pipes[0], aligned, 4000);
 	printf(" %lx\n", checksum(aligned, got > 0 ? got : 0));
-	got = sendfile(to, fd, &(off_t){ 4096 }, 4096);
+	got = sendfile(to, fd, &(off_t){4096}, 4096);
 	printf("sendfile: %s %zd", error(got < 0), got);
 	got = pread(to, aligned, 4096, 0);
 	printf(" %lx\n", checksum(aligned, got > 0 ? got : 0));
-	got = copy_file_range(fd, &(off_t){ 1 }, to, &(off_t){ 0 }, 5000, 0);
+	got = copy_file_range(fd, &(off_t){1}, to, &(off_t){0}, 5000, 0);
 	printf("copy_file_range: %s %zd\n", got < 0 && errno == EXDEV ? "EXDEV or ok" : "EXDEV or ok",
-	       got < 0 ? 5000 : got);
-	struct iovec parts[2] = { { aligned, 10 }, { (char *)aligned + 100, 20 } };
+		got < 0 ? 5000 : got);
+	struct iovec parts[2] = {{aligned, 10}, {(char *)aligned + 100, 20}};
 	printf("preadv: %zd %lx\n", preadv(fd, parts, 2, 4090), checksum(aligned, 10));
 	printf("readahead: %s fadvise: %d\n", error(readahead(fd, 0, bytes) < 0),
-	       posix_fadvise(fd, 0, 0, POSIX_FADV_WILLNEED));
+		posix_fadvise(fd, 0, 0, POSIX_FADV_WILLNEED));
 }
 
 static void locks(int fd)
 {
-	struct flock lock = { .l_type = F_RDLCK, .l_whence = SEEK_SET };
-	printf("locks: flock %s posix %s", error(flock(fd, LOCK_SH | LOCK_NB) < 0), error(fcntl(fd, F_SETLK, &lock) < 0));
+	struct flock lock = {.l_type = F_RDLCK, .l_whence = SEEK_SET};
+	printf("locks: flock %s posix %s", error(flock(fd, LOCK_SH | LOCK_NB) < 0),
+		error(fcntl(fd, F_SETLK, &lock) < 0));
 	printf(" open file %s", error(fcntl(fd, F_OFD_SETLK, &lock) < 0));
 	lock.l_type = F_WRLCK;
 	printf(" exclusive %s\n", error(fcntl(fd, F_SETLK, &lock) < 0));

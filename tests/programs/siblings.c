@@ -53,7 +53,7 @@ int main(int argc, char **argv)
 	for (int i = 0; i < 1000 && !other(argv[1], &pid, &address); i++)
 		usleep(10000);
 
-	struct iovec mine = { back, sizeof back }, theirs = { address, sizeof back };
+	struct iovec mine = {back, sizeof back}, theirs = {address, sizeof back};
 	snprintf(expected, sizeof expected, "secret of %d", pid);
 	int is_read = process_vm_readv(pid, &mine, 1, &theirs, 1, 0) == sizeof back && !strcmp(back, expected);
 

@@ -13,7 +13,8 @@
 
 int main(int argc, char **argv)
 {
-	struct pspawn_context_options options = {.size = sizeof options, .stop = PSPAWN_STOP_PYTHON, .start_ms_max = 60000};
+	struct pspawn_context_options options = {
+		.size = sizeof options, .stop = PSPAWN_STOP_PYTHON, .start_ms_max = 60000};
 	pspawn_context_t context;
 	const char *reason;
 	int words = 5, status = 0;

@@ -77,7 +77,11 @@ fn run(arguments: &Arguments) -> Result<ExitCode> {
             };
             println!("{}", sim::run(&shell, runs)?.trim_end());
         }
-        Task::Tidy => shell.step("tidy", || tidy::run(&shell))?,
+        Task::Tidy => {
+            if let Some(why) = shell.step("tidy", || tidy::run(&shell))? {
+                println!("  note   {why}");
+            }
+        }
         Task::Install { prefix } => dist::install(&shell, prefix)?,
     }
     Ok(ExitCode::SUCCESS)

@@ -33,6 +33,7 @@ impl Package {
 const PACKAGES: &[Package] = &[
     Package::new("gcc", "the C libraries; AddressSanitizer and UBSan come with it"),
     Package::new("g++", "libFuzzer, and test programs that throw across libraries"),
+    Package::optional("clang-format", "the layout of C, which `cargo xtask tidy` checks"),
     Package::new("libc6-dev", "headers, and the static libc of the command"),
     #[cfg(target_arch = "x86_64")]
     Package::optional("libc6-dev-i386", "test programs of the processor's 32-bit mode"),

@@ -15,17 +15,17 @@ struct hw_header {
 	uint64_t magic, version, total_bytes, generation;
 	uint64_t slots_at, slot_count, ino_slots_at, ino_slot_count;
 	uint64_t heap_at, heap_used;
-	uint64_t scope_at, scope_bytes;       /* "+/dir\0-/dir/sub\0": the longest match decides */
-	uint64_t store_at, store_bytes;       /* the mirror's prefix */
+	uint64_t scope_at, scope_bytes; /* "+/dir\0-/dir/sub\0": the longest match decides */
+	uint64_t store_at, store_bytes; /* the mirror's prefix */
 	uint64_t socket_at, socket_bytes;
 	uint64_t counters_at, counters_bytes;
-	uint64_t store_dev;                   /* major | minor << 32 */
-	uint64_t serving;                     /* 1 while the daemon serves, 2 afterwards */
+	uint64_t store_dev; /* major | minor << 32 */
+	uint64_t serving;   /* 1 while the daemon serves, 2 afterwards */
 	uint64_t records;
-	uint64_t domains;                     /* bit N: memory domain N has a mirror of its own, at "…/rootN" */
+	uint64_t domains;                         /* bit N: memory domain N has a mirror of its own, at "…/rootN" */
 	uint64_t root_dev, root_ino, root_mnt_id; /* the daemon's root directory */
-	uint64_t mnt_ns, user_ns;             /* and its namespaces, by inode number; 0 if not known */
-	uint64_t unaudited;                   /* 1 once programs run that do not say what they change */
+	uint64_t mnt_ns, user_ns;                 /* and its namespaces, by inode number; 0 if not known */
+	uint64_t unaudited;                       /* 1 once programs run that do not say what they change */
 	uint64_t reserved[36];
 };
 
@@ -43,17 +43,17 @@ struct hw_attr {
 	int64_t atime_s, mtime_s, ctime_s, btime_s;
 	uint32_t atime_ns, mtime_ns, ctime_ns, btime_ns;
 	uint64_t mnt_id;
-	uint64_t store_ino;                   /* inode number of the store's copy, once there is one */
+	uint64_t store_ino; /* inode number of the store's copy, once there is one */
 };
 
 struct hw_record {
-	uint64_t state;                       /* read once, with acquire order, before the rest */
+	uint64_t state; /* read once, with acquire order, before the rest */
 	uint32_t path_bytes, tag;
-	uint64_t aux_at, aux_bytes;           /* a directory's listing, a link's target */
+	uint64_t aux_at, aux_bytes; /* a directory's listing, a link's target */
 	struct hw_attr attr;
-	uint64_t lookups;                     /* for the file system that a node mounts */
-	uint64_t passing;                     /* likewise */
-	char path[];                          /* NUL-padded to a multiple of 8, at least one NUL */
+	uint64_t lookups; /* for the file system that a node mounts */
+	uint64_t passing; /* likewise */
+	char path[];      /* NUL-padded to a multiple of 8, at least one NUL */
 };
 
 /* state: kind in bits 0-7, error number in bits 8-23, then bits. */
@@ -66,7 +66,7 @@ enum hw_kind {
 	HW_ERROR = 5,
 	HW_OTHER = 6,
 };
-#define HW_KIND(state) ((unsigned)((state) & 0xff))
+#define HW_KIND(state) ((unsigned)((state)&0xff))
 #define HW_ERRNO(state) ((int)((state) >> 8 & 0xffff))
 #define HW_ATTR (UINT64_C(1) << 32)
 #define HW_LISTED (UINT64_C(1) << 33)
@@ -90,7 +90,7 @@ struct hw_listing {
 };
 struct hw_listing_entry {
 	uint64_t ino;
-	uint32_t name_at;                     /* from the listing's start */
+	uint32_t name_at; /* from the listing's start */
 	uint16_t name_bytes;
 	uint8_t d_type, zero;
 };

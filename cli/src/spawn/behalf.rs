@@ -1,4 +1,4 @@
-//! Processes for another process of this program: the library's functions for that (`spawn/src/behalf.h`).
+//! Processes for another process of this program: the library's functions for that (`spawn/src/spawn_on_behalf.h`).
 //!
 //! One process describes itself, sends the description and its descriptors, and the other one has a zygote make what
 //! the first would have become.
@@ -16,9 +16,9 @@ use rustix::process::Pid;
 
 use super::library::{Interpreter, Mechanism, RawContext, RawContextOptions, Stop, list, pspawn_context_destroy};
 
-/// `HW_FDS_MAX`.
+/// `HWSP_FDS_MAX`.
 pub const FDS_MAX: usize = 240;
-/// `HW_REASON_BYTES`.
+/// `HWSP_REASON_BYTES`.
 const REASON_BYTES: usize = 480;
 
 /// What a process tells of itself.
@@ -72,20 +72,20 @@ struct RawArrived {
 }
 
 unsafe extern "C" {
-    fn hw_describe(
+    fn hwsp_describe(
         argv: *const *const c_char,
         envp: *const *const c_char,
         python: bool,
         description: *mut RawDescription,
     ) -> c_int;
-    fn hw_context_create_idle(
+    fn hwsp_context_create_idle(
         context: *mut RawContext,
         path: *const c_char,
         options: *const RawContextOptions,
     ) -> c_int;
-    fn hw_behalf_prepare(context: *mut RawContext, arrived: *const RawArrived, why: *mut c_char) -> c_int;
-    fn hw_behalf_left_out(context: *const RawContext) -> *const c_char;
-    fn hw_behalf_spawn(
+    fn hwsp_on_behalf_prepare(context: *mut RawContext, arrived: *const RawArrived, why: *mut c_char) -> c_int;
+    fn hwsp_on_behalf_left_out(context: *const RawContext) -> *const c_char;
+    fn hwsp_on_behalf_spawn(
         context: *mut RawContext,
         arrived: *const RawArrived,
         pid: *mut pid_t,
@@ -101,7 +101,7 @@ pub fn describe(arguments: &[CString], environment: &[CString], is_python: bool)
     let (argv, envp) = (list(arguments), list(environment));
     let mut raw = Box::new(MaybeUninit::<RawDescription>::zeroed());
     // SAFETY: both lists end with NULL and live until the call is over, which keeps nothing of them.
-    let error = unsafe { hw_describe(argv.as_ptr(), envp.as_ptr(), is_python, raw.as_mut_ptr()) };
+    let error = unsafe { hwsp_describe(argv.as_ptr(), envp.as_ptr(), is_python, raw.as_mut_ptr()) };
     if error != 0 {
         return Err(io::Error::from_raw_os_error(error));
     }
@@ -167,7 +167,7 @@ impl Warm {
         let mut raw = RawContext { state: ptr::null_mut() };
         // SAFETY: all pointers are to strings, and to a list with NULL at its end, that live until the call is over;
         // the library copies what it keeps.
-        match unsafe { hw_context_create_idle(&raw mut raw, program.as_ptr(), &raw const options) } {
+        match unsafe { hwsp_context_create_idle(&raw mut raw, program.as_ptr(), &raw const options) } {
             0 => Ok(Warm(raw)),
             _ => Err(io::Error::last_os_error()),
         }
@@ -181,7 +181,7 @@ impl Warm {
         let fds = numbers(arrived);
         let (raw, mut why) = (raw(arrived, &fds), [0; REASON_BYTES]);
         // SAFETY: the context was made; what `raw` points to lives until the call is over; `why` has room.
-        let error = unsafe { hw_behalf_prepare(&raw mut self.0, &raw const raw, why.as_mut_ptr()) };
+        let error = unsafe { hwsp_on_behalf_prepare(&raw mut self.0, &raw const raw, why.as_mut_ptr()) };
         outcome(error, &why)
     }
 
@@ -199,7 +199,7 @@ impl Warm {
         let fds = numbers(arrived);
         let (raw, mut why, mut pid) = (raw(arrived, &fds), [0; REASON_BYTES], 0);
         // SAFETY: as above, and `pid` is the library's to write.
-        let error = unsafe { hw_behalf_spawn(&raw mut self.0, &raw const raw, &raw mut pid, why.as_mut_ptr()) };
+        let error = unsafe { hwsp_on_behalf_spawn(&raw mut self.0, &raw const raw, &raw mut pid, why.as_mut_ptr()) };
         outcome(error, &why)?;
         Pid::from_raw(pid).ok_or_else(|| String::from("the zygote tells of no process"))
     }
@@ -215,7 +215,7 @@ impl Drop for Warm {
 /// What [`Warm::left_out`] gives, of any context that was made.
 pub(super) fn left_out(context: &RawContext) -> (Vec<String>, Vec<String>) {
     // SAFETY: the text, ended by NUL, lives until the next call that changes the context.
-    let text = unsafe { CStr::from_ptr(hw_behalf_left_out(context)) }.to_string_lossy().into_owned();
+    let text = unsafe { CStr::from_ptr(hwsp_on_behalf_left_out(context)) }.to_string_lossy().into_owned();
     let (missing, own): (Vec<&str>, Vec<&str>) = text.lines().partition(|line| line.starts_with('?'));
     let plain = |lines: Vec<&str>| lines.iter().map(|line| line[1..].to_owned()).collect();
     (plain(missing), plain(own))

@@ -3,10 +3,10 @@
 #define _GNU_SOURCE
 #include "pspawn.h"
 
-#include "../../../spawn/src/behalf.h"
+#include "../../../spawn/src/spawn_on_behalf.h"
 
 /* Gives the number with this index, 0 after the last. */
-size_t hw_spawn_layout(unsigned index)
+size_t hwsp_spawn_layout(unsigned index)
 {
 	static const size_t numbers[] = {
 		sizeof(pspawn_context_t),
@@ -28,10 +28,10 @@ size_t hw_spawn_layout(unsigned index)
 		offsetof(struct pspawn_options, signal_default),
 		offsetof(struct pspawn_options, limits),
 		offsetof(struct pspawn_options, first),
-		sizeof(struct hw_description),
-		offsetof(struct hw_description, fds),
-		sizeof(struct hw_arrived),
-		offsetof(struct hw_arrived, place),
+		sizeof(struct hwsp_description),
+		offsetof(struct hwsp_description, fds),
+		sizeof(struct hwsp_arrived),
+		offsetof(struct hwsp_arrived, place),
 	};
 	return index < sizeof numbers / sizeof numbers[0] ? numbers[index] : 0;
 }

@@ -436,7 +436,7 @@ mod tests {
     use std::mem::offset_of;
 
     unsafe extern "C" {
-        fn hw_spawn_layout(index: c_uint) -> usize;
+        fn hwsp_spawn_layout(index: c_uint) -> usize;
     }
 
     #[test]
@@ -464,7 +464,7 @@ mod tests {
         ];
         let here = here.into_iter().chain(super::super::behalf::layout()).collect::<Vec<_>>();
         // SAFETY: it reads a constant.
-        let there = (0..).map(|index| unsafe { hw_spawn_layout(index) }).take_while(|&number| number != 0);
+        let there = (0..).map(|index| unsafe { hwsp_spawn_layout(index) }).take_while(|&number| number != 0);
         assert_eq!(there.collect::<Vec<_>>(), here);
     }
 

@@ -58,7 +58,7 @@ int main(int argc, char **argv)
 	meeting->ready[rank] = 1;
 	wait_for(&meeting->ready[other]);
 	if (rank == 0) {
-		struct iovec local = { text, sizeof(text) }, remote = { meeting->text[other], sizeof(mine) };
+		struct iovec local = {text, sizeof(text)}, remote = {meeting->text[other], sizeof(mine)};
 		ssize_t bytes = process_vm_readv(meeting->pid[other], &local, 1, &remote, 1, 0);
 		say("process_vm_readv", bytes == sizeof(mine) && !strcmp(text, "rank 1"));
 		int traced = !ptrace(PTRACE_ATTACH, meeting->pid[other], 0, 0);

@@ -1,6 +1,6 @@
 //! The machine's memory domains, as the kernel tells them in files.
 //!
-//! The spawning library reads the same files for where processes run (`spawn/core/place.c`), in C and in other
+//! The spawning library reads the same files for where processes run (`spawn/core/cpu_placement.c`), in C and in other
 //! people's processes, so it shares no code with this.
 
 use std::fs;

@@ -21,13 +21,13 @@
 struct end {
 	pid_t pid;
 	int control;
-	unsigned char name[NAME_BYTES_MAX];
+	unsigned char name[HWFAB_NAME_BYTES_MAX];
 	size_t name_bytes;
 };
 
 static ssize_t hear(int fd, void *bytes, size_t size)
 {
-	struct pollfd ready = { fd, POLLIN, 0 };
+	struct pollfd ready = {fd, POLLIN, 0};
 
 	CHECK(poll(&ready, 1, WAIT_MS_MAX) == 1, "nothing comes");
 	return recv(fd, bytes, size, MSG_DONTWAIT);
@@ -35,28 +35,28 @@ static ssize_t hear(int fd, void *bytes, size_t size)
 
 static struct end start(const char *provider)
 {
-	struct end end = { 0 };
+	struct end end = {0};
 	int pair[2];
-	unsigned char said[2 + 255 + NAME_BYTES_MAX];
+	unsigned char report[2 + 255 + HWFAB_NAME_BYTES_MAX];
 
 	CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == 0, "%m");
 	end.pid = fork();
 	if (end.pid == 0) {
 		close(pair[0]);
-		_exit(carry(pair[1], provider) ? 0 : 1);
+		_exit(hwfab_carry(pair[1], provider) ? 0 : 1);
 	}
 	close(pair[1]);
 	end.control = pair[0];
-	ssize_t size = hear(end.control, said, sizeof(said));
+	ssize_t size = hear(end.control, report, sizeof(report));
 
 	CHECK(size > 1, "%zd", size);
-	if (said[0] == 'E') {
-		printf("skipped: %.*s\n", (int)size - 1, (char *)said + 1);
+	if (report[0] == 'E') {
+		printf("skipped: %.*s\n", (int)size - 1, (char *)report + 1);
 		exit(SKIPPED);
 	}
-	end.name_bytes = (size_t)size - 2 - said[1];
-	CHECK(said[0] == 'N' && end.name_bytes > 8 && end.name_bytes <= NAME_BYTES_MAX, "%zu", end.name_bytes);
-	memcpy(end.name, said + 2 + said[1], end.name_bytes);
+	end.name_bytes = (size_t)size - 2 - report[1];
+	CHECK(report[0] == 'N' && end.name_bytes > 8 && end.name_bytes <= HWFAB_NAME_BYTES_MAX, "%zu", end.name_bytes);
+	memcpy(end.name, report + 2 + report[1], end.name_bytes);
 	return end;
 }
 
@@ -74,10 +74,10 @@ static void order_fd(const struct end *end, const void *bytes, size_t size, int 
 	union {
 		struct cmsghdr header;
 		char room[CMSG_SPACE(sizeof(int))];
-	} control = { .header = { CMSG_LEN(sizeof(int)), SOL_SOCKET, SCM_RIGHTS } };
-	struct iovec from = { (void *)bytes, size };
-	struct msghdr message = { .msg_iov = &from, .msg_iovlen = 1, .msg_control = &control,
-		.msg_controllen = sizeof(control) };
+	} control = {.header = {CMSG_LEN(sizeof(int)), SOL_SOCKET, SCM_RIGHTS}};
+	struct iovec from = {(void *)bytes, size};
+	struct msghdr message = {
+		.msg_iov = &from, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)};
 
 	memcpy(CMSG_DATA(&control.header), &fd, sizeof(fd));
 	CHECK(sendmsg(end->control, &message, 0) == (ssize_t)size, "%m");
@@ -86,7 +86,7 @@ static void order_fd(const struct end *end, const void *bytes, size_t size, int 
 /* A stream to the other carrier, of which this process has one end. */
 static int carry_stream(const struct end *end, const struct end *other, uint64_t own, uint64_t peer)
 {
-	unsigned char order[ORDER_BYTES_MAX] = { 'L' };
+	unsigned char order[HWFAB_ORDER_BYTES_MAX] = {'L'};
 	int pair[2];
 
 	CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) == 0, "%m");
@@ -138,7 +138,7 @@ static void move_some(struct way *way, int number, bool reads)
 	way->received += done > 0 ? (size_t)done : 0;
 }
 
-/* Whoever was ordered last speaks first: the other one's first bytes would find no link. */
+/* The carrier that was ordered last sends first: the other one's first bytes would find no link. */
 static void greet(int from, int to)
 {
 	char byte;
@@ -153,11 +153,12 @@ static void streams_are_whole(const struct end *one, const struct end *other)
 	bool is_done = false;
 
 	for (uint64_t number = 0; number < STREAMS; number++) {
-		int there = carry_stream(other, one, 100 + number, number), here = carry_stream(one, other, number, 100 + number);
+		int there = carry_stream(other, one, 100 + number, number),
+		    here = carry_stream(one, other, number, 100 + number);
 
 		greet(here, there);
-		ways[2 * number] = (struct way){ .from = here, .to = there, .total = 3000000 };
-		ways[2 * number + 1] = (struct way){ .from = there, .to = here, .total = 1000 + number * 700000 };
+		ways[2 * number] = (struct way){.from = here, .to = there, .total = 3000000};
+		ways[2 * number + 1] = (struct way){.from = there, .to = here, .total = 1000 + number * 700000};
 	}
 	for (long turn = 0; !is_done; turn++) {
 		is_done = true;
@@ -173,13 +174,13 @@ static void streams_are_whole(const struct end *one, const struct end *other)
 	}
 }
 
-/* Nobody takes anything: little is taken from the writer, and all of it arrives later. */
+/* The reader takes nothing: little is taken from the writer, and all of it arrives later. */
 static void a_slow_reader_costs_little(const struct end *one, const struct end *other)
 {
 	int there = carry_stream(other, one, 11, 10), here = carry_stream(one, other, 10, 11);
 	static unsigned char bytes[65536];
-	size_t sent = 0, received = 0, bound = (2 * WINDOW_MAX + 2) * sizeof(bytes) + 4 * 425984;
-	struct pollfd room = { here, POLLOUT, 0 };
+	size_t sent = 0, received = 0, bound = (2 * HWFAB_WINDOW_MAX + 2) * sizeof(bytes) + 4 * 425984;
+	struct pollfd room = {here, POLLOUT, 0};
 
 	while (poll(&room, 1, 300) == 1) {
 		ssize_t done = send(here, bytes, sizeof(bytes), MSG_NOSIGNAL);
@@ -210,7 +211,7 @@ static void wrong_orders_end_their_streams(const struct end *one, const struct e
 	wrong.name[0] ^= 1;
 	CHECK(ends(carry_stream(one, &wrong, 1, 2)), "another protocol");
 	for (size_t size = 0; size < 40; size++) {
-		unsigned char bytes[64] = { size % 2 ? 'L' : 'x' };
+		unsigned char bytes[64] = {size % 2 ? 'L' : 'x'};
 
 		CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0, "%m");
 		order_fd(one, bytes, size + 1, pair[1]);
@@ -225,52 +226,52 @@ static void wrong_orders_end_their_streams(const struct end *one, const struct e
 	close(second);
 }
 
-static void post_all(struct fabric *fabric, struct slot *slots, size_t count)
+static void post_all(struct hwfab_fabric *fabric, struct hwfab_slot *slots, size_t count)
 {
 	for (size_t number = 0; number < count; number++)
-		CHECK(fabric_receive(fabric, &slots[number]) == 0, "receive");
+		CHECK(hwfab_receive(fabric, &slots[number]) == 0, "receive");
 }
 
 /* A third endpoint, which knows the carrier's name and nothing else, or at last the number of a link. */
 static void strangers_do_no_harm(const struct end *one, const struct end *other)
 {
-	static struct fabric fabric;
-	static struct slot slots[4];
-	char why[WHY_BYTES_MAX];
+	static struct hwfab_fabric fabric;
+	static struct hwfab_slot slots[4];
+	char why[HWFAB_WHY_BYTES_MAX];
 	fi_addr_t address;
 	int there = carry_stream(other, one, 0x7700000000000021, 0x7700000000000020);
 	int here = carry_stream(one, other, 0x7700000000000020, 0x7700000000000021);
 
-	CHECK(fabric_open(&fabric, "tcp", why, sizeof(why)), "%s", why);
-	CHECK(fabric_prepare(&fabric, slots, 4), "memory");
+	CHECK(hwfab_open(&fabric, "tcp", why, sizeof(why)), "%s", why);
+	CHECK(hwfab_prepare(&fabric, slots, 4), "memory");
 	post_all(&fabric, slots + 1, 3);
-	CHECK(fabric_find(&fabric, one->name, one->name_bytes, &address), "the carrier's address");
+	CHECK(hwfab_find(&fabric, one->name, one->name_bytes, &address), "the carrier's address");
 	for (int turn = 0; turn < 3000; turn++) {
-		struct completion completion = { 0 };
-		struct header header = { KIND_DATA, (uint64_t)random(), 1, 0 };
+		struct hwfab_completion completion = {0};
+		struct hwfab_header header = {HWFAB_KIND_DATA, (uint64_t)random(), 1, 0};
 		ssize_t result;
 		int count = 0;
 
-		slots[0].size = (size_t)random() % (turn % 10 ? 200 : SLOT_BYTES);
+		slots[0].size = (size_t)random() % (turn % 10 ? 200 : HWFAB_SLOT_BYTES);
 		for (size_t at = 0; at < slots[0].size; at++)
 			slots[0].bytes[at] = (unsigned char)random();
-		if (slots[0].size >= HEADER_BYTES && turn % 2)
-			put_header(slots[0].bytes, &header);
-		while ((result = fabric_send(&fabric, &slots[0], address)) == -FI_EAGAIN)
-			fabric_poll(&fabric, &completion, 1);
+		if (slots[0].size >= HWFAB_HEADER_BYTES && turn % 2)
+			hwfab_put_header(slots[0].bytes, &header);
+		while ((result = hwfab_send(&fabric, &slots[0], address)) == -FI_EAGAIN)
+			hwfab_poll(&fabric, &completion, 1);
 		CHECK(result == 0, "%zd", result);
 		while (count == 0 || completion.slot != &slots[0])
-			count = fabric_poll(&fabric, &completion, 1);
+			count = hwfab_poll(&fabric, &completion, 1);
 		CHECK(count == 1, "%d", count);
 	}
-	struct way way = { .from = here, .to = there, .total = 1000000 };
+	struct way way = {.from = here, .to = there, .total = 1000000};
 
 	while (way.received < way.total)
 		move_some(&way, 9, true);
 	/* Nothing that was not sent can be taken: the link ends, at both ends. */
-	put_header(slots[0].bytes, &(struct header){ KIND_CREDIT, 0x7700000000000020, 0, 12345 });
-	slots[0].size = HEADER_BYTES;
-	while (fabric_send(&fabric, &slots[0], address) == -FI_EAGAIN)
+	hwfab_put_header(slots[0].bytes, &(struct hwfab_header){HWFAB_KIND_CREDIT, 0x7700000000000020, 0, 12345});
+	slots[0].size = HWFAB_HEADER_BYTES;
+	while (hwfab_send(&fabric, &slots[0], address) == -FI_EAGAIN)
 		;
 	CHECK(ends(here) && ends(there), "a link that was lied about");
 	close(here);
@@ -280,15 +281,15 @@ static void strangers_do_no_harm(const struct end *one, const struct end *other)
 static void a_dead_peer_ends_streams(struct end *one, struct end *other)
 {
 	int there = carry_stream(other, one, 31, 30), here = carry_stream(one, other, 30, 31);
-	struct way way = { .from = here, .to = there, .total = 100000 };
-	struct timespec pause = { 0, 1000000 };
+	struct way way = {.from = here, .to = there, .total = 100000};
+	struct timespec pause = {0, 1000000};
 	int turns = 0;
 
 	while (way.received < way.total)
 		move_some(&way, 1, true);
 	CHECK(kill(other->pid, SIGKILL) == 0 && waitpid(other->pid, NULL, 0) == other->pid, "%m");
 	CHECK(ends(there), "its own daemon sees it at once");
-	/* Who says something in between, as daemons do, learns it. */
+	/* A sender in between, as daemons are, detects it. */
 	do {
 		CHECK(turns++ < WAIT_MS_MAX, "nobody is there, and that is not told");
 		nanosleep(&pause, NULL);
@@ -301,7 +302,7 @@ static void a_dead_peer_ends_streams(struct end *one, struct end *other)
 int main(void)
 {
 	struct end none, one = start("tcp"), other = start("tcp");
-	unsigned char said[WHY_BYTES_MAX + 1];
+	unsigned char report[HWFAB_WHY_BYTES_MAX + 1];
 	int pair[2];
 
 	streams_are_whole(&one, &other);
@@ -313,7 +314,7 @@ int main(void)
 	stop(&one);
 	CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == 0, "%m");
 	none.control = pair[0];
-	CHECK(!carry(pair[1], "nosuchprovider"), "there is no such provider");
-	CHECK(hear(none.control, said, sizeof(said)) > 1 && said[0] == 'E', "it says why");
+	CHECK(!hwfab_carry(pair[1], "nosuchprovider"), "there is no such provider");
+	CHECK(hear(none.control, report, sizeof(report)) > 1 && report[0] == 'E', "it says why");
 	return 0;
 }

@@ -1,4 +1,4 @@
-/* sources: node.c words.c */
+/* sources: node.c parse.c */
 /* Nodes and supervisors that behave, and that do not. */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -30,9 +30,9 @@ static struct {
 
 static void send_piece(int fd, const char *bytes, size_t size, int count)
 {
-	char control[CMSG_SPACE(16 * sizeof(int))] = { 0 };
-	struct iovec data = { .iov_base = (void *)bytes, .iov_len = size };
-	struct msghdr message = { .msg_iov = &data, .msg_iovlen = 1 };
+	char control[CMSG_SPACE(16 * sizeof(int))] = {0};
+	struct iovec data = {.iov_base = (void *)bytes, .iov_len = size};
+	struct msghdr message = {.msg_iov = &data, .msg_iovlen = 1};
 	int sent[16];
 
 	if (count > 0) {
@@ -62,7 +62,8 @@ static void *serve_once(void *unused)
 	for (size_t at = 0; at < script.size; at += script.piece) {
 		size_t left = script.size - at;
 
-		send_piece(fd, script.bytes + at, left < script.piece ? left : script.piece, at == 0 ? script.count : 0);
+		send_piece(fd, script.bytes + at, left < script.piece ? left : script.piece,
+			at == 0 ? script.count : 0);
 	}
 	if (!script.hangs)
 		shutdown(fd, SHUT_WR);
@@ -97,7 +98,7 @@ static void check_answer(const char *bytes, size_t size, size_t piece, size_t ro
 	char *answer = malloc(room);
 	int before = lowest_free();
 	pthread_t thread = start(bytes, size, piece);
-	long came = ask_node(socket_path, answer, room, TIMEOUT_MS);
+	long came = hwsl_ask_node(socket_path, answer, room, TIMEOUT_MS);
 
 	CHECK(came == expected, "%ld bytes, not %ld", came, expected);
 	CHECK(came < 0 || memcmp(answer, bytes, size) == 0, "the same bytes");
@@ -117,7 +118,7 @@ static void check_enter(const char *line, const char *file, int count, const cha
 	script.count = count;
 	thread = start(line, strlen(line), strlen(line) ? strlen(line) : 1);
 	CHECK(getcwd(before, sizeof(before)), "%m");
-	bool is_inside = enter_namespaces(socket_path, TIMEOUT_MS, &what);
+	bool is_inside = hwsl_enter_namespaces(socket_path, TIMEOUT_MS, &what);
 	CHECK(is_inside == !expected, "%d descriptors of %s: %s: %m", count, file, what);
 	CHECK(!expected || strstr(what, expected), "%s is not about the %s", what, expected);
 	pthread_join(thread, NULL);
@@ -134,11 +135,11 @@ static void check_inside(void)
 
 	script.file = "/proc/self/ns/mnt";
 	script.count = 1;
-	script.turned_away = ENTER_ATTEMPTS_MAX - 1;
+	script.turned_away = HWSL_ENTER_ATTEMPTS_MAX - 1;
 	thread = start("{}\n", 3, 3);
 	pid_t pid = fork();
 	if (pid == 0)
-		_exit(enter_namespaces(socket_path, TIMEOUT_MS, &what) ? 0 : 1);
+		_exit(hwsl_enter_namespaces(socket_path, TIMEOUT_MS, &what) ? 0 : 1);
 	int status;
 	CHECK(waitpid(pid, &status, 0) == pid && status == 0, "status %d", status);
 	pthread_join(thread, NULL);
@@ -148,16 +149,16 @@ static void check_inside(void)
 int main(void)
 {
 	static const char answer[] = "alone\0why";
-	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	char far[200];
 	const char *what;
 
 	make_work_directory();
 	snprintf(socket_path, sizeof(socket_path), "%s/join", work_directory);
-	CHECK(ask_node(socket_path, far, sizeof(far), TIMEOUT_MS) == -1 && errno == ENOENT, "no socket");
+	CHECK(hwsl_ask_node(socket_path, far, sizeof(far), TIMEOUT_MS) == -1 && errno == ENOENT, "no socket");
 	memset(far, 'x', sizeof(far) - 1);
 	far[sizeof(far) - 1] = '\0';
-	CHECK(ask_node(far, socket_path, 0, TIMEOUT_MS) == -1 && errno == ENAMETOOLONG, "a long path");
+	CHECK(hwsl_ask_node(far, socket_path, 0, TIMEOUT_MS) == -1 && errno == ENAMETOOLONG, "a long path");
 	strcpy(address.sun_path, socket_path);
 	listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	CHECK(bind(listener, (struct sockaddr *)&address, sizeof(address)) == 0 && listen(listener, 8) == 0, "%m");
@@ -169,10 +170,10 @@ int main(void)
 	script.hangs = true;
 	check_answer(answer, 0, 1, 64, -1);
 	check_answer(answer, 4, 4, 64, -1);
-	CHECK(!enter_namespaces(far, TIMEOUT_MS, &what) && strstr(what, "supervisor"), "%s", what);
+	CHECK(!hwsl_enter_namespaces(far, TIMEOUT_MS, &what) && strstr(what, "supervisor"), "%s", what);
 	check_enter("", "/dev/null", 0, "supervisor");
 	script.hangs = false;
-	script.turned_away = ENTER_ATTEMPTS_MAX - 1;
+	script.turned_away = HWSL_ENTER_ATTEMPTS_MAX - 1;
 	check_enter("", "/dev/null", 0, "supervisor");
 	check_enter("{}\n", "/dev/null", 1, "mount namespace");
 	script.turned_away = 0;

@@ -10,28 +10,28 @@
 #include "process.h"
 
 static char variable[] = "WORD=as it is";
-static char *variables[] = { variable, NULL };
+static char *variables[] = {variable, NULL};
 
-static struct process shell(const char *script)
+static struct hwsl_process shell(const char *script)
 {
-	const char *words[] = { "/bin/sh", "-c", script, NULL };
-	struct user user = { .uid = geteuid(), .gid = getegid(), .has_groups = true };
-	struct process process;
+	const char *arguments[] = {"/bin/sh", "-c", script, NULL};
+	struct hwsl_user user = {.uid = geteuid(), .gid = getegid(), .has_groups = true};
+	struct hwsl_process process;
 
-	CHECK(start_process(&process, words, variables, &user, false), "%m");
+	CHECK(hwsl_start_process(&process, arguments, variables, &user, false), "%m");
 	return process;
 }
 
 static void check(const char *script, const char *input, const char *expected)
 {
 	char text[256];
-	struct process process = shell(script);
+	struct hwsl_process process = shell(script);
 
-	say(process.input, input, strlen(input));
+	hwsl_write_all(process.input, input, strlen(input));
 	close(process.input);
-	CHECK(hear(process.output, text, sizeof(text), false, 10000), "%s: no end", script);
+	CHECK(hwsl_read_text(process.output, text, sizeof(text), false, 10000), "%s: no end", script);
 	CHECK(strcmp(text, expected) == 0, "%s gives %s", script, text);
-	end_process(&process, false);
+	hwsl_end_process(&process, false);
 }
 
 static double seconds(void)
@@ -45,45 +45,48 @@ static double seconds(void)
 static void silence(void)
 {
 	char text[16];
-	struct process process = shell("echo first; echo second; exec sleep 1000");
+	struct hwsl_process process = shell("echo first; echo second; exec sleep 1000");
 	double start = seconds();
 
-	CHECK(hear(process.output, text, sizeof(text), true, 10000) && strncmp(text, "first\n", 6) == 0, "%s", text);
-	CHECK(!hear(process.output, text, sizeof(text), false, 100), "it does not end");
+	CHECK(hwsl_read_text(process.output, text, sizeof(text), true, 10000) && strncmp(text, "first\n", 6) == 0, "%s",
+		text);
+	CHECK(!hwsl_read_text(process.output, text, sizeof(text), false, 100), "it does not end");
 	CHECK(seconds() - start < 10, "%f s", seconds() - start);
 	close(process.input);
-	end_process(&process, true);
+	hwsl_end_process(&process, true);
 	process = shell("exec echo 0123456789abcdef0123456789abcdef");
-	CHECK(!hear(process.output, text, sizeof(text), false, 10000) && strlen(text) == sizeof(text) - 1, "%s", text);
+	CHECK(!hwsl_read_text(process.output, text, sizeof(text), false, 10000) && strlen(text) == sizeof(text) - 1,
+		"%s", text);
 	close(process.input);
-	end_process(&process, false);
+	hwsl_end_process(&process, false);
 }
 
 /* More than a pipe holds, to a process that reads late, and to one that has gone. */
 static void much(void)
 {
-	static char bytes[JOB_BYTES_MAX];
+	static char bytes[HWSL_JOB_BYTES_MAX];
 	char text[64], expected[64];
-	struct process process = shell("sleep 0.1; wc -c");
+	struct hwsl_process process = shell("sleep 0.1; wc -c");
 
 	memset(bytes, 'x', sizeof(bytes));
 	snprintf(expected, sizeof(expected), "%zu\n", sizeof(bytes));
-	say(process.input, bytes, sizeof(bytes));
+	hwsl_write_all(process.input, bytes, sizeof(bytes));
 	close(process.input);
-	CHECK(hear(process.output, text, sizeof(text), false, 10000) && strcmp(text, expected) == 0, "%s", text);
-	end_process(&process, false);
+	CHECK(hwsl_read_text(process.output, text, sizeof(text), false, 10000) && strcmp(text, expected) == 0, "%s",
+		text);
+	hwsl_end_process(&process, false);
 	process = shell("exec true");
-	hear(process.output, text, sizeof(text), false, 10000);
-	say(process.input, bytes, sizeof(bytes));
+	hwsl_read_text(process.output, text, sizeof(text), false, 10000);
+	hwsl_write_all(process.input, bytes, sizeof(bytes));
 	close(process.input);
-	end_process(&process, false);
+	hwsl_end_process(&process, false);
 }
 
 int main(void)
 {
-	const char *missing[] = { "/nonexistent", NULL };
-	struct user user = { .uid = geteuid(), .gid = getegid(), .has_groups = true };
-	struct process process;
+	const char *missing[] = {"/nonexistent", NULL};
+	struct hwsl_user user = {.uid = geteuid(), .gid = getegid(), .has_groups = true};
+	struct hwsl_process process;
 	sigset_t blocked;
 	int leaked = fcntl(open("/dev/null", O_RDONLY), F_DUPFD, 50);
 
@@ -97,17 +100,17 @@ int main(void)
 	check("kill -HUP $$; echo ignored", "", "");
 	check("kill -TERM $$; echo blocked", "", "");
 	errno = 0;
-	CHECK(!start_process(&process, missing, variables, &user, false) && errno == ENOENT, "%m");
+	CHECK(!hwsl_start_process(&process, missing, variables, &user, false) && errno == ENOENT, "%m");
 	if (geteuid() == 0) {
-		user = (struct user){ .uid = 65534, .gid = 65534 };
-		const char *words[] = { "/bin/sh", "-c", "id -u; id -g; id -G", NULL };
+		user = (struct hwsl_user){.uid = 65534, .gid = 65534};
+		const char *arguments[] = {"/bin/sh", "-c", "id -u; id -g; id -G", NULL};
 		char text[64];
 
-		CHECK(start_process(&process, words, variables, &user, false), "%m");
-		CHECK(hear(process.output, text, sizeof(text), false, 10000), "no end");
+		CHECK(hwsl_start_process(&process, arguments, variables, &user, false), "%m");
+		CHECK(hwsl_read_text(process.output, text, sizeof(text), false, 10000), "no end");
 		CHECK(strcmp(text, "65534\n65534\n65534\n") == 0, "%s", text);
 		close(process.input);
-		end_process(&process, false);
+		hwsl_end_process(&process, false);
 	}
 	silence();
 	much();

@@ -15,23 +15,21 @@
 #define CHANGES_MAX 12
 #define SECONDS_MAX 120
 
-static const char description[] =
-	"store /store\n"
-	"scope + /sw\n"
-	"dir /sw lib link up closed a b c d\n"
-	"dir /sw/lib x y z libx.so\n"
-	"file /sw/lib/libx.so\n"
-	"mark /sw/lib/libx.so LOADABLE WHOLE\n"
-	"link /sw/link lib/../lib\n"
-	"link /sw/up ..//sw/link/\n"
-	"unlistable /sw/closed\n"
-	"absent /sw/lib/y\n"
-	"error 5 /sw/a\n";
+static const char description[] = "store /store\n"
+				  "scope + /sw\n"
+				  "dir /sw lib link up closed a b c d\n"
+				  "dir /sw/lib x y z libx.so\n"
+				  "file /sw/lib/libx.so\n"
+				  "mark /sw/lib/libx.so LOADABLE WHOLE\n"
+				  "link /sw/link lib/../lib\n"
+				  "link /sw/up ..//sw/link/\n"
+				  "unlistable /sw/closed\n"
+				  "absent /sw/lib/y\n"
+				  "error 5 /sw/a\n";
 
-static const char *const paths[] = {
-	"/sw", "/sw/lib", "/sw/lib/libx.so", "/sw/link/libx.so", "/sw/up/x", "/sw/up/../link/y/../z", "/sw/lib/none",
-	"/sw/closed/x", "/sw/a", "/sw/a/b", "/sw/lib/y", "/sw/link", "/sw/b/c/d/e/f",
-};
+static const char *const paths[] = {"/sw", "/sw/lib", "/sw/lib/libx.so", "/sw/link/libx.so", "/sw/up/x",
+	"/sw/up/../link/y/../z", "/sw/lib/none", "/sw/closed/x", "/sw/a", "/sw/a/b", "/sw/lib/y", "/sw/link",
+	"/sw/b/c/d/e/f"};
 
 static uint64_t random_state;
 
@@ -46,19 +44,19 @@ static uint64_t random_word(void)
 static void look_at(const char *path)
 {
 	static const unsigned wants[] = {
-		HW_WANT_ATTR, HW_WANT_LISTING, HW_WANT_LOADABLE, HW_WANT_WHOLE, HW_WANT_ATTR | HW_WANT_NO_FOLLOW
-	};
-	HW_FOUND(found);
+		HW_WANT_ATTR, HW_WANT_LISTING, HW_WANT_LOADABLE, HW_WANT_WHOLE, HW_WANT_ATTR | HW_WANT_NO_FOLLOW};
+	HWA_FOUND(found);
 	const char *name;
 
 	for (size_t i = 0; i < sizeof(wants) / sizeof(wants[0]); i++) {
-		if (hw_resolve(AT_FDCWD, path, wants[i], &found) != HW_KNOWN)
+		if (hwa_resolve(AT_FDCWD, path, wants[i], &found) != HWA_KNOWN)
 			continue;
-		CHECK(found.path.bytes < HW_PATH_MAX && strlen(found.path.at) == found.path.bytes, "%s", path);
-		const struct hw_listing *listing = hw_listing_of(found.record, found.state);
+		CHECK(found.path.bytes < HWA_PATH_MAX && strlen(found.path.at) == found.path.bytes, "%s", path);
+		const struct hw_listing *listing = hwa_listing_of(found.record, found.state);
 		for (uint32_t entry = 0; listing && entry < listing->count && entry < 64; entry++)
-			if (hw_listing_name(found.record, listing, entry, &name))
-				CHECK(hw_listing_has(found.record, listing, name, strlen(name), NULL) <= 1, "%s", name);
+			if (hwa_listing_name(found.record, listing, entry, &name))
+				CHECK(hwa_listing_has(found.record, listing, name, strlen(name), NULL) <= 1, "%s",
+					name);
 	}
 }
 
@@ -68,7 +66,7 @@ static void look_at_all(void)
 
 	for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++)
 		look_at(paths[i]);
-	hw_find_inode(random_word() % 64, &state);
+	hwa_find_inode(random_word() % 64, &state);
 }
 
 /* Words of a table's parts, so that damage meets what is in use. */
@@ -82,11 +80,21 @@ static void damage(const struct parts *parts, size_t first, size_t count)
 	uint64_t *word = &parts->words[first + random_word() % count];
 
 	switch (random_word() % 5) {
-	case 0: *word = random_word(); break;
-	case 1: *word ^= UINT64_C(1) << random_word() % 64; break;
-	case 2: *word = random_word() % (parts->word_count * 8); break;
-	case 3: *word = (*word & ~UINT64_C(0xffffffff)) | random_word() % parts->word_count; break;
-	case 4: *word = parts->words[random_word() % parts->word_count]; break;
+	case 0:
+		*word = random_word();
+		break;
+	case 1:
+		*word ^= UINT64_C(1) << random_word() % 64;
+		break;
+	case 2:
+		*word = random_word() % (parts->word_count * 8);
+		break;
+	case 3:
+		*word = (*word & ~UINT64_C(0xffffffff)) | random_word() % parts->word_count;
+		break;
+	case 4:
+		*word = parts->words[random_word() % parts->word_count];
+		break;
 	}
 }
 
@@ -100,7 +108,7 @@ static struct parts map_parts(const char *file)
 	CHECK(words != MAP_FAILED, "%m");
 	close(fd);
 	const struct hw_header *header = (const struct hw_header *)words;
-	return (struct parts){ words, header->heap_at / 8, header->heap_used / 8, (size_t)st.st_size / 8 };
+	return (struct parts){words, header->heap_at / 8, header->heap_used / 8, (size_t)st.st_size / 8};
 }
 
 /* Attaches in a child, which a signal ends if something goes wrong or on and on. */
@@ -111,10 +119,10 @@ static void in_child(char *environment[])
 
 	if (child == 0) {
 		alarm(SECONDS_MAX);
-		hw_attach(environment);
+		hwa_attach(environment);
 		look_at_all();
-		/* Nobody can be told, so this gives the table up. */
-		hw_goes_live(AT_FDCWD, "/sw/lib/x", HW_CHANGES_TREE);
+		/* No daemon can be told, so this gives the table up. */
+		hwa_announce_change(AT_FDCWD, "/sw/lib/x", HWA_CHANGES_TREE);
 		look_at_all();
 		_exit(0);
 	}
@@ -124,7 +132,7 @@ static void in_child(char *environment[])
 int main(void)
 {
 	char table[128], variable[160];
-	char *environment[] = { variable, NULL };
+	char *environment[] = {variable, NULL};
 
 	make_work_directory();
 	snprintf(table, sizeof(table), "%s/table", work_directory);
@@ -144,8 +152,8 @@ int main(void)
 	}
 
 	alarm(SECONDS_MAX);
-	hw_attach(environment);
-	CHECK(hw_attached(), "the undamaged table");
+	hwa_attach(environment);
+	CHECK(hwa_attached(), "the undamaged table");
 	for (int round = 0; round < BODY_ROUNDS; round++) {
 		random_state = (uint64_t)round * 0x9e3779b97f4a7c15u + 1;
 		for (uint64_t change = random_word() % CHANGES_MAX; change < CHANGES_MAX; change++)

@@ -9,9 +9,9 @@
 static bool is_native(const char *kind)
 {
 #if defined(__x86_64__)
-	const char *rest = hw_after(kind, "libc6,x86-64");
+	const char *rest = hwa_after(kind, "libc6,x86-64");
 #else
-	const char *rest = hw_after(kind, "libc6,AArch64");
+	const char *rest = hwa_after(kind, "libc6,AArch64");
 #endif
 	return rest && (*rest == '\0' || *rest == ',');
 }
@@ -34,7 +34,7 @@ int main(void)
 			continue;
 		strcpy(previous, name);
 		path[strcspn(path, "\n")] = '\0';
-		const char *answer = hw_ldcache_find(name, &unsure);
+		const char *answer = hwa_ldcache_find(name, &unsure);
 		if (!answer) {
 			CHECK(unsure, "%s is said to be in no cache", name);
 			left++;
@@ -48,9 +48,9 @@ int main(void)
 		return 77;
 	}
 	CHECK(found > left, "%u found, %u left to glibc", found, left);
-	CHECK(!hw_ldcache_find("libheadwater-nowhere.so.1", &unsure) && !unsure, "what is not there");
-	CHECK(!hw_ldcache_find("", &unsure) && !unsure, "an empty name");
-	hw_ldcache_release();
-	CHECK(hw_ldcache_find("libc.so.6", &unsure) && !unsure, "again after its release");
+	CHECK(!hwa_ldcache_find("libheadwater-nowhere.so.1", &unsure) && !unsure, "what is not there");
+	CHECK(!hwa_ldcache_find("", &unsure) && !unsure, "an empty name");
+	hwa_ldcache_release();
+	CHECK(hwa_ldcache_find("libc.so.6", &unsure) && !unsure, "again after its release");
 	return 0;
 }

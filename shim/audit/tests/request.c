@@ -20,11 +20,11 @@ static const char path[] = "/sw/lib/libx.so";
 static const char *script;
 static int listener;
 static struct hw_request seen;
-static char seen_path[HW_PATH_MAX];
+static char seen_path[HWA_PATH_MAX];
 
 static void reply(int fd, uint32_t magic, uint32_t status, size_t from, size_t to)
 {
-	struct hw_reply message = { .magic = magic, .status = status };
+	struct hw_reply message = {.magic = magic, .status = status};
 
 	CHECK(send(fd, (char *)&message + from, to - from, MSG_NOSIGNAL) >= 0 || *script == '.', "%m");
 }
@@ -44,16 +44,36 @@ static void *daemon_once(void *unused)
 
 	for (const char *action = script; *action; action++) {
 		switch (*action) {
-		case 'r': receive_request(fd); break;
-		case 'p': reply(fd, HW_REPLY_MAGIC, HW_PENDING, 0, 12); break;
-		case 'd': reply(fd, HW_REPLY_MAGIC, HW_DONE, 0, 12); break;
-		case 'f': reply(fd, HW_REPLY_MAGIC, HW_FALLBACK, 0, 12); break;
-		case 's': reply(fd, HW_REPLY_MAGIC, 7, 0, 12); break;
-		case 'm': reply(fd, HW_REQUEST_MAGIC, HW_DONE, 0, 12); break;
-		case '1': reply(fd, HW_REPLY_MAGIC, HW_DONE, 0, 5); break;
-		case '2': reply(fd, HW_REPLY_MAGIC, HW_DONE, 5, 12); break;
-		case 'w': usleep(100000); break;
-		case '.': CHECK(recv(fd, &byte, 1, 0) == 0, "the client goes"); break;
+		case 'r':
+			receive_request(fd);
+			break;
+		case 'p':
+			reply(fd, HW_REPLY_MAGIC, HW_PENDING, 0, 12);
+			break;
+		case 'd':
+			reply(fd, HW_REPLY_MAGIC, HW_DONE, 0, 12);
+			break;
+		case 'f':
+			reply(fd, HW_REPLY_MAGIC, HW_FALLBACK, 0, 12);
+			break;
+		case 's':
+			reply(fd, HW_REPLY_MAGIC, 7, 0, 12);
+			break;
+		case 'm':
+			reply(fd, HW_REQUEST_MAGIC, HW_DONE, 0, 12);
+			break;
+		case '1':
+			reply(fd, HW_REPLY_MAGIC, HW_DONE, 0, 5);
+			break;
+		case '2':
+			reply(fd, HW_REPLY_MAGIC, HW_DONE, 5, 12);
+			break;
+		case 'w':
+			usleep(100000);
+			break;
+		case '.':
+			CHECK(recv(fd, &byte, 1, 0) == 0, "the client goes");
+			break;
 		}
 	}
 	close(fd);
@@ -83,7 +103,7 @@ static void check(const char *actions, enum hw_status expected)
 
 	script = actions;
 	CHECK(pthread_create(&thread, NULL, daemon_once, NULL) == 0, "thread");
-	enum hw_status status = hw_request(path, strlen(path), HW_WANT_LOADABLE);
+	enum hw_status status = hwa_request(path, strlen(path), HW_WANT_LOADABLE);
 	pthread_join(thread, NULL);
 	CHECK(status == expected, "\"%s\" gives %d", actions, status);
 	CHECK(lowest_free() == before, "\"%s\" leaves a descriptor", actions);
@@ -96,7 +116,7 @@ static void on_alarm(int signal)
 
 static void start_listener(const char *socket_path)
 {
-	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
 
 	strcpy(address.sun_path, socket_path);
 	listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -106,19 +126,20 @@ static void start_listener(const char *socket_path)
 int main(void)
 {
 	char table[128], variable[160], socket_path[128], description[512];
-	char *environment[] = { variable, NULL };
-	struct itimerval often = { { 0, 3000 }, { 0, 3000 } }, never = { 0 };
+	char *environment[] = {variable, NULL};
+	struct itimerval often = {{0, 3000}, {0, 3000}}, never = {0};
 
 	make_work_directory();
 	snprintf(table, sizeof(table), "%s/table", work_directory);
 	snprintf(socket_path, sizeof(socket_path), "%s/sock", work_directory);
 	snprintf(variable, sizeof(variable), "HEADWATER_TABLE=%s", table);
-	snprintf(description, sizeof(description), "store /store\nsocket %s\ngeneration 77\nscope + /sw\n", socket_path);
+	snprintf(description, sizeof(description), "store /store\nsocket %s\ngeneration 77\nscope + /sw\n",
+		socket_path);
 	make_table(table, description);
-	hw_attach(environment);
-	CHECK(hw_attached(), "%s", table);
+	hwa_attach(environment);
+	CHECK(hwa_attached(), "%s", table);
 
-	CHECK(hw_request(path, strlen(path), HW_WANT_ATTR) == HW_FALLBACK, "no socket at all");
+	CHECK(hwa_request(path, strlen(path), HW_WANT_ATTR) == HW_FALLBACK, "no socket at all");
 	start_listener(socket_path);
 	check("rd", HW_DONE);
 	CHECK(seen.magic == HW_REQUEST_MAGIC && seen.want == HW_WANT_LOADABLE && seen.generation == 77, "the header");
@@ -142,9 +163,9 @@ int main(void)
 	CHECK(waited < HW_SILENCE_MS_MAX / 1000.0 + 20, "%f s are too many", waited);
 	setitimer(ITIMER_REAL, &never, NULL);
 
-	/* A silent daemon is left alone: nobody would accept this one. */
+	/* A silent daemon gets no further requests: this one would not be accepted. */
 	start = seconds();
-	CHECK(hw_request(path, strlen(path), HW_WANT_ATTR) == HW_FALLBACK, "left alone");
+	CHECK(hwa_request(path, strlen(path), HW_WANT_ATTR) == HW_FALLBACK, "left alone");
 	CHECK(seconds() - start < HW_SILENCE_MS_MAX / 1000.0 - 1, "without waiting");
 	return 0;
 }

@@ -56,9 +56,9 @@ static const char description[] =
 /* expected: KNOWN (with the canonical path), ORIGINAL, or an error number. */
 static void check(int dirfd, const char *path, unsigned want, int expected, const char *canonical)
 {
-	HW_FOUND(found);
-	enum hw_answer answer = hw_resolve(dirfd, path, want, &found);
-	int result = answer == HW_KNOWN ? KNOWN : answer == HW_FAILS ? found.error : ORIGINAL;
+	HWA_FOUND(found);
+	enum hwa_answer answer = hwa_resolve(dirfd, path, want, &found);
+	int result = answer == HWA_KNOWN ? KNOWN : answer == HWA_FAILS ? found.error : ORIGINAL;
 
 	CHECK(result == expected, "%s gives %d, not %d", path, result, expected);
 	if (expected == KNOWN)
@@ -69,7 +69,7 @@ static void check(int dirfd, const char *path, unsigned want, int expected, cons
 /* /sw/lib/ and a name of so many bytes. */
 static const char *long_name(size_t bytes)
 {
-	static char path[HW_PATH_MAX + 16];
+	static char path[HWA_PATH_MAX + 16];
 
 	strcpy(path, "/sw/lib/");
 	memset(path + 8, 'x', bytes);
@@ -102,7 +102,7 @@ static void names(void)
 	check(AT_FDCWD, "/sw/private/shared/file", attr, KNOWN, "/sw/private/shared/file");
 	check(AT_FDCWD, long_name(255), attr, ENOENT, NULL);
 	check(AT_FDCWD, long_name(256), attr, ORIGINAL, NULL);
-	check(AT_FDCWD, long_name(HW_PATH_MAX), attr, ORIGINAL, NULL);
+	check(AT_FDCWD, long_name(HWA_PATH_MAX), attr, ORIGINAL, NULL);
 	check(AT_FDCWD, (const char *)8, attr, ORIGINAL, NULL);
 	check(AT_FDCWD, "", attr, ORIGINAL, NULL);
 	check(AT_FDCWD, NULL, attr, ORIGINAL, NULL);
@@ -162,19 +162,19 @@ static void states(void)
 static void relative(void)
 {
 	char below[128], table[256];
-	HW_PATH(path);
+	HWA_PATH(path);
 
 	snprintf(below, sizeof(below), "%s/here", work_directory);
 	CHECK(mkdir(below, 0700) == 0 && chdir(below) == 0, "%m");
 	int directory = open(work_directory, O_RDONLY | O_DIRECTORY);
 	snprintf(table, sizeof(table), "%s/x/../here", work_directory);
 
-	CHECK(hw_absolute(AT_FDCWD, "./a//b/", &path) == -EXDEV && strncmp(path.at, below, strlen(below)) == 0 &&
-		      strcmp(path.at + strlen(below), "/a/b") == 0,
+	CHECK(hwa_absolute(AT_FDCWD, "./a//b/", &path) == -EXDEV && strncmp(path.at, below, strlen(below)) == 0 &&
+			strcmp(path.at + strlen(below), "/a/b") == 0,
 		"%s", path.at);
-	CHECK(hw_absolute(directory, "x/../here", &path) == -EXDEV && strcmp(path.at, table) == 0, "%s", path.at);
-	CHECK(hw_absolute(999, "x", &path) < 0, "a closed descriptor");
-	CHECK(hw_absolute(999, "/sw/lib", &path) == 0 && path.bytes == 7, "%s", path.at);
+	CHECK(hwa_absolute(directory, "x/../here", &path) == -EXDEV && strcmp(path.at, table) == 0, "%s", path.at);
+	CHECK(hwa_absolute(999, "x", &path) < 0, "a closed descriptor");
+	CHECK(hwa_absolute(999, "/sw/lib", &path) == 0 && path.bytes == 7, "%s", path.at);
 	check(directory, "x", HW_WANT_ATTR, ORIGINAL, NULL);
 	close(directory);
 }
@@ -183,66 +183,66 @@ static void listings(void)
 {
 	uint64_t state;
 	uint8_t type;
-	const struct hw_record *record = hw_find("/sw/lib", 7, &state);
-	const struct hw_listing *listing = hw_listing_of(record, state);
+	const struct hw_record *record = hwa_find("/sw/lib", 7, &state);
+	const struct hw_listing *listing = hwa_listing_of(record, state);
 	const char *name;
 
 	CHECK(listing && listing->count == 6, "two dots and four names");
-	CHECK(hw_listing_name(record, listing, 0, &name) && strcmp(name, ".") == 0, "%s", name);
-	CHECK(hw_listing_name(record, listing, 5, &name) && strcmp(name, "gone.so") == 0, "%s", name);
-	CHECK(!hw_listing_name(record, listing, 6, &name), "no seventh entry");
-	CHECK(hw_listing_has(record, listing, "liba.so", 7, &type) == 1 && type == 0, "liba.so");
-	CHECK(hw_listing_has(record, listing, "liba.so.", 8, NULL) == 0, "liba.so.");
+	CHECK(hwa_listing_name(record, listing, 0, &name) && strcmp(name, ".") == 0, "%s", name);
+	CHECK(hwa_listing_name(record, listing, 5, &name) && strcmp(name, "gone.so") == 0, "%s", name);
+	CHECK(!hwa_listing_name(record, listing, 6, &name), "no seventh entry");
+	CHECK(hwa_listing_has(record, listing, "liba.so", 7, &type) == 1 && type == 0, "liba.so");
+	CHECK(hwa_listing_has(record, listing, "liba.so.", 8, NULL) == 0, "liba.so.");
 }
 
 /* All domains have mirrors, so this process's has one. */
 static void domains(void)
 {
-	char copy[2 * HW_PATH_MAX], expected[64];
+	char copy[2 * HWA_PATH_MAX], expected[64];
 	unsigned domain = 0;
 	uint64_t state = 0;
 
 	CHECK(getcpu(NULL, &domain) == 0 && domain < 64, "%m");
-	if (hw_domain() != (int)domain) {
-		printf("skipped: the process has moved from memory domain %d to %u\n", hw_domain(), domain);
+	if (hwa_domain() != (int)domain) {
+		printf("skipped: the process has moved from memory domain %d to %u\n", hwa_domain(), domain);
 		return;
 	}
 	snprintf(expected, sizeof(expected), "/store/root%u/a", domain);
-	CHECK(hw_store_path("/a", 2, true, copy) == (int)strlen(expected) && strcmp(copy, expected) == 0, "%s", copy);
-	CHECK(hw_names_replica(copy) && !hw_names_replica("/store/root/a1") && !hw_names_replica("/a1"), "%s", copy);
-	CHECK(strcmp(hw_strip_store(copy), "/a") == 0, "%s", copy);
-	CHECK(hw_find("/sw/lib/liba.so.1", 17, &state) && hw_replicated(state, HW_REPLICATED), "%#lx", state);
-	CHECK(!hw_replicated(state, HW_REPLICATED_WHOLE), "%#lx", state);
-	CHECK(hw_find("/sw/files/whole", 15, &state) && !hw_replicated(state, HW_REPLICATED), "%#lx", state);
+	CHECK(hwa_store_path("/a", 2, true, copy) == (int)strlen(expected) && strcmp(copy, expected) == 0, "%s", copy);
+	CHECK(hwa_names_replica(copy) && !hwa_names_replica("/store/root/a1") && !hwa_names_replica("/a1"), "%s", copy);
+	CHECK(strcmp(hwa_strip_store(copy), "/a") == 0, "%s", copy);
+	CHECK(hwa_find("/sw/lib/liba.so.1", 17, &state) && hwa_replicated(state, HW_REPLICATED), "%#lx", state);
+	CHECK(!hwa_replicated(state, HW_REPLICATED_WHOLE), "%#lx", state);
+	CHECK(hwa_find("/sw/files/whole", 15, &state) && !hwa_replicated(state, HW_REPLICATED), "%#lx", state);
 }
 
 int main(void)
 {
 	char table[128], variable[160];
-	char *environment[] = { "OTHER=1", variable, NULL };
-	char store[2 * HW_PATH_MAX];
+	char *environment[] = {"OTHER=1", variable, NULL};
+	char store[2 * HWA_PATH_MAX];
 
 	check(AT_FDCWD, "/sw/lib", HW_WANT_ATTR, ORIGINAL, NULL);
 	make_work_directory();
 	snprintf(table, sizeof(table), "%s/table", work_directory);
 	snprintf(variable, sizeof(variable), "HEADWATER_TABLE=%s", table);
 	make_table(table, description);
-	hw_attach(environment);
-	CHECK(hw_attached(), "%s", table);
+	hwa_attach(environment);
+	CHECK(hwa_attached(), "%s", table);
 	names();
 	links();
 	states();
 	relative();
 	listings();
-	CHECK(hw_store_path("/a", 2, false, store) == 13 && strcmp(store, "/store/root/a") == 0, "%s", store);
-	CHECK(strcmp(hw_strip_store("/store/root/a"), "/a") == 0, "stripped");
-	CHECK(strcmp(hw_after_mirror("/12/root/a"), "/a") == 0 && !hw_after_mirror("/root/a") &&
-		      !hw_after_mirror("/1/roo") && !hw_after_mirror("1/root"),
-	      "a generation's mirror");
-	CHECK(strcmp(hw_strip_store("/store/root12/a"), "/a") == 0 && !hw_strip_store("/store/root12") &&
-		      !hw_strip_store("/store/root1a/b") && strcmp(hw_after_mirror("/12/root7/a"), "/a") == 0,
-	      "a domain's mirror");
+	CHECK(hwa_store_path("/a", 2, false, store) == 13 && strcmp(store, "/store/root/a") == 0, "%s", store);
+	CHECK(strcmp(hwa_strip_store("/store/root/a"), "/a") == 0, "stripped");
+	CHECK(strcmp(hwa_after_mirror("/12/root/a"), "/a") == 0 && !hwa_after_mirror("/root/a") &&
+			!hwa_after_mirror("/1/roo") && !hwa_after_mirror("1/root"),
+		"a generation's mirror");
+	CHECK(strcmp(hwa_strip_store("/store/root12/a"), "/a") == 0 && !hwa_strip_store("/store/root12") &&
+			!hwa_strip_store("/store/root1a/b") && strcmp(hwa_after_mirror("/12/root7/a"), "/a") == 0,
+		"a domain's mirror");
 	domains();
-	CHECK(!hw_strip_store("/store/root") && !hw_strip_store("/store/roo"), "not below the store");
+	CHECK(!hwa_strip_store("/store/root") && !hwa_strip_store("/store/roo"), "not below the store");
 	return 0;
 }

@@ -1,6 +1,6 @@
 /* sources: table.c path.c resolve.c request.c sys.c view.c program.c */
-/* Who is not served: a process that sees other files than the daemon; and what is not believed: the table, once
- * programs run that do not say what they change. Which programs those are. */
+/* Processes that are not served, because they see other files than the daemon. Tables that are not trusted, once
+ * unaudited programs run. Which programs are unaudited. */
 #define _GNU_SOURCE
 #include <elf.h>
 #include <errno.h>
@@ -22,7 +22,7 @@ static void attach(const char *more)
 		more);
 	make_table(table, description);
 	snprintf(variable, sizeof variable, "HEADWATER_TABLE=%s", table);
-	hw_attach((char *[]){ variable, NULL });
+	hwa_attach((char *[]){variable, NULL});
 }
 
 static void run(const char *command)
@@ -46,15 +46,15 @@ static void in_child(void (*test)(void))
 static void elsewhere(void)
 {
 	attach("elsewhere\n");
-	CHECK(!hw_attached() && !hw_in_use(), "a process with another root directory is served");
+	CHECK(!hwa_attached() && !hwa_in_use(), "a process with another root directory is served");
 }
 
-static enum hw_answer answer(const char *name, unsigned want)
+static enum hwa_answer answer(const char *name, unsigned want)
 {
 	char path[256];
-	HW_FOUND(found);
+	HWA_FOUND(found);
 	snprintf(path, sizeof path, "%s/%s", tree, name);
-	return hw_resolve(AT_FDCWD, path, want, &found);
+	return hwa_resolve(AT_FDCWD, path, want, &found);
 }
 
 #define ANSWERS(name, want, expected) CHECK(answer(name, want) == expected, "%s", name)
@@ -62,29 +62,29 @@ static enum hw_answer answer(const char *name, unsigned want)
 static void believed(void)
 {
 	attach("");
-	CHECK(hw_attached(), "a process that sees the same");
+	CHECK(hwa_attached(), "a process that sees the same");
 	run("echo changed > file; touch new");
-	ANSWERS("file", HW_WANT_WHOLE, HW_KNOWN);
-	ANSWERS("new", HW_WANT_ATTR, HW_FAILS);
-	hw_goes_unaudited();
-	CHECK(!hw_in_use(), "who can't tell the daemon goes on");
-	ANSWERS("new", HW_WANT_ATTR, HW_ORIGINAL);
+	ANSWERS("file", HW_WANT_WHOLE, HWA_KNOWN);
+	ANSWERS("new", HW_WANT_ATTR, HWA_FAILS);
+	hwa_announce_unaudited();
+	CHECK(!hwa_in_use(), "who can't tell the daemon goes on");
+	ANSWERS("new", HW_WANT_ATTR, HWA_ORIGINAL);
 }
 
 static void compared(void)
 {
 	attach("unaudited\n");
-	CHECK(hw_attached(), "a process that sees the same");
+	CHECK(hwa_attached(), "a process that sees the same");
 	for (int round = 0; round < 2; round++) {
-		enum hw_answer expected = round ? HW_ORIGINAL : HW_KNOWN;
+		enum hwa_answer expected = round ? HWA_ORIGINAL : HWA_KNOWN;
 		ANSWERS("file", HW_WANT_WHOLE, expected);
 		ANSWERS("moved/file", HW_WANT_ATTR, expected);
 		ANSWERS("mode", HW_WANT_ATTR, expected);
 		ANSWERS("dir", HW_WANT_LISTING, expected);
 		ANSWERS("link/file", HW_WANT_ATTR, expected);
 		ANSWERS("link", HW_WANT_ATTR | HW_WANT_NO_FOLLOW, expected);
-		ANSWERS("other/file", HW_WANT_WHOLE, HW_KNOWN);
-		ANSWERS("new", HW_WANT_ATTR, HW_ORIGINAL);
+		ANSWERS("other/file", HW_WANT_WHOLE, HWA_KNOWN);
+		ANSWERS("new", HW_WANT_ATTR, HWA_ORIGINAL);
 		if (round == 0)
 			run("echo text > file; mv moved away; chmod 600 mode; touch dir/new; rm link; ln -s other link");
 	}
@@ -93,7 +93,7 @@ static void compared(void)
 /* A program of this machine that asks for an interpreter, with a note of this name, not all of it in one place. */
 static void make_program(const char *name, const char *interpreter, const char *note, uint64_t note_at)
 {
-	char path[256], bytes[8192] = { 0 };
+	char path[256], bytes[8192] = {0};
 	Elf64_Ehdr *header = (Elf64_Ehdr *)bytes;
 	Elf64_Phdr *segments = (Elf64_Phdr *)(bytes + sizeof *header);
 	int self = open("/proc/self/exe", O_RDONLY);
@@ -101,10 +101,10 @@ static void make_program(const char *name, const char *interpreter, const char *
 	close(self);
 	header->e_phoff = sizeof *header;
 	header->e_phnum = 2;
-	segments[0] = (Elf64_Phdr){ .p_type = PT_NOTE, .p_offset = note_at, .p_filesz = 3 * sizeof(Elf64_Nhdr) };
-	segments[1] = (Elf64_Phdr){ .p_type = PT_INTERP, .p_offset = 512, .p_filesz = strlen(interpreter) + 1 };
+	segments[0] = (Elf64_Phdr){.p_type = PT_NOTE, .p_offset = note_at, .p_filesz = 3 * sizeof(Elf64_Nhdr)};
+	segments[1] = (Elf64_Phdr){.p_type = PT_INTERP, .p_offset = 512, .p_filesz = strlen(interpreter) + 1};
 	memcpy(bytes + 512, interpreter, strlen(interpreter));
-	*(Elf64_Nhdr *)(bytes + note_at) = (Elf64_Nhdr){ .n_namesz = 4, .n_descsz = 4 };
+	*(Elf64_Nhdr *)(bytes + note_at) = (Elf64_Nhdr){.n_namesz = 4, .n_descsz = 4};
 	memcpy(bytes + note_at + sizeof(Elf64_Nhdr), note, 3);
 	snprintf(path, sizeof path, "%s/%s", tree, name);
 	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0755);
@@ -115,9 +115,9 @@ static void says(const char *name, bool expected)
 {
 	char path[256];
 	snprintf(path, sizeof path, "%s/%s", tree, name);
-	CHECK((hw_manner_of(AT_FDCWD, path) < HW_SILENT) == expected, "%s", name);
+	CHECK((hwa_manner_of(AT_FDCWD, path) < HWA_SILENT) == expected, "%s", name);
 	int fd = open(path, O_RDONLY | O_NONBLOCK);
-	CHECK(fd < 0 || (hw_manner_of(fd, "") < HW_SILENT) == expected, "%s by its descriptor", name);
+	CHECK(fd < 0 || (hwa_manner_of(fd, "") < HWA_SILENT) == expected, "%s by its descriptor", name);
 	close(fd);
 }
 
@@ -125,7 +125,7 @@ static void complains(const char *name, bool expected)
 {
 	char path[256];
 	snprintf(path, sizeof path, "%s/%s", tree, name);
-	CHECK((hw_manner_of(AT_FDCWD, path) == HW_COMPLAINS) == expected, "%s", name);
+	CHECK((hwa_manner_of(AT_FDCWD, path) == HWA_COMPLAINS) == expected, "%s", name);
 }
 
 static void programs(void)
@@ -159,7 +159,8 @@ static void programs(void)
 	says("by-go", false);
 	says("by-by-plain", true);
 	says("by-by-go", false);
-	for (const char *const *name = (const char *const[]){ "absent", "dangling", "fifo", ".", "plain/x", NULL }; *name; name++)
+	for (const char *const *name = (const char *const[]){"absent", "dangling", "fifo", ".", "plain/x", NULL}; *name;
+		name++)
 		says(*name, true);
 	if (geteuid() != 0)
 		return;

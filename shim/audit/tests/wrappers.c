@@ -13,18 +13,18 @@
 #include "wrap/show.h"
 
 #define SLOT 2
-#define WRAPPED(name) ((__typeof__(&name))hw_wrappers[SLOT][HW_FN_##name])
+#define WRAPPED(name) ((__typeof__(&name))hwa_wrappers[SLOT][HWA_FN_##name])
 
-struct hw_namespace hw_namespaces[HW_NAMESPACES];
+struct hwa_namespace hwa_namespaces[HWA_NAMESPACES];
 static char tree[80], store[80];
 
-bool hw_original_origin(const struct link_map *map, char *out)
+bool hwa_original_origin(const struct link_map *map, char *out)
 {
 	(void)map, (void)out;
 	return false;
 }
 
-char **hw_environment(const struct hw_namespace *ns)
+char **hwa_environment(const struct hwa_namespace *ns)
 {
 	(void)ns;
 	return environ;
@@ -34,8 +34,8 @@ static void fill_namespace(void)
 {
 	void *libc = dlopen("libc.so.6", RTLD_NOW);
 	CHECK(libc, "%s", dlerror());
-	hw_namespaces[SLOT].errno_location = (int *(*)(void))dlsym(libc, "__errno_location");
-#define FUNCTION(name) hw_namespaces[SLOT].real[HW_FN_##name] = dlsym(libc, #name);
+	hwa_namespaces[SLOT].errno_location = (int *(*)(void))dlsym(libc, "__errno_location");
+#define FUNCTION(name) hwa_namespaces[SLOT].real[HWA_FN_##name] = dlsym(libc, #name);
 #include "functions.def"
 #undef FUNCTION
 }
@@ -47,14 +47,15 @@ static void prepare(void)
 	snprintf(store, sizeof store, "%s/store", work_directory);
 	snprintf(table, sizeof table, "%s/table", work_directory);
 	const char *slash = strrchr(__FILE__, '/');
-	snprintf(command, sizeof command, "PROGRAM=/proc/self/exe sh '%.*s/wrap/fixture.sh' %s && mkdir -p %s%s && rmdir %s%s",
+	snprintf(command, sizeof command,
+		"PROGRAM=/proc/self/exe sh '%.*s/wrap/fixture.sh' %s && mkdir -p %s%s && rmdir %s%s",
 		(int)(slash - __FILE__), __FILE__, tree, store, tree, store, tree);
 	CHECK(system(command) == 0, "%s", command);
 	snprintf(command, sizeof command, "store %s\nscope + %s\ntree %s\n", store, tree, tree);
 	make_table(table, command);
 	snprintf(variable, sizeof variable, "HEADWATER_TABLE=%s", table);
-	hw_attach((char *[]){ variable, NULL });
-	CHECK(hw_attached(), "%s", table);
+	hwa_attach((char *[]){variable, NULL});
+	CHECK(hwa_attached(), "%s", table);
 }
 
 /* Both calls have failed with the same error, or neither has, and then without a trace on errno. */
@@ -78,7 +79,7 @@ static bool same_error(const char *call, const char *path, bool failed, int erro
 
 static void stats(const char *path)
 {
-	struct stat wrapped_st = { 0 }, plain_st = { 0 };
+	struct stat wrapped_st = {0}, plain_st = {0};
 	BOTH("stat", path, int, WRAPPED(stat)(path, &wrapped_st), stat(path, &plain_st), < 0);
 	plain_st.st_atim = wrapped_st.st_atim;
 	CHECK(!good || memcmp(&wrapped_st, &plain_st, sizeof plain_st) == 0, "%s", path);
@@ -111,7 +112,8 @@ static void links(const char *path)
 		char *wrapped_target = malloc(room), *plain_target = malloc(room);
 		BOTH("readlink", path, ssize_t, WRAPPED(readlink)(path, wrapped_target, room),
 			readlink(path, plain_target, room), < 0);
-		CHECK(!good || (result == plain && memcmp(wrapped_target, plain_target, (size_t)plain) == 0), "%s", path);
+		CHECK(!good || (result == plain && memcmp(wrapped_target, plain_target, (size_t)plain) == 0), "%s",
+			path);
 		free(wrapped_target);
 		free(plain_target);
 	}
@@ -151,16 +153,16 @@ static void directories(const char *path)
  * alone. */
 static void execs(const char *name, const char *file, const char *arguments)
 {
-	char joined[1024] = "", expected[1024], *argv[] = { "zero", "one", NULL };
+	char joined[1024] = "", expected[1024], *argv[] = {"zero", "one", NULL};
 	char **given = malloc(5 * sizeof *given);
-	HW_EXEC(exec);
+	HWA_EXEC(exec);
 	const char *path = join(tree, name);
-	enum hw_answer answer = hw_exec_resolve(AT_FDCWD, path, argv, &exec);
-	if (answer == HW_KNOWN && exec.interpreter)
-		hw_exec_arguments(&exec, path, argv, given);
+	enum hwa_answer answer = hwa_exec_resolve(AT_FDCWD, path, argv, &exec);
+	if (answer == HWA_KNOWN && exec.interpreter)
+		hwa_exec_arguments(&exec, path, argv, given);
 	else
 		memcpy(given, argv, sizeof argv);
-	CHECK(answer == (file ? HW_KNOWN : HW_ORIGINAL), "%s gives %d", path, answer);
+	CHECK(answer == (file ? HWA_KNOWN : HWA_ORIGINAL), "%s gives %d", path, answer);
 	if (file) {
 		snprintf(expected, sizeof expected, *file == '/' ? "%.0s%.0s%s" : "%s%s/%s", store, tree, file);
 		CHECK(strcmp(exec.file, expected) == 0, "%s becomes %s, not %s", path, exec.file, expected);

@@ -1,8 +1,8 @@
 /* Executing without the audit library, where it can't be loaded.
  *
- * ld.so complains on standard error of a library that it can't load, and a program that outlives the session, runs as
- * another user or among other mounts, is confined, or is built for another processor, would start with that. What such a
- * program executes in turn goes without the library, too. */
+ * ld.so complains on standard error of a library that it can't load, and a program that outlives the session, runs
+ * as another user or among other mounts, is confined, or is built for another processor, would start with that.
+ * What such a program executes in turn goes without the library, too. */
 #include "wrap.h"
 
 #include <linux/capability.h>
@@ -21,14 +21,14 @@ static const char *element(const char *libraries, const char **end)
 		const char *next = strchr(begin, ':');
 		*end = next ? next : begin + strlen(begin);
 		for (at = begin; at < *end; at++)
-			if ((at == begin || at[-1] == '/') && hw_after(at, HW_LIBRARY) == *end)
+			if ((at == begin || at[-1] == '/') && hwa_after(at, HWA_LIBRARY) == *end)
 				return begin;
 		begin = next ? next + 1 : NULL;
 	}
 	return NULL;
 }
 
-bool hw_is_audited_by(const char *libraries)
+bool hwa_is_audited_by(const char *libraries)
 {
 	const char *end;
 	return element(libraries, &end) != NULL;
@@ -37,36 +37,36 @@ bool hw_is_audited_by(const char *libraries)
 /* True if this process could open the file by capabilities that it does not pass on: those of one that is not root. */
 static __attribute__((noinline)) bool only_by_capability(long fd)
 {
-	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
 	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3];
 	struct stat st;
-	long user = hw_sys(__NR_geteuid);
-	if (!user || hw_sys(__NR_fstat, fd, &st) < 0 || (long)st.st_uid == user)
+	long user = hwa_sys(__NR_geteuid);
+	if (!user || hwa_sys(__NR_fstat, fd, &st) < 0 || (long)st.st_uid == user)
 		return false;
 	uint32_t capabilities = 1u << CAP_DAC_OVERRIDE | 1u << CAP_DAC_READ_SEARCH;
-	return hw_sys(__NR_capget, &header, data) == 0 && data[0].effective & capabilities;
+	return hwa_sys(__NR_capget, &header, data) == 0 && data[0].effective & capabilities;
 }
 
 static bool opens(const char *path)
 {
-	long fd = hw_sys(__NR_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
+	long fd = hwa_sys(__NR_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return false;
 	bool is_passed_on = !only_by_capability(fd);
-	hw_sys(__NR_close, fd);
+	hwa_sys(__NR_close, fd);
 	return is_passed_on;
 }
 
-bool hw_library_opens(const char *libraries)
+bool hwa_library_opens(const char *libraries)
 {
 	const char *end, *begin = element(libraries, &end);
 	if (!begin || !*end)
 		return begin && opens(begin);
-	HW_PATH_APART(path);
-	return hw_copy(&path, begin, (size_t)(end - begin)) && opens(path.at);
+	HWA_PATH_APART(path);
+	return hwa_copy(&path, begin, (size_t)(end - begin)) && opens(path.at);
 }
 
-size_t hw_bare_variable(const char *libraries, char *out)
+size_t hwa_bare_variable(const char *libraries, char *out)
 {
 	const char *end, *begin = element(libraries, &end);
 	size_t bytes = sizeof NAME - 1, before = begin ? (size_t)(begin - libraries) : strlen(libraries);
@@ -79,7 +79,7 @@ size_t hw_bare_variable(const char *libraries, char *out)
 	return bytes + strlen(after);
 }
 
-static size_t count(char *const envp[])
+static size_t count_variables(char *const envp[])
 {
 	size_t number = 0;
 	while (envp[number])
@@ -87,17 +87,17 @@ static size_t count(char *const envp[])
 	return number;
 }
 
-size_t hw_bare_slots(char *const envp[], const char *libraries)
+size_t hwa_bare_slots(char *const envp[], const char *libraries)
 {
-	return count(envp) + 1 + (sizeof NAME + strlen(libraries)) / sizeof(char *) + 1;
+	return count_variables(envp) + 1 + (sizeof NAME + strlen(libraries)) / sizeof(char *) + 1;
 }
 
-char **hw_bare(char *const envp[], const char *libraries, char **slots)
+char **hwa_bare(char *const envp[], const char *libraries, char **slots)
 {
-	char *text = (char *)(slots + count(envp) + 1), **out = slots;
-	bool any = hw_bare_variable(libraries, text) > sizeof NAME - 1;
+	char *text = (char *)(slots + count_variables(envp) + 1), **out = slots;
+	bool any = hwa_bare_variable(libraries, text) > sizeof NAME - 1;
 	for (; *envp; envp++) {
-		if (!hw_after(*envp, NAME))
+		if (!hwa_after(*envp, NAME))
 			*out++ = *envp;
 		else if (any)
 			*out++ = text;
@@ -106,15 +106,15 @@ char **hw_bare(char *const envp[], const char *libraries, char **slots)
 	return slots;
 }
 
-void hw_bare_here(struct hw_namespace *ns, const char *libraries)
+void hwa_bare_here(struct hwa_namespace *ns, const char *libraries)
 {
-	HW_PATH_APART(text);
+	HWA_PATH_APART(text);
 	typedef int sets(const char *name, const char *value, int overwrite);
 	typedef int unsets(const char *name);
 	sets *set = REAL_AS(sets *, setenv);
 	unsets *unset = REAL_AS(unsets *, unsetenv);
 	bool fits = sizeof NAME + strlen(libraries) <= text.room;
-	if (fits && hw_bare_variable(libraries, text.at) > sizeof NAME - 1 && set)
+	if (fits && hwa_bare_variable(libraries, text.at) > sizeof NAME - 1 && set)
 		set("LD_AUDIT", text.at + sizeof NAME - 1, 1);
 	else if (unset)
 		unset("LD_AUDIT");

@@ -1,8 +1,8 @@
 /* Directory streams from the table's listings.
  *
- * A stream of ours is a slot of a fixed arena, told apart from libc's by its address. When the table
- * can't go on (the directory became live before a rewind, or its listing is damaged) the stream
- * hands over to one of libc's and forwards every call to it. */
+ * A stream of ours is a slot of a fixed arena, which its address distinguishes from libc's. When the table can't
+ * serve it any longer (the directory became a passthrough path before a rewind, or its listing is damaged), the
+ * stream opens one of libc's and forwards every call to it. */
 #include "wrap.h"
 
 #include <dirent.h>
@@ -19,8 +19,8 @@ _Static_assert(sizeof(struct dirent) == sizeof(struct dirent64), "one layout ser
 
 struct stream {
 	_Atomic(bool) taken;
-	_Atomic(int) fd;                /* the original directory, once the program asked for it; -1 */
-	_Atomic(uint32_t) position;     /* entries given */
+	_Atomic(int) fd;            /* the original directory, once the program requested it; -1 */
+	_Atomic(uint32_t) position; /* entries given */
 	_Atomic(DIR *) successor;
 	const struct hw_record *record;
 	const struct hw_listing *listing;
@@ -43,7 +43,7 @@ static struct stream *take(const struct hw_record *record, const struct hw_listi
 		uint32_t number = (first + i) % STREAMS_MAX;
 		struct stream *stream = &streams[number];
 		if (atomic_load_explicit(&stream->taken, memory_order_relaxed) ||
-		    atomic_exchange_explicit(&stream->taken, true, memory_order_acquire))
+			atomic_exchange_explicit(&stream->taken, true, memory_order_acquire))
 			continue;
 		atomic_store_explicit(&next_stream, number + 1, memory_order_relaxed);
 		stream->record = record;
@@ -57,17 +57,17 @@ static struct stream *take(const struct hw_record *record, const struct hw_listi
 }
 
 /* libc's stream on the same directory after the first `skip` entries; NULL if it can't be opened. */
-static DIR *hand_over(struct hw_namespace *ns, struct stream *stream, uint32_t skip);
+static DIR *hand_over(struct hwa_namespace *ns, struct stream *stream, uint32_t skip);
 
 /* A stream for the directory; UNSERVED_POINTER if the original must be called. */
-static __attribute__((noinline)) DIR *serve_opendir(struct hw_namespace *ns, int dirfd, const char *path, int fd)
+static __attribute__((noinline)) DIR *serve_opendir(struct hwa_namespace *ns, int dirfd, const char *path, int fd)
 {
-	HW_FOUND(found);
-	switch (hw_resolve(dirfd, path, HW_WANT_LISTING, &found)) {
-	case HW_FAILS:
+	HWA_FOUND(found);
+	switch (hwa_resolve(dirfd, path, HW_WANT_LISTING, &found)) {
+	case HWA_FAILS:
 		fail(ns, found.error);
 		return NULL;
-	case HW_KNOWN:
+	case HWA_KNOWN:
 		break;
 	default:
 		return UNSERVED_POINTER;
@@ -78,7 +78,7 @@ static __attribute__((noinline)) DIR *serve_opendir(struct hw_namespace *ns, int
 	}
 	if (HW_KIND(found.state) != HW_DIR || !(found.state & HW_LISTED) || found.state & HW_LISTING_LIVE)
 		return UNSERVED_POINTER;
-	const struct hw_listing *listing = hw_listing_of(found.record, found.state);
+	const struct hw_listing *listing = hwa_listing_of(found.record, found.state);
 	struct stream *stream = listing ? take(found.record, listing, fd) : NULL;
 	return stream ? (DIR *)stream : UNSERVED_POINTER;
 }
@@ -90,10 +90,10 @@ WRAP(DIR *, opendir, (const char *path), (path))
 }
 
 /* Reading starts at the descriptor's position, which only libc can do if it isn't the start. */
-static DIR *serve_fdopendir(struct hw_namespace *ns, int fd)
+static DIR *serve_fdopendir(struct hwa_namespace *ns, int fd)
 {
-	long flags = hw_sys(__NR_fcntl, fd, F_GETFL);
-	if (flags < 0 || flags & O_PATH || hw_sys(__NR_lseek, fd, 0, SEEK_CUR) != 0)
+	long flags = hwa_sys(__NR_fcntl, fd, F_GETFL);
+	if (flags < 0 || flags & O_PATH || hwa_sys(__NR_lseek, fd, 0, SEEK_CUR) != 0)
 		return UNSERVED_POINTER;
 	DIR *dir = serve_opendir(ns, fd, ".", fd);
 	return dir ? dir : UNSERVED_POINTER;
@@ -109,10 +109,10 @@ static int release(struct stream *stream)
 {
 	int fd = atomic_load(&stream->fd);
 	atomic_store_explicit(&stream->taken, false, memory_order_release);
-	return fd < 0 ? 0 : (int)hw_sys(__NR_close, fd);
+	return fd < 0 ? 0 : (int)hwa_sys(__NR_close, fd);
 }
 
-WRAP(int, closedir, (DIR *dir), (dir))
+WRAP(int, closedir, (DIR * dir), (dir))
 {
 	struct stream *stream = dir ? ours(dir) : NULL;
 	if (!stream)
@@ -124,24 +124,24 @@ WRAP(int, closedir, (DIR *dir), (dir))
 	return error < 0 ? fail(ns, -error) : 0;
 }
 
-/* Opens the original directory for whoever needs a descriptor of it. */
-static int serve_dirfd(struct hw_namespace *ns, struct stream *stream)
+/* Opens the original directory for calls that need a descriptor. */
+static int serve_dirfd(struct hwa_namespace *ns, struct stream *stream)
 {
 	int none = -1;
 	int fd = atomic_load(&stream->fd);
 	if (fd >= 0)
 		return fd;
-	fd = (int)hw_sys(__NR_openat, AT_FDCWD, stream->record->path,
-		O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NONBLOCK, 0);
+	fd = (int)hwa_sys(__NR_openat, AT_FDCWD, stream->record->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NONBLOCK,
+		0);
 	if (fd < 0)
 		return fail(ns, -fd);
 	if (atomic_compare_exchange_strong(&stream->fd, &none, fd))
 		return fd;
-	hw_sys(__NR_close, fd);
+	hwa_sys(__NR_close, fd);
 	return none;
 }
 
-WRAP(int, dirfd, (DIR *dir), (dir))
+WRAP(int, dirfd, (DIR * dir), (dir))
 {
 	struct stream *stream = ours(dir);
 	if (!stream)
@@ -150,7 +150,7 @@ WRAP(int, dirfd, (DIR *dir), (dir))
 	return successor ? REAL(dirfd)(successor) : serve_dirfd(ns, stream);
 }
 
-void hw_give_entry(struct dirent *out, const struct hw_listing_entry *entry, const char *name, uint32_t number)
+void hwa_give_entry(struct dirent *out, const struct hw_listing_entry *entry, const char *name, uint32_t number)
 {
 	out->d_ino = entry->ino;
 	out->d_off = number + 1;
@@ -170,16 +170,16 @@ static int next_entry(struct stream *stream, struct dirent64 *out)
 			return 0;
 	} while (!atomic_compare_exchange_weak(&stream->position, &number, number + 1));
 	const char *name;
-	const struct hw_listing_entry *entry = hw_listing_name(stream->record, stream->listing, number, &name);
+	const struct hw_listing_entry *entry = hwa_listing_name(stream->record, stream->listing, number, &name);
 	if (!entry || entry->name_bytes >= sizeof out->d_name) {
 		atomic_store(&stream->position, number);
 		return -1;
 	}
-	hw_give_entry((struct dirent *)out, entry, name, number);
+	hwa_give_entry((struct dirent *)out, entry, name, number);
 	return 1;
 }
 
-static struct dirent64 *serve_readdir(struct hw_namespace *ns, struct stream *stream, DIR **successor)
+static struct dirent64 *serve_readdir(struct hwa_namespace *ns, struct stream *stream, DIR **successor)
 {
 	*successor = atomic_load(&stream->successor);
 	if (*successor)
@@ -194,13 +194,13 @@ static struct dirent64 *serve_readdir(struct hw_namespace *ns, struct stream *st
 }
 
 #define WRAP_READDIR(type, name) \
-	static type *name##_ours(struct hw_namespace *ns, struct stream *stream); \
-	WRAP(type *, name, (DIR *dir), (dir)) \
+	static type *name##_ours(struct hwa_namespace *ns, struct stream *stream); \
+	WRAP(type *, name, (DIR * dir), (dir)) \
 	{ \
 		struct stream *stream = ours(dir); \
 		return stream ? name##_ours(ns, stream) : REAL(name)(dir); \
 	} \
-	static type *name##_ours(struct hw_namespace *ns, struct stream *stream) \
+	static type *name##_ours(struct hwa_namespace *ns, struct stream *stream) \
 	{ \
 		DIR *successor; \
 		struct dirent64 *entry = serve_readdir(ns, stream, &successor); \
@@ -209,12 +209,12 @@ static struct dirent64 *serve_readdir(struct hw_namespace *ns, struct stream *st
 WRAP_READDIR(struct dirent, readdir)
 WRAP_READDIR(struct dirent64, readdir64)
 
-static DIR *hand_over(struct hw_namespace *ns, struct stream *stream, uint32_t skip)
+static DIR *hand_over(struct hwa_namespace *ns, struct stream *stream, uint32_t skip)
 {
 	int fd = atomic_load(&stream->fd);
 	DIR *successor = fd < 0 ? REAL(opendir)(stream->record->path) : NULL;
 	if (fd >= 0) {
-		hw_sys(__NR_lseek, fd, 0, SEEK_SET);
+		hwa_sys(__NR_lseek, fd, 0, SEEK_SET);
 		successor = REAL(fdopendir)(fd);
 	}
 	if (!successor)
@@ -228,7 +228,7 @@ static DIR *hand_over(struct hw_namespace *ns, struct stream *stream, uint32_t s
 }
 
 #define WRAP_READDIR_R(type, name) \
-	WRAP(int, name, (DIR *dir, type *entry, type **result), (dir, entry, result)) \
+	WRAP(int, name, (DIR * dir, type * entry, type * *result), (dir, entry, result)) \
 	{ \
 		struct stream *stream = ours(dir); \
 		if (!stream) \
@@ -247,28 +247,28 @@ WRAP_READDIR_R(struct dirent, readdir_r)
 WRAP_READDIR_R(struct dirent64, readdir64_r)
 
 /* A rewound stream must show the directory as it is now. */
-WRAP(void, rewinddir, (DIR *dir), (dir))
+WRAP(void, rewinddir, (DIR * dir), (dir))
 {
 	struct stream *stream = ours(dir);
 	DIR *successor = stream ? atomic_load(&stream->successor) : dir;
 	if (!successor) {
 		uint64_t state = __atomic_load_n(&stream->record->state, __ATOMIC_ACQUIRE);
 		atomic_store(&stream->position, 0);
-		if (state & (HW_LISTING_LIVE | HW_LIVE | HW_TREE_LIVE) || hw_unaudited())
+		if (state & (HW_LISTING_LIVE | HW_LIVE | HW_TREE_LIVE) || hwa_unaudited())
 			hand_over(ns, stream, 0);
 		return;
 	}
 	REAL(rewinddir)(successor);
 }
 
-WRAP(long, telldir, (DIR *dir), (dir))
+WRAP(long, telldir, (DIR * dir), (dir))
 {
 	struct stream *stream = ours(dir);
 	DIR *successor = stream ? atomic_load(&stream->successor) : dir;
 	return successor ? REAL(telldir)(successor) : (long)atomic_load(&stream->position);
 }
 
-WRAP(void, seekdir, (DIR *dir, long position), (dir, position))
+WRAP(void, seekdir, (DIR * dir, long position), (dir, position))
 {
 	struct stream *stream = ours(dir);
 	DIR *successor = stream ? atomic_load(&stream->successor) : dir;

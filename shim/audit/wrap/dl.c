@@ -1,8 +1,7 @@
-/* What the loader and the kernel tell a program of the paths that its objects came from.
+/* Original paths of objects in what the loader and the kernel report.
  *
- * dlopen itself is not stood for: it finds its caller by the return address, and all that matters
- * happens in la_objsearch and la_objopen. dladdr and dl_iterate_phdr show the link maps' names, which
- * are the originals'. */
+ * dlopen itself is not interposed: it finds its caller by the return address, and all that matters happens in
+ * la_objsearch and la_objopen. dladdr and dl_iterate_phdr show the link maps' names, which are the originals'. */
 #include "wrap.h"
 
 #include <dlfcn.h>
@@ -13,7 +12,7 @@
 /* Replaces a store's path in place by the original's, which is shorter; nothing of it stays behind. */
 static void strip(char *path)
 {
-	const char *original = hw_strip_store(path);
+	const char *original = hwa_strip_store(path);
 	if (!original)
 		return;
 	size_t all = strlen(path), bytes = strlen(original);
@@ -30,35 +29,35 @@ static int stripped_search(int result, Dl_serinfo *info)
 
 WRAP(int, dlinfo, (void *handle, int request, void *out), (handle, request, out))
 {
-	if (request == RTLD_DI_ORIGIN && hw_attached() && hw_original_origin(handle, out))
+	if (request == RTLD_DI_ORIGIN && hwa_attached() && hwa_original_origin(handle, out))
 		return 0;
-	if (request == RTLD_DI_SERINFO && hw_attached())
+	if (request == RTLD_DI_SERINFO && hwa_attached())
 		return stripped_search(REAL(dlinfo)(handle, request, out), out);
 	return REAL(dlinfo)(handle, request, out);
 }
 
 /* Without parameters, so not WRAP's. */
 #define DLERROR_ENTRY(slot) \
-	char *hw_entry##slot##_dlerror(void); \
-	char *hw_entry##slot##_dlerror(void) \
+	char *hwa_entry##slot##_dlerror(void); \
+	char *hwa_entry##slot##_dlerror(void) \
 	{ \
-		return impl_dlerror(&hw_namespaces[slot]); \
+		return impl_dlerror(&hwa_namespaces[slot]); \
 	}
-static char *impl_dlerror(struct hw_namespace *ns);
+static char *impl_dlerror(struct hwa_namespace *ns);
 DLERROR_ENTRY(0)
 DLERROR_ENTRY(1)
 DLERROR_ENTRY(2)
 DLERROR_ENTRY(3)
 
 /* A text that names an object stands in memory that libc has formatted it into. */
-static char *impl_dlerror(struct hw_namespace *ns)
+static char *impl_dlerror(struct hwa_namespace *ns)
 {
 	char *text = REAL(dlerror)();
 	size_t bytes = 0;
-	const char *prefix = text && hw_attached() ? hw_store_prefix(&bytes) : NULL;
+	const char *prefix = text && hwa_attached() ? hwa_store_prefix(&bytes) : NULL;
 	for (char *at = text; bytes > 0 && (at = strchr(at, *prefix)); at++) {
 		if (strlen(at) > bytes && memcmp(at, prefix, bytes) == 0) {
-			const char *rest = hw_after(at + bytes, HW_NOWHERE_PREFIX);
+			const char *rest = hwa_after(at + bytes, HWA_NOWHERE_PREFIX);
 			rest = rest ? rest : at + bytes;
 			memmove(at, rest, strlen(rest) + 1);
 		}
@@ -69,6 +68,7 @@ static char *impl_dlerror(struct hw_namespace *ns)
 WRAP(unsigned long, getauxval, (unsigned long type), (type))
 {
 	unsigned long value = REAL(getauxval)(type);
-	const char *original = type == AT_EXECFN && value && hw_attached() ? hw_strip_store((const char *)value) : NULL;
+	const char *original = type == AT_EXECFN && value && hwa_attached() ? hwa_strip_store((const char *)value)
+									    : NULL;
 	return original ? (unsigned long)original : value;
 }

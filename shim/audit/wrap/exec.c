@@ -26,14 +26,14 @@
 #define SHELL "/bin/sh"
 #define NAME_BYTES_MAX 255
 
-/* The environment that is the process's own, for which libc must be asked. */
+/* The process's own environment, which only libc knows. */
 static char *const own_environment[1];
 
 typedef char *gets_variable(const char *name);
 typedef int executes(const char *file, char *const argv[], char *const envp[]);
 typedef int executes_here(const char *file, char *const argv[]);
 
-static size_t count(char *const argv[])
+static size_t count_arguments(char *const argv[])
 {
 	size_t number = 0;
 	while (argv && argv[number])
@@ -41,7 +41,7 @@ static size_t count(char *const argv[])
 	return number;
 }
 
-static const char *variable(struct hw_namespace *ns, char *const envp[], const char *name)
+static const char *variable(struct hwa_namespace *ns, char *const envp[], const char *name)
 {
 	size_t bytes = strlen(name);
 	if (envp == own_environment) {
@@ -57,67 +57,68 @@ static const char *variable(struct hw_namespace *ns, char *const envp[], const c
 
 /* True if what is executed with this environment will be audited. Only then may it run from the
  * store: otherwise it would see the store's paths. */
-static bool audited(struct hw_namespace *ns, char *const envp[])
+static bool audited(struct hwa_namespace *ns, char *const envp[])
 {
-	const char *libraries = hw_attached() && variable(ns, envp, "HEADWATER_TABLE") ? variable(ns, envp, "LD_AUDIT") : NULL;
-	return libraries && hw_is_audited_by(libraries);
+	const char *libraries = hwa_attached() && variable(ns, envp, "HEADWATER_TABLE") ? variable(ns, envp, "LD_AUDIT")
+											: NULL;
+	return libraries && hwa_is_audited_by(libraries);
 }
 
 /* Programs that are not audited and change nothing that a job uses. */
 static bool is_harmless(const char *file)
 {
-	static const char *const names[] = { "headwater", "ldconfig", "ldconfig.real", NULL };
-	return hw_is_named(file, names);
+	static const char *const names[] = {"headwater", "ldconfig", "ldconfig.real", NULL};
+	return hwa_is_named(file, names);
 }
 
-/* Something is about to be executed where it is. If that does not say what it changes, everybody is told to look
- * for himself from now on. `certain`: the path counts from where this process stands. True if it must do without
- * the audit library. */
-static __attribute__((noinline)) bool note(struct hw_namespace *ns, int dirfd, const char *path, char *const envp[],
+/* Called before an original is executed. If the program does not announce its changes, all processes validate
+ * records from now on. `certain`: the path is relative to this process's directory. True if it must run without the
+ * audit library. */
+static __attribute__((noinline)) bool note(struct hwa_namespace *ns, int dirfd, const char *path, char *const envp[],
 	bool certain)
 {
-	if (!hw_attached() || !is_address(path) || is_harmless(path))
+	if (!hwa_attached() || !is_address(path) || is_harmless(path))
 		return false;
 	bool loads = audited(ns, envp);
 	/* At the session's end the library is gone a moment later. */
-	if (hw_has_left() || hw_has_ended())
+	if (hwa_has_left() || hwa_has_ended())
 		return loads;
-	enum hw_manner manner = certain && loads ? hw_manner_of(dirfd, path) : HW_SILENT;
-	if (manner >= HW_SILENT && hw_in_use() && !hw_unaudited())
-		hw_goes_unaudited();
-	if (!loads || manner == HW_IS_NONE)
+	enum hwa_manner manner = certain && loads ? hwa_manner_of(dirfd, path) : HWA_SILENT;
+	if (manner >= HWA_SILENT && hwa_in_use() && !hwa_unaudited())
+		hwa_announce_unaudited();
+	if (!loads || manner == HWA_IS_NONE)
 		return false;
-	return manner == HW_COMPLAINS || !hw_library_opens(variable(ns, envp, "LD_AUDIT"));
+	return manner == HWA_COMPLAINS || !hwa_library_opens(variable(ns, envp, "LD_AUDIT"));
 }
 
-void hw_note_exec(struct hw_namespace *ns, int dirfd, const char *path, char *const envp[])
+void hwa_note_exec(struct hwa_namespace *ns, int dirfd, const char *path, char *const envp[])
 {
 	note(ns, dirfd, path, envp, true);
 }
 
 /* The same where only the environment can be judged: a shell will run it, or libc searches for it. */
-static void note_environment(struct hw_namespace *ns, char *const envp[], const char *path)
+static void note_environment(struct hwa_namespace *ns, char *const envp[], const char *path)
 {
-	if (hw_in_use() && !audited(ns, envp))
+	if (hwa_in_use() && !audited(ns, envp))
 		note(ns, AT_FDCWD, path, envp, false);
 }
 
 /* What stands in the place of REAL(name)'s environment, which is its last argument but for those in `after`. */
 #define BARE(function, before, after) \
 	const char *libraries = variable(ns, envp, "LD_AUDIT"); \
-	char *const *whole = envp == own_environment ? hw_environment(ns) : envp; \
-	if (!libraries || !whole || count(whole) > VARIABLES_MAX) \
-		return function(SPLICE before, (char *const *)(whole ? whole : envp) SPLICE after); \
-	char *slots[hw_bare_slots(whole, libraries)]; \
-	return function(SPLICE before, hw_bare(whole, libraries, slots) SPLICE after)
+	char *const *whole = envp == own_environment ? hwa_environment(ns) : envp; \
+	if (!libraries || !whole || count_arguments(whole) > VARIABLES_MAX) \
+		return function(SPLICE before, (char *const *)(whole ? whole : envp)SPLICE after); \
+	char *slots[hwa_bare_slots(whole, libraries)]; \
+	return function(SPLICE before, hwa_bare(whole, libraries, slots) SPLICE after)
 
-static __attribute__((noinline)) int execute_bare(struct hw_namespace *ns, const char *file, char *const argv[],
+static __attribute__((noinline)) int execute_bare(struct hwa_namespace *ns, const char *file, char *const argv[],
 	char *const envp[])
 {
 	BARE(REAL_AS(executes *, execve), (file, argv), ());
 }
 
-static int execute(struct hw_namespace *ns, const char *file, char *const argv[], char *const envp[], bool bare)
+static int execute(struct hwa_namespace *ns, const char *file, char *const argv[], char *const envp[], bool bare)
 {
 	if (bare)
 		return execute_bare(ns, file, argv, envp);
@@ -127,22 +128,22 @@ static int execute(struct hw_namespace *ns, const char *file, char *const argv[]
 }
 
 /* True unless more would have to be copied than the stack may take. */
-static bool is_ready(const struct hw_exec *exec, char *const argv[])
+static bool is_ready(const struct hwa_exec *exec, char *const argv[])
 {
-	return strlen(exec->file) < FILE_BYTES_MAX && (!exec->interpreter || count(argv) <= ARGUMENTS_MAX);
+	return strlen(exec->file) < FILE_BYTES_MAX && (!exec->interpreter || count_arguments(argv) <= ARGUMENTS_MAX);
 }
 
 /* Executes what runs a script. */
-static __attribute__((noinline)) int execute_script(struct hw_namespace *ns, const struct hw_exec *exec, const char *path,
-	char *const argv[], char *const envp[], bool bare)
+static __attribute__((noinline)) int execute_script(struct hwa_namespace *ns, const struct hwa_exec *exec,
+	const char *path, char *const argv[], char *const envp[], bool bare)
 {
-	char *arguments[count(argv) + 3];
-	hw_exec_arguments(exec, path, argv, arguments);
+	char *arguments[count_arguments(argv) + 3];
+	hwa_exec_arguments(exec, path, argv, arguments);
 	return execute(ns, exec->file, arguments, envp, bare);
 }
 
-/* Nothing may be left to give back when a child of vfork executes: what is mapped would stay its parent's. */
-static __attribute__((noinline)) int execute_copy(struct hw_namespace *ns, struct hw_exec *exec, const char *path,
+/* No mapping may be left when a child of vfork executes: it would stay its parent's. */
+static __attribute__((noinline)) int execute_copy(struct hwa_namespace *ns, struct hwa_exec *exec, const char *path,
 	char *const argv[], char *const envp[], bool bare)
 {
 	const char *last = exec->interpreter && exec->argument ? exec->argument : exec->interpreter;
@@ -154,19 +155,20 @@ static __attribute__((noinline)) int execute_copy(struct hw_namespace *ns, struc
 		exec->interpreter = line + (exec->interpreter - exec->line);
 		exec->argument = exec->argument ? line + (exec->argument - exec->line) : NULL;
 	}
-	hw_path_end(&exec->found.path);
-	return exec->interpreter ? execute_script(ns, exec, path, argv, envp, bare) : execute(ns, copy, argv, envp, bare);
+	hwa_path_end(&exec->found.path);
+	return exec->interpreter ? execute_script(ns, exec, path, argv, envp, bare)
+				 : execute(ns, copy, argv, envp, bare);
 }
 
 /* Executes the store's copy. Comes back with UNSERVED if the original must be tried. */
-static __attribute__((noinline)) int serve_exec(struct hw_namespace *ns, int dirfd, const char *path,
+static __attribute__((noinline)) int serve_exec(struct hwa_namespace *ns, int dirfd, const char *path,
 	char *const argv[], char *const envp[])
 {
-	HW_EXEC(exec);
-	switch (hw_exec_resolve(dirfd, path, argv, &exec)) {
-	case HW_FAILS:
+	HWA_EXEC(exec);
+	switch (hwa_exec_resolve(dirfd, path, argv, &exec)) {
+	case HWA_FAILS:
 		return fail(ns, exec.found.error);
-	case HW_KNOWN:
+	case HWA_KNOWN:
 		break;
 	default:
 		return UNSERVED;
@@ -175,17 +177,17 @@ static __attribute__((noinline)) int serve_exec(struct hw_namespace *ns, int dir
 		return UNSERVED;
 	int before = *ns->errno_location();
 	/* A script's interpreter may be none of the store's. */
-	bool bare = !hw_strip_store(exec.file) && note(ns, AT_FDCWD, exec.file, envp, true);
+	bool bare = !hwa_strip_store(exec.file) && note(ns, AT_FDCWD, exec.file, envp, true);
 	execute_copy(ns, &exec, path, argv, envp, bare);
 	int error = *ns->errno_location();
 	if (error == E2BIG || error == ENOMEM)
 		return -1;
 	*ns->errno_location() = before;
-	hw_count(HW_COUNT_FALLBACKS);
+	hwa_count(HWA_COUNT_FALLBACKS);
 	return UNSERVED;
 }
 
-static int exec_path(struct hw_namespace *ns, const char *path, char *const argv[], char *const envp[])
+static int exec_path(struct hwa_namespace *ns, const char *path, char *const argv[], char *const envp[])
 {
 	int result = path && audited(ns, envp) ? serve_exec(ns, AT_FDCWD, path, argv, envp) : UNSERVED;
 	if (result != UNSERVED)
@@ -194,9 +196,10 @@ static int exec_path(struct hw_namespace *ns, const char *path, char *const argv
 }
 
 /* As execvp does with what the kernel does not recognise. */
-static __attribute__((noinline)) int exec_shell(struct hw_namespace *ns, const char *path, char *const argv[], char *const envp[])
+static __attribute__((noinline)) int exec_shell(struct hwa_namespace *ns, const char *path, char *const argv[],
+	char *const envp[])
 {
-	size_t arguments = count(argv);
+	size_t arguments = count_arguments(argv);
 	char *shell_argv[arguments + 3];
 	size_t used = 0;
 	shell_argv[used++] = (char *)SHELL;
@@ -207,7 +210,7 @@ static __attribute__((noinline)) int exec_shell(struct hw_namespace *ns, const c
 	return execute(ns, SHELL, shell_argv, envp, note(ns, AT_FDCWD, SHELL, envp, true));
 }
 
-static int exec_or_shell(struct hw_namespace *ns, const char *path, char *const argv[], char *const envp[])
+static int exec_or_shell(struct hwa_namespace *ns, const char *path, char *const argv[], char *const envp[])
 {
 	int result = exec_path(ns, path, argv, envp);
 	return *ns->errno_location() == ENOEXEC ? exec_shell(ns, path, argv, envp) : result;
@@ -234,9 +237,9 @@ static size_t candidate_bytes(const char *path, const char *file)
 {
 	size_t longest = 0;
 	for (const char *end; (end = strchr(path, ':')); path = end + 1)
-		if ((size_t)(end - path) > longest && (size_t)(end - path) < HW_PATH_MAX)
+		if ((size_t)(end - path) > longest && (size_t)(end - path) < HWA_PATH_MAX)
 			longest = (size_t)(end - path);
-	if (strlen(path) > longest && strlen(path) < HW_PATH_MAX)
+	if (strlen(path) > longest && strlen(path) < HWA_PATH_MAX)
 		longest = strlen(path);
 	size_t name = strlen(file);
 	return longest + 1 + (name < NAME_BYTES_MAX ? name : NAME_BYTES_MAX) + 1;
@@ -249,7 +252,7 @@ static bool search_next(struct search *search)
 		const char *element = search->rest, *end = strchr(element, ':');
 		size_t bytes = end ? (size_t)(end - element) : strlen(element);
 		search->rest = end ? end + 1 : NULL;
-		if (bytes >= HW_PATH_MAX - 1)
+		if (bytes >= HWA_PATH_MAX - 1)
 			continue;
 		memcpy(search->candidate, element, bytes);
 		if (bytes > 0)
@@ -264,14 +267,14 @@ static bool search_next(struct search *search)
 static bool is_passed_over(int error)
 {
 	return error == EACCES || error == ENOENT || error == ESTALE || error == ENOTDIR || error == ENODEV ||
-	       error == ETIMEDOUT;
+		error == ETIMEDOUT;
 }
 
-static __attribute__((noinline)) int serve_search(struct hw_namespace *ns, const char *file, const char *path,
+static __attribute__((noinline)) int serve_search(struct hwa_namespace *ns, const char *file, const char *path,
 	char *const argv[], char *const envp[])
 {
 	char candidate[candidate_bytes(path, file)];
-	struct search search = { .candidate = candidate };
+	struct search search = {.candidate = candidate};
 	bool denied = false;
 	int error = search_begin(&search, file, path);
 	if (error < 0)
@@ -286,8 +289,8 @@ static __attribute__((noinline)) int serve_search(struct hw_namespace *ns, const
 	return denied ? fail(ns, EACCES) : -1;
 }
 
-/* execvpe, whose original would execute without asking us. */
-static int exec_search(struct hw_namespace *ns, const char *file, char *const argv[], char *const envp[])
+/* execvpe: the original would execute without the wrapper. */
+static int exec_search(struct hwa_namespace *ns, const char *file, char *const argv[], char *const envp[])
 {
 	if (!file || !audited(ns, envp)) {
 		note_environment(ns, envp, file);
@@ -323,17 +326,18 @@ WRAP(int, execvpe, (const char *file, char *const argv[], char *const envp[]), (
 
 /* A descriptor of the store's copy stands for the original's path; but a script goes by the
  * descriptor's name, which leads its interpreter to the copy. */
-static int serve_fexecve(struct hw_namespace *ns, int fd, char *const argv[], char *const envp[])
+static int serve_fexecve(struct hwa_namespace *ns, int fd, char *const argv[], char *const envp[])
 {
 	char start[2];
-	const struct hw_record *record = hw_store_descriptor(fd);
-	if (!record || hw_sys(__NR_pread64, fd, start, sizeof start, 0) != sizeof start ||
-	    (start[0] == '#' && start[1] == '!'))
+	const struct hw_record *record = hwa_store_descriptor(fd);
+	if (!record || hwa_sys(__NR_pread64, fd, start, sizeof start, 0) != sizeof start ||
+		(start[0] == '#' && start[1] == '!'))
 		return UNSERVED;
 	return exec_path(ns, record->path, argv, envp);
 }
 
-static __attribute__((noinline)) int fexecve_bare(struct hw_namespace *ns, int fd, char *const argv[], char *const envp[])
+static __attribute__((noinline)) int fexecve_bare(struct hwa_namespace *ns, int fd, char *const argv[],
+	char *const envp[])
 {
 	typedef int runs(int fd, char *const argv[], char *const envp[]);
 	BARE(REAL_AS(runs *, fexecve), (fd, argv), ());
@@ -347,7 +351,7 @@ WRAP(int, fexecve, (int fd, char *const argv[], char *const envp[]), (fd, argv, 
 	return note(ns, fd, "", envp, true) ? fexecve_bare(ns, fd, argv, envp) : REAL(fexecve)(fd, argv, envp);
 }
 
-static __attribute__((noinline)) int execveat_bare(struct hw_namespace *ns, int dirfd, const char *path,
+static __attribute__((noinline)) int execveat_bare(struct hwa_namespace *ns, int dirfd, const char *path,
 	char *const argv[], char *const envp[], int flags)
 {
 	typedef int runs(int dirfd, const char *path, char *const argv[], char *const envp[], int flags);
@@ -373,7 +377,7 @@ WRAP(int, execveat, (int dirfd, const char *path, char *const argv[], char *cons
 
 enum list { PATH_LIST, FILE_LIST, ENVIRONMENT_LIST };
 
-static int exec_list(struct hw_namespace *ns, enum list kind, const char *path, const char *first, va_list rest)
+static int exec_list(struct hwa_namespace *ns, enum list kind, const char *path, const char *first, va_list rest)
 {
 	va_list counted;
 	size_t arguments = 1;
@@ -395,12 +399,12 @@ static int exec_list(struct hw_namespace *ns, enum list kind, const char *path, 
 }
 
 #define LIST_ENTRY(slot, name, kind) \
-	int hw_entry##slot##_##name(const char *path, const char *first, ...); \
-	int hw_entry##slot##_##name(const char *path, const char *first, ...) \
+	int hwa_entry##slot##_##name(const char *path, const char *first, ...); \
+	int hwa_entry##slot##_##name(const char *path, const char *first, ...) \
 	{ \
 		va_list rest; \
 		va_start(rest, first); \
-		int result = exec_list(&hw_namespaces[slot], kind, path, first, rest); \
+		int result = exec_list(&hwa_namespaces[slot], kind, path, first, rest); \
 		va_end(rest); \
 		return result; \
 	}
@@ -415,31 +419,31 @@ WRAP_LIST(execle, ENVIRONMENT_LIST)
 typedef int spawns(pid_t *pid, const char *file, const posix_spawn_file_actions_t *actions,
 	const posix_spawnattr_t *attributes, char *const argv[], char *const envp[]);
 
-static __attribute__((noinline)) int spawn_script(spawns *spawn, const struct hw_exec *exec, const char *path, pid_t *pid,
-	const posix_spawn_file_actions_t *actions, const posix_spawnattr_t *attributes, char *const argv[],
+static __attribute__((noinline)) int spawn_script(spawns *spawn, const struct hwa_exec *exec, const char *path,
+	pid_t *pid, const posix_spawn_file_actions_t *actions, const posix_spawnattr_t *attributes, char *const argv[],
 	char *const envp[])
 {
-	char *arguments[count(argv) + 3];
-	hw_exec_arguments(exec, path, argv, arguments);
+	char *arguments[count_arguments(argv) + 3];
+	hwa_exec_arguments(exec, path, argv, arguments);
 	return spawn(pid, exec->file, actions, attributes, arguments, envp);
 }
 
 /* Spawns what `path` leads to in the store; an error number, or UNSERVED. */
-static __attribute__((noinline)) int spawn_path(struct hw_namespace *ns, const char *path, pid_t *pid,
+static __attribute__((noinline)) int spawn_path(struct hwa_namespace *ns, const char *path, pid_t *pid,
 	const posix_spawn_file_actions_t *actions, const posix_spawnattr_t *attributes, char *const argv[],
-	char *const envp[], enum hw_answer *answer)
+	char *const envp[], enum hwa_answer *answer)
 {
-	HW_EXEC(exec);
-	*answer = hw_exec_resolve(AT_FDCWD, path, argv, &exec);
-	if (*answer == HW_FAILS)
+	HWA_EXEC(exec);
+	*answer = hwa_exec_resolve(AT_FDCWD, path, argv, &exec);
+	if (*answer == HWA_FAILS)
 		return exec.found.error;
-	if (*answer == HW_KNOWN && !is_ready(&exec, argv))
-		*answer = HW_ORIGINAL;
-	if (*answer != HW_KNOWN)
+	if (*answer == HWA_KNOWN && !is_ready(&exec, argv))
+		*answer = HWA_ORIGINAL;
+	if (*answer != HWA_KNOWN)
 		return UNSERVED;
 	/* An interpreter that must do without the library is the kernel's to start. */
-	if (!hw_strip_store(exec.file) && note(ns, AT_FDCWD, exec.file, envp, true)) {
-		*answer = HW_ORIGINAL;
+	if (!hwa_strip_store(exec.file) && note(ns, AT_FDCWD, exec.file, envp, true)) {
+		*answer = HWA_ORIGINAL;
 		return UNSERVED;
 	}
 	spawns *spawn = REAL_AS(spawns *, posix_spawn);
@@ -447,7 +451,7 @@ static __attribute__((noinline)) int spawn_path(struct hw_namespace *ns, const c
 				     : spawn(pid, exec.file, actions, attributes, argv, envp);
 	if (error == 0 || error == E2BIG || error == ENOMEM || error == EAGAIN)
 		return error;
-	hw_count(HW_COUNT_FALLBACKS);
+	hwa_count(HWA_COUNT_FALLBACKS);
 	return UNSERVED;
 }
 
@@ -457,19 +461,19 @@ static bool is_certain(const char *path, const posix_spawn_file_actions_t *actio
 	return path && (*path == '/' || !actions);
 }
 
-static int serve_spawn(struct hw_namespace *ns, pid_t *pid, const char *path,
+static int serve_spawn(struct hwa_namespace *ns, pid_t *pid, const char *path,
 	const posix_spawn_file_actions_t *actions, const posix_spawnattr_t *attributes, char *const argv[],
 	char *const envp[])
 {
-	enum hw_answer answer;
+	enum hwa_answer answer;
 	if (!is_certain(path, actions) || !audited(ns, envp))
 		return UNSERVED;
 	int error = spawn_path(ns, path, pid, actions, attributes, argv, envp, &answer);
 	/* A file action that fails comes before a program that is absent. */
-	return answer == HW_KNOWN ? error : UNSERVED;
+	return answer == HWA_KNOWN ? error : UNSERVED;
 }
 
-static __attribute__((noinline)) int spawn_bare(struct hw_namespace *ns, spawns *spawn, pid_t *pid, const char *path,
+static __attribute__((noinline)) int spawn_bare(struct hwa_namespace *ns, spawns *spawn, pid_t *pid, const char *path,
 	const posix_spawn_file_actions_t *actions, const posix_spawnattr_t *attributes, char *const argv[],
 	char *const envp[])
 {
@@ -477,7 +481,7 @@ static __attribute__((noinline)) int spawn_bare(struct hw_namespace *ns, spawns 
 }
 
 WRAP(int, posix_spawn,
-	(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions, const posix_spawnattr_t *attributes,
+	(pid_t * pid, const char *path, const posix_spawn_file_actions_t *actions, const posix_spawnattr_t *attributes,
 		char *const argv[], char *const envp[]),
 	(pid, path, actions, attributes, argv, envp))
 {
@@ -491,13 +495,13 @@ WRAP(int, posix_spawn,
 
 /* Spawns the first candidate if it is the store's: those before it are known to be absent, or found
  * absent. Anything else is the original's. */
-static __attribute__((noinline)) int serve_spawn_search(struct hw_namespace *ns, pid_t *pid, const char *file,
+static __attribute__((noinline)) int serve_spawn_search(struct hwa_namespace *ns, pid_t *pid, const char *file,
 	const char *path, const posix_spawn_file_actions_t *actions, const posix_spawnattr_t *attributes,
 	char *const argv[], char *const envp[], bool *bare)
 {
 	char candidate[candidate_bytes(path, file)];
-	struct search search = { .candidate = candidate };
-	enum hw_answer answer;
+	struct search search = {.candidate = candidate};
+	enum hwa_answer answer;
 	if (search_begin(&search, file, path) < 0)
 		return UNSERVED;
 	while (search_next(&search)) {
@@ -506,10 +510,10 @@ static __attribute__((noinline)) int serve_spawn_search(struct hw_namespace *ns,
 			return UNSERVED;
 		}
 		int error = spawn_path(ns, search.candidate, pid, actions, attributes, argv, envp, &answer);
-		if (answer == HW_KNOWN)
+		if (answer == HWA_KNOWN)
 			return error;
-		if (answer == HW_ORIGINAL)
-			error = -(int)hw_sys(__NR_faccessat, AT_FDCWD, search.candidate, F_OK);
+		if (answer == HWA_ORIGINAL)
+			error = -(int)hwa_sys(__NR_faccessat, AT_FDCWD, search.candidate, F_OK);
 		if (error != ENOENT && error != ENOTDIR) {
 			*bare = note(ns, AT_FDCWD, search.candidate, envp, true);
 			return UNSERVED;
@@ -518,7 +522,7 @@ static __attribute__((noinline)) int serve_spawn_search(struct hw_namespace *ns,
 	return UNSERVED;
 }
 
-static int spawn_search(struct hw_namespace *ns, pid_t *pid, const char *file,
+static int spawn_search(struct hwa_namespace *ns, pid_t *pid, const char *file,
 	const posix_spawn_file_actions_t *actions, const posix_spawnattr_t *attributes, char *const argv[],
 	char *const envp[], bool *bare)
 {
@@ -533,7 +537,7 @@ static int spawn_search(struct hw_namespace *ns, pid_t *pid, const char *file,
 }
 
 WRAP(int, posix_spawnp,
-	(pid_t *pid, const char *file, const posix_spawn_file_actions_t *actions, const posix_spawnattr_t *attributes,
+	(pid_t * pid, const char *file, const posix_spawn_file_actions_t *actions, const posix_spawnattr_t *attributes,
 		char *const argv[], char *const envp[]),
 	(pid, file, actions, attributes, argv, envp))
 {
@@ -546,12 +550,12 @@ WRAP(int, posix_spawnp,
 
 /* ---- by a shell ---- */
 
-static __attribute__((noinline)) void note_shell(struct hw_namespace *ns)
+static __attribute__((noinline)) void note_shell(struct hwa_namespace *ns)
 {
 	note_environment(ns, own_environment, SHELL);
 	const char *libraries = audited(ns, own_environment) ? variable(ns, own_environment, "LD_AUDIT") : NULL;
-	if (libraries && !hw_library_opens(libraries))
-		hw_bare_here(ns, libraries);
+	if (libraries && !hwa_library_opens(libraries))
+		hwa_bare_here(ns, libraries);
 }
 
 WRAP(int, system, (const char *command), (command))

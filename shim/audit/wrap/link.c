@@ -14,7 +14,7 @@ static size_t unmarked(char *path, size_t bytes)
 {
 	size_t mark = sizeof DELETED - 1;
 	uint64_t state;
-	if (bytes > mark && memcmp(path + bytes - mark, DELETED, mark) == 0 && !hw_find(path, bytes, &state))
+	if (bytes > mark && memcmp(path + bytes - mark, DELETED, mark) == 0 && !hwa_find(path, bytes, &state))
 		bytes -= mark;
 	path[bytes] = 0;
 	return bytes;
@@ -28,9 +28,9 @@ static bool is_prefix(const char *prefix, const char *path)
 }
 
 /* True if the path, a text of /proc's, names the store's copy: then it is the original's path. */
-static bool is_original_in(struct hw_path *path)
+static bool is_original_in(struct hwa_path *path)
 {
-	const char *original = hw_strip_store(path->at);
+	const char *original = hwa_strip_store(path->at);
 	if (!original)
 		return false;
 	size_t before = (size_t)(original - path->at);
@@ -40,26 +40,26 @@ static bool is_original_in(struct hw_path *path)
 	return true;
 }
 
-bool hw_is_proc(const char *path)
+bool hwa_is_proc(const char *path)
 {
-	return hw_attached() && is_address(path) && (is_prefix("/proc/", path) || is_prefix("/dev/fd/", path));
+	return hwa_attached() && is_address(path) && (is_prefix("/proc/", path) || is_prefix("/dev/fd/", path));
 }
 
-bool hw_link_into_store(int dirfd, const char *path, struct hw_path *out)
+bool hwa_link_into_store(int dirfd, const char *path, struct hwa_path *out)
 {
-	return hw_is_proc(path) && hw_read_link(dirfd, path, out) > 0 && is_original_in(out);
+	return hwa_is_proc(path) && hwa_read_link(dirfd, path, out) > 0 && is_original_in(out);
 }
 
-static __attribute__((noinline)) ssize_t serve_readlink(struct hw_namespace *ns, int dirfd, const char *path,
+static __attribute__((noinline)) ssize_t serve_readlink(struct hwa_namespace *ns, int dirfd, const char *path,
 	char *buffer, size_t size)
 {
-	HW_FOUND(found);
+	HWA_FOUND(found);
 	if (size == 0 || size > SSIZE_MAX || !is_address(buffer))
 		return UNSERVED;
-	switch (hw_resolve(dirfd, path, HW_WANT_ATTR | HW_WANT_NO_FOLLOW, &found)) {
-	case HW_FAILS:
+	switch (hwa_resolve(dirfd, path, HW_WANT_ATTR | HW_WANT_NO_FOLLOW, &found)) {
+	case HWA_FAILS:
 		return fail(ns, found.error);
-	case HW_KNOWN:
+	case HWA_KNOWN:
 		break;
 	default:
 		return UNSERVED;
@@ -67,7 +67,7 @@ static __attribute__((noinline)) ssize_t serve_readlink(struct hw_namespace *ns,
 	if (HW_KIND(found.state) != HW_LINK)
 		return fail(ns, EINVAL);
 	size_t bytes;
-	const char *target = hw_link_target(found.record, &bytes);
+	const char *target = hwa_link_target(found.record, &bytes);
 	if (!target)
 		return UNSERVED;
 	bytes = bytes < size ? bytes : size;
@@ -75,13 +75,13 @@ static __attribute__((noinline)) ssize_t serve_readlink(struct hw_namespace *ns,
 	return (ssize_t)bytes;
 }
 
-/* What the kernel says, read where the caller does not see it: the buffer may hold no more than is returned, and
- * what it cuts off may be all of the original's path. */
-static __attribute__((noinline)) ssize_t show(struct hw_namespace *ns, int dirfd, const char *path, char *buffer,
+/* Reads the link into a buffer of our own: the caller's may be too short, and the part that the kernel cuts off may
+ * be all of the original's path. */
+static __attribute__((noinline)) ssize_t show(struct hwa_namespace *ns, int dirfd, const char *path, char *buffer,
 	size_t size)
 {
-	HW_PATH(target);
-	long bytes = hw_read_link(dirfd, path, &target);
+	HWA_PATH(target);
+	long bytes = hwa_read_link(dirfd, path, &target);
 	if (bytes < 0)
 		return fail(ns, (int)-bytes);
 	is_original_in(&target);
@@ -91,10 +91,10 @@ static __attribute__((noinline)) ssize_t show(struct hw_namespace *ns, int dirfd
 }
 
 /* The link from the table, or as the kernel shows it; UNSERVED if the original must be called. */
-static ssize_t read_link(struct hw_namespace *ns, int dirfd, const char *path, char *buffer, size_t size)
+static ssize_t read_link(struct hwa_namespace *ns, int dirfd, const char *path, char *buffer, size_t size)
 {
 	ssize_t result = serve_readlink(ns, dirfd, path, buffer, size);
-	if (result != UNSERVED || !hw_in_use() || size == 0 || size > INT_MAX || !is_address(buffer))
+	if (result != UNSERVED || !hwa_in_use() || size == 0 || size > INT_MAX || !is_address(buffer))
 		return result;
 	return show(ns, dirfd, path, buffer, size);
 }
@@ -102,18 +102,18 @@ static ssize_t read_link(struct hw_namespace *ns, int dirfd, const char *path, c
 /* What the original has told to a process that is to make no call of ours. */
 static __attribute__((noinline)) ssize_t stripped_link(ssize_t result, char *buffer)
 {
-	if (result <= 0 || !hw_attached())
+	if (result <= 0 || !hwa_attached())
 		return result;
-	HW_PATH(target);
-	if (!hw_copy(&target, buffer, (size_t)result) || !is_original_in(&target))
+	HWA_PATH(target);
+	if (!hwa_copy(&target, buffer, (size_t)result) || !is_original_in(&target))
 		return result;
 	memcpy(buffer, target.at, target.bytes);
 	return (ssize_t)target.bytes;
 }
 
-long hw_shown_by_number(struct hw_namespace *ns, int dirfd, const char *path, char *buffer, size_t size)
+long hwa_shown_by_number(struct hwa_namespace *ns, int dirfd, const char *path, char *buffer, size_t size)
 {
-	if (!hw_in_use() || size == 0 || size > INT_MAX || !is_address(buffer))
+	if (!hwa_in_use() || size == 0 || size > INT_MAX || !is_address(buffer))
 		return UNCALLED;
 	return show(ns, dirfd, path, buffer, size);
 }
@@ -148,21 +148,21 @@ typedef char *duplicates(const char *);
 
 /* Memory comes from libc's strdup, which allocates as realpath does: with the program's own malloc if
  * it has one. */
-static __attribute__((noinline)) char *serve_realpath(struct hw_namespace *ns, const char *path, char *resolved)
+static __attribute__((noinline)) char *serve_realpath(struct hwa_namespace *ns, const char *path, char *resolved)
 {
 	duplicates *duplicate = REAL_AS(duplicates *, strdup);
 	/* The same file may have another name by now. */
-	if (hw_unaudited())
+	if (hwa_unaudited())
 		return UNSERVED_POINTER;
-	HW_FOUND(found);
-	switch (hw_resolve(AT_FDCWD, path, HW_WANT_ATTR, &found)) {
-	case HW_FAILS:
+	HWA_FOUND(found);
+	switch (hwa_resolve(AT_FDCWD, path, HW_WANT_ATTR, &found)) {
+	case HWA_FAILS:
 		/* On failure the caller's buffer gets the part that could not be resolved. */
 		if (resolved)
 			return UNSERVED_POINTER;
 		fail(ns, found.error);
 		return NULL;
-	case HW_KNOWN:
+	case HWA_KNOWN:
 		break;
 	default:
 		return UNSERVED_POINTER;
@@ -174,13 +174,13 @@ static __attribute__((noinline)) char *serve_realpath(struct hw_namespace *ns, c
 }
 
 /* The kernel's name of what lies on a disk that is mounted nowhere leads nowhere, the original's path does. */
-static __attribute__((noinline)) char *serve_proc_link(struct hw_namespace *ns, const char *path, char *resolved)
+static __attribute__((noinline)) char *serve_proc_link(struct hwa_namespace *ns, const char *path, char *resolved)
 {
 	duplicates *duplicate = REAL_AS(duplicates *, strdup);
-	if (!hw_is_proc(path) || !hw_store_can_vanish())
+	if (!hwa_is_proc(path) || !hwa_store_can_vanish())
 		return UNSERVED_POINTER;
-	HW_PATH_APART(original);
-	if (!hw_link_into_store(AT_FDCWD, path, &original))
+	HWA_PATH_APART(original);
+	if (!hwa_link_into_store(AT_FDCWD, path, &original))
 		return UNSERVED_POINTER;
 	if (!resolved)
 		return duplicate ? duplicate(original.at) : UNSERVED_POINTER;
@@ -188,7 +188,7 @@ static __attribute__((noinline)) char *serve_proc_link(struct hw_namespace *ns, 
 	return resolved;
 }
 
-static char *serve_real(struct hw_namespace *ns, const char *path, char *resolved)
+static char *serve_real(struct hwa_namespace *ns, const char *path, char *resolved)
 {
 	char *result = serve_realpath(ns, path, resolved);
 	return result != UNSERVED_POINTER ? result : serve_proc_link(ns, path, resolved);
@@ -200,11 +200,11 @@ typedef char *resolves(const char *path, char *resolved);
  * gets what is returned; if that is nothing, the part that could not be resolved, if libc tells it. */
 static __attribute__((noinline)) char *call_realpath(resolves *real, const char *path, char *resolved)
 {
-	HW_PATH_APART(room);
+	HWA_PATH_APART(room);
 	if (!room.apart)
 		return real(path, resolved);
 	char *result = real(path, room.at);
-	const char *original = result ? hw_strip_store(room.at) : NULL;
+	const char *original = result ? hwa_strip_store(room.at) : NULL;
 	if (result || *room.at) {
 		const char *given = original ? original : room.at;
 		memcpy(resolved, given, strlen(given) + 1);
@@ -215,20 +215,20 @@ static __attribute__((noinline)) char *call_realpath(resolves *real, const char 
 /* A path that libc has allocated. */
 static char *stripped(char *path)
 {
-	const char *original = path && hw_attached() ? hw_strip_store(path) : NULL;
+	const char *original = path && hwa_attached() ? hwa_strip_store(path) : NULL;
 	if (original)
 		memmove(path, original, strlen(original) + 1);
 	return path;
 }
 
-static char *resolve_path(struct hw_namespace *ns, resolves *real, const char *path, char *resolved)
+static char *resolve_path(struct hwa_namespace *ns, resolves *real, const char *path, char *resolved)
 {
 	char *result = serve_real(ns, path, resolved);
 	if (result != UNSERVED_POINTER)
 		return result;
 	if (!resolved)
 		return stripped(real(path, NULL));
-	return hw_attached() ? call_realpath(real, path, resolved) : real(path, resolved);
+	return hwa_attached() ? call_realpath(real, path, resolved) : real(path, resolved);
 }
 
 WRAP(char *, realpath, (const char *path, char *resolved), (path, resolved))

@@ -1,7 +1,7 @@
 /* Locks.
  *
- * A lock on the store's copy would be seen by nobody else. So the first call about one puts the original in the
- * place of the copy behind the descriptor, and what the program reads and locks from then on is the original. */
+ * No other process would see a lock on the store's copy. So the first call about a lock replaces the copy behind
+ * the descriptor by the original. From then on the program reads and locks the original. */
 #include "wrap.h"
 
 #include <sys/file.h>
@@ -9,36 +9,36 @@
 
 #include "sys.h"
 
-/* True if nobody holds a lock on the file. */
+/* True if no process holds a lock on the file. */
 static __attribute__((noinline)) bool is_unlocked(long fd)
 {
-	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
-	return hw_sys(__NR_fcntl, fd, F_OFD_GETLK, &lock) == 0 && lock.l_type == F_UNLCK;
+	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+	return hwa_sys(__NR_fcntl, fd, F_OFD_GETLK, &lock) == 0 && lock.l_type == F_UNLCK;
 }
 
 /* Puts the original in the place of the store's copy, if it is the file still that was opened. */
 static __attribute__((noinline)) void exchange(int fd, const struct hw_record *record)
 {
-	long flags = hw_sys(__NR_fcntl, fd, F_GETFL), own = hw_sys(__NR_fcntl, fd, F_GETFD);
-	long position = hw_sys(__NR_lseek, fd, 0, SEEK_CUR);
+	long flags = hwa_sys(__NR_fcntl, fd, F_GETFL), own = hwa_sys(__NR_fcntl, fd, F_GETFD);
+	long position = hwa_sys(__NR_lseek, fd, 0, SEEK_CUR);
 	if (flags < 0 || own < 0 || position < 0)
 		return;
-	hw_goes_live(AT_FDCWD, record->path, 0);
+	hwa_announce_change(AT_FDCWD, record->path, 0);
 	flags &= O_ACCMODE | O_APPEND | O_NONBLOCK | O_SYNC | O_DIRECT | O_NOATIME;
-	int original = hw_open_original(record, (int)flags | O_CLOEXEC);
+	int original = hwa_open_original(record, (int)flags | O_CLOEXEC);
 	if (original < 0)
 		return;
-	if (hw_sys(__NR_lseek, original, position, SEEK_SET) == position)
-		hw_sys(__NR_dup3, original, fd, own & FD_CLOEXEC ? O_CLOEXEC : 0);
+	if (hwa_sys(__NR_lseek, original, position, SEEK_SET) == position)
+		hwa_sys(__NR_dup3, original, fd, own & FD_CLOEXEC ? O_CLOEXEC : 0);
 	/* Closing it ends this process's own locks on the file, which it may hold by another descriptor: then this one
 	 * stays open. */
 	if (is_unlocked(original))
-		hw_sys(__NR_close, original);
+		hwa_sys(__NR_close, original);
 }
 
 static void note_lock(int fd)
 {
-	const struct hw_record *record = hw_store_descriptor(fd);
+	const struct hw_record *record = hwa_store_descriptor(fd);
 	if (record)
 		exchange(fd, record);
 }

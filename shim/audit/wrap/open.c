@@ -19,27 +19,27 @@ static bool writes(int flags)
 }
 
 /* Opens the store's copy; a negative error number if it can't be. */
-static int open_copy(struct hw_found *found, int flags)
+static int open_copy(struct hwa_found *found, int flags)
 {
-	const char *copy = hw_copy_of(&found->path, false);
+	const char *copy = hwa_copy_of(&found->path, false);
 	if (!copy)
 		return -ENAMETOOLONG;
-	long fd = hw_sys(__NR_openat, AT_FDCWD, copy, flags, 0);
+	long fd = hwa_sys(__NR_openat, AT_FDCWD, copy, flags, 0);
 	if (fd == -EINVAL && flags & O_DIRECT)
-		fd = hw_sys(__NR_openat, AT_FDCWD, copy, flags & ~O_DIRECT, 0);
+		fd = hwa_sys(__NR_openat, AT_FDCWD, copy, flags & ~O_DIRECT, 0);
 	return (int)fd;
 }
 
-static __attribute__((noinline)) int serve_read(struct hw_namespace *ns, int dirfd, const char *path, int flags)
+static __attribute__((noinline)) int serve_read(struct hwa_namespace *ns, int dirfd, const char *path, int flags)
 {
-	HW_FOUND(found);
+	HWA_FOUND(found);
 	unsigned want = HW_WANT_WHOLE | (flags & O_NOFOLLOW ? HW_WANT_NO_FOLLOW : 0);
 	/* Twice, because the copy may be evicted between the look-up and the open. */
 	for (int attempt = 0; attempt < 2; attempt++) {
-		switch (hw_resolve(dirfd, path, want, &found)) {
-		case HW_FAILS:
+		switch (hwa_resolve(dirfd, path, want, &found)) {
+		case HWA_FAILS:
 			return fail(ns, found.error);
-		case HW_KNOWN:
+		case HWA_KNOWN:
 			break;
 		default:
 			return UNSERVED;
@@ -56,27 +56,28 @@ static __attribute__((noinline)) int serve_read(struct hw_namespace *ns, int dir
 		if (fd != -ENOENT)
 			break;
 	}
-	hw_count(HW_COUNT_FALLBACKS);
+	hwa_count(HWA_COUNT_FALLBACKS);
 	return UNSERVED;
 }
 
-/* A descriptor's link names the store's copy, which nobody may write: the original is opened, if it is the
- * file that the copy is of. */
-static __attribute__((noinline)) int serve_reopen(struct hw_namespace *ns, int dirfd, const char *path, int flags, mode_t mode)
+/* A descriptor's link names the store's copy, which is read-only. So the original is opened, if it is the file that
+ * was copied. */
+static __attribute__((noinline)) int serve_reopen(struct hwa_namespace *ns, int dirfd, const char *path, int flags,
+	mode_t mode)
 {
-	if (!hw_is_proc(path))
+	if (!hwa_is_proc(path))
 		return UNSERVED;
-	HW_PATH_APART(original);
-	if (!hw_link_into_store(dirfd, path, &original))
+	HWA_PATH_APART(original);
+	if (!hwa_link_into_store(dirfd, path, &original))
 		return UNSERVED;
-	hw_goes_live(AT_FDCWD, original.at, 0);
-	if (hw_is_replaced(original.at))
+	hwa_announce_change(AT_FDCWD, original.at, 0);
+	if (hwa_is_replaced(original.at))
 		return fail(ns, ESTALE);
-	long fd = hw_sys(__NR_openat, AT_FDCWD, original.at, flags, mode);
+	long fd = hwa_sys(__NR_openat, AT_FDCWD, original.at, flags, mode);
 	return fd < 0 ? fail(ns, (int)-fd) : (int)fd;
 }
 
-static int serve_open(struct hw_namespace *ns, int dirfd, const char *path, int flags, mode_t mode)
+static int serve_open(struct hwa_namespace *ns, int dirfd, const char *path, int flags, mode_t mode)
 {
 	if (!path || flags & ORIGINAL_FLAGS)
 		return UNSERVED;
@@ -85,7 +86,7 @@ static int serve_open(struct hw_namespace *ns, int dirfd, const char *path, int 
 	int result = serve_reopen(ns, dirfd, path, flags, mode);
 	/* A file without a name changes no directory. */
 	if (result == UNSERVED && (flags & O_TMPFILE) != O_TMPFILE)
-		hw_goes_live(dirfd, path, HW_CHANGES_TARGET);
+		hwa_announce_change(dirfd, path, HWA_CHANGES_TARGET);
 	return result;
 }
 
@@ -111,7 +112,7 @@ WRAP_OPENAT(openat)
 WRAP_OPENAT(openat64)
 
 /* The fortified forms abort if the flags ask for a mode. */
-#define NEEDS_MODE(flags) ((flags) & O_CREAT || ((flags) & O_TMPFILE) == O_TMPFILE)
+#define NEEDS_MODE(flags) ((flags)&O_CREAT || ((flags)&O_TMPFILE) == O_TMPFILE)
 
 #define WRAP_OPEN_2(name) \
 	WRAP(int, name, (const char *path, int flags), (path, flags)) \
@@ -154,15 +155,16 @@ static bool mode_writes(const char *mode)
 	return false;
 }
 
-static __attribute__((noinline)) FILE *serve_fopen_read(struct hw_namespace *ns, opens_file *real, const char *path, const char *mode)
+static __attribute__((noinline)) FILE *serve_fopen_read(struct hwa_namespace *ns, opens_file *real, const char *path,
+	const char *mode)
 {
-	HW_FOUND(found);
+	HWA_FOUND(found);
 	for (int attempt = 0; attempt < 2; attempt++) {
-		switch (hw_resolve(AT_FDCWD, path, HW_WANT_WHOLE, &found)) {
-		case HW_FAILS:
+		switch (hwa_resolve(AT_FDCWD, path, HW_WANT_WHOLE, &found)) {
+		case HWA_FAILS:
 			fail(ns, found.error);
 			return NULL;
-		case HW_KNOWN:
+		case HWA_KNOWN:
 			break;
 		default:
 			return UNSERVED_POINTER;
@@ -170,7 +172,7 @@ static __attribute__((noinline)) FILE *serve_fopen_read(struct hw_namespace *ns,
 		if (HW_KIND(found.state) != HW_FILE)
 			return UNSERVED_POINTER;
 		int *error = ns->errno_location(), before = *error;
-		const char *copy = hw_copy_of(&found.path, false);
+		const char *copy = hwa_copy_of(&found.path, false);
 		FILE *file = copy ? real(copy, mode) : NULL;
 		if (file)
 			return file;
@@ -179,26 +181,26 @@ static __attribute__((noinline)) FILE *serve_fopen_read(struct hw_namespace *ns,
 		if (!evicted)
 			break;
 	}
-	hw_count(HW_COUNT_FALLBACKS);
+	hwa_count(HWA_COUNT_FALLBACKS);
 	return UNSERVED_POINTER;
 }
 
-static __attribute__((noinline)) FILE *serve_fopen_reopen(struct hw_namespace *ns, opens_file *real, const char *path,
+static __attribute__((noinline)) FILE *serve_fopen_reopen(struct hwa_namespace *ns, opens_file *real, const char *path,
 	const char *mode)
 {
-	if (!hw_is_proc(path))
+	if (!hwa_is_proc(path))
 		return UNSERVED_POINTER;
-	HW_PATH_APART(original);
-	if (!hw_link_into_store(AT_FDCWD, path, &original))
+	HWA_PATH_APART(original);
+	if (!hwa_link_into_store(AT_FDCWD, path, &original))
 		return UNSERVED_POINTER;
-	hw_goes_live(AT_FDCWD, original.at, 0);
-	if (!hw_is_replaced(original.at))
+	hwa_announce_change(AT_FDCWD, original.at, 0);
+	if (!hwa_is_replaced(original.at))
 		return real(original.at, mode);
 	fail(ns, ESTALE);
 	return NULL;
 }
 
-static FILE *serve_fopen(struct hw_namespace *ns, opens_file *real, const char *path, const char *mode)
+static FILE *serve_fopen(struct hwa_namespace *ns, opens_file *real, const char *path, const char *mode)
 {
 	if (!path || !mode)
 		return UNSERVED_POINTER;
@@ -206,7 +208,7 @@ static FILE *serve_fopen(struct hw_namespace *ns, opens_file *real, const char *
 		return serve_fopen_read(ns, real, path, mode);
 	FILE *file = serve_fopen_reopen(ns, real, path, mode);
 	if (file == UNSERVED_POINTER)
-		hw_goes_live(AT_FDCWD, path, HW_CHANGES_TARGET);
+		hwa_announce_change(AT_FDCWD, path, HWA_CHANGES_TARGET);
 	return file;
 }
 
@@ -225,7 +227,7 @@ WRAP_FOPEN(fopen64)
 	WRAP(FILE *, name, (const char *path, const char *mode, FILE *stream), (path, mode, stream)) \
 	{ \
 		if (path && mode && mode_writes(mode)) \
-			hw_goes_live(AT_FDCWD, path, HW_CHANGES_TARGET); \
+			hwa_announce_change(AT_FDCWD, path, HWA_CHANGES_TARGET); \
 		return REAL(name)(path, mode, stream); \
 	}
 WRAP_FREOPEN(freopen)

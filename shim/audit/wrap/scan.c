@@ -15,19 +15,19 @@ typedef int compares(const struct dirent **, const struct dirent **);
 typedef void sorts(void *base, size_t count, size_t bytes, int (*compare)(const void *, const void *));
 
 /* A block of the program's malloc; NULL if there is no memory. */
-static void *allocate(struct hw_namespace *ns, size_t bytes)
+static void *allocate(struct hwa_namespace *ns, size_t bytes)
 {
 	duplicates *duplicate = REAL_AS(duplicates *, strdup);
-	char *text = hw_map(bytes);
+	char *text = hwa_map(bytes);
 	if (!text)
 		return NULL;
 	memset(text, 'x', bytes - 1);
 	void *block = duplicate(text);
-	hw_sys(__NR_munmap, text, bytes);
+	hwa_sys(__NR_munmap, text, bytes);
 	return block;
 }
 
-static void *allocate_entry(struct hw_namespace *ns, const struct dirent *entry)
+static void *allocate_entry(struct hwa_namespace *ns, const struct dirent *entry)
 {
 	char text[sizeof(struct dirent) + 1];
 	memset(text, 'x', entry->d_reclen - 1u);
@@ -37,21 +37,21 @@ static void *allocate_entry(struct hw_namespace *ns, const struct dirent *entry)
 }
 
 /* The listing in full, or NULL if it is not known, not valid now, or damaged. */
-static const struct hw_listing *whole_listing(const struct hw_found *found)
+static const struct hw_listing *whole_listing(const struct hwa_found *found)
 {
 	const char *name;
 	if (HW_KIND(found->state) != HW_DIR || !(found->state & HW_LISTED) || found->state & HW_LISTING_LIVE)
 		return NULL;
-	const struct hw_listing *listing = hw_listing_of(found->record, found->state);
+	const struct hw_listing *listing = hwa_listing_of(found->record, found->state);
 	for (uint32_t i = 0; listing && i < listing->count; i++) {
-		const struct hw_listing_entry *entry = hw_listing_name(found->record, listing, i, &name);
+		const struct hw_listing_entry *entry = hwa_listing_name(found->record, listing, i, &name);
 		if (!entry || entry->name_bytes >= sizeof(((struct dirent *)0)->d_name))
 			return NULL;
 	}
 	return listing;
 }
 
-static int scan(struct hw_namespace *ns, const struct hw_record *record, const struct hw_listing *listing,
+static int scan(struct hwa_namespace *ns, const struct hw_record *record, const struct hw_listing *listing,
 	struct dirent ***list, selects *select, compares *compare)
 {
 	struct dirent **found = NULL;
@@ -59,8 +59,8 @@ static int scan(struct hw_namespace *ns, const struct hw_record *record, const s
 	for (uint32_t i = 0; i < listing->count; i++) {
 		struct dirent entry;
 		const char *name;
-		const struct hw_listing_entry *from = hw_listing_name(record, listing, i, &name);
-		hw_give_entry(&entry, from, name, i);
+		const struct hw_listing_entry *from = hwa_listing_name(record, listing, i, &name);
+		hwa_give_entry(&entry, from, name, i);
 		if (select && !select(&entry))
 			continue;
 		if (!found)
@@ -70,21 +70,22 @@ static int scan(struct hw_namespace *ns, const struct hw_record *record, const s
 			return fail(ns, ENOMEM);
 		found[count++] = copy;
 	}
-	if (count > 0 && compare)
-		REAL_AS(sorts *, qsort)(found, (size_t)count, sizeof *found,
-			(int (*)(const void *, const void *))(void (*)(void))compare);
+	if (count > 0 && compare) {
+		sorts *sort = REAL_AS(sorts *, qsort);
+		sort(found, (size_t)count, sizeof *found, (int (*)(const void *, const void *))(void (*)(void))compare);
+	}
 	*list = found;
 	return count;
 }
 
-static __attribute__((noinline)) int find(struct hw_namespace *ns, int dirfd, const char *path,
+static __attribute__((noinline)) int find(struct hwa_namespace *ns, int dirfd, const char *path,
 	const struct hw_record **record, const struct hw_listing **listing)
 {
-	HW_FOUND(found);
-	switch (hw_resolve(dirfd, path, HW_WANT_LISTING, &found)) {
-	case HW_FAILS:
+	HWA_FOUND(found);
+	switch (hwa_resolve(dirfd, path, HW_WANT_LISTING, &found)) {
+	case HWA_FAILS:
 		return fail(ns, found.error);
-	case HW_KNOWN:
+	case HWA_KNOWN:
 		break;
 	default:
 		return UNSERVED;
@@ -94,12 +95,12 @@ static __attribute__((noinline)) int find(struct hw_namespace *ns, int dirfd, co
 	return *listing ? 0 : UNSERVED;
 }
 
-static int serve_scan(struct hw_namespace *ns, int dirfd, const char *path, struct dirent ***list, selects *select,
+static int serve_scan(struct hwa_namespace *ns, int dirfd, const char *path, struct dirent ***list, selects *select,
 	compares *compare)
 {
 	const struct hw_record *record;
 	const struct hw_listing *listing;
-	if (!ns->real[HW_FN_strdup] || !ns->real[HW_FN_qsort])
+	if (!ns->real[HWA_FN_strdup] || !ns->real[HWA_FN_qsort])
 		return UNSERVED;
 	int result = find(ns, dirfd, path, &record, &listing);
 	return result == 0 ? scan(ns, record, listing, list, select, compare) : result;

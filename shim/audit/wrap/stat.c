@@ -12,7 +12,7 @@
 _Static_assert(sizeof(struct stat) == sizeof(struct stat64), "one layout serves both names");
 
 #define STAT_FLAGS (AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH | AT_NO_AUTOMOUNT)
-/* What the table keeps of statx. */
+/* The fields of statx that the table has. */
 #define STATX_KEPT (STATX_BASIC_STATS | STATX_BTIME | STATX_MNT_ID)
 
 /* What a copy has of its original's mode, and what it always has. */
@@ -27,7 +27,7 @@ _Static_assert(sizeof(struct stat) == sizeof(struct stat64), "one layout serves 
 static dev_t device(uint32_t major, uint32_t minor)
 {
 	return (dev_t)(major & 0xfffu) << 8 | (dev_t)(major & ~0xfffu) << 32 | (minor & 0xffu) |
-	       (dev_t)(minor & ~0xffu) << 12;
+		(dev_t)(minor & ~0xffu) << 12;
 }
 
 static uint32_t device_major(dev_t dev)
@@ -53,9 +53,9 @@ static void give_stat(const struct hw_attr *attr, struct stat *out)
 		.st_size = (off_t)attr->size,
 		.st_blksize = attr->blksize,
 		.st_blocks = (blkcnt_t)attr->blocks,
-		.st_atim = { attr->atime_s, attr->atime_ns },
-		.st_mtim = { attr->mtime_s, attr->mtime_ns },
-		.st_ctim = { attr->ctime_s, attr->ctime_ns },
+		.st_atim = {attr->atime_s, attr->atime_ns},
+		.st_mtim = {attr->mtime_s, attr->mtime_ns},
+		.st_ctim = {attr->ctime_s, attr->ctime_ns},
 	};
 }
 
@@ -76,9 +76,9 @@ static void give_statx(const struct hw_attr *attr, unsigned mask, struct statx *
 		.stx_size = attr->size,
 		.stx_blocks = attr->blocks,
 		.stx_attributes_mask = attr->attributes_mask,
-		.stx_atime = { .tv_sec = attr->atime_s, .tv_nsec = attr->atime_ns },
-		.stx_ctime = { .tv_sec = attr->ctime_s, .tv_nsec = attr->ctime_ns },
-		.stx_mtime = { .tv_sec = attr->mtime_s, .tv_nsec = attr->mtime_ns },
+		.stx_atime = {.tv_sec = attr->atime_s, .tv_nsec = attr->atime_ns},
+		.stx_ctime = {.tv_sec = attr->ctime_s, .tv_nsec = attr->ctime_ns},
+		.stx_mtime = {.tv_sec = attr->mtime_s, .tv_nsec = attr->mtime_ns},
 		.stx_rdev_major = attr->rdev_major,
 		.stx_rdev_minor = attr->rdev_minor,
 		.stx_dev_major = attr->dev_major,
@@ -92,15 +92,15 @@ static void give_statx(const struct hw_attr *attr, unsigned mask, struct statx *
 		out->stx_mnt_id = attr->mnt_id;
 }
 
-/* What was looked at: a path, or the descriptor `fd` if that is NULL or empty. */
+/* The object of the call: a path, or the descriptor `fd` if that is NULL or empty. */
 struct place {
 	int fd;
 	const char *path;
 };
-#define OF_DESCRIPTOR(fd) ((struct place){ (fd), NULL })
-#define OF_PATH(dirfd, path) ((struct place){ (dirfd), (path) })
+#define OF_DESCRIPTOR(fd) ((struct place){(fd), NULL})
+#define OF_PATH(dirfd, path) ((struct place){(dirfd), (path)})
 
-void hw_descriptor_link(int fd, char out[HW_LINK_BYTES])
+void hwa_descriptor_link(int fd, char out[HWA_LINK_BYTES])
 {
 	char digits[16];
 	size_t at = strlen("/proc/self/fd/"), count = 0;
@@ -114,30 +114,31 @@ void hw_descriptor_link(int fd, char out[HW_LINK_BYTES])
 	out[at] = 0;
 }
 
-/* The record of a file in a memory domain's mirror, of whose inode the table knows nothing. A program comes to
- * one by a link of /proc alone, that of its executable; so does a descriptor that it opened there. */
+/* The record of a file in a memory domain's mirror, whose inode the table does not know. A program reaches one only
+ * by a link of /proc, its executable's; a descriptor that was opened there is another. */
 static __attribute__((noinline)) const struct hw_record *replica(struct place place, uint64_t *state)
 {
-	char link[HW_LINK_BYTES];
-	if (!hw_has_replicas())
+	char link[HWA_LINK_BYTES];
+	if (!hwa_has_replicas())
 		return NULL;
-	HW_PATH_APART(original);
+	HWA_PATH_APART(original);
 	if (!place.path || !*place.path) {
-		hw_descriptor_link(place.fd, link);
+		hwa_descriptor_link(place.fd, link);
 		place = OF_PATH(AT_FDCWD, link);
 	}
-	return hw_link_into_store(place.fd, place.path, &original) ? hw_find(original.at, original.bytes, state) : NULL;
+	return hwa_link_into_store(place.fd, place.path, &original) ? hwa_find(original.at, original.bytes, state)
+								    : NULL;
 }
 
 /* An evicted copy's inode number may have been given to another file since; but then that file has
  * a name, while the evicted one, open somewhere still, has none. */
-static const struct hw_record *store_file(uint32_t major, uint32_t minor, uint64_t ino, uint32_t mode,
-	uint64_t links, uint64_t size, struct place place, bool *follows)
+static const struct hw_record *store_file(uint32_t major, uint32_t minor, uint64_t ino, uint32_t mode, uint64_t links,
+	uint64_t size, struct place place, bool *follows)
 {
 	uint64_t state;
-	if (!hw_attached() || !hw_is_store_dev(major, minor) || !S_ISREG(mode))
+	if (!hwa_attached() || !hwa_is_store_dev(major, minor) || !S_ISREG(mode))
 		return NULL;
-	const struct hw_record *record = hw_find_inode(ino, &state);
+	const struct hw_record *record = hwa_find_inode(ino, &state);
 	record = record ? record : replica(place, &state);
 	if (!record || !(state & HW_ATTR))
 		return NULL;
@@ -153,56 +154,56 @@ static const struct hw_record *store_stat(const struct stat *st, struct place pl
 		(uint64_t)st->st_size, place, follows);
 }
 
-const struct hw_record *hw_store_file(int fd, const struct stat *st)
+const struct hw_record *hwa_store_file(int fd, const struct stat *st)
 {
 	bool follows;
 	return store_stat(st, OF_DESCRIPTOR(fd), &follows);
 }
 
-const struct hw_record *hw_store_descriptor(int fd)
+const struct hw_record *hwa_store_descriptor(int fd)
 {
 	struct stat st;
-	if (!hw_attached() || hw_sys(__NR_fstat, fd, &st) < 0)
+	if (!hwa_attached() || hwa_sys(__NR_fstat, fd, &st) < 0)
 		return NULL;
-	return hw_store_file(fd, &st);
+	return hwa_store_file(fd, &st);
 }
 
-/* True if what (dirfd, path) names is the file that the record knows, whatever has become of it. A number may have
- * been given to another file since, which then was born later. Devices have other numbers on other nodes. */
+/* True if (dirfd, path) names the record's file, whatever has changed in it. Its inode number may have been reused
+ * since; then the time of birth is later. Devices have other numbers on other nodes. */
 static bool is_original(const struct hw_record *record, int dirfd, const char *path, struct statx *now)
 {
 	int flags = AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH;
-	if (hw_sys(__NR_statx, dirfd, path, flags, STATX_BASIC_STATS | STATX_BTIME, now) < 0 ||
-	    now->stx_ino != record->attr.ino || !S_ISREG(now->stx_mode))
+	if (hwa_sys(__NR_statx, dirfd, path, flags, STATX_BASIC_STATS | STATX_BTIME, now) < 0 ||
+		now->stx_ino != record->attr.ino || !S_ISREG(now->stx_mode))
 		return false;
 	return !(record->attr.mask & now->stx_mask & STATX_BTIME) ||
-	       (now->stx_btime.tv_sec == record->attr.btime_s && now->stx_btime.tv_nsec == record->attr.btime_ns);
+		(now->stx_btime.tv_sec == record->attr.btime_s && now->stx_btime.tv_nsec == record->attr.btime_ns);
 }
 
-int hw_open_original(const struct hw_record *record, int flags)
+int hwa_open_original(const struct hw_record *record, int flags)
 {
 	struct statx now;
-	char link[HW_LINK_BYTES];
+	char link[HWA_LINK_BYTES];
 	/* Without access, for closing another one would end this process's locks on a file that is not meant. */
-	long place = hw_sys(__NR_openat, AT_FDCWD, record->path, O_PATH | O_NOFOLLOW | O_CLOEXEC), fd = place;
+	long place = hwa_sys(__NR_openat, AT_FDCWD, record->path, O_PATH | O_NOFOLLOW | O_CLOEXEC), fd = place;
 	if (place < 0)
 		return -1;
 	bool same = is_original(record, (int)place, "", &now);
 	if (same && flags & O_PATH)
 		return (int)place;
 	if (same) {
-		hw_descriptor_link((int)place, link);
-		fd = hw_sys(__NR_openat, AT_FDCWD, link, flags);
+		hwa_descriptor_link((int)place, link);
+		fd = hwa_sys(__NR_openat, AT_FDCWD, link, flags);
 	}
-	hw_sys(__NR_close, place);
+	hwa_sys(__NR_close, place);
 	return same && fd >= 0 ? (int)fd : -1;
 }
 
-bool hw_is_replaced(const char *original)
+bool hwa_is_replaced(const char *original)
 {
 	struct statx now;
 	uint64_t state;
-	const struct hw_record *record = hw_find(original, strlen(original), &state);
+	const struct hw_record *record = hwa_find(original, strlen(original), &state);
 	return record && state & HW_LIVE && state & HW_ATTR && !is_original(record, AT_FDCWD, original, &now);
 }
 
@@ -211,8 +212,8 @@ bool hw_is_replaced(const char *original)
 static __attribute__((noinline)) void complete(const struct hw_record *record, uint32_t copy_mode, struct hw_attr *attr)
 {
 	struct statx now;
-	/* Who has confined itself makes no calls but its own. */
-	if (!hw_in_use())
+	/* A confined process makes only system calls of its own. */
+	if (!hwa_in_use())
 		return;
 	if (!is_original(record, AT_FDCWD, record->path, &now)) {
 		attr->nlink -= attr->nlink > 0;
@@ -225,7 +226,7 @@ static __attribute__((noinline)) void complete(const struct hw_record *record, u
 	attr->uid = now.stx_uid;
 	attr->gid = now.stx_gid;
 	if (attr->size == now.stx_size && attr->mtime_s == now.stx_mtime.tv_sec &&
-	    attr->mtime_ns == now.stx_mtime.tv_nsec) {
+		attr->mtime_ns == now.stx_mtime.tv_nsec) {
 		attr->blocks = now.stx_blocks;
 		attr->ctime_s = now.stx_ctime.tv_sec;
 		attr->ctime_ns = now.stx_ctime.tv_nsec;
@@ -256,8 +257,9 @@ static int mapped(int result, struct stat *st, struct place place)
 static int mapped_statx(int result, unsigned mask, struct statx *st, struct place place)
 {
 	bool follows;
-	const struct hw_record *record = result ? NULL : store_file(st->stx_dev_major, st->stx_dev_minor, st->stx_ino,
-		st->stx_mode, st->stx_nlink, st->stx_size, place, &follows);
+	const struct hw_record *record = result ? NULL
+						: store_file(st->stx_dev_major, st->stx_dev_minor, st->stx_ino,
+							  st->stx_mode, st->stx_nlink, st->stx_size, place, &follows);
 	if (!record)
 		return result;
 	struct hw_attr attr = record->attr;
@@ -275,23 +277,23 @@ static int mapped_statx(int result, unsigned mask, struct statx *st, struct plac
 }
 
 /* Finds a path's attributes: 0, UNSERVED, or -1 with errno set. */
-static int serve(struct hw_namespace *ns, int dirfd, const char *path, int flags, struct hw_found *found)
+static int serve(struct hwa_namespace *ns, int dirfd, const char *path, int flags, struct hwa_found *found)
 {
 	unsigned want = HW_WANT_ATTR | (flags & AT_SYMLINK_NOFOLLOW ? HW_WANT_NO_FOLLOW : 0);
-	switch (hw_resolve(dirfd, path, want, found)) {
-	case HW_FAILS:
+	switch (hwa_resolve(dirfd, path, want, found)) {
+	case HWA_FAILS:
 		return fail(ns, found->error);
-	case HW_KNOWN:
+	case HWA_KNOWN:
 		return found->state & HW_ATTR ? 0 : UNSERVED;
 	default:
 		return UNSERVED;
 	}
 }
 
-static __attribute__((noinline)) int serve_stat(struct hw_namespace *ns, int dirfd, const char *path,
-	struct stat *out, int flags)
+static __attribute__((noinline)) int serve_stat(struct hwa_namespace *ns, int dirfd, const char *path, struct stat *out,
+	int flags)
 {
-	HW_FOUND(found);
+	HWA_FOUND(found);
 	if (!is_address(out) || flags & ~STAT_FLAGS)
 		return UNSERVED;
 	int result = serve(ns, dirfd, path, flags, &found);
@@ -367,10 +369,10 @@ WRAP_FXSTAT(__fxstat64)
 WRAP_FXSTATAT(__fxstatat)
 WRAP_FXSTATAT(__fxstatat64)
 
-static int serve_statx(struct hw_namespace *ns, int dirfd, const char *path, int flags, unsigned mask,
+static int serve_statx(struct hwa_namespace *ns, int dirfd, const char *path, int flags, unsigned mask,
 	struct statx *out)
 {
-	HW_FOUND(found);
+	HWA_FOUND(found);
 	if (!is_address(out) || flags & ~(STAT_FLAGS | AT_STATX_DONT_SYNC) || mask & ~STATX_KEPT)
 		return UNSERVED;
 	int result = serve(ns, dirfd, path, flags, &found);
@@ -384,11 +386,10 @@ WRAP(int, statx, (int dirfd, const char *path, int flags, unsigned mask, struct 
 {
 	int result = serve_statx(ns, dirfd, path, flags, mask, out);
 	struct place place = OF_PATH(dirfd, path);
-	return result != UNSERVED ? result
-				  : mapped_statx(REAL(statx)(dirfd, path, flags, mask, out), mask, out, place);
+	return result != UNSERVED ? result : mapped_statx(REAL(statx)(dirfd, path, flags, mask, out), mask, out, place);
 }
 
-long hw_mapped_by_number(long number, long result, long a, long b, long c, long d, long e)
+long hwa_mapped_by_number(long number, long result, long a, long b, long c, long d, long e)
 {
 	if (result != 0)
 		return result;
@@ -408,11 +409,11 @@ long hw_mapped_by_number(long number, long result, long a, long b, long c, long 
 	}
 }
 
-/* Who may do what is decided here only where everybody may, or nobody: owners, groups, access lists
- * and capabilities are the kernel's matter. */
-static int serve_access(struct hw_namespace *ns, int dirfd, const char *path, int mode, int flags)
+/* Access is decided here only where all users may, or none. Owners, groups, access lists and capabilities are left
+ * to the kernel. */
+static int serve_access(struct hwa_namespace *ns, int dirfd, const char *path, int mode, int flags)
 {
-	HW_FOUND(found);
+	HWA_FOUND(found);
 	if (mode & ~(R_OK | X_OK) || flags & ~(AT_EACCESS | AT_SYMLINK_NOFOLLOW))
 		return UNSERVED;
 	int result = serve(ns, dirfd, path, flags, &found);

@@ -1,10 +1,12 @@
-/* What changes where paths lead, and who goes there.
+/* Calls that change where paths lead for this process.
  *
- * A process that goes to another root directory, or into other namespaces, may find other files under the
- * table's paths: from then on nothing is served to it, nor to what it forks. What it executes looks for itself.
- * The same holds of one that confines itself: system calls that it allows itself are those that it knows of.
- * A mount hides what is below it from the whole namespace, so those paths are the original's for everybody.
- * Programs come here by the C library's functions, and by its syscall() with a number; so do some for attributes. */
+ * A process that changes its root directory or its namespaces may find other files under the table's paths. From
+ * then on it is served nothing, nor is what it forks; what it executes decides for itself. The same holds for a
+ * process that confines itself: it allows only system calls that it knows of. A mount hides what is below it in the
+ * whole namespace, so those paths are passthrough paths for all processes.
+ *
+ * Programs reach these calls by the C library's functions and by syscall() with a number; some calls about
+ * attributes, too. */
 #include "wrap.h"
 
 #include <linux/sched.h>
@@ -23,39 +25,39 @@
 /* Something else than the session's files may be changed from here on, by the names that those have. */
 static void leave(void)
 {
-	hw_goes_unaudited();
-	hw_leave();
+	hwa_announce_unaudited();
+	hwa_leave();
 }
 
 /* ---- mounts ---- */
 
 /* The path behind a descriptor. */
-static bool path_of(int fd, struct hw_path *out)
+static bool path_of(int fd, struct hwa_path *out)
 {
-	char link[HW_LINK_BYTES];
-	hw_descriptor_link(fd, link);
-	return hw_read_link(AT_FDCWD, link, out) > 0;
+	char link[HWA_LINK_BYTES];
+	hwa_descriptor_link(fd, link);
+	return hwa_read_link(AT_FDCWD, link, out) > 0;
 }
 
 /* Something is mounted at a place, or unmounted. */
 static __attribute__((noinline)) void note_mount(int dirfd, const char *path)
 {
-	if (!hw_in_use() || (path && !is_address(path)))
+	if (!hwa_in_use() || (path && !is_address(path)))
 		return;
-	HW_PATH_APART(place);
-	long fd = !path || !*path ? dirfd : hw_sys(__NR_openat, dirfd, path, O_PATH | O_CLOEXEC);
+	HWA_PATH_APART(place);
+	long fd = !path || !*path ? dirfd : hwa_sys(__NR_openat, dirfd, path, O_PATH | O_CLOEXEC);
 	if (fd < 0 && fd != AT_FDCWD)
 		return;
 	bool known = fd != AT_FDCWD && path_of((int)fd, &place);
 	if (path && *path && fd >= 0)
-		hw_sys(__NR_close, fd);
+		hwa_sys(__NR_close, fd);
 	if (!known)
 		return leave();
-	if (hw_in_scope(place.at, place.bytes))
-		hw_goes_live(AT_FDCWD, place.at, HW_CHANGES_TREE);
+	if (hwa_in_scope(place.at, place.bytes))
+		hwa_announce_change(AT_FDCWD, place.at, HWA_CHANGES_TREE);
 	const char *below;
-	for (size_t number = 0; (below = hw_scope_below(place.at, place.bytes, &number));)
-		hw_goes_live(AT_FDCWD, *below ? below : "/", HW_CHANGES_TREE);
+	for (size_t number = 0; (below = hwa_scope_below(place.at, place.bytes, &number));)
+		hwa_announce_change(AT_FDCWD, *below ? below : "/", HWA_CHANGES_TREE);
 }
 
 static void note_mounting(const char *source, const char *path, unsigned long flags)
@@ -129,11 +131,11 @@ WRAP(int, prctl, (int option, unsigned long a, unsigned long b, unsigned long c,
 	return REAL(prctl)(option, a, b, c, d);
 }
 
-/* The daemon hears its own user alone, so who becomes another one can't say what it changes. */
+/* The daemon accepts its own user only. A process that becomes another user can't announce its changes. */
 static __attribute__((noinline)) void note_user(uid_t user)
 {
-	if (user != (uid_t)-1 && hw_in_use() && !hw_unaudited() && hw_sys(__NR_geteuid) != (long)user)
-		hw_goes_unaudited();
+	if (user != (uid_t)-1 && hwa_in_use() && !hwa_unaudited() && hwa_sys(__NR_geteuid) != (long)user)
+		hwa_announce_unaudited();
 }
 
 WRAP(int, setuid, (uid_t user), (user))
@@ -162,37 +164,39 @@ WRAP(int, setresuid, (uid_t real, uid_t user, uid_t saved), (real, user, saved))
 
 /* ---- a child ---- */
 
-/* The child's memory is a copy that says so already, while the parent goes on as it was; if they share their memory
- * both do without. A parent's thread that looks meanwhile is sent to the originals. */
-typedef int clones(int (*run)(void *), void *stack, int flags, void *argument, void *parent_id, void *tls, void *child_id);
+/* The child has a copy of the memory, marked as not served; the parent continues as before. If they share their
+ * memory, neither is served. Meanwhile other threads of the parent use the originals. */
+typedef int clones(int (*run)(void *), void *stack, int flags, void *argument, void *parent_id, void *tls,
+	void *child_id);
 
 static int clone_elsewhere(clones *real, int (*run)(void *), void *stack, int flags, void *argument, void *parent_id,
 	void *tls, void *child_id)
 {
-	hw_goes_unaudited();
-	bool away = hw_set_away(true);
+	hwa_announce_unaudited();
+	bool away = hwa_set_suspended(true);
 	int result = real(run, stack, flags, argument, parent_id, tls, child_id);
-	hw_set_away(away);
+	hwa_set_suspended(away);
 	return result;
 }
 
 #define WRAP_CLONE(name) \
 	WRAP(int, name, \
-		(int (*run)(void *), void *stack, int flags, void *argument, void *parent_id, void *tls, void *child_id), \
+		(int (*run)(void *), void *stack, int flags, void *argument, void *parent_id, void *tls, \
+			void *child_id), \
 		(run, stack, flags, argument, parent_id, tls, child_id)) \
 	{ \
 		if ((uint64_t)(unsigned)flags & VIEW_FLAGS) { \
 			if (!(flags & CLONE_VM)) \
-				return clone_elsewhere((clones *)ns->real[HW_FN_##name], run, stack, flags, argument, parent_id, tls, \
-					child_id); \
+				return clone_elsewhere((clones *)ns->real[HWA_FN_##name], run, stack, flags, argument, \
+					parent_id, tls, child_id); \
 			leave(); \
 		} \
-		return ((clones *)ns->real[HW_FN_##name])(run, stack, flags, argument, parent_id, tls, child_id); \
+		return ((clones *)ns->real[HWA_FN_##name])(run, stack, flags, argument, parent_id, tls, child_id); \
 	}
 WRAP_CLONE(clone)
 WRAP_CLONE(__clone)
 
-/* ---- by number ---- */
+/* ---- system calls by number ---- */
 
 /* On x86-64 the last argument of a system call stands on the stack, and stays there in a tail call. */
 #if defined(__x86_64__)
@@ -214,40 +218,40 @@ static long fork_elsewhere(calls *real, long number, uint64_t flags, bool has_st
 		leave();
 		return UNCALLED;
 	}
-	hw_goes_unaudited();
-	bool away = hw_set_away(true);
+	hwa_announce_unaudited();
+	bool away = hwa_set_suspended(true);
 	long result = real(number, a, b, c, d, e LAST_ARGUMENT);
 	if (result != 0)
-		hw_set_away(away);
+		hwa_set_suspended(away);
 	return result;
 }
 
-/* What tells of links and files. */
-static long tell_by_number(struct hw_namespace *ns, long number, long a, long b, long c, long d, long e LAST_PARAMETER)
+/* System calls that report about links and files. */
+static long tell_by_number(struct hwa_namespace *ns, long number, long a, long b, long c, long d, long e LAST_PARAMETER)
 {
-	calls *real = (calls *)ns->real[HW_FN_syscall];
+	calls *real = (calls *)ns->real[HWA_FN_syscall];
 	switch (number) {
 #ifdef __NR_readlink
 	case __NR_readlink:
-		return hw_shown_by_number(ns, AT_FDCWD, (const char *)a, (char *)b, (size_t)c);
+		return hwa_shown_by_number(ns, AT_FDCWD, (const char *)a, (char *)b, (size_t)c);
 #endif
 	case __NR_readlinkat:
-		return hw_shown_by_number(ns, (int)a, (const char *)b, (char *)c, (size_t)d);
+		return hwa_shown_by_number(ns, (int)a, (const char *)b, (char *)c, (size_t)d);
 #ifdef __NR_stat
 	case __NR_stat:
 #endif
 	case __NR_fstat:
 	case __NR_newfstatat:
 	case __NR_statx:
-		return hw_mapped_by_number(number, real(number, a, b, c, d, e LAST_ARGUMENT), a, b, c, d, e);
+		return hwa_mapped_by_number(number, real(number, a, b, c, d, e LAST_ARGUMENT), a, b, c, d, e);
 	}
 	return UNCALLED;
 }
 
-static __attribute__((noinline)) long call_by_number(struct hw_namespace *ns, long number, long a, long b, long c,
+static __attribute__((noinline)) long call_by_number(struct hwa_namespace *ns, long number, long a, long b, long c,
 	long d, long e LAST_PARAMETER)
 {
-	calls *real = (calls *)ns->real[HW_FN_syscall];
+	calls *real = (calls *)ns->real[HWA_FN_syscall];
 	const struct clone_args *arguments = (const struct clone_args *)a;
 	switch (number) {
 	case __NR_chroot:
@@ -289,10 +293,10 @@ static __attribute__((noinline)) long call_by_number(struct hw_namespace *ns, lo
 		note_mount((int)c, (const char *)d);
 		break;
 	case __NR_execve:
-		hw_note_exec(ns, AT_FDCWD, (const char *)a, (char *const *)c);
+		hwa_note_exec(ns, AT_FDCWD, (const char *)a, (char *const *)c);
 		break;
 	case __NR_execveat:
-		hw_note_exec(ns, (int)a, (const char *)b, (char *const *)d);
+		hwa_note_exec(ns, (int)a, (const char *)b, (char *const *)d);
 		break;
 	case __NR_clone:
 		return fork_elsewhere(real, number, (uint64_t)a, b != 0, a, b, c, d, e LAST_ARGUMENT);
@@ -341,15 +345,15 @@ static bool is_looked_at(long number)
 }
 
 #define SYSCALL_ENTRY(slot) \
-	long hw_entry##slot##_syscall(long number, long a, long b, long c, long d, long e LAST_PARAMETER); \
-	long hw_entry##slot##_syscall(long number, long a, long b, long c, long d, long e LAST_PARAMETER) \
+	long hwa_entry##slot##_syscall(long number, long a, long b, long c, long d, long e LAST_PARAMETER); \
+	long hwa_entry##slot##_syscall(long number, long a, long b, long c, long d, long e LAST_PARAMETER) \
 	{ \
 		long result = is_looked_at(number) \
-				      ? call_by_number(&hw_namespaces[slot], number, a, b, c, d, e LAST_ARGUMENT) \
-				      : UNCALLED; \
+			? call_by_number(&hwa_namespaces[slot], number, a, b, c, d, e LAST_ARGUMENT) \
+			: UNCALLED; \
 		if (result != UNCALLED) \
 			return result; \
-		return ((calls *)hw_namespaces[slot].real[HW_FN_syscall])(number, a, b, c, d, e LAST_ARGUMENT); \
+		return ((calls *)hwa_namespaces[slot].real[HWA_FN_syscall])(number, a, b, c, d, e LAST_ARGUMENT); \
 	}
 SYSCALL_ENTRY(0)
 SYSCALL_ENTRY(1)

@@ -29,30 +29,30 @@
 #define SPLICE(...) __VA_ARGS__
 
 #define ENTRY(slot, type, name, parameters, arguments) \
-	type hw_entry##slot##_##name parameters; \
-	type hw_entry##slot##_##name parameters \
+	type hwa_entry##slot##_##name parameters; \
+	type hwa_entry##slot##_##name parameters \
 	{ \
-		return impl_##name(&hw_namespaces[slot], SPLICE arguments); \
+		return impl_##name(&hwa_namespaces[slot], SPLICE arguments); \
 	}
 
-_Static_assert(HW_NAMESPACES == 4, "WRAP makes one entry for each namespace");
+_Static_assert(HWA_NAMESPACES == 4, "WRAP makes one entry for each namespace");
 
 /* WRAP(type, name, (parameters), (arguments)) { body }: `ns` is the caller's namespace. */
 #define WRAP(type, name, parameters, arguments) \
-	static __attribute__((noinline)) type impl_##name(struct hw_namespace *ns, SPLICE parameters); \
+	static __attribute__((noinline)) type impl_##name(struct hwa_namespace *ns, SPLICE parameters); \
 	ENTRY(0, type, name, parameters, arguments) \
 	ENTRY(1, type, name, parameters, arguments) \
 	ENTRY(2, type, name, parameters, arguments) \
 	ENTRY(3, type, name, parameters, arguments) \
-	static type impl_##name(struct hw_namespace *ns, SPLICE parameters)
+	static type impl_##name(struct hwa_namespace *ns, SPLICE parameters)
 
 /* The function that the namespace's own libc has under a wrapper's name. */
-#define REAL(name) ((__typeof__(&hw_entry0_##name))ns->real[HW_FN_##name])
+#define REAL(name) ((__typeof__(&hwa_entry0_##name))ns->real[HWA_FN_##name])
 /* The same for a function without a wrapper, whose type must be given. */
-#define REAL_AS(type, name) ((type)ns->real[HW_FN_##name])
+#define REAL_AS(type, name) ((type)ns->real[HWA_FN_##name])
 
 /* Fails as the namespace's libc would. */
-static inline int fail(const struct hw_namespace *ns, int error)
+static inline int fail(const struct hwa_namespace *ns, int error)
 {
 	*ns->errno_location() = error;
 	return -1;
@@ -64,62 +64,64 @@ static inline bool is_address(const void *pointer)
 	return (uintptr_t)pointer >= 4096;
 }
 
-/* Of a system call that a program makes by number: it is none that is looked at, or the original is to make it. */
+/* Result for a system call by number: it is not one that is handled, or the original makes it. */
 #define UNCALLED LONG_MIN
 
 /* ---- stat.c ---- */
 
-/* The record of the original whose copy in the store is open as `fd` and has these attributes; NULL if it is not
- * the store's. Other files on the store's file system, the program's own, are told apart by inode. */
-const struct hw_record *hw_store_file(int fd, const struct stat *st);
+/* The record of the original whose copy in the store is open as `fd` with these attributes; NULL if there is none.
+ * The inode distinguishes it from the program's own files on the store's file system. */
+const struct hw_record *hwa_store_file(int fd, const struct stat *st);
 /* The same for an open descriptor. */
-const struct hw_record *hw_store_descriptor(int fd);
-/* Opens the original of the store's copy that a descriptor has, with flags of open; -1 if that can't be, or another file is at its path by now. */
-int hw_open_original(const struct hw_record *record, int flags);
+const struct hw_record *hwa_store_descriptor(int fd);
+/* Opens the original of the store's copy that a descriptor has, with flags of open; -1 if that can't be, or another
+ * file is at its path by now. */
+int hwa_open_original(const struct hw_record *record, int flags);
 /* True if the file at a path that is live is not the one of which the store had a copy. */
-bool hw_is_replaced(const char *original);
+bool hwa_is_replaced(const char *original);
 /* The link of /proc that leads to what a descriptor has open. */
-#define HW_LINK_BYTES 32
-void hw_descriptor_link(int fd, char out[HW_LINK_BYTES]);
+#define HWA_LINK_BYTES 32
+void hwa_descriptor_link(int fd, char out[HWA_LINK_BYTES]);
 
-/* What a system call has told of a descriptor or path, whose arguments these are, as the originals have it. Its result. */
-long hw_mapped_by_number(long number, long result, long a, long b, long c, long d, long e);
+/* Converts what a system call with these arguments has reported of a descriptor or path to the original's. Returns
+ * the call's result. */
+long hwa_mapped_by_number(long number, long result, long a, long b, long c, long d, long e);
 
 /* ---- dir.c ---- */
 
 struct dirent;
-/* A checked entry of a listing, the number-th, as readdir gives it. */
-void hw_give_entry(struct dirent *out, const struct hw_listing_entry *entry, const char *name, uint32_t number);
+/* Entry `number` of a listing, checked, as readdir returns it. */
+void hwa_give_entry(struct dirent *out, const struct hw_listing_entry *entry, const char *name, uint32_t number);
 
 /* ---- bare.c ---- */
 
-#define HW_LIBRARY "libheadwater-audit.so"
+#define HWA_LIBRARY "libheadwater-audit.so"
 /* True if the audit library is in this list, the value of LD_AUDIT. */
-bool hw_is_audited_by(const char *libraries);
+bool hwa_is_audited_by(const char *libraries);
 /* True if ld.so could open it. */
-bool hw_library_opens(const char *libraries);
+bool hwa_library_opens(const char *libraries);
 /* The variable without the library, "LD_AUDIT=" and a NUL if there are no others; its length. */
-size_t hw_bare_variable(const char *libraries, char *out);
+size_t hwa_bare_variable(const char *libraries, char *out);
 /* An environment that has the list without the library; the slots that it takes. */
-char **hw_bare(char *const envp[], const char *libraries, char **slots);
-size_t hw_bare_slots(char *const envp[], const char *libraries);
+char **hwa_bare(char *const envp[], const char *libraries, char **slots);
+size_t hwa_bare_slots(char *const envp[], const char *libraries);
 /* The same for this process's own, by libc: not for a signal handler, nor a child of vfork. */
-void hw_bare_here(struct hw_namespace *ns, const char *libraries);
+void hwa_bare_here(struct hwa_namespace *ns, const char *libraries);
 
 /* ---- exec.c ---- */
 
-/* The original is about to be executed with this environment: if that does not say what it changes, everybody is
- * told to look for himself from now on. */
-void hw_note_exec(struct hw_namespace *ns, int dirfd, const char *path, char *const envp[]);
+/* Called before the original is executed with this environment. If the program does not announce its changes, all
+ * processes validate records from now on. */
+void hwa_note_exec(struct hwa_namespace *ns, int dirfd, const char *path, char *const envp[]);
 
 /* ---- link.c ---- */
 
-/* What a system call with a number tells of a link, as the originals have it. */
-long hw_shown_by_number(struct hw_namespace *ns, int dirfd, const char *path, char *buffer, size_t size);
+/* Converts what a system call by number has reported of a link to the original's. */
+long hwa_shown_by_number(struct hwa_namespace *ns, int dirfd, const char *path, char *buffer, size_t size);
 
 /* True if the path may be one of /proc's links. */
-bool hw_is_proc(const char *path);
+bool hwa_is_proc(const char *path);
 /* True if the link (dirfd, path), one of /proc, leads to the store's copy of a file: the original's path in `out`. */
-bool hw_link_into_store(int dirfd, const char *path, struct hw_path *out);
+bool hwa_link_into_store(int dirfd, const char *path, struct hwa_path *out);
 
 #endif

@@ -1,9 +1,9 @@
-/* What changes the tree: the daemon hears first, so that every node turns to the original, and then the
- * original is changed with the program's own arguments.
+/* Calls that change the tree. The change is announced to the daemon first, so that every node uses the original.
+ * Then the original is changed with the program's own arguments.
  *
- * What a descriptor of the store's copy would change (its mode, owner, times, extended attributes) is
- * changed of the original, and asked there: the mirror is never written. Where that has been renamed or removed
- * meanwhile it can't be found, and the call fails. */
+ * A change by a descriptor of the store's copy (mode, owner, times, extended attributes) is made to the original,
+ * and such queries go there, because the mirror is never written. If the original has been renamed or removed
+ * meanwhile, it can't be found, and the call fails. */
 #include "wrap.h"
 
 #include <errno.h>
@@ -25,14 +25,14 @@
 		announce; \
 		return REAL(name) arguments; \
 	}
-#define HERE(path) hw_goes_live(AT_FDCWD, path, 0)
-#define AT(dirfd, path) hw_goes_live(dirfd, path, 0)
+#define HERE(path) hwa_announce_change(AT_FDCWD, path, 0)
+#define AT(dirfd, path) hwa_announce_change(dirfd, path, 0)
 /* What the path leads to; with these flags of a call itself. */
-#define FILE_HERE(path) hw_goes_live(AT_FDCWD, path, HW_CHANGES_TARGET)
+#define FILE_HERE(path) hwa_announce_change(AT_FDCWD, path, HWA_CHANGES_TARGET)
 #define FILE_AT(dirfd, path, flags) \
-	hw_goes_live(dirfd, path, (flags) & AT_SYMLINK_NOFOLLOW ? 0 : HW_CHANGES_TARGET)
+	hwa_announce_change(dirfd, path, (flags)&AT_SYMLINK_NOFOLLOW ? 0 : HWA_CHANGES_TARGET)
 /* The path may be a directory's. */
-#define TREE(dirfd, path) hw_goes_live(dirfd, path, HW_CHANGES_TREE)
+#define TREE(dirfd, path) hwa_announce_change(dirfd, path, HWA_CHANGES_TREE)
 
 WRITER(int, mkdir, (const char *path, mode_t mode), (path, mode), HERE(path))
 WRITER(int, mkdirat, (int fd, const char *path, mode_t mode), (fd, path, mode), AT(fd, path))
@@ -48,13 +48,12 @@ WRITER(int, symlinkat, (const char *target, int fd, const char *path), (target, 
 
 /* The file's link count changes with its names. */
 WRITER(int, link, (const char *old, const char *path), (old, path), (HERE(old), HERE(path)))
-WRITER(int, linkat, (int old_fd, const char *old, int fd, const char *path, int flags),
-	(old_fd, old, fd, path, flags),
-	(FILE_AT(old_fd, old, flags & AT_SYMLINK_FOLLOW ? 0 : AT_SYMLINK_NOFOLLOW), AT(fd, path)))
+WRITER(int, linkat, (int old_fd, const char *old, int fd, const char *path, int flags), (old_fd, old, fd, path, flags),
+	(FILE_AT(old_fd, old, flags &AT_SYMLINK_FOLLOW ? 0 : AT_SYMLINK_NOFOLLOW), AT(fd, path)))
 
 WRITER(int, unlink, (const char *path), (path), HERE(path))
 WRITER(int, unlinkat, (int fd, const char *path, int flags), (fd, path, flags),
-	hw_goes_live(fd, path, flags & AT_REMOVEDIR ? HW_CHANGES_TREE : 0))
+	hwa_announce_change(fd, path, flags &AT_REMOVEDIR ? HWA_CHANGES_TREE : 0))
 WRITER(int, rmdir, (const char *path), (path), TREE(AT_FDCWD, path))
 WRITER(int, remove, (const char *path), (path), TREE(AT_FDCWD, path))
 WRITER(int, rename, (const char *old, const char *path), (old, path), (TREE(AT_FDCWD, old), TREE(AT_FDCWD, path)))
@@ -101,22 +100,22 @@ WRITER(char *, mkdtemp, (char *path), (path), HERE(path))
 static __attribute__((noinline)) const struct hw_record *behind(int fd, bool *directory)
 {
 	struct stat st;
-	bool open = hw_sys(__NR_fstat, fd, &st) == 0;
+	bool open = hwa_sys(__NR_fstat, fd, &st) == 0;
 	*directory = open && S_ISDIR(st.st_mode);
-	return open ? hw_store_file(fd, &st) : NULL;
+	return open ? hwa_store_file(fd, &st) : NULL;
 }
 
-/* A descriptor of the original, without access, if `fd` is the store's copy of it: GONE if that is at its path no
- * longer. OWN if it is none, and itself what is meant. Either way the path is announced. */
+/* Opens a descriptor of the original, without access, if `fd` is the store's copy of it. GONE: the original is no
+ * longer at its path. OWN: `fd` is no copy, and is itself meant. Either way the path is announced. */
 static int announced(int fd)
 {
 	bool directory = false;
-	const struct hw_record *record = hw_attached() ? behind(fd, &directory) : NULL;
+	const struct hw_record *record = hwa_attached() ? behind(fd, &directory) : NULL;
 	if (record)
-		hw_goes_live(AT_FDCWD, record->path, 0);
+		hwa_announce_change(AT_FDCWD, record->path, 0);
 	else if (directory)
-		hw_goes_live(fd, ".", 0);
-	int original = record ? hw_open_original(record, O_PATH) : OWN;
+		hwa_announce_change(fd, ".", 0);
+	int original = record ? hwa_open_original(record, O_PATH) : OWN;
 	return record && original < 0 ? GONE : original;
 }
 
@@ -124,33 +123,35 @@ static int announced(int fd)
 #define BY_ORIGINAL(original, call) \
 	if ((original) == GONE) \
 		return fail(ns, ESTALE); \
-	char link[HW_LINK_BYTES]; \
-	hw_descriptor_link(original, link); \
+	char link[HWA_LINK_BYTES]; \
+	hwa_descriptor_link(original, link); \
 	int result = (call); \
-	hw_sys(__NR_close, original); \
+	hwa_sys(__NR_close, original); \
 	return result
 
-static int settled(struct hw_namespace *ns, long result)
+static int settled(struct hwa_namespace *ns, long result)
 {
 	return result < 0 ? fail(ns, (int)-result) : (int)result;
 }
 
-static __attribute__((noinline)) int change_mode(struct hw_namespace *ns, int original, mode_t mode)
+static __attribute__((noinline)) int change_mode(struct hwa_namespace *ns, int original, mode_t mode)
 {
-	BY_ORIGINAL(original, settled(ns, hw_sys(__NR_fchmodat, AT_FDCWD, link, mode)));
+	BY_ORIGINAL(original, settled(ns, hwa_sys(__NR_fchmodat, AT_FDCWD, link, mode)));
 }
 
-static __attribute__((noinline)) int change_owner(struct hw_namespace *ns, int original, uid_t owner, gid_t group)
+static __attribute__((noinline)) int change_owner(struct hwa_namespace *ns, int original, uid_t owner, gid_t group)
 {
-	BY_ORIGINAL(original, settled(ns, hw_sys(__NR_fchownat, AT_FDCWD, link, owner, group, 0)));
+	BY_ORIGINAL(original, settled(ns, hwa_sys(__NR_fchownat, AT_FDCWD, link, owner, group, 0)));
 }
 
-static __attribute__((noinline)) int change_times(struct hw_namespace *ns, int original, const struct timespec times[2])
+static __attribute__((noinline)) int change_times(struct hwa_namespace *ns, int original,
+	const struct timespec times[2])
 {
-	BY_ORIGINAL(original, settled(ns, hw_sys(__NR_utimensat, AT_FDCWD, link, times, 0)));
+	BY_ORIGINAL(original, settled(ns, hwa_sys(__NR_utimensat, AT_FDCWD, link, times, 0)));
 }
 
-static __attribute__((noinline)) int change_times_us(struct hw_namespace *ns, int original, const struct timeval times[2])
+static __attribute__((noinline)) int change_times_us(struct hwa_namespace *ns, int original,
+	const struct timeval times[2])
 {
 	BY_ORIGINAL(original, REAL(utimes)(link, times));
 }
@@ -210,13 +211,13 @@ WRAP(int, futimesat, (int fd, const char *path, const struct timeval times[2]), 
 	return REAL(futimesat)(fd, path, times);
 }
 
-static __attribute__((noinline)) int set_attribute(struct hw_namespace *ns, int original, const char *name,
+static __attribute__((noinline)) int set_attribute(struct hwa_namespace *ns, int original, const char *name,
 	const void *value, size_t bytes, int flags)
 {
 	BY_ORIGINAL(original, REAL(setxattr)(link, name, value, bytes, flags));
 }
 
-static __attribute__((noinline)) int remove_attribute(struct hw_namespace *ns, int original, const char *name)
+static __attribute__((noinline)) int remove_attribute(struct hwa_namespace *ns, int original, const char *name)
 {
 	BY_ORIGINAL(original, REAL(removexattr)(link, name));
 }
@@ -226,7 +227,7 @@ WRAP(int, fsetxattr, (int fd, const char *name, const void *value, size_t bytes,
 {
 	int original = announced(fd);
 	return original != OWN ? set_attribute(ns, original, name, value, bytes, flags)
-			     : REAL(fsetxattr)(fd, name, value, bytes, flags);
+			       : REAL(fsetxattr)(fd, name, value, bytes, flags);
 }
 
 WRAP(int, fremovexattr, (int fd, const char *name), (fd, name))
@@ -243,13 +244,13 @@ static __attribute__((noinline)) void note_limit(int resource, const struct rlim
 	char first = 0;
 	if (resource != RLIMIT_CORE || !is_address(limit) || !limit->rlim_cur)
 		return;
-	long fd = hw_sys(__NR_openat, AT_FDCWD, "/proc/sys/kernel/core_pattern", O_RDONLY | O_CLOEXEC);
+	long fd = hwa_sys(__NR_openat, AT_FDCWD, "/proc/sys/kernel/core_pattern", O_RDONLY | O_CLOEXEC);
 	if (fd >= 0) {
-		hw_sys(__NR_read, fd, &first, 1);
-		hw_sys(__NR_close, fd);
+		hwa_sys(__NR_read, fd, &first, 1);
+		hwa_sys(__NR_close, fd);
 	}
 	if (first != '|')
-		hw_goes_unaudited();
+		hwa_announce_unaudited();
 }
 
 WRITER(int, setrlimit, (int resource, const struct rlimit *limit), (resource, limit), note_limit(resource, limit))
@@ -261,23 +262,24 @@ WRITER(int, prlimit64, (pid_t process, int resource, const struct rlimit *limit,
 
 /* ---- what only the original knows ---- */
 
-/* A descriptor of the original to ask in place of the store's copy; OWN if `fd` is the one to ask. */
+/* A descriptor of the original to query instead of the store's copy; OWN if `fd` itself is to be queried. */
 static int original_of(int fd)
 {
-	const struct hw_record *record = hw_store_descriptor(fd);
-	return record ? hw_open_original(record, O_PATH) : OWN;
+	const struct hw_record *record = hwa_store_descriptor(fd);
+	return record ? hwa_open_original(record, O_PATH) : OWN;
 }
 
 typedef ssize_t gets_attribute(const char *path, const char *name, void *value, size_t bytes);
 typedef ssize_t lists_attributes(const char *path, char *list, size_t bytes);
 
-static __attribute__((noinline)) ssize_t get_attribute(struct hw_namespace *ns, int original, const char *name,
+static __attribute__((noinline)) ssize_t get_attribute(struct hwa_namespace *ns, int original, const char *name,
 	void *value, size_t bytes)
 {
 	BY_ORIGINAL(original, (int)REAL_AS(gets_attribute *, getxattr)(link, name, value, bytes));
 }
 
-static __attribute__((noinline)) ssize_t list_attributes(struct hw_namespace *ns, int original, char *list, size_t bytes)
+static __attribute__((noinline)) ssize_t list_attributes(struct hwa_namespace *ns, int original, char *list,
+	size_t bytes)
 {
 	BY_ORIGINAL(original, (int)REAL_AS(lists_attributes *, listxattr)(link, list, bytes));
 }
@@ -285,7 +287,8 @@ static __attribute__((noinline)) ssize_t list_attributes(struct hw_namespace *ns
 WRAP(ssize_t, fgetxattr, (int fd, const char *name, void *value, size_t bytes), (fd, name, value, bytes))
 {
 	int original = original_of(fd);
-	return original != OWN ? get_attribute(ns, original, name, value, bytes) : REAL(fgetxattr)(fd, name, value, bytes);
+	return original != OWN ? get_attribute(ns, original, name, value, bytes)
+			       : REAL(fgetxattr)(fd, name, value, bytes);
 }
 
 WRAP(ssize_t, flistxattr, (int fd, char *list, size_t bytes), (fd, list, bytes))
@@ -295,10 +298,10 @@ WRAP(ssize_t, flistxattr, (int fd, char *list, size_t bytes), (fd, list, bytes))
 }
 
 #define WRAP_FSTATFS(name, structure) \
-	static __attribute__((noinline)) int name##_of(struct hw_namespace *ns, int original, struct structure *out) \
+	static __attribute__((noinline)) int name##_of(struct hwa_namespace *ns, int original, struct structure *out) \
 	{ \
 		int result = REAL_AS(__typeof__(&name), name)(original, out); \
-		hw_sys(__NR_close, original); \
+		hwa_sys(__NR_close, original); \
 		return result; \
 	} \
 	WRAP(int, name, (int fd, struct structure *out), (fd, out)) \

@@ -1,51 +1,50 @@
-/*
- * What a variant, the build for one MPI, tells the front: its only symbol is headwater_mpiio_variant. Knows nothing of
- * MPI's types, since the front is the same for all.
- */
-#ifndef HW_VARIANT_H
-#define HW_VARIANT_H
+/* The interface of a variant, the build for one MPI: its only symbol is headwater_mpiio_variant. It has none of
+ * MPI's types, because the front is the same for all. */
+#ifndef HWIO_VARIANT_H
+#define HWIO_VARIANT_H
 
 #include <stddef.h>
 
 /* Changes with this file: a front takes no variant of another version. */
-#define HW_VARIANT_VERSION 2
+#define HWIO_VARIANT_VERSION 2
 
-/* A function of the tables, MPI_X or one of libc, and what stands before it. */
-struct hw_entry {
+/* A function of the tables, MPI_X or one of libc, and its interposer. */
+struct hwio_entry {
 	const char *name;
 	void *call;
 };
 
-/* A function of a language's run time, and what stands before it where an object of that name is in the process. */
-struct hw_runtime_entry {
+/* A function of a language's run time, and its interposer where the process has an object of that name. */
+struct hwio_runtime_entry {
 	const char *object, *name;
 	void *call;
 	/* Filled in before the call is made. */
 	void **original;
 };
 
-struct hw_variant {
+struct hwio_variant {
 	unsigned int version;
 	/* As MPI_Get_library_version begins, and the number before the first dot of what follows. */
 	const char *family;
 	unsigned int major;
 	/* In the tables' order. */
-	const struct hw_entry *entries;
+	const struct hwio_entry *entries;
 	size_t entry_count;
 	/* All of one object; they end with NULL. */
-	const struct hw_runtime_entry *runtime;
+	const struct hwio_runtime_entry *runtime;
 	/*
-	 * Called once, before any entry: with a handle of the MPI library, in which dlsym finds PMPI_X, and with what finds
-	 * the functions of libc behind the front. Not 0: the process is left alone.
+	 * Called once, before any entry: with a handle of the MPI library, in which dlsym finds PMPI_X, and with
+	 * what finds the functions of libc behind the front. Not 0: the process is left alone.
 	 */
 	int (*start)(void *libmpi, void *(*next)(const char *name));
-	/* Called before each vfork, in the caller's thread: until it returns, the child runs with the caller's memory. */
+	/* Called before each vfork, in the caller's thread: until it returns, the child runs with the caller's
+	 * memory. */
 	void (*before_vfork)(void);
 };
 
 /* The variant's own, behind `runtime`, `start` and `before_vfork`. */
-extern const struct hw_runtime_entry hw_runtime[];
-int hw_variant_start(void *libmpi, void *(*next)(const char *name));
-void hw_before_vfork(void);
+extern const struct hwio_runtime_entry hwio_runtime[];
+int hwio_variant_start(void *libmpi, void *(*next)(const char *name));
+void hwio_before_vfork(void);
 
 #endif

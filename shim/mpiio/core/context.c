@@ -16,13 +16,13 @@
 #define PROFILE_MAX 1024
 #define PROFILE_HEAD "headwater-io-profile 1\n"
 /* More than the frames of the library itself, which are passed over; and than those of a run time, too. */
-#define DEPTH_USUAL (HW_CONTEXT_FRAMES + 6)
-#define DEPTH_MAX (HW_CONTEXT_FRAMES + 20)
+#define DEPTH_USUAL (HWIO_CONTEXT_FRAMES + 6)
+#define DEPTH_MAX (HWIO_CONTEXT_FRAMES + 20)
 
-const void *hw_front_address;
+const void *hwio_front_address;
 
-static struct hw_context contexts[CONTEXTS_MAX];
-static struct hw_context *order[CONTEXTS_MAX];
+static struct hwio_context contexts[CONTEXTS_MAX];
+static struct hwio_context *order[CONTEXTS_MAX];
 static size_t count;
 
 #define PLACES 8
@@ -32,8 +32,8 @@ static size_t count;
 /* Where a thread has come from by a way that is off, and whether it comes there by others, too. */
 static __thread struct place {
 	const void *caller, *height;
-	struct hw_context *context;
-	enum hw_operation_kind kind;
+	struct hwio_context *context;
+	enum hwio_operation_kind kind;
 	uint32_t passed;
 	bool has_several;
 } places[PLACES];
@@ -64,7 +64,7 @@ static bool is_passed_over(const void *address, bool *is_of_runtime)
 	Dl_info info;
 	if ((const char *)address >= &__ehdr_start && (const char *)address < &etext)
 		return true;
-	if (!front_base && hw_front_address && dladdr(hw_front_address, &info))
+	if (!front_base && hwio_front_address && dladdr(hwio_front_address, &info))
 		front_base = info.dli_fbase;
 	if (!dladdr(address, &info))
 		return false;
@@ -82,17 +82,17 @@ static size_t look_around(void **frames, bool *is_of_runtime)
 		depth = backtrace(all, wanted);
 		kept = 0;
 		*is_of_runtime = false;
-		for (int i = 0; i < depth && kept < HW_CONTEXT_FRAMES; i++)
+		for (int i = 0; i < depth && kept < HWIO_CONTEXT_FRAMES; i++)
 			if (kept > 0 || !is_passed_over(all[i], is_of_runtime))
 				frames[kept++] = all[i];
-	} while (kept < HW_CONTEXT_FRAMES && depth == DEPTH_USUAL && (wanted = DEPTH_MAX));
+	} while (kept < HWIO_CONTEXT_FRAMES && depth == DEPTH_USUAL && (wanted = DEPTH_MAX));
 	return kept;
 }
 
-static void describe(struct hw_context *context)
+static void describe(struct hwio_context *context)
 {
 	size_t length = 0;
-	for (size_t i = 0; i < HW_CONTEXT_FRAMES && context->frames[i]; i++) {
+	for (size_t i = 0; i < HWIO_CONTEXT_FRAMES && context->frames[i]; i++) {
 		Dl_info info;
 		const char *module = "?";
 		uintptr_t offset = (uintptr_t)context->frames[i];
@@ -105,21 +105,21 @@ static void describe(struct hw_context *context)
 		if (i > 0 && strncmp(module, "libc.so", 7) == 0)
 			break;
 		int more = snprintf(context->name + length, sizeof(context->name) - length, "%s%.40s+0x%" PRIxPTR,
-				    i ? " < " : "", module, offset);
+			i ? " < " : "", module, offset);
 		if (more < 0 || length + (size_t)more >= sizeof(context->name))
 			break;
 		length += (size_t)more;
 	}
 }
 
-static bool is_line_of(const char *line, const struct hw_context *context)
+static bool is_line_of(const char *line, const struct hwio_context *context)
 {
 	char own[sizeof(context->name) + 16];
 	snprintf(own, sizeof(own), "off %d %s", context->kind, context->name);
 	return strcmp(line, own) == 0;
 }
 
-static bool is_in_profile(const struct hw_context *context)
+static bool is_in_profile(const struct hwio_context *context)
 {
 	for (size_t i = 0; i < profile_count; i++)
 		if (is_line_of(profile[i], context))
@@ -136,28 +136,28 @@ static bool was_met(const char *line)
 	return false;
 }
 
-void hw_context_prepare(void)
+void hwio_context_prepare(void)
 {
-	void *frames[HW_CONTEXT_FRAMES];
+	void *frames[HWIO_CONTEXT_FRAMES];
 	bool is_of_runtime;
 	look_around(frames, &is_of_runtime);
 }
 
 /* A handler of the program that left by longjmp would leave the thread within the library: none comes meanwhile. */
-struct hw_context *hw_context_here(enum hw_operation_kind kind)
+struct hwio_context *hwio_context_here(enum hwio_operation_kind kind)
 {
-	void *frames[HW_CONTEXT_FRAMES] = {0};
+	void *frames[HWIO_CONTEXT_FRAMES] = {0};
 	bool is_of_runtime;
-	hw_enter();
-	hw_step_in();
+	hwio_enter();
+	hwio_step_in();
 	look_around(frames, &is_of_runtime);
-	hw_step_out();
+	hwio_step_out();
 	uintptr_t hash = (uintptr_t)kind;
-	for (size_t i = 0; i < HW_CONTEXT_FRAMES; i++)
+	for (size_t i = 0; i < HWIO_CONTEXT_FRAMES; i++)
 		hash = (hash ^ (uintptr_t)frames[i]) * 0x9e3779b97f4a7c15;
-	struct hw_context *found = NULL;
+	struct hwio_context *found = NULL;
 	for (size_t probe = 0; probe < CONTEXTS_MAX && !found; probe++) {
-		struct hw_context *context = &contexts[((hash >> 20) + probe) % CONTEXTS_MAX];
+		struct hwio_context *context = &contexts[((hash >> 20) + probe) % CONTEXTS_MAX];
 		if (!context->frames[0] && count < CONTEXTS_MAX - 1) {
 			context->kind = kind;
 			context->is_of_runtime = is_of_runtime;
@@ -175,18 +175,18 @@ struct hw_context *hw_context_here(enum hw_operation_kind kind)
 			break;
 		}
 	}
-	hw_leave();
+	hwio_leave();
 	return found;
 }
 
-struct hw_context *hw_context_of(enum hw_operation_kind kind, const void *caller)
+struct hwio_context *hwio_context_of(enum hwio_operation_kind kind, const void *caller)
 {
 	const void *height = __builtin_frame_address(0);
 	struct place *place = &places[((uintptr_t)caller >> 2 ^ (uintptr_t)kind) % PLACES];
 	bool is_it = caller && place->caller == caller && place->height == height && place->kind == kind;
 	if (is_it && !place->has_several && ++place->passed % LOOK_EVERY != 0)
 		return place->context;
-	struct hw_context *context = hw_context_here(kind);
+	struct hwio_context *context = hwio_context_here(kind);
 	if (is_it)
 		place->has_several = place->has_several || context != place->context;
 	else if (caller && context && context->is_off)
@@ -194,27 +194,27 @@ struct hw_context *hw_context_of(enum hw_operation_kind kind, const void *caller
 	return context;
 }
 
-void hw_context_begins(struct hw_context *context)
+void hwio_context_begins(struct hwio_context *context)
 {
 	context->operations++;
 }
 
-uint32_t hw_context_operation(const struct hw_context *context)
+uint32_t hwio_context_operation(const struct hwio_context *context)
 {
 	return context ? context->operations : 0;
 }
 
-void hw_context_touched(struct hw_context *context, uint32_t operation)
+void hwio_context_touched(struct hwio_context *context, uint32_t operation)
 {
 	/* Many reads may make up one buffer; touching it is one disappointment. */
 	if (!context || operation <= context->charged)
 		return;
 	context->charged = context->operations;
-	if (++context->fruitless >= HW_FRUITLESS_MAX)
-		hw_context_switch_off(context, "what it read or received was used at once");
+	if (++context->fruitless >= HWIO_FRUITLESS_MAX)
+		hwio_context_switch_off(context, "what it read or received was used at once");
 }
 
-void hw_context_used(struct hw_context *context)
+void hwio_context_used(struct hwio_context *context)
 {
 	if (!context)
 		return;
@@ -222,7 +222,8 @@ void hw_context_used(struct hw_context *context)
 	context->charged = context->operations;
 }
 
-void hw_context_transformed(struct hw_context *context, enum hw_pattern pattern, uint64_t bytes, double seconds_saved)
+void hwio_context_transformed(struct hwio_context *context, enum hwio_pattern pattern, uint64_t bytes,
+	double seconds_saved)
 {
 	if (!context)
 		return;
@@ -235,7 +236,7 @@ void hw_context_transformed(struct hw_context *context, enum hw_pattern pattern,
 	context->charged = context->operations;
 }
 
-void hw_context_seen(struct hw_context *context, enum hw_pattern pattern, uint64_t bytes, const char *why)
+void hwio_context_seen(struct hwio_context *context, enum hwio_pattern pattern, uint64_t bytes, const char *why)
 {
 	if (!context)
 		return;
@@ -246,7 +247,7 @@ void hw_context_seen(struct hw_context *context, enum hw_pattern pattern, uint64
 		context->why = why;
 }
 
-void hw_context_switch_off(struct hw_context *context, const char *why)
+void hwio_context_switch_off(struct hwio_context *context, const char *why)
 {
 	if (!context || context->is_off)
 		return;
@@ -254,25 +255,24 @@ void hw_context_switch_off(struct hw_context *context, const char *why)
 	context->why = why;
 }
 
-size_t hw_context_count(void)
+size_t hwio_context_count(void)
 {
 	return count;
 }
 
-struct hw_context *hw_context_at(size_t index)
+struct hwio_context *hwio_context_at(size_t index)
 {
 	return order[index];
 }
 
-const char *hw_pattern_name(enum hw_pattern pattern)
+const char *hwio_pattern_name(enum hwio_pattern pattern)
 {
-	static const char *const names[] = {"read+scatter", "read+send", "gather+write", "receive+write",
-					    "collective"};
+	static const char *const names[] = {"read+scatter", "read+send", "gather+write", "receive+write", "collective"};
 	return names[pattern];
 }
 
 /* Lines longer than any that is written are passed over with all their parts. */
-void hw_context_parse(FILE *file)
+void hwio_context_parse(FILE *file)
 {
 	char line[sizeof(contexts->name) + 16];
 	bool is_start = true;
@@ -288,25 +288,25 @@ void hw_context_parse(FILE *file)
 	}
 }
 
-void hw_context_load(const char *path)
+void hwio_context_load(const char *path)
 {
 	struct stat status;
 	/* Opening a pipe would wait for its other end. */
 	FILE *file = stat(path, &status) == 0 && S_ISREG(status.st_mode) ? fopen(path, "re") : NULL;
 	if (file) {
-		hw_context_parse(file);
+		hwio_context_parse(file);
 		fclose(file);
 	}
 }
 
-void hw_context_save(const char *path)
+void hwio_context_save(const char *path)
 {
-	char partial[HW_PATH_BYTES_MAX];
+	char partial[HWIO_PATH_BYTES_MAX];
 	bool has_room = snprintf(partial, sizeof(partial), "%s.partial", path) < (int)sizeof(partial);
 	errno = ENAMETOOLONG;
 	FILE *file = has_room ? fopen(partial, "we") : NULL;
 	if (!file) {
-		hw_say("the profile %s can't be written: %m", partial);
+		hwio_say("the profile %s can't be written: %m", partial);
 		return;
 	}
 	fputs(PROFILE_HEAD, file);

@@ -1,4 +1,4 @@
-/* One thread at a time, with signals blocked; what is said, and what time it is. */
+/* The engine's lock, output and clock. */
 #include "engine.h"
 
 #include <linux/futex.h>
@@ -14,7 +14,7 @@
 
 #include "files/file.h"
 #include "memory/kernel.h"
-#include "memory/private.h"
+#include "memory/memory_map.h"
 #include "memory/records.h"
 #include "memory/signals.h"
 #include "patterns/incoming.h"
@@ -23,11 +23,11 @@
 #include "patterns/outstanding.h"
 #include "real.h"
 
-enum hw_mode hw_mode = HW_OFF;
-size_t hw_bytes_min = 65536;
-volatile int hw_is_busy;
-struct hw_quick hw_quick;
-__thread int hw_depth;
+enum hwio_mode hwio_mode = HWIO_OFF;
+size_t hwio_bytes_min = 65536;
+volatile int hwio_is_busy;
+struct hwio_quick hwio_quick;
+__thread int hwio_depth;
 
 /* 0 free, 1 held, 2 held and waited for. Source: Drepper, "Futexes are tricky", mutex 2. */
 static atomic_int lock;
@@ -35,16 +35,16 @@ static __thread int nesting __attribute__((tls_model("initial-exec")));
 static __thread sigset_t mask_before __attribute__((tls_model("initial-exec")));
 static __thread int cancel_before __attribute__((tls_model("initial-exec")));
 
-void hw_enter(void)
+void hwio_enter(void)
 {
 	if (nesting > 0) {
 		nesting++;
 		return;
 	}
 	sigset_t all, before;
-	hw_signals_block(&all);
+	hwio_signals_block(&all);
 	/* A handler that comes before this takes the lock for itself, and gives it back. */
-	hw_libc.pthread_sigmask(SIG_SETMASK, &all, &before);
+	hwio_libc.pthread_sigmask(SIG_SETMASK, &all, &before);
 	mask_before = before;
 	/* A thread that is cancelled inside would keep the lock. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_before);
@@ -53,37 +53,37 @@ void hw_enter(void)
 	if (atomic_compare_exchange_strong(&lock, &state, 1))
 		return;
 	while (atomic_exchange(&lock, 2) != 0)
-		hw_libc.syscall(SYS_futex, &lock, FUTEX_WAIT_PRIVATE, 2, NULL);
+		hwio_libc.syscall(SYS_futex, &lock, FUTEX_WAIT_PRIVATE, 2, NULL);
 }
 
-bool hw_is_inside(void)
+bool hwio_is_inside(void)
 {
 	return nesting > 0;
 }
 
-void hw_leave(void)
+void hwio_leave(void)
 {
 	if (--nesting > 0)
 		return;
 	int cancel = cancel_before;
 	if (atomic_exchange(&lock, 0) == 2)
-		hw_libc.syscall(SYS_futex, &lock, FUTEX_WAKE_PRIVATE, 1);
+		hwio_libc.syscall(SYS_futex, &lock, FUTEX_WAKE_PRIVATE, 1);
 	pthread_setcancelstate(cancel, NULL);
-	hw_libc.pthread_sigmask(SIG_SETMASK, &mask_before, NULL);
+	hwio_libc.pthread_sigmask(SIG_SETMASK, &mask_before, NULL);
 }
 
-void hw_count_busy(void)
+void hwio_count_busy(void)
 {
 	/* What another thread begins just now isn't lost. */
-	hw_enter();
-	hw_is_busy = hw_record_count() > 0 || hw_incoming_any() || hw_incoming_is_writing() || hw_outstanding_any() ||
-		     hw_offer_any() || hw_match_any();
-	hw_quick.is_watchful = hw_is_busy || hw_private_is_threaded();
-	hw_kernel_watch(hw_is_busy);
-	hw_leave();
+	hwio_enter();
+	hwio_is_busy = hwio_record_count() > 0 || hwio_incoming_any() || hwio_incoming_is_writing() ||
+		hwio_outstanding_any() || hwio_offer_any() || hwio_match_any();
+	hwio_quick.is_watchful = hwio_is_busy || hwio_memory_map_is_threaded();
+	hwio_kernel_watch(hwio_is_busy);
+	hwio_leave();
 }
 
-void hw_say(const char *format, ...)
+void hwio_say(const char *format, ...)
 {
 	char line[600] = "headwater: ";
 	size_t length = strlen(line);
@@ -95,10 +95,10 @@ void hw_say(const char *format, ...)
 	if (length > sizeof(line) - 2)
 		length = sizeof(line) - 2;
 	line[length++] = '\n';
-	hw_libc.write(STDERR_FILENO, line, length);
+	hwio_libc.write(STDERR_FILENO, line, length);
 }
 
-double hw_seconds(void)
+double hwio_seconds(void)
 {
 	struct timespec now;
 	clock_gettime(CLOCK_MONOTONIC, &now);

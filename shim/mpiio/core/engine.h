@@ -1,81 +1,77 @@
-/*
- * The engine of libheadwater-mpiio: what all its parts share. One thread at a time is inside, with signals blocked
- * (hw_enter, hw_leave); the page fault handler comes in the same way. Nothing here allocates while the lock is held on
- * behalf of a fault, since the program may be inside malloc.
- */
-#ifndef HW_ENGINE_H
-#define HW_ENGINE_H
+/* The engine of libheadwater-mpiio, which all parts share. One thread at a time is inside, with signals blocked
+ * (hwio_enter, hwio_leave); the page fault handler enters the same way. No code allocates while it holds the lock
+ * on behalf of a fault, because the program may be inside malloc. */
+#ifndef HWIO_ENGINE_H
+#define HWIO_ENGINE_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "roles.h"
+#include "buffer_effects.h"
 
-#define HW_PAGE_BYTES 4096UL
+#define HWIO_PAGE_BYTES 4096UL
 /* What one read or write of Linux moves at most. */
-#define HW_CALL_BYTES_MAX 0x7ffff000UL
-#define HW_PATH_BYTES_MAX 1024
+#define HWIO_CALL_BYTES_MAX 0x7ffff000UL
+#define HWIO_PATH_BYTES_MAX 1024
 
-enum hw_mode { HW_OFF, HW_OBSERVE, HW_VERIFY, HW_AUTO };
+enum hwio_mode { HWIO_OFF, HWIO_OBSERVE, HWIO_VERIFY, HWIO_AUTO };
 
-/* How this process takes part; HW_OFF until MPI_Init has agreed with all ranks. */
-extern enum hw_mode hw_mode;
+/* How this process takes part; HWIO_OFF until MPI_Init has agreed with all ranks. */
+extern enum hwio_mode hwio_mode;
 /* Smaller operations are left alone without a system call. */
-extern size_t hw_bytes_min;
+extern size_t hwio_bytes_min;
 /*
- * All that a short message is decided by, in one line of the processor's cache: what MPI does meanwhile leaves few others
- * there. The functions are MPI's own; the types those that were last sent or received, basic ones, each with the highest
- * number of elements that is short.
+ * All that a short message is decided by, in one line of the processor's cache: what MPI does meanwhile leaves few
+ * others there. The functions are MPI's own; the types those that were last sent or received, basic ones, each with
+ * the highest number of elements that is short.
  */
-struct hw_quick {
-	/*
-	 * Whether it matters who calls the C library: something is deferred, or another thread may defer something meanwhile.
-	 * Otherwise what MPI calls may be taken for the program's own calls.
-	 */
+struct hwio_quick {
+	/* Whether calls of the C library are attributed to their callers: something is deferred, or another thread
+	 * may defer something meanwhile. Otherwise MPI's calls may be taken for the program's own. */
 	volatile int is_watchful;
 	uint32_t counts_max[2];
 	uintptr_t types[2];
 	void *send, *receive, *send_later, *receive_later;
 } __attribute__((aligned(64)));
-_Static_assert(sizeof(struct hw_quick) == 64, "it is one line");
-extern struct hw_quick hw_quick;
+_Static_assert(sizeof(struct hwio_quick) == 64, "it is one line");
+extern struct hwio_quick hwio_quick;
 
 /* What a call of MPI's own function gives, which sees none of what it calls. */
-#define HW_INSIDE(call)                                                                                                \
-	({                                                                                                             \
-		hw_step_in();                                                                                          \
-		__typeof__(call) inside_result = (call);                                                               \
-		hw_step_out();                                                                                         \
-		inside_result;                                                                                         \
+#define HWIO_INSIDE(call) \
+	({ \
+		hwio_step_in(); \
+		__typeof__(call) inside_result = (call); \
+		hwio_step_out(); \
+		inside_result; \
 	})
 
-static inline bool hw_looks_at(size_t bytes)
+static inline bool hwio_looks_at(size_t bytes)
 {
-	return bytes >= hw_bytes_min && hw_mode != HW_OFF && hw_depth == 0;
+	return bytes >= hwio_bytes_min && hwio_mode != HWIO_OFF && hwio_depth == 0;
 }
 
-static inline uintptr_t hw_page_up(uintptr_t address)
+static inline uintptr_t hwio_page_up(uintptr_t address)
 {
-	return (address + HW_PAGE_BYTES - 1) & ~(HW_PAGE_BYTES - 1);
+	return (address + HWIO_PAGE_BYTES - 1) & ~(HWIO_PAGE_BYTES - 1);
 }
 
-static inline uintptr_t hw_page_down(uintptr_t address)
+static inline uintptr_t hwio_page_down(uintptr_t address)
 {
-	return address & ~(HW_PAGE_BYTES - 1);
+	return address & ~(HWIO_PAGE_BYTES - 1);
 }
 
 /* Nests. */
-void hw_enter(void);
-void hw_leave(void);
+void hwio_enter(void);
+void hwio_leave(void);
 /* Whether this thread is inside. */
-bool hw_is_inside(void);
-/* Computes hw_is_busy anew. */
-void hw_count_busy(void);
+bool hwio_is_inside(void);
+/* Computes hwio_is_busy anew. */
+void hwio_count_busy(void);
 
 /* One line on standard error, "headwater: …"; no allocation. */
-__attribute__((format(printf, 1, 2))) void hw_say(const char *format, ...);
-double hw_seconds(void);
+__attribute__((format(printf, 1, 2))) void hwio_say(const char *format, ...);
+double hwio_seconds(void);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * The program's error handlers. MPI calls them, but they are the program's own code, and may leave MPI for good, by longjmp
- * or by an exception: while one is at work its thread is outside MPI, and stays so where it doesn't return.
+ * The program's error handlers. MPI calls them, but they are the program's own code, and may leave MPI for good, by
+ * longjmp or by an exception: while one is at work its thread is outside MPI, and stays so where it doesn't return.
  */
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -18,24 +18,24 @@ typedef void handler(void *handle, int *error, ...);
 static handler *given[HANDLERS_MAX];
 static atomic_size_t count;
 
-static void run(handler *function, void *handle, int *error, void *more, void *most)
+static void run_handler(handler *function, void *handle, int *error, void *more, void *most)
 {
-	int depth = hw_depth;
-	hw_depth = 0;
-	if (hw_is_exposed)
-		hw_cover();
+	int depth = hwio_depth;
+	hwio_depth = 0;
+	if (hwio_is_exposed)
+		hwio_cover();
 	function(handle, error, more, most);
-	hw_depth = depth;
+	hwio_depth = depth;
 }
 
-#define STAND_IN(number)                                                                                               \
-	static void stand_in_##number(void *handle, int *error, ...)                                                   \
-	{                                                                                                              \
-		va_list rest;                                                                                          \
-		va_start(rest, error);                                                                                 \
-		void *more = va_arg(rest, void *), *most = va_arg(rest, void *);                                       \
-		va_end(rest);                                                                                          \
-		run(given[number], handle, error, more, most);                                                         \
+#define STAND_IN(number) \
+	static void stand_in_##number(void *handle, int *error, ...) \
+	{ \
+		va_list rest; \
+		va_start(rest, error); \
+		void *more = va_arg(rest, void *), *most = va_arg(rest, void *); \
+		va_end(rest); \
+		run_handler(given[number], handle, error, more, most); \
 	}
 /* Numbers in base eight. */
 #define EIGHT(X, tens) X(tens##0) X(tens##1) X(tens##2) X(tens##3) X(tens##4) X(tens##5) X(tens##6) X(tens##7)
@@ -56,11 +56,13 @@ static handler *standing_in(handler *function)
 	return stand_ins[at];
 }
 
-#define CREATES(kind)                                                                                                  \
-	int hw_MPI_##kind##_create_errhandler(MPI_##kind##_errhandler_function *function, MPI_Errhandler *made)        \
-	{                                                                                                              \
-		return HW_INSIDE(hw_real.MPI_##kind##_create_errhandler(                                               \
-			(MPI_##kind##_errhandler_function *)(void *)standing_in((handler *)(void *)function), made));  \
+#define CREATES(kind) \
+	int hwio_MPI_##kind##_create_errhandler(MPI_##kind##_errhandler_function *function, MPI_Errhandler *made) \
+	{ \
+		return HWIO_INSIDE(hwio_real.MPI_##kind##_create_errhandler((MPI_##kind##_errhandler_function *)(void \
+											    *)standing_in((handler \
+											    *)(void *)function), \
+			made)); \
 	}
 
 CREATES(Comm)

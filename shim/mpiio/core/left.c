@@ -1,4 +1,4 @@
-/* Two rings of ranges, whose fields are read and written one by one: what is torn by threads is counted wrong at worst. */
+/* Two rings of ranges, whose fields are read and written one by one: a torn entry is counted wrong at worst. */
 #include "left.h"
 
 #include <errno.h>
@@ -8,12 +8,12 @@
 
 #define REMEMBERED 32
 /* What is smaller is no pattern: programs read their options, too. */
-#define BYTES_MIN HW_PAGE_BYTES
+#define BYTES_MIN HWIO_PAGE_BYTES
 
 struct ring {
 	struct {
 		uintptr_t low, high;
-		enum hw_left why;
+		enum hwio_left why;
 	} ranges[REMEMBERED];
 	unsigned int next;
 };
@@ -21,11 +21,12 @@ struct ring {
 static struct ring reads, gathers;
 static struct {
 	uint64_t operations, bytes;
-} sums[HW_PATTERNS][HW_LEFTS];
+} sums[HWIO_PATTERNS][HWIO_LEFTS];
 
-struct hw_left_bounds hw_left_reads = {.low = UINTPTR_MAX}, hw_left_gathers = {.low = UINTPTR_MAX};
+struct hwio_left_bounds hwio_left_reads = {.low = UINTPTR_MAX}, hwio_left_gathers = {.low = UINTPTR_MAX};
 
-static void remember(struct ring *ring, struct hw_left_bounds *bounds, uintptr_t low, size_t bytes, enum hw_left why)
+static void remember(struct ring *ring, struct hwio_left_bounds *bounds, uintptr_t low, size_t bytes,
+	enum hwio_left why)
 {
 	unsigned int at = __atomic_fetch_add(&ring->next, 1, __ATOMIC_RELAXED) % REMEMBERED;
 	ring->ranges[at].low = low;
@@ -38,7 +39,7 @@ static void remember(struct ring *ring, struct hw_left_bounds *bounds, uintptr_t
 }
 
 /* Why what lies at the beginning of this memory was left, the newest first; `is_last`: it is forgotten. */
-static enum hw_left find(struct ring *ring, uintptr_t low, bool is_last)
+static enum hwio_left find_reason(struct ring *ring, uintptr_t low, bool is_last)
 {
 	for (unsigned int i = 1; i <= REMEMBERED; i++) {
 		unsigned int at = (ring->next - i) % REMEMBERED;
@@ -48,67 +49,68 @@ static enum hw_left find(struct ring *ring, uintptr_t low, bool is_last)
 			ring->ranges[at].high = ring->ranges[at].low;
 		return ring->ranges[at].why;
 	}
-	return HW_NOT_LEFT;
+	return HWIO_NOT_LEFT;
 }
 
-void hw_left_read(int descriptor, const void *memory, ssize_t bytes, enum hw_left why)
+void hwio_left_read(int descriptor, const void *memory, ssize_t bytes, enum hwio_left why)
 {
 	struct stat status;
 	int saved = errno;
-	if (why != HW_NOT_LEFT && bytes >= (ssize_t)BYTES_MIN && hw_mode != HW_OFF && hw_depth == 0 &&
-	    fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode))
-		remember(&reads, &hw_left_reads, (uintptr_t)memory, (size_t)bytes, why);
+	if (why != HWIO_NOT_LEFT && bytes >= (ssize_t)BYTES_MIN && hwio_mode != HWIO_OFF && hwio_depth == 0 &&
+		fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode))
+		remember(&reads, &hwio_left_reads, (uintptr_t)memory, (size_t)bytes, why);
 	errno = saved;
 }
 
-void hw_left_count(enum hw_pattern pattern, size_t bytes, enum hw_left why)
+void hwio_left_count(enum hwio_pattern pattern, size_t bytes, enum hwio_left why)
 {
-	if (why == HW_NOT_LEFT)
+	if (why == HWIO_NOT_LEFT)
 		return;
 	__atomic_fetch_add(&sums[pattern][why].operations, 1, __ATOMIC_RELAXED);
 	__atomic_fetch_add(&sums[pattern][why].bytes, bytes, __ATOMIC_RELAXED);
 }
 
-void hw_left_passed_on(enum hw_pattern pattern, const void *memory, size_t bytes)
+void hwio_left_passed_on(enum hwio_pattern pattern, const void *memory, size_t bytes)
 {
-	if (hw_left_is_near(&hw_left_reads, memory))
-		hw_left_count(pattern, bytes, find(&reads, (uintptr_t)memory, pattern == HW_READ_SCATTER));
+	if (hwio_left_is_near(&hwio_left_reads, memory))
+		hwio_left_count(pattern, bytes, find_reason(&reads, (uintptr_t)memory, pattern == HWIO_READ_SCATTER));
 }
 
-void hw_left_gathered(const void *memory, size_t bytes, enum hw_left why)
+void hwio_left_gathered(const void *memory, size_t bytes, enum hwio_left why)
 {
-	if (why != HW_NOT_LEFT && bytes >= BYTES_MIN)
-		remember(&gathers, &hw_left_gathers, (uintptr_t)memory, bytes, why);
+	if (why != HWIO_NOT_LEFT && bytes >= BYTES_MIN)
+		remember(&gathers, &hwio_left_gathers, (uintptr_t)memory, bytes, why);
 }
 
-void hw_left_written(const void *memory, size_t bytes)
+void hwio_left_written(const void *memory, size_t bytes)
 {
-	if (hw_mode != HW_OFF && hw_depth == 0 && bytes >= BYTES_MIN && hw_left_is_near(&hw_left_gathers, memory))
-		hw_left_count(HW_GATHER_WRITE, bytes, find(&gathers, (uintptr_t)memory, true));
+	if (hwio_mode != HWIO_OFF && hwio_depth == 0 && bytes >= BYTES_MIN &&
+		hwio_left_is_near(&hwio_left_gathers, memory))
+		hwio_left_count(HWIO_GATHER_WRITE, bytes, find_reason(&gathers, (uintptr_t)memory, true));
 }
 
-bool hw_left_sum(enum hw_pattern pattern, enum hw_left why, uint64_t *operations, uint64_t *bytes)
+bool hwio_left_sum(enum hwio_pattern pattern, enum hwio_left why, uint64_t *operations, uint64_t *bytes)
 {
 	*operations = __atomic_load_n(&sums[pattern][why].operations, __ATOMIC_RELAXED);
 	*bytes = __atomic_load_n(&sums[pattern][why].bytes, __ATOMIC_RELAXED);
 	return *operations > 0;
 }
 
-const char *hw_left_why(enum hw_left why)
+const char *hwio_left_why(enum hwio_left why)
 {
 	static const char *const words[] = {
-		[HW_NOT_LEFT] = "",
-		[HW_LEFT_SMALL] = "too few bytes at once (the least is HEADWATER_IO_BYTES_MIN)",
-		[HW_LEFT_SMALL_FILE] = "for a file of this size messages are not slower",
-		[HW_LEFT_NO_GAIN] = "messages are not slower",
-		[HW_LEFT_ONE_NODE] = "on one node one rank writes as quickly",
-		[HW_LEFT_NOT_SHARED] = "other ranks don't see the file",
-		[HW_LEFT_CHANGING] = "somebody may be changing the file, or has changed it",
-		[HW_LEFT_OPENED] = "the file is open, or mapped, in a way that forbids it",
-		[HW_LEFT_MEMORY] = "the memory can't be protected",
-		[HW_LEFT_LAYOUT] = "the datatype or the order of the parts is not understood",
-		[HW_LEFT_THREADS] = "the program has threads",
-		[HW_LEFT_BUSY] = "other data was still on its way",
+		[HWIO_NOT_LEFT] = "",
+		[HWIO_LEFT_SMALL] = "too few bytes at once (the least is HEADWATER_IO_BYTES_MIN)",
+		[HWIO_LEFT_SMALL_FILE] = "for a file of this size messages are not slower",
+		[HWIO_LEFT_NO_GAIN] = "messages are not slower",
+		[HWIO_LEFT_ONE_NODE] = "on one node one rank writes as quickly",
+		[HWIO_LEFT_NOT_SHARED] = "other ranks don't see the file",
+		[HWIO_LEFT_CHANGING] = "somebody may be changing the file, or has changed it",
+		[HWIO_LEFT_OPENED] = "the file is open, or mapped, in a way that forbids it",
+		[HWIO_LEFT_MEMORY] = "the memory can't be protected",
+		[HWIO_LEFT_LAYOUT] = "the datatype or the order of the parts is not understood",
+		[HWIO_LEFT_THREADS] = "the program has threads",
+		[HWIO_LEFT_BUSY] = "other data was still on its way",
 	};
 	return words[why];
 }

@@ -25,7 +25,8 @@
 #define PIECE_S 20e-6
 /* A sender waits so long for its receiver to say what it wants, or as long as the message would take. */
 #define PATIENCE_S_MIN 0.010
-/* Writes of fewer bytes each cost a network file system more than sending them to who writes larger ones. */
+/* Below this number of bytes, a write costs a network file system more than sending the data to a rank with larger
+ * writes. */
 #define APART_BYTES_MIN (64UL << 10)
 
 /* Every pattern is taken, whatever it costs: for tests. */
@@ -44,34 +45,34 @@ static struct {
 /* What rank 0 has spent so far. */
 static double begun;
 
-static bool is_over(double next_s)
+static bool is_time_over(double next_s)
 {
-	return hw_seconds() + next_s - begun > MEASURED_S_MAX;
+	return hwio_seconds() + next_s - begun > MEASURED_S_MAX;
 }
 
 /* Rank 0 sends, until a message without content is the last one. */
 static double one_way(size_t bytes, char *buffer)
 {
-	int peer = hw_ranks - 1;
+	int peer = hwio_ranks - 1;
 	double best = 1e9, took = 0;
-	for (int i = 0; i < ROUNDS && (i == 0 || !is_over(took)); i++) {
-		double begin = hw_seconds();
-		hw_real.MPI_Send(buffer, (int)bytes, MPI_BYTE, peer, HW_TAG_ACK, hw_control);
-		hw_real.MPI_Recv(buffer, 0, MPI_BYTE, peer, HW_TAG_ACK, hw_control, MPI_STATUS_IGNORE);
-		took = hw_seconds() - begin;
+	for (int i = 0; i < ROUNDS && (i == 0 || !is_time_over(took)); i++) {
+		double begin = hwio_seconds();
+		hwio_real.MPI_Send(buffer, (int)bytes, MPI_BYTE, peer, HWIO_TAG_ACK, hwio_control);
+		hwio_real.MPI_Recv(buffer, 0, MPI_BYTE, peer, HWIO_TAG_ACK, hwio_control, MPI_STATUS_IGNORE);
+		took = hwio_seconds() - begin;
 		best = took < best ? took : best;
 	}
 	return best;
 }
 
-static void answer(char *buffer)
+static void answer_measurement(char *buffer)
 {
 	for (int bytes = 1; bytes > 0;) {
 		MPI_Status status;
-		hw_real.MPI_Recv(buffer, LARGE_BYTES, MPI_BYTE, 0, HW_TAG_ACK, hw_control, &status);
-		hw_real.MPI_Get_count(&status, MPI_BYTE, &bytes);
+		hwio_real.MPI_Recv(buffer, LARGE_BYTES, MPI_BYTE, 0, HWIO_TAG_ACK, hwio_control, &status);
+		hwio_real.MPI_Get_count(&status, MPI_BYTE, &bytes);
 		if (bytes > 0)
-			hw_real.MPI_Send(buffer, 0, MPI_BYTE, 0, HW_TAG_ACK, hw_control);
+			hwio_real.MPI_Send(buffer, 0, MPI_BYTE, 0, HWIO_TAG_ACK, hwio_control);
 	}
 }
 
@@ -80,16 +81,16 @@ static double agreement(double next_s)
 {
 	double best = 1e9;
 	char order[1024] = {0};
-	int answer = 1, *answers = calloc((size_t)hw_ranks, sizeof(int));
+	int answer = 1, *answers = calloc((size_t)hwio_ranks, sizeof(int));
 	if (!answers)
 		abort();
 	for (int i = 1; order[0] == 0; i++) {
-		if (hw_rank == 0)
-			order[0] = i == ROUNDS || is_over(next_s);
-		double begin = hw_seconds();
-		hw_real.MPI_Bcast(order, sizeof(order), MPI_BYTE, 0, hw_control);
-		hw_real.MPI_Gather(&answer, 1, MPI_INT, answers, 1, MPI_INT, 0, hw_control);
-		next_s = hw_seconds() - begin;
+		if (hwio_rank == 0)
+			order[0] = i == ROUNDS || is_time_over(next_s);
+		double begin = hwio_seconds();
+		hwio_real.MPI_Bcast(order, sizeof(order), MPI_BYTE, 0, hwio_control);
+		hwio_real.MPI_Gather(&answer, 1, MPI_INT, answers, 1, MPI_INT, 0, hwio_control);
+		next_s = hwio_seconds() - begin;
 		best = next_s < best ? next_s : best;
 	}
 	free(answers);
@@ -97,39 +98,39 @@ static double agreement(double next_s)
 }
 
 /* What one rank finds out, of the one that is furthest from it in number. */
-static void measure(void)
+static void measure_network(void)
 {
 	char *buffer = calloc(1, LARGE_BYTES), *copy = malloc(LARGE_BYTES);
 	if (!buffer || !copy)
 		abort();
-	begun = hw_seconds();
-	if (hw_rank == 0) {
+	begun = hwio_seconds();
+	if (hwio_rank == 0) {
 		double small = one_way(SMALL_BYTES, buffer), large = one_way(LARGE_BYTES, buffer);
-		hw_real.MPI_Send(buffer, 0, MPI_BYTE, hw_ranks - 1, HW_TAG_ACK, hw_control);
+		hwio_real.MPI_Send(buffer, 0, MPI_BYTE, hwio_ranks - 1, HWIO_TAG_ACK, hwio_control);
 		parameters.latency_s = small;
 		parameters.byte_s = large > small ? (large - small) / (double)(LARGE_BYTES - SMALL_BYTES) : 0;
 		/* What was just sent is in a cache, and seems quicker than what a program sends. */
 		if (parameters.byte_s < MESSAGE_BYTE_S_MIN)
 			parameters.byte_s = MESSAGE_BYTE_S_MIN;
-		double begin = hw_seconds();
+		double begin = hwio_seconds();
 		memcpy(copy, buffer, LARGE_BYTES);
-		parameters.file_byte_s = (hw_seconds() - begin) / (double)LARGE_BYTES;
-	} else if (hw_rank == hw_ranks - 1) {
-		answer(buffer);
+		parameters.file_byte_s = (hwio_seconds() - begin) / (double)LARGE_BYTES;
+	} else if (hwio_rank == hwio_ranks - 1) {
+		answer_measurement(buffer);
 	}
 	free(copy);
 	free(buffer);
 }
 
-void hw_model_start(void)
+void hwio_model_start(void)
 {
 	const char *choice = getenv("HEADWATER_IO_MODEL");
 	is_forced = choice && strcmp(choice, "always") == 0;
-	measure();
+	measure_network();
 	/* Ranks that don't measure leave the processors to those that do. */
-	hw_together_wait();
+	hwio_together_wait();
 	parameters.agreement_s = agreement(4 * parameters.latency_s);
-	hw_together_tell(&parameters, sizeof(parameters));
+	hwio_together_tell(&parameters, sizeof(parameters));
 }
 
 /* The root sends to one after the other; in a tree all of it still leaves the root. */
@@ -141,61 +142,61 @@ static double messages_s(size_t bytes, int ranks)
 /* What is gained must be worth it: an estimate is not certain, and ranks that share processors wait for each other. */
 static double worthwhile(double gain_s, double cost_s)
 {
-	double least_s = hw_mounts_is_one_node() ? GAIN_ONE_NODE_S_MIN : GAIN_S_MIN;
+	double least_s = hwio_mounts_is_one_node() ? GAIN_ONE_NODE_S_MIN : GAIN_S_MIN;
 	return gain_s > least_s && gain_s > cost_s ? gain_s : -1;
 }
 
-double hw_model_scatter_gain(size_t bytes, int ranks)
+double hwio_model_scatter_gain(size_t bytes, int ranks)
 {
 	double cost_s = 2 * parameters.agreement_s;
 	return is_forced ? 1 : worthwhile(messages_s(bytes, ranks) - cost_s, cost_s);
 }
 
-double hw_model_gather_gain(size_t bytes, int ranks)
+double hwio_model_gather_gain(size_t bytes, int ranks)
 {
 	/* Writers of one file on one node wait for each other. */
 	if (is_forced)
 		return 1;
-	return hw_mounts_is_one_node() ? -1 : messages_s(bytes, ranks) - 3 * parameters.agreement_s;
+	return hwio_mounts_is_one_node() ? -1 : messages_s(bytes, ranks) - 3 * parameters.agreement_s;
 }
 
-double hw_model_send_gain(size_t bytes, uint64_t pieces)
+double hwio_model_send_gain(size_t bytes, uint64_t pieces)
 {
 	double cost_s = 2 * parameters.latency_s + (double)pieces * PIECE_S;
 	return is_forced ? 1 : worthwhile((double)bytes * parameters.byte_s - cost_s, cost_s);
 }
 
-double hw_model_receive_gain(size_t bytes)
+double hwio_model_receive_gain(size_t bytes)
 {
 	if (is_forced)
 		return 1;
-	return hw_mounts_is_one_node() ? -1 : (double)bytes * parameters.byte_s - 4 * parameters.latency_s;
+	return hwio_mounts_is_one_node() ? -1 : (double)bytes * parameters.byte_s - 4 * parameters.latency_s;
 }
 
-double hw_model_patience_s(size_t bytes)
+double hwio_model_timeout_s(size_t bytes)
 {
 	double message_s = (double)bytes * parameters.byte_s;
 	return message_s > PATIENCE_S_MIN ? message_s : PATIENCE_S_MIN;
 }
 
-bool hw_model_is_forced(void)
+bool hwio_model_is_forced(void)
 {
 	return is_forced;
 }
 
-bool hw_model_exchanges(uint64_t bytes, uint64_t pieces, bool is_shared)
+bool hwio_model_exchanges(uint64_t bytes, uint64_t pieces, bool is_shared)
 {
-	return bytes / APART_BYTES_MIN < pieces && (is_forced || (is_shared && !hw_mounts_is_one_node()));
+	return bytes / APART_BYTES_MIN < pieces && (is_forced || (is_shared && !hwio_mounts_is_one_node()));
 }
 
-double hw_model_scatter_saved(size_t bytes, int ranks, double seconds)
+double hwio_model_scatter_saved(size_t bytes, int ranks, double seconds)
 {
 	double before = messages_s(bytes, ranks) + (double)bytes * parameters.file_byte_s;
 	return before > seconds ? before - seconds : 0;
 }
 
-double hw_model_write_gain(size_t bytes, double seconds)
+double hwio_model_write_gain(size_t bytes, double seconds)
 {
-	double before = messages_s(bytes, hw_ranks) + (double)bytes * parameters.file_byte_s;
+	double before = messages_s(bytes, hwio_ranks) + (double)bytes * parameters.file_byte_s;
 	return before > seconds ? before - seconds : 0;
 }

@@ -2,31 +2,31 @@
  * What a transformation is expected to gain, in seconds, by the cost model of Natvig, Elster and Meyer, §IV. Its
  * parameters are measured when the job starts.
  */
-#ifndef HW_MODEL_H
-#define HW_MODEL_H
+#ifndef HWIO_MODEL_H
+#define HWIO_MODEL_H
 
 #include "engine.h"
 
 /* So many operations of a context are done both ways with --io verify. */
-#define HW_VERIFIED_MAX 2
+#define HWIO_VERIFIED_MAX 2
 
 /* All ranks of the job measure together. */
-void hw_model_start(void);
+void hwio_model_start(void);
 /* What is gained if so many bytes go by file instead of by messages from a root to so many ranks. */
-double hw_model_scatter_gain(size_t bytes, int ranks);
-double hw_model_gather_gain(size_t bytes, int ranks);
+double hwio_model_scatter_gain(size_t bytes, int ranks);
+double hwio_model_gather_gain(size_t bytes, int ranks);
 /* The same for one message, whose data has so many pieces in the file. */
-double hw_model_send_gain(size_t bytes, uint64_t pieces);
+double hwio_model_send_gain(size_t bytes, uint64_t pieces);
 /* The same for a message that is written where it arrives. */
-double hw_model_receive_gain(size_t bytes);
+double hwio_model_receive_gain(size_t bytes);
 /* How long a sender waits until its receiver wants its data. Source of the least: §III.C, 10 ms. */
-double hw_model_patience_s(size_t bytes);
+double hwio_model_timeout_s(size_t bytes);
 /* Whether a write of so many pieces, by different ranks, is quicker if they exchange them first. */
-bool hw_model_exchanges(uint64_t bytes, uint64_t pieces, bool is_shared);
+bool hwio_model_exchanges(uint64_t bytes, uint64_t pieces, bool is_shared);
 /* Whether every pattern is taken, whatever it costs. */
-bool hw_model_is_forced(void);
+bool hwio_model_is_forced(void);
 /* What was saved by an operation that took this long. */
-double hw_model_scatter_saved(size_t bytes, int ranks, double seconds);
-double hw_model_write_gain(size_t bytes, double seconds);
+double hwio_model_scatter_saved(size_t bytes, int ranks, double seconds);
+double hwio_model_write_gain(size_t bytes, double seconds);
 
 #endif

@@ -18,16 +18,16 @@
 #define LINE_BYTES_MAX 1024
 #define RECEIVED_MAX 64
 
-static const char *decision_of(const struct hw_context *context)
+static const char *decision_of(const struct hwio_context *context)
 {
-	if (hw_mode == HW_OBSERVE)
+	if (hwio_mode == HWIO_OBSERVE)
 		return "observe";
 	if (context->is_off)
 		return "off";
 	return context->transformed > 0 ? "transform" : "leave";
 }
 
-static const char *why_of(const struct hw_context *context)
+static const char *why_of(const struct hwio_context *context)
 {
 	if (context->why)
 		return context->why;
@@ -35,7 +35,7 @@ static const char *why_of(const struct hw_context *context)
 }
 
 /* A line of JSON. Names are file names and numbers; what would need escaping is left out. */
-static size_t write_line(const struct hw_context *context, char *line)
+static size_t write_line(const struct hwio_context *context, char *line)
 {
 	char name[sizeof(context->name)];
 	size_t length = 0;
@@ -46,156 +46,158 @@ static size_t write_line(const struct hw_context *context, char *line)
 	/* Of writes only those are counted that became something else. */
 	uint32_t operations = context->operations > context->transformed ? context->operations : context->transformed;
 	int written = snprintf(line, LINE_BYTES_MAX,
-			       "{\"context\": \"%s\", \"pattern\": \"%s\", \"operations\": %u, \"transformed\": %u, "
-			       "\"bytes\": %llu, \"decision\": \"%s\", \"why\": \"%s\", \"seconds_saved\": %.6f}\n",
-			       name, context->has_pattern ? hw_pattern_name(context->pattern) : "none", operations,
-			       context->transformed, (unsigned long long)context->bytes, decision_of(context),
-			       why_of(context), context->seconds_saved);
+		"{\"context\": \"%s\", \"pattern\": \"%s\", \"operations\": %u, \"transformed\": %u, "
+		"\"bytes\": %llu, \"decision\": \"%s\", \"why\": \"%s\", \"seconds_saved\": %.6f}\n",
+		name, context->has_pattern ? hwio_pattern_name(context->pattern) : "none", operations,
+		context->transformed, (unsigned long long)context->bytes, decision_of(context), why_of(context),
+		context->seconds_saved);
 	return written < 0 || written >= LINE_BYTES_MAX ? 0 : (size_t)written;
 }
 
 /* Not of one place, but of all that left it for the same reason. */
-static size_t write_left(enum hw_pattern pattern, enum hw_left why, char *line)
+static size_t write_left(enum hwio_pattern pattern, enum hwio_left why, char *line)
 {
 	uint64_t operations, bytes;
-	if (!hw_left_sum(pattern, why, &operations, &bytes))
+	if (!hwio_left_sum(pattern, why, &operations, &bytes))
 		return 0;
 	int written = snprintf(line, LINE_BYTES_MAX,
-			       "{\"context\": \"several places\", \"pattern\": \"%s\", \"operations\": %llu, "
-			       "\"transformed\": 0, \"bytes\": %llu, \"decision\": \"leave\", \"why\": \"%s\", "
-			       "\"seconds_saved\": 0}\n",
-			       hw_pattern_name(pattern), (unsigned long long)operations, (unsigned long long)bytes,
-			       hw_left_why(why));
+		"{\"context\": \"several places\", \"pattern\": \"%s\", \"operations\": %llu, "
+		"\"transformed\": 0, \"bytes\": %llu, \"decision\": \"leave\", \"why\": \"%s\", "
+		"\"seconds_saved\": 0}\n",
+		hwio_pattern_name(pattern), (unsigned long long)operations, (unsigned long long)bytes,
+		hwio_left_why(why));
 	return written < 0 || written >= LINE_BYTES_MAX ? 0 : (size_t)written;
 }
 
 static char *own_lines(size_t *bytes)
 {
-	size_t room = (hw_context_count() + HW_PATTERNS * HW_LEFTS) * LINE_BYTES_MAX + 1;
+	size_t room = (hwio_context_count() + HWIO_PATTERNS * HWIO_LEFTS) * LINE_BYTES_MAX + 1;
 	char *text = malloc(room);
 	*bytes = 0;
-	for (size_t i = 0; text && i < hw_context_count(); i++) {
-		const struct hw_context *context = hw_context_at(i);
+	for (size_t i = 0; text && i < hwio_context_count(); i++) {
+		const struct hwio_context *context = hwio_context_at(i);
 		/* What was tried in vain is the same on all ranks. */
-		if (context->has_pattern || (context->is_off && hw_rank == 0))
+		if (context->has_pattern || (context->is_off && hwio_rank == 0))
 			*bytes += write_line(context, text + *bytes);
 	}
-	for (int pattern = 0; text && pattern < HW_PATTERNS; pattern++)
-		for (int why = HW_NOT_LEFT + 1; why < HW_LEFTS; why++)
+	for (int pattern = 0; text && pattern < HWIO_PATTERNS; pattern++)
+		for (int why = HWIO_NOT_LEFT + 1; why < HWIO_LEFTS; why++)
 			*bytes += write_left(pattern, why, text + *bytes);
 	return text;
 }
 
-static char *collect(size_t *bytes)
+static char *collect_reports(size_t *bytes)
 {
 	char *own = own_lines(bytes), *all = NULL;
 	int size = own ? (int)*bytes : 0, total = 0;
-	int *sizes = calloc((size_t)hw_ranks * 2, sizeof(int)), *places = sizes + hw_ranks;
+	int *sizes = calloc((size_t)hwio_ranks * 2, sizeof(int)), *places = sizes + hwio_ranks;
 	if (!sizes)
 		abort();
-	hw_real.MPI_Gather(&size, 1, MPI_INT, sizes, 1, MPI_INT, 0, hw_control);
-	for (int i = 0; i < hw_ranks; i++) {
+	hwio_real.MPI_Gather(&size, 1, MPI_INT, sizes, 1, MPI_INT, 0, hwio_control);
+	for (int i = 0; i < hwio_ranks; i++) {
 		places[i] = total;
 		total += sizes[i];
 	}
-	if (hw_rank == 0 && !(all = malloc((size_t)total + 1)))
+	if (hwio_rank == 0 && !(all = malloc((size_t)total + 1)))
 		abort();
-	hw_real.MPI_Gatherv(own, size, MPI_CHAR, all, sizes, places, MPI_CHAR, 0, hw_control);
+	hwio_real.MPI_Gatherv(own, size, MPI_CHAR, all, sizes, places, MPI_CHAR, 0, hwio_control);
 	*bytes = (size_t)total;
 	free(own);
 	free(sizes);
 	return all;
 }
 
-static void tell_transformed(const struct hw_context *context)
+static void tell_transformed(const struct hwio_context *context)
 {
 	char saved[64] = "";
 	/* It is by the model, which a busy machine makes pessimistic. */
 	if (context->seconds_saved >= 0.001)
 		snprintf(saved, sizeof(saved), ", about %.3f s saved", context->seconds_saved);
-	hw_say("%s at %s: %.1f MB of %u operation%s went %s%s%s%s", hw_pattern_name(context->pattern), context->name,
-	       (double)context->bytes / 1e6, context->transformed, context->transformed == 1 ? "" : "s",
-	       context->pattern == HW_COLLECTIVE ? "through one rank" : "past the messages", saved,
-	       context->is_off ? "; then " : "", context->is_off ? why_of(context) : "");
+	hwio_say("%s at %s: %.1f MB of %u operation%s went %s%s%s%s", hwio_pattern_name(context->pattern),
+		context->name, (double)context->bytes / 1e6, context->transformed, context->transformed == 1 ? "" : "s",
+		context->pattern == HWIO_COLLECTIVE ? "through one rank" : "past the messages", saved,
+		context->is_off ? "; then " : "", context->is_off ? why_of(context) : "");
 }
 
 /* For people: what was done, in a few lines. */
-static void tell(void)
+static void print_summary(void)
 {
-	for (size_t i = 0; i < hw_context_count(); i++) {
-		const struct hw_context *context = hw_context_at(i);
+	for (size_t i = 0; i < hwio_context_count(); i++) {
+		const struct hwio_context *context = hwio_context_at(i);
 		if (context->has_pattern && context->transformed > 0)
 			tell_transformed(context);
 		else if (context->has_pattern)
-			hw_say("%s at %s: %.1f MB, %s", hw_pattern_name(context->pattern), context->name,
-			       (double)context->bytes / 1e6, why_of(context));
+			hwio_say("%s at %s: %.1f MB, %s", hwio_pattern_name(context->pattern), context->name,
+				(double)context->bytes / 1e6, why_of(context));
 	}
-	for (int pattern = 0; pattern < HW_PATTERNS; pattern++)
-		for (int why = HW_NOT_LEFT + 1; why < HW_LEFTS; why++) {
+	for (int pattern = 0; pattern < HWIO_PATTERNS; pattern++)
+		for (int why = HWIO_NOT_LEFT + 1; why < HWIO_LEFTS; why++) {
 			uint64_t operations, bytes;
-			if (hw_left_sum(pattern, why, &operations, &bytes))
-				hw_say("%s: %.3f MB of %llu operation%s left as messages: %s", hw_pattern_name(pattern),
-				       (double)bytes / 1e6, (unsigned long long)operations, operations == 1 ? "" : "s",
-				       hw_left_why(why));
+			if (hwio_left_sum(pattern, why, &operations, &bytes))
+				hwio_say("%s: %.3f MB of %llu operation%s left as messages: %s",
+					hwio_pattern_name(pattern), (double)bytes / 1e6, (unsigned long long)operations,
+					operations == 1 ? "" : "s", hwio_left_why(why));
 		}
 }
 
-void hw_report_reason(const char *format, const char *what)
+void hwio_report_reason(const char *format, const char *what)
 {
 	const char *where = getenv("HEADWATER_IO_REPORT");
 	if (!where || strcmp(where, "none") != 0)
-		hw_say(format, what);
+		hwio_say(format, what);
 }
 
-void hw_report(void)
+void hwio_report(void)
 {
 	const char *where = getenv("HEADWATER_IO_REPORT");
 	size_t bytes;
-	char *all = collect(&bytes);
-	if (hw_rank == 0 && where && strcmp(where, "none") != 0 && strcmp(where, "stderr") != 0) {
-		int descriptor = hw_libc.open(where, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-		if (descriptor < 0 || hw_libc.write(descriptor, all, bytes) != (ssize_t)bytes)
-			hw_say("the report %s can't be written: %m", where);
+	char *all = collect_reports(&bytes);
+	if (hwio_rank == 0 && where && strcmp(where, "none") != 0 && strcmp(where, "stderr") != 0) {
+		int descriptor = hwio_libc.open(where, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+		if (descriptor < 0 || hwio_libc.write(descriptor, all, bytes) != (ssize_t)bytes)
+			hwio_say("the report %s can't be written: %m", where);
 		if (descriptor >= 0)
-			hw_libc.close(descriptor);
-	} else if (hw_rank == 0 && (!where || strcmp(where, "stderr") == 0)) {
-		tell();
+			hwio_libc.close(descriptor);
+	} else if (hwio_rank == 0 && (!where || strcmp(where, "stderr") == 0)) {
+		print_summary();
 	}
 	free(all);
 }
 
-static void observe(const void *buffer, MPI_Count count, MPI_Datatype type, enum hw_pattern pattern, int ranks)
+static void observe(const void *buffer, MPI_Count count, MPI_Datatype type, enum hwio_pattern pattern, int ranks)
 {
-	struct hw_layout layout;
-	struct hw_runs runs;
-	struct hw_file *file;
-	struct hw_context *context = NULL;
-	size_t bytes = hw_type_bytes(count, type);
-	if (!hw_looks_at(bytes) || !hw_records_any(HW_OBSERVED))
+	struct hwio_layout layout;
+	struct hwio_runs runs;
+	struct hwio_file *file;
+	struct hwio_context *context = NULL;
+	size_t bytes = hwio_type_bytes(count, type);
+	if (!hwio_looks_at(bytes) || !hwio_records_any(HWIO_OBSERVED))
 		return;
-	hw_step_in();
-	hw_enter();
-	if (hw_layout_make(&layout, buffer, count, type)) {
-		if (hw_runs_of(&layout, &runs, &file, &context, true) && context) {
-			double gain = pattern == HW_READ_SEND ? hw_model_send_gain(bytes, hw_runs_pieces(&runs)) : hw_model_scatter_gain(bytes, ranks);
-			hw_context_seen(context, pattern, bytes, gain > 0 ? "would be faster by file" : "messages are not slower");
+	hwio_step_in();
+	hwio_enter();
+	if (hwio_layout_make(&layout, buffer, count, type)) {
+		if (hwio_runs_of(&layout, &runs, &file, &context, true) && context) {
+			double gain = pattern == HWIO_READ_SEND ? hwio_model_send_gain(bytes, hwio_runs_pieces(&runs))
+								: hwio_model_scatter_gain(bytes, ranks);
+			hwio_context_seen(context, pattern, bytes,
+				gain > 0 ? "would be faster by file" : "messages are not slower");
 			context->seconds_saved += gain > 0 ? gain : 0;
 		}
-		hw_layout_free(&layout);
+		hwio_layout_free(&layout);
 	}
-	hw_leave();
-	hw_step_out();
+	hwio_leave();
+	hwio_step_out();
 }
 
-void hw_observe_send(const void *buffer, MPI_Count count, MPI_Datatype type)
+void hwio_observe_send(const void *buffer, MPI_Count count, MPI_Datatype type)
 {
-	if (hw_mode == HW_OBSERVE)
-		observe(buffer, count, type, HW_READ_SEND, 2);
+	if (hwio_mode == HWIO_OBSERVE)
+		observe(buffer, count, type, HWIO_READ_SEND, 2);
 }
 
-void hw_observe_scatter(const void *buffer, int ranks, MPI_Count count, MPI_Datatype type)
+void hwio_observe_scatter(const void *buffer, int ranks, MPI_Count count, MPI_Datatype type)
 {
-	observe(buffer, count * ranks, type, HW_READ_SCATTER, ranks);
+	observe(buffer, count * ranks, type, HWIO_READ_SCATTER, ranks);
 }
 
 /* Buffers that were received lately, until they are written. */
@@ -205,34 +207,35 @@ static struct received {
 } received[RECEIVED_MAX];
 static size_t received_next;
 
-void hw_observe_received(const void *buffer, int ranks, MPI_Count count, MPI_Datatype type)
+void hwio_observe_received(const void *buffer, int ranks, MPI_Count count, MPI_Datatype type)
 {
-	struct hw_layout layout;
-	if (hw_mode != HW_OBSERVE || !hw_looks_at(hw_type_bytes(count * ranks, type)))
+	struct hwio_layout layout;
+	if (hwio_mode != HWIO_OBSERVE || !hwio_looks_at(hwio_type_bytes(count * ranks, type)))
 		return;
-	hw_step_in();
-	if (hw_layout_make(&layout, buffer, count * ranks, type)) {
+	hwio_step_in();
+	if (hwio_layout_make(&layout, buffer, count * ranks, type)) {
 		received[received_next++ % RECEIVED_MAX] = (struct received){layout.low, layout.high, ranks};
-		hw_layout_free(&layout);
+		hwio_layout_free(&layout);
 	}
-	hw_step_out();
+	hwio_step_out();
 }
 
-void hw_observe_write(const void *memory, size_t bytes)
+void hwio_observe_write(const void *memory, size_t bytes)
 {
 	uintptr_t low = (uintptr_t)memory, high = low + bytes;
-	if (hw_mode != HW_OBSERVE || !hw_looks_at(bytes))
+	if (hwio_mode != HWIO_OBSERVE || !hwio_looks_at(bytes))
 		return;
 	for (size_t i = 0; i < RECEIVED_MAX; i++) {
 		if (received[i].low >= high || received[i].high <= low)
 			continue;
-		struct hw_context *context = hw_context_here(HW_OP_WRITE);
+		struct hwio_context *context = hwio_context_here(HWIO_OP_WRITE);
 		bool is_gather = received[i].ranks > 1;
-		double gain = is_gather ? hw_model_gather_gain(bytes, received[i].ranks) : hw_model_receive_gain(bytes);
-		hw_context_seen(context, is_gather ? HW_GATHER_WRITE : HW_RECEIVE_WRITE, bytes,
-				gain > 0 ? "would be faster by file" : "messages are not slower");
+		double gain = is_gather ? hwio_model_gather_gain(bytes, received[i].ranks)
+					: hwio_model_receive_gain(bytes);
+		hwio_context_seen(context, is_gather ? HWIO_GATHER_WRITE : HWIO_RECEIVE_WRITE, bytes,
+			gain > 0 ? "would be faster by file" : "messages are not slower");
 		if (context) {
-			hw_context_begins(context);
+			hwio_context_begins(context);
 			context->seconds_saved += gain > 0 ? gain : 0;
 		}
 		memset(&received[i], 0, sizeof(received[i]));

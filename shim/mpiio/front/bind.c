@@ -1,6 +1,7 @@
 /*
- * Fills slots. Those of libc get the next function of the name, all of them when the library is loaded: later it may be a
- * signal handler that needs one. Those of MPI are filled at their first use, since MPI may be loaded later.
+ * Fills slots. Those of libc get the next function of the name, all of them when the library is loaded: later it
+ * may be a signal handler that needs one. Those of MPI are filled at their first use, since MPI may be loaded
+ * later.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -32,7 +33,7 @@ static long nothing(void)
 	return 0;
 }
 
-/* An error of MPI, whichever it is: 16 is MPI_ERR_OTHER of Open MPI, and of MPICH one that nobody should see here. */
+/* An error class: 16 is MPI_ERR_OTHER of Open MPI, and in MPICH one that is not expected here. */
 static long no_mpi(void)
 {
 	return 16;
@@ -40,14 +41,14 @@ static long no_mpi(void)
 
 static void *without(unsigned int slot)
 {
-	if (slot < hw_slots_of_mpi)
+	if (slot < hwio_slots_of_mpi)
 		return (void *)no_mpi;
-	if (slot == HW_SLOT_free)
+	if (slot == HWIO_SLOT_free)
 		return (void *)nothing;
-	return slot == HW_SLOT_realloc || slot == HW_SLOT_reallocarray ? (void *)no_memory : (void *)no_function;
+	return slot == HWIO_SLOT_realloc || slot == HWIO_SLOT_reallocarray ? (void *)no_memory : (void *)no_function;
 }
 
-void *hw_next(const char *name)
+void *hwio_next(const char *name)
 {
 	void *function = dlsym(RTLD_NEXT, name);
 	/* Or else the program would see this failure. */
@@ -56,7 +57,7 @@ void *hw_next(const char *name)
 	return function;
 }
 
-void *hw_bind(unsigned int slot)
+void *hwio_bind(unsigned int slot)
 {
 	bool is_final = true;
 	void *function, *expected = NULL;
@@ -68,20 +69,21 @@ void *hw_bind(unsigned int slot)
 		return without(slot);
 	int error = errno;
 	bound[bindings++] = slot;
-	function = slot < hw_slots_of_mpi ? hw_pick(slot, &is_final) : hw_next(hw_names[slot]);
+	function = slot < hwio_slots_of_mpi ? hwio_pick(slot, &is_final) : hwio_next(hwio_names[slot]);
 	bindings--;
 	errno = error;
 	if (function == NULL)
 		return without(slot);
 	/* A variant may have taken the slot meanwhile. */
 	if (is_final &&
-	    !__atomic_compare_exchange_n(&hw_slots[slot], &expected, function, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+		!__atomic_compare_exchange_n(&hwio_slots[slot], &expected, function, false, __ATOMIC_ACQ_REL,
+			__ATOMIC_ACQUIRE))
 		return expected;
 	return function;
 }
 
 __attribute__((constructor)) static void bind_libc(void)
 {
-	for (unsigned int slot = hw_slots_of_mpi; slot < hw_slots_all; slot++)
-		hw_slot(slot);
+	for (unsigned int slot = hwio_slots_of_mpi; slot < hwio_slots_all; slot++)
+		hwio_slot(slot);
 }

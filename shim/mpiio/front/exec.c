@@ -1,7 +1,5 @@
-/*
- * The calls that no stub can pass on: those whose arguments are a list, which end in those that take a vector, and vfork,
- * whose caller's frame must be the one that it returns to, twice.
- */
+/* Calls that no stub can pass on: those with a variable list of arguments, which end in those with a vector; and
+ * vfork, which returns twice into its caller's frame. */
 #include <stdarg.h>
 
 #include "front.h"
@@ -21,40 +19,40 @@ static size_t count(va_list list)
 }
 
 /* Not as large as a stack: the kernel would refuse more arguments. */
-#define VECTOR(vector, first)                                                                                          \
-	va_list list;                                                                                                  \
-	va_start(list, first);                                                                                         \
-	size_t arguments = first == NULL ? 1 : count(list);                                                            \
-	va_end(list);                                                                                                  \
-	char *vector[arguments];                                                                                       \
-	va_start(list, first);                                                                                         \
-	vector[0] = (char *)first;                                                                                     \
-	for (size_t at = 1; at < arguments; at++)                                                                      \
-		vector[at] = va_arg(list, char *)
+#define VECTOR(vector, first) \
+	va_list list; \
+	va_start(list, first); \
+	size_t arguments = first == NULL ? 1 : count(list); \
+	va_end(list); \
+	char *vector[arguments]; \
+	va_start(list, first); \
+	vector[0] = (char *)first; \
+	for (size_t at = 1; at < arguments; at++) \
+	vector[at] = va_arg(list, char *)
 
-HW_EXPORT int hw_front_execl(const char *path, const char *first, ...) __asm__("execl");
-int hw_front_execl(const char *path, const char *first, ...)
+HWIO_EXPORT int hwio_front_execl(const char *path, const char *first, ...) __asm__("execl");
+int hwio_front_execl(const char *path, const char *first, ...)
 {
 	VECTOR(vector, first);
 	va_end(list);
-	return ((by_vector)hw_slot(HW_SLOT_execv))(path, vector);
+	return ((by_vector)hwio_slot(HWIO_SLOT_execv))(path, vector);
 }
 
-HW_EXPORT int hw_front_execlp(const char *file, const char *first, ...) __asm__("execlp");
-int hw_front_execlp(const char *file, const char *first, ...)
+HWIO_EXPORT int hwio_front_execlp(const char *file, const char *first, ...) __asm__("execlp");
+int hwio_front_execlp(const char *file, const char *first, ...)
 {
 	VECTOR(vector, first);
 	va_end(list);
-	return ((by_vector)hw_slot(HW_SLOT_execvp))(file, vector);
+	return ((by_vector)hwio_slot(HWIO_SLOT_execvp))(file, vector);
 }
 
-HW_EXPORT int hw_front_execle(const char *path, const char *first, ...) __asm__("execle");
-int hw_front_execle(const char *path, const char *first, ...)
+HWIO_EXPORT int hwio_front_execle(const char *path, const char *first, ...) __asm__("execle");
+int hwio_front_execle(const char *path, const char *first, ...)
 {
 	VECTOR(vector, first);
 	char *const *environment = va_arg(list, char *const *);
 	va_end(list);
-	return ((by_vector_and_environment)hw_slot(HW_SLOT_execve))(path, vector, environment);
+	return ((by_vector_and_environment)hwio_slot(HWIO_SLOT_execve))(path, vector, environment);
 }
 
 #if defined(__x86_64__)
@@ -64,7 +62,7 @@ __asm__(".text\n"
 	"vfork:\n"
 	"	endbr64\n"
 	"	subq $8, %rsp\n"
-	"	call hw_front_vfork\n"
+	"	call hwio_front_vfork\n"
 	"	addq $8, %rsp\n"
 	"	jmp *%rax\n"
 	".size vfork, . - vfork\n");
@@ -74,7 +72,7 @@ __asm__(".text\n"
 	".type vfork, %function\n"
 	"vfork:\n"
 	"	stp x29, x30, [sp, -16]!\n"
-	"	bl hw_front_vfork\n"
+	"	bl hwio_front_vfork\n"
 	"	ldp x29, x30, [sp], 16\n"
 	"	br x0\n"
 	".size vfork, . - vfork\n");

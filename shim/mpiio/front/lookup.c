@@ -1,7 +1,5 @@
-/*
- * dlsym: who takes a function of the C library or of MPI from a handle, as Python's ctypes and Julia do, gets what stands
- * before it. Whoever asks for the next function or the first, by RTLD_NEXT or RTLD_DEFAULT, gets what the loader finds.
- */
+/* dlsym. A program that gets a function of the C library or of MPI from a handle, as Python's ctypes and Julia do,
+ * gets the interposer. With RTLD_NEXT or RTLD_DEFAULT it gets what the loader finds. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <string.h>
@@ -17,43 +15,43 @@ static lookup next_lookup(void)
 	lookup function = __atomic_load_n(&next, __ATOMIC_RELAXED);
 
 	if (function == NULL) {
-		function = (lookup)hw_library_function("dlsym");
+		function = (lookup)hwio_library_function("dlsym");
 		__atomic_store_n(&next, function, __ATOMIC_RELAXED);
 	}
 	return function;
 }
 
-static bool is_of_mpi(const char *name)
+static bool is_mpi_name(const char *name)
 {
 	return strncmp(name + (name[0] == 'P'), "MPI_", 4) == 0;
 }
 
-/* Not before a function of the name that is somebody else's. */
-static void *before(void *found, const char *name)
+/* Leaves functions of that name alone if they belong to another library. */
+static void *interposed_function(void *found, const char *name)
 {
-	for (unsigned int slot = is_of_mpi(name) ? 0 : hw_slots_of_mpi; slot < hw_slots_all; slot++) {
-		if (strcmp(hw_names[slot], name) != 0)
+	for (unsigned int slot = is_mpi_name(name) ? 0 : hwio_slots_of_mpi; slot < hwio_slots_all; slot++) {
+		if (strcmp(hwio_names[slot], name) != 0)
 			continue;
-		if (slot < hw_slots_of_mpi)
-			return hw_pick_for(slot, found);
-		return hw_next(name) == found ? hw_stubs[slot] : found;
+		if (slot < hwio_slots_of_mpi)
+			return hwio_pick_for(slot, found);
+		return hwio_next(name) == found ? hwio_stubs[slot] : found;
 	}
 	return found;
 }
 
-HW_EXPORT void *hw_front_dlsym(void *handle, const char *name) __asm__("dlsym");
-void *hw_front_dlsym(void *handle, const char *name)
+HWIO_EXPORT void *hwio_front_dlsym(void *handle, const char *name) __asm__("dlsym");
+void *hwio_front_dlsym(void *handle, const char *name)
 {
 	lookup next = next_lookup();
 
-	/* A jump: what comes next depends on whose call returns here. */
+	/* A jump: the next function depends on the caller's return address. */
 	if (handle == RTLD_NEXT || handle == RTLD_DEFAULT)
 		return next(handle, name);
 	void *found = next(handle, name);
 	if (found == NULL)
 		return NULL;
 	int error = errno;
-	found = before(found, name);
+	found = interposed_function(found, name);
 	errno = error;
 	return found;
 }

@@ -1,6 +1,6 @@
 /*
- * Looks for functions in the objects of the process, one by one, by their own symbol tables. dlsym can't tell an object's
- * functions from those of what it depends on.
+ * Looks for functions in the objects of the process, one by one, by their own symbol tables. dlsym can't tell an
+ * object's functions from those of what it depends on.
  */
 #include <elf.h>
 #include <link.h>
@@ -10,7 +10,7 @@
 
 extern const ElfW(Ehdr) __ehdr_start __attribute__((visibility("hidden")));
 
-uintptr_t hw_front_base(void)
+uintptr_t hwio_front_base(void)
 {
 	return (uintptr_t)&__ehdr_start;
 }
@@ -21,11 +21,11 @@ static const void *table_at(uintptr_t base, ElfW(Addr) value)
 	return (const void *)(value < base ? base + value : value);
 }
 
-bool hw_symbols_of(const struct dl_phdr_info *info, struct hw_symbols *symbols)
+bool hwio_symbols_of(const struct dl_phdr_info *info, struct hwio_symbols *symbols)
 {
 	const ElfW(Dyn) *dynamic = NULL;
 
-	*symbols = (struct hw_symbols){ 0 };
+	*symbols = (struct hwio_symbols){0};
 	for (unsigned int at = 0; at < info->dlpi_phnum; at++)
 		if (info->dlpi_phdr[at].p_type == PT_DYNAMIC)
 			dynamic = (const ElfW(Dyn) *)(info->dlpi_addr + info->dlpi_phdr[at].p_vaddr);
@@ -51,15 +51,15 @@ bool hw_symbols_of(const struct dl_phdr_info *info, struct hw_symbols *symbols)
 	return symbols->all != NULL && symbols->strings != NULL && (symbols->gnu_hash != NULL || symbols->hash != NULL);
 }
 
-static bool is_function(const struct hw_symbols *symbols, uint32_t index, const char *name)
+static bool is_function(const struct hwio_symbols *symbols, uint32_t index, const char *name)
 {
 	const ElfW(Sym) *symbol = &symbols->all[index];
 	unsigned int type = ELF64_ST_TYPE(symbol->st_info);
 	return symbol->st_shndx != SHN_UNDEF && (type == STT_FUNC || type == STT_NOTYPE) &&
-	       strcmp(symbols->strings + symbol->st_name, name) == 0;
+		strcmp(symbols->strings + symbol->st_name, name) == 0;
 }
 
-static const ElfW(Sym) *by_gnu_hash(const struct hw_symbols *symbols, const char *name)
+static const ElfW(Sym) * by_gnu_hash(const struct hwio_symbols *symbols, const char *name)
 {
 	const uint32_t *table = symbols->gnu_hash;
 	uint32_t buckets = table[0], first = table[1], words = table[2];
@@ -80,7 +80,7 @@ static const ElfW(Sym) *by_gnu_hash(const struct hw_symbols *symbols, const char
 	return NULL;
 }
 
-static const ElfW(Sym) *by_hash(const struct hw_symbols *symbols, const char *name)
+static const ElfW(Sym) * by_hash(const struct hwio_symbols *symbols, const char *name)
 {
 	uint32_t count = symbols->hash[1];
 
@@ -90,19 +90,19 @@ static const ElfW(Sym) *by_hash(const struct hw_symbols *symbols, const char *na
 	return NULL;
 }
 
-const ElfW(Sym) *hw_symbol(const struct hw_symbols *symbols, const char *name)
+const ElfW(Sym) * hwio_symbol(const struct hwio_symbols *symbols, const char *name)
 {
 	return symbols->gnu_hash != NULL ? by_gnu_hash(symbols, name) : by_hash(symbols, name);
 }
 
 static void *function_of(const struct dl_phdr_info *info, const char *name)
 {
-	struct hw_symbols symbols;
-	const ElfW(Sym) *symbol;
+	struct hwio_symbols symbols;
+	const ElfW(Sym) * symbol;
 
-	if (info->dlpi_addr == hw_front_base() || !hw_symbols_of(info, &symbols))
+	if (info->dlpi_addr == hwio_front_base() || !hwio_symbols_of(info, &symbols))
 		return NULL;
-	symbol = hw_symbol(&symbols, name);
+	symbol = hwio_symbol(&symbols, name);
 	return symbol == NULL ? NULL : (void *)(info->dlpi_addr + symbol->st_value);
 }
 
@@ -110,7 +110,7 @@ struct search {
 	const char *const *names;
 	unsigned int count;
 	unsigned int objects;
-	struct hw_object *found;
+	struct hwio_object *found;
 };
 
 static int defines_all(struct dl_phdr_info *info, size_t size, void *of)
@@ -122,13 +122,13 @@ static int defines_all(struct dl_phdr_info *info, size_t size, void *of)
 		if (function_of(info, search->names[at]) == NULL)
 			return 0;
 	if (search->objects++ == 0)
-		*search->found = (struct hw_object){ info->dlpi_name, info->dlpi_addr };
+		*search->found = (struct hwio_object){info->dlpi_name, info->dlpi_addr};
 	return 0;
 }
 
-unsigned int hw_objects_with(const char *const names[], unsigned int count, struct hw_object *found)
+unsigned int hwio_objects_with(const char *const names[], unsigned int count, struct hwio_object *found)
 {
-	struct search search = { names, count, 0, found };
+	struct search search = {names, count, 0, found};
 
 	dl_iterate_phdr(defines_all, &search);
 	return search.objects;
@@ -150,9 +150,9 @@ static int is_wanted(struct dl_phdr_info *info, size_t size, void *of)
 	return request->function != NULL;
 }
 
-void *hw_object_function(uintptr_t base, const char *name)
+void *hwio_object_function(uintptr_t base, const char *name)
 {
-	struct request request = { base, name, NULL };
+	struct request request = {base, name, NULL};
 
 	dl_iterate_phdr(is_wanted, &request);
 	return request.function;
@@ -164,9 +164,9 @@ static int is_wanted_library(struct dl_phdr_info *info, size_t size, void *of)
 	return info->dlpi_name[0] != '\0' ? is_wanted(info, size, of) : 0;
 }
 
-void *hw_library_function(const char *name)
+void *hwio_library_function(const char *name)
 {
-	struct request request = { 0, name, NULL };
+	struct request request = {0, name, NULL};
 
 	dl_iterate_phdr(is_wanted_library, &request);
 	return request.function;

@@ -28,22 +28,22 @@ enum state {
 };
 
 static enum state state;
-/* Taken by who picks. Nobody waits for it: whoever does may hold the loader's lock, which picking needs. */
+/* Held while picking. No thread waits for it: it may hold the loader's lock, which picking needs. */
 static bool is_taken;
-static struct hw_object mpi;
-static const struct hw_variant *variant;
+static struct hwio_object mpi;
+static const struct hwio_variant *variant;
 static uintptr_t variant_base;
 
 /* What MPI_Get_library_version begins with, and what variants for it are called. */
 static const struct family {
 	const char *says, *name;
 } families[] = {
-	{ "Open MPI v", "openmpi" },
-	{ "MPICH Version:", "mpich" },
+	{"Open MPI v", "openmpi"},
+	{"MPICH Version:", "mpich"},
 };
 
-static const char *const ranks[] = { "OMPI_COMM_WORLD_RANK", "PMIX_RANK",       "PMI_RANK",           "SLURM_PROCID",
-				     "PALS_RANKID",          "FLUX_TASK_RANK", "JSM_NAMESPACE_RANK" };
+static const char *const ranks[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID", "PALS_RANKID",
+	"FLUX_TASK_RANK", "JSM_NAMESPACE_RANK"};
 
 /* Whether this process speaks for the job. */
 static bool is_first(void)
@@ -61,7 +61,7 @@ static void say(const char *what, const char *of)
 {
 	char line[PATH_BYTES_MAX + 256];
 	size_t length = 0;
-	const char *const parts[] = { "headwater: this program's I/O is left as it is: ", what, of, "\n" };
+	const char *const parts[] = {"headwater: this program's I/O is left as it is: ", what, of, "\n"};
 
 	if (getenv("HEADWATER_IO") == NULL || !is_first())
 		return;
@@ -89,9 +89,9 @@ static bool variant_path(const char *version, char path[PATH_BYTES_MAX], unsigne
 		digits += strspn(digits, " \t");
 		size_t count = strspn(digits, "0123456789");
 		if (count == 0 || count > 2 || digits[count] != '.' || dladdr(&families, &own) == 0 ||
-		    (slash = strrchr(own.dli_fname, '/')) == NULL)
+			(slash = strrchr(own.dli_fname, '/')) == NULL)
 			return false;
-		const char *const parts[] = { "/headwater/mpiio-", family->name, digits, ".so" };
+		const char *const parts[] = {"/headwater/mpiio-", family->name, digits, ".so"};
 		size_t length = (size_t)(slash - own.dli_fname);
 		if (length > PATH_BYTES_MAX - 64)
 			return false;
@@ -113,11 +113,11 @@ static void take_libc(void)
 {
 	size_t at = 0;
 
-	for (unsigned int slot = hw_slots_of_mpi; slot < hw_slots_all; slot++) {
+	for (unsigned int slot = hwio_slots_of_mpi; slot < hwio_slots_all; slot++) {
 		for (size_t turn = 0; turn < variant->entry_count; turn++, at = (at + 1) % variant->entry_count) {
-			const struct hw_entry *entry = &variant->entries[at];
-			if (strcmp(entry->name, hw_names[slot]) == 0) {
-				__atomic_store_n(&hw_slots[slot], entry->call, __ATOMIC_RELEASE);
+			const struct hwio_entry *entry = &variant->entries[at];
+			if (strcmp(entry->name, hwio_names[slot]) == 0) {
+				__atomic_store_n(&hwio_slots[slot], entry->call, __ATOMIC_RELEASE);
 				break;
 			}
 		}
@@ -133,13 +133,13 @@ static void *entry_of(const char *name)
 }
 
 /* What the program would have called: what the loader finds next, or what an object has that is not seen by all. */
-static void *original(const char *name)
+static void *original_function(const char *name)
 {
-	void *function = hw_next(name);
-	return function != NULL ? function : hw_object_function(mpi.base, name);
+	void *function = hwio_next(name);
+	return function != NULL ? function : hwio_object_function(mpi.base, name);
 }
 
-static bool is_of_mpi(void *function)
+static bool is_mpi_function(void *function)
 {
 	Dl_info where;
 	return dladdr(function, &where) != 0 && (uintptr_t)where.dli_fbase == mpi.base;
@@ -149,13 +149,13 @@ static bool is_of_mpi(void *function)
 static void *entry_for(const char *name, void *function)
 {
 	bool is_profiling = name[0] == 'P';
-	void *own = hw_object_function(mpi.base, name);
+	void *own = hwio_object_function(mpi.base, name);
 
 	/* This library may be older than the headers of the variant. */
 	if (own == NULL)
 		return NULL;
-	/* Another tool stands before MPI: it comes back by PMPI_X. */
-	if (!is_profiling && function != NULL && function != own && !is_of_mpi(function))
+	/* Another tool interposes on MPI: it calls PMPI_X. */
+	if (!is_profiling && function != NULL && function != own && !is_mpi_function(function))
 		return NULL;
 	return entry_of(is_profiling ? name + 1 : name);
 }
@@ -163,61 +163,61 @@ static void *entry_for(const char *name, void *function)
 /* The variant's functions are called by the program without the front, where it finds them by a symbol. */
 static void take_mpi(void)
 {
-	static struct hw_replacement all[OLD_MAX];
+	static struct hwio_replacement all[OLD_MAX];
 	size_t count = 0;
 
-	for (unsigned int slot = 0; slot < hw_slots_of_mpi && count < OLD_MAX; slot++) {
-		void *call = entry_for(hw_names[slot], original(hw_names[slot]));
+	for (unsigned int slot = 0; slot < hwio_slots_of_mpi && count < OLD_MAX; slot++) {
+		void *call = entry_for(hwio_names[slot], original_function(hwio_names[slot]));
 		if (call != NULL)
-			all[count++] = (struct hw_replacement){ hw_names[slot], call, NULL };
+			all[count++] = (struct hwio_replacement){hwio_names[slot], call, NULL};
 	}
-	hw_replace(hw_front_base(), variant_base, all, count);
+	hwio_replace(hwio_front_base(), variant_base, all, count);
 }
 
 /* Both names of the functions that the front doesn't export lead to the variant from now on. */
 static void take_new(void)
 {
-	static struct hw_replacement all[2 * NEW_MAX];
+	static struct hwio_replacement all[2 * NEW_MAX];
 	size_t count = 0;
 
-	for (unsigned int at = 0; at < hw_new_count && at < NEW_MAX; at++) {
-		void *call = entry_of(hw_new_names[at] + 1);
+	for (unsigned int at = 0; at < hwio_new_count && at < NEW_MAX; at++) {
+		void *call = entry_of(hwio_new_names[at] + 1);
 		if (call == NULL)
 			continue;
-		all[count++] = (struct hw_replacement){ hw_new_names[at], call, NULL };
-		all[count++] = (struct hw_replacement){ hw_new_names[at] + 1, call, NULL };
+		all[count++] = (struct hwio_replacement){hwio_new_names[at], call, NULL};
+		all[count++] = (struct hwio_replacement){hwio_new_names[at] + 1, call, NULL};
 	}
-	hw_replace(mpi.base, variant_base, all, count);
+	hwio_replace(mpi.base, variant_base, all, count);
 }
 
 /* Functions of a language's run time, which are those of a library that MPI knows nothing of. */
 static void take_runtime(void)
 {
-	struct hw_replacement all[RUNTIME_MAX];
+	struct hwio_replacement all[RUNTIME_MAX];
 	const char *names[RUNTIME_MAX];
-	struct hw_object object;
+	struct hwio_object object;
 	unsigned int count = 0;
 
-	for (const struct hw_runtime_entry *one = variant->runtime; one->name != NULL && count < RUNTIME_MAX; one++) {
-		all[count] = (struct hw_replacement){ one->name, one->call, NULL };
+	for (const struct hwio_runtime_entry *one = variant->runtime; one->name != NULL && count < RUNTIME_MAX; one++) {
+		all[count] = (struct hwio_replacement){one->name, one->call, NULL};
 		names[count++] = one->name;
 	}
 	/* Where several objects have them, all are left alone. */
-	if (count == 0 || hw_objects_with(names, count, &object) != 1)
+	if (count == 0 || hwio_objects_with(names, count, &object) != 1)
 		return;
 	const char *wanted = variant->runtime->object, *slash = strrchr(object.path, '/');
 	if (strncmp(slash == NULL ? object.path : slash + 1, wanted, strlen(wanted)) != 0)
 		return;
 	for (unsigned int at = 0; at < count; at++)
-		*variant->runtime[at].original = hw_object_function(object.base, names[at]);
-	hw_replace(object.base, variant_base, all, count);
+		*variant->runtime[at].original = hwio_object_function(object.base, names[at]);
+	hwio_replace(object.base, variant_base, all, count);
 }
 
 /* Loads the variant and starts it; NULL and a reason if it can't be used. */
-static const struct hw_variant *load(const char *path, unsigned int major, const char *version, const char **reason)
+static const struct hwio_variant *load(const char *path, unsigned int major, const char *version, const char **reason)
 {
 	void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL), *libmpi;
-	const struct hw_variant *found;
+	const struct hwio_variant *found;
 	Dl_info where;
 
 	if (handle == NULL) {
@@ -227,8 +227,8 @@ static const struct hw_variant *load(const char *path, unsigned int major, const
 	}
 	*reason = "the build for this MPI does not fit: ";
 	found = dlsym(handle, "headwater_mpiio_variant");
-	if (found == NULL || found->version != HW_VARIANT_VERSION || found->major != major || found->start == NULL ||
-	    strncmp(version, found->family, strlen(found->family)) != 0 || dladdr(found, &where) == 0)
+	if (found == NULL || found->version != HWIO_VARIANT_VERSION || found->major != major || found->start == NULL ||
+		strncmp(version, found->family, strlen(found->family)) != 0 || dladdr(found, &where) == 0)
 		return NULL;
 	variant_base = (uintptr_t)where.dli_fbase;
 	libmpi = dlopen(mpi.path, RTLD_NOLOAD | RTLD_LAZY);
@@ -236,7 +236,7 @@ static const struct hw_variant *load(const char *path, unsigned int major, const
 		dlerror();
 		return NULL;
 	}
-	return found->start(libmpi, hw_next) == 0 ? found : NULL;
+	return found->start(libmpi, hwio_next) == 0 ? found : NULL;
 }
 
 static bool is_off(void)
@@ -254,7 +254,7 @@ static bool is_other_interface(void)
 
 static enum state pick(void)
 {
-	static const char *const names[] = { "MPI_Get_library_version", "PMPI_Init" };
+	static const char *const names[] = {"MPI_Get_library_version", "PMPI_Init"};
 	static char version[VERSION_BYTES_MAX], path[PATH_BYTES_MAX];
 	int (*get_version)(char *, int *);
 	unsigned int count, major;
@@ -263,14 +263,14 @@ static enum state pick(void)
 
 	if (is_off())
 		return LEFT_ALONE;
-	count = hw_objects_with(names, 2, &mpi);
+	count = hwio_objects_with(names, 2, &mpi);
 	if (count == 0)
 		return UNKNOWN;
 	if (count > 1 || mpi.path[0] == '\0') {
 		say("it has several MPI libraries, or one that is linked in", "");
 		return LEFT_ALONE;
 	}
-	get_version = (int (*)(char *, int *))hw_object_function(mpi.base, names[0]);
+	get_version = (int (*)(char *, int *))hwio_object_function(mpi.base, names[0]);
 	if (get_version == NULL || get_version(version, &length) != 0)
 		return LEFT_ALONE;
 	version[VERSION_BYTES_MAX - 1] = '\0';
@@ -291,7 +291,7 @@ static enum state pick(void)
 	return PICKED;
 }
 
-/* Picks, unless somebody else does just now. */
+/* Picks, unless another thread is picking. */
 static enum state settled(void)
 {
 	enum state now = __atomic_load_n(&state, __ATOMIC_ACQUIRE);
@@ -307,30 +307,30 @@ static enum state settled(void)
 	return now;
 }
 
-void *hw_pick(unsigned int slot, bool *is_final)
+void *hwio_pick(unsigned int slot, bool *is_final)
 {
-	const char *name = hw_names[slot];
+	const char *name = hwio_names[slot];
 	enum state now = settled();
 
 	*is_final = now != UNKNOWN;
-	void *function = original(name), *entry = now == PICKED ? entry_for(name, function) : NULL;
+	void *function = original_function(name), *entry = now == PICKED ? entry_for(name, function) : NULL;
 	return entry != NULL ? entry : function;
 }
 
-void *hw_pick_for(unsigned int slot, void *found)
+void *hwio_pick_for(unsigned int slot, void *found)
 {
-	const char *name = hw_names[slot];
-	void *entry = settled() == PICKED && is_of_mpi(found) ? entry_of(name + (name[0] == 'P')) : NULL;
+	const char *name = hwio_names[slot];
+	void *entry = settled() == PICKED && is_mpi_function(found) ? entry_of(name + (name[0] == 'P')) : NULL;
 	return entry != NULL ? entry : found;
 }
 
-void *hw_front_vfork(void)
+void *hwio_front_vfork(void)
 {
 	static void *next;
 	void *function = __atomic_load_n(&next, __ATOMIC_RELAXED);
 
 	if (function == NULL) {
-		function = hw_next("vfork");
+		function = hwio_next("vfork");
 		__atomic_store_n(&next, function, __ATOMIC_RELAXED);
 	}
 	if (variant != NULL && variant->before_vfork != NULL)

@@ -1,7 +1,5 @@
-/*
- * Leads calls of an object's functions elsewhere without standing before them by name: a program that asks whether a
- * function is there (by a weak reference or dlsym) gets the answer that it would have got.
- */
+/* Redirects calls of an object's functions without interposing by name. A program that checks whether a function
+ * exists (by a weak reference or dlsym) gets the original answer. */
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -17,7 +15,7 @@
 
 struct work {
 	uintptr_t base, except;
-	struct hw_replacement *all;
+	struct hwio_replacement *all;
 	size_t count;
 };
 
@@ -27,8 +25,8 @@ struct pages {
 	int protection;
 };
 
-/* Sets the protection of pages; not by a function that somebody stands before. */
-static bool protect(const struct pages *pages, int protection)
+/* Sets the protection of pages, not by a function that may be interposed. */
+static bool protect_code(const struct pages *pages, int protection)
 {
 	return syscall(SYS_mprotect, pages->start, pages->end - pages->start, protection) == 0;
 }
@@ -37,33 +35,32 @@ static bool protect(const struct pages *pages, int protection)
 static struct pages pages_at(const struct dl_phdr_info *info, uintptr_t address)
 {
 	uintptr_t within = (uintptr_t)sysconf(_SC_PAGESIZE) - 1;
-	struct pages found = { 0 };
+	struct pages found = {0};
 
 	for (unsigned int at = 0; at < info->dlpi_phnum; at++) {
 		const ElfW(Phdr) *segment = &info->dlpi_phdr[at];
 		uintptr_t start = info->dlpi_addr + segment->p_vaddr, end = start + segment->p_memsz;
 		/* The loader leaves a page alone of which only a part is to be read-only. */
 		if (segment->p_type == PT_GNU_RELRO && address >= start && address < (end & ~within))
-			return (struct pages){ start & ~within, end & ~within, PROT_READ };
+			return (struct pages){start & ~within, end & ~within, PROT_READ};
 		if (segment->p_type == PT_LOAD && address >= start && address < end)
-			found = (struct pages){ start & ~within, (end + within) & ~within,
-						(segment->p_flags & PF_R ? PROT_READ : 0) |
-							(segment->p_flags & PF_W ? PROT_WRITE : 0) |
-							(segment->p_flags & PF_X ? PROT_EXEC : 0) };
+			found = (struct pages){start & ~within, (end + within) & ~within,
+				(segment->p_flags & PF_R ? PROT_READ : 0) | (segment->p_flags & PF_W ? PROT_WRITE : 0) |
+					(segment->p_flags & PF_X ? PROT_EXEC : 0)};
 	}
 	return found;
 }
 
-static void close_pages(struct pages *open)
+static void restore_protection(struct pages *open)
 {
 	if (open->end != 0)
-		protect(open, open->protection);
-	*open = (struct pages){ 0 };
+		protect_code(open, open->protection);
+	*open = (struct pages){0};
 }
 
 /*
- * Makes the read-only pages of an address writable, instead of those that are open now, which are all that was made so. A
- * segment that is writable may have read-only tables in its middle.
+ * Makes the read-only pages of an address writable, instead of those that are open now, which are all that was made
+ * so. A segment that is writable may have read-only tables in its middle.
  */
 static bool open_pages(const struct dl_phdr_info *info, struct pages *open, uintptr_t address)
 {
@@ -72,8 +69,8 @@ static bool open_pages(const struct dl_phdr_info *info, struct pages *open, uint
 	struct pages pages = pages_at(info, address);
 	if (pages.end == 0 || pages.protection & PROT_WRITE)
 		return pages.end != 0;
-	close_pages(open);
-	if (!protect(&pages, pages.protection | PROT_WRITE))
+	restore_protection(open);
+	if (!protect_code(&pages, pages.protection | PROT_WRITE))
 		return false;
 	*open = pages;
 	return true;
@@ -88,21 +85,21 @@ static void set_word(const struct dl_phdr_info *info, struct pages *open, uintpt
 static int replace_symbols(struct dl_phdr_info *info, size_t size, void *of)
 {
 	struct work *work = of;
-	struct pages open = { 0 };
-	struct hw_symbols symbols;
+	struct pages open = {0};
+	struct hwio_symbols symbols;
 
 	(void)size;
-	if (info->dlpi_addr != work->base || !hw_symbols_of(info, &symbols))
+	if (info->dlpi_addr != work->base || !hwio_symbols_of(info, &symbols))
 		return 0;
 	for (size_t at = 0; at < work->count; at++) {
-		struct hw_replacement *one = &work->all[at];
-		const ElfW(Sym) *symbol = hw_symbol(&symbols, one->name);
+		struct hwio_replacement *one = &work->all[at];
+		const ElfW(Sym) *symbol = hwio_symbol(&symbols, one->name);
 		if (symbol == NULL)
 			continue;
 		one->original = (void *)(work->base + symbol->st_value);
 		set_word(info, &open, (uintptr_t)&symbol->st_value, (uintptr_t)one->call - work->base);
 	}
-	close_pages(&open);
+	restore_protection(&open);
 	return 1;
 }
 
@@ -113,10 +110,10 @@ static bool may_be_one(const char *name)
 	return strncmp(name + (name[0] == 'P'), "MPI_", 4) == 0 || strncmp(name, "_gfortran_", 10) == 0;
 }
 
-static void replace_in(const struct dl_phdr_info *info, const struct work *work, const struct hw_symbols *symbols,
-		       const ElfW(Rela) *entries, size_t bytes)
+static void replace_in(const struct dl_phdr_info *info, const struct work *work, const struct hwio_symbols *symbols,
+	const ElfW(Rela) * entries, size_t bytes)
 {
-	struct pages open = { 0 };
+	struct pages open = {0};
 
 	for (size_t at = 0; entries != NULL && at < bytes / sizeof(*entries); at++) {
 		const char *name = symbols->strings + symbols->all[ELF64_R_SYM(entries[at].r_info)].st_name;
@@ -131,17 +128,17 @@ static void replace_in(const struct dl_phdr_info *info, const struct work *work,
 			}
 		}
 	}
-	close_pages(&open);
+	restore_protection(&open);
 }
 
 static int replace_bound(struct dl_phdr_info *info, size_t size, void *of)
 {
 	const struct work *work = of;
-	struct hw_symbols symbols;
+	struct hwio_symbols symbols;
 
 	(void)size;
-	if (info->dlpi_addr == work->base || info->dlpi_addr == work->except || info->dlpi_addr == hw_front_base() ||
-	    !hw_symbols_of(info, &symbols))
+	if (info->dlpi_addr == work->base || info->dlpi_addr == work->except || info->dlpi_addr == hwio_front_base() ||
+		!hwio_symbols_of(info, &symbols))
 		return 0;
 	replace_in(info, work, &symbols, symbols.relocations, symbols.relocation_bytes);
 	replace_in(info, work, &symbols, symbols.jumps, symbols.jump_bytes);
@@ -149,9 +146,9 @@ static int replace_bound(struct dl_phdr_info *info, size_t size, void *of)
 }
 #endif
 
-void hw_replace(uintptr_t base, uintptr_t except, struct hw_replacement *all, size_t count)
+void hwio_replace(uintptr_t base, uintptr_t except, struct hwio_replacement *all, size_t count)
 {
-	struct work work = { base, except, all, count };
+	struct work work = {base, except, all, count};
 
 	/* In this order: what is bound meanwhile is bound to the new ones. */
 	dl_iterate_phdr(replace_symbols, &work);

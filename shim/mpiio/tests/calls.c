@@ -24,7 +24,7 @@ static void point_to_point(void)
 	MPI_Send(&sent, 1, MPI_INT, 0, 3, MPI_COMM_SELF);
 	MPI_Wait(&request, MPI_STATUS_IGNORE);
 	CHECK(received == 17 && traced("MPI_Send") == 1 && traced("MPI_Irecv") == 1 && traced("MPI_Wait") == 1);
-	CHECK(traced("hw_in") == 1 && traced("hw_inout") == 1);
+	CHECK(traced("hwio_in") == 1 && traced("hwio_inout") == 1);
 
 	/* The Fortran bindings of Open MPI come this way. */
 	PMPI_Irecv(&received, 1, MPI_INT, 0, 4, MPI_COMM_SELF, &request);
@@ -49,24 +49,24 @@ static void collectives(void)
 	MPI_Datatype type = MPI_INT;
 
 	MPI_Allreduce(&value, &other, 1, MPI_INT, MPI_SUM, MPI_COMM_SELF);
-	CHECK(other == 3 && traced("hw_out") == 1);
+	CHECK(other == 3 && traced("hwio_out") == 1);
 	/* What is reduced in place is read as well. */
-	int before = traced("hw_inout");
+	int before = traced("hwio_inout");
 	MPI_Allreduce(MPI_IN_PLACE, &other, 1, MPI_INT, MPI_SUM, MPI_COMM_SELF);
-	CHECK(other == 3 && traced("hw_out") == 1 && traced("hw_inout") == before + 1);
+	CHECK(other == 3 && traced("hwio_out") == 1 && traced("hwio_inout") == before + 1);
 
 	other = 0;
 	MPI_Alltoallw(&value, &one, &none, &type, &other, &one, &none, &type, MPI_COMM_SELF);
-	CHECK(other == 3 && traced("hw_in_w") == 1 && traced("hw_out_w") == 1);
+	CHECK(other == 3 && traced("hwio_in_w") == 1 && traced("hwio_out_w") == 1);
 	other = 0;
 	MPI_Request request;
 	MPI_Ialltoallw(&value, &one, &none, &type, &other, &one, &none, &type, MPI_COMM_SELF, &request);
 	MPI_Wait(&request, MPI_STATUS_IGNORE);
-	CHECK(other == 3 && traced("hw_in_w") == 2);
+	CHECK(other == 3 && traced("hwio_in_w") == 2);
 	MPI_Gather(&value, 1, MPI_INT, &other, 1, MPI_INT, 0, MPI_COMM_SELF);
-	CHECK(other == 3 && traced("hw_out_each") == 1 && traced("hw_communicates") > 0);
+	CHECK(other == 3 && traced("hwio_out_each") == 1 && traced("hwio_communicates") > 0);
 	MPI_Reduce_scatter(&value, &other, &one, MPI_INT, MPI_SUM, MPI_COMM_SELF);
-	CHECK(other == 3 && traced("hw_in_sum") == 1 && traced("hw_out_mine") == 1);
+	CHECK(other == 3 && traced("hwio_in_sum") == 1 && traced("hwio_out_mine") == 1);
 }
 
 static void memory(void)
@@ -75,11 +75,11 @@ static void memory(void)
 	MPI_Win window;
 
 	CHECK(MPI_Win_allocate(4096, 1, MPI_INFO_NULL, MPI_COMM_SELF, &base, &window) == MPI_SUCCESS);
-	CHECK(base != NULL && traced("hw_made") == 1);
+	CHECK(base != NULL && traced("hwio_made") == 1);
 	MPI_Win_free(&window);
 	CHECK(MPI_Alloc_mem(4096, MPI_INFO_NULL, &base) == MPI_SUCCESS);
 	MPI_Free_mem(base);
-	CHECK(traced("hw_freed") == 1);
+	CHECK(traced("hwio_freed") == 1);
 	free(realloc(malloc(100), 100000));
 	CHECK(traced("free") > 0 && traced("realloc") > 0);
 }
@@ -98,7 +98,8 @@ static void later_functions(void)
 	void *libmpi = dlopen(where.dli_fname, RTLD_NOW | RTLD_NOLOAD);
 	CHECK(libmpi != NULL);
 	*(void **)&found = dlsym(libmpi, "MPI_Bcast_c");
-	CHECK((found != NULL) == HAS_LARGE && (MPI_Bcast_c != NULL) == HAS_LARGE && (PMPI_Bcast_c != NULL) == HAS_LARGE);
+	CHECK((found != NULL) == HAS_LARGE && (MPI_Bcast_c != NULL) == HAS_LARGE &&
+		(PMPI_Bcast_c != NULL) == HAS_LARGE);
 	CHECK((dlsym(RTLD_DEFAULT, "PMPI_Bcast_c") != NULL) == HAS_LARGE);
 	if (HAS_LARGE) {
 		CHECK(MPI_Bcast_c(&value, 1, MPI_INT, 0, MPI_COMM_SELF) == MPI_SUCCESS && traced("MPI_Bcast_c") == 1);
@@ -115,7 +116,8 @@ static void lookups(void)
 	Dl_info where;
 
 	CHECK(dladdr(dlsym(RTLD_DEFAULT, "MPI_Get_library_version"), &where) != 0);
-	void *libmpi = dlopen(where.dli_fname, RTLD_NOW | RTLD_NOLOAD), *libc = dlopen("libc.so.6", RTLD_NOW | RTLD_NOLOAD);
+	void *libmpi = dlopen(where.dli_fname, RTLD_NOW | RTLD_NOLOAD),
+	     *libc = dlopen("libc.so.6", RTLD_NOW | RTLD_NOLOAD);
 	CHECK(libmpi != NULL && libc != NULL);
 	*(void **)&barrier = dlsym(libmpi, "MPI_Barrier");
 	CHECK(barrier(MPI_COMM_SELF) == MPI_SUCCESS && traced("MPI_Barrier") == before + 1);
@@ -132,7 +134,7 @@ static bool is_of_variant(void *function)
 }
 
 /* As plug-ins keep them: addresses in memory that the program may write, among others in memory that it may not. */
-static void *volatile kept[] = { (void *)MPI_Send, (void *)MPI_Ssend, (void *)MPI_Wait, (void *)PMPI_Wait };
+static void *volatile kept[] = {(void *)MPI_Send, (void *)MPI_Ssend, (void *)MPI_Wait, (void *)PMPI_Wait};
 
 /* Calls by a symbol go to the variant without the front, whether they are bound before MPI_Init or after it. */
 static void bindings(void)
@@ -151,7 +153,7 @@ static void processes(void)
 	CHECK(descriptor >= 0 && traced("open") > 0 && fcntl(descriptor, F_GETFD) == FD_CLOEXEC && traced("fcntl") > 0);
 	pid_t child = vfork();
 	if (child == 0) {
-		execle("/bin/sh", "sh", "-c", "exit $X", (char *)NULL, (char *[]){ "X=23", NULL });
+		execle("/bin/sh", "sh", "-c", "exit $X", (char *)NULL, (char *[]){"X=23", NULL});
 		_exit(1);
 	}
 	CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 23);

@@ -39,7 +39,7 @@ static void programs(void)
 	child = vfork();
 	if (child == 0) {
 		is_shared = 1;
-		execle("/bin/sh", "sh", "-c", "exit $X", (char *)NULL, (char *[]){ "X=25", NULL });
+		execle("/bin/sh", "sh", "-c", "exit $X", (char *)NULL, (char *[]){"X=25", NULL});
 		_exit(1);
 	}
 	CHECK(status_of(child) == 25 && is_shared == 1);
@@ -93,7 +93,8 @@ static void lookups(void)
 	void *libc = dlopen("libc.so.6", RTLD_NOW | RTLD_NOLOAD), *all = dlopen(NULL, RTLD_NOW);
 
 	CHECK(libc != NULL && all != NULL);
-	CHECK(is_in(dlsym(libc, "write"), "libheadwater-mpiio.so") && is_in(dlsym(all, "write"), "libheadwater-mpiio.so"));
+	CHECK(is_in(dlsym(libc, "write"), "libheadwater-mpiio.so") &&
+		is_in(dlsym(all, "write"), "libheadwater-mpiio.so"));
 	CHECK(is_in(dlsym(libc, "getpid"), "libc.so") && is_in(dlsym(all, "getpid"), "libc.so"));
 	/* The next one behind the program, not behind the library. */
 	CHECK(is_in(dlsym(RTLD_NEXT, "write"), "libheadwater-mpiio.so"));

@@ -1,17 +1,17 @@
 /* What tests ask of the file into which the tracing core writes, and how they fail. */
-#ifndef HW_TRACED_H
-#define HW_TRACED_H
+#ifndef HWIO_TRACED_H
+#define HWIO_TRACED_H
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define CHECK(condition)                                                                                               \
-	do {                                                                                                           \
-		if (!(condition)) {                                                                                    \
-			fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);                                \
-			exit(1);                                                                                       \
-		}                                                                                                      \
+#define CHECK(condition) \
+	do { \
+		if (!(condition)) { \
+			fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition); \
+			exit(1); \
+		} \
 	} while (0)
 
 /* How often a function was called until now. */

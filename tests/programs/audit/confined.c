@@ -18,10 +18,28 @@
 #include <unistd.h>
 
 /* What libc's functions below call. */
-static const int allowed[] = {SYS_read, SYS_write, SYS_openat, SYS_close, SYS_fstat, SYS_newfstatat, SYS_lseek, SYS_mmap,
-	SYS_munmap, SYS_brk, SYS_exit_group, SYS_faccessat, SYS_getdents64, SYS_getcwd, SYS_ioctl,
+static const int allowed[] = {
+	SYS_read,
+	SYS_write,
+	SYS_openat,
+	SYS_close,
+	SYS_fstat,
+	SYS_newfstatat,
+	SYS_lseek,
+	SYS_mmap,
+	SYS_munmap,
+	SYS_brk,
+	SYS_exit_group,
+	SYS_faccessat,
+	SYS_getdents64,
+	SYS_getcwd,
+	SYS_ioctl,
 #if defined(__x86_64__)
-	SYS_open, SYS_stat, SYS_lstat, SYS_access, SYS_readlink,
+	SYS_open,
+	SYS_stat,
+	SYS_lstat,
+	SYS_access,
+	SYS_readlink,
 #else
 	SYS_readlinkat,
 #endif
@@ -37,8 +55,7 @@ static void confine(const char *way)
 	int failed = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 
 	for (int i = 0; i < ALLOWED; i++) {
-		filter[2 * i + 1] =
-			(struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)allowed[i], 0, 1);
+		filter[2 * i + 1] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)allowed[i], 0, 1);
 		filter[2 * i + 2] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
 	}
 	filter[2 * ALLOWED + 1] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS);

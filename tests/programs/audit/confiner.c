@@ -11,8 +11,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-static const int denied[] = {SYS_capget, SYS_geteuid, SYS_getgroups, SYS_readlinkat, SYS_sendto, SYS_socket, SYS_connect,
-	SYS_statx, SYS_getcpu};
+static const int denied[] = {SYS_capget, SYS_geteuid, SYS_getgroups, SYS_readlinkat, SYS_sendto, SYS_socket,
+	SYS_connect, SYS_statx, SYS_getcpu};
 enum { DENIED = sizeof denied / sizeof *denied };
 
 int main(int count, char **values)

@@ -94,7 +94,7 @@ static int in_child(void *self)
 static void clone_there(char *self, bool raw, bool third)
 {
 	static char stack[1 << 20];
-	struct clone_args arguments = { .flags = CLONE_NEWNS, .exit_signal = SIGCHLD };
+	struct clone_args arguments = {.flags = CLONE_NEWNS, .exit_signal = SIGCHLD};
 	long child;
 	if (!raw)
 		child = clone(in_child, stack + sizeof stack, CLONE_NEWNS | SIGCHLD, self);

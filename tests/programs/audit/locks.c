@@ -24,14 +24,18 @@ static void show(const char *what, int fd)
 
 static int lock(int way, int fd, short type, bool wait)
 {
-	struct flock lock = { .l_type = type, .l_whence = SEEK_SET };
+	struct flock lock = {.l_type = type, .l_whence = SEEK_SET};
 	switch (way) {
 	case 0:
 		return fcntl(fd, wait ? F_SETLKW : F_SETLK, &lock);
 	case 1:
 		return fcntl(fd, wait ? F_OFD_SETLKW : F_OFD_SETLK, &lock);
 	default:
-		return flock(fd, (type == F_WRLCK ? LOCK_EX : type == F_RDLCK ? LOCK_SH : LOCK_UN) | (wait ? 0 : LOCK_NB));
+		return flock(fd,
+			(type == F_WRLCK                  ? LOCK_EX
+					: type == F_RDLCK ? LOCK_SH
+							  : LOCK_UN) |
+				(wait ? 0 : LOCK_NB));
 	}
 }
 
@@ -72,7 +76,7 @@ static void two(void)
 {
 	int first = open(path, O_RDONLY), second = open(path, O_RDONLY);
 	printf("first: %d\n", lock(0, first, F_RDLCK, false));
-	struct flock query = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+	struct flock query = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
 	printf("second: %d\n", fcntl(second, F_GETLK, &query));
 	other(0, "never\n");
 	close(first);

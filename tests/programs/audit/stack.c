@@ -25,7 +25,7 @@ extern char **environ;
 static const char *directory;
 static char text[8192], link_path[8192], absent[8192], made[8192], program[8192], script[8192], buffer[8192];
 static int opened, watcher;
-static char *const arguments[] = { "name", "one", NULL };
+static char *const arguments[] = {"name", "one", NULL};
 
 static void check(int good, const char *what)
 {
@@ -35,7 +35,11 @@ static void check(int good, const char *what)
 	}
 }
 
-#define CALL(name, body) static void call_##name(void) { body; }
+#define CALL(name, body) \
+	static void call_##name(void) \
+	{ \
+		body; \
+	}
 CALL(open, close(open(text, O_RDONLY)))
 CALL(open_link, close(open(link_path, O_RDONLY)))
 CALL(open_absent, (void)!open(absent, O_RDONLY))
@@ -83,15 +87,16 @@ static const struct call {
 	void (*make)(void);
 	int executes;
 } calls[] = {
-#define ROW(name) { #name, call_##name, 0 },
+#define ROW(name) {#name, call_##name, 0},
 	ROW(open) ROW(open_link) ROW(open_absent) ROW(openat) ROW(stat) ROW(lstat) ROW(fstat) ROW(statx) ROW(access)
-	ROW(readlink) ROW(readlink_proc) ROW(realpath) ROW(realpath_proc) ROW(opendir) ROW(scandir) ROW(fopen) ROW(chdir)
-	ROW(dlopen) ROW(spawn) ROW(spawn_script)
-#define EXECUTES(name) { #name, call_##name, 1 },
-	EXECUTES(execve) EXECUTES(execv) EXECUTES(execl) EXECUTES(execvp) EXECUTES(execve_script) EXECUTES(execve_absent)
-	ROW(open_again) ROW(open_writes) ROW(fopen_writes) ROW(chmod) ROW(rename) ROW(mkdir) ROW(symlink) ROW(link)
-	ROW(truncate) ROW(utimensat) ROW(inotify) ROW(fchmod) ROW(flock)
-};
+		ROW(readlink) ROW(readlink_proc) ROW(realpath) ROW(realpath_proc) ROW(opendir) ROW(scandir) ROW(fopen)
+			ROW(chdir) ROW(dlopen) ROW(spawn) ROW(spawn_script)
+#define EXECUTES(name) {#name, call_##name, 1},
+				EXECUTES(execve) EXECUTES(execv) EXECUTES(execl) EXECUTES(execvp)
+					EXECUTES(execve_script) EXECUTES(execve_absent) ROW(open_again) ROW(open_writes)
+						ROW(fopen_writes) ROW(chmod) ROW(rename) ROW(mkdir) ROW(symlink)
+							ROW(link) ROW(truncate) ROW(utimensat) ROW(inotify) ROW(fchmod)
+								ROW(flock)};
 
 static unsigned char *stack;
 

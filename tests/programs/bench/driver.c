@@ -28,7 +28,7 @@ static char **plain_environment(void)
 	char **plain = calloc(count + 1, sizeof *plain), **end = plain;
 	for (int i = 0; i < count; i++)
 		if (strncmp(environ[i], "LD_AUDIT=", 9) && strncmp(environ[i], "HEADWATER_", 10) &&
-		    strncmp(environ[i], "GLIBC_TUNABLES=", 15))
+			strncmp(environ[i], "GLIBC_TUNABLES=", 15))
 			*end++ = environ[i];
 	return plain;
 }
@@ -56,13 +56,13 @@ static long start(char *file, char **environment)
 	int pipe_fds[2];
 	char number[16];
 	long main_ns = 0;
-	char *argv[] = { file, NULL };
+	char *argv[] = {file, NULL};
 	if (pipe(pipe_fds))
 		exit(1);
 	snprintf(number, sizeof number, "%d", pipe_fds[1]);
 	for (char **entry = environment; *entry; entry++)
 		if (!strncmp(*entry, "BENCH_FD=", 9))
-			*entry = strdup(strcat(strcpy((char[32]){ 0 }, "BENCH_FD="), number));
+			*entry = strdup(strcat(strcpy((char[32]){0}, "BENCH_FD="), number));
 	long start_ns = now_ns();
 	pid_t pid = fork();
 	if (pid == 0) {
@@ -77,7 +77,7 @@ static long start(char *file, char **environment)
 	}
 	close(pipe_fds[1]);
 	int got = read(pipe_fds[0], &start_ns, sizeof start_ns) == sizeof start_ns &&
-		  read(pipe_fds[0], &main_ns, sizeof main_ns) == sizeof main_ns;
+		read(pipe_fds[0], &main_ns, sizeof main_ns) == sizeof main_ns;
 	close(pipe_fds[0]);
 	int status;
 	waitpid(pid, &status, 0);

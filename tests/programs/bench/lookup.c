@@ -33,15 +33,15 @@ static void mark(const char *what, const char *name)
 		exit(1);
 }
 
-static void measure(const char *name, const char *dir, const char *format, int files, enum hw_answer expected)
+static void measure(const char *name, const char *dir, const char *format, int files, enum hwa_answer expected)
 {
-	static struct hw_found found;
+	static struct hwa_found found;
 	char **paths = calloc(files, sizeof *paths);
 	double runs[RUNS];
 	for (int i = 0; i < files; i++) {
 		if (asprintf(&paths[i], format, dir, i % 50, i) < 0)
 			exit(1);
-		if (hw_resolve(AT_FDCWD, paths[i], HW_WANT_ATTR, &found) != expected) {
+		if (hwa_resolve(AT_FDCWD, paths[i], HW_WANT_ATTR, &found) != expected) {
 			fprintf(stderr, "%s: not as expected\n", paths[i]);
 			exit(1);
 		}
@@ -50,7 +50,7 @@ static void measure(const char *name, const char *dir, const char *format, int f
 	for (int run = 0; run < RUNS; run++) {
 		long begin = now_ns();
 		for (int i = 0; i < files; i++)
-			hw_resolve(AT_FDCWD, paths[i], HW_WANT_ATTR, &found);
+			hwa_resolve(AT_FDCWD, paths[i], HW_WANT_ATTR, &found);
 		runs[run] = (double)(now_ns() - begin) / files;
 	}
 	mark("end", name);
@@ -64,12 +64,12 @@ static void measure(const char *name, const char *dir, const char *format, int f
 int main(int argc, char **argv)
 {
 	int files = argc > 2 ? atoi(argv[2]) : 0;
-	hw_attach(environ);
-	if (!hw_attached() || files < 1)
+	hwa_attach(environ);
+	if (!hwa_attached() || files < 1)
 		return 1;
-	measure("a file", argv[1], "%s/depth/%d/module_%d.py", files, HW_KNOWN);
-	measure("an absent name", argv[1], "%s/depth/%d/absent_%d.py", files, HW_FAILS);
-	measure("a file through a link", argv[1], "%s/link/%d/module_%d.py", files, HW_KNOWN);
-	measure("outside the scope", "/usr/lib", "%s/%d/module_%d.py", files, HW_ORIGINAL);
+	measure("a file", argv[1], "%s/depth/%d/module_%d.py", files, HWA_KNOWN);
+	measure("an absent name", argv[1], "%s/depth/%d/absent_%d.py", files, HWA_FAILS);
+	measure("a file through a link", argv[1], "%s/link/%d/module_%d.py", files, HWA_KNOWN);
+	measure("outside the scope", "/usr/lib", "%s/%d/module_%d.py", files, HWA_ORIGINAL);
 	return 0;
 }

@@ -54,16 +54,16 @@ static void must(int holds, const char *what)
 	}
 }
 
-#define MOVES(name, type, one_call)                                                                                    \
-	static void name(int fd, type *memory, size_t left, off_t at)                                                  \
-	{                                                                                                              \
-		while (left > 0) {                                                                                     \
-			ssize_t moved = one_call;                                                                      \
-			must(moved > 0, #name);                                                                        \
-			memory += moved;                                                                               \
-			at += moved;                                                                                   \
-			left -= (size_t)moved;                                                                         \
-		}                                                                                                      \
+#define MOVES(name, type, one_call) \
+	static void name(int fd, type *memory, size_t left, off_t at) \
+	{ \
+		while (left > 0) { \
+			ssize_t moved = one_call; \
+			must(moved > 0, #name); \
+			memory += moved; \
+			at += moved; \
+			left -= (size_t)moved; \
+		} \
 	}
 
 /* As the C library has them: they aren't bare system calls in a process with threads. */
@@ -123,7 +123,8 @@ static void receive_write(const struct calls *c, const struct set *s)
 		char *block = from ? s->all : s->mine;
 
 		if (from > 0)
-			c->receive(block, (int)(block_rows * block_row), MPI_BYTE, from, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+			c->receive(block, (int)(block_rows * block_row), MPI_BYTE, from, 0, MPI_COMM_WORLD,
+				MPI_STATUS_IGNORE);
 		for (size_t n = 0; n < block_rows; n++)
 			c->write_at(s->out, block + n * block_row, block_row, block_at(from, n));
 	}
@@ -172,7 +173,7 @@ static void overwrite(const struct set *s)
 }
 
 static double seconds_of(const struct pattern *pattern, const struct calls *c, const struct set *s, unsigned int turn,
-			 uint64_t *seen)
+	uint64_t *seen)
 {
 	/* Files are overwritten: how fast new pages come is the machine's affair. */
 	if (pattern->is_write)
@@ -223,10 +224,10 @@ static int opened(const char *directory, const char *name, int flags)
 
 int main(int argc, char **argv)
 {
-	struct calls past_it = { read_past, write_past, past(NULL, "PMPI_Scatter"), past(NULL, "PMPI_Gather"),
-				 past(NULL, "PMPI_Send"), past(NULL, "PMPI_Recv") };
-	struct calls with = { read_with, write_with, MPI_Scatter, MPI_Gather, MPI_Send, MPI_Recv };
-	struct calls *ways[] = { &past_it, &with };
+	struct calls past_it = {read_past, write_past, past(NULL, "PMPI_Scatter"), past(NULL, "PMPI_Gather"),
+		past(NULL, "PMPI_Send"), past(NULL, "PMPI_Recv")};
+	struct calls with = {read_with, write_with, MPI_Scatter, MPI_Gather, MPI_Send, MPI_Recv};
+	struct calls *ways[] = {&past_it, &with};
 	struct set sets[2];
 	const struct pattern *pattern = patterns;
 
@@ -250,7 +251,7 @@ int main(int argc, char **argv)
 	row = block_row * (size_t)blocks_across;
 	bytes = part * (size_t)size;
 	for (int n = 0; n < 2; n++) {
-		sets[n] = (struct set){ -1, rank ? NULL : alike(bytes), alike(part) };
+		sets[n] = (struct set){-1, rank ? NULL : alike(bytes), alike(part)};
 		/* Now, not in the first turn. */
 		memset(sets[n].mine, 1, part);
 		if (rank == 0)
@@ -263,14 +264,15 @@ int main(int argc, char **argv)
 		input = opened(argv[6], "in", O_RDONLY);
 	double end = PMPI_Wtime() + seconds_max;
 	for (long n = 0, goes_on = 1; goes_on; n++) {
-		double seconds[2] = { 0, 0 };
+		double seconds[2] = {0, 0};
 
 		for (int turn = 0; turn < 2; turn++) {
 			uint64_t seen[2];
 
 			for (int step = 0; step < 2; step++) {
 				int way = (int)((n + turn + step) % 2);
-				seconds[way] += seconds_of(pattern, ways[way], &sets[step], (unsigned int)n, &seen[way]);
+				seconds[way] += seconds_of(pattern, ways[way], &sets[step], (unsigned int)n,
+					&seen[way]);
 			}
 			must(seen[0] == seen[1], "what was read is the same");
 		}

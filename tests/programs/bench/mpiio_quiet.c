@@ -25,12 +25,12 @@ struct calls {
 	int (*reduce)(const void *, void *, int, MPI_Datatype, MPI_Op, MPI_Comm);
 };
 
-static const struct calls usual = { MPI_Send, MPI_Recv, MPI_Allreduce };
+static const struct calls usual = {MPI_Send, MPI_Recv, MPI_Allreduce};
 static struct calls past_it;
 
 static void messages(const struct calls *calls, long count)
 {
-	char small[64] = { 0 };
+	char small[64] = {0};
 	double sum = rank, all;
 
 	for (long n = 0; n < count; n++) {
@@ -60,7 +60,7 @@ static double block_seconds(const struct calls *calls)
 
 static void compare(long count)
 {
-	past_it = (struct calls){ past(NULL, "PMPI_Send"), past(NULL, "PMPI_Recv"), past(NULL, "PMPI_Allreduce") };
+	past_it = (struct calls){past(NULL, "PMPI_Send"), past(NULL, "PMPI_Recv"), past(NULL, "PMPI_Allreduce")};
 	for (long n = 0; n < count / BLOCK; n++) {
 		double usual_s = n % 2 ? block_seconds(&usual) : 0;
 		double past_s = block_seconds(&past_it);
@@ -141,7 +141,8 @@ int main(int argc, char **argv)
 	looked += access("/headwater-end", F_OK);
 	MPI_Barrier(MPI_COMM_WORLD);
 	if (rank == 0)
-		fprintf(stderr, "seconds=%.6f %s\n", took, looked == -2 ? "" : "a file has a name that none should have");
+		fprintf(stderr, "seconds=%.6f %s\n", took,
+			looked == -2 ? "" : "a file has a name that none should have");
 	MPI_Finalize();
 	return 0;
 }

@@ -13,7 +13,7 @@
 
 static inline int past_path(struct dl_phdr_info *info, size_t size, void *of)
 {
-	static const char *const names[] = { "libmpi.so", "libmpich.so" };
+	static const char *const names[] = {"libmpi.so", "libmpich.so"};
 	const char *slash = strrchr(info->dlpi_name, '/'), *name = slash ? slash + 1 : info->dlpi_name;
 
 	(void)size;
@@ -26,7 +26,7 @@ static inline int past_path(struct dl_phdr_info *info, size_t size, void *of)
 /* Of the library of this name, or of MPI's for NULL. */
 static inline void *past(const char *library, const char *name)
 {
-	static const char *const versions[] = { "GLIBC_2.34", "GLIBC_2.17", "GLIBC_2.2.5" };
+	static const char *const versions[] = {"GLIBC_2.34", "GLIBC_2.17", "GLIBC_2.2.5"};
 	void *(*find)(void *, const char *) = NULL, *found = NULL;
 
 	for (size_t at = 0; !find && at < sizeof(versions) / sizeof(versions[0]); at++)

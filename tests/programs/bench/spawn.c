@@ -157,8 +157,9 @@ int main(int argc, char **argv)
 		options.stop = PSPAWN_STOP_PYTHON;
 	}
 	arguments = argv + 6;
-	if (resident && mmap(NULL, resident, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0) ==
-	                    MAP_FAILED)
+	if (resident &&
+		mmap(NULL, resident, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0) ==
+			MAP_FAILED)
 		fail("memory");
 	if (pspawn_context_create_with(&context, argv[6], &options))
 		fail(argv[6]);

@@ -169,13 +169,13 @@ static void act(const char *action, int dir)
 	else if (!strcmp(action, "walk"))
 		walk(openat(dir, ".", O_RDONLY | O_DIRECTORY));
 	else if (!strcmp(action, "find"))
-		start(dir, (char *[]){ "find", ".", "-size", "-0", NULL });
+		start(dir, (char *[]){"find", ".", "-size", "-0", NULL});
 	else if (!strcmp(action, "big"))
 		big(dir);
 	else if (!strcmp(action, "map"))
 		map(dir);
 	else if (!strcmp(action, "run"))
-		start(dir, (char *[]){ "/bin/sh", "run.sh", NULL });
+		start(dir, (char *[]){"/bin/sh", "run.sh", NULL});
 	else
 		fail("no action", action);
 }
@@ -183,8 +183,10 @@ static void act(const char *action, int dir)
 /* All processes at once: each says that it is there, and begins when all are. */
 static void together(const char *action, int number, const char *name, int round)
 {
-	struct { int ready, go; long longest_ns[64]; } volatile *shared =
-		mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct {
+		int ready, go;
+		long longest_ns[64];
+	} volatile *shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	int failed = 0, status, dir = open(name, O_RDONLY | O_DIRECTORY);
 	if (dir < 0)
 		fail("open", name);

@@ -97,14 +97,16 @@ static void command(char **word, char *result)
 {
 	static char text[1 << 16], output[1 << 16];
 	if (!strcmp(word[0], "cat"))
-		snprintf(text, sizeof text, "cat %s 2>&1 | cksum; stat -c '%%s %%a %%h' %s 2>&1 | cksum", word[1], word[1]);
+		snprintf(text, sizeof text, "cat %s 2>&1 | cksum; stat -c '%%s %%a %%h' %s 2>&1 | cksum", word[1],
+			word[1]);
 	else if (!strcmp(word[0], "cp"))
 		snprintf(text, sizeof text, "cp -p %s %s 2>/dev/null; echo $?", word[1], word[2]);
 	else if (!strcmp(word[0], "find"))
-		snprintf(text, sizeof text, "find %s -printf '%%P %%y %%l ' 2>/dev/null | tr ' ' '\\n' | sort | cksum", word[1]);
+		snprintf(text, sizeof text, "find %s -printf '%%P %%y %%l ' 2>/dev/null | tr ' ' '\\n' | sort | cksum",
+			word[1]);
 	else
-		snprintf(text, sizeof text, "(printf '#!/bin/sh\\necho %s\\n' > %s && chmod 755 %s && ./%s) 2>&1", word[2], word[1], word[1],
-			 word[1]);
+		snprintf(text, sizeof text, "(printf '#!/bin/sh\\necho %s\\n' > %s && chmod 755 %s && ./%s) 2>&1",
+			word[2], word[1], word[1], word[1]);
 	FILE *stream = popen(text, "r");
 	if (!stream)
 		return;
@@ -123,10 +125,11 @@ static void pass(char **word, char *result)
 	union {
 		struct cmsghdr header;
 		char room[CMSG_SPACE(sizeof(int))];
-	} control = { 0 };
-	struct iovec vector = { .iov_base = &byte, .iov_len = 1 };
-	struct msghdr message = { .msg_iov = &vector, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control };
-	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	} control = {0};
+	struct iovec vector = {.iov_base = &byte, .iov_len = 1};
+	struct msghdr message = {
+		.msg_iov = &vector, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	static int socket_fd = -1;
 	int fd = file_at(word[1]);
 	/* An abstract name, which is this run's. */
@@ -141,7 +144,8 @@ static void pass(char **word, char *result)
 		struct cmsghdr *header = CMSG_FIRSTHDR(&message);
 		message.msg_name = &address;
 		message.msg_namelen = size;
-		*header = (struct cmsghdr){ .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(sizeof(int)) };
+		*header = (struct cmsghdr){
+			.cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(sizeof(int))};
 		memcpy(CMSG_DATA(header), &fd, sizeof fd);
 		say(result, "%s", outcome(sendmsg(from, &message, 0)));
 		close(from);
@@ -206,18 +210,21 @@ static int names(char **word, char *result)
 		char *path = getcwd(text, sizeof text);
 		say(result, "%s %s", outcome(path ? 0 : -1), path ? without_root(path) : "");
 	} else if (!strcmp(name, "glob")) {
-		glob_t found = { 0 };
+		glob_t found = {0};
 		say(result, "%d", glob(word[1], 0, NULL, &found));
 		for (size_t n = 0; n < found.gl_pathc; n++)
 			say(result, " %s", without_root(found.gl_pathv[n]));
 		globfree(&found);
 	} else if (!strcmp(name, "time")) {
-		struct timespec times[2] = { { .tv_sec = 1000000000 }, { .tv_sec = 1000000000 + atol(word[2]), .tv_nsec = 7 } };
+		struct timespec times[2] = {
+			{.tv_sec = 1000000000}, {.tv_sec = 1000000000 + atol(word[2]), .tv_nsec = 7}};
 		say(result, "%s", outcome(utimensat(AT_FDCWD, word[1], times, 0)));
 	} else if (!strcmp(name, "punch")) {
-		say(result, "%s", outcome(fallocate(file_at(word[1]), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, atol(word[2]), atol(word[3]))));
+		say(result, "%s",
+			outcome(fallocate(file_at(word[1]), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, atol(word[2]),
+				atol(word[3]))));
 	} else if (!strcmp(name, "lock")) {
-		struct flock lock = { .l_type = (short)atoi(word[2]), .l_whence = SEEK_SET, .l_len = 100 };
+		struct flock lock = {.l_type = (short)atoi(word[2]), .l_whence = SEEK_SET, .l_len = 100};
 		say(result, "%s", outcome(fcntl(file_at(word[1]), F_SETLK, &lock)));
 	} else {
 		return 0;

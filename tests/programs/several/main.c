@@ -31,7 +31,7 @@ static int work(void)
 	if (chdir(dir))
 		return 1;
 	while (fgets(line, sizeof line, stdin)) {
-		char *word[WORDS_MAX + 1] = { 0 };
+		char *word[WORDS_MAX + 1] = {0};
 		size_t count = 0;
 		for (char *w = strtok(line, " \n"); w && count < WORDS_MAX; w = strtok(NULL, " \n"))
 			word[count++] = w;
@@ -76,7 +76,8 @@ static void ask(int number, const char *words, char *answer)
 /* Whether an operation may be repeated, and looks through what was open or mapped before. */
 static int may_come_later(const char *words)
 {
-	static const char *const names[] = { " pread ", " look ", " fstat ", " end ", " same ", " hole ", " reopen-pread " };
+	static const char *const names[] = {
+		" pread ", " look ", " fstat ", " end ", " same ", " hole ", " reopen-pread "};
 	for (size_t n = 0; n < sizeof names / sizeof *names; n++)
 		if (strstr(words, names[n]))
 			return 1;
@@ -104,7 +105,7 @@ static int run(FILE *plan, FILE *expected, double seconds)
 				return 3;
 			double end = now() + seconds;
 			while (!(is_right = !strcmp(answer, right)) && may_come_later(words) && now() < end) {
-				nanosleep(&(struct timespec){ .tv_nsec = 2000000 }, NULL);
+				nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
 				ask(number, words + 2, answer);
 			}
 		}

@@ -76,7 +76,7 @@ void keep(const char *slot, int fd)
 	struct slot *s = &files[atoi(slot) % FILES];
 	if (s->is_used)
 		close(s->fd);
-	*s = (struct slot){ .fd = fd, .is_used = fd >= 0 };
+	*s = (struct slot){.fd = fd, .is_used = fd >= 0};
 }
 
 int flags_of(const char *names)
@@ -84,9 +84,9 @@ int flags_of(const char *names)
 	static const struct {
 		const char *name;
 		int flag;
-	} all[] = { { "ro", O_RDONLY }, { "wo", O_WRONLY }, { "rw", O_RDWR }, { "creat", O_CREAT }, { "excl", O_EXCL },
-		    { "trunc", O_TRUNC }, { "append", O_APPEND }, { "nofollow", O_NOFOLLOW }, { "dir", O_DIRECTORY },
-		    { "path", O_PATH } };
+	} all[] = {{"ro", O_RDONLY}, {"wo", O_WRONLY}, {"rw", O_RDWR}, {"creat", O_CREAT}, {"excl", O_EXCL},
+		{"trunc", O_TRUNC}, {"append", O_APPEND}, {"nofollow", O_NOFOLLOW}, {"dir", O_DIRECTORY},
+		{"path", O_PATH}};
 	int flags = 0;
 	char copy[80];
 	snprintf(copy, sizeof copy, "%s", names);
@@ -105,7 +105,7 @@ static void on_fault(int number)
 /* The sum of what a map shows, or writes there; a page behind the file's end gives SIGBUS. */
 static void look(int slot, char **word, char *result, int writes)
 {
-	struct sigaction action = { .sa_handler = on_fault }, before;
+	struct sigaction action = {.sa_handler = on_fault}, before;
 	size_t from = strtoul(word[2], NULL, 10), size = strtoul(word[3], NULL, 10);
 	if (!maps[slot].bytes || from + size > maps[slot].size) {
 		say(result, "none");
@@ -132,7 +132,8 @@ static void map(int slot, char **word, char *result)
 	size_t size = strtoul(word[4], NULL, 10);
 	if (maps[slot].bytes)
 		munmap(maps[slot].bytes, maps[slot].size);
-	char *bytes = mmap(NULL, size, PROT_READ | (may_write ? PROT_WRITE : 0), is_private ? MAP_PRIVATE : MAP_SHARED, fd, 0);
+	char *bytes = mmap(NULL, size, PROT_READ | (may_write ? PROT_WRITE : 0), is_private ? MAP_PRIVATE : MAP_SHARED,
+		fd, 0);
 	maps[slot].bytes = bytes == MAP_FAILED ? NULL : bytes;
 	maps[slot].size = size;
 	say(result, "%s", outcome(bytes == MAP_FAILED ? -1 : 0));
@@ -174,13 +175,14 @@ static void tell(char *result, int status, const struct stat *s, int by_name)
 
 static int is_same(const struct stat *a, const struct stat *b)
 {
-	return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_size == b->st_size && a->st_mode == b->st_mode &&
-	       a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
+	return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_size == b->st_size &&
+		a->st_mode == b->st_mode && a->st_mtim.tv_sec == b->st_mtim.tv_sec &&
+		a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
 }
 
 static void stats(char **word, char *result)
 {
-	struct stat one = { 0 }, other = { 0 };
+	struct stat one = {0}, other = {0};
 	const char *name = word[0];
 	if (!strcmp(name, "stat"))
 		tell(result, stat(word[1], &one), &one, 1);

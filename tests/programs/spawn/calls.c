@@ -9,8 +9,8 @@
 #define COUNT(list) (sizeof(list) / sizeof(list)[0])
 #define MANY 10000
 
-static const enum pspawn_mechanism mechanisms[] = {PSPAWN_ZYGOTE, PSPAWN_VFORK, PSPAWN_CLONE3,
-                                                   PSPAWN_POSIX_SPAWN, PSPAWN_FORK, PSPAWN_PFORK};
+static const enum pspawn_mechanism mechanisms[] = {
+	PSPAWN_ZYGOTE, PSPAWN_VFORK, PSPAWN_CLONE3, PSPAWN_POSIX_SPAWN, PSPAWN_FORK, PSPAWN_PFORK};
 static char *true_words[] = {"true", NULL};
 
 /* PATH: the error of making a context, or of spawning, is execve()'s. */
@@ -72,12 +72,13 @@ static void bad_processes(char **unused)
 		make_context(&context, "/bin/true", mechanisms[i]);
 		CHECK(pspawn_many(&context, processes, COUNT(processes), NULL, pids, errors) == 2, "%zu", i);
 		for (size_t number = 0; number < COUNT(processes); number++) {
-			CHECK(errors[number] == expected[number], "%zu of %s: %s", number, pspawn_mechanism_name(mechanisms[i]),
-			      strerror(errors[number]));
+			CHECK(errors[number] == expected[number], "%zu of %s: %s", number,
+				pspawn_mechanism_name(mechanisms[i]), strerror(errors[number]));
 			CHECK(expected[number] ? pids[number] == -1 : status_of(pids[number]) == 0, "%zu", number);
 		}
 		struct pspawn_process odd[] = {{.argv = long_words}, {.argv = none}, {.argv = NULL}};
-		CHECK(pspawn_many(&context, odd, 3, NULL, pids, errors) == 2 && errors[0] == E2BIG, "%s", strerror(errors[0]));
+		CHECK(pspawn_many(&context, odd, 3, NULL, pids, errors) == 2 && errors[0] == E2BIG, "%s",
+			strerror(errors[0]));
 		CHECK(status_of(pids[1]) == 0 && status_of(pids[2]) == 0, "%s", "no arguments");
 		CHECK(pspawn_n(pids, &context, 0, true_words) == 0, "%s", "none");
 		CHECK(pspawn_n(pids, &context, -1, true_words) == -1 && errno == EINVAL, "%s", "fewer than none");
@@ -103,11 +104,13 @@ static void limited(char **unused)
 		pspawn_context_t context;
 		make_context(&context, "/bin/sleep", mechanisms[i]);
 		int started = pspawn_n(pids, &context, count, words);
-		CHECK(errno == EAGAIN && started >= 0 && started < 30, "%s: %d", pspawn_mechanism_name(mechanisms[i]), started);
+		CHECK(errno == EAGAIN && started >= 0 && started < 30, "%s: %d", pspawn_mechanism_name(mechanisms[i]),
+			started);
 		for (int number = 0; number < count; number++)
 			CHECK((pids[number] > 0) == (number < started), "%d of %d: %d", number, started, pids[number]);
 		for (int number = 0; number < started; number++)
-			CHECK(kill(pids[number], SIGKILL) == 0 && waitpid(pids[number], NULL, 0) == pids[number], "%d", number);
+			CHECK(kill(pids[number], SIGKILL) == 0 && waitpid(pids[number], NULL, 0) == pids[number], "%d",
+				number);
 		no_children();
 		pspawn_context_destroy(&context);
 	}
@@ -234,7 +237,8 @@ static void without_waiting(char **unused)
 		memset(processes, 0x55, sizeof processes);
 		memset(script, 0, sizeof script);
 	}
-	CHECK(pspawn_many_begin(&context, NULL, 0, NULL, &none) >= 0 && pspawn_many_end(none, NULL, NULL) == 0, "%s", "0");
+	CHECK(pspawn_many_begin(&context, NULL, 0, NULL, &none) >= 0 && pspawn_many_end(none, NULL, NULL) == 0, "%s",
+		"0");
 	pspawn_context_destroy(&context);
 	for (int i = 7; i >= 0; i--) {
 		CHECK(pspawn_many_end(batches[i], pids, errors) == (i == 3 ? 0 : 100), "%d", i);
@@ -248,8 +252,8 @@ static void without_waiting(char **unused)
 /* The paper's calls: lists one after another, masks, with and without waiting. */
 static void vectors(char **unused)
 {
-	char *words[] = {"sh", "-c", "exit $((10 + A))", NULL, "sh", "-c", "exit $((20 + A))", NULL,
-	                 "sh", "-c", "exit $((30 + A))", NULL, "sh", "-c", "exit $((40 + A))", NULL};
+	char *words[] = {"sh", "-c", "exit $((10 + A))", NULL, "sh", "-c", "exit $((20 + A))", NULL, "sh", "-c",
+		"exit $((30 + A))", NULL, "sh", "-c", "exit $((40 + A))", NULL};
 	char *variables[] = {"A=1", NULL, "A=2", NULL, "A=3", NULL, "A=4", NULL};
 	char *count_cores[] = {"sh", "-c", "exit $(nproc)", NULL};
 	cpu_set_t own, one;
@@ -273,7 +277,8 @@ static void vectors(char **unused)
 		CHECK(pspawn_many_end(batch, pids, NULL) == 4, "%d", flags);
 		for (int i = 0; i < 4; i++)
 			CHECK(status_of(pids[i]) == 11 + 10 * i, "%d", i);
-		CHECK(pspawn_vector("sh", count_cores, NULL, 4, sizeof one, masks, flags | PSPAWN_SAME_ARGV, pids) == 4, "%d", flags);
+		CHECK(pspawn_vector("sh", count_cores, NULL, 4, sizeof one, masks, flags | PSPAWN_SAME_ARGV, pids) == 4,
+			"%d", flags);
 		for (int i = 0; i < 4; i++)
 			CHECK(status_of(pids[i]) == (i % 2 ? 1 : CPU_COUNT(&own)), "%d", i);
 	}
@@ -296,7 +301,8 @@ static void placed(char **unused)
 		processes[i] = (struct pspawn_process){.argv = words};
 	for (size_t i = 0; i < COUNT(mechanisms); i++) {
 		for (enum pspawn_numa numa = PSPAWN_NUMA_NONE; numa <= PSPAWN_NUMA_DOMAIN; numa++) {
-			struct pspawn_options options = {.size = sizeof options, .numa = numa, .flags = PSPAWN_SETPGROUP};
+			struct pspawn_options options = {
+				.size = sizeof options, .numa = numa, .flags = PSPAWN_SETPGROUP};
 			pspawn_context_t context;
 			pid_t pids[PROCESSES];
 			if (mechanisms[i] == PSPAWN_POSIX_SPAWN && numa)
@@ -310,13 +316,16 @@ static void placed(char **unused)
 				sched_getaffinity(pids[number], sizeof set, &set);
 				CPU_AND(&both, &own, &set);
 				CHECK(CPU_EQUAL(&both, &set), "%d leaves the caller's cores", number);
-				CHECK(whole ? CPU_COUNT(&set) >= 1 : CPU_COUNT(&set) == 1, "%d has %d", number, CPU_COUNT(&set));
+				CHECK(whole ? CPU_COUNT(&set) >= 1 : CPU_COUNT(&set) == 1, "%d has %d", number,
+					CPU_COUNT(&set));
 				pid_t leader = numa == PSPAWN_NUMA_DOMAIN ? pids[number] : pids[0];
 				CHECK(getpgid(pids[number]) == leader, "%d of %s: %d, not %d", number,
-				      pspawn_mechanism_name(mechanisms[i]), getpgid(pids[number]), leader);
+					pspawn_mechanism_name(mechanisms[i]), getpgid(pids[number]), leader);
 			}
 			for (int number = 0; number < PROCESSES; number++)
-				CHECK(kill(pids[number], SIGKILL) == 0 && waitpid(pids[number], NULL, 0) == pids[number], "%d", number);
+				CHECK(kill(pids[number], SIGKILL) == 0 &&
+						waitpid(pids[number], NULL, 0) == pids[number],
+					"%d", number);
 			pspawn_context_destroy(&context);
 		}
 	}
@@ -328,7 +337,8 @@ static void with_limits(char **unused)
 {
 	const struct pspawn_limit good[] = {{RLIMIT_NOFILE, {50, 60}}, {RLIMIT_CORE, {0, 0}}};
 	const struct pspawn_limit bad[][1] = {{{RLIMIT_NOFILE, {60, 50}}}, {{99, {1, 1}}}};
-	char *limited_words[] = {"sh", "-c", "test $(ulimit -n) = 50 && test $(ulimit -Hn) = 60 && test $(ulimit -c) = 0", NULL};
+	char *limited_words[] = {
+		"sh", "-c", "test $(ulimit -n) = 50 && test $(ulimit -Hn) = 60 && test $(ulimit -c) = 0", NULL};
 	char plain[128];
 	char *plain_words[] = {"sh", "-c", plain, NULL};
 	struct rlimit own;
@@ -353,7 +363,8 @@ static void with_limits(char **unused)
 			options.limits = bad[number];
 			options.limit_count = 1;
 			CHECK(pspawn_many(&context, processes, 2, &options, pids, errors) == 0, "%s", name);
-			CHECK(errors[0] == EINVAL && errors[1] == EINVAL && pids[0] == -1, "%s: %s", name, strerror(errors[0]));
+			CHECK(errors[0] == EINVAL && errors[1] == EINVAL && pids[0] == -1, "%s: %s", name,
+				strerror(errors[0]));
 		}
 		pspawn_context_destroy(&context);
 		no_children();
@@ -374,7 +385,9 @@ static bool own_control_group(char path[4096])
 		if (*mounted && !strncmp(line, "0::/", 4)) {
 			line[strcspn(line, "\n")] = 0;
 			/* What is mounted may be a group below the root. */
-			const char *below = strcmp(root, "/") && !strncmp(line + 3, root, strlen(root)) ? line + 3 + strlen(root) : line + 3;
+			const char *below = strcmp(root, "/") && !strncmp(line + 3, root, strlen(root))
+				? line + 3 + strlen(root)
+				: line + 3;
 			found = snprintf(path, 4096, "%s%s", mounted, below) < 4096;
 		}
 	if (mounts)
@@ -416,17 +429,15 @@ static void in_control_group(char **unused)
 	CHECK(rmdir(path) == 0, "%s is left behind", path);
 	for (size_t i = 0; i < COUNT(able); i++)
 		CHECK(!statuses[i][0] && !statuses[i][1], "%s: %d %d", pspawn_mechanism_name(able[i]), statuses[i][0],
-		      statuses[i][1]);
+			statuses[i][1]);
 }
 
 int main(int argc, char **argv)
 {
-	static const struct trial trials[] = {
-		{"bad_path", bad_path}, {"bad_processes", bad_processes}, {"limited", limited},
-		{"zygote_killed", zygote_killed}, {"very_many", very_many}, {"long_environment", long_environment},
-		{"without_waiting", without_waiting}, {"vectors", vectors}, {"placed", placed},
-		{"in_control_group", in_control_group}, {"with_limits", with_limits},
-	};
+	static const struct trial trials[] = {{"bad_path", bad_path}, {"bad_processes", bad_processes},
+		{"limited", limited}, {"zygote_killed", zygote_killed}, {"very_many", very_many},
+		{"long_environment", long_environment}, {"without_waiting", without_waiting}, {"vectors", vectors},
+		{"placed", placed}, {"in_control_group", in_control_group}, {"with_limits", with_limits}};
 	(void)argc;
 	return run_trial(trials, COUNT(trials), argv);
 }

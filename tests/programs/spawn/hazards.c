@@ -248,8 +248,9 @@ static void named_descriptors(char **unused)
 {
 	pspawn_context_t context;
 	/* By the shell itself: a command in it would come with descriptors of its own. */
-	char *script = "n=0; open=; while [ $n -lt 80 ]; do [ -e /proc/$$/fd/$n ] && open=\"$open $n\"; n=$((n + 1)); done; "
-	               "echo $open";
+	char *script =
+		"n=0; open=; while [ $n -lt 80 ]; do [ -e /proc/$$/fd/$n ] && open=\"$open $n\"; n=$((n + 1)); done; "
+		"echo $open";
 	char *words[] = {"sh", "-c", script, NULL};
 	char text[2][256] = {"", ""};
 	(void)unused;
@@ -262,7 +263,8 @@ static void named_descriptors(char **unused)
 			{.kind = PSPAWN_DUP2, .from = ends[1], .fd = 1},
 			{.kind = PSPAWN_CLOSE, .fd = 70},
 		};
-		struct pspawn_process process = {.argv = words, .file_actions = actions, .file_action_count = COUNT(actions)};
+		struct pspawn_process process = {
+			.argv = words, .file_actions = actions, .file_action_count = COUNT(actions)};
 		pid_t pid;
 		make_context(&context, "/bin/sh", i ? PSPAWN_ZYGOTE : PSPAWN_VFORK);
 		CHECK(pspawn_many(&context, &process, 1, NULL, &pid, NULL) == 1, "%d", i);
@@ -277,7 +279,8 @@ static void named_descriptors(char **unused)
 /* Makes a zygote that is given up soon, and stops it. */
 static pid_t make_stopped(pspawn_context_t *context)
 {
-	struct pspawn_context_options options = {.size = sizeof options, .mechanism = PSPAWN_ZYGOTE, .stopped_ms_max = 200};
+	struct pspawn_context_options options = {
+		.size = sizeof options, .mechanism = PSPAWN_ZYGOTE, .stopped_ms_max = 200};
 	int status;
 	CHECK(pspawn_context_create_with(context, "/bin/sh", &options) == 0, "%s", "a context");
 	pid_t zygote = pspawn_context_zygote(context);
@@ -341,7 +344,8 @@ static void zygote_traced(char **unused)
 	char byte = 'x';
 	int told[2], end[2];
 	(void)unused;
-	struct pspawn_context_options options = {.size = sizeof options, .mechanism = PSPAWN_ZYGOTE, .stopped_ms_max = 200};
+	struct pspawn_context_options options = {
+		.size = sizeof options, .mechanism = PSPAWN_ZYGOTE, .stopped_ms_max = 200};
 	CHECK(pspawn_context_create_with(&context, "/bin/sh", &options) == 0, "%s", "a context");
 	pid_t zygote = pspawn_context_zygote(&context);
 	CHECK(zygote && pipe(told) == 0 && pipe(end) == 0, "%s", "pipes");
@@ -349,7 +353,8 @@ static void zygote_traced(char **unused)
 	if (debugger == 0) {
 		int status;
 		close(end[1]);
-		bool stops = ptrace(PTRACE_ATTACH, zygote, NULL, NULL) == 0 && waitpid(zygote, &status, __WALL) == zygote;
+		bool stops = ptrace(PTRACE_ATTACH, zygote, NULL, NULL) == 0 &&
+			waitpid(zygote, &status, __WALL) == zygote;
 		byte = stops ? 'y' : 'n';
 		_exit(write(told[1], &byte, 1) == 1 && read(end[0], &byte, 1) == 0 ? 0 : 1);
 	}
@@ -365,7 +370,7 @@ static void zygote_traced(char **unused)
 }
 
 static int count_like(const struct pspawn_process *process, unsigned count, enum pspawn_numa numa,
-                      pspawn_context_t *context, int expected)
+	pspawn_context_t *context, int expected)
 {
 	struct pspawn_process processes[8] = {{0}};
 	struct pspawn_options options = {.size = sizeof options, .numa = numa};
@@ -397,7 +402,8 @@ static void counted_cores(char **arguments)
 	for (int core = 0; !CPU_COUNT(&one); core++)
 		if (CPU_ISSET(core, &own))
 			CPU_SET(core, &one);
-	const struct pspawn_process free = {.argv = words}, bound = {.argv = words, .mask = &one, .mask_size = sizeof one};
+	const struct pspawn_process free = {.argv = words},
+				    bound = {.argv = words, .mask = &one, .mask_size = sizeof one};
 	const struct pspawn_process all_free[] = {free, free}, all_bound[] = {bound, bound}, mixed[] = {free, bound};
 	const int good = THREADS_RIGHT + BY_ZYGOTE;
 	struct pspawn_context_options options = {
@@ -482,13 +488,12 @@ static void owner_killed(char **unused)
 
 int main(int argc, char **argv)
 {
-	static const struct trial trials[] = {
-		{"wait_for_all", wait_for_all}, {"wait_in_threads", wait_in_threads}, {"wait_in_handler", wait_in_handler},
-		{"close_all", close_all}, {"fork_owner", fork_owner}, {"other_variables", other_variables},
-		{"replaced", replaced}, {"refused", refused}, {"repeated", repeated}, {"nothing_is_held", nothing_is_held},
-		{"named_descriptors", named_descriptors}, {"owner_killed", owner_killed},
-		{"zygote_stopped", zygote_stopped}, {"zygote_traced", zygote_traced}, {"counted_cores", counted_cores},
-	};
+	static const struct trial trials[] = {{"wait_for_all", wait_for_all}, {"wait_in_threads", wait_in_threads},
+		{"wait_in_handler", wait_in_handler}, {"close_all", close_all}, {"fork_owner", fork_owner},
+		{"other_variables", other_variables}, {"replaced", replaced}, {"refused", refused},
+		{"repeated", repeated}, {"nothing_is_held", nothing_is_held}, {"named_descriptors", named_descriptors},
+		{"owner_killed", owner_killed}, {"zygote_stopped", zygote_stopped}, {"zygote_traced", zygote_traced},
+		{"counted_cores", counted_cores}};
 	(void)argc;
 	return run_trial(trials, COUNT(trials), argv);
 }

@@ -64,15 +64,16 @@ static void print_file(const char *path)
 
 static void print_status(void)
 {
-	static const char *const names[] = {"Name", "Umask", "State", "Uid", "Gid", "Groups", "NStgid", "NSsid", "NSpgid",
-	                                    "Threads", "Sig", "Shd", "Cap", "NoNewPrivs", "Seccomp", "Speculation",
-	                                    "Cpus_allowed", "Mems_allowed", "TracerPid", "THP_enabled"};
+	static const char *const names[] = {"Name", "Umask", "State", "Uid", "Gid", "Groups", "NStgid", "NSsid",
+		"NSpgid", "Threads", "Sig", "Shd", "Cap", "NoNewPrivs", "Seccomp", "Speculation", "Cpus_allowed",
+		"Mems_allowed", "TracerPid", "THP_enabled"};
 	char line[4096];
 	FILE *status = fopen("/proc/self/status", "re");
 
 	while (fgets(line, sizeof line, status))
 		for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-			if (!strncmp(line, names[i], strlen(names[i])) && strncmp(line, "SigQ", 4) && strncmp(line, "SigIgn", 6))
+			if (!strncmp(line, names[i], strlen(names[i])) && strncmp(line, "SigQ", 4) &&
+				strncmp(line, "SigIgn", 6))
 				fputs(line, stdout);
 			else if (!strncmp(line, "SigIgn:", 7) && i == 0)
 				/* glibc's posix_spawn leaves its own two signals ignored, whatever they were. */
@@ -109,9 +110,11 @@ static void print_signals(void)
 		if (sigaction(number, NULL, &action))
 			continue;
 		printf("signal %d: %s%s%s flags %x\n", number,
-		       action.sa_handler == SIG_DFL ? "default" : action.sa_handler == SIG_IGN ? "ignored" : "handled",
-		       sigismember(&blocked, number) == 1 ? " blocked" : "", sigismember(&pending, number) == 1 ? " pending" : "",
-		       (unsigned)action.sa_flags & ~0x04000000u);
+			action.sa_handler == SIG_DFL           ? "default"
+				: action.sa_handler == SIG_IGN ? "ignored"
+							       : "handled",
+			sigismember(&blocked, number) == 1 ? " blocked" : "",
+			sigismember(&pending, number) == 1 ? " pending" : "", (unsigned)action.sa_flags & ~0x04000000u);
 	}
 }
 
@@ -125,9 +128,9 @@ static void print_numbers(void)
 	if (readlink("/proc/self", link, sizeof link - 1) < 0)
 		exit(98);
 	printf("numbers agree: %d %d %d %d\n", getpid() == gettid(), getpid() == syscall(SYS_getpid),
-	       getpid() == syscall(SYS_gettid), getpid() == atoi(link));
+		getpid() == syscall(SYS_gettid), getpid() == atoi(link));
 	printf("parent %d group %d%s session %d\n", getppid(), getpgrp() == getpid() ? 0 : getpgrp(),
-	       getpgrp() == getpid() ? " own" : "", getsid(0) == getpid() ? 0 : getsid(0));
+		getpgrp() == getpid() ? " own" : "", getsid(0) == getpid() ? 0 : getsid(0));
 	printf("nice %d scheduler %d\n", getpriority(PRIO_PROCESS, 0), sched_getscheduler(0));
 	sched_getaffinity(0, sizeof mask, &mask);
 	for (int core = 0; core < CPU_SETSIZE; core++)
@@ -198,7 +201,10 @@ static void *die_holding(void *lock)
 /* Threads, locks, forks, memory, streams, libraries, other programs. */
 static void work(void)
 {
-	struct { pthread_mutex_t lock; int sum; } shared = {PTHREAD_MUTEX_INITIALIZER, 0};
+	struct {
+		pthread_mutex_t lock;
+		int sum;
+	} shared = {PTHREAD_MUTEX_INITIALIZER, 0};
 	pthread_t threads[8];
 	pthread_mutexattr_t robust;
 	pthread_mutex_t lock;

@@ -16,7 +16,7 @@ pub(super) fn run(report: &mut Report) {
     let include = [format!("-I{}", shim.display()), format!("-I{}", crate::workspace().join("abi/include").display())];
     let sources = ["table.c", "resolve.c", "request.c", "path.c", "sys.c", "view.c"]
         .map(|name| shim.join(name).display().to_string());
-    let mut flags: Vec<&str> = vec!["-O2", "-DHW_HOSTED"];
+    let mut flags: Vec<&str> = vec!["-O2", "-DHWA_HOSTED"];
     flags.extend(include.iter().chain(&sources).map(String::as_str));
     let program = fixture.build("bench/lookup.c", "bin/lookup", &flags);
     let log = fixture.outside("strace");
@@ -31,7 +31,7 @@ pub(super) fn run(report: &mut Report) {
         let calls = if traced.output.status == 0 { calls_between(&log, name) } else { "?".into() };
         table.row([name, ns, &calls, "300"]);
     }
-    report.line(format!("`hw_resolve` of the shim, {FILES} paths in turn, attributes wanted.\n"));
+    report.line(format!("`hwa_resolve` of the shim, {FILES} paths in turn, attributes wanted.\n"));
     report.table(&table);
 }
 

@@ -41,7 +41,7 @@ const FLAGS: &[&str] = &[
 ];
 
 /// Lets the core end the program where a signal's handler does what it may not.
-const CHECKED: &[&str] = &["-DHW_CHECK_HANDLERS"];
+const CHECKED: &[&str] = &["-DHWIO_CHECK_HANDLERS"];
 /// What is preloaded beside it, and sees allocations.
 const HANDLERS: &str = "shim/mpiio/tests/handlers";
 

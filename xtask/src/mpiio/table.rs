@@ -281,16 +281,16 @@ mod tests {
     #[test]
     fn tables() {
         let functions = parse(TABLE).unwrap();
-        let prototypes: Vec<String> = functions.iter().map(|function| function.prototype("hw_")).collect();
+        let prototypes: Vec<String> = functions.iter().map(|function| function.prototype("hwio_")).collect();
         assert_eq!(
             prototypes,
             [
-                "int hw_MPI_Bcast(void *buffer, int count, MPI_Datatype datatype, int root, MPI_Comm comm)",
-                "int hw_MPI_Iscatterv(const void *sendbuf, const int counts[], const int displs[], \
+                "int hwio_MPI_Bcast(void *buffer, int count, MPI_Datatype datatype, int root, MPI_Comm comm)",
+                "int hwio_MPI_Iscatterv(const void *sendbuf, const int counts[], const int displs[], \
                  MPI_Datatype sendtype, int root, MPI_Comm comm)",
-                "int hw_open(const char *path, int flags, mode_t mode)",
-                "FILE *hw_popen(char *const a[])",
-                "int hw_MPI_Finalize(void)",
+                "int hwio_open(const char *path, int flags, mode_t mode)",
+                "FILE *hwio_popen(char *const a[])",
+                "int hwio_MPI_Finalize(void)",
             ]
         );
         assert!(functions[0].is_sync && functions[0].is_large && !functions[0].is_hand && !functions[1].is_large);

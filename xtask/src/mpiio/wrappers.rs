@@ -22,7 +22,7 @@ pub struct Target {
 pub enum Hand {
     /// The core.
     Core,
-    /// They are generated, too, and tell `hw_trace` that they were called: for tests of the front.
+    /// They are generated, too, and tell `hwio_trace` that they were called: for tests of the front.
     Traced,
 }
 
@@ -91,22 +91,22 @@ impl<'a> Variant<'a> {
             for name in self.globals {
                 let _ = writeln!(text, "\tvoid *{name};");
             }
-            text.push_str("};\nextern struct hw_globals hw_globals;\n\n");
+            text.push_str("};\nextern struct hwio_globals hwio_globals;\n\n");
         }
         for name in self.header.keys() {
             let _ = writeln!(text, "#undef {name}");
         }
-        text.push_str("\n/* The MPI library's own functions. */\nstruct hw_real {\n");
+        text.push_str("\n/* The MPI library's own functions. */\nstruct hwio_real {\n");
         for name in self.header.keys() {
             let _ = writeln!(text, "\t__typeof__({name}) *{name};");
         }
-        text.push_str("};\nextern struct hw_real hw_real;\n\n");
+        text.push_str("};\nextern struct hwio_real hwio_real;\n\n");
         text.push_str(CHECKED_REAL);
         for function in self.libc {
             let _ = writeln!(text, "#undef {}", function.name);
         }
         text.push_str(
-            "\n/* The next functions of the C library or of whoever stands before it. */\nstruct hw_libc {\n",
+            "\n/* The next functions of the C library or of whoever stands before it. */\nstruct hwio_libc {\n",
         );
         for function in self.libc {
             let space = if function.returns.ends_with('*') { "" } else { " " };
@@ -116,15 +116,15 @@ impl<'a> Variant<'a> {
             };
             let _ = writeln!(text, "\t{}{space}(*{})({parameters});", function.returns, function.name);
         }
-        text.push_str("};\nextern struct hw_libc hw_libc;\n\n");
+        text.push_str("};\nextern struct hwio_libc hwio_libc;\n\n");
         text.push_str("/* Fills both; false: this MPI library lacks functions that its headers have. */\n");
-        text.push_str("bool hw_bind_real(void *libmpi, void *(*next)(const char *name));\n\n");
+        text.push_str("bool hwio_bind_real(void *libmpi, void *(*next)(const char *name));\n\n");
         for function in self.mpi.iter().filter(|function| function.is_new && self.is_by_core(function)) {
-            let _ = writeln!(text, "#define HW_HAS_{} 1", function.name);
+            let _ = writeln!(text, "#define HWIO_HAS_{} 1", function.name);
         }
         for function in self.mpi.iter().chain(self.libc) {
             let by = if self.is_by_core(function) { " /* by hand */" } else { "" };
-            let _ = writeln!(text, "{};{by}", function.prototype("hw_"));
+            let _ = writeln!(text, "{};{by}", function.prototype("hwio_"));
         }
         text.push_str("\n#endif\n");
         text
@@ -134,17 +134,17 @@ impl<'a> Variant<'a> {
     pub fn wrappers(&self) -> Result<String> {
         let Target { family, major, macro_of_major } = self.target;
         let mut text = format!(
-            "/* Generated from shim/mpiio/calls. */\n#include <dlfcn.h>\n#include <limits.h>\n\n#include \"real.h\"\n#include \"roles.h\"\n\
+            "/* Generated from shim/mpiio/calls. */\n#include <dlfcn.h>\n#include <limits.h>\n\n#include \"real.h\"\n#include \"buffer_effects.h\"\n\
              #include \"variant.h\"\n\n_Static_assert({macro_of_major} == {major}, \"mpi.h is of another MPI\");\n\n\
-             #undef hw_real\nstruct hw_real hw_real;\nstruct hw_libc hw_libc;\n"
+             #undef hwio_real\nstruct hwio_real hwio_real;\nstruct hwio_libc hwio_libc;\n"
         );
         text.push_str(if self.hand == Hand::Traced { "#include \"trace.h\"\n" } else { "" });
-        text.push_str(if self.globals.is_empty() { "" } else { "struct hw_globals hw_globals;\n" });
+        text.push_str(if self.globals.is_empty() { "" } else { "struct hwio_globals hwio_globals;\n" });
         for function in &self.mpi {
             let name = &function.name;
             let _ = writeln!(
                 text,
-                "\n_Static_assert(__builtin_types_compatible_p(__typeof__(hw_{name}), __typeof__({name})), \"{name}\");"
+                "\n_Static_assert(__builtin_types_compatible_p(__typeof__(hwio_{name}), __typeof__({name})), \"{name}\");"
             );
             if !self.is_by_core(function) {
                 text.push_str(&self.wrapper(function).with_context(|| name.clone())?);
@@ -153,41 +153,41 @@ impl<'a> Variant<'a> {
         for function in self.libc.iter().filter(|function| !self.is_by_core(function)) {
             text.push_str(&if self.hand == Hand::Traced { traced_libc(function) } else { giving(function) });
         }
-        text.push_str("\nconst struct hw_entry hw_entries[] = {\n");
+        text.push_str("\nconst struct hwio_entry hwio_entries[] = {\n");
         for function in self.mpi.iter().chain(self.libc) {
-            let _ = writeln!(text, "\t{{ \"{0}\", (void *)hw_{0} }},", function.name);
+            let _ = writeln!(text, "\t{{ \"{0}\", (void *)hwio_{0} }},", function.name);
         }
         text.push_str("};\n\n");
         self.bind(&mut text);
         let _ = write!(
             text,
-            "\n__attribute__((visibility(\"default\"))) const struct hw_variant headwater_mpiio_variant = {{\n\
-             \t.version = HW_VARIANT_VERSION,\n\t.family = \"{family}\",\n\t.major = {major},\n\
-             \t.entries = hw_entries,\n\t.entry_count = sizeof(hw_entries) / sizeof(hw_entries[0]),\n\
-             \t.runtime = hw_runtime,\n\t.start = hw_variant_start,\n\t.before_vfork = hw_before_vfork,\n}};\n"
+            "\n__attribute__((visibility(\"default\"))) const struct hwio_variant headwater_mpiio_variant = {{\n\
+             \t.version = HWIO_VARIANT_VERSION,\n\t.family = \"{family}\",\n\t.major = {major},\n\
+             \t.entries = hwio_entries,\n\t.entry_count = sizeof(hwio_entries) / sizeof(hwio_entries[0]),\n\
+             \t.runtime = hwio_runtime,\n\t.start = hwio_variant_start,\n\t.before_vfork = hwio_before_vfork,\n}};\n"
         );
         Ok(text)
     }
 
     fn bind(&self, text: &mut String) {
         text.push_str(
-            "bool hw_bind_real(void *libmpi, void *(*next)(const char *name))\n{\n\tbool has_all = true;\n\n",
+            "bool hwio_bind_real(void *libmpi, void *(*next)(const char *name))\n{\n\tbool has_all = true;\n\n",
         );
         for name in self.globals {
             // A program may have the library's variables in itself, by copy relocations.
-            let _ = writeln!(text, "\thw_globals.{name} = dlsym(RTLD_DEFAULT, \"{name}\");");
-            let _ = writeln!(text, "\tif (hw_globals.{name} == NULL)");
-            let _ = writeln!(text, "\t\thw_globals.{name} = dlsym(libmpi, \"{name}\");");
-            let _ = writeln!(text, "\thas_all = has_all && hw_globals.{name} != NULL;");
+            let _ = writeln!(text, "\thwio_globals.{name} = dlsym(RTLD_DEFAULT, \"{name}\");");
+            let _ = writeln!(text, "\tif (hwio_globals.{name} == NULL)");
+            let _ = writeln!(text, "\t\thwio_globals.{name} = dlsym(libmpi, \"{name}\");");
+            let _ = writeln!(text, "\thas_all = has_all && hwio_globals.{name} != NULL;");
         }
         for name in self.header.keys() {
-            let _ = writeln!(text, "\thw_real.{name} = (__typeof__({name}) *)dlsym(libmpi, \"P{name}\");");
+            let _ = writeln!(text, "\thwio_real.{name} = (__typeof__({name}) *)dlsym(libmpi, \"P{name}\");");
         }
         for function in &self.mpi {
-            let _ = writeln!(text, "\thas_all = has_all && hw_real.{} != NULL;", function.name);
+            let _ = writeln!(text, "\thas_all = has_all && hwio_real.{} != NULL;", function.name);
         }
         for function in self.libc {
-            let _ = writeln!(text, "\thw_libc.{0} = (__typeof__(hw_libc.{0}))next(\"{0}\");", function.name);
+            let _ = writeln!(text, "\thwio_libc.{0} = (__typeof__(hwio_libc.{0}))next(\"{0}\");", function.name);
         }
         text.push_str("\treturn has_all;\n}\n");
     }
@@ -213,8 +213,8 @@ impl<'a> Variant<'a> {
                 large.push(format!("large_{name}.count"));
                 let kind = name.replace("count", "type");
                 let kind = if kind == "type" { "datatype".into() } else { kind };
-                let _ = writeln!(begin, "\t\tstruct hw_large large_{name} = hw_large({name}, &{kind});");
-                let _ = writeln!(end, "\t\thw_large_free(&large_{name}, &{kind});");
+                let _ = writeln!(begin, "\t\tstruct hwio_large large_{name} = hwio_large({name}, &{kind});");
+                let _ = writeln!(end, "\t\thwio_large_free(&large_{name}, &{kind});");
             } else if wide.kind.contains("MPI_Count") {
                 return String::new();
             } else {
@@ -224,10 +224,10 @@ impl<'a> Variant<'a> {
         }
         let (conditions, small, large) = (conditions.join(" && "), small.join(", "), large.join(", "));
         if !is_receive {
-            return format!("\tif ({conditions})\n\t\treturn hw_{}({small});\n", plain.name);
+            return format!("\tif ({conditions})\n\t\treturn hwio_{}({small});\n", plain.name);
         }
         format!(
-            "\tif (hw_depth == 0 && {conditions}) {{\n{begin}\t\tint large_result = hw_{}({large});\n{end}\
+            "\tif (hwio_depth == 0 && {conditions}) {{\n{begin}\t\tint large_result = hwio_{}({large});\n{end}\
              \t\treturn large_result;\n\t}}\n",
             plain.name
         )
@@ -240,27 +240,27 @@ impl<'a> Variant<'a> {
                 roles.push_str(&uses(function, parameter, role)?);
             }
         }
-        let mut text = format!("{}\n{{\n", function.prototype("hw_"));
+        let mut text = format!("{}\n{{\n", function.prototype("hwio_"));
         if self.hand == Hand::Traced {
-            let _ = writeln!(text, "\thw_trace(\"{}\");", function.name);
+            let _ = writeln!(text, "\thwio_trace(\"{}\");", function.name);
         }
         text.push_str(&self.narrowed(function));
         if function.is_lasting {
             text.push_str(
-                "\tif (hw_depth == 0) {\n\t\tif (hw_is_busy)\n\t\t\thw_communicates();\n\t\thw_is_lasting = 1;\n",
+                "\tif (hwio_depth == 0) {\n\t\tif (hwio_is_busy)\n\t\t\thwio_communicates();\n\t\thwio_stays_in_use = 1;\n",
             );
-            let _ = write!(text, "{roles}\t\thw_is_lasting = 0;\n\t}}\n");
+            let _ = write!(text, "{roles}\t\thwio_stays_in_use = 0;\n\t}}\n");
         } else if function.is_sync || !roles.is_empty() {
-            text.push_str("\tif (hw_is_busy && hw_depth == 0) {\n");
-            text.push_str(if function.is_sync { "\t\thw_communicates();\n" } else { "" });
+            text.push_str("\tif (hwio_is_busy && hwio_depth == 0) {\n");
+            text.push_str(if function.is_sync { "\t\thwio_communicates();\n" } else { "" });
             let _ = writeln!(text, "{roles}\t}}");
         }
-        let call = format!("hw_real.{}({})", function.name, function.arguments());
-        let _ = write!(text, "\thw_step_in();\n\t{} result = {call};\n\thw_step_out();\n", function.returns);
+        let call = format!("hwio_real.{}({})", function.name, function.arguments());
+        let _ = write!(text, "\thwio_step_in();\n\t{} result = {call};\n\thwio_step_out();\n", function.returns);
         for parameter in &function.parameters {
             if let Some(role) = parameter.role.as_ref().filter(|role| role.usage == Use::Made) {
-                text.push_str("\tif (result == MPI_SUCCESS && hw_depth == 0)\n");
-                let _ = writeln!(text, "\t\thw_made(*(void **){}, {});", parameter.name, role.extent[0]);
+                text.push_str("\tif (result == MPI_SUCCESS && hwio_depth == 0)\n");
+                let _ = writeln!(text, "\t\thwio_made(*(void **){}, {});", parameter.name, role.extent[0]);
             }
         }
         text.push_str("\treturn result;\n}\n");
@@ -275,7 +275,7 @@ fn uses(function: &Function, parameter: &Parameter, role: &Role) -> Result<Strin
         return Ok(String::new());
     }
     if role.usage == Use::Freed {
-        return Ok(format!("\t\thw_freed({buffer});\n"));
+        return Ok(format!("\t\thwio_freed({buffer});\n"));
     }
     let call = statement(function, buffer, role.usage, role)?;
     let sent = function.parameter("sendbuf").and_then(|sent| sent.role.as_ref());
@@ -290,8 +290,8 @@ fn uses(function: &Function, parameter: &Parameter, role: &Role) -> Result<Strin
     };
     let (open, indent, close) = match role.place {
         Place::All => ("", "\t\t", ""),
-        Place::Root => ("\t\tif (hw_is_root(root, comm)) {\n", "\t\t\t", "\t\t}\n"),
-        Place::UnderRoot => ("\t\tif (hw_is_under_root(root, comm)) {\n", "\t\t\t", "\t\t}\n"),
+        Place::Root => ("\t\tif (hwio_is_root(root, comm)) {\n", "\t\t\t", "\t\t}\n"),
+        Place::UnderRoot => ("\t\tif (hwio_is_under_root(root, comm)) {\n", "\t\t\t", "\t\t}\n"),
     };
     let lines: String = body.iter().map(|line| format!("{indent}{line}\n")).collect();
     Ok(format!("{open}{lines}{close}"))
@@ -299,9 +299,9 @@ fn uses(function: &Function, parameter: &Parameter, role: &Role) -> Result<Strin
 
 fn statement(function: &Function, buffer: &str, usage: Use, role: &Role) -> Result<String> {
     let verb = match usage {
-        Use::In => "hw_in",
-        Use::Out => "hw_out",
-        _ => "hw_inout",
+        Use::In => "hwio_in",
+        Use::Out => "hwio_out",
+        _ => "hwio_inout",
     };
     let kind =
         |name: &str| function.parameter(name).map(|p| (p.kind.as_str(), p.suffix.as_str(), p.kind.ends_with('*')));
@@ -327,9 +327,9 @@ fn statement(function: &Function, buffer: &str, usage: Use, role: &Role) -> Resu
 }
 
 fn traced_libc(function: &Function) -> String {
-    let call = format!("hw_libc.{}({});", function.name, function.arguments());
+    let call = format!("hwio_libc.{}({});", function.name, function.arguments());
     let back = if function.returns == "void" { "" } else { "return " };
-    format!("\n{}\n{{\n\thw_trace(\"{}\");\n\t{back}{call}\n}}\n", function.prototype("hw_"), function.name)
+    format!("\n{}\n{{\n\thwio_trace(\"{}\");\n\t{back}{call}\n}}\n", function.prototype("hwio_"), function.name)
 }
 
 /// A function that gives the kernel memory, which is filled before.
@@ -342,14 +342,14 @@ fn giving(function: &Function) -> String {
             (Some("bytes"), _) => "(size_t)bytes".into(),
             (Some("count"), _) => format!("(size_t)count * sizeof(*{name})"),
             (_, kind) if kind.ends_with("char") => "PATH_MAX".into(),
-            (_, kind) if kind.ends_with("void") || kind.ends_with("sockaddr") => "HW_GIVEN_BYTES".into(),
+            (_, kind) if kind.ends_with("void") || kind.ends_with("sockaddr") => "HWIO_GIVEN_BYTES".into(),
             _ => format!("2 * sizeof(*{name})"),
         };
-        let _ = writeln!(statements, "\t\thw_given({name}, {bytes});");
+        let _ = writeln!(statements, "\t\thwio_given({name}, {bytes});");
     }
     format!(
-        "\n{}\n{{\n\tif (hw_is_busy && hw_depth == 0) {{\n{statements}\t}}\n\treturn hw_libc.{}({});\n}}\n",
-        function.prototype("hw_"),
+        "\n{}\n{{\n\tif (hwio_is_busy && hwio_depth == 0) {{\n{statements}\t}}\n\treturn hwio_libc.{}({});\n}}\n",
+        function.prototype("hwio_"),
         function.name,
         function.arguments()
     )
@@ -361,9 +361,9 @@ pub fn stubs(mpi: &[Function], libc: &[Function]) -> String {
     let mut text = String::from("/* Generated from shim/mpiio/calls. */\n#include \"stub.h\"\n\n");
     let (mut names, mut stubs, mut news, mut slots) = (String::new(), String::new(), String::new(), 0);
     let mut stub = |name: &str, count: usize| {
-        let _ = writeln!(text, "HW_STUB{count}({slots}, \"{name}\")");
+        let _ = writeln!(text, "HWIO_STUB{count}({slots}, \"{name}\")");
         let _ = writeln!(names, "\t\"{name}\",");
-        let _ = writeln!(stubs, "\t(void *)hw_stub_{slots},");
+        let _ = writeln!(stubs, "\t(void *)hwio_stub_{slots},");
         slots += 1;
         slots
     };
@@ -384,11 +384,11 @@ pub fn stubs(mpi: &[Function], libc: &[Function]) -> String {
     }
     let _ = write!(
         text,
-        "\nconst unsigned int hw_slots_of_mpi = {mpi_slots}, hw_slots_all = {slots};\nvoid *hw_slots[{slots}];\n\
-         const char *const hw_names[{slots}] = {{\n{names}}};\n\
-         void *const hw_stubs[{slots}] = {{\n{stubs}}};\n\n\
-         const char *const hw_new_names[] = {{\n{news}}};\n\
-         const unsigned int hw_new_count = sizeof(hw_new_names) / sizeof(hw_new_names[0]);\n"
+        "\nconst unsigned int hwio_slots_of_mpi = {mpi_slots}, hwio_slots_all = {slots};\nvoid *hwio_slots[{slots}];\n\
+         const char *const hwio_names[{slots}] = {{\n{names}}};\n\
+         void *const hwio_stubs[{slots}] = {{\n{stubs}}};\n\n\
+         const char *const hwio_new_names[] = {{\n{news}}};\n\
+         const unsigned int hwio_new_count = sizeof(hwio_new_names) / sizeof(hwio_new_names[0]);\n"
     );
     text
 }
@@ -397,9 +397,9 @@ pub fn stubs(mpi: &[Function], libc: &[Function]) -> String {
 pub fn slots(mpi: &[Function], libc: &[Function]) -> String {
     let before = 2 * mpi.iter().filter(|function| !function.is_new).count();
     let mut text =
-        String::from("/* Generated from shim/mpiio/calls. */\n#ifndef HW_SLOTS_H\n#define HW_SLOTS_H\n\nenum {\n");
+        String::from("/* Generated from shim/mpiio/calls. */\n#ifndef HWIO_SLOTS_H\n#define HWIO_SLOTS_H\n\nenum {\n");
     for (at, function) in libc.iter().enumerate() {
-        let _ = writeln!(text, "\tHW_SLOT_{} = {},", function.name, before + at);
+        let _ = writeln!(text, "\tHWIO_SLOT_{} = {},", function.name, before + at);
     }
     text.push_str("};\n\n#endif\n");
     text
@@ -408,23 +408,23 @@ pub fn slots(mpi: &[Function], libc: &[Function]) -> String {
 /// Open MPI's constants are addresses in its library, with which a variant isn't linked: the loader might take another.
 const GLOBALS_HEAD: &str = "\
 #undef OMPI_PREDEFINED_GLOBAL
-#define OMPI_PREDEFINED_GLOBAL(type, global) ((type)hw_globals.global)
-struct hw_globals {
+#define OMPI_PREDEFINED_GLOBAL(type, global) ((type)hwio_globals.global)
+struct hwio_globals {
 ";
 
 /// What the core calls of MPI, in a build that sees to it that no signal's handler does.
 const CHECKED_REAL: &str = "\
-#ifdef HW_CHECK_HANDLERS
-struct hw_real *hw_real_checked(void);
-#define hw_real (*hw_real_checked())
+#ifdef HWIO_CHECK_HANDLERS
+struct hwio_real *hwio_real_checked(void);
+#define hwio_real (*hwio_real_checked())
 #endif
 
 ";
 
 const REAL_HEAD: &str = "\
 /* Generated from shim/mpiio/calls. */
-#ifndef HW_REAL_H
-#define HW_REAL_H
+#ifndef HWIO_REAL_H
+#define HWIO_REAL_H
 
 #include <aio.h>
 #include <dirent.h>
@@ -458,7 +458,7 @@ const REAL_HEAD: &str = "\
 #include <unistd.h>
 #include <utime.h>
 
-typedef void *(*hw_thread_start)(void *);
+typedef void *(*hwio_thread_start)(void *);
 
 ";
 
@@ -495,24 +495,26 @@ mod tests {
         let text = variant(Hand::Core);
         let has = |part: &str| assert!(text.contains(part), "{part} is not in {text}");
         has(
-            "int hw_MPI_Send_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm)",
+            "int hwio_MPI_Send_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm)",
         );
         has(
-            "\tif (count >= 0 && count <= INT_MAX)\n\t\treturn hw_MPI_Send(buf, (int)count, datatype, dest, tag, comm);",
+            "\tif (count >= 0 && count <= INT_MAX)\n\t\treturn hwio_MPI_Send(buf, (int)count, datatype, dest, tag, comm);",
         );
-        has("\t\thw_communicates();\n\t\thw_in(buf, count, datatype);\n");
-        has("\t\tif (hw_is_under_root(root, comm)) {\n\t\t\thw_in(sendbuf, sendcount, sendtype);\n\t\t}\n");
-        has("\t\t\tif (sendbuf == MPI_IN_PLACE)\n\t\t\t\thw_inout_v_c(recvbuf, recvcounts, displs, recvtype, comm);");
-        has("\t\thw_is_lasting = 1;\n\t\thw_in(buf, count, datatype);\n\t\thw_is_lasting = 0;\n");
-        has("{ \"MPI_Igatherv_c\", (void *)hw_MPI_Igatherv_c },");
-        has("{ \"close\", (void *)hw_close },");
-        has("\t\thw_given(path, PATH_MAX);\n\t\thw_given(buffer, (size_t)bytes);\n");
-        has("\t\thw_given(all, (size_t)count * sizeof(*all));\n\t\thw_given(time, 2 * sizeof(*time));\n");
-        has("\t\thw_given(argument, HW_GIVEN_BYTES);\n\t}\n\treturn hw_libc.ioctl(fd, argument);\n");
+        has("\t\thwio_communicates();\n\t\thwio_in(buf, count, datatype);\n");
+        has("\t\tif (hwio_is_under_root(root, comm)) {\n\t\t\thwio_in(sendbuf, sendcount, sendtype);\n\t\t}\n");
+        has("\t\t\tif (sendbuf == MPI_IN_PLACE)\n\t\t\t\thwio_inout_v_c(recvbuf, recvcounts, displs, recvtype, comm);");
+        has("\t\thwio_stays_in_use = 1;\n\t\thwio_in(buf, count, datatype);\n\t\thwio_stays_in_use = 0;\n");
+        has("{ \"MPI_Igatherv_c\", (void *)hwio_MPI_Igatherv_c },");
+        has("{ \"close\", (void *)hwio_close },");
+        has("\t\thwio_given(path, PATH_MAX);\n\t\thwio_given(buffer, (size_t)bytes);\n");
+        has("\t\thwio_given(all, (size_t)count * sizeof(*all));\n\t\thwio_given(time, 2 * sizeof(*time));\n");
+        has("\t\thwio_given(argument, HWIO_GIVEN_BYTES);\n\t}\n\treturn hwio_libc.ioctl(fd, argument);\n");
         // What the core has, or this MPI hasn't, is not made.
-        assert!(!text.contains("hw_trace") && !text.contains("int hw_MPI_Send(") && !text.contains("int hw_close("));
-        assert!(!text.contains("Session") && !text.contains("hw_MPI_Igatherv }"));
-        assert!(variant(Hand::Traced).contains("int hw_MPI_Send("));
+        assert!(
+            !text.contains("hwio_trace") && !text.contains("int hwio_MPI_Send(") && !text.contains("int hwio_close(")
+        );
+        assert!(!text.contains("Session") && !text.contains("hwio_MPI_Igatherv }"));
+        assert!(variant(Hand::Traced).contains("int hwio_MPI_Send("));
     }
 
     #[test]
@@ -520,10 +522,10 @@ mod tests {
         let (mpi, libc) = (table::parse(TABLE).unwrap(), table::parse("int close(int fd)").unwrap());
         let text = stubs(&mpi, &libc);
         let has = |part: &str| assert!(text.contains(part), "{part} is not in {text}");
-        has("HW_STUB6(0, \"MPI_Send\")\nHW_STUB6(1, \"PMPI_Send\")\nHW_STUB10(2, \"MPI_Igatherv\")\n");
-        has("HW_STUB1(6, \"close\")\n");
-        has("hw_slots_of_mpi = 6, hw_slots_all = 7;");
-        has("hw_new_names[] = {\n\t\"PMPI_Send_c\",\n\t\"PMPI_Igatherv_c\",\n\t\"PMPI_Session_init\",\n};");
-        assert!(slots(&mpi, &libc).contains("HW_SLOT_close = 6,"));
+        has("HWIO_STUB6(0, \"MPI_Send\")\nHWIO_STUB6(1, \"PMPI_Send\")\nHWIO_STUB10(2, \"MPI_Igatherv\")\n");
+        has("HWIO_STUB1(6, \"close\")\n");
+        has("hwio_slots_of_mpi = 6, hwio_slots_all = 7;");
+        has("hwio_new_names[] = {\n\t\"PMPI_Send_c\",\n\t\"PMPI_Igatherv_c\",\n\t\"PMPI_Session_init\",\n};");
+        assert!(slots(&mpi, &libc).contains("HWIO_SLOT_close = 6,"));
     }
 }

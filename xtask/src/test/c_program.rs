@@ -16,7 +16,7 @@ const C_TEST_SECONDS_MAX: u64 = 120;
 pub const SANITIZER_FLAGS: &[&str] = &[
     "-g",
     "-O1",
-    "-DHW_HOSTED",
+    "-DHWA_HOSTED",
     "-fsanitize=address,undefined",
     "-fno-sanitize-recover=all",
     "-fno-omit-frame-pointer",

@@ -170,7 +170,7 @@ mod tests {
         expect("daemon/src/a.rs", "#[cfg(test)]\nmod tests { fn f() { println!(); } }\n", None);
         expect("cli/src/a.rs", "fn f() { println!(); }\n", None);
         expect("shim/audit/a.c", "void f(void) { printf(\"\"); }\n", Some("prints nothing"));
-        expect("shim/audit/a.c", "void f(void) { hw_snprintf(\"\"); }\n", None);
+        expect("shim/audit/a.c", "void f(void) { hwa_snprintf(\"\"); }\n", None);
         expect("shim/audit/tests/a.c", "void f(void) { printf(\"\"); }\n", None);
     }
 

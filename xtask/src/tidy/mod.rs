@@ -1,5 +1,6 @@
 //! The style that a machine can check.
 
+mod c_format;
 mod content;
 mod cycles;
 mod edges;
@@ -13,8 +14,8 @@ use anyhow::{Result, bail};
 use crate::docs;
 use crate::shell::Shell;
 
-/// Fails with all complaints, one a line.
-pub fn run(shell: &Shell) -> Result<()> {
+/// Fails with all complaints, one a line. Returns what couldn't be checked, and why.
+pub fn run(shell: &Shell) -> Result<Option<String>> {
     let listed = shell.run(shell.command("git").args(["ls-files", "--cached", "--others", "--exclude-standard"]))?;
     let paths: Vec<String> = listed.lines().filter(|p| shell.path(p).is_file()).map(str::to_owned).collect();
     let read = |path: &str| std::fs::read(shell.path(path)).map(|b| String::from_utf8_lossy(&b).into_owned());
@@ -23,6 +24,13 @@ pub fn run(shell: &Shell) -> Result<()> {
     complaints.extend(layout::folders(&paths));
     complaints.extend(layout::purity(|path| read(path).unwrap_or_default()));
     complaints.extend(layout::architecture(&read("ARCHITECTURE.md").unwrap_or_default(), &paths));
+    let skipped = match c_format::check(shell, &paths)? {
+        c_format::Checked::Done(found) => {
+            complaints.extend(found);
+            None
+        }
+        c_format::Checked::Skipped(why) => Some(why),
+    };
     let here = shell.root.to_string_lossy();
     let mut sources = Vec::new();
     for path in paths.iter().filter(|path| is_text(path)) {
@@ -36,7 +44,7 @@ pub fn run(shell: &Shell) -> Result<()> {
         }
     }
     if complaints.is_empty() {
-        return Ok(());
+        return Ok(skipped);
     }
     let count = complaints.len();
     bail!("{}\n{count} complaints\nrepeat: cargo xtask tidy", complaints.join("\n"));

@@ -13,8 +13,8 @@ static void list(DIR *dir)
 	MARK();
 	while ((entry = readdir(dir))) {
 		/* The mount point above is another file system's. */
-		printf("  %s ino %lu type %d length %d\n", entry->d_name, strcmp(entry->d_name, "..") ? entry->d_ino : 0,
-		       entry->d_type, entry->d_reclen);
+		printf("  %s ino %lu type %d length %d\n", entry->d_name,
+			strcmp(entry->d_name, "..") ? entry->d_ino : 0, entry->d_type, entry->d_reclen);
 	}
 	if (errno != 4444)
 		printf("  ends with %s\n", strerror(errno));
@@ -62,8 +62,8 @@ static void descriptor(DIR *dir, const char *path)
 	if (fd < 0 || fstat(fd, &st) != 0 || stat(path, &by_path) != 0)
 		printf("  no descriptor\n");
 	else
-		printf("  descriptor of the same directory: %d, again the same: %d, flags %d\n", st.st_ino == by_path.st_ino,
-		       fd == dirfd(dir), fcntl(fd, F_GETFD));
+		printf("  descriptor of the same directory: %d, again the same: %d, flags %d\n",
+			st.st_ino == by_path.st_ino, fd == dirfd(dir), fcntl(fd, F_GETFD));
 	MARK();
 	show("  fstatat", "one", fstatat(fd, "one", &st, 0));
 }

@@ -26,7 +26,17 @@ static int report(int argc, char **argv)
 
 enum form { EXECVE, EXECV, EXECVP, EXECVPE, EXECL, EXECLP, EXECLE, EXECVEAT, FEXECVE, VFORK, SPAWN, SPAWNP, FORMS };
 static const char *const FORM_NAMES[] = {
-	"execve", "execv", "execvp", "execvpe", "execl", "execlp", "execle", "execveat", "fexecve", "vfork", "posix_spawn",
+	"execve",
+	"execv",
+	"execvp",
+	"execvpe",
+	"execl",
+	"execlp",
+	"execle",
+	"execveat",
+	"fexecve",
+	"vfork",
+	"posix_spawn",
 	"posix_spawnp",
 };
 
@@ -73,7 +83,7 @@ static void show_child(pid_t child)
 
 static void try(enum form form, int dirfd, const char *path)
 {
-	char *argv[] = { "zero", "first", "second word", NULL };
+	char *argv[] = {"zero", "first", "second word", NULL};
 	pid_t child;
 	printf("%s %s\n", FORM_NAMES[form], path);
 	fflush(stdout);
@@ -108,14 +118,12 @@ static void try(enum form form, int dirfd, const char *path)
 	show_child(child);
 }
 
-static const char *const PROGRAMS[] = {
-	"bin/program", "bin/alias", "bin/suid", "bin/script", "bin/argument", "bin/nested", "bin/orphan", "bin/rootshell",
-	"bin/interpreted", "bin/plainscript", "bin/forbidden", "bin/absent", "bin", "bin/script/", "bin/script/x", "absent/x",
-	"dangling", "loop", "lib/../bin/script", "plain", "closed/inside",
-};
+static const char *const PROGRAMS[] = {"bin/program", "bin/alias", "bin/suid", "bin/script", "bin/argument",
+	"bin/nested", "bin/orphan", "bin/rootshell", "bin/interpreted", "bin/plainscript", "bin/forbidden",
+	"bin/absent", "bin", "bin/script/", "bin/script/x", "absent/x", "dangling", "loop", "lib/../bin/script",
+	"plain", "closed/inside"};
 static const char *const FILES[] = {
-	"program", "script", "forbidden", "absent", "plainscript", "orphan", "true", "", "inside", "large",
-};
+	"program", "script", "forbidden", "absent", "plainscript", "orphan", "true", "", "inside", "large"};
 
 static void search(const char *top, const char *value)
 {
@@ -133,7 +141,7 @@ static void search(const char *top, const char *value)
 
 static void bare(const char *path)
 {
-	char *argv[] = { "bare", NULL }, *none[] = { NULL };
+	char *argv[] = {"bare", NULL}, *none[] = {NULL};
 	printf("bare %s\n", path);
 	fflush(stdout);
 	pid_t child = fork();

@@ -29,7 +29,7 @@ static void show_path(const char *what, const char *path, const char *result)
 static void look(int dirfd, const char *name, const char *path)
 {
 	char target[PATH_MAX];
-	static const size_t sizes[] = { sizeof target, 4, 0 };
+	static const size_t sizes[] = {sizeof target, 4, 0};
 	for (size_t i = 0; i < 3; i++) {
 		MARK();
 		show_link("readlink", path, readlink(path, target, sizes[i]), target);
@@ -71,7 +71,8 @@ int main(int argc, char **argv)
 	long bytes = syscall(SYS_readlinkat, AT_FDCWD, "/proc/self/exe", target, sizeof target);
 	show_link("readlinkat by number", "of itself", bytes, target);
 #ifdef SYS_readlink
-	show_link("readlink by number", "of itself", syscall(SYS_readlink, "/proc/self/exe", target, sizeof target), target);
+	show_link("readlink by number", "of itself", syscall(SYS_readlink, "/proc/self/exe", target, sizeof target),
+		target);
 #endif
 	char link[64];
 	snprintf(link, sizeof link, "/proc/self/fd/%d", open(join(argv[1], "lib/large"), O_RDONLY));

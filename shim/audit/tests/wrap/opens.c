@@ -45,11 +45,9 @@ static void show_stream(const char *path, const char *mode)
 
 static void by_path(int dirfd, const char *name, const char *path)
 {
-	static const int flags[] = {
-		O_RDONLY | O_NONBLOCK, O_NONBLOCK | O_CLOEXEC, O_NONBLOCK | O_NOFOLLOW, O_NONBLOCK | O_DIRECTORY,
-		O_NONBLOCK | O_NOFOLLOW | O_DIRECTORY, O_PATH, O_PATH | O_NOFOLLOW, O_NONBLOCK | O_NOATIME,
-		O_NONBLOCK | O_APPEND, O_NONBLOCK | O_EXCL,
-	};
+	static const int flags[] = {O_RDONLY | O_NONBLOCK, O_NONBLOCK | O_CLOEXEC, O_NONBLOCK | O_NOFOLLOW,
+		O_NONBLOCK | O_DIRECTORY, O_NONBLOCK | O_NOFOLLOW | O_DIRECTORY, O_PATH, O_PATH | O_NOFOLLOW,
+		O_NONBLOCK | O_NOATIME, O_NONBLOCK | O_APPEND, O_NONBLOCK | O_EXCL};
 	for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
 		MARK();
 		show_content("open", path, open(path, flags[i]));
@@ -64,7 +62,7 @@ static void by_path(int dirfd, const char *name, const char *path)
 	}
 	if (strcmp(name, "lib/fifo") == 0)
 		return;
-	static const char *const modes[] = { "r", "rb", "re", "rm", "r,ccs=UTF-8", "rx" };
+	static const char *const modes[] = {"r", "rb", "re", "rm", "r,ccs=UTF-8", "rx"};
 	for (size_t i = 0; i < sizeof modes / sizeof *modes; i++)
 		show_stream(path, modes[i]);
 	char text[16] = "";

@@ -33,14 +33,13 @@ static inline const char *join(const char *directory, const char *name)
 }
 
 /* Names of every kind, in or absent from the fixture's tree. */
-static const char *const NAMES[] = {
-	"", ".", "..", "plain", "plain/", "plain/x", "plain/..", "lib", "lib/", "lib/.", "lib/..", "lib/../plain",
-	"lib/../lib/./large", "lib//large", "link", "link/", "lib/chain", "absolute", "absolute/", "absolute/large",
-	"absolute/../plain", "dangling", "dangling/x", "loop", "loop/x", "directory", "directory/one", "directory/../large",
-	"directory/..", "demands", "absent", "absent/x", "absent/", "lib/absent", "lib/deep/deeper/absent", "lib/nothing",
-	"lib/hardlink", "lib/unreadable", "lib/private", "lib/fifo", "empty", "empty/x", "closed", "closed/inside",
-	"closed/absent", "bin/script", "bin/forbidden", "bin/suid", "bin/program", "bin/alias",
-};
+static const char *const NAMES[] = {"", ".", "..", "plain", "plain/", "plain/x", "plain/..", "lib", "lib/", "lib/.",
+	"lib/..", "lib/../plain", "lib/../lib/./large", "lib//large", "link", "link/", "lib/chain", "absolute",
+	"absolute/", "absolute/large", "absolute/../plain", "dangling", "dangling/x", "loop", "loop/x", "directory",
+	"directory/one", "directory/../large", "directory/..", "demands", "absent", "absent/x", "absent/", "lib/absent",
+	"lib/deep/deeper/absent", "lib/nothing", "lib/hardlink", "lib/unreadable", "lib/private", "lib/fifo", "empty",
+	"empty/x", "closed", "closed/inside", "closed/absent", "bin/script", "bin/forbidden", "bin/suid", "bin/program",
+	"bin/alias"};
 #define NAME_COUNT (sizeof NAMES / sizeof *NAMES)
 
 #endif

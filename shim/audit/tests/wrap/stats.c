@@ -19,9 +19,9 @@ static void show_stat(const char *what, const char *path, int result, const stru
 	/* The time of access is the reader's business. */
 	printf("  dev %lx ino %lu mode %o links %lu uid %u gid %u rdev %lx size %ld blksize %ld blocks %ld "
 	       "mtime %ld.%09ld ctime %ld.%09ld\n",
-	       st->st_dev, st->st_ino, st->st_mode, st->st_nlink, st->st_uid, st->st_gid, st->st_rdev, st->st_size,
-	       st->st_blksize, st->st_blocks, st->st_mtim.tv_sec, st->st_mtim.tv_nsec, st->st_ctim.tv_sec,
-	       st->st_ctim.tv_nsec);
+		st->st_dev, st->st_ino, st->st_mode, st->st_nlink, st->st_uid, st->st_gid, st->st_rdev, st->st_size,
+		st->st_blksize, st->st_blocks, st->st_mtim.tv_sec, st->st_mtim.tv_nsec, st->st_ctim.tv_sec,
+		st->st_ctim.tv_nsec);
 }
 
 /* What was not asked for may be there or not. */
@@ -31,13 +31,13 @@ static void show_statx(const char *what, const char *path, int result, unsigned 
 	if (result != 0)
 		return;
 	printf("  mask %x blksize %u dev %u:%u rdev %u:%u", st->stx_mask & mask, st->stx_blksize, st->stx_dev_major,
-	       st->stx_dev_minor, st->stx_rdev_major, st->stx_rdev_minor);
+		st->stx_dev_minor, st->stx_rdev_major, st->stx_rdev_minor);
 	if (mask & STATX_SIZE)
 		printf(" size %llu", st->stx_size);
 	if ((mask & STATX_BASIC_STATS) == STATX_BASIC_STATS)
 		printf(" links %u uid %u gid %u mode %o ino %llu blocks %llu mtime %lld.%09u ctime %lld.%09u",
-		       st->stx_nlink, st->stx_uid, st->stx_gid, st->stx_mode, st->stx_ino, st->stx_blocks,
-		       st->stx_mtime.tv_sec, st->stx_mtime.tv_nsec, st->stx_ctime.tv_sec, st->stx_ctime.tv_nsec);
+			st->stx_nlink, st->stx_uid, st->stx_gid, st->stx_mode, st->stx_ino, st->stx_blocks,
+			st->stx_mtime.tv_sec, st->stx_mtime.tv_nsec, st->stx_ctime.tv_sec, st->stx_ctime.tv_nsec);
 	if (mask & STATX_BTIME)
 		printf(" btime %lld.%09u", st->stx_btime.tv_sec, st->stx_btime.tv_nsec);
 	if (mask & STATX_MNT_ID)
@@ -71,7 +71,8 @@ static void by_descriptor(const char *path)
 	MARK();
 	show_stat("newfstatat by number", path, (int)syscall(SYS_newfstatat, fd, "", &st, AT_EMPTY_PATH), &st);
 	MARK();
-	show_statx("statx by number", path, (int)syscall(SYS_statx, fd, "", AT_EMPTY_PATH, STATX_ALL, &stx), STATX_ALL, &stx);
+	show_statx("statx by number", path, (int)syscall(SYS_statx, fd, "", AT_EMPTY_PATH, STATX_ALL, &stx), STATX_ALL,
+		&stx);
 	close(fd);
 }
 
@@ -95,7 +96,7 @@ static void by_path(int dirfd, const char *name, const char *path)
 	show_stat("fstatat bad flags", name, fstatat(dirfd, name, &st, 0x8000), &st);
 	MARK();
 	show_stat("__fxstatat", name, __fxstatat(1, dirfd, name, &st, 0), &st);
-	static const unsigned masks[] = { 0, STATX_BASIC_STATS, STATX_ALL, STATX_SIZE, STATX_MNT_ID };
+	static const unsigned masks[] = {0, STATX_BASIC_STATS, STATX_ALL, STATX_SIZE, STATX_MNT_ID};
 	for (size_t i = 0; i < sizeof masks / sizeof *masks; i++) {
 		MARK();
 		show_statx("statx", name, statx(dirfd, name, 0, masks[i], &stx), masks[i], &stx);
@@ -103,7 +104,7 @@ static void by_path(int dirfd, const char *name, const char *path)
 	MARK();
 	show_statx("statx nofollow", path, statx(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW, STATX_ALL, &stx), STATX_ALL,
 		&stx);
-	static const int modes[] = { F_OK, R_OK, X_OK, R_OK | X_OK, W_OK, 8 };
+	static const int modes[] = {F_OK, R_OK, X_OK, R_OK | X_OK, W_OK, 8};
 	for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
 		printf("mode %d ", modes[i]);
 		MARK();

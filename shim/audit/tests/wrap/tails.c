@@ -136,8 +136,8 @@ static long by_dlinfo(const struct call *call, char *buffer)
 
 static void look_at(const char *path)
 {
-	static const size_t sizes[] = { 0, 1, 4, 20, 60, 100, PATH_MAX - 1, ROOM };
-	struct call call = { .path = path, .fd = open(path, O_RDONLY | O_NONBLOCK) };
+	static const size_t sizes[] = {0, 1, 4, 20, 60, 100, PATH_MAX - 1, ROOM};
+	struct call call = {.path = path, .fd = open(path, O_RDONLY | O_NONBLOCK)};
 	for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
 		call.size = sizes[i];
 		look("readlink", by_readlink, &call);
@@ -159,7 +159,7 @@ static void look_at(const char *path)
 
 int main(int argc, char **argv)
 {
-	static const char *const own[] = { "/proc/self/exe", "/proc/self/cwd", "/proc/self/root/proc/self/exe" };
+	static const char *const own[] = {"/proc/self/exe", "/proc/self/cwd", "/proc/self/root/proc/self/exe"};
 	char link[64];
 	if (argc != 2)
 		return 2;
@@ -172,7 +172,7 @@ int main(int argc, char **argv)
 	look_at(link);
 	snprintf(link, sizeof link, "/dev/fd/%d", fd);
 	look_at(link);
-	struct call call = { .path = "here", .size = ROOM, .dir = opendir(join(argv[1], "empty")) };
+	struct call call = {.path = "here", .size = ROOM, .dir = opendir(join(argv[1], "empty"))};
 	look("readdir_r", by_readdir_r, &call);
 	look("dlinfo", by_dlinfo, &call);
 	if (chdir(argv[1]) == 0)

@@ -25,7 +25,7 @@ static void show_file(const char *name)
 	ssize_t count = fd < 0 ? 0 : read(fd, bytes, sizeof bytes - 1);
 	close(fd);
 	printf("  %s: mode %o links %lu size %ld: %.*s\n", name, st.st_mode, st.st_nlink,
-	       S_ISDIR(st.st_mode) ? 0 : st.st_size, (int)count, bytes);
+		S_ISDIR(st.st_mode) ? 0 : st.st_size, (int)count, bytes);
 }
 
 static void show_names(const char *name)
@@ -104,7 +104,7 @@ static void directories(int fd)
 /* A descriptor that was opened for reading only still names the original. */
 static void descriptors(void)
 {
-	const struct timespec times[2] = { { 1000, 5 }, { 2000, 6 } };
+	const struct timespec times[2] = {{1000, 5}, {2000, 6}};
 	struct stat st;
 	int fd = open(join(top, "lib/private"), O_RDONLY);
 	DO(fchmod(fd, 0644), "lib/private");

@@ -12,13 +12,13 @@
 #include "real.h"
 
 /* What arrives, what is written, and what leaves, which may be all of a round. */
-#define SPACE_BYTES ((2 + HW_SHARES_MAX) * HW_STRIPE_BYTES_MAX)
+#define SPACE_BYTES ((2 + HWIO_SHARES_MAX) * HWIO_STRIPE_BYTES_MAX)
 
-uint64_t hw_runs_below(const struct hw_runs *runs, uint64_t end)
+uint64_t hwio_runs_below(const struct hwio_runs *runs, uint64_t end)
 {
 	uint64_t bytes = 0;
 	for (uint32_t i = 0; i < runs->count; i++) {
-		const struct hw_run *run = &runs->run[i];
+		const struct hwio_run *run = &runs->run[i];
 		if (end <= run->offset)
 			break;
 		uint64_t whole = (end - run->offset) / run->stride;
@@ -32,34 +32,34 @@ uint64_t hw_runs_below(const struct hw_runs *runs, uint64_t end)
 	return bytes;
 }
 
-bool hw_runs_are_ascending(const struct hw_runs *runs)
+bool hwio_runs_are_ascending(const struct hwio_runs *runs)
 {
 	uint64_t end = 0;
 	for (uint32_t i = 0; i < runs->count; i++) {
-		const struct hw_run *run = &runs->run[i];
+		const struct hwio_run *run = &runs->run[i];
 		uint64_t span;
 		if (run->count == 0 || run->bytes == 0 || run->stride < run->bytes || run->offset < end ||
-		    __builtin_mul_overflow(run->count, run->stride, &span) ||
-		    __builtin_add_overflow(run->offset, span, &end))
+			__builtin_mul_overflow(run->count, run->stride, &span) ||
+			__builtin_add_overflow(run->offset, span, &end))
 			return false;
 		end -= run->stride - run->bytes;
 	}
 	return true;
 }
 
-bool hw_plan_is_good(const struct hw_plan *plan, uint64_t bytes, uint32_t *own)
+bool hwio_plan_is_good(const struct hwio_plan *plan, uint64_t bytes, uint32_t *own)
 {
 	bool is_there = false;
-	if (plan->count > HW_SHARES_MAX || plan->low > plan->high || plan->high > INT64_MAX)
+	if (plan->count > HWIO_SHARES_MAX || plan->low > plan->high || plan->high > INT64_MAX)
 		return false;
 	for (uint32_t i = 0; i < plan->count; i++) {
-		const struct hw_share *share = &plan->shares[i];
-		if (share->world_rank < 0 || share->world_rank >= hw_ranks || share->runs.count > HW_RUNS_MAX ||
-		    !hw_runs_are_ascending(&share->runs) || hw_runs_below(&share->runs, plan->low) != 0 ||
-		    hw_runs_below(&share->runs, plan->high) != hw_runs_bytes(&share->runs))
+		const struct hwio_share *share = &plan->shares[i];
+		if (share->world_rank < 0 || share->world_rank >= hwio_ranks || share->runs.count > HWIO_RUNS_MAX ||
+			!hwio_runs_are_ascending(&share->runs) || hwio_runs_below(&share->runs, plan->low) != 0 ||
+			hwio_runs_below(&share->runs, plan->high) != hwio_runs_bytes(&share->runs))
 			return false;
-		if (share->world_rank == hw_rank) {
-			is_there = hw_runs_bytes(&share->runs) == bytes;
+		if (share->world_rank == hwio_rank) {
+			is_there = hwio_runs_bytes(&share->runs) == bytes;
 			*own = i;
 		}
 	}
@@ -68,32 +68,33 @@ bool hw_plan_is_good(const struct hw_plan *plan, uint64_t bytes, uint32_t *own)
 
 static int by_offset(const void *a, const void *b)
 {
-	const struct hw_runs *left = &((const struct hw_share *)a)->runs, *right = &((const struct hw_share *)b)->runs;
+	const struct hwio_runs *left = &((const struct hwio_share *)a)->runs,
+			       *right = &((const struct hwio_share *)b)->runs;
 	uint64_t left_offset = left->count > 0 ? left->run[0].offset : UINT64_MAX;
 	uint64_t right_offset = right->count > 0 ? right->run[0].offset : UINT64_MAX;
 	return (left_offset > right_offset) - (left_offset < right_offset);
 }
 
-uint32_t hw_plan_sort(struct hw_plan *plan)
+uint32_t hwio_plan_sort(struct hwio_plan *plan)
 {
 	uint32_t own = 0;
 	qsort(plan->shares, plan->count, sizeof(plan->shares[0]), by_offset);
-	while (own < plan->count && plan->shares[own].world_rank != hw_rank)
+	while (own < plan->count && plan->shares[own].world_rank != hwio_rank)
 		own++;
 	return own;
 }
 
-char *hw_exchange_space(void)
+char *hwio_exchange_space(void)
 {
-	char *space = hw_libc.mmap(NULL, SPACE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-				   -1, 0);
+	char *space = hwio_libc.mmap(NULL, SPACE_BYTES, PROT_READ | PROT_WRITE,
+		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	return space == MAP_FAILED ? NULL : space;
 }
 
-void hw_exchange_free(char *space)
+void hwio_exchange_free(char *space)
 {
 	if (space)
-		hw_libc.munmap(space, SPACE_BYTES);
+		hwio_libc.munmap(space, SPACE_BYTES);
 }
 
 /* Each rank has a domain of the range, and writes a stripe of it in each round. */
@@ -106,12 +107,12 @@ static uint64_t quotient_up(uint64_t dividend, uint64_t divisor)
 	return dividend / divisor + (dividend % divisor != 0);
 }
 
-static struct division divide(const struct hw_plan *plan)
+static struct division divide(const struct hwio_plan *plan)
 {
-	struct division division = {.base = plan->low - plan->low % HW_STRIPE_UNIT_BYTES};
-	uint64_t units = quotient_up(plan->high - division.base, HW_STRIPE_UNIT_BYTES);
-	division.domain_bytes = quotient_up(units, plan->count) * HW_STRIPE_UNIT_BYTES;
-	division.rounds = quotient_up(division.domain_bytes, HW_STRIPE_BYTES_MAX);
+	struct division division = {.base = plan->low - plan->low % HWIO_STRIPE_UNIT_BYTES};
+	uint64_t units = quotient_up(plan->high - division.base, HWIO_STRIPE_UNIT_BYTES);
+	division.domain_bytes = quotient_up(units, plan->count) * HWIO_STRIPE_UNIT_BYTES;
+	division.rounds = quotient_up(division.domain_bytes, HWIO_STRIPE_BYTES_MAX);
 	return division;
 }
 
@@ -120,28 +121,28 @@ struct stripe {
 	uint64_t low, high;
 };
 
-static uint64_t within(const struct hw_plan *plan, uint64_t offset)
+static uint64_t within(const struct hwio_plan *plan, uint64_t offset)
 {
 	offset = offset > plan->low ? offset : plan->low;
 	return offset < plan->high ? offset : plan->high;
 }
 
-static struct stripe stripe_of(const struct hw_plan *plan, uint64_t round, uint32_t owner)
+static struct stripe stripe_of(const struct hwio_plan *plan, uint64_t round, uint32_t owner)
 {
 	struct division division = divide(plan);
 	uint64_t domain = division.base + owner * division.domain_bytes, end = domain + division.domain_bytes;
-	uint64_t low = domain + round * HW_STRIPE_BYTES_MAX, high = low + HW_STRIPE_BYTES_MAX;
+	uint64_t low = domain + round * HWIO_STRIPE_BYTES_MAX, high = low + HWIO_STRIPE_BYTES_MAX;
 	return (struct stripe){within(plan, low), within(plan, high < end ? high : end)};
 }
 
-static size_t part_of(const struct hw_share *share, struct stripe stripe)
+static size_t part_of(const struct hwio_share *share, struct stripe stripe)
 {
-	return (size_t)(hw_runs_below(&share->runs, stripe.high) - hw_runs_below(&share->runs, stripe.low));
+	return (size_t)(hwio_runs_below(&share->runs, stripe.high) - hwio_runs_below(&share->runs, stripe.low));
 }
 
 /* A walk over the pieces of runs that lie in a stripe. */
 struct walk {
-	const struct hw_runs *runs;
+	const struct hwio_runs *runs;
 	struct stripe stripe;
 	uint32_t run;
 	uint64_t piece;
@@ -151,7 +152,7 @@ struct walk {
 static bool next_piece(struct walk *walk, struct stripe *piece)
 {
 	for (; walk->run < walk->runs->count; walk->run++, walk->is_begun = false) {
-		const struct hw_run *run = &walk->runs->run[walk->run];
+		const struct hwio_run *run = &walk->runs->run[walk->run];
 		uint64_t low = walk->stripe.low;
 		if (!walk->is_begun)
 			walk->piece = low > run->offset ? (low - run->offset) / run->stride : 0;
@@ -160,7 +161,8 @@ static bool next_piece(struct walk *walk, struct stripe *piece)
 			uint64_t from = run->offset + walk->piece++ * run->stride, to = from + run->bytes;
 			if (from >= walk->stripe.high)
 				return false;
-			*piece = (struct stripe){from > low ? from : low, to < walk->stripe.high ? to : walk->stripe.high};
+			*piece = (struct stripe){
+				from > low ? from : low, to < walk->stripe.high ? to : walk->stripe.high};
 			if (piece->low < piece->high)
 				return true;
 		}
@@ -169,7 +171,7 @@ static bool next_piece(struct walk *walk, struct stripe *piece)
 }
 
 /* Puts a rank's part of a stripe where it belongs. */
-static void place(const struct hw_runs *runs, struct stripe stripe, const char *part, char *memory)
+static void place(const struct hwio_runs *runs, struct stripe stripe, const char *part, char *memory)
 {
 	struct walk walk = {.runs = runs, .stripe = stripe};
 	for (struct stripe piece; next_piece(&walk, &piece); part += piece.high - piece.low)
@@ -179,7 +181,7 @@ static void place(const struct hw_runs *runs, struct stripe stripe, const char *
 static int write_part(int descriptor, struct stripe stripe, const char *memory)
 {
 	while (stripe.low < stripe.high) {
-		ssize_t written = hw_libc.pwrite(descriptor, memory, stripe.high - stripe.low, (off_t)stripe.low);
+		ssize_t written = hwio_libc.pwrite(descriptor, memory, stripe.high - stripe.low, (off_t)stripe.low);
 		if (written < 0 && errno == EINTR)
 			continue;
 		if (written <= 0)
@@ -190,8 +192,8 @@ static int write_part(int descriptor, struct stripe stripe, const char *memory)
 	return 0;
 }
 
-/* What nobody has in a stripe is left as it is: its writer is another one. */
-static int write_stripe(const struct hw_plan *plan, struct stripe stripe, int descriptor, const char *memory)
+/* Bytes of a stripe that no participating rank has are left as they are: another rank writes them. */
+static int write_stripe(const struct hwio_plan *plan, struct stripe stripe, int descriptor, const char *memory)
 {
 	uint64_t bytes = 0;
 	int error = 0;
@@ -208,43 +210,45 @@ static int write_stripe(const struct hw_plan *plan, struct stripe stripe, int de
 }
 
 /* One message to, and one from, every other rank that has something. */
-static void swap(const struct hw_plan *plan, uint32_t own, const struct hw_layout *layout, uint64_t round, char *space)
+static void swap(const struct hwio_plan *plan, uint32_t own, const struct hwio_layout *layout, uint64_t round,
+	char *space)
 {
-	const struct hw_share *mine = &plan->shares[own];
+	const struct hwio_share *mine = &plan->shares[own];
 	struct stripe stripe = stripe_of(plan, round, own);
-	char *memory = space, *inbox = space + HW_STRIPE_BYTES_MAX, *outbox = inbox + HW_STRIPE_BYTES_MAX;
-	char *parts[HW_SHARES_MAX];
-	MPI_Request requests[2 * HW_SHARES_MAX];
+	char *memory = space, *inbox = space + HWIO_STRIPE_BYTES_MAX, *outbox = inbox + HWIO_STRIPE_BYTES_MAX;
+	char *parts[HWIO_SHARES_MAX];
+	MPI_Request requests[2 * HWIO_SHARES_MAX];
 	int pending = 0;
 	for (uint32_t i = 0; i < plan->count; i++) {
 		size_t bytes = part_of(&plan->shares[i], stripe);
 		parts[i] = inbox;
 		inbox += bytes;
 		if (i != own && bytes > 0)
-			hw_real.MPI_Irecv(parts[i], (int)bytes, MPI_BYTE, plan->shares[i].world_rank, HW_TAG_EXCHANGE,
-					  hw_control, &requests[pending++]);
+			hwio_real.MPI_Irecv(parts[i], (int)bytes, MPI_BYTE, plan->shares[i].world_rank,
+				HWIO_TAG_EXCHANGE, hwio_control, &requests[pending++]);
 	}
 	for (uint32_t i = 0; i < plan->count; i++) {
 		struct stripe other = stripe_of(plan, round, i);
 		size_t bytes = part_of(mine, other);
 		char *to = i == own ? parts[own] : outbox;
-		hw_layout_copy(layout, (size_t)hw_runs_below(&mine->runs, other.low), to, bytes, false);
+		hwio_layout_copy(layout, (size_t)hwio_runs_below(&mine->runs, other.low), to, bytes, false);
 		if (i == own || bytes == 0)
 			continue;
-		hw_real.MPI_Isend(outbox, (int)bytes, MPI_BYTE, plan->shares[i].world_rank, HW_TAG_EXCHANGE, hw_control,
-				  &requests[pending++]);
+		hwio_real.MPI_Isend(outbox, (int)bytes, MPI_BYTE, plan->shares[i].world_rank, HWIO_TAG_EXCHANGE,
+			hwio_control, &requests[pending++]);
 		outbox += bytes;
 	}
 	for (int is_done = pending == 0; !is_done;) {
-		hw_real.MPI_Testall(pending, requests, &is_done, MPI_STATUSES_IGNORE);
+		hwio_real.MPI_Testall(pending, requests, &is_done, MPI_STATUSES_IGNORE);
 		if (!is_done)
-			hw_pause();
+			hwio_pause();
 	}
 	for (uint32_t i = 0; i < plan->count; i++)
 		place(&plan->shares[i].runs, stripe, parts[i], memory);
 }
 
-int hw_exchange(const struct hw_plan *plan, uint32_t own, const struct hw_layout *layout, int descriptor, char *space)
+int hwio_exchange(const struct hwio_plan *plan, uint32_t own, const struct hwio_layout *layout, int descriptor,
+	char *space)
 {
 	int error = 0;
 	uint64_t rounds = divide(plan).rounds;
@@ -253,60 +257,60 @@ int hw_exchange(const struct hw_plan *plan, uint32_t own, const struct hw_layout
 		/* The others go on after a failure: they are not left alone. */
 		error = error ? error : write_stripe(plan, stripe_of(plan, round, own), descriptor, space);
 	}
-	return error ? error : hw_mounts_publish(descriptor);
+	return error ? error : hwio_mounts_publish(descriptor);
 }
 
-static void reply(uint64_t id, int world_rank, enum hw_reply_kind kind, int error)
+static void send_reply(uint64_t id, int world_rank, enum hwio_reply_kind kind, int error)
 {
-	struct hw_reply reply = {.id = id, .kind = (int32_t)kind, .error = error};
-	hw_real.MPI_Send(&reply, sizeof(reply), MPI_BYTE, world_rank, HW_TAG_OF(HW_TAG_REPLY, id), hw_control);
+	struct hwio_reply reply = {.id = id, .kind = (int32_t)kind, .error = error};
+	hwio_real.MPI_Send(&reply, sizeof(reply), MPI_BYTE, world_rank, HWIO_TAG_OF(HWIO_TAG_REPLY, id), hwio_control);
 }
 
 /* Takes part; says whether the data is in the file. */
-static bool take_part(uint64_t id, const struct hw_layout *layout, int root, int descriptor, char *space)
+static bool take_part(uint64_t id, const struct hwio_layout *layout, int root, int descriptor, char *space)
 {
-	struct hw_plan plan;
-	struct hw_verdict end;
+	struct hwio_plan plan;
+	struct hwio_verdict end;
 	uint32_t own;
-	int tag = HW_TAG_OF(HW_TAG_VERDICT, id);
-	hw_real.MPI_Recv(&plan, sizeof(plan), MPI_BYTE, root, tag, hw_control, MPI_STATUS_IGNORE);
+	int tag = HWIO_TAG_OF(HWIO_TAG_VERDICT, id);
+	hwio_real.MPI_Recv(&plan, sizeof(plan), MPI_BYTE, root, tag, hwio_control, MPI_STATUS_IGNORE);
 	if (plan.count == 0)
 		return false;
-	if (!hw_plan_is_good(&plan, layout->bytes, &own)) {
-		hw_say("rank %d has sent what is no plan of an exchange", root);
-		hw_real.MPI_Abort(MPI_COMM_WORLD, 1);
+	if (!hwio_plan_is_good(&plan, layout->bytes, &own)) {
+		hwio_say("rank %d has sent what is no plan of an exchange", root);
+		hwio_real.MPI_Abort(MPI_COMM_WORLD, 1);
 		return false;
 	}
-	int error = hw_exchange(&plan, own, layout, descriptor, space);
-	reply(id, root, error ? HW_REPLY_FAILED : HW_REPLY_DONE, error);
-	hw_real.MPI_Recv(&end, sizeof(end), MPI_BYTE, root, tag, hw_control, MPI_STATUS_IGNORE);
-	return end.kind == HW_VERDICT_DROP;
+	int error = hwio_exchange(&plan, own, layout, descriptor, space);
+	send_reply(id, root, error ? HWIO_REPLY_FAILED : HWIO_REPLY_DONE, error);
+	hwio_real.MPI_Recv(&end, sizeof(end), MPI_BYTE, root, tag, hwio_control, MPI_STATUS_IGNORE);
+	return end.kind == HWIO_VERDICT_DROP;
 }
 
-bool hw_exchange_join(const struct hw_verdict *verdict, const struct hw_layout *layout, int root)
+bool hwio_exchange_join(const struct hwio_verdict *verdict, const struct hwio_layout *layout, int root)
 {
-	/* Nobody else waits for this rank while it waits for the plan. */
-	hw_offer_release();
-	char *space = hw_exchange_space();
+	/* No other rank waits for this rank while it waits for the plan. */
+	hwio_offer_release();
+	char *space = hwio_exchange_space();
 	int error = ENOMEM;
-	struct hw_file *file = NULL;
-	if (space && hw_path_is_sound(verdict->path, verdict->path_bytes)) {
-		hw_enter();
-		file = hw_file_open(verdict->path, O_WRONLY, &verdict->identity);
+	struct hwio_file *file = NULL;
+	if (space && hwio_path_is_sound(verdict->path, verdict->path_bytes)) {
+		hwio_enter();
+		file = hwio_file_open(verdict->path, O_WRONLY, &verdict->identity);
 		error = errno;
-		hw_leave();
+		hwio_leave();
 	}
 	bool is_done = false;
-	reply(verdict->id, root, file ? HW_REPLY_READY : HW_REPLY_FAILED, error);
+	send_reply(verdict->id, root, file ? HWIO_REPLY_READY : HWIO_REPLY_FAILED, error);
 	if (file)
 		is_done = take_part(verdict->id, layout, root, file->descriptor, space);
 	if (!is_done)
-		hw_stream_send(layout, layout->bytes, root, HW_TAG_OF(HW_TAG_DATA, verdict->id));
+		hwio_stream_send(layout, layout->bytes, root, HWIO_TAG_OF(HWIO_TAG_DATA, verdict->id));
 	if (file) {
-		hw_enter();
-		hw_file_release(file);
-		hw_leave();
+		hwio_enter();
+		hwio_file_release(file);
+		hwio_leave();
 	}
-	hw_exchange_free(space);
+	hwio_exchange_free(space);
 	return is_done;
 }

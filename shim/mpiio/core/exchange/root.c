@@ -1,4 +1,4 @@
-/* The rank that wanted to write: it asks those who have the data, and takes part itself. */
+/* The root of an exchange: the rank that was to write. It asks the ranks that have the data, and takes part itself. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -9,140 +9,140 @@
 #include "exchange.h"
 #include "real.h"
 
-static bool lies_in(const struct hw_pending *one, const struct hw_target *target)
+static bool lies_in_target(const struct hwio_pending *one, const struct hwio_target *target)
 {
 	return one->layout.low >= target->low && one->layout.high <= target->high;
 }
 
-static bool map(const struct hw_layout *layout, const struct hw_target *target, struct hw_runs *runs)
+static bool map_to_target(const struct hwio_layout *layout, const struct hwio_target *target, struct hwio_runs *runs)
 {
 	runs->count = 0;
 	for (size_t i = 0; i < layout->count; i++) {
 		uintptr_t at = (uintptr_t)(layout->buffer + layout->blocks[i].at);
-		if (!hw_runs_append(runs, (uint64_t)target->offset + (at - target->low), layout->blocks[i].bytes))
+		if (!hwio_runs_append(runs, (uint64_t)target->offset + (at - target->low), layout->blocks[i].bytes))
 			return false;
 	}
-	return hw_runs_are_ascending(runs);
+	return hwio_runs_are_ascending(runs);
 }
 
-bool hw_plan_make(const struct hw_target *target, const struct hw_layout *own, struct hw_plan *plan)
+bool hwio_plan_make(const struct hwio_target *target, const struct hwio_layout *own, struct hwio_plan *plan)
 {
 	memset(plan, 0, sizeof(*plan));
 	plan->low = (uint64_t)target->offset;
 	plan->high = plan->low + (target->high - target->low);
-	plan->shares[0].world_rank = hw_rank;
-	if (!map(own, target, &plan->shares[0].runs))
+	plan->shares[0].world_rank = hwio_rank;
+	if (!map_to_target(own, target, &plan->shares[0].runs))
 		return false;
 	plan->count = 1;
-	for (struct hw_pending *one = hw_pending_list; one; one = one->next) {
-		if (!lies_in(one, target))
+	for (struct hwio_pending *one = hwio_pending_list; one; one = one->next) {
+		if (!lies_in_target(one, target))
 			continue;
 		for (uint32_t i = 0; i < plan->count; i++)
 			if (plan->shares[i].world_rank == one->world_rank)
 				return false;
-		if (plan->count == HW_SHARES_MAX)
+		if (plan->count == HWIO_SHARES_MAX)
 			return false;
-		struct hw_share *share = &plan->shares[plan->count++];
+		struct hwio_share *share = &plan->shares[plan->count++];
 		share->world_rank = one->world_rank;
-		if (!map(&one->layout, target, &share->runs))
+		if (!map_to_target(&one->layout, target, &share->runs))
 			return false;
 	}
 	return plan->count > 1;
 }
 
-bool hw_exchange_is_better(const struct hw_target *target, const struct hw_layout *own)
+bool hwio_exchange_is_better(const struct hwio_target *target, const struct hwio_layout *own)
 {
-	struct hw_plan plan;
+	struct hwio_plan plan;
 	uint64_t pieces = 0;
-	if (!hw_plan_make(target, own, &plan))
+	if (!hwio_plan_make(target, own, &plan))
 		return false;
 	for (uint32_t i = 0; i < plan.count; i++)
-		pieces += hw_runs_pieces(&plan.shares[i].runs);
-	return hw_model_exchanges(plan.high - plan.low, pieces, hw_file_system_is_shared(target->descriptor));
+		pieces += hwio_runs_pieces(&plan.shares[i].runs);
+	return hwio_model_exchanges(plan.high - plan.low, pieces, hwio_file_system_is_shared(target->descriptor));
 }
 
-static void ask(struct hw_pending *one, const struct hw_target *target)
+static void ask_rank(struct hwio_pending *one, const struct hwio_target *target)
 {
-	struct hw_verdict verdict = {.id = one->id, .kind = HW_VERDICT_EXCHANGE, .identity = *target->identity};
+	struct hwio_verdict verdict = {.id = one->id, .kind = HWIO_VERDICT_EXCHANGE, .identity = *target->identity};
 	verdict.path_bytes = (uint32_t)strlen(target->path) + 1;
 	memcpy(verdict.path, target->path, verdict.path_bytes);
-	hw_real.MPI_Send(&verdict, (int)(offsetof(struct hw_verdict, path) + verdict.path_bytes), MPI_BYTE, one->world_rank,
-			 HW_TAG_OF(HW_TAG_VERDICT, one->id), hw_control);
+	hwio_real.MPI_Send(&verdict, (int)(offsetof(struct hwio_verdict, path) + verdict.path_bytes), MPI_BYTE,
+		one->world_rank, HWIO_TAG_OF(HWIO_TAG_VERDICT, one->id), hwio_control);
 }
 
-/* Everybody's answer. Whoever isn't ready has sent the data instead. */
-static bool are_all_ready(const struct hw_target *target)
+/* Collects all answers. Ranks that aren't ready have sent their data instead. */
+static bool are_all_ready(const struct hwio_target *target)
 {
 	bool are_ready = true;
-	for (struct hw_pending *one = hw_pending_list, *next; one; one = next) {
+	for (struct hwio_pending *one = hwio_pending_list, *next; one; one = next) {
 		next = one->next;
-		if (!lies_in(one, target) || hw_pending_reply(one).kind == HW_REPLY_READY)
+		if (!lies_in_target(one, target) || hwio_pending_reply(one).kind == HWIO_REPLY_READY)
 			continue;
 		are_ready = false;
-		hw_pending_fill(one);
+		hwio_pending_fill(one);
 	}
 	return are_ready;
 }
 
-static void tell_plan(const struct hw_target *target, const struct hw_plan *plan)
+static void tell_plan(const struct hwio_target *target, const struct hwio_plan *plan)
 {
-	for (struct hw_pending *one = hw_pending_list; one; one = one->next)
-		if (lies_in(one, target))
-			hw_real.MPI_Send(plan, sizeof(*plan), MPI_BYTE, one->world_rank,
-					 HW_TAG_OF(HW_TAG_VERDICT, one->id), hw_control);
+	for (struct hwio_pending *one = hwio_pending_list; one; one = one->next)
+		if (lies_in_target(one, target))
+			hwio_real.MPI_Send(plan, sizeof(*plan), MPI_BYTE, one->world_rank,
+				HWIO_TAG_OF(HWIO_TAG_VERDICT, one->id), hwio_control);
 }
 
-/* Everybody has written, or everybody's data comes here. */
-static void end(const struct hw_target *target, bool is_done)
+/* All ranks have written, or all ranks' data arrives here. */
+static void end_root_exchange(const struct hwio_target *target, bool is_done)
 {
-	for (struct hw_pending *one = hw_pending_list; one; one = one->next)
-		if (lies_in(one, target))
-			hw_pending_tell(one, is_done ? HW_VERDICT_DROP : HW_VERDICT_SEND);
+	for (struct hwio_pending *one = hwio_pending_list; one; one = one->next)
+		if (lies_in_target(one, target))
+			hwio_pending_tell(one, is_done ? HWIO_VERDICT_DROP : HWIO_VERDICT_SEND);
 }
 
-static void fill_all(const struct hw_target *target)
+static void fill_all(const struct hwio_target *target)
 {
-	for (struct hw_pending *one = hw_pending_list, *next; one; one = next) {
+	for (struct hwio_pending *one = hwio_pending_list, *next; one; one = next) {
 		next = one->next;
-		if (lies_in(one, target))
-			hw_pending_fill(one);
+		if (lies_in_target(one, target))
+			hwio_pending_fill(one);
 	}
 }
 
-bool hw_exchange_write(const struct hw_target *target, const struct hw_layout *own)
+bool hwio_exchange_write(const struct hwio_target *target, const struct hwio_layout *own)
 {
-	struct hw_plan plan;
-	/* Who waits for this rank's own offers is answered first. */
-	hw_offer_release();
-	char *space = hw_exchange_space();
-	if (!space || !hw_plan_make(target, own, &plan)) {
-		hw_exchange_free(space);
+	struct hwio_plan plan;
+	/* Ranks that wait for this rank's own offers are answered first. */
+	hwio_offer_release();
+	char *space = hwio_exchange_space();
+	if (!space || !hwio_plan_make(target, own, &plan)) {
+		hwio_exchange_free(space);
 		return false;
 	}
-	for (struct hw_pending *one = hw_pending_list; one; one = one->next)
-		if (lies_in(one, target))
-			ask(one, target);
+	for (struct hwio_pending *one = hwio_pending_list; one; one = one->next)
+		if (lies_in_target(one, target))
+			ask_rank(one, target);
 	bool is_done = are_all_ready(target);
-	uint32_t number = hw_plan_sort(&plan);
+	uint32_t number = hwio_plan_sort(&plan);
 	if (!is_done)
 		plan.count = 0;
 	tell_plan(target, &plan);
 	if (is_done) {
-		is_done = hw_exchange(&plan, number, own, target->descriptor, space) == 0;
-		for (struct hw_pending *one = hw_pending_list; one; one = one->next)
-			if (lies_in(one, target))
-				is_done &= hw_pending_reply(one).kind == HW_REPLY_DONE;
-		end(target, is_done);
+		is_done = hwio_exchange(&plan, number, own, target->descriptor, space) == 0;
+		for (struct hwio_pending *one = hwio_pending_list; one; one = one->next)
+			if (lies_in_target(one, target))
+				is_done &= hwio_pending_reply(one).kind == HWIO_REPLY_DONE;
+		end_root_exchange(target, is_done);
 		if (!is_done && (off_t)plan.high > target->bytes_before &&
-		    hw_libc.ftruncate(target->descriptor, target->bytes_before) != 0)
-			hw_say("%s can't be cut to its former size: %m", target->path);
+			hwio_libc.ftruncate(target->descriptor, target->bytes_before) != 0)
+			hwio_say("%s can't be cut to its former size: %m", target->path);
 	}
 	if (is_done)
-		for (struct hw_pending *one = hw_pending_list; one; one = one->next)
-			one->is_told |= lies_in(one, target);
+		for (struct hwio_pending *one = hwio_pending_list; one; one = one->next)
+			one->is_told |= lies_in_target(one, target);
 	else
 		fill_all(target);
-	hw_exchange_free(space);
-	hw_file_forget(target->descriptor);
+	hwio_exchange_free(space);
+	hwio_file_forget(target->descriptor);
 	return is_done;
 }

@@ -18,107 +18,107 @@
 
 static void change(const struct stat *status, off_t low, off_t high)
 {
-	struct hw_file *file = hw_file_known(status->st_dev, status->st_ino);
+	struct hwio_file *file = hwio_file_known(status->st_dev, status->st_ino);
 	if (file) {
-		hw_outstanding_keep(file, true);
-		hw_deferred_fill_file(file, low, high);
-		hw_enter();
-		/* Opening it for writing would wait for a lease to be given up; what is still put off needs it. */
+		hwio_outstanding_keep(file, true);
+		hwio_deferred_fill_file(file, low, high);
+		hwio_enter();
+		/* Opening it for writing would wait for the release of a lease that deferred reads need. */
 		if (low == 0 && high == INT64_MAX)
-			hw_file_unlease(file);
-		hw_file_release(file);
-		hw_leave();
+			hwio_file_unlease(file);
+		hwio_file_release(file);
+		hwio_leave();
 	}
 }
 
-void hw_before_access(const struct stat *status, off_t low, off_t high)
+void hwio_before_access(const struct stat *status, off_t low, off_t high)
 {
 	if (S_ISREG(status->st_mode) && status->st_size == 0 && low > 0)
-		hw_use_in((void *)(uintptr_t)low, (size_t)(high - low));
+		hwio_use_in((void *)(uintptr_t)low, (size_t)(high - low));
 }
 
-void hw_before_change(int descriptor, off_t low, off_t high)
+void hwio_before_change(int descriptor, off_t low, off_t high)
 {
 	struct stat status;
-	if (!hw_is_busy || hw_depth > 0 || fstat(descriptor, &status) != 0)
+	if (!hwio_is_busy || hwio_depth > 0 || fstat(descriptor, &status) != 0)
 		return;
 	int saved = errno;
-	/* Whoever reads this may rely on what was written before it. */
-	if (hw_incoming_is_writing() &&
-	    (hw_delegated_elsewhere(status.st_dev, status.st_ino) ||
-	     hw_delegated_overlaps(status.st_dev, status.st_ino, (uint64_t)low, (uint64_t)high)))
-		hw_incoming_wait();
-	hw_before_access(&status, low, high);
+	/* Its reader may rely on earlier writes. */
+	if (hwio_incoming_is_writing() &&
+		(hwio_delegated_elsewhere(status.st_dev, status.st_ino) ||
+			hwio_delegated_overlaps(status.st_dev, status.st_ino, (uint64_t)low, (uint64_t)high)))
+		hwio_incoming_wait();
+	hwio_before_access(&status, low, high);
 	if (S_ISREG(status.st_mode))
 		change(&status, low, high);
 	errno = saved;
 }
 
-void hw_before_change_of(const char *path, int directory)
+void hwio_before_change_of(const char *path, int directory)
 {
 	struct stat status;
-	if (!hw_is_busy || hw_depth > 0 || !path)
+	if (!hwio_is_busy || hwio_depth > 0 || !path)
 		return;
 	int saved = errno;
-	hw_given(path, PATH_MAX);
-	if (hw_incoming_is_writing())
-		hw_incoming_wait();
+	hwio_given(path, PATH_MAX);
+	if (hwio_incoming_is_writing())
+		hwio_incoming_wait();
 	if (fstatat(directory, path, &status, 0) == 0 && S_ISREG(status.st_mode))
 		change(&status, 0, INT64_MAX);
 	errno = saved;
 }
 
-void hw_before_reading(const char *path)
+void hwio_before_reading(const char *path)
 {
-	if (!hw_is_busy || hw_depth > 0)
+	if (!hwio_is_busy || hwio_depth > 0)
 		return;
 	int saved = errno;
-	hw_given(path, PATH_MAX);
-	hw_incoming_wait();
+	hwio_given(path, PATH_MAX);
+	hwio_incoming_wait();
 	errno = saved;
 }
 
-void hw_after_change(int descriptor)
+void hwio_after_change(int descriptor)
 {
 	struct stat status;
-	if (!hw_is_busy || hw_depth > 0)
+	if (!hwio_is_busy || hwio_depth > 0)
 		return;
 	int saved = errno;
 	if (fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode))
-		hw_file_refresh(&status);
+		hwio_file_refresh(&status);
 	errno = saved;
 }
 
-void hw_settle_for_others(void)
+void hwio_settle_for_others(void)
 {
-	if (!hw_is_busy || hw_depth > 0)
+	if (!hwio_is_busy || hwio_depth > 0)
 		return;
 	int saved = errno;
-	hw_incoming_fetch_all();
-	hw_incoming_wait();
-	hw_outstanding_keep(NULL, true);
+	hwio_incoming_fetch_all();
+	hwio_incoming_wait();
+	hwio_outstanding_keep(NULL, true);
 	errno = saved;
 }
 
-void hw_settle_everything(void)
+void hwio_settle_everything(void)
 {
-	if (!hw_is_busy || hw_depth > 0)
+	if (!hwio_is_busy || hwio_depth > 0)
 		return;
 	int saved = errno;
-	hw_settle_for_others();
-	hw_incoming_fetch(0, UINTPTR_MAX);
-	hw_deferred_fill_all();
+	hwio_settle_for_others();
+	hwio_incoming_fetch(0, UINTPTR_MAX);
+	hwio_deferred_fill_all();
 	errno = saved;
 }
 
-#define OPENS(name, parameters, arguments, directory)                                                                  \
-	int hw_##name parameters                                                                                       \
-	{                                                                                                              \
-		if ((flags & O_ACCMODE) != O_RDONLY || (flags & O_TRUNC))                                              \
-			hw_before_change_of(path, directory);                                                          \
-		else                                                                                                   \
-			hw_before_reading(path);                                                                           \
-		return hw_libc.name arguments;                                                                         \
+#define OPENS(name, parameters, arguments, directory) \
+	int hwio_##name parameters \
+	{ \
+		if ((flags & O_ACCMODE) != O_RDONLY || (flags & O_TRUNC)) \
+			hwio_before_change_of(path, directory); \
+		else \
+			hwio_before_reading(path); \
+		return hwio_libc.name arguments; \
 	}
 
 OPENS(open, (const char *path, int flags, mode_t mode), (path, flags, mode), AT_FDCWD)
@@ -131,11 +131,11 @@ OPENS(__openat_2, (int at, const char *path, int flags), (at, path, flags), at)
 OPENS(__openat64_2, (int at, const char *path, int flags), (at, path, flags), at)
 
 /* Calls on a path, or on two, that change what it names. */
-#define CHANGES(result, name, parameters, arguments, path, directory)                                                  \
-	result hw_##name parameters                                                                                    \
-	{                                                                                                              \
-		hw_before_change_of(path, directory);                                                                  \
-		return hw_libc.name arguments;                                                                         \
+#define CHANGES(result, name, parameters, arguments, path, directory) \
+	result hwio_##name parameters \
+	{ \
+		hwio_before_change_of(path, directory); \
+		return hwio_libc.name arguments; \
 	}
 
 CHANGES(int, creat, (const char *path, mode_t mode), (path, mode), path, AT_FDCWD)
@@ -147,30 +147,30 @@ CHANGES(int, truncate64, (const char *path, off64_t bytes), (path, bytes), path,
 static void before_removal(const char *path, int directory)
 {
 	struct stat status;
-	if (!hw_is_busy || hw_depth > 0 || !path)
+	if (!hwio_is_busy || hwio_depth > 0 || !path)
 		return;
 	int saved = errno;
-	hw_given(path, PATH_MAX);
-	hw_incoming_wait();
+	hwio_given(path, PATH_MAX);
+	hwio_incoming_wait();
 	if (fstatat(directory, path, &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(status.st_mode)) {
-		struct hw_file *file = hw_file_known(status.st_dev, status.st_ino);
+		struct hwio_file *file = hwio_file_known(status.st_dev, status.st_ino);
 		if (file) {
-			hw_outstanding_keep(file, false);
-			hw_file_has_lost_name(&status);
-			hw_enter();
-			hw_file_release(file);
-			hw_leave();
+			hwio_outstanding_keep(file, false);
+			hwio_file_has_lost_name(&status);
+			hwio_enter();
+			hwio_file_release(file);
+			hwio_leave();
 		}
 	}
 	errno = saved;
 }
 
-#define REMOVES(name, parameters, arguments, first, first_at, second, second_at)                                       \
-	int hw_##name parameters                                                                                       \
-	{                                                                                                              \
-		before_removal(first, first_at);                                                                       \
-		before_removal(second, second_at);                                                                     \
-		return hw_libc.name arguments;                                                                         \
+#define REMOVES(name, parameters, arguments, first, first_at, second, second_at) \
+	int hwio_##name parameters \
+	{ \
+		before_removal(first, first_at); \
+		before_removal(second, second_at); \
+		return hwio_libc.name arguments; \
 	}
 
 REMOVES(rename, (const char *from, const char *to), (from, to), from, AT_FDCWD, to, AT_FDCWD)
@@ -181,57 +181,58 @@ REMOVES(unlink, (const char *path), (path), path, AT_FDCWD, NULL, 0)
 REMOVES(unlinkat, (int at, const char *path, int flags), (at, path, flags), path, at, NULL, 0)
 
 /* Calls on a descriptor that change its file from somewhere on. */
-#define RESIZES(name, offset)                                                                                          \
-	int hw_##name(int descriptor, offset bytes)                                                                    \
-	{                                                                                                              \
-		hw_before_change(descriptor, bytes, INT64_MAX);                                                        \
-		int result = hw_libc.name(descriptor, bytes);                                                          \
-		hw_after_change(descriptor);                                                                           \
-		return result;                                                                                         \
+#define RESIZES(name, offset) \
+	int hwio_##name(int descriptor, offset bytes) \
+	{ \
+		hwio_before_change(descriptor, bytes, INT64_MAX); \
+		int result = hwio_libc.name(descriptor, bytes); \
+		hwio_after_change(descriptor); \
+		return result; \
 	}
 
 RESIZES(ftruncate, off_t)
 RESIZES(ftruncate64, off64_t)
 
-ssize_t hw_copy_file_range(int from, off64_t *from_offset, int to, off64_t *to_offset, size_t bytes, unsigned int flags)
+ssize_t hwio_copy_file_range(int from, off64_t *from_offset, int to, off64_t *to_offset, size_t bytes,
+	unsigned int flags)
 {
-	hw_before_change(to, 0, INT64_MAX);
-	ssize_t result = hw_libc.copy_file_range(from, from_offset, to, to_offset, bytes, flags);
-	hw_after_change(to);
+	hwio_before_change(to, 0, INT64_MAX);
+	ssize_t result = hwio_libc.copy_file_range(from, from_offset, to, to_offset, bytes, flags);
+	hwio_after_change(to);
 	return result;
 }
 
-ssize_t hw_sendfile(int to, int from, off_t *offset, size_t bytes)
+ssize_t hwio_sendfile(int to, int from, off_t *offset, size_t bytes)
 {
-	hw_before_change(to, 0, INT64_MAX);
-	ssize_t result = hw_libc.sendfile(to, from, offset, bytes);
-	hw_after_change(to);
+	hwio_before_change(to, 0, INT64_MAX);
+	ssize_t result = hwio_libc.sendfile(to, from, offset, bytes);
+	hwio_after_change(to);
 	return result;
 }
 
-ssize_t hw_sendfile64(int to, int from, off64_t *offset, size_t bytes)
+ssize_t hwio_sendfile64(int to, int from, off64_t *offset, size_t bytes)
 {
-	hw_before_change(to, 0, INT64_MAX);
-	ssize_t result = hw_libc.sendfile64(to, from, offset, bytes);
-	hw_after_change(to);
+	hwio_before_change(to, 0, INT64_MAX);
+	ssize_t result = hwio_libc.sendfile64(to, from, offset, bytes);
+	hwio_after_change(to);
 	return result;
 }
 
-ssize_t hw_splice(int from, off64_t *from_offset, int to, off64_t *to_offset, size_t bytes, unsigned int flags)
+ssize_t hwio_splice(int from, off64_t *from_offset, int to, off64_t *to_offset, size_t bytes, unsigned int flags)
 {
-	hw_before_change(to, 0, INT64_MAX);
-	ssize_t result = hw_libc.splice(from, from_offset, to, to_offset, bytes, flags);
-	hw_after_change(to);
+	hwio_before_change(to, 0, INT64_MAX);
+	ssize_t result = hwio_libc.splice(from, from_offset, to, to_offset, bytes, flags);
+	hwio_after_change(to);
 	return result;
 }
 
-#define ALLOCATES(name, parameters, arguments)                                                                         \
-	int hw_##name parameters                                                                                       \
-	{                                                                                                              \
-		hw_before_change(descriptor, 0, INT64_MAX);                                                            \
-		int result = hw_libc.name arguments;                                                                   \
-		hw_after_change(descriptor);                                                                           \
-		return result;                                                                                         \
+#define ALLOCATES(name, parameters, arguments) \
+	int hwio_##name parameters \
+	{ \
+		hwio_before_change(descriptor, 0, INT64_MAX); \
+		int result = hwio_libc.name arguments; \
+		hwio_after_change(descriptor); \
+		return result; \
 	}
 
 ALLOCATES(fallocate, (int descriptor, int mode, off_t offset, off_t bytes), (descriptor, mode, offset, bytes))

@@ -14,7 +14,7 @@
 
 /* Files whose content other nodes see too, by the magic number of statfs(2). */
 static const uint32_t shared_file_systems[] = {
-	0x6969,	    /* NFS */
+	0x6969,     /* NFS */
 	0x65735546, /* FUSE: GlusterFS, BeeGFS and others */
 	0x0bd00bd0, /* Lustre */
 	0x47504653, /* GPFS */
@@ -29,8 +29,8 @@ static const uint32_t shared_file_systems[] = {
 
 #define FILES_MAX 512
 
-static struct hw_file pool[FILES_MAX];
-static struct hw_file *unused, *known;
+static struct hwio_file pool[FILES_MAX];
+static struct hwio_file *unused, *known;
 static uint64_t boot;
 
 #define BANNED_MAX 64
@@ -46,17 +46,17 @@ static uint64_t fingerprint(const char *path)
 {
 	char text[64];
 	uint64_t hash = 0xcbf29ce484222325;
-	int descriptor = hw_libc.open(path, O_RDONLY | O_CLOEXEC);
+	int descriptor = hwio_libc.open(path, O_RDONLY | O_CLOEXEC);
 	if (descriptor < 0)
 		return 0;
-	ssize_t length = hw_libc.read(descriptor, text, sizeof(text));
-	hw_libc.close(descriptor);
+	ssize_t length = hwio_libc.read(descriptor, text, sizeof(text));
+	hwio_libc.close(descriptor);
 	for (ssize_t i = 0; i < length; i++)
 		hash = (hash ^ (unsigned char)text[i]) * 0x100000001b3;
 	return hash;
 }
 
-void hw_file_start(void)
+void hwio_file_start(void)
 {
 	boot = fingerprint("/proc/sys/kernel/random/boot_id");
 	for (size_t i = 0; i < FILES_MAX; i++) {
@@ -73,7 +73,7 @@ static bool is_shared(uint64_t file_system)
 	return false;
 }
 
-bool hw_file_system_is_shared(int descriptor)
+bool hwio_file_system_is_shared(int descriptor)
 {
 	struct statfs about;
 	return fstatfs(descriptor, &about) == 0 && is_shared((uint64_t)about.f_type);
@@ -84,7 +84,7 @@ static int64_t nanoseconds(struct timespec time)
 	return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
 }
 
-static void note(struct hw_identity *identity, const struct stat *status)
+static void note(struct hwio_identity *identity, const struct stat *status)
 {
 	identity->device = status->st_dev;
 	identity->inode = status->st_ino;
@@ -94,7 +94,7 @@ static void note(struct hw_identity *identity, const struct stat *status)
 	identity->boot = boot;
 }
 
-bool hw_identity_of(int descriptor, const struct stat *status, struct hw_identity *identity)
+bool hwio_identity_of(int descriptor, const struct stat *status, struct hwio_identity *identity)
 {
 	struct statfs system;
 	if (fstatfs(descriptor, &system) != 0)
@@ -104,17 +104,18 @@ bool hw_identity_of(int descriptor, const struct stat *status, struct hw_identit
 	return true;
 }
 
-bool hw_identity_agrees(const struct hw_identity *a, const struct hw_identity *b, bool is_written)
+bool hwio_identity_agrees(const struct hwio_identity *a, const struct hwio_identity *b, bool is_written)
 {
 	bool is_here = a->boot != 0 && a->boot == b->boot && a->device == b->device;
 	if (a->inode != b->inode || (!is_here && (a->file_system != b->file_system || !is_shared(a->file_system))))
 		return false;
-	return is_written || (a->bytes == b->bytes && a->modified_ns == b->modified_ns && a->changed_ns == b->changed_ns);
+	return is_written ||
+		(a->bytes == b->bytes && a->modified_ns == b->modified_ns && a->changed_ns == b->changed_ns);
 }
 
-static struct hw_file *take(const struct hw_identity *identity)
+static struct hwio_file *allocate_file(const struct hwio_identity *identity)
 {
-	struct hw_file *file = unused;
+	struct hwio_file *file = unused;
 	if (!file)
 		return NULL;
 	unused = file->next;
@@ -126,7 +127,7 @@ static struct hw_file *take(const struct hw_identity *identity)
 	return file;
 }
 
-static void name(struct hw_file *file, int descriptor)
+static void name(struct hwio_file *file, int descriptor)
 {
 	char link[32];
 	snprintf(link, sizeof(link), "/proc/self/fd/%d", descriptor);
@@ -139,32 +140,32 @@ static void name(struct hw_file *file, int descriptor)
 		file->path[0] = 0;
 }
 
-struct hw_file *hw_file_of(int descriptor, const struct stat *status)
+struct hwio_file *hwio_file_of(int descriptor, const struct stat *status)
 {
-	struct hw_identity identity = {0};
+	struct hwio_identity identity = {0};
 	note(&identity, status);
-	for (struct hw_file *file = known; file; file = file->next) {
+	for (struct hwio_file *file = known; file; file = file->next) {
 		identity.file_system = file->identity.file_system;
 		if (memcmp(&file->identity, &identity, sizeof(identity)) == 0) {
 			file->references++;
 			return file;
 		}
 	}
-	if (keeps_descriptors || !hw_identity_of(descriptor, status, &identity))
+	if (keeps_descriptors || !hwio_identity_of(descriptor, status, &identity))
 		return NULL;
 	/* An open file of our own, which can have a lease. */
 	char link[32];
 	snprintf(link, sizeof(link), "/proc/self/fd/%d", descriptor);
-	int own = hw_libc.open(link, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+	int own = hwio_libc.open(link, O_RDONLY | O_CLOEXEC | O_NOCTTY);
 	int high = own >= 0 ? fcntl(own, F_DUPFD_CLOEXEC, 512) : fcntl(descriptor, F_DUPFD_CLOEXEC, 512);
 	if (high < 0)
 		high = own >= 0 ? own : fcntl(descriptor, F_DUPFD_CLOEXEC, 3);
 	if (own >= 0 && own != high)
-		hw_libc.close(own);
-	struct hw_file *file = high >= 0 ? take(&identity) : NULL;
+		hwio_libc.close(own);
+	struct hwio_file *file = high >= 0 ? allocate_file(&identity) : NULL;
 	if (!file) {
 		if (high >= 0)
-			hw_libc.close(high);
+			hwio_libc.close(high);
 		return NULL;
 	}
 	file->descriptor = high;
@@ -172,13 +173,13 @@ struct hw_file *hw_file_of(int descriptor, const struct stat *status)
 	return file;
 }
 
-struct hw_file *hw_file_open(const char *path, int flags, const struct hw_identity *wanted)
+struct hwio_file *hwio_file_open(const char *path, int flags, const struct hwio_identity *wanted)
 {
 	struct stat status;
-	struct hw_identity identity = {0};
+	struct hwio_identity identity = {0};
 	bool is_written = (flags & O_ACCMODE) != O_RDONLY;
-	for (struct hw_file *file = known; file && !is_written; file = file->next) {
-		if (strcmp(file->path, path) == 0 && hw_identity_agrees(&file->identity, wanted, false)) {
+	for (struct hwio_file *file = known; file && !is_written; file = file->next) {
+		if (strcmp(file->path, path) == 0 && hwio_identity_agrees(&file->identity, wanted, false)) {
 			file->references++;
 			return file;
 		}
@@ -187,24 +188,24 @@ struct hw_file *hw_file_open(const char *path, int flags, const struct hw_identi
 		errno = ENOLCK;
 		return NULL;
 	}
-	int descriptor = hw_libc.open(path, flags | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	int descriptor = hwio_libc.open(path, flags | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 	if (descriptor < 0)
 		return NULL;
 	int high = fcntl(descriptor, F_DUPFD_CLOEXEC, 512);
 	if (high >= 0)
-		hw_libc.close(descriptor);
+		hwio_libc.close(descriptor);
 	else
 		high = descriptor;
-	struct hw_file *file = NULL;
-	if (fstat(high, &status) == 0 && S_ISREG(status.st_mode) && hw_identity_of(high, &status, &identity) &&
-	    hw_identity_agrees(&identity, wanted, is_written))
-		file = take(&identity);
+	struct hwio_file *file = NULL;
+	if (fstat(high, &status) == 0 && S_ISREG(status.st_mode) && hwio_identity_of(high, &status, &identity) &&
+		hwio_identity_agrees(&identity, wanted, is_written))
+		file = allocate_file(&identity);
 	if (!file) {
-		hw_libc.close(high);
+		hwio_libc.close(high);
 		return NULL;
 	}
 	file->descriptor = high;
-	/* What was opened for writing is not found by others, who read. */
+	/* Readers don't find files that were opened for writing. */
 	if (!is_written)
 		snprintf(file->path, sizeof(file->path), "%s", path);
 	else
@@ -212,24 +213,24 @@ struct hw_file *hw_file_open(const char *path, int flags, const struct hw_identi
 	return file;
 }
 
-bool hw_path_is_sound(const char path[HW_PATH_BYTES_MAX], uint32_t bytes)
+bool hwio_path_is_sound(const char path[HWIO_PATH_BYTES_MAX], uint32_t bytes)
 {
-	return bytes > 1 && bytes <= HW_PATH_BYTES_MAX && path[0] == '/' && strnlen(path, bytes) == bytes - 1;
+	return bytes > 1 && bytes <= HWIO_PATH_BYTES_MAX && path[0] == '/' && strnlen(path, bytes) == bytes - 1;
 }
 
-void hw_file_keep(struct hw_file *file)
+void hwio_file_keep(struct hwio_file *file)
 {
 	file->references++;
 }
 
-void hw_file_release(struct hw_file *file)
+void hwio_file_release(struct hwio_file *file)
 {
 	if (--file->references > 0)
 		return;
-	hw_file_unlease(file);
+	hwio_file_unlease(file);
 	if (!keeps_descriptors)
-		hw_libc.close(file->descriptor);
-	struct hw_file **link = &known;
+		hwio_libc.close(file->descriptor);
+	struct hwio_file **link = &known;
 	while (*link != file)
 		link = &(*link)->next;
 	*link = file->next;
@@ -237,123 +238,121 @@ void hw_file_release(struct hw_file *file)
 	unused = file;
 }
 
-bool hw_file_is_unchanged(const struct hw_file *file)
+bool hwio_file_is_unchanged(const struct hwio_file *file)
 {
 	struct stat status;
-	struct hw_identity now = {0};
+	struct hwio_identity now = {0};
 	if (fstat(file->descriptor, &status) != 0)
 		return false;
 	note(&now, &status);
 	return now.bytes == file->identity.bytes && now.modified_ns == file->identity.modified_ns;
 }
 
-bool hw_file_lease(struct hw_file *file)
+bool hwio_file_lease(struct hwio_file *file)
 {
 	if (file->is_leased)
 		return true;
-	file->is_leased = hw_lease_take(file->descriptor);
-	/*
-	 * Somebody, maybe the program itself, has it open for writing: another process could change it at any time. Where
-	 * others do so from other nodes, of which no lease tells, that is no difference.
-	 */
+	file->is_leased = hwio_lease_take(file->descriptor);
+	/* A process, maybe the program itself, has it open for writing and could change it at any time. If
+	 * processes on other nodes do so, which no lease reports, that makes no difference. */
 	return file->is_leased || errno != EAGAIN || is_shared(file->identity.file_system);
 }
 
-void hw_file_unlease(struct hw_file *file)
+void hwio_file_unlease(struct hwio_file *file)
 {
 	if (file->is_leased)
-		hw_lease_give_up(file->descriptor);
+		hwio_lease_give_up(file->descriptor);
 	file->is_leased = false;
 }
 
-struct hw_file *hw_file_with_broken_lease(void)
+struct hwio_file *hwio_file_with_broken_lease(void)
 {
-	for (struct hw_file *file = known; file; file = file->next)
-		if (file->is_leased && hw_lease_is_broken(file->descriptor))
+	for (struct hwio_file *file = known; file; file = file->next)
+		if (file->is_leased && hwio_lease_is_broken(file->descriptor))
 			return file;
 	return NULL;
 }
 
-struct hw_file *hw_file_known(uint64_t device, uint64_t inode)
+struct hwio_file *hwio_file_known(uint64_t device, uint64_t inode)
 {
-	struct hw_file *file;
-	hw_enter();
+	struct hwio_file *file;
+	hwio_enter();
 	for (file = known; file; file = file->next)
 		if (file->identity.device == device && file->identity.inode == inode) {
-			hw_file_keep(file);
+			hwio_file_keep(file);
 			break;
 		}
-	hw_leave();
+	hwio_leave();
 	return file;
 }
 
-static struct hw_file *by_descriptor(int descriptor)
+static struct hwio_file *by_descriptor(int descriptor)
 {
-	for (struct hw_file *file = known; file; file = file->next)
+	for (struct hwio_file *file = known; file; file = file->next)
 		if (file->descriptor == descriptor)
 			return file;
 	return NULL;
 }
 
-bool hw_file_owns(int descriptor)
+bool hwio_file_owns(int descriptor)
 {
-	hw_enter();
+	hwio_enter();
 	bool is_own = descriptor >= 0 && by_descriptor(descriptor);
-	hw_leave();
+	hwio_leave();
 	return is_own;
 }
 
-void hw_file_locks_are_used(void)
+void hwio_file_locks_are_used(void)
 {
 	keeps_descriptors = true;
 }
 
-void hw_file_refresh(const struct stat *status)
+void hwio_file_refresh(const struct stat *status)
 {
-	hw_enter();
-	for (struct hw_file *file = known; file; file = file->next)
+	hwio_enter();
+	for (struct hwio_file *file = known; file; file = file->next)
 		if (file->identity.device == status->st_dev && file->identity.inode == status->st_ino)
 			note(&file->identity, status);
-	hw_leave();
+	hwio_leave();
 }
 
-void hw_file_forget(int descriptor)
+void hwio_file_forget(int descriptor)
 {
 	/* All of it: of a range the kernel would keep pages at its ends, or more where they come in larger units. */
 	posix_fadvise(descriptor, 0, 0, POSIX_FADV_DONTNEED);
 }
 
-void hw_file_has_lost_name(const struct stat *status)
+void hwio_file_has_lost_name(const struct stat *status)
 {
-	hw_enter();
-	for (struct hw_file *file = known; file; file = file->next)
+	hwio_enter();
+	for (struct hwio_file *file = known; file; file = file->next)
 		if (file->identity.device == status->st_dev && file->identity.inode == status->st_ino)
 			file->path[0] = 0;
-	hw_leave();
+	hwio_leave();
 }
 
-void hw_file_move(int descriptor)
+void hwio_file_move(int descriptor)
 {
-	hw_enter();
-	struct hw_file *file = by_descriptor(descriptor);
+	hwio_enter();
+	struct hwio_file *file = by_descriptor(descriptor);
 	int other = file ? fcntl(descriptor, F_DUPFD_CLOEXEC, descriptor + 1) : -1;
 	if (other >= 0)
 		file->descriptor = other;
-	hw_leave();
+	hwio_leave();
 }
 
-void hw_file_ban(const struct stat *status)
+void hwio_file_ban(const struct stat *status)
 {
-	hw_enter();
+	hwio_enter();
 	/* With no place left for it, all files are left alone. */
 	if (banned_count < BANNED_MAX)
 		banned[banned_count++] = (struct banned){status->st_dev, status->st_ino};
 	else
 		is_everything_banned = true;
-	hw_leave();
+	hwio_leave();
 }
 
-bool hw_file_is_banned(const struct stat *status)
+bool hwio_file_is_banned(const struct stat *status)
 {
 	for (size_t i = 0; i < banned_count; i++)
 		if (banned[i].device == status->st_dev && banned[i].inode == status->st_ino)

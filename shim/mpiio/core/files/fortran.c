@@ -32,9 +32,9 @@
 #define HAS_NAMELIST (1 << 15)
 #define HAS_ID (1 << 16)
 #define IS_ASYNCHRONOUS (1 << 18)
-#define IS_OTHER                                                                                                       \
-	(HAS_ENDED | LIST_FORMAT | NAMELIST_READ | HAS_SIZE | HAS_LENGTH | HAS_FORMAT | IS_INTERNAL | HAS_NAMELIST |   \
-	 HAS_ID | IS_ASYNCHRONOUS)
+#define IS_OTHER \
+	(HAS_ENDED | LIST_FORMAT | NAMELIST_READ | HAS_SIZE | HAS_LENGTH | HAS_FORMAT | IS_INTERNAL | HAS_NAMELIST | \
+		HAS_ID | IS_ASYNCHRONOUS)
 
 /* Types of elements. Others are no plain bytes. */
 #define TYPE_INTEGER 1
@@ -42,7 +42,7 @@
 #define TYPE_CHARACTER 6
 
 #define DIMENSIONS_MAX 15
-/* libgfortran's buffer has 128 KiB by default; beyond this nobody looks for its content. */
+/* libgfortran's buffer has 128 KiB by default; its content is not searched for beyond this. */
 #define BUFFER_BYTES_MAX (4UL << 20)
 
 /* How a statement's parameters begin. */
@@ -65,20 +65,20 @@ struct array {
 
 typedef void transfer_call(struct statement *statement, struct array *array, int kind, size_t characters);
 
-__thread struct hw_fortran_array hw_fortran_array __attribute__((tls_model("initial-exec")));
+__thread struct hwio_fortran_array hwio_fortran_array __attribute__((tls_model("initial-exec")));
 
 static transfer_call *original, *original_write;
 static transfer_call transfer_array, transfer_array_write;
 
-const struct hw_runtime_entry hw_runtime[] = {
+const struct hwio_runtime_entry hwio_runtime[] = {
 	{"libgfortran.so.5", "_gfortran_transfer_array", (void *)transfer_array, (void **)&original},
 	{"libgfortran.so.5", "_gfortran_transfer_array_write", (void *)transfer_array_write, (void **)&original_write},
 	{NULL, NULL, NULL, NULL},
 };
 
-bool hw_fortran_is_other(const struct hw_context *context)
+bool hwio_fortran_is_other(const struct hwio_context *context)
 {
-	return context && context->is_of_runtime && original && !hw_fortran_array.is_at_work;
+	return context && context->is_of_runtime && original && !hwio_fortran_array.is_at_work;
 }
 
 /* How many elements there are, if they lie in one piece; 0 otherwise. */
@@ -89,25 +89,26 @@ static ptrdiff_t elements_of(const struct array *array, int kind, size_t charact
 	ptrdiff_t elements = 1;
 	size_t bytes;
 	if (!array->data || array->version != 0 || array->rank < 1 || array->rank > DIMENSIONS_MAX ||
-	    (!is_text && !is_number))
+		(!is_text && !is_number))
 		return 0;
 	for (int i = 0; i < array->rank; i++) {
 		const struct dimension *dimension = &array->dimensions[i];
 		ptrdiff_t extent;
 		if (__builtin_sub_overflow(dimension->upper, dimension->lower, &extent) || extent < 0 ||
-		    extent == PTRDIFF_MAX || dimension->stride != elements ||
-		    __builtin_mul_overflow(elements, extent + 1, &elements))
+			extent == PTRDIFF_MAX || dimension->stride != elements ||
+			__builtin_mul_overflow(elements, extent + 1, &elements))
 			return 0;
 	}
-	return __builtin_mul_overflow((size_t)elements, array->element_bytes, &bytes) || bytes > PTRDIFF_MAX ? 0 : elements;
+	return __builtin_mul_overflow((size_t)elements, array->element_bytes, &bytes) || bytes > PTRDIFF_MAX ? 0
+													     : elements;
 }
 
 static void transfer(transfer_call *call, bool is_write, struct statement *statement, struct array *array, int kind,
-		     size_t characters)
+	size_t characters)
 {
 	struct array flat;
 	/* libgfortran's writing may come back here for its reading's function. */
-	if (hw_mode == HW_OFF || hw_depth > 0 || hw_fortran_array.is_at_work || (statement->flags & IS_OTHER)) {
+	if (hwio_mode == HWIO_OFF || hwio_depth > 0 || hwio_fortran_array.is_at_work || (statement->flags & IS_OTHER)) {
 		call(statement, array, kind, characters);
 		return;
 	}
@@ -115,10 +116,10 @@ static void transfer(transfer_call *call, bool is_write, struct statement *state
 	size_t bytes = (size_t)elements * array->element_bytes;
 	bool is_short_possible = is_write && (statement->flags & HAS_RECORD);
 	if (elements > 0)
-		hw_fortran_array = (struct hw_fortran_array){array->data, array->data + bytes, array->data, true};
+		hwio_fortran_array = (struct hwio_fortran_array){array->data, array->data + bytes, array->data, true};
 	else
-		hw_fortran_array = (struct hw_fortran_array){NULL, NULL, NULL, true};
-	if (elements > 0 && array->rank > 1 && bytes >= hw_bytes_min && !is_short_possible) {
+		hwio_fortran_array = (struct hwio_fortran_array){NULL, NULL, NULL, true};
+	if (elements > 0 && array->rank > 1 && bytes >= hwio_bytes_min && !is_short_possible) {
 		memcpy(&flat, array, offsetof(struct array, dimensions));
 		flat.rank = 1;
 		flat.dimensions[0] = (struct dimension){1, 1, elements};
@@ -126,7 +127,7 @@ static void transfer(transfer_call *call, bool is_write, struct statement *state
 	} else {
 		call(statement, array, kind, characters);
 	}
-	hw_fortran_array.is_at_work = false;
+	hwio_fortran_array.is_at_work = false;
 }
 
 static void transfer_array(struct statement *statement, struct array *array, int kind, size_t characters)
@@ -143,14 +144,14 @@ static void transfer_array_write(struct statement *statement, struct array *arra
 static bool is_from(int descriptor, const char *memory, size_t bytes, off_t offset)
 {
 	char *copy = malloc(bytes);
-	bool is_same = copy && hw_read_whole(descriptor, copy, bytes, offset) && memcmp(copy, memory, bytes) == 0;
+	bool is_same = copy && hwio_read_whole(descriptor, copy, bytes, offset) && memcmp(copy, memory, bytes) == 0;
 	free(copy);
 	return is_same;
 }
 
-void hw_fortran_got(int descriptor, const void *memory, size_t bytes, off_t offset)
+void hwio_fortran_got(int descriptor, const void *memory, size_t bytes, off_t offset)
 {
-	struct hw_fortran_array *array = &hw_fortran_array;
+	struct hwio_fortran_array *array = &hwio_fortran_array;
 	if (!array->is_at_work || !array->low || (const char *)memory < array->known)
 		return;
 	const char *from = array->known, *to = memory;
@@ -158,11 +159,12 @@ void hw_fortran_got(int descriptor, const void *memory, size_t bytes, off_t offs
 	array->known = to + bytes;
 	size_t before = to > from ? (size_t)(to - from) : 0;
 	if (before > 0 && before <= BUFFER_BYTES_MAX && (off_t)before <= offset &&
-	    is_from(descriptor, from, before, offset - (off_t)before)) {
-		if (hw_mode == HW_OBSERVE)
-			hw_read_observed(descriptor, (char *)(uintptr_t)from, (ssize_t)before, offset - (off_t)before);
+		is_from(descriptor, from, before, offset - (off_t)before)) {
+		if (hwio_mode == HWIO_OBSERVE)
+			hwio_read_observed(descriptor, (char *)(uintptr_t)from, (ssize_t)before,
+				offset - (off_t)before);
 		else
-			hw_read_noted(descriptor, (char *)(uintptr_t)from, before, offset - (off_t)before);
+			hwio_read_noted(descriptor, (char *)(uintptr_t)from, before, offset - (off_t)before);
 	}
 	errno = saved;
 }

@@ -6,172 +6,172 @@
 #include <sys/uio.h>
 
 #include "../generated-calls.h"
-#include "../memory/private.h"
+#include "../memory/memory_map.h"
 #include "../patterns/incoming.h"
 #include "change.h"
 #include "real.h"
 
 static void outgoing(const void *memory, size_t bytes)
 {
-	if (!hw_is_busy || hw_depth > 0)
+	if (!hwio_is_busy || hwio_depth > 0)
 		return;
 	int saved = errno;
-	/* Whoever gets this may look at what was written before. */
-	hw_incoming_wait();
-	hw_use_in(memory, bytes);
+	/* The receiver may read what was written before. */
+	hwio_incoming_wait();
+	hwio_use_in(memory, bytes);
 	errno = saved;
 }
 
 static void coming(const void *memory, size_t bytes)
 {
-	if (!hw_is_busy || hw_depth > 0)
+	if (!hwio_is_busy || hwio_depth > 0)
 		return;
 	int saved = errno;
 	/* Less may come than there is room for. */
-	hw_use_in(memory, bytes);
+	hwio_use_in(memory, bytes);
 	errno = saved;
 }
 
 static void pieces_out(const struct iovec *pieces, size_t count)
 {
-	for (size_t i = 0; hw_is_busy && i < count; i++)
+	for (size_t i = 0; hwio_is_busy && i < count; i++)
 		outgoing(pieces[i].iov_base, pieces[i].iov_len);
 }
 
 static void pieces_in(const struct iovec *pieces, size_t count)
 {
-	for (size_t i = 0; hw_is_busy && i < count; i++)
+	for (size_t i = 0; hwio_is_busy && i < count; i++)
 		coming(pieces[i].iov_base, pieces[i].iov_len);
 }
 
-ssize_t hw_send(int descriptor, const void *memory, size_t bytes, int flags)
+ssize_t hwio_send(int descriptor, const void *memory, size_t bytes, int flags)
 {
 	outgoing(memory, bytes);
-	return hw_libc.send(descriptor, memory, bytes, flags);
+	return hwio_libc.send(descriptor, memory, bytes, flags);
 }
 
-ssize_t hw_sendto(int descriptor, const void *memory, size_t bytes, int flags, const struct sockaddr *address,
-		  socklen_t address_bytes)
+ssize_t hwio_sendto(int descriptor, const void *memory, size_t bytes, int flags, const struct sockaddr *address,
+	socklen_t address_bytes)
 {
 	outgoing(memory, bytes);
-	return hw_libc.sendto(descriptor, memory, bytes, flags, address, address_bytes);
+	return hwio_libc.sendto(descriptor, memory, bytes, flags, address, address_bytes);
 }
 
-ssize_t hw_sendmsg(int descriptor, const struct msghdr *message, int flags)
+ssize_t hwio_sendmsg(int descriptor, const struct msghdr *message, int flags)
 {
 	if (message)
 		pieces_out(message->msg_iov, message->msg_iovlen);
-	return hw_libc.sendmsg(descriptor, message, flags);
+	return hwio_libc.sendmsg(descriptor, message, flags);
 }
 
-int hw_sendmmsg(int descriptor, struct mmsghdr *messages, unsigned int count, int flags)
+int hwio_sendmmsg(int descriptor, struct mmsghdr *messages, unsigned int count, int flags)
 {
-	for (unsigned int i = 0; hw_is_busy && i < count; i++)
+	for (unsigned int i = 0; hwio_is_busy && i < count; i++)
 		pieces_out(messages[i].msg_hdr.msg_iov, messages[i].msg_hdr.msg_iovlen);
-	return hw_libc.sendmmsg(descriptor, messages, count, flags);
+	return hwio_libc.sendmmsg(descriptor, messages, count, flags);
 }
 
-ssize_t hw_recv(int descriptor, void *memory, size_t bytes, int flags)
+ssize_t hwio_recv(int descriptor, void *memory, size_t bytes, int flags)
 {
 	coming(memory, bytes);
-	return hw_libc.recv(descriptor, memory, bytes, flags);
+	return hwio_libc.recv(descriptor, memory, bytes, flags);
 }
 
-ssize_t hw_recvfrom(int descriptor, void *memory, size_t bytes, int flags, struct sockaddr *address,
-		    socklen_t *address_bytes)
+ssize_t hwio_recvfrom(int descriptor, void *memory, size_t bytes, int flags, struct sockaddr *address,
+	socklen_t *address_bytes)
 {
 	coming(memory, bytes);
-	return hw_libc.recvfrom(descriptor, memory, bytes, flags, address, address_bytes);
+	return hwio_libc.recvfrom(descriptor, memory, bytes, flags, address, address_bytes);
 }
 
-ssize_t hw_recvmsg(int descriptor, struct msghdr *message, int flags)
+ssize_t hwio_recvmsg(int descriptor, struct msghdr *message, int flags)
 {
 	if (message)
 		pieces_in(message->msg_iov, message->msg_iovlen);
-	return hw_libc.recvmsg(descriptor, message, flags);
+	return hwio_libc.recvmsg(descriptor, message, flags);
 }
 
-int hw_recvmmsg(int descriptor, struct mmsghdr *messages, unsigned int count, int flags, struct timespec *timeout)
+int hwio_recvmmsg(int descriptor, struct mmsghdr *messages, unsigned int count, int flags, struct timespec *timeout)
 {
-	for (unsigned int i = 0; hw_is_busy && i < count; i++)
+	for (unsigned int i = 0; hwio_is_busy && i < count; i++)
 		pieces_in(messages[i].msg_hdr.msg_iov, messages[i].msg_hdr.msg_iovlen);
-	return hw_libc.recvmmsg(descriptor, messages, count, flags, timeout);
+	return hwio_libc.recvmmsg(descriptor, messages, count, flags, timeout);
 }
 
-ssize_t hw___recv_chk(int descriptor, void *memory, size_t bytes, size_t room, int flags)
+ssize_t hwio___recv_chk(int descriptor, void *memory, size_t bytes, size_t room, int flags)
 {
 	coming(memory, bytes);
-	return hw_libc.__recv_chk(descriptor, memory, bytes, room, flags);
+	return hwio_libc.__recv_chk(descriptor, memory, bytes, room, flags);
 }
 
-ssize_t hw___recvfrom_chk(int descriptor, void *memory, size_t bytes, size_t room, int flags, struct sockaddr *address,
-			  socklen_t *address_bytes)
+ssize_t hwio___recvfrom_chk(int descriptor, void *memory, size_t bytes, size_t room, int flags,
+	struct sockaddr *address, socklen_t *address_bytes)
 {
 	coming(memory, bytes);
-	return hw_libc.__recvfrom_chk(descriptor, memory, bytes, room, flags, address, address_bytes);
+	return hwio_libc.__recvfrom_chk(descriptor, memory, bytes, room, flags, address, address_bytes);
 }
 
-ssize_t hw_process_vm_readv(pid_t process, const struct iovec *local, unsigned long local_count,
-			    const struct iovec *remote, unsigned long remote_count, unsigned long flags)
+ssize_t hwio_process_vm_readv(pid_t process, const struct iovec *local, unsigned long local_count,
+	const struct iovec *remote, unsigned long remote_count, unsigned long flags)
 {
 	pieces_in(local, local_count);
 	pieces_out(remote, remote_count);
-	return hw_libc.process_vm_readv(process, local, local_count, remote, remote_count, flags);
+	return hwio_libc.process_vm_readv(process, local, local_count, remote, remote_count, flags);
 }
 
-ssize_t hw_process_vm_writev(pid_t process, const struct iovec *local, unsigned long local_count,
-			     const struct iovec *remote, unsigned long remote_count, unsigned long flags)
+ssize_t hwio_process_vm_writev(pid_t process, const struct iovec *local, unsigned long local_count,
+	const struct iovec *remote, unsigned long remote_count, unsigned long flags)
 {
 	pieces_out(local, local_count);
 	pieces_in(remote, remote_count);
-	return hw_libc.process_vm_writev(process, local, local_count, remote, remote_count, flags);
+	return hwio_libc.process_vm_writev(process, local, local_count, remote, remote_count, flags);
 }
 
-/* The kernel, or a thread, is at the memory after the call: it is never put off there again. */
+/* The kernel or a thread uses the memory after the call: nothing is deferred there again. */
 static void lasting(const struct aiocb *request, bool is_write)
 {
-	if (!request || hw_mode == HW_OFF || hw_depth > 0)
+	if (!request || hwio_mode == HWIO_OFF || hwio_depth > 0)
 		return;
 	outgoing((void *)(uintptr_t)request->aio_buf, request->aio_nbytes);
-	hw_private_exclude((void *)(uintptr_t)request->aio_buf, request->aio_nbytes);
+	hwio_memory_map_exclude((void *)(uintptr_t)request->aio_buf, request->aio_nbytes);
 	if (is_write)
-		hw_before_change(request->aio_fildes, 0, INT64_MAX);
+		hwio_before_change(request->aio_fildes, 0, INT64_MAX);
 }
 
-int hw_aio_read(struct aiocb *request)
+int hwio_aio_read(struct aiocb *request)
 {
 	lasting(request, false);
-	return hw_libc.aio_read(request);
+	return hwio_libc.aio_read(request);
 }
 
-int hw_aio_write(struct aiocb *request)
+int hwio_aio_write(struct aiocb *request)
 {
 	lasting(request, true);
-	return hw_libc.aio_write(request);
+	return hwio_libc.aio_write(request);
 }
 
-int hw_aio_read64(struct aiocb64 *request)
+int hwio_aio_read64(struct aiocb64 *request)
 {
 	lasting((struct aiocb *)request, false);
-	return hw_libc.aio_read64(request);
+	return hwio_libc.aio_read64(request);
 }
 
-int hw_aio_write64(struct aiocb64 *request)
+int hwio_aio_write64(struct aiocb64 *request)
 {
 	lasting((struct aiocb *)request, true);
-	return hw_libc.aio_write64(request);
+	return hwio_libc.aio_write64(request);
 }
 
-int hw_lio_listio(int mode, struct aiocb *const requests[], int count, struct sigevent *event)
+int hwio_lio_listio(int mode, struct aiocb *const requests[], int count, struct sigevent *event)
 {
 	for (int i = 0; i < count; i++)
 		lasting(requests[i], true);
-	return hw_libc.lio_listio(mode, requests, count, event);
+	return hwio_libc.lio_listio(mode, requests, count, event);
 }
 
-int hw_lio_listio64(int mode, struct aiocb64 *const requests[], int count, struct sigevent *event)
+int hwio_lio_listio64(int mode, struct aiocb64 *const requests[], int count, struct sigevent *event)
 {
 	for (int i = 0; i < count; i++)
 		lasting((struct aiocb *)requests[i], true);
-	return hw_libc.lio_listio64(mode, requests, count, event);
+	return hwio_libc.lio_listio64(mode, requests, count, event);
 }

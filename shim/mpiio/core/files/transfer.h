@@ -1,33 +1,33 @@
 /* Reads and writes of files, however the program calls them. */
-#ifndef HW_TRANSFER_H
-#define HW_TRANSFER_H
+#ifndef HWIO_TRANSFER_H
+#define HWIO_TRANSFER_H
 
 #include "../engine.h"
 #include "../left.h"
 
 /* For the descriptor's own position. */
-#define HW_OWN_POSITION (-1)
+#define HWIO_OWN_POSITION (-1)
 
 /* Counts what may give a descriptor's number to another file. */
-extern unsigned int hw_descriptor_changes;
+extern unsigned int hwio_descriptor_changes;
 
-static inline void hw_descriptor_changed(void)
+static inline void hwio_descriptor_changed(void)
 {
-	__atomic_fetch_add(&hw_descriptor_changes, 1, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&hwio_descriptor_changes, 1, __ATOMIC_RELAXED);
 }
 
 /*
- * Puts a read off. `caller` is what the program's call returns to, NULL if that isn't known. False: nothing was done, the
- * original is to be called.
+ * Puts a read off. `caller` is what the program's call returns to, NULL if that isn't known. False: nothing was
+ * done, the original is to be called.
  */
-bool hw_read_instead(int descriptor, void *memory, size_t bytes, off_t offset, const void *caller, ssize_t *result);
+bool hwio_read_instead(int descriptor, void *memory, size_t bytes, off_t offset, const void *caller, ssize_t *result);
 /* Why it did nothing the last time, in this thread. */
-extern __thread enum hw_left hw_read_left __attribute__((tls_model("initial-exec")));
+extern __thread enum hwio_left hwio_read_left __attribute__((tls_model("initial-exec")));
 /* Has the owners of the data write it. False: the original is to be called; the memory is filled. */
-bool hw_write_instead(int descriptor, const void *memory, size_t bytes, off_t offset, ssize_t *result);
-/* Notes that this memory was filled from there, as a stream does from its buffer beside a read that was put off. */
-void hw_read_noted(int descriptor, void *memory, size_t bytes, off_t offset);
+bool hwio_write_instead(int descriptor, const void *memory, size_t bytes, off_t offset, ssize_t *result);
+/* Records that this memory was filled from there, as a stream does from its buffer beside a deferred read. */
+void hwio_read_noted(int descriptor, void *memory, size_t bytes, off_t offset);
 /* Notes a read that was carried out, for --io observe. */
-void hw_read_observed(int descriptor, void *memory, ssize_t bytes, off_t offset);
+void hwio_read_observed(int descriptor, void *memory, ssize_t bytes, off_t offset);
 
 #endif

@@ -13,100 +13,100 @@
 #include "real.h"
 #include "transfer.h"
 
-bool hw_write_instead(int descriptor, const void *memory, size_t bytes, off_t offset, ssize_t *result)
+bool hwio_write_instead(int descriptor, const void *memory, size_t bytes, off_t offset, ssize_t *result)
 {
-	if (!hw_is_busy || hw_depth > 0)
+	if (!hwio_is_busy || hwio_depth > 0)
 		return false;
-	bool is_own = offset == HW_OWN_POSITION, is_done = false;
+	bool is_own = offset == HWIO_OWN_POSITION, is_done = false;
 	int saved = errno;
-	if (hw_incoming_any()) {
+	if (hwio_incoming_any()) {
 		if (is_own)
 			offset = lseek(descriptor, 0, SEEK_CUR);
 		if (offset >= 0 && bytes > 0) {
-			hw_before_change(descriptor, offset, offset + (off_t)bytes);
-			is_done = hw_incoming_write(descriptor, memory, bytes, offset);
+			hwio_before_change(descriptor, offset, offset + (off_t)bytes);
+			is_done = hwio_incoming_write(descriptor, memory, bytes, offset);
 		}
 		if (is_done && is_own)
 			lseek(descriptor, offset + (off_t)bytes, SEEK_SET);
 	}
 	if (is_done) {
-		hw_after_change(descriptor);
+		hwio_after_change(descriptor);
 		*result = (ssize_t)bytes;
 	} else {
-		hw_left_written(memory, bytes);
-		hw_use_in(memory, bytes);
+		hwio_left_written(memory, bytes);
+		hwio_use_in(memory, bytes);
 	}
 	errno = saved;
 	return is_done;
 }
 
 /* A small write beside deferred reads costs a look at its file. */
-static void before(int descriptor, off_t offset, size_t bytes)
+static void before_write(int descriptor, off_t offset, size_t bytes)
 {
-	if (!hw_is_busy || hw_depth > 0)
+	if (!hwio_is_busy || hwio_depth > 0)
 		return;
 	int saved = errno;
-	if (offset == HW_OWN_POSITION)
+	if (offset == HWIO_OWN_POSITION)
 		offset = lseek(descriptor, 0, SEEK_CUR);
 	int flags = fcntl(descriptor, F_GETFL);
 	if (offset < 0 || (flags >= 0 && (flags & O_APPEND)))
-		hw_before_change(descriptor, 0, INT64_MAX);
+		hwio_before_change(descriptor, 0, INT64_MAX);
 	else
-		hw_before_change(descriptor, offset, offset + (off_t)bytes);
+		hwio_before_change(descriptor, offset, offset + (off_t)bytes);
 	errno = saved;
 }
 
-ssize_t hw_write(int descriptor, const void *memory, size_t bytes)
+ssize_t hwio_write(int descriptor, const void *memory, size_t bytes)
 {
 	ssize_t result;
-	if (!hw_is_busy && hw_mode != HW_OBSERVE) {
-		hw_left_written(memory, bytes);
-		return hw_libc.write(descriptor, memory, bytes);
+	if (!hwio_is_busy && hwio_mode != HWIO_OBSERVE) {
+		hwio_left_written(memory, bytes);
+		return hwio_libc.write(descriptor, memory, bytes);
 	}
-	hw_observe_write(memory, bytes);
-	if (hw_write_instead(descriptor, memory, bytes, HW_OWN_POSITION, &result))
+	hwio_observe_write(memory, bytes);
+	if (hwio_write_instead(descriptor, memory, bytes, HWIO_OWN_POSITION, &result))
 		return result;
-	before(descriptor, HW_OWN_POSITION, bytes);
-	result = hw_libc.write(descriptor, memory, bytes);
-	hw_after_change(descriptor);
+	before_write(descriptor, HWIO_OWN_POSITION, bytes);
+	result = hwio_libc.write(descriptor, memory, bytes);
+	hwio_after_change(descriptor);
 	return result;
 }
 
-ssize_t hw_pwrite(int descriptor, const void *memory, size_t bytes, off_t offset)
+ssize_t hwio_pwrite(int descriptor, const void *memory, size_t bytes, off_t offset)
 {
 	ssize_t result;
-	if (!hw_is_busy && hw_mode != HW_OBSERVE) {
-		hw_left_written(memory, bytes);
-		return hw_libc.pwrite(descriptor, memory, bytes, offset);
+	if (!hwio_is_busy && hwio_mode != HWIO_OBSERVE) {
+		hwio_left_written(memory, bytes);
+		return hwio_libc.pwrite(descriptor, memory, bytes, offset);
 	}
-	hw_observe_write(memory, bytes);
-	if (offset >= 0 && hw_write_instead(descriptor, memory, bytes, offset, &result))
+	hwio_observe_write(memory, bytes);
+	if (offset >= 0 && hwio_write_instead(descriptor, memory, bytes, offset, &result))
 		return result;
-	before(descriptor, offset, bytes);
-	result = hw_libc.pwrite(descriptor, memory, bytes, offset);
-	hw_after_change(descriptor);
+	before_write(descriptor, offset, bytes);
+	result = hwio_libc.pwrite(descriptor, memory, bytes, offset);
+	hwio_after_change(descriptor);
 	return result;
 }
 
-ssize_t hw_pwrite64(int descriptor, const void *memory, size_t bytes, off64_t offset)
+ssize_t hwio_pwrite64(int descriptor, const void *memory, size_t bytes, off64_t offset)
 {
-	return hw_pwrite(descriptor, memory, bytes, offset);
+	return hwio_pwrite(descriptor, memory, bytes, offset);
 }
 
 /* Streams write what is in their buffer and a long piece in one call: the pieces are written one after the other. */
 static bool vector_instead(int descriptor, const struct iovec *pieces, int count, off_t offset, ssize_t *result)
 {
 	struct stat status;
-	bool is_own = offset == HW_OWN_POSITION;
+	bool is_own = offset == HWIO_OWN_POSITION;
 	int flags = fcntl(descriptor, F_GETFL);
-	if (!hw_incoming_any() || count < 1 || count > IOV_MAX || flags < 0 || (flags & O_APPEND) ||
-	    fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode))
+	if (!hwio_incoming_any() || count < 1 || count > IOV_MAX || flags < 0 || (flags & O_APPEND) ||
+		fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode))
 		return false;
 	*result = 0;
 	for (int i = 0; i < count; i++) {
 		off_t at = is_own ? offset : offset + *result;
-		ssize_t written = is_own ? hw_write(descriptor, pieces[i].iov_base, pieces[i].iov_len)
-					 : hw_pwrite(descriptor, pieces[i].iov_base, pieces[i].iov_len, at);
+		ssize_t written = is_own ? hwio_write(descriptor, pieces[i].iov_base, pieces[i].iov_len)
+					 : hwio_pwrite(descriptor, pieces[i].iov_base, pieces[i].iov_len, at);
 		if (written < 0) {
 			*result = *result > 0 ? *result : -1;
 			return true;
@@ -121,67 +121,68 @@ static bool vector_instead(int descriptor, const struct iovec *pieces, int count
 static void before_vector(int descriptor, const struct iovec *pieces, int count, off_t offset)
 {
 	size_t bytes = 0;
-	if (!hw_is_busy || hw_depth > 0)
+	if (!hwio_is_busy || hwio_depth > 0)
 		return;
 	for (int i = 0; i < count; i++) {
-		hw_use_in(pieces[i].iov_base, pieces[i].iov_len);
+		hwio_use_in(pieces[i].iov_base, pieces[i].iov_len);
 		bytes += pieces[i].iov_len;
 	}
-	before(descriptor, offset, bytes);
+	before_write(descriptor, offset, bytes);
 }
 
 static void observe_vector(const struct iovec *pieces, int count)
 {
-	for (int i = 0; hw_mode == HW_OBSERVE && i < count; i++)
-		hw_observe_write(pieces[i].iov_base, pieces[i].iov_len);
+	for (int i = 0; hwio_mode == HWIO_OBSERVE && i < count; i++)
+		hwio_observe_write(pieces[i].iov_base, pieces[i].iov_len);
 }
 
-ssize_t hw_writev(int descriptor, const struct iovec *pieces, int count)
+ssize_t hwio_writev(int descriptor, const struct iovec *pieces, int count)
 {
 	ssize_t result;
 	observe_vector(pieces, count);
-	if (hw_is_busy && hw_depth == 0 && vector_instead(descriptor, pieces, count, HW_OWN_POSITION, &result))
+	if (hwio_is_busy && hwio_depth == 0 && vector_instead(descriptor, pieces, count, HWIO_OWN_POSITION, &result))
 		return result;
-	before_vector(descriptor, pieces, count, HW_OWN_POSITION);
-	result = hw_libc.writev(descriptor, pieces, count);
-	hw_after_change(descriptor);
+	before_vector(descriptor, pieces, count, HWIO_OWN_POSITION);
+	result = hwio_libc.writev(descriptor, pieces, count);
+	hwio_after_change(descriptor);
 	return result;
 }
 
-ssize_t hw_pwritev(int descriptor, const struct iovec *pieces, int count, off_t offset)
+ssize_t hwio_pwritev(int descriptor, const struct iovec *pieces, int count, off_t offset)
 {
 	ssize_t result;
 	observe_vector(pieces, count);
-	if (hw_is_busy && hw_depth == 0 && offset >= 0 && vector_instead(descriptor, pieces, count, offset, &result))
+	if (hwio_is_busy && hwio_depth == 0 && offset >= 0 &&
+		vector_instead(descriptor, pieces, count, offset, &result))
 		return result;
 	before_vector(descriptor, pieces, count, offset);
-	result = hw_libc.pwritev(descriptor, pieces, count, offset);
-	hw_after_change(descriptor);
+	result = hwio_libc.pwritev(descriptor, pieces, count, offset);
+	hwio_after_change(descriptor);
 	return result;
 }
 
-ssize_t hw_pwritev64(int descriptor, const struct iovec *pieces, int count, off64_t offset)
+ssize_t hwio_pwritev64(int descriptor, const struct iovec *pieces, int count, off64_t offset)
 {
-	return hw_pwritev(descriptor, pieces, count, offset);
+	return hwio_pwritev(descriptor, pieces, count, offset);
 }
 
-ssize_t hw_pwritev2(int descriptor, const struct iovec *pieces, int count, off_t offset, int flags)
+ssize_t hwio_pwritev2(int descriptor, const struct iovec *pieces, int count, off_t offset, int flags)
 {
-	before_vector(descriptor, pieces, count, HW_OWN_POSITION);
-	hw_before_change(descriptor, 0, INT64_MAX);
-	ssize_t result = hw_libc.pwritev2(descriptor, pieces, count, offset, flags);
-	hw_after_change(descriptor);
+	before_vector(descriptor, pieces, count, HWIO_OWN_POSITION);
+	hwio_before_change(descriptor, 0, INT64_MAX);
+	ssize_t result = hwio_libc.pwritev2(descriptor, pieces, count, offset, flags);
+	hwio_after_change(descriptor);
 	return result;
 }
 
-ssize_t hw_pwritev64v2(int descriptor, const struct iovec *pieces, int count, off64_t offset, int flags)
+ssize_t hwio_pwritev64v2(int descriptor, const struct iovec *pieces, int count, off64_t offset, int flags)
 {
-	return hw_pwritev2(descriptor, pieces, count, offset, flags);
+	return hwio_pwritev2(descriptor, pieces, count, offset, flags);
 }
 
-ssize_t hw_vmsplice(int descriptor, const struct iovec *pieces, size_t count, unsigned int flags)
+ssize_t hwio_vmsplice(int descriptor, const struct iovec *pieces, size_t count, unsigned int flags)
 {
-	for (size_t i = 0; hw_is_busy && hw_depth == 0 && i < count; i++)
-		hw_use_in(pieces[i].iov_base, pieces[i].iov_len);
-	return hw_libc.vmsplice(descriptor, pieces, count, flags);
+	for (size_t i = 0; hwio_is_busy && hwio_depth == 0 && i < count; i++)
+		hwio_use_in(pieces[i].iov_base, pieces[i].iov_len);
+	return hwio_libc.vmsplice(descriptor, pieces, count, flags);
 }

@@ -1,9 +1,9 @@
 /* The page fault handler, and the program's own handler behind it. */
-#ifndef HW_FAULT_H
-#define HW_FAULT_H
+#ifndef HWIO_FAULT_H
+#define HWIO_FAULT_H
 
 #include "../engine.h"
 
-bool hw_fault_start(void);
+bool hwio_fault_start(void);
 
 #endif

@@ -1,4 +1,4 @@
-/* Memory that the program gives back, moves or maps anew: nothing is put off there any more. */
+/* Memory that the program frees, moves or maps anew: nothing is deferred there any longer. */
 #include <errno.h>
 #include <malloc.h>
 #include <stdint.h>
@@ -9,208 +9,208 @@
 #include "../files/change.h"
 #include "../generated-calls.h"
 #include "../patterns/incoming.h"
-#include "private.h"
+#include "memory_map.h"
 #include "real.h"
 #include "records.h"
 
 static bool may_concern(const void *memory)
 {
-	return hw_is_busy && hw_depth == 0 && memory &&
-	       ((uintptr_t)memory < hw_records_high || hw_incoming_any());
+	return hwio_is_busy && hwio_depth == 0 && memory &&
+		((uintptr_t)memory < hwio_records_high || hwio_incoming_any());
 }
 
-void hw_free(void *memory)
+void hwio_free(void *memory)
 {
 	if (__builtin_expect(may_concern(memory), 0)) {
 		int saved = errno;
 		size_t bytes = malloc_usable_size(memory);
-		if (hw_may_be_recorded((uintptr_t)memory, (uintptr_t)memory + bytes) || hw_incoming_any())
-			hw_use_gone(memory, bytes);
+		if (hwio_may_be_recorded((uintptr_t)memory, (uintptr_t)memory + bytes) || hwio_incoming_any())
+			hwio_use_gone(memory, bytes);
 		errno = saved;
 	}
-	hw_libc.free(memory);
+	hwio_libc.free(memory);
 }
 
 static void before_realloc(void *memory)
 {
 	if (may_concern(memory)) {
 		int saved = errno;
-		hw_use_in(memory, malloc_usable_size(memory));
-		hw_use_gone_records(memory, malloc_usable_size(memory));
+		hwio_use_in(memory, malloc_usable_size(memory));
+		hwio_use_gone_records(memory, malloc_usable_size(memory));
 		errno = saved;
 	}
 }
 
-void *hw_realloc(void *memory, size_t bytes)
+void *hwio_realloc(void *memory, size_t bytes)
 {
 	before_realloc(memory);
-	return hw_libc.realloc(memory, bytes);
+	return hwio_libc.realloc(memory, bytes);
 }
 
-void *hw_reallocarray(void *memory, size_t count, size_t size)
+void *hwio_reallocarray(void *memory, size_t count, size_t size)
 {
 	before_realloc(memory);
-	return hw_libc.reallocarray(memory, count, size);
+	return hwio_libc.reallocarray(memory, count, size);
 }
 
-void hw_before_mapping(void *address, size_t bytes, int protection, int flags, int descriptor)
+void hwio_before_mapping(void *address, size_t bytes, int protection, int flags, int descriptor)
 {
 	struct stat status;
-	if (hw_mode == HW_OFF || hw_depth > 0)
+	if (hwio_mode == HWIO_OFF || hwio_depth > 0)
 		return;
 	int saved = errno;
 	if ((flags & MAP_TYPE) != MAP_PRIVATE || (flags & (MAP_FIXED | MAP_FIXED_NOREPLACE)))
-		hw_private_forget();
-	if ((flags & MAP_FIXED) && hw_is_busy)
-		hw_use_gone(address, bytes);
+		hwio_memory_map_forget();
+	if ((flags & MAP_FIXED) && hwio_is_busy)
+		hwio_use_gone(address, bytes);
 	/* What is stored there changes the file without a call. */
 	if ((flags & MAP_TYPE) != MAP_PRIVATE && (protection & PROT_WRITE) && descriptor >= 0 &&
-	    fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode)) {
-		hw_file_ban(&status);
-		hw_before_change(descriptor, 0, INT64_MAX);
+		fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode)) {
+		hwio_file_ban(&status);
+		hwio_before_change(descriptor, 0, INT64_MAX);
 	}
 	errno = saved;
 }
 
-void *hw_mmap(void *address, size_t bytes, int protection, int flags, int descriptor, off_t offset)
+void *hwio_mmap(void *address, size_t bytes, int protection, int flags, int descriptor, off_t offset)
 {
-	hw_before_mapping(address, bytes, protection, flags, descriptor);
-	return hw_libc.mmap(address, bytes, protection, flags, descriptor, offset);
+	hwio_before_mapping(address, bytes, protection, flags, descriptor);
+	return hwio_libc.mmap(address, bytes, protection, flags, descriptor, offset);
 }
 
-void *hw_mmap64(void *address, size_t bytes, int protection, int flags, int descriptor, off64_t offset)
+void *hwio_mmap64(void *address, size_t bytes, int protection, int flags, int descriptor, off64_t offset)
 {
-	hw_before_mapping(address, bytes, protection, flags, descriptor);
-	return hw_libc.mmap64(address, bytes, protection, flags, descriptor, offset);
+	hwio_before_mapping(address, bytes, protection, flags, descriptor);
+	return hwio_libc.mmap64(address, bytes, protection, flags, descriptor, offset);
 }
 
 static void give_pages(void *address, size_t bytes)
 {
-	uintptr_t low = hw_page_down((uintptr_t)address), high = hw_page_up((uintptr_t)address + bytes);
+	uintptr_t low = hwio_page_down((uintptr_t)address), high = hwio_page_up((uintptr_t)address + bytes);
 	int saved = errno;
-	hw_private_forget();
-	if (hw_is_busy && hw_depth == 0)
-		hw_use_gone((void *)low, high - low);
+	hwio_memory_map_forget();
+	if (hwio_is_busy && hwio_depth == 0)
+		hwio_use_gone((void *)low, high - low);
 	errno = saved;
 }
 
-int hw_munmap(void *address, size_t bytes)
+int hwio_munmap(void *address, size_t bytes)
 {
 	give_pages(address, bytes);
 	/* Of an address within a page nothing is unmapped. */
-	if (hw_depth == 0 && (uintptr_t)address % HW_PAGE_BYTES == 0)
-		hw_private_gone((uintptr_t)address, hw_page_up((uintptr_t)address + bytes));
-	return hw_libc.munmap(address, bytes);
+	if (hwio_depth == 0 && (uintptr_t)address % HWIO_PAGE_BYTES == 0)
+		hwio_memory_map_unmapped((uintptr_t)address, hwio_page_up((uintptr_t)address + bytes));
+	return hwio_libc.munmap(address, bytes);
 }
 
-void *hw_mremap(void *address, size_t old_bytes, size_t new_bytes, int flags, void *new_address)
+void *hwio_mremap(void *address, size_t old_bytes, size_t new_bytes, int flags, void *new_address)
 {
-	if (hw_is_busy && hw_depth == 0) {
+	if (hwio_is_busy && hwio_depth == 0) {
 		int saved = errno;
-		hw_use_in(address, old_bytes);
-		hw_use_gone_records(address, old_bytes);
+		hwio_use_in(address, old_bytes);
+		hwio_use_gone_records(address, old_bytes);
 		if (flags & MREMAP_FIXED)
-			hw_use_gone(new_address, new_bytes);
+			hwio_use_gone(new_address, new_bytes);
 		errno = saved;
 	}
-	hw_private_forget();
-	return hw_libc.mremap(address, old_bytes, new_bytes, flags, new_address);
+	hwio_memory_map_forget();
+	return hwio_libc.mremap(address, old_bytes, new_bytes, flags, new_address);
 }
 
-int hw_madvise(void *address, size_t bytes, int advice)
+int hwio_madvise(void *address, size_t bytes, int advice)
 {
 	bool takes_content = advice == MADV_DONTNEED || advice == MADV_FREE || advice == MADV_REMOVE;
-	if (takes_content && hw_is_busy)
+	if (takes_content && hwio_is_busy)
 		give_pages(address, bytes);
-	return hw_libc.madvise(address, bytes, advice);
+	return hwio_libc.madvise(address, bytes, advice);
 }
 
 static void before_protection(void *address, size_t bytes)
 {
-	if (hw_is_busy && hw_depth == 0) {
+	if (hwio_is_busy && hwio_depth == 0) {
 		int saved = errno;
-		hw_use_in(address, bytes);
+		hwio_use_in(address, bytes);
 		errno = saved;
 	}
-	hw_private_forget();
+	hwio_memory_map_forget();
 }
 
-int hw_mprotect(void *address, size_t bytes, int protection)
+int hwio_mprotect(void *address, size_t bytes, int protection)
 {
 	before_protection(address, bytes);
-	return hw_libc.mprotect(address, bytes, protection);
+	return hwio_libc.mprotect(address, bytes, protection);
 }
 
-int hw_pkey_mprotect(void *address, size_t bytes, int protection, int key)
+int hwio_pkey_mprotect(void *address, size_t bytes, int protection, int key)
 {
 	before_protection(address, bytes);
-	return hw_libc.pkey_mprotect(address, bytes, protection, key);
+	return hwio_libc.pkey_mprotect(address, bytes, protection, key);
 }
 
-void *hw_shmat(int segment, const void *address, int flags)
+void *hwio_shmat(int segment, const void *address, int flags)
 {
-	hw_private_forget();
-	return hw_libc.shmat(segment, address, flags);
+	hwio_memory_map_forget();
+	return hwio_libc.shmat(segment, address, flags);
 }
 
-int hw_shmdt(const void *address)
+int hwio_shmdt(const void *address)
 {
-	hw_private_forget();
-	return hw_libc.shmdt(address);
+	hwio_memory_map_forget();
+	return hwio_libc.shmdt(address);
 }
 
 /* The kernel, or the C library, is at this memory from now on. */
-static void before_lasting(const void *address, size_t bytes)
+static void before_persistent(const void *address, size_t bytes)
 {
-	if (hw_mode == HW_OFF || hw_depth > 0)
+	if (hwio_mode == HWIO_OFF || hwio_depth > 0)
 		return;
 	int saved = errno;
-	hw_use_in(address, bytes);
-	hw_private_exclude(address, bytes);
+	hwio_use_in(address, bytes);
+	hwio_memory_map_exclude(address, bytes);
 	errno = saved;
 }
 
-int hw_mlock(const void *address, size_t bytes)
+int hwio_mlock(const void *address, size_t bytes)
 {
-	before_lasting(address, bytes);
-	return hw_libc.mlock(address, bytes);
+	before_persistent(address, bytes);
+	return hwio_libc.mlock(address, bytes);
 }
 
-int hw_mlock2(const void *address, size_t bytes, unsigned int flags)
+int hwio_mlock2(const void *address, size_t bytes, unsigned int flags)
 {
-	before_lasting(address, bytes);
-	return hw_libc.mlock2(address, bytes, flags);
+	before_persistent(address, bytes);
+	return hwio_libc.mlock2(address, bytes, flags);
 }
 
-int hw_mlockall(int flags)
+int hwio_mlockall(int flags)
 {
-	hw_settle_everything();
-	if (hw_mode != HW_OFF && hw_depth == 0)
-		hw_private_exclude(NULL, UINTPTR_MAX);
-	return hw_libc.mlockall(flags);
+	hwio_settle_everything();
+	if (hwio_mode != HWIO_OFF && hwio_depth == 0)
+		hwio_memory_map_exclude(NULL, UINTPTR_MAX);
+	return hwio_libc.mlockall(flags);
 }
 
-/* A stream's buffer: what the C library reads into it and writes from it is seen by nobody. */
+/* A stream's buffer: the C library's reads into it and writes from it are not intercepted. */
 static void before_buffer(void *buffer, size_t bytes)
 {
 	if (buffer)
-		before_lasting(buffer, bytes);
+		before_persistent(buffer, bytes);
 }
 
-int hw_setvbuf(FILE *stream, char *buffer, int mode, size_t bytes)
+int hwio_setvbuf(FILE *stream, char *buffer, int mode, size_t bytes)
 {
 	before_buffer(buffer, bytes);
-	return hw_libc.setvbuf(stream, buffer, mode, bytes);
+	return hwio_libc.setvbuf(stream, buffer, mode, bytes);
 }
 
-void hw_setbuffer(FILE *stream, char *buffer, size_t bytes)
+void hwio_setbuffer(FILE *stream, char *buffer, size_t bytes)
 {
 	before_buffer(buffer, bytes);
-	hw_libc.setbuffer(stream, buffer, bytes);
+	hwio_libc.setbuffer(stream, buffer, bytes);
 }
 
-void hw_setbuf(FILE *stream, char *buffer)
+void hwio_setbuf(FILE *stream, char *buffer)
 {
 	before_buffer(buffer, BUFSIZ);
-	hw_libc.setbuf(stream, buffer);
+	hwio_libc.setbuf(stream, buffer);
 }

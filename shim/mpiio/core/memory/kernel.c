@@ -1,8 +1,6 @@
-/*
- * System calls by number. Those of syscall() come by its wrapper. Those that are made without the C library, by
- * instructions of the program or of another library, raise SIGSYS while something is put off, by the kernel's Syscall
- * User Dispatch (Linux 5.11 and later): without it, the kernel can't read what is put off, and says EFAULT.
- */
+/* System calls by number. Those of syscall() reach its wrapper. Those that the program or another library makes by
+ * its own instructions raise SIGSYS while something is deferred, by the kernel's Syscall User Dispatch (Linux 5.11
+ * and later). Without it, the kernel can't read deferred memory, and returns EFAULT. */
 #include "kernel.h"
 
 #include <errno.h>
@@ -21,7 +19,7 @@
 #include "../patterns/incoming.h"
 #include "../signals/aside.h"
 #include "../signals/handler.h"
-#include "private.h"
+#include "memory_map.h"
 #include "real.h"
 #include "records.h"
 #include "signals.h"
@@ -30,14 +28,42 @@
 static bool is_far_reaching(long number)
 {
 	static const long such[] = {
-		SYS_write,	SYS_pwrite64,	 SYS_writev,	    SYS_pwritev, SYS_pwritev2, SYS_ftruncate, SYS_truncate,
-		SYS_fallocate,	SYS_openat,	 SYS_openat2,	    SYS_sendfile, SYS_splice,  SYS_clone,     SYS_clone3,
-		SYS_execve,	SYS_execveat,	 SYS_exit_group,    SYS_readv,	 SYS_preadv,   SYS_preadv2,   SYS_vmsplice,
-		SYS_sendmsg,	SYS_sendmmsg,	 SYS_recvmsg,	    SYS_recvmmsg, SYS_io_submit, SYS_io_uring_enter,
+		SYS_write,
+		SYS_pwrite64,
+		SYS_writev,
+		SYS_pwritev,
+		SYS_pwritev2,
+		SYS_ftruncate,
+		SYS_truncate,
+		SYS_fallocate,
+		SYS_openat,
+		SYS_openat2,
+		SYS_sendfile,
+		SYS_splice,
+		SYS_clone,
+		SYS_clone3,
+		SYS_execve,
+		SYS_execveat,
+		SYS_exit_group,
+		SYS_readv,
+		SYS_preadv,
+		SYS_preadv2,
+		SYS_vmsplice,
+		SYS_sendmsg,
+		SYS_sendmmsg,
+		SYS_recvmsg,
+		SYS_recvmmsg,
+		SYS_io_submit,
+		SYS_io_uring_enter,
 		SYS_io_uring_register,
-		SYS_copy_file_range, SYS_process_vm_readv, SYS_process_vm_writev,
+		SYS_copy_file_range,
+		SYS_process_vm_readv,
+		SYS_process_vm_writev,
 #ifdef SYS_open
-		SYS_open,	SYS_creat,	 SYS_fork,	    SYS_vfork,
+		SYS_open,
+		SYS_creat,
+		SYS_fork,
+		SYS_vfork,
 #endif
 	};
 	for (size_t i = 0; i < sizeof(such) / sizeof(*such); i++)
@@ -48,17 +74,15 @@ static bool is_far_reaching(long number)
 
 static bool is_put_off(uintptr_t low, uintptr_t high)
 {
-	hw_enter();
-	const struct hw_record *record = hw_record_at(hw_record_find(low));
-	bool is_any = low < high && ((record && record->low < high) || hw_incoming_overlaps(low, high));
-	hw_leave();
+	hwio_enter();
+	const struct hwio_record *record = hwio_record_at(hwio_record_find(low));
+	bool is_any = low < high && ((record && record->low < high) || hwio_incoming_overlaps(low, high));
+	hwio_leave();
 	return is_any;
 }
 
-/*
- * Whether a call by number takes or changes memory of which something is put off. MPI libraries that watch the memory
- * make the calls of malloc itself so, which holds its lock, and whose memory has nothing put off any more.
- */
+/* Whether a call by number releases or changes memory in which something is deferred. MPI libraries that watch the
+ * memory make malloc's calls this way: malloc holds its lock then, and nothing is deferred in its memory. */
 static bool takes_put_off(long number, const long arguments[])
 {
 	uintptr_t low = (uintptr_t)arguments[0], bytes = (uintptr_t)arguments[1];
@@ -69,35 +93,33 @@ static bool takes_put_off(long number, const long arguments[])
 		return is_put_off(low, low + bytes);
 	case SYS_mremap:
 		return is_put_off(low, low + bytes) ||
-		       (arguments[3] & MREMAP_FIXED &&
-			is_put_off((uintptr_t)arguments[4], (uintptr_t)arguments[4] + (uintptr_t)arguments[2]));
+			(arguments[3] & MREMAP_FIXED &&
+				is_put_off((uintptr_t)arguments[4], (uintptr_t)arguments[4] + (uintptr_t)arguments[2]));
 	case SYS_mmap:
 		return !(arguments[3] & MAP_ANONYMOUS) || (arguments[3] & MAP_FIXED && is_put_off(low, low + bytes));
 	default:
-		return is_put_off(low, (uintptr_t)hw_libc.syscall(SYS_brk, 0, 0, 0, 0, 0, 0));
+		return is_put_off(low, (uintptr_t)hwio_libc.syscall(SYS_brk, 0, 0, 0, 0, 0, 0));
 	}
 }
 
 static bool is_of_memory(long number)
 {
 	return number == SYS_brk || number == SYS_mmap || number == SYS_munmap || number == SYS_mremap ||
-	       number == SYS_madvise || number == SYS_mprotect;
+		number == SYS_madvise || number == SYS_mprotect;
 }
 
-/*
- * Of other calls it isn't looked at what they do: an argument may point at memory of which the next is the length. Who
- * waits at a futex may be what the engine's thread, which is inside, waits for.
- */
+/* Other system calls are not decoded; any argument may be a pointer, and the next one its length. A thread that
+ * waits at a futex may be waited for by the engine's thread, which is inside. */
 static bool points_at_put_off(long number, const long arguments[], size_t count)
 {
-	if (number == SYS_futex || (hw_records_high == 0 && !hw_incoming_any()))
+	if (number == SYS_futex || (hwio_records_high == 0 && !hwio_incoming_any()))
 		return false;
 	for (size_t i = 0; i < count; i++) {
 		uintptr_t low = (uintptr_t)arguments[i], bytes = i + 1 < count ? (uintptr_t)arguments[i + 1] : 0;
-		if (low < HW_PAGE_BYTES || low >= UINTPTR_MAX / 2)
+		if (low < HWIO_PAGE_BYTES || low >= UINTPTR_MAX / 2)
 			continue;
-		bytes = bytes > HW_CALL_BYTES_MAX ? HW_CALL_BYTES_MAX : bytes;
-		if (is_put_off(hw_page_down(low), hw_page_up(low + bytes + 1)))
+		bytes = bytes > HWIO_CALL_BYTES_MAX ? HWIO_CALL_BYTES_MAX : bytes;
+		if (is_put_off(hwio_page_down(low), hwio_page_up(low + bytes + 1)))
 			return true;
 	}
 	return false;
@@ -109,48 +131,48 @@ static bool is_seen_to(long number, const long arguments[], long *result)
 	int first = (int)arguments[0], second = (int)arguments[1], third = (int)arguments[2];
 	switch (number) {
 	case SYS_close:
-		*result = hw_close(first);
+		*result = hwio_close(first);
 		return true;
 	case SYS_close_range:
-		*result = hw_close_range((unsigned int)first, (unsigned int)second, third);
+		*result = hwio_close_range((unsigned int)first, (unsigned int)second, third);
 		return true;
 #ifdef SYS_dup2
 	case SYS_dup2:
-		*result = hw_dup2(first, second);
+		*result = hwio_dup2(first, second);
 		return true;
 #endif
 	case SYS_dup3:
-		*result = hw_dup3(first, second, third);
+		*result = hwio_dup3(first, second, third);
 		return true;
 	case SYS_fcntl:
-		*result = hw_fcntl(first, second, (void *)arguments[2]);
+		*result = hwio_fcntl(first, second, (void *)arguments[2]);
 		return true;
 	case SYS_pkey_mprotect:
-		*result = hw_pkey_mprotect((void *)arguments[0], (size_t)arguments[1], third, (int)arguments[3]);
+		*result = hwio_pkey_mprotect((void *)arguments[0], (size_t)arguments[1], third, (int)arguments[3]);
 		return true;
 	default:
 		return false;
 	}
 }
 
-long hw_syscall(long number, long a, long b, long c, long d, long e, long f)
+long hwio_syscall(long number, long a, long b, long c, long d, long e, long f)
 {
 	const long arguments[] = {a, b, c, d, e, f};
 	long result;
 	if (is_seen_to(number, arguments, &result))
 		return result;
 	if (is_of_memory(number))
-		hw_private_forget();
+		hwio_memory_map_forget();
 	if (number == SYS_mmap)
-		hw_before_mapping((void *)a, (size_t)b, (int)c, (int)d, (int)e);
-	if (hw_is_busy && hw_depth == 0) {
+		hwio_before_mapping((void *)a, (size_t)b, (int)c, (int)d, (int)e);
+	if (hwio_is_busy && hwio_depth == 0) {
 		int saved = errno;
 		if (is_of_memory(number) ? takes_put_off(number, arguments)
 					 : is_far_reaching(number) || points_at_put_off(number, arguments, 6))
-			hw_settle_everything();
+			hwio_settle_everything();
 		errno = saved;
 	}
-	return hw_libc.syscall(number, a, b, c, d, e, f);
+	return hwio_libc.syscall(number, a, b, c, d, e, f);
 }
 
 #if defined(__x86_64__)
@@ -159,10 +181,11 @@ long hw_syscall(long number, long a, long b, long c, long d, long e, long f)
 #define REGISTERS(context) ((context)->uc_mcontext.gregs)
 #define PLACE(context) REGISTERS(context)[REG_RIP]
 #define RESULT(context) REGISTERS(context)[REG_RAX]
-#define ARGUMENTS(context)                                                                                             \
-	{                                                                                                              \
-		REGISTERS(context)[REG_RDI], REGISTERS(context)[REG_RSI], REGISTERS(context)[REG_RDX],                 \
-			REGISTERS(context)[REG_R10], REGISTERS(context)[REG_R8], REGISTERS(context)[REG_R9],           \
+#define ARGUMENTS(context) \
+	{ \
+		(long)REGISTERS(context)[REG_RDI], (long)REGISTERS(context)[REG_RSI], \
+			(long)REGISTERS(context)[REG_RDX], (long)REGISTERS(context)[REG_R10], \
+			(long)REGISTERS(context)[REG_R8], (long)REGISTERS(context)[REG_R9], \
 	}
 #elif defined(__aarch64__)
 #define MACHINE AUDIT_ARCH_AARCH64
@@ -170,10 +193,10 @@ long hw_syscall(long number, long a, long b, long c, long d, long e, long f)
 #define REGISTERS(context) ((context)->uc_mcontext.regs)
 #define PLACE(context) ((context)->uc_mcontext.pc)
 #define RESULT(context) REGISTERS(context)[0]
-#define ARGUMENTS(context)                                                                                             \
-	{                                                                                                              \
-		(long)REGISTERS(context)[0], (long)REGISTERS(context)[1], (long)REGISTERS(context)[2],                 \
-			(long)REGISTERS(context)[3], (long)REGISTERS(context)[4], (long)REGISTERS(context)[5],         \
+#define ARGUMENTS(context) \
+	{ \
+		(long)REGISTERS(context)[0], (long)REGISTERS(context)[1], (long)REGISTERS(context)[2], \
+			(long)REGISTERS(context)[3], (long)REGISTERS(context)[4], (long)REGISTERS(context)[5], \
 	}
 #endif
 
@@ -218,50 +241,54 @@ static bool needs_its_place(long number)
 	}
 }
 
-static void answer(struct hw_aside *of)
+static void execute_call(struct hwio_aside *of)
 {
 	const long *a = of->arguments;
-	long (*call)(long, ...) = hw_is_inside() ? (long (*)(long, ...))hw_libc.syscall : (long (*)(long, ...))hw_syscall;
+	long (*call)(long, ...) = hwio_is_inside() ? (long (*)(long, ...))hwio_libc.syscall
+						   : (long (*)(long, ...))hwio_syscall;
 	is_answering = true;
 	long result = call(of->number, a[0], a[1], a[2], a[3], a[4], a[5]);
 	of->result = result == -1 ? -errno : result;
 	is_answering = false;
 }
 
-static void settle(struct hw_aside *of)
+static void settle_call(struct hwio_aside *of)
 {
 	(void)of;
-	if (!hw_is_inside())
-		hw_settle_everything();
-	/* Until something is put off the next time. */
+	if (!hwio_is_inside())
+		hwio_settle_everything();
+	/* Until something is deferred again. */
 	selector = PASS;
 }
 
 static void on_call(int signal, siginfo_t *info, void *of)
 {
 	ucontext_t *context = of;
-	int saved = errno, before = hw_handler_begins();
+	int saved = errno, before = hwio_handler_begins();
 	/* Otherwise nothing is to be done that a handler may not do. */
-	bool may_settle = hw_is_busy && hw_depth == 0 && !hw_is_inside();
+	bool may_settle = hwio_is_busy && hwio_depth == 0 && !hwio_is_inside();
 
 	if (info->si_code != RAISED) {
-		hw_signal_give(signal, info, of);
+		hwio_signal_give(signal, info, of);
 	} else if (is_answering || info->si_arch != MACHINE || needs_its_place(info->si_syscall)) {
-		/* Calls of calls come where somebody has put other instructions in the place of libc's, as some file systems do. */
-		struct hw_aside aside = {.work = settle};
+		/* A call from within a call occurs where other code has patched libc's instructions, as some file
+		 * systems do. */
+		struct hwio_aside aside = {.work = settle_call};
 		PLACE(context) -= INSTRUCTION_BYTES;
-		if (!may_settle || !hw_aside(context, &aside))
-			settle(&aside);
+		if (!may_settle || !hwio_aside(context, &aside))
+			settle_call(&aside);
 	} else {
-		struct hw_aside aside = {.work = answer, .is_call = true, .number = info->si_syscall,
-					 .arguments = ARGUMENTS(context)};
-		if (!may_settle || !hw_aside(context, &aside)) {
-			answer(&aside);
+		struct hwio_aside aside = {.work = execute_call,
+			.is_call = true,
+			.number = info->si_syscall,
+			.arguments = ARGUMENTS(context)};
+		if (!may_settle || !hwio_aside(context, &aside)) {
+			execute_call(&aside);
 			RESULT(context) = aside.result;
 		}
 	}
 	errno = saved;
-	hw_handler_ends(before);
+	hwio_handler_ends(before);
 }
 
 static int find_text(struct dl_phdr_info *info, size_t size, void *of)
@@ -288,18 +315,19 @@ static bool is_in_one_piece(void)
 	return version[0] > '2' || (version[0] == '2' && atoi(version + 2) >= 34);
 }
 
-void hw_kernel_start(void)
+void hwio_kernel_start(void)
 {
-	struct sigaction action = {.sa_sigaction = on_call, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER | SA_RESTART};
+	struct sigaction action = {
+		.sa_sigaction = on_call, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER | SA_RESTART};
 
 	if (!is_in_one_piece() || prctl(SET_DISPATCH, DISPATCH_OFF, 0, 0, 0) != 0)
 		return;
 	dl_iterate_phdr(find_text, (void *)(uintptr_t)gnu_get_libc_version);
-	if (text.bytes > 0 && !hw_signal_take(SIGSYS, &action))
+	if (text.bytes > 0 && !hwio_signal_take(SIGSYS, &action))
 		text.bytes = 0;
 }
 
-void hw_kernel_watch(bool is_wanted)
+void hwio_kernel_watch(bool is_wanted)
 {
 	if (is_wanted && !is_watched && text.bytes > 0) {
 		is_watched = true;
@@ -310,11 +338,11 @@ void hw_kernel_watch(bool is_wanted)
 
 #else
 
-void hw_kernel_start(void)
+void hwio_kernel_start(void)
 {
 }
 
-void hw_kernel_watch(bool is_wanted)
+void hwio_kernel_watch(bool is_wanted)
 {
 	(void)is_wanted;
 }

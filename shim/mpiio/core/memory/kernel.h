@@ -1,12 +1,12 @@
 /* System calls that the program makes by number. */
-#ifndef HW_KERNEL_H
-#define HW_KERNEL_H
+#ifndef HWIO_KERNEL_H
+#define HWIO_KERNEL_H
 
 #include <stdbool.h>
 
-/* Once, before anything is put off. */
-void hw_kernel_start(void);
-/* Whether system calls that don't come by the C library are to be seen: while something is put off. */
-void hw_kernel_watch(bool is_wanted);
+/* Called once, before anything is deferred. */
+void hwio_kernel_start(void);
+/* Sets whether system calls past the C library are intercepted: while something is deferred. */
+void hwio_kernel_watch(bool is_wanted);
 
 #endif

@@ -15,7 +15,7 @@
 #include "../patterns/outstanding.h"
 #include "../signals/handler.h"
 #include "deferred.h"
-#include "private.h"
+#include "memory_map.h"
 #include "real.h"
 #include "signals.h"
 
@@ -28,7 +28,7 @@ static volatile bool is_over;
 static sem_t has_begun;
 static __thread bool is_server __attribute__((tls_model("initial-exec")));
 
-bool hw_lease_is_server(void)
+bool hwio_lease_is_server(void)
 {
 	return is_server;
 }
@@ -36,22 +36,22 @@ bool hw_lease_is_server(void)
 /* A signal may stand for several files, and SIGIO for those that found no room. */
 static void give_up_broken(void)
 {
-	struct timespec tick = {0, HW_TICK_NS};
-	struct hw_file *file;
-	hw_enter();
-	while ((file = hw_file_with_broken_lease())) {
-		hw_file_keep(file);
-		hw_deferred_fill_file(file, 0, INT64_MAX);
-		hw_outstanding_hold(file);
+	struct timespec tick = {0, HWIO_TICK_NS};
+	struct hwio_file *file;
+	hwio_enter();
+	while ((file = hwio_file_with_broken_lease())) {
+		hwio_file_keep(file);
+		hwio_deferred_fill_file(file, 0, INT64_MAX);
+		hwio_outstanding_hold(file);
 		/* What reads it for this rank sees by its times that it is another by now. */
 		nanosleep(&tick, NULL);
-		hw_file_unlease(file);
-		hw_file_release(file);
+		hwio_file_unlease(file);
+		hwio_file_release(file);
 	}
-	hw_leave();
+	hwio_leave();
 }
 
-static void *serve(void *unused)
+static void *serve_leases(void *unused)
 {
 	sigset_t told;
 	siginfo_t about;
@@ -60,11 +60,11 @@ static void *serve(void *unused)
 	sigaddset(&told, TOLD_BY);
 	sigaddset(&told, SIGIO);
 	/* None of its calls is the program's. */
-	hw_step_in();
+	hwio_step_in();
 	is_server = true;
-	hw_handler_begins();
+	hwio_handler_begins();
 	prctl(PR_SET_NAME, "headwater-io");
-	server = (pid_t)hw_libc.syscall(SYS_gettid, 0, 0, 0, 0, 0, 0);
+	server = (pid_t)hwio_libc.syscall(SYS_gettid, 0, 0, 0, 0, 0, 0);
 	sem_post(&has_begun);
 	while (!is_over)
 		if (sigwaitinfo(&told, &about) >= 0)
@@ -75,7 +75,7 @@ static void *serve(void *unused)
 }
 
 /* With the lock held, and so all signals blocked, as they stay in the thread. */
-static bool start(void)
+static bool start_thread(void)
 {
 	static bool is_prepared;
 	pthread_attr_t attributes;
@@ -83,49 +83,49 @@ static bool start(void)
 	if (server != 0)
 		return true;
 	/* Memory is filled while others look at it. */
-	if (!hw_private_can_fill_apart() || (!is_prepared && sem_init(&has_begun, 0, 0) != 0) ||
-	    pthread_attr_init(&attributes) != 0)
+	if (!hwio_memory_map_can_fill_apart() || (!is_prepared && sem_init(&has_begun, 0, 0) != 0) ||
+		pthread_attr_init(&attributes) != 0)
 		return false;
 	is_prepared = true;
 	sigset_t all, before;
-	hw_signals_block(&all);
+	hwio_signals_block(&all);
 	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
 	pthread_attr_setstacksize(&attributes, STACK_BYTES);
-	hw_libc.pthread_sigmask(SIG_SETMASK, &all, &before);
-	bool is_good = hw_libc.pthread_create(&thread, &attributes, serve, NULL) == 0;
-	hw_libc.pthread_sigmask(SIG_SETMASK, &before, NULL);
+	hwio_libc.pthread_sigmask(SIG_SETMASK, &all, &before);
+	bool is_good = hwio_libc.pthread_create(&thread, &attributes, serve_leases, NULL) == 0;
+	hwio_libc.pthread_sigmask(SIG_SETMASK, &before, NULL);
 	pthread_attr_destroy(&attributes);
 	while (is_good && sem_wait(&has_begun) != 0)
 		;
 	return is_good;
 }
 
-bool hw_lease_take(int descriptor)
+bool hwio_lease_take(int descriptor)
 {
-	if (!start()) {
+	if (!start_thread()) {
 		errno = EAGAIN;
 		return false;
 	}
 	struct f_owner_ex owner = {.type = F_OWNER_TID, .pid = server};
 	return fcntl(descriptor, F_SETSIG, TOLD_BY) == 0 && fcntl(descriptor, F_SETOWN_EX, &owner) == 0 &&
-	       fcntl(descriptor, F_SETLEASE, F_RDLCK) == 0;
+		fcntl(descriptor, F_SETLEASE, F_RDLCK) == 0;
 }
 
-void hw_lease_give_up(int descriptor)
+void hwio_lease_give_up(int descriptor)
 {
 	fcntl(descriptor, F_SETLEASE, F_UNLCK);
 }
 
-bool hw_lease_is_broken(int descriptor)
+bool hwio_lease_is_broken(int descriptor)
 {
 	return fcntl(descriptor, F_GETLEASE) != F_RDLCK;
 }
 
-void hw_lease_stop(void)
+void hwio_lease_stop(void)
 {
 	pid_t thread = server;
 	if (thread == 0)
 		return;
 	is_over = true;
-	hw_libc.syscall(SYS_tgkill, getpid(), thread, TOLD_BY, 0, 0, 0);
+	hwio_libc.syscall(SYS_tgkill, getpid(), thread, TOLD_BY, 0, 0, 0);
 }

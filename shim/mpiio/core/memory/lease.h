@@ -1,21 +1,19 @@
-/*
- * Leases on files of which something is put off: the kernel tells before anybody on this node changes one, and waits until
- * it is given up. A thread of the library is told, and reads what is still to be had from the file, by system calls alone;
- * the program's threads may be anywhere meanwhile, and see their memory filled.
- */
-#ifndef HW_LEASE_H
-#define HW_LEASE_H
+/* Leases on files with deferred reads. The kernel notifies before a process on this node changes one, and waits
+ * until the lease is released. A thread of the library is notified, and reads what the file still has, by system
+ * calls alone. Meanwhile the program's threads continue, and their memory is filled. */
+#ifndef HWIO_LEASE_H
+#define HWIO_LEASE_H
 
 #include <stdbool.h>
 
-/* False: there is none, with errno set; EAGAIN if somebody may be changing the file. */
-bool hw_lease_take(int descriptor);
-void hw_lease_give_up(int descriptor);
+/* False: there is no lease, with errno set; EAGAIN if a process may be changing the file. */
+bool hwio_lease_take(int descriptor);
+void hwio_lease_give_up(int descriptor);
 /* Whether the kernel waits for it to be given up. */
-bool hw_lease_is_broken(int descriptor);
+bool hwio_lease_is_broken(int descriptor);
 /* Whether this thread is the one that is told. */
-bool hw_lease_is_server(void);
+bool hwio_lease_is_server(void);
 /* Ends the thread, as before the program's main thread ends without the process; the next lease begins it anew. */
-void hw_lease_stop(void);
+void hwio_lease_stop(void);
 
 #endif

@@ -5,27 +5,27 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "private.h"
+#include "memory_map.h"
 #include "real.h"
-#include "roles.h"
+#include "buffer_effects.h"
 
 #define SOURCES_MAX 4
 #define ADMITTED_MAX 32
 /* Each protected range of those that may be may have been opened in parts. */
-#define TABLE_MAX (64UL * HW_CLOSED_MAX)
+#define TABLE_MAX (64UL * HWIO_CLOSED_MAX)
 
-static const struct hw_source *sources[SOURCES_MAX];
+static const struct hwio_source *sources[SOURCES_MAX];
 static size_t source_count;
 
-static struct hw_range *closed;
+static struct hwio_range *closed;
 static size_t closed_count;
 
-static struct hw_range admitted[ADMITTED_MAX];
+static struct hwio_range admitted[ADMITTED_MAX];
 static size_t admitted_count;
 
-__thread int hw_is_exposed;
+__thread int hwio_is_exposed;
 
-void hw_pages_add_source(const struct hw_source *source)
+void hwio_pages_add_source(const struct hwio_source *source)
 {
 	for (size_t i = 0; i < source_count; i++)
 		if (sources[i] == source)
@@ -44,11 +44,11 @@ static uintptr_t most(uintptr_t a, uintptr_t b)
 	return a > b ? a : b;
 }
 
-static struct hw_range whole_pages(uintptr_t low, uintptr_t high)
+static struct hwio_range whole_pages(uintptr_t low, uintptr_t high)
 {
 	/* Of the last page there is no end. */
-	uintptr_t bound = hw_page_down(UINTPTR_MAX);
-	return (struct hw_range){hw_page_down(low), high > bound ? bound : hw_page_up(high)};
+	uintptr_t bound = hwio_page_down(UINTPTR_MAX);
+	return (struct hwio_range){hwio_page_down(low), high > bound ? bound : hwio_page_up(high)};
 }
 
 /* The first protected range that ends above the address, or the count. */
@@ -72,7 +72,7 @@ static bool is_any_closed(uintptr_t low, uintptr_t high)
 }
 
 /* Those from `first` on, up to `end`, become these. */
-static void replace(size_t first, size_t end, const struct hw_range *ranges, size_t count)
+static void replace(size_t first, size_t end, const struct hwio_range *ranges, size_t count)
 {
 	memmove(&closed[first + count], &closed[end], (closed_count - end) * sizeof(*closed));
 	memcpy(&closed[first], ranges, count * sizeof(*ranges));
@@ -83,7 +83,7 @@ static void replace(size_t first, size_t end, const struct hw_range *ranges, siz
 static void note_closed(uintptr_t low, uintptr_t high)
 {
 	size_t first = low == 0 ? 0 : find_closed(low - 1), end = first;
-	struct hw_range one = {low, high};
+	struct hwio_range one = {low, high};
 	while (end < closed_count && closed[end].low <= high) {
 		one.low = least(one.low, closed[end].low);
 		one.high = most(one.high, closed[end].high);
@@ -92,37 +92,37 @@ static void note_closed(uintptr_t low, uintptr_t high)
 	replace(first, end, &one, 1);
 }
 
-static bool protect(uintptr_t low, uintptr_t high, int protection)
+static bool protect_pages(uintptr_t low, uintptr_t high, int protection)
 {
-	return hw_libc.mprotect((void *)low, high - low, protection) == 0;
+	return hwio_libc.mprotect((void *)low, high - low, protection) == 0;
 }
 
 /* In memory that is reserved at once, since a fault never allocates. */
-static bool reserve(void)
+static bool reserve_pages(void)
 {
 	if (!closed) {
-		void *memory = hw_libc.mmap(NULL, TABLE_MAX * sizeof(*closed), PROT_READ | PROT_WRITE,
-					    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+		void *memory = hwio_libc.mmap(NULL, TABLE_MAX * sizeof(*closed), PROT_READ | PROT_WRITE,
+			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 		closed = memory == MAP_FAILED ? NULL : memory;
 	}
 	return closed != NULL;
 }
 
-void hw_pages_open(uintptr_t low, uintptr_t high)
+void hwio_pages_open(uintptr_t low, uintptr_t high)
 {
 	for (size_t index = find_closed(low); index < closed_count && closed[index].low < high;) {
-		struct hw_range one = closed[index], rest[2];
+		struct hwio_range one = closed[index], rest[2];
 		uintptr_t from = most(one.low, low), to = least(one.high, high);
 		size_t count = 0;
-		if (closed_count == TABLE_MAX || !protect(from, to, PROT_READ | PROT_WRITE)) {
-			hw_say("memory can't be opened again: %m");
+		if (closed_count == TABLE_MAX || !protect_pages(from, to, PROT_READ | PROT_WRITE)) {
+			hwio_say("memory can't be opened again: %m");
 			raise(SIGBUS);
 			return;
 		}
 		if (one.low < from)
-			rest[count++] = (struct hw_range){one.low, from};
+			rest[count++] = (struct hwio_range){one.low, from};
 		if (to < one.high)
-			rest[count++] = (struct hw_range){to, one.high};
+			rest[count++] = (struct hwio_range){to, one.high};
 		replace(index, index + 1, rest, count);
 		index += count;
 	}
@@ -141,9 +141,9 @@ static bool close_pages(uintptr_t low, uintptr_t high)
 	size_t index = find_closed(low);
 	if (index < closed_count && closed[index].low <= low && closed[index].high >= high)
 		return true;
-	if (!reserve() || closed_count >= HW_CLOSED_MAX)
+	if (!reserve_pages() || closed_count >= HWIO_CLOSED_MAX)
 		return false;
-	if (protect(low, high, PROT_NONE)) {
+	if (protect_pages(low, high, PROT_NONE)) {
 		note_closed(low, high);
 		return true;
 	}
@@ -151,16 +151,16 @@ static bool close_pages(uintptr_t low, uintptr_t high)
 	for (; low < high; index++) {
 		uintptr_t end = index < closed_count ? least(most(closed[index].low, low), high) : high;
 		if (low < end)
-			protect(low, end, PROT_READ | PROT_WRITE);
+			protect_pages(low, end, PROT_READ | PROT_WRITE);
 		low = index < closed_count ? most(closed[index].high, end) : high;
 	}
 	return false;
 }
 
 /* The lowest pages that anything owes, with all that is owed behind them without a gap; unchanged if there are none. */
-static void next_owed(uintptr_t low, uintptr_t high, struct hw_range *owed)
+static void next_owed(uintptr_t low, uintptr_t high, struct hwio_range *owed)
 {
-	struct hw_range one;
+	struct hwio_range one;
 	bool is_any = false;
 	for (size_t i = 0; i < source_count; i++)
 		if (sources[i]->find(low, high, &one) && (!is_any || one.low < owed->low)) {
@@ -177,78 +177,78 @@ static void next_owed(uintptr_t low, uintptr_t high, struct hw_range *owed)
 	}
 }
 
-bool hw_pages_settle(uintptr_t low, uintptr_t high)
+bool hwio_pages_settle(uintptr_t low, uintptr_t high)
 {
-	struct hw_range range = whole_pages(low, high);
+	struct hwio_range range = whole_pages(low, high);
 	bool is_good = true;
-	hw_enter();
+	hwio_enter();
 	for (uintptr_t at = range.low; at < range.high;) {
-		struct hw_range owed = {range.high, range.high};
+		struct hwio_range owed = {range.high, range.high};
 		next_owed(at, range.high, &owed);
-		hw_pages_open(at, owed.low);
+		hwio_pages_open(at, owed.low);
 		is_good = close_pages(owed.low, owed.high) && is_good;
 		at = owed.high;
 	}
-	hw_leave();
+	hwio_leave();
 	return is_good;
 }
 
-size_t hw_pages_admit(uintptr_t low, uintptr_t high)
+size_t hwio_pages_admit(uintptr_t low, uintptr_t high)
 {
-	struct hw_range range = whole_pages(low, high);
-	hw_enter();
+	struct hwio_range range = whole_pages(low, high);
+	hwio_enter();
 	size_t before = admitted_count;
-	if (!hw_private_is_threaded() && is_any_closed(range.low, range.high)) {
+	if (!hwio_memory_map_is_threaded() && is_any_closed(range.low, range.high)) {
 		/* With no place left, one stands for all between. What isn't owed there is never protected. */
 		if (admitted_count == ADMITTED_MAX) {
-			struct hw_range *last = &admitted[ADMITTED_MAX - 1];
-			*last = (struct hw_range){least(last->low, range.low), most(last->high, range.high)};
+			struct hwio_range *last = &admitted[ADMITTED_MAX - 1];
+			*last = (struct hwio_range){least(last->low, range.low), most(last->high, range.high)};
 		} else {
 			admitted[admitted_count++] = range;
 		}
-		hw_pages_open(range.low, range.high);
-		hw_is_exposed = 1;
+		hwio_pages_open(range.low, range.high);
+		hwio_is_exposed = 1;
 	}
-	hw_leave();
+	hwio_leave();
 	return before;
 }
 
-static void pay(uintptr_t low, uintptr_t high)
+static void complete_sources(uintptr_t low, uintptr_t high)
 {
 	for (size_t i = 0; i < source_count; i++)
 		sources[i]->pay(low, high);
 }
 
-void hw_pages_dismiss(size_t wanted)
+void hwio_pages_dismiss(size_t wanted)
 {
 	while (admitted_count > wanted) {
-		hw_enter();
-		struct hw_range range = admitted[--admitted_count];
-		bool is_good = hw_pages_settle(range.low, range.high);
-		hw_leave();
+		hwio_enter();
+		struct hwio_range range = admitted[--admitted_count];
+		bool is_good = hwio_pages_settle(range.low, range.high);
+		hwio_leave();
 		if (!is_good)
-			pay(range.low, range.high);
+			complete_sources(range.low, range.high);
 	}
-	hw_is_exposed = admitted_count > 0;
+	hwio_is_exposed = admitted_count > 0;
 }
 
-void hw_cover(void)
+void hwio_cover(void)
 {
-	hw_pages_dismiss(0);
+	hwio_pages_dismiss(0);
 }
 
-bool hw_pages_find(uintptr_t address, struct hw_range *found)
+bool hwio_pages_find(uintptr_t address, struct hwio_range *found)
 {
-	hw_enter();
+	hwio_enter();
 	size_t index = find_closed(address);
 	bool is_closed = index < closed_count && closed[index].low <= address;
 	if (is_closed)
 		*found = closed[index];
-	hw_leave();
+	hwio_leave();
 	return is_closed;
 }
 
-size_t hw_pages_count(void)
+size_t hwio_pages_count(void)
 {
 	return closed_count;
 }

@@ -1,46 +1,46 @@
-/*
- * Which pages are protected: those of which bytes are still owed, by a read that was put off or by a message. Nothing else
- * of the library changes the protection of memory.
+/* Protected pages: those with bytes that a deferred read or a message still owes. No other part of the library
+ * changes the protection of memory.
  *
- * What owes says where, as a source. After anything has changed of that, hw_pages_settle makes the pages' protection agree
- * with it: a page is opened when nothing is owed there any more. MPI, or the library itself, is admitted to pages that are
- * still owed for a while; they are protected again by hw_pages_dismiss, at the latest where the thread's outermost call
- * into the library ends.
- */
-#ifndef HW_PAGES_H
-#define HW_PAGES_H
+ * Each source reports the ranges that it owes. After a change, hwio_pages_settle makes the pages' protection agree:
+ * a page with nothing owed is opened. MPI, or the library itself, is admitted for a while to pages that are still
+ * owed. hwio_pages_dismiss protects them again, at the latest where the thread's outermost call into the library
+ * ends. */
+#ifndef HWIO_PAGES_H
+#define HWIO_PAGES_H
 
 #include "../engine.h"
 
-struct hw_range {
+struct hwio_range {
 	uintptr_t low, high;
 };
 
-/* More ranges than this are never protected: the kernel has a bound on mappings, and opening a part makes two of one. */
-#define HW_CLOSED_MAX 16384
+/* More ranges than this are never protected: the kernel has a bound on mappings, and opening a part makes two of
+ * one. */
+#define HWIO_CLOSED_MAX 16384
 
-struct hw_source {
-	/* The lowest whole pages between these two pages of which it owes anything, cut to them. Called with the lock held. */
-	bool (*find)(uintptr_t low, uintptr_t high, struct hw_range *owed);
+struct hwio_source {
+	/* The lowest whole pages between these two pages of which it owes anything, cut to them. Called with the
+	 * lock held. */
+	bool (*find)(uintptr_t low, uintptr_t high, struct hwio_range *owed);
 	/* Brings what it owes in the range: its pages can't be protected. Called without the lock. */
 	void (*pay)(uintptr_t low, uintptr_t high);
 };
 
 /* Adds a source, once. */
-void hw_pages_add_source(const struct hw_source *source);
+void hwio_pages_add_source(const struct hwio_source *source);
 /* Makes the protection of the range's pages what it is to be. False: they can't be protected; none is that wasn't. */
-bool hw_pages_settle(uintptr_t low, uintptr_t high);
-/* Opens pages while the caller holds the lock, and is about to fill them; hw_pages_settle follows. */
-void hw_pages_open(uintptr_t low, uintptr_t high);
+bool hwio_pages_settle(uintptr_t low, uintptr_t high);
+/* Opens pages while the caller holds the lock, and is about to fill them; hwio_pages_settle follows. */
+void hwio_pages_open(uintptr_t low, uintptr_t high);
 /*
- * Opens the protected pages of the range for the calling thread, whatever is owed there, until hw_pages_dismiss is called
- * with what this returns. With more threads nothing is opened: what is to be used must be filled before.
+ * Opens the protected pages of the range for the calling thread, whatever is owed there, until hwio_pages_dismiss
+ * is called with what this returns. With more threads nothing is opened: what is to be used must be filled before.
  */
-size_t hw_pages_admit(uintptr_t low, uintptr_t high);
-void hw_pages_dismiss(size_t admitted);
+size_t hwio_pages_admit(uintptr_t low, uintptr_t high);
+void hwio_pages_dismiss(size_t admitted);
 /* The range of protected pages that the address is in. */
-bool hw_pages_find(uintptr_t address, struct hw_range *closed);
+bool hwio_pages_find(uintptr_t address, struct hwio_range *closed);
 /* How many ranges are protected. */
-size_t hw_pages_count(void);
+size_t hwio_pages_count(void);
 
 #endif

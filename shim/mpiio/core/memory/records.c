@@ -5,18 +5,18 @@
 #include <string.h>
 #include <sys/mman.h>
 
-uintptr_t hw_records_low = UINTPTR_MAX, hw_records_high;
+uintptr_t hwio_records_low = UINTPTR_MAX, hwio_records_high;
 
-static struct hw_record *table;
+static struct hwio_record *table;
 static size_t count;
 static size_t count_by_state[3];
 
-static bool reserve(void)
+static bool reserve_records(void)
 {
 	if (table)
 		return true;
-	void *memory = mmap(NULL, HW_RECORDS_MAX * sizeof(*table), PROT_READ | PROT_WRITE,
-			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	void *memory = mmap(NULL, HWIO_RECORDS_MAX * sizeof(*table), PROT_READ | PROT_WRITE,
+		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (memory == MAP_FAILED)
 		return false;
 	table = memory;
@@ -25,16 +25,16 @@ static bool reserve(void)
 
 static void bound(void)
 {
-	hw_records_low = count ? table[0].low : UINTPTR_MAX;
-	hw_records_high = count ? table[count - 1].high : 0;
+	hwio_records_low = count ? table[0].low : UINTPTR_MAX;
+	hwio_records_high = count ? table[count - 1].high : 0;
 }
 
-size_t hw_record_count(void)
+size_t hwio_record_count(void)
 {
 	return count;
 }
 
-size_t hw_record_find(uintptr_t address)
+size_t hwio_record_find(uintptr_t address)
 {
 	size_t low = 0, high = count;
 	while (low < high) {
@@ -47,12 +47,12 @@ size_t hw_record_find(uintptr_t address)
 	return low;
 }
 
-struct hw_record *hw_record_at(size_t index)
+struct hwio_record *hwio_record_at(size_t index)
 {
 	return index < count ? &table[index] : NULL;
 }
 
-bool hw_records_any(enum hw_state state)
+bool hwio_records_any(enum hwio_state state)
 {
 	return count_by_state[state] > 0;
 }
@@ -62,37 +62,38 @@ static void remove_between(size_t first, size_t end)
 {
 	for (size_t index = first; index < end; index++) {
 		count_by_state[table[index].state]--;
-		hw_file_release(table[index].file);
+		hwio_file_release(table[index].file);
 	}
 	memmove(&table[first], &table[end], (count - end) * sizeof(*table));
 	count -= end - first;
 }
 
-static bool insert_at(size_t index, const struct hw_record *record)
+static bool insert_at(size_t index, const struct hwio_record *record)
 {
-	if (!reserve() || count == HW_RECORDS_MAX)
+	if (!reserve_records() || count == HWIO_RECORDS_MAX)
 		return false;
 	memmove(&table[index + 1], &table[index], (count - index) * sizeof(*table));
 	table[index] = *record;
-	hw_file_keep(record->file);
+	hwio_file_keep(record->file);
 	count_by_state[record->state]++;
 	count++;
 	return true;
 }
 
-static bool goes_on(const struct hw_record *first, const struct hw_record *second)
+static bool goes_on(const struct hwio_record *first, const struct hwio_record *second)
 {
 	return first->high == second->low && first->state == second->state && first->file == second->file &&
-	       first->context == second->context && first->offset + (off_t)(first->high - first->low) == second->offset;
+		first->context == second->context &&
+		first->offset + (off_t)(first->high - first->low) == second->offset;
 }
 
-bool hw_record_add(const struct hw_record *record)
+bool hwio_record_add(const struct hwio_record *record)
 {
 	assert(record->low < record->high);
-	size_t index = hw_record_find(record->low);
+	size_t index = hwio_record_find(record->low);
 	assert(index == count || table[index].low >= record->high);
 	if (index > 0 && goes_on(&table[index - 1], record)) {
-		struct hw_record *before = &table[index - 1];
+		struct hwio_record *before = &table[index - 1];
 		before->high = record->high;
 		before->operation = record->operation;
 		if (index < count && goes_on(before, &table[index])) {
@@ -106,17 +107,18 @@ bool hw_record_add(const struct hw_record *record)
 	return true;
 }
 
-void hw_record_cut(uintptr_t low, uintptr_t high)
+void hwio_record_cut(uintptr_t low, uintptr_t high)
 {
-	size_t index = hw_record_find(low);
+	size_t index = hwio_record_find(low);
 	if (index < count && table[index].low < low) {
-		struct hw_record *record = &table[index++];
-		struct hw_record rest = *record;
+		struct hwio_record *record = &table[index++];
+		struct hwio_record rest = *record;
 		record->high = low;
 		if (rest.high > high) {
 			rest.offset += (off_t)(high - rest.low);
 			rest.low = high;
-			/* With a full table the rest is forgotten; the caller has made room before where that matters. */
+			/* With a full table the rest is forgotten; the caller has made room before where that
+			 * matters. */
 			insert_at(index, &rest);
 		}
 	}

@@ -1,4 +1,5 @@
-/* Control groups of both versions: what is a copy of files counts as used there, but is given up when it is needed. */
+/* Memory limits of control groups, of both versions. Page cache counts as used there, but is released when memory
+ * is needed. */
 #include "room.h"
 
 #include <fcntl.h>
@@ -13,7 +14,7 @@
 #define TEXT_BYTES 8192
 
 struct version {
-	/* What stands before a group's path in /proc/self/cgroup. */
+	/* Prefix of a group's path in /proc/self/cgroup. */
 	const char *mark;
 	const char *mounted;
 	const char *limit, *used;
@@ -22,21 +23,18 @@ struct version {
 
 static const struct version versions[] = {
 	{"\n0::/", "/sys/fs/cgroup", "memory.max", "memory.current", {"\ninactive_file ", "\nactive_file "}},
-	{":memory:/",
-	 "/sys/fs/cgroup/memory",
-	 "memory.limit_in_bytes",
-	 "memory.usage_in_bytes",
-	 {"\ntotal_inactive_file ", "\ntotal_active_file "}},
+	{":memory:/", "/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes",
+		{"\ntotal_inactive_file ", "\ntotal_active_file "}},
 };
 
 /* The beginning of a file, after a line's end. */
 static bool read_text(const char *path, char text[TEXT_BYTES])
 {
-	int descriptor = hw_libc.open(path, O_RDONLY | O_CLOEXEC, 0);
+	int descriptor = hwio_libc.open(path, O_RDONLY | O_CLOEXEC, 0);
 	text[0] = '\n';
-	ssize_t bytes = descriptor < 0 ? -1 : hw_libc.read(descriptor, text + 1, TEXT_BYTES - 2);
+	ssize_t bytes = descriptor < 0 ? -1 : hwio_libc.read(descriptor, text + 1, TEXT_BYTES - 2);
 	if (descriptor >= 0)
-		hw_libc.close(descriptor);
+		hwio_libc.close(descriptor);
 	text[bytes > 0 ? bytes + 1 : 1] = 0;
 	return bytes > 0;
 }
@@ -50,7 +48,7 @@ static uint64_t number_after(const char *text, const char *mark)
 /* What one group leaves; all there is if it has no limit. */
 static uint64_t left_in(const struct version *version, const char *group)
 {
-	char path[HW_PATH_BYTES_MAX + 64], text[TEXT_BYTES];
+	char path[HWIO_PATH_BYTES_MAX + 64], text[TEXT_BYTES];
 	snprintf(path, sizeof(path), "%s%s/%s", version->mounted, group, version->limit);
 	if (!read_text(path, text) || text[1] < '0' || text[1] > '9')
 		return UINT64_MAX;
@@ -58,8 +56,9 @@ static uint64_t left_in(const struct version *version, const char *group)
 	snprintf(path, sizeof(path), "%s%s/%s", version->mounted, group, version->used);
 	uint64_t used = read_text(path, text) ? strtoull(text + 1, NULL, 10) : limit;
 	snprintf(path, sizeof(path), "%s%s/memory.stat", version->mounted, group);
-	uint64_t files = read_text(path, text) ? number_after(text, version->files[0]) + number_after(text, version->files[1])
-					       : 0;
+	uint64_t files = read_text(path, text)
+		? number_after(text, version->files[0]) + number_after(text, version->files[1])
+		: 0;
 	used -= files < used ? files : used;
 	return used < limit ? limit - used : 0;
 }
@@ -67,7 +66,7 @@ static uint64_t left_in(const struct version *version, const char *group)
 /* The group and all above it. */
 static uint64_t left_up_from(const struct version *version, const char *groups)
 {
-	char group[HW_PATH_BYTES_MAX];
+	char group[HWIO_PATH_BYTES_MAX];
 	const char *begin = strstr(groups, version->mark);
 	uint64_t least = UINT64_MAX;
 	if (!begin)
@@ -85,7 +84,7 @@ static uint64_t left_up_from(const struct version *version, const char *groups)
 	return least;
 }
 
-uint64_t hw_room_bytes(void)
+uint64_t hwio_room_bytes(void)
 {
 	char text[TEXT_BYTES];
 	uint64_t least = read_text("/proc/meminfo", text) ? number_after(text, "\nMemAvailable:") * 1024 : 0;

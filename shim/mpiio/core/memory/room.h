@@ -1,10 +1,10 @@
 /* How much memory this process may still take. */
-#ifndef HW_ROOM_H
-#define HW_ROOM_H
+#ifndef HWIO_ROOM_H
+#define HWIO_ROOM_H
 
 #include <stdint.h>
 
 /* Bytes that the machine, and the control groups that the process is in, have left. Reads files. */
-uint64_t hw_room_bytes(void);
+uint64_t hwio_room_bytes(void);
 
 #endif

@@ -39,7 +39,7 @@ static unsigned int spare(sigset_t *mask)
 	return named;
 }
 
-void hw_signals_block(sigset_t *mask)
+void hwio_signals_block(sigset_t *mask)
 {
 	sigfillset(mask);
 	/* Whether taken or not: what comes of an instruction is the program's at once. */
@@ -48,7 +48,7 @@ void hw_signals_block(sigset_t *mask)
 	sigdelset(mask, SIGSYS);
 }
 
-bool hw_signal_take(int signal, const struct sigaction *action)
+bool hwio_signal_take(int signal, const struct sigaction *action)
 {
 	sigset_t unblocked, before;
 	sigemptyset(&unblocked);
@@ -56,23 +56,23 @@ bool hw_signal_take(int signal, const struct sigaction *action)
 	for (unsigned int at = 0; at < ALL; at++) {
 		if (all[at].signal != signal)
 			continue;
-		if (hw_libc.sigaction(signal, action, &all[at].program) != 0)
+		if (hwio_libc.sigaction(signal, action, &all[at].program) != 0)
 			return false;
-		if (hw_libc.pthread_sigmask(SIG_UNBLOCK, &unblocked, &before) == 0 && sigismember(&before, signal))
+		if (hwio_libc.pthread_sigmask(SIG_UNBLOCK, &unblocked, &before) == 0 && sigismember(&before, signal))
 			believed |= 1U << at;
 		return all[at].is_taken = true;
 	}
 	return false;
 }
 
-void hw_signal_give(int signal, siginfo_t *info, void *context)
+void hwio_signal_give(int signal, siginfo_t *info, void *context)
 {
 	struct taken *one = taken(signal);
 	struct sigaction action = one->program;
 	if (action.sa_handler == SIG_DFL || (action.sa_handler == SIG_IGN && info->si_code > 0)) {
 		/* An access is repeated, and ends the process as it would have. */
 		struct sigaction ending = {.sa_handler = SIG_DFL};
-		hw_libc.sigaction(signal, &ending, NULL);
+		hwio_libc.sigaction(signal, &ending, NULL);
 		if (info->si_code <= 0 || signal != SIGSEGV)
 			raise(signal);
 		return;
@@ -86,17 +86,17 @@ void hw_signal_give(int signal, siginfo_t *info, void *context)
 	sigset_t blocked = ((ucontext_t *)context)->uc_sigmask;
 	sigorset(&during, &during, &blocked);
 	spare(&during);
-	hw_libc.pthread_sigmask(SIG_SETMASK, &during, &before);
-	int of_ours = hw_handler_is_the_programs();
+	hwio_libc.pthread_sigmask(SIG_SETMASK, &during, &before);
+	int of_ours = hwio_handler_is_the_programs();
 	if (action.sa_flags & SA_SIGINFO)
 		action.sa_sigaction(signal, info, context);
 	else
 		action.sa_handler(signal);
-	hw_handler_ends(of_ours);
-	hw_libc.pthread_sigmask(SIG_SETMASK, &before, NULL);
+	hwio_handler_ends(of_ours);
+	hwio_libc.pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
-int hw_sigaction(int signal, const struct sigaction *action, struct sigaction *old)
+int hwio_sigaction(int signal, const struct sigaction *action, struct sigaction *old)
 {
 	struct taken *one = taken(signal);
 	if (one == NULL) {
@@ -106,44 +106,44 @@ int hw_sigaction(int signal, const struct sigaction *action, struct sigaction *o
 			if (spare(&unblocking.sa_mask))
 				action = &unblocking;
 		}
-		return hw_libc.sigaction(signal, action, old);
+		return hwio_libc.sigaction(signal, action, old);
 	}
-	hw_enter();
+	hwio_enter();
 	struct sigaction before = one->program;
 	if (action)
 		one->program = *action;
 	if (old)
 		*old = before;
-	hw_leave();
+	hwio_leave();
 	return 0;
 }
 
 typedef void (*handler)(int);
 
-handler hw_signal(int signal, handler wanted)
+handler hwio_signal(int signal, handler wanted)
 {
 	if (!taken(signal))
-		return hw_libc.signal(signal, wanted);
+		return hwio_libc.signal(signal, wanted);
 	struct sigaction action = {.sa_handler = wanted, .sa_flags = SA_RESTART}, old;
-	return hw_sigaction(signal, &action, &old) == 0 ? old.sa_handler : SIG_ERR;
+	return hwio_sigaction(signal, &action, &old) == 0 ? old.sa_handler : SIG_ERR;
 }
 
-handler hw_bsd_signal(int signal, handler wanted)
+handler hwio_bsd_signal(int signal, handler wanted)
 {
-	return hw_signal(signal, wanted);
+	return hwio_signal(signal, wanted);
 }
 
-handler hw_sysv_signal(int signal, handler wanted)
+handler hwio_sysv_signal(int signal, handler wanted)
 {
-	return hw___sysv_signal(signal, wanted);
+	return hwio___sysv_signal(signal, wanted);
 }
 
-handler hw___sysv_signal(int signal, handler wanted)
+handler hwio___sysv_signal(int signal, handler wanted)
 {
 	if (!taken(signal))
-		return hw_libc.__sysv_signal(signal, wanted);
+		return hwio_libc.__sysv_signal(signal, wanted);
 	struct sigaction action = {.sa_handler = wanted, .sa_flags = (int)SA_RESETHAND | SA_NODEFER}, old;
-	return hw_sigaction(signal, &action, &old) == 0 ? old.sa_handler : SIG_ERR;
+	return hwio_sigaction(signal, &action, &old) == 0 ? old.sa_handler : SIG_ERR;
 }
 
 typedef int (*mask_call)(int, const sigset_t *, sigset_t *);
@@ -160,7 +160,7 @@ static int change_mask(mask_call call, int how, const sigset_t *set, sigset_t *o
 		else
 			believed = how == SIG_BLOCK ? believed | named : believed & ~named;
 	}
-	/* `old` may be memory that is put off, which the kernel can't write to. */
+	/* `old` may be deferred memory, to which the kernel can't write. */
 	sigset_t former;
 	int result = call(how, set ? &copy : NULL, old ? &former : NULL);
 	if (result == 0 && old)
@@ -173,12 +173,12 @@ static int change_mask(mask_call call, int how, const sigset_t *set, sigset_t *o
 	return result;
 }
 
-int hw_sigprocmask(int how, const sigset_t *set, sigset_t *old)
+int hwio_sigprocmask(int how, const sigset_t *set, sigset_t *old)
 {
-	return change_mask(hw_libc.sigprocmask, how, set, old);
+	return change_mask(hwio_libc.sigprocmask, how, set, old);
 }
 
-int hw_pthread_sigmask(int how, const sigset_t *set, sigset_t *old)
+int hwio_pthread_sigmask(int how, const sigset_t *set, sigset_t *old)
 {
-	return change_mask(hw_libc.pthread_sigmask, how, set, old);
+	return change_mask(hwio_libc.pthread_sigmask, how, set, old);
 }

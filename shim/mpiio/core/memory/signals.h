@@ -1,18 +1,18 @@
 /*
- * Signals that the engine answers itself, SIGSEGV and SIGSYS: the program's sigaction, signal and masks see and set only
- * its own. They are never blocked in fact, since what raises them then kills the process.
+ * Signals that the engine answers itself, SIGSEGV and SIGSYS: the program's sigaction, signal and masks see and set
+ * only its own. They are never blocked in fact, since what raises them then kills the process.
  */
-#ifndef HW_SIGNALS_H
-#define HW_SIGNALS_H
+#ifndef HWIO_SIGNALS_H
+#define HWIO_SIGNALS_H
 
 #include <signal.h>
 #include <stdbool.h>
 
 /* From now on the signal is answered so, also where it comes while others are. */
-bool hw_signal_take(int signal, const struct sigaction *action);
+bool hwio_signal_take(int signal, const struct sigaction *action);
 /* Does with a signal that isn't for the engine what the program wants. */
-void hw_signal_give(int signal, siginfo_t *info, void *context);
+void hwio_signal_give(int signal, siginfo_t *info, void *context);
 /* A mask of all signals but those that may not be blocked. */
-void hw_signals_block(sigset_t *mask);
+void hwio_signals_block(sigset_t *mask);
 
 #endif

@@ -1,10 +1,9 @@
-/*
- * A collective operation of few bytes costs all ranks more than the file costs one of them: rank 0 reads or writes for
- * all, and messages do the rest. Source: Natvig, Elster and Meyer, §VI.
+/* A collective operation of few bytes costs all ranks more than the file costs one of them: rank 0 reads or writes
+ * for all, and messages do the rest. Source: Natvig, Elster and Meyer, §VI.
  *
- * All ranks must go the same way. That an operation is looked at follows from what is the same on all ranks: what they
- * agreed on when they opened the file, and what they have done with it since. What may differ, each tells the others.
- */
+ * All ranks must choose the same route. Whether an operation is examined follows from what is the same on all
+ * ranks: what they agreed on when they opened the file, and what they have done with it since. What may differ,
+ * each rank sends to the others. */
 #include "collective.h"
 
 #include <linux/magic.h>
@@ -16,7 +15,7 @@
 #include "../generated-calls.h"
 #include "../model.h"
 #include "control.h"
-#include "course.h"
+#include "trial.h"
 #include "mounts.h"
 #include "real.h"
 
@@ -27,7 +26,7 @@
 #define HEAD_BYTES 8
 
 enum direction { READ, WRITE, DIRECTIONS };
-#define COURSE_NUMBERS (sizeof(struct hw_course) / sizeof(int64_t))
+#define COURSE_NUMBERS (sizeof(struct hwio_trial) / sizeof(int64_t))
 
 /* What a rank tells of its part of an operation, and of those before. */
 struct part {
@@ -36,21 +35,21 @@ struct part {
 	int64_t all_ns, all_bytes, one_ns;
 };
 
-struct hw_collective {
+struct hwio_collective {
 	/* Of the file's ranks; without what the program has attached to its own. */
 	MPI_Comm comm;
 	int rank, size;
 	/* Offsets aren't bytes, or order matters. */
 	bool is_left;
 	/* The same on all ranks. */
-	struct hw_course courses[DIRECTIONS];
+	struct hwio_trial trials[DIRECTIONS];
 	/* Where these were when the file was opened. */
 	int64_t steps[DIRECTIONS];
-	struct hw_pair pairs[DIRECTIONS];
+	struct hwio_pair pairs[DIRECTIONS];
 	/* What this rank has measured and not told. */
 	struct part told[DIRECTIONS];
 	/* Rank 0's. */
-	struct hw_context *contexts[DIRECTIONS];
+	struct hwio_context *contexts[DIRECTIONS];
 	/* Of all ranks; then where they lie in a row, for MPI. */
 	struct part *parts;
 	int *counts, *places;
@@ -79,48 +78,46 @@ static char *room;
 
 static int64_t nanoseconds_since(double begin)
 {
-	int64_t took = (int64_t)((hw_seconds() - begin) * 1e9);
+	int64_t took = (int64_t)((hwio_seconds() - begin) * 1e9);
 	return took > 0 ? took : 1;
 }
 
-/*
- * Whether a rank sees at once what another has written, as it must see what it has written itself. On NFS it does not
- * until it opens the file anew, which is of no account if nobody writes.
- */
-static bool is_coherent(const struct hw_opened *opened)
+/* Whether a rank sees at once what another has written, as it sees its own writes. On NFS it does not until it
+ * opens the file again, which does not matter for a file that is only read. */
+static bool is_coherent(const struct hwio_opened *opened)
 {
-	struct hw_identity identity;
+	struct hwio_identity identity;
 	struct stat status;
 	int low = opened->descriptor;
-	if (hw_mounts_is_one_node())
+	if (hwio_mounts_is_one_node())
 		return true;
-	if (low < 0 || fstat(low, &status) != 0 || !hw_identity_of(low, &status, &identity))
+	if (low < 0 || fstat(low, &status) != 0 || !hwio_identity_of(low, &status, &identity))
 		return false;
 	bool is_read_only = identity.file_system == NFS_SUPER_MAGIC && (opened->mode & MPI_MODE_RDONLY);
-	return is_read_only ? hw_mounts_share(&identity) : hw_mounts_are_seen_at_once(&identity);
+	return is_read_only ? hwio_mounts_share(&identity) : hwio_mounts_are_seen_at_once(&identity);
 }
 
 /* With several threads, a rank's operations aren't in one order. */
 static bool has_threads(void)
 {
 	int level = MPI_THREAD_MULTIPLE;
-	hw_real.MPI_Query_thread(&level);
+	hwio_real.MPI_Query_thread(&level);
 	return level == MPI_THREAD_MULTIPLE;
 }
 
-static struct hw_course known_course(struct hw_context *context)
+static struct hwio_trial known_course(struct hwio_context *context)
 {
-	if (hw_context_is_off(context))
-		return (struct hw_course){.step = HW_COURSE_OVER};
-	return hw_model_is_forced() ? (struct hw_course){.step = HW_COURSE_FORCED} : context->course;
+	if (hwio_context_is_off(context))
+		return (struct hwio_trial){.step = HWIO_COURSE_OVER};
+	return hwio_model_is_forced() ? (struct hwio_trial){.step = HWIO_COURSE_FORCED} : context->trial;
 }
 
-static bool is_over(const struct hw_collective *c, enum direction way)
+static bool is_trial_over(const struct hwio_collective *c, enum direction way)
 {
-	return c->courses[way].step == HW_COURSE_OVER;
+	return c->trials[way].step == HWIO_COURSE_OVER;
 }
 
-static void free_collective(struct hw_collective *c)
+static void free_collective(struct hwio_collective *c)
 {
 	if (c) {
 		free(c->parts);
@@ -129,12 +126,12 @@ static void free_collective(struct hw_collective *c)
 	free(c);
 }
 
-static struct hw_collective *make(const struct hw_comm *known)
+static struct hwio_collective *make_collective(const struct hwio_comm *known)
 {
-	struct hw_collective *c = calloc(1, sizeof(*c));
+	struct hwio_collective *c = calloc(1, sizeof(*c));
 	if (!c)
 		return NULL;
-	*c = (struct hw_collective){.comm = MPI_COMM_NULL, .rank = known->rank, .size = known->size};
+	*c = (struct hwio_collective){.comm = MPI_COMM_NULL, .rank = known->rank, .size = known->size};
 	c->parts = calloc((size_t)c->size, sizeof(*c->parts));
 	c->counts = calloc((size_t)c->size * 2, sizeof(*c->counts));
 	c->places = c->counts ? c->counts + c->size : NULL;
@@ -146,33 +143,34 @@ static struct hw_collective *make(const struct hw_comm *known)
 	return NULL;
 }
 
-struct hw_collective *hw_collective_open(MPI_Comm comm, const struct hw_opened *opened)
+struct hwio_collective *hwio_collective_open(MPI_Comm comm, const struct hwio_opened *opened)
 {
-	const struct hw_comm *known = hw_comm_of(comm);
+	const struct hwio_comm *known = hwio_comm_of(comm);
 	const int strange = MPI_MODE_APPEND | MPI_MODE_DELETE_ON_CLOSE | MPI_MODE_SEQUENTIAL;
 	int64_t mine[1 + DIRECTIONS * COURSE_NUMBERS], all[1 + DIRECTIONS * COURSE_NUMBERS];
-	bool can = opened && known->size <= RANKS_MAX && hw_mode != HW_VERIFY && !(opened->mode & strange) &&
-		   !has_threads() && is_coherent(opened);
-	struct hw_collective *c = can ? make(known) : NULL;
+	bool can = opened && known->size <= RANKS_MAX && hwio_mode != HWIO_VERIFY && !(opened->mode & strange) &&
+		!has_threads() && is_coherent(opened);
+	struct hwio_collective *c = can ? make_collective(known) : NULL;
 	for (size_t i = 0; i < sizeof(mine) / sizeof(*mine); i++)
 		mine[i] = INT64_MAX;
 	mine[0] = c != NULL;
 	/* What rank 0 knows of the place counts; others may never have been there. */
 	for (int way = 0; c && c->rank == 0 && way < DIRECTIONS; way++) {
 		bool is_possible = !(opened->mode & (way == READ ? MPI_MODE_WRONLY : MPI_MODE_RDONLY));
-		c->contexts[way] = is_possible ? hw_context_here(way == READ ? HW_OP_READ_ALL : HW_OP_WRITE_ALL) : NULL;
-		struct hw_course course = known_course(c->contexts[way]);
-		memcpy(&mine[1 + (size_t)way * COURSE_NUMBERS], &course, sizeof(course));
+		c->contexts[way] = is_possible ? hwio_context_here(way == READ ? HWIO_OP_READ_ALL : HWIO_OP_WRITE_ALL)
+					       : NULL;
+		struct hwio_trial trial = known_course(c->contexts[way]);
+		memcpy(&mine[1 + (size_t)way * COURSE_NUMBERS], &trial, sizeof(trial));
 	}
-	hw_real.MPI_Allreduce(mine, all, (int)(sizeof(mine) / sizeof(*mine)), MPI_INT64_T, MPI_MIN, comm);
+	hwio_real.MPI_Allreduce(mine, all, (int)(sizeof(mine) / sizeof(*mine)), MPI_INT64_T, MPI_MIN, comm);
 	bool is_agreed = c && all[0];
 	if (is_agreed)
-		memcpy(c->courses, &all[1], sizeof(c->courses));
+		memcpy(c->trials, &all[1], sizeof(c->trials));
 	for (int way = 0; is_agreed && way < DIRECTIONS; way++)
-		c->steps[way] = c->courses[way].step;
-	if (is_agreed && (!is_over(c, READ) || !is_over(c, WRITE)) &&
-	    hw_real.MPI_Comm_split(comm, 0, c->rank, &c->comm) == MPI_SUCCESS) {
-		hw_real.MPI_Comm_set_errhandler(c->comm, MPI_ERRORS_RETURN);
+		c->steps[way] = c->trials[way].step;
+	if (is_agreed && (!is_trial_over(c, READ) || !is_trial_over(c, WRITE)) &&
+		hwio_real.MPI_Comm_split(comm, 0, c->rank, &c->comm) == MPI_SUCCESS) {
+		hwio_real.MPI_Comm_set_errhandler(c->comm, MPI_ERRORS_RETURN);
 		return c;
 	}
 	free_collective(c);
@@ -180,12 +178,12 @@ struct hw_collective *hw_collective_open(MPI_Comm comm, const struct hw_opened *
 }
 
 /* Each rank's part, known to all. False on all ranks: they can't talk. */
-static bool agree(struct hw_collective *c, enum direction way, const struct part *mine)
+static bool share_parts(struct hwio_collective *c, enum direction way, const struct part *mine)
 {
 	int numbers = sizeof(*mine) / sizeof(int64_t);
-	if (hw_real.MPI_Allgather(mine, numbers, MPI_INT64_T, c->parts, numbers, MPI_INT64_T, c->comm) != MPI_SUCCESS)
+	if (hwio_real.MPI_Allgather(mine, numbers, MPI_INT64_T, c->parts, numbers, MPI_INT64_T, c->comm) != MPI_SUCCESS)
 		return false;
-	/* Who came last has waited for nobody: its time is what the operation took. */
+	/* The last rank to arrive has not waited: its time is that of the operation. */
 	int64_t all_ns = INT64_MAX, one_ns = INT64_MAX, all_bytes = 0;
 	for (int i = 0; i < c->size; i++) {
 		const struct part *part = &c->parts[i];
@@ -193,43 +191,44 @@ static bool agree(struct hw_collective *c, enum direction way, const struct part
 		one_ns = part->one_ns < one_ns ? part->one_ns : one_ns;
 		all_bytes += part->all_bytes;
 	}
-	hw_course_learns(&c->courses[way], &c->pairs[way], all_ns, all_bytes, one_ns);
+	hwio_trial_learns(&c->trials[way], &c->pairs[way], all_ns, all_bytes, one_ns);
 	c->told[way] = (struct part){0};
 	return true;
 }
 
-void hw_collective_leave(struct hw_collective *c)
+void hwio_collective_leave(struct hwio_collective *c)
 {
 	c->is_left = true;
 }
 
-void hw_collective_close(struct hw_collective *c)
+void hwio_collective_close(struct hwio_collective *c)
 {
-	hw_step_in();
+	hwio_step_in();
 	for (int way = 0; way < DIRECTIONS; way++) {
 		struct part mine = c->told[way];
 		mine.bytes = -1;
 		if (c->pairs[way].is_comparable)
-			agree(c, way, &mine);
-		hw_course_pauses(&c->courses[way], c->steps[way]);
-		if (c->contexts[way] && c->courses[way].step != HW_COURSE_FORCED)
-			c->contexts[way]->course = c->courses[way];
+			share_parts(c, way, &mine);
+		hwio_trial_pauses(&c->trials[way], c->steps[way]);
+		if (c->contexts[way] && c->trials[way].step != HWIO_COURSE_FORCED)
+			c->contexts[way]->trial = c->trials[way];
 	}
-	hw_real.MPI_Comm_free(&c->comm);
+	hwio_real.MPI_Comm_free(&c->comm);
 	free_collective(c);
-	hw_step_out();
+	hwio_step_out();
 }
 
-static int original(const struct call *call)
+static int call_original(const struct call *call)
 {
 	if (call->direction == READ)
 		return call->has_offset
-			       ? hw_real.MPI_File_read_at_all(call->file, call->offset, call->buffer, call->count, call->type,
-							      call->status)
-			       : hw_real.MPI_File_read_all(call->file, call->buffer, call->count, call->type, call->status);
-	return call->has_offset ? hw_real.MPI_File_write_at_all(call->file, call->offset, call->buffer, call->count,
-								call->type, call->status)
-				: hw_real.MPI_File_write_all(call->file, call->buffer, call->count, call->type, call->status);
+			? hwio_real.MPI_File_read_at_all(call->file, call->offset, call->buffer, call->count,
+				  call->type, call->status)
+			: hwio_real.MPI_File_read_all(call->file, call->buffer, call->count, call->type, call->status);
+	return call->has_offset
+		? hwio_real.MPI_File_write_at_all(call->file, call->offset, call->buffer, call->count, call->type,
+			  call->status)
+		: hwio_real.MPI_File_write_all(call->file, call->buffer, call->count, call->type, call->status);
 }
 
 static struct part part_of(struct call *call, const struct part *told)
@@ -240,21 +239,22 @@ static struct part part_of(struct call *call, const struct part *told)
 	part.offset = call->offset;
 	if (!call->has_offset) {
 		MPI_Offset position;
-		if (hw_real.MPI_File_get_position(call->file, &position) != MPI_SUCCESS)
+		if (hwio_real.MPI_File_get_position(call->file, &position) != MPI_SUCCESS)
 			return part;
 		part.offset = position;
 	}
 	bool is_valid = call->count >= 0 && call->type != MPI_DATATYPE_NULL && part.offset >= 0;
 	if (is_valid && call->count > 0)
-		call->memory = hw_contiguous(call->buffer, call->count, call->type, &bytes);
-	if (is_valid && (call->count == 0 || (uintptr_t)call->memory >= HW_PAGE_BYTES) && bytes <= RANGE_BYTES_MAX &&
-	    part.offset <= INT64_MAX - RANGE_BYTES_MAX)
+		call->memory = hwio_contiguous(call->buffer, call->count, call->type, &bytes);
+	if (is_valid && (call->count == 0 || (uintptr_t)call->memory >= HWIO_PAGE_BYTES) && bytes <= RANGE_BYTES_MAX &&
+		part.offset <= INT64_MAX - RANGE_BYTES_MAX)
 		part.bytes = (int64_t)bytes;
 	return part;
 }
 
-/* What is written must be one piece in the order of the ranks; what is read may have gaps, and parts of several ranks. */
-static bool survey(const struct hw_collective *c, enum direction way, struct whole *whole)
+/* What is written must be one piece in the order of the ranks; what is read may have gaps, and parts of several
+ * ranks. */
+static bool survey(const struct hwio_collective *c, enum direction way, struct whole *whole)
 {
 	int64_t low = INT64_MAX, high = 0, bytes = 0;
 	for (int i = 0; i < c->size; i++) {
@@ -272,164 +272,167 @@ static bool survey(const struct hw_collective *c, enum direction way, struct who
 }
 
 /* Rank 0's own operation. What fails is left to the original, which reports it to the program's handler. */
-static bool transfer(const struct call *call, const struct whole *whole)
+static bool transfer_own(const struct call *call, const struct whole *whole)
 {
 	MPI_Errhandler handler;
 	MPI_Status status;
 	int result, moved = 0;
-	if (hw_real.MPI_File_get_errhandler(call->file, &handler) != MPI_SUCCESS)
+	if (hwio_real.MPI_File_get_errhandler(call->file, &handler) != MPI_SUCCESS)
 		return false;
-	hw_real.MPI_File_set_errhandler(call->file, MPI_ERRORS_RETURN);
+	hwio_real.MPI_File_set_errhandler(call->file, MPI_ERRORS_RETURN);
 	char *data = room + HEAD_BYTES;
 	if (call->direction == READ)
-		result = hw_real.MPI_File_read_at(call->file, whole->low, data, (int)whole->range, MPI_BYTE, &status);
+		result = hwio_real.MPI_File_read_at(call->file, whole->low, data, (int)whole->range, MPI_BYTE, &status);
 	else
-		result = hw_real.MPI_File_write_at(call->file, whole->low, data, (int)whole->range, MPI_BYTE, &status);
-	hw_real.MPI_File_set_errhandler(call->file, handler);
-	hw_real.MPI_Errhandler_free(&handler);
-	return result == MPI_SUCCESS && hw_real.MPI_Get_count(&status, MPI_BYTE, &moved) == MPI_SUCCESS &&
-	       moved == whole->range;
+		result = hwio_real.MPI_File_write_at(call->file, whole->low, data, (int)whole->range, MPI_BYTE,
+			&status);
+	hwio_real.MPI_File_set_errhandler(call->file, handler);
+	hwio_real.MPI_Errhandler_free(&handler);
+	return result == MPI_SUCCESS && hwio_real.MPI_Get_count(&status, MPI_BYTE, &moved) == MPI_SUCCESS &&
+		moved == whole->range;
 }
 
-static bool read_by_one(const struct hw_collective *c, const struct call *call, const struct whole *whole)
+static bool read_by_one(const struct hwio_collective *c, const struct call *call, const struct whole *whole)
 {
 	const struct part *mine = &c->parts[c->rank];
-	int64_t is_good = c->rank == 0 && transfer(call, whole);
+	int64_t is_good = c->rank == 0 && transfer_own(call, whole);
 	memcpy(room, &is_good, sizeof(is_good));
-	hw_real.MPI_Bcast(room, (int)(HEAD_BYTES + whole->range), MPI_BYTE, 0, c->comm);
+	hwio_real.MPI_Bcast(room, (int)(HEAD_BYTES + whole->range), MPI_BYTE, 0, c->comm);
 	memcpy(&is_good, room, sizeof(is_good));
 	/* By MPI, which knows memory that processors don't reach. */
 	if (is_good && mine->bytes > 0)
-		hw_real.MPI_Sendrecv(room + HEAD_BYTES + (mine->offset - whole->low), (int)mine->bytes, MPI_BYTE, c->rank, 0,
-				     call->memory, (int)mine->bytes, MPI_BYTE, c->rank, 0, c->comm, MPI_STATUS_IGNORE);
+		hwio_real.MPI_Sendrecv(room + HEAD_BYTES + (mine->offset - whole->low), (int)mine->bytes, MPI_BYTE,
+			c->rank, 0, call->memory, (int)mine->bytes, MPI_BYTE, c->rank, 0, c->comm, MPI_STATUS_IGNORE);
 	return is_good;
 }
 
-static bool write_by_one(const struct hw_collective *c, const struct call *call, const struct whole *whole)
+static bool write_by_one(const struct hwio_collective *c, const struct call *call, const struct whole *whole)
 {
 	int at = HEAD_BYTES, is_good = 0;
 	for (int i = 0; i < c->size; at += c->counts[i++]) {
 		c->counts[i] = (int)c->parts[i].bytes;
 		c->places[i] = at;
 	}
-	hw_real.MPI_Gatherv(call->memory, c->counts[c->rank], MPI_BYTE, room, c->counts, c->places, MPI_BYTE, 0, c->comm);
+	hwio_real.MPI_Gatherv(call->memory, c->counts[c->rank], MPI_BYTE, room, c->counts, c->places, MPI_BYTE, 0,
+		c->comm);
 	if (c->rank == 0)
-		is_good = transfer(call, whole);
-	hw_real.MPI_Bcast(&is_good, 1, MPI_INT, 0, c->comm);
+		is_good = transfer_own(call, whole);
+	hwio_real.MPI_Bcast(&is_good, 1, MPI_INT, 0, c->comm);
 	return is_good;
 }
 
 /* What the original would have left behind. */
-static void finish(const struct hw_collective *c, const struct call *call)
+static void finish(const struct hwio_collective *c, const struct call *call)
 {
 	const struct part *mine = &c->parts[c->rank];
-	hw_status_set(call->status, (size_t)mine->bytes);
+	hwio_status_set(call->status, (size_t)mine->bytes);
 	if (!call->has_offset)
-		hw_real.MPI_File_seek(call->file, mine->offset + mine->bytes, MPI_SEEK_SET);
+		hwio_real.MPI_File_seek(call->file, mine->offset + mine->bytes, MPI_SEEK_SET);
 }
 
-static void tell_of(struct hw_collective *c, enum direction way, const struct whole *whole, bool was_done,
-		    const char *why)
+static void tell_of(struct hwio_collective *c, enum direction way, const struct whole *whole, bool was_done,
+	const char *why)
 {
-	struct hw_context *context = c->contexts[way];
-	const struct hw_course *course = &c->courses[way];
+	struct hwio_context *context = c->contexts[way];
+	const struct hwio_trial *trial = &c->trials[way];
 	if (context && was_done) {
-		int64_t saved_ns = course->one_ns > 0 && course->one_ns < course->all_ns ? course->all_ns - course->one_ns : 0;
-		hw_context_transformed(context, HW_COLLECTIVE, (uint64_t)whole->bytes, (double)saved_ns / 1e9);
+		int64_t saved_ns = trial->one_ns > 0 && trial->one_ns < trial->all_ns ? trial->all_ns - trial->one_ns
+										      : 0;
+		hwio_context_transformed(context, HWIO_COLLECTIVE, (uint64_t)whole->bytes, (double)saved_ns / 1e9);
 	}
 	if (context && why)
-		hw_context_switch_off(context, why);
+		hwio_context_switch_off(context, why);
 }
 
 /* An operation on which all ranks agree. */
-static int asked(struct hw_collective *c, struct call *call)
+static int asked(struct hwio_collective *c, struct call *call)
 {
 	enum direction way = call->direction;
-	double begin = hw_seconds();
+	double begin = hwio_seconds();
 	struct part mine = part_of(call, &c->told[way]);
 	struct whole whole = {0};
 	const char *why = NULL;
 	bool was_done = false;
-	if (!agree(c, way, &mine)) {
+	if (!share_parts(c, way, &mine)) {
 		c->is_left = true;
-		return original(call);
+		return call_original(call);
 	}
 	bool can = survey(c, way, &whole);
-	if (hw_course_takes(&c->courses[way], &c->pairs[way], can, whole.bytes, &why)) {
+	if (hwio_trial_takes(&c->trials[way], &c->pairs[way], can, whole.bytes, &why)) {
 		was_done = way == READ ? read_by_one(c, call, &whole) : write_by_one(c, call, &whole);
-		hw_course_has_taken(&c->courses[way], was_done, &why);
+		hwio_trial_has_taken(&c->trials[way], was_done, &why);
 	}
 	if (was_done) {
 		finish(c, call);
 		c->told[way].one_ns = nanoseconds_since(begin);
 	}
 	tell_of(c, way, &whole, was_done, why);
-	return was_done ? MPI_SUCCESS : original(call);
+	return was_done ? MPI_SUCCESS : call_original(call);
 }
 
 /* As the program wants it, and measured. */
-static int timed(struct hw_collective *c, const struct call *call)
+static int timed(struct hwio_collective *c, const struct call *call)
 {
-	double begin = hw_seconds();
-	int result = original(call);
+	double begin = hwio_seconds();
+	int result = call_original(call);
 	c->told[call->direction].all_ns = nanoseconds_since(begin);
-	c->told[call->direction].all_bytes = (int64_t)hw_type_bytes(call->count, call->type);
-	hw_course_passes(&c->courses[call->direction]);
+	c->told[call->direction].all_bytes = (int64_t)hwio_type_bytes(call->count, call->type);
+	hwio_trial_passes(&c->trials[call->direction]);
 	return result;
 }
 
-static int looked_at(struct hw_collective *c, struct call *call)
+static int looked_at(struct hwio_collective *c, struct call *call)
 {
-	struct hw_context *context = c->contexts[call->direction];
-	size_t bytes = hw_type_bytes(call->count, call->type);
+	struct hwio_context *context = c->contexts[call->direction];
+	size_t bytes = hwio_type_bytes(call->count, call->type);
 	if (context)
-		hw_context_begins(context);
-	if (hw_mode != HW_OBSERVE)
-		return hw_course_asks(&c->courses[call->direction]) ? asked(c, call) : timed(c, call);
+		hwio_context_begins(context);
+	if (hwio_mode != HWIO_OBSERVE)
+		return hwio_trial_asks(&c->trials[call->direction]) ? asked(c, call) : timed(c, call);
 	if (context && bytes > 0 && bytes <= RANGE_BYTES_MAX / (size_t)c->size)
-		hw_context_seen(context, HW_COLLECTIVE, bytes, "one rank may be quicker");
-	return original(call);
+		hwio_context_seen(context, HWIO_COLLECTIVE, bytes, "one rank may be quicker");
+	return call_original(call);
 }
 
-static int run(struct call call)
+static int run_call(struct call call)
 {
-	struct hw_opened *one = hw_depth == 0 && hw_mode != HW_OFF ? hw_opened_of(call.file) : NULL;
-	bool is_settled = hw_is_busy && hw_depth == 0, is_changed = is_settled && one && one->descriptor >= 0;
+	struct hwio_opened *one = hwio_depth == 0 && hwio_mode != HWIO_OFF ? hwio_opened_of(call.file) : NULL;
+	bool is_settled = hwio_is_busy && hwio_depth == 0, is_changed = is_settled && one && one->descriptor >= 0;
 	if (is_settled) {
-		hw_communicates();
-		call.direction == READ ? hw_inout(call.buffer, call.count, call.type)
-				       : hw_in(call.buffer, call.count, call.type);
+		hwio_communicates();
+		call.direction == READ ? hwio_inout(call.buffer, call.count, call.type)
+				       : hwio_in(call.buffer, call.count, call.type);
 	}
 	if (is_changed && call.direction == WRITE)
-		hw_before_change(one->descriptor, 0, INT64_MAX);
-	hw_step_in();
-	struct hw_collective *c = one ? one->collective : NULL;
-	bool is_left = !c || c->is_left || is_over(c, call.direction);
-	int result = is_left ? original(&call) : looked_at(c, &call);
-	hw_step_out();
+		hwio_before_change(one->descriptor, 0, INT64_MAX);
+	hwio_step_in();
+	struct hwio_collective *c = one ? one->collective : NULL;
+	bool is_left = !c || c->is_left || is_trial_over(c, call.direction);
+	int result = is_left ? call_original(&call) : looked_at(c, &call);
+	hwio_step_out();
 	if (is_changed && call.direction == WRITE)
-		hw_after_change(one->descriptor);
+		hwio_after_change(one->descriptor);
 	return result;
 }
 
-int hw_MPI_File_read_at_all(MPI_File file, MPI_Offset offset, void *buffer, int count, MPI_Datatype type,
-			    MPI_Status *status)
+int hwio_MPI_File_read_at_all(MPI_File file, MPI_Offset offset, void *buffer, int count, MPI_Datatype type,
+	MPI_Status *status)
 {
-	return run((struct call){READ, file, true, offset, buffer, count, type, status, NULL});
+	return run_call((struct call){READ, file, true, offset, buffer, count, type, status, NULL});
 }
 
-int hw_MPI_File_read_all(MPI_File file, void *buffer, int count, MPI_Datatype type, MPI_Status *status)
+int hwio_MPI_File_read_all(MPI_File file, void *buffer, int count, MPI_Datatype type, MPI_Status *status)
 {
-	return run((struct call){READ, file, false, 0, buffer, count, type, status, NULL});
+	return run_call((struct call){READ, file, false, 0, buffer, count, type, status, NULL});
 }
 
-int hw_MPI_File_write_at_all(MPI_File file, MPI_Offset offset, const void *buffer, int count, MPI_Datatype type,
-			     MPI_Status *status)
+int hwio_MPI_File_write_at_all(MPI_File file, MPI_Offset offset, const void *buffer, int count, MPI_Datatype type,
+	MPI_Status *status)
 {
-	return run((struct call){WRITE, file, true, offset, (void *)(uintptr_t)buffer, count, type, status, NULL});
+	return run_call((struct call){WRITE, file, true, offset, (void *)(uintptr_t)buffer, count, type, status, NULL});
 }
 
-int hw_MPI_File_write_all(MPI_File file, const void *buffer, int count, MPI_Datatype type, MPI_Status *status)
+int hwio_MPI_File_write_all(MPI_File file, const void *buffer, int count, MPI_Datatype type, MPI_Status *status)
 {
-	return run((struct call){WRITE, file, false, 0, (void *)(uintptr_t)buffer, count, type, status, NULL});
+	return run_call((struct call){WRITE, file, false, 0, (void *)(uintptr_t)buffer, count, type, status, NULL});
 }

@@ -1,85 +1,94 @@
 /* What the ranks have agreed on at MPI_Init, and how they talk beside the program. */
-#ifndef HW_CONTROL_H
-#define HW_CONTROL_H
+#ifndef HWIO_CONTROL_H
+#define HWIO_CONTROL_H
 
 #include <mpi.h>
 
 #include "../engine.h"
 #include "layout.h"
 
-#define HW_COOKIE_BYTES 16
+#define HWIO_COOKIE_BYTES 16
 
 /* A duplicate of MPI_COMM_WORLD that the program never sees. */
-extern MPI_Comm hw_control;
-extern int hw_rank, hw_ranks;
-/* Begins each message of ours that travels in place of the program's: nobody else knows it. */
-extern unsigned char hw_cookie[HW_COOKIE_BYTES];
+extern MPI_Comm hwio_control;
+extern int hwio_rank, hwio_ranks;
+/* Begins each message of ours that replaces the program's: the job's cookie, which is secret. */
+extern unsigned char hwio_cookie[HWIO_COOKIE_BYTES];
 
-/* Tags of hw_control; some have room for the lowest bits of an operation's number behind them. */
-enum hw_tag { HW_TAG_ACK = 1, HW_TAG_EDGES = 2, HW_TAG_SELF = 3, HW_TAG_EXCHANGE = 4, HW_TAG_DATA = 1 << 13, HW_TAG_VERDICT = 2 << 13, HW_TAG_REPLY = 3 << 13 };
+/* Tags of hwio_control; some have room for the lowest bits of an operation's number behind them. */
+enum hwio_tag {
+	HWIO_TAG_ACK = 1,
+	HWIO_TAG_EDGES = 2,
+	HWIO_TAG_SELF = 3,
+	HWIO_TAG_EXCHANGE = 4,
+	HWIO_TAG_DATA = 1 << 13,
+	HWIO_TAG_VERDICT = 2 << 13,
+	HWIO_TAG_REPLY = 3 << 13
+};
 /* A gather's number is its root's: it is apart from those of the sender's own. */
-#define HW_ID_OF_GATHER (1ULL << 63)
-#define HW_TAG_OF(tag, id) ((int)((tag) + (int)((id) & 0xfff) + ((id) & HW_ID_OF_GATHER ? 0x1000 : 0)))
+#define HWIO_ID_OF_GATHER (1ULL << 63)
+#define HWIO_TAG_OF(tag, id) ((int)((tag) + (int)((id)&0xfff) + ((id)&HWIO_ID_OF_GATHER ? 0x1000 : 0)))
 
 /* What is known of a communicator. */
-struct hw_comm {
+struct hwio_comm {
 	/* All of its ranks are of this job's world and have this library. */
 	bool is_usable;
 	int rank, size;
 	int *world_ranks;
 	/* How often scatters and gathers by a root were of no use, and how many are to pass unasked. */
-	struct hw_turn *turns;
-	/* MPI_Scatter and MPI_Gather, by enum hw_turn_kind. */
-	struct hw_even {
+	struct hwio_turn *turns;
+	/* MPI_Scatter and MPI_Gather, by enum hwio_turn_kind. */
+	struct hwio_even {
 		uint64_t operations;
 		bool is_uneven;
 	} even[2];
 };
 
-struct hw_turn {
+struct hwio_turn {
 	int root;
 	int kind;
 	uint32_t fruitless, skip;
-	struct hw_turn *next;
+	struct hwio_turn *next;
 };
 
 /* NULL: it is to be left alone. */
-struct hw_comm *hw_comm_of(MPI_Comm comm);
-struct hw_turn *hw_comm_turn(struct hw_comm *comm, int root, int kind);
-void hw_comm_start(void);
+struct hwio_comm *hwio_comm_of(MPI_Comm comm);
+struct hwio_turn *hwio_comm_turn(struct hwio_comm *comm, int root, int kind);
+void hwio_comm_start(void);
 /*
- * Counts an operation in which all ranks name the size of one part, which is `bytes(of)` for this rank. False: the ranks
- * have once named different ones, which the standard forbids and MPIs let pass, so that ranks would decide differently
- * by their size. The 1st, 2nd, 4th and so on operation finds out.
+ * Counts an operation in which all ranks name the size of one part, which is `bytes(of)` for this rank. False: the
+ * ranks have once named different ones, which the standard forbids and MPIs let pass, so that ranks would decide
+ * differently by their size. The 1st, 2nd, 4th and so on operation finds out.
  */
-static inline bool hw_even_is_asked(uint64_t operation)
+static inline bool hwio_even_is_asked(uint64_t operation)
 {
 	return (operation & (operation - 1)) == 0;
 }
-bool hw_comm_is_even(struct hw_comm *comm, MPI_Comm handle, int kind, size_t (*bytes)(const void *of), const void *of);
+bool hwio_comm_is_even(struct hwio_comm *comm, MPI_Comm handle, int kind, size_t (*bytes)(const void *of),
+	const void *of);
 /* The one that was asked for last, while there is one thread: MPI's look-up takes a twentieth of a small scatter. */
-extern struct hw_last_comm {
+extern struct hwio_last_comm {
 	MPI_Comm comm;
-	struct hw_comm *known;
-} hw_last_comm;
-void hw_finish(void);
-/* Waits without keeping a processor from those who are waited for. */
-void hw_pause(void);
+	struct hwio_comm *known;
+} hwio_last_comm;
+void hwio_finish(void);
+/* Waits without occupying a processor that the other ranks need. */
+void hwio_pause(void);
 /*
- * What all ranks do together while the job starts. Ranks that come early leave the processors to the others, which MPI's
- * own calls don't with every MPI.
+ * What all ranks do together while the job starts. Ranks that come early leave the processors to the others, which
+ * MPI's own calls don't with every MPI.
  */
-void hw_together_reduce(const void *own, void *all, int count, MPI_Datatype type, MPI_Op operation);
+void hwio_together_reduce(const void *own, void *all, int count, MPI_Datatype type, MPI_Op operation);
 /* From rank 0. */
-void hw_together_tell(void *memory, int bytes);
-void hw_together_wait(void);
+void hwio_together_tell(void *memory, int bytes);
+void hwio_together_wait(void);
 /* A stream goes in pieces of this size. */
-#define HW_PIECE_BYTES (4UL << 20)
-#define HW_PIECES_MAX 64
+#define HWIO_PIECE_BYTES (4UL << 20)
+#define HWIO_PIECES_MAX 64
 /* Sends and receives a stream of bytes, from or into a layout; what is received into none (NULL) is thrown away. */
-bool hw_stream_send(const struct hw_layout *layout, size_t bytes, int world_rank, int tag);
-bool hw_stream_receive(const struct hw_layout *layout, size_t bytes, int world_rank, int tag);
+bool hwio_stream_send(const struct hwio_layout *layout, size_t bytes, int world_rank, int tag);
+bool hwio_stream_receive(const struct hwio_layout *layout, size_t bytes, int world_rank, int tag);
 /* Calls the error handler that the program has set, and gives the code that the call returns. */
-int hw_error(MPI_Comm comm, int code);
+int hwio_error(MPI_Comm comm, int code);
 
 #endif

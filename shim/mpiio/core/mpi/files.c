@@ -1,7 +1,5 @@
-/*
- * MPI's own file calls. Those with an individual pointer, on contiguous bytes, are treated as reads and writes of the
- * file's descriptor; for all others what is put off is done before.
- */
+/* MPI's own file calls. Those with an individual pointer, on contiguous bytes, are treated as reads and writes of
+ * the file's descriptor. All others complete what is deferred first. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -17,11 +15,11 @@
 #include "opened.h"
 #include "real.h"
 
-static struct hw_opened *opened_list;
+static struct hwio_opened *opened_list;
 
-struct hw_opened *hw_opened_of(MPI_File file)
+struct hwio_opened *hwio_opened_of(MPI_File file)
 {
-	struct hw_opened *one = opened_list;
+	struct hwio_opened *one = opened_list;
 	while (one && one->file != file)
 		one = one->next;
 	return one;
@@ -34,242 +32,243 @@ static const char *path_of(const char *name)
 	return colon && (!slash || colon < slash) && colon - name > 1 ? colon + 1 : name;
 }
 
-int hw_MPI_File_open(MPI_Comm comm, const char *name, int mode, MPI_Info info, MPI_File *file)
+int hwio_MPI_File_open(MPI_Comm comm, const char *name, int mode, MPI_Info info, MPI_File *file)
 {
-	if (hw_depth > 0 || hw_mode == HW_OFF)
-		return hw_real.MPI_File_open(comm, name, mode, info, file);
-	if (hw_is_busy) {
-		hw_communicates();
+	if (hwio_depth > 0 || hwio_mode == HWIO_OFF)
+		return hwio_real.MPI_File_open(comm, name, mode, info, file);
+	if (hwio_is_busy) {
+		hwio_communicates();
 		if (mode & (MPI_MODE_WRONLY | MPI_MODE_RDWR))
-			hw_before_change_of(path_of(name), AT_FDCWD);
+			hwio_before_change_of(path_of(name), AT_FDCWD);
 	}
-	hw_step_in();
-	int result = hw_real.MPI_File_open(comm, name, mode, info, file);
-	struct hw_opened *one = result == MPI_SUCCESS ? calloc(1, sizeof(*one)) : NULL;
+	hwio_step_in();
+	int result = hwio_real.MPI_File_open(comm, name, mode, info, file);
+	struct hwio_opened *one = result == MPI_SUCCESS ? calloc(1, sizeof(*one)) : NULL;
 	if (one) {
 		int flags = mode & MPI_MODE_RDONLY ? O_RDONLY : mode & MPI_MODE_WRONLY ? O_WRONLY : O_RDWR;
 		bool is_strange = mode & (MPI_MODE_APPEND | MPI_MODE_DELETE_ON_CLOSE | MPI_MODE_SEQUENTIAL);
-		int low = is_strange ? -1 : hw_libc.open(path_of(name), flags | O_CLOEXEC, 0);
-		*one = (struct hw_opened){*file, mode, low, low >= 0, NULL, opened_list};
+		int low = is_strange ? -1 : hwio_libc.open(path_of(name), flags | O_CLOEXEC, 0);
+		*one = (struct hwio_opened){*file, mode, low, low >= 0, NULL, opened_list};
 		opened_list = one;
 	}
-	/* Nobody writes before everybody has read what was put off: ranks meet here. */
-	struct hw_collective *collective = hw_comm_of(comm) ? hw_collective_open(comm, one) : NULL;
+	/* All ranks complete their deferred reads before any rank writes: they synchronize here. */
+	struct hwio_collective *collective = hwio_comm_of(comm) ? hwio_collective_open(comm, one) : NULL;
 	if (one)
 		one->collective = collective;
-	hw_step_out();
+	hwio_step_out();
 	return result;
 }
 
-int hw_MPI_File_close(MPI_File *file)
+int hwio_MPI_File_close(MPI_File *file)
 {
-	struct hw_opened *one = hw_depth == 0 && hw_mode != HW_OFF ? hw_opened_of(*file) : NULL;
-	if (hw_is_busy && hw_depth == 0) {
-		hw_communicates();
-		hw_incoming_wait();
+	struct hwio_opened *one = hwio_depth == 0 && hwio_mode != HWIO_OFF ? hwio_opened_of(*file) : NULL;
+	if (hwio_is_busy && hwio_depth == 0) {
+		hwio_communicates();
+		hwio_incoming_wait();
 	}
 	if (one) {
-		struct hw_opened **link = &opened_list;
+		struct hwio_opened **link = &opened_list;
 		while (*link != one)
 			link = &(*link)->next;
 		*link = one->next;
 		if (one->collective)
-			hw_collective_close(one->collective);
+			hwio_collective_close(one->collective);
 		if (one->descriptor >= 0)
-			hw_libc.close(one->descriptor);
+			hwio_libc.close(one->descriptor);
 		free(one);
 	}
-	hw_step_in();
-	int result = hw_real.MPI_File_close(file);
-	hw_step_out();
+	hwio_step_in();
+	int result = hwio_real.MPI_File_close(file);
+	hwio_step_out();
 	return result;
 }
 
-static void is_no_longer_plain(struct hw_opened *one)
+static void is_no_longer_plain(struct hwio_opened *one)
 {
 	one->is_plain = false;
 	if (one->collective)
-		hw_collective_leave(one->collective);
+		hwio_collective_leave(one->collective);
 }
 
-int hw_MPI_File_set_view(MPI_File file, MPI_Offset displacement, MPI_Datatype element, MPI_Datatype type,
-			 const char *representation, MPI_Info info)
+int hwio_MPI_File_set_view(MPI_File file, MPI_Offset displacement, MPI_Datatype element, MPI_Datatype type,
+	const char *representation, MPI_Info info)
 {
-	struct hw_opened *one = hw_depth == 0 ? hw_opened_of(file) : NULL;
+	struct hwio_opened *one = hwio_depth == 0 ? hwio_opened_of(file) : NULL;
 	/* Positions are counted in elements then. */
 	if (one)
 		is_no_longer_plain(one);
-	hw_step_in();
-	int result = hw_real.MPI_File_set_view(file, displacement, element, type, representation, info);
-	hw_step_out();
+	hwio_step_in();
+	int result = hwio_real.MPI_File_set_view(file, displacement, element, type, representation, info);
+	hwio_step_out();
 	return result;
 }
 
-int hw_MPI_File_set_atomicity(MPI_File file, int flag)
+int hwio_MPI_File_set_atomicity(MPI_File file, int flag)
 {
-	struct hw_opened *one = hw_depth == 0 ? hw_opened_of(file) : NULL;
+	struct hwio_opened *one = hwio_depth == 0 ? hwio_opened_of(file) : NULL;
 	if (one && flag)
 		is_no_longer_plain(one);
-	hw_step_in();
-	int result = hw_real.MPI_File_set_atomicity(file, flag);
-	hw_step_out();
+	hwio_step_in();
+	int result = hwio_real.MPI_File_set_atomicity(file, flag);
+	hwio_step_out();
 	return result;
 }
 
-int hw_MPI_File_seek(MPI_File file, MPI_Offset offset, int whence)
+int hwio_MPI_File_seek(MPI_File file, MPI_Offset offset, int whence)
 {
-	hw_step_in();
-	int result = hw_real.MPI_File_seek(file, offset, whence);
-	hw_step_out();
+	hwio_step_in();
+	int result = hwio_real.MPI_File_seek(file, offset, whence);
+	hwio_step_out();
 	return result;
 }
 
-int hw_MPI_File_set_size(MPI_File file, MPI_Offset bytes)
+int hwio_MPI_File_set_size(MPI_File file, MPI_Offset bytes)
 {
-	struct hw_opened *one = hw_depth == 0 && hw_is_busy ? hw_opened_of(file) : NULL;
-	if (hw_is_busy && hw_depth == 0)
-		hw_communicates();
+	struct hwio_opened *one = hwio_depth == 0 && hwio_is_busy ? hwio_opened_of(file) : NULL;
+	if (hwio_is_busy && hwio_depth == 0)
+		hwio_communicates();
 	if (one && one->descriptor >= 0)
-		hw_before_change(one->descriptor, 0, INT64_MAX);
-	hw_step_in();
-	int result = hw_real.MPI_File_set_size(file, bytes);
-	hw_step_out();
+		hwio_before_change(one->descriptor, 0, INT64_MAX);
+	hwio_step_in();
+	int result = hwio_real.MPI_File_set_size(file, bytes);
+	hwio_step_out();
 	if (one && one->descriptor >= 0)
-		hw_after_change(one->descriptor);
+		hwio_after_change(one->descriptor);
 	return result;
 }
 
-void *hw_contiguous(const void *buffer, int count, MPI_Datatype type, size_t *bytes)
+void *hwio_contiguous(const void *buffer, int count, MPI_Datatype type, size_t *bytes)
 {
-	struct hw_layout layout;
+	struct hwio_layout layout;
 	void *memory = NULL;
-	*bytes = hw_type_bytes(count, type);
+	*bytes = hwio_type_bytes(count, type);
 	if (*bytes == 0)
 		return NULL;
-	hw_step_in();
-	if (hw_layout_make(&layout, buffer, count, type)) {
+	hwio_step_in();
+	if (hwio_layout_make(&layout, buffer, count, type)) {
 		if (layout.count == 1)
 			memory = layout.buffer + layout.blocks[0].at;
-		hw_layout_free(&layout);
+		hwio_layout_free(&layout);
 	}
-	hw_step_out();
+	hwio_step_out();
 	return memory;
 }
 
-void hw_status_set(MPI_Status *status, size_t bytes)
+void hwio_status_set(MPI_Status *status, size_t bytes)
 {
 	if (status != MPI_STATUS_IGNORE)
-		hw_real.MPI_Status_set_elements_x(status, MPI_BYTE, (MPI_Count)bytes);
+		hwio_real.MPI_Status_set_elements_x(status, MPI_BYTE, (MPI_Count)bytes);
 }
 
 /* The same of what is worth looking at. */
 static void *contiguous(const void *buffer, int count, MPI_Datatype type, size_t *bytes)
 {
-	return hw_looks_at(hw_type_bytes(count, type)) ? hw_contiguous(buffer, count, type, bytes) : NULL;
+	return hwio_looks_at(hwio_type_bytes(count, type)) ? hwio_contiguous(buffer, count, type, bytes) : NULL;
 }
 
 static bool read_instead(MPI_File file, MPI_Offset offset, void *buffer, int count, MPI_Datatype type,
-			 MPI_Status *status)
+	MPI_Status *status)
 {
-	struct hw_opened *one = hw_opened_of(file);
+	struct hwio_opened *one = hwio_opened_of(file);
 	size_t bytes;
 	ssize_t got;
 	if (!one || !one->is_plain || one->descriptor < 0)
 		return false;
 	void *memory = contiguous(buffer, count, type, &bytes);
-	if (!memory || !hw_read_instead(one->descriptor, memory, bytes, offset, NULL, &got) || (size_t)got != bytes)
+	if (!memory || !hwio_read_instead(one->descriptor, memory, bytes, offset, NULL, &got) || (size_t)got != bytes)
 		return false;
-	hw_status_set(status, (size_t)got);
+	hwio_status_set(status, (size_t)got);
 	return true;
 }
 
 static bool write_instead(MPI_File file, MPI_Offset offset, const void *buffer, int count, MPI_Datatype type,
-			  MPI_Status *status)
+	MPI_Status *status)
 {
-	struct hw_opened *one = hw_opened_of(file);
+	struct hwio_opened *one = hwio_opened_of(file);
 	size_t bytes;
 	ssize_t written;
-	if (!one || one->descriptor < 0 || !hw_is_busy)
+	if (!one || one->descriptor < 0 || !hwio_is_busy)
 		return false;
 	void *memory = one->is_plain ? contiguous(buffer, count, type, &bytes) : NULL;
-	if (memory && hw_write_instead(one->descriptor, memory, bytes, offset, &written) && (size_t)written == bytes) {
-		hw_status_set(status, (size_t)written);
+	if (memory && hwio_write_instead(one->descriptor, memory, bytes, offset, &written) &&
+		(size_t)written == bytes) {
+		hwio_status_set(status, (size_t)written);
 		return true;
 	}
-	hw_in(buffer, count, type);
-	hw_before_change(one->descriptor, 0, INT64_MAX);
+	hwio_in(buffer, count, type);
+	hwio_before_change(one->descriptor, 0, INT64_MAX);
 	return false;
 }
 
 static void after_write(MPI_File file)
 {
-	struct hw_opened *one = hw_is_busy && hw_depth == 0 ? hw_opened_of(file) : NULL;
+	struct hwio_opened *one = hwio_is_busy && hwio_depth == 0 ? hwio_opened_of(file) : NULL;
 	if (one && one->descriptor >= 0)
-		hw_after_change(one->descriptor);
+		hwio_after_change(one->descriptor);
 }
 
-int hw_MPI_File_read_at(MPI_File file, MPI_Offset offset, void *buffer, int count, MPI_Datatype type,
-			MPI_Status *status)
+int hwio_MPI_File_read_at(MPI_File file, MPI_Offset offset, void *buffer, int count, MPI_Datatype type,
+	MPI_Status *status)
 {
-	if (hw_depth == 0 && hw_mode != HW_OFF && read_instead(file, offset, buffer, count, type, status))
+	if (hwio_depth == 0 && hwio_mode != HWIO_OFF && read_instead(file, offset, buffer, count, type, status))
 		return MPI_SUCCESS;
-	if (hw_is_busy && hw_depth == 0)
-		hw_inout(buffer, count, type);
-	hw_step_in();
-	int result = hw_real.MPI_File_read_at(file, offset, buffer, count, type, status);
-	hw_step_out();
+	if (hwio_is_busy && hwio_depth == 0)
+		hwio_inout(buffer, count, type);
+	hwio_step_in();
+	int result = hwio_real.MPI_File_read_at(file, offset, buffer, count, type, status);
+	hwio_step_out();
 	return result;
 }
 
-int hw_MPI_File_read(MPI_File file, void *buffer, int count, MPI_Datatype type, MPI_Status *status)
+int hwio_MPI_File_read(MPI_File file, void *buffer, int count, MPI_Datatype type, MPI_Status *status)
 {
 	MPI_Offset position = 0;
-	hw_step_in();
-	bool is_known = hw_depth == 1 && hw_mode != HW_OFF && hw_opened_of(file) &&
-			hw_real.MPI_File_get_position(file, &position) == MPI_SUCCESS;
-	hw_step_out();
+	hwio_step_in();
+	bool is_known = hwio_depth == 1 && hwio_mode != HWIO_OFF && hwio_opened_of(file) &&
+		hwio_real.MPI_File_get_position(file, &position) == MPI_SUCCESS;
+	hwio_step_out();
 	if (is_known && read_instead(file, position, buffer, count, type, status)) {
-		hw_MPI_File_seek(file, position + (MPI_Offset)hw_type_bytes(count, type), MPI_SEEK_SET);
+		hwio_MPI_File_seek(file, position + (MPI_Offset)hwio_type_bytes(count, type), MPI_SEEK_SET);
 		return MPI_SUCCESS;
 	}
-	if (hw_is_busy && hw_depth == 0)
-		hw_inout(buffer, count, type);
-	hw_step_in();
-	int result = hw_real.MPI_File_read(file, buffer, count, type, status);
-	hw_step_out();
+	if (hwio_is_busy && hwio_depth == 0)
+		hwio_inout(buffer, count, type);
+	hwio_step_in();
+	int result = hwio_real.MPI_File_read(file, buffer, count, type, status);
+	hwio_step_out();
 	return result;
 }
 
-int hw_MPI_File_write_at(MPI_File file, MPI_Offset offset, const void *buffer, int count, MPI_Datatype type,
-			 MPI_Status *status)
+int hwio_MPI_File_write_at(MPI_File file, MPI_Offset offset, const void *buffer, int count, MPI_Datatype type,
+	MPI_Status *status)
 {
-	if (hw_depth == 0 && hw_mode != HW_OFF && write_instead(file, offset, buffer, count, type, status))
+	if (hwio_depth == 0 && hwio_mode != HWIO_OFF && write_instead(file, offset, buffer, count, type, status))
 		return MPI_SUCCESS;
-	if (hw_is_busy && hw_depth == 0)
-		hw_in(buffer, count, type);
-	hw_step_in();
-	int result = hw_real.MPI_File_write_at(file, offset, buffer, count, type, status);
-	hw_step_out();
+	if (hwio_is_busy && hwio_depth == 0)
+		hwio_in(buffer, count, type);
+	hwio_step_in();
+	int result = hwio_real.MPI_File_write_at(file, offset, buffer, count, type, status);
+	hwio_step_out();
 	after_write(file);
 	return result;
 }
 
-int hw_MPI_File_write(MPI_File file, const void *buffer, int count, MPI_Datatype type, MPI_Status *status)
+int hwio_MPI_File_write(MPI_File file, const void *buffer, int count, MPI_Datatype type, MPI_Status *status)
 {
 	MPI_Offset position = 0;
-	hw_step_in();
-	bool is_known = hw_depth == 1 && hw_is_busy && hw_opened_of(file) &&
-			hw_real.MPI_File_get_position(file, &position) == MPI_SUCCESS;
-	hw_step_out();
+	hwio_step_in();
+	bool is_known = hwio_depth == 1 && hwio_is_busy && hwio_opened_of(file) &&
+		hwio_real.MPI_File_get_position(file, &position) == MPI_SUCCESS;
+	hwio_step_out();
 	if (is_known && write_instead(file, position, buffer, count, type, status)) {
-		hw_MPI_File_seek(file, position + (MPI_Offset)hw_type_bytes(count, type), MPI_SEEK_SET);
+		hwio_MPI_File_seek(file, position + (MPI_Offset)hwio_type_bytes(count, type), MPI_SEEK_SET);
 		return MPI_SUCCESS;
 	}
-	if (hw_is_busy && hw_depth == 0)
-		hw_in(buffer, count, type);
-	hw_step_in();
-	int result = hw_real.MPI_File_write(file, buffer, count, type, status);
-	hw_step_out();
+	if (hwio_is_busy && hwio_depth == 0)
+		hwio_in(buffer, count, type);
+	hwio_step_in();
+	int result = hwio_real.MPI_File_write(file, buffer, count, type, status);
+	hwio_step_out();
 	after_write(file);
 	return result;
 }

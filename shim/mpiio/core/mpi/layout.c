@@ -1,4 +1,4 @@
-/* Derived types are taken apart by MPI_Type_get_contents; what isn't understood is said to be so, never guessed. */
+/* Decodes derived types by MPI_Type_get_contents. An unknown constructor is reported, never guessed. */
 #include "layout.h"
 
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 #define ARGUMENTS_MAX 65536
 
 struct list {
-	struct hw_block *blocks;
+	struct hwio_block *blocks;
 	size_t count, room;
 };
 
@@ -30,20 +30,21 @@ static bool append(struct list *list, intptr_t at, size_t bytes)
 {
 	if (bytes == 0)
 		return true;
-	struct hw_block *last = list->count ? &list->blocks[list->count - 1] : NULL;
+	struct hwio_block *last = list->count ? &list->blocks[list->count - 1] : NULL;
 	if (last && last->at + (intptr_t)last->bytes == at) {
 		last->bytes += bytes;
 		return true;
 	}
 	if (list->count == list->room) {
 		size_t room = list->room ? list->room * 2 : 16;
-		struct hw_block *more = list->count < HW_BLOCKS_MAX ? realloc(list->blocks, room * sizeof(*more)) : NULL;
+		struct hwio_block *more = list->count < HWIO_BLOCKS_MAX ? realloc(list->blocks, room * sizeof(*more))
+									: NULL;
 		if (!more)
 			return false;
 		list->blocks = more;
 		list->room = room;
 	}
-	list->blocks[list->count++] = (struct hw_block){at, bytes};
+	list->blocks[list->count++] = (struct hwio_block){at, bytes};
 	return true;
 }
 
@@ -62,7 +63,7 @@ static bool repeat(struct list *list, const struct list *part, size_t count, int
 static bool extent_of(MPI_Datatype type, MPI_Aint *extent)
 {
 	MPI_Aint lower;
-	return hw_real.MPI_Type_get_extent(type, &lower, extent) == MPI_SUCCESS;
+	return hwio_real.MPI_Type_get_extent(type, &lower, extent) == MPI_SUCCESS;
 }
 
 static bool blocks_of(struct list *list, const struct contents *c, const struct list *part, MPI_Aint extent)
@@ -78,7 +79,8 @@ static bool blocks_of(struct list *list, const struct contents *c, const struct 
 	case MPI_COMBINER_VECTOR:
 	case MPI_COMBINER_HVECTOR:
 		for (int i = 0; i < n[0] && is_good; i++) {
-			intptr_t at = c->combiner == MPI_COMBINER_VECTOR ? (intptr_t)i * n[2] * extent : i * c->addresses[0];
+			intptr_t at = c->combiner == MPI_COMBINER_VECTOR ? (intptr_t)i * n[2] * extent
+									 : i * c->addresses[0];
 			is_good = repeat(list, part, (size_t)n[1], at, extent);
 		}
 		return is_good;
@@ -113,7 +115,7 @@ static bool subarray(struct list *list, const struct contents *c, const struct l
 	for (int d = 0; d < dimensions; d++)
 		if (parts[d] == 0)
 			return true;
-	/* From the fastest dimension on. */
+			/* From the fastest dimension on. */
 #define DIMENSION(d) (is_c ? dimensions - 1 - (d) : (d))
 	for (;;) {
 		intptr_t at = 0, step = extent;
@@ -139,8 +141,9 @@ static bool envelope_of(MPI_Datatype type, struct contents *c)
 #if MPI_VERSION >= 4
 	/* The other function fails for types that were made with large counts, which ends the program. */
 	MPI_Count integers, addresses, large, types;
-	if (!hw_real.MPI_Type_get_envelope_c ||
-	    hw_real.MPI_Type_get_envelope_c(type, &integers, &addresses, &large, &types, &c->combiner) != MPI_SUCCESS)
+	if (!hwio_real.MPI_Type_get_envelope_c ||
+		hwio_real.MPI_Type_get_envelope_c(type, &integers, &addresses, &large, &types, &c->combiner) !=
+			MPI_SUCCESS)
 		return false;
 	c->is_too_much = large > 0 || integers > ARGUMENTS_MAX || addresses > ARGUMENTS_MAX || types > ARGUMENTS_MAX;
 	c->integer_count = c->is_too_much ? 0 : (int)integers;
@@ -148,10 +151,10 @@ static bool envelope_of(MPI_Datatype type, struct contents *c)
 	c->type_count = c->is_too_much ? 0 : (int)types;
 	return true;
 #else
-	bool is_known = hw_real.MPI_Type_get_envelope(type, &c->integer_count, &c->address_count, &c->type_count,
-						      &c->combiner) == MPI_SUCCESS;
-	c->is_too_much = is_known && (c->integer_count > ARGUMENTS_MAX || c->address_count > ARGUMENTS_MAX ||
-				      c->type_count > ARGUMENTS_MAX);
+	bool is_known = hwio_real.MPI_Type_get_envelope(type, &c->integer_count, &c->address_count, &c->type_count,
+				&c->combiner) == MPI_SUCCESS;
+	c->is_too_much = is_known &&
+		(c->integer_count > ARGUMENTS_MAX || c->address_count > ARGUMENTS_MAX || c->type_count > ARGUMENTS_MAX);
 	return is_known;
 #endif
 }
@@ -160,7 +163,7 @@ static void free_type(MPI_Datatype type)
 {
 	struct contents c;
 	if (envelope_of(type, &c) && c.combiner != MPI_COMBINER_NAMED)
-		hw_real.MPI_Type_free(&type);
+		hwio_real.MPI_Type_free(&type);
 }
 
 static bool structure(struct list *list, const struct contents *c, int depth)
@@ -170,7 +173,7 @@ static bool structure(struct list *list, const struct contents *c, int depth)
 		struct list part = {0};
 		MPI_Aint extent;
 		is_good = extent_of(c->types[i], &extent) && flatten(c->types[i], &part, depth) &&
-			  repeat(list, &part, (size_t)c->integers[1 + i], c->addresses[i], extent);
+			repeat(list, &part, (size_t)c->integers[1 + i], c->addresses[i], extent);
 		free(part.blocks);
 	}
 	return is_good;
@@ -178,8 +181,8 @@ static bool structure(struct list *list, const struct contents *c, int depth)
 
 static bool take_apart(MPI_Datatype type, struct contents *c, struct list *list, int depth)
 {
-	if (hw_real.MPI_Type_get_contents(type, c->integer_count, c->address_count, c->type_count, c->integers,
-					  c->addresses, c->types) != MPI_SUCCESS)
+	if (hwio_real.MPI_Type_get_contents(type, c->integer_count, c->address_count, c->type_count, c->integers,
+		    c->addresses, c->types) != MPI_SUCCESS)
 		return false;
 	struct list part = {0};
 	MPI_Aint extent;
@@ -187,9 +190,10 @@ static bool take_apart(MPI_Datatype type, struct contents *c, struct list *list,
 	if (c->combiner == MPI_COMBINER_STRUCT)
 		is_good = structure(list, c, depth + 1);
 	else
-		is_good = c->type_count == 1 && extent_of(c->types[0], &extent) && flatten(c->types[0], &part, depth + 1) &&
-			  (c->combiner == MPI_COMBINER_SUBARRAY ? subarray(list, c, &part, extent)
-								 : blocks_of(list, c, &part, extent));
+		is_good = c->type_count == 1 && extent_of(c->types[0], &extent) &&
+			flatten(c->types[0], &part, depth + 1) &&
+			(c->combiner == MPI_COMBINER_SUBARRAY ? subarray(list, c, &part, extent)
+							      : blocks_of(list, c, &part, extent));
 	free(part.blocks);
 	for (int i = 0; i < c->type_count; i++)
 		free_type(c->types[i]);
@@ -205,8 +209,8 @@ static bool flatten(MPI_Datatype type, struct list *list, int depth)
 		return false;
 	if (c.combiner == MPI_COMBINER_NAMED) {
 		/* Pairs such as MPI_DOUBLE_INT have gaps. */
-		return extent_of(type, &extent) && hw_real.MPI_Type_size_x(type, &size) == MPI_SUCCESS &&
-		       (MPI_Count)extent == size && append(list, 0, (size_t)size);
+		return extent_of(type, &extent) && hwio_real.MPI_Type_size_x(type, &size) == MPI_SUCCESS &&
+			(MPI_Count)extent == size && append(list, 0, (size_t)size);
 	}
 	if (c.is_too_much)
 		return false;
@@ -220,12 +224,12 @@ static bool flatten(MPI_Datatype type, struct list *list, int depth)
 	return is_good;
 }
 
-static void measure(struct hw_layout *layout)
+static void measure_layout(struct hwio_layout *layout)
 {
 	intptr_t low = INTPTR_MAX, high = INTPTR_MIN;
 	layout->bytes = 0;
 	for (size_t i = 0; i < layout->count; i++) {
-		const struct hw_block *block = &layout->blocks[i];
+		const struct hwio_block *block = &layout->blocks[i];
 		layout->bytes += block->bytes;
 		low = block->at < low ? block->at : low;
 		high = block->at + (intptr_t)block->bytes > high ? block->at + (intptr_t)block->bytes : high;
@@ -234,7 +238,7 @@ static void measure(struct hw_layout *layout)
 	layout->high = layout->count ? (uintptr_t)(layout->buffer + high) : 0;
 }
 
-bool hw_layout_make(struct hw_layout *layout, const void *buffer, MPI_Count count, MPI_Datatype type)
+bool hwio_layout_make(struct hwio_layout *layout, const void *buffer, MPI_Count count, MPI_Datatype type)
 {
 	memset(layout, 0, sizeof(*layout));
 	layout->buffer = (char *)(uintptr_t)buffer;
@@ -242,7 +246,8 @@ bool hw_layout_make(struct hw_layout *layout, const void *buffer, MPI_Count coun
 		return count == 0;
 	struct list one = {0}, all = {0};
 	MPI_Aint extent;
-	bool is_good = flatten(type, &one, 0) && extent_of(type, &extent) && repeat(&all, &one, (size_t)count, 0, extent);
+	bool is_good = flatten(type, &one, 0) && extent_of(type, &extent) &&
+		repeat(&all, &one, (size_t)count, 0, extent);
 	free(one.blocks);
 	if (!is_good) {
 		free(all.blocks);
@@ -255,20 +260,20 @@ bool hw_layout_make(struct hw_layout *layout, const void *buffer, MPI_Count coun
 		free(all.blocks);
 		layout->blocks = &layout->single;
 	}
-	measure(layout);
+	measure_layout(layout);
 	return true;
 }
 
-void hw_layout_free(struct hw_layout *layout)
+void hwio_layout_free(struct hwio_layout *layout)
 {
 	if (layout->blocks != &layout->single)
 		free(layout->blocks);
 	layout->blocks = NULL;
 }
 
-struct hw_layout hw_layout_prefix(const struct hw_layout *layout, size_t bytes)
+struct hwio_layout hwio_layout_prefix(const struct hwio_layout *layout, size_t bytes)
 {
-	struct hw_layout prefix = *layout;
+	struct hwio_layout prefix = *layout;
 	size_t left = bytes;
 	prefix.count = 0;
 	prefix.bytes = bytes;
@@ -280,11 +285,11 @@ struct hw_layout hw_layout_prefix(const struct hw_layout *layout, size_t bytes)
 	return prefix;
 }
 
-void hw_layout_copy(const struct hw_layout *layout, size_t from, void *memory, size_t bytes, bool is_write)
+void hwio_layout_copy(const struct hwio_layout *layout, size_t from, void *memory, size_t bytes, bool is_write)
 {
 	char *other = memory;
 	for (size_t i = 0; i < layout->count && bytes > 0; i++) {
-		const struct hw_block *block = &layout->blocks[i];
+		const struct hwio_block *block = &layout->blocks[i];
 		if (from >= block->bytes) {
 			from -= block->bytes;
 			continue;
@@ -298,47 +303,47 @@ void hw_layout_copy(const struct hw_layout *layout, size_t from, void *memory, s
 	}
 }
 
-__thread struct hw_basic hw_basics[HW_BASICS];
+__thread struct hwio_basic hwio_basics[HWIO_BASICS];
 
-size_t hw_basic_look(MPI_Datatype type)
+size_t hwio_basic_look(MPI_Datatype type)
 {
 	/* MPI_Type_get_envelope would tell, but for types of large counts it fails. */
-	const MPI_Datatype all[] = {
-		MPI_BYTE, MPI_CHAR, MPI_SIGNED_CHAR, MPI_UNSIGNED_CHAR, MPI_SHORT, MPI_UNSIGNED_SHORT, MPI_INT, MPI_UNSIGNED,
-		MPI_LONG, MPI_UNSIGNED_LONG, MPI_LONG_LONG, MPI_UNSIGNED_LONG_LONG, MPI_FLOAT, MPI_DOUBLE, MPI_LONG_DOUBLE,
-		MPI_INT8_T, MPI_UINT8_T, MPI_INT16_T, MPI_UINT16_T, MPI_INT32_T, MPI_UINT32_T, MPI_INT64_T, MPI_UINT64_T,
-		MPI_C_BOOL, MPI_C_FLOAT_COMPLEX, MPI_C_DOUBLE_COMPLEX, MPI_AINT, MPI_OFFSET, MPI_COUNT,
+	const MPI_Datatype all[] = {MPI_BYTE, MPI_CHAR, MPI_SIGNED_CHAR, MPI_UNSIGNED_CHAR, MPI_SHORT,
+		MPI_UNSIGNED_SHORT, MPI_INT, MPI_UNSIGNED, MPI_LONG, MPI_UNSIGNED_LONG, MPI_LONG_LONG,
+		MPI_UNSIGNED_LONG_LONG, MPI_FLOAT, MPI_DOUBLE, MPI_LONG_DOUBLE, MPI_INT8_T, MPI_UINT8_T, MPI_INT16_T,
+		MPI_UINT16_T, MPI_INT32_T, MPI_UINT32_T, MPI_INT64_T, MPI_UINT64_T, MPI_C_BOOL, MPI_C_FLOAT_COMPLEX,
+		MPI_C_DOUBLE_COMPLEX, MPI_AINT, MPI_OFFSET, MPI_COUNT,
 		/* Fortran's. */
-		MPI_CHARACTER, MPI_LOGICAL, MPI_INTEGER, MPI_REAL, MPI_DOUBLE_PRECISION, MPI_COMPLEX, MPI_DOUBLE_COMPLEX,
-	};
-	struct hw_basic *one = hw_basic_place(type);
+		MPI_CHARACTER, MPI_LOGICAL, MPI_INTEGER, MPI_REAL, MPI_DOUBLE_PRECISION, MPI_COMPLEX,
+		MPI_DOUBLE_COMPLEX};
+	struct hwio_basic *one = hwio_basic_place(type);
 	MPI_Count size = 0;
 	size_t i = 0;
 	while (i < sizeof(all) / sizeof(*all) && all[i] != type)
 		i++;
 	if (i == sizeof(all) / sizeof(*all) || type == MPI_DATATYPE_NULL) {
-		*one = (struct hw_basic){.type = type};
+		*one = (struct hwio_basic){.type = type};
 		return 0;
 	}
-	hw_step_in();
-	bool is_known = hw_real.MPI_Type_size_x(type, &size) == MPI_SUCCESS && size > 0;
-	hw_step_out();
+	hwio_step_in();
+	bool is_known = hwio_real.MPI_Type_size_x(type, &size) == MPI_SUCCESS && size > 0;
+	hwio_step_out();
 	if (!is_known)
 		return 0;
-	*one = (struct hw_basic){type, (size_t)size};
+	*one = (struct hwio_basic){type, (size_t)size};
 	return one->bytes;
 }
 
-size_t hw_type_bytes(MPI_Count count, MPI_Datatype type)
+size_t hwio_type_bytes(MPI_Count count, MPI_Datatype type)
 {
 	MPI_Count size;
 	if (count <= 0 || type == MPI_DATATYPE_NULL)
 		return 0;
-	size_t basic = hw_basic_bytes(type);
+	size_t basic = hwio_basic_bytes(type);
 	if (basic > 0)
 		return basic * (size_t)count;
-	hw_step_in();
-	bool is_known = hw_real.MPI_Type_size_x(type, &size) == MPI_SUCCESS && size > 0;
-	hw_step_out();
+	hwio_step_in();
+	bool is_known = hwio_real.MPI_Type_size_x(type, &size) == MPI_SUCCESS && size > 0;
+	hwio_step_out();
 	return is_known ? (size_t)(size * count) : 0;
 }

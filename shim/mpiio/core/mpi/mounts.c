@@ -1,7 +1,6 @@
-/*
- * On one node all files are common. Otherwise those are that lie on a network file system that all ranks have mounted
- * at the same place. Nothing is asked of the file systems: one that doesn't answer would hold up the job's start.
- */
+/* Finds files that all ranks share. On one node all are. Otherwise those are that lie on a network file system that
+ * all ranks have mounted at the same place. The file systems themselves are not accessed: one that doesn't respond
+ * would delay the job's start. */
 #include "mounts.h"
 
 #include <errno.h>
@@ -27,9 +26,18 @@ static const struct {
 	const char *name;
 	enum seen seen;
 } network_types[] = {
-	{"lustre", SEEN_AT_ONCE}, {"gpfs", SEEN_AT_ONCE},  {"ceph", SEEN_AT_ONCE},   {"ocfs2", SEEN_AT_ONCE},
-	{"gfs2", SEEN_AT_ONCE},	  {"panfs", SEEN_AT_ONCE}, {"pvfs2", SEEN_BY_SYNC},  {"beegfs", SEEN_BY_SYNC},
-	{"nfs", SEEN_BY_SYNC},	  {"nfs4", SEEN_BY_SYNC},  {"9p", SEEN_BY_SYNC},     {"fuse.glusterfs", SEEN_BY_STAT},
+	{"lustre", SEEN_AT_ONCE},
+	{"gpfs", SEEN_AT_ONCE},
+	{"ceph", SEEN_AT_ONCE},
+	{"ocfs2", SEEN_AT_ONCE},
+	{"gfs2", SEEN_AT_ONCE},
+	{"panfs", SEEN_AT_ONCE},
+	{"pvfs2", SEEN_BY_SYNC},
+	{"beegfs", SEEN_BY_SYNC},
+	{"nfs", SEEN_BY_SYNC},
+	{"nfs4", SEEN_BY_SYNC},
+	{"9p", SEEN_BY_SYNC},
+	{"fuse.glusterfs", SEEN_BY_STAT},
 	{"fuse.", SEEN_BY_SYNC},
 };
 #define NETWORK_TYPES (sizeof(network_types) / sizeof(*network_types))
@@ -54,7 +62,8 @@ static uint64_t hash_text(uint64_t hash, const char *text)
 /* Of nodes that are namespaces of one machine, what has the same device is the same. */
 static bool is_local(const char *type)
 {
-	static const char *const local_types[] = {"ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "tmpfs", "overlay", "zfs"};
+	static const char *const local_types[] = {
+		"ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "tmpfs", "overlay", "zfs"};
 	for (size_t i = 0; i < sizeof(local_types) / sizeof(*local_types); i++)
 		if (strcmp(type, local_types[i]) == 0)
 			return true;
@@ -75,65 +84,67 @@ static bool is_network(const char *type, enum seen *seen)
 }
 
 /* "36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw". Mounts that are of no use are passed over. */
-void hw_mounts_parse(FILE *file, bool is_one_machine)
+void hwio_mounts_parse(FILE *file, bool is_one_machine)
 {
 	char *line = NULL;
 	size_t room = 0;
 	while (mount_count < MOUNTS_MAX && getline(&line, &room, file) > 0) {
 		unsigned int major, minor;
-		char point[HW_PATH_BYTES_MAX], type[64];
+		char point[HWIO_PATH_BYTES_MAX], type[64];
 		const char *rest = strstr(line, " - ");
 		if (!rest || sscanf(line, "%*s %*s %9u:%9u %*s %1023s", &major, &minor, point) != 3 ||
-		    sscanf(rest, " - %63s", type) != 1)
+			sscanf(rest, " - %63s", type) != 1)
 			continue;
 		enum seen seen = SEEN_AT_ONCE;
 		bool is_common = is_network(type, &seen);
 		if (is_common || (is_one_machine && is_local(type))) {
-			uint64_t device = makedev(major, minor), hash = hash_text(hash_text(0xcbf29ce484222325, type), point);
+			uint64_t device = makedev(major, minor),
+				 hash = hash_text(hash_text(0xcbf29ce484222325, type), point);
 			mounts[mount_count++] = (struct mount){device, is_common ? hash : hash ^ device << 20, seen};
 		}
 	}
 	free(line);
 }
 
-static void look(bool is_one_machine)
+static void find_mounts(bool is_one_machine)
 {
 	FILE *file = fopen("/proc/self/mountinfo", "re");
 	if (file) {
-		hw_mounts_parse(file, is_one_machine);
+		hwio_mounts_parse(file, is_one_machine);
 		fclose(file);
 	}
 }
 
-/* The same for all on one machine, 0 if that isn't known; and for all of those who see the same mounts. */
+/* A digest of the machine, 0 if unknown; and one of the mounts. */
 static void find_place(uint64_t *machine, uint64_t *view)
 {
 	char link[64] = "", boot[64] = "";
 	FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
-	bool is_known = readlink("/proc/self/ns/mnt", link, sizeof(link) - 1) > 0 && file && fgets(boot, sizeof(boot), file);
+	bool is_known = readlink("/proc/self/ns/mnt", link, sizeof(link) - 1) > 0 && file &&
+		fgets(boot, sizeof(boot), file);
 	if (file)
 		fclose(file);
-	*machine = is_known ? hash_text(0xcbf29ce484222325, boot) : (uint64_t)hw_rank + 1;
-	*view = is_known ? hash_text(*machine, link) : (uint64_t)hw_rank + 1;
+	*machine = is_known ? hash_text(0xcbf29ce484222325, boot) : (uint64_t)hwio_rank + 1;
+	*view = is_known ? hash_text(*machine, link) : (uint64_t)hwio_rank + 1;
 }
 
-void hw_mounts_start(void)
+void hwio_mounts_start(void)
 {
 	uint64_t mine[4], least[4], hashes[MOUNTS_MAX] = {0}, here = 0;
 	find_place(&mine[0], &mine[1]);
 	mine[2] = ~mine[0];
 	mine[3] = ~mine[1];
-	hw_together_reduce(mine, least, 4, MPI_UINT64_T, MPI_MIN);
+	hwio_together_reduce(mine, least, 4, MPI_UINT64_T, MPI_MIN);
 	is_one_node = least[1] == ~least[3];
-	look(least[0] == ~least[2]);
+	find_mounts(least[0] == ~least[2]);
 	for (size_t i = 0; i < mount_count; i++)
 		hashes[i] = mounts[i].hash;
-	hw_together_tell(hashes, sizeof(hashes));
+	hwio_together_tell(hashes, sizeof(hashes));
 	for (size_t i = 0; i < MOUNTS_MAX; i++)
 		for (size_t own = 0; own < mount_count; own++)
 			if (hashes[i] && mounts[own].hash == hashes[i])
 				here |= 1ULL << i;
-	hw_together_reduce(&here, &common, 1, MPI_UINT64_T, MPI_BAND);
+	hwio_together_reduce(&here, &common, 1, MPI_UINT64_T, MPI_BAND);
 	/* From rank 0's order to this one's. */
 	for (size_t own = 0; own < mount_count; own++) {
 		bool is_common = false;
@@ -145,7 +156,7 @@ void hw_mounts_start(void)
 }
 
 /* NULL: not all ranks have it. */
-static const struct mount *find(uint64_t device)
+static const struct mount *find_mount(uint64_t device)
 {
 	for (size_t i = 0; i < mount_count; i++)
 		if (device && mounts[i].device == device)
@@ -153,18 +164,18 @@ static const struct mount *find(uint64_t device)
 	return NULL;
 }
 
-bool hw_mounts_share(const struct hw_identity *identity)
+bool hwio_mounts_share(const struct hwio_identity *identity)
 {
-	return is_one_node || find(identity->device);
+	return is_one_node || find_mount(identity->device);
 }
 
-bool hw_mounts_are_seen_at_once(const struct hw_identity *identity)
+bool hwio_mounts_are_seen_at_once(const struct hwio_identity *identity)
 {
-	const struct mount *mount = find(identity->device);
+	const struct mount *mount = find_mount(identity->device);
 	return is_one_node || (mount && mount->seen == SEEN_AT_ONCE);
 }
 
-int hw_mounts_publish(int descriptor)
+int hwio_mounts_publish(int descriptor)
 {
 	struct stat status;
 	struct statx fresh;
@@ -172,16 +183,16 @@ int hw_mounts_publish(int descriptor)
 		return 0;
 	if (fstat(descriptor, &status) != 0)
 		return errno;
-	const struct mount *mount = find(status.st_dev);
+	const struct mount *mount = find_mount(status.st_dev);
 	if (!mount || mount->seen == SEEN_AT_ONCE)
 		return 0;
 	int result = mount->seen == SEEN_BY_STAT
-			     ? statx(descriptor, "", AT_EMPTY_PATH | AT_STATX_FORCE_SYNC, STATX_SIZE, &fresh)
-			     : hw_libc.fdatasync(descriptor);
+		? statx(descriptor, "", AT_EMPTY_PATH | AT_STATX_FORCE_SYNC, STATX_SIZE, &fresh)
+		: hwio_libc.fdatasync(descriptor);
 	return result == 0 ? 0 : errno;
 }
 
-bool hw_mounts_is_one_node(void)
+bool hwio_mounts_is_one_node(void)
 {
 	return is_one_node;
 }

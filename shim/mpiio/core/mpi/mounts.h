@@ -1,20 +1,20 @@
 /* Which files every rank of the job can open under the same name. */
-#ifndef HW_MOUNTS_H
-#define HW_MOUNTS_H
+#ifndef HWIO_MOUNTS_H
+#define HWIO_MOUNTS_H
 
 #include <stdio.h>
 
 #include "../files/file.h"
 
 /* Agrees with all ranks; called once, by all. */
-void hw_mounts_start(void);
+void hwio_mounts_start(void);
 /* Reads what /proc/self/mountinfo has; mounts of local file systems too where all ranks are on one machine. */
-void hw_mounts_parse(FILE *file, bool is_one_machine);
-bool hw_mounts_is_one_node(void);
-bool hw_mounts_share(const struct hw_identity *identity);
+void hwio_mounts_parse(FILE *file, bool is_one_machine);
+bool hwio_mounts_is_one_node(void);
+bool hwio_mounts_share(const struct hwio_identity *identity);
 /* Whether other nodes see in such a file what a node writes, as its own processes do. */
-bool hw_mounts_are_seen_at_once(const struct hw_identity *identity);
+bool hwio_mounts_are_seen_at_once(const struct hwio_identity *identity);
 /* Other nodes see what was written through this descriptor. 0, or why it can't be. */
-int hw_mounts_publish(int descriptor);
+int hwio_mounts_publish(int descriptor);
 
 #endif

@@ -22,11 +22,11 @@
 #define SIEVED_GAP_BYTES_MAX (8UL << 10)
 #define SIEVE_BYTES (4UL << 20)
 
-bool hw_runs_append(struct hw_runs *runs, uint64_t offset, uint64_t bytes)
+bool hwio_runs_append(struct hwio_runs *runs, uint64_t offset, uint64_t bytes)
 {
 	if (bytes == 0)
 		return true;
-	struct hw_run *last = runs->count ? &runs->run[runs->count - 1] : NULL;
+	struct hwio_run *last = runs->count ? &runs->run[runs->count - 1] : NULL;
 	if (last && last->count == 1 && last->offset + last->bytes == offset) {
 		last->bytes += bytes;
 		last->stride = last->bytes;
@@ -43,13 +43,13 @@ bool hw_runs_append(struct hw_runs *runs, uint64_t offset, uint64_t bytes)
 			return true;
 		}
 	}
-	if (runs->count == HW_RUNS_MAX)
+	if (runs->count == HWIO_RUNS_MAX)
 		return false;
-	runs->run[runs->count++] = (struct hw_run){.offset = offset, .bytes = bytes, .stride = bytes, .count = 1};
+	runs->run[runs->count++] = (struct hwio_run){.offset = offset, .bytes = bytes, .stride = bytes, .count = 1};
 	return true;
 }
 
-uint64_t hw_runs_bytes(const struct hw_runs *runs)
+uint64_t hwio_runs_bytes(const struct hwio_runs *runs)
 {
 	uint64_t bytes = 0;
 	for (uint32_t i = 0; i < runs->count; i++)
@@ -57,7 +57,7 @@ uint64_t hw_runs_bytes(const struct hw_runs *runs)
 	return bytes;
 }
 
-uint64_t hw_runs_pieces(const struct hw_runs *runs)
+uint64_t hwio_runs_pieces(const struct hwio_runs *runs)
 {
 	uint64_t pieces = 0;
 	for (uint32_t i = 0; i < runs->count; i++)
@@ -65,25 +65,26 @@ uint64_t hw_runs_pieces(const struct hw_runs *runs)
 	return pieces;
 }
 
-bool hw_runs_are_sound(const struct hw_runs *runs, uint64_t bytes)
+bool hwio_runs_are_sound(const struct hwio_runs *runs, uint64_t bytes)
 {
 	uint64_t all = 0;
-	if (runs->count > HW_RUNS_MAX)
+	if (runs->count > HWIO_RUNS_MAX)
 		return false;
 	for (uint32_t i = 0; i < runs->count; i++) {
-		const struct hw_run *run = &runs->run[i];
+		const struct hwio_run *run = &runs->run[i];
 		uint64_t part, last, end;
 		if (run->bytes == 0 || run->count == 0 || (run->count > 1 && run->stride < run->bytes) ||
-		    __builtin_mul_overflow(run->bytes, run->count, &part) || __builtin_add_overflow(all, part, &all) ||
-		    __builtin_mul_overflow(run->stride, run->count - 1, &last) ||
-		    __builtin_add_overflow(run->offset, last, &last) || __builtin_add_overflow(last, run->bytes, &end) ||
-		    end > INT64_MAX)
+			__builtin_mul_overflow(run->bytes, run->count, &part) ||
+			__builtin_add_overflow(all, part, &all) ||
+			__builtin_mul_overflow(run->stride, run->count - 1, &last) ||
+			__builtin_add_overflow(run->offset, last, &last) ||
+			__builtin_add_overflow(last, run->bytes, &end) || end > INT64_MAX)
 			return false;
 	}
 	return all == bytes;
 }
 
-static bool is_same(const struct hw_file *file, off_t offset, const char *memory, size_t bytes, size_t *compared)
+static bool is_same(const struct hwio_file *file, off_t offset, const char *memory, size_t bytes, size_t *compared)
 {
 	char piece[16384];
 	*compared += bytes;
@@ -91,7 +92,7 @@ static bool is_same(const struct hw_file *file, off_t offset, const char *memory
 		return false;
 	while (bytes > 0) {
 		size_t part = bytes < sizeof(piece) ? bytes : sizeof(piece);
-		if (!hw_read_whole(file->descriptor, piece, part, offset) || memcmp(piece, memory, part) != 0)
+		if (!hwio_read_whole(file->descriptor, piece, part, offset) || memcmp(piece, memory, part) != 0)
 			return false;
 		memory += part;
 		offset += (off_t)part;
@@ -100,8 +101,8 @@ static bool is_same(const struct hw_file *file, off_t offset, const char *memory
 	return true;
 }
 
-bool hw_runs_of(const struct hw_layout *layout, struct hw_runs *runs, struct hw_file **file, struct hw_context **context,
-		bool is_observing)
+bool hwio_runs_of(const struct hwio_layout *layout, struct hwio_runs *runs, struct hwio_file **file,
+	struct hwio_context **context, bool is_observing)
 {
 	size_t compared = 0;
 	/* What is new is joined to the last piece; a strided piece grows into a run when it is whole. */
@@ -110,15 +111,16 @@ bool hw_runs_of(const struct hw_layout *layout, struct hw_runs *runs, struct hw_
 	*file = NULL;
 	for (size_t i = 0; i < layout->count; i++) {
 		uintptr_t at = (uintptr_t)(layout->buffer + layout->blocks[i].at), end = at + layout->blocks[i].bytes;
-		for (size_t index = hw_record_find(at); at < end; index++) {
-			const struct hw_record *record = hw_record_at(index);
+		for (size_t index = hwio_record_find(at); at < end; index++) {
+			const struct hwio_record *record = hwio_record_at(index);
 			if (!record || record->low > at || (*file && *file != record->file))
 				return false;
 			uintptr_t stop = record->high < end ? record->high : end;
 			off_t offset = record->offset + (off_t)(at - record->low);
-			if (record->state == HW_PEEKED && !is_same(record->file, offset, (char *)at, stop - at, &compared))
+			if (record->state == HWIO_PEEKED &&
+				!is_same(record->file, offset, (char *)at, stop - at, &compared))
 				return false;
-			if ((record->state == HW_OBSERVED) != is_observing)
+			if ((record->state == HWIO_OBSERVED) != is_observing)
 				return false;
 			*file = record->file;
 			/* What a stream had in its buffer has none. */
@@ -126,7 +128,7 @@ bool hw_runs_of(const struct hw_layout *layout, struct hw_runs *runs, struct hw_
 			if (piece_bytes > 0 && piece_offset + piece_bytes == (uint64_t)offset) {
 				piece_bytes += stop - at;
 			} else {
-				if (!hw_runs_append(runs, piece_offset, piece_bytes))
+				if (!hwio_runs_append(runs, piece_offset, piece_bytes))
 					return false;
 				piece_offset = (uint64_t)offset;
 				piece_bytes = stop - at;
@@ -134,12 +136,12 @@ bool hw_runs_of(const struct hw_layout *layout, struct hw_runs *runs, struct hw_
 			at = stop;
 		}
 	}
-	return *file && hw_runs_append(runs, piece_offset, piece_bytes);
+	return *file && hwio_runs_append(runs, piece_offset, piece_bytes);
 }
 
 /* Walks a layout's blocks as a stream. */
 struct walk {
-	const struct hw_layout *layout;
+	const struct hwio_layout *layout;
 	size_t block, done;
 };
 
@@ -148,7 +150,7 @@ static size_t gather_vector(struct walk *walk, size_t bytes, struct iovec *vecto
 	size_t count = 0;
 	*filled = 0;
 	while (bytes > 0 && count < VECTOR_MAX && walk->block < walk->layout->count) {
-		const struct hw_block *block = &walk->layout->blocks[walk->block];
+		const struct hwio_block *block = &walk->layout->blocks[walk->block];
 		size_t part = block->bytes - walk->done < bytes ? block->bytes - walk->done : bytes;
 		vector[count++] = (struct iovec){walk->layout->buffer + block->at + walk->done, part};
 		*filled += part;
@@ -165,8 +167,8 @@ static size_t gather_vector(struct walk *walk, size_t bytes, struct iovec *vecto
 static bool move_vector(int descriptor, struct iovec *vector, size_t count, off_t offset, bool is_write)
 {
 	while (count > 0) {
-		ssize_t moved = is_write ? hw_libc.pwritev(descriptor, vector, (int)count, offset)
-					 : hw_libc.preadv(descriptor, vector, (int)count, offset);
+		ssize_t moved = is_write ? hwio_libc.pwritev(descriptor, vector, (int)count, offset)
+					 : hwio_libc.preadv(descriptor, vector, (int)count, offset);
 		if (moved < 0 && errno == EINTR)
 			continue;
 		if (moved <= 0)
@@ -199,14 +201,14 @@ static bool move_piece(int descriptor, struct walk *walk, uint64_t offset, uint6
 }
 
 /* Small pieces that are not far apart: on a network file system a request costs more than what is between. */
-static bool is_worth_sieving(int descriptor, const struct hw_run *run)
+static bool is_worth_sieving(int descriptor, const struct hwio_run *run)
 {
 	return run->count > 2 && run->bytes <= SIEVED_BYTES_MAX && run->stride - run->bytes < SIEVED_GAP_BYTES_MAX &&
-	       hw_file_system_is_shared(descriptor);
+		hwio_file_system_is_shared(descriptor);
 }
 
 /* What a stream of bytes is copied into. */
-static void fill(struct walk *walk, const char *from, uint64_t bytes)
+static void copy_stream(struct walk *walk, const char *from, uint64_t bytes)
 {
 	struct iovec vector[VECTOR_MAX];
 	while (bytes > 0) {
@@ -222,31 +224,32 @@ static void fill(struct walk *walk, const char *from, uint64_t bytes)
 }
 
 /* Reads a run with all that is between its pieces, and keeps the pieces: data sieving, after Thakur, Gropp and Lusk. */
-static bool read_sieved(int descriptor, struct walk *walk, const struct hw_run *run)
+static bool read_sieved(int descriptor, struct walk *walk, const struct hwio_run *run)
 {
 	uint64_t at_once = SIEVE_BYTES / run->stride + 1;
-	char *sieve = hw_libc.mmap(NULL, at_once * run->stride, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char *sieve = hwio_libc.mmap(NULL, at_once * run->stride, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+		-1, 0);
 	if (sieve == MAP_FAILED)
 		return false;
 	bool is_good = true;
 	for (uint64_t piece = 0; piece < run->count && is_good; piece += at_once) {
 		uint64_t count = run->count - piece < at_once ? run->count - piece : at_once;
 		uint64_t offset = run->offset + piece * run->stride;
-		is_good = hw_read_whole(descriptor, sieve, (count - 1) * run->stride + run->bytes, (off_t)offset);
+		is_good = hwio_read_whole(descriptor, sieve, (count - 1) * run->stride + run->bytes, (off_t)offset);
 		for (uint64_t i = 0; i < count && is_good; i++)
-			fill(walk, sieve + i * run->stride, run->bytes);
+			copy_stream(walk, sieve + i * run->stride, run->bytes);
 	}
-	hw_libc.munmap(sieve, at_once * run->stride);
+	hwio_libc.munmap(sieve, at_once * run->stride);
 	return is_good;
 }
 
-bool hw_runs_transfer(int descriptor, const struct hw_runs *runs, const struct hw_layout *layout, bool is_write)
+bool hwio_runs_transfer(int descriptor, const struct hwio_runs *runs, const struct hwio_layout *layout, bool is_write)
 {
 	struct walk walk = {layout, 0, 0};
-	hw_step_in();
+	hwio_step_in();
 	bool is_good = true;
 	for (uint32_t i = 0; i < runs->count && is_good; i++) {
-		const struct hw_run *run = &runs->run[i];
+		const struct hwio_run *run = &runs->run[i];
 		uint64_t ahead = 0;
 		if (!is_write && is_worth_sieving(descriptor, run)) {
 			is_good = read_sieved(descriptor, &walk, run);
@@ -256,13 +259,14 @@ bool hw_runs_transfer(int descriptor, const struct hw_runs *runs, const struct h
 			/* Pieces apart defeat the kernel's own readahead: it is told, so that requests overlap. */
 			if (!is_write && run->count > 1)
 				for (; ahead < run->count && ahead < piece + AHEAD_PIECES &&
-				       (ahead - piece) * run->bytes < AHEAD_BYTES;
-				     ahead++)
-					posix_fadvise(descriptor, (off_t)(run->offset + ahead * run->stride), (off_t)run->bytes,
-						      POSIX_FADV_WILLNEED);
-			is_good = move_piece(descriptor, &walk, run->offset + piece * run->stride, run->bytes, is_write);
+					(ahead - piece) * run->bytes < AHEAD_BYTES;
+					ahead++)
+					posix_fadvise(descriptor, (off_t)(run->offset + ahead * run->stride),
+						(off_t)run->bytes, POSIX_FADV_WILLNEED);
+			is_good = move_piece(descriptor, &walk, run->offset + piece * run->stride, run->bytes,
+				is_write);
 		}
 	}
-	hw_step_out();
+	hwio_step_out();
 	return is_good;
 }

@@ -6,7 +6,7 @@
 #include "control.h"
 #include "real.h"
 
-void hw_pause(void)
+void hwio_pause(void)
 {
 	static __thread unsigned int turns;
 	/* On a machine with fewer processors than ranks, yielding alone can starve the one that is waited for. */
@@ -25,7 +25,8 @@ static void wait_sparingly(MPI_Request *request)
 {
 	struct timespec moment = {0, 20000};
 	int is_done = 0;
-	for (int looks = 0; hw_real.MPI_Test(request, &is_done, MPI_STATUS_IGNORE) == MPI_SUCCESS && !is_done; looks++) {
+	for (int looks = 0; hwio_real.MPI_Test(request, &is_done, MPI_STATUS_IGNORE) == MPI_SUCCESS && !is_done;
+		looks++) {
 		if (looks < LOOKS)
 			sched_yield();
 		else
@@ -33,41 +34,42 @@ static void wait_sparingly(MPI_Request *request)
 	}
 }
 
-void hw_together_reduce(const void *own, void *all, int count, MPI_Datatype type, MPI_Op operation)
+void hwio_together_reduce(const void *own, void *all, int count, MPI_Datatype type, MPI_Op operation)
 {
 	MPI_Request request;
-	if (hw_real.MPI_Iallreduce(own, all, count, type, operation, hw_control, &request) == MPI_SUCCESS)
+	if (hwio_real.MPI_Iallreduce(own, all, count, type, operation, hwio_control, &request) == MPI_SUCCESS)
 		wait_sparingly(&request);
 }
 
-void hw_together_tell(void *memory, int bytes)
+void hwio_together_tell(void *memory, int bytes)
 {
 	MPI_Request request;
-	if (hw_real.MPI_Ibcast(memory, bytes, MPI_BYTE, 0, hw_control, &request) == MPI_SUCCESS)
+	if (hwio_real.MPI_Ibcast(memory, bytes, MPI_BYTE, 0, hwio_control, &request) == MPI_SUCCESS)
 		wait_sparingly(&request);
 }
 
-void hw_together_wait(void)
+void hwio_together_wait(void)
 {
 	MPI_Request request;
-	if (hw_real.MPI_Ibarrier(hw_control, &request) == MPI_SUCCESS)
+	if (hwio_real.MPI_Ibarrier(hwio_control, &request) == MPI_SUCCESS)
 		wait_sparingly(&request);
 }
 
-static bool move(const struct hw_layout *layout, size_t bytes, int peer, int tag, bool is_send)
+static bool move(const struct hwio_layout *layout, size_t bytes, int peer, int tag, bool is_send)
 {
-	char *piece = malloc(bytes < HW_PIECE_BYTES ? bytes + 1 : HW_PIECE_BYTES);
+	char *piece = malloc(bytes < HWIO_PIECE_BYTES ? bytes + 1 : HWIO_PIECE_BYTES);
 	bool is_good = piece;
 	for (size_t done = 0; done < bytes && is_good;) {
-		size_t part = bytes - done < HW_PIECE_BYTES ? bytes - done : HW_PIECE_BYTES;
+		size_t part = bytes - done < HWIO_PIECE_BYTES ? bytes - done : HWIO_PIECE_BYTES;
 		if (is_send) {
-			hw_layout_copy(layout, done, piece, part, false);
-			is_good = hw_real.MPI_Send(piece, (int)part, MPI_BYTE, peer, tag, hw_control) == MPI_SUCCESS;
+			hwio_layout_copy(layout, done, piece, part, false);
+			is_good = hwio_real.MPI_Send(piece, (int)part, MPI_BYTE, peer, tag, hwio_control) ==
+				MPI_SUCCESS;
 		} else {
-			is_good = hw_real.MPI_Recv(piece, (int)part, MPI_BYTE, peer, tag, hw_control, MPI_STATUS_IGNORE) ==
-				  MPI_SUCCESS;
+			is_good = hwio_real.MPI_Recv(piece, (int)part, MPI_BYTE, peer, tag, hwio_control,
+					  MPI_STATUS_IGNORE) == MPI_SUCCESS;
 			if (is_good && layout)
-				hw_layout_copy(layout, done, piece, part, true);
+				hwio_layout_copy(layout, done, piece, part, true);
 		}
 		done += part;
 	}
@@ -75,12 +77,12 @@ static bool move(const struct hw_layout *layout, size_t bytes, int peer, int tag
 	return is_good;
 }
 
-bool hw_stream_send(const struct hw_layout *layout, size_t bytes, int world_rank, int tag)
+bool hwio_stream_send(const struct hwio_layout *layout, size_t bytes, int world_rank, int tag)
 {
 	return move(layout, bytes, world_rank, tag, true);
 }
 
-bool hw_stream_receive(const struct hw_layout *layout, size_t bytes, int world_rank, int tag)
+bool hwio_stream_receive(const struct hwio_layout *layout, size_t bytes, int world_rank, int tag)
 {
 	return move(layout, bytes, world_rank, tag, false);
 }

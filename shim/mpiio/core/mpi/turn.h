@@ -1,16 +1,16 @@
-/* When a collective is asked about: always at first, and ever more seldom where it was of no use. */
-#ifndef HW_TURN_H
-#define HW_TURN_H
+/* When a collective operation is negotiated: always at first, and ever more seldom where that gained nothing. */
+#ifndef HWIO_TURN_H
+#define HWIO_TURN_H
 
 #include "../context.h"
 #include "../mpi/control.h"
 
-#define HW_TURN_SKIP_MAX 65536
+#define HWIO_TURN_SKIP_MAX 65536
 
-enum hw_turn_kind { HW_TURN_SCATTER, HW_TURN_GATHER };
+enum hwio_turn_kind { HWIO_TURN_SCATTER, HWIO_TURN_GATHER };
 
 /* All ranks count alike. */
-static inline bool hw_turn_comes(struct hw_turn *turn)
+static inline bool hwio_turn_comes(struct hwio_turn *turn)
 {
 	if (turn->skip == 0)
 		return true;
@@ -19,35 +19,35 @@ static inline bool hw_turn_comes(struct hw_turn *turn)
 }
 
 /* At the root: how many are to pass unasked after this one. */
-static inline uint32_t hw_turn_skip(struct hw_turn *turn, bool was_of_use)
+static inline uint32_t hwio_turn_skip(struct hwio_turn *turn, bool was_of_use)
 {
 	turn->fruitless = was_of_use ? 0 : turn->fruitless + 1;
-	if (turn->fruitless < HW_FRUITLESS_MAX)
+	if (turn->fruitless < HWIO_FRUITLESS_MAX)
 		return 0;
-	uint32_t doublings = turn->fruitless - HW_FRUITLESS_MAX;
-	return doublings < 16 ? 1U << doublings : HW_TURN_SKIP_MAX;
+	uint32_t doublings = turn->fruitless - HWIO_FRUITLESS_MAX;
+	return doublings < 16 ? 1U << doublings : HWIO_TURN_SKIP_MAX;
 }
 
-/* Parts that are smaller are no rank's to think about, where all are smaller than anything that is put off. */
-#define HW_PASSING_BYTES_MAX 16384UL
+/* Smaller parts are not considered, where all parts are smaller than anything that is deferred. */
+#define HWIO_PASSING_BYTES_MAX 16384UL
 
 /*
- * Whether an MPI_Scatter or MPI_Gather, which is counted then, is too small for anything but MPI, and may be called as if
- * this library weren't there. All ranks count alike, whether it passes or not: see hw_comm_is_even.
+ * Whether an MPI_Scatter or MPI_Gather, which is counted then, is too small for anything but MPI, and may be called
+ * as if this library weren't there. All ranks count alike, whether it passes or not: see hwio_comm_is_even.
  */
-static inline bool hw_collective_passes(enum hw_turn_kind kind, int send_count, MPI_Datatype send_type,
-					int receive_count, MPI_Datatype receive_type, int root, MPI_Comm comm)
+static inline bool hwio_collective_passes(enum hwio_turn_kind kind, int send_count, MPI_Datatype send_type,
+	int receive_count, MPI_Datatype receive_type, int root, MPI_Comm comm)
 {
-	struct hw_comm *known = hw_last_comm.known;
-	if (hw_quick.is_watchful || hw_depth > 0 || !known || hw_last_comm.comm != comm || !known->is_usable ||
-	    (unsigned int)root >= (unsigned int)known->size)
+	struct hwio_comm *known = hwio_last_comm.known;
+	if (hwio_quick.is_watchful || hwio_depth > 0 || !known || hwio_last_comm.comm != comm || !known->is_usable ||
+		(unsigned int)root >= (unsigned int)known->size)
 		return false;
 	/* The root names all parts; the others their own. */
-	bool is_sent = (known->rank == root) == (kind == HW_TURN_SCATTER);
-	size_t below = hw_bytes_min < HW_PASSING_BYTES_MAX ? hw_bytes_min : HW_PASSING_BYTES_MAX;
-	struct hw_even *even = &known->even[kind];
-	if (hw_even_is_asked(even->operations + 1) || even->is_uneven ||
-	    !hw_is_basic_below(is_sent ? send_count : receive_count, is_sent ? send_type : receive_type, below))
+	bool is_sent = (known->rank == root) == (kind == HWIO_TURN_SCATTER);
+	size_t below = hwio_bytes_min < HWIO_PASSING_BYTES_MAX ? hwio_bytes_min : HWIO_PASSING_BYTES_MAX;
+	struct hwio_even *even = &known->even[kind];
+	if (hwio_even_is_asked(even->operations + 1) || even->is_uneven ||
+		!hwio_is_basic_below(is_sent ? send_count : receive_count, is_sent ? send_type : receive_type, below))
 		return false;
 	even->operations++;
 	return true;

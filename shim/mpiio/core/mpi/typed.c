@@ -20,13 +20,13 @@ struct plain {
 	bool is_made;
 };
 
-static int make_plain(size_t bytes, struct plain *plain)
+static int make_plain_type(size_t bytes, struct plain *plain)
 {
 	*plain = (struct plain){(int)bytes, MPI_BYTE, false};
 	MPI_Datatype chunk;
 	if (bytes <= INT_MAX)
 		return MPI_SUCCESS;
-	int result = hw_real.MPI_Type_contiguous(CHUNK_BYTES, MPI_BYTE, &chunk);
+	int result = hwio_real.MPI_Type_contiguous(CHUNK_BYTES, MPI_BYTE, &chunk);
 	if (result != MPI_SUCCESS)
 		return result;
 	size_t rest = bytes % CHUNK_BYTES;
@@ -34,43 +34,43 @@ static int make_plain(size_t bytes, struct plain *plain)
 	MPI_Aint places[2] = {0, (MPI_Aint)(bytes - rest)};
 	MPI_Datatype types[2] = {chunk, MPI_BYTE};
 	*plain = (struct plain){.count = 1, .is_made = true};
-	result = hw_real.MPI_Type_create_struct(2, counts, places, types, &plain->type);
-	hw_real.MPI_Type_free(&chunk);
-	return result == MPI_SUCCESS ? hw_real.MPI_Type_commit(&plain->type) : result;
+	result = hwio_real.MPI_Type_create_struct(2, counts, places, types, &plain->type);
+	hwio_real.MPI_Type_free(&chunk);
+	return result == MPI_SUCCESS ? hwio_real.MPI_Type_commit(&plain->type) : result;
 }
 
 static void free_plain(struct plain *plain)
 {
 	if (plain->is_made)
-		hw_real.MPI_Type_free(&plain->type);
+		hwio_real.MPI_Type_free(&plain->type);
 }
 
 /* One of the two types is bytes. */
 static int copy(const void *from, int from_count, MPI_Datatype from_type, void *to, int to_count, MPI_Datatype to_type)
 {
 	pthread_mutex_lock(&to_itself);
-	int result = hw_real.MPI_Sendrecv(from, from_count, from_type, hw_rank, HW_TAG_SELF, to, to_count, to_type, hw_rank,
-					  HW_TAG_SELF, hw_control, MPI_STATUS_IGNORE);
+	int result = hwio_real.MPI_Sendrecv(from, from_count, from_type, hwio_rank, HWIO_TAG_SELF, to, to_count,
+		to_type, hwio_rank, HWIO_TAG_SELF, hwio_control, MPI_STATUS_IGNORE);
 	pthread_mutex_unlock(&to_itself);
 	return result;
 }
 
-int hw_typed_read(const void *buffer, MPI_Count count, MPI_Datatype type, void *to, size_t bytes)
+int hwio_typed_read(const void *buffer, MPI_Count count, MPI_Datatype type, void *to, size_t bytes)
 {
 	struct plain plain;
-	size_t element_bytes = hw_type_bytes(1, type);
+	size_t element_bytes = hwio_type_bytes(1, type);
 	/* No more of them than have these bytes, and room for all of the last one. */
 	MPI_Count used = element_bytes ? (MPI_Count)((bytes + element_bytes - 1) / element_bytes) : 0;
 	used = used < count ? used : count;
 	size_t length = element_bytes * (size_t)used;
 	char *all = length > bytes ? malloc(length) : to;
-	hw_step_in();
-	int result = all && used <= INT_MAX ? make_plain(length, &plain) : MPI_ERR_OTHER;
+	hwio_step_in();
+	int result = all && used <= INT_MAX ? make_plain_type(length, &plain) : MPI_ERR_OTHER;
 	if (result == MPI_SUCCESS) {
 		result = copy(buffer, (int)used, type, all, plain.count, plain.type);
 		free_plain(&plain);
 	}
-	hw_step_out();
+	hwio_step_out();
 	if (result == MPI_SUCCESS && all != to)
 		memcpy(to, all, bytes);
 	if (all != to)
@@ -78,63 +78,63 @@ int hw_typed_read(const void *buffer, MPI_Count count, MPI_Datatype type, void *
 	return result;
 }
 
-int hw_typed_write(void *buffer, MPI_Count count, MPI_Datatype type, const void *from, size_t bytes)
+int hwio_typed_write(void *buffer, MPI_Count count, MPI_Datatype type, const void *from, size_t bytes)
 {
 	struct plain plain;
-	hw_step_in();
-	int result = make_plain(bytes, &plain);
+	hwio_step_in();
+	int result = make_plain_type(bytes, &plain);
 	if (result == MPI_SUCCESS) {
 		result = copy(from, plain.count, plain.type, buffer, (int)count, type);
 		free_plain(&plain);
 	}
-	hw_step_out();
+	hwio_step_out();
 	return result;
 }
 
-void hw_typed_done(MPI_Request *request)
+void hwio_typed_done(MPI_Request *request)
 {
 	MPI_Request sending;
-	hw_step_in();
+	hwio_step_in();
 	pthread_mutex_lock(&to_itself);
-	hw_real.MPI_Isend(NULL, 0, MPI_BYTE, hw_rank, HW_TAG_SELF, hw_control, &sending);
-	hw_real.MPI_Irecv(NULL, 0, MPI_BYTE, hw_rank, HW_TAG_SELF, hw_control, request);
+	hwio_real.MPI_Isend(NULL, 0, MPI_BYTE, hwio_rank, HWIO_TAG_SELF, hwio_control, &sending);
+	hwio_real.MPI_Irecv(NULL, 0, MPI_BYTE, hwio_rank, HWIO_TAG_SELF, hwio_control, request);
 	pthread_mutex_unlock(&to_itself);
-	hw_real.MPI_Wait(&sending, MPI_STATUS_IGNORE);
-	hw_step_out();
+	hwio_real.MPI_Wait(&sending, MPI_STATUS_IGNORE);
+	hwio_step_out();
 }
 
-void hw_typed_message(MPI_Message *message)
+void hwio_typed_message(MPI_Message *message)
 {
 	MPI_Request sending;
-	hw_step_in();
+	hwio_step_in();
 	pthread_mutex_lock(&to_itself);
-	hw_real.MPI_Isend(NULL, 0, MPI_BYTE, hw_rank, HW_TAG_SELF, hw_control, &sending);
-	hw_real.MPI_Mprobe(hw_rank, HW_TAG_SELF, hw_control, message, MPI_STATUS_IGNORE);
+	hwio_real.MPI_Isend(NULL, 0, MPI_BYTE, hwio_rank, HWIO_TAG_SELF, hwio_control, &sending);
+	hwio_real.MPI_Mprobe(hwio_rank, HWIO_TAG_SELF, hwio_control, message, MPI_STATUS_IGNORE);
 	pthread_mutex_unlock(&to_itself);
-	hw_real.MPI_Request_free(&sending);
-	hw_step_out();
+	hwio_real.MPI_Request_free(&sending);
+	hwio_step_out();
 }
 
 #if MPI_VERSION >= 4
-struct hw_large hw_large(MPI_Count count, MPI_Datatype *type)
+struct hwio_large hwio_large(MPI_Count count, MPI_Datatype *type)
 {
-	struct hw_large large = {.count = (int)count};
+	struct hwio_large large = {.count = (int)count};
 	MPI_Datatype made;
-	hw_step_in();
-	if (count > INT_MAX && hw_real.MPI_Type_contiguous_c(count, *type, &made) == MPI_SUCCESS &&
-	    hw_real.MPI_Type_commit(&made) == MPI_SUCCESS) {
+	hwio_step_in();
+	if (count > INT_MAX && hwio_real.MPI_Type_contiguous_c(count, *type, &made) == MPI_SUCCESS &&
+		hwio_real.MPI_Type_commit(&made) == MPI_SUCCESS) {
 		*type = made;
-		large = (struct hw_large){1, true};
+		large = (struct hwio_large){1, true};
 	}
-	hw_step_out();
+	hwio_step_out();
 	return large;
 }
 
-void hw_large_free(struct hw_large *large, MPI_Datatype *type)
+void hwio_large_free(struct hwio_large *large, MPI_Datatype *type)
 {
-	hw_step_in();
+	hwio_step_in();
 	if (large->is_made)
-		hw_real.MPI_Type_free(type);
-	hw_step_out();
+		hwio_real.MPI_Type_free(type);
+	hwio_step_out();
 }
 #endif

@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #include "../context.h"
-#include "../exchange/held.h"
+#include "../exchange/deferred_write.h"
 #include "../generated-calls.h"
 #include "../memory/deferred.h"
 #include "../memory/pages.h"
@@ -30,30 +30,29 @@
 #include "outstanding.h"
 #include "real.h"
 
-
 /* A rank that has not said yet that it has written. */
 struct awaited {
 	uint64_t id;
 	int world_rank;
 	uint64_t bytes;
 	uint64_t device, inode;
-	struct hw_runs runs;
+	struct hwio_runs runs;
 	/* For what it couldn't write. */
 	int descriptor;
 	bool is_sent_too;
 	/* The buffer, until the program's write has returned. */
-	struct hw_pending *pending;
+	struct hwio_pending *pending;
 	struct awaited *next;
 };
 
 static struct awaited *awaited_list;
 
 /* The buffer has all of its data. */
-static void is_complete(struct hw_pending *one)
+static void is_complete(struct hwio_pending *one)
 {
 	uintptr_t low = one->low, high = one->high;
 	one->low = one->high;
-	hw_pages_settle(low, high);
+	hwio_pages_settle(low, high);
 }
 
 /* The last write that failed after the program's had returned. */
@@ -62,39 +61,39 @@ static struct {
 	int error;
 } failed;
 
-bool hw_incoming_is_writing(void)
+bool hwio_incoming_is_writing(void)
 {
-	return awaited_list != NULL || hw_held_any();
+	return awaited_list != NULL || hwio_deferred_write_any();
 }
 
 /* Whether any piece may lie in the range. */
-static bool do_meet(const struct hw_runs *runs, uint64_t low, uint64_t high)
+static bool overlaps_runs(const struct hwio_runs *runs, uint64_t low, uint64_t high)
 {
 	for (uint32_t i = 0; i < runs->count; i++) {
-		const struct hw_run *run = &runs->run[i];
+		const struct hwio_run *run = &runs->run[i];
 		if (run->offset < high && run->offset + run->stride * run->count > low)
 			return true;
 	}
 	return false;
 }
 
-bool hw_delegated_overlaps(uint64_t device, uint64_t inode, uint64_t low, uint64_t high)
+bool hwio_delegated_overlaps(uint64_t device, uint64_t inode, uint64_t low, uint64_t high)
 {
 	for (const struct awaited *one = awaited_list; one; one = one->next)
-		if (one->device == device && one->inode == inode && do_meet(&one->runs, low, high))
+		if (one->device == device && one->inode == inode && overlaps_runs(&one->runs, low, high))
 			return true;
-	return hw_held_overlaps(device, inode, low, high);
+	return hwio_deferred_write_overlaps(device, inode, low, high);
 }
 
-bool hw_delegated_elsewhere(uint64_t device, uint64_t inode)
+bool hwio_delegated_elsewhere(uint64_t device, uint64_t inode)
 {
 	for (const struct awaited *one = awaited_list; one; one = one->next)
 		if (one->device != device || one->inode != inode)
 			return true;
-	return hw_held_any() && !hw_held_overlaps(device, inode, 0, UINT64_MAX);
+	return hwio_deferred_write_any() && !hwio_deferred_write_overlaps(device, inode, 0, UINT64_MAX);
 }
 
-int hw_delegated_error(uint64_t device, uint64_t inode)
+int hwio_delegated_error(uint64_t device, uint64_t inode)
 {
 	int error = failed.device == device && failed.inode == inode ? failed.error : 0;
 	if (error)
@@ -103,36 +102,36 @@ int hw_delegated_error(uint64_t device, uint64_t inode)
 }
 
 /* Takes one rank's answer. What it couldn't write is written here. False, with errno set: that has failed too. */
-static bool collect(struct awaited *one)
+static bool collect_reply(struct awaited *one)
 {
-	struct hw_pending stub = {.id = one->id, .world_rank = one->world_rank};
+	struct hwio_pending stub = {.id = one->id, .world_rank = one->world_rank};
 	bool is_good = true;
-	bool is_written = hw_pending_reply(&stub).kind == HW_REPLY_DONE;
+	bool is_written = hwio_pending_reply(&stub).kind == HWIO_REPLY_DONE;
 	if (is_written && one->is_sent_too) {
-		hw_pending_receive(one->pending);
+		hwio_pending_receive(one->pending);
 		is_complete(one->pending);
 	}
 	if (!is_written) {
-		struct hw_layout copy = {.bytes = one->bytes, .count = 1, .buffer = malloc(one->bytes)};
-		copy.single = (struct hw_block){0, one->bytes};
+		struct hwio_layout copy = {.bytes = one->bytes, .count = 1, .buffer = malloc(one->bytes)};
+		copy.single = (struct hwio_block){0, one->bytes};
 		copy.blocks = &copy.single;
 		if (!copy.buffer)
 			abort();
-		hw_stream_receive(&copy, one->bytes, one->world_rank, HW_TAG_OF(HW_TAG_DATA, one->id));
+		hwio_stream_receive(&copy, one->bytes, one->world_rank, HWIO_TAG_OF(HWIO_TAG_DATA, one->id));
 		errno = 0;
-		is_good = hw_runs_transfer(one->descriptor, &one->runs, &copy, true);
+		is_good = hwio_runs_transfer(one->descriptor, &one->runs, &copy, true);
 		int error = errno ? errno : EIO;
 		if (one->pending) {
 			/* The buffer has its data after all. */
-			size_t admitted = hw_pages_admit(one->pending->layout.low, one->pending->layout.high);
-			hw_layout_copy(&one->pending->layout, 0, copy.buffer, copy.bytes, true);
-			hw_pages_dismiss(admitted);
+			size_t admitted = hwio_pages_admit(one->pending->layout.low, one->pending->layout.high);
+			hwio_layout_copy(&one->pending->layout, 0, copy.buffer, copy.bytes, true);
+			hwio_pages_dismiss(admitted);
 			is_complete(one->pending);
 		}
 		free(copy.buffer);
 		errno = error;
 	}
-	hw_file_forget(one->descriptor);
+	hwio_file_forget(one->descriptor);
 	return is_good;
 }
 
@@ -143,30 +142,30 @@ static void note_failure(uint64_t device, uint64_t inode, int error)
 	failed.error = error;
 }
 
-int hw_incoming_wait(void)
+int hwio_incoming_wait(void)
 {
 	uint64_t device, inode;
-	hw_step_in();
-	int error = hw_held_flush(&device, &inode);
+	hwio_step_in();
+	int error = hwio_deferred_write_flush(&device, &inode);
 	if (error)
 		note_failure(device, inode, error);
 	while (awaited_list) {
-		hw_enter();
+		hwio_enter();
 		struct awaited *one = awaited_list;
 		awaited_list = one->next;
-		hw_leave();
-		if (!collect(one)) {
+		hwio_leave();
+		if (!collect_reply(one)) {
 			error = errno;
 			note_failure(one->device, one->inode, error);
 		}
 		struct stat status;
 		if (fstat(one->descriptor, &status) == 0)
-			hw_file_refresh(&status);
-		hw_libc.close(one->descriptor);
+			hwio_file_refresh(&status);
+		hwio_libc.close(one->descriptor);
 		free(one);
 	}
-	hw_count_busy();
-	hw_step_out();
+	hwio_count_busy();
+	hwio_step_out();
 	return error;
 }
 
@@ -176,13 +175,13 @@ struct writing {
 	uintptr_t low, high;
 	off_t offset;
 	struct stat status;
-	struct hw_identity identity;
-	char path[HW_PATH_BYTES_MAX];
+	struct hwio_identity identity;
+	char path[HWIO_PATH_BYTES_MAX];
 	/* It may return before all is written. */
 	bool may_return;
 	/* The data comes here, too. */
 	bool is_sent_too;
-	struct hw_file *file;
+	struct hwio_file *file;
 };
 
 static bool is_named(struct writing *w)
@@ -203,12 +202,13 @@ static bool is_fit(struct writing *w)
 	struct rlimit limit;
 	uint64_t end = (uint64_t)w->offset + (w->high - w->low);
 	if (flags < 0 || (flags & O_ACCMODE) == O_RDONLY || (flags & (O_APPEND | O_DIRECT | O_SYNC | O_DSYNC)) ||
-	    w->high - w->low > HW_CALL_BYTES_MAX || fstat(w->descriptor, &w->status) != 0 || !S_ISREG(w->status.st_mode) ||
-	    getrlimit(RLIMIT_FSIZE, &limit) != 0 || (limit.rlim_cur != RLIM_INFINITY && end > limit.rlim_cur) ||
-	    !hw_identity_of(w->descriptor, &w->status, &w->identity))
+		w->high - w->low > HWIO_CALL_BYTES_MAX || fstat(w->descriptor, &w->status) != 0 ||
+		!S_ISREG(w->status.st_mode) || getrlimit(RLIMIT_FSIZE, &limit) != 0 ||
+		(limit.rlim_cur != RLIM_INFINITY && end > limit.rlim_cur) ||
+		!hwio_identity_of(w->descriptor, &w->status, &w->identity))
 		return false;
 	/* Clients of NFS don't see each other's writes until they open the file anew. */
-	return w->identity.file_system != NFS_SUPER_MAGIC && hw_mounts_share(&w->identity) && is_named(w);
+	return w->identity.file_system != NFS_SUPER_MAGIC && hwio_mounts_share(&w->identity) && is_named(w);
 }
 
 /* Whether this process has the file open for reading: it would see too early what isn't written yet. */
@@ -220,7 +220,7 @@ static bool is_readable_here(int descriptor)
 	for (struct dirent *one; all && !is_any && (one = readdir(all));) {
 		int other = atoi(one->d_name), flags = one->d_name[0] == '.' ? -1 : fcntl(other, F_GETFL);
 		is_any = flags >= 0 && (flags & O_ACCMODE) != O_WRONLY && fstat(other, &status) == 0 &&
-			 status.st_ino == wanted.st_ino && status.st_dev == wanted.st_dev && !hw_file_owns(other);
+			status.st_ino == wanted.st_ino && status.st_dev == wanted.st_dev && !hwio_file_owns(other);
 	}
 	if (all)
 		closedir(all);
@@ -232,42 +232,42 @@ static bool find_file(struct writing *w)
 {
 	char link[32];
 	snprintf(link, sizeof(link), "/proc/self/fd/%d", w->descriptor);
-	int readable = hw_libc.open(link, O_RDONLY | O_CLOEXEC);
+	int readable = hwio_libc.open(link, O_RDONLY | O_CLOEXEC);
 	if (readable < 0)
 		return false;
-	hw_enter();
-	w->file = hw_file_of(readable, &w->status);
-	hw_leave();
-	hw_libc.close(readable);
+	hwio_enter();
+	w->file = hwio_file_of(readable, &w->status);
+	hwio_leave();
+	hwio_libc.close(readable);
 	return w->file != NULL;
 }
 
-static bool lies_in(const struct hw_pending *one, const struct writing *w)
+static bool lies_in_writing(const struct hwio_pending *one, const struct writing *w)
 {
 	return one->layout.low >= w->low && one->layout.high <= w->high;
 }
 
 /* What the program has changed of the bytes that it got at once would be lost. */
-static bool has_changed(const struct hw_pending *one)
+static bool has_changed(const struct hwio_pending *one)
 {
-	const struct hw_layout *layout = &one->layout;
+	const struct hwio_layout *layout = &one->layout;
 	size_t head = one->low - layout->low, tail = layout->high - one->high;
 	if (layout->blocks[0].bytes < head || layout->blocks[layout->count - 1].bytes < tail)
 		return true;
 	/* The rest of such a page may stand for a file. */
-	size_t admitted = hw_pages_admit(layout->low, layout->high);
+	size_t admitted = hwio_pages_admit(layout->low, layout->high);
 	bool has_changed = memcmp((void *)layout->low, one->first, head) != 0 ||
-			   memcmp((void *)one->high, one->last + HW_PAGE_BYTES - tail, tail) != 0;
-	hw_pages_dismiss(admitted);
+		memcmp((void *)one->high, one->last + HWIO_PAGE_BYTES - tail, tail) != 0;
+	hwio_pages_dismiss(admitted);
 	return has_changed;
 }
 
-static bool map(const struct hw_pending *one, const struct writing *w, struct hw_runs *runs)
+static bool map_writing(const struct hwio_pending *one, const struct writing *w, struct hwio_runs *runs)
 {
 	runs->count = 0;
 	for (size_t i = 0; i < one->layout.count; i++) {
 		uintptr_t at = (uintptr_t)(one->layout.buffer + one->layout.blocks[i].at);
-		if (!hw_runs_append(runs, (uint64_t)w->offset + (at - w->low), one->layout.blocks[i].bytes))
+		if (!hwio_runs_append(runs, (uint64_t)w->offset + (at - w->low), one->layout.blocks[i].bytes))
 			return false;
 	}
 	return true;
@@ -277,34 +277,34 @@ static bool map(const struct hw_pending *one, const struct writing *w, struct hw
 static size_t sift(const struct writing *w)
 {
 	size_t left = 0;
-	struct hw_runs runs;
-	for (struct hw_pending *one = hw_pending_list, *next; one; one = next) {
+	struct hwio_runs runs;
+	for (struct hwio_pending *one = hwio_pending_list, *next; one; one = next) {
 		next = one->next;
 		if (one->layout.low >= w->high || one->layout.high <= w->low)
 			continue;
-		if (lies_in(one, w) && !has_changed(one) && map(one, w, &runs)) {
+		if (lies_in_writing(one, w) && !has_changed(one) && map_writing(one, w, &runs)) {
 			left++;
 			continue;
 		}
-		hw_incoming_fetch(one->layout.low, one->layout.high);
+		hwio_incoming_fetch(one->layout.low, one->layout.high);
 		left = 0;
-		next = hw_pending_list;
+		next = hwio_pending_list;
 	}
 	return left;
 }
 
-static void tell(struct hw_pending *one, const struct writing *w)
+static void send_verdict(struct hwio_pending *one, const struct writing *w)
 {
-	struct hw_verdict verdict = {.id = one->id, .kind = HW_VERDICT_WRITE, .is_sent_too = w->is_sent_too,
-				     .identity = w->identity};
+	struct hwio_verdict verdict = {
+		.id = one->id, .kind = HWIO_VERDICT_WRITE, .is_sent_too = w->is_sent_too, .identity = w->identity};
 	struct awaited *waiting = calloc(1, sizeof(*waiting));
 	if (!waiting)
 		abort();
-	map(one, w, &verdict.runs);
+	map_writing(one, w, &verdict.runs);
 	verdict.path_bytes = (uint32_t)strlen(w->path) + 1;
 	memcpy(verdict.path, w->path, verdict.path_bytes);
-	hw_real.MPI_Send(&verdict, (int)(offsetof(struct hw_verdict, path) + verdict.path_bytes), MPI_BYTE, one->world_rank,
-			 HW_TAG_OF(HW_TAG_VERDICT, one->id), hw_control);
+	hwio_real.MPI_Send(&verdict, (int)(offsetof(struct hwio_verdict, path) + verdict.path_bytes), MPI_BYTE,
+		one->world_rank, HWIO_TAG_OF(HWIO_TAG_VERDICT, one->id), hwio_control);
 	*waiting = (struct awaited){
 		.id = one->id,
 		.world_rank = one->world_rank,
@@ -318,14 +318,14 @@ static void tell(struct hw_pending *one, const struct writing *w)
 		.next = awaited_list,
 	};
 	one->is_told = true;
-	hw_enter();
+	hwio_enter();
 	awaited_list = waiting;
-	hw_leave();
+	hwio_leave();
 }
 
 static int by_address(const void *a, const void *b)
 {
-	const struct hw_block *left = a, *right = b;
+	const struct hwio_block *left = a, *right = b;
 	return (left->at > right->at) - (left->at < right->at);
 }
 
@@ -333,7 +333,7 @@ static bool write_whole(const struct writing *w, uintptr_t from, uintptr_t to)
 {
 	while (from < to) {
 		off_t offset = w->offset + (off_t)(from - w->low);
-		ssize_t written = hw_libc.pwrite(w->descriptor, (void *)from, to - from, offset);
+		ssize_t written = hwio_libc.pwrite(w->descriptor, (void *)from, to - from, offset);
 		if (written < 0 && errno == EINTR)
 			continue;
 		if (written <= 0)
@@ -344,136 +344,146 @@ static bool write_whole(const struct writing *w, uintptr_t from, uintptr_t to)
 }
 
 /* What lies between the delegated blocks, which is this rank's own. */
-static bool find_own(const struct writing *w, struct hw_layout *own)
+static bool find_own(const struct writing *w, struct hwio_layout *own)
 {
 	size_t count = 0, filled = 0;
-	for (struct hw_pending *one = hw_pending_list; one; one = one->next)
-		count += lies_in(one, w) ? one->layout.count : 0;
-	struct hw_block *blocks = malloc((count + 1) * sizeof(*blocks));
+	for (struct hwio_pending *one = hwio_pending_list; one; one = one->next)
+		count += lies_in_writing(one, w) ? one->layout.count : 0;
+	struct hwio_block *blocks = malloc((count + 1) * sizeof(*blocks));
 	if (!blocks)
 		return false;
-	for (struct hw_pending *one = hw_pending_list; one; one = one->next)
-		for (size_t i = 0; lies_in(one, w) && i < one->layout.count; i++)
-			blocks[filled++] = (struct hw_block){
+	for (struct hwio_pending *one = hwio_pending_list; one; one = one->next)
+		for (size_t i = 0; lies_in_writing(one, w) && i < one->layout.count; i++)
+			blocks[filled++] = (struct hwio_block){
 				(intptr_t)(one->layout.buffer + one->layout.blocks[i].at - (char *)w->low),
 				one->layout.blocks[i].bytes};
 	qsort(blocks, filled, sizeof(*blocks), by_address);
-	blocks[filled] = (struct hw_block){(intptr_t)(w->high - w->low), 0};
+	blocks[filled] = (struct hwio_block){(intptr_t)(w->high - w->low), 0};
 	memset(own, 0, sizeof(*own));
 	own->buffer = (char *)w->low;
 	own->blocks = blocks;
 	intptr_t at = 0;
 	for (size_t i = 0; i <= filled; i++) {
-		struct hw_block taken = blocks[i];
+		struct hwio_block taken = blocks[i];
 		if (taken.at > at) {
 			own->bytes += (size_t)(taken.at - at);
-			blocks[own->count++] = (struct hw_block){at, (size_t)(taken.at - at)};
+			blocks[own->count++] = (struct hwio_block){at, (size_t)(taken.at - at)};
 		}
 		at = taken.at + (intptr_t)taken.bytes;
 	}
 	return true;
 }
 
-static bool write_own(const struct writing *w, const struct hw_layout *own)
+static bool write_own(const struct writing *w, const struct hwio_layout *own)
 {
 	bool is_good = true;
-	size_t admitted = hw_pages_admit(w->low, w->high);
+	size_t admitted = hwio_pages_admit(w->low, w->high);
 	for (size_t i = 0; i < own->count && is_good; i++) {
 		uintptr_t at = w->low + (uintptr_t)own->blocks[i].at;
 		is_good = write_whole(w, at, at + own->blocks[i].bytes);
 	}
-	hw_pages_dismiss(admitted);
+	hwio_pages_dismiss(admitted);
 	return is_good;
 }
 
 /* After a failure the original write is done, with all of the data here, and fails as it would have. */
 static void take_back(const struct writing *w)
 {
-	for (struct hw_pending *one = hw_pending_list, *next; one; one = next) {
+	for (struct hwio_pending *one = hwio_pending_list, *next; one; one = next) {
 		next = one->next;
 		if (!one->is_told)
 			continue;
-		size_t admitted = hw_pages_admit(one->layout.low, one->layout.high);
-		hw_pending_unlink(one);
-		/* Who has written it has its data in the file; of others it is here. */
+		size_t admitted = hwio_pages_admit(one->layout.low, one->layout.high);
+		hwio_pending_unlink(one);
+		/* The ranks that have written have their data in the file; that of the others is here. */
 		for (size_t i = 0; one->low < one->high && i < one->layout.count; i++) {
 			uintptr_t at = (uintptr_t)(one->layout.buffer + one->layout.blocks[i].at);
-			hw_read_whole(w->file->descriptor, (void *)at, one->layout.blocks[i].bytes,
-				      w->offset + (off_t)(at - w->low));
+			hwio_read_whole(w->file->descriptor, (void *)at, one->layout.blocks[i].bytes,
+				w->offset + (off_t)(at - w->low));
 		}
-		hw_pages_dismiss(admitted);
-		hw_pages_settle(one->low, one->high);
-		hw_pending_free(one);
+		hwio_pages_dismiss(admitted);
+		hwio_pages_settle(one->low, one->high);
+		hwio_pending_free(one);
 	}
-	hw_delegated_error(w->status.st_dev, w->status.st_ino);
+	hwio_delegated_error(w->status.st_dev, w->status.st_ino);
 	if (w->offset + (off_t)(w->high - w->low) > w->status.st_size &&
-	    hw_libc.ftruncate(w->descriptor, w->status.st_size) != 0)
-		hw_say("%s can't be cut to its former size: %m", w->path);
+		hwio_libc.ftruncate(w->descriptor, w->status.st_size) != 0)
+		hwio_say("%s can't be cut to its former size: %m", w->path);
 }
 
 /*
- * From now on the buffer is a copy of the file that isn't there yet. On one node, where every process can change the file
- * a moment later, the data was received, too.
+ * From now on the buffer is a copy of the file that isn't there yet. On one node, where every process can change
+ * the file a moment later, the data was received, too.
  */
-static void stand_for_file(const struct writing *w, struct hw_context *context)
+static void stand_for_file(const struct writing *w, struct hwio_context *context)
 {
-	for (struct hw_pending *one = hw_pending_list, *next; one; one = next) {
+	for (struct hwio_pending *one = hwio_pending_list, *next; one; one = next) {
 		next = one->next;
 		if (!one->is_told)
 			continue;
-		struct hw_record record = {.low = one->low, .high = one->high, .state = HW_DEFERRED, .file = w->file,
-					   .offset = w->offset + (off_t)(one->low - w->low), .context = context};
+		struct hwio_record record = {.low = one->low,
+			.high = one->high,
+			.state = HWIO_DEFERRED,
+			.file = w->file,
+			.offset = w->offset + (off_t)(one->low - w->low),
+			.context = context};
 		for (struct awaited *waiting = awaited_list; waiting; waiting = waiting->next)
 			waiting->pending = waiting->pending == one ? NULL : waiting->pending;
-		hw_enter();
-		hw_pending_unlink(one);
+		hwio_enter();
+		hwio_pending_unlink(one);
 		bool is_protected = true;
 		if (record.low < record.high) {
-			hw_deferred_stand(&record);
-			is_protected = hw_pages_settle(record.low, record.high);
+			hwio_deferred_stand(&record);
+			is_protected = hwio_pages_settle(record.low, record.high);
 		}
-		hw_leave();
+		hwio_leave();
 		if (!is_protected)
-			hw_memory_in((void *)record.low, record.high - record.low);
-		hw_pending_free(one);
+			hwio_memory_in((void *)record.low, record.high - record.low);
+		hwio_pending_free(one);
 	}
-	hw_count_busy();
+	hwio_count_busy();
 }
 
 /* Each part where it belongs, by its owner. */
-static bool write_apart(struct writing *w, const struct hw_layout *own)
+static bool write_apart(struct writing *w, const struct hwio_layout *own)
 {
-	for (struct hw_pending *one = hw_pending_list; one; one = one->next)
-		if (lies_in(one, w))
-			tell(one, w);
+	for (struct hwio_pending *one = hwio_pending_list; one; one = one->next)
+		if (lies_in_writing(one, w))
+			send_verdict(one, w);
 	bool is_done = write_own(w, own);
 	/* By now the others have most of the space, and the rest is soon reserved. */
 	bool may_return = w->may_return && is_done &&
-			  fallocate(w->descriptor, 0, w->offset, (off_t)(w->high - w->low)) == 0;
+		fallocate(w->descriptor, 0, w->offset, (off_t)(w->high - w->low)) == 0;
 	if (!may_return)
-		is_done = hw_incoming_wait() == 0 && is_done;
+		is_done = hwio_incoming_wait() == 0 && is_done;
 	if (!is_done)
 		take_back(w);
 	return is_done;
 }
 
-static bool delegate(struct writing *w, struct hw_context *context, bool *is_gather)
+static bool delegate(struct writing *w, struct hwio_context *context, bool *is_gather)
 {
-	struct hw_layout own;
-	struct hw_target target = {.descriptor = w->descriptor, .low = w->low, .high = w->high, .offset = w->offset,
-				   .bytes_before = w->status.st_size, .identity = &w->identity, .path = w->path};
+	struct hwio_layout own;
+	struct hwio_target target = {.descriptor = w->descriptor,
+		.low = w->low,
+		.high = w->high,
+		.offset = w->offset,
+		.bytes_before = w->status.st_size,
+		.identity = &w->identity,
+		.path = w->path};
 	bool is_done = false;
 	if (!find_own(w, &own))
 		return false;
-	for (struct hw_pending *one = hw_pending_list; one; one = one->next)
-		if (lies_in(one, w)) {
-			*is_gather |= one->context && one->context->kind == HW_OP_GATHER;
-			hw_context_used(one->context);
+	for (struct hwio_pending *one = hwio_pending_list; one; one = one->next)
+		if (lies_in_writing(one, w)) {
+			*is_gather |= one->context && one->context->kind == HWIO_OP_GATHER;
+			hwio_context_used(one->context);
 		}
-	if (!w->is_sent_too && hw_exchange_is_better(&target, &own)) {
-		size_t admitted = hw_pages_admit(w->low, w->high);
-		is_done = (w->may_return && hw_held_add(&target, &own)) || hw_exchange_write(&target, &own);
-		hw_pages_dismiss(admitted);
+	if (!w->is_sent_too && hwio_exchange_is_better(&target, &own)) {
+		size_t admitted = hwio_pages_admit(w->low, w->high);
+		is_done = (w->may_return && hwio_deferred_write_add(&target, &own)) ||
+			hwio_exchange_write(&target, &own);
+		hwio_pages_dismiss(admitted);
 	} else {
 		is_done = write_apart(w, &own);
 	}
@@ -491,44 +501,46 @@ static bool is_as_intended(const struct writing *w)
 	bool is_same = piece;
 	for (uintptr_t at = w->low; at < w->high && is_same; at += piece_bytes) {
 		size_t part = w->high - at < piece_bytes ? w->high - at : piece_bytes;
-		is_same = hw_read_whole(w->file->descriptor, piece, part, w->offset + (off_t)(at - w->low)) &&
-			  memcmp(piece, (void *)at, part) == 0;
+		is_same = hwio_read_whole(w->file->descriptor, piece, part, w->offset + (off_t)(at - w->low)) &&
+			memcmp(piece, (void *)at, part) == 0;
 	}
 	free(piece);
 	return is_same;
 }
 
-bool hw_incoming_write(int descriptor, const void *memory, size_t bytes, off_t offset)
+bool hwio_incoming_write(int descriptor, const void *memory, size_t bytes, off_t offset)
 {
-	struct writing w = {.descriptor = descriptor, .low = (uintptr_t)memory, .high = (uintptr_t)memory + bytes,
-			    .offset = offset};
+	struct writing w = {.descriptor = descriptor,
+		.low = (uintptr_t)memory,
+		.high = (uintptr_t)memory + bytes,
+		.offset = offset};
 	bool is_any = false, is_done = false, is_gather = false;
-	for (struct hw_pending *one = hw_pending_list; one; one = one->next)
+	for (struct hwio_pending *one = hwio_pending_list; one; one = one->next)
 		is_any |= one->layout.low < w.high && one->layout.high > w.low;
 	if (!is_any)
 		return false;
-	hw_step_in();
-	struct hw_context *context = hw_context_here(HW_OP_WRITE);
-	bool is_verified = hw_mode == HW_VERIFY && context && context->verified++ < HW_VERIFIED_MAX;
-	w.is_sent_too = is_verified || hw_mounts_is_one_node();
+	hwio_step_in();
+	struct hwio_context *context = hwio_context_here(HWIO_OP_WRITE);
+	bool is_verified = hwio_mode == HWIO_VERIFY && context && context->verified++ < HWIO_VERIFIED_MAX;
+	w.is_sent_too = is_verified || hwio_mounts_is_one_node();
 	w.may_return = !w.is_sent_too && !is_readable_here(descriptor);
-	if (!hw_context_is_off(context) && is_fit(&w) && sift(&w) > 0 && find_file(&w)) {
-		double begin = hw_seconds();
-		hw_memory_in_loosely(memory, bytes);
+	if (!hwio_context_is_off(context) && is_fit(&w) && sift(&w) > 0 && find_file(&w)) {
+		double begin = hwio_seconds();
+		hwio_memory_in_loosely(memory, bytes);
 		is_done = delegate(&w, context, &is_gather);
 		if (is_done && is_verified && !is_as_intended(&w)) {
-			hw_context_switch_off(context, "what other ranks wrote was not what was gathered");
+			hwio_context_switch_off(context, "what other ranks wrote was not what was gathered");
 			is_done = false;
 		}
-		hw_enter();
-		hw_file_release(w.file);
-		hw_leave();
+		hwio_enter();
+		hwio_file_release(w.file);
+		hwio_leave();
 		if (is_done)
-			hw_context_transformed(context, is_gather ? HW_GATHER_WRITE : HW_RECEIVE_WRITE, bytes,
-					       hw_model_write_gain(bytes, hw_seconds() - begin));
+			hwio_context_transformed(context, is_gather ? HWIO_GATHER_WRITE : HWIO_RECEIVE_WRITE, bytes,
+				hwio_model_write_gain(bytes, hwio_seconds() - begin));
 	}
 	if (!is_done)
-		hw_incoming_fetch(w.low, w.high);
-	hw_step_out();
+		hwio_incoming_fetch(w.low, w.high);
+	hwio_step_out();
 	return is_done;
 }

@@ -1,22 +1,20 @@
-/*
- * What travels in place of the program's data, in the program's own message: so that it arrives where, and in the order
- * in which, the data would have. Its receiver knows it by the job's cookie.
+/* The envelope replaces the program's data in the program's own message, so that it arrives where and when the data
+ * would have. Its receiver recognizes it by the job's cookie.
  *
- * A *hint* says where in which file the data is. An *offer* says that the sender keeps the data until it is told what to
- * do with it; it has the first and the last bytes, for pages that can't be protected.
- */
-#ifndef HW_ENVELOPE_H
-#define HW_ENVELOPE_H
+ * A *hint* names the file and the place where the data is. An *offer* states that the sender retains the data until
+ * it is notified what to do with it. It contains the first and the last bytes, for pages that can't be protected. */
+#ifndef HWIO_ENVELOPE_H
+#define HWIO_ENVELOPE_H
 
 #include <string.h>
 
 #include "../mpi/control.h"
 #include "../mpi/runs.h"
 
-enum hw_envelope_kind { HW_HINT = 1, HW_OFFER = 2 };
+enum hwio_envelope_kind { HWIO_HINT = 1, HWIO_OFFER = 2 };
 
-struct hw_envelope {
-	unsigned char cookie[HW_COOKIE_BYTES];
+struct hwio_envelope {
+	unsigned char cookie[HWIO_COOKIE_BYTES];
 	uint32_t kind;
 	int32_t sender;
 	uint64_t id;
@@ -28,88 +26,89 @@ struct hw_envelope {
  * A receive's buffer holds whole elements of its type, and MPICH takes no message that doesn't: the length of ours is a
  * multiple of all sizes of MPI's basic types.
  */
-#define HW_ELEMENTS_BYTES 480
+#define HWIO_ELEMENTS_BYTES 480
 
-struct hw_hint {
-	struct hw_envelope envelope;
-	struct hw_identity identity;
+struct hwio_hint {
+	struct hwio_envelope envelope;
+	struct hwio_identity identity;
 	/* Besides it the data follows, and both are compared. */
 	uint32_t is_verified;
 	uint32_t path_bytes;
-	struct hw_runs runs;
-	char path[HW_PATH_BYTES_MAX + HW_ELEMENTS_BYTES];
+	struct hwio_runs runs;
+	char path[HWIO_PATH_BYTES_MAX + HWIO_ELEMENTS_BYTES];
 };
 
-struct hw_offer {
-	struct hw_envelope envelope;
-	char first[HW_PAGE_BYTES], last[HW_PAGE_BYTES];
-	char padding[HW_ELEMENTS_BYTES - (sizeof(struct hw_envelope) + 2 * HW_PAGE_BYTES) % HW_ELEMENTS_BYTES];
+struct hwio_offer {
+	struct hwio_envelope envelope;
+	char first[HWIO_PAGE_BYTES], last[HWIO_PAGE_BYTES];
+	char padding[HWIO_ELEMENTS_BYTES - (sizeof(struct hwio_envelope) + 2 * HWIO_PAGE_BYTES) % HWIO_ELEMENTS_BYTES];
 };
 
-_Static_assert(sizeof(struct hw_offer) % HW_ELEMENTS_BYTES == 0, "an offer holds whole elements");
+_Static_assert(sizeof(struct hwio_offer) % HWIO_ELEMENTS_BYTES == 0, "an offer holds whole elements");
 
 /*
- * Whether a message is too short to be one of ours or to be replaced by one, and nothing else is to be seen to: then MPI
- * does all.
+ * Whether a message is too short to be one of ours or to be replaced by one, and nothing else is to be seen to:
+ * then MPI does all.
  */
-static inline bool hw_is_short(int count, MPI_Datatype type)
+static inline bool hwio_is_short(int count, MPI_Datatype type)
 {
-	return !hw_is_busy && hw_is_basic_below(count, type, offsetof(struct hw_hint, path));
+	return !hwio_is_busy && hwio_is_basic_below(count, type, offsetof(struct hwio_hint, path));
 }
 
-/* The same where MPI may be called as if this library weren't there: by a function of hw_quick. */
-static inline bool hw_passes(int count, MPI_Datatype type)
+/* The same where MPI may be called as if this library weren't there: by a function of hwio_quick. */
+static inline bool hwio_passes(int count, MPI_Datatype type)
 {
-	const struct hw_quick *quick = &hw_quick;
+	const struct hwio_quick *quick = &hwio_quick;
 	return !quick->is_watchful &&
-	       (((uintptr_t)type == quick->types[0] && (uint32_t)count <= quick->counts_max[0]) ||
-		((uintptr_t)type == quick->types[1] && (uint32_t)count <= quick->counts_max[1]));
+		(((uintptr_t)type == quick->types[0] && (uint32_t)count <= quick->counts_max[0]) ||
+			((uintptr_t)type == quick->types[1] && (uint32_t)count <= quick->counts_max[1]));
 }
 
 /* A message of this type was short, and didn't pass. */
-void hw_pass_from_now_on(MPI_Datatype type);
+void hwio_pass_from_now_on(MPI_Datatype type);
 
 /* Whether a message of so many bytes is to be looked at. */
-static inline bool hw_may_be_ours(int bytes)
+static inline bool hwio_may_be_ours(int bytes)
 {
-	return bytes >= (int)offsetof(struct hw_hint, path) && bytes <= (int)sizeof(struct hw_offer) &&
-	       bytes % HW_ELEMENTS_BYTES == 0;
+	return bytes >= (int)offsetof(struct hwio_hint, path) && bytes <= (int)sizeof(struct hwio_offer) &&
+		bytes % HWIO_ELEMENTS_BYTES == 0;
 }
 
 /* Only messages that are longer are replaced. */
-#define HW_REPLACED_BYTES_MIN (2 * sizeof(struct hw_offer))
+#define HWIO_REPLACED_BYTES_MIN (2 * sizeof(struct hwio_offer))
 
 /* Another one each time, on this rank. */
-uint64_t hw_envelope_id(void);
-void hw_envelope_fill(struct hw_envelope *envelope, enum hw_envelope_kind kind, uint64_t bytes);
-static inline size_t hw_hint_bytes(const struct hw_hint *hint)
+uint64_t hwio_envelope_id(void);
+void hwio_envelope_fill(struct hwio_envelope *envelope, enum hwio_envelope_kind kind, uint64_t bytes);
+static inline size_t hwio_hint_bytes(const struct hwio_hint *hint)
 {
-	size_t bytes = offsetof(struct hw_hint, path) + hint->path_bytes + HW_ELEMENTS_BYTES - 1;
-	return bytes - bytes % HW_ELEMENTS_BYTES;
+	size_t bytes = offsetof(struct hwio_hint, path) + hint->path_bytes + HWIO_ELEMENTS_BYTES - 1;
+	return bytes - bytes % HWIO_ELEMENTS_BYTES;
 }
 
 /* How long a message is that begins like one of ours; 0: none of ours is. */
-static inline size_t hw_message_bytes(const void *message)
+static inline size_t hwio_message_bytes(const void *message)
 {
-	const struct hw_hint *hint = message;
-	if (hint->envelope.kind == HW_OFFER)
-		return sizeof(struct hw_offer);
-	return hint->envelope.kind == HW_HINT && hint->path_bytes <= HW_PATH_BYTES_MAX ? hw_hint_bytes(hint) : 0;
+	const struct hwio_hint *hint = message;
+	if (hint->envelope.kind == HWIO_OFFER)
+		return sizeof(struct hwio_offer);
+	return hint->envelope.kind == HWIO_HINT && hint->path_bytes <= HWIO_PATH_BYTES_MAX ? hwio_hint_bytes(hint) : 0;
 }
 
 /* Whether a message is one of ours as it was sent; otherwise it is the program's own data, whatever it begins with. */
-static inline bool hw_is_ours(const void *message, size_t bytes)
+static inline bool hwio_is_ours(const void *message, size_t bytes)
 {
-	const struct hw_envelope *envelope = message;
-	return bytes >= offsetof(struct hw_hint, path) && memcmp(envelope->cookie, hw_cookie, HW_COOKIE_BYTES) == 0 &&
-	       envelope->sender >= 0 && envelope->sender < hw_ranks && envelope->bytes <= INT64_MAX &&
-	       bytes == hw_message_bytes(message);
+	const struct hwio_envelope *envelope = message;
+	return bytes >= offsetof(struct hwio_hint, path) &&
+		memcmp(envelope->cookie, hwio_cookie, HWIO_COOKIE_BYTES) == 0 && envelope->sender >= 0 &&
+		envelope->sender < hwio_ranks && envelope->bytes <= INT64_MAX && bytes == hwio_message_bytes(message);
 }
 
-/* Whether a hint leads to its data; who got another one asks for the data. */
-static inline bool hw_hint_is_sound(const struct hw_hint *hint)
+/* Whether a hint leads to its data; otherwise the receiver requests the data. */
+static inline bool hwio_hint_is_sound(const struct hwio_hint *hint)
 {
-	return hw_path_is_sound(hint->path, hint->path_bytes) && hw_runs_are_sound(&hint->runs, hint->envelope.bytes);
+	return hwio_path_is_sound(hint->path, hint->path_bytes) &&
+		hwio_runs_are_sound(&hint->runs, hint->envelope.bytes);
 }
 
 #endif

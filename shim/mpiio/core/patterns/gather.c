@@ -1,8 +1,6 @@
-/*
- * MPI_Gather and MPI_Gatherv of what will be written to a file: the root goes on at once with its buffer protected, the
- * others wait in the call for what becomes of it. Source: Natvig, Elster and Meyer, §III.C. Whether it is tried at all
- * the root says beforehand, as for a scatter.
- */
+/* MPI_Gather and MPI_Gatherv of data that will be written to a file. The root goes on at once with its buffer
+ * protected; the other ranks wait in the call for a verdict. Source: Natvig, Elster and Meyer, §III.C. The root
+ * announces beforehand whether it is tried at all, as for a scatter. */
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +9,7 @@
 #include "../generated-calls.h"
 #include "../left.h"
 #include "../memory/pages.h"
-#include "../memory/private.h"
+#include "../memory/memory_map.h"
 #include "../model.h"
 #include "../mpi/control.h"
 #include "../mpi/mounts.h"
@@ -24,7 +22,7 @@
 #include "real.h"
 
 /* Shorter parts are sent. */
-#define PART_BYTES_MIN (4 * HW_PAGE_BYTES)
+#define PART_BYTES_MIN (4 * HWIO_PAGE_BYTES)
 /* The root gets the ends of all parts at once. */
 #define RANKS_MAX 4096
 
@@ -36,7 +34,7 @@ struct order {
 /* What a rank has: programs may send less than the root expects, which the standard forbids and MPIs let pass. */
 struct edges {
 	uint64_t bytes;
-	char first[HW_PAGE_BYTES], last[HW_PAGE_BYTES];
+	char first[HWIO_PAGE_BYTES], last[HWIO_PAGE_BYTES];
 };
 
 struct gather {
@@ -53,18 +51,18 @@ struct gather {
 	MPI_Datatype receive_type;
 	int root;
 	MPI_Comm comm;
-	struct hw_comm *known;
-	struct hw_context *context;
-	struct hw_layout *layouts;
+	struct hwio_comm *known;
+	struct hwio_context *context;
+	struct hwio_layout *layouts;
 	/* At the root. */
-	enum hw_left why;
+	enum hwio_left why;
 };
 
-static void *block_of(const struct gather *g, int rank, MPI_Count *count)
+static void *gather_block_of(const struct gather *g, int rank, MPI_Count *count)
 {
 	MPI_Aint lower, extent = 0, elements = (MPI_Aint)rank * g->receive_count;
 	if (g->receive_type != MPI_DATATYPE_NULL)
-		hw_real.MPI_Type_get_extent(g->receive_type, &lower, &extent);
+		hwio_real.MPI_Type_get_extent(g->receive_type, &lower, &extent);
 	*count = g->receive_count;
 	if (g->has_counts) {
 		*count = g->is_large ? g->large_counts[rank] : g->counts[rank];
@@ -73,86 +71,87 @@ static void *block_of(const struct gather *g, int rank, MPI_Count *count)
 	return (char *)g->receive + elements * extent;
 }
 
-static int call(const struct gather *g)
+static int call_gather(const struct gather *g)
 {
 #if MPI_VERSION >= 4
 	if (g->is_large)
-		return hw_real.MPI_Gatherv_c(g->send, g->send_count, g->send_type, g->receive, g->large_counts,
-					     g->large_displacements, g->receive_type, g->root, g->comm);
+		return hwio_real.MPI_Gatherv_c(g->send, g->send_count, g->send_type, g->receive, g->large_counts,
+			g->large_displacements, g->receive_type, g->root, g->comm);
 #endif
 	if (g->has_counts)
-		return hw_real.MPI_Gatherv(g->send, (int)g->send_count, g->send_type, g->receive, g->counts,
-					   g->displacements, g->receive_type, g->root, g->comm);
-	return hw_real.MPI_Gather(g->send, (int)g->send_count, g->send_type, g->receive, g->receive_count,
-				  g->receive_type, g->root, g->comm);
+		return hwio_real.MPI_Gatherv(g->send, (int)g->send_count, g->send_type, g->receive, g->counts,
+			g->displacements, g->receive_type, g->root, g->comm);
+	return hwio_real.MPI_Gather(g->send, (int)g->send_count, g->send_type, g->receive, g->receive_count,
+		g->receive_type, g->root, g->comm);
 }
 
-static int original(const struct gather *g)
+static int gather_unchanged(const struct gather *g)
 {
-	hw_step_in();
-	int result = call(g);
-	hw_step_out();
+	hwio_step_in();
+	int result = call_gather(g);
+	hwio_step_out();
 	return result;
 }
 
 static void clear_destination(const struct gather *g)
 {
-	for (int rank = 0; hw_is_busy && rank < g->known->size; rank++) {
+	for (int rank = 0; hwio_is_busy && rank < g->known->size; rank++) {
 		MPI_Count count;
-		void *block = block_of(g, rank, &count);
+		void *block = gather_block_of(g, rank, &count);
 		if (!(rank == g->root && g->send == MPI_IN_PLACE))
-			hw_out(block, count, g->receive_type);
+			hwio_out(block, count, g->receive_type);
 	}
 }
 
 static void free_layouts(struct gather *g)
 {
 	for (int rank = 0; g->layouts && rank < g->known->size; rank++)
-		hw_layout_free(&g->layouts[rank]);
+		hwio_layout_free(&g->layouts[rank]);
 	free(g->layouts);
 	g->layouts = NULL;
 }
 
-static bool decide(struct gather *g)
+static bool decide_gather(struct gather *g)
 {
 	size_t bytes = 0;
-	if ((hw_mode != HW_AUTO && hw_mode != HW_VERIFY) || g->known->size > RANKS_MAX)
+	if ((hwio_mode != HWIO_AUTO && hwio_mode != HWIO_VERIFY) || g->known->size > RANKS_MAX)
 		return false;
-	g->why = hw_private_is_threaded() ? HW_LEFT_THREADS : HW_LEFT_BUSY;
-	if (g->why == HW_LEFT_THREADS || hw_incoming_any())
+	g->why = hwio_memory_map_is_threaded() ? HWIO_LEFT_THREADS : HWIO_LEFT_BUSY;
+	if (g->why == HWIO_LEFT_THREADS || hwio_incoming_any())
 		return false;
-	g->why = HW_NOT_LEFT;
-	g->context = hw_context_here(HW_OP_GATHER);
-	if (hw_context_is_off(g->context))
+	g->why = HWIO_NOT_LEFT;
+	g->context = hwio_context_here(HWIO_OP_GATHER);
+	if (hwio_context_is_off(g->context))
 		return false;
 	g->layouts = calloc((size_t)g->known->size, sizeof(*g->layouts));
 	bool is_fit = g->layouts != NULL && g->send_count <= INT_MAX;
 	for (int rank = 0; rank < g->known->size && is_fit; rank++) {
 		MPI_Count count;
-		void *block = block_of(g, rank, &count);
-		is_fit = count <= INT_MAX && hw_layout_make(&g->layouts[rank], block, count, g->receive_type);
+		void *block = gather_block_of(g, rank, &count);
+		is_fit = count <= INT_MAX && hwio_layout_make(&g->layouts[rank], block, count, g->receive_type);
 		if (!is_fit || rank == g->root || g->layouts[rank].bytes < PART_BYTES_MIN)
 			continue;
-		is_fit = hw_incoming_can_defer(&g->layouts[rank]);
+		is_fit = hwio_incoming_can_defer(&g->layouts[rank]);
 		bytes += g->layouts[rank].bytes;
 	}
-	if (is_fit && bytes > 0 && hw_model_gather_gain(bytes, g->known->size) > 0)
+	if (is_fit && bytes > 0 && hwio_model_gather_gain(bytes, g->known->size) > 0)
 		return true;
-	g->why = !is_fit ? HW_LEFT_LAYOUT : bytes == 0 ? HW_LEFT_SMALL : HW_LEFT_NO_GAIN;
+	g->why = !is_fit ? HWIO_LEFT_LAYOUT : bytes == 0 ? HWIO_LEFT_SMALL : HWIO_LEFT_NO_GAIN;
 	free_layouts(g);
 	return false;
 }
 
-static int take_own(const struct gather *g)
+static int copy_own_part(const struct gather *g)
 {
 	MPI_Count count;
-	void *block = block_of(g, g->root, &count);
+	void *block = gather_block_of(g, g->root, &count);
 	if (g->send == MPI_IN_PLACE)
 		return MPI_SUCCESS;
-	hw_in(g->send, g->send_count, g->send_type);
-	/* As MPI's own gather does it: Open MPI 4 copies long ones between two types with gaps otherwise than it sends them. */
-	return hw_real.MPI_Gather(g->send, (int)g->send_count, g->send_type, block, (int)count, g->receive_type, 0,
-				  MPI_COMM_SELF);
+	hwio_in(g->send, g->send_count, g->send_type);
+	/* As MPI's own gather does it: Open MPI 4 copies long ones between two types with gaps otherwise than it
+	 * sends them. */
+	return hwio_real.MPI_Gather(g->send, (int)g->send_count, g->send_type, block, (int)count, g->receive_type, 0,
+		MPI_COMM_SELF);
 }
 
 /* How a rank sends is decided by what it has, which it alone knows before. */
@@ -160,39 +159,40 @@ static int take_part(struct gather *g, const struct order *order, int rank, cons
 {
 	int peer = g->known->world_ranks[rank];
 	MPI_Count count;
-	void *block = block_of(g, rank, &count);
-	struct hw_layout *layout = &g->layouts[rank];
+	void *block = gather_block_of(g, rank, &count);
+	struct hwio_layout *layout = &g->layouts[rank];
 	if (edges->bytes == 0)
 		return MPI_SUCCESS;
 	if (edges->bytes < PART_BYTES_MIN) {
 		/* Between parts of others. */
-		size_t admitted = hw_pages_admit(layout->low, layout->high);
-		int result = hw_real.MPI_Recv(block, (int)count, g->receive_type, peer, HW_TAG_EDGES, hw_control,
-					      MPI_STATUS_IGNORE);
-		hw_pages_dismiss(admitted);
+		size_t admitted = hwio_pages_admit(layout->low, layout->high);
+		int result = hwio_real.MPI_Recv(block, (int)count, g->receive_type, peer, HWIO_TAG_EDGES, hwio_control,
+			MPI_STATUS_IGNORE);
+		hwio_pages_dismiss(admitted);
 		return result;
 	}
 	if (edges->bytes > layout->bytes) {
-		struct hw_envelope envelope = {.kind = HW_OFFER, .sender = peer, .id = order->id, .bytes = edges->bytes};
-		hw_incoming_refuse(&envelope);
+		struct hwio_envelope envelope = {
+			.kind = HWIO_OFFER, .sender = peer, .id = order->id, .bytes = edges->bytes};
+		hwio_incoming_refuse(&envelope);
 		return MPI_ERR_TRUNCATE;
 	}
 	if (edges->bytes < layout->bytes)
-		hw_incoming_take_now(order->id, peer, layout, edges->bytes);
+		hwio_incoming_take_now(order->id, peer, layout, edges->bytes);
 	else
-		hw_incoming_expect(order->id, peer, layout, edges->first, edges->last, g->context);
+		hwio_incoming_expect(order->id, peer, layout, edges->first, edges->last, g->context);
 	memset(layout, 0, sizeof(*layout));
 	return MPI_SUCCESS;
 }
 
-static int root_side(struct gather *g, const struct order *order)
+static int gather_at_root(struct gather *g, const struct order *order)
 {
 	struct edges *edges = malloc((size_t)g->known->size * sizeof(*edges));
 	if (!edges)
 		abort();
-	hw_context_begins(g->context);
-	hw_real.MPI_Gather(MPI_IN_PLACE, 0, MPI_BYTE, edges, sizeof(*edges), MPI_BYTE, g->root, g->comm);
-	int result = take_own(g);
+	hwio_context_begins(g->context);
+	hwio_real.MPI_Gather(MPI_IN_PLACE, 0, MPI_BYTE, edges, sizeof(*edges), MPI_BYTE, g->root, g->comm);
+	int result = copy_own_part(g);
 	for (int rank = 0; rank < g->known->size; rank++) {
 		int one = rank == g->root ? MPI_SUCCESS : take_part(g, order, rank, &edges[rank]);
 		result = result == MPI_SUCCESS ? one : result;
@@ -201,171 +201,196 @@ static int root_side(struct gather *g, const struct order *order)
 	return result;
 }
 
-static int other_side(struct gather *g, const struct order *order)
+static int gather_at_rank(struct gather *g, const struct order *order)
 {
 	struct edges edges = {0};
-	struct hw_layout layout;
+	struct hwio_layout layout;
 	int root = g->known->world_ranks[g->root];
-	size_t bytes = hw_type_bytes(g->send_count, g->send_type);
+	size_t bytes = hwio_type_bytes(g->send_count, g->send_type);
 	bool is_long = bytes >= PART_BYTES_MIN;
 	edges.bytes = bytes;
 	/* Only types that the root understands are tried, and both sides' types agree in bytes, not in layout. */
 	void *packed = NULL;
-	if (is_long && !hw_layout_make(&layout, g->send, g->send_count, g->send_type)) {
+	if (is_long && !hwio_layout_make(&layout, g->send, g->send_count, g->send_type)) {
 		packed = malloc(bytes);
-		if (!packed || hw_typed_read(g->send, g->send_count, g->send_type, packed, bytes) != MPI_SUCCESS)
+		if (!packed || hwio_typed_read(g->send, g->send_count, g->send_type, packed, bytes) != MPI_SUCCESS)
 			abort();
-		hw_layout_make(&layout, packed, (MPI_Count)bytes, MPI_BYTE);
+		hwio_layout_make(&layout, packed, (MPI_Count)bytes, MPI_BYTE);
 	}
 	if (is_long) {
-		hw_layout_copy(&layout, 0, edges.first, HW_PAGE_BYTES, false);
-		hw_layout_copy(&layout, bytes - HW_PAGE_BYTES, edges.last, HW_PAGE_BYTES, false);
+		hwio_layout_copy(&layout, 0, edges.first, HWIO_PAGE_BYTES, false);
+		hwio_layout_copy(&layout, bytes - HWIO_PAGE_BYTES, edges.last, HWIO_PAGE_BYTES, false);
 	}
-	hw_real.MPI_Gather(&edges, sizeof(edges), MPI_BYTE, NULL, 0, MPI_BYTE, g->root, g->comm);
+	hwio_real.MPI_Gather(&edges, sizeof(edges), MPI_BYTE, NULL, 0, MPI_BYTE, g->root, g->comm);
 	int result = MPI_SUCCESS;
 	if (is_long) {
-		hw_offer_settle(order->id, &layout, root, NULL);
-		hw_layout_free(&layout);
+		hwio_offer_settle(order->id, &layout, root, NULL);
+		hwio_layout_free(&layout);
 	} else if (bytes > 0) {
-		result = hw_real.MPI_Send(g->send, (int)g->send_count, g->send_type, root, HW_TAG_EDGES, hw_control);
+		result = hwio_real.MPI_Send(g->send, (int)g->send_count, g->send_type, root, HWIO_TAG_EDGES,
+			hwio_control);
 	}
 	free(packed);
 	return result;
 }
 
 /* The root's gather goes as messages; if it is written, that is told. */
-static void note_left(const struct gather *g)
+static void note_gather_left(const struct gather *g)
 {
 	MPI_Count count, all = 0;
-	if (g->why == HW_NOT_LEFT || hw_mode == HW_OFF)
+	if (g->why == HWIO_NOT_LEFT || hwio_mode == HWIO_OFF)
 		return;
-	hw_step_in();
-	void *first = block_of(g, 0, &count);
+	hwio_step_in();
+	void *first = gather_block_of(g, 0, &count);
 	for (int rank = 0; rank < g->known->size; rank++) {
-		block_of(g, rank, &count);
+		gather_block_of(g, rank, &count);
 		all += count;
 	}
-	size_t bytes = hw_type_bytes(all, g->receive_type);
-	hw_step_out();
-	hw_left_gathered(first, bytes, g->why);
+	size_t bytes = hwio_type_bytes(all, g->receive_type);
+	hwio_step_out();
+	hwio_left_gathered(first, bytes, g->why);
 }
 
 static int gather(struct gather *g)
 {
 	struct order order = {0};
 	bool is_root = g->known->rank == g->root;
-	struct hw_turn *turn = hw_comm_turn(g->known, g->root, HW_TURN_GATHER);
-	if (hw_is_busy)
-		hw_communicates();
+	struct hwio_turn *turn = hwio_comm_turn(g->known, g->root, HWIO_TURN_GATHER);
+	if (hwio_is_busy)
+		hwio_communicates();
 	if (is_root)
 		clear_destination(g);
 	if (g->send != MPI_IN_PLACE)
-		hw_in(g->send, g->send_count, g->send_type);
-	if (!hw_turn_comes(turn)) {
-		g->why = hw_private_is_threaded() ? HW_LEFT_THREADS : HW_LEFT_NO_GAIN;
+		hwio_in(g->send, g->send_count, g->send_type);
+	if (!hwio_turn_comes(turn)) {
+		g->why = hwio_memory_map_is_threaded() ? HWIO_LEFT_THREADS : HWIO_LEFT_NO_GAIN;
 		if (is_root)
-			note_left(g);
-		return original(g);
+			note_gather_left(g);
+		return gather_unchanged(g);
 	}
-	hw_step_in();
+	hwio_step_in();
 	if (is_root) {
-		order.is_tried = decide(g);
-		order.skip = hw_turn_skip(turn, order.is_tried);
-		order.id = hw_envelope_id() | HW_ID_OF_GATHER;
+		order.is_tried = decide_gather(g);
+		order.skip = hwio_turn_skip(turn, order.is_tried);
+		order.id = hwio_envelope_id() | HWIO_ID_OF_GATHER;
 	}
-	hw_real.MPI_Bcast(&order, sizeof(order), MPI_BYTE, g->root, g->comm);
+	hwio_real.MPI_Bcast(&order, sizeof(order), MPI_BYTE, g->root, g->comm);
 	turn->skip = order.skip;
 	int result = MPI_SUCCESS;
 	if (order.is_tried)
-		result = is_root ? root_side(g, &order) : other_side(g, &order);
-	hw_step_out();
+		result = is_root ? gather_at_root(g, &order) : gather_at_rank(g, &order);
+	hwio_step_out();
 	free_layouts(g);
 	if (!order.is_tried)
-		result = original(g);
+		result = gather_unchanged(g);
 	if (!order.is_tried && is_root)
-		note_left(g);
-	if (is_root && hw_mode == HW_OBSERVE)
-		hw_observe_received(g->receive, g->known->size, g->receive_count, g->receive_type);
-	return order.is_tried && result != MPI_SUCCESS ? hw_error(g->comm, result) : result;
+		note_gather_left(g);
+	if (is_root && hwio_mode == HWIO_OBSERVE)
+		hwio_observe_received(g->receive, g->known->size, g->receive_count, g->receive_type);
+	return order.is_tried && result != MPI_SUCCESS ? hwio_error(g->comm, result) : result;
 }
 
-static size_t part_bytes(const void *of)
+static size_t gather_part_bytes(const void *of)
 {
 	const struct gather *g = of;
 	bool is_root = g->known->rank == g->root;
-	return is_root ? hw_type_bytes(g->receive_count, g->receive_type) : hw_type_bytes(g->send_count, g->send_type);
+	return is_root ? hwio_type_bytes(g->receive_count, g->receive_type)
+		       : hwio_type_bytes(g->send_count, g->send_type);
 }
 
 /* Whether it is worth a question, which all ranks find alike; the parts of MPI_Gatherv only the root knows. */
-static bool may_gain(const struct gather *g)
+static bool may_gather_gain(const struct gather *g)
 {
 	if (g->has_counts)
-		return hw_model_gather_gain(SIZE_MAX / 2, g->known->size) > 0;
-	size_t part = part_bytes(g);
-	return part >= hw_bytes_min && hw_model_gather_gain(part * (size_t)g->known->size, g->known->size) > 0;
+		return hwio_model_gather_gain(SIZE_MAX / 2, g->known->size) > 0;
+	size_t part = gather_part_bytes(g);
+	return part >= hwio_bytes_min && hwio_model_gather_gain(part * (size_t)g->known->size, g->known->size) > 0;
 }
 
-static int enter(struct gather *g)
+static int enter_gather(struct gather *g)
 {
-	if (hw_depth > 0 || hw_mode == HW_OFF)
-		return original(g);
-	g->known = hw_comm_of(g->comm);
+	if (hwio_depth > 0 || hwio_mode == HWIO_OFF)
+		return gather_unchanged(g);
+	g->known = hwio_comm_of(g->comm);
 	bool is_plain = !g->known || g->root < 0 || g->root >= g->known->size;
-	bool is_even = !is_plain && (g->has_counts || hw_comm_is_even(g->known, g->comm, HW_TURN_GATHER, part_bytes, g));
-	if (is_even && may_gain(g))
+	bool is_even = !is_plain &&
+		(g->has_counts || hwio_comm_is_even(g->known, g->comm, HWIO_TURN_GATHER, gather_part_bytes, g));
+	if (is_even && may_gather_gain(g))
 		return gather(g);
 	if (!is_plain && g->known->rank == g->root) {
-		bool is_small = !g->has_counts && part_bytes(g) < hw_bytes_min;
-		g->why = is_small ? HW_LEFT_SMALL : hw_mounts_is_one_node() ? HW_LEFT_ONE_NODE : HW_LEFT_NO_GAIN;
-		note_left(g);
+		bool is_small = !g->has_counts && gather_part_bytes(g) < hwio_bytes_min;
+		g->why = is_small                   ? HWIO_LEFT_SMALL
+			: hwio_mounts_is_one_node() ? HWIO_LEFT_ONE_NODE
+						    : HWIO_LEFT_NO_GAIN;
+		note_gather_left(g);
 	}
-	if (hw_is_busy) {
-		hw_communicates();
+	if (hwio_is_busy) {
+		hwio_communicates();
 		if (g->send != MPI_IN_PLACE)
-			hw_in(g->send, g->send_count, g->send_type);
+			hwio_in(g->send, g->send_count, g->send_type);
 		if (is_plain)
-			hw_in_all(g->receive);
+			hwio_in_all(g->receive);
 		else if (g->known->rank == g->root)
 			clear_destination(g);
 	}
-	return original(g);
+	return gather_unchanged(g);
 }
 
 /* Apart, so that a small gather is a jump to MPI. */
 __attribute__((noinline)) static int enter_alike(const void *send, int send_count, MPI_Datatype send_type,
-						 void *receive, int receive_count, MPI_Datatype receive_type, int root,
-						 MPI_Comm comm)
+	void *receive, int receive_count, MPI_Datatype receive_type, int root, MPI_Comm comm)
 {
-	struct gather g = {.send = send, .send_count = send_count, .send_type = send_type, .receive = receive,
-			   .receive_count = receive_count, .receive_type = receive_type, .root = root, .comm = comm};
-	return enter(&g);
+	struct gather g = {.send = send,
+		.send_count = send_count,
+		.send_type = send_type,
+		.receive = receive,
+		.receive_count = receive_count,
+		.receive_type = receive_type,
+		.root = root,
+		.comm = comm};
+	return enter_gather(&g);
 }
 
-int hw_MPI_Gather(const void *send, int send_count, MPI_Datatype send_type, void *receive, int receive_count,
-		  MPI_Datatype receive_type, int root, MPI_Comm comm)
+int hwio_MPI_Gather(const void *send, int send_count, MPI_Datatype send_type, void *receive, int receive_count,
+	MPI_Datatype receive_type, int root, MPI_Comm comm)
 {
-	if (hw_collective_passes(HW_TURN_GATHER, send_count, send_type, receive_count, receive_type, root, comm))
-		return hw_real.MPI_Gather(send, send_count, send_type, receive, receive_count, receive_type, root, comm);
+	if (hwio_collective_passes(HWIO_TURN_GATHER, send_count, send_type, receive_count, receive_type, root, comm))
+		return hwio_real.MPI_Gather(send, send_count, send_type, receive, receive_count, receive_type, root,
+			comm);
 	return enter_alike(send, send_count, send_type, receive, receive_count, receive_type, root, comm);
 }
 
-int hw_MPI_Gatherv(const void *send, int send_count, MPI_Datatype send_type, void *receive, const int counts[],
-		   const int displacements[], MPI_Datatype receive_type, int root, MPI_Comm comm)
+int hwio_MPI_Gatherv(const void *send, int send_count, MPI_Datatype send_type, void *receive, const int counts[],
+	const int displacements[], MPI_Datatype receive_type, int root, MPI_Comm comm)
 {
-	struct gather g = {.send = send, .send_count = send_count, .send_type = send_type, .receive = receive,
-			   .has_counts = true, .counts = counts, .displacements = displacements,
-			   .receive_type = receive_type, .root = root, .comm = comm};
-	return enter(&g);
+	struct gather g = {.send = send,
+		.send_count = send_count,
+		.send_type = send_type,
+		.receive = receive,
+		.has_counts = true,
+		.counts = counts,
+		.displacements = displacements,
+		.receive_type = receive_type,
+		.root = root,
+		.comm = comm};
+	return enter_gather(&g);
 }
 
 #if MPI_VERSION >= 4
-int hw_MPI_Gatherv_c(const void *send, MPI_Count send_count, MPI_Datatype send_type, void *receive,
-		     const MPI_Count counts[], const MPI_Aint displacements[], MPI_Datatype receive_type, int root,
-		     MPI_Comm comm)
+int hwio_MPI_Gatherv_c(const void *send, MPI_Count send_count, MPI_Datatype send_type, void *receive,
+	const MPI_Count counts[], const MPI_Aint displacements[], MPI_Datatype receive_type, int root, MPI_Comm comm)
 {
-	struct gather g = {.send = send, .send_count = send_count, .send_type = send_type, .receive = receive,
-			   .has_counts = true, .is_large = true, .large_counts = counts,
-			   .large_displacements = displacements, .receive_type = receive_type, .root = root, .comm = comm};
-	return enter(&g);
+	struct gather g = {.send = send,
+		.send_count = send_count,
+		.send_type = send_type,
+		.receive = receive,
+		.has_counts = true,
+		.is_large = true,
+		.large_counts = counts,
+		.large_displacements = displacements,
+		.receive_type = receive_type,
+		.root = root,
+		.comm = comm};
+	return enter_gather(&g);
 }
 #endif

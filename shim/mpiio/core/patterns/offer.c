@@ -10,7 +10,7 @@
 #include "../exchange/exchange.h"
 #include "../generated-calls.h"
 #include "../memory/deferred.h"
-#include "../memory/private.h"
+#include "../memory/memory_map.h"
 #include "../model.h"
 #include "../mpi/mounts.h"
 #include "envelope.h"
@@ -19,68 +19,69 @@
 
 /* A copy that is on its way. Where it was sent because no verdict came, the verdict is still to come. */
 struct late {
-	MPI_Request sending[HW_PIECES_MAX], verdict;
+	MPI_Request sending[HWIO_PIECES_MAX], verdict;
 	int pieces;
-	struct hw_verdict received;
+	struct hwio_verdict received;
 	char *copy;
 	struct late *next;
 };
 
 static struct late *late_list;
 
-static void reply(uint64_t id, int world_rank, enum hw_reply_kind kind, int error)
+static void send_offer_reply(uint64_t id, int world_rank, enum hwio_reply_kind kind, int error)
 {
-	struct hw_reply reply = {.id = id, .kind = (int32_t)kind, .error = error};
-	hw_real.MPI_Send(&reply, sizeof(reply), MPI_BYTE, world_rank, HW_TAG_OF(HW_TAG_REPLY, id), hw_control);
+	struct hwio_reply reply = {.id = id, .kind = (int32_t)kind, .error = error};
+	hwio_real.MPI_Send(&reply, sizeof(reply), MPI_BYTE, world_rank, HWIO_TAG_OF(HWIO_TAG_REPLY, id), hwio_control);
 }
 
-static bool write_there(const struct hw_verdict *verdict, const struct hw_layout *layout, int *error)
+static bool write_there(const struct hwio_verdict *verdict, const struct hwio_layout *layout, int *error)
 {
 	*error = EIO;
-	if (!hw_path_is_sound(verdict->path, verdict->path_bytes) || !hw_runs_are_sound(&verdict->runs, layout->bytes))
+	if (!hwio_path_is_sound(verdict->path, verdict->path_bytes) ||
+		!hwio_runs_are_sound(&verdict->runs, layout->bytes))
 		return false;
-	hw_enter();
-	struct hw_file *file = hw_file_open(verdict->path, O_WRONLY, &verdict->identity);
-	hw_leave();
+	hwio_enter();
+	struct hwio_file *file = hwio_file_open(verdict->path, O_WRONLY, &verdict->identity);
+	hwio_leave();
 	*error = errno;
 	if (!file)
 		return false;
-	bool is_good = hw_runs_transfer(file->descriptor, &verdict->runs, layout, true);
-	*error = is_good ? hw_mounts_publish(file->descriptor) : errno;
-	hw_enter();
-	hw_file_release(file);
-	hw_leave();
+	bool is_good = hwio_runs_transfer(file->descriptor, &verdict->runs, layout, true);
+	*error = is_good ? hwio_mounts_publish(file->descriptor) : errno;
+	hwio_enter();
+	hwio_file_release(file);
+	hwio_leave();
 	return is_good && *error == 0;
 }
 
-static void carry_out(const struct hw_verdict *verdict, const struct hw_layout *layout, int world_rank,
-		      struct hw_context *context)
+static void carry_out_verdict(const struct hwio_verdict *verdict, const struct hwio_layout *layout, int world_rank,
+	struct hwio_context *context)
 {
 	int error = 0;
-	int data_tag = HW_TAG_OF(HW_TAG_DATA, verdict->id);
+	int data_tag = HWIO_TAG_OF(HWIO_TAG_DATA, verdict->id);
 	switch (verdict->kind) {
-	case HW_VERDICT_WRITE:
+	case HWIO_VERDICT_WRITE:
 		if (write_there(verdict, layout, &error)) {
-			reply(verdict->id, world_rank, HW_REPLY_DONE, 0);
+			send_offer_reply(verdict->id, world_rank, HWIO_REPLY_DONE, 0);
 			if (verdict->is_sent_too)
-				hw_stream_send(layout, layout->bytes, world_rank, data_tag);
-			hw_context_used(context);
+				hwio_stream_send(layout, layout->bytes, world_rank, data_tag);
+			hwio_context_used(context);
 			break;
 		}
-		reply(verdict->id, world_rank, HW_REPLY_FAILED, error);
-		hw_stream_send(layout, layout->bytes, world_rank, data_tag);
+		send_offer_reply(verdict->id, world_rank, HWIO_REPLY_FAILED, error);
+		hwio_stream_send(layout, layout->bytes, world_rank, data_tag);
 		break;
-	case HW_VERDICT_EXCHANGE:
-		if (hw_exchange_join(verdict, layout, world_rank))
-			hw_context_used(context);
+	case HWIO_VERDICT_EXCHANGE:
+		if (hwio_exchange_join(verdict, layout, world_rank))
+			hwio_context_used(context);
 		break;
-	case HW_VERDICT_DROP:
-		reply(verdict->id, world_rank, HW_REPLY_DONE, 0);
+	case HWIO_VERDICT_DROP:
+		send_offer_reply(verdict->id, world_rank, HWIO_REPLY_DONE, 0);
 		break;
 	default:
-		reply(verdict->id, world_rank, HW_REPLY_DONE, 0);
-		hw_stream_send(layout, layout->bytes, world_rank, data_tag);
-		hw_context_touched(context, hw_context_operation(context));
+		send_offer_reply(verdict->id, world_rank, HWIO_REPLY_DONE, 0);
+		hwio_stream_send(layout, layout->bytes, world_rank, data_tag);
+		hwio_context_touched(context, hwio_context_operation(context));
 	}
 }
 
@@ -88,8 +89,8 @@ static void reap(bool is_last)
 {
 	for (struct late **link = &late_list, *one; (one = *link);) {
 		int is_sent = 0, is_told = 0;
-		hw_real.MPI_Testall(one->pieces, one->sending, &is_sent, MPI_STATUSES_IGNORE);
-		hw_real.MPI_Test(&one->verdict, &is_told, MPI_STATUS_IGNORE);
+		hwio_real.MPI_Testall(one->pieces, one->sending, &is_sent, MPI_STATUSES_IGNORE);
+		hwio_real.MPI_Test(&one->verdict, &is_told, MPI_STATUS_IGNORE);
 		if (is_sent && is_told) {
 			*link = one->next;
 			free(one->copy);
@@ -97,43 +98,43 @@ static void reap(bool is_last)
 		} else {
 			link = &one->next;
 			if (is_last)
-				hw_pause();
+				hwio_pause();
 		}
 	}
 }
 
-void hw_offer_finish(void)
+void hwio_offer_finish(void)
 {
-	hw_step_in();
+	hwio_step_in();
 	while (late_list)
 		reap(true);
-	hw_step_out();
+	hwio_step_out();
 }
 
-static bool send_copy(struct late *one, uint64_t id, const struct hw_layout *layout, int world_rank)
+static bool send_copy(struct late *one, uint64_t id, const struct hwio_layout *layout, int world_rank)
 {
 	size_t bytes = layout->bytes;
-	one->copy = bytes <= HW_PIECES_MAX * HW_PIECE_BYTES ? malloc(bytes) : NULL;
+	one->copy = bytes <= HWIO_PIECES_MAX * HWIO_PIECE_BYTES ? malloc(bytes) : NULL;
 	if (!one->copy)
 		return false;
-	hw_layout_copy(layout, 0, one->copy, bytes, false);
-	for (size_t done = 0; done < bytes; done += HW_PIECE_BYTES) {
-		size_t part = bytes - done < HW_PIECE_BYTES ? bytes - done : HW_PIECE_BYTES;
-		hw_real.MPI_Isend(one->copy + done, (int)part, MPI_BYTE, world_rank, HW_TAG_OF(HW_TAG_DATA, id), hw_control,
-				  &one->sending[one->pieces++]);
+	hwio_layout_copy(layout, 0, one->copy, bytes, false);
+	for (size_t done = 0; done < bytes; done += HWIO_PIECE_BYTES) {
+		size_t part = bytes - done < HWIO_PIECE_BYTES ? bytes - done : HWIO_PIECE_BYTES;
+		hwio_real.MPI_Isend(one->copy + done, (int)part, MPI_BYTE, world_rank, HWIO_TAG_OF(HWIO_TAG_DATA, id),
+			hwio_control, &one->sending[one->pieces++]);
 	}
 	one->next = late_list;
 	late_list = one;
 	return true;
 }
 
-bool hw_offer_copy(uint64_t id, const struct hw_layout *layout, int world_rank)
+bool hwio_offer_copy(uint64_t id, const struct hwio_layout *layout, int world_rank)
 {
 	struct late *one = calloc(1, sizeof(*one));
-	hw_step_in();
+	hwio_step_in();
 	reap(false);
 	bool is_sent = one && send_copy(one, id, layout, world_rank);
-	hw_step_out();
+	hwio_step_out();
 	if (is_sent)
 		one->verdict = MPI_REQUEST_NULL;
 	else
@@ -142,38 +143,38 @@ bool hw_offer_copy(uint64_t id, const struct hw_layout *layout, int world_rank)
 }
 
 /* Sends a copy; `verdict` is the request in which the verdict will arrive. False: there is no memory for one. */
-static bool give_up_waiting(struct late *one, uint64_t id, const struct hw_layout *layout, int world_rank)
+static bool give_up_waiting(struct late *one, uint64_t id, const struct hwio_layout *layout, int world_rank)
 {
 	if (!send_copy(one, id, layout, world_rank))
 		return false;
-	reply(id, world_rank, HW_REPLY_LATE, 0);
+	send_offer_reply(id, world_rank, HWIO_REPLY_LATE, 0);
 	return true;
 }
 
-void hw_offer_settle(uint64_t id, const struct hw_layout *layout, int world_rank, struct hw_context *context)
+void hwio_offer_settle(uint64_t id, const struct hwio_layout *layout, int world_rank, struct hwio_context *context)
 {
 	struct late *one = calloc(1, sizeof(*one));
 	if (!one)
 		abort();
 	int has_come = 0;
-	hw_real.MPI_Irecv(&one->received, sizeof(one->received), MPI_BYTE, world_rank, HW_TAG_OF(HW_TAG_VERDICT, id),
-			  hw_control, &one->verdict);
-	double end = hw_seconds() + hw_model_patience_s(layout->bytes);
+	hwio_real.MPI_Irecv(&one->received, sizeof(one->received), MPI_BYTE, world_rank,
+		HWIO_TAG_OF(HWIO_TAG_VERDICT, id), hwio_control, &one->verdict);
+	double end = hwio_seconds() + hwio_model_timeout_s(layout->bytes);
 	for (;;) {
-		hw_real.MPI_Test(&one->verdict, &has_come, MPI_STATUS_IGNORE);
+		hwio_real.MPI_Test(&one->verdict, &has_come, MPI_STATUS_IGNORE);
 		if (has_come)
 			break;
-		if (hw_seconds() > end) {
+		if (hwio_seconds() > end) {
 			if (give_up_waiting(one, id, layout, world_rank)) {
-				hw_context_touched(context, hw_context_operation(context));
+				hwio_context_touched(context, hwio_context_operation(context));
 				return;
 			}
 			/* Without memory it waits on, as the original call might. */
-			end = hw_seconds() + 1e9;
+			end = hwio_seconds() + 1e9;
 		}
-		hw_pause();
+		hwio_pause();
 	}
-	carry_out(&one->received, layout, world_rank, context);
+	carry_out_verdict(&one->received, layout, world_rank, context);
 	free(one);
 	if (late_list)
 		reap(false);
@@ -181,72 +182,72 @@ void hw_offer_settle(uint64_t id, const struct hw_layout *layout, int world_rank
 
 /* What is known of a send that may be offered. */
 struct offering {
-	struct hw_offer offer;
-	struct hw_layout layout;
-	struct hw_context *context;
+	struct hwio_offer offer;
+	struct hwio_layout layout;
+	struct hwio_context *context;
 	int peer;
 };
 
 static bool may_offer(const void *buffer, MPI_Count count, MPI_Datatype type, int destination, MPI_Comm comm,
-		      struct offering *offering)
+	struct offering *offering)
 {
-	size_t bytes = hw_type_bytes(count, type);
-	if (!hw_looks_at(bytes) || hw_mode == HW_OBSERVE || bytes < HW_OFFERED_BYTES_MIN || destination < 0 ||
-	    hw_private_is_threaded() || buffer == MPI_BOTTOM)
+	size_t bytes = hwio_type_bytes(count, type);
+	if (!hwio_looks_at(bytes) || hwio_mode == HWIO_OBSERVE || bytes < HWIO_OFFERED_BYTES_MIN || destination < 0 ||
+		hwio_memory_map_is_threaded() || buffer == MPI_BOTTOM)
 		return false;
-	offering->context = hw_context_here(HW_OP_SEND);
-	struct hw_comm *known = hw_context_is_off(offering->context) ? NULL : hw_comm_of(comm);
-	if (!known || destination >= known->size || destination == known->rank || hw_model_receive_gain(bytes) <= 0)
+	offering->context = hwio_context_here(HWIO_OP_SEND);
+	struct hwio_comm *known = hwio_context_is_off(offering->context) ? NULL : hwio_comm_of(comm);
+	if (!known || destination >= known->size || destination == known->rank || hwio_model_receive_gain(bytes) <= 0)
 		return false;
-	hw_step_in();
-	bool is_known = hw_layout_make(&offering->layout, buffer, count, type);
-	hw_step_out();
+	hwio_step_in();
+	bool is_known = hwio_layout_make(&offering->layout, buffer, count, type);
+	hwio_step_out();
 	if (!is_known)
 		return false;
 	offering->peer = known->world_ranks[destination];
-	hw_context_begins(offering->context);
+	hwio_context_begins(offering->context);
 	memset(&offering->offer.padding, 0, sizeof(offering->offer.padding));
-	hw_envelope_fill(&offering->offer.envelope, HW_OFFER, bytes);
-	hw_layout_copy(&offering->layout, 0, offering->offer.first, HW_PAGE_BYTES, false);
-	hw_layout_copy(&offering->layout, bytes - HW_PAGE_BYTES, offering->offer.last, HW_PAGE_BYTES, false);
+	hwio_envelope_fill(&offering->offer.envelope, HWIO_OFFER, bytes);
+	hwio_layout_copy(&offering->layout, 0, offering->offer.first, HWIO_PAGE_BYTES, false);
+	hwio_layout_copy(&offering->layout, bytes - HWIO_PAGE_BYTES, offering->offer.last, HWIO_PAGE_BYTES, false);
 	return true;
 }
 
-/* Sends the offer, and answers meanwhile those who wait for an answer of this rank. */
+/* Sends the offer, and meanwhile answers ranks that wait for this one. */
 static int send_offer(bool is_synchronous, const struct offering *offering, int destination, int tag, MPI_Comm comm)
 {
-	const struct hw_offer *offer = &offering->offer;
+	const struct hwio_offer *offer = &offering->offer;
 	MPI_Request request;
 	int is_done = 0;
-	bool is_long = offering->layout.bytes >= HW_RENDEZVOUS_BYTES_MIN;
-	int result = (is_synchronous || is_long ? hw_real.MPI_Issend : hw_real.MPI_Isend)(
-		offer, sizeof(*offer), MPI_BYTE, destination, tag, comm, &request);
+	bool is_long = offering->layout.bytes >= HWIO_RENDEZVOUS_BYTES_MIN;
+	int result = (is_synchronous || is_long ? hwio_real.MPI_Issend : hwio_real.MPI_Isend)(offer, sizeof(*offer),
+		MPI_BYTE, destination, tag, comm, &request);
 	while (result == MPI_SUCCESS && !is_done) {
-		result = hw_real.MPI_Test(&request, &is_done, MPI_STATUS_IGNORE);
+		result = hwio_real.MPI_Test(&request, &is_done, MPI_STATUS_IGNORE);
 		if (!is_done && result == MPI_SUCCESS) {
-			hw_outstanding_poll();
-			hw_pause();
+			hwio_outstanding_poll();
+			hwio_pause();
 		}
 	}
 	return result;
 }
 
-bool hw_offer_instead(bool is_synchronous, const void *buffer, MPI_Count count, MPI_Datatype type, int destination,
-		      int tag, MPI_Comm comm, int *result)
+bool hwio_offer_instead(bool is_synchronous, const void *buffer, MPI_Count count, MPI_Datatype type, int destination,
+	int tag, MPI_Comm comm, int *result)
 {
 	struct offering offering;
 	if (!may_offer(buffer, count, type, destination, comm, &offering))
 		return false;
-	hw_step_in();
+	hwio_step_in();
 	*result = send_offer(is_synchronous, &offering, destination, tag, comm);
 	if (*result == MPI_SUCCESS)
-		hw_offer_settle(offering.offer.envelope.id, &offering.layout, offering.peer, offering.context);
-	hw_layout_free(&offering.layout);
-	hw_step_out();
+		hwio_offer_settle(offering.offer.envelope.id, &offering.layout, offering.peer, offering.context);
+	hwio_layout_free(&offering.layout);
+	hwio_step_out();
 	return true;
 }
 
-struct hw_offered {
+struct hwio_offered {
 	struct offering offering;
 	/* Where the verdict arrives; a copy that is sent takes it over. */
 	struct late *late;
@@ -256,117 +257,120 @@ struct hw_offered {
 	bool is_unseen;
 	/* Its data is no longer needed: the verdict was carried out, or a copy is on its way. */
 	bool is_done;
-	struct hw_offered *next;
+	struct hwio_offered *next;
 };
 
-static struct hw_offered *offered_list;
+static struct hwio_offered *offered_list;
 
-bool hw_offer_any(void)
+bool hwio_offer_any(void)
 {
 	return offered_list != NULL;
 }
 
-struct hw_offered *hw_offer_start(bool is_synchronous, const void *buffer, MPI_Count count, MPI_Datatype type,
-				  int destination, int tag, MPI_Comm comm, MPI_Request *request, int *result)
+struct hwio_offered *hwio_offer_start(bool is_synchronous, const void *buffer, MPI_Count count, MPI_Datatype type,
+	int destination, int tag, MPI_Comm comm, MPI_Request *request, int *result)
 {
 	struct offering offering;
 	if (!may_offer(buffer, count, type, destination, comm, &offering))
 		return NULL;
-	bool is_one = offering.layout.count == 1 && offering.layout.bytes <= HW_PIECES_MAX * HW_PIECE_BYTES;
-	struct hw_offered *offered = is_one ? calloc(1, sizeof(*offered)) : NULL;
+	bool is_one = offering.layout.count == 1 && offering.layout.bytes <= HWIO_PIECES_MAX * HWIO_PIECE_BYTES;
+	struct hwio_offered *offered = is_one ? calloc(1, sizeof(*offered)) : NULL;
 	if (!offered || !(offered->late = calloc(1, sizeof(*offered->late)))) {
 		free(offered);
-		hw_layout_free(&offering.layout);
+		hwio_layout_free(&offering.layout);
 		return NULL;
 	}
 	offered->offering = offering;
 	offered->offering.layout.blocks = &offered->offering.layout.single;
 	uint64_t id = offering.offer.envelope.id;
-	hw_step_in();
-	offered->is_unseen = offering.layout.bytes >= HW_RENDEZVOUS_BYTES_MIN;
-	*result = (is_synchronous || offered->is_unseen ? hw_real.MPI_Issend : hw_real.MPI_Isend)(
-		&offered->offering.offer, sizeof(offering.offer), MPI_BYTE, destination, tag, comm, request);
-	hw_real.MPI_Irecv(&offered->late->received, sizeof(offered->late->received), MPI_BYTE, offering.peer,
-			  HW_TAG_OF(HW_TAG_VERDICT, id), hw_control, &offered->late->verdict);
-	hw_step_out();
+	hwio_step_in();
+	offered->is_unseen = offering.layout.bytes >= HWIO_RENDEZVOUS_BYTES_MIN;
+	*result = (is_synchronous || offered->is_unseen ? hwio_real.MPI_Issend
+							: hwio_real.MPI_Isend)(&offered->offering.offer,
+		sizeof(offering.offer), MPI_BYTE, destination, tag, comm, request);
+	hwio_real.MPI_Irecv(&offered->late->received, sizeof(offered->late->received), MPI_BYTE, offering.peer,
+		HWIO_TAG_OF(HWIO_TAG_VERDICT, id), hwio_control, &offered->late->verdict);
+	hwio_step_out();
 	offered->request = *request;
-	offered->end = hw_seconds() + hw_model_patience_s(offering.layout.bytes);
+	offered->end = hwio_seconds() + hwio_model_timeout_s(offering.layout.bytes);
 	offered->next = offered_list;
 	offered_list = offered;
-	hw_count_busy();
+	hwio_count_busy();
 	return offered;
 }
 
 /* Sends a copy, if there is memory for one. */
-static void send_late(struct hw_offered *offered)
+static void send_late(struct hwio_offered *offered)
 {
 	const struct offering *offering = &offered->offering;
 	if (!give_up_waiting(offered->late, offering->offer.envelope.id, &offering->layout, offering->peer))
 		return;
 	offered->late = NULL;
 	offered->is_done = true;
-	hw_context_touched(offering->context, hw_context_operation(offering->context));
+	hwio_context_touched(offering->context, hwio_context_operation(offering->context));
 }
 
 /* Whether a long message is still not received: until then its sender would wait in any case. */
-static bool is_unseen(struct hw_offered *offered)
+static bool is_unseen(struct hwio_offered *offered)
 {
 	int is_received = 0;
 	if (!offered->is_unseen)
 		return false;
-	if (hw_real.MPI_Request_get_status(offered->request, &is_received, MPI_STATUS_IGNORE) == MPI_SUCCESS && !is_received)
+	if (hwio_real.MPI_Request_get_status(offered->request, &is_received, MPI_STATUS_IGNORE) == MPI_SUCCESS &&
+		!is_received)
 		return true;
 	offered->is_unseen = false;
-	offered->end = hw_seconds() + hw_model_patience_s(offered->offering.layout.bytes);
+	offered->end = hwio_seconds() + hwio_model_timeout_s(offered->offering.layout.bytes);
 	return false;
 }
 
-bool hw_offer_progress(struct hw_offered *offered, bool is_last)
+bool hwio_offer_progress(struct hwio_offered *offered, bool is_last)
 {
 	const struct offering *offering = &offered->offering;
 	/* The program's request is no more. */
 	offered->is_unseen &= !is_last;
-	hw_step_in();
+	hwio_step_in();
 	while (!offered->is_done) {
 		int is_told = 0;
-		hw_real.MPI_Test(&offered->late->verdict, &is_told, MPI_STATUS_IGNORE);
+		hwio_real.MPI_Test(&offered->late->verdict, &is_told, MPI_STATUS_IGNORE);
 		if (is_told) {
 			/* An exchange looks at the others first. */
 			offered->is_done = true;
-			carry_out(&offered->late->received, &offering->layout, offering->peer, offering->context);
-		} else if (!is_unseen(offered) && hw_seconds() > offered->end) {
+			carry_out_verdict(&offered->late->received, &offering->layout, offering->peer,
+				offering->context);
+		} else if (!is_unseen(offered) && hwio_seconds() > offered->end) {
 			send_late(offered);
 		}
 		if (offered->is_done || !is_last)
 			break;
-		hw_pause();
+		hwio_pause();
 	}
-	hw_step_out();
+	hwio_step_out();
 	return offered->is_done;
 }
 
-void hw_offer_progress_all(void)
+void hwio_offer_progress_all(void)
 {
-	for (struct hw_offered *one = offered_list; one; one = one->next)
-		hw_offer_progress(one, false);
+	for (struct hwio_offered *one = offered_list; one; one = one->next)
+		hwio_offer_progress(one, false);
 }
 
-void hw_offer_free(struct hw_offered *offered)
+void hwio_offer_free(struct hwio_offered *offered)
 {
-	struct hw_offered **link = &offered_list;
+	struct hwio_offered **link = &offered_list;
 	while (*link != offered)
 		link = &(*link)->next;
 	*link = offered->next;
 	free(offered->late);
 	free(offered);
-	hw_count_busy();
+	hwio_count_busy();
 }
 
-void hw_offer_release(void)
+void hwio_offer_release(void)
 {
-	hw_step_in();
-	for (struct hw_offered *one = offered_list; one; one = one->next)
-		if (!one->is_done && !hw_offer_progress(one, false))
+	hwio_step_in();
+	for (struct hwio_offered *one = offered_list; one; one = one->next)
+		if (!one->is_done && !hwio_offer_progress(one, false))
 			send_late(one);
-	hw_step_out();
+	hwio_step_out();
 }

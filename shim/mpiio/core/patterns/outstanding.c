@@ -16,62 +16,62 @@
 struct outstanding {
 	uint64_t id;
 	int world_rank;
-	struct hw_file *file;
-	struct hw_runs runs;
-	struct hw_context *context;
+	struct hwio_file *file;
+	struct hwio_runs runs;
+	struct hwio_context *context;
 	bool is_begun;
 	/* The data as it was before the file's lease was given up. */
-	void *held;
+	void *contents;
 	/* A copy of the data that is on its way, because the file was about to change. */
 	char *copy;
-	MPI_Request sending[HW_PIECES_MAX];
+	MPI_Request sending[HWIO_PIECES_MAX];
 	int pieces;
 	struct outstanding *next;
 };
 
 /* On a network file system a node may not see at once that a file has changed. */
-#define PATIENCE_SECONDS 2.0
+#define TIMEOUT_SECONDS 2.0
 /* At the end of MPI. */
 #define FINISH_SECONDS_MAX 10.0
-/* Who waits for a message looks at it within this time. */
+/* A rank that waits for a message polls it within this time. */
 #define BEGINNING_SECONDS_MAX 0.020
 
 static struct outstanding *list;
-/* Copies whose receivers have read the file: they are taken off the network at the end. */
+/* Copies whose receivers have read the file: they are removed from the network at the end. */
 static struct outstanding *unwanted;
 static size_t count;
 /* Held by the thread that answers or sends, so that no other frees what it is at. */
 static pthread_mutex_t talking = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 
-bool hw_outstanding_any(void)
+bool hwio_outstanding_any(void)
 {
 	return count > 0;
 }
 
-bool hw_outstanding_has_room(void)
+bool hwio_outstanding_has_room(void)
 {
-	return count < HW_OUTSTANDING_MAX;
+	return count < HWIO_OUTSTANDING_MAX;
 }
 
-bool hw_outstanding_hint(uint64_t id, int world_rank, struct hw_file *file, const struct hw_runs *runs,
-			 struct hw_context *context)
+bool hwio_outstanding_hint(uint64_t id, int world_rank, struct hwio_file *file, const struct hwio_runs *runs,
+	struct hwio_context *context)
 {
 	struct outstanding *one = malloc(sizeof(*one));
 	if (!one)
 		abort();
-	hw_enter();
+	hwio_enter();
 	/* From here on the file does not change before its data is held. */
-	bool is_good = hw_file_lease(file) && hw_file_is_unchanged(file);
+	bool is_good = hwio_file_lease(file) && hwio_file_is_unchanged(file);
 	if (is_good) {
-		hw_file_keep(file);
+		hwio_file_keep(file);
 		*one = (struct outstanding){
 			.id = id, .world_rank = world_rank, .file = file, .runs = *runs, .context = context};
 		one->next = list;
 		list = one;
 		count++;
-		hw_count_busy();
+		hwio_count_busy();
 	}
-	hw_leave();
+	hwio_leave();
 	if (!is_good)
 		free(one);
 	return is_good;
@@ -79,73 +79,74 @@ bool hw_outstanding_hint(uint64_t id, int world_rank, struct hw_file *file, cons
 
 static bool read_runs(const struct outstanding *one, void *memory, size_t bytes)
 {
-	struct hw_layout all = {.bytes = bytes, .count = 1, .buffer = memory};
-	all.single = (struct hw_block){0, bytes};
+	struct hwio_layout all = {.bytes = bytes, .count = 1, .buffer = memory};
+	all.single = (struct hwio_block){0, bytes};
 	all.blocks = &all.single;
-	return hw_runs_transfer(one->file->descriptor, &one->runs, &all, false);
+	return hwio_runs_transfer(one->file->descriptor, &one->runs, &all, false);
 }
 
 /* The same by system calls alone. */
 static bool read_pieces(const struct outstanding *one, char *memory)
 {
 	for (uint32_t i = 0; i < one->runs.count; i++) {
-		const struct hw_run *run = &one->runs.run[i];
+		const struct hwio_run *run = &one->runs.run[i];
 		for (uint64_t piece = 0; piece < run->count; piece++, memory += run->bytes)
-			if (!hw_read_whole(one->file->descriptor, memory, run->bytes,
-					   (off_t)(run->offset + piece * run->stride)))
+			if (!hwio_read_whole(one->file->descriptor, memory, run->bytes,
+				    (off_t)(run->offset + piece * run->stride)))
 				return false;
 	}
 	return true;
 }
 
 /* Whether the data no longer depends on the file. */
-static bool hold(struct outstanding *one)
+static bool detach_from_file(struct outstanding *one)
 {
-	size_t bytes = hw_runs_bytes(&one->runs);
-	if (one->copy || one->held)
+	size_t bytes = hwio_runs_bytes(&one->runs);
+	if (one->copy || one->contents)
 		return true;
-	/* By its number: some MPIs see mappings, and look at what they know of memory, which is the program's thread's. */
-	long mapped = hw_libc.syscall(SYS_mmap, 0, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	/* By its number: some MPIs see mappings, and look at what they know of memory, which is the program's
+	 * thread's. */
+	long mapped = hwio_libc.syscall(SYS_mmap, 0, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	void *memory = (void *)mapped;
 	if (memory != MAP_FAILED && read_pieces(one, memory))
-		one->held = memory;
+		one->contents = memory;
 	else if (memory != MAP_FAILED)
-		hw_libc.syscall(SYS_munmap, memory, bytes, 0, 0, 0, 0);
-	return one->held != NULL;
+		hwio_libc.syscall(SYS_munmap, memory, bytes, 0, 0, 0, 0);
+	return one->contents != NULL;
 }
 
-void hw_outstanding_hold(const struct hw_file *file)
+void hwio_outstanding_hold(const struct hwio_file *file)
 {
 	for (struct outstanding *one = list; one; one = one->next)
 		if (one->file == file)
-			hold(one);
+			detach_from_file(one);
 }
 
 static void free_held(struct outstanding *one)
 {
-	if (one->held)
-		hw_libc.munmap(one->held, hw_runs_bytes(&one->runs));
-	one->held = NULL;
+	if (one->contents)
+		hwio_libc.munmap(one->contents, hwio_runs_bytes(&one->runs));
+	one->contents = NULL;
 }
 
-/* What this rank has sent to itself needs nobody's answer. */
+/* A message of this rank to itself needs no acknowledgement. */
 static bool is_own(const struct outstanding *one)
 {
-	return one->world_rank == hw_rank;
+	return one->world_rank == hwio_rank;
 }
 
 static void note_beginning(uint64_t id, int world_rank)
 {
-	hw_enter();
+	hwio_enter();
 	for (struct outstanding *one = list; one; one = one->next)
 		if (one->id == id && one->world_rank == world_rank)
 			one->is_begun = true;
-	hw_leave();
+	hwio_leave();
 }
 
-static struct outstanding *take(uint64_t id, int world_rank)
+static struct outstanding *take_outstanding(uint64_t id, int world_rank)
 {
-	hw_enter();
+	hwio_enter();
 	struct outstanding **link = &list, *found = NULL;
 	while (*link && !((*link)->id == id && (*link)->world_rank == world_rank))
 		link = &(*link)->next;
@@ -153,8 +154,8 @@ static struct outstanding *take(uint64_t id, int world_rank)
 		*link = found->next;
 		count--;
 	}
-	hw_count_busy();
-	hw_leave();
+	hwio_count_busy();
+	hwio_leave();
 	return found;
 }
 
@@ -163,11 +164,11 @@ static char *read_copy(const struct outstanding *one, size_t bytes)
 {
 	char *copy = malloc(bytes);
 	/* No lease is given up meanwhile. */
-	hw_enter();
-	bool is_good = copy && (one->held || read_runs(one, copy, bytes));
-	if (is_good && one->held)
-		memcpy(copy, one->held, bytes);
-	hw_leave();
+	hwio_enter();
+	bool is_good = copy && (one->contents || read_runs(one, copy, bytes));
+	if (is_good && one->contents)
+		memcpy(copy, one->contents, bytes);
+	hwio_leave();
 	if (!is_good) {
 		free(copy);
 		return NULL;
@@ -178,41 +179,41 @@ static char *read_copy(const struct outstanding *one, size_t bytes)
 /* Sends the data without waiting: MPI brings it to its receiver while this rank does something else. */
 static bool push(struct outstanding *one)
 {
-	size_t bytes = hw_runs_bytes(&one->runs);
-	one->copy = bytes <= HW_PIECES_MAX * HW_PIECE_BYTES ? read_copy(one, bytes) : NULL;
-	for (size_t done = 0; one->copy && done < bytes; done += HW_PIECE_BYTES) {
-		size_t part = bytes - done < HW_PIECE_BYTES ? bytes - done : HW_PIECE_BYTES;
-		hw_real.MPI_Isend(one->copy + done, (int)part, MPI_BYTE, one->world_rank,
-				  HW_TAG_OF(HW_TAG_DATA, one->id), hw_control, &one->sending[one->pieces++]);
+	size_t bytes = hwio_runs_bytes(&one->runs);
+	one->copy = bytes <= HWIO_PIECES_MAX * HWIO_PIECE_BYTES ? read_copy(one, bytes) : NULL;
+	for (size_t done = 0; one->copy && done < bytes; done += HWIO_PIECE_BYTES) {
+		size_t part = bytes - done < HWIO_PIECE_BYTES ? bytes - done : HWIO_PIECE_BYTES;
+		hwio_real.MPI_Isend(one->copy + done, (int)part, MPI_BYTE, one->world_rank,
+			HWIO_TAG_OF(HWIO_TAG_DATA, one->id), hwio_control, &one->sending[one->pieces++]);
 	}
 	return one->copy != NULL;
 }
 
-static void give_up(const struct outstanding *one)
+static void report_failure(const struct outstanding *one)
 {
-	hw_say("%s can't be read any more, and rank %d waits for it: %m", one->file->path, one->world_rank);
-	hw_real.MPI_Abort(MPI_COMM_WORLD, 1);
+	hwio_say("%s can't be read any more, and rank %d waits for it: %m", one->file->path, one->world_rank);
+	hwio_real.MPI_Abort(MPI_COMM_WORLD, 1);
 }
 
 /* Reads what the receiver couldn't, and sends it. */
-static void serve(struct outstanding *one)
+static void send_instead(struct outstanding *one)
 {
-	size_t bytes = hw_runs_bytes(&one->runs);
-	struct hw_layout all = {.bytes = bytes, .count = 1, .buffer = read_copy(one, bytes)};
-	all.single = (struct hw_block){0, bytes};
+	size_t bytes = hwio_runs_bytes(&one->runs);
+	struct hwio_layout all = {.bytes = bytes, .count = 1, .buffer = read_copy(one, bytes)};
+	all.single = (struct hwio_block){0, bytes};
 	all.blocks = &all.single;
 	if (!all.buffer)
-		give_up(one);
-	hw_stream_send(&all, bytes, one->world_rank, HW_TAG_OF(HW_TAG_DATA, one->id));
+		report_failure(one);
+	hwio_stream_send(&all, bytes, one->world_rank, HWIO_TAG_OF(HWIO_TAG_DATA, one->id));
 	free(all.buffer);
 }
 
-static void release(struct outstanding *one)
+static void release_outstanding(struct outstanding *one)
 {
 	free_held(one);
-	hw_enter();
-	hw_file_release(one->file);
-	hw_leave();
+	hwio_enter();
+	hwio_file_release(one->file);
+	hwio_leave();
 	if (one->copy) {
 		one->next = unwanted;
 		unwanted = one;
@@ -221,166 +222,170 @@ static void release(struct outstanding *one)
 	}
 }
 
-static void fill(struct outstanding *one, const struct hw_layout *layout)
+static void fill_layout(struct outstanding *one, const struct hwio_layout *layout)
 {
 	/* No lease is given up meanwhile. */
-	hw_enter();
-	bool is_good = one->held || hw_runs_transfer(one->file->descriptor, &one->runs, layout, false);
-	if (one->held)
-		hw_layout_copy(layout, 0, one->held, hw_runs_bytes(&one->runs), true);
-	hw_leave();
+	hwio_enter();
+	bool is_good = one->contents || hwio_runs_transfer(one->file->descriptor, &one->runs, layout, false);
+	if (one->contents)
+		hwio_layout_copy(layout, 0, one->contents, hwio_runs_bytes(&one->runs), true);
+	hwio_leave();
 	if (!is_good)
-		give_up(one);
-	release(one);
+		report_failure(one);
+	release_outstanding(one);
 }
 
-void hw_outstanding_fill(uint64_t id, const struct hw_layout *layout)
+void hwio_outstanding_fill(uint64_t id, const struct hwio_layout *layout)
 {
 	pthread_mutex_lock(&talking);
-	struct outstanding *one = take(id, hw_rank);
+	struct outstanding *one = take_outstanding(id, hwio_rank);
 	if (one)
-		fill(one, layout);
+		fill_layout(one, layout);
 	pthread_mutex_unlock(&talking);
 }
 
-static void answer(const struct hw_ack *ack, int world_rank)
+static void handle_ack(const struct hwio_ack *ack, int world_rank)
 {
 	if (ack->is_begun) {
 		note_beginning(ack->id, world_rank);
 		return;
 	}
-	struct outstanding *one = take(ack->id, world_rank);
+	struct outstanding *one = take_outstanding(ack->id, world_rank);
 	if (!one)
 		return;
 	if (!ack->is_read) {
 		if (!one->copy)
-			serve(one);
-		hw_context_touched(one->context, hw_context_operation(one->context));
+			send_instead(one);
+		hwio_context_touched(one->context, hwio_context_operation(one->context));
 	}
 	if (!ack->is_same)
-		hw_context_switch_off(one->context, "what another rank read was not what was sent");
-	release(one);
+		hwio_context_switch_off(one->context, "what another rank read was not what was sent");
+	release_outstanding(one);
 }
 
-void hw_outstanding_poll(void)
+void hwio_outstanding_poll(void)
 {
 	if (count == 0 || pthread_mutex_trylock(&talking) != 0)
 		return;
-	hw_step_in();
+	hwio_step_in();
 	while (count > 0) {
 		int has_come = 0;
 		MPI_Status status;
-		struct hw_ack ack = {0};
-		if (hw_real.MPI_Iprobe(MPI_ANY_SOURCE, HW_TAG_ACK, hw_control, &has_come, &status) != MPI_SUCCESS ||
-		    !has_come)
+		struct hwio_ack ack = {0};
+		if (hwio_real.MPI_Iprobe(MPI_ANY_SOURCE, HWIO_TAG_ACK, hwio_control, &has_come, &status) !=
+				MPI_SUCCESS ||
+			!has_come)
 			break;
-		if (hw_real.MPI_Recv(&ack, sizeof(ack), MPI_BYTE, status.MPI_SOURCE, HW_TAG_ACK, hw_control,
-				     MPI_STATUS_IGNORE) != MPI_SUCCESS)
+		if (hwio_real.MPI_Recv(&ack, sizeof(ack), MPI_BYTE, status.MPI_SOURCE, HWIO_TAG_ACK, hwio_control,
+			    MPI_STATUS_IGNORE) != MPI_SUCCESS)
 			break;
-		answer(&ack, status.MPI_SOURCE);
+		handle_ack(&ack, status.MPI_SOURCE);
 	}
-	hw_step_out();
+	hwio_step_out();
 	pthread_mutex_unlock(&talking);
 }
 
-static bool is_of(const struct outstanding *one, const struct hw_file *file)
+static bool depends_on(const struct outstanding *one, const struct hwio_file *file)
 {
-	return !file || (one->file->identity.device == file->identity.device &&
-			 one->file->identity.inode == file->identity.inode);
+	return !file ||
+		(one->file->identity.device == file->identity.device &&
+			one->file->identity.inode == file->identity.inode);
 }
 
-static bool waits_for(const struct hw_file *file)
+static bool waits_for(const struct hwio_file *file)
 {
 	bool waits = false;
-	hw_enter();
+	hwio_enter();
 	for (const struct outstanding *one = list; one && !waits; one = one->next)
-		waits = !one->copy && !is_own(one) && is_of(one, file);
-	hw_leave();
+		waits = !one->copy && !is_own(one) && depends_on(one, file);
+	hwio_leave();
 	return waits;
 }
 
-static void hold_own(const struct hw_file *file)
+static void hold_own(const struct hwio_file *file)
 {
-	hw_enter();
+	hwio_enter();
 	for (struct outstanding *one = list; one; one = one->next)
-		if (is_own(one) && is_of(one, file) && !hold(one))
-			give_up(one);
-	hw_leave();
+		if (is_own(one) && depends_on(one, file) && !detach_from_file(one))
+			report_failure(one);
+	hwio_leave();
 }
 
-/* Sends the data to those who have not begun. Says whether there were any. */
-static bool push_to_all(const struct hw_file *file)
+/* Sends the data to the ranks that have not begun. True if there were any. */
+static bool push_to_all(const struct hwio_file *file)
 {
 	bool is_any = false;
 	if (pthread_mutex_trylock(&talking) != 0)
 		return false;
 	for (struct outstanding *one = list; one; one = one->next)
-		if (!one->copy && !one->is_begun && !is_own(one) && is_of(one, file))
+		if (!one->copy && !one->is_begun && !is_own(one) && depends_on(one, file))
 			is_any |= push(one);
 	pthread_mutex_unlock(&talking);
 	return is_any;
 }
 
-/* Until nobody depends on the file; who has not begun within `patience_s` is sent the data. Says whether any was. */
-static bool settle(const struct hw_file *file, double patience_s)
+/* Waits until no rank depends on the file. Ranks that have not begun within `timeout_s` are sent the data. True if
+ * there were any. */
+static bool settle_file(const struct hwio_file *file, double timeout_s)
 {
 	bool is_any = false;
-	double end = hw_seconds() + patience_s;
-	hw_step_in();
+	double end = hwio_seconds() + timeout_s;
+	hwio_step_in();
 	for (;;) {
-		hw_outstanding_poll();
-		if (hw_seconds() >= end)
+		hwio_outstanding_poll();
+		if (hwio_seconds() >= end)
 			is_any |= push_to_all(file);
 		if (!waits_for(file))
 			break;
-		hw_pause();
+		hwio_pause();
 	}
-	hw_step_out();
+	hwio_step_out();
 	return is_any;
 }
 
-void hw_outstanding_settle(void)
+void hwio_outstanding_settle(void)
 {
 	if (count > 0)
-		settle(NULL, BEGINNING_SECONDS_MAX);
+		settle_file(NULL, BEGINNING_SECONDS_MAX);
 }
 
-void hw_outstanding_keep(const struct hw_file *file, bool is_changing)
+void hwio_outstanding_keep(const struct hwio_file *file, bool is_changing)
 {
 	if (count == 0)
 		return;
 	hold_own(file);
 	if (!waits_for(file))
 		return;
-	bool is_any = settle(file, hw_mounts_is_one_node() ? 0 : PATIENCE_SECONDS);
+	bool is_any = settle_file(file, hwio_mounts_is_one_node() ? 0 : TIMEOUT_SECONDS);
 	/* Receivers see by its times that the file isn't the one that was meant. */
-	struct timespec tick = {0, HW_TICK_NS};
+	struct timespec tick = {0, HWIO_TICK_NS};
 	if (is_any && is_changing)
 		nanosleep(&tick, NULL);
 }
 
-/* Takes what nobody waits for any more, until no rank has anything left. */
-void hw_outstanding_finish(void)
+/* Receives unneeded messages until no rank has any left. */
+void hwio_outstanding_finish(void)
 {
 	MPI_Request all = MPI_REQUEST_NULL;
 	int is_over = 0;
-	/* A message that the program never receives keeps nobody. */
-	double end = hw_seconds() + FINISH_SECONDS_MAX;
-	hw_step_in();
+	/* A message that the program never receives delays no rank. */
+	double end = hwio_seconds() + FINISH_SECONDS_MAX;
+	hwio_step_in();
 	while (!is_over) {
 		int has_come = 0, bytes = 0;
 		MPI_Status status;
-		hw_outstanding_poll();
-		hw_real.MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, hw_control, &has_come, &status);
-		if (has_come && status.MPI_TAG != HW_TAG_ACK && hw_real.MPI_Get_count(&status, MPI_BYTE, &bytes) == MPI_SUCCESS) {
+		hwio_outstanding_poll();
+		hwio_real.MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, hwio_control, &has_come, &status);
+		if (has_come && status.MPI_TAG != HWIO_TAG_ACK &&
+			hwio_real.MPI_Get_count(&status, MPI_BYTE, &bytes) == MPI_SUCCESS) {
 			char *scratch = malloc((size_t)bytes + 1);
-			hw_real.MPI_Recv(scratch, bytes, MPI_BYTE, status.MPI_SOURCE, status.MPI_TAG, hw_control,
-					 MPI_STATUS_IGNORE);
+			hwio_real.MPI_Recv(scratch, bytes, MPI_BYTE, status.MPI_SOURCE, status.MPI_TAG, hwio_control,
+				MPI_STATUS_IGNORE);
 			free(scratch);
 		}
 		while (unwanted) {
 			int is_sent = 0;
-			hw_real.MPI_Testall(unwanted->pieces, unwanted->sending, &is_sent, MPI_STATUSES_IGNORE);
+			hwio_real.MPI_Testall(unwanted->pieces, unwanted->sending, &is_sent, MPI_STATUSES_IGNORE);
 			if (!is_sent)
 				break;
 			struct outstanding *one = unwanted;
@@ -388,13 +393,13 @@ void hw_outstanding_finish(void)
 			free(one->copy);
 			free(one);
 		}
-		bool is_empty = (count == 0 && !unwanted) || hw_seconds() > end;
+		bool is_empty = (count == 0 && !unwanted) || hwio_seconds() > end;
 		if (is_empty && all == MPI_REQUEST_NULL)
-			hw_real.MPI_Ibarrier(hw_control, &all);
+			hwio_real.MPI_Ibarrier(hwio_control, &all);
 		if (all != MPI_REQUEST_NULL)
-			hw_real.MPI_Test(&all, &is_over, MPI_STATUS_IGNORE);
+			hwio_real.MPI_Test(&all, &is_over, MPI_STATUS_IGNORE);
 		if (!is_over)
-			hw_pause();
+			hwio_pause();
 	}
-	hw_step_out();
+	hwio_step_out();
 }

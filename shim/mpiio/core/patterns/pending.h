@@ -1,35 +1,35 @@
-/* What incoming.c and delegated.c know of data whose sender still has it, or has written it. */
-#ifndef HW_PENDING_H
-#define HW_PENDING_H
+/* What incoming.c and delegated.c share about data that its sender still has, or has written. */
+#ifndef HWIO_PENDING_H
+#define HWIO_PENDING_H
 
 #include "../mpi/layout.h"
 #include "offer.h"
 
-struct hw_pending {
+struct hwio_pending {
 	uint64_t id;
 	int world_rank;
-	struct hw_layout layout;
+	struct hwio_layout layout;
 	/* Protected pages. */
 	uintptr_t low, high;
 	bool has_edges;
-	char first[HW_PAGE_BYTES], last[HW_PAGE_BYTES];
-	struct hw_context *context;
+	char first[HWIO_PAGE_BYTES], last[HWIO_PAGE_BYTES];
+	struct hwio_context *context;
 	/* The sender was told to write it. */
 	bool is_told;
-	struct hw_pending *next;
+	struct hwio_pending *next;
 };
 
-extern struct hw_pending *hw_pending_list;
+extern struct hwio_pending *hwio_pending_list;
 
-void hw_pending_unlink(struct hw_pending *one);
-void hw_pending_free(struct hw_pending *one);
-void hw_pending_tell(const struct hw_pending *one, enum hw_verdict_kind kind);
-struct hw_reply hw_pending_reply(const struct hw_pending *one);
+void hwio_pending_unlink(struct hwio_pending *one);
+void hwio_pending_free(struct hwio_pending *one);
+void hwio_pending_tell(const struct hwio_pending *one, enum hwio_verdict_kind kind);
+struct hwio_reply hwio_pending_reply(const struct hwio_pending *one);
 /* Receives the data, but not where the program may have changed what it got at once. */
-void hw_pending_receive(struct hw_pending *one);
+void hwio_pending_receive(struct hwio_pending *one);
 /* The data is on its way: it is received, and no longer pending. */
-void hw_pending_fill(struct hw_pending *one);
+void hwio_pending_fill(struct hwio_pending *one);
 /* Puts back what lies outside of the protected pages. */
-void hw_pending_restore(const struct hw_pending *one, const char *first, const char *last);
+void hwio_pending_restore(const struct hwio_pending *one, const char *first, const char *last);
 
 #endif

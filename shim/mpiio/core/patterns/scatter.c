@@ -1,10 +1,8 @@
-/*
- * MPI_Scatter and MPI_Scatterv of what was read from a file: each rank reads its own part. Source: Natvig, Elster and
- * Meyer, §III.A, with the hint as a broadcast, as they propose in §VI.
+/* MPI_Scatter and MPI_Scatterv of what was read from a file: each rank reads its own part. Source: Natvig, Elster
+ * and Meyer, §III.A, with the hint as a broadcast, as they propose in §VI.
  *
- * Ranks can't know whether the root has something to say, so before each scatter that is large enough the root
- * broadcasts that it has, or how many scatters it will not say so again. All ranks of a communicator count alike.
- */
+ * Ranks can't know whether the root has an announcement. So before each scatter that is large enough, the root
+ * broadcasts an order, or the number of scatters to skip. All ranks of a communicator count alike. */
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,19 +32,19 @@ struct order {
 	uint32_t path_bytes;
 	/* Of this scatter, among those of other threads. */
 	uint64_t id;
-	struct hw_identity identity;
-	char path[HW_PATH_BYTES_MAX];
+	struct hwio_identity identity;
+	char path[HWIO_PATH_BYTES_MAX];
 };
 
 /* And to each. Without runs its data is sent. */
 struct part {
 	uint64_t bytes;
-	struct hw_runs runs;
+	struct hwio_runs runs;
 };
 
 /*
- * A scatter as the program called it; counts and displacements are those of Scatterv, or NULL. Python's mpi4py calls the
- * one with large counts, wherever MPI has it.
+ * A scatter as the program called it; counts and displacements are those of Scatterv, or NULL. Python's mpi4py
+ * calls the one with large counts, wherever MPI has it.
  */
 struct scatter {
 	const void *send;
@@ -61,19 +59,19 @@ struct scatter {
 	MPI_Datatype receive_type;
 	int root;
 	MPI_Comm comm;
-	struct hw_comm *known;
-	struct hw_context *context;
+	struct hwio_comm *known;
+	struct hwio_context *context;
 	/* At the root. */
-	enum hw_left why;
+	enum hwio_left why;
 	struct part *parts;
-	struct hw_file *file;
+	struct hwio_file *file;
 };
 
-static const void *block_of(const struct scatter *s, int rank, MPI_Count *count)
+static const void *scatter_block_of(const struct scatter *s, int rank, MPI_Count *count)
 {
 	MPI_Aint lower, extent = 0, elements = (MPI_Aint)rank * s->send_count;
 	if (s->send_type != MPI_DATATYPE_NULL)
-		hw_real.MPI_Type_get_extent(s->send_type, &lower, &extent);
+		hwio_real.MPI_Type_get_extent(s->send_type, &lower, &extent);
 	*count = s->send_count;
 	if (s->has_counts) {
 		*count = s->is_large ? s->large_counts[rank] : s->counts[rank];
@@ -82,25 +80,25 @@ static const void *block_of(const struct scatter *s, int rank, MPI_Count *count)
 	return (const char *)s->send + elements * extent;
 }
 
-static int call(const struct scatter *s)
+static int call_scatter(const struct scatter *s)
 {
 #if MPI_VERSION >= 4
 	if (s->is_large)
-		return hw_real.MPI_Scatterv_c(s->send, s->large_counts, s->large_displacements, s->send_type, s->receive,
-					      s->receive_count, s->receive_type, s->root, s->comm);
+		return hwio_real.MPI_Scatterv_c(s->send, s->large_counts, s->large_displacements, s->send_type,
+			s->receive, s->receive_count, s->receive_type, s->root, s->comm);
 #endif
 	if (s->has_counts)
-		return hw_real.MPI_Scatterv(s->send, s->counts, s->displacements, s->send_type, s->receive,
-					    (int)s->receive_count, s->receive_type, s->root, s->comm);
-	return hw_real.MPI_Scatter(s->send, s->send_count, s->send_type, s->receive, (int)s->receive_count,
-				   s->receive_type, s->root, s->comm);
+		return hwio_real.MPI_Scatterv(s->send, s->counts, s->displacements, s->send_type, s->receive,
+			(int)s->receive_count, s->receive_type, s->root, s->comm);
+	return hwio_real.MPI_Scatter(s->send, s->send_count, s->send_type, s->receive, (int)s->receive_count,
+		s->receive_type, s->root, s->comm);
 }
 
-static int original(const struct scatter *s)
+static int scatter_unchanged(const struct scatter *s)
 {
-	hw_step_in();
-	int result = call(s);
-	hw_step_out();
+	hwio_step_in();
+	int result = call_scatter(s);
+	hwio_step_out();
 	return result;
 }
 
@@ -109,33 +107,33 @@ static void fill_source(const struct scatter *s)
 {
 	for (int rank = 0; rank < s->known->size; rank++) {
 		MPI_Count count;
-		const void *block = block_of(s, rank, &count);
+		const void *block = scatter_block_of(s, rank, &count);
 		if (!(rank == s->root && s->receive == MPI_IN_PLACE))
-			hw_in(block, count, s->send_type);
+			hwio_in(block, count, s->send_type);
 	}
 }
 
 /* MPI is asked before the lock is taken: another thread may be in MPI and want it. */
 static bool find_part(struct scatter *s, int rank, size_t *by_file)
 {
-	struct hw_layout layout;
-	struct hw_file *file = NULL;
+	struct hwio_layout layout;
+	struct hwio_file *file = NULL;
 	MPI_Count count;
-	const void *block = block_of(s, rank, &count);
+	const void *block = scatter_block_of(s, rank, &count);
 	struct part *part = &s->parts[rank];
-	/* Whoever can't read gets it in one message. */
-	if (count > INT_MAX || !hw_layout_make(&layout, block, count, s->send_type))
+	/* Ranks that can't read get the data in one message. */
+	if (count > INT_MAX || !hwio_layout_make(&layout, block, count, s->send_type))
 		return false;
 	part->bytes = layout.bytes;
-	hw_enter();
-	bool is_copy = layout.bytes >= hw_bytes_min && hw_may_be_recorded(layout.low, layout.high) &&
-		       hw_runs_of(&layout, &part->runs, &file, &s->context, false) && (!s->file || s->file == file);
+	hwio_enter();
+	bool is_copy = layout.bytes >= hwio_bytes_min && hwio_may_be_recorded(layout.low, layout.high) &&
+		hwio_runs_of(&layout, &part->runs, &file, &s->context, false) && (!s->file || s->file == file);
 	if (is_copy && !s->file) {
 		s->file = file;
-		hw_file_keep(file);
+		hwio_file_keep(file);
 	}
-	hw_leave();
-	hw_layout_free(&layout);
+	hwio_leave();
+	hwio_layout_free(&layout);
 	if (is_copy) {
 		*by_file += rank == s->root ? 0 : part->bytes;
 	} else {
@@ -144,36 +142,36 @@ static bool find_part(struct scatter *s, int rank, size_t *by_file)
 	return true;
 }
 
-static void release(struct scatter *s)
+static void release_scatter(struct scatter *s)
 {
-	hw_enter();
+	hwio_enter();
 	if (s->file)
-		hw_file_release(s->file);
+		hwio_file_release(s->file);
 	s->file = NULL;
-	hw_leave();
+	hwio_leave();
 }
 
-static bool is_worth_it(struct scatter *s, size_t by_file)
+static bool is_scatter_worth_it(struct scatter *s, size_t by_file)
 {
 	if (by_file == 0)
 		return false;
-	s->why = !hw_mounts_share(&s->file->identity) ? HW_LEFT_NOT_SHARED : HW_LEFT_CHANGING;
-	if (s->why == HW_LEFT_NOT_SHARED || !s->file->path[0] || !hw_file_is_unchanged(s->file))
+	s->why = !hwio_mounts_share(&s->file->identity) ? HWIO_LEFT_NOT_SHARED : HWIO_LEFT_CHANGING;
+	if (s->why == HWIO_LEFT_NOT_SHARED || !s->file->path[0] || !hwio_file_is_unchanged(s->file))
 		return false;
-	s->why = HW_NOT_LEFT;
-	if (hw_model_scatter_gain(by_file, s->known->size) > 0)
+	s->why = HWIO_NOT_LEFT;
+	if (hwio_model_scatter_gain(by_file, s->known->size) > 0)
 		return true;
-	hw_context_seen(s->context, HW_READ_SCATTER, by_file, "messages are not slower");
-	hw_context_switch_off(s->context, "messages are not slower");
+	hwio_context_seen(s->context, HWIO_READ_SCATTER, by_file, "messages are not slower");
+	hwio_context_switch_off(s->context, "messages are not slower");
 	return false;
 }
 
 /* Whether, and by which file, the root can do it. */
-static bool decide(struct scatter *s, struct order *order)
+static bool decide_scatter(struct scatter *s, struct order *order)
 {
 	size_t by_file = 0;
 	bool is_known = true;
-	if (hw_mode == HW_OBSERVE || !hw_records_any(HW_DEFERRED) || s->receive_count > INT_MAX)
+	if (hwio_mode == HWIO_OBSERVE || !hwio_records_any(HWIO_DEFERRED) || s->receive_count > INT_MAX)
 		return false;
 	s->parts = calloc((size_t)s->known->size, sizeof(*s->parts));
 	if (!s->parts)
@@ -181,98 +179,98 @@ static bool decide(struct scatter *s, struct order *order)
 	for (int rank = 0; rank < s->known->size && is_known; rank++)
 		is_known = find_part(s, rank, &by_file);
 	if (!is_known && by_file > 0)
-		s->why = HW_LEFT_LAYOUT;
-	if (!is_known || !is_worth_it(s, by_file)) {
-		release(s);
+		s->why = HWIO_LEFT_LAYOUT;
+	if (!is_known || !is_scatter_worth_it(s, by_file)) {
+		release_scatter(s);
 		return false;
 	}
-	order->id = hw_envelope_id();
+	order->id = hwio_envelope_id();
 	order->identity = s->file->identity;
 	order->path_bytes = (uint32_t)strlen(s->file->path) + 1;
 	memcpy(order->path, s->file->path, order->path_bytes);
-	order->is_verified = hw_mode == HW_VERIFY && s->context && s->context->verified++ < HW_VERIFIED_MAX;
+	order->is_verified = hwio_mode == HWIO_VERIFY && s->context && s->context->verified++ < HWIO_VERIFIED_MAX;
 	return true;
 }
 
-static bool read_part(const struct part *part, const struct order *order, const struct hw_layout *layout)
+static bool read_scatter_part(const struct part *part, const struct order *order, const struct hwio_layout *layout)
 {
-	if (part->bytes > layout->bytes || !hw_path_is_sound(order->path, order->path_bytes) ||
-	    !hw_runs_are_sound(&part->runs, part->bytes))
+	if (part->bytes > layout->bytes || !hwio_path_is_sound(order->path, order->path_bytes) ||
+		!hwio_runs_are_sound(&part->runs, part->bytes))
 		return false;
-	hw_enter();
-	struct hw_file *file = hw_file_open(order->path, O_RDONLY, &order->identity);
-	hw_leave();
+	hwio_enter();
+	struct hwio_file *file = hwio_file_open(order->path, O_RDONLY, &order->identity);
+	hwio_leave();
 	if (!file)
 		return false;
-	bool is_good = hw_runs_transfer(file->descriptor, &part->runs, layout, false) && hw_file_is_unchanged(file);
-	hw_enter();
-	hw_file_release(file);
-	hw_leave();
+	bool is_good = hwio_runs_transfer(file->descriptor, &part->runs, layout, false) && hwio_file_is_unchanged(file);
+	hwio_enter();
+	hwio_file_release(file);
+	hwio_leave();
 	return is_good;
 }
 
 /* The root's own part goes from its one buffer into the other. */
-static int take_own(const struct scatter *s)
+static int copy_own_part(const struct scatter *s)
 {
 	MPI_Count count;
-	const void *block = block_of(s, s->root, &count);
+	const void *block = scatter_block_of(s, s->root, &count);
 	const struct part *part = &s->parts[s->root];
-	struct hw_layout layout;
+	struct hwio_layout layout;
 	if (s->receive == MPI_IN_PLACE)
 		return MPI_SUCCESS;
-	if (part->runs.count > 0 && hw_layout_make(&layout, s->receive, s->receive_count, s->receive_type)) {
+	if (part->runs.count > 0 && hwio_layout_make(&layout, s->receive, s->receive_count, s->receive_type)) {
 		bool is_read = part->bytes <= layout.bytes &&
-			       hw_runs_transfer(s->file->descriptor, &part->runs, &layout, false) &&
-			       hw_file_is_unchanged(s->file);
-		hw_layout_free(&layout);
+			hwio_runs_transfer(s->file->descriptor, &part->runs, &layout, false) &&
+			hwio_file_is_unchanged(s->file);
+		hwio_layout_free(&layout);
 		if (is_read)
 			return MPI_SUCCESS;
 	}
-	hw_in(block, count, s->send_type);
+	hwio_in(block, count, s->send_type);
 	/* As MPI's own scatter does it. */
-	return hw_real.MPI_Scatter(block, (int)count, s->send_type, s->receive, (int)s->receive_count, s->receive_type, 0,
-				   MPI_COMM_SELF);
+	return hwio_real.MPI_Scatter(block, (int)count, s->send_type, s->receive, (int)s->receive_count,
+		s->receive_type, 0, MPI_COMM_SELF);
 }
 
-/* The root serves those who couldn't read, in turn. */
-static int serve(const struct scatter *s, const int *has_read, uint64_t id)
+/* The root sends the data to the ranks that couldn't read, in turn. */
+static int serve_ranks(const struct scatter *s, const int *has_read, uint64_t id)
 {
 	int result = MPI_SUCCESS;
 	for (int rank = 0; rank < s->known->size && result == MPI_SUCCESS; rank++) {
 		MPI_Count count;
-		const void *block = block_of(s, rank, &count);
+		const void *block = scatter_block_of(s, rank, &count);
 		if (rank == s->root || has_read[rank])
 			continue;
-		hw_in(block, count, s->send_type);
-		result = hw_real.MPI_Send(block, (int)count, s->send_type, s->known->world_ranks[rank],
-					  HW_TAG_OF(HW_TAG_DATA, id), hw_control);
+		hwio_in(block, count, s->send_type);
+		result = hwio_real.MPI_Send(block, (int)count, s->send_type, s->known->world_ranks[rank],
+			HWIO_TAG_OF(HWIO_TAG_DATA, id), hwio_control);
 	}
 	return result;
 }
 
-static int root_side(struct scatter *s, const struct order *order)
+static int scatter_at_root(struct scatter *s, const struct order *order)
 {
 	int is_done = 1, result;
 	int *has_read = calloc((size_t)s->known->size, sizeof(*has_read));
 	if (!has_read)
 		abort();
-	double begin = hw_seconds();
-	hw_real.MPI_Scatter(s->parts, sizeof(*s->parts), MPI_BYTE, MPI_IN_PLACE, 0, MPI_BYTE, s->root, s->comm);
-	result = take_own(s);
-	hw_real.MPI_Gather(&is_done, 1, MPI_INT, has_read, 1, MPI_INT, s->root, s->comm);
+	double begin = hwio_seconds();
+	hwio_real.MPI_Scatter(s->parts, sizeof(*s->parts), MPI_BYTE, MPI_IN_PLACE, 0, MPI_BYTE, s->root, s->comm);
+	result = copy_own_part(s);
+	hwio_real.MPI_Gather(&is_done, 1, MPI_INT, has_read, 1, MPI_INT, s->root, s->comm);
 	int refused = 0;
 	size_t bytes = 0;
 	for (int rank = 0; rank < s->known->size; rank++) {
 		refused += !has_read[rank] && s->parts[rank].runs.count > 0;
 		bytes += s->parts[rank].bytes;
 	}
-	int served = serve(s, has_read, order->id);
+	int served = serve_ranks(s, has_read, order->id);
 	if (refused > 0)
-		hw_context_switch_off(s->context, "another rank can't read the file");
-	hw_context_transformed(s->context, HW_READ_SCATTER, bytes,
-			       hw_model_scatter_saved(bytes, s->known->size, hw_seconds() - begin));
+		hwio_context_switch_off(s->context, "another rank can't read the file");
+	hwio_context_transformed(s->context, HWIO_READ_SCATTER, bytes,
+		hwio_model_scatter_saved(bytes, s->known->size, hwio_seconds() - begin));
 	free(has_read);
-	release(s);
+	release_scatter(s);
 	return result == MPI_SUCCESS ? served : result;
 }
 
@@ -281,230 +279,254 @@ static int receive_part(const struct scatter *s, const struct order *order)
 	MPI_Datatype type = s->receive_type;
 	int peer = s->known->world_ranks[s->root], count = (int)s->receive_count;
 #if MPI_VERSION >= 4
-	struct hw_large large = hw_large(s->receive_count, &type);
+	struct hwio_large large = hwio_large(s->receive_count, &type);
 	count = large.count;
 #endif
-	int result = hw_real.MPI_Recv(s->receive, count, type, peer, HW_TAG_OF(HW_TAG_DATA, order->id), hw_control,
-				      MPI_STATUS_IGNORE);
+	int result = hwio_real.MPI_Recv(s->receive, count, type, peer, HWIO_TAG_OF(HWIO_TAG_DATA, order->id),
+		hwio_control, MPI_STATUS_IGNORE);
 #if MPI_VERSION >= 4
-	hw_large_free(&large, &type);
+	hwio_large_free(&large, &type);
 #endif
 	return result;
 }
 
-static int other_side(struct scatter *s, const struct order *order)
+static int scatter_at_rank(struct scatter *s, const struct order *order)
 {
 	struct part part;
-	struct hw_layout layout;
-	hw_real.MPI_Scatter(NULL, 0, MPI_BYTE, &part, sizeof(part), MPI_BYTE, s->root, s->comm);
+	struct hwio_layout layout;
+	hwio_real.MPI_Scatter(NULL, 0, MPI_BYTE, &part, sizeof(part), MPI_BYTE, s->root, s->comm);
 	int has_read = 0;
-	if (part.runs.count > 0 && hw_layout_make(&layout, s->receive, s->receive_count, s->receive_type)) {
-		has_read = read_part(&part, order, &layout);
-		hw_layout_free(&layout);
+	if (part.runs.count > 0 && hwio_layout_make(&layout, s->receive, s->receive_count, s->receive_type)) {
+		has_read = read_scatter_part(&part, order, &layout);
+		hwio_layout_free(&layout);
 	}
-	hw_real.MPI_Gather(&has_read, 1, MPI_INT, NULL, 0, MPI_INT, s->root, s->comm);
+	hwio_real.MPI_Gather(&has_read, 1, MPI_INT, NULL, 0, MPI_INT, s->root, s->comm);
 	return has_read ? MPI_SUCCESS : receive_part(s, order);
 }
 
 /* Both ways, one after the other; what the program gets is what it would have got. */
 static int verify(struct scatter *s, const struct order *order, int result)
 {
-	struct hw_layout layout;
+	struct hwio_layout layout;
 	int is_same = 1;
 	bool is_root = s->known->rank == s->root;
 	char *read = NULL;
-	hw_step_in();
-	bool is_known = !is_root && hw_layout_make(&layout, s->receive, s->receive_count, s->receive_type);
+	hwio_step_in();
+	bool is_known = !is_root && hwio_layout_make(&layout, s->receive, s->receive_count, s->receive_type);
 	if (is_known && (read = malloc(layout.bytes + 1)))
-		hw_layout_copy(&layout, 0, read, layout.bytes, false);
-	hw_step_out();
+		hwio_layout_copy(&layout, 0, read, layout.bytes, false);
+	hwio_step_out();
 	if (is_root)
 		fill_source(s);
-	int second = original(s);
-	hw_step_in();
+	int second = scatter_unchanged(s);
+	hwio_step_in();
 	if (read) {
 		char *sent = malloc(layout.bytes + 1);
 		if (sent) {
-			hw_layout_copy(&layout, 0, sent, layout.bytes, false);
+			hwio_layout_copy(&layout, 0, sent, layout.bytes, false);
 			is_same = memcmp(sent, read, layout.bytes) == 0;
 		}
 		free(sent);
 		free(read);
 	}
 	if (is_known)
-		hw_layout_free(&layout);
+		hwio_layout_free(&layout);
 	int all_same = is_same;
-	hw_real.MPI_Reduce(&is_same, &all_same, 1, MPI_INT, MPI_MIN, s->root, s->comm);
-	hw_step_out();
+	hwio_real.MPI_Reduce(&is_same, &all_same, 1, MPI_INT, MPI_MIN, s->root, s->comm);
+	hwio_step_out();
 	if (is_root && !all_same)
-		hw_context_switch_off(s->context, "what another rank read was not what was sent");
+		hwio_context_switch_off(s->context, "what another rank read was not what was sent");
 	(void)order;
 	return result == MPI_SUCCESS ? second : result;
 }
 
 /* The root's scatter goes as messages. */
-static void note_left(const struct scatter *s)
+static void note_scatter_left(const struct scatter *s)
 {
 	MPI_Count count, all = 0;
-	if (s->why == HW_NOT_LEFT && hw_left_reads.high == 0)
+	if (s->why == HWIO_NOT_LEFT && hwio_left_reads.high == 0)
 		return;
-	hw_step_in();
-	const void *first = block_of(s, 0, &count);
+	hwio_step_in();
+	const void *first = scatter_block_of(s, 0, &count);
 	for (int rank = 0; rank < s->known->size; rank++) {
-		block_of(s, rank, &count);
+		scatter_block_of(s, rank, &count);
 		all += count;
 	}
-	size_t bytes = hw_type_bytes(all, s->send_type);
-	hw_step_out();
-	if (s->why != HW_NOT_LEFT)
-		hw_left_count(HW_READ_SCATTER, bytes, s->why);
+	size_t bytes = hwio_type_bytes(all, s->send_type);
+	hwio_step_out();
+	if (s->why != HWIO_NOT_LEFT)
+		hwio_left_count(HWIO_READ_SCATTER, bytes, s->why);
 	else
-		hw_left_passed_on(HW_READ_SCATTER, first, bytes);
+		hwio_left_passed_on(HWIO_READ_SCATTER, first, bytes);
 }
 
 static int scatter(struct scatter *s)
 {
 	struct order order;
 	bool is_root = s->known->rank == s->root;
-	struct hw_turn *turn = hw_comm_turn(s->known, s->root, HW_TURN_SCATTER);
+	struct hwio_turn *turn = hwio_comm_turn(s->known, s->root, HWIO_TURN_SCATTER);
 	memset(&order, 0, sizeof(order));
-	if (hw_is_busy)
-		hw_communicates();
-	if (!hw_turn_comes(turn)) {
+	if (hwio_is_busy)
+		hwio_communicates();
+	if (!hwio_turn_comes(turn)) {
 		if (is_root) {
-			note_left(s);
+			note_scatter_left(s);
 			fill_source(s);
 		}
-		return original(s);
+		return scatter_unchanged(s);
 	}
-	hw_step_in();
+	hwio_step_in();
 	if (is_root) {
-		order.action = decide(s, &order) ? BY_FILE : AS_ALWAYS;
-		order.skip = hw_turn_skip(turn, order.action == BY_FILE);
+		order.action = decide_scatter(s, &order) ? BY_FILE : AS_ALWAYS;
+		order.skip = hwio_turn_skip(turn, order.action == BY_FILE);
 	}
-	hw_real.MPI_Bcast(&order, sizeof(order), MPI_BYTE, s->root, s->comm);
+	hwio_real.MPI_Bcast(&order, sizeof(order), MPI_BYTE, s->root, s->comm);
 	turn->skip = order.skip;
 	int result = MPI_SUCCESS;
 	if (order.action == BY_FILE) {
 		if (!is_root)
-			hw_out(s->receive, s->receive_count, s->receive_type);
-		result = is_root ? root_side(s, &order) : other_side(s, &order);
+			hwio_out(s->receive, s->receive_count, s->receive_type);
+		result = is_root ? scatter_at_root(s, &order) : scatter_at_rank(s, &order);
 	}
-	hw_step_out();
+	hwio_step_out();
 	if (order.action != BY_FILE) {
 		if (is_root) {
-			note_left(s);
+			note_scatter_left(s);
 			fill_source(s);
 		}
-		if (is_root && hw_mode == HW_OBSERVE)
-			hw_observe_scatter(s->send, s->known->size, s->send_count, s->send_type);
-		result = original(s);
+		if (is_root && hwio_mode == HWIO_OBSERVE)
+			hwio_observe_scatter(s->send, s->known->size, s->send_count, s->send_type);
+		result = scatter_unchanged(s);
 	} else if (order.is_verified) {
 		result = verify(s, &order, result);
 	}
 	free(s->parts);
-	return result == MPI_SUCCESS ? result : hw_error(s->comm, result);
+	return result == MPI_SUCCESS ? result : hwio_error(s->comm, result);
 }
 
 /* Both sides know the size of a part. */
-static size_t part_bytes(const void *of)
+static size_t scatter_part_bytes(const void *of)
 {
 	const struct scatter *s = of;
 	bool is_root = !s->known || s->known->rank == s->root;
-	return is_root ? hw_type_bytes(s->send_count, s->send_type) : hw_type_bytes(s->receive_count, s->receive_type);
+	return is_root ? hwio_type_bytes(s->send_count, s->send_type)
+		       : hwio_type_bytes(s->receive_count, s->receive_type);
 }
 
-static bool may_gain(const struct scatter *s)
+static bool may_scatter_gain(const struct scatter *s)
 {
-	size_t bytes = part_bytes(s);
-	return bytes >= hw_bytes_min && hw_model_scatter_gain(bytes * (size_t)s->known->size, s->known->size) > 0;
+	size_t bytes = scatter_part_bytes(s);
+	return bytes >= hwio_bytes_min && hwio_model_scatter_gain(bytes * (size_t)s->known->size, s->known->size) > 0;
 }
 
 /* Apart, so that a small scatter is a jump to MPI. */
 __attribute__((noinline)) static int enter(const void *send, int send_count, MPI_Datatype send_type, void *receive,
-					   int receive_count, MPI_Datatype receive_type, int root, MPI_Comm comm)
+	int receive_count, MPI_Datatype receive_type, int root, MPI_Comm comm)
 {
-	struct scatter s = {.send = send, .send_count = send_count, .send_type = send_type, .receive = receive,
-			    .receive_count = receive_count, .receive_type = receive_type, .root = root, .comm = comm};
-	if (hw_depth > 0 || hw_mode == HW_OFF)
-		return original(&s);
-	s.known = hw_comm_of(comm);
+	struct scatter s = {.send = send,
+		.send_count = send_count,
+		.send_type = send_type,
+		.receive = receive,
+		.receive_count = receive_count,
+		.receive_type = receive_type,
+		.root = root,
+		.comm = comm};
+	if (hwio_depth > 0 || hwio_mode == HWIO_OFF)
+		return scatter_unchanged(&s);
+	s.known = hwio_comm_of(comm);
 	bool is_fit = s.known && root >= 0 && root < s.known->size &&
-		      hw_comm_is_even(s.known, comm, HW_TURN_SCATTER, part_bytes, &s);
-	if (!is_fit || !may_gain(&s)) {
+		hwio_comm_is_even(s.known, comm, HWIO_TURN_SCATTER, scatter_part_bytes, &s);
+	if (!is_fit || !may_scatter_gain(&s)) {
 		if (s.known && s.known->rank == root)
-			note_left(&s);
-		if (hw_is_busy) {
-			hw_communicates();
+			note_scatter_left(&s);
+		if (hwio_is_busy) {
+			hwio_communicates();
 			if (s.known && s.known->rank == root)
 				fill_source(&s);
 			else if (!s.known)
-				hw_in_all(send);
+				hwio_in_all(send);
 			if (receive != MPI_IN_PLACE)
-				hw_out(receive, receive_count, receive_type);
+				hwio_out(receive, receive_count, receive_type);
 		}
-		return original(&s);
+		return scatter_unchanged(&s);
 	}
-	if (receive != MPI_IN_PLACE && hw_is_busy)
-		hw_out(receive, receive_count, receive_type);
+	if (receive != MPI_IN_PLACE && hwio_is_busy)
+		hwio_out(receive, receive_count, receive_type);
 	return scatter(&s);
 }
 
 __attribute__((noinline)) static void pass_noted(const void *send, int send_count, MPI_Datatype send_type, int root,
-						 MPI_Comm comm)
+	MPI_Comm comm)
 {
 	struct scatter s = {.send = send, .send_count = send_count, .send_type = send_type, .root = root, .comm = comm};
-	s.known = hw_last_comm.known;
+	s.known = hwio_last_comm.known;
 	if (s.known->rank == root)
-		note_left(&s);
+		note_scatter_left(&s);
 }
 
-int hw_MPI_Scatter(const void *send, int send_count, MPI_Datatype send_type, void *receive, int receive_count,
-		   MPI_Datatype receive_type, int root, MPI_Comm comm)
+int hwio_MPI_Scatter(const void *send, int send_count, MPI_Datatype send_type, void *receive, int receive_count,
+	MPI_Datatype receive_type, int root, MPI_Comm comm)
 {
-	if (hw_collective_passes(HW_TURN_SCATTER, send_count, send_type, receive_count, receive_type, root, comm)) {
-		if (hw_left_is_near(&hw_left_reads, send))
+	if (hwio_collective_passes(HWIO_TURN_SCATTER, send_count, send_type, receive_count, receive_type, root, comm)) {
+		if (hwio_left_is_near(&hwio_left_reads, send))
 			pass_noted(send, send_count, send_type, root, comm);
-		return hw_real.MPI_Scatter(send, send_count, send_type, receive, receive_count, receive_type, root, comm);
+		return hwio_real.MPI_Scatter(send, send_count, send_type, receive, receive_count, receive_type, root,
+			comm);
 	}
 	return enter(send, send_count, send_type, receive, receive_count, receive_type, root, comm);
 }
 
 static int enter_by_counts(struct scatter *s)
 {
-	if (hw_depth > 0 || hw_mode == HW_OFF)
-		return original(s);
-	s->known = hw_comm_of(s->comm);
+	if (hwio_depth > 0 || hwio_mode == HWIO_OFF)
+		return scatter_unchanged(s);
+	s->known = hwio_comm_of(s->comm);
 	if (!s->known || s->root < 0 || s->root >= s->known->size) {
-		if (hw_is_busy) {
-			hw_communicates();
-			hw_in_all(s->send);
+		if (hwio_is_busy) {
+			hwio_communicates();
+			hwio_in_all(s->send);
 			if (s->receive != MPI_IN_PLACE)
-				hw_out(s->receive, s->receive_count, s->receive_type);
+				hwio_out(s->receive, s->receive_count, s->receive_type);
 		}
-		return original(s);
+		return scatter_unchanged(s);
 	}
-	if (s->receive != MPI_IN_PLACE && hw_is_busy)
-		hw_out(s->receive, s->receive_count, s->receive_type);
+	if (s->receive != MPI_IN_PLACE && hwio_is_busy)
+		hwio_out(s->receive, s->receive_count, s->receive_type);
 	return scatter(s);
 }
 
-int hw_MPI_Scatterv(const void *send, const int counts[], const int displacements[], MPI_Datatype send_type,
-		    void *receive, int receive_count, MPI_Datatype receive_type, int root, MPI_Comm comm)
+int hwio_MPI_Scatterv(const void *send, const int counts[], const int displacements[], MPI_Datatype send_type,
+	void *receive, int receive_count, MPI_Datatype receive_type, int root, MPI_Comm comm)
 {
-	struct scatter s = {.send = send, .has_counts = true, .counts = counts, .displacements = displacements,
-			    .send_type = send_type, .receive = receive, .receive_count = receive_count,
-			    .receive_type = receive_type, .root = root, .comm = comm};
+	struct scatter s = {.send = send,
+		.has_counts = true,
+		.counts = counts,
+		.displacements = displacements,
+		.send_type = send_type,
+		.receive = receive,
+		.receive_count = receive_count,
+		.receive_type = receive_type,
+		.root = root,
+		.comm = comm};
 	return enter_by_counts(&s);
 }
 
 #if MPI_VERSION >= 4
-int hw_MPI_Scatterv_c(const void *send, const MPI_Count counts[], const MPI_Aint displacements[], MPI_Datatype send_type,
-		      void *receive, MPI_Count receive_count, MPI_Datatype receive_type, int root, MPI_Comm comm)
+int hwio_MPI_Scatterv_c(const void *send, const MPI_Count counts[], const MPI_Aint displacements[],
+	MPI_Datatype send_type, void *receive, MPI_Count receive_count, MPI_Datatype receive_type, int root,
+	MPI_Comm comm)
 {
-	struct scatter s = {.send = send, .has_counts = true, .is_large = true, .large_counts = counts,
-			    .large_displacements = displacements, .send_type = send_type, .receive = receive,
-			    .receive_count = receive_count, .receive_type = receive_type, .root = root, .comm = comm};
+	struct scatter s = {.send = send,
+		.has_counts = true,
+		.is_large = true,
+		.large_counts = counts,
+		.large_displacements = displacements,
+		.send_type = send_type,
+		.receive = receive,
+		.receive_count = receive_count,
+		.receive_type = receive_type,
+		.root = root,
+		.comm = comm};
 	return enter_by_counts(&s);
 }
 #endif

@@ -1,10 +1,10 @@
-/* Sends whose data is a file's, or will be: in its place goes a hint or an offer. */
-#ifndef HW_SEND_H
-#define HW_SEND_H
+/* Sends of data that is in a file, or will be: a hint or an offer replaces the data. */
+#ifndef HWIO_SEND_H
+#define HWIO_SEND_H
 
 #include "../mpi/control.h"
 
 /* Tells of a send's memory before the original is called. */
-void hw_before_send(const void *buffer, MPI_Count count, MPI_Datatype type);
+void hwio_before_send(const void *buffer, MPI_Count count, MPI_Datatype type);
 
 #endif

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../exchange/held.h"
+#include "../exchange/deferred_write.h"
 #include "../generated-calls.h"
 #include "../patterns/envelope.h"
 #include "../patterns/incoming.h"
@@ -21,39 +21,48 @@
 /* How many receives have completed together in this thread, and are seen to one after the other. */
 static __thread size_t batch_count;
 
-void hw_requests_own(MPI_Request request, void *memory)
+void hwio_requests_own(MPI_Request request, void *memory)
 {
-	struct hw_tracked one = {.request = request, .kind = HW_OWNED, .buffer = memory};
+	struct hwio_tracked one = {.request = request, .kind = HWIO_OWNED, .buffer = memory};
 	if (request == MPI_REQUEST_NULL)
 		free(memory);
 	else
-		hw_tracked_add(&one);
+		hwio_tracked_add(&one);
 }
 
-void hw_requests_delivered(MPI_Request request, void *memory, const MPI_Status *status, int result)
+void hwio_requests_delivered(MPI_Request request, void *memory, const MPI_Status *status, int result)
 {
-	struct hw_tracked one = {.request = request, .kind = HW_OWNED, .buffer = memory, .is_delivered = true,
-				 .status = *status, .result = result};
-	hw_tracked_add(&one);
+	struct hwio_tracked one = {.request = request,
+		.kind = HWIO_OWNED,
+		.buffer = memory,
+		.is_delivered = true,
+		.status = *status,
+		.result = result};
+	hwio_tracked_add(&one);
 }
 
-void hw_requests_offered(MPI_Request request, struct hw_offered *offered)
+void hwio_requests_offered(MPI_Request request, struct hwio_offered *offered)
 {
-	struct hw_tracked one = {.request = request, .kind = HW_OFFERED, .offered = offered};
-	hw_tracked_add(&one);
+	struct hwio_tracked one = {.request = request, .kind = HWIO_OFFERED, .offered = offered};
+	hwio_tracked_add(&one);
 }
 
-void hw_requests_receive(MPI_Request request, bool has_send, void *buffer, MPI_Count count, MPI_Datatype type, int source,
-			 MPI_Comm comm)
+void hwio_requests_receive(MPI_Request request, bool has_send, void *buffer, MPI_Count count, MPI_Datatype type,
+	int source, MPI_Comm comm)
 {
-	struct hw_tracked one = {.request = request, .kind = has_send ? HW_SEND_RECEIVE : HW_RECEIVE, .buffer = buffer,
-				 .count = count, .type = type, .comm = comm, .is_active = true};
-	if (source != MPI_PROC_NULL && hw_type_bytes(count, type) >= hw_bytes_min)
-		hw_tracked_add(&one);
+	struct hwio_tracked one = {.request = request,
+		.kind = has_send ? HWIO_SEND_RECEIVE : HWIO_RECEIVE,
+		.buffer = buffer,
+		.count = count,
+		.type = type,
+		.comm = comm,
+		.is_active = true};
+	if (source != MPI_PROC_NULL && hwio_type_bytes(count, type) >= hwio_bytes_min)
+		hwio_tracked_add(&one);
 }
 
 /* What the program is told of a message that was delivered before. */
-static void copy_status(const struct hw_tracked *one, MPI_Status *status)
+static void copy_tracked_status(const struct hwio_tracked *one, MPI_Status *status)
 {
 	int error = status->MPI_ERROR;
 	*status = one->status;
@@ -64,186 +73,185 @@ static void copy_status(const struct hw_tracked *one, MPI_Status *status)
  * What a receive got that has completed. In MPICH the status of a send and receive isn't the receive's; what is there
  * decides then, and where the status says that nothing came.
  */
-static int arrived(const struct hw_tracked *one, MPI_Status *status, bool may_defer)
+static int arrived(const struct hwio_tracked *one, MPI_Status *status, bool may_defer)
 {
 	int is_cancelled = 1;
-	hw_real.MPI_Test_cancelled(status, &is_cancelled);
-	if (one->kind == HW_SEND_RECEIVE || is_cancelled || status->MPI_SOURCE < 0)
-		return hw_received_unsized(one->buffer, one->count, one->type, one->comm, status);
-	return hw_received(one->buffer, one->count, one->type, one->comm, status, may_defer);
+	hwio_real.MPI_Test_cancelled(status, &is_cancelled);
+	if (one->kind == HWIO_SEND_RECEIVE || is_cancelled || status->MPI_SOURCE < 0)
+		return hwio_received_unsized(one->buffer, one->count, one->type, one->comm, status);
+	return hwio_received(one->buffer, one->count, one->type, one->comm, status, may_defer);
 }
 
 /* A request has completed that was this one of ours, which was claimed, or none. */
-static int completed(struct hw_tracked *one, MPI_Status *status)
+static int completed(struct hwio_tracked *one, MPI_Status *status)
 {
 	int result = MPI_SUCCESS;
 	if (!one)
 		return result;
-	struct hw_tracked copy = *one;
-	if (copy.kind == HW_OFFERED) {
-		hw_offer_progress(one->offered, true);
+	struct hwio_tracked copy = *one;
+	if (copy.kind == HWIO_OFFERED) {
+		hwio_offer_progress(one->offered, true);
 	} else if (copy.is_delivered) {
-		copy_status(one, status);
+		copy_tracked_status(one, status);
 		result = copy.result;
 	} else if (copy.is_seen) {
-		hw_real.MPI_Status_set_elements_x(status, MPI_BYTE, one->bytes);
+		hwio_real.MPI_Status_set_elements_x(status, MPI_BYTE, one->bytes);
 	} else if (copy.is_active) {
-		hw_tracked_activate(one, false);
-		result = arrived(&copy, status, hw_tracked_receiving() <= batch_count);
+		hwio_tracked_activate(one, false);
+		result = arrived(&copy, status, hwio_tracked_receiving() <= batch_count);
 	}
 	one->is_delivered = one->is_seen = false;
-	if (copy.kind != HW_PERSISTENT_RECEIVE && copy.kind != HW_PERSISTENT_SEND) {
-		hw_tracked_forget(one);
+	if (copy.kind != HWIO_PERSISTENT_RECEIVE && copy.kind != HWIO_PERSISTENT_SEND) {
+		hwio_tracked_forget(one);
 		return result;
 	}
-	hw_tracked_activate(one, false);
-	hw_tracked_release(one);
+	hwio_tracked_activate(one, false);
+	hwio_tracked_release(one);
 	return result;
 }
 
 __attribute__((noinline)) static int receive_later(void *buffer, int count, MPI_Datatype type, int source, int tag,
-						   MPI_Comm comm, MPI_Request *request)
+	MPI_Comm comm, MPI_Request *request)
 {
-	if (hw_is_short(count, type))
-		hw_pass_from_now_on(type);
-	if (hw_is_short(count, type) || hw_depth > 0 || hw_mode == HW_OFF)
-		return HW_INSIDE(hw_real.MPI_Irecv(buffer, count, type, source, tag, comm, request));
-	hw_before_receive(buffer, count, type);
-	bool is_shared = hw_match_is_shared();
-	hw_match_lock(is_shared);
-	if (hw_match_request(buffer, count, type, source, tag, comm, is_shared, request))
+	if (hwio_is_short(count, type))
+		hwio_pass_from_now_on(type);
+	if (hwio_is_short(count, type) || hwio_depth > 0 || hwio_mode == HWIO_OFF)
+		return HWIO_INSIDE(hwio_real.MPI_Irecv(buffer, count, type, source, tag, comm, request));
+	hwio_before_receive(buffer, count, type);
+	bool is_shared = hwio_match_is_shared();
+	hwio_match_lock(is_shared);
+	if (hwio_match_request(buffer, count, type, source, tag, comm, is_shared, request))
 		return MPI_SUCCESS;
-	hw_step_in();
-	int result = hw_real.MPI_Irecv(buffer, count, type, source, tag, comm, request);
-	hw_step_out();
-	hw_match_unlock(is_shared);
+	hwio_step_in();
+	int result = hwio_real.MPI_Irecv(buffer, count, type, source, tag, comm, request);
+	hwio_step_out();
+	hwio_match_unlock(is_shared);
 	if (result == MPI_SUCCESS)
-		hw_requests_receive(*request, false, buffer, count, type, source, comm);
+		hwio_requests_receive(*request, false, buffer, count, type, source, comm);
 	return result;
 }
 
-int hw_MPI_Irecv(void *buffer, int count, MPI_Datatype type, int source, int tag, MPI_Comm comm, MPI_Request *request)
+int hwio_MPI_Irecv(void *buffer, int count, MPI_Datatype type, int source, int tag, MPI_Comm comm, MPI_Request *request)
 {
-	if (hw_passes(count, type))
-		return ((__typeof__(hw_real.MPI_Irecv))hw_quick.receive_later)(buffer, count, type, source, tag, comm, request);
+	if (hwio_passes(count, type))
+		return ((__typeof__(hwio_real.MPI_Irecv))hwio_quick.receive_later)(buffer, count, type, source, tag,
+			comm, request);
 	return receive_later(buffer, count, type, source, tag, comm, request);
 }
 
 /* Whether a call that waits has anything of ours to look after. */
-static bool is_plain(void)
+static bool has_nothing_pending(void)
 {
-	return (!hw_tracked_any() && !hw_is_busy) || hw_depth > 0 || hw_mode == HW_OFF ||
-	       (!hw_tracked_any() && !hw_outstanding_any() && !hw_held_any());
+	return (!hwio_tracked_any() && !hwio_is_busy) || hwio_depth > 0 || hwio_mode == HWIO_OFF ||
+		(!hwio_tracked_any() && !hwio_outstanding_any() && !hwio_deferred_write_any());
 }
 
 /* Between two looks at what the program waits for. */
 static void meanwhile(void)
 {
-	hw_outstanding_poll();
-	hw_held_poll();
-	hw_pause();
+	hwio_outstanding_poll();
+	hwio_deferred_write_poll();
+	hwio_pause();
 }
 
-/*
- * Whether the offers among these requests have ended. All offers are seen to: whoever has got one may wait for this rank.
- * Those who wait for other requests, too, don't keep a receiver waiting.
- */
-static bool are_offers_over(struct hw_tracked *const ours[], const MPI_Request requests[], int count)
+/* Whether the offers among these requests have ended. All offers are served, because their receivers may wait for
+ * this rank. A sender that waits for other requests, too, does not delay a receiver. */
+static bool are_offers_over(struct hwio_tracked *const ours[], const MPI_Request requests[], int count)
 {
 	int offers = 0, others = 0;
 	bool are_over = true;
-	for (int i = 0; i < count && hw_offer_any(); i++) {
-		bool is_offer = ours[i] && ours[i]->kind == HW_OFFERED;
+	for (int i = 0; i < count && hwio_offer_any(); i++) {
+		bool is_offer = ours[i] && ours[i]->kind == HWIO_OFFERED;
 		offers += is_offer;
 		others += !is_offer && requests[i] != MPI_REQUEST_NULL;
 	}
 	if (offers > 0 && others > 0)
-		hw_offer_release();
+		hwio_offer_release();
 	else
-		hw_offer_progress_all();
+		hwio_offer_progress_all();
 	for (int i = 0; i < count && offers > 0; i++)
-		if (ours[i] && ours[i]->kind == HW_OFFERED)
-			are_over = hw_offer_progress(ours[i]->offered, false) && are_over;
+		if (ours[i] && ours[i]->kind == HWIO_OFFERED)
+			are_over = hwio_offer_progress(ours[i]->offered, false) && are_over;
 	return are_over;
 }
 
 /* Where it's in doubt which of two sends the program will find complete, the memory of both is its own again. */
-static void end_doubt(struct hw_tracked *const ours[], int count)
+static void end_doubt(struct hwio_tracked *const ours[], int count)
 {
-	for (int i = 0; i < count && hw_offer_any(); i++) {
-		if (ours[i] && ours[i]->kind == HW_OFFERED && hw_tracked_has_twin(ours[i])) {
-			hw_offer_release();
+	for (int i = 0; i < count && hwio_offer_any(); i++) {
+		if (ours[i] && ours[i]->kind == HWIO_OFFERED && hwio_tracked_has_twin(ours[i])) {
+			hwio_offer_release();
 			return;
 		}
 	}
 }
 
-static struct hw_tracked *claim(MPI_Request request)
+static struct hwio_tracked *claim(MPI_Request request)
 {
-	struct hw_tracked *one = hw_tracked_claim(request);
+	struct hwio_tracked *one = hwio_tracked_claim(request);
 	end_doubt(&one, 1);
 	return one;
 }
 
-/* A receive that MPI has ended with an error is nobody's any more. */
-static void fail(struct hw_tracked *one, MPI_Request now)
+/* A receive that MPI has ended with an error is dropped. */
+static void fail_receive(struct hwio_tracked *one, MPI_Request now)
 {
-	if (one && now == MPI_REQUEST_NULL && (one->kind == HW_RECEIVE || one->kind == HW_SEND_RECEIVE))
-		hw_tracked_forget(one);
+	if (one && now == MPI_REQUEST_NULL && (one->kind == HWIO_RECEIVE || one->kind == HWIO_SEND_RECEIVE))
+		hwio_tracked_forget(one);
 	else
-		hw_tracked_release(one);
+		hwio_tracked_release(one);
 }
 
-int hw_MPI_Test(MPI_Request *request, int *flag, MPI_Status *status)
+int hwio_MPI_Test(MPI_Request *request, int *flag, MPI_Status *status)
 {
-	if (is_plain())
-		return hw_real.MPI_Test(request, flag, status);
-	struct hw_tracked *one = claim(*request);
+	if (has_nothing_pending())
+		return hwio_real.MPI_Test(request, flag, status);
+	struct hwio_tracked *one = claim(*request);
 	MPI_Status own, *kept = status == MPI_STATUS_IGNORE ? &own : status;
 	if (!are_offers_over(&one, request, 1)) {
-		hw_tracked_release(one);
+		hwio_tracked_release(one);
 		*flag = 0;
 		return MPI_SUCCESS;
 	}
-	hw_step_in();
-	int result = hw_real.MPI_Test(request, flag, kept);
-	hw_step_out();
-	hw_outstanding_poll();
+	hwio_step_in();
+	int result = hwio_real.MPI_Test(request, flag, kept);
+	hwio_step_out();
+	hwio_outstanding_poll();
 	if (result == MPI_SUCCESS && *flag)
 		return completed(one, kept);
-	fail(one, *request);
+	fail_receive(one, *request);
 	return result;
 }
 
-int hw_MPI_Wait(MPI_Request *request, MPI_Status *status)
+int hwio_MPI_Wait(MPI_Request *request, MPI_Status *status)
 {
 	int flag = 0, result = MPI_SUCCESS;
-	if (is_plain())
-		return hw_real.MPI_Wait(request, status);
-	if (hw_outstanding_any() || hw_offer_any() || hw_held_any()) {
+	if (has_nothing_pending())
+		return hwio_real.MPI_Wait(request, status);
+	if (hwio_outstanding_any() || hwio_offer_any() || hwio_deferred_write_any()) {
 		while (result == MPI_SUCCESS && !flag) {
-			result = hw_MPI_Test(request, &flag, status);
+			result = hwio_MPI_Test(request, &flag, status);
 			if (!flag && result == MPI_SUCCESS)
 				meanwhile();
 		}
 		return result;
 	}
-	struct hw_tracked *one = claim(*request);
+	struct hwio_tracked *one = claim(*request);
 	MPI_Status own, *kept = status == MPI_STATUS_IGNORE ? &own : status;
-	hw_step_in();
-	result = hw_real.MPI_Wait(request, kept);
-	hw_step_out();
+	hwio_step_in();
+	result = hwio_real.MPI_Wait(request, kept);
+	hwio_step_out();
 	if (result == MPI_SUCCESS)
 		return completed(one, kept);
-	fail(one, *request);
+	fail_receive(one, *request);
 	return result;
 }
 
 /* Those of ours among several requests, before MPI may complete them, and their statuses: few need no allocation. */
 struct several {
-	struct hw_tracked **ours;
+	struct hwio_tracked **ours;
 	MPI_Status *statuses;
-	struct hw_tracked *few[32];
+	struct hwio_tracked *few[32];
 	MPI_Status own[32];
 	void *allocated;
 };
@@ -254,15 +262,15 @@ static bool prepare(struct several *several, int count, const MPI_Request reques
 	several->ours = several->few;
 	several->statuses = statuses == MPI_STATUSES_IGNORE ? several->own : statuses;
 	if (count > 32) {
-		several->allocated = malloc((size_t)count * (sizeof(struct hw_tracked *) + sizeof(MPI_Status)));
+		several->allocated = malloc((size_t)count * (sizeof(struct hwio_tracked *) + sizeof(MPI_Status)));
 		if (!several->allocated)
 			return false;
 		if (statuses == MPI_STATUSES_IGNORE)
 			several->statuses = several->allocated;
-		several->ours = (struct hw_tracked **)((MPI_Status *)several->allocated + count);
+		several->ours = (struct hwio_tracked **)((MPI_Status *)several->allocated + count);
 	}
 	for (int i = 0; i < count; i++)
-		several->ours[i] = hw_tracked_claim(requests[i]);
+		several->ours[i] = hwio_tracked_claim(requests[i]);
 	end_doubt(several->ours, count);
 	return true;
 }
@@ -271,14 +279,14 @@ static bool prepare(struct several *several, int count, const MPI_Request reques
 static void give_back(struct several *several, int count)
 {
 	for (int i = 0; i < count; i++)
-		hw_tracked_release(several->ours[i]);
+		hwio_tracked_release(several->ours[i]);
 	free(several->allocated);
 }
 
 /* One of them has completed. */
 static int complete(struct several *several, int index, MPI_Status *status)
 {
-	struct hw_tracked *one = several->ours[index];
+	struct hwio_tracked *one = several->ours[index];
 	several->ours[index] = NULL;
 	return completed(one, status);
 }
@@ -287,11 +295,13 @@ static int complete(struct several *several, int index, MPI_Status *status)
  * What a call has done that gave `result`: to those with these indices (NULL: to all), or to each what its status says.
  * What it gives to the program: where some turn out to be errors after all, their statuses say so.
  */
-static int complete_those(struct several *several, const MPI_Request requests[], const int indices[], int count, int result)
+static int complete_those(struct several *several, const MPI_Request requests[], const int indices[], int count,
+	int result)
 {
 	int class = MPI_SUCCESS;
 	bool has_failed = false;
-	if (result != MPI_SUCCESS && hw_real.MPI_Error_class(result, &class) == MPI_SUCCESS && class != MPI_ERR_IN_STATUS)
+	if (result != MPI_SUCCESS && hwio_real.MPI_Error_class(result, &class) == MPI_SUCCESS &&
+		class != MPI_ERR_IN_STATUS)
 		return result;
 	for (int i = 0; i < count && !indices; i++)
 		batch_count += several->ours[i] && several->ours[i]->is_active;
@@ -301,7 +311,7 @@ static int complete_those(struct several *several, const MPI_Request requests[],
 		if (!indices)
 			batch_count -= several->ours[i] && several->ours[i]->is_active;
 		if (class != MPI_SUCCESS && status->MPI_ERROR != MPI_SUCCESS) {
-			fail(several->ours[at], requests[at]);
+			fail_receive(several->ours[at], requests[at]);
 			several->ours[at] = NULL;
 			continue;
 		}
@@ -315,45 +325,45 @@ static int complete_those(struct several *several, const MPI_Request requests[],
 	return has_failed ? MPI_ERR_IN_STATUS : result;
 }
 
-int hw_MPI_Testall(int count, MPI_Request requests[], int *flag, MPI_Status statuses[])
+int hwio_MPI_Testall(int count, MPI_Request requests[], int *flag, MPI_Status statuses[])
 {
 	struct several several;
-	if (is_plain() || !prepare(&several, count, requests, statuses))
-		return hw_real.MPI_Testall(count, requests, flag, statuses);
+	if (has_nothing_pending() || !prepare(&several, count, requests, statuses))
+		return hwio_real.MPI_Testall(count, requests, flag, statuses);
 	if (!are_offers_over(several.ours, requests, count)) {
 		*flag = 0;
 		give_back(&several, count);
 		return MPI_SUCCESS;
 	}
-	hw_step_in();
-	int result = hw_real.MPI_Testall(count, requests, flag, several.statuses);
-	hw_step_out();
-	hw_outstanding_poll();
+	hwio_step_in();
+	int result = hwio_real.MPI_Testall(count, requests, flag, several.statuses);
+	hwio_step_out();
+	hwio_outstanding_poll();
 	if (result != MPI_SUCCESS || *flag)
 		result = complete_those(&several, requests, NULL, count, result);
 	give_back(&several, count);
 	return result;
 }
 
-int hw_MPI_Waitall(int count, MPI_Request requests[], MPI_Status statuses[])
+int hwio_MPI_Waitall(int count, MPI_Request requests[], MPI_Status statuses[])
 {
 	struct several several;
 	int result = MPI_SUCCESS, flag = 0;
-	if (is_plain())
-		return hw_real.MPI_Waitall(count, requests, statuses);
-	if (hw_outstanding_any() || hw_offer_any() || hw_held_any()) {
+	if (has_nothing_pending())
+		return hwio_real.MPI_Waitall(count, requests, statuses);
+	if (hwio_outstanding_any() || hwio_offer_any() || hwio_deferred_write_any()) {
 		while (result == MPI_SUCCESS && !flag) {
-			result = hw_MPI_Testall(count, requests, &flag, statuses);
+			result = hwio_MPI_Testall(count, requests, &flag, statuses);
 			if (!flag && result == MPI_SUCCESS)
 				meanwhile();
 		}
 		return result;
 	}
 	if (!prepare(&several, count, requests, statuses))
-		return hw_real.MPI_Waitall(count, requests, statuses);
-	hw_step_in();
-	result = hw_real.MPI_Waitall(count, requests, several.statuses);
-	hw_step_out();
+		return hwio_real.MPI_Waitall(count, requests, statuses);
+	hwio_step_in();
+	result = hwio_real.MPI_Waitall(count, requests, several.statuses);
+	hwio_step_out();
 	result = complete_those(&several, requests, NULL, count, result);
 	give_back(&several, count);
 	return result;
@@ -363,19 +373,19 @@ int hw_MPI_Waitall(int count, MPI_Request requests[], MPI_Status statuses[])
 static int delivered_of(const struct several *several, int count)
 {
 	for (int i = 0; i < count; i++) {
-		const struct hw_tracked *one = several->ours[i];
-		if (one && one->is_delivered && one->kind == HW_PERSISTENT_RECEIVE)
+		const struct hwio_tracked *one = several->ours[i];
+		if (one && one->is_delivered && one->kind == HWIO_PERSISTENT_RECEIVE)
 			return i;
 	}
 	return -1;
 }
 
-int hw_MPI_Testany(int count, MPI_Request requests[], int *index, int *flag, MPI_Status *status)
+int hwio_MPI_Testany(int count, MPI_Request requests[], int *index, int *flag, MPI_Status *status)
 {
 	struct several several;
 	MPI_Status own, *kept = status == MPI_STATUS_IGNORE ? &own : status;
-	if (is_plain() || !prepare(&several, count, requests, MPI_STATUSES_IGNORE))
-		return hw_real.MPI_Testany(count, requests, index, flag, status);
+	if (has_nothing_pending() || !prepare(&several, count, requests, MPI_STATUSES_IGNORE))
+		return hwio_real.MPI_Testany(count, requests, index, flag, status);
 	are_offers_over(several.ours, requests, count);
 	int delivered = delivered_of(&several, count);
 	if (delivered >= 0) {
@@ -385,34 +395,34 @@ int hw_MPI_Testany(int count, MPI_Request requests[], int *index, int *flag, MPI
 		give_back(&several, count);
 		return one;
 	}
-	hw_step_in();
-	int result = hw_real.MPI_Testany(count, requests, index, flag, kept);
-	hw_step_out();
-	hw_outstanding_poll();
+	hwio_step_in();
+	int result = hwio_real.MPI_Testany(count, requests, index, flag, kept);
+	hwio_step_out();
+	hwio_outstanding_poll();
 	if (result == MPI_SUCCESS && *flag && *index != MPI_UNDEFINED)
 		result = complete(&several, *index, kept);
 	give_back(&several, count);
 	return result;
 }
 
-int hw_MPI_Waitany(int count, MPI_Request requests[], int *index, MPI_Status *status)
+int hwio_MPI_Waitany(int count, MPI_Request requests[], int *index, MPI_Status *status)
 {
 	int result = MPI_SUCCESS, flag = 0;
-	if (is_plain())
-		return hw_real.MPI_Waitany(count, requests, index, status);
+	if (has_nothing_pending())
+		return hwio_real.MPI_Waitany(count, requests, index, status);
 	while (result == MPI_SUCCESS && !flag) {
-		result = hw_MPI_Testany(count, requests, index, &flag, status);
+		result = hwio_MPI_Testany(count, requests, index, &flag, status);
 		if (!flag && result == MPI_SUCCESS)
 			meanwhile();
 	}
 	return result;
 }
 
-int hw_MPI_Testsome(int count, MPI_Request requests[], int *done, int indices[], MPI_Status statuses[])
+int hwio_MPI_Testsome(int count, MPI_Request requests[], int *done, int indices[], MPI_Status statuses[])
 {
 	struct several several;
-	if (is_plain() || !prepare(&several, count, requests, statuses))
-		return hw_real.MPI_Testsome(count, requests, done, indices, statuses);
+	if (has_nothing_pending() || !prepare(&several, count, requests, statuses))
+		return hwio_real.MPI_Testsome(count, requests, done, indices, statuses);
 	are_offers_over(several.ours, requests, count);
 	int delivered = delivered_of(&several, count);
 	if (delivered >= 0) {
@@ -422,103 +432,105 @@ int hw_MPI_Testsome(int count, MPI_Request requests[], int *done, int indices[],
 		give_back(&several, count);
 		return one;
 	}
-	hw_step_in();
-	int result = hw_real.MPI_Testsome(count, requests, done, indices, several.statuses);
-	hw_step_out();
-	hw_outstanding_poll();
+	hwio_step_in();
+	int result = hwio_real.MPI_Testsome(count, requests, done, indices, several.statuses);
+	hwio_step_out();
+	hwio_outstanding_poll();
 	if (*done != MPI_UNDEFINED)
 		result = complete_those(&several, requests, indices, *done, result);
 	give_back(&several, count);
 	return result;
 }
 
-int hw_MPI_Waitsome(int count, MPI_Request requests[], int *done, int indices[], MPI_Status statuses[])
+int hwio_MPI_Waitsome(int count, MPI_Request requests[], int *done, int indices[], MPI_Status statuses[])
 {
 	int result = MPI_SUCCESS;
-	if (is_plain())
-		return hw_real.MPI_Waitsome(count, requests, done, indices, statuses);
+	if (has_nothing_pending())
+		return hwio_real.MPI_Waitsome(count, requests, done, indices, statuses);
 	do {
-		result = hw_MPI_Testsome(count, requests, done, indices, statuses);
+		result = hwio_MPI_Testsome(count, requests, done, indices, statuses);
 		if (*done == 0 && result == MPI_SUCCESS)
 			meanwhile();
 	} while (result == MPI_SUCCESS && *done == 0);
 	return result;
 }
 
-int hw_MPI_Request_free(MPI_Request *request)
+int hwio_MPI_Request_free(MPI_Request *request)
 {
-	struct hw_tracked *one = hw_tracked_claim(*request);
-	/* Nobody will wait for it: whoever wants its data gets it. */
-	if (one && one->kind == HW_OFFERED)
-		hw_offer_release();
-	hw_step_in();
-	int result = hw_real.MPI_Request_free(request);
-	hw_step_out();
+	struct hwio_tracked *one = hwio_tracked_claim(*request);
+	/* The program has freed the request: the data is sent when it is requested. */
+	if (one && one->kind == HWIO_OFFERED)
+		hwio_offer_release();
+	hwio_step_in();
+	int result = hwio_real.MPI_Request_free(request);
+	hwio_step_out();
 	/* A hint that is on its way keeps its memory; what a receive gets then is never looked at. */
 	if (result != MPI_SUCCESS) {
-		hw_tracked_release(one);
+		hwio_tracked_release(one);
 		one = NULL;
 	}
-	if (one && one->kind == HW_OWNED)
+	if (one && one->kind == HWIO_OWNED)
 		one->buffer = NULL;
 	if (one)
-		hw_tracked_forget(one);
+		hwio_tracked_forget(one);
 	return result;
 }
 
 /* A request that goes on being one has completed, and the program may look at its data. */
 static int seen(MPI_Request request, MPI_Status *status)
 {
-	struct hw_tracked *one = hw_tracked_find(request);
+	struct hwio_tracked *one = hwio_tracked_find(request);
 	int bytes = 0, result = MPI_SUCCESS;
 	if (!one)
 		return result;
 	if (one->is_delivered) {
-		copy_status(one, status);
+		copy_tracked_status(one, status);
 	} else if (one->is_seen) {
-		hw_real.MPI_Status_set_elements_x(status, MPI_BYTE, one->bytes);
+		hwio_real.MPI_Status_set_elements_x(status, MPI_BYTE, one->bytes);
 	} else if (one->is_active) {
 		result = arrived(one, status, false);
-		hw_real.MPI_Get_count(status, MPI_BYTE, &bytes);
+		hwio_real.MPI_Get_count(status, MPI_BYTE, &bytes);
 		one->is_seen = true;
 		one->bytes = bytes;
 	}
 	return result;
 }
 
-int hw_MPI_Request_get_status(MPI_Request request, int *flag, MPI_Status *status)
+int hwio_MPI_Request_get_status(MPI_Request request, int *flag, MPI_Status *status)
 {
 	MPI_Status own, *kept = status == MPI_STATUS_IGNORE ? &own : status;
-	if (is_plain())
-		return hw_real.MPI_Request_get_status(request, flag, status);
-	hw_step_in();
-	int result = hw_real.MPI_Request_get_status(request, flag, kept);
-	hw_step_out();
+	if (has_nothing_pending())
+		return hwio_real.MPI_Request_get_status(request, flag, status);
+	hwio_step_in();
+	int result = hwio_real.MPI_Request_get_status(request, flag, kept);
+	hwio_step_out();
 	return result == MPI_SUCCESS && *flag ? seen(request, kept) : result;
 }
 
-#ifdef HW_HAS_MPI_Request_get_status_all
-int hw_MPI_Request_get_status_all(int count, const MPI_Request requests[], int *flag, MPI_Status statuses[])
+#ifdef HWIO_HAS_MPI_Request_get_status_all
+int hwio_MPI_Request_get_status_all(int count, const MPI_Request requests[], int *flag, MPI_Status statuses[])
 {
-	if (is_plain())
-		return hw_real.MPI_Request_get_status_all(count, requests, flag, statuses);
+	if (has_nothing_pending())
+		return hwio_real.MPI_Request_get_status_all(count, requests, flag, statuses);
 	int result = MPI_SUCCESS;
 	*flag = 1;
 	for (int i = 0; i < count && *flag && result == MPI_SUCCESS; i++)
-		result = hw_MPI_Request_get_status(requests[i], flag, statuses == MPI_STATUSES_IGNORE ? MPI_STATUS_IGNORE : &statuses[i]);
+		result = hwio_MPI_Request_get_status(requests[i], flag,
+			statuses == MPI_STATUSES_IGNORE ? MPI_STATUS_IGNORE : &statuses[i]);
 	return result;
 }
 #endif
 
-#ifdef HW_HAS_MPI_Request_get_status_some
-int hw_MPI_Request_get_status_some(int count, const MPI_Request requests[], int *done, int indices[], MPI_Status statuses[])
+#ifdef HWIO_HAS_MPI_Request_get_status_some
+int hwio_MPI_Request_get_status_some(int count, const MPI_Request requests[], int *done, int indices[],
+	MPI_Status statuses[])
 {
 	struct several several;
-	if (is_plain() || !prepare(&several, count, requests, statuses))
-		return hw_real.MPI_Request_get_status_some(count, requests, done, indices, statuses);
-	hw_step_in();
-	int result = hw_real.MPI_Request_get_status_some(count, requests, done, indices, several.statuses);
-	hw_step_out();
+	if (has_nothing_pending() || !prepare(&several, count, requests, statuses))
+		return hwio_real.MPI_Request_get_status_some(count, requests, done, indices, statuses);
+	hwio_step_in();
+	int result = hwio_real.MPI_Request_get_status_some(count, requests, done, indices, several.statuses);
+	hwio_step_out();
 	for (int i = 0; result == MPI_SUCCESS && *done != MPI_UNDEFINED && i < *done; i++)
 		result = seen(requests[indices[i]], &several.statuses[i]);
 	give_back(&several, count);
@@ -526,15 +538,15 @@ int hw_MPI_Request_get_status_some(int count, const MPI_Request requests[], int 
 }
 #endif
 
-#ifdef HW_HAS_MPI_Request_get_status_any
-int hw_MPI_Request_get_status_any(int count, const MPI_Request requests[], int *index, int *flag, MPI_Status *status)
+#ifdef HWIO_HAS_MPI_Request_get_status_any
+int hwio_MPI_Request_get_status_any(int count, const MPI_Request requests[], int *index, int *flag, MPI_Status *status)
 {
 	MPI_Status own, *kept = status == MPI_STATUS_IGNORE ? &own : status;
-	if (is_plain())
-		return hw_real.MPI_Request_get_status_any(count, requests, index, flag, status);
-	hw_step_in();
-	int result = hw_real.MPI_Request_get_status_any(count, requests, index, flag, kept);
-	hw_step_out();
+	if (has_nothing_pending())
+		return hwio_real.MPI_Request_get_status_any(count, requests, index, flag, status);
+	hwio_step_in();
+	int result = hwio_real.MPI_Request_get_status_any(count, requests, index, flag, kept);
+	hwio_step_out();
 	return result == MPI_SUCCESS && *flag && *index != MPI_UNDEFINED ? seen(requests[*index], kept) : result;
 }
 #endif

@@ -1,17 +1,24 @@
 /* The program's requests that something has to be done about when they start or complete, by handle. */
-#ifndef HW_TRACKED_H
-#define HW_TRACKED_H
+#ifndef HWIO_TRACKED_H
+#define HWIO_TRACKED_H
 
 #include "../mpi/control.h"
 
-enum hw_tracked_kind { HW_RECEIVE, HW_SEND_RECEIVE, HW_OWNED, HW_PERSISTENT_RECEIVE, HW_PERSISTENT_SEND, HW_OFFERED };
+enum hwio_tracked_kind {
+	HWIO_RECEIVE,
+	HWIO_SEND_RECEIVE,
+	HWIO_OWNED,
+	HWIO_PERSISTENT_RECEIVE,
+	HWIO_PERSISTENT_SEND,
+	HWIO_OFFERED
+};
 
-struct hw_offered;
+struct hwio_offered;
 
-struct hw_tracked {
+struct hwio_tracked {
 	MPI_Request request;
-	enum hw_tracked_kind kind;
-	/* The program's; HW_OWNED: ours, or none. */
+	enum hwio_tracked_kind kind;
+	/* The program's; HWIO_OWNED: ours, or none. */
 	void *buffer;
 	MPI_Count count;
 	MPI_Datatype type;
@@ -24,34 +31,35 @@ struct hw_tracked {
 	/* Its data has been seen to, by MPI_Request_get_status; so many bytes there are. */
 	bool is_seen;
 	MPI_Count bytes;
-	/* Its message, which a probe had taken, is in the program's buffer: what the program is to be told when it completes. */
+	/* Its message, which a probe had taken, is in the program's buffer: what the program is to be told when it
+	 * completes. */
 	bool is_delivered;
 	MPI_Status status;
 	int result;
-	struct hw_offered *offered;
+	struct hwio_offered *offered;
 	/* A call that may complete it has it. */
 	bool is_claimed;
-	struct hw_tracked *next;
+	struct hwio_tracked *next;
 };
 
-bool hw_tracked_any(void);
+bool hwio_tracked_any(void);
 /* NULL: it is none of them. */
-struct hw_tracked *hw_tracked_find(MPI_Request request);
+struct hwio_tracked *hwio_tracked_find(MPI_Request request);
 /*
- * The same for a call that may complete the request, before MPI is asked: MPI gives the handle of one that has completed
- * to the next, which another thread may have by then; and MPICH has one handle for all sends that are done at once, of
- * which each is claimed once. It is forgotten, or released. NULL may be released, too.
+ * The same for a call that may complete the request, before MPI is asked: MPI gives the handle of one that has
+ * completed to the next, which another thread may have by then; and MPICH has one handle for all sends that are
+ * done at once, of which each is claimed once. It is forgotten, or released. NULL may be released, too.
  */
-struct hw_tracked *hw_tracked_claim(MPI_Request request);
-void hw_tracked_release(struct hw_tracked *one);
-/* Whether another offer, which nobody has claimed, has the handle of this one: the program may mean either. */
-bool hw_tracked_has_twin(const struct hw_tracked *one);
-void hw_tracked_add(const struct hw_tracked *one);
+struct hwio_tracked *hwio_tracked_claim(MPI_Request request);
+void hwio_tracked_release(struct hwio_tracked *one);
+/* Whether another, unclaimed offer has the handle of this one: the program may mean either. */
+bool hwio_tracked_has_twin(const struct hwio_tracked *one);
+void hwio_tracked_add(const struct hwio_tracked *one);
 /* It must be there. */
-void hw_tracked_forget(struct hw_tracked *one);
+void hwio_tracked_forget(struct hwio_tracked *one);
 /* A receive starts or has completed. */
-void hw_tracked_activate(struct hw_tracked *one, bool is_active);
+void hwio_tracked_activate(struct hwio_tracked *one, bool is_active);
 /* How many receives are on their way. */
-size_t hw_tracked_receiving(void);
+size_t hwio_tracked_receiving(void);
 
 #endif

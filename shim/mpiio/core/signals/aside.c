@@ -23,23 +23,23 @@ struct frame {
 
 /* What a handler hands over: no other one comes before it is taken, since signals are blocked. */
 static __thread struct {
-	struct hw_aside aside;
+	struct hwio_aside aside;
 	uint64_t place;
 	sigset_t mask;
 } next __attribute__((tls_model("initial-exec")));
 
 /* Of the registers that XSAVE saves. */
-__attribute__((visibility("hidden"))) uint64_t hw_aside_state_bytes;
+__attribute__((visibility("hidden"))) uint64_t hwio_aside_state_bytes;
 
-__attribute__((visibility("hidden"))) void hw_aside_enter(void);
-__attribute__((visibility("hidden"), used)) void hw_aside_run(struct frame *frame);
+__attribute__((visibility("hidden"))) void hwio_aside_enter(void);
+__attribute__((visibility("hidden"), used)) void hwio_aside_run(struct frame *frame);
 
 /* Entered with the stack's pointer at frame.place. The header of what XSAVE writes must have been zeros. */
 __asm__(".text\n"
-	".globl hw_aside_enter\n"
-	".hidden hw_aside_enter\n"
-	".type hw_aside_enter, @function\n"
-	"hw_aside_enter:\n"
+	".globl hwio_aside_enter\n"
+	".hidden hwio_aside_enter\n"
+	".type hwio_aside_enter, @function\n"
+	"hwio_aside_enter:\n"
 	"	pushfq\n"
 	"	cld\n"
 	"	push %rax\n	push %rcx\n	push %rdx\n	push %rbx\n	push %rbp\n	push %rsi\n	push %rdi\n"
@@ -47,7 +47,7 @@ __asm__(".text\n"
 	"	push %r12\n	push %r13\n	push %r14\n	push %r15\n"
 	"	mov %rsp, %rbp\n"
 	"	mov %rsp, %rdi\n"
-	"	sub hw_aside_state_bytes(%rip), %rsp\n"
+	"	sub hwio_aside_state_bytes(%rip), %rsp\n"
 	"	and $-64, %rsp\n"
 	"	xor %eax, %eax\n"
 	"	mov %rax, 512(%rsp)\n	mov %rax, 520(%rsp)\n	mov %rax, 528(%rsp)\n	mov %rax, 536(%rsp)\n"
@@ -55,7 +55,7 @@ __asm__(".text\n"
 	"	mov $-1, %eax\n"
 	"	mov $-1, %edx\n"
 	"	xsave64 (%rsp)\n"
-	"	call hw_aside_run\n"
+	"	call hwio_aside_run\n"
 	"	mov $-1, %eax\n"
 	"	mov $-1, %edx\n"
 	"	xrstor64 (%rsp)\n"
@@ -65,26 +65,26 @@ __asm__(".text\n"
 	"	pop %rdi\n	pop %rsi\n	pop %rbp\n	pop %rbx\n	pop %rdx\n	pop %rcx\n	pop %rax\n"
 	"	popfq\n"
 	"	ret $128\n"
-	".size hw_aside_enter, .-hw_aside_enter\n");
+	".size hwio_aside_enter, .-hwio_aside_enter\n");
 
-void hw_aside_run(struct frame *frame)
+void hwio_aside_run(struct frame *frame)
 {
-	struct hw_aside aside = next.aside;
+	struct hwio_aside aside = next.aside;
 	sigset_t mask = next.mask;
 	int saved = errno;
 
 	frame->place = next.place;
 	if (aside.is_call)
-		hw_libc.pthread_sigmask(SIG_SETMASK, &mask, NULL);
+		hwio_libc.pthread_sigmask(SIG_SETMASK, &mask, NULL);
 	aside.work(&aside);
 	if (aside.is_call)
 		frame->rax = (uint64_t)aside.result;
 	else
-		hw_libc.pthread_sigmask(SIG_SETMASK, &mask, NULL);
+		hwio_libc.pthread_sigmask(SIG_SETMASK, &mask, NULL);
 	errno = saved;
 }
 
-/* Returns that nobody has called are an error where the processor keeps a second stack of them. */
+/* Returns without calls are an error where the processor keeps a shadow stack. */
 static bool has_shadow_stack(void)
 {
 	uint64_t pointer = 0;
@@ -95,16 +95,16 @@ static bool has_shadow_stack(void)
 static bool is_possible(void)
 {
 	unsigned int a, b, c, d;
-	if (hw_aside_state_bytes == 0) {
+	if (hwio_aside_state_bytes == 0) {
 		bool has_xsave = __get_cpuid(1, &a, &b, &c, &d) && (c & bit_OSXSAVE);
 		if (!has_xsave || !__get_cpuid_count(0xd, 0, &a, &b, &c, &d) || b == 0)
 			return false;
-		hw_aside_state_bytes = b;
+		hwio_aside_state_bytes = b;
 	}
 	return !has_shadow_stack();
 }
 
-bool hw_aside(ucontext_t *context, const struct hw_aside *aside)
+bool hwio_aside(ucontext_t *context, const struct hwio_aside *aside)
 {
 	greg_t *registers = context->uc_mcontext.gregs;
 	if (!is_possible())
@@ -112,15 +112,15 @@ bool hw_aside(ucontext_t *context, const struct hw_aside *aside)
 	next.aside = *aside;
 	next.place = (uint64_t)registers[REG_RIP];
 	next.mask = context->uc_sigmask;
-	hw_signals_block(&context->uc_sigmask);
+	hwio_signals_block(&context->uc_sigmask);
 	registers[REG_RSP] -= RED_ZONE_BYTES + (greg_t)sizeof(uint64_t);
-	registers[REG_RIP] = (greg_t)(uintptr_t)hw_aside_enter;
+	registers[REG_RIP] = (greg_t)(uintptr_t)hwio_aside_enter;
 	return true;
 }
 
 #else
 
-bool hw_aside(ucontext_t *context, const struct hw_aside *aside)
+bool hwio_aside(ucontext_t *context, const struct hwio_aside *aside)
 {
 	(void)context;
 	(void)aside;

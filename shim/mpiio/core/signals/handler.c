@@ -1,7 +1,7 @@
-/* Whether a handler is at work, which tests ask before they allocate, and here before MPI is called. */
+/* Whether a signal handler is running. Tests check it before allocations, and this library before calls of MPI. */
 #include "handler.h"
 
-#ifdef HW_CHECK_HANDLERS
+#ifdef HWIO_CHECK_HANDLERS
 
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@ static __thread int own __attribute__((tls_model("initial-exec")));
 /* Of the checks of allocation, each thread's. */
 static int *(*others)(void);
 
-void hw_handlers_start(void)
+void hwio_handlers_start(void)
 {
 	*(void **)&others = dlsym(RTLD_DEFAULT, "headwater_handlers");
 }
@@ -27,30 +27,30 @@ static int set(int value)
 	return before;
 }
 
-int hw_handler_begins(void)
+int hwio_handler_begins(void)
 {
 	return set(1);
 }
 
-int hw_handler_is_the_programs(void)
+int hwio_handler_is_the_programs(void)
 {
 	return set(0);
 }
 
-void hw_handler_ends(int before)
+void hwio_handler_ends(int before)
 {
 	set(before);
 }
 
-#undef hw_real
+#undef hwio_real
 
-struct hw_real *hw_real_checked(void)
+struct hwio_real *hwio_real_checked(void)
 {
 	if (own) {
-		hw_say("MPI is called by a signal's handler");
+		hwio_say("MPI is called by a signal's handler");
 		abort();
 	}
-	return &hw_real;
+	return &hwio_real;
 }
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * Reads that are put off against plain memory: whatever the program, the kernel or a receive does to the buffer, and
- * whoever changes the files, the program finds what it would have found. What hw_runs_of says of the buffer is checked
- * with the files, and by moving it.
+ * Reads that are put off against plain memory: whatever the program, the kernel or a receive does to the buffer,
+ * and whoever changes the files, the program finds what it would have found. What hwio_runs_of says of the buffer
+ * is checked with the files, and by moving it.
  */
 #include "memory/deferred.h"
 
@@ -15,15 +15,15 @@
 #include "files/change.h"
 #include "memory/fault.h"
 #include "memory/pages.h"
-#include "memory/private.h"
+#include "memory/memory_map.h"
 #include "mpi/runs.h"
 #include "random.h"
 #include "real.h"
 
 #define PAGES 24
-#define BYTES (PAGES * HW_PAGE_BYTES)
+#define BYTES (PAGES * HWIO_PAGE_BYTES)
 #define FILES 2
-#define FILE_BYTES (40 * HW_PAGE_BYTES)
+#define FILE_BYTES (40 * HWIO_PAGE_BYTES)
 #define RUNS 60
 #define ROUNDS 120
 #define BLOCKS 6
@@ -53,7 +53,7 @@ static void write_to(int file, size_t offset, size_t bytes)
 	int writer = open(paths[file], O_WRONLY);
 	CHECK(writer >= 0 && pwrite(writer, content[file] + offset, bytes, (off_t)offset) == (ssize_t)bytes);
 	CHECK(fstat(writer, &status) == 0 && close(writer) == 0);
-	hw_file_refresh(&status);
+	hwio_file_refresh(&status);
 }
 
 static void make_files(void)
@@ -75,11 +75,11 @@ static size_t range(size_t *low)
 	size_t high;
 	do {
 		*low = random_below(BYTES);
-		high = *low + 1 + random_below(random_below(3) ? 3 * HW_PAGE_BYTES : BYTES);
+		high = *low + 1 + random_below(random_below(3) ? 3 * HWIO_PAGE_BYTES : BYTES);
 		if (!random_below(4))
-			*low = hw_page_down(*low);
+			*low = hwio_page_down(*low);
 		if (!random_below(4))
-			high = hw_page_up(high);
+			high = hwio_page_up(high);
 	} while (high > BYTES);
 	return high - *low;
 }
@@ -92,20 +92,20 @@ static void put_off(size_t low, size_t bytes)
 	/* Rows one behind the other, as programs read them. */
 	if (random_below(2) && low + bytes <= FILE_BYTES)
 		offset = low;
-	hw_memory_out(region + low, bytes);
-	hw_enter();
+	hwio_memory_out(region + low, bytes);
+	hwio_enter();
 	CHECK(fstat(readers[file], &status) == 0);
-	struct hw_file *known = hw_file_of(readers[file], &status);
-	CHECK(known && hw_defer(region + low, bytes, known, (off_t)offset, NULL));
-	hw_file_release(known);
-	hw_leave();
+	struct hwio_file *known = hwio_file_of(readers[file], &status);
+	CHECK(known && hwio_defer(region + low, bytes, known, (off_t)offset, NULL));
+	hwio_file_release(known);
+	hwio_leave();
 	memcpy(expected + low, content[file] + offset, bytes);
 }
 
 /* The kernel reads it: what is protected still would be an error. */
 static void hand_out(size_t low, size_t bytes)
 {
-	hw_memory_in(region + low, bytes);
+	hwio_memory_in(region + low, bytes);
 	CHECK(pwrite(aside, region + low, bytes, 0) == (ssize_t)bytes);
 	CHECK(pread(aside, scratch, bytes, 0) == (ssize_t)bytes);
 	CHECK(memcmp(scratch, expected + low, bytes) == 0);
@@ -117,30 +117,30 @@ static void overwrite(size_t low, size_t bytes, bool is_loose)
 	fill(expected + low, bytes);
 	CHECK(pwrite(aside, expected + low, bytes, 0) == (ssize_t)bytes);
 	if (is_loose) {
-		hw_memory_out_loosely(region + low, bytes);
-		admitted = hw_pages_admit((uintptr_t)region + low, (uintptr_t)region + low + bytes);
+		hwio_memory_out_loosely(region + low, bytes);
+		admitted = hwio_pages_admit((uintptr_t)region + low, (uintptr_t)region + low + bytes);
 	} else {
-		hw_memory_out(region + low, bytes);
+		hwio_memory_out(region + low, bytes);
 	}
 	CHECK(pread(aside, region + low, bytes, 0) == (ssize_t)bytes);
 	if (is_loose)
-		hw_pages_dismiss(admitted);
+		hwio_pages_dismiss(admitted);
 }
 
 static void change_file(void)
 {
 	int file = (int)random_below(FILES);
 	size_t low = random_below(FILE_BYTES), bytes = 1 + random_below(FILE_BYTES - low);
-	hw_before_change(readers[file], (off_t)low, (off_t)(low + bytes));
+	hwio_before_change(readers[file], (off_t)low, (off_t)(low + bytes));
 	/* Nobody but the engine's leases keeps it from being opened. */
-	hw_before_change_of(paths[file], AT_FDCWD);
+	hwio_before_change_of(paths[file], AT_FDCWD);
 	fill(content[file] + low, bytes);
 	write_to(file, low, bytes);
 }
 
 static void store(size_t low, size_t bytes)
 {
-	for (size_t i = low; i < low + bytes; i += 1 + random_below(HW_PAGE_BYTES)) {
+	for (size_t i = low; i < low + bytes; i += 1 + random_below(HWIO_PAGE_BYTES)) {
 		region[i] = (char)random_word();
 		expected[i] = region[i];
 	}
@@ -148,45 +148,45 @@ static void store(size_t low, size_t bytes)
 
 static void look(size_t low, size_t bytes)
 {
-	for (size_t i = low; i < low + bytes; i += 1 + random_below(HW_PAGE_BYTES))
+	for (size_t i = low; i < low + bytes; i += 1 + random_below(HWIO_PAGE_BYTES))
 		CHECK(region[i] == expected[i]);
 }
 
 /* Some of the buffer, in pieces that are often at the same distance. */
-static void lay_out(struct hw_layout *layout, struct hw_block *blocks)
+static void lay_out(struct hwio_layout *layout, struct hwio_block *blocks)
 {
 	size_t first = random_below(BYTES / 2), count = 1 + random_below(BLOCKS), at = first;
-	size_t bytes = 1 + random_below(HW_PAGE_BYTES), gap = random_below(HW_PAGE_BYTES);
-	*layout = (struct hw_layout){.buffer = region, .blocks = blocks};
+	size_t bytes = 1 + random_below(HWIO_PAGE_BYTES), gap = random_below(HWIO_PAGE_BYTES);
+	*layout = (struct hwio_layout){.buffer = region, .blocks = blocks};
 	for (size_t i = 0; i < count && at + bytes <= BYTES; i++) {
-		blocks[layout->count++] = (struct hw_block){(intptr_t)at, bytes};
+		blocks[layout->count++] = (struct hwio_block){(intptr_t)at, bytes};
 		layout->bytes += bytes;
 		at += bytes + gap;
 		if (!random_below(4))
-			bytes = 1 + random_below(HW_PAGE_BYTES);
+			bytes = 1 + random_below(HWIO_PAGE_BYTES);
 	}
 }
 
 static void find_runs(void)
 {
-	struct hw_block blocks[BLOCKS], all;
-	struct hw_layout layout, other = {.buffer = scratch, .count = 1, .blocks = &all};
-	struct hw_runs runs;
-	struct hw_file *file = NULL;
-	struct hw_context *context = NULL;
+	struct hwio_block blocks[BLOCKS], all;
+	struct hwio_layout layout, other = {.buffer = scratch, .count = 1, .blocks = &all};
+	struct hwio_runs runs;
+	struct hwio_file *file = NULL;
+	struct hwio_context *context = NULL;
 	lay_out(&layout, blocks);
-	hw_enter();
-	bool is_copy = hw_runs_of(&layout, &runs, &file, &context, false);
-	hw_leave();
+	hwio_enter();
+	bool is_copy = hwio_runs_of(&layout, &runs, &file, &context, false);
+	hwio_leave();
 	if (!is_copy)
 		return;
 	found_runs++;
-	all = (struct hw_block){0, layout.bytes};
+	all = (struct hwio_block){0, layout.bytes};
 	other.bytes = layout.bytes;
-	CHECK(hw_runs_bytes(&runs) == layout.bytes && hw_runs_are_sound(&runs, layout.bytes));
-	CHECK(!hw_runs_are_sound(&runs, layout.bytes + 1));
+	CHECK(hwio_runs_bytes(&runs) == layout.bytes && hwio_runs_are_sound(&runs, layout.bytes));
+	CHECK(!hwio_runs_are_sound(&runs, layout.bytes + 1));
 	memset(scratch, 0, layout.bytes);
-	CHECK(hw_runs_transfer(file->descriptor, &runs, &other, false));
+	CHECK(hwio_runs_transfer(file->descriptor, &runs, &other, false));
 	size_t done = 0;
 	for (size_t i = 0; i < layout.count; done += blocks[i++].bytes)
 		CHECK(memcmp(scratch + done, expected + blocks[i].at, blocks[i].bytes) == 0);
@@ -212,21 +212,21 @@ static void run(void)
 		else if (what < 19)
 			change_file();
 		else if (!random_below(4))
-			hw_deferred_fill_all();
+			hwio_deferred_fill_all();
 		find_runs();
 	}
 	if (random_below(2))
-		hw_deferred_fill_all();
+		hwio_deferred_fill_all();
 	CHECK(memcmp(region, expected, BYTES) == 0);
-	hw_memory_out(region, BYTES);
-	CHECK(hw_record_count() == 0 && !hw_is_busy);
+	hwio_memory_out(region, BYTES);
+	CHECK(hwio_record_count() == 0 && !hwio_is_busy);
 }
 
 int main(void)
 {
 	random_start();
-	hw_file_start();
-	CHECK(hw_fault_start());
+	hwio_file_start();
+	CHECK(hwio_fault_start());
 	atexit(remove_files);
 	make_files();
 	aside = memfd_create("aside", MFD_CLOEXEC);
@@ -235,8 +235,8 @@ int main(void)
 	for (int i = 0; i < RUNS; i++)
 		run();
 	/* Pages are filled before they are opened. */
-	hw_deferred_round();
-	hw_private_threads_begin();
+	hwio_deferred_round();
+	hwio_memory_map_threads_begin();
 	for (int i = 0; i < RUNS; i++)
 		run();
 	CHECK(found_runs > RUNS);

@@ -16,7 +16,7 @@
 /* A file beside this program, which has no name any more. */
 static int make_file(void)
 {
-	char path[HW_PATH_BYTES_MAX], data[PAGES * HW_PAGE_BYTES];
+	char path[HWIO_PATH_BYTES_MAX], data[PAGES * HWIO_PAGE_BYTES];
 	ssize_t length = readlink("/proc/self/exe", path, sizeof(path) - 16);
 	assert(length > 0);
 	strcpy(path + length, ".XXXXXX");
@@ -34,9 +34,9 @@ static const char *kept(int descriptor)
 {
 	static char letters[PAGES + 1];
 	unsigned char resident[PAGES];
-	void *map = mmap(NULL, PAGES * HW_PAGE_BYTES, PROT_READ, MAP_SHARED, descriptor, 0);
-	assert(map != MAP_FAILED && mincore(map, PAGES * HW_PAGE_BYTES, resident) == 0);
-	munmap(map, PAGES * HW_PAGE_BYTES);
+	void *map = mmap(NULL, PAGES * HWIO_PAGE_BYTES, PROT_READ, MAP_SHARED, descriptor, 0);
+	assert(map != MAP_FAILED && mincore(map, PAGES * HWIO_PAGE_BYTES, resident) == 0);
+	munmap(map, PAGES * HWIO_PAGE_BYTES);
 	for (size_t i = 0; i < PAGES; i++)
 		letters[i] = resident[i] & 1 ? 'k' : '-';
 	return letters;
@@ -52,7 +52,7 @@ int main(void)
 		return 0;
 	}
 	assert(strcmp(kept(descriptor), "kkkkkkkk") == 0);
-	hw_file_forget(descriptor);
+	hwio_file_forget(descriptor);
 	assert(strcmp(kept(descriptor), "--------") == 0);
 	close(descriptor);
 	return 0;

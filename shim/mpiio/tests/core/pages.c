@@ -1,7 +1,7 @@
 /*
- * The protection of pages against what is owed there: parts that share pages, lie within each other or side by side, are
- * paid in any order, and admitted and dismissed as calls nest. Then the same with what owes in fact, the ends of messages
- * that lie between others and reads beside them.
+ * The protection of pages against what is owed there: parts that share pages, lie within each other or side by
+ * side, are paid in any order, and admitted and dismissed as calls nest. Then the same with what owes in fact, the
+ * ends of messages that lie between others and reads beside them.
  */
 #include "memory/pages.h"
 
@@ -12,7 +12,7 @@
 
 #include "files/file.h"
 #include "memory/deferred.h"
-#include "memory/private.h"
+#include "memory/memory_map.h"
 #include "memory/records.h"
 #include "patterns/incoming.h"
 #include "patterns/pending.h"
@@ -20,42 +20,42 @@
 #include "real.h"
 
 #define PAGES 40
-#define BYTES (PAGES * HW_PAGE_BYTES)
+#define BYTES (PAGES * HWIO_PAGE_BYTES)
 #define PARTS 12
 #define ROUNDS 3000
 #define NESTED_MAX 4
 
 static char *region;
 /* What is owed: ranges of bytes, by two owners. */
-static struct hw_range parts[2][PARTS];
+static struct hwio_range parts[2][PARTS];
 static size_t paid;
 
 static bool is_owed_by(int owner, uintptr_t page)
 {
 	for (int i = 0; i < PARTS; i++)
-		if (hw_page_down(parts[owner][i].low) <= page && page < parts[owner][i].high)
+		if (hwio_page_down(parts[owner][i].low) <= page && page < parts[owner][i].high)
 			return true;
 	return false;
 }
 
-static bool find(int owner, uintptr_t low, uintptr_t high, struct hw_range *owed)
+static bool find(int owner, uintptr_t low, uintptr_t high, struct hwio_range *owed)
 {
-	CHECK(low % HW_PAGE_BYTES == 0 && high % HW_PAGE_BYTES == 0 && low < high);
-	for (uintptr_t page = low; page < high; page += HW_PAGE_BYTES) {
+	CHECK(low % HWIO_PAGE_BYTES == 0 && high % HWIO_PAGE_BYTES == 0 && low < high);
+	for (uintptr_t page = low; page < high; page += HWIO_PAGE_BYTES) {
 		if (!is_owed_by(owner, page))
 			continue;
-		*owed = (struct hw_range){page, page + HW_PAGE_BYTES};
+		*owed = (struct hwio_range){page, page + HWIO_PAGE_BYTES};
 		return true;
 	}
 	return false;
 }
 
-static bool find_first(uintptr_t low, uintptr_t high, struct hw_range *owed)
+static bool find_first(uintptr_t low, uintptr_t high, struct hwio_range *owed)
 {
 	return find(0, low, high, owed);
 }
 
-static bool find_second(uintptr_t low, uintptr_t high, struct hw_range *owed)
+static bool find_second(uintptr_t low, uintptr_t high, struct hwio_range *owed)
 {
 	return find(1, low, high, owed);
 }
@@ -66,21 +66,21 @@ static void pay(uintptr_t low, uintptr_t high)
 		for (int i = 0; i < PARTS; i++)
 			if (parts[owner][i].low < high && parts[owner][i].high > low) {
 				uintptr_t from = parts[owner][i].low, to = parts[owner][i].high;
-				parts[owner][i] = (struct hw_range){0, 0};
-				hw_pages_settle(from, to);
+				parts[owner][i] = (struct hwio_range){0, 0};
+				hwio_pages_settle(from, to);
 				paid++;
 			}
 }
 
-static const struct hw_source first = {find_first, pay}, second = {find_second, pay};
+static const struct hwio_source first = {find_first, pay}, second = {find_second, pay};
 
-static struct hw_range nested[NESTED_MAX];
+static struct hwio_range nested[NESTED_MAX];
 static size_t marks[NESTED_MAX], depth;
 
 static bool is_admitted(uintptr_t page)
 {
 	for (size_t i = 0; i < depth; i++)
-		if (hw_page_down(nested[i].low) <= page && page < nested[i].high)
+		if (hwio_page_down(nested[i].low) <= page && page < nested[i].high)
 			return true;
 	return false;
 }
@@ -88,22 +88,22 @@ static bool is_admitted(uintptr_t page)
 static void compare(void)
 {
 	for (size_t i = 0; i < PAGES; i++) {
-		uintptr_t page = (uintptr_t)region + i * HW_PAGE_BYTES;
+		uintptr_t page = (uintptr_t)region + i * HWIO_PAGE_BYTES;
 		bool is_owed = is_owed_by(0, page) || is_owed_by(1, page);
-		struct hw_range closed;
-		bool is_open = hw_private_page_is_open(page);
+		struct hwio_range closed;
+		bool is_open = hwio_memory_map_page_is_open(page);
 		CHECK(is_open == (!is_owed || is_admitted(page)));
-		CHECK(hw_pages_find(page + 5, &closed) == !is_open);
+		CHECK(hwio_pages_find(page + 5, &closed) == !is_open);
 		CHECK(is_open || (closed.low <= page && closed.high > page));
 	}
 }
 
-static struct hw_range some(void)
+static struct hwio_range some(void)
 {
-	size_t low = random_below(BYTES), bytes = 1 + random_below(random_below(2) ? 3 * HW_PAGE_BYTES : BYTES / 2);
+	size_t low = random_below(BYTES), bytes = 1 + random_below(random_below(2) ? 3 * HWIO_PAGE_BYTES : BYTES / 2);
 	if (low + bytes > BYTES)
 		bytes = BYTES - low;
-	return (struct hw_range){(uintptr_t)region + low, (uintptr_t)region + low + bytes};
+	return (struct hwio_range){(uintptr_t)region + low, (uintptr_t)region + low + bytes};
 }
 
 static int refuse(void *address, size_t bytes, int protection)
@@ -111,27 +111,27 @@ static int refuse(void *address, size_t bytes, int protection)
 	if (protection != PROT_NONE)
 		return mprotect(address, bytes, protection);
 	/* As the kernel does, it may have done a part. */
-	if (bytes > HW_PAGE_BYTES && random_below(2))
-		CHECK(mprotect(address, bytes / 2 / HW_PAGE_BYTES * HW_PAGE_BYTES, PROT_NONE) == 0);
+	if (bytes > HWIO_PAGE_BYTES && random_below(2))
+		CHECK(mprotect(address, bytes / 2 / HWIO_PAGE_BYTES * HWIO_PAGE_BYTES, PROT_NONE) == 0);
 	errno = ENOMEM;
 	return -1;
 }
 
 static void owe(void)
 {
-	struct hw_range *part = &parts[random_below(2)][random_below(PARTS)], before = *part, one = some();
+	struct hwio_range *part = &parts[random_below(2)][random_below(PARTS)], before = *part, one = some();
 	part->low = part->high = 0;
-	hw_pages_settle(before.low, before.high);
+	hwio_pages_settle(before.low, before.high);
 	*part = one;
 	bool is_refused = random_below(8) == 0;
 	if (is_refused)
-		hw_libc.mprotect = refuse;
-	bool is_good = hw_pages_settle(one.low, one.high);
-	hw_libc.mprotect = mprotect;
+		hwio_libc.mprotect = refuse;
+	bool is_good = hwio_pages_settle(one.low, one.high);
+	hwio_libc.mprotect = mprotect;
 	CHECK(is_good || is_refused);
 	if (!is_good) {
 		part->low = part->high = 0;
-		hw_pages_settle(one.low, one.high);
+		hwio_pages_settle(one.low, one.high);
 	}
 }
 
@@ -139,13 +139,13 @@ static void nest(void)
 {
 	if (depth == NESTED_MAX)
 		return;
-	struct hw_range one = some(), closed = {0, 0};
+	struct hwio_range one = some(), closed = {0, 0};
 	bool is_any = false;
-	for (uintptr_t page = hw_page_down(one.low); page < one.high; page += HW_PAGE_BYTES)
-		is_any |= hw_pages_find(page, &closed);
-	marks[depth] = hw_pages_admit(one.low, one.high);
+	for (uintptr_t page = hwio_page_down(one.low); page < one.high; page += HWIO_PAGE_BYTES)
+		is_any |= hwio_pages_find(page, &closed);
+	marks[depth] = hwio_pages_admit(one.low, one.high);
 	/* Where nothing was protected, nothing is admitted. */
-	nested[depth++] = is_any ? one : (struct hw_range){0, 0};
+	nested[depth++] = is_any ? one : (struct hwio_range){0, 0};
 }
 
 static void leave(void)
@@ -155,18 +155,18 @@ static void leave(void)
 	depth--;
 	bool is_refused = random_below(8) == 0;
 	if (is_refused)
-		hw_libc.mprotect = refuse;
-	hw_pages_dismiss(marks[depth]);
-	hw_libc.mprotect = mprotect;
+		hwio_libc.mprotect = refuse;
+	hwio_pages_dismiss(marks[depth]);
+	hwio_libc.mprotect = mprotect;
 }
 
 static void compare_random(void)
 {
-	hw_pages_add_source(&first);
-	hw_pages_add_source(&second);
+	hwio_pages_add_source(&first);
+	hwio_pages_add_source(&second);
 	for (round_number = 0; round_number < ROUNDS; round_number++) {
 		size_t what = random_below(10);
-		struct hw_range one = some();
+		struct hwio_range one = some();
 		if (what < 4)
 			owe();
 		else if (what < 6)
@@ -176,37 +176,37 @@ static void compare_random(void)
 		else if (what < 9)
 			leave();
 		else
-			hw_pages_settle(one.low, one.high);
+			hwio_pages_settle(one.low, one.high);
 		compare();
 	}
 	CHECK(paid > 0);
 	depth = 0;
-	hw_cover();
+	hwio_cover();
 	compare();
 	pay(0, UINTPTR_MAX);
 	compare();
-	CHECK(hw_pages_count() == 0);
+	CHECK(hwio_pages_count() == 0);
 }
 
 /* Rows of a block in a matrix, whose first byte is at `at`. */
 static void expect(size_t at, size_t rows, size_t row_bytes, size_t stride, char byte)
 {
-	static char end[HW_PAGE_BYTES];
+	static char end[HWIO_PAGE_BYTES];
 	static uint64_t id;
-	struct hw_layout layout = {.buffer = region, .bytes = rows * row_bytes, .count = rows};
+	struct hwio_layout layout = {.buffer = region, .bytes = rows * row_bytes, .count = rows};
 	layout.blocks = calloc(rows, sizeof(*layout.blocks));
 	CHECK(layout.blocks);
 	for (size_t row = 0; row < rows; row++)
-		layout.blocks[row] = (struct hw_block){(intptr_t)(at + row * stride), row_bytes};
+		layout.blocks[row] = (struct hwio_block){(intptr_t)(at + row * stride), row_bytes};
 	layout.low = (uintptr_t)region + at;
 	layout.high = layout.low + (rows - 1) * stride + row_bytes;
 	memset(end, byte, sizeof(end));
-	CHECK(hw_incoming_expect(++id, 1, &layout, end, end, NULL));
+	CHECK(hwio_incoming_expect(++id, 1, &layout, end, end, NULL));
 }
 
 static bool is_pending_at(uintptr_t page)
 {
-	for (const struct hw_pending *one = hw_pending_list; one; one = one->next)
+	for (const struct hwio_pending *one = hwio_pending_list; one; one = one->next)
 		if (one->low <= page && page < one->high)
 			return true;
 	return false;
@@ -215,60 +215,62 @@ static bool is_pending_at(uintptr_t page)
 static void check_pending(void)
 {
 	for (size_t i = 0; i < PAGES; i++) {
-		uintptr_t page = (uintptr_t)region + i * HW_PAGE_BYTES;
-		bool is_owed = is_pending_at(page) || hw_deferred_in(page, page + HW_PAGE_BYTES);
-		CHECK(hw_private_page_is_open(page) == !is_owed);
+		uintptr_t page = (uintptr_t)region + i * HWIO_PAGE_BYTES;
+		bool is_owed = is_pending_at(page) || hwio_deferred_in(page, page + HWIO_PAGE_BYTES);
+		CHECK(hwio_memory_map_page_is_open(page) == !is_owed);
 	}
 }
 
-/* The second block begins, and its first bytes are there, between rows of the first one; and a read ends between them. */
+/* The second block begins, and its first bytes are there, between rows of the first one; and a read ends between
+ * them. */
 static void compare_messages(void)
 {
-	size_t row_bytes = HW_PAGE_BYTES * (1 + random_below(2)) + random_below(3) * 100, stride = 2 * row_bytes;
+	size_t row_bytes = HWIO_PAGE_BYTES * (1 + random_below(2)) + random_below(3) * 100, stride = 2 * row_bytes;
 	size_t rows = 4 + random_below(3);
 	expect(0, rows, row_bytes, stride, 'a');
 	check_pending();
 	expect(row_bytes, rows, row_bytes, stride, 'b');
 	check_pending();
-	CHECK(!hw_is_exposed);
+	CHECK(!hwio_is_exposed);
 	char path[] = "/tmp/headwater-test-XXXXXX";
 	int made = mkstemp(path);
 	CHECK(made >= 0 && unlink(path) == 0 && ftruncate(made, BYTES) == 0);
 	struct stat status;
 	CHECK(fstat(made, &status) == 0);
-	hw_enter();
-	struct hw_file *file = hw_file_of(made, &status);
-	uintptr_t page = hw_page_up((uintptr_t)region + random_below(BYTES / 2));
-	struct hw_record record = {.low = page + 100, .high = page + 2 * HW_PAGE_BYTES - 7, .state = HW_DEFERRED, .file = file};
-	hw_deferred_stand(&record);
-	CHECK(file && hw_pages_settle(record.low, record.high));
-	hw_leave();
+	hwio_enter();
+	struct hwio_file *file = hwio_file_of(made, &status);
+	uintptr_t page = hwio_page_up((uintptr_t)region + random_below(BYTES / 2));
+	struct hwio_record record = {
+		.low = page + 100, .high = page + 2 * HWIO_PAGE_BYTES - 7, .state = HWIO_DEFERRED, .file = file};
+	hwio_deferred_stand(&record);
+	CHECK(file && hwio_pages_settle(record.low, record.high));
+	hwio_leave();
 	check_pending();
 	/* Of one of them nothing is owed any more. */
-	struct hw_pending *one = random_below(2) ? hw_pending_list : hw_pending_list->next, *other;
-	hw_pending_unlink(one);
-	hw_pages_settle(one->low, one->high);
+	struct hwio_pending *one = random_below(2) ? hwio_pending_list : hwio_pending_list->next, *other;
+	hwio_pending_unlink(one);
+	hwio_pages_settle(one->low, one->high);
 	check_pending();
-	hw_memory_in_loosely((void *)record.low, 1);
+	hwio_memory_in_loosely((void *)record.low, 1);
 	check_pending();
-	other = hw_pending_list;
-	hw_pending_unlink(other);
-	hw_pages_settle(other->low, other->high);
-	hw_memory_out(region, BYTES);
+	other = hwio_pending_list;
+	hwio_pending_unlink(other);
+	hwio_pages_settle(other->low, other->high);
+	hwio_memory_out(region, BYTES);
 	check_pending();
-	hw_pending_free(one);
-	hw_pending_free(other);
-	hw_enter();
-	hw_file_release(file);
-	hw_leave();
+	hwio_pending_free(one);
+	hwio_pending_free(other);
+	hwio_enter();
+	hwio_file_release(file);
+	hwio_leave();
 	close(made);
-	CHECK(hw_pages_count() == 0 && hw_record_count() == 0);
+	CHECK(hwio_pages_count() == 0 && hwio_record_count() == 0);
 }
 
 int main(void)
 {
 	random_start();
-	hw_file_start();
+	hwio_file_start();
 	region = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	CHECK(region != MAP_FAILED);
 	compare_random();

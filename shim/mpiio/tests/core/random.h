@@ -1,6 +1,6 @@
 /* What the core's tests under the sanitizers share: checks, and numbers that are random, but printed and repeatable. */
-#ifndef HW_TEST_RANDOM_H
-#define HW_TEST_RANDOM_H
+#ifndef HWIO_TEST_RANDOM_H
+#define HWIO_TEST_RANDOM_H
 
 #include <stdint.h>
 #include <stdio.h>
@@ -12,13 +12,13 @@ static const char *random_seed = "";
 /* Which of a test's operations is at work. */
 static unsigned int round_number;
 
-#define CHECK(condition)                                                                                               \
-	do {                                                                                                           \
-		if (!(condition)) {                                                                                    \
-			fprintf(stderr, "%s:%d: %s; round %u; repeat: HEADWATER_SEED=%s\n", __FILE__, __LINE__, #condition,    \
-				round_number, random_seed);                                                            \
-			abort();                                                                                       \
-		}                                                                                                      \
+#define CHECK(condition) \
+	do { \
+		if (!(condition)) { \
+			fprintf(stderr, "%s:%d: %s; round %u; repeat: HEADWATER_SEED=%s\n", __FILE__, __LINE__, \
+				#condition, round_number, random_seed); \
+			abort(); \
+		} \
 	} while (0)
 
 static inline void random_start(void)

@@ -1,6 +1,6 @@
 /*
- * Preloaded by tests beside a library that was built with HW_CHECK_HANDLERS: memory that is allocated or given back while
- * one of that library's handlers is at work ends the program.
+ * Preloaded by tests beside a library that was built with HWIO_CHECK_HANDLERS: memory that is allocated or given
+ * back while one of that library's handlers is at work ends the program.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -1,12 +1,13 @@
 /*
- * Stands for an MPI's header where the core is compiled without one: for its tests under the sanitizers, and for its fuzz
- * target. Handles are numbers; the core knows nothing of them. What is declared here is what the core uses.
+ * Stands for an MPI's header where the core is compiled without one: for its tests under the sanitizers, and for
+ * its fuzz target. Handles are numbers; the core knows nothing of them. What is declared here is what the core
+ * uses.
  */
-#ifndef HW_STAND_MPI_H
-#define HW_STAND_MPI_H
+#ifndef HWIO_STAND_MPI_H
+#define HWIO_STAND_MPI_H
 
 typedef int MPI_Comm, MPI_Datatype, MPI_Request, MPI_Message, MPI_Group, MPI_Op, MPI_Info, MPI_Errhandler;
-typedef struct hw_stand_file *MPI_File;
+typedef struct hwio_stand_file *MPI_File;
 typedef long MPI_Aint;
 typedef long long MPI_Count, MPI_Offset;
 
@@ -35,11 +36,43 @@ enum { MPI_THREAD_MULTIPLE = 3 };
 enum { MPI_COMM_NULL, MPI_COMM_WORLD, MPI_COMM_SELF };
 enum { MPI_REQUEST_NULL, MPI_KEYVAL_INVALID = 0, MPI_ERRORS_RETURN = 1, MPI_MIN = 1, MPI_BAND };
 enum {
-	MPI_DATATYPE_NULL, MPI_BYTE, MPI_CHAR, MPI_INT, MPI_INT32_T, MPI_INT64_T, MPI_UINT64_T, MPI_SIGNED_CHAR,
-	MPI_UNSIGNED_CHAR, MPI_SHORT, MPI_UNSIGNED_SHORT, MPI_UNSIGNED, MPI_LONG, MPI_UNSIGNED_LONG, MPI_LONG_LONG,
-	MPI_UNSIGNED_LONG_LONG, MPI_FLOAT, MPI_DOUBLE, MPI_LONG_DOUBLE, MPI_INT8_T, MPI_UINT8_T, MPI_INT16_T,
-	MPI_UINT16_T, MPI_UINT32_T, MPI_C_BOOL, MPI_C_FLOAT_COMPLEX, MPI_C_DOUBLE_COMPLEX, MPI_AINT, MPI_OFFSET, MPI_COUNT,
-	MPI_CHARACTER, MPI_LOGICAL, MPI_INTEGER, MPI_REAL, MPI_DOUBLE_PRECISION, MPI_COMPLEX, MPI_DOUBLE_COMPLEX
+	MPI_DATATYPE_NULL,
+	MPI_BYTE,
+	MPI_CHAR,
+	MPI_INT,
+	MPI_INT32_T,
+	MPI_INT64_T,
+	MPI_UINT64_T,
+	MPI_SIGNED_CHAR,
+	MPI_UNSIGNED_CHAR,
+	MPI_SHORT,
+	MPI_UNSIGNED_SHORT,
+	MPI_UNSIGNED,
+	MPI_LONG,
+	MPI_UNSIGNED_LONG,
+	MPI_LONG_LONG,
+	MPI_UNSIGNED_LONG_LONG,
+	MPI_FLOAT,
+	MPI_DOUBLE,
+	MPI_LONG_DOUBLE,
+	MPI_INT8_T,
+	MPI_UINT8_T,
+	MPI_INT16_T,
+	MPI_UINT16_T,
+	MPI_UINT32_T,
+	MPI_C_BOOL,
+	MPI_C_FLOAT_COMPLEX,
+	MPI_C_DOUBLE_COMPLEX,
+	MPI_AINT,
+	MPI_OFFSET,
+	MPI_COUNT,
+	MPI_CHARACTER,
+	MPI_LOGICAL,
+	MPI_INTEGER,
+	MPI_REAL,
+	MPI_DOUBLE_PRECISION,
+	MPI_COMPLEX,
+	MPI_DOUBLE_COMPLEX
 };
 #define MPI_VERSION 3
 enum { MPI_ORDER_C = 56, MPI_GRAPH = 1, MPI_CART, MPI_DIST_GRAPH };
@@ -96,8 +129,7 @@ int MPI_File_get_position(MPI_File fh, MPI_Offset *offset);
 int MPI_File_open(MPI_Comm comm, const char *filename, int amode, MPI_Info info, MPI_File *fh);
 int MPI_File_read(MPI_File fh, void *buf, int count, MPI_Datatype datatype, MPI_Status *status);
 int MPI_File_read_all(MPI_File fh, void *buf, int count, MPI_Datatype datatype, MPI_Status *status);
-int MPI_File_read_at(MPI_File fh, MPI_Offset offset, void *buf, int count, MPI_Datatype datatype,
-	MPI_Status *status);
+int MPI_File_read_at(MPI_File fh, MPI_Offset offset, void *buf, int count, MPI_Datatype datatype, MPI_Status *status);
 int MPI_File_read_at_all(MPI_File fh, MPI_Offset offset, void *buf, int count, MPI_Datatype datatype,
 	MPI_Status *status);
 int MPI_File_seek(MPI_File fh, MPI_Offset offset, int whence);
@@ -108,7 +140,7 @@ int MPI_File_set_view(MPI_File fh, MPI_Offset disp, MPI_Datatype etype, MPI_Data
 	MPI_Info info);
 int MPI_File_write(MPI_File fh, const void *buf, int count, MPI_Datatype datatype, MPI_Status *status);
 int MPI_File_write_all(MPI_File fh, const void *buf, int count, MPI_Datatype datatype, MPI_Status *status);
-int MPI_File_write_at(MPI_File fh, MPI_Offset offset, const void * buf, int count, MPI_Datatype datatype,
+int MPI_File_write_at(MPI_File fh, MPI_Offset offset, const void *buf, int count, MPI_Datatype datatype,
 	MPI_Status *status);
 int MPI_File_write_at_all(MPI_File fh, MPI_Offset offset, const void *buf, int count, MPI_Datatype datatype,
 	MPI_Status *status);
@@ -150,8 +182,8 @@ int MPI_Rsend_init(const void *buf, int count, MPI_Datatype datatype, int dest, 
 	MPI_Request *request);
 int MPI_Scatter(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount,
 	MPI_Datatype recvtype, int root, MPI_Comm comm);
-int MPI_Scatterv(const void *sendbuf, const int sendcounts[], const int displs[], MPI_Datatype sendtype,
-	void *recvbuf, int recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm);
+int MPI_Scatterv(const void *sendbuf, const int sendcounts[], const int displs[], MPI_Datatype sendtype, void *recvbuf,
+	int recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm);
 int MPI_Send(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm);
 int MPI_Send_init(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
 	MPI_Request *request);

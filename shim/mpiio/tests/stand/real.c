@@ -3,10 +3,10 @@
 
 #define ORIGINAL(name) .name = name,
 
-struct hw_real hw_real;
-struct hw_libc hw_libc = {HW_STAND_LIBC(ORIGINAL)};
+struct hwio_real hwio_real;
+struct hwio_libc hwio_libc = {HWIO_STAND_LIBC(ORIGINAL)};
 
-bool hw_bind_real(void *libmpi, void *(*next)(const char *name))
+bool hwio_bind_real(void *libmpi, void *(*next)(const char *name))
 {
 	(void)libmpi;
 	(void)next;

@@ -1,9 +1,9 @@
 /*
- * Stands for the header that is generated for each MPI: the originals behind the core. Of MPI there are none until a test
- * sets them; the C library's are its own.
+ * Stands for the header that is generated for each MPI: the originals behind the core. Of MPI there are none until
+ * a test sets them; the C library's are its own.
  */
-#ifndef HW_REAL_H
-#define HW_REAL_H
+#ifndef HWIO_REAL_H
+#define HWIO_REAL_H
 
 #include <aio.h>
 #include <fcntl.h>
@@ -22,7 +22,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#define HW_STAND_MPI(X) \
+/* clang-format off */
+#define HWIO_STAND_MPI(X) \
 	X(MPI_Abort) X(MPI_Allgather) X(MPI_Allreduce) X(MPI_Barrier) X(MPI_Bcast) X(MPI_Bsend_init) \
 	X(MPI_Cartdim_get) X(MPI_Comm_call_errhandler) X(MPI_Comm_copy_attr_function) \
 	X(MPI_Comm_create_errhandler) X(MPI_Comm_create_keyval) X(MPI_Comm_delete_attr_function) \
@@ -47,7 +48,7 @@
 	X(MPI_Type_get_extent) X(MPI_Type_get_true_extent) X(MPI_Type_size_x) X(MPI_Wait) X(MPI_Waitall) \
 	X(MPI_Waitany) X(MPI_Waitsome) X(MPI_Win_create_errhandler)
 
-#define HW_STAND_LIBC(X) \
+#define HWIO_STAND_LIBC(X) \
 	X(__fread_chk) X(__fread_unlocked_chk) X(__open64_2) X(__open_2) X(__openat64_2) X(__openat_2) \
 	X(__pread64_chk) X(__pread_chk) X(__read_chk) X(__recv_chk) X(__recvfrom_chk) X(__sysv_signal) X(_exit) \
 	X(aio_read) X(aio_read64) X(aio_write) X(aio_write64) X(close) X(close_range) X(closefrom) \
@@ -64,6 +65,7 @@
 	X(rename) X(renameat) X(renameat2) X(send) X(sendfile) X(sendfile64) X(sendmmsg) X(sendmsg) X(sendto) \
 	X(setbuf) X(setbuffer) X(setvbuf) X(shmat) X(shmdt) X(sigaction) X(signal) X(sigprocmask) X(splice) X(syscall) X(system) X(sysv_signal) \
 	X(truncate) X(truncate64) X(unlink) X(unlinkat) X(vmsplice) X(write) X(writev)
+/* clang-format on */
 
 /* Of the C library, but in none of its headers. */
 int __open_2(const char *path, int flags);
@@ -80,25 +82,25 @@ size_t __fread_chk(void *buffer, size_t room, size_t size, size_t count, FILE *s
 size_t __fread_unlocked_chk(void *buffer, size_t room, size_t size, size_t count, FILE *stream);
 int fcntl64(int descriptor, int command, ...);
 
-#define HW_STAND_FIELD(name) __typeof__(name) *name;
+#define HWIO_STAND_FIELD(name) __typeof__(name) *name;
 
-struct hw_real {
-	HW_STAND_MPI(HW_STAND_FIELD)
+struct hwio_real {
+	HWIO_STAND_MPI(HWIO_STAND_FIELD)
 };
-extern struct hw_real hw_real;
+extern struct hwio_real hwio_real;
 
-struct hw_libc {
-	HW_STAND_LIBC(HW_STAND_FIELD)
+struct hwio_libc {
+	HWIO_STAND_LIBC(HWIO_STAND_FIELD)
 };
-extern struct hw_libc hw_libc;
+extern struct hwio_libc hwio_libc;
 
-int hw_close(int descriptor);
-int hw_close_range(unsigned int first, unsigned int last, int flags);
-int hw_dup2(int from, int to);
-int hw_dup3(int from, int to, int flags);
-int hw_fcntl(int descriptor, int command, void *argument);
-int hw_pkey_mprotect(void *address, size_t bytes, int protection, int key);
-sighandler_t hw___sysv_signal(int number, sighandler_t handler);
-bool hw_bind_real(void *libmpi, void *(*next)(const char *name));
+int hwio_close(int descriptor);
+int hwio_close_range(unsigned int first, unsigned int last, int flags);
+int hwio_dup2(int from, int to);
+int hwio_dup3(int from, int to, int flags);
+int hwio_fcntl(int descriptor, int command, void *argument);
+int hwio_pkey_mprotect(void *address, size_t bytes, int protection, int key);
+sighandler_t hwio___sysv_signal(int number, sighandler_t handler);
+bool hwio_bind_real(void *libmpi, void *(*next)(const char *name));
 
 #endif

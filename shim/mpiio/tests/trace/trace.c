@@ -5,134 +5,136 @@
 #include <string.h>
 
 #include "real.h"
-#include "roles.h"
+#include "buffer_effects.h"
 #include "trace.h"
 #include "variant.h"
 
-volatile int hw_is_busy = 1;
-__thread int hw_depth, hw_is_lasting, hw_is_exposed;
+volatile int hwio_is_busy = 1;
+__thread int hwio_depth, hwio_stays_in_use, hwio_is_exposed;
 static int trace = -1;
 
-void hw_trace(const char *name)
+void hwio_trace(const char *name)
 {
 	char line[128];
 	size_t length = strnlen(name, sizeof(line) - 1);
 
-	if (hw_depth > 0 || trace < 0)
+	if (hwio_depth > 0 || trace < 0)
 		return;
 	memcpy(line, name, length);
 	line[length++] = '\n';
 	/* Not by a function that is traced. */
-	hw_libc.write(trace, line, length);
+	hwio_libc.write(trace, line, length);
 }
 
-int hw_variant_start(void *libmpi, void *(*next)(const char *name))
+int hwio_variant_start(void *libmpi, void *(*next)(const char *name))
 {
 	const char *path = getenv("HEADWATER_TRACE");
 
-	if (!hw_bind_real(libmpi, next))
+	if (!hwio_bind_real(libmpi, next))
 		return -1;
 	if (path != NULL)
-		trace = hw_libc.open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
+		trace = hwio_libc.open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
 	return 0;
 }
 
-const struct hw_runtime_entry hw_runtime[] = { { NULL, NULL, NULL, NULL } };
+const struct hwio_runtime_entry hwio_runtime[] = {{NULL, NULL, NULL, NULL}};
 
-void hw_before_vfork(void)
+void hwio_before_vfork(void)
 {
-	hw_trace("vfork");
+	hwio_trace("vfork");
 }
 
-void hw_cover(void)
+void hwio_cover(void)
 {
-	hw_is_exposed = 0;
+	hwio_is_exposed = 0;
 }
 
-void hw_communicates(void)
+void hwio_communicates(void)
 {
-	hw_trace("hw_communicates");
+	hwio_trace("hwio_communicates");
 }
 
-void hw_made(void *memory, MPI_Aint bytes)
-{
-	(void)memory;
-	hw_trace(bytes > 0 ? "hw_made" : "hw_made nothing");
-}
-
-void hw_freed(void *memory)
+void hwio_made(void *memory, MPI_Aint bytes)
 {
 	(void)memory;
-	hw_trace("hw_freed");
+	hwio_trace(bytes > 0 ? "hwio_made" : "hwio_made nothing");
 }
 
-int hw_is_root(int root, MPI_Comm comm)
+void hwio_freed(void *memory)
+{
+	(void)memory;
+	hwio_trace("hwio_freed");
+}
+
+int hwio_is_root(int root, MPI_Comm comm)
 {
 	int rank = -1;
 
-	return hw_real.MPI_Comm_rank(comm, &rank) == MPI_SUCCESS && rank == root;
+	return hwio_real.MPI_Comm_rank(comm, &rank) == MPI_SUCCESS && rank == root;
 }
 
-int hw_is_under_root(int root, MPI_Comm comm)
+int hwio_is_under_root(int root, MPI_Comm comm)
 {
 	(void)comm;
 	return root >= 0;
 }
 
 /* All of these only say that they were called. */
-#define ROLE(NAME, ...)                                                                                                \
-	void NAME(__VA_ARGS__)                                                                                         \
-	{                                                                                                              \
-		hw_trace(#NAME);                                                                                       \
+#define ROLE(NAME, ...) \
+	void NAME(__VA_ARGS__) \
+	{ \
+		hwio_trace(#NAME); \
 	}
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 
-ROLE(hw_in, const void *buffer, MPI_Count count, MPI_Datatype type)
-ROLE(hw_out, void *buffer, MPI_Count count, MPI_Datatype type)
-ROLE(hw_inout, void *buffer, MPI_Count count, MPI_Datatype type)
-ROLE(hw_in_each, const void *buffer, MPI_Count count, MPI_Datatype type, MPI_Comm comm)
-ROLE(hw_out_each, void *buffer, MPI_Count count, MPI_Datatype type, MPI_Comm comm)
-ROLE(hw_inout_each, void *buffer, MPI_Count count, MPI_Datatype type, MPI_Comm comm)
-ROLE(hw_in_local, const void *buffer, MPI_Count count, MPI_Datatype type, MPI_Comm comm)
-ROLE(hw_inout_local, void *buffer, MPI_Count count, MPI_Datatype type, MPI_Comm comm)
-ROLE(hw_in_near, const void *buffer, MPI_Count count, MPI_Datatype type, MPI_Comm comm)
-ROLE(hw_inout_near, void *buffer, MPI_Count count, MPI_Datatype type, MPI_Comm comm)
-ROLE(hw_in_sum, const void *buffer, const int counts[], MPI_Datatype type, MPI_Comm comm)
-ROLE(hw_in_sum_c, const void *buffer, const MPI_Count counts[], MPI_Datatype type, MPI_Comm comm)
-ROLE(hw_inout_sum, void *buffer, const int counts[], MPI_Datatype type, MPI_Comm comm)
-ROLE(hw_inout_sum_c, void *buffer, const MPI_Count counts[], MPI_Datatype type, MPI_Comm comm)
-ROLE(hw_out_mine, void *buffer, const int counts[], MPI_Datatype type, MPI_Comm comm)
-ROLE(hw_out_mine_c, void *buffer, const MPI_Count counts[], MPI_Datatype type, MPI_Comm comm)
-ROLE(hw_in_v, const void *buffer, const int counts[], const int displacements[], MPI_Datatype type, MPI_Comm comm)
-ROLE(hw_out_v, void *buffer, const int counts[], const int displacements[], MPI_Datatype type, MPI_Comm comm)
-ROLE(hw_inout_v, void *buffer, const int counts[], const int displacements[], MPI_Datatype type, MPI_Comm comm)
-ROLE(hw_in_v_c, const void *buffer, const MPI_Count counts[], const MPI_Aint displacements[], MPI_Datatype type,
-     MPI_Comm comm)
-ROLE(hw_out_v_c, void *buffer, const MPI_Count counts[], const MPI_Aint displacements[], MPI_Datatype type,
-     MPI_Comm comm)
-ROLE(hw_inout_v_c, void *buffer, const MPI_Count counts[], const MPI_Aint displacements[], MPI_Datatype type,
-     MPI_Comm comm)
-ROLE(hw_in_w, const void *buffer, const int counts[], const int displacements[], const MPI_Datatype types[],
-     MPI_Comm comm)
-ROLE(hw_out_w, void *buffer, const int counts[], const int displacements[], const MPI_Datatype types[], MPI_Comm comm)
-ROLE(hw_inout_w, void *buffer, const int counts[], const int displacements[], const MPI_Datatype types[], MPI_Comm comm)
-ROLE(hw_in_w_c, const void *buffer, const MPI_Count counts[], const MPI_Aint displacements[],
-     const MPI_Datatype types[], MPI_Comm comm)
-ROLE(hw_out_w_c, void *buffer, const MPI_Count counts[], const MPI_Aint displacements[], const MPI_Datatype types[],
-     MPI_Comm comm)
-ROLE(hw_inout_w_c, void *buffer, const MPI_Count counts[], const MPI_Aint displacements[],
-     const MPI_Datatype types[], MPI_Comm comm)
-ROLE(hw_in_near_v, const void *buffer, const int counts[], const int displacements[], MPI_Datatype type, MPI_Comm comm)
-ROLE(hw_inout_near_v, void *buffer, const int counts[], const int displacements[], MPI_Datatype type, MPI_Comm comm)
-ROLE(hw_in_near_v_c, const void *buffer, const MPI_Count counts[], const MPI_Aint displacements[], MPI_Datatype type,
-     MPI_Comm comm)
-ROLE(hw_inout_near_v_c, void *buffer, const MPI_Count counts[], const MPI_Aint displacements[], MPI_Datatype type,
-     MPI_Comm comm)
-ROLE(hw_in_near_w, const void *buffer, const int counts[], const MPI_Aint displacements[],
-     const MPI_Datatype types[], MPI_Comm comm)
-ROLE(hw_inout_near_w, void *buffer, const int counts[], const MPI_Aint displacements[], const MPI_Datatype types[],
-     MPI_Comm comm)
-ROLE(hw_in_near_w_c, const void *buffer, const MPI_Count counts[], const MPI_Aint displacements[],
-     const MPI_Datatype types[], MPI_Comm comm)
-ROLE(hw_inout_near_w_c, void *buffer, const MPI_Count counts[], const MPI_Aint displacements[],
-     const MPI_Datatype types[], MPI_Comm comm)
+ROLE(hwio_in, const void *buffer, MPI_Count count, MPI_Datatype type)
+ROLE(hwio_out, void *buffer, MPI_Count count, MPI_Datatype type)
+ROLE(hwio_inout, void *buffer, MPI_Count count, MPI_Datatype type)
+ROLE(hwio_in_each, const void *buffer, MPI_Count count, MPI_Datatype type, MPI_Comm comm)
+ROLE(hwio_out_each, void *buffer, MPI_Count count, MPI_Datatype type, MPI_Comm comm)
+ROLE(hwio_inout_each, void *buffer, MPI_Count count, MPI_Datatype type, MPI_Comm comm)
+ROLE(hwio_in_local, const void *buffer, MPI_Count count, MPI_Datatype type, MPI_Comm comm)
+ROLE(hwio_inout_local, void *buffer, MPI_Count count, MPI_Datatype type, MPI_Comm comm)
+ROLE(hwio_in_near, const void *buffer, MPI_Count count, MPI_Datatype type, MPI_Comm comm)
+ROLE(hwio_inout_near, void *buffer, MPI_Count count, MPI_Datatype type, MPI_Comm comm)
+ROLE(hwio_in_sum, const void *buffer, const int counts[], MPI_Datatype type, MPI_Comm comm)
+ROLE(hwio_in_sum_c, const void *buffer, const MPI_Count counts[], MPI_Datatype type, MPI_Comm comm)
+ROLE(hwio_inout_sum, void *buffer, const int counts[], MPI_Datatype type, MPI_Comm comm)
+ROLE(hwio_inout_sum_c, void *buffer, const MPI_Count counts[], MPI_Datatype type, MPI_Comm comm)
+ROLE(hwio_out_mine, void *buffer, const int counts[], MPI_Datatype type, MPI_Comm comm)
+ROLE(hwio_out_mine_c, void *buffer, const MPI_Count counts[], MPI_Datatype type, MPI_Comm comm)
+ROLE(hwio_in_v, const void *buffer, const int counts[], const int displacements[], MPI_Datatype type, MPI_Comm comm)
+ROLE(hwio_out_v, void *buffer, const int counts[], const int displacements[], MPI_Datatype type, MPI_Comm comm)
+ROLE(hwio_inout_v, void *buffer, const int counts[], const int displacements[], MPI_Datatype type, MPI_Comm comm)
+ROLE(hwio_in_v_c, const void *buffer, const MPI_Count counts[], const MPI_Aint displacements[], MPI_Datatype type,
+	MPI_Comm comm)
+ROLE(hwio_out_v_c, void *buffer, const MPI_Count counts[], const MPI_Aint displacements[], MPI_Datatype type,
+	MPI_Comm comm)
+ROLE(hwio_inout_v_c, void *buffer, const MPI_Count counts[], const MPI_Aint displacements[], MPI_Datatype type,
+	MPI_Comm comm)
+ROLE(hwio_in_w, const void *buffer, const int counts[], const int displacements[], const MPI_Datatype types[],
+	MPI_Comm comm)
+ROLE(hwio_out_w, void *buffer, const int counts[], const int displacements[], const MPI_Datatype types[], MPI_Comm comm)
+ROLE(hwio_inout_w, void *buffer, const int counts[], const int displacements[], const MPI_Datatype types[],
+	MPI_Comm comm)
+ROLE(hwio_in_w_c, const void *buffer, const MPI_Count counts[], const MPI_Aint displacements[],
+	const MPI_Datatype types[], MPI_Comm comm)
+ROLE(hwio_out_w_c, void *buffer, const MPI_Count counts[], const MPI_Aint displacements[], const MPI_Datatype types[],
+	MPI_Comm comm)
+ROLE(hwio_inout_w_c, void *buffer, const MPI_Count counts[], const MPI_Aint displacements[], const MPI_Datatype types[],
+	MPI_Comm comm)
+ROLE(hwio_in_near_v, const void *buffer, const int counts[], const int displacements[], MPI_Datatype type,
+	MPI_Comm comm)
+ROLE(hwio_inout_near_v, void *buffer, const int counts[], const int displacements[], MPI_Datatype type, MPI_Comm comm)
+ROLE(hwio_in_near_v_c, const void *buffer, const MPI_Count counts[], const MPI_Aint displacements[], MPI_Datatype type,
+	MPI_Comm comm)
+ROLE(hwio_inout_near_v_c, void *buffer, const MPI_Count counts[], const MPI_Aint displacements[], MPI_Datatype type,
+	MPI_Comm comm)
+ROLE(hwio_in_near_w, const void *buffer, const int counts[], const MPI_Aint displacements[], const MPI_Datatype types[],
+	MPI_Comm comm)
+ROLE(hwio_inout_near_w, void *buffer, const int counts[], const MPI_Aint displacements[], const MPI_Datatype types[],
+	MPI_Comm comm)
+ROLE(hwio_in_near_w_c, const void *buffer, const MPI_Count counts[], const MPI_Aint displacements[],
+	const MPI_Datatype types[], MPI_Comm comm)
+ROLE(hwio_inout_near_w_c, void *buffer, const MPI_Count counts[], const MPI_Aint displacements[],
+	const MPI_Datatype types[], MPI_Comm comm)

@@ -99,7 +99,7 @@ static long by_system_call(const struct board *b)
 		long y = (i + height(b) / 2) % height(b);
 
 		if (pwrite(aside, b->all + y * width(b), row_bytes, 0) != (ssize_t)row_bytes ||
-		    pread(aside, copy + y * width(b), row_bytes, 0) != (ssize_t)row_bytes)
+			pread(aside, copy + y * width(b), row_bytes, 0) != (ssize_t)row_bytes)
 			MPI_Abort(MPI_COMM_WORLD, 1);
 	}
 	for (long y = 0; y < height(b); y++)
@@ -115,7 +115,7 @@ static long after_a_store(const struct board *b)
 {
 	long at = height(b) / 2 * width(b) + width(b) / 2 + 3;
 	int there = element((int)(height(b) / 2 / b->rows * b->across + (width(b) / 2 + 3) / b->columns),
-			    height(b) / 2 % b->rows * b->columns + (width(b) / 2 + 3) % b->columns);
+		height(b) / 2 % b->rows * b->columns + (width(b) / 2 + 3) % b->columns);
 
 	b->all[at] = -1;
 	long wrong = (b->all[at] != -1);
@@ -147,7 +147,7 @@ static long by_thread(const struct board *b)
 }
 
 static inline __attribute__((always_inline)) void gather_and(const char *name, long (*look)(const struct board *),
-							     int rows, int columns)
+	int rows, int columns)
 {
 	struct board b = {.rows = rows, .columns = columns, .across = size % 2 ? size : size / 2};
 	MPI_Datatype block, resized;

@@ -192,14 +192,17 @@ static void types(MPI_File file)
 	MPI_Type_commit(&row);
 	for (int round = 0; round < ROUNDS; round++) {
 		fill(4000, round + 60);
-		note_operation("gaps", file, MPI_File_write_at_all(file, rank * 400, data, 1, gaps, &status), &status, gaps);
-		note_operation("row", file, MPI_File_write_at_all(file, 3000 + rank * 720, data, 2, row, &status), &status,
-			row);
+		note_operation("gaps", file, MPI_File_write_at_all(file, rank * 400, data, 1, gaps, &status), &status,
+			gaps);
+		note_operation("row", file, MPI_File_write_at_all(file, 3000 + rank * 720, data, 2, row, &status),
+			&status, row);
 		memset(data, 0x55, ROOM);
-		note_operation("gaps", file, MPI_File_read_at_all(file, rank * 400, data, 1, gaps, &status), &status, gaps);
+		note_operation("gaps", file, MPI_File_read_at_all(file, rank * 400, data, 1, gaps, &status), &status,
+			gaps);
 		note("data %016llx", (unsigned long long)checksum(data, ROOM, 0));
 		memset(data, 0x55, ROOM);
-		note_operation("row", file, MPI_File_read_at_all(file, 3000 + rank * 720, data, 2, row, &status), &status, row);
+		note_operation("row", file, MPI_File_read_at_all(file, 3000 + rank * 720, data, 2, row, &status),
+			&status, row);
 		note("data %016llx", (unsigned long long)checksum(data, ROOM, 0));
 	}
 	MPI_Type_free(&gaps);
@@ -280,7 +283,8 @@ int main(int argc, char **argv)
 		char name[20];
 
 		snprintf(name, sizeof name, "file.%zu", number);
-		MPI_File file = open_file(MPI_COMM_WORLD, parts[number] == reads ? "file.0" : name, MPI_MODE_RDWR | MPI_MODE_CREATE);
+		MPI_File file = open_file(MPI_COMM_WORLD, parts[number] == reads ? "file.0" : name,
+			MPI_MODE_RDWR | MPI_MODE_CREATE);
 		parts[number](file);
 		MPI_File_close(&file);
 	}

@@ -119,7 +119,8 @@ static inline int finish(void)
 	MPI_Reduce(&mixed, &total, 1, MPI_UINT64_T, MPI_SUM, 0, MPI_COMM_WORLD);
 	MPI_Reduce(own, slowest, 2, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
 	if (rank == 0)
-		printf("checksum=%016llx read_s=%.6f write_s=%.6f\n", (unsigned long long)total, slowest[0], slowest[1]);
+		printf("checksum=%016llx read_s=%.6f write_s=%.6f\n", (unsigned long long)total, slowest[0],
+			slowest[1]);
 	MPI_Finalize();
 	return 0;
 }

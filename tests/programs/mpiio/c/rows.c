@@ -133,7 +133,8 @@ static void next_file(struct file *file, long step, int writes)
 		return;
 	if (step)
 		file_close(file);
-	*file = file_open(name_of(writes ? options.out : options.in, step), writes ? options.write : options.read, writes);
+	*file = file_open(name_of(writes ? options.out : options.in, step), writes ? options.write : options.read,
+		writes);
 	file_move(file, header, (size_t)options.header, writes);
 }
 

@@ -50,8 +50,8 @@ static void receive_two(char *one, char *other)
 		statuses[1].MPI_ERROR = MPI_Wait(&requests[1], MPI_STATUS_IGNORE);
 	for (int n = 0; n < BYTES; n++)
 		sum += other[n];
-	printf("rank %d: error %d, first %s, second %s, %ld\n", rank, result != MPI_SUCCESS, said(statuses[0].MPI_ERROR),
-	       said(statuses[1].MPI_ERROR), sum);
+	printf("rank %d: error %d, first %s, second %s, %ld\n", rank, result != MPI_SUCCESS,
+		said(statuses[0].MPI_ERROR), said(statuses[1].MPI_ERROR), sum);
 }
 
 int main(int argc, char **argv)
@@ -68,7 +68,7 @@ int main(int argc, char **argv)
 		send_all(path, one, size);
 	} else {
 		printf("rank %d: %s\n", rank,
-		       said(MPI_Recv(one, BYTES / 2, MPI_BYTE, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE)));
+			said(MPI_Recv(one, BYTES / 2, MPI_BYTE, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE)));
 		receive_two(one, other);
 	}
 	MPI_Barrier(MPI_COMM_WORLD);

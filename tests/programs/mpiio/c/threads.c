@@ -74,7 +74,7 @@ static void receive(const struct one *one, void *memory, int tag)
 	}
 	if (one->number == 3) {
 		MPI_Sendrecv(NULL, 0, MPI_BYTE, MPI_PROC_NULL, tag, memory, PART, MPI_BYTE, 0, tag, one->comm,
-			     MPI_STATUS_IGNORE);
+			MPI_STATUS_IGNORE);
 		return;
 	}
 	if (one->number == 1)
@@ -142,16 +142,16 @@ int main(int argc, char **argv)
 	directory = argc > 1 ? argv[1] : ".";
 	pthread_mutex_lock(&lock);
 	for (int n = 0; n < THREADS; n++) {
-		all[n] = (struct one){ .number = n };
+		all[n] = (struct one){.number = n};
 		MPI_Comm_dup(MPI_COMM_WORLD, &all[n].comm);
 	}
 	for (int n = 0; n < THREADS; n++)
 		must(!pthread_create(&all[n].thread, NULL, level < MPI_THREAD_MULTIPLE ? waits : scatters,
-				     level < MPI_THREAD_MULTIPLE ? (void *)&lock : (void *)&all[n]),
-		     "pthread_create");
+			     level < MPI_THREAD_MULTIPLE ? (void *)&lock : (void *)&all[n]),
+			"pthread_create");
 	must(!pthread_create(&watcher, NULL, level < MPI_THREAD_MULTIPLE ? waits : watches,
-			     level < MPI_THREAD_MULTIPLE ? (void *)&lock : (void *)all),
-	     "pthread_create");
+		     level < MPI_THREAD_MULTIPLE ? (void *)&lock : (void *)all),
+		"pthread_create");
 	for (int n = 0; n < THREADS && level < MPI_THREAD_MULTIPLE; n++)
 		scatters(&all[n]);
 	pthread_mutex_unlock(&lock);

@@ -156,7 +156,8 @@ STEP(mapped_and_changed)
 STEP(by_a_process)
 {
 	if (rank == 0)
-		note("status %d", shell(work->path, "printf 0123456789 | dd of=\"$FILE\" bs=1 seek=40000 conv=notrunc 2>&-"));
+		note("status %d",
+			shell(work->path, "printf 0123456789 | dd of=\"$FILE\" bs=1 seek=40000 conv=notrunc 2>&-"));
 }
 
 STEP(truncated_by_a_process)
@@ -242,12 +243,14 @@ STEP(by_raw_calls)
 		make(work->path, 60000, 10);
 }
 
+/* clang-format off */
 #define CHANGES(X) \
 	X(overwrite) X(overwrite_same_fd) X(overwrite_stream) X(shift_within) X(truncate_name) X(truncate_fd) \
 	X(open_truncating) X(create_truncating) X(renamed) X(unlinked) X(replaced) X(closed) X(hole_punched) \
 	X(copied_over) X(sent_over) X(mapped_and_changed) X(by_a_process) X(truncated_by_a_process) \
 	X(by_a_stream_of_a_process) X(by_another_rank) X(truncated_by_another_rank) X(replaced_by_another_rank) \
 	X(by_another_rank_without_mpi) X(by_raw_calls)
+/* clang-format on */
 
 #define BOTH(name) READ_SCATTER(name##_before, name, NULL) READ_SCATTER(name##_after, NULL, name)
 CHANGES(BOTH)
@@ -304,8 +307,7 @@ static void written_then_read(void)
 #define ROWS(name) {#name "_before", name##_before, 0}, {#name "_after", name##_after, 0},
 
 const struct test changes_tests[] = {
-	CHANGES(ROWS)
-	{"mapping_before", mapping_before, 0},
+	CHANGES(ROWS){"mapping_before", mapping_before, 0},
 	{"written_then_read", written_then_read, 0},
 	{NULL, NULL, 0},
 };

@@ -106,8 +106,7 @@ static void left_open(void)
 #define ROWS(name) {#name "_after_read", name##_after_read, ENDS},
 
 const struct test ends_tests[] = {
-	AFTER_READ(ROWS)
-	{"all_are_killed_after_write", all_are_killed_after_write, ENDS},
+	AFTER_READ(ROWS){"all_are_killed_after_write", all_are_killed_after_write, ENDS},
 	{"root_aborts_after_gather", root_aborts_after_gather, ENDS},
 	{"root_is_killed_after_gather", root_is_killed_after_gather, ENDS},
 	{"killed_after_write", killed_after_write, ENDS},

@@ -233,7 +233,7 @@ static void *touches_blocked(void *at)
 
 	sigfillset(&all);
 	pthread_sigmask(SIG_BLOCK, &all, NULL);
-	return (void *)(uintptr_t)*(unsigned char *)at;
+	return (void *)(uintptr_t) * (unsigned char *)at;
 }
 
 STEP(touched_by_a_thread_without_signals)
@@ -268,10 +268,12 @@ STEP(dying_child)
 	}
 }
 
+/* clang-format off */
 #define FAULTS(X) \
 	X(handler_with_address) X(handler_by_signal) X(handler_that_mends) X(guard_in_the_buffer) X(read_only) \
 	X(signal_blocked) X(signal_ignored) X(signal_sent) X(handler_on_a_stack_of_its_own) X(touched_in_a_handler) \
 	X(dying_child)
+/* clang-format on */
 
 #define BOTH(name) READ_SCATTER(name##_before, name, NULL) READ_SCATTER(name##_after, NULL, name)
 FAULTS(BOTH)
@@ -280,8 +282,7 @@ BOTH(touched_by_a_thread_without_signals)
 #define ROWS(name) {#name "_before", name##_before, 0}, {#name "_after", name##_after, 0},
 
 const struct test faults_tests[] = {
-	FAULTS(ROWS)
-	{"touched_by_a_thread_before", touched_by_a_thread_without_signals_before, LASTS},
+	FAULTS(ROWS){"touched_by_a_thread_before", touched_by_a_thread_without_signals_before, LASTS},
 	{"touched_by_a_thread_after", touched_by_a_thread_without_signals_after, LASTS},
 	{NULL, NULL, 0},
 };

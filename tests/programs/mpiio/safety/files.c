@@ -25,8 +25,9 @@ static inline __attribute__((always_inline)) void with(void (*reads)(char *all, 
 
 /* A case whose reads are these statements. */
 #define WITH(case_name, ...) \
-	static inline __attribute__((always_inline)) void case_name##_read(char *all, char *name) __VA_ARGS__ \
-	static void case_name(void) \
+	static inline __attribute__((always_inline)) void case_name##_read(char *all, char *name) \
+		__VA_ARGS__ static void \
+		case_name(void) \
 	{ \
 		with(case_name##_read); \
 	}

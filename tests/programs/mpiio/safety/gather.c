@@ -314,6 +314,7 @@ STEP(buffers_change)
 		memset(work->data, 'd', work->bytes);
 }
 
+/* clang-format off */
 #define BEFORE(X) \
 	X(root_changes) X(root_looks) X(root_sends) X(others_go_on) X(others_change_late) X(half_is_written) \
 	X(written_to_two_places) X(opened_to_append) X(append_set_later) X(opened_to_read) X(descriptor_closed) \
@@ -322,6 +323,7 @@ STEP(buffers_change)
 #define AFTER(X) \
 	X(read_back) X(seen_by_others) X(seen_by_a_process) X(mapped) X(cut) X(moved_away) X(overwritten_in_part) \
 	X(written_once_more) X(buffers_change)
+/* clang-format on */
 
 #define CASE_BEFORE(name) GATHER_WRITE(gather_##name, name, NULL)
 #define CASE_AFTER(name) GATHER_WRITE(gather_##name, NULL, name)
@@ -489,9 +491,7 @@ static void gather_to_others(void)
 #define ROWS(name) {"gather_" #name, gather_##name, 0},
 
 const struct test gather_tests[] = {
-	BEFORE(ROWS)
-	AFTER(ROWS)
-	{"never_written", never_written, 0},
+	BEFORE(ROWS) AFTER(ROWS){"never_written", never_written, 0},
 	{"freed_at_once", freed_at_once, 0},
 	{"gather_in_place", gather_in_place, 0},
 	{"gather_by_counts", gather_by_counts, 0},

@@ -182,15 +182,18 @@ STEP(closed_by_number)
 STEPS(AT_ROOT)
 
 #define ALL(name) \
-	READ_SCATTER(given_##name##_read, name##_at_root, NULL) READ_SCATTER(given_##name##_scattered, NULL, name##_at_root) \
+	READ_SCATTER(given_##name##_read, name##_at_root, NULL) \
+	READ_SCATTER(given_##name##_scattered, NULL, name##_at_root) \
 	GATHER_WRITE(given_##name##_gathered, name##_at_root, NULL)
 STEPS(ALL)
 
 #define ROWS(name) \
 	{"given_" #name "_read", given_##name##_read, 0}, {"given_" #name "_scattered", given_##name##_scattered, 0}, \
-	{"given_" #name "_gathered", given_##name##_gathered, 0},
+		{"given_" #name "_gathered", given_##name##_gathered, 0},
 
+/* clang-format off */
 const struct test given_tests[] = {
 	STEPS(ROWS)
 	{NULL, NULL, 0},
 };
+/* clang-format on */

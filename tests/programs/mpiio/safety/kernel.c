@@ -26,7 +26,8 @@ static long instruction(long number, const long a[6])
 			 : "rcx", "r11", "memory");
 #elif defined(__aarch64__)
 	register long x8 __asm__("x8") = number, result __asm__("x0") = a[0], x1 __asm__("x1") = a[1];
-	register long x2 __asm__("x2") = a[2], x3 __asm__("x3") = a[3], x4 __asm__("x4") = a[4], x5 __asm__("x5") = a[5];
+	register long x2 __asm__("x2") = a[2], x3 __asm__("x3") = a[3], x4 __asm__("x4") = a[4],
+			 x5 __asm__("x5") = a[5];
 
 	__asm__ volatile("svc 0" : "+r"(result) : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4), "r"(x5) : "memory");
 #else
@@ -281,20 +282,26 @@ STEP(own_handler)
 	}
 }
 
+/* clang-format off */
 #define STEPS(X) \
 	X(read_by_number) X(written_by_a_handle) X(read_by_a_handle) X(direct_write) X(direct_writev) X(direct_read) \
 	X(direct_change) X(direct_child) X(direct_mask) X(written_by_a_ring) X(own_handler)
+/* clang-format on */
 
 #define ALL(name) \
-	READ_SCATTER(name##_read, name, NULL) READ_SCATTER(name##_scattered, NULL, name) \
-	GATHER_WRITE(name##_gathered, name, NULL) GATHER_WRITE(name##_written, NULL, name)
+	READ_SCATTER(name##_read, name, NULL) \
+	READ_SCATTER(name##_scattered, NULL, name) \
+	GATHER_WRITE(name##_gathered, name, NULL) \
+	GATHER_WRITE(name##_written, NULL, name)
 STEPS(ALL)
 
 #define ROWS(name) \
 	{#name "_read", name##_read, 0}, {#name "_scattered", name##_scattered, 0}, \
-	{#name "_gathered", name##_gathered, 0}, {#name "_written", name##_written, 0},
+		{#name "_gathered", name##_gathered, 0}, {#name "_written", name##_written, 0},
 
+/* clang-format off */
 const struct test kernel_tests[] = {
 	STEPS(ROWS)
 	{NULL, NULL, 0},
 };
+/* clang-format on */

@@ -155,7 +155,8 @@ STEP(writing_thread_is_cancelled)
 
 	if (rank == 0) {
 		for (int i = 0; i < 4; i++) {
-			must(!pthread_create(&threads[i], NULL, writes_until_it_is_cancelled, work->data + i * 20000), "thread");
+			must(!pthread_create(&threads[i], NULL, writes_until_it_is_cancelled, work->data + i * 20000),
+				"thread");
 			pthread_cancel(threads[i]);
 		}
 		for (int i = 0; i < 4; i++) {
@@ -176,7 +177,5 @@ LASTING(BOTH)
 #define LATER(name) {#name "_before", name##_before, LASTS}, {#name "_after", name##_after, LASTS},
 
 const struct test leaves_tests[] = {
-	LEAVE(ROWS)
-	LASTING(LATER)
-	{NULL, NULL, 0},
+	LEAVE(ROWS) LASTING(LATER){NULL, NULL, 0},
 };

@@ -50,7 +50,8 @@ STEP(file_mapped_there)
 	if (rank == 0) {
 		int flags = MAP_PRIVATE | MAP_FIXED;
 
-		must(mmap(work->data + 8192, 65536, PROT_READ | PROT_WRITE, flags, work->fd, 4096) != MAP_FAILED, "mmap");
+		must(mmap(work->data + 8192, 65536, PROT_READ | PROT_WRITE, flags, work->fd, 4096) != MAP_FAILED,
+			"mmap");
 	}
 }
 
@@ -103,9 +104,11 @@ STEP(locked)
 	}
 }
 
+/* clang-format off */
 #define CHANGES(X) \
 	X(one_byte_changed) X(part_changed) X(all_changed) X(moved_within) X(pages_dropped) X(pages_replaced) \
 	X(file_mapped_there) X(remapped) X(partly_unmapped) X(scattered_once_more) X(read_again)
+/* clang-format on */
 
 #define BOTH(name) READ_SCATTER(name##_before, name, NULL) READ_SCATTER(name##_after, NULL, name)
 CHANGES(BOTH)
@@ -169,7 +172,8 @@ static void among_others(void)
 
 static void of_huge_pages(void)
 {
-	char *all = memory(all_bytes() + (6 << 20)), *at = (char *)(((uintptr_t)all + (4 << 20)) & ~(uintptr_t)0x1fffff);
+	char *all = memory(all_bytes() + (6 << 20)),
+	     *at = (char *)(((uintptr_t)all + (4 << 20)) & ~(uintptr_t)0x1fffff);
 
 	madvise(at, 2 << 20, MADV_HUGEPAGE);
 	memset(at, 'h', all_bytes());
@@ -286,8 +290,7 @@ static void reallocated(void)
 #define ROWS(name) {#name "_before", name##_before, 0}, {#name "_after", name##_after, 0},
 
 const struct test memory_tests[] = {
-	CHANGES(ROWS)
-	{"locked_before", locked_before, LASTS},
+	CHANGES(ROWS){"locked_before", locked_before, LASTS},
 	{"locked_after", locked_after, LASTS},
 	{"on_the_stack", on_the_stack, 0},
 	{"in_a_static_array", in_a_static_array, 0},

@@ -283,6 +283,7 @@ static void by_large_type(char *mine)
 	MPI_Type_free(&type);
 }
 
+/* clang-format off */
 #define MESSAGES(X) \
 	X(recv, plainly, by_recv) X(ssend, until_received, by_recv) X(isend, at_once, by_recv) \
 	X(send_init, persistently, by_persistent) X(bsend, buffered, by_recv) X(two_messages, twice, by_two) \
@@ -293,6 +294,7 @@ static void by_large_type(char *mine)
 	X(sendrecv, plainly, by_sendrecv) X(probe_sendrecv, plainly, by_probe_and_sendrecv) \
 	X(probe_replace, at_once, by_probe_and_replace) X(too_little_room, plainly, by_too_little) X(with_gaps, partly, by_types) \
 	X(with_large_types, largely, by_large_type)
+/* clang-format on */
 
 MESSAGES(CASE)
 
@@ -395,8 +397,7 @@ static void with_threads(void)
 #define ROWS(name, send, receives) {"message_" #name, name, 0},
 
 const struct test message_tests[] = {
-	MESSAGES(ROWS)
-	{"many_pending", many_pending, 0},
+	MESSAGES(ROWS){"many_pending", many_pending, 0},
 	{"first_of_two", first_of_two, 0},
 	{"with_threads", with_threads, LASTS},
 	{NULL, NULL, 0},

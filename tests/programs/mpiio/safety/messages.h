@@ -17,8 +17,8 @@ static inline void note_status(const MPI_Status *status, MPI_Datatype type)
 	MPI_Get_count(status, type, &count);
 	MPI_Get_elements(status, type, &elements);
 	MPI_Test_cancelled(status, &cancelled);
-	note("from %d, tag %d, count %d, elements %d, cancelled %d", status->MPI_SOURCE, status->MPI_TAG, count, elements,
-		cancelled);
+	note("from %d, tag %d, count %d, elements %d, cancelled %d", status->MPI_SOURCE, status->MPI_TAG, count,
+		elements, cancelled);
 }
 
 typedef void receive(char *mine);

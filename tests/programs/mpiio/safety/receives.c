@@ -83,8 +83,8 @@ static void by_isendrecv(char *mine)
 	MPI_Request request;
 	MPI_Status status;
 
-	MPI_Isendrecv(own, 0, MPI_BYTE, MPI_PROC_NULL, 3, mine, PART, MPI_BYTE, odd() ? MPI_ANY_SOURCE : 0, TAG, MPI_COMM_WORLD,
-		&request);
+	MPI_Isendrecv(own, 0, MPI_BYTE, MPI_PROC_NULL, 3, mine, PART, MPI_BYTE, odd() ? MPI_ANY_SOURCE : 0, TAG,
+		MPI_COMM_WORLD, &request);
 	MPI_Wait(&request, &status);
 	note_status(&status, MPI_BYTE);
 	memset(mine, 'i', PART);
@@ -100,7 +100,8 @@ static void by_isendrecv_of_two(char *mine)
 	MPI_Request requests[2];
 
 	MPI_Irecv(got, 100, MPI_BYTE, rank, 3, MPI_COMM_WORLD, &requests[0]);
-	MPI_Isendrecv("what is sent", 13, MPI_BYTE, rank, 3, mine, PART, MPI_BYTE, 0, TAG, MPI_COMM_WORLD, &requests[1]);
+	MPI_Isendrecv("what is sent", 13, MPI_BYTE, rank, 3, mine, PART, MPI_BYTE, 0, TAG, MPI_COMM_WORLD,
+		&requests[1]);
 	MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
 	note("got %.99s", got);
 }
@@ -111,7 +112,8 @@ static void by_isendrecv_replace_of_two(char *mine)
 	char *got = memory(PART);
 
 	MPI_Irecv(got, PART, MPI_BYTE, rank, 3, MPI_COMM_WORLD, &requests[0]);
-	MPI_Isendrecv_replace(mine, PART, MPI_BYTE, rank, 3, odd() ? MPI_ANY_SOURCE : 0, TAG, MPI_COMM_WORLD, &requests[1]);
+	MPI_Isendrecv_replace(mine, PART, MPI_BYTE, rank, 3, odd() ? MPI_ANY_SOURCE : 0, TAG, MPI_COMM_WORLD,
+		&requests[1]);
 	MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
 	note_sum("got", got, PART);
 	free(got);
@@ -141,7 +143,8 @@ static void by_probe_and_isendrecv(char *mine)
 	MPI_Probe(0, TAG, MPI_COMM_WORLD, &statuses[1]);
 	note_status(&statuses[1], MPI_BYTE);
 	if (odd()) {
-		MPI_Isendrecv("what is sent", 13, MPI_BYTE, rank, 3, mine, PART, MPI_BYTE, 0, TAG, MPI_COMM_WORLD, &requests[1]);
+		MPI_Isendrecv("what is sent", 13, MPI_BYTE, rank, 3, mine, PART, MPI_BYTE, 0, TAG, MPI_COMM_WORLD,
+			&requests[1]);
 		MPI_Waitall(2, requests, statuses);
 	} else {
 		MPI_Cancel(&requests[0]);
@@ -165,7 +168,8 @@ static void by_large_counts(char *mine)
 {
 #if MPI_VERSION >= 4
 	MPI_Count count = (1L << 31) + PART;
-	char *room = mmap(NULL, (size_t)count, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	char *room = mmap(NULL, (size_t)count, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
+		0);
 	MPI_Request request;
 	MPI_Status status;
 
@@ -176,7 +180,8 @@ static void by_large_counts(char *mine)
 		MPI_Irecv_c(room, count, MPI_BYTE, MPI_ANY_SOURCE, TAG, MPI_COMM_WORLD, &request);
 		MPI_Wait(&request, &status);
 	} else if (round_now == 2) {
-		MPI_Sendrecv_c(NULL, 0, MPI_BYTE, MPI_PROC_NULL, 3, room, count, MPI_BYTE, 0, TAG, MPI_COMM_WORLD, &status);
+		MPI_Sendrecv_c(NULL, 0, MPI_BYTE, MPI_PROC_NULL, 3, room, count, MPI_BYTE, 0, TAG, MPI_COMM_WORLD,
+			&status);
 	} else {
 		MPI_Probe(0, TAG, MPI_COMM_WORLD, &status);
 		MPI_Recv_c(room, count, MPI_BYTE, 0, TAG, MPI_COMM_WORLD, &status);
@@ -214,6 +219,7 @@ static void by_status_of_requests(char *mine)
 #define by_status_of_requests by_opaque_type
 #endif
 
+/* clang-format off */
 #define RECEIVES(X) \
 	X(opaque, plainly, by_opaque_type) X(opaque_in_part, partly, by_opaque_type_in_part) \
 	X(opaque_probed, plainly, by_opaque_type_after_probe) X(opaque_twice, twice, by_opaque_type_twice) \
@@ -221,11 +227,11 @@ static void by_status_of_requests(char *mine)
 	X(isendrecv_of_two, plainly, by_isendrecv_of_two) X(isendrecv_replace, plainly, by_isendrecv_replace) \
 	X(isendrecv_replace_of_two, at_once, by_isendrecv_replace_of_two) X(probe_isendrecv, plainly, by_probe_and_isendrecv) \
 	X(large_counts, plainly, by_large_counts) X(status_of_requests, plainly, by_status_of_requests)
+/* clang-format on */
 RECEIVES(CASE)
 
 #define ROWS(name, send, receives) {"receive_" #name, name, 0},
 
 const struct test receive_tests[] = {
-	RECEIVES(ROWS)
-	{NULL, NULL, 0},
+	RECEIVES(ROWS){NULL, NULL, 0},
 };

@@ -28,7 +28,8 @@ MPI_Datatype opaque_type(void)
 	else if (odd())
 		MPI_Type_create_indexed_block(PART, 1, backwards, MPI_BYTE, &type);
 	else
-		MPI_Type_create_darray(1, 0, 1, &part, &distribution, &argument, &processes, MPI_ORDER_C, MPI_BYTE, &type);
+		MPI_Type_create_darray(1, 0, 1, &part, &distribution, &argument, &processes, MPI_ORDER_C, MPI_BYTE,
+			&type);
 	if (round_now)
 		MPI_Type_commit(&type);
 	free(backwards);

@@ -250,7 +250,8 @@ STEP(in_many_threads)
 		void *got;
 
 		for (int n = 0; n < 8; n++)
-			must(!pthread_create(&threads[n], NULL, thread_touches, work->data + (n / 4) * 50000 + n), "thread");
+			must(!pthread_create(&threads[n], NULL, thread_touches, work->data + (n / 4) * 50000 + n),
+				"thread");
 		for (int n = 0; n < 8; n++) {
 			pthread_join(threads[n], &got);
 			total = total * 256 + (uintptr_t)got;
@@ -299,7 +300,8 @@ STEP(packed)
 		note("reduce %d", MPI_Reduce_local(from, copy, 90000, MPI_BYTE, MPI_BXOR));
 		note_sum("zeros", copy, 90000);
 		note("send to self %d",
-			MPI_Sendrecv(from, 9000, MPI_BYTE, 0, 1, copy, 9000, MPI_BYTE, 0, 1, MPI_COMM_SELF, MPI_STATUS_IGNORE));
+			MPI_Sendrecv(from, 9000, MPI_BYTE, 0, 1, copy, 9000, MPI_BYTE, 0, 1, MPI_COMM_SELF,
+				MPI_STATUS_IGNORE));
 		note_sum("sent", copy, 9000);
 		free(copy);
 	}
@@ -349,10 +351,12 @@ STEP(written_by_mpi)
 	}
 }
 
+/* clang-format off */
 #define USES(X) \
 	X(written) X(written_in_pieces) X(written_raw) X(written_by_a_stream) X(sent) X(received_into) \
 	X(copied_by_the_kernel) X(read_by_proc) X(spliced) X(in_a_child) X(in_a_late_child) X(broadcast) \
 	X(sent_by_mpi) X(packed) X(reduced) X(written_by_mpi)
+/* clang-format on */
 #define LASTING(X) X(written_aside) X(in_a_window) X(in_a_thread) X(in_many_threads)
 
 #define BOTH(name) READ_SCATTER(name##_before, name, NULL) READ_SCATTER(name##_after, NULL, name)
@@ -363,7 +367,5 @@ LASTING(BOTH)
 #define LATER(name) {#name "_before", name##_before, LASTS}, {#name "_after", name##_after, LASTS},
 
 const struct test uses_tests[] = {
-	USES(ROWS)
-	LASTING(LATER)
-	{NULL, NULL, 0},
+	USES(ROWS) LASTING(LATER){NULL, NULL, 0},
 };

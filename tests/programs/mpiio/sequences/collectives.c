@@ -44,15 +44,20 @@ static void scatter_or_gather(int is_gather)
 	MPI_Request request = MPI_REQUEST_NULL;
 
 	if (is_gather && (way & LATER))
-		finish("igather", MPI_Igather(from, send.count, send.type, to, receive.count, receive.type, root, comm,
-			&request), &request);
+		finish("igather",
+			MPI_Igather(from, send.count, send.type, to, receive.count, receive.type, root, comm, &request),
+			&request);
 	else if (is_gather)
-		event_code("gather", MPI_Gather(from, send.count, send.type, to, receive.count, receive.type, root, comm));
+		event_code("gather",
+			MPI_Gather(from, send.count, send.type, to, receive.count, receive.type, root, comm));
 	else if (way & LATER)
-		finish("iscatter", MPI_Iscatter(from, send.count, send.type, to, receive.count, receive.type, root, comm,
-			&request), &request);
+		finish("iscatter",
+			MPI_Iscatter(from, send.count, send.type, to, receive.count, receive.type, root, comm,
+				&request),
+			&request);
 	else
-		event_code("scatter", MPI_Scatter(from, send.count, send.type, to, receive.count, receive.type, root, comm));
+		event_code("scatter",
+			MPI_Scatter(from, send.count, send.type, to, receive.count, receive.type, root, comm));
 }
 
 /* COMM ROOT WAY, sent TYPE COUNT BUFFER AT, received TYPE COUNT BUFFER AT */
@@ -140,11 +145,13 @@ void do_scatterv(void)
 	if (p.way & LARGE)
 		event_code("scatterv", scatterv_large(&p, to));
 	else if (p.way & LATER)
-		finish("iscatterv", MPI_Iscatterv(p.at, p.counts, p.places, p.type, to, p.each.count, p.each.type, p.root,
-			p.comm, &request), &request);
+		finish("iscatterv",
+			MPI_Iscatterv(p.at, p.counts, p.places, p.type, to, p.each.count, p.each.type, p.root, p.comm,
+				&request),
+			&request);
 	else
-		event_code("scatterv", MPI_Scatterv(p.at, p.counts, p.places, p.type, to, p.each.count, p.each.type, p.root,
-			p.comm));
+		event_code("scatterv",
+			MPI_Scatterv(p.at, p.counts, p.places, p.type, to, p.each.count, p.each.type, p.root, p.comm));
 }
 
 /* The same. */
@@ -157,11 +164,13 @@ void do_gatherv(void)
 	if (p.way & LARGE)
 		event_code("gatherv", gatherv_large(&p, from));
 	else if (p.way & LATER)
-		finish("igatherv", MPI_Igatherv(from, p.each.count, p.each.type, p.at, p.counts, p.places, p.type, p.root,
-			p.comm, &request), &request);
+		finish("igatherv",
+			MPI_Igatherv(from, p.each.count, p.each.type, p.at, p.counts, p.places, p.type, p.root, p.comm,
+				&request),
+			&request);
 	else
-		event_code("gatherv", MPI_Gatherv(from, p.each.count, p.each.type, p.at, p.counts, p.places, p.type, p.root,
-			p.comm));
+		event_code("gatherv",
+			MPI_Gatherv(from, p.each.count, p.each.type, p.at, p.counts, p.places, p.type, p.root, p.comm));
 }
 
 /* COMM ROOT WAY, the root's TYPE COUNT BUFFER AT, the others' TYPE COUNT BUFFER AT */
@@ -220,14 +229,15 @@ void do_ring(void)
 
 	fresh_status(&status);
 	if (way == 0) {
-		code = MPI_Sendrecv(send.at, send.count, send.type, to, tag, receive.at, receive.count, receive.type, from,
-			tag, comm, &status);
+		code = MPI_Sendrecv(send.at, send.count, send.type, to, tag, receive.at, receive.count, receive.type,
+			from, tag, comm, &status);
 		event_status("sendrecv", code, &status, receive.type);
 	} else if (way == 1) {
 		code = MPI_Sendrecv_replace(receive.at, receive.count, receive.type, to, tag, from, tag, comm, &status);
 		event_status("sendrecv_replace", code, &status, receive.type);
 	} else {
-		struct request two[2] = {{.type = MPI_DATATYPE_NULL}, {.type = receive.type}}, *both[2] = {&two[0], &two[1]};
+		struct request two[2] = {{.type = MPI_DATATYPE_NULL}, {.type = receive.type}},
+			       *both[2] = {&two[0], &two[1]};
 
 		MPI_Irecv(receive.at, receive.count, receive.type, from, tag, comm, &two[1].handle);
 		MPI_Isend(send.at, send.count, send.type, to, tag, comm, &two[0].handle);

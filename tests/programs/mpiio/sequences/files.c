@@ -33,7 +33,8 @@ static MPI_File own_file(long file)
 	MPI_File *own = &program.own_file[file];
 
 	if (*own == MPI_FILE_NULL)
-		must(!MPI_File_open(MPI_COMM_SELF, program.file_name[file], modes[program.access[file]], MPI_INFO_NULL, own),
+		must(!MPI_File_open(MPI_COMM_SELF, program.file_name[file], modes[program.access[file]], MPI_INFO_NULL,
+			     own),
 			"MPI_File_open");
 	return *own;
 }
@@ -109,10 +110,11 @@ void do_read(void)
 	if (way == BY_MPI) {
 		fresh_status(&status);
 		if (at < 0)
-			event_file_status("read", MPI_File_read(own_file(file), to, (int)bytes, MPI_BYTE, &status), &status);
-		else
-			event_file_status("read_at", MPI_File_read_at(own_file(file), at, to, (int)bytes, MPI_BYTE, &status),
+			event_file_status("read", MPI_File_read(own_file(file), to, (int)bytes, MPI_BYTE, &status),
 				&status);
+		else
+			event_file_status("read_at",
+				MPI_File_read_at(own_file(file), at, to, (int)bytes, MPI_BYTE, &status), &status);
 		return;
 	}
 	int fd = descriptor(file);
@@ -148,8 +150,8 @@ static void write_stream(long file, const char *from, long bytes, long at)
 static void write_by(int fd, enum way way, const char *from, long bytes, long at)
 {
 	if (way == BY_VECTOR) {
-		struct iovec two[2] = {{(char *)from, (size_t)bytes / 3},
-			{(char *)from + bytes / 3, (size_t)(bytes - bytes / 3)}};
+		struct iovec two[2] = {
+			{(char *)from, (size_t)bytes / 3}, {(char *)from + bytes / 3, (size_t)(bytes - bytes / 3)}};
 
 		event_call("writev", at < 0 ? writev(fd, two, 2) : pwritev(fd, two, 2, at));
 	} else if (way == BY_PIECES) {
@@ -182,7 +184,8 @@ void do_write(void)
 	} else if (way == BY_MPI && program.access[file] != READ_ONLY) {
 		fresh_status(&status);
 		event_file_status("write_at",
-			MPI_File_write_at(own_file(file), at < 0 ? 0 : at, from, (int)bytes, MPI_BYTE, &status), &status);
+			MPI_File_write_at(own_file(file), at < 0 ? 0 : at, from, (int)bytes, MPI_BYTE, &status),
+			&status);
 	} else if (program.access[file] == READ_ONLY) {
 		int fd = open(program.file_name[file], O_WRONLY | O_CLOEXEC);
 
@@ -291,19 +294,21 @@ void do_together(void)
 	struct stat about;
 
 	must(!MPI_File_open(program.comms[0], program.file_name[file], writes ? MPI_MODE_RDWR : MPI_MODE_RDONLY,
-		MPI_INFO_NULL, &all), "MPI_File_open");
+		     MPI_INFO_NULL, &all),
+		"MPI_File_open");
 	for (long time = 0; time < times; time++) {
 		MPI_Offset place = file_at + (time * program.size + program.rank) * (bytes + gap);
 		MPI_Status status;
 
 		fresh_status(&status);
 		if (writes) {
-			event_file_status("write_at_all", MPI_File_write_at_all(all, place, at, (int)bytes, MPI_BYTE, &status),
-				&status);
+			event_file_status("write_at_all",
+				MPI_File_write_at_all(all, place, at, (int)bytes, MPI_BYTE, &status), &status);
 			continue;
 		}
 		must(!stat(program.file_name[file], &about), "stat");
-		event_file_status("read_at_all", MPI_File_read_at_all(all, place, at, (int)bytes, MPI_BYTE, &status), &status);
+		event_file_status("read_at_all", MPI_File_read_at_all(all, place, at, (int)bytes, MPI_BYTE, &status),
+			&status);
 		long there = about.st_size > place ? about.st_size - place : 0;
 
 		if (there < bytes)

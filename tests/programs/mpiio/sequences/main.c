@@ -195,8 +195,8 @@ static void begin(long number)
 	for (int file = 0; file < program.files; file++) {
 		long bytes = next();
 
-		snprintf(program.file_name[file], sizeof program.file_name[file], "%s/file.%ld.%d", state.directory, number,
-			file);
+		snprintf(program.file_name[file], sizeof program.file_name[file], "%s/file.%ld.%d", state.directory,
+			number, file);
 		program.access[file] = (enum access)next();
 		program.fd[file] = -1;
 		program.own_file[file] = MPI_FILE_NULL;

@@ -245,9 +245,9 @@ void do_set(void)
 
 		must(syscall(SYS_write, pair[0], from + done, part) == part, "a piece is written");
 		for (; got < part && more > 0; got += more)
-			more = how == 2 ? read(pair[1], at + done + got, (size_t)(part - got)) :
-				how == 3 ? recv(pair[1], at + done + got, (size_t)(part - got), 0) :
-				syscall(SYS_read, pair[1], at + done + got, part - got);
+			more = how == 2    ? read(pair[1], at + done + got, (size_t)(part - got))
+				: how == 3 ? recv(pair[1], at + done + got, (size_t)(part - got), 0)
+					   : syscall(SYS_read, pair[1], at + done + got, part - got);
 		must(got == part, "a piece is read");
 	}
 	syscall(SYS_close, pair[0]);

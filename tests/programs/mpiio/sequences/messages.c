@@ -9,7 +9,18 @@
 enum begin { AT_ONCE, SYNCHRONOUS, PERSISTENT, PERSISTENT_SYNCHRONOUS, PERSISTENT_STARTALL, BEGINS };
 /* From LATER on: begun as above, and completed. */
 enum send { SEND, SSEND, SENDRECV, BSEND, LATER };
-enum receive { RECV, RECV_SENDRECV, PROBE, IPROBE, MPROBE, IMPROBE, MPROBE_IMRECV, PROBE_IRECV, PROBE_TWICE, RECEIVE_LATER };
+enum receive {
+	RECV,
+	RECV_SENDRECV,
+	PROBE,
+	IPROBE,
+	MPROBE,
+	IMPROBE,
+	MPROBE_IMRECV,
+	PROBE_IRECV,
+	PROBE_TWICE,
+	RECEIVE_LATER
+};
 
 struct message {
 	MPI_Comm comm;
@@ -44,13 +55,15 @@ static struct request *begin_send(const struct message *m, const struct typed *t
 
 	request->type = MPI_DATATYPE_NULL;
 	if (way == AT_ONCE || way == SYNCHRONOUS) {
-		event_code("isend", (way == AT_ONCE ? MPI_Isend : MPI_Issend)(t->at, t->count, t->type, m->destination,
-			m->tag, m->comm, &request->handle));
+		event_code("isend",
+			(way == AT_ONCE ? MPI_Isend : MPI_Issend)(t->at, t->count, t->type, m->destination, m->tag,
+				m->comm, &request->handle));
 		return request;
 	}
 	if (!request->is_persistent)
-		event_code("send_init", (way == PERSISTENT_SYNCHRONOUS ? MPI_Ssend_init : MPI_Send_init)(t->at, t->count,
-			t->type, m->destination, m->tag, m->comm, &request->handle));
+		event_code("send_init",
+			(way == PERSISTENT_SYNCHRONOUS ? MPI_Ssend_init : MPI_Send_init)(t->at, t->count, t->type,
+				m->destination, m->tag, m->comm, &request->handle));
 	request->is_persistent = 1;
 	start(request, way);
 	return request;
@@ -62,8 +75,7 @@ static struct request *begin_receive(const struct message *m, const struct typed
 
 	request->type = t->type;
 	if (way == AT_ONCE || way == SYNCHRONOUS) {
-		event_code("irecv",
-			MPI_Irecv(t->at, t->count, t->type, m->source, m->tag, m->comm, &request->handle));
+		event_code("irecv", MPI_Irecv(t->at, t->count, t->type, m->source, m->tag, m->comm, &request->handle));
 		return request;
 	}
 	if (!request->is_persistent)
@@ -97,8 +109,9 @@ static void send(const struct message *m, const struct typed *t, enum send way, 
 	} else if (way == SSEND) {
 		event_code("ssend", MPI_Ssend(t->at, t->count, t->type, m->destination, m->tag, m->comm));
 	} else if (way == SENDRECV) {
-		event_code("sendrecv", MPI_Sendrecv(t->at, t->count, t->type, m->destination, m->tag, NULL, 0, MPI_BYTE,
-			MPI_PROC_NULL, m->tag, m->comm, MPI_STATUS_IGNORE));
+		event_code("sendrecv",
+			MPI_Sendrecv(t->at, t->count, t->type, m->destination, m->tag, NULL, 0, MPI_BYTE, MPI_PROC_NULL,
+				m->tag, m->comm, MPI_STATUS_IGNORE));
 	} else if (way == BSEND) {
 		send_buffered(m, t);
 	} else {
@@ -120,8 +133,8 @@ static MPI_Message probe(const struct message *m, const struct typed *t, enum re
 	else if (way == PROBE || way == PROBE_IRECV || way == PROBE_TWICE)
 		code = MPI_Probe(m->source, m->tag, m->comm, status);
 	while ((way == IPROBE || way == IMPROBE) && !is_there && code == MPI_SUCCESS) {
-		code = way == IPROBE ? MPI_Iprobe(m->source, m->tag, m->comm, &is_there, status) :
-			MPI_Improbe(m->source, m->tag, m->comm, &is_there, &message, status);
+		code = way == IPROBE ? MPI_Iprobe(m->source, m->tag, m->comm, &is_there, status)
+				     : MPI_Improbe(m->source, m->tag, m->comm, &is_there, &message, status);
 		sched_yield();
 	}
 	if (is_ignored) {
@@ -289,7 +302,8 @@ void do_wrong(void)
 	else if (what == 4)
 		event_code("receive of -1", MPI_Recv(t.at, -1, t.type, 0, 1, comm, &status));
 	else if (what == 5)
-		event_status("no source", MPI_Recv(t.at, t.count, t.type, MPI_PROC_NULL, 1, comm, &status), &status, t.type);
+		event_status("no source", MPI_Recv(t.at, t.count, t.type, MPI_PROC_NULL, 1, comm, &status), &status,
+			t.type);
 	else if (what == 6)
 		event_code("no destination", MPI_Send(t.at, t.count, t.type, MPI_PROC_NULL, 1, comm));
 	else if (what == 7)

@@ -77,7 +77,8 @@ MPI_Datatype structure_type(void)
 	MPI_Datatype types[] = {MPI_DOUBLE, MPI_INT, MPI_BYTE};
 
 	if (made == MPI_DATATYPE_NULL)
-		must(!MPI_Type_create_struct(3, lengths, places, types, &made) && !MPI_Type_commit(&made), "a structure");
+		must(!MPI_Type_create_struct(3, lengths, places, types, &made) && !MPI_Type_commit(&made),
+			"a structure");
 	return made;
 }
 
@@ -96,8 +97,8 @@ void make_type(const char *name, long id)
 		count = (int)next();
 		length = (int)next();
 		at = (MPI_Aint)next();
-		code = *name == 'v' ? MPI_Type_vector(count, length, (int)at, of, made) :
-			MPI_Type_create_hvector(count, length, at, of, made);
+		code = *name == 'v' ? MPI_Type_vector(count, length, (int)at, of, made)
+				    : MPI_Type_create_hvector(count, length, at, of, made);
 	} else if (!strcmp(name, "resized")) {
 		of = next_type();
 		at = (MPI_Aint)next();

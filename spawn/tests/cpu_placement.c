@@ -1,4 +1,4 @@
-/* sources: core/place.c */
+/* sources: core/cpu_placement.c */
 /* Where processes run, on machines of many kinds: what the kernel would tell of domains and processors is told by
  * functions of this test, which stand before the C library's. Each machine is a process, since it is read once. */
 #include "core/internal.h"
@@ -48,24 +48,25 @@ static void allow(unsigned first, unsigned last)
 		CPU_SET(core, &allowed);
 }
 
-static struct hw_place place_of(enum pspawn_numa numa, unsigned number)
+static struct hwsp_cpu_placement placement_of(enum pspawn_numa numa, unsigned number)
 {
 	const struct pspawn_process process = {0};
 	struct pspawn_options options = {.numa = numa, .first = number / 2};
-	struct hw_place place;
-	memset(&place, 0x55, sizeof place);
-	CHECK(hw_place(&process, &options, number - options.first, &place) == 0, "%u", number);
-	return place;
+	struct hwsp_cpu_placement placement;
+	memset(&placement, 0x55, sizeof placement);
+	CHECK(hwsp_place_process(&process, &options, number - options.first, &placement) == 0, "%u", number);
+	return placement;
 }
 
 /* Process `number` has `count` processors from `core` on, and prefers the memory of `domain`. */
 static void expect(enum pspawn_numa numa, unsigned number, unsigned core, int count, int domain)
 {
-	struct hw_place place = place_of(numa, number);
-	CHECK(place.bound && CPU_COUNT(&place.mask) == count && place.domain == domain, "%d: %d, %d of domain %d", numa,
-	      (int)number, CPU_COUNT(&place.mask), place.domain);
+	struct hwsp_cpu_placement placement = placement_of(numa, number);
+	CHECK(placement.bound && CPU_COUNT(&placement.mask) == count && placement.domain == domain,
+		"%d: %d, %d of domain %d", numa, (int)number, CPU_COUNT(&placement.mask), placement.domain);
 	for (int i = 0; i < count; i++)
-		CHECK(CPU_ISSET(core + (unsigned)i, &place.mask), "process %u has not core %u", number, core + (unsigned)i);
+		CHECK(CPU_ISSET(core + (unsigned)i, &placement.mask), "process %u has not core %u", number,
+			core + (unsigned)i);
 }
 
 static void two_domains(void)
@@ -80,7 +81,8 @@ static void two_domains(void)
 		expect(PSPAWN_NUMA_SPREAD, i, spread[i], 1, (int)spread[i] / 4);
 	for (unsigned i = 0; i < 5; i++)
 		expect(PSPAWN_NUMA_DOMAIN, i, i % 2 * 4, 4, (int)i % 2);
-	CHECK(!place_of(PSPAWN_NUMA_NONE, 3).bound && place_of(PSPAWN_NUMA_NONE, 3).domain == -1, "%s", "unbound");
+	CHECK(!placement_of(PSPAWN_NUMA_NONE, 3).bound && placement_of(PSPAWN_NUMA_NONE, 3).domain == -1, "%s",
+		"unbound");
 }
 
 /* Domains of memory alone, numbers left out, and one where this process may not run. */
@@ -102,7 +104,7 @@ static void gaps(void)
 	expect(PSPAWN_NUMA_SPREAD, 5, 7, 1, 255);
 	/* Where no domain is. */
 	allow(100, 101);
-	CHECK(!place_of(PSPAWN_NUMA_FILL, 0).bound && !place_of(PSPAWN_NUMA_SPREAD, 0).bound, "%s", "unbound");
+	CHECK(!placement_of(PSPAWN_NUMA_FILL, 0).bound && !placement_of(PSPAWN_NUMA_SPREAD, 0).bound, "%s", "unbound");
 }
 
 static void no_domains(void)
@@ -128,7 +130,8 @@ static void very_many(void)
 /* Lists that the kernel would not write: more processors than a set has, backwards, cut off, too long, no list. */
 static void strange_lists(void)
 {
-	const char *const strange[] = {"5-3\n", "x\n", "-4\n", "2-\n", "1000-99999999999999999999\n", "4096,1,\n", "0--9\n"};
+	const char *const strange[] = {
+		"5-3\n", "x\n", "-4\n", "2-\n", "1000-99999999999999999999\n", "4096,1,\n", "0--9\n"};
 	for (size_t i = 0; i < sizeof strange / sizeof strange[0]; i++)
 		strcpy(lists[10 + i], strange[i]);
 	memset(lists[30], '7', LIST_BYTES - 1);
@@ -137,7 +140,7 @@ static void strange_lists(void)
 	allow(0, CPU_SETSIZE - 1);
 	for (unsigned i = 0; i < 2 * CPU_SETSIZE; i++)
 		for (enum pspawn_numa numa = PSPAWN_NUMA_FILL; numa <= PSPAWN_NUMA_DOMAIN; numa++)
-			place_of(numa, i);
+			placement_of(numa, i);
 	expect(PSPAWN_NUMA_SPREAD, 0, 1000, 1, 14);
 }
 
@@ -147,20 +150,22 @@ static void random_machine(void)
 		size_t at = 0;
 		for (uint64_t parts = random_word() % 4; parts && random_word() % 2; parts--)
 			at += (size_t)snprintf(lists[i] + at, 64, "%u%c%u%c", (unsigned)(random_word() % 1100),
-			                       random_word() % 2 ? '-' : ',', (unsigned)(random_word() % 1100),
-			                       random_word() % 4 ? ',' : '\n');
+				random_word() % 2 ? '-' : ',', (unsigned)(random_word() % 1100),
+				random_word() % 4 ? ',' : '\n');
 	}
 	allow(0, 0);
 	for (int i = 0; i < 40; i++)
 		CPU_SET(random_word() % CPU_SETSIZE, &allowed);
 	for (unsigned i = 0; i < 300; i++)
 		for (enum pspawn_numa numa = PSPAWN_NUMA_FILL; numa <= PSPAWN_NUMA_DOMAIN; numa++) {
-			struct hw_place place = place_of(numa, i);
+			struct hwsp_cpu_placement placement = placement_of(numa, i);
 			cpu_set_t both;
-			CPU_AND(&both, &allowed, &place.mask);
-			CHECK(!place.bound || (CPU_COUNT(&place.mask) && CPU_EQUAL(&both, &place.mask)), "%u leaves its cores", i);
-			CHECK(!place.bound || numa == PSPAWN_NUMA_DOMAIN || CPU_COUNT(&both) == 1, "%u has several cores", i);
-			CHECK(place.domain >= -1 && place.domain < DOMAINS, "%d", place.domain);
+			CPU_AND(&both, &allowed, &placement.mask);
+			CHECK(!placement.bound || (CPU_COUNT(&placement.mask) && CPU_EQUAL(&both, &placement.mask)),
+				"%u leaves its cores", i);
+			CHECK(!placement.bound || numa == PSPAWN_NUMA_DOMAIN || CPU_COUNT(&both) == 1,
+				"%u has several cores", i);
+			CHECK(placement.domain >= -1 && placement.domain < DOMAINS, "%d", placement.domain);
 		}
 }
 
@@ -172,12 +177,15 @@ static void masks(void)
 		unsigned char *mask = calloc(1, bytes ? bytes : 1);
 		struct pspawn_process process = {.mask = (cpu_set_t *)mask, .mask_size = bytes};
 		const struct pspawn_options options = {.numa = PSPAWN_NUMA_FILL};
-		struct hw_place place;
-		CHECK(hw_place(&process, &options, 0, &place) == EINVAL, "%zu: none", bytes);
+		struct hwsp_cpu_placement placement;
+		CHECK(hwsp_place_process(&process, &options, 0, &placement) == EINVAL, "%zu: none", bytes);
 		if (bytes && bytes <= sizeof(cpu_set_t)) {
 			mask[bytes - 1] = 0x81;
-			CHECK(hw_place(&process, &options, 0, &place) == 0 && place.bound, "%zu", bytes);
-			CHECK(CPU_COUNT(&place.mask) == 2 && CPU_ISSET(8 * bytes - 1, &place.mask) && place.domain == -1, "%zu", bytes);
+			CHECK(hwsp_place_process(&process, &options, 0, &placement) == 0 && placement.bound, "%zu",
+				bytes);
+			CHECK(CPU_COUNT(&placement.mask) == 2 && CPU_ISSET(8 * bytes - 1, &placement.mask) &&
+					placement.domain == -1,
+				"%zu", bytes);
 		}
 		free(mask);
 	}

@@ -1,4 +1,4 @@
-/* How a process looks from outside: /proc shows arguments and environment where the kernel believes them to be. */
+/* A process's identity in /proc: the kernel is told where arguments and environment are. */
 #include "zygote.h"
 
 #include <errno.h>
@@ -20,17 +20,28 @@ static bool set_parts(void)
 	return prctl(PR_SET_MM, PR_SET_MM_MAP, &parts, sizeof parts, 0) == 0;
 }
 
-/* Not as the C library knows it, which a program's own memory management may not have asked yet. */
+/* Not the C library's value, which the program's own allocator may not have set yet. */
 static unsigned long program_break(void)
 {
 	return (unsigned long)syscall(SYS_brk, 0);
 }
 
-bool hw_present_prepare(void)
+bool hwsp_process_identity_prepare(void)
 {
 	/* Fields of /proc/self/stat, counted from 1 as in proc(5). */
-	enum { START_CODE = 26, END_CODE = 27, START_STACK = 28, START_DATA = 45, END_DATA, START_BRK, ARG_START, ARG_END,
-	       ENV_START, ENV_END, FIELDS = ENV_END + 2 };
+	enum {
+		START_CODE = 26,
+		END_CODE = 27,
+		START_STACK = 28,
+		START_DATA = 45,
+		END_DATA,
+		START_BRK,
+		ARG_START,
+		ARG_END,
+		ENV_START,
+		ENV_END,
+		FIELDS = ENV_END + 2
+	};
 	unsigned long field[FIELDS] = {0};
 	char text[2048];
 	int fd = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
@@ -46,16 +57,22 @@ bool hw_present_prepare(void)
 	at = at ? strchr(at + 2, ' ') : NULL;
 	for (int number = 4; at && number < FIELDS; number++)
 		field[number] = strtoul(at, &at, 10);
-	parts = (struct prctl_mm_map){
-		.start_code = field[START_CODE],   .end_code = field[END_CODE],  .start_data = field[START_DATA],
-		.end_data = field[END_DATA],       .start_brk = field[START_BRK], .brk = program_break(),
-		.start_stack = field[START_STACK], .arg_start = field[ARG_START], .arg_end = field[ARG_END],
-		.env_start = field[ENV_START],     .env_end = field[ENV_END],     .exe_fd = (unsigned)-1,
-	};
+	parts = (struct prctl_mm_map){.start_code = field[START_CODE],
+		.end_code = field[END_CODE],
+		.start_data = field[START_DATA],
+		.end_data = field[END_DATA],
+		.start_brk = field[START_BRK],
+		.brk = program_break(),
+		.start_stack = field[START_STACK],
+		.arg_start = field[ARG_START],
+		.arg_end = field[ARG_END],
+		.env_start = field[ENV_START],
+		.env_end = field[ENV_END],
+		.exe_fd = (unsigned)-1};
 	return set_parts();
 }
 
-/* Copies the strings of a list to `at`, and where each begins to `list`. Gives what follows the last. */
+/* Copies the strings of a list to `at`, and their addresses to `list`. Returns the end of the strings. */
 static char *copy_list(char *const *from, char **list, char *at)
 {
 	while (*from) {
@@ -83,28 +100,28 @@ static char **make_image(const struct pspawn_process *process, size_t *arguments
 	size_t variables;
 	size_t bytes = measure(process->argv, arguments) + measure(process->envp, &variables);
 	size_t lists = (1 + *arguments + 1 + variables + 1) * sizeof(char *);
-	bool at_load = hw_zygote.stop == PSPAWN_STOP_LOAD;
+	bool at_load = hwsp_zygote.stop == PSPAWN_STOP_LOAD;
 
-	bytes += lists + hw_zygote.vector_bytes;
-	char **image = at_load ? hw_load_room(bytes)
-	                       : mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	bytes += lists + hwsp_zygote.vector_bytes;
+	char **image = at_load ? hwsp_load_room(bytes)
+			       : mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (image == MAP_FAILED)
 		return NULL;
-	char **list = image + 1, *vector = (char *)image + lists, *strings = vector + hw_zygote.vector_bytes;
+	char **list = image + 1, *vector = (char *)image + lists, *strings = vector + hwsp_zygote.vector_bytes;
 	*(size_t *)image = *arguments;
-	memcpy(vector, hw_zygote.vector, hw_zygote.vector_bytes);
+	memcpy(vector, hwsp_zygote.vector, hwsp_zygote.vector_bytes);
 	char *end = copy_list(process->argv, list, strings);
 	parts.arg_start = (unsigned long)strings;
 	parts.arg_end = parts.env_start = (unsigned long)end;
 	parts.env_end = (unsigned long)copy_list(process->envp, list + *arguments + 1, end);
 	if (at_load) {
 		parts.start_stack = (unsigned long)image;
-		hw_load_name(list[0]);
+		hwsp_load_name(list[0]);
 	}
 	return list;
 }
 
-bool hw_present(const struct pspawn_process *process)
+bool hwsp_process_identity_set(const struct pspawn_process *process)
 {
 	size_t arguments;
 	char **list = make_image(process, &arguments);
@@ -114,11 +131,11 @@ bool hw_present(const struct pspawn_process *process)
 	parts.brk = program_break();
 	/* A limit of data that is exceeded already makes it impossible, but the program can do without. */
 	set_parts();
-	hw_load_renew_random();
-	hw_zygote.argc = (int)arguments;
-	hw_zygote.argv = list;
-	/* Before its constructors the C library is yet to be told. */
-	if (hw_zygote.stop == PSPAWN_STOP_LOAD)
+	hwsp_load_renew_random();
+	hwsp_zygote.argc = (int)arguments;
+	hwsp_zygote.argv = list;
+	/* Before the constructors, the C library reads the arguments itself. */
+	if (hwsp_zygote.stop == PSPAWN_STOP_LOAD)
 		return true;
 	environ = list + arguments + 1;
 	if (arguments) {

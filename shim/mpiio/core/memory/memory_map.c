@@ -1,5 +1,5 @@
 /* Mappings as /proc/self/maps has them, with the last ones kept; and writing under a protection. */
-#include "private.h"
+#include "memory_map.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,7 +12,7 @@
 
 #include "real.h"
 
-#define KEPT_MAX 16
+#define CACHED_MAX 16
 #define EXCLUDED_MAX 256
 #define STAGE_BYTES (256UL << 10)
 
@@ -20,8 +20,8 @@ struct range {
 	uintptr_t low, high;
 };
 
-static struct range kept[KEPT_MAX];
-static size_t kept_next;
+static struct range cached[CACHED_MAX];
+static size_t cached_next;
 static struct range excluded[EXCLUDED_MAX];
 static size_t excluded_count;
 static bool is_threaded;
@@ -30,16 +30,16 @@ static int memory_descriptor = -1;
 static struct stat memory_file;
 static char stage[STAGE_BYTES];
 
-void hw_private_forget(void)
+void hwio_memory_map_forget(void)
 {
-	memset(kept, 0, sizeof(kept));
+	memset(cached, 0, sizeof(cached));
 }
 
-void hw_private_exclude(const void *memory, size_t bytes)
+void hwio_memory_map_exclude(const void *memory, size_t bytes)
 {
 	if (bytes == 0)
 		return;
-	hw_enter();
+	hwio_enter();
 	struct range one = {(uintptr_t)memory, (uintptr_t)memory + bytes};
 	/* Those that it touches become one with it. */
 	for (size_t i = excluded_count; i-- > 0;) {
@@ -54,14 +54,14 @@ void hw_private_exclude(const void *memory, size_t bytes)
 		excluded[0] = (struct range){0, UINTPTR_MAX};
 	else
 		excluded[excluded_count++] = one;
-	hw_leave();
+	hwio_leave();
 }
 
-void hw_private_gone(uintptr_t low, uintptr_t high)
+void hwio_memory_map_unmapped(uintptr_t low, uintptr_t high)
 {
 	if (excluded_count == 0)
 		return;
-	hw_enter();
+	hwio_enter();
 	for (size_t i = excluded_count; i-- > 0;) {
 		struct range *one = &excluded[i];
 		if (one->high == UINTPTR_MAX || one->low >= high || one->high <= low)
@@ -74,13 +74,13 @@ void hw_private_gone(uintptr_t low, uintptr_t high)
 		else if (one->high <= high)
 			one->high = low;
 	}
-	hw_leave();
+	hwio_leave();
 }
 
 static bool is_excluded(uintptr_t low, uintptr_t high)
 {
 	for (size_t i = 0; i < excluded_count; i++)
-		if (low < hw_page_up(excluded[i].high) && high > hw_page_down(excluded[i].low))
+		if (low < hwio_page_up(excluded[i].high) && high > hwio_page_down(excluded[i].low))
 			return true;
 	return false;
 }
@@ -111,7 +111,7 @@ static bool parse(const char *line, struct mapping *mapping)
 		return false;
 	bool is_private = strncmp(line, " rw-p ", 6) == 0 || strncmp(line, " ---p ", 6) == 0;
 	bool is_strange = strstr(line, "[stack") || strstr(line, "/dev/") || strstr(line, "anon_hugepage") ||
-			  strstr(line, "[v");
+		strstr(line, "[v");
 	mapping->is_fit = is_private && !is_strange;
 	return true;
 }
@@ -122,11 +122,12 @@ static bool look_up(uintptr_t address, struct range *found)
 	char buffer[8192 + 1];
 	size_t filled = 0;
 	struct range joined = {0, 0};
-	int descriptor = hw_libc.open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+	int descriptor = hwio_libc.open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
 	if (descriptor < 0)
 		return false;
 	bool is_past = false;
-	for (ssize_t got; !is_past && (got = hw_libc.read(descriptor, buffer + filled, sizeof(buffer) - 1 - filled)) > 0;) {
+	for (ssize_t got;
+		!is_past && (got = hwio_libc.read(descriptor, buffer + filled, sizeof(buffer) - 1 - filled)) > 0;) {
 		filled += (size_t)got;
 		buffer[filled] = 0;
 		char *line = buffer;
@@ -148,24 +149,24 @@ static bool look_up(uintptr_t address, struct range *found)
 		if (filled == sizeof(buffer) - 1)
 			filled = 0;
 	}
-	hw_libc.close(descriptor);
+	hwio_libc.close(descriptor);
 	*found = joined;
 	return joined.low <= address && address < joined.high;
 }
 
-bool hw_private_is(const void *memory, size_t bytes)
+bool hwio_memory_map_is_private(const void *memory, size_t bytes)
 {
 	uintptr_t low = (uintptr_t)memory, high = low + bytes;
 	uintptr_t here = (uintptr_t)__builtin_frame_address(0);
 	if (is_excluded(low, high))
 		return false;
-	for (size_t i = 0; i < KEPT_MAX; i++)
-		if (kept[i].low <= low && high <= kept[i].high && !(kept[i].low <= here && here < kept[i].high))
+	for (size_t i = 0; i < CACHED_MAX; i++)
+		if (cached[i].low <= low && high <= cached[i].high && !(cached[i].low <= here && here < cached[i].high))
 			return true;
 	struct range found;
 	if (!look_up(low, &found) || high > found.high || (found.low <= here && here < found.high))
 		return false;
-	kept[kept_next++ % KEPT_MAX] = found;
+	cached[cached_next++ % CACHED_MAX] = found;
 	return true;
 }
 
@@ -174,16 +175,16 @@ static bool is_memory(void)
 {
 	struct stat now;
 	return memory_descriptor >= 0 && fstat(memory_descriptor, &now) == 0 && now.st_dev == memory_file.st_dev &&
-	       now.st_ino == memory_file.st_ino;
+		now.st_ino == memory_file.st_ino;
 }
 
 static bool open_memory(void)
 {
 	if (!is_memory()) {
-		int low = hw_libc.open("/proc/self/mem", O_RDWR | O_CLOEXEC);
+		int low = hwio_libc.open("/proc/self/mem", O_RDWR | O_CLOEXEC);
 		memory_descriptor = low < 0 ? low : fcntl(low, F_DUPFD_CLOEXEC, 512);
 		if (low >= 0 && memory_descriptor >= 0)
-			hw_libc.close(low);
+			hwio_libc.close(low);
 		else
 			memory_descriptor = low;
 		if (memory_descriptor >= 0 && fstat(memory_descriptor, &memory_file) != 0)
@@ -192,48 +193,48 @@ static bool open_memory(void)
 	return memory_descriptor >= 0;
 }
 
-void hw_private_threads_begin(void)
+void hwio_memory_map_threads_begin(void)
 {
 	is_threaded = true;
-	hw_quick.is_watchful = 1;
+	hwio_quick.is_watchful = 1;
 }
 
-bool hw_private_is_threaded(void)
+bool hwio_memory_map_is_threaded(void)
 {
 	return is_threaded;
 }
 
-bool hw_private_can_fill_apart(void)
+bool hwio_memory_map_can_fill_apart(void)
 {
 	static enum { UNKNOWN, CAN, CANNOT } can;
 	if (can != UNKNOWN)
 		return can == CAN;
 	can = CANNOT;
 	/* Some kernels are told not to write under a protection. */
-	void *page = hw_libc.mmap(NULL, HW_PAGE_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	void *page = hwio_libc.mmap(NULL, HWIO_PAGE_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (page == MAP_FAILED)
 		return false;
-	if (open_memory() && hw_libc.pwrite(memory_descriptor, "", 1, (off_t)(uintptr_t)page) == 1)
+	if (open_memory() && hwio_libc.pwrite(memory_descriptor, "", 1, (off_t)(uintptr_t)page) == 1)
 		can = CAN;
-	hw_libc.munmap(page, HW_PAGE_BYTES);
+	hwio_libc.munmap(page, HWIO_PAGE_BYTES);
 	return can == CAN;
 }
 
-bool hw_private_can_fill(void)
+bool hwio_memory_map_can_fill(void)
 {
-	return !is_threaded || hw_private_can_fill_apart();
+	return !is_threaded || hwio_memory_map_can_fill_apart();
 }
 
-bool hw_private_fill(uintptr_t low, uintptr_t high, int descriptor, off_t offset)
+bool hwio_memory_map_fill(uintptr_t low, uintptr_t high, int descriptor, off_t offset)
 {
 	if (!open_memory())
 		return false;
 	while (low < high) {
 		size_t want = high - low < STAGE_BYTES ? high - low : STAGE_BYTES;
-		ssize_t got = hw_libc.pread(descriptor, stage, want, offset);
+		ssize_t got = hwio_libc.pread(descriptor, stage, want, offset);
 		if (got < 0 && errno == EINTR)
 			continue;
-		if (got <= 0 || hw_libc.pwrite(memory_descriptor, stage, (size_t)got, (off_t)low) != got)
+		if (got <= 0 || hwio_libc.pwrite(memory_descriptor, stage, (size_t)got, (off_t)low) != got)
 			return false;
 		low += (uintptr_t)got;
 		offset += got;
@@ -241,9 +242,9 @@ bool hw_private_fill(uintptr_t low, uintptr_t high, int descriptor, off_t offset
 	return true;
 }
 
-bool hw_private_page_is_open(uintptr_t address)
+bool hwio_memory_map_page_is_open(uintptr_t address)
 {
 	char byte;
 	struct iovec here = {&byte, 1}, there = {(void *)address, 1};
-	return hw_libc.process_vm_readv(getpid(), &here, 1, &there, 1, 0) == 1;
+	return hwio_libc.process_vm_readv(getpid(), &here, 1, &there, 1, 0) == 1;
 }

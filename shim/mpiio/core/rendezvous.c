@@ -1,10 +1,8 @@
-/*
- * The first rank of the node that comes listens at a name that all ranks of the job know, and the others call before
- * they enter MPI_Init, in which MPIs wait for all ranks. So when it returns all have called who ever will, and the first
- * tells them whether that is everybody. An MPI that doesn't wait is left alone if ranks are late. The name is in Linux's
- * abstract name space: nothing of it is left, however processes end.
- */
-#include "muster.h"
+/* The node's first rank listens at a socket name that all ranks of the job compute. The others connect before they
+ * enter MPI_Init, in which MPIs wait for all ranks. So when it returns, all ranks with the library have connected,
+ * and the first sends them whether these are all. With an MPI that doesn't wait, the library stays inactive if
+ * ranks are late. The name is in Linux's abstract name space: it vanishes with the processes. */
+#include "rendezvous.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -21,8 +19,8 @@
 #include "real.h"
 
 /* How long the first waits for those that MPI_Init has not waited for. */
-#define PATIENCE_SECONDS 0.2
-/* How often a name is tried that somebody has who isn't listening yet, or no more; a millisecond between. */
+#define TIMEOUT_SECONDS 0.2
+/* Maximum of attempts at a name whose owner isn't listening yet, or no longer; a millisecond apart. */
 #define TRIES_MAX 1000
 
 /* What the first listens at, and what another rank has to the first. */
@@ -36,13 +34,14 @@ static uint64_t hash_of(uint64_t hash, const void *data, size_t bytes)
 	return hash;
 }
 
-/* The launcher's name for this job, which its ranks on a node have in common and other jobs of theirs don't; 0 if none. */
+/* The launcher's name for this job, which its ranks on a node have in common and other jobs of theirs don't; 0 if
+ * none. */
 static uint64_t job_of(void)
 {
 	/* Jobs in containers may have one name; the address of its server a job has alone. */
-	static const char *const names[] = {"PMIX_NAMESPACE",	"PMIX_SERVER_URI2", "PMIX_SERVER_URI3", "PMIX_SERVER_URI4",
-					    "PMIX_SERVER_URI41", "PMI_JOBID",	    "SLURM_JOB_ID",	"SLURM_STEP_ID",
-					    "PALS_APID",	"PMI_PORT"};
+	static const char *const names[] = {"PMIX_NAMESPACE", "PMIX_SERVER_URI2", "PMIX_SERVER_URI3",
+		"PMIX_SERVER_URI4", "PMIX_SERVER_URI41", "PMI_JOBID", "SLURM_JOB_ID", "SLURM_STEP_ID", "PALS_APID",
+		"PMI_PORT"};
 	uint64_t hash = 0xcbf29ce484222325;
 	bool is_any = false;
 	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
@@ -51,7 +50,8 @@ static uint64_t job_of(void)
 			hash = hash_of(hash, value, strlen(value) + 1);
 		is_any = is_any || value;
 	}
-	/* Hydra has no name for a job: its proxy, which has made this rank's end of their connection, is the job's alone. */
+	/* Hydra has no name for a job: its proxy, which has made this rank's end of their connection, is the job's
+	 * alone. */
 	const char *descriptor = getenv("PMI_FD");
 	struct ucred proxy;
 	socklen_t bytes = sizeof(proxy);
@@ -72,16 +72,16 @@ static bool is_of_same_user(int connection)
 static void done_with(int *descriptor)
 {
 	if (*descriptor >= 0)
-		hw_libc.close(*descriptor);
+		hwio_libc.close(*descriptor);
 	*descriptor = -1;
 }
 
-void hw_muster_begin(void)
+void hwio_rendezvous_begin(void)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	uint64_t job = job_of();
 	int length = snprintf(address.sun_path + 1, sizeof(address.sun_path) - 1, "headwater-io-1/%u/%016llx",
-			      (unsigned int)geteuid(), (unsigned long long)job);
+		(unsigned int)geteuid(), (unsigned long long)job);
 	socklen_t bytes = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
 	const struct sockaddr *name = (const struct sockaddr *)&address;
 
@@ -101,7 +101,7 @@ void hw_muster_begin(void)
 			return;
 		}
 		bool is_between = errno == ECONNREFUSED;
-		hw_libc.close(descriptor);
+		hwio_libc.close(descriptor);
 		if (!is_between)
 			return;
 		nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
@@ -111,23 +111,23 @@ void hw_muster_begin(void)
 static bool is_ready(int descriptor, double seconds)
 {
 	struct pollfd waited = {.fd = descriptor, .events = POLLIN};
-	double end = hw_seconds() + seconds;
+	double end = hwio_seconds() + seconds;
 	int ready;
 	do {
-		double left = end - hw_seconds();
+		double left = end - hwio_seconds();
 		ready = poll(&waited, 1, seconds < 0 ? -1 : left > 0 ? (int)(left * 1e3) + 1 : 0);
 	} while (ready < 0 && errno == EINTR);
 	return ready > 0;
 }
 
-/* Hears those who have called, and tells them whether they are all. */
-static bool answer(int ranks)
+/* Accepts the connected ranks, and sends them whether they are all. */
+static bool answer_callers(int ranks)
 {
 	int *others = malloc(sizeof(*others) * (size_t)ranks);
 	int count = 0;
-	double end = hw_seconds() + PATIENCE_SECONDS;
+	double end = hwio_seconds() + TIMEOUT_SECONDS;
 	while (others && count < ranks - 1) {
-		double left = end - hw_seconds();
+		double left = end - hwio_seconds();
 		if (!is_ready(listener, left > 0 ? left : 0))
 			break;
 		int other = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
@@ -136,33 +136,35 @@ static bool answer(int ranks)
 		if (is_of_same_user(other))
 			others[count++] = other;
 		else
-			hw_libc.close(other);
+			hwio_libc.close(other);
 	}
 	unsigned char is_all = others && count == ranks - 1;
 	for (int i = 0; i < count; i++) {
-		hw_libc.send(others[i], &is_all, 1, MSG_NOSIGNAL);
-		hw_libc.close(others[i]);
+		hwio_libc.send(others[i], &is_all, 1, MSG_NOSIGNAL);
+		hwio_libc.close(others[i]);
 	}
 	free(others);
 	if (!is_all && ranks > 1)
-		hw_report_reason("%s: the job's I/O is left as it is", "some ranks don't have this library, or don't want it");
+		hwio_report_reason("%s: the job's I/O is left as it is",
+			"some ranks don't have this library, or don't want it");
 	return is_all;
 }
 
-static bool ask(void)
+static bool ask_first(void)
 {
 	unsigned char is_all = 0;
 	/* The first hears and answers in its MPI_Init; if it dies, this ends. */
-	return is_of_same_user(to_first) && is_ready(to_first, -1) && hw_libc.recv(to_first, &is_all, 1, 0) == 1 && is_all;
+	return is_of_same_user(to_first) && is_ready(to_first, -1) && hwio_libc.recv(to_first, &is_all, 1, 0) == 1 &&
+		is_all;
 }
 
-bool hw_muster_end(int ranks)
+bool hwio_rendezvous_end(int ranks)
 {
 	bool is_all = false;
 	if (listener >= 0 && ranks > 0)
-		is_all = answer(ranks);
+		is_all = answer_callers(ranks);
 	else if (to_first >= 0 && ranks > 0)
-		is_all = ask();
+		is_all = ask_first();
 	done_with(&listener);
 	done_with(&to_first);
 	return is_all;

@@ -1,4 +1,4 @@
-/* Where processes run: which processors, and whose memory. */
+/* Chooses the processors of processes, and the memory domain. */
 #include "internal.h"
 
 #include <errno.h>
@@ -77,24 +77,24 @@ static int nth(const cpu_set_t *set, unsigned number)
 	return -1;
 }
 
-static void bind_to(struct hw_place *place, const cpu_set_t *set, int domain)
+static void bind_to(struct hwsp_cpu_placement *placement, const cpu_set_t *set, int domain)
 {
-	place->bound = true;
-	place->mask = *set;
+	placement->bound = true;
+	placement->mask = *set;
 	/* With one domain there is nothing to prefer. */
-	place->domain = machine.count > 1 ? machine.numbers[domain] : -1;
+	placement->domain = machine.count > 1 ? machine.numbers[domain] : -1;
 }
 
-static void bind_core(struct hw_place *place, const cpu_set_t *set, unsigned number, int domain)
+static void bind_core(struct hwsp_cpu_placement *placement, const cpu_set_t *set, unsigned number, int domain)
 {
 	cpu_set_t one;
 	CPU_ZERO(&one);
 	CPU_SET(nth(set, number), &one);
-	bind_to(place, &one, domain);
+	bind_to(placement, &one, domain);
 }
 
 /* One core each, in the domains' order; more processes than cores begin again. */
-static void fill(const cpu_set_t *allowed, unsigned number, struct hw_place *place)
+static void fill_cores(const cpu_set_t *allowed, unsigned number, struct hwsp_cpu_placement *placement)
 {
 	cpu_set_t set;
 	number %= (unsigned)CPU_COUNT(allowed);
@@ -102,7 +102,7 @@ static void fill(const cpu_set_t *allowed, unsigned number, struct hw_place *pla
 		usable(domain, allowed, &set);
 		unsigned cores = (unsigned)CPU_COUNT(&set);
 		if (number < cores) {
-			bind_core(place, &set, number, domain);
+			bind_core(placement, &set, number, domain);
 			return;
 		}
 		number -= cores;
@@ -110,7 +110,8 @@ static void fill(const cpu_set_t *allowed, unsigned number, struct hw_place *pla
 }
 
 /* The domains in turn, each core of one or the whole. */
-static void spread(const cpu_set_t *allowed, unsigned number, bool whole, struct hw_place *place)
+static void spread_over_domains(const cpu_set_t *allowed, unsigned number, bool whole,
+	struct hwsp_cpu_placement *placement)
 {
 	cpu_set_t set;
 	unsigned domains = 0, turn = 0;
@@ -125,25 +126,25 @@ static void spread(const cpu_set_t *allowed, unsigned number, bool whole, struct
 		if (!CPU_COUNT(&set) || turn++ != number % domains)
 			continue;
 		if (whole)
-			bind_to(place, &set, domain);
+			bind_to(placement, &set, domain);
 		else
-			bind_core(place, &set, number / domains % (unsigned)CPU_COUNT(&set), domain);
+			bind_core(placement, &set, number / domains % (unsigned)CPU_COUNT(&set), domain);
 		return;
 	}
 }
 
-int hw_place(const struct pspawn_process *process, const struct pspawn_options *options, unsigned number,
-             struct hw_place *place)
+int hwsp_place_process(const struct pspawn_process *process, const struct pspawn_options *options, unsigned number,
+	struct hwsp_cpu_placement *placement)
 {
 	cpu_set_t allowed;
 
-	memset(place, 0, sizeof *place);
-	place->domain = -1;
+	memset(placement, 0, sizeof *placement);
+	placement->domain = -1;
 	if (process->mask) {
-		size_t size = process->mask_size < HW_MASK_BYTES ? process->mask_size : HW_MASK_BYTES;
-		memcpy(&place->mask, process->mask, size);
-		place->bound = true;
-		return CPU_COUNT(&place->mask) ? 0 : EINVAL;
+		size_t size = process->mask_size < HWSP_MASK_BYTES ? process->mask_size : HWSP_MASK_BYTES;
+		memcpy(&placement->mask, process->mask, size);
+		placement->bound = true;
+		return CPU_COUNT(&placement->mask) ? 0 : EINVAL;
 	}
 	if (options->numa == PSPAWN_NUMA_NONE)
 		return 0;
@@ -152,8 +153,8 @@ int hw_place(const struct pspawn_process *process, const struct pspawn_options *
 	pthread_once(&read_machine, find_domains);
 	number += options->first;
 	if (options->numa == PSPAWN_NUMA_FILL)
-		fill(&allowed, number, place);
+		fill_cores(&allowed, number, placement);
 	else
-		spread(&allowed, number, options->numa == PSPAWN_NUMA_DOMAIN, place);
+		spread_over_domains(&allowed, number, options->numa == PSPAWN_NUMA_DOMAIN, placement);
 	return 0;
 }

@@ -1,6 +1,5 @@
-/* How long a zygote is waited for: as long as it works, however long that takes, and not for ever once somebody has
- * stopped it, by a signal or with a debugger. One that is given up has ended before anybody makes up for it, so that
- * nothing is made twice. */
+/* Timeouts of a zygote. As long as it works it has no time limit, but once a signal or a debugger has stopped it,
+ * it has one. A zygote that is given up is killed before its work is done otherwise, so that nothing is done twice. */
 #include "../core/internal.h"
 
 #include <errno.h>
@@ -13,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* How often it is looked at. */
+/* Interval of the checks. */
 #define LOOK_MS_MAX 250
 #define STOPPED_MS_MAX 10000
 /* A process that was killed ends at once, unless the kernel waits for a device: then it runs no more either. */
@@ -26,8 +25,9 @@ static long now_ms(void)
 	return now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-/* A process's state, as a letter, and when it began, which tells it from a later one of the same number. 0: unknown. */
-static uint64_t look(pid_t pid, char *state)
+/* Reads a process's state, as a letter. Returns its start time, which distinguishes it from a later process with
+ * the same PID; 0 if unknown. */
+static uint64_t read_process_state(pid_t pid, char *state)
 {
 	char path[64], text[1024];
 	unsigned long long began = 0;
@@ -40,49 +40,51 @@ static uint64_t look(pid_t pid, char *state)
 	text[got] = 0;
 	/* The name before it may hold anything. Of 22 fields the second is the name, and the last is when it began. */
 	const char *at = strrchr(text, ')');
-	if (!at || sscanf(at + 1, " %c%*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %llu", state,
-	                  &began) != 2)
+	if (!at ||
+		sscanf(at + 1, " %c%*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %llu", state,
+			&began) != 2)
 		return 0;
 	return began;
 }
 
-uint64_t hw_began(pid_t pid)
+uint64_t hwsp_began(pid_t pid)
 {
 	char state;
-	return look(pid, &state);
+	return read_process_state(pid, &state);
 }
 
-static bool is_stopped(const struct hw_asked *asked)
+static bool is_stopped(const struct hwsp_pending_request *pending)
 {
 	char state = 0;
-	return asked->began && look(asked->zygote, &state) == asked->began && (state == 'T' || state == 't');
+	return pending->began && read_process_state(pending->zygote, &state) == pending->began &&
+		(state == 'T' || state == 't');
 }
 
 /* Kills the zygote and sees it end. False if that can't be done. */
-static bool give_up(const struct hw_asked *asked)
+static bool kill_zygote(const struct hwsp_pending_request *pending)
 {
-	int zygote = (int)syscall(SYS_pidfd_open, asked->zygote, 0);
+	int zygote = (int)syscall(SYS_pidfd_open, pending->zygote, 0);
 	if (zygote < 0)
 		return false;
 	/* It may have ended since, and its number be another's. */
-	bool is_it = asked->began && hw_began(asked->zygote) == asked->began;
+	bool is_it = pending->began && hwsp_began(pending->zygote) == pending->began;
 	if (is_it)
 		syscall(SYS_pidfd_send_signal, zygote, SIGKILL, NULL, 0);
 	struct pollfd ended = {.fd = zygote, .events = POLLIN};
 	long end = now_ms() + END_MS_MAX, left;
-	/* The descriptor tells the end also while a debugger keeps it from the parent. */
+	/* The descriptor reports the end also while a debugger withholds it from the parent. */
 	while (is_it && (left = end - now_ms()) > 0 && poll(&ended, 1, (int)left) < 0 && errno == EINTR)
 		;
 	close(zygote);
 	return true;
 }
 
-bool hw_zygote_await(const struct hw_asked *asked, short events)
+bool hwsp_zygote_await(const struct hwsp_pending_request *pending, short events)
 {
-	struct pollfd ready = {.fd = asked->socket, .events = events};
-	long stopped_ms_max = asked->stopped_ms_max ? (long)asked->stopped_ms_max : STOPPED_MS_MAX;
+	struct pollfd ready = {.fd = pending->socket, .events = events};
+	long stopped_ms_max = pending->stopped_ms_max ? (long)pending->stopped_ms_max : STOPPED_MS_MAX;
 	long look_ms = stopped_ms_max / 4 + 1 < LOOK_MS_MAX ? stopped_ms_max / 4 + 1 : LOOK_MS_MAX;
-	/* Counted in looks: who was stopped together with the zygote begins anew when both go on. */
+	/* Counted in checks: a caller that was stopped together with the zygote starts anew when both continue. */
 	long began = now_ms(), next = began + look_ms, stopped_ms = 0;
 
 	for (;;) {
@@ -94,22 +96,22 @@ bool hw_zygote_await(const struct hw_asked *asked, short events)
 			continue;
 		now = now_ms();
 		next = now + look_ms;
-		stopped_ms = is_stopped(asked) ? stopped_ms + look_ms : 0;
-		bool is_late = asked->answer_ms_max && now - began >= (long)asked->answer_ms_max;
-		if ((is_late || stopped_ms > stopped_ms_max) && give_up(asked))
+		stopped_ms = is_stopped(pending) ? stopped_ms + look_ms : 0;
+		bool is_late = pending->answer_ms_max && now - began >= (long)pending->answer_ms_max;
+		if ((is_late || stopped_ms > stopped_ms_max) && kill_zygote(pending))
 			return false;
 	}
 }
 
-bool hw_reap_killed(pid_t pid)
+bool hwsp_reap_killed(pid_t pid)
 {
-	/* Somebody else may have taken its status, and the number be another's. */
+	/* Another waiter may have reaped it, and its PID may belong to another process. */
 	if (syscall(SYS_wait4, pid, NULL, WNOHANG | __WALL, NULL) != 0)
 		return true;
 	int process = (int)syscall(SYS_pidfd_open, pid, 0);
 	struct pollfd ended = {.fd = process, .events = POLLIN};
 	if (process < 0) {
-		hw_reap(pid);
+		hwsp_reap(pid);
 		return true;
 	}
 	while (poll(&ended, 1, -1) < 0 && errno == EINTR)

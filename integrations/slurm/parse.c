@@ -1,11 +1,11 @@
-/* What the plugin is told; see words.h. Whatever it reads may be wrong in any way. */
-#include "words.h"
+/* Parsing of the plugin's inputs; see parse.h. All inputs may be malformed. */
+#include "parse.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #define FIELDS_MAX 12
-/* What stands before the answer itself if something becomes of the I/O. */
+/* Prefix of an answer that also configures the I/O library. */
 #define IO_FIELDS 6
 #define AUDIT_LIBRARY "libheadwater-audit.so"
 #define BINARY "/usr/bin/headwater"
@@ -23,31 +23,31 @@ static bool is_session(const char *text)
 }
 
 /* How the process is served. */
-static bool parse_served(const char *const field[], size_t count, struct answer *answer)
+static bool parse_served(const char *const field[], size_t count, struct hwsl_answer *answer)
 {
 	if (count == 2 && strcmp(field[0], "alone") == 0) {
-		*answer = (struct answer){ .kind = ANSWER_ALONE, .why = field[1] };
+		*answer = (struct hwsl_answer){.kind = HWSL_ANSWER_ALONE, .why = field[1]};
 		return true;
 	}
 	if (count < 4 || !is_session(field[1]) || !is_number(field[2]) || !is_number(field[3]))
 		return false;
-	*answer = (struct answer){ .session = field[1], .node = field[2], .nodes = field[3] };
+	*answer = (struct hwsl_answer){.session = field[1], .node = field[2], .nodes = field[3]};
 	if (count == 6 && strcmp(field[0], "audit") == 0) {
-		answer->kind = ANSWER_AUDIT;
+		answer->kind = HWSL_ANSWER_AUDIT;
 		answer->table = field[4];
 		answer->library = field[5];
 		return field[4][0] == '/' && field[5][0] == '/';
 	}
 	if (count == 4) {
-		answer->kind = ANSWER_PLAIN;
+		answer->kind = HWSL_ANSWER_PLAIN;
 		return strcmp(field[0], "plain") == 0;
 	}
-	answer->kind = ANSWER_ENTER;
+	answer->kind = HWSL_ANSWER_ENTER;
 	answer->supervisor = field[4];
 	return count == 5 && strcmp(field[0], "enter") == 0 && field[4][0] == '/';
 }
 
-bool parse_answer(const char *bytes, size_t size, struct answer *answer)
+bool hwsl_parse_answer(const char *bytes, size_t size, struct hwsl_answer *answer)
 {
 	const char *field[FIELDS_MAX];
 	size_t count = 0, io = 0;
@@ -78,7 +78,7 @@ static bool is_own(const char *library, size_t bytes)
 	return bytes >= own && memcmp(library + bytes - own, AUDIT_LIBRARY, own) == 0;
 }
 
-bool join_audit(char *out, size_t size, const char *library, const char *users)
+bool hwsl_join_audit(char *out, size_t size, const char *library, const char *users)
 {
 	size_t used = strlen(library);
 
@@ -107,14 +107,15 @@ static bool has_file(const char *list, const char *name)
 	for (const char *next = list; *next;) {
 		size_t bytes = strcspn(next, ": "), own = strlen(name);
 
-		if (bytes >= own && memcmp(next + bytes - own, name, own) == 0 && (bytes == own || next[bytes - own - 1] == '/'))
+		if (bytes >= own && memcmp(next + bytes - own, name, own) == 0 &&
+			(bytes == own || next[bytes - own - 1] == '/'))
 			return true;
 		next += bytes + (next[bytes] != '\0');
 	}
 	return false;
 }
 
-bool join_preload(char *out, size_t size, const char *library, const char *users)
+bool hwsl_join_preload(char *out, size_t size, const char *library, const char *users)
 {
 	const char *name = strrchr(library, '/');
 	bool is_there = users && has_file(users, name ? name + 1 : library);
@@ -124,30 +125,30 @@ bool join_preload(char *out, size_t size, const char *library, const char *users
 	return bytes >= 0 && (size_t)bytes < size;
 }
 
-const char *parse_site(int count, char *const words[], struct site *site)
+const char *hwsl_parse_site(int count, char *const arguments[], struct hwsl_site *site)
 {
 	const char *unknown = NULL;
 
-	*site = (struct site){ .binary = BINARY };
+	*site = (struct hwsl_site){.binary = BINARY};
 	for (int n = 0; n < count; n++) {
-		if (strncmp(words[n], "headwater=", 10) == 0)
-			site->binary = words[n] + 10;
-		else if (strncmp(words[n], "default=", 8) == 0)
-			site->setting = words[n] + 8;
+		if (strncmp(arguments[n], "headwater=", 10) == 0)
+			site->binary = arguments[n] + 10;
+		else if (strncmp(arguments[n], "default=", 8) == 0)
+			site->setting = arguments[n] + 8;
 		else if (!unknown)
-			unknown = words[n];
+			unknown = arguments[n];
 	}
 	return unknown;
 }
 
-const char *options_of(const char *setting)
+const char *hwsl_options_of(const char *setting)
 {
 	if (!setting || strcmp(setting, "off") == 0)
 		return NULL;
 	return strcmp(setting, "on") == 0 ? "" : setting;
 }
 
-bool has_name(const char *variable, const char *name)
+bool hwsl_has_name(const char *variable, const char *name)
 {
 	size_t bytes = strlen(name);
 
@@ -156,7 +157,7 @@ bool has_name(const char *variable, const char *name)
 	return strncmp(variable, name, bytes) == 0 && variable[bytes] == '=';
 }
 
-bool is_welcome(const char *line, size_t size)
+bool hwsl_is_welcome(const char *line, size_t size)
 {
 	static const char refused[] = "\"refused\"";
 	size_t bytes = sizeof(refused) - 1;

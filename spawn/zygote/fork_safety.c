@@ -1,4 +1,4 @@
-/* What constructors may have changed, and a process that is spawned would not get: its caller's takes the place. */
+/* Attributes that constructors may have changed: a spawned process would get its caller's instead. */
 #include "zygote.h"
 
 #include <string.h>
@@ -7,7 +7,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-static struct surroundings {
+static struct attributes {
 	sigset_t blocked;
 	mode_t umask;
 	dev_t device; /* of the working directory */
@@ -32,7 +32,7 @@ static uint64_t digest_of(char *const *list)
 	return digest;
 }
 
-static void look(struct surroundings *now, char *const *envp)
+static void read_attributes(struct attributes *now, char *const *envp)
 {
 	struct stat directory = {0};
 
@@ -46,27 +46,28 @@ static void look(struct surroundings *now, char *const *envp)
 	now->group = getpgrp();
 	now->session = getsid(0);
 	now->nice = getpriority(PRIO_PROCESS, 0);
-	/* Not by the C library's function, which tells that somebody has asked. */
+	/* Not by the C library's function, which records the query (cores.c). */
 	syscall(SYS_sched_getaffinity, 0, sizeof now->affinity, &now->affinity);
 	for (int resource = 0; resource < RLIM_NLIMITS; resource++)
 		getrlimit((__rlimit_resource_t)resource, &now->limits[resource]);
 	now->variables = digest_of(envp);
 }
 
-void hw_surroundings_before(char *const *envp)
+void hwsp_fork_safety_remember(char *const *envp)
 {
-	look(&before, envp);
+	read_attributes(&before, envp);
 }
 
-void hw_surroundings_changed(char reasons[HW_REASON_BYTES])
+void hwsp_fork_safety_compare(char reasons[HWSP_REASON_BYTES])
 {
-	struct surroundings now;
+	struct attributes now;
 	struct itimerval timer;
 	bool ticks = false;
 
-	look(&now, environ);
+	read_attributes(&now, environ);
 	for (int which = ITIMER_REAL; which <= ITIMER_PROF; which++)
-		ticks |= getitimer((__itimer_which_t)which, &timer) == 0 && (timer.it_value.tv_sec || timer.it_value.tv_usec);
+		ticks |= getitimer((__itimer_which_t)which, &timer) == 0 &&
+			(timer.it_value.tv_sec || timer.it_value.tv_usec);
 	const struct {
 		bool is;
 		const char *what;
@@ -75,12 +76,13 @@ void hw_surroundings_changed(char reasons[HW_REASON_BYTES])
 		{now.umask != before.umask, "its umask"},
 		{now.device != before.device || now.directory != before.directory, "its working directory"},
 		{now.group != before.group || now.session != before.session, "its process group or session"},
-		{now.nice != before.nice || memcmp(&now.affinity, &before.affinity, sizeof now.affinity), "how it is scheduled"},
+		{now.nice != before.nice || memcmp(&now.affinity, &before.affinity, sizeof now.affinity),
+			"how it is scheduled"},
 		{memcmp(now.limits, before.limits, sizeof now.limits), "its limits"},
 		{now.variables != before.variables, "its environment"},
 		{ticks, "its timers"},
 	};
 	for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++)
 		if (changes[i].is)
-			hw_add_reason(reasons, "before main, it has changed %s", changes[i].what);
+			hwsp_add_reason(reasons, "before main, it has changed %s", changes[i].what);
 }

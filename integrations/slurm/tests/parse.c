@@ -1,18 +1,18 @@
-/* sources: words.c */
+/* sources: parse.c */
 /* What the plugin is told, rightly and wrongly. Texts lie in memory of exactly their size. */
 #define _GNU_SOURCE
 #include "check.h"
-#include "words.h"
+#include "parse.h"
 
 #define ANSWER(text) text, sizeof(text)
 
-static bool parses(const char *text, size_t size, struct answer *answer)
+static bool parses(const char *text, size_t size, struct hwsl_answer *answer)
 {
 	char *exact = malloc(size ? size : 1);
 
 	memcpy(exact, text, size);
-	bool done = parse_answer(exact, size, answer);
-	if (done && answer->kind != ANSWER_ALONE)
+	bool done = hwsl_parse_answer(exact, size, answer);
+	if (done && answer->kind != HWSL_ANSWER_ALONE)
 		CHECK(strlen(answer->session) == 16 && strlen(answer->node) < 10, "%s", answer->session);
 	free(exact);
 	return done;
@@ -22,15 +22,15 @@ static void answers(void)
 {
 	static const char audit[] = "audit\0000123456789abcdef\0003\00017\0/dev/shm/t b\0/n/a.so";
 	static const char alone[] = "alone\0it\nis over";
-	struct answer answer;
+	struct hwsl_answer answer;
 
-	CHECK(parse_answer(ANSWER(audit), &answer) && answer.kind == ANSWER_AUDIT, "audit");
+	CHECK(hwsl_parse_answer(ANSWER(audit), &answer) && answer.kind == HWSL_ANSWER_AUDIT, "audit");
 	CHECK(strcmp(answer.session, "0123456789abcdef") == 0 && strcmp(answer.node, "3") == 0, "%s", answer.session);
 	CHECK(strcmp(answer.nodes, "17") == 0 && strcmp(answer.table, "/dev/shm/t b") == 0, "%s", answer.table);
 	CHECK(strcmp(answer.library, "/n/a.so") == 0, "%s", answer.library);
-	CHECK(parse_answer(ANSWER("enter\0000123456789abcdef\0003\00017\0/n/s"), &answer), "enter");
-	CHECK(answer.kind == ANSWER_ENTER && strcmp(answer.supervisor, "/n/s") == 0, "%s", answer.supervisor);
-	CHECK(parse_answer(ANSWER(alone), &answer) && answer.kind == ANSWER_ALONE, "alone");
+	CHECK(hwsl_parse_answer(ANSWER("enter\0000123456789abcdef\0003\00017\0/n/s"), &answer), "enter");
+	CHECK(answer.kind == HWSL_ANSWER_ENTER && strcmp(answer.supervisor, "/n/s") == 0, "%s", answer.supervisor);
+	CHECK(hwsl_parse_answer(ANSWER(alone), &answer) && answer.kind == HWSL_ANSWER_ALONE, "alone");
 	CHECK(strcmp(answer.why, "it\nis over") == 0, "%s", answer.why);
 	for (size_t cut = 0; cut < sizeof(audit); cut++)
 		CHECK(!parses(audit, cut, &answer), "%zu bytes of an answer", cut);
@@ -41,17 +41,18 @@ static void answers(void)
 static void io_answers(void)
 {
 	static const char io[] = "io\0/n/libio.so\0yes\0auto\0\0/r\0plain\0000123456789abcdef\0003\00017";
-	struct answer answer;
+	struct hwsl_answer answer;
 
-	CHECK(parse_answer(ANSWER(io), &answer) && answer.kind == ANSWER_PLAIN, "plain");
-	CHECK(strcmp(answer.io.library, "/n/libio.so") == 0 && strcmp(answer.nodes, "17") == 0, "%s", answer.io.library);
+	CHECK(hwsl_parse_answer(ANSWER(io), &answer) && answer.kind == HWSL_ANSWER_PLAIN, "plain");
+	CHECK(strcmp(answer.io.library, "/n/libio.so") == 0 && strcmp(answer.nodes, "17") == 0, "%s",
+		answer.io.library);
 	CHECK(strcmp(answer.io.everywhere, "yes") == 0 && strcmp(answer.io.how, "auto") == 0, "%s", answer.io.how);
 	CHECK(!answer.io.profile[0] && strcmp(answer.io.report, "/r") == 0, "%s", answer.io.report);
 	for (size_t cut = 0; cut < sizeof(io); cut++)
 		CHECK(!parses(io, cut, &answer), "%zu bytes of an answer", cut);
-	CHECK(parse_answer(ANSWER("io\0/n/l\0no\0auto\0\0\0alone\0it is over"), &answer), "alone");
-	CHECK(answer.kind == ANSWER_ALONE && strcmp(answer.io.library, "/n/l") == 0, "alone");
-	CHECK(parse_answer(ANSWER("alone\0x"), &answer) && !answer.io.library, "none");
+	CHECK(hwsl_parse_answer(ANSWER("io\0/n/l\0no\0auto\0\0\0alone\0it is over"), &answer), "alone");
+	CHECK(answer.kind == HWSL_ANSWER_ALONE && strcmp(answer.io.library, "/n/l") == 0, "alone");
+	CHECK(hwsl_parse_answer(ANSWER("alone\0x"), &answer) && !answer.io.library, "none");
 	CHECK(!parses(ANSWER("io\0n/l\0no\0auto\0\0\0alone\0it is over"), &answer), "a relative path");
 }
 
@@ -60,12 +61,12 @@ static void preloads(void)
 	static const struct {
 		const char *users, *expected;
 	} cases[] = {
-		{ NULL, "/n/io.so" },
-		{ "", "/n/io.so" },
-		{ "/a.so b.so", "/a.so b.so:/n/io.so" },
-		{ "/x/io.so", "/x/io.so" },
-		{ "/a:io.so:/b", "/a:io.so:/b" },
-		{ "/x/audio.so", "/x/audio.so:/n/io.so" },
+		{NULL, "/n/io.so"},
+		{"", "/n/io.so"},
+		{"/a.so b.so", "/a.so b.so:/n/io.so"},
+		{"/x/io.so", "/x/io.so"},
+		{"/a:io.so:/b", "/a:io.so:/b"},
+		{"/x/audio.so", "/x/audio.so:/n/io.so"},
 	};
 
 	for (size_t n = 0; n < sizeof(cases) / sizeof(*cases); n++) {
@@ -73,7 +74,7 @@ static void preloads(void)
 
 		for (size_t size = 1; size <= exact; size++) {
 			char *out = malloc(size);
-			bool fits = join_preload(out, size, "/n/io.so", cases[n].users);
+			bool fits = hwsl_join_preload(out, size, "/n/io.so", cases[n].users);
 
 			CHECK(fits == (size == exact), "%s in %zu bytes", cases[n].expected, size);
 			CHECK(!fits || strcmp(out, cases[n].expected) == 0, "%s", out);
@@ -84,7 +85,7 @@ static void preloads(void)
 
 static void wrong_answers(void)
 {
-	struct answer answer;
+	struct hwsl_answer answer;
 
 	CHECK(!parses(ANSWER(""), &answer), "nothing");
 	CHECK(!parses(ANSWER("\0\0\0\0\0\0\0\0\0"), &answer), "empty fields");
@@ -103,13 +104,13 @@ static void audits(void)
 	static const struct {
 		const char *users, *expected;
 	} cases[] = {
-		{ NULL, "/n/a.so" },
-		{ "", "/n/a.so" },
-		{ "/tool.so", "/n/a.so:/tool.so" },
-		{ "/a:/b", "/n/a.so:/a:/b" },
-		{ "/x/libheadwater-audit.so:/tool.so", "/n/a.so:/tool.so" },
-		{ "/tool.so:/x/libheadwater-audit.so", "/n/a.so:/tool.so" },
-		{ ":::/tool.so::", "/n/a.so:/tool.so" },
+		{NULL, "/n/a.so"},
+		{"", "/n/a.so"},
+		{"/tool.so", "/n/a.so:/tool.so"},
+		{"/a:/b", "/n/a.so:/a:/b"},
+		{"/x/libheadwater-audit.so:/tool.so", "/n/a.so:/tool.so"},
+		{"/tool.so:/x/libheadwater-audit.so", "/n/a.so:/tool.so"},
+		{":::/tool.so::", "/n/a.so:/tool.so"},
 	};
 
 	for (size_t n = 0; n < sizeof(cases) / sizeof(*cases); n++) {
@@ -117,7 +118,7 @@ static void audits(void)
 
 		for (size_t size = 0; size <= exact; size++) {
 			char *out = malloc(size ? size : 1);
-			bool fits = join_audit(out, size, "/n/a.so", cases[n].users);
+			bool fits = hwsl_join_audit(out, size, "/n/a.so", cases[n].users);
 
 			CHECK(fits == (size == exact), "%s in %zu bytes", cases[n].expected, size);
 			CHECK(!fits || strcmp(out, cases[n].expected) == 0, "%s", out);
@@ -129,17 +130,18 @@ static void audits(void)
 static void settings(void)
 {
 	char binary[] = "headwater=/opt/hw/bin/headwater", setting[] = "default=shared=/sw", other[] = "defalt=on";
-	char *words[] = { binary, other, setting };
-	struct site site;
+	char *arguments[] = {binary, other, setting};
+	struct hwsl_site site;
 
-	CHECK(!parse_site(0, NULL, &site) && strcmp(site.binary, "/usr/bin/headwater") == 0, "%s", site.binary);
-	CHECK(!site.setting && !options_of(site.setting), "off unless the site says otherwise");
-	CHECK(parse_site(3, words, &site) == other, "the word that is not known");
+	CHECK(!hwsl_parse_site(0, NULL, &site) && strcmp(site.binary, "/usr/bin/headwater") == 0, "%s", site.binary);
+	CHECK(!site.setting && !hwsl_options_of(site.setting), "off unless the site says otherwise");
+	CHECK(hwsl_parse_site(3, arguments, &site) == other, "the word that is not known");
 	CHECK(strcmp(site.binary, "/opt/hw/bin/headwater") == 0, "%s", site.binary);
-	CHECK(strcmp(options_of(site.setting), "shared=/sw") == 0, "%s", site.setting);
-	CHECK(!options_of("off") && strcmp(options_of("on"), "") == 0, "off and on");
-	CHECK(has_name("LD_AUDIT=x", "LD_*") && has_name("LD_AUDIT=x", "LD_AUDIT"), "LD_AUDIT");
-	CHECK(!has_name("LD_AUDIT=x", "LD_AUD") && !has_name("LD=x", "LD_*") && !has_name("", "LD_*"), "others");
+	CHECK(strcmp(hwsl_options_of(site.setting), "shared=/sw") == 0, "%s", site.setting);
+	CHECK(!hwsl_options_of("off") && strcmp(hwsl_options_of("on"), "") == 0, "off and on");
+	CHECK(hwsl_has_name("LD_AUDIT=x", "LD_*") && hwsl_has_name("LD_AUDIT=x", "LD_AUDIT"), "LD_AUDIT");
+	CHECK(!hwsl_has_name("LD_AUDIT=x", "LD_AUD") && !hwsl_has_name("LD=x", "LD_*") && !hwsl_has_name("", "LD_*"),
+		"others");
 }
 
 static void welcomes(void)
@@ -148,13 +150,13 @@ static void welcomes(void)
 		const char *line;
 		bool expected;
 	} cases[] = {
-		{ "{}\n", true },
-		{ "{\"status\":null}\n", true },
-		{ "{}", false },
-		{ "", false },
-		{ "\n", false },
-		{ "{\"refused\":\"nonamespace\"}\n", false },
-		{ "[]\n", false },
+		{"{}\n", true},
+		{"{\"status\":null}\n", true},
+		{"{}", false},
+		{"", false},
+		{"\n", false},
+		{"{\"refused\":\"nonamespace\"}\n", false},
+		{"[]\n", false},
 	};
 
 	for (size_t n = 0; n < sizeof(cases) / sizeof(*cases); n++) {
@@ -162,7 +164,7 @@ static void welcomes(void)
 		char *exact = malloc(size ? size : 1);
 
 		memcpy(exact, cases[n].line, size);
-		CHECK(is_welcome(exact, size) == cases[n].expected, "%s", cases[n].line);
+		CHECK(hwsl_is_welcome(exact, size) == cases[n].expected, "%s", cases[n].line);
 		free(exact);
 	}
 }

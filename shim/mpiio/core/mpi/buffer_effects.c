@@ -1,0 +1,355 @@
+/* What the generated wrappers call, reduced to ranges of memory that are read or overwritten. */
+#include "../generated-calls.h"
+
+#include <errno.h>
+#include <malloc.h>
+#include <mpi.h>
+#include <stdlib.h>
+
+#include "../memory/deferred.h"
+#include "../memory/memory_map.h"
+#include "../patterns/incoming.h"
+#include "layout.h"
+#include "../patterns/offer.h"
+#include "../patterns/outstanding.h"
+#include "real.h"
+
+enum use { READ, OVERWRITTEN, BOTH };
+
+__thread int hwio_stays_in_use;
+
+void hwio_communicates(void)
+{
+	hwio_sends();
+	hwio_outstanding_settle();
+}
+
+void hwio_sends(void)
+{
+	if (hwio_offer_any())
+		hwio_offer_release();
+	if (hwio_outstanding_any())
+		hwio_outstanding_poll();
+	if (hwio_incoming_any())
+		hwio_incoming_fetch_all();
+	if (hwio_incoming_is_writing())
+		hwio_incoming_wait();
+}
+
+void hwio_use_in(const void *memory, size_t bytes)
+{
+	hwio_memory_in(memory, bytes);
+	if (hwio_incoming_any())
+		hwio_incoming_fetch((uintptr_t)memory, (uintptr_t)memory + bytes);
+}
+
+void hwio_given(const void *memory, size_t bytes)
+{
+	int saved = errno;
+	if (memory)
+		/* Before what is counted of a System V message stands its kind. */
+		hwio_use_in(memory, bytes + sizeof(long));
+	errno = saved;
+}
+
+void hwio_use_out(void *memory, size_t bytes)
+{
+	hwio_memory_out(memory, bytes);
+	if (hwio_incoming_any())
+		hwio_incoming_drop((uintptr_t)memory, (uintptr_t)memory + bytes);
+}
+
+void hwio_use_gone(void *memory, size_t bytes)
+{
+	hwio_use_out(memory, bytes);
+}
+
+void hwio_use_gone_records(void *memory, size_t bytes)
+{
+	hwio_enter();
+	hwio_record_cut((uintptr_t)memory, (uintptr_t)memory + bytes);
+	hwio_count_busy();
+	hwio_leave();
+}
+
+void hwio_in_all(const void *buffer)
+{
+	if (!buffer || buffer == MPI_IN_PLACE || buffer == MPI_BOTTOM)
+		return;
+	/* An allocation of its own ends with it; of other memory the end isn't known. */
+	uintptr_t low = (uintptr_t)buffer;
+	hwio_use_in(buffer, UINTPTR_MAX - low - HWIO_PAGE_BYTES);
+}
+
+static void use_range(uintptr_t low, uintptr_t high, enum use use)
+{
+	if (use == OVERWRITTEN)
+		hwio_use_out((void *)low, high - low);
+	else
+		hwio_use_in((void *)low, high - low);
+}
+
+static void use(const void *buffer, MPI_Count count, MPI_Datatype type, enum use how)
+{
+	MPI_Aint lower, extent, true_lower, true_extent;
+	struct hwio_layout layout;
+	if (count <= 0 || buffer == MPI_IN_PLACE || type == MPI_DATATYPE_NULL)
+		return;
+	hwio_step_in();
+	if (hwio_real.MPI_Type_get_extent(type, &lower, &extent) == MPI_SUCCESS &&
+		hwio_real.MPI_Type_get_true_extent(type, &true_lower, &true_extent) == MPI_SUCCESS) {
+		uintptr_t first = (uintptr_t)buffer + (uintptr_t)true_lower;
+		uintptr_t last = first + (uintptr_t)((count - 1) * extent);
+		uintptr_t low = first < last ? first : last,
+			  high = (first < last ? last : first) + (uintptr_t)true_extent;
+		if (hwio_stays_in_use)
+			hwio_memory_map_exclude((void *)low, high - low);
+		bool is_near = hwio_may_be_recorded(low, high) || hwio_incoming_any();
+		MPI_Count size = 0;
+		hwio_real.MPI_Type_size_x(type, &size);
+		bool is_dense = (MPI_Count)true_extent == size && (count == 1 || extent == true_extent);
+		/* What is read of a buffer in pieces is mostly followed by the others. */
+		if (is_near && (is_dense || how != OVERWRITTEN)) {
+			use_range(low, high, how);
+		} else if (is_near && hwio_layout_make(&layout, buffer, count, type)) {
+			for (size_t i = 0; i < layout.count; i++) {
+				uintptr_t at = (uintptr_t)(layout.buffer + layout.blocks[i].at);
+				use_range(at, at + layout.blocks[i].bytes, how);
+			}
+			hwio_layout_free(&layout);
+		} else if (is_near) {
+			/* Not understood: its gaps are filled too, so nothing is given up. */
+			use_range(low, high, BOTH);
+		}
+	}
+	hwio_step_out();
+}
+
+void hwio_in(const void *buffer, MPI_Count count, MPI_Datatype type)
+{
+	use(buffer, count, type, READ);
+}
+
+void hwio_out(void *buffer, MPI_Count count, MPI_Datatype type)
+{
+	use(buffer, count, type, OVERWRITTEN);
+}
+
+void hwio_out_received(const struct hwio_layout *layout)
+{
+	size_t left = layout->bytes;
+	for (size_t i = 0; i < layout->count && left > 0; i++) {
+		char *at = layout->buffer + layout->blocks[i].at;
+		size_t part = layout->blocks[i].bytes < left ? layout->blocks[i].bytes : left;
+		hwio_memory_out_loosely(at, part);
+		left -= part;
+	}
+	if (hwio_incoming_any() && layout->bytes > 0)
+		hwio_incoming_drop_blocks(layout);
+}
+
+void hwio_inout(void *buffer, MPI_Count count, MPI_Datatype type)
+{
+	use(buffer, count, type, BOTH);
+}
+
+void hwio_made(void *memory, MPI_Aint bytes)
+{
+	if (memory && bytes > 0)
+		hwio_memory_map_exclude(memory, (size_t)bytes);
+}
+
+void hwio_freed(void *memory)
+{
+	if (memory && hwio_is_busy)
+		hwio_in_all(memory);
+}
+
+/* How many processes a collective call talks to. */
+static int peers(MPI_Comm comm)
+{
+	int is_inter = 0, count = 0;
+	hwio_step_in();
+	hwio_real.MPI_Comm_test_inter(comm, &is_inter);
+	if (is_inter)
+		hwio_real.MPI_Comm_remote_size(comm, &count);
+	else
+		hwio_real.MPI_Comm_size(comm, &count);
+	hwio_step_out();
+	return count;
+}
+
+static int group_size(MPI_Comm comm)
+{
+	int count = 0;
+	hwio_step_in();
+	hwio_real.MPI_Comm_size(comm, &count);
+	hwio_step_out();
+	return count;
+}
+
+static int group_rank(MPI_Comm comm)
+{
+	int rank = 0;
+	hwio_step_in();
+	hwio_real.MPI_Comm_rank(comm, &rank);
+	hwio_step_out();
+	return rank;
+}
+
+int hwio_is_root(int root, MPI_Comm comm)
+{
+	int is_inter = 0;
+	hwio_step_in();
+	hwio_real.MPI_Comm_test_inter(comm, &is_inter);
+	hwio_step_out();
+	return is_inter ? root == MPI_ROOT : root == group_rank(comm);
+}
+
+int hwio_is_under_root(int root, MPI_Comm comm)
+{
+	(void)comm;
+	return root >= 0;
+}
+
+static void neighbours(MPI_Comm comm, int *from, int *to)
+{
+	int topology = MPI_UNDEFINED, weighted, dimensions = 0;
+	*from = *to = 0;
+	hwio_step_in();
+	hwio_real.MPI_Topo_test(comm, &topology);
+	if (topology == MPI_DIST_GRAPH) {
+		hwio_real.MPI_Dist_graph_neighbors_count(comm, from, to, &weighted);
+	} else if (topology == MPI_GRAPH) {
+		hwio_real.MPI_Graph_neighbors_count(comm, group_rank(comm), from);
+		*to = *from;
+	} else if (topology == MPI_CART) {
+		hwio_real.MPI_Cartdim_get(comm, &dimensions);
+		*from = *to = 2 * dimensions;
+	}
+	hwio_step_out();
+}
+
+static int sources(MPI_Comm comm)
+{
+	int from, to;
+	neighbours(comm, &from, &to);
+	return from;
+}
+
+static int destinations(MPI_Comm comm)
+{
+	int from, to;
+	neighbours(comm, &from, &to);
+	return to;
+}
+
+void hwio_in_each(const void *buffer, MPI_Count count, MPI_Datatype type, MPI_Comm comm)
+{
+	use(buffer, count * peers(comm), type, READ);
+}
+
+void hwio_out_each(void *buffer, MPI_Count count, MPI_Datatype type, MPI_Comm comm)
+{
+	use(buffer, count * peers(comm), type, OVERWRITTEN);
+}
+
+void hwio_inout_each(void *buffer, MPI_Count count, MPI_Datatype type, MPI_Comm comm)
+{
+	use(buffer, count * peers(comm), type, BOTH);
+}
+
+void hwio_in_local(const void *buffer, MPI_Count count, MPI_Datatype type, MPI_Comm comm)
+{
+	use(buffer, count * group_size(comm), type, READ);
+}
+
+void hwio_inout_local(void *buffer, MPI_Count count, MPI_Datatype type, MPI_Comm comm)
+{
+	use(buffer, count * group_size(comm), type, BOTH);
+}
+
+void hwio_in_near(const void *buffer, MPI_Count count, MPI_Datatype type, MPI_Comm comm)
+{
+	use(buffer, count * destinations(comm), type, READ);
+}
+
+void hwio_inout_near(void *buffer, MPI_Count count, MPI_Datatype type, MPI_Comm comm)
+{
+	use(buffer, count * sources(comm), type, BOTH);
+}
+
+/* The same for counts of both sizes. */
+#define SUMS(SUFFIX, COUNT) \
+	void hwio_in_sum##SUFFIX(const void *buffer, const COUNT counts[], MPI_Datatype type, MPI_Comm comm) \
+	{ \
+		MPI_Count all = 0; \
+		for (int i = 0, size = group_size(comm); i < size; i++) \
+			all += counts[i]; \
+		use(buffer, all, type, READ); \
+	} \
+	void hwio_inout_sum##SUFFIX(void *buffer, const COUNT counts[], MPI_Datatype type, MPI_Comm comm) \
+	{ \
+		MPI_Count all = 0; \
+		for (int i = 0, size = group_size(comm); i < size; i++) \
+			all += counts[i]; \
+		use(buffer, all, type, BOTH); \
+	} \
+	void hwio_out_mine##SUFFIX(void *buffer, const COUNT counts[], MPI_Datatype type, MPI_Comm comm) \
+	{ \
+		use(buffer, counts[group_rank(comm)], type, OVERWRITTEN); \
+	}
+
+SUMS(, int)
+SUMS(_c, MPI_Count)
+
+static const void *element(const void *buffer, MPI_Aint index, MPI_Datatype type)
+{
+	MPI_Aint lower, extent = 0;
+	hwio_step_in();
+	hwio_real.MPI_Type_get_extent(type, &lower, &extent);
+	hwio_step_out();
+	return (const char *)buffer + index * extent;
+}
+
+#define VECTOR(NAME, QUALIFIER, COUNT, DISPLACEMENT, PEERS, HOW) \
+	void NAME(QUALIFIER void *buffer, const COUNT counts[], const DISPLACEMENT displacements[], MPI_Datatype type, \
+		MPI_Comm comm) \
+	{ \
+		if (buffer == MPI_IN_PLACE || type == MPI_DATATYPE_NULL) \
+			return; \
+		for (int i = 0, size = PEERS(comm); i < size; i++) \
+			use(element(buffer, displacements[i], type), counts[i], type, HOW); \
+	}
+
+VECTOR(hwio_in_v, const, int, int, peers, READ)
+VECTOR(hwio_out_v, , int, int, peers, OVERWRITTEN)
+VECTOR(hwio_inout_v, , int, int, peers, BOTH)
+VECTOR(hwio_in_v_c, const, MPI_Count, MPI_Aint, peers, READ)
+VECTOR(hwio_out_v_c, , MPI_Count, MPI_Aint, peers, OVERWRITTEN)
+VECTOR(hwio_inout_v_c, , MPI_Count, MPI_Aint, peers, BOTH)
+VECTOR(hwio_in_near_v, const, int, int, destinations, READ)
+VECTOR(hwio_inout_near_v, , int, int, sources, BOTH)
+VECTOR(hwio_in_near_v_c, const, MPI_Count, MPI_Aint, destinations, READ)
+VECTOR(hwio_inout_near_v_c, , MPI_Count, MPI_Aint, sources, BOTH)
+
+#define TYPED(NAME, QUALIFIER, COUNT, DISPLACEMENT, PEERS, HOW) \
+	void NAME(QUALIFIER void *buffer, const COUNT counts[], const DISPLACEMENT displacements[], \
+		const MPI_Datatype types[], MPI_Comm comm) \
+	{ \
+		if (buffer == MPI_IN_PLACE) \
+			return; \
+		for (int i = 0, size = PEERS(comm); i < size; i++) \
+			use((QUALIFIER char *)buffer + displacements[i], counts[i], types[i], HOW); \
+	}
+
+TYPED(hwio_in_w, const, int, int, peers, READ)
+TYPED(hwio_out_w, , int, int, peers, OVERWRITTEN)
+TYPED(hwio_inout_w, , int, int, peers, BOTH)
+TYPED(hwio_in_w_c, const, MPI_Count, MPI_Aint, peers, READ)
+TYPED(hwio_out_w_c, , MPI_Count, MPI_Aint, peers, OVERWRITTEN)
+TYPED(hwio_inout_w_c, , MPI_Count, MPI_Aint, peers, BOTH)
+TYPED(hwio_in_near_w, const, int, MPI_Aint, destinations, READ)
+TYPED(hwio_inout_near_w, , int, MPI_Aint, sources, BOTH)
+TYPED(hwio_in_near_w_c, const, MPI_Count, MPI_Aint, destinations, READ)
+TYPED(hwio_inout_near_w_c, , MPI_Count, MPI_Aint, sources, BOTH)

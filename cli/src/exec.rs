@@ -50,7 +50,7 @@ pub fn exec(options: &ExecOptions) -> u8 {
             Signal::KILL
         }));
         if rustix::process::getppid().map(|p| p.as_raw_nonzero().get() as u32) != Some(parent) {
-            return crate::FAILURE;
+            return crate::status::FAILURE;
         }
     }
     let own = env::vars_os().filter(|(name, _)| attached.variables.iter().all(|(new, _)| new != name));
@@ -79,7 +79,7 @@ pub fn exec(options: &ExecOptions) -> u8 {
                 if speaks {
                     say(format_args!("error: --warm-imports: {why}"));
                 }
-                return crate::FAILURE;
+                return crate::status::FAILURE;
             }
         }
     }

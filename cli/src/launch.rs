@@ -200,7 +200,7 @@ impl Processes {
     /// ended.
     pub fn status(&self) -> u8 {
         let status = |s: &ExitStatus| s.code().unwrap_or_else(|| 128 + s.signal().unwrap_or(0));
-        self.ended.iter().map(status).max().map_or(crate::FAILURE, |highest| highest as u8)
+        self.ended.iter().map(status).max().map_or(crate::status::FAILURE, |highest| highest as u8)
     }
 
     fn kill(&mut self) {

@@ -26,6 +26,7 @@ mod shim;
 mod simulate;
 mod spawn;
 mod standing;
+mod status;
 mod summary;
 mod topology;
 mod via;
@@ -37,11 +38,9 @@ use std::sync::Arc;
 use clap::error::ErrorKind;
 use clap::{ArgMatches, FromArgMatches, Parser, Subcommand};
 
+use crate::status::FAILURE;
 use options::inner::{InnerCommand, InnerLine};
 use options::{Command, CommandLine};
-
-/// A failure of headwater's own, as `env` and `timeout` have it.
-const FAILURE: u8 = 125;
 
 fn main() -> ExitCode {
     // A copy in memory was started by another name.

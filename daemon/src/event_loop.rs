@@ -234,7 +234,7 @@ impl Daemon {
 
     fn take_asks(&mut self) {
         for _ in 0..BATCH {
-            let Some(asked) = self.frontends.mount.as_mut().and_then(Mount::next) else { return };
+            let Some(asked) = self.frontends.mount.as_mut().and_then(Mount::next_event) else { return };
             self.asked(asked);
         }
     }

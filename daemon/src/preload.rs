@@ -8,46 +8,24 @@
 //! One thread decides what is next and waits; the event loop gives its questions to the node. Whatever fails
 //! is left to be asked for when it is needed.
 
+pub(crate) mod asker;
 mod list;
 pub(crate) mod plan;
 mod program;
 
 use std::collections::HashMap;
-use std::fs::File;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
-use headwater_abi::wire::Fact;
-use headwater_abi::{Path, Want};
+use headwater_abi::Path;
 use headwater_proto::{ClientId, Rank};
 use headwater_topology::TreeId;
 use mio::Waker;
 
 use crate::config::Config;
+use crate::preload::asker::{Answer, Asker, QUESTIONS_MAX, Question, Tally};
 use crate::preload::plan::Preload;
 use crate::report::Preloaded;
-
-/// Questions that are under way at once.
-const QUESTIONS_MAX: usize = 64;
-
-/// What the thread asks.
-#[derive(Debug)]
-pub(crate) struct Question {
-    pub(crate) number: u64,
-    pub(crate) path: Path,
-    pub(crate) want: Want,
-    /// The copy is wanted too, for reading.
-    pub(crate) opens: bool,
-}
-
-/// What it is told.
-#[derive(Debug)]
-pub(crate) struct Answer {
-    pub(crate) number: u64,
-    /// Where the path leads to, and what is known of that; the copy, if it was wanted and is there. `None` if it
-    /// could not be had.
-    pub(crate) known: Option<(Path, Option<Fact>, Option<File>)>,
-}
 
 /// The event loop's side.
 pub(crate) struct Preloading {
@@ -55,29 +33,6 @@ pub(crate) struct Preloading {
     pub(crate) answers: Sender<Answer>,
     pub(crate) waiting: HashMap<ClientId, Question>,
     pub(crate) tally: Tally,
-}
-
-/// What has been done so far.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Tally(Arc<Mutex<Preloaded>>);
-
-impl Tally {
-    fn get(&self) -> MutexGuard<'_, Preloaded> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// The thread's side.
-struct Asker {
-    questions: Sender<Question>,
-    answers: Receiver<Answer>,
-    waker: Arc<Waker>,
-    next: u64,
-    tally: Tally,
-    /// The node serves a mount: its files are wanted whole, unless they come in blocks.
-    whole_bytes_max: Option<u64>,
-    /// Of all nodes, this one tells the user.
-    tells: bool,
 }
 
 impl Preloading {
@@ -122,21 +77,5 @@ impl Preloading {
     /// What has been done so far.
     pub(crate) fn report(&self) -> Preloaded {
         *self.tally.get()
-    }
-}
-
-impl Asker {
-    /// Asks, and gives the question's number; `None` once the daemon ends.
-    fn ask(&mut self, path: &Path, want: Want, opens: bool) -> Option<u64> {
-        self.next += 1;
-        self.questions.send(Question { number: self.next, path: path.clone(), want, opens }).ok()?;
-        // If it can't be woken now, the next event wakes it.
-        let _ = self.waker.wake();
-        Some(self.next)
-    }
-
-    /// The next answer; `None` once the daemon ends.
-    fn answer(&mut self) -> Option<Answer> {
-        self.answers.recv().ok()
     }
 }

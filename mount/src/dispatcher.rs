@@ -126,7 +126,7 @@ impl Mount {
     }
 
     /// What a worker wants next.
-    pub fn next(&mut self) -> Option<WorkerEvent> {
+    pub fn next_event(&mut self) -> Option<WorkerEvent> {
         self.again.pop_front().or_else(|| self.asked.try_recv().ok())
     }
 
@@ -302,7 +302,7 @@ impl Drop for Mount {
         for parked in std::mem::take(&mut self.waiting).into_values().chain(held) {
             self.hand_out(parked.answered(false));
         }
-        while let Some(asked) = self.next() {
+        while let Some(asked) = self.next_event() {
             if let WorkerEvent::Demand(_, parked) = asked {
                 self.hand_out(parked.answered(false));
             }

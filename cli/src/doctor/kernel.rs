@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use headwater_fuse::init::flag;
 
-use super::Check;
+use super::check::Check;
 use crate::namespace::{
     Features, Found, device_step, explain_user_namespaces, may_mount, setting, user_namespaces_forbidden,
 };
@@ -133,7 +133,7 @@ pub fn helper() -> Check {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Verdict;
+    use super::super::check::Verdict;
     use super::*;
 
     #[test]

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use headwater_supervisor::{remove_stale, stale_mounts};
 
-use super::Check;
+use super::check::Check;
 use crate::session::{directory, store};
 
 /// Directories of dead sessions.

@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 
-use super::Check;
+use super::check::Check;
 use crate::io::preload;
 use crate::io::trial::{self, PROGRAM};
 use crate::session::prepare;

@@ -1,5 +1,6 @@
 //! `headwater doctor`: what this machine can, what it lacks, and the next step for each thing lacking.
 
+mod check;
 mod kernel;
 mod leftovers;
 mod loader;
@@ -11,73 +12,13 @@ mod resources;
 use std::io::stdout;
 
 use anyhow::Result;
-use serde::Serialize;
 
+use self::check::{Check, Findings, Mechanisms, Verdict};
 use crate::message::show;
 use crate::namespace::{self, Found};
 use crate::options::DoctorOptions;
 use crate::options::inner::SweepOptions;
 use crate::via::{Choice, Mechanism, Program, Via};
-
-/// How a check came out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "lowercase")]
-enum Verdict {
-    /// All is well.
-    Ok,
-    /// Headwater works, but not as well as it could.
-    Warning,
-    /// Something that some mechanism needs is not there.
-    Missing,
-}
-
-/// One line of the findings.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-struct Check {
-    /// What was looked at.
-    name: &'static str,
-    verdict: Verdict,
-    /// What was found.
-    found: String,
-    /// What to do, unless all is well.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    next: Option<String>,
-}
-
-impl Check {
-    fn ok(name: &'static str, found: impl Into<String>) -> Check {
-        Check { name, verdict: Verdict::Ok, found: found.into(), next: None }
-    }
-
-    fn warning(name: &'static str, found: impl Into<String>, next: impl Into<String>) -> Check {
-        Check { name, verdict: Verdict::Warning, found: found.into(), next: Some(next.into()) }
-    }
-
-    fn missing(name: &'static str, found: impl Into<String>, next: impl Into<String>) -> Check {
-        Check { name, verdict: Verdict::Missing, found: found.into(), next: Some(next.into()) }
-    }
-}
-
-/// Which mechanisms work here.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-struct Mechanisms {
-    namespace: bool,
-    audit: bool,
-    mount: bool,
-}
-
-/// Everything that was found.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-struct Findings {
-    checks: Vec<Check>,
-    mechanisms: Mechanisms,
-    /// What `--via auto` would choose for an ordinary program.
-    via: &'static str,
-    /// Why.
-    via_reason: String,
-    /// What was removed.
-    removed: Vec<String>,
-}
 
 /// Checks this machine, prints what was found, and gives the exit status: 0 if some mechanism works.
 pub fn doctor(options: &DoctorOptions) -> Result<u8> {

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use super::Check;
+use super::check::Check;
 use crate::namespace::Found;
 
 /// Types of file systems that nodes share, as mount tables have them; `fuse.` types count, but for

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use rustix::process::{Resource, getrlimit};
 
-use super::Check;
+use super::check::Check;
 use crate::summary::bytes;
 use crate::topology::transport::find_carrier;
 
@@ -91,7 +91,7 @@ fn links_of(descriptors: Option<u64>) -> Check {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Verdict;
+    use super::super::check::Verdict;
     use super::*;
 
     #[test]

@@ -4,7 +4,7 @@ use std::env;
 use std::fmt;
 use std::io::{IsTerminal, stdout};
 
-use super::{Findings, Verdict};
+use super::check::{Findings, Verdict};
 
 /// The findings as aligned lines.
 pub struct Text<'a> {
@@ -55,7 +55,7 @@ impl fmt::Display for Text<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Check, Mechanisms};
+    use super::super::check::{Check, Mechanisms};
     use super::*;
 
     #[test]

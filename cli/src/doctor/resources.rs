@@ -5,7 +5,7 @@ use std::path::Path;
 use rustix::fs::Access;
 use rustix::process::{Resource, getrlimit};
 
-use super::Check;
+use super::check::Check;
 use crate::session::store::{self, ReadBy};
 use crate::summary::bytes;
 
@@ -108,7 +108,7 @@ fn free_bytes(directory: &Path) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Verdict;
+    use super::super::check::Verdict;
     use super::*;
 
     #[test]

@@ -2,7 +2,7 @@
 
 use clap::{Arg, Command, CommandFactory};
 
-use super::visible_below;
+use super::visible::visible_below;
 use crate::options::CommandLine;
 use crate::options::headings::{MECHANISM, MPI_IO, OVERLAY, RANKS, RENDEZVOUS, SCOPE, STORE};
 
@@ -102,7 +102,7 @@ impl Group {
             .about(self.about)
             .args(self.all_options())
             .disable_help_flag(true)
-            .max_term_width(super::COLUMNS_MAX)
+            .max_term_width(super::visible::COLUMNS_MAX)
             .after_help(format!("Commands with options of this group: {commands}."))
             .help_template("{about}\n\n{all-args}{after-help}")
     }
@@ -124,12 +124,12 @@ pub fn list(command: &Command) -> String {
     format!("Further options, each group with a page of its own:\n{}", lines.join("\n"))
 }
 
-/// Puts options behind a page's name, in lines of at most [`super::COLUMNS_MAX`] columns.
+/// Puts options behind a page's name, in lines of at most [`super::visible::COLUMNS_MAX`] columns.
 fn wrap(page: &str, options: &[String]) -> String {
     const INDENT: usize = 29;
     let mut lines = vec![format!("{page:INDENT$}")];
     for option in options {
-        if lines.last().is_some_and(|line| line.len() + option.len() + 2 > super::COLUMNS_MAX) {
+        if lines.last().is_some_and(|line| line.len() + option.len() + 2 > super::visible::COLUMNS_MAX) {
             lines.push(" ".repeat(INDENT));
         }
         let line = lines.last_mut().expect("there is a line");

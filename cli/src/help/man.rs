@@ -5,8 +5,10 @@ use clap_mangen::Man;
 use roff::{Roff, bold, italic, roman};
 
 use super::groups::{self, GROUPS};
+use super::large::without_groups;
 use super::text::{Part, parts};
-use super::{pages, variables, visible_below, without_groups};
+use super::visible::visible_below;
+use super::{pages, variables};
 use crate::options::CommandLine;
 
 /// The page of the groups.

@@ -3,44 +3,29 @@
 
 pub mod generate;
 mod groups;
+mod large;
 mod man;
 pub mod options;
 mod pages;
 mod reference;
 mod text;
 pub mod variables;
+mod visible;
 
 use std::io::{Write, stdout};
 
 use anyhow::{Result, anyhow};
-use clap::{Arg, Command, CommandFactory};
+use clap::{Command, CommandFactory};
 
+use self::large::without_groups;
 use self::options::HelpOptions;
+use self::visible::visible_below;
 use crate::options::CommandLine;
-
-/// Wider terminals don't make lines wider.
-pub const COLUMNS_MAX: usize = 100;
 
 /// Returns the definition as users see it: large commands leave groups of options to a page of their own, and the help
 /// of each command ends with the place of its document.
 pub fn command() -> Command {
     ended(without_groups())
-}
-
-/// Returns the definition in which large commands hide the options that have a page of their own.
-fn without_groups() -> Command {
-    let is_apart = |option: &Arg| {
-        groups::GROUPS.iter().any(|group| group.is_apart && Some(group.heading) == option.get_help_heading())
-    };
-    CommandLine::command().mut_subcommands(|command| {
-        let is_large = groups::LARGE.contains(&command.get_name());
-        command.mut_args(|option| if is_large && is_apart(&option) { option.hide(true) } else { option })
-    })
-}
-
-/// Returns the commands below this one that users see.
-pub fn visible_below(command: &Command) -> impl Iterator<Item = &Command> {
-    command.get_subcommands().filter(|below| !below.is_hide_set())
 }
 
 /// Prints the help of a command or of a group of options; without one, a list of all.

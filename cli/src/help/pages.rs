@@ -94,7 +94,8 @@ mod tests {
     fn each_command_has_its_page_and_each_page_a_command() {
         let command = crate::options::CommandLine::command();
         let without = ["help", "version"];
-        for below in super::super::visible_below(&command).filter(|below| !without.contains(&below.get_name())) {
+        for below in super::super::visible::visible_below(&command).filter(|below| !without.contains(&below.get_name()))
+        {
             let page = of(below.get_name()).unwrap_or_else(|| panic!("{} has no page", below.get_name()));
             assert!(page.related.iter().all(|name| command.find_subcommand(name).is_some()), "{page:?}");
         }

@@ -5,9 +5,11 @@ use std::fmt::Write;
 use clap::{Arg, Command};
 
 use super::groups::{self, GROUPS};
+use super::large::without_groups;
 use super::man::usage;
 use super::text::{Part, parts};
-use super::{pages, variables, visible_below, without_groups};
+use super::visible::visible_below;
+use super::{pages, variables};
 
 const NOTE: &str = "<!-- `cargo xtask docs` writes this page from the definition of the command line. -->\n";
 

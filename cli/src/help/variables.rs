@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use clap::{Arg, Command};
 
-use super::visible_below;
+use super::visible::visible_below;
 use crate::message::say;
 
 /// How the names of all variables begin.

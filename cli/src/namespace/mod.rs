@@ -35,15 +35,15 @@ pub fn run(options: &NamespaceOptions) -> u8 {
         return 0;
     }
     if let Some(bytes) = options.disk {
-        return disk::answer(bytes).map_or(crate::FAILURE, |()| 0);
+        return disk::answer(bytes).map_or(crate::status::FAILURE, |()| 0);
     }
     // Whatever lies there may be covered, and is not to be held.
     let _ = std::env::set_current_dir("/");
-    let Ok(supervisor) = Channel::of_stdin() else { return crate::FAILURE };
+    let Ok(supervisor) = Channel::of_stdin() else { return crate::status::FAILURE };
     let Err(error) = serve_on(&supervisor) else { return 0 };
     // If it listens no more, nobody wants the namespaces.
     let _ = supervisor.send(&Said::Failed(format!("{error:#}")), &[]);
-    crate::FAILURE
+    crate::status::FAILURE
 }
 
 fn serve_on(supervisor: &Channel) -> Result<()> {

@@ -63,7 +63,7 @@ pub fn front(options: &FrontOptions) -> Result<u8> {
         }
         Err(error) => {
             println!("failed: {error:#}");
-            return Ok(crate::FAILURE);
+            return Ok(crate::status::FAILURE);
         }
     };
     io::stdout().flush()?;

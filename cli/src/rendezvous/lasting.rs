@@ -68,7 +68,7 @@ fn stay(options: &StartOptions) -> Result<u8> {
         Ok(opened) => opened,
         Err(error) => {
             println!("{FAILED}{error:#}");
-            return Ok(crate::FAILURE);
+            return Ok(crate::status::FAILURE);
         }
     };
     front.expect_many();

@@ -14,7 +14,9 @@ use std::ptr;
 use libc::pid_t;
 use rustix::process::Pid;
 
-use super::library::{Interpreter, Mechanism, RawContext, RawContextOptions, Stop, list, pspawn_context_destroy};
+use super::library::{
+    Interpreter, Mechanism, RawContext, RawContextOptions, Stop, left_out, list, pspawn_context_destroy,
+};
 
 /// `HWSP_FDS_MAX`.
 pub const FDS_MAX: usize = 240;
@@ -84,7 +86,6 @@ unsafe extern "C" {
         options: *const RawContextOptions,
     ) -> c_int;
     fn hwsp_on_behalf_prepare(context: *mut RawContext, arrived: *const RawArrived, why: *mut c_char) -> c_int;
-    fn hwsp_on_behalf_left_out(context: *const RawContext) -> *const c_char;
     fn hwsp_on_behalf_spawn(
         context: *mut RawContext,
         arrived: *const RawArrived,
@@ -210,15 +211,6 @@ impl Drop for Warm {
         // SAFETY: it was made, and nobody uses it after this.
         unsafe { pspawn_context_destroy(&raw mut self.0) };
     }
-}
-
-/// What [`Warm::left_out`] gives, of any context that was made.
-pub(super) fn left_out(context: &RawContext) -> (Vec<String>, Vec<String>) {
-    // SAFETY: the text, ended by NUL, lives until the next call that changes the context.
-    let text = unsafe { CStr::from_ptr(hwsp_on_behalf_left_out(context)) }.to_string_lossy().into_owned();
-    let (missing, own): (Vec<&str>, Vec<&str>) = text.lines().partition(|line| line.starts_with('?'));
-    let plain = |lines: Vec<&str>| lines.iter().map(|line| line[1..].to_owned()).collect();
-    (plain(missing), plain(own))
 }
 
 fn numbers(arrived: &Arrived) -> Vec<c_int> {

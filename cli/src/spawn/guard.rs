@@ -49,7 +49,7 @@ pub fn guarded(work: impl FnOnce(Guard, Held) -> Result<u8>) -> Result<u8> {
             // What processes leave behind comes here, where it can be ended.
             let _ = set_child_subreaper(Some(getpid()));
             // Too late for the signal, if the guard has died before.
-            if guard.lives() { work(guard, held) } else { Ok(crate::FAILURE) }
+            if guard.lives() { work(guard, held) } else { Ok(crate::status::FAILURE) }
         }
         Ok(Side::Old(worker)) => Ok(stand(worker, held)),
         Err(_) => work(Guard(None), held),
@@ -94,7 +94,7 @@ fn stand(worker: Pid, held: Held) -> u8 {
     let signals = SignalsInfo::<WithOrigin>::new(&watched);
     drop(held);
     let Ok(mut signals) = signals else {
-        return status_of(worker, WaitOptions::empty()).unwrap_or(crate::FAILURE);
+        return status_of(worker, WaitOptions::empty()).unwrap_or(crate::status::FAILURE);
     };
     let passing = signals.handle();
     // It may have ended before anybody looked.
@@ -114,7 +114,7 @@ fn stand(worker: Pid, held: Held) -> u8 {
             }
         }
     }
-    crate::FAILURE
+    crate::status::FAILURE
 }
 
 /// The worker's exit status, once it has ended. Orphans of the program that have ended are forgotten.
@@ -132,7 +132,7 @@ fn status_of(worker: Pid, how: WaitOptions) -> Option<u8> {
             }
             Ok(Some(_)) | Err(Errno::INTR) => {}
             Ok(None) => return None,
-            Err(_) => return Some(crate::FAILURE),
+            Err(_) => return Some(crate::status::FAILURE),
         }
     }
 }

@@ -187,6 +187,7 @@ const DUP2: c_uint = 2;
 const SET_SIGNALS_DEFAULT: c_uint = 32;
 
 unsafe extern "C" {
+    fn hwsp_on_behalf_left_out(context: *const RawContext) -> *const c_char;
     fn pspawn_context_create_with(
         context: *mut RawContext,
         path: *const c_char,
@@ -295,7 +296,7 @@ impl Context {
 
     /// Modules that the zygote was to import and has not, each with the reason.
     pub fn left_out(&self) -> Vec<String> {
-        let (missing, own) = super::behalf::left_out(&self.raw);
+        let (missing, own) = left_out(&self.raw);
         missing.into_iter().chain(own).collect()
     }
 
@@ -428,6 +429,16 @@ fn signals(numbers: &[c_int]) -> sigset_t {
         unsafe { libc::sigaddset(&raw mut set, number) };
     }
     set
+}
+
+/// Modules that the zygote of a context was to import and has not: those that aren't there, and those that processes
+/// import themselves, each with the reason.
+pub(super) fn left_out(context: &RawContext) -> (Vec<String>, Vec<String>) {
+    // SAFETY: the text, ended by NUL, lives until the next call that changes the context.
+    let text = unsafe { CStr::from_ptr(hwsp_on_behalf_left_out(context)) }.to_string_lossy().into_owned();
+    let (missing, own): (Vec<&str>, Vec<&str>) = text.lines().partition(|line| line.starts_with('?'));
+    let plain = |lines: Vec<&str>| lines.iter().map(|line| line[1..].to_owned()).collect();
+    (plain(missing), plain(own))
 }
 
 #[cfg(test)]

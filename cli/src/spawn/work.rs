@@ -189,7 +189,7 @@ impl<'a> Work<'a> {
             if let Err(e) = self.start_batch(&mut context, &mut plan, count) {
                 // Those that run go on.
                 say(format_args!("process {} can't be started: {e:#}", self.started));
-                self.refused = Some(crate::FAILURE);
+                self.refused = Some(crate::status::FAILURE);
             }
             let took = called.elapsed();
             batch = if took * 2 <= BATCH_TIME { (batch * 2).min(BATCH_MAX) } else { (batch / 2).max(1) };
@@ -241,14 +241,14 @@ impl<'a> Work<'a> {
         if let Some((file, e)) = unwritable {
             let file = file.display();
             say(format_args!("process {rank}{with} can't be started: {file} can't be written: {e}. See --output"));
-            return crate::FAILURE;
+            return crate::status::FAILURE;
         }
         if matches!(Errno::from_io_error(error), Some(Errno::AGAIN | Errno::NOMEM)) {
             say(format_args!(
                 "process {rank}{with} can't be started: {error}. Start fewer, or allow more processes (ulimit -u) or \
                  memory"
             ));
-            return crate::FAILURE;
+            return crate::status::FAILURE;
         }
         let again = io::Error::from_raw_os_error(error.raw_os_error().unwrap_or(libc::EIO));
         let (status, text) = complaint(&self.options.program[0], again);
@@ -336,7 +336,7 @@ impl<'a> Work<'a> {
     fn status(&self) -> u8 {
         let unfinished = self.stopped_by.filter(|_| self.started < self.options.processes);
         let stopped = unfinished.map(|signal| (128 + signal) as u8);
-        let lost = self.has_lost_output.then_some(crate::FAILURE);
+        let lost = self.has_lost_output.then_some(crate::status::FAILURE);
         self.refused.or(self.processes.failure).or(stopped).or(lost).unwrap_or(0)
     }
 }

@@ -8,6 +8,7 @@
 //! Nothing is left: a rank is killed when its proxy has gone, and by the kernel when the owner has; zygotes end with
 //! the owner, and the owner when no proxy has been there for a second.
 
+mod node;
 pub mod options;
 mod owner;
 mod packet;
@@ -16,30 +17,6 @@ mod request;
 pub mod reseed;
 mod zygotes;
 
-use std::path::{Path, PathBuf};
-
+pub use node::ranks_of;
 pub use owner::serve;
 pub use proxy::{NotBegun, Wanted, become_rank};
-
-/// Which sources both were made of: a description has the layout of C structures.
-const BUILD: &str = env!("HEADWATER_WARM_BUILD");
-
-/// The owner's socket, in the node's directory.
-fn socket(node: &Path) -> PathBuf {
-    node.join("warm")
-}
-
-/// Locked by who starts the owner.
-fn lock(node: &Path) -> PathBuf {
-    node.join("warm.lock")
-}
-
-/// The file with how many ranks have come from zygotes.
-fn count(node: &Path) -> PathBuf {
-    node.join("warm.ranks")
-}
-
-/// How many ranks of this node have come from zygotes.
-pub fn ranks_of(node: &Path) -> u32 {
-    std::fs::read_to_string(count(node)).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0)
-}

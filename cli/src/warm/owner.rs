@@ -20,10 +20,10 @@ use rustix::net::sockopt::socket_peercred;
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, geteuid, pidfd_open, pidfd_send_signal, waitpid};
 use signal_hook::consts::SIGCHLD;
 
+use super::node::{BUILD, count, ranks_of, socket};
 use super::packet::{self, Answer, GO};
 use super::request::{self, Request};
 use super::zygotes::{Asked, Zygotes};
-use super::{BUILD, count, ranks_of, socket};
 use crate::options::inner::WarmOptions;
 use crate::process::{self, Side};
 

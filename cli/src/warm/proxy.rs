@@ -16,10 +16,11 @@ use headwater_store::layout::NodeDir;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FlockOperation, MemfdFlags, Mode, OFlags, flock, memfd_create};
 
+use super::node::{BUILD, lock, socket};
 use super::packet::{self, Answer, GO};
 use super::request::Request;
+use super::reseed;
 use super::zygotes::START_MS_MAX;
-use super::{BUILD, lock, reseed, socket};
 use crate::message::say;
 use crate::own;
 use crate::process;

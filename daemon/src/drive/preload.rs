@@ -3,7 +3,7 @@
 use headwater_proto::{ClientId, Input, Reply};
 
 use super::Daemon;
-use crate::preload::{Answer, Question};
+use crate::preload::asker::{Answer, Question};
 
 impl Daemon {
     /// Gives the node what is to be fetched ahead, as far as there is room.

@@ -7,8 +7,8 @@ use headwater_abi::wire::Fact;
 use headwater_abi::{Attr, Kind, Path, Want};
 use headwater_closure::recorded::{ENTRIES_MAX, Entry, Version, What};
 
+use super::asker::{Answer, Asker, QUESTIONS_MAX};
 use super::plan::PreloadList;
-use super::{Answer, Asker, QUESTIONS_MAX};
 
 /// Changed files that are named.
 const NAMED_MAX: usize = 3;

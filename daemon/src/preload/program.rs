@@ -14,9 +14,9 @@ use headwater_abi::{Kind, Path, Want};
 use headwater_closure::libraries::{Bytes, Environment, Files, Found, Names, needs};
 use rustix::io::Errno;
 
+use super::asker::{Asker, QUESTIONS_MAX};
 use super::list::attr_of;
 use super::plan::PreloadProgram;
-use super::{Asker, QUESTIONS_MAX};
 
 /// Links that a path is followed through, as in the kernel.
 const LINKS_MAX: usize = 40;

@@ -8,7 +8,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 
 use super::content::writer;
-use super::{Stop, live_target};
+use super::live::{Stop, live_target};
 use crate::call::{Call, Flow, answered};
 use crate::caller::as_caller;
 use crate::original::{Target, shown, target_of};

@@ -12,7 +12,7 @@ use headwater_fuse::NodeId;
 use rustix::fs::{FallocateFlags, OFlags, fallocate, fdatasync, fsync};
 use rustix::io::{Errno, ReadWriteFlags, pread, pwritev2};
 
-use super::{Stop, go_live, path_of};
+use super::live::{Stop, go_live, path_of};
 use crate::call::{Call, Flow, answered};
 use crate::caller::{as_caller, as_either, as_writer};
 use crate::original::{Identity, Target, Writer, reader, target_of};

@@ -6,28 +6,13 @@
 
 mod attributes;
 mod content;
+mod live;
 mod names;
 
-use headwater_abi::{Path, Want};
 use headwater_fuse::Operation;
-use rustix::io::Errno;
 
+use self::live::Stop;
 use crate::call::{Call, Demand, Flow};
-use crate::original::{Target, target_of};
-
-/// Why an operation was not performed.
-enum Stop {
-    /// The request fails.
-    Fail(Errno),
-    /// It waits, or is answered already.
-    Flow(Flow),
-}
-
-impl From<Errno> for Stop {
-    fn from(errno: Errno) -> Stop {
-        Stop::Fail(errno)
-    }
-}
 
 /// Serves a writing request.
 pub(super) fn serve(call: &Call<'_>) -> Flow {
@@ -60,44 +45,4 @@ pub(super) fn serve(call: &Call<'_>) -> Flow {
         Ok(flow) | Err(Stop::Flow(flow)) => flow,
         Err(Stop::Fail(errno)) => call.fail(errno),
     }
-}
-
-/// The path of the request's node.
-fn path_of(call: &Call<'_>) -> Result<Path, Stop> {
-    let path = call.view.path_of(call.request.node).ok_or(Errno::STALE)?;
-    if call.view.is_hidden(&path) {
-        return Err(Errno::ROFS.into());
-    }
-    Ok(path)
-}
-
-/// The request's node, which is about to be changed.
-fn live_target(call: &Call<'_>) -> Result<(Path, Target), Stop> {
-    let path = path_of(call)?;
-    go_live(call, &path, false)?;
-    let target = target_of(call, &path)?;
-    Ok((path, target))
-}
-
-/// Has everybody use the original of `path` from now on, and with `tree` of all below it.
-fn go_live(call: &Call<'_>, path: &Path, tree: bool) -> Result<(), Stop> {
-    all_go_live(call, &[path], tree)
-}
-
-/// As [`go_live`], for several paths. Of what lies too deep for a path to be told, all goes live that is
-/// below the lowest directory that can be.
-///
-/// What the node can't spread, or note, is changed all the same: the job's own file system is the
-/// truth.
-fn all_go_live(call: &Call<'_>, paths: &[&Path], tree: bool) -> Result<(), Stop> {
-    let told = paths.iter().map(|path| (path.reachable(), tree || path.is_deep()));
-    let missing: Vec<(Path, bool)> = told.filter(|(path, tree)| !call.view.is_live(path, *tree)).collect();
-    let rounds = usize::from(call.attempt.rounds);
-    let is_asked = rounds >= paths.len() && call.view.originals.lacks_records();
-    if missing.is_empty() || call.has_tried_enough() || is_asked {
-        return Ok(());
-    }
-    let (path, tree) = missing[rounds % missing.len()].clone();
-    let want = Want::LIVE | Want::NO_FOLLOW | if tree { Want::TREE } else { Want::empty() };
-    Err(Stop::Flow(Flow::Ask(Demand::Want(path, want))))
 }

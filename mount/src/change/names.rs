@@ -12,7 +12,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 
 use super::content::keep_writer;
-use super::{Stop, all_go_live, go_live, path_of};
+use super::live::{Stop, all_go_live, go_live, path_of};
 use crate::call::{Call, Flow, answered};
 use crate::caller::{as_caller, as_maker};
 use crate::original::{Identity, Target, made_entry, may_want_record};

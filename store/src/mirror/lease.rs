@@ -15,6 +15,14 @@ pub fn take(file: &File) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
+/// Whether another process has this file open or mapped.
+pub fn is_in_use(file: &std::path::Path) -> io::Result<bool> {
+    match take(&File::open(file)?) {
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(true),
+        result => result.map(|()| false),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -29,13 +37,5 @@ mod tests {
         assert_eq!(take(&mine).unwrap_err().kind(), io::ErrorKind::WouldBlock);
         drop(other);
         take(&mine).unwrap();
-    }
-}
-
-/// Whether another process has this file open or mapped.
-pub fn is_in_use(file: &std::path::Path) -> io::Result<bool> {
-    match take(&File::open(file)?) {
-        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(true),
-        result => result.map(|()| false),
     }
 }

@@ -1,7 +1,7 @@
 //! A reference model of a directory tree, and operations on trees that are drawn at random.
 //!
 //! A [`Tree`] says what is made; [`Reference`] says from that alone what each [`Operation`] that
-//! only reads must give; [`perform`] does operations on real directories by system calls. The three
+//! only reads must give; `perform` does operations on real directories by system calls. The three
 //! together check a file system: what was predicted, what a plain directory gives and what the
 //! file system under test gives are the same lines.
 

@@ -106,7 +106,7 @@ impl<'a> Variant<'a> {
             let _ = writeln!(text, "#undef {}", function.name);
         }
         text.push_str(
-            "\n/* The next functions of the C library or of whoever stands before it. */\nstruct hwio_libc {\n",
+            "\n/* The next functions in the order of the loader, the C library's or an interposer's. */\nstruct hwio_libc {\n",
         );
         for function in self.libc {
             let space = if function.returns.ends_with('*') { "" } else { " " };

@@ -1,6 +1,6 @@
 /*
- * Reads that are put off against plain memory: whatever the program, the kernel or a receive does to the buffer,
- * and whoever changes the files, the program finds what it would have found. What hwio_runs_of says of the buffer
+ * Deferred reads against plain memory: whatever the program, the kernel or a receive does to the buffer,
+ * and however the files change, the program finds what it would have found. What hwio_runs_of says of the buffer
  * is checked with the files, and by moving it.
  */
 #include "memory/deferred.h"
@@ -132,7 +132,7 @@ static void change_file(void)
 	int file = (int)random_below(FILES);
 	size_t low = random_below(FILE_BYTES), bytes = 1 + random_below(FILE_BYTES - low);
 	hwio_before_change(readers[file], (off_t)low, (off_t)(low + bytes));
-	/* Nobody but the engine's leases keeps it from being opened. */
+	/* Only the engine's leases keep it from being opened. */
 	hwio_before_change_of(paths[file], AT_FDCWD);
 	fill(content[file] + low, bytes);
 	write_to(file, low, bytes);

@@ -11,9 +11,14 @@ use libfuzzer_sys::fuzz_target;
 mod io {
     pub mod options;
 }
+#[path = "../../cli/src/options"]
+#[allow(dead_code, reason = "options are not given here")]
+mod options {
+    pub mod headings;
+}
 #[allow(dead_code, reason = "no files are written here")]
-#[path = "../../cli/src/job"]
-mod job {
+#[path = "../../cli/src/rendezvous"]
+mod rendezvous {
     pub mod file;
     pub mod ports;
 }
@@ -30,20 +35,22 @@ mod via {
 /// Names of sessions have no part in what a file says.
 #[allow(dead_code, reason = "no files are written here")]
 mod session {
-    use std::ffi::OsStr;
+    pub mod directory {
+        use std::ffi::OsStr;
 
-    use headwater_daemon::SessionId;
+        use headwater_daemon::SessionId;
 
-    pub fn is_session_name(name: &OsStr) -> bool {
-        !name.is_empty()
-    }
+        pub fn is_session_name(name: &OsStr) -> bool {
+            !name.is_empty()
+        }
 
-    pub fn name_of(id: SessionId) -> String {
-        format!("{:x}", id.0)
+        pub fn name_of(id: SessionId) -> String {
+            format!("{:x}", id.0)
+        }
     }
 }
 
-use job::file::Job;
+use rendezvous::file::Job;
 
 fuzz_target!(|bytes: &[u8]| {
     let Ok(job) = Job::parse(bytes, Path::new("job")) else { return };

@@ -11,14 +11,19 @@ use serde::de::DeserializeOwned;
 mod io {
     pub mod options;
 }
+#[path = "../../cli/src/options"]
+#[allow(dead_code, reason = "options are not given here")]
+mod options {
+    pub mod headings;
+}
 #[allow(dead_code, reason = "nobody comes together here")]
-#[path = "../../cli/src/job"]
-mod job {
+#[path = "../../cli/src/rendezvous"]
+mod rendezvous {
     pub mod messages;
     pub mod muster;
 }
 
-use job::messages::{Answer, FromNode, ToNode};
+use rendezvous::messages::{Answer, FromNode, ToNode};
 
 /// What a line says it says again when it is written.
 fn line<T: Serialize + DeserializeOwned>(text: &str) {

@@ -277,7 +277,7 @@ impl Links {
         }
     }
 
-    /// Sends no content of paths that are `left_out`; see [`Link::drop_content`].
+    /// Sends no content of paths that are `left_out`.
     pub fn drop_content(&mut self, left_out: &dyn Fn(&headwater_abi::Path) -> bool) {
         for (token, link) in &mut self.links {
             link.drop_content(left_out);

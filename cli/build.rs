@@ -20,7 +20,7 @@ fn digest() {
             digest = (digest ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
         }
     }
-    println!("cargo::rustc-env=HEADWATER_WARM_BUILD={digest:016x}");
+    println!("cargo::rustc-env=WARM_BUILD={digest:016x}");
 }
 
 fn exec() {

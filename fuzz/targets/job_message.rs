@@ -19,8 +19,8 @@ mod options {
 #[allow(dead_code, reason = "nobody comes together here")]
 #[path = "../../cli/src/rendezvous"]
 mod rendezvous {
+    pub mod membership;
     pub mod messages;
-    pub mod muster;
 }
 
 use rendezvous::messages::{Answer, FromNode, ToNode};

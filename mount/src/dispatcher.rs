@@ -50,7 +50,7 @@ pub struct Mount {
     try_at: Option<Time>,
     /// What was served at once and waits for something else.
     again: VecDeque<WorkerEvent>,
-    desk: RequestDispatcher,
+    dispatcher: RequestDispatcher,
     /// Requests whose threads have got a signal, and that are not kept. They may be yet to come.
     interrupted: VecDeque<u64>,
     pub(crate) forgetting: Forgetting,
@@ -86,14 +86,14 @@ impl Mount {
         let (asked, asked_out) = crossbeam_channel::unbounded();
         let (ready, ready_out) = crossbeam_channel::unbounded::<Parked>();
         let parked = Arc::new(AtomicUsize::new(0));
-        let desk = RequestDispatcher { asked, waker, parked: Arc::clone(&parked) };
+        let dispatcher = RequestDispatcher { asked, waker, parked: Arc::clone(&parked) };
         for device in 0..workers {
-            let (connection, desk) = (Arc::clone(&connection), desk.clone());
-            spawn("mount", move || connection.work(device, &desk))?;
+            let (connection, dispatcher) = (Arc::clone(&connection), dispatcher.clone());
+            spawn("mount", move || connection.work(device, &dispatcher))?;
         }
         for _ in 0..COMPLETERS {
-            let (connection, desk, ready) = (Arc::clone(&connection), desk.clone(), ready_out.clone());
-            spawn("mount-ready", move || connection.complete(&ready, &desk))?;
+            let (connection, dispatcher, ready) = (Arc::clone(&connection), dispatcher.clone(), ready_out.clone());
+            spawn("mount-ready", move || connection.complete(&ready, &dispatcher))?;
         }
         Ok(Mount {
             connection,
@@ -104,7 +104,7 @@ impl Mount {
             held: Vec::new(),
             try_at: None,
             again: VecDeque::new(),
-            desk,
+            dispatcher,
             interrupted: VecDeque::new(),
             forgetting: Forgetting::default(),
         })
@@ -213,7 +213,7 @@ impl Mount {
         if !is_known || self.waiting.len() > AT_ONCE_MAX || !self.asked.is_empty() {
             return self.hand_out(parked.answered(is_known));
         }
-        match self.connection.serve_at_once(parked.answered(true), &self.desk) {
+        match self.connection.serve_at_once(parked.answered(true), &self.dispatcher) {
             None => {
                 self.parked.fetch_sub(1, Ordering::Relaxed);
             }

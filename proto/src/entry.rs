@@ -12,7 +12,7 @@ use headwater_abi::{Attr, Kind, Path};
 use crate::Rank;
 use crate::ahead::{Files, Sequence};
 use crate::held::Held;
-use crate::policy::Audience;
+use crate::policy::Recipients;
 use crate::state::block_download::BlockDownload;
 use crate::traversal::Streak;
 
@@ -38,9 +38,9 @@ pub(crate) struct Entry {
     /// Of a directory about whose names more than one thing was asked.
     pub(crate) directory: Option<Box<Directory>>,
     /// Children that have the fact.
-    pub(crate) fact_at: Audience,
+    pub(crate) fact_at: Recipients,
     /// Children that have the content.
-    pub(crate) content_at: Audience,
+    pub(crate) content_at: Recipients,
     /// Children that had it when it was evicted here.
     pub(crate) lent: Vec<Rank>,
 }
@@ -82,7 +82,7 @@ pub(crate) enum Source {
 pub(crate) struct Blocks {
     pub(crate) arriving: BTreeMap<u32, Arriving>,
     /// Children that have a block, or asked for it.
-    pub(crate) at: BTreeMap<u32, Audience>,
+    pub(crate) at: BTreeMap<u32, Recipients>,
     /// What processes read in order.
     pub(crate) sequence: Sequence,
     /// Content that consists of them, while it is being fetched.
@@ -138,8 +138,8 @@ impl Entry {
             arriving: None,
             blocks: None,
             directory: None,
-            fact_at: Audience::default(),
-            content_at: Audience::default(),
+            fact_at: Recipients::default(),
+            content_at: Recipients::default(),
             lent: Vec::new(),
         }
     }
@@ -271,7 +271,7 @@ impl Entry {
     }
 
     /// Children that have this content, or asked for it.
-    pub(crate) fn audience(&mut self, block: Option<u32>) -> &mut Audience {
+    pub(crate) fn recipients(&mut self, block: Option<u32>) -> &mut Recipients {
         match block {
             None => &mut self.content_at,
             Some(number) => self.blocks.get_or_insert_default().at.entry(number).or_default(),
@@ -304,7 +304,7 @@ impl Entry {
             _ => return Learned::Contradiction,
         };
         self.fact = grown;
-        self.fact_at = Audience::default();
+        self.fact_at = Recipients::default();
         Learned::New
     }
 }

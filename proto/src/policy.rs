@@ -30,28 +30,28 @@ pub(crate) enum Thing {
 
 /// Which children have a thing, have it on its way, or asked for it.
 #[derive(Debug)]
-pub(crate) enum Audience {
+pub(crate) enum Recipients {
     Everybody,
     /// Ascending.
     Some(Vec<Rank>),
 }
 
-impl Default for Audience {
-    fn default() -> Audience {
-        Audience::Some(Vec::new())
+impl Default for Recipients {
+    fn default() -> Recipients {
+        Recipients::Some(Vec::new())
     }
 }
 
-impl Audience {
+impl Recipients {
     pub(crate) fn contains(&self, rank: Rank) -> bool {
         match self {
-            Audience::Everybody => true,
-            Audience::Some(ranks) => ranks.binary_search(&rank).is_ok(),
+            Recipients::Everybody => true,
+            Recipients::Some(ranks) => ranks.binary_search(&rank).is_ok(),
         }
     }
 
     pub(crate) fn insert(&mut self, rank: Rank) {
-        if let Audience::Some(ranks) = self
+        if let Recipients::Some(ranks) = self
             && let Err(at) = ranks.binary_search(&rank)
         {
             ranks.insert(at, rank);
@@ -60,14 +60,14 @@ impl Audience {
 
     /// From now on it counts as everybody's.
     pub(crate) fn insert_everybody(&mut self) {
-        *self = Audience::Everybody;
+        *self = Recipients::Everybody;
     }
 
     /// How many asked; `None` once everybody has it.
     pub(crate) fn count(&self) -> Option<usize> {
         match self {
-            Audience::Everybody => None,
-            Audience::Some(ranks) => Some(ranks.len()),
+            Recipients::Everybody => None,
+            Recipients::Some(ranks) => Some(ranks.len()),
         }
     }
 }

@@ -72,7 +72,7 @@ pub(crate) struct Site {
     /// Content whose eviction is refused, which the node has yet to hear.
     pub(crate) refused: VecDeque<Path>,
     /// The bytes of the message that is being handled, if the store can take them.
-    pub(crate) brought: Option<Vec<Segment>>,
+    pub(crate) received_content: Option<Vec<Segment>>,
     /// Content that the store could not take, which the node has yet to hear.
     pub(crate) unstored: VecDeque<Path>,
     /// Paths of which that was ever so.
@@ -109,7 +109,7 @@ impl Site {
             table: Table { generation: 1, ..Table::default() },
             inodes_in_blocks: BTreeSet::new(),
             refused: VecDeque::new(),
-            brought: None,
+            received_content: None,
             unstored: VecDeque::new(),
             lost: BTreeSet::new(),
             store: Store::default(),

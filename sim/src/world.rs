@@ -295,7 +295,7 @@ impl World {
         while let Some(path) = self.site_mut(rank).refused.pop_front() {
             self.give(rank, Input::EvictRefused { path })?;
         }
-        self.site_mut(rank).brought = None;
+        self.site_mut(rank).received_content = None;
         while let Some(path) = self.site_mut(rank).unstored.pop_front() {
             self.give(rank, Input::StoreFailed { path, block: None })?;
         }

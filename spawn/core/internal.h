@@ -241,8 +241,9 @@ struct hwsp_python_options {
 };
 /* False for arguments that only the interpreter itself should read. */
 bool hwsp_python_read(char *const *argv, struct hwsp_python *read);
-/* True if a zygote with the former arguments can become an interpreter with the latter. */
-bool hwsp_python_alike(char *const *zygote, char *const *argv, char *const *envp);
+/* True if a zygote with the former arguments can become an interpreter with the latter, which begins in the directory
+ * `cwd`. Without one, a name that depends on the directory is refused. */
+bool hwsp_python_alike(char *const *zygote, char *const *argv, char *const *envp, const char *cwd);
 /* What a Python zygote depends on besides what every zygote does. */
 #define HWSP_PYTHON_VARIABLES "PATH,HOME,TZ"
 

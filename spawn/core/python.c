@@ -98,17 +98,32 @@ bool hwsp_python_read(char *const *argv, struct hwsp_python *read)
 	return letter >= 0;
 }
 
-bool hwsp_python_alike(char *const *zygote, char *const *argv, char *const *envp)
+/* True if `name`, seen from the directory `cwd`, is `path`. */
+static bool is_below(const char *cwd, const char *name, const char *path)
+{
+	size_t length = strcmp(cwd, "/") ? strlen(cwd) : 0;
+
+	while (!strncmp(name, "./", 2))
+		name += 2;
+	return !strncmp(path, cwd, length) && path[length] == '/' && !strcmp(path + length + 1, name);
+}
+
+/* The interpreter derives its libraries' path from its name. */
+static bool has_name(const char *zygote, const char *name, char *const *envp, const char *cwd)
+{
+	if (!strchr(name, '/'))
+		return !strcmp(zygote, name) || is_found(name, zygote, envp);
+	return name[0] == '/' ? !strcmp(zygote, name) : cwd && is_below(cwd, name, zygote);
+}
+
+bool hwsp_python_alike(char *const *zygote, char *const *argv, char *const *envp, const char *cwd)
 {
 	if (!argv[0] || !zygote[0])
 		return false;
 	struct hwsp_python_options left = {.word = zygote + 1, .at = ""}, right = {.word = argv + 1, .at = ""};
 	const char *left_value, *right_value;
 
-	/* The interpreter derives its libraries' path from its name. */
-	if (strcmp(zygote[0], argv[0]) && (strchr(argv[0], '/') || !is_found(argv[0], zygote[0], envp)))
-		return false;
-	if (argv[0][0] != '/' && strchr(argv[0], '/'))
+	if (!has_name(zygote[0], argv[0], envp, cwd))
 		return false;
 	for (;;) {
 		int ours = next_option(&left, &left_value), theirs = next_option(&right, &right_value);

@@ -93,12 +93,13 @@ static int spawn_directly(struct pspawn_state *state, const struct pspawn_proces
 	return 0;
 }
 
-bool hwsp_has_their_options(const struct pspawn_state *state, const struct pspawn_process *processes, uint32_t count)
+bool hwsp_has_their_options(const struct pspawn_state *state, const struct pspawn_process *processes, uint32_t count,
+	const char *cwd)
 {
 	for (uint32_t i = 0; state->options.stop == PSPAWN_STOP_PYTHON && i < count; i++) {
 		if (i && processes[i].argv == processes[i - 1].argv)
 			continue;
-		if (!hwsp_python_alike(state->zygote.arguments, processes[i].argv, processes[i].envp))
+		if (!hwsp_python_alike(state->zygote.arguments, processes[i].argv, processes[i].envp, cwd))
 			return false;
 	}
 	return true;
@@ -117,7 +118,7 @@ static int ask_zygote(struct pspawn_state *state, struct pspawn_process *whole, 
 	error = hwsp_zygote_for(state, whole, count, options, &inherited);
 	if (!error)
 		error = hwsp_script_arguments(state, whole, count, &arguments);
-	if (!error && !hwsp_has_their_options(state, whole, count))
+	if (!error && !hwsp_has_their_options(state, whole, count, NULL))
 		error = ENOTSUP;
 	if (!error)
 		error = (batch->path = strdup(state->program.path)) ? 0 : ENOMEM;

@@ -5,6 +5,7 @@
 #include "context.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -161,11 +162,24 @@ static int spawn_by_zygote(struct pspawn_state *state, const struct hwsp_arrived
 	return result.pid > 0 ? 0 : result.error ? result.error : ECHILD;
 }
 
+/* The path of an open directory, in `path`, which has PATH_MAX bytes; NULL if it has none. */
+static const char *path_of(int directory, char *path)
+{
+	char link[32];
+
+	snprintf(link, sizeof link, "/proc/self/fd/%d", directory);
+	ssize_t length = readlink(link, path, PATH_MAX);
+	if (length <= 0 || length == PATH_MAX)
+		return NULL;
+	path[length] = 0;
+	return path;
+}
+
 int hwsp_on_behalf_spawn(pspawn_context_t *ctx, const struct hwsp_arrived *arrived, pid_t *pid, char *why)
 {
 	struct pspawn_state *state = ctx->state;
 	struct hwsp_request request;
-	char **arguments = NULL;
+	char **arguments = NULL, cwd[PATH_MAX];
 	int error = read_request(arrived, &request, why);
 
 	if (error)
@@ -173,7 +187,7 @@ int hwsp_on_behalf_spawn(pspawn_context_t *ctx, const struct hwsp_arrived *arriv
 	error = prepare_zygote(state, arrived, &request, why);
 	if (!error && hwsp_script_arguments(state, request.processes, 1, &arguments))
 		error = refuse_request(why, ENOMEM, strerror(ENOMEM));
-	if (!error && !hwsp_has_their_options(state, request.processes, 1))
+	if (!error && !hwsp_has_their_options(state, request.processes, 1, path_of(arrived->cwd, cwd)))
 		error = refuse_request(why, ENOTSUP,
 			"its options are not the zygote's, or only the interpreter itself can read them");
 	if (!error) {

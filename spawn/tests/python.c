@@ -61,21 +61,26 @@ static void reads(void)
 static const struct {
 	const char *zygote, *process;
 	bool alike;
+	const char *cwd;
 } pairs[] = {
-	{"/bin/sh", "/bin/sh x.py", true},
-	{"/bin/sh", "sh x.py", true},
-	{"/bin/sh", "/usr/bin/sh x.py", false},
-	{"/bin/sh", "./sh x.py", false},
-	{"./sh", "./sh x.py", false},
-	{"/bin/sh", "nothing-of-this-name x.py", false},
-	{"python3 -u", "python3 -u x.py", true},
-	{"python3 -u", "python3 -ucpass", true},
-	{"python3 -u", "python3 x.py -u", false},
-	{"python3 -u -B", "python3 -uB -m mod", true},
-	{"python3", "python3 -u x.py", false},
-	{"python3 -W ignore", "python3 -Wignore x.py", true},
-	{"python3 -W ignore", "python3 -W error x.py", false},
-	{"python3", "python3 -i", false},
+	{"/bin/sh", "/bin/sh x.py", true, NULL},
+	{"/bin/sh", "sh x.py", true, NULL},
+	{"/bin/sh", "/usr/bin/sh x.py", false, NULL},
+	{"/bin/sh", "./sh x.py", false, NULL},
+	{"./sh", "./sh x.py", false, NULL},
+	{"/bin/sh", "./sh x.py", true, "/bin"},
+	{"/bin/sh", "bin/sh x.py", true, "/"},
+	{"/bin/sh", "./sh x.py", false, "/usr/bin"},
+	{"/binary/sh", "ary/sh x.py", false, "/bin"},
+	{"/bin/sh", "nothing-of-this-name x.py", false, NULL},
+	{"python3 -u", "python3 -u x.py", true, NULL},
+	{"python3 -u", "python3 -ucpass", true, NULL},
+	{"python3 -u", "python3 x.py -u", false, NULL},
+	{"python3 -u -B", "python3 -uB -m mod", true, NULL},
+	{"python3", "python3 -u x.py", false, NULL},
+	{"python3 -W ignore", "python3 -Wignore x.py", true, NULL},
+	{"python3 -W ignore", "python3 -W error x.py", false, NULL},
+	{"python3", "python3 -i", false, NULL},
 };
 
 static void compares(void)
@@ -84,13 +89,13 @@ static void compares(void)
 	for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
 		char *zygote[WORDS_MAX], *process[WORDS_MAX];
 		char *ours = split(pairs[i].zygote, zygote), *theirs = split(pairs[i].process, process);
-		CHECK(hwsp_python_alike(zygote, process, variables) == pairs[i].alike);
+		CHECK(hwsp_python_alike(zygote, process, variables, pairs[i].cwd) == pairs[i].alike);
 		free(ours);
 		free(theirs);
 	}
 	char *none[] = {NULL};
 	struct hwsp_python read;
-	CHECK(!hwsp_python_alike(none, none, none) && !hwsp_python_read(none, &read));
+	CHECK(!hwsp_python_alike(none, none, none, NULL) && !hwsp_python_read(none, &read));
 }
 
 int main(void)

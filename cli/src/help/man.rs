@@ -78,7 +78,7 @@ fn page(command: &Command, name: &str) -> String {
         }
     }
     environment(&mut page, command);
-    surroundings(&mut page, command, name);
+    environment_and_files(&mut page, command, name);
     made + &page.to_roff()
 }
 
@@ -162,7 +162,7 @@ fn environment(page: &mut Roff, command: &Command) {
 }
 
 /// Files, and what to read next.
-fn surroundings(page: &mut Roff, command: &Command, name: &str) {
+fn environment_and_files(page: &mut Roff, command: &Command, name: &str) {
     let of = pages::of(command.get_name());
     let files = of.map_or(&[][..], |page| page.files);
     if !files.is_empty() {

@@ -69,7 +69,7 @@ pub struct PredictOptions {
           help_heading = WORKLOAD)]
     pub pieces: u32,
 
-    /// The other way round: a program whose ranks use collective operations, and one rank in place of them
+    /// The inverse: a program whose ranks use collective operations, and one rank in place of them
     #[arg(long, conflicts_with_all = ["rows", "copy"], help_heading = WORKLOAD)]
     pub reverse: bool,
 

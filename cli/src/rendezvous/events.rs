@@ -6,7 +6,7 @@ use crate::rendezvous::messages::FromNode;
 #[derive(Debug)]
 pub enum News {
     /// All are there.
-    Mustered {
+    Members {
         /// So many.
         count: u32,
         /// So many at least are missing.

@@ -17,8 +17,8 @@ use mio::net::TcpListener;
 use mio::{Events, Interest, Poll, Token, Waker};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
+use super::membership::{Membership, Time, Verdict};
 use super::messages::{FromNode, Roster, ToNode};
-use super::muster::{Muster, Time, Verdict};
 use super::ports::{Ports, listen};
 use crate::rendezvous::events::News;
 use crate::session::events::Event;
@@ -67,7 +67,7 @@ impl Front {
         poll.registry().register(&mut listener, LISTENER, Interest::READABLE)?;
         let waker = Arc::new(Waker::new(poll.registry(), WAKER)?);
         let (orders, ordered) = channel();
-        let desk = Desk {
+        let server = RendezvousServer {
             session,
             key,
             shape,
@@ -76,12 +76,12 @@ impl Front {
             listener,
             guests: HashMap::new(),
             next: WAKER.0 + 1,
-            muster: Muster::default(),
+            membership: Membership::default(),
             tokens: Vec::new(),
             is_settled: false,
             started: Instant::now(),
         };
-        let thread = thread::Builder::new().name("front end".into()).spawn(move || desk.serve(&ordered))?;
+        let thread = thread::Builder::new().name("front end".into()).spawn(move || server.serve(&ordered))?;
         let addresses = own_addresses().into_iter().map(|ip| SocketAddr::new(ip, port)).collect();
         Ok(Front { addresses, waker, orders, thread })
     }
@@ -124,7 +124,7 @@ fn own_addresses() -> Vec<IpAddr> {
 }
 
 /// The front end's thread.
-struct Desk {
+struct RendezvousServer {
     session: SessionId,
     key: SessionKey,
     shape: ShapeOptions,
@@ -133,7 +133,7 @@ struct Desk {
     listener: TcpListener,
     guests: HashMap<Token, Guest>,
     next: usize,
-    muster: Muster,
+    membership: Membership,
     /// Whose place in the order of coming it is.
     tokens: Vec<Token>,
     /// The roster has been sent.
@@ -159,7 +159,7 @@ enum Role {
     Stopper,
 }
 
-impl Desk {
+impl RendezvousServer {
     fn serve(mut self, ordered: &Receiver<Order>) {
         let mut ready = Events::with_capacity(256);
         loop {
@@ -257,7 +257,7 @@ impl Desk {
             // A node says so again when it knows more of itself.
             (FromNode::Here(arrival), None) if !self.is_settled && matches!(guest.role, Role::Unknown | Role::Node) => {
                 guest.role = Role::Node;
-                match self.muster.arrive(now, arrival) {
+                match self.membership.arrive(now, arrival) {
                     Some(place) if place < self.tokens.len() => self.tokens[place] = token,
                     Some(_) => self.tokens.push(token),
                     None => self.tell(token, &ToNode::TooLate),
@@ -280,7 +280,7 @@ impl Desk {
             None => {
                 if let Some(place) = self.tokens.iter().position(|&other| other == token) {
                     self.tokens.remove(place);
-                    self.muster.leave(place);
+                    self.membership.leave(place);
                 }
             }
         }
@@ -292,7 +292,7 @@ impl Desk {
             return None;
         }
         let now = self.now();
-        let missing = match self.muster.verdict(now) {
+        let missing = match self.membership.verdict(now) {
             Verdict::Nobody => return None,
             Verdict::Wait(until) => return Some(Duration::from_millis(until - now)),
             Verdict::Complete => 0,
@@ -300,9 +300,9 @@ impl Desk {
         };
         self.is_settled = true;
         let count = self.tokens.len() as u32;
-        self.event(News::Mustered { count, missing, has_io: self.muster.has_io_everywhere() });
-        let order = self.muster.order();
-        let io_everywhere = self.muster.has_io_everywhere();
+        self.event(News::Members { count, missing, has_io: self.membership.has_io_everywhere() });
+        let order = self.membership.order();
+        let io_everywhere = self.membership.has_io_everywhere();
         let arrangement = self.arrange(&order);
         let addresses: Vec<SocketAddr> =
             arrangement.nodes.iter().map(|&node| self.address(order[node as usize])).collect();
@@ -321,7 +321,7 @@ impl Desk {
     /// Where the others find a node's daemon. A node on this machine may have come by an address that means
     /// another machine elsewhere, so it is found where the others have found this machine.
     fn address(&self, place: usize) -> SocketAddr {
-        let address = self.muster.arrivals()[place].address;
+        let address = self.membership.arrivals()[place].address;
         let called = |token: &Token| self.guests.get(token).and_then(|guest| guest.called);
         let is_here = called(&self.tokens[place]).is_none();
         let by_others = is_here.then(|| self.tokens.iter().find_map(called)).flatten();
@@ -330,7 +330,7 @@ impl Desk {
 
     /// Ranks and trees as the user wants them; where these nodes can't be had so, as by default.
     fn arrange(&self, order: &[usize]) -> Arrangement {
-        let names: Vec<&str> = order.iter().map(|&place| self.muster.arrivals()[place].name.as_str()).collect();
+        let names: Vec<&str> = order.iter().map(|&place| self.membership.arrivals()[place].name.as_str()).collect();
         let numbered = local_nodes(order.len() as u32);
         let hosts = names.join(",").parse::<Hostlist>().ok().filter(|hosts| hosts.len() == order.len());
         let hosts = hosts.unwrap_or_else(|| numbered.clone());

@@ -10,7 +10,7 @@ use clap::ValueEnum;
 use headwater_daemon::{Report, Shape};
 use serde::{Deserialize, Serialize};
 
-use super::muster::Arrival;
+use super::membership::Arrival;
 use crate::io::options::{IoMode, IoOptions};
 
 /// A node, or a command for a session, to the front end.

@@ -31,8 +31,8 @@ use super::call::connect;
 use super::events::News;
 use super::file::{self, Job};
 use super::host;
+use super::membership::{Arrival, MISSING_MS_MAX};
 use super::messages::{Answer, FromNode, NodeIo, Roster, ToNode, ToProcess};
-use super::muster::{Arrival, MISSING_MS_MAX};
 use super::ports::listen;
 use super::served::Served;
 use crate::io::preload;
@@ -114,7 +114,7 @@ struct Node {
 
 enum Stage {
     /// The others are awaited until this time.
-    Gathering(Instant),
+    Joining(Instant),
     Serving(Box<Served>, Roster),
     Alone(String),
     Ended,
@@ -160,7 +160,7 @@ impl Node {
             processes: HashMap::new(),
             processes_total: 0,
             next: FRONT.0 + 1,
-            stage: Stage::Gathering(Instant::now() + ROSTER_MAX),
+            stage: Stage::Joining(Instant::now() + ROSTER_MAX),
         }))
     }
 
@@ -171,7 +171,7 @@ impl Node {
         let mut ready = Events::with_capacity(64);
         let mut empty_since = None;
         while !matches!(self.stage, Stage::Ended) {
-            if let Stage::Gathering(until) = self.stage
+            if let Stage::Joining(until) = self.stage
                 && Instant::now() >= until
             {
                 self.alone("the job's nodes did not come together".into());
@@ -181,7 +181,7 @@ impl Node {
             if empty_since.is_some_and(|since: Instant| since.elapsed() >= EMPTY_MAX) {
                 break;
             }
-            let is_timed = is_empty || matches!(self.stage, Stage::Gathering(_));
+            let is_timed = is_empty || matches!(self.stage, Stage::Joining(_));
             match self.poll.poll(&mut ready, is_timed.then_some(EMPTY_MAX / 4)) {
                 Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error.into()),
                 _ => {}
@@ -233,7 +233,7 @@ impl Node {
 
     /// A process has come: this machine may be more of the launcher's nodes than was known.
     fn note_place(&mut self, process: Pid) {
-        if !matches!(self.stage, Stage::Gathering(_)) {
+        if !matches!(self.stage, Stage::Joining(_)) {
             return;
         }
         let before = self.nodes_here.count();
@@ -272,14 +272,14 @@ impl Node {
             }
         }
         self.is_front_lost = true;
-        if matches!(self.stage, Stage::Gathering(_)) {
+        if matches!(self.stage, Stage::Joining(_)) {
             self.alone("the job's front end is gone".into());
         }
     }
 
     /// Starts the daemon; all wait for it.
     fn begin(&mut self, roster: Roster) {
-        if !matches!(self.stage, Stage::Gathering(_)) {
+        if !matches!(self.stage, Stage::Joining(_)) {
             return;
         }
         if let Some(io) = &mut self.io {
@@ -339,7 +339,7 @@ impl Node {
 
     fn answer_all(&mut self) {
         let answer = match &self.stage {
-            Stage::Gathering(_) => return,
+            Stage::Joining(_) => return,
             Stage::Serving(served, roster) => ToProcess::Served {
                 way: served.way().clone(),
                 session: self.session.name(),

@@ -44,7 +44,7 @@ impl Watch {
     /// Notes it, and tells what people should know.
     pub fn note(&mut self, news: News, start: Start) {
         match news {
-            News::Mustered { count, missing, has_io } => {
+            News::Members { count, missing, has_io } => {
                 self.nodes = vec![NodeState::default(); count as usize];
                 if missing > 0 {
                     say(format_args!(

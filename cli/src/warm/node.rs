@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 /// Which sources both were made of: a description has the layout of C structures.
-pub(super) const BUILD: &str = env!("HEADWATER_WARM_BUILD");
+pub(super) const BUILD: &str = env!("WARM_BUILD");
 
 /// The owner's socket, in the node's directory.
 pub(super) fn socket(node: &Path) -> PathBuf {

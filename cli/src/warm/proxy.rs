@@ -7,7 +7,7 @@ use std::io::{self, IsTerminal, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -158,7 +158,15 @@ fn ask_for(wanted: &Wanted) -> Result<(OwnedFd, OwnedFd, Description), String> {
         let is_script = File::open(wanted.program).and_then(|mut file| file.read_exact(&mut start)).is_ok();
         let is_script = is_script && start == *b"#!";
         let name = wanted.arguments.first().cloned().into_iter();
-        if is_script { name.collect() } else { crate::spawn::interpreter_words(wanted.arguments) }
+        if is_script {
+            return name.collect();
+        }
+        let mut words = crate::spawn::interpreter_words(wanted.arguments);
+        // The interpreter looks for its libraries beside itself, wherever its zygote began.
+        if let Some(first) = words.first_mut().filter(|first| first.as_bytes().contains(&b'/')) {
+            *first = std::path::absolute(&*first).map_or_else(|_| first.clone(), PathBuf::into_os_string);
+        }
+        words
     };
     let words = || words().into_iter().map(|word: OsString| word.as_bytes().to_vec()).collect();
     let request = Request {

@@ -30,7 +30,7 @@ impl Daemon {
                     self.driver.deferred_outputs.push_back(output)
                 }
                 Output::Publish(Publication::Arrived { path, aspect, head, have, is_marked }) => {
-                    match self.store_brought(&path, &head, have.as_ref()) {
+                    match self.store_received(&path, &head, have.as_ref()) {
                         Ok(()) => {
                             let publication = Publication::Content { path, aspect, head, is_marked };
                             self.driver.deferred_outputs.push_back(Output::Publish(publication));
@@ -51,7 +51,7 @@ impl Daemon {
         }
     }
 
-    /// Performs what was put off.
+    /// Executes what was deferred.
     pub(crate) fn flush_deferred(&mut self) {
         while let Some(output) = self.driver.deferred_outputs.pop_front() {
             self.execute(output);
@@ -279,7 +279,7 @@ impl Daemon {
     }
 
     /// Stores the content that came with the message that is being handled.
-    fn store_brought(&mut self, path: &Path, head: &FileHead, have: Option<&FileHead>) -> io::Result<()> {
+    fn store_received(&mut self, path: &Path, head: &FileHead, have: Option<&FileHead>) -> io::Result<()> {
         self.housekeeping.timeline.from_parent += 1;
         self.find_room();
         store_all(&mut self.content.store, path, head, have, &self.driver.received_content)

@@ -13,7 +13,7 @@ use super::ask::{EIO, aspects_of};
 use crate::asks::{Key, Waiter, Way};
 use crate::entry::{Arriving, Piece, Source, aspect_of, block_of, covers};
 use crate::held::{Held, whole_head};
-use crate::policy::{Audience, Thing};
+use crate::policy::{Recipients, Thing};
 use crate::{Output, Peer, Publication, Rank, Time};
 
 /// Error numbers of opening or reading a file which say that its name leads elsewhere by now, or that its
@@ -143,7 +143,7 @@ impl Node {
         self.receive_instead_of_reading(from, &path, None);
         let have = self.published(&path);
         if let Some(entry) = self.entries.get_mut(&path) {
-            entry.content_at = Audience::default();
+            entry.content_at = Recipients::default();
         }
         self.take_in(&path, aspect, &head, reserved, Some(digest));
         let is_marked = self.is_content_marked(&path, None);
@@ -263,7 +263,7 @@ impl Node {
         let Some(entry) = self.entries.get_mut(path) else { return false };
         let unevictable = Vec::new();
         entry.set_arriving(Arriving { aspect, head: head.clone(), position: 0, reserved, source, unevictable });
-        *entry.audience(block) = Audience::default();
+        *entry.recipients(block) = Recipients::default();
         if let Source::Parent(from, transfer) = source {
             self.receive_instead_of_reading(from, path, block);
             if let Some(parent) = self.parents.get_mut(&from) {

@@ -22,8 +22,8 @@ impl Node {
         let ranks: Vec<Rank> = joined.map(|(&rank, _)| rank).collect();
         let Some(entry) = self.entries.get_mut(path) else { return };
         let blocks = entry.blocks.iter().flat_map(|blocks| blocks.at.values());
-        let audiences: Vec<_> = blocks.chain([&entry.content_at]).collect();
-        let has = |rank: &Rank| audiences.iter().any(|audience| audience.contains(*rank));
+        let all_recipients: Vec<_> = blocks.chain([&entry.content_at]).collect();
+        let has = |rank: &Rank| all_recipients.iter().any(|recipients| recipients.contains(*rank));
         let lent: Vec<Rank> = ranks.into_iter().filter(has).take(LENT_MAX).collect();
         entry.lent = lent;
     }

@@ -8,7 +8,7 @@ use headwater_abi::wire::{Aspect, FileHead};
 use super::Node;
 use crate::entry::{Learned, inode_of, is_sound};
 use crate::held::Held;
-use crate::policy::Audience;
+use crate::policy::Recipients;
 use crate::state::memory::Memory;
 
 impl Node {
@@ -53,7 +53,7 @@ impl Node {
         self.sieve.take(bytes);
         held.add(Aspect::Whole, &head);
         held.bytes = bytes;
-        entry.content_at = Audience::default();
+        entry.content_at = Recipients::default();
         entry.held = Some(Box::new(held));
         true
     }

@@ -76,10 +76,10 @@ impl Node {
         let Some((has, head)) = entry.content_for(aspect).or_else(|| entry.large_for(aspect)) else { return };
         let block = block_of(aspect);
         entry.fact_at.insert(rank);
-        let audience = entry.audience(block);
-        let is_first = !audience.contains(rank);
-        audience.insert(rank);
-        let asked = audience.count();
+        let recipients = entry.recipients(block);
+        let is_first = !recipients.contains(rank);
+        recipients.insert(rank);
+        let asked = recipients.count();
         if let Some(held) = &entry.held {
             self.sieve.touch(held.order);
         }
@@ -169,7 +169,7 @@ impl Node {
                 }
                 if let Some(entry) = self.entries.get_mut(path) {
                     entry.fact_at.insert_everybody();
-                    entry.audience(*block).insert_everybody();
+                    entry.recipients(*block).insert_everybody();
                 }
             }
         }
@@ -215,7 +215,7 @@ impl Node {
 
     fn push_content(&mut self, rank: Rank, path: &Path, block: Option<u32>) {
         let Some(entry) = self.entries.get_mut(path) else { return };
-        if entry.audience(block).contains(rank) || self.live.covers(path) {
+        if entry.recipients(block).contains(rank) || self.live.covers(path) {
             return;
         }
         let content = match (entry.arriving(block), block) {

@@ -10,7 +10,7 @@ use super::ask::EIO;
 use super::{Evicted, Node};
 use crate::entry::{Inode, block_of, inode_of, is_same_version};
 use crate::held::Held;
-use crate::policy::{Audience, Thing};
+use crate::policy::{Recipients, Thing};
 use crate::{Output, Peer, Publication, Time};
 
 /// Evictions that can still be refused.
@@ -87,7 +87,7 @@ impl Node {
         self.note_lent(path);
         let entry = self.entries.get_mut(path)?;
         let mut held = entry.held.take()?;
-        entry.content_at = Audience::default();
+        entry.content_at = Recipients::default();
         if let Some(blocks) = &mut entry.blocks {
             blocks.at.clear();
         }
@@ -182,7 +182,7 @@ impl Node {
             entry.blocks = None;
         }
         entry.held = Some(source);
-        entry.content_at = Audience::default();
+        entry.content_at = Recipients::default();
         let Some(head) = entry.held_head(Aspect::Whole).or_else(|| entry.held_head(Aspect::Loadable)) else { return };
         let names = self.inodes.entry(inode_of(&head.attr)).or_default();
         if !names.contains(path) {

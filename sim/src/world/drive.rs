@@ -165,7 +165,7 @@ impl World {
         let site = self.site_mut(rank);
         match publication {
             Publication::Arrived { path, aspect, head, is_marked, .. } => {
-                let Some(content) = site.brought.take() else {
+                let Some(content) = site.received_content.take() else {
                     site.lost.insert(path.clone());
                     site.unstored.push_back(path);
                     return Ok(None);

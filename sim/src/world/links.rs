@@ -298,7 +298,7 @@ impl World {
             site.suspects.insert(from.rank());
             return self.give(to, Input::CorruptContent { from: from.rank(), path: path.clone() });
         }
-        site.brought = if is_full { None } else { Some(content) };
+        site.received_content = if is_full { None } else { Some(content) };
         self.summary.faults += u64::from(is_full);
         self.give(to, Input::Message { from, message })
     }

@@ -98,7 +98,7 @@ impl Copy {
     ///
     /// # Errors
     /// The copy can't follow any further: its original has gone or is too large, or there is no room.
-    pub(super) fn catch_up(&mut self, is_told: bool) -> io::Result<bool> {
+    pub(super) fn update(&mut self, is_told: bool) -> io::Result<bool> {
         if Instant::now() < self.rest_until {
             return Ok(is_told);
         }

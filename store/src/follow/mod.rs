@@ -197,7 +197,7 @@ impl Watched {
             let link = format!("/proc/self/fd/{}", self.copy.original()?.as_fd().as_raw_fd());
             self.watch = inotify::add_watch(inotify, link, CHANGES).ok();
         }
-        self.is_due = self.copy.catch_up(self.is_due)?;
+        self.is_due = self.copy.update(self.is_due)?;
         Ok(true)
     }
 

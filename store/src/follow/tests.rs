@@ -161,11 +161,11 @@ fn what_finds_no_room_stays_as_it_was() {
     budget.set_max(8192);
     let mut copy = Copy::new(pair.followed(), &budget);
     pair.append(b"er");
-    assert!(!copy.catch_up(true).unwrap());
+    assert!(!copy.update(true).unwrap());
     assert_eq!(content(&open), b"older");
     pair.append(&[b'x'; 100_000]);
-    while copy.catch_up(true).is_ok_and(|rests| rests) {}
-    assert_eq!(copy.catch_up(true).unwrap_err().kind(), io::ErrorKind::StorageFull);
+    while copy.update(true).is_ok_and(|rests| rests) {}
+    assert_eq!(copy.update(true).unwrap_err().kind(), io::ErrorKind::StorageFull);
     assert!(budget.taken() <= 8192);
     assert_eq!(content(&open), b"older");
 }

@@ -161,7 +161,7 @@ static uint64_t sum(const char *memory)
 	return all;
 }
 
-/* What the last turn has put off is given up, as by a program's next read: the other way mustn't pay for it. */
+/* What the last turn has deferred is given up, as by a program's next read: the other way mustn't pay for it. */
 static void overwrite(const struct set *s)
 {
 	size_t left = rank == 0 ? bytes : 0;

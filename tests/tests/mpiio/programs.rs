@@ -213,7 +213,7 @@ fn two_ways(mpi: &Mpi) {
     assert!(other.iter().any(|context| context.transformed >= 45), "{contexts:?}");
 }
 
-/// A number that was a pipe's is a file's: its reads are put off, however often the pipe's were left alone.
+/// A number that was a pipe's is a file's: its reads are deferred, however often the pipe's were left alone.
 fn numbers(mpi: &Mpi) {
     let Ok(library) = Library::find(mpi) else { return skipped("the library is not built") };
     let contexts = contexts_of(mpi, &library, "c/numbers.c");
@@ -269,7 +269,7 @@ fn checkerboard(mpi: &Mpi) {
             assert_eq!((served.output.status, &served.output.stdout), (0, &plain.output.stdout), "{mode} {what}");
             assert_eq!(differences(&plain.files, &served.files), Vec::<String>::new(), "{mode} {what}");
         }
-        // It was put off until somebody looked.
+        // It was deferred until somebody looked.
         let written = job.run(Some(library));
         assert!(transformed(&written.report) > 0, "{}", written.report);
     }
@@ -278,7 +278,7 @@ fn checkerboard(mpi: &Mpi) {
     }
 }
 
-/// A file of which a read was put off is changed by another process, while ranks that are nodes for all that can be seen
+/// A file of which a read was deferred is changed by another process, while ranks that are nodes for all that can be seen
 /// have data on its way.
 fn leased(mpi: &Mpi) {
     let Ok(library) = Library::find(mpi) else { return skipped("the library is not built") };

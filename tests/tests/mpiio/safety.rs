@@ -122,7 +122,7 @@ fn cases(mpi: &Mpi) {
 const ON_FUSE: &str = "bindfs -f \"$0\" \"$0\" & until mountpoint -q \"$0\"; do kill -0 $! || exit 99; sleep 0.05; done; \
                        \"$@\"; status=$?; umount -l \"$0\"; wait; exit $status";
 
-/// Inputs that are open for writing, too: on a network file system they are put off nevertheless.
+/// Inputs that are open for writing, too: on a network file system they are deferred nevertheless.
 fn on_fuse(mpi: &Mpi) {
     let Ok(library) = Library::find(mpi) else { return skipped("the library is not built") };
     if let Err(reason) = headwater_cluster::check() {

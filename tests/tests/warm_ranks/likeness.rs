@@ -4,10 +4,10 @@ use headwater_tests::harness::user::ORDINARY;
 use headwater_tests::harness::{Headwater, Output, Program, Session};
 use serde_json::Value;
 
-use crate::{fixture, from_zygotes, mechanisms, python, warm};
+use crate::{PYTHON, fixture, from_zygotes, mechanisms, python, warm};
 
-/// Surroundings that are not the usual ones. Standard input is a pipe.
-const SURROUNDINGS: &str = "umask 027; ulimit -n 900; ulimit -c 0; cd \"$1\"; shift; trap '' HUP; exec 7</etc/passwd; \
+/// Conditions that are not the usual ones. Standard input is a pipe.
+const CONDITIONS: &str = "umask 027; ulimit -n 900; ulimit -c 0; cd \"$1\"; shift; trap '' HUP; exec 7</etc/passwd; \
                             echo hello | exec nice -n 2 taskset -c 0 \"$@\"";
 
 /// What the ranks wrote, by rank, with the session's name taken out.
@@ -43,7 +43,7 @@ fn assert_alike(exec: &Headwater, zygote: &Headwater, program: &Program, ranks: 
 fn ranks_are_what_exec_makes_them() {
     let Some(fixture) = fixture() else { return };
     let directory = fixture.dir("work").display().to_string();
-    let prefix = ["sh", "-c", SURROUNDINGS, "sh", &directory];
+    let prefix = ["sh", "-c", CONDITIONS, "sh", &directory];
     for via in mechanisms() {
         let program = python(&fixture, &["-u", "report.py", "a", "b c", ""]);
         let exec = fixture.headwater().via(via).on(2, 8).behind(&prefix);
@@ -117,5 +117,20 @@ fn what_was_imported_ends_with_the_rank() {
         zygote.output.assert_same(&exec.output);
         assert_eq!((from_zygotes(&zygote), zygote.messages.as_str()), (1, ""));
         assert!(exec.output.stdout.contains("collected") || script.ends_with("kept"), "{:?}", exec.output);
+    }
+}
+
+#[test]
+fn a_relative_path_leads_to_the_program_from_the_ranks_directory() {
+    let Some(fixture) = fixture() else { return };
+    fixture.dir("venv");
+    fixture.link(PYTHON, "venv/python3");
+    for via in mechanisms() {
+        let program = Program::new("venv/python3").in_dir(fixture.shared());
+        let program = program.args(["-c", "import sys; print(sys.executable, sys.argv, sys.orig_argv[0])"]);
+        let executed = fixture.headwater().via(via).on(2, 2).run(&program);
+        let forked = warm(&fixture, "json").via(via).on(2, 2).run(&program);
+        assert_eq!((from_zygotes(&executed), from_zygotes(&forked)), (0, 4), "{}", forked.messages);
+        assert_eq!(executed.output.stdout, forked.output.stdout);
     }
 }

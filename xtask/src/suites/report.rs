@@ -22,6 +22,8 @@ pub struct Report {
     unexplained: Vec<String>,
     flaky: Vec<String>,
     outdated: Vec<String>,
+    /// Units of which no test runs on this machine, whether with Headwater or without.
+    idle: Vec<String>,
 }
 
 impl Report {
@@ -38,13 +40,14 @@ impl Report {
             unexplained: nothing(),
             flaky: nothing(),
             outdated: nothing(),
+            idle: nothing(),
         }
     }
 
     /// Takes in what was found about a unit.
     pub fn add(&mut self, unit: &str, compared: Compared) {
         if compared.tests == 0 {
-            self.unexplained.push(format!("{} {unit} has no test that runs plain", self.name));
+            self.idle.push(format!("{} {unit}", self.name));
         }
         self.tests += compared.tests;
         self.passed += compared.passed;
@@ -72,7 +75,7 @@ impl Report {
     }
 
     pub fn is_ok_and_explained(&self) -> bool {
-        self.missing.is_none() && self.unexplained.is_empty()
+        self.missing.is_none() && self.unexplained.is_empty() && self.tests > 0
     }
 
     /// A line for each thing that somebody should look at.
@@ -82,6 +85,7 @@ impl Report {
             ("differs", &self.unexplained),
             ("differs now and then", &self.flaky),
             ("is explained, but does not differ", &self.outdated),
+            ("has no test that runs here", &self.idle),
         ];
         for (what, lines) in lists {
             for line in lines {
@@ -98,6 +102,9 @@ impl Report {
         let repeat = format!("repeat: cargo xtask suites --short --only {}", self.name);
         let mut tally = Tally { passed: self.tests, output: self.details(), ..Tally::default() };
         tally.failed.extend(self.unexplained.iter().map(|line| format!("{line}; {repeat}")));
+        if self.tests == 0 && self.missing.is_none() {
+            tally.failed.push(format!("{}: no test ran; {repeat}", self.name));
+        }
         if let Some(why) = &self.missing {
             let first = why.trim_start().lines().next().unwrap_or_default();
             tally.add(Tally::skipped(format!("{}: {first}", self.name)));

@@ -53,7 +53,7 @@ static enum hwio_left why_not(const struct hwio_file *file, const void *memory, 
 	return hwio_memory_map_is_private(memory, bytes) ? HWIO_NOT_LEFT : HWIO_LEFT_MEMORY;
 }
 
-static bool put_off(int descriptor, void *memory, size_t bytes, off_t offset, const struct stat *status,
+static bool defer(int descriptor, void *memory, size_t bytes, off_t offset, const struct stat *status,
 	struct hwio_context *context)
 {
 	if (hwio_incoming_is_writing() && hwio_delegated_overlaps(status->st_dev, status->st_ino, 0, UINT64_MAX))
@@ -123,7 +123,7 @@ bool hwio_read_instead(int descriptor, void *memory, size_t bytes, off_t offset,
 		/* Advances the position as the deferred call would. */
 		pthread_testcancel();
 		hwio_context_begins(context);
-		is_deferred = put_off(descriptor, memory, would, offset, &status, context);
+		is_deferred = defer(descriptor, memory, would, offset, &status, context);
 	}
 	if (is_deferred) {
 		hwio_fortran_got(descriptor, memory, would, offset);

@@ -121,7 +121,7 @@ bool hwio_defer(void *memory, size_t bytes, struct hwio_file *file, off_t offset
 /* What the program would have read can't be had any more. As with a mapped file that is cut, that is SIGBUS. */
 static void raise_bus_error(const struct hwio_file *file)
 {
-	hwio_say("%s can't be read any more (%s): a read of it had been put off; --io off avoids that",
+	hwio_say("%s can't be read any more (%s): a read of it had been deferred; --io off avoids that",
 		file->path[0] ? file->path : "a file without a name", strerror(errno));
 	raise(SIGBUS);
 }
@@ -132,7 +132,7 @@ static void warn_if_changed(const struct hwio_file *file)
 	if (has_warned || hwio_file_is_unchanged(file))
 		return;
 	has_warned = true;
-	hwio_say("%s was changed while a read of it was put off; the program sees its present content",
+	hwio_say("%s was changed while a read of it was deferred; the program sees its present content",
 		file->path[0] ? file->path : "a file without a name");
 }
 

@@ -72,7 +72,7 @@ static bool is_far_reaching(long number)
 	return false;
 }
 
-static bool is_put_off(uintptr_t low, uintptr_t high)
+static bool is_deferred(uintptr_t low, uintptr_t high)
 {
 	hwio_enter();
 	const struct hwio_record *record = hwio_record_at(hwio_record_find(low));
@@ -83,22 +83,23 @@ static bool is_put_off(uintptr_t low, uintptr_t high)
 
 /* Whether a call by number releases or changes memory in which something is deferred. MPI libraries that watch the
  * memory make malloc's calls this way: malloc holds its lock then, and nothing is deferred in its memory. */
-static bool takes_put_off(long number, const long arguments[])
+static bool takes_deferred(long number, const long arguments[])
 {
 	uintptr_t low = (uintptr_t)arguments[0], bytes = (uintptr_t)arguments[1];
 	switch (number) {
 	case SYS_munmap:
 	case SYS_madvise:
 	case SYS_mprotect:
-		return is_put_off(low, low + bytes);
+		return is_deferred(low, low + bytes);
 	case SYS_mremap:
-		return is_put_off(low, low + bytes) ||
+		return is_deferred(low, low + bytes) ||
 			(arguments[3] & MREMAP_FIXED &&
-				is_put_off((uintptr_t)arguments[4], (uintptr_t)arguments[4] + (uintptr_t)arguments[2]));
+				is_deferred((uintptr_t)arguments[4],
+					(uintptr_t)arguments[4] + (uintptr_t)arguments[2]));
 	case SYS_mmap:
-		return !(arguments[3] & MAP_ANONYMOUS) || (arguments[3] & MAP_FIXED && is_put_off(low, low + bytes));
+		return !(arguments[3] & MAP_ANONYMOUS) || (arguments[3] & MAP_FIXED && is_deferred(low, low + bytes));
 	default:
-		return is_put_off(low, (uintptr_t)hwio_libc.syscall(SYS_brk, 0, 0, 0, 0, 0, 0));
+		return is_deferred(low, (uintptr_t)hwio_libc.syscall(SYS_brk, 0, 0, 0, 0, 0, 0));
 	}
 }
 
@@ -110,7 +111,7 @@ static bool is_of_memory(long number)
 
 /* Other system calls are not decoded; any argument may be a pointer, and the next one its length. A thread that
  * waits at a futex may be waited for by the engine's thread, which is inside. */
-static bool points_at_put_off(long number, const long arguments[], size_t count)
+static bool points_at_deferred(long number, const long arguments[], size_t count)
 {
 	if (number == SYS_futex || (hwio_records_high == 0 && !hwio_incoming_any()))
 		return false;
@@ -119,7 +120,7 @@ static bool points_at_put_off(long number, const long arguments[], size_t count)
 		if (low < HWIO_PAGE_BYTES || low >= UINTPTR_MAX / 2)
 			continue;
 		bytes = bytes > HWIO_CALL_BYTES_MAX ? HWIO_CALL_BYTES_MAX : bytes;
-		if (is_put_off(hwio_page_down(low), hwio_page_up(low + bytes + 1)))
+		if (is_deferred(hwio_page_down(low), hwio_page_up(low + bytes + 1)))
 			return true;
 	}
 	return false;
@@ -167,8 +168,8 @@ long hwio_syscall(long number, long a, long b, long c, long d, long e, long f)
 		hwio_before_mapping((void *)a, (size_t)b, (int)c, (int)d, (int)e);
 	if (hwio_is_busy && hwio_depth == 0) {
 		int saved = errno;
-		if (is_of_memory(number) ? takes_put_off(number, arguments)
-					 : is_far_reaching(number) || points_at_put_off(number, arguments, 6))
+		if (is_of_memory(number) ? takes_deferred(number, arguments)
+					 : is_far_reaching(number) || points_at_deferred(number, arguments, 6))
 			hwio_settle_everything();
 		errno = saved;
 	}

@@ -84,7 +84,7 @@ static size_t range(size_t *low)
 	return high - *low;
 }
 
-static void put_off(size_t low, size_t bytes)
+static void defer(size_t low, size_t bytes)
 {
 	int file = (int)random_below(FILES);
 	size_t offset = random_below(FILE_BYTES - bytes + 1);
@@ -198,7 +198,7 @@ static void run(void)
 		size_t low, bytes = range(&low);
 		size_t what = random_below(20);
 		if (what < 7)
-			put_off(low, bytes);
+			defer(low, bytes);
 		else if (what < 9)
 			look(low, bytes);
 		else if (what < 11)

@@ -1,5 +1,5 @@
 /*
- * Rank 0 has put off a read of a file, and what it has gathered is being written by other ranks, when another process
+ * Rank 0 has deferred a read of a file, and what it has gathered is being written by other ranks, when another process
  * opens the file to change it. That one must be let at it soon, whatever rank 0 does, which allocates and gives back
  * memory without end; and rank 0 sees what the file was. Usage: leased DIR
  */

@@ -46,7 +46,7 @@ static void send_to_nobody(MPI_Comm comm)
 		note("left");
 }
 
-/* What the thread does after that is its own business again: what is put off is seen to, and more may be. */
+/* What the thread does after that is its own business again: what is deferred is seen to, and more may be. */
 STEP(error_handler_leaves)
 {
 	MPI_Errhandler handler;

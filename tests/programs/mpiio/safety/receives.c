@@ -37,7 +37,7 @@ static void by_opaque_type_after_probe(char *mine)
 	MPI_Type_free(&type);
 }
 
-/* Over what is put off itself. */
+/* Over what is deferred itself. */
 static void by_opaque_type_twice(char *mine)
 {
 	MPI_Datatype type = opaque_type();

@@ -63,13 +63,13 @@ pub enum Verdict {
 
 /// The nodes that have come.
 #[derive(Debug, Default)]
-pub struct Muster {
+pub struct Membership {
     arrivals: Vec<Arrival>,
     first_at: Time,
     last_at: Time,
 }
 
-impl Muster {
+impl Membership {
     /// A node has come; its place in the order of coming. One that comes again takes its old place.
     /// `None` if there are too many.
     pub fn arrive(&mut self, now: Time, arrival: Arrival) -> Option<usize> {
@@ -168,69 +168,69 @@ mod tests {
         }
     }
 
-    fn muster(arrivals: impl IntoIterator<Item = Arrival>) -> Muster {
-        let mut muster = Muster::default();
+    fn membership(arrivals: impl IntoIterator<Item = Arrival>) -> Membership {
+        let mut membership = Membership::default();
         for (arrival, at) in arrivals.into_iter().zip((1000..).step_by(100)) {
-            muster.arrive(at, arrival).unwrap();
+            membership.arrive(at, arrival).unwrap();
         }
-        muster
+        membership
     }
 
     #[test]
     fn nodes_that_are_one_machine_count_as_the_launcher_counts() {
-        let mut muster = Muster::default();
+        let mut membership = Membership::default();
         let flux = |stands_for| Arrival { nodes: Some(2), stands_for, ..arrival(1) };
-        muster.arrive(0, flux(1));
-        assert_eq!(muster.verdict(0), Verdict::Wait(MISSING_MS_MAX));
-        assert_eq!(muster.arrive(5, flux(2)), Some(0));
-        assert_eq!(muster.verdict(5), Verdict::Complete);
-        let mut muster = Muster::default();
+        membership.arrive(0, flux(1));
+        assert_eq!(membership.verdict(0), Verdict::Wait(MISSING_MS_MAX));
+        assert_eq!(membership.arrive(5, flux(2)), Some(0));
+        assert_eq!(membership.verdict(5), Verdict::Complete);
+        let mut membership = Membership::default();
         let told = Arrival { processes: Some(4), processes_here: Some(2), stands_for: 2, ..arrival(1) };
-        muster.arrive(0, told);
-        assert_eq!(muster.verdict(0), Verdict::Complete);
+        membership.arrive(0, told);
+        assert_eq!(membership.verdict(0), Verdict::Complete);
     }
 
     #[test]
     fn the_launchers_number_of_nodes_decides() {
         let told = |port| Arrival { nodes: Some(3), processes: Some(8), processes_here: Some(1), ..arrival(port) };
-        assert_eq!(muster([]).verdict(5), Verdict::Nobody);
-        let two = muster([told(1), told(2)]);
+        assert_eq!(membership([]).verdict(5), Verdict::Nobody);
+        let two = membership([told(1), told(2)]);
         assert_eq!(two.verdict(1100), Verdict::Wait(1000 + MISSING_MS_MAX));
         assert_eq!(two.verdict(1000 + MISSING_MS_MAX), Verdict::Without(1));
-        assert_eq!(muster([told(1), told(2), told(3)]).verdict(1300), Verdict::Complete);
+        assert_eq!(membership([told(1), told(2), told(3)]).verdict(1300), Verdict::Complete);
     }
 
     #[test]
     fn processes_tell_who_is_missing() {
         let told = |port, here| Arrival { processes: Some(10), processes_here: Some(here), ..arrival(port) };
-        assert_eq!(muster([told(1, 4), told(2, 4)]).verdict(20_000), Verdict::Without(1));
-        assert_eq!(muster([told(1, 4), told(2, 4), told(3, 2)]).verdict(1300), Verdict::Complete);
-        assert_eq!(muster([told(1, 1)]).verdict(20_000), Verdict::Without(9));
+        assert_eq!(membership([told(1, 4), told(2, 4)]).verdict(20_000), Verdict::Without(1));
+        assert_eq!(membership([told(1, 4), told(2, 4), told(3, 2)]).verdict(1300), Verdict::Complete);
+        assert_eq!(membership([told(1, 1)]).verdict(20_000), Verdict::Without(9));
     }
 
     #[test]
     fn otherwise_silence_does() {
-        let quiet = muster([arrival(1), arrival(2)]);
+        let quiet = membership([arrival(1), arrival(2)]);
         assert_eq!(quiet.verdict(1200), Verdict::Wait(1100 + QUIET_MS));
         assert_eq!(quiet.verdict(1100 + QUIET_MS), Verdict::Complete);
-        let endless = muster((1..200).map(arrival));
+        let endless = membership((1..200).map(arrival));
         assert_eq!(endless.verdict(1000 + MISSING_MS_MAX), Verdict::Complete);
     }
 
     #[test]
     fn the_library_is_everywhere_if_nobody_can_lack_it() {
         let with = |port, nodes| Arrival { nodes, has_io: true, ..arrival(port) };
-        assert!(muster([with(1, Some(2)), with(2, Some(2))]).has_io_everywhere());
-        assert!(!muster([with(1, Some(3)), with(2, Some(3))]).has_io_everywhere());
-        assert!(!muster([with(1, None), with(2, None)]).has_io_everywhere());
-        assert!(!muster([with(1, Some(2)), arrival(2)]).has_io_everywhere());
+        assert!(membership([with(1, Some(2)), with(2, Some(2))]).has_io_everywhere());
+        assert!(!membership([with(1, Some(3)), with(2, Some(3))]).has_io_everywhere());
+        assert!(!membership([with(1, None), with(2, None)]).has_io_everywhere());
+        assert!(!membership([with(1, Some(2)), arrival(2)]).has_io_everywhere());
     }
 
     #[test]
     fn nodes_are_in_the_launchers_order() {
         let check = |arrivals: Vec<Arrival>, expected: &[usize]| {
-            let muster = muster(arrivals);
-            assert_eq!(muster.order(), expected, "{:?}", muster.arrivals());
+            let membership = membership(arrivals);
+            assert_eq!(membership.order(), expected, "{:?}", membership.arrivals());
         };
         check(vec![arrival(3), arrival(1), arrival(2)], &[1, 2, 0]);
         let ranked = |port, rank| Arrival { rank: Some(rank), ..arrival(port) };
@@ -241,10 +241,10 @@ mod tests {
 
     #[test]
     fn who_comes_again_is_there_once() {
-        let mut muster = muster([arrival(1), arrival(2)]);
-        assert_eq!(muster.arrive(2000, Arrival { rank: Some(1), ..arrival(1) }), Some(0));
-        assert_eq!((muster.arrivals().len(), muster.arrivals()[0].rank), (2, Some(1)));
-        muster.leave(0);
-        assert_eq!(muster.arrivals(), [arrival(2)]);
+        let mut membership = membership([arrival(1), arrival(2)]);
+        assert_eq!(membership.arrive(2000, Arrival { rank: Some(1), ..arrival(1) }), Some(0));
+        assert_eq!((membership.arrivals().len(), membership.arrivals()[0].rank), (2, Some(1)));
+        membership.leave(0);
+        assert_eq!(membership.arrivals(), [arrival(2)]);
     }
 }

@@ -1,4 +1,4 @@
-/* A profiling tool that stands before MPI, behind the front: its functions are called, and what they call, too. */
+/* A profiling tool that is interposed between the front and MPI: its functions are called, and what they call, too. */
 #include <mpi.h>
 
 #include "traced.h"

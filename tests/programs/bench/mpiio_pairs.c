@@ -1,6 +1,6 @@
 /*
  * What the library makes of one operation, measured in pairs within one run: as the program asks for it, by calls that
- * the library stands before, and past the library, by the functions of MPI's and the C library themselves. Processes
+ * the library interposes, and past the library, by the functions of MPI's and the C library themselves. Processes
  * stay where they are meanwhile, and so does what the machine does besides. Both ways are measured in each of two sets
  * of memory and files: which pages of the machine a set lies in makes it up to a third slower or faster than the other.
  *

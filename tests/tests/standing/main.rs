@@ -1,4 +1,4 @@
-//! A site's standing view on a cluster: readers that alone have the directory, and nodes whose users see
+//! A site export on a cluster: readers that alone have the directory, and nodes whose users see
 //! it.
 
 mod access;

@@ -1,4 +1,4 @@
-//! The tables of functions that the library stands before: prototypes, and what a call does to memory.
+//! The tables of functions that the library interposes: prototypes, and what a call does to memory.
 
 use anyhow::{Context, Result, bail, ensure};
 

@@ -8,6 +8,7 @@ mod functions;
 mod imports;
 mod layout;
 mod text;
+mod words;
 
 use anyhow::{Result, bail};
 
@@ -39,6 +40,7 @@ pub fn run(shell: &Shell) -> Result<Option<String>> {
     complaints.extend(cycles::check(&sources));
     for (path, source) in &sources {
         complaints.extend(content::check(path, source));
+        complaints.extend(words::check(path, source));
         if source.contains(&*here) {
             complaints.push(format!("{path}: names {here}, a directory of this machine"));
         }

@@ -12,7 +12,7 @@ use mio::{Events, Token};
 
 use crate::config::Config;
 use crate::control::{Command, Control};
-use crate::drive::tokens::*;
+use crate::drive::tokens::{CLIENTS, CONTROL, CONTROL_SOCKET, PEERS, PRESSURE, TERMINATION, WAKER};
 use crate::drive::{Daemon, Frontends, Reactor};
 use crate::error::DaemonError;
 use crate::process;

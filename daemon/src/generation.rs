@@ -95,7 +95,7 @@ impl Generations {
         self.older.len()
     }
 
-    /// When [`Daemon::check_generations`] is due.
+    /// When to check whether older generations are still used.
     pub(crate) fn next_check(&self) -> Option<Time> {
         self.next_check
     }

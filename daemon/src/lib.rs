@@ -38,10 +38,3 @@ pub use pressure::memory_free;
 pub use report::{Clients, Memory, Mount, Overlay, Preloaded, Report, SharedFs};
 pub use run::{run, run_from_stdio};
 pub use session::{Leaving, Session};
-
-/// Decoders, for the fuzz targets.
-#[cfg(fuzzing)]
-pub mod fuzzed {
-    pub use headwater_mount::fuzz_journal as journal;
-    pub use headwater_overlay::fuzz_carrier as carrier;
-}

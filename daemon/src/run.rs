@@ -12,7 +12,9 @@ use crate::control::Control;
 use crate::error::DaemonError;
 use crate::event_loop::serve;
 use crate::log::log_to_stderr;
-use crate::process::*;
+use crate::process::{
+    catch_signals, inherited_directory, inherited_file, inherited_listener, inherited_pipe, raise_limits, settle,
+};
 
 /// The process `headwater daemon`: reads a [`Config`] as one line of JSON from standard input, and
 /// serves until standard input says `stop` or ends, or SIGTERM comes. Standard output gets

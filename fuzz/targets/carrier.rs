@@ -5,7 +5,6 @@
 use std::ffi::{c_int, c_void};
 
 // Its build brings the C code.
-use headwater_daemon::fuzzed;
 use headwater_fuzz as _;
 use libfuzzer_sys::fuzz_target;
 
@@ -14,7 +13,7 @@ unsafe extern "C" {
 }
 
 fuzz_target!(|bytes: &[u8]| {
-    fuzzed::carrier(bytes);
+    headwater_overlay::fuzz_carrier(bytes);
     // SAFETY: the bytes live during the call, which only reads them.
     let is_sound = unsafe { fuzz_fabric_wire(bytes.as_ptr().cast(), bytes.len()) };
     assert!(is_sound != 0, "a link went on with what can't be true");

@@ -2,7 +2,6 @@
 
 #![no_main]
 
-use headwater_daemon::fuzzed;
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|bytes: &[u8]| fuzzed::journal(bytes));
+fuzz_target!(|bytes: &[u8]| headwater_mount::fuzz_journal(bytes));

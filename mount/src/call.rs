@@ -57,7 +57,7 @@ pub enum Demand {
     /// A record for a path of which the table says nothing, so that it has a number.
     Record(Path),
     /// A thread that may wait for a file system.
-    Patience,
+    BlockingThread,
     /// The next generation: this one's version of a path is nowhere to be had.
     Generation,
 }
@@ -75,7 +75,7 @@ impl Call<'_> {
             };
         }
         if self.attempt.at_once {
-            return Flow::Ask(Demand::Patience);
+            return Flow::Ask(Demand::BlockingThread);
         }
         Flow::Original(path.clone())
     }

@@ -105,7 +105,7 @@ pub(crate) fn seek(call: &Call<'_>, offset: u64, whence: u32) -> Flow {
     // A copy may have more holes than its original, or none. Where those are, the original tells, if it is what it was.
     let has_holes = attr.blocks < attr.size / 512 && call.view.has_originals;
     if has_holes && call.attempt.at_once {
-        return Flow::Ask(Demand::Patience);
+        return Flow::Ask(Demand::BlockingThread);
     }
     let original = if has_holes { original::unchanged(call, &known.path, &attr) } else { None };
     match original.map_or(Ok(all_is_data), |original| rustix::fs::seek(original, position)) {

@@ -217,7 +217,7 @@ impl Mount {
             None => {
                 self.parked.fetch_sub(1, Ordering::Relaxed);
             }
-            Some((Demand::Patience, parked)) => self.hand_out(parked),
+            Some((Demand::BlockingThread, parked)) => self.hand_out(parked),
             Some((wanted, parked)) => self.again.push_back(WorkerEvent::Demand(wanted, parked)),
         }
     }

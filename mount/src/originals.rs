@@ -25,7 +25,7 @@ impl Mount {
                     table.live(path, want.contains(Want::TREE));
                     true
                 }
-                Demand::Want(..) | Demand::Block(..) | Demand::Patience | Demand::Generation => false,
+                Demand::Want(..) | Demand::Block(..) | Demand::BlockingThread | Demand::Generation => false,
             };
             self.resume(parked, is_known);
         }

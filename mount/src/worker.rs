@@ -96,7 +96,7 @@ impl Connection {
     pub(crate) fn serve_at_once(&self, parked: Parked, asker: &dyn DemandSink) -> Option<(Demand, Parked)> {
         let request = Request::decode(&parked.bytes).ok()?;
         if !is_quick(&request.operation) {
-            return Some((Demand::Patience, parked));
+            return Some((Demand::BlockingThread, parked));
         }
         let attempt = Attempt { at_once: true, ..parked.attempt };
         let wanted = self.serve(&request, parked.device, attempt, parked.read_at, asker)?;

@@ -38,7 +38,7 @@ pub(crate) struct Forgetting {
 }
 
 impl Clearings {
-    /// When [`Daemon::go_on_clearing`] is due.
+    /// When to check whether the kernel has forgotten.
     pub(crate) fn due(&self) -> Option<Time> {
         self.due
     }

@@ -33,7 +33,7 @@ impl Refreshes {
         self.due.get_or_insert(now + GATHERING_MS);
     }
 
-    /// When [`Daemon::refresh_changed`] is due.
+    /// When to ask for a refresh of what was found changed.
     pub(crate) fn due(&self) -> Option<Time> {
         self.due
     }

@@ -22,7 +22,7 @@ impl Daemon {
                 self.feed(Input::RequestBlock { client, path, block });
             }
             // No thread asks to be served by one that may wait, and the event loop does not ask itself.
-            WorkerEvent::Demand(Demand::Patience, parked) => mount.resume(parked, false),
+            WorkerEvent::Demand(Demand::BlockingThread, parked) => mount.resume(parked, false),
             WorkerEvent::Demand(Demand::Generation, parked) => mount.hold_parked(now, parked),
             WorkerEvent::Used(path, block) => self.feed(Input::Used { path, block }),
             WorkerEvent::Demand(Demand::Record(path), parked) => {

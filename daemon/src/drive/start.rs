@@ -19,7 +19,7 @@ use headwater_store::{Table, view};
 use mio::{Poll, Registry, Waker};
 
 use super::timeline::Timeline;
-use super::tokens::*;
+use super::tokens::{CLIENTS, CONTROL_SOCKET, FIRST_FREE, PEERS, PRESSURE, WAKER};
 use super::{Content, Daemon, Driver, Frontends, Housekeeping, Reactor};
 use crate::clients::{ClientIds, Clients};
 use crate::config::Config;

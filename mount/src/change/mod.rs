@@ -17,7 +17,7 @@ use crate::call::{Call, Demand, Flow};
 /// Serves a writing request.
 pub(super) fn serve(call: &Call<'_>) -> Flow {
     if call.attempt.at_once {
-        return Flow::Ask(Demand::Patience);
+        return Flow::Ask(Demand::BlockingThread);
     }
     let result = match call.request.operation {
         Operation::Create { flags, mode, umask, name } => names::create(call, name, flags, mode, umask),

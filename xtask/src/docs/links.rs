@@ -33,6 +33,9 @@ fn complaint(
     if !exists(&file) {
         return Some(format!("the link to {target} leads nowhere"));
     }
+    if path.starts_with("docs/") && file.contains('/') && !file.starts_with("docs/") {
+        return Some(format!("{target} is not installed with this page: name it without a link"));
+    }
     let anchor = anchor.filter(|anchor| pages.get(&file).is_some_and(|page| !page.anchors.contains(*anchor)))?;
     Some(format!("{file} has no heading with the anchor #{anchor}"))
 }
@@ -59,14 +62,15 @@ mod tests {
     fn dead_links_and_anchors_are_found() {
         let texts = [
             ("README.md", "# Top\n[a](docs/a.md#one) [b](docs/b.md) [c](#top) [d](https://x.org/y#z) [e](docs)"),
-            ("docs/a.md", "# One\n[a](../README.md#bottom) [b](a.svg) [c](../src/x.rs#L1)"),
+            ("docs/a.md", "# One\n[a](../README.md#bottom) [b](a.svg) [c](../src/x.rs#L1) [d](../LICENSE)"),
         ];
         let pages = texts.into_iter().map(|(path, text)| (path.to_owned(), read(text))).collect();
-        let exists = |path: &str| ["README.md", "docs/a.md", "docs", "src/x.rs"].contains(&path);
+        let exists = |path: &str| ["README.md", "docs/a.md", "docs", "src/x.rs", "LICENSE"].contains(&path);
         let expected = [
             "README.md:2: the link to docs/b.md leads nowhere",
             "docs/a.md:2: README.md has no heading with the anchor #bottom",
             "docs/a.md:2: the link to a.svg leads nowhere",
+            "docs/a.md:2: ../src/x.rs#L1 is not installed with this page: name it without a link",
         ];
         assert_eq!(check(&pages, exists), expected);
     }

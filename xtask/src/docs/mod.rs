@@ -52,7 +52,7 @@ fn check_with(shell: &Shell, headwater: &Path) -> Result<()> {
     bail!("{}\nrepeat: cargo xtask test --only docs", complaints.join("\n"));
 }
 
-/// Copies the documents to a directory: README.md, all files that it links, and `docs/`.
+/// Copies the documents to a directory: `docs/`, README.md, and the files beside it that it links.
 pub fn install(shell: &Shell, to: &Path) -> Result<()> {
     // Pages that have moved are not left behind.
     if to.join("docs").exists() {
@@ -70,7 +70,7 @@ fn beside_docs(readme: &str) -> BTreeSet<String> {
     let linked = markdown::read(readme).links.into_iter().map(|(_, target)| target);
     let files = linked.filter(|target| !target.contains("://") && !target.starts_with(['#', '.']));
     let names = files.map(|target| target.split('#').next().unwrap_or_default().to_owned());
-    let always = ["README.md", "LICENSE", "CHANGELOG.md"].map(str::to_owned);
+    let always = ["README.md", "LICENSE", "CHANGELOG.md", "SECURITY.md"].map(str::to_owned);
     always.into_iter().chain(names.filter(|name| !name.starts_with("docs"))).collect()
 }
 
@@ -173,7 +173,8 @@ mod tests {
     #[test]
     fn what_the_readme_links_is_installed() {
         let names = beside_docs("[a](ARCHITECTURE.md#x) [b](docs/a.md) [c](https://x.org) [d](#top)");
-        assert_eq!(names.into_iter().collect::<Vec<_>>(), ["ARCHITECTURE.md", "CHANGELOG.md", "LICENSE", "README.md"]);
+        let expected = ["ARCHITECTURE.md", "CHANGELOG.md", "LICENSE", "README.md", "SECURITY.md"];
+        assert_eq!(names.into_iter().collect::<Vec<_>>(), expected);
     }
 
     #[test]

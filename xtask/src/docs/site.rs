@@ -1,5 +1,7 @@
 //! The documents as a site, by mdbook.
 
+use std::fs;
+
 use anyhow::{Context, Result};
 
 use crate::shell::Shell;
@@ -8,6 +10,8 @@ use crate::shell::Shell;
 const MDBOOK: &str = "0.5.4";
 /// Where it is installed.
 const TOOLS: &str = "target/tools";
+/// What the site is made of: the documents as they are installed.
+const SOURCE: &str = "target/docs-source";
 /// Where the site is built.
 pub const SITE: &str = "target/docs";
 
@@ -22,5 +26,26 @@ pub fn build(shell: &Shell) -> Result<()> {
             format!("the site can't be built without mdbook {MDBOOK}; the documents can be read as they are, in docs/")
         })?;
     }
-    shell.step("build the site", || shell.run(shell.command(&program).args(["build", "docs"])).map(drop))
+    shell.step("build the site", || {
+        let source = shell.path(SOURCE);
+        super::install(shell, &source)?;
+        fs::copy(source.join("docs/book.toml"), source.join("book.toml"))?;
+        fs::write(source.join("SUMMARY.md"), from_root(&fs::read_to_string(source.join("docs/SUMMARY.md"))?))?;
+        shell.run(shell.command(&program).arg("build").arg(source).arg("--dest-dir").arg(shell.path(SITE))).map(drop)
+    })
+}
+
+/// Rewrites the links of a page in `docs/` for a page beside README.md.
+fn from_root(page: &str) -> String {
+    page.replace("](", "](docs/").replace("](docs/../", "](")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_are_rewritten_for_the_root() {
+        assert_eq!(from_root("[a](b.md) [c](../d.md)"), "[a](docs/b.md) [c](d.md)");
+    }
 }

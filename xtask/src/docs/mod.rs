@@ -1,12 +1,14 @@
 //! The documents: their links, their command lines, the pages that are made from the command line's definition, and
 //! the site.
 
+mod installed;
 mod lines;
 mod links;
 mod markdown;
 mod site;
+mod walks;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
 use std::process::Stdio;
@@ -15,6 +17,7 @@ use anyhow::{Context, Result, bail};
 use clap::Error;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
+pub use self::installed::install;
 use self::lines::{Line, Program};
 use self::markdown::Page;
 use crate::shell::Shell;
@@ -52,32 +55,14 @@ fn check_with(shell: &Shell, headwater: &Path) -> Result<()> {
     bail!("{}\nrepeat: cargo xtask test --only docs", complaints.join("\n"));
 }
 
-/// Copies the documents to a directory: `docs/`, README.md, and the files beside it that it links.
-pub fn install(shell: &Shell, to: &Path) -> Result<()> {
-    // Pages that have moved are not left behind.
-    if to.join("docs").exists() {
-        std::fs::remove_dir_all(to.join("docs"))?;
-    }
-    files::copy_tree(&shell.path("docs"), &to.join("docs"))?;
-    for name in beside_docs(&std::fs::read_to_string(shell.path("README.md"))?) {
-        files::copy_if_changed(&shell.path(&name), &to.join(&name))?;
-    }
-    Ok(())
-}
-
-/// The documents outside of `docs/`: those that belong to every installation, and what README.md links.
-fn beside_docs(readme: &str) -> BTreeSet<String> {
-    let linked = markdown::read(readme).links.into_iter().map(|(_, target)| target);
-    let files = linked.filter(|target| !target.contains("://") && !target.starts_with(['#', '.']));
-    let names = files.map(|target| target.split('#').next().unwrap_or_default().to_owned());
-    let always = ["README.md", "LICENSE", "CHANGELOG.md", "SECURITY.md"].map(str::to_owned);
-    always.into_iter().chain(names.filter(|name| !name.starts_with("docs"))).collect()
-}
-
-/// Complaints that need nothing built: dead links, and command lines that `cargo xtask` does not accept.
+/// Complaints that need nothing built: dead links, functions that aren't where the overview says, and command lines
+/// that `cargo xtask` does not accept.
 pub fn tidy(shell: &Shell) -> Result<Vec<String>> {
     let pages = pages(shell)?;
     let mut complaints = links(shell, &pages);
+    for page in walks::PAGES {
+        complaints.extend(walks::check(shell, page, &std::fs::read_to_string(shell.path(page))?));
+    }
     for (place, line) in command_lines(&pages, Program::Xtask) {
         complaints.extend(rejection(&line).map(|why| format!("{place}: `{}`: {why}", line.words.join(" "))));
     }
@@ -169,13 +154,6 @@ fn stale(shell: &Shell, made: &Path) -> Result<Vec<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_the_readme_links_is_installed() {
-        let names = beside_docs("[a](ARCHITECTURE.md#x) [b](docs/a.md) [c](https://x.org) [d](#top)");
-        let expected = ["ARCHITECTURE.md", "CHANGELOG.md", "LICENSE", "README.md", "SECURITY.md"];
-        assert_eq!(names.into_iter().collect::<Vec<_>>(), expected);
-    }
 
     #[test]
     fn lines_of_this_program_are_parsed() {

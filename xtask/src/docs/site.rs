@@ -4,6 +4,7 @@ use std::fs;
 
 use anyhow::{Context, Result};
 
+use super::installed::install;
 use crate::shell::Shell;
 
 /// The version that is installed where there is none.
@@ -28,7 +29,7 @@ pub fn build(shell: &Shell) -> Result<()> {
     }
     shell.step("build the site", || {
         let source = shell.path(SOURCE);
-        super::install(shell, &source)?;
+        install(shell, &source)?;
         fs::copy(source.join("docs/book.toml"), source.join("book.toml"))?;
         fs::write(source.join("SUMMARY.md"), from_root(&fs::read_to_string(source.join("docs/SUMMARY.md"))?))?;
         shell.run(shell.command(&program).arg("build").arg(source).arg("--dest-dir").arg(shell.path(SITE))).map(drop)

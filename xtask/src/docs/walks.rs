@@ -1,0 +1,71 @@
+//! Whether the functions that the overview and the walks name are where they say.
+
+use std::fs;
+
+use crate::shell::Shell;
+
+/// The pages that name them.
+pub const PAGES: [&str; 2] = ["docs/internals/overview.md", "docs/internals/walks.md"];
+
+/// Complaints about such a page with this text: each name in a step of a walk, or in a row of a table, must be in a
+/// file that the same line names; a function must be defined there.
+pub fn check(shell: &Shell, page: &str, text: &str) -> Vec<String> {
+    let mut complaints = Vec::new();
+    for (line, number) in text.lines().zip(1..) {
+        let code: Vec<_> = line.split('`').skip(1).step_by(2).collect();
+        let texts: Vec<_> = code.iter().filter_map(|path| fs::read_to_string(shell.path(path)).ok()).collect();
+        if texts.is_empty() {
+            continue;
+        }
+        for name in code.iter().filter_map(|code| name_in(code)) {
+            if !texts.iter().any(|text| is_in(text, name)) {
+                complaints.push(format!("{page}:{number}: `{name}` is in no file that this line names"));
+            }
+        }
+    }
+    complaints
+}
+
+/// The last part of a name such as `Type::function`; nothing if the code is no name.
+fn name_in(code: &str) -> Option<&str> {
+    let is_word = |part: &str| !part.is_empty() && part.chars().all(is_of_name);
+    let parts = code.split("::");
+    (parts.clone().all(is_word) && (code.contains("::") || code.contains(|c: char| c.is_ascii_lowercase())))
+        .then(|| parts.last())?
+}
+
+fn is_of_name(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '_'
+}
+
+/// Whether a source text defines this function, in Rust or in C, or has this type, variant or macro.
+fn is_in(text: &str, name: &str) -> bool {
+    let is_function = name.starts_with(|c: char| c.is_ascii_lowercase());
+    text.lines().any(|line| {
+        let is_definition = line.contains("fn ") || !line.starts_with(['\t', ' ', '#', '/']);
+        (!is_function || is_definition)
+            && line
+                .match_indices(name)
+                .any(|(at, _)| !line[..at].ends_with(is_of_name) && !line[at + name.len()..].starts_with(is_of_name))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn functions_are_found_where_they_are_defined() {
+        let rust = "impl A {\n    pub fn begin(&self) {\n        end();\n    }\n}\n";
+        assert!(is_in(rust, "begin") && !is_in(rust, "end") && !is_in(rust, "beg") && is_in(rust, "A"));
+        let c = "static int begin(void)\n{\n\treturn end();\n}\n";
+        assert!(is_in(c, "begin") && !is_in(c, "end"));
+    }
+
+    #[test]
+    fn names_are_told_from_other_code() {
+        let of = |code| name_in(code);
+        assert_eq!((of("Node::handle"), of("serve"), of("WRAP")), (Some("handle"), Some("serve"), None));
+        assert_eq!((of("a/b.rs"), of("--io"), of("")), (None, None, None));
+    }
+}

@@ -18,7 +18,7 @@ extern __thread int hwio_stays_in_use __attribute__((tls_model("initial-exec")))
 /* Protected pages were opened for a call of this thread that is at work: they are protected again when it has
  * returned. */
 extern __thread int hwio_is_exposed __attribute__((tls_model("initial-exec")));
-void hwio_cover(void);
+void hwio_reprotect(void);
 
 /* A call into MPI or the library begins, and ends: all that it makes is none of the program's. */
 static inline void hwio_step_in(void)
@@ -29,13 +29,13 @@ static inline void hwio_step_in(void)
 static inline void hwio_step_out(void)
 {
 	if (--hwio_depth == 0 && __builtin_expect(hwio_is_exposed, 0))
-		hwio_cover();
+		hwio_reprotect();
 }
 
 /* The call communicates, synchronises, or does something to a file. */
 void hwio_communicates(void);
 /* MPI has given this memory to the program; other processes may use it. Called after the call. */
-void hwio_made(void *memory, MPI_Aint bytes);
+void hwio_allocated(void *memory, MPI_Aint bytes);
 /* The program gives memory back that MPI has allocated. */
 void hwio_freed(void *memory);
 /* Whether the caller is the root; whether the root sends to it or receives from it (of a plain communicator:
@@ -55,9 +55,9 @@ struct hwio_large hwio_large(MPI_Count count, MPI_Datatype *type);
 void hwio_large_free(struct hwio_large *large, MPI_Datatype *type);
 
 /* The kernel looks at this memory, or writes into it, while the C library's function is at work. */
-void hwio_given(const void *memory, size_t bytes);
+void hwio_kernel_uses(const void *memory, size_t bytes);
 /* Size of memory whose length is unknown. */
-#define HWIO_GIVEN_BYTES 4096
+#define HWIO_UNSIZED_BYTES 4096
 
 void hwio_in(const void *buffer, MPI_Count count, MPI_Datatype type);
 void hwio_out(void *buffer, MPI_Count count, MPI_Datatype type);

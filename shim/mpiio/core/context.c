@@ -25,18 +25,18 @@ static struct hwio_context contexts[CONTEXTS_MAX];
 static struct hwio_context *order[CONTEXTS_MAX];
 static size_t count;
 
-#define PLACES 8
+#define CACHED_SITES 8
 /* No divisor of how many ways a program may take in turn. */
-#define LOOK_EVERY 17
+#define REVALIDATE_EVERY 17
 
 /* Where a thread has come from by a way that is off, and whether it comes there by others, too. */
-static __thread struct place {
+static __thread struct call_site {
 	const void *caller, *height;
 	struct hwio_context *context;
 	enum hwio_operation_kind kind;
-	uint32_t passed;
+	uint32_t skipped;
 	bool has_several;
-} places[PLACES];
+} cached_sites[CACHED_SITES];
 
 /* Contexts that an earlier run has left alone. */
 static char *profile[PROFILE_MAX];
@@ -58,7 +58,7 @@ static bool is_runtime(const char *path)
 }
 
 /* Whether it is none of the program's. */
-static bool is_passed_over(const void *address, bool *is_of_runtime)
+static bool is_skipped(const void *address, bool *is_of_runtime)
 {
 	static const void *front_base;
 	Dl_info info;
@@ -73,20 +73,20 @@ static bool is_passed_over(const void *address, bool *is_of_runtime)
 	return is_here || info.dli_fbase == front_base;
 }
 
-static size_t look_around(void **frames, bool *is_of_runtime)
+static size_t walk_stack(void **frames, bool *is_of_runtime)
 {
 	void *all[DEPTH_MAX];
 	int depth, wanted = DEPTH_USUAL;
-	size_t kept;
+	size_t found_count;
 	do {
 		depth = backtrace(all, wanted);
-		kept = 0;
+		found_count = 0;
 		*is_of_runtime = false;
-		for (int i = 0; i < depth && kept < HWIO_CONTEXT_FRAMES; i++)
-			if (kept > 0 || !is_passed_over(all[i], is_of_runtime))
-				frames[kept++] = all[i];
-	} while (kept < HWIO_CONTEXT_FRAMES && depth == DEPTH_USUAL && (wanted = DEPTH_MAX));
-	return kept;
+		for (int i = 0; i < depth && found_count < HWIO_CONTEXT_FRAMES; i++)
+			if (found_count > 0 || !is_skipped(all[i], is_of_runtime))
+				frames[found_count++] = all[i];
+	} while (found_count < HWIO_CONTEXT_FRAMES && depth == DEPTH_USUAL && (wanted = DEPTH_MAX));
+	return found_count;
 }
 
 static void describe(struct hwio_context *context)
@@ -128,7 +128,7 @@ static bool is_in_profile(const struct hwio_context *context)
 }
 
 /* Whether this run has come to the place of a line. */
-static bool was_met(const char *line)
+static bool was_reached(const char *line)
 {
 	for (size_t i = 0; i < count; i++)
 		if (is_line_of(line, order[i]))
@@ -140,7 +140,7 @@ void hwio_context_prepare(void)
 {
 	void *frames[HWIO_CONTEXT_FRAMES];
 	bool is_of_runtime;
-	look_around(frames, &is_of_runtime);
+	walk_stack(frames, &is_of_runtime);
 }
 
 /* A handler of the program that left by longjmp would leave the thread within the library: none comes meanwhile. */
@@ -150,7 +150,7 @@ struct hwio_context *hwio_context_here(enum hwio_operation_kind kind)
 	bool is_of_runtime;
 	hwio_enter();
 	hwio_step_in();
-	look_around(frames, &is_of_runtime);
+	walk_stack(frames, &is_of_runtime);
 	hwio_step_out();
 	uintptr_t hash = (uintptr_t)kind;
 	for (size_t i = 0; i < HWIO_CONTEXT_FRAMES; i++)
@@ -182,15 +182,15 @@ struct hwio_context *hwio_context_here(enum hwio_operation_kind kind)
 struct hwio_context *hwio_context_of(enum hwio_operation_kind kind, const void *caller)
 {
 	const void *height = __builtin_frame_address(0);
-	struct place *place = &places[((uintptr_t)caller >> 2 ^ (uintptr_t)kind) % PLACES];
-	bool is_it = caller && place->caller == caller && place->height == height && place->kind == kind;
-	if (is_it && !place->has_several && ++place->passed % LOOK_EVERY != 0)
-		return place->context;
+	struct call_site *site = &cached_sites[((uintptr_t)caller >> 2 ^ (uintptr_t)kind) % CACHED_SITES];
+	bool is_it = caller && site->caller == caller && site->height == height && site->kind == kind;
+	if (is_it && !site->has_several && ++site->skipped % REVALIDATE_EVERY != 0)
+		return site->context;
 	struct hwio_context *context = hwio_context_here(kind);
 	if (is_it)
-		place->has_several = place->has_several || context != place->context;
+		site->has_several = site->has_several || context != site->context;
 	else if (caller && context && context->is_off)
-		*place = (struct place){.caller = caller, .height = height, .context = context, .kind = kind};
+		*site = (struct call_site){.caller = caller, .height = height, .context = context, .kind = kind};
 	return context;
 }
 
@@ -302,9 +302,9 @@ void hwio_context_load(const char *path)
 void hwio_context_save(const char *path)
 {
 	char partial[HWIO_PATH_BYTES_MAX];
-	bool has_room = snprintf(partial, sizeof(partial), "%s.partial", path) < (int)sizeof(partial);
+	bool is_short_enough = snprintf(partial, sizeof(partial), "%s.partial", path) < (int)sizeof(partial);
 	errno = ENAMETOOLONG;
-	FILE *file = has_room ? fopen(partial, "we") : NULL;
+	FILE *file = is_short_enough ? fopen(partial, "we") : NULL;
 	if (!file) {
 		hwio_say("the profile %s can't be written: %m", partial);
 		return;
@@ -314,7 +314,7 @@ void hwio_context_save(const char *path)
 		if (order[i]->is_off)
 			fprintf(file, "off %d %s\n", order[i]->kind, order[i]->name);
 	for (size_t i = 0; i < profile_count; i++)
-		if (!was_met(profile[i]))
+		if (!was_reached(profile[i]))
 			fprintf(file, "%s\n", profile[i]);
 	bool is_whole = !ferror(file);
 	if (fclose(file) == 0 && is_whole)

@@ -33,7 +33,7 @@ struct hwio_quick {
 	volatile int is_watchful;
 	uint32_t counts_max[2];
 	uintptr_t types[2];
-	void *send, *receive, *send_later, *receive_later;
+	void *send, *receive, *isend, *irecv;
 } __attribute__((aligned(64)));
 _Static_assert(sizeof(struct hwio_quick) == 64, "it is one line");
 extern struct hwio_quick hwio_quick;
@@ -47,7 +47,7 @@ extern struct hwio_quick hwio_quick;
 		inside_result; \
 	})
 
-static inline bool hwio_looks_at(size_t bytes)
+static inline bool hwio_examines(size_t bytes)
 {
 	return bytes >= hwio_bytes_min && hwio_mode != HWIO_OFF && hwio_depth == 0;
 }

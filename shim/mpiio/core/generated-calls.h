@@ -17,10 +17,10 @@ void hwio_out_received(const struct hwio_layout *layout);
 void hwio_use_in(const void *memory, size_t bytes);
 void hwio_use_out(void *memory, size_t bytes);
 /* What is known of it is forgotten; it was filled before. */
-void hwio_use_gone_records(void *memory, size_t bytes);
+void hwio_forget_records(void *memory, size_t bytes);
 /* Before mmap: a file that is changed by stores is left alone from then on. */
 void hwio_before_mapping(void *address, size_t bytes, int protection, int flags, int descriptor);
 /* The memory is given back. */
-void hwio_use_gone(void *memory, size_t bytes);
+void hwio_use_released(void *memory, size_t bytes);
 
 #endif

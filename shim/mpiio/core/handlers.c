@@ -15,7 +15,7 @@
 /* What all kinds have in common: a pointer to the handle, one to the error, and what the MPI adds. */
 typedef void handler(void *handle, int *error, ...);
 
-static handler *given[HANDLERS_MAX];
+static handler *program_handlers[HANDLERS_MAX];
 static atomic_size_t count;
 
 static void run_handler(handler *function, void *handle, int *error, void *more, void *most)
@@ -23,44 +23,44 @@ static void run_handler(handler *function, void *handle, int *error, void *more,
 	int depth = hwio_depth;
 	hwio_depth = 0;
 	if (hwio_is_exposed)
-		hwio_cover();
+		hwio_reprotect();
 	function(handle, error, more, most);
 	hwio_depth = depth;
 }
 
-#define STAND_IN(number) \
-	static void stand_in_##number(void *handle, int *error, ...) \
+#define TRAMPOLINE(number) \
+	static void trampoline_##number(void *handle, int *error, ...) \
 	{ \
 		va_list rest; \
 		va_start(rest, error); \
 		void *more = va_arg(rest, void *), *most = va_arg(rest, void *); \
 		va_end(rest); \
-		run_handler(given[number], handle, error, more, most); \
+		run_handler(program_handlers[number], handle, error, more, most); \
 	}
 /* Numbers in base eight. */
 #define EIGHT(X, tens) X(tens##0) X(tens##1) X(tens##2) X(tens##3) X(tens##4) X(tens##5) X(tens##6) X(tens##7)
 #define ALL(X) EIGHT(X, 0) EIGHT(X, 01) EIGHT(X, 02) EIGHT(X, 03)
-#define NAME(number) stand_in_##number,
+#define NAME(number) trampoline_##number,
 
-ALL(STAND_IN)
-static handler *const stand_ins[] = {ALL(NAME)};
-_Static_assert(sizeof(stand_ins) / sizeof(*stand_ins) == HANDLERS_MAX, "one for each");
+ALL(TRAMPOLINE)
+static handler *const trampolines[] = {ALL(NAME)};
+_Static_assert(sizeof(trampolines) / sizeof(*trampolines) == HANDLERS_MAX, "one for each");
 
 /* What MPI is to call instead. */
-static handler *standing_in(handler *function)
+static handler *trampoline_for(handler *function)
 {
 	size_t at = function ? atomic_fetch_add(&count, 1) : HANDLERS_MAX;
 	if (at >= HANDLERS_MAX)
 		return function;
-	given[at] = function;
-	return stand_ins[at];
+	program_handlers[at] = function;
+	return trampolines[at];
 }
 
 #define CREATES(kind) \
 	int hwio_MPI_##kind##_create_errhandler(MPI_##kind##_errhandler_function *function, MPI_Errhandler *made) \
 	{ \
 		return HWIO_INSIDE(hwio_real.MPI_##kind##_create_errhandler((MPI_##kind##_errhandler_function *)(void \
-											    *)standing_in((handler \
+											    *)trampoline_for((handler \
 											    *)(void *)function), \
 			made)); \
 	}

@@ -98,7 +98,7 @@ bool hwio_left_sum(enum hwio_pattern pattern, enum hwio_left why, uint64_t *oper
 
 const char *hwio_left_why(enum hwio_left why)
 {
-	static const char *const words[] = {
+	static const char *const reasons[] = {
 		[HWIO_NOT_LEFT] = "",
 		[HWIO_LEFT_SMALL] = "too few bytes at once (the least is HEADWATER_IO_BYTES_MIN)",
 		[HWIO_LEFT_SMALL_FILE] = "for a file of this size messages are not slower",
@@ -112,5 +112,5 @@ const char *hwio_left_why(enum hwio_left why)
 		[HWIO_LEFT_THREADS] = "the program has threads",
 		[HWIO_LEFT_BUSY] = "other data was still on its way",
 	};
-	return words[why];
+	return reasons[why];
 }

@@ -24,7 +24,7 @@
 /* Of one more piece of a file: a call, and what is asked of the file system ahead. */
 #define PIECE_S 20e-6
 /* A sender waits so long for its receiver to say what it wants, or as long as the message would take. */
-#define PATIENCE_S_MIN 0.010
+#define TIMEOUT_S_MIN 0.010
 /* Below this number of bytes, a write costs a network file system more than sending the data to a rank with larger
  * writes. */
 #define APART_BYTES_MIN (64UL << 10)
@@ -80,15 +80,15 @@ static void answer_measurement(char *buffer)
 static double agreement(double next_s)
 {
 	double best = 1e9;
-	char order[1024] = {0};
+	char message[1024] = {0};
 	int answer = 1, *answers = calloc((size_t)hwio_ranks, sizeof(int));
 	if (!answers)
 		abort();
-	for (int i = 1; order[0] == 0; i++) {
+	for (int i = 1; message[0] == 0; i++) {
 		if (hwio_rank == 0)
-			order[0] = i == ROUNDS || is_time_over(next_s);
+			message[0] = i == ROUNDS || is_time_over(next_s);
 		double begin = hwio_seconds();
-		hwio_real.MPI_Bcast(order, sizeof(order), MPI_BYTE, 0, hwio_control);
+		hwio_real.MPI_Bcast(message, sizeof(message), MPI_BYTE, 0, hwio_control);
 		hwio_real.MPI_Gather(&answer, 1, MPI_INT, answers, 1, MPI_INT, 0, hwio_control);
 		next_s = hwio_seconds() - begin;
 		best = next_s < best ? next_s : best;
@@ -130,7 +130,7 @@ void hwio_model_start(void)
 	/* Ranks that don't measure leave the processors to those that do. */
 	hwio_together_wait();
 	parameters.agreement_s = agreement(4 * parameters.latency_s);
-	hwio_together_tell(&parameters, sizeof(parameters));
+	hwio_together_broadcast(&parameters, sizeof(parameters));
 }
 
 /* The root sends to one after the other; in a tree all of it still leaves the root. */
@@ -176,7 +176,7 @@ double hwio_model_receive_gain(size_t bytes)
 double hwio_model_timeout_s(size_t bytes)
 {
 	double message_s = (double)bytes * parameters.byte_s;
-	return message_s > PATIENCE_S_MIN ? message_s : PATIENCE_S_MIN;
+	return message_s > TIMEOUT_S_MIN ? message_s : TIMEOUT_S_MIN;
 }
 
 bool hwio_model_is_forced(void)

@@ -131,7 +131,7 @@ int hwio_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, voi
 	if (!hwio_memory_map_is_threaded() && hwio_is_busy) {
 		hwio_incoming_fetch_all();
 		hwio_incoming_wait();
-		hwio_deferred_round();
+		hwio_deferred_fill_partial();
 	}
 	hwio_memory_map_threads_begin();
 	return hwio_libc.pthread_create(thread, attributes, start, argument);

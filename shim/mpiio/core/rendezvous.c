@@ -69,7 +69,7 @@ static bool is_of_same_user(int connection)
 	return getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) == 0 && peer.uid == geteuid();
 }
 
-static void done_with(int *descriptor)
+static void close_descriptor(int *descriptor)
 {
 	if (*descriptor >= 0)
 		hwio_libc.close(*descriptor);
@@ -93,7 +93,7 @@ void hwio_rendezvous_begin(void)
 		if (bind(descriptor, name, bytes) == 0) {
 			listener = descriptor;
 			if (listen(listener, SOMAXCONN) != 0)
-				done_with(&listener);
+				close_descriptor(&listener);
 			return;
 		}
 		if (errno == EADDRINUSE && connect(descriptor, name, bytes) == 0) {
@@ -110,12 +110,12 @@ void hwio_rendezvous_begin(void)
 
 static bool is_ready(int descriptor, double seconds)
 {
-	struct pollfd waited = {.fd = descriptor, .events = POLLIN};
+	struct pollfd event = {.fd = descriptor, .events = POLLIN};
 	double end = hwio_seconds() + seconds;
 	int ready;
 	do {
 		double left = end - hwio_seconds();
-		ready = poll(&waited, 1, seconds < 0 ? -1 : left > 0 ? (int)(left * 1e3) + 1 : 0);
+		ready = poll(&event, 1, seconds < 0 ? -1 : left > 0 ? (int)(left * 1e3) + 1 : 0);
 	} while (ready < 0 && errno == EINTR);
 	return ready > 0;
 }
@@ -150,7 +150,7 @@ static bool answer_callers(int ranks)
 	return is_all;
 }
 
-static bool ask_first(void)
+static bool await_answer(void)
 {
 	unsigned char is_all = 0;
 	/* The first hears and answers in its MPI_Init; if it dies, this ends. */
@@ -164,8 +164,8 @@ bool hwio_rendezvous_end(int ranks)
 	if (listener >= 0 && ranks > 0)
 		is_all = answer_callers(ranks);
 	else if (to_first >= 0 && ranks > 0)
-		is_all = ask_first();
-	done_with(&listener);
-	done_with(&to_first);
+		is_all = await_answer();
+	close_descriptor(&listener);
+	close_descriptor(&to_first);
 	return is_all;
 }

@@ -69,10 +69,10 @@ static size_t write_left(enum hwio_pattern pattern, enum hwio_left why, char *li
 	return written < 0 || written >= LINE_BYTES_MAX ? 0 : (size_t)written;
 }
 
-static char *own_lines(size_t *bytes)
+static char *format_lines(size_t *bytes)
 {
-	size_t room = (hwio_context_count() + HWIO_PATTERNS * HWIO_LEFTS) * LINE_BYTES_MAX + 1;
-	char *text = malloc(room);
+	size_t bytes_max = (hwio_context_count() + HWIO_PATTERNS * HWIO_LEFTS) * LINE_BYTES_MAX + 1;
+	char *text = malloc(bytes_max);
 	*bytes = 0;
 	for (size_t i = 0; text && i < hwio_context_count(); i++) {
 		const struct hwio_context *context = hwio_context_at(i);
@@ -88,26 +88,26 @@ static char *own_lines(size_t *bytes)
 
 static char *collect_reports(size_t *bytes)
 {
-	char *own = own_lines(bytes), *all = NULL;
+	char *own = format_lines(bytes), *all = NULL;
 	int size = own ? (int)*bytes : 0, total = 0;
-	int *sizes = calloc((size_t)hwio_ranks * 2, sizeof(int)), *places = sizes + hwio_ranks;
+	int *sizes = calloc((size_t)hwio_ranks * 2, sizeof(int)), *offsets = sizes + hwio_ranks;
 	if (!sizes)
 		abort();
 	hwio_real.MPI_Gather(&size, 1, MPI_INT, sizes, 1, MPI_INT, 0, hwio_control);
 	for (int i = 0; i < hwio_ranks; i++) {
-		places[i] = total;
+		offsets[i] = total;
 		total += sizes[i];
 	}
 	if (hwio_rank == 0 && !(all = malloc((size_t)total + 1)))
 		abort();
-	hwio_real.MPI_Gatherv(own, size, MPI_CHAR, all, sizes, places, MPI_CHAR, 0, hwio_control);
+	hwio_real.MPI_Gatherv(own, size, MPI_CHAR, all, sizes, offsets, MPI_CHAR, 0, hwio_control);
 	*bytes = (size_t)total;
 	free(own);
 	free(sizes);
 	return all;
 }
 
-static void tell_transformed(const struct hwio_context *context)
+static void print_transformed(const struct hwio_context *context)
 {
 	char saved[64] = "";
 	/* It is by the model, which a busy machine makes pessimistic. */
@@ -125,7 +125,7 @@ static void print_summary(void)
 	for (size_t i = 0; i < hwio_context_count(); i++) {
 		const struct hwio_context *context = hwio_context_at(i);
 		if (context->has_pattern && context->transformed > 0)
-			tell_transformed(context);
+			print_transformed(context);
 		else if (context->has_pattern)
 			hwio_say("%s at %s: %.1f MB, %s", hwio_pattern_name(context->pattern), context->name,
 				(double)context->bytes / 1e6, why_of(context));
@@ -171,7 +171,7 @@ static void observe(const void *buffer, MPI_Count count, MPI_Datatype type, enum
 	struct hwio_file *file;
 	struct hwio_context *context = NULL;
 	size_t bytes = hwio_type_bytes(count, type);
-	if (!hwio_looks_at(bytes) || !hwio_records_any(HWIO_OBSERVED))
+	if (!hwio_examines(bytes) || !hwio_records_any(HWIO_OBSERVED))
 		return;
 	hwio_step_in();
 	hwio_enter();
@@ -210,7 +210,7 @@ static size_t received_next;
 void hwio_observe_received(const void *buffer, int ranks, MPI_Count count, MPI_Datatype type)
 {
 	struct hwio_layout layout;
-	if (hwio_mode != HWIO_OBSERVE || !hwio_looks_at(hwio_type_bytes(count * ranks, type)))
+	if (hwio_mode != HWIO_OBSERVE || !hwio_examines(hwio_type_bytes(count * ranks, type)))
 		return;
 	hwio_step_in();
 	if (hwio_layout_make(&layout, buffer, count * ranks, type)) {
@@ -223,7 +223,7 @@ void hwio_observe_received(const void *buffer, int ranks, MPI_Count count, MPI_D
 void hwio_observe_write(const void *memory, size_t bytes)
 {
 	uintptr_t low = (uintptr_t)memory, high = low + bytes;
-	if (hwio_mode != HWIO_OBSERVE || !hwio_looks_at(bytes))
+	if (hwio_mode != HWIO_OBSERVE || !hwio_examines(bytes))
 		return;
 	for (size_t i = 0; i < RECEIVED_MAX; i++) {
 		if (received[i].low >= high || received[i].high <= low)

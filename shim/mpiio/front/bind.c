@@ -28,7 +28,7 @@ static long no_memory(void)
 }
 
 /* What is freed while the function that frees is being looked for is lost. */
-static long nothing(void)
+static long no_effect(void)
 {
 	return 0;
 }
@@ -39,12 +39,12 @@ static long no_mpi(void)
 	return 16;
 }
 
-static void *without(unsigned int slot)
+static void *fallback_for(unsigned int slot)
 {
 	if (slot < hwio_slots_of_mpi)
 		return (void *)no_mpi;
 	if (slot == HWIO_SLOT_free)
-		return (void *)nothing;
+		return (void *)no_effect;
 	return slot == HWIO_SLOT_realloc || slot == HWIO_SLOT_reallocarray ? (void *)no_memory : (void *)no_function;
 }
 
@@ -64,16 +64,16 @@ void *hwio_bind(unsigned int slot)
 
 	for (unsigned int at = 0; at < bindings; at++)
 		if (bound[at] == slot)
-			return without(slot);
+			return fallback_for(slot);
 	if (bindings == BINDINGS_MAX)
-		return without(slot);
+		return fallback_for(slot);
 	int error = errno;
 	bound[bindings++] = slot;
 	function = slot < hwio_slots_of_mpi ? hwio_pick(slot, &is_final) : hwio_next(hwio_names[slot]);
 	bindings--;
 	errno = error;
 	if (function == NULL)
-		return without(slot);
+		return fallback_for(slot);
 	/* A variant may have taken the slot meanwhile. */
 	if (is_final &&
 		!__atomic_compare_exchange_n(&hwio_slots[slot], &expected, function, false, __ATOMIC_ACQ_REL,

@@ -29,14 +29,14 @@ enum state {
 
 static enum state state;
 /* Held while picking. No thread waits for it: it may hold the loader's lock, which picking needs. */
-static bool is_taken;
+static bool is_picking;
 static struct hwio_object mpi;
 static const struct hwio_variant *variant;
 static uintptr_t variant_base;
 
 /* What MPI_Get_library_version begins with, and what variants for it are called. */
 static const struct family {
-	const char *says, *name;
+	const char *prefix, *name;
 } families[] = {
 	{"Open MPI v", "openmpi"},
 	{"MPICH Version:", "mpich"},
@@ -57,7 +57,7 @@ static bool is_first(void)
 }
 
 /* Says it if the transformation was asked for by name. */
-static void say(const char *what, const char *of)
+static void report(const char *what, const char *of)
 {
 	char line[PATH_BYTES_MAX + 256];
 	size_t length = 0;
@@ -83,9 +83,9 @@ static bool variant_path(const char *version, char path[PATH_BYTES_MAX], unsigne
 
 	for (size_t at = 0; at < sizeof(families) / sizeof(families[0]); at++) {
 		const struct family *family = &families[at];
-		if (strncmp(version, family->says, strlen(family->says)) != 0)
+		if (strncmp(version, family->prefix, strlen(family->prefix)) != 0)
 			continue;
-		const char *digits = version + strlen(family->says);
+		const char *digits = version + strlen(family->prefix);
 		digits += strspn(digits, " \t");
 		size_t count = strspn(digits, "0123456789");
 		if (count == 0 || count > 2 || digits[count] != '.' || dladdr(&families, &own) == 0 ||
@@ -109,7 +109,7 @@ static bool variant_path(const char *version, char path[PATH_BYTES_MAX], unsigne
 }
 
 /* The functions of libc lead to the variant from now on; those of MPI find it themselves. */
-static void take_libc(void)
+static void redirect_libc(void)
 {
 	size_t at = 0;
 
@@ -161,7 +161,7 @@ static void *entry_for(const char *name, void *function)
 }
 
 /* The variant's functions are called by the program without the front, where it finds them by a symbol. */
-static void take_mpi(void)
+static void redirect_mpi(void)
 {
 	static struct hwio_replacement all[OLD_MAX];
 	size_t count = 0;
@@ -175,7 +175,7 @@ static void take_mpi(void)
 }
 
 /* Both names of the functions that the front doesn't export lead to the variant from now on. */
-static void take_new(void)
+static void redirect_unexported(void)
 {
 	static struct hwio_replacement all[2 * NEW_MAX];
 	size_t count = 0;
@@ -191,7 +191,7 @@ static void take_new(void)
 }
 
 /* Functions of a language's run time, which are those of a library that MPI knows nothing of. */
-static void take_runtime(void)
+static void redirect_runtime(void)
 {
 	struct hwio_replacement all[RUNTIME_MAX];
 	const char *names[RUNTIME_MAX];
@@ -267,7 +267,7 @@ static enum state pick(void)
 	if (count == 0)
 		return UNKNOWN;
 	if (count > 1 || mpi.path[0] == '\0') {
-		say("it has several MPI libraries, or one that is linked in", "");
+		report("it has several MPI libraries, or one that is linked in", "");
 		return LEFT_ALONE;
 	}
 	get_version = (int (*)(char *, int *))hwio_object_function(mpi.base, names[0]);
@@ -276,33 +276,33 @@ static enum state pick(void)
 	version[VERSION_BYTES_MAX - 1] = '\0';
 	if (is_other_interface() || !variant_path(version, path, &major)) {
 		version[strcspn(version, ",\n")] = '\0';
-		say("there is no build for ", version);
+		report("there is no build for ", version);
 		return LEFT_ALONE;
 	}
 	variant = load(path, major, version, &reason);
 	if (variant == NULL) {
-		say(reason, path);
+		report(reason, path);
 		return LEFT_ALONE;
 	}
-	take_libc();
-	take_mpi();
-	take_new();
-	take_runtime();
+	redirect_libc();
+	redirect_mpi();
+	redirect_unexported();
+	redirect_runtime();
 	return PICKED;
 }
 
 /* Picks, unless another thread is picking. */
-static enum state settled(void)
+static enum state pick_once(void)
 {
 	enum state now = __atomic_load_n(&state, __ATOMIC_ACQUIRE);
 
-	if (now == UNKNOWN && !__atomic_exchange_n(&is_taken, true, __ATOMIC_ACQUIRE)) {
+	if (now == UNKNOWN && !__atomic_exchange_n(&is_picking, true, __ATOMIC_ACQUIRE)) {
 		now = __atomic_load_n(&state, __ATOMIC_ACQUIRE);
 		if (now == UNKNOWN) {
 			now = pick();
 			__atomic_store_n(&state, now, __ATOMIC_RELEASE);
 		}
-		__atomic_store_n(&is_taken, false, __ATOMIC_RELEASE);
+		__atomic_store_n(&is_picking, false, __ATOMIC_RELEASE);
 	}
 	return now;
 }
@@ -310,7 +310,7 @@ static enum state settled(void)
 void *hwio_pick(unsigned int slot, bool *is_final)
 {
 	const char *name = hwio_names[slot];
-	enum state now = settled();
+	enum state now = pick_once();
 
 	*is_final = now != UNKNOWN;
 	void *function = original_function(name), *entry = now == PICKED ? entry_for(name, function) : NULL;
@@ -320,7 +320,7 @@ void *hwio_pick(unsigned int slot, bool *is_final)
 void *hwio_pick_for(unsigned int slot, void *found)
 {
 	const char *name = hwio_names[slot];
-	void *entry = settled() == PICKED && is_mpi_function(found) ? entry_of(name + (name[0] == 'P')) : NULL;
+	void *entry = pick_once() == PICKED && is_mpi_function(found) ? entry_of(name + (name[0] == 'P')) : NULL;
 	return entry != NULL ? entry : found;
 }
 

@@ -119,11 +119,11 @@ static void replace_in(const struct dl_phdr_info *info, const struct work *work,
 		const char *name = symbols->strings + symbols->all[ELF64_R_SYM(entries[at].r_info)].st_name;
 		if (!IS_ADDRESS(ELF64_R_TYPE(entries[at].r_info)) || entries[at].r_addend != 0 || !may_be_one(name))
 			continue;
-		uintptr_t place = info->dlpi_addr + entries[at].r_offset;
-		void *bound = __atomic_load_n((void **)place, __ATOMIC_RELAXED);
+		uintptr_t address = info->dlpi_addr + entries[at].r_offset;
+		void *bound = __atomic_load_n((void **)address, __ATOMIC_RELAXED);
 		for (size_t of = 0; of < work->count; of++) {
 			if (work->all[of].original == bound && bound != NULL) {
-				set_word(info, &open, place, (uintptr_t)work->all[of].call);
+				set_word(info, &open, address, (uintptr_t)work->all[of].call);
 				break;
 			}
 		}

@@ -75,7 +75,7 @@ static void memory(void)
 	MPI_Win window;
 
 	CHECK(MPI_Win_allocate(4096, 1, MPI_INFO_NULL, MPI_COMM_SELF, &base, &window) == MPI_SUCCESS);
-	CHECK(base != NULL && traced("hwio_made") == 1);
+	CHECK(base != NULL && traced("hwio_allocated") == 1);
 	MPI_Win_free(&window);
 	CHECK(MPI_Alloc_mem(4096, MPI_INFO_NULL, &base) == MPI_SUCCESS);
 	MPI_Free_mem(base);
@@ -134,13 +134,13 @@ static bool is_of_variant(void *function)
 }
 
 /* As plug-ins keep them: addresses in memory that the program may write, among others in memory that it may not. */
-static void *volatile kept[] = {(void *)MPI_Send, (void *)MPI_Ssend, (void *)MPI_Wait, (void *)PMPI_Wait};
+static void *volatile addresses[] = {(void *)MPI_Send, (void *)MPI_Ssend, (void *)MPI_Wait, (void *)PMPI_Wait};
 
 /* Calls by a symbol go to the variant without the front, whether they are bound before MPI_Init or after it. */
 static void bindings(void)
 {
-	for (size_t at = 0; at < sizeof(kept) / sizeof(kept[0]); at++)
-		CHECK(is_of_variant(kept[at]));
+	for (size_t at = 0; at < sizeof(addresses) / sizeof(addresses[0]); at++)
+		CHECK(is_of_variant(addresses[at]));
 	CHECK(is_of_variant((void *)MPI_Send) && is_of_variant((void *)PMPI_Wait));
 	CHECK(is_of_variant(dlsym(RTLD_DEFAULT, "MPI_Recv")) && is_of_variant(dlsym(RTLD_DEFAULT, "PMPI_Probe")));
 }
@@ -160,9 +160,9 @@ static void processes(void)
 	CHECK(traced("vfork") == 1 && traced("execve") == before + 1 && traced("fork") == forks);
 }
 
-int main(int count, char **words)
+int main(int count, char **arguments)
 {
-	MPI_Init(&count, &words);
+	MPI_Init(&count, &arguments);
 	CHECK(traced("MPI_Init") == 1);
 	point_to_point();
 	collectives();

@@ -60,10 +60,10 @@ static void variable_arguments(const char *directory)
 	CHECK(copy >= 100 && write(copy, "abc", 3) == 3 && pread(descriptor, path, 3, 0) == 3 && path[1] == 'b');
 	CHECK(close(copy) == 0 && close(copy) == -1 && errno == EBADF);
 	char *memory = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	char *place = mmap(NULL, 16384, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char *target = mmap(NULL, 16384, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	memory[1] = 'x';
-	CHECK(mremap(memory, 8192, 16384, MREMAP_MAYMOVE | MREMAP_FIXED, place) == place && place[1] == 'x');
-	CHECK(munmap(place, 16384) == 0);
+	CHECK(mremap(memory, 8192, 16384, MREMAP_MAYMOVE | MREMAP_FIXED, target) == target && target[1] == 'x');
+	CHECK(munmap(target, 16384) == 0);
 }
 
 static volatile sig_atomic_t signals;
@@ -106,20 +106,20 @@ static void lookups(void)
 	dlclose(libc);
 }
 
-int main(int count, char **words)
+int main(int count, char **arguments)
 {
 	pthread_t threads[4];
 
 	CHECK(count == 2);
 	for (int at = 0; at < 4; at++)
-		CHECK(pthread_create(&threads[at], NULL, free_much, words) == 0);
+		CHECK(pthread_create(&threads[at], NULL, free_much, arguments) == 0);
 	for (int at = 0; at < 4; at++) {
 		void *result;
-		CHECK(pthread_join(threads[at], &result) == 0 && result == words);
+		CHECK(pthread_join(threads[at], &result) == 0 && result == arguments);
 	}
 	CHECK(signal(SIGUSR1, count_signal) == SIG_DFL && raise(SIGUSR1) == 0 && signals == 1);
 	programs();
-	variable_arguments(words[1]);
+	variable_arguments(arguments[1]);
 	lookups();
 	return 0;
 }

@@ -16,11 +16,11 @@ __attribute__((visibility("default"))) int sum_of_one(void)
 	return sum;
 }
 #else
-int main(int count, char **words)
+int main(int count, char **arguments)
 {
 	CHECK(count == 2);
 	free(malloc(10));
-	void *plugin = dlopen(words[1], RTLD_NOW | RTLD_LOCAL);
+	void *plugin = dlopen(arguments[1], RTLD_NOW | RTLD_LOCAL);
 	if (plugin == NULL)
 		fprintf(stderr, "%s\n", dlerror());
 	CHECK(plugin != NULL && traced("free") == 0);

@@ -14,9 +14,9 @@ __attribute__((visibility("default"))) int MPI_Barrier(MPI_Comm comm)
 #else
 extern int tool_calls __attribute__((weak));
 
-int main(int count, char **words)
+int main(int count, char **arguments)
 {
-	MPI_Init(&count, &words);
+	MPI_Init(&count, &arguments);
 	MPI_Barrier(MPI_COMM_WORLD);
 	MPI_Barrier(MPI_COMM_WORLD);
 	PMPI_Barrier(MPI_COMM_WORLD);

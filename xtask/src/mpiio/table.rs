@@ -12,7 +12,7 @@ pub enum Use {
     /// It reads it, or writes it in part.
     InOut,
     /// It gives it to the program.
-    Made,
+    Allocated,
     /// It takes it back.
     Freed,
 }
@@ -79,7 +79,7 @@ pub struct Function {
     /// The core has a function of its own.
     pub is_hand: bool,
     /// The memory stays in use after the call.
-    pub is_lasting: bool,
+    pub is_persistent: bool,
     /// It has a twin `NAME_c`.
     pub is_large: bool,
     /// The core has that one, too.
@@ -159,7 +159,7 @@ fn function(line: &str) -> Result<Function> {
         fixed: None,
         is_sync: false,
         is_hand: false,
-        is_lasting: false,
+        is_persistent: false,
         is_large: false,
         is_hand_c: false,
         is_new: false,
@@ -168,7 +168,7 @@ fn function(line: &str) -> Result<Function> {
         match word {
             "sync" => made.is_sync = true,
             "hand" => made.is_hand = true,
-            "lasting" => made.is_lasting = true,
+            "persistent" => made.is_persistent = true,
             "large" => made.is_large = true,
             "hand_c" => made.is_hand_c = true,
             "new" => made.is_new = true,
@@ -219,7 +219,7 @@ fn role(text: &str) -> Result<Role> {
         "in" => Use::In,
         "out" => Use::Out,
         "io" => Use::InOut,
-        "made" => Use::Made,
+        "allocated" => Use::Allocated,
         "freed" => Use::Freed,
         word => bail!("`{word}` is no role"),
     };
@@ -239,7 +239,7 @@ fn role(text: &str) -> Result<Role> {
     };
     let words_wanted = match (usage, &share) {
         (Use::Freed, _) => 0..=0,
-        (Use::Made, _) => 1..=1,
+        (Use::Allocated, _) => 1..=1,
         (_, Share::Each | Share::Near) => 2..=3,
         _ => 2..=2,
     };

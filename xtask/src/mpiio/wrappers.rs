@@ -245,7 +245,7 @@ impl<'a> Variant<'a> {
             let _ = writeln!(text, "\thwio_trace(\"{}\");", function.name);
         }
         text.push_str(&self.narrowed(function));
-        if function.is_lasting {
+        if function.is_persistent {
             text.push_str(
                 "\tif (hwio_depth == 0) {\n\t\tif (hwio_is_busy)\n\t\t\thwio_communicates();\n\t\thwio_stays_in_use = 1;\n",
             );
@@ -258,9 +258,9 @@ impl<'a> Variant<'a> {
         let call = format!("hwio_real.{}({})", function.name, function.arguments());
         let _ = write!(text, "\thwio_step_in();\n\t{} result = {call};\n\thwio_step_out();\n", function.returns);
         for parameter in &function.parameters {
-            if let Some(role) = parameter.role.as_ref().filter(|role| role.usage == Use::Made) {
+            if let Some(role) = parameter.role.as_ref().filter(|role| role.usage == Use::Allocated) {
                 text.push_str("\tif (result == MPI_SUCCESS && hwio_depth == 0)\n");
-                let _ = writeln!(text, "\t\thwio_made(*(void **){}, {});", parameter.name, role.extent[0]);
+                let _ = writeln!(text, "\t\thwio_allocated(*(void **){}, {});", parameter.name, role.extent[0]);
             }
         }
         text.push_str("\treturn result;\n}\n");
@@ -271,7 +271,7 @@ impl<'a> Variant<'a> {
 /// The statements that tell what a call does to a buffer.
 fn uses(function: &Function, parameter: &Parameter, role: &Role) -> Result<String> {
     let buffer = &parameter.name;
-    if role.usage == Use::Made {
+    if role.usage == Use::Allocated {
         return Ok(String::new());
     }
     if role.usage == Use::Freed {
@@ -342,10 +342,10 @@ fn giving(function: &Function) -> String {
             (Some("bytes"), _) => "(size_t)bytes".into(),
             (Some("count"), _) => format!("(size_t)count * sizeof(*{name})"),
             (_, kind) if kind.ends_with("char") => "PATH_MAX".into(),
-            (_, kind) if kind.ends_with("void") || kind.ends_with("sockaddr") => "HWIO_GIVEN_BYTES".into(),
+            (_, kind) if kind.ends_with("void") || kind.ends_with("sockaddr") => "HWIO_UNSIZED_BYTES".into(),
             _ => format!("2 * sizeof(*{name})"),
         };
-        let _ = writeln!(statements, "\t\thwio_given({name}, {bytes});");
+        let _ = writeln!(statements, "\t\thwio_kernel_uses({name}, {bytes});");
     }
     format!(
         "\n{}\n{{\n\tif (hwio_is_busy && hwio_depth == 0) {{\n{statements}\t}}\n\treturn hwio_libc.{}({});\n}}\n",
@@ -473,7 +473,7 @@ mod tests {
         void *recvbuf [out recvcounts displs recvtype each at root], const int recvcounts[], const int displs[], \
         MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Request *request) sync large\n\
         int MPI_Send_init(const void *buf [in count datatype], int count, MPI_Datatype datatype, int dest, int tag, \
-        MPI_Comm comm, MPI_Request *request) sync lasting\n\
+        MPI_Comm comm, MPI_Request *request) sync persistent\n\
         int MPI_Session_init(MPI_Info info) sync new\n";
     const LIBC: &str = "int close(int fd) hand\nssize_t readlink(const char *path, char *buffer, size_t bytes)\n\
         int ppoll(struct pollfd *all, nfds_t count, const struct timespec *time)\nint ioctl(int fd, ..., void *argument)\n";
@@ -506,9 +506,11 @@ mod tests {
         has("\t\thwio_stays_in_use = 1;\n\t\thwio_in(buf, count, datatype);\n\t\thwio_stays_in_use = 0;\n");
         has("{ \"MPI_Igatherv_c\", (void *)hwio_MPI_Igatherv_c },");
         has("{ \"close\", (void *)hwio_close },");
-        has("\t\thwio_given(path, PATH_MAX);\n\t\thwio_given(buffer, (size_t)bytes);\n");
-        has("\t\thwio_given(all, (size_t)count * sizeof(*all));\n\t\thwio_given(time, 2 * sizeof(*time));\n");
-        has("\t\thwio_given(argument, HWIO_GIVEN_BYTES);\n\t}\n\treturn hwio_libc.ioctl(fd, argument);\n");
+        has("\t\thwio_kernel_uses(path, PATH_MAX);\n\t\thwio_kernel_uses(buffer, (size_t)bytes);\n");
+        has(
+            "\t\thwio_kernel_uses(all, (size_t)count * sizeof(*all));\n\t\thwio_kernel_uses(time, 2 * sizeof(*time));\n",
+        );
+        has("\t\thwio_kernel_uses(argument, HWIO_UNSIZED_BYTES);\n\t}\n\treturn hwio_libc.ioctl(fd, argument);\n");
         // What the core has, or this MPI hasn't, is not made.
         assert!(
             !text.contains("hwio_trace") && !text.contains("int hwio_MPI_Send(") && !text.contains("int hwio_close(")

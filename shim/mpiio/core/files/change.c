@@ -20,7 +20,7 @@ static void change(const struct stat *status, off_t low, off_t high)
 {
 	struct hwio_file *file = hwio_file_known(status->st_dev, status->st_ino);
 	if (file) {
-		hwio_outstanding_keep(file, true);
+		hwio_outstanding_detach(file, true);
 		hwio_deferred_fill_file(file, low, high);
 		hwio_enter();
 		/* Opening it for writing would wait for the release of a lease that deferred reads need. */
@@ -60,7 +60,7 @@ void hwio_before_change_of(const char *path, int directory)
 	if (!hwio_is_busy || hwio_depth > 0 || !path)
 		return;
 	int saved = errno;
-	hwio_given(path, PATH_MAX);
+	hwio_kernel_uses(path, PATH_MAX);
 	if (hwio_incoming_is_writing())
 		hwio_incoming_wait();
 	if (fstatat(directory, path, &status, 0) == 0 && S_ISREG(status.st_mode))
@@ -73,7 +73,7 @@ void hwio_before_reading(const char *path)
 	if (!hwio_is_busy || hwio_depth > 0)
 		return;
 	int saved = errno;
-	hwio_given(path, PATH_MAX);
+	hwio_kernel_uses(path, PATH_MAX);
 	hwio_incoming_wait();
 	errno = saved;
 }
@@ -96,7 +96,7 @@ void hwio_settle_for_others(void)
 	int saved = errno;
 	hwio_incoming_fetch_all();
 	hwio_incoming_wait();
-	hwio_outstanding_keep(NULL, true);
+	hwio_outstanding_detach(NULL, true);
 	errno = saved;
 }
 
@@ -150,13 +150,13 @@ static void before_removal(const char *path, int directory)
 	if (!hwio_is_busy || hwio_depth > 0 || !path)
 		return;
 	int saved = errno;
-	hwio_given(path, PATH_MAX);
+	hwio_kernel_uses(path, PATH_MAX);
 	hwio_incoming_wait();
 	if (fstatat(directory, path, &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(status.st_mode)) {
 		struct hwio_file *file = hwio_file_known(status.st_dev, status.st_ino);
 		if (file) {
-			hwio_outstanding_keep(file, false);
-			hwio_file_has_lost_name(&status);
+			hwio_outstanding_detach(file, false);
+			hwio_file_forget_path(&status);
 			hwio_enter();
 			hwio_file_release(file);
 			hwio_leave();

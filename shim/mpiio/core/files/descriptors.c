@@ -111,7 +111,7 @@ int hwio_dup(int descriptor)
 }
 
 /* A number that the program has chosen may be one of the engine's. */
-static void make_way(int descriptor)
+static void vacate_descriptor(int descriptor)
 {
 	hwio_descriptor_changed();
 	if (hwio_is_busy && hwio_depth == 0 && hwio_file_owns(descriptor)) {
@@ -122,13 +122,13 @@ static void make_way(int descriptor)
 
 int hwio_dup2(int from, int to)
 {
-	make_way(to);
+	vacate_descriptor(to);
 	return hwio_libc.dup2(from, to);
 }
 
 int hwio_dup3(int from, int to, int flags)
 {
-	make_way(to);
+	vacate_descriptor(to);
 	return hwio_libc.dup3(from, to, flags);
 }
 

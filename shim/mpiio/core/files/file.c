@@ -40,7 +40,7 @@ static struct banned {
 } banned[BANNED_MAX];
 static size_t banned_count;
 static bool is_everything_banned;
-static bool keeps_descriptors;
+static bool never_closes;
 
 static uint64_t fingerprint(const char *path)
 {
@@ -151,7 +151,7 @@ struct hwio_file *hwio_file_of(int descriptor, const struct stat *status)
 			return file;
 		}
 	}
-	if (keeps_descriptors || !hwio_identity_of(descriptor, status, &identity))
+	if (never_closes || !hwio_identity_of(descriptor, status, &identity))
 		return NULL;
 	/* An open file of our own, which can have a lease. */
 	char link[32];
@@ -184,7 +184,7 @@ struct hwio_file *hwio_file_open(const char *path, int flags, const struct hwio_
 			return file;
 		}
 	}
-	if (keeps_descriptors) {
+	if (never_closes) {
 		errno = ENOLCK;
 		return NULL;
 	}
@@ -228,7 +228,7 @@ void hwio_file_release(struct hwio_file *file)
 	if (--file->references > 0)
 		return;
 	hwio_file_unlease(file);
-	if (!keeps_descriptors)
+	if (!never_closes)
 		hwio_libc.close(file->descriptor);
 	struct hwio_file **link = &known;
 	while (*link != file)
@@ -252,7 +252,7 @@ bool hwio_file_lease(struct hwio_file *file)
 {
 	if (file->is_leased)
 		return true;
-	file->is_leased = hwio_lease_take(file->descriptor);
+	file->is_leased = hwio_lease_acquire(file->descriptor);
 	/* A process, maybe the program itself, has it open for writing and could change it at any time. If
 	 * processes on other nodes do so, which no lease reports, that makes no difference. */
 	return file->is_leased || errno != EAGAIN || is_shared(file->identity.file_system);
@@ -261,7 +261,7 @@ bool hwio_file_lease(struct hwio_file *file)
 void hwio_file_unlease(struct hwio_file *file)
 {
 	if (file->is_leased)
-		hwio_lease_give_up(file->descriptor);
+		hwio_lease_release(file->descriptor);
 	file->is_leased = false;
 }
 
@@ -304,7 +304,7 @@ bool hwio_file_owns(int descriptor)
 
 void hwio_file_locks_are_used(void)
 {
-	keeps_descriptors = true;
+	never_closes = true;
 }
 
 void hwio_file_refresh(const struct stat *status)
@@ -322,7 +322,7 @@ void hwio_file_forget(int descriptor)
 	posix_fadvise(descriptor, 0, 0, POSIX_FADV_DONTNEED);
 }
 
-void hwio_file_has_lost_name(const struct stat *status)
+void hwio_file_forget_path(const struct stat *status)
 {
 	hwio_enter();
 	for (struct hwio_file *file = known; file; file = file->next)

@@ -58,7 +58,7 @@ void hwio_file_refresh(const struct stat *status);
 /* What this node has kept of the file is older than what other nodes have written. */
 void hwio_file_forget(int descriptor);
 /* The file's path names another one, or none, from now on. */
-void hwio_file_has_lost_name(const struct stat *status);
+void hwio_file_forget_path(const struct stat *status);
 /* Gives the number of one of the engine's descriptors up for another. */
 void hwio_file_move(int descriptor);
 /* The file is changed without calls, as through a mapping: its reads are never deferred. */

@@ -78,7 +78,7 @@ const struct hwio_runtime_entry hwio_runtime[] = {
 
 bool hwio_fortran_is_other(const struct hwio_context *context)
 {
-	return context && context->is_of_runtime && original && !hwio_fortran_array.is_at_work;
+	return context && context->is_of_runtime && original && !hwio_fortran_array.is_active;
 }
 
 /* How many elements there are, if they lie in one piece; 0 otherwise. */
@@ -108,7 +108,7 @@ static void transfer(transfer_call *call, bool is_write, struct statement *state
 {
 	struct array flat;
 	/* libgfortran's writing may come back here for its reading's function. */
-	if (hwio_mode == HWIO_OFF || hwio_depth > 0 || hwio_fortran_array.is_at_work || (statement->flags & IS_OTHER)) {
+	if (hwio_mode == HWIO_OFF || hwio_depth > 0 || hwio_fortran_array.is_active || (statement->flags & IS_OTHER)) {
 		call(statement, array, kind, characters);
 		return;
 	}
@@ -127,7 +127,7 @@ static void transfer(transfer_call *call, bool is_write, struct statement *state
 	} else {
 		call(statement, array, kind, characters);
 	}
-	hwio_fortran_array.is_at_work = false;
+	hwio_fortran_array.is_active = false;
 }
 
 static void transfer_array(struct statement *statement, struct array *array, int kind, size_t characters)
@@ -149,10 +149,10 @@ static bool is_from(int descriptor, const char *memory, size_t bytes, off_t offs
 	return is_same;
 }
 
-void hwio_fortran_got(int descriptor, const void *memory, size_t bytes, off_t offset)
+void hwio_fortran_transferred(int descriptor, const void *memory, size_t bytes, off_t offset)
 {
 	struct hwio_fortran_array *array = &hwio_fortran_array;
-	if (!array->is_at_work || !array->low || (const char *)memory < array->known)
+	if (!array->is_active || !array->low || (const char *)memory < array->known)
 		return;
 	const char *from = array->known, *to = memory;
 	int saved = errno;
@@ -164,7 +164,7 @@ void hwio_fortran_got(int descriptor, const void *memory, size_t bytes, off_t of
 			hwio_read_observed(descriptor, (char *)(uintptr_t)from, (ssize_t)before,
 				offset - (off_t)before);
 		else
-			hwio_read_noted(descriptor, (char *)(uintptr_t)from, before, offset - (off_t)before);
+			hwio_read_recorded(descriptor, (char *)(uintptr_t)from, before, offset - (off_t)before);
 	}
 	errno = saved;
 }

@@ -16,7 +16,7 @@ struct hwio_fortran_array {
 	const char *low, *high;
 	/* So far it is known where its data came from. */
 	const char *known;
-	bool is_at_work;
+	bool is_active;
 };
 extern __thread struct hwio_fortran_array hwio_fortran_array __attribute__((tls_model("initial-exec")));
 
@@ -24,13 +24,13 @@ extern __thread struct hwio_fortran_array hwio_fortran_array __attribute__((tls_
 static inline bool hwio_fortran_is_buffer(const void *memory, size_t bytes)
 {
 	const struct hwio_fortran_array *array = &hwio_fortran_array;
-	return array->is_at_work &&
+	return array->is_active &&
 		((const char *)memory < array->low || (const char *)memory + bytes > array->high || !array->low);
 }
 
 /* The same by the context, where no array is transferred. */
 bool hwio_fortran_is_other(const struct hwio_context *context);
 /* A part of the array was deferred, or its read recorded: earlier bytes may come from the buffer. */
-void hwio_fortran_got(int descriptor, const void *memory, size_t bytes, off_t offset);
+void hwio_fortran_transferred(int descriptor, const void *memory, size_t bytes, off_t offset);
 
 #endif

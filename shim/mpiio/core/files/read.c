@@ -24,7 +24,7 @@
 #include "transfer.h"
 
 /* How much the read of a file with this status would get, or 0 if it is to be left alone. */
-static size_t would_get(int descriptor, size_t bytes, off_t *offset, const struct stat *status)
+static size_t available_bytes(int descriptor, size_t bytes, off_t *offset, const struct stat *status)
 {
 	int flags = fcntl(descriptor, F_GETFL);
 	if (flags < 0 || (flags & O_ACCMODE) == O_WRONLY || (flags & (O_DIRECT | O_PATH)) ||
@@ -42,7 +42,7 @@ static size_t would_get(int descriptor, size_t bytes, off_t *offset, const struc
 __thread enum hwio_left hwio_read_left;
 
 /* Returns why such a read can't be deferred, as far as is known before. */
-static enum hwio_left why_not(const struct hwio_file *file, const void *memory, size_t bytes)
+static enum hwio_left find_obstacle(const struct hwio_file *file, const void *memory, size_t bytes)
 {
 	if (!file)
 		return HWIO_LEFT_OPENED;
@@ -61,7 +61,7 @@ static bool defer(int descriptor, void *memory, size_t bytes, off_t offset, cons
 	hwio_use_out(memory, bytes);
 	hwio_enter();
 	struct hwio_file *file = hwio_file_of(descriptor, status);
-	hwio_read_left = why_not(file, memory, bytes);
+	hwio_read_left = find_obstacle(file, memory, bytes);
 	bool is_deferred = hwio_read_left == HWIO_NOT_LEFT && hwio_defer(memory, bytes, file, offset, context);
 	if (hwio_read_left == HWIO_NOT_LEFT && !is_deferred)
 		hwio_read_left = HWIO_LEFT_CHANGING;
@@ -72,27 +72,27 @@ static bool defer(int descriptor, void *memory, size_t bytes, off_t offset, cons
 }
 
 /* A small file may grow, or be closed without a call that is seen: after so many reads it is looked at again. */
-#define LOOK_EVERY 17
+#define REVALIDATE_EVERY 17
 
 /* A file that isn't worth it as a whole isn't in parts. */
 static bool is_file_worth_it(int descriptor, struct stat *status)
 {
 	static __thread struct {
 		int descriptor;
-		unsigned int changes, passed;
-	} left_alone = {.descriptor = -1};
+		unsigned int changes, skipped;
+	} skipped_file = {.descriptor = -1};
 	unsigned int changes = __atomic_load_n(&hwio_descriptor_changes, __ATOMIC_RELAXED);
-	if (left_alone.descriptor == descriptor && left_alone.changes == changes &&
-		++left_alone.passed % LOOK_EVERY != 0)
+	if (skipped_file.descriptor == descriptor && skipped_file.changes == changes &&
+		++skipped_file.skipped % REVALIDATE_EVERY != 0)
 		return false;
 	bool is_worth = fstat(descriptor, status) == 0 && S_ISREG(status->st_mode) &&
 		hwio_model_scatter_gain((size_t)status->st_size, hwio_ranks) > 0;
 	if (is_worth) {
-		left_alone.descriptor = -1;
-	} else if (left_alone.descriptor != descriptor || left_alone.changes != changes) {
-		left_alone.descriptor = descriptor;
-		left_alone.changes = changes;
-		left_alone.passed = 0;
+		skipped_file.descriptor = -1;
+	} else if (skipped_file.descriptor != descriptor || skipped_file.changes != changes) {
+		skipped_file.descriptor = descriptor;
+		skipped_file.changes = changes;
+		skipped_file.skipped = 0;
 	}
 	return is_worth;
 }
@@ -101,7 +101,7 @@ bool hwio_read_instead(int descriptor, void *memory, size_t bytes, off_t offset,
 {
 	struct stat status;
 	hwio_read_left = bytes < hwio_bytes_min ? HWIO_LEFT_SMALL : HWIO_NOT_LEFT;
-	if (!hwio_looks_at(bytes) || hwio_mode == HWIO_OBSERVE || hwio_fortran_is_buffer(memory, bytes))
+	if (!hwio_examines(bytes) || hwio_mode == HWIO_OBSERVE || hwio_fortran_is_buffer(memory, bytes))
 		return false;
 	int saved = errno;
 	bool is_worth = is_file_worth_it(descriptor, &status);
@@ -114,28 +114,28 @@ bool hwio_read_instead(int descriptor, void *memory, size_t bytes, off_t offset,
 	bool is_own = offset == HWIO_OWN_POSITION;
 	hwio_enter();
 	hwio_step_in();
-	size_t would = would_get(descriptor, bytes, &offset, &status);
+	size_t available = available_bytes(descriptor, bytes, &offset, &status);
 	hwio_step_out();
 	hwio_leave();
 	bool is_deferred = false;
-	hwio_read_left = would > 0 ? HWIO_LEFT_SMALL : HWIO_LEFT_OPENED;
-	if (would >= hwio_bytes_min) {
+	hwio_read_left = available > 0 ? HWIO_LEFT_SMALL : HWIO_LEFT_OPENED;
+	if (available >= hwio_bytes_min) {
 		/* Advances the position as the deferred call would. */
 		pthread_testcancel();
 		hwio_context_begins(context);
-		is_deferred = defer(descriptor, memory, would, offset, &status, context);
+		is_deferred = defer(descriptor, memory, available, offset, &status, context);
 	}
 	if (is_deferred) {
-		hwio_fortran_got(descriptor, memory, would, offset);
-		*result = (ssize_t)would;
+		hwio_fortran_transferred(descriptor, memory, available, offset);
+		*result = (ssize_t)available;
 		if (is_own)
-			lseek(descriptor, offset + (off_t)would, SEEK_SET);
+			lseek(descriptor, offset + (off_t)available, SEEK_SET);
 	}
 	errno = saved;
 	return is_deferred;
 }
 
-void hwio_read_noted(int descriptor, void *memory, size_t bytes, off_t offset)
+void hwio_read_recorded(int descriptor, void *memory, size_t bytes, off_t offset)
 {
 	struct stat status;
 	if (bytes == 0 || fstat(descriptor, &status) != 0 || hwio_record_count() + 4 > HWIO_RECORDS_MAX)
@@ -159,7 +159,7 @@ void hwio_read_noted(int descriptor, void *memory, size_t bytes, off_t offset)
 void hwio_read_observed(int descriptor, void *memory, ssize_t bytes, off_t offset)
 {
 	struct stat status;
-	if (hwio_mode != HWIO_OBSERVE || bytes <= 0 || !hwio_looks_at((size_t)bytes) ||
+	if (hwio_mode != HWIO_OBSERVE || bytes <= 0 || !hwio_examines((size_t)bytes) ||
 		hwio_fortran_is_buffer(memory, (size_t)bytes))
 		return;
 	int saved = errno;
@@ -193,7 +193,7 @@ void hwio_read_observed(int descriptor, void *memory, ssize_t bytes, off_t offse
 	}
 	hwio_step_out();
 	if (is_noted)
-		hwio_fortran_got(descriptor, memory, (size_t)bytes, offset);
+		hwio_fortran_transferred(descriptor, memory, (size_t)bytes, offset);
 	errno = saved;
 }
 
@@ -207,13 +207,13 @@ static void before_read(int descriptor, void *memory, size_t bytes, off_t offset
 	hwio_enter();
 	hwio_step_in();
 	bool is_known = fstat(descriptor, &status) == 0;
-	size_t would = is_known ? would_get(descriptor, bytes, &offset, &status) : 0;
+	size_t available = is_known ? available_bytes(descriptor, bytes, &offset, &status) : 0;
 	hwio_step_out();
 	hwio_leave();
 	if (is_known)
 		hwio_before_access(&status, offset, offset + (off_t)bytes);
-	hwio_use_in((char *)memory + would, bytes - would);
-	hwio_use_out(memory, would);
+	hwio_use_in((char *)memory + available, bytes - available);
+	hwio_use_out(memory, available);
 	errno = saved;
 }
 
@@ -264,22 +264,22 @@ ssize_t hwio_pread64(int descriptor, void *memory, size_t bytes, off64_t offset)
 }
 
 /* With less room than bytes the original ends the process. */
-ssize_t hwio___read_chk(int descriptor, void *memory, size_t bytes, size_t room)
+ssize_t hwio___read_chk(int descriptor, void *memory, size_t bytes, size_t buffer_bytes)
 {
-	return bytes > room ? hwio_libc.__read_chk(descriptor, memory, bytes, room)
-			    : hwio_read(descriptor, memory, bytes);
+	return bytes > buffer_bytes ? hwio_libc.__read_chk(descriptor, memory, bytes, buffer_bytes)
+				    : hwio_read(descriptor, memory, bytes);
 }
 
-ssize_t hwio___pread_chk(int descriptor, void *memory, size_t bytes, off_t offset, size_t room)
+ssize_t hwio___pread_chk(int descriptor, void *memory, size_t bytes, off_t offset, size_t buffer_bytes)
 {
-	return bytes > room ? hwio_libc.__pread_chk(descriptor, memory, bytes, offset, room)
-			    : hwio_pread(descriptor, memory, bytes, offset);
+	return bytes > buffer_bytes ? hwio_libc.__pread_chk(descriptor, memory, bytes, offset, buffer_bytes)
+				    : hwio_pread(descriptor, memory, bytes, offset);
 }
 
-ssize_t hwio___pread64_chk(int descriptor, void *memory, size_t bytes, off64_t offset, size_t room)
+ssize_t hwio___pread64_chk(int descriptor, void *memory, size_t bytes, off64_t offset, size_t buffer_bytes)
 {
-	return bytes > room ? hwio_libc.__pread64_chk(descriptor, memory, bytes, offset, room)
-			    : hwio_pread(descriptor, memory, bytes, offset);
+	return bytes > buffer_bytes ? hwio_libc.__pread64_chk(descriptor, memory, bytes, offset, buffer_bytes)
+				    : hwio_pread(descriptor, memory, bytes, offset);
 }
 
 static size_t total(const struct iovec *pieces, int count)
@@ -293,7 +293,7 @@ static size_t total(const struct iovec *pieces, int count)
 /* Streams read one long piece behind short ones: the short ones are read, the long one is deferred. */
 static bool vector_instead(int descriptor, const struct iovec *pieces, int count, off_t offset, ssize_t *result)
 {
-	if (count < 1 || count > IOV_MAX || !hwio_looks_at(total(pieces, count)))
+	if (count < 1 || count > IOV_MAX || !hwio_examines(total(pieces, count)))
 		return false;
 	bool is_own = offset == HWIO_OWN_POSITION;
 	*result = 0;
@@ -334,7 +334,7 @@ static void before_vector(const struct iovec *pieces, int count)
 ssize_t hwio_readv(int descriptor, const struct iovec *pieces, int count)
 {
 	ssize_t result;
-	if (count > 0 && hwio_looks_at(total(pieces, count)) && is_regular(descriptor) &&
+	if (count > 0 && hwio_examines(total(pieces, count)) && is_regular(descriptor) &&
 		vector_instead(descriptor, pieces, count, HWIO_OWN_POSITION, &result))
 		return result;
 	before_vector(pieces, count);
@@ -344,7 +344,7 @@ ssize_t hwio_readv(int descriptor, const struct iovec *pieces, int count)
 ssize_t hwio_preadv(int descriptor, const struct iovec *pieces, int count, off_t offset)
 {
 	ssize_t result;
-	if (offset >= 0 && count > 0 && hwio_looks_at(total(pieces, count)) && is_regular(descriptor) &&
+	if (offset >= 0 && count > 0 && hwio_examines(total(pieces, count)) && is_regular(descriptor) &&
 		vector_instead(descriptor, pieces, count, offset, &result))
 		return result;
 	before_vector(pieces, count);

@@ -11,7 +11,7 @@
 #include "change.h"
 #include "real.h"
 
-static void outgoing(const void *memory, size_t bytes)
+static void before_output(const void *memory, size_t bytes)
 {
 	if (!hwio_is_busy || hwio_depth > 0)
 		return;
@@ -22,7 +22,7 @@ static void outgoing(const void *memory, size_t bytes)
 	errno = saved;
 }
 
-static void coming(const void *memory, size_t bytes)
+static void before_input(const void *memory, size_t bytes)
 {
 	if (!hwio_is_busy || hwio_depth > 0)
 		return;
@@ -32,107 +32,107 @@ static void coming(const void *memory, size_t bytes)
 	errno = saved;
 }
 
-static void pieces_out(const struct iovec *pieces, size_t count)
+static void before_output_pieces(const struct iovec *pieces, size_t count)
 {
 	for (size_t i = 0; hwio_is_busy && i < count; i++)
-		outgoing(pieces[i].iov_base, pieces[i].iov_len);
+		before_output(pieces[i].iov_base, pieces[i].iov_len);
 }
 
-static void pieces_in(const struct iovec *pieces, size_t count)
+static void before_input_pieces(const struct iovec *pieces, size_t count)
 {
 	for (size_t i = 0; hwio_is_busy && i < count; i++)
-		coming(pieces[i].iov_base, pieces[i].iov_len);
+		before_input(pieces[i].iov_base, pieces[i].iov_len);
 }
 
 ssize_t hwio_send(int descriptor, const void *memory, size_t bytes, int flags)
 {
-	outgoing(memory, bytes);
+	before_output(memory, bytes);
 	return hwio_libc.send(descriptor, memory, bytes, flags);
 }
 
 ssize_t hwio_sendto(int descriptor, const void *memory, size_t bytes, int flags, const struct sockaddr *address,
 	socklen_t address_bytes)
 {
-	outgoing(memory, bytes);
+	before_output(memory, bytes);
 	return hwio_libc.sendto(descriptor, memory, bytes, flags, address, address_bytes);
 }
 
 ssize_t hwio_sendmsg(int descriptor, const struct msghdr *message, int flags)
 {
 	if (message)
-		pieces_out(message->msg_iov, message->msg_iovlen);
+		before_output_pieces(message->msg_iov, message->msg_iovlen);
 	return hwio_libc.sendmsg(descriptor, message, flags);
 }
 
 int hwio_sendmmsg(int descriptor, struct mmsghdr *messages, unsigned int count, int flags)
 {
 	for (unsigned int i = 0; hwio_is_busy && i < count; i++)
-		pieces_out(messages[i].msg_hdr.msg_iov, messages[i].msg_hdr.msg_iovlen);
+		before_output_pieces(messages[i].msg_hdr.msg_iov, messages[i].msg_hdr.msg_iovlen);
 	return hwio_libc.sendmmsg(descriptor, messages, count, flags);
 }
 
 ssize_t hwio_recv(int descriptor, void *memory, size_t bytes, int flags)
 {
-	coming(memory, bytes);
+	before_input(memory, bytes);
 	return hwio_libc.recv(descriptor, memory, bytes, flags);
 }
 
 ssize_t hwio_recvfrom(int descriptor, void *memory, size_t bytes, int flags, struct sockaddr *address,
 	socklen_t *address_bytes)
 {
-	coming(memory, bytes);
+	before_input(memory, bytes);
 	return hwio_libc.recvfrom(descriptor, memory, bytes, flags, address, address_bytes);
 }
 
 ssize_t hwio_recvmsg(int descriptor, struct msghdr *message, int flags)
 {
 	if (message)
-		pieces_in(message->msg_iov, message->msg_iovlen);
+		before_input_pieces(message->msg_iov, message->msg_iovlen);
 	return hwio_libc.recvmsg(descriptor, message, flags);
 }
 
 int hwio_recvmmsg(int descriptor, struct mmsghdr *messages, unsigned int count, int flags, struct timespec *timeout)
 {
 	for (unsigned int i = 0; hwio_is_busy && i < count; i++)
-		pieces_in(messages[i].msg_hdr.msg_iov, messages[i].msg_hdr.msg_iovlen);
+		before_input_pieces(messages[i].msg_hdr.msg_iov, messages[i].msg_hdr.msg_iovlen);
 	return hwio_libc.recvmmsg(descriptor, messages, count, flags, timeout);
 }
 
-ssize_t hwio___recv_chk(int descriptor, void *memory, size_t bytes, size_t room, int flags)
+ssize_t hwio___recv_chk(int descriptor, void *memory, size_t bytes, size_t buffer_bytes, int flags)
 {
-	coming(memory, bytes);
-	return hwio_libc.__recv_chk(descriptor, memory, bytes, room, flags);
+	before_input(memory, bytes);
+	return hwio_libc.__recv_chk(descriptor, memory, bytes, buffer_bytes, flags);
 }
 
-ssize_t hwio___recvfrom_chk(int descriptor, void *memory, size_t bytes, size_t room, int flags,
+ssize_t hwio___recvfrom_chk(int descriptor, void *memory, size_t bytes, size_t buffer_bytes, int flags,
 	struct sockaddr *address, socklen_t *address_bytes)
 {
-	coming(memory, bytes);
-	return hwio_libc.__recvfrom_chk(descriptor, memory, bytes, room, flags, address, address_bytes);
+	before_input(memory, bytes);
+	return hwio_libc.__recvfrom_chk(descriptor, memory, bytes, buffer_bytes, flags, address, address_bytes);
 }
 
 ssize_t hwio_process_vm_readv(pid_t process, const struct iovec *local, unsigned long local_count,
 	const struct iovec *remote, unsigned long remote_count, unsigned long flags)
 {
-	pieces_in(local, local_count);
-	pieces_out(remote, remote_count);
+	before_input_pieces(local, local_count);
+	before_output_pieces(remote, remote_count);
 	return hwio_libc.process_vm_readv(process, local, local_count, remote, remote_count, flags);
 }
 
 ssize_t hwio_process_vm_writev(pid_t process, const struct iovec *local, unsigned long local_count,
 	const struct iovec *remote, unsigned long remote_count, unsigned long flags)
 {
-	pieces_out(local, local_count);
-	pieces_in(remote, remote_count);
+	before_output_pieces(local, local_count);
+	before_input_pieces(remote, remote_count);
 	return hwio_libc.process_vm_writev(process, local, local_count, remote, remote_count, flags);
 }
 
 /* The kernel or a thread uses the memory after the call: nothing is deferred there again. */
-static void lasting(const struct aiocb *request, bool is_write)
+static void before_asynchronous(const struct aiocb *request, bool is_write)
 {
 	if (!request || hwio_mode == HWIO_OFF || hwio_depth > 0)
 		return;
-	outgoing((void *)(uintptr_t)request->aio_buf, request->aio_nbytes);
+	before_output((void *)(uintptr_t)request->aio_buf, request->aio_nbytes);
 	hwio_memory_map_exclude((void *)(uintptr_t)request->aio_buf, request->aio_nbytes);
 	if (is_write)
 		hwio_before_change(request->aio_fildes, 0, INT64_MAX);
@@ -140,38 +140,38 @@ static void lasting(const struct aiocb *request, bool is_write)
 
 int hwio_aio_read(struct aiocb *request)
 {
-	lasting(request, false);
+	before_asynchronous(request, false);
 	return hwio_libc.aio_read(request);
 }
 
 int hwio_aio_write(struct aiocb *request)
 {
-	lasting(request, true);
+	before_asynchronous(request, true);
 	return hwio_libc.aio_write(request);
 }
 
 int hwio_aio_read64(struct aiocb64 *request)
 {
-	lasting((struct aiocb *)request, false);
+	before_asynchronous((struct aiocb *)request, false);
 	return hwio_libc.aio_read64(request);
 }
 
 int hwio_aio_write64(struct aiocb64 *request)
 {
-	lasting((struct aiocb *)request, true);
+	before_asynchronous((struct aiocb *)request, true);
 	return hwio_libc.aio_write64(request);
 }
 
 int hwio_lio_listio(int mode, struct aiocb *const requests[], int count, struct sigevent *event)
 {
 	for (int i = 0; i < count; i++)
-		lasting(requests[i], true);
+		before_asynchronous(requests[i], true);
 	return hwio_libc.lio_listio(mode, requests, count, event);
 }
 
 int hwio_lio_listio64(int mode, struct aiocb64 *const requests[], int count, struct sigevent *event)
 {
 	for (int i = 0; i < count; i++)
-		lasting((struct aiocb *)requests[i], true);
+		before_asynchronous((struct aiocb *)requests[i], true);
 	return hwio_libc.lio_listio64(mode, requests, count, event);
 }

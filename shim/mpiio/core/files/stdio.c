@@ -33,7 +33,7 @@ static bool is_plain_stream(FILE *stream)
 static size_t read_past(char *memory, size_t bytes, FILE *stream)
 {
 	size_t buffered = (size_t)(stream->_IO_read_end - stream->_IO_read_ptr);
-	if (buffered >= bytes || !hwio_looks_at(bytes - buffered) || stream->_IO_write_ptr != stream->_IO_write_base)
+	if (buffered >= bytes || !hwio_examines(bytes - buffered) || stream->_IO_write_ptr != stream->_IO_write_base)
 		return 0;
 	off_t position = ftello(stream);
 	ssize_t got;
@@ -45,7 +45,7 @@ static size_t read_past(char *memory, size_t bytes, FILE *stream)
 	hwio_enter();
 	hwio_step_in();
 	if (buffered > 0 && hwio_libc.fread(memory, 1, buffered, stream) == buffered)
-		hwio_read_noted(fileno(stream), memory, buffered, position);
+		hwio_read_recorded(fileno(stream), memory, buffered, position);
 	fseeko(stream, from + got, SEEK_SET);
 	hwio_step_out();
 	hwio_leave();
@@ -55,14 +55,14 @@ static size_t read_past(char *memory, size_t bytes, FILE *stream)
 static size_t read_stream(void *memory, size_t size, size_t count, FILE *stream)
 {
 	size_t bytes;
-	if (__builtin_mul_overflow(size, count, &bytes) || size == 0 || !hwio_looks_at(bytes) ||
+	if (__builtin_mul_overflow(size, count, &bytes) || size == 0 || !hwio_examines(bytes) ||
 		hwio_mode == HWIO_OBSERVE) {
 		if (hwio_is_busy && hwio_depth == 0)
 			hwio_use_in(memory, bytes);
 		size_t items = hwio_libc.fread(memory, size, count, stream);
 		if (size > 0 && items * size >= HWIO_PAGE_BYTES && bytes < hwio_bytes_min)
 			hwio_left_read(fileno(stream), memory, (ssize_t)(items * size), HWIO_LEFT_SMALL);
-		if (hwio_mode == HWIO_OBSERVE && size > 0 && hwio_looks_at(items * size))
+		if (hwio_mode == HWIO_OBSERVE && size > 0 && hwio_examines(items * size))
 			hwio_read_observed(fileno(stream), memory, (ssize_t)(items * size),
 				ftello(stream) - (off_t)(items * size));
 		return items;
@@ -98,19 +98,19 @@ size_t hwio_fread_unlocked(void *memory, size_t size, size_t count, FILE *stream
 	return read_stream(memory, size, count, stream);
 }
 
-size_t hwio___fread_chk(void *memory, size_t room, size_t size, size_t count, FILE *stream)
+size_t hwio___fread_chk(void *memory, size_t buffer_bytes, size_t size, size_t count, FILE *stream)
 {
 	size_t bytes;
-	if (__builtin_mul_overflow(size, count, &bytes) || bytes > room)
-		return hwio_libc.__fread_chk(memory, room, size, count, stream);
+	if (__builtin_mul_overflow(size, count, &bytes) || bytes > buffer_bytes)
+		return hwio_libc.__fread_chk(memory, buffer_bytes, size, count, stream);
 	return read_stream(memory, size, count, stream);
 }
 
-size_t hwio___fread_unlocked_chk(void *memory, size_t room, size_t size, size_t count, FILE *stream)
+size_t hwio___fread_unlocked_chk(void *memory, size_t buffer_bytes, size_t size, size_t count, FILE *stream)
 {
 	size_t bytes;
-	if (__builtin_mul_overflow(size, count, &bytes) || bytes > room)
-		return hwio_libc.__fread_unlocked_chk(memory, room, size, count, stream);
+	if (__builtin_mul_overflow(size, count, &bytes) || bytes > buffer_bytes)
+		return hwio_libc.__fread_unlocked_chk(memory, buffer_bytes, size, count, stream);
 	return read_stream(memory, size, count, stream);
 }
 
@@ -139,7 +139,7 @@ static size_t write_stream(const void *memory, size_t size, size_t count, FILE *
 	if (!is_sane || !hwio_is_busy || hwio_depth > 0)
 		return hwio_libc.fwrite(memory, size, count, stream);
 	flockfile(stream);
-	while (hwio_looks_at(bytes) && done < bytes) {
+	while (hwio_examines(bytes) && done < bytes) {
 		size_t part = bytes - done < HWIO_CALL_BYTES_MAX ? bytes - done : HWIO_CALL_BYTES_MAX;
 		if (!hwio_incoming_any() || !write_past((const char *)memory + done, part, stream))
 			break;

@@ -26,7 +26,7 @@ extern __thread enum hwio_left hwio_read_left __attribute__((tls_model("initial-
 /* Has the owners of the data write it. False: the original is to be called; the memory is filled. */
 bool hwio_write_instead(int descriptor, const void *memory, size_t bytes, off_t offset, ssize_t *result);
 /* Records that this memory was filled from there, as a stream does from its buffer beside a deferred read. */
-void hwio_read_noted(int descriptor, void *memory, size_t bytes, off_t offset);
+void hwio_read_recorded(int descriptor, void *memory, size_t bytes, off_t offset);
 /* Notes a read that was carried out, for --io observe. */
 void hwio_read_observed(int descriptor, void *memory, ssize_t bytes, off_t offset);
 

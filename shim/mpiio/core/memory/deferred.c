@@ -51,7 +51,7 @@ static void complete_range(uintptr_t low, uintptr_t high)
 
 static const struct hwio_source reads = {find_owed, complete_range};
 
-void hwio_deferred_stand(const struct hwio_record *record)
+void hwio_deferred_add(const struct hwio_record *record)
 {
 	hwio_pages_add_source(&reads);
 	hwio_record_cut(record->low, record->high);
@@ -137,16 +137,17 @@ static void warn_if_changed(const struct hwio_file *file)
 }
 
 /* Other threads must not see a page before all of it is there. */
-static bool is_apart(void)
+static bool must_stay_protected(void)
 {
-	return hwio_memory_map_is_threaded() || hwio_lease_is_server();
+	return hwio_memory_map_is_threaded() || hwio_lease_is_thread();
 }
 
 static void read_record(const struct hwio_record *part)
 {
 	size_t bytes = part->high - part->low;
-	bool is_good = is_apart() ? hwio_memory_map_fill(part->low, part->high, part->file->descriptor, part->offset)
-				  : hwio_read_whole(part->file->descriptor, (void *)part->low, bytes, part->offset);
+	bool is_good = must_stay_protected()
+		? hwio_memory_map_fill(part->low, part->high, part->file->descriptor, part->offset)
+		: hwio_read_whole(part->file->descriptor, (void *)part->low, bytes, part->offset);
 	if (!is_good)
 		raise_bus_error(part->file);
 }
@@ -154,7 +155,7 @@ static void read_record(const struct hwio_record *part)
 /* Fills all that is deferred in these pages; what is in memory then may still be used if it is unchanged. */
 static void fill_pages(uintptr_t low, uintptr_t high)
 {
-	if (!is_apart())
+	if (!must_stay_protected())
 		hwio_pages_open(low, high);
 	for (size_t index = hwio_record_find(low); hwio_record_at(index) && hwio_record_at(index)->low < high;
 		index++) {
@@ -240,7 +241,7 @@ bool hwio_deferred_in(uintptr_t low, uintptr_t high)
 	return is_any;
 }
 
-static void give_up_range(uintptr_t low, uintptr_t high)
+static void discard_range(uintptr_t low, uintptr_t high)
 {
 	hwio_record_cut(low, high);
 	hwio_pages_settle(low, high);
@@ -263,7 +264,7 @@ void hwio_memory_out(void *memory, size_t bytes)
 		fill_within(first, hwio_page_up(low));
 	if (high != last)
 		fill_within(hwio_page_down(high), last);
-	give_up_range(low, high);
+	discard_range(low, high);
 	hwio_leave();
 }
 
@@ -278,11 +279,11 @@ void hwio_memory_out_loosely(void *memory, size_t bytes)
 	if (!hwio_may_be_recorded(hwio_page_down(low), hwio_page_up(high)) || bytes == 0)
 		return;
 	hwio_enter();
-	give_up_range(low, high);
+	discard_range(low, high);
 	hwio_leave();
 }
 
-void hwio_deferred_round(void)
+void hwio_deferred_fill_partial(void)
 {
 	/* Filling one may join and divide others. */
 	for (uintptr_t at = 0;;) {

@@ -19,12 +19,12 @@ void hwio_memory_out_loosely(void *memory, size_t bytes);
  * admitted. */
 void hwio_memory_in_loosely(const void *memory, size_t bytes);
 /* Fills pages that are deferred in part: beside threads, pages are deferred as a whole or not at all. */
-void hwio_deferred_round(void);
+void hwio_deferred_fill_partial(void);
 /*
  * From now on the record stands for what the program would have in its memory; the caller settles the pages. With the
  * lock held.
  */
-void hwio_deferred_stand(const struct hwio_record *record);
+void hwio_deferred_add(const struct hwio_record *record);
 /* Whether any of these bytes is still to be read. */
 bool hwio_deferred_in(uintptr_t low, uintptr_t high);
 /* A page of this address was touched. False: it is none of the engine's. */

@@ -43,7 +43,7 @@ static enum answer answer_fault(uintptr_t address)
 	hwio_enter();
 	enum answer result = NOT_OURS;
 	if (hwio_pages_find(address, &closed)) {
-		bool needs_messages = hwio_incoming_holds(address) || is_written_by_others(address);
+		bool needs_messages = hwio_incoming_protects(address) || is_written_by_others(address);
 		repetitions = 0;
 		result = needs_messages && hwio_depth == 0 ? NEEDS_MESSAGES : ANSWERED;
 		/* Within MPI no rank can be asked. So MPI is admitted to the page until it has returned; no other
@@ -77,7 +77,7 @@ static void on_fault(int signal, siginfo_t *info, void *context)
 		fill_page(aside.address);
 	errno = saved;
 	if (result == NOT_OURS)
-		hwio_signal_give(signal, info, context);
+		hwio_signal_forward(signal, info, context);
 	hwio_handler_ends(before);
 }
 
@@ -85,7 +85,7 @@ static void on_fault(int signal, siginfo_t *info, void *context)
  * Faults on a stack that is itself protected need another one; where the handler can't leave anything to the
  * thread, with room for what MPI does meanwhile.
  */
-static bool give_stack(void)
+static bool set_alternate_stack(void)
 {
 	stack_t stack;
 	size_t bytes = 256 << 10;
@@ -102,7 +102,7 @@ bool hwio_fault_start(void)
 	hwio_handlers_start();
 	struct sigaction action = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART};
 	hwio_signals_block(&action.sa_mask);
-	if (!give_stack() || !hwio_signal_take(SIGSEGV, &action))
+	if (!set_alternate_stack() || !hwio_signal_intercept(SIGSEGV, &action))
 		return false;
 	hwio_kernel_start();
 	return true;

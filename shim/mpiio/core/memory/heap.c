@@ -25,7 +25,7 @@ void hwio_free(void *memory)
 		int saved = errno;
 		size_t bytes = malloc_usable_size(memory);
 		if (hwio_may_be_recorded((uintptr_t)memory, (uintptr_t)memory + bytes) || hwio_incoming_any())
-			hwio_use_gone(memory, bytes);
+			hwio_use_released(memory, bytes);
 		errno = saved;
 	}
 	hwio_libc.free(memory);
@@ -36,7 +36,7 @@ static void before_realloc(void *memory)
 	if (may_concern(memory)) {
 		int saved = errno;
 		hwio_use_in(memory, malloc_usable_size(memory));
-		hwio_use_gone_records(memory, malloc_usable_size(memory));
+		hwio_forget_records(memory, malloc_usable_size(memory));
 		errno = saved;
 	}
 }
@@ -62,7 +62,7 @@ void hwio_before_mapping(void *address, size_t bytes, int protection, int flags,
 	if ((flags & MAP_TYPE) != MAP_PRIVATE || (flags & (MAP_FIXED | MAP_FIXED_NOREPLACE)))
 		hwio_memory_map_forget();
 	if ((flags & MAP_FIXED) && hwio_is_busy)
-		hwio_use_gone(address, bytes);
+		hwio_use_released(address, bytes);
 	/* What is stored there changes the file without a call. */
 	if ((flags & MAP_TYPE) != MAP_PRIVATE && (protection & PROT_WRITE) && descriptor >= 0 &&
 		fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode)) {
@@ -84,19 +84,19 @@ void *hwio_mmap64(void *address, size_t bytes, int protection, int flags, int de
 	return hwio_libc.mmap64(address, bytes, protection, flags, descriptor, offset);
 }
 
-static void give_pages(void *address, size_t bytes)
+static void before_release(void *address, size_t bytes)
 {
 	uintptr_t low = hwio_page_down((uintptr_t)address), high = hwio_page_up((uintptr_t)address + bytes);
 	int saved = errno;
 	hwio_memory_map_forget();
 	if (hwio_is_busy && hwio_depth == 0)
-		hwio_use_gone((void *)low, high - low);
+		hwio_use_released((void *)low, high - low);
 	errno = saved;
 }
 
 int hwio_munmap(void *address, size_t bytes)
 {
-	give_pages(address, bytes);
+	before_release(address, bytes);
 	/* Of an address within a page nothing is unmapped. */
 	if (hwio_depth == 0 && (uintptr_t)address % HWIO_PAGE_BYTES == 0)
 		hwio_memory_map_unmapped((uintptr_t)address, hwio_page_up((uintptr_t)address + bytes));
@@ -108,9 +108,9 @@ void *hwio_mremap(void *address, size_t old_bytes, size_t new_bytes, int flags, 
 	if (hwio_is_busy && hwio_depth == 0) {
 		int saved = errno;
 		hwio_use_in(address, old_bytes);
-		hwio_use_gone_records(address, old_bytes);
+		hwio_forget_records(address, old_bytes);
 		if (flags & MREMAP_FIXED)
-			hwio_use_gone(new_address, new_bytes);
+			hwio_use_released(new_address, new_bytes);
 		errno = saved;
 	}
 	hwio_memory_map_forget();
@@ -119,9 +119,9 @@ void *hwio_mremap(void *address, size_t old_bytes, size_t new_bytes, int flags, 
 
 int hwio_madvise(void *address, size_t bytes, int advice)
 {
-	bool takes_content = advice == MADV_DONTNEED || advice == MADV_FREE || advice == MADV_REMOVE;
-	if (takes_content && hwio_is_busy)
-		give_pages(address, bytes);
+	bool discards_content = advice == MADV_DONTNEED || advice == MADV_FREE || advice == MADV_REMOVE;
+	if (discards_content && hwio_is_busy)
+		before_release(address, bytes);
 	return hwio_libc.madvise(address, bytes, advice);
 }
 

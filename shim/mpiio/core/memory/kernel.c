@@ -27,7 +27,7 @@
 /* Those that may change a file or begin a process, and those whose arguments lead to memory by way of other memory. */
 static bool is_far_reaching(long number)
 {
-	static const long such[] = {
+	static const long numbers[] = {
 		SYS_write,
 		SYS_pwrite64,
 		SYS_writev,
@@ -66,8 +66,8 @@ static bool is_far_reaching(long number)
 		SYS_vfork,
 #endif
 	};
-	for (size_t i = 0; i < sizeof(such) / sizeof(*such); i++)
-		if (number == such[i])
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++)
+		if (number == numbers[i])
 			return true;
 	return false;
 }
@@ -83,7 +83,7 @@ static bool is_deferred(uintptr_t low, uintptr_t high)
 
 /* Whether a call by number releases or changes memory in which something is deferred. MPI libraries that watch the
  * memory make malloc's calls this way: malloc holds its lock then, and nothing is deferred in its memory. */
-static bool takes_deferred(long number, const long arguments[])
+static bool releases_deferred(long number, const long arguments[])
 {
 	uintptr_t low = (uintptr_t)arguments[0], bytes = (uintptr_t)arguments[1];
 	switch (number) {
@@ -127,7 +127,7 @@ static bool points_at_deferred(long number, const long arguments[], size_t count
 }
 
 /* Whether it is a call of which more is to be seen to than memory; then `result` is what that gave. */
-static bool is_seen_to(long number, const long arguments[], long *result)
+static bool runs_wrapper(long number, const long arguments[], long *result)
 {
 	int first = (int)arguments[0], second = (int)arguments[1], third = (int)arguments[2];
 	switch (number) {
@@ -160,7 +160,7 @@ long hwio_syscall(long number, long a, long b, long c, long d, long e, long f)
 {
 	const long arguments[] = {a, b, c, d, e, f};
 	long result;
-	if (is_seen_to(number, arguments, &result))
+	if (runs_wrapper(number, arguments, &result))
 		return result;
 	if (is_of_memory(number))
 		hwio_memory_map_forget();
@@ -168,7 +168,7 @@ long hwio_syscall(long number, long a, long b, long c, long d, long e, long f)
 		hwio_before_mapping((void *)a, (size_t)b, (int)c, (int)d, (int)e);
 	if (hwio_is_busy && hwio_depth == 0) {
 		int saved = errno;
-		if (is_of_memory(number) ? takes_deferred(number, arguments)
+		if (is_of_memory(number) ? releases_deferred(number, arguments)
 					 : is_far_reaching(number) || points_at_deferred(number, arguments, 6))
 			hwio_settle_everything();
 		errno = saved;
@@ -180,7 +180,7 @@ long hwio_syscall(long number, long a, long b, long c, long d, long e, long f)
 #define MACHINE AUDIT_ARCH_X86_64
 #define INSTRUCTION_BYTES 2
 #define REGISTERS(context) ((context)->uc_mcontext.gregs)
-#define PLACE(context) REGISTERS(context)[REG_RIP]
+#define INSTRUCTION_POINTER(context) REGISTERS(context)[REG_RIP]
 #define RESULT(context) REGISTERS(context)[REG_RAX]
 #define ARGUMENTS(context) \
 	{ \
@@ -192,7 +192,7 @@ long hwio_syscall(long number, long a, long b, long c, long d, long e, long f)
 #define MACHINE AUDIT_ARCH_AARCH64
 #define INSTRUCTION_BYTES 4
 #define REGISTERS(context) ((context)->uc_mcontext.regs)
-#define PLACE(context) ((context)->uc_mcontext.pc)
+#define INSTRUCTION_POINTER(context) ((context)->uc_mcontext.pc)
 #define RESULT(context) REGISTERS(context)[0]
 #define ARGUMENTS(context) \
 	{ \
@@ -214,10 +214,10 @@ static struct {
 /* The kernel looks here at each other call of a thread that has asked for it. */
 static volatile char selector = PASS;
 static __thread bool is_watched __attribute__((tls_model("initial-exec")));
-static __thread bool is_answering __attribute__((tls_model("initial-exec")));
+static __thread bool is_executing __attribute__((tls_model("initial-exec")));
 
 /* What can't be done by a handler in its caller's place, since it's about the caller's stack, signals or registers. */
-static bool needs_its_place(long number)
+static bool needs_callers_context(long number)
 {
 	switch (number) {
 #ifdef SYS_fork
@@ -247,10 +247,10 @@ static void execute_call(struct hwio_aside *of)
 	const long *a = of->arguments;
 	long (*call)(long, ...) = hwio_is_inside() ? (long (*)(long, ...))hwio_libc.syscall
 						   : (long (*)(long, ...))hwio_syscall;
-	is_answering = true;
+	is_executing = true;
 	long result = call(of->number, a[0], a[1], a[2], a[3], a[4], a[5]);
 	of->result = result == -1 ? -errno : result;
-	is_answering = false;
+	is_executing = false;
 }
 
 static void settle_call(struct hwio_aside *of)
@@ -270,12 +270,12 @@ static void on_call(int signal, siginfo_t *info, void *of)
 	bool may_settle = hwio_is_busy && hwio_depth == 0 && !hwio_is_inside();
 
 	if (info->si_code != RAISED) {
-		hwio_signal_give(signal, info, of);
-	} else if (is_answering || info->si_arch != MACHINE || needs_its_place(info->si_syscall)) {
+		hwio_signal_forward(signal, info, of);
+	} else if (is_executing || info->si_arch != MACHINE || needs_callers_context(info->si_syscall)) {
 		/* A call from within a call occurs where other code has patched libc's instructions, as some file
 		 * systems do. */
 		struct hwio_aside aside = {.work = settle_call};
-		PLACE(context) -= INSTRUCTION_BYTES;
+		INSTRUCTION_POINTER(context) -= INSTRUCTION_BYTES;
 		if (!may_settle || !hwio_aside(context, &aside))
 			settle_call(&aside);
 	} else {
@@ -310,7 +310,7 @@ static int find_text(struct dl_phdr_info *info, size_t size, void *of)
 }
 
 /* Since glibc 2.34 all its system calls are in one object, but for the loader's. */
-static bool is_in_one_piece(void)
+static bool is_single_object(void)
 {
 	const char *version = gnu_get_libc_version();
 	return version[0] > '2' || (version[0] == '2' && atoi(version + 2) >= 34);
@@ -321,10 +321,10 @@ void hwio_kernel_start(void)
 	struct sigaction action = {
 		.sa_sigaction = on_call, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER | SA_RESTART};
 
-	if (!is_in_one_piece() || prctl(SET_DISPATCH, DISPATCH_OFF, 0, 0, 0) != 0)
+	if (!is_single_object() || prctl(SET_DISPATCH, DISPATCH_OFF, 0, 0, 0) != 0)
 		return;
 	dl_iterate_phdr(find_text, (void *)(uintptr_t)gnu_get_libc_version);
-	if (text.bytes > 0 && !hwio_signal_take(SIGSYS, &action))
+	if (text.bytes > 0 && !hwio_signal_intercept(SIGSYS, &action))
 		text.bytes = 0;
 }
 

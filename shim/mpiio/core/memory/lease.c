@@ -19,22 +19,22 @@
 #include "real.h"
 #include "signals.h"
 
-#define TOLD_BY (SIGRTMAX - 3)
+#define LEASE_SIGNAL (SIGRTMAX - 3)
 #define STACK_BYTES (128UL << 10)
 
 /* 0: there is none. */
 static volatile pid_t server;
-static volatile bool is_over;
+static volatile bool is_stopping;
 static sem_t has_begun;
 static __thread bool is_server __attribute__((tls_model("initial-exec")));
 
-bool hwio_lease_is_server(void)
+bool hwio_lease_is_thread(void)
 {
 	return is_server;
 }
 
 /* A signal may stand for several files, and SIGIO for those that found no room. */
-static void give_up_broken(void)
+static void release_broken(void)
 {
 	struct timespec tick = {0, HWIO_TICK_NS};
 	struct hwio_file *file;
@@ -42,7 +42,7 @@ static void give_up_broken(void)
 	while ((file = hwio_file_with_broken_lease())) {
 		hwio_file_keep(file);
 		hwio_deferred_fill_file(file, 0, INT64_MAX);
-		hwio_outstanding_hold(file);
+		hwio_outstanding_preserve(file);
 		/* What reads it for this rank sees by its times that it is another by now. */
 		nanosleep(&tick, NULL);
 		hwio_file_unlease(file);
@@ -53,12 +53,12 @@ static void give_up_broken(void)
 
 static void *serve_leases(void *unused)
 {
-	sigset_t told;
+	sigset_t notifications;
 	siginfo_t about;
 	(void)unused;
-	sigemptyset(&told);
-	sigaddset(&told, TOLD_BY);
-	sigaddset(&told, SIGIO);
+	sigemptyset(&notifications);
+	sigaddset(&notifications, LEASE_SIGNAL);
+	sigaddset(&notifications, SIGIO);
 	/* None of its calls is the program's. */
 	hwio_step_in();
 	is_server = true;
@@ -66,11 +66,11 @@ static void *serve_leases(void *unused)
 	prctl(PR_SET_NAME, "headwater-io");
 	server = (pid_t)hwio_libc.syscall(SYS_gettid, 0, 0, 0, 0, 0, 0);
 	sem_post(&has_begun);
-	while (!is_over)
-		if (sigwaitinfo(&told, &about) >= 0)
-			give_up_broken();
+	while (!is_stopping)
+		if (sigwaitinfo(&notifications, &about) >= 0)
+			release_broken();
 	server = 0;
-	is_over = false;
+	is_stopping = false;
 	return NULL;
 }
 
@@ -83,7 +83,7 @@ static bool start_thread(void)
 	if (server != 0)
 		return true;
 	/* Memory is filled while others look at it. */
-	if (!hwio_memory_map_can_fill_apart() || (!is_prepared && sem_init(&has_begun, 0, 0) != 0) ||
+	if (!hwio_memory_map_can_fill_protected() || (!is_prepared && sem_init(&has_begun, 0, 0) != 0) ||
 		pthread_attr_init(&attributes) != 0)
 		return false;
 	is_prepared = true;
@@ -100,18 +100,18 @@ static bool start_thread(void)
 	return is_good;
 }
 
-bool hwio_lease_take(int descriptor)
+bool hwio_lease_acquire(int descriptor)
 {
 	if (!start_thread()) {
 		errno = EAGAIN;
 		return false;
 	}
 	struct f_owner_ex owner = {.type = F_OWNER_TID, .pid = server};
-	return fcntl(descriptor, F_SETSIG, TOLD_BY) == 0 && fcntl(descriptor, F_SETOWN_EX, &owner) == 0 &&
+	return fcntl(descriptor, F_SETSIG, LEASE_SIGNAL) == 0 && fcntl(descriptor, F_SETOWN_EX, &owner) == 0 &&
 		fcntl(descriptor, F_SETLEASE, F_RDLCK) == 0;
 }
 
-void hwio_lease_give_up(int descriptor)
+void hwio_lease_release(int descriptor)
 {
 	fcntl(descriptor, F_SETLEASE, F_UNLCK);
 }
@@ -126,6 +126,6 @@ void hwio_lease_stop(void)
 	pid_t thread = server;
 	if (thread == 0)
 		return;
-	is_over = true;
-	hwio_libc.syscall(SYS_tgkill, getpid(), thread, TOLD_BY, 0, 0, 0);
+	is_stopping = true;
+	hwio_libc.syscall(SYS_tgkill, getpid(), thread, LEASE_SIGNAL, 0, 0, 0);
 }

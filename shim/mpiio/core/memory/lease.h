@@ -7,12 +7,12 @@
 #include <stdbool.h>
 
 /* False: there is no lease, with errno set; EAGAIN if a process may be changing the file. */
-bool hwio_lease_take(int descriptor);
-void hwio_lease_give_up(int descriptor);
+bool hwio_lease_acquire(int descriptor);
+void hwio_lease_release(int descriptor);
 /* Whether the kernel waits for it to be given up. */
 bool hwio_lease_is_broken(int descriptor);
 /* Whether this thread is the one that is told. */
-bool hwio_lease_is_server(void);
+bool hwio_lease_is_thread(void);
 /* Ends the thread, as before the program's main thread ends without the process; the next lease begins it anew. */
 void hwio_lease_stop(void);
 

@@ -117,7 +117,7 @@ static bool parse(const char *line, struct mapping *mapping)
 }
 
 /* Finds the fit mappings, joined where they touch, that hold the address. */
-static bool look_up(uintptr_t address, struct range *found)
+static bool find_mapping(uintptr_t address, struct range *found)
 {
 	char buffer[8192 + 1];
 	size_t filled = 0;
@@ -136,10 +136,10 @@ static bool look_up(uintptr_t address, struct range *found)
 			*end = 0;
 			if (!parse(line, &mapping))
 				continue;
-			bool goes_on = mapping.is_fit && mapping.range.low == joined.high;
-			if (!goes_on && joined.high > address && joined.low <= address)
+			bool does_continue = mapping.is_fit && mapping.range.low == joined.high;
+			if (!does_continue && joined.high > address && joined.low <= address)
 				is_past = true;
-			else if (goes_on)
+			else if (does_continue)
 				joined.high = mapping.range.high;
 			else
 				joined = mapping.is_fit ? mapping.range : (struct range){0, 0};
@@ -164,7 +164,7 @@ bool hwio_memory_map_is_private(const void *memory, size_t bytes)
 		if (cached[i].low <= low && high <= cached[i].high && !(cached[i].low <= here && here < cached[i].high))
 			return true;
 	struct range found;
-	if (!look_up(low, &found) || high > found.high || (found.low <= here && here < found.high))
+	if (!find_mapping(low, &found) || high > found.high || (found.low <= here && here < found.high))
 		return false;
 	cached[cached_next++ % CACHED_MAX] = found;
 	return true;
@@ -204,7 +204,7 @@ bool hwio_memory_map_is_threaded(void)
 	return is_threaded;
 }
 
-bool hwio_memory_map_can_fill_apart(void)
+bool hwio_memory_map_can_fill_protected(void)
 {
 	static enum { UNKNOWN, CAN, CANNOT } can;
 	if (can != UNKNOWN)
@@ -222,7 +222,7 @@ bool hwio_memory_map_can_fill_apart(void)
 
 bool hwio_memory_map_can_fill(void)
 {
-	return !is_threaded || hwio_memory_map_can_fill_apart();
+	return !is_threaded || hwio_memory_map_can_fill_protected();
 }
 
 bool hwio_memory_map_fill(uintptr_t low, uintptr_t high, int descriptor, off_t offset)

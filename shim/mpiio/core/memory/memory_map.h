@@ -20,7 +20,7 @@ bool hwio_memory_map_fill(uintptr_t low, uintptr_t high, int descriptor, off_t o
 /* Whether the page can be read: another thread may have made it so. */
 bool hwio_memory_map_page_is_open(uintptr_t address);
 /* Whether pages can be filled while they are protected; and whether they can be as far as there are threads. */
-bool hwio_memory_map_can_fill_apart(void);
+bool hwio_memory_map_can_fill_protected(void);
 bool hwio_memory_map_can_fill(void);
 
 #endif

@@ -167,12 +167,12 @@ static void next_owed(uintptr_t low, uintptr_t high, struct hwio_range *owed)
 			*owed = one;
 			is_any = true;
 		}
-	for (bool goes_on = is_any; goes_on && owed->high < high;) {
-		goes_on = false;
+	for (bool does_continue = is_any; does_continue && owed->high < high;) {
+		does_continue = false;
 		for (size_t i = 0; i < source_count; i++)
 			if (owed->high < high && sources[i]->find(owed->high, high, &one) && one.low == owed->high) {
 				owed->high = one.high;
-				goes_on = true;
+				does_continue = true;
 			}
 	}
 }
@@ -216,7 +216,7 @@ size_t hwio_pages_admit(uintptr_t low, uintptr_t high)
 static void complete_sources(uintptr_t low, uintptr_t high)
 {
 	for (size_t i = 0; i < source_count; i++)
-		sources[i]->pay(low, high);
+		sources[i]->complete(low, high);
 }
 
 void hwio_pages_dismiss(size_t wanted)
@@ -232,7 +232,7 @@ void hwio_pages_dismiss(size_t wanted)
 	hwio_is_exposed = admitted_count > 0;
 }
 
-void hwio_cover(void)
+void hwio_reprotect(void)
 {
 	hwio_pages_dismiss(0);
 }

@@ -23,7 +23,7 @@ struct hwio_source {
 	 * lock held. */
 	bool (*find)(uintptr_t low, uintptr_t high, struct hwio_range *owed);
 	/* Brings what it owes in the range: its pages can't be protected. Called without the lock. */
-	void (*pay)(uintptr_t low, uintptr_t high);
+	void (*complete)(uintptr_t low, uintptr_t high);
 };
 
 /* Adds a source, once. */

@@ -80,7 +80,7 @@ static bool insert_at(size_t index, const struct hwio_record *record)
 	return true;
 }
 
-static bool goes_on(const struct hwio_record *first, const struct hwio_record *second)
+static bool does_continue(const struct hwio_record *first, const struct hwio_record *second)
 {
 	return first->high == second->low && first->state == second->state && first->file == second->file &&
 		first->context == second->context &&
@@ -92,11 +92,11 @@ bool hwio_record_add(const struct hwio_record *record)
 	assert(record->low < record->high);
 	size_t index = hwio_record_find(record->low);
 	assert(index == count || table[index].low >= record->high);
-	if (index > 0 && goes_on(&table[index - 1], record)) {
+	if (index > 0 && does_continue(&table[index - 1], record)) {
 		struct hwio_record *before = &table[index - 1];
 		before->high = record->high;
 		before->operation = record->operation;
-		if (index < count && goes_on(before, &table[index])) {
+		if (index < count && does_continue(before, &table[index])) {
 			before->high = table[index].high;
 			remove_between(index, index + 1);
 		}

@@ -6,32 +6,32 @@
 #include "../signals/handler.h"
 #include "real.h"
 
-struct taken {
+struct intercepted {
 	int signal;
-	bool is_taken;
+	bool is_active;
 	/* What the program wants to be done about it. */
 	struct sigaction program;
 };
 
-static struct taken all[] = {{.signal = SIGSEGV}, {.signal = SIGSYS}};
+static struct intercepted all[] = {{.signal = SIGSEGV}, {.signal = SIGSYS}};
 enum { ALL = sizeof(all) / sizeof(*all) };
 /* Which of them this thread believes that it has blocked, a bit each. */
-static __thread unsigned int believed __attribute__((tls_model("initial-exec")));
+static __thread unsigned int blocked_by_program __attribute__((tls_model("initial-exec")));
 
-static struct taken *taken(int signal)
+static struct intercepted *find_intercepted(int signal)
 {
 	for (size_t at = 0; at < ALL; at++)
-		if (all[at].signal == signal && all[at].is_taken)
+		if (all[at].signal == signal && all[at].is_active)
 			return &all[at];
 	return NULL;
 }
 
 /* Takes them out of a mask; gives which were in it. */
-static unsigned int spare(sigset_t *mask)
+static unsigned int remove_intercepted(sigset_t *mask)
 {
 	unsigned int named = 0;
 	for (unsigned int at = 0; at < ALL; at++) {
-		if (!all[at].is_taken || sigismember(mask, all[at].signal) != 1)
+		if (!all[at].is_active || sigismember(mask, all[at].signal) != 1)
 			continue;
 		sigdelset(mask, all[at].signal);
 		named |= 1U << at;
@@ -48,7 +48,7 @@ void hwio_signals_block(sigset_t *mask)
 	sigdelset(mask, SIGSYS);
 }
 
-bool hwio_signal_take(int signal, const struct sigaction *action)
+bool hwio_signal_intercept(int signal, const struct sigaction *action)
 {
 	sigset_t unblocked, before;
 	sigemptyset(&unblocked);
@@ -59,15 +59,15 @@ bool hwio_signal_take(int signal, const struct sigaction *action)
 		if (hwio_libc.sigaction(signal, action, &all[at].program) != 0)
 			return false;
 		if (hwio_libc.pthread_sigmask(SIG_UNBLOCK, &unblocked, &before) == 0 && sigismember(&before, signal))
-			believed |= 1U << at;
-		return all[at].is_taken = true;
+			blocked_by_program |= 1U << at;
+		return all[at].is_active = true;
 	}
 	return false;
 }
 
-void hwio_signal_give(int signal, siginfo_t *info, void *context)
+void hwio_signal_forward(int signal, siginfo_t *info, void *context)
 {
-	struct taken *one = taken(signal);
+	struct intercepted *one = find_intercepted(signal);
 	struct sigaction action = one->program;
 	if (action.sa_handler == SIG_DFL || (action.sa_handler == SIG_IGN && info->si_code > 0)) {
 		/* An access is repeated, and ends the process as it would have. */
@@ -85,25 +85,25 @@ void hwio_signal_give(int signal, siginfo_t *info, void *context)
 	/* What was blocked when the signal came stays so in the program's handler. */
 	sigset_t blocked = ((ucontext_t *)context)->uc_sigmask;
 	sigorset(&during, &during, &blocked);
-	spare(&during);
+	remove_intercepted(&during);
 	hwio_libc.pthread_sigmask(SIG_SETMASK, &during, &before);
-	int of_ours = hwio_handler_is_the_programs();
+	int previous = hwio_handler_is_the_programs();
 	if (action.sa_flags & SA_SIGINFO)
 		action.sa_sigaction(signal, info, context);
 	else
 		action.sa_handler(signal);
-	hwio_handler_ends(of_ours);
+	hwio_handler_ends(previous);
 	hwio_libc.pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
 int hwio_sigaction(int signal, const struct sigaction *action, struct sigaction *old)
 {
-	struct taken *one = taken(signal);
+	struct intercepted *one = find_intercepted(signal);
 	if (one == NULL) {
 		struct sigaction unblocking;
 		if (action) {
 			unblocking = *action;
-			if (spare(&unblocking.sa_mask))
+			if (remove_intercepted(&unblocking.sa_mask))
 				action = &unblocking;
 		}
 		return hwio_libc.sigaction(signal, action, old);
@@ -122,7 +122,7 @@ typedef void (*handler)(int);
 
 handler hwio_signal(int signal, handler wanted)
 {
-	if (!taken(signal))
+	if (!find_intercepted(signal))
 		return hwio_libc.signal(signal, wanted);
 	struct sigaction action = {.sa_handler = wanted, .sa_flags = SA_RESTART}, old;
 	return hwio_sigaction(signal, &action, &old) == 0 ? old.sa_handler : SIG_ERR;
@@ -140,7 +140,7 @@ handler hwio_sysv_signal(int signal, handler wanted)
 
 handler hwio___sysv_signal(int signal, handler wanted)
 {
-	if (!taken(signal))
+	if (!find_intercepted(signal))
 		return hwio_libc.__sysv_signal(signal, wanted);
 	struct sigaction action = {.sa_handler = wanted, .sa_flags = (int)SA_RESETHAND | SA_NODEFER}, old;
 	return hwio_sigaction(signal, &action, &old) == 0 ? old.sa_handler : SIG_ERR;
@@ -151,14 +151,15 @@ typedef int (*mask_call)(int, const sigset_t *, sigset_t *);
 static int change_mask(mask_call call, int how, const sigset_t *set, sigset_t *old)
 {
 	sigset_t copy;
-	unsigned int before = believed;
+	unsigned int before = blocked_by_program;
 	if (set) {
 		copy = *set;
-		unsigned int named = spare(&copy);
+		unsigned int named = remove_intercepted(&copy);
 		if (how == SIG_SETMASK)
-			believed = named;
+			blocked_by_program = named;
 		else
-			believed = how == SIG_BLOCK ? believed | named : believed & ~named;
+			blocked_by_program = how == SIG_BLOCK ? blocked_by_program | named
+							      : blocked_by_program & ~named;
 	}
 	/* `old` may be deferred memory, to which the kernel can't write. */
 	sigset_t former;
@@ -166,7 +167,7 @@ static int change_mask(mask_call call, int how, const sigset_t *set, sigset_t *o
 	if (result == 0 && old)
 		*old = former;
 	if (result != 0)
-		believed = before;
+		blocked_by_program = before;
 	for (unsigned int at = 0; result == 0 && old && at < ALL; at++)
 		if (before & 1U << at)
 			sigaddset(old, all[at].signal);

@@ -9,9 +9,9 @@
 #include <stdbool.h>
 
 /* From now on the signal is answered so, also where it comes while others are. */
-bool hwio_signal_take(int signal, const struct sigaction *action);
+bool hwio_signal_intercept(int signal, const struct sigaction *action);
 /* Does with a signal that isn't for the engine what the program wants. */
-void hwio_signal_give(int signal, siginfo_t *info, void *context);
+void hwio_signal_forward(int signal, siginfo_t *info, void *context);
 /* A mask of all signals but those that may not be blocked. */
 void hwio_signals_block(sigset_t *mask);
 

@@ -43,7 +43,7 @@ void hwio_use_in(const void *memory, size_t bytes)
 		hwio_incoming_fetch((uintptr_t)memory, (uintptr_t)memory + bytes);
 }
 
-void hwio_given(const void *memory, size_t bytes)
+void hwio_kernel_uses(const void *memory, size_t bytes)
 {
 	int saved = errno;
 	if (memory)
@@ -59,12 +59,12 @@ void hwio_use_out(void *memory, size_t bytes)
 		hwio_incoming_drop((uintptr_t)memory, (uintptr_t)memory + bytes);
 }
 
-void hwio_use_gone(void *memory, size_t bytes)
+void hwio_use_released(void *memory, size_t bytes)
 {
 	hwio_use_out(memory, bytes);
 }
 
-void hwio_use_gone_records(void *memory, size_t bytes)
+void hwio_forget_records(void *memory, size_t bytes)
 {
 	hwio_enter();
 	hwio_record_cut((uintptr_t)memory, (uintptr_t)memory + bytes);
@@ -153,7 +153,7 @@ void hwio_inout(void *buffer, MPI_Count count, MPI_Datatype type)
 	use(buffer, count, type, BOTH);
 }
 
-void hwio_made(void *memory, MPI_Aint bytes)
+void hwio_allocated(void *memory, MPI_Aint bytes)
 {
 	if (memory && bytes > 0)
 		hwio_memory_map_exclude(memory, (size_t)bytes);

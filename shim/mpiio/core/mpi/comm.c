@@ -128,7 +128,7 @@ bool hwio_comm_is_even(struct hwio_comm *comm, MPI_Comm handle, int kind, size_t
 	const void *of)
 {
 	struct hwio_even *even = &comm->even[kind];
-	if (!hwio_even_is_asked(++even->operations) || even->is_uneven)
+	if (!hwio_even_is_checked(++even->operations) || even->is_uneven)
 		return !even->is_uneven;
 	/* A rank that is asked something meanwhile can't answer. */
 	if (hwio_is_busy)

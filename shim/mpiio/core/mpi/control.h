@@ -60,7 +60,7 @@ void hwio_comm_start(void);
  * ranks have once named different ones, which the standard forbids and MPIs let pass, so that ranks would decide
  * differently by their size. The 1st, 2nd, 4th and so on operation finds out.
  */
-static inline bool hwio_even_is_asked(uint64_t operation)
+static inline bool hwio_even_is_checked(uint64_t operation)
 {
 	return (operation & (operation - 1)) == 0;
 }
@@ -80,7 +80,7 @@ void hwio_pause(void);
  */
 void hwio_together_reduce(const void *own, void *all, int count, MPI_Datatype type, MPI_Op operation);
 /* From rank 0. */
-void hwio_together_tell(void *memory, int bytes);
+void hwio_together_broadcast(void *memory, int bytes);
 void hwio_together_wait(void);
 /* A stream goes in pieces of this size. */
 #define HWIO_PIECE_BYTES (4UL << 20)

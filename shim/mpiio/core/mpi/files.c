@@ -83,7 +83,7 @@ int hwio_MPI_File_close(MPI_File *file)
 	return result;
 }
 
-static void is_no_longer_plain(struct hwio_opened *one)
+static void disable_shortcuts(struct hwio_opened *one)
 {
 	one->is_plain = false;
 	if (one->collective)
@@ -96,7 +96,7 @@ int hwio_MPI_File_set_view(MPI_File file, MPI_Offset displacement, MPI_Datatype 
 	struct hwio_opened *one = hwio_depth == 0 ? hwio_opened_of(file) : NULL;
 	/* Positions are counted in elements then. */
 	if (one)
-		is_no_longer_plain(one);
+		disable_shortcuts(one);
 	hwio_step_in();
 	int result = hwio_real.MPI_File_set_view(file, displacement, element, type, representation, info);
 	hwio_step_out();
@@ -107,7 +107,7 @@ int hwio_MPI_File_set_atomicity(MPI_File file, int flag)
 {
 	struct hwio_opened *one = hwio_depth == 0 ? hwio_opened_of(file) : NULL;
 	if (one && flag)
-		is_no_longer_plain(one);
+		disable_shortcuts(one);
 	hwio_step_in();
 	int result = hwio_real.MPI_File_set_atomicity(file, flag);
 	hwio_step_out();
@@ -163,7 +163,7 @@ void hwio_status_set(MPI_Status *status, size_t bytes)
 /* The same of what is worth looking at. */
 static void *contiguous(const void *buffer, int count, MPI_Datatype type, size_t *bytes)
 {
-	return hwio_looks_at(hwio_type_bytes(count, type)) ? hwio_contiguous(buffer, count, type, bytes) : NULL;
+	return hwio_examines(hwio_type_bytes(count, type)) ? hwio_contiguous(buffer, count, type, bytes) : NULL;
 }
 
 static bool read_instead(MPI_File file, MPI_Offset offset, void *buffer, int count, MPI_Datatype type,

@@ -13,7 +13,7 @@
 
 struct list {
 	struct hwio_block *blocks;
-	size_t count, room;
+	size_t count, capacity;
 };
 
 struct contents {
@@ -35,14 +35,15 @@ static bool append(struct list *list, intptr_t at, size_t bytes)
 		last->bytes += bytes;
 		return true;
 	}
-	if (list->count == list->room) {
-		size_t room = list->room ? list->room * 2 : 16;
-		struct hwio_block *more = list->count < HWIO_BLOCKS_MAX ? realloc(list->blocks, room * sizeof(*more))
-									: NULL;
+	if (list->count == list->capacity) {
+		size_t capacity = list->capacity ? list->capacity * 2 : 16;
+		struct hwio_block *more = list->count < HWIO_BLOCKS_MAX
+			? realloc(list->blocks, capacity * sizeof(*more))
+			: NULL;
 		if (!more)
 			return false;
 		list->blocks = more;
-		list->room = room;
+		list->capacity = capacity;
 	}
 	list->blocks[list->count++] = (struct hwio_block){at, bytes};
 	return true;
@@ -179,7 +180,7 @@ static bool structure(struct list *list, const struct contents *c, int depth)
 	return is_good;
 }
 
-static bool take_apart(MPI_Datatype type, struct contents *c, struct list *list, int depth)
+static bool decode(MPI_Datatype type, struct contents *c, struct list *list, int depth)
 {
 	if (hwio_real.MPI_Type_get_contents(type, c->integer_count, c->address_count, c->type_count, c->integers,
 		    c->addresses, c->types) != MPI_SUCCESS)
@@ -217,7 +218,7 @@ static bool flatten(MPI_Datatype type, struct list *list, int depth)
 	c.integers = calloc((size_t)c.integer_count + 1, sizeof(*c.integers));
 	c.addresses = calloc((size_t)c.address_count + 1, sizeof(*c.addresses));
 	c.types = calloc((size_t)c.type_count + 1, sizeof(*c.types));
-	bool is_good = c.integers && c.addresses && c.types && take_apart(type, &c, list, depth);
+	bool is_good = c.integers && c.addresses && c.types && decode(type, &c, list, depth);
 	free(c.integers);
 	free(c.addresses);
 	free(c.types);
@@ -305,7 +306,7 @@ void hwio_layout_copy(const struct hwio_layout *layout, size_t from, void *memor
 
 __thread struct hwio_basic hwio_basics[HWIO_BASICS];
 
-size_t hwio_basic_look(MPI_Datatype type)
+size_t hwio_basic_find(MPI_Datatype type)
 {
 	/* MPI_Type_get_envelope would tell, but for types of large counts it fails. */
 	const MPI_Datatype all[] = {MPI_BYTE, MPI_CHAR, MPI_SIGNED_CHAR, MPI_UNSIGNED_CHAR, MPI_SHORT,
@@ -316,7 +317,7 @@ size_t hwio_basic_look(MPI_Datatype type)
 		/* Fortran's. */
 		MPI_CHARACTER, MPI_LOGICAL, MPI_INTEGER, MPI_REAL, MPI_DOUBLE_PRECISION, MPI_COMPLEX,
 		MPI_DOUBLE_COMPLEX};
-	struct hwio_basic *one = hwio_basic_place(type);
+	struct hwio_basic *one = hwio_basic_slot(type);
 	MPI_Count size = 0;
 	size_t i = 0;
 	while (i < sizeof(all) / sizeof(*all) && all[i] != type)

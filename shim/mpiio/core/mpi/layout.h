@@ -46,9 +46,9 @@ struct hwio_basic {
 #define HWIO_BASICS 8
 /* Those that this thread has used lately. */
 extern __thread struct hwio_basic hwio_basics[HWIO_BASICS] __attribute__((tls_model("initial-exec")));
-size_t hwio_basic_look(MPI_Datatype type);
+size_t hwio_basic_find(MPI_Datatype type);
 
-static inline struct hwio_basic *hwio_basic_place(MPI_Datatype type)
+static inline struct hwio_basic *hwio_basic_slot(MPI_Datatype type)
 {
 	return &hwio_basics[((uintptr_t)type ^ (uintptr_t)type >> 9) % HWIO_BASICS];
 }
@@ -56,8 +56,8 @@ static inline struct hwio_basic *hwio_basic_place(MPI_Datatype type)
 /* Bytes of an element, 0 of another type. */
 static inline size_t hwio_basic_bytes(MPI_Datatype type)
 {
-	const struct hwio_basic *one = hwio_basic_place(type);
-	return one->type == type ? one->bytes : hwio_basic_look(type);
+	const struct hwio_basic *one = hwio_basic_slot(type);
+	return one->type == type ? one->bytes : hwio_basic_find(type);
 }
 
 /* Whether it is some elements of a basic type and of fewer bytes; another type is never said to be. */

@@ -87,8 +87,8 @@ static bool is_network(const char *type, enum seen *seen)
 void hwio_mounts_parse(FILE *file, bool is_one_machine)
 {
 	char *line = NULL;
-	size_t room = 0;
-	while (mount_count < MOUNTS_MAX && getline(&line, &room, file) > 0) {
+	size_t capacity = 0;
+	while (mount_count < MOUNTS_MAX && getline(&line, &capacity, file) > 0) {
 		unsigned int major, minor;
 		char point[HWIO_PATH_BYTES_MAX], type[64];
 		const char *rest = strstr(line, " - ");
@@ -116,7 +116,7 @@ static void find_mounts(bool is_one_machine)
 }
 
 /* A digest of the machine, 0 if unknown; and one of the mounts. */
-static void find_place(uint64_t *machine, uint64_t *view)
+static void find_machine(uint64_t *machine, uint64_t *view)
 {
 	char link[64] = "", boot[64] = "";
 	FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
@@ -131,7 +131,7 @@ static void find_place(uint64_t *machine, uint64_t *view)
 void hwio_mounts_start(void)
 {
 	uint64_t mine[4], least[4], hashes[MOUNTS_MAX] = {0}, here = 0;
-	find_place(&mine[0], &mine[1]);
+	find_machine(&mine[0], &mine[1]);
 	mine[2] = ~mine[0];
 	mine[3] = ~mine[1];
 	hwio_together_reduce(mine, least, 4, MPI_UINT64_T, MPI_MIN);
@@ -139,7 +139,7 @@ void hwio_mounts_start(void)
 	find_mounts(least[0] == ~least[2]);
 	for (size_t i = 0; i < mount_count; i++)
 		hashes[i] = mounts[i].hash;
-	hwio_together_tell(hashes, sizeof(hashes));
+	hwio_together_broadcast(hashes, sizeof(hashes));
 	for (size_t i = 0; i < MOUNTS_MAX; i++)
 		for (size_t own = 0; own < mount_count; own++)
 			if (hashes[i] && mounts[own].hash == hashes[i])

@@ -38,8 +38,8 @@ int hwio_variant_start(void *libmpi, void *(*next)(const char *name))
 		return -1;
 	hwio_quick.send = (void *)hwio_real.MPI_Send;
 	hwio_quick.receive = (void *)hwio_real.MPI_Recv;
-	hwio_quick.send_later = (void *)hwio_real.MPI_Isend;
-	hwio_quick.receive_later = (void *)hwio_real.MPI_Irecv;
+	hwio_quick.isend = (void *)hwio_real.MPI_Isend;
+	hwio_quick.irecv = (void *)hwio_real.MPI_Irecv;
 	return 0;
 }
 
@@ -147,8 +147,8 @@ static bool agree_and_start(enum hwio_mode mode)
 	const char *least = getenv("HEADWATER_IO_BYTES_MIN"), *profile = getenv("HEADWATER_IO_PROFILE");
 	hwio_real.MPI_Comm_rank(MPI_COMM_WORLD, &hwio_rank);
 	hwio_real.MPI_Comm_size(MPI_COMM_WORLD, &hwio_ranks);
-	bool is_everybody = is_promised() || hwio_rendezvous_end(hwio_ranks);
-	if (!is_everybody || hwio_ranks < 2 || hwio_real.MPI_Comm_dup(MPI_COMM_WORLD, &hwio_control) != MPI_SUCCESS)
+	bool has_all_ranks = is_promised() || hwio_rendezvous_end(hwio_ranks);
+	if (!has_all_ranks || hwio_ranks < 2 || hwio_real.MPI_Comm_dup(MPI_COMM_WORLD, &hwio_control) != MPI_SUCCESS)
 		return false;
 	hwio_real.MPI_Comm_set_errhandler(hwio_control, MPI_ERRORS_RETURN);
 	if (least && atol(least) >= (long)HWIO_PAGE_BYTES)
@@ -168,7 +168,7 @@ static bool agree_and_start(enum hwio_mode mode)
 		uint64_t bytes_min;
 	} common = {.bytes_min = hwio_bytes_min};
 	memcpy(common.cookie, hwio_cookie, sizeof(common.cookie));
-	hwio_together_tell(&common, sizeof(common));
+	hwio_together_broadcast(&common, sizeof(common));
 	memcpy(hwio_cookie, common.cookie, sizeof(common.cookie));
 	hwio_bytes_min = common.bytes_min;
 	hwio_comm_start();

@@ -19,15 +19,15 @@ void hwio_pause(void)
 }
 
 /* So many looks are worth it before a sleep. */
-#define LOOKS 8
+#define YIELDS_MAX 8
 
 static void wait_sparingly(MPI_Request *request)
 {
 	struct timespec moment = {0, 20000};
 	int is_done = 0;
-	for (int looks = 0; hwio_real.MPI_Test(request, &is_done, MPI_STATUS_IGNORE) == MPI_SUCCESS && !is_done;
-		looks++) {
-		if (looks < LOOKS)
+	for (int tests = 0; hwio_real.MPI_Test(request, &is_done, MPI_STATUS_IGNORE) == MPI_SUCCESS && !is_done;
+		tests++) {
+		if (tests < YIELDS_MAX)
 			sched_yield();
 		else
 			nanosleep(&moment, NULL);
@@ -41,7 +41,7 @@ void hwio_together_reduce(const void *own, void *all, int count, MPI_Datatype ty
 		wait_sparingly(&request);
 }
 
-void hwio_together_tell(void *memory, int bytes)
+void hwio_together_broadcast(void *memory, int bytes)
 {
 	MPI_Request request;
 	if (hwio_real.MPI_Ibcast(memory, bytes, MPI_BYTE, 0, hwio_control, &request) == MPI_SUCCESS)
@@ -55,7 +55,7 @@ void hwio_together_wait(void)
 		wait_sparingly(&request);
 }
 
-static bool move(const struct hwio_layout *layout, size_t bytes, int peer, int tag, bool is_send)
+static bool transfer(const struct hwio_layout *layout, size_t bytes, int peer, int tag, bool is_send)
 {
 	char *piece = malloc(bytes < HWIO_PIECE_BYTES ? bytes + 1 : HWIO_PIECE_BYTES);
 	bool is_good = piece;
@@ -79,10 +79,10 @@ static bool move(const struct hwio_layout *layout, size_t bytes, int peer, int t
 
 bool hwio_stream_send(const struct hwio_layout *layout, size_t bytes, int world_rank, int tag)
 {
-	return move(layout, bytes, world_rank, tag, true);
+	return transfer(layout, bytes, world_rank, tag, true);
 }
 
 bool hwio_stream_receive(const struct hwio_layout *layout, size_t bytes, int world_rank, int tag)
 {
-	return move(layout, bytes, world_rank, tag, false);
+	return transfer(layout, bytes, world_rank, tag, false);
 }

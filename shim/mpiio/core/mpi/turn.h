@@ -46,7 +46,7 @@ static inline bool hwio_collective_passes(enum hwio_turn_kind kind, int send_cou
 	bool is_sent = (known->rank == root) == (kind == HWIO_TURN_SCATTER);
 	size_t below = hwio_bytes_min < HWIO_PASSING_BYTES_MAX ? hwio_bytes_min : HWIO_PASSING_BYTES_MAX;
 	struct hwio_even *even = &known->even[kind];
-	if (hwio_even_is_asked(even->operations + 1) || even->is_uneven ||
+	if (hwio_even_is_checked(even->operations + 1) || even->is_uneven ||
 		!hwio_is_basic_below(is_sent ? send_count : receive_count, is_sent ? send_type : receive_type, below))
 		return false;
 	even->operations++;

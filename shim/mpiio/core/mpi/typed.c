@@ -31,10 +31,10 @@ static int make_plain_type(size_t bytes, struct plain *plain)
 		return result;
 	size_t rest = bytes % CHUNK_BYTES;
 	int counts[2] = {(int)(bytes / CHUNK_BYTES), (int)rest};
-	MPI_Aint places[2] = {0, (MPI_Aint)(bytes - rest)};
+	MPI_Aint displacements[2] = {0, (MPI_Aint)(bytes - rest)};
 	MPI_Datatype types[2] = {chunk, MPI_BYTE};
 	*plain = (struct plain){.count = 1, .is_made = true};
-	result = hwio_real.MPI_Type_create_struct(2, counts, places, types, &plain->type);
+	result = hwio_real.MPI_Type_create_struct(2, counts, displacements, types, &plain->type);
 	hwio_real.MPI_Type_free(&chunk);
 	return result == MPI_SUCCESS ? hwio_real.MPI_Type_commit(&plain->type) : result;
 }

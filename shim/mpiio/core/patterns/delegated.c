@@ -48,7 +48,7 @@ struct awaited {
 static struct awaited *awaited_list;
 
 /* The buffer has all of its data. */
-static void is_complete(struct hwio_pending *one)
+static void mark_complete(struct hwio_pending *one)
 {
 	uintptr_t low = one->low, high = one->high;
 	one->low = one->high;
@@ -109,7 +109,7 @@ static bool collect_reply(struct awaited *one)
 	bool is_written = hwio_pending_reply(&stub).kind == HWIO_REPLY_DONE;
 	if (is_written && one->is_sent_too) {
 		hwio_pending_receive(one->pending);
-		is_complete(one->pending);
+		mark_complete(one->pending);
 	}
 	if (!is_written) {
 		struct hwio_layout copy = {.bytes = one->bytes, .count = 1, .buffer = malloc(one->bytes)};
@@ -126,7 +126,7 @@ static bool collect_reply(struct awaited *one)
 			size_t admitted = hwio_pages_admit(one->pending->layout.low, one->pending->layout.high);
 			hwio_layout_copy(&one->pending->layout, 0, copy.buffer, copy.bytes, true);
 			hwio_pages_dismiss(admitted);
-			is_complete(one->pending);
+			mark_complete(one->pending);
 		}
 		free(copy.buffer);
 		errno = error;
@@ -274,7 +274,7 @@ static bool map_writing(const struct hwio_pending *one, const struct writing *w,
 }
 
 /* Fetches what can't be delegated as a whole; says whether anything is left. */
-static size_t sift(const struct writing *w)
+static size_t fetch_rest(const struct writing *w)
 {
 	size_t left = 0;
 	struct hwio_runs runs;
@@ -364,12 +364,12 @@ static bool find_own(const struct writing *w, struct hwio_layout *own)
 	own->blocks = blocks;
 	intptr_t at = 0;
 	for (size_t i = 0; i <= filled; i++) {
-		struct hwio_block taken = blocks[i];
-		if (taken.at > at) {
-			own->bytes += (size_t)(taken.at - at);
-			blocks[own->count++] = (struct hwio_block){at, (size_t)(taken.at - at)};
+		struct hwio_block delegated = blocks[i];
+		if (delegated.at > at) {
+			own->bytes += (size_t)(delegated.at - at);
+			blocks[own->count++] = (struct hwio_block){at, (size_t)(delegated.at - at)};
 		}
-		at = taken.at + (intptr_t)taken.bytes;
+		at = delegated.at + (intptr_t)delegated.bytes;
 	}
 	return true;
 }
@@ -387,7 +387,7 @@ static bool write_own(const struct writing *w, const struct hwio_layout *own)
 }
 
 /* After a failure the original write is done, with all of the data here, and fails as it would have. */
-static void take_back(const struct writing *w)
+static void restore(const struct writing *w)
 {
 	for (struct hwio_pending *one = hwio_pending_list, *next; one; one = next) {
 		next = one->next;
@@ -415,7 +415,7 @@ static void take_back(const struct writing *w)
  * From now on the buffer is a copy of the file that isn't there yet. On one node, where every process can change
  * the file a moment later, the data was received, too.
  */
-static void stand_for_file(const struct writing *w, struct hwio_context *context)
+static void defer_to_file(const struct writing *w, struct hwio_context *context)
 {
 	for (struct hwio_pending *one = hwio_pending_list, *next; one; one = next) {
 		next = one->next;
@@ -433,7 +433,7 @@ static void stand_for_file(const struct writing *w, struct hwio_context *context
 		hwio_pending_unlink(one);
 		bool is_protected = true;
 		if (record.low < record.high) {
-			hwio_deferred_stand(&record);
+			hwio_deferred_add(&record);
 			is_protected = hwio_pages_settle(record.low, record.high);
 		}
 		hwio_leave();
@@ -445,7 +445,7 @@ static void stand_for_file(const struct writing *w, struct hwio_context *context
 }
 
 /* Each part where it belongs, by its owner. */
-static bool write_apart(struct writing *w, const struct hwio_layout *own)
+static bool delegate_parts(struct writing *w, const struct hwio_layout *own)
 {
 	for (struct hwio_pending *one = hwio_pending_list; one; one = one->next)
 		if (lies_in_writing(one, w))
@@ -457,7 +457,7 @@ static bool write_apart(struct writing *w, const struct hwio_layout *own)
 	if (!may_return)
 		is_done = hwio_incoming_wait() == 0 && is_done;
 	if (!is_done)
-		take_back(w);
+		restore(w);
 	return is_done;
 }
 
@@ -485,10 +485,10 @@ static bool delegate(struct writing *w, struct hwio_context *context, bool *is_g
 			hwio_exchange_write(&target, &own);
 		hwio_pages_dismiss(admitted);
 	} else {
-		is_done = write_apart(w, &own);
+		is_done = delegate_parts(w, &own);
 	}
 	if (is_done)
-		stand_for_file(w, context);
+		defer_to_file(w, context);
 	free(own.blocks);
 	return is_done;
 }
@@ -524,7 +524,7 @@ bool hwio_incoming_write(int descriptor, const void *memory, size_t bytes, off_t
 	bool is_verified = hwio_mode == HWIO_VERIFY && context && context->verified++ < HWIO_VERIFIED_MAX;
 	w.is_sent_too = is_verified || hwio_mounts_is_one_node();
 	w.may_return = !w.is_sent_too && !is_readable_here(descriptor);
-	if (!hwio_context_is_off(context) && is_fit(&w) && sift(&w) > 0 && find_file(&w)) {
+	if (!hwio_context_is_off(context) && is_fit(&w) && fetch_rest(&w) > 0 && find_file(&w)) {
 		double begin = hwio_seconds();
 		hwio_memory_in_loosely(memory, bytes);
 		is_done = delegate(&w, context, &is_gather);

@@ -65,7 +65,7 @@ static inline bool hwio_passes(int count, MPI_Datatype type)
 }
 
 /* A message of this type was short, and didn't pass. */
-void hwio_pass_from_now_on(MPI_Datatype type);
+void hwio_cache_short_type(MPI_Datatype type);
 
 /* Whether a message of so many bytes is to be looked at. */
 static inline bool hwio_may_be_ours(int bytes)

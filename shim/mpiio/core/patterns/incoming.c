@@ -210,7 +210,7 @@ void hwio_incoming_take_now(uint64_t id, int world_rank, struct hwio_layout *lay
 	hwio_pending_free(one);
 }
 
-void hwio_incoming_take(const struct hwio_offer *offer, struct hwio_layout *layout, bool may_defer)
+void hwio_incoming_accept(const struct hwio_offer *offer, struct hwio_layout *layout, bool may_defer)
 {
 	const struct hwio_envelope *envelope = &offer->envelope;
 	if (may_defer && layout->bytes == envelope->bytes && can_defer(layout))
@@ -255,7 +255,7 @@ bool hwio_incoming_overlaps(uintptr_t low, uintptr_t high)
 	return first_in(low, high) != NULL;
 }
 
-bool hwio_incoming_holds(uintptr_t address)
+bool hwio_incoming_protects(uintptr_t address)
 {
 	for (const struct hwio_pending *one = hwio_pending_list; one; one = one->next)
 		if (one->low <= address && address < one->high)

@@ -14,7 +14,7 @@ struct hwio_context;
 
 bool hwio_incoming_any(void);
 /* Records an offer for this buffer, and takes the layout; or fetches the data at once if it can't be deferred. */
-void hwio_incoming_take(const struct hwio_offer *offer, struct hwio_layout *layout, bool may_defer);
+void hwio_incoming_accept(const struct hwio_offer *offer, struct hwio_layout *layout, bool may_defer);
 /* The same for a block of a gather; `context` is the gather's. */
 bool hwio_incoming_expect(uint64_t id, int world_rank, struct hwio_layout *layout, const char *first, const char *last,
 	struct hwio_context *context);
@@ -24,7 +24,7 @@ void hwio_incoming_take_now(uint64_t id, int world_rank, struct hwio_layout *lay
 void hwio_incoming_refuse(const struct hwio_envelope *envelope);
 bool hwio_incoming_overlaps(uintptr_t low, uintptr_t high);
 /* Whether this page is protected for any of them. */
-bool hwio_incoming_holds(uintptr_t address);
+bool hwio_incoming_protects(uintptr_t address);
 /* Opens what is protected with this page, whatever is owed there, until the thread's outermost call ends. */
 void hwio_incoming_expose(uintptr_t address);
 /* A page was touched. False: none of these. Talks to other ranks. */

@@ -85,13 +85,13 @@ static void carry_out_verdict(const struct hwio_verdict *verdict, const struct h
 	}
 }
 
-static void reap(bool is_last)
+static void free_sent(bool is_last)
 {
 	for (struct late **link = &late_list, *one; (one = *link);) {
-		int is_sent = 0, is_told = 0;
+		int is_sent = 0, has_verdict = 0;
 		hwio_real.MPI_Testall(one->pieces, one->sending, &is_sent, MPI_STATUSES_IGNORE);
-		hwio_real.MPI_Test(&one->verdict, &is_told, MPI_STATUS_IGNORE);
-		if (is_sent && is_told) {
+		hwio_real.MPI_Test(&one->verdict, &has_verdict, MPI_STATUS_IGNORE);
+		if (is_sent && has_verdict) {
 			*link = one->next;
 			free(one->copy);
 			free(one);
@@ -107,7 +107,7 @@ void hwio_offer_finish(void)
 {
 	hwio_step_in();
 	while (late_list)
-		reap(true);
+		free_sent(true);
 	hwio_step_out();
 }
 
@@ -132,7 +132,7 @@ bool hwio_offer_copy(uint64_t id, const struct hwio_layout *layout, int world_ra
 {
 	struct late *one = calloc(1, sizeof(*one));
 	hwio_step_in();
-	reap(false);
+	free_sent(false);
 	bool is_sent = one && send_copy(one, id, layout, world_rank);
 	hwio_step_out();
 	if (is_sent)
@@ -143,7 +143,7 @@ bool hwio_offer_copy(uint64_t id, const struct hwio_layout *layout, int world_ra
 }
 
 /* Sends a copy; `verdict` is the request in which the verdict will arrive. False: there is no memory for one. */
-static bool give_up_waiting(struct late *one, uint64_t id, const struct hwio_layout *layout, int world_rank)
+static bool send_after_timeout(struct late *one, uint64_t id, const struct hwio_layout *layout, int world_rank)
 {
 	if (!send_copy(one, id, layout, world_rank))
 		return false;
@@ -156,16 +156,16 @@ void hwio_offer_settle(uint64_t id, const struct hwio_layout *layout, int world_
 	struct late *one = calloc(1, sizeof(*one));
 	if (!one)
 		abort();
-	int has_come = 0;
+	int has_arrived = 0;
 	hwio_real.MPI_Irecv(&one->received, sizeof(one->received), MPI_BYTE, world_rank,
 		HWIO_TAG_OF(HWIO_TAG_VERDICT, id), hwio_control, &one->verdict);
 	double end = hwio_seconds() + hwio_model_timeout_s(layout->bytes);
 	for (;;) {
-		hwio_real.MPI_Test(&one->verdict, &has_come, MPI_STATUS_IGNORE);
-		if (has_come)
+		hwio_real.MPI_Test(&one->verdict, &has_arrived, MPI_STATUS_IGNORE);
+		if (has_arrived)
 			break;
 		if (hwio_seconds() > end) {
-			if (give_up_waiting(one, id, layout, world_rank)) {
+			if (send_after_timeout(one, id, layout, world_rank)) {
 				hwio_context_touched(context, hwio_context_operation(context));
 				return;
 			}
@@ -177,7 +177,7 @@ void hwio_offer_settle(uint64_t id, const struct hwio_layout *layout, int world_
 	carry_out_verdict(&one->received, layout, world_rank, context);
 	free(one);
 	if (late_list)
-		reap(false);
+		free_sent(false);
 }
 
 /* What is known of a send that may be offered. */
@@ -192,7 +192,7 @@ static bool may_offer(const void *buffer, MPI_Count count, MPI_Datatype type, in
 	struct offering *offering)
 {
 	size_t bytes = hwio_type_bytes(count, type);
-	if (!hwio_looks_at(bytes) || hwio_mode == HWIO_OBSERVE || bytes < HWIO_OFFERED_BYTES_MIN || destination < 0 ||
+	if (!hwio_examines(bytes) || hwio_mode == HWIO_OBSERVE || bytes < HWIO_OFFERED_BYTES_MIN || destination < 0 ||
 		hwio_memory_map_is_threaded() || buffer == MPI_BOTTOM)
 		return false;
 	offering->context = hwio_context_here(HWIO_OP_SEND);
@@ -303,7 +303,7 @@ struct hwio_offered *hwio_offer_start(bool is_synchronous, const void *buffer, M
 static void send_late(struct hwio_offered *offered)
 {
 	const struct offering *offering = &offered->offering;
-	if (!give_up_waiting(offered->late, offering->offer.envelope.id, &offering->layout, offering->peer))
+	if (!send_after_timeout(offered->late, offering->offer.envelope.id, &offering->layout, offering->peer))
 		return;
 	offered->late = NULL;
 	offered->is_done = true;
@@ -331,9 +331,9 @@ bool hwio_offer_progress(struct hwio_offered *offered, bool is_last)
 	offered->is_unseen &= !is_last;
 	hwio_step_in();
 	while (!offered->is_done) {
-		int is_told = 0;
-		hwio_real.MPI_Test(&offered->late->verdict, &is_told, MPI_STATUS_IGNORE);
-		if (is_told) {
+		int has_verdict = 0;
+		hwio_real.MPI_Test(&offered->late->verdict, &has_verdict, MPI_STATUS_IGNORE);
+		if (has_verdict) {
 			/* An exchange looks at the others first. */
 			offered->is_done = true;
 			carry_out_verdict(&offered->late->received, &offering->layout, offering->peer,

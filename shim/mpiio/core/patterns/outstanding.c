@@ -38,17 +38,17 @@ struct outstanding {
 
 static struct outstanding *list;
 /* Copies whose receivers have read the file: they are removed from the network at the end. */
-static struct outstanding *unwanted;
+static struct outstanding *obsolete;
 static size_t count;
 /* Held by the thread that answers or sends, so that no other frees what it is at. */
-static pthread_mutex_t talking = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+static pthread_mutex_t protocol_lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 
 bool hwio_outstanding_any(void)
 {
 	return count > 0;
 }
 
-bool hwio_outstanding_has_room(void)
+bool hwio_outstanding_can_add(void)
 {
 	return count < HWIO_OUTSTANDING_MAX;
 }
@@ -115,14 +115,14 @@ static bool detach_from_file(struct outstanding *one)
 	return one->contents != NULL;
 }
 
-void hwio_outstanding_hold(const struct hwio_file *file)
+void hwio_outstanding_preserve(const struct hwio_file *file)
 {
 	for (struct outstanding *one = list; one; one = one->next)
 		if (one->file == file)
 			detach_from_file(one);
 }
 
-static void free_held(struct outstanding *one)
+static void free_contents(struct outstanding *one)
 {
 	if (one->contents)
 		hwio_libc.munmap(one->contents, hwio_runs_bytes(&one->runs));
@@ -144,7 +144,7 @@ static void note_beginning(uint64_t id, int world_rank)
 	hwio_leave();
 }
 
-static struct outstanding *take_outstanding(uint64_t id, int world_rank)
+static struct outstanding *remove_outstanding(uint64_t id, int world_rank)
 {
 	hwio_enter();
 	struct outstanding **link = &list, *found = NULL;
@@ -210,13 +210,13 @@ static void send_instead(struct outstanding *one)
 
 static void release_outstanding(struct outstanding *one)
 {
-	free_held(one);
+	free_contents(one);
 	hwio_enter();
 	hwio_file_release(one->file);
 	hwio_leave();
 	if (one->copy) {
-		one->next = unwanted;
-		unwanted = one;
+		one->next = obsolete;
+		obsolete = one;
 	} else {
 		free(one);
 	}
@@ -237,11 +237,11 @@ static void fill_layout(struct outstanding *one, const struct hwio_layout *layou
 
 void hwio_outstanding_fill(uint64_t id, const struct hwio_layout *layout)
 {
-	pthread_mutex_lock(&talking);
-	struct outstanding *one = take_outstanding(id, hwio_rank);
+	pthread_mutex_lock(&protocol_lock);
+	struct outstanding *one = remove_outstanding(id, hwio_rank);
 	if (one)
 		fill_layout(one, layout);
-	pthread_mutex_unlock(&talking);
+	pthread_mutex_unlock(&protocol_lock);
 }
 
 static void handle_ack(const struct hwio_ack *ack, int world_rank)
@@ -250,7 +250,7 @@ static void handle_ack(const struct hwio_ack *ack, int world_rank)
 		note_beginning(ack->id, world_rank);
 		return;
 	}
-	struct outstanding *one = take_outstanding(ack->id, world_rank);
+	struct outstanding *one = remove_outstanding(ack->id, world_rank);
 	if (!one)
 		return;
 	if (!ack->is_read) {
@@ -265,16 +265,16 @@ static void handle_ack(const struct hwio_ack *ack, int world_rank)
 
 void hwio_outstanding_poll(void)
 {
-	if (count == 0 || pthread_mutex_trylock(&talking) != 0)
+	if (count == 0 || pthread_mutex_trylock(&protocol_lock) != 0)
 		return;
 	hwio_step_in();
 	while (count > 0) {
-		int has_come = 0;
+		int has_arrived = 0;
 		MPI_Status status;
 		struct hwio_ack ack = {0};
-		if (hwio_real.MPI_Iprobe(MPI_ANY_SOURCE, HWIO_TAG_ACK, hwio_control, &has_come, &status) !=
+		if (hwio_real.MPI_Iprobe(MPI_ANY_SOURCE, HWIO_TAG_ACK, hwio_control, &has_arrived, &status) !=
 				MPI_SUCCESS ||
-			!has_come)
+			!has_arrived)
 			break;
 		if (hwio_real.MPI_Recv(&ack, sizeof(ack), MPI_BYTE, status.MPI_SOURCE, HWIO_TAG_ACK, hwio_control,
 			    MPI_STATUS_IGNORE) != MPI_SUCCESS)
@@ -282,7 +282,7 @@ void hwio_outstanding_poll(void)
 		handle_ack(&ack, status.MPI_SOURCE);
 	}
 	hwio_step_out();
-	pthread_mutex_unlock(&talking);
+	pthread_mutex_unlock(&protocol_lock);
 }
 
 static bool depends_on(const struct outstanding *one, const struct hwio_file *file)
@@ -292,7 +292,7 @@ static bool depends_on(const struct outstanding *one, const struct hwio_file *fi
 			one->file->identity.inode == file->identity.inode);
 }
 
-static bool waits_for(const struct hwio_file *file)
+static bool is_awaited(const struct hwio_file *file)
 {
 	bool waits = false;
 	hwio_enter();
@@ -302,7 +302,7 @@ static bool waits_for(const struct hwio_file *file)
 	return waits;
 }
 
-static void hold_own(const struct hwio_file *file)
+static void preserve_own(const struct hwio_file *file)
 {
 	hwio_enter();
 	for (struct outstanding *one = list; one; one = one->next)
@@ -315,12 +315,12 @@ static void hold_own(const struct hwio_file *file)
 static bool push_to_all(const struct hwio_file *file)
 {
 	bool is_any = false;
-	if (pthread_mutex_trylock(&talking) != 0)
+	if (pthread_mutex_trylock(&protocol_lock) != 0)
 		return false;
 	for (struct outstanding *one = list; one; one = one->next)
 		if (!one->copy && !one->is_begun && !is_own(one) && depends_on(one, file))
 			is_any |= push(one);
-	pthread_mutex_unlock(&talking);
+	pthread_mutex_unlock(&protocol_lock);
 	return is_any;
 }
 
@@ -335,7 +335,7 @@ static bool settle_file(const struct hwio_file *file, double timeout_s)
 		hwio_outstanding_poll();
 		if (hwio_seconds() >= end)
 			is_any |= push_to_all(file);
-		if (!waits_for(file))
+		if (!is_awaited(file))
 			break;
 		hwio_pause();
 	}
@@ -349,12 +349,12 @@ void hwio_outstanding_settle(void)
 		settle_file(NULL, BEGINNING_SECONDS_MAX);
 }
 
-void hwio_outstanding_keep(const struct hwio_file *file, bool is_changing)
+void hwio_outstanding_detach(const struct hwio_file *file, bool is_changing)
 {
 	if (count == 0)
 		return;
-	hold_own(file);
-	if (!waits_for(file))
+	preserve_own(file);
+	if (!is_awaited(file))
 		return;
 	bool is_any = settle_file(file, hwio_mounts_is_one_node() ? 0 : TIMEOUT_SECONDS);
 	/* Receivers see by its times that the file isn't the one that was meant. */
@@ -372,28 +372,28 @@ void hwio_outstanding_finish(void)
 	double end = hwio_seconds() + FINISH_SECONDS_MAX;
 	hwio_step_in();
 	while (!is_over) {
-		int has_come = 0, bytes = 0;
+		int has_arrived = 0, bytes = 0;
 		MPI_Status status;
 		hwio_outstanding_poll();
-		hwio_real.MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, hwio_control, &has_come, &status);
-		if (has_come && status.MPI_TAG != HWIO_TAG_ACK &&
+		hwio_real.MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, hwio_control, &has_arrived, &status);
+		if (has_arrived && status.MPI_TAG != HWIO_TAG_ACK &&
 			hwio_real.MPI_Get_count(&status, MPI_BYTE, &bytes) == MPI_SUCCESS) {
 			char *scratch = malloc((size_t)bytes + 1);
 			hwio_real.MPI_Recv(scratch, bytes, MPI_BYTE, status.MPI_SOURCE, status.MPI_TAG, hwio_control,
 				MPI_STATUS_IGNORE);
 			free(scratch);
 		}
-		while (unwanted) {
+		while (obsolete) {
 			int is_sent = 0;
-			hwio_real.MPI_Testall(unwanted->pieces, unwanted->sending, &is_sent, MPI_STATUSES_IGNORE);
+			hwio_real.MPI_Testall(obsolete->pieces, obsolete->sending, &is_sent, MPI_STATUSES_IGNORE);
 			if (!is_sent)
 				break;
-			struct outstanding *one = unwanted;
-			unwanted = one->next;
+			struct outstanding *one = obsolete;
+			obsolete = one->next;
 			free(one->copy);
 			free(one);
 		}
-		bool is_empty = (count == 0 && !unwanted) || hwio_seconds() > end;
+		bool is_empty = (count == 0 && !obsolete) || hwio_seconds() > end;
 		if (is_empty && all == MPI_REQUEST_NULL)
 			hwio_real.MPI_Ibarrier(hwio_control, &all);
 		if (all != MPI_REQUEST_NULL)

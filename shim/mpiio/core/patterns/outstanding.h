@@ -23,7 +23,7 @@ struct hwio_ack {
 };
 
 bool hwio_outstanding_any(void);
-bool hwio_outstanding_has_room(void);
+bool hwio_outstanding_can_add(void);
 /* False: the file is about to change, or has. */
 bool hwio_outstanding_hint(uint64_t id, int world_rank, struct hwio_file *file, const struct hwio_runs *runs,
 	struct hwio_context *context);
@@ -38,9 +38,9 @@ void hwio_outstanding_settle(void);
 void hwio_outstanding_poll(void);
 /* Ensures that no rank depends on this file, or on any (NULL): unread data is sent. `is_changing`: the file's times
  * differ afterwards, whatever their resolution. */
-void hwio_outstanding_keep(const struct hwio_file *file, bool is_changing);
+void hwio_outstanding_detach(const struct hwio_file *file, bool is_changing);
 /* Another process is about to change the file: reads now what other ranks may still request. By system calls alone. */
-void hwio_outstanding_hold(const struct hwio_file *file);
+void hwio_outstanding_preserve(const struct hwio_file *file);
 /* At the end of MPI, by all ranks. */
 void hwio_outstanding_finish(void);
 

@@ -54,13 +54,13 @@ static struct cached *cached_file(const struct hwio_hint *hint)
 		hwio_pause();
 	if (!file)
 		return NULL;
-	struct cached *place = &cached[cached_next++ % CACHED_FILES_MAX];
+	struct cached *slot = &cached[cached_next++ % CACHED_FILES_MAX];
 	hwio_enter();
-	if (place->file)
-		hwio_file_release(place->file);
-	*place = (struct cached){.file = file};
+	if (slot->file)
+		hwio_file_release(slot->file);
+	*slot = (struct cached){.file = file};
 	hwio_leave();
-	return place;
+	return slot;
 }
 
 /* Rows that come one by one, at the same distance, are asked of the file system together. */
@@ -104,7 +104,7 @@ static bool compare(const struct hwio_hint *hint, const struct hwio_layout *layo
 	return is_same;
 }
 
-static void take_hint(const struct hwio_hint *hint, const struct hwio_layout *layout)
+static void read_hint(const struct hwio_hint *hint, const struct hwio_layout *layout)
 {
 	if (hint->envelope.sender == hwio_rank) {
 		hwio_outstanding_fill(hint->envelope.id, layout);
@@ -145,13 +145,13 @@ union arrived {
 static bool recognise(void *buffer, MPI_Count count, MPI_Datatype type, int bytes, struct hwio_layout *layout,
 	union arrived *message)
 {
-	size_t room = hwio_type_bytes(count, type), all = room < sizeof(*message) ? room : sizeof(*message);
+	size_t capacity = hwio_type_bytes(count, type), all = capacity < sizeof(*message) ? capacity : sizeof(*message);
 	if (bytes != UNKNOWN)
 		all = (size_t)bytes;
-	if (room < all || all < HWIO_COOKIE_BYTES || (bytes != UNKNOWN && !hwio_may_be_ours(bytes)))
+	if (capacity < all || all < HWIO_COOKIE_BYTES || (bytes != UNKNOWN && !hwio_may_be_ours(bytes)))
 		return false;
 	/* Only long messages are replaced; a short buffer is looked at where that costs nothing. */
-	if (room < hwio_bytes_min &&
+	if (capacity < hwio_bytes_min &&
 		(hwio_basic_bytes(type) == 0 || memcmp(buffer, hwio_cookie, HWIO_COOKIE_BYTES) != 0))
 		return false;
 	memset(message, 0, sizeof(*message));
@@ -200,16 +200,16 @@ static int place_data(const union arrived *arrived, struct hwio_layout *layout, 
 	}
 	set_status(status, bytes);
 	if (arrived->envelope.kind == HWIO_OFFER) {
-		hwio_incoming_take(&arrived->offer, layout, may_defer);
+		hwio_incoming_accept(&arrived->offer, layout, may_defer);
 		return MPI_SUCCESS;
 	}
-	take_hint(&arrived->hint, layout);
+	read_hint(&arrived->hint, layout);
 	hwio_layout_free(layout);
 	return MPI_SUCCESS;
 }
 
 /* The same for a buffer of unknown layout: the data is received elsewhere, and MPI copies it there. */
-static int take_typed(const union arrived *arrived, void *buffer, MPI_Count count, MPI_Datatype type,
+static int place_typed(const union arrived *arrived, void *buffer, MPI_Count count, MPI_Datatype type,
 	MPI_Status *status)
 {
 	size_t bytes = arrived->envelope.bytes;
@@ -245,8 +245,8 @@ static size_t admit(const void *buffer, MPI_Count count, MPI_Datatype type)
 	return hwio_pages_admit(range.low, range.high);
 }
 
-static int see_to(void *buffer, MPI_Count count, MPI_Datatype type, MPI_Comm comm, int bytes, MPI_Status *status,
-	bool may_defer)
+static int replace_message(void *buffer, MPI_Count count, MPI_Datatype type, MPI_Comm comm, int bytes,
+	MPI_Status *status, bool may_defer)
 {
 	struct hwio_layout layout;
 	union arrived arrived;
@@ -256,7 +256,7 @@ static int see_to(void *buffer, MPI_Count count, MPI_Datatype type, MPI_Comm com
 	int result = MPI_SUCCESS;
 	if (recognise(buffer, count, type, bytes, &layout, &arrived))
 		result = layout.bytes ? place_data(&arrived, &layout, status, may_defer)
-				      : take_typed(&arrived, buffer, count, type, status);
+				      : place_typed(&arrived, buffer, count, type, status);
 	if (hwio_is_exposed)
 		hwio_pages_dismiss(admitted);
 	hwio_step_out();
@@ -271,13 +271,13 @@ int hwio_received(void *buffer, MPI_Count count, MPI_Datatype type, MPI_Comm com
 	hwio_step_in();
 	bool is_known = hwio_real.MPI_Get_count(status, MPI_BYTE, &bytes) == MPI_SUCCESS && hwio_may_be_ours(bytes);
 	hwio_step_out();
-	return is_known ? see_to(buffer, count, type, comm, bytes, status, may_defer) : MPI_SUCCESS;
+	return is_known ? replace_message(buffer, count, type, comm, bytes, status, may_defer) : MPI_SUCCESS;
 }
 
 int hwio_received_unsized(void *buffer, MPI_Count count, MPI_Datatype type, MPI_Comm comm, MPI_Status *status)
 {
 	bool is_plain = hwio_mode == HWIO_OFF || is_plainly_not_ours(buffer, count, type);
-	return is_plain ? MPI_SUCCESS : see_to(buffer, count, type, comm, UNKNOWN, status, false);
+	return is_plain ? MPI_SUCCESS : replace_message(buffer, count, type, comm, UNKNOWN, status, false);
 }
 
 /* True if anything is deferred in the buffer. */
@@ -404,9 +404,9 @@ __attribute__((noinline)) static int receive_or_not(void *buffer, int count, MPI
 	MPI_Comm comm, MPI_Status *status)
 {
 	MPI_Status own;
-	MPI_Status *kept = status == MPI_STATUS_IGNORE ? &own : status;
+	MPI_Status *actual = status == MPI_STATUS_IGNORE ? &own : status;
 	if (hwio_is_short(count, type)) {
-		hwio_pass_from_now_on(type);
+		hwio_cache_short_type(type);
 		return HWIO_INSIDE(hwio_real.MPI_Recv(buffer, count, type, source, tag, comm, status));
 	}
 	if (hwio_depth > 0 || hwio_mode == HWIO_OFF)
@@ -427,19 +427,19 @@ __attribute__((noinline)) static int receive_or_not(void *buffer, int count, MPI
 		return result;
 	hwio_step_in();
 	if (!is_shared && is_concerned(buffer, count, type)) {
-		result = receive_beside(buffer, count, type, source, tag, comm, kept);
+		result = receive_beside(buffer, count, type, source, tag, comm, actual);
 		hwio_step_out();
 		return result;
 	}
 	if (is_shared || (hwio_outstanding_any() && !hwio_deferred_write_any()))
-		result = receive_posted(buffer, count, type, source, tag, comm, is_shared, kept);
+		result = receive_posted(buffer, count, type, source, tag, comm, is_shared, actual);
 	else if (hwio_deferred_write_any())
-		result = receive_probed(buffer, count, type, source, tag, comm, kept);
+		result = receive_probed(buffer, count, type, source, tag, comm, actual);
 	else
-		result = hwio_real.MPI_Recv(buffer, count, type, source, tag, comm, kept);
+		result = hwio_real.MPI_Recv(buffer, count, type, source, tag, comm, actual);
 	hwio_step_out();
 	if (result == MPI_SUCCESS)
-		result = hwio_received(buffer, count, type, comm, kept, !hwio_requests_receiving());
+		result = hwio_received(buffer, count, type, comm, actual, !hwio_requests_receiving());
 	return result;
 }
 

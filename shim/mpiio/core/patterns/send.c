@@ -49,8 +49,8 @@ static bool may_hint(const void *buffer, MPI_Count count, MPI_Datatype type, int
 {
 	memset(sending, 0, sizeof(*sending));
 	size_t bytes = hwio_type_bytes(count, type);
-	if (!hwio_looks_at(bytes) || bytes < HWIO_REPLACED_BYTES_MIN || !hwio_records_any(HWIO_DEFERRED) ||
-		hwio_mode == HWIO_OBSERVE || destination < 0 || !hwio_outstanding_has_room())
+	if (!hwio_examines(bytes) || bytes < HWIO_REPLACED_BYTES_MIN || !hwio_records_any(HWIO_DEFERRED) ||
+		hwio_mode == HWIO_OBSERVE || destination < 0 || !hwio_outstanding_can_add())
 		return false;
 	sending->comm = hwio_comm_of(comm);
 	if (!sending->comm || destination >= sending->comm->size)
@@ -76,7 +76,7 @@ static bool may_hint(const void *buffer, MPI_Count count, MPI_Datatype type, int
 	return is_copy;
 }
 
-static void done(struct sending *sending)
+static void end_sending(struct sending *sending)
 {
 	hwio_layout_free(&sending->layout);
 	hwio_enter();
@@ -97,7 +97,7 @@ static void write_hint(const struct sending *sending, struct hwio_hint *hint)
 
 typedef int (*send_call)(const void *, int, MPI_Datatype, int, int, MPI_Comm);
 
-void hwio_pass_from_now_on(MPI_Datatype type)
+void hwio_cache_short_type(MPI_Datatype type)
 {
 	static int turn;
 	size_t bytes = hwio_basic_bytes(type);
@@ -136,12 +136,12 @@ static bool hint_instead(send_call call, const void *buffer, MPI_Count count, MP
 	if (saved <= 0) {
 		hwio_context_seen(sending.context, HWIO_READ_SEND, sending.layout.bytes, "a message is not slower");
 		hwio_context_switch_off(sending.context, "a message is not slower");
-		done(&sending);
+		end_sending(&sending);
 		return false;
 	}
 	write_hint(&sending, &hint);
 	if (!hwio_outstanding_hint(hint.envelope.id, peer, sending.file, &sending.runs, sending.context)) {
-		done(&sending);
+		end_sending(&sending);
 		return false;
 	}
 	hint.is_verified = is_verified(&sending, hint.envelope.id, buffer, peer);
@@ -149,7 +149,7 @@ static bool hint_instead(send_call call, const void *buffer, MPI_Count count, MP
 	*result = call(&hint, (int)hwio_hint_bytes(&hint), MPI_BYTE, destination, tag, comm);
 	hwio_step_out();
 	hwio_context_transformed(sending.context, HWIO_READ_SEND, sending.layout.bytes, saved);
-	done(&sending);
+	end_sending(&sending);
 	hwio_outstanding_poll();
 	return true;
 }
@@ -209,7 +209,7 @@ __attribute__((noinline)) static int send_short_or_not(send_call call, const voi
 	int destination, int tag, MPI_Comm comm)
 {
 	if (hwio_is_short(count, type)) {
-		hwio_pass_from_now_on(type);
+		hwio_cache_short_type(type);
 		return HWIO_INSIDE(call(buffer, count, type, destination, tag, comm));
 	}
 	return send_or_not(call, buffer, count, type, destination, tag, comm);
@@ -233,7 +233,7 @@ static int start_send(isend_call call, const void *buffer, int count, MPI_Dataty
 	MPI_Comm comm, MPI_Request *request)
 {
 	if (hwio_is_short(count, type)) {
-		hwio_pass_from_now_on(type);
+		hwio_cache_short_type(type);
 		return HWIO_INSIDE(call(buffer, count, type, destination, tag, comm, request));
 	}
 	struct sending sending;
@@ -256,10 +256,10 @@ static int start_send(isend_call call, const void *buffer, int count, MPI_Dataty
 			if (result == MPI_SUCCESS)
 				hwio_requests_own(*request, hint);
 			hwio_context_transformed(sending.context, HWIO_READ_SEND, sending.layout.bytes, saved);
-			done(&sending);
+			end_sending(&sending);
 			return result;
 		}
-		done(&sending);
+		end_sending(&sending);
 	}
 	if (hwio_mode != HWIO_OFF && hwio_depth == 0 && hwio_left_is_near(&hwio_left_reads, buffer))
 		hwio_left_passed_on(HWIO_READ_SEND, buffer, hwio_type_bytes(count, type));
@@ -288,7 +288,7 @@ int hwio_MPI_Isend(const void *buffer, int count, MPI_Datatype type, int destina
 	MPI_Request *request)
 {
 	if (hwio_passes(count, type))
-		return ((isend_call)hwio_quick.send_later)(buffer, count, type, destination, tag, comm, request);
+		return ((isend_call)hwio_quick.isend)(buffer, count, type, destination, tag, comm, request);
 	return start_send(hwio_real.MPI_Isend, buffer, count, type, destination, tag, comm, request);
 }
 

@@ -83,7 +83,7 @@ static int arrived(const struct hwio_tracked *one, MPI_Status *status, bool may_
 }
 
 /* A request has completed that was this one of ours, which was claimed, or none. */
-static int completed(struct hwio_tracked *one, MPI_Status *status)
+static int finish(struct hwio_tracked *one, MPI_Status *status)
 {
 	int result = MPI_SUCCESS;
 	if (!one)
@@ -110,11 +110,11 @@ static int completed(struct hwio_tracked *one, MPI_Status *status)
 	return result;
 }
 
-__attribute__((noinline)) static int receive_later(void *buffer, int count, MPI_Datatype type, int source, int tag,
+__attribute__((noinline)) static int start_receive(void *buffer, int count, MPI_Datatype type, int source, int tag,
 	MPI_Comm comm, MPI_Request *request)
 {
 	if (hwio_is_short(count, type))
-		hwio_pass_from_now_on(type);
+		hwio_cache_short_type(type);
 	if (hwio_is_short(count, type) || hwio_depth > 0 || hwio_mode == HWIO_OFF)
 		return HWIO_INSIDE(hwio_real.MPI_Irecv(buffer, count, type, source, tag, comm, request));
 	hwio_before_receive(buffer, count, type);
@@ -134,9 +134,9 @@ __attribute__((noinline)) static int receive_later(void *buffer, int count, MPI_
 int hwio_MPI_Irecv(void *buffer, int count, MPI_Datatype type, int source, int tag, MPI_Comm comm, MPI_Request *request)
 {
 	if (hwio_passes(count, type))
-		return ((__typeof__(hwio_real.MPI_Irecv))hwio_quick.receive_later)(buffer, count, type, source, tag,
-			comm, request);
-	return receive_later(buffer, count, type, source, tag, comm, request);
+		return ((__typeof__(hwio_real.MPI_Irecv))hwio_quick.irecv)(buffer, count, type, source, tag, comm,
+			request);
+	return start_receive(buffer, count, type, source, tag, comm, request);
 }
 
 /* Whether a call that waits has anything of ours to look after. */
@@ -147,7 +147,7 @@ static bool has_nothing_pending(void)
 }
 
 /* Between two looks at what the program waits for. */
-static void meanwhile(void)
+static void poll_others(void)
 {
 	hwio_outstanding_poll();
 	hwio_deferred_write_poll();
@@ -176,7 +176,7 @@ static bool are_offers_over(struct hwio_tracked *const ours[], const MPI_Request
 }
 
 /* Where it's in doubt which of two sends the program will find complete, the memory of both is its own again. */
-static void end_doubt(struct hwio_tracked *const ours[], int count)
+static void resolve_twins(struct hwio_tracked *const ours[], int count)
 {
 	for (int i = 0; i < count && hwio_offer_any(); i++) {
 		if (ours[i] && ours[i]->kind == HWIO_OFFERED && hwio_tracked_has_twin(ours[i])) {
@@ -189,7 +189,7 @@ static void end_doubt(struct hwio_tracked *const ours[], int count)
 static struct hwio_tracked *claim(MPI_Request request)
 {
 	struct hwio_tracked *one = hwio_tracked_claim(request);
-	end_doubt(&one, 1);
+	resolve_twins(&one, 1);
 	return one;
 }
 
@@ -207,18 +207,18 @@ int hwio_MPI_Test(MPI_Request *request, int *flag, MPI_Status *status)
 	if (has_nothing_pending())
 		return hwio_real.MPI_Test(request, flag, status);
 	struct hwio_tracked *one = claim(*request);
-	MPI_Status own, *kept = status == MPI_STATUS_IGNORE ? &own : status;
+	MPI_Status own, *actual = status == MPI_STATUS_IGNORE ? &own : status;
 	if (!are_offers_over(&one, request, 1)) {
 		hwio_tracked_release(one);
 		*flag = 0;
 		return MPI_SUCCESS;
 	}
 	hwio_step_in();
-	int result = hwio_real.MPI_Test(request, flag, kept);
+	int result = hwio_real.MPI_Test(request, flag, actual);
 	hwio_step_out();
 	hwio_outstanding_poll();
 	if (result == MPI_SUCCESS && *flag)
-		return completed(one, kept);
+		return finish(one, actual);
 	fail_receive(one, *request);
 	return result;
 }
@@ -232,17 +232,17 @@ int hwio_MPI_Wait(MPI_Request *request, MPI_Status *status)
 		while (result == MPI_SUCCESS && !flag) {
 			result = hwio_MPI_Test(request, &flag, status);
 			if (!flag && result == MPI_SUCCESS)
-				meanwhile();
+				poll_others();
 		}
 		return result;
 	}
 	struct hwio_tracked *one = claim(*request);
-	MPI_Status own, *kept = status == MPI_STATUS_IGNORE ? &own : status;
+	MPI_Status own, *actual = status == MPI_STATUS_IGNORE ? &own : status;
 	hwio_step_in();
-	result = hwio_real.MPI_Wait(request, kept);
+	result = hwio_real.MPI_Wait(request, actual);
 	hwio_step_out();
 	if (result == MPI_SUCCESS)
-		return completed(one, kept);
+		return finish(one, actual);
 	fail_receive(one, *request);
 	return result;
 }
@@ -271,12 +271,12 @@ static bool prepare(struct several *several, int count, const MPI_Request reques
 	}
 	for (int i = 0; i < count; i++)
 		several->ours[i] = hwio_tracked_claim(requests[i]);
-	end_doubt(several->ours, count);
+	resolve_twins(several->ours, count);
 	return true;
 }
 
 /* The end of the call: what it has not completed goes on. */
-static void give_back(struct several *several, int count)
+static void release_several(struct several *several, int count)
 {
 	for (int i = 0; i < count; i++)
 		hwio_tracked_release(several->ours[i]);
@@ -288,7 +288,7 @@ static int complete(struct several *several, int index, MPI_Status *status)
 {
 	struct hwio_tracked *one = several->ours[index];
 	several->ours[index] = NULL;
-	return completed(one, status);
+	return finish(one, status);
 }
 
 /*
@@ -332,7 +332,7 @@ int hwio_MPI_Testall(int count, MPI_Request requests[], int *flag, MPI_Status st
 		return hwio_real.MPI_Testall(count, requests, flag, statuses);
 	if (!are_offers_over(several.ours, requests, count)) {
 		*flag = 0;
-		give_back(&several, count);
+		release_several(&several, count);
 		return MPI_SUCCESS;
 	}
 	hwio_step_in();
@@ -341,7 +341,7 @@ int hwio_MPI_Testall(int count, MPI_Request requests[], int *flag, MPI_Status st
 	hwio_outstanding_poll();
 	if (result != MPI_SUCCESS || *flag)
 		result = complete_those(&several, requests, NULL, count, result);
-	give_back(&several, count);
+	release_several(&several, count);
 	return result;
 }
 
@@ -355,7 +355,7 @@ int hwio_MPI_Waitall(int count, MPI_Request requests[], MPI_Status statuses[])
 		while (result == MPI_SUCCESS && !flag) {
 			result = hwio_MPI_Testall(count, requests, &flag, statuses);
 			if (!flag && result == MPI_SUCCESS)
-				meanwhile();
+				poll_others();
 		}
 		return result;
 	}
@@ -365,7 +365,7 @@ int hwio_MPI_Waitall(int count, MPI_Request requests[], MPI_Status statuses[])
 	result = hwio_real.MPI_Waitall(count, requests, several.statuses);
 	hwio_step_out();
 	result = complete_those(&several, requests, NULL, count, result);
-	give_back(&several, count);
+	release_several(&several, count);
 	return result;
 }
 
@@ -383,7 +383,7 @@ static int delivered_of(const struct several *several, int count)
 int hwio_MPI_Testany(int count, MPI_Request requests[], int *index, int *flag, MPI_Status *status)
 {
 	struct several several;
-	MPI_Status own, *kept = status == MPI_STATUS_IGNORE ? &own : status;
+	MPI_Status own, *actual = status == MPI_STATUS_IGNORE ? &own : status;
 	if (has_nothing_pending() || !prepare(&several, count, requests, MPI_STATUSES_IGNORE))
 		return hwio_real.MPI_Testany(count, requests, index, flag, status);
 	are_offers_over(several.ours, requests, count);
@@ -391,17 +391,17 @@ int hwio_MPI_Testany(int count, MPI_Request requests[], int *index, int *flag, M
 	if (delivered >= 0) {
 		*flag = 1;
 		*index = delivered;
-		int one = complete(&several, delivered, kept);
-		give_back(&several, count);
+		int one = complete(&several, delivered, actual);
+		release_several(&several, count);
 		return one;
 	}
 	hwio_step_in();
-	int result = hwio_real.MPI_Testany(count, requests, index, flag, kept);
+	int result = hwio_real.MPI_Testany(count, requests, index, flag, actual);
 	hwio_step_out();
 	hwio_outstanding_poll();
 	if (result == MPI_SUCCESS && *flag && *index != MPI_UNDEFINED)
-		result = complete(&several, *index, kept);
-	give_back(&several, count);
+		result = complete(&several, *index, actual);
+	release_several(&several, count);
 	return result;
 }
 
@@ -413,7 +413,7 @@ int hwio_MPI_Waitany(int count, MPI_Request requests[], int *index, MPI_Status *
 	while (result == MPI_SUCCESS && !flag) {
 		result = hwio_MPI_Testany(count, requests, index, &flag, status);
 		if (!flag && result == MPI_SUCCESS)
-			meanwhile();
+			poll_others();
 	}
 	return result;
 }
@@ -429,7 +429,7 @@ int hwio_MPI_Testsome(int count, MPI_Request requests[], int *done, int indices[
 		*done = 1;
 		*indices = delivered;
 		int one = complete(&several, delivered, &several.statuses[0]);
-		give_back(&several, count);
+		release_several(&several, count);
 		return one;
 	}
 	hwio_step_in();
@@ -438,7 +438,7 @@ int hwio_MPI_Testsome(int count, MPI_Request requests[], int *done, int indices[
 	hwio_outstanding_poll();
 	if (*done != MPI_UNDEFINED)
 		result = complete_those(&several, requests, indices, *done, result);
-	give_back(&several, count);
+	release_several(&several, count);
 	return result;
 }
 
@@ -450,7 +450,7 @@ int hwio_MPI_Waitsome(int count, MPI_Request requests[], int *done, int indices[
 	do {
 		result = hwio_MPI_Testsome(count, requests, done, indices, statuses);
 		if (*done == 0 && result == MPI_SUCCESS)
-			meanwhile();
+			poll_others();
 	} while (result == MPI_SUCCESS && *done == 0);
 	return result;
 }
@@ -477,7 +477,7 @@ int hwio_MPI_Request_free(MPI_Request *request)
 }
 
 /* A request that goes on being one has completed, and the program may look at its data. */
-static int seen(MPI_Request request, MPI_Status *status)
+static int show(MPI_Request request, MPI_Status *status)
 {
 	struct hwio_tracked *one = hwio_tracked_find(request);
 	int bytes = 0, result = MPI_SUCCESS;
@@ -498,13 +498,13 @@ static int seen(MPI_Request request, MPI_Status *status)
 
 int hwio_MPI_Request_get_status(MPI_Request request, int *flag, MPI_Status *status)
 {
-	MPI_Status own, *kept = status == MPI_STATUS_IGNORE ? &own : status;
+	MPI_Status own, *actual = status == MPI_STATUS_IGNORE ? &own : status;
 	if (has_nothing_pending())
 		return hwio_real.MPI_Request_get_status(request, flag, status);
 	hwio_step_in();
-	int result = hwio_real.MPI_Request_get_status(request, flag, kept);
+	int result = hwio_real.MPI_Request_get_status(request, flag, actual);
 	hwio_step_out();
-	return result == MPI_SUCCESS && *flag ? seen(request, kept) : result;
+	return result == MPI_SUCCESS && *flag ? show(request, actual) : result;
 }
 
 #ifdef HWIO_HAS_MPI_Request_get_status_all
@@ -532,8 +532,8 @@ int hwio_MPI_Request_get_status_some(int count, const MPI_Request requests[], in
 	int result = hwio_real.MPI_Request_get_status_some(count, requests, done, indices, several.statuses);
 	hwio_step_out();
 	for (int i = 0; result == MPI_SUCCESS && *done != MPI_UNDEFINED && i < *done; i++)
-		result = seen(requests[indices[i]], &several.statuses[i]);
-	give_back(&several, count);
+		result = show(requests[indices[i]], &several.statuses[i]);
+	release_several(&several, count);
 	return result;
 }
 #endif
@@ -541,12 +541,12 @@ int hwio_MPI_Request_get_status_some(int count, const MPI_Request requests[], in
 #ifdef HWIO_HAS_MPI_Request_get_status_any
 int hwio_MPI_Request_get_status_any(int count, const MPI_Request requests[], int *index, int *flag, MPI_Status *status)
 {
-	MPI_Status own, *kept = status == MPI_STATUS_IGNORE ? &own : status;
+	MPI_Status own, *actual = status == MPI_STATUS_IGNORE ? &own : status;
 	if (has_nothing_pending())
 		return hwio_real.MPI_Request_get_status_any(count, requests, index, flag, status);
 	hwio_step_in();
-	int result = hwio_real.MPI_Request_get_status_any(count, requests, index, flag, kept);
+	int result = hwio_real.MPI_Request_get_status_any(count, requests, index, flag, actual);
 	hwio_step_out();
-	return result == MPI_SUCCESS && *flag && *index != MPI_UNDEFINED ? seen(requests[*index], kept) : result;
+	return result == MPI_SUCCESS && *flag && *index != MPI_UNDEFINED ? show(requests[*index], actual) : result;
 }
 #endif

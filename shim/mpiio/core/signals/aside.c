@@ -18,15 +18,15 @@
 struct frame {
 	uint64_t r15, r14, r13, r12, r11, r10, r9, r8, rdi, rsi, rbp, rbx, rdx, rcx, rax, flags;
 	/* Where the thread goes on. */
-	uint64_t place;
+	uint64_t resume_at;
 };
 
 /* What a handler hands over: no other one comes before it is taken, since signals are blocked. */
 static __thread struct {
 	struct hwio_aside aside;
-	uint64_t place;
+	uint64_t resume_at;
 	sigset_t mask;
-} next __attribute__((tls_model("initial-exec")));
+} handed_over __attribute__((tls_model("initial-exec")));
 
 /* Of the registers that XSAVE saves. */
 __attribute__((visibility("hidden"))) uint64_t hwio_aside_state_bytes;
@@ -69,11 +69,11 @@ __asm__(".text\n"
 
 void hwio_aside_run(struct frame *frame)
 {
-	struct hwio_aside aside = next.aside;
-	sigset_t mask = next.mask;
+	struct hwio_aside aside = handed_over.aside;
+	sigset_t mask = handed_over.mask;
 	int saved = errno;
 
-	frame->place = next.place;
+	frame->resume_at = handed_over.resume_at;
 	if (aside.is_call)
 		hwio_libc.pthread_sigmask(SIG_SETMASK, &mask, NULL);
 	aside.work(&aside);
@@ -109,9 +109,9 @@ bool hwio_aside(ucontext_t *context, const struct hwio_aside *aside)
 	greg_t *registers = context->uc_mcontext.gregs;
 	if (!is_possible())
 		return false;
-	next.aside = *aside;
-	next.place = (uint64_t)registers[REG_RIP];
-	next.mask = context->uc_sigmask;
+	handed_over.aside = *aside;
+	handed_over.resume_at = (uint64_t)registers[REG_RIP];
+	handed_over.mask = context->uc_sigmask;
 	hwio_signals_block(&context->uc_sigmask);
 	registers[REG_RSP] -= RED_ZONE_BYTES + (greg_t)sizeof(uint64_t);
 	registers[REG_RIP] = (greg_t)(uintptr_t)hwio_aside_enter;

@@ -9,21 +9,21 @@
 #include "../engine.h"
 #include "real.h"
 
-static __thread int own __attribute__((tls_model("initial-exec")));
+static __thread int is_in_handler __attribute__((tls_model("initial-exec")));
 /* Of the checks of allocation, each thread's. */
-static int *(*others)(void);
+static int *(*allocation_checks)(void);
 
 void hwio_handlers_start(void)
 {
-	*(void **)&others = dlsym(RTLD_DEFAULT, "headwater_handlers");
+	*(void **)&allocation_checks = dlsym(RTLD_DEFAULT, "headwater_handlers");
 }
 
 static int set(int value)
 {
-	int before = own;
-	own = value;
-	if (others)
-		*others() = value;
+	int before = is_in_handler;
+	is_in_handler = value;
+	if (allocation_checks)
+		*allocation_checks() = value;
 	return before;
 }
 
@@ -46,7 +46,7 @@ void hwio_handler_ends(int before)
 
 struct hwio_real *hwio_real_checked(void)
 {
-	if (own) {
+	if (is_in_handler) {
 		hwio_say("MPI is called by a signal's handler");
 		abort();
 	}

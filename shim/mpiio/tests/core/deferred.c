@@ -103,7 +103,7 @@ static void defer(size_t low, size_t bytes)
 }
 
 /* The kernel reads it: what is protected still would be an error. */
-static void hand_out(size_t low, size_t bytes)
+static void check_kernel_read(size_t low, size_t bytes)
 {
 	hwio_memory_in(region + low, bytes);
 	CHECK(pwrite(aside, region + low, bytes, 0) == (ssize_t)bytes);
@@ -146,7 +146,7 @@ static void store(size_t low, size_t bytes)
 	}
 }
 
-static void look(size_t low, size_t bytes)
+static void check_bytes(size_t low, size_t bytes)
 {
 	for (size_t i = low; i < low + bytes; i += 1 + random_below(HWIO_PAGE_BYTES))
 		CHECK(region[i] == expected[i]);
@@ -200,11 +200,11 @@ static void run(void)
 		if (what < 7)
 			defer(low, bytes);
 		else if (what < 9)
-			look(low, bytes);
+			check_bytes(low, bytes);
 		else if (what < 11)
 			store(low, bytes);
 		else if (what < 13)
-			hand_out(low, bytes);
+			check_kernel_read(low, bytes);
 		else if (what < 15)
 			overwrite(low, bytes, false);
 		else if (what < 18)
@@ -235,7 +235,7 @@ int main(void)
 	for (int i = 0; i < RUNS; i++)
 		run();
 	/* Pages are filled before they are opened. */
-	hwio_deferred_round();
+	hwio_deferred_fill_partial();
 	hwio_memory_map_threads_begin();
 	for (int i = 0; i < RUNS; i++)
 		run();

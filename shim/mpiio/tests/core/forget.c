@@ -30,7 +30,7 @@ static int make_file(void)
 }
 
 /* A letter for each page: whether the kernel has kept it. */
-static const char *kept(int descriptor)
+static const char *resident_letters(int descriptor)
 {
 	static char letters[PAGES + 1];
 	unsigned char resident[PAGES];
@@ -51,9 +51,9 @@ int main(void)
 		printf("skipped: a tmpfs keeps its pages\n");
 		return 0;
 	}
-	assert(strcmp(kept(descriptor), "kkkkkkkk") == 0);
+	assert(strcmp(resident_letters(descriptor), "kkkkkkkk") == 0);
 	hwio_file_forget(descriptor);
-	assert(strcmp(kept(descriptor), "--------") == 0);
+	assert(strcmp(resident_letters(descriptor), "--------") == 0);
 	close(descriptor);
 	return 0;
 }

@@ -28,7 +28,7 @@
 static char *region;
 /* What is owed: ranges of bytes, by two owners. */
 static struct hwio_range parts[2][PARTS];
-static size_t paid;
+static size_t completed;
 
 static bool is_owed_by(int owner, uintptr_t page)
 {
@@ -60,7 +60,7 @@ static bool find_second(uintptr_t low, uintptr_t high, struct hwio_range *owed)
 	return find(1, low, high, owed);
 }
 
-static void pay(uintptr_t low, uintptr_t high)
+static void complete(uintptr_t low, uintptr_t high)
 {
 	for (int owner = 0; owner < 2; owner++)
 		for (int i = 0; i < PARTS; i++)
@@ -68,11 +68,11 @@ static void pay(uintptr_t low, uintptr_t high)
 				uintptr_t from = parts[owner][i].low, to = parts[owner][i].high;
 				parts[owner][i] = (struct hwio_range){0, 0};
 				hwio_pages_settle(from, to);
-				paid++;
+				completed++;
 			}
 }
 
-static const struct hwio_source first = {find_first, pay}, second = {find_second, pay};
+static const struct hwio_source first = {find_first, complete}, second = {find_second, complete};
 
 static struct hwio_range nested[NESTED_MAX];
 static size_t marks[NESTED_MAX], depth;
@@ -170,7 +170,7 @@ static void compare_random(void)
 		if (what < 4)
 			owe();
 		else if (what < 6)
-			pay(one.low, one.high);
+			complete(one.low, one.high);
 		else if (what < 8)
 			nest();
 		else if (what < 9)
@@ -179,11 +179,11 @@ static void compare_random(void)
 			hwio_pages_settle(one.low, one.high);
 		compare();
 	}
-	CHECK(paid > 0);
+	CHECK(completed > 0);
 	depth = 0;
-	hwio_cover();
+	hwio_reprotect();
 	compare();
-	pay(0, UINTPTR_MAX);
+	complete(0, UINTPTR_MAX);
 	compare();
 	CHECK(hwio_pages_count() == 0);
 }
@@ -242,7 +242,7 @@ static void compare_messages(void)
 	uintptr_t page = hwio_page_up((uintptr_t)region + random_below(BYTES / 2));
 	struct hwio_record record = {
 		.low = page + 100, .high = page + 2 * HWIO_PAGE_BYTES - 7, .state = HWIO_DEFERRED, .file = file};
-	hwio_deferred_stand(&record);
+	hwio_deferred_add(&record);
 	CHECK(file && hwio_pages_settle(record.low, record.high));
 	hwio_leave();
 	check_pending();

@@ -22,11 +22,11 @@ __attribute__((visibility("default"))) int *headwater_handlers(void)
 
 static void check(const char *call)
 {
-	static const char said[] = ": called by a signal's handler\n";
+	static const char rest[] = ": called by a signal's handler\n";
 	if (__builtin_expect(handlers == 0, 1))
 		return;
 	handlers = 0;
-	if (write(STDERR_FILENO, call, strlen(call)) < 0 || write(STDERR_FILENO, said, sizeof(said) - 1) < 0)
+	if (write(STDERR_FILENO, call, strlen(call)) < 0 || write(STDERR_FILENO, rest, sizeof(rest) - 1) < 0)
 		_exit(1);
 	abort();
 }

@@ -44,7 +44,7 @@ void hwio_before_vfork(void)
 	hwio_trace("vfork");
 }
 
-void hwio_cover(void)
+void hwio_reprotect(void)
 {
 	hwio_is_exposed = 0;
 }
@@ -54,10 +54,10 @@ void hwio_communicates(void)
 	hwio_trace("hwio_communicates");
 }
 
-void hwio_made(void *memory, MPI_Aint bytes)
+void hwio_allocated(void *memory, MPI_Aint bytes)
 {
 	(void)memory;
-	hwio_trace(bytes > 0 ? "hwio_made" : "hwio_made nothing");
+	hwio_trace(bytes > 0 ? "hwio_allocated" : "hwio_allocated nothing");
 }
 
 void hwio_freed(void *memory)

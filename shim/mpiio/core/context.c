@@ -1,4 +1,4 @@
-/* A fixed hash table of contexts; a context that finds no place is left alone. */
+/* A fixed hash table of contexts. Contexts beyond its capacity are not transformed. */
 #include "context.h"
 
 #include <dlfcn.h>
@@ -15,7 +15,7 @@
 #define CONTEXTS_MAX 1024
 #define PROFILE_MAX 1024
 #define PROFILE_HEAD "headwater-io-profile 1\n"
-/* More than the frames of the library itself, which are passed over; and than those of a run time, too. */
+/* More than the library's own frames, which are skipped; the larger also exceeds a language run time's frames. */
 #define DEPTH_USUAL (HWIO_CONTEXT_FRAMES + 6)
 #define DEPTH_MAX (HWIO_CONTEXT_FRAMES + 20)
 
@@ -26,10 +26,10 @@ static struct hwio_context *order[CONTEXTS_MAX];
 static size_t count;
 
 #define CACHED_SITES 8
-/* No divisor of how many ways a program may take in turn. */
+/* Prime, so that sampling does not alias with cycles of calls. */
 #define REVALIDATE_EVERY 17
 
-/* Where a thread has come from by a way that is off, and whether it comes there by others, too. */
+/* A call site that is off, as this thread reached it last, and whether other call paths lead to it, too. */
 static __thread struct call_site {
 	const void *caller, *height;
 	struct hwio_context *context;
@@ -38,14 +38,14 @@ static __thread struct call_site {
 	bool has_several;
 } cached_sites[CACHED_SITES];
 
-/* Contexts that an earlier run has left alone. */
+/* Contexts that an earlier run switched off. */
 static char *profile[PROFILE_MAX];
 static size_t profile_count;
 
 extern char __ehdr_start __attribute__((visibility("hidden")));
 extern char etext __attribute__((visibility("hidden")));
 
-/* Run times of Fortran: what they do is the business of the statement in the program. */
+/* Fortran's run times: their frames are attributed to the statement of the program. */
 static const char *const runtimes[] = {"libgfortran", "libifcore", "libflang", "libFortranRuntime"};
 
 static bool is_runtime(const char *path)
@@ -57,7 +57,7 @@ static bool is_runtime(const char *path)
 	return false;
 }
 
-/* Whether it is none of the program's. */
+/* Returns true if the frame isn't the program's. */
 static bool is_skipped(const void *address, bool *is_of_runtime)
 {
 	static const void *front_base;
@@ -101,7 +101,7 @@ static void describe(struct hwio_context *context)
 			module = slash ? slash + 1 : info.dli_fname;
 			offset -= (uintptr_t)info.dli_fbase;
 		}
-		/* Beyond the program's own frames the C library starts it. */
+		/* The C library's frame that starts the program ends the call path. */
 		if (i > 0 && strncmp(module, "libc.so", 7) == 0)
 			break;
 		int more = snprintf(context->name + length, sizeof(context->name) - length, "%s%.40s+0x%" PRIxPTR,
@@ -127,7 +127,7 @@ static bool is_in_profile(const struct hwio_context *context)
 	return false;
 }
 
-/* Whether this run has come to the place of a line. */
+/* Returns true if this run has reached the call site of a profile's line. */
 static bool was_reached(const char *line)
 {
 	for (size_t i = 0; i < count; i++)
@@ -143,7 +143,8 @@ void hwio_context_prepare(void)
 	walk_stack(frames, &is_of_runtime);
 }
 
-/* A handler of the program that left by longjmp would leave the thread within the library: none comes meanwhile. */
+/* Signals are blocked: a handler of the program that leaves by longjmp would leave the thread marked as within the
+ * library. */
 struct hwio_context *hwio_context_here(enum hwio_operation_kind kind)
 {
 	void *frames[HWIO_CONTEXT_FRAMES] = {0};
@@ -206,7 +207,7 @@ uint32_t hwio_context_operation(const struct hwio_context *context)
 
 void hwio_context_touched(struct hwio_context *context, uint32_t operation)
 {
-	/* Many reads may make up one buffer; touching it is one disappointment. */
+	/* Many reads may fill one buffer: an access to it counts once. */
 	if (!context || operation <= context->charged)
 		return;
 	context->charged = context->operations;
@@ -271,7 +272,7 @@ const char *hwio_pattern_name(enum hwio_pattern pattern)
 	return names[pattern];
 }
 
-/* Lines longer than any that is written are passed over with all their parts. */
+/* Lines longer than any that this library writes are skipped, with all of their parts. */
 void hwio_context_parse(FILE *file)
 {
 	char line[sizeof(contexts->name) + 16];

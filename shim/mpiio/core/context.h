@@ -1,7 +1,5 @@
-/*
- * Places in the program, each an operation with the return addresses above it, and what is known of them: whether
- * deferring there was ever of use. Source: Natvig, Elster and Meyer, §II.B and §III.A.
- */
+/* Call sites, each an operation with the return addresses above it, and whether deferring there has paid off. Source:
+ * Natvig, Elster and Meyer, §II.B and §III.A. */
 #ifndef HWIO_CONTEXT_H
 #define HWIO_CONTEXT_H
 
@@ -10,7 +8,7 @@
 #include "engine.h"
 
 #define HWIO_CONTEXT_FRAMES 4
-/* After so many tries without any use a context is left alone. */
+/* After this many fruitless operations in a row a context is switched off. */
 #define HWIO_FRUITLESS_MAX 3
 
 enum hwio_operation_kind {
@@ -19,7 +17,7 @@ enum hwio_operation_kind {
 	HWIO_OP_SCATTER,
 	HWIO_OP_SEND,
 	HWIO_OP_GATHER,
-	/* Call paths that open files whose collective operations are examined. */
+	/* Call paths that open files; the files' collective operations are measured. */
 	HWIO_OP_READ_ALL,
 	HWIO_OP_WRITE_ALL
 };
@@ -32,31 +30,29 @@ enum hwio_pattern {
 	HWIO_PATTERNS
 };
 
-/*
- * How far a place has come in finding out which way is quicker: by all ranks, or by one. Numbers of one kind alone, so
- * that ranks can agree on them in one message.
- */
+/* The state of a call site's trial: whether one rank is faster than all ranks. All fields have one type, so that the
+ * ranks can agree on them in one message. */
 struct hwio_trial {
 	int64_t step, trials, fruitless;
-	/* The least that one operation took, nanoseconds. */
+	/* The shortest time of one operation, nanoseconds. */
 	int64_t all_ns, one_ns;
 };
 
 struct hwio_context {
 	enum hwio_operation_kind kind;
 	void *frames[HWIO_CONTEXT_FRAMES];
-	/* The same as "module+offset", which other runs understand; made when the context is. */
+	/* The frames as "module+offset", which is the same in other runs. */
 	char name[HWIO_CONTEXT_FRAMES * 64];
 	uint32_t operations, transformed;
 	uint32_t charged, fruitless;
 	uint32_t verified;
 	uint64_t bytes;
 	double seconds_saved;
-	/* Of files that were opened there. */
+	/* For the files that were opened here. */
 	struct hwio_trial trial;
 	enum hwio_pattern pattern;
 	bool has_pattern, is_off, is_from_profile;
-	/* Frames of a language's run time, between the program and the call, are skipped. */
+	/* True if frames of a language's run time, between program and call, were skipped. */
 	bool is_of_runtime;
 	const char *why;
 };
@@ -64,35 +60,35 @@ struct hwio_context {
 /* Any address in the front, whose frames are skipped. */
 extern const void *hwio_front_address;
 
-/* Does what takes time once. */
+/* Does one-time work: the first walk of the stack loads a library. */
 void hwio_context_prepare(void);
-/* The calling place's context, NULL if there are too many. */
+/* Returns the calling site's context; NULL if there are too many. */
 struct hwio_context *hwio_context_here(enum hwio_operation_kind kind);
 /* The same where `caller` is the return address of the program's call, or NULL. The same caller at the same stack
  * height counts as the same call path, so the stack is walked only every 17th time. */
 struct hwio_context *hwio_context_of(enum hwio_operation_kind kind, const void *caller);
-/* Whether operations of it are to be left alone. */
+/* Returns true if the context's operations are not transformed. */
 static inline bool hwio_context_is_off(const struct hwio_context *context)
 {
 	return !context || context->is_off;
 }
-/* Counts one more operation of it that is deferred. */
+/* Counts one more deferred operation of the context. */
 void hwio_context_begins(struct hwio_context *context);
 uint32_t hwio_context_operation(const struct hwio_context *context);
-/* The deferred data of the operation was needed after all. */
+/* Records that the operation's deferred data was accessed before it was used in a pattern. */
 void hwio_context_touched(struct hwio_context *context, uint32_t operation);
-/* The operation became part of a transformed one. */
+/* Records that the operation became part of a transformed one. */
 void hwio_context_used(struct hwio_context *context);
-/* One transformed operation, for the report. */
+/* Records one transformed operation, for the report. */
 void hwio_context_transformed(struct hwio_context *context, enum hwio_pattern pattern, uint64_t bytes,
 	double seconds_saved);
-/* A pattern that was seen and left as it is. */
+/* Records a pattern that was found but not transformed. */
 void hwio_context_seen(struct hwio_context *context, enum hwio_pattern pattern, uint64_t bytes, const char *why);
 void hwio_context_switch_off(struct hwio_context *context, const char *why);
 size_t hwio_context_count(void);
 struct hwio_context *hwio_context_at(size_t index);
 const char *hwio_pattern_name(enum hwio_pattern pattern);
-/* Reads what an earlier run has saved; what can't be one of its lines is passed over. */
+/* Reads the profile of an earlier run; skips lines of another form. */
 void hwio_context_parse(FILE *file);
 void hwio_context_load(const char *path);
 void hwio_context_save(const char *path);

@@ -43,10 +43,10 @@ void hwio_enter(void)
 	}
 	sigset_t all, before;
 	hwio_signals_block(&all);
-	/* A handler that comes before this takes the lock for itself, and gives it back. */
+	/* A handler that runs before this acquires and releases the lock by itself. */
 	hwio_libc.pthread_sigmask(SIG_SETMASK, &all, &before);
 	mask_before = before;
-	/* A thread that is cancelled inside would keep the lock. */
+	/* A thread that is cancelled inside would never release the lock. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_before);
 	nesting = 1;
 	int state = 0;
@@ -74,7 +74,7 @@ void hwio_leave(void)
 
 void hwio_count_busy(void)
 {
-	/* What another thread begins just now isn't lost. */
+	/* Under the lock, so that a concurrent change by another thread isn't lost. */
 	hwio_enter();
 	hwio_is_busy = hwio_record_count() > 0 || hwio_incoming_any() || hwio_incoming_is_writing() ||
 		hwio_outstanding_any() || hwio_offer_any() || hwio_match_any();

@@ -12,21 +12,19 @@
 #include "buffer_effects.h"
 
 #define HWIO_PAGE_BYTES 4096UL
-/* What one read or write of Linux moves at most. */
+/* The most bytes that one read or write of Linux transfers. */
 #define HWIO_CALL_BYTES_MAX 0x7ffff000UL
 #define HWIO_PATH_BYTES_MAX 1024
 
 enum hwio_mode { HWIO_OFF, HWIO_OBSERVE, HWIO_VERIFY, HWIO_AUTO };
 
-/* How this process takes part; HWIO_OFF until MPI_Init has agreed with all ranks. */
+/* This process's mode; HWIO_OFF until all ranks have agreed in MPI_Init. */
 extern enum hwio_mode hwio_mode;
-/* Smaller operations are left alone without a system call. */
+/* Smaller operations go to the original without a system call. */
 extern size_t hwio_bytes_min;
-/*
- * All that a short message is decided by, in one line of the processor's cache: what MPI does meanwhile leaves few
- * others there. The functions are MPI's own; the types those that were last sent or received, basic ones, each with
- * the highest number of elements that is short.
- */
+/* All that the path of short messages reads, in one cache line: MPI evicts most others meanwhile. It has MPI's own
+ * functions and the two basic types that were last sent or received, each with the highest element count that is
+ * short. */
 struct hwio_quick {
 	/* Whether calls of the C library are attributed to their callers: something is deferred, or another thread
 	 * may defer something meanwhile. Otherwise MPI's calls may be taken for the program's own. */
@@ -38,7 +36,7 @@ struct hwio_quick {
 _Static_assert(sizeof(struct hwio_quick) == 64, "it is one line");
 extern struct hwio_quick hwio_quick;
 
-/* What a call of MPI's own function gives, which sees none of what it calls. */
+/* Evaluates a call of MPI's own function; calls that MPI makes meanwhile are not intercepted. */
 #define HWIO_INSIDE(call) \
 	({ \
 		hwio_step_in(); \
@@ -62,15 +60,15 @@ static inline uintptr_t hwio_page_down(uintptr_t address)
 	return address & ~(HWIO_PAGE_BYTES - 1);
 }
 
-/* Nests. */
+/* Acquires and releases the engine's lock. Calls may nest. */
 void hwio_enter(void);
 void hwio_leave(void);
 /* Whether this thread is inside. */
 bool hwio_is_inside(void);
-/* Computes hwio_is_busy anew. */
+/* Recomputes hwio_is_busy. */
 void hwio_count_busy(void);
 
-/* One line on standard error, "headwater: …"; no allocation. */
+/* Writes one line to standard error, "headwater: …". Doesn't allocate. */
 __attribute__((format(printf, 1, 2))) void hwio_say(const char *format, ...);
 double hwio_seconds(void);
 

@@ -1,7 +1,6 @@
-/*
- * The program's error handlers. MPI calls them, but they are the program's own code, and may leave MPI for good, by
- * longjmp or by an exception: while one is at work its thread is outside MPI, and stays so where it doesn't return.
- */
+/* The program's error handlers. MPI calls them, but they are the program's own code, and may leave MPI for good, by
+ * longjmp or by an exception. While one runs, its thread counts as outside MPI, and stays so if the handler doesn't
+ * return. */
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stddef.h>
@@ -9,10 +8,10 @@
 #include "engine.h"
 #include "real.h"
 
-/* How many are called so; further ones are as MPI calls them. */
+/* Number of handlers with a trampoline; MPI calls further ones directly. */
 #define HANDLERS_MAX 32
 
-/* What all kinds have in common: a pointer to the handle, one to the error, and what the MPI adds. */
+/* The parameters that all kinds of handler share: a pointer to the handle, one to the error, and what the MPI adds. */
 typedef void handler(void *handle, int *error, ...);
 
 static handler *program_handlers[HANDLERS_MAX];
@@ -46,7 +45,7 @@ ALL(TRAMPOLINE)
 static handler *const trampolines[] = {ALL(NAME)};
 _Static_assert(sizeof(trampolines) / sizeof(*trampolines) == HANDLERS_MAX, "one for each");
 
-/* What MPI is to call instead. */
+/* Returns the function that MPI is to call in place of `function`. */
 static handler *trampoline_for(handler *function)
 {
 	size_t at = function ? atomic_fetch_add(&count, 1) : HANDLERS_MAX;

@@ -1,4 +1,5 @@
-/* Two rings of ranges, whose fields are read and written one by one: a torn entry is counted wrong at worst. */
+/* Two rings of ranges, whose fields are accessed one by one without a lock: a torn entry is at worst counted under a
+ * wrong reason. */
 #include "left.h"
 
 #include <errno.h>
@@ -7,7 +8,7 @@
 #include "real.h"
 
 #define REMEMBERED 32
-/* What is smaller is no pattern: programs read their options, too. */
+/* Smaller reads are no pattern: programs read their options, too. */
 #define BYTES_MIN HWIO_PAGE_BYTES
 
 struct ring {
@@ -38,7 +39,7 @@ static void remember(struct ring *ring, struct hwio_left_bounds *bounds, uintptr
 		bounds->high = low + bytes;
 }
 
-/* Why what lies at the beginning of this memory was left, the newest first; `is_last`: it is forgotten. */
+/* Returns why the newest range at `low` was left; with `is_last`, removes it. */
 static enum hwio_left find_reason(struct ring *ring, uintptr_t low, bool is_last)
 {
 	for (unsigned int i = 1; i <= REMEMBERED; i++) {

@@ -1,8 +1,6 @@
-/*
- * Patterns that were found and left as they are: how often, how much, and why. What was read or gathered is
- * remembered for a while; it is counted when it is scattered, sent or written. Nothing here waits or locks: a
- * program's threads may do all of it at once.
- */
+/* Patterns that were found but not transformed: how often, how many bytes, and why. A read or gathered range is
+ * remembered for a while, and counted when it is scattered, sent or written. Nothing here waits or locks: several
+ * threads may call it at once. */
 #ifndef HWIO_LEFT_H
 #define HWIO_LEFT_H
 
@@ -10,7 +8,7 @@
 #include "engine.h"
 
 enum hwio_left {
-	/* It was not left, or its place has a line of its own in the report. */
+	/* The pattern was transformed, or its call site has a line of its own in the report. */
 	HWIO_NOT_LEFT,
 	HWIO_LEFT_SMALL,
 	HWIO_LEFT_SMALL_FILE,
@@ -26,7 +24,7 @@ enum hwio_left {
 	HWIO_LEFTS
 };
 
-/* A lower and an upper bound of what is remembered. */
+/* Bounds of the remembered ranges. */
 extern struct hwio_left_bounds {
 	volatile uintptr_t low, high;
 } hwio_left_reads, hwio_left_gathers;
@@ -36,19 +34,19 @@ static inline bool hwio_left_is_near(const struct hwio_left_bounds *bounds, cons
 	return (uintptr_t)memory >= bounds->low && (uintptr_t)memory < bounds->high;
 }
 
-/* The program has read this from a descriptor; nothing is remembered of what is no file. */
+/* The program has read this from a descriptor. Only regular files are recorded. */
 void hwio_left_read(int descriptor, const void *memory, ssize_t bytes, enum hwio_left why);
-/* It has scattered or sent this; counted if it was read. */
+/* The program has scattered or sent this; it is counted if it was read. */
 void hwio_left_passed_on(enum hwio_pattern pattern, const void *memory, size_t bytes);
-/* The same for what is known to be from a file. */
+/* The same for memory that is known to come from a file. */
 void hwio_left_count(enum hwio_pattern pattern, size_t bytes, enum hwio_left why);
 void hwio_left_gathered(const void *memory, size_t bytes, enum hwio_left why);
-/* It has written this; counted if it was gathered. */
+/* The program has written this; it is counted if it was gathered. */
 void hwio_left_written(const void *memory, size_t bytes);
 
-/* How much was left of a pattern for this reason; false: nothing. */
+/* Returns how much of a pattern was left for this reason; false: nothing. */
 bool hwio_left_sum(enum hwio_pattern pattern, enum hwio_left why, uint64_t *operations, uint64_t *bytes);
-/* The reason in words. */
+/* Returns the reason as text. */
 const char *hwio_left_why(enum hwio_left why);
 
 #endif

@@ -1,7 +1,5 @@
-/*
- * T_comm is a line through two sizes, measured between the two ranks that are furthest apart in number. The transformed
- * side costs a broadcast and an answer of all, whose time on a loaded node is mostly waiting for a processor.
- */
+/* T_comm is a line through two message sizes, measured between rank 0 and the last rank. A transformed operation costs
+ * a broadcast and a gather, whose time on a loaded node is mostly waiting for a processor. */
 #include "model.h"
 
 #include <stdlib.h>
@@ -14,35 +12,36 @@
 #define SMALL_BYTES 1024UL
 #define LARGE_BYTES (512UL << 10)
 #define ROUNDS 5
-/* So long it is measured, if it can be helped: a job's start is waited for. */
+/* Target time for all measurements: they delay the job's start. */
 #define MEASURED_S_MAX 0.005
-/* Of messages of 64 MB and more between processes of a node, with Open MPI and MPICH: 0.12 to 0.30 ns a byte. */
+/* Measured for messages of 64 MB and more between processes of a node, with Open MPI and MPICH: 0.12 to 0.30 ns a
+ * byte. */
 #define MESSAGE_BYTE_S_MIN 0.25e-9
-/* Smaller gains are left. */
+/* Smaller gains don't justify a transformation. */
 #define GAIN_S_MIN 0.0005
 #define GAIN_ONE_NODE_S_MIN 0.010
-/* Of one more piece of a file: a call, and what is asked of the file system ahead. */
+/* Cost of one more piece of a file: a system call, and a request ahead to the file system. */
 #define PIECE_S 20e-6
-/* A sender waits so long for its receiver to say what it wants, or as long as the message would take. */
+/* Shortest time that a sender waits for its receiver's verdict. */
 #define TIMEOUT_S_MIN 0.010
 /* Below this number of bytes, a write costs a network file system more than sending the data to a rank with larger
  * writes. */
 #define APART_BYTES_MIN (64UL << 10)
 
-/* Every pattern is taken, whatever it costs: for tests. */
+/* Transforms every pattern, whatever it costs: for tests. */
 static bool is_forced;
 
-/* What the job has measured, the same on all ranks. */
+/* The job's measurements, the same on all ranks. */
 static struct {
-	/* Of a message: before its first byte, and for each byte. */
+	/* Time of a message: before its first byte, and for each byte. */
 	double latency_s, byte_s;
-	/* Of a broadcast and a gather of a few bytes. */
+	/* Time of a broadcast and a gather of a few bytes. */
 	double agreement_s;
-	/* Of reading a byte that is in memory. */
+	/* Time of reading a byte that is in memory. */
 	double file_byte_s;
 } parameters;
 
-/* What rank 0 has spent so far. */
+/* When rank 0 began to measure. */
 static double begun;
 
 static bool is_time_over(double next_s)
@@ -50,7 +49,7 @@ static bool is_time_over(double next_s)
 	return hwio_seconds() + next_s - begun > MEASURED_S_MAX;
 }
 
-/* Rank 0 sends, until a message without content is the last one. */
+/* Rank 0 sends; a message without content is the last one. */
 static double one_way(size_t bytes, char *buffer)
 {
 	int peer = hwio_ranks - 1;
@@ -76,7 +75,7 @@ static void answer_measurement(char *buffer)
 	}
 }
 
-/* Rank 0 says with each round whether it is the last one; `next_s` is what a round may take. */
+/* Rank 0's broadcast states whether the round is the last; `next_s` is the expected time of a round. */
 static double agreement(double next_s)
 {
 	double best = 1e9;
@@ -97,7 +96,7 @@ static double agreement(double next_s)
 	return best;
 }
 
-/* What one rank finds out, of the one that is furthest from it in number. */
+/* Measures messages between rank 0 and the last rank. */
 static void measure_network(void)
 {
 	char *buffer = calloc(1, LARGE_BYTES), *copy = malloc(LARGE_BYTES);
@@ -109,7 +108,7 @@ static void measure_network(void)
 		hwio_real.MPI_Send(buffer, 0, MPI_BYTE, hwio_ranks - 1, HWIO_TAG_ACK, hwio_control);
 		parameters.latency_s = small;
 		parameters.byte_s = large > small ? (large - small) / (double)(LARGE_BYTES - SMALL_BYTES) : 0;
-		/* What was just sent is in a cache, and seems quicker than what a program sends. */
+		/* The measured buffer is in a cache, and so faster than what a program sends. */
 		if (parameters.byte_s < MESSAGE_BYTE_S_MIN)
 			parameters.byte_s = MESSAGE_BYTE_S_MIN;
 		double begin = hwio_seconds();
@@ -127,19 +126,20 @@ void hwio_model_start(void)
 	const char *choice = getenv("HEADWATER_IO_MODEL");
 	is_forced = choice && strcmp(choice, "always") == 0;
 	measure_network();
-	/* Ranks that don't measure leave the processors to those that do. */
+	/* Ranks that don't measure sleep, so that the others get the processors. */
 	hwio_together_wait();
 	parameters.agreement_s = agreement(4 * parameters.latency_s);
 	hwio_together_broadcast(&parameters, sizeof(parameters));
 }
 
-/* The root sends to one after the other; in a tree all of it still leaves the root. */
+/* The root sends to one rank after another; in a tree, too, all bytes leave the root. */
 static double messages_s(size_t bytes, int ranks)
 {
 	return (double)(ranks - 1) * parameters.latency_s + (double)bytes * parameters.byte_s;
 }
 
-/* What is gained must be worth it: an estimate is not certain, and ranks that share processors wait for each other. */
+/* Returns the gain, or -1 if it is too small: an estimate is not certain, and ranks that share processors wait for each
+ * other. */
 static double worthwhile(double gain_s, double cost_s)
 {
 	double least_s = hwio_mounts_is_one_node() ? GAIN_ONE_NODE_S_MIN : GAIN_S_MIN;

@@ -1,31 +1,29 @@
-/*
- * What a transformation is expected to gain, in seconds, by the cost model of Natvig, Elster and Meyer, §IV. Its
- * parameters are measured when the job starts.
- */
+/* The expected gain of a transformation, in seconds, by the cost model of Natvig, Elster and Meyer, §IV. Its parameters
+ * are measured when the job starts. */
 #ifndef HWIO_MODEL_H
 #define HWIO_MODEL_H
 
 #include "engine.h"
 
-/* So many operations of a context are done both ways with --io verify. */
+/* With --io verify, this many operations of a context are done both ways. */
 #define HWIO_VERIFIED_MAX 2
 
-/* All ranks of the job measure together. */
+/* Measures the parameters; called by all ranks of the job. */
 void hwio_model_start(void);
-/* What is gained if so many bytes go by file instead of by messages from a root to so many ranks. */
+/* Returns the gain if `bytes` bytes are read from the file instead of sent from a root to `ranks` ranks. */
 double hwio_model_scatter_gain(size_t bytes, int ranks);
 double hwio_model_gather_gain(size_t bytes, int ranks);
-/* The same for one message, whose data has so many pieces in the file. */
+/* The same for one message, whose data has `pieces` pieces in the file. */
 double hwio_model_send_gain(size_t bytes, uint64_t pieces);
-/* The same for a message that is written where it arrives. */
+/* The same for a message whose receiver writes it to a file. */
 double hwio_model_receive_gain(size_t bytes);
-/* How long a sender waits until its receiver wants its data. Source of the least: §III.C, 10 ms. */
+/* Returns how long a sender waits for its receiver's verdict. Source of the minimum: §III.C, 10 ms. */
 double hwio_model_timeout_s(size_t bytes);
-/* Whether a write of so many pieces, by different ranks, is quicker if they exchange them first. */
+/* Returns true if ranks should exchange so many pieces before they write them. */
 bool hwio_model_exchanges(uint64_t bytes, uint64_t pieces, bool is_shared);
-/* Whether every pattern is taken, whatever it costs. */
+/* Returns true if every pattern is transformed, whatever it costs. */
 bool hwio_model_is_forced(void);
-/* What was saved by an operation that took this long. */
+/* Returns the time that an operation of this duration has saved. */
 double hwio_model_scatter_saved(size_t bytes, int ranks, double seconds);
 double hwio_model_write_gain(size_t bytes, double seconds);
 

@@ -22,11 +22,11 @@ void hwio_before_vfork(void)
 	hwio_settle_everything();
 }
 
-/* A child of an MPI process can't use MPI, and there is nothing left to look after. */
+/* The child of an MPI process can't use MPI; nothing is deferred in it. */
 pid_t hwio_fork(void)
 {
 	hwio_settle_everything();
-	/* No other thread has the lock in the child. */
+	/* Under the lock, so that no other thread holds it in the child. */
 	hwio_enter();
 	pid_t child = hwio_libc.fork();
 	int saved = errno;
@@ -108,10 +108,8 @@ int hwio_daemon(int stays, int keeps_open)
 	return hwio_libc.daemon(stays, keeps_open);
 }
 
-/*
- * MPI's own threads take none of the program's signals, which would come to them while the program's thread has them
- * blocked within the library: its handlers would run there.
- */
+/* MPI's own threads block the program's signals. Otherwise its handlers would run there while the program's thread has
+ * them blocked within the library. */
 static int create_apart(pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *), void *argument)
 {
 	sigset_t all, before;
@@ -127,7 +125,7 @@ int hwio_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, voi
 	/* MPI's own threads don't touch the program's memory by themselves. */
 	if (hwio_depth > 0)
 		return create_apart(thread, attributes, start, argument);
-	/* Messages are the business of the thread that has called MPI until now. */
+	/* Only the thread that has called MPI until now may fetch what is pending. */
 	if (!hwio_memory_map_is_threaded() && hwio_is_busy) {
 		hwio_incoming_fetch_all();
 		hwio_incoming_wait();
@@ -137,7 +135,7 @@ int hwio_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, voi
 	return hwio_libc.pthread_create(thread, attributes, start, argument);
 }
 
-/* The process ends with the last thread of the program; that of the library must not keep it. */
+/* The process ends with the program's last thread; the library's own thread must not prolong it. */
 void hwio_pthread_exit(void *value)
 {
 	if (hwio_depth == 0 && hwio_libc.syscall(SYS_gettid, 0, 0, 0, 0, 0, 0) == getpid()) {

@@ -1,7 +1,7 @@
 /* The node's first rank listens at a socket name that all ranks of the job compute. The others connect before they
- * enter MPI_Init, in which MPIs wait for all ranks. So when it returns, all ranks with the library have connected,
- * and the first sends them whether these are all. With an MPI that doesn't wait, the library stays inactive if
- * ranks are late. The name is in Linux's abstract name space: it vanishes with the processes. */
+ * enter MPI_Init, in which MPIs wait for all ranks. So when it returns, all ranks with the library have connected, and
+ * the first sends them whether these are all. With an MPI that doesn't wait, the library stays inactive if ranks are
+ * late. The name is in Linux's abstract name space: it vanishes with the processes. */
 #include "rendezvous.h"
 
 #include <errno.h>
@@ -18,12 +18,12 @@
 #include "report.h"
 #include "real.h"
 
-/* How long the first waits for those that MPI_Init has not waited for. */
+/* How long the first rank waits for ranks that MPI_Init has not waited for. */
 #define TIMEOUT_SECONDS 0.2
-/* Maximum of attempts at a name whose owner isn't listening yet, or no longer; a millisecond apart. */
+/* Maximum of attempts, a millisecond apart, at a name whose owner doesn't listen yet, or no longer. */
 #define TRIES_MAX 1000
 
-/* What the first listens at, and what another rank has to the first. */
+/* The first rank's listening socket, and another rank's connection to the first. */
 static int listener = -1, to_first = -1;
 
 static uint64_t hash_of(uint64_t hash, const void *data, size_t bytes)
@@ -34,11 +34,10 @@ static uint64_t hash_of(uint64_t hash, const void *data, size_t bytes)
 	return hash;
 }
 
-/* The launcher's name for this job, which its ranks on a node have in common and other jobs of theirs don't; 0 if
- * none. */
+/* Returns a digest of the launcher's name for this job, which differs for jobs on one node; 0 if there is none. */
 static uint64_t job_of(void)
 {
-	/* Jobs in containers may have one name; the address of its server a job has alone. */
+	/* Jobs in containers may share a name; each has its own server address. */
 	static const char *const names[] = {"PMIX_NAMESPACE", "PMIX_SERVER_URI2", "PMIX_SERVER_URI3",
 		"PMIX_SERVER_URI4", "PMIX_SERVER_URI41", "PMI_JOBID", "SLURM_JOB_ID", "SLURM_STEP_ID", "PALS_APID",
 		"PMI_PORT"};
@@ -50,8 +49,7 @@ static uint64_t job_of(void)
 			hash = hash_of(hash, value, strlen(value) + 1);
 		is_any = is_any || value;
 	}
-	/* Hydra has no name for a job: its proxy, which has made this rank's end of their connection, is the job's
-	 * alone. */
+	/* Hydra has no name for a job. Its proxy, which made the rank's socket, serves only this job. */
 	const char *descriptor = getenv("PMI_FD");
 	struct ucred proxy;
 	socklen_t bytes = sizeof(proxy);
@@ -86,7 +84,7 @@ void hwio_rendezvous_begin(void)
 	const struct sockaddr *name = (const struct sockaddr *)&address;
 
 	for (int tries = 0; job != 0 && listener < 0 && to_first < 0 && tries < TRIES_MAX; tries++) {
-		/* A call waits for nothing: where too many wait to be heard, this job is left alone. */
+		/* Non-blocking: if the queue of connections is full, this job is left alone. */
 		int descriptor = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 		if (descriptor < 0)
 			return;
@@ -153,7 +151,7 @@ static bool answer_callers(int ranks)
 static bool await_answer(void)
 {
 	unsigned char is_all = 0;
-	/* The first hears and answers in its MPI_Init; if it dies, this ends. */
+	/* The first rank answers in its MPI_Init; if it dies, the connection ends. */
 	return is_of_same_user(to_first) && is_ready(to_first, -1) && hwio_libc.recv(to_first, &is_all, 1, 0) == 1 &&
 		is_all;
 }

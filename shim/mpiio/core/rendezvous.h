@@ -1,15 +1,14 @@
-/*
- * Whether all ranks of a job on one node have this library, and want what it does: a collective operation of ours in
- * which one of them doesn't take part would never end.
- */
+/* Finds out whether all ranks of a job on one node have this library switched on. A collective operation of the library
+ * would never end if one rank didn't call it. */
 #ifndef HWIO_RENDEZVOUS_H
 #define HWIO_RENDEZVOUS_H
 
 #include <stdbool.h>
 
-/* Before MPI_Init: this rank will ask. */
+/* Announces this rank; called before MPI_Init. */
 void hwio_rendezvous_begin(void);
-/* When MPI is up: whether all so many have begun; the same for all of them. 0: this rank doesn't ask after all. */
+/* Returns, once MPI is up, whether all `ranks` ranks have announced themselves; the same on all of them. 0: this rank
+ * withdraws. */
 bool hwio_rendezvous_end(int ranks);
 
 #endif

@@ -1,4 +1,4 @@
-/* The report, and noting of patterns that are left as they are. */
+/* The report, and the recording of patterns for --io observe. */
 #include "report.h"
 
 #include <fcntl.h>
@@ -34,7 +34,7 @@ static const char *why_of(const struct hwio_context *context)
 	return context->transformed > 0 ? "expected to be faster" : "nothing was changed";
 }
 
-/* A line of JSON. Names are file names and numbers; what would need escaping is left out. */
+/* Writes a line of JSON. Names are file names and numbers; characters that would need escaping are left out. */
 static size_t write_line(const struct hwio_context *context, char *line)
 {
 	char name[sizeof(context->name)];
@@ -43,7 +43,7 @@ static size_t write_line(const struct hwio_context *context, char *line)
 		if (*c >= ' ' && *c != '"' && *c != '\\')
 			name[length++] = *c;
 	name[length] = 0;
-	/* Of writes only those are counted that became something else. */
+	/* Only writes that were transformed are counted. */
 	uint32_t operations = context->operations > context->transformed ? context->operations : context->transformed;
 	int written = snprintf(line, LINE_BYTES_MAX,
 		"{\"context\": \"%s\", \"pattern\": \"%s\", \"operations\": %u, \"transformed\": %u, "
@@ -54,7 +54,7 @@ static size_t write_line(const struct hwio_context *context, char *line)
 	return written < 0 || written >= LINE_BYTES_MAX ? 0 : (size_t)written;
 }
 
-/* Not of one place, but of all that left it for the same reason. */
+/* Writes one line for all call sites that left the pattern for the same reason. */
 static size_t write_left(enum hwio_pattern pattern, enum hwio_left why, char *line)
 {
 	uint64_t operations, bytes;
@@ -76,7 +76,7 @@ static char *format_lines(size_t *bytes)
 	*bytes = 0;
 	for (size_t i = 0; text && i < hwio_context_count(); i++) {
 		const struct hwio_context *context = hwio_context_at(i);
-		/* What was tried in vain is the same on all ranks. */
+		/* All ranks have the same contexts without a pattern: rank 0 reports them. */
 		if (context->has_pattern || (context->is_off && hwio_rank == 0))
 			*bytes += write_line(context, text + *bytes);
 	}
@@ -110,7 +110,7 @@ static char *collect_reports(size_t *bytes)
 static void print_transformed(const struct hwio_context *context)
 {
 	char saved[64] = "";
-	/* It is by the model, which a busy machine makes pessimistic. */
+	/* An estimate of the model, which a busy machine makes pessimistic. */
 	if (context->seconds_saved >= 0.001)
 		snprintf(saved, sizeof(saved), ", about %.3f s saved", context->seconds_saved);
 	hwio_say("%s at %s: %.1f MB of %u operation%s went %s%s%s%s", hwio_pattern_name(context->pattern),
@@ -119,7 +119,7 @@ static void print_transformed(const struct hwio_context *context)
 		context->is_off ? "; then " : "", context->is_off ? why_of(context) : "");
 }
 
-/* For people: what was done, in a few lines. */
+/* Prints what was done, in a few lines for users. */
 static void print_summary(void)
 {
 	for (size_t i = 0; i < hwio_context_count(); i++) {
@@ -200,7 +200,7 @@ void hwio_observe_scatter(const void *buffer, int ranks, MPI_Count count, MPI_Da
 	observe(buffer, count * ranks, type, HWIO_READ_SCATTER, ranks);
 }
 
-/* Buffers that were received lately, until they are written. */
+/* Buffers that were received lately and are not written yet. */
 static struct received {
 	uintptr_t low, high;
 	int ranks;

@@ -1,4 +1,4 @@
-/* Changes of files by this process: all calls that make one pass here. */
+/* All of this process's calls that change files pass here. */
 #include "change.h"
 
 #include <errno.h>
@@ -43,7 +43,7 @@ void hwio_before_change(int descriptor, off_t low, off_t high)
 	if (!hwio_is_busy || hwio_depth > 0 || fstat(descriptor, &status) != 0)
 		return;
 	int saved = errno;
-	/* Its reader may rely on earlier writes. */
+	/* The reader of this write may rely on earlier writes. */
 	if (hwio_incoming_is_writing() &&
 		(hwio_delegated_elsewhere(status.st_dev, status.st_ino) ||
 			hwio_delegated_overlaps(status.st_dev, status.st_ino, (uint64_t)low, (uint64_t)high)))
@@ -130,7 +130,7 @@ OPENS(__open64_2, (const char *path, int flags), (path, flags), AT_FDCWD)
 OPENS(__openat_2, (int at, const char *path, int flags), (at, path, flags), at)
 OPENS(__openat64_2, (int at, const char *path, int flags), (at, path, flags), at)
 
-/* Calls on a path, or on two, that change what it names. */
+/* Calls that change the file of a path. */
 #define CHANGES(result, name, parameters, arguments, path, directory) \
 	result hwio_##name parameters \
 	{ \
@@ -143,7 +143,7 @@ CHANGES(int, creat64, (const char *path, mode_t mode), (path, mode), path, AT_FD
 CHANGES(int, truncate, (const char *path, off_t bytes), (path, bytes), path, AT_FDCWD)
 CHANGES(int, truncate64, (const char *path, off64_t bytes), (path, bytes), path, AT_FDCWD)
 
-/* What is removed or replaced others can't open any more; this process still has it open. */
+/* Other processes can't open a removed or replaced file any more; this process still has it open. */
 static void before_removal(const char *path, int directory)
 {
 	struct stat status;
@@ -180,7 +180,7 @@ REMOVES(renameat2, (int at, const char *from, int to_at, const char *to, unsigne
 REMOVES(unlink, (const char *path), (path), path, AT_FDCWD, NULL, 0)
 REMOVES(unlinkat, (int at, const char *path, int flags), (at, path, flags), path, at, NULL, 0)
 
-/* Calls on a descriptor that change its file from somewhere on. */
+/* Calls that change a descriptor's file from an offset on. */
 #define RESIZES(name, offset) \
 	int hwio_##name(int descriptor, offset bytes) \
 	{ \

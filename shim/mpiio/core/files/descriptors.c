@@ -1,4 +1,5 @@
-/* Descriptors of the engine's own, which the program must not close, and calls that end what was written. */
+/* Protects the engine's own descriptors from the program, and completes writes where the program closes or synchronises
+ * a file. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
@@ -16,7 +17,7 @@
 
 unsigned int hwio_descriptor_changes;
 
-/* Waits for what other ranks write of this file. False, with errno set: something of it has failed. */
+/* Waits for other ranks' writes to this file. False, with errno set: one of them has failed. */
 static bool await_writes(int descriptor)
 {
 	struct stat status;
@@ -110,7 +111,7 @@ int hwio_dup(int descriptor)
 	return hwio_libc.dup(descriptor);
 }
 
-/* A number that the program has chosen may be one of the engine's. */
+/* The program may choose a descriptor number that the engine uses. */
 static void vacate_descriptor(int descriptor)
 {
 	hwio_descriptor_changed();
@@ -134,7 +135,7 @@ int hwio_dup3(int from, int to, int flags)
 
 static void note_locks(int command)
 {
-	/* MPI locks parts of files only while it is at them. */
+	/* MPI's own locks don't count: it releases them before its call returns. */
 	if (hwio_depth == 0 && (command == F_SETLK || command == F_SETLKW))
 		hwio_file_locks_are_used();
 }

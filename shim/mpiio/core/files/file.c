@@ -1,4 +1,4 @@
-/* A fixed number of known files: releasing one never allocates or frees. */
+/* A fixed pool of files, so that releasing one never allocates or frees. */
 #include "file.h"
 
 #include <errno.h>
@@ -12,7 +12,7 @@
 #include "../memory/lease.h"
 #include "real.h"
 
-/* Files whose content other nodes see too, by the magic number of statfs(2). */
+/* File systems whose content other nodes see too, by the magic number of statfs(2). */
 static const uint32_t shared_file_systems[] = {
 	0x6969,     /* NFS */
 	0x65735546, /* FUSE: GlusterFS, BeeGFS and others */
@@ -132,7 +132,7 @@ static void name(struct hwio_file *file, int descriptor)
 	char link[32];
 	snprintf(link, sizeof(link), "/proc/self/fd/%d", descriptor);
 	ssize_t length = readlink(link, file->path, sizeof(file->path));
-	/* A file that was removed is called "… (deleted)". */
+	/* A removed file's link reads "… (deleted)". */
 	struct stat status;
 	bool is_named = length > 0 && (size_t)length < sizeof(file->path) && file->path[0] == '/';
 	file->path[is_named ? length : 0] = 0;
@@ -153,7 +153,7 @@ struct hwio_file *hwio_file_of(int descriptor, const struct stat *status)
 	}
 	if (never_closes || !hwio_identity_of(descriptor, status, &identity))
 		return NULL;
-	/* An open file of our own, which can have a lease. */
+	/* A description of the engine's own, which can have a lease. */
 	char link[32];
 	snprintf(link, sizeof(link), "/proc/self/fd/%d", descriptor);
 	int own = hwio_libc.open(link, O_RDONLY | O_CLOEXEC | O_NOCTTY);
@@ -253,8 +253,8 @@ bool hwio_file_lease(struct hwio_file *file)
 	if (file->is_leased)
 		return true;
 	file->is_leased = hwio_lease_acquire(file->descriptor);
-	/* A process, maybe the program itself, has it open for writing and could change it at any time. If
-	 * processes on other nodes do so, which no lease reports, that makes no difference. */
+	/* A process, maybe the program itself, has the file open for writing and could change it at any time. On a
+	 * shared file system no lease reports the changes of other nodes, so the answer is yes all the same. */
 	return file->is_leased || errno != EAGAIN || is_shared(file->identity.file_system);
 }
 
@@ -318,7 +318,7 @@ void hwio_file_refresh(const struct stat *status)
 
 void hwio_file_forget(int descriptor)
 {
-	/* All of it: of a range the kernel would keep pages at its ends, or more where they come in larger units. */
+	/* The whole file: of a range, the kernel would retain the pages at its ends. */
 	posix_fadvise(descriptor, 0, 0, POSIX_FADV_DONTNEED);
 }
 
@@ -344,7 +344,7 @@ void hwio_file_move(int descriptor)
 void hwio_file_ban(const struct stat *status)
 {
 	hwio_enter();
-	/* With no place left for it, all files are left alone. */
+	/* If the table is full, reads of all files are no longer deferred. */
 	if (banned_count < BANNED_MAX)
 		banned[banned_count++] = (struct banned){status->st_dev, status->st_ino};
 	else

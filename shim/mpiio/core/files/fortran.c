@@ -1,12 +1,10 @@
-/*
- * An array that lies in one piece is shown to libgfortran as one of a single dimension. It has the same elements in the
- * same order, and goes directly between file and memory: in parts of less than half its buffer libgfortran copies. Its
- * interface is that of soname libgfortran.so.5, GCC 8 and later, which programs are compiled for.
+/* Passes a contiguous array to libgfortran as one of a single dimension. It has the same elements in the same order,
+ * and is transferred directly between file and memory; libgfortran copies parts of less than half its buffer. The
+ * interface is that of soname libgfortran.so.5, GCC 8 and later.
  *
- * Records behave as before: of direct access none is written that is too short for the array, where columns would have
- * been. After a READ that has failed, Fortran calls the array undefined, and so the position after a sequential record
- * that was too short: both are then those of an array of one dimension.
- */
+ * Records behave as before. A direct-access record that is too short for the array is not written, where libgfortran
+ * would have written columns. After a failed READ, the Fortran standard calls the array undefined, and so the position
+ * after a sequential record that was too short. Both are then those of an array of one dimension. */
 #include "fortran.h"
 
 #include <errno.h>
@@ -36,16 +34,16 @@
 	(HAS_ENDED | LIST_FORMAT | NAMELIST_READ | HAS_SIZE | HAS_LENGTH | HAS_FORMAT | IS_INTERNAL | HAS_NAMELIST | \
 		HAS_ID | IS_ASYNCHRONOUS)
 
-/* Types of elements. Others are no plain bytes. */
+/* Types of elements that are plain bytes. */
 #define TYPE_INTEGER 1
 #define TYPE_COMPLEX 4
 #define TYPE_CHARACTER 6
 
 #define DIMENSIONS_MAX 15
-/* libgfortran's buffer has 128 KiB by default; its content is not searched for beyond this. */
+/* libgfortran's buffer has 128 KiB by default; larger gaps can't come from it. */
 #define BUFFER_BYTES_MAX (4UL << 20)
 
-/* How a statement's parameters begin. */
+/* The beginning of a statement's parameters. */
 struct statement {
 	int32_t flags;
 };
@@ -81,7 +79,7 @@ bool hwio_fortran_is_other(const struct hwio_context *context)
 	return context && context->is_of_runtime && original && !hwio_fortran_array.is_active;
 }
 
-/* How many elements there are, if they lie in one piece; 0 otherwise. */
+/* Returns the number of elements if they are contiguous; 0 otherwise. */
 static ptrdiff_t elements_of(const struct array *array, int kind, size_t characters)
 {
 	bool is_text = array->type == TYPE_CHARACTER && kind == 1 && array->element_bytes == characters;
@@ -107,7 +105,7 @@ static void transfer(transfer_call *call, bool is_write, struct statement *state
 	size_t characters)
 {
 	struct array flat;
-	/* libgfortran's writing may come back here for its reading's function. */
+	/* libgfortran's write function may call the read function. */
 	if (hwio_mode == HWIO_OFF || hwio_depth > 0 || hwio_fortran_array.is_active || (statement->flags & IS_OTHER)) {
 		call(statement, array, kind, characters);
 		return;
@@ -140,7 +138,7 @@ static void transfer_array_write(struct statement *statement, struct array *arra
 	transfer(original_write, true, statement, array, kind, characters);
 }
 
-/* Whether the file has these bytes there. */
+/* Returns true if the file has these bytes at this offset. */
 static bool is_from(int descriptor, const char *memory, size_t bytes, off_t offset)
 {
 	char *copy = malloc(bytes);

@@ -1,7 +1,5 @@
-/*
- * Fortran's READ and WRITE of whole arrays without formats, as programs of GCC make them: libgfortran moves them by
- * read and write, but an array of several dimensions column by column, through a buffer of its own.
- */
+/* Unformatted READ and WRITE of whole arrays in Fortran, compiled by GCC. libgfortran transfers them by read and write,
+ * but arrays of several dimensions column by column, through its own buffer. */
 #ifndef HWIO_FORTRAN_H
 #define HWIO_FORTRAN_H
 
@@ -11,16 +9,16 @@
 
 struct hwio_context;
 
-/* The memory of the array that this thread transfers; both NULL: of one that lies in pieces. */
+/* The memory of the array that this thread transfers; both NULL: the array is not contiguous. */
 struct hwio_fortran_array {
 	const char *low, *high;
-	/* So far it is known where its data came from. */
+	/* Up to here the origin of the data is known. */
 	const char *known;
 	bool is_active;
 };
 extern __thread struct hwio_fortran_array hwio_fortran_array __attribute__((tls_model("initial-exec")));
 
-/* Whether a read made now fills a buffer of libgfortran's, not the program's memory. */
+/* Returns true if a read made now fills libgfortran's buffer, not the program's memory. */
 static inline bool hwio_fortran_is_buffer(const void *memory, size_t bytes)
 {
 	const struct hwio_fortran_array *array = &hwio_fortran_array;
@@ -28,9 +26,9 @@ static inline bool hwio_fortran_is_buffer(const void *memory, size_t bytes)
 		((const char *)memory < array->low || (const char *)memory + bytes > array->high || !array->low);
 }
 
-/* The same by the context, where no array is transferred. */
+/* The same by the context, outside of array transfers. */
 bool hwio_fortran_is_other(const struct hwio_context *context);
-/* A part of the array was deferred, or its read recorded: earlier bytes may come from the buffer. */
+/* Called when a read of a part was deferred or recorded: records earlier bytes that came from libgfortran's buffer. */
 void hwio_fortran_transferred(int descriptor, const void *memory, size_t bytes, off_t offset);
 
 #endif

@@ -23,7 +23,7 @@
 #include "real.h"
 #include "transfer.h"
 
-/* How much the read of a file with this status would get, or 0 if it is to be left alone. */
+/* Returns how many bytes a read would return; 0 if it can't be deferred. */
 static size_t available_bytes(int descriptor, size_t bytes, off_t *offset, const struct stat *status)
 {
 	int flags = fcntl(descriptor, F_GETFL);
@@ -41,7 +41,7 @@ static size_t available_bytes(int descriptor, size_t bytes, off_t *offset, const
 
 __thread enum hwio_left hwio_read_left;
 
-/* Returns why such a read can't be deferred, as far as is known before. */
+/* Returns why the read can't be deferred, as far as is known before. */
 static enum hwio_left find_obstacle(const struct hwio_file *file, const void *memory, size_t bytes)
 {
 	if (!file)
@@ -71,10 +71,10 @@ static bool defer(int descriptor, void *memory, size_t bytes, off_t offset, cons
 	return is_deferred;
 }
 
-/* A small file may grow, or be closed without a call that is seen: after so many reads it is looked at again. */
+/* A small file may grow, or be closed without an intercepted call: it is examined again after this many reads. */
 #define REVALIDATE_EVERY 17
 
-/* A file that isn't worth it as a whole isn't in parts. */
+/* Decides by the size of the whole file, which bounds the gain of all its parts. */
 static bool is_file_worth_it(int descriptor, struct stat *status)
 {
 	static __thread struct {
@@ -197,7 +197,7 @@ void hwio_read_observed(int descriptor, void *memory, ssize_t bytes, off_t offse
 	errno = saved;
 }
 
-/* What the read will overwrite is given up; what it may leave as it is, is filled. */
+/* Discards what the read will overwrite; fills the rest. */
 static void before_read(int descriptor, void *memory, size_t bytes, off_t offset)
 {
 	struct stat status;
@@ -217,7 +217,7 @@ static void before_read(int descriptor, void *memory, size_t bytes, off_t offset
 	errno = saved;
 }
 
-/* Nothing is to be seen to. */
+/* Returns true if the original may be called at once. */
 static inline bool needs_nothing(size_t bytes)
 {
 	return bytes < hwio_bytes_min && !hwio_is_busy;
@@ -263,7 +263,7 @@ ssize_t hwio_pread64(int descriptor, void *memory, size_t bytes, off64_t offset)
 	return hwio_pread(descriptor, memory, bytes, offset);
 }
 
-/* With less room than bytes the original ends the process. */
+/* If the buffer is too small, the original ends the process. */
 ssize_t hwio___read_chk(int descriptor, void *memory, size_t bytes, size_t buffer_bytes)
 {
 	return bytes > buffer_bytes ? hwio_libc.__read_chk(descriptor, memory, bytes, buffer_bytes)
@@ -290,7 +290,7 @@ static size_t total(const struct iovec *pieces, int count)
 	return bytes;
 }
 
-/* Streams read one long piece behind short ones: the short ones are read, the long one is deferred. */
+/* Streams read short pieces and then a long one: the short ones are read, the long one is deferred. */
 static bool vector_instead(int descriptor, const struct iovec *pieces, int count, off_t offset, ssize_t *result)
 {
 	if (count < 1 || count > IOV_MAX || !hwio_examines(total(pieces, count)))

@@ -1,4 +1,4 @@
-/* Calls in which the kernel reads or writes the program's memory without a file: it is filled before. */
+/* Calls by which the kernel accesses the program's memory without a file: the memory is filled before. */
 #include <aio.h>
 #include <errno.h>
 #include <stdint.h>
@@ -16,7 +16,7 @@ static void before_output(const void *memory, size_t bytes)
 	if (!hwio_is_busy || hwio_depth > 0)
 		return;
 	int saved = errno;
-	/* The receiver may read what was written before. */
+	/* The receiver may read files that were written before. */
 	hwio_incoming_wait();
 	hwio_use_in(memory, bytes);
 	errno = saved;
@@ -27,7 +27,7 @@ static void before_input(const void *memory, size_t bytes)
 	if (!hwio_is_busy || hwio_depth > 0)
 		return;
 	int saved = errno;
-	/* Less may come than there is room for. */
+	/* The message may be shorter than the buffer. */
 	hwio_use_in(memory, bytes);
 	errno = saved;
 }
@@ -127,7 +127,7 @@ ssize_t hwio_process_vm_writev(pid_t process, const struct iovec *local, unsigne
 	return hwio_libc.process_vm_writev(process, local, local_count, remote, remote_count, flags);
 }
 
-/* The kernel or a thread uses the memory after the call: nothing is deferred there again. */
+/* The kernel or a thread uses the memory after the call: it is excluded from deferring. */
 static void before_asynchronous(const struct aiocb *request, bool is_write)
 {
 	if (!request || hwio_mode == HWIO_OFF || hwio_depth > 0)

@@ -1,8 +1,6 @@
-/*
- * fread and fwrite of long pieces, past the stream's buffer. What is in the buffer, the position, and the marks for end
- * and error are what they would be after the original. The buffer's state is read from the stream, whose layout glibc
- * has in its headers and keeps for old programs.
- */
+/* Transfers long pieces of fread and fwrite past the stream's buffer. The buffer, the position, and the marks for end
+ * and error are as after the original. The buffer's state is read from the stream, whose layout glibc has in its
+ * headers and doesn't change. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -18,7 +16,7 @@
 #include "real.h"
 #include "transfer.h"
 
-/* Flags of struct _IO_FILE: the characters come from ungetc; the stream is at its end, or has failed. */
+/* Flags of struct _IO_FILE: the next characters come from ungetc; the stream is at its end; it has failed. */
 #define IN_BACKUP 0x0100
 #define AT_END 0x0010
 #define HAS_FAILED 0x0020
@@ -29,7 +27,8 @@ static bool is_plain_stream(FILE *stream)
 		stream->_mode <= 0 && fileno(stream) >= 0;
 }
 
-/* How many bytes were read past the buffer, with the stream's position behind them. */
+/* Defers a read past the buffer, and sets the stream's position behind it. Returns the number of bytes, those of the
+ * buffer included; 0: none. */
 static size_t read_past(char *memory, size_t bytes, FILE *stream)
 {
 	size_t buffered = (size_t)(stream->_IO_read_end - stream->_IO_read_ptr);
@@ -70,7 +69,7 @@ static size_t read_stream(void *memory, size_t size, size_t count, FILE *stream)
 	flockfile(stream);
 	size_t done = 0;
 	hwio_read_left = HWIO_NOT_LEFT;
-	/* One read of Linux has a limit, a fread has none. */
+	/* A read of Linux has a limit, an fread has none. */
 	while (done < bytes && is_plain_stream(stream)) {
 		size_t part = read_past((char *)memory + done, bytes - done, stream);
 		if (part == 0)
@@ -114,7 +113,7 @@ size_t hwio___fread_unlocked_chk(void *memory, size_t buffer_bytes, size_t size,
 	return read_stream(memory, size, count, stream);
 }
 
-/* Has data that others own written past the buffer. False: the original is to be called. */
+/* Has the owners of the data write it, past the buffer. False: the original has to be called. */
 static bool write_past(const void *memory, size_t bytes, FILE *stream)
 {
 	ssize_t written;

@@ -1,4 +1,4 @@
-/* Writes of data that other ranks still have are carried out by them; all others first see their memory filled. */
+/* Writes of data that other ranks still have are delegated to them; before all other writes the memory is filled. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -40,7 +40,7 @@ bool hwio_write_instead(int descriptor, const void *memory, size_t bytes, off_t 
 	return is_done;
 }
 
-/* A small write beside deferred reads costs a look at its file. */
+/* Completes deferred reads of the range that a write is about to change. */
 static void before_write(int descriptor, off_t offset, size_t bytes)
 {
 	if (!hwio_is_busy || hwio_depth > 0)
@@ -93,7 +93,7 @@ ssize_t hwio_pwrite64(int descriptor, const void *memory, size_t bytes, off64_t 
 	return hwio_pwrite(descriptor, memory, bytes, offset);
 }
 
-/* Streams write what is in their buffer and a long piece in one call: the pieces are written one after the other. */
+/* Streams write their buffer and a long piece in one call: the pieces are written one after another. */
 static bool vector_instead(int descriptor, const struct iovec *pieces, int count, off_t offset, ssize_t *result)
 {
 	struct stat status;

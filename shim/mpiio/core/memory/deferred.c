@@ -1,4 +1,4 @@
-/* The life of a deferred read, from its protection to its filling. */
+/* Protects the pages of deferred reads, and fills them. */
 #include "deferred.h"
 
 #include <errno.h>
@@ -15,7 +15,7 @@
 #include "memory_map.h"
 #include "real.h"
 
-/* Around a touched page this much is filled at first; twice as much each time the program goes on behind it. */
+/* A fault fills this much at first; twice as much each time the program continues behind it. */
 #define WINDOW_BYTES_MIN (256UL << 10)
 #define WINDOW_BYTES_MAX (64UL << 20)
 
@@ -95,13 +95,13 @@ bool hwio_defer(void *memory, size_t bytes, struct hwio_file *file, off_t offset
 	if (hwio_record_count() + 4 > HWIO_RECORDS_MAX)
 		return false;
 	if (low >= high) {
-		/* No page is its own: it is read, and known to be a copy. */
+		/* No whole page belongs to it: it is read at once, and recorded as a copy. */
 		bool is_read = hwio_read_whole(file->descriptor, memory, bytes, offset) &&
 			add(start, end, HWIO_PEEKED, file, offset, context);
 		hwio_count_busy();
 		return is_read;
 	}
-	/* Pages that are not filled by this read alone are never protected: MPI may be receiving beside it. */
+	/* Pages that this read fills only in part are never protected: MPI may be receiving beside it. */
 	if (!hwio_read_whole(file->descriptor, memory, low - start, offset) ||
 		!hwio_read_whole(file->descriptor, (void *)high, end - high, offset + (off_t)(high - start)))
 		return false;
@@ -118,7 +118,7 @@ bool hwio_defer(void *memory, size_t bytes, struct hwio_file *file, off_t offset
 	return is_deferred;
 }
 
-/* What the program would have read can't be had any more. As with a mapped file that is cut, that is SIGBUS. */
+/* The file can't be read any more. As for a mapped file that was truncated, that is SIGBUS. */
 static void raise_bus_error(const struct hwio_file *file)
 {
 	hwio_say("%s can't be read any more (%s): a read of it had been deferred; --io off avoids that",
@@ -136,7 +136,7 @@ static void warn_if_changed(const struct hwio_file *file)
 		file->path[0] ? file->path : "a file without a name");
 }
 
-/* Other threads must not see a page before all of it is there. */
+/* Returns true if pages must be filled while protected: other threads must not see a page half filled. */
 static bool must_stay_protected(void)
 {
 	return hwio_memory_map_is_threaded() || hwio_lease_is_thread();
@@ -152,7 +152,7 @@ static void read_record(const struct hwio_record *part)
 		raise_bus_error(part->file);
 }
 
-/* Fills all that is deferred in these pages; what is in memory then may still be used if it is unchanged. */
+/* Fills all that is deferred in these pages. The bytes are then recorded as a copy of the file. */
 static void fill_pages(uintptr_t low, uintptr_t high)
 {
 	if (!must_stay_protected())
@@ -180,7 +180,8 @@ static void fill_pages(uintptr_t low, uintptr_t high)
 	hwio_count_busy();
 }
 
-/* The pages of the range in which anything is deferred are filled; a hole in a full table would be lost. */
+/* Fills the pages of the range in which anything is deferred. With a full table, whole records are filled: the rest of
+ * a cut record would be lost. */
 static void fill_within(uintptr_t low, uintptr_t high)
 {
 	for (size_t index = hwio_record_find(low); hwio_record_at(index) && hwio_record_at(index)->low < high;
@@ -196,10 +197,8 @@ static void fill_within(uintptr_t low, uintptr_t high)
 	}
 }
 
-/*
- * What others still write to files is written before any of it is read. They are asked by messages, so not while
- * the lock is held, and not by a signal's handler.
- */
+/* Completes other ranks' writes before a file is read. That takes messages, so it isn't done under the lock, nor by a
+ * signal's handler. */
 static void wait_for_writes(uintptr_t low, uintptr_t high)
 {
 	if (hwio_incoming_is_writing() && !hwio_is_inside() && hwio_deferred_in(low, high))
@@ -254,7 +253,7 @@ void hwio_memory_out(void *memory, size_t bytes)
 	uintptr_t first = hwio_page_down(low), last = hwio_page_up(high);
 	if (!hwio_may_be_recorded(first, last) || bytes == 0)
 		return;
-	/* Of pages that are overwritten in part the rest is filled. */
+	/* The rest of pages that are overwritten in part is filled. */
 	if (low != first)
 		wait_for_writes(first, hwio_page_up(low));
 	if (high != last)
@@ -271,7 +270,7 @@ void hwio_memory_out(void *memory, size_t bytes)
 void hwio_memory_out_loosely(void *memory, size_t bytes)
 {
 	uintptr_t low = (uintptr_t)memory, high = low + bytes;
-	/* Beside threads MPI can't be let at pages that stay protected. */
+	/* With several threads, MPI can't be admitted to pages that stay protected. */
 	if (hwio_memory_map_is_threaded() || hwio_record_count() + 4 > HWIO_RECORDS_MAX) {
 		hwio_memory_out(memory, bytes);
 		return;
@@ -285,7 +284,7 @@ void hwio_memory_out_loosely(void *memory, size_t bytes)
 
 void hwio_deferred_fill_partial(void)
 {
-	/* Filling one may join and divide others. */
+	/* Filling a record may join and split others, so the search restarts. */
 	for (uintptr_t at = 0;;) {
 		hwio_enter();
 		size_t index = hwio_record_find(at);
@@ -317,7 +316,7 @@ bool hwio_deferred_touch(uintptr_t address)
 	window_bytes = page == last_filled ? least(window_bytes * 2, WINDOW_BYTES_MAX) : WINDOW_BYTES_MIN;
 	uintptr_t end = least(hwio_page_up(record->high), page + window_bytes);
 	struct hwio_range whole;
-	/* Opening parts here and there must not make too many ranges. */
+	/* Opening scattered parts must not make too many ranges. */
 	if (hwio_pages_count() > HWIO_CLOSED_MAX && hwio_pages_find(address, &whole)) {
 		page = whole.low;
 		end = whole.high;
@@ -327,7 +326,7 @@ bool hwio_deferred_touch(uintptr_t address)
 	return true;
 }
 
-/* Whether the record is of this part of the file. */
+/* Returns true if the record is of this part of the file. */
 static bool is_in_range(const struct hwio_record *record, const struct hwio_file *file, off_t low, off_t high)
 {
 	off_t end = record->offset + (off_t)(record->high - record->low);
@@ -348,7 +347,7 @@ static bool is_any_deferred_of(const struct hwio_file *file, off_t low, off_t hi
 
 void hwio_deferred_fill_file(const struct hwio_file *file, off_t low, off_t high)
 {
-	/* While the lock is held nothing is waited for. */
+	/* Not under the lock: waiting takes messages. */
 	if (hwio_incoming_is_writing() && !hwio_is_inside() && is_any_deferred_of(file, low, high))
 		hwio_incoming_wait();
 	hwio_enter();
@@ -359,7 +358,7 @@ void hwio_deferred_fill_file(const struct hwio_file *file, off_t low, off_t high
 		uintptr_t from = record->low, to = record->high;
 		if (record->state == HWIO_DEFERRED)
 			hwio_memory_in((void *)from, to - from);
-		/* What is in memory can no longer be compared with the file. */
+		/* The bytes in memory can no longer be compared with the file. */
 		hwio_record_cut(from, to);
 		index = hwio_record_find(from) - 1;
 	}

@@ -1,4 +1,4 @@
-/* SIGSEGV in a protected page is answered here; every other one goes to the program's handler. */
+/* Handles SIGSEGV in protected pages; forwards every other one to the program's handler. */
 #include "fault.h"
 
 #include <errno.h>
@@ -14,10 +14,10 @@
 #include "real.h"
 #include "signals.h"
 
-/* What a page needs that was touched. */
+/* What a fault needs. */
 enum answer { NOT_OURS, ANSWERED, NEEDS_MESSAGES };
 
-/* Whether what is deferred there is still written by other ranks. */
+/* Returns true if other ranks still write what is deferred there. */
 static bool is_written_by_others(uintptr_t address)
 {
 	uintptr_t page = hwio_page_down(address);
@@ -26,7 +26,7 @@ static bool is_written_by_others(uintptr_t address)
 
 static void fill_page(uintptr_t address)
 {
-	/* A page may hold parts of both. */
+	/* A page may have parts of messages and of deferred reads. */
 	hwio_incoming_touch(address);
 	if (is_written_by_others(address))
 		hwio_incoming_wait();
@@ -46,14 +46,14 @@ static enum answer answer_fault(uintptr_t address)
 		bool needs_messages = hwio_incoming_protects(address) || is_written_by_others(address);
 		repetitions = 0;
 		result = needs_messages && hwio_depth == 0 ? NEEDS_MESSAGES : ANSWERED;
-		/* Within MPI no rank can be asked. So MPI is admitted to the page until it has returned; no other
-		 * code reads it meanwhile. */
+		/* Within MPI, no message can be sent. So MPI is admitted to the page until it has returned; no other
+		 * code reads the page meanwhile. */
 		if (needs_messages && hwio_depth > 0)
 			hwio_incoming_expose(address);
 		if (result == ANSWERED && !is_written_by_others(address) && !hwio_deferred_touch(address))
 			hwio_pages_settle(address, address + 1);
 	} else if (hwio_memory_map_page_is_open(address) && (address != last_address || repetitions < 3)) {
-		/* Another thread has answered this page's fault in the meantime. */
+		/* Another thread has handled this page's fault in the meantime. */
 		repetitions = address == last_address ? repetitions + 1 : 0;
 		last_address = address;
 		result = ANSWERED;
@@ -71,7 +71,7 @@ static void on_fault(int signal, siginfo_t *info, void *context)
 {
 	int saved = errno, before = hwio_handler_begins();
 	struct hwio_aside aside = {.work = fill_aside, .address = (uintptr_t)info->si_addr};
-	/* Sent by kill it has no address; a fault in what isn't mapped has another code. */
+	/* A signal sent by kill has no address; a fault in unmapped memory has another code. */
 	enum answer result = info->si_code == SEGV_ACCERR ? answer_fault(aside.address) : NOT_OURS;
 	if (result == NEEDS_MESSAGES && !hwio_aside(context, &aside))
 		fill_page(aside.address);
@@ -81,10 +81,8 @@ static void on_fault(int signal, siginfo_t *info, void *context)
 	hwio_handler_ends(before);
 }
 
-/*
- * Faults on a stack that is itself protected need another one; where the handler can't leave anything to the
- * thread, with room for what MPI does meanwhile.
- */
+/* Sets an alternate stack, since the program's own may be protected. Where the handler can't leave work to its thread,
+ * MPI needs space there. */
 static bool set_alternate_stack(void)
 {
 	stack_t stack;

@@ -1,4 +1,4 @@
-/* Memory that the program frees, moves or maps anew: nothing is deferred there any longer. */
+/* Memory that the program frees, moves or remaps: nothing is deferred there any longer. */
 #include <errno.h>
 #include <malloc.h>
 #include <stdint.h>
@@ -63,7 +63,7 @@ void hwio_before_mapping(void *address, size_t bytes, int protection, int flags,
 		hwio_memory_map_forget();
 	if ((flags & MAP_FIXED) && hwio_is_busy)
 		hwio_use_released(address, bytes);
-	/* What is stored there changes the file without a call. */
+	/* Stores to the mapping change the file without a call. */
 	if ((flags & MAP_TYPE) != MAP_PRIVATE && (protection & PROT_WRITE) && descriptor >= 0 &&
 		fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode)) {
 		hwio_file_ban(&status);
@@ -97,7 +97,7 @@ static void before_release(void *address, size_t bytes)
 int hwio_munmap(void *address, size_t bytes)
 {
 	before_release(address, bytes);
-	/* Of an address within a page nothing is unmapped. */
+	/* The kernel refuses an address within a page. */
 	if (hwio_depth == 0 && (uintptr_t)address % HWIO_PAGE_BYTES == 0)
 		hwio_memory_map_unmapped((uintptr_t)address, hwio_page_up((uintptr_t)address + bytes));
 	return hwio_libc.munmap(address, bytes);
@@ -159,7 +159,7 @@ int hwio_shmdt(const void *address)
 	return hwio_libc.shmdt(address);
 }
 
-/* The kernel, or the C library, is at this memory from now on. */
+/* The kernel, or the C library, may use this memory from now on. */
 static void before_persistent(const void *address, size_t bytes)
 {
 	if (hwio_mode == HWIO_OFF || hwio_depth > 0)

@@ -24,7 +24,8 @@
 #include "records.h"
 #include "signals.h"
 
-/* Those that may change a file or begin a process, and those whose arguments lead to memory by way of other memory. */
+/* Returns true for calls that may change a file or start a process, and for those whose arguments lead to memory by way
+ * of other memory. */
 static bool is_far_reaching(long number)
 {
 	static const long numbers[] = {
@@ -81,8 +82,8 @@ static bool is_deferred(uintptr_t low, uintptr_t high)
 	return is_any;
 }
 
-/* Whether a call by number releases or changes memory in which something is deferred. MPI libraries that watch the
- * memory make malloc's calls this way: malloc holds its lock then, and nothing is deferred in its memory. */
+/* Returns true if the call releases or changes memory in which something is deferred. MPI libraries that track memory
+ * make malloc's calls this way; malloc holds its lock then, and nothing is deferred in its memory. */
 static bool releases_deferred(long number, const long arguments[])
 {
 	uintptr_t low = (uintptr_t)arguments[0], bytes = (uintptr_t)arguments[1];
@@ -109,8 +110,8 @@ static bool is_of_memory(long number)
 		number == SYS_madvise || number == SYS_mprotect;
 }
 
-/* Other system calls are not decoded; any argument may be a pointer, and the next one its length. A thread that
- * waits at a futex may be waited for by the engine's thread, which is inside. */
+/* Other system calls are not decoded: any argument may be a pointer, and the next one its length. A futex is excluded:
+ * the engine's thread, which has the lock, may wait for this thread. */
 static bool points_at_deferred(long number, const long arguments[], size_t count)
 {
 	if (number == SYS_futex || (hwio_records_high == 0 && !hwio_incoming_any()))
@@ -126,7 +127,7 @@ static bool points_at_deferred(long number, const long arguments[], size_t count
 	return false;
 }
 
-/* Whether it is a call of which more is to be seen to than memory; then `result` is what that gave. */
+/* Runs the wrapper of calls that affect more than memory, and sets `result`. False: it is no such call. */
 static bool runs_wrapper(long number, const long arguments[], long *result)
 {
 	int first = (int)arguments[0], second = (int)arguments[1], third = (int)arguments[2];
@@ -206,17 +207,17 @@ long hwio_syscall(long number, long a, long b, long c, long d, long e, long f)
 /* linux/prctl.h and asm-generic/siginfo.h, of which older ones lack these. */
 enum { SET_DISPATCH = 59, DISPATCH_OFF = 0, DISPATCH_ON = 1, PASS = 0, RAISE = 1, RAISED = 2 };
 
-/* The C library's instructions, from where calls are not looked at. */
+/* The C library's code, whose calls are not intercepted. */
 static struct {
 	uintptr_t start;
 	size_t bytes;
 } text;
-/* The kernel looks here at each other call of a thread that has asked for it. */
+/* The kernel reads this at each other call of a thread that has enabled dispatch. */
 static volatile char selector = PASS;
 static __thread bool is_watched __attribute__((tls_model("initial-exec")));
 static __thread bool is_executing __attribute__((tls_model("initial-exec")));
 
-/* What can't be done by a handler in its caller's place, since it's about the caller's stack, signals or registers. */
+/* Returns true for calls about the caller's own stack, signals or registers, which a handler can't make for it. */
 static bool needs_callers_context(long number)
 {
 	switch (number) {
@@ -266,7 +267,7 @@ static void on_call(int signal, siginfo_t *info, void *of)
 {
 	ucontext_t *context = of;
 	int saved = errno, before = hwio_handler_begins();
-	/* Otherwise nothing is to be done that a handler may not do. */
+	/* Otherwise a handler may do all that is needed. */
 	bool may_settle = hwio_is_busy && hwio_depth == 0 && !hwio_is_inside();
 
 	if (info->si_code != RAISED) {
@@ -309,7 +310,7 @@ static int find_text(struct dl_phdr_info *info, size_t size, void *of)
 	return 0;
 }
 
-/* Since glibc 2.34 all its system calls are in one object, but for the loader's. */
+/* Returns true since glibc 2.34, which has all system calls but the loader's in one object. */
 static bool is_single_object(void)
 {
 	const char *version = gnu_get_libc_version();

@@ -1,4 +1,5 @@
-/* The signal is sent to the thread alone, which has it blocked and waits for it: the program may use it as it likes. */
+/* The kernel sends the signal to this thread alone, which has it blocked and waits for it: the program may use the
+ * signal itself. */
 #include "lease.h"
 
 #include <errno.h>
@@ -22,7 +23,7 @@
 #define LEASE_SIGNAL (SIGRTMAX - 3)
 #define STACK_BYTES (128UL << 10)
 
-/* 0: there is none. */
+/* 0: the thread isn't running. */
 static volatile pid_t server;
 static volatile bool is_stopping;
 static sem_t has_begun;
@@ -33,7 +34,7 @@ bool hwio_lease_is_thread(void)
 	return is_server;
 }
 
-/* A signal may stand for several files, and SIGIO for those that found no room. */
+/* One signal may report several files; the kernel sends SIGIO if its queue is full. */
 static void release_broken(void)
 {
 	struct timespec tick = {0, HWIO_TICK_NS};
@@ -43,7 +44,7 @@ static void release_broken(void)
 		hwio_file_keep(file);
 		hwio_deferred_fill_file(file, 0, INT64_MAX);
 		hwio_outstanding_preserve(file);
-		/* What reads it for this rank sees by its times that it is another by now. */
+		/* Ranks that read the file for this one recognise the change by its times. */
 		nanosleep(&tick, NULL);
 		hwio_file_unlease(file);
 		hwio_file_release(file);
@@ -59,7 +60,7 @@ static void *serve_leases(void *unused)
 	sigemptyset(&notifications);
 	sigaddset(&notifications, LEASE_SIGNAL);
 	sigaddset(&notifications, SIGIO);
-	/* None of its calls is the program's. */
+	/* None of this thread's calls is the program's. */
 	hwio_step_in();
 	is_server = true;
 	hwio_handler_begins();
@@ -74,7 +75,7 @@ static void *serve_leases(void *unused)
 	return NULL;
 }
 
-/* With the lock held, and so all signals blocked, as they stay in the thread. */
+/* Starts the thread. The caller holds the lock, so all signals are blocked, and stay so in the thread. */
 static bool start_thread(void)
 {
 	static bool is_prepared;
@@ -82,7 +83,7 @@ static bool start_thread(void)
 	pthread_t thread;
 	if (server != 0)
 		return true;
-	/* Memory is filled while others look at it. */
+	/* Memory is filled while other threads access it. */
 	if (!hwio_memory_map_can_fill_protected() || (!is_prepared && sem_init(&has_begun, 0, 0) != 0) ||
 		pthread_attr_init(&attributes) != 0)
 		return false;

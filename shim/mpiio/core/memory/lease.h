@@ -6,14 +6,14 @@
 
 #include <stdbool.h>
 
-/* False: there is no lease, with errno set; EAGAIN if a process may be changing the file. */
+/* Acquires a lease. False, with errno set: there is none; EAGAIN if a process may be changing the file. */
 bool hwio_lease_acquire(int descriptor);
 void hwio_lease_release(int descriptor);
-/* Whether the kernel waits for it to be given up. */
+/* Returns true if the kernel waits for the lease's release. */
 bool hwio_lease_is_broken(int descriptor);
-/* Whether this thread is the one that is told. */
+/* Returns true in the thread that serves leases. */
 bool hwio_lease_is_thread(void);
-/* Ends the thread, as before the program's main thread ends without the process; the next lease begins it anew. */
+/* Stops the thread, before the program's main thread ends without the process; the next lease starts it again. */
 void hwio_lease_stop(void);
 
 #endif

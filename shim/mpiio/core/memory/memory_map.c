@@ -1,4 +1,4 @@
-/* Mappings as /proc/self/maps has them, with the last ones kept; and writing under a protection. */
+/* Mappings of /proc/self/maps, with a cache of the last ones; and writes into protected pages. */
 #include "memory_map.h"
 
 #include <errno.h>
@@ -26,7 +26,7 @@ static struct range excluded[EXCLUDED_MAX];
 static size_t excluded_count;
 static bool is_threaded;
 static int memory_descriptor = -1;
-/* What is open by that. */
+/* The file of that descriptor. */
 static struct stat memory_file;
 static char stage[STAGE_BYTES];
 
@@ -41,7 +41,7 @@ void hwio_memory_map_exclude(const void *memory, size_t bytes)
 		return;
 	hwio_enter();
 	struct range one = {(uintptr_t)memory, (uintptr_t)memory + bytes};
-	/* Those that it touches become one with it. */
+	/* Ranges that it touches are merged with it. */
 	for (size_t i = excluded_count; i-- > 0;) {
 		if (excluded[i].low > one.high || excluded[i].high < one.low)
 			continue;
@@ -49,7 +49,7 @@ void hwio_memory_map_exclude(const void *memory, size_t bytes)
 		one.high = excluded[i].high > one.high ? excluded[i].high : one.high;
 		excluded[i] = excluded[--excluded_count];
 	}
-	/* With no place left for it, nothing is deferred any more. */
+	/* If the table is full, all memory is excluded. */
 	if (excluded_count == EXCLUDED_MAX)
 		excluded[0] = (struct range){0, UINTPTR_MAX};
 	else
@@ -66,7 +66,7 @@ void hwio_memory_map_unmapped(uintptr_t low, uintptr_t high)
 		struct range *one = &excluded[i];
 		if (one->high == UINTPTR_MAX || one->low >= high || one->high <= low)
 			continue;
-		/* Of one that goes on at both sides, all stays. */
+		/* A range that extends beyond both ends stays excluded. */
 		if (low <= one->low && one->high <= high)
 			*one = excluded[--excluded_count];
 		else if (low <= one->low)
@@ -116,7 +116,7 @@ static bool parse(const char *line, struct mapping *mapping)
 	return true;
 }
 
-/* Finds the fit mappings, joined where they touch, that hold the address. */
+/* Finds the fit mappings around the address, joined where they touch. */
 static bool find_mapping(uintptr_t address, struct range *found)
 {
 	char buffer[8192 + 1];
@@ -170,7 +170,7 @@ bool hwio_memory_map_is_private(const void *memory, size_t bytes)
 	return true;
 }
 
-/* The program may have closed it, with numbers that it doesn't know, and may have something else open by that. */
+/* The program may have closed the descriptor with a range of others, and opened another file by its number. */
 static bool is_memory(void)
 {
 	struct stat now;
@@ -210,7 +210,7 @@ bool hwio_memory_map_can_fill_protected(void)
 	if (can != UNKNOWN)
 		return can == CAN;
 	can = CANNOT;
-	/* Some kernels are told not to write under a protection. */
+	/* Some kernels are configured not to write into protected pages. */
 	void *page = hwio_libc.mmap(NULL, HWIO_PAGE_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (page == MAP_FAILED)
 		return false;

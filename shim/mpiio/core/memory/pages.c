@@ -1,4 +1,4 @@
-/* Two tables: the ranges that are protected, in the order of their addresses, and those that are admitted, a stack. */
+/* Two tables: the protected ranges, in the order of their addresses, and a stack of admitted ranges. */
 #include "pages.h"
 
 #include <signal.h>
@@ -11,7 +11,7 @@
 
 #define SOURCES_MAX 4
 #define ADMITTED_MAX 32
-/* Each protected range of those that may be may have been opened in parts. */
+/* Opening parts may split each of the protected ranges. */
 #define TABLE_MAX (64UL * HWIO_CLOSED_MAX)
 
 static const struct hwio_source *sources[SOURCES_MAX];
@@ -46,12 +46,12 @@ static uintptr_t most(uintptr_t a, uintptr_t b)
 
 static struct hwio_range whole_pages(uintptr_t low, uintptr_t high)
 {
-	/* Of the last page there is no end. */
+	/* The last page's end is no address. */
 	uintptr_t bound = hwio_page_down(UINTPTR_MAX);
 	return (struct hwio_range){hwio_page_down(low), high > bound ? bound : hwio_page_up(high)};
 }
 
-/* The first protected range that ends above the address, or the count. */
+/* Returns the index of the first protected range that ends above the address, or the count. */
 static size_t find_closed(uintptr_t address)
 {
 	size_t low = 0, high = closed_count;
@@ -71,7 +71,7 @@ static bool is_any_closed(uintptr_t low, uintptr_t high)
 	return index < closed_count && closed[index].low < high;
 }
 
-/* Those from `first` on, up to `end`, become these. */
+/* Replaces the ranges from `first` up to `end`. */
 static void replace(size_t first, size_t end, const struct hwio_range *ranges, size_t count)
 {
 	memmove(&closed[first + count], &closed[end], (closed_count - end) * sizeof(*closed));
@@ -79,7 +79,7 @@ static void replace(size_t first, size_t end, const struct hwio_range *ranges, s
 	closed_count = closed_count - (end - first) + count;
 }
 
-/* Notes the range as protected, one with those that it touches. */
+/* Records the range as protected, merged with ranges that it touches. */
 static void note_closed(uintptr_t low, uintptr_t high)
 {
 	size_t first = low == 0 ? 0 : find_closed(low - 1), end = first;
@@ -97,7 +97,7 @@ static bool protect_pages(uintptr_t low, uintptr_t high, int protection)
 	return hwio_libc.mprotect((void *)low, high - low, protection) == 0;
 }
 
-/* In memory that is reserved at once, since a fault never allocates. */
+/* Reserves the table's memory at once, since a fault never allocates. */
 static bool reserve_pages(void)
 {
 	if (!closed) {
@@ -128,7 +128,7 @@ void hwio_pages_open(uintptr_t low, uintptr_t high)
 	}
 }
 
-/* Protects what isn't admitted. False: the kernel refuses, and the range is as it was. */
+/* Protects pages that aren't admitted. False: the kernel refuses, and the range is as before. */
 static bool close_pages(uintptr_t low, uintptr_t high)
 {
 	if (low >= high)
@@ -147,7 +147,7 @@ static bool close_pages(uintptr_t low, uintptr_t high)
 		note_closed(low, high);
 		return true;
 	}
-	/* It may have protected a part. */
+	/* mprotect may have protected a part. */
 	for (; low < high; index++) {
 		uintptr_t end = index < closed_count ? least(most(closed[index].low, low), high) : high;
 		if (low < end)
@@ -157,7 +157,7 @@ static bool close_pages(uintptr_t low, uintptr_t high)
 	return false;
 }
 
-/* The lowest pages that anything owes, with all that is owed behind them without a gap; unchanged if there are none. */
+/* Finds the lowest pages with bytes owed, and all that follow without a gap; unchanged if there are none. */
 static void next_owed(uintptr_t low, uintptr_t high, struct hwio_range *owed)
 {
 	struct hwio_range one;
@@ -199,7 +199,8 @@ size_t hwio_pages_admit(uintptr_t low, uintptr_t high)
 	hwio_enter();
 	size_t before = admitted_count;
 	if (!hwio_memory_map_is_threaded() && is_any_closed(range.low, range.high)) {
-		/* With no place left, one stands for all between. What isn't owed there is never protected. */
+		/* If the stack is full, the last entry covers the ranges between, too. Pages without owed bytes are
+		 * never protected. */
 		if (admitted_count == ADMITTED_MAX) {
 			struct hwio_range *last = &admitted[ADMITTED_MAX - 1];
 			*last = (struct hwio_range){least(last->low, range.low), most(last->high, range.high)};

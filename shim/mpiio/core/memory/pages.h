@@ -14,33 +14,32 @@ struct hwio_range {
 	uintptr_t low, high;
 };
 
-/* More ranges than this are never protected: the kernel has a bound on mappings, and opening a part makes two of
- * one. */
+/* Maximum of protected ranges: the kernel limits mappings, and opening a part splits a range. */
 #define HWIO_CLOSED_MAX 16384
 
 struct hwio_source {
-	/* The lowest whole pages between these two pages of which it owes anything, cut to them. Called with the
+	/* Finds the lowest whole pages between the two with bytes that the source owes, cut to them. Called with the
 	 * lock held. */
 	bool (*find)(uintptr_t low, uintptr_t high, struct hwio_range *owed);
-	/* Brings what it owes in the range: its pages can't be protected. Called without the lock. */
+	/* Fetches what the source owes in the range, whose pages can't be protected. Called without the lock. */
 	void (*complete)(uintptr_t low, uintptr_t high);
 };
 
 /* Adds a source, once. */
 void hwio_pages_add_source(const struct hwio_source *source);
-/* Makes the protection of the range's pages what it is to be. False: they can't be protected; none is that wasn't. */
+/* Makes the protection of the range's pages agree with what is owed. False: they can't be protected, and are as
+ * before. */
 bool hwio_pages_settle(uintptr_t low, uintptr_t high);
-/* Opens pages while the caller holds the lock, and is about to fill them; hwio_pages_settle follows. */
+/* Opens pages that the caller is about to fill, under the lock; hwio_pages_settle follows. */
 void hwio_pages_open(uintptr_t low, uintptr_t high);
-/*
- * Opens the protected pages of the range for the calling thread, whatever is owed there, until hwio_pages_dismiss
- * is called with what this returns. With more threads nothing is opened: what is to be used must be filled before.
- */
+/* Opens the protected pages of the range for the calling thread, whatever is owed there. hwio_pages_dismiss, called
+ * with the returned value, ends that. With several threads nothing is opened: memory must be filled before it is
+ * used. */
 size_t hwio_pages_admit(uintptr_t low, uintptr_t high);
 void hwio_pages_dismiss(size_t admitted);
-/* The range of protected pages that the address is in. */
+/* Finds the range of protected pages that has the address. */
 bool hwio_pages_find(uintptr_t address, struct hwio_range *closed);
-/* How many ranges are protected. */
+/* Returns the number of protected ranges. */
 size_t hwio_pages_count(void);
 
 #endif

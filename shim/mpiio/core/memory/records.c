@@ -57,7 +57,7 @@ bool hwio_records_any(enum hwio_state state)
 	return count_by_state[state] > 0;
 }
 
-/* Removes those from `first` on, up to `end`. */
+/* Removes the records from `first` up to `end`. */
 static void remove_between(size_t first, size_t end)
 {
 	for (size_t index = first; index < end; index++) {
@@ -117,8 +117,8 @@ void hwio_record_cut(uintptr_t low, uintptr_t high)
 		if (rest.high > high) {
 			rest.offset += (off_t)(high - rest.low);
 			rest.low = high;
-			/* With a full table the rest is forgotten; the caller has made room before where that
-			 * matters. */
+			/* If the table is full, the rest is lost; where that matters, the caller has checked the
+			 * count. */
 			insert_at(index, &rest);
 		}
 	}

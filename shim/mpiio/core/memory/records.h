@@ -1,10 +1,8 @@
-/*
- * Which memory is a copy of which part of a file, or would be if the program's read had been carried out.
+/* Records which memory is a copy of which part of a file, or would be if the program's read had been carried out.
  *
- * A record is DEFERRED while its pages, which are whole ones, are protected and hold nothing; PEEKED when the bytes are
- * in memory, where the program may have changed them; OBSERVED when nothing was done but noting. Records don't overlap,
- * and are in the order of their addresses. Source: Natvig, Elster and Meyer, §II and §III.A.
- */
+ * A record is DEFERRED while its pages, which are whole, are protected and empty; PEEKED when the bytes are in memory,
+ * where the program may have changed them; OBSERVED when the read was only recorded. Records don't overlap, and are in
+ * the order of their addresses. Source: Natvig, Elster and Meyer, §II and §III.A. */
 #ifndef HWIO_RECORDS_H
 #define HWIO_RECORDS_H
 
@@ -21,7 +19,7 @@ struct hwio_record {
 	struct hwio_file *file;
 	off_t offset;
 	struct hwio_context *context;
-	/* Which of the context's operations made it. */
+	/* Number of the context's operation that made it. */
 	uint32_t operation;
 };
 
@@ -36,12 +34,12 @@ static inline bool hwio_may_be_recorded(uintptr_t low, uintptr_t high)
 }
 
 size_t hwio_record_count(void);
-/* The first record that ends above the address, or the count. */
+/* Returns the index of the first record that ends above the address, or the count. */
 size_t hwio_record_find(uintptr_t address);
 struct hwio_record *hwio_record_at(size_t index);
-/* Adds one to where nothing is recorded; joins it with its neighbours where they go on. False: the table is full. */
+/* Adds a record where there is none; joins it with neighbours that it continues. False: the table is full. */
 bool hwio_record_add(const struct hwio_record *record);
-/* Forgets what lies in the range; protection is the caller's business. */
+/* Removes the records of the range; the caller settles the pages. */
 void hwio_record_cut(uintptr_t low, uintptr_t high);
 bool hwio_records_any(enum hwio_state state);
 

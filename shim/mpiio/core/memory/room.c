@@ -27,7 +27,7 @@ static const struct version versions[] = {
 		{"\ntotal_inactive_file ", "\ntotal_active_file "}},
 };
 
-/* The beginning of a file, after a line's end. */
+/* Reads the beginning of a file into `text`, after a newline. */
 static bool read_text(const char *path, char text[TEXT_BYTES])
 {
 	int descriptor = hwio_libc.open(path, O_RDONLY | O_CLOEXEC, 0);
@@ -45,7 +45,7 @@ static uint64_t number_after(const char *text, const char *mark)
 	return found ? strtoull(found + strlen(mark), NULL, 10) : 0;
 }
 
-/* What one group leaves; all there is if it has no limit. */
+/* Returns what the group's limit leaves; UINT64_MAX without a limit. */
 static uint64_t left_in(const struct version *version, const char *group)
 {
 	char path[HWIO_PATH_BYTES_MAX + 64], text[TEXT_BYTES];
@@ -63,7 +63,7 @@ static uint64_t left_in(const struct version *version, const char *group)
 	return used < limit ? limit - used : 0;
 }
 
-/* The group and all above it. */
+/* Returns the least that the group and its ancestors leave. */
 static uint64_t left_up_from(const struct version *version, const char *groups)
 {
 	char group[HWIO_PATH_BYTES_MAX];

@@ -1,10 +1,10 @@
-/* How much memory this process may still take. */
+/* The memory that is available to this process. */
 #ifndef HWIO_ROOM_H
 #define HWIO_ROOM_H
 
 #include <stdint.h>
 
-/* Bytes that the machine, and the control groups that the process is in, have left. Reads files. */
+/* Returns the bytes that the machine and the process's control groups have left. Reads files. */
 uint64_t hwio_room_bytes(void);
 
 #endif

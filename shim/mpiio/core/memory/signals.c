@@ -9,13 +9,13 @@
 struct intercepted {
 	int signal;
 	bool is_active;
-	/* What the program wants to be done about it. */
+	/* The program's own action. */
 	struct sigaction program;
 };
 
 static struct intercepted all[] = {{.signal = SIGSEGV}, {.signal = SIGSYS}};
 enum { ALL = sizeof(all) / sizeof(*all) };
-/* Which of them this thread believes that it has blocked, a bit each. */
+/* Intercepted signals that this thread's program has blocked, a bit each. */
 static __thread unsigned int blocked_by_program __attribute__((tls_model("initial-exec")));
 
 static struct intercepted *find_intercepted(int signal)
@@ -26,7 +26,7 @@ static struct intercepted *find_intercepted(int signal)
 	return NULL;
 }
 
-/* Takes them out of a mask; gives which were in it. */
+/* Removes intercepted signals from a mask; returns which were in it. */
 static unsigned int remove_intercepted(sigset_t *mask)
 {
 	unsigned int named = 0;
@@ -42,7 +42,7 @@ static unsigned int remove_intercepted(sigset_t *mask)
 void hwio_signals_block(sigset_t *mask)
 {
 	sigfillset(mask);
-	/* Whether taken or not: what comes of an instruction is the program's at once. */
+	/* Intercepted or not: signals that an instruction raises are delivered at once. */
 	sigdelset(mask, SIGSEGV);
 	sigdelset(mask, SIGBUS);
 	sigdelset(mask, SIGSYS);
@@ -70,7 +70,7 @@ void hwio_signal_forward(int signal, siginfo_t *info, void *context)
 	struct intercepted *one = find_intercepted(signal);
 	struct sigaction action = one->program;
 	if (action.sa_handler == SIG_DFL || (action.sa_handler == SIG_IGN && info->si_code > 0)) {
-		/* An access is repeated, and ends the process as it would have. */
+		/* The access is repeated, and ends the process as without this library. */
 		struct sigaction ending = {.sa_handler = SIG_DFL};
 		hwio_libc.sigaction(signal, &ending, NULL);
 		if (info->si_code <= 0 || signal != SIGSEGV)
@@ -82,7 +82,7 @@ void hwio_signal_forward(int signal, siginfo_t *info, void *context)
 	if (action.sa_flags & SA_RESETHAND)
 		one->program.sa_handler = SIG_DFL;
 	sigset_t before, during = action.sa_mask;
-	/* What was blocked when the signal came stays so in the program's handler. */
+	/* Signals that were blocked when this one arrived stay so in the program's handler. */
 	sigset_t blocked = ((ucontext_t *)context)->uc_sigmask;
 	sigorset(&during, &during, &blocked);
 	remove_intercepted(&during);

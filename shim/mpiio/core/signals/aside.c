@@ -1,4 +1,4 @@
-/* Below the stack's red zone the registers are saved, those of vectors too, and a function is called. */
+/* Saves all registers, those of vectors too, below the stack's red zone, and calls a function. */
 #include "aside.h"
 
 #ifdef __x86_64__
@@ -14,27 +14,27 @@
 
 #define RED_ZONE_BYTES 128
 
-/* What the function below leaves on the stack, from its lowest address on. */
+/* The stack of the function below, from its lowest address on. */
 struct frame {
 	uint64_t r15, r14, r13, r12, r11, r10, r9, r8, rdi, rsi, rbp, rbx, rdx, rcx, rax, flags;
-	/* Where the thread goes on. */
+	/* Where the thread resumes. */
 	uint64_t resume_at;
 };
 
-/* What a handler hands over: no other one comes before it is taken, since signals are blocked. */
+/* What a handler hands over. Signals are blocked until the thread has read it. */
 static __thread struct {
 	struct hwio_aside aside;
 	uint64_t resume_at;
 	sigset_t mask;
 } handed_over __attribute__((tls_model("initial-exec")));
 
-/* Of the registers that XSAVE saves. */
+/* Size of what XSAVE saves. */
 __attribute__((visibility("hidden"))) uint64_t hwio_aside_state_bytes;
 
 __attribute__((visibility("hidden"))) void hwio_aside_enter(void);
 __attribute__((visibility("hidden"), used)) void hwio_aside_run(struct frame *frame);
 
-/* Entered with the stack's pointer at frame.place. The header of what XSAVE writes must have been zeros. */
+/* Entered with the stack pointer at frame.place. XSAVE needs a header of zeros. */
 __asm__(".text\n"
 	".globl hwio_aside_enter\n"
 	".hidden hwio_aside_enter\n"
@@ -84,7 +84,7 @@ void hwio_aside_run(struct frame *frame)
 	errno = saved;
 }
 
-/* Returns without calls are an error where the processor keeps a shadow stack. */
+/* A return without a call is an error where the processor has a shadow stack. */
 static bool has_shadow_stack(void)
 {
 	uint64_t pointer = 0;

@@ -1,8 +1,6 @@
-/*
- * What a signal's handler has to have done but may not do itself, since it allocates, waits or talks to other
- * ranks: its thread does it when the handler has returned, as if it had called a function where the signal came,
- * and goes on there with all its registers as they were.
- */
+/* Runs work for a signal's handler that may not allocate, wait or send messages. The thread does it after the handler
+ * has returned, as if it had called a function where the signal arrived. Then it resumes there with all its registers
+ * as they were. */
 #ifndef HWIO_ASIDE_H
 #define HWIO_ASIDE_H
 
@@ -11,16 +9,16 @@
 #include <ucontext.h>
 
 struct hwio_aside {
-	/* Called with the thread's signals blocked; `of` is this. */
+	/* Called with the thread's signals blocked; `of` is this structure. */
 	void (*work)(struct hwio_aside *of);
-	/* That was touched. */
+	/* The address of the fault. */
 	uintptr_t address;
-	/* Of a system call, whose result is what the thread goes on with: its signals are as they were meanwhile. */
+	/* A system call, whose result the thread resumes with; its signals are as before meanwhile. */
 	bool is_call;
 	long number, arguments[6], result;
 };
 
-/* To be called last in a handler. False: it can't be done on this machine. */
+/* Called last in a handler. False: this machine can't do it. */
 bool hwio_aside(ucontext_t *context, const struct hwio_aside *aside);
 
 #endif

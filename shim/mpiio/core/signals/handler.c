@@ -10,7 +10,7 @@
 #include "real.h"
 
 static __thread int is_in_handler __attribute__((tls_model("initial-exec")));
-/* Of the checks of allocation, each thread's. */
+/* Returns the flag that the checks of allocation read, each thread's. */
 static int *(*allocation_checks)(void);
 
 void hwio_handlers_start(void)

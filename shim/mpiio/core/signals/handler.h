@@ -5,11 +5,11 @@
 
 #ifdef HWIO_CHECK_HANDLERS
 
-/* Looks for the checks of allocation, which are preloaded. */
+/* Finds the checks of allocation, which are preloaded. */
 void hwio_handlers_start(void);
-/* Gives what hwio_handler_ends is called with. */
+/* Returns the argument for hwio_handler_ends. */
 int hwio_handler_begins(void);
-/* The program's own handler is about to be called, by one of this library. */
+/* Called before a handler of this library calls the program's own. */
 int hwio_handler_is_the_programs(void);
 void hwio_handler_ends(int before);
 

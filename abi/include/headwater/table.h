@@ -1,5 +1,5 @@
-/* The shared table, for C readers: layout only. What it means, and the rules for reading it without
- * a lock, stand in abi/src/table/mod.rs. abi/tests/mirror.rs compares every name here with Rust's. */
+/* The shared table, for C readers: layout only. abi/src/table/mod.rs has its meaning and the rules for reading without
+ * a lock. abi/tests/mirror.rs compares every name here with Rust's. */
 #ifndef HEADWATER_TABLE_H
 #define HEADWATER_TABLE_H
 

@@ -1,11 +1,11 @@
-/* The interface of a variant, the build for one MPI: its only symbol is headwater_mpiio_variant. It has none of
- * MPI's types, because the front is the same for all. */
+/* The interface of a variant, the build for one MPI: its only symbol is headwater_mpiio_variant. It uses none of MPI's
+ * types, because the front is the same for all MPIs. */
 #ifndef HWIO_VARIANT_H
 #define HWIO_VARIANT_H
 
 #include <stddef.h>
 
-/* Changes with this file: a front takes no variant of another version. */
+/* Changes with this file: a front refuses variants of other versions. */
 #define HWIO_VARIANT_VERSION 2
 
 /* A function of the tables, MPI_X or one of libc, and its interposer. */
@@ -24,25 +24,23 @@ struct hwio_runtime_entry {
 
 struct hwio_variant {
 	unsigned int version;
-	/* As MPI_Get_library_version begins, and the number before the first dot of what follows. */
+	/* The beginning of MPI_Get_library_version's text, and the number before the first dot of the rest. */
 	const char *family;
 	unsigned int major;
 	/* In the tables' order. */
 	const struct hwio_entry *entries;
 	size_t entry_count;
-	/* All of one object; they end with NULL. */
+	/* All entries are of one object; a NULL name ends them. */
 	const struct hwio_runtime_entry *runtime;
-	/*
-	 * Called once, before any entry: with a handle of the MPI library, in which dlsym finds PMPI_X, and with
-	 * what finds the functions of libc behind the front. Not 0: the process is left alone.
-	 */
+	/* Called once, before any entry, with a handle of the MPI library, in which dlsym finds PMPI_X, and a function
+	 * that finds libc's functions behind the front. Not 0: the variant isn't used. */
 	int (*start)(void *libmpi, void *(*next)(const char *name));
 	/* Called before each vfork, in the caller's thread: until it returns, the child runs with the caller's
 	 * memory. */
 	void (*before_vfork)(void);
 };
 
-/* The variant's own, behind `runtime`, `start` and `before_vfork`. */
+/* The variant's definitions of `runtime`, `start` and `before_vfork`. */
 extern const struct hwio_runtime_entry hwio_runtime[];
 int hwio_variant_start(void *libmpi, void *(*next)(const char *name));
 void hwio_before_vfork(void);

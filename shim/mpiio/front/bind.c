@@ -1,15 +1,12 @@
-/*
- * Fills slots. Those of libc get the next function of the name, all of them when the library is loaded: later it
- * may be a signal handler that needs one. Those of MPI are filled at their first use, since MPI may be loaded
- * later.
- */
+/* Fills slots. libc's slots get the next function of their name when the library is loaded, since a signal handler may
+ * need one later. MPI's slots are filled at their first use, since MPI may be loaded later. */
 #include <dlfcn.h>
 #include <errno.h>
 
 #include "front.h"
 #include "slots.h"
 
-/* How deep bindings may nest: what dlsym calls may come back here. */
+/* Maximum of nested bindings: dlsym itself may call an interposed function. */
 #define BINDINGS_MAX 4
 
 static __thread unsigned int bindings __attribute__((tls_model("initial-exec")));
@@ -27,13 +24,13 @@ static long no_memory(void)
 	return 0;
 }
 
-/* What is freed while the function that frees is being looked for is lost. */
+/* Memory that is freed while `free` is being bound is lost. */
 static long no_effect(void)
 {
 	return 0;
 }
 
-/* An error class: 16 is MPI_ERR_OTHER of Open MPI, and in MPICH one that is not expected here. */
+/* An error class: 16 is MPI_ERR_OTHER of Open MPI, and in MPICH one that programs don't expect here. */
 static long no_mpi(void)
 {
 	return 16;
@@ -51,7 +48,7 @@ static void *fallback_for(unsigned int slot)
 void *hwio_next(const char *name)
 {
 	void *function = dlsym(RTLD_NEXT, name);
-	/* Or else the program would see this failure. */
+	/* Clears the error, which the program's dlerror would return. */
 	if (function == NULL)
 		dlerror();
 	return function;
@@ -74,7 +71,7 @@ void *hwio_bind(unsigned int slot)
 	errno = error;
 	if (function == NULL)
 		return fallback_for(slot);
-	/* A variant may have taken the slot meanwhile. */
+	/* A variant may have filled the slot meanwhile. */
 	if (is_final &&
 		!__atomic_compare_exchange_n(&hwio_slots[slot], &expected, function, false, __ATOMIC_ACQ_REL,
 			__ATOMIC_ACQUIRE))

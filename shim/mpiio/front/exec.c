@@ -1,5 +1,5 @@
-/* Calls that no stub can pass on: those with a variable list of arguments, which end in those with a vector; and
- * vfork, which returns twice into its caller's frame. */
+/* Calls that no stub can forward: those with a variable list of arguments, which become calls with a vector; and vfork,
+ * which returns twice into its caller's frame. */
 #include <stdarg.h>
 
 #include "front.h"
@@ -8,7 +8,7 @@
 typedef int (*by_vector)(const char *, char *const[]);
 typedef int (*by_vector_and_environment)(const char *, char *const[], char *const[]);
 
-/* Arguments of a list, the last NULL included. */
+/* Counts the arguments of a list, including the first and the last NULL. */
 static size_t count(va_list list)
 {
 	size_t arguments = 2;
@@ -18,7 +18,7 @@ static size_t count(va_list list)
 	return arguments;
 }
 
-/* Not as large as a stack: the kernel would refuse more arguments. */
+/* A local array suffices: the kernel refuses more arguments than a stack has space for. */
 #define VECTOR(vector, first) \
 	va_list list; \
 	va_start(list, first); \

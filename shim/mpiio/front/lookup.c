@@ -8,7 +8,7 @@
 
 typedef void *(*lookup)(void *handle, const char *name);
 
-/* The C library's, or that of another tool. dlsym can't be asked for itself. */
+/* Returns the C library's dlsym, or that of another tool. dlsym can't find itself. */
 static lookup next_lookup(void)
 {
 	static lookup next;
@@ -26,7 +26,7 @@ static bool is_mpi_name(const char *name)
 	return strncmp(name + (name[0] == 'P'), "MPI_", 4) == 0;
 }
 
-/* Leaves functions of that name alone if they belong to another library. */
+/* Returns the interposer of a found function, or `found` itself if it belongs to another library. */
 static void *interposed_function(void *found, const char *name)
 {
 	for (unsigned int slot = is_mpi_name(name) ? 0 : hwio_slots_of_mpi; slot < hwio_slots_all; slot++) {
@@ -44,7 +44,7 @@ void *hwio_front_dlsym(void *handle, const char *name)
 {
 	lookup next = next_lookup();
 
-	/* A jump: the next function depends on the caller's return address. */
+	/* Compiled to a jump: the next function depends on the caller's return address. */
 	if (handle == RTLD_NEXT || handle == RTLD_DEFAULT)
 		return next(handle, name);
 	void *found = next(handle, name);

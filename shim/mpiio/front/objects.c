@@ -1,7 +1,5 @@
-/*
- * Looks for functions in the objects of the process, one by one, by their own symbol tables. dlsym can't tell an
- * object's functions from those of what it depends on.
- */
+/* Finds functions in the objects of the process, one by one, by their own symbol tables. dlsym can't distinguish an
+ * object's functions from those of its dependencies. */
 #include <elf.h>
 #include <link.h>
 #include <string.h>
@@ -15,7 +13,7 @@ uintptr_t hwio_front_base(void)
 	return (uintptr_t)&__ehdr_start;
 }
 
-/* The loader has relocated these values, but not in objects of the kernel. */
+/* Returns a table's address. The loader has relocated these values, but not in objects of the kernel. */
 static const void *table_at(uintptr_t base, ElfW(Addr) value)
 {
 	return (const void *)(value < base ? base + value : value);

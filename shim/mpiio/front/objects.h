@@ -1,4 +1,4 @@
-/* An object's tables, as the loader sees them. */
+/* An object's tables, as the loader reads them. */
 #ifndef HWIO_OBJECTS_H
 #define HWIO_OBJECTS_H
 
@@ -16,9 +16,9 @@ struct hwio_symbols {
 	size_t relocation_bytes, jump_bytes;
 };
 
-/* False: the object has no symbols that could be looked for. */
+/* Finds the object's tables. False: it has no symbols that can be searched. */
 bool hwio_symbols_of(const struct dl_phdr_info *info, struct hwio_symbols *symbols);
-/* The symbol of a function that the object defines, or NULL. */
+/* Returns the symbol of a function that the object defines, or NULL. */
 const ElfW(Sym) * hwio_symbol(const struct hwio_symbols *symbols, const char *name);
 
 #endif

@@ -1,7 +1,5 @@
-/*
- * Finds the MPI library of the process, and the variant for it, when the program first calls MPI. Any doubt means that
- * the program's calls go where they would have gone.
- */
+/* Finds the MPI library of the process, and its variant, when the program first calls MPI. In doubt, the program's
+ * calls are not redirected. */
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,28 +11,28 @@
 #define PATH_BYTES_MAX 4096
 /* MPI_MAX_LIBRARY_VERSION_STRING is 8192 at most. */
 #define VERSION_BYTES_MAX 16384
-/* Functions that the front exports, by both names, and those that it doesn't. */
+/* Maximum of functions that the front exports, by both names, and of those that it doesn't. */
 #define OLD_MAX 1024
 #define NEW_MAX 512
-/* Functions of a language's run time. */
+/* Maximum of functions of a language's run time. */
 #define RUNTIME_MAX 8
 
 enum state {
 	/* No MPI library was there yet. */
 	UNKNOWN,
 	PICKED,
-	/* The program's calls go where they would have gone, for good. */
+	/* The program's calls are never redirected. */
 	LEFT_ALONE,
 };
 
 static enum state state;
-/* Held while picking. No thread waits for it: it may hold the loader's lock, which picking needs. */
+/* True while a thread picks. No thread waits for it: it may hold the loader's lock, which picking needs. */
 static bool is_picking;
 static struct hwio_object mpi;
 static const struct hwio_variant *variant;
 static uintptr_t variant_base;
 
-/* What MPI_Get_library_version begins with, and what variants for it are called. */
+/* The beginning of MPI_Get_library_version's text, and the name of variants for it. */
 static const struct family {
 	const char *prefix, *name;
 } families[] = {
@@ -45,7 +43,7 @@ static const struct family {
 static const char *const ranks[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID", "PALS_RANKID",
 	"FLUX_TASK_RANK", "JSM_NAMESPACE_RANK"};
 
-/* Whether this process speaks for the job. */
+/* Returns true in the process that prints messages for the job. */
 static bool is_first(void)
 {
 	for (size_t at = 0; at < sizeof(ranks) / sizeof(ranks[0]); at++) {
@@ -56,7 +54,7 @@ static bool is_first(void)
 	return true;
 }
 
-/* Says it if the transformation was asked for by name. */
+/* Prints why the program isn't changed, if --io was requested. */
 static void report(const char *what, const char *of)
 {
 	char line[PATH_BYTES_MAX + 256];
@@ -75,7 +73,7 @@ static void report(const char *what, const char *of)
 		return;
 }
 
-/* The path of the variant for a library that says this of itself; false: there is none. */
+/* Finds the path of the variant for a library of this version; false: there is none. */
 static bool variant_path(const char *version, char path[PATH_BYTES_MAX], unsigned int *major)
 {
 	Dl_info own;
@@ -108,7 +106,7 @@ static bool variant_path(const char *version, char path[PATH_BYTES_MAX], unsigne
 	return false;
 }
 
-/* The functions of libc lead to the variant from now on; those of MPI find it themselves. */
+/* Redirects libc's slots to the variant; MPI's slots are filled at their first use. */
 static void redirect_libc(void)
 {
 	size_t at = 0;
@@ -132,7 +130,8 @@ static void *entry_of(const char *name)
 	return NULL;
 }
 
-/* What the program would have called: what the loader finds next, or what an object has that is not seen by all. */
+/* Returns the function that the program would have called: what the loader finds next, or the MPI library's own if that
+ * isn't visible globally. */
 static void *original_function(const char *name)
 {
 	void *function = hwio_next(name);
@@ -145,7 +144,7 @@ static bool is_mpi_function(void *function)
 	return dladdr(function, &where) != 0 && (uintptr_t)where.dli_fbase == mpi.base;
 }
 
-/* What the variant has for the calls of this name that go to `function`; NULL: they go there. */
+/* Returns the variant's function for calls of this name that reach `function`; NULL: they are not redirected. */
 static void *entry_for(const char *name, void *function)
 {
 	bool is_profiling = name[0] == 'P';
@@ -154,13 +153,13 @@ static void *entry_for(const char *name, void *function)
 	/* This library may be older than the headers of the variant. */
 	if (own == NULL)
 		return NULL;
-	/* Another tool interposes on MPI: it calls PMPI_X. */
+	/* Another tool interposes MPI_X: it calls PMPI_X. */
 	if (!is_profiling && function != NULL && function != own && !is_mpi_function(function))
 		return NULL;
 	return entry_of(is_profiling ? name + 1 : name);
 }
 
-/* The variant's functions are called by the program without the front, where it finds them by a symbol. */
+/* Redirects the front's symbols to the variant: the program then calls it without the front's stubs. */
 static void redirect_mpi(void)
 {
 	static struct hwio_replacement all[OLD_MAX];
@@ -174,7 +173,7 @@ static void redirect_mpi(void)
 	hwio_replace(hwio_front_base(), variant_base, all, count);
 }
 
-/* Both names of the functions that the front doesn't export lead to the variant from now on. */
+/* Redirects the functions that the front doesn't export, by both names. */
 static void redirect_unexported(void)
 {
 	static struct hwio_replacement all[2 * NEW_MAX];
@@ -190,7 +189,7 @@ static void redirect_unexported(void)
 	hwio_replace(mpi.base, variant_base, all, count);
 }
 
-/* Functions of a language's run time, which are those of a library that MPI knows nothing of. */
+/* Redirects functions of a language's run time. */
 static void redirect_runtime(void)
 {
 	struct hwio_replacement all[RUNTIME_MAX];
@@ -202,7 +201,7 @@ static void redirect_runtime(void)
 		all[count] = (struct hwio_replacement){one->name, one->call, NULL};
 		names[count++] = one->name;
 	}
-	/* Where several objects have them, all are left alone. */
+	/* If several objects have them, none is redirected. */
 	if (count == 0 || hwio_objects_with(names, count, &object) != 1)
 		return;
 	const char *wanted = variant->runtime->object, *slash = strrchr(object.path, '/');
@@ -245,7 +244,7 @@ static bool is_off(void)
 	return mode != NULL && strcmp(mode, "off") == 0;
 }
 
-/* MPICH has a second library, with handles as the standard's binary interface has them. */
+/* Returns true for MPICH's second library, whose handles are those of the standard's binary interface. */
 static bool is_other_interface(void)
 {
 	const char *slash = strrchr(mpi.path, '/');

@@ -1,5 +1,5 @@
-/* Redirects calls of an object's functions without interposing by name. A program that checks whether a function
- * exists (by a weak reference or dlsym) gets the original answer. */
+/* Redirects calls of an object's functions without exporting their names. A program that checks by a weak reference or
+ * dlsym whether a function exists gets the original answer. */
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -25,13 +25,13 @@ struct pages {
 	int protection;
 };
 
-/* Sets the protection of pages, not by a function that may be interposed. */
+/* Sets the protection of pages, by number: mprotect may be interposed. */
 static bool protect_code(const struct pages *pages, int protection)
 {
 	return syscall(SYS_mprotect, pages->start, pages->end - pages->start, protection) == 0;
 }
 
-/* The segment with this address; tables of addresses are read-only once the loader is done. */
+/* Returns the segment of this address; tables of addresses are read-only once the loader is done. */
 static struct pages pages_at(const struct dl_phdr_info *info, uintptr_t address)
 {
 	uintptr_t within = (uintptr_t)sysconf(_SC_PAGESIZE) - 1;
@@ -40,7 +40,7 @@ static struct pages pages_at(const struct dl_phdr_info *info, uintptr_t address)
 	for (unsigned int at = 0; at < info->dlpi_phnum; at++) {
 		const ElfW(Phdr) *segment = &info->dlpi_phdr[at];
 		uintptr_t start = info->dlpi_addr + segment->p_vaddr, end = start + segment->p_memsz;
-		/* The loader leaves a page alone of which only a part is to be read-only. */
+		/* The loader doesn't protect a page of which only a part is to be read-only. */
 		if (segment->p_type == PT_GNU_RELRO && address >= start && address < (end & ~within))
 			return (struct pages){start & ~within, end & ~within, PROT_READ};
 		if (segment->p_type == PT_LOAD && address >= start && address < end)
@@ -58,10 +58,8 @@ static void restore_protection(struct pages *open)
 	*open = (struct pages){0};
 }
 
-/*
- * Makes the read-only pages of an address writable, instead of those that are open now, which are all that was made
- * so. A segment that is writable may have read-only tables in its middle.
- */
+/* Makes the read-only pages of an address writable, and restores the previous ones. A writable segment may have
+ * read-only tables in its middle. */
 static bool open_pages(const struct dl_phdr_info *info, struct pages *open, uintptr_t address)
 {
 	if (address >= open->start && address < open->end)
@@ -104,7 +102,7 @@ static int replace_symbols(struct dl_phdr_info *info, size_t size, void *of)
 }
 
 #ifdef IS_ADDRESS
-/* Spares most names the comparison with all. */
+/* Returns false for most names at once, without the comparison with all. */
 static bool may_be_one(const char *name)
 {
 	return strncmp(name + (name[0] == 'P'), "MPI_", 4) == 0 || strncmp(name, "_gfortran_", 10) == 0;
@@ -150,7 +148,7 @@ void hwio_replace(uintptr_t base, uintptr_t except, struct hwio_replacement *all
 {
 	struct work work = {base, except, all, count};
 
-	/* In this order: what is bound meanwhile is bound to the new ones. */
+	/* Symbols first: calls that are bound meanwhile are bound to the new functions. */
 	dl_iterate_phdr(replace_symbols, &work);
 #ifdef IS_ADDRESS
 	dl_iterate_phdr(replace_bound, &work);

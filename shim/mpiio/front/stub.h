@@ -1,5 +1,5 @@
-/* Stubs: each exported function jumps through its slot. All arguments are integers or pointers, so every stub
- * passes longs on. The compiler turns the calls into jumps, so the target sees the caller's return address. */
+/* Stubs: each exported function jumps through its slot. All arguments are integers or pointers, so every stub forwards
+ * longs. The compiler turns the calls into jumps, so the target has the caller's return address. */
 #ifndef HWIO_STUB_H
 #define HWIO_STUB_H
 

@@ -1,4 +1,4 @@
-/* An MPI program whose calls are not to come to a variant. */
+/* An MPI program whose calls must not reach a variant. */
 #include <mpi.h>
 
 #include "traced.h"

@@ -1,4 +1,4 @@
-/* An MPI program: all of its calls come to the variant, with all of their arguments, and so do those of libc. */
+/* An MPI program: all of its calls reach the variant with all of their arguments, and so do those of libc. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -26,7 +26,7 @@ static void point_to_point(void)
 	CHECK(received == 17 && traced("MPI_Send") == 1 && traced("MPI_Irecv") == 1 && traced("MPI_Wait") == 1);
 	CHECK(traced("hwio_in") == 1 && traced("hwio_inout") == 1);
 
-	/* The Fortran bindings of Open MPI come this way. */
+	/* The Fortran bindings of Open MPI call these. */
 	PMPI_Irecv(&received, 1, MPI_INT, 0, 4, MPI_COMM_SELF, &request);
 	PMPI_Ssend(&sent, 1, MPI_INT, 0, 4, MPI_COMM_SELF);
 	PMPI_Wait(&request, MPI_STATUS_IGNORE);
@@ -50,7 +50,7 @@ static void collectives(void)
 
 	MPI_Allreduce(&value, &other, 1, MPI_INT, MPI_SUM, MPI_COMM_SELF);
 	CHECK(other == 3 && traced("hwio_out") == 1);
-	/* What is reduced in place is read as well. */
+	/* A buffer that is reduced in place is read as well. */
 	int before = traced("hwio_inout");
 	MPI_Allreduce(MPI_IN_PLACE, &other, 1, MPI_INT, MPI_SUM, MPI_COMM_SELF);
 	CHECK(other == 3 && traced("hwio_out") == 1 && traced("hwio_inout") == before + 1);
@@ -84,7 +84,7 @@ static void memory(void)
 	CHECK(traced("free") > 0 && traced("realloc") > 0);
 }
 
-/* Functions of MPI 4: they are there if the MPI has them, and then they come to the variant, however they are found. */
+/* Functions of MPI 4: they exist if the MPI has them, and then reach the variant, however they are found. */
 int MPI_Bcast_c(void *buffer, MPI_Count count, MPI_Datatype type, int root, MPI_Comm comm) __attribute__((weak));
 int PMPI_Bcast_c(void *buffer, MPI_Count count, MPI_Datatype type, int root, MPI_Comm comm) __attribute__((weak));
 
@@ -108,7 +108,7 @@ static void later_functions(void)
 	}
 }
 
-/* Who takes functions from a handle, as some languages do, gets those of the variant. */
+/* A look-up from a handle, as in some languages, returns the variant's function. */
 static void lookups(void)
 {
 	int (*barrier)(MPI_Comm), before = traced("MPI_Barrier"), writes = traced("write");
@@ -133,10 +133,10 @@ static bool is_of_variant(void *function)
 	return dladdr(function, &where) != 0 && strstr(where.dli_fname, "/mpiio-") != NULL;
 }
 
-/* As plug-ins keep them: addresses in memory that the program may write, among others in memory that it may not. */
+/* Addresses as plug-ins store them: in writable memory, and the others in read-only memory. */
 static void *volatile addresses[] = {(void *)MPI_Send, (void *)MPI_Ssend, (void *)MPI_Wait, (void *)PMPI_Wait};
 
-/* Calls by a symbol go to the variant without the front, whether they are bound before MPI_Init or after it. */
+/* Calls by a symbol reach the variant without the front, whether they are bound before MPI_Init or after it. */
 static void bindings(void)
 {
 	for (size_t at = 0; at < sizeof(addresses) / sizeof(addresses[0]); at++)

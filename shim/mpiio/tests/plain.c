@@ -1,4 +1,4 @@
-/* A program without MPI: every kind of call that no plain stub passes on. */
+/* A program without MPI: every kind of call that no plain stub forwards. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -80,7 +80,7 @@ static void *free_much(void *argument)
 	return argument;
 }
 
-/* Whether a function lies in a file of this name. */
+/* Returns true if a function is in a file of this name. */
 static int is_in(void *function, const char *name)
 {
 	Dl_info where;

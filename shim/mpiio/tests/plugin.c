@@ -1,4 +1,4 @@
-/* A program that knows nothing of MPI and loads a plug-in which does, as interpreters do. */
+/* A program without MPI that loads a plug-in with MPI, as interpreters do. */
 #include <dlfcn.h>
 
 #include "traced.h"

@@ -1,4 +1,5 @@
-/* A profiling tool that is interposed between the front and MPI: its functions are called, and what they call, too. */
+/* A profiling tool that interposes between the front and MPI: its functions are called, and so are those that they
+ * call. */
 #include <mpi.h>
 
 #include "traced.h"

@@ -1,4 +1,4 @@
-/* What tests ask of the file into which the tracing core writes, and how they fail. */
+/* Reads the file into which the tracing core writes, and checks conditions. */
 #ifndef HWIO_TRACED_H
 #define HWIO_TRACED_H
 
@@ -14,7 +14,7 @@
 		} \
 	} while (0)
 
-/* How often a function was called until now. */
+/* Returns how often a function was called until now. */
 static inline int traced(const char *name)
 {
 	char line[256];

@@ -1,4 +1,4 @@
-/* What the generated wrappers call, reduced to ranges of memory that are read or overwritten. */
+/* Maps the buffers of MPI's calls to ranges of memory that are read or overwritten. */
 #include "../generated-calls.h"
 
 #include <errno.h>
@@ -47,7 +47,7 @@ void hwio_kernel_uses(const void *memory, size_t bytes)
 {
 	int saved = errno;
 	if (memory)
-		/* Before what is counted of a System V message stands its kind. */
+		/* A System V message begins with its kind, which its length doesn't count. */
 		hwio_use_in(memory, bytes + sizeof(long));
 	errno = saved;
 }
@@ -76,7 +76,7 @@ void hwio_in_all(const void *buffer)
 {
 	if (!buffer || buffer == MPI_IN_PLACE || buffer == MPI_BOTTOM)
 		return;
-	/* An allocation of its own ends with it; of other memory the end isn't known. */
+	/* The end of the memory isn't known. */
 	uintptr_t low = (uintptr_t)buffer;
 	hwio_use_in(buffer, UINTPTR_MAX - low - HWIO_PAGE_BYTES);
 }
@@ -108,7 +108,7 @@ static void use(const void *buffer, MPI_Count count, MPI_Datatype type, enum use
 		MPI_Count size = 0;
 		hwio_real.MPI_Type_size_x(type, &size);
 		bool is_dense = (MPI_Count)true_extent == size && (count == 1 || extent == true_extent);
-		/* What is read of a buffer in pieces is mostly followed by the others. */
+		/* The gaps of a buffer that is read are mostly read next, too. */
 		if (is_near && (is_dense || how != OVERWRITTEN)) {
 			use_range(low, high, how);
 		} else if (is_near && hwio_layout_make(&layout, buffer, count, type)) {
@@ -118,7 +118,7 @@ static void use(const void *buffer, MPI_Count count, MPI_Datatype type, enum use
 			}
 			hwio_layout_free(&layout);
 		} else if (is_near) {
-			/* Not understood: its gaps are filled too, so nothing is given up. */
+			/* Unknown layout: gaps are filled, too, and nothing is discarded. */
 			use_range(low, high, BOTH);
 		}
 	}
@@ -165,7 +165,7 @@ void hwio_freed(void *memory)
 		hwio_in_all(memory);
 }
 
-/* How many processes a collective call talks to. */
+/* Returns the number of processes that a collective call addresses. */
 static int peers(MPI_Comm comm)
 {
 	int is_inter = 0, count = 0;
@@ -279,7 +279,7 @@ void hwio_inout_near(void *buffer, MPI_Count count, MPI_Datatype type, MPI_Comm 
 	use(buffer, count * sources(comm), type, BOTH);
 }
 
-/* The same for counts of both sizes. */
+/* The same for both sizes of counts. */
 #define SUMS(SUFFIX, COUNT) \
 	void hwio_in_sum##SUFFIX(const void *buffer, const COUNT counts[], MPI_Datatype type, MPI_Comm comm) \
 	{ \

@@ -1,4 +1,4 @@
-/* Communicators: which can be used, kept with each as an attribute that dies with it. */
+/* Whether a communicator can be used, cached as an attribute that is freed with it. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,7 +46,7 @@ void hwio_comm_start(void)
 	hwio_real.MPI_Comm_create_keyval(copy_nothing, forget, &key, NULL);
 }
 
-/* Whether all members are of the world that has agreed; both sides of a merged communicator come to the same answer. */
+/* Returns true if all members are of this job's world; both sides of a merged communicator get the same result. */
 static bool find_members(MPI_Comm comm, struct hwio_comm *known)
 {
 	int is_inter;
@@ -75,7 +75,7 @@ static bool find_members(MPI_Comm comm, struct hwio_comm *known)
 	return is_good;
 }
 
-/* None of two threads that use it for the first time throws away what the other has found. */
+/* Creates the attribute, under a mutex, so that two threads don't both do so. */
 static struct hwio_comm *make_comm(MPI_Comm comm)
 {
 	static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
@@ -130,7 +130,7 @@ bool hwio_comm_is_even(struct hwio_comm *comm, MPI_Comm handle, int kind, size_t
 	struct hwio_even *even = &comm->even[kind];
 	if (!hwio_even_is_checked(++even->operations) || even->is_uneven)
 		return !even->is_uneven;
-	/* A rank that is asked something meanwhile can't answer. */
+	/* A rank can't answer other ranks within the operation. */
 	if (hwio_is_busy)
 		hwio_communicates();
 	int64_t mine = (int64_t)bytes(of), ends[2] = {mine, -mine}, least[2] = {mine, -mine};

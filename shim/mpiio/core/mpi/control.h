@@ -1,4 +1,4 @@
-/* What the ranks have agreed on at MPI_Init, and how they talk beside the program. */
+/* What the ranks agreed on at MPI_Init, and their messages beside the program's. */
 #ifndef HWIO_CONTROL_H
 #define HWIO_CONTROL_H
 
@@ -12,10 +12,10 @@
 /* A duplicate of MPI_COMM_WORLD that the program never sees. */
 extern MPI_Comm hwio_control;
 extern int hwio_rank, hwio_ranks;
-/* Begins each message of ours that replaces the program's: the job's cookie, which is secret. */
+/* Begins each message that replaces the program's: the job's secret cookie. */
 extern unsigned char hwio_cookie[HWIO_COOKIE_BYTES];
 
-/* Tags of hwio_control; some have room for the lowest bits of an operation's number behind them. */
+/* Tags of hwio_control; some include the lowest bits of an operation's number. */
 enum hwio_tag {
 	HWIO_TAG_ACK = 1,
 	HWIO_TAG_EDGES = 2,
@@ -25,17 +25,17 @@ enum hwio_tag {
 	HWIO_TAG_VERDICT = 2 << 13,
 	HWIO_TAG_REPLY = 3 << 13
 };
-/* A gather's number is its root's: it is apart from those of the sender's own. */
+/* A gather's number is its root's, distinguished from the sender's own numbers. */
 #define HWIO_ID_OF_GATHER (1ULL << 63)
 #define HWIO_TAG_OF(tag, id) ((int)((tag) + (int)((id)&0xfff) + ((id)&HWIO_ID_OF_GATHER ? 0x1000 : 0)))
 
 /* What is known of a communicator. */
 struct hwio_comm {
-	/* All of its ranks are of this job's world and have this library. */
+	/* True if all of its ranks are of this job's world and have this library. */
 	bool is_usable;
 	int rank, size;
 	int *world_ranks;
-	/* How often scatters and gathers by a root were of no use, and how many are to pass unasked. */
+	/* Per root: the number of fruitless scatters and gathers, and how many pass without an announcement. */
 	struct hwio_turn *turns;
 	/* MPI_Scatter and MPI_Gather, by enum hwio_turn_kind. */
 	struct hwio_even {
@@ -51,22 +51,20 @@ struct hwio_turn {
 	struct hwio_turn *next;
 };
 
-/* NULL: it is to be left alone. */
+/* Returns NULL if the communicator can't be used. */
 struct hwio_comm *hwio_comm_of(MPI_Comm comm);
 struct hwio_turn *hwio_comm_turn(struct hwio_comm *comm, int root, int kind);
 void hwio_comm_start(void);
-/*
- * Counts an operation in which all ranks name the size of one part, which is `bytes(of)` for this rank. False: the
- * ranks have once named different ones, which the standard forbids and MPIs let pass, so that ranks would decide
- * differently by their size. The 1st, 2nd, 4th and so on operation finds out.
- */
+/* Counts an operation in which all ranks name the size of one part, which is `bytes(of)` for this rank. The 1st, 2nd,
+ * 4th and so on operation compares the sizes. False: they have differed once. The standard forbids that and MPIs let it
+ * pass, but ranks would decide differently. */
 static inline bool hwio_even_is_checked(uint64_t operation)
 {
 	return (operation & (operation - 1)) == 0;
 }
 bool hwio_comm_is_even(struct hwio_comm *comm, MPI_Comm handle, int kind, size_t (*bytes)(const void *of),
 	const void *of);
-/* The one that was asked for last, while there is one thread: MPI's look-up takes a twentieth of a small scatter. */
+/* Caches the last communicator while there is one thread: MPI's look-up takes a twentieth of a small scatter. */
 extern struct hwio_last_comm {
 	MPI_Comm comm;
 	struct hwio_comm *known;
@@ -74,21 +72,19 @@ extern struct hwio_last_comm {
 void hwio_finish(void);
 /* Waits without occupying a processor that the other ranks need. */
 void hwio_pause(void);
-/*
- * What all ranks do together while the job starts. Ranks that come early leave the processors to the others, which
- * MPI's own calls don't with every MPI.
- */
+/* Collective operations while the job starts. Ranks that arrive early sleep, so that the others get the processors; not
+ * every MPI's own calls do so. */
 void hwio_together_reduce(const void *own, void *all, int count, MPI_Datatype type, MPI_Op operation);
-/* From rank 0. */
+/* Broadcasts from rank 0. */
 void hwio_together_broadcast(void *memory, int bytes);
 void hwio_together_wait(void);
-/* A stream goes in pieces of this size. */
+/* A stream is sent in pieces of this size. */
 #define HWIO_PIECE_BYTES (4UL << 20)
 #define HWIO_PIECES_MAX 64
-/* Sends and receives a stream of bytes, from or into a layout; what is received into none (NULL) is thrown away. */
+/* Send and receive a stream of bytes, from or into a layout; without a layout (NULL) the data is discarded. */
 bool hwio_stream_send(const struct hwio_layout *layout, size_t bytes, int world_rank, int tag);
 bool hwio_stream_receive(const struct hwio_layout *layout, size_t bytes, int world_rank, int tag);
-/* Calls the error handler that the program has set, and gives the code that the call returns. */
+/* Calls the program's error handler, and returns the code for the call to return. */
 int hwio_error(MPI_Comm comm, int code);
 
 #endif

@@ -51,7 +51,7 @@ int hwio_MPI_File_open(MPI_Comm comm, const char *name, int mode, MPI_Info info,
 		*one = (struct hwio_opened){*file, mode, low, low >= 0, NULL, opened_list};
 		opened_list = one;
 	}
-	/* All ranks complete their deferred reads before any rank writes: they synchronize here. */
+	/* Synchronizes the ranks: all complete their deferred reads before any rank writes. */
 	struct hwio_collective *collective = hwio_comm_of(comm) ? hwio_collective_open(comm, one) : NULL;
 	if (one)
 		one->collective = collective;
@@ -94,7 +94,7 @@ int hwio_MPI_File_set_view(MPI_File file, MPI_Offset displacement, MPI_Datatype 
 	const char *representation, MPI_Info info)
 {
 	struct hwio_opened *one = hwio_depth == 0 ? hwio_opened_of(file) : NULL;
-	/* Positions are counted in elements then. */
+	/* From now on positions count elements. */
 	if (one)
 		disable_shortcuts(one);
 	hwio_step_in();
@@ -160,7 +160,7 @@ void hwio_status_set(MPI_Status *status, size_t bytes)
 		hwio_real.MPI_Status_set_elements_x(status, MPI_BYTE, (MPI_Count)bytes);
 }
 
-/* The same of what is worth looking at. */
+/* The same for large buffers only. */
 static void *contiguous(const void *buffer, int count, MPI_Datatype type, size_t *bytes)
 {
 	return hwio_examines(hwio_type_bytes(count, type)) ? hwio_contiguous(buffer, count, type, bytes) : NULL;

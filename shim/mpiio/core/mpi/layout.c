@@ -1,4 +1,4 @@
-/* Decodes derived types by MPI_Type_get_contents. An unknown constructor is reported, never guessed. */
+/* Decodes derived types by MPI_Type_get_contents. Types with an unknown constructor have no layout. */
 #include "layout.h"
 
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 
 /* Types nest; deeper ones are not understood. */
 #define DEPTH_MAX 16
-/* Of one datatype's arguments. */
+/* Maximum of one datatype's arguments. */
 #define ARGUMENTS_MAX 65536
 
 struct list {
@@ -104,7 +104,7 @@ static bool blocks_of(struct list *list, const struct contents *c, const struct 
 	}
 }
 
-/* Sizes, subsizes and starts of a subarray: from the slowest dimension to the rows of the fastest. */
+/* Appends a subarray, from the slowest dimension to the rows of the fastest. */
 static bool subarray(struct list *list, const struct contents *c, const struct list *part, MPI_Aint extent)
 {
 	int dimensions = c->integers[0];
@@ -136,11 +136,11 @@ static bool subarray(struct list *list, const struct contents *c, const struct l
 #undef DIMENSION
 }
 
-/* How the type was made; its arguments are too many if they are large counts. False: that isn't known. */
+/* Gets the type's constructor. Large counts are treated as too many arguments. False: it isn't known. */
 static bool envelope_of(MPI_Datatype type, struct contents *c)
 {
 #if MPI_VERSION >= 4
-	/* The other function fails for types that were made with large counts, which ends the program. */
+	/* MPI_Type_get_envelope fails for types with large counts, which ends the program. */
 	MPI_Count integers, addresses, large, types;
 	if (!hwio_real.MPI_Type_get_envelope_c ||
 		hwio_real.MPI_Type_get_envelope_c(type, &integers, &addresses, &large, &types, &c->combiner) !=
@@ -278,7 +278,7 @@ struct hwio_layout hwio_layout_prefix(const struct hwio_layout *layout, size_t b
 	size_t left = bytes;
 	prefix.count = 0;
 	prefix.bytes = bytes;
-	/* Only as many blocks as the bytes fill; the last may be longer than what is used of it. */
+	/* As many blocks as the bytes fill; the last may be longer. */
 	while (left > 0 && prefix.count < layout->count) {
 		size_t part = layout->blocks[prefix.count++].bytes;
 		left = left > part ? left - part : 0;
@@ -308,7 +308,7 @@ __thread struct hwio_basic hwio_basics[HWIO_BASICS];
 
 size_t hwio_basic_find(MPI_Datatype type)
 {
-	/* MPI_Type_get_envelope would tell, but for types of large counts it fails. */
+	/* MPI_Type_get_envelope isn't used: it fails for types with large counts. */
 	const MPI_Datatype all[] = {MPI_BYTE, MPI_CHAR, MPI_SIGNED_CHAR, MPI_UNSIGNED_CHAR, MPI_SHORT,
 		MPI_UNSIGNED_SHORT, MPI_INT, MPI_UNSIGNED, MPI_LONG, MPI_UNSIGNED_LONG, MPI_LONG_LONG,
 		MPI_UNSIGNED_LONG_LONG, MPI_FLOAT, MPI_DOUBLE, MPI_LONG_DOUBLE, MPI_INT8_T, MPI_UINT8_T, MPI_INT16_T,

@@ -1,6 +1,6 @@
-/* Finds files that all ranks share. On one node all are. Otherwise those are that lie on a network file system that
- * all ranks have mounted at the same place. The file systems themselves are not accessed: one that doesn't respond
- * would delay the job's start. */
+/* Finds files that all ranks share: on one node, all; otherwise, those on a network file system that all ranks have
+ * mounted at the same place. The file systems themselves are not accessed: one that doesn't respond would delay the
+ * job's start. */
 #include "mounts.h"
 
 #include <errno.h>
@@ -17,11 +17,11 @@
 
 #define MOUNTS_MAX 64
 
-/* When other nodes see what was written: at once, after the writer has asked for the file's size, which makes GlusterFS
- * send what it has collected, or after it has synchronised the file. */
+/* When other nodes see a write: at once; after the writer has requested the file's size, which makes GlusterFS send its
+ * buffers; or after it has synchronised the file. */
 enum seen { SEEN_AT_ONCE, SEEN_BY_STAT, SEEN_BY_SYNC };
 
-/* One that ends in a point is a prefix, and the first that fits counts. */
+/* A name that ends in a dot is a prefix; the first match counts. */
 static const struct {
 	const char *name;
 	enum seen seen;
@@ -59,7 +59,7 @@ static uint64_t hash_text(uint64_t hash, const char *text)
 	return hash;
 }
 
-/* Of nodes that are namespaces of one machine, what has the same device is the same. */
+/* For nodes that are namespaces of one machine: the same device is the same file system. */
 static bool is_local(const char *type)
 {
 	static const char *const local_types[] = {
@@ -83,7 +83,7 @@ static bool is_network(const char *type, enum seen *seen)
 	return false;
 }
 
-/* "36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw". Mounts that are of no use are passed over. */
+/* "36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw". Other file systems are skipped. */
 void hwio_mounts_parse(FILE *file, bool is_one_machine)
 {
 	char *line = NULL;
@@ -115,7 +115,7 @@ static void find_mounts(bool is_one_machine)
 	}
 }
 
-/* A digest of the machine, 0 if unknown; and one of the mounts. */
+/* Computes digests of the machine and of its mount namespace; if unknown, the rank's number + 1. */
 static void find_machine(uint64_t *machine, uint64_t *view)
 {
 	char link[64] = "", boot[64] = "";
@@ -145,7 +145,7 @@ void hwio_mounts_start(void)
 			if (hashes[i] && mounts[own].hash == hashes[i])
 				here |= 1ULL << i;
 	hwio_together_reduce(&here, &common, 1, MPI_UINT64_T, MPI_BAND);
-	/* From rank 0's order to this one's. */
+	/* Mounts that not all ranks have are removed. */
 	for (size_t own = 0; own < mount_count; own++) {
 		bool is_common = false;
 		for (size_t i = 0; i < MOUNTS_MAX; i++)
@@ -155,7 +155,7 @@ void hwio_mounts_start(void)
 	}
 }
 
-/* NULL: not all ranks have it. */
+/* Returns NULL if not all ranks have it. */
 static const struct mount *find_mount(uint64_t device)
 {
 	for (size_t i = 0; i < mount_count; i++)

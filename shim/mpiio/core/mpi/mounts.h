@@ -1,4 +1,4 @@
-/* Which files every rank of the job can open under the same name. */
+/* Finds out which files every rank of the job can open under the same name. */
 #ifndef HWIO_MOUNTS_H
 #define HWIO_MOUNTS_H
 
@@ -8,13 +8,13 @@
 
 /* Agrees with all ranks; called once, by all. */
 void hwio_mounts_start(void);
-/* Reads what /proc/self/mountinfo has; mounts of local file systems too where all ranks are on one machine. */
+/* Parses /proc/self/mountinfo; includes local file systems if all ranks are on one machine. */
 void hwio_mounts_parse(FILE *file, bool is_one_machine);
 bool hwio_mounts_is_one_node(void);
 bool hwio_mounts_share(const struct hwio_identity *identity);
-/* Whether other nodes see in such a file what a node writes, as its own processes do. */
+/* Returns true if other nodes see a write as soon as the writer's own processes do. */
 bool hwio_mounts_are_seen_at_once(const struct hwio_identity *identity);
-/* Other nodes see what was written through this descriptor. 0, or why it can't be. */
+/* Makes other nodes see the writes of this descriptor. Returns 0 or an error number. */
 int hwio_mounts_publish(int descriptor);
 
 #endif

@@ -12,19 +12,19 @@ struct hwio_collective;
 struct hwio_opened {
 	MPI_File file;
 	int mode;
-	/* Ours, to the same file; -1: left alone. */
+	/* The engine's own, to the same file; -1: operations aren't examined. */
 	int descriptor;
 	bool is_plain;
-	/* NULL on all ranks of the file or on none: its collective operations are left alone. */
+	/* NULL, on all ranks of the file or on none, if collective operations aren't examined. */
 	struct hwio_collective *collective;
 	struct hwio_opened *next;
 };
 
-/* NULL: it is to be left alone. */
+/* Returns NULL for files that aren't examined. */
 struct hwio_opened *hwio_opened_of(MPI_File file);
-/* The one block of memory that so many elements are; NULL if they aren't, or are none. */
+/* Returns the one block of memory that the elements are; NULL if they are none or several. */
 void *hwio_contiguous(const void *buffer, int count, MPI_Datatype type, size_t *bytes);
-/* For an operation that has moved so many bytes. */
+/* Sets the status of an operation that has transferred so many bytes. */
 void hwio_status_set(MPI_Status *status, size_t bytes);
 
 #endif

@@ -1,4 +1,4 @@
-/* Runs, and moving them between file and memory in as few system calls as their pieces allow. */
+/* Transfers runs between file and memory in as few system calls as their pieces allow. */
 #include "runs.h"
 
 #include <errno.h>
@@ -13,11 +13,11 @@
 /* Beyond this, comparing costs as much as sending. */
 #define COMPARED_BYTES_MAX (8UL << 20)
 #define VECTOR_MAX 512
-/* So much of a strided part, in so many pieces, is asked of the file system ahead. FUSE may leave out what it
- * is asked when more is under way, and would be asked again, one after the other. */
+/* Limits of requests ahead for strided pieces. FUSE drops requests ahead when more are under way; each piece would then
+ * be requested again, one after another. */
 #define AHEAD_BYTES (16UL << 20)
 #define AHEAD_PIECES 32
-/* Pieces of at most so many bytes, with less than this between them, are read together, about so much at once. */
+/* Pieces of at most so many bytes, with smaller gaps than this, are read together, about so many bytes at once. */
 #define SIEVED_BYTES_MAX (64UL << 10)
 #define SIEVED_GAP_BYTES_MAX (8UL << 10)
 #define SIEVE_BYTES (4UL << 20)
@@ -105,7 +105,7 @@ bool hwio_runs_of(const struct hwio_layout *layout, struct hwio_runs *runs, stru
 	struct hwio_context **context, bool is_observing)
 {
 	size_t compared = 0;
-	/* What is new is joined to the last piece; a strided piece grows into a run when it is whole. */
+	/* New bytes extend the last piece; a strided piece becomes part of a run when it is whole. */
 	uint64_t piece_offset = 0, piece_bytes = 0;
 	runs->count = 0;
 	*file = NULL;
@@ -123,7 +123,7 @@ bool hwio_runs_of(const struct hwio_layout *layout, struct hwio_runs *runs, stru
 			if ((record->state == HWIO_OBSERVED) != is_observing)
 				return false;
 			*file = record->file;
-			/* What a stream had in its buffer has none. */
+			/* Data from a stream's buffer has no context. */
 			*context = record->context ? record->context : *context;
 			if (piece_bytes > 0 && piece_offset + piece_bytes == (uint64_t)offset) {
 				piece_bytes += stop - at;
@@ -200,14 +200,15 @@ static bool move_piece(int descriptor, struct walk *walk, uint64_t offset, uint6
 	return true;
 }
 
-/* Small pieces that are not far apart: on a network file system a request costs more than what is between. */
+/* Returns true for small pieces near each other: on a network file system a request costs more than the bytes
+ * between. */
 static bool is_worth_sieving(int descriptor, const struct hwio_run *run)
 {
 	return run->count > 2 && run->bytes <= SIEVED_BYTES_MAX && run->stride - run->bytes < SIEVED_GAP_BYTES_MAX &&
 		hwio_file_system_is_shared(descriptor);
 }
 
-/* What a stream of bytes is copied into. */
+/* Copies a stream of bytes into the layout. */
 static void copy_stream(struct walk *walk, const char *from, uint64_t bytes)
 {
 	struct iovec vector[VECTOR_MAX];
@@ -223,7 +224,7 @@ static void copy_stream(struct walk *walk, const char *from, uint64_t bytes)
 	}
 }
 
-/* Reads a run with all that is between its pieces, and keeps the pieces: data sieving, after Thakur, Gropp and Lusk. */
+/* Reads a run with the gaps between its pieces: data sieving, after Thakur, Gropp and Lusk. */
 static bool read_sieved(int descriptor, struct walk *walk, const struct hwio_run *run)
 {
 	uint64_t at_once = SIEVE_BYTES / run->stride + 1;
@@ -256,7 +257,8 @@ bool hwio_runs_transfer(int descriptor, const struct hwio_runs *runs, const stru
 			continue;
 		}
 		for (uint64_t piece = 0; piece < run->count && is_good; piece++) {
-			/* Pieces apart defeat the kernel's own readahead: it is told, so that requests overlap. */
+			/* Scattered pieces defeat the kernel's own readahead, so the requests are made explicitly, and
+			 * overlap. */
 			if (!is_write && run->count > 1)
 				for (; ahead < run->count && ahead < piece + AHEAD_PIECES &&
 					(ahead - piece) * run->bytes < AHEAD_BYTES;

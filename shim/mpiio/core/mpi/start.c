@@ -1,7 +1,5 @@
-/*
- * The beginning and the end: whether this job's ranks all take part, and what they agree on. Whatever is in doubt
- * leaves the program as it is.
- */
+/* Start and end: finds out whether all ranks of the job take part, and agrees with them. In doubt, the program's I/O is
+ * not changed. */
 #include <dirent.h>
 #include <errno.h>
 #include <link.h>
@@ -49,7 +47,8 @@ static long number(const char *name)
 	return text ? atol(text) : -1;
 }
 
-/* Whether the launcher says that all ranks are on this node, where they have this process's environment. */
+/* Returns true if, by the launcher's variables, all ranks are on this node. They have this process's environment
+ * then. */
 static bool is_one_node(void)
 {
 	static const char *const pairs[][2] = {
@@ -84,7 +83,7 @@ static enum hwio_mode wanted_mode(void)
 	return mode && strcmp(mode, "observe") == 0 ? HWIO_OBSERVE : HWIO_AUTO;
 }
 
-/* Threads that were there before MPI was. */
+/* Returns true if the process had several threads before MPI. */
 static bool has_earlier_threads(void)
 {
 	DIR *tasks = opendir("/proc/self/task");
@@ -97,7 +96,7 @@ static bool has_earlier_threads(void)
 	return count > 3;
 }
 
-/* Other tools look at faults in their own way. */
+/* Returns true if another tool handles faults itself. */
 static bool is_left_to_others(void)
 {
 	return hwio_real.MPI_Init == NULL || getenv("ASAN_OPTIONS") != NULL;
@@ -115,10 +114,8 @@ static int note_gpu(struct dl_phdr_info *info, size_t bytes, void *found)
 	return *(const char **)found != NULL;
 }
 
-/*
- * The driver of GPUs in this process, or NULL. An MPI that sends from their memory has loaded it when it is up, and
- * such memory can't be looked at.
- */
+/* Returns the name of the GPU driver in this process, or NULL. An MPI that sends from GPU memory has loaded it by now,
+ * and such memory can't be read by the processor. */
 static const char *gpu_driver(void)
 {
 	const char *found = NULL;
@@ -126,10 +123,10 @@ static const char *gpu_driver(void)
 	return found;
 }
 
-/* Of what ranks say to each other. */
+/* Version of the messages between ranks. */
 #define VERSION 3
 
-/* Whether all ranks are of this version, and want the same. */
+/* Returns true if all ranks have this version and the same mode. */
 static bool agree_on_mode(enum hwio_mode mode)
 {
 	int32_t mine[4] = {VERSION, -VERSION, (int32_t)mode, -(int32_t)mode}, least[4] = {0};
@@ -153,7 +150,7 @@ static bool agree_and_start(enum hwio_mode mode)
 	hwio_real.MPI_Comm_set_errhandler(hwio_control, MPI_ERRORS_RETURN);
 	if (least && atol(least) >= (long)HWIO_PAGE_BYTES)
 		hwio_bytes_min = (size_t)atol(least);
-	/* Where this rank can't take part, none does. */
+	/* If this rank can't take part, none does. */
 	hwio_file_start();
 	const char *driver = gpu_driver();
 	if (driver && hwio_rank == 0)
@@ -176,13 +173,13 @@ static bool agree_and_start(enum hwio_mode mode)
 	hwio_model_start();
 	if (profile)
 		hwio_context_load(profile);
-	/* The first look at the stack loads a library. */
+	/* The first walk of the stack loads a library. */
 	hwio_context_prepare();
 	static const unsigned char none[HWIO_COOKIE_BYTES];
 	return memcmp(hwio_cookie, none, sizeof(none)) != 0;
 }
 
-/* What this rank wants, and asks the others for before MPI is up. */
+/* The mode that this rank proposes before MPI is up. */
 static enum hwio_mode wanted = HWIO_OFF;
 
 static void begin_rendezvous(void)
@@ -226,7 +223,7 @@ void hwio_finish(void)
 		hwio_context_save(profile);
 	hwio_real.MPI_Comm_free(&hwio_control);
 	hwio_step_out();
-	/* What was read before MPI's end may be looked at after it. */
+	/* Reads that were deferred before MPI's end may be accessed after it. */
 	hwio_mode = HWIO_OFF;
 }
 
@@ -268,7 +265,7 @@ int hwio_MPI_Abort(MPI_Comm comm, int code)
 {
 	hwio_step_in();
 	int result = hwio_real.MPI_Abort(comm, code);
-	/* With MPICH it may return, and the program goes on until it is ended. */
+	/* MPICH's MPI_Abort may return; the program continues until it is ended. */
 	hwio_step_out();
 	return result;
 }

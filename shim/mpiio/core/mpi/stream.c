@@ -1,4 +1,4 @@
-/* The way back: data that could not be had from the file goes as messages. */
+/* Data that could not be read from the file is sent as messages. */
 #include <sched.h>
 #include <stdlib.h>
 #include <time.h>
@@ -9,7 +9,7 @@
 void hwio_pause(void)
 {
 	static __thread unsigned int turns;
-	/* On a machine with fewer processors than ranks, yielding alone can starve the one that is waited for. */
+	/* On a machine with fewer processors than ranks, yielding alone can starve the rank that is awaited. */
 	if (++turns % 64 == 0) {
 		struct timespec moment = {0, 20000};
 		nanosleep(&moment, NULL);
@@ -18,7 +18,7 @@ void hwio_pause(void)
 	}
 }
 
-/* So many looks are worth it before a sleep. */
+/* Number of yields before the first sleep. */
 #define YIELDS_MAX 8
 
 static void wait_sparingly(MPI_Request *request)

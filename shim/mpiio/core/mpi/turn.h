@@ -1,4 +1,4 @@
-/* When a collective operation is negotiated: always at first, and ever more seldom where that gained nothing. */
+/* Decides when a collective operation is negotiated: always at first, then ever less often while that gains nothing. */
 #ifndef HWIO_TURN_H
 #define HWIO_TURN_H
 
@@ -9,7 +9,7 @@
 
 enum hwio_turn_kind { HWIO_TURN_SCATTER, HWIO_TURN_GATHER };
 
-/* All ranks count alike. */
+/* Returns true if this operation is negotiated. All ranks count alike. */
 static inline bool hwio_turn_comes(struct hwio_turn *turn)
 {
 	if (turn->skip == 0)
@@ -18,7 +18,7 @@ static inline bool hwio_turn_comes(struct hwio_turn *turn)
 	return false;
 }
 
-/* At the root: how many are to pass unasked after this one. */
+/* Returns, at the root, how many operations pass without negotiation after this one. */
 static inline uint32_t hwio_turn_skip(struct hwio_turn *turn, bool was_of_use)
 {
 	turn->fruitless = was_of_use ? 0 : turn->fruitless + 1;
@@ -28,13 +28,11 @@ static inline uint32_t hwio_turn_skip(struct hwio_turn *turn, bool was_of_use)
 	return doublings < 16 ? 1U << doublings : HWIO_TURN_SKIP_MAX;
 }
 
-/* Smaller parts are not considered, where all parts are smaller than anything that is deferred. */
+/* Parts below this size always pass. */
 #define HWIO_PASSING_BYTES_MAX 16384UL
 
-/*
- * Whether an MPI_Scatter or MPI_Gather, which is counted then, is too small for anything but MPI, and may be called
- * as if this library weren't there. All ranks count alike, whether it passes or not: see hwio_comm_is_even.
- */
+/* Returns true if an MPI_Scatter or MPI_Gather is so small that MPI's function may be called directly, and counts it
+ * then. All ranks count alike, whether it passes or not: see hwio_comm_is_even. */
 static inline bool hwio_collective_passes(enum hwio_turn_kind kind, int send_count, MPI_Datatype send_type,
 	int receive_count, MPI_Datatype receive_type, int root, MPI_Comm comm)
 {
@@ -42,7 +40,7 @@ static inline bool hwio_collective_passes(enum hwio_turn_kind kind, int send_cou
 	if (hwio_quick.is_watchful || hwio_depth > 0 || !known || hwio_last_comm.comm != comm || !known->is_usable ||
 		(unsigned int)root >= (unsigned int)known->size)
 		return false;
-	/* The root names all parts; the others their own. */
+	/* The root has the arguments of all parts, each other rank those of its own. */
 	bool is_sent = (known->rank == root) == (kind == HWIO_TURN_SCATTER);
 	size_t below = hwio_bytes_min < HWIO_PASSING_BYTES_MAX ? hwio_bytes_min : HWIO_PASSING_BYTES_MAX;
 	struct hwio_even *even = &known->even[kind];

@@ -10,10 +10,10 @@
 
 #define CHUNK_BYTES (1 << 20)
 
-/* Held from the sending of a message to this rank itself until it is matched: no other thread gets it. */
+/* Held from the sending of a message to this rank itself until it is matched, so that no other thread receives it. */
 static pthread_mutex_t to_itself = PTHREAD_MUTEX_INITIALIZER;
 
-/* So many bytes, as MPI can count them. */
+/* A number of bytes, as a count and a type. */
 struct plain {
 	int count;
 	MPI_Datatype type;
@@ -45,7 +45,7 @@ static void free_plain(struct plain *plain)
 		hwio_real.MPI_Type_free(&plain->type);
 }
 
-/* One of the two types is bytes. */
+/* Copies between a typed buffer and bytes. */
 static int copy(const void *from, int from_count, MPI_Datatype from_type, void *to, int to_count, MPI_Datatype to_type)
 {
 	pthread_mutex_lock(&to_itself);
@@ -59,7 +59,7 @@ int hwio_typed_read(const void *buffer, MPI_Count count, MPI_Datatype type, void
 {
 	struct plain plain;
 	size_t element_bytes = hwio_type_bytes(1, type);
-	/* No more of them than have these bytes, and room for all of the last one. */
+	/* As many elements as these bytes touch; the last one is copied whole. */
 	MPI_Count used = element_bytes ? (MPI_Count)((bytes + element_bytes - 1) / element_bytes) : 0;
 	used = used < count ? used : count;
 	size_t length = element_bytes * (size_t)used;

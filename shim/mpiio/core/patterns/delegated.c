@@ -1,8 +1,6 @@
-/*
- * The senders write, each its own part, and this rank what is its own. With space reserved for all the program's
- * write returns before the others' have ended, as it does from a page cache, unless the program could read the file
- * meanwhile; otherwise, when all have.
- */
+/* Each sender writes its own part, and this rank the rest. If all space could be reserved, the program's write returns
+ * before the others' writes have ended, as from a page cache, unless the program could read the file meanwhile.
+ * Otherwise it returns when all have ended. */
 #include "delegated.h"
 
 #include <dirent.h>
@@ -30,14 +28,14 @@
 #include "outstanding.h"
 #include "real.h"
 
-/* A rank that has not said yet that it has written. */
+/* A rank whose reply is awaited. */
 struct awaited {
 	uint64_t id;
 	int world_rank;
 	uint64_t bytes;
 	uint64_t device, inode;
 	struct hwio_runs runs;
-	/* For what it couldn't write. */
+	/* For data that the rank couldn't write. */
 	int descriptor;
 	bool is_sent_too;
 	/* The buffer, until the program's write has returned. */
@@ -47,7 +45,7 @@ struct awaited {
 
 static struct awaited *awaited_list;
 
-/* The buffer has all of its data. */
+/* Marks the buffer as filled, and opens its pages. */
 static void mark_complete(struct hwio_pending *one)
 {
 	uintptr_t low = one->low, high = one->high;
@@ -55,7 +53,7 @@ static void mark_complete(struct hwio_pending *one)
 	hwio_pages_settle(low, high);
 }
 
-/* The last write that failed after the program's had returned. */
+/* The last write that failed after the program's call had returned. */
 static struct {
 	uint64_t device, inode;
 	int error;
@@ -66,7 +64,7 @@ bool hwio_incoming_is_writing(void)
 	return awaited_list != NULL || hwio_deferred_write_any();
 }
 
-/* Whether any piece may lie in the range. */
+/* Returns true if any piece may lie in the range. */
 static bool overlaps_runs(const struct hwio_runs *runs, uint64_t low, uint64_t high)
 {
 	for (uint32_t i = 0; i < runs->count; i++) {
@@ -101,7 +99,7 @@ int hwio_delegated_error(uint64_t device, uint64_t inode)
 	return error;
 }
 
-/* Takes one rank's answer. What it couldn't write is written here. False, with errno set: that has failed too. */
+/* Receives one rank's reply, and writes what the rank couldn't write. False, with errno set: that has failed, too. */
 static bool collect_reply(struct awaited *one)
 {
 	struct hwio_pending stub = {.id = one->id, .world_rank = one->world_rank};
@@ -122,7 +120,7 @@ static bool collect_reply(struct awaited *one)
 		is_good = hwio_runs_transfer(one->descriptor, &one->runs, &copy, true);
 		int error = errno ? errno : EIO;
 		if (one->pending) {
-			/* The buffer has its data after all. */
+			/* The received data completes the buffer, too. */
 			size_t admitted = hwio_pages_admit(one->pending->layout.low, one->pending->layout.high);
 			hwio_layout_copy(&one->pending->layout, 0, copy.buffer, copy.bytes, true);
 			hwio_pages_dismiss(admitted);
@@ -169,7 +167,7 @@ int hwio_incoming_wait(void)
 	return error;
 }
 
-/* A write as the program asked for it. */
+/* A write as the program requested it. */
 struct writing {
 	int descriptor;
 	uintptr_t low, high;
@@ -177,9 +175,9 @@ struct writing {
 	struct stat status;
 	struct hwio_identity identity;
 	char path[HWIO_PATH_BYTES_MAX];
-	/* It may return before all is written. */
+	/* True if the program's call may return before all is written. */
 	bool may_return;
-	/* The data comes here, too. */
+	/* True if the data is sent to this rank, too. */
 	bool is_sent_too;
 	struct hwio_file *file;
 };
@@ -211,7 +209,7 @@ static bool is_fit(struct writing *w)
 	return w->identity.file_system != NFS_SUPER_MAGIC && hwio_mounts_share(&w->identity) && is_named(w);
 }
 
-/* Whether this process has the file open for reading: it would see too early what isn't written yet. */
+/* Returns true if this process has the file open for reading: it could read parts that aren't written yet. */
 static bool is_readable_here(int descriptor)
 {
 	struct stat wanted, status;
@@ -227,7 +225,7 @@ static bool is_readable_here(int descriptor)
 	return is_any;
 }
 
-/* The same file for reading back what was written, as the program may look at its buffer again. */
+/* Opens the file for reading back what was written: the program may access its buffer again. */
 static bool find_file(struct writing *w)
 {
 	char link[32];
@@ -247,14 +245,14 @@ static bool lies_in_writing(const struct hwio_pending *one, const struct writing
 	return one->layout.low >= w->low && one->layout.high <= w->high;
 }
 
-/* What the program has changed of the bytes that it got at once would be lost. */
+/* Returns true if the program has changed bytes that were delivered at once: its changes would be lost. */
 static bool has_changed(const struct hwio_pending *one)
 {
 	const struct hwio_layout *layout = &one->layout;
 	size_t head = one->low - layout->low, tail = layout->high - one->high;
 	if (layout->blocks[0].bytes < head || layout->blocks[layout->count - 1].bytes < tail)
 		return true;
-	/* The rest of such a page may stand for a file. */
+	/* The rest of such a page may be deferred. */
 	size_t admitted = hwio_pages_admit(layout->low, layout->high);
 	bool has_changed = memcmp((void *)layout->low, one->first, head) != 0 ||
 		memcmp((void *)one->high, one->last + HWIO_PAGE_BYTES - tail, tail) != 0;
@@ -273,7 +271,7 @@ static bool map_writing(const struct hwio_pending *one, const struct writing *w,
 	return true;
 }
 
-/* Fetches what can't be delegated as a whole; says whether anything is left. */
+/* Fetches messages that can't be delegated as a whole. Returns how many can. */
 static size_t fetch_rest(const struct writing *w)
 {
 	size_t left = 0;
@@ -343,7 +341,7 @@ static bool write_whole(const struct writing *w, uintptr_t from, uintptr_t to)
 	return true;
 }
 
-/* What lies between the delegated blocks, which is this rank's own. */
+/* Finds the blocks between the delegated ones, which this rank writes itself. */
 static bool find_own(const struct writing *w, struct hwio_layout *own)
 {
 	size_t count = 0, filled = 0;
@@ -386,7 +384,7 @@ static bool write_own(const struct writing *w, const struct hwio_layout *own)
 	return is_good;
 }
 
-/* After a failure the original write is done, with all of the data here, and fails as it would have. */
+/* After a failure the original write is called, with all data here, and fails as it would have. */
 static void restore(const struct writing *w)
 {
 	for (struct hwio_pending *one = hwio_pending_list, *next; one; one = next) {
@@ -395,7 +393,7 @@ static void restore(const struct writing *w)
 			continue;
 		size_t admitted = hwio_pages_admit(one->layout.low, one->layout.high);
 		hwio_pending_unlink(one);
-		/* The ranks that have written have their data in the file; that of the others is here. */
+		/* The data of ranks that have written is in the file; that of the others is here. */
 		for (size_t i = 0; one->low < one->high && i < one->layout.count; i++) {
 			uintptr_t at = (uintptr_t)(one->layout.buffer + one->layout.blocks[i].at);
 			hwio_read_whole(w->file->descriptor, (void *)at, one->layout.blocks[i].bytes,
@@ -411,10 +409,8 @@ static void restore(const struct writing *w)
 		hwio_say("%s can't be cut to its former size: %m", w->path);
 }
 
-/*
- * From now on the buffer is a copy of the file that isn't there yet. On one node, where every process can change
- * the file a moment later, the data was received, too.
- */
+/* Makes the buffer a deferred read of the file. On one node, where every process can change the file a moment later,
+ * the data was received, too. */
 static void defer_to_file(const struct writing *w, struct hwio_context *context)
 {
 	for (struct hwio_pending *one = hwio_pending_list, *next; one; one = next) {
@@ -444,14 +440,14 @@ static void defer_to_file(const struct writing *w, struct hwio_context *context)
 	hwio_count_busy();
 }
 
-/* Each part where it belongs, by its owner. */
+/* Has each owner write its part. */
 static bool delegate_parts(struct writing *w, const struct hwio_layout *own)
 {
 	for (struct hwio_pending *one = hwio_pending_list; one; one = one->next)
 		if (lies_in_writing(one, w))
 			send_verdict(one, w);
 	bool is_done = write_own(w, own);
-	/* By now the others have most of the space, and the rest is soon reserved. */
+	/* By now the others' writes have allocated most of the space; the rest is reserved fast. */
 	bool may_return = w->may_return && is_done &&
 		fallocate(w->descriptor, 0, w->offset, (off_t)(w->high - w->low)) == 0;
 	if (!may_return)
@@ -493,7 +489,7 @@ static bool delegate(struct writing *w, struct hwio_context *context, bool *is_g
 	return is_done;
 }
 
-/* Compares what was written with the buffer. If they differ the original write is to be done. */
+/* Compares the written data with the buffer. If they differ, the original write is called. */
 static bool is_as_intended(const struct writing *w)
 {
 	size_t piece_bytes = 1UL << 20;

@@ -4,11 +4,11 @@
 
 #include "pending.h"
 
-/* Whether other ranks write to this part of the file now. */
+/* Returns true if other ranks are writing to this part of the file. */
 bool hwio_delegated_overlaps(uint64_t device, uint64_t inode, uint64_t low, uint64_t high);
-/* Whether they write to any other. */
+/* Returns true if other ranks are writing to another file. */
 bool hwio_delegated_elsewhere(uint64_t device, uint64_t inode);
-/* 0, or what writes to this file have failed with since the last call. */
+/* Returns 0, or the error of a failed write to this file since the last call. */
 int hwio_delegated_error(uint64_t device, uint64_t inode);
 
 #endif

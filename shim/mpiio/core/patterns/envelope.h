@@ -1,8 +1,8 @@
-/* The envelope replaces the program's data in the program's own message, so that it arrives where and when the data
- * would have. Its receiver recognizes it by the job's cookie.
+/* An envelope replaces the data in the program's own message, so that it arrives where and when the data would have.
+ * Its receiver recognizes it by the job's cookie.
  *
- * A *hint* names the file and the place where the data is. An *offer* states that the sender retains the data until
- * it is notified what to do with it. It contains the first and the last bytes, for pages that can't be protected. */
+ * A *hint* names the file and the position of the data. An *offer* states that the sender retains the data until it
+ * receives a verdict. It contains the first and the last bytes, for pages that can't be protected. */
 #ifndef HWIO_ENVELOPE_H
 #define HWIO_ENVELOPE_H
 
@@ -18,20 +18,18 @@ struct hwio_envelope {
 	uint32_t kind;
 	int32_t sender;
 	uint64_t id;
-	/* Of the data. */
+	/* Bytes of the data. */
 	uint64_t bytes;
 };
 
-/*
- * A receive's buffer holds whole elements of its type, and MPICH takes no message that doesn't: the length of ours is a
- * multiple of all sizes of MPI's basic types.
- */
+/* A receive's buffer has whole elements of its type, and MPICH accepts no message that hasn't. So the length of an
+ * envelope is a multiple of the sizes of all basic types. */
 #define HWIO_ELEMENTS_BYTES 480
 
 struct hwio_hint {
 	struct hwio_envelope envelope;
 	struct hwio_identity identity;
-	/* Besides it the data follows, and both are compared. */
+	/* The data follows, too, and is compared with the file. */
 	uint32_t is_verified;
 	uint32_t path_bytes;
 	struct hwio_runs runs;
@@ -46,16 +44,14 @@ struct hwio_offer {
 
 _Static_assert(sizeof(struct hwio_offer) % HWIO_ELEMENTS_BYTES == 0, "an offer holds whole elements");
 
-/*
- * Whether a message is too short to be one of ours or to be replaced by one, and nothing else is to be seen to:
- * then MPI does all.
- */
+/* Returns true if a message is too short to be an envelope or to be replaced by one, and nothing is deferred: MPI's
+ * function is called. */
 static inline bool hwio_is_short(int count, MPI_Datatype type)
 {
 	return !hwio_is_busy && hwio_is_basic_below(count, type, offsetof(struct hwio_hint, path));
 }
 
-/* The same where MPI may be called as if this library weren't there: by a function of hwio_quick. */
+/* Returns true if MPI may be called directly, by a function of hwio_quick. */
 static inline bool hwio_passes(int count, MPI_Datatype type)
 {
 	const struct hwio_quick *quick = &hwio_quick;
@@ -64,20 +60,20 @@ static inline bool hwio_passes(int count, MPI_Datatype type)
 			((uintptr_t)type == quick->types[1] && (uint32_t)count <= quick->counts_max[1]));
 }
 
-/* A message of this type was short, and didn't pass. */
+/* Adds the type to hwio_quick: a message of this type was short, and didn't pass. */
 void hwio_cache_short_type(MPI_Datatype type);
 
-/* Whether a message of so many bytes is to be looked at. */
+/* Returns true if a message of so many bytes may be an envelope. */
 static inline bool hwio_may_be_ours(int bytes)
 {
 	return bytes >= (int)offsetof(struct hwio_hint, path) && bytes <= (int)sizeof(struct hwio_offer) &&
 		bytes % HWIO_ELEMENTS_BYTES == 0;
 }
 
-/* Only messages that are longer are replaced. */
+/* Only longer messages are replaced. */
 #define HWIO_REPLACED_BYTES_MIN (2 * sizeof(struct hwio_offer))
 
-/* Another one each time, on this rank. */
+/* Returns a new number, unique on this rank. */
 uint64_t hwio_envelope_id(void);
 void hwio_envelope_fill(struct hwio_envelope *envelope, enum hwio_envelope_kind kind, uint64_t bytes);
 static inline size_t hwio_hint_bytes(const struct hwio_hint *hint)
@@ -86,7 +82,7 @@ static inline size_t hwio_hint_bytes(const struct hwio_hint *hint)
 	return bytes - bytes % HWIO_ELEMENTS_BYTES;
 }
 
-/* How long a message is that begins like one of ours; 0: none of ours is. */
+/* Returns the length of an envelope with this beginning; 0: no envelope begins so. */
 static inline size_t hwio_message_bytes(const void *message)
 {
 	const struct hwio_hint *hint = message;
@@ -95,7 +91,7 @@ static inline size_t hwio_message_bytes(const void *message)
 	return hint->envelope.kind == HWIO_HINT && hint->path_bytes <= HWIO_PATH_BYTES_MAX ? hwio_hint_bytes(hint) : 0;
 }
 
-/* Whether a message is one of ours as it was sent; otherwise it is the program's own data, whatever it begins with. */
+/* Returns true if a message is a complete envelope; otherwise it is the program's own data, whatever it begins with. */
 static inline bool hwio_is_ours(const void *message, size_t bytes)
 {
 	const struct hwio_envelope *envelope = message;
@@ -104,7 +100,7 @@ static inline bool hwio_is_ours(const void *message, size_t bytes)
 		envelope->sender < hwio_ranks && envelope->bytes <= INT64_MAX && bytes == hwio_message_bytes(message);
 }
 
-/* Whether a hint leads to its data; otherwise the receiver requests the data. */
+/* Returns true if a hint is valid; otherwise the receiver requests the data. */
 static inline bool hwio_hint_is_sound(const struct hwio_hint *hint)
 {
 	return hwio_path_is_sound(hint->path, hint->path_bytes) &&

@@ -1,4 +1,4 @@
-/* The receiver's side of offers. The list is short: a program seldom receives from many before it looks. */
+/* The receiver's side of offers. The list is short: programs receive few messages before they access the data. */
 #include "incoming.h"
 
 #include <errno.h>
@@ -93,7 +93,7 @@ void hwio_pending_receive(struct hwio_pending *one)
 	}
 	hwio_stream_receive(&one->layout, one->layout.bytes, one->world_rank, HWIO_TAG_OF(HWIO_TAG_DATA, one->id));
 	if (one->has_edges) {
-		/* Of these only what lies outside of the protected pages was the program's. */
+		/* Edges outside of the protected pages may have been changed by the program: they are restored. */
 		hwio_pending_restore(one, first, last);
 	}
 	hwio_pages_dismiss(admitted);
@@ -149,8 +149,8 @@ static void drop(struct hwio_pending *one)
 	hwio_step_out();
 }
 
-/* Protected pages begin and end with bytes that are there already, so the data must lie in the order of its
- * addresses. */
+/* Returns true if the blocks are in the order of their addresses: the bytes before and behind the protected pages are
+ * then the message's first and last. */
 static bool is_ascending(const struct hwio_layout *layout)
 {
 	for (size_t i = 1; i < layout->count; i++)
@@ -187,7 +187,7 @@ static void begin_pending(struct hwio_pending *one, const char *first, const cha
 	one->has_edges = true;
 	memcpy(one->first, first, HWIO_PAGE_BYTES);
 	memcpy(one->last, last, HWIO_PAGE_BYTES);
-	/* Its first and last page may be between parts of other buffers. */
+	/* Its first and last page may have parts of other buffers. */
 	size_t admitted = hwio_pages_admit(one->layout.low, one->layout.high);
 	hwio_layout_copy(&one->layout, 0, one->first, HWIO_PAGE_BYTES, true);
 	hwio_layout_copy(&one->layout, one->layout.bytes - HWIO_PAGE_BYTES, one->last, HWIO_PAGE_BYTES, true);
@@ -241,7 +241,7 @@ void hwio_incoming_refuse(const struct hwio_envelope *envelope)
 		drop(make_pending(envelope->id, envelope->sender, &scratch, NULL));
 }
 
-/* Any pending byte, or page, of the range. */
+/* Returns a pending message that overlaps the range, or NULL. */
 static struct hwio_pending *first_in(uintptr_t low, uintptr_t high)
 {
 	for (struct hwio_pending *one = hwio_pending_list; one; one = one->next)
@@ -323,7 +323,7 @@ void hwio_incoming_drop(uintptr_t low, uintptr_t high)
 	}
 }
 
-/* Whether two layouts, both in the order of their addresses, have a byte in common. */
+/* Returns true if two layouts, both in the order of their addresses, have a byte in common. */
 static bool overlaps_layout(const struct hwio_layout *a, const struct hwio_layout *b)
 {
 	for (size_t i = 0, j = 0; i < a->count && j < b->count;) {

@@ -1,4 +1,4 @@
-/* The sender's side. */
+/* The sender's side of offers. */
 #include "offer.h"
 
 #include <errno.h>
@@ -17,7 +17,7 @@
 #include "outstanding.h"
 #include "real.h"
 
-/* A copy that is on its way. Where it was sent because no verdict came, the verdict is still to come. */
+/* A copy that is being sent. If it was sent after a timeout, the verdict is still to arrive. */
 struct late {
 	MPI_Request sending[HWIO_PIECES_MAX], verdict;
 	int pieces;
@@ -142,7 +142,7 @@ bool hwio_offer_copy(uint64_t id, const struct hwio_layout *layout, int world_ra
 	return is_sent;
 }
 
-/* Sends a copy; `verdict` is the request in which the verdict will arrive. False: there is no memory for one. */
+/* Sends a copy. The request `verdict` stays posted. False: there is no memory for a copy. */
 static bool send_after_timeout(struct late *one, uint64_t id, const struct hwio_layout *layout, int world_rank)
 {
 	if (!send_copy(one, id, layout, world_rank))
@@ -169,7 +169,7 @@ void hwio_offer_settle(uint64_t id, const struct hwio_layout *layout, int world_
 				hwio_context_touched(context, hwio_context_operation(context));
 				return;
 			}
-			/* Without memory it waits on, as the original call might. */
+			/* Without memory it continues to wait, as the original call might. */
 			end = hwio_seconds() + 1e9;
 		}
 		hwio_pause();
@@ -180,7 +180,7 @@ void hwio_offer_settle(uint64_t id, const struct hwio_layout *layout, int world_
 		free_sent(false);
 }
 
-/* What is known of a send that may be offered. */
+/* A send that may be offered. */
 struct offering {
 	struct hwio_offer offer;
 	struct hwio_layout layout;
@@ -213,7 +213,7 @@ static bool may_offer(const void *buffer, MPI_Count count, MPI_Datatype type, in
 	return true;
 }
 
-/* Sends the offer, and meanwhile answers ranks that wait for this one. */
+/* Sends the offer; meanwhile it answers ranks that wait for this one. */
 static int send_offer(bool is_synchronous, const struct offering *offering, int destination, int tag, MPI_Comm comm)
 {
 	const struct hwio_offer *offer = &offering->offer;
@@ -249,13 +249,13 @@ bool hwio_offer_instead(bool is_synchronous, const void *buffer, MPI_Count count
 
 struct hwio_offered {
 	struct offering offering;
-	/* Where the verdict arrives; a copy that is sent takes it over. */
+	/* Where the verdict arrives; passed on to a copy that is sent. */
 	struct late *late;
 	double end;
-	/* The program's, of a long message that is not known to be received. */
+	/* The program's request, of a long message that is not known to be received. */
 	MPI_Request request;
 	bool is_unseen;
-	/* Its data is no longer needed: the verdict was carried out, or a copy is on its way. */
+	/* The data is no longer needed: the verdict was carried out, or a copy is being sent. */
 	bool is_done;
 	struct hwio_offered *next;
 };
@@ -310,7 +310,7 @@ static void send_late(struct hwio_offered *offered)
 	hwio_context_touched(offering->context, hwio_context_operation(offering->context));
 }
 
-/* Whether a long message is still not received: until then its sender would wait in any case. */
+/* Returns true while a long message is not received: until then MPI's send would wait, too. */
 static bool is_unseen(struct hwio_offered *offered)
 {
 	int is_received = 0;
@@ -327,14 +327,14 @@ static bool is_unseen(struct hwio_offered *offered)
 bool hwio_offer_progress(struct hwio_offered *offered, bool is_last)
 {
 	const struct offering *offering = &offered->offering;
-	/* The program's request is no more. */
+	/* The program's request no longer exists. */
 	offered->is_unseen &= !is_last;
 	hwio_step_in();
 	while (!offered->is_done) {
 		int has_verdict = 0;
 		hwio_real.MPI_Test(&offered->late->verdict, &has_verdict, MPI_STATUS_IGNORE);
 		if (has_verdict) {
-			/* An exchange looks at the others first. */
+			/* Set before the exchange, which checks all offers. */
 			offered->is_done = true;
 			carry_out_verdict(&offered->late->received, &offering->layout, offering->peer,
 				offering->context);

@@ -1,4 +1,4 @@
-/* A list of what was sent as hints. Answers come in any order. */
+/* The list of hints that were sent. Acknowledgements arrive in any order. */
 #include "outstanding.h"
 
 #include <pthread.h>
@@ -20,9 +20,9 @@ struct outstanding {
 	struct hwio_runs runs;
 	struct hwio_context *context;
 	bool is_begun;
-	/* The data as it was before the file's lease was given up. */
+	/* The data before the file's lease was released. */
 	void *contents;
-	/* A copy of the data that is on its way, because the file was about to change. */
+	/* A copy of the data that is being sent, because the file was about to change. */
 	char *copy;
 	MPI_Request sending[HWIO_PIECES_MAX];
 	int pieces;
@@ -31,16 +31,16 @@ struct outstanding {
 
 /* On a network file system a node may not see at once that a file has changed. */
 #define TIMEOUT_SECONDS 2.0
-/* At the end of MPI. */
+/* Maximum wait at the end of MPI. */
 #define FINISH_SECONDS_MAX 10.0
 /* A rank that waits for a message polls it within this time. */
 #define BEGINNING_SECONDS_MAX 0.020
 
 static struct outstanding *list;
-/* Copies whose receivers have read the file: they are removed from the network at the end. */
+/* Copies whose receivers have read the file: they are received and discarded at the end. */
 static struct outstanding *obsolete;
 static size_t count;
-/* Held by the thread that answers or sends, so that no other frees what it is at. */
+/* Held by the thread that answers or sends, so that no other frees its entry. */
 static pthread_mutex_t protocol_lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 
 bool hwio_outstanding_any(void)
@@ -60,7 +60,7 @@ bool hwio_outstanding_hint(uint64_t id, int world_rank, struct hwio_file *file, 
 	if (!one)
 		abort();
 	hwio_enter();
-	/* From here on the file does not change before its data is held. */
+	/* From here on the file doesn't change before its data is preserved. */
 	bool is_good = hwio_file_lease(file) && hwio_file_is_unchanged(file);
 	if (is_good) {
 		hwio_file_keep(file);
@@ -85,7 +85,7 @@ static bool read_runs(const struct outstanding *one, void *memory, size_t bytes)
 	return hwio_runs_transfer(one->file->descriptor, &one->runs, &all, false);
 }
 
-/* The same by system calls alone. */
+/* The same, by system calls alone. */
 static bool read_pieces(const struct outstanding *one, char *memory)
 {
 	for (uint32_t i = 0; i < one->runs.count; i++) {
@@ -98,14 +98,13 @@ static bool read_pieces(const struct outstanding *one, char *memory)
 	return true;
 }
 
-/* Whether the data no longer depends on the file. */
+/* Reads the data into memory. True: it no longer depends on the file. */
 static bool detach_from_file(struct outstanding *one)
 {
 	size_t bytes = hwio_runs_bytes(&one->runs);
 	if (one->copy || one->contents)
 		return true;
-	/* By its number: some MPIs see mappings, and look at what they know of memory, which is the program's
-	 * thread's. */
+	/* By number: some MPIs intercept mmap and access state that belongs to the program's thread. */
 	long mapped = hwio_libc.syscall(SYS_mmap, 0, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	void *memory = (void *)mapped;
 	if (memory != MAP_FAILED && read_pieces(one, memory))
@@ -159,11 +158,11 @@ static struct outstanding *remove_outstanding(uint64_t id, int world_rank)
 	return found;
 }
 
-/* The data as it was sent, in new memory; NULL if there is none, or the file can't be read. */
+/* Returns the data as it was sent, in new memory; NULL if there is no memory, or the file can't be read. */
 static char *read_copy(const struct outstanding *one, size_t bytes)
 {
 	char *copy = malloc(bytes);
-	/* No lease is given up meanwhile. */
+	/* Under the lock no lease is released. */
 	hwio_enter();
 	bool is_good = copy && (one->contents || read_runs(one, copy, bytes));
 	if (is_good && one->contents)
@@ -176,7 +175,7 @@ static char *read_copy(const struct outstanding *one, size_t bytes)
 	return copy;
 }
 
-/* Sends the data without waiting: MPI brings it to its receiver while this rank does something else. */
+/* Sends the data without waiting. */
 static bool push(struct outstanding *one)
 {
 	size_t bytes = hwio_runs_bytes(&one->runs);
@@ -195,7 +194,7 @@ static void report_failure(const struct outstanding *one)
 	hwio_real.MPI_Abort(MPI_COMM_WORLD, 1);
 }
 
-/* Reads what the receiver couldn't, and sends it. */
+/* Reads the data that the receiver couldn't read, and sends it. */
 static void send_instead(struct outstanding *one)
 {
 	size_t bytes = hwio_runs_bytes(&one->runs);
@@ -224,7 +223,7 @@ static void release_outstanding(struct outstanding *one)
 
 static void fill_layout(struct outstanding *one, const struct hwio_layout *layout)
 {
-	/* No lease is given up meanwhile. */
+	/* Under the lock no lease is released. */
 	hwio_enter();
 	bool is_good = one->contents || hwio_runs_transfer(one->file->descriptor, &one->runs, layout, false);
 	if (one->contents)
@@ -357,7 +356,7 @@ void hwio_outstanding_detach(const struct hwio_file *file, bool is_changing)
 	if (!is_awaited(file))
 		return;
 	bool is_any = settle_file(file, hwio_mounts_is_one_node() ? 0 : TIMEOUT_SECONDS);
-	/* Receivers see by its times that the file isn't the one that was meant. */
+	/* Receivers recognise by its times that the file has changed. */
 	struct timespec tick = {0, HWIO_TICK_NS};
 	if (is_any && is_changing)
 		nanosleep(&tick, NULL);

@@ -1,4 +1,4 @@
-/* What incoming.c and delegated.c share about data that its sender still has, or has written. */
+/* State that incoming.c and delegated.c share: data that its sender still has, or has written. */
 #ifndef HWIO_PENDING_H
 #define HWIO_PENDING_H
 
@@ -14,7 +14,7 @@ struct hwio_pending {
 	bool has_edges;
 	char first[HWIO_PAGE_BYTES], last[HWIO_PAGE_BYTES];
 	struct hwio_context *context;
-	/* The sender was told to write it. */
+	/* The sender was notified to write it. */
 	bool is_told;
 	struct hwio_pending *next;
 };
@@ -25,11 +25,11 @@ void hwio_pending_unlink(struct hwio_pending *one);
 void hwio_pending_free(struct hwio_pending *one);
 void hwio_pending_tell(const struct hwio_pending *one, enum hwio_verdict_kind kind);
 struct hwio_reply hwio_pending_reply(const struct hwio_pending *one);
-/* Receives the data, but not where the program may have changed what it got at once. */
+/* Receives the data, except for edges, which were delivered at once and may have changed. */
 void hwio_pending_receive(struct hwio_pending *one);
-/* The data is on its way: it is received, and no longer pending. */
+/* Receives data that is being sent, and removes it from the list. */
 void hwio_pending_fill(struct hwio_pending *one);
-/* Puts back what lies outside of the protected pages. */
+/* Restores the bytes outside of the protected pages. */
 void hwio_pending_restore(const struct hwio_pending *one, const char *first, const char *last);
 
 #endif

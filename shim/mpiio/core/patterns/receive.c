@@ -1,4 +1,4 @@
-/* Hints are answered by reading the file, offers by taking note of them. */
+/* Receives messages. For a hint, the file is read; an offer is recorded. */
 #include "receive.h"
 
 #include <errno.h>
@@ -20,12 +20,12 @@
 #include "outstanding.h"
 #include "real.h"
 
-/* Attributes that a node has kept may be a little older than the file. */
+/* Attributes that a node has cached may be a little older than the file. */
 #define TIMEOUT_SECONDS 3.0
 #define CACHED_FILES_MAX 8
 #define AHEAD_BYTES (4UL << 20)
 
-/* Files that hints have named lately, and where in them the next hint may lead. */
+/* Files that recent hints have named, and where the next hint may lead. */
 static struct cached {
 	struct hwio_file *file;
 	uint64_t offset, stride, advised;
@@ -63,14 +63,14 @@ static struct cached *cached_file(const struct hwio_hint *hint)
 	return slot;
 }
 
-/* Rows that come one by one, at the same distance, are asked of the file system together. */
+/* Requests the next rows from the file system, if rows arrive one by one at the same distance. */
 static void advise(struct cached *cached, const struct hwio_runs *runs)
 {
 	const struct hwio_run *run = &runs->run[0];
 	if (runs->count != 1 || run->count != 1 || run->bytes >= AHEAD_BYTES)
 		return;
 	uint64_t stride = run->offset - cached->offset;
-	/* Rows that overlap are many, and mostly there already. */
+	/* Rows that overlap are mostly cached already. */
 	bool is_apart = run->offset > cached->offset && stride >= run->bytes;
 	if (is_apart && stride == cached->stride && stride < AHEAD_BYTES) {
 		uint64_t from = cached->advised > run->offset ? cached->advised : run->offset + stride;
@@ -97,7 +97,7 @@ static bool compare(const struct hwio_hint *hint, const struct hwio_layout *layo
 	hwio_stream_receive(&sent, bytes, hint->envelope.sender, HWIO_TAG_OF(HWIO_TAG_DATA, hint->envelope.id));
 	hwio_layout_copy(layout, 0, read, bytes, false);
 	bool is_same = memcmp(read, sent.buffer, bytes) == 0;
-	/* What was sent is what the program would have got. */
+	/* The sent data is what the program would have received. */
 	hwio_layout_copy(layout, 0, sent.buffer, bytes, true);
 	free(read);
 	free(sent.buffer);
@@ -135,13 +135,11 @@ union arrived {
 	struct hwio_envelope envelope;
 };
 
-/* How many bytes a receive got, if its status says so. */
+/* The status doesn't have the number of received bytes. */
 #define UNKNOWN (-1)
 
-/*
- * Whether the buffer begins with a message of ours, of as many bytes as arrived; if so it is copied. The layout has no
- * bytes if it isn't understood.
- */
+/* Returns true, and copies the envelope, if the buffer begins with one of as many bytes as arrived. The layout has no
+ * bytes if the type isn't understood. */
 static bool recognise(void *buffer, MPI_Count count, MPI_Datatype type, int bytes, struct hwio_layout *layout,
 	union arrived *message)
 {
@@ -150,7 +148,7 @@ static bool recognise(void *buffer, MPI_Count count, MPI_Datatype type, int byte
 		all = (size_t)bytes;
 	if (capacity < all || all < HWIO_COOKIE_BYTES || (bytes != UNKNOWN && !hwio_may_be_ours(bytes)))
 		return false;
-	/* Only long messages are replaced; a short buffer is looked at where that costs nothing. */
+	/* Only long messages are replaced; a short buffer is examined where that costs nothing. */
 	if (capacity < hwio_bytes_min &&
 		(hwio_basic_bytes(type) == 0 || memcmp(buffer, hwio_cookie, HWIO_COOKIE_BYTES) != 0))
 		return false;
@@ -185,12 +183,12 @@ static void set_status(MPI_Status *status, uint64_t bytes)
 	hwio_real.MPI_Status_set_elements_x(status, MPI_BYTE, (MPI_Count)bytes);
 }
 
-/* Makes the buffer what the message of ours says; frees the layout. */
+/* Fills or defers the buffer as the envelope states; frees the layout. */
 static int place_data(const union arrived *arrived, struct hwio_layout *layout, MPI_Status *status, bool may_defer)
 {
 	uint64_t bytes = arrived->envelope.bytes;
 	if (bytes > layout->bytes) {
-		/* The program gets an error for it; its sender is released. */
+		/* The program's call returns an error; the sender is released. */
 		if (arrived->envelope.kind == HWIO_HINT && arrived->hint.is_verified)
 			hwio_stream_receive(NULL, bytes, arrived->envelope.sender,
 				HWIO_TAG_OF(HWIO_TAG_DATA, arrived->envelope.id));
@@ -208,7 +206,7 @@ static int place_data(const union arrived *arrived, struct hwio_layout *layout, 
 	return MPI_SUCCESS;
 }
 
-/* The same for a buffer of unknown layout: the data is received elsewhere, and MPI copies it there. */
+/* The same for a buffer of unknown layout: the data is received elsewhere, and MPI copies it. */
 static int place_typed(const union arrived *arrived, void *buffer, MPI_Count count, MPI_Datatype type,
 	MPI_Status *status)
 {
@@ -223,7 +221,7 @@ static int place_typed(const union arrived *arrived, void *buffer, MPI_Count cou
 	return result;
 }
 
-/* Between which addresses a buffer lies; all of them where elements come before each other. False: it has none. */
+/* Finds the addresses between which a buffer lies; with a negative extent, all. False: the buffer is empty. */
 static bool find_range(const void *buffer, MPI_Count count, MPI_Datatype type, struct hwio_range *range)
 {
 	MPI_Aint lower, extent, true_lower, true_extent;
@@ -251,7 +249,7 @@ static int replace_message(void *buffer, MPI_Count count, MPI_Datatype type, MPI
 	struct hwio_layout layout;
 	union arrived arrived;
 	hwio_step_in();
-	/* Other buffers' protected pages may have parts of this one between their own. */
+	/* Protected pages of other buffers may have parts of this one. */
 	size_t admitted = hwio_is_busy ? admit(buffer, count, type) : 0;
 	int result = MPI_SUCCESS;
 	if (recognise(buffer, count, type, bytes, &layout, &arrived))
@@ -286,16 +284,14 @@ static bool is_concerned(const void *buffer, MPI_Count count, MPI_Datatype type)
 	struct hwio_range range;
 	if (!hwio_is_busy || !find_range(buffer, count, type, &range))
 		return false;
-	/* What is only known to be a copy is compared before it is relied on. */
+	/* PEEKED records don't count: they are compared with the file before use. */
 	return range.high == UINTPTR_MAX ||
 		(hwio_may_be_recorded(range.low, range.high) && hwio_deferred_in(range.low, range.high)) ||
 		hwio_incoming_overlaps(range.low, range.high);
 }
 
-/*
- * Waits for a message; a write that is held isn't for long. Nothing is posted meanwhile that an offer could match: its
- * sender would lose patience while this rank is in an exchange.
- */
+/* Waits for a message, and carries out a deferred write if that takes long. Meanwhile no receive is posted that could
+ * match an offer: its sender would time out while this rank is in an exchange. */
 static int match(int source, int tag, MPI_Comm comm, MPI_Message *message, MPI_Status *status)
 {
 	int is_there = 0, result = MPI_SUCCESS;
@@ -360,12 +356,12 @@ void hwio_before_receive(void *buffer, MPI_Count count, MPI_Datatype type)
 {
 	if (hwio_is_busy && hwio_depth == 0) {
 		hwio_outstanding_poll();
-		/* Less may come than there is room for. */
+		/* The message may be shorter than the buffer. */
 		hwio_inout(buffer, count, type);
 	}
 }
 
-/* Meanwhile ranks that wait for this one are answered; other threads' probes don't match the message. */
+/* Answers meanwhile the ranks that wait for this one; other threads' probes don't match the message. */
 static int receive_posted(void *buffer, int count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
 	bool is_shared, MPI_Status *status)
 {
@@ -382,7 +378,7 @@ static int receive_posted(void *buffer, int count, MPI_Datatype type, int source
 	return is_done || result != MPI_SUCCESS ? result : hwio_real.MPI_Wait(&request, status);
 }
 
-/* By probing, so that nothing is posted while a write is held. */
+/* Probes first, so that no receive is posted while a write is deferred. */
 static int receive_probed(void *buffer, int count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
 	MPI_Status *status)
 {
@@ -399,7 +395,7 @@ static void complete_deferred(void *buffer, int count, MPI_Datatype type)
 		hwio_incoming_wait();
 }
 
-/* Apart, so that a message that passes is a jump to MPI. */
+/* A function of its own, so that a message that passes is a jump to MPI. */
 __attribute__((noinline)) static int receive_or_not(void *buffer, int count, MPI_Datatype type, int source, int tag,
 	MPI_Comm comm, MPI_Status *status)
 {
@@ -415,7 +411,7 @@ __attribute__((noinline)) static int receive_or_not(void *buffer, int count, MPI
 		hwio_outstanding_poll();
 	if (hwio_offer_any())
 		hwio_offer_release();
-	/* As a request it would have another status with MPICH. */
+	/* Not as a request: with MPICH that would have another status. */
 	if (source == MPI_PROC_NULL)
 		return HWIO_INSIDE(hwio_real.MPI_Recv(buffer, count, type, source, tag, comm, status));
 	int result;

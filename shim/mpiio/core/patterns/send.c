@@ -1,7 +1,5 @@
-/*
- * MPI_Send and its relatives. Source of the patterns: Natvig, Elster and Meyer, §III.B and §III.D; that hints travel in
- * the program's own messages is ours, so MPI's order and matching hold without a word more.
- */
+/* MPI_Send and its relatives. Source of the patterns: Natvig, Elster and Meyer, §III.B and §III.D. Unlike theirs, hints
+ * travel in the program's own messages, so MPI's order and matching apply. */
 #include "send.h"
 
 #include <stdlib.h>
@@ -35,7 +33,7 @@ void hwio_envelope_fill(struct hwio_envelope *envelope, enum hwio_envelope_kind 
 	envelope->id = hwio_envelope_id();
 }
 
-/* What a hint needs: the program's arguments, and what was found out about them. */
+/* The data of a hint: the program's arguments, and the file that they lead to. */
 struct sending {
 	struct hwio_comm *comm;
 	struct hwio_layout layout;
@@ -55,11 +53,12 @@ static bool may_hint(const void *buffer, MPI_Count count, MPI_Datatype type, int
 	sending->comm = hwio_comm_of(comm);
 	if (!sending->comm || destination >= sending->comm->size)
 		return false;
-	/* To itself a rank can't send the data besides. */
+	/* A rank can't send the data to itself as well. */
 	if (destination == sending->comm->rank && hwio_mode == HWIO_VERIFY)
 		return false;
 	hwio_step_in();
-	/* MPI is asked before the lock is taken: another thread may be in MPI and want it. */
+	/* MPI is called before the lock is acquired: another thread may hold a lock of MPI and wait for the
+	 * engine's. */
 	bool is_copy = hwio_layout_make(&sending->layout, buffer, count, type);
 	hwio_enter();
 	if (is_copy &&
@@ -101,7 +100,7 @@ void hwio_cache_short_type(MPI_Datatype type)
 {
 	static int turn;
 	size_t bytes = hwio_basic_bytes(type);
-	/* Of several threads none passes. */
+	/* With several threads, no message passes. */
 	if (bytes == 0 || hwio_quick.is_watchful)
 		return;
 	turn = !turn;
@@ -109,8 +108,8 @@ void hwio_cache_short_type(MPI_Datatype type)
 	hwio_quick.counts_max[turn] = (uint32_t)((offsetof(struct hwio_hint, path) - 1) / bytes);
 }
 
-/* Whether the data goes besides a hint. The receiver may wait for other messages of this rank before it looks at
- * this. */
+/* Returns true if the data is sent besides the hint, without waiting: the receiver may wait for other messages of this
+ * rank first. */
 static bool is_verified(const struct sending *sending, uint64_t id, const void *buffer, int peer)
 {
 	struct hwio_context *context = sending->context;
@@ -162,7 +161,7 @@ void hwio_before_send(const void *buffer, MPI_Count count, MPI_Datatype type)
 	}
 }
 
-/* Meanwhile ranks that wait for this one are answered. */
+/* Answers meanwhile the ranks that wait for this one. */
 static int send_and_answer(send_call call, const void *buffer, MPI_Count count, MPI_Datatype type, int destination,
 	int tag, MPI_Comm comm)
 {
@@ -204,7 +203,7 @@ static int send_or_not(send_call call, const void *buffer, MPI_Count count, MPI_
 	return result;
 }
 
-/* Apart, and last, so that a message that passes is a jump to MPI. */
+/* A function of its own, so that a message that passes is a jump to MPI. */
 __attribute__((noinline)) static int send_short_or_not(send_call call, const void *buffer, int count, MPI_Datatype type,
 	int destination, int tag, MPI_Comm comm)
 {
@@ -238,7 +237,7 @@ static int start_send(isend_call call, const void *buffer, int count, MPI_Dataty
 	}
 	struct sending sending;
 	if (hwio_is_busy && hwio_depth == 0 && may_hint(buffer, count, type, destination, comm, &sending)) {
-		/* The hint lives as long as the request. */
+		/* The hint's memory lives as long as the request. */
 		double saved = hwio_model_send_gain(sending.layout.bytes, hwio_runs_pieces(&sending.runs));
 		struct hwio_hint *hint = saved > 0 ? malloc(sizeof(*hint)) : NULL;
 		if (hint)

@@ -4,7 +4,7 @@
 
 #include "../mpi/control.h"
 
-/* Tells of a send's memory before the original is called. */
+/* Prepares a send's memory before the original is called. */
 void hwio_before_send(const void *buffer, MPI_Count count, MPI_Datatype type);
 
 #endif

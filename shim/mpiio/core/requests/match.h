@@ -6,23 +6,21 @@
 
 bool hwio_match_any(void);
 
-/*
- * Whether other threads may probe. Then from the look for such a message until MPI has the receive, no probe may take
- * one: the two others do nothing otherwise.
- */
+/* Returns true if other threads may probe. Then no probe may take a message between a receive's check and MPI's
+ * receive: lock and unlock ensure that. Otherwise they do nothing. */
 bool hwio_match_is_shared(void);
 void hwio_match_lock(bool is_shared);
 void hwio_match_unlock(bool is_shared);
 
-/* Receives such a message if one matches, and unlocks. False: MPI has to. */
+/* Receives such a message if one matches, and unlocks. False: MPI's function has to be called. */
 bool hwio_match_taken(void *buffer, MPI_Count count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
 	MPI_Status *status, bool is_shared, int *result);
 
-/* The same for a receive that doesn't wait: its request has completed. */
+/* The same for a receive that returns at once: its request has completed. */
 bool hwio_match_request(void *buffer, MPI_Count count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
 	bool is_shared, MPI_Request *request);
 
-/* In two steps: the caller that claims a message receives it. NULL: none matches. */
+/* The same in two steps: the caller that claims a message receives it. NULL: none matches. */
 struct hwio_taken;
 bool hwio_match_is_taken(int source, int tag, MPI_Comm comm, MPI_Status *status);
 struct hwio_taken *hwio_match_claim(int source, int tag, MPI_Comm comm);

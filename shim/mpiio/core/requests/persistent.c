@@ -1,4 +1,4 @@
-/* Requests that are started again and again. */
+/* Persistent requests. */
 #include "../generated-calls.h"
 #include "../patterns/receive.h"
 #include "match.h"
@@ -59,7 +59,7 @@ SEND_INIT(MPI_Ssend_init)
 SEND_INIT(MPI_Bsend_init)
 SEND_INIT(MPI_Rsend_init)
 
-/* A message that a probe has taken is received here and now; to MPI the request remains one that hasn't started. */
+/* Receives a message that a probe has taken; for MPI the request hasn't started. */
 static bool deliver(struct hwio_tracked *one, bool is_shared)
 {
 	int result;
@@ -87,7 +87,7 @@ int hwio_MPI_Start(MPI_Request *request)
 	hwio_match_lock(is_shared);
 	if (is_receive && deliver(one, is_shared))
 		return MPI_SUCCESS;
-	/* In little room there is none of ours. */
+	/* A small buffer has no envelope. */
 	if (is_receive)
 		hwio_tracked_activate(one, hwio_type_bytes(one->count, one->type) >= hwio_bytes_min);
 	hwio_step_in();

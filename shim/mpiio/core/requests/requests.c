@@ -1,7 +1,5 @@
-/*
- * Receives that may get a hint are tracked from their start to the call that completes them. Other requests cost a look
- * at an empty table.
- */
+/* Tracks receives that may get an envelope from their start to the call that completes them. Other requests cost a
+ * look-up in an empty table. */
 #include "requests.h"
 
 #include <stdlib.h>
@@ -18,7 +16,7 @@
 #include "real.h"
 #include "tracked.h"
 
-/* How many receives have completed together in this thread, and are seen to one after the other. */
+/* Number of receives that completed in this thread's call and are not processed yet. */
 static __thread size_t batch_count;
 
 void hwio_requests_own(MPI_Request request, void *memory)
@@ -61,7 +59,7 @@ void hwio_requests_receive(MPI_Request request, bool has_send, void *buffer, MPI
 		hwio_tracked_add(&one);
 }
 
-/* What the program is told of a message that was delivered before. */
+/* Copies the status of a message that was delivered before. */
 static void copy_tracked_status(const struct hwio_tracked *one, MPI_Status *status)
 {
 	int error = status->MPI_ERROR;
@@ -69,10 +67,8 @@ static void copy_tracked_status(const struct hwio_tracked *one, MPI_Status *stat
 	status->MPI_ERROR = error;
 }
 
-/*
- * What a receive got that has completed. In MPICH the status of a send and receive isn't the receive's; what is there
- * decides then, and where the status says that nothing came.
- */
+/* Processes a completed receive. In MPICH the status of a send and receive isn't the receive's; then, and for an empty
+ * status, the buffer's content decides. */
 static int arrived(const struct hwio_tracked *one, MPI_Status *status, bool may_defer)
 {
 	int is_cancelled = 1;
@@ -82,7 +78,7 @@ static int arrived(const struct hwio_tracked *one, MPI_Status *status, bool may_
 	return hwio_received(one->buffer, one->count, one->type, one->comm, status, may_defer);
 }
 
-/* A request has completed that was this one of ours, which was claimed, or none. */
+/* Finishes a completed request; `one` was claimed, or is NULL. */
 static int finish(struct hwio_tracked *one, MPI_Status *status)
 {
 	int result = MPI_SUCCESS;
@@ -139,14 +135,14 @@ int hwio_MPI_Irecv(void *buffer, int count, MPI_Datatype type, int source, int t
 	return start_receive(buffer, count, type, source, tag, comm, request);
 }
 
-/* Whether a call that waits has anything of ours to look after. */
+/* Returns true if MPI's function may be called directly. */
 static bool has_nothing_pending(void)
 {
 	return (!hwio_tracked_any() && !hwio_is_busy) || hwio_depth > 0 || hwio_mode == HWIO_OFF ||
 		(!hwio_tracked_any() && !hwio_outstanding_any() && !hwio_deferred_write_any());
 }
 
-/* Between two looks at what the program waits for. */
+/* Called between two checks of the request that the program waits for. */
 static void poll_others(void)
 {
 	hwio_outstanding_poll();
@@ -154,8 +150,8 @@ static void poll_others(void)
 	hwio_pause();
 }
 
-/* Whether the offers among these requests have ended. All offers are served, because their receivers may wait for
- * this rank. A sender that waits for other requests, too, does not delay a receiver. */
+/* Returns true if the offers among these requests have ended. All offers are served, because their receivers may wait
+ * for this rank. A sender that waits for other requests, too, doesn't delay a receiver. */
 static bool are_offers_over(struct hwio_tracked *const ours[], const MPI_Request requests[], int count)
 {
 	int offers = 0, others = 0;
@@ -175,7 +171,8 @@ static bool are_offers_over(struct hwio_tracked *const ours[], const MPI_Request
 	return are_over;
 }
 
-/* Where it's in doubt which of two sends the program will find complete, the memory of both is its own again. */
+/* Releases all offers if it is in doubt which of two sends with one handle completes: the program may reuse either's
+ * memory. */
 static void resolve_twins(struct hwio_tracked *const ours[], int count)
 {
 	for (int i = 0; i < count && hwio_offer_any(); i++) {
@@ -193,7 +190,7 @@ static struct hwio_tracked *claim(MPI_Request request)
 	return one;
 }
 
-/* A receive that MPI has ended with an error is dropped. */
+/* Drops a receive that MPI has ended with an error. */
 static void fail_receive(struct hwio_tracked *one, MPI_Request now)
 {
 	if (one && now == MPI_REQUEST_NULL && (one->kind == HWIO_RECEIVE || one->kind == HWIO_SEND_RECEIVE))
@@ -247,7 +244,8 @@ int hwio_MPI_Wait(MPI_Request *request, MPI_Status *status)
 	return result;
 }
 
-/* Those of ours among several requests, before MPI may complete them, and their statuses: few need no allocation. */
+/* The tracked ones among several requests, claimed before MPI may complete them, and their statuses. Up to 32 need no
+ * allocation. */
 struct several {
 	struct hwio_tracked **ours;
 	MPI_Status *statuses;
@@ -275,7 +273,7 @@ static bool prepare(struct several *several, int count, const MPI_Request reques
 	return true;
 }
 
-/* The end of the call: what it has not completed goes on. */
+/* Releases the requests that the call has not completed. */
 static void release_several(struct several *several, int count)
 {
 	for (int i = 0; i < count; i++)
@@ -283,7 +281,7 @@ static void release_several(struct several *several, int count)
 	free(several->allocated);
 }
 
-/* One of them has completed. */
+/* Finishes one of them. */
 static int complete(struct several *several, int index, MPI_Status *status)
 {
 	struct hwio_tracked *one = several->ours[index];
@@ -291,10 +289,8 @@ static int complete(struct several *several, int index, MPI_Status *status)
 	return finish(one, status);
 }
 
-/*
- * What a call has done that gave `result`: to those with these indices (NULL: to all), or to each what its status says.
- * What it gives to the program: where some turn out to be errors after all, their statuses say so.
- */
+/* Finishes the requests with these indices (NULL: all) after a call that returned `result`; their statuses may have
+ * errors. Returns the code for the program; the statuses have the errors of single requests. */
 static int complete_those(struct several *several, const MPI_Request requests[], const int indices[], int count,
 	int result)
 {
@@ -369,7 +365,7 @@ int hwio_MPI_Waitall(int count, MPI_Request requests[], MPI_Status statuses[])
 	return result;
 }
 
-/* The first of them whose message was delivered before it started, or -1: to MPI it is none that could complete. */
+/* Returns the first request whose message was delivered before it started, or -1: MPI can't complete it. */
 static int delivered_of(const struct several *several, int count)
 {
 	for (int i = 0; i < count; i++) {
@@ -458,13 +454,13 @@ int hwio_MPI_Waitsome(int count, MPI_Request requests[], int *done, int indices[
 int hwio_MPI_Request_free(MPI_Request *request)
 {
 	struct hwio_tracked *one = hwio_tracked_claim(*request);
-	/* The program has freed the request: the data is sent when it is requested. */
+	/* The program has freed the request: the data is sent unrequested. */
 	if (one && one->kind == HWIO_OFFERED)
 		hwio_offer_release();
 	hwio_step_in();
 	int result = hwio_real.MPI_Request_free(request);
 	hwio_step_out();
-	/* A hint that is on its way keeps its memory; what a receive gets then is never looked at. */
+	/* A hint that is being sent keeps its memory; a freed receive's envelope is never processed. */
 	if (result != MPI_SUCCESS) {
 		hwio_tracked_release(one);
 		one = NULL;
@@ -476,7 +472,7 @@ int hwio_MPI_Request_free(MPI_Request *request)
 	return result;
 }
 
-/* A request that goes on being one has completed, and the program may look at its data. */
+/* Processes a completed request that the program may query again. */
 static int show(MPI_Request request, MPI_Status *status)
 {
 	struct hwio_tracked *one = hwio_tracked_find(request);

@@ -1,4 +1,4 @@
-/* A hash table. Requests that aren't in it cost a look at an empty one. */
+/* A hash table of requests. */
 #include "tracked.h"
 
 #include <stdlib.h>
@@ -28,10 +28,8 @@ bool hwio_requests_receiving(void)
 	return receiving_count > 0;
 }
 
-/*
- * Where only one thread calls MPI, it needs no lock, which would take longer than a short message: no signal
- * handler gets here, since none calls MPI.
- */
+/* If only one thread calls MPI, no lock is needed, which would take longer than a short message. Signal handlers never
+ * get here, since none calls MPI. */
 static bool lock_if_shared(void)
 {
 	bool is_shared = hwio_match_is_shared();
@@ -54,7 +52,7 @@ static struct hwio_tracked **bucket_of(MPI_Request request)
 
 static struct hwio_tracked *find_tracked(MPI_Request request, bool may_be_claimed)
 {
-	/* Of one that has completed and one that has its handle now, the latter was added later, and comes first. */
+	/* Of a completed request and a new one with its handle, the new one comes first. */
 	struct hwio_tracked *found = *bucket_of(request);
 	while (found && (found->request != request || (found->is_claimed && !may_be_claimed)))
 		found = found->next;
@@ -110,7 +108,7 @@ void hwio_tracked_add(const struct hwio_tracked *what)
 		abort();
 	bool is_shared = lock_if_shared();
 	*one = *what;
-	/* A type may be freed while the request is on its way. */
+	/* The program may free the type while the request is under way. */
 	if (one->kind != HWIO_OWNED && one->kind != HWIO_OFFERED) {
 		hwio_step_in();
 		one->is_own_type = hwio_basic_bytes(what->type) == 0 &&

@@ -1,8 +1,6 @@
-/*
- * Deferred reads against plain memory: whatever the program, the kernel or a receive does to the buffer,
- * and however the files change, the program finds what it would have found. What hwio_runs_of says of the buffer
- * is checked with the files, and by moving it.
- */
+/* Deferred reads against plain memory: whatever the program, the kernel or a receive does to the buffer, and however
+ * the files change, the program reads what it would have read. The result of hwio_runs_of is compared with the files,
+ * and by a transfer. */
 #include "memory/deferred.h"
 
 #include <errno.h>
@@ -102,7 +100,7 @@ static void defer(size_t low, size_t bytes)
 	memcpy(expected + low, content[file] + offset, bytes);
 }
 
-/* The kernel reads it: what is protected still would be an error. */
+/* The kernel reads it: a page that is still protected would be an error. */
 static void check_kernel_read(size_t low, size_t bytes)
 {
 	hwio_memory_in(region + low, bytes);
@@ -132,7 +130,7 @@ static void change_file(void)
 	int file = (int)random_below(FILES);
 	size_t low = random_below(FILE_BYTES), bytes = 1 + random_below(FILE_BYTES - low);
 	hwio_before_change(readers[file], (off_t)low, (off_t)(low + bytes));
-	/* Only the engine's leases keep it from being opened. */
+	/* Only the engine's leases could prevent the file from being opened. */
 	hwio_before_change_of(paths[file], AT_FDCWD);
 	fill(content[file] + low, bytes);
 	write_to(file, low, bytes);

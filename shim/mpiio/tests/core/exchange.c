@@ -1,4 +1,4 @@
-/* What an exchange calculates, against a map of single bytes; and plans that no rank would make. */
+/* The calculations of an exchange, against a map of single bytes; and invalid plans. */
 #include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
@@ -86,7 +86,7 @@ static void bad_plans_are_refused(void)
 	CHECK(!hwio_plan_is_good(&bad, bytes, &own));
 }
 
-/* Alone a rank writes what is its own, and that is all. */
+/* A rank alone writes its own data and nothing else. */
 static void a_rank_alone_writes(void)
 {
 	char name[] = "/tmp/headwater-exchange-XXXXXX", content[BYTES], found[BYTES];
@@ -111,7 +111,7 @@ static void a_rank_alone_writes(void)
 	close(file);
 }
 
-/* What a plan doesn't cover stays as it was. */
+/* Bytes that a plan doesn't cover stay as they were. */
 static void holes_are_left_alone(void)
 {
 	char name[] = "/tmp/headwater-exchange-XXXXXX", before[BYTES], data[BYTES], found[BYTES];

@@ -1,4 +1,4 @@
-/* What other nodes have written is not read from pages that this one has kept. */
+/* Writes of other nodes are not read from pages that this node has cached. */
 #include <assert.h>
 #include <fcntl.h>
 #include <linux/magic.h>
@@ -13,7 +13,7 @@
 
 #define PAGES 8UL
 
-/* A file beside this program, which has no name any more. */
+/* Makes an unlinked file beside this program. */
 static int make_file(void)
 {
 	char path[HWIO_PATH_BYTES_MAX], data[PAGES * HWIO_PAGE_BYTES];
@@ -24,12 +24,12 @@ static int make_file(void)
 	assert(descriptor >= 0 && unlink(path) == 0);
 	memset(data, 'x', sizeof(data));
 	assert(pwrite(descriptor, data, sizeof(data), 0) == (ssize_t)sizeof(data));
-	/* Only what is written is dropped. */
+	/* The kernel drops only clean pages. */
 	assert(fsync(descriptor) == 0);
 	return descriptor;
 }
 
-/* A letter for each page: whether the kernel has kept it. */
+/* Returns a letter for each page: k if the kernel has cached it. */
 static const char *resident_letters(int descriptor)
 {
 	static char letters[PAGES + 1];

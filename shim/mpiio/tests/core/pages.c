@@ -1,8 +1,6 @@
-/*
- * The protection of pages against what is owed there: parts that share pages, lie within each other or side by
- * side, are paid in any order, and admitted and dismissed as calls nest. Then the same with what owes in fact, the
- * ends of messages that lie between others and reads beside them.
- */
+/* The protection of pages against what is owed there. Parts share pages, lie within each other or side by side,
+ * complete in any order, and are admitted and dismissed as calls nest. Then the same with the real sources: the ends of
+ * messages that lie between others, and reads beside them. */
 #include "memory/pages.h"
 
 #include <errno.h>
@@ -26,7 +24,7 @@
 #define NESTED_MAX 4
 
 static char *region;
-/* What is owed: ranges of bytes, by two owners. */
+/* The owed ranges of bytes, by two owners. */
 static struct hwio_range parts[2][PARTS];
 static size_t completed;
 
@@ -144,7 +142,7 @@ static void nest(void)
 	for (uintptr_t page = hwio_page_down(one.low); page < one.high; page += HWIO_PAGE_BYTES)
 		is_any |= hwio_pages_find(page, &closed);
 	marks[depth] = hwio_pages_admit(one.low, one.high);
-	/* Where nothing was protected, nothing is admitted. */
+	/* If nothing was protected, nothing is admitted. */
 	nested[depth++] = is_any ? one : (struct hwio_range){0, 0};
 }
 
@@ -221,8 +219,7 @@ static void check_pending(void)
 	}
 }
 
-/* The second block begins, and its first bytes are there, between rows of the first one; and a read ends between
- * them. */
+/* The second block's first bytes are present between rows of the first one, and a read ends between them. */
 static void compare_messages(void)
 {
 	size_t row_bytes = HWIO_PAGE_BYTES * (1 + random_below(2)) + random_below(3) * 100, stride = 2 * row_bytes;
@@ -246,7 +243,7 @@ static void compare_messages(void)
 	CHECK(file && hwio_pages_settle(record.low, record.high));
 	hwio_leave();
 	check_pending();
-	/* Of one of them nothing is owed any more. */
+	/* Nothing is owed of one of them any more. */
 	struct hwio_pending *one = random_below(2) ? hwio_pending_list : hwio_pending_list->next, *other;
 	hwio_pending_unlink(one);
 	hwio_pages_settle(one->low, one->high);

@@ -1,4 +1,5 @@
-/* What the core's tests under the sanitizers share: checks, and numbers that are random, but printed and repeatable. */
+/* Shared by the core's tests under the sanitizers: checks, and random numbers whose seed is printed and can be
+ * repeated. */
 #ifndef HWIO_TEST_RANDOM_H
 #define HWIO_TEST_RANDOM_H
 
@@ -9,7 +10,7 @@
 
 static uint64_t random_state;
 static const char *random_seed = "";
-/* Which of a test's operations is at work. */
+/* Number of the test's current operation. */
 static unsigned int round_number;
 
 #define CHECK(condition) \
@@ -42,7 +43,7 @@ static inline uint64_t random_word(void)
 	return random_state;
 }
 
-/* From 0 on, below the bound. */
+/* Returns a random number from 0 up to, but not including, the bound. */
 static inline size_t random_below(size_t bound)
 {
 	return (size_t)((random_word() >> 11) % bound);

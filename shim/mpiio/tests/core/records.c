@@ -68,7 +68,7 @@ static void cut(size_t low, size_t high)
 
 static void add(size_t low, size_t high)
 {
-	/* Few offsets and files, so that many go on where their neighbours end. */
+	/* Few offsets and files, so that many records continue their neighbours. */
 	struct hwio_record record = {.low = BASE + low,
 		.high = BASE + high,
 		.file = files[random_below(FILES)],
@@ -94,7 +94,7 @@ static void run(void)
 	compare();
 }
 
-/* A full table takes no more, and loses nothing but what a cut leaves behind itself. */
+/* A full table accepts no more records, and loses only what a cut leaves behind itself. */
 static void fill(void)
 {
 	struct hwio_record record = {.file = files[0], .state = HWIO_PEEKED};
@@ -110,7 +110,7 @@ static void fill(void)
 	hwio_record_cut(BASE + 2, BASE + 4);
 	CHECK(hwio_record_count() == HWIO_RECORDS_MAX && hwio_record_at(0)->high == BASE + 2);
 	CHECK(hwio_record_at(1)->low == BASE + 16 && hwio_record_at(1)->offset == 0);
-	/* What goes on where another ends needs no place. */
+	/* A record that continues another needs no space. */
 	record = (struct hwio_record){
 		.low = BASE + 2, .high = BASE + 4, .file = files[0], .state = HWIO_PEEKED, .offset = 2};
 	CHECK(hwio_record_add(&record) && hwio_record_at(0)->high == BASE + 4);

@@ -1,12 +1,12 @@
-/* Which way collective operations go: what is quicker, what is tried, and how soon it ends where nothing is gained. */
+/* Which route collective operations take: the faster one, trials, and an early end where nothing is gained. */
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "mpi/trial.h"
 
-/* Operations of so many bytes, all of which take so long each way. How many one rank did; `asked`: on which all
- * agreed. */
+/* Runs operations of so many bytes, which take so long by each route. Returns how many one rank did; `asked`: on how
+ * many all ranks agreed. */
 static int run(struct hwio_trial *trial, int operations, int64_t all_ns, int64_t one_ns, int64_t bytes, int *asked)
 {
 	struct hwio_pair pair = {0};
@@ -37,7 +37,7 @@ static void is_kept_where_it_is_quicker(void)
 {
 	struct hwio_trial trial = {0};
 	int asked, by_one = run(&trial, 1000, 100000, 50000, 4096, &asked);
-	/* Two operations of each trial go the other way. */
+	/* Two operations of each trial take the other route. */
 	assert(trial.step != HWIO_COURSE_OVER && by_one == 996 && asked == 996 && trial.trials == 1);
 	by_one = run(&trial, 100000, 100000, 50000, 4096, &asked);
 	assert(by_one >= 99996 && trial.trials == 2);
@@ -78,16 +78,16 @@ static void goes_on_with_the_next_file(void)
 {
 	struct hwio_trial trial = {0};
 	int asked, by_one = 0;
-	/* Of three operations a file the last begins a pair: it is begun again. */
+	/* With three operations a file, the last begins a pair, which begins again. */
 	for (int file = 0; file < 10; file++) {
 		int64_t step = trial.step;
 		by_one += run(&trial, 3, 100000, 50000, 4096, &asked);
 		hwio_trial_pauses(&trial, step);
 		assert(trial.step == HWIO_COURSE_OVER || trial.step != 3);
 	}
-	/* What one operation through one rank took was never told. */
+	/* The time of one operation through one rank was never reported. */
 	assert(by_one > 0);
-	/* Files of one operation each bring nothing. */
+	/* Files of one operation each make no progress. */
 	trial = (struct hwio_trial){0};
 	for (int file = 0; file < 3; file++) {
 		assert(trial.step == 0 && run(&trial, 1, 100000, 50000, 4096, &asked) == 0);

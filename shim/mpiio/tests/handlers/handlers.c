@@ -1,7 +1,5 @@
-/*
- * Preloaded by tests beside a library that was built with HWIO_CHECK_HANDLERS: memory that is allocated or given
- * back while one of that library's handlers is at work ends the program.
- */
+/* Preloaded by tests beside a library that was built with HWIO_CHECK_HANDLERS: ends the program if memory is allocated
+ * or freed while one of that library's handlers runs. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,5 @@
-/*
- * Stands for an MPI's header where the core is compiled without one: for its tests under the sanitizers, and for
- * its fuzz target. Handles are numbers; the core knows nothing of them. What is declared here is what the core
- * uses.
- */
+/* Replaces an MPI's header where the core is compiled without one: for its tests under the sanitizers, and for its fuzz
+ * target. Handles are numbers. It declares what the core uses. */
 #ifndef HWIO_STAND_MPI_H
 #define HWIO_STAND_MPI_H
 
@@ -13,7 +10,7 @@ typedef long long MPI_Count, MPI_Offset;
 
 typedef struct {
 	int MPI_SOURCE, MPI_TAG, MPI_ERROR;
-	/* Of what arrived. */
+	/* Size of the message. */
 	long long bytes;
 } MPI_Status;
 

@@ -1,4 +1,4 @@
-/* The originals that the core finds in a test. */
+/* The originals that the core calls in a test. */
 #include "real.h"
 
 #define ORIGINAL(name) .name = name,

@@ -1,7 +1,5 @@
-/*
- * Stands for the header that is generated for each MPI: the originals behind the core. Of MPI there are none until
- * a test sets them; the C library's are its own.
- */
+/* Replaces the header that is generated for each MPI: the originals behind the core. MPI's are NULL until a test sets
+ * them; the C library's are its own. */
 #ifndef HWIO_REAL_H
 #define HWIO_REAL_H
 
@@ -67,7 +65,7 @@
 	X(truncate) X(truncate64) X(unlink) X(unlinkat) X(vmsplice) X(write) X(writev)
 /* clang-format on */
 
-/* Of the C library, but in none of its headers. */
+/* Functions of the C library that are in none of its headers. */
 int __open_2(const char *path, int flags);
 int __open64_2(const char *path, int flags);
 int __openat_2(int directory, const char *path, int flags);

@@ -1,7 +1,5 @@
-/*
- * A core that changes nothing: it writes the name of each function that the program calls into the file that
- * HEADWATER_TRACE names, one a line. With it tests see what the front and the generated wrappers do.
- */
+/* A core that changes nothing: it writes the name of each function that the program calls into the file that
+ * HEADWATER_TRACE names, one a line. Tests read there what the front and the generated wrappers do. */
 #include <string.h>
 
 #include "real.h"
@@ -22,7 +20,7 @@ void hwio_trace(const char *name)
 		return;
 	memcpy(line, name, length);
 	line[length++] = '\n';
-	/* Not by a function that is traced. */
+	/* The original, which isn't traced. */
 	hwio_libc.write(trace, line, length);
 }
 
@@ -79,7 +77,7 @@ int hwio_is_under_root(int root, MPI_Comm comm)
 	return root >= 0;
 }
 
-/* All of these only say that they were called. */
+/* All of these only record that they were called. */
 #define ROLE(NAME, ...) \
 	void NAME(__VA_ARGS__) \
 	{ \

@@ -1,4 +1,4 @@
-/* Tells of a call; the generated wrappers of this core call it. */
+/* Records a call; called by the generated wrappers of this core. */
 #ifndef HWIO_TRACE_H
 #define HWIO_TRACE_H
 

@@ -167,7 +167,7 @@ struct hwio_context *hwio_context_here(enum hwio_operation_kind kind)
 				context->frames[0] = (void *)1;
 			describe(context);
 			context->is_off = context->is_from_profile = is_in_profile(context);
-			context->why = context->is_off ? "an earlier run found it of no use" : NULL;
+			context->why = context->is_off ? "an earlier run gained nothing there" : NULL;
 			order[count++] = context;
 			found = context;
 		} else if (context->kind == kind && memcmp(context->frames, frames, sizeof(frames)) == 0) {
@@ -212,7 +212,7 @@ void hwio_context_touched(struct hwio_context *context, uint32_t operation)
 		return;
 	context->charged = context->operations;
 	if (++context->fruitless >= HWIO_FRUITLESS_MAX)
-		hwio_context_switch_off(context, "what it read or received was used at once");
+		hwio_context_switch_off(context, "the data that it read or received was accessed at once");
 }
 
 void hwio_context_used(struct hwio_context *context)

@@ -106,12 +106,12 @@ const char *hwio_left_why(enum hwio_left why)
 		[HWIO_LEFT_NO_GAIN] = "messages are not slower",
 		[HWIO_LEFT_ONE_NODE] = "on one node one rank writes as quickly",
 		[HWIO_LEFT_NOT_SHARED] = "other ranks don't see the file",
-		[HWIO_LEFT_CHANGING] = "somebody may be changing the file, or has changed it",
+		[HWIO_LEFT_CHANGING] = "another process may be changing the file, or has changed it",
 		[HWIO_LEFT_OPENED] = "the file is open, or mapped, in a way that forbids it",
 		[HWIO_LEFT_MEMORY] = "the memory can't be protected",
 		[HWIO_LEFT_LAYOUT] = "the datatype or the order of the parts is not understood",
 		[HWIO_LEFT_THREADS] = "the program has threads",
-		[HWIO_LEFT_BUSY] = "other data was still on its way",
+		[HWIO_LEFT_BUSY] = "earlier data was still pending",
 	};
 	return reasons[why];
 }

@@ -144,7 +144,7 @@ static bool answer_callers(int ranks)
 	free(others);
 	if (!is_all && ranks > 1)
 		hwio_report_reason("%s: the job's I/O is left as it is",
-			"some ranks don't have this library, or don't want it");
+			"some ranks don't have this library, or have it switched off");
 	return is_all;
 }
 

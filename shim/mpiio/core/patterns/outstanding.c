@@ -190,7 +190,7 @@ static bool push(struct outstanding *one)
 
 static void report_failure(const struct outstanding *one)
 {
-	hwio_say("%s can't be read any more, and rank %d waits for it: %m", one->file->path, one->world_rank);
+	hwio_say("%s can't be read any more, and rank %d waits for its data: %m", one->file->path, one->world_rank);
 	hwio_real.MPI_Abort(MPI_COMM_WORLD, 1);
 }
 

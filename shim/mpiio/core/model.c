@@ -50,7 +50,7 @@ static bool is_time_over(double next_s)
 }
 
 /* Rank 0 sends; a message without content is the last one. */
-static double one_way(size_t bytes, char *buffer)
+static double time_messages(size_t bytes, char *buffer)
 {
 	int peer = hwio_ranks - 1;
 	double best = 1e9, took = 0;
@@ -76,7 +76,7 @@ static void answer_measurement(char *buffer)
 }
 
 /* Rank 0's broadcast states whether the round is the last; `next_s` is the expected time of a round. */
-static double agreement(double next_s)
+static double time_agreement(double next_s)
 {
 	double best = 1e9;
 	char message[1024] = {0};
@@ -104,7 +104,7 @@ static void measure_network(void)
 		abort();
 	begun = hwio_seconds();
 	if (hwio_rank == 0) {
-		double small = one_way(SMALL_BYTES, buffer), large = one_way(LARGE_BYTES, buffer);
+		double small = time_messages(SMALL_BYTES, buffer), large = time_messages(LARGE_BYTES, buffer);
 		hwio_real.MPI_Send(buffer, 0, MPI_BYTE, hwio_ranks - 1, HWIO_TAG_ACK, hwio_control);
 		parameters.latency_s = small;
 		parameters.byte_s = large > small ? (large - small) / (double)(LARGE_BYTES - SMALL_BYTES) : 0;
@@ -128,7 +128,7 @@ void hwio_model_start(void)
 	measure_network();
 	/* Ranks that don't measure sleep, so that the others get the processors. */
 	hwio_together_wait();
-	parameters.agreement_s = agreement(4 * parameters.latency_s);
+	parameters.agreement_s = time_agreement(4 * parameters.latency_s);
 	hwio_together_broadcast(&parameters, sizeof(parameters));
 }
 

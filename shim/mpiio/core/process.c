@@ -110,7 +110,8 @@ int hwio_daemon(int stays, int keeps_open)
 
 /* MPI's own threads block the program's signals. Otherwise its handlers would run there while the program's thread has
  * them blocked within the library. */
-static int create_apart(pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *), void *argument)
+static int create_mpi_thread(pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *),
+	void *argument)
 {
 	sigset_t all, before;
 	hwio_signals_block(&all);
@@ -124,7 +125,7 @@ int hwio_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, voi
 {
 	/* MPI's own threads don't touch the program's memory by themselves. */
 	if (hwio_depth > 0)
-		return create_apart(thread, attributes, start, argument);
+		return create_mpi_thread(thread, attributes, start, argument);
 	/* Only the thread that has called MPI until now may fetch what is pending. */
 	if (!hwio_memory_map_is_threaded() && hwio_is_busy) {
 		hwio_incoming_fetch_all();

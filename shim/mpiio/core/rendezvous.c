@@ -35,7 +35,7 @@ static uint64_t hash_of(uint64_t hash, const void *data, size_t bytes)
 }
 
 /* Returns a digest of the launcher's name for this job, which differs for jobs on one node; 0 if there is none. */
-static uint64_t job_of(void)
+static uint64_t job_digest(void)
 {
 	/* Jobs in containers may share a name; each has its own server address. */
 	static const char *const names[] = {"PMIX_NAMESPACE", "PMIX_SERVER_URI2", "PMIX_SERVER_URI3",
@@ -77,7 +77,7 @@ static void close_descriptor(int *descriptor)
 void hwio_rendezvous_begin(void)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
-	uint64_t job = job_of();
+	uint64_t job = job_digest();
 	int length = snprintf(address.sun_path + 1, sizeof(address.sun_path) - 1, "headwater-io-1/%u/%016llx",
 		(unsigned int)geteuid(), (unsigned long long)job);
 	socklen_t bytes = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
@@ -119,7 +119,7 @@ static bool is_ready(int descriptor, double seconds)
 }
 
 /* Accepts the connected ranks, and sends them whether they are all. */
-static bool answer_callers(int ranks)
+static bool answer_peers(int ranks)
 {
 	int *others = malloc(sizeof(*others) * (size_t)ranks);
 	int count = 0;
@@ -160,7 +160,7 @@ bool hwio_rendezvous_end(int ranks)
 {
 	bool is_all = false;
 	if (listener >= 0 && ranks > 0)
-		is_all = answer_callers(ranks);
+		is_all = answer_peers(ranks);
 	else if (to_first >= 0 && ranks > 0)
 		is_all = await_answer();
 	close_descriptor(&listener);

@@ -133,7 +133,7 @@ static bool is_of_variant(void *function)
 	return dladdr(function, &where) != 0 && strstr(where.dli_fname, "/mpiio-") != NULL;
 }
 
-/* Addresses as plug-ins store them: in writable memory, and the others in read-only memory. */
+/* Addresses as plug-ins store them: in writable memory beside read-only memory. */
 static void *volatile addresses[] = {(void *)MPI_Send, (void *)MPI_Ssend, (void *)MPI_Wait, (void *)PMPI_Wait};
 
 /* Calls by a symbol reach the variant without the front, whether they are bound before MPI_Init or after it. */

@@ -137,7 +137,7 @@ static void note_locks(int command)
 {
 	/* MPI's own locks don't count: it releases them before its call returns. */
 	if (hwio_depth == 0 && (command == F_SETLK || command == F_SETLKW))
-		hwio_file_locks_are_used();
+		hwio_file_stop_closing();
 }
 
 int hwio_fcntl(int descriptor, int command, void *argument)

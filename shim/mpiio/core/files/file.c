@@ -84,7 +84,7 @@ static int64_t nanoseconds(struct timespec time)
 	return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
 }
 
-static void note(struct hwio_identity *identity, const struct stat *status)
+static void copy_status(struct hwio_identity *identity, const struct stat *status)
 {
 	identity->device = status->st_dev;
 	identity->inode = status->st_ino;
@@ -99,7 +99,7 @@ bool hwio_identity_of(int descriptor, const struct stat *status, struct hwio_ide
 	struct statfs system;
 	if (fstatfs(descriptor, &system) != 0)
 		return false;
-	note(identity, status);
+	copy_status(identity, status);
 	identity->file_system = (uint32_t)system.f_type;
 	return true;
 }
@@ -127,7 +127,7 @@ static struct hwio_file *allocate_file(const struct hwio_identity *identity)
 	return file;
 }
 
-static void name(struct hwio_file *file, int descriptor)
+static void find_path(struct hwio_file *file, int descriptor)
 {
 	char link[32];
 	snprintf(link, sizeof(link), "/proc/self/fd/%d", descriptor);
@@ -143,7 +143,7 @@ static void name(struct hwio_file *file, int descriptor)
 struct hwio_file *hwio_file_of(int descriptor, const struct stat *status)
 {
 	struct hwio_identity identity = {0};
-	note(&identity, status);
+	copy_status(&identity, status);
 	for (struct hwio_file *file = known; file; file = file->next) {
 		identity.file_system = file->identity.file_system;
 		if (memcmp(&file->identity, &identity, sizeof(identity)) == 0) {
@@ -169,7 +169,7 @@ struct hwio_file *hwio_file_of(int descriptor, const struct stat *status)
 		return NULL;
 	}
 	file->descriptor = high;
-	name(file, descriptor);
+	find_path(file, descriptor);
 	return file;
 }
 
@@ -244,7 +244,7 @@ bool hwio_file_is_unchanged(const struct hwio_file *file)
 	struct hwio_identity now = {0};
 	if (fstat(file->descriptor, &status) != 0)
 		return false;
-	note(&now, &status);
+	copy_status(&now, &status);
 	return now.bytes == file->identity.bytes && now.modified_ns == file->identity.modified_ns;
 }
 
@@ -302,7 +302,7 @@ bool hwio_file_owns(int descriptor)
 	return is_own;
 }
 
-void hwio_file_locks_are_used(void)
+void hwio_file_stop_closing(void)
 {
 	never_closes = true;
 }
@@ -312,7 +312,7 @@ void hwio_file_refresh(const struct stat *status)
 	hwio_enter();
 	for (struct hwio_file *file = known; file; file = file->next)
 		if (file->identity.device == status->st_dev && file->identity.inode == status->st_ino)
-			note(&file->identity, status);
+			copy_status(&file->identity, status);
 	hwio_leave();
 }
 

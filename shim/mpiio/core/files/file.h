@@ -68,7 +68,7 @@ bool hwio_file_system_is_shared(int descriptor);
 bool hwio_file_owns(int descriptor);
 /* Stops closing descriptors, and therefore opening any: closing one would release the program's own record locks.
  * Opening a file fails with ENOLCK from then on. */
-void hwio_file_locks_are_used(void);
+void hwio_file_stop_closing(void);
 bool hwio_identity_of(int descriptor, const struct stat *status, struct hwio_identity *identity);
 /* Returns true if both are the same file in the same state; with `is_written`, if they are the same file. */
 bool hwio_identity_agrees(const struct hwio_identity *a, const struct hwio_identity *b, bool is_written);

@@ -101,8 +101,8 @@ static ptrdiff_t elements_of(const struct array *array, int kind, size_t charact
 													     : elements;
 }
 
-static void transfer(transfer_call *call, bool is_write, struct statement *statement, struct array *array, int kind,
-	size_t characters)
+static void transfer_elements(transfer_call *call, bool is_write, struct statement *statement, struct array *array,
+	int kind, size_t characters)
 {
 	struct array flat;
 	/* libgfortran's write function may call the read function. */
@@ -130,16 +130,16 @@ static void transfer(transfer_call *call, bool is_write, struct statement *state
 
 static void transfer_array(struct statement *statement, struct array *array, int kind, size_t characters)
 {
-	transfer(original, false, statement, array, kind, characters);
+	transfer_elements(original, false, statement, array, kind, characters);
 }
 
 static void transfer_array_write(struct statement *statement, struct array *array, int kind, size_t characters)
 {
-	transfer(original_write, true, statement, array, kind, characters);
+	transfer_elements(original_write, true, statement, array, kind, characters);
 }
 
 /* Returns true if the file has these bytes at this offset. */
-static bool is_from(int descriptor, const char *memory, size_t bytes, off_t offset)
+static bool has_bytes_at(int descriptor, const char *memory, size_t bytes, off_t offset)
 {
 	char *copy = malloc(bytes);
 	bool is_same = copy && hwio_read_whole(descriptor, copy, bytes, offset) && memcmp(copy, memory, bytes) == 0;
@@ -157,7 +157,7 @@ void hwio_fortran_transferred(int descriptor, const void *memory, size_t bytes, 
 	array->known = to + bytes;
 	size_t before = to > from ? (size_t)(to - from) : 0;
 	if (before > 0 && before <= BUFFER_BYTES_MAX && (off_t)before <= offset &&
-		is_from(descriptor, from, before, offset - (off_t)before)) {
+		has_bytes_at(descriptor, from, before, offset - (off_t)before)) {
 		if (hwio_mode == HWIO_OBSERVE)
 			hwio_read_observed(descriptor, (char *)(uintptr_t)from, (ssize_t)before,
 				offset - (off_t)before);

@@ -291,7 +291,7 @@ static size_t total(const struct iovec *pieces, int count)
 }
 
 /* Streams read short pieces and then a long one: the short ones are read, the long one is deferred. */
-static bool vector_instead(int descriptor, const struct iovec *pieces, int count, off_t offset, ssize_t *result)
+static bool read_vector_instead(int descriptor, const struct iovec *pieces, int count, off_t offset, ssize_t *result)
 {
 	if (count < 1 || count > IOV_MAX || !hwio_examines(total(pieces, count)))
 		return false;
@@ -325,7 +325,7 @@ static bool is_regular(int descriptor)
 	return fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode);
 }
 
-static void before_vector(const struct iovec *pieces, int count)
+static void before_read_vector(const struct iovec *pieces, int count)
 {
 	for (int i = 0; hwio_is_busy && hwio_depth == 0 && i < count; i++)
 		hwio_use_in(pieces[i].iov_base, pieces[i].iov_len);
@@ -335,9 +335,9 @@ ssize_t hwio_readv(int descriptor, const struct iovec *pieces, int count)
 {
 	ssize_t result;
 	if (count > 0 && hwio_examines(total(pieces, count)) && is_regular(descriptor) &&
-		vector_instead(descriptor, pieces, count, HWIO_OWN_POSITION, &result))
+		read_vector_instead(descriptor, pieces, count, HWIO_OWN_POSITION, &result))
 		return result;
-	before_vector(pieces, count);
+	before_read_vector(pieces, count);
 	return hwio_libc.readv(descriptor, pieces, count);
 }
 
@@ -345,9 +345,9 @@ ssize_t hwio_preadv(int descriptor, const struct iovec *pieces, int count, off_t
 {
 	ssize_t result;
 	if (offset >= 0 && count > 0 && hwio_examines(total(pieces, count)) && is_regular(descriptor) &&
-		vector_instead(descriptor, pieces, count, offset, &result))
+		read_vector_instead(descriptor, pieces, count, offset, &result))
 		return result;
-	before_vector(pieces, count);
+	before_read_vector(pieces, count);
 	return hwio_libc.preadv(descriptor, pieces, count, offset);
 }
 
@@ -361,7 +361,7 @@ ssize_t hwio_preadv2(int descriptor, const struct iovec *pieces, int count, off_
 	if (flags == 0)
 		return offset == -1 ? hwio_readv(descriptor, pieces, count)
 				    : hwio_preadv(descriptor, pieces, count, offset);
-	before_vector(pieces, count);
+	before_read_vector(pieces, count);
 	return hwio_libc.preadv2(descriptor, pieces, count, offset, flags);
 }
 

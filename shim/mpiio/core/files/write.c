@@ -94,7 +94,7 @@ ssize_t hwio_pwrite64(int descriptor, const void *memory, size_t bytes, off64_t 
 }
 
 /* Streams write their buffer and a long piece in one call: the pieces are written one after another. */
-static bool vector_instead(int descriptor, const struct iovec *pieces, int count, off_t offset, ssize_t *result)
+static bool write_vector_instead(int descriptor, const struct iovec *pieces, int count, off_t offset, ssize_t *result)
 {
 	struct stat status;
 	bool is_own = offset == HWIO_OWN_POSITION;
@@ -118,7 +118,7 @@ static bool vector_instead(int descriptor, const struct iovec *pieces, int count
 	return true;
 }
 
-static void before_vector(int descriptor, const struct iovec *pieces, int count, off_t offset)
+static void before_write_vector(int descriptor, const struct iovec *pieces, int count, off_t offset)
 {
 	size_t bytes = 0;
 	if (!hwio_is_busy || hwio_depth > 0)
@@ -140,9 +140,10 @@ ssize_t hwio_writev(int descriptor, const struct iovec *pieces, int count)
 {
 	ssize_t result;
 	observe_vector(pieces, count);
-	if (hwio_is_busy && hwio_depth == 0 && vector_instead(descriptor, pieces, count, HWIO_OWN_POSITION, &result))
+	if (hwio_is_busy && hwio_depth == 0 &&
+		write_vector_instead(descriptor, pieces, count, HWIO_OWN_POSITION, &result))
 		return result;
-	before_vector(descriptor, pieces, count, HWIO_OWN_POSITION);
+	before_write_vector(descriptor, pieces, count, HWIO_OWN_POSITION);
 	result = hwio_libc.writev(descriptor, pieces, count);
 	hwio_after_change(descriptor);
 	return result;
@@ -153,9 +154,9 @@ ssize_t hwio_pwritev(int descriptor, const struct iovec *pieces, int count, off_
 	ssize_t result;
 	observe_vector(pieces, count);
 	if (hwio_is_busy && hwio_depth == 0 && offset >= 0 &&
-		vector_instead(descriptor, pieces, count, offset, &result))
+		write_vector_instead(descriptor, pieces, count, offset, &result))
 		return result;
-	before_vector(descriptor, pieces, count, offset);
+	before_write_vector(descriptor, pieces, count, offset);
 	result = hwio_libc.pwritev(descriptor, pieces, count, offset);
 	hwio_after_change(descriptor);
 	return result;
@@ -168,7 +169,7 @@ ssize_t hwio_pwritev64(int descriptor, const struct iovec *pieces, int count, of
 
 ssize_t hwio_pwritev2(int descriptor, const struct iovec *pieces, int count, off_t offset, int flags)
 {
-	before_vector(descriptor, pieces, count, HWIO_OWN_POSITION);
+	before_write_vector(descriptor, pieces, count, HWIO_OWN_POSITION);
 	hwio_before_change(descriptor, 0, INT64_MAX);
 	ssize_t result = hwio_libc.pwritev2(descriptor, pieces, count, offset, flags);
 	hwio_after_change(descriptor);

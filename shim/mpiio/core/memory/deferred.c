@@ -32,7 +32,7 @@ static uintptr_t most(uintptr_t a, uintptr_t b)
 	return a > b ? a : b;
 }
 
-static bool find_owed(uintptr_t low, uintptr_t high, struct hwio_range *owed)
+static bool find_owed_read(uintptr_t low, uintptr_t high, struct hwio_range *owed)
 {
 	const struct hwio_record *record;
 	for (size_t index = hwio_record_find(low); (record = hwio_record_at(index)) && record->low < high; index++)
@@ -49,7 +49,7 @@ static void complete_range(uintptr_t low, uintptr_t high)
 	hwio_memory_in((void *)low, high - low);
 }
 
-static const struct hwio_source reads = {find_owed, complete_range};
+static const struct hwio_source reads = {find_owed_read, complete_range};
 
 void hwio_deferred_add(const struct hwio_record *record)
 {

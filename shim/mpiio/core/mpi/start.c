@@ -41,7 +41,7 @@ int hwio_variant_start(void *libmpi, void *(*next)(const char *name))
 	return 0;
 }
 
-static long number(const char *name)
+static long number_of_variable(const char *name)
 {
 	const char *text = getenv(name);
 	return text ? atol(text) : -1;
@@ -57,15 +57,15 @@ static bool is_one_node(void)
 		{"PALS_LOCAL_SIZE", "PALS_SIZE"},
 	};
 	for (size_t i = 0; i < sizeof(pairs) / sizeof(*pairs); i++) {
-		long here = number(pairs[i][0]), all = number(pairs[i][1]);
+		long here = number_of_variable(pairs[i][0]), all = number_of_variable(pairs[i][1]);
 		if (here > 0 && all > 0)
 			return here == all;
 	}
-	return number("SLURM_STEP_NUM_NODES") == 1;
+	return number_of_variable("SLURM_STEP_NUM_NODES") == 1;
 }
 
 /* The launcher has verified that all ranks have this library. */
-static bool is_promised(void)
+static bool has_launcher_verified(void)
 {
 	const char *everywhere = getenv("HEADWATER_IO_EVERYWHERE");
 	return everywhere && strcmp(everywhere, "yes") == 0;
@@ -76,7 +76,7 @@ static enum hwio_mode wanted_mode(void)
 	const char *mode = getenv("HEADWATER_IO");
 	if (mode && strcmp(mode, "off") == 0)
 		return HWIO_OFF;
-	if (!is_promised() && !is_one_node())
+	if (!has_launcher_verified() && !is_one_node())
 		return HWIO_OFF;
 	if (mode && strcmp(mode, "verify") == 0)
 		return HWIO_VERIFY;
@@ -97,7 +97,7 @@ static bool has_earlier_threads(void)
 }
 
 /* Returns true if another tool handles faults itself. */
-static bool is_left_to_others(void)
+static bool has_other_fault_handler(void)
 {
 	return hwio_real.MPI_Init == NULL || getenv("ASAN_OPTIONS") != NULL;
 }
@@ -144,7 +144,7 @@ static bool agree_and_start(enum hwio_mode mode)
 	const char *least = getenv("HEADWATER_IO_BYTES_MIN"), *profile = getenv("HEADWATER_IO_PROFILE");
 	hwio_real.MPI_Comm_rank(MPI_COMM_WORLD, &hwio_rank);
 	hwio_real.MPI_Comm_size(MPI_COMM_WORLD, &hwio_ranks);
-	bool has_all_ranks = is_promised() || hwio_rendezvous_end(hwio_ranks);
+	bool has_all_ranks = has_launcher_verified() || hwio_rendezvous_end(hwio_ranks);
 	if (!has_all_ranks || hwio_ranks < 2 || hwio_real.MPI_Comm_dup(MPI_COMM_WORLD, &hwio_control) != MPI_SUCCESS)
 		return false;
 	hwio_real.MPI_Comm_set_errhandler(hwio_control, MPI_ERRORS_RETURN);
@@ -187,8 +187,8 @@ static void begin_rendezvous(void)
 	int saved = errno;
 	if (has_earlier_threads())
 		hwio_memory_map_threads_begin();
-	wanted = is_left_to_others() ? HWIO_OFF : wanted_mode();
-	if (wanted != HWIO_OFF && !is_promised())
+	wanted = has_other_fault_handler() ? HWIO_OFF : wanted_mode();
+	if (wanted != HWIO_OFF && !has_launcher_verified())
 		hwio_rendezvous_begin();
 	errno = saved;
 }

@@ -55,7 +55,7 @@ void hwio_together_wait(void)
 		wait_sparingly(&request);
 }
 
-static bool transfer(const struct hwio_layout *layout, size_t bytes, int peer, int tag, bool is_send)
+static bool transfer_stream(const struct hwio_layout *layout, size_t bytes, int peer, int tag, bool is_send)
 {
 	char *piece = malloc(bytes < HWIO_PIECE_BYTES ? bytes + 1 : HWIO_PIECE_BYTES);
 	bool is_good = piece;
@@ -79,10 +79,10 @@ static bool transfer(const struct hwio_layout *layout, size_t bytes, int peer, i
 
 bool hwio_stream_send(const struct hwio_layout *layout, size_t bytes, int world_rank, int tag)
 {
-	return transfer(layout, bytes, world_rank, tag, true);
+	return transfer_stream(layout, bytes, world_rank, tag, true);
 }
 
 bool hwio_stream_receive(const struct hwio_layout *layout, size_t bytes, int world_rank, int tag)
 {
-	return transfer(layout, bytes, world_rank, tag, false);
+	return transfer_stream(layout, bytes, world_rank, tag, false);
 }

@@ -45,7 +45,7 @@ bool hwio_incoming_any(void)
 	return hwio_pending_list != NULL;
 }
 
-static bool find_owed(uintptr_t low, uintptr_t high, struct hwio_range *owed)
+static bool find_owed_message(uintptr_t low, uintptr_t high, struct hwio_range *owed)
 {
 	bool is_any = false;
 	for (const struct hwio_pending *one = hwio_pending_list; one; one = one->next) {
@@ -58,7 +58,7 @@ static bool find_owed(uintptr_t low, uintptr_t high, struct hwio_range *owed)
 	return is_any;
 }
 
-static const struct hwio_source messages = {find_owed, hwio_incoming_fetch};
+static const struct hwio_source messages = {find_owed_message, hwio_incoming_fetch};
 
 void hwio_pending_free(struct hwio_pending *one)
 {
@@ -242,7 +242,7 @@ void hwio_incoming_refuse(const struct hwio_envelope *envelope)
 }
 
 /* Returns a pending message that overlaps the range, or NULL. */
-static struct hwio_pending *first_in(uintptr_t low, uintptr_t high)
+static struct hwio_pending *find_pending(uintptr_t low, uintptr_t high)
 {
 	for (struct hwio_pending *one = hwio_pending_list; one; one = one->next)
 		if (one->layout.low < high && one->layout.high > low)
@@ -252,7 +252,7 @@ static struct hwio_pending *first_in(uintptr_t low, uintptr_t high)
 
 bool hwio_incoming_overlaps(uintptr_t low, uintptr_t high)
 {
-	return first_in(low, high) != NULL;
+	return find_pending(low, high) != NULL;
 }
 
 bool hwio_incoming_protects(uintptr_t address)
@@ -287,7 +287,7 @@ bool hwio_incoming_touch(uintptr_t address)
 
 void hwio_incoming_fetch(uintptr_t low, uintptr_t high)
 {
-	for (struct hwio_pending *one; (one = first_in(low, high));)
+	for (struct hwio_pending *one; (one = find_pending(low, high));)
 		fetch(one);
 }
 

@@ -254,7 +254,7 @@ struct hwio_offered {
 	double end;
 	/* The program's request, of a long message that is not known to be received. */
 	MPI_Request request;
-	bool is_unseen;
+	bool is_unreceived;
 	/* The data is no longer needed: the verdict was carried out, or a copy is being sent. */
 	bool is_done;
 	struct hwio_offered *next;
@@ -284,9 +284,9 @@ struct hwio_offered *hwio_offer_start(bool is_synchronous, const void *buffer, M
 	offered->offering.layout.blocks = &offered->offering.layout.single;
 	uint64_t id = offering.offer.envelope.id;
 	hwio_step_in();
-	offered->is_unseen = offering.layout.bytes >= HWIO_RENDEZVOUS_BYTES_MIN;
-	*result = (is_synchronous || offered->is_unseen ? hwio_real.MPI_Issend
-							: hwio_real.MPI_Isend)(&offered->offering.offer,
+	offered->is_unreceived = offering.layout.bytes >= HWIO_RENDEZVOUS_BYTES_MIN;
+	*result = (is_synchronous || offered->is_unreceived ? hwio_real.MPI_Issend
+							    : hwio_real.MPI_Isend)(&offered->offering.offer,
 		sizeof(offering.offer), MPI_BYTE, destination, tag, comm, request);
 	hwio_real.MPI_Irecv(&offered->late->received, sizeof(offered->late->received), MPI_BYTE, offering.peer,
 		HWIO_TAG_OF(HWIO_TAG_VERDICT, id), hwio_control, &offered->late->verdict);
@@ -311,15 +311,15 @@ static void send_late(struct hwio_offered *offered)
 }
 
 /* Returns true while a long message is not received: until then MPI's send would wait, too. */
-static bool is_unseen(struct hwio_offered *offered)
+static bool is_unreceived(struct hwio_offered *offered)
 {
 	int is_received = 0;
-	if (!offered->is_unseen)
+	if (!offered->is_unreceived)
 		return false;
 	if (hwio_real.MPI_Request_get_status(offered->request, &is_received, MPI_STATUS_IGNORE) == MPI_SUCCESS &&
 		!is_received)
 		return true;
-	offered->is_unseen = false;
+	offered->is_unreceived = false;
 	offered->end = hwio_seconds() + hwio_model_timeout_s(offered->offering.layout.bytes);
 	return false;
 }
@@ -328,7 +328,7 @@ bool hwio_offer_progress(struct hwio_offered *offered, bool is_last)
 {
 	const struct offering *offering = &offered->offering;
 	/* The program's request no longer exists. */
-	offered->is_unseen &= !is_last;
+	offered->is_unreceived &= !is_last;
 	hwio_step_in();
 	while (!offered->is_done) {
 		int has_verdict = 0;
@@ -338,7 +338,7 @@ bool hwio_offer_progress(struct hwio_offered *offered, bool is_last)
 			offered->is_done = true;
 			carry_out_verdict(&offered->late->received, &offering->layout, offering->peer,
 				offering->context);
-		} else if (!is_unseen(offered) && hwio_seconds() > offered->end) {
+		} else if (!is_unreceived(offered) && hwio_seconds() > offered->end) {
 			send_late(offered);
 		}
 		if (offered->is_done || !is_last)

@@ -140,7 +140,7 @@ union arrived {
 
 /* Returns true, and copies the envelope, if the buffer begins with one of as many bytes as arrived. The layout has no
  * bytes if the type isn't understood. */
-static bool recognise(void *buffer, MPI_Count count, MPI_Datatype type, int bytes, struct hwio_layout *layout,
+static bool find_envelope(void *buffer, MPI_Count count, MPI_Datatype type, int bytes, struct hwio_layout *layout,
 	union arrived *message)
 {
 	size_t capacity = hwio_type_bytes(count, type), all = capacity < sizeof(*message) ? capacity : sizeof(*message);
@@ -170,7 +170,7 @@ static bool recognise(void *buffer, MPI_Count count, MPI_Datatype type, int byte
 }
 
 /* The fast check, enough for most messages. Pages of a buffer may be protected only while something is deferred. */
-static bool is_plainly_not_ours(const void *buffer, MPI_Count count, MPI_Datatype type)
+static bool is_surely_data(const void *buffer, MPI_Count count, MPI_Datatype type)
 {
 	size_t element_bytes = hwio_is_busy || count <= 0 || buffer == MPI_BOTTOM ? 0 : hwio_basic_bytes(type);
 	return element_bytes > 0 &&
@@ -252,7 +252,7 @@ static int replace_message(void *buffer, MPI_Count count, MPI_Datatype type, MPI
 	/* Protected pages of other buffers may have parts of this one. */
 	size_t admitted = hwio_is_busy ? admit(buffer, count, type) : 0;
 	int result = MPI_SUCCESS;
-	if (recognise(buffer, count, type, bytes, &layout, &arrived))
+	if (find_envelope(buffer, count, type, bytes, &layout, &arrived))
 		result = layout.bytes ? place_data(&arrived, &layout, status, may_defer)
 				      : place_typed(&arrived, buffer, count, type, status);
 	if (hwio_is_exposed)
@@ -264,7 +264,7 @@ static int replace_message(void *buffer, MPI_Count count, MPI_Datatype type, MPI
 int hwio_received(void *buffer, MPI_Count count, MPI_Datatype type, MPI_Comm comm, MPI_Status *status, bool may_defer)
 {
 	int bytes = 0;
-	if (hwio_mode == HWIO_OFF || is_plainly_not_ours(buffer, count, type))
+	if (hwio_mode == HWIO_OFF || is_surely_data(buffer, count, type))
 		return MPI_SUCCESS;
 	hwio_step_in();
 	bool is_known = hwio_real.MPI_Get_count(status, MPI_BYTE, &bytes) == MPI_SUCCESS && hwio_may_be_ours(bytes);
@@ -274,12 +274,12 @@ int hwio_received(void *buffer, MPI_Count count, MPI_Datatype type, MPI_Comm com
 
 int hwio_received_unsized(void *buffer, MPI_Count count, MPI_Datatype type, MPI_Comm comm, MPI_Status *status)
 {
-	bool is_plain = hwio_mode == HWIO_OFF || is_plainly_not_ours(buffer, count, type);
+	bool is_plain = hwio_mode == HWIO_OFF || is_surely_data(buffer, count, type);
 	return is_plain ? MPI_SUCCESS : replace_message(buffer, count, type, comm, UNKNOWN, status, false);
 }
 
 /* True if anything is deferred in the buffer. */
-static bool is_concerned(const void *buffer, MPI_Count count, MPI_Datatype type)
+static bool has_deferred_data(const void *buffer, MPI_Count count, MPI_Datatype type)
 {
 	struct hwio_range range;
 	if (!hwio_is_busy || !find_range(buffer, count, type, &range))
@@ -308,7 +308,7 @@ static int match(int source, int tag, MPI_Comm comm, MPI_Message *message, MPI_S
 
 /* A receive into memory in which something is deferred. Only the part that arrives is released, so the message's
  * size is found first. A possible envelope is received elsewhere. */
-static int receive_beside(void *buffer, int count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
+static int receive_over_deferred(void *buffer, int count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
 	MPI_Status *status)
 {
 	MPI_Message message;
@@ -422,8 +422,8 @@ __attribute__((noinline)) static int receive_or_not(void *buffer, int count, MPI
 	if (hwio_match_taken(buffer, count, type, source, tag, comm, status, is_shared, &result))
 		return result;
 	hwio_step_in();
-	if (!is_shared && is_concerned(buffer, count, type)) {
-		result = receive_beside(buffer, count, type, source, tag, comm, actual);
+	if (!is_shared && has_deferred_data(buffer, count, type)) {
+		result = receive_over_deferred(buffer, count, type, source, tag, comm, actual);
 		hwio_step_out();
 		return result;
 	}

@@ -69,7 +69,7 @@ static void copy_tracked_status(const struct hwio_tracked *one, MPI_Status *stat
 
 /* Processes a completed receive. In MPICH the status of a send and receive isn't the receive's; then, and for an empty
  * status, the buffer's content decides. */
-static int arrived(const struct hwio_tracked *one, MPI_Status *status, bool may_defer)
+static int process_received(const struct hwio_tracked *one, MPI_Status *status, bool may_defer)
 {
 	int is_cancelled = 1;
 	hwio_real.MPI_Test_cancelled(status, &is_cancelled);
@@ -79,7 +79,7 @@ static int arrived(const struct hwio_tracked *one, MPI_Status *status, bool may_
 }
 
 /* Finishes a completed request; `one` was claimed, or is NULL. */
-static int finish(struct hwio_tracked *one, MPI_Status *status)
+static int finish_request(struct hwio_tracked *one, MPI_Status *status)
 {
 	int result = MPI_SUCCESS;
 	if (!one)
@@ -94,7 +94,7 @@ static int finish(struct hwio_tracked *one, MPI_Status *status)
 		hwio_real.MPI_Status_set_elements_x(status, MPI_BYTE, one->bytes);
 	} else if (copy.is_active) {
 		hwio_tracked_activate(one, false);
-		result = arrived(&copy, status, hwio_tracked_receiving() <= batch_count);
+		result = process_received(&copy, status, hwio_tracked_receiving() <= batch_count);
 	}
 	one->is_delivered = one->is_seen = false;
 	if (copy.kind != HWIO_PERSISTENT_RECEIVE && copy.kind != HWIO_PERSISTENT_SEND) {
@@ -215,7 +215,7 @@ int hwio_MPI_Test(MPI_Request *request, int *flag, MPI_Status *status)
 	hwio_step_out();
 	hwio_outstanding_poll();
 	if (result == MPI_SUCCESS && *flag)
-		return finish(one, actual);
+		return finish_request(one, actual);
 	fail_receive(one, *request);
 	return result;
 }
@@ -239,7 +239,7 @@ int hwio_MPI_Wait(MPI_Request *request, MPI_Status *status)
 	result = hwio_real.MPI_Wait(request, actual);
 	hwio_step_out();
 	if (result == MPI_SUCCESS)
-		return finish(one, actual);
+		return finish_request(one, actual);
 	fail_receive(one, *request);
 	return result;
 }
@@ -254,7 +254,7 @@ struct several {
 	void *allocated;
 };
 
-static bool prepare(struct several *several, int count, const MPI_Request requests[], MPI_Status statuses[])
+static bool claim_several(struct several *several, int count, const MPI_Request requests[], MPI_Status statuses[])
 {
 	several->allocated = NULL;
 	several->ours = several->few;
@@ -282,16 +282,16 @@ static void release_several(struct several *several, int count)
 }
 
 /* Finishes one of them. */
-static int complete(struct several *several, int index, MPI_Status *status)
+static int finish_at(struct several *several, int index, MPI_Status *status)
 {
 	struct hwio_tracked *one = several->ours[index];
 	several->ours[index] = NULL;
-	return finish(one, status);
+	return finish_request(one, status);
 }
 
 /* Finishes the requests with these indices (NULL: all) after a call that returned `result`; their statuses may have
  * errors. Returns the code for the program; the statuses have the errors of single requests. */
-static int complete_those(struct several *several, const MPI_Request requests[], const int indices[], int count,
+static int finish_several(struct several *several, const MPI_Request requests[], const int indices[], int count,
 	int result)
 {
 	int class = MPI_SUCCESS;
@@ -311,7 +311,7 @@ static int complete_those(struct several *several, const MPI_Request requests[],
 			several->ours[at] = NULL;
 			continue;
 		}
-		int one = complete(several, at, status);
+		int one = finish_at(several, at, status);
 		for (int k = 0; k < i && one != MPI_SUCCESS && class == MPI_SUCCESS && !has_failed; k++)
 			several->statuses[k].MPI_ERROR = MPI_SUCCESS;
 		has_failed |= one != MPI_SUCCESS;
@@ -324,7 +324,7 @@ static int complete_those(struct several *several, const MPI_Request requests[],
 int hwio_MPI_Testall(int count, MPI_Request requests[], int *flag, MPI_Status statuses[])
 {
 	struct several several;
-	if (has_nothing_pending() || !prepare(&several, count, requests, statuses))
+	if (has_nothing_pending() || !claim_several(&several, count, requests, statuses))
 		return hwio_real.MPI_Testall(count, requests, flag, statuses);
 	if (!are_offers_over(several.ours, requests, count)) {
 		*flag = 0;
@@ -336,7 +336,7 @@ int hwio_MPI_Testall(int count, MPI_Request requests[], int *flag, MPI_Status st
 	hwio_step_out();
 	hwio_outstanding_poll();
 	if (result != MPI_SUCCESS || *flag)
-		result = complete_those(&several, requests, NULL, count, result);
+		result = finish_several(&several, requests, NULL, count, result);
 	release_several(&several, count);
 	return result;
 }
@@ -355,18 +355,18 @@ int hwio_MPI_Waitall(int count, MPI_Request requests[], MPI_Status statuses[])
 		}
 		return result;
 	}
-	if (!prepare(&several, count, requests, statuses))
+	if (!claim_several(&several, count, requests, statuses))
 		return hwio_real.MPI_Waitall(count, requests, statuses);
 	hwio_step_in();
 	result = hwio_real.MPI_Waitall(count, requests, several.statuses);
 	hwio_step_out();
-	result = complete_those(&several, requests, NULL, count, result);
+	result = finish_several(&several, requests, NULL, count, result);
 	release_several(&several, count);
 	return result;
 }
 
 /* Returns the first request whose message was delivered before it started, or -1: MPI can't complete it. */
-static int delivered_of(const struct several *several, int count)
+static int find_delivered(const struct several *several, int count)
 {
 	for (int i = 0; i < count; i++) {
 		const struct hwio_tracked *one = several->ours[i];
@@ -380,14 +380,14 @@ int hwio_MPI_Testany(int count, MPI_Request requests[], int *index, int *flag, M
 {
 	struct several several;
 	MPI_Status own, *actual = status == MPI_STATUS_IGNORE ? &own : status;
-	if (has_nothing_pending() || !prepare(&several, count, requests, MPI_STATUSES_IGNORE))
+	if (has_nothing_pending() || !claim_several(&several, count, requests, MPI_STATUSES_IGNORE))
 		return hwio_real.MPI_Testany(count, requests, index, flag, status);
 	are_offers_over(several.ours, requests, count);
-	int delivered = delivered_of(&several, count);
+	int delivered = find_delivered(&several, count);
 	if (delivered >= 0) {
 		*flag = 1;
 		*index = delivered;
-		int one = complete(&several, delivered, actual);
+		int one = finish_at(&several, delivered, actual);
 		release_several(&several, count);
 		return one;
 	}
@@ -396,7 +396,7 @@ int hwio_MPI_Testany(int count, MPI_Request requests[], int *index, int *flag, M
 	hwio_step_out();
 	hwio_outstanding_poll();
 	if (result == MPI_SUCCESS && *flag && *index != MPI_UNDEFINED)
-		result = complete(&several, *index, actual);
+		result = finish_at(&several, *index, actual);
 	release_several(&several, count);
 	return result;
 }
@@ -417,14 +417,14 @@ int hwio_MPI_Waitany(int count, MPI_Request requests[], int *index, MPI_Status *
 int hwio_MPI_Testsome(int count, MPI_Request requests[], int *done, int indices[], MPI_Status statuses[])
 {
 	struct several several;
-	if (has_nothing_pending() || !prepare(&several, count, requests, statuses))
+	if (has_nothing_pending() || !claim_several(&several, count, requests, statuses))
 		return hwio_real.MPI_Testsome(count, requests, done, indices, statuses);
 	are_offers_over(several.ours, requests, count);
-	int delivered = delivered_of(&several, count);
+	int delivered = find_delivered(&several, count);
 	if (delivered >= 0) {
 		*done = 1;
 		*indices = delivered;
-		int one = complete(&several, delivered, &several.statuses[0]);
+		int one = finish_at(&several, delivered, &several.statuses[0]);
 		release_several(&several, count);
 		return one;
 	}
@@ -433,7 +433,7 @@ int hwio_MPI_Testsome(int count, MPI_Request requests[], int *done, int indices[
 	hwio_step_out();
 	hwio_outstanding_poll();
 	if (*done != MPI_UNDEFINED)
-		result = complete_those(&several, requests, indices, *done, result);
+		result = finish_several(&several, requests, indices, *done, result);
 	release_several(&several, count);
 	return result;
 }
@@ -473,7 +473,7 @@ int hwio_MPI_Request_free(MPI_Request *request)
 }
 
 /* Processes a completed request that the program may query again. */
-static int show(MPI_Request request, MPI_Status *status)
+static int process_query(MPI_Request request, MPI_Status *status)
 {
 	struct hwio_tracked *one = hwio_tracked_find(request);
 	int bytes = 0, result = MPI_SUCCESS;
@@ -484,7 +484,7 @@ static int show(MPI_Request request, MPI_Status *status)
 	} else if (one->is_seen) {
 		hwio_real.MPI_Status_set_elements_x(status, MPI_BYTE, one->bytes);
 	} else if (one->is_active) {
-		result = arrived(one, status, false);
+		result = process_received(one, status, false);
 		hwio_real.MPI_Get_count(status, MPI_BYTE, &bytes);
 		one->is_seen = true;
 		one->bytes = bytes;
@@ -500,7 +500,7 @@ int hwio_MPI_Request_get_status(MPI_Request request, int *flag, MPI_Status *stat
 	hwio_step_in();
 	int result = hwio_real.MPI_Request_get_status(request, flag, actual);
 	hwio_step_out();
-	return result == MPI_SUCCESS && *flag ? show(request, actual) : result;
+	return result == MPI_SUCCESS && *flag ? process_query(request, actual) : result;
 }
 
 #ifdef HWIO_HAS_MPI_Request_get_status_all
@@ -522,13 +522,13 @@ int hwio_MPI_Request_get_status_some(int count, const MPI_Request requests[], in
 	MPI_Status statuses[])
 {
 	struct several several;
-	if (has_nothing_pending() || !prepare(&several, count, requests, statuses))
+	if (has_nothing_pending() || !claim_several(&several, count, requests, statuses))
 		return hwio_real.MPI_Request_get_status_some(count, requests, done, indices, statuses);
 	hwio_step_in();
 	int result = hwio_real.MPI_Request_get_status_some(count, requests, done, indices, several.statuses);
 	hwio_step_out();
 	for (int i = 0; result == MPI_SUCCESS && *done != MPI_UNDEFINED && i < *done; i++)
-		result = show(requests[indices[i]], &several.statuses[i]);
+		result = process_query(requests[indices[i]], &several.statuses[i]);
 	release_several(&several, count);
 	return result;
 }
@@ -543,6 +543,7 @@ int hwio_MPI_Request_get_status_any(int count, const MPI_Request requests[], int
 	hwio_step_in();
 	int result = hwio_real.MPI_Request_get_status_any(count, requests, index, flag, actual);
 	hwio_step_out();
-	return result == MPI_SUCCESS && *flag && *index != MPI_UNDEFINED ? show(requests[*index], actual) : result;
+	return result == MPI_SUCCESS && *flag && *index != MPI_UNDEFINED ? process_query(requests[*index], actual)
+									 : result;
 }
 #endif

@@ -79,9 +79,9 @@ static void leave_store(const char *execfn, char **argv, char **envp)
 
 static const char *kept_text(const char *text)
 {
-	const struct hwa_kept *kept = text ? hwa_keep(text, strlen(text)) : NULL;
+	const struct hwa_interned *entry = text ? hwa_intern(text, strlen(text)) : NULL;
 
-	return kept ? kept->text : "";
+	return entry ? entry->text : "";
 }
 
 /* A process without a table does not interpose on what it executes, because the library may not be found there. The
@@ -353,7 +353,7 @@ EXPORT char *la_objsearch(const char *name, uintptr_t *cookie, unsigned int flag
 	if (flag != LA_SER_ORIG)
 		return objsearch_path(loader, name, false, flag == LA_SER_CONFIG || flag == LA_SER_DEFAULT);
 	pending.loader = loader;
-	hwa_tls_meet(name);
+	hwa_tls_reached(name);
 	found = strchr(name, '/') ? objsearch_path(loader, name, true, false) : objsearch_name(loader, name);
 	/* Without a path to open, the loader may find an object that it has loaded already. */
 	if (!*pending.answer)
@@ -394,7 +394,7 @@ static void identify(struct hwa_object *object, const void *limit)
 		target->path_bytes = 0;
 	}
 	if (object != hwa_object_main() && target->path_bytes) {
-		const struct hwa_kept *path = hwa_keep(target->path, target->path_bytes);
+		const struct hwa_interned *path = hwa_intern(target->path, target->path_bytes);
 
 		object->path = path ? path->text : "";
 		object->dev = target->dev;

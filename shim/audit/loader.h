@@ -43,14 +43,14 @@ struct hwa_object {
 void *hwa_arena(size_t bytes);
 
 /* A string that is kept once, with room for what is known of it. */
-struct hwa_kept {
-	struct hwa_kept *next;
+struct hwa_interned {
+	struct hwa_interned *next;
 	uint64_t hash;
 	void *known;
 	size_t bytes;
 	char text[];
 };
-struct hwa_kept *hwa_keep(const char *text, size_t bytes);
+struct hwa_interned *hwa_intern(const char *text, size_t bytes);
 
 struct hwa_object *hwa_object_new(struct link_map *map, int slot);
 void hwa_object_free(struct hwa_object *object);
@@ -119,7 +119,7 @@ void hwa_tls_restore(char **envp);
 void hwa_tls_start(char **argv, char **envp, const char *execfn);
 void hwa_tls_end(void);
 /* The loader has come to this name, or has an object that answers to it. */
-void hwa_tls_meet(const char *name);
+void hwa_tls_reached(const char *name);
 /* The loader has opened this object. */
 void hwa_tls_object(const struct hwa_object *object);
 /* Executes the program again with a larger surplus, if it needs one and the loader has come to all that

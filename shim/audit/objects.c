@@ -16,7 +16,7 @@
 
 #define ARENA_BYTES ((size_t)128 << 10)
 #define CHUNK_BYTES ((size_t)1 << 20)
-#define KEPT_BUCKETS 1024
+#define INTERNED_BUCKETS 1024
 /* Objects in which the place of $ORIGIN is sought before giving up. */
 #define ORIGIN_TRIES 8
 /* glibc 2.36's link map has 1,152 bytes; ld.so's own has its cookie elsewhere. */
@@ -32,7 +32,7 @@ static struct {
 	char *at;
 	size_t left;
 } arena = {first_chunk, ARENA_BYTES};
-static struct hwa_kept *kept[KEPT_BUCKETS];
+static struct hwa_interned *interned[INTERNED_BUCKETS];
 static struct hwa_object *objects;
 static struct hwa_object *program, *ld_so;
 
@@ -58,17 +58,17 @@ void *hwa_arena(size_t bytes)
 	return block;
 }
 
-struct hwa_kept *hwa_keep(const char *text, size_t bytes)
+struct hwa_interned *hwa_intern(const char *text, size_t bytes)
 {
 	uint64_t hash = hwa_hash(text, bytes);
-	struct hwa_kept **bucket = &kept[hash % KEPT_BUCKETS], *entry;
+	struct hwa_interned **bucket = &interned[hash % INTERNED_BUCKETS], *entry;
 
 	for (entry = *bucket; entry; entry = entry->next)
 		if (entry->hash == hash && entry->bytes == bytes && memcmp(entry->text, text, bytes) == 0)
 			return entry;
 	entry = hwa_arena(sizeof(*entry) + bytes + 1);
 	if (entry) {
-		*entry = (struct hwa_kept){.next = *bucket, .hash = hash, .bytes = bytes};
+		*entry = (struct hwa_interned){.next = *bucket, .hash = hash, .bytes = bytes};
 		memcpy(entry->text, text, bytes);
 		entry->text[bytes] = '\0';
 		*bucket = entry;
@@ -199,7 +199,7 @@ static const char *executable_path(void)
 		return "";
 	path[bytes] = '\0';
 	const char *original = hwa_strip_store(path) ? hwa_strip_store(path) : path;
-	const struct hwa_kept *entry = hwa_keep(original, strlen(original));
+	const struct hwa_interned *entry = hwa_intern(original, strlen(original));
 	return entry ? entry->text : "";
 }
 
@@ -210,7 +210,7 @@ static char **origin_of(const struct link_map *map, size_t at)
 
 const char *hwa_object_origin(struct hwa_object *object)
 {
-	const struct hwa_kept *directory;
+	const struct hwa_interned *directory;
 
 	if (object == program && !hwa_start.loader_base) {
 		const char *origin = origin_at ? *origin_of(object->map, origin_at) : NULL;
@@ -221,7 +221,7 @@ const char *hwa_object_origin(struct hwa_object *object)
 		object->path = executable_path();
 	if (object->path[0] != '/')
 		return NULL;
-	directory = hwa_keep(object->path, directory_bytes(object->path));
+	directory = hwa_intern(object->path, directory_bytes(object->path));
 	return directory ? directory->text : NULL;
 }
 

@@ -29,7 +29,7 @@ static uint64_t now_s(void)
 	return (uint64_t)now.tv_sec;
 }
 
-static void leave_alone(void)
+static void pause_requests(void)
 {
 	__atomic_store_n(&quiet_until, now_s() + QUIET_S, __ATOMIC_RELAXED);
 }
@@ -40,7 +40,7 @@ static bool send_all(long fd, const char *data, size_t bytes)
 		long sent = hwa_sys(__NR_sendto, fd, data, bytes, MSG_NOSIGNAL, NULL, 0);
 
 		if (sent == -EAGAIN)
-			leave_alone();
+			pause_requests();
 		if (sent == -EINTR)
 			continue;
 		if (sent <= 0)
@@ -65,7 +65,7 @@ static bool receive(long fd, struct hw_reply *reply)
 		if (count == -EINTR)
 			continue;
 		if (count == 0)
-			leave_alone();
+			pause_requests();
 		if (count <= 0)
 			return false;
 		long got = hwa_sys(__NR_recvfrom, fd, (char *)reply + have, sizeof(*reply) - have, MSG_DONTWAIT, NULL,
@@ -93,11 +93,11 @@ static bool connect_to(long fd, const char *path, size_t bytes)
 	while ((result = hwa_sys(__NR_connect, fd, &address, sizeof(address))) == -EINTR)
 		;
 	if (result == -EAGAIN)
-		leave_alone();
+		pause_requests();
 	return result == 0;
 }
 
-static enum hw_status ask(long fd, const char *path, size_t bytes, unsigned want)
+static enum hw_status exchange(long fd, const char *path, size_t bytes, unsigned want)
 {
 	struct hw_request request = {
 		.magic = HW_REQUEST_MAGIC,
@@ -130,7 +130,7 @@ enum hw_status hwa_request(const char *path, size_t bytes, unsigned want)
 		return HW_FALLBACK;
 	hwa_count(HWA_COUNT_REQUESTS);
 	if (connect_to(fd, socket_path, socket_bytes))
-		status = ask(fd, path, bytes, want);
+		status = exchange(fd, path, bytes, want);
 	hwa_sys(__NR_close, fd);
 	return status;
 }

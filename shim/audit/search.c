@@ -25,7 +25,7 @@ static const char *const capabilities[] = {"glibc-hwcaps", "tls", "aarch64", "at
 /* Longest search path that is cached, with its origin. */
 #define KEY_BYTES ((size_t)64 << 10)
 
-enum verdict { NEXT, HIT, UNSURE };
+enum match_result { NEXT, HIT, UNSURE };
 
 struct directory {
 	enum {
@@ -39,7 +39,7 @@ struct directory {
 
 struct list {
 	size_t count;
-	const struct hwa_kept *directories[]; /* NULL: an element that is left to glibc */
+	const struct hwa_interned *directories[]; /* NULL: an element that is left to glibc */
 };
 
 struct search {
@@ -87,7 +87,7 @@ static bool has_capabilities(const struct directory *directory, const char *path
 	return has || damaged;
 }
 
-static void classify(struct directory *directory, const struct hwa_kept *path, struct hwa_found *found)
+static void classify(struct directory *directory, const struct hwa_interned *path, struct hwa_found *found)
 {
 	switch (hwa_resolve(AT_FDCWD, path->text, HW_WANT_LISTING, found)) {
 	case HWA_KNOWN:
@@ -111,7 +111,7 @@ static void classify(struct directory *directory, const struct hwa_kept *path, s
 }
 
 /* What is known of a directory, by its path as the loader spells it. */
-static const struct directory *directory_of(struct hwa_kept *path, struct hwa_found *found)
+static const struct directory *directory_of(struct hwa_interned *path, struct hwa_found *found)
 {
 	if (!path->known) {
 		struct directory *directory = hwa_arena(sizeof(*directory));
@@ -137,7 +137,7 @@ static bool is_native_object(long fd)
 }
 
 /* A candidate on disk, outside the scope or without a daemon. */
-static enum verdict on_disk(struct hwa_target *target)
+static enum match_result on_disk(struct hwa_target *target)
 {
 	long fd = hwa_sys(__NR_openat, AT_FDCWD, target->path, O_RDONLY | O_CLOEXEC);
 	struct stat st;
@@ -152,7 +152,7 @@ static enum verdict on_disk(struct hwa_target *target)
 	return native ? HIT : UNSURE;
 }
 
-static enum verdict candidate(struct search *search)
+static enum match_result candidate(struct search *search)
 {
 	struct hwa_target *target = search->target;
 	struct hwa_found *found = &search->found;
@@ -173,10 +173,10 @@ static enum verdict candidate(struct search *search)
 	return on_disk(target);
 }
 
-static enum verdict try_directory(struct search *search, const struct hwa_kept *path)
+static enum match_result try_directory(struct search *search, const struct hwa_interned *path)
 {
 	struct hwa_target *target = search->target;
-	const struct directory *directory = directory_of((struct hwa_kept *)path, &search->found);
+	const struct directory *directory = directory_of((struct hwa_interned *)path, &search->found);
 	size_t bytes = path->bytes == 1 ? 0 : path->bytes;
 
 	if (!directory || directory->kind == ODD || bytes + 1 + search->name_bytes >= HWA_PATH_MAX)
@@ -201,14 +201,14 @@ static enum verdict try_directory(struct search *search, const struct hwa_kept *
 }
 
 /* An element relative to the working directory. What is found there glibc must name. */
-static enum verdict try_relative(struct search *search, const struct hwa_kept *path)
+static enum match_result try_relative(struct search *search, const struct hwa_interned *path)
 {
 	struct hwa_path *absolute = &search->found.path;
 	int error = hwa_absolute(AT_FDCWD, path->bytes ? path->text : ".", absolute);
 
 	if (error && error != -EXDEV)
 		return UNSURE;
-	path = hwa_keep(absolute->at, absolute->bytes);
+	path = hwa_intern(absolute->at, absolute->bytes);
 	return path && try_directory(search, path) == NEXT ? NEXT : UNSURE;
 }
 
@@ -229,7 +229,7 @@ static size_t origin_token(const char *text)
 }
 
 /* One element of a search path, with its token expanded; NULL if glibc must do it. */
-static const struct hwa_kept *expand(const char *element, size_t bytes, const char *origin)
+static const struct hwa_interned *expand(const char *element, size_t bytes, const char *origin)
 {
 	static char path[HWA_PATH_MAX];
 	size_t length = 0;
@@ -247,7 +247,7 @@ static const struct hwa_kept *expand(const char *element, size_t bytes, const ch
 		length--;
 	path[length] = '\0';
 	const char *original = hwa_strip_store(path);
-	return original ? hwa_keep(original, strlen(original)) : hwa_keep(path, length);
+	return original ? hwa_intern(original, strlen(original)) : hwa_intern(path, length);
 }
 
 /* The elements of a search path; NULL without memory. Lists are cached by text and origin. */
@@ -255,16 +255,16 @@ static const struct list *list_of(const char *text, const char *separators, cons
 {
 	static char key[KEY_BYTES];
 	size_t origin_bytes = strlen(origin), text_bytes = strlen(text), count = 1;
-	struct hwa_kept *kept = NULL;
+	struct hwa_interned *entry = NULL;
 	struct list *list;
 
 	if (origin_bytes + 1 + text_bytes <= sizeof(key)) {
 		memcpy(key, origin, origin_bytes + 1);
 		memcpy(key + origin_bytes + 1, text, text_bytes);
-		kept = hwa_keep(key, origin_bytes + 1 + text_bytes);
+		entry = hwa_intern(key, origin_bytes + 1 + text_bytes);
 	}
-	if (!kept || kept->known)
-		return kept ? kept->known : NULL;
+	if (!entry || entry->known)
+		return entry ? entry->known : NULL;
 	for (const char *at = text; *at; at++)
 		count += strchr(separators, *at) != NULL;
 	list = hwa_arena(sizeof(*list) + count * sizeof(list->directories[0]));
@@ -279,47 +279,47 @@ static const struct list *list_of(const char *text, const char *separators, cons
 		list->directories[i] = expand(text, bytes, origin);
 		text += bytes + 1;
 	}
-	kept->known = list;
+	entry->known = list;
 	return list;
 }
 
-static enum verdict try_list(struct search *search, const char *text, const char *separators, struct hwa_object *owner)
+static enum match_result try_list(struct search *search, const char *text, const char *separators,
+	struct hwa_object *owner)
 {
 	const char *origin = owner && strchr(text, '$') ? hwa_object_origin(owner) : NULL;
 	const struct list *list = list_of(text, separators, origin ? origin : "");
-	enum verdict verdict = list ? NEXT : UNSURE;
+	enum match_result result = list ? NEXT : UNSURE;
 
 	search->any = true;
-	for (size_t i = 0; verdict == NEXT && i < list->count; i++) {
-		const struct hwa_kept *directory = list->directories[i];
+	for (size_t i = 0; result == NEXT && i < list->count; i++) {
+		const struct hwa_interned *directory = list->directories[i];
 
 		if (!directory)
 			return UNSURE;
-		verdict = directory->text[0] == '/' ? try_directory(search, directory)
-						    : try_relative(search, directory);
+		result = directory->text[0] == '/' ? try_directory(search, directory) : try_relative(search, directory);
 	}
-	return verdict;
+	return result;
 }
 
 /* DT_RPATH of the object that needs the name, of what loaded that, and of the program. */
-static enum verdict try_rpaths(struct search *search, struct hwa_object *loader)
+static enum match_result try_rpaths(struct search *search, struct hwa_object *loader)
 {
 	struct hwa_object *program = hwa_object_main();
 	bool did_program = false;
-	enum verdict verdict = NEXT;
+	enum match_result result = NEXT;
 
-	for (struct hwa_object *object = loader; verdict == NEXT && object; object = object->loader) {
+	for (struct hwa_object *object = loader; result == NEXT && object; object = object->loader) {
 		if (object->rpath && *object->rpath) {
-			verdict = try_list(search, object->rpath, ":", object);
+			result = try_list(search, object->rpath, ":", object);
 			did_program |= object == program;
 		}
 	}
-	if (verdict == NEXT && !did_program && program && program->rpath && *program->rpath)
-		verdict = try_list(search, program->rpath, ":", program);
-	return verdict;
+	if (result == NEXT && !did_program && program && program->rpath && *program->rpath)
+		result = try_list(search, program->rpath, ":", program);
+	return result;
 }
 
-static enum verdict hit(struct search *search, const char *path)
+static enum match_result hit(struct search *search, const char *path)
 {
 	struct hwa_target *target = search->target;
 
@@ -330,7 +330,7 @@ static enum verdict hit(struct search *search, const char *path)
 	return HIT;
 }
 
-static enum verdict try_cache(struct search *search, const struct hwa_object *loader)
+static enum match_result try_cache(struct search *search, const struct hwa_object *loader)
 {
 	bool unsure;
 	const char *path = hwa_ldcache_find(search->name, &unsure);
@@ -347,7 +347,7 @@ static enum verdict try_cache(struct search *search, const struct hwa_object *lo
 }
 
 /* The directories that distributions build into glibc. What is in one of them glibc must find. */
-static enum verdict try_defaults(struct search *search)
+static enum match_result try_defaults(struct search *search)
 {
 	struct hwa_object *ld_so = hwa_object_ld_so();
 
@@ -356,24 +356,24 @@ static enum verdict try_defaults(struct search *search)
 	return try_list(search, DEFAULT_DIRECTORIES, ":", NULL) == NEXT ? NEXT : UNSURE;
 }
 
-static enum verdict try_all(struct search *search, struct hwa_object *loader)
+static enum match_result try_all(struct search *search, struct hwa_object *loader)
 {
 	struct hwa_object *ld_so = hwa_object_ld_so();
-	enum verdict verdict = NEXT;
+	enum match_result result = NEXT;
 
 	/* In a further namespace the loader knows itself by this name alone. */
 	if (ld_so && ld_so->soname && strcmp(search->name, ld_so->soname) == 0)
 		return UNSURE;
 	if (!loader->runpath)
-		verdict = try_rpaths(search, loader);
-	if (verdict == NEXT && *hwa_start.library_path)
-		verdict = try_list(search, hwa_start.library_path, ":;", hwa_object_main());
-	if (verdict == NEXT && loader->runpath && *loader->runpath)
-		verdict = try_list(search, loader->runpath, ":", loader);
+		result = try_rpaths(search, loader);
+	if (result == NEXT && *hwa_start.library_path)
+		result = try_list(search, hwa_start.library_path, ":;", hwa_object_main());
+	if (result == NEXT && loader->runpath && *loader->runpath)
+		result = try_list(search, loader->runpath, ":", loader);
 	/* Without search paths glibc finds the cache by itself. */
-	if (verdict == NEXT)
-		verdict = search->any ? try_cache(search, loader) : UNSURE;
-	return verdict == NEXT ? try_defaults(search) : verdict;
+	if (result == NEXT)
+		result = search->any ? try_cache(search, loader) : UNSURE;
+	return result == NEXT ? try_defaults(search) : result;
 }
 
 enum hwa_search hwa_search(struct hwa_object *loader, const char *name, struct hwa_target *target)
@@ -388,10 +388,11 @@ enum hwa_search hwa_search(struct hwa_object *loader, const char *name, struct h
 	target->in_store = target->replica = false;
 	target->dev = target->ino = 0;
 	hwa_path_begin(&search.found.path, near, sizeof near);
-	enum verdict verdict = hwa_start.loader_base && search.name_bytes && !hwa_unaudited() ? try_all(&search, loader)
-											      : UNSURE;
+	enum match_result result = hwa_start.loader_base && search.name_bytes && !hwa_unaudited()
+		? try_all(&search, loader)
+		: UNSURE;
 	hwa_found_end(&search.found);
-	switch (verdict) {
+	switch (result) {
 	case HIT:
 		return HWA_FOUND;
 	case NEXT:

@@ -55,7 +55,7 @@ static struct {
 } tls = {.align = STATIC_ALIGN, .over = true};
 
 /* What is `known` of a library's name. */
-static char awaited, met;
+static char awaited, reached;
 
 /* ---- environment ---- */
 
@@ -217,38 +217,37 @@ static char *without_library(const char *value)
 /* Executes the program's original, not audited. Comes back if it can't. */
 static void start_unaudited(void)
 {
-	char **place = tls.envp, *kept, *text;
+	char **slot = tls.envp, *saved, *text;
 
-	while (*place && !hwa_after(*place, AUDIT))
-		place++;
-	text = *place ? without_library(hwa_after(*place, AUDIT)) : NULL;
+	while (*slot && !hwa_after(*slot, AUDIT))
+		slot++;
+	text = *slot ? without_library(hwa_after(*slot, AUDIT)) : NULL;
 	if (!text)
 		return;
-	kept = *place;
-	*place = text;
+	saved = *slot;
+	*slot = text;
 	if (*hwa_executable())
 		hwa_sys(__NR_execve, hwa_executable(), tls.argv, tls.envp);
 	else
 		execute_again();
-	*place = kept;
+	*slot = saved;
 }
 
 static void start_again(size_t optional)
 {
-	char **place = NULL, *kept, *text;
+	char **slot = NULL, *saved, *text;
 
 	/* The last of all tunables, for it is the last that counts. */
 	for (char **entry = tls.envp; *entry; entry++)
-		if (hwa_after(*entry, TUNABLES) ||
-			(hwa_after(*entry, TABLE) && !(place && hwa_after(*place, TUNABLES))))
-			place = entry;
-	text = place ? with_tunable(*place, optional) : NULL;
+		if (hwa_after(*entry, TUNABLES) || (hwa_after(*entry, TABLE) && !(slot && hwa_after(*slot, TUNABLES))))
+			slot = entry;
+	text = slot ? with_tunable(*slot, optional) : NULL;
 	if (!text)
 		return;
-	kept = *place;
-	*place = text;
+	saved = *slot;
+	*slot = text;
 	execute_again();
-	*place = kept;
+	*slot = saved;
 }
 
 /* ---- libraries ---- */
@@ -265,29 +264,29 @@ void hwa_tls_settle(void)
 }
 
 /* A name, with its NUL to tell it from a directory; NULL if the loader will change it. */
-static struct hwa_kept *name_of(const char *name)
+static struct hwa_interned *name_of(const char *name)
 {
-	return strchr(name, '$') ? NULL : hwa_keep(name, strlen(name) + 1);
+	return strchr(name, '$') ? NULL : hwa_intern(name, strlen(name) + 1);
 }
 
-void hwa_tls_meet(const char *name)
+void hwa_tls_reached(const char *name)
 {
-	struct hwa_kept *kept = tls.over ? NULL : name_of(name);
+	struct hwa_interned *library = tls.over ? NULL : name_of(name);
 
-	if (!kept)
+	if (!library)
 		return;
-	if (kept->known == &awaited)
+	if (library->known == &awaited)
 		tls.awaited--;
-	kept->known = &met;
+	library->known = &reached;
 }
 
 static void await(const char *name)
 {
-	struct hwa_kept *kept = name_of(name);
+	struct hwa_interned *library = name_of(name);
 
-	if (!kept || kept->known)
+	if (!library || library->known)
 		return;
-	kept->known = &awaited;
+	library->known = &awaited;
 	tls.awaited++;
 }
 
@@ -361,9 +360,9 @@ void hwa_tls_object(const struct hwa_object *object)
 
 	if (tls.over)
 		return;
-	hwa_tls_meet(object->map->l_name);
+	hwa_tls_reached(object->map->l_name);
 	if (object->soname)
-		hwa_tls_meet(object->soname);
+		hwa_tls_reached(object->soname);
 	for (const Elf64_Dyn *entry = object->map->l_ld; object->strings && entry->d_tag != DT_NULL; entry++) {
 		if (entry->d_tag == DT_NEEDED)
 			await(object->strings + entry->d_un.d_val);

@@ -1,8 +1,8 @@
 /* The loader's callbacks (rtld-audit(7)), and the shim's start.
  *
- * A library is found when the loader first names it, and its path in the store returned: one callback,
- * one open. Where that can't be decided the name is returned unchanged, the loader searches, and each
- * of its candidates is answered. All callbacks run under the loader's lock. */
+ * A library is found when the loader first names it, and its path in the store is returned: one callback, one open. If
+ * that can't be decided, the name is returned unchanged, the loader searches, and each of its candidates is resolved.
+ * All callbacks run under the loader's lock. */
 #include "loader.h"
 #include "sys.h"
 #include "wrap/wrap.h"
@@ -14,10 +14,10 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-/* An open of it fails at once with ENOENT, which NULL would leave to whatever errno was. */
+/* Opening this path fails at once with ENOENT; NULL would leave errno undefined. */
 #define NOTHING ((char *)"")
 
-/* What the last search led to, until the object is opened. */
+/* Result of the last search, until the object is opened. */
 static struct {
 	struct hwa_object *loader;
 	struct hwa_target target;
@@ -25,7 +25,7 @@ static struct {
 	char display[HWA_PATH_MAX];    /* what it would have called that */
 } pending;
 
-/* Namespaces: their objects, and whether one was opened since the loader was last at rest. */
+/* Namespaces: their objects, and whether one was opened since the loader was last idle. */
 static struct {
 	long lmid;
 	unsigned objects;
@@ -55,8 +55,8 @@ static int slot_of(long lmid)
 
 /* ---- start ---- */
 
-/* A program that was started from the store of a session that is no more, is of another version or
- * damaged, knows itself by the wrong path: it starts again from the original. */
+/* A program from the store of a session that has ended, is of another version or is damaged has the wrong path: it is
+ * executed again from its source file. */
 static void leave_store(const char *execfn, char **argv, char **envp)
 {
 	const char *table = NULL, *rest = execfn ? hwa_after_proc_fd(execfn) : NULL;
@@ -131,7 +131,7 @@ __attribute__((constructor)) static void start(int argc, char **argv, char **env
 		else if (aux->a_type == AT_SECURE)
 			secure = aux->a_un.a_val != 0;
 	}
-	/* ldd prints what the loader opens: it shall print the originals. */
+	/* ldd prints what the loader opens: it must print the source files. */
 	if (!secure && !tracing && hwa_start.page_bytes)
 		hwa_attach(envp);
 	if (!secure && !(hwa_attached() && hwa_strip_store(execfn)))
@@ -148,13 +148,13 @@ __attribute__((constructor)) static void start(int argc, char **argv, char **env
 
 EXPORT unsigned int la_version(unsigned int offered)
 {
-	/* Each version so far has only added to the one before. At 0 the loader forgets the shim. */
+	/* Each version so far only adds to the previous one. At 0 the loader ignores the shim. */
 	return hwa_attached() ? offered : 0;
 }
 
 /* ---- search ---- */
 
-/* Where the store has this path, or a domain's mirror; NULL if that is too long. */
+/* Returns this path in the store, or in a domain's mirror; NULL if it is too long. */
 static char *store_answer(const char *path, size_t bytes, bool replica)
 {
 	int length = hwa_store_path(path, bytes, replica, pending.answer);
@@ -162,7 +162,7 @@ static char *store_answer(const char *path, size_t bytes, bool replica)
 	return length < 0 ? NULL : pending.answer;
 }
 
-/* The loader has no second try where the store has gone. */
+/* The loader doesn't retry if the store has vanished. */
 static bool is_reachable(const char *copy)
 {
 	return !hwa_store_can_vanish() || hwa_sys(__NR_faccessat, AT_FDCWD, copy, 0) == 0;
@@ -181,7 +181,7 @@ static char *answer(struct hwa_target *target)
 	return pending.answer;
 }
 
-/* Leads to the object that is loaded already. */
+/* Selects the object that is loaded already. */
 static void lead_to(const struct hwa_object *same, struct hwa_target *target)
 {
 	target->replica = same->replica;
@@ -189,7 +189,7 @@ static void lead_to(const struct hwa_object *same, struct hwa_target *target)
 	memcpy(target->path, same->path, target->path_bytes + 1);
 }
 
-/* The working directory's path, not terminated; its length, 0 if there is none. */
+/* Writes the working directory's path, not terminated. Returns its length, 0 if there is none. */
 static __attribute__((noinline)) size_t working_directory(char out[HWA_PATH_MAX])
 {
 	HWA_PATH(path);
@@ -201,7 +201,7 @@ static __attribute__((noinline)) size_t working_directory(char out[HWA_PATH_MAX]
 	return path.bytes;
 }
 
-/* The absolute path of a name with a slash, spelled as the loader would; false if it can't be had. */
+/* Writes the absolute path of a name with a slash, spelled as the loader would; false if there is none. */
 static bool spell(struct hwa_object *loader, const char *name, struct hwa_target *target)
 {
 	size_t bytes = strlen(name), length = 0;
@@ -228,7 +228,7 @@ static bool spell(struct hwa_object *loader, const char *name, struct hwa_target
 	return true;
 }
 
-/* Which file a path on disk is; false if there is none. */
+/* Identifies the file of a path on disk; false if there is none. */
 static __attribute__((noinline)) bool identity(struct hwa_target *target)
 {
 	struct stat st;
@@ -239,8 +239,8 @@ static __attribute__((noinline)) bool identity(struct hwa_target *target)
 	return true;
 }
 
-/* The copy in the store of an original that the table does not lead to (by a link from elsewhere, or the
- * daemon is gone), if the namespace has that copy loaded. */
+/* Finds the store's copy of a source file that the table doesn't lead to (by a link from elsewhere, or the daemon has
+ * ended), if the namespace has loaded it. */
 static bool loaded_copy(int slot, struct hwa_target *target)
 {
 	const struct hwa_object *same = identity(target) ? hwa_object_same(slot, target->dev, target->ino) : NULL;
@@ -251,7 +251,7 @@ static bool loaded_copy(int slot, struct hwa_target *target)
 	return true;
 }
 
-/* Of several copies the one that is loaded is found again: the loader takes another for another library. */
+/* Of several copies, the loaded one is chosen: the loader takes another for another library. */
 static void stay_with(const struct hwa_object *same, struct hwa_target *target)
 {
 	if (same && same->replica)
@@ -262,7 +262,7 @@ static void stay_with(const struct hwa_object *same, struct hwa_target *target)
 
 enum outcome { OPEN_STORE, OPEN_ORIGINAL, MISSING };
 
-/* What to open for a path. */
+/* Returns the path to open for a path. */
 static enum outcome locate(int slot, struct hwa_target *target)
 {
 	HWA_FOUND(found);
@@ -307,7 +307,7 @@ static char *objsearch_path(struct hwa_object *loader, const char *name, bool na
 	enum outcome outcome = locate(loader->slot, target);
 	if (outcome == MISSING && !named)
 		return NOTHING;
-	/* dlerror shows a path in the store as the original's; the errors of a program's start pass by it. */
+	/* dlerror shows a path in the store as the original's; errors of a program's start don't use it. */
 	bool in_store = outcome == OPEN_STORE || (outcome == MISSING && started && path[0] == '/' && path[1] != '/');
 	char *store = in_store ? store_answer(target->path, target->path_bytes, target->replica) : NULL;
 	return store && (outcome != OPEN_STORE || is_reachable(store)) ? store : (char *)path;
@@ -370,7 +370,7 @@ static bool is_libc(const char *soname)
 			strcmp(soname, "libdl.so.2") == 0);
 }
 
-/* Gives an object its original's path and identity. */
+/* Sets an object's original path and identity. */
 static void identify(struct hwa_object *object, const void *limit)
 {
 	const char *name = object->map->l_name, *stripped = hwa_strip_store(name);
@@ -385,7 +385,7 @@ static void identify(struct hwa_object *object, const void *limit)
 	} else if (answered || displayed) {
 		object->from_store = target->in_store;
 	} else if (strchr(name, '/') && spell(object, stripped ? stripped : name, target)) {
-		/* What dlmopen itself names is not announced. */
+		/* The loader doesn't announce the name that dlmopen got. */
 		object->from_store = stripped != NULL;
 		target->dev = target->ino = 0;
 		if (object->from_store || hwa_in_scope(target->path, target->path_bytes))
@@ -413,7 +413,7 @@ EXPORT unsigned int la_objopen(struct link_map *map, Lmid_t lmid, uintptr_t *coo
 	*cookie = hwa_object_cookie(object);
 	if (slot < 0)
 		return 0;
-	/* What dlopen itself names has no loader; what that needs has. */
+	/* An object that dlopen names has no loader; its dependencies have. */
 	if (namespaces[slot].loading)
 		object->loader = pending.loader;
 	namespaces[slot].loading = true;

@@ -1,17 +1,17 @@
-/* Finds in the store what a program's execve would run. The wrappers and the `headwater exec` command share it.
+/* Finds in the store what a program's execve would run. Shared by the wrappers and the `headwater exec` command.
  *
- * The result must be that of the original call. Whatever is not plainly in order (a damaged `#!` line, a script's
+ * The result must be that of the original call. All that is not plainly in order (a damaged `#!` line, a script's
  * script, permissions that depend on the caller) is left to the kernel.
  *
- * Only audited programs are redirected. A static program, or one of another architecture or C library, would see
- * the store's paths, and nothing would map them back. */
+ * Only audited programs are redirected. A static program, or one of another architecture or C library, would use the
+ * store's paths, and nothing would map them back. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 
 #include "shim.h"
 #include "sys.h"
 
-/* True if one of the process's groups, beside the one that it has now, is this one. */
+/* Returns true if one of the process's supplementary groups is this one. */
 static __attribute__((noinline)) bool is_member(uint32_t group)
 {
 	long count = hwa_sys(__NR_getgroups, 0, NULL);
@@ -26,8 +26,8 @@ static __attribute__((noinline)) bool is_member(uint32_t group)
 	return is;
 }
 
-/* True if the mode lets this process execute the file. The daemon decides about access lists and capabilities: it
- * has found that this user may. */
+/* Returns true if the mode lets this process execute the file. The daemon decides about access lists and capabilities:
+ * it has found that this user may. */
 static bool is_allowed(const struct hw_attr *attr)
 {
 	long user;
@@ -73,8 +73,8 @@ static enum hwa_format read_format(struct hwa_exec *exec, char *line)
 	return format;
 }
 
-/* Sets exec->file to what runs the script; false if the kernel must decide. An interpreter that is a
- * script itself is left where it is. */
+/* Sets exec->file to the script's interpreter; false if the kernel must decide. An interpreter that is a script itself
+ * is not redirected. */
 static bool find_interpreter(struct hwa_exec *exec)
 {
 	enum hwa_answer answer = hwa_resolve(AT_FDCWD, exec->interpreter, HW_WANT_EXECUTE, &exec->found);
@@ -94,7 +94,7 @@ static enum hwa_answer choose_executable(int dirfd, const char *path, char *cons
 	exec->line = exec->found.path.memory;
 	switch (read_format(exec, exec->line)) {
 	case HWA_IS_SCRIPT:
-		/* Its interpreter is given its path, which counts from the working directory there. */
+		/* The interpreter gets the path, which is relative to the working directory there. */
 		if (!argv || !argv[0] || (dirfd != AT_FDCWD && *path != '/') ||
 			!hwa_parse_line(exec->line, &exec->interpreter, &exec->argument))
 			return HWA_ORIGINAL;

@@ -1,5 +1,5 @@
-/* /etc/ld.so.cache, format glibc-ld.so.cache1.1 (glibc's dl-cache.h), for names that no search path
- * has. Where the cache offers a choice by hardware capabilities, glibc chooses. */
+/* Reads /etc/ld.so.cache, format glibc-ld.so.cache1.1 (glibc's dl-cache.h), for names that no search path has. If an
+ * entry depends on hardware capabilities, glibc chooses. */
 #include "loader.h"
 #include "sys.h"
 
@@ -12,7 +12,7 @@
 #elif defined(__aarch64__)
 #define FLAGS_NATIVE 0x0a03
 #endif
-/* Any ELF library, of glibc's early days: taken by glibc too. */
+/* Any ELF library, a type of early glibc that glibc still accepts. */
 #define FLAGS_ELF 1
 
 struct entry {
@@ -62,7 +62,7 @@ void hwa_ldcache_release(void)
 	cache_unusable = false;
 }
 
-/* The string at an offset; NULL if it does not end inside the file. */
+/* Returns the string at an offset; NULL if it does not end inside the file. */
 static const char *text_at(uint32_t at)
 {
 	const char *file = (const char *)cache;
@@ -87,7 +87,7 @@ static uint32_t number(const char **text)
 	return value;
 }
 
-/* The order in which ldconfig sorts: runs of digits by their value. */
+/* Compares as ldconfig sorts: runs of digits by their value. */
 static int compare(const char *a, const char *b)
 {
 	while (*a) {

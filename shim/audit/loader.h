@@ -1,6 +1,6 @@
-/* The loader's side of the shim: what audit.c, objects.c, search.c, ldcache.c, symbols.c and tls.c share.
+/* The loader's side of the shim, shared by audit.c, objects.c, search.c, ldcache.c, symbols.c and tls.c.
  *
- * All of it runs in the loader's callbacks, under the loader's lock, but for hwa_original_origin. */
+ * All of it runs in the loader's callbacks, under the loader's lock, except hwa_original_origin. */
 #ifndef HEADWATER_LOADER_H
 #define HEADWATER_LOADER_H
 
@@ -11,7 +11,7 @@
 
 #include "shim.h"
 
-/* What the kernel told the process at its start. */
+/* What the kernel passed to the process at its start. */
 struct hwa_start {
 	const char *library_path; /* LD_LIBRARY_PATH, "" if unset */
 	const char *executable;   /* the original's path if the store's copy was executed, else "" */
@@ -39,10 +39,10 @@ struct hwa_object {
 	uint64_t flags_1;
 };
 
-/* Memory that is never given back; NULL if there is none. */
+/* Returns memory that is never freed; NULL if there is none. */
 void *hwa_arena(size_t bytes);
 
-/* A string that is kept once, with room for what is known of it. */
+/* An interned string, with a pointer to data about it. */
 struct hwa_interned {
 	struct hwa_interned *next;
 	uint64_t hash;
@@ -54,22 +54,22 @@ struct hwa_interned *hwa_intern(const char *text, size_t bytes);
 
 struct hwa_object *hwa_object_new(struct link_map *map, int slot);
 void hwa_object_free(struct hwa_object *object);
-/* The object that a cookie stands for; NULL if it has not been opened by the shim. */
+/* Returns the object of a cookie; NULL if the shim has not opened it. */
 struct hwa_object *hwa_object_of(const uintptr_t *cookie);
 uintptr_t hwa_object_cookie(struct hwa_object *object);
-/* An object of the namespace that was loaded from the original (dev, ino) or its copy. */
+/* Returns an object of the namespace that was loaded from the source file (dev, ino) or its copy. */
 struct hwa_object *hwa_object_same(int slot, uint64_t dev, uint64_t ino);
-/* The program, and ld.so; NULL before they have been opened. */
+/* Return the program, and ld.so; NULL before they have been opened. */
 struct hwa_object *hwa_object_main(void);
 struct hwa_object *hwa_object_ld_so(void);
 
-/* The directory that $ORIGIN means, kept; NULL if unknown. */
+/* Returns the directory that $ORIGIN means, interned; NULL if unknown. */
 const char *hwa_object_origin(struct hwa_object *object);
-/* Shows `display` as the object's name and its directory as its $ORIGIN, where they show the
- * store's. `limit` is an address behind the link map's own members. */
+/* Sets the object's visible name to `display`, and its $ORIGIN to that directory, where they are the store's. `limit`
+ * is an address behind the link map's own members. */
 void hwa_object_rename(struct hwa_object *object, const char *display, const void *limit);
 
-/* True if eight bytes can be read there. */
+/* Returns true if eight bytes can be read at this address. */
 bool hwa_readable(uintptr_t address);
 
 /* What a name leads to. */
@@ -93,37 +93,36 @@ enum hwa_search {
 	HWA_NOWHERE, /* glibc would find nothing */
 };
 
-/* Finds a name without a slash as glibc would for a dependency or dlopen of `loader`. */
+/* Finds a name without a slash, as glibc would for a dependency or dlopen of `loader`. */
 enum hwa_search hwa_search(struct hwa_object *loader, const char *name, struct hwa_target *target);
 
 /* ---- ldcache.c ---- */
 
-/* The path that /etc/ld.so.cache gives for a name; NULL if it has none, or, with *unsure, if it leaves
- * a choice or can't be read. */
+/* Returns the path that /etc/ld.so.cache has for a name. NULL: none; with *unsure, it has several or can't be read. */
 const char *hwa_ldcache_find(const char *name, bool *unsure);
 void hwa_ldcache_release(void);
 
 /* ---- symbols.c ---- */
 
-/* An object's dynamic entry as an address, whether or not the loader has relocated it. */
+/* Returns an object's dynamic entry as an address, whether or not the loader has relocated it. */
 const void *hwa_dynamic_address(const struct link_map *map, uint64_t value);
-/* Puts the wrappers in the place of the functions that libc (or an older glibc's libpthread or libdl)
- * exports, for whatever is bound to them from now on, and keeps the functions' addresses. */
+/* Replaces the functions that libc (or an older glibc's libpthread or libdl) exports by the wrappers, for later
+ * bindings, and saves their addresses. */
 void hwa_redirect(const struct link_map *map, int slot);
 
 /* ---- tls.c: the start-up's static thread-local storage ---- */
 
-/* Makes the environment what it was before the program was executed again, if it was. */
+/* Restores the environment if the program was executed again. */
 void hwa_tls_restore(char **envp);
-/* From here to hwa_tls_end the base namespace's objects and names count. */
+/* Starts counting the base namespace's objects and names; hwa_tls_end stops it. */
 void hwa_tls_start(char **argv, char **envp, const char *execfn);
 void hwa_tls_end(void);
-/* The loader has come to this name, or has an object that answers to it. */
+/* Records that the loader has reached this name, or has an object of this name. */
 void hwa_tls_reached(const char *name);
-/* The loader has opened this object. */
+/* Records that the loader has opened this object. */
 void hwa_tls_object(const struct hwa_object *object);
-/* Executes the program again with a larger surplus, if it needs one and the loader has come to all that
- * it needs; comes back otherwise. None of the program's code may have run. */
+/* Executes the program again with a larger surplus, if it needs one and the loader has opened all that it needs;
+ * returns otherwise. None of the program's code may have run. */
 void hwa_tls_settle(void);
 
 #endif

@@ -1,11 +1,9 @@
-/* The loaded objects: what the shim remembers of each, and the original names that the program and
- * its debugger see.
+/* The loaded objects: the shim's records, and the original names that the program and its debugger see.
  *
- * glibc computes an object's $ORIGIN from the path that it opened, and keeps it in a member of its
- * link map that no interface names. Where that stands is found once, by content, in the first object
- * from the store; then the string is shortened in place, as l_name is, and everything that derives
- * from it (RPATHs, dlinfo, dlopen("$ORIGIN/...")) is the original's. If it can't be found, paths below
- * the store are mapped back where they come up. */
+ * glibc computes an object's $ORIGIN from the path that it opened, and stores it in a member of its link map that no
+ * interface names. The member's offset is found once, by content, in the first object from the store. Then the string
+ * is shortened in place, as l_name is, and all that derives from it (RPATHs, dlinfo, dlopen("$ORIGIN/...")) is the
+ * original's. If the member can't be found, paths below the store are mapped back where they occur. */
 #include "loader.h"
 #include "sys.h"
 
@@ -17,7 +15,7 @@
 #define ARENA_BYTES ((size_t)128 << 10)
 #define CHUNK_BYTES ((size_t)1 << 20)
 #define INTERNED_BUCKETS 1024
-/* Objects in which the place of $ORIGIN is sought before giving up. */
+/* Maximum of objects in which the offset of $ORIGIN is searched. */
 #define ORIGIN_TRIES 8
 /* glibc 2.36's link map has 1,152 bytes; ld.so's own has its cookie elsewhere. */
 #define LINK_MAP_BYTES_MAX 4096
@@ -189,7 +187,7 @@ static size_t directory_bytes(const char *path)
 	return bytes > 1 ? bytes - 1 : bytes;
 }
 
-/* The program's path as the kernel knows it, kept; "" if unknown. */
+/* Returns the program's path as the kernel has it, interned; "" if unknown. */
 static const char *executable_path(void)
 {
 	static char path[HWA_PATH_MAX];
@@ -225,7 +223,7 @@ const char *hwa_object_origin(struct hwa_object *object)
 	return directory ? directory->text : NULL;
 }
 
-/* The kernel looks at the signal set before it refuses. */
+/* The kernel reads the signal set before it checks the other arguments. */
 bool hwa_readable(uintptr_t address)
 {
 	return hwa_sys(__NR_rt_sigprocmask, ~0, address, NULL, 8) != -EFAULT;
@@ -258,7 +256,7 @@ static void find_origin(const struct link_map *map, const char *name, const void
 	}
 }
 
-/* Takes the store's prefix off; NULL and glibc's mark for an unknown origin are left alone. */
+/* Removes the store's prefix; NULL and glibc's mark for an unknown origin are not changed. */
 static void shorten(char *text)
 {
 	const char *original = text == UNKNOWN_ORIGIN ? NULL : hwa_strip_store(text);

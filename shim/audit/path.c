@@ -1,4 +1,4 @@
-/* Paths as text: what a program's path is called absolutely, and what it is called in the store. */
+/* Paths as text: a program's absolute path, and its path in the store. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -130,7 +130,7 @@ long hwa_read_link(int dirfd, const char *link, struct hwa_path *out)
 {
 	long length;
 
-	/* What fills all the room may go on. */
+	/* A result that fills the buffer may be cut off. */
 	do
 		length = hwa_sys(__NR_readlinkat, dirfd, link, out->at, out->room - 1);
 	while (length == (long)out->room - 1 && hwa_path_widen(out));
@@ -175,8 +175,7 @@ int hwa_directory_of(int dirfd, struct hwa_path *out)
 
 /* ---- absolute paths ---- */
 
-/* Copies an absolute path that is clean as it stands, without components that are empty or begin with
- * "."; false if it is not of that kind. */
+/* Copies an absolute path that is clean, without components that are empty or begin with "."; false for other paths. */
 static bool copy_clean(const char *path, struct hwa_path *out)
 {
 	char *to = out->at;
@@ -225,7 +224,7 @@ static int absolute_cleaned(int dirfd, const char *path, struct hwa_path *out)
 int hwa_absolute_plain(int dirfd, const char *path, struct hwa_path *out, bool *plain)
 {
 	hwa_path_clear(out);
-	/* What can't be a pointer is the kernel's to refuse. */
+	/* The kernel refuses what can't be a pointer. */
 	if (!hwa_attached() || (uintptr_t)path < HWA_ADDRESS_MIN || !*path)
 		return -ENOENT;
 	*plain = false;
@@ -248,7 +247,7 @@ int hwa_absolute(int dirfd, const char *path, struct hwa_path *out)
 
 /* ---- in the store ---- */
 
-/* Writes a mirror's own path, that of a domain or of them all; its length. */
+/* Writes the path of a mirror, a domain's or the common one. Returns its length. */
 static size_t put_prefix(int domain, char *out)
 {
 	size_t prefix;

@@ -8,20 +8,20 @@
 /* No process has memory below: vm.mmap_min_addr. */
 #define HWA_ADDRESS_MIN 4096
 
-/* Appends the components of `text`, without empty ones and ".", to the first `length` bytes of `out`,
- * where "" stands for the root. The new length, or HWA_TOO_LONG. */
+/* Appends the components of `text`, without empty ones and ".", to the first `length` bytes of `out`, where "" means
+ * the root. Returns the new length, or HWA_TOO_LONG. */
 size_t hwa_append(struct hwa_path *out, size_t length, const char *text, size_t bytes);
-/* Makes "/" of "", terminates it, and makes that the path's length. */
+/* Replaces "" by "/", adds the NUL, and sets the path's length. */
 void hwa_finish(struct hwa_path *out, size_t length);
-/* The text as it is; false if it is too long for a path. */
+/* Copies the text unchanged; false if it is too long for a path. */
 bool hwa_copy(struct hwa_path *out, const char *text, size_t bytes);
-/* The path of a directory that is open, or of the working directory (AT_FDCWD); 0 or a negative error. */
+/* Reads the path of an open directory, or of the working directory (AT_FDCWD). Returns 0 or a negative error number. */
 int hwa_directory_of(int dirfd, struct hwa_path *out);
-/* A link's target; its length, or a negative error. */
+/* Reads a link's target. Returns its length or a negative error number. */
 long hwa_read_link(int dirfd, const char *link, struct hwa_path *out);
-/* hwa_absolute, and whether the path was clean and demands no directory: it holds no "..". */
+/* As hwa_absolute; also reports whether the path was clean and doesn't demand a directory: then it has no "..". */
 int hwa_absolute_plain(int dirfd, const char *path, struct hwa_path *out, bool *plain);
-/* Where the first component ".." begins, its slash included; `bytes` if there is none. */
+/* Returns where the first component ".." begins, its slash included; `bytes` if there is none. */
 size_t hwa_dotdot(const char *path, size_t bytes);
 
 #endif

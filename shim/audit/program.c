@@ -13,7 +13,7 @@
 #include "shim.h"
 #include "sys.h"
 
-/* Bytes that are read at once: what stands in most programs before any code. */
+/* Bytes that are read at once: in most programs, all before the code. */
 #define FIRST_BYTES 1024
 #define HEADERS_MAX 64
 #define NOTES_BYTES 512
@@ -26,7 +26,7 @@
 #define MACHINE EM_AARCH64
 #endif
 
-/* Allocated, because the caller's stack may be small. */
+/* Mapped, because the caller's stack may be small. */
 struct program {
 	long fd;
 	size_t bytes; /* of `first` */
@@ -49,7 +49,7 @@ static void end(struct program *program)
 	hwa_sys(__NR_munmap, program, sizeof *program);
 }
 
-/* Copies a part of the file; false if it lacks some of that. */
+/* Copies a part of the file; false if it is shorter. */
 static bool part(const struct program *program, uint64_t offset, void *out, size_t bytes)
 {
 	if (offset <= program->bytes && bytes <= program->bytes - offset) {
@@ -111,7 +111,7 @@ static bool is_own(struct program *program)
 		header->e_machine == MACHINE;
 }
 
-/* True if such a file asks for glibc's loader and calls its library. */
+/* Returns true if such a file names glibc's loader as its interpreter, and needs its library. */
 static bool runs_audited(struct program *program)
 {
 	const Elf64_Ehdr *header = &program->header;
@@ -157,7 +157,7 @@ bool hwa_parse_line(char line[HWA_LINE_BYTES], char **interpreter, char **argume
 			at++;
 		*argument = *at ? at : NULL;
 	}
-	/* A relative interpreter depends on the directory in which the program will stand. */
+	/* A relative interpreter depends on the directory in which the program will run. */
 	return **interpreter == '/';
 }
 
@@ -238,7 +238,7 @@ static enum hwa_manner manner_of(struct program *program, int dirfd, const char 
 	bool reads = hwa_reads_programs(path);
 	char *interpreter = NULL, *argument;
 	for (int depth = 0; depth <= SCRIPTS_MAX; depth++) {
-		/* A descriptor by itself may not be open for reading. */
+		/* The caller's descriptor may not be open for reading. */
 		bool itself = !*path;
 		long fd = itself ? dirfd
 				 : hwa_sys(__NR_openat, dirfd, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -253,7 +253,7 @@ static enum hwa_manner manner_of(struct program *program, int dirfd, const char 
 			return format == HWA_IS_OTHERS     ? HWA_COMPLAINS
 				: format == HWA_IS_FOREIGN ? HWA_SILENT
 							   : HWA_ANNOUNCES;
-		/* A relative interpreter counts from where the process stands. */
+		/* A relative interpreter is relative to the working directory. */
 		hwa_parse_line(program->line, &interpreter, &argument);
 		if (!interpreter || !*interpreter)
 			return HWA_ANNOUNCES;

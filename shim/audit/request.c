@@ -13,7 +13,7 @@
 #include "shim.h"
 #include "sys.h"
 
-/* How long a silent daemon is left alone, in seconds. */
+/* How long no request is sent to a silent daemon, in seconds. */
 #define QUIET_S 10
 
 _Static_assert(sizeof(struct hw_request) == 24 && sizeof(struct hw_reply) == 12, "abi/src/client.rs");
@@ -51,7 +51,7 @@ static bool send_all(long fd, const char *data, size_t bytes)
 	return true;
 }
 
-/* Waits for one reply. False if the daemon was silent, went away, or talks otherwise. */
+/* Waits for one reply. False if the daemon was silent, closed the connection, or sent something else. */
 static bool receive(long fd, struct hw_reply *reply)
 {
 	struct timespec left = {.tv_sec = HW_SILENCE_MS_MAX / 1000, .tv_nsec = HW_SILENCE_MS_MAX % 1000 * 1000000L};
@@ -88,7 +88,7 @@ static bool connect_to(long fd, const char *path, size_t bytes)
 	if (bytes >= sizeof(address.sun_path))
 		return false;
 	memcpy(address.sun_path, path, bytes);
-	/* With this limit connect waits for a daemon with a full queue, but not for ever. */
+	/* With this limit, connect waits for a daemon with a full queue, but not for ever. */
 	hwa_sys(__NR_setsockopt, fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
 	while ((result = hwa_sys(__NR_connect, fd, &address, sizeof(address))) == -EINTR)
 		;

@@ -38,7 +38,7 @@ static enum step fails(struct walk *walk, int error)
 	return STEP_FAILS;
 }
 
-/* The error that a record stands for. */
+/* Returns the error that a record means. */
 static enum step fails_as_known(struct walk *walk)
 {
 	int error = HW_ERRNO(walk->found->state);
@@ -46,7 +46,7 @@ static enum step fails_as_known(struct walk *walk)
 	return error > 0 && error <= ERRNO_MAX ? fails(walk, error) : STEP_ASK;
 }
 
-/* Puts a link's target in the place of the first `end` bytes of the path. */
+/* Replaces the first `end` bytes of the path by a link's target. */
 __attribute__((noinline)) static enum step follow(struct walk *walk, size_t end)
 {
 	struct hwa_found *found = walk->found;
@@ -75,7 +75,7 @@ __attribute__((noinline)) static enum step follow(struct walk *walk, size_t end)
 	return STEP_AGAIN;
 }
 
-/* True if a path below a directory leads further than to one of its names. */
+/* Returns true if a path below a directory has more than one component. */
 static bool is_below(const char *path, size_t bytes)
 {
 	for (size_t at = 0; at < bytes; at++)
@@ -108,7 +108,7 @@ static enum step ask_ancestor(struct walk *walk, size_t cut, size_t end)
 	default:
 		return STEP_ASK;
 	}
-	/* Whether a name is there changes; what lies below one that is there the daemon finds as ever. */
+	/* Whether a name exists changes; the daemon finds what lies below an existing one. */
 	if (state & HW_LISTING_LIVE)
 		return is_below(found->path.at + name, end - name) ? STEP_ASK : STEP_ORIGINAL;
 	const struct hw_listing *listing = hwa_listing_of(found->record, state);
@@ -116,7 +116,7 @@ static enum step ask_ancestor(struct walk *walk, size_t cut, size_t end)
 		return STEP_ASK;
 	while (name_end < end && found->path.at[name_end] != '/')
 		name_end++;
-	/* Too long a name is another error than an absent one, by a limit of the file system's own. */
+	/* A name that is too long is another error than an absent one; the limit is the file system's. */
 	if (name_end - name > NAME_BYTES_MAX)
 		return STEP_ORIGINAL;
 	if (hwa_listing_has(found->record, listing, found->path.at + name, name_end - name, NULL) == 0)
@@ -203,14 +203,14 @@ static enum step check_wanted(struct walk *walk, unsigned want)
 			return STEP_ORIGINAL;
 		if (!(state & resident))
 			return STEP_ASK;
-		/* Content that came for reading has not been checked for execution. */
+		/* Content that was fetched for reading has not been checked for execution. */
 		if (want & HW_WANT_EXECUTE && !(state & HW_EXECUTABLE) && !walk->requested)
 			return STEP_ASK;
 	}
 	return STEP_KNOWN;
 }
 
-/* Follows found->path as far as the table goes. Each round uses up a link or a "..". */
+/* Follows found->path as far as the table has records. Each round consumes a link or a "..". */
 static enum step resolve(struct walk *walk, unsigned want)
 {
 	struct hwa_found *found = walk->found;
@@ -228,7 +228,7 @@ static enum step resolve(struct walk *walk, unsigned want)
 	}
 }
 
-/* True if the kernel would demand a directory: the text ends in "/", "/." or is ".". */
+/* Returns true if the kernel would demand a directory: the text ends in "/", "/." or is ".". */
 static bool demands_directory(const char *path)
 {
 	size_t bytes = strlen(path);
@@ -238,7 +238,7 @@ static bool demands_directory(const char *path)
 
 enum sameness { SAME, OTHER, UNSEEN };
 
-/* True if the file still matches its record. */
+/* Returns true if the file still matches its record. */
 static __attribute__((noinline)) enum sameness compare(int dirfd, const char *path, unsigned want,
 	const struct hw_attr *attr)
 {
@@ -253,8 +253,8 @@ static __attribute__((noinline)) enum sameness compare(int dirfd, const char *pa
 	return same ? SAME : OTHER;
 }
 
-/* Returns what is known if it is still valid. Where that is uncertain, the original is checked by the program's own
- * path, because links on the way may have changed. */
+/* Returns the answer if it is still valid. If that is uncertain, the source file is checked by the program's own path,
+ * because links on the way may have changed. */
 static enum step verified(int dirfd, const char *path, unsigned want, const struct hwa_found *found, enum step step)
 {
 	if (!hwa_unaudited() || (step != STEP_KNOWN && step != STEP_FAILS))
@@ -302,7 +302,7 @@ enum hwa_answer hwa_resolve(int dirfd, const char *path, unsigned want, struct h
 	}
 }
 
-/* True if what is about to be changed is a file that has other names, too. */
+/* Returns true if the file that is about to change has other names, too. */
 static __attribute__((noinline)) bool has_names(int dirfd, const char *path, unsigned how)
 {
 	struct stat st;
@@ -311,7 +311,7 @@ static __attribute__((noinline)) bool has_names(int dirfd, const char *path, uns
 	return hwa_sys(__NR_newfstatat, dirfd, path, &st, flags) == 0 && S_ISREG(st.st_mode) && st.st_nlink > 1;
 }
 
-/* Announces the path as it is written. True if its target is known, so that the daemon knows it, too. */
+/* Announces the path as it is written. Returns true if the daemon knows its target, too. */
 static __attribute__((noinline)) bool tell_live(int dirfd, const char *path, unsigned how, struct hwa_found *found)
 {
 	struct walk walk = {.found = found};
@@ -331,18 +331,19 @@ static __attribute__((noinline)) bool tell_live(int dirfd, const char *path, uns
 	bool link = step == STEP_KNOWN && HW_KIND(found->state) == HW_LINK;
 	if (hwa_absolute(dirfd, path, &found->path) < 0)
 		return false;
-	/* What the file is called otherwise the daemon finds by its attributes, which it must have before. */
+	/* The daemon finds the file's other names by its attributes, which it must have before. */
 	if (step == STEP_ASK && has_names(dirfd, path, how))
 		hwa_request(found->path.at, found->path.bytes,
 			HW_WANT_ATTR | (how & HWA_CHANGES_TARGET ? 0 : HW_WANT_NO_FOLLOW));
-	/* Either the link or what it leads to: both, together, since the daemon follows none that is live. */
+	/* Both the link and its target, together, since the daemon follows no passthrough link. */
 	if (hwa_request(found->path.at, found->path.bytes, link ? want : want | HW_WANT_NO_FOLLOW) != HW_DONE)
 		hwa_give_up();
 	return !hwa_unaudited() && ((step == STEP_KNOWN && !link) || (step == STEP_FAILS && found->error == ENOENT));
 }
 
-/* Splits a path into its directory, opened, and its last name: "" if it leads to a directory by itself. The text is
- * changed, the name stays in it. The descriptor (`from` itself if the name stands alone), or a negative error. */
+/* Splits a path into its directory, which is opened, and its last name, "" if it leads to a directory by itself.
+ * Changes the text, which retains the name. Returns the descriptor (`from` itself if the name has no directory), or a
+ * negative error number. */
 static long enter(long from, struct hwa_path *path, const char **name)
 {
 	size_t start;
@@ -363,7 +364,7 @@ static long enter(long from, struct hwa_path *path, const char **name)
 	return hwa_sys(__NR_openat, from, **name && start == 1 ? "/" : path->at, O_PATH | O_DIRECTORY | O_CLOEXEC);
 }
 
-/* What the kernel calls what is about to be changed, without links; false if it can't be changed. */
+/* Finds the kernel's path, without links, of the file that is about to change; false if it can't be changed. */
 static __attribute__((noinline)) bool real_name(int dirfd, const char *path, unsigned how, struct hwa_path *name,
 	struct hwa_path *out)
 {

@@ -1,9 +1,9 @@
 /* Finds a library by its name as glibc would (elf/dl-load.c, _dl_map_object), but in the table.
  *
- * glibc calls an auditor for every directory and hardware subdirectory, and checks the original directory itself
- * (stat) when a name is not in it. A name that is found here costs neither. The answer must be exactly glibc's.
- * Doubtful cases are left to glibc: a subdirectory for hardware capabilities, a token other than $ORIGIN, an
- * unusual error, a file that is no object of this machine. */
+ * glibc calls an auditor for every directory and hardware subdirectory, and checks the original directory itself (stat)
+ * when it lacks a name. A name that is found here costs neither. The answer must be exactly glibc's. Doubtful cases are
+ * left to glibc: a subdirectory for hardware capabilities, a token other than $ORIGIN, an unusual error, a file that is
+ * no object of this machine. */
 #include "loader.h"
 #include "sys.h"
 
@@ -110,7 +110,7 @@ static void classify(struct directory *directory, const struct hwa_interned *pat
 		directory->kind = ODD;
 }
 
-/* What is known of a directory, by its path as the loader spells it. */
+/* State of a directory, by its path as the loader spells it. */
 static const struct directory *directory_of(struct hwa_interned *path, struct hwa_found *found)
 {
 	if (!path->known) {
@@ -200,7 +200,7 @@ static enum match_result try_directory(struct search *search, const struct hwa_i
 	return in_table ? candidate(search) : on_disk(target);
 }
 
-/* An element relative to the working directory. What is found there glibc must name. */
+/* Tries an element relative to the working directory. glibc must name a library that is found there. */
 static enum match_result try_relative(struct search *search, const struct hwa_interned *path)
 {
 	struct hwa_path *absolute = &search->found.path;
@@ -214,7 +214,7 @@ static enum match_result try_relative(struct search *search, const struct hwa_in
 
 /* ---- search paths ---- */
 
-/* The length of $ORIGIN or ${ORIGIN} at `text`, 0 if it is something else. */
+/* Returns the length of $ORIGIN or ${ORIGIN} at `text`, 0 if it is something else. */
 static size_t origin_token(const char *text)
 {
 	const char *rest;
@@ -228,7 +228,7 @@ static size_t origin_token(const char *text)
 	return (size_t)(rest - text);
 }
 
-/* One element of a search path, with its token expanded; NULL if glibc must do it. */
+/* Returns one element of a search path, with its token expanded; NULL if glibc must do it. */
 static const struct hwa_interned *expand(const char *element, size_t bytes, const char *origin)
 {
 	static char path[HWA_PATH_MAX];
@@ -250,7 +250,7 @@ static const struct hwa_interned *expand(const char *element, size_t bytes, cons
 	return original ? hwa_intern(original, strlen(original)) : hwa_intern(path, length);
 }
 
-/* The elements of a search path; NULL without memory. Lists are cached by text and origin. */
+/* Returns the elements of a search path; NULL without memory. Lists are cached by text and origin. */
 static const struct list *list_of(const char *text, const char *separators, const char *origin)
 {
 	static char key[KEY_BYTES];
@@ -301,7 +301,7 @@ static enum match_result try_list(struct search *search, const char *text, const
 	return result;
 }
 
-/* DT_RPATH of the object that needs the name, of what loaded that, and of the program. */
+/* Tries the DT_RPATH of the object that needs the name, of its loaders, and of the program. */
 static enum match_result try_rpaths(struct search *search, struct hwa_object *loader)
 {
 	struct hwa_object *program = hwa_object_main();
@@ -346,7 +346,7 @@ static enum match_result try_cache(struct search *search, const struct hwa_objec
 	return hwa_sys(__NR_faccessat, AT_FDCWD, path, R_OK) == 0 ? HIT : UNSURE;
 }
 
-/* The directories that distributions build into glibc. What is in one of them glibc must find. */
+/* Tries the directories that distributions build into glibc. glibc must find a library in one of them. */
 static enum match_result try_defaults(struct search *search)
 {
 	struct hwa_object *ld_so = hwa_object_ld_so();

@@ -18,11 +18,11 @@
 
 /* ---- path.c: paths in the making ---- */
 
-/* What most paths and what the store puts before them fit into. Programs call on small stacks, so no more of
- * those is used: a thread may have 16 KiB, a signal's stack 8 KiB. */
+/* Fits most paths and the store's prefix. More would be too much for small stacks: a thread may have 16 KiB, a signal's
+ * stack 8 KiB. */
 #define HWA_NEAR_BYTES 256
 
-/* A path, NUL-terminated, with room before it for the store's. It begins in its declarer's own memory, and moves to
+/* A path, NUL-terminated, with space before it for the store's. It begins in its declarer's own memory, and moves to
  * pages of its own when it outgrows that. */
 struct hwa_path {
 	char *at;
@@ -43,13 +43,13 @@ struct hwa_path {
 	struct hwa_path name __attribute__((cleanup(hwa_path_end))); \
 	hwa_path_begin(&name, NULL, 0)
 void hwa_path_begin(struct hwa_path *path, char *near, size_t bytes);
-/* Makes it empty again. */
+/* Empties the path. */
 void hwa_path_clear(struct hwa_path *path);
 void hwa_path_end(struct hwa_path *path);
-/* Makes the path as roomy as one can be; false if it is that already, or there is no memory. */
+/* Gives the path the largest possible capacity; false if it has that already, or there is no memory. */
 bool hwa_path_widen(struct hwa_path *path);
-/* The path of the store's copy, with `replica` that in the mirror of the process's memory domain; NULL without a
- * store. It is written before the path's own text, which stays. */
+/* Returns the path of the store's copy, with `replica` in the mirror of the process's memory domain; NULL without a
+ * store. It is written before the path's own text, which doesn't change. */
 const char *hwa_copy_of(struct hwa_path *path, bool replica);
 
 /* ---- table.c: the mapped table ---- */
@@ -59,35 +59,35 @@ const char *hwa_copy_of(struct hwa_path *path, bool replica);
  * table's paths gets no table. */
 void hwa_attach(char *const envp[]);
 bool hwa_attached(void);
-/* False once the session has ended or this process has given the table up: all is the original's. */
+/* Returns false once the session has ended or this process has given the table up: all calls go to the originals. */
 bool hwa_in_use(void);
 bool hwa_has_ended(void);
 void hwa_give_up(void);
-/* Gives the table up for good, for this process and what it executes: the process may see other files from now on,
- * or may not make our calls. hwa_has_left tells whether that has happened. */
+/* Gives the table up for good, for this process and its programs: the process may see other files from now on, or may
+ * not call the wrappers. hwa_has_left returns whether that has happened. */
 void hwa_leave(void);
 bool hwa_has_left(void);
-/* Sets whether nothing is served for now, and what is forked meanwhile is never served; whether it was so before. */
+/* Suspends or resumes serving; processes that are forked meanwhile are never served. Returns the previous state. */
 bool hwa_set_suspended(bool away);
-/* True once unaudited programs run in the session: they do not announce their changes. */
+/* Returns true once unaudited programs run in the session: they do not announce their changes. */
 bool hwa_unaudited(void);
 uint64_t hwa_generation(void);
-/* The daemon's socket, NUL-terminated. */
+/* Returns the daemon's socket, NUL-terminated. */
 const char *hwa_socket(size_t *bytes);
-/* The table's hash of a byte string. */
+/* Returns the table's hash of a byte string. */
 uint64_t hwa_hash(const char *data, size_t bytes);
-/* The record of exactly this path, its state read once with acquire order; NULL if unknown. */
+/* Returns the record of exactly this path, its state read once with acquire order; NULL if unknown. */
 const struct hw_record *hwa_find(const char *path, size_t bytes, uint64_t *state);
-/* The record of the store's file with this inode number. */
+/* Returns the record of the store's file with this inode number. */
 const struct hw_record *hwa_find_inode(uint64_t ino, uint64_t *state);
-/* A link's target (its length in *bytes); NULL if damaged. Not NUL-terminated by promise. */
+/* Returns a link's target (its length in *bytes), which may lack a NUL; NULL if damaged. */
 const char *hwa_link_target(const struct hw_record *record, size_t *bytes);
-/* A checked listing; NULL if damaged. Its names are checked by hwa_listing_name. */
+/* Returns a checked listing; NULL if damaged. hwa_listing_name checks its names. */
 const struct hw_listing *hwa_listing_of(const struct hw_record *record, uint64_t state);
-/* Entry `number` of a listing, or NULL; *name is NUL-terminated. */
+/* Returns entry `number` of a listing, or NULL; *name is NUL-terminated. */
 const struct hw_listing_entry *hwa_listing_name(const struct hw_record *record, const struct hw_listing *listing,
 	uint32_t number, const char **name);
-/* 1 if the listing has this name, 0 if not, -1 if damaged; d_type if type is not NULL. */
+/* Returns 1 if the listing has this name, 0 if not, -1 if damaged; sets d_type if type is not NULL. */
 int hwa_listing_has(const struct hw_record *record, const struct hw_listing *listing, const char *name, size_t bytes,
 	uint8_t *type);
 
@@ -95,16 +95,16 @@ int hwa_listing_has(const struct hw_record *record, const struct hw_listing *lis
 const char *hwa_store_prefix(size_t *bytes);
 /* The prefix of the original's path in the kernel's names of the store's files. */
 const char *hwa_store_prefix_shown(size_t *bytes);
-/* True if the store is reached through a process that may end: a known copy may not be found. */
+/* Returns true if the store is reached through a process that may end: then a known copy can't be opened. */
 bool hwa_store_can_vanish(void);
-/* The memory domain whose mirror this process uses; -1 for the common mirror. */
+/* Returns the memory domain whose mirror this process uses; -1 for the common mirror. */
 int hwa_domain(void);
-/* True if (major, minor) is the store's device. */
+/* Returns true if (major, minor) is the store's device. */
 bool hwa_is_store_dev(uint32_t major, uint32_t minor);
-/* True if an absolute, cleaned path lies in the scope. */
+/* Returns true if an absolute, cleaned path lies in the scope. */
 bool hwa_in_scope(const char *path, size_t bytes);
 
-/* The next directory of the scope below an absolute, cleaned path, counted by *number; NULL at the end. */
+/* Returns the next directory of the scope below an absolute, cleaned path, counted by *number; NULL at the end. */
 const char *hwa_scope_below(const char *path, size_t bytes, size_t *number);
 
 enum hwa_counter {
@@ -118,7 +118,7 @@ void hwa_count(enum hwa_counter which);
 
 /* ---- view.c: what this process sees ---- */
 
-/* True if absolute paths and owners mean the same to this process as to the daemon that wrote the header. */
+/* Returns true if absolute paths and owners mean the same to this process as to the daemon that wrote the header. */
 bool hwa_has_same_view(const struct hw_header *header);
 
 /* ---- request.c: asking the daemon ---- */
@@ -150,14 +150,13 @@ static inline void hwa_found_end(struct hwa_found *found)
 	hwa_path_end(&found->path);
 }
 
-/* Resolves `path` (relative to dirfd or the working directory) along the table. Links are followed as the kernel
- * does, the last component's not with HW_WANT_NO_FOLLOW. What the table lacks of `want` is requested from the
- * daemon.
+/* Resolves `path` (relative to dirfd or the working directory) by the table. Links are followed as the kernel does, the
+ * last component's not with HW_WANT_NO_FOLLOW. What the table lacks of `want` is requested from the daemon.
  *
- * HWA_KNOWN promises that the record's state has what was wanted; with HW_WANT_LOADABLE, _WHOLE or _EXECUTE, that
- * the store had the bytes at the time of the look-up. HW_EXECUTABLE tells whether they may be executed. Once
- * unaudited programs run, the record is compared with the original, and HWA_FAILS is not returned. A trailing slash
- * demands a directory. A NULL, empty or over-long path is HWA_ORIGINAL. */
+ * HWA_KNOWN promises that the record's state has what was wanted; with HW_WANT_LOADABLE, _WHOLE or _EXECUTE, that the
+ * store had the bytes at the time of the look-up. HW_EXECUTABLE states whether they may be executed. Once unaudited
+ * programs run, the record is compared with the source file, and HWA_FAILS is not returned. A trailing slash demands a
+ * directory. A NULL, empty or over-long path is HWA_ORIGINAL. */
 enum hwa_answer hwa_resolve(int dirfd, const char *path, unsigned want, struct hwa_found *found);
 
 /* Writes the absolute path, cleaned but with its links and "..", that (dirfd, path) names, if it can lie in the
@@ -178,29 +177,29 @@ void hwa_announce_unaudited(void);
 
 /* Writes hwa_copy_of into `out`, for a path of any length. Returns its length or a negative error number. */
 int hwa_store_path(const char *path, size_t bytes, bool replica, char out[2 * HWA_PATH_MAX]);
-/* True if the mirror of the process's memory domain has the file that is in this state: what a loader maps
- * of it (HW_REPLICATED) or all (HW_REPLICATED_WHOLE). The domain is that in which the process started. */
+/* Returns true if the mirror of the process's memory domain has the file in this state: the loadable bytes
+ * (HW_REPLICATED) or all (HW_REPLICATED_WHOLE). The domain is that in which the process started. */
 bool hwa_replicated(uint64_t state, uint64_t extent);
-/* True if a path in the store lies in a domain's mirror. */
+/* Returns true if a path in the store lies in a domain's mirror. */
 bool hwa_names_replica(const char *path);
-/* True if there are such mirrors: the inode index lacks their files. */
+/* Returns true if there are such mirrors: the inode index lacks their files. */
 bool hwa_has_replicas(void);
-/* If `path` lies in the store: the original's path inside it (a suffix of `path`). Else NULL. */
+/* Returns the original's path (a suffix of `path`) if `path` lies in the store, else NULL. */
 const char *hwa_strip_store(const char *path);
-/* What follows "/GENERATION/root" or "/GENERATION/rootDOMAIN" in `text`, if it starts like that. Else NULL. */
+/* Returns what follows "/GENERATION/root" or "/GENERATION/rootDOMAIN" in `text`, if it starts like that, else NULL. */
 const char *hwa_after_mirror(const char *text);
-/* What follows "/proc/PID/fd/N" in a path that starts so, or else the path. */
+/* Returns what follows "/proc/PID/fd/N" in a path that starts so, else the path. */
 const char *hwa_after_proc_fd(const char *path);
 
-/* A bare name that is nowhere to be found is given to the loader as the store's prefix, this, and the
- * name: it fails without a search, and dlerror drops the prefix. */
+/* For a bare name that is nowhere, the loader gets the store's prefix, this, and the name: it fails without a search,
+ * and dlerror drops the prefix. */
 #define HWA_NOWHERE_PREFIX "//"
 
 /* ---- audit.c: namespaces and objects ---- */
 
 #define HWA_NAMESPACES 4 /* objects of further namespaces are left alone */
 
-/* Every function that a wrapper stands for, as FUNCTION(name): functions.def. */
+/* Every function that has a wrapper, as FUNCTION(name): functions.def. */
 enum hwa_function {
 #define FUNCTION(name) HWA_FN_##name,
 #include "functions.def"
@@ -208,7 +207,7 @@ enum hwa_function {
 	HWA_FUNCTIONS
 };
 
-/* One libc with what it defines. */
+/* One libc and its definitions. */
 struct hwa_namespace {
 	long lmid;
 	int *(*errno_location)(void);
@@ -216,7 +215,7 @@ struct hwa_namespace {
 	void *real[HWA_FUNCTIONS]; /* the addresses of this libc's own functions; NULL if it has none */
 };
 extern struct hwa_namespace hwa_namespaces[HWA_NAMESPACES];
-/* The namespace's own environment; NULL if it can't be found. */
+/* Returns the namespace's own environment; NULL if it can't be found. */
 char **hwa_environment(const struct hwa_namespace *ns);
 
 /* ---- wrap/ ---- */
@@ -224,13 +223,12 @@ char **hwa_environment(const struct hwa_namespace *ns);
 /* The wrapper of a function for the slot-th namespace. */
 extern void *const hwa_wrappers[HWA_NAMESPACES][HWA_FUNCTIONS];
 
-/* Called by audit.c for each object: where it stands, and which original it came from. */
 /* ---- objects, as dladdr, dlinfo and the loader's search need them ---- */
 struct link_map;
-/* The original directory of the object that `handle` (a link map) names, as $ORIGIN should show it, and a NUL;
- * false, and nothing is written, if it did not come from the store. */
+/* Writes the original directory of a link map's object, as $ORIGIN shows it, and a NUL; false, and nothing is written,
+ * if it did not come from the store. */
 bool hwa_original_origin(const struct link_map *map, char *out);
-/* The executable's original path, "" if it did not come from the store. */
+/* Returns the executable's original path, "" if it did not come from the store. */
 const char *hwa_executable(void);
 
 /* ---- exec.c, shared with the `headwater exec` command ---- */
@@ -253,7 +251,7 @@ static inline void hwa_exec_end(struct hwa_exec *exec)
 	hwa_path_end(&exec->found.path);
 }
 enum hwa_answer hwa_exec_resolve(int dirfd, const char *path, char *const argv[], struct hwa_exec *exec);
-/* What a script's interpreter is given. Slots of `out`: the length of argv + 3. */
+/* Writes the arguments of a script's interpreter. Slots of `out`: the length of argv + 3. */
 void hwa_exec_arguments(const struct hwa_exec *exec, const char *path, char *const argv[], char **out);
 /* hwa_exec_resolve for callers without cleanup (Rust): it copies the file's path and a script's line. */
 enum hwa_answer hwa_exec_copy(const char *path, char *const argv[], char file[2 * HWA_PATH_MAX],
@@ -269,15 +267,17 @@ enum hwa_format {
 	HWA_IS_TEXT, /* nothing that the kernel knows by itself */
 };
 
-/* What the open file is; a script's first line, and a NUL, into the HWA_LINE_BYTES at `line`, unless that is NULL. */
+/* Returns the open file's format. Writes a script's first line and a NUL into the HWA_LINE_BYTES at `line`, unless that
+ * is NULL. */
 enum hwa_format hwa_format(long fd, char *line);
 /* Splits a script's first line as the kernel's binfmt_script does: the interpreter, and all the rest
  * as one argument (NULL if none). False if the kernel must decide. */
 bool hwa_parse_line(char line[HWA_LINE_BYTES], char **interpreter, char **argument);
 
-/* True if the path's last name is one of these, up to a NULL. */
+/* Returns true if the path's last name is one of these, up to a NULL. */
 bool hwa_is_named(const char *path, const char *const *names);
-/* True of programs that run another one by reading it themselves: its loader would audit in what they report of it. */
+/* Returns true for programs that run another one by reading it themselves: its loader would audit in what they report
+ * of it. */
 bool hwa_reads_programs(const char *path);
 
 enum hwa_manner {
@@ -286,7 +286,8 @@ enum hwa_manner {
 	HWA_SILENT,
 	HWA_COMPLAINS, /* silent, and complains of the audit library */
 };
-/* Of what execve(path) would run, with the audit library in its environment. An empty path is the descriptor itself. */
+/* Returns how execve(path) would run with the audit library in its environment. An empty path is the descriptor
+ * itself. */
 enum hwa_manner hwa_manner_of(int dirfd, const char *path);
 
 #endif

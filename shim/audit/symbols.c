@@ -63,7 +63,7 @@ static uint32_t gnu_hash(const char *name)
 	return hash;
 }
 
-/* Calls visit for each definition of a function or of an object, in all its versions. */
+/* Calls `visit` for each definition of a function or of an object, in all its versions. */
 static void each_version(const struct symbols *symbols, unsigned type, const char *name,
 	void (*visit)(Elf64_Sym *symbol, bool hidden, void *context), void *context)
 {
@@ -90,7 +90,7 @@ struct choice {
 	bool found, hidden;
 };
 
-/* The default version, or where there is none any other. */
+/* Returns the default version, or any other if there is none. */
 static void choose_version(Elf64_Sym *symbol, bool hidden, void *context)
 {
 	struct choice *choice = context;
@@ -103,7 +103,7 @@ struct replacement {
 	Elf64_Addr from, to;
 };
 
-/* Other versions have the wrapper too if they are the same code; what differs is left alone. */
+/* Other versions get the wrapper, too, if they are the same code; different ones are not changed. */
 static void replace(Elf64_Sym *symbol, bool hidden, void *context)
 {
 	const struct replacement *replacement = context;
@@ -113,7 +113,7 @@ static void replace(Elf64_Sym *symbol, bool hidden, void *context)
 		symbol->st_value = replacement->to;
 }
 
-/* The protection of the segment that holds an address. */
+/* Returns the protection of the segment with this address. */
 static int protection_of(const struct link_map *map, const void *address)
 {
 	const Elf64_Ehdr *header = (const Elf64_Ehdr *)map->l_addr;
@@ -154,7 +154,7 @@ static char ***environment_in(const struct symbols *symbols)
 	return place.found ? (char ***)(symbols->base + place.value) : NULL;
 }
 
-/* A program that names the variable has it among its own, and libc uses that. */
+/* A program that uses the variable has a copy of it, which libc uses. */
 char **hwa_environment(const struct hwa_namespace *ns)
 {
 	const struct hwa_object *program = hwa_object_main();

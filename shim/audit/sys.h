@@ -68,7 +68,7 @@ size_t strlen(const char *text);
 int strcmp(const char *a, const char *b);
 char *strchr(const char *text, int byte);
 
-/* What follows `prefix` in `text`, or NULL if `text` does not start with it. */
+/* Returns what follows `prefix` in `text`, or NULL if `text` does not start with it. */
 static inline const char *hwa_after(const char *text, const char *prefix)
 {
 	while (*prefix)
@@ -77,10 +77,10 @@ static inline const char *hwa_after(const char *text, const char *prefix)
 	return text;
 }
 
-/* Fresh private memory, or NULL; munmap releases it. */
+/* Returns new private memory, or NULL; munmap releases it. */
 void *hwa_map(size_t bytes);
-/* Maps a regular file (read-only, or shared and writable), up to bytes_max of it, and closes it again.
- * NULL if that is not possible or the file is shorter than bytes_min; how much is mapped in *bytes. */
+/* Maps a regular file (read-only, or shared and writable), up to bytes_max of it, and closes it again. Sets *bytes.
+ * Returns NULL if that is not possible or the file is shorter than bytes_min. */
 void *hwa_map_file(const char *path, int writable, size_t bytes_min, size_t bytes_max, size_t *bytes);
 
 #endif

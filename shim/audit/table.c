@@ -1,6 +1,6 @@
-/* The node's table as this process sees it: a read-only mapping whose content is not trusted. Every
- * offset and length is checked against the mapping, every loop has a bound, and damage reads as "not
- * known". Attaching is all or nothing: without a usable table no path is in the scope. */
+/* The node's table: a read-only mapping whose content is not trusted. Every offset and length is checked against the
+ * mapping, every loop has a limit, and damage reads as "not known". Attaching is all or nothing: without a usable table
+ * no path is in the scope. */
 #include <sys/mman.h>
 #include <sys/resource.h>
 
@@ -8,7 +8,7 @@
 #include "sys.h"
 
 #define SCOPE_MAX 256
-/* One part in so many of a limited address space is the table's. */
+/* The table may use this fraction of a limited address space. */
 #define SHARE_OF_LIMIT 16
 #define STRINGS_BYTES ((size_t)64 << 10)
 /* Memory domains that the header can name. */
@@ -152,7 +152,7 @@ static void attach_counters(const char *path)
 	hwa_count(HWA_COUNT_PROCESSES);
 }
 
-/* How much of the store's path, "NODE/GENERATION/root", is "NODE"; all if it has another form. */
+/* Returns how much of the store's path, "NODE/GENERATION/root", is "NODE"; all if it has another form. */
 static size_t node_prefix(const struct text *store)
 {
 	for (size_t bytes = 1; bytes < store->bytes; bytes++) {
@@ -171,7 +171,8 @@ static const char *skip_digits(const char *text)
 	return text;
 }
 
-/* By such a path a disk is reached that is mounted nowhere. The kernel calls what lies there by the rest. */
+/* A path through /proc/PID/fd/N reaches a disk that is mounted nowhere. The kernel's own names of its files are the
+ * rest. */
 const char *hwa_after_proc_fd(const char *path)
 {
 	const char *rest = hwa_after(path, "/proc/");
@@ -181,7 +182,7 @@ const char *hwa_after_proc_fd(const char *path)
 	return rest && *rest == '/' ? rest : path;
 }
 
-/* An object must always be found in the same mirror, so a process that moves to another domain keeps this. */
+/* A process retains its first domain: an object must always be found in the same mirror. */
 static int own_domain(uint64_t domains)
 {
 	unsigned domain;
@@ -191,7 +192,7 @@ static int own_domain(uint64_t domains)
 	return domains >> domain & 1 ? (int)domain : -1;
 }
 
-/* Lets the table go again, but for the counters. */
+/* Unmaps the table, but not the counters. */
 static void detach(void)
 {
 	const char *base = table.base;
@@ -201,8 +202,7 @@ static void detach(void)
 	hwa_sys(__NR_munmap, base, table.bytes);
 }
 
-/* Where a process may have so much memory and no more, the table's room is not taken from the program: what lies behind
- * the mapped part is not known. */
+/* Under an address space limit only a part of the table is mapped; what lies behind it is not known. */
 static size_t mapped_bytes_max(void)
 {
 	struct rlimit limit = {RLIM_INFINITY, RLIM_INFINITY};
@@ -245,7 +245,7 @@ void hwa_attach(char *const envp[])
 		if (copy_path(base, bytes, h->counters_at, h->counters_bytes, &counters))
 			attach_counters(counters.at);
 		if (!hwa_has_same_view(h)) {
-			/* Its changes, by whatever names, are not announced. */
+			/* Its changes are not announced, whatever its name. */
 			hwa_announce_unaudited();
 			hwa_count(HWA_COUNT_FALLBACKS);
 			detach();
@@ -404,7 +404,7 @@ static const char *after_node(const char *path, size_t at)
 	return path;
 }
 
-/* A process may have been started from what an older generation has. */
+/* A process may have been started from an older generation's store. */
 const char *hwa_strip_store(const char *path)
 {
 	const char *rest;
@@ -429,7 +429,7 @@ bool hwa_names_replica(const char *path)
 
 /* ---- records ---- */
 
-/* The record at a slot's offset if all of it lies in the table. */
+/* Returns the record at a slot's offset if all of it lies in the table. */
 static const struct hw_record *record_at(uint32_t eighth)
 {
 	uint64_t at = (uint64_t)eighth * 8;

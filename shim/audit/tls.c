@@ -1,15 +1,14 @@
-/* Static thread-local storage, as much as a plain process has.
+/* Provides as much static thread-local storage as a plain process has.
  *
- * glibc lays the static storage of a plain process out after loading its libraries, so that it holds
- * theirs and a surplus for ones loaded later. With an audit library it has to be laid out before, and
- * the libraries of the start-up draw on the surplus: many could not be loaded, or would leave less to
- * what the program opens. The surplus can only be raised by a tunable, which is read at the start. So
- * when the loader has come to the last library, none of whose code has run, the program is executed
- * again with as much more as its libraries take; and finds its environment as it was.
+ * glibc lays out a plain process's static storage after it has loaded the libraries, so that it has space for theirs
+ * and a surplus for later ones. With an audit library, glibc lays it out before, and the libraries of the start-up use
+ * the surplus: many could not be loaded, or would leave less for libraries that the program opens. Only a tunable
+ * raises the surplus, and glibc reads it at the start. So when the loader has opened the last library, none of whose
+ * code has run, the program is executed again with as much more as its libraries use. It finds its environment
+ * unchanged.
  *
- * glibc must be told neither more (the surplus is on every thread's stack) nor less. No tunable makes
- * room for a library with a larger alignment than the program's: that program runs as it would without
- * an audit library. */
+ * The tunable must be neither larger (the surplus is on every thread's stack) nor smaller. No tunable makes space for a
+ * library with a larger alignment than the program's: such a program runs without the audit library. */
 #include "loader.h"
 #include "sys.h"
 
@@ -19,9 +18,9 @@
 
 #define TUNABLES "GLIBC_TUNABLES="
 #define OPTIONAL "glibc.rtld.optional_static_tls="
-/* What is added to the environment; glibc passes over the names that it doesn't know. */
+/* Added to the environment; glibc skips names that it doesn't know. */
 #define ADDED ":headwater.static_tls=added:" OPTIONAL
-/* The variable that gives its place in the environment up meanwhile, if there are no tunables. */
+/* The variable whose entry is replaced meanwhile if there are no tunables. */
 #define TABLE "HEADWATER_TABLE="
 
 #define AUDIT "LD_AUDIT="
@@ -31,7 +30,7 @@
 #define OPTIONAL_BYTES 512
 /* What glibc adds to the surplus for an audit library, which this one leaves to the program's. */
 #define AUDIT_BYTES 288
-/* More is hardly meant, and glibc counts it in an int. */
+/* Larger values are not plausible, and glibc counts in an int. */
 #define BYTES_MAX ((size_t)64 << 20)
 
 /* TCB_ALIGNMENT: what glibc aligns static storage to at least. */
@@ -54,7 +53,7 @@ static struct {
 	bool over;
 } tls = {.align = STATIC_ALIGN, .over = true};
 
-/* What is `known` of a library's name. */
+/* Values of `known` for a library's name. */
 static char awaited, reached;
 
 /* ---- environment ---- */
@@ -86,7 +85,7 @@ static size_t number(const char *text)
 	}
 }
 
-/* Takes what an earlier execution added out of an entry. */
+/* Removes from an entry what an earlier execution has added. */
 static void restore(char **entry)
 {
 	char *text = (char *)hwa_after(*entry, TUNABLES), *at = text;
@@ -214,7 +213,7 @@ static char *without_library(const char *value)
 	return text;
 }
 
-/* Executes the program's original, not audited. Comes back if it can't. */
+/* Executes the program's source file, unaudited. Returns if it can't. */
 static void start_unaudited(void)
 {
 	char **slot = tls.envp, *saved, *text;
@@ -237,7 +236,7 @@ static void start_again(size_t optional)
 {
 	char **slot = NULL, *saved, *text;
 
-	/* The last of all tunables, for it is the last that counts. */
+	/* The last of all tunables, since the last one is effective. */
 	for (char **entry = tls.envp; *entry; entry++)
 		if (hwa_after(*entry, TUNABLES) || (hwa_after(*entry, TABLE) && !(slot && hwa_after(*slot, TUNABLES))))
 			slot = entry;
@@ -263,7 +262,7 @@ void hwa_tls_settle(void)
 	start_again(optional);
 }
 
-/* A name, with its NUL to tell it from a directory; NULL if the loader will change it. */
+/* Returns the interned name, with its NUL to distinguish it from a directory; NULL if the loader will change it. */
 static struct hwa_interned *name_of(const char *name)
 {
 	return strchr(name, '$') ? NULL : hwa_intern(name, strlen(name) + 1);
@@ -290,8 +289,8 @@ static void await(const char *name)
 	tls.awaited++;
 }
 
-/* True if the object's first page, where its ELF header usually stands, is mapped. The linker puts the
- * hash and symbol tables right behind the headers, so mostly no system call is needed to know. */
+/* Returns true if the object's first page, which usually has its ELF header, is mapped. The linker puts the hash and
+ * symbol tables right behind the headers, so usually no system call is needed. */
 static bool has_first_page(const struct link_map *map)
 {
 	for (const Elf64_Dyn *entry = map->l_ld; entry && entry->d_tag != DT_NULL; entry++)
@@ -309,8 +308,8 @@ static bool is_header(const Elf64_Ehdr *header)
 	return memcmp(header->e_ident, ELFMAG, SELFMAG) == 0 && header->e_phentsize == sizeof(Elf64_Phdr);
 }
 
-/* The program headers of a library's file, for tools that edit libraries put them behind all else.
- * How many there are. */
+/* Reads the program headers from a library's file: tools that edit libraries put them behind all else. Returns their
+ * number. */
 static size_t read_segments(const char *name, Elf64_Phdr out[SEGMENTS_MAX])
 {
 	Elf64_Ehdr header;
@@ -327,7 +326,7 @@ static size_t read_segments(const char *name, Elf64_Phdr out[SEGMENTS_MAX])
 	return bytes > 0 ? (size_t)bytes / sizeof(*out) : 0;
 }
 
-/* An object's thread-local storage; NULL if it has none. */
+/* Returns an object's thread-local segment; NULL if it has none. */
 static const Elf64_Phdr *tls_segment(const struct hwa_object *object)
 {
 	static Elf64_Phdr read[SEGMENTS_MAX];
@@ -371,7 +370,7 @@ void hwa_tls_object(const struct hwa_object *object)
 	}
 	segment = tls_segment(object);
 	if (segment && object == hwa_object_main()) {
-		/* What is the program's own was laid out before. */
+		/* The program's own storage was laid out before. */
 		if (segment->p_align > tls.align)
 			tls.align = segment->p_align;
 	} else if (segment) {

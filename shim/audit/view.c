@@ -1,8 +1,8 @@
-/* Tells whether this process sees what the daemon sees.
+/* Finds out whether this process sees the same files as the daemon.
  *
- * With another root directory or mount namespace, the table's paths may name other files, as in a container whose
- * image has a /usr of its own. With another user namespace, the same files have other owners. What can't be
- * determined counts as different. */
+ * With another root directory or mount namespace, the table's paths may name other files, as in a container whose image
+ * has a /usr of its own. With another user namespace, the same files have other owners. What can't be determined counts
+ * as different. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <sys/stat.h>

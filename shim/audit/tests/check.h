@@ -37,7 +37,7 @@ static inline void make_work_directory(void)
 	atexit(remove_work_directory);
 }
 
-/* Writes the table that a description (abi/examples/mktable.rs) stands for. */
+/* Writes the table of a description (abi/examples/mktable.rs). */
 static inline void make_table(const char *path, const char *description)
 {
 	const char *cargo = getenv("CARGO");

@@ -1,6 +1,6 @@
 /* sources: table.c path.c resolve.c request.c sys.c view.c */
 /* A table with garbage in it: nothing may be read outside of it, nothing may loop, and a process that
- * can't use it goes without. Run under the sanitizers; the table's file ends at its mapping's end. */
+ * can't use it continues without it. Run under the sanitizers; the table's file ends at its mapping's end. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <signal.h>
@@ -111,7 +111,7 @@ static struct parts map_parts(const char *file)
 	return (struct parts){words, header->heap_at / 8, header->heap_used / 8, (size_t)st.st_size / 8};
 }
 
-/* Attaches in a child, which a signal ends if something goes wrong or on and on. */
+/* Attaches in a child, which a signal ends if it fails or loops. */
 static void in_child(char *environment[])
 {
 	int status;
@@ -121,7 +121,7 @@ static void in_child(char *environment[])
 		alarm(SECONDS_MAX);
 		hwa_attach(environment);
 		look_at_all();
-		/* No daemon can be told, so this gives the table up. */
+		/* No daemon answers, so this gives the table up. */
 		hwa_announce_change(AT_FDCWD, "/sw/lib/x", HWA_CHANGES_TREE);
 		look_at_all();
 		_exit(0);

@@ -5,7 +5,7 @@
 #include "loader.h"
 #include "sys.h"
 
-/* Whether an entry of such a kind is for programs like this one: not for x32 or 32 bits, say. */
+/* Returns true if entries of this kind are for programs like this one: not for x32 or 32 bits, for example. */
 static bool is_native(const char *kind)
 {
 #if defined(__x86_64__)

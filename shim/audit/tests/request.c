@@ -72,7 +72,7 @@ static void *daemon_once(void *unused)
 			usleep(100000);
 			break;
 		case '.':
-			CHECK(recv(fd, &byte, 1, 0) == 0, "the client goes");
+			CHECK(recv(fd, &byte, 1, 0) == 0, "the client closes the connection");
 			break;
 		}
 	}

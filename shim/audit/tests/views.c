@@ -67,7 +67,7 @@ static void believed(void)
 	ANSWERS("file", HW_WANT_WHOLE, HWA_KNOWN);
 	ANSWERS("new", HW_WANT_ATTR, HWA_FAILS);
 	hwa_announce_unaudited();
-	CHECK(!hwa_in_use(), "who can't tell the daemon goes on");
+	CHECK(!hwa_in_use(), "a process that can't reach the daemon gives the table up");
 	ANSWERS("new", HW_WANT_ATTR, HWA_ORIGINAL);
 }
 
@@ -90,7 +90,7 @@ static void compared(void)
 	}
 }
 
-/* A program of this machine that asks for an interpreter, with a note of this name, not all of it in one place. */
+/* A program of this machine with an interpreter and a note of this name, in several pieces. */
 static void make_program(const char *name, const char *interpreter, const char *note, uint64_t note_at)
 {
 	char path[256], bytes[8192] = {0};

@@ -131,7 +131,7 @@ static void look(int base, const char *name, const char *path)
 		free(names);
 }
 
-/* A stream starts where its descriptor stands. */
+/* A stream starts at its descriptor's position. */
 static void midway(const char *path)
 {
 	char entries[4096];

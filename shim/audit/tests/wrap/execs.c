@@ -1,5 +1,5 @@
 /* exec in all its forms: execs DIR. Each is tried in a child, whose output and exit status are shown.
- * `execs -report …`, or under any other name than execs, tells how it was started. */
+ * `execs -report …`, or under any other name than execs, reports how it was started. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <libgen.h>

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Makes the tree that the programs of this directory look at: fixture.sh DIR (which must not exist).
+# Makes the tree that the programs of this directory use: fixture.sh DIR (which must not exist).
 # PROGRAM, if set, is copied into DIR/bin as `program` and `suid`.
 set -eu
 top=$1

@@ -24,7 +24,7 @@ static void show_stat(const char *what, const char *path, int result, const stru
 		st->st_ctim.tv_nsec);
 }
 
-/* What was not asked for may be there or not. */
+/* Fields that were not requested may be set or not. */
 static void show_statx(const char *what, const char *path, int result, unsigned mask, const struct statx *st)
 {
 	show(what, path, result);

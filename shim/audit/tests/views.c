@@ -111,7 +111,7 @@ static void make_program(const char *name, const char *interpreter, const char *
 	CHECK(fd >= 0 && write(fd, bytes, sizeof bytes) == sizeof bytes && close(fd) == 0, "%s: %m", path);
 }
 
-static void says(const char *name, bool expected)
+static void check_announces(const char *name, bool expected)
 {
 	char path[256];
 	snprintf(path, sizeof path, "%s/%s", tree, name);
@@ -140,34 +140,34 @@ static void programs(void)
 	run("printf '\\001' | dd of=class bs=1 seek=4 conv=notrunc 2> /dev/null; mkfifo fifo; echo text > text; chmod 755 text; "
 	    "cp go not-executable; chmod 644 not-executable; ln -s go link-to-go; ln -s absent dangling");
 	run("for p in plain go; do printf \"#!$PWD/$p\\n\" > by-$p; printf \"#! $PWD/by-$p  x\\n\" > by-by-$p; done; chmod 755 by-*");
-	says("plain", true);
-	says("far", true);
-	says("go", false);
-	says("far-go", false);
-	says("other-loader", false);
-	says("class", false);
+	check_announces("plain", true);
+	check_announces("far", true);
+	check_announces("go", false);
+	check_announces("far-go", false);
+	check_announces("other-loader", false);
+	check_announces("class", false);
 	run("cp plain valgrind; printf '#!%s/plain\n' \"$PWD\" > valgrind.bin; chmod 755 valgrind.bin; cp text other-valgrind");
 	complains("valgrind", true);
 	complains("valgrind.bin", true);
 	complains("class", true);
 	complains("go", false);
-	says("other-valgrind", true);
-	says("text", true);
-	says("not-executable", true);
-	says("link-to-go", false);
-	says("by-plain", true);
-	says("by-go", false);
-	says("by-by-plain", true);
-	says("by-by-go", false);
+	check_announces("other-valgrind", true);
+	check_announces("text", true);
+	check_announces("not-executable", true);
+	check_announces("link-to-go", false);
+	check_announces("by-plain", true);
+	check_announces("by-go", false);
+	check_announces("by-by-plain", true);
+	check_announces("by-by-go", false);
 	for (const char *const *name = (const char *const[]){"absent", "dangling", "fifo", ".", "plain/x", NULL}; *name;
 		name++)
-		says(*name, true);
+		check_announces(*name, true);
 	if (geteuid() != 0)
 		return;
 	run("cp plain owner; chown 1 owner; chmod 4755 owner; cp plain group; chgrp 1 group; chmod 2755 group; cp plain own; chmod 4755 own");
-	says("owner", false);
-	says("group", false);
-	says("own", true);
+	check_announces("owner", false);
+	check_announces("group", false);
+	check_announces("own", true);
 }
 
 int main(void)

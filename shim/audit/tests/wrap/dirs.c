@@ -92,7 +92,7 @@ static void scan(const char *path, int (*select)(const struct dirent *),
 	free(names);
 }
 
-static void look(int base, const char *name, const char *path)
+static void show_listing(int base, const char *name, const char *path)
 {
 	MARK();
 	DIR *dir = opendir(path);
@@ -163,7 +163,7 @@ int main(int argc, char **argv)
 		return 2;
 	int base = open(argv[1], O_RDONLY | O_DIRECTORY);
 	for (size_t i = 0; i < NAME_COUNT; i++)
-		look(base, NAMES[i], join(argv[1], NAMES[i]));
+		show_listing(base, NAMES[i], join(argv[1], NAMES[i]));
 	midway(join(argv[1], "lib/deep"));
 	many(join(argv[1], "lib/deep"));
 	MARK();

@@ -26,7 +26,7 @@ static void show_path(const char *what, const char *path, const char *result)
 	printf("  %s\n", result ? result : "-");
 }
 
-static void look(int dirfd, const char *name, const char *path)
+static void show_links(int dirfd, const char *name, const char *path)
 {
 	char target[PATH_MAX];
 	static const size_t sizes[] = {sizeof target, 4, 0};
@@ -65,7 +65,7 @@ int main(int argc, char **argv)
 		return 2;
 	int dirfd = open(argv[1], O_RDONLY | O_DIRECTORY);
 	for (size_t i = 0; i < NAME_COUNT; i++)
-		look(dirfd, NAMES[i], join(argv[1], NAMES[i]));
+		show_links(dirfd, NAMES[i], join(argv[1], NAMES[i]));
 	show_path("realpath", "of itself", realpath("/proc/self/exe", target));
 	show_link("readlink", "of itself", readlink("/proc/self/exe", target, sizeof target), target);
 	long bytes = syscall(SYS_readlinkat, AT_FDCWD, "/proc/self/exe", target, sizeof target);
@@ -79,6 +79,6 @@ int main(int argc, char **argv)
 	show_path("realpath", "of a descriptor", realpath(link, target));
 	if (chdir(argv[1]) == 0)
 		for (size_t i = 0; i < NAME_COUNT; i++)
-			look(AT_FDCWD, NAMES[i], NAMES[i]);
+			show_links(AT_FDCWD, NAMES[i], NAMES[i]);
 	return 0;
 }

@@ -29,7 +29,7 @@ struct call {
 typedef long calls(const struct call *call, char *buffer);
 
 /* Calls twice, and prints between which bytes something was written. */
-static void look(const char *name, calls *function, const struct call *call)
+static void show_written(const char *name, calls *function, const struct call *call)
 {
 	static _Alignas(64) char buffers[2][AROUND + ROOM + AROUND];
 	long results[2];
@@ -140,20 +140,20 @@ static void look_at(const char *path)
 	struct call call = {.path = path, .fd = open(path, O_RDONLY | O_NONBLOCK)};
 	for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
 		call.size = sizes[i];
-		look("readlink", by_readlink, &call);
-		look("readlinkat", by_readlinkat, &call);
-		look("__readlink_chk", by_readlink_chk, &call);
-		look("__readlinkat_chk", by_readlinkat_chk, &call);
+		show_written("readlink", by_readlink, &call);
+		show_written("readlinkat", by_readlinkat, &call);
+		show_written("__readlink_chk", by_readlink_chk, &call);
+		show_written("__readlinkat_chk", by_readlinkat_chk, &call);
 	}
-	look("realpath", by_realpath, &call);
-	look("__realpath_chk", by_realpath_chk, &call);
-	look("stat", by_stat, &call);
-	look("lstat", by_lstat, &call);
-	look("fstat", by_fstat, &call);
-	look("fstatat", by_fstatat, &call);
-	look("statx", by_statx, &call);
-	look("fstatfs", by_fstatfs, &call);
-	look("fstatvfs", by_fstatvfs, &call);
+	show_written("realpath", by_realpath, &call);
+	show_written("__realpath_chk", by_realpath_chk, &call);
+	show_written("stat", by_stat, &call);
+	show_written("lstat", by_lstat, &call);
+	show_written("fstat", by_fstat, &call);
+	show_written("fstatat", by_fstatat, &call);
+	show_written("statx", by_statx, &call);
+	show_written("fstatfs", by_fstatfs, &call);
+	show_written("fstatvfs", by_fstatvfs, &call);
 	close(call.fd);
 }
 
@@ -173,9 +173,9 @@ int main(int argc, char **argv)
 	snprintf(link, sizeof link, "/dev/fd/%d", fd);
 	look_at(link);
 	struct call call = {.path = "here", .size = ROOM, .dir = opendir(join(argv[1], "empty"))};
-	look("readdir_r", by_readdir_r, &call);
-	look("dlinfo", by_dlinfo, &call);
+	show_written("readdir_r", by_readdir_r, &call);
+	show_written("dlinfo", by_dlinfo, &call);
 	if (chdir(argv[1]) == 0)
-		look("getcwd", by_getcwd, &call);
+		show_written("getcwd", by_getcwd, &call);
 	return 0;
 }

@@ -1,8 +1,8 @@
-/* Executing without the audit library, where it can't be loaded.
+/* Executes programs without the audit library, where it can't be loaded.
  *
- * ld.so complains on standard error of a library that it can't load, and a program that outlives the session, runs
- * as another user or among other mounts, is confined, or is built for another processor, would start with that.
- * What such a program executes in turn goes without the library, too. */
+ * ld.so complains on standard error of a library that it can't load. That happens to a program that outlives the
+ * session, runs as another user or among other mounts, is confined, or is built for another processor. The programs
+ * that such a program executes don't get the library, either. */
 #include "wrap.h"
 
 #include <linux/capability.h>
@@ -13,7 +13,7 @@
 
 #define NAME "LD_AUDIT="
 
-/* Where this library's element of the list begins and ends; NULL if there is none. */
+/* Finds the beginning and end of this library's element in the list; NULL if there is none. */
 static const char *element(const char *libraries, const char **end)
 {
 	const char *begin = libraries, *at;
@@ -34,7 +34,8 @@ bool hwa_is_audited_by(const char *libraries)
 	return element(libraries, &end) != NULL;
 }
 
-/* True if this process could open the file by capabilities that it does not pass on: those of one that is not root. */
+/* Returns true if this process could open the file only by capabilities that it does not pass on: those of a process
+ * that is not root. */
 static __attribute__((noinline)) bool only_by_capability(long fd)
 {
 	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};

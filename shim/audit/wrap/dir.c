@@ -14,7 +14,7 @@
 
 _Static_assert(sizeof(struct dirent) == sizeof(struct dirent64), "one layout serves both names");
 
-/* Open streams at a time; what is opened beyond is libc's. */
+/* Maximum of open streams; further ones are libc's. */
 #define STREAMS_MAX 1024
 
 struct stream {
@@ -56,10 +56,10 @@ static struct stream *take(const struct hw_record *record, const struct hw_listi
 	return NULL;
 }
 
-/* libc's stream on the same directory after the first `skip` entries; NULL if it can't be opened. */
+/* Returns libc's stream on the same directory after the first `skip` entries; NULL if it can't be opened. */
 static DIR *hand_over(struct hwa_namespace *ns, struct stream *stream, uint32_t skip);
 
-/* A stream for the directory; UNSERVED_POINTER if the original must be called. */
+/* Returns a stream for the directory; UNSERVED_POINTER if the original must be called. */
 static __attribute__((noinline)) DIR *serve_opendir(struct hwa_namespace *ns, int dirfd, const char *path, int fd)
 {
 	HWA_FOUND(found);
@@ -156,7 +156,7 @@ void hwa_give_entry(struct dirent *out, const struct hw_listing_entry *entry, co
 	out->d_off = number + 1;
 	out->d_reclen = (uint16_t)((offsetof(struct dirent, d_name) + entry->name_bytes + 1 + 7) & ~(size_t)7);
 	out->d_type = entry->d_type;
-	/* To the end of the record, as the kernel does: it is copied as a whole. */
+	/* The whole record, as the kernel copies it. */
 	memset(out->d_name, 0, out->d_reclen - offsetof(struct dirent, d_name));
 	memcpy(out->d_name, name, entry->name_bytes + 1u);
 }
@@ -219,7 +219,7 @@ static DIR *hand_over(struct hwa_namespace *ns, struct stream *stream, uint32_t 
 	}
 	if (!successor)
 		return NULL;
-	/* The descriptor, if any, is the successor's now. */
+	/* The successor owns the descriptor, if any. */
 	atomic_store(&stream->fd, -1);
 	while (skip-- > 0 && REAL(readdir64)(successor))
 		;

@@ -9,7 +9,7 @@
 
 #include "sys.h"
 
-/* Replaces a store's path in place by the original's, which is shorter; nothing of it stays behind. */
+/* Replaces a store's path in place by the original's, which is shorter; nothing of it remains. */
 static void strip(char *path)
 {
 	const char *original = hwa_strip_store(path);
@@ -36,7 +36,7 @@ WRAP(int, dlinfo, (void *handle, int request, void *out), (handle, request, out)
 	return REAL(dlinfo)(handle, request, out);
 }
 
-/* Without parameters, so not WRAP's. */
+/* Has no parameters, so WRAP doesn't fit. */
 #define DLERROR_ENTRY(slot) \
 	char *hwa_entry##slot##_dlerror(void); \
 	char *hwa_entry##slot##_dlerror(void) \
@@ -49,7 +49,7 @@ DLERROR_ENTRY(1)
 DLERROR_ENTRY(2)
 DLERROR_ENTRY(3)
 
-/* A text that names an object stands in memory that libc has formatted it into. */
+/* The text is in memory that libc has formatted it into, so it can be changed. */
 static char *impl_dlerror(struct hwa_namespace *ns)
 {
 	char *text = REAL(dlerror)();

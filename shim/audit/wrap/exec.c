@@ -12,14 +12,14 @@
 
 #include "sys.h"
 
-/* Lists of arguments are as long as the program makes them, in libc as here. */
+/* Lists of arguments are as long as the program makes them, as in libc. */
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic ignored "-Wstack-usage="
 #endif
 
-/* Arguments beyond which nothing is copied onto the stack, and scripts are left to the kernel. */
+/* With more arguments, nothing is copied onto the stack, and scripts are left to the kernel. */
 #define ARGUMENTS_MAX 1024
-/* Variables beyond which an environment is given as it is. */
+/* With more variables, the environment is passed unchanged. */
 #define VARIABLES_MAX 4096
 /* Longer names of the store's are left to the kernel, too. */
 #define FILE_BYTES_MAX 448
@@ -55,8 +55,8 @@ static const char *variable(struct hwa_namespace *ns, char *const envp[], const 
 	return NULL;
 }
 
-/* True if what is executed with this environment will be audited. Only then may it run from the
- * store: otherwise it would see the store's paths. */
+/* Returns true if a program with this environment will be audited. Only then may it run from the store: otherwise it
+ * would use the store's paths. */
 static bool audited(struct hwa_namespace *ns, char *const envp[])
 {
 	const char *libraries = hwa_attached() && variable(ns, envp, "HEADWATER_TABLE") ? variable(ns, envp, "LD_AUDIT")
@@ -71,8 +71,8 @@ static bool is_harmless(const char *file)
 	return hwa_is_named(file, names);
 }
 
-/* Called before an original is executed. If the program does not announce its changes, all processes validate
- * records from now on. `certain`: the path is relative to this process's directory. True if it must run without the
+/* Called before an original is executed. If the program does not announce its changes, all processes validate records
+ * from now on. `certain`: the path is relative to this process's directory. Returns true if it must run without the
  * audit library. */
 static __attribute__((noinline)) bool note(struct hwa_namespace *ns, int dirfd, const char *path, char *const envp[],
 	bool certain)
@@ -80,7 +80,7 @@ static __attribute__((noinline)) bool note(struct hwa_namespace *ns, int dirfd, 
 	if (!hwa_attached() || !is_address(path) || is_harmless(path))
 		return false;
 	bool loads = audited(ns, envp);
-	/* At the session's end the library is gone a moment later. */
+	/* At the session's end the library is removed a moment later. */
 	if (hwa_has_left() || hwa_has_ended())
 		return loads;
 	enum hwa_manner manner = certain && loads ? hwa_manner_of(dirfd, path) : HWA_SILENT;
@@ -96,14 +96,14 @@ void hwa_note_exec(struct hwa_namespace *ns, int dirfd, const char *path, char *
 	note(ns, dirfd, path, envp, true);
 }
 
-/* The same where only the environment can be judged: a shell will run it, or libc searches for it. */
+/* The same where only the environment can be checked: a shell will run it, or libc searches for it. */
 static void note_environment(struct hwa_namespace *ns, char *const envp[], const char *path)
 {
 	if (hwa_in_use() && !audited(ns, envp))
 		note(ns, AT_FDCWD, path, envp, false);
 }
 
-/* What stands in the place of REAL(name)'s environment, which is its last argument but for those in `after`. */
+/* Calls REAL(name) with another environment, its last argument but for those in `after`. */
 #define BARE(function, before, after) \
 	const char *libraries = variable(ns, envp, "LD_AUDIT"); \
 	char *const *whole = envp == own_environment ? hwa_environment(ns) : envp; \
@@ -127,13 +127,13 @@ static int execute(struct hwa_namespace *ns, const char *file, char *const argv[
 	return REAL_AS(executes *, execve)(file, argv, envp);
 }
 
-/* True unless more would have to be copied than the stack may take. */
+/* Returns true unless more would have to be copied than the stack has space for. */
 static bool is_ready(const struct hwa_exec *exec, char *const argv[])
 {
 	return strlen(exec->file) < FILE_BYTES_MAX && (!exec->interpreter || count_arguments(argv) <= ARGUMENTS_MAX);
 }
 
-/* Executes what runs a script. */
+/* Executes a script's interpreter. */
 static __attribute__((noinline)) int execute_script(struct hwa_namespace *ns, const struct hwa_exec *exec,
 	const char *path, char *const argv[], char *const envp[], bool bare)
 {
@@ -142,7 +142,7 @@ static __attribute__((noinline)) int execute_script(struct hwa_namespace *ns, co
 	return execute(ns, exec->file, arguments, envp, bare);
 }
 
-/* No mapping may be left when a child of vfork executes: it would stay its parent's. */
+/* No mapping may remain when a child of vfork executes: it would be its parent's. */
 static __attribute__((noinline)) int execute_copy(struct hwa_namespace *ns, struct hwa_exec *exec, const char *path,
 	char *const argv[], char *const envp[], bool bare)
 {
@@ -160,7 +160,7 @@ static __attribute__((noinline)) int execute_copy(struct hwa_namespace *ns, stru
 				 : execute(ns, copy, argv, envp, bare);
 }
 
-/* Executes the store's copy. Comes back with UNSERVED if the original must be tried. */
+/* Executes the store's copy. Returns UNSERVED if the original must be tried. */
 static __attribute__((noinline)) int serve_exec(struct hwa_namespace *ns, int dirfd, const char *path,
 	char *const argv[], char *const envp[])
 {
@@ -176,7 +176,7 @@ static __attribute__((noinline)) int serve_exec(struct hwa_namespace *ns, int di
 	if (!is_ready(&exec, argv))
 		return UNSERVED;
 	int before = *ns->errno_location();
-	/* A script's interpreter may be none of the store's. */
+	/* A script's interpreter may lie outside of the store. */
 	bool bare = !hwa_strip_store(exec.file) && note(ns, AT_FDCWD, exec.file, envp, true);
 	execute_copy(ns, &exec, path, argv, envp, bare);
 	int error = *ns->errno_location();
@@ -216,14 +216,14 @@ static int exec_or_shell(struct hwa_namespace *ns, const char *path, char *const
 	return *ns->errno_location() == ENOEXEC ? exec_shell(ns, path, argv, envp) : result;
 }
 
-/* A walk along PATH, as libc goes it. */
+/* A search along PATH, as libc's. */
 struct search {
 	const char *file, *rest;
 	size_t file_bytes;
 	char *candidate;
 };
 
-/* 0, or a negative error number if the file's name can't be searched for. */
+/* Begins a search. Returns 0, or a negative error number if the file's name can't be searched for. */
 static int search_begin(struct search *search, const char *file, const char *path)
 {
 	search->file = file;
@@ -232,7 +232,7 @@ static int search_begin(struct search *search, const char *file, const char *pat
 	return search->file_bytes == 0 ? -ENOENT : search->file_bytes > NAME_BYTES_MAX ? -ENAMETOOLONG : 0;
 }
 
-/* The room that the longest candidate takes: libc's own search takes no less. */
+/* Returns the size of the longest candidate: libc's own search needs no less. */
 static size_t candidate_bytes(const char *path, const char *file)
 {
 	size_t longest = 0;
@@ -245,7 +245,7 @@ static size_t candidate_bytes(const char *path, const char *file)
 	return longest + 1 + (name < NAME_BYTES_MAX ? name : NAME_BYTES_MAX) + 1;
 }
 
-/* The next candidate; false after the last. An empty element is the working directory. */
+/* Sets the next candidate; false after the last. An empty element is the working directory. */
 static bool search_next(struct search *search)
 {
 	while (search->rest) {
@@ -263,7 +263,7 @@ static bool search_next(struct search *search)
 	return false;
 }
 
-/* True if the search goes on after this error. */
+/* Returns true if the search continues after this error. */
 static bool is_passed_over(int error)
 {
 	return error == EACCES || error == ENOENT || error == ESTALE || error == ENOTDIR || error == ENODEV ||
@@ -324,8 +324,8 @@ WRAP(int, execvpe, (const char *file, char *const argv[], char *const envp[]), (
 	return result != UNSERVED ? result : REAL(execvpe)(file, argv, envp);
 }
 
-/* A descriptor of the store's copy stands for the original's path; but a script goes by the
- * descriptor's name, which leads its interpreter to the copy. */
+/* A descriptor of the store's copy replaces the original's path. A script runs by the descriptor's name, which leads
+ * its interpreter to the copy. */
 static int serve_fexecve(struct hwa_namespace *ns, int fd, char *const argv[], char *const envp[])
 {
 	char start[2];
@@ -428,7 +428,7 @@ static __attribute__((noinline)) int spawn_script(spawns *spawn, const struct hw
 	return spawn(pid, exec->file, actions, attributes, arguments, envp);
 }
 
-/* Spawns what `path` leads to in the store; an error number, or UNSERVED. */
+/* Spawns the store's program for `path`. Returns an error number, or UNSERVED. */
 static __attribute__((noinline)) int spawn_path(struct hwa_namespace *ns, const char *path, pid_t *pid,
 	const posix_spawn_file_actions_t *actions, const posix_spawnattr_t *attributes, char *const argv[],
 	char *const envp[], enum hwa_answer *answer)
@@ -441,7 +441,7 @@ static __attribute__((noinline)) int spawn_path(struct hwa_namespace *ns, const 
 		*answer = HWA_ORIGINAL;
 	if (*answer != HWA_KNOWN)
 		return UNSERVED;
-	/* An interpreter that must do without the library is the kernel's to start. */
+	/* The kernel starts an interpreter that must run without the library. */
 	if (!hwa_strip_store(exec.file) && note(ns, AT_FDCWD, exec.file, envp, true)) {
 		*answer = HWA_ORIGINAL;
 		return UNSERVED;
@@ -455,7 +455,7 @@ static __attribute__((noinline)) int spawn_path(struct hwa_namespace *ns, const 
 	return UNSERVED;
 }
 
-/* A relative path counts from the directory that the file actions may choose. */
+/* A relative path is relative to the directory that the file actions may choose. */
 static bool is_certain(const char *path, const posix_spawn_file_actions_t *actions)
 {
 	return path && (*path == '/' || !actions);
@@ -469,7 +469,7 @@ static int serve_spawn(struct hwa_namespace *ns, pid_t *pid, const char *path,
 	if (!is_certain(path, actions) || !audited(ns, envp))
 		return UNSERVED;
 	int error = spawn_path(ns, path, pid, actions, attributes, argv, envp, &answer);
-	/* A file action that fails comes before a program that is absent. */
+	/* The error of a file action precedes that of an absent program. */
 	return answer == HWA_KNOWN ? error : UNSERVED;
 }
 
@@ -493,8 +493,8 @@ WRAP(int, posix_spawn,
 	return REAL(posix_spawn)(pid, path, actions, attributes, argv, envp);
 }
 
-/* Spawns the first candidate if it is the store's: those before it are known to be absent, or found
- * absent. Anything else is the original's. */
+/* Spawns the first existing candidate if the store has it; those before it are known to be absent, or found absent.
+ * Other programs are left to the original. */
 static __attribute__((noinline)) int serve_spawn_search(struct hwa_namespace *ns, pid_t *pid, const char *file,
 	const char *path, const posix_spawn_file_actions_t *actions, const posix_spawnattr_t *attributes,
 	char *const argv[], char *const envp[], bool *bare)

@@ -9,7 +9,7 @@
 
 #define DELETED " (deleted)"
 
-/* The path in `out` without the mark that /proc puts behind an evicted copy's name; its length. */
+/* Copies the path into `out` without the mark that /proc appends to an evicted copy's name. Returns its length. */
 static size_t unmarked(char *path, size_t bytes)
 {
 	size_t mark = sizeof DELETED - 1;
@@ -27,7 +27,7 @@ static bool is_prefix(const char *prefix, const char *path)
 	return !*prefix;
 }
 
-/* True if the path, a text of /proc's, names the store's copy: then it is the original's path. */
+/* Returns true if the path, a text of /proc's, names the store's copy, and replaces it by the original's path. */
 static bool is_original_in(struct hwa_path *path)
 {
 	const char *original = hwa_strip_store(path->at);
@@ -90,7 +90,7 @@ static __attribute__((noinline)) ssize_t show(struct hwa_namespace *ns, int dirf
 	return (ssize_t)given;
 }
 
-/* The link from the table, or as the kernel shows it; UNSERVED if the original must be called. */
+/* Reads the link from the table, or as the kernel shows it; UNSERVED if the original must be called. */
 static ssize_t read_link(struct hwa_namespace *ns, int dirfd, const char *path, char *buffer, size_t size)
 {
 	ssize_t result = serve_readlink(ns, dirfd, path, buffer, size);
@@ -99,7 +99,7 @@ static ssize_t read_link(struct hwa_namespace *ns, int dirfd, const char *path, 
 	return show(ns, dirfd, path, buffer, size);
 }
 
-/* What the original has told to a process that is to make no call of ours. */
+/* Converts the original's result for a process that must make no system calls of the library's. */
 static __attribute__((noinline)) ssize_t stripped_link(ssize_t result, char *buffer)
 {
 	if (result <= 0 || !hwa_attached())
@@ -151,7 +151,7 @@ typedef char *duplicates(const char *);
 static __attribute__((noinline)) char *serve_realpath(struct hwa_namespace *ns, const char *path, char *resolved)
 {
 	duplicates *duplicate = REAL_AS(duplicates *, strdup);
-	/* The same file may have another name by now. */
+	/* The file may have another name by now. */
 	if (hwa_unaudited())
 		return UNSERVED_POINTER;
 	HWA_FOUND(found);
@@ -173,7 +173,7 @@ static __attribute__((noinline)) char *serve_realpath(struct hwa_namespace *ns, 
 	return resolved;
 }
 
-/* The kernel's name of what lies on a disk that is mounted nowhere leads nowhere, the original's path does. */
+/* The kernel's name of a file on a disk that is mounted nowhere leads nowhere; the original's path does. */
 static __attribute__((noinline)) char *serve_proc_link(struct hwa_namespace *ns, const char *path, char *resolved)
 {
 	duplicates *duplicate = REAL_AS(duplicates *, strdup);
@@ -196,8 +196,8 @@ static char *serve_real(struct hwa_namespace *ns, const char *path, char *resolv
 
 typedef char *resolves(const char *path, char *resolved);
 
-/* realpath of one of /proc's links may lead into the store. libc's own buffer is another than the caller's, which
- * gets what is returned; if that is nothing, the part that could not be resolved, if libc tells it. */
+/* realpath of one of /proc's links may lead into the store. libc gets another buffer than the caller's. On success the
+ * caller's buffer gets the result, on failure the part that could not be resolved, if libc provides it. */
 static __attribute__((noinline)) char *call_realpath(resolves *real, const char *path, char *resolved)
 {
 	HWA_PATH_APART(room);

@@ -9,14 +9,14 @@
 
 #include "sys.h"
 
-/* True if no process holds a lock on the file. */
+/* Returns true if no process has a lock on the file. */
 static __attribute__((noinline)) bool is_unlocked(long fd)
 {
 	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
 	return hwa_sys(__NR_fcntl, fd, F_OFD_GETLK, &lock) == 0 && lock.l_type == F_UNLCK;
 }
 
-/* Puts the original in the place of the store's copy, if it is the file still that was opened. */
+/* Replaces the store's copy behind the descriptor by the original, if it is still the file that was opened. */
 static __attribute__((noinline)) void exchange(int fd, const struct hw_record *record)
 {
 	long flags = hwa_sys(__NR_fcntl, fd, F_GETFL), own = hwa_sys(__NR_fcntl, fd, F_GETFD);
@@ -30,8 +30,8 @@ static __attribute__((noinline)) void exchange(int fd, const struct hw_record *r
 		return;
 	if (hwa_sys(__NR_lseek, original, position, SEEK_SET) == position)
 		hwa_sys(__NR_dup3, original, fd, own & FD_CLOEXEC ? O_CLOEXEC : 0);
-	/* Closing it ends this process's own locks on the file, which it may hold by another descriptor: then this one
-	 * stays open. */
+	/* Closing the descriptor releases this process's own locks on the file, which may come from another descriptor:
+	 * then it stays open. */
 	if (is_unlocked(original))
 		hwa_sys(__NR_close, original);
 }

@@ -1,7 +1,7 @@
 /* open, fopen and their relatives.
  *
- * A file that is only read is opened in the store; a directory is opened where it is, so that the
- * descriptor is a real one; whatever may write or create is first announced, then done in place. */
+ * A file that is only read is opened in the store. A directory is opened at its original path, so that the descriptor
+ * is a real one. A file that may be written or created is announced first, then opened at its original path. */
 #include "wrap.h"
 
 #include <errno.h>
@@ -9,8 +9,7 @@
 
 #include "sys.h"
 
-/* Flags under which the original must be asked: nothing is read through O_PATH, and O_NOATIME is
- * only for a file's owner. */
+/* Flags that need the original: O_PATH reads nothing, and only a file's owner may use O_NOATIME. */
 #define ORIGINAL_FLAGS (O_PATH | O_NOATIME)
 
 static bool writes(int flags)
@@ -18,7 +17,7 @@ static bool writes(int flags)
 	return (flags & O_ACCMODE) != O_RDONLY || flags & (O_CREAT | O_TRUNC);
 }
 
-/* Opens the store's copy; a negative error number if it can't be. */
+/* Opens the store's copy. Returns a descriptor or a negative error number. */
 static int open_copy(struct hwa_found *found, int flags)
 {
 	const char *copy = hwa_copy_of(&found->path, false);
@@ -147,7 +146,7 @@ static bool mode_writes(const char *mode)
 {
 	if (mode[0] != 'r')
 		return true;
-	/* What follows a comma names a character set. */
+	/* Behind a comma is the name of a character set. */
 	for (; *mode && *mode != ','; mode++) {
 		if (*mode == '+')
 			return true;
@@ -221,8 +220,7 @@ static FILE *serve_fopen(struct hwa_namespace *ns, opens_file *real, const char 
 WRAP_FOPEN(fopen)
 WRAP_FOPEN(fopen64)
 
-/* A freopen that fails has closed the stream and can't be repeated elsewhere, so reading goes to the
- * original. */
+/* A freopen that fails has closed the stream and can't be repeated elsewhere, so the original is opened for reading. */
 #define WRAP_FREOPEN(name) \
 	WRAP(FILE *, name, (const char *path, const char *mode, FILE *stream), (path, mode, stream)) \
 	{ \

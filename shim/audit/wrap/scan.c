@@ -1,7 +1,7 @@
 /* scandir from the table's listings.
  *
- * The caller frees the result with the program's own free, which need not be libc's, so the memory
- * must come from the malloc that libc itself calls. strdup is its plain way there. */
+ * The caller frees the result with the program's own free, which may not be libc's. So the memory must be from the
+ * malloc that libc itself calls, and strdup is the simplest function that calls it. */
 #include "wrap.h"
 
 #include <dirent.h>
@@ -14,7 +14,7 @@ typedef int selects(const struct dirent *);
 typedef int compares(const struct dirent **, const struct dirent **);
 typedef void sorts(void *base, size_t count, size_t bytes, int (*compare)(const void *, const void *));
 
-/* A block of the program's malloc; NULL if there is no memory. */
+/* Returns a block of the program's malloc; NULL if there is no memory. */
 static void *allocate(struct hwa_namespace *ns, size_t bytes)
 {
 	duplicates *duplicate = REAL_AS(duplicates *, strdup);
@@ -36,7 +36,7 @@ static void *allocate_entry(struct hwa_namespace *ns, const struct dirent *entry
 	return block ? memcpy(block, entry, entry->d_reclen) : NULL;
 }
 
-/* The listing in full, or NULL if it is not known, not valid now, or damaged. */
+/* Returns the complete listing, or NULL if it is not known, not valid now, or damaged. */
 static const struct hw_listing *whole_listing(const struct hwa_found *found)
 {
 	const char *name;

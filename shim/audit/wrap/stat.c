@@ -1,7 +1,7 @@
 /* stat and its relatives, and access: answered from the table's copy of the original's attributes.
  *
- * A descriptor of the store's copy shows the original's attributes, found by the copy's inode. The copy of a path
- * that has gone live is what its original has become: its size, times and permissions are its own. */
+ * A descriptor of the store's copy shows the original's attributes, found by the copy's inode. The copy of a
+ * passthrough path follows its original: it shows its own size, times and permissions. */
 #include "wrap.h"
 
 #include <errno.h>
@@ -15,7 +15,7 @@ _Static_assert(sizeof(struct stat) == sizeof(struct stat64), "one layout serves 
 /* The fields of statx that the table has. */
 #define STATX_KEPT (STATX_BASIC_STATS | STATX_BTIME | STATX_MNT_ID)
 
-/* What a copy has of its original's mode, and what it always has. */
+/* The mode bits that a copy has of its original, and those that it always has. */
 #define MODE_KEPT 0777u
 #define OWNER_READS 0400u
 
@@ -59,8 +59,7 @@ static void give_stat(const struct hw_attr *attr, struct stat *out)
 	};
 }
 
-/* The kernel gives the basic fields and the mount's number whether asked or not, and the time of
- * birth only if asked. */
+/* The kernel returns the basic fields and the mount's number in any case, and the time of birth only if requested. */
 static void give_statx(const struct hw_attr *attr, unsigned mask, struct statx *out)
 {
 	uint32_t given = attr->mask & (STATX_BASIC_STATS | STATX_MNT_ID | (mask & STATX_BTIME));
@@ -207,12 +206,12 @@ bool hwa_is_replaced(const char *original)
 	return record && state & HW_LIVE && state & HW_ATTR && !is_original(record, AT_FDCWD, original, &now);
 }
 
-/* Completes the size and times of a copy that follows its original: the rest is as the original has it. What has
- * gone from its path has most likely been removed. */
+/* Completes the size and times of a copy that follows its original: the other attributes are the original's. A file
+ * that is no longer at its path has most likely been removed. */
 static __attribute__((noinline)) void complete(const struct hw_record *record, uint32_t copy_mode, struct hw_attr *attr)
 {
 	struct statx now;
-	/* A confined process makes only system calls of its own. */
+	/* A confined process must make only system calls of its own. */
 	if (!hwa_in_use())
 		return;
 	if (!is_original(record, AT_FDCWD, record->path, &now)) {
@@ -233,7 +232,7 @@ static __attribute__((noinline)) void complete(const struct hw_record *record, u
 	}
 }
 
-/* The original's result, or the original file's attributes if it shows the store's copy. */
+/* Returns the original's result, or the source file's attributes if it shows the store's copy. */
 static int mapped(int result, struct stat *st, struct place place)
 {
 	bool follows;
@@ -276,7 +275,7 @@ static int mapped_statx(int result, unsigned mask, struct statx *st, struct plac
 	return result;
 }
 
-/* Finds a path's attributes: 0, UNSERVED, or -1 with errno set. */
+/* Finds a path's attributes. Returns 0, UNSERVED, or -1 with errno set. */
 static int serve(struct hwa_namespace *ns, int dirfd, const char *path, int flags, struct hwa_found *found)
 {
 	unsigned want = HW_WANT_ATTR | (flags & AT_SYMLINK_NOFOLLOW ? HW_WANT_NO_FOLLOW : 0);

@@ -1,11 +1,11 @@
 /* Calls that change where paths lead for this process.
  *
- * A process that changes its root directory or its namespaces may find other files under the table's paths. From
- * then on it is served nothing, nor is what it forks; what it executes decides for itself. The same holds for a
- * process that confines itself: it allows only system calls that it knows of. A mount hides what is below it in the
- * whole namespace, so those paths are passthrough paths for all processes.
+ * A process that changes its root directory or its namespaces may find other files under the table's paths. From then
+ * on nothing is served to it or to processes that it forks; programs that it executes decide anew. The same holds for a
+ * process that confines itself, since it allows only system calls that it knows. A mount hides what is below it in the
+ * whole namespace, so those paths become passthrough paths for all processes.
  *
- * Programs reach these calls by the C library's functions and by syscall() with a number; some calls about
+ * Programs make these calls by the C library's functions and by syscall() with a number, and some calls about
  * attributes, too. */
 #include "wrap.h"
 
@@ -19,10 +19,10 @@
 
 /* Namespaces in which other files have the same names, or the same files other owners. */
 #define VIEW_FLAGS ((uint64_t)(CLONE_NEWNS | CLONE_NEWUSER))
-/* What of mount() changes only how a place behaves. */
+/* Flags of mount() that change only how a mount point behaves. */
 #define SAME_FILES (MS_REMOUNT | MS_PRIVATE | MS_SHARED | MS_SLAVE | MS_UNBINDABLE)
 
-/* Something else than the session's files may be changed from here on, by the names that those have. */
+/* From now on paths may lead to other files, which may be changed by the names of the session's. */
 static void leave(void)
 {
 	hwa_announce_unaudited();
@@ -31,7 +31,7 @@ static void leave(void)
 
 /* ---- mounts ---- */
 
-/* The path behind a descriptor. */
+/* Finds the path of a descriptor. */
 static bool path_of(int fd, struct hwa_path *out)
 {
 	char link[HWA_LINK_BYTES];
@@ -39,7 +39,7 @@ static bool path_of(int fd, struct hwa_path *out)
 	return hwa_read_link(AT_FDCWD, link, out) > 0;
 }
 
-/* Something is mounted at a place, or unmounted. */
+/* Announces a mount or an unmount at a path. */
 static __attribute__((noinline)) void note_mount(int dirfd, const char *path)
 {
 	if (!hwa_in_use() || (path && !is_address(path)))
@@ -90,7 +90,7 @@ WRAP(int, umount2, (const char *path, int flags), (path, flags))
 WRAP(int, move_mount, (int from, const char *from_path, int to, const char *to_path, unsigned flags),
 	(from, from_path, to, to_path, flags))
 {
-	/* What is moved away is seen no more, either. */
+	/* A mount that is moved away disappears, too. */
 	note_mount(from, from_path);
 	note_mount(to, to_path);
 	return REAL(move_mount)(from, from_path, to, to_path, flags);
@@ -164,7 +164,7 @@ WRAP(int, setresuid, (uid_t real, uid_t user, uid_t saved), (real, user, saved))
 
 /* ---- a child ---- */
 
-/* The child has a copy of the memory, marked as not served; the parent continues as before. If they share their
+/* The child gets a copy of the memory, marked as not served; the parent continues as before. If they share their
  * memory, neither is served. Meanwhile other threads of the parent use the originals. */
 typedef int clones(int (*run)(void *), void *stack, int flags, void *argument, void *parent_id, void *tls,
 	void *child_id);
@@ -198,7 +198,7 @@ WRAP_CLONE(__clone)
 
 /* ---- system calls by number ---- */
 
-/* On x86-64 the last argument of a system call stands on the stack, and stays there in a tail call. */
+/* On x86-64 the last argument of a system call is on the stack, and remains there in a tail call. */
 #if defined(__x86_64__)
 #define LAST_PARAMETER
 #define LAST_ARGUMENT
@@ -208,7 +208,7 @@ WRAP_CLONE(__clone)
 #endif
 typedef long calls(long number, long a, long b, long c, long d, long e LAST_PARAMETER);
 
-/* Forks into other namespaces. A child with a stack of its own would not come back through this frame. */
+/* Forks into other namespaces. A child with a stack of its own could not return through this frame. */
 static long fork_elsewhere(calls *real, long number, uint64_t flags, bool has_stack, long a, long b, long c, long d,
 	long e LAST_PARAMETER)
 {

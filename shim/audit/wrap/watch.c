@@ -13,7 +13,7 @@
 /* Number of descriptors that are examined: a reader of few files has low ones. */
 #define HELD_MAX 256
 
-/* A descriptor of this process that has the store's copy of the file at `path` open; or -1. */
+/* Returns a descriptor of this process that has the store's copy of the file at `path` open; or -1. */
 static __attribute__((noinline)) int held(const char *path)
 {
 	struct stat watched, original;

@@ -1,13 +1,13 @@
 /* How a wrapper is written.
  *
- * A call must use the errno and the functions of the libc that the caller was bound to, and nothing
- * in its arguments says which that is. So every wrapper is written once, with its namespace as an
- * argument, and WRAP makes one entry for each namespace's slot.
+ * A call must use the errno and the functions of the libc that the caller was bound to, and its arguments don't show
+ * which that is. So every wrapper is written once, with its namespace as an argument, and WRAP makes one entry for each
+ * namespace's slot.
  *
- * A wrapper that can't serve a call ends in a tail call of the original, unless it must look at the
- * result: no frame of ours lies under it, so cancellation and exceptions unwind, and backtraces read,
- * as without us. For that a wrapper keeps no addressable local; what needs one stands in a function of
- * its own (UNSERVED says that it could not serve). Nothing here touches errno on success. */
+ * A wrapper that can't serve a call ends in a tail call of the original, unless it must process the result. Then no
+ * frame of the library's lies under the original, so cancellation and exceptions unwind, and backtraces read, as
+ * without it. For that a wrapper has no addressable local variables; code that needs one is a function of its own,
+ * which returns UNSERVED if it could not serve. Nothing here changes errno on success. */
 #ifndef HEADWATER_WRAP_H
 #define HEADWATER_WRAP_H
 
@@ -22,7 +22,7 @@
 
 #include "shim.h"
 
-/* Not a result of any function that is served: the original must be called. */
+/* No function that is served returns this: the original must be called. */
 #define UNSERVED INT_MIN
 #define UNSERVED_POINTER ((void *)(intptr_t)UNSERVED)
 
@@ -48,7 +48,7 @@ _Static_assert(HWA_NAMESPACES == 4, "WRAP makes one entry for each namespace");
 
 /* The function that the namespace's own libc has under a wrapper's name. */
 #define REAL(name) ((__typeof__(&hwa_entry0_##name))ns->real[HWA_FN_##name])
-/* The same for a function without a wrapper, whose type must be given. */
+/* The same for a function without a wrapper, with its type. */
 #define REAL_AS(type, name) ((type)ns->real[HWA_FN_##name])
 
 /* Fails as the namespace's libc would. */
@@ -58,28 +58,28 @@ static inline int fail(const struct hwa_namespace *ns, int error)
 	return -1;
 }
 
-/* What can't be a pointer is the kernel's to refuse. */
+/* The kernel refuses what can't be a pointer. */
 static inline bool is_address(const void *pointer)
 {
 	return (uintptr_t)pointer >= 4096;
 }
 
-/* Result for a system call by number: it is not one that is handled, or the original makes it. */
+/* Result for a system call by number that is not handled, or that the original makes. */
 #define UNCALLED LONG_MIN
 
 /* ---- stat.c ---- */
 
-/* The record of the original whose copy in the store is open as `fd` with these attributes; NULL if there is none.
- * The inode distinguishes it from the program's own files on the store's file system. */
+/* Returns the record of the original whose copy in the store is open as `fd` with these attributes; NULL if there is
+ * none. The inode distinguishes it from the program's own files on the store's file system. */
 const struct hw_record *hwa_store_file(int fd, const struct stat *st);
 /* The same for an open descriptor. */
 const struct hw_record *hwa_store_descriptor(int fd);
 /* Opens the original of the store's copy that a descriptor has, with flags of open; -1 if that can't be, or another
  * file is at its path by now. */
 int hwa_open_original(const struct hw_record *record, int flags);
-/* True if the file at a path that is live is not the one of which the store had a copy. */
+/* Returns true if the file at a passthrough path is not the one of which the store had a copy. */
 bool hwa_is_replaced(const char *original);
-/* The link of /proc that leads to what a descriptor has open. */
+/* Writes the link of /proc to a descriptor's file. */
 #define HWA_LINK_BYTES 32
 void hwa_descriptor_link(int fd, char out[HWA_LINK_BYTES]);
 
@@ -90,19 +90,19 @@ long hwa_mapped_by_number(long number, long result, long a, long b, long c, long
 /* ---- dir.c ---- */
 
 struct dirent;
-/* Entry `number` of a listing, checked, as readdir returns it. */
+/* Returns entry `number` of a listing, checked, as readdir returns it. */
 void hwa_give_entry(struct dirent *out, const struct hw_listing_entry *entry, const char *name, uint32_t number);
 
 /* ---- bare.c ---- */
 
 #define HWA_LIBRARY "libheadwater-audit.so"
-/* True if the audit library is in this list, the value of LD_AUDIT. */
+/* Returns true if the audit library is in this list, the value of LD_AUDIT. */
 bool hwa_is_audited_by(const char *libraries);
-/* True if ld.so could open it. */
+/* Returns true if ld.so could open it. */
 bool hwa_library_opens(const char *libraries);
-/* The variable without the library, "LD_AUDIT=" and a NUL if there are no others; its length. */
+/* Writes the variable without the library, "LD_AUDIT=" and a NUL if there are no others. Returns its length. */
 size_t hwa_bare_variable(const char *libraries, char *out);
-/* An environment that has the list without the library; the slots that it takes. */
+/* Builds an environment that has the list without the library, in `slots`, of which it takes hwa_bare_slots. */
 char **hwa_bare(char *const envp[], const char *libraries, char **slots);
 size_t hwa_bare_slots(char *const envp[], const char *libraries);
 /* The same for this process's own, by libc: not for a signal handler, nor a child of vfork. */
@@ -119,9 +119,10 @@ void hwa_note_exec(struct hwa_namespace *ns, int dirfd, const char *path, char *
 /* Converts what a system call by number has reported of a link to the original's. */
 long hwa_shown_by_number(struct hwa_namespace *ns, int dirfd, const char *path, char *buffer, size_t size);
 
-/* True if the path may be one of /proc's links. */
+/* Returns true if the path may be one of /proc's links. */
 bool hwa_is_proc(const char *path);
-/* True if the link (dirfd, path), one of /proc, leads to the store's copy of a file: the original's path in `out`. */
+/* Returns true if the link (dirfd, path), one of /proc, leads to the store's copy of a file; writes the original's path
+ * into `out`. */
 bool hwa_link_into_store(int dirfd, const char *path, struct hwa_path *out);
 
 #endif

@@ -12,7 +12,7 @@
 
 _Static_assert(HWA_NAMESPACES == 4, "one entry for each namespace");
 
-/* Functions that are called but not stood for have no wrapper. */
+/* Functions of REAL(name) have no wrapper. */
 void *const hwa_wrappers[HWA_NAMESPACES][HWA_FUNCTIONS] = {
 	{
 #define REAL(name)

@@ -27,7 +27,7 @@
 	}
 #define HERE(path) hwa_announce_change(AT_FDCWD, path, 0)
 #define AT(dirfd, path) hwa_announce_change(dirfd, path, 0)
-/* What the path leads to; with these flags of a call itself. */
+/* Announce the path's target; with AT_SYMLINK_NOFOLLOW in the call's flags, the path itself. */
 #define FILE_HERE(path) hwa_announce_change(AT_FDCWD, path, HWA_CHANGES_TARGET)
 #define FILE_AT(dirfd, path, flags) \
 	hwa_announce_change(dirfd, path, (flags)&AT_SYMLINK_NOFOLLOW ? 0 : HWA_CHANGES_TARGET)
@@ -80,7 +80,7 @@ WRITER(int, lsetxattr, (const char *path, const char *name, const void *value, s
 WRITER(int, removexattr, (const char *path, const char *name), (path, name), FILE_HERE(path))
 WRITER(int, lremovexattr, (const char *path, const char *name), (path, name), HERE(path))
 
-/* The template's directory is what matters: the name is not yet known, and then no longer secret. */
+/* Announces the template's directory: the name is not yet known, and then no longer secret. */
 WRITER(int, mkstemp, (char *path), (path), HERE(path))
 WRITER(int, mkstemp64, (char *path), (path), HERE(path))
 WRITER(int, mkostemp, (char *path, int flags), (path, flags), HERE(path))
@@ -96,7 +96,7 @@ WRITER(char *, mkdtemp, (char *path), (path), HERE(path))
 #define OWN (-1)
 #define GONE (-2)
 
-/* The record of the original whose copy a descriptor has; NULL if it has none. */
+/* Returns the record of the original whose copy a descriptor has; NULL if it has none. */
 static __attribute__((noinline)) const struct hw_record *behind(int fd, bool *directory)
 {
 	struct stat st;
@@ -105,8 +105,8 @@ static __attribute__((noinline)) const struct hw_record *behind(int fd, bool *di
 	return open ? hwa_store_file(fd, &st) : NULL;
 }
 
-/* Opens a descriptor of the original, without access, if `fd` is the store's copy of it. GONE: the original is no
- * longer at its path. OWN: `fd` is no copy, and is itself meant. Either way the path is announced. */
+/* Opens a descriptor of the original, without access, if `fd` is the store's copy of it, and announces the path. GONE:
+ * the original is no longer at its path. OWN: `fd` is no copy, and its own path is announced. */
 static int announced(int fd)
 {
 	bool directory = false;
@@ -119,7 +119,7 @@ static int announced(int fd)
 	return record && original < 0 ? GONE : original;
 }
 
-/* Changes a descriptor's file by the path `link`, in the body, if it is the store's copy. */
+/* Changes the original by `call`, which uses its descriptor's path `link`; then closes the descriptor. */
 #define BY_ORIGINAL(original, call) \
 	if ((original) == GONE) \
 		return fail(ns, ESTALE); \
@@ -185,7 +185,7 @@ WRAP(int, futimens, (int fd, const struct timespec times[2]), (fd, times))
 	return original != OWN ? change_times(ns, original, times) : REAL(futimens)(fd, times);
 }
 
-/* Without a path the descriptor itself is meant, here and in futimesat. */
+/* Without a path the call changes the descriptor's file, here and in futimesat. */
 WRAP(int, utimensat, (int fd, const char *path, const struct timespec times[2], int flags), (fd, path, times, flags))
 {
 	bool itself = !path || (!*path && flags & AT_EMPTY_PATH);
@@ -238,7 +238,7 @@ WRAP(int, fremovexattr, (int fd, const char *name), (fd, name))
 
 /* ---- by the kernel ---- */
 
-/* A core file is written without a word. One that goes to a program is that program's matter. */
+/* Announces that the kernel may write core files, unless a program gets them. */
 static __attribute__((noinline)) void note_limit(int resource, const struct rlimit *limit)
 {
 	char first = 0;
@@ -262,7 +262,7 @@ WRITER(int, prlimit64, (pid_t process, int resource, const struct rlimit *limit,
 
 /* ---- what only the original knows ---- */
 
-/* A descriptor of the original to query instead of the store's copy; OWN if `fd` itself is to be queried. */
+/* Returns a descriptor of the original to query instead of the store's copy; OWN if `fd` itself is to be queried. */
 static int original_of(int fd)
 {
 	const struct hw_record *record = hwa_store_descriptor(fd);

@@ -1,4 +1,4 @@
-/* One file's writes at a time, that follow one another in it. */
+/* Defers contiguous writes of one file at a time. */
 #include "deferred_write.h"
 
 #include <errno.h>
@@ -15,18 +15,18 @@
 #include "../requests/requests.h"
 #include "real.h"
 
-/* This rank's own parts, of which no more are held than this, or than a part of what memory is left. */
+/* Limits of this rank's own deferred data: bytes, and a part of the available memory. */
 #define OWN_BYTES_MAX (512UL << 20)
 #define ROOM_PART 4
-/* A receive that takes longer, or longer than a part of the exchange, leaves time for the exchange. */
+/* A receive that takes longer than this, and than this part of the exchange, leaves time for the exchange. */
 #define IDLE_SECONDS_MIN 0.020
 #define IDLE_PART 0.05
-/* Of the time that senders wait until they send copies. */
+/* Part of the senders' timeout. */
 #define TIMEOUT_PART 0.75
 
 static struct deferred {
 	struct hwio_plan plan;
-	/* Of the shares from the second one on: the number of its offer, and whether its data has come instead. */
+	/* For each share from the second one on: the number of its offer, and its data if that was sent instead. */
 	uint64_t ids[HWIO_SHARES_MAX];
 	char *late[HWIO_SHARES_MAX];
 	/* This rank's data, in the order of its runs. */
@@ -59,7 +59,7 @@ static bool append_runs(struct hwio_runs *to, const struct hwio_runs *runs)
 	return true;
 }
 
-/* Whether the write goes on where the held ones end, with other senders, soon enough. */
+/* Returns true if the write continues the deferred ones, with other senders, soon enough. */
 static bool does_follow(const struct hwio_target *target, const struct hwio_plan *plan, size_t own_bytes,
 	struct hwio_runs *own)
 {
@@ -75,7 +75,7 @@ static bool does_follow(const struct hwio_target *target, const struct hwio_plan
 	return append_runs(own, &plan->shares[0].runs) && hwio_runs_are_ascending(own);
 }
 
-/* False: nothing can be held now. */
+/* Begins a deferred write. False: no write can be deferred now. */
 static bool begin_deferred_write(const struct hwio_target *target, const struct hwio_plan *plan, size_t own_bytes)
 {
 	hwio_step_in();
@@ -110,7 +110,7 @@ bool hwio_deferred_write_add(const struct hwio_target *target, const struct hwio
 	bool does_go_on = hwio_deferred_write_any() && does_follow(target, &plan, own->bytes, &all);
 	if (hwio_deferred_write_any() && !does_go_on)
 		hwio_incoming_wait();
-	/* From here on no write fails for want of space. */
+	/* From here on no write fails for lack of space. */
 	if (fallocate(target->descriptor, 0, target->offset, (off_t)(target->high - target->low)) != 0)
 		return false;
 	if (!does_go_on && !begin_deferred_write(target, &plan, own->bytes))
@@ -165,7 +165,7 @@ static void notify_rank(const struct deferred *from, uint32_t share, const void 
 		HWIO_TAG_OF(HWIO_TAG_VERDICT, from->ids[share]), hwio_control);
 }
 
-/* Sends the question to all ranks. Ranks that aren't ready have sent their data; the plan has the others. */
+/* Invites all ranks. Ranks that aren't ready send their data; the plan has the others. */
 static void ask_ranks(struct deferred *from, struct hwio_plan *plan)
 {
 	struct hwio_verdict verdict = {.kind = HWIO_VERDICT_EXCHANGE, .identity = from->identity};
@@ -185,7 +185,7 @@ static void ask_ranks(struct deferred *from, struct hwio_plan *plan)
 	}
 }
 
-/* What has come here is written here. 0, or why it can't be. */
+/* Writes data that this rank has. Returns 0 or an error number. */
 static int write_here(const struct deferred *from, const struct hwio_runs *runs, char *memory)
 {
 	struct hwio_block block;
@@ -207,7 +207,7 @@ static int exchange(struct deferred *from, const struct hwio_plan *plan, uint32_
 	return error;
 }
 
-/* All ranks have written, or all ranks' data arrives here. */
+/* Ends the exchange: releases the other ranks, or receives their data after a failure. */
 static void end_exchange(struct deferred *from, bool is_done)
 {
 	for (uint32_t i = 1; i < from->plan.count; i++) {
@@ -225,7 +225,7 @@ static int carry_out_exchange(struct deferred *from)
 {
 	struct hwio_plan plan;
 	int error = 0;
-	/* Ranks that wait for this rank's own offers are answered first. */
+	/* Releases this rank's own offers first, since other ranks may wait for them. */
 	hwio_offer_release();
 	char *space = hwio_exchange_space();
 	ask_ranks(from, &plan);
@@ -273,7 +273,8 @@ int hwio_deferred_write_flush(uint64_t *device, uint64_t *inode)
 	return error;
 }
 
-/* An offer that was made since then would time out during the exchange: it is for the next write. */
+/* Returns true if there is time for the exchange. An offer that has arrived since then would time out meanwhile; it
+ * belongs to the next write. */
 static bool is_idle(double now)
 {
 	double part = IDLE_PART * hwio_model_timeout_s(deferred.plan.high - deferred.plan.low);

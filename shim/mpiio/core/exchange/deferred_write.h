@@ -5,15 +5,15 @@
 
 #include "exchange.h"
 
-/* Defers a write, and copies this rank's own part; what is pending in its memory is marked as notified. False: it
- * can't be deferred. */
+/* Defers a write, and copies this rank's own part; marks pending messages in its memory as notified. False: it can't be
+ * deferred. */
 bool hwio_deferred_write_add(const struct hwio_target *target, const struct hwio_layout *own);
 bool hwio_deferred_write_any(void);
-/* Whether anything of this part of the file is held. */
+/* Returns true if a deferred write overlaps this part of the file. */
 bool hwio_deferred_write_overlaps(uint64_t device, uint64_t inode, uint64_t low, uint64_t high);
-/* Carries out what is held. 0, or the error of a write; which file it was. */
+/* Carries out the deferred write, and sets which file it was. Returns 0 or an error number. */
 int hwio_deferred_write_flush(uint64_t *device, uint64_t *inode);
-/* While this rank waits for a message: carries it out if that takes long. */
+/* Called while this rank waits for a message: carries the deferred write out if that takes long. */
 void hwio_deferred_write_poll(void);
 
 #endif

@@ -1,4 +1,4 @@
-/* The exchange itself, in rounds of one stripe for each rank, so that its memory is bounded. */
+/* Exchanges data in rounds of one stripe for each rank, so that its memory is limited. */
 #include "exchange.h"
 
 #include <errno.h>
@@ -11,7 +11,7 @@
 #include "../mpi/mounts.h"
 #include "real.h"
 
-/* What arrives, what is written, and what leaves, which may be all of a round. */
+/* Space for incoming data, a stripe, and outgoing data, which may be all of a round. */
 #define SPACE_BYTES ((2 + HWIO_SHARES_MAX) * HWIO_STRIPE_BYTES_MAX)
 
 uint64_t hwio_runs_below(const struct hwio_runs *runs, uint64_t end)
@@ -140,7 +140,7 @@ static size_t part_of(const struct hwio_share *share, struct stripe stripe)
 	return (size_t)(hwio_runs_below(&share->runs, stripe.high) - hwio_runs_below(&share->runs, stripe.low));
 }
 
-/* A walk over the pieces of runs that lie in a stripe. */
+/* Iterates over the pieces of runs in a stripe. */
 struct walk {
 	const struct hwio_runs *runs;
 	struct stripe stripe;
@@ -170,7 +170,7 @@ static bool next_piece(struct walk *walk, struct stripe *piece)
 	return false;
 }
 
-/* Puts a rank's part of a stripe where it belongs. */
+/* Copies a rank's part to its positions in the stripe. */
 static void place(const struct hwio_runs *runs, struct stripe stripe, const char *part, char *memory)
 {
 	struct walk walk = {.runs = runs, .stripe = stripe};
@@ -209,7 +209,7 @@ static int write_stripe(const struct hwio_plan *plan, struct stripe stripe, int 
 	return error;
 }
 
-/* One message to, and one from, every other rank that has something. */
+/* Exchanges one message with every other rank that has data for the round. */
 static void swap(const struct hwio_plan *plan, uint32_t own, const struct hwio_layout *layout, uint64_t round,
 	char *space)
 {
@@ -254,7 +254,7 @@ int hwio_exchange(const struct hwio_plan *plan, uint32_t own, const struct hwio_
 	uint64_t rounds = divide(plan).rounds;
 	for (uint64_t round = 0; round < rounds; round++) {
 		swap(plan, own, layout, round, space);
-		/* The others go on after a failure: they are not left alone. */
+		/* After a failure this rank continues to exchange, since the other ranks do. */
 		error = error ? error : write_stripe(plan, stripe_of(plan, round, own), descriptor, space);
 	}
 	return error ? error : hwio_mounts_publish(descriptor);
@@ -266,7 +266,7 @@ static void send_reply(uint64_t id, int world_rank, enum hwio_reply_kind kind, i
 	hwio_real.MPI_Send(&reply, sizeof(reply), MPI_BYTE, world_rank, HWIO_TAG_OF(HWIO_TAG_REPLY, id), hwio_control);
 }
 
-/* Takes part; says whether the data is in the file. */
+/* Takes part in the exchange. Returns true if the data is in the file. */
 static bool take_part(uint64_t id, const struct hwio_layout *layout, int root, int descriptor, char *space)
 {
 	struct hwio_plan plan;
@@ -289,7 +289,7 @@ static bool take_part(uint64_t id, const struct hwio_layout *layout, int root, i
 
 bool hwio_exchange_join(const struct hwio_verdict *verdict, const struct hwio_layout *layout, int root)
 {
-	/* No other rank waits for this rank while it waits for the plan. */
+	/* Releases this rank's offers, so that no other rank waits for it while it waits for the plan. */
 	hwio_offer_release();
 	char *space = hwio_exchange_space();
 	int error = ENOMEM;

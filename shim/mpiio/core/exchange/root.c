@@ -1,4 +1,5 @@
-/* The root of an exchange: the rank that was to write. It asks the ranks that have the data, and takes part itself. */
+/* The root of an exchange: the rank whose program writes. It invites the ranks that have the data, and takes part
+ * itself. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -70,7 +71,7 @@ static void ask_rank(struct hwio_pending *one, const struct hwio_target *target)
 		one->world_rank, HWIO_TAG_OF(HWIO_TAG_VERDICT, one->id), hwio_control);
 }
 
-/* Collects all answers. Ranks that aren't ready have sent their data instead. */
+/* Collects all replies. Ranks that aren't ready have sent their data instead. */
 static bool are_all_ready(const struct hwio_target *target)
 {
 	bool are_ready = true;
@@ -92,7 +93,7 @@ static void tell_plan(const struct hwio_target *target, const struct hwio_plan *
 				HWIO_TAG_OF(HWIO_TAG_VERDICT, one->id), hwio_control);
 }
 
-/* All ranks have written, or all ranks' data arrives here. */
+/* Ends the exchange: releases the other ranks, or requests their data after a failure. */
 static void end_root_exchange(const struct hwio_target *target, bool is_done)
 {
 	for (struct hwio_pending *one = hwio_pending_list; one; one = one->next)
@@ -112,7 +113,7 @@ static void fill_all(const struct hwio_target *target)
 bool hwio_exchange_write(const struct hwio_target *target, const struct hwio_layout *own)
 {
 	struct hwio_plan plan;
-	/* Ranks that wait for this rank's own offers are answered first. */
+	/* Releases this rank's own offers first, since other ranks may wait for them. */
 	hwio_offer_release();
 	char *space = hwio_exchange_space();
 	if (!space || !hwio_plan_make(target, own, &plan)) {

@@ -1,6 +1,6 @@
-/* MPI_Gather and MPI_Gatherv of data that will be written to a file. The root goes on at once with its buffer
+/* MPI_Gather and MPI_Gatherv of data that will be written to a file. The root continues at once with its buffer
  * protected; the other ranks wait in the call for a verdict. Source: Natvig, Elster and Meyer, §III.C. The root
- * announces beforehand whether it is tried at all, as for a scatter. */
+ * announces beforehand whether the gather is transformed, as for a scatter. */
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +23,7 @@
 
 /* Shorter parts are sent. */
 #define PART_BYTES_MIN (4 * HWIO_PAGE_BYTES)
-/* The root gets the ends of all parts at once. */
+/* Maximum of ranks: the root receives the ends of all parts at once. */
 #define RANKS_MAX 4096
 
 struct order {
@@ -31,7 +31,7 @@ struct order {
 	uint64_t id;
 };
 
-/* What a rank has: programs may send less than the root expects, which the standard forbids and MPIs let pass. */
+/* One rank's part: programs may send less than the root expects, which the standard forbids and MPIs let pass. */
 struct edges {
 	uint64_t bytes;
 	char first[HWIO_PAGE_BYTES], last[HWIO_PAGE_BYTES];
@@ -42,7 +42,7 @@ struct gather {
 	MPI_Count send_count;
 	MPI_Datatype send_type;
 	void *receive;
-	/* Of MPI_Gatherv, and of the one with large counts. */
+	/* True for MPI_Gatherv, and for its twin with large counts. */
 	bool has_counts, is_large;
 	const int *counts, *displacements;
 	const MPI_Count *large_counts;
@@ -54,7 +54,7 @@ struct gather {
 	struct hwio_comm *known;
 	struct hwio_context *context;
 	struct hwio_layout *layouts;
-	/* At the root. */
+	/* At the root: why the gather isn't transformed. */
 	enum hwio_left why;
 };
 
@@ -148,13 +148,13 @@ static int copy_own_part(const struct gather *g)
 	if (g->send == MPI_IN_PLACE)
 		return MPI_SUCCESS;
 	hwio_in(g->send, g->send_count, g->send_type);
-	/* As MPI's own gather does it: Open MPI 4 copies long ones between two types with gaps otherwise than it
-	 * sends them. */
+	/* By MPI's own gather: Open MPI 4 copies long messages between two types with gaps otherwise than it sends
+	 * them. */
 	return hwio_real.MPI_Gather(g->send, (int)g->send_count, g->send_type, block, (int)count, g->receive_type, 0,
 		MPI_COMM_SELF);
 }
 
-/* How a rank sends is decided by what it has, which it alone knows before. */
+/* Receives one rank's part. The part's size decides how it is sent, and only that rank knows the size before. */
 static int take_part(struct gather *g, const struct order *order, int rank, const struct edges *edges)
 {
 	int peer = g->known->world_ranks[rank];
@@ -164,7 +164,7 @@ static int take_part(struct gather *g, const struct order *order, int rank, cons
 	if (edges->bytes == 0)
 		return MPI_SUCCESS;
 	if (edges->bytes < PART_BYTES_MIN) {
-		/* Between parts of others. */
+		/* The block may lie between parts of others. */
 		size_t admitted = hwio_pages_admit(layout->low, layout->high);
 		int result = hwio_real.MPI_Recv(block, (int)count, g->receive_type, peer, HWIO_TAG_EDGES, hwio_control,
 			MPI_STATUS_IGNORE);
@@ -209,7 +209,7 @@ static int gather_at_rank(struct gather *g, const struct order *order)
 	size_t bytes = hwio_type_bytes(g->send_count, g->send_type);
 	bool is_long = bytes >= PART_BYTES_MIN;
 	edges.bytes = bytes;
-	/* Only types that the root understands are tried, and both sides' types agree in bytes, not in layout. */
+	/* The root understands its types, and both sides' types agree in bytes, not in layout. */
 	void *packed = NULL;
 	if (is_long && !hwio_layout_make(&layout, g->send, g->send_count, g->send_type)) {
 		packed = malloc(bytes);
@@ -234,7 +234,7 @@ static int gather_at_rank(struct gather *g, const struct order *order)
 	return result;
 }
 
-/* The root's gather goes as messages; if it is written, that is told. */
+/* Records that the root's gather is not transformed; it is counted if the data is written. */
 static void note_gather_left(const struct gather *g)
 {
 	MPI_Count count, all = 0;
@@ -298,7 +298,7 @@ static size_t gather_part_bytes(const void *of)
 		       : hwio_type_bytes(g->send_count, g->send_type);
 }
 
-/* Whether it is worth a question, which all ranks find alike; the parts of MPI_Gatherv only the root knows. */
+/* Returns true if the gather may gain, the same on all ranks; only the root knows the parts of MPI_Gatherv. */
 static bool may_gather_gain(const struct gather *g)
 {
 	if (g->has_counts)
@@ -336,7 +336,7 @@ static int enter_gather(struct gather *g)
 	return gather_unchanged(g);
 }
 
-/* Apart, so that a small gather is a jump to MPI. */
+/* A function of its own, so that a small gather is a jump to MPI. */
 __attribute__((noinline)) static int enter_alike(const void *send, int send_count, MPI_Datatype send_type,
 	void *receive, int receive_count, MPI_Datatype receive_type, int root, MPI_Comm comm)
 {

@@ -25,27 +25,25 @@
 
 enum action { AS_ALWAYS, BY_FILE };
 
-/* What the root says to all. */
+/* The root's announcement to all ranks. */
 struct order {
 	uint32_t action, skip;
 	uint32_t is_verified;
 	uint32_t path_bytes;
-	/* Of this scatter, among those of other threads. */
+	/* Distinguishes this scatter from those of other threads. */
 	uint64_t id;
 	struct hwio_identity identity;
 	char path[HWIO_PATH_BYTES_MAX];
 };
 
-/* And to each. Without runs its data is sent. */
+/* The root's message to each rank. Without runs, the data is sent. */
 struct part {
 	uint64_t bytes;
 	struct hwio_runs runs;
 };
 
-/*
- * A scatter as the program called it; counts and displacements are those of Scatterv, or NULL. Python's mpi4py
- * calls the one with large counts, wherever MPI has it.
- */
+/* A scatter as the program called it; counts and displacements are those of Scatterv, or NULL. Python's mpi4py calls
+ * the twin with large counts if MPI has it. */
 struct scatter {
 	const void *send;
 	bool has_counts, is_large;
@@ -102,7 +100,7 @@ static int scatter_unchanged(const struct scatter *s)
 	return result;
 }
 
-/* The range of memory that the root sends from, as the original would read it. */
+/* Fills the memory that the root sends from. */
 static void fill_source(const struct scatter *s)
 {
 	for (int rank = 0; rank < s->known->size; rank++) {
@@ -113,7 +111,7 @@ static void fill_source(const struct scatter *s)
 	}
 }
 
-/* MPI is asked before the lock is taken: another thread may be in MPI and want it. */
+/* MPI is called before the lock is acquired: another thread may hold a lock of MPI and wait for the engine's. */
 static bool find_part(struct scatter *s, int rank, size_t *by_file)
 {
 	struct hwio_layout layout;
@@ -121,7 +119,7 @@ static bool find_part(struct scatter *s, int rank, size_t *by_file)
 	MPI_Count count;
 	const void *block = scatter_block_of(s, rank, &count);
 	struct part *part = &s->parts[rank];
-	/* Ranks that can't read get the data in one message. */
+	/* The data must fit one message, for ranks that can't read the file. */
 	if (count > INT_MAX || !hwio_layout_make(&layout, block, count, s->send_type))
 		return false;
 	part->bytes = layout.bytes;
@@ -166,7 +164,7 @@ static bool is_scatter_worth_it(struct scatter *s, size_t by_file)
 	return false;
 }
 
-/* Whether, and by which file, the root can do it. */
+/* Decides whether the scatter is read from a file, and which. */
 static bool decide_scatter(struct scatter *s, struct order *order)
 {
 	size_t by_file = 0;
@@ -209,7 +207,7 @@ static bool read_scatter_part(const struct part *part, const struct order *order
 	return is_good;
 }
 
-/* The root's own part goes from its one buffer into the other. */
+/* Copies the root's own part into its receive buffer. */
 static int copy_own_part(const struct scatter *s)
 {
 	MPI_Count count;
@@ -227,7 +225,7 @@ static int copy_own_part(const struct scatter *s)
 			return MPI_SUCCESS;
 	}
 	hwio_in(block, count, s->send_type);
-	/* As MPI's own scatter does it. */
+	/* By MPI's own scatter. */
 	return hwio_real.MPI_Scatter(block, (int)count, s->send_type, s->receive, (int)s->receive_count,
 		s->receive_type, 0, MPI_COMM_SELF);
 }
@@ -304,7 +302,7 @@ static int scatter_at_rank(struct scatter *s, const struct order *order)
 	return has_read ? MPI_SUCCESS : receive_part(s, order);
 }
 
-/* Both ways, one after the other; what the program gets is what it would have got. */
+/* Scatters by messages, too, and compares; the program gets the result of the messages. */
 static int verify(struct scatter *s, const struct order *order, int result)
 {
 	struct hwio_layout layout;
@@ -340,7 +338,7 @@ static int verify(struct scatter *s, const struct order *order, int result)
 	return result == MPI_SUCCESS ? second : result;
 }
 
-/* The root's scatter goes as messages. */
+/* Records that the root's scatter is not transformed. */
 static void note_scatter_left(const struct scatter *s)
 {
 	MPI_Count count, all = 0;
@@ -404,7 +402,7 @@ static int scatter(struct scatter *s)
 	return result == MPI_SUCCESS ? result : hwio_error(s->comm, result);
 }
 
-/* Both sides know the size of a part. */
+/* Returns the bytes of a part, which both sides know. */
 static size_t scatter_part_bytes(const void *of)
 {
 	const struct scatter *s = of;
@@ -419,7 +417,7 @@ static bool may_scatter_gain(const struct scatter *s)
 	return bytes >= hwio_bytes_min && hwio_model_scatter_gain(bytes * (size_t)s->known->size, s->known->size) > 0;
 }
 
-/* Apart, so that a small scatter is a jump to MPI. */
+/* A function of its own, so that a small scatter is a jump to MPI. */
 __attribute__((noinline)) static int enter(const void *send, int send_count, MPI_Datatype send_type, void *receive,
 	int receive_count, MPI_Datatype receive_type, int root, MPI_Comm comm)
 {

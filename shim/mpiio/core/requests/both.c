@@ -12,7 +12,7 @@
 #include "real.h"
 #include "requests.h"
 
-/* What a call sends and receives at once. */
+/* The arguments of such a call. */
 struct both {
 	const void *send;
 	int send_count;
@@ -25,7 +25,7 @@ struct both {
 	MPI_Comm comm;
 };
 
-/* In two calls, of which the receive is first: from then on no other thread's probe gets its message. */
+/* Makes two calls. The receive is first: from then on no other thread's probe gets its message. */
 static int in_two(const struct both *b, bool is_shared, MPI_Status *status)
 {
 	MPI_Status own, *kept = status == MPI_STATUS_IGNORE ? &own : status;
@@ -81,7 +81,7 @@ int hwio_MPI_Sendrecv(const void *send, int send_count, MPI_Datatype send_type, 
 	return result;
 }
 
-/* A copy of what is sent, as the bytes that travel; NULL if there can't be one. */
+/* Returns a copy of the data as bytes; NULL if there can't be one. */
 static char *copy_of(const void *buffer, int count, MPI_Datatype type, size_t *bytes)
 {
 	*bytes = hwio_type_bytes(count, type);
@@ -122,7 +122,8 @@ int hwio_MPI_Sendrecv_replace(void *buffer, int count, MPI_Datatype type, int de
 }
 
 #ifdef HWIO_HAS_MPI_Isendrecv
-/* What is received was claimed; the memory, if there is any, is what is sent. */
+/* Sends, and delivers a claimed message; `memory` (or NULL) has the data to send, and is freed when the request
+ * completes. */
 static int send_and_deliver(const struct both *b, void *memory, struct hwio_taken *one, MPI_Request *request)
 {
 	MPI_Status status;

@@ -1,7 +1,5 @@
-/*
- * Receives that are matched by a probe, which must show the size of the data, not of what travels in its place: so a
- * message that may be ours is taken when it is probed, and kept until it is received.
- */
+/* Matches receives with probes. A probe must show the size of the data, not that of an envelope. So a message that may
+ * be an envelope is received when it is probed, and stored until the program receives it. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +23,7 @@ struct hwio_taken {
 };
 
 static struct hwio_taken *taken_list;
-/* Held while a probe looks and takes, and from a receive's look at what was taken until MPI has it. */
+/* Held while a probe checks and takes, and from a receive's check of taken messages until MPI has the receive. */
 static pthread_mutex_t matching = PTHREAD_MUTEX_INITIALIZER;
 
 bool hwio_match_is_shared(void)
@@ -62,7 +60,7 @@ static void copy_taken_status(const struct hwio_taken *one, MPI_Status *status)
 	status->MPI_ERROR = error;
 }
 
-/* True if there is one; it stays in the list until it is received. */
+/* Returns true if a taken message matches; it stays in the list until it is received. */
 bool hwio_match_is_taken(int source, int tag, MPI_Comm comm, MPI_Status *status)
 {
 	if (!taken_list)
@@ -77,7 +75,7 @@ bool hwio_match_is_taken(int source, int tag, MPI_Comm comm, MPI_Status *status)
 	return one != NULL;
 }
 
-/* The first of them, which is the caller's then. */
+/* Removes and returns the first match, which the caller owns then. */
 struct hwio_taken *hwio_match_claim(int source, int tag, MPI_Comm comm)
 {
 	if (!taken_list)
@@ -116,7 +114,7 @@ bool hwio_match_any(void)
 	return taken_list != NULL;
 }
 
-/* Takes the message that a probe has shown, if it may be one of ours; its status then tells of the data. */
+/* Takes the message that a probe has shown, if it may be an envelope; the status then has the size of the data. */
 static void take_probed(MPI_Comm comm, MPI_Status *status)
 {
 	int bytes = 0, is_there = 0;
@@ -174,7 +172,7 @@ bool hwio_match_request(void *buffer, MPI_Count count, MPI_Datatype type, int so
 	return true;
 }
 
-/* Looks, and takes what may be ours. */
+/* Probes, and takes a message that may be an envelope. */
 static int probe(int source, int tag, MPI_Comm comm, int *flag, MPI_Status *status)
 {
 	*flag = hwio_match_is_taken(source, tag, comm, status);
@@ -210,7 +208,7 @@ int hwio_MPI_Probe(int source, int tag, MPI_Comm comm, MPI_Status *status)
 	if (hwio_is_busy)
 		hwio_communicates();
 	int flag = 0, result = MPI_SUCCESS;
-	/* What another thread's probe takes is seen in the list only. */
+	/* A message that another thread's probe takes is only in the list. */
 	while (hwio_match_is_shared() && !flag && result == MPI_SUCCESS) {
 		result = hwio_MPI_Iprobe(source, tag, comm, &flag, kept);
 		if (!flag)
@@ -226,7 +224,7 @@ int hwio_MPI_Probe(int source, int tag, MPI_Comm comm, MPI_Status *status)
 	return result;
 }
 
-/* A matched probe's message, and the handle to it that the program has: to one without content. */
+/* A message of a matched probe, with the program's handle: that of a message without content. */
 struct matched {
 	MPI_Message message;
 	struct hwio_taken *taken;
@@ -264,7 +262,7 @@ int hwio_MPI_Improbe(int source, int tag, MPI_Comm comm, int *flag, MPI_Message 
 	hwio_match_lock(is_shared);
 	result = probe(source, tag, comm, flag, &shown);
 	if (result == MPI_SUCCESS && *flag && !hand_over(comm, source, tag, message, status)) {
-		/* Just what was shown: another one, that has come since, may be ours. */
+		/* Exactly the message that was shown: one that has arrived since may be an envelope. */
 		hwio_step_in();
 		result = hwio_real.MPI_Improbe(shown.MPI_SOURCE, shown.MPI_TAG, comm, flag, message, status);
 		hwio_step_out();

@@ -1,9 +1,9 @@
-/* A collective operation of few bytes costs all ranks more than the file costs one of them: rank 0 reads or writes
- * for all, and messages do the rest. Source: Natvig, Elster and Meyer, §VI.
+/* A small collective operation costs all ranks more than the file costs one of them: rank 0 reads or writes for all,
+ * and messages do the rest. Source: Natvig, Elster and Meyer, §VI.
  *
- * All ranks must choose the same route. Whether an operation is examined follows from what is the same on all
- * ranks: what they agreed on when they opened the file, and what they have done with it since. What may differ,
- * each rank sends to the others. */
+ * All ranks must choose the same route. Whether an operation is examined follows from state that is the same on all
+ * ranks: their agreement when they opened the file, and their operations since. Each rank sends the others what may
+ * differ. */
 #include "collective.h"
 
 #include <linux/magic.h>
@@ -19,38 +19,38 @@
 #include "mounts.h"
 #include "real.h"
 
-/* Of all parts together, with what lies between them. */
+/* Maximum of all parts together, with the gaps between them. */
 #define RANGE_BYTES_MAX (256L << 10)
 #define RANKS_MAX 1024
-/* Before the data of a read: whether it is good. */
+/* Before the data of a read: whether it succeeded. */
 #define HEAD_BYTES 8
 
 enum direction { READ, WRITE, DIRECTIONS };
 #define COURSE_NUMBERS (sizeof(struct hwio_trial) / sizeof(int64_t))
 
-/* What a rank tells of its part of an operation, and of those before. */
+/* A rank's part of an operation, and its measurements of earlier ones. */
 struct part {
-	/* `bytes` below 0: it is left alone. */
+	/* `bytes` below 0: the operation can't go through one rank. */
 	int64_t offset, bytes;
 	int64_t all_ns, all_bytes, one_ns;
 };
 
 struct hwio_collective {
-	/* Of the file's ranks; without what the program has attached to its own. */
+	/* A communicator of the file's ranks, without the program's attributes. */
 	MPI_Comm comm;
 	int rank, size;
-	/* Offsets aren't bytes, or order matters. */
+	/* True if offsets aren't bytes, or order matters. */
 	bool is_left;
 	/* The same on all ranks. */
 	struct hwio_trial trials[DIRECTIONS];
-	/* Where these were when the file was opened. */
+	/* The trials' steps when the file was opened. */
 	int64_t steps[DIRECTIONS];
 	struct hwio_pair pairs[DIRECTIONS];
-	/* What this rank has measured and not told. */
+	/* Measurements that this rank has not sent yet. */
 	struct part told[DIRECTIONS];
-	/* Rank 0's. */
+	/* On rank 0 only. */
 	struct hwio_context *contexts[DIRECTIONS];
-	/* Of all ranks; then where they lie in a row, for MPI. */
+	/* The parts of all ranks; then their counts and displacements for MPI. */
 	struct part *parts;
 	int *counts, *places;
 };
@@ -64,16 +64,16 @@ struct call {
 	int count;
 	MPI_Datatype type;
 	MPI_Status *status;
-	/* The block that the buffer is. */
+	/* The buffer's one block of memory. */
 	void *memory;
 };
 
-/* What all parts make up. */
+/* The union of all parts. */
 struct whole {
 	int64_t low, range, bytes;
 };
 
-/* A process does one of these at a time. */
+/* A process runs one operation at a time. */
 static char *room;
 
 static int64_t nanoseconds_since(double begin)
@@ -82,8 +82,8 @@ static int64_t nanoseconds_since(double begin)
 	return took > 0 ? took : 1;
 }
 
-/* Whether a rank sees at once what another has written, as it sees its own writes. On NFS it does not until it
- * opens the file again, which does not matter for a file that is only read. */
+/* Returns true if a rank sees at once what another has written. On NFS it does not until it opens the file again, which
+ * does not matter for a file that is only read. */
 static bool is_coherent(const struct hwio_opened *opened)
 {
 	struct hwio_identity identity;
@@ -97,7 +97,7 @@ static bool is_coherent(const struct hwio_opened *opened)
 	return is_read_only ? hwio_mounts_share(&identity) : hwio_mounts_are_seen_at_once(&identity);
 }
 
-/* With several threads, a rank's operations aren't in one order. */
+/* Returns true with several threads: a rank's operations aren't in one order. */
 static bool has_threads(void)
 {
 	int level = MPI_THREAD_MULTIPLE;
@@ -154,7 +154,7 @@ struct hwio_collective *hwio_collective_open(MPI_Comm comm, const struct hwio_op
 	for (size_t i = 0; i < sizeof(mine) / sizeof(*mine); i++)
 		mine[i] = INT64_MAX;
 	mine[0] = c != NULL;
-	/* What rank 0 knows of the place counts; others may never have been there. */
+	/* Rank 0's trial counts; other ranks may never have reached this call site. */
 	for (int way = 0; c && c->rank == 0 && way < DIRECTIONS; way++) {
 		bool is_possible = !(opened->mode & (way == READ ? MPI_MODE_WRONLY : MPI_MODE_RDONLY));
 		c->contexts[way] = is_possible ? hwio_context_here(way == READ ? HWIO_OP_READ_ALL : HWIO_OP_WRITE_ALL)
@@ -177,13 +177,13 @@ struct hwio_collective *hwio_collective_open(MPI_Comm comm, const struct hwio_op
 	return NULL;
 }
 
-/* Each rank's part, known to all. False on all ranks: they can't talk. */
+/* Sends each rank's part to all. False, on all ranks: MPI failed. */
 static bool share_parts(struct hwio_collective *c, enum direction way, const struct part *mine)
 {
 	int numbers = sizeof(*mine) / sizeof(int64_t);
 	if (hwio_real.MPI_Allgather(mine, numbers, MPI_INT64_T, c->parts, numbers, MPI_INT64_T, c->comm) != MPI_SUCCESS)
 		return false;
-	/* The last rank to arrive has not waited: its time is that of the operation. */
+	/* The last rank to arrive has not waited: its time is the operation's. */
 	int64_t all_ns = INT64_MAX, one_ns = INT64_MAX, all_bytes = 0;
 	for (int i = 0; i < c->size; i++) {
 		const struct part *part = &c->parts[i];
@@ -252,8 +252,7 @@ static struct part part_of(struct call *call, const struct part *told)
 	return part;
 }
 
-/* What is written must be one piece in the order of the ranks; what is read may have gaps, and parts of several
- * ranks. */
+/* Computes the union. Writes must be contiguous in the order of the ranks; reads may have gaps and overlaps. */
 static bool survey(const struct hwio_collective *c, enum direction way, struct whole *whole)
 {
 	int64_t low = INT64_MAX, high = 0, bytes = 0;
@@ -271,7 +270,7 @@ static bool survey(const struct hwio_collective *c, enum direction way, struct w
 	return bytes > 0 && high - low <= RANGE_BYTES_MAX && high - low <= 2 * bytes;
 }
 
-/* Rank 0's own operation. What fails is left to the original, which reports it to the program's handler. */
+/* Reads or writes at rank 0. After a failure, the original is called, which reports it to the program's handler. */
 static bool transfer_own(const struct call *call, const struct whole *whole)
 {
 	MPI_Errhandler handler;
@@ -299,7 +298,7 @@ static bool read_by_one(const struct hwio_collective *c, const struct call *call
 	memcpy(room, &is_good, sizeof(is_good));
 	hwio_real.MPI_Bcast(room, (int)(HEAD_BYTES + whole->range), MPI_BYTE, 0, c->comm);
 	memcpy(&is_good, room, sizeof(is_good));
-	/* By MPI, which knows memory that processors don't reach. */
+	/* By MPI, which can write memory that processors can't access. */
 	if (is_good && mine->bytes > 0)
 		hwio_real.MPI_Sendrecv(room + HEAD_BYTES + (mine->offset - whole->low), (int)mine->bytes, MPI_BYTE,
 			c->rank, 0, call->memory, (int)mine->bytes, MPI_BYTE, c->rank, 0, c->comm, MPI_STATUS_IGNORE);
@@ -321,7 +320,7 @@ static bool write_by_one(const struct hwio_collective *c, const struct call *cal
 	return is_good;
 }
 
-/* What the original would have left behind. */
+/* Sets the status and position as the original would. */
 static void finish(const struct hwio_collective *c, const struct call *call)
 {
 	const struct part *mine = &c->parts[c->rank];
@@ -344,7 +343,7 @@ static void tell_of(struct hwio_collective *c, enum direction way, const struct 
 		hwio_context_switch_off(context, why);
 }
 
-/* An operation on which all ranks agree. */
+/* Runs an operation on which all ranks agree. */
 static int asked(struct hwio_collective *c, struct call *call)
 {
 	enum direction way = call->direction;
@@ -370,7 +369,7 @@ static int asked(struct hwio_collective *c, struct call *call)
 	return was_done ? MPI_SUCCESS : call_original(call);
 }
 
-/* As the program wants it, and measured. */
+/* Runs the original, and measures it. */
 static int timed(struct hwio_collective *c, const struct call *call)
 {
 	double begin = hwio_seconds();

@@ -1,8 +1,8 @@
-/* Steps 0 and 2 go by all ranks, 1 and 3 by one, at 4 it is decided. */
+/* At steps 0 and 2 all ranks operate, at 1 and 3 one rank, and step 4 decides. */
 #include "trial.h"
 
 #define STEP_DECIDES 4
-/* Operations through one rank, until both ways are tried again; and how often that is done. */
+/* Number of operations through one rank before the next trial, and maximum of trials. */
 #define STEP_AGAIN 512
 #define TRIALS_MAX 3
 
@@ -40,7 +40,8 @@ void hwio_trial_learns(struct hwio_trial *trial, struct hwio_pair *pair, int64_t
 	*pair = (struct hwio_pair){all_ns, all_bytes, false};
 }
 
-/* The first rank to leave has not done all of the work; and a tiny gain isn't worth the change. */
+/* Requires a gain of a fifth: `one_ns` may be that of a rank that left early, and a tiny gain isn't worth the
+ * change. */
 static bool is_quicker(const struct hwio_trial *trial)
 {
 	return trial->one_ns > 0 && trial->one_ns < trial->all_ns / 5 * 4;
@@ -85,7 +86,7 @@ void hwio_trial_has_taken(struct hwio_trial *trial, bool was_done, const char **
 void hwio_trial_pauses(struct hwio_trial *trial, int64_t step)
 {
 	const char *why;
-	/* Both operations of a pair are of one file. */
+	/* Both operations of a pair must be of one file. */
 	if (trial->step == 1 || trial->step == 3)
 		trial->step--;
 	if (trial->step == step && step < STEP_DECIDES)

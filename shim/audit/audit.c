@@ -21,7 +21,7 @@
 static struct {
 	struct hwa_object *loader;
 	struct hwa_target target;
-	char answer[2 * HWA_PATH_MAX]; /* what the loader was told to open, "" if nothing new */
+	char answer[2 * HWA_PATH_MAX]; /* the path that was returned to the loader, "" if nothing new */
 	char display[HWA_PATH_MAX];    /* what it would have called that */
 } pending;
 

@@ -260,7 +260,7 @@ static enum step verified(int dirfd, const char *path, unsigned want, const stru
 	if (!hwa_unaudited() || (step != STEP_KNOWN && step != STEP_FAILS))
 		return step;
 	enum sameness sameness = step == STEP_KNOWN ? compare(dirfd, path, want, &found->record->attr) : UNSEEN;
-	/* A process that has the file open must see its new state, too. If the daemon can't be told, the process
+	/* A process that has the file open must see its new state, too. If the daemon can't be reached, the process
 	 * uses originals only. */
 	if (sameness == OTHER && HW_KIND(found->state) == HW_FILE)
 		hwa_request(found->path.at, found->path.bytes, HW_WANT_LIVE | HW_WANT_NO_FOLLOW);

@@ -2,7 +2,7 @@
  *
  * Everything here is freestanding: no libc, no malloc, no TLS, no DT_NEEDED. Every function is safe
  * in a signal handler, after fork, and in a vfork child (raw system calls, the stack, and atomics
- * only), unless its comment says otherwise. Nothing here touches errno; functions return 0 or a
+ * only), unless its comment says otherwise. Nothing here changes errno; functions return 0 or a
  * negative error number, and the wrappers set the errno of the libc that called them. */
 #ifndef HEADWATER_SHIM_H
 #define HEADWATER_SHIM_H
@@ -131,7 +131,7 @@ enum hw_status hwa_request(const char *path, size_t bytes, unsigned want);
 
 enum hwa_answer {
 	HWA_ORIGINAL, /* call the original with the program's own arguments */
-	HWA_FAILS,    /* found->error is the error number to give (ENOENT, EACCES, …) */
+	HWA_FAILS,    /* found->error is the error number to set (ENOENT, EACCES, …) */
 	HWA_KNOWN,    /* found->record, ->state, ->path */
 };
 

@@ -49,7 +49,7 @@ static struct {
 	size_t given;     /* the one that this process has */
 	size_t bytes;     /* what the libraries take, of those that have been opened */
 	size_t align;     /* of static storage */
-	unsigned awaited; /* names that are needed and that the loader has not come to */
+	unsigned awaited; /* needed names that the loader has not reached */
 	bool over;
 } tls = {.align = STATIC_ALIGN, .over = true};
 

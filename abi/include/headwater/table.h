@@ -25,7 +25,7 @@ struct hw_header {
 	uint64_t domains;                         /* bit N: memory domain N has a mirror of its own, at "…/rootN" */
 	uint64_t root_dev, root_ino, root_mnt_id; /* the daemon's root directory */
 	uint64_t mnt_ns, user_ns;                 /* and its namespaces, by inode number; 0 if not known */
-	uint64_t unaudited;                       /* 1 once programs run that do not say what they change */
+	uint64_t unaudited;                       /* 1 once programs run that do not announce their changes */
 	uint64_t reserved[36];
 };
 

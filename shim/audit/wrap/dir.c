@@ -1,7 +1,7 @@
 /* Directory streams from the table's listings.
  *
- * A stream of ours is a slot of a fixed arena, which its address distinguishes from libc's. When the table can't
- * serve it any longer (the directory became a passthrough path before a rewind, or its listing is damaged), the
+ * The library's streams are slots of a fixed arena, which their addresses distinguish from libc's. When the table can't
+ * serve a stream any longer (the directory became a passthrough path before a rewind, or its listing is damaged), the
  * stream opens one of libc's and forwards every call to it. */
 #include "wrap.h"
 

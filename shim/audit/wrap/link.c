@@ -146,8 +146,7 @@ WRAP(ssize_t, __readlinkat_chk, (int dirfd, const char *path, char *buffer, size
 
 typedef char *duplicates(const char *);
 
-/* Memory comes from libc's strdup, which allocates as realpath does: with the program's own malloc if
- * it has one. */
+/* The memory is from libc's strdup, which allocates as realpath does: with the program's own malloc if it has one. */
 static __attribute__((noinline)) char *serve_realpath(struct hwa_namespace *ns, const char *path, char *resolved)
 {
 	duplicates *duplicate = REAL_AS(duplicates *, strdup);

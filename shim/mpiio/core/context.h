@@ -13,34 +13,8 @@
 /* After so many tries without any use a context is left alone. */
 #define HWIO_FRUITLESS_MAX 3
 
-enum hwio_operation_kind {
-	HWIO_OP_READ,
-	HWIO_OP_WRITE,
-	HWIO_OP_SCATTER,
-	HWIO_OP_SEND,
-	HWIO_OP_GATHER,
-	/* Call paths that open files whose collective operations are examined. */
-	HWIO_OP_READ_ALL,
-	HWIO_OP_WRITE_ALL
-};
-enum hwio_pattern {
-	HWIO_READ_SCATTER,
-	HWIO_READ_SEND,
-	HWIO_GATHER_WRITE,
-	HWIO_RECEIVE_WRITE,
-	HWIO_COLLECTIVE,
-	HWIO_PATTERNS
-};
-
-/*
- * How far a place has come in finding out which way is quicker: by all ranks, or by one. Numbers of one kind alone, so
- * that ranks can agree on them in one message.
- */
-struct hwio_trial {
-	int64_t step, trials, fruitless;
-	/* The least that one operation took, nanoseconds. */
-	int64_t all_ns, one_ns;
-};
+enum hwio_operation_kind { HWIO_OP_READ, HWIO_OP_WRITE, HWIO_OP_SCATTER, HWIO_OP_SEND, HWIO_OP_GATHER };
+enum hwio_pattern { HWIO_READ_SCATTER, HWIO_READ_SEND, HWIO_GATHER_WRITE, HWIO_RECEIVE_WRITE, HWIO_PATTERNS };
 
 struct hwio_context {
 	enum hwio_operation_kind kind;
@@ -52,8 +26,6 @@ struct hwio_context {
 	uint32_t verified;
 	uint64_t bytes;
 	double seconds_saved;
-	/* Of files that were opened there. */
-	struct hwio_trial trial;
 	enum hwio_pattern pattern;
 	bool has_pattern, is_off, is_from_profile;
 	/* Frames of a language's run time, between the program and the call, are skipped. */

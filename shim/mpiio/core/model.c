@@ -179,11 +179,6 @@ double hwio_model_timeout_s(size_t bytes)
 	return message_s > PATIENCE_S_MIN ? message_s : PATIENCE_S_MIN;
 }
 
-bool hwio_model_is_forced(void)
-{
-	return is_forced;
-}
-
 bool hwio_model_exchanges(uint64_t bytes, uint64_t pieces, bool is_shared)
 {
 	return bytes / APART_BYTES_MIN < pieces && (is_forced || (is_shared && !hwio_mounts_is_one_node()));

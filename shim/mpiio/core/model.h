@@ -23,8 +23,6 @@ double hwio_model_receive_gain(size_t bytes);
 double hwio_model_timeout_s(size_t bytes);
 /* Whether a write of so many pieces, by different ranks, is quicker if they exchange them first. */
 bool hwio_model_exchanges(uint64_t bytes, uint64_t pieces, bool is_shared);
-/* Whether every pattern is taken, whatever it costs. */
-bool hwio_model_is_forced(void);
 /* What was saved by an operation that took this long. */
 double hwio_model_scatter_saved(size_t bytes, int ranks, double seconds);
 double hwio_model_write_gain(size_t bytes, double seconds);

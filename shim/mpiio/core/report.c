@@ -113,10 +113,10 @@ static void tell_transformed(const struct hwio_context *context)
 	/* It is by the model, which a busy machine makes pessimistic. */
 	if (context->seconds_saved >= 0.001)
 		snprintf(saved, sizeof(saved), ", about %.3f s saved", context->seconds_saved);
-	hwio_say("%s at %s: %.1f MB of %u operation%s went %s%s%s%s", hwio_pattern_name(context->pattern),
-		context->name, (double)context->bytes / 1e6, context->transformed, context->transformed == 1 ? "" : "s",
-		context->pattern == HWIO_COLLECTIVE ? "through one rank" : "past the messages", saved,
-		context->is_off ? "; then " : "", context->is_off ? why_of(context) : "");
+	hwio_say("%s at %s: %.1f MB of %u operation%s went past the messages%s%s%s",
+		hwio_pattern_name(context->pattern), context->name, (double)context->bytes / 1e6, context->transformed,
+		context->transformed == 1 ? "" : "s", saved, context->is_off ? "; then " : "",
+		context->is_off ? why_of(context) : "");
 }
 
 /* For people: what was done, in a few lines. */

@@ -12,8 +12,6 @@ void hwio_mounts_start(void);
 void hwio_mounts_parse(FILE *file, bool is_one_machine);
 bool hwio_mounts_is_one_node(void);
 bool hwio_mounts_share(const struct hwio_identity *identity);
-/* Whether other nodes see in such a file what a node writes, as its own processes do. */
-bool hwio_mounts_are_seen_at_once(const struct hwio_identity *identity);
 /* Other nodes see what was written through this descriptor. 0, or why it can't be. */
 int hwio_mounts_publish(int descriptor);
 

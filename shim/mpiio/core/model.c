@@ -29,8 +29,8 @@
  * writes. */
 #define APART_BYTES_MIN (64UL << 10)
 
-/* Every pattern is taken, whatever it costs: for tests. */
-static bool is_forced;
+/* Every pattern is taken, whatever it costs: for tests. No exchange is deferred: for a benchmark. */
+static bool is_forced, is_at_once;
 
 /* What the job has measured, the same on all ranks. */
 static struct {
@@ -126,6 +126,7 @@ void hwio_model_start(void)
 {
 	const char *choice = getenv("HEADWATER_IO_MODEL");
 	is_forced = choice && strcmp(choice, "always") == 0;
+	is_at_once = choice && strcmp(choice, "at-once") == 0;
 	measure_network();
 	/* Ranks that don't measure leave the processors to those that do. */
 	hwio_together_wait();
@@ -182,6 +183,11 @@ double hwio_model_timeout_s(size_t bytes)
 bool hwio_model_exchanges(uint64_t bytes, uint64_t pieces, bool is_shared)
 {
 	return bytes / APART_BYTES_MIN < pieces && (is_forced || (is_shared && !hwio_mounts_is_one_node()));
+}
+
+bool hwio_model_defers_exchanges(void)
+{
+	return !is_at_once;
 }
 
 double hwio_model_scatter_saved(size_t bytes, int ranks, double seconds)

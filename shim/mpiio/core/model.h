@@ -23,6 +23,8 @@ double hwio_model_receive_gain(size_t bytes);
 double hwio_model_timeout_s(size_t bytes);
 /* Whether a write of so many pieces, by different ranks, is quicker if they exchange them first. */
 bool hwio_model_exchanges(uint64_t bytes, uint64_t pieces, bool is_shared);
+/* Whether exchanges of successive writes may become one. */
+bool hwio_model_defers_exchanges(void);
 /* What was saved by an operation that took this long. */
 double hwio_model_scatter_saved(size_t bytes, int ranks, double seconds);
 double hwio_model_write_gain(size_t bytes, double seconds);

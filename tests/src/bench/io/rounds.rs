@@ -30,7 +30,8 @@ impl Rounds {
         start: &dyn Fn(&str) -> Command,
         before: &dyn Fn() -> Result<(), String>,
     ) -> Result<(), String> {
-        let mut ways: Vec<Way> = ways.iter().copied().filter(|way| !matches!(way, Way::Library | Way::AtOnce) || has_library(job)).collect();
+        let mut ways: Vec<Way> =
+            ways.iter().copied().filter(|way| !matches!(way, Way::Library | Way::AtOnce) || has_library(job)).collect();
         let shift = self.0.len() % ways.len();
         ways.rotate_left(shift);
         let (mut plain, mut with, mut at_once, mut twin) = (None, None, None, None);

@@ -8,7 +8,7 @@ use rustix::fs::{Mode, OFlags, open};
 use rustix::io::{Errno, read, writev};
 use zerocopy::IntoBytes;
 
-use crate::wire::{NotifyInvalEntry, NotifyInvalInode, NotifyPrune, NotifyStore, OutHeader, notify};
+use crate::wire::{NotifyInvalEntry, NotifyInvalInode, NotifyPrune, OutHeader, notify};
 use crate::{NodeId, ioctl};
 
 /// A descriptor of a connection, or of none yet. A reply goes to the descriptor that its request
@@ -98,14 +98,6 @@ impl Device {
         // The kernel wants the NUL, which it does not count.
         let name = [name, b"\0"].concat();
         known_or_not(self.notify(notify::INVAL_ENTRY, &[what.as_bytes(), &name]))
-    }
-
-    /// Puts bytes of a node into the page cache; what lies beyond its size makes it longer. Not an
-    /// error if the kernel does not know the node.
-    pub fn store(&self, node: NodeId, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        let size = u32::try_from(bytes.len()).map_err(|_| Errno::TOOBIG)?;
-        let what = NotifyStore { nodeid: node.0, offset, size, padding: 0 };
-        known_or_not(self.notify(notify::STORE, &[what.as_bytes(), bytes]))
     }
 
     /// Has every name looked up again before it is used again. EINVAL before protocol 7.44.

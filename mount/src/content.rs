@@ -15,9 +15,8 @@ use rustix::io::Errno;
 
 use crate::call::{Call, Demand, Flow, answered};
 use crate::nodes::{Answer, Other, answer, of_snapshot};
-use crate::state::ahead;
+use crate::original;
 use crate::view::Known;
-use crate::{original, read_ahead};
 
 /// OPEN for reading.
 pub(crate) fn open(call: &Call<'_>) -> Flow {
@@ -53,7 +52,6 @@ pub(crate) fn read(call: &Call<'_>, offset: u64, bytes: u32) -> Flow {
     if bytes == 0 {
         return answered(call.reply.data(&[]));
     }
-    call.view.ahead.asks(known.node);
     let source = match source(call, &known, &attr, offset, bytes) {
         Ok(source) => source,
         Err(flow) => return flow,
@@ -68,9 +66,6 @@ pub(crate) fn read(call: &Call<'_>, offset: u64, bytes: u32) -> Flow {
     // A copy that is shorter than its original was damaged from outside.
     if !is_read {
         return call.original(&known.path);
-    }
-    if bytes as u64 == attr.size && attr.size <= ahead::FILE_BYTES_MAX {
-        read_ahead::file_read(call, &known);
     }
     Flow::Answered
 }

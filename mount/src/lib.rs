@@ -18,7 +18,6 @@ mod nodes;
 mod notifier;
 mod original;
 mod originals;
-mod read_ahead;
 mod serve;
 mod start;
 mod state;

@@ -66,7 +66,6 @@ fn tell(view: &View, device: &Device, notice: &Notice) -> std::io::Result<()> {
         Notice::NameChanged(directory, name) => device.invalidate_name(*directory, name, false),
         Notice::NamesChanged if !view.negotiated.can_expire_all_names() => Ok(()),
         Notice::NamesChanged => device.expire_all_names(),
-        Notice::Store(node, path) => store(view, device, *node, path),
         Notice::Forget(node, directory, name) => match device.prune(&[*node]) {
             Err(_) => device.invalidate_name(*directory, name, false),
             pruned => pruned,
@@ -79,14 +78,4 @@ fn is_directory(view: &View, directory: NodeId, name: &[u8]) -> bool {
     path.is_some_and(|path| {
         view.table(|reader| reader.find(path.as_bytes()).is_some_and(|record| record.kind == Kind::Dir))
     })
-}
-
-fn store(view: &View, device: &Device, node: NodeId, path: &Path) -> std::io::Result<()> {
-    if view.is_live(path, false) || view.ahead.was_asked(node) {
-        return Ok(());
-    }
-    let bytes = std::fs::read(view.contents.path(node, path))?;
-    device.store(node, 0, &bytes)?;
-    // It may have gone live meanwhile, and what was said of that may have come before these pages.
-    if view.is_live(path, false) { device.invalidate_node(node, 0, 0) } else { Ok(()) }
 }

@@ -13,7 +13,6 @@ use mio::Waker;
 use crate::config::MountConfig;
 use crate::dispatcher::Mount;
 use crate::original::first::First;
-use crate::state::ahead::Ahead;
 use crate::state::tables::OlderTable;
 use crate::view::{Parts, View};
 
@@ -65,7 +64,6 @@ impl Start<'_> {
         };
         let mut view = View::new(mount, parts).map_err(io::Error::other)?;
         if !recover {
-            view.ahead = Ahead::of_new_connection();
             view.originals.first = First::of_new_connection();
             // Of another connection's nodes; mostly there is none.
             let _ = std::fs::remove_file(&moves);

@@ -24,7 +24,6 @@ use thiserror::Error;
 
 use crate::config::MountConfig;
 use crate::original::places::{Originals, Records, lent_to};
-use crate::state::ahead::Ahead;
 use crate::state::contents::Contents;
 use crate::state::counters::Counters;
 use crate::state::notices::Notices;
@@ -77,8 +76,6 @@ pub(crate) struct View {
     pub(crate) counters: Counters,
     /// What the kernel is to be told.
     pub(crate) notices: Notices,
-    /// Files that are likely to be read next.
-    pub(crate) ahead: Ahead,
 }
 
 /// What a [`View`] is made of.
@@ -158,7 +155,6 @@ impl View {
             has_live_trees: AtomicBool::new(true),
             counters: Counters::default(),
             notices: Notices::default(),
-            ahead: Ahead::default(),
         })
     }
 
@@ -228,21 +224,12 @@ impl View {
 
     /// Who answers for this path, whose record has these bits.
     pub(crate) fn standing(&self, path: &Path, state: State) -> Standing {
-        self.standing_with(path, state, || self.table(|reader| is_in_tree(reader, path)))
-    }
-
-    /// As [`View::standing`], for who looks into the table already.
-    pub(crate) fn standing_in(&self, reader: &Reader<'_>, path: &Path, state: State) -> Standing {
-        self.standing_with(path, state, || is_in_tree(reader, path))
-    }
-
-    fn standing_with(&self, path: &Path, state: State, is_in_tree: impl FnOnce() -> bool) -> Standing {
         if self.hidden.contains(path) {
             Standing::Hidden
         } else if state.intersects(State::LIVE | State::TREE_LIVE | State::LISTING_LIVE)
             || path.is_deep()
             || !self.in_scope(path)
-            || self.has_live_trees.load(Ordering::Relaxed) && is_in_tree()
+            || self.has_live_trees.load(Ordering::Relaxed) && self.table(|reader| is_in_tree(reader, path))
         {
             Standing::Original
         } else {

@@ -56,15 +56,6 @@ impl<'a> Names<'a> {
 
     /// What there is called `name`: `Some(None)` if nothing is, `None` if the listing is damaged.
     pub fn find(&self, name: &[u8]) -> Option<Option<Named>> {
-        Some(self.search(name)?.map(|(_, named)| named))
-    }
-
-    /// The number of what is called `name`, in the original's order.
-    pub fn position(&self, name: &[u8]) -> Option<usize> {
-        self.search(name)?.map(|(number, _)| number)
-    }
-
-    fn search(&self, name: &[u8]) -> Option<Option<(usize, Named)>> {
         let mut slot = hash::bytes(name) as usize & (self.slots - 1);
         for _ in 0..self.slots {
             let number = self.half(HEADER_BYTES + slot * 4)? as usize;
@@ -73,7 +64,7 @@ impl<'a> Names<'a> {
             }
             let (at, bytes, named) = self.entry(number - 1)?;
             if bytes == name.len() && name.iter().enumerate().all(|(n, &byte)| self.byte(at + n) == byte) {
-                return Some(Some((number - 1, named)));
+                return Some(Some(named));
             }
             slot = (slot + 1) & (self.slots - 1);
         }
@@ -146,10 +137,8 @@ mod tests {
             let named = Named { ino: entry.ino, d_type: entry.d_type };
             assert_eq!((names.get(number, &mut name), &name[..]), (Some(named), entry.name));
             assert_eq!(names.find(entry.name), Some(Some(named)));
-            assert_eq!(names.position(entry.name), Some(number));
         }
         assert_eq!((names.get(1000, &mut name), names.find(b"1000")), (None, Some(None)));
-        assert_eq!(names.position(b"1000"), None);
         let empty = self::words(Listing::default().blob());
         assert_eq!(Names::new(&empty, 16).map(|names| names.find(b"x")), Some(Some(None)));
     }

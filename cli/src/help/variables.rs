@@ -29,7 +29,11 @@ pub const READ: [Variable; 6] = [
         "HEADWATER_LOG",
         "What daemons log: a level such as `info`, or filters as of the crate tracing-subscriber.",
     ),
-    variable("HEADWATER_IO_MODEL", "`always`: `--io` transforms operations also where it expects no gain. For tests."),
+    variable(
+        "HEADWATER_IO_MODEL",
+        "`always`: `--io` transforms operations also where it expects no gain. For tests. `at-once`: no exchange of a \
+         write is deferred. For benchmarks.",
+    ),
     variable("HEADWATER_IO_BYTES_MIN", "The smallest operation that `--io` transforms, in bytes."),
     variable("HEADWATER_ZYGOTE_LIBRARY", "The path of `libheadwater-zygote.so`, for programs that use `libpspawn`."),
     variable("HEADWATER_BINARY", "The path of `headwater`, for the Flux plugin."),

@@ -69,10 +69,6 @@ pub struct PredictOptions {
           help_heading = WORKLOAD)]
     pub pieces: u32,
 
-    /// The inverse: a program whose ranks use collective operations, and one rank in place of them
-    #[arg(long, conflicts_with_all = ["rows", "copy"], help_heading = WORKLOAD)]
-    pub reverse: bool,
-
     /// What a node's link carries, such as 200mbit or 100gbit
     #[arg(long, value_name = "RATE", value_parser = parse_rate, help_heading = MODEL)]
     pub link: Option<Rate>,

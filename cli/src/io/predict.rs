@@ -7,7 +7,7 @@ use std::io::{stderr, stdout};
 use anyhow::{Context, Result};
 use headwater_figures::plot::{Curve, Plot};
 use headwater_figures::text::{bytes, columns, nanoseconds};
-use headwater_model::io::{Access, Cost, Decision, Parameters, Prediction, Work};
+use headwater_model::io::{Access, Cost, Decision, Parameters, Prediction};
 
 use super::commands::PredictOptions;
 use super::measure::measure;
@@ -63,24 +63,18 @@ fn parameters(options: &PredictOptions) -> Result<Parameters> {
     Ok(parameters)
 }
 
-fn prediction(options: &PredictOptions, work: &Work, parameters: &Parameters) -> Prediction {
-    if options.reverse { work.reverse(parameters) } else { work.predict(parameters) }
-}
-
 fn text(options: &PredictOptions, parameters: &Parameters) -> String {
     let heading = ["PATTERN", "", "FILE", "MESSAGES", "PROTECTION", "COPY", "ALL", "TIMES AS FAST"];
     let mut rows = vec![heading.map(String::from).to_vec()];
     let mut decisions = String::new();
     for work in options.works(options.bytes as f64) {
-        let predicted = prediction(options, &work, parameters);
-        let (first, second) = if options.reverse { ("together", "one rank") } else { ("original", "together") };
-        rows.push(row(work.pattern.name(), first, &predicted.original, String::new()));
-        rows.push(row("", second, &predicted.transformed, format!("{:.2}", predicted.speedup())));
-        let way = match (options.reverse, predicted.decision, predicted.access) {
-            (false, Decision::Transform, Access::Individual) => "together, each rank its own part",
-            (false, Decision::Transform, Access::Collective) => "together, by collective operations",
-            (true, Decision::Transform, _) => "by one rank",
-            (_, Decision::Leave, _) => "as the program has it",
+        let predicted = work.predict(parameters);
+        rows.push(row(work.pattern.name(), "original", &predicted.original, String::new()));
+        rows.push(row("", "together", &predicted.transformed, format!("{:.2}", predicted.speedup())));
+        let way = match (predicted.decision, predicted.access) {
+            (Decision::Transform, Access::Individual) => "together, each rank its own part",
+            (Decision::Transform, Access::Collective) => "together, by collective operations",
+            (Decision::Leave, _) => "as the program has it",
         };
         let _ = writeln!(decisions, "{}: {way}. {}", work.pattern.name(), predicted.why);
     }
@@ -103,7 +97,7 @@ fn plot(options: &PredictOptions, parameters: &Parameters) -> Plot {
     let curve = |name: &str, cost: &dyn Fn(&Prediction) -> Cost| {
         let at = |&size: &f64| {
             let work = options.works(size).remove(0);
-            (size / MB, cost(&prediction(options, &work, parameters)).seconds() * 1e3)
+            (size / MB, cost(&work.predict(parameters)).seconds() * 1e3)
         };
         Curve { name: name.into(), points: sizes.iter().map(at).collect() }
     };
@@ -113,7 +107,7 @@ fn plot(options: &PredictOptions, parameters: &Parameters) -> Plot {
         y: "milliseconds".into(),
         curves: vec![
             curve("as the program has it", &|predicted| predicted.original),
-            curve("the other way", &|predicted| predicted.transformed),
+            curve("together", &|predicted| predicted.transformed),
         ],
     }
 }

@@ -12,8 +12,7 @@
 //! with T_I/O(m/p, p) = T_I/O(m, 1) / min(i, p). Two places of the paper are read by their meaning: the factor
 //! p/min(i, p) before T_I/O(m/p, p) would count min(i, p) twice, and a row of nodes is m/√p, as its section V.C has it,
 //! where its formula says m/p. Beyond the paper, several ranks share a node: what goes to the root's own node is a copy
-//! in memory. Its section VI's proposals are here as well: access by pieces or collective ([`Access`]), and
-//! the way back from collective to one rank ([`Work::reverse`]).
+//! in memory. A proposal of its section VI is here as well: access by pieces or collective ([`Access`]).
 
 mod curve;
 mod parameters;
@@ -199,13 +198,6 @@ impl Work {
     pub fn predict(&self, parameters: &Parameters) -> Prediction {
         let (transformed, access) = self.on_all(parameters);
         Prediction::of(self, self.on_one(parameters), transformed, access)
-    }
-
-    /// The way back (§VI): a program whose ranks access the file together, and what it would cost if one rank did it
-    /// for all. The costs of noticing are the same, so they are left out.
-    pub fn reverse(&self, parameters: &Parameters) -> Prediction {
-        let (together, access) = (self.together(Access::Collective, parameters), Access::Collective);
-        Prediction::of(self, together, self.on_one(parameters), access)
     }
 
     /// What small pieces cost that are exchanged first, by as many ranks at once as an exchange takes, whichever rows they

@@ -143,13 +143,3 @@ fn small_pieces_are_exchanged() {
         assert_eq!(other.exchanged(&parameters), None);
     }
 }
-
-/// Section VI: for little data, one rank is quicker than a collective operation.
-#[test]
-fn the_way_back_is_for_little_data() {
-    let mut parameters = Parameters::default();
-    parameters.read.collective_s = 1e-3;
-    let of = |bytes| Work { bytes, nodes: 4, ..work(Pattern::ReadScatter, Form::Whole) }.reverse(&parameters);
-    assert_eq!(of(16384.0).decision, Decision::Transform, "{}", of(16384.0).why);
-    assert_eq!(of(1e9).decision, Decision::Leave, "{}", of(1e9).why);
-}

@@ -1,6 +1,5 @@
 //! What the parts of the mount keep, each for itself: none of these files knows a request or the tree.
 
-pub(crate) mod ahead;
 pub(crate) mod attempt;
 pub(crate) mod contents;
 pub(crate) mod counters;

@@ -8,7 +8,6 @@ use std::collections::{HashSet, VecDeque};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use headwater_abi::Path;
 use headwater_fuse::NodeId;
 
 /// One notification.
@@ -22,8 +21,6 @@ pub(crate) enum Notice {
     ListingChanged(NodeId),
     /// Any name may lead to something else, or to something.
     NamesChanged,
-    /// A complete small file: its pages are put into the kernel's cache.
-    Store(NodeId, Path),
     /// A node that nobody uses need not be remembered: its directory and name.
     Forget(NodeId, NodeId, Box<[u8]>),
 }

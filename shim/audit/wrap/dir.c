@@ -63,15 +63,9 @@ static DIR *hand_over(struct hwa_namespace *ns, struct stream *stream, uint32_t 
 static __attribute__((noinline)) DIR *serve_opendir(struct hwa_namespace *ns, int dirfd, const char *path, int fd)
 {
 	HWA_FOUND(found);
-	switch (hwa_resolve(dirfd, path, HW_WANT_LISTING, &found)) {
-	case HWA_FAILS:
-		fail(ns, found.error);
-		return NULL;
-	case HWA_KNOWN:
-		break;
-	default:
-		return UNSERVED_POINTER;
-	}
+	int result = look_up(ns, dirfd, path, HW_WANT_LISTING, &found);
+	if (result != 0)
+		return pointer_for(result);
 	if (HW_KIND(found.state) == HW_FILE) {
 		fail(ns, ENOTDIR);
 		return NULL;

@@ -56,14 +56,9 @@ static __attribute__((noinline)) ssize_t serve_readlink(struct hwa_namespace *ns
 	HWA_FOUND(found);
 	if (size == 0 || size > SSIZE_MAX || !is_address(buffer))
 		return UNSERVED;
-	switch (hwa_resolve(dirfd, path, HW_WANT_ATTR | HW_WANT_NO_FOLLOW, &found)) {
-	case HWA_FAILS:
-		return fail(ns, found.error);
-	case HWA_KNOWN:
-		break;
-	default:
-		return UNSERVED;
-	}
+	int result = look_up(ns, dirfd, path, HW_WANT_ATTR | HW_WANT_NO_FOLLOW, &found);
+	if (result != 0)
+		return result;
 	if (HW_KIND(found.state) != HW_LINK)
 		return fail(ns, EINVAL);
 	size_t bytes;

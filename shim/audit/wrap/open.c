@@ -35,14 +35,9 @@ static __attribute__((noinline)) int serve_read(struct hwa_namespace *ns, int di
 	unsigned want = HW_WANT_WHOLE | (flags & O_NOFOLLOW ? HW_WANT_NO_FOLLOW : 0);
 	/* Twice, because the copy may be evicted between the look-up and the open. */
 	for (int attempt = 0; attempt < 2; attempt++) {
-		switch (hwa_resolve(dirfd, path, want, &found)) {
-		case HWA_FAILS:
-			return fail(ns, found.error);
-		case HWA_KNOWN:
-			break;
-		default:
-			return UNSERVED;
-		}
+		int result = look_up(ns, dirfd, path, want, &found);
+		if (result != 0)
+			return result;
 		if (HW_KIND(found.state) == HW_LINK)
 			return fail(ns, flags & O_DIRECTORY ? ENOTDIR : ELOOP);
 		if (HW_KIND(found.state) != HW_FILE)
@@ -159,15 +154,9 @@ static __attribute__((noinline)) FILE *serve_fopen_read(struct hwa_namespace *ns
 {
 	HWA_FOUND(found);
 	for (int attempt = 0; attempt < 2; attempt++) {
-		switch (hwa_resolve(AT_FDCWD, path, HW_WANT_WHOLE, &found)) {
-		case HWA_FAILS:
-			fail(ns, found.error);
-			return NULL;
-		case HWA_KNOWN:
-			break;
-		default:
-			return UNSERVED_POINTER;
-		}
+		int result = look_up(ns, AT_FDCWD, path, HW_WANT_WHOLE, &found);
+		if (result != 0)
+			return pointer_for(result);
 		if (HW_KIND(found.state) != HW_FILE)
 			return UNSERVED_POINTER;
 		int *error = ns->errno_location(), before = *error;

@@ -82,14 +82,9 @@ static __attribute__((noinline)) int find(struct hwa_namespace *ns, int dirfd, c
 	const struct hw_record **record, const struct hw_listing **listing)
 {
 	HWA_FOUND(found);
-	switch (hwa_resolve(dirfd, path, HW_WANT_LISTING, &found)) {
-	case HWA_FAILS:
-		return fail(ns, found.error);
-	case HWA_KNOWN:
-		break;
-	default:
-		return UNSERVED;
-	}
+	int result = look_up(ns, dirfd, path, HW_WANT_LISTING, &found);
+	if (result != 0)
+		return result;
 	*record = found.record;
 	*listing = whole_listing(&found);
 	return *listing ? 0 : UNSERVED;

@@ -279,14 +279,8 @@ static int mapped_statx(int result, unsigned mask, struct statx *st, struct plac
 static int serve(struct hwa_namespace *ns, int dirfd, const char *path, int flags, struct hwa_found *found)
 {
 	unsigned want = HW_WANT_ATTR | (flags & AT_SYMLINK_NOFOLLOW ? HW_WANT_NO_FOLLOW : 0);
-	switch (hwa_resolve(dirfd, path, want, found)) {
-	case HWA_FAILS:
-		return fail(ns, found->error);
-	case HWA_KNOWN:
-		return found->state & HW_ATTR ? 0 : UNSERVED;
-	default:
-		return UNSERVED;
-	}
+	int result = look_up(ns, dirfd, path, want, found);
+	return result == 0 && !(found->state & HW_ATTR) ? UNSERVED : result;
 }
 
 static __attribute__((noinline)) int serve_stat(struct hwa_namespace *ns, int dirfd, const char *path, struct stat *out,

@@ -58,6 +58,22 @@ static inline int fail(const struct hwa_namespace *ns, int error)
 	return -1;
 }
 
+/* Looks a path up. Returns 0, UNSERVED, or -1 with errno set. */
+static inline int look_up(const struct hwa_namespace *ns, int dirfd, const char *path, unsigned want,
+	struct hwa_found *found)
+{
+	enum hwa_answer answer = hwa_resolve(dirfd, path, want, found);
+	if (answer == HWA_FAILS)
+		return fail(ns, found->error);
+	return answer == HWA_KNOWN ? 0 : UNSERVED;
+}
+
+/* The same result for a function that returns a pointer. */
+static inline void *pointer_for(int result)
+{
+	return result == UNSERVED ? UNSERVED_POINTER : NULL;
+}
+
 /* The kernel refuses what can't be a pointer. */
 static inline bool is_address(const void *pointer)
 {

@@ -11,32 +11,8 @@
 /* After this many fruitless operations in a row a context is switched off. */
 #define HWIO_FRUITLESS_MAX 3
 
-enum hwio_operation_kind {
-	HWIO_OP_READ,
-	HWIO_OP_WRITE,
-	HWIO_OP_SCATTER,
-	HWIO_OP_SEND,
-	HWIO_OP_GATHER,
-	/* Call paths that open files; the files' collective operations are measured. */
-	HWIO_OP_READ_ALL,
-	HWIO_OP_WRITE_ALL
-};
-enum hwio_pattern {
-	HWIO_READ_SCATTER,
-	HWIO_READ_SEND,
-	HWIO_GATHER_WRITE,
-	HWIO_RECEIVE_WRITE,
-	HWIO_COLLECTIVE,
-	HWIO_PATTERNS
-};
-
-/* The state of a call site's trial: whether one rank is faster than all ranks. All fields have one type, so that the
- * ranks can agree on them in one message. */
-struct hwio_trial {
-	int64_t step, trials, fruitless;
-	/* The shortest time of one operation, nanoseconds. */
-	int64_t all_ns, one_ns;
-};
+enum hwio_operation_kind { HWIO_OP_READ, HWIO_OP_WRITE, HWIO_OP_SCATTER, HWIO_OP_SEND, HWIO_OP_GATHER };
+enum hwio_pattern { HWIO_READ_SCATTER, HWIO_READ_SEND, HWIO_GATHER_WRITE, HWIO_RECEIVE_WRITE, HWIO_PATTERNS };
 
 struct hwio_context {
 	enum hwio_operation_kind kind;
@@ -48,8 +24,6 @@ struct hwio_context {
 	uint32_t verified;
 	uint64_t bytes;
 	double seconds_saved;
-	/* For the files that were opened here. */
-	struct hwio_trial trial;
 	enum hwio_pattern pattern;
 	bool has_pattern, is_off, is_from_profile;
 	/* True if frames of a language's run time, between program and call, were skipped. */

@@ -28,8 +28,8 @@
  * writes. */
 #define APART_BYTES_MIN (64UL << 10)
 
-/* Transforms every pattern, whatever it costs: for tests. */
-static bool is_forced;
+/* Transforms every pattern, whatever it costs: for tests. Defers no exchange: for a benchmark. */
+static bool is_forced, is_at_once;
 
 /* The job's measurements, the same on all ranks. */
 static struct {
@@ -125,6 +125,7 @@ void hwio_model_start(void)
 {
 	const char *choice = getenv("HEADWATER_IO_MODEL");
 	is_forced = choice && strcmp(choice, "always") == 0;
+	is_at_once = choice && strcmp(choice, "at-once") == 0;
 	measure_network();
 	/* Ranks that don't measure sleep, so that the others get the processors. */
 	hwio_together_wait();
@@ -179,14 +180,14 @@ double hwio_model_timeout_s(size_t bytes)
 	return message_s > TIMEOUT_S_MIN ? message_s : TIMEOUT_S_MIN;
 }
 
-bool hwio_model_is_forced(void)
-{
-	return is_forced;
-}
-
 bool hwio_model_exchanges(uint64_t bytes, uint64_t pieces, bool is_shared)
 {
 	return bytes / APART_BYTES_MIN < pieces && (is_forced || (is_shared && !hwio_mounts_is_one_node()));
+}
+
+bool hwio_model_defers_exchanges(void)
+{
+	return !is_at_once;
 }
 
 double hwio_model_scatter_saved(size_t bytes, int ranks, double seconds)

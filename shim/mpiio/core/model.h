@@ -21,8 +21,8 @@ double hwio_model_receive_gain(size_t bytes);
 double hwio_model_timeout_s(size_t bytes);
 /* Returns true if ranks should exchange so many pieces before they write them. */
 bool hwio_model_exchanges(uint64_t bytes, uint64_t pieces, bool is_shared);
-/* Returns true if every pattern is transformed, whatever it costs. */
-bool hwio_model_is_forced(void);
+/* Returns true if exchanges of successive writes may become one. */
+bool hwio_model_defers_exchanges(void);
 /* Returns the time that an operation of this duration has saved. */
 double hwio_model_scatter_saved(size_t bytes, int ranks, double seconds);
 double hwio_model_write_gain(size_t bytes, double seconds);

@@ -113,10 +113,10 @@ static void print_transformed(const struct hwio_context *context)
 	/* An estimate of the model, which a busy machine makes pessimistic. */
 	if (context->seconds_saved >= 0.001)
 		snprintf(saved, sizeof(saved), ", about %.3f s saved", context->seconds_saved);
-	hwio_say("%s at %s: %.1f MB of %u operation%s went %s%s%s%s", hwio_pattern_name(context->pattern),
-		context->name, (double)context->bytes / 1e6, context->transformed, context->transformed == 1 ? "" : "s",
-		context->pattern == HWIO_COLLECTIVE ? "through one rank" : "by file instead of messages", saved,
-		context->is_off ? "; then " : "", context->is_off ? why_of(context) : "");
+	hwio_say("%s at %s: %.1f MB of %u operation%s went by file instead of messages%s%s%s",
+		hwio_pattern_name(context->pattern), context->name, (double)context->bytes / 1e6, context->transformed,
+		context->transformed == 1 ? "" : "s", saved, context->is_off ? "; then " : "",
+		context->is_off ? why_of(context) : "");
 }
 
 /* Prints what was done, in a few lines for users. */

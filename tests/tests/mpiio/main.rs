@@ -4,7 +4,6 @@
 //! `HEADWATER_TEST_ALL=1` runs the whole matrix of programs, MPIs and ranks; without it, a part that takes a minute or
 //! two.
 
-mod collective;
 mod fortran;
 mod job;
 mod nodes;

@@ -11,15 +11,23 @@
 #include "../generated-calls.h"
 #include "control.h"
 #include "../patterns/incoming.h"
-#include "collective.h"
-#include "opened.h"
 #include "real.h"
 
-static struct hwio_opened *opened_list;
+/* An open file of the program. */
+struct opened {
+	MPI_File file;
+	/* The engine's own, to the same file; -1: operations aren't examined. */
+	int descriptor;
+	/* True if positions are bytes. */
+	bool is_plain;
+	struct opened *next;
+};
 
-struct hwio_opened *hwio_opened_of(MPI_File file)
+static struct opened *opened_list;
+
+static struct opened *opened_of(MPI_File file)
 {
-	struct hwio_opened *one = opened_list;
+	struct opened *one = opened_list;
 	while (one && one->file != file)
 		one = one->next;
 	return one;
@@ -43,36 +51,33 @@ int hwio_MPI_File_open(MPI_Comm comm, const char *name, int mode, MPI_Info info,
 	}
 	hwio_step_in();
 	int result = hwio_real.MPI_File_open(comm, name, mode, info, file);
-	struct hwio_opened *one = result == MPI_SUCCESS ? calloc(1, sizeof(*one)) : NULL;
+	/* Synchronizes the ranks: all complete their deferred reads before any rank writes. */
+	if (hwio_comm_of(comm))
+		hwio_real.MPI_Barrier(comm);
+	struct opened *one = result == MPI_SUCCESS ? calloc(1, sizeof(*one)) : NULL;
 	if (one) {
 		int flags = mode & MPI_MODE_RDONLY ? O_RDONLY : mode & MPI_MODE_WRONLY ? O_WRONLY : O_RDWR;
 		bool is_strange = mode & (MPI_MODE_APPEND | MPI_MODE_DELETE_ON_CLOSE | MPI_MODE_SEQUENTIAL);
 		int low = is_strange ? -1 : hwio_libc.open(path_of(name), flags | O_CLOEXEC, 0);
-		*one = (struct hwio_opened){*file, mode, low, low >= 0, NULL, opened_list};
+		*one = (struct opened){*file, low, low >= 0, opened_list};
 		opened_list = one;
 	}
-	/* Synchronizes the ranks: all complete their deferred reads before any rank writes. */
-	struct hwio_collective *collective = hwio_comm_of(comm) ? hwio_collective_open(comm, one) : NULL;
-	if (one)
-		one->collective = collective;
 	hwio_step_out();
 	return result;
 }
 
 int hwio_MPI_File_close(MPI_File *file)
 {
-	struct hwio_opened *one = hwio_depth == 0 && hwio_mode != HWIO_OFF ? hwio_opened_of(*file) : NULL;
+	struct opened *one = hwio_depth == 0 && hwio_mode != HWIO_OFF ? opened_of(*file) : NULL;
 	if (hwio_is_busy && hwio_depth == 0) {
 		hwio_communicates();
 		hwio_incoming_wait();
 	}
 	if (one) {
-		struct hwio_opened **link = &opened_list;
+		struct opened **link = &opened_list;
 		while (*link != one)
 			link = &(*link)->next;
 		*link = one->next;
-		if (one->collective)
-			hwio_collective_close(one->collective);
 		if (one->descriptor >= 0)
 			hwio_libc.close(one->descriptor);
 		free(one);
@@ -83,20 +88,13 @@ int hwio_MPI_File_close(MPI_File *file)
 	return result;
 }
 
-static void disable_shortcuts(struct hwio_opened *one)
-{
-	one->is_plain = false;
-	if (one->collective)
-		hwio_collective_leave(one->collective);
-}
-
 int hwio_MPI_File_set_view(MPI_File file, MPI_Offset displacement, MPI_Datatype element, MPI_Datatype type,
 	const char *representation, MPI_Info info)
 {
-	struct hwio_opened *one = hwio_depth == 0 ? hwio_opened_of(file) : NULL;
+	struct opened *one = hwio_depth == 0 ? opened_of(file) : NULL;
 	/* From now on positions count elements. */
 	if (one)
-		disable_shortcuts(one);
+		one->is_plain = false;
 	hwio_step_in();
 	int result = hwio_real.MPI_File_set_view(file, displacement, element, type, representation, info);
 	hwio_step_out();
@@ -105,9 +103,9 @@ int hwio_MPI_File_set_view(MPI_File file, MPI_Offset displacement, MPI_Datatype 
 
 int hwio_MPI_File_set_atomicity(MPI_File file, int flag)
 {
-	struct hwio_opened *one = hwio_depth == 0 ? hwio_opened_of(file) : NULL;
+	struct opened *one = hwio_depth == 0 ? opened_of(file) : NULL;
 	if (one && flag)
-		disable_shortcuts(one);
+		one->is_plain = false;
 	hwio_step_in();
 	int result = hwio_real.MPI_File_set_atomicity(file, flag);
 	hwio_step_out();
@@ -124,7 +122,7 @@ int hwio_MPI_File_seek(MPI_File file, MPI_Offset offset, int whence)
 
 int hwio_MPI_File_set_size(MPI_File file, MPI_Offset bytes)
 {
-	struct hwio_opened *one = hwio_depth == 0 && hwio_is_busy ? hwio_opened_of(file) : NULL;
+	struct opened *one = hwio_depth == 0 && hwio_is_busy ? opened_of(file) : NULL;
 	if (hwio_is_busy && hwio_depth == 0)
 		hwio_communicates();
 	if (one && one->descriptor >= 0)
@@ -137,12 +135,13 @@ int hwio_MPI_File_set_size(MPI_File file, MPI_Offset bytes)
 	return result;
 }
 
-void *hwio_contiguous(const void *buffer, int count, MPI_Datatype type, size_t *bytes)
+/* Returns the buffer's one block of memory if it is large; NULL if it isn't, or has several. */
+static void *contiguous(const void *buffer, int count, MPI_Datatype type, size_t *bytes)
 {
 	struct hwio_layout layout;
 	void *memory = NULL;
 	*bytes = hwio_type_bytes(count, type);
-	if (*bytes == 0)
+	if (!hwio_examines(*bytes))
 		return NULL;
 	hwio_step_in();
 	if (hwio_layout_make(&layout, buffer, count, type)) {
@@ -154,22 +153,16 @@ void *hwio_contiguous(const void *buffer, int count, MPI_Datatype type, size_t *
 	return memory;
 }
 
-void hwio_status_set(MPI_Status *status, size_t bytes)
+static void set_status(MPI_Status *status, size_t bytes)
 {
 	if (status != MPI_STATUS_IGNORE)
 		hwio_real.MPI_Status_set_elements_x(status, MPI_BYTE, (MPI_Count)bytes);
 }
 
-/* The same for large buffers only. */
-static void *contiguous(const void *buffer, int count, MPI_Datatype type, size_t *bytes)
-{
-	return hwio_examines(hwio_type_bytes(count, type)) ? hwio_contiguous(buffer, count, type, bytes) : NULL;
-}
-
 static bool read_instead(MPI_File file, MPI_Offset offset, void *buffer, int count, MPI_Datatype type,
 	MPI_Status *status)
 {
-	struct hwio_opened *one = hwio_opened_of(file);
+	struct opened *one = opened_of(file);
 	size_t bytes;
 	ssize_t got;
 	if (!one || !one->is_plain || one->descriptor < 0)
@@ -177,14 +170,14 @@ static bool read_instead(MPI_File file, MPI_Offset offset, void *buffer, int cou
 	void *memory = contiguous(buffer, count, type, &bytes);
 	if (!memory || !hwio_read_instead(one->descriptor, memory, bytes, offset, NULL, &got) || (size_t)got != bytes)
 		return false;
-	hwio_status_set(status, (size_t)got);
+	set_status(status, (size_t)got);
 	return true;
 }
 
 static bool write_instead(MPI_File file, MPI_Offset offset, const void *buffer, int count, MPI_Datatype type,
 	MPI_Status *status)
 {
-	struct hwio_opened *one = hwio_opened_of(file);
+	struct opened *one = opened_of(file);
 	size_t bytes;
 	ssize_t written;
 	if (!one || one->descriptor < 0 || !hwio_is_busy)
@@ -192,7 +185,7 @@ static bool write_instead(MPI_File file, MPI_Offset offset, const void *buffer, 
 	void *memory = one->is_plain ? contiguous(buffer, count, type, &bytes) : NULL;
 	if (memory && hwio_write_instead(one->descriptor, memory, bytes, offset, &written) &&
 		(size_t)written == bytes) {
-		hwio_status_set(status, (size_t)written);
+		set_status(status, (size_t)written);
 		return true;
 	}
 	hwio_in(buffer, count, type);
@@ -202,7 +195,7 @@ static bool write_instead(MPI_File file, MPI_Offset offset, const void *buffer, 
 
 static void after_write(MPI_File file)
 {
-	struct hwio_opened *one = hwio_is_busy && hwio_depth == 0 ? hwio_opened_of(file) : NULL;
+	struct opened *one = hwio_is_busy && hwio_depth == 0 ? opened_of(file) : NULL;
 	if (one && one->descriptor >= 0)
 		hwio_after_change(one->descriptor);
 }
@@ -224,7 +217,7 @@ int hwio_MPI_File_read(MPI_File file, void *buffer, int count, MPI_Datatype type
 {
 	MPI_Offset position = 0;
 	hwio_step_in();
-	bool is_known = hwio_depth == 1 && hwio_mode != HWIO_OFF && hwio_opened_of(file) &&
+	bool is_known = hwio_depth == 1 && hwio_mode != HWIO_OFF && opened_of(file) &&
 		hwio_real.MPI_File_get_position(file, &position) == MPI_SUCCESS;
 	hwio_step_out();
 	if (is_known && read_instead(file, position, buffer, count, type, status)) {
@@ -257,7 +250,7 @@ int hwio_MPI_File_write(MPI_File file, const void *buffer, int count, MPI_Dataty
 {
 	MPI_Offset position = 0;
 	hwio_step_in();
-	bool is_known = hwio_depth == 1 && hwio_is_busy && hwio_opened_of(file) &&
+	bool is_known = hwio_depth == 1 && hwio_is_busy && opened_of(file) &&
 		hwio_real.MPI_File_get_position(file, &position) == MPI_SUCCESS;
 	hwio_step_out();
 	if (is_known && write_instead(file, position, buffer, count, type, status)) {
@@ -271,4 +264,37 @@ int hwio_MPI_File_write(MPI_File file, const void *buffer, int count, MPI_Dataty
 	hwio_step_out();
 	after_write(file);
 	return result;
+}
+
+/* Called before a collective write. */
+static void before_write_all(MPI_File file, const void *buffer, int count, MPI_Datatype type)
+{
+	struct opened *one = hwio_is_busy && hwio_depth == 0 ? opened_of(file) : NULL;
+	if (hwio_is_busy && hwio_depth == 0) {
+		hwio_communicates();
+		hwio_in(buffer, count, type);
+	}
+	if (one && one->descriptor >= 0)
+		hwio_before_change(one->descriptor, 0, INT64_MAX);
+	hwio_step_in();
+}
+
+static int after_write_all(MPI_File file, int result)
+{
+	hwio_step_out();
+	after_write(file);
+	return result;
+}
+
+int hwio_MPI_File_write_at_all(MPI_File file, MPI_Offset offset, const void *buffer, int count, MPI_Datatype type,
+	MPI_Status *status)
+{
+	before_write_all(file, buffer, count, type);
+	return after_write_all(file, hwio_real.MPI_File_write_at_all(file, offset, buffer, count, type, status));
+}
+
+int hwio_MPI_File_write_all(MPI_File file, const void *buffer, int count, MPI_Datatype type, MPI_Status *status)
+{
+	before_write_all(file, buffer, count, type);
+	return after_write_all(file, hwio_real.MPI_File_write_all(file, buffer, count, type, status));
 }

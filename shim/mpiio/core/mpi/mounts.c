@@ -169,12 +169,6 @@ bool hwio_mounts_share(const struct hwio_identity *identity)
 	return is_one_node || find_mount(identity->device);
 }
 
-bool hwio_mounts_are_seen_at_once(const struct hwio_identity *identity)
-{
-	const struct mount *mount = find_mount(identity->device);
-	return is_one_node || (mount && mount->seen == SEEN_AT_ONCE);
-}
-
 int hwio_mounts_publish(int descriptor)
 {
 	struct stat status;

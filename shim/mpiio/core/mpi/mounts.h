@@ -12,8 +12,6 @@ void hwio_mounts_start(void);
 void hwio_mounts_parse(FILE *file, bool is_one_machine);
 bool hwio_mounts_is_one_node(void);
 bool hwio_mounts_share(const struct hwio_identity *identity);
-/* Returns true if other nodes see a write as soon as the writer's own processes do. */
-bool hwio_mounts_are_seen_at_once(const struct hwio_identity *identity);
 /* Makes other nodes see the writes of this descriptor. Returns 0 or an error number. */
 int hwio_mounts_publish(int descriptor);
 

@@ -477,7 +477,7 @@ static bool delegate(struct writing *w, struct hwio_context *context, bool *is_g
 		}
 	if (!w->is_sent_too && hwio_exchange_is_better(&target, &own)) {
 		size_t admitted = hwio_pages_admit(w->low, w->high);
-		is_done = (w->may_return && hwio_deferred_write_add(&target, &own)) ||
+		is_done = (w->may_return && hwio_model_defers_exchanges() && hwio_deferred_write_add(&target, &own)) ||
 			hwio_exchange_write(&target, &own);
 		hwio_pages_dismiss(admitted);
 	} else {

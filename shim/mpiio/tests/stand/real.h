@@ -22,16 +22,16 @@
 
 /* clang-format off */
 #define HWIO_STAND_MPI(X) \
-	X(MPI_Abort) X(MPI_Allgather) X(MPI_Allreduce) X(MPI_Barrier) X(MPI_Bcast) X(MPI_Bsend_init) \
+	X(MPI_Abort) X(MPI_Allreduce) X(MPI_Barrier) X(MPI_Bcast) X(MPI_Bsend_init) \
 	X(MPI_Cartdim_get) X(MPI_Comm_call_errhandler) X(MPI_Comm_copy_attr_function) \
 	X(MPI_Comm_create_errhandler) X(MPI_Comm_create_keyval) X(MPI_Comm_delete_attr_function) \
 	X(MPI_Comm_disconnect) X(MPI_Comm_dup) X(MPI_Comm_free) X(MPI_Comm_get_attr) X(MPI_Comm_group) \
 	X(MPI_Comm_rank) X(MPI_Comm_remote_size) X(MPI_Comm_set_attr) X(MPI_Comm_set_errhandler) \
-	X(MPI_Comm_size) X(MPI_Comm_split) X(MPI_Comm_test_inter) X(MPI_Dist_graph_neighbors_count) \
-	X(MPI_Errhandler_free) X(MPI_Error_class) X(MPI_File_close) X(MPI_File_create_errhandler) X(MPI_File_get_errhandler) \
+	X(MPI_Comm_size) X(MPI_Comm_test_inter) X(MPI_Dist_graph_neighbors_count) \
+	X(MPI_Error_class) X(MPI_File_close) X(MPI_File_create_errhandler) \
 	X(MPI_File_get_position) X(MPI_File_open) \
-	X(MPI_File_read) X(MPI_File_read_all) X(MPI_File_read_at) X(MPI_File_read_at_all) X(MPI_File_seek) \
-	X(MPI_File_set_atomicity) X(MPI_File_set_errhandler) X(MPI_File_set_size) X(MPI_File_set_view) \
+	X(MPI_File_read) X(MPI_File_read_at) X(MPI_File_seek) \
+	X(MPI_File_set_atomicity) X(MPI_File_set_size) X(MPI_File_set_view) \
 	X(MPI_File_write) X(MPI_File_write_all) X(MPI_File_write_at) X(MPI_File_write_at_all) \
 	X(MPI_Finalize) X(MPI_Gather) X(MPI_Gatherv) X(MPI_Get_count) X(MPI_Graph_neighbors_count) \
 	X(MPI_Group_free) X(MPI_Group_translate_ranks) X(MPI_Iallreduce) X(MPI_Ibarrier) X(MPI_Ibcast) X(MPI_Improbe) X(MPI_Imrecv) \

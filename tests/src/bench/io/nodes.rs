@@ -26,12 +26,13 @@ const LINK: &str = "200mbit";
 const SERVER: &str = "800mbit";
 /// The server's files are there, and what it writes: memory is taken as it is used.
 const RAM_DISK_MIB: u32 = 4096;
-const HEAD: [&str; 9] = [
+const HEAD: [&str; 10] = [
     "pattern",
     "as it is, s",
     "library, s",
     "by hand, s",
     "library, times as fast",
+    "the same, exchanges not deferred",
     "by hand, times as fast",
     "library, of by hand",
     "predicted, times as fast",
@@ -107,7 +108,7 @@ impl Bench<'_> {
             };
             let before = || site.renew(self.place, program.file_bytes(bytes, 1));
             let start = |name: &str| -> Command { site.cluster.on(1).command(name) };
-            rounds.once(&job, &[Way::Plain, Way::Library, Way::Twin], &start, &before)?;
+            rounds.once(&job, &[Way::Plain, Way::Library, Way::AtOnce, Way::Twin], &start, &before)?;
         }
         Ok(rounds)
     }
@@ -194,6 +195,7 @@ fn rows(table: &mut Table, program: Program, (bytes, parameters): (u64, &Paramet
             seconds(Way::Library),
             seconds(Way::Twin),
             spread(rounds.speedup(Way::Library, index)),
+            spread(rounds.speedup(Way::AtOnce, index)),
             spread(rounds.speedup(Way::Twin, index)),
             part(of(&by_hand), of(&library)),
             format!("{predicted:.2}"),

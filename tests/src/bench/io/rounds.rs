@@ -10,6 +10,7 @@ use crate::bench::statistics::Sample;
 pub(super) struct Round {
     pub(super) plain: Times,
     pub(super) library: Option<Times>,
+    pub(super) at_once: Option<Times>,
     pub(super) twin: Option<Times>,
 }
 
@@ -29,21 +30,23 @@ impl Rounds {
         start: &dyn Fn(&str) -> Command,
         before: &dyn Fn() -> Result<(), String>,
     ) -> Result<(), String> {
-        let mut ways: Vec<Way> = ways.iter().copied().filter(|way| *way != Way::Library || has_library(job)).collect();
+        let mut ways: Vec<Way> =
+            ways.iter().copied().filter(|way| !matches!(way, Way::Library | Way::AtOnce) || has_library(job)).collect();
         let shift = self.0.len() % ways.len();
         ways.rotate_left(shift);
-        let (mut plain, mut with, mut twin) = (None, None, None);
+        let (mut plain, mut with, mut at_once, mut twin) = (None, None, None, None);
         for way in ways {
             before()?;
             let times = job.run(way, start)?;
             match way {
                 Way::Plain => plain = Some(times),
                 Way::Library => with = Some(times),
+                Way::AtOnce => at_once = Some(times),
                 Way::Twin => twin = Some(times),
             }
         }
         let plain = plain.ok_or("nothing was run plainly")?;
-        let others = [("the library", &with), ("the twin", &twin)];
+        let others = [("the library", &with), ("the library at once", &at_once), ("the twin", &twin)];
         for (name, times) in others.into_iter().filter_map(|(name, times)| Some((name, times.as_ref()?))) {
             if times.checksum != plain.checksum {
                 return Err(format!(
@@ -52,7 +55,7 @@ impl Rounds {
                 ));
             }
         }
-        self.0.push(Round { plain, library: with, twin });
+        self.0.push(Round { plain, library: with, at_once, twin });
         Ok(())
     }
 
@@ -86,6 +89,7 @@ fn times(round: &Round, way: Way) -> Option<&Times> {
     match way {
         Way::Plain => Some(&round.plain),
         Way::Library => round.library.as_ref(),
+        Way::AtOnce => round.at_once.as_ref(),
         Way::Twin => round.twin.as_ref(),
     }
 }

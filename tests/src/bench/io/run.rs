@@ -21,6 +21,8 @@ pub(super) enum Way {
     Plain,
     /// With the library.
     Library,
+    /// With the library, which carries out each exchange at once.
+    AtOnce,
     /// Its twin, with MPI-IO by hand.
     Twin,
 }
@@ -131,10 +133,11 @@ impl Job<'_> {
         let mut command = start("timeout");
         Mpi::prepare(&mut command);
         command.args(["-k", "5", SECONDS_MAX]).args(self.mpi.words(self.ranks, self.hosts)).stdin(Stdio::null());
-        if let (Way::Library, Some(library)) = (way, library(self.mpi)) {
+        if let (Way::Library | Way::AtOnce, Some(library)) = (way, library(self.mpi)) {
             // Not for the launcher, nor by it: none passes all variables on to other nodes.
             command.arg("env").arg(format!("LD_PRELOAD={}", library.display()));
             command.args(["HEADWATER_IO=auto", "HEADWATER_IO_EVERYWHERE=yes"]);
+            command.args((way == Way::AtOnce).then_some("HEADWATER_IO_MODEL=at-once"));
             command.arg(format!("HEADWATER_IO_REPORT={}", self.report.display()));
         }
         command.arg(self.binary).arg("--in").arg(self.directory.join("in"));

@@ -195,7 +195,7 @@ struct hwio_context *hwio_context_of(enum hwio_operation_kind kind, const void *
 	return context;
 }
 
-void hwio_context_begins(struct hwio_context *context)
+void hwio_context_begin(struct hwio_context *context)
 {
 	context->operations++;
 }
@@ -237,7 +237,7 @@ void hwio_context_transformed(struct hwio_context *context, enum hwio_pattern pa
 	context->charged = context->operations;
 }
 
-void hwio_context_seen(struct hwio_context *context, enum hwio_pattern pattern, uint64_t bytes, const char *why)
+void hwio_context_observed(struct hwio_context *context, enum hwio_pattern pattern, uint64_t bytes, const char *why)
 {
 	if (!context)
 		return;
@@ -307,7 +307,7 @@ void hwio_context_save(const char *path)
 	errno = ENAMETOOLONG;
 	FILE *file = is_short_enough ? fopen(partial, "we") : NULL;
 	if (!file) {
-		hwio_say("the profile %s can't be written: %m", partial);
+		hwio_log("the profile %s can't be written: %m", partial);
 		return;
 	}
 	fputs(PROFILE_HEAD, file);

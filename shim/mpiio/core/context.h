@@ -47,7 +47,7 @@ static inline bool hwio_context_is_off(const struct hwio_context *context)
 	return !context || context->is_off;
 }
 /* Counts one more deferred operation of the context. */
-void hwio_context_begins(struct hwio_context *context);
+void hwio_context_begin(struct hwio_context *context);
 uint32_t hwio_context_operation(const struct hwio_context *context);
 /* Records that the operation's deferred data was accessed before it was used in a pattern. */
 void hwio_context_touched(struct hwio_context *context, uint32_t operation);
@@ -57,7 +57,7 @@ void hwio_context_used(struct hwio_context *context);
 void hwio_context_transformed(struct hwio_context *context, enum hwio_pattern pattern, uint64_t bytes,
 	double seconds_saved);
 /* Records a pattern that was found but not transformed. */
-void hwio_context_seen(struct hwio_context *context, enum hwio_pattern pattern, uint64_t bytes, const char *why);
+void hwio_context_observed(struct hwio_context *context, enum hwio_pattern pattern, uint64_t bytes, const char *why);
 void hwio_context_switch_off(struct hwio_context *context, const char *why);
 size_t hwio_context_count(void);
 struct hwio_context *hwio_context_at(size_t index);

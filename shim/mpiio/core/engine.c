@@ -83,7 +83,7 @@ void hwio_count_busy(void)
 	hwio_leave();
 }
 
-void hwio_say(const char *format, ...)
+void hwio_log(const char *format, ...)
 {
 	char line[600] = "headwater: ";
 	size_t length = strlen(line);

@@ -69,7 +69,7 @@ bool hwio_is_inside(void);
 void hwio_count_busy(void);
 
 /* Writes one line to standard error, "headwater: …". Doesn't allocate. */
-__attribute__((format(printf, 1, 2))) void hwio_say(const char *format, ...);
+__attribute__((format(printf, 1, 2))) void hwio_log(const char *format, ...);
 double hwio_seconds(void);
 
 #endif

@@ -71,7 +71,7 @@ void hwio_left_count(enum hwio_pattern pattern, size_t bytes, enum hwio_left why
 	__atomic_fetch_add(&sums[pattern][why].bytes, bytes, __ATOMIC_RELAXED);
 }
 
-void hwio_left_passed_on(enum hwio_pattern pattern, const void *memory, size_t bytes)
+void hwio_left_forwarded(enum hwio_pattern pattern, const void *memory, size_t bytes)
 {
 	if (hwio_left_is_near(&hwio_left_reads, memory))
 		hwio_left_count(pattern, bytes, find_reason(&reads, (uintptr_t)memory, pattern == HWIO_READ_SCATTER));

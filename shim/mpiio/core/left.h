@@ -37,7 +37,7 @@ static inline bool hwio_left_is_near(const struct hwio_left_bounds *bounds, cons
 /* The program has read this from a descriptor. Only regular files are recorded. */
 void hwio_left_read(int descriptor, const void *memory, ssize_t bytes, enum hwio_left why);
 /* The program has scattered or sent this; it is counted if it was read. */
-void hwio_left_passed_on(enum hwio_pattern pattern, const void *memory, size_t bytes);
+void hwio_left_forwarded(enum hwio_pattern pattern, const void *memory, size_t bytes);
 /* The same for memory that is known to come from a file. */
 void hwio_left_count(enum hwio_pattern pattern, size_t bytes, enum hwio_left why);
 void hwio_left_gathered(const void *memory, size_t bytes, enum hwio_left why);

@@ -113,7 +113,7 @@ static void print_transformed(const struct hwio_context *context)
 	/* An estimate of the model, which a busy machine makes pessimistic. */
 	if (context->seconds_saved >= 0.001)
 		snprintf(saved, sizeof(saved), ", about %.3f s saved", context->seconds_saved);
-	hwio_say("%s at %s: %.1f MB of %u operation%s went by file instead of messages%s%s%s",
+	hwio_log("%s at %s: %.1f MB of %u operation%s went by file instead of messages%s%s%s",
 		hwio_pattern_name(context->pattern), context->name, (double)context->bytes / 1e6, context->transformed,
 		context->transformed == 1 ? "" : "s", saved, context->is_off ? "; then " : "",
 		context->is_off ? why_of(context) : "");
@@ -127,14 +127,14 @@ static void print_summary(void)
 		if (context->has_pattern && context->transformed > 0)
 			print_transformed(context);
 		else if (context->has_pattern)
-			hwio_say("%s at %s: %.1f MB, %s", hwio_pattern_name(context->pattern), context->name,
+			hwio_log("%s at %s: %.1f MB, %s", hwio_pattern_name(context->pattern), context->name,
 				(double)context->bytes / 1e6, why_of(context));
 	}
 	for (int pattern = 0; pattern < HWIO_PATTERNS; pattern++)
 		for (int why = HWIO_NOT_LEFT + 1; why < HWIO_LEFTS; why++) {
 			uint64_t operations, bytes;
 			if (hwio_left_sum(pattern, why, &operations, &bytes))
-				hwio_say("%s: %.3f MB of %llu operation%s left as messages: %s",
+				hwio_log("%s: %.3f MB of %llu operation%s left as messages: %s",
 					hwio_pattern_name(pattern), (double)bytes / 1e6, (unsigned long long)operations,
 					operations == 1 ? "" : "s", hwio_left_why(why));
 		}
@@ -144,7 +144,7 @@ void hwio_report_reason(const char *format, const char *what)
 {
 	const char *where = getenv("HEADWATER_IO_REPORT");
 	if (!where || strcmp(where, "none") != 0)
-		hwio_say(format, what);
+		hwio_log(format, what);
 }
 
 void hwio_report(void)
@@ -155,7 +155,7 @@ void hwio_report(void)
 	if (hwio_rank == 0 && where && strcmp(where, "none") != 0 && strcmp(where, "stderr") != 0) {
 		int descriptor = hwio_libc.open(where, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
 		if (descriptor < 0 || hwio_libc.write(descriptor, all, bytes) != (ssize_t)bytes)
-			hwio_say("the report %s can't be written: %m", where);
+			hwio_log("the report %s can't be written: %m", where);
 		if (descriptor >= 0)
 			hwio_libc.close(descriptor);
 	} else if (hwio_rank == 0 && (!where || strcmp(where, "stderr") == 0)) {
@@ -179,7 +179,7 @@ static void observe(const void *buffer, MPI_Count count, MPI_Datatype type, enum
 		if (hwio_runs_of(&layout, &runs, &file, &context, true) && context) {
 			double gain = pattern == HWIO_READ_SEND ? hwio_model_send_gain(bytes, hwio_runs_pieces(&runs))
 								: hwio_model_scatter_gain(bytes, ranks);
-			hwio_context_seen(context, pattern, bytes,
+			hwio_context_observed(context, pattern, bytes,
 				gain > 0 ? "would be faster by file" : "messages are not slower");
 			context->seconds_saved += gain > 0 ? gain : 0;
 		}
@@ -232,10 +232,10 @@ void hwio_observe_write(const void *memory, size_t bytes)
 		bool is_gather = received[i].ranks > 1;
 		double gain = is_gather ? hwio_model_gather_gain(bytes, received[i].ranks)
 					: hwio_model_receive_gain(bytes);
-		hwio_context_seen(context, is_gather ? HWIO_GATHER_WRITE : HWIO_RECEIVE_WRITE, bytes,
+		hwio_context_observed(context, is_gather ? HWIO_GATHER_WRITE : HWIO_RECEIVE_WRITE, bytes,
 			gain > 0 ? "would be faster by file" : "messages are not slower");
 		if (context) {
-			hwio_context_begins(context);
+			hwio_context_begin(context);
 			context->seconds_saved += gain > 0 ? gain : 0;
 		}
 		memset(&received[i], 0, sizeof(received[i]));

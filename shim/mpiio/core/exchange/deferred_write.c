@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 
 #include "../generated-calls.h"
-#include "../memory/room.h"
+#include "../memory/available.h"
 #include "../model.h"
 #include "../patterns/incoming.h"
 #include "../patterns/pending.h"
@@ -17,7 +17,7 @@
 
 /* Limits of this rank's own deferred data: bytes, and a part of the available memory. */
 #define OWN_BYTES_MAX (512UL << 20)
-#define ROOM_PART 4
+#define AVAILABLE_PART 4
 /* A receive that takes longer than this, and than this part of the exchange, leaves time for the exchange. */
 #define IDLE_SECONDS_MIN 0.020
 #define IDLE_PART 0.05
@@ -79,16 +79,16 @@ static bool does_follow(const struct hwio_target *target, const struct hwio_plan
 static bool begin_deferred_write(const struct hwio_target *target, const struct hwio_plan *plan, size_t own_bytes)
 {
 	hwio_step_in();
-	uint64_t room = hwio_room_bytes() / ROOM_PART;
+	uint64_t available = hwio_available_bytes() / AVAILABLE_PART;
 	deferred.own = hwio_libc.mmap(NULL, OWN_BYTES_MAX, PROT_READ | PROT_WRITE,
 		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	deferred.descriptor = deferred.own == MAP_FAILED || own_bytes > room
+	deferred.descriptor = deferred.own == MAP_FAILED || own_bytes > available
 		? -1
 		: fcntl(target->descriptor, F_DUPFD_CLOEXEC, 512);
 	if (deferred.own != MAP_FAILED && deferred.descriptor < 0)
 		hwio_libc.munmap(deferred.own, OWN_BYTES_MAX);
 	hwio_step_out();
-	deferred.own_bytes_max = room < OWN_BYTES_MAX ? room : OWN_BYTES_MAX;
+	deferred.own_bytes_max = available < OWN_BYTES_MAX ? available : OWN_BYTES_MAX;
 	if (deferred.descriptor < 0)
 		return false;
 	deferred.own_bytes = 0;
@@ -126,7 +126,7 @@ bool hwio_deferred_write_add(const struct hwio_target *target, const struct hwio
 			if (plan.shares[i].world_rank == one->world_rank)
 				deferred.plan.shares[deferred.plan.count] = plan.shares[i];
 		deferred.ids[deferred.plan.count++] = one->id;
-		one->is_told = true;
+		one->is_notified = true;
 		double end = hwio_seconds() + TIMEOUT_PART * hwio_model_timeout_s(one->layout.bytes);
 		deferred.end = end < deferred.end ? end : deferred.end;
 	}
@@ -208,7 +208,7 @@ static int exchange(struct deferred *from, const struct hwio_plan *plan, uint32_
 }
 
 /* Ends the exchange: releases the other ranks, or receives their data after a failure. */
-static void end_exchange(struct deferred *from, bool is_done)
+static void end_deferred_exchange(struct deferred *from, bool is_done)
 {
 	for (uint32_t i = 1; i < from->plan.count; i++) {
 		if (from->late[i])
@@ -238,7 +238,7 @@ static int carry_out_exchange(struct deferred *from)
 			notify_rank(from, i, &plan, sizeof(plan));
 	if (is_done) {
 		is_done = exchange(from, &plan, number, space) == 0;
-		end_exchange(from, is_done);
+		end_deferred_exchange(from, is_done);
 	}
 	if (!is_done)
 		error = write_here(from, &from->plan.shares[0].runs, from->own);

@@ -171,7 +171,7 @@ static bool next_piece(struct walk *walk, struct stripe *piece)
 }
 
 /* Copies a rank's part to its positions in the stripe. */
-static void place(const struct hwio_runs *runs, struct stripe stripe, const char *part, char *memory)
+static void copy_part(const struct hwio_runs *runs, struct stripe stripe, const char *part, char *memory)
 {
 	struct walk walk = {.runs = runs, .stripe = stripe};
 	for (struct stripe piece; next_piece(&walk, &piece); part += piece.high - piece.low)
@@ -210,7 +210,7 @@ static int write_stripe(const struct hwio_plan *plan, struct stripe stripe, int 
 }
 
 /* Exchanges one message with every other rank that has data for the round. */
-static void swap(const struct hwio_plan *plan, uint32_t own, const struct hwio_layout *layout, uint64_t round,
+static void exchange_round(const struct hwio_plan *plan, uint32_t own, const struct hwio_layout *layout, uint64_t round,
 	char *space)
 {
 	const struct hwio_share *mine = &plan->shares[own];
@@ -244,7 +244,7 @@ static void swap(const struct hwio_plan *plan, uint32_t own, const struct hwio_l
 			hwio_pause();
 	}
 	for (uint32_t i = 0; i < plan->count; i++)
-		place(&plan->shares[i].runs, stripe, parts[i], memory);
+		copy_part(&plan->shares[i].runs, stripe, parts[i], memory);
 }
 
 int hwio_exchange(const struct hwio_plan *plan, uint32_t own, const struct hwio_layout *layout, int descriptor,
@@ -253,7 +253,7 @@ int hwio_exchange(const struct hwio_plan *plan, uint32_t own, const struct hwio_
 	int error = 0;
 	uint64_t rounds = divide(plan).rounds;
 	for (uint64_t round = 0; round < rounds; round++) {
-		swap(plan, own, layout, round, space);
+		exchange_round(plan, own, layout, round, space);
 		/* After a failure this rank continues to exchange, since the other ranks do. */
 		error = error ? error : write_stripe(plan, stripe_of(plan, round, own), descriptor, space);
 	}
@@ -267,7 +267,7 @@ static void send_reply(uint64_t id, int world_rank, enum hwio_reply_kind kind, i
 }
 
 /* Takes part in the exchange. Returns true if the data is in the file. */
-static bool take_part(uint64_t id, const struct hwio_layout *layout, int root, int descriptor, char *space)
+static bool participate(uint64_t id, const struct hwio_layout *layout, int root, int descriptor, char *space)
 {
 	struct hwio_plan plan;
 	struct hwio_verdict end;
@@ -277,7 +277,7 @@ static bool take_part(uint64_t id, const struct hwio_layout *layout, int root, i
 	if (plan.count == 0)
 		return false;
 	if (!hwio_plan_is_good(&plan, layout->bytes, &own)) {
-		hwio_say("rank %d has sent what is no plan of an exchange", root);
+		hwio_log("rank %d has sent what is no plan of an exchange", root);
 		hwio_real.MPI_Abort(MPI_COMM_WORLD, 1);
 		return false;
 	}
@@ -303,7 +303,7 @@ bool hwio_exchange_join(const struct hwio_verdict *verdict, const struct hwio_la
 	bool is_done = false;
 	send_reply(verdict->id, root, file ? HWIO_REPLY_READY : HWIO_REPLY_FAILED, error);
 	if (file)
-		is_done = take_part(verdict->id, layout, root, file->descriptor, space);
+		is_done = participate(verdict->id, layout, root, file->descriptor, space);
 	if (!is_done)
 		hwio_stream_send(layout, layout->bytes, root, HWIO_TAG_OF(HWIO_TAG_DATA, verdict->id));
 	if (file) {

@@ -85,7 +85,7 @@ static bool are_all_ready(const struct hwio_target *target)
 	return are_ready;
 }
 
-static void tell_plan(const struct hwio_target *target, const struct hwio_plan *plan)
+static void send_plan(const struct hwio_target *target, const struct hwio_plan *plan)
 {
 	for (struct hwio_pending *one = hwio_pending_list; one; one = one->next)
 		if (lies_in_target(one, target))
@@ -98,7 +98,7 @@ static void end_root_exchange(const struct hwio_target *target, bool is_done)
 {
 	for (struct hwio_pending *one = hwio_pending_list; one; one = one->next)
 		if (lies_in_target(one, target))
-			hwio_pending_tell(one, is_done ? HWIO_VERDICT_DROP : HWIO_VERDICT_SEND);
+			hwio_pending_notify(one, is_done ? HWIO_VERDICT_DROP : HWIO_VERDICT_SEND);
 }
 
 static void fill_all(const struct hwio_target *target)
@@ -127,7 +127,7 @@ bool hwio_exchange_write(const struct hwio_target *target, const struct hwio_lay
 	uint32_t number = hwio_plan_sort(&plan);
 	if (!is_done)
 		plan.count = 0;
-	tell_plan(target, &plan);
+	send_plan(target, &plan);
 	if (is_done) {
 		is_done = hwio_exchange(&plan, number, own, target->descriptor, space) == 0;
 		for (struct hwio_pending *one = hwio_pending_list; one; one = one->next)
@@ -136,11 +136,11 @@ bool hwio_exchange_write(const struct hwio_target *target, const struct hwio_lay
 		end_root_exchange(target, is_done);
 		if (!is_done && (off_t)plan.high > target->bytes_before &&
 			hwio_libc.ftruncate(target->descriptor, target->bytes_before) != 0)
-			hwio_say("%s can't be cut to its former size: %m", target->path);
+			hwio_log("%s can't be cut to its former size: %m", target->path);
 	}
 	if (is_done)
 		for (struct hwio_pending *one = hwio_pending_list; one; one = one->next)
-			one->is_told |= lies_in_target(one, target);
+			one->is_notified |= lies_in_target(one, target);
 	else
 		fill_all(target);
 	hwio_exchange_free(space);

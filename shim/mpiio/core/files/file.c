@@ -218,7 +218,7 @@ bool hwio_path_is_sound(const char path[HWIO_PATH_BYTES_MAX], uint32_t bytes)
 	return bytes > 1 && bytes <= HWIO_PATH_BYTES_MAX && path[0] == '/' && strnlen(path, bytes) == bytes - 1;
 }
 
-void hwio_file_keep(struct hwio_file *file)
+void hwio_file_retain(struct hwio_file *file)
 {
 	file->references++;
 }
@@ -279,7 +279,7 @@ struct hwio_file *hwio_file_known(uint64_t device, uint64_t inode)
 	hwio_enter();
 	for (file = known; file; file = file->next)
 		if (file->identity.device == device && file->identity.inode == inode) {
-			hwio_file_keep(file);
+			hwio_file_retain(file);
 			break;
 		}
 	hwio_leave();

@@ -37,7 +37,7 @@ struct hwio_file *hwio_file_of(int descriptor, const struct stat *status);
 struct hwio_file *hwio_file_open(const char *path, int flags, const struct hwio_identity *wanted);
 /* Returns true if a path that another rank has sent, with its NUL, is absolute and complete. */
 bool hwio_path_is_sound(const char path[HWIO_PATH_BYTES_MAX], uint32_t bytes);
-void hwio_file_keep(struct hwio_file *file);
+void hwio_file_retain(struct hwio_file *file);
 void hwio_file_release(struct hwio_file *file);
 /* Returns true if size and time are those of the read. */
 bool hwio_file_is_unchanged(const struct hwio_file *file);

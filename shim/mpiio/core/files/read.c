@@ -122,7 +122,7 @@ bool hwio_read_instead(int descriptor, void *memory, size_t bytes, off_t offset,
 	if (available >= hwio_bytes_min) {
 		/* Advances the position as the deferred call would. */
 		pthread_testcancel();
-		hwio_context_begins(context);
+		hwio_context_begin(context);
 		is_deferred = defer(descriptor, memory, available, offset, &status, context);
 	}
 	if (is_deferred) {
@@ -173,7 +173,7 @@ void hwio_read_observed(int descriptor, void *memory, ssize_t bytes, off_t offse
 	if (context && fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode)) {
 		if (offset == HWIO_OWN_POSITION)
 			offset = lseek(descriptor, 0, SEEK_CUR) - bytes;
-		hwio_context_begins(context);
+		hwio_context_begin(context);
 		hwio_enter();
 		hwio_record_cut((uintptr_t)memory, (uintptr_t)memory + (size_t)bytes);
 		struct hwio_file *file = hwio_file_of(descriptor, &status);

@@ -121,7 +121,7 @@ bool hwio_defer(void *memory, size_t bytes, struct hwio_file *file, off_t offset
 /* The file can't be read any more. As for a mapped file that was truncated, that is SIGBUS. */
 static void raise_bus_error(const struct hwio_file *file)
 {
-	hwio_say("%s can't be read any more (%s): a read of it had been deferred; --io off avoids that",
+	hwio_log("%s can't be read any more (%s): a read of it had been deferred; --io off avoids that",
 		file->path[0] ? file->path : "a file without a name", strerror(errno));
 	raise(SIGBUS);
 }
@@ -132,7 +132,7 @@ static void warn_if_changed(const struct hwio_file *file)
 	if (has_warned || hwio_file_is_unchanged(file))
 		return;
 	has_warned = true;
-	hwio_say("%s was changed while a read of it was deferred; the program sees its present content",
+	hwio_log("%s was changed while a read of it was deferred; the program sees its present content",
 		file->path[0] ? file->path : "a file without a name");
 }
 
@@ -166,7 +166,7 @@ static void fill_pages(uintptr_t low, uintptr_t high)
 		part.offset += (off_t)(from - part.low);
 		part.low = from;
 		part.high = to;
-		hwio_file_keep(part.file);
+		hwio_file_retain(part.file);
 		warn_if_changed(part.file);
 		read_record(&part);
 		hwio_record_cut(from, to);

@@ -41,7 +41,7 @@ static void release_broken(void)
 	struct hwio_file *file;
 	hwio_enter();
 	while ((file = hwio_file_with_broken_lease())) {
-		hwio_file_keep(file);
+		hwio_file_retain(file);
 		hwio_deferred_fill_file(file, 0, INT64_MAX);
 		hwio_outstanding_preserve(file);
 		/* Ranks that read the file for this one recognise the change by its times. */

@@ -115,7 +115,7 @@ void hwio_pages_open(uintptr_t low, uintptr_t high)
 		uintptr_t from = most(one.low, low), to = least(one.high, high);
 		size_t count = 0;
 		if (closed_count == TABLE_MAX || !protect_pages(from, to, PROT_READ | PROT_WRITE)) {
-			hwio_say("protected memory can't be opened again: %m");
+			hwio_log("protected memory can't be opened again: %m");
 			raise(SIGBUS);
 			return;
 		}

@@ -74,7 +74,7 @@ static bool insert_at(size_t index, const struct hwio_record *record)
 		return false;
 	memmove(&table[index + 1], &table[index], (count - index) * sizeof(*table));
 	table[index] = *record;
-	hwio_file_keep(record->file);
+	hwio_file_retain(record->file);
 	count_by_state[record->state]++;
 	count++;
 	return true;

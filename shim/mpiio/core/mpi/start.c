@@ -159,7 +159,7 @@ static bool agree_and_start(enum hwio_mode mode)
 	if (!agree_on_mode(hwio_fault_start() && !driver ? mode : HWIO_OFF))
 		return false;
 	if (hwio_rank == 0 && getrandom(hwio_cookie, sizeof(hwio_cookie), 0) != sizeof(hwio_cookie))
-		hwio_say("the kernel has no random numbers; the job's I/O is left as it is");
+		hwio_log("the kernel has no random numbers; the job's I/O is left as it is");
 	struct {
 		unsigned char cookie[HWIO_COOKIE_BYTES];
 		uint64_t bytes_min;

@@ -10,7 +10,7 @@
 enum hwio_turn_kind { HWIO_TURN_SCATTER, HWIO_TURN_GATHER };
 
 /* Returns true if this operation is negotiated. All ranks count alike. */
-static inline bool hwio_turn_comes(struct hwio_turn *turn)
+static inline bool hwio_turn_is_due(struct hwio_turn *turn)
 {
 	if (turn->skip == 0)
 		return true;

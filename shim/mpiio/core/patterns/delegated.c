@@ -315,7 +315,7 @@ static void send_verdict(struct hwio_pending *one, const struct writing *w)
 		.pending = one,
 		.next = awaited_list,
 	};
-	one->is_told = true;
+	one->is_notified = true;
 	hwio_enter();
 	awaited_list = waiting;
 	hwio_leave();
@@ -389,7 +389,7 @@ static void restore(const struct writing *w)
 {
 	for (struct hwio_pending *one = hwio_pending_list, *next; one; one = next) {
 		next = one->next;
-		if (!one->is_told)
+		if (!one->is_notified)
 			continue;
 		size_t admitted = hwio_pages_admit(one->layout.low, one->layout.high);
 		hwio_pending_unlink(one);
@@ -406,7 +406,7 @@ static void restore(const struct writing *w)
 	hwio_delegated_error(w->status.st_dev, w->status.st_ino);
 	if (w->offset + (off_t)(w->high - w->low) > w->status.st_size &&
 		hwio_libc.ftruncate(w->descriptor, w->status.st_size) != 0)
-		hwio_say("%s can't be cut to its former size: %m", w->path);
+		hwio_log("%s can't be cut to its former size: %m", w->path);
 }
 
 /* Makes the buffer a deferred read of the file. On one node, where every process can change the file a moment later,
@@ -415,7 +415,7 @@ static void defer_to_file(const struct writing *w, struct hwio_context *context)
 {
 	for (struct hwio_pending *one = hwio_pending_list, *next; one; one = next) {
 		next = one->next;
-		if (!one->is_told)
+		if (!one->is_notified)
 			continue;
 		struct hwio_record record = {.low = one->low,
 			.high = one->high,

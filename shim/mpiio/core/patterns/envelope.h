@@ -64,7 +64,7 @@ static inline bool hwio_passes(int count, MPI_Datatype type)
 void hwio_cache_short_type(MPI_Datatype type);
 
 /* Returns true if a message of so many bytes may be an envelope. */
-static inline bool hwio_may_be_ours(int bytes)
+static inline bool hwio_may_be_envelope(int bytes)
 {
 	return bytes >= (int)offsetof(struct hwio_hint, path) && bytes <= (int)sizeof(struct hwio_offer) &&
 		bytes % HWIO_ELEMENTS_BYTES == 0;
@@ -92,7 +92,7 @@ static inline size_t hwio_message_bytes(const void *message)
 }
 
 /* Returns true if a message is a complete envelope; otherwise it is the program's own data, whatever it begins with. */
-static inline bool hwio_is_ours(const void *message, size_t bytes)
+static inline bool hwio_is_envelope(const void *message, size_t bytes)
 {
 	const struct hwio_envelope *envelope = message;
 	return bytes >= offsetof(struct hwio_hint, path) &&

@@ -141,7 +141,7 @@ static bool decide_gather(struct gather *g)
 	return false;
 }
 
-static int copy_own_part(const struct gather *g)
+static int copy_root_part(const struct gather *g)
 {
 	MPI_Count count;
 	void *block = gather_block_of(g, g->root, &count);
@@ -155,7 +155,7 @@ static int copy_own_part(const struct gather *g)
 }
 
 /* Receives one rank's part. The part's size decides how it is sent, and only that rank knows the size before. */
-static int take_part(struct gather *g, const struct order *order, int rank, const struct edges *edges)
+static int receive_edges_part(struct gather *g, const struct order *order, int rank, const struct edges *edges)
 {
 	int peer = g->known->world_ranks[rank];
 	MPI_Count count;
@@ -174,13 +174,13 @@ static int take_part(struct gather *g, const struct order *order, int rank, cons
 	if (edges->bytes > layout->bytes) {
 		struct hwio_envelope envelope = {
 			.kind = HWIO_OFFER, .sender = peer, .id = order->id, .bytes = edges->bytes};
-		hwio_incoming_refuse(&envelope);
+		hwio_incoming_reject(&envelope);
 		return MPI_ERR_TRUNCATE;
 	}
 	if (edges->bytes < layout->bytes)
-		hwio_incoming_take_now(order->id, peer, layout, edges->bytes);
+		hwio_incoming_fetch_now(order->id, peer, layout, edges->bytes);
 	else
-		hwio_incoming_expect(order->id, peer, layout, edges->first, edges->last, g->context);
+		hwio_incoming_defer(order->id, peer, layout, edges->first, edges->last, g->context);
 	memset(layout, 0, sizeof(*layout));
 	return MPI_SUCCESS;
 }
@@ -190,11 +190,11 @@ static int gather_at_root(struct gather *g, const struct order *order)
 	struct edges *edges = malloc((size_t)g->known->size * sizeof(*edges));
 	if (!edges)
 		abort();
-	hwio_context_begins(g->context);
+	hwio_context_begin(g->context);
 	hwio_real.MPI_Gather(MPI_IN_PLACE, 0, MPI_BYTE, edges, sizeof(*edges), MPI_BYTE, g->root, g->comm);
-	int result = copy_own_part(g);
+	int result = copy_root_part(g);
 	for (int rank = 0; rank < g->known->size; rank++) {
-		int one = rank == g->root ? MPI_SUCCESS : take_part(g, order, rank, &edges[rank]);
+		int one = rank == g->root ? MPI_SUCCESS : receive_edges_part(g, order, rank, &edges[rank]);
 		result = result == MPI_SUCCESS ? one : result;
 	}
 	free(edges);
@@ -262,7 +262,7 @@ static int gather(struct gather *g)
 		clear_destination(g);
 	if (g->send != MPI_IN_PLACE)
 		hwio_in(g->send, g->send_count, g->send_type);
-	if (!hwio_turn_comes(turn)) {
+	if (!hwio_turn_is_due(turn)) {
 		g->why = hwio_memory_map_is_threaded() ? HWIO_LEFT_THREADS : HWIO_LEFT_NO_GAIN;
 		if (is_root)
 			note_gather_left(g);

@@ -66,7 +66,7 @@ void hwio_pending_free(struct hwio_pending *one)
 	free(one);
 }
 
-void hwio_pending_tell(const struct hwio_pending *one, enum hwio_verdict_kind kind)
+void hwio_pending_notify(const struct hwio_pending *one, enum hwio_verdict_kind kind)
 {
 	struct hwio_verdict verdict = {.id = one->id, .kind = kind};
 	hwio_real.MPI_Send(&verdict, offsetof(struct hwio_verdict, path), MPI_BYTE, one->world_rank,
@@ -131,7 +131,7 @@ void hwio_pending_fill(struct hwio_pending *one)
 static void fetch(struct hwio_pending *one)
 {
 	hwio_step_in();
-	hwio_pending_tell(one, HWIO_VERDICT_SEND);
+	hwio_pending_notify(one, HWIO_VERDICT_SEND);
 	hwio_pending_reply(one);
 	hwio_pending_fill(one);
 	hwio_step_out();
@@ -142,7 +142,7 @@ static void drop(struct hwio_pending *one)
 	hwio_step_in();
 	hwio_pending_unlink(one);
 	hwio_pages_settle(one->low, one->high);
-	hwio_pending_tell(one, HWIO_VERDICT_DROP);
+	hwio_pending_notify(one, HWIO_VERDICT_DROP);
 	if (hwio_pending_reply(one).kind == HWIO_REPLY_LATE)
 		hwio_stream_receive(NULL, one->layout.bytes, one->world_rank, HWIO_TAG_OF(HWIO_TAG_DATA, one->id));
 	hwio_pending_free(one);
@@ -200,11 +200,11 @@ static void begin_pending(struct hwio_pending *one, const char *first, const cha
 		fetch(one);
 }
 
-void hwio_incoming_take_now(uint64_t id, int world_rank, struct hwio_layout *layout, size_t bytes)
+void hwio_incoming_fetch_now(uint64_t id, int world_rank, struct hwio_layout *layout, size_t bytes)
 {
 	struct hwio_pending *one = make_pending(id, world_rank, layout, NULL);
 	one->layout.bytes = bytes;
-	hwio_pending_tell(one, HWIO_VERDICT_SEND);
+	hwio_pending_notify(one, HWIO_VERDICT_SEND);
 	hwio_pending_reply(one);
 	hwio_pending_receive(one);
 	hwio_pending_free(one);
@@ -216,10 +216,10 @@ void hwio_incoming_accept(const struct hwio_offer *offer, struct hwio_layout *la
 	if (may_defer && layout->bytes == envelope->bytes && can_defer(layout))
 		begin_pending(make_pending(envelope->id, envelope->sender, layout, NULL), offer->first, offer->last);
 	else
-		hwio_incoming_take_now(envelope->id, envelope->sender, layout, envelope->bytes);
+		hwio_incoming_fetch_now(envelope->id, envelope->sender, layout, envelope->bytes);
 }
 
-bool hwio_incoming_expect(uint64_t id, int world_rank, struct hwio_layout *layout, const char *first, const char *last,
+bool hwio_incoming_defer(uint64_t id, int world_rank, struct hwio_layout *layout, const char *first, const char *last,
 	struct hwio_context *context)
 {
 	begin_pending(make_pending(id, world_rank, layout, context), first, last);
@@ -231,7 +231,7 @@ bool hwio_incoming_can_defer(const struct hwio_layout *layout)
 	return can_defer(layout);
 }
 
-void hwio_incoming_refuse(const struct hwio_envelope *envelope)
+void hwio_incoming_reject(const struct hwio_envelope *envelope)
 {
 	struct hwio_layout scratch = {.bytes = envelope->bytes};
 	struct hwio_ack ack = {.id = envelope->id, .is_read = 1, .is_same = 1};

@@ -17,12 +17,12 @@ bool hwio_incoming_any(void);
  * layout. */
 void hwio_incoming_accept(const struct hwio_offer *offer, struct hwio_layout *layout, bool may_defer);
 /* The same for a block of a gather; `context` is the gather's. */
-bool hwio_incoming_expect(uint64_t id, int world_rank, struct hwio_layout *layout, const char *first, const char *last,
+bool hwio_incoming_defer(uint64_t id, int world_rank, struct hwio_layout *layout, const char *first, const char *last,
 	struct hwio_context *context);
 /* Fetches `bytes` bytes at once, which may be fewer than the layout has. Takes ownership of the layout. */
-void hwio_incoming_take_now(uint64_t id, int world_rank, struct hwio_layout *layout, size_t bytes);
+void hwio_incoming_fetch_now(uint64_t id, int world_rank, struct hwio_layout *layout, size_t bytes);
 /* Releases the sender of a message that the program doesn't receive. */
-void hwio_incoming_refuse(const struct hwio_envelope *envelope);
+void hwio_incoming_reject(const struct hwio_envelope *envelope);
 bool hwio_incoming_overlaps(uintptr_t low, uintptr_t high);
 /* Returns true if this page is protected for any of them. */
 bool hwio_incoming_protects(uintptr_t address);

@@ -205,7 +205,7 @@ static bool may_offer(const void *buffer, MPI_Count count, MPI_Datatype type, in
 	if (!is_known)
 		return false;
 	offering->peer = known->world_ranks[destination];
-	hwio_context_begins(offering->context);
+	hwio_context_begin(offering->context);
 	memset(&offering->offer.padding, 0, sizeof(offering->offer.padding));
 	hwio_envelope_fill(&offering->offer.envelope, HWIO_OFFER, bytes);
 	hwio_layout_copy(&offering->layout, 0, offering->offer.first, HWIO_PAGE_BYTES, false);

@@ -63,7 +63,7 @@ bool hwio_outstanding_hint(uint64_t id, int world_rank, struct hwio_file *file, 
 	/* From here on the file doesn't change before its data is preserved. */
 	bool is_good = hwio_file_lease(file) && hwio_file_is_unchanged(file);
 	if (is_good) {
-		hwio_file_keep(file);
+		hwio_file_retain(file);
 		*one = (struct outstanding){
 			.id = id, .world_rank = world_rank, .file = file, .runs = *runs, .context = context};
 		one->next = list;
@@ -190,7 +190,7 @@ static bool push(struct outstanding *one)
 
 static void report_failure(const struct outstanding *one)
 {
-	hwio_say("%s can't be read any more, and rank %d waits for its data: %m", one->file->path, one->world_rank);
+	hwio_log("%s can't be read any more, and rank %d waits for its data: %m", one->file->path, one->world_rank);
 	hwio_real.MPI_Abort(MPI_COMM_WORLD, 1);
 }
 

@@ -15,7 +15,7 @@ struct hwio_pending {
 	char first[HWIO_PAGE_BYTES], last[HWIO_PAGE_BYTES];
 	struct hwio_context *context;
 	/* The sender was notified to write it. */
-	bool is_told;
+	bool is_notified;
 	struct hwio_pending *next;
 };
 
@@ -23,7 +23,7 @@ extern struct hwio_pending *hwio_pending_list;
 
 void hwio_pending_unlink(struct hwio_pending *one);
 void hwio_pending_free(struct hwio_pending *one);
-void hwio_pending_tell(const struct hwio_pending *one, enum hwio_verdict_kind kind);
+void hwio_pending_notify(const struct hwio_pending *one, enum hwio_verdict_kind kind);
 struct hwio_reply hwio_pending_reply(const struct hwio_pending *one);
 /* Receives the data, except for edges, which were delivered at once and may have changed. */
 void hwio_pending_receive(struct hwio_pending *one);

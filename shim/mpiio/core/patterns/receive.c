@@ -146,7 +146,7 @@ static bool find_envelope(void *buffer, MPI_Count count, MPI_Datatype type, int 
 	size_t capacity = hwio_type_bytes(count, type), all = capacity < sizeof(*message) ? capacity : sizeof(*message);
 	if (bytes != UNKNOWN)
 		all = (size_t)bytes;
-	if (capacity < all || all < HWIO_COOKIE_BYTES || (bytes != UNKNOWN && !hwio_may_be_ours(bytes)))
+	if (capacity < all || all < HWIO_COOKIE_BYTES || (bytes != UNKNOWN && !hwio_may_be_envelope(bytes)))
 		return false;
 	/* Only long messages are replaced; a short buffer is examined where that costs nothing. */
 	if (capacity < hwio_bytes_min &&
@@ -163,7 +163,7 @@ static bool find_envelope(void *buffer, MPI_Count count, MPI_Datatype type, int 
 		if (memcmp(message, hwio_cookie, HWIO_COOKIE_BYTES) == 0)
 			hwio_layout_copy(layout, 0, message, all, false);
 	}
-	if (hwio_is_ours(message, bytes == UNKNOWN ? hwio_message_bytes(message) : all))
+	if (hwio_is_envelope(message, bytes == UNKNOWN ? hwio_message_bytes(message) : all))
 		return true;
 	hwio_layout_free(layout);
 	return false;
@@ -192,7 +192,7 @@ static int place_data(const union arrived *arrived, struct hwio_layout *layout, 
 		if (arrived->envelope.kind == HWIO_HINT && arrived->hint.is_verified)
 			hwio_stream_receive(NULL, bytes, arrived->envelope.sender,
 				HWIO_TAG_OF(HWIO_TAG_DATA, arrived->envelope.id));
-		hwio_incoming_refuse(&arrived->envelope);
+		hwio_incoming_reject(&arrived->envelope);
 		hwio_layout_free(layout);
 		return MPI_ERR_TRUNCATE;
 	}
@@ -267,7 +267,7 @@ int hwio_received(void *buffer, MPI_Count count, MPI_Datatype type, MPI_Comm com
 	if (hwio_mode == HWIO_OFF || is_surely_data(buffer, count, type))
 		return MPI_SUCCESS;
 	hwio_step_in();
-	bool is_known = hwio_real.MPI_Get_count(status, MPI_BYTE, &bytes) == MPI_SUCCESS && hwio_may_be_ours(bytes);
+	bool is_known = hwio_real.MPI_Get_count(status, MPI_BYTE, &bytes) == MPI_SUCCESS && hwio_may_be_envelope(bytes);
 	hwio_step_out();
 	return is_known ? replace_message(buffer, count, type, comm, bytes, status, may_defer) : MPI_SUCCESS;
 }
@@ -328,9 +328,9 @@ static int receive_over_deferred(void *buffer, int count, MPI_Datatype type, int
 		return result == MPI_SUCCESS ? hwio_received(buffer, count, type, comm, status, false) : result;
 	}
 	struct hwio_layout part;
-	if (hwio_may_be_ours(bytes)) {
+	if (hwio_may_be_envelope(bytes)) {
 		result = hwio_real.MPI_Mrecv(&arrived, bytes, MPI_BYTE, &message, status);
-		bool is_ours = result == MPI_SUCCESS && hwio_is_ours(&arrived, (size_t)bytes);
+		bool is_ours = result == MPI_SUCCESS && hwio_is_envelope(&arrived, (size_t)bytes);
 		uint64_t all = is_ours ? arrived.envelope.bytes : (uint64_t)bytes;
 		part = hwio_layout_prefix(&layout, all < layout.bytes ? all : 0);
 		hwio_out_received(all == layout.bytes ? &layout : &part);
@@ -419,7 +419,7 @@ __attribute__((noinline)) static int receive_or_not(void *buffer, int count, MPI
 	if (is_shared)
 		complete_deferred(buffer, count, type);
 	hwio_match_lock(is_shared);
-	if (hwio_match_taken(buffer, count, type, source, tag, comm, status, is_shared, &result))
+	if (hwio_match_receive(buffer, count, type, source, tag, comm, status, is_shared, &result))
 		return result;
 	hwio_step_in();
 	if (!is_shared && has_deferred_data(buffer, count, type)) {

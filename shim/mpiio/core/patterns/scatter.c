@@ -128,7 +128,7 @@ static bool find_part(struct scatter *s, int rank, size_t *by_file)
 		hwio_runs_of(&layout, &part->runs, &file, &s->context, false) && (!s->file || s->file == file);
 	if (is_copy && !s->file) {
 		s->file = file;
-		hwio_file_keep(file);
+		hwio_file_retain(file);
 	}
 	hwio_leave();
 	hwio_layout_free(&layout);
@@ -159,7 +159,7 @@ static bool is_scatter_worth_it(struct scatter *s, size_t by_file)
 	s->why = HWIO_NOT_LEFT;
 	if (hwio_model_scatter_gain(by_file, s->known->size) > 0)
 		return true;
-	hwio_context_seen(s->context, HWIO_READ_SCATTER, by_file, "messages are not slower");
+	hwio_context_observed(s->context, HWIO_READ_SCATTER, by_file, "messages are not slower");
 	hwio_context_switch_off(s->context, "messages are not slower");
 	return false;
 }
@@ -208,7 +208,7 @@ static bool read_scatter_part(const struct part *part, const struct order *order
 }
 
 /* Copies the root's own part into its receive buffer. */
-static int copy_own_part(const struct scatter *s)
+static int copy_root_part(const struct scatter *s)
 {
 	MPI_Count count;
 	const void *block = scatter_block_of(s, s->root, &count);
@@ -254,7 +254,7 @@ static int scatter_at_root(struct scatter *s, const struct order *order)
 		abort();
 	double begin = hwio_seconds();
 	hwio_real.MPI_Scatter(s->parts, sizeof(*s->parts), MPI_BYTE, MPI_IN_PLACE, 0, MPI_BYTE, s->root, s->comm);
-	result = copy_own_part(s);
+	result = copy_root_part(s);
 	hwio_real.MPI_Gather(&is_done, 1, MPI_INT, has_read, 1, MPI_INT, s->root, s->comm);
 	int refused = 0;
 	size_t bytes = 0;
@@ -355,7 +355,7 @@ static void note_scatter_left(const struct scatter *s)
 	if (s->why != HWIO_NOT_LEFT)
 		hwio_left_count(HWIO_READ_SCATTER, bytes, s->why);
 	else
-		hwio_left_passed_on(HWIO_READ_SCATTER, first, bytes);
+		hwio_left_forwarded(HWIO_READ_SCATTER, first, bytes);
 }
 
 static int scatter(struct scatter *s)
@@ -366,7 +366,7 @@ static int scatter(struct scatter *s)
 	memset(&order, 0, sizeof(order));
 	if (hwio_is_busy)
 		hwio_communicates();
-	if (!hwio_turn_comes(turn)) {
+	if (!hwio_turn_is_due(turn)) {
 		if (is_root) {
 			note_scatter_left(s);
 			fill_source(s);

@@ -69,7 +69,7 @@ static bool may_hint(const void *buffer, MPI_Count count, MPI_Datatype type, int
 		is_copy = false;
 	}
 	if (is_copy)
-		hwio_file_keep(sending->file);
+		hwio_file_retain(sending->file);
 	hwio_leave();
 	hwio_step_out();
 	return is_copy;
@@ -133,7 +133,7 @@ static bool hint_instead(send_call call, const void *buffer, MPI_Count count, MP
 	int peer = sending.comm->world_ranks[destination];
 	double saved = hwio_model_send_gain(sending.layout.bytes, hwio_runs_pieces(&sending.runs));
 	if (saved <= 0) {
-		hwio_context_seen(sending.context, HWIO_READ_SEND, sending.layout.bytes, "a message is not slower");
+		hwio_context_observed(sending.context, HWIO_READ_SEND, sending.layout.bytes, "a message is not slower");
 		hwio_context_switch_off(sending.context, "a message is not slower");
 		end_sending(&sending);
 		return false;
@@ -187,7 +187,7 @@ static int send_or_not(send_call call, const void *buffer, MPI_Count count, MPI_
 		if (hwio_is_busy && hint_instead(call, buffer, count, type, destination, tag, comm, &result))
 			return result;
 		if (hwio_left_is_near(&hwio_left_reads, buffer))
-			hwio_left_passed_on(HWIO_READ_SEND, buffer, hwio_type_bytes(count, type));
+			hwio_left_forwarded(HWIO_READ_SEND, buffer, hwio_type_bytes(count, type));
 		hwio_before_send(buffer, count, type);
 		if (hwio_mode == HWIO_OBSERVE)
 			hwio_observe_send(buffer, count, type);
@@ -261,7 +261,7 @@ static int start_send(isend_call call, const void *buffer, int count, MPI_Dataty
 		end_sending(&sending);
 	}
 	if (hwio_mode != HWIO_OFF && hwio_depth == 0 && hwio_left_is_near(&hwio_left_reads, buffer))
-		hwio_left_passed_on(HWIO_READ_SEND, buffer, hwio_type_bytes(count, type));
+		hwio_left_forwarded(HWIO_READ_SEND, buffer, hwio_type_bytes(count, type));
 	if (hwio_is_busy && hwio_depth == 0) {
 		hwio_outstanding_poll();
 		hwio_in(buffer, count, type);

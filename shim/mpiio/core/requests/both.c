@@ -26,13 +26,13 @@ struct both {
 };
 
 /* Makes two calls. The receive is first: from then on no other thread's probe gets its message. */
-static int in_two(const struct both *b, bool is_shared, MPI_Status *status)
+static int send_and_receive(const struct both *b, bool is_shared, MPI_Status *status)
 {
-	MPI_Status own, *kept = status == MPI_STATUS_IGNORE ? &own : status;
+	MPI_Status own, *actual = status == MPI_STATUS_IGNORE ? &own : status;
 	MPI_Request sending, receiving;
 	int received = MPI_SUCCESS, sent;
 	hwio_match_lock(is_shared);
-	struct hwio_taken *one = hwio_match_claim(b->source, b->receive_tag, b->comm);
+	struct hwio_probed *one = hwio_match_claim(b->source, b->receive_tag, b->comm);
 	hwio_step_in();
 	if (!one)
 		received = hwio_real.MPI_Irecv(b->receive, b->receive_count, b->receive_type, b->source, b->receive_tag,
@@ -45,12 +45,12 @@ static int in_two(const struct both *b, bool is_shared, MPI_Status *status)
 		received = hwio_match_deliver(one, b->receive, b->receive_count, b->receive_type, status);
 	hwio_step_in();
 	if (!one && received == MPI_SUCCESS)
-		received = hwio_real.MPI_Wait(&receiving, kept);
+		received = hwio_real.MPI_Wait(&receiving, actual);
 	if (sent == MPI_SUCCESS)
 		sent = hwio_real.MPI_Wait(&sending, MPI_STATUS_IGNORE);
 	hwio_step_out();
 	if (!one && received == MPI_SUCCESS && b->source != MPI_PROC_NULL)
-		received = hwio_received(b->receive, b->receive_count, b->receive_type, b->comm, kept, false);
+		received = hwio_received(b->receive, b->receive_count, b->receive_type, b->comm, actual, false);
 	return sent == MPI_SUCCESS ? received : sent;
 }
 
@@ -58,7 +58,7 @@ int hwio_MPI_Sendrecv(const void *send, int send_count, MPI_Datatype send_type, 
 	void *receive, int receive_count, MPI_Datatype receive_type, int source, int receive_tag, MPI_Comm comm,
 	MPI_Status *status)
 {
-	MPI_Status own, *kept = status == MPI_STATUS_IGNORE ? &own : status;
+	MPI_Status own, *actual = status == MPI_STATUS_IGNORE ? &own : status;
 	bool is_short = hwio_is_short(send_count, send_type) && hwio_is_short(receive_count, receive_type);
 	if (is_short || hwio_depth > 0 || hwio_mode == HWIO_OFF)
 		return HWIO_INSIDE(hwio_real.MPI_Sendrecv(send, send_count, send_type, destination, send_tag, receive,
@@ -67,17 +67,17 @@ int hwio_MPI_Sendrecv(const void *send, int send_count, MPI_Datatype send_type, 
 	hwio_outstanding_settle();
 	hwio_before_receive(receive, receive_count, receive_type);
 	bool is_shared = hwio_match_is_shared();
-	if (is_shared || hwio_match_is_taken(source, receive_tag, comm, MPI_STATUS_IGNORE)) {
+	if (is_shared || hwio_match_is_probed(source, receive_tag, comm, MPI_STATUS_IGNORE)) {
 		struct both both = {send, send_count, send_type, destination, send_tag, receive, receive_count,
 			receive_type, source, receive_tag, comm};
-		return in_two(&both, is_shared, status);
+		return send_and_receive(&both, is_shared, status);
 	}
 	hwio_step_in();
 	int result = hwio_real.MPI_Sendrecv(send, send_count, send_type, destination, send_tag, receive, receive_count,
-		receive_type, source, receive_tag, comm, kept);
+		receive_type, source, receive_tag, comm, actual);
 	hwio_step_out();
 	if (result == MPI_SUCCESS && source != MPI_PROC_NULL)
-		result = hwio_received(receive, receive_count, receive_type, comm, kept, false);
+		result = hwio_received(receive, receive_count, receive_type, comm, actual, false);
 	return result;
 }
 
@@ -95,36 +95,36 @@ static char *copy_of(const void *buffer, int count, MPI_Datatype type, size_t *b
 int hwio_MPI_Sendrecv_replace(void *buffer, int count, MPI_Datatype type, int destination, int send_tag, int source,
 	int receive_tag, MPI_Comm comm, MPI_Status *status)
 {
-	MPI_Status own, *kept = status == MPI_STATUS_IGNORE ? &own : status;
+	MPI_Status own, *actual = status == MPI_STATUS_IGNORE ? &own : status;
 	if (hwio_depth > 0 || hwio_mode == HWIO_OFF)
 		return hwio_real.MPI_Sendrecv_replace(buffer, count, type, destination, send_tag, source, receive_tag,
 			comm, status);
 	hwio_before_send(buffer, count, type);
 	hwio_outstanding_settle();
 	bool is_shared = hwio_match_is_shared();
-	bool is_apart = is_shared || hwio_match_is_taken(source, receive_tag, comm, MPI_STATUS_IGNORE);
+	bool is_apart = is_shared || hwio_match_is_probed(source, receive_tag, comm, MPI_STATUS_IGNORE);
 	size_t bytes = 0;
 	char *copy = is_apart ? copy_of(buffer, count, type, &bytes) : NULL;
 	if (copy) {
 		struct both both = {copy, (int)bytes, MPI_BYTE, destination, send_tag, buffer, count, type, source,
 			receive_tag, comm};
-		int result = in_two(&both, is_shared, status);
+		int result = send_and_receive(&both, is_shared, status);
 		free(copy);
 		return result;
 	}
 	hwio_step_in();
 	int result = hwio_real.MPI_Sendrecv_replace(buffer, count, type, destination, send_tag, source, receive_tag,
-		comm, kept);
+		comm, actual);
 	hwio_step_out();
 	if (result == MPI_SUCCESS && source != MPI_PROC_NULL)
-		result = hwio_received(buffer, count, type, comm, kept, false);
+		result = hwio_received(buffer, count, type, comm, actual, false);
 	return result;
 }
 
 #ifdef HWIO_HAS_MPI_Isendrecv
 /* Sends, and delivers a claimed message; `memory` (or NULL) has the data to send, and is freed when the request
  * completes. */
-static int send_and_deliver(const struct both *b, void *memory, struct hwio_taken *one, MPI_Request *request)
+static int send_and_deliver(const struct both *b, void *memory, struct hwio_probed *one, MPI_Request *request)
 {
 	MPI_Status status;
 	hwio_step_in();
@@ -149,7 +149,7 @@ int hwio_MPI_Isendrecv(const void *send, int send_count, MPI_Datatype send_type,
 	hwio_before_receive(receive, receive_count, receive_type);
 	bool is_shared = hwio_match_is_shared();
 	hwio_match_lock(is_shared);
-	struct hwio_taken *one = hwio_match_claim(source, receive_tag, comm);
+	struct hwio_probed *one = hwio_match_claim(source, receive_tag, comm);
 	if (one) {
 		struct both both = {send, send_count, send_type, destination, send_tag, receive, receive_count,
 			receive_type, source, receive_tag, comm};
@@ -177,13 +177,13 @@ int hwio_MPI_Isendrecv_replace(void *buffer, int count, MPI_Datatype type, int d
 	bool is_shared = hwio_match_is_shared();
 	hwio_match_lock(is_shared);
 	size_t bytes = 0;
-	char *copy = hwio_match_is_taken(source, receive_tag, comm, MPI_STATUS_IGNORE)
+	char *copy = hwio_match_is_probed(source, receive_tag, comm, MPI_STATUS_IGNORE)
 		? copy_of(buffer, count, type, &bytes)
 		: NULL;
 	if (copy) {
 		struct both both = {copy, (int)bytes, MPI_BYTE, destination, send_tag, buffer, count, type, source,
 			receive_tag, comm};
-		struct hwio_taken *one = hwio_match_claim(source, receive_tag, comm);
+		struct hwio_probed *one = hwio_match_claim(source, receive_tag, comm);
 		hwio_match_unlock(is_shared);
 		return send_and_deliver(&both, copy, one, request);
 	}

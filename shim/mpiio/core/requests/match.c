@@ -14,15 +14,15 @@
 #include "requests.h"
 
 /* A message that was taken when it was probed. */
-struct hwio_taken {
+struct hwio_probed {
 	MPI_Comm comm;
 	MPI_Status status;
 	int bytes;
 	char *content;
-	struct hwio_taken *next;
+	struct hwio_probed *next;
 };
 
-static struct hwio_taken *taken_list;
+static struct hwio_probed *probed_list;
 /* Held while a probe checks and takes, and from a receive's check of taken messages until MPI has the receive. */
 static pthread_mutex_t matching = PTHREAD_MUTEX_INITIALIZER;
 
@@ -45,13 +45,13 @@ void hwio_match_unlock(bool is_shared)
 		pthread_mutex_unlock(&matching);
 }
 
-static bool matches(const struct hwio_taken *one, int source, int tag, MPI_Comm comm)
+static bool matches(const struct hwio_probed *one, int source, int tag, MPI_Comm comm)
 {
 	return one->comm == comm && (source == MPI_ANY_SOURCE || source == one->status.MPI_SOURCE) &&
 		(tag == MPI_ANY_TAG || tag == one->status.MPI_TAG);
 }
 
-static void copy_taken_status(const struct hwio_taken *one, MPI_Status *status)
+static void copy_taken_status(const struct hwio_probed *one, MPI_Status *status)
 {
 	if (status == MPI_STATUS_IGNORE)
 		return;
@@ -61,12 +61,12 @@ static void copy_taken_status(const struct hwio_taken *one, MPI_Status *status)
 }
 
 /* Returns true if a taken message matches; it stays in the list until it is received. */
-bool hwio_match_is_taken(int source, int tag, MPI_Comm comm, MPI_Status *status)
+bool hwio_match_is_probed(int source, int tag, MPI_Comm comm, MPI_Status *status)
 {
-	if (!taken_list)
+	if (!probed_list)
 		return false;
 	hwio_enter();
-	struct hwio_taken *one = taken_list;
+	struct hwio_probed *one = probed_list;
 	while (one && !matches(one, source, tag, comm))
 		one = one->next;
 	if (one)
@@ -76,15 +76,15 @@ bool hwio_match_is_taken(int source, int tag, MPI_Comm comm, MPI_Status *status)
 }
 
 /* Removes and returns the first match, which the caller owns then. */
-struct hwio_taken *hwio_match_claim(int source, int tag, MPI_Comm comm)
+struct hwio_probed *hwio_match_claim(int source, int tag, MPI_Comm comm)
 {
-	if (!taken_list)
+	if (!probed_list)
 		return NULL;
 	hwio_enter();
-	struct hwio_taken **link = &taken_list;
+	struct hwio_probed **link = &probed_list;
 	while (*link && !matches(*link, source, tag, comm))
 		link = &(*link)->next;
-	struct hwio_taken *one = *link;
+	struct hwio_probed *one = *link;
 	if (one)
 		*link = one->next;
 	hwio_count_busy();
@@ -92,7 +92,7 @@ struct hwio_taken *hwio_match_claim(int source, int tag, MPI_Comm comm)
 	return one;
 }
 
-int hwio_match_deliver(struct hwio_taken *one, void *buffer, MPI_Count count, MPI_Datatype type, MPI_Status *status)
+int hwio_match_deliver(struct hwio_probed *one, void *buffer, MPI_Count count, MPI_Datatype type, MPI_Status *status)
 {
 	hwio_before_receive(buffer, count, type);
 	int result = hwio_typed_write(buffer, count, type, one->content, (size_t)one->bytes);
@@ -111,7 +111,7 @@ int hwio_match_deliver(struct hwio_taken *one, void *buffer, MPI_Count count, MP
 
 bool hwio_match_any(void)
 {
-	return taken_list != NULL;
+	return probed_list != NULL;
 }
 
 /* Takes the message that a probe has shown, if it may be an envelope; the status then has the size of the data. */
@@ -120,10 +120,10 @@ static void take_probed(MPI_Comm comm, MPI_Status *status)
 	int bytes = 0, is_there = 0;
 	MPI_Message message;
 	struct hwio_envelope envelope;
-	if (hwio_real.MPI_Get_count(status, MPI_BYTE, &bytes) != MPI_SUCCESS || !hwio_may_be_ours(bytes) ||
+	if (hwio_real.MPI_Get_count(status, MPI_BYTE, &bytes) != MPI_SUCCESS || !hwio_may_be_envelope(bytes) ||
 		!hwio_comm_of(comm))
 		return;
-	struct hwio_taken *one = calloc(1, sizeof(*one));
+	struct hwio_probed *one = calloc(1, sizeof(*one));
 	char *content = malloc((size_t)bytes);
 	if (!one || !content ||
 		hwio_real.MPI_Improbe(status->MPI_SOURCE, status->MPI_TAG, comm, &is_there, &message, &one->status) !=
@@ -137,11 +137,11 @@ static void take_probed(MPI_Comm comm, MPI_Status *status)
 	one->bytes = bytes;
 	one->content = content;
 	memcpy(&envelope, content, sizeof(envelope));
-	if (hwio_is_ours(content, (size_t)bytes))
+	if (hwio_is_envelope(content, (size_t)bytes))
 		hwio_real.MPI_Status_set_elements_x(&one->status, MPI_BYTE, (MPI_Count)envelope.bytes);
 	copy_taken_status(one, status);
 	hwio_enter();
-	struct hwio_taken **link = &taken_list;
+	struct hwio_probed **link = &probed_list;
 	while (*link)
 		link = &(*link)->next;
 	*link = one;
@@ -149,10 +149,10 @@ static void take_probed(MPI_Comm comm, MPI_Status *status)
 	hwio_leave();
 }
 
-bool hwio_match_taken(void *buffer, MPI_Count count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
+bool hwio_match_receive(void *buffer, MPI_Count count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
 	MPI_Status *status, bool is_shared, int *result)
 {
-	struct hwio_taken *one = hwio_match_claim(source, tag, comm);
+	struct hwio_probed *one = hwio_match_claim(source, tag, comm);
 	if (one) {
 		hwio_match_unlock(is_shared);
 		*result = hwio_match_deliver(one, buffer, count, type, status);
@@ -165,7 +165,7 @@ bool hwio_match_request(void *buffer, MPI_Count count, MPI_Datatype type, int so
 {
 	int result;
 	MPI_Status status;
-	if (!hwio_match_taken(buffer, count, type, source, tag, comm, &status, is_shared, &result))
+	if (!hwio_match_receive(buffer, count, type, source, tag, comm, &status, is_shared, &result))
 		return false;
 	hwio_typed_done(request);
 	hwio_requests_delivered(*request, NULL, &status, result);
@@ -175,7 +175,7 @@ bool hwio_match_request(void *buffer, MPI_Count count, MPI_Datatype type, int so
 /* Probes, and takes a message that may be an envelope. */
 static int probe(int source, int tag, MPI_Comm comm, int *flag, MPI_Status *status)
 {
-	*flag = hwio_match_is_taken(source, tag, comm, status);
+	*flag = hwio_match_is_probed(source, tag, comm, status);
 	if (*flag)
 		return MPI_SUCCESS;
 	hwio_step_in();
@@ -202,7 +202,7 @@ int hwio_MPI_Iprobe(int source, int tag, MPI_Comm comm, int *flag, MPI_Status *s
 
 int hwio_MPI_Probe(int source, int tag, MPI_Comm comm, MPI_Status *status)
 {
-	MPI_Status own, *kept = status == MPI_STATUS_IGNORE ? &own : status;
+	MPI_Status own, *actual = status == MPI_STATUS_IGNORE ? &own : status;
 	if (hwio_depth > 0 || hwio_mode == HWIO_OFF)
 		return hwio_real.MPI_Probe(source, tag, comm, status);
 	if (hwio_is_busy)
@@ -210,16 +210,16 @@ int hwio_MPI_Probe(int source, int tag, MPI_Comm comm, MPI_Status *status)
 	int flag = 0, result = MPI_SUCCESS;
 	/* A message that another thread's probe takes is only in the list. */
 	while (hwio_match_is_shared() && !flag && result == MPI_SUCCESS) {
-		result = hwio_MPI_Iprobe(source, tag, comm, &flag, kept);
+		result = hwio_MPI_Iprobe(source, tag, comm, &flag, actual);
 		if (!flag)
 			hwio_pause();
 	}
-	if (flag || result != MPI_SUCCESS || hwio_match_is_taken(source, tag, comm, kept))
+	if (flag || result != MPI_SUCCESS || hwio_match_is_probed(source, tag, comm, actual))
 		return result;
 	hwio_step_in();
-	result = hwio_real.MPI_Probe(source, tag, comm, kept);
+	result = hwio_real.MPI_Probe(source, tag, comm, actual);
 	if (result == MPI_SUCCESS && source != MPI_PROC_NULL)
-		take_probed(comm, kept);
+		take_probed(comm, actual);
 	hwio_step_out();
 	return result;
 }
@@ -227,7 +227,7 @@ int hwio_MPI_Probe(int source, int tag, MPI_Comm comm, MPI_Status *status)
 /* A message of a matched probe, with the program's handle: that of a message without content. */
 struct matched {
 	MPI_Message message;
-	struct hwio_taken *taken;
+	struct hwio_probed *probed;
 	struct matched *next;
 };
 
@@ -235,8 +235,8 @@ static struct matched *matched_list;
 
 static bool hand_over(MPI_Comm comm, int source, int tag, MPI_Message *message, MPI_Status *status)
 {
-	struct matched *one = taken_list ? calloc(1, sizeof(*one)) : NULL;
-	if (!one || !(one->taken = hwio_match_claim(source, tag, comm))) {
+	struct matched *one = probed_list ? calloc(1, sizeof(*one)) : NULL;
+	if (!one || !(one->probed = hwio_match_claim(source, tag, comm))) {
 		free(one);
 		return false;
 	}
@@ -246,7 +246,7 @@ static bool hand_over(MPI_Comm comm, int source, int tag, MPI_Message *message, 
 	matched_list = one;
 	hwio_leave();
 	*message = one->message;
-	copy_taken_status(one->taken, status);
+	copy_taken_status(one->probed, status);
 	return true;
 }
 
@@ -287,7 +287,7 @@ int hwio_MPI_Mprobe(int source, int tag, MPI_Comm comm, MPI_Message *message, MP
 	return result;
 }
 
-static struct hwio_taken *take_matched(MPI_Message message)
+static struct hwio_probed *take_matched(MPI_Message message)
 {
 	if (!matched_list)
 		return NULL;
@@ -299,16 +299,16 @@ static struct hwio_taken *take_matched(MPI_Message message)
 	if (one)
 		*link = one->next;
 	hwio_leave();
-	struct hwio_taken *taken = one ? one->taken : NULL;
+	struct hwio_probed *probed = one ? one->probed : NULL;
 	free(one);
-	return taken;
+	return probed;
 }
 
 int hwio_MPI_Mrecv(void *buffer, int count, MPI_Datatype type, MPI_Message *message, MPI_Status *status)
 {
 	if (hwio_depth > 0 || hwio_mode == HWIO_OFF)
 		return hwio_real.MPI_Mrecv(buffer, count, type, message, status);
-	struct hwio_taken *one = take_matched(*message);
+	struct hwio_probed *one = take_matched(*message);
 	if (!one)
 		hwio_before_receive(buffer, count, type);
 	hwio_step_in();
@@ -323,7 +323,7 @@ int hwio_MPI_Imrecv(void *buffer, int count, MPI_Datatype type, MPI_Message *mes
 	MPI_Status status;
 	if (hwio_depth > 0 || hwio_mode == HWIO_OFF)
 		return hwio_real.MPI_Imrecv(buffer, count, type, message, request);
-	struct hwio_taken *one = take_matched(*message);
+	struct hwio_probed *one = take_matched(*message);
 	if (!one)
 		hwio_before_receive(buffer, count, type);
 	hwio_step_in();

@@ -13,7 +13,7 @@ void hwio_match_lock(bool is_shared);
 void hwio_match_unlock(bool is_shared);
 
 /* Receives such a message if one matches, and unlocks. False: MPI's function has to be called. */
-bool hwio_match_taken(void *buffer, MPI_Count count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
+bool hwio_match_receive(void *buffer, MPI_Count count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
 	MPI_Status *status, bool is_shared, int *result);
 
 /* The same for a receive that returns at once: its request has completed. */
@@ -21,9 +21,9 @@ bool hwio_match_request(void *buffer, MPI_Count count, MPI_Datatype type, int so
 	bool is_shared, MPI_Request *request);
 
 /* The same in two steps: the caller that claims a message receives it. NULL: none matches. */
-struct hwio_taken;
-bool hwio_match_is_taken(int source, int tag, MPI_Comm comm, MPI_Status *status);
-struct hwio_taken *hwio_match_claim(int source, int tag, MPI_Comm comm);
-int hwio_match_deliver(struct hwio_taken *one, void *buffer, MPI_Count count, MPI_Datatype type, MPI_Status *status);
+struct hwio_probed;
+bool hwio_match_is_probed(int source, int tag, MPI_Comm comm, MPI_Status *status);
+struct hwio_probed *hwio_match_claim(int source, int tag, MPI_Comm comm);
+int hwio_match_deliver(struct hwio_probed *one, void *buffer, MPI_Count count, MPI_Datatype type, MPI_Status *status);
 
 #endif

@@ -64,8 +64,8 @@ static bool deliver(struct hwio_tracked *one, bool is_shared)
 {
 	int result;
 	MPI_Status status;
-	if (!hwio_match_taken(one->buffer, one->count, one->type, one->source, one->tag, one->comm, &status, is_shared,
-		    &result))
+	if (!hwio_match_receive(one->buffer, one->count, one->type, one->source, one->tag, one->comm, &status,
+		    is_shared, &result))
 		return false;
 	one->is_delivered = true;
 	one->status = status;

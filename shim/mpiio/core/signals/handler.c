@@ -47,7 +47,7 @@ void hwio_handler_ends(int before)
 struct hwio_real *hwio_real_checked(void)
 {
 	if (is_in_handler) {
-		hwio_say("MPI is called by a signal's handler");
+		hwio_log("MPI is called by a signal's handler");
 		abort();
 	}
 	return &hwio_real;

@@ -199,7 +199,7 @@ static void expect(size_t at, size_t rows, size_t row_bytes, size_t stride, char
 	layout.low = (uintptr_t)region + at;
 	layout.high = layout.low + (rows - 1) * stride + row_bytes;
 	memset(end, byte, sizeof(end));
-	CHECK(hwio_incoming_expect(++id, 1, &layout, end, end, NULL));
+	CHECK(hwio_incoming_defer(++id, 1, &layout, end, end, NULL));
 }
 
 static bool is_pending_at(uintptr_t page)

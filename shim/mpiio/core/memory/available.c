@@ -1,6 +1,6 @@
 /* Memory limits of control groups, of both versions. Page cache counts as used there, but is released when memory
  * is needed. */
-#include "room.h"
+#include "available.h"
 
 #include <fcntl.h>
 #include <stdbool.h>
@@ -84,7 +84,7 @@ static uint64_t left_up_from(const struct version *version, const char *groups)
 	return least;
 }
 
-uint64_t hwio_room_bytes(void)
+uint64_t hwio_available_bytes(void)
 {
 	char text[TEXT_BYTES];
 	uint64_t least = read_text("/proc/meminfo", text) ? number_after(text, "\nMemAvailable:") * 1024 : 0;

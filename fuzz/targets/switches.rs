@@ -18,9 +18,9 @@ fuzz_target!(|text: &str| {
         let Ok(switches) = read(text) else { continue };
         let order = switches.order(&hosts);
         let mut ranks: Vec<usize> = order.ranks.iter().map(|rank| rank.0 as usize).collect();
-        for (place, rank) in order.ranks.iter().enumerate() {
+        for (position, rank) in order.ranks.iter().enumerate() {
             let name = hosts.name(*rank).expect("the order has the list's ranks");
-            assert_eq!(switches.leaf(&name).is_none(), place >= hosts.len() - order.unknown);
+            assert_eq!(switches.leaf(&name).is_none(), position >= hosts.len() - order.unknown);
         }
         ranks.sort_unstable();
         assert!(ranks.into_iter().eq(0..hosts.len()));

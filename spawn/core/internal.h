@@ -108,7 +108,7 @@ struct hwsp_request {
 	struct pspawn_options options;
 	uint32_t count;
 	struct pspawn_process *processes;
-	struct hwsp_kept *memory;
+	struct hwsp_block *memory;
 };
 
 /* reason.c */
@@ -136,7 +136,7 @@ void hwsp_request_free(struct hwsp_request *request);
 /* Allocator of requests: the C library's, except in a process that may not use that yet. */
 struct hwsp_memory {
 	void *(*take)(size_t bytes); /* zeros, or NULL */
-	void (*give_back)(void *taken);
+	void (*release)(void *taken);
 };
 extern struct hwsp_memory hwsp_memory;
 
@@ -149,7 +149,7 @@ struct hwsp_cpu_placement {
 	int domain; /* of memory, -1: as the caller */
 };
 int hwsp_apply(const struct pspawn_process *process, const struct pspawn_options *options,
-	const struct hwsp_cpu_placement *place);
+	const struct hwsp_cpu_placement *placement);
 /* Signals that have handlers get their default action, as exec does. */
 void hwsp_default_handlers(void);
 
@@ -158,7 +158,7 @@ void hwsp_default_handlers(void);
 /* Where the process with this number runs: by its own mask, or else by the options. 0, or EINVAL for a mask without
  * a processor that is there. */
 int hwsp_place_process(const struct pspawn_process *process, const struct pspawn_options *options, unsigned number,
-	struct hwsp_cpu_placement *place);
+	struct hwsp_cpu_placement *placement);
 
 /* direct.c: processes made by exec. */
 
@@ -255,7 +255,7 @@ struct hwsp_watch {
 	bool is_notified; /* of every change on this machine */
 	size_t count;
 	struct hwsp_seen *seen;
-	long looked_ms;
+	long checked_ms;
 };
 struct hwsp_start;
 /* Examines a zygote that has stopped. False, with the reasons added, if its processes could not be faithful. */

@@ -120,21 +120,21 @@ static unsigned *fruitless_at(const void *address)
 static struct program *find_program(const char *path)
 {
 	static size_t turn;
-	struct program *place = NULL;
+	struct program *slot = NULL;
 
 	for (size_t i = 0; i < PROGRAMS_MAX; i++)
 		if (programs[i].path && !strcmp(programs[i].path, path))
 			return &programs[i];
-	for (size_t i = 0; i < PROGRAMS_MAX && !place; i++) {
+	for (size_t i = 0; i < PROGRAMS_MAX && !slot; i++) {
 		struct program *next = &programs[turn++ % PROGRAMS_MAX];
-		place = next->context.state ? NULL : next;
+		slot = next->context.state ? NULL : next;
 	}
-	char *copy = place ? strdup(path) : NULL;
+	char *copy = slot ? strdup(path) : NULL;
 	if (!copy)
 		return NULL;
-	free(place->path);
-	*place = (struct program){.path = copy};
-	return place;
+	free(slot->path);
+	*slot = (struct program){.path = copy};
+	return slot;
 }
 
 /* Makes a zygote of a program that is started again and again. */

@@ -47,7 +47,7 @@ int hwsp_script_arguments(const struct pspawn_state *state, struct pspawn_proces
 	char ***arguments)
 {
 	const struct hwsp_program *program = &state->program;
-	size_t total = 0, kept = 0;
+	size_t total = 0, filled = 0;
 
 	*arguments = NULL;
 	if (!program->script)
@@ -60,14 +60,14 @@ int hwsp_script_arguments(const struct pspawn_state *state, struct pspawn_proces
 		return ENOMEM;
 	for (uint32_t i = 0; i < count; i++) {
 		char *const *given = processes[i].argv;
-		size_t first = kept;
-		all[kept++] = program->path;
+		size_t first = filled;
+		all[filled++] = program->path;
 		if (program->argument)
-			all[kept++] = program->argument;
-		all[kept++] = program->script;
+			all[filled++] = program->argument;
+		all[filled++] = program->script;
 		for (size_t word = 1; given[0] && given[word]; word++)
-			all[kept++] = given[word];
-		all[kept++] = NULL;
+			all[filled++] = given[word];
+		all[filled++] = NULL;
 		processes[i].argv = all + first;
 	}
 	return 0;

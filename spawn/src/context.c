@@ -51,43 +51,43 @@ static char *const *clone_list(char *const *list)
 }
 
 /* What an interpreter reads besides. */
-static int add_variables(struct pspawn_context_options *kept)
+static int add_variables(struct pspawn_context_options *own)
 {
-	const char *more = kept->key_variables;
+	const char *more = own->key_variables;
 	char *all;
 
 	if (asprintf(&all, HWSP_PYTHON_VARIABLES "%s%s", more ? "," : "", more ? more : "") < 0)
 		return ENOMEM;
 	free((void *)more);
-	kept->key_variables = all;
+	own->key_variables = all;
 	return 0;
 }
 
 /* A copy of what the caller's options point to. */
-static int keep_options(struct pspawn_context_options *kept, const struct pspawn_context_options *given)
+static int copy_options(struct pspawn_context_options *own, const struct pspawn_context_options *given)
 {
-	size_t size = given->size < sizeof *kept ? given->size : sizeof *kept;
+	size_t size = given->size < sizeof *own ? given->size : sizeof *own;
 
-	memset(kept, 0, sizeof *kept);
-	memcpy(kept, given, size);
+	memset(own, 0, sizeof *own);
+	memcpy(own, given, size);
 	/* What is the caller's is not to be freed after an error. */
-	const char *imports = kept->imports, *variables = kept->key_variables, *library = kept->zygote_library;
-	kept->argv = NULL;
-	kept->imports = kept->key_variables = kept->zygote_library = NULL;
-	if (kept->mechanism > PSPAWN_PFORK || kept->stop > PSPAWN_STOP_PYTHON)
+	const char *imports = own->imports, *variables = own->key_variables, *library = own->zygote_library;
+	own->argv = NULL;
+	own->imports = own->key_variables = own->zygote_library = NULL;
+	if (own->mechanism > PSPAWN_PFORK || own->stop > PSPAWN_STOP_PYTHON)
 		return EINVAL;
-	kept->argv = given->argv && size >= offsetof(struct pspawn_context_options, envp) ? clone_list(given->argv)
-											  : NULL;
-	if (!kept->argv && given->argv)
+	own->argv = given->argv && size >= offsetof(struct pspawn_context_options, envp) ? clone_list(given->argv)
+											 : NULL;
+	if (!own->argv && given->argv)
 		return ENOMEM;
-	const char **strings[] = {&kept->imports, &kept->key_variables, &kept->zygote_library};
+	const char **strings[] = {&own->imports, &own->key_variables, &own->zygote_library};
 	const char *theirs[] = {imports, variables, library};
 	for (size_t i = 0; i < sizeof strings / sizeof strings[0]; i++) {
 		*strings[i] = theirs[i] ? strdup(theirs[i]) : NULL;
 		if (theirs[i] && !*strings[i])
 			return ENOMEM;
 	}
-	return kept->stop == PSPAWN_STOP_PYTHON ? add_variables(kept) : 0;
+	return own->stop == PSPAWN_STOP_PYTHON ? add_variables(own) : 0;
 }
 
 static void forget_options(struct pspawn_context_options *options)
@@ -147,7 +147,7 @@ static int open_context(struct pspawn_state *state, const char *path, const stru
 {
 	struct hwsp_inherited inherited;
 	cpu_set_t allowed, cores;
-	int error = keep_options(&state->options, options);
+	int error = copy_options(&state->options, options);
 
 	if (!error && state->options.on_core &&
 		(sched_getaffinity(0, sizeof allowed, &allowed) || state->options.core < 0 ||
@@ -323,11 +323,11 @@ static bool is_unchanged(struct pspawn_state *state)
 /* On how many processors a process with this number may run, and on which. */
 static unsigned cores_of(const struct hwsp_demand *demand, uint32_t number, cpu_set_t *cores)
 {
-	struct hwsp_cpu_placement place;
-	bool bound = hwsp_place_process(&demand->processes[number], demand->options, number, &place) == 0 &&
-		place.bound;
+	struct hwsp_cpu_placement placement;
+	bool bound = hwsp_place_process(&demand->processes[number], demand->options, number, &placement) == 0 &&
+		placement.bound;
 
-	*cores = bound ? place.mask : demand->inherited->affinity;
+	*cores = bound ? placement.mask : demand->inherited->affinity;
 	return (unsigned)CPU_COUNT(cores);
 }
 
@@ -378,9 +378,9 @@ int hwsp_zygote_for(struct pspawn_state *state, const struct pspawn_process *pro
 	return error ? error : hwsp_inherit_named(inherited, processes, count, zygote->boundary);
 }
 
-uint64_t hwsp_zygote_key(const struct pspawn_state *state, const struct pspawn_process *process, uint64_t place)
+uint64_t hwsp_zygote_key(const struct pspawn_state *state, const struct pspawn_process *process, uint64_t attributes)
 {
-	return place * 31 + hwsp_key_variables(process->envp, state->options.key_variables);
+	return attributes * 31 + hwsp_key_variables(process->envp, state->options.key_variables);
 }
 
 int hwsp_zygote_ensure(struct pspawn_state *state, uint64_t key, const struct hwsp_demand *demand,

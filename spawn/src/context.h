@@ -31,7 +31,7 @@ int hwsp_zygote_for(struct pspawn_state *state, const struct pspawn_process *pro
 /* pspawn_context_create_with(), but no zygote is started before it is needed, and options have no environment. */
 int hwsp_context_create_idle(pspawn_context_t *ctx, const char *path, const struct pspawn_context_options *options);
 /* The key of a zygote for this process, in the place with this digest. */
-uint64_t hwsp_zygote_key(const struct pspawn_state *state, const struct pspawn_process *process, uint64_t place);
+uint64_t hwsp_zygote_key(const struct pspawn_state *state, const struct pspawn_process *process, uint64_t attributes);
 /* Processes that are to be made alike, and what they inherit. */
 struct hwsp_demand {
 	const struct pspawn_process *processes;

@@ -205,7 +205,7 @@ static uint64_t mix_text(uint64_t digest, const char *path)
 }
 
 /* All but session, namespaces and control group. */
-static uint64_t key_here(const struct hwsp_inherited *inherited, uint64_t who)
+static uint64_t key_here(const struct hwsp_inherited *inherited, uint64_t credentials)
 {
 	struct sched_param priority = {0};
 	struct stat root = {0};
@@ -215,7 +215,7 @@ static uint64_t key_here(const struct hwsp_inherited *inherited, uint64_t who)
 		syscall(SYS_personality, 0xffffffffu), syscall(SYS_ioprio_get, 1, 0), prctl(PR_GET_TIMERSLACK),
 		/* The size of threads' stacks, and the room for the first one. */
 		(long)inherited->limits[RLIMIT_STACK].rlim_cur};
-	uint64_t digest = mix(who, numbers, sizeof numbers);
+	uint64_t digest = mix(credentials, numbers, sizeof numbers);
 	if (stat("/", &root) == 0) {
 		digest = mix(digest, &root.st_dev, sizeof root.st_dev);
 		digest = mix(digest, &root.st_ino, sizeof root.st_ino);

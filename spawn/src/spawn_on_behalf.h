@@ -8,8 +8,8 @@
 struct hwsp_description {
 	char *data; /* a request for one process; to free() */
 	size_t bytes;
-	uint64_t place;     /* a digest of the attributes that its processes can't be given later */
-	uint64_t variables; /* a digest of the variables that constructors read */
+	uint64_t attributes; /* a digest of the attributes that its processes can't be given later */
+	uint64_t variables;  /* a digest of the variables that constructors read */
 	uint32_t fd_count;
 	int32_t fds[HWSP_FDS_MAX]; /* that exec keeps, ascending */
 };
@@ -27,7 +27,7 @@ struct hwsp_arrived {
 	uint32_t fd_count;
 	int cwd;    /* a directory's descriptor */
 	int cgroup; /* the directory of the control group in which the process is to begin, or -1: that of the caller */
-	uint64_t place;
+	uint64_t attributes;
 };
 
 /* Ensures that the context has a zygote for the process; it may be started now, in that directory. Returns 0, or an

@@ -15,7 +15,7 @@
 
 /* inotify reports changes by this machine at once. Changes by others on a shared file system, and names that refer
  * to another file now, are checked at this interval. */
-#define LOOK_MS 1000
+#define CHECK_MS 1000
 /* Replaced, removed, written to or given other permissions. */
 #define CHANGES (IN_MODIFY | IN_ATTRIB | IN_MOVE_SELF | IN_DELETE_SELF)
 #define PATH_BYTES 64
@@ -203,7 +203,7 @@ bool hwsp_watch_begin(struct hwsp_watch *watch, pid_t pid, const struct hwsp_sta
 	char reason[HWSP_REASON_BYTES])
 {
 	*watch = (struct hwsp_watch){.inotify = hwsp_move_high(inotify_init1(IN_CLOEXEC | IN_NONBLOCK)),
-		.looked_ms = now_ms(),
+		.checked_ms = now_ms(),
 		.is_notified = true};
 	if (watch->inotify >= 0)
 		fcntl(watch->inotify, F_SETSIG, MARK);
@@ -236,9 +236,9 @@ bool hwsp_watch_unchanged(struct hwsp_watch *watch)
 	if (is_notified && read(watch->inotify, event, sizeof event) > 0)
 		return false;
 	long now = now_ms();
-	if (is_notified && now - watch->looked_ms < LOOK_MS)
+	if (is_notified && now - watch->checked_ms < CHECK_MS)
 		return true;
-	watch->looked_ms = now;
+	watch->checked_ms = now;
 	for (size_t i = 0; i < watch->count; i++)
 		if (!is_as_seen(&watch->seen[i]))
 			return false;

@@ -84,7 +84,7 @@ static int make_environment(struct environment *made, const struct hwsp_start *s
 {
 	char library[PATH_MAX];
 	const char *before = "";
-	size_t count = 0, kept = 0;
+	size_t count = 0, filled = 0;
 
 	if (!find_library(start->options->zygote_library, library))
 		return ELIBACC;
@@ -97,7 +97,7 @@ static int make_environment(struct environment *made, const struct hwsp_start *s
 		if (!strncmp(start->envp[i], "LD_PRELOAD=", 11))
 			before = start->envp[i] + 11;
 		else
-			made->list[kept++] = start->envp[i];
+			made->list[filled++] = start->envp[i];
 	}
 	int length = snprintf(made->preload, sizeof made->preload, "LD_PRELOAD=%s%s%s", library, *before ? ":" : "",
 		before);
@@ -105,14 +105,14 @@ static int make_environment(struct environment *made, const struct hwsp_start *s
 		return ENAMETOOLONG;
 	snprintf(made->socket, sizeof made->socket, HWSP_ZYGOTE_VARIABLE "=%d %d %.15s", socket, start->options->stop,
 		known_as(start));
-	made->list[kept++] = made->preload;
-	made->list[kept++] = made->socket;
+	made->list[filled++] = made->preload;
+	made->list[filled++] = made->socket;
 	if (start->options->imports) {
 		if (asprintf(&made->imports, HWSP_IMPORTS_VARIABLE "=%s", start->options->imports) < 0) {
 			made->imports = NULL;
 			return ENOMEM;
 		}
-		made->list[kept++] = made->imports;
+		made->list[filled++] = made->imports;
 	}
 	return 0;
 }
@@ -123,7 +123,7 @@ static char **make_arguments(const struct hwsp_start *start)
 	static char *const none[] = {NULL};
 	char *const *given = start->options->argv ? start->options->argv : none;
 	const struct hwsp_program *program = start->program;
-	size_t count = 0, kept = 0;
+	size_t count = 0, filled = 0;
 
 	while (given[count])
 		count++;
@@ -131,11 +131,11 @@ static char **make_arguments(const struct hwsp_start *start)
 	if (!arguments)
 		return NULL;
 	bool interpreter = program->script && start->options->stop == PSPAWN_STOP_PYTHON;
-	arguments[kept++] = given[0] && !interpreter ? given[0] : started_path(start);
+	arguments[filled++] = given[0] && !interpreter ? given[0] : started_path(start);
 	if (interpreter && program->argument)
-		arguments[kept++] = program->argument;
+		arguments[filled++] = program->argument;
 	for (size_t i = 1; i < count; i++)
-		arguments[kept++] = given[i];
+		arguments[filled++] = given[i];
 	return arguments;
 }
 

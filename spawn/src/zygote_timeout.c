@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 /* Interval of the checks. */
-#define LOOK_MS_MAX 250
+#define CHECK_MS_MAX 250
 #define STOPPED_MS_MAX 10000
 /* A process that was killed ends at once, unless the kernel waits for a device: then it runs no more either. */
 #define END_MS_MAX 5000
@@ -83,9 +83,9 @@ bool hwsp_zygote_await(const struct hwsp_pending_request *pending, short events)
 {
 	struct pollfd ready = {.fd = pending->socket, .events = events};
 	long stopped_ms_max = pending->stopped_ms_max ? (long)pending->stopped_ms_max : STOPPED_MS_MAX;
-	long look_ms = stopped_ms_max / 4 + 1 < LOOK_MS_MAX ? stopped_ms_max / 4 + 1 : LOOK_MS_MAX;
+	long check_ms = stopped_ms_max / 4 + 1 < CHECK_MS_MAX ? stopped_ms_max / 4 + 1 : CHECK_MS_MAX;
 	/* Counted in checks: a caller that was stopped together with the zygote starts anew when both continue. */
-	long began = now_ms(), next = began + look_ms, stopped_ms = 0;
+	long began = now_ms(), next = began + check_ms, stopped_ms = 0;
 
 	for (;;) {
 		long now = now_ms();
@@ -95,8 +95,8 @@ bool hwsp_zygote_await(const struct hwsp_pending_request *pending, short events)
 		if (polled < 0)
 			continue;
 		now = now_ms();
-		next = now + look_ms;
-		stopped_ms = is_stopped(pending) ? stopped_ms + look_ms : 0;
+		next = now + check_ms;
+		stopped_ms = is_stopped(pending) ? stopped_ms + check_ms : 0;
 		bool is_late = pending->answer_ms_max && now - began >= (long)pending->answer_ms_max;
 		if ((is_late || stopped_ms > stopped_ms_max) && kill_zygote(pending))
 			return false;

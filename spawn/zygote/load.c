@@ -86,7 +86,7 @@ static void *allocate(size_t bytes)
 	return taken;
 }
 
-static void give_back(void *taken)
+static void release(void *taken)
 {
 	(void)taken;
 }
@@ -176,7 +176,7 @@ static bool is_audited_by_others(char *const *envp)
 }
 
 /* This library moves to the end of the list of loaded objects: some libraries check whether they are the first. */
-static void stand_last(void)
+static void move_last(void)
 {
 	struct link_map *own = _r_debug.r_map, *last = own;
 
@@ -249,8 +249,8 @@ void hwsp_load_stop(int argc, char **argv, char *const *envp)
 	const char *reason = prepare_stop(argc, argv, envp);
 	if (reason)
 		hwsp_zygote_refuse("%s", reason);
-	hwsp_memory = (struct hwsp_memory){allocate, give_back};
-	stand_last();
+	hwsp_memory = (struct hwsp_memory){allocate, release};
+	move_last();
 	__asm__ volatile("mov %[top], %%rsp\n\t"
 			 "xor %%ebp, %%ebp\n\t"
 			 "call *%[serve]"

@@ -19,7 +19,7 @@
 
 #define BUFFER_BYTES (sizeof(struct hwsp_head) + HWSP_INLINE_MAX)
 /* Interval of checks for a process that has not reported its outcome. */
-#define LOOK_MS 20
+#define CHECK_MS 20
 
 /* A process's outcome, which it reports: 0 while pending, 1 for success, or 2 + an errno value. */
 typedef _Atomic uint32_t outcome;
@@ -35,7 +35,7 @@ struct served {
 };
 
 static char *buffer;
-static struct hwsp_result *standing_results;
+static struct hwsp_result *shared_results;
 /* A descriptor of the owner's process, right behind the socket; -1: none. */
 static int owner = -1;
 /* Its number, as this process sees it. */
@@ -72,17 +72,17 @@ static int arrange(struct served *served, int *fds, uint32_t count)
 static int unpack(struct served *served, int *fds, uint32_t count)
 {
 	uint32_t next = served->head.fds;
-	int *places[] = {&served->cwd, served->head.flags & HWSP_OWN_RESULTS ? &served->results_file : NULL,
+	int *targets[] = {&served->cwd, served->head.flags & HWSP_OWN_RESULTS ? &served->results_file : NULL,
 		served->head.flags & HWSP_OWN_RESULTS ? &served->answer : NULL,
 		served->head.flags & HWSP_IN_FILE ? &served->body : NULL,
 		served->head.flags & HWSP_WITH_CGROUP ? &served->cgroup : NULL};
-	for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
-		if (!places[i])
+	for (size_t i = 0; i < sizeof targets / sizeof targets[0]; i++) {
+		if (!targets[i])
 			continue;
 		if (next >= count)
 			return EINVAL;
-		*places[i] = make_private(fds[next++]);
-		if (*places[i] < 0)
+		*targets[i] = make_private(fds[next++]);
+		if (*targets[i] < 0)
 			return EMFILE;
 	}
 	return next == count ? 0 : EINVAL;
@@ -138,25 +138,25 @@ static void report_outcome(outcome *reported, int error)
 /* Waits until the process has reported or ended. Returns why its program has not begun, or 0. */
 static int outcome_of(outcome *reported, pid_t pid)
 {
-	struct timespec look = {.tv_nsec = LOOK_MS * 1000000};
+	struct timespec interval = {.tv_nsec = CHECK_MS * 1000000};
 	int process_fd = -1;
-	uint32_t said;
+	uint32_t reply;
 
-	while (!(said = atomic_load(reported))) {
+	while (!(reply = atomic_load(reported))) {
 		/* It can't be waited for here, and its number is its own as long as it has not been waited for. */
 		if (process_fd < 0)
 			process_fd = (int)syscall(SYS_pidfd_open, pid, 0);
 		struct pollfd ended = {.fd = process_fd, .events = POLLIN};
 		/* Its exit status has the rest, unless it has reported and ended in between. */
 		if (process_fd < 0 || poll(&ended, 1, 0) == 1) {
-			said = atomic_load(reported);
+			reply = atomic_load(reported);
 			break;
 		}
-		syscall(SYS_futex, reported, FUTEX_WAIT, 0, &look, NULL, 0);
+		syscall(SYS_futex, reported, FUTEX_WAIT, 0, &interval, NULL, 0);
 	}
 	if (process_fd >= 0)
 		close(process_fd);
-	return said <= 1 ? 0 : (int)said - 2;
+	return reply <= 1 ? 0 : (int)reply - 2;
 }
 
 static void close_if_ending(int fd)
@@ -300,7 +300,7 @@ static int open_request(struct served *served, size_t body_bytes, int *fds, uint
 	const char *body = buffer + sizeof served->head;
 	int error = unpack(served, fds, fd_count);
 
-	served->results = standing_results;
+	served->results = shared_results;
 	if (!error && served->head.flags & HWSP_OWN_RESULTS) {
 		served->results = mmap(NULL, served->head.count * sizeof *served->results, PROT_READ | PROT_WRITE,
 			MAP_SHARED, served->results_file, 0);
@@ -331,7 +331,7 @@ static void close_request(struct served *served)
 {
 	if (served->mapped)
 		munmap(served->mapped, served->head.bytes);
-	if (served->results && served->results != MAP_FAILED && served->results != standing_results)
+	if (served->results && served->results != MAP_FAILED && served->results != shared_results)
 		munmap(served->results, served->head.count * sizeof *served->results);
 	if (served->outcomes)
 		munmap((void *)served->outcomes, served->head.count * sizeof *served->outcomes);
@@ -445,13 +445,13 @@ static void send_hello(const char changed[HWSP_REASON_BYTES])
 	char byte;
 	int fd = take_results();
 
-	size_t bytes = HWSP_RESULTS * sizeof *standing_results;
-	standing_results = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	size_t bytes = HWSP_RESULTS * sizeof *shared_results;
+	shared_results = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	close(fd);
 	buffer = mmap(NULL, BUFFER_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (standing_results == MAP_FAILED || buffer == MAP_FAILED)
+	if (shared_results == MAP_FAILED || buffer == MAP_FAILED)
 		_exit(127);
-	madvise(standing_results, bytes, MADV_DONTFORK);
+	madvise(shared_results, bytes, MADV_DONTFORK);
 	memcpy(hello.reason, changed, sizeof hello.reason);
 	if (!hwsp_process_identity_prepare() || !hwsp_thread_number())
 		hwsp_add_reason(hello.reason,

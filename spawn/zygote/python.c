@@ -228,15 +228,15 @@ static bool become_interpreter(const struct hwsp_python *read)
 	static const char *const kinds[] = {"command", "module", "file", "archive", "input"};
 	char path[PATH_MAX];
 	const char *first = first_path(read, path);
-	object *words = list_of(NULL, hwsp_zygote.argv, hwsp_py.PyUnicode_DecodeFSDefault);
+	object *argv_list = list_of(NULL, hwsp_zygote.argv, hwsp_py.PyUnicode_DecodeFSDefault);
 	object *arguments = list_of(first_argument(read), read->rest, hwsp_py.PyUnicode_DecodeFSDefault);
 	object *variables = list_of(NULL, environ, hwsp_py.PyBytes_FromString);
 	object *name = hwsp_py.PyUnicode_DecodeFSDefault(read->what ? read->what : "");
 	object *entry = first ? hwsp_py.PyUnicode_DecodeFSDefault(first) : hwsp_py.none;
 	object *signals = changed_signals(), *done = NULL;
 
-	if (words && arguments && variables && name && entry && signals)
-		done = hwsp_py.PyObject_CallFunction(zygote.become, "sOOOOOO", kinds[read->kind], name, words,
+	if (argv_list && arguments && variables && name && entry && signals)
+		done = hwsp_py.PyObject_CallFunction(zygote.become, "sOOOOOO", kinds[read->kind], name, argv_list,
 			arguments, variables, entry, signals);
 	if (!done)
 		hwsp_py.PyErr_Clear();

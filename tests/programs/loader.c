@@ -19,7 +19,7 @@
 
 extern char **environ;
 
-static char **words; /* the arguments not yet done */
+static char **arguments; /* the arguments not yet done */
 static void *last, *handles[64];
 static int handle_count;
 
@@ -177,7 +177,7 @@ static void do_fork(const char *unused)
 {
 	(void)unused;
 	fflush(stdout);
-	char **rest = words;
+	char **rest = arguments;
 	pid_t pid = fork();
 	if (pid == 0) {
 		if (rest[0])
@@ -186,14 +186,14 @@ static void do_fork(const char *unused)
 		exit(0);
 	}
 	finish_child("forked", pid);
-	words = rest[0] ? rest + 1 : rest;
+	arguments = rest[0] ? rest + 1 : rest;
 }
 
 static void child_arguments(const char *file, char **argv)
 {
 	int count = 0;
 	argv[count++] = (char *)file;
-	for (char *copy = strdup(*words ? *words++ : ""), *word; (word = strsep(&copy, " ")) && count < 30;)
+	for (char *copy = strdup(*arguments ? *arguments++ : ""), *word; (word = strsep(&copy, " ")) && count < 30;)
 		argv[count++] = word;
 	argv[count] = NULL;
 }
@@ -345,8 +345,8 @@ static const struct {
 
 static void run_rest(void)
 {
-	while (*words) {
-		char *word = *words++, *value = strchr(word, '=');
+	while (*arguments) {
+		char *word = *arguments++, *value = strchr(word, '=');
 		size_t bytes = value ? (size_t)(value - word) : strlen(word), i;
 		for (i = 0; i < sizeof verbs / sizeof *verbs; i++)
 			if (strlen(verbs[i].name) == bytes && !memcmp(verbs[i].name, word, bytes))
@@ -363,7 +363,7 @@ static void run_rest(void)
 int main(int argc, char **argv)
 {
 	(void)argc;
-	words = argv + 1;
+	arguments = argv + 1;
 	run_rest();
 	return 0;
 }

@@ -25,18 +25,18 @@ pub fn libraries(shell: &Shell) -> Result<Option<Vec<String>>> {
         let text = output.ok().filter(|output| output.status.success()).map(|output| output.stdout);
         String::from_utf8_lossy(&text.unwrap_or_default()).trim().to_owned()
     };
-    let mut words: Vec<String> = known("--cflags").split_whitespace().map(str::to_owned).collect();
+    let mut args: Vec<String> = known("--cflags").split_whitespace().map(str::to_owned).collect();
     let mut probe = cc::compiler(shell);
-    probe.args(&words).args(["-fsyntax-only", "-x", "c", "-include", "rdma/fabric.h", "/dev/null"]);
+    probe.args(&args).args(["-fsyntax-only", "-x", "c", "-include", "rdma/fabric.h", "/dev/null"]);
     if !shell.capture(&mut probe)?.status.success() {
         return Ok(None);
     }
     let directory = known("--variable=libdir");
     if !directory.is_empty() && !directory.starts_with("/usr/lib") {
-        words.extend([format!("-L{directory}"), format!("-Wl,-rpath,{directory}")]);
+        args.extend([format!("-L{directory}"), format!("-Wl,-rpath,{directory}")]);
     }
-    words.push("-lfabric".into());
-    Ok(Some(words))
+    args.push("-lfabric".into());
+    Ok(Some(args))
 }
 
 /// Puts the carrier, if it can be built, where it is installed.

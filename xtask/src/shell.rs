@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn output_of_both_streams_is_kept_in_order() {
+    fn output_of_both_streams_stays_in_order() {
         let mut command = shell().command("/bin/sh");
         command.args(["-c", "echo one; echo two >&2; echo three; exit 3"]);
         let finished = shell().capture(&mut command).unwrap();

@@ -28,7 +28,7 @@ pub fn map<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<
 }
 
 /// From now on this thread, and what it starts, has the processors when nobody else wants them.
-pub fn give_way() {
+pub fn lower_priority() {
     // For want of this it takes its turn as everybody does.
     let _ = rustix::process::setpriority_process(None, NICENESS_MAX);
 }

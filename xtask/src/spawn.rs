@@ -92,14 +92,14 @@ struct Page {
 fn pages(header: &str) -> Result<Vec<Page>> {
     let introduction = comment(header).context("the header begins with a comment")?;
     let mut pages = Vec::new();
-    let mut said = String::new();
+    let mut text_of = String::new();
     for block in header.split("\n\n").skip(1) {
         if let Some(text) = comment(block) {
-            said = text;
+            text_of = text;
         }
         let code = block.rsplit_once("*/").map_or(block, |(_, code)| code).trim();
         let Some(function) = code.rsplit_once(';').and_then(|(rest, _)| declared(rest)) else { continue };
-        let text = page(&function, code, &said, &introduction);
+        let text = page(&function, code, &text_of, &introduction);
         pages.push(Page { name: function, text });
     }
     ensure!(!pages.is_empty(), "{HEADER} declares no function");
@@ -121,9 +121,9 @@ fn comment(block: &str) -> Option<String> {
     Some(lines.collect::<Vec<_>>().join("\n").trim().to_owned())
 }
 
-fn page(name: &str, code: &str, said: &str, introduction: &str) -> String {
+fn page(name: &str, code: &str, text_of: &str, introduction: &str) -> String {
     let roff = |text: &str| text.replace('\\', "\\e").replace("\n\n", "\n.PP\n").replace("\n.'", "\n\\&.'");
-    let summary = said.split_once(". ").map_or(said, |(first, _)| first).replace('\n', " ");
+    let summary = text_of.split_once(". ").map_or(text_of, |(first, _)| first).replace('\n', " ");
     format!(
         ".TH {} 3 \"\" Headwater\n.SH NAME\n{name} \\- {}\n.SH SYNOPSIS\n.nf\n#include <pspawn.h>\n\n{}\n.fi\n\
          Link with \\fI-lheadwater-spawn\\fP.\n.SH DESCRIPTION\n{}\n.SH NOTES\n{}\n.SH SEE ALSO\nposix_spawn(3), execve(2), \
@@ -131,7 +131,7 @@ fn page(name: &str, code: &str, said: &str, introduction: &str) -> String {
         name.to_uppercase(),
         roff(summary.trim_end_matches('.')),
         roff(code),
-        roff(said),
+        roff(text_of),
         roff(introduction)
     )
 }

@@ -46,9 +46,9 @@ static size_t bytes, part;
 static size_t row, block_rows, block_row;
 static int blocks_across;
 
-static void must(int holds, const char *what)
+static void must(int is_true, const char *what)
 {
-	if (!holds) {
+	if (!is_true) {
 		perror(what);
 		MPI_Abort(MPI_COMM_WORLD, 1);
 	}
@@ -178,7 +178,10 @@ static double seconds_of(const struct pattern *pattern, const struct calls *c, c
 	/* Files are overwritten: how fast new pages come is the machine's affair. */
 	if (pattern->is_write)
 		fill(s->mine, (uint64_t)turn * 64 + (uint64_t)rank);
-	size_t wanted = TURN_BYTES / bytes, times = wanted < 1 ? 1 : wanted > REPEATED_MAX ? REPEATED_MAX : wanted;
+	size_t repetitions = TURN_BYTES / bytes,
+	       times = repetitions < 1       ? 1
+		: repetitions > REPEATED_MAX ? REPEATED_MAX
+					     : repetitions;
 	overwrite(s);
 	PMPI_Barrier(MPI_COMM_WORLD);
 	double start = PMPI_Wtime();
@@ -227,7 +230,7 @@ int main(int argc, char **argv)
 	struct calls past_it = {read_past, write_past, past(NULL, "PMPI_Scatter"), past(NULL, "PMPI_Gather"),
 		past(NULL, "PMPI_Send"), past(NULL, "PMPI_Recv")};
 	struct calls with = {read_with, write_with, MPI_Scatter, MPI_Gather, MPI_Send, MPI_Recv};
-	struct calls *ways[] = {&past_it, &with};
+	struct calls *variants[] = {&past_it, &with};
 	struct set sets[2];
 	const struct pattern *pattern = patterns;
 
@@ -263,23 +266,23 @@ int main(int argc, char **argv)
 	if (rank == 0 && !pattern->is_write)
 		input = opened(argv[6], "in", O_RDONLY);
 	double end = PMPI_Wtime() + seconds_max;
-	for (long n = 0, goes_on = 1; goes_on; n++) {
+	for (long n = 0, continues = 1; continues; n++) {
 		double seconds[2] = {0, 0};
 
 		for (int turn = 0; turn < 2; turn++) {
 			uint64_t seen[2];
 
 			for (int step = 0; step < 2; step++) {
-				int way = (int)((n + turn + step) % 2);
-				seconds[way] += seconds_of(pattern, ways[way], &sets[step], (unsigned int)n,
-					&seen[way]);
+				int variant = (int)((n + turn + step) % 2);
+				seconds[variant] += seconds_of(pattern, variants[variant], &sets[step], (unsigned int)n,
+					&seen[variant]);
 			}
 			must(seen[0] == seen[1], "what was read is the same");
 		}
 		if (rank == 0)
 			printf("pair=%.9f,%.9f\n", seconds[0] / 2, seconds[1] / 2);
-		goes_on = n + 1 < pairs_min || (n + 1 < pairs_max && PMPI_Wtime() < end);
-		PMPI_Bcast(&goes_on, 1, MPI_LONG, 0, MPI_COMM_WORLD);
+		continues = n + 1 < pairs_min || (n + 1 < pairs_max && PMPI_Wtime() < end);
+		PMPI_Bcast(&continues, 1, MPI_LONG, 0, MPI_COMM_WORLD);
 	}
 	must(rank > 0 || !pattern->is_write || is_same(sets[0].out, sets[1].out), "what was written is the same");
 	MPI_Finalize();

@@ -129,7 +129,7 @@ int main(int argc, char **argv)
 	MPI_Comm_size(MPI_COMM_WORLD, &size);
 	settle_down();
 	MPI_Barrier(MPI_COMM_WORLD);
-	int looked = access("/headwater-begin", F_OK);
+	int checked = access("/headwater-begin", F_OK);
 	double start = MPI_Wtime(), blocks = 0;
 	if (!strcmp(argv[1], "messages"))
 		blocks = of_blocks(atol(argv[2]));
@@ -138,11 +138,11 @@ int main(int argc, char **argv)
 	else
 		compute(atol(argv[2]));
 	double took = blocks > 0 ? blocks : MPI_Wtime() - start;
-	looked += access("/headwater-end", F_OK);
+	checked += access("/headwater-end", F_OK);
 	MPI_Barrier(MPI_COMM_WORLD);
 	if (rank == 0)
 		fprintf(stderr, "seconds=%.6f %s\n", took,
-			looked == -2 ? "" : "a file has a name that none should have");
+			checked == -2 ? "" : "a file has a name that none should have");
 	MPI_Finalize();
 	return 0;
 }

@@ -24,7 +24,7 @@ extern char **environ;
 /* What a constructor saw. */
 static char early[1 << 16];
 
-__attribute__((constructor)) static void look_early(int argc, char **argv, char **envp)
+__attribute__((constructor)) static void check_early(int argc, char **argv, char **envp)
 {
 	size_t at = 0;
 	(void)argc, (void)argv;

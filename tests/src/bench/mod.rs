@@ -38,7 +38,7 @@ const ALL: [(&str, Measure); 27] = [
     ("mount-warm", mount::warm),
     ("mount-cold", mount::cold),
     ("mount-parallel", mount::parallel),
-    ("mount-upcalls", mount::upcalls),
+    ("mount-upcalls", mount::fuse_requests),
     ("mount-memory", mount::resident),
     ("mount-kills", mount::kills),
     ("overlay-broadcast", overlay::broadcast),
@@ -91,27 +91,27 @@ fn names() -> String {
     format!("Names, of which the first word stands for all that begin with it: {}", names.join(", "))
 }
 
-fn name(given: &str) -> Result<String, String> {
-    ALL.iter().any(|(name, _)| is_named(name, given)).then(|| given.to_owned()).ok_or_else(names)
+fn name(prefix: &str) -> Result<String, String> {
+    ALL.iter().any(|(name, _)| is_named(name, prefix)).then(|| prefix.to_owned()).ok_or_else(names)
 }
 
 /// Runs the benchmarks that the command line names, or all. `Err` says what is wrong with the files or lacks on the
 /// machine; the process ends if the command line is wrong.
 pub fn run() -> Result<(), String> {
-    let words: Vec<String> = std::env::args().skip(1).collect();
+    let args: Vec<String> = std::env::args().skip(1).collect();
     let Arguments { alone, names, markdown, svg } = Arguments::parse();
     match alone {
-        Some(Alone::Storm(options)) => return storm::run(options, &words[1..]),
-        Some(Alone::Io(options)) => return io::run(options, &words[1..]),
+        Some(Alone::Storm(options)) => return storm::run(options, &args[1..]),
+        Some(Alone::Io(options)) => return io::run(options, &args[1..]),
         None => {}
     }
     let mut report = Report { svg, ..Report::default() };
-    let line = words.join(" ");
+    let line = args.join(" ");
     report.line("# Benchmarks");
     report.line("");
     report.line(format!("`cargo xtask bench{}{line}` on {}.", if line.is_empty() { "" } else { " " }, machine()));
     for (name, measure) in ALL {
-        if names.is_empty() || names.iter().any(|given| is_named(name, given)) {
+        if names.is_empty() || names.iter().any(|prefix| is_named(name, prefix)) {
             measure(&mut report);
         }
     }
@@ -121,9 +121,9 @@ pub fn run() -> Result<(), String> {
     Ok(())
 }
 
-/// Whether `given` names the benchmark `name`, or a group that it belongs to.
-fn is_named(name: &str, given: &str) -> bool {
-    name.strip_prefix(given).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+/// Whether `prefix` names the benchmark `name`, or a group that it belongs to.
+fn is_named(name: &str, prefix: &str) -> bool {
+    name.strip_prefix(prefix).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
 }
 
 /// The options that a line of words stands for, or what is wrong with it.

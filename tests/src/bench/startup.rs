@@ -96,7 +96,7 @@ struct Calls {
     opens: usize,
     failed_opens: usize,
     stats: usize,
-    on_original: usize,
+    on_source: usize,
 }
 
 fn system_calls(report: &mut Report, fixture: &Fixture) {
@@ -119,7 +119,7 @@ fn system_calls(report: &mut Report, fixture: &Fixture) {
         ("opens", plain.opens, with.opens, ""),
         ("opens that fail", plain.failed_opens, with.failed_opens, ""),
         ("stats", plain.stats, with.stats, ""),
-        ("that name the original directories", plain.on_original, with.on_original, "0"),
+        ("that name the original directories", plain.on_source, with.on_source, "0"),
     ];
     for (name, plain, with, target) in rows {
         table.row([name.to_string(), plain.to_string(), with.to_string(), target.to_string()]);
@@ -148,7 +148,7 @@ fn calls(log: &Path, shared: &Path) -> Calls {
         calls.opens += usize::from(open);
         calls.failed_opens += usize::from(open && line.contains("= -1"));
         calls.stats += usize::from(stat);
-        calls.on_original += usize::from(line.contains(&shared));
+        calls.on_source += usize::from(line.contains(&shared));
     }
     calls
 }

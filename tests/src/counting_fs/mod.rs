@@ -42,7 +42,7 @@ pub struct Options {
     /// How long the kernel may believe a name that it found, and attributes, in milliseconds.
     pub ttl_ms: u64,
     /// Whether a file's pages stay in the kernel when it is opened again.
-    pub keep_pages: bool,
+    pub retain_pages: bool,
     /// Where to mount.
     pub mounts: Vec<PathBuf>,
 }
@@ -57,7 +57,7 @@ pub fn run(options: &Options) -> io::Result<()> {
         pace: Pace::default(),
         entry_ttl: Duration::from_millis(options.ttl_ms),
         attr_ttl: Duration::from_millis(options.ttl_ms),
-        keep_pages: options.keep_pages,
+        retain_pages: options.retain_pages,
     });
     let sessions = options
         .mounts
@@ -91,8 +91,8 @@ fn serve(state: &State, connection: &UnixStream) -> io::Result<()> {
 }
 
 fn answer(state: &State, line: &str) -> Option<String> {
-    let words: Vec<&str> = line.split_whitespace().collect();
-    match words[..] {
+    let fields: Vec<&str> = line.split_whitespace().collect();
+    match fields[..] {
         ["counts"] => return Some(state.tally.to_json().to_string()),
         ["reset"] => state.tally.reset(),
         ["rate", per_second] => state.pace.set_rate(per_second.parse().ok()?),

@@ -74,7 +74,7 @@ impl CountingFs {
         Ok(attr)
     }
 
-    pub(super) fn keep(&self, handle: Handle) -> FileHandle {
+    pub(super) fn insert(&self, handle: Handle) -> FileHandle {
         let number = self.next_handle.fetch_add(1, Ordering::Relaxed);
         self.handles.lock().expect("no serving thread panics").insert(number, Arc::new(handle));
         FileHandle(number)
@@ -89,7 +89,7 @@ impl CountingFs {
     }
 
     pub(super) fn open_flags(&self) -> FopenFlags {
-        if self.state.keep_pages { FopenFlags::FOPEN_KEEP_CACHE } else { FopenFlags::empty() }
+        if self.state.retain_pages { FopenFlags::FOPEN_KEEP_CACHE } else { FopenFlags::empty() }
     }
 
     pub(super) fn child(&self, parent: INodeNo, name: &OsStr) -> io::Result<PathBuf> {

@@ -9,5 +9,5 @@ pub(super) struct State {
     pub(super) pace: Pace,
     pub(super) entry_ttl: Duration,
     pub(super) attr_ttl: Duration,
-    pub(super) keep_pages: bool,
+    pub(super) retain_pages: bool,
 }

@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_is_kept_over_threads() {
+    fn a_rate_applies_to_all_threads_together() {
         let pace = Pace::default();
         pace.set_rate(1000);
         let started = Instant::now();

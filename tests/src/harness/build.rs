@@ -22,8 +22,8 @@ impl Fixture {
     }
 
     /// An empty one in this directory.
-    pub fn new_in(purpose: &str, place: &str) -> Fixture {
-        let dir = tempfile::Builder::new().prefix(&format!("hwt-{purpose}-")).tempdir_in(place);
+    pub fn new_in(purpose: &str, parent: &str) -> Fixture {
+        let dir = tempfile::Builder::new().prefix(&format!("hwt-{purpose}-")).tempdir_in(parent);
         Fixture::made(dir.expect("the place takes a directory"))
     }
 

@@ -162,8 +162,8 @@ impl Library {
     /// # Errors
     /// It is not built for this MPI.
     pub fn find(mpi: &Mpi) -> Result<Library, String> {
-        let places = ["target/dist/lib", "target/mpiio"].map(|dir| crate::workspace().join(dir));
-        let built = places.into_iter().map(|dir| dir.join("libheadwater-mpiio.so"));
+        let directories = ["target/dist/lib", "target/mpiio"].map(|dir| crate::workspace().join(dir));
+        let built = directories.into_iter().map(|dir| dir.join("libheadwater-mpiio.so"));
         let mut candidates = std::env::var_os("HEADWATER_TEST_MPIIO").map(PathBuf::from).into_iter().chain(built);
         let variant = format!("headwater/mpiio-{}.so", mpi.name);
         let is_there = |path: &PathBuf| path.is_file() && path.with_file_name(&variant).is_file();
@@ -187,7 +187,7 @@ impl Library {
     }
 
     /// The words before a program that has the library. The launcher has it not. `report`: where rank 0 writes.
-    pub fn words(&self, report: &Path) -> Vec<String> {
+    pub fn args(&self, report: &Path) -> Vec<String> {
         // Beside a build that checks what signals' handlers do, a library that sees allocations.
         let checks = self.path.with_file_name("libheadwater-handlers.so");
         let checks = if checks.is_file() { format!(":{}", checks.display()) } else { String::new() };

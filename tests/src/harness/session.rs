@@ -131,11 +131,11 @@ impl Headwater {
             Mechanism::Mount => (self.on_a_view(program, &view, &store, &summary), Some((view, self.shared.clone()))),
             _ => (program.behind(self.run_command(&store, &summary)), None),
         };
-        let way = (self.shared.components().count() - 1) * self.nodes;
+        let ancestor_lookups = (self.shared.components().count() - 1) * self.nodes;
         Starting {
             running: program.start(),
             via: self.via,
-            way: way as u64,
+            ancestor_lookups: ancestor_lookups as u64,
             store,
             summary,
             shown,
@@ -199,7 +199,7 @@ pub struct Starting {
     /// The `headwater` process, or the shell that mounts and unmounts a view.
     pub running: Running,
     via: Mechanism,
-    way: u64,
+    ancestor_lookups: u64,
     store: PathBuf,
     summary: PathBuf,
     /// A view and what it shows.
@@ -222,11 +222,11 @@ impl Starting {
     /// The directory of a node, once it stands.
     pub fn node_dir(&self, node: usize) -> PathBuf {
         let mut found = None;
-        let stands = wait_until(VANISH_MAX, || {
+        let is_served = wait_until(VANISH_MAX, || {
             found = self.sessions().first().map(|session| session.join(format!("n{node}")));
             found.as_ref().is_some_and(|dir| dir.is_dir())
         });
-        assert!(stands, "no directory of node {node} in {}", self.store.display());
+        assert!(is_served, "no directory of node {node} in {}", self.store.display());
         found.expect("found above")
     }
 
@@ -256,21 +256,21 @@ impl Starting {
 
     /// As [`Starting::finish`], with another limit.
     pub fn finish_within(self, time_max: Duration) -> Session {
-        let Starting { running, via, way, store, summary, shown, _files, _own_store } = self;
+        let Starting { running, via, ancestor_lookups, store, summary, shown, _files, _own_store } = self;
         let mut output = running.finish_within(time_max);
         if let Err(left) = Starting::check_gone(&store) {
             panic!("left behind: {left}\n{output:?}");
         }
         if let Some((view, root)) = shown {
-            let original = |text: &str| text.replace(&*view.to_string_lossy(), &root.to_string_lossy());
-            (output.stdout, output.stderr) = (original(&output.stdout), original(&output.stderr));
+            let at_source = |text: &str| text.replace(&*view.to_string_lossy(), &root.to_string_lossy());
+            (output.stdout, output.stderr) = (at_source(&output.stdout), at_source(&output.stderr));
         }
         let summary = fs::read(&summary).ok().and_then(|json| serde_json::from_slice(&json).ok());
         let is_own = |line: &&str| line.starts_with("headwater: ") || line.contains("headwater_daemon");
         let (messages, stderr): (Vec<&str>, Vec<&str>) = output.stderr.split_inclusive('\n').partition(is_own);
         let (messages, stderr) = (messages.concat(), stderr.concat());
         output.stderr = stderr;
-        Session { via, way, summary: summary.unwrap_or(Value::Null), output, messages }
+        Session { via, ancestor_lookups, summary: summary.unwrap_or(Value::Null), output, messages }
     }
 
     /// Waits until no process and no file of any session in `store` is left.
@@ -297,7 +297,7 @@ impl Starting {
 pub struct Session {
     via: Mechanism,
     /// Directories on the way to the scope's, on all nodes.
-    way: u64,
+    ancestor_lookups: u64,
     /// What the program did.
     pub output: Output,
     /// What Headwater itself said on standard error.
@@ -316,9 +316,9 @@ impl Session {
     }
 
     /// Requests that the kernel made of the mounted file system.
-    pub fn upcalls(&self) -> u64 {
+    pub fn fuse_requests(&self) -> u64 {
         match self.via {
-            Mechanism::Mount => stats::upcalls(&self.summary),
+            Mechanism::Mount => stats::fuse_requests(&self.summary),
             _ => self.number("mount.upcalls"),
         }
     }
@@ -328,14 +328,14 @@ impl Session {
         match self.via {
             Mechanism::Audit => self.number("clients.fallbacks"),
             // The way to the scope's directory is the original's, on each node.
-            Mechanism::Namespace => self.number("mount.from_original").saturating_sub(self.way),
+            Mechanism::Namespace => self.number("mount.from_original").saturating_sub(self.ancestor_lookups),
             Mechanism::Mount => stats::from_original(&self.summary),
         }
     }
 
     /// Panics if the files came to the program without Headwater.
     pub fn assert_served(&self) {
-        let served = if self.via.is_mounted() { self.upcalls() } else { self.number("clients.lookups") };
+        let served = if self.via.is_mounted() { self.fuse_requests() } else { self.number("clients.lookups") };
         assert!(served > 0, "Headwater took no part\n{:#}\n{:?}", self.summary, self.output);
     }
 }

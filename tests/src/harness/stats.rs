@@ -7,10 +7,10 @@ use serde_json::Value;
 const NEVER_REMEMBERED: [&str; 2] = ["ioctl", "statfs"];
 
 /// Operations that are the original's own business.
-const OF_ORIGINALS: [&str; 3] = ["getxattr", "listxattr", "statfs"];
+const OF_SOURCES: [&str; 3] = ["getxattr", "listxattr", "statfs"];
 
 /// Requests of the kernel, but for those that no file system can keep it from repeating.
-pub fn upcalls(stats: &Value) -> u64 {
+pub fn fuse_requests(stats: &Value) -> u64 {
     let all: u64 = nodes(stats).map(|node| number(&node["hits"]["upcalls"])).sum();
     all - of_operations(stats, &NEVER_REMEMBERED, "count")
 }
@@ -18,15 +18,15 @@ pub fn upcalls(stats: &Value) -> u64 {
 /// Requests for pages, of files or of listings, which a kernel may give up at any time.
 const OF_PAGES: [&str; 3] = ["read", "readdir", "readdirplus"];
 
-/// Requests for pages; [`upcalls`] counts them, too.
-pub fn page_upcalls(stats: &Value) -> u64 {
+/// Requests for pages; [`fuse_requests`] counts them, too.
+pub fn page_requests(stats: &Value) -> u64 {
     of_operations(stats, &OF_PAGES, "count")
 }
 
 /// Requests that the originals answered though the node should have.
 pub fn from_original(stats: &Value) -> u64 {
     let all: u64 = nodes(stats).map(|node| number(&node["hits"]["original"])).sum();
-    all - of_operations(stats, &OF_ORIGINALS, "from_original")
+    all - of_operations(stats, &OF_SOURCES, "from_original")
 }
 
 /// How often each operation was answered, as a line of text.

@@ -7,7 +7,7 @@ use std::path::Path;
 pub const ORDINARY: [&str; 4] = ["setpriv", "--reuid=1", "--regid=1", "--clear-groups"];
 
 /// Another one.
-pub const STRANGER: [&str; 4] = ["setpriv", "--reuid=7", "--regid=7", "--clear-groups"];
+pub const OTHER_USER: [&str; 4] = ["setpriv", "--reuid=7", "--regid=7", "--clear-groups"];
 
 /// The user of whom files of unmapped users seem to be.
 pub const NOBODY: [&str; 4] = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];

@@ -143,15 +143,15 @@ impl View {
     }
 
     /// How many requests the kernel has made so far; see [`stats::upcalls`].
-    pub fn upcalls(&self) -> u64 {
-        stats::upcalls(&self.stats())
+    pub fn fuse_requests(&self) -> u64 {
+        stats::fuse_requests(&self.stats())
     }
 
     /// How many of them were for pages, and how many for anything else.
-    pub fn upcalls_by_kind(&self) -> (u64, u64) {
+    pub fn fuse_requests_by_kind(&self) -> (u64, u64) {
         let stats = self.stats();
-        let pages = stats::page_upcalls(&stats);
-        (pages, stats::upcalls(&stats) - pages)
+        let pages = stats::page_requests(&stats);
+        (pages, stats::fuse_requests(&stats) - pages)
     }
 
     /// How often each operation was asked for, to be shown.

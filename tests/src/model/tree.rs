@@ -98,9 +98,9 @@ fn make(root: &Path, path: &Path, kind: &Kind) -> io::Result<()> {
 fn bind(path: &Path) -> io::Result<()> {
     let dir = tempfile::tempdir_in(path.parent().expect("below the root"))?;
     let short = tempfile::Builder::new().prefix("s").tempdir_in("/tmp")?;
-    let way = short.path().join("d");
-    symlink(dir.path(), &way)?;
-    UnixListener::bind(way.join("s"))?;
+    let shortcut = short.path().join("d");
+    symlink(dir.path(), &shortcut)?;
+    UnixListener::bind(shortcut.join("s"))?;
     fs::rename(dir.path().join("s"), path)
 }
 

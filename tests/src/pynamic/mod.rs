@@ -35,14 +35,14 @@ impl Plan {
     /// What could not be compiled or written, and why.
     pub fn build(&self, directory: &Path, python: &Path) -> Result<Vec<String>, String> {
         let driver = directory.join("driver.py");
-        let mut words = vec![python.display().to_string(), driver.display().to_string()];
-        words.push(self.modules.to_string());
+        let mut args = vec![python.display().to_string(), driver.display().to_string()];
+        args.push(self.modules.to_string());
         let headers = headers(python)?;
         let examples = [source::utility(self, 0).0, source::module(self, 0).0];
         let mark = format!("{self:?} {} {examples:?}", headers.display());
         let complete = directory.join(COMPLETE);
         if fs::read_to_string(&complete).is_ok_and(|text| text == mark) {
-            return Ok(words);
+            return Ok(args);
         }
         let text = |e: std::io::Error| format!("{}: {e}", directory.display());
         if directory.exists() {
@@ -66,7 +66,7 @@ impl Plan {
             builder.build(&format!("module{module}.so"), &text, &needed)
         })?;
         fs::write(complete, mark).map_err(text)?;
-        Ok(words)
+        Ok(args)
     }
 }
 

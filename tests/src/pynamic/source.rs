@@ -155,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_of_the_paper_is_visited() {
+    fn all_of_the_paper_is_called() {
         let plan = Plan::paper(1);
         let starts = (0..plan.modules).flat_map(|module| (0..plan.functions).map(move |function| (module, function)));
         let mut visited = std::collections::BTreeSet::new();

@@ -76,14 +76,14 @@ fn check_round_trips(from: &Node, to: &Node) {
 }
 
 #[test]
-fn a_packet_is_delayed_once_each_way() {
+fn a_packet_is_delayed_once_in_each_direction() {
     let Some(cluster) = cluster(3, &delayed(None)) else { return };
     check_round_trips(cluster.on(1), cluster.on(2));
     check_round_trips(cluster.on(3), cluster.on(1));
 }
 
 #[test]
-fn packets_keep_their_order() {
+fn packets_arrive_in_order() {
     let Some(cluster) = cluster(2, &delayed(None)) else { return };
     let [near, far] = [1, 2].map(|number| socket(cluster.on(number)));
     for number in 0..100 {
@@ -110,7 +110,7 @@ fn a_stream_arrives_whole() {
 }
 
 #[test]
-fn a_rate_holds_behind_a_delay() {
+fn a_rate_applies_behind_a_delay() {
     links::check("out", Some("5ms".parse().unwrap()));
     links::check("in", Some("5ms".parse().unwrap()));
     let Some(cluster) = cluster(2, &delayed(Some("40mbit"))) else { return };
@@ -126,7 +126,7 @@ fn on_the_switch(cluster: &Cluster, arguments: &str) -> String {
 }
 
 #[test]
-fn a_node_is_cut_off_and_comes_back() {
+fn a_node_is_cut_off_and_returns() {
     let Some(cluster) = cluster(3, &delayed(None)) else { return };
     let [first, second, third] = [1, 2, 3].map(|number| socket(cluster.on(number)));
     let check = |word: &str, arrives: bool| {
@@ -147,7 +147,7 @@ fn a_node_is_cut_off_and_comes_back() {
 }
 
 #[test]
-fn the_link_of_a_killed_node_goes() {
+fn the_link_of_a_killed_node_is_removed() {
     let Some(cluster) = cluster(3, &delayed(None)) else { return };
     assert!(on_the_switch(&cluster, "-brief link").contains("node002"));
     cluster.on(2).kill().unwrap();

@@ -82,8 +82,8 @@ fn start_owner(first_on_path: &Path, delay: &str) -> (Child, String) {
     command.env("PATH", format!("{}:{rest}", first_on_path.display()));
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.as_mut().unwrap()).lines().map_while(Result::ok);
-    let said = lines.find_map(|line| line.strip_prefix(OWNER).map(str::to_owned)).expect("the owner says what it made");
-    (child, said)
+    let line = lines.find_map(|line| line.strip_prefix(OWNER).map(str::to_owned)).expect("the owner says what it made");
+    (child, line)
 }
 
 #[test]
@@ -93,10 +93,10 @@ fn owner_killed() {
     }
     let nothing = tempfile::tempdir().unwrap();
     for delay in ["", "2ms"] {
-        let (mut owner, said) = start_owner(nothing.path(), delay);
-        let Ok(running) = serde_json::from_str::<Running>(&said) else {
-            assert_eq!(delay, "2ms", "{said}");
-            return skipped(said);
+        let (mut owner, line) = start_owner(nothing.path(), delay);
+        let Ok(running) = serde_json::from_str::<Running>(&line) else {
+            assert_eq!(delay, "2ms", "{line}");
+            return skipped(line);
         };
         let traces = Traces::of(&running);
         owner.kill().unwrap();
@@ -125,8 +125,8 @@ fn check_failure(program: &str, commands: &str) {
     let real = std::env::split_paths(&std::env::var_os("PATH").unwrap()).map(|f| f.join(program)).find(|p| p.exists());
     fs::write(&path, format!("#!/bin/sh\nreal={}\n{commands}\n", real.unwrap().display())).unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
-    let (mut owner, said) = start_owner(folder.path(), "");
-    assert!(said.contains("no luck") && said.contains("node003"), "{program}: {said}");
+    let (mut owner, line) = start_owner(folder.path(), "");
+    assert!(line.contains("no luck") && line.contains("node003"), "{program}: {line}");
     // Every process of the cluster would have the folder in its environment, as its owner has it.
     await_end("a failed cluster", || with_environment(folder.path()) == [owner.id()]);
     drop(owner.stdin.take());

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use headwater_tests::harness::{Fixture, Mechanism, Program, Starting, headwater_binary, skipped, wait_until};
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Looks with programs of its own and with the shell itself, three times; and at a file that was open
 /// from the start.
@@ -32,8 +32,8 @@ fn go(fixture: &Fixture, turn: u32) {
 }
 
 fn wait_for(started: &Starting, turns: usize) {
-    let has_looked = || started.running.stdout().matches("looked\n").count() == turns;
-    assert!(wait_until(PATIENCE, has_looked), "{}", started.running.stdout());
+    let has_checked = || started.running.stdout().matches("looked\n").count() == turns;
+    assert!(wait_until(TIMEOUT, has_checked), "{}", started.running.stdout());
 }
 
 fn later_programs_see_what_is_new(via: Mechanism) {
@@ -50,8 +50,8 @@ fn later_programs_see_what_is_new(via: Mechanism) {
     wait_for(&started, 2);
     let mut refresh = Command::new(headwater_binary());
     let refreshed = refresh.args(["refresh", "--store"]).arg(started.store()).output().expect("it is there");
-    let said = String::from_utf8_lossy(&refreshed.stdout).into_owned() + &String::from_utf8_lossy(&refreshed.stderr);
-    assert!(refreshed.status.success() && said.starts_with("generation 2: "), "{said}");
+    let printed = String::from_utf8_lossy(&refreshed.stdout).into_owned() + &String::from_utf8_lossy(&refreshed.stderr);
+    assert!(refreshed.status.success() && printed.starts_with("generation 2: "), "{printed}");
     go(&fixture, 2);
     let session = started.finish();
     let first = "self first changed\nfirst same\nfirst changed\nfirst removed\nchanged\nremoved\nsame\nlooked\n";

@@ -213,9 +213,9 @@ fn the_store_is_full() {
     let session = limited.same_output(&Program::shell(&format!("cksum {0} {0}", fixture.path("big").display())));
     assert!(session.number("clients.fallbacks") > 0, "{:#}", session.summary);
     assert!(session.number("memory.store_bytes") <= 1 << 20, "{:#}", session.summary);
-    let told: Vec<&str> = session.messages.lines().filter(|line| line.contains("store")).collect();
-    assert!(told.len() == 1 && told[0].starts_with("headwater: warning: "), "{told:?}");
-    assert!(told[0].contains("A larger --store-max helps"), "{told:?}");
+    let warnings: Vec<&str> = session.messages.lines().filter(|line| line.contains("store")).collect();
+    assert!(warnings.len() == 1 && warnings[0].starts_with("headwater: warning: "), "{warnings:?}");
+    assert!(warnings[0].contains("A larger --store-max helps"), "{warnings:?}");
     interfered(&fixture, &limited, |_| ());
 }
 

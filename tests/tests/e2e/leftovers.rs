@@ -91,7 +91,7 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 "#;
 
 #[test]
-fn a_program_that_catches_control_c_ends_in_its_own_way() {
+fn a_program_that_catches_control_c_ends_as_it_likes() {
     if !has_program("python3") {
         return skipped("python3 is not installed, and makes the terminal");
     }
@@ -145,7 +145,7 @@ fn a_program_is_killed() {
 }
 
 #[test]
-fn a_child_that_stays_behind_does_not_hold_the_session() {
+fn a_child_that_stays_behind_does_not_prolong_the_session() {
     let fixture = Fixture::new("child");
     fixture.library("lib/libx.so", "x", &[]);
     let script = "sleep 2 >/dev/null 2>&1 & echo started";
@@ -209,7 +209,7 @@ fn what_a_killed_session_left_is_swept_by_the_next() {
 }
 
 #[test]
-fn doctor_tells_and_removes_what_a_killed_session_left() {
+fn doctor_reports_and_removes_what_a_killed_session_left() {
     let killed = Killed::new("doctor");
     let doctor = |fix: &[&str]| {
         let doctor = Program::new(headwater_binary()).arg("doctor").args(fix.iter().copied());
@@ -218,11 +218,15 @@ fn doctor_tells_and_removes_what_a_killed_session_left() {
     let left = killed.sessions()[0].display().to_string();
     assert!(doctor(&[]).contains(&format!("1, such as {left}")));
     // Whatever several find at once, what each says it has removed is gone.
-    let said: Vec<String> = std::thread::scope(|scope| {
+    let printed: Vec<String> = std::thread::scope(|scope| {
         let both: Vec<_> = (0..2).map(|_| scope.spawn(|| doctor(&["--fix"]))).collect();
-        both.into_iter().map(|said| said.join().expect("it ends")).collect()
+        both.into_iter().map(|printed| printed.join().expect("it ends")).collect()
     });
-    assert_eq!(said.iter().filter(|said| said.contains(&format!("the session {left}"))).count(), 1, "{said:?}");
+    assert_eq!(
+        printed.iter().filter(|printed| printed.contains(&format!("the session {left}"))).count(),
+        1,
+        "{printed:?}"
+    );
     assert_eq!(killed.sessions().len(), 0);
 }
 

@@ -30,8 +30,8 @@ macro_rules! programs {
 programs! {
     debugger: [a_live_process, a_debugger_in_the_session],
     exec: [
-        every_file_in_every_way,
-        every_file_in_every_way_for_an_ordinary_user,
+        every_file_by_every_exec_call,
+        every_file_by_every_exec_call_for_an_ordinary_user,
         the_program_itself_may_be_anything,
         what_may_not_be_opened_stays_so,
         a_chain_of_interpreters,

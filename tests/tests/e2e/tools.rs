@@ -18,18 +18,18 @@ pub fn archives_and_copies(via: Mechanism) {
     let fixture = Fixture::new("archives");
     tree(&fixture);
     let (tree, copy) = (fixture.path("tree").display().to_string(), fixture.outside("copy").display().to_string());
-    let look =
+    let script =
         format!("cd {copy} && find . -printf '%p %y %s %m %T@ %n\\n' | sort; find . -type f | sort | xargs cksum");
     let mut scripts = vec![
-        format!("tar cf - -C {tree} . | tar xf - -C {copy}; tar cf - -C {tree} . | cksum | wc -l; {look}"),
-        format!("cp -a {tree}/. {copy}; {look}"),
+        format!("tar cf - -C {tree} . | tar xf - -C {copy}; tar cf - -C {tree} . | cksum | wc -l; {script}"),
+        format!("cp -a {tree}/. {copy}; {script}"),
         format!(
             "find {tree} -name 'file1*' -size +1k -exec grep -l 'content 1' {{}} + | sort; find {tree} -newer {tree}/link | wc -l"
         ),
         format!("du -b {tree} | sort; diff -r {tree} {tree} && echo alike; wc {tree}/d*/file* | tail -1"),
     ];
     if has_program("rsync") {
-        scripts.push(format!("rsync -ac {tree}/ {copy}; rsync -acni {tree}/ {copy}; {look}"));
+        scripts.push(format!("rsync -ac {tree}/ {copy}; rsync -acni {tree}/ {copy}; {script}"));
     }
     for script in scripts {
         // Both runs start with an empty copy.

@@ -34,7 +34,7 @@ fn begun(running: &Running, processes: usize) {
     assert!(wait_until(BEGUN_MAX, is_begun), "{}", running.stdout());
 }
 
-fn words(launcher: &str, script: &str, arguments: &[String]) -> Vec<String> {
+fn args(launcher: &str, script: &str, arguments: &[String]) -> Vec<String> {
     let program = ["python3", "-c", script].map(String::from);
     launcher.split(' ').map(String::from).chain(program).chain(arguments.iter().cloned()).collect()
 }
@@ -47,7 +47,7 @@ fn ends_of_slurms_steps() {
         Err(reason) => return skipped(reason),
     };
     let node = site.cluster.on(1);
-    let endless = words("srun -N4 -n4", ENDLESS, &[]);
+    let endless = args("srun -N4 -n4", ENDLESS, &[]);
     let cancel = format!("SLURM_CONF={SLURM_CONF} scancel --user=root");
     // Slurm leaves programs running whose srun was killed.
     let killed = format!("pkill -KILL -x srun; sleep 1; {cancel}");
@@ -77,7 +77,7 @@ fn disturbed(site: &Site, ssh: &Ssh, nodes: &[usize], disturb: impl Fn()) -> (Ou
     let _ = fs::remove_file(&go);
     let script = launcher(site, ssh, nodes, VARIABLES);
     let launcher = format!("{} @", script.display());
-    let running = site.begin(&["--marker", "@"], &words(&launcher, WAITS, &[go.display().to_string()]));
+    let running = site.begin(&["--marker", "@"], &args(&launcher, WAITS, &[go.display().to_string()]));
     begun(&running, nodes.len());
     disturb();
     fs::write(&go, "").unwrap();
@@ -104,7 +104,7 @@ fn whatever_dies(site: &Site, ssh: &Ssh) {
 }
 
 #[test]
-fn a_node_without_room_uses_the_originals() {
+fn a_node_without_room_uses_the_source_files() {
     with_ssh(Site::new(), a_full_node);
 }
 
@@ -129,8 +129,8 @@ fn a_node_that_crashes_while_it_starts() {
             // It is still starting when it crashes, however long that takes.
             let waits = format!("[ $(hostname) != {} ] || sleep 600; exec \"$@\"", crashing.name);
             let program = ["sh", "-c", &waits, "sh"].map(String::from).into_iter().chain(site.program());
-            let words: Vec<String> = marked_launcher(site, ssh, &nodes).into_iter().chain(program).collect();
-            let running = site.begin(&["--marker", "@"], &words);
+            let args: Vec<String> = marked_launcher(site, ssh, &nodes).into_iter().chain(program).collect();
+            let running = site.begin(&["--marker", "@"], &args);
             assert!(wait_until(BEGUN_MAX, || succeeds(crashing, sign)), "{sign}: {}", running.stdout());
             crashing.kill().expect("a node can be killed");
             let output = running.finish_within(ENDED_MAX);

@@ -33,8 +33,8 @@ fn served(site: &Site, ssh: &Ssh, case: &str) -> Value {
 
 /// Runs the program by a script, whose nodes are all served; the summary.
 fn check(site: &Site, script: &Path, program: Vec<String>) -> Value {
-    let words = [vec![script.display().to_string(), "@".into()], program].concat();
-    site.check_output(&["--marker", "@"], &words, ALL.len())
+    let args = [vec![script.display().to_string(), "@".into()], program].concat();
+    site.check_output(&["--marker", "@"], &args, ALL.len())
 }
 
 /// A node that claims to have been up for thirty years.

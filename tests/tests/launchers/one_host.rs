@@ -58,8 +58,8 @@ fn nodes_that_are_one_machine_do_not_wait_for_each_other() {
         let path = format!("{}:/usr/bin:/bin", fixture.outside("").display());
         let front = ["run", "--shared", &fixture.shared().display().to_string(), "--verbose", "--marker", "@", "--"];
         let front = front.map(String::from);
-        let words = line.split(' ').map(String::from).chain(["@".into(), "cksum".into(), data.display().to_string()]);
-        let program = Program::new(headwater_binary()).args(front).args(words).env("PATH", path);
+        let args = line.split(' ').map(String::from).chain(["@".into(), "cksum".into(), data.display().to_string()]);
+        let program = Program::new(headwater_binary()).args(front).args(args).env("PATH", path);
         let output = program.run();
         let sums: Vec<&str> = output.stdout.lines().collect();
         assert!(output.status == 0 && sums.len() == 2 && sums[0] == sums[1], "{name}: {output:?}");

@@ -36,12 +36,12 @@ fn listing(directory: &Path) -> Vec<PathBuf> {
     paths
 }
 
-fn files_held(view: &View) -> usize {
+fn files_stored(view: &View) -> usize {
     view.stats()["nodes"]["0"]["holds"]["files"].as_u64().expect("a number of files") as usize
 }
 
 #[test]
-fn files_that_are_here_are_stored_before_a_scan_comes_to_them() {
+fn files_that_are_here_are_stored_before_a_scan_reaches_them() {
     needs_mounts!();
     if !is_root() {
         return skipped("only root's mounts store ahead");
@@ -54,12 +54,12 @@ fn files_that_are_here_are_stored_before_a_scan_comes_to_them() {
     let view = Mounting::of(&fixture.shared()).option("--opening").option("no-open").mount();
     let paths = listing(&view.join("dir"));
     read(&paths[..FIRST]);
-    let has_read_on = wait_until(READ_AHEAD_MAX, || files_held(&view) >= FIRST + MORE_MIN);
-    assert!(has_read_on, "the node holds {} files", files_held(&view));
-    let before = view.upcalls();
+    let has_read_on = wait_until(READ_AHEAD_MAX, || files_stored(&view) >= FIRST + MORE_MIN);
+    assert!(has_read_on, "the node holds {} files", files_stored(&view));
+    let before = view.fuse_requests();
     read(&paths[FIRST..FIRST + MORE_MIN]);
-    let asked = view.upcalls() - before;
-    assert!(asked <= MORE_MIN as u64 * 3 / 4, "{asked} for {MORE_MIN} files: {}", view.operations());
+    let requested = view.fuse_requests() - before;
+    assert!(requested <= MORE_MIN as u64 * 3 / 4, "{requested} for {MORE_MIN} files: {}", view.operations());
     read(&paths);
     view.unmount();
 }

@@ -9,7 +9,7 @@ use serde_json::Value;
 use headwater_tests::needs_mounts;
 
 /// The most upcalls for each file that an import looks at, however many processes do it.
-const UPCALLS_A_FILE_MAX: u64 = 3;
+const REQUESTS_A_FILE_MAX: u64 = 3;
 
 fn fill(fixture: &Fixture) {
     for n in 0..60 {
@@ -74,7 +74,7 @@ fn opened(counts: &Value) -> Vec<String> {
 
 /// A program knows which of a directory's files it wants, as an interpreter does of its modules.
 #[test]
-fn what_nobody_asks_for_is_not_opened() {
+fn what_is_not_requested_is_not_opened() {
     needs_mounts!();
     let fixture = Fixture::new("unasked");
     for number in 0..100 {
@@ -107,22 +107,22 @@ const VIEWS_MAX: usize = 5;
 /// Runs what `program` makes, which says the given words, twice in a fresh view. The kernel alone answers the
 /// second run: whatever isn't a page in each view, and all in one of some.
 fn assert_second_asks_nothing(fixture: &Fixture, program: impl Fn(&View) -> (Program, &'static str)) {
-    let pages_asked = |_| {
+    let pages_requested = |_| {
         let view = View::of(&fixture.shared());
-        let (program, words) = program(&view);
+        let (program, args) = program(&view);
         let first = program.run();
-        assert!(first.status == 0 && first.stdout.contains(words), "{first:?}");
-        let ((pages, others), operations) = (view.upcalls_by_kind(), view.operations());
+        assert!(first.status == 0 && first.stdout.contains(args), "{first:?}");
+        let ((pages, others), operations) = (view.fuse_requests_by_kind(), view.operations());
         assert!(pages > 0 && others > 0, "{operations}");
         program.run().assert_same(&first);
-        let ((pages_now, others_now), operations_now) = (view.upcalls_by_kind(), view.operations());
+        let ((pages_now, others_now), operations_now) = (view.fuse_requests_by_kind(), view.operations());
         let shown = format!("before: {operations}; now: {operations_now}");
         assert_eq!(others_now, others, "{shown}");
         view.unmount();
         (pages_now != pages).then_some(shown)
     };
-    let asked: Vec<String> = (0..VIEWS_MAX).map_while(pages_asked).collect();
-    assert!(asked.len() < VIEWS_MAX, "{asked:#?}");
+    let requested: Vec<String> = (0..VIEWS_MAX).map_while(pages_requested).collect();
+    assert!(requested.len() < VIEWS_MAX, "{requested:#?}");
 }
 
 /// A second run of anything is answered by the kernel alone.
@@ -172,7 +172,7 @@ fn files_found(mounted: &mut Mounted, program: &Program) -> u64 {
 const RUNS_UNTIL_SILENT_MAX: usize = 8;
 
 #[test]
-fn an_import_of_scipy_costs_few_upcalls_a_file() {
+fn an_import_of_scipy_costs_few_requests_a_file() {
     needs_mounts!();
     let environment = match python_environment() {
         Ok(environment) => environment,
@@ -193,14 +193,14 @@ fn an_import_of_scipy_costs_few_upcalls_a_file() {
         let view = View::of(mounted.path());
         let running: Vec<_> = (0..processes).map(|_| import(view.path()).start()).collect();
         running.into_iter().for_each(|running| assert_eq!(running.finish().status, 0));
-        let (first, operations) = (view.upcalls(), view.operations());
-        assert!(first <= UPCALLS_A_FILE_MAX * files, "{first} upcalls for {files} files: {}", view.operations());
+        let (first, operations) = (view.fuse_requests(), view.operations());
+        assert!(first <= REQUESTS_A_FILE_MAX * files, "{first} upcalls for {files} files: {}", view.operations());
         // Pages of libraries that no run has touched before may be touched by a later one; soon there
         // are none left.
         let asks_nothing = (0..RUNS_UNTIL_SILENT_MAX).any(|_| {
-            let before = view.upcalls();
+            let before = view.fuse_requests();
             assert_eq!(import(view.path()).run().status, 0);
-            view.upcalls() == before
+            view.fuse_requests() == before
         });
         assert!(asks_nothing, "before: {operations}; now: {}", view.operations());
         view.unmount();

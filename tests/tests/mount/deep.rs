@@ -116,11 +116,11 @@ new.write('more\\n'); new.close(); print(kept.read(), open('new').read(), sorted
     let program = Program::new("python3").args(["-c", &script]).arg(&reached).arg(&goes_on);
     let program = program.in_dir(fixture.path("tree"));
     let started = fixture.headwater().via(Mechanism::Namespace).start(&program);
-    let patience = Duration::from_secs(20);
-    assert!(wait_until(patience, || reached.exists()), "the program gets there");
+    let timeout = Duration::from_secs(20);
+    assert!(wait_until(timeout, || reached.exists()), "the program gets there");
     let daemons = started.daemons();
     daemons.iter().for_each(|&pid| kill(pid));
-    assert!(wait_until(patience, || started.daemons().iter().any(|pid| !daemons.contains(pid))), "there is another");
+    assert!(wait_until(timeout, || started.daemons().iter().any(|pid| !daemons.contains(pid))), "there is another");
     fs::write(&goes_on, "").expect("an own directory");
     let session = started.finish();
     assert_eq!(session.output.stdout, "leaf\n new\nmore\n ['dir', 'leaf', 'link', 'new'] inner\n\n", "{session:?}");

@@ -86,9 +86,9 @@ fn bytes(length: usize, seed: usize) -> Vec<u8> {
 
 /// Files for each way of reading them.
 fn fill(fixture: &Fixture) {
-    for way in ["whole", "steps", "mapped", "sent"] {
+    for method in ["whole", "steps", "mapped", "sent"] {
         for (name, length, ..) in CHANGES {
-            fixture.file(&format!("{way}/{name}"), bytes(*length, 1), 0o644);
+            fixture.file(&format!("{method}/{name}"), bytes(*length, 1), 0o644);
         }
     }
     fs::create_dir(fixture.path("new")).expect("an own directory");
@@ -117,9 +117,9 @@ fn fill(fixture: &Fixture) {
 
 /// Puts other files there.
 fn change(fixture: &Fixture) {
-    for way in ["whole", "steps", "mapped", "sent"] {
+    for method in ["whole", "steps", "mapped", "sent"] {
         for (name, _, length, is_other) in CHANGES {
-            let path = fixture.path(&format!("{way}/{name}"));
+            let path = fixture.path(&format!("{method}/{name}"));
             match (length, is_other) {
                 (None, _) => fs::remove_file(path).expect("an own file"),
                 (Some(length), false) => fs::write(path, bytes(*length, 2)).expect("an own file"),
@@ -160,15 +160,15 @@ fn check(nodes: usize) {
     let removed = |line: &&str| !line.contains("/removed ");
     let expected: Vec<&str> = plain.stdout.lines().filter(removed).collect();
     for lines in session.output.stdout.lines().collect::<Vec<_>>().chunks(expected.len() + 4) {
-        let (kept, gone): (Vec<&str>, Vec<&str>) = lines.iter().partition(|line| removed(line));
-        assert_eq!(kept, expected, "{}", session.messages);
+        let (rest, gone): (Vec<&str>, Vec<&str>) = lines.iter().partition(|line| removed(line));
+        assert_eq!(rest, expected, "{}", session.messages);
         assert!(gone.iter().all(|line| line.ends_with("Error")), "{gone:?}");
     }
     assert_eq!(session.output.stdout.lines().count(), nodes * (expected.len() + 4));
 }
 
 #[test]
-fn it_is_the_original_as_it_is_then() {
+fn it_is_the_source_file_as_it_is_then() {
     needs_mounts!();
     check(1);
 }

@@ -82,7 +82,7 @@ fn what_is_read_is_what_was_predicted() {
                 }
             }
         }
-        prop_assert!(operations.is_empty() || view.upcalls() > 0);
+        prop_assert!(operations.is_empty() || view.fuse_requests() > 0);
         view.unmount();
     });
 }

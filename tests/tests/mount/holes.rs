@@ -37,7 +37,7 @@ fn sparse(fixture: &Fixture) {
 }
 
 #[test]
-fn holes_are_those_of_the_original() {
+fn holes_are_those_of_the_source_file() {
     needs_mounts!();
     if !has_program("python3") {
         return skipped("python3 is not installed");

@@ -6,7 +6,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use headwater_tests::harness::{Fixture, Mechanism, Program, View};
-use headwater_tests::model::{Action, Operation, perform};
+use headwater_tests::model::{Action, Operation, execute};
 
 use crate::assert_alike;
 use headwater_tests::needs_mounts;
@@ -87,7 +87,7 @@ fn an_absolute_link_stays_in_the_mount() {
         let real = fs::canonicalize(view.join(path)).unwrap_or_else(|e| panic!("{path}: {e}"));
         assert_eq!(real, view.join("d/file"), "{path}");
         let read = Operation::new(path, Action::ReadAll { piece: 100 });
-        assert_eq!(perform(view.path(), &read), perform(&fixture.shared(), &read));
+        assert_eq!(execute(view.path(), &read), execute(&fixture.shared(), &read));
     }
     for link in ["to-file", "d/e/to-dir", "dangling", "to-root", "unclean"] {
         let target = fs::read_link(view.join(link)).expect("a link");
@@ -126,8 +126,8 @@ fn a_link_is_read_once() {
     let view = View::of(&fixture.shared());
     let read = || fs::read_link(view.join("link")).expect("a link");
     read();
-    let before = view.upcalls();
+    let before = view.fuse_requests();
     (0..100).for_each(|_| assert_eq!(read(), Path::new("nowhere")));
-    assert_eq!(view.upcalls(), before);
+    assert_eq!(view.fuse_requests(), before);
     view.unmount();
 }

@@ -4,7 +4,7 @@
 
 mod ahead;
 mod blocks;
-mod changed_originals;
+mod changed_sources;
 mod counts;
 mod deep;
 mod first_read;
@@ -25,7 +25,7 @@ mod writing;
 use std::path::Path;
 
 use headwater_tests::harness::Mechanism;
-use headwater_tests::model::{Action, Operation, perform};
+use headwater_tests::model::{Action, Operation, execute};
 
 /// The mechanisms that mount.
 const MOUNTED: [Mechanism; 2] = [Mechanism::Mount, Mechanism::Namespace];
@@ -35,7 +35,7 @@ fn assert_alike(plain: &Path, view: &Path, paths: &[&str], actions: &[Action]) {
     for path in paths {
         for action in actions {
             let operation = Operation::new(*path, action.clone());
-            assert_eq!(perform(view, &operation), perform(plain, &operation), "{action:?} of {path}");
+            assert_eq!(execute(view, &operation), execute(plain, &operation), "{action:?} of {path}");
         }
     }
 }

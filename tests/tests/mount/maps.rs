@@ -17,7 +17,7 @@ fn fixture() -> Fixture {
 }
 
 #[test]
-fn files_are_mapped_in_every_way() {
+fn files_are_mapped_in_every_mode() {
     needs_mounts!();
     let fixture = fixture();
     for via in MOUNTED {
@@ -29,7 +29,7 @@ fn files_are_mapped_in_every_way() {
 }
 
 #[test]
-fn a_shared_map_writes_to_the_original_in_a_namespace() {
+fn a_shared_map_writes_to_the_source_file_in_a_namespace() {
     needs_mounts!();
     let fixture = fixture();
     fixture.build("mapwrite.c", "bin/mapwrite", &[]);
@@ -71,9 +71,9 @@ fn a_mapped_file_is_read_once() {
     let program = Program::new(view.join("bin/maps")).arg(view.join("data/odd"));
     let first = program.run();
     assert_eq!(first.status, 0, "{first:?}");
-    let before = view.upcalls();
+    let before = view.fuse_requests();
     program.run().assert_same(&first);
-    let more = view.upcalls() - before;
+    let more = view.fuse_requests() - before;
     // O_DIRECT asks each time; nothing else does.
     assert!(more <= 4, "{more} upcalls for a second run");
     view.unmount();

@@ -96,7 +96,7 @@ fn as_an_ordinary_user() {
 }
 
 #[test]
-fn types_modes_and_owners_are_the_originals() {
+fn types_modes_and_owners_are_those_of_the_source() {
     needs_root!();
     let fixture = fixture();
     let view = View::of(&fixture.shared());
@@ -114,7 +114,7 @@ fn types_modes_and_owners_are_the_originals() {
 
 /// What one node's user may read and another's may not must not depend on who reads for them.
 #[test]
-fn a_file_that_turns_unreadable_gives_its_error() {
+fn a_file_that_turns_unreadable_returns_its_error() {
     needs_root!();
     let fixture = Fixture::new("denied");
     let secret = fixture.file("secret", "secret", 0o600);

@@ -69,11 +69,11 @@ fn assert_right(output: &headwater_tests::harness::Output, expected: &str) {
 fn kill_daemons(daemons: impl Fn() -> Vec<i32>, times: usize) {
     for round in 0..times {
         let mut found = Vec::new();
-        let stands = wait_until(STALL_MAX, || {
+        let is_served = wait_until(STALL_MAX, || {
             found = daemons();
             !found.is_empty()
         });
-        assert!(stands, "no daemon came back after kill {round}");
+        assert!(is_served, "no daemon came back after kill {round}");
         std::thread::sleep(Duration::from_millis(60));
         found.iter().for_each(|&pid| kill(pid));
         assert!(wait_until(STALL_MAX, || found.iter().all(|pid| !daemons().contains(pid))), "it is dead");
@@ -107,7 +107,7 @@ fn a_daemon_that_dies_under_load_is_replaced() {
 }
 
 #[test]
-fn when_no_daemon_comes_back_the_originals_are_served() {
+fn when_no_daemon_returns_source_files_are_served() {
     needs_mounts!();
     let fixture = Fixture::new("nodaemon");
     fill(&fixture);
@@ -233,8 +233,8 @@ fn killed_in_every_order_nothing_is_left() {
     for order in ["ds", "sd", "s", "dsd"] {
         let view = View::of(&fixture.shared());
         assert!(fs::read(view.join("data/0/0/file0")).is_ok());
-        for who in order.chars() {
-            let victims = if who == 'd' { view.daemons() } else { view.supervisors() };
+        for victim in order.chars() {
+            let victims = if victim == 'd' { view.daemons() } else { view.supervisors() };
             victims.iter().for_each(|&pid| kill(pid));
             std::thread::sleep(Duration::from_millis(100));
         }

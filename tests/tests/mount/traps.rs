@@ -9,7 +9,7 @@ use headwater_tests::harness::{
     Fixture, Headwater, Mechanism, Mounting, Program, View, has_program, kill, processor_ticks, skipped, uses,
     wait_until,
 };
-use headwater_tests::model::{Action, Content, Operation, perform};
+use headwater_tests::model::{Action, Content, Operation, execute};
 use rustix::fs::FileType;
 use rustix::io::Errno;
 
@@ -66,7 +66,7 @@ fn writing_fails_and_changes_nothing() {
 
 /// A parent's death must cost its child no more than the moment in which another takes over.
 #[test]
-fn a_dead_parent_stalls_nobody() {
+fn a_dead_parent_stalls_no_node() {
     needs_mounts!();
     let fixture = Fixture::new("deadparent");
     for n in 0..200 {
@@ -146,7 +146,7 @@ fn links_are_read_from_the_shared_file_system_once_for_all_nodes() {
 }
 
 #[test]
-fn listings_tell_types() {
+fn listings_have_types() {
     needs_mounts!();
     let fixture = Fixture::new("dtype");
     fixture.file("file", "", 0o644);
@@ -194,17 +194,17 @@ fn absent_names_are_remembered_without_limit() {
     let fixture = Fixture::new("absent");
     fixture.file("dir/file", "", 0o644);
     let view = View::of(&fixture.shared());
-    let look = |round: u32| {
+    let check = |round: u32| {
         for n in 0..300 {
             let operation = Operation::new(format!("dir/none-{n}"), Action::Stat { follows: true });
-            assert_eq!(perform(view.path(), &operation), "error 2", "round {round}");
+            assert_eq!(execute(view.path(), &operation), "error 2", "round {round}");
         }
     };
-    look(1);
-    let (before, operations) = (view.upcalls(), view.operations());
+    check(1);
+    let (before, operations) = (view.fuse_requests(), view.operations());
     std::thread::sleep(Duration::from_millis(2500));
-    look(2);
-    assert_eq!(view.upcalls(), before, "before: {operations}; now: {}", view.operations());
+    check(2);
+    assert_eq!(view.fuse_requests(), before, "before: {operations}; now: {}", view.operations());
     view.unmount();
 }
 

@@ -56,7 +56,7 @@ fn an_ordinary_user_on_several_nodes() {
 }
 
 #[test]
-fn what_an_ordinary_user_writes_is_on_the_original() {
+fn what_an_ordinary_user_writes_is_in_the_source_file() {
     needs_root!();
     let fixture = Fixture::new("userwrites");
     fixture.file("own/existing", "old\n", 0o644);
@@ -114,7 +114,7 @@ fn a_second_user_cannot_enter() {
         assert!(paths.iter().any(|path| path.ends_with("sock")), "{paths:?}");
         // The stranger looks from within the session's own mount namespace.
         let inside = ["nsenter", "--mount", "--target", &daemon.to_string()].map(str::to_owned);
-        let stranger: Vec<String> = inside.into_iter().chain(user::STRANGER.map(str::to_owned)).collect();
+        let other_user: Vec<String> = inside.into_iter().chain(user::OTHER_USER.map(str::to_owned)).collect();
         let tries = r#"
             for p in "$@"; do
                 cat "$p" >/dev/null 2>&1 && echo "read $p"
@@ -125,7 +125,8 @@ fn a_second_user_cannot_enter() {
             cat /proc/$0/environ /proc/$0/maps 2>/dev/null && echo "looked into the daemon"
             echo done"#;
         // The base directory, `headwater-UID`, is the way in.
-        let attempt = Program::new("sh").args(["-c", tries, &daemon.to_string()]).args(&paths).behind(&stranger).run();
+        let attempt =
+            Program::new("sh").args(["-c", tries, &daemon.to_string()]).args(&paths).behind(&other_user).run();
         fs::write(fixture.outside("reached.go"), "").expect("an own directory");
         assert_eq!(attempt.stdout, "done\n", "{via:?}: {attempt:?}");
         let session = started.finish();
@@ -139,7 +140,7 @@ fn a_second_user_cannot_enter_a_view_of_roots() {
     let fixture = Fixture::new("rootsview");
     fixture.file("data", "data\n", 0o644);
     let view = headwater_tests::harness::View::of(&fixture.shared());
-    let attempt = Program::new("cat").arg(view.join("data")).behind(user::STRANGER).run();
+    let attempt = Program::new("cat").arg(view.join("data")).behind(user::OTHER_USER).run();
     assert_ne!(attempt.status, 0, "{attempt:?}");
     assert_eq!(attempt.stdout, "");
     let own = Program::new("cat").arg(view.join("data")).run();

@@ -27,8 +27,8 @@ const CASES: [(&str, usize, &[&str]); 3] = [
     ("direct", 2, &["read+scatter"]),
 ];
 
-fn ways(mpi: &Mpi) {
-    let program = match mpi.build("fortran/ways.f90") {
+fn access(mpi: &Mpi) {
+    let program = match mpi.build("fortran/access.f90") {
         Ok(program) => program,
         Err(reason) => return skipped(reason),
     };
@@ -54,4 +54,4 @@ fn ways(mpi: &Mpi) {
     }
 }
 
-crate::for_each_mpi!(ways);
+crate::for_each_mpi!(access);

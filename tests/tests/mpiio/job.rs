@@ -42,10 +42,10 @@ impl Job<'_> {
         let scratch = headwater_tests::scratch("mpiio");
         let (dir, report) = (scratch.path().join("job"), scratch.path().join("report"));
         fs::create_dir(&dir).unwrap();
-        let words = library.map(|library| library.words(&report)).unwrap_or_default();
+        let args = library.map(|library| library.args(&report)).unwrap_or_default();
         let shown = dir.display().to_string();
         let variables = self.variables.iter().map(|(name, value)| format!("{name}={value}"));
-        let program = self.mpi.launcher(self.ranks).in_dir(&dir).arg("env").args(variables).args(words);
+        let program = self.mpi.launcher(self.ranks).in_dir(&dir).arg("env").args(variables).args(args);
         let arguments = self.arguments.iter().map(|word| word.replace("{dir}", &shown));
         let prefix: Vec<String> = prefix.iter().map(|word| word.replace("{dir}", &shown)).collect();
         let prefix: Vec<&str> = prefix.iter().map(String::as_str).collect();
@@ -55,9 +55,9 @@ impl Job<'_> {
 
     /// The command that runs it again, for who reads of a failure.
     pub fn shown(&self, library: Option<&Library>) -> String {
-        let words = library.map(|library| library.words(Path::new("/dev/stderr")).join(" ")).unwrap_or_default();
+        let args = library.map(|library| library.args(Path::new("/dev/stderr")).join(" ")).unwrap_or_default();
         let (mpirun, program) = (self.mpi.mpirun(), self.program.display());
-        format!("{} -n {} {words} {program} {}", mpirun.display(), self.ranks, self.arguments.join(" "))
+        format!("{} -n {} {args} {program} {}", mpirun.display(), self.ranks, self.arguments.join(" "))
     }
 }
 

@@ -58,11 +58,11 @@ impl Case {
             "c/blocks.c" => BLOCKS,
             _ => "",
         };
-        let mut words: Vec<String> =
+        let mut args: Vec<String> =
             [self.options, size].iter().flat_map(|text| text.split_whitespace()).map(str::to_owned).collect();
-        words.extend(["--in".into(), input.display().to_string(), "--out".into(), "{dir}/out".into()]);
-        words.extend(twin.then(|| "--twin".to_owned()));
-        words
+        args.extend(["--in".into(), input.display().to_string(), "--out".into(), "{dir}/out".into()]);
+        args.extend(twin.then(|| "--twin".to_owned()));
+        args
     }
 }
 
@@ -182,8 +182,8 @@ fn mixed(mpi: &Mpi) {
             let job = Job { mpi, ranks: 3, program: Path::new("/bin/sh"), arguments, variables: vec![] };
             let (plain, mixed) = (job.run(None), job.run(Some(&library)));
             check_same(without, &mixed, &plain);
-            let said = mixed.output.stderr.matches("some ranks don't have this library").count();
-            assert_eq!((said, mixed.report.as_str()), (1, ""), "{without}: {}", mixed.output.stderr);
+            let reports = mixed.output.stderr.matches("some ranks don't have this library").count();
+            assert_eq!((reports, mixed.report.as_str()), (1, ""), "{without}: {}", mixed.output.stderr);
         }
     }
 }
@@ -204,9 +204,9 @@ fn contexts_of(mpi: &Mpi, library: &Library, source: &str) -> Vec<Line> {
 }
 
 /// A call that is reached in two ways, of which one is of no use: the other is transformed nevertheless.
-fn two_ways(mpi: &Mpi) {
+fn two_call_paths(mpi: &Mpi) {
     let Ok(library) = Library::find(mpi) else { return skipped("the library is not built") };
-    let contexts = contexts_of(mpi, &library, "c/places.c");
+    let contexts = contexts_of(mpi, &library, "c/call_sites.c");
     let (off, other): (Vec<_>, Vec<_>) = contexts.iter().partition(|context| context.decision == "off");
     assert!(!off.is_empty() && off.iter().all(|context| context.transformed == 0), "{contexts:?}");
     // Of 60: until the first way is off, and until it is noticed that there is another, some are left alone.
@@ -323,9 +323,9 @@ fn beside_ranks_without_it() {
 }
 
 #[test]
-fn two_ways_to_one_call() {
-    crate::with_mpi("openmpi4", two_ways);
-    crate::with_mpi("mpich4", two_ways);
+fn two_paths_to_one_call() {
+    crate::with_mpi("openmpi4", two_call_paths);
+    crate::with_mpi("mpich4", two_call_paths);
 }
 
 #[test]
@@ -366,7 +366,7 @@ fn gathered_between_each_other() {
 }
 
 #[test]
-fn changed_while_data_is_on_its_way() {
+fn changed_while_data_is_in_transit() {
     crate::with_mpi("openmpi4", leased);
     crate::with_mpi("mpich4", leased);
 }

@@ -5,7 +5,7 @@ use headwater_tests::harness::nodes::Nodes;
 use crate::site::{NODES, Site, finish, start};
 
 #[test]
-fn a_node_that_comes_late_is_served() {
+fn a_node_that_joins_late_is_served() {
     let Some(site) = Site::new() else { return };
     let expected = site.expected();
     let late = Nodes::start(&site.cluster, &site.plan().without(&(1..NODES).collect::<Vec<_>>())).interior();
@@ -41,7 +41,7 @@ fn a_daemon_that_returns_is_served_and_serves() {
 }
 
 #[test]
-fn a_node_that_is_cut_off_uses_originals_and_comes_back() {
+fn a_node_that_is_cut_off_uses_source_files_and_returns() {
     let Some(site) = Site::new() else { return };
     let expected = site.expected();
     let mut nodes = Nodes::start(&site.cluster, &site.plan());
@@ -57,7 +57,7 @@ fn a_node_that_is_cut_off_uses_originals_and_comes_back() {
 }
 
 #[test]
-fn a_session_in_two_parts_goes_on_in_both() {
+fn a_session_in_two_parts_continues_in_both() {
     let Some(site) = Site::new() else { return };
     let expected = site.expected();
     let mut nodes = Nodes::start(&site.cluster, &site.plan());

@@ -99,7 +99,7 @@ fn a_daemon_hangs() {
 }
 
 #[test]
-fn a_reader_hangs_and_goes_on() {
+fn a_reader_hangs_and_continues() {
     let Some(site) = Site::new() else { return };
     let expected = site.expected();
     let mut nodes = Nodes::start(&site.cluster, &site.plan());

@@ -45,21 +45,21 @@ impl Site {
     }
 
     /// The words of the program.
-    fn words(&self) -> Vec<String> {
+    fn args(&self) -> Vec<String> {
         let at = |name: &str| self.at(name).display().to_string();
         let plug = format!("open={}", at("c/libplug.so.1"));
         vec![at("bin/app"), "call=top".into(), plug, "open=libnope.so".into(), "exec=/bin/cat".into(), at("data/é.txt")]
     }
 
     fn program(&self) -> Program {
-        let words = self.words();
-        Program::new(&words[0]).args(&words[1..])
+        let args = self.args();
+        Program::new(&args[0]).args(&args[1..])
     }
 
     /// The program, once all is there.
     fn late(&self) -> Program {
         let own = [headwater_binary(), self.store.path().to_path_buf()];
-        Program::shell(WAIT).arg("sh").args(own).args(self.words())
+        Program::shell(WAIT).arg("sh").args(own).args(self.args())
     }
 
     fn record(&self) -> PathBuf {
@@ -124,7 +124,7 @@ fn a_recorded_run_asks_for_nothing() {
 }
 
 #[test]
-fn what_has_changed_since_is_said_and_right() {
+fn what_has_changed_since_is_reported_and_right() {
     let mut site = match Site::new("changed", 0) {
         Ok(site) => site,
         Err(reason) => return skipped(reason),

@@ -109,8 +109,8 @@ impl Site {
     /// Waits until this share of the files has been opened since the last reset.
     pub fn await_progress(&self, share: f64) {
         let opens = (share * (MODULES + 10) as f64) as u64;
-        let has_come = wait_until(PROGRESS_MAX, || self.counts()["total"]["open"].as_u64() >= Some(opens));
-        assert!(has_come, "{} after {PROGRESS_MAX:?}", self.counts()["total"]);
+        let has_arrived = wait_until(PROGRESS_MAX, || self.counts()["total"]["open"].as_u64() >= Some(opens));
+        assert!(has_arrived, "{} after {PROGRESS_MAX:?}", self.counts()["total"]);
     }
 }
 

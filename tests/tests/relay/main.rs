@@ -115,12 +115,12 @@ fn parallel() {
     let site = Site::new();
     let numbers: Vec<String> = (1..=12).map(|number| number.to_string()).collect();
     let numbers = numbers.join(" ");
-    let told = "if grep -q headwater-zygote.so /proc/$$/maps; then echo {} by zygote; else echo {} by exec; fi";
+    let report = "if grep -q headwater-zygote.so /proc/$$/maps; then echo {} by zygote; else echo {} by exec; fi";
     for shell in ["/bin/bash", "/bin/dash"] {
         let parallel = format!("HOME=$PWD PARALLEL_SHELL={shell} parallel --will-cite");
-        site.check(&format!("{parallel} -j4 '{told}' ::: {numbers}"), 10);
+        site.check(&format!("{parallel} -j4 '{report}' ::: {numbers}"), 10);
         site.check(&format!("{parallel} -k -j4 '$ORIGIN {{}}; exit $(({{}} % 5))' ::: {numbers}; echo $?"), 0);
-        site.check(&format!("seq 100 | {parallel} --pipe -N 10 -j3 'cat; {told}' | sort | uniq -c"), 0);
+        site.check(&format!("seq 100 | {parallel} --pipe -N 10 -j3 'cat; {report}' | sort | uniq -c"), 0);
         site.check(&format!("{parallel} -j1 --halt now,fail=1 'exit {{}}' ::: 0 0 0 0 7 0 2>/dev/null; echo $?"), 0);
         site.check(
             &format!("{parallel} --timeout 1 -j2 'sleep {{}}; echo {{}}' ::: 0 0 0 600 2>/dev/null; echo $?"),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use headwater_cluster::{Cluster, Node, Options};
 use headwater_tests::harness::nodes::project;
-use headwater_tests::harness::services::{SLURM_CONF, Slurm, says};
+use headwater_tests::harness::services::{SLURM_CONF, Slurm, output_of};
 use headwater_tests::harness::{Output, Program, skipped, user, wait_until};
 
 use crate::{Site, library, lines};
@@ -48,7 +48,7 @@ fn steps(cluster: &Cluster, origin: &str) -> Vec<Outcome> {
 
 /// All that runs on a node.
 fn processes(node: &Node) -> Vec<String> {
-    let listed = says(node, &format!("exec {LIST}"));
+    let listed = output_of(node, &format!("exec {LIST}"));
     let mut all: Vec<String> = listed.lines().filter(|line| *line != LIST).map(str::to_owned).collect();
     all.sort();
     all
@@ -73,7 +73,7 @@ fn trial(library: Option<&Path>, origin: &Path) -> Result<Vec<Outcome>, String> 
         .map_err(|error| headwater_cluster::check().err().map_or_else(|| panic!("{error}"), |e| e.to_string()))?;
     let _slurm = Slurm::start_with(&cluster, &directory, library)?;
     for node in cluster.nodes() {
-        assert_eq!(says(node, RELAYED).trim() != "0", library.is_some(), "slurmd has it");
+        assert_eq!(output_of(node, RELAYED).trim() != "0", library.is_some(), "slurmd has it");
     }
     let before: Vec<Vec<String>> = cluster.nodes().iter().map(processes_at_rest).collect();
     let outcome = steps(&cluster, &origin.display().to_string());

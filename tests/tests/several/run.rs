@@ -30,9 +30,9 @@ impl Ground {
             let (worker, calls) = (part("worker.c"), part("calls.c"));
             let flags = [&[&worker, &calls, "-std=c11"][..], more].concat();
             let built = fixture.build("several/main.c", name, &flags);
-            let place = fixture.outside(name);
-            fs::rename(built, &place).expect("an own directory");
-            place
+            let moved = fixture.outside(name);
+            fs::rename(built, &moved).expect("an own directory");
+            moved
         };
         let (several, without_loader) = (build("several", &[]), build("several-static", &["-static"]));
         Ground { fixture, via, several, without_loader }

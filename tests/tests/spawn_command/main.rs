@@ -17,14 +17,14 @@ struct Seen {
 }
 
 /// The command with these words, and nothing to read.
-fn command(words: &[&str]) -> Command {
+fn command(args: &[&str]) -> Command {
     let mut command = Command::new(headwater_binary());
-    command.arg("spawn").args(words).stdin(Stdio::null());
+    command.arg("spawn").args(args).stdin(Stdio::null());
     command
 }
 
-fn spawn(words: &[&str]) -> Seen {
-    seen(&mut command(words))
+fn spawn(args: &[&str]) -> Seen {
+    seen(&mut command(args))
 }
 
 fn seen(command: &mut Command) -> Seen {

@@ -9,7 +9,7 @@ use headwater_tests::harness::{Fixture, has_program, skipped};
 use super::{by_rank, command, seen, spawn};
 
 #[test]
-fn all_ways_give_the_same() {
+fn all_mechanisms_have_the_same_output() {
     let fixture = Fixture::new("spawn-ways");
     let program = fixture.build("spawned.c", "spawned", &[]);
     let program = program.to_str().expect("an own path");
@@ -60,8 +60,8 @@ fn imports_are_done_once() {
     let script = script.to_str().expect("an own path");
     let path = fixture.path("modules");
     let run = |more: &[&str]| {
-        let words = [&["-n", "4", "--from", "zygote", "--report"], more, &["--", python, "-O", script, "{rank}"]];
-        seen(command(&words.concat()).env("PYTHONPATH", &path))
+        let args = [&["-n", "4", "--from", "zygote", "--report"], more, &["--", python, "-O", script, "{rank}"]];
+        seen(command(&args.concat()).env("PYTHONPATH", &path))
     };
     let seen = run(&["--imports", "noted"]);
     assert!(seen.err.contains("by zygote:"), "{}", seen.err);
@@ -76,7 +76,7 @@ fn imports_are_done_once() {
 }
 
 #[test]
-fn a_static_program_goes_by_exec_and_says_why() {
+fn a_static_program_is_executed_and_the_reason_reported() {
     let fixture = Fixture::new("spawn-static");
     let source = fixture.file("x.c", "#include <stdio.h>\nint main(void) { puts(\"static\"); }\n", 0o644);
     let program = fixture.path("x");

@@ -94,7 +94,7 @@ fn the_first_process_reads_the_input() {
 }
 
 #[test]
-fn what_nobody_reads_ends_the_processes() {
+fn a_closed_output_ends_the_processes() {
     let mut child = command(&["-n", "2", "--", "yes"]).stdout(Stdio::piped()).spawn().expect("it can be started");
     let mut line = String::new();
     BufReader::new(child.stdout.take().expect("a pipe")).read_line(&mut line).expect("a line comes");
@@ -113,19 +113,19 @@ fn processors_in_turn() {
     let list = format!("{},{}", cores[1], cores[0]);
     let script = ["--", "grep", "Cpus_allowed_list", "/proc/self/status"];
     for from in ["zygote", "exec"] {
-        let words = [&["-n", "3", "--from", from, "--cores", &list][..], &script].concat();
-        let seen = spawn(&words);
+        let args = [&["-n", "3", "--from", from, "--cores", &list][..], &script].concat();
+        let seen = spawn(&args);
         let lines = by_rank(&seen.out);
-        let places: Vec<&str> = lines.iter().filter_map(|(_, line)| line.split_whitespace().nth(1)).collect();
+        let cpus: Vec<&str> = lines.iter().filter_map(|(_, line)| line.split_whitespace().nth(1)).collect();
         let expected = [cores[1], cores[0], cores[1]].map(|core| core.to_string());
-        assert_eq!(places, expected, "by {from}: {}", seen.err);
+        assert_eq!(cpus, expected, "by {from}: {}", seen.err);
     }
     for numa in ["fill", "spread"] {
         let seen = spawn(&[&["-n", "2", "--numa", numa][..], &script].concat());
         let lines = by_rank(&seen.out);
-        let places: Vec<&str> = lines.iter().filter_map(|(_, line)| line.split_whitespace().nth(1)).collect();
-        assert!(places.len() == 2 && places.iter().all(|place| place.parse::<usize>().is_ok()), "{numa}: {places:?}");
-        assert_ne!(places[0], places[1], "{numa}");
+        let cpus: Vec<&str> = lines.iter().filter_map(|(_, line)| line.split_whitespace().nth(1)).collect();
+        assert!(cpus.len() == 2 && cpus.iter().all(|cpu| cpu.parse::<usize>().is_ok()), "{numa}: {cpus:?}");
+        assert_ne!(cpus[0], cpus[1], "{numa}");
     }
 }
 

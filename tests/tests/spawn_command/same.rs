@@ -40,13 +40,13 @@ fn differences((file, begin, middle, end): (&str, &str, &str, &str)) -> Differen
 }
 
 /// Starts the program in one way, and gives what its processes have observed.
-fn observe(fixture: &Fixture, program: &Path, way: &[&str]) -> Observed {
+fn observe(fixture: &Fixture, program: &Path, options: &[&str]) -> Observed {
     let output = fixture.path("out.{rank}").display().to_string();
     let count = PROCESSES.to_string();
     let program = program.to_str().expect("an own path");
-    let words = [&["-n", &count, "--output", &output], way, &["--", program, "x{rank}"]].concat();
-    let seen = seen(command(&words).env("OBSERVED", fixture.shared()));
-    assert_eq!((seen.status, seen.err.as_str()), (Some(0), ""), "{way:?}");
+    let args = [&["-n", &count, "--output", &output], options, &["--", program, "x{rank}"]].concat();
+    let seen = seen(command(&args).env("OBSERVED", fixture.shared()));
+    assert_eq!((seen.status, seen.err.as_str()), (Some(0), ""), "{options:?}");
     let mut observed = Observed::new();
     for rank in 0..PROCESSES {
         let text = fs::read_to_string(fixture.path(&format!("out.{rank}"))).expect("its output");
@@ -83,7 +83,7 @@ fn the_list_is_the_same_everywhere() {
 }
 
 #[test]
-fn a_process_differs_as_the_list_says() {
+fn a_process_differs_only_as_listed() {
     let random = fs::read_to_string("/proc/sys/kernel/randomize_va_space");
     if !cfg!(target_arch = "x86_64") || random.is_ok_and(|text| text.trim() != "2") {
         return skipped("the kernel chooses no addresses here, or no zygote can stop so early");
@@ -120,8 +120,8 @@ fn what_begins_before_all_others_means_exec() {
         (&plain, Some(&library), Some("audits the loader")),
         (&plain, None, None),
     ] {
-        let run = |words: &[&str]| {
-            let mut command = command(&[words, &["--", program.to_str().expect("an own path")]].concat());
+        let run = |args: &[&str]| {
+            let mut command = command(&[args, &["--", program.to_str().expect("an own path")]].concat());
             if let Some(library) = audit {
                 command.env("LD_AUDIT", library);
             }
@@ -135,7 +135,7 @@ fn what_begins_before_all_others_means_exec() {
 }
 
 #[test]
-fn a_check_says_all_that_it_saw() {
+fn a_check_prints_all_that_it_saw() {
     let fixture = Fixture::new("spawn-check");
     let build = |name: &str, flags: &[&str]| fixture.build("spawn/observed.cpp", name, flags).display().to_string();
     let (plain, all) = (build("plain", &["-pthread"]), build("all", &["-DALL", "-pthread"]));
@@ -143,7 +143,7 @@ fn a_check_says_all_that_it_saw() {
     fs::set_permissions(&fixed, std::os::unix::fs::PermissionsExt::from_mode(0o4755)).expect("an own file");
     let missing = fixture.path("missing").display().to_string();
     let chooses = ["the program chooses functions"];
-    for (words, status, parts) in [
+    for (args, status, parts) in [
         (
             &["--check", "--", &plain][..],
             0,
@@ -162,10 +162,10 @@ fn a_check_says_all_that_it_saw() {
         if cfg!(not(target_arch = "x86_64")) && status == 0 {
             continue;
         }
-        let seen = spawn(words);
-        assert_eq!(seen.status, Some(status), "{words:?}: {}{}", seen.out, seen.err);
+        let seen = spawn(args);
+        assert_eq!(seen.status, Some(status), "{args:?}: {}{}", seen.out, seen.err);
         for part in parts {
-            assert!(seen.out.contains(part), "{words:?}: {part}: {}", seen.out);
+            assert!(seen.out.contains(part), "{args:?}: {part}: {}", seen.out);
         }
     }
 }

@@ -41,15 +41,15 @@ struct Launches<'a> {
 
 impl Launches<'_> {
     /// What the program prints on the first of so many nodes behind these words, and what the server counts.
-    fn run(&self, nodes: usize, words: &[&str]) -> (String, Counts) {
+    fn run(&self, nodes: usize, args: &[&str]) -> (String, Counts) {
         self.gluster.mount(nodes).unwrap();
         self.gluster.reset().unwrap();
         let mut command = self.cluster.on(1).command("timeout");
-        command.args(["--kill-after=5", LAUNCH_SECONDS_MAX]).args(words).args(["sh", "-c", self.program]);
+        command.args(["--kill-after=5", LAUNCH_SECONDS_MAX]).args(args).args(["sh", "-c", self.program]);
         command.env("SLURM_CONF", SLURM_CONF).env_remove("LD_LIBRARY_PATH"); // cargo's
         let output = command.output().unwrap();
         let counts = self.gluster.counts().unwrap();
-        assert!(output.status.success(), "{words:?}: {output:?}");
+        assert!(output.status.success(), "{args:?}: {output:?}");
         (String::from_utf8(output.stdout).unwrap(), counts)
     }
 
@@ -66,13 +66,13 @@ impl Launches<'_> {
             [&binary, "run", "--no-summary", "--via", via, "--shared", SOFTWARE, "--job-dir", &jobs, "--", "srun"];
         let exclude = format!("--exclude=node{:03}", NODES + 1);
         let shape = [format!("-N{nodes}"), format!("--ntasks-per-node={processes}")];
-        let words = [&run[..], srun, &[&exclude, &shape[0], &shape[1]]].concat();
-        let (printed, counts) = self.run(nodes, &words);
+        let args = [&run[..], srun, &[&exclude, &shape[0], &shape[1]]].concat();
+        let (printed, counts) = self.run(nodes, &args);
         let mut lines: Vec<&str> = printed.lines().collect();
         lines.sort_unstable();
         let mut expected: Vec<&str> = self.printed.lines().flat_map(|line| vec![line; nodes * processes]).collect();
         expected.sort_unstable();
-        assert_eq!(lines, expected, "{words:?}");
+        assert_eq!(lines, expected, "{args:?}");
         counts
     }
 }

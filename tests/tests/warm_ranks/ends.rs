@@ -72,9 +72,9 @@ impl Waiting {
         all.filter(|pid| !self.ranks.contains(pid)).collect()
     }
 
-    fn says(&self, start: &str, count: usize) {
-        let said = || self.session.running.stdout().lines().filter(|line| line.starts_with(start)).count();
-        assert!(wait_until(SOON, || said() == count), "{start}: {}", self.session.running.stdout());
+    fn prints(&self, start: &str, count: usize) {
+        let printed = || self.session.running.stdout().lines().filter(|line| line.starts_with(start)).count();
+        assert!(wait_until(SOON, || printed() == count), "{start}: {}", self.session.running.stdout());
     }
 }
 
@@ -88,19 +88,19 @@ fn is_stopped(pid: i32) -> bool {
 }
 
 #[test]
-fn signals_come_once() {
+fn signals_arrive_once() {
     let Some(fixture) = fixture() else { return };
     let waiting = Waiting::start(&fixture);
     for count in 1..=3 {
         waiting.session.running.signal(Signal::USR1);
         // The next is sent when this one has come: the kernel keeps one of a kind.
         for rank in 0..4 {
-            waiting.says(&format!("usr1 {rank} {count}"), 1);
+            waiting.prints(&format!("usr1 {rank} {count}"), 1);
         }
     }
     waiting.session.running.signal(Signal::TERM);
     for rank in 0..4 {
-        waiting.says(&format!("term {rank} 3"), 1);
+        waiting.prints(&format!("term {rank} 3"), 1);
     }
     let session = waiting.session.finish();
     assert_eq!((session.output.status, session.messages.as_str()), (7, ""));
@@ -155,7 +155,7 @@ fn ranks_outlive_their_zygote() {
     let waiting = Waiting::start(&fixture);
     waiting.zygotes().into_iter().for_each(kill);
     waiting.session.running.signal(Signal::USR1);
-    waiting.says("usr1", 4);
+    waiting.prints("usr1", 4);
     fs::write(&waiting.over, "").expect("an own directory");
     let session = waiting.session.finish();
     assert_eq!((session.output.status, session.messages.as_str()), (0, ""));

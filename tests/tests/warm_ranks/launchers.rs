@@ -46,8 +46,8 @@ impl Hydra {
             }
         };
         let python = mpich.join("bin/python3");
-        let words = [python.as_os_str(), "-c".as_ref(), script.as_ref()];
-        let program = Program::new(mpich.join("bin/mpiexec")).args(["-launcher", "fork", "-n", "4"]).args(words);
+        let args = [python.as_os_str(), "-c".as_ref(), script.as_ref()];
+        let program = Program::new(mpich.join("bin/mpiexec")).args(["-launcher", "fork", "-n", "4"]).args(args);
         let program = program.args(arguments).env("PYTHONDONTWRITEBYTECODE", "1");
         Some(Hydra { fixture, program })
     }
@@ -65,8 +65,8 @@ impl Hydra {
         let (summary, jobs) = (text("summary.json"), text("jobs"));
         let run =
             [&*binary, "run", "--via", "audit", "--shared", &shared, "--job-dir", &jobs, "--summary-json", &summary];
-        let words = [&run[..], options, &["--warm-imports", imports, "--"]].concat();
-        let output = self.program.clone().behind(&words).run();
+        let args = [&run[..], options, &["--warm-imports", imports, "--"]].concat();
+        let output = self.program.clone().behind(&args).run();
         let summary = std::fs::read_to_string(&summary).expect("it was written");
         let summary: serde_json::Value = serde_json::from_str(&summary).expect("JSON");
         (output, summary["from_zygotes"].as_u64().expect("a number"))

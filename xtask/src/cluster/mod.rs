@@ -118,8 +118,8 @@ mod tests {
     }
 
     fn check(line: &str, is_right: bool) {
-        let words = std::iter::once("cluster").chain(line.split_whitespace());
-        assert_eq!(Line::try_parse_from(words).is_ok(), is_right, "{line}");
+        let args = std::iter::once("cluster").chain(line.split_whitespace());
+        assert_eq!(Line::try_parse_from(args).is_ok(), is_right, "{line}");
     }
 
     #[test]

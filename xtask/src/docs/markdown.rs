@@ -120,8 +120,8 @@ fn slug(heading: &str) -> String {
         rest = after.split_once(')').map_or("", |(_, after)| after);
     }
     text += rest;
-    let kept = text.chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c));
-    kept.flat_map(char::to_lowercase).map(|c| if c == ' ' { '-' } else { c }).collect()
+    let rest = text.chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c));
+    rest.flat_map(char::to_lowercase).map(|c| if c == ' ' { '-' } else { c }).collect()
 }
 
 #[cfg(test)]

@@ -131,13 +131,13 @@ impl Mpi {
 
 /// Where a compiler command looks for mpi.h; nothing without it.
 fn includes(shell: &Shell, compiler: &str) -> Vec<PathBuf> {
-    let asked = |option: &str| {
+    let flags_by = |option: &str| {
         let done = shell.command(compiler).arg(option).output().ok()?;
         done.status.success().then(|| String::from_utf8_lossy(&done.stdout).into_owned())
     };
     // Open MPI has the first, MPICH the second.
-    let words = asked("--showme:compile").or_else(|| asked("-compile_info")).unwrap_or_default();
-    words.split_whitespace().filter_map(|word| word.strip_prefix("-I")).map(PathBuf::from).collect()
+    let flags = flags_by("--showme:compile").or_else(|| flags_by("-compile_info")).unwrap_or_default();
+    flags.split_whitespace().filter_map(|word| word.strip_prefix("-I")).map(PathBuf::from).collect()
 }
 
 fn on_path(command: &str) -> Option<PathBuf> {

@@ -38,7 +38,7 @@ pub enum Share {
 
 /// At which processes the arguments mean something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum Ranks {
     /// Everywhere.
     All,
     /// At the root.
@@ -54,7 +54,7 @@ pub struct Role {
     /// How much: count and type, or counts, displacements and type; for made memory its size.
     pub extent: Vec<String>,
     pub share: Share,
-    pub place: Place,
+    pub ranks: Ranks,
 }
 
 /// A parameter: `kind name suffix`, as in `const int` `counts` `[]`.
@@ -79,7 +79,7 @@ pub struct Function {
     /// The core has a function of its own.
     pub is_hand: bool,
     /// The memory stays in use after the call.
-    pub is_lasting: bool,
+    pub is_persistent: bool,
     /// It has a twin `NAME_c`.
     pub is_large: bool,
     /// The core has that one, too.
@@ -159,7 +159,7 @@ fn function(line: &str) -> Result<Function> {
         fixed: None,
         is_sync: false,
         is_hand: false,
-        is_lasting: false,
+        is_persistent: false,
         is_large: false,
         is_hand_c: false,
         is_new: false,
@@ -168,7 +168,7 @@ fn function(line: &str) -> Result<Function> {
         match word {
             "sync" => made.is_sync = true,
             "hand" => made.is_hand = true,
-            "lasting" => made.is_lasting = true,
+            "lasting" => made.is_persistent = true,
             "large" => made.is_large = true,
             "hand_c" => made.is_hand_c = true,
             "new" => made.is_new = true,
@@ -223,9 +223,9 @@ fn role(text: &str) -> Result<Role> {
         "freed" => Use::Freed,
         word => bail!("`{word}` is no role"),
     };
-    let mut place = Place::All;
-    if let [before @ .., way @ ("at" | "under"), "root"] = words.as_slice() {
-        place = if *way == "at" { Place::Root } else { Place::UnderRoot };
+    let mut ranks = Ranks::All;
+    if let [before @ .., preposition @ ("at" | "under"), "root"] = words.as_slice() {
+        ranks = if *preposition == "at" { Ranks::Root } else { Ranks::UnderRoot };
         words = before.to_vec();
     }
     let (share, rest) = match words.as_slice() {
@@ -237,15 +237,15 @@ fn role(text: &str) -> Result<Role> {
         [rest @ .., "times", count] => (Share::Times((*count).to_owned()), rest),
         rest => (Share::One, rest),
     };
-    let words_wanted = match (usage, &share) {
+    let extent_words = match (usage, &share) {
         (Use::Freed, _) => 0..=0,
         (Use::Made, _) => 1..=1,
         (_, Share::Each | Share::Near) => 2..=3,
         _ => 2..=2,
     };
-    ensure!(words_wanted.contains(&rest.len()), "`{text}` has too many or too few words");
+    ensure!(extent_words.contains(&rest.len()), "`{text}` has too many or too few words");
     let extent = rest.iter().map(|word| (*word).to_owned()).collect();
-    Ok(Role { usage, extent, share, place })
+    Ok(Role { usage, extent, share, ranks })
 }
 
 /// Whether the roles name parameters that are there.
@@ -259,8 +259,8 @@ fn check(function: &Function) -> Result<()> {
             let is_literal = name == "1" || name.starts_with("MPI_");
             ensure!(is_literal || function.parameter(name).is_some(), "no parameter `{name}`");
         }
-        ensure!(role.place == Place::All || function.parameter("root").is_some(), "no parameter `root`");
-        let needs_comm = !matches!(role.share, Share::One | Share::Times(_)) || role.place != Place::All;
+        ensure!(role.ranks == Ranks::All || function.parameter("root").is_some(), "no parameter `root`");
+        let needs_comm = !matches!(role.share, Share::One | Share::Times(_)) || role.ranks != Ranks::All;
         ensure!(!needs_comm || function.parameter("comm").is_some(), "no parameter `comm`");
     }
     ensure!(function.is_large || !function.is_hand_c, "`hand_c` without `large`");
@@ -297,7 +297,7 @@ mod tests {
         assert_eq!(functions[2].fixed, Some(2));
         assert_eq!(functions[0].arguments(), "buffer, count, datatype, root, comm");
         let role = functions[1].parameters[0].role.clone().unwrap();
-        assert_eq!((role.usage, role.share, role.place), (Use::In, Share::Each, Place::Root));
+        assert_eq!((role.usage, role.share, role.ranks), (Use::In, Share::Each, Ranks::Root));
         assert_eq!(role.extent, ["counts", "displs", "sendtype"]);
         assert!(functions[1].parameters[1].role.is_none());
     }

@@ -15,7 +15,7 @@ use crate::test::Tally;
 
 const SECONDS_MAX: u64 = 120;
 /// Programs of strangers that run with the front.
-const STRANGERS: [(&str, &[&str]); 2] = [
+const UNSUPPORTED: [(&str, &[&str]); 2] = [
     ("bash", &["-c", "x=$(echo 1 | cat); (exit 3); echo $x$?"]),
     (
         "python3",
@@ -57,10 +57,10 @@ impl Bench<'_> {
     }
 
     /// Compiles a test's source with these words.
-    fn compile(&self, mut compiler: Command, source: &str, made: &str, words: &[&str]) -> Result<PathBuf> {
+    fn compile(&self, mut compiler: Command, source: &str, made: &str, args: &[&str]) -> Result<PathBuf> {
         let program = self.directory.join("tests").join(made);
         std::fs::create_dir_all(program.parent().context("a program lies in a directory")?)?;
-        compiler.args(["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-g", "-O1"]).args(words);
+        compiler.args(["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-g", "-O1"]).args(args);
         compiler.arg("-o").arg(&program).arg(format!("{SOURCES}/tests/{source}")).args(["-ldl", "-lpthread"]);
         self.shell.run(&mut compiler)?;
         Ok(program)
@@ -87,8 +87,8 @@ impl Bench<'_> {
         let scratch = self.directory.join("tests/scratch");
         let result = self.expect(self.shell.command(&plain).arg(&scratch), &[front], "");
         self.check("plain", result);
-        for (program, words) in STRANGERS {
-            let result = self.expect(self.shell.command(program).args(words), &[front], "13\n");
+        for (program, args) in UNSUPPORTED {
+            let result = self.expect(self.shell.command(program).args(args), &[front], "13\n");
             self.check(program, result);
         }
         Ok(())
@@ -109,7 +109,7 @@ impl Bench<'_> {
         let lonely = self.directory.join("lonely").join(LIBRARY);
         crate::files::copy_if_changed(front, &lonely)?;
         let missing = self.directory.join(format!("lonely/headwater/mpiio-{name}.so"));
-        let said = format!(
+        let expected = format!(
             "headwater: this program's I/O is left as it is: no build for this MPI can be loaded: {}\n",
             missing.display()
         );
@@ -125,7 +125,7 @@ impl Bench<'_> {
             ("tool", self.expect(&mut ran(&tooled), &[front, &tool], "")),
             ("off", self.expect(&mut set(&alone, "off", "0"), &[front], "")),
             ("no variant", self.expect(&mut ran(&alone), &[&lonely], "")),
-            ("no variant, asked for", self.expect(&mut set(&alone, "auto", "0"), &[&lonely], &said)),
+            ("no variant, asked for", self.expect(&mut set(&alone, "auto", "0"), &[&lonely], &expected)),
             ("no variant, another rank", self.expect(&mut set(&alone, "auto", "1"), &[&lonely], "")),
         ];
         for (what, result) in results {

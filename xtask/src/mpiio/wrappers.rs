@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use anyhow::{Context, Result, ensure};
 
 use super::header::Functions;
-use super::table::{Function, Parameter, Place, Role, Share, Use};
+use super::table::{Function, Parameter, Ranks, Role, Share, Use};
 
 /// Which MPI a variant is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -245,7 +245,7 @@ impl<'a> Variant<'a> {
             let _ = writeln!(text, "\thwio_trace(\"{}\");", function.name);
         }
         text.push_str(&self.narrowed(function));
-        if function.is_lasting {
+        if function.is_persistent {
             text.push_str(
                 "\tif (hwio_depth == 0) {\n\t\tif (hwio_is_busy)\n\t\t\thwio_communicates();\n\t\thwio_stays_in_use = 1;\n",
             );
@@ -284,14 +284,14 @@ fn uses(function: &Function, parameter: &Parameter, role: &Role) -> Result<Strin
         Some(sent) => {
             // What a reduction takes in place is as much as it would have sent.
             let input = if matches!(sent.share, Share::Sum | Share::Local) { sent } else { role };
-            let in_place = statement(function, buffer, Use::InOut, input)?;
-            vec!["if (sendbuf == MPI_IN_PLACE)".into(), format!("\t{in_place}"), "else".into(), format!("\t{call}")]
+            let reduced = statement(function, buffer, Use::InOut, input)?;
+            vec!["if (sendbuf == MPI_IN_PLACE)".into(), format!("\t{reduced}"), "else".into(), format!("\t{call}")]
         }
     };
-    let (open, indent, close) = match role.place {
-        Place::All => ("", "\t\t", ""),
-        Place::Root => ("\t\tif (hwio_is_root(root, comm)) {\n", "\t\t\t", "\t\t}\n"),
-        Place::UnderRoot => ("\t\tif (hwio_is_under_root(root, comm)) {\n", "\t\t\t", "\t\t}\n"),
+    let (open, indent, close) = match role.ranks {
+        Ranks::All => ("", "\t\t", ""),
+        Ranks::Root => ("\t\tif (hwio_is_root(root, comm)) {\n", "\t\t\t", "\t\t}\n"),
+        Ranks::UnderRoot => ("\t\tif (hwio_is_under_root(root, comm)) {\n", "\t\t\t", "\t\t}\n"),
     };
     let lines: String = body.iter().map(|line| format!("{indent}{line}\n")).collect();
     Ok(format!("{open}{lines}{close}"))
@@ -309,9 +309,9 @@ fn statement(function: &Function, buffer: &str, usage: Use, role: &Role) -> Resu
     let is_array = |name: &str| kind(name).is_some_and(|(_, suffix, is_pointer)| is_pointer || !suffix.is_empty());
     let near = if role.share == Share::Near { "_near" } else { "" };
     if let [counts, displacements, kinds] = role.extent.as_slice() {
-        let way = if is_array(kinds) { "_w" } else { "_v" };
+        let preposition = if is_array(kinds) { "_w" } else { "_v" };
         let large = if is_large(counts) { "_c" } else { "" };
-        return Ok(format!("{verb}{near}{way}{large}({buffer}, {counts}, {displacements}, {kinds}, comm);"));
+        return Ok(format!("{verb}{near}{preposition}{large}({buffer}, {counts}, {displacements}, {kinds}, comm);"));
     }
     let [count, kind] = role.extent.as_slice() else { anyhow::bail!("a role with {} words", role.extent.len()) };
     let large = if is_large(count) { "_c" } else { "" };
@@ -359,7 +359,7 @@ fn giving(function: &Function) -> String {
 /// `PMPI_X`, and then the C library's; and the names of MPI's other functions.
 pub fn stubs(mpi: &[Function], libc: &[Function]) -> String {
     let mut text = String::from("/* Generated from shim/mpiio/calls. */\n#include \"stub.h\"\n\n");
-    let (mut names, mut stubs, mut news, mut slots) = (String::new(), String::new(), String::new(), 0);
+    let (mut names, mut stubs, mut notice, mut slots) = (String::new(), String::new(), String::new(), 0);
     let mut stub = |name: &str, count: usize| {
         let _ = writeln!(text, "HWIO_STUB{count}({slots}, \"{name}\")");
         let _ = writeln!(names, "\t\"{name}\",");
@@ -370,13 +370,13 @@ pub fn stubs(mpi: &[Function], libc: &[Function]) -> String {
     let mut mpi_slots = 0;
     for function in mpi {
         if function.is_new {
-            let _ = writeln!(news, "\t\"P{}\",", function.name);
+            let _ = writeln!(notice, "\t\"P{}\",", function.name);
         } else {
             stub(&function.name, function.parameters.len());
             mpi_slots = stub(&format!("P{}", function.name), function.parameters.len());
         }
         if function.is_large {
-            let _ = writeln!(news, "\t\"P{}_c\",", function.name);
+            let _ = writeln!(notice, "\t\"P{}_c\",", function.name);
         }
     }
     for function in libc {
@@ -387,7 +387,7 @@ pub fn stubs(mpi: &[Function], libc: &[Function]) -> String {
         "\nconst unsigned int hwio_slots_of_mpi = {mpi_slots}, hwio_slots_all = {slots};\nvoid *hwio_slots[{slots}];\n\
          const char *const hwio_names[{slots}] = {{\n{names}}};\n\
          void *const hwio_stubs[{slots}] = {{\n{stubs}}};\n\n\
-         const char *const hwio_new_names[] = {{\n{news}}};\n\
+         const char *const hwio_new_names[] = {{\n{notice}}};\n\
          const unsigned int hwio_new_count = sizeof(hwio_new_names) / sizeof(hwio_new_names[0]);\n"
     );
     text
@@ -491,7 +491,7 @@ mod tests {
     }
 
     #[test]
-    fn wrappers_tell_what_is_used() {
+    fn wrappers_report_what_is_used() {
         let text = variant(Hand::Core);
         let has = |part: &str| assert!(text.contains(part), "{part} is not in {text}");
         has(

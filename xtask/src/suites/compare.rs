@@ -67,9 +67,9 @@ impl Runner<'_> {
                 rest = differing(&plain, &with);
             }
             for test in first {
-                let is_kept = rest.contains(&test);
+                let is_stable = rest.contains(&test);
                 let difference = Difference { via, plain: ends(&plain, &test), with: ends(&with, &test), test };
-                let list = if is_kept { &mut compared.differences } else { &mut compared.flaky };
+                let list = if is_stable { &mut compared.differences } else { &mut compared.flaky };
                 list.push(difference);
             }
         }
@@ -83,8 +83,8 @@ impl Runner<'_> {
             fs::create_dir_all(self.directory.join(name))?;
         }
         let finished = self.shell.capture_limited(&self.command(unit, via), UNIT_SECONDS_MAX)?;
-        let way = via.map_or("plain", Via::name);
-        let log = format!("{}.{way}", unit.replace('/', "_"));
+        let mode = via.map_or("plain", Via::name);
+        let log = format!("{}.{mode}", unit.replace('/', "_"));
         fs::write(self.directory.join("log").join(log), &finished.output)?;
         let mut outcomes = (self.suite.outcomes)(&self.directory, unit, &finished);
         outcomes.insert(END.to_owned(), finished.status.to_string());
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_tells_only_where_nothing_else_does() {
+    fn the_exit_status_counts_only_without_other_results() {
         check(&["a=passed (end)=0"], &["a=failed (end)=1"], &["a"]);
         check(&["a=passed (end)=0"], &["a=passed (end)=1"], &[END]);
     }

@@ -32,13 +32,13 @@ pub fn source(shell: &Shell, name: &str, into: &Path) -> Result<PathBuf> {
     let sources =
         format!("Types: deb-src\nURIs: {server}\nSuites: {codename}\nComponents: main\nSigned-By: {KEYRING}\n");
     fs::write(parts.join("source.sources"), sources)?;
-    let get = |words: &[&str]| {
+    let get = |args: &[&str]| {
         let mut command = shell.command("apt-get");
         command.current_dir(&apt).arg("-q");
         command
             .args(["-o", "Dir::Etc::SourceList=/dev/null", "-o"])
             .arg(format!("Dir::Etc::SourceParts={}", parts.display()));
-        command.arg("-o").arg(format!("Dir::State::Lists={}", apt.join("lists").display())).args(words);
+        command.arg("-o").arg(format!("Dir::State::Lists={}", apt.join("lists").display())).args(args);
         shell.run(&mut command)
     };
     get(&["update"])?;

@@ -62,8 +62,8 @@ impl Report {
                 None => self.unexplained.push(line(self.name, unit, difference)),
             }
         }
-        let comes_and_goes = |d: &&Difference| !explained::all().any(|e| e.is_of(self.name, d.via, unit, &d.test));
-        self.flaky.extend(compared.flaky.iter().filter(comes_and_goes).map(|d| line(self.name, unit, d)));
+        let is_flaky = |d: &&Difference| !explained::all().any(|e| e.is_of(self.name, d.via, unit, &d.test));
+        self.flaky.extend(compared.flaky.iter().filter(is_flaky).map(|d| line(self.name, unit, d)));
         let all = compared.differences.iter().chain(&compared.flaky);
         let found: Vec<&Difference> = all.collect();
         for entry in explained::all() {

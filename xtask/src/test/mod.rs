@@ -56,7 +56,7 @@ pub fn run(shell: &Shell, options: &Options) -> Result<bool> {
     let run_all = |steps: &[Step]| -> Vec<_> { steps.iter().map(|&step| run_step(shell, options, step)).collect() };
     let done = thread::scope(|scope| {
         let behind = scope.spawn(|| {
-            side_by_side::give_way();
+            side_by_side::lower_priority();
             run_all(&behind)
         });
         let mut done = run_all(&before);

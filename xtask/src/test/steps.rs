@@ -84,15 +84,15 @@ fn c_in(shell: &Shell, sources_in: &str, tests_in: &str) -> Result<Tally> {
             tally.add(Tally::skipped(format!("{name}: libfabric's headers are missing")));
             continue;
         };
-        let mut words = vec![source.strip_prefix(&shell.root)?.display().to_string()];
-        words.extend(sources.iter().map(|name| format!("{sources_in}/{name}")));
-        words.extend(libraries);
-        tests.push((name, words));
+        let mut args = vec![source.strip_prefix(&shell.root)?.display().to_string()];
+        args.extend(sources.iter().map(|name| format!("{sources_in}/{name}")));
+        args.extend(libraries);
+        tests.push((name, args));
     }
-    let compiled = side_by_side::map(&tests, |(name, words)| {
+    let compiled = side_by_side::map(&tests, |(name, args)| {
         let mut command = cc::compiler(shell);
         command.args(SANITIZER_FLAGS).arg(format!("-I{sources_in}")).arg(format!("-I{}", shim::AUDIT_TESTS));
-        shell.run(command.arg("-o").arg(shell.path(C_TESTS).join(name)).args(words))
+        shell.run(command.arg("-o").arg(shell.path(C_TESTS).join(name)).args(args))
     });
     for ((name, _), compiled) in tests.iter().zip(compiled) {
         tally.add(match compiled {

@@ -98,20 +98,20 @@ static int uneven(int of, int round)
 	return of == round % size && round % 3 == 2 ? 0 : 1000 + 397 * of + 13 * round;
 }
 
-static MPI_Offset uneven_place(int of, int round)
+static MPI_Offset uneven_offset(int of, int round)
 {
-	MPI_Offset place = 0;
+	MPI_Offset offset = 0;
 
 	for (int before_it = 0; before_it < of; before_it++)
-		place += uneven(before_it, round);
-	return place;
+		offset += uneven(before_it, round);
+	return offset;
 }
 
 static void tiles(MPI_File file)
 {
 	for (int round = 0; round < ROUNDS; round++) {
-		write_at("tile", file, round * 20000 + uneven_place(rank, round), uneven(rank, round), round);
-		read_at("tile", file, round * 20000 + uneven_place(rank, round), uneven(rank, round));
+		write_at("tile", file, round * 20000 + uneven_offset(rank, round), uneven(rank, round), round);
+		read_at("tile", file, round * 20000 + uneven_offset(rank, round), uneven(rank, round));
 	}
 }
 

@@ -16,13 +16,13 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { PART = 2 << 20, ROUNDS = 4, KEPT = 64 };
+enum { PART = 2 << 20, ROUNDS = 4, BLOCKS = 64 };
 
 static int rank, size;
 static char input[4096], output[4096];
 
 /* Which round's change is asked for; done when it is 0 again. */
-static atomic_int *asked;
+static atomic_int *requested;
 
 static double seconds(void)
 {
@@ -41,7 +41,7 @@ static void pause_ms(long ms)
 static void change(pid_t parent)
 {
 	while (getppid() == parent) {
-		int round = atomic_load(asked);
+		int round = atomic_load(requested);
 		char letter = (char)('A' + round);
 
 		if (round > 0) {
@@ -51,7 +51,7 @@ static void change(pid_t parent)
 				if (pwrite(file, &letter, 1, at) != 1)
 					_exit(1);
 			close(file);
-			atomic_store(asked, 0);
+			atomic_store(requested, 0);
 		}
 		pause_ms(1);
 	}
@@ -72,18 +72,18 @@ static void fill(char *memory, size_t bytes, int round)
 
 static void be_busy_until_changed(int round)
 {
-	void *kept[KEPT] = {0};
+	void *blocks[BLOCKS] = {0};
 	unsigned int state = (unsigned int)round;
 	double begin = seconds();
 
-	atomic_store(asked, round);
-	while (atomic_load(asked) != 0 && seconds() - begin < 60) {
+	atomic_store(requested, round);
+	while (atomic_load(requested) != 0 && seconds() - begin < 60) {
 		state = state * 1103515245 + 12345;
-		free(kept[state >> 16 & (KEPT - 1)]);
-		kept[state >> 16 & (KEPT - 1)] = malloc(2000 + (state >> 8) % 60000);
+		free(blocks[state >> 16 & (BLOCKS - 1)]);
+		blocks[state >> 16 & (BLOCKS - 1)] = malloc(2000 + (state >> 8) % 60000);
 	}
-	for (int i = 0; i < KEPT; i++)
-		free(kept[i]);
+	for (int i = 0; i < BLOCKS; i++)
+		free(blocks[i]);
 	/* The kernel itself takes a lease away after 45 seconds. */
 	printf("round %d: changed %s\n", round, seconds() - begin < 20 ? "soon" : "late");
 }
@@ -126,16 +126,16 @@ static void run(int round)
 	free(expected);
 }
 
-int main(int count, char **words)
+int main(int count, char **argv)
 {
-	snprintf(input, sizeof(input), "%s/in", words[1]);
-	snprintf(output, sizeof(output), "%s/out", words[1]);
-	asked = mmap(NULL, sizeof(*asked), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	snprintf(input, sizeof(input), "%s/in", argv[1]);
+	snprintf(output, sizeof(output), "%s/out", argv[1]);
+	requested = mmap(NULL, sizeof(*requested), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	pid_t parent = getpid(), child = fork();
 
 	if (child == 0)
 		change(parent);
-	MPI_Init(&count, &words);
+	MPI_Init(&count, &argv);
 	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
 	MPI_Comm_size(MPI_COMM_WORLD, &size);
 	if (rank == 0) {

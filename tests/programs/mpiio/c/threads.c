@@ -29,9 +29,9 @@ struct one {
 	uint64_t sum;
 };
 
-static void must(int holds, const char *what)
+static void must(int is_true, const char *what)
 {
-	if (!holds) {
+	if (!is_true) {
 		perror(what);
 		MPI_Abort(MPI_COMM_WORLD, 1);
 	}

@@ -210,12 +210,12 @@ STEP(limited)
 /* Into a file system without room, which the variable names. */
 STEP(disk_full)
 {
-	const char *place = getenv("SAFETY_SMALL");
+	const char *directory = getenv("SAFETY_SMALL");
 
-	if (rank == 0 && place) {
+	if (rank == 0 && directory) {
 		char name[1000];
 
-		snprintf(name, sizeof name, "%s/full", place);
+		snprintf(name, sizeof name, "%s/full", directory);
 		int fd = open(name, O_RDWR | O_CREAT | O_TRUNC, 0644);
 		note_result("write", write(fd, work->data, work->bytes));
 		note_result("write", write(fd, work->data, work->bytes));
@@ -381,15 +381,15 @@ static void gather_in_place(void)
 static void gather_by_counts(void)
 {
 	char *all = memory(all_bytes()), *mine = memory(PART), *name = path("out");
-	int counts[size], places[size];
+	int counts[size], displs[size];
 
 	for (int from = 0; from < size; from++) {
 		counts[from] = from == 1 && odd() ? 0 : PART - 500 * from - 7;
-		places[from] = (size - 1 - from) * PART + 3;
+		displs[from] = (size - 1 - from) * PART + 3;
 	}
 	memset(all, 'g', all_bytes());
 	fill(mine, PART, (unsigned)rank);
-	MPI_Gatherv(mine, counts[rank], MPI_BYTE, all, counts, places, MPI_BYTE, 0, MPI_COMM_WORLD);
+	MPI_Gatherv(mine, counts[rank], MPI_BYTE, all, counts, displs, MPI_BYTE, 0, MPI_COMM_WORLD);
 	if (rank == 0) {
 		int fd = open(name, O_WRONLY | O_CREAT, 0644);
 		note_result("write", write(fd, all, all_bytes()));

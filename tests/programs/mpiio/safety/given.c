@@ -22,12 +22,12 @@
 
 /* Each call has memory of its own, some pages from the others', and not at the start of one. */
 #define APART 14336
-#define PLACES 13
+#define SLOTS 13
 
-static char *at(struct work *work, int place)
+static char *at(struct work *work, int slot)
 {
-	must(place < PLACES && (size_t)(place + 1) * APART <= work->bytes, "a place for each");
-	return work->data + place * APART + 100;
+	must(slot < SLOTS && (size_t)(slot + 1) * APART <= work->bytes, "a place for each");
+	return work->data + slot * APART + 100;
 }
 
 /* What a call has written there need not be the same in all runs. */
@@ -93,9 +93,9 @@ STEP(tables)
 	note_result("write", write(two[1], "123", 3));
 	note_result("ioctl", ioctl(two[0], FIONREAD, at(work, 1)));
 	same_again(at(work, 2));
-	struct pollfd *asked = (void *)at(work, 2);
-	asked[0] = (struct pollfd){.fd = two[0], .events = POLLIN};
-	note_result("poll", poll(asked, 1, 0));
+	struct pollfd *polled = (void *)at(work, 2);
+	polled[0] = (struct pollfd){.fd = two[0], .events = POLLIN};
+	note_result("poll", poll(polled, 1, 0));
 	fd_set *set = (void *)at(work, 3);
 	int queue = epoll_create1(0);
 	struct epoll_event event = {.events = EPOLLIN};

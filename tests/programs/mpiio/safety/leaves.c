@@ -167,15 +167,15 @@ STEP(writing_thread_is_cancelled)
 }
 
 #define LEAVE(X) X(error_handler_leaves) X(timer_leaves)
-#define LASTING(X) X(thread_is_cancelled) X(writing_thread_is_cancelled)
+#define PERSISTENT(X) X(thread_is_cancelled) X(writing_thread_is_cancelled)
 
 #define BOTH(name) READ_SCATTER(name##_before, name, NULL) READ_SCATTER(name##_after, NULL, name)
 LEAVE(BOTH)
-LASTING(BOTH)
+PERSISTENT(BOTH)
 
 #define ROWS(name) {#name "_before", name##_before, 0}, {#name "_after", name##_after, 0},
 #define LATER(name) {#name "_before", name##_before, LASTS}, {#name "_after", name##_after, LASTS},
 
 const struct test leaves_tests[] = {
-	LEAVE(ROWS) LASTING(LATER){NULL, NULL, 0},
+	LEAVE(ROWS) PERSISTENT(LATER){NULL, NULL, 0},
 };

@@ -135,7 +135,7 @@ static void by_status_of_request(char *mine)
 }
 
 /* Two requests of which one never gets a message, until it is cancelled. */
-static void by_several(char *mine, int way)
+static void by_several(char *mine, int variant)
 {
 	MPI_Request requests[2];
 	MPI_Status statuses[2];
@@ -144,12 +144,12 @@ static void by_several(char *mine, int way)
 
 	MPI_Irecv(other, 8, MPI_BYTE, 0, TAG + 1, MPI_COMM_WORLD, &requests[0]);
 	MPI_Irecv(mine, PART, MPI_BYTE, 0, TAG, MPI_COMM_WORLD, &requests[1]);
-	if (way == 0) {
+	if (variant == 0) {
 		MPI_Waitany(2, requests, &index, statuses);
-	} else if (way == 1) {
+	} else if (variant == 1) {
 		MPI_Waitsome(2, requests, &count, indices, statuses);
 		index = indices[0];
-	} else if (way == 2) {
+	} else if (variant == 2) {
 		while (!is_done)
 			MPI_Testany(2, requests, &index, &is_done, statuses);
 	} else {

@@ -48,14 +48,14 @@ static void from_the_last_rank(void)
 static void by_counts(void)
 {
 	char *all = table(all_bytes()), *mine = memory(2 * PART);
-	int counts[size], places[size];
+	int counts[size], displs[size];
 
 	for (int to = 0; to < size; to++) {
 		counts[to] = (int)(to == 1 && odd() ? 0 : PART - 1000 * to);
-		places[to] = (size - 1 - to) * (PART - 5000);
+		displs[to] = (size - 1 - to) * (PART - 5000);
 	}
 	memset(mine, 'm', 2 * PART);
-	MPI_Scatterv(all, counts, places, MPI_BYTE, mine, counts[rank], MPI_BYTE, 0, MPI_COMM_WORLD);
+	MPI_Scatterv(all, counts, displs, MPI_BYTE, mine, counts[rank], MPI_BYTE, 0, MPI_COMM_WORLD);
 	note_sum("mine", mine, 2 * PART);
 	free(all);
 	free(mine);

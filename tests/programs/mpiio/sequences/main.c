@@ -41,7 +41,7 @@ long next(void)
 	return arguments[argument++];
 }
 
-char *next_place(void)
+char *next_location(void)
 {
 	long buffer = next(), at = next();
 
@@ -53,7 +53,7 @@ struct typed next_typed(void)
 	struct typed typed = {.type = program.types[next()]};
 
 	typed.count = (int)next();
-	typed.at = next_place();
+	typed.at = next_location();
 	return typed;
 }
 
@@ -142,7 +142,7 @@ int rank_in(int comm, int rank)
 }
 
 /* Waits for all ranks without taking the processor from those that work. */
-static void meet(void)
+static void synchronize(void)
 {
 	MPI_Request request;
 	int is_done = 0;
@@ -209,7 +209,7 @@ static void begin(long number)
 }
 
 /* Rank 0 looks at the files, by calls that are not libc's. */
-static void look_at_file(int file)
+static void check_file(int file)
 {
 	const char *name = program.file_name[file];
 	long fd = syscall(SYS_openat, AT_FDCWD, name, O_RDONLY | O_CLOEXEC), bytes, got;
@@ -245,7 +245,7 @@ static void end(void)
 			MPI_Type_free(&program.types[type]);
 	MPI_Barrier(program.comms[0]);
 	for (int file = 0; file < program.files && program.rank == 0; file++)
-		look_at_file(file);
+		check_file(file);
 	MPI_Barrier(program.comms[0]);
 	MPI_Comm_free(&program.comms[0]);
 	MPI_Comm_free(&program.comms[1]);
@@ -288,7 +288,7 @@ static void carry_out(char *line)
 		begin(number);
 	} else if (!strcmp(name, "end")) {
 		end();
-		meet();
+		synchronize();
 		log_text("end\n", 4);
 	} else if (program.rank >= 0 && !strncmp(name, "type_", 5)) {
 		make_type(name + 5, next());

@@ -15,9 +15,20 @@
 /* What a pipe or a socket holds. */
 #define PIECE_BYTES 32768L
 
-enum look { FORWARD, BACKWARD, BY_COLUMN, AT_RANDOM, BY_PIPE, BY_SOCKET, BY_SYSTEM_CALL, BY_FILE, BY_THREAD, BY_CHILD };
+enum inspection {
+	FORWARD,
+	BACKWARD,
+	BY_COLUMN,
+	AT_RANDOM,
+	BY_PIPE,
+	BY_SOCKET,
+	BY_SYSTEM_CALL,
+	BY_FILE,
+	BY_THREAD,
+	BY_CHILD
+};
 
-struct look_at {
+struct inspected {
 	char *to;
 	const char *from;
 	long bytes;
@@ -82,7 +93,7 @@ void buffer_free(int buffer)
 }
 
 /* Pieces go in and come out by turns, so nobody waits. */
-static void through(int in, int out, char *to, const char *from, long bytes, enum look how)
+static void through(int in, int out, char *to, const char *from, long bytes, enum inspection how)
 {
 	for (long at = 0; at < bytes; at += PIECE_BYTES) {
 		long part = bytes - at < PIECE_BYTES ? bytes - at : PIECE_BYTES, written, got = 0, more = 1;
@@ -102,7 +113,7 @@ static void through(int in, int out, char *to, const char *from, long bytes, enu
 	}
 }
 
-static void look_through(char *to, const char *from, long bytes, enum look how)
+static void inspect_through(char *to, const char *from, long bytes, enum inspection how)
 {
 	int pair[2];
 
@@ -112,32 +123,33 @@ static void look_through(char *to, const char *from, long bytes, enum look how)
 	syscall(SYS_close, pair[1]);
 }
 
-static void look_by_file(char *to, const char *from, long bytes)
+static void inspect_by_file(char *to, const char *from, long bytes)
 {
-	int fd = memfd_create("look", MFD_CLOEXEC);
+	int fd = memfd_create("inspect", MFD_CLOEXEC);
 
 	must(fd >= 0 && pwrite(fd, from, (size_t)bytes, 0) == bytes, "a file of memory is written");
 	must(syscall(SYS_pread64, fd, to, bytes, 0L) == bytes, "a file of memory is read");
 	syscall(SYS_close, fd);
 }
 
-static void *look_there(void *of)
+static void *inspect_there(void *of)
 {
-	struct look_at *look = of;
+	struct inspected *inspection = of;
 
-	memcpy(look->to, look->from, (size_t)look->bytes);
+	memcpy(inspection->to, inspection->from, (size_t)inspection->bytes);
 	return NULL;
 }
 
-static void look_by_thread(char *to, const char *from, long bytes)
+static void inspect_by_thread(char *to, const char *from, long bytes)
 {
-	struct look_at look = {to, from, bytes};
+	struct inspected inspection = {to, from, bytes};
 	pthread_t thread;
 
-	must(!pthread_create(&thread, NULL, look_there, &look) && !pthread_join(thread, NULL), "a thread looks");
+	must(!pthread_create(&thread, NULL, inspect_there, &inspection) && !pthread_join(thread, NULL),
+		"a thread looks");
 }
 
-static void look_by_child(char *to, const char *from, long bytes)
+static void inspect_by_child(char *to, const char *from, long bytes)
 {
 	char *shared = mmap(NULL, (size_t)bytes + 1, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	int status;
@@ -153,7 +165,7 @@ static void look_by_child(char *to, const char *from, long bytes)
 	munmap(shared, (size_t)bytes + 1);
 }
 
-static void look_backward(char *to, const char *from, long bytes, long step)
+static void inspect_backward(char *to, const char *from, long bytes, long step)
 {
 	for (long end = bytes; end > 0; end -= step) {
 		long at = end > step ? end - step : 0;
@@ -163,7 +175,7 @@ static void look_backward(char *to, const char *from, long bytes, long step)
 }
 
 /* Rows of `width` bytes; eight bytes of each, then the next eight. */
-static void look_by_column(char *to, const char *from, long bytes, long width)
+static void inspect_by_column(char *to, const char *from, long bytes, long width)
 {
 	for (long column = 0; column < width; column += 8)
 		for (long row = 0; row + column < bytes; row += width) {
@@ -175,7 +187,7 @@ static void look_by_column(char *to, const char *from, long bytes, long width)
 }
 
 /* All blocks of `step` bytes, each once: the factor has no divisor in common with how many there are. */
-static void look_at_random(char *to, const char *from, long bytes, long step)
+static void inspect_at_random(char *to, const char *from, long bytes, long step)
 {
 	long blocks = (bytes + step - 1) / step, factor = 7919;
 
@@ -189,41 +201,41 @@ static void look_at_random(char *to, const char *from, long bytes, long step)
 }
 
 /* RANK BUFFER AT BYTES HOW STEP */
-void do_look(void)
+void do_inspect(void)
 {
 	long rank = next();
-	const char *from = next_place();
+	const char *from = next_location();
 	long bytes = next();
-	enum look how = (enum look)next();
+	enum inspection how = (enum inspection)next();
 	long step = next();
 	char *to = scratch(bytes);
 
 	if (program.rank != rank)
 		return;
 	if (how == BACKWARD)
-		look_backward(to, from, bytes, step);
+		inspect_backward(to, from, bytes, step);
 	else if (how == BY_COLUMN)
-		look_by_column(to, from, bytes, step);
+		inspect_by_column(to, from, bytes, step);
 	else if (how == AT_RANDOM)
-		look_at_random(to, from, bytes, step);
+		inspect_at_random(to, from, bytes, step);
 	else if (how == BY_FILE)
-		look_by_file(to, from, bytes);
+		inspect_by_file(to, from, bytes);
 	else if (how == BY_THREAD && program.has_threads)
-		look_by_thread(to, from, bytes);
+		inspect_by_thread(to, from, bytes);
 	else if (how == BY_CHILD)
-		look_by_child(to, from, bytes);
+		inspect_by_child(to, from, bytes);
 	else if (how == BY_PIPE || how == BY_SOCKET || how == BY_SYSTEM_CALL)
-		look_through(to, from, bytes, how);
+		inspect_through(to, from, bytes, how);
 	else
 		memcpy(to, from, (size_t)bytes);
-	event_bytes("look", to, bytes);
+	event_bytes("inspect", to, bytes);
 }
 
 /* RANK BUFFER AT BYTES HOW VALUE: all of it is overwritten, by the program or by the kernel. */
 void do_set(void)
 {
 	long rank = next();
-	char *at = next_place();
+	char *at = next_location();
 	long bytes = next(), how = next(), value = next();
 	char *from = scratch(bytes);
 	int pair[2];
@@ -258,7 +270,7 @@ void do_set(void)
 void do_store(void)
 {
 	long rank = next();
-	char *at = next_place();
+	char *at = next_location();
 	long bytes = next(), step = next();
 
 	for (long byte = 0; byte < bytes && program.rank == rank; byte += step)
@@ -269,8 +281,8 @@ void do_store(void)
 void do_copy(void)
 {
 	long rank = next();
-	const char *from = next_place();
-	char *to = next_place();
+	const char *from = next_location();
+	char *to = next_location();
 	long bytes = next();
 
 	if (program.rank == rank)

@@ -55,7 +55,7 @@ struct typed {
 
 /* Takes the next number of the operation, or several. */
 long next(void);
-char *next_place(void);
+char *next_location(void);
 struct typed next_typed(void);
 /* The next numbers: a count, and as many numbers. */
 int next_list(int *numbers);
@@ -79,7 +79,7 @@ void files_close(void);
 void requests_free(void);
 void fresh_status(MPI_Status *status);
 /* Completes requests in one of the ways that a plan has. */
-void complete(const char *what, int way, int count, struct request **requests);
+void complete(const char *what, int variant, int count, struct request **requests);
 void make_type(const char *name, long id);
 MPI_Datatype structure_type(void);
 
@@ -91,10 +91,10 @@ operation *operation_named(const char *name);
  * Calls it from the place of the program with this number. The transformation judges places by what follows on them; a
  * single place for all operations would be left alone soon.
  */
-void call_from(unsigned place, operation *what);
+void call_from(unsigned site, operation *what);
 
 operation do_read, do_write, do_seek, do_truncate, do_size, do_reopen, do_map, do_together;
-operation do_look, do_set, do_store, do_copy, do_renew, do_drop;
+operation do_inspect, do_set, do_store, do_copy, do_renew, do_drop;
 operation do_scatter, do_scatterv, do_gather, do_gatherv, do_bcast, do_reduce, do_barrier, do_alltoall;
 operation do_message, do_begin, do_finish, do_collect, do_ring, do_wrong, do_cancel;
 

@@ -52,9 +52,9 @@ impl Mpi {
     }
 
     /// The words that start so many ranks, before the program's; on other nodes by ssh.
-    pub(super) fn words(&self, ranks: usize, hosts: Option<&Hosts>) -> Vec<String> {
+    pub(super) fn args(&self, ranks: usize, hosts: Option<&Hosts>) -> Vec<String> {
         let launcher = self.launcher.display().to_string();
-        let mut words = vec![launcher, "-n".into(), ranks.to_string()];
+        let mut args = vec![launcher, "-n".into(), ranks.to_string()];
         if let Some(Hosts { agent, names }) = hosts {
             let agent = agent.display().to_string();
             let (slots, plain) = (format!("{}:1", names.join(":1,")), names.join(","));
@@ -71,9 +71,9 @@ impl Mpi {
                     .map(String::from)
                     .to_vec(),
             };
-            words.extend(more);
+            args.extend(more);
         }
-        words
+        args
     }
 
     /// Sets what the launcher needs.

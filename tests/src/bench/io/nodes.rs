@@ -14,7 +14,7 @@ use headwater_figures::text;
 use super::Bench;
 use super::mpi::{Hosts, Mpi};
 use super::rounds::{Rounds, spread};
-use super::run::{Job, Program, Way, fill};
+use super::run::{Job, Program, Variant, fill};
 use crate::bench::{Report, Table};
 use crate::harness::headwater_binary;
 use crate::harness::services::Ssh;
@@ -56,8 +56,8 @@ impl Bench<'_> {
             let options =
                 ClusterOptions { rate: Some(rate), ram_disk_mib: RAM_DISK_MIB, shares, ..ClusterOptions::default() };
             let cluster = Cluster::up(NODES + 1, &options).map_err(|error| error.to_string())?;
-            let site = Site::new(&cluster, self.place)?;
-            let parameters = site.measured(self.place)?;
+            let site = Site::new(&cluster, self.directory)?;
+            let parameters = site.measured(self.directory)?;
             for mpi in &self.mpis {
                 self.nodes_of(mpi, &site, (bytes, &parameters), report);
             }
@@ -90,7 +90,7 @@ impl Bench<'_> {
         bytes: u64,
     ) -> Result<Rounds, String> {
         let mut rounds = Rounds::default();
-        let report = self.place.join("report");
+        let report = self.directory.join("report");
         let volume = Path::new(VOLUME);
         for _ in 0..self.options.rounds {
             println!("  {}, {program:?}, round {}", mpi.name, rounds.count());
@@ -105,17 +105,17 @@ impl Bench<'_> {
                 directory: &volume.join("io"),
                 report: &report,
             };
-            let before = || site.renew(self.place, program.file_bytes(bytes, 1));
+            let before = || site.renew(self.directory, program.file_bytes(bytes, 1));
             let start = |name: &str| -> Command { site.cluster.on(1).command(name) };
-            rounds.once(&job, &[Way::Plain, Way::Library, Way::Twin], &start, &before)?;
+            rounds.once(&job, &[Variant::Plain, Variant::Library, Variant::Twin], &start, &before)?;
         }
         Ok(rounds)
     }
 }
 
 impl<'a> Site<'a> {
-    fn new(cluster: &'a Cluster, place: &Path) -> Result<Site<'a>, String> {
-        let keys = place.join("ssh");
+    fn new(cluster: &'a Cluster, directory: &Path) -> Result<Site<'a>, String> {
+        let keys = directory.join("ssh");
         let _ = fs::remove_dir_all(&keys);
         fs::create_dir_all(&keys).map_err(|error| format!("{}: {error}", keys.display()))?;
         let ssh = Ssh::start(cluster, &keys)?;
@@ -127,9 +127,9 @@ impl<'a> Site<'a> {
     }
 
     /// What memory and the volume cost on a node, as `headwater io predict` measures it.
-    fn measured(&self, place: &Path) -> Result<Parameters, String> {
+    fn measured(&self, directory: &Path) -> Result<Parameters, String> {
         self.gluster.mount(NODES)?;
-        let file = place.join("parameters.toml");
+        let file = directory.join("parameters.toml");
         let mut command = self.cluster.on(1).command(headwater_binary());
         command.args(["io", "predict", "--bytes", "1M", "--ranks", "4", "--nodes", "4", "--link", LINK]);
         command.args(["--server", SERVER, "--measure", VOLUME, "--save"]).arg(&file);
@@ -140,9 +140,9 @@ impl<'a> Site<'a> {
     }
 
     /// A volume with a new file and nothing else, which no node has seen.
-    fn renew(&self, place: &Path, bytes: u64) -> Result<(), String> {
+    fn renew(&self, directory: &Path, bytes: u64) -> Result<(), String> {
         self.gluster.unmount()?;
-        let own = place.join("volume/io");
+        let own = directory.join("volume/io");
         fs::create_dir_all(&own).map_err(|error| format!("{}: {error}", own.display()))?;
         if fs::metadata(own.join("in")).map_or(0, |file| file.len()) != bytes {
             fill(&own.join("in"), bytes)?;
@@ -176,11 +176,11 @@ fn widen(cluster: &Cluster) -> Result<(), String> {
 
 fn rows(table: &mut Table, program: Program, (bytes, parameters): (u64, &Parameters), rounds: &Rounds) {
     for (index, name) in program.patterns().into_iter().enumerate() {
-        let seconds = |way| {
-            let sample = rounds.milliseconds(way, index);
+        let seconds = |variant| {
+            let sample = rounds.milliseconds(variant, index);
             sample.map_or_else(|| "-".into(), |sample| format!("{:.2}", sample.median() / 1e3))
         };
-        let [library, by_hand] = [Way::Library, Way::Twin].map(|way| rounds.speedup(way, index));
+        let [library, by_hand] = [Variant::Library, Variant::Twin].map(|variant| rounds.speedup(variant, index));
         let of = |sample: &Option<crate::bench::statistics::Sample>| sample.as_ref().map(|sample| sample.median());
         let part = |whole: Option<f64>, part: Option<f64>| {
             whole.zip(part).map_or_else(|| "-".into(), |(whole, part)| format!("{:.0} %", 100.0 * part / whole))
@@ -190,11 +190,11 @@ fn rows(table: &mut Table, program: Program, (bytes, parameters): (u64, &Paramet
         let measured = of(&library).or(of(&by_hand));
         table.row([
             name.to_owned(),
-            seconds(Way::Plain),
-            seconds(Way::Library),
-            seconds(Way::Twin),
-            spread(rounds.speedup(Way::Library, index)),
-            spread(rounds.speedup(Way::Twin, index)),
+            seconds(Variant::Plain),
+            seconds(Variant::Library),
+            seconds(Variant::Twin),
+            spread(rounds.speedup(Variant::Library, index)),
+            spread(rounds.speedup(Variant::Twin, index)),
             part(of(&by_hand), of(&library)),
             format!("{predicted:.2}"),
             part(measured, Some(predicted)),

@@ -43,7 +43,7 @@ mod tests {
     use crate::bench::parsed;
 
     #[test]
-    fn words_are_options() {
+    fn arguments_are_options() {
         let options: Options = parsed("--part node,quiet --mpi mpich4 --rounds 3 --bytes-max 4096").unwrap();
         assert_eq!((options.parts.len(), &*options.mpis[0], options.rounds, options.bytes_max), (2, "mpich4", 3, 4096));
         assert_eq!(parsed::<Options>("").unwrap().parts, Part::value_variants());

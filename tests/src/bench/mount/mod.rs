@@ -2,17 +2,17 @@
 //! over the overlay, and what daemons hold and survive.
 
 mod cold;
+mod fuse_requests;
 mod kills;
 mod parallel;
 mod resident;
 mod skip;
 mod tree;
-mod upcalls;
 mod warm;
 
 pub(super) use cold::run as cold;
+pub(super) use fuse_requests::run as fuse_requests;
 pub(super) use kills::run as kills;
 pub(super) use parallel::run as parallel;
 pub(super) use resident::run as resident;
-pub(super) use upcalls::run as upcalls;
 pub(super) use warm::run as warm;

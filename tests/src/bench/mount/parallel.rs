@@ -24,9 +24,9 @@ pub(in crate::bench) fn run(report: &mut Report) {
         for _ in 0..ROUNDS {
             for (processes, sample) in PROCESSES.into_iter().zip(&mut samples) {
                 drop_names();
-                let before = view.upcalls();
+                let before = view.fuse_requests();
                 let times = Times::of(&measured.program(action, 1, processes, &[view.path()]).run());
-                assert!(view.upcalls() - before >= FILES as u64, "every look-up was an upcall");
+                assert!(view.fuse_requests() - before >= FILES as u64, "every look-up was an upcall");
                 sample.push(FILES as f64 / times.first(action, 0));
             }
         }

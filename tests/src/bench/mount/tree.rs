@@ -78,8 +78,8 @@ impl Times {
         assert_eq!(output.status, 0, "{output:?}");
         let mut times: HashMap<_, Vec<_>> = HashMap::new();
         for line in output.stdout.lines() {
-            let words: Vec<&str> = line.split(' ').collect();
-            let [action, dir, _, ns, longest] = words[..] else { continue };
+            let fields: Vec<&str> = line.split(' ').collect();
+            let [action, dir, _, ns, longest] = fields[..] else { continue };
             let (Ok(dir), Ok(ns), Ok(longest)) = (dir.parse::<usize>(), ns.parse(), longest.parse()) else { continue };
             times.entry((action.to_owned(), dir)).or_default().push((ns, longest));
         }

@@ -37,7 +37,7 @@ pub(in crate::bench) fn run(report: &mut Report) {
     let actions: Vec<&str> = ROWS.iter().map(|row| row.0).collect();
     let round = measured.program(&actions.join(","), 1, 1, &dirs);
     let first = Times::of(&round.run());
-    let later = upcalls_of_later_rounds(&view, &round);
+    let later = requests_of_later_rounds(&view, &round);
     let times = Times::of(&measured.program(&actions.join(","), ROUNDS, 1, &dirs).run());
     let head = ["", "first", "mount", "10 to 90 %", "RAM disk", "local disk", "to RAM disk", "target"];
     let mut table = Table::new(head);
@@ -80,12 +80,12 @@ fn opens<P: AsRef<Path>>(measured: &Measured, dirs: &[P]) -> Program {
 }
 
 /// The upcalls of the rounds that come next, each.
-fn upcalls_of_later_rounds(view: &View, round: &Program) -> String {
+fn requests_of_later_rounds(view: &View, round: &Program) -> String {
     let count = |_| {
-        let before = view.upcalls();
+        let before = view.fuse_requests();
         let output = round.run();
         assert_eq!(output.status, 0, "{output:?}");
-        (view.upcalls() - before).to_string()
+        (view.fuse_requests() - before).to_string()
     };
     (0..COUNTED_ROUNDS).map(count).collect::<Vec<_>>().join(", ")
 }
@@ -116,8 +116,8 @@ fn import(table: &mut Table) -> String {
     let dirs = [view.path().to_path_buf(), memory.path().to_path_buf(), measured.fixture.shared()];
     let round = measured.program("run", 1, 1, &dirs);
     let first = Times::of(&round.run());
-    let after_first = view.upcalls();
-    let later = upcalls_of_later_rounds(&view, &round);
+    let after_first = view.fuse_requests();
+    let later = requests_of_later_rounds(&view, &round);
     let times = Times::of(&measured.program("run", IMPORT_ROUNDS, 1, &dirs).run());
     row(
         table,

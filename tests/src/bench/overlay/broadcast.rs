@@ -47,7 +47,7 @@ pub(in crate::bench) fn run(report: &mut Report) {
         let [mut plain, mut all, mut striped, mut binary] = [const { Vec::new() }; 4];
         for _ in 0..ROUNDS {
             plain.push(links::transfers(&ring[..1], bytes as u64));
-            all.push(links::transfers_kept(&ring, bytes as u64));
+            all.push(links::retained_transfers(&ring, bytes as u64));
             striped.push(session(&cluster, &fixture.shared(), &file, Shape::default_of(nodes as u32)));
             binary.push(session(&cluster, &fixture.shared(), &file, BINARY_TREE));
             let last = [&plain, &all, &striped, &binary].map(|times| times.last().copied().unwrap_or_default());

@@ -49,7 +49,7 @@ pub(in crate::bench) fn run(report: &mut Report) {
         std::fs::create_dir(&own).expect("an own directory");
         let none = |copying| Ok(Seconds { copying, unpacking: 0.0 });
         let measures: [&dyn Fn() -> Result<Seconds, String>; 6] = [
-            &|| none(asked(&cluster, &scope, &list)),
+            &|| none(requested(&cluster, &scope, &list)),
             &|| none(pushed(&cluster, &scope, &list)),
             &|| none(read(&cluster, &scope)),
             &|| none((1..NODES).map(|n| links::transfers(&[(cluster.on(1), cluster.on(n + 1))], tar_bytes)).sum()),
@@ -119,12 +119,12 @@ fn fill(fixture: &Fixture) -> std::path::PathBuf {
 }
 
 /// Seconds until each node has asked for all files and has them.
-fn asked(cluster: &Cluster, scope: &Path, list: &Path) -> f64 {
+fn requested(cluster: &Cluster, scope: &Path, list: &Path) -> f64 {
     let nodes = Nodes::start(cluster, &Plan::of(&[scope]));
     let mut askers = nodes.askers();
     let started = Instant::now();
     askers.iter_mut().for_each(|asker| asker.ask_all(AT_ONCE, list));
-    nodes.await_asked(&mut askers);
+    nodes.await_requested(&mut askers);
     let seconds = started.elapsed().as_secs_f64();
     drop(askers);
     nodes.stop();
@@ -137,7 +137,7 @@ fn pushed(cluster: &Cluster, scope: &Path, list: &Path) -> f64 {
     let mut askers = nodes.askers();
     let started = Instant::now();
     askers[0].ask_all(AT_ONCE, list);
-    nodes.await_asked(&mut askers[..1]);
+    nodes.await_requested(&mut askers[..1]);
     for rank in 0..NODES {
         let has = || (0..DIRECTORIES).map(|number| names(&nodes.copy(rank, &directory(scope, number)))).sum::<usize>();
         while has() < FILES {

@@ -33,7 +33,7 @@ pub(super) fn transfers(pairs: &[(&Node, &Node)], bytes: u64) -> f64 {
 }
 
 /// The same with what is received written to files in the receivers' RAM disks.
-pub(super) fn transfers_kept(pairs: &[(&Node, &Node)], bytes: u64) -> f64 {
+pub(super) fn retained_transfers(pairs: &[(&Node, &Node)], bytes: u64) -> f64 {
     let file = |node: &Node| format!("/proc/{}/root/dev/shm/received", node.holder.pid);
     let seconds = transfers_into(pairs, bytes, |node| File::create(file(node)).expect("a RAM disk has room"));
     pairs.iter().for_each(|(_, to)| drop(std::fs::remove_file(file(to))));

@@ -36,9 +36,9 @@ pub(super) fn cluster_with(report: &mut Report, nodes: usize, options: Options) 
 
 /// Makes a directory in place of the shared file system, where no node's RAM disk hides it.
 pub(super) fn fixture(purpose: &str) -> Fixture {
-    let place = workspace().join("target/bench");
-    std::fs::create_dir_all(&place).expect("cargo's directory takes another");
-    Fixture::new_in(purpose, place.to_str().expect("a path in UTF-8"))
+    let directory = workspace().join("target/bench");
+    std::fs::create_dir_all(&directory).expect("cargo's directory takes another");
+    Fixture::new_in(purpose, directory.to_str().expect("a path in UTF-8"))
 }
 
 /// Returns bytes of which no two pieces are alike.
@@ -51,7 +51,7 @@ pub(super) fn noise(bytes: usize, seed: u64) -> Vec<u8> {
 pub(super) fn everywhere(nodes: &Nodes, askers: &mut [Asker], path: &Path) -> f64 {
     let started = Instant::now();
     askers.iter_mut().for_each(|asker| asker.ask(path));
-    nodes.await_asked(askers);
+    nodes.await_requested(askers);
     let seconds = started.elapsed().as_secs_f64();
     let original = std::fs::read(path).expect("an own file");
     for rank in 0..nodes.ranks() {

@@ -121,7 +121,7 @@ fn start(cluster: &Cluster, scope: &Path, list: &Path) -> f64 {
     let mut askers = nodes.askers();
     let started = Instant::now();
     askers.iter_mut().for_each(|asker| asker.ask_all(1, list));
-    nodes.await_asked(&mut askers);
+    nodes.await_requested(&mut askers);
     let seconds = started.elapsed().as_secs_f64();
     drop(askers);
     nodes.stop();
@@ -143,7 +143,7 @@ fn simulate(fixture: &Fixture, nodes: usize, trace: &str, operations: f64) -> Re
     command.arg("--network").arg(file("network.toml", NETWORK)).arg("--fs").arg(file("fs.toml", &file_system));
     command.arg("--trace").arg(file("files.trace", trace));
     let output = command.output().map_err(|e| format!("{command:?}: {e}"))?;
-    let said: Value = serde_json::from_slice(&output.stdout)
+    let printed: Value = serde_json::from_slice(&output.stdout)
         .map_err(|e| format!("{command:?}: {e}: {}", String::from_utf8_lossy(&output.stderr)))?;
-    said["runs"][0]["seconds"].as_f64().ok_or_else(|| format!("{command:?} says no time"))
+    printed["runs"][0]["seconds"].as_f64().ok_or_else(|| format!("{command:?} says no time"))
 }

@@ -53,8 +53,8 @@ impl Site {
         let begun = Instant::now();
         let output = command.output().expect("it was built");
         let took = begun.elapsed().as_secs_f64() * 1e3;
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success() && said.is_empty(), "{said}");
+        let printed = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && printed.is_empty(), "{printed}");
         took
     }
 }

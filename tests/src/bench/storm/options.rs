@@ -8,7 +8,7 @@ use clap::builder::{PossibleValuesParser, RangedU64ValueParser, TypedValueParser
 /// The workloads, in the order of measuring.
 pub(super) const WORKLOADS: [&str; 7] =
     ["numpy", "scipy.stats", "pandas", "pynamic", "pynamic-mpi", "launch", "broadcast"];
-const WAYS: [&str; 4] = ["plain", "headwater", "headwater-recorded", "floor"];
+const VARIANTS: [&str; 4] = ["plain", "headwater", "headwater-recorded", "floor"];
 const SERVERS: [&str; 3] = ["slow-metadata", "slow-link", "quick"];
 /// One more node, the server, belongs to the cluster.
 const NODES_MAX: u64 = headwater_cluster::NODES_MAX as u64 - 1;
@@ -26,8 +26,8 @@ pub(in crate::bench) struct Options {
     #[arg(long = "server", value_delimiter = ',', default_values = &SERVERS[..2], value_parser = one_of(&SERVERS))]
     pub(super) servers: Vec<&'static str>,
     /// How programs are started, by their names in the results.
-    #[arg(long, value_delimiter = ',', default_values = WAYS, value_parser = one_of(&WAYS))]
-    pub(super) ways: Vec<&'static str>,
+    #[arg(long = "ways", value_delimiter = ',', default_values = VARIANTS, value_parser = one_of(&VARIANTS))]
+    pub(super) variants: Vec<&'static str>,
     /// Pynamic's processes on each node.
     #[arg(long, default_value = "4", value_parser = count(1 << 10))]
     pub(super) processes: usize,

@@ -39,9 +39,9 @@ pub(super) struct Software {
 }
 
 impl Software {
-    /// Makes what these workloads need in `place`, unless it is there.
-    pub(super) fn prepare(options: &Options, place: &Path) -> Result<Software, String> {
-        let python = place.join("python");
+    /// Makes what these workloads need in `directory`, unless it is there.
+    pub(super) fn prepare(options: &Options, directory: &Path) -> Result<Software, String> {
+        let python = directory.join("python");
         let complete = fs::read_to_string(python.join("complete")).unwrap_or_default();
         if complete.split_whitespace().ne(PACKAGES) {
             println!("installing Python with {} in {}", PACKAGES.join(", "), python.display());
@@ -55,7 +55,7 @@ impl Software {
         let mut directories = vec![python.clone()];
         let pynamic = Plan::paper(options.divisor);
         if options.workloads.iter().any(|workload| workload.starts_with("pynamic")) {
-            let libraries = place.join("pynamic");
+            let libraries = directory.join("pynamic");
             println!("building {} libraries in {}, unless they are there", pynamic.libraries(), libraries.display());
             // The interpreter that was copied knows where its headers would be if they had been copied too.
             let named = |path: &&str| Path::new(path).is_file();
@@ -67,7 +67,7 @@ impl Software {
     }
 
     /// The words of a workload's program, when what is needed lies below `root`.
-    pub(super) fn words(&self, workload: &str, root: &Path) -> Vec<String> {
+    pub(super) fn args(&self, workload: &str, root: &Path) -> Vec<String> {
         let python = root.join("python/bin/python3").display().to_string();
         let driver = || root.join("pynamic/driver.py").display().to_string();
         match workload {

@@ -48,7 +48,7 @@ impl Nodes<'_> {
     ///
     /// # Panics
     /// If the original is to be used instead, or a daemon falls silent; with what it wrote.
-    pub fn await_asked(&self, askers: &mut [Asker]) {
+    pub fn await_requested(&self, askers: &mut [Asker]) {
         for (rank, asker) in askers.iter_mut().enumerate() {
             asker.wait().unwrap_or_else(|problem| panic!("rank {rank}: {problem}\n{}", self.log(rank)));
         }
@@ -94,8 +94,8 @@ impl Drop for Asker {
 pub fn serve_asks(socket: &Path) -> io::Result<()> {
     for line in io::stdin().lines() {
         let line = line?;
-        let words: Vec<&str> = line.splitn(3, ' ').collect();
-        let outcome = match words[..] {
+        let fields: Vec<&str> = line.splitn(3, ' ').collect();
+        let outcome = match fields[..] {
             ["one", path] => ask(socket, path),
             ["all", at_once, list] => ask_all(socket, at_once.parse().unwrap_or(1), list),
             _ => Err(io::Error::other(format!("what? {line}"))),

@@ -77,7 +77,7 @@ impl Daemon {
     }
 
     /// Tells it to end.
-    pub(super) fn tell_to_stop(&mut self) {
+    pub(super) fn request_stop(&mut self) {
         if let Some(input) = &mut self.input {
             let _ = input.write_all(b"stop\n");
         }

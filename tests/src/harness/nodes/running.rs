@@ -165,10 +165,10 @@ impl<'a> Nodes<'a> {
     pub fn program(&self, rank: usize, program: &Program) -> Program {
         let dir = self.dir(rank);
         let exec = self.node(rank).command(headwater_binary());
-        let words = std::iter::once(exec.get_program()).chain(exec.get_args()).map(ToOwned::to_owned);
+        let args = std::iter::once(exec.get_program()).chain(exec.get_args()).map(ToOwned::to_owned);
         let library = format!("{dir}/lib/libheadwater-audit.so");
-        let words = words.chain(["exec", "--audit", &library, "--"].map(Into::into));
-        program.behind(words).env("HEADWATER_TABLE", format!("{dir}/table"))
+        let args = args.chain(["exec", "--audit", &library, "--"].map(Into::into));
+        program.behind(args).env("HEADWATER_TABLE", format!("{dir}/table"))
     }
 
     /// The same program on a node, without Headwater.
@@ -181,7 +181,7 @@ impl<'a> Nodes<'a> {
     /// nothing.
     pub fn stop(mut self) -> Vec<Option<Value>> {
         self.daemons.iter_mut().for_each(|daemon| drop(daemon.take_if(|daemon| daemon.is_paused)));
-        self.daemons.iter_mut().flatten().for_each(Daemon::tell_to_stop);
+        self.daemons.iter_mut().flatten().for_each(Daemon::request_stop);
         let mut reports = Vec::new();
         for rank in 0..self.ranks() {
             reports.push(self.daemons[rank].take().map(|mut daemon| {

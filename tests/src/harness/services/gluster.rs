@@ -75,9 +75,9 @@ impl Counts {
     fn parse(text: &str) -> Result<Counts, String> {
         let mut counts = Counts::default();
         for line in text.lines() {
-            let words: Vec<&str> = line.split_whitespace().collect();
+            let fields: Vec<&str> = line.split_whitespace().collect();
             let number = |word: &str| word.parse::<u64>().map_err(|e| format!("gluster's profile, `{line}`: {e}"));
-            match words[..] {
+            match fields[..] {
                 ["Data", "Read:", bytes, "bytes"] => counts.bytes = number(bytes)?,
                 [.., "ns" | "us", calls, call] => match call {
                     "LOOKUP" => counts.lookups = number(calls)?,

@@ -170,7 +170,7 @@ pub fn succeeds(node: &Node, script: &str) -> bool {
 }
 
 /// What a shell's commands say on a node.
-pub fn says(node: &Node, script: &str) -> String {
+pub fn output_of(node: &Node, script: &str) -> String {
     let mut command = node.command("sh");
     let output = command.args(["-c", script]).stdin(Stdio::null()).output();
     output.map_or_else(|error| error.to_string(), |output| String::from_utf8_lossy(&output.stdout).into_owned())

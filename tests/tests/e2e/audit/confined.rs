@@ -7,8 +7,8 @@ fn a_confined_program_is_left_alone() {
     let fixture = Fixture::new("confined");
     fixture.file("data/text", "text\n", 0o644);
     let program = Program::new(fixture.build("audit/confined.c", "bin/confined", &[]));
-    for way in ["prctl", "seccomp"] {
-        let session = fixture.headwater().same_output(&program.clone().arg(way).arg(fixture.path("data")));
+    for method in ["prctl", "seccomp"] {
+        let session = fixture.headwater().same_output(&program.clone().arg(method).arg(fixture.path("data")));
         assert_eq!(session.output.status, 0, "{:?}", session.output);
     }
 }

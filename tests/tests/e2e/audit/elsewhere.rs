@@ -4,7 +4,7 @@
 use headwater_tests::harness::{Fixture, Program, is_root, skipped};
 
 /// Each way of `tests/programs/audit/elsewhere.c`.
-const WAYS: [&str; 15] = [
+const METHODS: [&str; 15] = [
     "unshare",
     "raw-unshare",
     "chroot",
@@ -52,10 +52,10 @@ fn a_process_finds_what_is_there_where_it_goes() {
     let Some(own) = own_namespaces() else { return skipped("this user may not mount") };
     let fixture = fixture();
     let app = fixture.build("audit/elsewhere.c", "bin/elsewhere", &[]);
-    let commands = WAYS.map(|way| {
+    let commands = METHODS.map(|method| {
         let directories = [fixture.path("pkg"), fixture.outside("other"), fixture.outside("image")];
         let directories = directories.map(|directory| directory.display().to_string()).join(" ");
-        format!("{} {way} {directories}", app.display())
+        format!("{} {method} {directories}", app.display())
     });
     for command in &commands {
         // Each in a session of its own: after a mount, or where others may write, everybody looks for himself.
@@ -70,16 +70,16 @@ fn tools_that_make_containers_are_followed() {
     let fixture = fixture();
     let (pkg, other, image) = (fixture.path("pkg"), fixture.outside("other"), fixture.outside("image"));
     let (pkg, other, image) = (pkg.display(), other.display(), image.display());
-    let look = format!("cat {pkg}/file; ls {pkg}; test -e {pkg}/only-there && echo there");
+    let script = format!("cat {pkg}/file; ls {pkg}; test -e {pkg}/only-there && echo there");
     for script in [
-        format!("{look}; unshare --mount sh -c 'mount --bind {other} {pkg}; {look}'; {look}"),
+        format!("{script}; unshare --mount sh -c 'mount --bind {other} {pkg}; {script}'; {script}"),
         format!(
-            "{look}; unshare --mount sh -c 'mount --rbind / {image}; mount --bind {other} {image}{pkg}; \
-             chroot {image} sh -c \"{look}\"; {look}'; {look}"
+            "{script}; unshare --mount sh -c 'mount --rbind / {image}; mount --bind {other} {image}{pkg}; \
+             chroot {image} sh -c \"{script}\"; {script}'; {script}"
         ),
-        format!("{look}; stat -c '%U %u' {pkg}/file; unshare --user stat -c '%U %u' {pkg}/file"),
-        format!("mount --bind {other} {pkg}; {look}; umount {pkg}; {look}"),
-        format!("{look}; mount --bind {other} {pkg}; {look}; umount {pkg}; {look}"),
+        format!("{script}; stat -c '%U %u' {pkg}/file; unshare --user stat -c '%U %u' {pkg}/file"),
+        format!("mount --bind {other} {pkg}; {script}; umount {pkg}; {script}"),
+        format!("{script}; mount --bind {other} {pkg}; {script}; umount {pkg}; {script}"),
     ] {
         fixture.headwater().behind(&own).same_output(&Program::shell(&script));
     }

@@ -83,7 +83,7 @@ fn after_the_session() {
     let output = headwater.args(["--", "bash", "-c", &all]).run();
     assert_eq!(output.status, 0, "{output:?}");
     fs::write(&gone, "").expect("an own directory");
-    let said = || fs::read_to_string(&out).unwrap_or_default();
-    assert!(wait_until(Duration::from_secs(60), || said().ends_with("end\n")), "{}", said());
-    assert!(!said().contains("ld.so") && said().lines().count() > 5, "{}", said());
+    let printed = || fs::read_to_string(&out).unwrap_or_default();
+    assert!(wait_until(Duration::from_secs(60), || printed().ends_with("end\n")), "{}", printed());
+    assert!(!printed().contains("ld.so") && printed().lines().count() > 5, "{}", printed());
 }

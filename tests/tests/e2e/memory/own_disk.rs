@@ -14,10 +14,10 @@ fn with_shared_memory(size: &str) -> [String; 7] {
 
 /// The words above, and the shell's own name.
 fn behind(size: &str, user: &[&str]) -> Vec<String> {
-    let mut words = with_shared_memory(size).to_vec();
-    words.push("sh".into());
-    words.extend(user.iter().map(|word| (*word).to_owned()));
-    words
+    let mut args = with_shared_memory(size).to_vec();
+    args.push("sh".into());
+    args.extend(user.iter().map(|word| (*word).to_owned()));
+    args
 }
 
 /// A tenth of what jobs do: a hundred megabytes are read, and then most of the shared memory is written,
@@ -76,7 +76,7 @@ fn an_ordinary_users_job_has_its_shared_memory() {
 
 /// Copies have the originals' names, and what the kernel calls them leads back there.
 #[test]
-fn names_are_the_originals() {
+fn names_are_those_of_the_source() {
     let fixture = Fixture::new("disk-names");
     fixture.file("data/f", "content\n", 0o644);
     let script = format!(

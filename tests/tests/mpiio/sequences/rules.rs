@@ -7,7 +7,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::program::{
-    Access, Collective, FileOp, Kind, Memory, MemoryOp, Message, OnFile, OnMemory, Op, Place, Program,
+    Access, Collective, FileOp, Kind, Location, Memory, MemoryOp, Message, OnFile, OnMemory, Op, Program,
 };
 use super::touches::{Touch, cut_span, elements, half, is_cut, span, touches};
 
@@ -63,9 +63,9 @@ pub fn lawful(program: &Program) -> Program {
 impl Rules<'_> {
     fn take(&mut self, op: &Op) {
         let Some(touches) = touches(self.program, &op.kind) else { return };
-        let meet_each_other =
-            touches.iter().enumerate().any(|(i, one)| touches[i + 1..].iter().any(|other| one.meets(other)));
-        if meet_each_other || !self.are_free(&touches) || !self.is_sound(&op.kind) {
+        let overlap_each_other =
+            touches.iter().enumerate().any(|(i, one)| touches[i + 1..].iter().any(|other| one.overlaps(other)));
+        if overlap_each_other || !self.are_free(&touches) || !self.is_sound(&op.kind) {
             return;
         }
         let mut op = op.clone();
@@ -105,7 +105,8 @@ impl Rules<'_> {
     fn are_free(&self, touches: &[Touch]) -> bool {
         let is_free = |touch: &Touch| {
             let locked = self.pairs.iter().flat_map(|pair| pair.touches.iter().zip(pair.is_done));
-            touch.is_within(self.program) && locked.filter(|(_, is_done)| !is_done).all(|(held, _)| !held.meets(touch))
+            touch.is_within(self.program)
+                && locked.filter(|(_, is_done)| !is_done).all(|(locked_touch, _)| !locked_touch.overlaps(touch))
         };
         touches.iter().all(is_free)
     }
@@ -121,16 +122,16 @@ impl Rules<'_> {
         match kind {
             Kind::File(op) => op.rank < ranks && op.file < self.program.files.len(),
             Kind::Memory(op) => match op.what {
-                OnMemory::Drop => self.program.memory[op.place.buffer] != Memory::Allocated,
-                OnMemory::Renew => !self.is_of_message(op.rank, op.place.buffer),
+                OnMemory::Drop => self.program.memory[op.location.buffer] != Memory::Allocated,
+                OnMemory::Renew => !self.is_of_message(op.rank, op.location.buffer),
                 _ => true,
             },
             Kind::Together { file, .. } => *file < self.program.files.len() && !self.program.is_apart,
             Kind::Scatter(all) | Kind::Gather(all) | Kind::Bcast(all) => is_even(all),
             Kind::Collect { all, step, .. } => {
-                let is_dense = span(&all.receive) == (all.receive.place.at, all.receive.place.at + step)
+                let is_dense = span(&all.receive) == (all.receive.location.at, all.receive.location.at + step)
                     && all.receive.of.bytes() * all.receive.count == *step;
-                is_even(all) && (all.way > 1 || is_dense)
+                is_even(all) && (all.variant > 1 || is_dense)
             }
             Kind::Parts(parts) => {
                 parts.counts.len() == ranks
@@ -173,7 +174,7 @@ impl Rules<'_> {
             return false;
         }
         self.turn(op.file, op.rank, changes, site);
-        if op.what == OnFile::Read && op.way == BY_STREAM {
+        if op.what == OnFile::Read && op.variant == BY_STREAM {
             let seen = self.streams.insert((op.rank, op.file), self.changes[op.file]);
             op.is_stale = seen != Some(self.changes[op.file]);
         }
@@ -188,7 +189,7 @@ impl Rules<'_> {
     /// Persistent requests keep addresses.
     fn is_of_message(&self, rank: usize, buffer: usize) -> bool {
         self.messages.values().any(|m| {
-            (m.from, m.send.place.buffer) == (rank, buffer) || (m.to, m.receive.place.buffer) == (rank, buffer)
+            (m.from, m.send.location.buffer) == (rank, buffer) || (m.to, m.receive.location.buffer) == (rank, buffer)
         })
     }
 
@@ -204,9 +205,9 @@ impl Rules<'_> {
         let end = usize::from(!sends);
         let open = self.pairs.iter().position(|pair| pair.message.tag == message.tag);
         let (Some(from), Some(to)) = (half(message, true), half(message, false)) else { return };
-        let is_clear = !from.meets(&to) && self.is_known(message);
-        let place = match open {
-            Some(place) if !self.pairs[place].is_begun[end] && is_clear => place,
+        let is_clear = !from.overlaps(&to) && self.is_known(message);
+        let location = match open {
+            Some(location) if !self.pairs[location].is_begun[end] && is_clear => location,
             None if is_clear && self.are_free(&[from.clone(), to.clone()]) => {
                 let message = message.clone();
                 self.pairs.push(Pair { message, is_begun: [false; 2], is_done: [false; 2], touches: [from, to] });
@@ -214,7 +215,7 @@ impl Rules<'_> {
             }
             _ => return,
         };
-        self.pairs[place].is_begun[end] = true;
+        self.pairs[location].is_begun[end] = true;
         self.ops.push(Op { site, kind: Kind::Begin { sends, message: message.clone() } });
     }
 
@@ -244,9 +245,16 @@ impl Rules<'_> {
 
     fn overwrite(&mut self, message: &Message, site: u64) {
         let (low, high) = cut_span(message);
-        let place = Place { at: low, ..message.receive.place };
-        let op =
-            MemoryOp { what: OnMemory::Set, rank: message.to, place, other: place, bytes: high - low, how: 0, step: 1 };
+        let location = Location { at: low, ..message.receive.location };
+        let op = MemoryOp {
+            what: OnMemory::Set,
+            rank: message.to,
+            location,
+            other: location,
+            bytes: high - low,
+            how: 0,
+            step: 1,
+        };
         self.ops.push(Op { site, kind: Kind::Memory(op) });
     }
 

@@ -131,16 +131,16 @@ impl Ground<'_> {
         fs::create_dir(&dir).unwrap();
         fs::write(&plan, programs.iter().map(|(_, text)| text.as_str()).collect::<String>()).unwrap();
         let seconds = if care.is_quick { SECONDS_TRIED } else { SECONDS_MAX };
-        let mut words = if library { self.library.words(&report) } else { vec!["env".into()] };
-        words.push(self.mpi.build("sequences").unwrap().display().to_string());
-        words.extend([&dir, &plan].map(|path| path.display().to_string()));
-        words.extend([care.chunk.to_string(), seconds.to_string(), care.pauses.to_string()]);
+        let mut args = if library { self.library.args(&report) } else { vec!["env".into()] };
+        args.push(self.mpi.build("sequences").unwrap().display().to_string());
+        args.extend([&dir, &plan].map(|path| path.display().to_string()));
+        args.extend([care.chunk.to_string(), seconds.to_string(), care.pauses.to_string()]);
         let job = match self.nodes {
             Some(on) => on.nodes.launcher(self.mpi, on.ssh, on.count, self.ranks),
             None => self.mpi.launcher(self.ranks).in_dir(&dir),
         };
         let limit = (SECONDS_OF_JOB + seconds).to_string();
-        let job: Command = job.args(words).behind(["timeout", "-k", "5", &limit]);
+        let job: Command = job.args(args).behind(["timeout", "-k", "5", &limit]);
         let output = job.start().finish_within(std::time::Duration::from_secs(SECONDS_OF_JOB + seconds + 20));
         let logs: Vec<_> = (0..self.ranks).map(|rank| split(&read_log(&dir.join(format!("log.{rank}"))))).collect();
         let of = |number: u64| -> Vec<Option<&(u64, String, bool)>> {

@@ -95,9 +95,9 @@ impl Site {
         let begun: Vec<_> = numbers.iter().map(|&number| self.begin(number)).collect();
         let is_ready = |(mut service, ready): (Service, UnixDatagram)| {
             ready.set_read_timeout(Some(READY_MAX)).expect("a socket has timeouts");
-            let mut said = [0; 64];
-            let bytes = ready.recv(&mut said).unwrap_or_else(|e| panic!("{e}: {:?}", service.ended()));
-            assert_eq!(&said[..bytes], b"READY=1");
+            let mut message = [0; 64];
+            let bytes = ready.recv(&mut message).unwrap_or_else(|e| panic!("{e}: {:?}", service.ended()));
+            assert_eq!(&message[..bytes], b"READY=1");
             service
         };
         begun.into_iter().map(is_ready).collect()
@@ -119,9 +119,9 @@ impl Site {
             .args([subcommand, "--export", EXPORT, "--key", KEY]);
         command.args(LISTS).env("NOTIFY_SOCKET", &socket).stdin(Stdio::null());
         let process = command.spawn().expect("nsenter is installed");
-        let place = self.outside(number, &pid);
-        assert!(wait_until(FOLLOW_MAX, || place.exists()), "nothing starts on node {number}");
-        let pid = fs::read_to_string(place).expect("it is there").trim().to_owned();
+        let pid_file = self.outside(number, &pid);
+        assert!(wait_until(FOLLOW_MAX, || pid_file.exists()), "nothing starts on node {number}");
+        let pid = fs::read_to_string(pid_file).expect("it is there").trim().to_owned();
         (Service { process, pid }, ready)
     }
 
@@ -193,12 +193,12 @@ impl Site {
     /// Checks that nothing of Headwater is left on a node.
     pub fn assert_clean(&self, number: usize) {
         // The machine's other mounts are seen on a node, too.
-        let look = format!(
+        let script = format!(
             "grep ' {EXPORT} .* fuse.headwater' /proc/self/mountinfo || ls -d /dev/shm/headwater-* || pgrep -a headwater || true"
         );
         let mut left = String::new();
         let is_clean = wait_until(FOLLOW_MAX, || {
-            left = shell(self.node(number), &format!("{{ {look}; }} 2>/dev/null"));
+            left = shell(self.node(number), &format!("{{ {script}; }} 2>/dev/null"));
             left.is_empty()
         });
         assert!(is_clean, "node {number} has left: {left}");

@@ -55,7 +55,7 @@ fn what_was_read_stays() {
 /// Attributes are known, content is not: whoever reads to the end gets the original's, whole, although
 /// the kernel believed in another size.
 #[test]
-fn what_changed_between_stat_and_read_is_the_original_as_it_is() {
+fn what_changed_between_stat_and_read_is_the_source_file_as_it_is() {
     needs_mounts!();
     let fixture = as_it_was("mixed");
     let view = View::of(&fixture.shared());

@@ -30,7 +30,7 @@ APART static void scatter(void)
 		sum = sum * 31 + (unsigned char)mine[at];
 }
 
-APART static void looks(void)
+APART static void reads_first(void)
 {
 	read_all();
 	for (int at = 0; rank == 0 && at < size * PART; at += 4096)
@@ -65,7 +65,7 @@ int main(int argc, char **argv)
 		input = open(path, O_RDONLY);
 	}
 	for (int round = 0; round < ROUNDS; round++) {
-		looks();
+		reads_first();
 		passes_on();
 	}
 	printf("rank %d: %lu\n", rank, sum);

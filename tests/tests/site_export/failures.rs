@@ -7,7 +7,7 @@ use headwater_tests::needs_root;
 use crate::site::{FOLLOW_MAX, Site, shell};
 
 #[test]
-fn readers_that_are_killed_are_done_without_and_come_back() {
+fn killed_readers_are_replaced_and_return() {
     needs_root!();
     let Some(site) = Site::new("readers") else { return };
     for number in 0..4 {

@@ -20,7 +20,7 @@ fn systemd_understands_the_units() {
         let mut verify = Command::new("systemd-analyze");
         let output =
             verify.args(["verify", "--man=no", "--recursive-errors=no"]).arg(&copy).output().expect("it is there");
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success() && said.is_empty(), "{unit}: {said}");
+        let printed = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && printed.is_empty(), "{unit}: {printed}");
     }
 }

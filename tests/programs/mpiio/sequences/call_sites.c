@@ -27,7 +27,7 @@ HOP(8) HOP(9) HOP(10) HOP(11) HOP(12) HOP(13) HOP(14) HOP(15)
 	static hop *const hops[HOPS] = {hop_0, hop_1, hop_2, hop_3, hop_4, hop_5, hop_6, hop_7, hop_8, hop_9, hop_10,
 		hop_11, hop_12, hop_13, hop_14, hop_15};
 
-void call_from(unsigned place, operation *what)
+void call_from(unsigned site, operation *what)
 {
-	hops[place % HOPS](place / HOPS, DEPTH - 1, what);
+	hops[site % HOPS](site / HOPS, DEPTH - 1, what);
 }

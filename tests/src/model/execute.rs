@@ -18,7 +18,7 @@ use super::{change, list};
 const READ_BYTES_MAX: u64 = 64 << 20;
 
 /// Does one operation below `root` and tells what came of it.
-pub fn perform(root: &Path, operation: &Operation) -> String {
+pub fn execute(root: &Path, operation: &Operation) -> String {
     let path = &below(root, &operation.path);
     line(match &operation.action {
         Action::Stat { follows } => stat(path, *follows),
@@ -33,7 +33,7 @@ pub fn perform(root: &Path, operation: &Operation) -> String {
         Action::Access { mode } => access(path, *mode),
         Action::Xattrs => xattrs(path),
         Action::Filesystem => filesystem(path),
-        Action::Change(change) => change::perform(root, operation, change),
+        Action::Change(change) => change::execute(root, operation, change),
     })
 }
 

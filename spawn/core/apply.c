@@ -1,4 +1,4 @@
-/* What is done in the new process before its program begins. Async-signal-safe: system calls alone. */
+/* Applies a process's attributes in the new process, before its program. Async-signal-safe: system calls alone. */
 #include "internal.h"
 
 #include <errno.h>

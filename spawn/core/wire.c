@@ -92,7 +92,7 @@ struct reader {
 	bool no_memory;
 	struct hwsp_block *block;
 };
-/* What was allocated for a request. */
+/* Memory that was allocated for a request. */
 struct hwsp_block {
 	struct hwsp_block *next;
 	_Alignas(16) char data[];

@@ -24,13 +24,13 @@
 #define EXPORT __attribute__((visibility("default")))
 /* How long a fork waits for its child's exec. Some children wait for their parent first. */
 #define EXEC_MS_MAX 50
-/* A place in the program from which this many forks have waited in vain waits no more. */
+/* At a call site from which this many forks have waited in vain, forks no longer wait. */
 #define FRUITLESS_MAX 3
 #define SITES_MAX 64
 /* Programs that have zygotes; from the second start on, since most are started once. */
 #define PROGRAMS_MAX 16
 #define SEEN_BEFORE 2
-/* Timeout for a child that was told to proceed: its own limit is lower. */
+/* Timeout for a child that was notified to proceed: its own limit is lower. */
 #define GO_MS_MAX 10000
 
 struct relay hwsp_relay = {.listener = -1};
@@ -84,7 +84,7 @@ static bool prepare_process(void)
 	uint64_t random;
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 
-	/* What has failed once is not tried at each fork. */
+	/* A zygote that could not be made is not tried again at each fork. */
 	if (hwsp_relay.owner == getpid())
 		return hwsp_relay.ready;
 	memset(programs, 0, sizeof programs);
@@ -116,7 +116,7 @@ static unsigned *fruitless_at(const void *address)
 	return NULL;
 }
 
-/* What is known of a program. What has no zygote makes room in turn for what is new. */
+/* The known programs. Those without a zygote are replaced in turn by new ones. */
 static struct program *find_program(const char *path)
 {
 	static size_t turn;
@@ -148,7 +148,7 @@ static void learn(struct program *program)
 		program->context.state = NULL;
 		return;
 	}
-	/* What has no zygote is the C library's. */
+	/* A program without a zygote is forked by the C library. */
 	if (!pspawn_context_zygote(&program->context))
 		pspawn_context_destroy(&program->context);
 }
@@ -196,7 +196,7 @@ static bool await_child(int connection, int ms)
 	return poll(&ready, 1, ms) == 1;
 }
 
-/* Replies to the child. Returns the PID of the process that replaces it, or 0 if the child itself goes on. */
+/* Replies to the child. Returns the PID of the process that replaces it, or 0 if the child itself continues. */
 static pid_t answer_child(int connection)
 {
 	struct relay_question question;
@@ -231,7 +231,7 @@ static void become_stub(uint32_t generation)
 	hwsp_relay.generation = generation;
 }
 
-/* Forks, and waits for what the child is going to be. */
+/* Forks, and waits until the child executes a program or continues by itself. */
 static pid_t relay(unsigned *fruitless)
 {
 	int alive[2];
@@ -313,7 +313,7 @@ EXPORT pid_t fork(void)
 	return fork_from(__builtin_return_address(0));
 }
 
-/* What shares memory with its parent can't go on in a function that the parent returns from. */
+/* A child that shares memory with its parent can't continue in a function from which the parent returns. */
 EXPORT pid_t vfork(void)
 {
 	return fork_from(__builtin_return_address(0));

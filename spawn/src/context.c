@@ -1,4 +1,4 @@
-/* Contexts: a program, its zygote, and what is done when there is none. */
+/* Contexts: a program, its zygote, and what replaces a zygote that can't be made. */
 #include "context.h"
 
 #include <errno.h>
@@ -70,7 +70,7 @@ static int copy_options(struct pspawn_context_options *own, const struct pspawn_
 
 	memset(own, 0, sizeof *own);
 	memcpy(own, given, size);
-	/* What is the caller's is not to be freed after an error. */
+	/* The caller's strings are not to be freed after an error. */
 	const char *imports = own->imports, *variables = own->key_variables, *library = own->zygote_library;
 	own->argv = NULL;
 	own->imports = own->key_variables = own->zygote_library = NULL;
@@ -115,7 +115,7 @@ static int start_zygote(struct pspawn_state *state, const struct hwsp_inherited 
 	do
 		error = hwsp_zygote_start(&state->zygote, &how, state->reason);
 	while (error == ENOPKG && (error = hwsp_leave_out(state)) == 0);
-	/* For want of room it may be otherwise later. */
+	/* A lack of resources may be temporary. */
 	if (error)
 		state->starts = error == EAGAIN || error == ENOMEM || error == EMFILE ? state->starts + 1
 										      : HWSP_STARTS_MAX;
@@ -267,7 +267,7 @@ static bool are_alike(const struct pspawn_state *state, const struct pspawn_proc
 	return true;
 }
 
-/* True if exec would take these lists; what it refuses it shall refuse itself. */
+/* True if exec would accept these lists; exec itself refuses the others. */
 static bool fits_exec(char *const *argv, char *const *envp, rlim_t stack)
 {
 	size_t total = 0, limit = stack / 4 < LISTS_MAX ? stack / 4 : LISTS_MAX;

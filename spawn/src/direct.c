@@ -1,4 +1,4 @@
-/* Processes made by exec, in the ways that the paper compares, and in those that are used where a zygote can't be. */
+/* Processes made by exec: by the mechanisms that the paper compares, and by those that replace a zygote. */
 #include "../core/internal.h"
 
 #include <errno.h>

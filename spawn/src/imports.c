@@ -13,7 +13,7 @@ static bool take_out(char *list, const char *name, size_t length)
 	for (char *at = list;; at++) {
 		size_t found = strcspn(at, ",\n");
 		if (found == length && !memcmp(at, name, length)) {
-			/* With the comma behind it; the last one goes with that before it. */
+			/* With the comma behind it; the last one with that before it. */
 			char *rest = at + found + (at[found] == ',');
 			if (at[found] != ',' && at > list)
 				at--;

@@ -1,4 +1,4 @@
-/* Attributes that a process keeps over exec, and that a zygote's processes must be given. */
+/* Attributes that a process retains over exec, and that a zygote's processes must receive. */
 #include "../core/internal.h"
 
 #include <dirent.h>
@@ -29,7 +29,7 @@ static int by_number(const void *a, const void *b)
 	return *(const int32_t *)a - *(const int32_t *)b;
 }
 
-/* The open descriptors that exec keeps, in ascending order. */
+/* The open descriptors that stay open over exec, in ascending order. */
 static int find_descriptors(struct hwsp_inherited *inherited, int boundary)
 {
 	DIR *directory = opendir("/proc/self/fd");
@@ -61,7 +61,7 @@ static int find_descriptors(struct hwsp_inherited *inherited, int boundary)
 	return 0;
 }
 
-/* Adds one in its place. */
+/* Adds one at its position. */
 static int add_ending(struct hwsp_inherited *inherited, int fd, int boundary)
 {
 	uint32_t at = 0;
@@ -159,7 +159,7 @@ int hwsp_inherit(struct hwsp_inherited *inherited, int boundary)
 	for (int resource = 0; resource < RLIM_NLIMITS; resource++)
 		if (getrlimit((__rlimit_resource_t)resource, &inherited->limits[resource]))
 			return errno;
-	/* ENOSYS where the kernel knows one domain alone. */
+	/* ENOSYS where the kernel has only one domain. */
 	if (syscall(SYS_get_mempolicy, &inherited->policy, inherited->policy_domains, HWSP_DOMAINS_WORDS * 64ul, NULL,
 		    0ul))
 		inherited->policy = 0;

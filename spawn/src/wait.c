@@ -1,8 +1,10 @@
-/* Idle zygotes are children of the caller that it does not know: a program that waits for any child until there is
- * none would wait for ever. These functions interpose on the C library's in a program that is linked with this
- * library. A program without zygotes gets the C library's answers directly.
+/*
+ * Idle zygotes are children of the caller that it has not started: a program that waits for any child until there is
+ * none would wait for ever. These functions interpose on the C library's in a program that is linked with this library.
+ * A program without zygotes gets the C library's answers directly.
  *
- * They are called in handlers of SIGCHLD, so they use system calls and the caller's stack alone. */
+ * They are called in handlers of SIGCHLD, so they use system calls and the caller's stack alone.
+ */
 #include "../core/internal.h"
 
 #include <dlfcn.h>
@@ -175,7 +177,7 @@ static long wait_long(struct any *any)
 
 	atomic_fetch_add(&waiting, 1);
 	pthread_cleanup_push(no_longer_waiting, NULL);
-	/* The last may have gone before this thread was counted. */
+	/* The last child may have ended before this thread was counted. */
 	pid = has_child() ? any->once(any, 0) : 0;
 	pthread_cleanup_pop(1);
 	return pid;

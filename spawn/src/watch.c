@@ -16,7 +16,7 @@
 /* inotify reports changes by this machine at once. Changes by others on a shared file system, and names that refer
  * to another file now, are checked at this interval. */
 #define CHECK_MS 1000
-/* Replaced, removed, written to or given other permissions. */
+/* Replaced, removed, written to, or changed in its permissions. */
 #define CHANGES (IN_MODIFY | IN_ATTRIB | IN_MOVE_SELF | IN_DELETE_SELF)
 #define PATH_BYTES 64
 
@@ -115,7 +115,7 @@ static bool remember(struct hwsp_watch *watch, const char *path)
 		return false;
 	}
 	grown[watch->count++] = (struct hwsp_seen){copy, file};
-	/* Without room for a watch, looking is what is left. */
+	/* Without a free watch, files are polled. */
 	if (watch->inotify < 0 || inotify_add_watch(watch->inotify, path, CHANGES) < 0)
 		watch->is_notified = false;
 	return true;
@@ -150,8 +150,8 @@ static bool is_counters(const char *path, char *const *envp)
 	return rest && !strcmp(rest, "/counters");
 }
 
-/* The original of a copy that the session has made of it, or the path: those on a RAM disk of its own, which is mounted
- * nowhere, have names that lead nowhere. */
+/* Returns the source path of a copy that the session has made of it, or the path. Copies on a RAM disk of the session's
+ * own, which is mounted nowhere, have names that resolve to nothing. */
 static const char *original(const char *path, char *const *envp)
 {
 	static const char mirror[] = "/root";

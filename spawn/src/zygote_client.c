@@ -57,7 +57,7 @@ static bool find_library(const char *given, char path[PATH_MAX])
 	return false;
 }
 
-/* What is started: a script by its own name, but for an interpreter, which stops before it runs a program. */
+/* The started path: a script's own, but an interpreter's, which stops before it runs a program. */
 static char *started_path(const struct hwsp_start *start)
 {
 	const struct hwsp_program *program = start->program;
@@ -425,7 +425,8 @@ uint32_t hwsp_zygote_receive_reply(struct hwsp_pending_request *pending, int *er
 {
 	struct hwsp_answer answer;
 	size_t received = 0;
-	/* Between the call that began and the one that ends the program may have closed what it doesn't know. */
+	/* Between the call that began and the one that ends, the program may have closed descriptors that it did not
+	 * open. */
 	int failed = identity_of(pending->socket) != pending->identity ? EBADF
 		: !hwsp_zygote_await(pending, POLLIN)
 		? EPIPE
@@ -435,7 +436,7 @@ uint32_t hwsp_zygote_receive_reply(struct hwsp_pending_request *pending, int *er
 		*error = (int)answer.error;
 		return answer.tried;
 	}
-	/* The zygote is gone. What it has made before is known all the same. */
+	/* The zygote has ended. What it has made before is known nevertheless. */
 	uint32_t made = pending->count;
 	while (made && !pending->results[made - 1].pid && !pending->results[made - 1].error)
 		made--;

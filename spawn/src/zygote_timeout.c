@@ -1,5 +1,5 @@
-/* Timeouts of a zygote. As long as it works it has no time limit, but once a signal or a debugger has stopped it,
- * it has one. A zygote that is given up is killed before its work is done otherwise, so that nothing is done twice. */
+/* Timeouts of a zygote. While it works it has no time limit; once a signal or a debugger has stopped it, it has one. A
+ * zygote that is abandoned is killed before its work is done otherwise, so that nothing is done twice. */
 #include "../core/internal.h"
 
 #include <errno.h>
@@ -38,7 +38,7 @@ static uint64_t read_process_state(pid_t pid, char *state)
 	if (file)
 		fclose(file);
 	text[got] = 0;
-	/* The name before it may hold anything. Of 22 fields the second is the name, and the last is when it began. */
+	/* The name before it may contain anything. Of 22 fields the second is the name, and the last is the start time. */
 	const char *at = strrchr(text, ')');
 	if (!at ||
 		sscanf(at + 1, " %c%*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %llu", state,
@@ -117,6 +117,6 @@ bool hwsp_reap_killed(pid_t pid)
 	while (poll(&ended, 1, -1) < 0 && errno == EINTR)
 		;
 	close(process);
-	/* While a debugger holds it, its end can't be taken. */
+	/* While a debugger traces it, its status can't be taken. */
 	return syscall(SYS_wait4, pid, NULL, WNOHANG | __WALL, NULL) != 0;
 }

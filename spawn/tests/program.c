@@ -13,7 +13,7 @@
 
 #define ROUNDS 20000
 #define CHANGES_MAX 6
-/* Damage is of use in what is read: header, segments, the loader's name. */
+/* Damage matters only in what is read: header, segments, the loader's name. */
 #define HEAD_BYTES 1024
 
 static char path[128];

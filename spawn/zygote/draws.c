@@ -24,7 +24,7 @@
 
 static atomic_bool notices;
 static atomic_uint count;
-/* What was noticed first since it was taken, or NULL. */
+/* The first draw that was noticed since it was taken, or NULL. */
 static _Atomic(const char *) first;
 
 void hwsp_draws_begin(void)

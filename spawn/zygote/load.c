@@ -24,7 +24,7 @@
 
 static struct {
 	uintptr_t top; /* where the zygote's own image begins, with the number of its arguments */
-	char **argv;   /* of the zygote, which the loader knows */
+	char **argv;   /* of the zygote, which the loader has stored */
 	void *image;   /* what a process's program begins with */
 	void *enter;   /* in the loader */
 	char *stack;   /* on which requests are served */
@@ -38,7 +38,7 @@ void hwsp_load_renew_random(void)
 	if (!shown)
 		return;
 	if (getrandom(bytes, sizeof bytes, GRND_NONBLOCK) != sizeof bytes) {
-		/* Early after the machine's start: different at least, as far as what was there is random. */
+		/* Early after the machine's start: at least different, as far as the previous value is random. */
 		struct timespec now = {0};
 		clock_gettime(CLOCK_MONOTONIC, &now);
 		uint64_t own[] = {
@@ -104,9 +104,9 @@ void hwsp_load_forget_requests(void)
 
 #define STACK_BYTES (256u << 10)
 
-/* How the loader calls all constructors and then the program: the end of _dl_start_user in glibc's
- * sysdeps/x86_64/dl-machine.h, the same from 2.19 on. ANY stands for bytes of addresses. The first stack begins at %rsp
- * and %r13, %rdx and %rsi are the number of arguments, and %r12 is where the program begins. */
+/* The code by which the loader calls all constructors and then the program: the end of _dl_start_user in glibc's
+ * sysdeps/x86_64/dl-machine.h, the same from 2.19 on. ANY matches bytes of addresses. The first stack begins at %rsp
+ * and %r13, %rdx and %rsi are the number of arguments, and the program begins at %r12. */
 #define ANY -1, -1, -1, -1
 static const int16_t loader_code[] = {
 	0x48, 0x83, 0xe4, 0xf0,       /* and $-16, %rsp */
@@ -139,7 +139,7 @@ static bool is_loaders_code(const unsigned char *at)
 	return false;
 }
 
-/* Finds where the loader, which is calling constructors, was about to. NULL if it isn't as known. */
+/* Finds where the loader, which is calling constructors, is about to continue. Returns NULL if its code is unknown. */
 static void *find_entry(void)
 {
 	/* It has aligned its stack for the call, and that has left behind where it returns to. */

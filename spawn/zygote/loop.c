@@ -24,12 +24,12 @@
 /* A process's outcome, which it reports: 0 while pending, 1 for success, or 2 + an errno value. */
 typedef _Atomic uint32_t outcome;
 
-/* What a request brought. Its descriptors are private ones, -1: none came. */
+/* The contents of a request. Its descriptors are private ones, -1: none was received. */
 struct served {
 	struct hwsp_head head;
 	struct hwsp_request request;
 	int cwd, results_file, answer, body, cgroup;
-	char *mapped; /* the body, if it came in a file */
+	char *mapped; /* the body, if it is in a file */
 	struct hwsp_result *results;
 	outcome *outcomes; /* of the processes that report; NULL: none does */
 };
@@ -49,8 +49,8 @@ static int make_private(int fd)
 	return moved;
 }
 
-/* Descriptors came in ascending order at the lowest numbers there are, and no number is less than its place; so
- * from the last to the first each finds its place free. */
+/* Received descriptors are ascending and have the lowest free numbers, so none exceeds its target; from the last to the
+ * first, each target is free. */
 static int arrange(struct served *served, int *fds, uint32_t count)
 {
 	const struct hwsp_inherited *inherited = &served->request.inherited;
@@ -96,7 +96,7 @@ static int adopt(const struct served *served)
 	const struct hwsp_inherited *now = &served->request.inherited;
 	bool known = any_before;
 
-	/* Not if it fails half-way. */
+	/* A failure half-way leaves the rest. */
 	any_before = false;
 	if (fchdir(served->cwd) || setpgid(0, now->group))
 		return ENOTSUP;
@@ -166,7 +166,7 @@ static void close_if_ending(int fd)
 		close(fd);
 }
 
-/* Closes what exec would: among what came with the request, and among what file actions have opened. */
+/* Closes what exec would close: among received descriptors, and among those that file actions have opened. */
 static void close_ending(const struct hwsp_inherited *inherited, const struct pspawn_process *process)
 {
 	for (uint32_t i = 0; i < inherited->fd_count; i++)

@@ -28,11 +28,11 @@ struct python hwsp_py;
 static const char *const refused_variables[] = {"PYTHONINSPECT", "PYTHONVERBOSE", "PYTHONPROFILEIMPORTTIME",
 	"PYTHONTRACEMALLOC", "PYTHONPERFSUPPORT", "PYTHONDUMPREFS", "PYTHONDEBUG", "PYTHONMALLOCSTATS"};
 
-/* The interpreter as it stands in the zygote. */
+/* The interpreter as it is in the zygote. */
 static struct {
 	object *become; /* the function of python_code.c */
 	struct stat directory;
-	/* What signals did before the interpreter was started, and what they do since. */
+	/* The actions of signals before the interpreter was started, and since. */
 	struct sigaction inherited[HWSP_SIGNALS + 1], stopped[HWSP_SIGNALS + 1];
 } zygote;
 
@@ -137,7 +137,7 @@ static void exec_interpreter(void)
 	_exit(127);
 }
 
-/* True if the variable holds a directory's name that depends on where the interpreter is started. */
+/* True if the variable contains a directory's name that depends on where the interpreter is started. */
 static bool is_relative(const char *list)
 {
 	for (bool any = list && *list; any;) {
@@ -195,7 +195,7 @@ static const char *first_argument(const struct hwsp_python *read)
 	}
 }
 
-/* What is put before sys.path, as _PyPathConfig_ComputeSysPath0() finds it. NULL: nothing. */
+/* The entry that precedes sys.path, as _PyPathConfig_ComputeSysPath0() finds it. NULL: none. */
 static const char *first_path(const struct hwsp_python *read, char *path)
 {
 	if (read->kind == HWSP_PYTHON_MODULE)
@@ -252,7 +252,7 @@ static bool is_as_at_start(void)
 			directory.st_ino == zygote.directory.st_ino);
 }
 
-/* What is called python3 may be a script that starts one, as version managers have it. */
+/* A file python3 may be a script that starts an interpreter, as version managers install it. */
 static void refuse_program(void)
 {
 	char program[96];

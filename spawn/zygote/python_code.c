@@ -1,9 +1,11 @@
-/* The part of a Python zygote that is written in Python. It runs in a namespace of its own, and imports nothing
- * that an interpreter has not imported at its start.
+/*
+ * The part of a Python zygote that is written in Python. It runs in a namespace of its own, and imports nothing that an
+ * interpreter has not imported at its start.
  *
- * prepare() imports the modules. It returns None, or why processes could not be faithful: "?NAME\n…" if a module
- * does not exist, "-NAME\n…" if each process must import it itself. become() returns None, or "exec" if only the
- * interpreter itself can do what is requested. */
+ * prepare() imports the modules. It returns None, or why processes could not be faithful: "?NAME\n…" if a module does
+ * not exist, "-NAME\n…" if each process must import it itself. become() returns None, or "exec" if only the interpreter
+ * itself can do what is requested.
+ */
 #include "python.h"
 
 const char hwsp_python_code[] =
@@ -55,7 +57,7 @@ const char hwsp_python_code[] =
 	"    collector.collect()\n"
 	"    collector.freeze()\n"
 	"\n"
-	/* What was imported before the program's own directory was searched may lie there under the same name. */
+	/* A module that was imported before the program's own directory was searched may be there under the same name. */
 	"def hides(directory):\n"
 	"    names = {name.partition('.')[0] for name in fresh}\n"
 	"    try:\n"
@@ -129,7 +131,7 @@ const char hwsp_python_code[] =
 	"    thread = module and module.main_thread()\n"
 	"    if hasattr(thread, '_set_native_id'):\n"
 	"        thread._set_native_id()\n"
-	/* What was imported is collected at the end, as it would have been. */
+	/* Imported modules are collected at the end, as they would have been. */
 	"    global ending\n"
 	"    ending = quietly('atexit')\n"
 	"    ending.register(quietly('gc').unfreeze)\n"

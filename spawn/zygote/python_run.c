@@ -113,7 +113,7 @@ bool hwsp_python_can_run(const struct hwsp_python *read)
 		return false;
 	switch (read->kind) {
 	case HWSP_PYTHON_COMMAND:
-		/* Later versions keep the text for tracebacks, by a function of their own. */
+		/* Later versions store the text for tracebacks, by a function of their own. */
 		return hwsp_py.minor < 13;
 	case HWSP_PYTHON_MODULE:
 		return true;

@@ -1,4 +1,4 @@
-/* Makes a program a zygote: it stops, and each process that it makes goes on from there with arguments of its own.
+/* Makes a program a zygote: it stops, and each process that it makes continues from there with arguments of its own.
  * Loaded by LD_PRELOAD into processes that pspawn.h's library starts; in any other it does nothing. */
 #include "zygote.h"
 
@@ -21,7 +21,7 @@ static char *value_of(char *entry, const char *name)
 	return !strncmp(entry, name, length) && entry[length] == '=' ? entry + length + 1 : NULL;
 }
 
-/* Takes this library, which stands first, out of a list of libraries. */
+/* Removes this library, which is the first, from a list of libraries. */
 static bool take_first(char *list)
 {
 	char *rest = strpbrk(list, ": ");

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* False if a link has more messages than places, or none where it says that one is there. */
+/* False if a link has more messages than its window, or none although its flag is set. */
 static bool is_sound(struct hwfab_flow *flow)
 {
 	unsigned occupied = 0;

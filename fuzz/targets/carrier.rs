@@ -1,4 +1,4 @@
-//! What a carrier says to its daemon, and what a carrier hears of its daemon and of strangers.
+//! Messages of a carrier to its daemon, and what a carrier receives from its daemon and from unauthenticated peers.
 
 #![no_main]
 

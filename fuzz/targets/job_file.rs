@@ -1,4 +1,4 @@
-//! The file that tells a job's nodes where to meet.
+//! The file by which a job's nodes find their front end.
 
 #![no_main]
 
@@ -29,10 +29,10 @@ mod via {
 
     pub use program::Program;
 
-    /// One of several words, which serde reads.
+    /// One of several names, which serde reads.
     pub type Via = String;
 }
-/// Names of sessions have no part in what a file says.
+/// Names of sessions are not part of the file.
 #[allow(dead_code, reason = "no files are written here")]
 mod session {
     pub mod directory {

@@ -1,4 +1,4 @@
-//! What a job's front end, its nodes and their processes say to each other.
+//! Messages between a job's front end, its nodes and their processes.
 
 #![no_main]
 
@@ -25,7 +25,7 @@ mod rendezvous {
 
 use rendezvous::messages::{Answer, FromNode, ToNode};
 
-/// What a line says it says again when it is written.
+/// A line that is read is written as the same.
 fn line<T: Serialize + DeserializeOwned>(text: &str) {
     let Ok(message) = serde_json::from_str::<T>(text) else { return };
     let written = serde_json::to_string(&message).expect("what was read can be written");

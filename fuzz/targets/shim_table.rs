@@ -21,7 +21,7 @@ const ODD_PATHS: [&CStr; 5] =
 
 fuzz_target!(|edits: &[u8]| {
     let words = damaged_table(edits);
-    // SAFETY: the words live until the last look-up, and nobody writes them meanwhile.
+    // SAFETY: the words live until the last look-up, and nothing writes them meanwhile.
     if unsafe { fuzz_attach(words.as_ptr().cast(), words.len() * size_of::<u64>()) } == 0 {
         return;
     }

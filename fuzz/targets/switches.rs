@@ -1,5 +1,4 @@
-//! Files that tell which nodes share a switch: the order that follows has each rank once, and unknown
-//! nodes at its end.
+//! Files that list which nodes share a switch: the resulting order has each rank once, and unknown nodes at its end.
 
 #![no_main]
 

@@ -63,7 +63,7 @@ fn generate(shell: &Shell, dist: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Where a generated file stands below `share`, as shells and man look for it.
+/// The path of a generated file below `share`, where shells and man search for it.
 fn destination(name: &str) -> Result<PathBuf> {
     Ok(match name.rsplit_once('.') {
         Some((_, section)) if section.len() == 1 => format!("man/man{section}/{name}").into(),

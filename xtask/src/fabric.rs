@@ -17,8 +17,8 @@ pub const NEEDS_LIBFABRIC: &str = "fabric.c";
 const CARRIER: &str = "headwater-fabric";
 const FLAGS: &[&str] = &["-O2", "-g1", "-fPIE", "-pie", "-Wl,-z,relro,-z,now", "-Wl,--build-id"];
 
-/// What links a program with libfabric; `None` without its headers. Where pkg-config knows of one that lies elsewhere,
-/// the program finds it there.
+/// Arguments that link a program with libfabric; `None` without its headers. Where pkg-config finds one in another
+/// directory, the program finds it there.
 pub fn libraries(shell: &Shell) -> Result<Option<Vec<String>>> {
     let known = |what: &str| {
         let output = shell.command("pkg-config").args([what, "libfabric"]).output();
@@ -39,7 +39,7 @@ pub fn libraries(shell: &Shell) -> Result<Option<Vec<String>>> {
     Ok(Some(args))
 }
 
-/// Puts the carrier, if it can be built, where it is installed.
+/// Copies the carrier, if it can be built, to where it is installed.
 pub fn dist(shell: &Shell, dist: &Path) -> Result<()> {
     let Some(libraries) = libraries(shell)? else {
         println!("  note   {CARRIER} is not built: rdma/fabric.h is missing (package libfabric-dev)");

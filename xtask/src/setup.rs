@@ -6,11 +6,11 @@ use anyhow::{Result, bail};
 
 use crate::shell::Shell;
 
-/// A Debian package and what it is needed for.
+/// A Debian package and its purpose.
 struct Package {
     name: &'static str,
     reason: &'static str,
-    /// A command that is as good, wherever it comes from.
+    /// A command that serves as well, from wherever it is installed.
     command: Option<&'static str>,
     /// Without it something is not built or tested; only root installs it.
     is_optional: bool,
@@ -78,8 +78,8 @@ const PACKAGES: &[Package] = &[
     Package::new("fuse3", "the file system of the tests that counts and delays operations"),
 ];
 
-/// Makes sure that every package is there: as root it installs what is missing, otherwise the error
-/// holds the line to run. On systems without dpkg it checks nothing.
+/// Makes sure that every package is there: as root it installs what is missing, otherwise the error has the line to
+/// run. On systems without dpkg it checks nothing.
 pub fn run(shell: &Shell) -> Result<()> {
     if !Path::new("/usr/bin/dpkg-query").exists() {
         println!("  note   not a Debian system; these are needed:");

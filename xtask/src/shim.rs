@@ -1,4 +1,4 @@
-//! The audit library: how it is compiled, and what must hold of the result. Checks of all C headers.
+//! The audit library: its compilation, and checks of the result. Checks of all C headers.
 
 use std::path::{Path, PathBuf};
 
@@ -47,11 +47,11 @@ pub const AUDIT_SOURCES: &str = "shim/audit";
 /// Its tests.
 pub const AUDIT_TESTS: &str = "shim/audit/tests";
 const AUDIT_LIBRARY: &str = "libheadwater-audit.so";
-/// The function by which the loader knows an audit library, and what all of its functions begin with.
+/// The function by which the loader detects an audit library, and the prefix of all of its functions.
 const AUDIT_ENTRY: &str = "la_version";
 const AUDIT_EXPORTS: &str = "la_";
 
-/// Compiles `libheadwater-audit.so` into `directory`, unless nothing has changed, and verifies it. Gives its path.
+/// Compiles `libheadwater-audit.so` into `directory`, unless nothing has changed, and verifies it. Returns its path.
 pub fn build_audit(shell: &Shell, directory: &Path) -> Result<PathBuf> {
     let library = directory.join(AUDIT_LIBRARY);
     std::fs::create_dir_all(directory)?;
@@ -92,7 +92,7 @@ pub fn check_headers(shell: &Shell) -> Result<()> {
     let results = side_by_side::map(&checks, |(directory, header)| {
         let mut command = compiler(shell);
         command.arg(format!("-I{AUDIT_SOURCES}")).arg(format!("-I{}", mpiio::CALLS));
-        // For sets of processors, as the header itself says, and for the loader's lists of objects.
+        // For sets of processors, as the header itself states, and for the loader's lists of objects.
         command.args([spawn::SOURCES, mpiio::FRONT].contains(directory).then_some("-D_GNU_SOURCE"));
         command.args(["-fsyntax-only", "-x", "c", "-include"]).arg(header);
         shell.run(command.arg("/dev/null")).map(drop)

@@ -27,9 +27,9 @@ pub fn map<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<
     done.into_iter().map(|(_, result)| result).collect()
 }
 
-/// From now on this thread, and what it starts, has the processors when nobody else wants them.
+/// From now on this thread, and what it starts, has only processors that are otherwise idle.
 pub fn lower_priority() {
-    // For want of this it takes its turn as everybody does.
+    // If this fails, it is scheduled like any other.
     let _ = rustix::process::setpriority_process(None, NICENESS_MAX);
 }
 

@@ -35,7 +35,7 @@ struct Library {
 
 const LIBRARIES: [Library; 3] = [
     Library { name: "libheadwater-spawn.so", folder: "src", shared: &["core"], flags: &[] },
-    // Its constructor comes before all others, and binds calls anew.
+    // Its constructor precedes all others, and binds calls anew.
     Library {
         name: "libheadwater-zygote.so",
         folder: "zygote",
@@ -45,7 +45,7 @@ const LIBRARIES: [Library; 3] = [
     Library { name: "libheadwater-relay.so", folder: "relay", shared: &["core", "src"], flags: &[] },
 ];
 
-/// Compiles the libraries into `target/spawn`, unless nothing has changed, and gives their paths.
+/// Compiles the libraries into `target/spawn`, unless nothing has changed, and returns their paths.
 pub fn build(shell: &Shell) -> Result<Vec<PathBuf>> {
     let directory = shell.path("target/spawn");
     side_by_side::map(&LIBRARIES, |library| library.build(shell, &directory)).into_iter().collect()
@@ -68,7 +68,7 @@ impl Library {
     }
 }
 
-/// Puts the libraries, the header and the manual pages where they are installed.
+/// Copies the libraries, the header and the manual pages to where they are installed.
 pub fn dist(shell: &Shell, dist: &Path) -> Result<()> {
     for library in build(shell)? {
         files::copy_if_changed(&library, &dist.join("lib").join(library.file_name().context("a library has a name")?))?;
@@ -88,7 +88,7 @@ struct Page {
     text: String,
 }
 
-/// A page for each function that the header declares: what its comment says, or that of the declaration before it.
+/// A page for each function that the header declares, from its comment or that of the declaration before it.
 fn pages(header: &str) -> Result<Vec<Page>> {
     let introduction = comment(header).context("the header begins with a comment")?;
     let mut pages = Vec::new();

@@ -32,7 +32,7 @@ enum Task {
         /// How long packets take from node to node, as 1ms.
         #[arg(long)]
         delay: Option<Delay>,
-        /// A directory in /tmp or another RAM disk's place that all nodes see; repeatable.
+        /// A directory in /tmp or on another RAM disk that all nodes see; repeatable.
         #[arg(long, value_name = "DIRECTORY")]
         share: Vec<PathBuf>,
         /// The size of each RAM disk.
@@ -49,11 +49,11 @@ enum Task {
         #[arg(last = true, required = true)]
         command: Vec<String>,
     },
-    /// Show what is up.
+    /// Show which clusters are up.
     List,
 }
 
-/// Does what was asked for. The status is that of the command that was executed, if one was.
+/// Executes the command line. The status is that of the command that was executed, if one was.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let name = arguments.name.as_str();
     match &arguments.command {

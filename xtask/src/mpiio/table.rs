@@ -11,7 +11,7 @@ pub enum Use {
     Out,
     /// It reads it, or writes it in part.
     InOut,
-    /// It gives it to the program.
+    /// It returns it to the program.
     Made,
     /// It takes it back.
     Freed,
@@ -32,7 +32,7 @@ pub enum Share {
     Sum,
     /// The caller's own of the counts of all.
     Mine,
-    /// As often as this parameter says.
+    /// As many times as this parameter's value.
     Times(String),
 }
 
@@ -72,7 +72,7 @@ pub struct Function {
     pub returns: String,
     pub name: String,
     pub parameters: Vec<Parameter>,
-    /// How many parameters stand before the variable ones, if it has such.
+    /// How many parameters precede the variable ones, if it has such.
     pub fixed: Option<usize>,
     /// It communicates, synchronises or does something to a file.
     pub is_sync: bool,
@@ -204,7 +204,7 @@ pub fn parameter(text: &str) -> Result<Parameter> {
     Ok(Parameter { kind, name, suffix, role })
 }
 
-/// Splits the last word from what stands before it.
+/// Splits the last word from what precedes it.
 fn named(text: &str) -> Option<(String, String)> {
     let text = text.trim();
     let at = text.rfind(|c: char| !c.is_ascii_alphanumeric() && c != '_')? + 1;

@@ -1,5 +1,5 @@
-//! Tests of the front and of the generated wrappers: real programs of each MPI that is there, with a core that tells what
-//! comes to it.
+//! Tests of the front and of the generated wrappers: real programs of each installed MPI, with a core that prints each
+//! call.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -14,7 +14,7 @@ use crate::shell::{Shell, display};
 use crate::test::Tally;
 
 const SECONDS_MAX: u64 = 120;
-/// Programs of strangers that run with the front.
+/// Programs of other projects that run with the front.
 const UNSUPPORTED: [(&str, &[&str]); 2] = [
     ("bash", &["-c", "x=$(echo 1 | cat); (exit 3); echo $x$?"]),
     (
@@ -56,7 +56,7 @@ impl Bench<'_> {
         });
     }
 
-    /// Compiles a test's source with these words.
+    /// Compiles a test's source with these arguments.
     fn compile(&self, mut compiler: Command, source: &str, made: &str, args: &[&str]) -> Result<PathBuf> {
         let program = self.directory.join("tests").join(made);
         std::fs::create_dir_all(program.parent().context("a program lies in a directory")?)?;
@@ -66,7 +66,7 @@ impl Bench<'_> {
         Ok(program)
     }
 
-    /// Runs a program to its end; what it must write is the whole of its output.
+    /// Runs a program to its end; its output must be exactly this.
     fn expect(&self, command: &mut Command, preload: &[&Path], output: &str) -> Result<()> {
         let scratch = self.directory.join("tests/scratch");
         if scratch.exists() {

@@ -13,16 +13,16 @@ pub struct Target {
     /// As `MPI_Get_library_version` begins.
     pub family: &'static str,
     pub major: u32,
-    /// The macro of its mpi.h that holds the number, as a C expression.
+    /// The macro of its mpi.h that is the number, as a C expression.
     pub macro_of_major: &'static str,
 }
 
-/// Who has the functions that the tables call `hand`.
+/// The library with the functions that the tables call `hand`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hand {
     /// The core.
     Core,
-    /// They are generated, too, and tell `hwio_trace` that they were called: for tests of the front.
+    /// They are generated, too, and call `hwio_trace` with their names: for tests of the front.
     Traced,
 }
 
@@ -192,9 +192,9 @@ impl<'a> Variant<'a> {
         text.push_str("\treturn has_all;\n}\n");
     }
 
-    /// A twin whose plain function the core has leads there if its numbers are small enough: both may be used in one
-    /// conversation. Not with arrays of counts; those belong to collectives, which all processes call by one name.
-    /// What a receive gets is the core's to look at, however much room there is: larger numbers are one of a larger type.
+    /// A twin whose plain function is the core's calls it if its numbers are small enough: both may be used in one
+    /// conversation. Not with arrays of counts; those belong to collectives, which all processes call by one name. The
+    /// core checks what a receive gets, however large the buffer is: larger numbers are one of a larger type.
     fn narrowed(&self, function: &Function) -> String {
         let plain = function.name.strip_suffix("_c").and_then(|name| self.mpi.iter().find(|plain| plain.name == name));
         let Some(plain) = plain.filter(|plain| self.is_by_core(plain)) else { return String::new() };
@@ -268,7 +268,7 @@ impl<'a> Variant<'a> {
     }
 }
 
-/// The statements that tell what a call does to a buffer.
+/// The statements that report what a call does to a buffer.
 fn uses(function: &Function, parameter: &Parameter, role: &Role) -> Result<String> {
     let buffer = &parameter.name;
     if role.usage == Use::Made {
@@ -282,7 +282,7 @@ fn uses(function: &Function, parameter: &Parameter, role: &Role) -> Result<Strin
     let body = match sent.filter(|_| buffer == "recvbuf" && role.usage == Use::Out) {
         None => vec![call],
         Some(sent) => {
-            // What a reduction takes in place is as much as it would have sent.
+            // A reduction in place takes as much as it would have sent.
             let input = if matches!(sent.share, Share::Sum | Share::Local) { sent } else { role };
             let reduced = statement(function, buffer, Use::InOut, input)?;
             vec!["if (sendbuf == MPI_IN_PLACE)".into(), format!("\t{reduced}"), "else".into(), format!("\t{call}")]
@@ -332,7 +332,7 @@ fn traced_libc(function: &Function) -> String {
     format!("\n{}\n{{\n\thwio_trace(\"{}\");\n\t{back}{call}\n}}\n", function.prototype("hwio_"), function.name)
 }
 
-/// A function that gives the kernel memory, which is filled before.
+/// A function that passes memory to the kernel, which is filled before.
 fn giving(function: &Function) -> String {
     let mut statements = String::new();
     for (at, parameter) in function.parameters.iter().enumerate().filter(|(_, one)| one.kind.ends_with('*')) {

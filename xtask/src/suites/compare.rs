@@ -1,5 +1,5 @@
-//! A unit of a suite, plain and by Headwater. What differs is run again, each time both ways, until it has come out the
-//! same or the rounds are over: what remains has no outcome that a plain run has had.
+//! A unit of a suite, plain and by Headwater. A unit with differences is run again in both modes, until its outcomes
+//! are the same or the rounds are over. The remaining differences are outcomes that no plain run has had.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -13,10 +13,10 @@ use super::table::Suite;
 use super::via::Via;
 use crate::shell::Shell;
 
-/// How often a unit with differences is run each way.
+/// How often a unit with differences is run in each mode.
 const ROUNDS_MAX: usize = 3;
 const UNIT_SECONDS_MAX: u64 = 900;
-/// How a unit's command ended; it tells nothing more where a test of it tells.
+/// A unit's exit status; it counts only where no test of it has a result.
 pub const END: &str = "(end)";
 
 /// What runs a suite's units.
@@ -26,7 +26,7 @@ pub struct Runner<'a> {
     pub directory: PathBuf,
 }
 
-/// What has been found about a unit.
+/// The results of a unit.
 #[derive(Default)]
 pub struct Compared {
     /// Tests, and those that passed plain.

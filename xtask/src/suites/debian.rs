@@ -67,7 +67,7 @@ pub fn once(directory: &Path, what: &str, work: impl FnOnce() -> Result<()>) -> 
     Ok(())
 }
 
-/// Copies what lies in `from` into `to`, links as what they lead to, over what is there.
+/// Copies what lies in `from` into `to`, with links resolved, over existing files.
 pub fn copy(shell: &Shell, from: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<()> {
     fs::create_dir_all(to.as_ref())?;
     shell.run(shell.command("cp").arg("-RLp").arg(from.as_ref().join(".")).arg(to.as_ref()))?;

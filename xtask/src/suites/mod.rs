@@ -105,7 +105,7 @@ fn run_units(shell: &Shell, suite: &'static Suite, options: &Options, report: &m
     Ok(())
 }
 
-/// What is to be run of what there is.
+/// The selected ones among all units.
 fn units(suite: &Suite, options: &Options, all: Vec<String>) -> Vec<String> {
     let named: Vec<&str> = options.only.iter().filter_map(|only| only.split_once(':')).map(|(_, unit)| unit).collect();
     let is_wanted = |unit: &&String| {

@@ -10,7 +10,7 @@ use super::debian;
 use super::outcomes::{FAILED, Outcomes, PASSED};
 use crate::shell::{Finished, Shell};
 
-/// What is about memory, messages and files.
+/// The parts about memory, messages and files.
 const DIRECTORIES: &[&str] =
     &["attr", "coll", "comm", "datatype", "errhan", "group", "info", "init", "io", "part", "pt2pt", "topo"];
 /// More ranks than this take minutes on two processors: each polls without a pause.

@@ -68,7 +68,7 @@ const UNITS: &[&str] = &[
 /// Quick ones of each kind.
 pub const SHORT: &[&str] = &["t/base", "ext/File-Glob/t", "ext/Fcntl/t", "cpan/File-Path/t"];
 
-/// Runs each file, and says before its output which it is and behind it how it ended. A test writes what it likes to
+/// Runs each file, and prints its name before its output and its exit status behind it. A test writes what it likes to
 /// standard error.
 const RUN: &str = "perl=$1 library=$2 name=$3 && shift 3 && for file in $name/*.t; do \
     echo \"@begin $file\"; timeout 120 \"$perl\" -I\"$library\" \"$file\" < /dev/null 2> /dev/null; \

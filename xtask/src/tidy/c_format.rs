@@ -4,7 +4,7 @@ use anyhow::Result;
 
 use crate::shell::Shell;
 
-/// The version whose layout the files have; others lay out some lines differently.
+/// The version of the files' layout; others lay out some lines differently.
 const VERSION: &str = "version 14.";
 
 /// What became of the check.

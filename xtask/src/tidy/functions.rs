@@ -87,7 +87,7 @@ fn c(code: &str) -> Vec<Function> {
     found
 }
 
-/// Where the last parenthesis group of `head` opens: before it stand perhaps macros, then the name.
+/// Where the last parenthesis group of `head` opens: before it are perhaps macros, then the name.
 fn parameters_start(head: &str) -> usize {
     let mut depth = 0;
     for (at, byte) in head.bytes().enumerate().rev() {
@@ -101,7 +101,7 @@ fn parameters_start(head: &str) -> usize {
     0
 }
 
-/// Preprocessor lines, continued ones included, hold unbalanced text.
+/// Preprocessor lines, continued ones included, contain unbalanced text.
 fn without_directives(code: &str) -> String {
     let mut out = String::with_capacity(code.len());
     let mut inside = false;

@@ -1,6 +1,6 @@
-//! Words of the project's own, in place of the field's.
+//! Words of the project's own, which replace the field's.
 
-/// Words that no file has, and what is said instead. Each is spelt in two parts, so that this file has none.
+/// Words that no file has, and the term to use. Each is spelt in two parts, so that this file has none.
 const EVERYWHERE: &[(&str, &str)] = &[
     (concat!("put", " off"), "deferred"),
     (concat!("put", "_off"), "deferred"),

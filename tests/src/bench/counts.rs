@@ -1,4 +1,4 @@
-//! What the shared file system is asked in a session, by nodes and processes.
+//! Requests to the shared file system in a session, by nodes and processes.
 
 use super::fixture::python_environment;
 use super::{Report, Table};
@@ -32,7 +32,7 @@ pub(super) fn run(report: &mut Report) {
         ("with", 16, 1),
     ];
     for (kind, nodes, processes) in shapes {
-        // Each shape meets caches that are empty.
+        // Each shape starts with empty caches.
         let mut mounted = match Mounted::new(&environment, nodes, Caching { ttl_ms: 600_000, pages: true }) {
             Ok(mounted) => mounted,
             Err(reason) => return report.line(format!("skipped: {reason}")),

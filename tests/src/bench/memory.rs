@@ -1,4 +1,4 @@
-//! What a daemon holds.
+//! A daemon's memory.
 
 use std::fs;
 

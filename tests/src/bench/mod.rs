@@ -1,5 +1,5 @@
-//! The benchmarks: numbers in tables, with ratios taken in one run. They judge nothing; the targets
-//! stand beside the numbers.
+//! The benchmarks: numbers in tables, with ratios taken in one run. They judge nothing; the targets are beside the
+//! numbers.
 
 mod counts;
 mod fixture;
@@ -66,7 +66,7 @@ const ALL: [(&str, Measure); 27] = [
 struct Arguments {
     #[command(subcommand)]
     alone: Option<Alone>,
-    /// What is measured; without any name, all but the commands.
+    /// The selected benchmarks; without any name, all but the commands.
     #[arg(value_name = "NAME", value_parser = name)]
     names: Vec<String>,
     /// Also write the tables to this file.
@@ -95,8 +95,8 @@ fn name(prefix: &str) -> Result<String, String> {
     ALL.iter().any(|(name, _)| is_named(name, prefix)).then(|| prefix.to_owned()).ok_or_else(names)
 }
 
-/// Runs the benchmarks that the command line names, or all. `Err` says what is wrong with the files or lacks on the
-/// machine; the process ends if the command line is wrong.
+/// Runs the benchmarks that the command line names, or all. `Err` names the wrong files or what the machine lacks; the
+/// process ends if the command line is wrong.
 pub fn run() -> Result<(), String> {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let Arguments { alone, names, markdown, svg } = Arguments::parse();
@@ -126,7 +126,7 @@ fn is_named(name: &str, prefix: &str) -> bool {
     name.strip_prefix(prefix).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
 }
 
-/// The options that a line of words stands for, or what is wrong with it.
+/// The options in a line, or what is wrong with it.
 #[cfg(test)]
 fn parsed<T: clap::Args>(line: &str) -> Result<T, String> {
     let command = T::augment_args(clap::Command::new("bench").no_binary_name(true));

@@ -16,10 +16,10 @@ const FILE_BYTES: usize = 9000;
 const NODES: u32 = 10_000;
 /// Sizes at which a sample is compared with all nodes.
 const COMPARED: [u32; 3] = [1000, 4000, 10_000];
-/// How often the memory of a run is looked at.
+/// The interval at which the memory of a run is read.
 const CHECKED_EVERY: Duration = Duration::from_millis(100);
 
-/// What a run of the command has said and used.
+/// The output and the usage of a run of the command.
 struct Run {
     wall_seconds: f64,
     processor_seconds: f64,
@@ -65,7 +65,7 @@ pub(super) fn sample(report: &mut Report) {
     report.table(&table);
 }
 
-/// Files in some directories, each looked for in another before.
+/// Files in some directories, each looked up in another before.
 fn trace() -> String {
     let mut text = String::new();
     for number in 0..FILES {

@@ -52,7 +52,7 @@ fn times(table: &mut Table, what: &str, headwater: &Headwater, driver: &Path, pr
     ]);
 }
 
-/// The same where each failed open costs more. Returns a sentence on what it costs.
+/// The same where each failed open costs more. Returns a sentence on the cost.
 fn on_slow_file_system(table: &mut Table, fixture: &Fixture) -> String {
     let mut mounted = match Mounted::new(&fixture.shared(), 1, Caching { ttl_ms: 600_000, pages: true }) {
         Ok(mounted) => mounted,
@@ -89,7 +89,7 @@ fn failed_open(dir: &Path) -> Duration {
     times[times.len() / 4]
 }
 
-/// Where the system calls of a start go.
+/// The system calls of a start, by their paths.
 #[derive(Default)]
 struct Calls {
     all: usize,

@@ -1,5 +1,5 @@
-//! `operate ROOT FILE`: does the operations that FILE holds, a line of JSON for each, below ROOT,
-//! and prints what came of each, a line for each; see [`headwater_tests::model`].
+//! `operate ROOT FILE`: executes the operations in FILE, a line of JSON for each, below ROOT, and prints the result of
+//! each, a line for each; see [`headwater_tests::model`].
 
 use std::path::Path;
 use std::process::ExitCode;

@@ -4,7 +4,7 @@
 //! deadlock. One process serves any number of mounts of the same source: each has the kernel's caches
 //! to itself, as each node of a cluster does, and all share the counts and the one slow server.
 //!
-//! The process is spoken to on a Unix socket, a line for a line:
+//! The process answers requests on a Unix socket, a line each:
 //!
 //! | request | reply |
 //! |---|---|
@@ -13,7 +13,7 @@
 //! | `rate N` | `ok`; from now on one server handles N operations a second, 0: no limit |
 //! | `delay KIND NS` | `ok`; each operation of this kind takes that many nanoseconds longer |
 //!
-//! When the connection that it was first given closes, it unmounts everything and exits.
+//! When its first connection closes, it unmounts everything and exits.
 
 mod fs;
 mod mounted;
@@ -33,7 +33,7 @@ use self::state::State;
 use self::tally::{Kind, Pace, Tally};
 pub use mounted::{Caching, Mounted};
 
-/// What the process is told on its command line.
+/// The process's command line.
 pub struct Options {
     /// The directory to show.
     pub source: PathBuf,
@@ -47,7 +47,7 @@ pub struct Options {
     pub mounts: Vec<PathBuf>,
 }
 
-/// Operations that are served at once: one that is delayed holds up no other.
+/// Operations that are served at once: one that is delayed delays no other.
 const THREADS: usize = 4;
 
 /// Mounts, serves one connection, unmounts.

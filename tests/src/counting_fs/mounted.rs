@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// What the kernel may keep of what it was told.
+/// What the kernel may cache.
 #[derive(Clone, Copy, Debug)]
 pub struct Caching {
     /// How long a name that exists, and attributes, may be believed, in milliseconds. Absent names
@@ -21,7 +21,7 @@ pub struct Caching {
 }
 
 impl Caching {
-    /// Nothing: every use asks the server again.
+    /// Nothing: every use queries the server again.
     pub const NONE: Caching = Caching { ttl_ms: 0, pages: false };
     /// As a network file system with its usual validity of three seconds.
     pub const USUAL: Caching = Caching { ttl_ms: 3000, pages: true };
@@ -36,7 +36,7 @@ pub struct Mounted {
 }
 
 impl Mounted {
-    /// Mounts `source` `count` times. `Err` says why that is impossible here.
+    /// Mounts `source` `count` times. `Err` has the reason why that is impossible here.
     pub fn new(source: &Path, count: usize, caching: Caching) -> Result<Mounted, String> {
         fs::File::options().read(true).write(true).open("/dev/fuse").map_err(|e| format!("/dev/fuse: {e}"))?;
         let dir = crate::scratch("fs");

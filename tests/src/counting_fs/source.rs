@@ -1,4 +1,4 @@
-//! One mount of the source: which inode is which path, and what is open.
+//! One mount of the source: which inode is which path, and which files are open.
 
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
@@ -22,7 +22,7 @@ pub(super) struct Name {
     pub(super) name: OsString,
 }
 
-/// What is open.
+/// An open file or directory.
 pub(super) enum Handle {
     File(File),
     Dir(Vec<Name>),
@@ -96,7 +96,7 @@ impl CountingFs {
         Ok(self.path(parent)?.join(name))
     }
 
-    /// Makes something called `name` in `parent` with `make`, for the user who asked.
+    /// Makes something called `name` in `parent` with `make`, for the requesting user.
     pub(super) fn make(
         &self,
         request: &Request,

@@ -1,4 +1,4 @@
-//! Control groups that bound the memory of processes, of either version.
+//! Control groups that limit the memory of processes, of either version.
 
 use std::fs;
 use std::io;

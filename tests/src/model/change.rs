@@ -81,7 +81,7 @@ fn open_to_write(path: &Path, flags: OFlags, mode: u32) -> Result<OwnedFd, Errno
     open(path, flags, Mode::from_raw_mode(mode))
 }
 
-/// Gives all bytes to `write` (bytes, offset), which may take fewer at a time.
+/// Passes all bytes to `write` (bytes, offset), which may take fewer at a time.
 fn put(write: impl Fn(&[u8], u64) -> Result<usize, Errno>, content: &Content) -> Result<String, Errno> {
     let bytes = content.read(0, content.size());
     let mut done = 0;

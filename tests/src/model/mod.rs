@@ -1,9 +1,9 @@
 //! A reference model of a directory tree, and operations on trees that are drawn at random.
 //!
-//! A [`Tree`] says what is made; [`Reference`] says from that alone what each [`Operation`] that
-//! only reads must give; `execute` does operations on real directories by system calls. The three
-//! together check a file system: what was predicted, what a plain directory gives and what the
-//! file system under test gives are the same lines.
+//! A [`Tree`] describes what is made; from that alone, [`Reference`] predicts the result of each [`Operation`] that
+//! only reads; `execute` executes operations on real directories by system calls. The three together check a file
+//! system: the prediction, the result on a plain directory and the result on the file system under test are the same
+//! lines.
 
 mod change;
 mod content;

@@ -1,4 +1,4 @@
-//! What operations must give, from what the tree holds alone.
+//! Predicts the results of operations, from the tree's contents alone.
 
 use std::collections::HashMap;
 
@@ -16,19 +16,19 @@ const NAME_BYTES_MAX: usize = 255;
 /// How many links the kernel follows in one path.
 const LINKS_MAX: u32 = 40;
 
-/// A tree to ask. It answers as root is answered.
+/// A tree, with the permissions of root.
 pub struct Reference<'a> {
     tree: &'a Tree,
     by_path: HashMap<&'a [u8], &'a Node>,
     root: Node,
 }
 
-/// What an operation must give.
+/// The result that an operation must have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Expected {
     /// This line.
     Line(String),
-    /// Whatever a plain directory gives.
+    /// The result on a plain directory.
     AsPlain,
     /// Anything: it leads out of the tree, or to what must not be opened.
     Anything,
@@ -47,7 +47,7 @@ impl<'a> Reference<'a> {
         Reference { tree, by_path, root: Node::new(Kind::Directory, 0o755) }
     }
 
-    /// What `operation` gives, which reads only.
+    /// The result of `operation`, which reads only.
     pub fn expect(&self, operation: &Operation) -> Expected {
         let (path, action) = (&operation.path, &operation.action);
         let follows = match action {
@@ -64,7 +64,7 @@ impl<'a> Reference<'a> {
         }
     }
 
-    /// What `action` gives on a path that leads to `found`.
+    /// The result of `action` on a path that leads to `found`.
     fn answer(&self, found: &[u8], action: &Action) -> Expected {
         let node = self.node(found).expect("resolved to a node");
         let is_special = matches!(node.kind, Kind::Fifo | Kind::Socket | Kind::Device);

@@ -1,5 +1,5 @@
-//! Trees and operations drawn at random. What is drawn are choices among what is there, so that
-//! fewer choices are a smaller tree and a failing case shrinks.
+//! Trees and operations drawn at random. Draws are choices among what is there, so that fewer choices are a smaller
+//! tree and a failing case shrinks.
 
 use std::collections::BTreeSet;
 
@@ -29,13 +29,13 @@ const NAMES: [&[u8]; 14] = [
     b".hidden",
     b"-",
 ];
-/// What is put behind a path.
+/// Suffixes of a path.
 const BEHIND: [&[u8]; 8] = [b"", b"", b"", b"/", b"/.", b"/..", b"//", b"/./.."];
 const MODES: [u32; 7] = [0o644, 0o755, 0o600, 0o400, 0o000, 0o4755, 0o2711];
 const OWNERS: [(u32, u32); 3] = [(0, 0), (1, 1), (12345, 54321)];
 const SIZES: [u64; 12] = [0, 1, 100, 4095, 4096, 4097, 65_536, 131_071, 1 << 20, (1 << 20) + 1, 4 << 20, 5_000_001];
 
-/// A path: something that is there, perhaps a name in it, and what is put behind.
+/// A path: something that is there, perhaps a name in it, and a suffix.
 #[derive(Clone, Debug)]
 struct PathChoice {
     start: Index,
@@ -70,7 +70,7 @@ pub fn changing(nodes_max: usize, operations_max: usize) -> impl Strategy<Value 
             let path = choice.among(&paths);
             let is_link = matches!(action, Action::Change(Change::Symlink));
             let other = if is_link { target.to_vec() } else { other.among(&paths) };
-            // Later operations know of the names that this one may have made.
+            // Later operations may use the names that this one may have made.
             if matches!(action, Action::Change(_)) {
                 let renames = matches!(action, Action::Change(Change::Rename));
                 paths.insert(if renames { other.clone() } else { path.clone() });
@@ -106,7 +106,7 @@ fn choice() -> impl Strategy<Value = PathChoice> {
     (any::<Index>(), name, select(&BEHIND[..])).prop_map(|(start, name, behind)| PathChoice { start, name, behind })
 }
 
-/// (which directory made so far, name, what it is made of)
+/// (index of a directory made so far, name, its contents)
 fn tree(nodes_max: usize) -> impl Strategy<Value = Tree> {
     let name = prop_oneof![20 => select(&NAMES[..]).prop_map(<[u8]>::to_vec), 1 => Just(vec![b'm'; 255])];
     vec((any::<Index>(), name, node()), 0..nodes_max).prop_map(|drawn| {
@@ -153,7 +153,7 @@ fn node() -> impl Strategy<Value = Node> {
     })
 }
 
-/// Links that stay where they are, go up, go nowhere, or to themselves.
+/// Links within a directory, upwards, to nothing, or to themselves.
 fn target() -> impl Strategy<Value = Vec<u8>> {
     let word = prop_oneof![select(&NAMES[..]), Just(&b".."[..]), Just(&b"."[..])];
     (vec(word, 1..4), any::<bool>()).prop_map(|(names, ends_with_slash)| {

@@ -1,4 +1,4 @@
-//! What a tree holds, and making it.
+//! The contents of a tree, and making it.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -13,17 +13,17 @@ use serde::{Deserialize, Serialize};
 
 use super::Content;
 
-/// Everything in it, parents before what they hold. The root is not among them.
+/// Everything in it, parents before their children. The root is not among them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tree {
-    /// (path below the root, what is there).
+    /// (path below the root, node).
     pub nodes: Vec<(Vec<u8>, Node)>,
 }
 
 /// One name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Node {
-    /// What it is.
+    /// The kind.
     pub kind: Kind,
     /// Its permissions; a link has none.
     pub mode: u32,
@@ -35,7 +35,7 @@ pub struct Node {
     pub xattrs: Vec<(u8, Vec<u8>)>,
 }
 
-/// What a name stands for.
+/// The kind of a name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the names say it")]
 pub enum Kind {
@@ -66,7 +66,7 @@ impl Tree {
         for (path, node) in &self.nodes {
             make(root, &below(root, path), &node.kind)?;
         }
-        // What is made in a directory changes it, so its own attributes come last.
+        // Making a child changes a directory, so its own attributes are set last.
         for (path, node) in self.nodes.iter().rev() {
             dress(&below(root, path), node)?;
         }

@@ -1,11 +1,12 @@
-//! A Python program that loads very many libraries, after Pynamic, the Python dynamic benchmark (Lee et al.,
-//! IISWC'07), which SPINDLE's paper (Frings et al., ICS'13, 4.1) was measured with: extension modules and
-//! utility libraries, generated as C, whose functions call one another, and a driver that imports all modules,
-//! visits their functions, and prints how long start-up, import and visit took.
+//! A Python program that loads very many libraries, after Pynamic, the Python dynamic benchmark (Lee et al., IISWC'07),
+//! which SPINDLE's paper (Frings et al., ICS'13, 4.1) was measured with: extension modules and utility libraries,
+//! generated as C, whose functions call one another, and a driver that imports all modules, calls their functions, and
+//! prints how long start-up, import and visit took.
 //!
-//! Sizes are made by the assembler, so that a compiler is done in minutes. What of it is touched: loading maps
-//! each library, relocates a table of all of its functions and resolves all symbols; a visit runs through all
-//! code of all modules, and in the paper's numbers of all utility libraries. The rest of a file, what is for debuggers and symbol tables of linkers, is never read by a loader.
+//! Sizes are made by the assembler, so that a compiler is done in minutes. What of it is touched: loading maps each
+//! library, relocates a table of all of its functions and resolves all symbols; a visit executes all code of all
+//! modules, and in the paper's numbers of all utility libraries. The rest of a file, which is for debuggers and symbol
+//! tables of linkers, is never read by a loader.
 
 mod plan;
 mod source;
@@ -19,7 +20,7 @@ use std::thread;
 pub use self::plan::Plan;
 
 const DRIVER: &str = include_str!("driver.py");
-/// The file that says of what plan the libraries beside it are, once all are there.
+/// The file with the plan of the libraries beside it, once all are there.
 const COMPLETE: &str = "complete";
 
 impl Plan {
@@ -28,8 +29,8 @@ impl Plan {
         format!("{:016x}", source::checksum(self))
     }
 
-    /// Generates and builds everything in `directory` for this interpreter, unless it is there already; the
-    /// words that run it.
+    /// Generates and builds everything in `directory` for this interpreter, unless it is there already. Returns the
+    /// arguments that run it.
     ///
     /// # Errors
     /// What could not be compiled or written, and why.

@@ -11,11 +11,10 @@ use super::plan::Plan;
 
 /// How many calls follow each other beyond a module's function.
 const DEPTH_MAX: u32 = 3;
-/// A utility library knows those whose numbers are one, two and three times this higher: as many can be
-/// linked at once.
+/// A utility library calls those whose numbers are one, two and three times this higher: as many can be linked at once.
 pub(super) const LANES: usize = 8;
 const STRIDES: usize = 3;
-/// Utility libraries that know each other: what a module is linked with stays far less than all.
+/// Utility libraries that call each other: a module is linked with far fewer than all.
 const GROUP: usize = 24;
 /// Utility libraries whose functions a module calls.
 const NEIGHBOURS: usize = 8;
@@ -36,7 +35,7 @@ impl Utility {
         constant(self.library, self.function)
     }
 
-    /// What it calls.
+    /// The functions that it calls.
     fn next(self, plan: &Plan) -> Utility {
         let library = self.library + LANES * (1 + self.function % STRIDES);
         let is_known = library < plan.utilities && library / GROUP == self.library / GROUP;
@@ -45,7 +44,7 @@ impl Utility {
     }
 }
 
-/// A number that tells functions apart, as `splitmix64` mixes them (Steele et al., OOPSLA'14).
+/// A number that distinguishes functions, as `splitmix64` mixes them (Steele et al., OOPSLA'14).
 fn constant(library: usize, function: usize) -> u64 {
     let mixed = ((library as u64) << 32 | function as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -117,8 +116,8 @@ pub(super) fn module(plan: &Plan, module: usize) -> (String, Vec<usize>) {
     (text, needed)
 }
 
-/// `CODE` is what each function runs through: instructions that do nothing. What no program loads stands in
-/// a section of its own, as what is for debuggers does.
+/// `CODE` is the body of each function: instructions that do nothing. What no program loads is in a section of its own,
+/// like data for debuggers.
 fn head(plan: &Plan) -> String {
     let code = plan.code_bytes / plan.functions / 4 * 4;
     format!(

@@ -18,7 +18,7 @@ const PATTERNS: [&str; 4] = ["read+scatter", "gather+write", "read+send", "recei
 const RANKS_MAX: usize = 4;
 /// From 1 KB on, each four times the last.
 const SIZES: usize = 11;
-/// A case has at least so many pairs, which bound a median; and no more once this time is over.
+/// A case has at least so many pairs, which limit the error of a median; and no more once this time is over.
 const PAIRS_MIN: usize = 21;
 const PAIRS_MAX: usize = 801;
 const CASE_TIME_MAX: Duration = Duration::from_secs(4);
@@ -27,7 +27,7 @@ const BOUND: f64 = 0.95;
 /// Where files lie in memory, so that no disk's pace counts.
 const PLACE: &str = "/dev/shm";
 
-/// What a case came to.
+/// The results of a case.
 struct Pairs {
     past_ms: Sample,
     /// Past the library to with it.

@@ -1,5 +1,5 @@
 //! Naive I/O of MPI programs: as it is, with the library, and by hand, in turn. The programs are
-//! `tests/programs/mpiio/`, whose own clocks tell how long reading and writing took.
+//! `tests/programs/mpiio/`, whose own clocks measure reading and writing.
 
 mod matrix;
 mod mpi;
@@ -27,7 +27,7 @@ struct Bench<'a> {
     directory: &'a Path,
 }
 
-/// Measures what the command line says, in these words.
+/// Measures what the command line `args` selects.
 ///
 /// # Errors
 /// What the machine lacks.
@@ -61,7 +61,7 @@ pub(super) fn run(options: Options, args: &[String]) -> Result<(), String> {
 }
 
 impl Bench<'_> {
-    /// A program for an MPI; says why there is none.
+    /// A program for an MPI; prints why there is none.
     fn compiled(&self, mpi: &Mpi, program: Program, report: &mut Report) -> Option<PathBuf> {
         let compiled = mpi.compile(program.source(), self.directory);
         compiled.inspect_err(|reason| report.line(format!("({}: {reason})\n", mpi.name))).ok()

@@ -51,7 +51,7 @@ impl Mpi {
         }
     }
 
-    /// The words that start so many ranks, before the program's; on other nodes by ssh.
+    /// The arguments that start so many ranks, before the program's; on other nodes by ssh.
     pub(super) fn args(&self, ranks: usize, hosts: Option<&Hosts>) -> Vec<String> {
         let launcher = self.launcher.display().to_string();
         let mut args = vec![launcher, "-n".into(), ranks.to_string()];

@@ -24,7 +24,7 @@ const NODES: usize = 4;
 const BYTES: u64 = 256 << 20;
 const LINK: &str = "200mbit";
 const SERVER: &str = "800mbit";
-/// The server's files are there, and what it writes: memory is taken as it is used.
+/// The server's files are there, and its output: memory is taken as it is used.
 const RAM_DISK_MIB: u32 = 4096;
 const HEAD: [&str; 9] = [
     "pattern",
@@ -38,7 +38,7 @@ const HEAD: [&str; 9] = [
     "predicted, of measured",
 ];
 
-/// Nodes, a server, and a way from one to the other.
+/// Nodes, a server, and access from the nodes to the server.
 struct Site<'a> {
     cluster: &'a Cluster,
     gluster: Gluster<'a>,
@@ -153,7 +153,7 @@ impl<'a> Site<'a> {
     }
 }
 
-/// Gives the server's link, at both ends, the server's rate.
+/// Limits the server's link, at both ends, to the server's rate.
 fn widen(cluster: &Cluster) -> Result<(), String> {
     let server = cluster.nodes().last().expect("a cluster has nodes");
     let rate: Rate = SERVER.parse().expect("a rate");
@@ -186,7 +186,7 @@ fn rows(table: &mut Table, program: Program, (bytes, parameters): (u64, &Paramet
             whole.zip(part).map_or_else(|| "-".into(), |(whole, part)| format!("{:.0} %", 100.0 * part / whole))
         };
         let predicted = predicted(program, index, bytes, parameters);
-        // Without the library, what is predicted is what can be had by hand.
+        // Without the library, the prediction is for a program changed by hand.
         let measured = of(&library).or(of(&by_hand));
         table.row([
             name.to_owned(),
@@ -202,7 +202,7 @@ fn rows(table: &mut Table, program: Program, (bytes, parameters): (u64, &Paramet
     }
 }
 
-/// How many times as fast the model says it is.
+/// The predicted speedup.
 fn predicted(program: Program, index: usize, bytes: u64, parameters: &Parameters) -> f64 {
     let name = program.patterns()[index];
     let pattern = Pattern::ALL.into_iter().find(|pattern| pattern.name() == name).expect("each pattern is known");

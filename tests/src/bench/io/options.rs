@@ -1,4 +1,4 @@
-//! What is measured, as the command line says it.
+//! The measurements that the command line selects.
 
 use std::path::PathBuf;
 
@@ -20,7 +20,7 @@ pub(super) enum Part {
 
 #[derive(Args, Clone, Debug)]
 pub(in crate::bench) struct Options {
-    /// What is measured.
+    /// The measured programs.
     #[arg(long = "part", value_delimiter = ',', value_name = "PART", default_values = ["node", "nodes", "matrix", "quiet"])]
     pub(super) parts: Vec<Part>,
     /// With which MPIs, as openmpi4 or mpich5; all that are installed if none is named.

@@ -15,7 +15,7 @@ use crate::harness::has_program;
 
 const SOURCE: &str = "bench/mpiio_quiet.c";
 const RANKS: usize = 2;
-/// What is run, with how often it does it.
+/// The programs, with the number of their operations.
 const MODES: [(&str, &str); 2] = [("messages", "500000"), ("compute", "2000")];
 /// Fewer, where each system call is traced.
 const TRACED: &str = "200";
@@ -163,7 +163,7 @@ fn number(value: Option<f64>) -> String {
     value.map_or_else(|| "-".into(), |value| format!("{value:.3}"))
 }
 
-/// Runs it behind these words, perhaps with a library; what it says on standard error.
+/// Runs it behind these arguments, perhaps with a library. Returns its standard error.
 fn run(mpi: &Mpi, before: &[String], binary: &Path, args: [&str; 2], with: Option<&Path>) -> Result<String, String> {
     let launcher = mpi.args(RANKS, None);
     let all: Vec<&String> = before.iter().chain(&launcher).collect();

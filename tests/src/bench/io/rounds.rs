@@ -1,11 +1,11 @@
-//! Rounds in which the ways of running a program take turns, and what came of them.
+//! Rounds in which the variants of running a program alternate, and their results.
 
 use std::process::Command;
 
 use super::run::{Job, Times, Variant, library};
 use crate::bench::statistics::Sample;
 
-/// One round: each way that could be run.
+/// One round: each variant that could be run.
 #[derive(Clone, Debug)]
 pub(super) struct Round {
     pub(super) plain: Times,
@@ -18,10 +18,11 @@ pub(super) struct Round {
 pub(super) struct Rounds(Vec<Round>);
 
 impl Rounds {
-    /// Runs a job once in each way; `before` is called before each run. The first way changes from round to round.
+    /// Runs each variant of a job once; `before` is called before each run. The first variant changes from round to
+    /// round.
     ///
     /// # Errors
-    /// A run has failed, or its data are others than plainly.
+    /// A run has failed, or its data differ from the plain ones.
     pub(super) fn once(
         &mut self,
         job: &Job<'_>,
@@ -61,7 +62,7 @@ impl Rounds {
         self.0.len()
     }
 
-    /// Milliseconds of reading (0) or writing (1); `None` if this way was not run.
+    /// Milliseconds of reading (0) or writing (1); `None` if this variant was not run.
     pub(super) fn milliseconds(&self, variant: Variant, pattern: usize) -> Option<Sample> {
         let of = |round: &Round| Some(times(round, variant)?.seconds[pattern] * 1e3);
         sample(self.0.iter().filter_map(of).collect())

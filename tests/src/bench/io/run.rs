@@ -1,4 +1,4 @@
-//! One run of an acceptance program, in one of the ways that are compared.
+//! One run of an acceptance program, in one of the variants that are compared.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ const SECONDS_MAX: &str = "900";
 /// The longest row of `rows`, in bytes.
 const ROW_BYTES_MAX: u64 = 64 << 10;
 
-/// A way to run a program.
+/// A variant of running a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Variant {
     /// As it is.
@@ -81,7 +81,7 @@ impl Program {
     }
 }
 
-/// What is run.
+/// The program.
 #[derive(Clone, Debug)]
 pub(super) struct Job<'a> {
     pub(super) mpi: &'a Mpi,
@@ -93,11 +93,11 @@ pub(super) struct Job<'a> {
     pub(super) hosts: Option<&'a Hosts>,
     /// Where its files are.
     pub(super) directory: &'a Path,
-    /// On every node's own disk, or shared: where the report goes.
+    /// On every node's own disk, or shared: the report.
     pub(super) report: &'a Path,
 }
 
-/// What came of it.
+/// The results.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Times {
     /// Seconds of reading and of writing.

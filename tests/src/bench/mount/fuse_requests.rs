@@ -1,4 +1,4 @@
-//! What the kernel asks for a whole import, by processes that share it.
+//! The kernel's requests for a whole import, by processes that share it.
 
 use super::skip::is_skipped;
 use crate::bench::fixture::python_environment;

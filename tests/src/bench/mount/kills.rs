@@ -9,7 +9,7 @@ use crate::bench::{Report, Table};
 use crate::harness::{View, kill, wait_until};
 
 const KILLS: usize = 200;
-/// In each session; a supervisor serves by itself when daemons keep dying.
+/// In each session; a supervisor serves by itself when daemons die again and again.
 const KILLS_A_SESSION: usize = 4;
 /// How long a daemon lives, at least and at most.
 const LIFE_MS: (u64, u64) = (20, 220);

@@ -1,5 +1,5 @@
-//! The mounted file system: what the kernel answers by itself, what a first touch costs, alone and
-//! over the overlay, and what daemons hold and survive.
+//! The mounted file system: what the kernel answers by itself, the cost of a first access, alone and over the overlay,
+//! and the daemons' memory and survival.
 
 mod cold;
 mod fuse_requests;

@@ -1,5 +1,4 @@
-//! Several processes at once on one mount whose names the kernel has forgotten: each operation is an
-//! upcall.
+//! Several processes at once on one mount whose names the kernel has dropped: each operation is a FUSE request.
 
 use super::skip::is_skipped;
 use super::tree::{FILES, Measured, Times, drop_names};

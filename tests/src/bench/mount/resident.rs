@@ -1,4 +1,4 @@
-//! What a daemon holds beside the files' bytes.
+//! A daemon's memory beside the files' bytes.
 
 use std::fs;
 

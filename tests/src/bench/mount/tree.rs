@@ -1,4 +1,4 @@
-//! The tree that is measured, and what `tree.c` says of it.
+//! The tree that is measured, and the output of `tree.c` on it.
 
 use std::collections::HashMap;
 use std::fs;
@@ -110,7 +110,7 @@ pub fn in_memory(source: &Path) -> TempDir {
     dir
 }
 
-/// Has the kernel give up names and attributes, and with them its nodes' pages, as far as unused.
+/// Has the kernel drop names and attributes, and with them its nodes' pages, as far as unused.
 pub fn drop_names() {
     fs::write("/proc/sys/vm/drop_caches", "2").expect("root may");
 }

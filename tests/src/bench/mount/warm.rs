@@ -12,10 +12,10 @@ use crate::harness::{Program, View, has_program};
 const ROUNDS: usize = 21;
 const IMPORT_ROUNDS: usize = 11;
 const PYTHON_ROUNDS: usize = 11;
-/// Rounds after the first whose upcalls are counted, each by itself.
+/// Rounds after the first whose FUSE requests are counted, each by itself.
 const COUNTED_ROUNDS: usize = 4;
 
-/// (action, what it is called, in megabytes a second, target of the ratio to the RAM disk)
+/// (action, its name, in megabytes a second, target of the ratio to the RAM disk)
 const ROWS: [(&str, &str, bool, &str); 6] = [
     ("find", "find, ms", false, "≤ 1.1"),
     ("stat", "stat of 10,000 files, µs each", false, "≤ 1.1"),
@@ -79,7 +79,7 @@ fn opens<P: AsRef<Path>>(measured: &Measured, dirs: &[P]) -> Program {
     program.args(dirs.iter().map(|dir| dir.as_ref().as_os_str()))
 }
 
-/// The upcalls of the rounds that come next, each.
+/// The FUSE requests of the next rounds, each.
 fn requests_of_later_rounds(view: &View, round: &Program) -> String {
     let count = |_| {
         let before = view.fuse_requests();
@@ -104,7 +104,7 @@ fn row(table: &mut Table, name: &str, first: f64, [mount, memory, disk]: [Sample
     ]);
 }
 
-/// The row of the import; a sentence on its upcalls.
+/// The row of the import; a sentence on its FUSE requests.
 fn import(table: &mut Table) -> String {
     let environment = match python_environment() {
         Ok(environment) => environment,

@@ -1,9 +1,8 @@
-//! What encryption costs a link.
+//! The cost of encryption on a link.
 //!
-//! Daemons have no mode without encryption, so the cost is measured beside them: the same bytes over the same
-//! link, by the same two threads, as they are and as records of the daemons' cipher. What the daemons
-//! themselves reach on that link stands beside it: all that they do besides, encryption included, costs no
-//! more than what they stay below plain TCP.
+//! Daemons have no mode without encryption, so the cost is measured beside them: the same bytes over the same link, by
+//! the same two threads, as they are and as records of the daemons' cipher. Beside it is the daemons' own rate on that
+//! link: their whole overhead, encryption included, is at most its distance from plain TCP.
 
 use std::io::{Read, Write};
 use std::thread;

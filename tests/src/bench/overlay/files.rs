@@ -21,9 +21,9 @@ const DIRECTORIES: usize = 10;
 const FILE_BYTES: usize = 4096;
 const RATE: &str = "200mbit";
 const ROUNDS: usize = 3;
-/// How long it may take until what one node asks for is everywhere.
+/// How long it may take until a file that one node requests is everywhere.
 const PUSHED_MAX: Duration = Duration::from_secs(120);
-/// Files that a node asks for at once.
+/// Files that a node requests at once.
 const AT_ONCE: usize = 32;
 
 pub(in crate::bench) fn run(report: &mut Report) {
@@ -118,7 +118,7 @@ fn fill(fixture: &Fixture) -> std::path::PathBuf {
     list
 }
 
-/// Seconds until each node has asked for all files and has them.
+/// Seconds until each node has requested all files and has them.
 fn requested(cluster: &Cluster, scope: &Path, list: &Path) -> f64 {
     let nodes = Nodes::start(cluster, &Plan::of(&[scope]));
     let mut askers = nodes.askers();
@@ -131,7 +131,7 @@ fn requested(cluster: &Cluster, scope: &Path, list: &Path) -> f64 {
     seconds
 }
 
-/// Seconds until each node has all files, for which one node asks.
+/// Seconds until each node has all files, which one node requests.
 fn pushed(cluster: &Cluster, scope: &Path, list: &Path) -> f64 {
     let nodes = Nodes::start(cluster, &Plan::of(&[scope]).policy("push"));
     let mut askers = nodes.askers();

@@ -16,7 +16,7 @@ const OBJECTS: usize = 101;
 const OBJECT_BYTES: usize = 1024;
 /// Round trips of each pair of nodes.
 const TRIPS: usize = 100;
-/// How long a packet is on its way.
+/// A packet's time from node to node.
 const DELAYS: [Option<&str>; 3] = [None, Some("1ms"), Some("5ms")];
 
 pub(in crate::bench) fn run(report: &mut Report) {
@@ -81,7 +81,7 @@ fn measure(cluster: &Cluster, plan: &Plan, objects: &[PathBuf]) -> (u32, Sample,
     let mut askers = nodes.askers();
     let mut times: Vec<f64> = objects.iter().map(|object| everywhere(&nodes, &mut askers, object)).collect();
     drop(askers);
-    // With the first came the directory's listing.
+    // The directory's listing arrived with the first file.
     times.remove(0);
     nodes.stop();
     let after = links::round_trips(&edges, TRIPS, OBJECT_BYTES);

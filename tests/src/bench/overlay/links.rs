@@ -11,7 +11,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 
 use crate::harness::nodes::in_network_of;
 
-/// What is written at once.
+/// Bytes of one write.
 const PIECE_BYTES: usize = 64 << 10;
 
 /// A connection between two nodes: the end at `from`, and the end at `to`.
@@ -32,7 +32,7 @@ pub(super) fn transfers(pairs: &[(&Node, &Node)], bytes: u64) -> f64 {
     transfers_into(pairs, bytes, |_| io::sink())
 }
 
-/// The same with what is received written to files in the receivers' RAM disks.
+/// The same with received bytes written to files in the receivers' RAM disks.
 pub(super) fn retained_transfers(pairs: &[(&Node, &Node)], bytes: u64) -> f64 {
     let file = |node: &Node| format!("/proc/{}/root/dev/shm/received", node.holder.pid);
     let seconds = transfers_into(pairs, bytes, |node| File::create(file(node)).expect("a RAM disk has room"));

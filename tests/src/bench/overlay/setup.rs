@@ -34,7 +34,7 @@ pub(super) fn cluster_with(report: &mut Report, nodes: usize, options: Options) 
     }
 }
 
-/// Makes a directory in place of the shared file system, where no node's RAM disk hides it.
+/// Makes a directory that represents the shared file system, where no node's RAM disk hides it.
 pub(super) fn fixture(purpose: &str) -> Fixture {
     let directory = workspace().join("target/bench");
     std::fs::create_dir_all(&directory).expect("cargo's directory takes another");
@@ -46,8 +46,8 @@ pub(super) fn noise(bytes: usize, seed: u64) -> Vec<u8> {
     Content::noise(seed, bytes as u64).read(0, bytes as u64)
 }
 
-/// Returns the seconds until all ranks, which ask at once, have this file. Compares their copies with the
-/// source file afterwards.
+/// Returns the seconds until all ranks, which request it at once, have this file. Compares their copies with the source
+/// file afterwards.
 pub(super) fn everywhere(nodes: &Nodes, askers: &mut [Asker], path: &Path) -> f64 {
     let started = Instant::now();
     askers.iter_mut().for_each(|asker| asker.ask(path));

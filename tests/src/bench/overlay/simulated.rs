@@ -128,7 +128,7 @@ fn start(cluster: &Cluster, scope: &Path, list: &Path) -> f64 {
     seconds
 }
 
-/// What the command says of the same; an open costs the file system so many operations.
+/// The command's prediction for the same; an open costs the file system so many operations.
 fn simulate(fixture: &Fixture, nodes: usize, trace: &str, operations: f64) -> Result<f64, String> {
     let operation_us = 1e6 / OPERATIONS_PER_SECOND as f64;
     let file_system =

@@ -1,4 +1,4 @@
-//! Spawning: from a zygote, and in all other ways, in turn.
+//! Spawning: from a zygote, and by all other methods, in turn.
 
 mod comparison;
 mod paper;
@@ -20,7 +20,7 @@ const DIRECTORIES: usize = 12;
 /// What a parent with much memory has, in MB.
 const RESIDENT_MB: usize = 4096;
 const SMALL_MB: usize = 10;
-/// Processes that live at once when memory is looked at.
+/// Processes that live at once when memory is measured.
 const LIVE: usize = 50;
 
 /// A program with many libraries and a long environment.
@@ -113,7 +113,7 @@ pub(super) fn memory(report: &mut Report) {
     report.table(&table);
 }
 
-/// Latency and throughput by these ways, the first against the others. `bounds`: of latency and throughput.
+/// Latency and throughput by these methods, the first against the others. `bounds`: of latency and throughput.
 fn compare(report: &mut Report, runs: &Runs, methods: &[Method], count: usize, bounds: &[&str; 2]) {
     let names = methods.iter().map(|method| method.name);
     let mut table =

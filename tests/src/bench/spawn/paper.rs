@@ -15,7 +15,7 @@ const TOUCHED_MB: usize = 100;
 /// Processes of it at once: each takes that much memory.
 const TOUCHING: usize = 20;
 
-/// The paper's names, and what they mean here.
+/// The paper's names, and their methods here.
 const SCHEMES: [(&str, Method, Mode); 7] = [
     ("sfork", Method::FORK, Mode::Sync),
     ("afork", Method::FORK, Mode::Async),

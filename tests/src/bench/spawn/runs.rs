@@ -1,4 +1,4 @@
-//! One way of spawning at a time, by the program that measures it.
+//! One method of spawning at a time, by the program that measures it.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,7 +9,7 @@ use crate::harness::{Fixture, headwater_binary};
 
 /// Variables of a long environment.
 pub(super) const VARIABLES: usize = 200;
-/// How often each way has its turn.
+/// How often each method has its turn.
 pub(super) const ROUNDS: usize = 7;
 
 /// How processes are made, by the library's name for it.
@@ -29,7 +29,7 @@ impl Method {
     pub(super) const PFORK: Method = Method { name: "pfork" };
 }
 
-/// What is measured; see `tests/programs/bench/spawn.c`.
+/// The measured mode; see `tests/programs/bench/spawn.c`.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Mode {
     Sync,
@@ -53,7 +53,7 @@ impl Mode {
     }
 }
 
-/// What came of one way.
+/// The results of one method.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Measured {
     /// Or KiB.
@@ -68,7 +68,7 @@ impl Measured {
         Sample::new(self.microseconds.iter().map(|us| us / unit).collect())
     }
 
-    /// Says so if it was not a zygote.
+    /// Reports if it was not a zygote.
     pub(super) fn write_to(&self, report: &mut Report) {
         if !self.by.starts_with("by zygote") {
             report.line(format!("({}.)\n", self.by));
@@ -87,7 +87,7 @@ pub(super) struct Runs {
 }
 
 impl Runs {
-    /// The words of a program, whose first lies below the fixture's directory unless it is absolute.
+    /// A program's arguments; the first is a path below the fixture's directory unless it is absolute.
     pub(super) fn new(fixture: &Fixture, args: &[&str]) -> Runs {
         let library = installed("lib");
         let flags = [
@@ -127,7 +127,7 @@ impl Runs {
         self
     }
 
-    /// Spawns so many processes one way.
+    /// Spawns so many processes by one method.
     pub(super) fn once(&self, method: Method, mode: Mode, count: usize) -> Measured {
         let mut command = match self.cores {
             Some(cores) => {
@@ -152,7 +152,7 @@ impl Runs {
         Measured { microseconds, by: by.into() }
     }
 
-    /// The program forks itself so often, which bounds what a zygote can do; always so many before it waits.
+    /// The program forks itself so often, which is the limit for a zygote; it waits after each batch of so many.
     pub(super) fn forks(&self, count: usize, round: usize) -> Sample {
         let mut command = Command::new(&self.program[0]);
         command.args(["forks", &count.to_string(), &round.to_string()]);
@@ -161,7 +161,7 @@ impl Runs {
         Sample::new(printed.lines().filter_map(|line| line.parse().ok()).collect())
     }
 
-    /// Each way so often, in turn.
+    /// Runs each method so often, in turn.
     pub(super) fn in_turn(&self, methods: &[Method], mode: Mode, count: usize, rounds: usize) -> Vec<Measured> {
         let mut all = vec![Measured::default(); methods.len()];
         for _ in 0..rounds {

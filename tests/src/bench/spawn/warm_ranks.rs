@@ -14,7 +14,7 @@ const RANKS: usize = 16;
 const ROUNDS: usize = 7;
 const STATEMENT: &str = "import scipy.stats";
 
-/// A session that lasts for several launches, with what they need.
+/// A session for several launches, with what they need.
 struct Site {
     jobs: tempfile::TempDir,
     environment: std::path::PathBuf,

@@ -1,4 +1,4 @@
-//! One file to all nodes, over links of a known rate: what Headwater does, beside Slurm's `sbcast`.
+//! One file to all nodes, over links of a known rate: Headwater beside Slurm's `sbcast`.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use crate::harness::services::gluster::VOLUME;
 
 const NODES: usize = 16;
 const FILE_BYTES: usize = 64 << 20;
-/// Where `sbcast` puts the file on each node.
+/// The path of the file that `sbcast` writes on each node.
 const TARGET: &str = "/dev/shm/file";
 
 /// Measures both in turn. `memory` is a file system in memory.

@@ -30,12 +30,12 @@ const INSIDE: &str = "HEADWATER_STORM_INSIDE";
 const DELAY_US: u32 = 1000;
 /// What the slow link carries.
 const RATE: &str = "1gbit";
-/// What is started without Headwater for longer than this, all rounds together, is not started again.
+/// A start without Headwater that takes longer than this, all rounds together, is not repeated.
 const PLAIN_SECONDS_MAX: f64 = 60.0;
 /// Headwater's own cost is measured so many times more often.
 const LAUNCHES: usize = 5;
 
-/// Measures what the command line says, in these words.
+/// Measures what the command line `args` selects.
 ///
 /// # Errors
 /// What the machine lacks.
@@ -70,8 +70,8 @@ pub(super) fn run(options: Options, args: &[String]) -> Result<(), String> {
 }
 
 /// Becomes the same program in a mount namespace of its own, in which `memory` below `directory` is a file system in
-/// memory. All nodes see it, and it goes with the last of the processes, whatever ends them. Comes back with
-/// the reason if that is impossible.
+/// memory. All nodes see it, and it disappears with the last of the processes, whatever ends them. Returns the reason
+/// if that is impossible.
 fn in_own_namespace(directory: &Path, args: &[String]) -> String {
     let script = "mkdir -p \"$0/memory\"; mount -n -t tmpfs -o size=75% storm \"$0/memory\"; exec \"$@\"";
     let mut command = Command::new("unshare");
@@ -160,7 +160,7 @@ impl Storm<'_> {
         self.results.workload(&all, needs, reading, factor);
     }
 
-    /// Measures a case in these ways in turn. A way that fails is told and not tried again.
+    /// Measures the variants of a case in turn. A variant that fails is reported and not tried again.
     fn case(&mut self, case: Case, variants: &[Variant], rounds: usize) -> Measurements {
         let Case { server, workload, nodes, processes } = case;
         println!("  {workload}, {server}, nodes: {nodes}, processes on each: {processes}");
@@ -191,7 +191,7 @@ impl Storm<'_> {
         measurements
     }
 
-    /// What was measured, if all processes of Pynamic have printed the right sum; with MPI it is the first alone.
+    /// The measurement, if all processes of Pynamic have printed the right sum; with MPI it is the first alone.
     fn checked(&self, workload: &str, processes: usize, measured: Measured) -> Result<Measured, String> {
         let expected = match workload {
             "pynamic" => processes,
@@ -205,7 +205,7 @@ impl Storm<'_> {
         }
     }
 
-    /// What one process asks for, by the tests' file system that counts.
+    /// The requests of one process, by the tests' file system that counts.
     fn needs(&self, workload: &str) -> Result<Needs, String> {
         let mut mounted = Mounted::new(&self.stage.memory, 1, Caching { ttl_ms: 600_000, pages: true })?;
         let args = self.software.args(workload, mounted.path());

@@ -1,4 +1,4 @@
-//! What is measured, as the command line restricts it.
+//! The measurements that the command line selects.
 
 use std::path::PathBuf;
 
@@ -19,7 +19,7 @@ pub(in crate::bench) struct Options {
     /// Numbers of nodes.
     #[arg(long, value_delimiter = ',', default_values = ["1", "2", "4", "8", "16", "32"], value_parser = count(NODES_MAX))]
     pub(super) nodes: Vec<usize>,
-    /// What is started.
+    /// The workloads.
     #[arg(long = "workload", value_delimiter = ',', default_values = WORKLOADS, value_parser = one_of(&WORKLOADS))]
     pub(super) workloads: Vec<&'static str>,
     /// From which servers.
@@ -37,7 +37,7 @@ pub(in crate::bench) struct Options {
     /// Pynamic's sizes are the paper's over this.
     #[arg(long, default_value = "4", value_parser = count(1 << 10))]
     pub(super) divisor: usize,
-    /// Where results go.
+    /// The directory of the results.
     #[arg(long, default_value_os_t = crate::workspace().join("target/bench/storm/results"), value_name = "DIR")]
     pub(super) out: PathBuf,
 }

@@ -1,4 +1,4 @@
-//! What was measured: a line of `runs.csv` for each start, a table and a drawing for each workload.
+//! The measurements: a line of `runs.csv` for each start, a table and a drawing for each workload.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -24,14 +24,14 @@ pub(super) struct Case {
     pub(super) processes: usize,
 }
 
-/// What was measured of a case.
+/// The measurements of a case.
 pub(super) struct Measurements {
     pub(super) case: Case,
     pub(super) runs: Vec<(Variant, Measured)>,
 }
 
 impl Measurements {
-    /// What was measured in this way.
+    /// The measurements of this variant.
     pub(super) fn of(&self, variant: Variant) -> impl Iterator<Item = &Measured> {
         self.runs.iter().filter(move |(of, _)| *of == variant).map(|(_, measured)| measured)
     }
@@ -42,24 +42,24 @@ impl Measurements {
         (!seconds.is_empty()).then(|| Sample::new(seconds))
     }
 
-    /// The most that the server was asked in one of the runs.
+    /// The highest number of server operations in one of the runs.
     pub(super) fn count(&self, variant: Variant, which: fn(&Counts) -> u64) -> Option<u64> {
         self.of(variant).map(|measured| which(&measured.counts)).max()
     }
 }
 
-/// What one process asks for.
+/// The needs of one process.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Needs {
     /// Files that it opens.
     pub(super) files: usize,
-    /// Names that it looks up and that are there.
+    /// Names that it looks up and that exist.
     pub(super) names: usize,
-    /// Names that it looks up and that are not there.
+    /// Names that it looks up and that do not exist.
     pub(super) absent: usize,
 }
 
-/// Where results go.
+/// The directory of the results.
 pub(super) struct Results {
     pub(super) report: Report,
     directory: PathBuf,
@@ -206,7 +206,7 @@ impl Results {
         self.save();
     }
 
-    /// What could not be measured. All else goes on.
+    /// A measurement that failed. All others continue.
     pub(super) fn failure(&mut self, what: &str) {
         self.report.line(format!("\nnot measured: {what}\n"));
     }

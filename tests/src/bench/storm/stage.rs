@@ -57,22 +57,22 @@ pub(super) struct Start<'a> {
     pub(super) processes: usize,
     /// More options of `srun`.
     pub(super) srun: &'a [&'a str],
-    /// Its words, by the directory below which its files are.
+    /// Its arguments, by the directory below which its files are.
     pub(super) args: &'a dyn Fn(&Path) -> Vec<String>,
 }
 
-/// What came of it.
+/// The results.
 #[derive(Clone, Debug)]
 pub(super) struct Measured {
     /// From starting the launcher to its end.
     pub(super) seconds: f64,
     /// Of all processors of the machine, whatever it did meanwhile.
     pub(super) cpu_seconds: f64,
-    /// What the server was asked.
+    /// The server's operations.
     pub(super) counts: Counts,
     /// What the program printed.
     pub(super) stdout: String,
-    /// Requests that the original answered, of those that Headwater was to answer.
+    /// Requests that were served from the source, of those that Headwater was to answer.
     pub(super) fallbacks: u64,
 }
 
@@ -80,13 +80,13 @@ pub(super) struct Measured {
 pub(super) struct Stage<'a> {
     pub(super) cluster: &'a Cluster,
     pub(super) gluster: Gluster<'a>,
-    /// A directory in memory with what the volume holds, that all nodes see: one copy for all.
+    /// A directory in memory with the volume's contents, that all nodes see: one copy for all.
     pub(super) memory: PathBuf,
     jobs: PathBuf,
     _slurm: Slurm<'a>,
 }
 
-/// Nodes whose links carry this much, and a server.
+/// Nodes whose links have this rate, and a server.
 pub(super) fn cluster(nodes: usize, rate: Option<Rate>) -> Result<Cluster, String> {
     let shares = vec![crate::workspace()];
     let options = Options { rate, ram_disk_mib: RAM_DISK_MIB, shares, ..Options::default() };
@@ -172,7 +172,7 @@ impl<'a> Stage<'a> {
         used.and(headwater(stop).map(drop))
     }
 
-    /// The first words of one of Headwater's commands.
+    /// The first arguments of one of Headwater's commands.
     fn own(&self, command: &str, binary: &Path, jobs: &Path) -> Vec<String> {
         let shown = |path: &Path| path.display().to_string();
         vec![shown(binary), command.into(), "--job-dir".into(), shown(jobs)]
@@ -236,7 +236,7 @@ impl<'a> Stage<'a> {
         Ok(Measured { seconds, cpu_seconds, counts, stdout, fallbacks })
     }
 
-    /// Where Headwater writes what it did.
+    /// The path of Headwater's summary.
     fn summary(&self) -> PathBuf {
         self.jobs.join("summary.json")
     }

@@ -20,7 +20,7 @@ use super::network::{namespace, on};
 use crate::harness::session::headwater_binary;
 use crate::harness::wait_until;
 
-/// A node that comes back gets its port as soon as the kernel has let go of it.
+/// A node that returns gets its port as soon as the kernel has released it.
 const BIND_MAX: Duration = Duration::from_secs(5);
 /// How long a stopped or killed process may take.
 const SIGNAL_MAX: Duration = Duration::from_secs(5);
@@ -35,8 +35,8 @@ pub(super) struct Daemon {
 }
 
 impl Daemon {
-    /// Starts it. What it logs goes to the file `log`, as this process sees it. Its configuration is given
-    /// the socket that it listens at.
+    /// Starts it. Its log is written to the file `log`, as this process sees it. Its configuration contains the socket
+    /// that it listens at.
     pub(super) fn start(node: &Node, address: SocketAddr, config: impl FnOnce(RawFd) -> Value, log: &Path) -> Daemon {
         let mounts = namespace(node, "mnt").unwrap_or_else(|e| panic!("the mounts of {}: {e}", node.name));
         let log = File::options().append(true).create(true).open(log).expect("the session's directory is there");
@@ -58,7 +58,7 @@ impl Daemon {
         };
         let (mut process, listener) = on(node, start);
         let mut input = process.stdin.take().expect("it is a pipe");
-        // One that has just died says so by not being ready.
+        // That a daemon has just died shows as it does not become ready.
         let _ = writeln!(input, "{}", config(listener));
         let output = BufReader::new(process.stdout.take().expect("it is a pipe"));
         Daemon { process, input: Some(input), output, is_paused: false, is_ready: false }
@@ -76,7 +76,7 @@ impl Daemon {
         Ok(())
     }
 
-    /// Tells it to end.
+    /// Requests its end.
     pub(super) fn request_stop(&mut self) {
         if let Some(input) = &mut self.input {
             let _ = input.write_all(b"stop\n");
@@ -91,18 +91,18 @@ impl Daemon {
         serde_json::from_str(&line).unwrap_or_else(|e| panic!("{e}: {line:?}"))
     }
 
-    /// Kills it, and returns when it is gone.
+    /// Kills it, and returns after its end.
     pub(super) fn kill(&mut self) {
         let _ = self.process.kill();
         self.await_end();
     }
 
-    /// Returns when it is gone, whoever ends it.
+    /// Returns after its end, whatever the cause.
     pub(super) fn await_end(&mut self) {
         let _ = self.process.wait();
     }
 
-    /// Stops it: it lives, its connections stand, and it says nothing. Returns when it has stopped.
+    /// Stops it: it lives, its connections stay open, and it sends nothing. Returns when it has stopped.
     pub(super) fn pause(&mut self) {
         self.is_paused = true;
         self.signal(Signal::STOP);
@@ -110,7 +110,7 @@ impl Daemon {
         assert!(stopped, "a daemon does not stop");
     }
 
-    /// Lets it go on.
+    /// Lets it continue.
     pub(super) fn resume(&mut self) {
         self.is_paused = false;
         self.signal(Signal::CONT);

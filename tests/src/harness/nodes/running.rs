@@ -17,14 +17,14 @@ use crate::harness::session::headwater_binary;
 
 /// Where all daemons listen, each at its own node's address.
 const PORT: u16 = 7077;
-/// The session's directory on each node, in its RAM disk. It has the form that `headwater` gives it.
+/// The session's directory on each node, in its RAM disk. `headwater` makes one of the same form.
 const DIRECTORY: &str = "/dev/shm/headwater-0/00000000000000e5";
 /// How long the daemons may take to be ready.
 const READY_MAX: Duration = Duration::from_secs(30);
 /// How long a daemon may take to end.
 const STOP_MAX: Duration = Duration::from_secs(10);
 
-/// What the daemons of a session are told.
+/// The configuration of a session's daemons.
 #[derive(Clone, Debug)]
 pub struct Plan {
     shape: Option<Shape>,

@@ -1,5 +1,5 @@
-//! GlusterFS on a cluster: the last node serves a volume from memory and counts what it is asked, and the
-//! others mount it, all at the same path.
+//! GlusterFS on a cluster: the last node serves a volume from memory and counts its operations, and the others mount
+//! it, all at the same path.
 //!
 //! Everything is in the nodes' own RAM disks and namespaces, so it ends with the cluster.
 
@@ -15,10 +15,10 @@ use crate::harness::{has_program, wait_until};
 pub const VOLUME: &str = "/var/tmp/volume";
 const NAME: &str = "gv";
 const BRICK: &str = "/var/tmp/brick";
-/// The client's own caches. What is left are the kernel's, as on a file system without such.
+/// The client's own caches. Only the kernel's are left, as on a file system without such.
 const CACHES: [&str; 7] =
     ["quick-read", "open-behind", "io-cache", "read-ahead", "stat-prefetch", "readdir-ahead", "write-behind"];
-/// What the management daemon is told, in a directory of the node's own.
+/// The configuration of the management daemon, in a directory of the node's own.
 const START: &str = "
 mkdir -p /var/tmp/glusterd /var/tmp/log /var/tmp/brick /var/tmp/volume
 mount -n --bind /var/tmp/glusterd /var/lib/glusterd
@@ -48,11 +48,11 @@ pub enum Server {
         /// How much longer.
         delay_us: u32,
     },
-    /// What it sends goes over a link of this rate.
+    /// The server's link has this rate.
     SlowLink(Rate),
 }
 
-/// What the server was asked.
+/// The server's operations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Names looked up.
@@ -105,10 +105,10 @@ pub struct Gluster<'a> {
 }
 
 impl<'a> Gluster<'a> {
-    /// Starts a quick server on the cluster's last node. Nobody has mounted the volume, which is empty.
+    /// Starts a quick server on the cluster's last node. The volume is empty and not mounted.
     ///
     /// # Errors
-    /// What is not installed, or what a step of starting complained of.
+    /// A package is not installed, or a step of starting failed.
     pub fn start(cluster: &'a Cluster) -> Result<Gluster<'a>, String> {
         let is_there = |name: &&str| has_program(name) || Path::new("/usr/sbin").join(name).is_file();
         if let Some(missing) = ["glusterd", "glusterfsd", "gluster", "glusterfs"].iter().find(|name| !is_there(name)) {
@@ -128,10 +128,10 @@ impl<'a> Gluster<'a> {
         Ok(gluster)
     }
 
-    /// Makes the server like this. Nobody may have the volume mounted.
+    /// Makes the server like this. No node may have the volume mounted.
     ///
     /// # Errors
-    /// What gluster, or the kernel, complained of.
+    /// The output of gluster, or of the kernel.
     pub fn set(&self, kind: Server) -> Result<(), String> {
         shell(self.server, "tc qdisc del dev eth0 root 2>/dev/null || :")?;
         self.administer(&format!("volume stop {NAME}"))?;
@@ -205,10 +205,10 @@ impl<'a> Gluster<'a> {
         self.administer(&format!("volume profile {NAME} info clear")).map(drop)
     }
 
-    /// What the server was asked since then.
+    /// The server's operations since then.
     ///
     /// # Errors
-    /// What gluster complained of.
+    /// The output of gluster.
     pub fn counts(&self) -> Result<Counts, String> {
         Counts::parse(&self.administer(&format!("volume profile {NAME} info cumulative"))?)
     }

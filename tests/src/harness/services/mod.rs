@@ -56,7 +56,7 @@ impl<'a> Slurm<'a> {
     /// Starts it and waits until all nodes are idle. `directory`: an own one that all nodes see.
     ///
     /// # Errors
-    /// What is not installed, or that the nodes did not become ready.
+    /// A package is not installed, or the nodes did not become ready.
     pub fn start(cluster: &'a Cluster, directory: &Path) -> Result<Slurm<'a>, String> {
         Slurm::start_with(cluster, directory, None)
     }
@@ -105,7 +105,7 @@ impl Drop for Slurm<'_> {
 /// `sshd` on all nodes of a cluster, and a key to them.
 #[derive(Debug)]
 pub struct Ssh {
-    /// What `ssh` and `scp` are to be told.
+    /// Options of `ssh` and `scp`.
     pub options: String,
     /// A command that is `ssh` with these options.
     pub agent: PathBuf,
@@ -116,9 +116,9 @@ impl Ssh {
     /// Starts it and waits until the first node can reach the others. `directory`: an own one that all nodes see.
     ///
     /// # Errors
-    /// What is not installed, or who can't be reached.
+    /// A package is not installed, or a node can't be reached.
     pub fn start(cluster: &Cluster, directory: &Path) -> Result<Ssh, String> {
-        // It stands where users don't look for programs.
+        // Its directory is not in a user's PATH.
         let server = Path::new("/usr/sbin/sshd");
         if !server.is_file() || !has_program("scp") {
             return Err("sshd is not installed (package openssh-server)".into());
@@ -169,7 +169,7 @@ pub fn succeeds(node: &Node, script: &str) -> bool {
     command.status().is_ok_and(|status| status.success())
 }
 
-/// What a shell's commands say on a node.
+/// The output of a shell's commands on a node.
 pub fn output_of(node: &Node, script: &str) -> String {
     let mut command = node.command("sh");
     let output = command.args(["-c", script]).stdin(Stdio::null()).output();

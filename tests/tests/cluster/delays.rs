@@ -1,4 +1,4 @@
-//! Links that delay packets, whoever does it: the kernel, or a thread of this process.
+//! Links that delay packets, by the kernel or by a thread of this process.
 
 use std::net::{Ipv4Addr, UdpSocket};
 use std::process::{Command, Stdio};
@@ -13,11 +13,11 @@ use crate::{await_end, cluster, links, shell};
 
 const TRIPS: usize = 15;
 const PORT: u16 = 7001;
-/// What is sent to all nodes.
+/// A datagram to all nodes.
 const ALL: Ipv4Addr = Ipv4Addr::new(10, 77, 255, 255);
 /// Long enough that a machine that does other things adds little.
 const DELAY: &str = "20ms";
-/// Something that should have come has not.
+/// A datagram that should have arrived has not.
 const ARRIVAL_MAX: Duration = Duration::from_secs(20);
 
 fn delayed(rate: Option<&str>) -> Options {
@@ -29,7 +29,7 @@ fn delay() -> Duration {
     DELAY.parse::<Delay>().unwrap().into()
 }
 
-/// A socket on the node that hears what is sent to it or to all.
+/// A socket on the node that receives what is sent to it or to all.
 fn socket(node: &Node) -> UdpSocket {
     let socket = in_network_of(node, || UdpSocket::bind((Ipv4Addr::UNSPECIFIED, PORT))).unwrap();
     socket.set_broadcast(true).unwrap();
@@ -62,7 +62,7 @@ fn round_trips(from: &Node, to: &Node) -> Vec<Duration> {
         })
         .collect();
     echo.join().unwrap();
-    // With the first went the questions for addresses.
+    // The first packet was preceded by address requests.
     trips.remove(0);
     trips.sort();
     trips
@@ -133,7 +133,7 @@ fn a_node_is_cut_off_and_returns() {
         first.send_to(word.as_bytes(), (ALL, PORT)).unwrap();
         assert_eq!(heard(&third), word, "the third is never cut off");
         if arrives {
-            // What was sent to it before has not come.
+            // The packets sent to it before have not arrived.
             assert_eq!(heard(&second), word);
         }
     };

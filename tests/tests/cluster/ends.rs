@@ -1,4 +1,4 @@
-//! Every way in which a cluster ends, and that none leaves anything.
+//! Every end of a cluster, and that none leaves anything.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
@@ -53,8 +53,8 @@ fn switch_killed() {
     }
 }
 
-/// Not a test: the process that the next tests start and end. It says what it made and, when it has dropped
-/// that, what it still has.
+/// Not a test: the process that the next tests start and end. It prints what it made and, when it has dropped that,
+/// what is left.
 #[test]
 fn owner() {
     let Ok(delay) = std::env::var(OWNER) else { return };
@@ -118,7 +118,7 @@ fn nothing_is_left_in_the_owner() {
     }
 }
 
-/// Has `program` fail where `commands` do; expects the error to say so, of the third node.
+/// Has `program` fail where `commands` do; expects the error to name it, and the third node.
 fn check_failure(program: &str, commands: &str) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join(program);

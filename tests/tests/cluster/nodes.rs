@@ -9,7 +9,7 @@ use headwater_cluster::{Node, Options, RAM_DISKS};
 use crate::commands::waiting;
 use crate::{cluster, shell};
 
-/// Sends back what comes, connection after connection.
+/// Sends back received bytes, connection after connection.
 const ECHO: &str = "
 import socket
 server = socket.create_server(('', 7000))
@@ -27,7 +27,7 @@ for name in sys.argv[1:]:
     print(connection.makefile().read())
 ";
 
-/// Has each of these nodes ask each by its name; gives the answers, by who asked and then who answered.
+/// Has each of these nodes query each by its name; returns the answers, by the querying and then the answering node.
 fn ask_all(nodes: &[&Node]) -> String {
     let mut servers = Vec::new();
     for node in nodes {

@@ -1,4 +1,4 @@
-//! `--numa-replicas`: processes map their own memory domain's copies, and see what they see without.
+//! `--numa-replicas`: processes map their own memory domain's copies, with the same results as without.
 //!
 //! They run `target/dist/bin/headwater`; `cargo xtask dist` makes it.
 
@@ -8,7 +8,7 @@ use std::process::Command;
 
 use headwater_tests::harness::{Fixture, Headwater, Mechanism, Program, is_root, skipped};
 
-/// Where the kernel tells of memory domains.
+/// Where the kernel lists memory domains.
 const DOMAINS: &str = "/sys/devices/system/node";
 
 /// A program with libraries that it is linked with and others that it opens.
@@ -48,7 +48,7 @@ fn with_a_second_domain(fixture: &Fixture) -> Option<Headwater> {
     can_mount.then(|| fixture.headwater().option("--numa-replicas").behind(&prefix))
 }
 
-/// Runs `command` until the last thing that it printed, in the file `to`, is as the command `fits` wants it.
+/// Runs `command` until the last line that it printed, in the file `to`, is accepted by `fits`.
 fn until(command: &str, fits: &str, to: &Path) -> String {
     format!(
         "tries=0
@@ -113,7 +113,7 @@ fn pages_are_local_to_the_processs_domain() {
     }
     let (fixture, app) = prepare("local");
     let pages = |number: u32| fixture.outside(&format!("pages.{number}"));
-    // A line tells how many pages lie in which domain: N0=3.
+    // A line has the number of pages in each domain: N0=3.
     let wait: String = domains
         .iter()
         .map(|(number, cpu)| {

@@ -1,4 +1,4 @@
-//! gdb on a program that runs in a session, and on what it leaves when it crashes.
+//! gdb on a program that runs in a session, and on its core file when it crashes.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -11,13 +11,13 @@ fn deep(fixture: &Fixture) -> Program {
     Program::new(fixture.build("deep.c", "bin/deep", &link))
 }
 
-/// What gdb says to these commands, when it says that of files below `shared` as they are.
+/// gdb's output for these commands, which must be the same for the files below `shared`.
 fn gdb(arguments: &[String], commands: &[&str]) -> String {
     let gdb = Program::new("gdb").args(["-nx", "-batch"]).args(commands.iter().flat_map(|command| ["-ex", command]));
     gdb.env("DEBUGINFOD_URLS", "").args(arguments).run().stdout
 }
 
-/// The frames of a backtrace know their function, file and line.
+/// The frames of a backtrace have their function, file and line.
 fn assert_backtrace(printed: &str) {
     for frame in ["library_inner (depth=0", "library_inner (depth=3", "main (argc="] {
         assert!(printed.contains(frame), "no frame {frame} in\n{printed}");

@@ -122,8 +122,8 @@ pub fn what_may_not_be_opened_stays_so(via: Mechanism) {
     fixture.headwater().via(via).behind(&fixture.commands_of(&user::ORDINARY)).same_output(&Program::shell(&cat));
 }
 
-/// A script whose interpreter is a script whose interpreter is a program of the scope, and each of
-/// them starts the next by another way.
+/// A script whose interpreter is a script whose interpreter is a program of the scope, and each of them starts the next
+/// by another call.
 pub fn a_chain_of_interpreters(via: Mechanism) {
     let fixture = Fixture::new("chain");
     let tool = fixture.build("tool.c", "bin/tool", &[]).display().to_string();

@@ -1,5 +1,4 @@
-//! A refresh while programs run: who started before keeps what it began with, who starts later sees
-//! what is new.
+//! A refresh while programs run: earlier processes stay with their version, later ones see the new one.
 
 use std::process::Command;
 use std::time::Duration;
@@ -8,8 +7,7 @@ use headwater_tests::harness::{Fixture, Mechanism, Program, Starting, headwater_
 
 const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Looks with programs of its own and with the shell itself, three times; and at a file that was open
-/// from the start.
+/// Checks with programs of its own and with the shell itself, three times; and a file that was open from the start.
 fn script(fixture: &Fixture) -> String {
     let (dir, go) = (fixture.path("data").display().to_string(), fixture.outside("go").display().to_string());
     format!(

@@ -1,4 +1,4 @@
-//! A neighbour that is broken, hostile or gone: the program goes on with the original.
+//! A neighbour that is broken, hostile or dead: the program continues with the source files.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -179,7 +179,7 @@ fn random_words_of_the_table_are_changed() {
 fn the_session_is_of_another_version() {
     let fixture = Fixture::new("hversion");
     interfered(&fixture, &fixture.headwater(), |started| {
-        // What a process meets that takes its environment into a session of another version.
+        // The view of a process that takes its environment into a session of another version.
         let node = started.node_dir(0);
         let copy = fixture.outside("table");
         fs::copy(node.join("1/table"), &copy).expect("the daemon made it");

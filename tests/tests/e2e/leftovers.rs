@@ -69,8 +69,8 @@ fn control_c_on_the_terminal() {
     assert_eq!(session.output.status, 130, "{:?}", session.output);
 }
 
-/// Runs its arguments on a terminal of their own, types Ctrl-C there once the file named first
-/// exists, and prints what came out and the exit status.
+/// Runs its arguments on a terminal of their own, types Ctrl-C there once the file named first exists, and prints the
+/// output and the exit status.
 const TERMINAL: &str = r#"
 import os, pty, sys, time
 reached, command = sys.argv[1], sys.argv[2:]
@@ -177,7 +177,7 @@ impl Killed {
         let programs = programs(&killed.fixture);
         programs.iter().for_each(|&pid| kill(pid, Signal::KILL));
         drop(started);
-        // While the dead still let go of what they had, their session is in use.
+        // While the kernel still releases the memory of dead processes, their session is in use.
         let dying = || daemons.iter().chain(&programs).any(|&pid| is_running(pid));
         assert!(wait_until(Duration::from_secs(20), || !dying()), "they end");
         assert_eq!(killed.sessions().len(), 1, "something is left to sweep");
@@ -217,7 +217,7 @@ fn doctor_reports_and_removes_what_a_killed_session_left() {
     };
     let left = killed.sessions()[0].display().to_string();
     assert!(doctor(&[]).contains(&format!("1, such as {left}")));
-    // Whatever several find at once, what each says it has removed is gone.
+    // Whatever several find at once, what each has reported as removed is removed.
     let printed: Vec<String> = std::thread::scope(|scope| {
         let both: Vec<_> = (0..2).map(|_| scope.spawn(|| doctor(&["--fix"]))).collect();
         both.into_iter().map(|printed| printed.join().expect("it ends")).collect()
@@ -237,7 +237,7 @@ fn systemd_tmpfiles_removes_what_is_dead_and_nothing_else() {
     }
     let killed = Killed::new("tmpfiles");
     let dead = killed.sessions();
-    // What is made anew sweeps the dead, so these look as if the next had been there before.
+    // A new session sweeps dead ones, so these are made as if the next had been there before.
     let aside = killed.store.path().join("aside");
     std::fs::rename(&dead[0], &aside).expect("one's own");
     let started = killed.start(&killed.fixture.path("bin/app"), "reached-again");

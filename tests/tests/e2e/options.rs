@@ -1,4 +1,4 @@
-//! What the options of `headwater run` change, and what they do not.
+//! The effects of the options of `headwater run`, and their limits.
 
 use std::fs;
 

@@ -12,7 +12,7 @@ fn app(fixture: &Fixture, link_dir: &str, libraries: &[&str], flags: &[&str]) ->
     Program::new(fixture.build("loader.c", "bin/app", &all))
 }
 
-/// Puts `libx.so` into each of these directories, tagged with the directory.
+/// Builds `libx.so` in each of these directories, tagged with the directory.
 fn everywhere(fixture: &Fixture, dirs: &[&str]) {
     dirs.iter().for_each(|dir| drop(fixture.library(&format!("{dir}/libx.so"), dir, &[])));
 }

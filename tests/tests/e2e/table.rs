@@ -1,6 +1,6 @@
 //! One table of programs, one of mechanisms: each program under each mechanism is a test.
 
-/// Makes the tests. What a program's module says is run as it is with the mechanism.
+/// Makes the tests. The functions of a program's module are run with the mechanism.
 macro_rules! programs {
     (only $name:ident $mechanism:ident: $($module:ident: [$($program:ident),+ $(,)?]),+ $(,)?) => {
         programs!(@under $name $mechanism $($module: [$($program),+]),+);
@@ -83,8 +83,8 @@ programs! {
     tools: [archives_and_copies, a_repository_of_git, a_database_of_sqlite],
 }
 
-/// Programs that write in the scope, which a view of its own refuses, or in which original paths are
-/// built in, which lead out of it.
+/// Programs that write in the scope, which a mount below a prefix refuses, or with built-in original paths, which lead
+/// out of it.
 macro_rules! at_original_paths {
     ($name:ident $mechanism:ident) => {
         programs! {

@@ -1,4 +1,4 @@
-//! Tools that look at whole trees, and at one file in their own way.
+//! Tools that read whole trees, and one file by calls of their own.
 
 use headwater_tests::harness::{Fixture, Mechanism, Program, has_program, skipped};
 
@@ -9,7 +9,7 @@ fn tree(fixture: &Fixture) {
     fixture.file("tree/tool", "#!/bin/sh\necho tool\n", 0o755);
     fixture.link("d1/file1", "tree/link");
     std::fs::hard_link(fixture.path("tree/tool"), fixture.path("tree/d2/hard")).expect("an own directory");
-    // What has changed within the second that a copy is made in, rsync takes for unchanged.
+    // A change within the second of a copy is, for rsync, none.
     let old = format!("find {} -exec touch -h -d '2020-02-02 02:02:02.5' {{}} +", fixture.path("tree").display());
     assert_eq!(Program::shell(&old).run().status, 0);
 }

@@ -1,4 +1,4 @@
-//! What goes wrong in the middle: programs get the same results or end, and nothing is left.
+//! Failures in the middle: programs get the same results or end, and nothing is left.
 
 use std::fs;
 use std::time::Duration;
@@ -20,7 +20,7 @@ os.write(1, b'begun\\n')
 time.sleep(600)
 ";
 
-/// Waits for a file of the shared directory, then imports what nobody has asked for.
+/// Waits for a file of the shared directory, then imports what was not requested before.
 const WAITS: &str = "
 import os, sys, time, pkg.m0
 os.write(1, b'begun\\n')
@@ -49,7 +49,7 @@ fn ends_of_slurms_steps() {
     let node = site.cluster.on(1);
     let endless = args("srun -N4 -n4", ENDLESS, &[]);
     let cancel = format!("SLURM_CONF={SLURM_CONF} scancel --user=root");
-    // Slurm leaves programs running whose srun was killed.
+    // Slurm does not end programs whose srun was killed.
     let killed = format!("pkill -KILL -x srun; sleep 1; {cancel}");
     let ends = [
         ("kill -9 of headwater run", "pkill -KILL -f '[h]eadwater run'"),
@@ -71,7 +71,7 @@ fn ends_of_slurms_steps() {
     }
 }
 
-/// Starts programs that wait on such nodes, has something go wrong, and lets them go on.
+/// Starts programs that wait on such nodes, makes something fail, and lets them continue.
 fn disturbed(site: &Site, ssh: &Ssh, nodes: &[usize], disturb: impl Fn()) -> (Output, usize) {
     let go = site.directory("jobs").with_file_name("go");
     let _ = fs::remove_file(&go);

@@ -1,5 +1,5 @@
-//! Links over libfabric, by its tcp provider: the same programs and reads as over TCP; and TCP, or originals, for
-//! whom libfabric fails.
+//! Links over libfabric, by its tcp provider: the same programs and reads as over TCP; and TCP, or the source, where
+//! libfabric fails.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -77,7 +77,7 @@ impl FabricSite {
     }
 }
 
-/// Bytes between nodes: all of them, and those that went over libfabric.
+/// Bytes between nodes: all of them, and those over libfabric.
 fn bytes(summary: &Value) -> (u64, u64) {
     let overlay = &summary["overlay"];
     let number = |name: &str| overlay[name].as_u64().unwrap_or_else(|| panic!("no {name}: {summary}"));
@@ -94,7 +94,7 @@ fn links_go_over_libfabric() {
     let (output, summary) = fabric.served(&LIBFABRIC, "A=1");
     assert_eq!(in_any_order(output), expected, "{summary}");
     let (all, carried) = bytes(&summary);
-    // Greetings go over TCP, and are encrypted again.
+    // Greetings are sent over TCP, and are encrypted again.
     assert!(carried > 0 && all - carried < 16 << 10, "{carried} of {all}: {summary}");
     assert_eq!(summary["tcp_instead"], Value::Null);
     assert_eq!(summary["shared_fs"]["files_read"], over_tcp["shared_fs"]["files_read"], "{summary}");

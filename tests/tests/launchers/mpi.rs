@@ -28,7 +28,7 @@ fn shown(path: &Path) -> String {
     path.display().to_string()
 }
 
-/// The words of the MPI program.
+/// The arguments of the MPI program.
 fn mpi_program(site: &Site, python: &Path) -> Vec<String> {
     let mut args = site.program_with_variables();
     args.truncate(3);
@@ -36,8 +36,8 @@ fn mpi_program(site: &Site, python: &Path) -> Vec<String> {
     args
 }
 
-/// A launcher's words before the program, for one process on each of these nodes, and the variables that the program
-/// needs if the launcher passes none on.
+/// A launcher's arguments before the program, for one process on each of these nodes, and the variables that the
+/// program needs if the launcher passes none on.
 pub type Launch = fn(&Site, &Ssh, &[String]) -> Result<Vec<String>, String>;
 
 /// Open MPI's `mpirun`.
@@ -90,7 +90,7 @@ fn open_mpi_over_ssh() {
         let mut several = [launch(&[1, 2]).unwrap(), site.program_with_variables()].concat();
         several.extend(args(&[":", "-H", "node003:1", "-np", "1"], site.program_with_variables()));
         site.check_args(&several, 3);
-        // Ranks that a file places.
+        // Ranks that a file distributes.
         let (hosts, ranks) = (site.directory("placed").join("hosts"), site.directory("placed").join("ranks"));
         let lines = |line: &dyn Fn(usize) -> String| (1..=3).map(line).collect::<String>();
         fs::write(&hosts, lines(&|node| format!("node00{node} slots=2\n"))).unwrap();

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use headwater_tests::harness::{Fixture, Program, headwater_binary};
 
-/// A launcher: its command line, and what it tells a process of rank R, which is alone on its node.
+/// A launcher: its command line, and the variables of a process of rank R, which is alone on its node.
 type Launcher = (&'static str, &'static str, &'static str);
 
 const LAUNCHERS: &[Launcher] = &[

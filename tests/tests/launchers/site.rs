@@ -84,12 +84,12 @@ impl Site {
         &self.shared
     }
 
-    /// The words of the program.
+    /// The arguments of the program.
     pub fn program(&self) -> Vec<String> {
         ["python3", "-c", SCRIPT, &MODULES.to_string()].map(String::from).to_vec()
     }
 
-    /// The words of the program, with the variables that it needs, for launchers that pass none on.
+    /// The arguments of the program, with the variables that it needs, for launchers that pass none on.
     pub fn program_with_variables(&self) -> Vec<String> {
         let path = format!("PYTHONPATH={}", self.shared.display());
         let variables = ["/usr/bin/env".into(), path, "PYTHONDONTWRITEBYTECODE=1".into()];
@@ -125,14 +125,14 @@ impl Site {
         output.stdout.trim().to_owned()
     }
 
-    /// Stops it; what is told.
+    /// Stops it. Returns its output.
     pub fn stop(&self, session: &str) -> Output {
         let jobs = self.directory("jobs").display().to_string();
         let binary = headwater_binary().display().to_string();
         self.on_first(&[&binary, "stop", "--job-dir", &jobs, session].map(String::from)).run()
     }
 
-    /// The same, which goes on.
+    /// The same, which continues.
     pub fn begin(&self, options: &[&str], args: &[String]) -> Running {
         self.program_of("run", options, args).start()
     }
@@ -158,7 +158,7 @@ impl Site {
         program
             .env("PYTHONPATH", &self.shared)
             .env("PYTHONDONTWRITEBYTECODE", "1")
-            // Or a line is two writes, between which a launcher may put another process's.
+            // Or a line is two writes, between which a launcher may print another process's.
             .env("PYTHONUNBUFFERED", "")
             .env("SLURM_CONF", "/var/tmp/slurm.conf")
     }
@@ -183,12 +183,12 @@ impl Site {
         assert!(jobs.iter().all(|job| job.path().extension().is_some()), "{jobs:?}");
     }
 
-    /// The words of a launcher's command with the program.
+    /// The arguments of a launcher's command with the program.
     pub fn args(&self, launcher: &str) -> Vec<String> {
         launcher.split(' ').map(String::from).chain(self.program()).collect()
     }
 
-    /// Forgets what was read of the shared file system.
+    /// Drops what was cached of the shared file system.
     pub fn forget(&self) {
         self.mounted.borrow_mut().reset();
     }
@@ -223,8 +223,8 @@ impl Site {
         assert_eq!(counts["total"]["failed_lookup"], 0, "absent names were looked up: {launcher}: {counts:#}");
     }
 
-    /// Checks what the site's program says on so many nodes, with one process on each, without a run to compare it
-    /// with; the summary.
+    /// Checks the output of the site's program on so many nodes, with one process on each, without a run to compare it
+    /// with. Returns the summary.
     pub fn check_output(&self, options: &[&str], args: &[String], nodes: usize) -> Value {
         let (output, summary) = self.run_once(options, args, nodes as u64);
         let line = format!("36100 {}/pkg/m0.py", self.shared.display());

@@ -80,7 +80,7 @@ fn below_a_prefix(site: &Site) {
     assert!(output.stdout.lines().all(|line| line.starts_with("36100 /dev/shm/headwater-")), "{output:?}");
 }
 
-/// What a step in a script of Slurm's told.
+/// The output of a step in a script of Slurm's.
 fn summary(site: &Site, step: usize) -> Value {
     let text = fs::read_to_string(site.directory("steps").join(step.to_string()));
     serde_json::from_str(&text.expect("each step writes one")).expect("JSON")
@@ -150,14 +150,14 @@ fn ranks_of_a_step_come_from_zygotes() {
     with_slurm(|site| {
         let mut args = args("srun -N4 -n8");
         args.extend(site.program());
-        // A script may stand for the interpreter.
+        // The interpreter may be a script.
         let program = args.iter().position(|word| word == "python3").expect("it is Python's");
         args[program] = "/usr/bin/python3".into();
         let expected = site.plain(&args);
         let (output, summary) = site.served(&["--warm-imports", "json,socket"], &args);
         assert_eq!(in_any_order(output.clone()), in_any_order(expected), "{summary}");
         assert_eq!((&summary["processes"], &summary["from_zygotes"]), (&8.into(), &8.into()), "{output:?}");
-        // Each of the step's processes is killed with what it stands for.
+        // Each of the step's processes is killed together with its proxy.
         let mut fails = args[..program + 1].to_vec();
         fails.extend([
             "-c".into(),
@@ -190,7 +190,7 @@ fn launches_of_a_session_find_what_earlier_ones_have_fetched() {
         let printed = site.stop(&session);
         assert!(printed.stdout.contains("27 processes on 4 nodes"), "{printed:?}");
         site.assert_clean();
-        // What has ended is no reason to fail.
+        // A process that has ended is no reason to fail.
         let output = site.run(&["--session", &session], &args);
         assert_eq!(in_any_order(output.clone()).stdout, in_any_order(expected).stdout);
         assert!(output.stderr.contains("has ended"), "{output:?}");

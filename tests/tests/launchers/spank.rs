@@ -13,7 +13,7 @@ use crate::site::{Site, in_any_order};
 
 /// How long programs may take to be up, and steps to end.
 const STEP_MAX: Duration = Duration::from_secs(30);
-/// Prints a line once it has its modules, and goes on.
+/// Prints a line once it has its modules, and continues.
 const SLEEPER: &str = "import pkg.m0, pkg.m1, time; print('up', flush=True); time.sleep(300)";
 /// A Python that every user may run.
 const PYTHON: &str = "/usr/bin/python3";
@@ -26,7 +26,7 @@ struct Plugged<'a> {
     library: PathBuf,
 }
 
-/// The words of a line, and further ones.
+/// The arguments of a line, and further ones.
 fn args(line: &str, more: &[&str]) -> Vec<String> {
     line.split(' ').filter(|word| !word.is_empty()).chain(more.iter().copied()).map(String::from).collect()
 }
@@ -67,7 +67,7 @@ impl Plugged<'_> {
         format!("--headwater=shared={}{more}", self.site.shared().display())
     }
 
-    /// The words of srun with these options, before the site's program.
+    /// The arguments of srun with these options, before the site's program.
     fn srun(&self, options: &str) -> Vec<String> {
         self.site.args(&format!("srun {options}"))
     }
@@ -143,7 +143,7 @@ impl Plugged<'_> {
         let nothing = format!("exclude={}", self.site.shared().display());
         let printed = without(&format!("-n1 --headwater={nothing}"));
         assert!(printed.contains("shared=DIR") && printed.lines().count() == 1, "{printed}");
-        // What the site says holds for who says nothing.
+        // The site's options are the defaults.
         let binary = headwater_binary().display().to_string();
         self.configure(&binary, "default=on");
         assert!(is_served("-n1 --export=NONE"));
@@ -153,7 +153,7 @@ impl Plugged<'_> {
         self.configure(&binary, "");
     }
 
-    /// A library that does nothing stands for the one that is to be loaded.
+    /// A library that does nothing replaces the one that is to be loaded.
     fn a_programs_io_has_its_library(&self) {
         let libraries = self.directory.join("lib");
         fs::create_dir(&libraries).expect("an own directory");
@@ -271,21 +271,21 @@ impl Plugged<'_> {
             running.finish_within(STEP_MAX);
             self.site.assert_clean();
         }
-        // The tasks of a step whose daemon was killed are nobody's, and Slurm does not notice.
+        // The tasks of a step whose daemon was killed are orphans, and Slurm does not notice.
         let running = self.sleeper("");
         self.on(2, "pkill -KILL slurmstepd; pkill -KILL python");
         self.on(1, cancel);
         self.on(1, "pkill -KILL -x srun");
         running.finish_within(STEP_MAX);
         self.site.assert_clean();
-        // As with a control group that is killed: what they leave goes with the step.
+        // As with a control group that is killed: what they leave is removed with the step.
         let running = self.sleeper(",via=audit");
         self.on(1, "pkill -KILL headwater");
         self.on(2, "pkill -KILL headwater");
         self.on(1, cancel);
         running.finish_within(STEP_MAX);
         self.site.assert_clean();
-        // What not even slurmstepd could remove goes with the user's next job there.
+        // What not even slurmstepd could remove is removed with the user's next job there.
         self.on(2, "mkdir -m 700 /dev/shm/headwater-0 && mkdir /dev/shm/headwater-0/00000000000000aa");
         assert_eq!(self.run(&args("srun -w node002 -n1 /bin/true", &[])).status, 0);
     }

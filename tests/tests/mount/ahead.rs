@@ -1,4 +1,4 @@
-//! Small files that are put into the kernel's cache before they are asked for.
+//! Small files that are sent to the kernel's cache before they are requested.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ fn read(paths: &[PathBuf]) {
     }
 }
 
-/// The directory's files as it lists them, with attributes that the kernel knows from now on.
+/// The directory's files as it lists them, with attributes that the kernel caches from now on.
 fn listing(directory: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(directory).expect("a directory of the fixture");
     let paths: Vec<_> = entries.map(|entry| entry.expect("an entry").path()).collect();

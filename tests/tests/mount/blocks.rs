@@ -37,7 +37,7 @@ fn only_what_is_read_travels() {
     };
     let view = Mounting::of(mounted.path()).option("--whole-file-max").option("16M").mount();
     let file = File::open(view.join("big")).expect("there");
-    // Places that are far apart and no sequence: there is nothing to read ahead.
+    // Offsets that are far apart and no sequence: there is nothing to read ahead.
     let offsets = [70 << 20, 10 << 20, 40 << 20];
     for (number, &at) in offsets.iter().enumerate() {
         let mut bytes = vec![0; 5000];

@@ -1,5 +1,5 @@
-//! What the shared file system and the daemon are asked: each file and directory once, however many
-//! nodes and processes ask, and nothing of what the kernel knows.
+//! Requests to the shared file system and to the daemon: each file and directory once, however many nodes and processes
+//! request it, and nothing that the kernel has cached.
 
 use headwater_tests::bench::python_environment;
 use headwater_tests::counting_fs::{Caching, Mounted};
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use headwater_tests::needs_mounts;
 
-/// The most upcalls for each file that an import looks at, however many processes do it.
+/// The most FUSE requests for each file that an import uses, however many processes import it.
 const REQUESTS_A_FILE_MAX: u64 = 3;
 
 fn fill(fixture: &Fixture) {
@@ -41,7 +41,7 @@ fn everything_is_read_once_by_any_number_of_nodes_and_processes() {
     let fixture = Fixture::new("mountonce");
     fill(&fixture);
     for (nodes, processes) in [(1, 1), (1, 8), (4, 1), (4, 4), (9, 1)] {
-        // Each shape meets caches that are empty.
+        // Each shape starts with empty caches.
         let mut mounted = match Mounted::new(&fixture.shared(), 1, Caching { ttl_ms: 60_000, pages: true }) {
             Ok(mounted) => mounted,
             Err(reason) => return skipped(reason),
@@ -60,19 +60,19 @@ fn everything_is_read_once_by_any_number_of_nodes_and_processes() {
         let mut expected: Vec<&str> = plain.stdout.lines().flat_map(|line| vec![line; nodes * processes]).collect();
         expected.sort_unstable();
         assert_eq!(lines, expected, "{:?}", session.output);
-        // What the plain run left in the kernel's caches for that mount may hide look-ups, not opens.
+        // The kernel's caches of the plain run for that mount may hide look-ups, not opens.
         check(&mounted.counts(), &session, &format!("{nodes} nodes of {processes}"));
     }
 }
 
-/// What was opened.
+/// The opened files.
 fn opened(counts: &Value) -> Vec<String> {
     let paths = counts["paths"].as_object().expect("counts by path");
     let is_opened = |counts: &Value| counts["open"].as_u64().unwrap_or(0) > 0;
     paths.iter().filter(|(_, counts)| is_opened(counts)).map(|(path, _)| path.clone()).collect()
 }
 
-/// A program knows which of a directory's files it wants, as an interpreter does of its modules.
+/// The program has the names of the files that it opens, as an interpreter has those of its modules.
 #[test]
 fn what_is_not_requested_is_not_opened() {
     needs_mounts!();
@@ -104,8 +104,8 @@ fn what_is_not_requested_is_not_opened() {
 /// need (DAMON) does, now and then, within the second that a run takes.
 const VIEWS_MAX: usize = 5;
 
-/// Runs what `program` makes, which says the given words, twice in a fresh view. The kernel alone answers the
-/// second run: whatever isn't a page in each view, and all in one of some.
+/// Runs what `program` makes, which prints the given text, twice in a fresh view. The kernel alone answers the second
+/// run: whatever isn't a page in each view, and all in one of some.
 fn assert_second_asks_nothing(fixture: &Fixture, program: impl Fn(&View) -> (Program, &'static str)) {
     let pages_requested = |_| {
         let view = View::of(&fixture.shared());

@@ -1,4 +1,4 @@
-//! What lies deeper than a path leads: programs come to it by relative steps.
+//! Files deeper than the longest path: programs reach them by relative steps.
 
 use std::fs;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use headwater_tests::harness::{Fixture, Mechanism, Program, has_program, kill, s
 use crate::writing::check;
 use headwater_tests::needs_mounts;
 
-/// Goes down so many directories with long names, which are made on the way.
+/// Descends so many directories with long names, which it makes.
 const DOWN: &str = r#"
 import os, sys
 def down(levels, letter='n'):

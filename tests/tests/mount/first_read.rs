@@ -1,5 +1,5 @@
-//! What is replaced between its first look-up and its first read is the original as it is by then, by
-//! whichever way it is read.
+//! A file that is replaced between its first look-up and its first read is the source file as it is by then, by
+//! whichever call it is read.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +11,7 @@ use headwater_tests::needs_mounts;
 
 const PAGE: usize = 4096;
 
-/// Looks at all files, waits until something else stands there, and tells what it reads.
+/// Looks all files up, waits until they are replaced, and prints what it reads.
 const READER: &str = r#"
 import ctypes, importlib, mmap, os, subprocess, sys, time, zlib
 
@@ -84,7 +84,7 @@ fn bytes(length: usize, seed: usize) -> Vec<u8> {
     (0..length).map(|at| (at * 7 + at / 251 + seed) as u8).collect()
 }
 
-/// Files for each way of reading them.
+/// Files for each method of reading them.
 fn fill(fixture: &Fixture) {
     for method in ["whole", "steps", "mapped", "sent"] {
         for (name, length, ..) in CHANGES {
@@ -115,7 +115,7 @@ fn fill(fixture: &Fixture) {
     }
 }
 
-/// Puts other files there.
+/// Replaces the files.
 fn change(fixture: &Fixture) {
     for method in ["whole", "steps", "mapped", "sent"] {
         for (name, _, length, is_other) in CHANGES {
@@ -156,7 +156,7 @@ fn check(nodes: usize) {
     let session = session.finish();
     let plain = reader("").run();
     assert_eq!((plain.status, session.output.status), (0, 0), "{plain:?} {session:?}");
-    // What is gone can't be found any more; a reader that knew of it can't read it.
+    // A removed file can't be found any more; a reader that has its record can't read it.
     let removed = |line: &&str| !line.contains("/removed ");
     let expected: Vec<&str> = plain.stdout.lines().filter(removed).collect();
     for lines in session.output.stdout.lines().collect::<Vec<_>>().chunks(expected.len() + 4) {

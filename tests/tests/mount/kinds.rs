@@ -1,4 +1,4 @@
-//! Everything that a name can stand for.
+//! Every kind of file.
 
 use std::fs::{self, File};
 use std::io;

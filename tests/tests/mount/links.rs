@@ -1,5 +1,4 @@
-//! Symbolic links: none leads out of a mount that has a place of its own, if it did not lead out of
-//! the directory that is shown.
+//! Symbolic links: none leads out of a mount below a prefix, if it did not lead out of its source.
 
 use std::fs;
 use std::os::unix::fs::symlink;

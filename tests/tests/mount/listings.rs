@@ -61,7 +61,7 @@ fn a_directory_of_100_000_names() {
         assert!(view.join(format!("many/name-{n}")).exists());
         assert!(!view.join(format!("many/none-{n}")).exists());
     }
-    // The kernel remembers absent names: asked again, it asks nobody.
+    // The kernel caches absent names: a second look-up makes no request.
     let before = view.fuse_requests();
     assert!(before > after_listing);
     for n in (0..NAMES).step_by(997) {

@@ -1,4 +1,4 @@
-//! The mounted file system: everything that can be asked of it, and what happens around it.
+//! The mounted file system: all of its operations, and the events around it.
 //!
 //! They run `target/dist/bin/headwater`; `cargo xtask dist` makes it.
 
@@ -30,7 +30,7 @@ use headwater_tests::model::{Action, Operation, execute};
 /// The mechanisms that mount.
 const MOUNTED: [Mechanism; 2] = [Mechanism::Mount, Mechanism::Namespace];
 
-/// Panics unless each of these gives the same in both directories.
+/// Panics unless each of these has the same result in both directories.
 fn assert_alike(plain: &Path, view: &Path, paths: &[&str], actions: &[Action]) {
     for path in paths {
         for action in actions {

@@ -1,4 +1,4 @@
-//! Maps, and the reads that go around the page cache.
+//! Maps, and the reads that bypass the page cache.
 
 use headwater_tests::harness::{Fixture, Mechanism, Program, View};
 use headwater_tests::model::Content;
@@ -74,7 +74,7 @@ fn a_mapped_file_is_read_once() {
     let before = view.fuse_requests();
     program.run().assert_same(&first);
     let more = view.fuse_requests() - before;
-    // O_DIRECT asks each time; nothing else does.
+    // O_DIRECT makes a request each time; nothing else does.
     assert!(more <= 4, "{more} upcalls for a second run");
     view.unmount();
 }

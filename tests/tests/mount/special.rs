@@ -1,4 +1,4 @@
-//! Sockets and FIFOs in the scope: they connect those who come to them by the same file system.
+//! Sockets and FIFOs in the scope: they connect processes that open them by the same file system.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -53,7 +53,7 @@ fn those_of_outside_are_reached_where_a_directory_is_left_out() {
             }
         });
     }
-    // Somebody reads each of the FIFOs all the time.
+    // A process reads each of the FIFOs all the time.
     let fifo = |directory: &str| {
         let path = fixture.path(directory).join("fifo");
         File::from(rustix::fs::open(path, OFlags::RDONLY | OFlags::NONBLOCK, Mode::empty()).expect("an own file"))

@@ -73,7 +73,7 @@ fn a_dead_parent_stalls_no_node() {
         fixture.file(&format!("dir{}/file{n}", n % 10), format!("content {n}\n"), 0o644);
     }
     let reached = fixture.outside("reached");
-    // The leaf alone does the work; the others hold their nodes.
+    // Only the leaf does work; the others block their nodes.
     let script = format!(
         "test $HEADWATER_NODE = 2 || {{ while ! test -e {1}.end; do sleep 0.05; done; exit 0; }}; cat {0}/dir0/*; : > {1}; \
          while ! test -e {1}.go; do sleep 0.05; done; find {0} -type f | sort | xargs cat | cksum; : > {1}.end",
@@ -229,7 +229,7 @@ fn big_files_are_not_skipped() {
     view.unmount();
 }
 
-/// Neither daemon nor supervisor uses the processor while nothing is asked.
+/// Neither daemon nor supervisor uses the processor without requests.
 #[test]
 fn waiting_costs_nothing() {
     needs_mounts!();

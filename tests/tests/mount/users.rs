@@ -10,7 +10,7 @@ use headwater_tests::harness::{Fixture, Mechanism, Program, user, wait_until};
 use crate::MOUNTED;
 use headwater_tests::needs_root;
 
-/// Looks at everything, and runs programs of the tree.
+/// Lists everything, and runs programs of the tree.
 fn program(fixture: &Fixture) -> Program {
     fixture.file("tree/sub/file", "content\n", 0o644);
     fixture.file("tree/tool", "#!/bin/sh\necho tool $0\n", 0o755);
@@ -112,7 +112,7 @@ fn a_second_user_cannot_enter() {
         let mut paths = session_paths(started.store());
         paths.extend(started.view().map(PathBuf::from));
         assert!(paths.iter().any(|path| path.ends_with("sock")), "{paths:?}");
-        // The stranger looks from within the session's own mount namespace.
+        // The other user reads from within the session's own mount namespace.
         let inside = ["nsenter", "--mount", "--target", &daemon.to_string()].map(str::to_owned);
         let other_user: Vec<String> = inside.into_iter().chain(user::OTHER_USER.map(str::to_owned)).collect();
         let tries = r#"
@@ -124,7 +124,7 @@ fn a_second_user_cannot_enter() {
             done
             cat /proc/$0/environ /proc/$0/maps 2>/dev/null && echo "looked into the daemon"
             echo done"#;
-        // The base directory, `headwater-UID`, is the way in.
+        // The base directory, `headwater-UID`, prevents access.
         let attempt =
             Program::new("sh").args(["-c", tries, &daemon.to_string()]).args(&paths).behind(&other_user).run();
         fs::write(fixture.outside("reached.go"), "").expect("an own directory");

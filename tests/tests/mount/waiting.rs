@@ -31,7 +31,7 @@ fn no_request_waits_for_anothers_file() {
     let slow: Vec<_> = (0..4).map(|_| Program::new("cat").arg(view.join("data/slow")).start()).collect();
     assert!(wait_until(SLOW, || opens(&mut mounted) > before), "the slow file is being opened");
     mounted.set_delay("open", Duration::ZERO);
-    // What is here, what is not, what is absent, another directory's names, and the slow file's attributes.
+    // Stored files, an absent name, another directory's names, and the slow file's attributes.
     assert_eq!(fs::read(view.join("data/known")).expect("there"), b"known");
     assert_eq!(fs::read(view.join("data/new")).expect("there"), b"new");
     assert!(!view.join("data/absent").exists());

@@ -1,4 +1,4 @@
-//! Writing in a namespace: it is on the original at once, and everybody on the node sees it.
+//! Writing in a namespace: it reaches the source at once, and all processes of the node see it.
 
 use std::fs;
 
@@ -6,8 +6,8 @@ use headwater_tests::harness::{Fixture, Mechanism, Program};
 
 use headwater_tests::needs_mounts;
 
-/// Runs the script in a copy of the tree without Headwater and in the tree with it, and compares what
-/// it printed and what it left.
+/// Runs the script in a copy of the tree without Headwater and in the tree with it, and compares its output and its
+/// files.
 pub(crate) fn check(fill: impl Fn(&Fixture), script: &str) {
     let (plain, ours) = (Fixture::new("wplain"), Fixture::new("wns"));
     fill(&plain);

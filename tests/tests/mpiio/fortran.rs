@@ -1,5 +1,5 @@
-//! Fortran's READ and WRITE of arrays: by each access, what is read and written as a whole is transformed, and what is
-//! too short, in pieces, swapped or formatted is what libgfortran makes of it alone.
+//! Fortran's READ and WRITE of arrays: by each access, whole reads and writes are transformed, and those that are too
+//! short, in pieces, swapped or formatted have the results of libgfortran alone.
 
 use headwater_tests::harness::mpi::{Library, Mpi};
 use headwater_tests::harness::skipped;

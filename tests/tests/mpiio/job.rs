@@ -1,4 +1,4 @@
-//! Jobs in directories of their own, and comparing what they left there.
+//! Jobs in directories of their own, and comparing their files.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -37,7 +37,7 @@ impl Job<'_> {
         self.run_behind(&[], library)
     }
 
-    /// The same with these words before the launcher, in which `{dir}` is the directory, too.
+    /// The same with these arguments before the launcher, in which `{dir}` is the directory, too.
     pub fn run_behind(&self, prefix: &[&str], library: Option<&Library>) -> Done {
         let scratch = headwater_tests::scratch("mpiio");
         let (dir, report) = (scratch.path().join("job"), scratch.path().join("report"));
@@ -53,7 +53,7 @@ impl Job<'_> {
         Done { output, files: files_below(&dir), report: fs::read_to_string(&report).unwrap_or_default() }
     }
 
-    /// The command that runs it again, for who reads of a failure.
+    /// The command that runs it again, for the message of a failure.
     pub fn shown(&self, library: Option<&Library>) -> String {
         let args = library.map(|library| library.args(Path::new("/dev/stderr")).join(" ")).unwrap_or_default();
         let (mpirun, program) = (self.mpi.mpirun(), self.program.display());

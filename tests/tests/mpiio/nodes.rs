@@ -16,7 +16,7 @@ use crate::programs::{checksum, make_input};
 use crate::report::transformed;
 
 const NODES: usize = 4;
-/// How long clients of a file system may remember what is no longer true.
+/// How long clients of a file system may cache outdated attributes.
 const SEEN_MAX: Duration = Duration::from_secs(20);
 /// As much as the largest of the programs reads.
 const INPUT_BYTES: usize = 36_000_000;
@@ -67,7 +67,7 @@ impl Nodes {
         Ssh::start(&self.cluster, &self.fixture.dir("ssh"))
     }
 
-    /// The launcher of a job, on the first node, with so many ranks on each of some nodes; its words follow.
+    /// The launcher of a job, on the first node, with so many ranks on each of some nodes; its arguments follow.
     pub fn launcher(&self, mpi: &Mpi, ssh: &Ssh, nodes: usize, ranks: usize) -> Program {
         let hosts: Vec<&str> = self.cluster.nodes()[..nodes].iter().map(|node| node.name.as_str()).collect();
         let agent = ssh.agent.display().to_string();
@@ -171,7 +171,7 @@ fn a_volume(mpi: &Mpi) {
 }
 
 /// One of the two senders of a row is late. The other one's data isn't sent meanwhile: with all four in one exchange,
-/// rank 0 receives an eighth of the file. Each rank may come late by itself, so one of a few runs must do it.
+/// rank 0 receives an eighth of the file. Each rank may be late by itself, so one of a few runs must do it.
 fn a_late_sender(mpi: &Mpi) {
     const RUNS: usize = 3;
     const BYTES: u64 = 2203 * 2011 * 8;
@@ -185,7 +185,7 @@ fn a_late_sender(mpi: &Mpi) {
     let options = "--rows 2203 --columns 2011 --late-ms 100 --in".split(' ').map(str::to_owned);
     let mut args = vec![mpi.build("c/blocks.c").unwrap().display().to_string()];
     args.extend(options.chain([input.display().to_string(), "--out".into(), out.display().to_string()]));
-    // The kernel's own count of bytes that came by a link; of `/sys` each node has the machine's.
+    // The kernel's own count of bytes received on a link; of `/sys` each node has the machine's.
     let counted = "awk '$1 == \"eth0:\" { print $2 }' /proc/net/dev";
     let received = || output_of(nodes.cluster.on(1), counted).trim().parse::<u64>().unwrap();
     let received_by_run = (0..RUNS).map(|_| {

@@ -1,4 +1,4 @@
-//! The library's report: lines of JSON, one for each place of the program where it saw a pattern.
+//! The library's report: lines of JSON, one for each call site where it saw a pattern.
 
 use headwater_tests::harness::mpi::{Library, Mpi};
 use headwater_tests::harness::skipped;
@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use crate::job::Job;
 
-/// One of them, as far as tests look at it.
+/// One of them, as far as tests read it.
 #[derive(Debug, Deserialize)]
 pub struct Line {
     pub pattern: String,
@@ -29,7 +29,7 @@ pub fn transformed(text: &str) -> u64 {
     report(text).iter().map(|line| line.transformed).sum()
 }
 
-/// At how many places operations were transformed.
+/// The number of call sites whose operations were transformed.
 pub fn transformed_sites(text: &str) -> usize {
     report(text).iter().filter(|line| line.transformed > 0).count()
 }
@@ -45,7 +45,7 @@ fn left(mpi: &Mpi, bytes: usize, what: &str) -> Vec<Line> {
     report(&done.report)
 }
 
-/// What was found and left is told, with its reason, and nothing of what is no pattern.
+/// A pattern that was found and left alone is reported with its reason, and nothing else is.
 fn reasons(mpi: &Mpi) {
     if Library::find(mpi).is_err() {
         return skipped("the library is not built");

@@ -63,7 +63,7 @@ fn check_same(job: &Job, plain: &Done, served: &Done, library: &Library) {
     assert!(files.is_empty(), "{what}: {files:?}");
 }
 
-/// A job that ends early: its files and status. The ranks that did not end it may have come more or less far.
+/// A job that ends early: its files and status. The ranks that did not end it may be at different points.
 fn check_end(job: &Job, library: Option<&Library>) {
     let plain = job.run(None);
     assert_ne!(plain.output.status, 0, "{}: it ends early", job.shown(None));
@@ -101,7 +101,8 @@ fn cases(mpi: &Mpi) {
         assert_eq!((plain.output.status, plain.output.stdout.as_str()), (0, "done\n"), "{}", plain.output.stderr);
         let Ok(library) = &library else { continue };
         let threaded = job(mpi, ranks, &program, &["all".to_owned(), "--threaded".to_owned()]);
-        // Each case has a place of its own, and most are transformed there; less of what is gathered beside threads.
+        // Each case has a call site of its own, and most are transformed there; less of what is gathered beside
+        // threads.
         for (job, sites_min) in [(&whole, 180), (&threaded, 60)] {
             let served = job.run(Some(library));
             check_same(job, &plain, &served, library);

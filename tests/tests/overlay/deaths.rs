@@ -6,12 +6,12 @@ use headwater_topology::{Branching, Shape};
 
 use crate::site::{NODES, Site, finish, start};
 
-/// What was lost by a failure.
+/// The losses of a failure.
 #[derive(Default)]
 struct Lost {
-    /// The ranks whose programs went with it.
+    /// The ranks whose programs died with it.
     programs: Vec<usize>,
-    /// The ranks whose programs use originals from then on.
+    /// The ranks whose programs use source files from then on.
     daemons: Vec<usize>,
 }
 
@@ -21,8 +21,8 @@ impl Lost {
     }
 }
 
-/// Does `harm` in the middle of a session with the default forest. Nobody notices but who lost the daemon of
-/// its own node.
+/// Does `harm` in the middle of a session with the default forest. Only programs that lost the daemon of their own node
+/// notice.
 fn check(harm: impl FnOnce(&mut Nodes) -> Lost) {
     check_with(Shape::default_of(NODES as u32), harm);
 }
@@ -45,7 +45,7 @@ fn check_with(shape: Shape, harm: impl FnOnce(&mut Nodes) -> Lost) {
 
 #[test]
 fn a_leafs_daemon_is_killed() {
-    // In striped trees everybody is interior somewhere.
+    // In striped trees every rank is interior in some tree.
     check_with(Shape::Single(Branching::KAry(2)), |nodes| {
         let rank = nodes.leaf();
         nodes.kill_daemon(rank);

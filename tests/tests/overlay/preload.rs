@@ -1,4 +1,5 @@
-//! What is fetched before the program asks: from a recorded run, from a list, and from the program itself.
+//! Files that are fetched before the program requests them: from a recorded run, from a list, and from the program
+//! itself.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -44,7 +45,7 @@ impl Site {
         self.mounted.path().join(name)
     }
 
-    /// The words of the program.
+    /// The arguments of the program.
     fn args(&self) -> Vec<String> {
         let at = |name: &str| self.at(name).display().to_string();
         let plug = format!("open={}", at("c/libplug.so.1"));
@@ -82,7 +83,7 @@ impl Site {
     }
 }
 
-/// Processes write at the same time: only what they write is compared, not in which order.
+/// Processes write at the same time: only the lines are compared, not their order.
 fn lines(text: &str) -> Vec<&str> {
     let mut lines: Vec<&str> = text.lines().collect();
     lines.sort_unstable();

@@ -75,7 +75,7 @@ impl Tree {
     }
 }
 
-/// A tree and operations; `tests/programs/several` explains their words.
+/// A tree and operations; `tests/programs/several` explains their syntax.
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub tree: Tree,
@@ -136,7 +136,7 @@ fn directory(random: &mut Random) -> String {
     dressed(random, path)
 }
 
-/// The same path in other words.
+/// The same path in another form.
 fn dressed(random: &mut Random, path: &str) -> String {
     let path = match random.below(100) {
         0..6 => path.replace('/', "//"),
@@ -182,7 +182,7 @@ impl Drawing {
             28 => format!("poke {} {} 90 {number}", slot % 4, random.pick(&[0, 4000, 8000])),
             29 => format!("punch {slot} {} {}", random.pick(&[0, 100, 4096]), random.pick(&[100, 5000])),
             30 => format!("{} {slot} {other} {} 6000", random.pick(&["copy", "sendfile"]), random.pick(&[0, 100])),
-            // Right behind the open: what has been renamed since can't be changed by a copy's descriptor.
+            // Right behind the open: a file that has been renamed since can't be changed by a copy's descriptor.
             31 => {
                 self.add(process, format!("open {slot} {} ro", path(random)));
                 format!("fchmod {slot} {mode}")

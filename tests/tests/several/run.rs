@@ -9,7 +9,7 @@ use headwater_tests::harness::{Fixture, Mechanism, Program};
 
 use super::plan::{Plan, Tree};
 
-/// Under audit what was open before shows a moment later what others write.
+/// Under audit, open files show a moment later what others write.
 const LATER_S: &str = "10";
 /// When the tree was made. What the plan has not changed shows it.
 const MADE_S: u64 = 1_000_000_500;

@@ -1,4 +1,4 @@
-//! Readers, daemons and services that are killed, and come again.
+//! Readers, daemons and services that are killed, and return.
 
 use headwater_tests::harness::user;
 use headwater_tests::harness::wait_until;
@@ -15,7 +15,7 @@ fn killed_readers_are_replaced_and_return() {
     }
     let mut services = site.start_all(&[1, 2, 3, 4]);
     site.await_content(3, "file0", "content 0");
-    // Of this one the attributes are known, and nothing more.
+    // Of this file the attributes are known, and nothing more.
     assert_eq!(site.as_user(3, &user::ORDINARY, "stat -c %s file3"), "10");
     site.kill_daemon(1);
     let ended = wait_until(FOLLOW_MAX, || services[0].ended().is_some());
@@ -24,17 +24,17 @@ fn killed_readers_are_replaced_and_return() {
     site.await_content(3, "file1", "content 1");
     site.await_content(4, "file1", "content 1");
     services.remove(1).signal(site.node(2), "KILL");
-    // Nobody reads: what is here is served, and the rest waits.
+    // No reader is left: stored files are served, and other requests wait.
     assert_eq!(site.as_user(3, &user::ORDINARY, "cat file0 file1"), "content 0\ncontent 1");
     let reads = site.user_command(3, &user::ORDINARY, "cat file2").spawn().expect("nsenter is installed");
     site.assert_clean(1);
     let _reader = site.start(1);
     let read = reads.wait_with_output().expect("it ends");
     assert_eq!(String::from_utf8_lossy(&read.stdout), "content 2\n", "it comes when a reader has come back");
-    // What has changed since it was looked at is not mixed with what was seen: it is taken in as a whole.
+    // A directory that has changed since it was read is not mixed with the older state: it is read as a whole.
     site.source.file("file3", "changed, too\n", 0o644);
     site.await_content(3, "file3", "changed, too");
-    // A reader that knows nothing tells of changes all the same.
+    // A reader without any state reports changes nevertheless.
     site.source.file("file0", "changed meanwhile\n", 0o644);
     site.headwater(3, &["refresh"]);
     for node in [3, 4] {

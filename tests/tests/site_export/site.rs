@@ -22,7 +22,7 @@ pub const OTHERS: usize = 3;
 pub const EXPORT: &str = "/run/udsl";
 /// The key's file on each node.
 const KEY: &str = "/run/key";
-/// How long a service may take to come up.
+/// How long a service may take to start.
 const READY_MAX: Duration = Duration::from_secs(30);
 /// How long something may take that follows from something else.
 pub const FOLLOW_MAX: Duration = Duration::from_secs(20);
@@ -49,7 +49,7 @@ impl Site {
     pub fn new(purpose: &str) -> Option<Site> {
         let source = Fixture::new(purpose);
         let mounted = Mounted::new(&source.shared(), 1, Caching::NONE).map_err(skipped).ok()?;
-        // Nodes have places such as /tmp for themselves, and the project may lie below one.
+        // Nodes have directories such as /tmp for themselves, and the project may lie below one.
         let shares = vec![mounted.scratch().to_path_buf(), nodes::project().to_path_buf()];
         let cluster = match Cluster::up(READERS + OTHERS, &Options { shares, ..Options::default() }) {
             Ok(cluster) => cluster,
@@ -85,7 +85,7 @@ impl Site {
         PathBuf::from(format!("/proc/{}/root{path}", self.node(number).holder.pid))
     }
 
-    /// Starts the service that is the node's, and waits until it says that it is ready.
+    /// Starts the node's service, and waits until it reports that it is ready.
     pub fn start(&self, number: usize) -> Service {
         self.start_all(&[number]).remove(0)
     }
@@ -103,7 +103,7 @@ impl Site {
         begun.into_iter().map(is_ready).collect()
     }
 
-    /// Starts the service that is the node's; it says on the socket when it is ready.
+    /// Starts the node's service; it reports on the socket when it is ready.
     pub fn begin(&self, number: usize) -> (Service, UnixDatagram) {
         self.services.set(self.services.get() + 1);
         let name = format!("ready{}", self.services.get());
@@ -132,7 +132,7 @@ impl Site {
         stats["nodes"]["0"].clone()
     }
 
-    /// The same while daemons come and go.
+    /// The same while daemons start and end.
     pub fn stats_now(&self, number: usize) -> Option<Value> {
         let output = self.node(number).command(headwater_binary()).args(["stats", "--json"]).output().ok()?;
         let stats: Value = serde_json::from_slice(&output.stdout).ok()?;
@@ -239,7 +239,7 @@ pub fn shell(node: &Node, commands: &str) -> String {
     String::from_utf8(output.stdout).expect("the commands write text").trim().to_owned()
 }
 
-/// Gives a file another mode.
+/// Changes a file's mode.
 pub fn chmod(path: &Path, mode: u32) {
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("an own file");
 }

@@ -1,4 +1,4 @@
-//! What everybody sees, how often it is read, and what a refresh changes.
+//! The files that all users see, how often they are read, and what a refresh changes.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -41,12 +41,12 @@ fn everybody_sees_what_few_have_read() {
     assert_eq!(site.as_user(3, &user::ORDINARY, "readlink app/outside"), "/etc/hostname");
     assert!(site.as_user(3, &user::ORDINARY, "touch app/new; echo x >> lib/file1").contains("Read-only file system"));
 
-    // The second tier: what a node has seen comes from its own store, and the kernel's memory.
+    // The second tier: what a node has read comes from its own store, and the kernel's memory.
     let before = [3, 4].map(|node| site.stat(node, "hits.parent"));
     assert_eq!(site.as_user(3, &user::OTHER_USER, CHECK), expected);
     assert_eq!([3, 4].map(|node| site.stat(node, "hits.parent")), before, "nothing is asked for twice");
 
-    // A node that comes late is served by one of the readers, which has read everything.
+    // A node that joins late is served by one of the readers, which has read everything.
     let late = site.start(5);
     assert_eq!(site.as_user(5, &user::ORDINARY, CHECK), expected);
     for number in 1..SIZES.len() {
@@ -69,7 +69,7 @@ fn later_look_ups_find_what_is_new() {
     for node in [3, 4] {
         assert_eq!(site.as_user(node, &user::ORDINARY, listing), before, "node {node}");
     }
-    // A program that has a file open, and goes on reading it after the refresh.
+    // A program that has a file open, and continues to read it after the refresh.
     let script = "exec 5<lib/libx.so; echo open; read go; cat <&5";
     let mut running = site.user_command(3, &user::ORDINARY, script).spawn().expect("nsenter is installed");
     let mut output = BufReader::new(running.stdout.take().expect("a pipe"));
@@ -77,14 +77,14 @@ fn later_look_ups_find_what_is_new() {
     output.read_line(&mut line).expect("a pipe");
     assert_eq!(line, "open\n");
 
-    // As a package is installed: a new file in the place of the old one.
+    // As a package is installed: a new file replaces the old one.
     site.source.file("lib/.libx.so", "two\n", 0o644);
     fs::rename(site.source.path("lib/.libx.so"), site.source.path("lib/libx.so")).expect("an own directory");
     site.source.file("lib/libnew.so", "new\n", 0o644);
     for node in [3, 4] {
         assert_eq!(site.as_user(node, &user::ORDINARY, listing), before, "the view is a snapshot");
     }
-    // Issued where nobody reads.
+    // Issued on a node that is no reader.
     site.headwater(4, &["refresh"]);
     let after = "kept\nnew\ntwo\nnew";
     for node in [3, 4] {

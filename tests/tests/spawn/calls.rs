@@ -1,4 +1,4 @@
-//! The calls: with and without waiting, vectors, places, groups, very many processes.
+//! The calls: with and without waiting, vectors, placement, groups, very many processes.
 
 use headwater_tests::harness::{Fixture, Program, has_program, is_root, skipped, user};
 

@@ -71,7 +71,7 @@ fn what_they_have_started_ends_too() {
     assert_eq!(processes_using(&fixture.shared()), []);
 }
 
-/// A command whose processes have all said that they run.
+/// A command whose processes have all reported that they run.
 fn started(args: &[&str], processes: usize) -> (Child, BufReader<std::process::ChildStdout>) {
     let mut child = command(args).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("it can be started");
     let mut out = BufReader::new(child.stdout.take().expect("a pipe"));
@@ -104,14 +104,14 @@ fn signals_are_passed_on() {
 #[test]
 fn a_second_interrupt_kills() {
     let script = "trap 'echo interrupted' INT; echo runs; while :; do sleep 0.1; done";
-    // The second shell keeps its output in a process that nobody interrupts.
+    // The second shell's output stays open in a process that is not interrupted.
     let script = format!("trap '' INT; [ {{rank}} = 0 ] || sleep 1000 & {script}");
     let (mut child, mut out) = started(&["-n", "2", "--", "bash", "-c", &script], 2);
     send(&child, Signal::INT);
     let mut line = String::new();
     out.read_line(&mut line).expect("a line comes");
     assert!(line.ends_with("interrupted\n"), "{line}");
-    // Two of them come within the time, however busy the machine is.
+    // Two of them arrive within the time, however busy the machine is.
     let ends = wait_until(SOON, || {
         send(&child, Signal::INT);
         child.try_wait().expect("a child").is_some()
@@ -126,7 +126,7 @@ fn staying(fixture: &Fixture) -> String {
     fixture.file("stay", text, 0o755).display().to_string()
 }
 
-/// Whether nobody has to do with the directory any more.
+/// Whether no process uses the directory any more.
 fn is_left(directory: &Path) -> bool {
     wait_until(SOON, || processes_using(directory).is_empty())
 }

@@ -1,4 +1,4 @@
-//! How processes are made, which nobody but `--report` may notice.
+//! How processes are made, which only `--report` may show.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -47,7 +47,7 @@ fn interpreters_from_a_zygote() {
 /// A module that takes note of the process that imports it.
 #[test]
 fn imports_are_done_once() {
-    // In PATH it may be a script that looks for one.
+    // In PATH it may be a script that searches for one.
     let python = "/usr/bin/python3";
     if !Path::new(python).exists() {
         return skipped(format_args!("{python} is not installed"));
@@ -89,7 +89,7 @@ fn a_static_program_is_executed_and_the_reason_reported() {
     assert_eq!(by_rank(&seen.out), [(0, "static"), (1, "static"), (2, "static"), (3, "static")]);
     assert!(seen.err.contains("no zygote can be made of"), "{}", seen.err);
     assert!(seen.err.contains("by vfork (it is linked statically)"), "{}", seen.err);
-    // Who leaves the choice to it is told on demand.
+    // The mechanism of an automatic choice is reported on demand.
     assert_eq!(spawn(&["-n", "4", "--", program]).err, "");
 }
 

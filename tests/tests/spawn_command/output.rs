@@ -1,4 +1,4 @@
-//! Where output goes, where input comes from, and where processes run.
+//! The destination of output, the source of input, and the processors of processes.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};

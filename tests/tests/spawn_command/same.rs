@@ -1,4 +1,4 @@
-//! What a program can observe of itself, when it comes from a zygote and when it is executed: the same but for the list
+//! A program's observations of itself, when it comes from a zygote and when it is executed: the same but for the list
 //! of differences, which the header and the documents have too.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,7 +10,7 @@ use headwater_tests::workspace;
 
 use super::{by_rank, command, seen, spawn};
 
-/// Of each way; so many values of one kind tell what is alike in all and what is each one's own.
+/// Processes of each mechanism; so many values of one kind show which are alike in all and which are each one's own.
 const PROCESSES: usize = 4;
 /// What begins the list in each file, and what begins its second part.
 const LISTS: [(&str, &str, &str, &str); 2] = [
@@ -18,9 +18,9 @@ const LISTS: [(&str, &str, &str, &str); 2] = [
     ("docs/guide/spawning.md", "### What is different", "With `--stop main`, besides:", "What a Python"),
 ];
 
-/// For each thing that is observed, what each process says of it.
+/// For each observation, the value of each process.
 type Observed = BTreeMap<String, Vec<String>>;
-/// What is affected, and how, at the first stop and from the second on.
+/// The affected observation, and how it differs, at the first stop and from the second on.
 type Differences = [BTreeMap<String, String>; 2];
 
 /// Reads a list of lines `- NAME: TEXT`.
@@ -39,7 +39,7 @@ fn differences((file, begin, middle, end): (&str, &str, &str, &str)) -> Differen
     [list(load), list(main)]
 }
 
-/// Starts the program in one way, and gives what its processes have observed.
+/// Starts the program with these options, and returns what its processes have observed.
 fn observe(fixture: &Fixture, program: &Path, options: &[&str]) -> Observed {
     let output = fixture.path("out.{rank}").display().to_string();
     let count = PROCESSES.to_string();
@@ -64,7 +64,7 @@ fn is_alike(executed: [Option<&Vec<String>>; 2], made: Option<&Vec<String>>) -> 
     first == made || (first != second && values(first) == values(made))
 }
 
-/// The groups of what is otherwise.
+/// The groups of differences.
 fn differing(executed: &[Observed; 2], made: &Observed) -> BTreeSet<String> {
     let all = executed[0].keys().chain(made.keys());
     let differ = all.filter(|what| !is_alike([executed[0].get(*what), executed[1].get(*what)], made.get(*what)));

@@ -13,16 +13,16 @@ pub struct Bench {
     spawner: PathBuf,
 }
 
-/// A run to be compared: `options` of the interpreter, what it runs, and what is different around it.
+/// A run to be compared: `options` of the interpreter, its program, and the differences around it.
 pub struct Run<'a> {
     pub options: &'a [&'a str],
     pub args: &'a [&'a str],
     pub imports: &'a str,
     pub input: &'a str,
     pub variables: &'a [(&'a str, &'a str)],
-    /// Words of a shell that runs the spawner as "$@"; empty: none.
+    /// Arguments of a shell that runs the spawner as "$@"; empty: none.
     pub shell: &'a str,
-    /// How a zygote's process should have been made; empty: nobody notes it.
+    /// How a zygote's process should have been made; empty: this is not checked.
     pub made: &'a str,
 }
 
@@ -58,7 +58,7 @@ impl Bench {
         self.fixture.file(name, text, 0o644);
     }
 
-    /// Writes a program that is executed by its own name, and gives its path.
+    /// Writes a program that is executed by its own name, and returns its path.
     pub fn script(&self, name: &str, text: &str) -> PathBuf {
         self.fixture.file(name, text, 0o755)
     }

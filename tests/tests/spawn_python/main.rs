@@ -87,7 +87,7 @@ fn options_and_variables() {
         ] {
             bench.compare(python, &Run { args, variables: &variables, ..Run::default() });
         }
-        // Without the directory of modules in the path there is nobody to note it.
+        // Without the directory of modules in the path it is not recorded.
         bench.program("isolated.py", "import sys\nprint(sys.path, sys.flags, sys.argv)\n");
         for options in [&["-I"][..], &["-E", "-S"]] {
             bench.compare(python, &Run { options, args: &["isolated.py"], made: "", ..Run::default() });
@@ -216,7 +216,7 @@ fn imports_are_there() {
             let (output, made) = bench.spawn("zygote", python, run, 2);
             (String::from_utf8(output.stdout).expect("text"), made)
         };
-        // The directory of the program hides what was imported, and by exec it would be another file.
+        // The directory of the program hides the imported module, and by exec it would be another file.
         assert_eq!(output(&run).1, "exec\nexec\n");
         std::fs::create_dir_all(bench.dir().join("elsewhere")).expect("an own directory");
         bench.program("elsewhere/uses_slow.py", &std::fs::read_to_string(bench.dir().join("uses_slow.py")).unwrap());

@@ -1,4 +1,4 @@
-//! What a server is asked for a launch: one process's files, however many nodes and processes there are.
+//! A server's operations for a launch: one process's files, however many nodes and processes there are.
 
 use std::path::Path;
 
@@ -35,12 +35,12 @@ struct Launches<'a> {
     cluster: &'a Cluster,
     gluster: &'a Gluster<'a>,
     program: &'a str,
-    /// What it prints.
+    /// Its output.
     printed: String,
 }
 
 impl Launches<'_> {
-    /// What the program prints on the first of so many nodes behind these words, and what the server counts.
+    /// The program's output on the first of so many nodes behind these arguments, and the server's counts.
     fn run(&self, nodes: usize, args: &[&str]) -> (String, Counts) {
         self.gluster.mount(nodes).unwrap();
         self.gluster.reset().unwrap();

@@ -64,7 +64,7 @@ fn the_server_counts_and_can_be_slow() {
     gluster.set(Server::SlowLink("80mbit".parse().unwrap())).unwrap();
     assert_eq!(counted(&cluster, &gluster).1.bytes, quick.bytes);
     gluster.mount(1).unwrap();
-    // Other tests have volumes at the same place, in nodes of their own.
+    // Other tests have volumes at the same path, in nodes of their own.
     let spaces: Vec<String> = (1..=3).map(|node| network(&cluster, node)).collect();
     let is_of_these = |pid: i32| {
         let space = fs::read_link(format!("/proc/{pid}/ns/net"));

@@ -1,4 +1,4 @@
-//! How ranks end, what signals they get, and what is left when something is killed.
+//! How ranks end, what signals they receive, and what is left when something is killed.
 
 use std::fs;
 use std::path::PathBuf;
@@ -59,7 +59,7 @@ impl Waiting {
         Waiting { session, ranks, owner, over }
     }
 
-    /// What the launcher knows of.
+    /// The processes that the launcher started.
     fn proxies(&self) -> Vec<i32> {
         let all = processes_using(self.session.store());
         all.into_iter().filter(|(_, line)| line.contains("headwater exec ")).map(|(pid, _)| pid).collect()
@@ -93,7 +93,7 @@ fn signals_arrive_once() {
     let waiting = Waiting::start(&fixture);
     for count in 1..=3 {
         waiting.session.running.signal(Signal::USR1);
-        // The next is sent when this one has come: the kernel keeps one of a kind.
+        // The next is sent when this one has arrived: the kernel queues one of a kind.
         for rank in 0..4 {
             waiting.prints(&format!("usr1 {rank} {count}"), 1);
         }

@@ -1,11 +1,11 @@
-//! Ranks of an MPI program, which find each other by descriptors that the launcher gave them.
+//! Ranks of an MPI program, which find each other by descriptors from the launcher.
 
 use headwater_tests::harness::services::environment;
 use headwater_tests::harness::{Fixture, Output, Program, headwater_binary, skipped};
 
 use crate::fixture;
 
-/// Rank 0 reads a file of 8 MB and scatters it; each says what it has got, twice over.
+/// Rank 0 reads a file of 8 MB and scatters it; each prints what it has received, twice over.
 const SCATTER: &str = "
 import os, sys, zlib
 from mpi4py import MPI
@@ -20,7 +20,7 @@ for step in range(2):
     os.write(1, f'{step} {world.rank}: {zlib.crc32(part)}\\n'.encode())
 ";
 
-/// Sums the ranks, and says so.
+/// Sums the ranks, and prints the sum.
 const SCRIPT: &str = "
 import os
 from mpi4py import MPI

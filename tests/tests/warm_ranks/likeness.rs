@@ -104,7 +104,7 @@ fn ordinary_users_have_warm_ranks_in_a_user_namespace() {
     }
 }
 
-/// What is left of imports is collected at the end of a rank, too.
+/// The remains of imports are collected at the end of a rank, too.
 #[test]
 fn what_was_imported_ends_with_the_rank() {
     let Some(fixture) = fixture() else { return };

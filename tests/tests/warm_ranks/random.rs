@@ -1,4 +1,4 @@
-//! Random numbers: ranks draw what processes that were executed would have drawn, by whichever way.
+//! Random numbers: ranks draw what executed processes would have drawn, by every method.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use crate::{fixture, from_zygotes, mechanisms, python, warm};
 
 const RANKS: usize = 3;
 
-/// Modules that draw as they are imported: an expression, and what they are said to have used.
+/// Modules that draw as they are imported: an expression, and the source that the report names.
 const METHODS: &[(&str, &str, &str)] = &[
     ("os", "__import__('os').urandom(8)", "getrandom"),
     ("own", "__import__('random').Random().random()", "getrandom"),
@@ -64,11 +64,11 @@ fn names(of: impl Iterator<Item = &'static str>) -> Vec<String> {
 
 fn program(fixture: &Fixture, names: &[String]) -> Program {
     let args: Vec<&str> = ["draws.py"].into_iter().chain(names.iter().map(String::as_str)).collect();
-    // Not beside the program, where it would look for them first.
+    // Not beside the program, where it would find them first.
     python(fixture, &args).env("PYTHONPATH", fixture.path("modules"))
 }
 
-/// What the ranks say of each module: whether it was warm, what it drew first, and what it has now.
+/// The ranks' report of each module: whether it was warm, what it drew first, and what it has now.
 fn draws_of(session: &Session) -> BTreeMap<String, Vec<[String; 3]>> {
     let mut all: BTreeMap<String, Vec<[String; 3]>> = BTreeMap::new();
     for line in session.output.stdout.lines() {

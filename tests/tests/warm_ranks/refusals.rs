@@ -1,10 +1,10 @@
-//! Programs that come from no zygote: they are executed, and the first of each node says why.
+//! Programs that come from no zygote: they are executed, and the first of each node reports the reason.
 
 use headwater_tests::harness::{Fixture, Program, has_program, headwater_binary, skipped};
 
 use crate::{PYTHON, fixture, from_zygotes, python, warm};
 
-/// Ranks of two nodes do what they do without zygotes, and a line for each node has the reason.
+/// Ranks of two nodes have the same output as without zygotes, and a line for each node has the reason.
 fn check(fixture: &Fixture, imports: &str, program: &Program, reason: &str) {
     let exec = fixture.headwater().on(2, 2).run(program);
     let zygote = warm(fixture, imports).on(2, 2).run(program);

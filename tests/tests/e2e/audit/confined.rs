@@ -1,4 +1,4 @@
-//! A program that confines itself makes no system calls that it doesn't know of.
+//! A program that confines itself makes no system calls that it did not expect.
 
 use headwater_tests::harness::{Fixture, Program};
 
@@ -13,7 +13,7 @@ fn a_confined_program_is_left_alone() {
     }
 }
 
-/// Nor does what it executes.
+/// Nor does a program that it executes.
 #[test]
 fn what_a_confined_program_executes_is_left_alone() {
     let fixture = Fixture::new("confiner");

@@ -1,9 +1,9 @@
-//! A process that goes to other files under the same names (a container's, another namespace's, what is mounted over
-//! the scope) finds those, however it goes there.
+//! A process that switches to other files under the same names (a container's, another namespace's, what is mounted
+//! over the scope) finds those, by whatever call it switches.
 
 use headwater_tests::harness::{Fixture, Program, is_root, skipped};
 
-/// Each way of `tests/programs/audit/elsewhere.c`.
+/// Each method of `tests/programs/audit/elsewhere.c`.
 const METHODS: [&str; 15] = [
     "unshare",
     "raw-unshare",
@@ -22,7 +22,7 @@ const METHODS: [&str; 15] = [
     "user",
 ];
 
-/// The session's namespaces, in which mounts are allowed and gone with it; `None` where that can't be had.
+/// The session's namespaces, in which mounts are allowed and end with it; `None` where that is impossible.
 fn own_namespaces() -> Option<Vec<&'static str>> {
     let own = ["unshare", "--mount", "--propagation", "private"];
     let own: Vec<&str> = own.into_iter().chain((!is_root()).then_some("--map-root-user")).collect();
@@ -30,7 +30,7 @@ fn own_namespaces() -> Option<Vec<&'static str>> {
     is_allowed.then_some(own)
 }
 
-/// A directory `pkg` of the scope, another beside it, and an image that has the other in the place of the first.
+/// A directory `pkg` of the scope, another beside it, and an image that has the other in place of the first.
 fn fixture() -> Fixture {
     let fixture = Fixture::new("elsewhere");
     fixture.file("pkg/file", "here, on the host\n", 0o644);
@@ -58,7 +58,7 @@ fn a_process_finds_what_is_there_where_it_goes() {
         format!("{} {method} {directories}", app.display())
     });
     for command in &commands {
-        // Each in a session of its own: after a mount, or where others may write, everybody looks for himself.
+        // Each in a session of its own: after a mount, or where others may write, each process checks by itself.
         fixture.headwater().behind(&own).same_output(&Program::shell(command));
     }
     fixture.headwater().behind(&own).same_output(&Program::shell(&commands.join("; ")));

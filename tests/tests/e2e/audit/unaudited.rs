@@ -1,10 +1,10 @@
-//! What programs change that nobody hears of, because they are not audited, is seen by those that start after them.
+//! Changes by programs that are not audited are seen by processes that start after them.
 
 use std::os::unix::fs::PermissionsExt;
 
 use headwater_tests::harness::{Fixture, Program, has_program, is_root, skipped};
 
-/// What there is before, and how it is looked at, so that the session knows all of it.
+/// The initial files, and the command that reads them all, so that the session knows all of it.
 fn prepare(fixture: &Fixture) -> String {
     for name in ["overwritten", "longer", "replaced", "removed", "moved", "mode", "v1/text", "v2/text"] {
         fixture.file(&format!("pkg/{name}"), format!("first {name}\n"), 0o666);
@@ -155,7 +155,7 @@ fn a_core_file_is_seen() {
     );
 }
 
-/// As `docs/guide/transparency.md` says.
+/// As `docs/guide/transparency.md` describes.
 #[test]
 fn what_a_programs_own_instructions_write_is_not_seen() {
     let fixture = Fixture::new("raw");

@@ -7,18 +7,18 @@ use super::random::Random;
 use super::types::{BASE_BYTES, DOUBLE, STRUCTURE, Type, lay};
 
 const PAGE_BYTES: i64 = 4096;
-/// Ways of the plan: of reads and writes, requests' beginnings and ends, sends and receives.
+/// Variants of the plan: of reads and writes, requests' beginnings and ends, sends and receives.
 const FILE_VARIANTS: i64 = 6;
 pub(super) const BEGINS: i64 = 5;
 const COMPLETIONS: i64 = 11;
 pub(super) const SENDS: i64 = 4;
 pub(super) const RECEIVES: i64 = 9;
-/// Looks: by the program's own loads, by system calls, by a child; and by a thread, where others are allowed.
+/// Inspections: by the program's own loads, by system calls, by a child; and by a thread, where others are allowed.
 const INSPECTIONS: [i64; 10] = [0, 0, 1, 2, 2, 3, 4, 5, 6, 7];
 const INSPECT_BY_THREAD: i64 = 8;
 const INSPECT_BY_CHILD: i64 = 9;
 
-/// Places of the program: all that there are, and what a program uses.
+/// Call sites of the program: all that there are, and those that a program uses.
 const SITES: u64 = 4096 / SITES_OF_ONE;
 const SITES_OF_ONE: u64 = 5;
 
@@ -123,7 +123,7 @@ impl Maker {
         (not + 1 + self.random.index(self.program.memory.len() - 1)) % self.program.memory.len()
     }
 
-    /// Sizes around pages and thresholds, and any others, up to a bound.
+    /// Sizes around pages and thresholds, and any others, up to a limit.
     pub(super) fn size(&mut self, bound: i64) -> i64 {
         let sizes = [0, 1, 7, 4095, 4096, 4097, 8192, 16384, 65535, 65536, 65537, 131_072, 262_144, 300_000];
         let size = if self.random.one_in(2) { self.random.pick(&sizes) } else { self.random.below(bound) };

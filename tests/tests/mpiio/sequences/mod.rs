@@ -44,7 +44,7 @@ const TIME_MAX: Duration = Duration::from_secs(12);
 const NODES_MAX: usize = 3;
 /// Without an end.
 const LONG: Duration = Duration::from_secs(1 << 24);
-/// So many bytes of what is looked at have a line of their own where a difference is shown.
+/// So many bytes of an inspection have a line of their own where a difference is shown.
 const CHUNK: i64 = 512;
 
 fn number(name: &str) -> Option<u64> {
@@ -84,7 +84,7 @@ fn made(seed: u64, setting: &Setting) -> Numbered {
     (seed, Plan::text(seed, &lawful(&generate::program(seed, setting))))
 }
 
-/// Says what differs, as small as it was found.
+/// Prints the difference, as small as it was found.
 fn explained(ground: &Ground, seed: u64, setting: &Setting, care: Care) -> String {
     let alone = ground.judge(&[made(seed, setting)], care);
     if alone.differences.is_empty() {
@@ -113,7 +113,7 @@ struct Seeds {
     count: u64,
     /// New programs are begun for so long.
     time: Duration,
-    /// Goes on behind a difference.
+    /// Continues behind a difference.
     is_survey: bool,
 }
 
@@ -151,7 +151,7 @@ fn run_all(mpi: &Mpi, seeds: &Seeds, nodes: Option<(&Nodes, &Ssh)>) -> u64 {
     operations
 }
 
-/// A seed that nobody has tried.
+/// A seed that was not tried before.
 fn new_seed() -> u64 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("a clock after 1970");
     since.as_millis() as u64 / IN_ONE * IN_ONE

@@ -1,12 +1,12 @@
-//! The patterns that are transformed, and their relatives: one rank reads a matrix and gives each a part, or gets the
-//! parts from all and writes it.
+//! The patterns that are transformed, and their relatives: one rank reads a matrix and sends each a part, or receives
+//! the parts of all and writes it.
 
 use super::generate::{BEGINS, Maker, RECEIVES, SENDS};
 use super::program::{Collective, FileOp, Kind, Location, MemoryOp, OnFile, OnMemory, Parts, Typed};
 use super::random::Random;
 use super::types::{BASE_BYTES, Type, lay};
 
-/// The matrix of a pattern: a part of it for each rank, which is so many elements of `whole` at a place.
+/// The matrix of a pattern: a part of it for each rank, which is so many elements of `whole` at a displacement.
 struct Division {
     whole: Type,
     counts: Vec<i64>,
@@ -104,7 +104,7 @@ impl Maker {
         Division { whole, counts: (0..ranks).map(|_| 1).collect(), displs: (0..ranks).collect(), bytes }
     }
 
-    /// One of the patterns, some times at the same place of the program.
+    /// One of the patterns, some times at the same call site.
     pub(super) fn pattern(&mut self) {
         let first = self.program.ops.len();
         let division = self.division();
@@ -190,7 +190,7 @@ impl Maker {
         }
     }
 
-    /// The root looks at a part, writes into it, or doesn't.
+    /// The root reads a part, writes into it, or neither.
     fn inspect_between(&mut self, root: usize, location: Location, bytes: i64) {
         let from = if self.random.one_in(2) { 0 } else { self.random.below(bytes) };
         let part = if self.random.one_in(2) { bytes - from } else { self.random.below((bytes - from).min(20_000)) };

@@ -24,7 +24,7 @@ pub enum Memory {
     OfFile,
 }
 
-/// A place in the memory of a rank.
+/// A location in the memory of a rank.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Location {
     pub buffer: usize,
@@ -50,7 +50,8 @@ pub enum OnFile {
     Map,
 }
 
-/// What one rank does with a file. `variant`: the call, or what it differs in. No place in the file: where it is.
+/// An operation of one rank on a file. `variant`: the call, or its arguments. Without an offset: at the file's
+/// position.
 #[derive(Clone, Debug)]
 pub struct FileOp {
     pub what: OnFile,
@@ -86,7 +87,7 @@ pub struct MemoryOp {
     pub step: i64,
 }
 
-/// Scatter, gather, broadcast: what each rank sends or is sent, all in the same places.
+/// Scatter, gather, broadcast: what each rank sends or receives, all at the same locations.
 #[derive(Clone, Debug)]
 pub struct Collective {
     pub comm: usize,
@@ -96,7 +97,8 @@ pub struct Collective {
     pub receive: Typed,
 }
 
-/// MPI_Scatterv or MPI_Gatherv. Counts and places are of `whole`, of which each has `unit` elements of `each` type.
+/// MPI_Scatterv or MPI_Gatherv. Counts and displacements are of `whole`, of which each has `unit` elements of `each`
+/// type.
 #[derive(Clone, Debug)]
 pub struct Parts {
     pub is_gather: bool,
@@ -122,7 +124,7 @@ pub struct Message {
     pub send_variant: i64,
     pub receive_variant: i64,
     pub completion: i64,
-    /// 1: from anybody, 2: with any tag.
+    /// 1: from any source, 2: with any tag.
     pub wild: i64,
     pub is_ignored: bool,
 }
@@ -154,7 +156,7 @@ pub enum Kind {
     },
     Barrier,
     Message(Message),
-    /// One end of a message begins; its ways are those of requests.
+    /// One end of a message begins; its variants are those of requests.
     Begin {
         sends: bool,
         message: Message,
@@ -191,7 +193,7 @@ pub enum Kind {
     },
 }
 
-/// An operation, and the place in the program where it is done.
+/// An operation, and its call site.
 #[derive(Clone, Debug)]
 pub struct Op {
     pub site: u64,
@@ -202,7 +204,7 @@ pub struct Op {
 pub struct Program {
     pub ranks: usize,
     pub has_threads: bool,
-    /// Each file is one rank's, by their numbers; nobody else uses it.
+    /// Each file is one rank's, by their numbers; no other uses it.
     pub is_apart: bool,
     pub buffer_bytes: i64,
     pub memory: Vec<Memory>,
@@ -396,7 +398,7 @@ impl Plan {
         line.typed(&all.send).typed(&all.receive).end();
     }
 
-    /// Counts and places are in the order of the ranks of the communicator.
+    /// Counts and displacements are in the order of the ranks of the communicator.
     fn add_parts(&mut self, site: u64, parts: &Parts) {
         let name = if parts.is_gather { "gatherv" } else { "scatterv" };
         let line = self.line(name).number(site).number(parts.comm).number(parts.root).number(parts.variant);
@@ -405,7 +407,7 @@ impl Plan {
     }
 }
 
-/// The words of a type's line, behind its number; `inner` are the numbers of what it is made of.
+/// The fields of a type's line, behind its number; `inner` are the numbers of its parts.
 fn described(of: &Type, inner: &[usize]) -> (&'static str, Vec<i64>) {
     let inner: Vec<i64> = inner.iter().map(|number| *number as i64).collect();
     let with = |numbers: &[&[i64]]| [&inner[..], &numbers.concat()].concat();

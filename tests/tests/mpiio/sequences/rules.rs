@@ -1,8 +1,9 @@
-//! What makes operations a correct MPI program with one result: what breaks a rule is left out, what is missing put in.
+//! The rules by which operations are a correct MPI program with one result: what breaks a rule is left out, what is
+//! missing is added.
 //!
 //! Ranks that use a file take turns, with a barrier in between. Memory of a message that isn't complete belongs to it.
 //! A rank waits only for what other ranks have begun before, in the order of the operations. Any tag is taken only
-//! where one message can come. What a message that is too long leaves of its receiver's memory is overwritten.
+//! where one message can arrive. Memory that a too long message leaves undefined is overwritten.
 
 use std::collections::{HashMap, HashSet};
 
@@ -11,11 +12,11 @@ use super::program::{
 };
 use super::touches::{Touch, cut_span, elements, half, is_cut, span, touches};
 
-/// What stands for the rank where all ranks use a file.
+/// Represents the rank where all ranks use a file.
 const ALL: usize = usize::MAX;
-/// The way of a read that keeps its stream.
+/// The variant of a read that keeps its stream open.
 const BY_STREAM: i64 = 3;
-/// Ways in which requests complete one after the other, or all together, and an error is returned.
+/// Variants in which requests complete one after the other, or all together, and an error is returned.
 const FOR_ERRORS: [i64; 3] = [0, 1, 4];
 
 /// A message whose ends begin and finish apart.
@@ -31,7 +32,7 @@ struct Rules<'a> {
     program: &'a Program,
     ops: Vec<Op>,
     pairs: Vec<Pair>,
-    /// All messages by their tags: persistent ones come again, and are the same.
+    /// All messages by their tags: persistent ones recur, and are the same.
     messages: HashMap<usize, Message>,
     collected: HashSet<usize>,
     users: Vec<Option<usize>>,
@@ -111,7 +112,7 @@ impl Rules<'_> {
         touches.iter().all(is_free)
     }
 
-    /// Ranks, sizes and types that go together.
+    /// Ranks, sizes and types that match.
     fn is_sound(&self, kind: &Kind) -> bool {
         let ranks = self.program.ranks;
         let is_even = |all: &Collective| {
@@ -186,14 +187,14 @@ impl Rules<'_> {
         self.messages.entry(message.tag).or_insert_with(|| message.clone()) == message
     }
 
-    /// Persistent requests keep addresses.
+    /// Persistent requests have fixed addresses.
     fn is_of_message(&self, rank: usize, buffer: usize) -> bool {
         self.messages.values().any(|m| {
             (m.from, m.send.location.buffer) == (rank, buffer) || (m.to, m.receive.location.buffer) == (rank, buffer)
         })
     }
 
-    /// Ranks may be ahead of others: any tag from anybody is only the one message if there are two ranks.
+    /// Ranks may be ahead of others: any tag from any source is only the one message if there are two ranks.
     fn narrow(&self, message: &mut Message) {
         let is_alone = self.pairs.iter().all(|pair| pair.message.to != message.to);
         if !is_alone || (self.program.ranks > 2 && message.wild == 3) {

@@ -43,7 +43,7 @@ pub type Numbered = (u64, String);
 /// What the ranks logged of a program.
 type Logs = Vec<String>;
 
-/// What came of a job.
+/// The results of a job.
 struct Run {
     /// By the numbers of programs that all ranks have ended.
     ended: BTreeMap<u64, Logs>,
@@ -53,11 +53,11 @@ struct Run {
     report: String,
 }
 
-/// How a program with the library differs from the original.
+/// How a program with the library differs from the plain one.
 pub enum Difference {
     /// The first line of a rank that isn't the same: its rank, and the lines.
     Line { rank: usize, plain: String, served: String },
-    /// The job ended in it: what was said, and where each rank was.
+    /// The job ended in it: its output, and where each rank was.
     Death(String),
 }
 
@@ -160,8 +160,8 @@ impl Ground<'_> {
         Run { ended, last, output, report: fs::read_to_string(&report).unwrap_or_default() }
     }
 
-    /// Runs programs plain and with the library. One in which the job dies is left, and the rest run without it. Of one
-    /// that doesn't end without the library, either, there is nothing to say.
+    /// Runs programs plain and with the library. One in which the job dies is left out, and the rest run without it.
+    /// One that doesn't end without the library, either, is not judged.
     ///
     /// # Panics
     /// If several plain programs don't end.
@@ -200,7 +200,7 @@ impl Ground<'_> {
         judged
     }
 
-    /// Whether plain runs of a program are alike, which they must be, whenever its ranks come to its operations.
+    /// Whether plain runs of a program are alike, which they must be, however its ranks are delayed.
     pub fn is_steady(&self, program: &Numbered) -> bool {
         let run = |pauses| {
             let care = Care { pauses, ..Care::default() };
@@ -231,7 +231,7 @@ fn difference(plain: &Logs, served: &Logs) -> Option<Difference> {
     None
 }
 
-/// What a job that ended too early has said, and where its ranks were.
+/// The output of a job that ended too early, and where its ranks were.
 fn death(run: &Run) -> String {
     let last = run.last.iter().map(|log| log.lines().last().unwrap_or("(nothing)"));
     let stderr: String = run.output.stderr.chars().take(TEXT_MAX).collect();

@@ -38,7 +38,7 @@ pub fn shrink(ground: &Ground, number: u64, program: &Program, care: Care) -> Pr
     best
 }
 
-/// The same at other places of the program: what the library has learnt of these doesn't count.
+/// The same at other call sites: what the library has learnt of these doesn't count.
 fn moved(program: &Program, by: usize) -> Program {
     let mut program = program.clone();
     program.ops.iter_mut().for_each(|op| op.site = (op.site + 97 * by as u64) % 4096);

@@ -3,7 +3,7 @@
 use super::program::{Collective, Kind, Location, MemoryOp, Message, OnFile, OnMemory, Parts, Program, Typed};
 use super::types::sorted;
 
-/// The ways of a plan in which a root's own part stays where it is, and is MPI_Sendrecv_replace.
+/// The variants of a plan in which a root's own part stays in place, and that of MPI_Sendrecv_replace.
 pub const IN_PLACE: i64 = 2;
 const REPLACES: i64 = 1;
 const PAGE_BYTES: i64 = 4096;
@@ -144,7 +144,7 @@ pub fn elements(typed: &Typed) -> i64 {
     typed.of.elements() * typed.count
 }
 
-/// More is sent than there is room for; what the receiver's memory holds then is undefined.
+/// The message is longer than the buffer; the receiver's memory is undefined then.
 pub fn is_cut(message: &Message) -> bool {
     elements(&message.send) > elements(&message.receive)
 }

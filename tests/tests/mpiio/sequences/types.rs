@@ -82,7 +82,7 @@ impl Type {
         self.elements() * BASE_BYTES[self.base()]
     }
 
-    /// Where the parts lie that it is made of: each type, its place in bytes, and how many one behind the other.
+    /// The parts of a type: each one's type, its displacement in bytes, and how many one behind the other.
     fn parts(&self) -> Vec<(&Type, i64, i64)> {
         let of = self.inner();
         match self {
@@ -249,7 +249,7 @@ fn indexed(random: &mut Random, base: usize, elements: i64) -> Type {
     }
 }
 
-/// Its bounds are named, since MPI may round those of a structure up.
+/// Its bounds are explicit, since MPI may round those of a structure up.
 fn structure(random: &mut Random, base: usize, elements: i64, depth: u32) -> Type {
     let pieces = 2 + random.below(3);
     let (mut lengths, mut displs, mut of, mut at, mut left) = (vec![], vec![], vec![], 0, elements);
@@ -281,8 +281,8 @@ fn subarray(random: &mut Random, base: usize, elements: i64) -> Type {
     Type::Subarray { sizes, parts, starts, is_fortran: random.one_in(2), of: Box::new(Type::Base(base)) }
 }
 
-/// So many of a type, all of whose bytes lie apart from each other and in so much room: what to add to an address for
-/// the first of them to lie there.
+/// So many of a type, all of whose bytes lie apart from each other and in so much room. Returns what to add to an
+/// address for the first of them to lie there.
 pub fn lay(random: &mut Random, base: usize, elements: i64, room: i64) -> (Type, i64, i64) {
     for _ in 0..4 {
         let count = if random.one_in(2) { 1 } else { random.divisor(elements, 8) };

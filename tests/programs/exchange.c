@@ -1,5 +1,5 @@
-/* Ranks 0 and 1 on two nodes. exchange DIR MEETING: rank 0 writes below DIR, which is in the scope;
- * rank 1 has looked before, waits for it, and reads. MEETING is a directory beside, to take turns. */
+/* Ranks 0 and 1 on two nodes. exchange DIR MEETING: rank 0 writes below DIR, which is in the scope; rank 1 has read
+ * before, waits for it, and reads. MEETING is a directory beside, to take turns. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>
@@ -98,7 +98,7 @@ static void reader(const char *dir, const char *meeting)
 	printf("1 names %d\n", names(dir));
 	write_text(in(meeting, "looked"), "");
 	wait_for(in(meeting, "written"));
-	/* What another node wrote is seen after a moment: the message that says so travels beside. */
+	/* Another node's writes are seen after a moment: the message about them travels beside. */
 	wait_for(in(dir, "new"));
 	wait_for(in(dir, "__pycache__/mod.pyc"));
 	for (int i = 0;

@@ -1,5 +1,5 @@
-/* Does what its arguments say, one after the other, and prints what came of each. An argument is
- * VERB or VERB=VALUE; see `verbs` at the end. */
+/* Executes its arguments, one after the other, and prints the result of each. An argument is VERB or VERB=VALUE; see
+ * `verbs` at the end. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <elf.h>
@@ -198,7 +198,7 @@ static void child_arguments(const char *file, char **argv)
 	argv[count] = NULL;
 }
 
-/* VALUE is a program; the next argument holds its arguments, separated by spaces. */
+/* VALUE is a program; the next argument contains its arguments, separated by spaces. */
 static void do_exec(const char *file)
 {
 	char *argv[32];
@@ -270,7 +270,7 @@ static void do_threads(const char *name)
 	}
 }
 
-/* Stops for a moment that the test decides: makes FILE, waits until FILE.go is there. */
+/* Stops until the test lets it continue: makes FILE, waits until FILE.go is there. */
 static void do_pause(const char *file)
 {
 	char go[PATH_MAX];
@@ -298,7 +298,7 @@ static void show(const char *file, const char *text)
 		fclose(maps);
 }
 
-/* What the kernel says of mappings whose file's name holds this text, and where their pages are. */
+/* The kernel's list of mappings whose file's name contains this text, and where their pages are. */
 static void do_mapped(const char *text)
 {
 	show("/proc/self/maps", text);

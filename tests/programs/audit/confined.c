@@ -1,6 +1,6 @@
 /*
- * Reads files after it has confined itself to the system calls that it knows of: any other ends it.
- * Usage: confined prctl|seccomp DIRECTORY, where `text` is a file and `absent` none. It looks at some of it before.
+ * Reads files after it has confined itself to a list of system calls: any other ends it. Usage: confined prctl|seccomp
+ * DIRECTORY, where `text` is a file and `absent` none. It checks some of it before.
  */
 #define _GNU_SOURCE
 #include <dirent.h>

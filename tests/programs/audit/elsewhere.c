@@ -1,5 +1,6 @@
-/* elsewhere WAY PKG ALT IMAGE: looks at PKG, goes to where PKG has the files of ALT in one of many ways, and looks
- * again: itself, by a child, and by a program that it executes. IMAGE holds PKG's path with ALT's files, too. */
+/* elsewhere METHOD PKG ALT IMAGE: checks PKG, switches to where PKG has the files of ALT by one of many methods, and
+ * checks again: itself, by a child, and by a program that it executes. IMAGE contains PKG's path with ALT's files,
+ * too. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>
@@ -110,7 +111,7 @@ static void clone_there(char *self, bool raw, bool third)
 	check("its parent");
 }
 
-/* Joins the namespace of a child that has gone there. */
+/* Joins the namespace of a child that has switched. */
 static void join(bool raw)
 {
 	int ready[2], done[2];
@@ -168,7 +169,7 @@ static void enter_same(void)
 	enter_image(false);
 }
 
-/* In the session's own namespace: everybody sees it, and sees it go. */
+/* In the session's own namespace: all processes see the mount, and its end. */
 static void mount_here(const char *self, int kind)
 {
 	if (kind == 0)

@@ -1,4 +1,4 @@
-/* locks FILE: a file is opened for reading, locked in every way, and written by another process. */
+/* locks FILE: a file is opened for reading, locked by every call, and written by another process. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -39,7 +39,7 @@ static int lock(int method, int fd, short type, bool wait)
 	}
 }
 
-/* Another process: may it lock, and what it writes. */
+/* Another process: whether it may lock, and what it writes. */
 static void other(int method, const char *text)
 {
 	fflush(stdout);
@@ -71,7 +71,7 @@ static void try(int method, int flags)
 	close(fd);
 }
 
-/* What this process holds by one descriptor stays as it is when it locks by another. */
+/* This process's lock by one descriptor stays as it is when it locks by another. */
 static void two(void)
 {
 	int first = open(path, O_RDONLY), second = open(path, O_RDONLY);

@@ -1,12 +1,12 @@
 /*
- * What the library makes of one operation, measured in pairs within one run: as the program asks for it, by calls that
- * the library interposes, and past the library, by the functions of MPI's and the C library themselves. Processes
- * stay where they are meanwhile, and so does what the machine does besides. Both ways are measured in each of two sets
- * of memory and files: which pages of the machine a set lies in makes it up to a third slower or faster than the other.
+ * The library's effect on one operation, measured in pairs within one run: by calls that the library interposes, and
+ * past the library, by the functions of MPI's and the C library themselves. Processes stay on their processors
+ * meanwhile, and other load stays the same. Both variants are measured in each of two sets of memory and files: which
+ * pages of the machine a set lies in makes it up to a third slower or faster than the other.
  *
  * Usage: mpiio_pairs PATTERN BYTES PAIRS_MIN PAIRS_MAX SECONDS_MAX DIR. There is a file DIR/in of so many bytes; there
- * are as many pairs as the time allows. For each of them rank 0 prints `pair=PAST,WITH`, both in seconds. Short operations
- * are done several times in each turn.
+ * are as many pairs as the time allows. For each of them rank 0 prints `pair=PAST,WITH`, both in seconds. Short
+ * operations are done several times in each turn.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -149,7 +149,7 @@ static void fill(char *memory, uint64_t seed)
 	}
 }
 
-/* Looks at all of a part, as who computes with it would. */
+/* Reads all of a part, as a computation with it would. */
 static uint64_t sum(const char *memory)
 {
 	uint64_t all = 0, word;
@@ -161,7 +161,7 @@ static uint64_t sum(const char *memory)
 	return all;
 }
 
-/* What the last turn has deferred is given up, as by a program's next read: the other way mustn't pay for it. */
+/* What the last turn has deferred is dropped, as by a program's next read: the other variant mustn't pay for it. */
 static void overwrite(const struct set *s)
 {
 	size_t left = rank == 0 ? bytes : 0;
@@ -175,7 +175,7 @@ static void overwrite(const struct set *s)
 static double seconds_of(const struct pattern *pattern, const struct calls *c, const struct set *s, unsigned int turn,
 	uint64_t *seen)
 {
-	/* Files are overwritten: how fast new pages come is the machine's affair. */
+	/* Files are overwritten: the rate of new pages is the machine's. */
 	if (pattern->is_write)
 		fill(s->mine, (uint64_t)turn * 64 + (uint64_t)rank);
 	size_t repetitions = TURN_BYTES / bytes,

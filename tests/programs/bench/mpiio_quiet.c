@@ -1,11 +1,11 @@
 /*
- * Programs without any pattern of I/O, for what the library costs these: `messages` sends small messages back and forth
- * and adds numbers of all ranks, `compute` computes and prints a line now and then. Each rank looks for a file before
- * and after it, by which a trace of its system calls finds the part between. Rank 0 prints `seconds=…` on standard error;
- * of messages it is the median of all blocks, times their number, and each rank has a processor, if there are enough:
- * otherwise runs differ by a third in how often others had the processor.
- * `calls` does what `messages` does in pairs of blocks, once by the functions of MPI's library themselves, and once as
- * programs call them: `ratio=…` for each pair.
+ * Programs without any pattern of I/O, for the library's cost to these: `messages` sends small messages back and forth
+ * and adds numbers of all ranks, `compute` computes and prints a line now and then. Each rank looks a file up before
+ * and after it, by which a trace of its system calls shows the part between. Rank 0 prints `seconds=…` on standard
+ * error; of messages it is the median of all blocks, times their number, and each rank has a processor, if there are
+ * enough: otherwise runs differ by a third in how often others had the processor. `calls` does what `messages` does in
+ * pairs of blocks, once by the functions of MPI's library themselves, and once as programs call them: `ratio=…` for
+ * each pair.
  */
 #define _GNU_SOURCE
 #include <mpi.h>

@@ -180,7 +180,7 @@ static void act(const char *action, int dir)
 		fail("no action", action);
 }
 
-/* All processes at once: each says that it is there, and begins when all are. */
+/* All processes at once: each reports that it is there, and begins when all are. */
 static void together(const char *action, int number, const char *name, int round)
 {
 	struct {

@@ -15,7 +15,7 @@
 
 #include "worker.h"
 
-/* The root, so that what is absolute is told as in another directory. */
+/* The root, so that absolute paths are reported as in another directory. */
 static const char *without_root(const char *path)
 {
 	static char root[4096];
@@ -118,7 +118,7 @@ static void command(char **word, char *result)
 	report(result, "%.200s", output);
 }
 
-/* A descriptor goes to another process, or comes from one. */
+/* A descriptor is sent to another process, or received from one. */
 static void pass(char **word, char *result)
 {
 	char path[sizeof(((struct sockaddr_un *)0)->sun_path)], byte = 'x';

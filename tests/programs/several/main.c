@@ -1,11 +1,12 @@
-/* several DIR PLAN [EXPECTED SECONDS]: processes that work on the files of DIR, one operation at a time, and a line
- * for what each gave. PLAN has a line for each operation: the number of a process, and words (worker.c, calls.c).
+/*
+ * several DIR PLAN [EXPECTED SECONDS]: processes that work on the files of DIR, one operation at a time, and a line for
+ * the result of each. PLAN has a line for each operation: the number of a process, and fields (worker.c, calls.c).
  * Processes begin when they are first named: 0 to 3 are this program, from 4 on $SEVERAL_STATIC. Paths are relative to
  * DIR; those that begin with "%" are made absolute.
  *
- * With EXPECTED, the lines of another run, it stops after the first line that differs. What is read through something
- * that was open before may come later, by SECONDS at most: such an operation is repeated until it gives what is
- * expected. */
+ * With EXPECTED, the lines of another run, it stops after the first line that differs. Reads through something that was
+ * open before may lag, by SECONDS at most: such an operation is repeated until it has the expected result.
+ */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -73,7 +74,7 @@ static void ask(int number, const char *operation, char *answer)
 		strcpy(answer, "the process has ended\n");
 }
 
-/* Whether an operation may be repeated, and looks through what was open or mapped before. */
+/* Whether an operation may be repeated, and reads through what was open or mapped before. */
 static int may_be_delayed(const char *operation)
 {
 	static const char *const names[] = {

@@ -1,4 +1,4 @@
-/* The operations of a process: what is done by a call, through a descriptor, a map or a path. */
+/* The operations of a process: by a call, through a descriptor, a map or a path. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>
@@ -102,7 +102,7 @@ static void on_fault(int number)
 	siglongjmp(fault, number);
 }
 
-/* The sum of what a map shows, or writes there; a page behind the file's end gives SIGBUS. */
+/* Sums a map's bytes, or writes there; a page behind the file's end raises SIGBUS. */
 static void access_map(int slot, char **word, char *result, int writes)
 {
 	struct sigaction action = {.sa_handler = on_fault}, before;
@@ -157,7 +157,7 @@ static void transfer(char **word, char *result)
 	report(result, "%s %zd", outcome(done), done);
 }
 
-/* Times are told where the plan has set them. */
+/* Times are reported where the plan has set them. */
 static void report_stat(char *result, int status, const struct stat *s, int by_name)
 {
 	long seconds = s->st_mtim.tv_sec;

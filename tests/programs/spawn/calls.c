@@ -124,7 +124,7 @@ static void *killer(void *number)
 	return NULL;
 }
 
-/* All processes come to be, though the zygote is killed. */
+/* All processes are made, though the zygote is killed. */
 static void zygote_killed(char **unused)
 {
 	static pid_t pids[2000];
@@ -180,7 +180,7 @@ static void very_many(char **unused)
 	long kb = 0;
 	int descriptors = open_descriptors();
 	for (int round = 0; round < MANY / 1000; round++) {
-		/* One by one, in the standing memory, and in memory of their own. */
+		/* One by one, in the shared memory, and in memory of their own. */
 		int step = round % 3 == 0 ? 1 : round % 3 == 1 ? 500 : 1000;
 		for (int first = 0; first < 1000; first += step)
 			CHECK(pspawn_n(pids + first, &context, step, true_argv) == step, "%d", first);
@@ -332,7 +332,7 @@ static void placed(char **unused)
 	no_children();
 }
 
-/* Limits of a call hold for its processes alone; bad ones are its processes' error. */
+/* Limits of a call apply to its processes alone; bad ones are its processes' error. */
 static void with_limits(char **unused)
 {
 	const struct pspawn_limit good[] = {{RLIMIT_NOFILE, {50, 60}}, {RLIMIT_CORE, {0, 0}}};
@@ -352,7 +352,7 @@ static void with_limits(char **unused)
 		struct pspawn_options options = {.size = sizeof options, .limits = good, .limit_count = COUNT(good)};
 		struct pspawn_process processes[] = {{.argv = limited_argv}, {.argv = limited_argv}};
 		pspawn_context_t context;
-		/* The C library's can't say it. */
+		/* The C library's can't express it. */
 		if (mechanisms[i] == PSPAWN_POSIX_SPAWN)
 			continue;
 		make_context(&context, "/bin/sh", mechanisms[i]);
@@ -384,7 +384,7 @@ static bool own_control_group(char path[4096])
 	while (groups && fgets(line, sizeof line, groups))
 		if (*mounted && !strncmp(line, "0::/", 4)) {
 			line[strcspn(line, "\n")] = 0;
-			/* What is mounted may be a group below the root. */
+			/* The mounted group may be one below the root. */
 			const char *below = strcmp(root, "/") && !strncmp(line + 3, root, strlen(root))
 				? line + 3 + strlen(root)
 				: line + 3;

@@ -90,7 +90,7 @@ static void wait_in_handler(char **unused)
 	pspawn_context_destroy(&context);
 }
 
-/* Closes all that it does not know, and uses the numbers itself. */
+/* Closes all descriptors that it did not open, and uses the numbers itself. */
 static void close_all(char **unused)
 {
 	pspawn_context_t context;
@@ -161,7 +161,7 @@ static void other_variables(char **unused)
 	const char *script = "sh -c 'kill -USR1 $$; exit 2'; exit $?";
 	CHECK(shell_exits(&context, script) == 128 + SIGUSR1, "%s", "not ignored any more");
 	CHECK(pspawn_context_zygote(&context) == first, "%s", "no reason for another");
-	/* Interpreters look at this one before they stop. */
+	/* Interpreters check this one before they stop. */
 	signal(SIGINT, SIG_IGN);
 	CHECK(shell_exits(&context, "kill -INT $$; exit 2") == 2, "%s", "ignored");
 	CHECK(pspawn_context_zygote(&context) != first, "%s", "another");
@@ -182,7 +182,7 @@ static void replaced(char **arguments)
 	pspawn_context_destroy(&context);
 }
 
-/* Runs a program without arguments, whose status is to be this one. */
+/* Runs a program without arguments, and checks its status. */
 static void run_once(pspawn_context_t *context, char *program, const char *expected)
 {
 	char *argv[] = {program, NULL};
@@ -228,7 +228,7 @@ static void refused(char **arguments)
 	CHECK(open_descriptors() == before, "%s", "descriptors leak");
 }
 
-/* Between requests the zygote holds nothing of its owner's open. */
+/* Between requests the zygote has nothing of its owner's open. */
 static void nothing_is_held(char **unused)
 {
 	pspawn_context_t context;
@@ -247,7 +247,7 @@ static void nothing_is_held(char **unused)
 static void named_descriptors(char **unused)
 {
 	pspawn_context_t context;
-	/* By the shell itself: a command in it would come with descriptors of its own. */
+	/* By the shell itself: a command in it would have descriptors of its own. */
 	char *script =
 		"n=0; open=; while [ $n -lt 80 ]; do [ -e /proc/$$/fd/$n ] && open=\"$open $n\"; n=$((n + 1)); done; "
 		"echo $open";
@@ -276,7 +276,7 @@ static void named_descriptors(char **unused)
 	CHECK(!strcmp(text[0], text[1]) && strstr(text[0], " 51"), "%s against %s", text[0], text[1]);
 }
 
-/* Makes a zygote that is given up soon, and stops it. */
+/* Makes a zygote that is abandoned soon, and stops it. */
 static pid_t make_stopped(pspawn_context_t *context)
 {
 	struct pspawn_context_options options = {
@@ -289,7 +289,7 @@ static pid_t make_stopped(pspawn_context_t *context)
 	return zygote;
 }
 
-/* Stops the zygote of which it is told in the midst of its work. */
+/* Stops the zygote in the arguments in the midst of its work. */
 static void *stopper(void *number)
 {
 	struct timespec moment = {.tv_nsec = 30000000};
@@ -298,7 +298,7 @@ static void *stopper(void *number)
 	return NULL;
 }
 
-/* A zygote that is stopped is given up: all processes come to be, once. FILE: where each leaves a byte. */
+/* A zygote that is stopped is abandoned: all processes are made, once. FILE: where each leaves a byte. */
 static void zygote_stopped(char **arguments)
 {
 	static struct pspawn_process processes[2000];
@@ -337,7 +337,7 @@ static void zygote_stopped(char **arguments)
 	CHECK(open_descriptors() == before, "%d descriptors, then %d", before, open_descriptors());
 }
 
-/* The same of one that a debugger has stopped, and does not let go. */
+/* The same of one that a debugger has stopped, and does not release. */
 static void zygote_traced(char **unused)
 {
 	pspawn_context_t context;
@@ -411,7 +411,7 @@ static void counted_cores(char **arguments)
 	CHECK(pspawn_context_create_with(&context, arguments[0], &options) == 0, "%s", arguments[0]);
 	pid_t first = pspawn_context_zygote(&context);
 	CHECK(first && count_like(all_free, 4, PSPAWN_NUMA_NONE, &context, good) == 4, "%s", "all cores");
-	/* A few with another count are no reason for another zygote, until they come again. */
+	/* A few with another count are no reason for another zygote, until they recur. */
 	CHECK(count_like(all_bound, 1, PSPAWN_NUMA_NONE, &context, THREADS_RIGHT) == 1, "%s", "by exec");
 	CHECK(count_like(mixed, 8, PSPAWN_NUMA_NONE, &context, THREADS_RIGHT) == 8, "%s", "by exec");
 	CHECK(pspawn_context_zygote(&context) == first, "%s", "the same zygote");

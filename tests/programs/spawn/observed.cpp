@@ -1,5 +1,5 @@
-// Tells all that a process can observe of itself, by constructors, before them, and in main(): a line "GROUP.WHAT: VALUE"
-// each. Built with -DALL its constructors also do what no fork would repeat: open, lock, share, start.
+// Reports all that a process can observe of itself, by constructors, before them, and in main(): a line "GROUP.WHAT:
+// VALUE" each. Built with -DALL its constructors also do what no fork would repeat: open, lock, share, start.
 #include <cerrno>
 #include <cfenv>
 #include <csetjmp>
@@ -38,7 +38,7 @@
 extern char **environ;
 extern "C" void *__libc_stack_end;
 
-// What has been told, and who looked first. Zeros need no constructor.
+// The report, and which function checked first. Zeros need no constructor.
 static char reported[1 << 16];
 static size_t reported_bytes;
 static pid_t early_number, early_thread, early_parent;
@@ -403,7 +403,7 @@ static void check_thread()
 	);
 }
 
-// Which signals wait: but for the timer's, which may come at any moment.
+// Pending signals: but for the timer's, which may arrive at any moment.
 static void check_pending()
 {
 	sigset_t pending;

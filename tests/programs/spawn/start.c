@@ -1,5 +1,5 @@
-/* start MECHANISM STATE PROGRAM ARGUMENT...: comes into an odd state, starts the program, and tells how it ended.
- * The mechanism is one of pspawn.h's by its name, "main" for a zygote that stops before main(), or "plain" for
+/* start MECHANISM STATE PROGRAM ARGUMENT...: enters an odd state, starts the program, and prints how it ended. The
+ * mechanism is one of pspawn.h's by its name, "main" for a zygote that stops before main(), or "plain" for
  * posix_spawn. */
 #define _GNU_SOURCE
 #include <errno.h>

@@ -3,7 +3,7 @@
  * row of ranks at a time into one buffer, which it uses again, and sends each rank its block; each rank changes its
  * block; rank 0 receives the blocks of a row of ranks into such a buffer and writes it.
  *
- *   blocks --in FILE --out FILE [--rows N] [--columns N] [--steps N] [--read WAY] [--write WAY]
+ *   blocks --in FILE --out FILE [--rows N] [--columns N] [--steps N] [--read METHOD] [--write METHOD]
  *          [--type vector|subarray] [--send send|ssend|isend] [--receive recv|irecv] [--late-ms N] [--twin]
  *
  * The last rank sends its block back N milliseconds late. The steps read the same file again and write the same file anew.
@@ -40,7 +40,7 @@ static void options_read(int argc, char **argv)
 	options.twin = flag(argc, argv, "twin");
 }
 
-/* The size of the block at this place of the grid. */
+/* The size of the block at these coordinates of the grid. */
 static int height(int i)
 {
 	return (int)part(options.rows, shape[0], i);

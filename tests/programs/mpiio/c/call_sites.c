@@ -1,6 +1,6 @@
 /*
- * Two ways to one call of read, in turn: by one, rank 0 looks at what it has read before it scatters it, by the other it
- * does not. Usage: places DIR
+ * Two paths to one call of read, in turn: on one, rank 0 reads the buffer before it scatters it, on the other it does
+ * not. Usage: call_sites DIR
  */
 #define _GNU_SOURCE
 #include <fcntl.h>

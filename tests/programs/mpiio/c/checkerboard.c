@@ -1,7 +1,7 @@
 /*
- * Blocks of a matrix, of 2 rows and as many columns as fit the ranks, are gathered by a vector type: between the rows of
- * one block lie those of others. The root looks at the matrix in several ways, with rows from a part of a page to some
- * pages, and then writes it. Says how many elements are not what the ranks have sent.
+ * Blocks of a matrix, of 2 rows and as many columns as fit the ranks, are gathered by a vector type: between the rows
+ * of one block lie those of others. The root reads the matrix in several orders, with rows from a part of a page to
+ * some pages, and then writes it. Prints how many elements are not what the ranks have sent.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -110,7 +110,7 @@ static long by_system_call(const struct board *b)
 	return wrong;
 }
 
-/* The program writes a part of a page before it looks. */
+/* The program writes a part of a page before it reads it. */
 static long after_a_store(const struct board *b)
 {
 	long at = height(b) / 2 * width(b) + width(b) / 2 + 3;
@@ -180,7 +180,7 @@ static inline __attribute__((always_inline)) void gather_and(const char *name, l
 	free(displs);
 }
 
-/* Each look at each size is a place of its own: one that has been of no use is left alone after some times. */
+/* Each order at each size is a call site of its own: one without gain is left alone after some times. */
 #define SIZES(visit) \
 	gather_and(#visit, visit, 64, 256); \
 	gather_and(#visit, visit, 33, 1024); \

@@ -1,6 +1,6 @@
 /*
- * Collective file operations of few bytes, which one rank may do for all: everything that a rank could see of them goes
- * into its log.
+ * Collective file operations of few bytes, which one rank may do for all: everything that a rank could see of them is
+ * in its log.
  *
  *   collective DIRECTORY
  *
@@ -27,7 +27,7 @@ static void note(const char *format, ...)
 	fputc('\n', seen);
 }
 
-/* Bytes that tell which rank wrote them, and in which round. */
+/* Bytes that identify the rank that wrote them, and the round. */
 static void fill(size_t bytes, int round)
 {
 	for (size_t at = 0; at < bytes; at++)
@@ -115,7 +115,7 @@ static void tiles(MPI_File file)
 	}
 }
 
-/* By the ranks' own pointers, in elements of eight bytes; one rank doesn't ask for a status. */
+/* By the ranks' own pointers, in elements of eight bytes; one rank requests no status. */
 static void pointers(MPI_File file)
 {
 	MPI_Status own, *status = rank == 1 ? MPI_STATUS_IGNORE : &own;
@@ -228,7 +228,7 @@ static void views(MPI_File file)
 	MPI_Type_free(&rows);
 }
 
-/* Some ranks only, in another order, whose communicator is gone when they write. */
+/* Some ranks only, in another order, whose communicator is freed when they write. */
 static void some(void)
 {
 	MPI_Comm comm;

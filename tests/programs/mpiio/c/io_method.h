@@ -1,5 +1,5 @@
 /*
- * The ways in which rank 0 reads and writes a file: system calls, stdio, and MPI's own calls on one process. A file
+ * The methods by which rank 0 reads and writes a file: system calls, stdio, and MPI's own calls on one process. A file
  * is read and written from its beginning on, one piece after the other.
  */
 #ifndef HEADWATER_MPIIO_IO_METHOD_H
@@ -29,7 +29,7 @@ static inline enum method method_of(const char *name)
 	for (int method = 0; method < 6; method++)
 		if (!strcmp(name, names[method]))
 			return (enum method)method;
-	fprintf(stderr, "`%s` is no way: plain, at, vector, stdio, mpi, mpi_at\n", name);
+	fprintf(stderr, "`%s` is no method: plain, at, vector, stdio, mpi, mpi_at\n", name);
 	exit(2);
 }
 
@@ -63,7 +63,7 @@ static inline void file_close(struct file *file)
 		MPI_File_close(&file->mpi);
 }
 
-/* How many bytes one call reads; fewer than asked for only at the file's end. */
+/* How many bytes one call reads; fewer than requested only at the file's end. */
 static inline ssize_t read_once(struct file *file, char *data, size_t bytes)
 {
 	size_t half = bytes / 2;

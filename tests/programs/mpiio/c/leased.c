@@ -1,7 +1,7 @@
 /*
  * Rank 0 has deferred a read of a file, and what it has gathered is being written by other ranks, when another process
- * opens the file to change it. That one must be let at it soon, whatever rank 0 does, which allocates and gives back
- * memory without end; and rank 0 sees what the file was. Usage: leased DIR
+ * opens the file to change it. That process must get access soon, whatever rank 0 does, which allocates and frees
+ * memory without end; and rank 0 sees the file's old bytes. Usage: leased DIR
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -21,7 +21,7 @@ enum { PART = 2 << 20, ROUNDS = 4, BLOCKS = 64 };
 static int rank, size;
 static char input[4096], output[4096];
 
-/* Which round's change is asked for; done when it is 0 again. */
+/* The round whose change is requested; done when it is 0 again. */
 static atomic_int *requested;
 
 static double seconds(void)
@@ -58,7 +58,7 @@ static void change(pid_t parent)
 	_exit(0);
 }
 
-/* What the file has before a round: its changes come one behind the other. */
+/* The file's bytes before a round: its changes follow one another. */
 static char letter_at(size_t at, int round)
 {
 	return at % 5000 == 0 && at < (size_t)PART * 3 && round > 1 ? (char)('A' + round - 1) : 'q';

@@ -1,6 +1,6 @@
 /*
- * What is too little to be transformed: rank 0 reads and scatters, reads and sends, gathers and writes, some times each,
- * and reads what it keeps. Usage: left DIR BYTES none|some|threads, where threads do it one after the other.
+ * Operations that are too small to be transformed: rank 0 reads and scatters, reads and sends, gathers and writes, some
+ * times each, and reads for itself. Usage: left DIR BYTES none|some|threads, where threads do it one after the other.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -33,7 +33,7 @@ static void make(void)
 	free(all);
 }
 
-/* Of its own memory, since what has been read is no longer known by it. */
+/* From its own memory, since the library no longer knows what has been read. */
 static void read_for_itself(void)
 {
 	char *all = malloc(bytes * (size_t)size);

@@ -10,7 +10,7 @@
 static long rows, columns;
 static int *counts, *displs, *row_counts, *row_displs;
 
-/* Who has which rows: in doubles of the matrix, and in rows. */
+/* The ranks' rows: in doubles of the matrix, and in rows. */
 static void divide(void)
 {
 	size_t bytes = (size_t)size * sizeof(int);

@@ -1,5 +1,5 @@
 /*
- * A descriptor's number that is a pipe's first and then a file's, in turn: what is read from the pipe is looked at, what
+ * A descriptor's number that is a pipe's first and then a file's, in turn: what is read from the pipe is checked, what
  * is read from the file is scattered. Usage: numbers DIR
  */
 #include <fcntl.h>
@@ -24,7 +24,7 @@ static void must(int is_true, const char *what)
 	}
 }
 
-/* What a pipe gives that is read by the descriptor that is to be the file's. */
+/* Reads a pipe by the descriptor that is to be the file's. */
 static int from_pipe(int round)
 {
 	int ends[2];

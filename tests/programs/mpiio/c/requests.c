@@ -1,7 +1,6 @@
 /*
- * Threads that receive at once, by requests whose handles MPI gives to one thread after the other: rank 0's threads read and
- * send, each of the others' receives and waits in a way of its own.
- * Usage: requests DIR
+ * Threads that receive at once, by requests whose handles MPI assigns to one thread after the other: rank 0's threads
+ * read and send, each of the others' receives and waits by a call of its own. Usage: requests DIR
  */
 #define _GNU_SOURCE
 #include <fcntl.h>

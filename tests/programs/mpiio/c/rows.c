@@ -2,11 +2,11 @@
  * Rows by Scatter and Gather: rank 0 reads a table of bytes and gives every rank as many rows as the others (with
  * --by scatterv: as many as it can), each rank changes its rows, and rank 0 collects and writes them.
  *
- *   rows --in FILE --out FILE [--rows N] [--row-bytes N] [--header N] [--steps N] [--read WAY] [--write WAY]
+ *   rows --in FILE --out FILE [--rows N] [--row-bytes N] [--header N] [--steps N] [--read METHOD] [--write METHOD]
  *        [--by scatter|scatterv|type] [--in-place] [--line] [--fresh] [--twin]
  *
  * A step is one table; the tables lie one after the other, behind the header, in one file, or with --files in files
- * FILE.0, FILE.1, …. WAY: plain, at, vector, stdio, mpi, mpi_at. --line: one row by each call. --fresh: rank 0 takes
+ * FILE.0, FILE.1, …. METHOD: plain, at, vector, stdio, mpi, mpi_at. --line: one row by each call. --fresh: rank 0 takes
  * new memory for each step. --twin: each rank reads and writes its own rows, collectively.
  */
 #define _GNU_SOURCE
@@ -56,7 +56,7 @@ static size_t table_bytes(void)
 	return (size_t)(rows_used() * options.row_bytes);
 }
 
-/* Who has which rows, in rows. */
+/* The ranks' rows, in rows. */
 static void divide(void)
 {
 	counts = memory((size_t)size * sizeof *counts);
@@ -77,7 +77,7 @@ static const char *name_of(const char *path, long step)
 	return name;
 }
 
-/* One row as a type: a vector of bytes at its own place, so that it isn't contiguous for the library's eye alone. */
+/* One row as a type: a vector of bytes at its own displacement, so that it isn't contiguous for the library alone. */
 static MPI_Datatype row_type(void)
 {
 	MPI_Datatype row;

@@ -1,5 +1,5 @@
 /*
- * Rank 0 reads and sends, and of the others' receives some have half the room: an error, nobody waits, and what is
+ * Rank 0 reads and sends, and some of the others' receives have half the room: an error, no rank waits, and what is
  * received besides is whole. Usage: short DIR
  */
 #include <mpi.h>

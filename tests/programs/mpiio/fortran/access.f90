@@ -1,10 +1,10 @@
 ! Arrays of several dimensions in files without formats: rank 0 reads one, all ranks change what is scattered of it, and
-! rank 0 writes what it has gathered. Then rank 0 reads and writes by itself in ways that must stay as they are: beyond
+! rank 0 writes what it has gathered. Then rank 0 reads and writes by itself in forms that must stay as they are: beyond
 ! the end, records that are too short, sections, other byte orders, text, and with formats.
 !
-!   ways --access stream|sequential|direct --dir DIR [--rows N] [--columns N]
+! access --access stream|sequential|direct --dir DIR [--rows N] [--columns N]
 !
-! Prints what it has seen; all its files are in DIR.
+! Prints what it has read; all its files are in DIR.
 program access_kinds
   use mpi
   use, intrinsic :: iso_fortran_env, only: int64, real64

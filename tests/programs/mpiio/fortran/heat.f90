@@ -164,7 +164,7 @@ contains
     mine(:, 1:own) = next(:, 1:own)
   end subroutine
 
-  ! Depends on each value and its place, and wraps around.
+  ! Depends on each value and its index, and wraps around.
   integer(int64) function sum_of(values)
     real(real64), intent(in) :: values(:, :)
     integer :: i, j

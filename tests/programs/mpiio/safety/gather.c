@@ -1,4 +1,4 @@
-/* What is gathered is used otherwise than by one write of all of it, or the write is not as it seems. */
+/* Gathered data is used otherwise than by one write of all of it, or the write is not as it seems. */
 #define _GNU_SOURCE
 #include "safety.h"
 
@@ -42,7 +42,7 @@ STEP(root_sends)
 	free(copy);
 }
 
-/* The others go on, and change what they have sent, long before rank 0 writes. */
+/* The others continue, and change what they have sent, long before rank 0 writes. */
 STEP(others_go_on)
 {
 	if (rank == 0) {
@@ -330,7 +330,7 @@ STEP(buffers_change)
 BEFORE(CASE_BEFORE)
 AFTER(CASE_AFTER)
 
-/* Gatherings that nobody writes: rank 0 has the data. */
+/* Gatherings that are not written: rank 0 has the data. */
 static void never_written(void)
 {
 	char *all = rank ? NULL : memory(all_bytes()), *mine = memory(PART);
@@ -344,7 +344,7 @@ static void never_written(void)
 	free(mine);
 }
 
-/* Memory is gone as soon as the call has returned, on all ranks but 0. */
+/* Memory is freed as soon as the call has returned, on all ranks but 0. */
 static void freed_at_once(void)
 {
 	char *all = rank ? NULL : pages(all_bytes()), *mine = pages(PART);
@@ -377,7 +377,7 @@ static void gather_in_place(void)
 	free(all);
 }
 
-/* In another order, with gaps that keep what was in the buffer. */
+/* In another order, with gaps that leave the buffer's bytes. */
 static void gather_by_counts(void)
 {
 	char *all = memory(all_bytes()), *mine = memory(PART), *name = path("out");
@@ -401,7 +401,7 @@ static void gather_by_counts(void)
 	free(mine);
 }
 
-/* What is sent, and in the end what is received, are types that aren't understood. */
+/* The sent types, and in the end the received ones, are unknown to the library. */
 static void gather_opaque_types(void)
 {
 	char *all = memory(all_bytes()), *mine = memory(PART), *name = path("out");

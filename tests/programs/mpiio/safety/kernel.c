@@ -1,6 +1,6 @@
 /*
- * The kernel is asked directly: by number, and by the program's own instructions, as some run times and libraries do; and
- * by functions that were looked up in the C library alone.
+ * System calls are made directly: by number, and by the program's own instructions, as some run times and libraries do;
+ * and by functions that were looked up in the C library alone.
  */
 #define _GNU_SOURCE
 #include "safety.h"
@@ -44,7 +44,7 @@ __attribute__((constructor)) static void find_out(void)
 	can_be_seen = prctl(59, 0, 0, 0, 0) == 0;
 }
 
-/* A call that the C library doesn't see; where nobody else can see it either, one that it sees. */
+/* A call that the C library doesn't see; where no other interposer can see it either, one that it sees. */
 static long direct(long number, long a, long b, long c, long d, long e, long f)
 {
 	const long all[6] = {a, b, c, d, e, f};

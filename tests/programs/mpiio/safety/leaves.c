@@ -24,7 +24,7 @@ static void write_it(const char *name)
 	}
 }
 
-/* MPICH, which is told here that there may be threads, keeps its lock where a handler doesn't return. */
+/* MPICH, initialized here for threads, keeps its lock where a handler doesn't return. */
 static void leave_mpi(MPI_Comm *comm, int *error, ...)
 {
 	(void)comm;
@@ -46,7 +46,7 @@ static void send_to_nobody(MPI_Comm comm)
 		note("left");
 }
 
-/* What the thread does after that is its own business again: what is deferred is seen to, and more may be. */
+/* What the thread does after that is its own again: deferred data is completed, and more may be deferred. */
 STEP(error_handler_leaves)
 {
 	MPI_Errhandler handler;
@@ -147,7 +147,7 @@ static void *writes_until_it_is_cancelled(void *memory)
 	return NULL;
 }
 
-/* It may be anywhere, and so may what it writes. */
+/* The thread may be anywhere, and so may its writes. */
 STEP(writing_thread_is_cancelled)
 {
 	pthread_t threads[4];

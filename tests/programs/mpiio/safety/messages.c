@@ -1,4 +1,4 @@
-/* What is read is sent in every way that MPI has, and received as programs mostly do. */
+/* Data that was read is sent by every call that MPI has, and received as programs mostly do. */
 #define _GNU_SOURCE
 #include "messages.h"
 
@@ -298,7 +298,7 @@ static void by_large_type(char *mine)
 
 MESSAGES(CASE)
 
-/* Isend of the whole table, part by part, all pending at once; the buffer is looked at meanwhile. */
+/* Isend of the whole table, part by part, all pending at once; the buffer is read meanwhile. */
 static void many_pending(void)
 {
 	char *name = path("in"), *all = memory(all_bytes()), *mine = memory(PART);
@@ -325,7 +325,7 @@ static void many_pending(void)
 /* Long enough to be offered. */
 #define LONG 300003
 
-/* Two Isends are pending, which may have one handle: whoever has waited for the first has its memory back. */
+/* Two Isends are pending, which may have one handle: a wait for the first returns its memory. */
 static void first_of_two(void)
 {
 	char *one = memory(LONG), *other = memory(LONG);

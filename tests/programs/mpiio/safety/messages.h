@@ -1,6 +1,6 @@
 /*
- * Rank 0 reads one part after the other into a buffer that it uses again, and sends it; the others receive: the data, and
- * what the status says.
+ * Rank 0 reads one part after the other into a buffer that it uses again, and sends it; the others receive: the data,
+ * and the fields of the status.
  */
 #ifndef HEADWATER_MPIIO_MESSAGES_H
 #define HEADWATER_MPIIO_MESSAGES_H
@@ -9,7 +9,7 @@
 
 enum { TAG = 40 };
 
-/* MPICH's probes don't say whether it was cancelled: their statuses begin as zeros. */
+/* MPICH's probes don't set whether it was cancelled: their statuses begin as zeros. */
 static inline void note_status(const MPI_Status *status, MPI_Datatype type)
 {
 	int count = -7, elements = -7, cancelled = -7;

@@ -1,4 +1,4 @@
-/* The patterns themselves, where they should be transformed, by each way of reading and writing. */
+/* The patterns themselves, where they should be transformed, by each method of reading and writing. */
 #define _GNU_SOURCE
 #include "safety.h"
 
@@ -7,7 +7,7 @@
 READ_SCATTER(plain_scatter, NULL, NULL)
 GATHER_WRITE(plain_gather, NULL, NULL)
 
-/* Rank 0 reads in this way and scatters. */
+/* Rank 0 reads by this method and scatters. */
 static inline __attribute__((always_inline)) void scatter_by(ssize_t (*method)(const char *, char *, size_t))
 {
 	char *name = path("in"), *all = NULL, *mine = memory(PART);

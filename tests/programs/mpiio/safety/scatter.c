@@ -2,7 +2,7 @@
 #define _GNU_SOURCE
 #include "safety.h"
 
-/* Rank 0 has `bytes` of a file at the returned place; others have NULL. */
+/* Rank 0 has `bytes` of a file at the returned address; others have NULL. */
 static inline __attribute__((always_inline)) char *table(size_t bytes)
 {
 	char *name = path("in"), *all = NULL;
@@ -61,7 +61,7 @@ static void by_counts(void)
 	free(mine);
 }
 
-/* Every size-th double goes to the same rank, and is received with gaps. */
+/* Every size-th double is sent to the same rank, and is received with gaps. */
 static void by_types(void)
 {
 	int doubles = PART / 8;
@@ -83,7 +83,7 @@ static void by_types(void)
 	free(mine);
 }
 
-/* Types that aren't understood, at those who receive and then at the root, too. */
+/* Types that are unknown to the library, at the receivers and then at the root, too. */
 static void by_opaque_types(void)
 {
 	char *all = table(all_bytes()), *mine = memory(PART);
@@ -153,7 +153,7 @@ static void from_several_files(void)
 	free(mine);
 }
 
-/* Communicators that are parts, copies, and gone right after. */
+/* Communicators that are parts, copies, and freed right after. */
 static void in_communicators(void)
 {
 	char *all = table(all_bytes()), *mine = memory(PART);
@@ -268,7 +268,7 @@ static void truncated(void)
 	free(mine);
 }
 
-/* Other calls that give parts of a table: by Bcast, Alltoall, Iscatter, and ranks that compute meanwhile. */
+/* Other calls that distribute parts of a table: by Bcast, Alltoall, Iscatter, and ranks that compute meanwhile. */
 static void by_other_calls(void)
 {
 	char *all = table(all_bytes()), *mine = memory(PART), *every = memory(all_bytes());

@@ -187,7 +187,7 @@ STEP(in_a_child)
 	}
 }
 
-/* The child sees the data also when the parent has changed it and the file is gone. */
+/* The child sees the data also when the parent has changed it and the file is removed. */
 STEP(in_a_late_child)
 {
 	if (rank == 0) {

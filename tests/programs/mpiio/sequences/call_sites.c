@@ -1,4 +1,4 @@
-/* Places of the program: a chain of return addresses for each number. */
+/* Call sites of the program: a chain of return addresses for each number. */
 #include "sequences.h"
 
 #define HOPS 16
@@ -8,7 +8,7 @@ typedef void hop(unsigned path, int depth, operation *what);
 
 static hop *const hops[HOPS];
 
-/* What follows the call keeps it from being the function's last jump, which would hide the place. */
+/* The statement behind the call prevents a tail call, which would hide the call site. */
 #define HOP(n) \
 	static __attribute__((noipa)) void hop_##n(unsigned path, int depth, operation *what) \
 	{ \

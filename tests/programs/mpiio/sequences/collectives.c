@@ -60,7 +60,7 @@ static void scatter_or_gather(int is_gather)
 			MPI_Scatter(from, send.count, send.type, to, receive.count, receive.type, root, comm));
 }
 
-/* COMM ROOT WAY, sent TYPE COUNT BUFFER AT, received TYPE COUNT BUFFER AT */
+/* COMM ROOT VARIANT, sent TYPE COUNT BUFFER AT, received TYPE COUNT BUFFER AT */
 void do_scatter(void)
 {
 	scatter_or_gather(0);
@@ -72,7 +72,8 @@ void do_gather(void)
 	scatter_or_gather(1);
 }
 
-/* Counts and places are those of the root's memory; of another rank's, a count there is `unit` of its own type. */
+/* Counts and displacements are those of the root's memory; of another rank's, a count there is `unit` of its own
+ * type. */
 struct parts {
 	int number, root, variant, counts[RANKS_MAX], displs[RANKS_MAX], is_root, own;
 	MPI_Comm comm;
@@ -135,7 +136,7 @@ static int gatherv_large(const struct parts *p, const void *from)
 }
 #endif
 
-/* COMM ROOT WAY TYPE BUFFER AT, counts, places, each TYPE UNIT BUFFER AT */
+/* COMM ROOT VARIANT TYPE BUFFER AT, counts, displacements, each TYPE UNIT BUFFER AT */
 void do_scatterv(void)
 {
 	struct parts p = next_parts();
@@ -173,7 +174,7 @@ void do_gatherv(void)
 			MPI_Gatherv(from, p.each.count, p.each.type, p.at, p.counts, p.displs, p.type, p.root, p.comm));
 }
 
-/* COMM ROOT WAY, the root's TYPE COUNT BUFFER AT, the others' TYPE COUNT BUFFER AT */
+/* COMM ROOT VARIANT, the root's TYPE COUNT BUFFER AT, the others' TYPE COUNT BUFFER AT */
 void do_bcast(void)
 {
 	int number;
@@ -217,7 +218,7 @@ void do_barrier(void)
 	MPI_Barrier(program.comms[0]);
 }
 
-/* COMM WAY TAG SHIFT, sent TYPE COUNT BUFFER AT, received TYPE COUNT BUFFER AT: each sends to another. */
+/* COMM VARIANT TAG SHIFT, sent TYPE COUNT BUFFER AT, received TYPE COUNT BUFFER AT: each sends to another. */
 void do_ring(void)
 {
 	int number;
@@ -257,7 +258,7 @@ static void collected(int count, const MPI_Status *statuses, MPI_Datatype type)
 			}
 }
 
-/* Pieces are where they came; then they lie in the order of their sources. */
+/* Pieces lie in the order of their arrival; then they lie in the order of their sources. */
 static void sort(char *at, long step, int count, const MPI_Status *statuses, int own)
 {
 	char *copy = scratch(step * count);
@@ -271,8 +272,8 @@ static void sort(char *at, long step, int count, const MPI_Status *statuses, int
 }
 
 /*
- * COMM ROOT TAG WAY STEP, sent TYPE COUNT BUFFER AT, received TYPE COUNT BUFFER AT: the root receives from all in the
- * order in which they come. WAY: 0 MPI_Recv, 1 MPI_Irecv, 2 MPI_Probe, 3 MPI_Mprobe, 4 MPI_Iprobe, 5 MPI_Improbe.
+ * COMM ROOT TAG VARIANT STEP, sent TYPE COUNT BUFFER AT, received TYPE COUNT BUFFER AT: the root receives from all in
+ * the order of arrival. VARIANT: 0 MPI_Recv, 1 MPI_Irecv, 2 MPI_Probe, 3 MPI_Mprobe, 4 MPI_Iprobe, 5 MPI_Improbe.
  */
 void do_collect(void)
 {

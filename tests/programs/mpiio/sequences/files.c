@@ -91,7 +91,7 @@ static void read_pieces(int fd, char *to, long bytes, long at)
 	}
 }
 
-/* RANK FILE WAY BUFFER AT BYTES FILE_AT IS_STALE; without a place in the file, from where it is. */
+/* RANK FILE VARIANT BUFFER AT BYTES FILE_AT IS_STALE; without an offset in the file, from its position. */
 void do_read(void)
 {
 	long rank = next(), file = next();
@@ -168,7 +168,7 @@ static void write_by(int fd, enum variant variant, const char *from, long bytes,
 	}
 }
 
-/* RANK FILE WAY BUFFER AT BYTES FILE_AT; a file that is read only is opened for it. */
+/* RANK FILE VARIANT BUFFER AT BYTES FILE_AT; a file that is read only is opened for it. */
 void do_write(void)
 {
 	long rank = next(), file = next();
@@ -197,7 +197,7 @@ void do_write(void)
 	}
 }
 
-/* RANK FILE AT WHENCE: 0 to a place, 1 by so much. */
+/* RANK FILE AT WHENCE: 0 to an offset, 1 by so much. */
 void do_seek(void)
 {
 	long rank = next(), file = next(), at = next(), whence = next();
@@ -232,7 +232,7 @@ void do_size(void)
 		(long)lseek(descriptor(file), 0, SEEK_CUR));
 }
 
-/* RANK FILE HOW: 0 another descriptor, 1 a copy of it, 2 in its place. */
+/* RANK FILE HOW: 0 another descriptor, 1 a copy of it, 2 replaces it. */
 void do_reopen(void)
 {
 	long rank = next(), file = next(), how = next();
@@ -258,7 +258,7 @@ void do_reopen(void)
 	}
 }
 
-/* RANK FILE AT BYTES: looks at the file, as far as it goes, in a mapping of it. */
+/* RANK FILE AT BYTES: reads the file, to its end at most, in a mapping of it. */
 void do_map(void)
 {
 	long rank = next(), file = next(), at = next(), bytes = next();
@@ -283,7 +283,7 @@ void do_map(void)
 
 /*
  * FILE WRITES TIMES BUFFER AT BYTES FILE_AT GAP: all ranks read or write parts beside each other, by MPI's collective
- * operations. What is read behind a file's end is anything.
+ * operations. Bytes read behind a file's end are undefined.
  */
 void do_together(void)
 {

@@ -1,11 +1,11 @@
 /*
- * Carries out the programs of a plan; two runs are alike if their logs are.
+ * Executes the programs of a plan; two runs are alike if their logs are.
  *
  *   sequences DIRECTORY PLAN CHUNK SECONDS PAUSES
  *
- * Rank R writes DIRECTORY/log.R, which is mapped, so that it is whole after any end. Unless CHUNK is 0, each so
- * many bytes of what is looked at have a line of their own. A program that takes more SECONDS hangs: the default of the
- * signal ends it. Unless PAUSES is 0, a rank waits before some operations, for times that follow from the number.
+ * Rank R writes DIRECTORY/log.R, which is mapped, so that it is whole after any end. Unless CHUNK is 0, each so many
+ * bytes of an inspection have a line of their own. A program that takes more SECONDS hangs: the default of the signal
+ * ends it. Unless PAUSES is 0, a rank waits before some operations, for times that follow from the number.
  */
 #define _GNU_SOURCE
 #include "sequences.h"
@@ -163,7 +163,7 @@ static void make_file(int file, long bytes)
 	syscall(SYS_close, fd);
 }
 
-/* The numbers: SIZE THREADS BUFFER_BYTES BUFFERS, for each what it is made of, FILES, for each its bytes and access. */
+/* The numbers: SIZE THREADS BUFFER_BYTES BUFFERS, for each its kind, FILES, for each its bytes and access. */
 static void begin(long number)
 {
 	int rank, size;
@@ -208,7 +208,7 @@ static void begin(long number)
 	MPI_Barrier(program.comms[0]);
 }
 
-/* Rank 0 looks at the files, by calls that are not libc's. */
+/* Rank 0 checks the files, by calls that are not libc's. */
 static void check_file(int file)
 {
 	const char *name = program.file_name[file];

@@ -1,4 +1,4 @@
-/* Memory, and ways to look at it. What is seen is copied in the order of the look, and judged behind it. */
+/* Memory, and methods of inspecting it. The bytes are copied in the order of the inspection, and judged behind it. */
 #define _GNU_SOURCE
 #include "sequences.h"
 
@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* What a pipe or a socket holds. */
+/* The capacity of a pipe or a socket. */
 #define PIECE_BYTES 32768L
 
 enum inspection {
@@ -92,7 +92,7 @@ void buffer_free(int buffer)
 	program.buffer[buffer] = NULL;
 }
 
-/* Pieces go in and come out by turns, so nobody waits. */
+/* Writes and reads of pieces alternate, so none blocks. */
 static void through(int in, int out, char *to, const char *from, long bytes, enum inspection how)
 {
 	for (long at = 0; at < bytes; at += PIECE_BYTES) {
@@ -277,7 +277,7 @@ void do_store(void)
 		at[byte] ^= 0x5a;
 }
 
-/* RANK BUFFER AT BUFFER AT BYTES: from the first to the second place. */
+/* RANK BUFFER AT BUFFER AT BYTES: from the first to the second location. */
 void do_copy(void)
 {
 	long rank = next();
@@ -300,7 +300,7 @@ void do_renew(void)
 	buffer_new((int)buffer, (uint64_t)seed);
 }
 
-/* RANK BUFFER AT BYTES: whole pages become what they were at first, unless they are shared. */
+/* RANK BUFFER AT BYTES: whole pages are reset to their first contents, unless they are shared. */
 void do_drop(void)
 {
 	long rank = next(), buffer = next(), at = next(), bytes = next();

@@ -142,7 +142,7 @@ static MPI_Message probe(const struct message *m, const struct typed *t, enum re
 	} else {
 		event_status("probe", code, &own, t->type);
 #ifdef OPEN_MPI
-		/* MPI says that it is left; MPICH doesn't. */
+		/* MPI requires that it is left; MPICH doesn't. */
 		event("probe error %d", own.MPI_ERROR);
 #endif
 	}
@@ -196,7 +196,7 @@ static void receive(const struct message *m, const struct typed *t, enum receive
 	complete("received", completion, 1, &request);
 }
 
-/* Bits of a plan: from anybody, with any tag. */
+/* Bits of a plan: from any source, with any tag. */
 static void widen(struct message *m, int wild)
 {
 	if (wild & 1)
@@ -211,7 +211,7 @@ static void any_tag(struct message *m, int wild)
 
 /*
  * COMM FROM TO TAG, sent TYPE COUNT BUFFER AT, received TYPE COUNT BUFFER AT, SEND RECEIVE COMPLETION WILD IS_IGNORED.
- * Any tag is taken by calls that keep no request.
+ * Any tag is taken by calls that leave no request.
  */
 void do_message(void)
 {
@@ -263,7 +263,7 @@ void do_finish(void)
 		complete("finished", completion, count, requests);
 }
 
-/* RANK TAG TYPE COUNT BUFFER AT: a receive that no message comes for. */
+/* RANK TAG TYPE COUNT BUFFER AT: a receive for which no message arrives. */
 void do_cancel(void)
 {
 	long rank = next(), tag = next();

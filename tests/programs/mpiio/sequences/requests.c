@@ -1,4 +1,4 @@
-/* Requests, and what calls of MPI's return. What comes in any order is logged in that of the plan. */
+/* Requests, and the results of MPI's calls. Results that arrive in any order are logged in that of the plan. */
 #include "sequences.h"
 
 #include <sched.h>
@@ -53,7 +53,7 @@ void fresh_status(MPI_Status *status)
 	status->MPI_SOURCE = status->MPI_TAG = status->MPI_ERROR = UNTOUCHED;
 }
 
-/* How much came is undefined after an error. A send's status says nothing. */
+/* The received count is undefined after an error. A send's status has no fields. */
 void event_status(const char *what, int code, MPI_Status *status, MPI_Datatype type)
 {
 	int class = event_code(what, code), count = -1, elements = -1;
@@ -65,7 +65,7 @@ void event_status(const char *what, int code, MPI_Status *status, MPI_Datatype t
 		return;
 	MPI_Get_count(status, type, &count);
 #ifdef MPICH
-	/* Of a structure of which a part has come MPICH 4 counts what isn't there. */
+	/* Of a structure of which a part has arrived MPICH 4 counts what isn't there. */
 	if (count != MPI_UNDEFINED)
 #endif
 		MPI_Get_elements(status, type, &elements);

@@ -1,6 +1,6 @@
 /*
- * Carries out programs that a plan describes. A plan is text: lines of words and numbers, one operation a line, which
- * tests/tests/mpiio/sequences makes. Each rank does its part of every operation and logs what it sees.
+ * Executes programs that a plan describes. A plan is text: lines of names and numbers, one operation a line, which
+ * tests/tests/mpiio/sequences makes. Each rank does its part of every operation and logs its results.
  */
 #ifndef HEADWATER_MPIIO_SEQUENCES_H
 #define HEADWATER_MPIIO_SEQUENCES_H
@@ -12,7 +12,7 @@
 enum { BUFFERS_MAX = 8, FILES_MAX = 4, TYPES_MAX = 256, TAGS_MAX = 256, ARGUMENTS_MAX = 4096, RANKS_MAX = 16 };
 /* The first types are those that all others are made of. */
 enum { BASES = 4 };
-/* Buffers: inside of what malloc gives, or pages of mmap. */
+/* Buffers: inside of malloc's memory, or pages of mmap. */
 enum memory { ALLOCATED, MAPPED, SHARED, OF_FILE };
 
 /* How a file's descriptors are opened; the same numbers are in the plan. */
@@ -66,10 +66,10 @@ void event(const char *format, ...) __attribute__((format(printf, 1, 2)));
 int event_code(const char *what, int code);
 void event_status(const char *what, int code, MPI_Status *status, MPI_Datatype type);
 void event_bytes(const char *what, const void *data, long bytes);
-/* Ends the job if `what` went wrong. */
+/* Ends the job if `what` failed. */
 void must(int is_true, const char *what);
 void fill(void *data, long bytes, uint64_t seed);
-/* Memory that no operation knows of. */
+/* Memory that no operation uses. */
 char *scratch(long bytes);
 int rank_in(int comm, int rank);
 
@@ -78,7 +78,7 @@ void buffer_free(int buffer);
 void files_close(void);
 void requests_free(void);
 void fresh_status(MPI_Status *status);
-/* Completes requests in one of the ways that a plan has. */
+/* Completes requests by one of the variants of a plan. */
 void complete(const char *what, int variant, int count, struct request **requests);
 void make_type(const char *name, long id);
 MPI_Datatype structure_type(void);
@@ -88,8 +88,8 @@ typedef void operation(void);
 operation *operation_named(const char *name);
 
 /*
- * Calls it from the place of the program with this number. The transformation judges places by what follows on them; a
- * single place for all operations would be left alone soon.
+ * Calls it from the call site with this number. The transformation judges call sites by their gain; a single one for
+ * all operations would be left alone soon.
  */
 void call_from(unsigned site, operation *what);
 

@@ -1,4 +1,4 @@
-/* Datatypes of a plan; a line gives the number of the new one first. */
+/* Datatypes of a plan; a line has the number of the new one first. */
 #include "sequences.h"
 
 #include <string.h>
@@ -20,7 +20,7 @@ static void next_addresses(int count, MPI_Aint *addresses)
 		addresses[i] = (MPI_Aint)next();
 }
 
-/* TYPE COUNT LENGTHS PLACES */
+/* TYPE COUNT LENGTHS DISPLACEMENTS */
 static int indexed(const char *name, MPI_Datatype *made)
 {
 	MPI_Datatype of = next_type();

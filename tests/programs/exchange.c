@@ -61,7 +61,7 @@ static void writer(const char *dir, const char *meeting)
 {
 	struct timespec times[2] = {{1000, 0}, {2000, 0}};
 	printf("0 before %s", read_text(in(dir, "existing")));
-	wait_for(in(meeting, "looked"));
+	wait_for(in(meeting, "checked"));
 	write_text(in(dir, "new"), "new text\n");
 	write_text(in(dir, "existing"), "changed text\n");
 	if (mkdir(in(dir, "__pycache__"), 0755))
@@ -96,7 +96,7 @@ static void reader(const char *dir, const char *meeting)
 	printf("1 timed %d\n", stat(in(dir, "timed"), &s));
 	printf("1 short %d\n", stat(in(dir, "short"), &s));
 	printf("1 names %d\n", names(dir));
-	write_text(in(meeting, "looked"), "");
+	write_text(in(meeting, "checked"), "");
 	wait_for(in(meeting, "written"));
 	/* Another node's writes are seen after a moment: the message about them travels beside. */
 	wait_for(in(dir, "new"));

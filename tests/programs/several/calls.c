@@ -139,7 +139,7 @@ static void pass(char **word, char *result)
 	if (!strcmp(word[0], "await")) {
 		socket_fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 		report(result, "%s", outcome(bind(socket_fd, (struct sockaddr *)&address, size)));
-	} else if (!strcmp(word[0], "give")) {
+	} else if (!strcmp(word[0], "send")) {
 		int from = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 		struct cmsghdr *header = CMSG_FIRSTHDR(&message);
 		message.msg_name = &address;
@@ -245,7 +245,7 @@ int execute_more(char **word, char *result)
 		whole(word[1], result);
 	else if (!strcmp(name, "cat") || !strcmp(name, "cp") || !strcmp(name, "find") || !strcmp(name, "script"))
 		command(word, result);
-	else if (!strcmp(name, "await") || !strcmp(name, "give") || !strcmp(name, "take"))
+	else if (!strcmp(name, "await") || !strcmp(name, "send") || !strcmp(name, "take"))
 		pass(word, result);
 	else
 		return 0;

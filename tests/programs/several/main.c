@@ -78,7 +78,7 @@ static void ask(int number, const char *operation, char *answer)
 static int may_be_delayed(const char *operation)
 {
 	static const char *const names[] = {
-		" pread ", " look ", " fstat ", " end ", " same ", " hole ", " reopen-pread "};
+		" pread ", " peek ", " fstat ", " end ", " same ", " hole ", " reopen-pread "};
 	for (size_t n = 0; n < sizeof names / sizeof *names; n++)
 		if (strstr(operation, names[n]))
 			return 1;

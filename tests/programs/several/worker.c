@@ -228,7 +228,7 @@ static int by_descriptor(char **word, char *result)
 		seek(word, result);
 	} else if (!strcmp(name, "map")) {
 		map(slot % MAPS, word, result);
-	} else if (!strcmp(name, "look") || !strcmp(name, "poke")) {
+	} else if (!strcmp(name, "peek") || !strcmp(name, "poke")) {
 		access_map(slot % MAPS, word, result, *name == 'p');
 	} else if (!strcmp(name, "fstat") || !strcmp(name, "same")) {
 		stats(word, result);

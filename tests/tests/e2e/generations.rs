@@ -12,15 +12,15 @@ fn script(fixture: &Fixture) -> String {
     let (dir, go) = (fixture.path("data").display().to_string(), fixture.outside("go").display().to_string());
     format!(
         "exec 9<{dir}/changed
-         look() {{
+         check() {{
              read line <{dir}/changed; echo \"self $line\"
              cat {dir}/same {dir}/changed
              [ -e {dir}/removed ] && cat {dir}/removed
              ls {dir}
-             echo looked
+             echo checked
          }}
          wait_for() {{ while [ ! -e {go}.$1 ]; do sleep 0.02; done; }}
-         look; wait_for 1; look; wait_for 2; look
+         check; wait_for 1; check; wait_for 2; check
          cat <&9"
     )
 }
@@ -30,7 +30,7 @@ fn go(fixture: &Fixture, turn: u32) {
 }
 
 fn wait_for(started: &Starting, turns: usize) {
-    let has_checked = || started.running.stdout().matches("looked\n").count() == turns;
+    let has_checked = || started.running.stdout().matches("checked\n").count() == turns;
     assert!(wait_until(TIMEOUT, has_checked), "{}", started.running.stdout());
 }
 
@@ -52,10 +52,10 @@ fn later_programs_see_what_is_new(via: Mechanism) {
     assert!(refreshed.status.success() && printed.starts_with("generation 2: "), "{printed}");
     go(&fixture, 2);
     let session = started.finish();
-    let first = "self first changed\nfirst same\nfirst changed\nfirst removed\nchanged\nremoved\nsame\nlooked\n";
+    let first = "self first changed\nfirst same\nfirst changed\nfirst removed\nchanged\nremoved\nsame\nchecked\n";
     // The shell is one process all the time.
     let own = if via == Mechanism::Audit { "self first changed" } else { "self second, and longer" };
-    let second = format!("{own}\nfirst same\nsecond, and longer\nadded\nchanged\nsame\nlooked\n");
+    let second = format!("{own}\nfirst same\nsecond, and longer\nadded\nchanged\nsame\nchecked\n");
     let expected = format!("{first}{first}{second}first changed\n");
     assert_eq!(session.output.stdout, expected, "{via:?} {}", session.output.stderr);
 }

@@ -80,13 +80,13 @@ if pid == 0:
 while not os.path.exists(reached):
     time.sleep(0.01)
 os.write(terminal, b"\x03")
-said = b""
+output_bytes = b""
 try:
     while chunk := os.read(terminal, 4096):
-        said += chunk
+        output_bytes += chunk
 except OSError:
     pass
-print(said.decode().replace("^C", "").replace("\r\n", "\n"), end="")
+print(output_bytes.decode().replace("^C", "").replace("\r\n", "\n"), end="")
 sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 "#;
 

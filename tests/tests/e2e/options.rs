@@ -13,7 +13,7 @@ fn sorted(text: &str) -> Vec<&str> {
 
 #[test]
 fn every_process_knows_its_node_and_rank() {
-    let fixture = Fixture::new("place");
+    let fixture = Fixture::new("rank");
     let script = "echo $HEADWATER_NODE/$HEADWATER_NODES $HEADWATER_RANK/$HEADWATER_RANKS";
     let session = fixture.headwater().on(2, 3).run(&Program::shell(script));
     let expected = ["0/2 0/6", "0/2 1/6", "0/2 2/6", "1/2 3/6", "1/2 4/6", "1/2 5/6"];

@@ -47,9 +47,9 @@ impl FabricSite {
     fn launcher(&self, variable: &str) -> PathBuf {
         let script = self.site.directory("ssh").join("launch");
         let text = format!(
-            "#!/bin/bash\nwords=$(printf ' %q' PYTHONPATH=\"$PYTHONPATH\" PYTHONDONTWRITEBYTECODE=1 \"$@\")\n\
-             for node in node001 node002 node003; do ssh {0} root@$node \"env $words\" & done\n\
-             ssh {0} root@node004 \"env {variable} $words\" & wait\n",
+            "#!/bin/bash\nargs=$(printf ' %q' PYTHONPATH=\"$PYTHONPATH\" PYTHONDONTWRITEBYTECODE=1 \"$@\")\n\
+             for node in node001 node002 node003; do ssh {0} root@$node \"env $args\" & done\n\
+             ssh {0} root@node004 \"env {variable} $args\" & wait\n",
             self.ssh.options
         );
         fs::write(&script, text).expect("an own directory");

@@ -28,8 +28,8 @@ pub fn names(site: &Site, nodes: &[usize]) -> Vec<String> {
 pub fn launcher(site: &Site, ssh: &Ssh, nodes: &[usize], before: &str) -> PathBuf {
     let script = site.directory("ssh").join("launch");
     let text = format!(
-        "#!/bin/bash\nwords=$(printf ' %q' {before} \"$@\")\nfor node in {}; do \
-         {} -o ServerAliveInterval=1 -o ServerAliveCountMax=3 root@$node \"$words\" & done\nwait\n",
+        "#!/bin/bash\nargs=$(printf ' %q' {before} \"$@\")\nfor node in {}; do \
+         {} -o ServerAliveInterval=1 -o ServerAliveCountMax=3 root@$node \"$args\" & done\nwait\n",
         names(site, nodes).join(" "),
         ssh.agent.display()
     );

@@ -70,7 +70,7 @@ down({LEVELS})
 open('leaf', 'a').write('more\\n'); print(open('leaf').read())
 open('new', 'w').write('new\\n'); os.link('new', 'hard'); print(os.stat('new').st_nlink); os.rename('new', 'dir/moved')
 print(open('dir/moved').read(), sorted(os.listdir('.')), sorted(os.listdir('dir')))
-kept = open('hard'); os.unlink('hard'); print(kept.read(), os.fstat(kept.fileno()).st_nlink)
+opened = open('hard'); os.unlink('hard'); print(opened.read(), os.fstat(opened.fileno()).st_nlink)
 os.rename('dir', 'renamed'); print(open('renamed/inner').read()); os.chmod('renamed', 0o700)
 os.symlink('renamed/inner', 'second'); print(open('second').read()); os.truncate('leaf', 3); print(open('leaf').read())
 down({LEVELS}, 'o'); open('lower', 'w').write('lower\\n'); print(open('lower').read())
@@ -104,14 +104,14 @@ fn a_daemon_dies_while_a_program_is_there() {
     }
     let fixture = Fixture::new("deepdies");
     deep(&fixture);
-    let (reached, goes_on) = (fixture.outside("reached"), fixture.outside("goes-on"));
+    let (reached, goes_on) = (fixture.outside("reached"), fixture.outside("continues"));
     let script = format!(
         "{DOWN}
 import time
-down({LEVELS}); kept = open('leaf'); new = open('new', 'w'); new.write('new\\n'); new.flush()
+down({LEVELS}); opened = open('leaf'); new = open('new', 'w'); new.write('new\\n'); new.flush()
 open(sys.argv[1], 'w').close()
 while not os.path.exists(sys.argv[2]): time.sleep(0.02)
-new.write('more\\n'); new.close(); print(kept.read(), open('new').read(), sorted(os.listdir('.')), open('dir/inner').read())"
+new.write('more\\n'); new.close(); print(opened.read(), open('new').read(), sorted(os.listdir('.')), open('dir/inner').read())"
     );
     let program = Program::new("python3").args(["-c", &script]).arg(&reached).arg(&goes_on);
     let program = program.in_dir(fixture.path("tree"));

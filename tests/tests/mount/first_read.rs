@@ -43,24 +43,24 @@ def module(path):
     sys.path.insert(0, os.path.dirname(path))
     return importlib.import_module(os.path.basename(path)[:-3]).value
 
-ways = {way.__name__: way for way in (whole, steps, mapped, sent, library, program, module)}
+methods = {method.__name__: method for method in (whole, steps, mapped, sent, library, program, module)}
 shared, outside = sys.argv[1:]
-paths = sorted(os.path.join(shared, way, name) for way in ways for name in os.listdir(os.path.join(shared, way)))
+paths = sorted(os.path.join(shared, method, name) for method in methods for name in os.listdir(os.path.join(shared, method)))
 for path in paths:
     os.stat(path)
 if outside:
-    open(os.path.join(outside, 'looked-' + os.environ['HEADWATER_NODE']), 'w').close()
+    open(os.path.join(outside, 'checked-' + os.environ['HEADWATER_NODE']), 'w').close()
     while not os.path.exists(os.path.join(outside, 'go')):
         time.sleep(0.01)
 lines = []
 for path in paths:
-    way = path.split('/')[-2]
+    method = path.split('/')[-2]
     try:
-        read = ways[way](path)
-        said = '%d %x' % (len(read), zlib.crc32(read))
+        read = methods[method](path)
+        result = '%d %x' % (len(read), zlib.crc32(read))
     except (OSError, subprocess.CalledProcessError, ImportError) as error:
-        said = type(error).__name__
-    lines.append('%s %s\n' % (path, said))
+        result = type(error).__name__
+    lines.append('%s %s\n' % (path, result))
 os.write(1, ''.join(lines).encode())
 "#;
 
@@ -149,8 +149,8 @@ fn check(nodes: usize) {
     fs::create_dir(&outside).expect("an own directory");
     let session = fixture.headwater().via(Mechanism::Namespace).on(nodes, 1);
     let session = session.start(&reader(&outside.display().to_string()));
-    let looked = || (0..nodes).all(|node| outside.join(format!("looked-{node}")).exists());
-    assert!(wait_until(Duration::from_secs(60), looked), "nobody has looked");
+    let checked = || (0..nodes).all(|node| outside.join(format!("checked-{node}")).exists());
+    assert!(wait_until(Duration::from_secs(60), checked), "nobody has checked");
     change(&fixture);
     fs::write(outside.join("go"), "").expect("an own directory");
     let session = session.finish();

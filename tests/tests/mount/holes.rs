@@ -73,10 +73,10 @@ for name in ["file", "dir/file", "dir", "new", "absent"]:
     if libc.name_to_handle_at(-100, name.encode(), ctypes.byref(handle), ctypes.byref(mount), 0):
         print(name, errno.errorcode[ctypes.get_errno()])
         continue
-    kept = os.open(name, os.O_RDONLY)
+    opened = os.open(name, os.O_RDONLY)
     fd = libc.open_by_handle_at(here, ctypes.byref(handle), os.O_RDONLY)
     if fd < 0: print(name, errno.errorcode[ctypes.get_errno()])
-    else: print(name, sorted(os.listdir(fd)) if name == "dir" else os.read(fd, 100), os.path.samestat(os.fstat(fd), os.fstat(kept)))
+    else: print(name, sorted(os.listdir(fd)) if name == "dir" else os.read(fd, 100), os.path.samestat(os.fstat(fd), os.fstat(opened)))
 "#;
     let fill = |fixture: &Fixture| {
         fixture.file("tree/file", "content\n", 0o644);

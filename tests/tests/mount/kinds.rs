@@ -182,7 +182,7 @@ fn locks_are_answered_locally() {
         (File::open(view.join("file")).expect("it is there"), File::open(view.join("file")).expect("again"));
     one.lock().expect("flock is local");
     assert!(two.try_lock().is_err(), "and it excludes");
-    one.unlock().expect("held");
+    one.unlock().expect("open");
     two.lock_shared().expect("free again");
     rustix::fs::fcntl_lock(&one, rustix::fs::FlockOperation::LockShared).expect("a POSIX lock is local, too");
     drop((one, two));

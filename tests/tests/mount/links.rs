@@ -106,13 +106,13 @@ fn links_in_a_namespace_are_as_they_are() {
     fixture.file("d/file", "content", 0o644);
     fixture.link(fixture.path("d/file"), "absolute");
     fixture.link("d/../absolute", "relative");
-    symlink(fixture.shared(), fixture.outside("way")).expect("an own directory");
-    fixture.link(fixture.outside("way").join("d"), "through");
+    symlink(fixture.shared(), fixture.outside("around")).expect("an own directory");
+    fixture.link(fixture.outside("around").join("d"), "through");
     let shared = fixture.shared().display().to_string();
     let script = format!(
         "cd {shared}; for l in absolute relative through {0}; do readlink $l; realpath $l; stat -c '%s %i' $l; done; \
          cat absolute relative through/file {0}/relative",
-        fixture.outside("way").display()
+        fixture.outside("around").display()
     );
     fixture.headwater().via(Mechanism::Namespace).same_output(&Program::shell(&script));
 }

@@ -155,7 +155,7 @@ fn a_daemon_dies_in_the_namespace_of_a_job() {
 /// Something that stays open: a file that is read and mapped, and a working directory.
 fn holder(root: &Path, stop: &Path) -> Program {
     let script = r#"cd "$0/data/0" || exit 9; exec 3< 0/file0; exec 4< 0/file140; cat <&4 >/dev/null
-        while ! test -e "$1"; do sleep 0.05; done; cat <&3 >/dev/null 2>&1; echo held"#;
+        while ! test -e "$1"; do sleep 0.05; done; cat <&3 >/dev/null 2>&1; echo open"#;
     Program::new("sh").args(["-c", script]).arg(root).arg(stop)
 }
 
@@ -177,7 +177,7 @@ fn a_view_in_use_is_unmounted_lazily_or_not_at_all() {
     let is_gone = mount_type(view.path()).is_none();
     assert!(output.status == 0 && is_gone, "{output:?}");
     fs::write(&stop, "").expect("an own directory");
-    assert_eq!(running.finish().stdout, "held\n");
+    assert_eq!(running.finish().stdout, "open\n");
     let mut view = view;
     view.check_gone();
 }

@@ -217,7 +217,7 @@ impl Drawing {
                 random.pick(&["shared", "private"]),
                 random.pick(&[4096, 12288])
             ),
-            26..29 => format!("look {} {} 90", slot % 4, random.pick(&[0, 4000, 8000])),
+            26..29 => format!("peek {} {} 90", slot % 4, random.pick(&[0, 4000, 8000])),
             29 => format!("access {} {}", path(random), random.pick(&[0, 2, 4, 1])),
             30 => format!("readlink {}", random.pick(&LINKS)),
             31 => format!("{} {slot} {}", random.pick(&["end", "hole", "seek"]), random.pick(&[0, 100, 5000])),
@@ -233,7 +233,7 @@ impl Drawing {
             _ => {
                 let to = random.pick(&self.process);
                 self.add(to, "await 0".into());
-                self.add(process, format!("give {slot}"));
+                self.add(process, format!("send {slot}"));
                 return self.add(to, format!("take {other}"));
             }
         };

@@ -30,7 +30,7 @@ const CHECK: &str = "cksum lib/*; cat app/run; find . -printf '%P %y %m %s %l %U
 #[test]
 fn everybody_sees_what_few_have_read() {
     needs_root!();
-    let Some(site) = Site::new("standing") else { return };
+    let Some(site) = Site::new("export") else { return };
     let expected = tree(&site);
     let _services = site.start_all(&[1, 2, 3, 4]);
     for (node, user) in [(3, &user::ORDINARY), (4, &user::OTHER_USER), (3, &user::OTHER_USER)] {

@@ -10,7 +10,7 @@ use super::{by_rank, command, seen, spawn};
 
 #[test]
 fn all_mechanisms_have_the_same_output() {
-    let fixture = Fixture::new("spawn-ways");
+    let fixture = Fixture::new("spawn-mechanisms");
     let program = fixture.build("spawned.c", "spawned", &[]);
     let program = program.to_str().expect("an own path");
     let lines: Vec<String> = (0..5).map(|rank| format!("1 constructed, rank {rank} of 5: x {rank}")).collect();

@@ -108,15 +108,15 @@ fn ordinary_users_have_warm_ranks_in_a_user_namespace() {
 #[test]
 fn what_was_imported_ends_with_the_rank() {
     let Some(fixture) = fixture() else { return };
-    let module = "import os\nclass Kept:\n    def __init__(self):\n        self.own = self\n    def __del__(self, write=os.write):\n        \
-                  write(1, b'collected\\n')\nKept.kept = Kept()\n";
-    fixture.file("kept.py", module, 0o644);
-    for script in ["import kept", "import kept, sys; del kept.Kept.kept; sys.exit(3)"] {
+    let module = "import os\nclass Cycle:\n    def __init__(self):\n        self.own = self\n    def __del__(self, write=os.write):\n        \
+                  write(1, b'collected\\n')\nCycle.cycle = Cycle()\n";
+    fixture.file("cycle.py", module, 0o644);
+    for script in ["import cycle", "import cycle, sys; del cycle.Cycle.cycle; sys.exit(3)"] {
         let program = python(&fixture, &["-c", script]);
-        let (exec, zygote) = (fixture.headwater().run(&program), warm(&fixture, "kept").run(&program));
+        let (exec, zygote) = (fixture.headwater().run(&program), warm(&fixture, "cycle").run(&program));
         zygote.output.assert_same(&exec.output);
         assert_eq!((from_zygotes(&zygote), zygote.messages.as_str()), (1, ""));
-        assert!(exec.output.stdout.contains("collected") || script.ends_with("kept"), "{:?}", exec.output);
+        assert!(exec.output.stdout.contains("collected") || script.ends_with("cycle"), "{:?}", exec.output);
     }
 }
 

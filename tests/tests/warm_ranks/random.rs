@@ -49,17 +49,17 @@ fn modules(fixture: &Fixture) {
         let shared = fixture.shared().display().to_string();
         let library = format!(
             "def library(name):\n    import ctypes\n    found = ctypes.CDLL(f'{shared}/lib{{name}}.so')\n    \
-             for way in 'getrandom getentropy syscall arc4random open fopen srand srand48 random_device'.split():\n        \
-             try:\n            getattr(found, 'by_' + way).restype = ctypes.c_uint64\n        \
+             for method in 'getrandom getentropy syscall arc4random open fopen srand srand48 random_device'.split():\n        \
+             try:\n            getattr(found, 'by_' + method).restype = ctypes.c_uint64\n        \
              except AttributeError:\n            pass\n    return found\n"
         );
         let draw = format!("def draw():\n    global value\n    value = {draw}\n    return value\nfirst = draw()\n");
-        fixture.file(&format!("modules/way_{name}.py"), format!("{library}{draw}"), 0o644);
+        fixture.file(&format!("modules/method_{name}.py"), format!("{library}{draw}"), 0o644);
     }
 }
 
 fn names(of: impl Iterator<Item = &'static str>) -> Vec<String> {
-    of.map(|name| format!("way_{name}")).collect()
+    of.map(|name| format!("method_{name}")).collect()
 }
 
 fn program(fixture: &Fixture, names: &[String]) -> Program {
@@ -96,10 +96,10 @@ fn modules_that_draw_are_imported_by_each_rank() {
         assert_eq!(from_zygotes(&session), RANKS as u64, "{}", session.messages);
         let draws = draws_of(&session);
         for (name, _, what) in METHODS {
-            let ranks = &draws[&format!("way_{name}")];
+            let ranks = &draws[&format!("method_{name}")];
             assert!(ranks.iter().all(|fields| fields[0] == "own"), "{name} is warm: {}", session.messages);
             assert_eq!(distinct(ranks, 1), RANKS, "{name}: {ranks:?}");
-            let start = format!("headwater: warning: way_{name} is not imported warm: way_{name} ");
+            let start = format!("headwater: warning: method_{name} is not imported warm: method_{name} ");
             let lines: Vec<&str> = session.messages.lines().filter(|line| line.starts_with(&start)).collect();
             assert!(lines.len() == 1 && lines[0].contains(&format!("({what}")), "{name}: {}", session.messages);
         }
@@ -134,7 +134,7 @@ fn what_is_the_same_in_every_process_stays_so() {
     let session = warm(&fixture, &all.join(",")).on(1, RANKS).run(&program);
     assert_eq!(from_zygotes(&session), RANKS as u64, "{}", session.messages);
     for (name, ranks) in draws_of(&session) {
-        let (_, _, what) = FIXED.iter().find(|(known, ..)| name == format!("way_{known}")).expect("one of them");
+        let (_, _, what) = FIXED.iter().find(|(known, ..)| name == format!("method_{known}")).expect("one of them");
         assert_eq!(ranks[0][1..], exec[&name][0][1..], "{name}");
         assert_eq!(distinct(&ranks, 1), 1, "{name}: {ranks:?}");
         assert_eq!(

@@ -168,7 +168,7 @@ fn function(line: &str) -> Result<Function> {
         match word {
             "sync" => made.is_sync = true,
             "hand" => made.is_hand = true,
-            "lasting" => made.is_persistent = true,
+            "persistent" => made.is_persistent = true,
             "large" => made.is_large = true,
             "hand_c" => made.is_hand_c = true,
             "new" => made.is_new = true,

@@ -473,7 +473,7 @@ mod tests {
         void *recvbuf [out recvcounts displs recvtype each at root], const int recvcounts[], const int displs[], \
         MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Request *request) sync large\n\
         int MPI_Send_init(const void *buf [in count datatype], int count, MPI_Datatype datatype, int dest, int tag, \
-        MPI_Comm comm, MPI_Request *request) sync lasting\n\
+        MPI_Comm comm, MPI_Request *request) sync persistent\n\
         int MPI_Session_init(MPI_Info info) sync new\n";
     const LIBC: &str = "int close(int fd) hand\nssize_t readlink(const char *path, char *buffer, size_t bytes)\n\
         int ppoll(struct pollfd *all, nfds_t count, const struct timespec *time)\nint ioctl(int fd, ..., void *argument)\n";

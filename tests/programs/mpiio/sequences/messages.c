@@ -294,13 +294,13 @@ void do_wrong(void)
 		return;
 	fresh_status(&status);
 	if (what == 0)
-		event_code("send to nobody", MPI_Send(t.at, t.count, t.type, 1000, 1, comm));
+		event_code("send to null", MPI_Send(t.at, t.count, t.type, 1000, 1, comm));
 	else if (what == 1)
 		event_code("send with tag -3", MPI_Send(t.at, t.count, t.type, 0, -3, comm));
 	else if (what == 2)
 		event_code("send of -1", MPI_Send(t.at, -1, t.type, 0, 1, comm));
 	else if (what == 3)
-		event_code("receive from nobody", MPI_Recv(t.at, t.count, t.type, 1000, 1, comm, &status));
+		event_code("receive from null", MPI_Recv(t.at, t.count, t.type, 1000, 1, comm, &status));
 	else if (what == 4)
 		event_code("receive of -1", MPI_Recv(t.at, -1, t.type, 0, 1, comm, &status));
 	else if (what == 5)
@@ -309,11 +309,11 @@ void do_wrong(void)
 	else if (what == 6)
 		event_code("no destination", MPI_Send(t.at, t.count, t.type, MPI_PROC_NULL, 1, comm));
 	else if (what == 7)
-		event_code("isend to nobody", MPI_Isend(t.at, t.count, t.type, 1000, 1, comm, &request));
+		event_code("isend to null", MPI_Isend(t.at, t.count, t.type, 1000, 1, comm, &request));
 	else if (what == 8)
-		event_code("scatter from nobody",
+		event_code("scatter from null",
 			MPI_Scatter(t.at, t.count, t.type, t.at, t.count, t.type, 1000, program.comms[0]));
 	else if (what == 9)
-		event_code("gather to nobody",
+		event_code("gather to null",
 			MPI_Gather(t.at, t.count, t.type, t.at, t.count, t.type, 1000, program.comms[0]));
 }

@@ -55,8 +55,8 @@ fn what_they_change_is_seen_however_they_are_started() {
     ];
     if is_root() {
         // Another user's loader complains of the audit library, which it can't read.
-        let nobody = "setpriv --reuid=65534 --regid=65534 --clear-groups";
-        commands.push(format!("{nobody} {dynamic} . 2> /dev/null"));
+        let unprivileged = "setpriv --reuid=65534 --regid=65534 --clear-groups";
+        commands.push(format!("{unprivileged} {dynamic} . 2> /dev/null"));
     }
     if has_program("python3") {
         for call in [
@@ -115,7 +115,7 @@ else:
     print(seen, os.pread(fd, 5, 0), shared[:5], os.fstat(file.fileno()).st_size)";
     fixture.file("bin/opened.py", script, 0o644);
     let script = fixture.path("bin/opened.py").display().to_string();
-    for command in ["looks", "waits"] {
+    for command in ["checks", "waits"] {
         check(&fixture, &format!("python3 {script} {command}"));
     }
 }

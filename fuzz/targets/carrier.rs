@@ -16,5 +16,5 @@ fuzz_target!(|bytes: &[u8]| {
     headwater_overlay::fuzz_carrier(bytes);
     // SAFETY: the bytes live during the call, which only reads them.
     let is_sound = unsafe { fuzz_fabric_wire(bytes.as_ptr().cast(), bytes.len()) };
-    assert!(is_sound != 0, "a link went on with what can't be true");
+    assert!(is_sound != 0, "a link continued in an impossible state");
 });

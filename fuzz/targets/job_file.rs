@@ -7,12 +7,12 @@ use std::path::Path;
 use libfuzzer_sys::fuzz_target;
 
 #[path = "../../cli/src/io"]
-#[allow(dead_code, reason = "options are not given here")]
+#[allow(dead_code, reason = "options are not used here")]
 mod io {
     pub mod options;
 }
 #[path = "../../cli/src/options"]
-#[allow(dead_code, reason = "options are not given here")]
+#[allow(dead_code, reason = "options are not used here")]
 mod options {
     pub mod headings;
 }
@@ -22,7 +22,7 @@ mod rendezvous {
     pub mod file;
     pub mod ports;
 }
-#[allow(dead_code, reason = "no program is looked at here")]
+#[allow(dead_code, reason = "no program is checked here")]
 #[path = "../../cli/src/via"]
 mod via {
     mod program;

@@ -7,16 +7,16 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 #[path = "../../cli/src/io"]
-#[allow(dead_code, reason = "options are not given here")]
+#[allow(dead_code, reason = "options are not used here")]
 mod io {
     pub mod options;
 }
 #[path = "../../cli/src/options"]
-#[allow(dead_code, reason = "options are not given here")]
+#[allow(dead_code, reason = "options are not used here")]
 mod options {
     pub mod headings;
 }
-#[allow(dead_code, reason = "nobody comes together here")]
+#[allow(dead_code, reason = "no nodes meet here")]
 #[path = "../../cli/src/rendezvous"]
 mod rendezvous {
     pub mod membership;

@@ -127,7 +127,7 @@ static const char *reason_of(int error)
 {
 	switch (error) {
 	case ENOTSUP:
-		return "the zygote can't be given its limits, priority, processors or memory policy";
+		return "the zygote can't take on its limits, priority, processors or memory policy";
 	case EACCES:
 	case EPERM:
 		return "it is in another control group, which the zygote's processes may not enter";

@@ -23,7 +23,7 @@ static const char *ended_early(const struct hwsp_start *start)
 	case PSPAWN_STOP_PYTHON:
 		return "it ended during its imports: name none that only a process of its own can do, as MPI's";
 	default:
-		return "it ended before it came to main";
+		return "it ended before main";
 	}
 }
 

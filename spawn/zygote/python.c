@@ -284,7 +284,7 @@ int hwsp_python_main(int argc, char **argv)
 	hwsp_draws_begin();
 	if (!hwsp_python_read(argv, &read) || read.kind != HWSP_PYTHON_INPUT || read.what ||
 		!start_interpreter(argc, argv))
-		hwsp_zygote_refuse("the interpreter does not start with the %s given", "options");
+		hwsp_zygote_refuse("the interpreter does not start with these %s", "options");
 	reason = import(names);
 	if (reason && (reason[0] == '?' || reason[0] == '-'))
 		hwsp_zygote_leave_out(reason);

@@ -111,7 +111,7 @@ const char hwsp_python_random[] =
 	"        return '%s%s\\n%s: %s' % ('?' if missing else '-', name, type(error).__name__, error)\n"
 	"    if drew:\n"
 	"        owner, what = drew[0]\n"
-	"        does = 'asks for its PID' if what == 'getpid' else 'draws random numbers'\n"
+	"        does = 'reads its PID' if what == 'getpid' else 'draws random numbers'\n"
 	"        return '-%s\\n%s %s as it is imported (%s)' % (name, owner, does, what)\n"
 	"\n"
 	"def import_all(names):\n"

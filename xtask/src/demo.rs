@@ -23,7 +23,7 @@ const BAR_WIDTH: u64 = 44;
 /// Builds, prepares and runs it, and prints what happened.
 pub fn run(shell: &Shell) -> Result<()> {
     println!("`python3 -c \"{PROGRAM}\"`: {PROCESSES_PER_NODE} processes on each of {NODES} nodes of this machine;");
-    println!("the interpreter and its packages lie in {SHARED}, which stands for a shared file system.\n");
+    println!("the interpreter and its packages lie in {SHARED}, which represents a shared file system.\n");
     setup::run(shell)?;
     dist::run(shell)?;
     let python = environment(shell)?;

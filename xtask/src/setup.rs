@@ -31,7 +31,7 @@ impl Package {
 }
 
 const PACKAGES: &[Package] = &[
-    Package::new("gcc", "the C libraries; AddressSanitizer and UBSan come with it"),
+    Package::new("gcc", "the C libraries; it contains AddressSanitizer and UBSan"),
     Package::new("g++", "libFuzzer, and test programs that throw across libraries"),
     Package::optional("clang-format", "the layout of C, which `cargo xtask tidy` checks"),
     Package::new("libc6-dev", "headers, and the static libc of the command"),

@@ -149,7 +149,7 @@ impl Shell {
 fn collect(mut reader: PipeReader, output: &Mutex<Vec<u8>>, verbose: bool) {
     let mut buffer = [0; 1 << 16];
     while let Ok(bytes @ 1..) = reader.read(&mut buffer) {
-        output.lock().expect("nobody panics with the lock").extend_from_slice(&buffer[..bytes]);
+        output.lock().expect("nothing panics with the lock").extend_from_slice(&buffer[..bytes]);
         if verbose {
             std::io::stderr().write_all(&buffer[..bytes]).ok();
         }

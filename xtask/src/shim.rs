@@ -57,7 +57,7 @@ pub fn build_audit(shell: &Shell, directory: &Path) -> Result<PathBuf> {
     std::fs::create_dir_all(directory)?;
     let mut sources = files::with_extensions(&shell.path(AUDIT_SOURCES), &["c"])?;
     sources.retain(|source| !source.starts_with(shell.path(AUDIT_TESTS)));
-    ensure!(!sources.is_empty(), "{AUDIT_SOURCES} holds no C files");
+    ensure!(!sources.is_empty(), "{AUDIT_SOURCES} contains no C files");
     let mut command = compiler(shell);
     command.args(FREESTANDING_FLAGS).arg(AUDIT_STACK).arg(format!("-I{AUDIT_SOURCES}")).args(LINK_FLAGS);
     command.arg(format!("-Wl,--version-script={AUDIT_SOURCES}/export.map"));

@@ -55,7 +55,7 @@ impl Library {
     fn build(&self, shell: &Shell, directory: &Path) -> Result<PathBuf> {
         let folder = Path::new(SOURCES).join(self.folder);
         let mut sources = files::with_extensions(&shell.path(&folder), &["c"])?;
-        ensure!(!sources.is_empty(), "{} holds no C files", folder.display());
+        ensure!(!sources.is_empty(), "{} contains no C files", folder.display());
         for shared in self.shared {
             sources.extend(files::with_extensions(&shell.path(SOURCES).join(shared), &["c"])?);
         }

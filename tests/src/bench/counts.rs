@@ -63,7 +63,7 @@ pub(super) fn run(report: &mut Report) {
             most.to_string(),
         ]);
     }
-    report.line("Counted by the tests' file system; the kernel keeps names that exist, attributes and pages for the\nwhole run, names that do not exist never. Without Headwater this is one node.\n");
+    report.line("Counted by the tests' file system; the kernel caches names that exist, attributes and pages for the\nwhole run, names that do not exist never. Without Headwater this is one node.\n");
     report.table(&table);
 }
 

@@ -88,7 +88,7 @@ enum Alone {
 
 fn names() -> String {
     let names: Vec<&str> = ALL.iter().map(|(name, _)| *name).collect();
-    format!("Names, of which the first word stands for all that begin with it: {}", names.join(", "))
+    format!("Names, of which the first word selects all that begin with it: {}", names.join(", "))
 }
 
 fn name(prefix: &str) -> Result<String, String> {

@@ -70,7 +70,7 @@ fn on_slow_file_system(table: &mut Table, fixture: &Fixture) -> String {
     times(table, "failed opens slow", &headwater, &at("bin/driver"), &at("bin/app"), "0.5");
     format!(
         "A failed open on the slow file system, the tests' counting one, was measured at {:.1} µs ({:.1} µs of it \
-         FUSE itself); names that exist and pages are kept by the kernel.",
+         FUSE itself); names that exist and pages are cached by the kernel.",
         cost.as_secs_f64() * 1e6,
         bare.as_secs_f64() * 1e6
     )
@@ -119,7 +119,7 @@ fn system_calls(report: &mut Report, fixture: &Fixture) {
         ("opens", plain.opens, with.opens, ""),
         ("opens that fail", plain.failed_opens, with.failed_opens, ""),
         ("stats", plain.stats, with.stats, ""),
-        ("that name the original directories", plain.on_source, with.on_source, "0"),
+        ("that name the source directories", plain.on_source, with.on_source, "0"),
     ];
     for (name, plain, with, target) in rows {
         table.row([name.to_string(), plain.to_string(), with.to_string(), target.to_string()]);

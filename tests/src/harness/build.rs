@@ -24,7 +24,7 @@ impl Fixture {
     /// An empty one in this directory.
     pub fn new_in(purpose: &str, parent: &str) -> Fixture {
         let dir = tempfile::Builder::new().prefix(&format!("hwt-{purpose}-")).tempdir_in(parent);
-        Fixture::made(dir.expect("the place takes a directory"))
+        Fixture::made(dir.expect("the parent takes a directory"))
     }
 
     fn made(dir: TempDir) -> Fixture {

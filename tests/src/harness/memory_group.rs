@@ -31,7 +31,7 @@ impl MemoryGroup {
                 (root.join("memory"), names.map(|name| (name, bytes_max)))
             }
         };
-        let failed = |error: io::Error| format!("no group with a bound of its memory can be made: {error}");
+        let failed = |error: io::Error| format!("no group with a limit of its memory can be made: {error}");
         let _ = fs::write(parent.join("cgroup.subtree_control"), "+memory");
         let group = MemoryGroup { path: parent.join(format!("headwater-{name}-{}", std::process::id())) };
         fs::create_dir(&group.path).map_err(failed)?;

@@ -180,7 +180,7 @@ impl Headwater {
     pub fn same(&self, program: &Program) -> Session {
         let session = self.same_output(program);
         assert_eq!(session.fallbacks(), 0, "fallbacks\n{:#}", session.summary);
-        assert_eq!(session.messages, "", "Headwater had nothing to say");
+        assert_eq!(session.messages, "", "Headwater had no message");
         session
     }
 

@@ -37,7 +37,7 @@ pub struct Node {
 
 /// The kind of a name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[allow(missing_docs, reason = "the names say it")]
+#[allow(missing_docs, reason = "the names have it")]
 pub enum Kind {
     Directory,
     File(Content),

@@ -39,7 +39,7 @@ fn socket(node: &Node) -> UdpSocket {
 
 fn heard(socket: &UdpSocket) -> String {
     let mut bytes = [0; 64];
-    let (length, _) = socket.recv_from(&mut bytes).expect("something comes");
+    let (length, _) = socket.recv_from(&mut bytes).expect("something arrives");
     String::from_utf8_lossy(&bytes[..length]).into_owned()
 }
 

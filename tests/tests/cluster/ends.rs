@@ -82,7 +82,8 @@ fn start_owner(first_on_path: &Path, delay: &str) -> (Child, String) {
     command.env("PATH", format!("{}:{rest}", first_on_path.display()));
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.as_mut().unwrap()).lines().map_while(Result::ok);
-    let line = lines.find_map(|line| line.strip_prefix(OWNER).map(str::to_owned)).expect("the owner says what it made");
+    let line =
+        lines.find_map(|line| line.strip_prefix(OWNER).map(str::to_owned)).expect("the owner prints what it made");
     (child, line)
 }
 
@@ -179,5 +180,5 @@ fn by_name() {
     }
     traces[1].await_nothing();
     await_end("the switch", || open().list().unwrap().is_empty());
-    assert!(!directory.exists(), "the directory goes with the last cluster");
+    assert!(!directory.exists(), "the directory is removed with the last cluster");
 }

@@ -128,7 +128,7 @@ fn users_and_their_jobs_on_the_same_nodes() {
     with_slurm(|site| {
         let start = |(number, user): (usize, u32)| -> (u32, Running) {
             let jobs = site.directory(&format!("jobs-{number}"));
-            chown(&jobs, Some(user), Some(user)).expect("root gives away what is its own");
+            chown(&jobs, Some(user), Some(user)).expect("root changes the owner of its own file");
             let become_user = format!("setpriv --reuid={user} --regid={user} --clear-groups");
             let run = format!("{} run --job-dir {}", headwater_binary().display(), jobs.display());
             let line = format!("{become_user} {run} --shared {} -- srun --overcommit -N4 -n4", site.shared().display());

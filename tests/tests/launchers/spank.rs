@@ -149,7 +149,7 @@ impl Plugged<'_> {
         assert!(is_served("-n1 --export=NONE"));
         assert_eq!(without("-n1 --headwater=off"), "");
         self.configure(&binary, &format!("default={nothing}"));
-        assert_eq!(without("-n1"), "", "who wants nothing is told nothing");
+        assert_eq!(without("-n1"), "", "without options there is no message");
         self.configure(&binary, "");
     }
 

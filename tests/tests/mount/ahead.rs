@@ -55,7 +55,7 @@ fn files_that_are_here_are_stored_before_a_scan_reaches_them() {
     let paths = listing(&view.join("dir"));
     read(&paths[..FIRST]);
     let has_read_on = wait_until(READ_AHEAD_MAX, || files_stored(&view) >= FIRST + MORE_MIN);
-    assert!(has_read_on, "the node holds {} files", files_stored(&view));
+    assert!(has_read_on, "the node stores {} files", files_stored(&view));
     let before = view.fuse_requests();
     read(&paths[FIRST..FIRST + MORE_MIN]);
     let requested = view.fuse_requests() - before;

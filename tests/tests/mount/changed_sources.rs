@@ -113,7 +113,7 @@ fn a_big_file_that_changes_between_its_blocks() {
     match file.read_exact_at(&mut bytes, at) {
         Ok(()) => {
             let is_new = bytes == new.read(at, 4096);
-            assert!(is_new || bytes == old.read(at, 4096), "bytes that nobody wrote");
+            assert!(is_new || bytes == old.read(at, 4096), "bytes that were not written");
             let opens_new = || {
                 let mut first = vec![0; 4096];
                 let reopened = File::open(view.join("big")).and_then(|file| file.read_exact_at(&mut first, 0));

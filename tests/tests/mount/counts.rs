@@ -194,7 +194,7 @@ fn an_import_of_scipy_costs_few_requests_a_file() {
         let running: Vec<_> = (0..processes).map(|_| import(view.path()).start()).collect();
         running.into_iter().for_each(|running| assert_eq!(running.finish().status, 0));
         let (first, operations) = (view.fuse_requests(), view.operations());
-        assert!(first <= REQUESTS_A_FILE_MAX * files, "{first} upcalls for {files} files: {}", view.operations());
+        assert!(first <= REQUESTS_A_FILE_MAX * files, "{first} FUSE requests for {files} files: {}", view.operations());
         // Pages of libraries that no run has touched before may be touched by a later one; soon there
         // are none left.
         let asks_nothing = (0..RUNS_UNTIL_SILENT_MAX).any(|_| {

@@ -150,7 +150,7 @@ fn check(nodes: usize) {
     let session = fixture.headwater().via(Mechanism::Namespace).on(nodes, 1);
     let session = session.start(&reader(&outside.display().to_string()));
     let checked = || (0..nodes).all(|node| outside.join(format!("checked-{node}")).exists());
-    assert!(wait_until(Duration::from_secs(60), checked), "nobody has checked");
+    assert!(wait_until(Duration::from_secs(60), checked), "no node has checked");
     change(&fixture);
     fs::write(outside.join("go"), "").expect("an own directory");
     let session = session.finish();

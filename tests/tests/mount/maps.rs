@@ -37,7 +37,7 @@ fn a_shared_map_writes_to_the_source_file_in_a_namespace() {
     let session = fixture.headwater().via(Mechanism::Namespace).run(&program);
     assert_eq!(session.output.status, 0, "{:?}", session.output);
     let content = std::fs::read(fixture.path("data/odd")).expect("it is there");
-    assert_eq!(&content[50_000..50_007], b"written", "through the map, in the original");
+    assert_eq!(&content[50_000..50_007], b"written", "through the map, in the source file");
     assert_eq!(content.len(), 100_001);
 }
 
@@ -75,6 +75,6 @@ fn a_mapped_file_is_read_once() {
     program.run().assert_same(&first);
     let more = view.fuse_requests() - before;
     // O_DIRECT makes a request each time; nothing else does.
-    assert!(more <= 4, "{more} upcalls for a second run");
+    assert!(more <= 4, "{more} FUSE requests for a second run");
     view.unmount();
 }

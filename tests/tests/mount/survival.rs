@@ -73,7 +73,7 @@ fn kill_daemons(daemons: impl Fn() -> Vec<i32>, times: usize) {
             found = daemons();
             !found.is_empty()
         });
-        assert!(is_served, "no daemon came back after kill {round}");
+        assert!(is_served, "no daemon was started after kill {round}");
         std::thread::sleep(Duration::from_millis(60));
         found.iter().for_each(|&pid| kill(pid));
         assert!(wait_until(STALL_MAX, || found.iter().all(|pid| !daemons().contains(pid))), "it is dead");
@@ -127,12 +127,12 @@ fn when_no_daemon_returns_source_files_are_served() {
         std::thread::sleep(Duration::from_millis(1));
     }
     let gave_up = seen.elapsed() >= ABSENCE_MIN;
-    assert!(gave_up, "daemons keep coming: {:?}", view.daemons());
+    assert!(gave_up, "daemons are still started: {:?}", view.daemons());
     assert_right(&finish(running, &stop), &expected);
     assert_eq!(view.supervisors(), supervisor);
     // A daemon would answer that there is none: the directory is known.
     let new = fixture.file("data/0/0/new-one", "made meanwhile", 0o644);
-    assert_eq!(fs::read_to_string(view.join("data/0/0/new-one")).expect("the original's"), "made meanwhile");
+    assert_eq!(fs::read_to_string(view.join("data/0/0/new-one")).expect("the source file's"), "made meanwhile");
     fs::remove_file(new).expect("an own file");
     view.unmount();
 }

@@ -58,9 +58,9 @@ fn writing_fails_and_changes_nothing() {
     assert_eq!(xattr, Err(Errno::ROFS));
     let truncated = rustix::fs::open(&file, rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::TRUNC, 0o644.into());
     assert_eq!(truncated.map(drop), Err(Errno::ROFS));
-    assert_eq!(fs::read(fixture.path("file")).expect("kept"), b"content");
-    assert_eq!(fs::read(&file).expect("kept"), b"content");
-    assert_eq!(fs::read_dir(fixture.shared()).expect("kept").count(), 2);
+    assert_eq!(fs::read(fixture.path("file")).expect("unchanged"), b"content");
+    assert_eq!(fs::read(&file).expect("unchanged"), b"content");
+    assert_eq!(fs::read_dir(fixture.shared()).expect("unchanged").count(), 2);
     view.unmount();
 }
 
@@ -225,7 +225,7 @@ fn big_files_are_not_skipped() {
         assert_eq!(output.stdout.split(' ').next(), plain.stdout.split(' ').next());
     }
     let counts = mounted.counts();
-    assert_eq!(counts["bytes_read"], 40 << 20, "each byte came once: {counts:#}");
+    assert_eq!(counts["bytes_read"], 40 << 20, "each byte was received once: {counts:#}");
     view.unmount();
 }
 
@@ -256,6 +256,6 @@ fn programs_need_no_prefix() {
     let session = fixture.headwater().via(Mechanism::Namespace).run(&Program::shell(&script));
     assert!(session.output.stdout.starts_with("contentfuse"), "{:?}", session.output);
     let mut plain = String::new();
-    File::open(path).and_then(|mut file| file.read_to_string(&mut plain)).expect("the original is as it was");
+    File::open(path).and_then(|mut file| file.read_to_string(&mut plain)).expect("the source is as it was");
     assert_eq!(plain, "content");
 }

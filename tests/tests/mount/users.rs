@@ -75,11 +75,11 @@ fn what_an_ordinary_user_writes_is_in_the_source_file() {
         .behind(&fixture.commands_of(&user::ORDINARY))
         .run(&Program::shell(&script));
     assert!(session.output.stdout.starts_with("old\nnew\nmade\nd\nexisting\n"), "{:?}", session.output);
-    assert_eq!(fs::read_to_string(fixture.path("own/existing")).expect("kept"), "new\n");
-    assert_eq!(fs::read_to_string(fixture.path("roots/file")).expect("kept"), "roots\n");
+    assert_eq!(fs::read_to_string(fixture.path("own/existing")).expect("it stays"), "new\n");
+    assert_eq!(fs::read_to_string(fixture.path("roots/file")).expect("it stays"), "roots\n");
     let moved = fs::metadata(fixture.path("own/d/moved")).expect("made");
     assert_eq!((moved.uid(), moved.gid()), (1, 1), "made by the user, not by the daemon");
-    assert_eq!(fs::metadata(fixture.path("own/existing")).expect("kept").mode() & 0o777, 0o600);
+    assert_eq!(fs::metadata(fixture.path("own/existing")).expect("it stays").mode() & 0o777, 0o600);
 }
 
 /// Paths that belong to a session: its store, its mount, its sockets.
@@ -91,7 +91,7 @@ fn session_paths(store: &Path) -> Vec<PathBuf> {
 #[test]
 fn a_second_user_cannot_enter() {
     needs_root!();
-    let fixture = Fixture::new("stranger");
+    let fixture = Fixture::new("other_user");
     fixture.file("data", "data\n", 0o644);
     let reached = fixture.outside("reached");
     let script = format!(
@@ -122,7 +122,7 @@ fn a_second_user_cannot_enter() {
                 (: >> "$p") 2>/dev/null && echo "wrote $p"
                 python3 -c 'import socket, sys; socket.socket(socket.AF_UNIX).connect(sys.argv[1])' "$p" 2>/dev/null && echo "connected $p"
             done
-            cat /proc/$0/environ /proc/$0/maps 2>/dev/null && echo "looked into the daemon"
+            cat /proc/$0/environ /proc/$0/maps 2>/dev/null && echo "read the daemon's memory"
             echo done"#;
         // The base directory, `headwater-UID`, prevents access.
         let attempt =

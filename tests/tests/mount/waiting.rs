@@ -38,7 +38,7 @@ fn no_request_waits_for_anothers_file() {
     assert_eq!(fs::read_dir(view.join("beside")).expect("there").count(), 1);
     assert_eq!(fs::read(view.join("beside/file")).expect("there"), b"beside");
     assert_eq!(fs::metadata(view.join("data/slow")).expect("there").len(), 4);
-    assert!(slow.iter().all(|cat| is_running(cat.pid().as_raw_pid())), "all that came first was still waiting");
+    assert!(slow.iter().all(|cat| is_running(cat.pid().as_raw_pid())), "all earlier requests were still waiting");
     for cat in slow {
         assert_eq!(cat.finish().stdout, "slow");
     }

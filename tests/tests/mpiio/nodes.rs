@@ -197,7 +197,7 @@ fn a_late_sender(mpi: &Mpi) {
     let mut seen = Vec::new();
     let is_once =
         received_by_run.inspect(|bytes| seen.push(*bytes)).any(|bytes| (BYTES / 8..BYTES / 6).contains(&bytes));
-    assert!(is_once, "{seen:?} of {BYTES} bytes came to rank 0");
+    assert!(is_once, "{seen:?} of {BYTES} bytes arrived at rank 0");
 }
 
 /// A matrix of twice the memory that a node has: rank 0, which reads all of it, dies of it, but not with the library.
@@ -230,7 +230,7 @@ fn more_than_fits(mpi: &Mpi) {
     assert_eq!(plain.status, 0, "{}", plain.stderr);
     let expected = (checksum(&plain).to_owned(), nodes.contents(&out));
     let dead = nodes.run(mpi, &ssh, &bound, None);
-    assert_ne!(dead.status, 0, "the original needs more than there is: {dead:?}");
+    assert_ne!(dead.status, 0, "the plain program needs more than there is: {dead:?}");
     fs::remove_file(&out).ok();
     let served = nodes.run(mpi, &ssh, &bound, Some((&library, &nodes.fixture.outside("report"))));
     assert_eq!(served.status, 0, "{served:?}");

@@ -107,7 +107,7 @@ fn cases(mpi: &Mpi) {
             let served = job.run(Some(library));
             check_same(job, &plain, &served, library);
             let sites = transformed_sites(&served.report);
-            assert!(sites >= sites_min, "only {sites} places were transformed: {}", served.report);
+            assert!(sites >= sites_min, "only {sites} call sites were transformed: {}", served.report);
         }
     }
     let some = if all() { ending.len() } else { 4 };
@@ -143,7 +143,7 @@ fn on_fuse(mpi: &Mpi) {
         assert_eq!((plain.output.status, plain.output.stdout.as_str()), (0, "done\n"), "{}", plain.output.stderr);
         check_same(&job, &plain, &served, &library);
         let sites = transformed_sites(&served.report);
-        assert!(sites >= 180, "only {sites} places were transformed: {}", served.report);
+        assert!(sites >= 180, "only {sites} call sites were transformed: {}", served.report);
     }
 }
 

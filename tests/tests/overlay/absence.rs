@@ -17,7 +17,7 @@ fn a_node_that_joins_late_is_served() {
     finish(running, &expected);
     finish(on_it, &expected);
     let reports = nodes.stop();
-    let report = reports[late].as_ref().expect("it was told to stop");
+    let report = reports[late].as_ref().expect("it was requested to stop");
     assert!(report["clients"]["lookups"].as_u64() > Some(0), "{report}");
     assert_eq!(report["clients"]["fallbacks"], 0, "{report}");
 }
@@ -35,8 +35,8 @@ fn a_daemon_that_returns_is_served_and_serves() {
     finish(running, &expected);
     finish(start(&nodes, [rank], &site.program()), &expected);
     let reports = nodes.stop();
-    let report = reports[rank].as_ref().expect("it was told to stop");
-    assert_eq!(report["clients"]["fallbacks"], 0, "the programs that began after its return need no originals");
+    let report = reports[rank].as_ref().expect("it was requested to stop");
+    assert_eq!(report["clients"]["fallbacks"], 0, "the programs that began after its return need no source files");
     assert!(report["clients"]["lookups"].as_u64() > Some(0), "{report}");
 }
 

@@ -39,7 +39,7 @@ fn check_with(shape: Shape, harm: impl FnOnce(&mut Nodes) -> Lost) {
     let reports = nodes.stop();
     for (rank, report) in reports.iter().enumerate().filter(|(rank, _)| !lost.daemons.contains(rank)) {
         let report = report.as_ref().expect("its daemon lives");
-        assert_eq!(report["clients"]["fallbacks"], 0, "rank {rank} used originals: {report}");
+        assert_eq!(report["clients"]["fallbacks"], 0, "rank {rank} used source files: {report}");
     }
 }
 

@@ -61,7 +61,7 @@ fn processes_at_rest(node: &Node) -> Vec<String> {
         let before = std::mem::replace(&mut seen, processes(node));
         before == seen
     };
-    assert!(wait_until(STEP_MAX, is_at_rest), "the node doesn't come to rest");
+    assert!(wait_until(STEP_MAX, is_at_rest), "the node doesn't become idle");
     seen
 }
 

@@ -19,7 +19,7 @@ fn killed_readers_are_replaced_and_return() {
     assert_eq!(site.as_user(3, &user::ORDINARY, "stat -c %s file3"), "10");
     site.kill_daemon(1);
     let ended = wait_until(FOLLOW_MAX, || services[0].ended().is_some());
-    assert!(ended, "whoever starts services hears of the daemon's death");
+    assert!(ended, "the service manager is notified of the daemon's death");
     // The other reader reads for all.
     site.await_content(3, "file1", "content 1");
     site.await_content(4, "file1", "content 1");
@@ -30,7 +30,7 @@ fn killed_readers_are_replaced_and_return() {
     site.assert_clean(1);
     let _reader = site.start(1);
     let read = reads.wait_with_output().expect("it ends");
-    assert_eq!(String::from_utf8_lossy(&read.stdout), "content 2\n", "it comes when a reader has come back");
+    assert_eq!(String::from_utf8_lossy(&read.stdout), "content 2\n", "it arrives when a reader has returned");
     // A directory that has changed since it was read is not mixed with the older state: it is read as a whole.
     site.source.file("file3", "changed, too\n", 0o644);
     site.await_content(3, "file3", "changed, too");
@@ -73,6 +73,6 @@ fn mounts_outlive_daemons_and_services() {
     let mut joined = site.start(3);
     site.headwater(3, &["unmount", crate::site::EXPORT]);
     let ended = wait_until(FOLLOW_MAX, || joined.ended().is_some());
-    assert!(ended, "who watches a mount ends with it");
+    assert!(ended, "the process that watches a mount ends with it");
     site.assert_clean(3);
 }

@@ -44,7 +44,7 @@ fn everybody_sees_what_few_have_read() {
     // The second tier: what a node has read comes from its own store, and the kernel's memory.
     let before = [3, 4].map(|node| site.stat(node, "hits.parent"));
     assert_eq!(site.as_user(3, &user::OTHER_USER, CHECK), expected);
-    assert_eq!([3, 4].map(|node| site.stat(node, "hits.parent")), before, "nothing is asked for twice");
+    assert_eq!([3, 4].map(|node| site.stat(node, "hits.parent")), before, "nothing is requested twice");
 
     // A node that joins late is served by one of the readers, which has read everything.
     let late = site.start(5);

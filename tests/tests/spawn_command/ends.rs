@@ -78,7 +78,7 @@ fn started(args: &[&str], processes: usize) -> (Child, BufReader<std::process::C
     let mut line = String::new();
     for _ in 0..processes {
         line.clear();
-        out.read_line(&mut line).expect("a line comes");
+        out.read_line(&mut line).expect("a line arrives");
         assert!(line.ends_with("runs\n"), "{line}");
     }
     (child, out)
@@ -109,7 +109,7 @@ fn a_second_interrupt_kills() {
     let (mut child, mut out) = started(&["-n", "2", "--", "bash", "-c", &script], 2);
     send(&child, Signal::INT);
     let mut line = String::new();
-    out.read_line(&mut line).expect("a line comes");
+    out.read_line(&mut line).expect("a line arrives");
     assert!(line.ends_with("interrupted\n"), "{line}");
     // Two of them arrive within the time, however busy the machine is.
     let ends = wait_until(SOON, || {

@@ -87,7 +87,7 @@ fn the_first_process_reads_the_input() {
         .stdout(Stdio::piped())
         .spawn()
         .expect("it can be started");
-    child.stdin.take().expect("a pipe").write_all(b"text\n").expect("somebody reads");
+    child.stdin.take().expect("a pipe").write_all(b"text\n").expect("a process reads");
     let output = child.wait_with_output().expect("it can be waited for");
     let out = String::from_utf8(output.stdout).expect("text");
     assert_eq!(by_rank(&out), [(0, "text"), (0, "end"), (1, "end"), (2, "end")]);
@@ -97,7 +97,7 @@ fn the_first_process_reads_the_input() {
 fn a_closed_output_ends_the_processes() {
     let mut child = command(&["-n", "2", "--", "yes"]).stdout(Stdio::piped()).spawn().expect("it can be started");
     let mut line = String::new();
-    BufReader::new(child.stdout.take().expect("a pipe")).read_line(&mut line).expect("a line comes");
+    BufReader::new(child.stdout.take().expect("a pipe")).read_line(&mut line).expect("a line arrives");
     assert!(line.ends_with(": y\n"), "{line}");
     // By SIGPIPE, as in a pipeline.
     assert_eq!(child.wait().expect("it can be waited for").code(), Some(141));

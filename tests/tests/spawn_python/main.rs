@@ -148,7 +148,7 @@ fn refusals() {
     let inspect = Run { variables: &[("PYTHONINSPECT", "1")], ..Run::default() };
     check(&python, &inspect, "no zygote: the environment has PYTHONINSPECT, which is for one interpreter");
     let command = Run { options: &["-i"], ..Run::default() };
-    check(&python, &command, "no zygote: the interpreter does not start with the options given");
+    check(&python, &command, "no zygote: the interpreter does not start with these options");
 }
 
 #[test]

@@ -162,7 +162,7 @@ fn preprocess(shell: &Shell, found: &Found, option: &str) -> Result<String> {
 /// Returns the C files in `folder`.
 pub(super) fn sources(shell: &Shell, folder: &str) -> Result<Vec<PathBuf>> {
     let sources = files::with_extensions(&shell.path(folder), &["c"])?;
-    ensure!(!sources.is_empty(), "{folder} holds no C files");
+    ensure!(!sources.is_empty(), "{folder} contains no C files");
     Ok(sources.iter().map(|source| source.strip_prefix(&shell.root).unwrap_or(source).to_owned()).collect())
 }
 

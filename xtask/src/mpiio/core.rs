@@ -34,6 +34,6 @@ pub fn run(shell: &Shell) -> Result<Tally> {
         shell.run(command.args(["-ldl", "-lpthread", "-lm"]))?;
         tally.add(run_c(shell, &format!("{SOURCES} {name}"), &mut shell.command(&program))?);
     }
-    ensure!(tally != Tally::default(), "{TESTS} holds no C tests");
+    ensure!(tally != Tally::default(), "{TESTS} contains no C tests");
     Ok(tally)
 }

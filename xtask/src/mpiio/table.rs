@@ -135,7 +135,7 @@ pub fn parse(text: &str) -> Result<Vec<Function>> {
         match line.strip_prefix('\t') {
             None => lines.push(line.to_owned()),
             Some(rest) => {
-                let last = lines.last_mut().context("the first line goes on with nothing")?;
+                let last = lines.last_mut().context("the first line continues nothing")?;
                 *last = format!("{last} {rest}");
             }
         }
@@ -143,7 +143,7 @@ pub fn parse(text: &str) -> Result<Vec<Function>> {
     let functions: Vec<Function> =
         lines.iter().map(|line| function(line).with_context(|| line.clone())).collect::<Result<_>>()?;
     for (at, one) in functions.iter().enumerate() {
-        ensure!(functions[..at].iter().all(|other| other.name != one.name), "`{}` stands there twice", one.name);
+        ensure!(functions[..at].iter().all(|other| other.name != one.name), "`{}` occurs twice", one.name);
     }
     Ok(functions)
 }
@@ -172,7 +172,7 @@ fn function(line: &str) -> Result<Function> {
             "large" => made.is_large = true,
             "hand_c" => made.is_hand_c = true,
             "new" => made.is_new = true,
-            _ => bail!("`{word}` means nothing"),
+            _ => bail!("`{word}` is unknown"),
         }
     }
     for part in inside.split(',').map(str::trim).filter(|part| *part != "void") {
@@ -314,9 +314,9 @@ mod tests {
         check("int f(void *b [in count], int count)", "too few words");
         check("int f(void *b [at count MPI_BYTE], int count)", "no role");
         check("int f(int) sync", "no name");
-        check("int f(int a) snyc", "`snyc` means nothing");
+        check("int f(int a) snyc", "`snyc` is unknown");
         check("int f(int a) hand_c", "`hand_c` without `large`");
         check("int f(int a)\nint f(int a)", "twice");
-        check("\tint f(int a)", "goes on");
+        check("\tint f(int a)", "continues nothing");
     }
 }

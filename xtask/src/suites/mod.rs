@@ -89,7 +89,7 @@ fn run_units(shell: &Shell, suite: &'static Suite, options: &Options, report: &m
     (suite.prepare)(shell, &directory)?;
     let units = units(suite, options, (suite.units)(&directory)?);
     if units.is_empty() {
-        bail!("none of its units is asked for");
+        bail!("none of its units is selected");
     }
     let vias = if options.via.is_empty() { Via::value_variants() } else { &options.via };
     let runner = compare::Runner { shell, suite, directory: PathBuf::from(&directory) };

@@ -102,7 +102,7 @@ fn c_in(shell: &Shell, sources_in: &str, tests_in: &str) -> Result<Tally> {
             }
         });
     }
-    ensure!(tally != Tally::default(), "{tests_in} holds no C tests");
+    ensure!(tally != Tally::default(), "{tests_in} contains no C tests");
     Ok(tally)
 }
 

@@ -106,7 +106,7 @@ fn rust(path: &str, code: &str, complaints: &mut Vec<String>) {
             complain("a library prints nothing: return it, or log it");
         }
         if has_word(line, "unsafe") && !UNSAFE_FILES.contains(&path) {
-            complain("`unsafe` outside of the files that may hold it (xtask/src/tidy/content.rs)");
+            complain("`unsafe` outside of the files that may contain it (xtask/src/tidy/content.rs)");
         }
         at += line.len();
     }

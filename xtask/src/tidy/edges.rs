@@ -81,7 +81,7 @@ fn complaints(metadata: &Value) -> Result<Vec<String>> {
             let is_of_tests = dependency["kind"] == "dev";
             let forbidden = LEAVES.contains(&to) || (!is_of_tests && allowed.is_some_and(|a| !a.contains(&to)));
             if names.contains(&to) && to != name && forbidden {
-                complaints.push(format!("crate {name} may not depend on {to}: dependencies point one way"));
+                complaints.push(format!("crate {name} may not depend on {to}: dependencies point in one direction"));
             }
         }
     }

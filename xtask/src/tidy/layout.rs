@@ -41,7 +41,7 @@ pub fn architecture(text: &str, paths: &[String]) -> Vec<String> {
     let mut complaints: Vec<String> = folders
         .iter()
         .filter(|folder| !text.contains(&format!("`{folder}/")))
-        .map(|folder| format!("ARCHITECTURE.md: says nothing about `{folder}/`"))
+        .map(|folder| format!("ARCHITECTURE.md: does not describe `{folder}/`"))
         .collect();
     for name in text.split('`').skip(1).step_by(2).filter(|name| !name.contains([' ', '*', '{', '\n', '<'])) {
         let ours = name.split_once('/').is_some_and(|(top, _)| folders.contains(top));
@@ -91,7 +91,7 @@ mod tests {
         assert!(architecture(text, &paths).is_empty());
         assert_eq!(
             architecture(&text.replace("`shim/audit/`", ""), &paths),
-            ["ARCHITECTURE.md: says nothing about `shim/audit/`"]
+            ["ARCHITECTURE.md: does not describe `shim/audit/`"]
         );
         assert_eq!(
             architecture(&text.replace("lib.rs", "gone.rs"), &paths),

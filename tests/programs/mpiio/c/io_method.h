@@ -131,7 +131,7 @@ static inline void file_move(struct file *file, void *data, size_t bytes, int wr
 		ssize_t moved = writes ? write_once(file, at, piece) : read_once(file, at, piece);
 
 		if (moved <= 0)
-			fail(writes ? "write" : "read: the file is shorter than asked for");
+			fail(writes ? "write" : "read: the file is shorter than requested");
 		file->at += moved;
 		at += moved;
 		bytes -= (size_t)moved;

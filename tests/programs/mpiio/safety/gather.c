@@ -26,7 +26,7 @@ STEP(root_changes)
 STEP(root_looks)
 {
 	if (rank == 0)
-		note_sum("looked at", work->data, work->bytes);
+		note_sum("read", work->data, work->bytes);
 }
 
 STEP(root_sends)

@@ -26,7 +26,7 @@
 
 static char *at(struct work *work, int slot)
 {
-	must(slot < SLOTS && (size_t)(slot + 1) * APART <= work->bytes, "a place for each");
+	must(slot < SLOTS && (size_t)(slot + 1) * APART <= work->bytes, "a slot for each");
 	return work->data + slot * APART + 100;
 }
 

@@ -22,7 +22,7 @@
 /* What each rank has of a file: no multiple of a page, and over the least that is transformed. */
 #define PART 100003
 /* Bytes that are written over files. No part of them depends on its offset. */
-#define TEXT "what stands where something else has been read"
+#define TEXT "bytes that replace what has been read"
 /* Round 0 and 2 are as plain as can be, so that a case is known before something happens in 1 and 3. */
 #define ROUNDS 4
 

@@ -146,7 +146,7 @@ static void inspect_by_thread(char *to, const char *from, long bytes)
 	pthread_t thread;
 
 	must(!pthread_create(&thread, NULL, inspect_there, &inspection) && !pthread_join(thread, NULL),
-		"a thread looks");
+		"a thread reads");
 }
 
 static void inspect_by_child(char *to, const char *from, long bytes)
@@ -159,7 +159,7 @@ static void inspect_by_child(char *to, const char *from, long bytes)
 		memcpy(shared, from, (size_t)bytes);
 		_exit(0);
 	}
-	must(child > 0 && waitpid(child, &status, 0) == child, "a child looks");
+	must(child > 0 && waitpid(child, &status, 0) == child, "a child reads");
 	event("child %d", status);
 	memcpy(to, shared, (size_t)bytes);
 	munmap(shared, (size_t)bytes + 1);

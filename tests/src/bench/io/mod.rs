@@ -43,7 +43,7 @@ pub(super) fn run(options: Options, args: &[String]) -> Result<(), String> {
     report.line("# Naive I/O of MPI programs\n");
     report.line(format!("`cargo xtask bench io {}` on {}.\n", args.join(" "), super::machine()));
     for mpi in mpis.iter().filter(|mpi| run::library(mpi).is_none()) {
-        report.line(format!("(The library has no part for {} here; `-` stands for what it would take.)\n", mpi.name));
+        report.line(format!("(The library has no part for {} here; `-` marks its results.)\n", mpi.name));
     }
     let bench = Bench { options: &options, mpis, directory: &directory };
     for part in &options.parts {

@@ -180,7 +180,7 @@ fn run(mpi: &Mpi, before: &[String], binary: &Path, args: [&str; 2], with: Optio
 
 fn seconds_of(printed: &str) -> Result<f64, String> {
     let seconds = printed.split_whitespace().find_map(|word| word.strip_prefix("seconds=")?.parse().ok());
-    seconds.ok_or_else(|| format!("it does not say how long it took: {printed}"))
+    seconds.ok_or_else(|| format!("it prints no time: {printed}"))
 }
 
 /// How often each system call that does not wait was begun by each rank, its threads and children, between the rank's

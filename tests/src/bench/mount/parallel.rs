@@ -25,7 +25,7 @@ pub(in crate::bench) fn run(report: &mut Report) {
                 drop_names();
                 let before = view.fuse_requests();
                 let times = Times::of(&measured.program(action, 1, processes, &[view.path()]).run());
-                assert!(view.fuse_requests() - before >= FILES as u64, "every look-up was an upcall");
+                assert!(view.fuse_requests() - before >= FILES as u64, "every look-up was a FUSE request");
                 sample.push(FILES as f64 / times.first(action, 0));
             }
         }

@@ -59,7 +59,7 @@ pub(in crate::bench) fn run(report: &mut Report) {
     let import = import(&mut table);
     report.line(format!(
         "{FILES} files of 1 KB in a tree of three levels, one of 100 MB; medians of {ROUNDS} rounds in which the mount, a \
-         copy in a RAM disk and the original on the local disk take turns; \"first\" is the mount's first round in a new \
+         copy in a RAM disk and the source file on the local disk take turns; \"first\" is the mount's first round in a new \
          session. The mount's source files are those on the local disk.\n"
     ));
     report.table(&table);

@@ -23,7 +23,7 @@ pub(super) struct Seconds {
 pub(super) fn shell(node: &Node, script: &str) -> f64 {
     let started = Instant::now();
     let output = node.command("sh").args(["-euc", script]).stdin(Stdio::null()).output();
-    let output = output.expect("nsenter comes with util-linux");
+    let output = output.expect("nsenter is part of util-linux");
     assert!(output.status.success(), "{script} on {}: {}", node.name, String::from_utf8_lossy(&output.stderr));
     started.elapsed().as_secs_f64()
 }

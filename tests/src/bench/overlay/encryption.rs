@@ -114,7 +114,7 @@ fn sealed_transfer(from: &Node, to: &Node, bytes: usize) -> f64 {
             far.read_exact(&mut length).expect("the peer writes");
             let record = &mut record[..usize::from(u16::from_be_bytes(length))];
             far.read_exact(record).expect("the peer writes");
-            received += opens.read_message(record, &mut plain).expect("nobody changes it");
+            received += opens.read_message(record, &mut plain).expect("nothing changes it");
         }
     });
     started.elapsed().as_secs_f64()
@@ -131,7 +131,7 @@ fn cipher_speed() -> (f64, f64) {
         let length = seals.write_message(&piece, &mut record).expect("records are short enough");
         sealing += started.elapsed().as_secs_f64();
         let started = Instant::now();
-        opens.read_message(&record[..length], &mut plain).expect("nobody changes it");
+        opens.read_message(&record[..length], &mut plain).expect("nothing changes it");
         opening += started.elapsed().as_secs_f64();
     }
     let bytes = (RECORDS * PLAIN_BYTES) as f64 / 1e9;

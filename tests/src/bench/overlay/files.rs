@@ -38,7 +38,7 @@ pub(in crate::bench) fn run(report: &mut Report) {
     let scope = fixture.shared();
     let mut rows: Vec<(&str, Result<Vec<Seconds>, String>)> = vec![
         ("Headwater, 32 files at once on each node", Ok(Vec::new())),
-        ("Headwater, pushed: one node asks", Ok(Vec::new())),
+        ("Headwater, pushed: one node requests", Ok(Vec::new())),
         ("Headwater, `cat` of one file after the other on each node", Ok(Vec::new())),
         ("tar, plain TCP to each in turn", Ok(Vec::new())),
         ("tar, `scp` to each in turn", Ok(Vec::new())),
@@ -141,7 +141,7 @@ fn pushed(cluster: &Cluster, scope: &Path, list: &Path) -> f64 {
     for rank in 0..NODES {
         let has = || (0..DIRECTORIES).map(|number| names(&nodes.copy(rank, &directory(scope, number)))).sum::<usize>();
         while has() < FILES {
-            assert!(started.elapsed() < PUSHED_MAX, "{} files come to rank {rank}", has());
+            assert!(started.elapsed() < PUSHED_MAX, "{} files arrive at rank {rank}", has());
             sleep(Duration::from_millis(20));
         }
     }

@@ -60,11 +60,11 @@ pub(in crate::bench) fn run(report: &mut Report) {
         }
     }
     report.line(format!(
-        "All nodes ask for a file of {OBJECT_BYTES} bytes at once, {OBJECTS} files one after the other in one session; \
+        "All nodes request a file of {OBJECT_BYTES} bytes at once, {OBJECTS} files one after the other in one session; \
          the time is until the last node has it. The round trip is that of as many bytes by plain TCP between all \
          children and their parents in one tree at once, each end a thread, {TRIPS} times before and {TRIPS} times after, \
          over the same links; with no other traffic, between two nodes, it takes {}. All of it shares the processors of \
-         one machine. Without a delay a round trip is shorter than what {NODES} daemons, {NODES} processes that ask and \
+         one machine. Without a delay a round trip is shorter than what {NODES} daemons, {NODES} requesting processes and \
          the harness have to compute for an object on those processors, which sets the time; a target makes sense where \
          the links' delay does.\n",
         alone.join(", ")

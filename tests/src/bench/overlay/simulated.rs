@@ -90,7 +90,7 @@ pub(in crate::bench) fn run(report: &mut Report) {
         ]);
     }
     report.line(format!(
-        "On each node one process asks for {} files of {} bytes in {} directories and then for {} of {} MiB, one \
+        "On each node one process requests {} files of {} bytes in {} directories and then for {} of {} MiB, one \
          after the other. Links of {RATE}; the shared file system does {OPERATIONS_PER_SECOND} operations a second, \
          {:.0} in all, as it counted on {} nodes; that is what an open costs in the simulation. Processor time is \
          estimated from profiles, and the same for all sizes:\n\n```toml{NETWORK}```\n",
@@ -145,5 +145,5 @@ fn simulate(fixture: &Fixture, nodes: usize, trace: &str, operations: f64) -> Re
     let output = command.output().map_err(|e| format!("{command:?}: {e}"))?;
     let printed: Value = serde_json::from_slice(&output.stdout)
         .map_err(|e| format!("{command:?}: {e}: {}", String::from_utf8_lossy(&output.stderr)))?;
-    printed["runs"][0]["seconds"].as_f64().ok_or_else(|| format!("{command:?} says no time"))
+    printed["runs"][0]["seconds"].as_f64().ok_or_else(|| format!("{command:?} prints no time"))
 }

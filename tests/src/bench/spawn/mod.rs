@@ -72,7 +72,7 @@ pub(super) fn python(report: &mut Report) {
     let mut table = Table::new(["ms, medians (10 to 90 %)", "zygote", "posix_spawn", "ratio", "bound"]);
     for (mode, name, bound) in [(Mode::First, "to the first statement", "20"), (Mode::Sync, "to its exit", "8")] {
         let methods = [Method::ZYGOTE, Method::POSIX_SPAWN];
-        let [zygote, exec] = runs.in_turn(&methods, mode, 12, ROUNDS).try_into().expect("two ways");
+        let [zygote, exec] = runs.in_turn(&methods, mode, 12, ROUNDS).try_into().expect("two methods");
         row(&mut table, name, [&zygote.sample(1e3), &exec.sample(1e3)], bound);
         zygote.write_to(report);
     }

@@ -106,7 +106,7 @@ impl Results {
         self.report.heading(&format!("{workload}, {server}, processes on each node: {processes}"));
         self.report.line(format!(
             "One process alone waits {reading:.2} s for the server; the bound is {factor:.2} × from memory + that. It \
-             opens {} files, and looks up {} names that are there and {} that are not.\n",
+             opens {} files, and looks up {} names that exist and {} that do not.\n",
             needs.files, needs.names, needs.absent
         ));
         if workload == "pynamic" {
@@ -157,7 +157,7 @@ impl Results {
         ];
         let sizes = all.iter().map(|one| nodes(one.case.nodes));
         let mut table =
-            Table::new(["asked of the server".to_string()].into_iter().chain(sizes).chain(["bound".into()]));
+            Table::new(["server's operations".to_string()].into_iter().chain(sizes).chain(["bound".into()]));
         for (name, which, bound) in &counted {
             for variant in [Variant::Plain, Variant::Headwater] {
                 let cells = all.iter().map(|one| one.count(variant, *which).map_or("-".into(), |n| n.to_string()));
@@ -167,7 +167,7 @@ impl Results {
         }
         let fallbacks = all.iter().map(|one| one.of(Variant::Headwater).map(|measured| measured.fallbacks).max());
         let cells = fallbacks.map(|most| most.map_or("-".into(), |n| n.to_string()));
-        let name = "requests that originals answered, headwater".to_string();
+        let name = "requests served from source files, headwater".to_string();
         table.row([name].into_iter().chain(cells).chain(["0".into()]));
         if all.iter().any(|one| one.of(Variant::OwnFilesToo).next().is_some()) {
             let own = |one: &Measurements| {

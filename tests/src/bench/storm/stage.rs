@@ -226,7 +226,7 @@ impl<'a> Stage<'a> {
             return Err(format!("{}: {}: {}", args.join(" "), output.status, stderr.trim()));
         }
         if !stderr.trim().is_empty() {
-            println!("    said: {}", stderr.trim());
+            println!("    printed: {}", stderr.trim());
         }
         let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
         let summary = fs::read_to_string(self.summary()).unwrap_or_default();

@@ -36,7 +36,7 @@ impl Nodes<'_> {
         let start = |rank| {
             let mut command = self.node(rank).command(crate::sibling_binary("asker"));
             command.arg(format!("{}/sock", self.dir(rank))).stdin(Stdio::piped()).stdout(Stdio::piped());
-            let mut process = command.spawn().expect("nsenter comes with util-linux");
+            let mut process = command.spawn().expect("nsenter is part of util-linux");
             let input = process.stdin.take().expect("it is a pipe");
             let output = BufReader::new(process.stdout.take().expect("it is a pipe"));
             Asker { process, input, output }
@@ -136,7 +136,7 @@ fn ask(socket: &Path, path: &str) -> io::Result<()> {
         match decode_reply(&reply).ok_or(io::ErrorKind::InvalidData)? {
             Status::Pending => {}
             Status::Done => return Ok(()),
-            Status::Fallback => return Err(io::Error::other("the original is to be used")),
+            Status::Fallback => return Err(io::Error::other("the source file is to be used")),
         }
     }
 }

@@ -70,7 +70,7 @@ impl Daemon {
             let line = self.line(time_max)?;
             self.is_ready = line.contains(r#""ready":true"#);
             if !self.is_ready {
-                return Err(format!("it says {line:?}"));
+                return Err(format!("it prints {line:?}"));
             }
         }
         Ok(())
@@ -87,7 +87,7 @@ impl Daemon {
     pub(super) fn report(&mut self, time_max: Duration) -> Value {
         let line = self.line(time_max).unwrap_or_else(|problem| panic!("no report: {problem}"));
         let ended = wait_until(time_max, || !matches!(self.process.try_wait(), Ok(None)));
-        assert!(ended, "a daemon that was told to stop is still there");
+        assert!(ended, "a daemon that was requested to stop is still there");
         serde_json::from_str(&line).unwrap_or_else(|e| panic!("{e}: {line:?}"))
     }
 
@@ -124,7 +124,7 @@ impl Daemon {
         if self.output.buffer().is_empty() {
             let time_max = Timespec::try_from(time_max).expect("it is short");
             match poll(&mut [PollFd::new(self.output.get_ref(), PollFlags::IN)], Some(&time_max)) {
-                Ok(0) => return Err("nothing came in time".into()),
+                Ok(0) => return Err("nothing arrived in time".into()),
                 Ok(_) => {}
                 Err(error) => return Err(error.to_string()),
             }
@@ -132,7 +132,7 @@ impl Daemon {
         // It writes whole lines.
         let mut line = String::new();
         match self.output.read_line(&mut line) {
-            Ok(0) => Err("it ended without a word".into()),
+            Ok(0) => Err("it ended without output".into()),
             Ok(_) => Ok(line.trim_end().to_owned()),
             Err(error) => Err(error.to_string()),
         }

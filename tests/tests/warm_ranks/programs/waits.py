@@ -1,4 +1,4 @@
-"""Says who it is, and waits for signals: it counts SIGUSR1, and ends with 7 at SIGTERM."""
+"""Prints its rank, and waits for signals: it counts SIGUSR1, and ends with 7 at SIGTERM."""
 import os
 import signal
 import sys

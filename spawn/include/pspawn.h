@@ -3,10 +3,10 @@
  * After "Optimizing Latency and Throughput for Spawning Processes on Massively Multicore Processors" (Kulkarni,
  * Lang, Ionkov, Lumsdaine, 2012): one exec and many forks instead of an exec for each process.
  *
- * A context holds a zygote: the program, loaded once with all its libraries, and stopped before its first constructor.
+ * A context has a zygote: the program, loaded once with all its libraries, and stopped before its first constructor.
  * Each further process is a fork of it, with arguments, environment, descriptors, directory, limits and signals of its
  * own, and is a child of the caller. What a zygote can't do faithfully is done by exec; pspawn_context_mechanism()
- * tells which and why.
+ * returns which and why.
  *
  * Unless stated otherwise, functions return -1 and set errno on failure, have no side effects then, may be called by
  * several threads at once on different contexts, and by one at a time on the same. The caller reaps what it

@@ -48,7 +48,7 @@ int hwsp_leave_out(struct pspawn_state *state);
 
 /* batch.c */
 
-/* Prepends the arguments of a script's interpreter, if the program is a script. `*words` is to be freed after the
+/* Prepends the arguments of a script's interpreter, if the program is a script. `*arguments` is to be freed after the
  * processes. */
 int hwsp_script_arguments(const struct pspawn_state *state, struct pspawn_process *processes, uint32_t count,
 	char ***arguments);

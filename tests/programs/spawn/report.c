@@ -1,6 +1,6 @@
 /* Prints all that a process can see of itself and that should not depend on how it was started.
  *
- * `report exit N`, `report signal N`, `report work` do as they say instead. */
+ * `report exit N`, `report signal N`, `report work` exit so, end by that signal, or work instead. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <dlfcn.h>

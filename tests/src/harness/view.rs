@@ -142,7 +142,7 @@ impl View {
         assert_eq!(output.status, 0, "{output:?}");
     }
 
-    /// How many requests the kernel has made so far; see [`stats::upcalls`].
+    /// How many requests the kernel has made so far; see [`stats::fuse_requests`].
     pub fn fuse_requests(&self) -> u64 {
         stats::fuse_requests(&self.stats())
     }

@@ -125,7 +125,7 @@ impl Bench<'_> {
             ("tool", self.expect(&mut ran(&tooled), &[front, &tool], "")),
             ("off", self.expect(&mut set(&alone, "off", "0"), &[front], "")),
             ("no variant", self.expect(&mut ran(&alone), &[&lonely], "")),
-            ("no variant, asked for", self.expect(&mut set(&alone, "auto", "0"), &[&lonely], &expected)),
+            ("no variant, on request", self.expect(&mut set(&alone, "auto", "0"), &[&lonely], &expected)),
             ("no variant, another rank", self.expect(&mut set(&alone, "auto", "1"), &[&lonely], "")),
         ];
         for (what, result) in results {

@@ -65,7 +65,7 @@ pub(in crate::bench) fn run(report: &mut Report) {
     report.table(&table);
     report.line(format!("FUSE requests in the rounds after the first: {later} (target 0). {import}"));
     report.line(
-        "Not counted are the one STATFS of each find and the IOCTL of each isatty, which no file system can keep the \
+        "Not counted are the one STATFS of each find and the IOCTL of each isatty, which no file system can prevent the \
          kernel from repeating. A READ in a later round is of pages that the kernel has reclaimed meanwhile, or reads \
          ahead now.\n",
     );

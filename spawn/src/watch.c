@@ -152,7 +152,7 @@ static bool is_counters(const char *path, char *const *envp)
 
 /* Returns the source path of a copy that the session has made of it, or the path. Copies on a RAM disk of the session's
  * own, which is mounted nowhere, have names that resolve to nothing. */
-static const char *original(const char *path, char *const *envp)
+static const char *source_path(const char *path, char *const *envp)
 {
 	static const char mirror[] = "/root";
 	const char *rest = in_session(path, envp);
@@ -179,7 +179,7 @@ static bool check_memory(struct hwsp_watch *watch, pid_t pid, char *const *envp,
 		line[strcspn(line, "\n")] = 0;
 		if (sscanf(line, "%*s %4s %*s %*s %*s %n", permissions, &name) != 1)
 			continue;
-		const char *file = original(name ? line + name : "", envp);
+		const char *file = source_path(name ? line + name : "", envp);
 		bool own = !strncmp(file, "/memfd:headwater-spawn", 22) || is_counters(file, envp);
 		if (is_device(file) || (permissions[1] == 'w' && permissions[3] == 's' && !own))
 			good = add_refusal(reason, "it shares memory with ", *file ? file : "others");

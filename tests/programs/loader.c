@@ -263,10 +263,10 @@ static void do_threads(const char *name)
 	for (int i = 0; i < 8; i++)
 		pthread_create(&threads[i], NULL, open_in_thread, (void *)name);
 	for (int i = 0; i < 8; i++) {
-		void *said;
-		pthread_join(threads[i], &said);
-		printf("thread: %s\n", (char *)said);
-		free(said);
+		void *result;
+		pthread_join(threads[i], &result);
+		printf("thread: %s\n", (char *)result);
+		free(result);
 	}
 }
 

@@ -64,7 +64,7 @@ static void begin(int number)
 	from[number] = fdopen(out[0], "r");
 }
 
-static void ask(int number, const char *operation, char *answer)
+static void request(int number, const char *operation, char *answer)
 {
 	if (!to[number])
 		begin(number);
@@ -99,7 +99,7 @@ static int run(FILE *plan, FILE *expected, double seconds)
 		int number = operation[0] - '0';
 		if (number < 0 || number >= PROCESSES)
 			return 3;
-		ask(number, operation + 2, answer);
+		request(number, operation + 2, answer);
 		int is_right = 1;
 		if (expected) {
 			if (!fgets(right, sizeof right, expected))
@@ -107,7 +107,7 @@ static int run(FILE *plan, FILE *expected, double seconds)
 			double end = now() + seconds;
 			while (!(is_right = !strcmp(answer, right)) && may_be_delayed(operation) && now() < end) {
 				nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
-				ask(number, operation + 2, answer);
+				request(number, operation + 2, answer);
 			}
 		}
 		fputs(answer, stdout);

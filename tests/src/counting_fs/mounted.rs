@@ -77,7 +77,7 @@ impl Mounted {
 
     /// The counts since the last reset.
     pub fn counts(&mut self) -> Value {
-        serde_json::from_str(&self.ask("counts")).expect("counting-fs answers with JSON")
+        serde_json::from_str(&self.request("counts")).expect("counting-fs answers with JSON")
     }
 
     /// Starts counting anew.
@@ -96,10 +96,10 @@ impl Mounted {
     }
 
     fn command(&mut self, line: &str) {
-        assert_eq!(self.ask(line), "ok", "counting-fs did not understand: {line}");
+        assert_eq!(self.request(line), "ok", "counting-fs did not understand: {line}");
     }
 
-    fn ask(&mut self, line: &str) -> String {
+    fn request(&mut self, line: &str) -> String {
         let connection = self.connection.as_mut().expect("open until dropped");
         writeln!(connection.get_mut(), "{line}").expect("counting-fs runs");
         let mut reply = String::new();

@@ -19,7 +19,7 @@ while True:
     connection.sendall(connection.recv(100) + b' from ' + socket.gethostname().encode())
     connection.close()
 ";
-const ASK: &str = "
+const QUERY: &str = "
 import socket, sys
 for name in sys.argv[1:]:
     connection = socket.create_connection((name, 7000))
@@ -37,9 +37,9 @@ fn ask_all(nodes: &[&Node]) -> String {
         servers.push(server);
     }
     let names = nodes.iter().map(|node| &node.name);
-    let ask = |node: &&Node| node.command("python3").args(["-c", ASK]).args(names.clone()).output().unwrap();
+    let query = |node: &&Node| node.command("python3").args(["-c", QUERY]).args(names.clone()).output().unwrap();
     let answers =
-        nodes.iter().map(ask).map(|output| String::from_utf8([output.stdout, output.stderr].concat()).unwrap());
+        nodes.iter().map(query).map(|output| String::from_utf8([output.stdout, output.stderr].concat()).unwrap());
     let answers = answers.collect();
     for mut server in servers {
         server.kill().unwrap();

@@ -157,11 +157,11 @@ impl Drawing {
     fn change(&mut self, random: &mut Random, number: usize) {
         let (process, slot, other) = (random.pick(&self.process), random.below(6), random.below(6));
         let (size, length) = (random.pick(&[1, 100, 5000]), random.pick(&[0, 10, 4096, 5000, 20000]));
-        let ways =
+        let modes =
             ["rw", "wo", "rw+creat", "rw+creat+trunc", "wo+creat+excl", "wo+append", "rw+append+creat", "wo+trunc"];
         let mode = random.pick(&["644", "600", "755", "444"]);
         let operation = match random.below(33) {
-            0..4 => format!("open {slot} {} {}", path(random), random.pick(&ways)),
+            0..4 => format!("open {slot} {} {}", path(random), random.pick(&modes)),
             4..9 => format!("write {slot} {size} 0 {number}"),
             9..12 => format!("pwrite {slot} {size} {} {number}", random.pick(&[0, 50, 4090, 9000])),
             12 => format!("unlink {}", path(random)),

@@ -140,8 +140,8 @@ pub fn prepare(shell: &Shell, directory: &Path) -> Result<()> {
 /// A copy of Debian's Python, as one that is installed below `directory`.
 pub fn install(shell: &Shell, directory: &Path) -> Result<()> {
     debian::once(directory, "python", || {
-        let ask = "import sys; print('python%d.%d' % sys.version_info[:2])";
-        let output = shell.run(shell.command("/usr/bin/python3").args(["-Ic", ask]))?;
+        let script = "import sys; print('python%d.%d' % sys.version_info[:2])";
+        let output = shell.run(shell.command("/usr/bin/python3").args(["-Ic", script]))?;
         let name = output.trim();
         debian::copy(shell, Path::new("/usr/lib").join(name), directory.join("lib").join(name))?;
         fs::create_dir_all(directory.join("bin"))?;

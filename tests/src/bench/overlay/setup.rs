@@ -50,13 +50,13 @@ pub(super) fn noise(bytes: usize, seed: u64) -> Vec<u8> {
 /// file afterwards.
 pub(super) fn everywhere(nodes: &Nodes, askers: &mut [Asker], path: &Path) -> f64 {
     let started = Instant::now();
-    askers.iter_mut().for_each(|asker| asker.ask(path));
+    askers.iter_mut().for_each(|asker| asker.request(path));
     nodes.await_requested(askers);
     let seconds = started.elapsed().as_secs_f64();
-    let original = std::fs::read(path).expect("an own file");
+    let source = std::fs::read(path).expect("an own file");
     for rank in 0..nodes.ranks() {
         let copy = std::fs::read(nodes.copy(rank, path)).unwrap_or_else(|e| panic!("rank {rank}: {e}"));
-        assert!(copy == original, "rank {rank} has other bytes");
+        assert!(copy == source, "rank {rank} has other bytes");
     }
     seconds
 }

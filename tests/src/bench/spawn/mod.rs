@@ -70,10 +70,10 @@ pub(super) fn python(report: &mut Report) {
     let statement = "import numpy, time, os; os.write(1, b'%d' % time.clock_gettime_ns(time.CLOCK_MONOTONIC))";
     let runs = Runs::new(&fixture, &[&python, "-c", statement]).imports("numpy,time,os");
     let mut table = Table::new(["ms, medians (10 to 90 %)", "zygote", "posix_spawn", "ratio", "bound"]);
-    for (mode, name, bound) in [(Mode::First, "to the first statement", "20"), (Mode::Sync, "to its exit", "8")] {
+    for (mode, name, target) in [(Mode::First, "to the first statement", "20"), (Mode::Sync, "to its exit", "8")] {
         let methods = [Method::ZYGOTE, Method::POSIX_SPAWN];
         let [zygote, exec] = runs.in_turn(&methods, mode, 12, ROUNDS).try_into().expect("two methods");
-        row(&mut table, name, [&zygote.sample(1e3), &exec.sample(1e3)], bound);
+        row(&mut table, name, [&zygote.sample(1e3), &exec.sample(1e3)], target);
         zygote.write_to(report);
     }
     report.table(&table);
@@ -87,7 +87,8 @@ pub(super) fn large_parent(report: &mut Report) {
     let (small, large) = (runs(SMALL_MB), runs(RESIDENT_MB));
     let mut table =
         Table::new(["µs of the call, medians (10 to 90 %)", "10 MB", "4096 MB", "ratio", "bound"].map(String::from));
-    for (method, bound) in [(Method::ZYGOTE, "1.2"), (Method::VFORK, ""), (Method::POSIX_SPAWN, ""), (Method::FORK, "")]
+    for (method, target) in
+        [(Method::ZYGOTE, "1.2"), (Method::VFORK, ""), (Method::POSIX_SPAWN, ""), (Method::FORK, "")]
     {
         let (mut of_small, mut of_large) = (Vec::new(), Vec::new());
         let count = if method == Method::FORK { 10 } else { 100 };
@@ -95,7 +96,7 @@ pub(super) fn large_parent(report: &mut Report) {
             of_small.extend(small.once(method, Mode::Call, count).microseconds);
             of_large.extend(large.once(method, Mode::Call, count).microseconds);
         }
-        row(&mut table, method.name, [&Sample::new(of_small), &Sample::new(of_large)], bound);
+        row(&mut table, method.name, [&Sample::new(of_small), &Sample::new(of_large)], target);
     }
     report.table(&table);
 }
@@ -113,17 +114,17 @@ pub(super) fn memory(report: &mut Report) {
     report.table(&table);
 }
 
-/// Latency and throughput by these methods, the first against the others. `bounds`: of latency and throughput.
-fn compare(report: &mut Report, runs: &Runs, methods: &[Method], count: usize, bounds: &[&str; 2]) {
+/// Latency and throughput by these methods, the first against the others. `targets`: of latency and throughput.
+fn compare(report: &mut Report, runs: &Runs, methods: &[Method], count: usize, targets: &[&str; 2]) {
     let names = methods.iter().map(|method| method.name);
     let mut table =
         Table::new(["µs a process, medians (10 to 90 %)"].into_iter().chain(names).chain(["fork of itself", "bound"]));
     let mut ratios =
         Table::new(["the first's advantage"].into_iter().chain(methods[1..].iter().map(|method| method.name)));
-    for (mode, name, bound) in [
-        (Mode::Sync, "to its exit, one by one", bounds[0]),
+    for (mode, name, target) in [
+        (Mode::Sync, "to its exit, one by one", targets[0]),
         (Mode::Async, "many at once, one call each", ""),
-        (Mode::Vector, "many at once, one call", bounds[1]),
+        (Mode::Vector, "many at once, one call", targets[1]),
     ] {
         let all = runs.in_turn(methods, mode, count, ROUNDS);
         let samples: Vec<Sample> = all.iter().map(|measured| measured.sample(1.0)).collect();
@@ -133,7 +134,7 @@ fn compare(report: &mut Report, runs: &Runs, methods: &[Method], count: usize, b
             Mode::Vector => shown_sample(&runs.forks(count * ROUNDS, count)),
             _ => String::new(),
         };
-        table.row(std::iter::once(name.to_owned()).chain(shown).chain([limit, bound.to_owned()]));
+        table.row(std::iter::once(name.to_owned()).chain(shown).chain([limit, target.to_owned()]));
         let advantage = samples[1..].iter().map(|sample| format!("{:.2}", sample.median() / samples[0].median()));
         ratios.row(std::iter::once(name.to_owned()).chain(advantage));
         if matches!(mode, Mode::Sync) {

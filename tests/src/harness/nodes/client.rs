@@ -62,16 +62,16 @@ impl Nodes<'_> {
 
 impl Asker {
     /// Has it request a file.
-    pub fn ask(&mut self, path: &Path) {
-        self.say(&format!("one {}", path.display()));
+    pub fn request(&mut self, path: &Path) {
+        self.send(&format!("one {}", path.display()));
     }
 
     /// Has it request all files that a list names, so many at once.
     pub fn ask_all(&mut self, at_once: usize, list: &Path) {
-        self.say(&format!("all {at_once} {}", list.display()));
+        self.send(&format!("all {at_once} {}", list.display()));
     }
 
-    fn say(&mut self, line: &str) {
+    fn send(&mut self, line: &str) {
         writeln!(self.input, "{line}").expect("the asker listens");
     }
 
@@ -96,7 +96,7 @@ pub fn serve_asks(socket: &Path) -> io::Result<()> {
         let line = line?;
         let fields: Vec<&str> = line.splitn(3, ' ').collect();
         let outcome = match fields[..] {
-            ["one", path] => ask(socket, path),
+            ["one", path] => request(socket, path),
             ["all", at_once, list] => ask_all(socket, at_once.parse().unwrap_or(1), list),
             _ => Err(io::Error::other(format!("what? {line}"))),
         };
@@ -114,7 +114,7 @@ fn ask_all(socket: &Path, at_once: usize, list: &str) -> io::Result<()> {
     let next = AtomicUsize::new(0);
     let work = || {
         while let Some(path) = paths.get(next.fetch_add(1, Ordering::Relaxed)) {
-            ask(socket, path)?;
+            request(socket, path)?;
         }
         Ok(())
     };
@@ -125,7 +125,7 @@ fn ask_all(socket: &Path, at_once: usize, list: &str) -> io::Result<()> {
 }
 
 /// Requests all bytes of a file, and waits until they are there.
-fn ask(socket: &Path, path: &str) -> io::Result<()> {
+fn request(socket: &Path, path: &str) -> io::Result<()> {
     let mut stream = UnixStream::connect(socket)?;
     stream.set_read_timeout(Some(Duration::from_millis(SILENCE_MS_MAX)))?;
     let path = headwater_abi::Path::new(path.as_bytes()).ok_or(io::ErrorKind::InvalidInput)?;

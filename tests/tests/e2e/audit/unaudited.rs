@@ -9,8 +9,8 @@ fn prepare(fixture: &Fixture) -> String {
     for name in ["overwritten", "longer", "replaced", "removed", "moved", "mode", "v1/text", "v2/text"] {
         fixture.file(&format!("pkg/{name}"), format!("first {name}\n"), 0o666);
     }
-    let everybody = std::fs::Permissions::from_mode(0o777);
-    std::fs::set_permissions(fixture.path("pkg"), everybody).expect("an own directory");
+    let permissions = std::fs::Permissions::from_mode(0o777);
+    std::fs::set_permissions(fixture.path("pkg"), permissions).expect("an own directory");
     fixture.link("v1", "pkg/current");
     "for f in new overwritten longer replaced removed current/text made/inner moved there; do \
        test -e $f && echo $f exists; cat $f; done 2>&1; ls . made 2>&1; stat -c '%a %s' mode overwritten; \

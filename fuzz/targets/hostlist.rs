@@ -1,4 +1,4 @@
-//! Lists of nodes' names: what is read is printed so that it is read again as the same, folded it is still the same,
+//! Lists of nodes' names: what is read is printed so that it is read again as the same. Folded it is still the same,
 //! and names are found at their positions.
 
 #![no_main]

@@ -272,7 +272,7 @@ struct hwsp_zygote {
 	int socket;
 	ino_t identity; /* of the socket: the program may close the descriptor and reuse its number */
 	pid_t owner;    /* a fork of the owner has no zygote */
-	uint64_t began; /* when it was started: another process of its number began later */
+	uint64_t began; /* when it was started: another process of its PID began later */
 	unsigned stopped_ms_max, answer_ms_max; /* see hwsp_pending_request */
 	int boundary;
 	uint64_t key;

@@ -1,8 +1,10 @@
-/* The launcher's side. fork() returns the PID of a process that its zygote has made, if its child reports in time
- * that it would exec a program with a zygote. On any failure or timeout, fork() is the C library's.
+/*
+ * The launcher's side. fork() returns the PID of a process that its zygote has made. Its child must report in time that
+ * it would exec a program with a zygote. On any failure or timeout, fork() is the C library's.
  *
- * Meanwhile the child is a stub: it has done what the launcher's code does between fork and exec, sends its
- * resulting attributes to the zygote, and ends. */
+ * Meanwhile the child is a stub: it has done what the launcher's code does between fork and exec, sends its resulting
+ * attributes to the zygote, and ends.
+ */
 #include "relay.h"
 
 #include <dlfcn.h>

@@ -52,8 +52,8 @@ int hwsp_leave_out(struct pspawn_state *state);
  * processes. */
 int hwsp_script_arguments(const struct pspawn_state *state, struct pspawn_process *processes, uint32_t count,
 	char ***arguments);
-/* True if the zygote is an interpreter with the options of all these processes, which begin in the directory `cwd` if it
- * is known, or no interpreter. */
+/* True if the zygote is no interpreter, or one with the options of all these processes, which begin in the directory
+ * `cwd` if it is known. */
 bool hwsp_has_their_options(const struct pspawn_state *state, const struct pspawn_process *processes, uint32_t count,
 	const char *cwd);
 

@@ -34,12 +34,12 @@ struct hwsp_arrived {
  * errno value with the reason in `why`, which has HWSP_REASON_BYTES. */
 int hwsp_on_behalf_prepare(pspawn_context_t *ctx, const struct hwsp_arrived *arrived, char *why);
 
-/* What the context's zygote was to import and has not, each a line: "?NAME: WHY" if there is no such module,
- * "-NAME: WHY" if processes import it themselves. It lives until the next call. */
+/* The imports of the context's zygote that failed, each a line: "?NAME: WHY" if there is no such module, "-NAME: WHY"
+ * if processes import it themselves. The text lives until the next call. */
 const char *hwsp_on_behalf_left_out(const pspawn_context_t *ctx);
 
 /* Makes the process, never by exec: a child of the caller that leads a group of its own and is killed when the calling
- * thread ends. 0 with its number, or as above. */
+ * thread ends. Returns 0 with its PID, or an error as above. */
 int hwsp_on_behalf_spawn(pspawn_context_t *ctx, const struct hwsp_arrived *arrived, pid_t *pid, char *why);
 
 #endif

@@ -66,7 +66,7 @@ static bool kill_zygote(const struct hwsp_pending_request *pending)
 	int zygote = (int)syscall(SYS_pidfd_open, pending->zygote, 0);
 	if (zygote < 0)
 		return false;
-	/* It may have ended since, and its number be another's. */
+	/* It may have ended since, and its PID be another's. */
 	bool is_it = pending->began && hwsp_began(pending->zygote) == pending->began;
 	if (is_it)
 		syscall(SYS_pidfd_send_signal, zygote, SIGKILL, NULL, 0);

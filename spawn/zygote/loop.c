@@ -143,7 +143,7 @@ static int outcome_of(outcome *reported, pid_t pid)
 	uint32_t reply;
 
 	while (!(reply = atomic_load(reported))) {
-		/* It can't be waited for here, and its number is its own as long as it has not been waited for. */
+		/* It can't be waited for here, and its PID is its own until then. */
 		if (process_fd < 0)
 			process_fd = (int)syscall(SYS_pidfd_open, pid, 0);
 		struct pollfd ended = {.fd = process_fd, .events = POLLIN};

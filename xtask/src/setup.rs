@@ -116,7 +116,7 @@ pub fn run(shell: &Shell) -> Result<()> {
 fn missing(shell: &Shell, with_optional: bool) -> Result<Vec<&'static str>> {
     let mut query = shell.command("dpkg-query");
     query.args(["-W", "-f", "${Package} ${db:Status-Status}\n"]).args(PACKAGES.iter().map(|p| p.name));
-    // Its status is 1 if it has never heard of one of them.
+    // Its status is 1 if its database lacks one of them.
     let output = shell.capture(&mut query)?.output;
     Ok(not_installed(&output, with_optional, &is_on_path))
 }

@@ -39,7 +39,7 @@ pub struct Options {
     pub source: PathBuf,
     /// Where to listen.
     pub control: PathBuf,
-    /// How long the kernel may believe a name that it found, and attributes, in milliseconds.
+    /// How long the kernel may cache a name that it found, and attributes, in milliseconds.
     pub ttl_ms: u64,
     /// Whether a file's pages stay in the kernel when it is opened again.
     pub retain_pages: bool,

@@ -1,4 +1,4 @@
-//! The side of the tests: starts `counting-fs` and talks to it.
+//! The side of the tests: starts `counting-fs` and sends it requests.
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, Write};

@@ -46,7 +46,7 @@ impl MemoryGroup {
         Ok(group)
     }
 
-    /// Where a process writes its number to belong to it.
+    /// The file to which a process writes its PID to enter it.
     pub fn processes(&self) -> PathBuf {
         self.path.join("cgroup.procs")
     }

@@ -1,9 +1,8 @@
-//! The C text of a library, and what its functions return.
+//! The C text of a library, and its functions' results.
 //!
-//! A function of a utility library runs through its code and then calls a function of another utility
-//! library with a higher number in the same group, of the same library if there is none, until the depth is
-//! used up. A function of a module does so with a utility's, of a few neighbours. Each returns a constant of
-//! its own, added to what the called one returns.
+//! A function of a utility library executes its code and then calls a function of another one with a higher number in
+//! the same group. If there is none, it calls its own library's, until the depth is used up. A function of a module
+//! does so with a utility's, of a few neighbours. Each returns a constant of its own, added to the called one's result.
 
 use std::fmt::Write;
 
@@ -51,8 +50,8 @@ fn constant(library: usize, function: usize) -> u64 {
     mixed ^ (mixed >> 27)
 }
 
-/// What a module's function calls: with each neighbour other functions of that, so that if modules begin at each
-/// library, all functions are called where their number is a multiple of the neighbours'.
+/// The functions that a module's function calls: with each neighbour other functions of that. So if modules begin at
+/// each library, all functions are called whose number is a multiple of the neighbours'.
 fn called(plan: &Plan, module: usize, function: usize) -> Utility {
     let neighbour = function % NEIGHBOURS;
     let library = (module * plan.utilities / plan.modules + neighbour) % plan.utilities;

@@ -100,8 +100,8 @@ fn what_is_not_requested_is_not_opened() {
     }
 }
 
-/// Views that are tried: a kernel may take pages back at any time, and one that reclaims memory ahead of
-/// need (DAMON) does, now and then, within the second that a run takes.
+/// Views that are tried: a kernel may reclaim pages at any time. One that reclaims memory ahead of need (DAMON) does so
+/// now and then within the second that a run takes.
 const VIEWS_MAX: usize = 5;
 
 /// Runs what `program` makes, which prints the given text, twice in a fresh view. The kernel alone answers the second

@@ -1,5 +1,5 @@
-//! `libheadwater-relay.so` in slurmd, and so in the slurmstepd of each step: they note the numbers of a step's tasks
-//! before any task may exec, so all tasks are exec'd as ever, and nothing is left.
+//! `libheadwater-relay.so` in slurmd, and so in the slurmstepd of each step: they record the PIDs of a step's tasks
+//! before any task may exec. So all tasks are exec'd as ever, and nothing is left.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

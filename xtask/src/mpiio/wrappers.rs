@@ -412,7 +412,7 @@ const GLOBALS_HEAD: &str = "\
 struct hwio_globals {
 ";
 
-/// What the core calls of MPI, in a build that sees to it that no signal's handler does.
+/// The core's calls of MPI, in a build that checks that no signal's handler makes one.
 const CHECKED_REAL: &str = "\
 #ifdef HWIO_CHECK_HANDLERS
 struct hwio_real *hwio_real_checked(void);

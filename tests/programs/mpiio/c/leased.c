@@ -1,7 +1,7 @@
 /*
- * Rank 0 has deferred a read of a file, and what it has gathered is being written by other ranks, when another process
- * opens the file to change it. That process must get access soon, whatever rank 0 does, which allocates and frees
- * memory without end; and rank 0 sees the file's old bytes. Usage: leased DIR
+ * Another process opens a file to change it. Rank 0 has deferred a read of that file, and other ranks write what it has
+ * gathered. The process must get access soon, whatever rank 0 does, which allocates and frees memory without end; and
+ * rank 0 sees the file's old bytes. Usage: leased DIR
  */
 #define _GNU_SOURCE
 #include <fcntl.h>

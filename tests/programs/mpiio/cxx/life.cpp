@@ -1,5 +1,5 @@
-// Conway's Game of Life: rank 0 reads the cells (bytes; the lowest bit counts) with an ifstream and scatters rows, the
-// ranks exchange halos for some generations, and rank 0 gathers the rows and writes them with an ofstream.
+// Conway's Game of Life: rank 0 reads the cells (bytes; the lowest bit counts) with an ifstream and scatters rows. The
+// ranks exchange halos for some generations. Rank 0 gathers the rows and writes them with an ofstream.
 //
 //   life --in FILE --out FILE [--rows N] [--columns N] [--generations N] [--twin]
 //

@@ -1,5 +1,5 @@
-! Heat in a plane: rank 0 reads the temperatures (doubles) from a file of stream access and scatters columns, the ranks
-! exchange halos for some steps, and rank 0 gathers the columns and writes them.
+! Heat in a plane: rank 0 reads the temperatures (doubles) from a file of stream access and scatters columns. The ranks
+! exchange halos for some steps. Rank 0 gathers the columns and writes them.
 !
 !   heat --in FILE --out FILE [--rows N] [--columns N] [--steps N] [--twin]
 !

@@ -60,7 +60,7 @@ STEP(root_leaves)
 		_exit(7);
 }
 
-/* All have heard from each other, so that all that was written before is there. */
+/* All have received a message of each other, so that all that was written before is there. */
 STEP(killed_later)
 {
 	(void)work;

@@ -26,8 +26,8 @@ pub(super) fn connection(from: &Node, to: &Node) -> (TcpStream, TcpStream) {
     (near, far)
 }
 
-/// Seconds that plain transfers of so many bytes take between each of these pairs of nodes at once, until the
-/// last byte of all is received.
+/// Seconds of plain transfers of so many bytes, between each of these pairs of nodes at once, until the last byte is
+/// received.
 pub(super) fn transfers(pairs: &[(&Node, &Node)], bytes: u64) -> f64 {
     transfers_into(pairs, bytes, |_| io::sink())
 }

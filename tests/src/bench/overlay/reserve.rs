@@ -1,5 +1,5 @@
 //! Free memory. On a virtual machine the first write to a page that the guest has not used for a while makes its host
-//! search for one, which takes longer than all that a daemon does with a page's bytes; and sixteen nodes on one machine
+//! search for one. That takes longer than all that a daemon does with a page's bytes. Sixteen nodes on one machine
 //! write sixteen times as much as one would.
 
 use std::fs::File;

@@ -64,7 +64,7 @@ impl Daemon {
         Daemon { process, input: Some(input), output, is_paused: false, is_ready: false }
     }
 
-    /// Waits for its first line, if that has not been heard yet.
+    /// Waits for its first line, if that has not been read yet.
     pub(super) fn await_ready(&mut self, time_max: Duration) -> Result<(), String> {
         if !self.is_ready {
             let line = self.line(time_max)?;

@@ -32,7 +32,7 @@ static __typeof__(&wait4) original_wait4;
 static __typeof__(&waitpid) original_waitpid;
 static __typeof__(&waitid) original_waitid;
 
-__attribute__((constructor)) static void find_originals(void)
+__attribute__((constructor)) static void find_libc(void)
 {
 	original_wait4 = (__typeof__(&wait4))dlsym(RTLD_NEXT, "wait4");
 	original_waitpid = (__typeof__(&waitpid))dlsym(RTLD_NEXT, "waitpid");
@@ -235,7 +235,7 @@ EXPORT pid_t wait4(pid_t pid, int *status, int options, struct rusage *usage)
 {
 	struct any any = {.once = once_wait4, .status = status, .usage = usage, .options = options};
 	if (!original_wait4)
-		find_originals();
+		find_libc();
 	if (pid == -1 && any_hidden())
 		return (pid_t)wait_any(&any);
 	return reaped(original_wait4(pid, status, options, usage));
@@ -245,7 +245,7 @@ EXPORT pid_t waitpid(pid_t pid, int *status, int options)
 {
 	struct any any = {.once = once_wait4, .status = status, .options = options};
 	if (!original_waitpid)
-		find_originals();
+		find_libc();
 	if (pid == -1 && any_hidden())
 		return (pid_t)wait_any(&any);
 	return reaped(original_waitpid(pid, status, options));
@@ -267,7 +267,7 @@ EXPORT int waitid(idtype_t kind, id_t id, siginfo_t *information, int options)
 	struct any any = {.once = once_waitid, .information = information ? information : &own, .options = options};
 
 	if (!original_waitid)
-		find_originals();
+		find_libc();
 	if (kind == P_ALL && any_hidden()) {
 		long pid = wait_any(&any);
 		if (pid == 0)

@@ -18,7 +18,7 @@ pub(super) const TIME_MAX: Duration = Duration::from_secs(60);
 /// How many differing lines a failure shows of each kind.
 const LINES_MAX: usize = 30;
 
-/// A program with its arguments and surroundings.
+/// A program with its arguments and environment.
 #[derive(Clone, Debug)]
 pub struct Program {
     argv: Vec<OsString>,

@@ -36,7 +36,7 @@ static void leave_mpi(MPI_Comm *comm, int *error, ...)
 }
 
 /* There is no such rank. */
-static void send_to_nobody(MPI_Comm comm)
+static void send_to_no_rank(MPI_Comm comm)
 {
 	char byte = 0;
 
@@ -56,7 +56,7 @@ STEP(error_handler_leaves)
 	MPI_Comm_create_errhandler(leave_mpi, &handler);
 	MPI_Comm_set_errhandler(comm, handler);
 	seen = work;
-	send_to_nobody(comm);
+	send_to_no_rank(comm);
 	write_it("copy");
 	MPI_Comm_free(&comm);
 	MPI_Errhandler_free(&handler);

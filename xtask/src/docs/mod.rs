@@ -55,7 +55,7 @@ fn check_with(shell: &Shell, headwater: &Path) -> Result<()> {
     bail!("{}\nrepeat: cargo xtask test --only docs", complaints.join("\n"));
 }
 
-/// Complaints that need nothing built: dead links, functions that aren't where the overview says, and command lines
+/// Complaints that need nothing built: dead links, functions that aren't where the overview has them, and command lines
 /// that `cargo xtask` does not accept.
 pub fn tidy(shell: &Shell) -> Result<Vec<String>> {
     let pages = pages(shell)?;

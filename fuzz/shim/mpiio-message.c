@@ -318,7 +318,7 @@ __attribute__((constructor)) static void start(void)
 	hwio_libc.pwritev = write_vector;
 }
 
-/* Where in the file the data is, and the data. */
+/* The offset of the data in the file, and the data. */
 static struct hwio_runs true_runs(void)
 {
 	return (struct hwio_runs){.count = 2, .run = {{100, 3000, 5000, 4}, {30000, 8000, 8000, 1}}};

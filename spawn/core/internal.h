@@ -1,4 +1,4 @@
-/* What the library and the zygote agree on, and what their files share. Not installed. */
+/* The interface between the library and the zygote, and between the files of each. Not installed. */
 #ifndef HEADWATER_SPAWN_INTERNAL_H
 #define HEADWATER_SPAWN_INTERNAL_H
 
@@ -18,7 +18,7 @@
 #define HWSP_SPAWN_VERSION 3u
 /* Set in a process that is to become a zygote: "SOCKET STOP NAME". */
 #define HWSP_ZYGOTE_VARIABLE "HEADWATER_ZYGOTE_SOCKET"
-/* What a Python zygote imports, separated by commas. */
+/* The imports of a Python zygote, separated by commas. */
 #define HWSP_IMPORTS_VARIABLE "HEADWATER_ZYGOTE_IMPORTS"
 /* A zygote's own descriptors have this number or higher ones; those that processes inherit are lower. */
 #define HWSP_PRIVATE_FDS 16
@@ -155,8 +155,8 @@ void hwsp_default_handlers(void);
 
 /* cpu_placement.c */
 
-/* Where the process with this number runs: by its own mask, or else by the options. 0, or EINVAL for a mask without
- * a processor that is there. */
+/* Sets where the process with this number runs: by its own mask, or else by the options. Returns 0, or EINVAL for a
+ * mask without an available processor. */
 int hwsp_place_process(const struct pspawn_process *process, const struct pspawn_options *options, unsigned number,
 	struct hwsp_cpu_placement *placement);
 
@@ -228,7 +228,7 @@ enum hwsp_python_kind {
 	HWSP_PYTHON_ARCHIVE, /* a file that turns out to be a directory or an archive, with a module __main__ */
 	HWSP_PYTHON_INPUT
 };
-/* What an interpreter is to run. */
+/* The program of an interpreter. */
 struct hwsp_python {
 	enum hwsp_python_kind kind;
 	const char *what;  /* code, a module, or a file; of an input, "-" or NULL */
@@ -244,7 +244,7 @@ bool hwsp_python_read(char *const *argv, struct hwsp_python *read);
 /* True if a zygote with the former arguments can become an interpreter with the latter, which begins in the directory
  * `cwd`. Without one, a name that depends on the directory is refused. */
 bool hwsp_python_alike(char *const *zygote, char *const *argv, char *const *envp, const char *cwd);
-/* What a Python zygote depends on besides what every zygote does. */
+/* The dependencies of a Python zygote besides those of every zygote. */
 #define HWSP_PYTHON_VARIABLES "PATH,HOME,TZ"
 
 /* watch.c */
@@ -292,7 +292,7 @@ struct hwsp_start {
 	uint64_t key;
 	const cpu_set_t *cores; /* on which it starts; NULL: the caller's */
 };
-/* Where a zygote's own descriptors begin if it is to serve a process with these limits. */
+/* Returns the lowest descriptor of a zygote's own if it is to serve a process with these limits. */
 int hwsp_boundary(const struct hwsp_inherited *inherited);
 /* Starts a zygote and waits until it has stopped. Returns 0, or an errno value with the reasons as text. */
 int hwsp_zygote_start(struct hwsp_zygote *zygote, const struct hwsp_start *start, char reason[HWSP_REASON_BYTES]);
@@ -314,7 +314,7 @@ struct hwsp_pending_request {
 	char *body;    /* as it was sent, for what the zygote leaves undone */
 	size_t body_bytes;
 };
-/* Where that is what a process inherits, if it isn't the caller's own. */
+/* The origin of what a process inherits, if it is not the caller itself. */
 struct hwsp_origin {
 	const int *fds; /* for each inherited number, the caller's descriptor */
 	int cwd;        /* a descriptor */

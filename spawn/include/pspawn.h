@@ -89,7 +89,7 @@ enum pspawn_stop {
 	PSPAWN_STOP_PYTHON /* in a Python interpreter, after `imports` */
 };
 
-/* What a context is made with. Zero means the default everywhere; `size` is sizeof(struct). */
+/* Options of a context. Zero means the default everywhere; `size` is sizeof(struct). */
 struct pspawn_context_options {
 	size_t size;
 	enum pspawn_mechanism mechanism;
@@ -136,7 +136,7 @@ const char *pspawn_mechanism_name(enum pspawn_mechanism mechanism);
  * in a program that is no zygote. */
 int pspawn_stop(int *argc, char ***argv);
 
-/* What a process does with its descriptors before the program begins, in this order. */
+/* Actions on a process's descriptors before the program begins, in this order. */
 enum pspawn_file_action_kind { PSPAWN_OPEN, PSPAWN_CLOSE, PSPAWN_DUP2 };
 struct pspawn_file_action {
 	enum pspawn_file_action_kind kind;

@@ -278,7 +278,7 @@ pid_t hwsp_relay_spawn(const char *path, const struct pspawn_process *process, c
 		return -1;
 	struct program *program = prepare_process() ? find_program(path) : NULL;
 	if (program && program->context.state) {
-		/* Where there is no zygote any more, the C library does it. */
+		/* Without a zygote the C library forks. */
 		int count = pspawn_many(&program->context, process, 1, options, &pid, NULL);
 		if (count != 1)
 			pid = -1;

@@ -1,4 +1,4 @@
-/* What the files of libheadwater-relay.so share. */
+/* Common declarations of the files of libheadwater-relay.so. */
 #ifndef HEADWATER_RELAY_H
 #define HEADWATER_RELAY_H
 

@@ -9,10 +9,10 @@
 #include <unistd.h>
 
 #define EXPORT __attribute__((visibility("default")))
-/* Where descriptors end if there is no zygote that needs some of its own. */
+/* The end of descriptors if no zygote needs some of its own. */
 #define NO_BOUNDARY INT32_MAX
-/* What exec takes: a string, all strings with the pointers to them, and so much in any case. Some of it the kernel
- * takes for itself. */
+/* The limits of exec: of a string, of all strings with the pointers to them, and a size that is always accepted. The
+ * kernel needs a part of it. */
 #define STRING_MAX (32u * 4096)
 #define LISTS_MAX (6u << 20)
 #define LISTS_MIN (32u * 4096)
@@ -50,7 +50,7 @@ static char *const *clone_list(char *const *list)
 	return copy;
 }
 
-/* What an interpreter reads besides. */
+/* Variables that an interpreter reads besides. */
 static int add_variables(struct pspawn_context_options *own)
 {
 	const char *more = own->key_variables;
@@ -283,7 +283,7 @@ static bool fits_exec(char *const *argv, char *const *envp, rlim_t stack)
 	return total + LISTS_MARGIN <= (limit > LISTS_MIN ? limit : LISTS_MIN);
 }
 
-/* What differs between a fork and exec in the arguments is left to exec. */
+/* Arguments for which a fork differs from exec are left to exec. */
 static int check_lists(const struct pspawn_process *processes, uint32_t count, const struct hwsp_inherited *inherited)
 {
 	for (uint32_t i = 0; i < count; i++) {
@@ -346,7 +346,7 @@ static bool have_cores(unsigned cores, const struct hwsp_demand *demand)
 	return true;
 }
 
-/* What a zygote has counted that it may run on is what its processes may run on. 0; ENOTSUP: these are better exec'd;
+/* Processors that a zygote has counted must be those of its processes. Returns 0; ENOTSUP: these are better exec'd;
  * EAGAIN: another zygote is needed. */
 static int check_cores(struct pspawn_state *state, const struct hwsp_demand *demand)
 {

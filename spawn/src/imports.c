@@ -1,4 +1,4 @@
-/* What a Python zygote imports: names of modules, separated by commas, and from the next line on a table of how
+/* The imports of a Python zygote: names of modules, separated by commas, and from the next line on a table of how
  * processes reseed those that draw random numbers. */
 #include "context.h"
 

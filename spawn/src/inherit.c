@@ -70,7 +70,7 @@ static int add_ending(struct hwsp_inherited *inherited, int fd, int boundary)
 		at++;
 	if (at < inherited->fd_count && inherited->fds[at] == fd)
 		return 0;
-	/* What isn't open is for the file action to report. */
+	/* A descriptor that isn't open is reported by the file action. */
 	if (fd < 0 || fcntl(fd, F_GETFD) < 0)
 		return 0;
 	if (inherited->fd_count == HWSP_FDS_MAX || fd >= boundary)

@@ -1,4 +1,4 @@
-/* What a zygote is made of: whether it can be faithful, and whether its files are still those on the disk. */
+/* The state of a zygote: whether it can be faithful, and whether its files are still those on the disk. */
 #include "../core/internal.h"
 
 #include <dirent.h>
@@ -128,7 +128,8 @@ static bool is_device(const char *path)
 	return !strncmp(path, "/dev/", 5) && (stat(path, &file) || !S_ISREG(file.st_mode));
 }
 
-/* What follows the directory of the session's table in a path; NULL if it lies elsewhere, or there is no session. */
+/* Returns the rest of a path behind the directory of the session's table; NULL if it lies elsewhere, or there is no
+ * session. */
 static const char *in_session(const char *path, char *const *envp)
 {
 	static const char variable[] = "HEADWATER_TABLE=", name[] = "/table";

@@ -37,7 +37,7 @@ static ino_t identity_of(int fd)
 	return fstat(fd, &file) == 0 && S_ISSOCK(file.st_mode) ? file.st_ino : 0;
 }
 
-/* Where the library lies that makes a program a zygote. */
+/* Finds the library that makes a program a zygote. */
 static bool find_library(const char *given, char path[PATH_MAX])
 {
 	Dl_info self;

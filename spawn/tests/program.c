@@ -1,5 +1,5 @@
 /* sources: src/program.c src/elf.c core/reason.c */
-/* What a path is: programs, scripts, damaged files, each judged without reading outside of it. */
+/* The kind of a path: programs, scripts, damaged files, each judged without reading outside of it. */
 #include "core/internal.h"
 
 #include <elf.h>

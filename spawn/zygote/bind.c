@@ -17,7 +17,7 @@
 /* A loop over characters is to stay one. */
 #pragma GCC optimize("no-tree-loop-distribute-patterns")
 
-/* Where this library lies. */
+/* The path of this library. */
 extern const char __ehdr_start[] __attribute__((visibility("hidden")));
 
 static bool same(const char *a, const char *b)

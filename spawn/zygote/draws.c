@@ -321,7 +321,7 @@ OPENS(open64)
 OPENS_AT(openat)
 OPENS_AT(openat64)
 
-/* What programs call that were compiled with checks. */
+/* Called by programs that were compiled with checks. */
 #define OPENS_2(name) \
 	EXPORT int name(const char *path, int flags); \
 	EXPORT int name(const char *path, int flags) \

@@ -1,4 +1,4 @@
-/* What the C library does around a fork, for processes that the kernel's call makes without it. */
+/* The C library's actions around a fork, for processes that the kernel's call makes without it. */
 #include "zygote.h"
 
 #include <dlfcn.h>

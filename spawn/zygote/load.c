@@ -120,7 +120,7 @@ static const int16_t loader_code[] = {
 	0x41, 0xff, 0xe4,             /* jmp *%r12 */
 };
 #define CODE_BYTES (sizeof loader_code / sizeof loader_code[0])
-/* Where the operand of its first move with an address begins and ends, and where the call returns to. */
+/* The begin and the end of the operand of its first move with an address, and the call's return address. */
 enum { MAP_OPERAND = 7, MAP_END = 11, RETURN = 27 };
 
 /* True if the loader's executable part has these bytes. */

@@ -461,7 +461,7 @@ static void send_hello(const char changed[HWSP_REASON_BYTES])
 		hwsp_early(hello.early);
 	hello.refused = *hello.reason ? HWSP_DOUBTFUL : HWSP_STOPPED;
 	hello.counted = hwsp_cores_counted();
-	/* What threads a library has for its own use, it ends before a fork. */
+	/* Threads that a library has for its own use are ended before a fork. */
 	hwsp_fork_prepare();
 	hwsp_fork_parent();
 	hwsp_send(hwsp_zygote.socket, &hello, sizeof hello, NULL, 0, NULL, 0);

@@ -12,7 +12,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Where the parts of this process are, as the kernel has them. */
+/* The parts of this process, as the kernel has them. */
 static struct prctl_mm_map parts;
 
 static bool set_parts(void)

@@ -182,7 +182,7 @@ static object *list_of(const char *first, char *const *strings, object *(*make)(
 	return list;
 }
 
-/* What sys.argv begins with. */
+/* The first entry of sys.argv. */
 static const char *first_argument(const struct hwsp_python *read)
 {
 	switch (read->kind) {
@@ -243,7 +243,7 @@ static bool become_interpreter(const struct hwsp_python *read)
 	return done == hwsp_py.none;
 }
 
-/* What the interpreter would read differently, if it were started now. */
+/* Differences in what the interpreter would read, if it were started now. */
 static bool is_as_at_start(void)
 {
 	struct stat directory;

@@ -1,4 +1,4 @@
-/* What a Python interpreter does after it has started, as Py_RunMain() does it (Modules/main.c of 3.8 to 3.13). */
+/* The actions of a Python interpreter after its start, as Py_RunMain() has them (Modules/main.c of 3.8 to 3.13). */
 #include "zygote.h"
 
 #include "python.h"

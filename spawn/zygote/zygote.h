@@ -1,4 +1,4 @@
-/* What the files of libheadwater-zygote.so share. */
+/* Common declarations of the files of libheadwater-zygote.so. */
 #ifndef HEADWATER_ZYGOTE_H
 #define HEADWATER_ZYGOTE_H
 
@@ -11,7 +11,7 @@ struct zygote {
 	int socket; /* -1: this process is none */
 	enum pspawn_stop stop;
 	int (*main)(int, char **, char **);
-	/* What an interpreter does around a fork; NULL: nothing. */
+	/* An interpreter's actions around a fork; NULL: none. */
 	void (*before_fork)(void), (*after_fork)(void);
 	const void *vector; /* the kernel's auxiliary vector */
 	size_t vector_bytes;
@@ -28,7 +28,7 @@ extern struct zygote hwsp_zygote;
 __attribute__((noreturn)) void hwsp_load_stop(int argc, char **argv, char *const *envp);
 /* Room for the kernel's start data of a program. */
 void *hwsp_load_room(size_t bytes);
-/* What the loader calls the program in its messages. */
+/* The program's name in the loader's messages. */
 void hwsp_load_name(char *name);
 /* The memory of requests is free. */
 void hwsp_load_forget_requests(void);

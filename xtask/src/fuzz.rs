@@ -25,7 +25,7 @@ const LIMITS: &[&str] = &["-rss_limit_mb=2048", "-timeout=10", "-print_final_sta
 pub struct Fuzzed {
     /// If it failed: what, and how to repeat it.
     pub failure: Option<String>,
-    /// What libFuzzer wrote.
+    /// libFuzzer's output.
     pub output: String,
 }
 

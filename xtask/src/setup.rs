@@ -1,4 +1,4 @@
-//! What the machine must have beside a Rust toolchain.
+//! The packages that the machine must have beside a Rust toolchain.
 
 use std::path::Path;
 

@@ -12,10 +12,10 @@ use anyhow::{Context, Result, bail};
 /// How long output is awaited after a program has ended.
 const LEFTOVER_WAIT_MAX: Duration = Duration::from_secs(2);
 
-/// What `timeout` exits with if it had to end the program.
+/// The exit status of `timeout` if it had to end the program.
 const TIMEOUT_STATUS: i32 = 124;
 
-/// Where things are and how much is printed.
+/// The directories, and how much is printed.
 #[derive(Clone, Debug)]
 pub struct Shell {
     /// The repository's root; every program runs there.

@@ -39,7 +39,7 @@ const LINK_FLAGS: &[&str] = &[
     "-Wl,--build-id",
 ];
 
-/// What one function of the audit library may take of a program's stack. What a call takes in all, a test measures.
+/// The most stack of a program that one function of the audit library may use. A test measures that of a whole call.
 const AUDIT_STACK: &str = "-Wstack-usage=768";
 
 /// The audit library's sources.

@@ -6,7 +6,7 @@ use std::thread;
 
 const NICENESS_MAX: i32 = 19;
 
-/// What `work` makes of each item, in the items' order; as many at a time as there are processors.
+/// The results of `work` for each item, in the items' order; as many at a time as there are processors.
 pub fn map<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let (queue, done) = (Mutex::new(items.iter().enumerate()), Mutex::new(Vec::new()));
     let workers = thread::available_parallelism().map_or(1, NonZero::get).min(items.len());

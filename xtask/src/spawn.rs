@@ -7,11 +7,11 @@ use anyhow::{Context, Result, ensure};
 use crate::shell::Shell;
 use crate::{cc, files, side_by_side};
 
-/// Where all of it is.
+/// The directory of all of it.
 pub const SOURCES: &str = "spawn";
 /// Its tests.
 pub const TESTS: &str = "spawn/tests";
-/// What callers include.
+/// The header of callers.
 const HEADER: &str = "spawn/include/pspawn.h";
 const FLAGS: &[&str] = &[
     "-O2",

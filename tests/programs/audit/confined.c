@@ -17,7 +17,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* What libc's functions below call. */
+/* The system calls of libc's functions below. */
 static const int allowed[] = {
 	SYS_read,
 	SYS_write,

@@ -30,7 +30,7 @@ struct calls {
 	int (*receive)(void *, int, MPI_Datatype, int, int, MPI_Comm, MPI_Status *);
 };
 
-/* Where it writes, and memory: all of it at rank 0, and this rank's. */
+/* The output file, and memory: all of it at rank 0, and this rank's. */
 struct set {
 	int out;
 	char *all, *mine;
@@ -161,7 +161,8 @@ static uint64_t sum(const char *memory)
 	return all;
 }
 
-/* What the last turn has deferred is dropped, as by a program's next read: the other variant mustn't pay for it. */
+/* Data that the last turn has deferred is dropped, as by a program's next read: the other variant mustn't pay for
+ * it. */
 static void overwrite(const struct set *s)
 {
 	size_t left = rank == 0 ? bytes : 0;

@@ -92,7 +92,7 @@ static void whole(const char *path, char *result)
 	report(result, " %zu %x", size, sum(buffer, size));
 }
 
-/* What a program prints that is started for it. */
+/* The output of a program that is started for it. */
 static void command(char **word, char *result)
 {
 	static char text[1 << 16], output[1 << 16];

@@ -210,7 +210,7 @@ static void seek(char **word, char *result)
 	report(result, "%s %ld", outcome(at), whence == SEEK_HOLE ? 0 : (long)at);
 }
 
-/* What a process does with its descriptors and maps. */
+/* A process's operations on its descriptors and maps. */
 static int by_descriptor(char **word, char *result)
 {
 	const char *name = word[0];

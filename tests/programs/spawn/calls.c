@@ -1,4 +1,4 @@
-/* What the calls do: with bad input, with zygotes that die, with very many processes, without waiting, in groups. */
+/* The calls: with bad input, with zygotes that die, with very many processes, without waiting, in groups. */
 #include "check.h"
 
 #include <poll.h>

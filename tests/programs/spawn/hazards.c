@@ -1,4 +1,4 @@
-/* What a zygote could break in the program that owns it. */
+/* Hazards of a zygote for the program that owns it. */
 #include "check.h"
 
 #include <pthread.h>
@@ -197,7 +197,7 @@ static void run_once(pspawn_context_t *context, char *program, const char *expec
 	CHECK(!strcmp(expected, "kill") || exited == atoi(expected), "%x", (unsigned)status);
 }
 
-/* What a program's constructors do, each process from its zygote does: PROGRAM, exit status. */
+/* Each process from a zygote does what its program's constructors do: PROGRAM, exit status. */
 static void repeated(char **arguments)
 {
 	pspawn_context_t context;
@@ -432,7 +432,8 @@ static void counted_cores(char **arguments)
 	CHECK(count_like(all_bound, 1, PSPAWN_NUMA_NONE, &context, good) == 1, "%s", "one core");
 	CHECK(first && pspawn_context_zygote(&context) == first, "%s", "the first zygote");
 	pspawn_context_destroy(&context);
-	/* What counts nothing has one zygote for all, and so has what counts when each process begins. */
+	/* A program that does not count processors has one zygote for all, and so has one that counts them when each
+	 * process begins. */
 	for (int counts = 0; counts < 2; counts++) {
 		int right = counts ? good : 0;
 		make_zygote(&context, counts ? arguments[0] : "/bin/true");

@@ -176,7 +176,7 @@ static void first_at_end()
 	printf("state.end-%d: first registered\n", ++at_end_order);
 }
 
-// What a fork would take over, and main() sees, or would not.
+// The state that a fork would take over, and main() sees, or would not.
 __attribute__((constructor(102))) static void change()
 {
 	check_random();

@@ -21,7 +21,7 @@
 
 extern char **environ;
 
-/* What a constructor saw. */
+/* A constructor's observations. */
 static char early[1 << 16];
 
 __attribute__((constructor)) static void check_early(int argc, char **argv, char **envp)

@@ -27,8 +27,7 @@ pub use table::Table;
 
 type Measure = fn(&mut Report);
 
-/// What can be measured, by name; `mount` names all that begin with it, and so do `overlay`, `simulate` and
-/// `spawn`.
+/// All benchmarks, by name; `mount` names all that begin with it, and so do `overlay`, `simulate` and `spawn`.
 const ALL: [(&str, Measure); 27] = [
     ("startup", startup::run),
     ("operations", counts::run),
@@ -77,7 +76,7 @@ struct Arguments {
     svg: Option<PathBuf>,
 }
 
-/// What takes an hour and much of the machine, and is measured alone.
+/// Benchmarks that take an hour and much of the machine, and are run alone.
 #[derive(Subcommand)]
 enum Alone {
     /// Many processes start at once from one file system server.

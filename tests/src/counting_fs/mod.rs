@@ -37,13 +37,13 @@ pub use mounted::{Caching, Mounted};
 pub struct Options {
     /// The directory to show.
     pub source: PathBuf,
-    /// Where to listen.
+    /// The path of the socket.
     pub control: PathBuf,
     /// How long the kernel may cache a name that it found, and attributes, in milliseconds.
     pub ttl_ms: u64,
     /// Whether a file's pages stay in the kernel when it is opened again.
     pub retain_pages: bool,
-    /// Where to mount.
+    /// The mount points.
     pub mounts: Vec<PathBuf>,
 }
 

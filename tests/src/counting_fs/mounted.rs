@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// What the kernel may cache.
+/// The kernel's caching.
 #[derive(Clone, Copy, Debug)]
 pub struct Caching {
     /// How long a name that exists, and attributes, may be believed, in milliseconds. Absent names

@@ -1,4 +1,4 @@
-//! What all mounts of the process share.
+//! The common state of all mounts of the process.
 
 use std::time::Duration;
 

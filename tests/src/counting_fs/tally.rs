@@ -1,4 +1,4 @@
-//! What the counting file system counts, and how long it takes over each operation.
+//! The counts of the counting file system, and the time of each operation.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -17,7 +17,7 @@ impl Mechanism {
     /// All of them.
     pub const ALL: [Mechanism; 3] = [Mechanism::Audit, Mechanism::Namespace, Mechanism::Mount];
 
-    /// What `headwater run --via` calls it.
+    /// Its name for `headwater run --via`.
     pub fn name(self) -> &'static str {
         match self {
             Mechanism::Audit => "audit",

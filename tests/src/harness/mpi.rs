@@ -72,12 +72,12 @@ impl Mpi {
         self.name.starts_with("openmpi")
     }
 
-    /// Where its `mpicc` is.
+    /// The path of its `mpicc`.
     pub fn compiler(&self) -> PathBuf {
         self.command("mpicc")
     }
 
-    /// Where its `mpirun` is.
+    /// The path of its `mpirun`.
     pub fn mpirun(&self) -> PathBuf {
         self.command("mpirun")
     }
@@ -130,7 +130,7 @@ impl Mpi {
         ENVIRONMENT.iter().fold(launcher, |launcher, (name, value)| launcher.env(name, value))
     }
 
-    /// What its jobs need in the environment.
+    /// The variables of its jobs.
     pub fn environment() -> &'static [(&'static str, &'static str)] {
         &ENVIRONMENT
     }

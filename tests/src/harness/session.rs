@@ -214,7 +214,7 @@ impl Starting {
         &self.store
     }
 
-    /// Where its view is mounted, if it has a prefix of its own.
+    /// The path of its view, if it has a prefix of its own.
     pub fn view(&self) -> Option<&Path> {
         self.shown.as_ref().map(|(view, _)| view.as_path())
     }
@@ -298,7 +298,7 @@ pub struct Session {
     via: Mechanism,
     /// Look-ups of the scope's ancestor directories, on all nodes.
     ancestor_lookups: u64,
-    /// What the program did.
+    /// The program's results.
     pub output: Output,
     /// Headwater's own lines on standard error.
     pub messages: String,

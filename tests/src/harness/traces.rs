@@ -1,4 +1,4 @@
-//! What a session might leave behind.
+//! The possible remains of a session.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt;

@@ -106,7 +106,7 @@ impl View {
         Mounting::of(root).mount()
     }
 
-    /// Where it is mounted.
+    /// Its path.
     pub fn path(&self) -> &Path {
         &self.mount_point
     }
@@ -169,7 +169,7 @@ impl View {
         processes_called(&self.store, "headwater supervise")
     }
 
-    /// Where its store is.
+    /// The path of its store.
     pub fn store(&self) -> &Path {
         &self.store
     }

@@ -25,7 +25,7 @@ pub enum Action {
     Stat {
         follows: bool,
     },
-    /// What differs between two copies: inode number, blocks, times that can't be set.
+    /// Fields that differ between two copies: inode number, blocks, times that can't be set.
     Identity,
     Readlink,
     /// open, pread.
@@ -55,7 +55,7 @@ pub enum Action {
     },
     /// All extended attributes of users.
     Xattrs,
-    /// What statvfs must be good for.
+    /// The fields of statvfs that matter.
     Filesystem,
     Change(Change),
 }

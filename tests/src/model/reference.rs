@@ -34,7 +34,7 @@ pub enum Expected {
     Anything,
 }
 
-/// Where a path leads: the name's path without links, or out of the tree.
+/// The end of a path: the name's path without links, or out of the tree.
 enum Resolved {
     Inside(Vec<u8>),
     Outside,

@@ -24,7 +24,7 @@ const DRIVER: &str = include_str!("driver.py");
 const COMPLETE: &str = "complete";
 
 impl Plan {
-    /// What the driver prints as the sum.
+    /// The sum that the driver prints.
     pub fn checksum(&self) -> String {
         format!("{:016x}", source::checksum(self))
     }
@@ -71,7 +71,7 @@ impl Plan {
     }
 }
 
-/// Where an interpreter's C headers are.
+/// The directory of an interpreter's C headers.
 fn headers(python: &Path) -> Result<PathBuf, String> {
     let script = "import sysconfig; print(sysconfig.get_path('include'), end='')";
     let output = Command::new(python).args(["-c", script]).output();

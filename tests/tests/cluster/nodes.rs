@@ -1,4 +1,4 @@
-//! What each node has of its own, and what it shares.
+//! Each node's own parts, and the shared ones.
 
 use std::fs;
 use std::io::{BufRead, BufReader};

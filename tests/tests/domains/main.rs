@@ -8,7 +8,7 @@ use std::process::Command;
 
 use headwater_tests::harness::{Fixture, Headwater, Mechanism, Program, is_root, skipped};
 
-/// Where the kernel lists memory domains.
+/// The kernel's list of memory domains.
 const DOMAINS: &str = "/sys/devices/system/node";
 
 /// A program with libraries that it is linked with and others that it opens.

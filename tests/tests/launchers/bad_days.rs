@@ -63,7 +63,7 @@ fn ends_of_slurms_steps() {
         assert!(succeeds(node, end), "{what}");
         running.finish_within(ENDED_MAX);
         site.assert_clean();
-        // What Slurm itself cleans takes its time; the next step must not wait for it.
+        // Slurm's own cleaning takes its time; the next step must not wait for it.
         assert!(wait_until(ENDED_MAX, || succeeds(
             node,
             &format!("export SLURM_CONF={SLURM_CONF}; [ $(sinfo -h -t idle -o %D) = 4 ]")

@@ -231,7 +231,7 @@ impl Plugged<'_> {
             assert!(output.stderr.contains(binary) && output.stderr.lines().count() == 1, "{output:?}");
         };
         check("/nonexistent/headwater");
-        // Where srun is, it is there; on the step's nodes it is not.
+        // It is loaded into srun, and not on the step's nodes.
         let first = "[ \"$(hostname)\" = node001 ] && [ \"$1\" = front ]";
         let only_front = self.directory.join("headwater");
         let binary = headwater_binary().display().to_string();
@@ -265,7 +265,7 @@ impl Plugged<'_> {
             running.finish_within(STEP_MAX);
             self.site.assert_clean();
 
-            // What Slurm starts beside it cancels the job then.
+            // A process that Slurm starts beside it cancels the job then.
             let running = self.sleeper(via);
             self.on(1, "pkill -KILL -x -o srun");
             running.finish_within(STEP_MAX);
@@ -285,7 +285,7 @@ impl Plugged<'_> {
         self.on(1, cancel);
         running.finish_within(STEP_MAX);
         self.site.assert_clean();
-        // What not even slurmstepd could remove is removed with the user's next job there.
+        // Remains that not even slurmstepd could remove are removed with the user's next job there.
         self.on(2, "mkdir -m 700 /dev/shm/headwater-0 && mkdir /dev/shm/headwater-0/00000000000000aa");
         assert_eq!(self.run(&args("srun -w node002 -n1 /bin/true", &[])).status, 0);
     }

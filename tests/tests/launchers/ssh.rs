@@ -38,7 +38,7 @@ pub fn launcher(site: &Site, ssh: &Ssh, nodes: &[usize], before: &str) -> PathBu
     script
 }
 
-/// What programs need that are started by ssh.
+/// Variables of programs that are started by ssh.
 pub const VARIABLES: &str = "env PYTHONPATH=\"$PYTHONPATH\" PYTHONDONTWRITEBYTECODE=1";
 
 /// The arguments of a script with ssh that starts the site's program on these nodes, with a marker before it.

@@ -50,7 +50,7 @@ fn files_that_are_here_are_stored_before_a_scan_reaches_them() {
     for number in 0..FILES {
         fixture.file(&format!("dir/{number:03}"), content(number), 0o644);
     }
-    // Where files pass through there is nothing to store.
+    // With passthrough there is nothing to store.
     let view = Mounting::of(&fixture.shared()).option("--opening").option("no-open").mount();
     let paths = listing(&view.join("dir"));
     read(&paths[..FIRST]);

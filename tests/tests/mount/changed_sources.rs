@@ -15,7 +15,7 @@ fn text(path: &Path) -> Result<String, i32> {
     fs::read_to_string(path).map_err(|error| error.raw_os_error().unwrap_or(0))
 }
 
-/// What becomes of each file.
+/// The change of each file.
 const NAMES: [&str; 5] = ["changes", "grows", "shrinks", "replaced", "vanishes"];
 
 fn as_it_was(prefix: &str) -> Fixture {

@@ -64,7 +64,7 @@ for path in paths:
 os.write(1, ''.join(lines).encode())
 "#;
 
-/// What becomes of a file: its bytes before and after, and whether it is another file then.
+/// The change of a file: its bytes before and after, and whether it is another file then.
 const CHANGES: &[(&str, usize, Option<usize>, bool)] = &[
     ("longer", 4, Some(6), true),
     ("much-longer", 4, Some(40 * PAGE), true),

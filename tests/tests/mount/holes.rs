@@ -1,4 +1,4 @@
-//! Where files have holes, and what file handles lead to.
+//! Holes of files, and the files of file handles.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;

@@ -111,7 +111,7 @@ fn types_modes_and_owners_are_those_of_the_source() {
     view.unmount();
 }
 
-/// What one node's user may read and another's may not must not depend on which node reads for them.
+/// A file that one node's user may read and another's may not must not depend on which node reads it.
 #[test]
 fn a_file_that_turns_unreadable_returns_its_error() {
     needs_root!();

@@ -51,7 +51,7 @@ while True:
     Program::new("python3").args(["-c", script]).arg(root).arg(stop)
 }
 
-/// What a round of the reader prints.
+/// The output of a round of the reader.
 fn expected(fixture: &Fixture) -> String {
     let stop = fixture.outside("plain-stop");
     fs::write(&stop, "").expect("an own directory");

@@ -11,13 +11,13 @@ use headwater_tests::harness::mpi::{Library, Mpi};
 /// How long a job may take; one that hangs is a failure.
 const TIME_MAX: Duration = Duration::from_secs(120);
 
-/// What a job did.
+/// A job's results.
 #[derive(Debug)]
 pub struct Done {
     pub output: Output,
     /// The bytes of each file that it left, by the path in its directory.
     pub files: BTreeMap<PathBuf, Vec<u8>>,
-    /// What the library reported.
+    /// The library's report.
     pub report: String,
 }
 

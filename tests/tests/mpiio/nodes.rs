@@ -50,7 +50,7 @@ impl Nodes {
         }
         let fixture = Fixture::new("mpiio-nodes");
         let library = Library::find(mpi).ok().map(|library| library.directory().to_path_buf());
-        // What lies in a directory that the nodes' RAM disks hide.
+        // Files in a directory that the nodes' RAM disks hide.
         let hidden = library.into_iter().filter(|path| path.starts_with("/tmp"));
         let shares = [project().to_path_buf(), fixture.outside("")].into_iter().chain(hidden).collect();
         let cluster = Cluster::up(count, &Options { rate, shares, ..Options::default() }).unwrap();
@@ -91,7 +91,7 @@ impl Nodes {
         launcher.args(own.unwrap_or_else(|| vec!["env".into()])).args(program).run()
     }
 
-    /// What all nodes see in a file, once they see the same: clients of a file system remember sizes for a moment.
+    /// All nodes' view of a file, once it is the same: clients of a file system cache sizes for a moment.
     fn contents(&self, file: &Path) -> String {
         let sums = || (1..=NODES).map(|node| output_of(self.cluster.on(node), &format!("cksum <'{}'", file.display())));
         let seen = || sums().collect::<BTreeSet<String>>();

@@ -13,9 +13,9 @@ use crate::{Site, library, lines};
 
 /// How long a step may take.
 const STEP_MAX: Duration = Duration::from_secs(60);
-/// What lists all that runs on a node, one process, which is left out.
+/// Lists all processes on a node but itself.
 const LIST: &str = "ps -eo args --no-headers";
-/// What a daemon has loaded.
+/// A daemon's loaded libraries.
 const RELAYED: &str = "grep -l headwater-relay.so /proc/[0-9]*/maps | wc -l";
 
 /// A step's status, and how often it printed each line.

@@ -36,7 +36,7 @@ const DIRS: [&str; 5] = ["d", "e", "d/f", "g", "d/g"];
 const LINKS: [&str; 4] = ["l", "d/l", "k", "dl"];
 const SIZES: [usize; 9] = [0, 1, 100, 4095, 4096, 5000, 12288, 70000, 300_000];
 
-/// What there is at the start: directories, files with their sizes and modes, links.
+/// The tree at the start: directories, files with their sizes and modes, links.
 #[derive(Clone, Debug)]
 pub struct Tree {
     pub files: Vec<(&'static str, usize, u32)>,

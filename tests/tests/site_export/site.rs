@@ -125,7 +125,7 @@ impl Site {
         (Service { process, pid }, ready)
     }
 
-    /// What the daemon of a node did.
+    /// The statistics of a node's daemon.
     pub fn stats(&self, number: usize) -> Value {
         let output = self.headwater(number, &["stats", "--json"]);
         let stats: Value = serde_json::from_str(&output).unwrap_or_else(|e| panic!("{e}: {output}"));
@@ -146,7 +146,7 @@ impl Site {
         value.as_u64().unwrap_or_else(|| panic!("no {path} in {stats}"))
     }
 
-    /// What `headwater` writes on a node; it must succeed.
+    /// The output of `headwater` on a node; it must succeed.
     pub fn headwater(&self, number: usize, arguments: &[&str]) -> String {
         let output =
             self.node(number).command(headwater_binary()).args(arguments).output().expect("nsenter is installed");
@@ -166,7 +166,7 @@ impl Site {
         counts["paths"][path]["open"].as_u64().unwrap_or(0)
     }
 
-    /// What an ordinary user's shell writes on a node, and its errors, line by line.
+    /// The output of an ordinary user's shell on a node, and its errors, line by line.
     pub fn as_user(&self, number: usize, user: &[&str], script: &str) -> String {
         let output = self.user_command(number, user, script).output().expect("nsenter is installed");
         String::from_utf8_lossy(&output.stdout).trim_end().to_owned()
@@ -232,7 +232,7 @@ impl Drop for Service {
     }
 }
 
-/// What a shell's commands write on a node; they must succeed.
+/// The output of a shell's commands on a node; they must succeed.
 pub fn shell(node: &Node, commands: &str) -> String {
     let output = node.command("sh").args(["-euc", commands]).output().expect("nsenter is installed");
     assert!(output.status.success(), "{commands} on {}: {}", node.name, String::from_utf8_lossy(&output.stderr));

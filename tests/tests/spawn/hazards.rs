@@ -1,4 +1,4 @@
-//! What a zygote could break in its owner's program, and when there must be none.
+//! Hazards of a zygote for its owner's program, and cases in which there must be none.
 
 use std::fs;
 

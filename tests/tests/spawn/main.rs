@@ -54,7 +54,7 @@ fn build_exiting(fixture: &Fixture, name: &str, status: i32, flags: &[&str]) -> 
     fixture.build("spawn/exiting.c", name, &flags)
 }
 
-/// What a program printed, without the numbers that differ from run to run.
+/// A program's output, without the numbers that differ from run to run.
 fn without_numbers(output: &Output) -> String {
     let numbered =
         |line: &&str| ["parent ", "NStgid:", "NSsid:", "NSpgid:"].iter().any(|start| line.starts_with(start));

@@ -12,7 +12,7 @@ use super::{by_rank, command, seen, spawn};
 
 /// Processes of each mechanism; so many values of one kind show which are alike in all and which are each one's own.
 const PROCESSES: usize = 4;
-/// What begins the list in each file, and what begins its second part.
+/// The beginnings of the list in each file, and of its second part.
 const LISTS: [(&str, &str, &str, &str); 2] = [
     ("spawn/include/pspawn.h", "How a process from a zygote differs", "With PSPAWN_STOP_MAIN, besides:", "*/"),
     ("docs/guide/spawning.md", "### What is different", "With `--stop main`, besides:", "What a Python"),

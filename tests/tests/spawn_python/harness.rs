@@ -7,7 +7,7 @@ use std::process::{Command, Output, Stdio};
 
 use headwater_tests::harness::Fixture;
 
-/// Where programs lie and a spawner was built.
+/// A directory with programs and a spawner.
 pub struct Bench {
     fixture: Fixture,
     spawner: PathBuf,
@@ -63,7 +63,7 @@ impl Bench {
         self.fixture.file(name, text, 0o755)
     }
 
-    /// What `count` processes in succession print, of which the last ends as this does, and how they were made.
+    /// The output of `count` processes in succession, of which the last ends as this does, and how they were made.
     pub fn spawn(&self, how: &str, python: &Path, run: &Run, count: u32) -> (Output, String) {
         let note = self.fixture.outside("made");
         let _ = fs::remove_file(&note);

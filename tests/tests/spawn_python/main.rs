@@ -120,7 +120,7 @@ fn signals() {
         }
         let variables = &[("DEFAULT_SIGNALS", "1")];
         bench.compare(python, &Run { args: &["report.py"], variables, ..Run::default() });
-        // What the interpreter does with signals is not what the program that it is replaced by should find.
+        // The interpreter's signal actions must not reach the program that replaces it.
         let shell = "trap '' HUP; \"$@\"";
         bench.compare(python, &Run { args: &["-u", "report.py"], shell, made: "exec", ..Run::default() });
     });

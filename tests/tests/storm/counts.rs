@@ -127,7 +127,7 @@ fn the_server_is_asked_for_one_processs_files() {
     // The audit library is read once a node.
     let counts = launches.served(own, "audit", (NODES, 4), &[]);
     assert_eq!((counts.opens - plain.opens) as usize, 2 + NODES * (4 + 3), "{counts:?}");
-    // Where the launcher brings the program, it is the job file alone, and once the program for the launcher.
+    // Where the launcher sends the program, it is the job file alone, and once the program for the launcher.
     let counts = launches.served(own, "namespace", (NODES, 4), &["--bcast=/tmp/headwater"]);
     assert_eq!((counts.opens - plain.opens) as usize, 2 + 1 + NODES, "{counts:?}");
 }

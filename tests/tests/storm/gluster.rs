@@ -22,7 +22,7 @@ fn read(cluster: &Cluster, node: usize) -> Duration {
     started.elapsed()
 }
 
-/// What the server counts while two nodes read all files.
+/// The server's counts while two nodes read all files.
 fn counted(cluster: &Cluster, gluster: &Gluster) -> (Duration, Counts) {
     gluster.mount(2).unwrap();
     gluster.reset().unwrap();

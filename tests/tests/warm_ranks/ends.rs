@@ -168,7 +168,7 @@ fn nothing_is_left_of_a_killed_command() {
     let all: Vec<i32> = waiting.ranks.iter().copied().chain(waiting.zygotes()).chain([waiting.owner]).collect();
     waiting.session.running.signal(Signal::KILL);
     assert!(wait_until(SOON, || !all.iter().any(|&pid| is_running(pid))), "something runs on");
-    // What a killed session leaves in the store the next one removes.
+    // The remains of a killed session in the store are removed by the next one.
     assert!(wait_until(SOON, || processes_using(waiting.session.store()).is_empty()), "something runs on");
 }
 

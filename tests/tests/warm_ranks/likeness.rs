@@ -1,4 +1,4 @@
-//! What a rank sees, compared with one that executed the program.
+//! A rank's observations, compared with those of one that executed the program.
 
 use headwater_tests::harness::user::ORDINARY;
 use headwater_tests::harness::{Headwater, Output, Program, Session};
@@ -10,7 +10,7 @@ use crate::{PYTHON, fixture, from_zygotes, mechanisms, python, warm};
 const CONDITIONS: &str = "umask 027; ulimit -n 900; ulimit -c 0; cd \"$1\"; shift; trap '' HUP; exec 7</etc/passwd; \
                             echo hello | exec nice -n 2 taskset -c 0 \"$@\"";
 
-/// What the ranks wrote, by rank, with the session's name taken out.
+/// The ranks' output, by rank, with the session's name taken out.
 fn reports(session: &Session) -> Vec<Value> {
     assert_eq!(session.output.status, 0, "{:?} {}", session.output, session.messages);
     let report = |line: &str| -> Value {

@@ -26,7 +26,7 @@ enum Task {
     Up {
         /// How many.
         nodes: usize,
-        /// What each link carries in each direction, as 200mbit.
+        /// The rate of each link in each direction, as 200mbit.
         #[arg(long)]
         rate: Option<Rate>,
         /// How long packets take from node to node, as 1ms.

@@ -1,4 +1,4 @@
-//! What the checks need of a Markdown page: its links, its anchors, its command lines.
+//! The parts of a Markdown page that the checks need: its links, its anchors, its command lines.
 
 use std::collections::BTreeSet;
 

@@ -23,7 +23,7 @@ use self::markdown::Page;
 use crate::shell::Shell;
 use crate::{arguments, files, headwater};
 
-/// Where the pages lie that are made from the command line's definition.
+/// The directory of the pages that are made from the command line's definition.
 const REFERENCE: &str = "docs/reference";
 /// Pages of data, without sentences.
 const NOT_READ: &str = "fuzz/";

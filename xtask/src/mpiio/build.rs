@@ -11,7 +11,7 @@ use super::wrappers::{self, Hand, Variant};
 use crate::shell::Shell;
 use crate::{cc, files, side_by_side};
 
-/// Where all of it is.
+/// The directory of all of it.
 pub(super) const SOURCES: &str = "shim/mpiio";
 /// The sources of the preloaded library.
 pub const FRONT: &str = "shim/mpiio/front";
@@ -21,7 +21,7 @@ pub(super) const TRACE: &str = "shim/mpiio/tests/trace";
 pub const CALLS: &str = "shim/mpiio/calls";
 /// The library that is preloaded.
 pub(super) const LIBRARY: &str = "libheadwater-mpiio.so";
-/// Where variants lie, beside it.
+/// The directory of variants, beside it.
 const VARIANTS: &str = "headwater";
 
 const FLAGS: &[&str] = &[
@@ -151,7 +151,7 @@ fn build_variant(
     cc::compile(shell, command, &made, &[shell.path(core), shell.path(CALLS), generated])
 }
 
-/// What the preprocessor makes of mpi.h.
+/// The preprocessor's output for mpi.h.
 fn preprocess(shell: &Shell, found: &Found, option: &str) -> Result<String> {
     let mut command = shell.command("gcc");
     command.args(["-E", option, "-x", "c", "-include", "mpi.h", "/dev/null"]);

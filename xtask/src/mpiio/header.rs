@@ -1,4 +1,4 @@
-//! What an MPI's `mpi.h` declares, from the preprocessor's output.
+//! The declarations of an MPI's `mpi.h`, from the preprocessor's output.
 
 use std::collections::BTreeMap;
 

@@ -23,9 +23,9 @@ pub struct Mpi {
 /// An MPI that is there.
 pub struct Found {
     pub mpi: &'static Mpi,
-    /// Where its headers are.
+    /// The directory of its headers.
     pub includes: Vec<PathBuf>,
-    /// Where mpicc and mpiexec are, and what their names end in.
+    /// The directory of mpicc and mpiexec, and the suffix of their names.
     pub commands: (PathBuf, &'static str),
 }
 
@@ -95,7 +95,7 @@ impl Mpi {
         !includes.is_empty() && shell.capture(probe.args(["-c", &script])).is_ok_and(|done| done.status.success())
     }
 
-    /// Where the wheel is, in `target/mpi`.
+    /// The directory of the wheel, in `target/mpi`.
     fn install(&self, shell: &Shell, wheel: &str) -> Result<PathBuf> {
         let prefix = shell.path("target/mpi").join(self.name);
         let placed =

@@ -47,7 +47,7 @@ pub enum Ranks {
     UnderRoot,
 }
 
-/// What a call does to the memory that a parameter points to.
+/// The effect of a call on the memory that a parameter points to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Role {
     pub usage: Use,

@@ -23,10 +23,10 @@ const UNSUPPORTED: [(&str, &[&str]); 2] = [
     ),
 ];
 
-/// What tests share.
+/// The tests' common state.
 struct Bench<'a> {
     shell: &'a Shell,
-    /// Where everything is built.
+    /// The build directory.
     directory: PathBuf,
     tally: Tally,
 }

@@ -26,7 +26,7 @@ pub enum Hand {
     Traced,
 }
 
-/// What a variant consists of.
+/// The text of a variant.
 pub struct Variant<'a> {
     pub target: Target,
     pub header: &'a Functions,
@@ -509,7 +509,7 @@ mod tests {
         has("\t\thwio_given(path, PATH_MAX);\n\t\thwio_given(buffer, (size_t)bytes);\n");
         has("\t\thwio_given(all, (size_t)count * sizeof(*all));\n\t\thwio_given(time, 2 * sizeof(*time));\n");
         has("\t\thwio_given(argument, HWIO_GIVEN_BYTES);\n\t}\n\treturn hwio_libc.ioctl(fd, argument);\n");
-        // What the core has, or this MPI hasn't, is not made.
+        // A function that is the core's, or that this MPI lacks, is not made.
         assert!(
             !text.contains("hwio_trace") && !text.contains("int hwio_MPI_Send(") && !text.contains("int hwio_close(")
         );

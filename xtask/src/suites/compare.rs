@@ -19,7 +19,7 @@ const UNIT_SECONDS_MAX: u64 = 900;
 /// A unit's exit status; it counts only where no test of it has a result.
 pub const END: &str = "(end)";
 
-/// What runs a suite's units.
+/// Runs a suite's units.
 pub struct Runner<'a> {
     pub shell: &'a Shell,
     pub suite: &'static Suite,
@@ -32,9 +32,9 @@ pub struct Compared {
     /// Tests, and those that passed plain.
     pub tests: usize,
     pub passed: usize,
-    /// What differed in every round, by mechanism.
+    /// Differences in every round, by mechanism.
     pub differences: Vec<Difference>,
-    /// What differed in some.
+    /// Differences in some rounds.
     pub flaky: Vec<Difference>,
     /// By which mechanisms the unit was run.
     pub vias: Vec<Via>,
@@ -77,7 +77,7 @@ impl Runner<'_> {
     }
 
     fn once(&self, unit: &str, via: Option<Via>) -> Result<Outcomes> {
-        // What a run leaves behind is not for the next.
+        // The remains of a run are not for the next.
         for name in ["result", "tmp"] {
             let _ = fs::remove_dir_all(self.directory.join(name));
             fs::create_dir_all(self.directory.join(name))?;

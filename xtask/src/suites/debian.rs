@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::shell::Shell;
 
-/// Where Debian's keyring is, of the package that each Debian has.
+/// Debian's keyring, of the package that each Debian has.
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
 /// The unpacked source package `name` of this machine's Debian, in a directory below `into`. The machine's own sources
@@ -23,7 +23,7 @@ pub fn source(shell: &Shell, name: &str, into: &Path) -> Result<PathBuf> {
     let (apt, parts) = (into.join("apt"), into.join("apt/parts"));
     fs::create_dir_all(apt.join("lists/partial"))?;
     fs::create_dir_all(&parts)?;
-    // Where the machine has its packages from.
+    // The machine's source of packages.
     let mut known = shell.command("apt-get");
     known.args(["indextargets", "--format", "$(REPO_URI) $(RELEASE)", "Created-By: Packages"]);
     let known = shell.run(&mut known)?;

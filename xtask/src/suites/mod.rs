@@ -30,7 +30,7 @@ use crate::shell::Shell;
 use crate::test::Tally;
 use crate::{dist, setup};
 
-/// Where suites are unpacked, and their tests run.
+/// The directory where suites are unpacked, and their tests run.
 const WORK: &str = "target/suites";
 
 /// Runs the suites and prints what differs, and a table in Markdown; true if every difference is explained.

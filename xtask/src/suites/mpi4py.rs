@@ -10,7 +10,7 @@ use super::outcomes::{FAILED, Outcomes, PASSED, SKIPPED};
 use super::{debian, python};
 use crate::shell::{Finished, Shell};
 
-/// Where Debian has Python's modules.
+/// The directory of Debian's Python modules.
 const MODULES: &str = "/usr/lib/python3/dist-packages";
 /// Debian's Open MPI hangs in it without Headwater, too, where processes are started by processes of the job.
 const LEFT_OUT: &str = "test_spawn";

@@ -1,4 +1,4 @@
-//! What each step runs.
+//! The commands of each step.
 
 use std::num::NonZero;
 use std::process::Command;
@@ -10,9 +10,9 @@ use super::report::{Tally, parse_cargo_test};
 use crate::shell::{Shell, display};
 use crate::{cc, dist, docs, fabric, files, fuzz, mpiio, setup, shim, side_by_side, sim, slurm, spawn, tidy};
 
-/// What fuzzing is built with has a workspace of its own.
+/// Fuzzing has a workspace of its own.
 const FUZZ_MANIFEST: &str = "--manifest-path=fuzz/Cargo.toml";
-/// Where the C tests are built.
+/// The build directory of the C tests.
 const C_TESTS: &str = "target/c-tests";
 const CARGO_TEST_SECONDS_MAX: u64 = 2400;
 const TESTS_A_PROCESSOR: usize = 2;

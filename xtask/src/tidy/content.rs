@@ -1,4 +1,4 @@
-//! What a source file may not contain.
+//! The contents that a source file may not have.
 
 use super::functions;
 use super::text::{Language, blank};

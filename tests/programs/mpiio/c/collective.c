@@ -45,7 +45,7 @@ static MPI_File open_file(MPI_Comm comm, const char *name, int mode)
 	return file;
 }
 
-/* What ranks have written before is seen by all, and not overwritten later. */
+/* Earlier writes of ranks are seen by all, and not overwritten later. */
 static void settle(MPI_File file)
 {
 	MPI_File_sync(file);
@@ -53,7 +53,7 @@ static void settle(MPI_File file)
 	MPI_File_sync(file);
 }
 
-/* What an operation has returned, moved, and where the file's pointer is then. */
+/* An operation's return code and count, and the position of the file's pointer then. */
 static void note_operation(const char *what, MPI_File file, int code, MPI_Status *status, MPI_Datatype type)
 {
 	MPI_Offset position = -1;
@@ -76,7 +76,7 @@ static void write_at(const char *what, MPI_File file, MPI_Offset at, int bytes, 
 	note_operation(what, file, MPI_File_write_at_all(file, at, data, bytes, MPI_BYTE, &status), &status, MPI_BYTE);
 }
 
-/* What MPI leaves behind the end of the file is anything: `end` is where the data ends. */
+/* MPI leaves the bytes behind the end of the file undefined: `end` is where the data ends. */
 static void read_up_to(const char *what, MPI_File file, MPI_Offset at, int bytes, MPI_Offset end)
 {
 	MPI_Offset there = end < at ? 0 : end < at + bytes ? end - at : ROOM;

@@ -118,7 +118,7 @@ static inline ssize_t write_once(struct file *file, char *data, size_t bytes)
 	return put;
 }
 
-/* What one call moves at most: below the kernel's 2 GB, and what an int counts. */
+/* The most that one call moves: below the kernel's 2 GB, and the largest int. */
 #define CALL_BYTES_MAX (1UL << 30)
 
 /* Moves all bytes, or ends the job. */

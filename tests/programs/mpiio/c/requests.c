@@ -32,7 +32,7 @@ static unsigned char byte_at(size_t at)
 	return (unsigned char)(at * 7 + at / 4096 + at / PART);
 }
 
-/* Where in the file that is which a thread of a rank gets. */
+/* The offset in the file of the data for a thread of a rank. */
 static size_t offset_of(int to, int number, int round)
 {
 	return (size_t)((to - 1) * THREADS + number) * PART + (size_t)round * 13;

@@ -280,7 +280,7 @@ static void mapping_before(void)
 	free(mine);
 }
 
-/* What one step writes the next one reads. */
+/* Each step reads the previous one's output. */
 static void written_then_read(void)
 {
 	char *name = path("both"), *all = rank ? NULL : pages(all_bytes()), *mine = memory(PART);

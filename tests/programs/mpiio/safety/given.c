@@ -30,7 +30,7 @@ static char *at(struct work *work, int slot)
 	return work->data + slot * APART + 100;
 }
 
-/* What a call has written there need not be the same in all runs. */
+/* The bytes that a call has written there need not be the same in all runs. */
 static void same_again(char *memory)
 {
 	memset(memory, 'x', APART - 200);

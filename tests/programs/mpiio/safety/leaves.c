@@ -46,7 +46,7 @@ static void send_to_no_rank(MPI_Comm comm)
 		note("left");
 }
 
-/* What the thread does after that is its own again: deferred data is completed, and more may be deferred. */
+/* The thread's actions after that are its own again: deferred data is completed, and more may be deferred. */
 STEP(error_handler_leaves)
 {
 	MPI_Errhandler handler;

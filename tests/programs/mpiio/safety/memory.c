@@ -1,4 +1,4 @@
-/* What happens to the memory into which a file was read, and where that memory is. */
+/* Changes of the memory into which a file was read, and of its kind. */
 #define _GNU_SOURCE
 #include "safety.h"
 

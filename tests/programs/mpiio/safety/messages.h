@@ -61,7 +61,7 @@ static inline __attribute__((always_inline)) int at_once(char *data, int to)
 	return MPI_Wait(&request, MPI_STATUS_IGNORE);
 }
 
-/* What one element with gaps takes, or a part of it. */
+/* The size of one element with gaps, or of a part of it. */
 static inline __attribute__((always_inline)) int partly(char *data, int to)
 {
 	return MPI_Send(data, odd() ? PART / 7 * 4 : PART / 2, MPI_BYTE, to, TAG, MPI_COMM_WORLD);

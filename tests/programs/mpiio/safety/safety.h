@@ -19,7 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* What each rank has of a file: no multiple of a page, and over the least that is transformed. */
+/* Each rank's part of a file: no multiple of a page, and over the least that is transformed. */
 #define PART 100003
 /* Bytes that are written over files. No part of them depends on its offset. */
 #define TEXT "bytes that replace what has been read"
@@ -95,7 +95,7 @@ MPI_Datatype large_type(void);
 /* Much too many blocks, or made so that there is no simpler description: another one each round. */
 MPI_Datatype opaque_type(void);
 
-/* What a rank-0 program does between its calls. `data` and `fd` are rank 0's. */
+/* The actions of a rank-0 program between its calls. `data` and `fd` are rank 0's. */
 struct work {
 	char *path;
 	int fd;

@@ -23,7 +23,7 @@ static int own_rank(int comm)
 	return rank_in(comm, program.rank);
 }
 
-/* What a call that returned at once has begun. */
+/* The operation that a call began, which returned at once. */
 static void finish(const char *what, int code, MPI_Request *request)
 {
 	struct request one = {.handle = *request, .type = MPI_DATATYPE_NULL}, *only = &one;
@@ -246,7 +246,7 @@ void do_ring(void)
 	}
 }
 
-/* What was received from any rank, in the order of the ranks. */
+/* The part received from any rank, in the order of the ranks. */
 static void collected(int count, const MPI_Status *statuses, MPI_Datatype type)
 {
 	for (int source = 0; source < program.size; source++)

@@ -19,7 +19,7 @@ enum variant {
 	GET_STATUS_ONCE
 };
 
-/* What no MPI sets. */
+/* A value that no MPI sets. */
 #define UNTOUCHED 7654321
 #define REQUESTS_MAX 64
 

@@ -25,7 +25,7 @@ struct request {
 	int is_persistent;
 };
 
-/* What a program works on. `rank` and `size` are those of its communicators; the second has the ranks in reverse. */
+/* The state of a program. `rank` and `size` are those of its communicators; the second has the ranks in reverse. */
 struct program {
 	int rank, size;
 	long number;

@@ -22,9 +22,9 @@ const SIZES: usize = 11;
 const PAIRS_MIN: usize = 21;
 const PAIRS_MAX: usize = 801;
 const CASE_TIME_MAX: Duration = Duration::from_secs(4);
-/// What a case should not fall below.
+/// The least ratio of a case.
 const BOUND: f64 = 0.95;
-/// Where files lie in memory, so that no disk's pace counts.
+/// A directory in memory, so that no disk's speed counts.
 const PLACE: &str = "/dev/shm";
 
 /// The results of a case.

@@ -19,7 +19,7 @@ use self::options::Part;
 use self::run::Program;
 use super::Report;
 
-/// What all parts have.
+/// The common state of all parts.
 struct Bench<'a> {
     options: &'a Options,
     mpis: Vec<Mpi>,

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use crate::harness::mpi as harness;
 
-/// What lets root, and more ranks than processors, run.
+/// Options that allow root, and more ranks than processors.
 const VARIABLES: [(&str, &str); 7] = [
     ("OMPI_ALLOW_RUN_AS_ROOT", "1"),
     ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"),

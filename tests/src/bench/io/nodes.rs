@@ -126,7 +126,7 @@ impl<'a> Site<'a> {
         Ok(Site { cluster, gluster, hosts, _ssh: ssh })
     }
 
-    /// What memory and the volume cost on a node, as `headwater io predict` measures it.
+    /// The costs of memory and the volume on a node, as `headwater io predict` measures them.
     fn measured(&self, directory: &Path) -> Result<Parameters, String> {
         self.gluster.mount(NODES)?;
         let file = directory.join("parameters.toml");

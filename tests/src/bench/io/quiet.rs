@@ -136,7 +136,7 @@ fn empty_library(directory: &Path) -> Result<PathBuf, String> {
     if compiled.status.success() { Ok(library) } else { Err(printed) }
 }
 
-/// What the library costs each call.
+/// The library's cost for each call.
 fn calls_case(mpi: &Mpi, binary: &Path) -> Result<Vec<String>, String> {
     println!("  {}, {}", mpi.name, CALLS[0]);
     let ours = library(mpi);

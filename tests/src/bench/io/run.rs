@@ -91,7 +91,7 @@ pub(super) struct Job<'a> {
     pub(super) steps: u64,
     pub(super) ranks: usize,
     pub(super) hosts: Option<&'a Hosts>,
-    /// Where its files are.
+    /// The directory of its files.
     pub(super) directory: &'a Path,
     /// On every node's own disk, or shared: the report.
     pub(super) report: &'a Path,

@@ -17,7 +17,7 @@ pub const BIG_BYTES: u64 = 100 << 20;
 
 /// The files, on a local disk, and the program that times.
 pub struct Measured {
-    /// Where they are.
+    /// The directory of its files.
     pub fixture: Fixture,
     /// `tree.c`.
     pub timer: PathBuf,

@@ -1,4 +1,4 @@
-//! What the cluster's links and this machine do with plain TCP: the measure of everything else.
+//! Plain TCP on the cluster's links and this machine: the measure of everything else.
 
 use std::fs::File;
 use std::io::{self, Read, Write};

@@ -1,4 +1,4 @@
-//! What the measurements of the overlay share.
+//! Common functions of the overlay's measurements.
 
 use std::path::Path;
 use std::time::Instant;
@@ -13,7 +13,7 @@ use crate::harness::nodes::{Asker, Nodes, project};
 use crate::model::Content;
 use crate::workspace;
 
-/// What the default is compared with.
+/// The shape that the default is compared with.
 pub(super) const BINARY_TREE: Shape = Shape::Single(Branching::KAry(2));
 
 /// Makes a cluster with links of this rate, as `tc` writes it; or reports why there is none.

@@ -21,7 +21,7 @@ const ROUNDS: usize = 3;
 const SMALL: (usize, usize, usize) = (300, 10, 9000);
 const LARGE: (usize, usize, usize) = (8, 1, 1 << 20);
 const RATE: &str = "50mbit";
-/// What the shared file system does in a second, of whatever kind.
+/// The shared file system's operations in a second, of whatever kind.
 const OPERATIONS_PER_SECOND: u64 = 1000;
 /// What the machine does with this, estimated from profiles of `overlay-files` and `overlay-broadcast`: processor
 /// time of daemons and of the kernel's network, which all nodes share here.

@@ -17,7 +17,7 @@ use super::{Report, Table};
 /// Libraries of the large program, and directories that they lie in.
 const LIBRARIES: usize = 100;
 const DIRECTORIES: usize = 12;
-/// What a parent with much memory has, in MB.
+/// The memory of a large parent, in MB.
 const RESIDENT_MB: usize = 4096;
 const SMALL_MB: usize = 10;
 /// Processes that live at once when memory is measured.
@@ -101,7 +101,7 @@ pub(super) fn large_parent(report: &mut Report) {
     report.table(&table);
 }
 
-/// What many processes of one program take together.
+/// The memory of many processes of one program together.
 pub(super) fn memory(report: &mut Report) {
     report.heading(&format!("Memory of {LIVE} living processes with {LIBRARIES} libraries"));
     let fixture = many_libraries(LIBRARIES, DIRECTORIES);

@@ -58,7 +58,7 @@ impl Mode {
 pub(super) struct Measured {
     /// Or KiB.
     pub(super) microseconds: Vec<f64>,
-    /// What made the processes in the end, and why.
+    /// The mechanism that made the processes in the end, and why.
     by: String,
 }
 
@@ -147,7 +147,7 @@ impl Runs {
         assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
         let printed = String::from_utf8_lossy(&output.stdout).into_owned();
         let (numbers, by) = printed.trim_end().rsplit_once('\n').expect("numbers, and what made the processes");
-        // What the program prints itself is between.
+        // The program's own output is between.
         let microseconds = numbers.lines().filter_map(|line| line.parse().ok()).collect();
         Measured { microseconds, by: by.into() }
     }

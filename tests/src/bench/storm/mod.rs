@@ -26,9 +26,9 @@ use crate::harness::services::gluster::Server;
 
 /// Set in the process that has a namespace of its own.
 const INSIDE: &str = "HEADWATER_STORM_INSIDE";
-/// What each metadata operation of the slow server takes.
+/// The time of each metadata operation of the slow server.
 const DELAY_US: u32 = 1000;
-/// What the slow link carries.
+/// The rate of the slow link.
 const RATE: &str = "1gbit";
 /// A start without Headwater that takes longer than this, all rounds together, is not repeated.
 const PLAIN_SECONDS_MAX: f64 = 60.0;

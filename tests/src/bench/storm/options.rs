@@ -13,7 +13,7 @@ const SERVERS: [&str; 3] = ["slow-metadata", "slow-link", "quick"];
 /// One more node, the server, belongs to the cluster.
 const NODES_MAX: u64 = headwater_cluster::NODES_MAX as u64 - 1;
 
-/// What is measured, and how often.
+/// The cases, and how often each is measured.
 #[derive(Args, Clone, Debug)]
 pub(in crate::bench) struct Options {
     /// Numbers of nodes.

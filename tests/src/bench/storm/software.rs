@@ -33,7 +33,7 @@ echo "$@" >complete
 pub(super) struct Software {
     /// The directories.
     pub(super) directories: Vec<PathBuf>,
-    /// What Pynamic prints at its end.
+    /// The last line of Pynamic.
     pub(super) checksum: String,
     pynamic: Plan,
 }

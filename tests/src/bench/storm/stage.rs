@@ -70,7 +70,7 @@ pub(super) struct Measured {
     pub(super) cpu_seconds: f64,
     /// The server's operations.
     pub(super) counts: Counts,
-    /// What the program printed.
+    /// The program's output.
     pub(super) stdout: String,
     /// Requests that were served from the source, of those that Headwater was to answer.
     pub(super) fallbacks: u64,

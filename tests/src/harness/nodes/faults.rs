@@ -1,4 +1,4 @@
-//! What can happen to a node during a session.
+//! Failures of a node during a session.
 
 use std::thread;
 

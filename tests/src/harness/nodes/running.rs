@@ -15,7 +15,7 @@ use super::daemon::Daemon;
 use crate::harness::program::Program;
 use crate::harness::session::headwater_binary;
 
-/// Where all daemons listen, each at its own node's address.
+/// The port of all daemons, each at its own node's address.
 const PORT: u16 = 7077;
 /// The session's directory on each node, in its RAM disk. `headwater` makes one of the same form.
 const DIRECTORY: &str = "/dev/shm/headwater-0/00000000000000e5";
@@ -90,7 +90,7 @@ impl<'a> Nodes<'a> {
         let mut nodes =
             Nodes { cluster, plan: plan.clone(), daemons: (0..ranks).map(|_| None).collect(), starts: vec![0; ranks] };
         for rank in 0..ranks {
-            // What killed daemons of an earlier session left.
+            // The remains of killed daemons of an earlier session.
             let _ = fs::remove_dir_all(nodes.outside(rank, DIRECTORY));
         }
         let present: Vec<usize> = (0..ranks).filter(|rank| !plan.absent.contains(rank)).collect();
@@ -210,7 +210,7 @@ impl<'a> Nodes<'a> {
         PathBuf::from(format!("/proc/{}/root{path}", self.node(rank).holder.pid))
     }
 
-    /// What the daemons of a rank have logged.
+    /// The log of a rank's daemons.
     pub(super) fn log(&self, rank: usize) -> String {
         fs::read_to_string(self.outside(rank, &format!("{DIRECTORY}/log"))).unwrap_or_default()
     }

@@ -11,7 +11,7 @@ use headwater_cluster::{Cluster, Node, Rate};
 use super::READY_MAX;
 use crate::harness::{has_program, wait_until};
 
-/// Where each node sees the volume.
+/// The volume's path on each node.
 pub const VOLUME: &str = "/var/tmp/volume";
 const NAME: &str = "gv";
 const BRICK: &str = "/var/tmp/brick";
@@ -38,7 +38,7 @@ ulimit -n $(cat /proc/sys/fs/nr_open) 2>/dev/null || ulimit -n $(ulimit -H -n)
 glusterd --volfile=/var/tmp/glusterd.vol --log-level=WARNING
 ";
 
-/// What the server is like.
+/// The server's speed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Server {
     /// As fast as it can be.
@@ -238,7 +238,7 @@ fn on_all(nodes: &[Node], work: impl Fn(&Node) -> Result<(), String> + Sync) -> 
     })
 }
 
-/// What a shell's commands print on a node, all of which must succeed.
+/// The output of a shell's commands on a node, all of which must succeed.
 fn shell(node: &Node, script: &str) -> Result<String, String> {
     let mut command = node.command("sh");
     command.env("PATH", format!("/usr/sbin:/sbin:{}", std::env::var("PATH").unwrap_or_default()));

@@ -1,4 +1,4 @@
-//! What a cluster's nodes need for programs to be started on them: Slurm, or ssh.
+//! Services by which programs are started on a cluster's nodes: Slurm, or ssh.
 
 mod environments;
 pub mod gluster;
@@ -18,7 +18,7 @@ pub use environments::environment;
 /// How long services may take to be there.
 const READY_MAX: Duration = Duration::from_secs(30);
 const SLURM_SCRIPT: &str = include_str!("slurm.sh");
-/// Where Slurm's configuration is on each node.
+/// The path of Slurm's configuration on each node.
 pub const SLURM_CONF: &str = "/var/tmp/slurm.conf";
 
 /// Processes that serve a cluster's nodes until this is dropped.

@@ -22,7 +22,7 @@ const INSPECT_BY_CHILD: i64 = 9;
 const SITES: u64 = 4096 / SITES_OF_ONE;
 const SITES_OF_ONE: u64 = 5;
 
-/// What all programs of a job have in common.
+/// The common part of all programs of a job.
 #[derive(Clone, Copy, Debug)]
 pub struct Setting {
     pub ranks_max: usize,
@@ -107,7 +107,7 @@ impl Maker {
         if self.random.one_in(3) { self.rank() } else { 0 }
     }
 
-    /// What a type's elements are.
+    /// The elements of a type.
     pub(super) fn base(&mut self) -> usize {
         match self.random.index(3) {
             DOUBLE if self.has_structures => STRUCTURE,

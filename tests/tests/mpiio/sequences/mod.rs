@@ -52,7 +52,7 @@ fn number(name: &str) -> Option<u64> {
     Some(text.parse().unwrap_or_else(|_| panic!("{name}={text} is no number")))
 }
 
-/// What a block's job is like.
+/// The shape of a block's job.
 struct Job {
     setting: Setting,
     /// How many nodes its ranks are on.

@@ -13,7 +13,7 @@ pub enum Access {
     WriteOnly,
 }
 
-/// What memory a buffer is made of, in the numbers of a plan.
+/// The kind of a buffer's memory, in the numbers of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Memory {
     /// Of malloc.
@@ -75,7 +75,7 @@ pub enum OnMemory {
     Drop,
 }
 
-/// What one rank does with memory.
+/// An operation of one rank on memory.
 #[derive(Clone, Debug)]
 pub struct MemoryOp {
     pub what: OnMemory,

@@ -37,7 +37,7 @@ struct Rules<'a> {
     collected: HashSet<usize>,
     users: Vec<Option<usize>>,
     changes: Vec<u64>,
-    /// What a rank's stream has seen of the changes of a file.
+    /// The changes of a file that a rank's stream has seen.
     streams: HashMap<(usize, usize), u64>,
 }
 

@@ -15,12 +15,12 @@ use crate::nodes::Nodes;
 /// How long a program may take, and one that is known to hang.
 const SECONDS_MAX: u64 = 60;
 const SECONDS_TRIED: u64 = 10;
-/// What a job takes beside a program that hangs.
+/// The seconds of a job beside a program that hangs.
 const SECONDS_OF_JOB: u64 = 300;
-/// What of an error's text is shown.
+/// The shown part of an error's text.
 const TEXT_MAX: usize = 3000;
 
-/// Where jobs run.
+/// The directory of the jobs.
 pub struct Ground<'a> {
     pub mpi: &'a Mpi,
     pub ranks: usize,
@@ -40,7 +40,7 @@ pub struct OnNodes<'a> {
 /// A program's number, and its plan.
 pub type Numbered = (u64, String);
 
-/// What the ranks logged of a program.
+/// The ranks' logs of a program.
 type Logs = Vec<String>;
 
 /// The results of a job.
@@ -80,7 +80,7 @@ const STEADY_RUNS: u64 = 10;
 
 pub struct Judged {
     pub differences: BTreeMap<u64, Difference>,
-    /// What the library reported.
+    /// The library's report.
     pub reports: Vec<String>,
 }
 

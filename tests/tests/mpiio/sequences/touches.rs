@@ -149,7 +149,7 @@ pub fn is_cut(message: &Message) -> bool {
     elements(&message.send) > elements(&message.receive)
 }
 
-/// What a message that is too long may be written to: with Open MPI 4, also what lies behind its receiver's memory.
+/// The memory that a too long message may be written to: with Open MPI 4, also that behind its receiver's.
 pub fn cut_span(message: &Message) -> (i64, i64) {
     let (low, high) = span(&message.receive);
     (low, high.max(low + elements(&message.send) * message.send.of.bytes() / message.send.of.elements()))
@@ -169,7 +169,7 @@ pub fn half(message: &Message, sends: bool) -> Option<Touch> {
     touches.0?.pop()
 }
 
-/// What an operation touches, but for requests that begin or finish. `None`: some byte twice.
+/// The memory that an operation touches, but for requests that begin or finish. `None`: some byte twice.
 pub fn touches(program: &Program, kind: &Kind) -> Option<Vec<Touch>> {
     let ranks = program.ranks;
     let mut all = Touches(Some(vec![]));

@@ -4,7 +4,7 @@ use std::process::Command;
 
 /// Targets whose C code is checked by AddressSanitizer.
 const C_TARGETS: [&str; 6] = ["shim_table", "shim_ldcache", "spawn_request", "mpiio_message", "mpiio_text", "carrier"];
-/// What stands for an MPI's header, and the core of the I/O library.
+/// Stand-ins for an MPI's header, and the core of the I/O library.
 const MPI: &str = "../shim/mpiio/tests/stand";
 const MPIIO: &str = "../shim/mpiio/core";
 
@@ -31,7 +31,7 @@ fn main() {
     let output = Command::new("gcc").arg("-print-file-name=libasan.a").output().expect("gcc is installed");
     let library = String::from_utf8(output.stdout).expect("gcc's paths are UTF-8");
     for target in C_TARGETS {
-        // libFuzzer has a function of this name too, which only says that it is no longer supported.
+        // libFuzzer has a function of this name too, which only prints that it is no longer supported.
         println!("cargo:rustc-link-arg-bin={target}=-Wl,--wrap=__sanitizer_cov_trace_pc");
         println!("cargo:rustc-link-arg-bin={target}=-Wl,--whole-archive,{},--no-whole-archive", library.trim());
     }
@@ -44,7 +44,7 @@ fn build_mpiio(build: &cc::Build) {
     core.flag("-include").flag("real.h");
     // The audit library has a function of this name too, and all targets are linked with one archive.
     core.define("hwio_finish", "hwio_finish_mpi");
-    // Time passes as the target wants it.
+    // The target sets the time.
     let mut engine = core.clone();
     engine.define("hwio_seconds", "hwio_engine_seconds").file(format!("{MPIIO}/engine.c"));
     engine.compile("headwater-mpiio-engine");

@@ -1,7 +1,9 @@
-/* Coverage of code that gcc compiled, in the form in which libFuzzer wants it.
+/*
+ * Coverage of code that gcc compiled, in the form that libFuzzer reads.
  *
- * gcc calls a function at each edge (__sanitizer_cov_trace_pc, which the linker wraps); libFuzzer
- * reads counters, as clang puts them beside the code. An edge's counter is chosen by its address. */
+ * gcc calls a function at each edge (__sanitizer_cov_trace_pc, which the linker wraps); libFuzzer reads counters, as
+ * clang puts them beside the code. An edge's counter is chosen by its address.
+ */
 #include <stdint.h>
 
 #define COUNTERS 4096
@@ -32,7 +34,7 @@ void __wrap___sanitizer_cov_trace_pc(void)
 	counters[(pc ^ pc >> 12) % COUNTERS]++;
 }
 
-/* libFuzzer knows comparisons of integers only. */
+/* libFuzzer supports comparisons of integers only. */
 void __sanitizer_cov_trace_cmpf(float left, float right)
 {
 	(void)left;

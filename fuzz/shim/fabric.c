@@ -3,14 +3,14 @@
 
 #include <string.h>
 
-/* False if a link has more messages than places, or none where it says that one is there. */
+/* False if a link has more messages than its window, or none although its flag is set. */
 static bool is_sound(struct hwfab_flow *flow)
 {
-	unsigned places = 0;
+	unsigned occupied = 0;
 
-	for (unsigned place = 0; place < 32; place++)
-		places += flow->here >> place & 1U;
-	if (places > HWFAB_WINDOW_MAX || flow->sent - flow->acknowledged > HWFAB_WINDOW_MAX)
+	for (unsigned bit = 0; bit < 32; bit++)
+		occupied += flow->here >> bit & 1U;
+	if (occupied > HWFAB_WINDOW_MAX || flow->sent - flow->acknowledged > HWFAB_WINDOW_MAX)
 		return false;
 	for (unsigned taken = 0; hwfab_has_next(flow); taken++) {
 		if (taken == HWFAB_WINDOW_MAX)

@@ -8,7 +8,7 @@
 static const void *content;
 static size_t content_bytes;
 
-/* In the place of a mapped file. */
+/* Replaces a mapped file. */
 void *hwa_map_file(const char *path, int writable, size_t bytes_min, size_t bytes_max, size_t *bytes)
 {
 	if (strcmp(path, CACHE) != 0 || writable || content_bytes < bytes_min)
@@ -17,7 +17,7 @@ void *hwa_map_file(const char *path, int writable, size_t bytes_min, size_t byte
 	return (void *)(uintptr_t)content;
 }
 
-/* Looks a name up in a cache of so many bytes. The path's length, or -1 without one. */
+/* Looks a name up in a cache of so many bytes. Returns the path's length, or -1 without one. */
 long fuzz_ldcache(const void *data, size_t bytes, const char *name)
 {
 	bool unsure;

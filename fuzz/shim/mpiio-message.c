@@ -1,7 +1,7 @@
 /*
- * What a rank of an MPI job makes of messages that another rank has sent: hints, offers, verdicts, and the parts of
- * a scatter, by the core's own functions over an MPI that has nothing but this message. AddressSanitizer sees what
- * is read or written beyond message and buffer; what reaches MPI and the file is looked at here.
+ * A rank of an MPI job handles messages that another rank has sent: hints, offers, verdicts, and the parts of a
+ * scatter, by the core's own functions over an MPI that has nothing but this message. AddressSanitizer detects what is
+ * read or written beyond message and buffer; what reaches MPI and the file is checked here.
  */
 #include <errno.h>
 #include <string.h>
@@ -28,7 +28,7 @@ static int world_ranks[RANKS] = {0, 1, 2, 3};
 static double now;
 static int received_count;
 static volatile unsigned int sink;
-/* What comes next, and whether its parts are those of a scatter. */
+/* The message that arrives next, and whether its parts are those of a scatter. */
 static const char *arriving;
 static size_t arriving_bytes;
 static uint32_t reply_kind;
@@ -89,7 +89,7 @@ static int start_receive(void *buffer, int count, MPI_Datatype type, int peer, i
 	return MPI_SUCCESS;
 }
 
-/* All ranks say what this one says. */
+/* All ranks contribute what this one does. */
 static int reduce_to_all(const void *from, void *to, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm)
 {
 	(void)op;
@@ -229,7 +229,7 @@ static int create_key(MPI_Comm_copy_attr_function *copy, MPI_Comm_delete_attr_fu
 	return MPI_SUCCESS;
 }
 
-/* No other file is opened, whatever a message says. */
+/* No other file is opened, whatever a message contains. */
 static int open_one(const char *path, int flags, ...)
 {
 	char link[32];
@@ -318,7 +318,7 @@ __attribute__((constructor)) static void start(void)
 	hwio_libc.pwritev = write_vector;
 }
 
-/* Where in the file the data is, and the data. */
+/* The offset of the data in the file, and the data. */
 static struct hwio_runs true_runs(void)
 {
 	return (struct hwio_runs){.count = 2, .run = {{100, 3000, 5000, 4}, {30000, 8000, 8000, 1}}};
@@ -400,7 +400,7 @@ static bool take_message(enum what what, size_t bytes, size_t room, bool may_def
 	return has;
 }
 
-/* The first byte says which message, the second how the sender answers, two more how much room there is; edits
+/* The first byte selects the message, the second how the sender answers, two more the size of the buffer; edits
  * follow. */
 int fuzz_mpiio_message(const unsigned char *data, size_t length)
 {

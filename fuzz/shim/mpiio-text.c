@@ -1,5 +1,4 @@
-/* What the I/O library reads of files that others have written: a profile of an earlier run, and the kernel's
- * mounts. */
+/* The I/O library's readers of files that others have written: a profile of an earlier run, and the kernel's mounts. */
 #include "../../shim/mpiio/core/context.c"
 #include "../../shim/mpiio/core/mpi/mounts.c"
 

@@ -56,8 +56,8 @@ static struct hwsp_bytes encoded(void)
 	return bytes;
 }
 
-/* Decodes these bytes, or a request with these edits: a place, counted from its end, and three bytes to stand there.
- * 1 if it was understood. */
+/* Decodes these bytes, or a request with these edits: an offset, counted from its end, and three bytes to write there.
+ * Returns 1 if it was decoded. */
 int fuzz_spawn_request(const void *data, size_t length, uint32_t count, int well_formed)
 {
 	const unsigned char *edit = data;

@@ -1,5 +1,5 @@
-/* The shim's table reader and resolution over a table in memory that is exactly as large as it says: AddressSanitizer
- * sees the first byte that is read beyond it. */
+/* The shim's table reader and resolution over a table in memory that is exactly as large as its header has it:
+ * AddressSanitizer detects the first byte that is read beyond it. */
 #define _GNU_SOURCE
 #include <string.h>
 #include <sys/mman.h>
@@ -10,7 +10,7 @@
 static const void *file;
 static size_t file_bytes;
 
-/* In the place of a mapped file. Only the table exists, there are no counters. */
+/* Replaces a mapped file. Only the table exists, there are no counters. */
 void *hwa_map_file(const char *path, int writable, size_t bytes_min, size_t bytes_max, size_t *bytes)
 {
 	if (strcmp(path, "/table") != 0 || writable || file_bytes < bytes_min)
@@ -27,14 +27,14 @@ void *hwa_map(size_t bytes)
 	return memory == MAP_FAILED ? NULL : memory;
 }
 
-/* In the place of the daemon: it knows nothing. */
+/* Replaces the daemon: it has no answer. */
 enum hw_status hwa_request(const char *path, size_t bytes, unsigned want)
 {
 	(void)want;
 	return path[0] == '/' && path[bytes] == 0 ? HW_DONE : HW_FALLBACK;
 }
 
-/* In the place of a look at this process: it sees what the table says. */
+/* Replaces the check of this process: it sees what the table has. */
 bool hwa_has_same_view(const struct hw_header *header)
 {
 	(void)header;
@@ -59,7 +59,7 @@ static void read_record(const struct hw_record *record, uint64_t state)
 	(void)sink;
 }
 
-/* Attaches to a table of so many bytes and forgets what was attached before; 1 if it is usable. */
+/* Attaches to a table of so many bytes and forgets what was attached before. Returns 1 if it is usable. */
 int fuzz_attach(const void *data, size_t bytes)
 {
 	char *environment[] = {"HEADWATER_TABLE=/table", NULL};
@@ -71,7 +71,7 @@ int fuzz_attach(const void *data, size_t bytes)
 	return hwa_attached();
 }
 
-/* Looks a path up and reads all there is about it; 1 if it has a record. */
+/* Looks a path up and reads all of its record. Returns 1 if it has one. */
 int fuzz_find(const char *path)
 {
 	uint64_t state;
@@ -94,7 +94,7 @@ int fuzz_find_inode(uint64_t ino)
 	return record != NULL;
 }
 
-/* Resolves a path; false if what it leads to is no canonical path. */
+/* Resolves a path. Returns false if the result is no canonical path. */
 int fuzz_resolve(const char *path, unsigned want)
 {
 	HWA_FOUND(found);

@@ -13,8 +13,8 @@ pub const STORE_INO: u64 = 42;
 const GEOMETRY: Geometry = Geometry { slot_count: 32, ino_slot_count: 16, heap_bytes: 4096 };
 const EDIT_BYTES: usize = 10;
 
-/// A table with these edits, ten bytes each: a word's number and its new value. What is left over
-/// says how many tenths of the table are there at all; nothing left over means all of it.
+/// A table with these edits, ten bytes each: a word's number and its new value. The remaining bytes are the number of
+/// tenths of the table that exist; none: all of it exists.
 pub fn damaged_table(edits: &[u8]) -> Vec<AtomicU64> {
     let mut words: Vec<AtomicU64> = (0..GEOMETRY.total_bytes() / 8).map(|_| AtomicU64::new(0)).collect();
     write_table(&words);

@@ -1,4 +1,4 @@
-//! What a carrier says to its daemon, and what a carrier hears of its daemon and of strangers.
+//! Messages of a carrier to its daemon, and what a carrier receives from its daemon and from unauthenticated peers.
 
 #![no_main]
 
@@ -16,5 +16,5 @@ fuzz_target!(|bytes: &[u8]| {
     headwater_overlay::fuzz_carrier(bytes);
     // SAFETY: the bytes live during the call, which only reads them.
     let is_sound = unsafe { fuzz_fabric_wire(bytes.as_ptr().cast(), bytes.len()) };
-    assert!(is_sound != 0, "a link went on with what can't be true");
+    assert!(is_sound != 0, "a link continued in an impossible state");
 });

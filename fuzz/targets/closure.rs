@@ -1,4 +1,4 @@
-//! Recorded closures: whatever a file holds, it is refused, or means the same when it is written again.
+//! Recorded closures: any file is refused, or has the same meaning when it is written again.
 
 #![no_main]
 

@@ -1,5 +1,5 @@
-//! Any file, or the start of one: what is found of an ELF object lies within it, and reading what it
-//! asks of the loader ends.
+//! Any file, or the start of one: what is found of an ELF object lies within it, and reading its requests to the loader
+//! ends.
 
 #![no_main]
 

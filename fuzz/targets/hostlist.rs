@@ -1,5 +1,5 @@
-//! Lists of nodes' names: what is read is printed so that it is read again as the same, folded it is
-//! still the same, and names are found where they stand.
+//! Lists of nodes' names: what is read is printed so that it is read again as the same. Folded it is still the same,
+//! and names are found at their positions.
 
 #![no_main]
 
@@ -7,7 +7,7 @@ use headwater_topology::Rank;
 use headwater_topology::hosts::{HOSTS_MAX, Hostlist, NAME_BYTES_MAX};
 use libfuzzer_sys::fuzz_target;
 
-/// Lists that are expanded; longer ones are only looked into.
+/// Lists that are expanded; longer ones are only parsed.
 const EXPANDED_MAX: usize = 2000;
 
 fuzz_target!(|text: &str| {

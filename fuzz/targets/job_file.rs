@@ -1,4 +1,4 @@
-//! The file that tells a job's nodes where to meet.
+//! The file by which a job's nodes find their front end.
 
 #![no_main]
 
@@ -7,12 +7,12 @@ use std::path::Path;
 use libfuzzer_sys::fuzz_target;
 
 #[path = "../../cli/src/io"]
-#[allow(dead_code, reason = "options are not given here")]
+#[allow(dead_code, reason = "options are not used here")]
 mod io {
     pub mod options;
 }
 #[path = "../../cli/src/options"]
-#[allow(dead_code, reason = "options are not given here")]
+#[allow(dead_code, reason = "options are not used here")]
 mod options {
     pub mod headings;
 }
@@ -22,17 +22,17 @@ mod rendezvous {
     pub mod file;
     pub mod ports;
 }
-#[allow(dead_code, reason = "no program is looked at here")]
+#[allow(dead_code, reason = "no program is checked here")]
 #[path = "../../cli/src/via"]
 mod via {
     mod program;
 
     pub use program::Program;
 
-    /// One of several words, which serde reads.
+    /// One of several names, which serde reads.
     pub type Via = String;
 }
-/// Names of sessions have no part in what a file says.
+/// Names of sessions are not part of the file.
 #[allow(dead_code, reason = "no files are written here")]
 mod session {
     pub mod directory {

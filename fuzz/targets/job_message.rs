@@ -1,4 +1,4 @@
-//! What a job's front end, its nodes and their processes say to each other.
+//! Messages between a job's front end, its nodes and their processes.
 
 #![no_main]
 
@@ -7,16 +7,16 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 #[path = "../../cli/src/io"]
-#[allow(dead_code, reason = "options are not given here")]
+#[allow(dead_code, reason = "options are not used here")]
 mod io {
     pub mod options;
 }
 #[path = "../../cli/src/options"]
-#[allow(dead_code, reason = "options are not given here")]
+#[allow(dead_code, reason = "options are not used here")]
 mod options {
     pub mod headings;
 }
-#[allow(dead_code, reason = "nobody comes together here")]
+#[allow(dead_code, reason = "no nodes meet here")]
 #[path = "../../cli/src/rendezvous"]
 mod rendezvous {
     pub mod membership;
@@ -25,7 +25,7 @@ mod rendezvous {
 
 use rendezvous::messages::{Answer, FromNode, ToNode};
 
-/// What a line says it says again when it is written.
+/// A line that is read is written as the same.
 fn line<T: Serialize + DeserializeOwned>(text: &str) {
     let Ok(message) = serde_json::from_str::<T>(text) else { return };
     let written = serde_json::to_string(&message).expect("what was read can be written");

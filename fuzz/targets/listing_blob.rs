@@ -1,4 +1,4 @@
-//! A directory's listing in the table: damaged ones are noticed, whole ones hold exactly their names.
+//! A directory's listing in the table: damaged ones are detected, whole ones contain exactly their names.
 
 #![no_main]
 

@@ -1,5 +1,5 @@
-//! What another rank of an MPI job has sent, taken by the I/O library: nothing beyond message, buffer and file is touched,
-//! and a message without damage does what it should.
+//! A message of another rank of an MPI job, taken by the I/O library: nothing beyond message, buffer and file is
+//! touched, and an undamaged message has its effect.
 
 #![no_main]
 

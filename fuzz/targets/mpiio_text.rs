@@ -1,4 +1,4 @@
-//! The I/O library's readers of profiles and of the kernel's list of mounts: they end, and take no more than they hold.
+//! The I/O library's readers of profiles and of the kernel's list of mounts: they end, and store no more than fits.
 
 #![no_main]
 

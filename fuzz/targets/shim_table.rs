@@ -21,12 +21,12 @@ const ODD_PATHS: [&CStr; 5] =
 
 fuzz_target!(|edits: &[u8]| {
     let words = damaged_table(edits);
-    // SAFETY: the words live until the last look-up, and nobody writes them meanwhile.
+    // SAFETY: the words live until the last look-up, and nothing writes them meanwhile.
     if unsafe { fuzz_attach(words.as_ptr().cast(), words.len() * size_of::<u64>()) } == 0 {
         return;
     }
     for path in PATHS {
-        let name = CString::new(path).expect("the paths hold no NUL");
+        let name = CString::new(path).expect("the paths contain no NUL");
         // SAFETY: the C side reads the path up to its NUL and the table that is attached.
         let found = unsafe { fuzz_find(name.as_ptr()) } != 0;
         assert!(found || !edits.is_empty(), "{path} is not found in a table without damage");
@@ -34,7 +34,7 @@ fuzz_target!(|edits: &[u8]| {
     // SAFETY: it reads the table that is attached.
     unsafe { fuzz_find_inode(STORE_INO) };
     for path in PATHS {
-        resolve(&CString::new(path).expect("the paths hold no NUL"));
+        resolve(&CString::new(path).expect("the paths contain no NUL"));
     }
     ODD_PATHS.iter().for_each(|path| resolve(path));
 });

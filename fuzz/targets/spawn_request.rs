@@ -1,4 +1,4 @@
-//! A zygote's reader of requests: it ends, reads nothing beyond the bytes, and what it gives can be read.
+//! A zygote's reader of requests: it ends, reads nothing beyond the bytes, and its result can be read.
 
 #![no_main]
 
@@ -14,7 +14,7 @@ unsafe extern "C" {
 
 fuzz_target!(|data: &[u8]| {
     let Some((&first, edits)) = data.split_first() else { return };
-    // What stands before a process is long: half of the inputs are edits of a request that is right.
+    // A request has a long part before its processes: half of the inputs are edits of a valid request.
     let (count, is_edits) = (u32::from(first >> 1), c_int::from(first & 1));
     // SAFETY: the bytes live during the call, which only reads them.
     let known = unsafe { fuzz_spawn_request(edits.as_ptr().cast(), edits.len(), count, is_edits) };

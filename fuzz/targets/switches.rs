@@ -1,5 +1,4 @@
-//! Files that tell which nodes share a switch: the order that follows has each rank once, and unknown
-//! nodes at its end.
+//! Files that list which nodes share a switch: the resulting order has each rank once, and unknown nodes at its end.
 
 #![no_main]
 
@@ -18,9 +17,9 @@ fuzz_target!(|text: &str| {
         let Ok(switches) = read(text) else { continue };
         let order = switches.order(&hosts);
         let mut ranks: Vec<usize> = order.ranks.iter().map(|rank| rank.0 as usize).collect();
-        for (place, rank) in order.ranks.iter().enumerate() {
+        for (position, rank) in order.ranks.iter().enumerate() {
             let name = hosts.name(*rank).expect("the order has the list's ranks");
-            assert_eq!(switches.leaf(&name).is_none(), place >= hosts.len() - order.unknown);
+            assert_eq!(switches.leaf(&name).is_none(), position >= hosts.len() - order.unknown);
         }
         ranks.sort_unstable();
         assert!(ranks.into_iter().eq(0..hosts.len()));

@@ -1,4 +1,4 @@
-//! A damaged table: every look-up ends, and what it finds is what was looked for.
+//! A damaged table: every look-up ends, and returns the requested path or nothing.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! What the owner of zygotes says to a rank's proxy.
+//! Messages of the owner of zygotes to a rank's proxy.
 
 #![no_main]
 
@@ -15,7 +15,7 @@ fuzz_target!(|bytes: &[u8]| {
     let again = answer.encode();
     assert!(again.len() <= BYTES_MAX && again.first() == bytes.first());
     let read = Answer::decode(&again);
-    // Lines end in one way only, and what is long is cut.
+    // Lines have a single kind of end, and long ones are cut.
     assert!(
         matches!((&read, &answer), (Some(Answer::Ready(_)), Answer::Ready(_)))
             || read == Some(answer)

@@ -1,4 +1,4 @@
-//! What a rank's proxy asks a node's owner of zygotes for: what is understood is what would be written.
+//! Requests of a rank's proxy to a node's owner of zygotes: what is decoded is what would be encoded.
 
 #![no_main]
 

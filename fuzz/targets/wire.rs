@@ -1,4 +1,4 @@
-//! Frames from a peer: what decodes is what was encoded, and its bounds hold.
+//! Frames from a peer: what decodes is what was encoded, within its limits.
 
 #![no_main]
 

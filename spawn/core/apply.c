@@ -1,4 +1,4 @@
-/* What is done in the new process before its program begins. Async-signal-safe: system calls alone. */
+/* Applies a process's attributes in the new process, before its program. Async-signal-safe: system calls alone. */
 #include "internal.h"
 
 #include <errno.h>
@@ -49,16 +49,16 @@ void hwsp_default_handlers(void)
 			sigaction(number, &plain, NULL);
 }
 
-static int apply_placement(const struct hwsp_cpu_placement *place)
+static int apply_placement(const struct hwsp_cpu_placement *placement)
 {
-	if (place->domain >= 0) {
+	if (placement->domain >= 0) {
 		/* Where the domain is full, memory of another one is better than none. */
 		unsigned long domains[4] = {0};
-		domains[place->domain / 64] = 1ul << place->domain % 64;
+		domains[placement->domain / 64] = 1ul << placement->domain % 64;
 		if (syscall(SYS_set_mempolicy, POLICY_PREFERRED, domains, (unsigned long)sizeof domains * 8 + 1))
 			return errno;
 	}
-	if (place->bound && sched_setaffinity(0, sizeof place->mask, &place->mask))
+	if (placement->bound && sched_setaffinity(0, sizeof placement->mask, &placement->mask))
 		return errno;
 	return 0;
 }

@@ -1,4 +1,4 @@
-/* Descriptors of this library's in a program that doesn't know of them. */
+/* Descriptors of this library in a program that did not open them. */
 #include "internal.h"
 
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-/* What the library and the zygote agree on, and what their files share. Not installed. */
+/* The interface between the library and the zygote, and between the files of each. Not installed. */
 #ifndef HEADWATER_SPAWN_INTERNAL_H
 #define HEADWATER_SPAWN_INTERNAL_H
 
@@ -18,28 +18,28 @@
 #define HWSP_SPAWN_VERSION 3u
 /* Set in a process that is to become a zygote: "SOCKET STOP NAME". */
 #define HWSP_ZYGOTE_VARIABLE "HEADWATER_ZYGOTE_SOCKET"
-/* What a Python zygote imports, separated by commas. */
+/* The imports of a Python zygote, separated by commas. */
 #define HWSP_IMPORTS_VARIABLE "HEADWATER_ZYGOTE_IMPORTS"
-/* A zygote's own descriptors have this number and those above; what it hands on lies below. */
+/* A zygote's own descriptors have this number or higher ones; those that processes inherit are lower. */
 #define HWSP_PRIVATE_FDS 16
 /* No higher than this: every process has a table up to its highest descriptor. */
 #define HWSP_BOUNDARY_MAX 1024
 /* Descriptors that one message carries: the kernel takes 253. */
 #define HWSP_FDS_MAX 240
-/* Requests up to this size come in the packet itself, larger ones in a file in memory. */
+/* Requests up to this size are in the packet itself, larger ones in a file in memory. */
 #define HWSP_INLINE_MAX 65536
 /* Processes of one request whose results fit into the context's own memory. */
 #define HWSP_RESULTS 512
 #define HWSP_REASON_BYTES 480
-/* What stands between the reasons of a list. */
+/* The separator of the reasons of a list. */
 #define HWSP_BETWEEN_REASONS "; "
 #define HWSP_DOMAINS_WORDS 16
 #define HWSP_SIGNALS 64
 /* Processors that a set can name. */
 #define HWSP_MASK_BYTES sizeof(cpu_set_t)
 
-/* What came of one process. `pid` is written by the kernel as it makes the process, so that it is known even if the
- * zygote dies in that moment. */
+/* The outcome of one process. The kernel writes `pid` as it makes the process, so that it is known even if the zygote
+ * dies in that moment. */
 struct hwsp_result {
 	int32_t pid;
 	int32_t error;
@@ -48,12 +48,12 @@ struct hwsp_result {
 enum hwsp_refusal {
 	HWSP_STOPPED,    /* none */
 	HWSP_UNFAITHFUL, /* its processes could not be faithful, `reason` has why; it has ended */
-	HWSP_DOUBTFUL,   /* the same, but it goes on: only its reasons were requested */
+	HWSP_DOUBTFUL,   /* the same, but it continues: only its reasons were requested */
 	HWSP_LEAVES_OUT /* it can be one if it does not import a module: `reason` is "?NAME\nWHY" for one that isn't there,
 	                  or "-NAME\nWHY" */
 };
 
-/* The first message of a zygote, when it has stopped. It goes on after one byte of its owner's. */
+/* The first message of a zygote, when it has stopped. It continues after one byte from its owner. */
 struct hwsp_hello {
 	uint32_t version;
 	uint32_t refused; /* enum hwsp_refusal */
@@ -63,12 +63,12 @@ struct hwsp_hello {
 };
 
 enum hwsp_request_flags {
-	HWSP_OWN_RESULTS = 1, /* a file in memory for the results comes along, and a socket for the answer */
+	HWSP_OWN_RESULTS = 1, /* a file in memory for the results is attached, and a socket for the answer */
 	HWSP_IN_FILE = 2,     /* the request is in a file in memory */
-	HWSP_WITH_CGROUP = 4  /* a control group's directory comes along */
+	HWSP_WITH_CGROUP = 4  /* a control group's directory is attached */
 };
 
-/* Begins a request. Descriptors come with it: those that processes inherit in ascending order, then the working
+/* Begins a request. Descriptors are attached: those that processes inherit in ascending order, then the working
  * directory, and those that `flags` name, in the order of their values. */
 struct hwsp_head {
 	uint32_t version;
@@ -98,7 +98,7 @@ struct hwsp_inherited {
 	struct rlimit limits[RLIM_NLIMITS];
 	uint32_t fd_count;
 	int32_t fds[HWSP_FDS_MAX]; /* ascending */
-	/* 1: exec closes it, it comes along for the file actions that name it. */
+	/* 1: exec closes it, it is attached for the file actions that name it. */
 	uint8_t fd_ends[HWSP_FDS_MAX];
 };
 
@@ -108,7 +108,7 @@ struct hwsp_request {
 	struct pspawn_options options;
 	uint32_t count;
 	struct pspawn_process *processes;
-	struct hwsp_kept *memory;
+	struct hwsp_block *memory;
 };
 
 /* reason.c */
@@ -136,7 +136,7 @@ void hwsp_request_free(struct hwsp_request *request);
 /* Allocator of requests: the C library's, except in a process that may not use that yet. */
 struct hwsp_memory {
 	void *(*take)(size_t bytes); /* zeros, or NULL */
-	void (*give_back)(void *taken);
+	void (*release)(void *taken);
 };
 extern struct hwsp_memory hwsp_memory;
 
@@ -149,16 +149,16 @@ struct hwsp_cpu_placement {
 	int domain; /* of memory, -1: as the caller */
 };
 int hwsp_apply(const struct pspawn_process *process, const struct pspawn_options *options,
-	const struct hwsp_cpu_placement *place);
+	const struct hwsp_cpu_placement *placement);
 /* Signals that have handlers get their default action, as exec does. */
 void hwsp_default_handlers(void);
 
 /* cpu_placement.c */
 
-/* Where the process with this number runs: by its own mask, or else by the options. 0, or EINVAL for a mask without
- * a processor that is there. */
+/* Sets where the process with this number runs: by its own mask, or else by the options. Returns 0, or EINVAL for a
+ * mask without an available processor. */
 int hwsp_place_process(const struct pspawn_process *process, const struct pspawn_options *options, unsigned number,
-	struct hwsp_cpu_placement *place);
+	struct hwsp_cpu_placement *placement);
 
 /* direct.c: processes made by exec. */
 
@@ -166,7 +166,7 @@ int hwsp_place_process(const struct pspawn_process *process, const struct pspawn
 uint32_t hwsp_direct(enum pspawn_mechanism mechanism, const char *path, const struct pspawn_process *processes,
 	uint32_t count, const struct pspawn_options *options, struct hwsp_result *results, int *error);
 
-/* Reaps a process that only the library knows. */
+/* Reaps a process that the program has not started. */
 void hwsp_reap(pid_t pid);
 /* Kills a process if it is a child of the caller. Otherwise another waiter may have reaped it, and its PID may
  * belong to another process. */
@@ -228,13 +228,13 @@ enum hwsp_python_kind {
 	HWSP_PYTHON_ARCHIVE, /* a file that turns out to be a directory or an archive, with a module __main__ */
 	HWSP_PYTHON_INPUT
 };
-/* What an interpreter is to run. */
+/* The program of an interpreter. */
 struct hwsp_python {
 	enum hwsp_python_kind kind;
 	const char *what;  /* code, a module, or a file; of an input, "-" or NULL */
 	char *const *rest; /* the arguments that follow */
 };
-/* Options that are read: the next word, and what is left of this one. */
+/* Options that are read: the next argument, and the rest of this one. */
 struct hwsp_python_options {
 	char *const *word;
 	const char *at;
@@ -244,7 +244,7 @@ bool hwsp_python_read(char *const *argv, struct hwsp_python *read);
 /* True if a zygote with the former arguments can become an interpreter with the latter, which begins in the directory
  * `cwd`. Without one, a name that depends on the directory is refused. */
 bool hwsp_python_alike(char *const *zygote, char *const *argv, char *const *envp, const char *cwd);
-/* What a Python zygote depends on besides what every zygote does. */
+/* The dependencies of a Python zygote besides those of every zygote. */
 #define HWSP_PYTHON_VARIABLES "PATH,HOME,TZ"
 
 /* watch.c */
@@ -255,7 +255,7 @@ struct hwsp_watch {
 	bool is_notified; /* of every change on this machine */
 	size_t count;
 	struct hwsp_seen *seen;
-	long looked_ms;
+	long checked_ms;
 };
 struct hwsp_start;
 /* Examines a zygote that has stopped. False, with the reasons added, if its processes could not be faithful. */
@@ -270,9 +270,9 @@ void hwsp_watch_end(struct hwsp_watch *watch);
 struct hwsp_zygote {
 	pid_t pid; /* 0: none */
 	int socket;
-	ino_t identity; /* of the socket, since a program may close what it doesn't know and use the number again */
+	ino_t identity; /* of the socket: the program may close the descriptor and reuse its number */
 	pid_t owner;    /* a fork of the owner has no zygote */
-	uint64_t began; /* when it was started: another process of its number began later */
+	uint64_t began; /* when it was started: another process of its PID began later */
 	unsigned stopped_ms_max, answer_ms_max; /* see hwsp_pending_request */
 	int boundary;
 	uint64_t key;
@@ -292,7 +292,7 @@ struct hwsp_start {
 	uint64_t key;
 	const cpu_set_t *cores; /* on which it starts; NULL: the caller's */
 };
-/* Where a zygote's own descriptors begin if it is to serve a process with these limits. */
+/* Returns the lowest descriptor of a zygote's own if it is to serve a process with these limits. */
 int hwsp_boundary(const struct hwsp_inherited *inherited);
 /* Starts a zygote and waits until it has stopped. Returns 0, or an errno value with the reasons as text. */
 int hwsp_zygote_start(struct hwsp_zygote *zygote, const struct hwsp_start *start, char reason[HWSP_REASON_BYTES]);
@@ -314,12 +314,12 @@ struct hwsp_pending_request {
 	char *body;    /* as it was sent, for what the zygote leaves undone */
 	size_t body_bytes;
 };
-/* Where that is what a process inherits, if it isn't the caller's own. */
+/* The origin of what a process inherits, if it is not the caller itself. */
 struct hwsp_origin {
-	const int *fds; /* in the place of each number that is inherited, the caller's descriptor */
+	const int *fds; /* for each inherited number, the caller's descriptor */
 	int cwd;        /* a descriptor */
 };
-/* Sends it. With `apart` the answer comes on a socket of its own; `origin` may be NULL. 0 or an errno value. */
+/* Sends it. With `apart` the answer arrives on its own socket; `origin` may be NULL. Returns 0 or an errno value. */
 int hwsp_zygote_send_request(struct hwsp_zygote *zygote, const struct hwsp_inherited *inherited,
 	const struct hwsp_origin *origin, const struct pspawn_process *processes, uint32_t count,
 	const struct pspawn_options *options, bool apart, struct hwsp_pending_request *pending);
@@ -327,13 +327,14 @@ int hwsp_zygote_send_request(struct hwsp_zygote *zygote, const struct hwsp_inher
 uint32_t hwsp_zygote_receive_reply(struct hwsp_pending_request *pending, int *error);
 void hwsp_pending_request_free(struct hwsp_pending_request *pending);
 
-/* zygote_timeout.c: zygotes that don't go on. */
+/* zygote_timeout.c: zygotes that make no progress. */
 
 /* When a process began, or 0. */
 uint64_t hwsp_began(pid_t pid);
 /* Waits until the socket is ready. False if the zygote was killed because of a timeout: then it has ended. */
 bool hwsp_zygote_await(const struct hwsp_pending_request *pending, short events);
-/* Waits for the end of a process that was killed, and takes its status. False if a debugger holds it back. */
+/* Waits for the end of a process that was killed, and takes its status. Returns false while a debugger prevents the
+ * end. */
 bool hwsp_reap_killed(pid_t pid);
 
 /* batch.c: the context ends with the batch. */
@@ -342,8 +343,8 @@ void hwsp_batch_own(pspawn_batch_t *batch, const pspawn_context_t *context);
  * not any more. */
 bool hwsp_context_zygote(const pspawn_context_t *ctx, struct hwsp_zygote *zygote);
 
-/* wait.c: idle zygotes are children of the caller, but none that it knows of. A program that waits for its children by
- * their numbers alone goes without. */
+/* wait.c: idle zygotes are children of the caller that it has not started. A program that waits for its children by
+ * their PIDs alone needs none of this. */
 #ifdef HWSP_WITHOUT_WAIT
 static inline bool hwsp_children_hide(pid_t pid)
 {
@@ -365,7 +366,7 @@ int hwsp_send(int socket, const void *head, size_t head_bytes, const void *body,
 /* The same without waiting: EAGAIN if there is no room. */
 int hwsp_send_now(int socket, const void *head, size_t head_bytes, const void *body, size_t body_bytes, const int *fds,
 	uint32_t fd_count);
-/* `*received` are bytes, 0 at the end; at most `*fd_count` descriptors, and how many came. */
+/* `*received` are bytes, 0 at the end; at most `*fd_count` descriptors, and how many were received. */
 int hwsp_receive(int socket, void *data, size_t bytes, size_t *received, int *fds, uint32_t *fd_count);
 
 #endif

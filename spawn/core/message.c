@@ -58,7 +58,7 @@ int hwsp_receive(int socket, void *data, size_t bytes, size_t *received, int *fd
 		.msg_iovlen = 1,
 		.msg_control = control.bytes,
 		.msg_controllen = sizeof control.bytes};
-	uint32_t most = fd_count ? *fd_count : 0, came = 0;
+	uint32_t most = fd_count ? *fd_count : 0, fd_received = 0;
 	ssize_t got;
 
 	do
@@ -73,14 +73,14 @@ int hwsp_receive(int socket, void *data, size_t bytes, size_t *received, int *fd
 		for (size_t left = (part_of->cmsg_len - CMSG_LEN(0)) / sizeof(int); left; left--, at += sizeof(int)) {
 			int fd;
 			memcpy(&fd, at, sizeof fd);
-			if (came < most)
-				fds[came++] = fd;
+			if (fd_received < most)
+				fds[fd_received++] = fd;
 			else
 				close(fd);
 		}
 	}
 	if (fd_count)
-		*fd_count = came;
+		*fd_count = fd_received;
 	*received = (size_t)got;
 	return message.msg_flags & (MSG_TRUNC | MSG_CTRUNC) ? EMSGSIZE : 0;
 }

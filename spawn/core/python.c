@@ -22,7 +22,7 @@ static bool is_setting(const char *value)
 	return false;
 }
 
-/* What follows an option in its word, or else the next word. */
+/* The rest of an option's argument, or else the next argument. */
 static const char *take_value(struct hwsp_python_options *options)
 {
 	const char *value = options->at;

@@ -90,11 +90,11 @@ void hwsp_encode(struct hwsp_bytes *bytes, const struct hwsp_inherited *inherite
 struct reader {
 	const char *at, *end;
 	bool no_memory;
-	struct hwsp_kept *kept;
+	struct hwsp_block *block;
 };
-/* What was allocated for a request. */
-struct hwsp_kept {
-	struct hwsp_kept *next;
+/* Memory that was allocated for a request. */
+struct hwsp_block {
+	struct hwsp_block *next;
 	_Alignas(16) char data[];
 };
 
@@ -133,17 +133,17 @@ static void *take_zeros(size_t bytes)
 }
 struct hwsp_memory hwsp_memory = {take_zeros, free};
 
-static void *keep(struct reader *reader, size_t count, size_t size)
+static void *allocate(struct reader *reader, size_t count, size_t size)
 {
-	struct hwsp_kept *kept = hwsp_memory.take(sizeof *kept + count * size);
-	if (!kept) {
+	struct hwsp_block *block = hwsp_memory.take(sizeof *block + count * size);
+	if (!block) {
 		reader->no_memory = true;
 		reader->at = NULL;
 		return NULL;
 	}
-	kept->next = reader->kept;
-	reader->kept = kept;
-	return kept->data;
+	block->next = reader->block;
+	reader->block = block;
+	return block->data;
 }
 
 static char *const *take_list(struct reader *reader, char *const *before)
@@ -159,7 +159,7 @@ static char *const *take_list(struct reader *reader, char *const *before)
 		reader->at = NULL;
 		return NULL;
 	}
-	char **list = keep(reader, (size_t)count + 1, sizeof *list);
+	char **list = allocate(reader, (size_t)count + 1, sizeof *list);
 	for (uint32_t i = 0; list && i < count; i++) {
 		list[i] = take_string(reader);
 		if (!list[i]) {
@@ -177,7 +177,7 @@ static void take_actions(struct reader *reader, struct pspawn_process *process)
 		reader->at = NULL;
 		return;
 	}
-	struct pspawn_file_action *actions = count ? keep(reader, count, sizeof *actions) : NULL;
+	struct pspawn_file_action *actions = count ? allocate(reader, count, sizeof *actions) : NULL;
 	for (uint32_t i = 0; reader->at && i < count; i++) {
 		const char *action = read_bytes(reader, sizeof *actions);
 		if (action)
@@ -197,7 +197,7 @@ static void take_process(struct reader *reader, struct pspawn_process *process, 
 	process->mask_size = take_u32(reader);
 	const char *mask = process->mask_size ? read_bytes(reader, process->mask_size) : NULL;
 	if (mask) {
-		cpu_set_t *aligned = keep(reader, 1,
+		cpu_set_t *aligned = allocate(reader, 1,
 			process->mask_size < sizeof *aligned ? sizeof *aligned : process->mask_size);
 		if (aligned)
 			memcpy(aligned, mask, process->mask_size);
@@ -223,15 +223,15 @@ int hwsp_decode(const char *data, size_t length, uint32_t count, struct hwsp_req
 	if (request->inherited.fd_count > HWSP_FDS_MAX || limits > RLIM_NLIMITS)
 		return EINVAL;
 	const char *limit = read_bytes(&reader, limits * sizeof *request->options.limits);
-	struct pspawn_limit *kept = limits ? keep(&reader, limits, sizeof *kept) : NULL;
-	if (kept && limit)
-		memcpy(kept, limit, limits * sizeof *kept);
-	request->options.limits = kept;
+	struct pspawn_limit *own_limits = limits ? allocate(&reader, limits, sizeof *own_limits) : NULL;
+	if (own_limits && limit)
+		memcpy(own_limits, limit, limits * sizeof *own_limits);
+	request->options.limits = own_limits;
 	request->count = count;
-	request->processes = keep(&reader, (size_t)count + 1, sizeof *request->processes);
+	request->processes = allocate(&reader, (size_t)count + 1, sizeof *request->processes);
 	for (uint32_t i = 0; reader.at && i < count; i++)
 		take_process(&reader, &request->processes[i], i ? &request->processes[i - 1] : NULL);
-	request->memory = reader.kept;
+	request->memory = reader.block;
 	bool whole = reader.at == reader.end;
 	if (!whole)
 		hwsp_request_free(request);
@@ -240,11 +240,11 @@ int hwsp_decode(const char *data, size_t length, uint32_t count, struct hwsp_req
 
 void hwsp_request_free(struct hwsp_request *request)
 {
-	struct hwsp_kept *kept = request->memory;
-	while (kept) {
-		struct hwsp_kept *next = kept->next;
-		hwsp_memory.give_back(kept);
-		kept = next;
+	struct hwsp_block *block = request->memory;
+	while (block) {
+		struct hwsp_block *next = block->next;
+		hwsp_memory.release(block);
+		block = next;
 	}
 	memset(request, 0, sizeof *request);
 }

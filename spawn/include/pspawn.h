@@ -3,12 +3,12 @@
  * After "Optimizing Latency and Throughput for Spawning Processes on Massively Multicore Processors" (Kulkarni,
  * Lang, Ionkov, Lumsdaine, 2012): one exec and many forks instead of an exec for each process.
  *
- * A context holds a zygote: the program, loaded once with all its libraries, and stopped before its first constructor.
+ * A context has a zygote: the program, loaded once with all its libraries, and stopped before its first constructor.
  * Each further process is a fork of it, with arguments, environment, descriptors, directory, limits and signals of its
  * own, and is a child of the caller. What a zygote can't do faithfully is done by exec; pspawn_context_mechanism()
- * tells which and why.
+ * returns which and why.
  *
- * Unless said otherwise, functions give -1 and set errno on failure, have no side effects then, may be called by
+ * Unless stated otherwise, functions return -1 and set errno on failure, have no side effects then, may be called by
  * several threads at once on different contexts, and by one at a time on the same. The caller reaps what it
  * spawned with waitpid() or the like. */
 #ifndef HEADWATER_PSPAWN_H
@@ -28,25 +28,25 @@
 extern "C" {
 #endif
 
-/* A program that will be spawned. To be given to pspawn_context_create() first, and not copied. */
+/* A program that will be spawned. pspawn_context_create() initializes it; it is not to be copied. */
 typedef struct pspawn_context {
 	struct pspawn_state *state;
 } pspawn_context_t;
 
-/* Makes a context of the program at `path`, which contains a slash, or is looked for in PATH. Processes run on
+/* Makes a context of the program at `path`, which contains a slash, or is searched for in PATH. Processes run on
  * `core` alone, or where the caller may run if that is -1. Errors are those of execve(), and EINVAL for a core
- * that isn't there. Gives 0. */
+ * that isn't there. Returns 0. */
 int pspawn_context_create(pspawn_context_t *ctx, const char *path, int core);
 
 /* Ends the context and its zygote. Processes live on, and batches may be ended later: what the zygote has not made by
  * then is made by exec. */
 void pspawn_context_destroy(pspawn_context_t *ctx);
 
-/* Spawns one process with these arguments, NULL at their end, and the caller's environment. Gives its number. */
+/* Spawns one process with these arguments, NULL at their end, and the caller's environment. Returns its PID. */
 pid_t pspawn(pspawn_context_t *ctx, char *argv[]);
 
-/* Spawns `nspawn` processes, all with these arguments, and writes their numbers to `pids`. Gives how many were
- * started: if that is less than `nspawn`, errno says why the next was not. */
+/* Spawns `nspawn` processes, all with these arguments, and writes their PIDs to `pids`. Returns how many were started:
+ * if that is less than `nspawn`, errno has the reason why the next was not. */
 int pspawn_n(pid_t *pids, pspawn_context_t *ctx, int nspawn, char *argv[]);
 
 /* How processes are made. */
@@ -72,16 +72,16 @@ enum pspawn_mechanism {
  *
  * With PSPAWN_STOP_MAIN, besides:
  *
- * - constructors: They run once, in the zygote. What they draw, read or keep is the same in all processes: random
- *   numbers, the time, the process's number, arguments, variables, input. What a fork does not take along is gone: locked
+ * - constructors: They run once, in the zygote. What they draw, read or store is the same in all processes: random
+ *   numbers, the time, the process's PID, arguments, variables, input. What a fork does not take along is gone: locked
  *   memory, a signal for the parent's end, children.
  * - guards: The values that protect stacks and pointers are the same in all processes of a zygote. They are not derived
  *   from AT_RANDOM, which is new in each.
  * - arguments: Arguments and environment do not lie on the first stack.
  */
 
-/* Where a zygote stops. PSPAWN_STOP_LOAD needs a processor of the kind x86-64 and a loader of glibc that is known; with
- * any other there is no zygote. */
+/* Where a zygote stops. PSPAWN_STOP_LOAD needs an x86-64 processor and a known version of glibc's loader; with any
+ * other there is no zygote. */
 enum pspawn_stop {
 	PSPAWN_STOP_LOAD,  /* when all libraries are loaded, before the first constructor */
 	PSPAWN_STOP_MAIN,  /* before main(), when all constructors have run */
@@ -89,7 +89,7 @@ enum pspawn_stop {
 	PSPAWN_STOP_PYTHON /* in a Python interpreter, after `imports` */
 };
 
-/* What a context is made with. Zero means the default everywhere; `size` is sizeof(struct). */
+/* Options of a context. Zero means the default everywhere; `size` is sizeof(struct). */
 struct pspawn_context_options {
 	size_t size;
 	enum pspawn_mechanism mechanism;
@@ -100,16 +100,15 @@ struct pspawn_context_options {
 	char *const *envp;          /* of the zygote; NULL: the caller's */
 	const char *imports;        /* with PSPAWN_STOP_PYTHON: modules, separated by commas. Lines that follow are a
 	                               table of how processes reseed modules that draw random numbers as they are
-	                               imported: MODULE: STATEMENT. Those that are neither there nor known are left
+	                               imported: MODULE: STATEMENT. Modules that draw and have no such line are left
 	                               out, and so are those that can't be imported */
-	const char *key_variables;  /* more variables that constructors look at, separated by commas; a process for
-	                               which one differs is spawned from another zygote. NAME* stands for all that
-	                               begin so. LD_*, OMP_*, MALLOC_*, PYTHON* and others are always such */
+	const char *key_variables;  /* more variables that constructors read, separated by commas; a process for
+	                               which one differs is spawned from another zygote. NAME* matches all that begin
+	                               so. LD_*, OMP_*, MALLOC_*, PYTHON* and others are always included */
 	unsigned start_ms_max;      /* how long a zygote may take to stop; 10 s */
 	const char *zygote_library; /* libheadwater-zygote.so; NULL: $HEADWATER_ZYGOTE_LIBRARY, or beside this one */
-	unsigned stopped_ms_max;    /* how long a call waits for a zygote that was stopped, by a signal or
-	                               with a debugger. Then it is killed, and what it has not made is made by exec;
-	                               10 s */
+	unsigned stopped_ms_max;    /* timeout of a zygote that was stopped, by a signal or with a debugger. Then it
+	                               is killed, and exec makes what it has not made; 10 s */
 	const cpu_set_t *mask;      /* the processors that the zygote may use; NULL: `core`, or the caller's. If its
 	                               libraries count them as they are loaded, a process that may use fewer or more
 	                               needs another zygote: one mask of those that processes will have spares it */
@@ -123,8 +122,8 @@ int pspawn_context_create_with(pspawn_context_t *ctx, const char *path, const st
  * between them, or to NULL; the text lives as long as the context, or until the next call. */
 enum pspawn_mechanism pspawn_context_mechanism(pspawn_context_t *ctx, const char **reason);
 
-/* What of the program has run before its zygote stopped in front of all constructors, so once for all its processes: in
- * words, or NULL. The text lives as long as the zygote. */
+/* What of the program has run before its zygote stopped in front of all constructors, so once for all its processes: as
+ * text, or NULL. The text lives as long as the zygote. */
 const char *pspawn_context_early(pspawn_context_t *ctx);
 
 /* The number of the context's zygote, or 0. */
@@ -133,11 +132,11 @@ pid_t pspawn_context_zygote(pspawn_context_t *ctx);
 /* The name of a mechanism. */
 const char *pspawn_mechanism_name(enum pspawn_mechanism mechanism);
 
-/* Where PSPAWN_STOP_CALL stops. Gives 1 in a process that was spawned, with its arguments, and 0, with nothing done, in
- * a program that is no zygote. */
+/* Where PSPAWN_STOP_CALL stops. Returns 1 in a process that was spawned, with its arguments, and 0, with nothing done,
+ * in a program that is no zygote. */
 int pspawn_stop(int *argc, char ***argv);
 
-/* What a process does with its descriptors before the program begins, in this order. */
+/* Actions on a process's descriptors before the program begins, in this order. */
 enum pspawn_file_action_kind { PSPAWN_OPEN, PSPAWN_CLOSE, PSPAWN_DUP2 };
 struct pspawn_file_action {
 	enum pspawn_file_action_kind kind;
@@ -171,7 +170,7 @@ enum pspawn_option_flags {
 	PSPAWN_SETSID = 1,
 	PSPAWN_SETPGROUP = 2, /* to `pgroup`; 0: its own */
 	PSPAWN_SETUMASK = 4,
-	PSPAWN_SETCGROUP = 8, /* into the control group whose directory is open at `cgroup` */
+	PSPAWN_SETCGROUP = 8, /* enters the control group whose directory is open at `cgroup` */
 	PSPAWN_SETSIGMASK = 16,
 	PSPAWN_SETSIGDEF = 32,        /* the signals in `signal_default` get their default action */
 	PSPAWN_ONE_GROUP = 64,        /* with PSPAWN_SETPGROUP and 0: the first process leads a group of all */
@@ -183,7 +182,7 @@ struct pspawn_limit {
 	struct rlimit limit;
 };
 
-/* What holds for all processes of one call. Zero means as the caller has it; `size` is sizeof(struct). */
+/* Options for all processes of one call. Zero means as the caller has it; `size` is sizeof(struct). */
 struct pspawn_options {
 	size_t size;
 	unsigned flags;
@@ -198,26 +197,25 @@ struct pspawn_options {
 	unsigned first; /* the number of the first process, from which `numa` counts */
 };
 
-/* Spawns `count` processes. `pids` and `errors` have that many entries; a process that could not be started has
- * pid -1 and an errno value. `errors` and `options` may be NULL. Gives how many were started. The reason why one
- * could not be started does not keep the others from it, but for a lack of processes or memory: then those that
- * follow have the same error. */
+/* Spawns `count` processes. `pids` and `errors` have that many entries; a process that could not be started has pid -1
+ * and an errno value. `errors` and `options` may be NULL. Returns how many were started. One failure does not prevent
+ * the other processes, except a lack of processes or memory: then those that follow have the same error. */
 int pspawn_many(pspawn_context_t *ctx, const struct pspawn_process *processes, unsigned count,
 	const struct pspawn_options *options, pid_t *pids, int *errors);
 
-/* The same without waiting. Gives a descriptor that becomes readable once all are started or failed; it belongs to
+/* The same without waiting. Returns a descriptor that becomes readable once all are started or failed; it belongs to
  * the batch. */
 typedef struct pspawn_batch pspawn_batch_t;
 int pspawn_many_begin(pspawn_context_t *ctx, const struct pspawn_process *processes, unsigned count,
 	const struct pspawn_options *options, pspawn_batch_t **batch);
 
-/* Waits for the batch, gives its outcome as pspawn_many() does, and frees it. */
+/* Waits for the batch, returns its outcome as pspawn_many() does, and frees it. */
 int pspawn_many_end(pspawn_batch_t *batch, pid_t *pids, int *errors);
 
-/* The paper's vector call. `argv` and `envp` hold a list for each process, one after another, each with a NULL at its
- * end, or one list for all with PSPAWN_SAME_ARGV, PSPAWN_SAME_ENVP; a NULL `envp` is the caller's. `masks` is NULL, or
- * has a set of `clen` bytes for each process, or NULL in its place. Gives the number started, and writes the numbers of
- * the processes; the place of one that could not be started has -1 and errno is that of the first such. */
+/* The paper's vector call. `argv` and `envp` contain a list for each process, one after another, each with a NULL at
+ * its end, or one list for all with PSPAWN_SAME_ARGV, PSPAWN_SAME_ENVP; a NULL `envp` is the caller's. `masks` is NULL,
+ * or has for each process a set of `clen` bytes or NULL. Returns the number started, and writes the PIDs of the
+ * processes; the entry of one that could not be started has -1 and errno is that of the first such. */
 enum pspawn_flags {
 	PSPAWN_SAME_ARGV = 1,
 	PSPAWN_SAME_ENVP = 2,

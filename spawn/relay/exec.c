@@ -1,5 +1,5 @@
-/* The C library's functions that end in an exec. In a child that launcher.c has made, each first tries to spawn by
- * the zygote, and then does what it would have done. */
+/* The C library's functions that end in an exec. In a child that launcher.c has made, each first tries to spawn by the
+ * zygote, and then calls the C library's function. */
 #include "relay.h"
 
 #include <dlfcn.h>

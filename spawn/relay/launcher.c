@@ -1,8 +1,10 @@
-/* The launcher's side. fork() returns the PID of a process that its zygote has made, if its child reports in time
- * that it would exec a program with a zygote. On any failure or timeout, fork() is the C library's.
+/*
+ * The launcher's side. fork() returns the PID of a process that its zygote has made. Its child must report in time that
+ * it would exec a program with a zygote. On any failure or timeout, fork() is the C library's.
  *
- * Meanwhile the child is a stub: it has done what the launcher's code does between fork and exec, sends its
- * resulting attributes to the zygote, and ends. */
+ * Meanwhile the child is a stub: it has done what the launcher's code does between fork and exec, sends its resulting
+ * attributes to the zygote, and ends.
+ */
 #include "relay.h"
 
 #include <dlfcn.h>
@@ -24,13 +26,13 @@
 #define EXPORT __attribute__((visibility("default")))
 /* How long a fork waits for its child's exec. Some children wait for their parent first. */
 #define EXEC_MS_MAX 50
-/* A place in the program from which this many forks have waited in vain waits no more. */
+/* At a call site from which this many forks have waited in vain, forks no longer wait. */
 #define FRUITLESS_MAX 3
 #define SITES_MAX 64
 /* Programs that have zygotes; from the second start on, since most are started once. */
 #define PROGRAMS_MAX 16
 #define SEEN_BEFORE 2
-/* Timeout for a child that was told to proceed: its own limit is lower. */
+/* Timeout for a child that was notified to proceed: its own limit is lower. */
 #define GO_MS_MAX 10000
 
 struct relay hwsp_relay = {.listener = -1};
@@ -84,7 +86,7 @@ static bool prepare_process(void)
 	uint64_t random;
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 
-	/* What has failed once is not tried at each fork. */
+	/* A zygote that could not be made is not tried again at each fork. */
 	if (hwsp_relay.owner == getpid())
 		return hwsp_relay.ready;
 	memset(programs, 0, sizeof programs);
@@ -116,25 +118,25 @@ static unsigned *fruitless_at(const void *address)
 	return NULL;
 }
 
-/* What is known of a program. What has no zygote makes room in turn for what is new. */
+/* The known programs. Those without a zygote are replaced in turn by new ones. */
 static struct program *find_program(const char *path)
 {
 	static size_t turn;
-	struct program *place = NULL;
+	struct program *slot = NULL;
 
 	for (size_t i = 0; i < PROGRAMS_MAX; i++)
 		if (programs[i].path && !strcmp(programs[i].path, path))
 			return &programs[i];
-	for (size_t i = 0; i < PROGRAMS_MAX && !place; i++) {
+	for (size_t i = 0; i < PROGRAMS_MAX && !slot; i++) {
 		struct program *next = &programs[turn++ % PROGRAMS_MAX];
-		place = next->context.state ? NULL : next;
+		slot = next->context.state ? NULL : next;
 	}
-	char *copy = place ? strdup(path) : NULL;
+	char *copy = slot ? strdup(path) : NULL;
 	if (!copy)
 		return NULL;
-	free(place->path);
-	*place = (struct program){.path = copy};
-	return place;
+	free(slot->path);
+	*slot = (struct program){.path = copy};
+	return slot;
 }
 
 /* Makes a zygote of a program that is started again and again. */
@@ -148,7 +150,7 @@ static void learn(struct program *program)
 		program->context.state = NULL;
 		return;
 	}
-	/* What has no zygote is the C library's. */
+	/* A program without a zygote is forked by the C library. */
 	if (!pspawn_context_zygote(&program->context))
 		pspawn_context_destroy(&program->context);
 }
@@ -196,7 +198,7 @@ static bool await_child(int connection, int ms)
 	return poll(&ready, 1, ms) == 1;
 }
 
-/* Replies to the child. Returns the PID of the process that replaces it, or 0 if the child itself goes on. */
+/* Replies to the child. Returns the PID of the process that replaces it, or 0 if the child itself continues. */
 static pid_t answer_child(int connection)
 {
 	struct relay_question question;
@@ -231,7 +233,7 @@ static void become_stub(uint32_t generation)
 	hwsp_relay.generation = generation;
 }
 
-/* Forks, and waits for what the child is going to be. */
+/* Forks, and waits until the child executes a program or continues by itself. */
 static pid_t relay(unsigned *fruitless)
 {
 	int alive[2];
@@ -276,7 +278,7 @@ pid_t hwsp_relay_spawn(const char *path, const struct pspawn_process *process, c
 		return -1;
 	struct program *program = prepare_process() ? find_program(path) : NULL;
 	if (program && program->context.state) {
-		/* Where there is no zygote any more, the C library does it. */
+		/* Without a zygote the C library forks. */
 		int count = pspawn_many(&program->context, process, 1, options, &pid, NULL);
 		if (count != 1)
 			pid = -1;
@@ -313,7 +315,7 @@ EXPORT pid_t fork(void)
 	return fork_from(__builtin_return_address(0));
 }
 
-/* What shares memory with its parent can't go on in a function that the parent returns from. */
+/* A child that shares memory with its parent can't continue in a function from which the parent returns. */
 EXPORT pid_t vfork(void)
 {
 	return fork_from(__builtin_return_address(0));

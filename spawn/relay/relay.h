@@ -1,4 +1,4 @@
-/* What the files of libheadwater-relay.so share. */
+/* Common declarations of the files of libheadwater-relay.so. */
 #ifndef HEADWATER_RELAY_H
 #define HEADWATER_RELAY_H
 
@@ -16,9 +16,9 @@ struct relay_question {
 /* The reply: exec, or have the zygote spawn. The zygote's socket is attached to the latter. */
 struct relay_reply {
 	uint32_t go;
-	struct hwsp_zygote zygote; /* as its owner sees it; the memory for results is at the same place in the child */
+	struct hwsp_zygote zygote; /* as its owner sees it; the memory for results has the same address in the child */
 };
-/* What came of that. */
+/* The outcome of that. */
 struct relay_outcome {
 	int32_t pid; /* 0: it execs itself */
 };
@@ -33,7 +33,7 @@ struct relay {
 	bool ready;
 	pid_t owner;
 	int listener;
-	char address[64]; /* of an abstract socket: a child may close what it doesn't know */
+	char address[64]; /* of an abstract socket: a child may close descriptors that it did not open */
 	struct relay_shared *shared;
 	/* In a child. */
 	bool child;
@@ -46,7 +46,7 @@ pid_t hwsp_relay_spawn(const char *path, const struct pspawn_process *process, c
 
 /* stub.c: a child between fork and exec. */
 
-/* Has the program started by the zygote, and ends; or comes back, and nothing has happened. */
+/* Has the zygote start the program, and exits; or returns, without any effect. */
 void hwsp_relay_exec(const char *path, char *const argv[], char *const envp[]);
 
 #endif

@@ -15,13 +15,13 @@ struct pspawn_batch {
 	int error;
 	bool by_exec;
 	struct hwsp_pending_request pending;
-	struct hwsp_result *results; /* of what was spawned by exec */
+	struct hwsp_result *results; /* of the processes spawned by exec */
 	char *path;                  /* of the program, for what the zygote leaves undone; to free() */
 	int ready;                   /* a descriptor: the request's, or its own if no request was sent */
 	pspawn_context_t context;    /* that ends with the batch, or none */
 };
 
-/* Fills in the caller's environment and processors where none are given. Returns a list to free(). */
+/* Fills in the caller's environment and processors where the options have none. Returns a list to free(). */
 static struct pspawn_process *complete(const struct pspawn_state *state, const struct pspawn_process *processes,
 	uint32_t count, cpu_set_t *core)
 {
@@ -47,7 +47,7 @@ int hwsp_script_arguments(const struct pspawn_state *state, struct pspawn_proces
 	char ***arguments)
 {
 	const struct hwsp_program *program = &state->program;
-	size_t total = 0, kept = 0;
+	size_t total = 0, filled = 0;
 
 	*arguments = NULL;
 	if (!program->script)
@@ -60,14 +60,14 @@ int hwsp_script_arguments(const struct pspawn_state *state, struct pspawn_proces
 		return ENOMEM;
 	for (uint32_t i = 0; i < count; i++) {
 		char *const *given = processes[i].argv;
-		size_t first = kept;
-		all[kept++] = program->path;
+		size_t first = filled;
+		all[filled++] = program->path;
 		if (program->argument)
-			all[kept++] = program->argument;
-		all[kept++] = program->script;
+			all[filled++] = program->argument;
+		all[filled++] = program->script;
 		for (size_t word = 1; given[0] && given[word]; word++)
-			all[kept++] = given[word];
-		all[kept++] = NULL;
+			all[filled++] = given[word];
+		all[filled++] = NULL;
 		processes[i].argv = all + first;
 	}
 	return 0;
@@ -192,7 +192,7 @@ static int outcome(struct pspawn_batch *batch, pid_t *pids, int *errors)
 		if (i < batch->tried && (results[i].pid || results[i].error))
 			result = results[i];
 		if (result.error && result.pid > 0) {
-			/* It came to be, and ended before its program began. */
+			/* It was made, and ended before its program began. */
 			hwsp_reap(result.pid);
 			result.pid = -1;
 		}
@@ -255,7 +255,7 @@ EXPORT int pspawn_many_begin(pspawn_context_t *ctx, const struct pspawn_process 
 	const struct pspawn_options *options, pspawn_batch_t **batch)
 {
 	struct pspawn_batch *made = calloc(1, sizeof *made);
-	/* What was done by exec is done. Before anything is made, which would be lost without it. */
+	/* Returns before anything is made if memory is missing: what exec has made stays. */
 	int done = made ? eventfd(1, EFD_CLOEXEC) : -1;
 	struct pspawn_options own;
 	int error = 0, cancel;

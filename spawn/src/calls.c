@@ -112,7 +112,7 @@ EXPORT int ipspawn_vector(const char *filename, char *const argv[], char *const 
 
 EXPORT int pspawn_stop(int *argc, char ***argv)
 {
-	/* In a zygote its own library's comes first. */
+	/* In a zygote the function of its own library precedes this one. */
 	(void)argc, (void)argv;
 	return 0;
 }

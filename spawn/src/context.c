@@ -1,4 +1,4 @@
-/* Contexts: a program, its zygote, and what is done when there is none. */
+/* Contexts: a program, its zygote, and what replaces a zygote that can't be made. */
 #include "context.h"
 
 #include <errno.h>
@@ -9,10 +9,10 @@
 #include <unistd.h>
 
 #define EXPORT __attribute__((visibility("default")))
-/* Where descriptors end if there is no zygote that needs some of its own. */
+/* The end of descriptors if no zygote needs some of its own. */
 #define NO_BOUNDARY INT32_MAX
-/* What exec takes: a string, all strings with the pointers to them, and so much in any case. Some of it the kernel
- * takes for itself. */
+/* The limits of exec: of a string, of all strings with the pointers to them, and a size that is always accepted. The
+ * kernel needs a part of it. */
 #define STRING_MAX (32u * 4096)
 #define LISTS_MAX (6u << 20)
 #define LISTS_MIN (32u * 4096)
@@ -50,44 +50,44 @@ static char *const *clone_list(char *const *list)
 	return copy;
 }
 
-/* What an interpreter reads besides. */
-static int add_variables(struct pspawn_context_options *kept)
+/* Variables that an interpreter reads besides. */
+static int add_variables(struct pspawn_context_options *own)
 {
-	const char *more = kept->key_variables;
+	const char *more = own->key_variables;
 	char *all;
 
 	if (asprintf(&all, HWSP_PYTHON_VARIABLES "%s%s", more ? "," : "", more ? more : "") < 0)
 		return ENOMEM;
 	free((void *)more);
-	kept->key_variables = all;
+	own->key_variables = all;
 	return 0;
 }
 
 /* A copy of what the caller's options point to. */
-static int keep_options(struct pspawn_context_options *kept, const struct pspawn_context_options *given)
+static int copy_options(struct pspawn_context_options *own, const struct pspawn_context_options *given)
 {
-	size_t size = given->size < sizeof *kept ? given->size : sizeof *kept;
+	size_t size = given->size < sizeof *own ? given->size : sizeof *own;
 
-	memset(kept, 0, sizeof *kept);
-	memcpy(kept, given, size);
-	/* What is the caller's is not to be freed after an error. */
-	const char *imports = kept->imports, *variables = kept->key_variables, *library = kept->zygote_library;
-	kept->argv = NULL;
-	kept->imports = kept->key_variables = kept->zygote_library = NULL;
-	if (kept->mechanism > PSPAWN_PFORK || kept->stop > PSPAWN_STOP_PYTHON)
+	memset(own, 0, sizeof *own);
+	memcpy(own, given, size);
+	/* The caller's strings are not to be freed after an error. */
+	const char *imports = own->imports, *variables = own->key_variables, *library = own->zygote_library;
+	own->argv = NULL;
+	own->imports = own->key_variables = own->zygote_library = NULL;
+	if (own->mechanism > PSPAWN_PFORK || own->stop > PSPAWN_STOP_PYTHON)
 		return EINVAL;
-	kept->argv = given->argv && size >= offsetof(struct pspawn_context_options, envp) ? clone_list(given->argv)
-											  : NULL;
-	if (!kept->argv && given->argv)
+	own->argv = given->argv && size >= offsetof(struct pspawn_context_options, envp) ? clone_list(given->argv)
+											 : NULL;
+	if (!own->argv && given->argv)
 		return ENOMEM;
-	const char **strings[] = {&kept->imports, &kept->key_variables, &kept->zygote_library};
+	const char **strings[] = {&own->imports, &own->key_variables, &own->zygote_library};
 	const char *theirs[] = {imports, variables, library};
 	for (size_t i = 0; i < sizeof strings / sizeof strings[0]; i++) {
 		*strings[i] = theirs[i] ? strdup(theirs[i]) : NULL;
 		if (theirs[i] && !*strings[i])
 			return ENOMEM;
 	}
-	return kept->stop == PSPAWN_STOP_PYTHON ? add_variables(kept) : 0;
+	return own->stop == PSPAWN_STOP_PYTHON ? add_variables(own) : 0;
 }
 
 static void forget_options(struct pspawn_context_options *options)
@@ -115,7 +115,7 @@ static int start_zygote(struct pspawn_state *state, const struct hwsp_inherited 
 	do
 		error = hwsp_zygote_start(&state->zygote, &how, state->reason);
 	while (error == ENOPKG && (error = hwsp_leave_out(state)) == 0);
-	/* For want of room it may be otherwise later. */
+	/* A lack of resources may be temporary. */
 	if (error)
 		state->starts = error == EAGAIN || error == ENOMEM || error == EMFILE ? state->starts + 1
 										      : HWSP_STARTS_MAX;
@@ -147,7 +147,7 @@ static int open_context(struct pspawn_state *state, const char *path, const stru
 {
 	struct hwsp_inherited inherited;
 	cpu_set_t allowed, cores;
-	int error = keep_options(&state->options, options);
+	int error = copy_options(&state->options, options);
 
 	if (!error && state->options.on_core &&
 		(sched_getaffinity(0, sizeof allowed, &allowed) || state->options.core < 0 ||
@@ -267,7 +267,7 @@ static bool are_alike(const struct pspawn_state *state, const struct pspawn_proc
 	return true;
 }
 
-/* True if exec would take these lists; what it refuses it shall refuse itself. */
+/* True if exec would accept these lists; exec itself refuses the others. */
 static bool fits_exec(char *const *argv, char *const *envp, rlim_t stack)
 {
 	size_t total = 0, limit = stack / 4 < LISTS_MAX ? stack / 4 : LISTS_MAX;
@@ -283,7 +283,7 @@ static bool fits_exec(char *const *argv, char *const *envp, rlim_t stack)
 	return total + LISTS_MARGIN <= (limit > LISTS_MIN ? limit : LISTS_MIN);
 }
 
-/* What differs between a fork and exec in the arguments is left to exec. */
+/* Arguments for which a fork differs from exec are left to exec. */
 static int check_lists(const struct pspawn_process *processes, uint32_t count, const struct hwsp_inherited *inherited)
 {
 	for (uint32_t i = 0; i < count; i++) {
@@ -323,11 +323,11 @@ static bool is_unchanged(struct pspawn_state *state)
 /* On how many processors a process with this number may run, and on which. */
 static unsigned cores_of(const struct hwsp_demand *demand, uint32_t number, cpu_set_t *cores)
 {
-	struct hwsp_cpu_placement place;
-	bool bound = hwsp_place_process(&demand->processes[number], demand->options, number, &place) == 0 &&
-		place.bound;
+	struct hwsp_cpu_placement placement;
+	bool bound = hwsp_place_process(&demand->processes[number], demand->options, number, &placement) == 0 &&
+		placement.bound;
 
-	*cores = bound ? place.mask : demand->inherited->affinity;
+	*cores = bound ? placement.mask : demand->inherited->affinity;
 	return (unsigned)CPU_COUNT(cores);
 }
 
@@ -346,7 +346,7 @@ static bool have_cores(unsigned cores, const struct hwsp_demand *demand)
 	return true;
 }
 
-/* What a zygote has counted that it may run on is what its processes may run on. 0; ENOTSUP: these are better exec'd;
+/* Processors that a zygote has counted must be those of its processes. Returns 0; ENOTSUP: these are better exec'd;
  * EAGAIN: another zygote is needed. */
 static int check_cores(struct pspawn_state *state, const struct hwsp_demand *demand)
 {
@@ -378,9 +378,9 @@ int hwsp_zygote_for(struct pspawn_state *state, const struct pspawn_process *pro
 	return error ? error : hwsp_inherit_named(inherited, processes, count, zygote->boundary);
 }
 
-uint64_t hwsp_zygote_key(const struct pspawn_state *state, const struct pspawn_process *process, uint64_t place)
+uint64_t hwsp_zygote_key(const struct pspawn_state *state, const struct pspawn_process *process, uint64_t attributes)
 {
-	return place * 31 + hwsp_key_variables(process->envp, state->options.key_variables);
+	return attributes * 31 + hwsp_key_variables(process->envp, state->options.key_variables);
 }
 
 int hwsp_zygote_ensure(struct pspawn_state *state, uint64_t key, const struct hwsp_demand *demand,

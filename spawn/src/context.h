@@ -24,14 +24,13 @@ struct pspawn_state {
 
 /* True if processes are to be made by a zygote where there can be one. */
 bool hwsp_wants_zygote(const struct pspawn_state *state);
-/* Ensures that there is a zygote for these processes, and collects what they inherit. Returns 0, or why there is
- * none. */
+/* Ensures that there is a zygote for these processes, and collects what they inherit. Returns 0, or an errno value. */
 int hwsp_zygote_for(struct pspawn_state *state, const struct pspawn_process *processes, uint32_t count,
 	const struct pspawn_options *options, struct hwsp_inherited *inherited);
 /* pspawn_context_create_with(), but no zygote is started before it is needed, and options have no environment. */
 int hwsp_context_create_idle(pspawn_context_t *ctx, const char *path, const struct pspawn_context_options *options);
-/* The key of a zygote for this process, in the place with this digest. */
-uint64_t hwsp_zygote_key(const struct pspawn_state *state, const struct pspawn_process *process, uint64_t place);
+/* Returns the key of a zygote for this process, whose attributes have this digest. */
+uint64_t hwsp_zygote_key(const struct pspawn_state *state, const struct pspawn_process *process, uint64_t attributes);
 /* Processes that are to be made alike, and what they inherit. */
 struct hwsp_demand {
 	const struct pspawn_process *processes;
@@ -39,8 +38,8 @@ struct hwsp_demand {
 	const struct pspawn_options *options;
 	const struct hwsp_inherited *inherited;
 };
-/* Ensures that there is a zygote with this key. The caller, whose attributes are `starter`, starts it if there is
- * none. Returns 0, or why there is none. */
+/* Ensures that there is a zygote with this key. The caller, whose attributes are `starter`, starts it if there is none.
+ * Returns 0, or an errno value. */
 int hwsp_zygote_ensure(struct pspawn_state *state, uint64_t key, const struct hwsp_demand *wanted,
 	const struct hwsp_inherited *starter);
 
@@ -49,12 +48,12 @@ int hwsp_leave_out(struct pspawn_state *state);
 
 /* batch.c */
 
-/* Prepends the arguments of a script's interpreter, if the program is a script. `*words` is to be freed after the
+/* Prepends the arguments of a script's interpreter, if the program is a script. `*arguments` is to be freed after the
  * processes. */
 int hwsp_script_arguments(const struct pspawn_state *state, struct pspawn_process *processes, uint32_t count,
 	char ***arguments);
-/* True if the zygote is an interpreter with the options of all these processes, which begin in the directory `cwd` if it
- * is known, or no interpreter. */
+/* True if the zygote is no interpreter, or one with the options of all these processes, which begin in the directory
+ * `cwd` if it is known. */
 bool hwsp_has_their_options(const struct pspawn_state *state, const struct pspawn_process *processes, uint32_t count,
 	const char *cwd);
 

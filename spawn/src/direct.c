@@ -1,4 +1,4 @@
-/* Processes made by exec, in the ways that the paper compares, and in those that are used where a zygote can't be. */
+/* Processes made by exec: by the mechanisms that the paper compares, and by those that replace a zygote. */
 #include "../core/internal.h"
 
 #include <errno.h>
@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* What a child is made of. */
+/* The plan of a child. */
 struct plan {
 	const char *path;
 	const struct pspawn_process *process;
@@ -153,7 +153,7 @@ static pid_t by_fork(const struct plan *plan, int *error)
 	return pid;
 }
 
-/* What posix_spawn can't express is refused. */
+/* Options that posix_spawn can't express are refused. */
 static int spawn_actions(const struct plan *plan, posix_spawn_file_actions_t *actions)
 {
 	int error = plan->process->cwd ? posix_spawn_file_actions_addchdir_np(actions, plan->process->cwd) : 0;

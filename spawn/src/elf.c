@@ -113,7 +113,7 @@ static void find_refusals(const struct image *image, const char *loader, char re
 	else if (!name || strncmp(name, "/ld-linux", 9))
 		hwsp_add_reason(reasons, "its loader is not glibc's");
 	if (*loader && !needs_libc(image))
-		hwsp_add_reason(reasons, "it does not ask for the C library itself");
+		hwsp_add_reason(reasons, "it is not linked with the C library itself");
 }
 
 int hwsp_elf(int fd, char reasons[HWSP_REASON_BYTES])

@@ -1,4 +1,4 @@
-/* What a Python zygote imports: names of modules, separated by commas, and from the next line on a table of how
+/* The imports of a Python zygote: names of modules, separated by commas, and from the next line on a table of how
  * processes reseed those that draw random numbers. */
 #include "context.h"
 
@@ -13,7 +13,7 @@ static bool take_out(char *list, const char *name, size_t length)
 	for (char *at = list;; at++) {
 		size_t found = strcspn(at, ",\n");
 		if (found == length && !memcmp(at, name, length)) {
-			/* With the comma behind it; the last one goes with that before it. */
+			/* With the comma behind it; the last one with that before it. */
 			char *rest = at + found + (at[found] == ',');
 			if (at[found] != ',' && at > list)
 				at--;

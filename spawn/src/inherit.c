@@ -1,4 +1,4 @@
-/* Attributes that a process keeps over exec, and that a zygote's processes must be given. */
+/* Attributes that a process retains over exec, and that a zygote's processes must receive. */
 #include "../core/internal.h"
 
 #include <dirent.h>
@@ -29,7 +29,7 @@ static int by_number(const void *a, const void *b)
 	return *(const int32_t *)a - *(const int32_t *)b;
 }
 
-/* The open descriptors that exec keeps, in ascending order. */
+/* The open descriptors that stay open over exec, in ascending order. */
 static int find_descriptors(struct hwsp_inherited *inherited, int boundary)
 {
 	DIR *directory = opendir("/proc/self/fd");
@@ -61,7 +61,7 @@ static int find_descriptors(struct hwsp_inherited *inherited, int boundary)
 	return 0;
 }
 
-/* Adds one in its place. */
+/* Adds one at its position. */
 static int add_ending(struct hwsp_inherited *inherited, int fd, int boundary)
 {
 	uint32_t at = 0;
@@ -70,7 +70,7 @@ static int add_ending(struct hwsp_inherited *inherited, int fd, int boundary)
 		at++;
 	if (at < inherited->fd_count && inherited->fds[at] == fd)
 		return 0;
-	/* What isn't open is for the file action to report. */
+	/* A descriptor that isn't open is reported by the file action. */
 	if (fd < 0 || fcntl(fd, F_GETFD) < 0)
 		return 0;
 	if (inherited->fd_count == HWSP_FDS_MAX || fd >= boundary)
@@ -159,7 +159,7 @@ int hwsp_inherit(struct hwsp_inherited *inherited, int boundary)
 	for (int resource = 0; resource < RLIM_NLIMITS; resource++)
 		if (getrlimit((__rlimit_resource_t)resource, &inherited->limits[resource]))
 			return errno;
-	/* ENOSYS where the kernel knows one domain alone. */
+	/* ENOSYS where the kernel has only one domain. */
 	if (syscall(SYS_get_mempolicy, &inherited->policy, inherited->policy_domains, HWSP_DOMAINS_WORDS * 64ul, NULL,
 		    0ul))
 		inherited->policy = 0;
@@ -205,7 +205,7 @@ static uint64_t mix_text(uint64_t digest, const char *path)
 }
 
 /* All but session, namespaces and control group. */
-static uint64_t key_here(const struct hwsp_inherited *inherited, uint64_t who)
+static uint64_t key_here(const struct hwsp_inherited *inherited, uint64_t credentials)
 {
 	struct sched_param priority = {0};
 	struct stat root = {0};
@@ -215,7 +215,7 @@ static uint64_t key_here(const struct hwsp_inherited *inherited, uint64_t who)
 		syscall(SYS_personality, 0xffffffffu), syscall(SYS_ioprio_get, 1, 0), prctl(PR_GET_TIMERSLACK),
 		/* The size of threads' stacks, and the room for the first one. */
 		(long)inherited->limits[RLIMIT_STACK].rlim_cur};
-	uint64_t digest = mix(who, numbers, sizeof numbers);
+	uint64_t digest = mix(credentials, numbers, sizeof numbers);
 	if (stat("/", &root) == 0) {
 		digest = mix(digest, &root.st_dev, sizeof root.st_dev);
 		digest = mix(digest, &root.st_ino, sizeof root.st_ino);

@@ -13,7 +13,7 @@
 
 #define LINE_BYTES 256
 
-/* What may be run and not read. */
+/* The result for a file that may be executed but not read. */
 #define UNREADABLE (-0x10000)
 
 /* Opens what may be run. The descriptor, -errno, or UNREADABLE. */

@@ -34,7 +34,7 @@ int hwsp_describe(char *const argv[], char *const envp[], bool python, struct hw
 	}
 	description->data = bytes.data;
 	description->bytes = bytes.length;
-	description->place = hwsp_key_elsewhere(&inherited);
+	description->attributes = hwsp_key_elsewhere(&inherited);
 	description->variables = hwsp_key_variables(envp, python ? HWSP_PYTHON_VARIABLES : NULL);
 	description->fd_count = inherited.fd_count;
 	memcpy(description->fds, inherited.fds, sizeof description->fds);
@@ -70,7 +70,7 @@ static int start_in(struct pspawn_state *state, const struct hwsp_arrived *arriv
 	const struct hwsp_inherited *own)
 {
 	const struct hwsp_demand demand = {request->processes, 1, &request->options, &request->inherited};
-	uint64_t key = hwsp_zygote_key(state, request->processes, arrived->place);
+	uint64_t key = hwsp_zygote_key(state, request->processes, arrived->attributes);
 
 	if (fchdir(arrived->cwd))
 		return errno;
@@ -87,7 +87,7 @@ static int prepare_zygote(struct pspawn_state *state, const struct hwsp_arrived 
 	struct hwsp_inherited own;
 	int error = hwsp_inherit(&own, NO_BOUNDARY);
 
-	if (!error && hwsp_key_elsewhere(&own) != arrived->place)
+	if (!error && hwsp_key_elsewhere(&own) != arrived->attributes)
 		return refuse_request(why, ENOTSUP,
 			"it has other credentials, namespaces, scheduling or limits of its stack than the "
 			"process for which the zygote was started");
@@ -127,7 +127,7 @@ static const char *reason_of(int error)
 {
 	switch (error) {
 	case ENOTSUP:
-		return "the zygote can't be given its limits, priority, processors or memory policy";
+		return "the zygote can't take on its limits, priority, processors or memory policy";
 	case EACCES:
 	case EPERM:
 		return "it is in another control group, which the zygote's processes may not enter";

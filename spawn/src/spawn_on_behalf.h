@@ -1,4 +1,4 @@
-/* Processes for another process of the same program, which describes what exec would keep of it. Not installed. */
+/* Processes for another process of the same program, which describes what it would retain over exec. Not installed. */
 #ifndef HEADWATER_SPAWN_ON_BEHALF_H
 #define HEADWATER_SPAWN_ON_BEHALF_H
 
@@ -8,38 +8,38 @@
 struct hwsp_description {
 	char *data; /* a request for one process; to free() */
 	size_t bytes;
-	uint64_t place;     /* a digest of the attributes that its processes can't be given later */
-	uint64_t variables; /* a digest of the variables that constructors read */
+	uint64_t attributes; /* a digest of the attributes that its processes can't receive later */
+	uint64_t variables;  /* a digest of the variables that constructors read */
 	uint32_t fd_count;
-	int32_t fds[HWSP_FDS_MAX]; /* that exec keeps, ascending */
+	int32_t fds[HWSP_FDS_MAX]; /* that stay open over exec, ascending */
 };
 
 /* Describes the caller, and a program with these lists. It is what it would be after an exec by Rust's library: SIGPIPE
- * isn't ignored, and no signal is blocked. `python`: it is an interpreter. 0, or an errno value: ENOTSUP if more
- * descriptors are open than can be handed over. */
+ * isn't ignored, and no signal is blocked. `python`: it is an interpreter. Returns 0, or an errno value: ENOTSUP if
+ * more descriptors are open than can be passed. */
 int hwsp_describe(char *const argv[], char *const envp[], bool python, struct hwsp_description *description);
 
 /* A description as it has arrived. */
 struct hwsp_arrived {
 	const char *data; /* of any content */
 	size_t bytes;
-	const int *fds; /* in the place of each descriptor that was described, the one that has come */
+	const int *fds; /* for each described descriptor, the received one */
 	uint32_t fd_count;
 	int cwd;    /* a directory's descriptor */
 	int cgroup; /* the directory of the control group in which the process is to begin, or -1: that of the caller */
-	uint64_t place;
+	uint64_t attributes;
 };
 
 /* Ensures that the context has a zygote for the process; it may be started now, in that directory. Returns 0, or an
  * errno value with the reason in `why`, which has HWSP_REASON_BYTES. */
 int hwsp_on_behalf_prepare(pspawn_context_t *ctx, const struct hwsp_arrived *arrived, char *why);
 
-/* What the context's zygote was to import and has not, each a line: "?NAME: WHY" if there is no such module,
- * "-NAME: WHY" if processes import it themselves. It lives until the next call. */
+/* The imports of the context's zygote that failed, each a line: "?NAME: WHY" if there is no such module, "-NAME: WHY"
+ * if processes import it themselves. The text lives until the next call. */
 const char *hwsp_on_behalf_left_out(const pspawn_context_t *ctx);
 
 /* Makes the process, never by exec: a child of the caller that leads a group of its own and is killed when the calling
- * thread ends. 0 with its number, or as above. */
+ * thread ends. Returns 0 with its PID, or an error as above. */
 int hwsp_on_behalf_spawn(pspawn_context_t *ctx, const struct hwsp_arrived *arrived, pid_t *pid, char *why);
 
 #endif

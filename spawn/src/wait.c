@@ -1,8 +1,10 @@
-/* Idle zygotes are children of the caller that it does not know: a program that waits for any child until there is
- * none would wait for ever. These functions interpose on the C library's in a program that is linked with this
- * library. A program without zygotes gets the C library's answers directly.
+/*
+ * Idle zygotes are children of the caller that it has not started: a program that waits for any child until there is
+ * none would wait for ever. These functions interpose on the C library's in a program that is linked with this library.
+ * A program without zygotes gets the C library's answers directly.
  *
- * They are called in handlers of SIGCHLD, so they use system calls and the caller's stack alone. */
+ * They are called in handlers of SIGCHLD, so they use system calls and the caller's stack alone.
+ */
 #include "../core/internal.h"
 
 #include <dlfcn.h>
@@ -30,7 +32,7 @@ static __typeof__(&wait4) original_wait4;
 static __typeof__(&waitpid) original_waitpid;
 static __typeof__(&waitid) original_waitid;
 
-__attribute__((constructor)) static void find_originals(void)
+__attribute__((constructor)) static void find_libc(void)
 {
 	original_wait4 = (__typeof__(&wait4))dlsym(RTLD_NEXT, "wait4");
 	original_waitpid = (__typeof__(&waitpid))dlsym(RTLD_NEXT, "waitpid");
@@ -175,7 +177,7 @@ static long wait_long(struct any *any)
 
 	atomic_fetch_add(&waiting, 1);
 	pthread_cleanup_push(no_longer_waiting, NULL);
-	/* The last may have gone before this thread was counted. */
+	/* The last child may have ended before this thread was counted. */
 	pid = has_child() ? any->once(any, 0) : 0;
 	pthread_cleanup_pop(1);
 	return pid;
@@ -233,7 +235,7 @@ EXPORT pid_t wait4(pid_t pid, int *status, int options, struct rusage *usage)
 {
 	struct any any = {.once = once_wait4, .status = status, .usage = usage, .options = options};
 	if (!original_wait4)
-		find_originals();
+		find_libc();
 	if (pid == -1 && any_hidden())
 		return (pid_t)wait_any(&any);
 	return reaped(original_wait4(pid, status, options, usage));
@@ -243,7 +245,7 @@ EXPORT pid_t waitpid(pid_t pid, int *status, int options)
 {
 	struct any any = {.once = once_wait4, .status = status, .options = options};
 	if (!original_waitpid)
-		find_originals();
+		find_libc();
 	if (pid == -1 && any_hidden())
 		return (pid_t)wait_any(&any);
 	return reaped(original_waitpid(pid, status, options));
@@ -265,7 +267,7 @@ EXPORT int waitid(idtype_t kind, id_t id, siginfo_t *information, int options)
 	struct any any = {.once = once_waitid, .information = information ? information : &own, .options = options};
 
 	if (!original_waitid)
-		find_originals();
+		find_libc();
 	if (kind == P_ALL && any_hidden()) {
 		long pid = wait_any(&any);
 		if (pid == 0)

@@ -1,4 +1,4 @@
-/* What a zygote is made of: whether it can be faithful, and whether its files are still those on the disk. */
+/* The state of a zygote: whether it can be faithful, and whether its files are still those on the disk. */
 #include "../core/internal.h"
 
 #include <dirent.h>
@@ -15,8 +15,8 @@
 
 /* inotify reports changes by this machine at once. Changes by others on a shared file system, and names that refer
  * to another file now, are checked at this interval. */
-#define LOOK_MS 1000
-/* Replaced, removed, written to or given other permissions. */
+#define CHECK_MS 1000
+/* Replaced, removed, written to, or changed in its permissions. */
 #define CHANGES (IN_MODIFY | IN_ATTRIB | IN_MOVE_SELF | IN_DELETE_SELF)
 #define PATH_BYTES 64
 
@@ -115,7 +115,7 @@ static bool remember(struct hwsp_watch *watch, const char *path)
 		return false;
 	}
 	grown[watch->count++] = (struct hwsp_seen){copy, file};
-	/* Without room for a watch, looking is what is left. */
+	/* Without a free watch, files are polled. */
 	if (watch->inotify < 0 || inotify_add_watch(watch->inotify, path, CHANGES) < 0)
 		watch->is_notified = false;
 	return true;
@@ -128,7 +128,8 @@ static bool is_device(const char *path)
 	return !strncmp(path, "/dev/", 5) && (stat(path, &file) || !S_ISREG(file.st_mode));
 }
 
-/* What follows the directory of the session's table in a path; NULL if it lies elsewhere, or there is no session. */
+/* Returns the rest of a path behind the directory of the session's table; NULL if it lies elsewhere, or there is no
+ * session. */
 static const char *in_session(const char *path, char *const *envp)
 {
 	static const char variable[] = "HEADWATER_TABLE=", name[] = "/table";
@@ -150,9 +151,9 @@ static bool is_counters(const char *path, char *const *envp)
 	return rest && !strcmp(rest, "/counters");
 }
 
-/* The original of a copy that the session has made of it, or the path: those on a RAM disk of its own, which is mounted
- * nowhere, have names that lead nowhere. */
-static const char *original(const char *path, char *const *envp)
+/* Returns the source path of a copy that the session has made of it, or the path. Copies on a RAM disk of the session's
+ * own, which is mounted nowhere, have names that resolve to nothing. */
+static const char *source_path(const char *path, char *const *envp)
 {
 	static const char mirror[] = "/root";
 	const char *rest = in_session(path, envp);
@@ -179,7 +180,7 @@ static bool check_memory(struct hwsp_watch *watch, pid_t pid, char *const *envp,
 		line[strcspn(line, "\n")] = 0;
 		if (sscanf(line, "%*s %4s %*s %*s %*s %n", permissions, &name) != 1)
 			continue;
-		const char *file = original(name ? line + name : "", envp);
+		const char *file = source_path(name ? line + name : "", envp);
 		bool own = !strncmp(file, "/memfd:headwater-spawn", 22) || is_counters(file, envp);
 		if (is_device(file) || (permissions[1] == 'w' && permissions[3] == 's' && !own))
 			good = add_refusal(reason, "it shares memory with ", *file ? file : "others");
@@ -203,7 +204,7 @@ bool hwsp_watch_begin(struct hwsp_watch *watch, pid_t pid, const struct hwsp_sta
 	char reason[HWSP_REASON_BYTES])
 {
 	*watch = (struct hwsp_watch){.inotify = hwsp_move_high(inotify_init1(IN_CLOEXEC | IN_NONBLOCK)),
-		.looked_ms = now_ms(),
+		.checked_ms = now_ms(),
 		.is_notified = true};
 	if (watch->inotify >= 0)
 		fcntl(watch->inotify, F_SETSIG, MARK);
@@ -236,9 +237,9 @@ bool hwsp_watch_unchanged(struct hwsp_watch *watch)
 	if (is_notified && read(watch->inotify, event, sizeof event) > 0)
 		return false;
 	long now = now_ms();
-	if (is_notified && now - watch->looked_ms < LOOK_MS)
+	if (is_notified && now - watch->checked_ms < CHECK_MS)
 		return true;
-	watch->looked_ms = now;
+	watch->checked_ms = now;
 	for (size_t i = 0; i < watch->count; i++)
 		if (!is_as_seen(&watch->seen[i]))
 			return false;

@@ -23,7 +23,7 @@ static const char *ended_early(const struct hwsp_start *start)
 	case PSPAWN_STOP_PYTHON:
 		return "it ended during its imports: name none that only a process of its own can do, as MPI's";
 	default:
-		return "it ended before it came to main";
+		return "it ended before main";
 	}
 }
 
@@ -37,7 +37,7 @@ static ino_t identity_of(int fd)
 	return fstat(fd, &file) == 0 && S_ISSOCK(file.st_mode) ? file.st_ino : 0;
 }
 
-/* Where the library lies that makes a program a zygote. */
+/* Finds the library that makes a program a zygote. */
 static bool find_library(const char *given, char path[PATH_MAX])
 {
 	Dl_info self;
@@ -57,7 +57,7 @@ static bool find_library(const char *given, char path[PATH_MAX])
 	return false;
 }
 
-/* What is started: a script by its own name, but for an interpreter, which stops before it runs a program. */
+/* The started path: a script's own, but an interpreter's, which stops before it runs a program. */
 static char *started_path(const struct hwsp_start *start)
 {
 	const struct hwsp_program *program = start->program;
@@ -84,7 +84,7 @@ static int make_environment(struct environment *made, const struct hwsp_start *s
 {
 	char library[PATH_MAX];
 	const char *before = "";
-	size_t count = 0, kept = 0;
+	size_t count = 0, filled = 0;
 
 	if (!find_library(start->options->zygote_library, library))
 		return ELIBACC;
@@ -97,7 +97,7 @@ static int make_environment(struct environment *made, const struct hwsp_start *s
 		if (!strncmp(start->envp[i], "LD_PRELOAD=", 11))
 			before = start->envp[i] + 11;
 		else
-			made->list[kept++] = start->envp[i];
+			made->list[filled++] = start->envp[i];
 	}
 	int length = snprintf(made->preload, sizeof made->preload, "LD_PRELOAD=%s%s%s", library, *before ? ":" : "",
 		before);
@@ -105,14 +105,14 @@ static int make_environment(struct environment *made, const struct hwsp_start *s
 		return ENAMETOOLONG;
 	snprintf(made->socket, sizeof made->socket, HWSP_ZYGOTE_VARIABLE "=%d %d %.15s", socket, start->options->stop,
 		known_as(start));
-	made->list[kept++] = made->preload;
-	made->list[kept++] = made->socket;
+	made->list[filled++] = made->preload;
+	made->list[filled++] = made->socket;
 	if (start->options->imports) {
 		if (asprintf(&made->imports, HWSP_IMPORTS_VARIABLE "=%s", start->options->imports) < 0) {
 			made->imports = NULL;
 			return ENOMEM;
 		}
-		made->list[kept++] = made->imports;
+		made->list[filled++] = made->imports;
 	}
 	return 0;
 }
@@ -123,7 +123,7 @@ static char **make_arguments(const struct hwsp_start *start)
 	static char *const none[] = {NULL};
 	char *const *given = start->options->argv ? start->options->argv : none;
 	const struct hwsp_program *program = start->program;
-	size_t count = 0, kept = 0;
+	size_t count = 0, filled = 0;
 
 	while (given[count])
 		count++;
@@ -131,11 +131,11 @@ static char **make_arguments(const struct hwsp_start *start)
 	if (!arguments)
 		return NULL;
 	bool interpreter = program->script && start->options->stop == PSPAWN_STOP_PYTHON;
-	arguments[kept++] = given[0] && !interpreter ? given[0] : started_path(start);
+	arguments[filled++] = given[0] && !interpreter ? given[0] : started_path(start);
 	if (interpreter && program->argument)
-		arguments[kept++] = program->argument;
+		arguments[filled++] = program->argument;
 	for (size_t i = 1; i < count; i++)
-		arguments[kept++] = given[i];
+		arguments[filled++] = given[i];
 	return arguments;
 }
 
@@ -425,7 +425,8 @@ uint32_t hwsp_zygote_receive_reply(struct hwsp_pending_request *pending, int *er
 {
 	struct hwsp_answer answer;
 	size_t received = 0;
-	/* Between the call that began and the one that ends the program may have closed what it doesn't know. */
+	/* Between the call that began and the one that ends, the program may have closed descriptors that it did not
+	 * open. */
 	int failed = identity_of(pending->socket) != pending->identity ? EBADF
 		: !hwsp_zygote_await(pending, POLLIN)
 		? EPIPE
@@ -435,7 +436,7 @@ uint32_t hwsp_zygote_receive_reply(struct hwsp_pending_request *pending, int *er
 		*error = (int)answer.error;
 		return answer.tried;
 	}
-	/* The zygote is gone. What it has made before is known all the same. */
+	/* The zygote has ended. What it has made before is known nevertheless. */
 	uint32_t made = pending->count;
 	while (made && !pending->results[made - 1].pid && !pending->results[made - 1].error)
 		made--;

@@ -1,5 +1,5 @@
-/* Timeouts of a zygote. As long as it works it has no time limit, but once a signal or a debugger has stopped it,
- * it has one. A zygote that is given up is killed before its work is done otherwise, so that nothing is done twice. */
+/* Timeouts of a zygote. While it works it has no time limit; once a signal or a debugger has stopped it, it has one. A
+ * zygote that is abandoned is killed before its work is done otherwise, so that nothing is done twice. */
 #include "../core/internal.h"
 
 #include <errno.h>
@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 /* Interval of the checks. */
-#define LOOK_MS_MAX 250
+#define CHECK_MS_MAX 250
 #define STOPPED_MS_MAX 10000
 /* A process that was killed ends at once, unless the kernel waits for a device: then it runs no more either. */
 #define END_MS_MAX 5000
@@ -38,7 +38,7 @@ static uint64_t read_process_state(pid_t pid, char *state)
 	if (file)
 		fclose(file);
 	text[got] = 0;
-	/* The name before it may hold anything. Of 22 fields the second is the name, and the last is when it began. */
+	/* The name before it may contain anything. Of 22 fields the second is the name, and the last is the start time. */
 	const char *at = strrchr(text, ')');
 	if (!at ||
 		sscanf(at + 1, " %c%*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %llu", state,
@@ -66,7 +66,7 @@ static bool kill_zygote(const struct hwsp_pending_request *pending)
 	int zygote = (int)syscall(SYS_pidfd_open, pending->zygote, 0);
 	if (zygote < 0)
 		return false;
-	/* It may have ended since, and its number be another's. */
+	/* It may have ended since, and its PID be another's. */
 	bool is_it = pending->began && hwsp_began(pending->zygote) == pending->began;
 	if (is_it)
 		syscall(SYS_pidfd_send_signal, zygote, SIGKILL, NULL, 0);
@@ -83,9 +83,9 @@ bool hwsp_zygote_await(const struct hwsp_pending_request *pending, short events)
 {
 	struct pollfd ready = {.fd = pending->socket, .events = events};
 	long stopped_ms_max = pending->stopped_ms_max ? (long)pending->stopped_ms_max : STOPPED_MS_MAX;
-	long look_ms = stopped_ms_max / 4 + 1 < LOOK_MS_MAX ? stopped_ms_max / 4 + 1 : LOOK_MS_MAX;
+	long check_ms = stopped_ms_max / 4 + 1 < CHECK_MS_MAX ? stopped_ms_max / 4 + 1 : CHECK_MS_MAX;
 	/* Counted in checks: a caller that was stopped together with the zygote starts anew when both continue. */
-	long began = now_ms(), next = began + look_ms, stopped_ms = 0;
+	long began = now_ms(), next = began + check_ms, stopped_ms = 0;
 
 	for (;;) {
 		long now = now_ms();
@@ -95,8 +95,8 @@ bool hwsp_zygote_await(const struct hwsp_pending_request *pending, short events)
 		if (polled < 0)
 			continue;
 		now = now_ms();
-		next = now + look_ms;
-		stopped_ms = is_stopped(pending) ? stopped_ms + look_ms : 0;
+		next = now + check_ms;
+		stopped_ms = is_stopped(pending) ? stopped_ms + check_ms : 0;
 		bool is_late = pending->answer_ms_max && now - began >= (long)pending->answer_ms_max;
 		if ((is_late || stopped_ms > stopped_ms_max) && kill_zygote(pending))
 			return false;
@@ -117,6 +117,6 @@ bool hwsp_reap_killed(pid_t pid)
 	while (poll(&ended, 1, -1) < 0 && errno == EINTR)
 		;
 	close(process);
-	/* While a debugger holds it, its end can't be taken. */
+	/* While a debugger traces it, its status can't be taken. */
 	return syscall(SYS_wait4, pid, NULL, WNOHANG | __WALL, NULL) != 0;
 }

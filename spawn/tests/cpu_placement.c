@@ -1,6 +1,6 @@
 /* sources: core/cpu_placement.c */
-/* Where processes run, on machines of many kinds: what the kernel would tell of domains and processors is told by
- * functions of this test, which stand before the C library's. Each machine is a process, since it is read once. */
+/* Placement of processes on machines of many kinds. Functions of this test interpose on the C library's, and report
+ * domains and processors in place of the kernel. Each machine is a process, since it is read once. */
 #include "core/internal.h"
 
 #include <errno.h>
@@ -169,7 +169,7 @@ static void random_machine(void)
 		}
 }
 
-/* A mask of any size, in memory of its own, stands before all else. */
+/* A mask of any size, in memory of its own, precedes all else. */
 static void masks(void)
 {
 	allow(0, 3);
@@ -194,7 +194,7 @@ static void masks(void)
 static void on_a_machine(void (*test)(void))
 {
 	int status;
-	/* Numbers go on from machine to machine. */
+	/* Numbers continue from machine to machine. */
 	random_word();
 	pid_t pid = fork();
 	if (pid == 0) {

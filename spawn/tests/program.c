@@ -1,5 +1,5 @@
 /* sources: src/program.c src/elf.c core/reason.c */
-/* What a path is: programs, scripts, damaged files, each judged without reading outside of it. */
+/* The kind of a path: programs, scripts, damaged files, each judged without reading outside of it. */
 #include "core/internal.h"
 
 #include <elf.h>
@@ -13,7 +13,7 @@
 
 #define ROUNDS 20000
 #define CHANGES_MAX 6
-/* Damage is of use in what is read: header, segments, the loader's name. */
+/* Damage matters only in what is read: header, segments, the loader's name. */
 #define HEAD_BYTES 1024
 
 static char path[128];

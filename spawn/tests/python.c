@@ -10,13 +10,13 @@
 #define WORDS_MAX 8
 
 /* Splits at single spaces. To free() the text behind it. */
-static char *split(const char *line, char **words)
+static char *split(const char *line, char **argv)
 {
 	char *text = strdup(line);
 	size_t count = 0;
 	for (char *word = strtok(text, " "); word; word = strtok(NULL, " "))
-		words[count++] = word;
-	words[count] = NULL;
+		argv[count++] = word;
+	argv[count] = NULL;
 	return text;
 }
 
@@ -46,9 +46,9 @@ static const struct {
 static void reads(void)
 {
 	for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
-		char *words[WORDS_MAX], *text = split(lines[i].line, words);
+		char *argv[WORDS_MAX], *text = split(lines[i].line, argv);
 		struct hwsp_python read;
-		CHECK(hwsp_python_read(words, &read) == lines[i].good);
+		CHECK(hwsp_python_read(argv, &read) == lines[i].good);
 		if (lines[i].good) {
 			CHECK(read.kind == lines[i].kind);
 			CHECK(!lines[i].what == !read.what && (!read.what || !strcmp(read.what, lines[i].what)));

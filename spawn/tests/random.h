@@ -1,4 +1,4 @@
-/* Numbers that look random and are the same in each run. */
+/* Pseudo-random numbers, the same in each run. */
 #ifndef HEADWATER_SPAWN_RANDOM_H
 #define HEADWATER_SPAWN_RANDOM_H
 

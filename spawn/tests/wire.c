@@ -73,7 +73,7 @@ static void there_and_back(const struct hwsp_bytes *bytes)
 			count);
 }
 
-/* Each in memory of its own length, so that the sanitizer sees what is read behind it. */
+/* Each in memory of its own length, so that the sanitizer detects reads behind it. */
 static void damaged(const struct hwsp_bytes *bytes)
 {
 	struct hwsp_request request;

@@ -1,10 +1,12 @@
-/* Binds this library's calls to the C library itself, past all libraries that interpose. Before the first
- * constructor has run, a sanitizer's or a tracer's functions of the same names would initialize their libraries in
- * the zygote, once for all processes.
+/*
+ * Binds this library's calls to the C library itself, past all libraries that interpose. Before the first constructor
+ * has run, a sanitizer's or a tracer's functions of the same names would initialize their libraries in the zygote, once
+ * for all processes.
  *
- * The loader has bound this library's calls as it binds the program's, so each is bound again, to the C library's
- * own function. Memory allocation is the exception: the program chooses it, and it isn't used here. No function is
- * called here, because none can be yet. */
+ * The loader has bound this library's calls as it binds the program's, so each is bound again, to the C library's own
+ * function. Memory allocation is the exception: the program chooses it, and it isn't used here. No function is called
+ * here, because none can be yet.
+ */
 #include "zygote.h"
 
 #if defined(__x86_64__)
@@ -15,7 +17,7 @@
 /* A loop over characters is to stay one. */
 #pragma GCC optimize("no-tree-loop-distribute-patterns")
 
-/* Where this library lies. */
+/* The path of this library. */
 extern const char __ehdr_start[] __attribute__((visibility("hidden")));
 
 static bool same(const char *a, const char *b)
@@ -130,7 +132,7 @@ static void bind_all(const struct names *libc, const ElfW(Rela) * relocation, si
 	}
 }
 
-/* True if "SOCKET STOP NAME" asks this process to stop before all constructors. */
+/* True if "SOCKET STOP NAME" requests that this process stop before all constructors. */
 static bool is_wanted(char *const *envp)
 {
 	static const char variable[] = HWSP_ZYGOTE_VARIABLE "=";

@@ -24,7 +24,7 @@
 
 static atomic_bool notices;
 static atomic_uint count;
-/* What was noticed first since it was taken, or NULL. */
+/* The first draw that was noticed since it was taken, or NULL. */
 static _Atomic(const char *) first;
 
 void hwsp_draws_begin(void)
@@ -211,27 +211,28 @@ EXPORT int RAND_priv_bytes(unsigned char *buffer, int bytes)
 }
 
 /* The kernel's answer: a negative errno value for an error. */
-static long enter_kernel(long number, const long words[6])
+static long enter_kernel(long number, const long arguments[6])
 {
 #if defined __x86_64__
-	register long r10 __asm__("r10") = words[3];
-	register long r8 __asm__("r8") = words[4];
-	register long r9 __asm__("r9") = words[5];
+	register long r10 __asm__("r10") = arguments[3];
+	register long r8 __asm__("r8") = arguments[4];
+	register long r9 __asm__("r9") = arguments[5];
 	long answer;
 
 	__asm__ volatile("syscall"
 			 : "=a"(answer)
-			 : "a"(number), "D"(words[0]), "S"(words[1]), "d"(words[2]), "r"(r10), "r"(r8), "r"(r9)
+			 : "a"(number), "D"(arguments[0]), "S"(arguments[1]), "d"(arguments[2]), "r"(r10), "r"(r8),
+			 "r"(r9)
 			 : "rcx", "r11", "memory");
 	return answer;
 #elif defined __aarch64__
 	register long x8 __asm__("x8") = number;
-	register long x0 __asm__("x0") = words[0];
-	register long x1 __asm__("x1") = words[1];
-	register long x2 __asm__("x2") = words[2];
-	register long x3 __asm__("x3") = words[3];
-	register long x4 __asm__("x4") = words[4];
-	register long x5 __asm__("x5") = words[5];
+	register long x0 __asm__("x0") = arguments[0];
+	register long x1 __asm__("x1") = arguments[1];
+	register long x2 __asm__("x2") = arguments[2];
+	register long x3 __asm__("x3") = arguments[3];
+	register long x4 __asm__("x4") = arguments[4];
+	register long x5 __asm__("x5") = arguments[5];
 
 	__asm__ volatile("svc 0" : "+r"(x0) : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4), "r"(x5) : "memory");
 	return x0;
@@ -243,16 +244,16 @@ static long enter_kernel(long number, const long words[6])
 /* By no function of the C library: this one is called before those can be found. */
 EXPORT long syscall(long number, ...)
 {
-	long words[6];
+	long arguments[6];
 	va_list list;
 
 	va_start(list, number);
-	for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
-		words[i] = va_arg(list, long);
+	for (size_t i = 0; i < sizeof arguments / sizeof arguments[0]; i++)
+		arguments[i] = va_arg(list, long);
 	va_end(list);
 	if (number == SYS_getrandom)
 		note_draw("getrandom");
-	long answer = enter_kernel(number, words);
+	long answer = enter_kernel(number, arguments);
 	if (answer >= 0 || answer < -ERRNO_MAX)
 		return answer;
 	errno = (int)-answer;
@@ -320,7 +321,7 @@ OPENS(open64)
 OPENS_AT(openat)
 OPENS_AT(openat64)
 
-/* What programs call that were compiled with checks. */
+/* Called by programs that were compiled with checks. */
 #define OPENS_2(name) \
 	EXPORT int name(const char *path, int flags); \
 	EXPORT int name(const char *path, int flags) \

@@ -25,7 +25,7 @@ static const void *address_of(const struct link_map *map, ElfW(Sxword) tag)
 	return (const void *)(address && address < map->l_addr ? address + map->l_addr : address);
 }
 
-/* True if one of its relocations, in this table, calls a function of its own to know the address. */
+/* True if one of its relocations, in this table, calls a function of its own for the address. */
 static bool chooses(const struct link_map *map, ElfW(Sxword) table, ElfW(Sxword) bytes)
 {
 	const ElfW(Rela) *relocation = address_of(map, table);

@@ -1,4 +1,4 @@
-/* What the C library does around a fork, for processes that the kernel's call makes without it. */
+/* The C library's actions around a fork, for processes that the kernel's call makes without it. */
 #include "zygote.h"
 
 #include <dlfcn.h>
@@ -17,7 +17,7 @@ static struct handler *newest, *oldest;
 
 typedef int register_function(void (*)(void), void (*)(void), void (*)(void), void *);
 
-/* What pthread_atfork() calls. The handlers stay known to the C library too, for the program's own forks. */
+/* The function that pthread_atfork() calls. The C library registers the handlers too, for the program's own forks. */
 EXPORT int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *object);
 EXPORT int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *object)
 {

@@ -24,7 +24,7 @@
 
 static struct {
 	uintptr_t top; /* where the zygote's own image begins, with the number of its arguments */
-	char **argv;   /* of the zygote, which the loader knows */
+	char **argv;   /* of the zygote, which the loader has stored */
 	void *image;   /* what a process's program begins with */
 	void *enter;   /* in the loader */
 	char *stack;   /* on which requests are served */
@@ -38,7 +38,7 @@ void hwsp_load_renew_random(void)
 	if (!shown)
 		return;
 	if (getrandom(bytes, sizeof bytes, GRND_NONBLOCK) != sizeof bytes) {
-		/* Early after the machine's start: different at least, as far as what was there is random. */
+		/* Early after the machine's start: at least different, as far as the previous value is random. */
 		struct timespec now = {0};
 		clock_gettime(CLOCK_MONOTONIC, &now);
 		uint64_t own[] = {
@@ -86,7 +86,7 @@ static void *allocate(size_t bytes)
 	return taken;
 }
 
-static void give_back(void *taken)
+static void release(void *taken)
 {
 	(void)taken;
 }
@@ -104,9 +104,9 @@ void hwsp_load_forget_requests(void)
 
 #define STACK_BYTES (256u << 10)
 
-/* How the loader calls all constructors and then the program: the end of _dl_start_user in glibc's
- * sysdeps/x86_64/dl-machine.h, the same from 2.19 on. ANY stands for bytes of addresses. The first stack begins at %rsp
- * and %r13, %rdx and %rsi are the number of arguments, and %r12 is where the program begins. */
+/* The code by which the loader calls all constructors and then the program: the end of _dl_start_user in glibc's
+ * sysdeps/x86_64/dl-machine.h, the same from 2.19 on. ANY matches bytes of addresses. The first stack begins at %rsp
+ * and %r13, %rdx and %rsi are the number of arguments, and the program begins at %r12. */
 #define ANY -1, -1, -1, -1
 static const int16_t loader_code[] = {
 	0x48, 0x83, 0xe4, 0xf0,       /* and $-16, %rsp */
@@ -120,7 +120,7 @@ static const int16_t loader_code[] = {
 	0x41, 0xff, 0xe4,             /* jmp *%r12 */
 };
 #define CODE_BYTES (sizeof loader_code / sizeof loader_code[0])
-/* Where the operand of its first move with an address begins and ends, and where the call returns to. */
+/* The begin and the end of the operand of its first move with an address, and the call's return address. */
 enum { MAP_OPERAND = 7, MAP_END = 11, RETURN = 27 };
 
 /* True if the loader's executable part has these bytes. */
@@ -139,7 +139,7 @@ static bool is_loaders_code(const unsigned char *at)
 	return false;
 }
 
-/* Finds where the loader, which is calling constructors, was about to. NULL if it isn't as known. */
+/* Finds where the loader, which is calling constructors, is about to continue. Returns NULL if its code is unknown. */
 static void *find_entry(void)
 {
 	/* It has aligned its stack for the call, and that has left behind where it returns to. */
@@ -176,7 +176,7 @@ static bool is_audited_by_others(char *const *envp)
 }
 
 /* This library moves to the end of the list of loaded objects: some libraries check whether they are the first. */
-static void stand_last(void)
+static void move_last(void)
 {
 	struct link_map *own = _r_debug.r_map, *last = own;
 
@@ -249,8 +249,8 @@ void hwsp_load_stop(int argc, char **argv, char *const *envp)
 	const char *reason = prepare_stop(argc, argv, envp);
 	if (reason)
 		hwsp_zygote_refuse("%s", reason);
-	hwsp_memory = (struct hwsp_memory){allocate, give_back};
-	stand_last();
+	hwsp_memory = (struct hwsp_memory){allocate, release};
+	move_last();
 	__asm__ volatile("mov %[top], %%rsp\n\t"
 			 "xor %%ebp, %%ebp\n\t"
 			 "call *%[serve]"

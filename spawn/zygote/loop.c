@@ -19,23 +19,23 @@
 
 #define BUFFER_BYTES (sizeof(struct hwsp_head) + HWSP_INLINE_MAX)
 /* Interval of checks for a process that has not reported its outcome. */
-#define LOOK_MS 20
+#define CHECK_MS 20
 
 /* A process's outcome, which it reports: 0 while pending, 1 for success, or 2 + an errno value. */
 typedef _Atomic uint32_t outcome;
 
-/* What a request brought. Its descriptors are private ones, -1: none came. */
+/* The contents of a request. Its descriptors are private ones, -1: none was received. */
 struct served {
 	struct hwsp_head head;
 	struct hwsp_request request;
 	int cwd, results_file, answer, body, cgroup;
-	char *mapped; /* the body, if it came in a file */
+	char *mapped; /* the body, if it is in a file */
 	struct hwsp_result *results;
 	outcome *outcomes; /* of the processes that report; NULL: none does */
 };
 
 static char *buffer;
-static struct hwsp_result *standing_results;
+static struct hwsp_result *shared_results;
 /* A descriptor of the owner's process, right behind the socket; -1: none. */
 static int owner = -1;
 /* Its number, as this process sees it. */
@@ -49,8 +49,8 @@ static int make_private(int fd)
 	return moved;
 }
 
-/* Descriptors came in ascending order at the lowest numbers there are, and no number is less than its place; so
- * from the last to the first each finds its place free. */
+/* Received descriptors are ascending and have the lowest free numbers, so none exceeds its target; from the last to the
+ * first, each target is free. */
 static int arrange(struct served *served, int *fds, uint32_t count)
 {
 	const struct hwsp_inherited *inherited = &served->request.inherited;
@@ -72,17 +72,17 @@ static int arrange(struct served *served, int *fds, uint32_t count)
 static int unpack(struct served *served, int *fds, uint32_t count)
 {
 	uint32_t next = served->head.fds;
-	int *places[] = {&served->cwd, served->head.flags & HWSP_OWN_RESULTS ? &served->results_file : NULL,
+	int *targets[] = {&served->cwd, served->head.flags & HWSP_OWN_RESULTS ? &served->results_file : NULL,
 		served->head.flags & HWSP_OWN_RESULTS ? &served->answer : NULL,
 		served->head.flags & HWSP_IN_FILE ? &served->body : NULL,
 		served->head.flags & HWSP_WITH_CGROUP ? &served->cgroup : NULL};
-	for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
-		if (!places[i])
+	for (size_t i = 0; i < sizeof targets / sizeof targets[0]; i++) {
+		if (!targets[i])
 			continue;
 		if (next >= count)
 			return EINVAL;
-		*places[i] = make_private(fds[next++]);
-		if (*places[i] < 0)
+		*targets[i] = make_private(fds[next++]);
+		if (*targets[i] < 0)
 			return EMFILE;
 	}
 	return next == count ? 0 : EINVAL;
@@ -96,7 +96,7 @@ static int adopt(const struct served *served)
 	const struct hwsp_inherited *now = &served->request.inherited;
 	bool known = any_before;
 
-	/* Not if it fails half-way. */
+	/* A failure half-way leaves the rest. */
 	any_before = false;
 	if (fchdir(served->cwd) || setpgid(0, now->group))
 		return ENOTSUP;
@@ -138,25 +138,25 @@ static void report_outcome(outcome *reported, int error)
 /* Waits until the process has reported or ended. Returns why its program has not begun, or 0. */
 static int outcome_of(outcome *reported, pid_t pid)
 {
-	struct timespec look = {.tv_nsec = LOOK_MS * 1000000};
+	struct timespec interval = {.tv_nsec = CHECK_MS * 1000000};
 	int process_fd = -1;
-	uint32_t said;
+	uint32_t reply;
 
-	while (!(said = atomic_load(reported))) {
-		/* It can't be waited for here, and its number is its own as long as it has not been waited for. */
+	while (!(reply = atomic_load(reported))) {
+		/* It can't be waited for here, and its PID is its own until then. */
 		if (process_fd < 0)
 			process_fd = (int)syscall(SYS_pidfd_open, pid, 0);
 		struct pollfd ended = {.fd = process_fd, .events = POLLIN};
 		/* Its exit status has the rest, unless it has reported and ended in between. */
 		if (process_fd < 0 || poll(&ended, 1, 0) == 1) {
-			said = atomic_load(reported);
+			reply = atomic_load(reported);
 			break;
 		}
-		syscall(SYS_futex, reported, FUTEX_WAIT, 0, &look, NULL, 0);
+		syscall(SYS_futex, reported, FUTEX_WAIT, 0, &interval, NULL, 0);
 	}
 	if (process_fd >= 0)
 		close(process_fd);
-	return said <= 1 ? 0 : (int)said - 2;
+	return reply <= 1 ? 0 : (int)reply - 2;
 }
 
 static void close_if_ending(int fd)
@@ -166,7 +166,7 @@ static void close_if_ending(int fd)
 		close(fd);
 }
 
-/* Closes what exec would: among what came with the request, and among what file actions have opened. */
+/* Closes what exec would close: among received descriptors, and among those that file actions have opened. */
 static void close_ending(const struct hwsp_inherited *inherited, const struct pspawn_process *process)
 {
 	for (uint32_t i = 0; i < inherited->fd_count; i++)
@@ -300,7 +300,7 @@ static int open_request(struct served *served, size_t body_bytes, int *fds, uint
 	const char *body = buffer + sizeof served->head;
 	int error = unpack(served, fds, fd_count);
 
-	served->results = standing_results;
+	served->results = shared_results;
 	if (!error && served->head.flags & HWSP_OWN_RESULTS) {
 		served->results = mmap(NULL, served->head.count * sizeof *served->results, PROT_READ | PROT_WRITE,
 			MAP_SHARED, served->results_file, 0);
@@ -331,7 +331,7 @@ static void close_request(struct served *served)
 {
 	if (served->mapped)
 		munmap(served->mapped, served->head.bytes);
-	if (served->results && served->results != MAP_FAILED && served->results != standing_results)
+	if (served->results && served->results != MAP_FAILED && served->results != shared_results)
 		munmap(served->results, served->head.count * sizeof *served->results);
 	if (served->outcomes)
 		munmap((void *)served->outcomes, served->head.count * sizeof *served->outcomes);
@@ -445,13 +445,13 @@ static void send_hello(const char changed[HWSP_REASON_BYTES])
 	char byte;
 	int fd = take_results();
 
-	size_t bytes = HWSP_RESULTS * sizeof *standing_results;
-	standing_results = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	size_t bytes = HWSP_RESULTS * sizeof *shared_results;
+	shared_results = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	close(fd);
 	buffer = mmap(NULL, BUFFER_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (standing_results == MAP_FAILED || buffer == MAP_FAILED)
+	if (shared_results == MAP_FAILED || buffer == MAP_FAILED)
 		_exit(127);
-	madvise(standing_results, bytes, MADV_DONTFORK);
+	madvise(shared_results, bytes, MADV_DONTFORK);
 	memcpy(hello.reason, changed, sizeof hello.reason);
 	if (!hwsp_process_identity_prepare() || !hwsp_thread_number())
 		hwsp_add_reason(hello.reason,
@@ -461,7 +461,7 @@ static void send_hello(const char changed[HWSP_REASON_BYTES])
 		hwsp_early(hello.early);
 	hello.refused = *hello.reason ? HWSP_DOUBTFUL : HWSP_STOPPED;
 	hello.counted = hwsp_cores_counted();
-	/* What threads a library has for its own use, it ends before a fork. */
+	/* Threads that a library has for its own use are ended before a fork. */
 	hwsp_fork_prepare();
 	hwsp_fork_parent();
 	hwsp_send(hwsp_zygote.socket, &hello, sizeof hello, NULL, 0, NULL, 0);

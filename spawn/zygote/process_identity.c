@@ -1,4 +1,4 @@
-/* A process's identity in /proc: the kernel is told where arguments and environment are. */
+/* A process's identity in /proc: sets in the kernel where arguments and environment are. */
 #include "zygote.h"
 
 #include <errno.h>
@@ -12,7 +12,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Where the parts of this process are, as the kernel has them. */
+/* The parts of this process, as the kernel has them. */
 static struct prctl_mm_map parts;
 
 static bool set_parts(void)
@@ -52,7 +52,7 @@ bool hwsp_process_identity_prepare(void)
 	if (got <= 0)
 		return false;
 	text[got] = 0;
-	/* The second field is a name in parentheses, and may hold some itself. */
+	/* The second field is a name in parentheses, and may contain some itself. */
 	char *at = strrchr(text, ')');
 	at = at ? strchr(at + 2, ' ') : NULL;
 	for (int number = 4; at && number < FIELDS; number++)

@@ -28,11 +28,11 @@ struct python hwsp_py;
 static const char *const refused_variables[] = {"PYTHONINSPECT", "PYTHONVERBOSE", "PYTHONPROFILEIMPORTTIME",
 	"PYTHONTRACEMALLOC", "PYTHONPERFSUPPORT", "PYTHONDUMPREFS", "PYTHONDEBUG", "PYTHONMALLOCSTATS"};
 
-/* The interpreter as it stands in the zygote. */
+/* The interpreter as it is in the zygote. */
 static struct {
 	object *become; /* the function of python_code.c */
 	struct stat directory;
-	/* What signals did before the interpreter was started, and what they do since. */
+	/* The actions of signals before the interpreter was started, and since. */
 	struct sigaction inherited[HWSP_SIGNALS + 1], stopped[HWSP_SIGNALS + 1];
 } zygote;
 
@@ -137,7 +137,7 @@ static void exec_interpreter(void)
 	_exit(127);
 }
 
-/* True if the variable holds a directory's name that depends on where the interpreter is started. */
+/* True if the variable contains a directory's name that depends on where the interpreter is started. */
 static bool is_relative(const char *list)
 {
 	for (bool any = list && *list; any;) {
@@ -182,7 +182,7 @@ static object *list_of(const char *first, char *const *strings, object *(*make)(
 	return list;
 }
 
-/* What sys.argv begins with. */
+/* The first entry of sys.argv. */
 static const char *first_argument(const struct hwsp_python *read)
 {
 	switch (read->kind) {
@@ -195,7 +195,7 @@ static const char *first_argument(const struct hwsp_python *read)
 	}
 }
 
-/* What is put before sys.path, as _PyPathConfig_ComputeSysPath0() finds it. NULL: nothing. */
+/* The entry that precedes sys.path, as _PyPathConfig_ComputeSysPath0() finds it. NULL: none. */
 static const char *first_path(const struct hwsp_python *read, char *path)
 {
 	if (read->kind == HWSP_PYTHON_MODULE)
@@ -228,22 +228,22 @@ static bool become_interpreter(const struct hwsp_python *read)
 	static const char *const kinds[] = {"command", "module", "file", "archive", "input"};
 	char path[PATH_MAX];
 	const char *first = first_path(read, path);
-	object *words = list_of(NULL, hwsp_zygote.argv, hwsp_py.PyUnicode_DecodeFSDefault);
+	object *argv_list = list_of(NULL, hwsp_zygote.argv, hwsp_py.PyUnicode_DecodeFSDefault);
 	object *arguments = list_of(first_argument(read), read->rest, hwsp_py.PyUnicode_DecodeFSDefault);
 	object *variables = list_of(NULL, environ, hwsp_py.PyBytes_FromString);
 	object *name = hwsp_py.PyUnicode_DecodeFSDefault(read->what ? read->what : "");
 	object *entry = first ? hwsp_py.PyUnicode_DecodeFSDefault(first) : hwsp_py.none;
 	object *signals = changed_signals(), *done = NULL;
 
-	if (words && arguments && variables && name && entry && signals)
-		done = hwsp_py.PyObject_CallFunction(zygote.become, "sOOOOOO", kinds[read->kind], name, words,
+	if (argv_list && arguments && variables && name && entry && signals)
+		done = hwsp_py.PyObject_CallFunction(zygote.become, "sOOOOOO", kinds[read->kind], name, argv_list,
 			arguments, variables, entry, signals);
 	if (!done)
 		hwsp_py.PyErr_Clear();
 	return done == hwsp_py.none;
 }
 
-/* What the interpreter would read differently, if it were started now. */
+/* Differences in what the interpreter would read, if it were started now. */
 static bool is_as_at_start(void)
 {
 	struct stat directory;
@@ -252,7 +252,7 @@ static bool is_as_at_start(void)
 			directory.st_ino == zygote.directory.st_ino);
 }
 
-/* What is called python3 may be a script that starts one, as version managers have it. */
+/* A file python3 may be a script that starts an interpreter, as version managers install it. */
 static void refuse_program(void)
 {
 	char program[96];
@@ -284,7 +284,7 @@ int hwsp_python_main(int argc, char **argv)
 	hwsp_draws_begin();
 	if (!hwsp_python_read(argv, &read) || read.kind != HWSP_PYTHON_INPUT || read.what ||
 		!start_interpreter(argc, argv))
-		hwsp_zygote_refuse("the interpreter does not start with the %s given", "options");
+		hwsp_zygote_refuse("the interpreter does not start with these %s", "options");
 	reason = import(names);
 	if (reason && (reason[0] == '?' || reason[0] == '-'))
 		hwsp_zygote_leave_out(reason);

@@ -92,7 +92,7 @@ extern const char hwsp_python_code[];
 
 /* python_random.c */
 extern const char hwsp_python_random[];
-/* A function of Python: what has been drawn since it was last called, or an empty string. NULL: no memory. */
+/* A function of Python: returns what has been drawn since its last call, or an empty string. NULL: no memory. */
 object *hwsp_python_draws(void);
 
 #endif

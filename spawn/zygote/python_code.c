@@ -1,9 +1,11 @@
-/* The part of a Python zygote that is written in Python. It runs in a namespace of its own, and imports nothing
- * that an interpreter has not imported at its start.
+/*
+ * The part of a Python zygote that is written in Python. It runs in a namespace of its own, and imports nothing that an
+ * interpreter has not imported at its start.
  *
- * prepare() imports the modules. It returns None, or why processes could not be faithful: "?NAME\n…" if a module
- * does not exist, "-NAME\n…" if each process must import it itself. become() returns None, or "exec" if only the
- * interpreter itself can do what is requested. */
+ * prepare() imports the modules. It returns None, or why processes could not be faithful: "?NAME\n…" if a module does
+ * not exist, "-NAME\n…" if each process must import it itself. become() returns None, or "exec" if only the interpreter
+ * itself can do what is requested.
+ */
 #include "python.h"
 
 const char hwsp_python_code[] =
@@ -20,14 +22,14 @@ const char hwsp_python_code[] =
 	"def streams():\n"
 	"    return [getattr(sys, name) for name in ('stdin', 'stdout', 'stderr')]\n"
 	"\n"
-	"def prepare(wanted, drawn):\n"
+	"def prepare(imports, drawn):\n"
 	"    global encodings, environment, fresh, buffered\n"
 	"    first = streams()\n"
 	"    encodings = [(stream.encoding, stream.errors) for stream in first]\n"
 	"    buffered = not sys.stdout.write_through\n"
 	"    before = set(sys.modules)\n"
 	"    environment = dict(posix.environ)\n"
-	"    names, _, text = wanted.partition('\\n')\n"
+	"    names, _, text = imports.partition('\\n')\n"
 	"    try:\n"
 	"        read_table(text)\n"
 	"    except (SyntaxError, ValueError) as error:\n"
@@ -55,7 +57,7 @@ const char hwsp_python_code[] =
 	"    collector.collect()\n"
 	"    collector.freeze()\n"
 	"\n"
-	/* What was imported before the program's own directory was searched may lie there under the same name. */
+	/* A module that was imported before the program's own directory was searched may be there under the same name. */
 	"def hides(directory):\n"
 	"    names = {name.partition('.')[0] for name in fresh}\n"
 	"    try:\n"
@@ -107,7 +109,7 @@ const char hwsp_python_code[] =
 	"        os.environ._data.clear()\n"
 	"        os.environ._data.update(mine)\n"
 	"\n"
-	"def become(kind, name, words, arguments, variables, entry, signals):\n"
+	"def become(kind, name, argv, arguments, variables, entry, signals):\n"
 	"    if kind == 'archive':\n"
 	"        add = entry\n"
 	"    elif sys.flags.isolated or getattr(sys.flags, 'safe_path', False):\n"
@@ -129,13 +131,13 @@ const char hwsp_python_code[] =
 	"    thread = module and module.main_thread()\n"
 	"    if hasattr(thread, '_set_native_id'):\n"
 	"        thread._set_native_id()\n"
-	/* What was imported is collected at the end, as it would have been. */
+	/* Imported modules are collected at the end, as they would have been. */
 	"    global ending\n"
 	"    ending = quietly('atexit')\n"
 	"    ending.register(quietly('gc').unfreeze)\n"
 	"    sys.argv[:] = arguments\n"
 	"    if hasattr(sys, 'orig_argv'):\n"
-	"        sys.orig_argv[:] = words\n"
+	"        sys.orig_argv[:] = argv\n"
 	"    for fd, which in enumerate(('stdin', 'stdout', 'stderr')):\n"
 	"        made = stream(fd, '<' + which + '>', *encodings[fd])\n"
 	"        setattr(sys, which, made)\n"

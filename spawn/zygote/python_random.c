@@ -6,11 +6,10 @@
 #include "python.h"
 
 const char hwsp_python_random[] =
-	/* Modules that draw numbers as they are imported, and what each process does then. An empty text: nothing,
-	 * since the module sees to it itself, or has used them up: scipy.stats for examples in its documentation,
-	 * joblib for the name of a semaphore that is gone, JAX for how long it waits before it tries again, and
-	 * psutil has looked at its own /proc; filelock and Arrow notice a fork by their PID. A user's table adds to
-	 * it. */
+	/* Modules that draw numbers as they are imported, and the statement that each process executes then. An empty
+	 * text: nothing, since the module reseeds itself, or has used them up: scipy.stats for examples in its
+	 * documentation, joblib for the name of a semaphore that it has removed, JAX for its delay between attempts,
+	 * and psutil has read its own /proc; filelock and Arrow detect a fork by their PID. A user's table adds to it. */
 	"table = {\n"
 	"    'random': '',\n"
 	"    'multiprocessing.process': \"\"\"\n"
@@ -36,7 +35,7 @@ const char hwsp_python_random[] =
 	"\"\"\",\n"
 	"}\n"
 	"\n"
-	/* A table is lines "MODULE: STATEMENT". What is indented belongs to the line before. */
+	/* A table is lines "MODULE: STATEMENT". An indented line belongs to the one before. */
 	"def read_table(text):\n"
 	"    name = None\n"
 	"    for line in text.split('\\n'):\n"
@@ -51,7 +50,7 @@ const char hwsp_python_random[] =
 	"    for name, text in table.items():\n"
 	"        table[name] = compile(text, '<how ' + name + ' is reseeded>', 'exec')\n"
 	"\n"
-	/* Generators that modules share: what tells that one has drawn from it, or has seeded it. */
+	/* Generators that modules share: which state shows a draw from it, or a seeding. */
 	"def of_numpy(module):\n"
 	"    name, key, *rest = module.get_state()\n"
 	"    return (name, key.tobytes(), *rest)\n"
@@ -70,7 +69,7 @@ const char hwsp_python_random[] =
 	"    if importing[-1] not in table:\n"
 	"        drew.append((importing[-1], what))\n"
 	"\n"
-	"def look():\n"
+	"def check():\n"
 	"    what = draws()\n"
 	"    if what:\n"
 	"        note(what)\n"
@@ -92,27 +91,27 @@ const char hwsp_python_random[] =
 	"    draws()\n"
 	"\n"
 	"def load(spec):\n"
-	"    look()\n"
+	"    check()\n"
 	"    importing.append(spec.name)\n"
 	"    try:\n"
 	"        return import_one(spec)\n"
 	"    finally:\n"
-	"        look()\n"
+	"        check()\n"
 	"        importing.pop()\n"
 	"\n"
 	/* Returns None, or why it can't be imported here. */
 	"def import_watched(name):\n"
 	"    importing[:] = [name]\n"
 	"    try:\n"
-	"        look()\n"
+	"        check()\n"
 	"        __import__(name)\n"
-	"        look()\n"
+	"        check()\n"
 	"    except BaseException as error:\n"
 	"        missing = isinstance(error, ModuleNotFoundError) and (name + '.').startswith(str(error.name) + '.')\n"
 	"        return '%s%s\\n%s: %s' % ('?' if missing else '-', name, type(error).__name__, error)\n"
 	"    if drew:\n"
 	"        owner, what = drew[0]\n"
-	"        does = 'asks for its PID' if what == 'getpid' else 'draws random numbers'\n"
+	"        does = 'reads its PID' if what == 'getpid' else 'draws random numbers'\n"
 	"        return '-%s\\n%s %s as it is imported (%s)' % (name, owner, does, what)\n"
 	"\n"
 	"def import_all(names):\n"
@@ -129,7 +128,7 @@ const char hwsp_python_random[] =
 	"    finally:\n"
 	"        machinery._load_unlocked = import_one\n"
 	"\n"
-	/* What the interpreter has drawn at its start: the seed of hashes, but for what has a known generator. */
+	/* The interpreter's draws at its start: the seed of hashes, except for those of a known generator. */
 	"def began_plainly(count):\n"
 	"    if not {'random', 'multiprocessing.process'}.isdisjoint(sys.modules):\n"
 	"        return True\n"

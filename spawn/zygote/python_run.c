@@ -1,4 +1,4 @@
-/* What a Python interpreter does after it has started, as Py_RunMain() does it (Modules/main.c of 3.8 to 3.13). */
+/* The actions of a Python interpreter after its start, as Py_RunMain() has them (Modules/main.c of 3.8 to 3.13). */
 #include "zygote.h"
 
 #include "python.h"
@@ -113,7 +113,7 @@ bool hwsp_python_can_run(const struct hwsp_python *read)
 		return false;
 	switch (read->kind) {
 	case HWSP_PYTHON_COMMAND:
-		/* Later versions keep the text for tracebacks, by a function of their own. */
+		/* Later versions store the text for tracebacks, by a function of their own. */
 		return hwsp_py.minor < 13;
 	case HWSP_PYTHON_MODULE:
 		return true;

@@ -3,7 +3,7 @@
 
 #include <signal.h>
 
-/* What this process ignored when it was started. */
+/* The signals that this process ignored when it was started. */
 static uint64_t ignored_from_start;
 
 static bool is_ignored(int number, bool *by_default)

@@ -1,4 +1,4 @@
-/* Makes a program a zygote: it stops, and each process that it makes goes on from there with arguments of its own.
+/* Makes a program a zygote: it stops, and each process that it makes continues from there with arguments of its own.
  * Loaded by LD_PRELOAD into processes that pspawn.h's library starts; in any other it does nothing. */
 #include "zygote.h"
 
@@ -21,7 +21,7 @@ static char *value_of(char *entry, const char *name)
 	return !strncmp(entry, name, length) && entry[length] == '=' ? entry + length + 1 : NULL;
 }
 
-/* Takes this library, which stands first, out of a list of libraries. */
+/* Removes this library, which is the first, from a list of libraries. */
 static bool take_first(char *list)
 {
 	char *rest = strpbrk(list, ": ");
@@ -34,7 +34,7 @@ static bool take_first(char *list)
  * provided it. The C library isn't ready yet. */
 __attribute__((constructor)) static void begin(int argc, char **argv, char **envp)
 {
-	char **kept = envp;
+	char **rest = envp;
 	int stop = 0, name = 0;
 
 	char **entry = envp;
@@ -60,9 +60,9 @@ __attribute__((constructor)) static void begin(int argc, char **argv, char **env
 		char *preload = value_of(*entry, "LD_PRELOAD");
 		bool gone = value_of(*entry, HWSP_ZYGOTE_VARIABLE) || (preload && !take_first(preload));
 		if (!gone)
-			*kept++ = *entry;
+			*rest++ = *entry;
 	}
-	*kept = NULL;
+	*rest = NULL;
 	if (hwsp_zygote.stop == PSPAWN_STOP_LOAD)
 		hwsp_load_stop(argc, argv, envp);
 	hwsp_fork_safety_remember(envp);

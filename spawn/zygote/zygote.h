@@ -1,4 +1,4 @@
-/* What the files of libheadwater-zygote.so share. */
+/* Common declarations of the files of libheadwater-zygote.so. */
 #ifndef HEADWATER_ZYGOTE_H
 #define HEADWATER_ZYGOTE_H
 
@@ -11,7 +11,7 @@ struct zygote {
 	int socket; /* -1: this process is none */
 	enum pspawn_stop stop;
 	int (*main)(int, char **, char **);
-	/* What an interpreter does around a fork; NULL: nothing. */
+	/* An interpreter's actions around a fork; NULL: none. */
 	void (*before_fork)(void), (*after_fork)(void);
 	const void *vector; /* the kernel's auxiliary vector */
 	size_t vector_bytes;
@@ -23,12 +23,12 @@ extern struct zygote hwsp_zygote;
 
 /* load.c: the stop before all constructors. */
 
-/* Stops there, in the first of all constructors, which has these arguments; `envp` is the caller's environment. What
- * the zygote makes goes on with the next one. */
+/* Stops in the first of all constructors, which has these arguments; `envp` is the caller's environment. The processes
+ * that the zygote makes continue with the next constructor. */
 __attribute__((noreturn)) void hwsp_load_stop(int argc, char **argv, char *const *envp);
 /* Room for the kernel's start data of a program. */
 void *hwsp_load_room(size_t bytes);
-/* What the loader calls the program in its messages. */
+/* The program's name in the loader's messages. */
 void hwsp_load_name(char *name);
 /* The memory of requests is free. */
 void hwsp_load_forget_requests(void);
@@ -42,7 +42,7 @@ void hwsp_early(char notes[HWSP_REASON_BYTES]);
  * alone. To be called before anything else is. */
 void hwsp_bind(char *const *envp);
 
-/* loop.c: answers requests, and comes back in each process that it makes. */
+/* loop.c: answers requests, and returns in each process that it makes. */
 void hwsp_zygote_serve(void);
 /* Reports to the owner why this program can't be a zygote, and ends. */
 __attribute__((noreturn, format(printf, 1, 2))) void hwsp_zygote_refuse(const char *format, ...);
@@ -54,7 +54,7 @@ __attribute__((noreturn)) void hwsp_zygote_leave_out(const char *reason);
 
 /* Remembers how the process is. */
 void hwsp_fork_safety_remember(char *const *envp);
-/* Adds what is otherwise now. */
+/* Adds the differences of now. */
 void hwsp_fork_safety_compare(char reasons[HWSP_REASON_BYTES]);
 
 /* process_identity.c: arguments and environment as other processes see them. */
@@ -71,14 +71,14 @@ bool hwsp_cores_counted(void);
 void hwsp_draws_begin(void);
 void hwsp_draws_end(void);
 unsigned hwsp_draws_count(void);
-/* What was noticed first since the call before, or NULL. */
+/* Returns what was noticed first since the call before, or NULL. */
 const char *hwsp_draws_take(void);
 /* A process gets random bytes of its own where the kernel has written some. */
 void hwsp_draws_renew(void);
 
 /* signals.c */
 
-/* Before anything else has changed what is ignored. */
+/* Before anything else has changed which signals are ignored. */
 void hwsp_signals_begin(void);
 /* The process ignores what its caller does, by bit number - 1. */
 void hwsp_signals_as_caller(uint64_t ignored);

@@ -1,5 +1,5 @@
-/* Reaches the C library in ways that the loader's symbol binding does not see: through pointers in
- * data, and, built with -fno-plt, through the global offset table. by_pointer FILE DIR LIBRARY */
+/* Reaches the C library by paths that the loader's symbol binding does not see: through pointers in data, and, built
+ * with -fno-plt, through the global offset table. by_pointer FILE DIR LIBRARY */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <dlfcn.h>

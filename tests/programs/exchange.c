@@ -1,5 +1,5 @@
-/* Ranks 0 and 1 on two nodes. exchange DIR MEETING: rank 0 writes below DIR, which is in the scope;
- * rank 1 has looked before, waits for it, and reads. MEETING is a directory beside, to take turns. */
+/* Ranks 0 and 1 on two nodes. exchange DIR MEETING: rank 0 writes below DIR, which is in the scope; rank 1 has read
+ * before, waits for it, and reads. MEETING is a directory beside, to take turns. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>
@@ -61,7 +61,7 @@ static void writer(const char *dir, const char *meeting)
 {
 	struct timespec times[2] = {{1000, 0}, {2000, 0}};
 	printf("0 before %s", read_text(in(dir, "existing")));
-	wait_for(in(meeting, "looked"));
+	wait_for(in(meeting, "checked"));
 	write_text(in(dir, "new"), "new text\n");
 	write_text(in(dir, "existing"), "changed text\n");
 	if (mkdir(in(dir, "__pycache__"), 0755))
@@ -96,9 +96,9 @@ static void reader(const char *dir, const char *meeting)
 	printf("1 timed %d\n", stat(in(dir, "timed"), &s));
 	printf("1 short %d\n", stat(in(dir, "short"), &s));
 	printf("1 names %d\n", names(dir));
-	write_text(in(meeting, "looked"), "");
+	write_text(in(meeting, "checked"), "");
 	wait_for(in(meeting, "written"));
-	/* What another node wrote is seen after a moment: the message that says so travels beside. */
+	/* Another node's writes are seen after a moment: the message about them travels beside. */
 	wait_for(in(dir, "new"));
 	wait_for(in(dir, "__pycache__/mod.pyc"));
 	for (int i = 0;

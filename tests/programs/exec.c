@@ -1,5 +1,5 @@
-/* Starts the same files in every way there is, and prints how each start ended. exec DIR: DIR holds
- * the files, and stands in PATH as the last of three. */
+/* Starts the same files by every call, and prints how each start ended. exec DIR: DIR contains the files, and is in
+ * PATH as the last of three. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -23,7 +23,7 @@ static char *argv_of(const char *name, char **argv)
 	return argv[0];
 }
 
-/* What is done in a child; returns only if it failed. */
+/* The call in a child; returns only if it failed. */
 static void start(int how, const char *path, const char *name)
 {
 	char *argv[5];

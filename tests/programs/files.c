@@ -1,7 +1,6 @@
-/* Looks at a directory tree in every way that the C library has, and prints everything it is told.
- * files DIR [mounted]: DIR is made by the test. Times of access are left out: looking changes them.
- * mounted: what belongs to the file system, not to its files, is left out: its device and type, when
- * files were born, and whether they may be written. */
+/* Reads a directory tree by every call of the C library, and prints all results. files DIR [mounted]: DIR is made by
+ * the test. Times of access are left out: reading changes them. mounted: the file system's own fields are left out: its
+ * device and type, when files were born, and whether they may be written. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* A library with one function, NAME, that says which file it was built as (TAG). */
+/* A library with one function, NAME, that returns which file it was built as (TAG). */
 #define JOIN_(a, b) a##b
 #define JOIN(a, b) JOIN_(a, b)
 

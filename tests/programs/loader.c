@@ -1,5 +1,5 @@
-/* Does what its arguments say, one after the other, and prints what came of each. An argument is
- * VERB or VERB=VALUE; see `verbs` at the end. */
+/* Executes its arguments, one after the other, and prints the result of each. An argument is VERB or VERB=VALUE; see
+ * `verbs` at the end. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <elf.h>
@@ -19,7 +19,7 @@
 
 extern char **environ;
 
-static char **words; /* the arguments not yet done */
+static char **arguments; /* the arguments not yet done */
 static void *last, *handles[64];
 static int handle_count;
 
@@ -177,7 +177,7 @@ static void do_fork(const char *unused)
 {
 	(void)unused;
 	fflush(stdout);
-	char **rest = words;
+	char **rest = arguments;
 	pid_t pid = fork();
 	if (pid == 0) {
 		if (rest[0])
@@ -186,19 +186,19 @@ static void do_fork(const char *unused)
 		exit(0);
 	}
 	finish_child("forked", pid);
-	words = rest[0] ? rest + 1 : rest;
+	arguments = rest[0] ? rest + 1 : rest;
 }
 
 static void child_arguments(const char *file, char **argv)
 {
 	int count = 0;
 	argv[count++] = (char *)file;
-	for (char *copy = strdup(*words ? *words++ : ""), *word; (word = strsep(&copy, " ")) && count < 30;)
+	for (char *copy = strdup(*arguments ? *arguments++ : ""), *word; (word = strsep(&copy, " ")) && count < 30;)
 		argv[count++] = word;
 	argv[count] = NULL;
 }
 
-/* VALUE is a program; the next argument holds its arguments, separated by spaces. */
+/* VALUE is a program; the next argument contains its arguments, separated by spaces. */
 static void do_exec(const char *file)
 {
 	char *argv[32];
@@ -263,14 +263,14 @@ static void do_threads(const char *name)
 	for (int i = 0; i < 8; i++)
 		pthread_create(&threads[i], NULL, open_in_thread, (void *)name);
 	for (int i = 0; i < 8; i++) {
-		void *said;
-		pthread_join(threads[i], &said);
-		printf("thread: %s\n", (char *)said);
-		free(said);
+		void *result;
+		pthread_join(threads[i], &result);
+		printf("thread: %s\n", (char *)result);
+		free(result);
 	}
 }
 
-/* Stops for a moment that the test decides: makes FILE, waits until FILE.go is there. */
+/* Stops until the test lets it continue: makes FILE, waits until FILE.go is there. */
 static void do_pause(const char *file)
 {
 	char go[PATH_MAX];
@@ -298,7 +298,7 @@ static void show(const char *file, const char *text)
 		fclose(maps);
 }
 
-/* What the kernel says of mappings whose file's name holds this text, and where their pages are. */
+/* The kernel's list of mappings whose file's name contains this text, and where their pages are. */
 static void do_mapped(const char *text)
 {
 	show("/proc/self/maps", text);
@@ -345,8 +345,8 @@ static const struct {
 
 static void run_rest(void)
 {
-	while (*words) {
-		char *word = *words++, *value = strchr(word, '=');
+	while (*arguments) {
+		char *word = *arguments++, *value = strchr(word, '=');
 		size_t bytes = value ? (size_t)(value - word) : strlen(word), i;
 		for (i = 0; i < sizeof verbs / sizeof *verbs; i++)
 			if (strlen(verbs[i].name) == bytes && !memcmp(verbs[i].name, word, bytes))
@@ -363,7 +363,7 @@ static void run_rest(void)
 int main(int argc, char **argv)
 {
 	(void)argc;
-	words = argv + 1;
+	arguments = argv + 1;
 	run_rest();
 	return 0;
 }

@@ -1,6 +1,5 @@
-/* Maps a file in every way, and reads it in those that go around the page cache or the process.
- * maps FILE: a file of at least two pages. "write" as a second argument: its permissions allow
- * writing, which is tried as well. */
+/* Maps a file with all flags, and reads it by calls that bypass the page cache or the process. maps FILE: a file of at
+ * least two pages. "write" as a second argument: its permissions allow writing, which is tried as well. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -37,7 +36,7 @@ static void on_sigbus(int number)
 	siglongjmp(beyond, number);
 }
 
-/* A map with these rights; the sum of what it shows, and of what shows after a byte of it changed. */
+/* A map with these rights; the sum of its bytes, and of those after one of them changed. */
 static void map(const char *how, int fd, size_t bytes, int rights, int flags)
 {
 	unsigned char *at = mmap(NULL, bytes, rights, flags, fd, 0);
@@ -113,7 +112,7 @@ static void locks(int fd)
 	printf(" exclusive %s\n", error(fcntl(fd, F_SETLK, &lock) < 0));
 }
 
-/* A child shares the map, and finds there what is in the file. */
+/* A child shares the map, and finds the file's bytes there. */
 static void shared_with_a_child(int fd, size_t bytes)
 {
 	unsigned char *at = mmap(NULL, bytes, PROT_READ, MAP_SHARED, fd, 0);

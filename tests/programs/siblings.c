@@ -1,5 +1,5 @@
-/* siblings DIR SEGMENT FILE, started twice: each finds the other in DIR, reads its memory with
- * process_vm_readv, meets it in the shared memory SEGMENT, and prints FILE from there. */
+/* siblings DIR SEGMENT FILE, started twice: each finds the other in DIR, reads its memory with process_vm_readv,
+ * synchronizes with it in the shared memory SEGMENT, and prints FILE from there. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-/* Tells its arguments, its number, and what a constructor saw of it: each process is to look as if it alone had been
+/* Prints its arguments, its PID, and what a constructor saw of it: each process is to be as if it alone had been
  * started. */
 #include <stdio.h>
 #include <stdlib.h>

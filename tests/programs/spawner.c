@@ -17,18 +17,18 @@ int main(int argc, char **argv)
 		.size = sizeof options, .stop = PSPAWN_STOP_PYTHON, .start_ms_max = 60000};
 	pspawn_context_t context;
 	const char *reason;
-	int words = 5, status = 0;
+	int separator = 5, status = 0;
 
-	while (words < argc && strcmp(argv[words], "--"))
-		words++;
-	if (words >= argc)
+	while (separator < argc && strcmp(argv[separator], "--"))
+		separator++;
+	if (separator >= argc)
 		return 90;
 	int count = atoi(argv[4]);
 	bool zygote = !strcmp(argv[1], "zygote");
-	argv[words] = NULL;
+	argv[separator] = NULL;
 	options.mechanism = zygote ? PSPAWN_ZYGOTE : PSPAWN_VFORK;
 	options.imports = strcmp(argv[3], "none") ? argv[3] : NULL;
-	options.argv = words > 5 ? argv + 5 : NULL;
+	options.argv = separator > 5 ? argv + 5 : NULL;
 	if (pspawn_context_create_with(&context, argv[2], &options)) {
 		fprintf(stderr, "%s: %s\n", argv[2], strerror(errno));
 		return 91;
@@ -37,7 +37,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "no zygote: %s\n", reason);
 		return 92;
 	}
-	const struct pspawn_process process = {.argv = argv + words + 1};
+	const struct pspawn_process process = {.argv = argv + separator + 1};
 	struct pspawn_options how = {.size = sizeof how};
 	sigfillset(&how.signal_default);
 	how.flags = getenv("DEFAULT_SIGNALS") ? PSPAWN_SETSIGDEF : 0;

@@ -1,5 +1,5 @@
-/* Uses the thread-local storage of the libraries it is linked with and of those it is told to open,
- * in this thread, in others, and in one with the smallest stack that can be had in steps of a page. */
+/* Uses the thread-local storage of the libraries it is linked with and of those in its arguments, in this thread, in
+ * others, and in one with the smallest possible stack in steps of a page. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>

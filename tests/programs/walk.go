@@ -1,5 +1,4 @@
-// walk DIR: walks a tree, reads its files from several goroutines, and prints what it found and
-// where it believes to be.
+// walk DIR: walks a tree, reads its files from several goroutines, and prints what it found and its working directory.
 package main
 
 import (

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use headwater_tests::harness::services::environment;
 use headwater_tests::harness::{Program, headwater_binary, skipped};
 
-/// Sends an array to itself, and says which build of the library is there.
+/// Sends an array to itself, and prints which build of the library is loaded.
 const SCRIPT: &str = "
 from mpi4py import MPI
 there = bytearray(1000000)
@@ -22,7 +22,7 @@ fn installed(name: &str) -> PathBuf {
     library.expect("it is installed")
 }
 
-/// Runs the script with an MPI of this environment; its first word, and the build that belongs to it.
+/// Runs the script with an MPI of this environment. Returns its first printed word, and the build that belongs to it.
 fn check(name: &str, packages: &[&str], word: &str, build: &str) {
     if !installed("headwater").join(build).exists() {
         return skipped(format!("{build} was not built"));

@@ -22,7 +22,7 @@ pub struct Arguments {
 /// What to do.
 #[derive(Subcommand)]
 pub enum Task {
-    /// Install the Debian packages that are missing (as root), or say which.
+    /// Install the Debian packages that are missing (as root), or name them.
     Setup,
     /// Build what a user installs into target/dist.
     Dist,

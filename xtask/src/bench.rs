@@ -5,7 +5,7 @@ use anyhow::{Context, Result, ensure};
 use crate::shell::{Shell, display};
 use crate::{dist, setup};
 
-/// Builds what is measured and what measures, and runs the benchmarks with these arguments.
+/// Builds the measured programs and the measuring ones, and runs the benchmarks with these arguments.
 pub fn run(shell: &Shell, arguments: &[String]) -> Result<()> {
     setup::run(shell)?;
     dist::run(shell)?;

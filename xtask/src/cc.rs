@@ -1,4 +1,4 @@
-//! The C compiler, with what holds for every C file of the repository.
+//! The C compiler, with the options of every C file of the repository.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

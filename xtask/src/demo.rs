@@ -16,14 +16,14 @@ const PROCESSES_PER_NODE: u64 = 4;
 const PROCESSES: u64 = NODES * PROCESSES_PER_NODE;
 const PROGRAM: &str = "import scipy.stats";
 const MODULES: [&str; 2] = ["numpy", "scipy"];
-/// Stands for the directory on a shared file system where software is installed.
+/// Represents the directory on a shared file system where software is installed.
 const SHARED: &str = "target/demo/shared";
 const BAR_WIDTH: u64 = 44;
 
 /// Builds, prepares and runs it, and prints what happened.
 pub fn run(shell: &Shell) -> Result<()> {
     println!("`python3 -c \"{PROGRAM}\"`: {PROCESSES_PER_NODE} processes on each of {NODES} nodes of this machine;");
-    println!("the interpreter and its packages lie in {SHARED}, which stands for a shared file system.\n");
+    println!("the interpreter and its packages lie in {SHARED}, which represents a shared file system.\n");
     setup::run(shell)?;
     dist::run(shell)?;
     let python = environment(shell)?;
@@ -64,7 +64,7 @@ fn environment(shell: &Shell) -> Result<PathBuf> {
     Ok(python)
 }
 
-/// Runs `command` under strace and counts what it and all that it starts do on the shared directory.
+/// Runs `command` under strace and counts the calls that it and all its children make on the shared directory.
 fn counted(shell: &Shell, command: &mut Command) -> Result<Operations> {
     let logs = shell.path("target/demo/strace");
     if logs.exists() {
@@ -82,7 +82,7 @@ fn counted(shell: &Shell, command: &mut Command) -> Result<Operations> {
     Ok(operations)
 }
 
-/// `headwater run` with everything but the options of its report, which stand before the program.
+/// `headwater run` with everything but the options of its report, which precede the program.
 fn headwater(shell: &Shell, python: &Path, report: &[&OsStr]) -> Command {
     let mut command = shell.command(shell.path("target/dist/bin/headwater"));
     command.args([

@@ -54,7 +54,7 @@ fn generate(shell: &Shell, dist: &Path) -> Result<()> {
         for entry in std::fs::read_dir(&directory)? {
             let path = entry?.path();
             let name = path.file_name().and_then(|n| n.to_str()).context("generated names are plain")?;
-            files::copy_if_changed(&path, &dist.join("share").join(place(name)?))?;
+            files::copy_if_changed(&path, &dist.join("share").join(destination(name)?))?;
             written += 1;
         }
         ensure!(written > 0, "`headwater generate {what}` wrote nothing");
@@ -63,8 +63,8 @@ fn generate(shell: &Shell, dist: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Where a generated file stands below `share`, as shells and man look for it.
-fn place(name: &str) -> Result<PathBuf> {
+/// The path of a generated file below `share`, where shells and man search for it.
+fn destination(name: &str) -> Result<PathBuf> {
     Ok(match name.rsplit_once('.') {
         Some((_, section)) if section.len() == 1 => format!("man/man{section}/{name}").into(),
         Some((command, "bash")) => format!("bash-completion/completions/{command}").into(),
@@ -79,12 +79,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn generated_files_go_where_they_are_looked_for() {
-        let check = |name: &str, expected: &str| assert_eq!(place(name).unwrap(), Path::new(expected));
+    fn generated_files_are_copied_where_they_are_searched_for() {
+        let check = |name: &str, expected: &str| assert_eq!(destination(name).unwrap(), Path::new(expected));
         check("headwater-run.1", "man/man1/headwater-run.1");
         check("headwater.bash", "bash-completion/completions/headwater");
         check("_headwater", "zsh/site-functions/_headwater");
         check("headwater.fish", "fish/vendor_completions.d/headwater.fish");
-        assert!(place("headwater.txt").is_err());
+        assert!(destination("headwater.txt").is_err());
     }
 }

@@ -17,29 +17,29 @@ pub const NEEDS_LIBFABRIC: &str = "fabric.c";
 const CARRIER: &str = "headwater-fabric";
 const FLAGS: &[&str] = &["-O2", "-g1", "-fPIE", "-pie", "-Wl,-z,relro,-z,now", "-Wl,--build-id"];
 
-/// What links a program with libfabric; `None` without its headers. Where pkg-config knows of one that lies elsewhere,
-/// the program finds it there.
+/// Arguments that link a program with libfabric; `None` without its headers. Where pkg-config finds one in another
+/// directory, the program finds it there.
 pub fn libraries(shell: &Shell) -> Result<Option<Vec<String>>> {
     let known = |what: &str| {
         let output = shell.command("pkg-config").args([what, "libfabric"]).output();
         let text = output.ok().filter(|output| output.status.success()).map(|output| output.stdout);
         String::from_utf8_lossy(&text.unwrap_or_default()).trim().to_owned()
     };
-    let mut words: Vec<String> = known("--cflags").split_whitespace().map(str::to_owned).collect();
+    let mut args: Vec<String> = known("--cflags").split_whitespace().map(str::to_owned).collect();
     let mut probe = cc::compiler(shell);
-    probe.args(&words).args(["-fsyntax-only", "-x", "c", "-include", "rdma/fabric.h", "/dev/null"]);
+    probe.args(&args).args(["-fsyntax-only", "-x", "c", "-include", "rdma/fabric.h", "/dev/null"]);
     if !shell.capture(&mut probe)?.status.success() {
         return Ok(None);
     }
     let directory = known("--variable=libdir");
     if !directory.is_empty() && !directory.starts_with("/usr/lib") {
-        words.extend([format!("-L{directory}"), format!("-Wl,-rpath,{directory}")]);
+        args.extend([format!("-L{directory}"), format!("-Wl,-rpath,{directory}")]);
     }
-    words.push("-lfabric".into());
-    Ok(Some(words))
+    args.push("-lfabric".into());
+    Ok(Some(args))
 }
 
-/// Puts the carrier, if it can be built, where it is installed.
+/// Copies the carrier, if it can be built, to where it is installed.
 pub fn dist(shell: &Shell, dist: &Path) -> Result<()> {
     let Some(libraries) = libraries(shell)? else {
         println!("  note   {CARRIER} is not built: rdma/fabric.h is missing (package libfabric-dev)");

@@ -5,8 +5,7 @@ use std::time::SystemTime;
 
 use anyhow::{Context, Result};
 
-/// The files in `directory` and below whose extension is one of these, sorted; none if there is no
-/// such directory.
+/// The files in `directory` and below whose extension is one of these, sorted; none if there is no such directory.
 pub fn with_extensions(directory: &Path, extensions: &[&str]) -> Result<Vec<PathBuf>> {
     if !directory.exists() {
         return Ok(Vec::new());
@@ -45,7 +44,7 @@ pub fn newest(trees: &[PathBuf]) -> Result<SystemTime> {
     Ok(newest)
 }
 
-/// Copies `from` to `to`, making directories, unless `to` holds the same bytes already.
+/// Copies `from` to `to`, making directories, unless `to` has the same bytes already.
 pub fn copy_if_changed(from: &Path, to: &Path) -> Result<()> {
     let data = std::fs::read(from).with_context(|| from.display().to_string())?;
     if std::fs::read(to).is_ok_and(|old| old == data) {
@@ -53,13 +52,13 @@ pub fn copy_if_changed(from: &Path, to: &Path) -> Result<()> {
     }
     let directory = to.parent().context("a file lies in a directory")?;
     std::fs::create_dir_all(directory)?;
-    // A running program's file cannot be written, but its name can be given to another file.
+    // A running program's file cannot be written, but another file can take its name.
     let partial = partial(to);
     std::fs::copy(from, &partial)?;
     std::fs::rename(&partial, to).with_context(|| to.display().to_string())
 }
 
-/// A name beside `path` for what is to be renamed to it; another run of this program has another.
+/// A name beside `path` for a file that is to be renamed to it; another run of this program has another.
 pub fn partial(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(format!(".partial-{}", std::process::id()));

@@ -1,7 +1,7 @@
 //! Fuzzing with libFuzzer on stable Rust.
 //!
-//! The compiler passes that cargo-fuzz asks for exist in the stable compiler too. Only the address
-//! sanitizer does not; the Rust code that is fuzzed has no `unsafe`, and C code has gcc's.
+//! The compiler passes that cargo-fuzz requests exist in the stable compiler too. Only the address sanitizer does not;
+//! the Rust code that is fuzzed has no `unsafe`, and C code has gcc's.
 
 use std::path::{Path, PathBuf};
 
@@ -25,7 +25,7 @@ const LIMITS: &[&str] = &["-rss_limit_mb=2048", "-timeout=10", "-print_final_sta
 pub struct Fuzzed {
     /// If it failed: what, and how to repeat it.
     pub failure: Option<String>,
-    /// What libFuzzer wrote.
+    /// libFuzzer's output.
     pub output: String,
 }
 
@@ -73,7 +73,7 @@ fn fuzz(shell: &Shell, directory: &Path, target: &str, seconds: u64) -> Result<F
     }
     let program = directory.join(target);
     let mut command = shell.command(&program);
-    // What AddressSanitizer keeps of freed memory counts against the limit.
+    // Freed memory that AddressSanitizer retains counts against the limit.
     command.env("ASAN_OPTIONS", "quarantine_size_mb=16:detect_leaks=0");
     command.args(LIMITS).arg(format!("-max_total_time={seconds}"));
     command.arg(format!("-artifact_prefix={}/", found.display())).arg(&corpus);

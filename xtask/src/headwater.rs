@@ -15,7 +15,7 @@ pub fn build(shell: &Shell) -> Result<PathBuf> {
     Ok(shell.path("target").join(target).join("release/headwater"))
 }
 
-/// Returns this machine's target triple. Giving it to cargo keeps flags from build scripts and macros.
+/// Returns this machine's target triple. With it, cargo does not apply flags to build scripts and macros.
 pub fn host(shell: &Shell) -> Result<String> {
     let version = shell.run(shell.command("rustc").arg("-vV"))?;
     let line = version.lines().find_map(|line| line.strip_prefix("host: "));

@@ -1,4 +1,4 @@
-//! What the machine must have beside a Rust toolchain.
+//! The packages that the machine must have beside a Rust toolchain.
 
 use std::path::Path;
 
@@ -6,11 +6,11 @@ use anyhow::{Result, bail};
 
 use crate::shell::Shell;
 
-/// A Debian package and what it is needed for.
+/// A Debian package and its purpose.
 struct Package {
     name: &'static str,
     reason: &'static str,
-    /// A command that is as good, wherever it comes from.
+    /// A command that serves as well, from wherever it is installed.
     command: Option<&'static str>,
     /// Without it something is not built or tested; only root installs it.
     is_optional: bool,
@@ -31,7 +31,7 @@ impl Package {
 }
 
 const PACKAGES: &[Package] = &[
-    Package::new("gcc", "the C libraries; AddressSanitizer and UBSan come with it"),
+    Package::new("gcc", "the C libraries; it contains AddressSanitizer and UBSan"),
     Package::new("g++", "libFuzzer, and test programs that throw across libraries"),
     Package::optional("clang-format", "the layout of C, which `cargo xtask tidy` checks"),
     Package::new("libc6-dev", "headers, and the static libc of the command"),
@@ -78,8 +78,8 @@ const PACKAGES: &[Package] = &[
     Package::new("fuse3", "the file system of the tests that counts and delays operations"),
 ];
 
-/// Makes sure that every package is there: as root it installs what is missing, otherwise the error
-/// holds the line to run. On systems without dpkg it checks nothing.
+/// Makes sure that every package is there: as root it installs what is missing, otherwise the error has the line to
+/// run. On systems without dpkg it checks nothing.
 pub fn run(shell: &Shell) -> Result<()> {
     if !Path::new("/usr/bin/dpkg-query").exists() {
         println!("  note   not a Debian system; these are needed:");
@@ -116,7 +116,7 @@ pub fn run(shell: &Shell) -> Result<()> {
 fn missing(shell: &Shell, with_optional: bool) -> Result<Vec<&'static str>> {
     let mut query = shell.command("dpkg-query");
     query.args(["-W", "-f", "${Package} ${db:Status-Status}\n"]).args(PACKAGES.iter().map(|p| p.name));
-    // Its status is 1 if it has never heard of one of them.
+    // Its status is 1 if its database lacks one of them.
     let output = shell.capture(&mut query)?.output;
     Ok(not_installed(&output, with_optional, &is_on_path))
 }

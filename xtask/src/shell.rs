@@ -12,10 +12,10 @@ use anyhow::{Context, Result, bail};
 /// How long output is awaited after a program has ended.
 const LEFTOVER_WAIT_MAX: Duration = Duration::from_secs(2);
 
-/// What `timeout` exits with if it had to end the program.
+/// The exit status of `timeout` if it had to end the program.
 const TIMEOUT_STATUS: i32 = 124;
 
-/// Where things are and how much is printed.
+/// The directories, and how much is printed.
 #[derive(Clone, Debug)]
 pub struct Shell {
     /// The repository's root; every program runs there.
@@ -29,7 +29,7 @@ pub struct Shell {
 pub struct Finished {
     /// Its exit status.
     pub status: ExitStatus,
-    /// What it wrote, both streams in their order.
+    /// Its output, both streams in their order.
     pub output: String,
 }
 
@@ -69,13 +69,13 @@ impl Shell {
         command
     }
 
-    /// Runs `command` to its end and gives what it wrote.
+    /// Runs `command` to its end and returns its output.
     pub fn capture(&self, command: &mut Command) -> Result<Finished> {
         let (reader, writer) = std::io::pipe()?;
         command.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer);
         let spawned = command.spawn();
         let shown = display(command, &self.root);
-        // The command holds the write ends; without this the pipe would never end.
+        // The command has the write ends; without this the pipe would never end.
         command.stdout(Stdio::null()).stderr(Stdio::null());
         let mut child = spawned.with_context(|| format!("cannot start `{shown}`"))?;
         let output = Arc::new(Mutex::new(Vec::new()));
@@ -84,7 +84,7 @@ impl Shell {
             move || collect(reader, &output, verbose)
         });
         let status = child.wait()?;
-        // Something that the program left behind may hold the pipe open for ever.
+        // A child that the program left behind may have the pipe open for ever.
         let deadline = Instant::now() + LEFTOVER_WAIT_MAX;
         while !collector.is_finished() && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(1));
@@ -93,8 +93,8 @@ impl Shell {
         Ok(Finished { status, output })
     }
 
-    /// Runs `command` to its end, which comes after `seconds_max` at the latest, for everything that
-    /// it has started too; it also comes if this program ends.
+    /// Runs `command` to its end, which is forced after `seconds_max`, for everything that it has started too; it also
+    /// ends if this program ends.
     pub fn capture_limited(&self, command: &Command, seconds_max: u64) -> Result<Finished> {
         let mut limited = self.command("setpriv");
         limited.args(["--pdeathsig=TERM", "timeout", "--kill-after=10", &seconds_max.to_string()]);
@@ -112,7 +112,7 @@ impl Shell {
         Ok(finished)
     }
 
-    /// Runs `command`; its failure is an error that holds what it wrote and how to repeat it.
+    /// Runs `command`; its failure is an error with its output and how to repeat it.
     pub fn run(&self, command: &mut Command) -> Result<String> {
         let finished = self.capture(command)?;
         if finished.status.success() {
@@ -130,7 +130,7 @@ impl Shell {
         result
     }
 
-    /// Shows on a terminal what is under way.
+    /// Shows progress on a terminal.
     pub fn begin(&self, name: &str) -> Instant {
         if std::io::stdout().is_terminal() && !self.verbose {
             print!("  …      {name}\r");
@@ -149,7 +149,7 @@ impl Shell {
 fn collect(mut reader: PipeReader, output: &Mutex<Vec<u8>>, verbose: bool) {
     let mut buffer = [0; 1 << 16];
     while let Ok(bytes @ 1..) = reader.read(&mut buffer) {
-        output.lock().expect("nobody panics with the lock").extend_from_slice(&buffer[..bytes]);
+        output.lock().expect("nothing panics with the lock").extend_from_slice(&buffer[..bytes]);
         if verbose {
             std::io::stderr().write_all(&buffer[..bytes]).ok();
         }
@@ -161,7 +161,7 @@ pub fn seconds(duration: Duration) -> String {
     format!("{:.1} s", duration.as_secs_f64())
 }
 
-/// The command as it can be typed into a shell that stands in `root`.
+/// The command as it can be typed into a shell in `root`.
 pub fn display(command: &Command, root: &Path) -> String {
     let mut line = String::new();
     if let Some(directory) = command.get_current_dir().filter(|d| *d != root) {
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn output_of_both_streams_is_kept_in_order() {
+    fn output_of_both_streams_stays_in_order() {
         let mut command = shell().command("/bin/sh");
         command.args(["-c", "echo one; echo two >&2; echo three; exit 3"]);
         let finished = shell().capture(&mut command).unwrap();

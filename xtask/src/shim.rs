@@ -1,4 +1,4 @@
-//! The audit library: how it is compiled, and what must hold of the result. Checks of all C headers.
+//! The audit library: its compilation, and checks of the result. Checks of all C headers.
 
 use std::path::{Path, PathBuf};
 
@@ -39,7 +39,7 @@ const LINK_FLAGS: &[&str] = &[
     "-Wl,--build-id",
 ];
 
-/// What one function of the audit library may take of a program's stack. What a call takes in all, a test measures.
+/// The most stack of a program that one function of the audit library may use. A test measures that of a whole call.
 const AUDIT_STACK: &str = "-Wstack-usage=768";
 
 /// The audit library's sources.
@@ -47,17 +47,17 @@ pub const AUDIT_SOURCES: &str = "shim/audit";
 /// Its tests.
 pub const AUDIT_TESTS: &str = "shim/audit/tests";
 const AUDIT_LIBRARY: &str = "libheadwater-audit.so";
-/// The function by which the loader knows an audit library, and what all of its functions begin with.
+/// The function by which the loader detects an audit library, and the prefix of all of its functions.
 const AUDIT_ENTRY: &str = "la_version";
 const AUDIT_EXPORTS: &str = "la_";
 
-/// Compiles `libheadwater-audit.so` into `directory`, unless nothing has changed, and verifies it. Gives its path.
+/// Compiles `libheadwater-audit.so` into `directory`, unless nothing has changed, and verifies it. Returns its path.
 pub fn build_audit(shell: &Shell, directory: &Path) -> Result<PathBuf> {
     let library = directory.join(AUDIT_LIBRARY);
     std::fs::create_dir_all(directory)?;
     let mut sources = files::with_extensions(&shell.path(AUDIT_SOURCES), &["c"])?;
     sources.retain(|source| !source.starts_with(shell.path(AUDIT_TESTS)));
-    ensure!(!sources.is_empty(), "{AUDIT_SOURCES} holds no C files");
+    ensure!(!sources.is_empty(), "{AUDIT_SOURCES} contains no C files");
     let mut command = compiler(shell);
     command.args(FREESTANDING_FLAGS).arg(AUDIT_STACK).arg(format!("-I{AUDIT_SOURCES}")).args(LINK_FLAGS);
     command.arg(format!("-Wl,--version-script={AUDIT_SOURCES}/export.map"));
@@ -92,7 +92,7 @@ pub fn check_headers(shell: &Shell) -> Result<()> {
     let results = side_by_side::map(&checks, |(directory, header)| {
         let mut command = compiler(shell);
         command.arg(format!("-I{AUDIT_SOURCES}")).arg(format!("-I{}", mpiio::CALLS));
-        // For sets of processors, as the header itself says, and for the loader's lists of objects.
+        // For sets of processors, as the header itself states, and for the loader's lists of objects.
         command.args([spawn::SOURCES, mpiio::FRONT].contains(directory).then_some("-D_GNU_SOURCE"));
         command.args(["-fsyntax-only", "-x", "c", "-include"]).arg(header);
         shell.run(command.arg("/dev/null")).map(drop)

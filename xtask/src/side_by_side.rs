@@ -6,7 +6,7 @@ use std::thread;
 
 const NICENESS_MAX: i32 = 19;
 
-/// What `work` makes of each item, in the items' order; as many at a time as there are processors.
+/// The results of `work` for each item, in the items' order; as many at a time as there are processors.
 pub fn map<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let (queue, done) = (Mutex::new(items.iter().enumerate()), Mutex::new(Vec::new()));
     let workers = thread::available_parallelism().map_or(1, NonZero::get).min(items.len());
@@ -27,9 +27,9 @@ pub fn map<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<
     done.into_iter().map(|(_, result)| result).collect()
 }
 
-/// From now on this thread, and what it starts, has the processors when nobody else wants them.
-pub fn give_way() {
-    // For want of this it takes its turn as everybody does.
+/// From now on this thread, and what it starts, has only processors that are otherwise idle.
+pub fn lower_priority() {
+    // If this fails, it is scheduled like any other.
     let _ = rustix::process::setpriority_process(None, NICENESS_MAX);
 }
 

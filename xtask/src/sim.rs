@@ -17,7 +17,7 @@ pub enum Runs {
     Minutes(u64),
 }
 
-/// Simulates; gives what the simulator reports. A failure names its seed.
+/// Simulates, and returns the simulator's report. A failure names its seed.
 pub fn run(shell: &Shell, runs: Runs) -> Result<String> {
     let mut command = shell.command(build(shell)?);
     match runs {

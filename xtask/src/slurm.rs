@@ -16,7 +16,7 @@ const PLUGIN: &str = "headwater-spank.c";
 /// Slurm's functions are bound when they are called: not every process that loads it has all of them.
 const FLAGS: &[&str] = &["-O2", "-g1", "-fPIC", "-shared", "-fvisibility=hidden", "-Wl,-z,relro", "-Wl,--build-id"];
 
-/// Compiles `headwater_spank.so` into `directory`, and gives its path; `None` without Slurm's headers.
+/// Compiles `headwater_spank.so` into `directory`, and returns its path; `None` without Slurm's headers.
 pub fn build(shell: &Shell, directory: &Path) -> Result<Option<PathBuf>> {
     let mut probe = cc::compiler(shell);
     probe.args(["-fsyntax-only", "-x", "c", "-include", "slurm/spank.h", "/dev/null"]);
@@ -40,7 +40,7 @@ fn sources(shell: &Shell) -> Result<Vec<PathBuf>> {
     Ok(sources)
 }
 
-/// Puts the plugin, if it can be built, and an example of its configuration where they are installed.
+/// Copies the plugin, if it can be built, and an example of its configuration to where they are installed.
 pub fn dist(shell: &Shell, dist: &Path) -> Result<()> {
     let example = "plugstack.conf.example";
     files::copy_if_changed(&shell.path(SOURCES).join(example), &dist.join("share/headwater").join(example))?;

@@ -7,11 +7,11 @@ use anyhow::{Context, Result, ensure};
 use crate::shell::Shell;
 use crate::{cc, files, side_by_side};
 
-/// Where all of it is.
+/// The directory of all of it.
 pub const SOURCES: &str = "spawn";
 /// Its tests.
 pub const TESTS: &str = "spawn/tests";
-/// What callers include.
+/// The header of callers.
 const HEADER: &str = "spawn/include/pspawn.h";
 const FLAGS: &[&str] = &[
     "-O2",
@@ -35,7 +35,7 @@ struct Library {
 
 const LIBRARIES: [Library; 3] = [
     Library { name: "libheadwater-spawn.so", folder: "src", shared: &["core"], flags: &[] },
-    // Its constructor comes before all others, and binds calls anew.
+    // Its constructor precedes all others, and binds calls anew.
     Library {
         name: "libheadwater-zygote.so",
         folder: "zygote",
@@ -45,7 +45,7 @@ const LIBRARIES: [Library; 3] = [
     Library { name: "libheadwater-relay.so", folder: "relay", shared: &["core", "src"], flags: &[] },
 ];
 
-/// Compiles the libraries into `target/spawn`, unless nothing has changed, and gives their paths.
+/// Compiles the libraries into `target/spawn`, unless nothing has changed, and returns their paths.
 pub fn build(shell: &Shell) -> Result<Vec<PathBuf>> {
     let directory = shell.path("target/spawn");
     side_by_side::map(&LIBRARIES, |library| library.build(shell, &directory)).into_iter().collect()
@@ -55,7 +55,7 @@ impl Library {
     fn build(&self, shell: &Shell, directory: &Path) -> Result<PathBuf> {
         let folder = Path::new(SOURCES).join(self.folder);
         let mut sources = files::with_extensions(&shell.path(&folder), &["c"])?;
-        ensure!(!sources.is_empty(), "{} holds no C files", folder.display());
+        ensure!(!sources.is_empty(), "{} contains no C files", folder.display());
         for shared in self.shared {
             sources.extend(files::with_extensions(&shell.path(SOURCES).join(shared), &["c"])?);
         }
@@ -68,7 +68,7 @@ impl Library {
     }
 }
 
-/// Puts the libraries, the header and the manual pages where they are installed.
+/// Copies the libraries, the header and the manual pages to where they are installed.
 pub fn dist(shell: &Shell, dist: &Path) -> Result<()> {
     for library in build(shell)? {
         files::copy_if_changed(&library, &dist.join("lib").join(library.file_name().context("a library has a name")?))?;
@@ -88,18 +88,18 @@ struct Page {
     text: String,
 }
 
-/// A page for each function that the header declares: what its comment says, or that of the declaration before it.
+/// A page for each function that the header declares, from its comment or that of the declaration before it.
 fn pages(header: &str) -> Result<Vec<Page>> {
     let introduction = comment(header).context("the header begins with a comment")?;
     let mut pages = Vec::new();
-    let mut said = String::new();
+    let mut text_of = String::new();
     for block in header.split("\n\n").skip(1) {
         if let Some(text) = comment(block) {
-            said = text;
+            text_of = text;
         }
         let code = block.rsplit_once("*/").map_or(block, |(_, code)| code).trim();
         let Some(function) = code.rsplit_once(';').and_then(|(rest, _)| declared(rest)) else { continue };
-        let text = page(&function, code, &said, &introduction);
+        let text = page(&function, code, &text_of, &introduction);
         pages.push(Page { name: function, text });
     }
     ensure!(!pages.is_empty(), "{HEADER} declares no function");
@@ -121,9 +121,9 @@ fn comment(block: &str) -> Option<String> {
     Some(lines.collect::<Vec<_>>().join("\n").trim().to_owned())
 }
 
-fn page(name: &str, code: &str, said: &str, introduction: &str) -> String {
+fn page(name: &str, code: &str, text_of: &str, introduction: &str) -> String {
     let roff = |text: &str| text.replace('\\', "\\e").replace("\n\n", "\n.PP\n").replace("\n.'", "\n\\&.'");
-    let summary = said.split_once(". ").map_or(said, |(first, _)| first).replace('\n', " ");
+    let summary = text_of.split_once(". ").map_or(text_of, |(first, _)| first).replace('\n', " ");
     format!(
         ".TH {} 3 \"\" Headwater\n.SH NAME\n{name} \\- {}\n.SH SYNOPSIS\n.nf\n#include <pspawn.h>\n\n{}\n.fi\n\
          Link with \\fI-lheadwater-spawn\\fP.\n.SH DESCRIPTION\n{}\n.SH NOTES\n{}\n.SH SEE ALSO\nposix_spawn(3), execve(2), \
@@ -131,7 +131,7 @@ fn page(name: &str, code: &str, said: &str, introduction: &str) -> String {
         name.to_uppercase(),
         roff(summary.trim_end_matches('.')),
         roff(code),
-        roff(said),
+        roff(text_of),
         roff(introduction)
     )
 }

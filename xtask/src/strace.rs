@@ -1,10 +1,10 @@
-//! Counting, in a log of strace, what a process asks of one directory tree.
+//! Counting, in a log of strace, a process's calls on one directory tree.
 
 /// System calls by which a process makes a file server work, as an argument of `strace -e`.
 pub const CALLS: &str = "trace=execve,open,openat,openat2,stat,lstat,newfstatat,statx,access,faccessat,faccessat2,\
     readlink,readlinkat,getdents64";
 
-/// What was asked of the tree.
+/// The calls on the tree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Operations {
     /// Calls that name a path in the tree or read one of its directories.
@@ -41,7 +41,7 @@ fn concerns(line: &str, directory: &str) -> bool {
     let is_within =
         |path: &str| path.strip_prefix(directory).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
     match (path, descriptor) {
-        // A directory's end is read again, from what the first call brought.
+        // A directory's end is read again, from the result of the first call.
         _ if call.ends_with("getdents64") => descriptor.is_some_and(is_within) && !line.ends_with(" = 0"),
         (Some(path), _) if path.starts_with('/') => is_within(path),
         (Some(path), Some(base)) => !path.is_empty() && is_within(base),

@@ -1,6 +1,6 @@
 /*
- * Reads files after it has confined itself to the system calls that it knows of: any other ends it.
- * Usage: confined prctl|seccomp DIRECTORY, where `text` is a file and `absent` none. It looks at some of it before.
+ * Reads files after it has confined itself to a list of system calls: any other ends it. Usage: confined prctl|seccomp
+ * DIRECTORY, where `text` is a file and `absent` none. It checks some of it before.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -17,7 +17,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* What libc's functions below call. */
+/* The system calls of libc's functions below. */
 static const int allowed[] = {
 	SYS_read,
 	SYS_write,
@@ -46,7 +46,7 @@ static const int allowed[] = {
 };
 enum { ALLOWED = sizeof allowed / sizeof *allowed };
 
-static void confine(const char *way)
+static void confine(const char *method)
 {
 	struct sock_filter filter[2 * ALLOWED + 2] = {
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
@@ -59,7 +59,7 @@ static void confine(const char *way)
 		filter[2 * i + 2] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
 	}
 	filter[2 * ALLOWED + 1] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS);
-	if (!strcmp(way, "prctl"))
+	if (!strcmp(method, "prctl"))
 		failed |= prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
 	else
 		failed |= (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program);
@@ -69,7 +69,7 @@ static void confine(const char *way)
 	}
 }
 
-static void look(const char *directory)
+static void check(const char *directory)
 {
 	char path[4096], line[256] = "nothing";
 	struct stat st;
@@ -105,10 +105,10 @@ int main(int argc, char **argv)
 	snprintf(path, sizeof path, "%s/text", argv[2]);
 	int file = open(path, O_RDONLY);
 	chmod(path, 0644);
-	look(argv[2]);
+	check(argv[2]);
 	confine(argv[1]);
 	if (fstat(file, &st) == 0)
 		printf("mode %o\n", st.st_mode);
-	look(argv[2]);
+	check(argv[2]);
 	return 0;
 }

@@ -1,5 +1,5 @@
 /*
- * Confines itself to system calls that a program's start and `cat` make, and executes what it is given: others that the
+ * Confines itself to system calls that a program's start and `cat` make, and executes its arguments: others that the
  * audit library makes would end it.
  */
 #define _GNU_SOURCE

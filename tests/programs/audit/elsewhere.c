@@ -1,5 +1,6 @@
-/* elsewhere WAY PKG ALT IMAGE: looks at PKG, goes to where PKG has the files of ALT in one of many ways, and looks
- * again: itself, by a child, and by a program that it executes. IMAGE holds PKG's path with ALT's files, too. */
+/* elsewhere METHOD PKG ALT IMAGE: checks PKG, switches to where PKG has the files of ALT by one of many methods, and
+ * checks again: itself, by a child, and by a program that it executes. IMAGE contains PKG's path with ALT's files,
+ * too. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>
@@ -17,17 +18,17 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static const char *way, *pkg, *alt, *image;
+static const char *method, *pkg, *alt, *image;
 
-static void check(long result, const char *what)
+static void require(long result, const char *what)
 {
 	if (result < 0) {
-		printf("%s: %s: %s\n", way, what, strerror(errno));
+		printf("%s: %s: %s\n", method, what, strerror(errno));
 		exit(1);
 	}
 }
 
-static void look(const char *when)
+static void check(const char *when)
 {
 	char path[4096], text[64] = "";
 	struct stat st;
@@ -39,7 +40,7 @@ static void look(const char *when)
 	close(fd);
 	memset(&st, 0, sizeof st);
 	int found = stat(path, &st);
-	printf("%s, %s: %s, %d %ld bytes of %u", way, when, text, found, (long)st.st_size, st.st_uid);
+	printf("%s, %s: %s, %d %ld bytes of %u", method, when, text, found, (long)st.st_size, st.st_uid);
 	snprintf(path, sizeof path, "%s/only-there", pkg);
 	printf(", only there: %d", access(path, F_OK));
 	DIR *dir = opendir(pkg);
@@ -54,40 +55,40 @@ static void look(const char *when)
 static void await(long child)
 {
 	int status;
-	check(child, "fork");
-	check(waitpid((pid_t)child, &status, 0), "wait");
+	require(child, "fork");
+	require(waitpid((pid_t)child, &status, 0), "wait");
 	if (status)
-		printf("%s: a child ended with %x\n", way, status);
+		printf("%s: a child ended with %x\n", method, status);
 }
 
-static void look_in_all_ways(const char *self)
+static void check_all(const char *self)
 {
-	look("there");
+	check("there");
 	fflush(stdout);
 	pid_t child = fork();
 	if (!child) {
-		look("a child there");
+		check("a child there");
 		exit(0);
 	}
 	await(child);
 	child = fork();
 	if (!child) {
 		execl(self, self, "executed", pkg, alt, image, NULL);
-		exit(errno == ENOENT && strstr(way, "root") ? 0 : 1);
+		exit(errno == ENOENT && strstr(method, "root") ? 0 : 1);
 	}
 	await(child);
 }
 
 static void bind_alt(void)
 {
-	check(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL), "private");
-	check(mount(alt, pkg, NULL, MS_BIND, NULL), "bind");
+	require(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL), "private");
+	require(mount(alt, pkg, NULL, MS_BIND, NULL), "bind");
 }
 
 static int in_child(void *self)
 {
 	bind_alt();
-	look_in_all_ways(self);
+	check_all(self);
 	return 0;
 }
 
@@ -107,60 +108,60 @@ static void clone_there(char *self, bool raw, bool third)
 		exit(0);
 	}
 	await(child);
-	look("its parent");
+	check("its parent");
 }
 
-/* Joins the namespace of a child that has gone there. */
+/* Joins the namespace of a child that has switched. */
 static void join(bool raw)
 {
 	int ready[2], done[2];
 	char name[64], byte;
-	check(pipe(ready), "pipe");
-	check(pipe(done), "pipe");
+	require(pipe(ready), "pipe");
+	require(pipe(done), "pipe");
 	pid_t child = fork();
 	if (!child) {
-		check(unshare(CLONE_NEWNS), "unshare");
+		require(unshare(CLONE_NEWNS), "unshare");
 		bind_alt();
-		check(write(ready[1], "x", 1), "write");
+		require(write(ready[1], "x", 1), "write");
 		close(done[1]);
 		exit((int)read(done[0], &byte, 1));
 	}
-	check(read(ready[0], &byte, 1), "read");
+	require(read(ready[0], &byte, 1), "read");
 	snprintf(name, sizeof name, "/proc/%d/ns/mnt", child);
 	int fd = open(name, O_RDONLY);
-	check(fd, "open");
-	check(raw ? syscall(SYS_setns, fd, 0) : setns(fd, CLONE_NEWNS), "setns");
+	require(fd, "open");
+	require(raw ? syscall(SYS_setns, fd, 0) : setns(fd, CLONE_NEWNS), "setns");
 	close(done[1]);
 	await(child);
 }
 
 static void enter_image(bool raw)
 {
-	check(raw ? syscall(SYS_chroot, image) : chroot(image), "chroot");
+	require(raw ? syscall(SYS_chroot, image) : chroot(image), "chroot");
 }
 
 static void pivot(void)
 {
-	check(unshare(CLONE_NEWNS), "unshare");
-	check(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL), "private");
-	check(mount(image, image, NULL, MS_BIND, NULL), "bind");
-	check(chdir(image), "chdir");
-	check(syscall(SYS_pivot_root, ".", "."), "pivot_root");
-	check(umount2(".", MNT_DETACH), "umount");
+	require(unshare(CLONE_NEWNS), "unshare");
+	require(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL), "private");
+	require(mount(image, image, NULL, MS_BIND, NULL), "bind");
+	require(chdir(image), "chdir");
+	require(syscall(SYS_pivot_root, ".", "."), "pivot_root");
+	require(umount2(".", MNT_DETACH), "umount");
 }
 
 /* A root directory that is the same but for what is mounted below it. */
 static void enter_same(void)
 {
-	char place[4096];
-	check(unshare(CLONE_NEWNS), "unshare");
-	check(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL), "private");
-	check(mount("/", image, NULL, MS_BIND | MS_REC, NULL), "bind");
-	snprintf(place, sizeof place, "%s%s", image, pkg);
-	check(mount(alt, place, NULL, MS_BIND, NULL), "bind");
+	char target[4096];
+	require(unshare(CLONE_NEWNS), "unshare");
+	require(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL), "private");
+	require(mount("/", image, NULL, MS_BIND | MS_REC, NULL), "bind");
+	snprintf(target, sizeof target, "%s%s", image, pkg);
+	require(mount(alt, target, NULL, MS_BIND, NULL), "bind");
 	pid_t child = fork();
 	if (!child) {
-		check(chroot(image), "chroot");
+		require(chroot(image), "chroot");
 		execl("/proc/self/exe", "elsewhere", "executed", pkg, alt, image, NULL);
 		exit(1);
 	}
@@ -168,63 +169,63 @@ static void enter_same(void)
 	enter_image(false);
 }
 
-/* In the session's own namespace: everybody sees it, and sees it go. */
+/* In the session's own namespace: all processes see the mount, and its end. */
 static void mount_here(const char *self, int kind)
 {
 	if (kind == 0)
-		check(mount(alt, pkg, NULL, MS_BIND, NULL), "bind");
+		require(mount(alt, pkg, NULL, MS_BIND, NULL), "bind");
 	if (kind == 1)
-		check(syscall(SYS_mount, alt, pkg, NULL, MS_BIND, NULL), "bind");
+		require(syscall(SYS_mount, alt, pkg, NULL, MS_BIND, NULL), "bind");
 	if (kind == 2) {
 		int tree = (int)syscall(SYS_open_tree, AT_FDCWD, alt, 1);
-		check(tree, "open_tree");
-		check(syscall(SYS_move_mount, tree, "", AT_FDCWD, pkg, 4), "move_mount");
+		require(tree, "open_tree");
+		require(syscall(SYS_move_mount, tree, "", AT_FDCWD, pkg, 4), "move_mount");
 		close(tree);
 	}
-	look_in_all_ways(self);
-	check(kind == 1 ? syscall(SYS_umount2, pkg, 0) : umount2(pkg, 0), "umount");
-	look("afterwards");
+	check_all(self);
+	require(kind == 1 ? syscall(SYS_umount2, pkg, 0) : umount2(pkg, 0), "umount");
+	check("afterwards");
 }
 
-static bool is_way(const char *name)
+static bool is_method(const char *name)
 {
-	return strcmp(way, name) == 0;
+	return strcmp(method, name) == 0;
 }
 
 int main(int argc, char **argv)
 {
 	if (argc != 5)
 		return 2;
-	way = argv[1], pkg = argv[2], alt = argv[3], image = argv[4];
-	if (is_way("executed")) {
-		look("there");
+	method = argv[1], pkg = argv[2], alt = argv[3], image = argv[4];
+	if (is_method("executed")) {
+		check("there");
 		return 0;
 	}
-	look("here");
-	if (strstr(way, "clone")) {
-		clone_there(argv[0], strstr(way, "raw"), strstr(way, "clone3"));
+	check("here");
+	if (strstr(method, "clone")) {
+		clone_there(argv[0], strstr(method, "raw"), strstr(method, "clone3"));
 		return 0;
 	}
-	if (strstr(way, "mount")) {
-		mount_here(argv[0], is_way("raw-mount") ? 1 : is_way("move_mount") ? 2 : 0);
+	if (strstr(method, "mount")) {
+		mount_here(argv[0], is_method("raw-mount") ? 1 : is_method("move_mount") ? 2 : 0);
 		return 0;
 	}
-	if (is_way("unshare") || is_way("raw-unshare")) {
-		check(is_way("unshare") ? unshare(CLONE_NEWNS) : syscall(SYS_unshare, CLONE_NEWNS), "unshare");
+	if (is_method("unshare") || is_method("raw-unshare")) {
+		require(is_method("unshare") ? unshare(CLONE_NEWNS) : syscall(SYS_unshare, CLONE_NEWNS), "unshare");
 		bind_alt();
-	} else if (strstr(way, "setns")) {
-		join(strstr(way, "raw"));
-	} else if (strstr(way, "chroot")) {
-		enter_image(strstr(way, "raw"));
-	} else if (is_way("pivot_root")) {
+	} else if (strstr(method, "setns")) {
+		join(strstr(method, "raw"));
+	} else if (strstr(method, "chroot")) {
+		enter_image(strstr(method, "raw"));
+	} else if (is_method("pivot_root")) {
 		pivot();
-	} else if (is_way("same-root")) {
+	} else if (is_method("same-root")) {
 		enter_same();
-	} else if (is_way("user")) {
-		check(unshare(CLONE_NEWUSER), "unshare");
+	} else if (is_method("user")) {
+		require(unshare(CLONE_NEWUSER), "unshare");
 	} else {
 		return 2;
 	}
-	look_in_all_ways(argv[0]);
+	check_all(argv[0]);
 	return 0;
 }

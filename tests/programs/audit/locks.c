@@ -1,4 +1,4 @@
-/* locks FILE: a file is opened for reading, locked in every way, and written by another process. */
+/* locks FILE: a file is opened for reading, locked by every call, and written by another process. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -22,10 +22,10 @@ static void show(const char *what, int fd)
 	printf(", at its start '%.6s'\n", text);
 }
 
-static int lock(int way, int fd, short type, bool wait)
+static int lock(int method, int fd, short type, bool wait)
 {
 	struct flock lock = {.l_type = type, .l_whence = SEEK_SET};
-	switch (way) {
+	switch (method) {
 	case 0:
 		return fcntl(fd, wait ? F_SETLKW : F_SETLK, &lock);
 	case 1:
@@ -39,14 +39,14 @@ static int lock(int way, int fd, short type, bool wait)
 	}
 }
 
-/* Another process: may it lock, and what it writes. */
-static void other(int way, const char *text)
+/* Another process: whether it may lock, and what it writes. */
+static void other(int method, const char *text)
 {
 	fflush(stdout);
 	pid_t child = fork();
 	if (!child) {
 		int fd = open(path, O_RDWR);
-		int result = lock(way, fd, F_WRLCK, false);
+		int result = lock(method, fd, F_WRLCK, false);
 		printf("  another process: %s\n", result ? strerror(errno) : "locked");
 		if (!result && pwrite(fd, text, strlen(text), 0) < 0)
 			perror(path);
@@ -56,22 +56,22 @@ static void other(int way, const char *text)
 	waitpid(child, NULL, 0);
 }
 
-static void try(int way, int flags)
+static void try(int method, int flags)
 {
 	int fd = open(path, O_RDONLY | flags);
 	show("opened", fd);
-	printf("lock %d: %d\n", way, lock(way, fd, F_RDLCK, way & 1));
-	other(way, "never\n");
+	printf("lock %d: %d\n", method, lock(method, fd, F_RDLCK, method & 1));
+	other(method, "never\n");
 	show("locked", fd);
-	lock(way, fd, F_UNLCK, false);
+	lock(method, fd, F_UNLCK, false);
 	char text[16];
-	snprintf(text, sizeof text, "by %d..", way);
-	other(way, text);
+	snprintf(text, sizeof text, "by %d..", method);
+	other(method, text);
 	show("unlocked", fd);
 	close(fd);
 }
 
-/* What this process holds by one descriptor stays as it is when it locks by another. */
+/* This process's lock by one descriptor stays as it is when it locks by another. */
 static void two(void)
 {
 	int first = open(path, O_RDONLY), second = open(path, O_RDONLY);
@@ -87,8 +87,8 @@ int main(int argc, char **argv)
 	if (argc != 2)
 		return 2;
 	path = argv[1];
-	for (int way = 0; way < 3; way++)
-		try(way, way == 1 ? O_CLOEXEC | O_NONBLOCK : 0);
+	for (int method = 0; method < 3; method++)
+		try(method, method == 1 ? O_CLOEXEC | O_NONBLOCK : 0);
 	two();
 	return 0;
 }

@@ -1,5 +1,5 @@
-/* How much stack calls use: `stack DIRECTORY` makes each on a stack whose bytes are known, and tells how many have changed.
- * The directory has what the fixture of tests/tests/e2e/audit/stack.rs puts there. */
+/* How much stack calls use: `stack DIRECTORY` makes each on a stack whose bytes are known, and prints how many have
+ * changed. The directory has the files of the fixture of tests/tests/e2e/audit/stack.rs. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <dlfcn.h>
@@ -152,7 +152,7 @@ int main(int count, char **values)
 	check((watcher = inotify_init()) >= 0 && (opened = open(text, O_RDONLY)) >= 0, text);
 	check(setenv("PATH", directory, 1) == 0 && setenv("LD_BIND_NOW", "1", 1) == 0, "PATH");
 	for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
-		/* What is done once, is done here. */
+		/* What is initialized once, is initialized here. */
 		on_stack(&calls[i]);
 		on_stack(&calls[i]);
 		printf("%s %zu\n", calls[i].name, used());

@@ -1,4 +1,4 @@
-/* writer DIRECTORY: changes what is in a directory in every way. Linked without a loader it says so to nobody. */
+/* writer DIRECTORY: changes a directory's contents by every call. Linked without a loader it reports to no session. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdio.h>

@@ -33,8 +33,8 @@ static char **plain_environment(void)
 	return plain;
 }
 
-/* Executes without the session's knowledge: it would have to look for itself from then on, as behind any program that
- * does not say what it changes. */
+/* Executes without the session's knowledge: it would have to check by itself from then on, as behind any program that
+ * does not report its changes. */
 static void execute_plain(const char *file, char **argv, char **environment)
 {
 #if defined(__x86_64__)

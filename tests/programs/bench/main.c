@@ -1,4 +1,4 @@
-/* Says when main began: to the descriptor in BENCH_FD, nanoseconds of the monotonic clock. With an argument it stays
+/* Reports when main began: to the descriptor in BENCH_FD, nanoseconds of the monotonic clock. With an argument it stays
  * until it is killed. With "forks N ROUND" it forks itself N times, each time waiting for the processes of a round: no
  * zygote can be quicker. It prints the microseconds that each took. */
 #include <stdio.h>

@@ -1,12 +1,12 @@
 /*
- * What the library makes of one operation, measured in pairs within one run: as the program asks for it, by calls that
- * the library interposes, and past the library, by the functions of MPI's and the C library themselves. Processes
- * stay where they are meanwhile, and so does what the machine does besides. Both ways are measured in each of two sets
- * of memory and files: which pages of the machine a set lies in makes it up to a third slower or faster than the other.
+ * The library's effect on one operation, measured in pairs within one run: by calls that the library interposes, and
+ * past the library, by the functions of MPI's and the C library themselves. Processes stay on their processors
+ * meanwhile, and other load stays the same. Both variants are measured in each of two sets of memory and files: which
+ * pages of the machine a set lies in makes it up to a third slower or faster than the other.
  *
  * Usage: mpiio_pairs PATTERN BYTES PAIRS_MIN PAIRS_MAX SECONDS_MAX DIR. There is a file DIR/in of so many bytes; there
- * are as many pairs as the time allows. For each of them rank 0 prints `pair=PAST,WITH`, both in seconds. Short operations
- * are done several times in each turn.
+ * are as many pairs as the time allows. For each of them rank 0 prints `pair=PAST,WITH`, both in seconds. Short
+ * operations are done several times in each turn.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -30,7 +30,7 @@ struct calls {
 	int (*receive)(void *, int, MPI_Datatype, int, int, MPI_Comm, MPI_Status *);
 };
 
-/* Where it writes, and memory: all of it at rank 0, and this rank's. */
+/* The output file, and memory: all of it at rank 0, and this rank's. */
 struct set {
 	int out;
 	char *all, *mine;
@@ -46,9 +46,9 @@ static size_t bytes, part;
 static size_t row, block_rows, block_row;
 static int blocks_across;
 
-static void must(int holds, const char *what)
+static void must(int is_true, const char *what)
 {
-	if (!holds) {
+	if (!is_true) {
 		perror(what);
 		MPI_Abort(MPI_COMM_WORLD, 1);
 	}
@@ -149,7 +149,7 @@ static void fill(char *memory, uint64_t seed)
 	}
 }
 
-/* Looks at all of a part, as who computes with it would. */
+/* Reads all of a part, as a computation with it would. */
 static uint64_t sum(const char *memory)
 {
 	uint64_t all = 0, word;
@@ -161,7 +161,8 @@ static uint64_t sum(const char *memory)
 	return all;
 }
 
-/* What the last turn has deferred is given up, as by a program's next read: the other way mustn't pay for it. */
+/* Data that the last turn has deferred is dropped, as by a program's next read: the other variant mustn't pay for
+ * it. */
 static void overwrite(const struct set *s)
 {
 	size_t left = rank == 0 ? bytes : 0;
@@ -175,10 +176,13 @@ static void overwrite(const struct set *s)
 static double seconds_of(const struct pattern *pattern, const struct calls *c, const struct set *s, unsigned int turn,
 	uint64_t *seen)
 {
-	/* Files are overwritten: how fast new pages come is the machine's affair. */
+	/* Files are overwritten: the rate of new pages is the machine's. */
 	if (pattern->is_write)
 		fill(s->mine, (uint64_t)turn * 64 + (uint64_t)rank);
-	size_t wanted = TURN_BYTES / bytes, times = wanted < 1 ? 1 : wanted > REPEATED_MAX ? REPEATED_MAX : wanted;
+	size_t repetitions = TURN_BYTES / bytes,
+	       times = repetitions < 1       ? 1
+		: repetitions > REPEATED_MAX ? REPEATED_MAX
+					     : repetitions;
 	overwrite(s);
 	PMPI_Barrier(MPI_COMM_WORLD);
 	double start = PMPI_Wtime();
@@ -227,7 +231,7 @@ int main(int argc, char **argv)
 	struct calls past_it = {read_past, write_past, past(NULL, "PMPI_Scatter"), past(NULL, "PMPI_Gather"),
 		past(NULL, "PMPI_Send"), past(NULL, "PMPI_Recv")};
 	struct calls with = {read_with, write_with, MPI_Scatter, MPI_Gather, MPI_Send, MPI_Recv};
-	struct calls *ways[] = {&past_it, &with};
+	struct calls *variants[] = {&past_it, &with};
 	struct set sets[2];
 	const struct pattern *pattern = patterns;
 
@@ -263,23 +267,23 @@ int main(int argc, char **argv)
 	if (rank == 0 && !pattern->is_write)
 		input = opened(argv[6], "in", O_RDONLY);
 	double end = PMPI_Wtime() + seconds_max;
-	for (long n = 0, goes_on = 1; goes_on; n++) {
+	for (long n = 0, continues = 1; continues; n++) {
 		double seconds[2] = {0, 0};
 
 		for (int turn = 0; turn < 2; turn++) {
 			uint64_t seen[2];
 
 			for (int step = 0; step < 2; step++) {
-				int way = (int)((n + turn + step) % 2);
-				seconds[way] += seconds_of(pattern, ways[way], &sets[step], (unsigned int)n,
-					&seen[way]);
+				int variant = (int)((n + turn + step) % 2);
+				seconds[variant] += seconds_of(pattern, variants[variant], &sets[step], (unsigned int)n,
+					&seen[variant]);
 			}
 			must(seen[0] == seen[1], "what was read is the same");
 		}
 		if (rank == 0)
 			printf("pair=%.9f,%.9f\n", seconds[0] / 2, seconds[1] / 2);
-		goes_on = n + 1 < pairs_min || (n + 1 < pairs_max && PMPI_Wtime() < end);
-		PMPI_Bcast(&goes_on, 1, MPI_LONG, 0, MPI_COMM_WORLD);
+		continues = n + 1 < pairs_min || (n + 1 < pairs_max && PMPI_Wtime() < end);
+		PMPI_Bcast(&continues, 1, MPI_LONG, 0, MPI_COMM_WORLD);
 	}
 	must(rank > 0 || !pattern->is_write || is_same(sets[0].out, sets[1].out), "what was written is the same");
 	MPI_Finalize();

@@ -1,11 +1,11 @@
 /*
- * Programs without any pattern of I/O, for what the library costs these: `messages` sends small messages back and forth
- * and adds numbers of all ranks, `compute` computes and prints a line now and then. Each rank looks for a file before
- * and after it, by which a trace of its system calls finds the part between. Rank 0 prints `seconds=…` on standard error;
- * of messages it is the median of all blocks, times their number, and each rank has a processor, if there are enough:
- * otherwise runs differ by a third in how often others had the processor.
- * `calls` does what `messages` does in pairs of blocks, once by the functions of MPI's library themselves, and once as
- * programs call them: `ratio=…` for each pair.
+ * Programs without any pattern of I/O, for the library's cost to these: `messages` sends small messages back and forth
+ * and adds numbers of all ranks, `compute` computes and prints a line now and then. Each rank looks a file up before
+ * and after it, by which a trace of its system calls shows the part between. Rank 0 prints `seconds=…` on standard
+ * error; of messages it is the median of all blocks, times their number, and each rank has a processor, if there are
+ * enough: otherwise runs differ by a third in how often others had the processor. `calls` does what `messages` does in
+ * pairs of blocks, once by the functions of MPI's library themselves, and once as programs call them: `ratio=…` for
+ * each pair.
  */
 #define _GNU_SOURCE
 #include <mpi.h>
@@ -129,7 +129,7 @@ int main(int argc, char **argv)
 	MPI_Comm_size(MPI_COMM_WORLD, &size);
 	settle_down();
 	MPI_Barrier(MPI_COMM_WORLD);
-	int looked = access("/headwater-begin", F_OK);
+	int checked = access("/headwater-begin", F_OK);
 	double start = MPI_Wtime(), blocks = 0;
 	if (!strcmp(argv[1], "messages"))
 		blocks = of_blocks(atol(argv[2]));
@@ -138,11 +138,11 @@ int main(int argc, char **argv)
 	else
 		compute(atol(argv[2]));
 	double took = blocks > 0 ? blocks : MPI_Wtime() - start;
-	looked += access("/headwater-end", F_OK);
+	checked += access("/headwater-end", F_OK);
 	MPI_Barrier(MPI_COMM_WORLD);
 	if (rank == 0)
 		fprintf(stderr, "seconds=%.6f %s\n", took,
-			looked == -2 ? "" : "a file has a name that none should have");
+			checked == -2 ? "" : "a file has a name that none should have");
 	MPI_Finalize();
 	return 0;
 }

@@ -1,6 +1,6 @@
 """Times Python's open, as tree.c does what programs do: opens.py LIST DIR...
 
-LIST holds paths of files below each DIR, a line for each. A line for each DIR:
+LIST contains paths of files below each DIR, a line for each. A line for each DIR:
 open DIR 0 NANOSECONDS 0.
 """
 import sys

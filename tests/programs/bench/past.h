@@ -1,6 +1,6 @@
 /*
- * Functions as the library has them that defines them, past whatever stands before: that exports MPI's profiling names,
- * too, and dlsym, of which each version of the C library has its own by the name of that version.
+ * Functions of the library that defines them, past whatever interposes: that exports MPI's profiling names, too, and
+ * dlsym, of which each version of the C library has its own by the name of that version.
  */
 #ifndef PAST_H
 #define PAST_H

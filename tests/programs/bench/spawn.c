@@ -1,4 +1,4 @@
-/* Measures how long processes take to be made, in one way at a time.
+/* Measures how long processes take to be made, by one method at a time.
  *
  *     spawn MECHANISM MODE COUNT RESIDENT_MB IMPORTS PROGRAM [ARGUMENT...]
  *

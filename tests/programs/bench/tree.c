@@ -1,6 +1,6 @@
 /* Times what programs do to trees of files. tree ACTIONS ROUNDS PROCESSES LIST DIR...
  *
- * LIST holds paths of files below each DIR, a line for each; a file begins with its own path.
+ * LIST contains paths of files below each DIR, a line for each; a file begins with its own path.
  * ACTIONS, separated by commas: walk (list every directory, and stat every name), find (the same by
  * find(1)), stat, read (open, read, compare, close), absent (stat what is not there), big and map
  * (read DIR/big, or touch its pages), run (run.sh of DIR).
@@ -180,7 +180,7 @@ static void act(const char *action, int dir)
 		fail("no action", action);
 }
 
-/* All processes at once: each says that it is there, and begins when all are. */
+/* All processes at once: each reports that it is there, and begins when all are. */
 static void together(const char *action, int number, const char *name, int round)
 {
 	struct {

@@ -15,7 +15,7 @@
 
 #include "worker.h"
 
-/* The root, so that what is absolute is told as in another directory. */
+/* The root, so that absolute paths are reported as in another directory. */
 static const char *without_root(const char *path)
 {
 	static char root[4096];
@@ -35,7 +35,7 @@ static void list(const char *path, char *result)
 	size_t count = 0;
 	struct dirent *entry;
 	DIR *dir = opendir(path);
-	say(result, "%s", outcome(dir ? 0 : -1));
+	report(result, "%s", outcome(dir ? 0 : -1));
 	if (!dir)
 		return;
 	while ((entry = readdir(dir)) && count < 512)
@@ -44,7 +44,7 @@ static void list(const char *path, char *result)
 	closedir(dir);
 	qsort(names, count, sizeof *names, by_name);
 	for (size_t n = 0; n < count; n++) {
-		say(result, " %s", names[n]);
+		report(result, " %s", names[n]);
 		free(names[n]);
 	}
 }
@@ -58,11 +58,11 @@ static void directory(char **word, char *result)
 		if (*dir)
 			closedir(*dir);
 		*dir = opendir(word[2]);
-		say(result, "%s", outcome(*dir ? 0 : -1));
+		report(result, "%s", outcome(*dir ? 0 : -1));
 		return;
 	}
 	if (!*dir) {
-		say(result, "none");
+		report(result, "none");
 		return;
 	}
 	rewinddir(*dir);
@@ -73,7 +73,7 @@ static void directory(char **word, char *result)
 		names[count++] = strdup(entry->d_name);
 	qsort(names, count, sizeof *names, by_name);
 	for (size_t n = 0; n < count; n++) {
-		say(result, " %s", names[n]);
+		report(result, " %s", names[n]);
 		free(names[n]);
 	}
 }
@@ -82,17 +82,17 @@ static void whole(const char *path, char *result)
 {
 	static char buffer[1 << 20];
 	FILE *stream = fopen(path, "re");
-	say(result, "%s", outcome(stream ? 0 : -1));
+	report(result, "%s", outcome(stream ? 0 : -1));
 	if (!stream)
 		return;
 	size_t size = fread(buffer, 1, sizeof buffer, stream);
 	if (ferror(stream))
-		say(result, " %s", strerrorname_np(errno));
+		report(result, " %s", strerrorname_np(errno));
 	fclose(stream);
-	say(result, " %zu %x", size, sum(buffer, size));
+	report(result, " %zu %x", size, sum(buffer, size));
 }
 
-/* What a program prints that is started for it. */
+/* The output of a program that is started for it. */
 static void command(char **word, char *result)
 {
 	static char text[1 << 16], output[1 << 16];
@@ -115,10 +115,10 @@ static void command(char **word, char *result)
 	for (size_t n = 0; n < size; n++)
 		output[n] = output[n] == '\n' ? ';' : output[n];
 	output[size] = 0;
-	say(result, "%.200s", output);
+	report(result, "%.200s", output);
 }
 
-/* A descriptor goes to another process, or comes from one. */
+/* A descriptor is sent to another process, or received from one. */
 static void pass(char **word, char *result)
 {
 	char path[sizeof(((struct sockaddr_un *)0)->sun_path)], byte = 'x';
@@ -138,8 +138,8 @@ static void pass(char **word, char *result)
 	socklen_t size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(path));
 	if (!strcmp(word[0], "await")) {
 		socket_fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-		say(result, "%s", outcome(bind(socket_fd, (struct sockaddr *)&address, size)));
-	} else if (!strcmp(word[0], "give")) {
+		report(result, "%s", outcome(bind(socket_fd, (struct sockaddr *)&address, size)));
+	} else if (!strcmp(word[0], "send")) {
 		int from = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 		struct cmsghdr *header = CMSG_FIRSTHDR(&message);
 		message.msg_name = &address;
@@ -147,14 +147,14 @@ static void pass(char **word, char *result)
 		*header = (struct cmsghdr){
 			.cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(sizeof(int))};
 		memcpy(CMSG_DATA(header), &fd, sizeof fd);
-		say(result, "%s", outcome(sendmsg(from, &message, 0)));
+		report(result, "%s", outcome(sendmsg(from, &message, 0)));
 		close(from);
 	} else {
 		ssize_t done = recvmsg(socket_fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-		say(result, "%s", outcome(done));
+		report(result, "%s", outcome(done));
 		if (done > 0 && CMSG_FIRSTHDR(&message)) {
 			memcpy(&fd, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof fd);
-			keep(word[1], fd);
+			set_file(word[1], fd);
 		}
 		if (socket_fd >= 0)
 			close(socket_fd);
@@ -173,21 +173,21 @@ static int between(char **word, char *result)
 		size_t size = strtoul(word[4], NULL, 10);
 		ssize_t done = *name == 's' ? sendfile(file_at(word[2]), file_at(word[1]), &at, size)
 					    : copy_file_range(file_at(word[1]), &at, file_at(word[2]), NULL, size, 0);
-		say(result, "%s %zd", outcome(done), done);
+		report(result, "%s %zd", outcome(done), done);
 	} else if (!strcmp(name, "dup")) {
 		int fd = fcntl(file_at(word[1]), F_DUPFD_CLOEXEC, 0);
-		say(result, "%s", outcome(fd));
-		keep(word[2], fd);
+		report(result, "%s", outcome(fd));
+		set_file(word[2], fd);
 	} else if (!strcmp(name, "reopen") || !strcmp(name, "reopen-pread")) {
 		snprintf(path, sizeof path, "/proc/self/fd/%d", file_at(word[1]));
-		int is_look = name[6] != 0, fd = open(path, is_look ? O_RDONLY | O_CLOEXEC : flags_of(word[3]));
-		say(result, "%s", outcome(fd));
-		if (is_look && fd >= 0) {
+		int is_read = name[6] != 0, fd = open(path, is_read ? O_RDONLY | O_CLOEXEC : flags_of(word[3]));
+		report(result, "%s", outcome(fd));
+		if (is_read && fd >= 0) {
 			ssize_t size = pread(fd, buffer, sizeof buffer, 0);
-			say(result, " %zd %x", size, size > 0 ? sum(buffer, (size_t)size) : 0);
+			report(result, " %zd %x", size, size > 0 ? sum(buffer, (size_t)size) : 0);
 			close(fd);
-		} else if (!is_look) {
-			keep(word[2], fd);
+		} else if (!is_read) {
+			set_file(word[2], fd);
 		}
 	} else {
 		return 0;
@@ -202,37 +202,37 @@ static int names(char **word, char *result)
 	if (!strcmp(name, "readlink")) {
 		ssize_t size = readlink(word[1], text, sizeof text - 1);
 		text[size > 0 ? size : 0] = 0;
-		say(result, "%s %s", outcome(size), without_root(text));
+		report(result, "%s %s", outcome(size), without_root(text));
 	} else if (!strcmp(name, "realpath")) {
 		char *path = realpath(word[1], text);
-		say(result, "%s %s", outcome(path ? 0 : -1), path ? without_root(path) : "");
+		report(result, "%s %s", outcome(path ? 0 : -1), path ? without_root(path) : "");
 	} else if (!strcmp(name, "getcwd")) {
 		char *path = getcwd(text, sizeof text);
-		say(result, "%s %s", outcome(path ? 0 : -1), path ? without_root(path) : "");
+		report(result, "%s %s", outcome(path ? 0 : -1), path ? without_root(path) : "");
 	} else if (!strcmp(name, "glob")) {
 		glob_t found = {0};
-		say(result, "%d", glob(word[1], 0, NULL, &found));
+		report(result, "%d", glob(word[1], 0, NULL, &found));
 		for (size_t n = 0; n < found.gl_pathc; n++)
-			say(result, " %s", without_root(found.gl_pathv[n]));
+			report(result, " %s", without_root(found.gl_pathv[n]));
 		globfree(&found);
 	} else if (!strcmp(name, "time")) {
 		struct timespec times[2] = {
 			{.tv_sec = 1000000000}, {.tv_sec = 1000000000 + atol(word[2]), .tv_nsec = 7}};
-		say(result, "%s", outcome(utimensat(AT_FDCWD, word[1], times, 0)));
+		report(result, "%s", outcome(utimensat(AT_FDCWD, word[1], times, 0)));
 	} else if (!strcmp(name, "punch")) {
-		say(result, "%s",
+		report(result, "%s",
 			outcome(fallocate(file_at(word[1]), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, atol(word[2]),
 				atol(word[3]))));
 	} else if (!strcmp(name, "lock")) {
 		struct flock lock = {.l_type = (short)atoi(word[2]), .l_whence = SEEK_SET, .l_len = 100};
-		say(result, "%s", outcome(fcntl(file_at(word[1]), F_SETLK, &lock)));
+		report(result, "%s", outcome(fcntl(file_at(word[1]), F_SETLK, &lock)));
 	} else {
 		return 0;
 	}
 	return 1;
 }
 
-int perform_more(char **word, char *result)
+int execute_more(char **word, char *result)
 {
 	const char *name = word[0];
 	if (names(word, result) || between(word, result))
@@ -245,7 +245,7 @@ int perform_more(char **word, char *result)
 		whole(word[1], result);
 	else if (!strcmp(name, "cat") || !strcmp(name, "cp") || !strcmp(name, "find") || !strcmp(name, "script"))
 		command(word, result);
-	else if (!strcmp(name, "await") || !strcmp(name, "give") || !strcmp(name, "take"))
+	else if (!strcmp(name, "await") || !strcmp(name, "send") || !strcmp(name, "take"))
 		pass(word, result);
 	else
 		return 0;

@@ -1,11 +1,12 @@
-/* several DIR PLAN [EXPECTED SECONDS]: processes that work on the files of DIR, one operation at a time, and a line
- * for what each gave. PLAN has a line for each operation: the number of a process, and words (worker.c, calls.c).
+/*
+ * several DIR PLAN [EXPECTED SECONDS]: processes that work on the files of DIR, one operation at a time, and a line for
+ * the result of each. PLAN has a line for each operation: the number of a process, and fields (worker.c, calls.c).
  * Processes begin when they are first named: 0 to 3 are this program, from 4 on $SEVERAL_STATIC. Paths are relative to
  * DIR; those that begin with "%" are made absolute.
  *
- * With EXPECTED, the lines of another run, it stops after the first line that differs. What is read through something
- * that was open before may come later, by SECONDS at most: such an operation is repeated until it gives what is
- * expected. */
+ * With EXPECTED, the lines of another run, it stops after the first line that differs. Reads through something that was
+ * open before may lag, by SECONDS at most: such an operation is repeated until it has the expected result.
+ */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -37,7 +38,7 @@ static int work(void)
 			word[count++] = w;
 		result[0] = 0;
 		if (count)
-			perform(word, result);
+			execute(word, result);
 		printf("%s\n", result);
 		fflush(stdout);
 	}
@@ -63,23 +64,23 @@ static void begin(int number)
 	from[number] = fdopen(out[0], "r");
 }
 
-static void ask(int number, const char *words, char *answer)
+static void request(int number, const char *operation, char *answer)
 {
 	if (!to[number])
 		begin(number);
-	fputs(words, to[number]);
+	fputs(operation, to[number]);
 	fflush(to[number]);
 	if (!fgets(answer, LINE_MAX_BYTES, from[number]))
 		strcpy(answer, "the process has ended\n");
 }
 
-/* Whether an operation may be repeated, and looks through what was open or mapped before. */
-static int may_come_later(const char *words)
+/* Whether an operation may be repeated, and reads through what was open or mapped before. */
+static int may_be_delayed(const char *operation)
 {
 	static const char *const names[] = {
-		" pread ", " look ", " fstat ", " end ", " same ", " hole ", " reopen-pread "};
+		" pread ", " peek ", " fstat ", " end ", " same ", " hole ", " reopen-pread "};
 	for (size_t n = 0; n < sizeof names / sizeof *names; n++)
-		if (strstr(words, names[n]))
+		if (strstr(operation, names[n]))
 			return 1;
 	return 0;
 }
@@ -93,25 +94,25 @@ static double now(void)
 
 static int run(FILE *plan, FILE *expected, double seconds)
 {
-	static char words[LINE_MAX_BYTES], answer[LINE_MAX_BYTES], right[LINE_MAX_BYTES];
-	for (int n = 0; fgets(words, sizeof words, plan); n++) {
-		int number = words[0] - '0';
+	static char operation[LINE_MAX_BYTES], answer[LINE_MAX_BYTES], right[LINE_MAX_BYTES];
+	for (int n = 0; fgets(operation, sizeof operation, plan); n++) {
+		int number = operation[0] - '0';
 		if (number < 0 || number >= PROCESSES)
 			return 3;
-		ask(number, words + 2, answer);
+		request(number, operation + 2, answer);
 		int is_right = 1;
 		if (expected) {
 			if (!fgets(right, sizeof right, expected))
 				return 3;
 			double end = now() + seconds;
-			while (!(is_right = !strcmp(answer, right)) && may_come_later(words) && now() < end) {
+			while (!(is_right = !strcmp(answer, right)) && may_be_delayed(operation) && now() < end) {
 				nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
-				ask(number, words + 2, answer);
+				request(number, operation + 2, answer);
 			}
 		}
 		fputs(answer, stdout);
 		if (!is_right) {
-			fprintf(stderr, "operation %d: %sexpected: %sgot:      %s", n, words, right, answer);
+			fprintf(stderr, "operation %d: %sexpected: %sgot:      %s", n, operation, right, answer);
 			fflush(stdout);
 			return 1;
 		}

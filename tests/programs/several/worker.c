@@ -1,4 +1,4 @@
-/* The operations of a process: what is done by a call, through a descriptor, a map or a path. */
+/* The operations of a process: by a call, through a descriptor, a map or a path. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>
@@ -33,7 +33,7 @@ const char *outcome(long status)
 	return status < 0 ? strerrorname_np(errno) : "ok";
 }
 
-void say(char *result, const char *format, ...)
+void report(char *result, const char *format, ...)
 {
 	va_list args;
 	size_t used = strlen(result);
@@ -71,7 +71,7 @@ int file_at(const char *slot)
 	return s->is_used ? s->fd : -1;
 }
 
-void keep(const char *slot, int fd)
+void set_file(const char *slot, int fd)
 {
 	struct slot *s = &files[atoi(slot) % FILES];
 	if (s->is_used)
@@ -102,25 +102,25 @@ static void on_fault(int number)
 	siglongjmp(fault, number);
 }
 
-/* The sum of what a map shows, or writes there; a page behind the file's end gives SIGBUS. */
-static void look(int slot, char **word, char *result, int writes)
+/* Sums a map's bytes, or writes there; a page behind the file's end raises SIGBUS. */
+static void access_map(int slot, char **word, char *result, int writes)
 {
 	struct sigaction action = {.sa_handler = on_fault}, before;
 	size_t from = strtoul(word[2], NULL, 10), size = strtoul(word[3], NULL, 10);
 	if (!maps[slot].bytes || from + size > maps[slot].size) {
-		say(result, "none");
+		report(result, "none");
 		return;
 	}
 	sigaction(SIGBUS, &action, &before);
 	if (sigsetjmp(fault, 1)) {
-		say(result, "SIGBUS");
+		report(result, "SIGBUS");
 	} else if (writes) {
 		const char *bytes;
 		pattern(word[3], word[4], &bytes);
 		memcpy(maps[slot].bytes + from, bytes, size);
-		say(result, "written");
+		report(result, "written");
 	} else {
-		say(result, "%x", sum(maps[slot].bytes + from, size));
+		report(result, "%x", sum(maps[slot].bytes + from, size));
 	}
 	sigaction(SIGBUS, &before, NULL);
 }
@@ -136,7 +136,7 @@ static void map(int slot, char **word, char *result)
 		fd, 0);
 	maps[slot].bytes = bytes == MAP_FAILED ? NULL : bytes;
 	maps[slot].size = size;
-	say(result, "%s", outcome(bytes == MAP_FAILED ? -1 : 0));
+	report(result, "%s", outcome(bytes == MAP_FAILED ? -1 : 0));
 }
 
 static void transfer(char **word, char *result)
@@ -149,28 +149,28 @@ static void transfer(char **word, char *result)
 	ssize_t done;
 	if (!strcmp(name, "pread")) {
 		done = pread(fd, buffer, size, at);
-		say(result, "%s %zd %x", outcome(done), done, done > 0 ? sum(buffer, (size_t)done) : 0);
+		report(result, "%s %zd %x", outcome(done), done, done > 0 ? sum(buffer, (size_t)done) : 0);
 		return;
 	}
 	size = pattern(word[2], word[4], &bytes);
 	done = *name == 'p' ? pwrite(fd, bytes, size, at) : write(fd, bytes, size);
-	say(result, "%s %zd", outcome(done), done);
+	report(result, "%s %zd", outcome(done), done);
 }
 
-/* Times are told where the plan has set them. */
-static void tell(char *result, int status, const struct stat *s, int by_name)
+/* Times are reported where the plan has set them. */
+static void report_stat(char *result, int status, const struct stat *s, int by_name)
 {
 	long seconds = s->st_mtim.tv_sec;
-	say(result, "%s", outcome(status));
+	report(result, "%s", outcome(status));
 	if (status)
 		return;
-	say(result, " %o %d %d", s->st_mode, (int)s->st_uid, (int)s->st_gid);
+	report(result, " %o %d %d", s->st_mode, (int)s->st_uid, (int)s->st_gid);
 	if (by_name)
-		say(result, " %ld", (long)s->st_nlink);
+		report(result, " %ld", (long)s->st_nlink);
 	if (!S_ISDIR(s->st_mode))
-		say(result, " %ld", (long)s->st_size);
+		report(result, " %ld", (long)s->st_size);
 	if (seconds < 1500000000)
-		say(result, " at %ld.%ld", seconds, s->st_mtim.tv_nsec);
+		report(result, " at %ld.%ld", seconds, s->st_mtim.tv_nsec);
 }
 
 static int is_same(const struct stat *a, const struct stat *b)
@@ -185,15 +185,15 @@ static void stats(char **word, char *result)
 	struct stat one = {0}, other = {0};
 	const char *name = word[0];
 	if (!strcmp(name, "stat"))
-		tell(result, stat(word[1], &one), &one, 1);
+		report_stat(result, stat(word[1], &one), &one, 1);
 	else if (!strcmp(name, "lstat"))
-		tell(result, fstatat(AT_FDCWD, word[1], &one, AT_SYMLINK_NOFOLLOW), &one, 1);
+		report_stat(result, fstatat(AT_FDCWD, word[1], &one, AT_SYMLINK_NOFOLLOW), &one, 1);
 	else if (!strcmp(name, "fstat"))
-		tell(result, fstat(file_at(word[1]), &one), &one, 0);
+		report_stat(result, fstat(file_at(word[1]), &one), &one, 0);
 	else if (fstat(file_at(word[1]), &one) || stat(word[2], &other))
-		say(result, "none");
+		report(result, "none");
 	else
-		say(result, "same %d", is_same(&one, &other));
+		report(result, "same %d", is_same(&one, &other));
 }
 
 static void seek(char **word, char *result)
@@ -203,24 +203,24 @@ static void seek(char **word, char *result)
 	/* Directories' ends, and where a hole begins, are the file system's business. */
 	struct stat s;
 	if (whence != SEEK_SET && (fstat(file_at(word[1]), &s) || !S_ISREG(s.st_mode))) {
-		say(result, "none");
+		report(result, "none");
 		return;
 	}
 	off_t at = lseek(file_at(word[1]), whence == SEEK_END ? 0 : atol(word[2]), whence);
-	say(result, "%s %ld", outcome(at), whence == SEEK_HOLE ? 0 : (long)at);
+	report(result, "%s %ld", outcome(at), whence == SEEK_HOLE ? 0 : (long)at);
 }
 
-/* What a process does with its descriptors and maps. */
+/* A process's operations on its descriptors and maps. */
 static int by_descriptor(char **word, char *result)
 {
 	const char *name = word[0];
 	int slot = atoi(word[1]);
 	if (!strcmp(name, "open")) {
 		int fd = open(word[2], flags_of(word[3]), 0640);
-		say(result, "%s", outcome(fd));
-		keep(word[1], fd);
+		report(result, "%s", outcome(fd));
+		set_file(word[1], fd);
 	} else if (!strcmp(name, "close")) {
-		say(result, "%s", outcome(close(file_at(word[1]))));
+		report(result, "%s", outcome(close(file_at(word[1]))));
 		files[slot % FILES].is_used = 0;
 	} else if (!strcmp(name, "pread") || !strcmp(name, "pwrite") || !strcmp(name, "write")) {
 		transfer(word, result);
@@ -228,16 +228,16 @@ static int by_descriptor(char **word, char *result)
 		seek(word, result);
 	} else if (!strcmp(name, "map")) {
 		map(slot % MAPS, word, result);
-	} else if (!strcmp(name, "look") || !strcmp(name, "poke")) {
-		look(slot % MAPS, word, result, *name == 'p');
+	} else if (!strcmp(name, "peek") || !strcmp(name, "poke")) {
+		access_map(slot % MAPS, word, result, *name == 'p');
 	} else if (!strcmp(name, "fstat") || !strcmp(name, "same")) {
 		stats(word, result);
 	} else if (!strcmp(name, "ftruncate")) {
-		say(result, "%s", outcome(ftruncate(file_at(word[1]), atol(word[2]))));
+		report(result, "%s", outcome(ftruncate(file_at(word[1]), atol(word[2]))));
 	} else if (!strcmp(name, "fchmod")) {
-		say(result, "%s", outcome(fchmod(file_at(word[1]), (mode_t)strtol(word[2], NULL, 8))));
+		report(result, "%s", outcome(fchmod(file_at(word[1]), (mode_t)strtol(word[2], NULL, 8))));
 	} else if (!strcmp(name, "flock")) {
-		say(result, "%s", outcome(flock(file_at(word[1]), atoi(word[2]))));
+		report(result, "%s", outcome(flock(file_at(word[1]), atoi(word[2]))));
 	} else {
 		return 0;
 	}
@@ -278,11 +278,11 @@ static int by_path(char **word, char *result)
 		status = mkfifo(path, 0600);
 	else
 		return 0;
-	say(result, "%s", outcome(status));
+	report(result, "%s", outcome(status));
 	return 1;
 }
 
-void perform(char **word, char *result)
+void execute(char **word, char *result)
 {
 	static char absolute[WORDS_MAX][4096];
 	static char root[2048];
@@ -293,6 +293,6 @@ void perform(char **word, char *result)
 			snprintf(absolute[n], sizeof absolute[n], "%s/%s", root, word[n] + 1);
 			word[n] = absolute[n];
 		}
-	if (!by_path(word, result) && !by_descriptor(word, result) && !perform_more(word, result))
-		say(result, "unknown");
+	if (!by_path(word, result) && !by_descriptor(word, result) && !execute_more(word, result))
+		report(result, "unknown");
 }

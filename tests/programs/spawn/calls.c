@@ -1,4 +1,4 @@
-/* What the calls do: with bad input, with zygotes that die, with very many processes, without waiting, in groups. */
+/* The calls: with bad input, with zygotes that die, with very many processes, without waiting, in groups. */
 #include "check.h"
 
 #include <poll.h>
@@ -11,16 +11,16 @@
 
 static const enum pspawn_mechanism mechanisms[] = {
 	PSPAWN_ZYGOTE, PSPAWN_VFORK, PSPAWN_CLONE3, PSPAWN_POSIX_SPAWN, PSPAWN_FORK, PSPAWN_PFORK};
-static char *true_words[] = {"true", NULL};
+static char *true_argv[] = {"true", NULL};
 
 /* PATH: the error of making a context, or of spawning, is execve()'s. */
 static void bad_path(char **arguments)
 {
-	char *words[] = {arguments[0], NULL};
+	char *argv[] = {arguments[0], NULL};
 	int before = open_descriptors();
 	pid_t child = fork();
 	if (child == 0) {
-		execv(arguments[0], words);
+		execv(arguments[0], argv);
 		_exit(errno);
 	}
 	int expected = status_of(child);
@@ -29,7 +29,7 @@ static void bad_path(char **arguments)
 		pspawn_context_t context;
 		errno = 0;
 		if (pspawn_context_create_with(&context, arguments[0], &options) == 0) {
-			CHECK(pspawn(&context, words) == -1, "%s", pspawn_mechanism_name(mechanisms[i]));
+			CHECK(pspawn(&context, argv) == -1, "%s", pspawn_mechanism_name(mechanisms[i]));
 			int error = errno;
 			pspawn_context_destroy(&context);
 			errno = error;
@@ -44,7 +44,7 @@ static void bad_processes(char **unused)
 {
 	static char *none[] = {NULL};
 	char *huge = malloc(1 << 18);
-	char *long_words[] = {"true", huge, NULL};
+	char *long_argv[] = {"true", huge, NULL};
 	cpu_set_t empty, absent;
 	(void)unused;
 	memset(huge, 'x', (1 << 18) - 1);
@@ -57,13 +57,13 @@ static void bad_processes(char **unused)
 	for (size_t i = 0; i < COUNT(mechanisms); i++) {
 		bool plain = mechanisms[i] == PSPAWN_POSIX_SPAWN;
 		struct pspawn_process processes[] = {
-			{.argv = true_words},
-			{.argv = true_words, .mask = &empty, .mask_size = sizeof empty},
-			{.argv = true_words, .mask = &absent, .mask_size = sizeof absent},
-			{.argv = true_words, .cwd = "/no/such/directory"},
-			{.argv = true_words, .file_actions = &missing, .file_action_count = 1},
-			{.argv = true_words, .file_actions = &closed, .file_action_count = 1},
-			{.argv = true_words},
+			{.argv = true_argv},
+			{.argv = true_argv, .mask = &empty, .mask_size = sizeof empty},
+			{.argv = true_argv, .mask = &absent, .mask_size = sizeof absent},
+			{.argv = true_argv, .cwd = "/no/such/directory"},
+			{.argv = true_argv, .file_actions = &missing, .file_action_count = 1},
+			{.argv = true_argv, .file_actions = &closed, .file_action_count = 1},
+			{.argv = true_argv},
 		};
 		const int expected[] = {0, EINVAL, plain ? ENOTSUP : EINVAL, ENOENT, ENOENT, EBADF, 0};
 		int before = open_descriptors(), errors[COUNT(processes)];
@@ -76,12 +76,12 @@ static void bad_processes(char **unused)
 				pspawn_mechanism_name(mechanisms[i]), strerror(errors[number]));
 			CHECK(expected[number] ? pids[number] == -1 : status_of(pids[number]) == 0, "%zu", number);
 		}
-		struct pspawn_process odd[] = {{.argv = long_words}, {.argv = none}, {.argv = NULL}};
+		struct pspawn_process odd[] = {{.argv = long_argv}, {.argv = none}, {.argv = NULL}};
 		CHECK(pspawn_many(&context, odd, 3, NULL, pids, errors) == 2 && errors[0] == E2BIG, "%s",
 			strerror(errors[0]));
 		CHECK(status_of(pids[1]) == 0 && status_of(pids[2]) == 0, "%s", "no arguments");
-		CHECK(pspawn_n(pids, &context, 0, true_words) == 0, "%s", "none");
-		CHECK(pspawn_n(pids, &context, -1, true_words) == -1 && errno == EINVAL, "%s", "fewer than none");
+		CHECK(pspawn_n(pids, &context, 0, true_argv) == 0, "%s", "none");
+		CHECK(pspawn_n(pids, &context, -1, true_argv) == -1 && errno == EINVAL, "%s", "fewer than none");
 		pspawn_context_destroy(&context);
 		no_children();
 		CHECK(open_descriptors() == before, "%zu: %d, %d", i, before, open_descriptors());
@@ -97,13 +97,13 @@ static void limited(char **unused)
 	struct rlimit limit = {30, 30};
 	int count = 1000000;
 	pid_t *pids = malloc(sizeof *pids * (size_t)count);
-	char *words[] = {"sleep", "1000", NULL};
+	char *argv[] = {"sleep", "1000", NULL};
 	(void)unused;
 	CHECK(setrlimit(RLIMIT_NPROC, &limit) == 0, "%s", "limit");
 	for (size_t i = 0; i < COUNT(mechanisms); i++) {
 		pspawn_context_t context;
 		make_context(&context, "/bin/sleep", mechanisms[i]);
-		int started = pspawn_n(pids, &context, count, words);
+		int started = pspawn_n(pids, &context, count, argv);
 		CHECK(errno == EAGAIN && started >= 0 && started < 30, "%s: %d", pspawn_mechanism_name(mechanisms[i]),
 			started);
 		for (int number = 0; number < count; number++)
@@ -124,7 +124,7 @@ static void *killer(void *number)
 	return NULL;
 }
 
-/* All processes come to be, though the zygote is killed. */
+/* All processes are made, though the zygote is killed. */
 static void zygote_killed(char **unused)
 {
 	static pid_t pids[2000];
@@ -134,13 +134,13 @@ static void zygote_killed(char **unused)
 	make_zygote(&context, "/bin/true");
 	int before = open_descriptors();
 	kill(pspawn_context_zygote(&context), SIGKILL);
-	CHECK(status_of(pspawn(&context, true_words)) == 0, "%s", "before a call");
+	CHECK(status_of(pspawn(&context, true_argv)) == 0, "%s", "before a call");
 	for (int round = 0; round < 6; round++) {
 		struct pspawn_options options = {.size = sizeof options, .flags = PSPAWN_SETPGROUP};
 		static struct pspawn_process processes[COUNT(pids)];
 		for (size_t i = 0; i < COUNT(pids); i++)
-			processes[i].argv = true_words;
-		CHECK(status_of(pspawn(&context, true_words)) == 0, "%s", "a new zygote");
+			processes[i].argv = true_argv;
+		CHECK(status_of(pspawn(&context, true_argv)) == 0, "%s", "a new zygote");
 		pthread_create(&thread, NULL, killer, (void *)(long)pspawn_context_zygote(&context));
 		int made = pspawn_many(&context, processes, COUNT(pids), round % 2 ? &options : NULL, pids, NULL);
 		CHECK(made == (int)COUNT(pids), "%d", made);
@@ -148,7 +148,7 @@ static void zygote_killed(char **unused)
 		for (size_t i = 0; i < COUNT(pids); i++)
 			CHECK(status_of(pids[i]) == 0, "%zu", i);
 	}
-	CHECK(status_of(pspawn(&context, true_words)) == 0, "%s", "afterwards");
+	CHECK(status_of(pspawn(&context, true_argv)) == 0, "%s", "afterwards");
 	CHECK(open_descriptors() == before, "%d descriptors, then %d", before, open_descriptors());
 	pspawn_context_destroy(&context);
 	no_children();
@@ -180,10 +180,10 @@ static void very_many(char **unused)
 	long kb = 0;
 	int descriptors = open_descriptors();
 	for (int round = 0; round < MANY / 1000; round++) {
-		/* One by one, in the standing memory, and in memory of their own. */
+		/* One by one, in the shared memory, and in memory of their own. */
 		int step = round % 3 == 0 ? 1 : round % 3 == 1 ? 500 : 1000;
 		for (int first = 0; first < 1000; first += step)
-			CHECK(pspawn_n(pids + first, &context, step, true_words) == step, "%d", first);
+			CHECK(pspawn_n(pids + first, &context, step, true_argv) == step, "%d", first);
 		for (int i = 0; i < 1000; i++)
 			CHECK(status_of(pids[i]) == 0, "%d", i);
 		if (round == 3)
@@ -199,7 +199,7 @@ static void very_many(char **unused)
 static void long_environment(char **unused)
 {
 	static char *variables[1025];
-	char *words[] = {"sh", "-c", "test ${#V1023} = 1000", NULL};
+	char *argv[] = {"sh", "-c", "test ${#V1023} = 1000", NULL};
 	pspawn_context_t context;
 	pid_t pid;
 	(void)unused;
@@ -209,7 +209,7 @@ static void long_environment(char **unused)
 		memset(text + name, 'v', 1000);
 		text[name + 1000] = 0;
 	}
-	struct pspawn_process process = {.argv = words, .envp = variables};
+	struct pspawn_process process = {.argv = argv, .envp = variables};
 	make_zygote(&context, "/bin/sh");
 	CHECK(pspawn_many(&context, &process, 1, NULL, &pid, NULL) == 1 && status_of(pid) == 0, "%s", "a megabyte");
 	pspawn_context_destroy(&context);
@@ -227,10 +227,10 @@ static void without_waiting(char **unused)
 	for (int i = 0; i < 8; i++) {
 		char script[32];
 		snprintf(script, sizeof script, "exit %d", i);
-		char *words[] = {"sh", "-c", script, NULL};
+		char *argv[] = {"sh", "-c", script, NULL};
 		struct pspawn_process processes[100];
 		for (int number = 0; number < 100; number++)
-			processes[number] = (struct pspawn_process){.argv = words, .cwd = i == 3 ? "/no" : NULL};
+			processes[number] = (struct pspawn_process){.argv = argv, .cwd = i == 3 ? "/no" : NULL};
 		if (i == 6)
 			kill(pspawn_context_zygote(&context), SIGKILL);
 		CHECK(pspawn_many_begin(&context, processes, 100, NULL, &batches[i]) >= 0, "%d", i);
@@ -252,7 +252,7 @@ static void without_waiting(char **unused)
 /* The paper's calls: lists one after another, masks, with and without waiting. */
 static void vectors(char **unused)
 {
-	char *words[] = {"sh", "-c", "exit $((10 + A))", NULL, "sh", "-c", "exit $((20 + A))", NULL, "sh", "-c",
+	char *argv[] = {"sh", "-c", "exit $((10 + A))", NULL, "sh", "-c", "exit $((20 + A))", NULL, "sh", "-c",
 		"exit $((30 + A))", NULL, "sh", "-c", "exit $((40 + A))", NULL};
 	char *variables[] = {"A=1", NULL, "A=2", NULL, "A=3", NULL, "A=4", NULL};
 	char *count_cores[] = {"sh", "-c", "exit $(nproc)", NULL};
@@ -268,10 +268,10 @@ static void vectors(char **unused)
 	for (int flags = 0; flags <= PSPAWN_BY_ZYGOTE; flags += PSPAWN_BY_EXEC) {
 		pspawn_batch_t *batch;
 		pid_t pids[4];
-		CHECK(pspawn_vector("/bin/sh", words, variables, 4, 0, NULL, flags, pids) == 4, "%d", flags);
+		CHECK(pspawn_vector("/bin/sh", argv, variables, 4, 0, NULL, flags, pids) == 4, "%d", flags);
 		for (int i = 0; i < 4; i++)
 			CHECK(status_of(pids[i]) == 11 + 11 * i, "%d", i);
-		int ready = ipspawn_vector("sh", words, variables, 4, 0, NULL, flags | PSPAWN_SAME_ENVP, &batch);
+		int ready = ipspawn_vector("sh", argv, variables, 4, 0, NULL, flags | PSPAWN_SAME_ENVP, &batch);
 		struct pollfd poll_ready = {.fd = ready, .events = POLLIN};
 		CHECK(poll(&poll_ready, 1, 20000) == 1, "%d", ready);
 		CHECK(pspawn_many_end(batch, pids, NULL) == 4, "%d", flags);
@@ -283,7 +283,7 @@ static void vectors(char **unused)
 			CHECK(status_of(pids[i]) == (i % 2 ? 1 : CPU_COUNT(&own)), "%d", i);
 	}
 	pid_t pid;
-	CHECK(pspawn_vector("/no/such", words, NULL, 1, 0, NULL, 0, &pid) == -1 && errno == ENOENT, "%s", "missing");
+	CHECK(pspawn_vector("/no/such", argv, NULL, 1, 0, NULL, 0, &pid) == -1 && errno == ENOENT, "%s", "missing");
 	no_children();
 	CHECK(open_descriptors() == before, "%d, then %d", before, open_descriptors());
 }
@@ -292,13 +292,13 @@ static void vectors(char **unused)
 static void placed(char **unused)
 {
 	enum { PROCESSES = 6 };
-	char *words[] = {"sleep", "1000", NULL};
+	char *argv[] = {"sleep", "1000", NULL};
 	struct pspawn_process processes[PROCESSES];
 	cpu_set_t own;
 	(void)unused;
 	sched_getaffinity(0, sizeof own, &own);
 	for (int i = 0; i < PROCESSES; i++)
-		processes[i] = (struct pspawn_process){.argv = words};
+		processes[i] = (struct pspawn_process){.argv = argv};
 	for (size_t i = 0; i < COUNT(mechanisms); i++) {
 		for (enum pspawn_numa numa = PSPAWN_NUMA_NONE; numa <= PSPAWN_NUMA_DOMAIN; numa++) {
 			struct pspawn_options options = {
@@ -332,15 +332,15 @@ static void placed(char **unused)
 	no_children();
 }
 
-/* Limits of a call hold for its processes alone; bad ones are its processes' error. */
+/* Limits of a call apply to its processes alone; bad ones are its processes' error. */
 static void with_limits(char **unused)
 {
 	const struct pspawn_limit good[] = {{RLIMIT_NOFILE, {50, 60}}, {RLIMIT_CORE, {0, 0}}};
 	const struct pspawn_limit bad[][1] = {{{RLIMIT_NOFILE, {60, 50}}}, {{99, {1, 1}}}};
-	char *limited_words[] = {
+	char *limited_argv[] = {
 		"sh", "-c", "test $(ulimit -n) = 50 && test $(ulimit -Hn) = 60 && test $(ulimit -c) = 0", NULL};
 	char plain[128];
-	char *plain_words[] = {"sh", "-c", plain, NULL};
+	char *plain_argv[] = {"sh", "-c", plain, NULL};
 	struct rlimit own;
 	pid_t pids[2];
 	int errors[2];
@@ -350,15 +350,15 @@ static void with_limits(char **unused)
 	for (size_t i = 0; i < COUNT(mechanisms); i++) {
 		const char *name = pspawn_mechanism_name(mechanisms[i]);
 		struct pspawn_options options = {.size = sizeof options, .limits = good, .limit_count = COUNT(good)};
-		struct pspawn_process processes[] = {{.argv = limited_words}, {.argv = limited_words}};
+		struct pspawn_process processes[] = {{.argv = limited_argv}, {.argv = limited_argv}};
 		pspawn_context_t context;
-		/* The C library's can't say it. */
+		/* The C library's can't express it. */
 		if (mechanisms[i] == PSPAWN_POSIX_SPAWN)
 			continue;
 		make_context(&context, "/bin/sh", mechanisms[i]);
 		CHECK(pspawn_many(&context, processes, 2, &options, pids, NULL) == 2, "%s", name);
 		CHECK(status_of(pids[0]) == 0 && status_of(pids[1]) == 0, "%s", name);
-		CHECK(status_of(pspawn(&context, plain_words)) == 0, "%s: the caller's limits", name);
+		CHECK(status_of(pspawn(&context, plain_argv)) == 0, "%s: the caller's limits", name);
 		for (size_t number = 0; number < COUNT(bad); number++) {
 			options.limits = bad[number];
 			options.limit_count = 1;
@@ -384,7 +384,7 @@ static bool own_control_group(char path[4096])
 	while (groups && fgets(line, sizeof line, groups))
 		if (*mounted && !strncmp(line, "0::/", 4)) {
 			line[strcspn(line, "\n")] = 0;
-			/* What is mounted may be a group below the root. */
+			/* The mounted group may be one below the root. */
 			const char *below = strcmp(root, "/") && !strncmp(line + 3, root, strlen(root))
 				? line + 3 + strlen(root)
 				: line + 3;
@@ -402,8 +402,8 @@ static void in_control_group(char **unused)
 {
 	static const enum pspawn_mechanism able[] = {PSPAWN_ZYGOTE, PSPAWN_VFORK, PSPAWN_CLONE3};
 	static char own[4096], path[5000];
-	char *words[] = {"sh", "-c", "grep -q ^0::.*hwt-spawn- /proc/self/cgroup", NULL};
-	struct pspawn_process processes[] = {{.argv = words}, {.argv = words}};
+	char *argv[] = {"sh", "-c", "grep -q ^0::.*hwt-spawn- /proc/self/cgroup", NULL};
+	struct pspawn_process processes[] = {{.argv = argv}, {.argv = argv}};
 	(void)unused;
 	if (!own_control_group(own)) {
 		printf("skipped: no cgroup2 is mounted\n");

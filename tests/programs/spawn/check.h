@@ -1,4 +1,4 @@
-/* What the programs share that spawn and look. */
+/* Common functions of the programs that spawn and check. */
 #ifndef CHECK_H
 #define CHECK_H
 #ifndef _GNU_SOURCE
@@ -26,7 +26,7 @@
 		} \
 	} while (0)
 
-/* One thing to be tried; a program is told its name, and more. */
+/* One case; a program gets its name, and more arguments. */
 struct trial {
 	const char *name;
 	void (*run)(char **arguments);
@@ -66,7 +66,7 @@ static inline int status_of(pid_t pid)
 	return WEXITSTATUS(status);
 }
 
-/* Spawns a shell that runs this, and gives how it exits. */
+/* Spawns a shell that runs this, and returns its exit status. */
 static inline int shell_exits(pspawn_context_t *context, const char *script)
 {
 	char *argv[] = {"sh", "-c", (char *)script, NULL};

@@ -1,4 +1,4 @@
-/* Random numbers by each way that a C program has. */
+/* Random numbers by each method of a C program. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* What a zygote could break in the program that owns it. */
+/* Hazards of a zygote for the program that owns it. */
 #include "check.h"
 
 #include <pthread.h>
@@ -10,7 +10,7 @@
 
 #define COUNT(list) (sizeof(list) / sizeof(list)[0])
 
-static char *true_words[] = {"true", NULL};
+static char *true_argv[] = {"true", NULL};
 
 static void wait_for_all(char **unused)
 {
@@ -22,11 +22,11 @@ static void wait_for_all(char **unused)
 	make_zygote(&context, "/bin/true");
 	CHECK(wait(NULL) == -1 && errno == ECHILD, "%s", "an idle zygote");
 	CHECK(waitid(P_ALL, 0, &information, WEXITED) == -1 && errno == ECHILD, "%s", "an idle zygote");
-	CHECK(pspawn_n(pids, &context, 8, true_words) == 8, "%s", "eight");
+	CHECK(pspawn_n(pids, &context, 8, true_argv) == 8, "%s", "eight");
 	for (int left = 8; left; left--)
 		CHECK(wait(NULL) > 0, "%d are left", left);
 	CHECK(wait3(NULL, 0, NULL) == -1 && errno == ECHILD, "%s", "all are reaped");
-	CHECK(pspawn_context_zygote(&context) && status_of(pspawn(&context, true_words)) == 0, "%s", "it lives");
+	CHECK(pspawn_context_zygote(&context) && status_of(pspawn(&context, true_argv)) == 0, "%s", "it lives");
 	pspawn_context_destroy(&context);
 	no_children();
 }
@@ -49,9 +49,9 @@ static void wait_in_threads(char **unused)
 	(void)unused;
 	make_zygote(&context, "/bin/sh");
 	for (int round = 0; round < 10; round++) {
-		char *words[] = {"sh", "-c", "sleep 0.0$(($$ % 4))", NULL};
+		char *argv[] = {"sh", "-c", "sleep 0.0$(($$ % 4))", NULL};
 		long count = 0;
-		CHECK(pspawn_n(pids, &context, 32, words) == 32, "%s", "all");
+		CHECK(pspawn_n(pids, &context, 32, argv) == 32, "%s", "all");
 		for (int i = 0; i < 4; i++)
 			pthread_create(&threads[i], NULL, wait_till_none, NULL);
 		for (int i = 0; i < 4; i++) {
@@ -84,13 +84,13 @@ static void wait_in_handler(char **unused)
 	(void)unused;
 	make_zygote(&context, "/bin/true");
 	signal(SIGCHLD, reap);
-	CHECK(pspawn_n(pids, &context, 200, true_words) == 200, "%s", "all");
+	CHECK(pspawn_n(pids, &context, 200, true_argv) == 200, "%s", "all");
 	while (handled < 200)
 		free(malloc((size_t)rand() % 100000));
 	pspawn_context_destroy(&context);
 }
 
-/* Closes all that it does not know, and uses the numbers itself. */
+/* Closes all descriptors that it did not open, and uses the numbers itself. */
 static void close_all(char **unused)
 {
 	pspawn_context_t context;
@@ -161,7 +161,7 @@ static void other_variables(char **unused)
 	const char *script = "sh -c 'kill -USR1 $$; exit 2'; exit $?";
 	CHECK(shell_exits(&context, script) == 128 + SIGUSR1, "%s", "not ignored any more");
 	CHECK(pspawn_context_zygote(&context) == first, "%s", "no reason for another");
-	/* Interpreters look at this one before they stop. */
+	/* Interpreters check this one before they stop. */
 	signal(SIGINT, SIG_IGN);
 	CHECK(shell_exits(&context, "kill -INT $$; exit 2") == 2, "%s", "ignored");
 	CHECK(pspawn_context_zygote(&context) != first, "%s", "another");
@@ -182,12 +182,12 @@ static void replaced(char **arguments)
 	pspawn_context_destroy(&context);
 }
 
-/* Runs a program without arguments, whose status is to be this one. */
+/* Runs a program without arguments, and checks its status. */
 static void run_once(pspawn_context_t *context, char *program, const char *expected)
 {
-	char *words[] = {program, NULL};
+	char *argv[] = {program, NULL};
 	int status = 0;
-	pid_t pid = pspawn(context, words);
+	pid_t pid = pspawn(context, argv);
 
 	CHECK(pid > 0, "%s", program);
 	if (!strcmp(expected, "kill"))
@@ -197,7 +197,7 @@ static void run_once(pspawn_context_t *context, char *program, const char *expec
 	CHECK(!strcmp(expected, "kill") || exited == atoi(expected), "%x", (unsigned)status);
 }
 
-/* What a program's constructors do, each process from its zygote does: PROGRAM, exit status. */
+/* Each process from a zygote does what its program's constructors do: PROGRAM, exit status. */
 static void repeated(char **arguments)
 {
 	pspawn_context_t context;
@@ -228,7 +228,7 @@ static void refused(char **arguments)
 	CHECK(open_descriptors() == before, "%s", "descriptors leak");
 }
 
-/* Between requests the zygote holds nothing of its owner's open. */
+/* Between requests the zygote has nothing of its owner's open. */
 static void nothing_is_held(char **unused)
 {
 	pspawn_context_t context;
@@ -247,11 +247,11 @@ static void nothing_is_held(char **unused)
 static void named_descriptors(char **unused)
 {
 	pspawn_context_t context;
-	/* By the shell itself: a command in it would come with descriptors of its own. */
+	/* By the shell itself: a command in it would have descriptors of its own. */
 	char *script =
 		"n=0; open=; while [ $n -lt 80 ]; do [ -e /proc/$$/fd/$n ] && open=\"$open $n\"; n=$((n + 1)); done; "
 		"echo $open";
-	char *words[] = {"sh", "-c", script, NULL};
+	char *argv[] = {"sh", "-c", script, NULL};
 	char text[2][256] = {"", ""};
 	(void)unused;
 	for (int i = 0; i < 2; i++) {
@@ -264,7 +264,7 @@ static void named_descriptors(char **unused)
 			{.kind = PSPAWN_CLOSE, .fd = 70},
 		};
 		struct pspawn_process process = {
-			.argv = words, .file_actions = actions, .file_action_count = COUNT(actions)};
+			.argv = argv, .file_actions = actions, .file_action_count = COUNT(actions)};
 		pid_t pid;
 		make_context(&context, "/bin/sh", i ? PSPAWN_ZYGOTE : PSPAWN_VFORK);
 		CHECK(pspawn_many(&context, &process, 1, NULL, &pid, NULL) == 1, "%d", i);
@@ -276,7 +276,7 @@ static void named_descriptors(char **unused)
 	CHECK(!strcmp(text[0], text[1]) && strstr(text[0], " 51"), "%s against %s", text[0], text[1]);
 }
 
-/* Makes a zygote that is given up soon, and stops it. */
+/* Makes a zygote that is abandoned soon, and stops it. */
 static pid_t make_stopped(pspawn_context_t *context)
 {
 	struct pspawn_context_options options = {
@@ -289,7 +289,7 @@ static pid_t make_stopped(pspawn_context_t *context)
 	return zygote;
 }
 
-/* Stops the zygote of which it is told in the midst of its work. */
+/* Stops the zygote in the arguments in the midst of its work. */
 static void *stopper(void *number)
 {
 	struct timespec moment = {.tv_nsec = 30000000};
@@ -298,13 +298,13 @@ static void *stopper(void *number)
 	return NULL;
 }
 
-/* A zygote that is stopped is given up: all processes come to be, once. FILE: where each leaves a byte. */
+/* A zygote that is stopped is abandoned: all processes are made, once. FILE: where each leaves a byte. */
 static void zygote_stopped(char **arguments)
 {
 	static struct pspawn_process processes[2000];
 	static pid_t pids[COUNT(processes)];
 	char script[4200];
-	char *words[] = {"sh", "-c", script, NULL};
+	char *argv[] = {"sh", "-c", script, NULL};
 	pspawn_context_t context;
 	pspawn_batch_t *batches[40];
 	struct stat file;
@@ -316,7 +316,7 @@ static void zygote_stopped(char **arguments)
 	CHECK(shell_exits(&context, "exit 4") == 4, "%s", "by exec");
 	CHECK(shell_exits(&context, "exit 5") == 5 && pspawn_context_zygote(&context) != zygote, "%s", "a new zygote");
 	for (size_t i = 0; i < COUNT(processes); i++)
-		processes[i].argv = words;
+		processes[i].argv = argv;
 	pthread_create(&thread, NULL, stopper, (void *)(long)pspawn_context_zygote(&context));
 	int made = pspawn_many(&context, processes, COUNT(processes), NULL, pids, NULL);
 	CHECK(made == (int)COUNT(processes), "%d", made);
@@ -337,18 +337,18 @@ static void zygote_stopped(char **arguments)
 	CHECK(open_descriptors() == before, "%d descriptors, then %d", before, open_descriptors());
 }
 
-/* The same of one that a debugger has stopped, and does not let go. */
+/* The same of one that a debugger has stopped, and does not release. */
 static void zygote_traced(char **unused)
 {
 	pspawn_context_t context;
 	char byte = 'x';
-	int told[2], end[2];
+	int started[2], end[2];
 	(void)unused;
 	struct pspawn_context_options options = {
 		.size = sizeof options, .mechanism = PSPAWN_ZYGOTE, .stopped_ms_max = 200};
 	CHECK(pspawn_context_create_with(&context, "/bin/sh", &options) == 0, "%s", "a context");
 	pid_t zygote = pspawn_context_zygote(&context);
-	CHECK(zygote && pipe(told) == 0 && pipe(end) == 0, "%s", "pipes");
+	CHECK(zygote && pipe(started) == 0 && pipe(end) == 0, "%s", "pipes");
 	pid_t debugger = fork();
 	if (debugger == 0) {
 		int status;
@@ -356,10 +356,10 @@ static void zygote_traced(char **unused)
 		bool stops = ptrace(PTRACE_ATTACH, zygote, NULL, NULL) == 0 &&
 			waitpid(zygote, &status, __WALL) == zygote;
 		byte = stops ? 'y' : 'n';
-		_exit(write(told[1], &byte, 1) == 1 && read(end[0], &byte, 1) == 0 ? 0 : 1);
+		_exit(write(started[1], &byte, 1) == 1 && read(end[0], &byte, 1) == 0 ? 0 : 1);
 	}
 	close(end[0]);
-	CHECK(read(told[0], &byte, 1) == 1, "%s", "the debugger");
+	CHECK(read(started[0], &byte, 1) == 1, "%s", "the debugger");
 	if (byte == 'y')
 		CHECK(shell_exits(&context, "exit 4") == 4 && shell_exits(&context, "exit 5") == 5, "%s", "by exec");
 	pspawn_context_destroy(&context);
@@ -389,7 +389,7 @@ static int count_like(const struct pspawn_process *process, unsigned count, enum
 static void counted_cores(char **arguments)
 {
 	enum { THREADS_RIGHT = 0, BY_ZYGOTE = 2 };
-	char *words[] = {arguments[0], NULL};
+	char *argv[] = {arguments[0], NULL};
 	cpu_set_t own, one;
 	pspawn_context_t context;
 
@@ -402,8 +402,8 @@ static void counted_cores(char **arguments)
 	for (int core = 0; !CPU_COUNT(&one); core++)
 		if (CPU_ISSET(core, &own))
 			CPU_SET(core, &one);
-	const struct pspawn_process free = {.argv = words},
-				    bound = {.argv = words, .mask = &one, .mask_size = sizeof one};
+	const struct pspawn_process free = {.argv = argv},
+				    bound = {.argv = argv, .mask = &one, .mask_size = sizeof one};
 	const struct pspawn_process all_free[] = {free, free}, all_bound[] = {bound, bound}, mixed[] = {free, bound};
 	const int good = THREADS_RIGHT + BY_ZYGOTE;
 	struct pspawn_context_options options = {
@@ -411,7 +411,7 @@ static void counted_cores(char **arguments)
 	CHECK(pspawn_context_create_with(&context, arguments[0], &options) == 0, "%s", arguments[0]);
 	pid_t first = pspawn_context_zygote(&context);
 	CHECK(first && count_like(all_free, 4, PSPAWN_NUMA_NONE, &context, good) == 4, "%s", "all cores");
-	/* A few with another count are no reason for another zygote, until they come again. */
+	/* A few with another count are no reason for another zygote, until they recur. */
 	CHECK(count_like(all_bound, 1, PSPAWN_NUMA_NONE, &context, THREADS_RIGHT) == 1, "%s", "by exec");
 	CHECK(count_like(mixed, 8, PSPAWN_NUMA_NONE, &context, THREADS_RIGHT) == 8, "%s", "by exec");
 	CHECK(pspawn_context_zygote(&context) == first, "%s", "the same zygote");
@@ -432,7 +432,8 @@ static void counted_cores(char **arguments)
 	CHECK(count_like(all_bound, 1, PSPAWN_NUMA_NONE, &context, good) == 1, "%s", "one core");
 	CHECK(first && pspawn_context_zygote(&context) == first, "%s", "the first zygote");
 	pspawn_context_destroy(&context);
-	/* What counts nothing has one zygote for all, and so has what counts when each process begins. */
+	/* A program that does not count processors has one zygote for all, and so has one that counts them when each
+	 * process begins. */
 	for (int counts = 0; counts < 2; counts++) {
 		int right = counts ? good : 0;
 		make_zygote(&context, counts ? arguments[0] : "/bin/true");

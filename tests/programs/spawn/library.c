@@ -1,4 +1,4 @@
-/* A library whose constructor does what NAME says, for programs whose start is not as others. */
+/* A library whose constructor does what NAME selects, for programs with an unusual start. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <pthread.h>

@@ -1,5 +1,5 @@
-// Tells all that a process can observe of itself, by constructors, before them, and in main(): a line "GROUP.WHAT: VALUE"
-// each. Built with -DALL its constructors also do what no fork would repeat: open, lock, share, start.
+// Reports all that a process can observe of itself, by constructors, before them, and in main(): a line "GROUP.WHAT:
+// VALUE" each. Built with -DALL its constructors also do what no fork would repeat: open, lock, share, start.
 #include <cerrno>
 #include <cfenv>
 #include <csetjmp>
@@ -38,18 +38,18 @@
 extern char **environ;
 extern "C" void *__libc_stack_end;
 
-// What has been told, and who looked first. Zeros need no constructor.
-static char told[1 << 16];
-static size_t told_bytes;
+// The report, and which function checked first. Zeros need no constructor.
+static char reported[1 << 16];
+static size_t reported_bytes;
 static pid_t early_number, early_thread, early_parent;
 
-__attribute__((format(printf, 2, 3))) static void tell(const char *what, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static void report(const char *what, const char *format, ...)
 {
 	va_list values;
 	va_start(values, format);
-	told_bytes += (size_t)snprintf(told + told_bytes, sizeof told - told_bytes, "%s: ", what);
-	told_bytes += (size_t)vsnprintf(told + told_bytes, sizeof told - told_bytes, format, values);
-	told_bytes += (size_t)snprintf(told + told_bytes, sizeof told - told_bytes, "\n");
+	reported_bytes += (size_t)snprintf(reported + reported_bytes, sizeof reported - reported_bytes, "%s: ", what);
+	reported_bytes += (size_t)vsnprintf(reported + reported_bytes, sizeof reported - reported_bytes, format, values);
+	reported_bytes += (size_t)snprintf(reported + reported_bytes, sizeof reported - reported_bytes, "\n");
 	va_end(values);
 }
 
@@ -116,12 +116,12 @@ static std::string read_file(const char *path)
 	return text;
 }
 
-static void tell_hex(const char *what, const void *data, size_t bytes)
+static void report_hex(const char *what, const void *data, size_t bytes)
 {
 	char text[65] = "";
 	for (size_t i = 0; i < bytes && i < 32; i++)
 		snprintf(text + 2 * i, 3, "%02x", ((const unsigned char *)data)[i]);
-	tell(what, "%s", text);
+	report(what, "%s", text);
 }
 
 static long nanoseconds(clockid_t clock)
@@ -132,40 +132,40 @@ static long nanoseconds(clockid_t clock)
 }
 
 // The first of the program's constructors.
-__attribute__((constructor(101))) static void look_first(int argc, char **argv, char **envp)
+__attribute__((constructor(101))) static void check_first(int argc, char **argv, char **envp)
 {
 	int error = errno;
 	struct mallinfo2 heap = mallinfo2();
-	tell("constructors.interposed", "%d", interposed);
-	tell("state.errno", "%d", error);
-	tell("state.heap", "%zu in use of %zu, %zu apart", heap.uordblks, heap.arena, heap.hblkhd);
+	report("constructors.interposed", "%d", interposed);
+	report("state.errno", "%d", error);
+	report("state.heap", "%zu in use of %zu, %zu apart", heap.uordblks, heap.arena, heap.hblkhd);
 	early_number = getpid();
 	early_thread = gettid();
 	early_parent = getppid();
 	const char *rank = getenv("HEADWATER_RANK");
-	tell("constructors.variable", "%s", rank ? rank : "none");
-	tell("constructors.arguments", "%d %s", argc, argc > 1 ? argv[1] : "none");
-	tell("state.name", "%s, short %s", strrchr(program_invocation_name, '/'), program_invocation_short_name);
-	tell("state.environment", "%s", yes(envp == environ && envp == argv + argc + 1));
+	report("constructors.variable", "%s", rank ? rank : "none");
+	report("constructors.arguments", "%d %s", argc, argc > 1 ? argv[1] : "none");
+	report("state.name", "%s, short %s", strrchr(program_invocation_name, '/'), program_invocation_short_name);
+	report("state.environment", "%s", yes(envp == environ && envp == argv + argc + 1));
 }
 
-static void look_at_random()
+static void check_random()
 {
 	uint64_t bytes = 0;
 	int file = open("/dev/urandom", O_RDONLY | O_CLOEXEC);
 	if (read(file, &bytes, sizeof bytes) == sizeof bytes)
-		tell("constructors.random-file", "%lx", bytes);
+		report("constructors.random-file", "%lx", bytes);
 	close(file);
 	if (getrandom(&bytes, sizeof bytes, 0) == sizeof bytes)
-		tell("constructors.random-call", "%lx", bytes);
-	tell_hex("constructors.random-vector", (const void *)getauxval(AT_RANDOM), 16);
-	tell("constructors.realtime", "%ld", nanoseconds(CLOCK_REALTIME));
-	tell("constructors.monotonic", "%ld", nanoseconds(CLOCK_MONOTONIC));
+		report("constructors.random-call", "%lx", bytes);
+	report_hex("constructors.random-vector", (const void *)getauxval(AT_RANDOM), 16);
+	report("constructors.realtime", "%ld", nanoseconds(CLOCK_REALTIME));
+	report("constructors.monotonic", "%ld", nanoseconds(CLOCK_MONOTONIC));
 #if defined(__x86_64__)
-	tell("constructors.counter", "%llx", __builtin_ia32_rdtsc());
+	report("constructors.counter", "%llx", __builtin_ia32_rdtsc());
 #endif
 	srand((unsigned)nanoseconds(CLOCK_MONOTONIC) ^ (unsigned)getpid());
-	tell("constructors.rand", "%d", rand());
+	report("constructors.rand", "%d", rand());
 }
 
 static pid_t early_child;
@@ -176,10 +176,10 @@ static void first_at_end()
 	printf("state.end-%d: first registered\n", ++at_end_order);
 }
 
-// What a fork would take over, and main() sees, or would not.
+// The state that a fork would take over, and main() sees, or would not.
 __attribute__((constructor(102))) static void change()
 {
-	look_at_random();
+	check_random();
 	mlockall(MCL_CURRENT);
 	prctl(PR_SET_PDEATHSIG, SIGUSR1);
 	early_child = fork();
@@ -187,7 +187,7 @@ __attribute__((constructor(102))) static void change()
 		_exit(7);
 	atexit(first_at_end);
 	printf("state.buffered: begun by a constructor");
-	tell("state.processors", "%u", std::thread::hardware_concurrency());
+	report("state.processors", "%u", std::thread::hardware_concurrency());
 }
 
 #ifdef ALL
@@ -271,29 +271,29 @@ static bool holds_lock()
 	return waitpid(other, &status, 0) == other && status == 0;
 }
 
-static void look_at_started()
+static void check_started()
 {
 	struct itimerval left;
 	const char *number = getenv("BY_CONSTRUCTOR");
 
-	tell("started.file", "%ld", (long)lseek(opened, 0, SEEK_CUR));
-	tell("started.lock", "%s", yes(holds_lock()));
-	tell("started.memory", "%d", __sync_fetch_and_add(shared_memory, 1));
-	tell("started.segment", "%d", __sync_fetch_and_add(shared_segment, 1));
+	report("started.file", "%ld", (long)lseek(opened, 0, SEEK_CUR));
+	report("started.lock", "%s", yes(holds_lock()));
+	report("started.memory", "%d", __sync_fetch_and_add(shared_memory, 1));
+	report("started.segment", "%d", __sync_fetch_and_add(shared_segment, 1));
 	bool has_joined = pthread_join(thread, NULL) == 0;
-	tell("started.thread", "%s %s", yes(has_joined), yes(runs));
+	report("started.thread", "%s %s", yes(has_joined), yes(runs));
 	for (long end = nanoseconds(CLOCK_MONOTONIC) + 10000000000; ticks < 3 && nanoseconds(CLOCK_MONOTONIC) < end;)
 		sched_yield();
-	tell("started.timer", "%s", yes(ticks >= 3));
+	report("started.timer", "%s", yes(ticks >= 3));
 	getitimer(ITIMER_VIRTUAL, &left);
-	tell("started.interval", "%s", yes(left.it_value.tv_sec > 900));
-	tell("started.variable", "%s", yes(number && atoi(number) == getpid()));
+	report("started.interval", "%s", yes(left.it_value.tv_sec > 900));
+	report("started.variable", "%s", yes(number && atoi(number) == getpid()));
 	raise(SIGUSR1);
-	tell("started.handler", "%d", (int)usr1);
+	report("started.handler", "%d", (int)usr1);
 	timer_delete(timer);
 }
 #else
-static void look_at_started()
+static void check_started()
 {
 }
 #endif
@@ -312,24 +312,24 @@ static uintptr_t guard_of_stack()
 	return guard;
 }
 
-static void look_at_guards()
+static void check_guards()
 {
 #if defined(__x86_64__)
 	uintptr_t pointers, random[2];
 	memcpy(random, (const void *)getauxval(AT_RANDOM), sizeof random);
 	__asm__("mov %%fs:0x30, %0" : "=r"(pointers));
-	tell("guards.stack", "%lx", guard_of_stack());
-	tell("guards.pointers", "%lx", pointers);
-	tell("guards.derived", "%s", yes(guard_of_stack() == (random[0] & ~0xfful) && pointers == random[1]));
+	report("guards.stack", "%lx", guard_of_stack());
+	report("guards.pointers", "%lx", pointers);
+	report("guards.derived", "%s", yes(guard_of_stack() == (random[0] & ~0xfful) && pointers == random[1]));
 #endif
-	tell_hex("state.random-vector", (const void *)getauxval(AT_RANDOM), 16);
+	report_hex("state.random-vector", (const void *)getauxval(AT_RANDOM), 16);
 }
 
 static int count_object(struct dl_phdr_info *info, size_t, void *seen)
 {
 	int *count = (int *)seen;
 	if (++*count == 2)
-		tell("state.first-library", "%s", info->dlpi_name);
+		report("state.first-library", "%s", info->dlpi_name);
 	return 0;
 }
 
@@ -352,7 +352,7 @@ static unsigned long field(int number)
 	return strtoul(text.c_str() + at, NULL, 10);
 }
 
-static void look_at_memory(char **argv)
+static void check_memory(char **argv)
 {
 	int local, objects = 0;
 	std::string maps = read_file("/proc/self/maps");
@@ -361,40 +361,40 @@ static void look_at_memory(char **argv)
 	void *stack = NULL;
 	size_t bytes = 0;
 
-	tell("addresses.program", "%p", (void *)told);
-	tell("addresses.library", "%p", dlsym(RTLD_DEFAULT, "printf"));
-	tell("addresses.heap", "%p", malloc(10));
-	tell("addresses.stack", "%p", (void *)&local);
-	tell("addresses.mapped", "%p", mapped);
-	tell("addresses.kernel", "%lx", getauxval(AT_SYSINFO_EHDR));
-	tell("library.mapped", "%s", yes(maps.find("/libheadwater-zygote.so") != std::string::npos));
+	report("addresses.program", "%p", (void *)reported);
+	report("addresses.library", "%p", dlsym(RTLD_DEFAULT, "printf"));
+	report("addresses.heap", "%p", malloc(10));
+	report("addresses.stack", "%p", (void *)&local);
+	report("addresses.mapped", "%p", mapped);
+	report("addresses.kernel", "%lx", getauxval(AT_SYSINFO_EHDR));
+	report("library.mapped", "%s", yes(maps.find("/libheadwater-zygote.so") != std::string::npos));
 	dl_iterate_phdr(count_object, &objects);
-	tell("library.listed", "%d", objects);
-	tell("arguments.on-stack", "%s %s", yes(is_on_stack(maps, argv[0])), yes(is_on_stack(maps, environ[0])));
-	tell("arguments.begin", "%s", yes(field(28) == (unsigned long)(argv - 1)));
-	tell("choosers.number", "%s", yes(choice() && chooser == getpid()));
+	report("library.listed", "%d", objects);
+	report("arguments.on-stack", "%s %s", yes(is_on_stack(maps, argv[0])), yes(is_on_stack(maps, environ[0])));
+	report("arguments.begin", "%s", yes(field(28) == (unsigned long)(argv - 1)));
+	report("choosers.number", "%s", yes(choice() && chooser == getpid()));
 	pthread_getattr_np(pthread_self(), &attributes);
 	pthread_attr_getstack(&attributes, &stack, &bytes);
 	bool is_within = (char *)&local > (char *)stack && (char *)&local < (char *)stack + bytes;
-	tell("state.stack", "%s %s", yes(is_within), yes((char *)__libc_stack_end > (char *)&local));
+	report("state.stack", "%s %s", yes(is_within), yes((char *)__libc_stack_end > (char *)&local));
 }
 
-static void look_at_thread()
+static void check_thread()
 {
 	int *number = NULL;
 	void *robust = NULL;
 	size_t bytes = 0;
 
 	prctl(PR_GET_TID_ADDRESS, &number);
-	tell("state.thread-number", "%s", yes(number && *number == gettid()));
+	report("state.thread-number", "%s", yes(number && *number == gettid()));
 	syscall(SYS_get_robust_list, 0, &robust, &bytes);
-	tell("state.robust", "%s %zu", yes(robust != NULL), bytes);
+	report("state.robust", "%s %zu", yes(robust != NULL), bytes);
 #ifdef SYS_rseq
 	long registered = syscall(SYS_rseq, NULL, 0u, 0, 0u);
-	tell("state.sequences", "%ld %d", registered, errno);
+	report("state.sequences", "%ld %d", registered, errno);
 #endif
-	tell("state.thread-local", "%s", of_thread.c_str());
-	tell("state.rounding", "%d %lx", fegetround(), (unsigned long)
+	report("state.thread-local", "%s", of_thread.c_str());
+	report("state.rounding", "%d %lx", fegetround(), (unsigned long)
 #if defined(__x86_64__)
 	     __builtin_ia32_stmxcsr()
 #else
@@ -403,18 +403,18 @@ static void look_at_thread()
 	);
 }
 
-// Which signals wait: but for the timer's, which may come at any moment.
-static void look_at_pending()
+// Pending signals: but for the timer's, which may arrive at any moment.
+static void check_pending()
 {
 	sigset_t pending;
 	char numbers[65] = "";
 	sigpending(&pending);
 	for (int number = 1; number < 65; number++)
 		numbers[number - 1] = number != SIGALRM && sigismember(&pending, number) == 1 ? '1' : '0';
-	tell("state.pending", "%s", numbers);
+	report("state.pending", "%s", numbers);
 }
 
-static void look_at_status()
+static void check_status()
 {
 	static const char *const names[] = {"Name", "Umask", "State", "Uid", "Gid", "Groups", "SigBlk", "SigIgn",
 	                                    "SigCgt", "CapInh", "CapPrm", "CapEff", "CapBnd", "NoNewPrivs",
@@ -423,80 +423,80 @@ static void look_at_status()
 	for (const char *name : names) {
 		size_t at = status.find(std::string("\n") + name + ":");
 		if (at != std::string::npos)
-			tell((std::string("state.") + name).c_str(), "%s", status.substr(at + 1, status.find('\n', at + 1) - at - 1).c_str());
+			report((std::string("state.") + name).c_str(), "%s", status.substr(at + 1, status.find('\n', at + 1) - at - 1).c_str());
 	}
 	for (int resource = 0; resource < RLIM_NLIMITS; resource++) {
 		struct rlimit limit;
 		getrlimit((__rlimit_resource_t)resource, &limit);
-		tell((std::string("state.limit-") + std::to_string(resource)).c_str(), "%lx %lx", limit.rlim_cur, limit.rlim_max);
+		report((std::string("state.limit-") + std::to_string(resource)).c_str(), "%lx %lx", limit.rlim_cur, limit.rlim_max);
 	}
 	for (int fd = 0; fd < 200; fd++) {
 		struct stat file;
 		if (fstat(fd, &file) == 0)
-			tell((std::string("state.descriptor-") + std::to_string(fd)).c_str(), "%o flags %x", file.st_mode & S_IFMT,
+			report((std::string("state.descriptor-") + std::to_string(fd)).c_str(), "%o flags %x", file.st_mode & S_IFMT,
 			     (unsigned)fcntl(fd, F_GETFD));
 	}
 }
 
-static void look_at_process(int argc, char **argv)
+static void check_process(int argc, char **argv)
 {
-	char directory[4096], words[4096];
+	char directory[4096], joined[4096];
 	stack_t stack;
 	int death = 0, status = 0;
 	std::string line = read_file("/proc/self/cmdline"), locked = read_file("/proc/self/status");
 	size_t bytes = 0;
 
-	tell("constructors.number", "%s %s", yes(early_number == getpid()), yes(early_thread == gettid()));
-	tell("state.parent", "%s", yes(early_parent == getppid()));
+	report("constructors.number", "%s %s", yes(early_number == getpid()), yes(early_thread == gettid()));
+	report("state.parent", "%s", yes(early_parent == getppid()));
 	prctl(PR_GET_PDEATHSIG, &death);
-	tell("constructors.death", "%d", death);
+	report("constructors.death", "%d", death);
 	locked.erase(0, locked.find("VmLck:") + 6);
-	tell("constructors.locked", "%s", yes(atoi(locked.c_str()) > 0));
+	report("constructors.locked", "%s", yes(atoi(locked.c_str()) > 0));
 	bool is_own = waitpid(early_child, &status, 0) == early_child;
-	tell("constructors.child", "%s %x", yes(is_own), (unsigned)status);
+	report("constructors.child", "%s %x", yes(is_own), (unsigned)status);
 	for (int i = 0; i < argc; i++)
-		bytes += (size_t)snprintf(words + bytes, sizeof words - bytes, "%s", argv[i]) + 1;
-	tell("state.line", "%s", yes(line.size() == bytes && !memcmp(line.data(), words, bytes)));
-	tell("state.directory", "%s", getcwd(directory, sizeof directory));
-	tell("state.priority", "%d %d", getpriority(PRIO_PROCESS, 0), sched_getscheduler(0));
+		bytes += (size_t)snprintf(joined + bytes, sizeof joined - bytes, "%s", argv[i]) + 1;
+	report("state.line", "%s", yes(line.size() == bytes && !memcmp(line.data(), joined, bytes)));
+	report("state.directory", "%s", getcwd(directory, sizeof directory));
+	report("state.priority", "%d %d", getpriority(PRIO_PROCESS, 0), sched_getscheduler(0));
 	sigaltstack(NULL, &stack);
-	tell("state.alternate", "%x", (unsigned)stack.ss_flags);
-	tell("state.executable", "%s", (const char *)getauxval(AT_EXECFN));
-	tell("state.slack", "%d %d %d", prctl(PR_GET_TIMERSLACK), prctl(PR_GET_DUMPABLE), prctl(PR_GET_KEEPCAPS));
-	tell("state.group", "%s", read_file("/proc/self/cgroup").c_str());
-	tell("execution.flags", "%s", yes((field(9) & 0x40) == 0));
+	report("state.alternate", "%x", (unsigned)stack.ss_flags);
+	report("state.executable", "%s", (const char *)getauxval(AT_EXECFN));
+	report("state.slack", "%d %d %d", prctl(PR_GET_TIMERSLACK), prctl(PR_GET_DUMPABLE), prctl(PR_GET_KEEPCAPS));
+	report("state.group", "%s", read_file("/proc/self/cgroup").c_str());
+	report("execution.flags", "%s", yes((field(9) & 0x40) == 0));
 }
 
-static void look_at_language()
+static void check_language()
 {
-	jmp_buf place;
+	jmp_buf buffer;
 	volatile int turn = 0;
 
-	if (setjmp(place) < 3)
-		longjmp(place, ++turn);
-	tell("state.jumps", "%d", turn);
+	if (setjmp(buffer) < 3)
+		longjmp(buffer, ++turn);
+	report("state.jumps", "%d", turn);
 	try {
 		throw std::runtime_error("thrown");
 	} catch (const std::exception &thrown) {
-		tell("state.exception", "%s", thrown.what());
+		report("state.exception", "%s", thrown.what());
 	}
 	void *missing = dlopen("no-such-library.so", RTLD_NOW);
-	tell("state.missing", "%s %s", yes(missing), dlerror());
-	tell("constructors.device", "%x", from_device);
-	tell("constructors.generator", "%lx", generator());
+	report("state.missing", "%s %s", yes(missing), dlerror());
+	report("constructors.device", "%x", from_device);
+	report("constructors.generator", "%lx", generator());
 }
 
 int main(int argc, char **argv)
 {
 	printf(", ended by main\n");
-	look_at_guards();
-	look_at_memory(argv);
-	look_at_thread();
-	look_at_pending();
-	look_at_status();
-	look_at_process(argc, argv);
-	look_at_language();
-	look_at_started();
-	fwrite(told, 1, told_bytes, stdout);
+	check_guards();
+	check_memory(argv);
+	check_thread();
+	check_pending();
+	check_status();
+	check_process(argc, argv);
+	check_language();
+	check_started();
+	fwrite(reported, 1, reported_bytes, stdout);
 	return 0;
 }

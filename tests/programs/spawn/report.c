@@ -1,6 +1,6 @@
 /* Prints all that a process can see of itself and that should not depend on how it was started.
  *
- * `report exit N`, `report signal N`, `report work` do as they say instead. */
+ * `report exit N`, `report signal N`, `report work` exit so, end by that signal, or work instead. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <dlfcn.h>
@@ -21,10 +21,10 @@
 
 extern char **environ;
 
-/* What a constructor saw. */
+/* A constructor's observations. */
 static char early[1 << 16];
 
-__attribute__((constructor)) static void look_early(int argc, char **argv, char **envp)
+__attribute__((constructor)) static void check_early(int argc, char **argv, char **envp)
 {
 	size_t at = 0;
 	(void)argc, (void)argv;

@@ -1,5 +1,5 @@
-/* start MECHANISM STATE PROGRAM ARGUMENT...: comes into an odd state, starts the program, and tells how it ended.
- * The mechanism is one of pspawn.h's by its name, "main" for a zygote that stops before main(), or "plain" for
+/* start MECHANISM STATE PROGRAM ARGUMENT...: enters an odd state, starts the program, and prints how it ended. The
+ * mechanism is one of pspawn.h's by its name, "main" for a zygote that stops before main(), or "plain" for
  * posix_spawn. */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -43,7 +43,7 @@ static void lower_limits(void)
 	setrlimit(RLIMIT_DATA, &data);
 }
 
-static void come_into(const char *state)
+static void enter_state(const char *state)
 {
 	sigset_t set;
 	cpu_set_t mask;
@@ -94,10 +94,10 @@ static void handle(int number)
 	(void)number;
 }
 
-static pid_t plain(char **words)
+static pid_t plain(char **argv)
 {
 	pid_t pid;
-	int error = posix_spawnp(&pid, words[0], NULL, NULL, words, environ);
+	int error = posix_spawnp(&pid, argv[0], NULL, NULL, argv, environ);
 	if (error) {
 		printf("not started: %s\n", strerror(error));
 		exit(1);
@@ -105,7 +105,7 @@ static pid_t plain(char **words)
 	return pid;
 }
 
-static pid_t by_context(const char *mechanism, const char *state, char **words)
+static pid_t by_context(const char *mechanism, const char *state, char **argv)
 {
 	struct pspawn_context_options options = {.size = sizeof options, .mechanism = PSPAWN_AUTO};
 	pspawn_context_t context;
@@ -120,16 +120,16 @@ static pid_t by_context(const char *mechanism, const char *state, char **words)
 	}
 	/* A zygote that was there before the caller's state. */
 	if (strstr(state, "late"))
-		come_into("");
+		enter_state("");
 	else
-		come_into(state);
-	if (pspawn_context_create_with(&context, words[0], &options)) {
+		enter_state(state);
+	if (pspawn_context_create_with(&context, argv[0], &options)) {
 		printf("not started: %s\n", strerror(errno));
 		exit(1);
 	}
 	if (strstr(state, "late"))
-		come_into(state);
-	pid_t pid = pspawn(&context, words);
+		enter_state(state);
+	pid_t pid = pspawn(&context, argv);
 	if (pid < 0) {
 		printf("not started: %s\n", strerror(errno));
 		exit(1);
@@ -152,7 +152,7 @@ int main(int argc, char **argv)
 		return 2;
 	signal(SIGTERM, handle);
 	if (!strcmp(argv[1], "plain")) {
-		come_into(argv[2]);
+		enter_state(argv[2]);
 		pid = plain(argv + 3);
 	} else {
 		pid = by_context(argv[1], argv[2], argv + 3);

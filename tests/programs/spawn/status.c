@@ -1,4 +1,4 @@
-/* A library that knows with what status a program exits. */
+/* A library with the status by which a program exits. */
 int status(void);
 
 int status(void)

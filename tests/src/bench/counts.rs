@@ -1,4 +1,4 @@
-//! What the shared file system is asked in a session, by nodes and processes.
+//! Requests to the shared file system in a session, by nodes and processes.
 
 use super::fixture::python_environment;
 use super::{Report, Table};
@@ -32,7 +32,7 @@ pub(super) fn run(report: &mut Report) {
         ("with", 16, 1),
     ];
     for (kind, nodes, processes) in shapes {
-        // Each shape meets caches that are empty.
+        // Each shape starts with empty caches.
         let mut mounted = match Mounted::new(&environment, nodes, Caching { ttl_ms: 600_000, pages: true }) {
             Ok(mounted) => mounted,
             Err(reason) => return report.line(format!("skipped: {reason}")),
@@ -63,7 +63,7 @@ pub(super) fn run(report: &mut Report) {
             most.to_string(),
         ]);
     }
-    report.line("Counted by the tests' file system; the kernel keeps names that exist, attributes and pages for the\nwhole run, names that do not exist never. Without Headwater this is one node.\n");
+    report.line("Counted by the tests' file system; the kernel caches names that exist, attributes and pages for the\nwhole run, names that do not exist never. Without Headwater this is one node.\n");
     report.table(&table);
 }
 

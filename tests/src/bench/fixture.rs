@@ -1,4 +1,4 @@
-//! What the benchmarks start.
+//! The programs of the benchmarks.
 
 use std::path::PathBuf;
 use std::process::Command;

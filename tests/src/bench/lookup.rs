@@ -35,8 +35,8 @@ pub(super) fn run(report: &mut Report) {
     report.table(&table);
 }
 
-/// System calls between the two marks that the program makes around its look-ups, which are
-/// attempts to close no descriptor.
+/// System calls between the two marks that the program makes around its look-ups, which are attempts to close no
+/// descriptor.
 fn calls_between(log: &std::path::Path, name: &str) -> String {
     let text = std::fs::read_to_string(log).unwrap_or_default();
     let after = text.split_once(&format!("\"begin {name}\\n\"")).map(|(_, after)| after).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What a daemon holds.
+//! A daemon's memory.
 
 use std::fs;
 
@@ -54,7 +54,7 @@ pub(super) fn run(report: &mut Report) {
     table.row(["store", &mib(session.number("memory.store_bytes")), &mib(plain + loadable)]);
     report.line(format!(
         "{} files of {FILE_BYTES} bytes, read, and {LIBRARIES} libraries, loaded. The store's target is what was \
-         asked for in whole pages: files, and libraries' loaded segments.\n",
+         requested in whole pages: files, and libraries' loaded segments.\n",
         FILES - LIBRARIES
     ));
     report.table(&table);

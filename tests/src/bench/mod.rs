@@ -1,5 +1,5 @@
-//! The benchmarks: numbers in tables, with ratios taken in one run. They judge nothing; the targets
-//! stand beside the numbers.
+//! The benchmarks: numbers in tables, with ratios taken in one run. They judge nothing; the targets are beside the
+//! numbers.
 
 mod counts;
 mod fixture;
@@ -27,8 +27,7 @@ pub use table::Table;
 
 type Measure = fn(&mut Report);
 
-/// What can be measured, by name; `mount` names all that begin with it, and so do `overlay`, `simulate` and
-/// `spawn`.
+/// All benchmarks, by name; `mount` names all that begin with it, and so do `overlay`, `simulate` and `spawn`.
 const ALL: [(&str, Measure); 27] = [
     ("startup", startup::run),
     ("operations", counts::run),
@@ -38,7 +37,7 @@ const ALL: [(&str, Measure); 27] = [
     ("mount-warm", mount::warm),
     ("mount-cold", mount::cold),
     ("mount-parallel", mount::parallel),
-    ("mount-upcalls", mount::upcalls),
+    ("mount-upcalls", mount::fuse_requests),
     ("mount-memory", mount::resident),
     ("mount-kills", mount::kills),
     ("overlay-broadcast", overlay::broadcast),
@@ -66,7 +65,7 @@ const ALL: [(&str, Measure); 27] = [
 struct Arguments {
     #[command(subcommand)]
     alone: Option<Alone>,
-    /// What is measured; without any name, all but the commands.
+    /// The selected benchmarks; without any name, all but the commands.
     #[arg(value_name = "NAME", value_parser = name)]
     names: Vec<String>,
     /// Also write the tables to this file.
@@ -77,7 +76,7 @@ struct Arguments {
     svg: Option<PathBuf>,
 }
 
-/// What takes an hour and much of the machine, and is measured alone.
+/// Benchmarks that take an hour and much of the machine, and are run alone.
 #[derive(Subcommand)]
 enum Alone {
     /// Many processes start at once from one file system server.
@@ -88,30 +87,30 @@ enum Alone {
 
 fn names() -> String {
     let names: Vec<&str> = ALL.iter().map(|(name, _)| *name).collect();
-    format!("Names, of which the first word stands for all that begin with it: {}", names.join(", "))
+    format!("Names, of which the first word selects all that begin with it: {}", names.join(", "))
 }
 
-fn name(given: &str) -> Result<String, String> {
-    ALL.iter().any(|(name, _)| is_named(name, given)).then(|| given.to_owned()).ok_or_else(names)
+fn name(prefix: &str) -> Result<String, String> {
+    ALL.iter().any(|(name, _)| is_named(name, prefix)).then(|| prefix.to_owned()).ok_or_else(names)
 }
 
-/// Runs the benchmarks that the command line names, or all. `Err` says what is wrong with the files or lacks on the
-/// machine; the process ends if the command line is wrong.
+/// Runs the benchmarks that the command line names, or all. `Err` names the wrong files or what the machine lacks; the
+/// process ends if the command line is wrong.
 pub fn run() -> Result<(), String> {
-    let words: Vec<String> = std::env::args().skip(1).collect();
+    let args: Vec<String> = std::env::args().skip(1).collect();
     let Arguments { alone, names, markdown, svg } = Arguments::parse();
     match alone {
-        Some(Alone::Storm(options)) => return storm::run(options, &words[1..]),
-        Some(Alone::Io(options)) => return io::run(options, &words[1..]),
+        Some(Alone::Storm(options)) => return storm::run(options, &args[1..]),
+        Some(Alone::Io(options)) => return io::run(options, &args[1..]),
         None => {}
     }
     let mut report = Report { svg, ..Report::default() };
-    let line = words.join(" ");
+    let line = args.join(" ");
     report.line("# Benchmarks");
     report.line("");
     report.line(format!("`cargo xtask bench{}{line}` on {}.", if line.is_empty() { "" } else { " " }, machine()));
     for (name, measure) in ALL {
-        if names.is_empty() || names.iter().any(|given| is_named(name, given)) {
+        if names.is_empty() || names.iter().any(|prefix| is_named(name, prefix)) {
             measure(&mut report);
         }
     }
@@ -121,12 +120,12 @@ pub fn run() -> Result<(), String> {
     Ok(())
 }
 
-/// Whether `given` names the benchmark `name`, or a group that it belongs to.
-fn is_named(name: &str, given: &str) -> bool {
-    name.strip_prefix(given).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+/// Whether `prefix` names the benchmark `name`, or a group that it belongs to.
+fn is_named(name: &str, prefix: &str) -> bool {
+    name.strip_prefix(prefix).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
 }
 
-/// The options that a line of words stands for, or what is wrong with it.
+/// The options in a line, or what is wrong with it.
 #[cfg(test)]
 fn parsed<T: clap::Args>(line: &str) -> Result<T, String> {
     let command = T::augment_args(clap::Command::new("bench").no_binary_name(true));

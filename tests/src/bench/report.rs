@@ -1,4 +1,4 @@
-//! Where the results go.
+//! The output of the results.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -6,11 +6,11 @@ use std::thread;
 
 use super::table::Table;
 
-/// Where the results go.
+/// The file of the results.
 #[derive(Default)]
 pub struct Report {
     pub(super) markdown: String,
-    /// Where drawings go, if anywhere.
+    /// The directory of drawings, if any.
     pub svg: Option<PathBuf>,
 }
 

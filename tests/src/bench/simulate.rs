@@ -16,10 +16,10 @@ const FILE_BYTES: usize = 9000;
 const NODES: u32 = 10_000;
 /// Sizes at which a sample is compared with all nodes.
 const COMPARED: [u32; 3] = [1000, 4000, 10_000];
-/// How often the memory of a run is looked at.
-const LOOKED_EVERY: Duration = Duration::from_millis(100);
+/// The interval at which the memory of a run is read.
+const CHECKED_EVERY: Duration = Duration::from_millis(100);
 
-/// What a run of the command has said and used.
+/// The output and the usage of a run of the command.
 struct Run {
     wall_seconds: f64,
     processor_seconds: f64,
@@ -65,7 +65,7 @@ pub(super) fn sample(report: &mut Report) {
     report.table(&table);
 }
 
-/// Files in some directories, each looked for in another before.
+/// Files in some directories, each looked up in another before.
 fn trace() -> String {
     let mut text = String::new();
     for number in 0..FILES {
@@ -91,12 +91,12 @@ fn simulate(nodes: u32, options: &[&str]) -> Result<Run, String> {
     while child.try_wait().map_err(|e| e.to_string())?.is_none() {
         processor_ticks_used = processor_ticks(process as i32).max(processor_ticks_used);
         memory_gb = memory_gb.max(memory_of(process));
-        std::thread::sleep(LOOKED_EVERY);
+        std::thread::sleep(CHECKED_EVERY);
     }
     let wall_seconds = started.elapsed().as_secs_f64();
     let output = child.wait_with_output().map_err(|e| e.to_string())?;
-    let said: Value = serde_json::from_slice(&output.stdout).map_err(|e| format!("{command:?}: {e}"))?;
-    let number = |name: &str| said["runs"][0][name].as_f64().unwrap_or(f64::NAN);
+    let printed: Value = serde_json::from_slice(&output.stdout).map_err(|e| format!("{command:?}: {e}"))?;
+    let number = |name: &str| printed["runs"][0][name].as_f64().unwrap_or(f64::NAN);
     Ok(Run {
         wall_seconds,
         processor_seconds: processor_ticks_used as f64 / 100.0,

@@ -52,7 +52,7 @@ fn times(table: &mut Table, what: &str, headwater: &Headwater, driver: &Path, pr
     ]);
 }
 
-/// The same where each failed open costs more. Returns a sentence on what it costs.
+/// The same where each failed open costs more. Returns a sentence on the cost.
 fn on_slow_file_system(table: &mut Table, fixture: &Fixture) -> String {
     let mut mounted = match Mounted::new(&fixture.shared(), 1, Caching { ttl_ms: 600_000, pages: true }) {
         Ok(mounted) => mounted,
@@ -70,7 +70,7 @@ fn on_slow_file_system(table: &mut Table, fixture: &Fixture) -> String {
     times(table, "failed opens slow", &headwater, &at("bin/driver"), &at("bin/app"), "0.5");
     format!(
         "A failed open on the slow file system, the tests' counting one, was measured at {:.1} µs ({:.1} µs of it \
-         FUSE itself); names that exist and pages are kept by the kernel.",
+         FUSE itself); names that exist and pages are cached by the kernel.",
         cost.as_secs_f64() * 1e6,
         bare.as_secs_f64() * 1e6
     )
@@ -89,14 +89,14 @@ fn failed_open(dir: &Path) -> Duration {
     times[times.len() / 4]
 }
 
-/// Where the system calls of a start go.
+/// The system calls of a start, by their paths.
 #[derive(Default)]
 struct Calls {
     all: usize,
     opens: usize,
     failed_opens: usize,
     stats: usize,
-    on_original: usize,
+    on_source: usize,
 }
 
 fn system_calls(report: &mut Report, fixture: &Fixture) {
@@ -119,7 +119,7 @@ fn system_calls(report: &mut Report, fixture: &Fixture) {
         ("opens", plain.opens, with.opens, ""),
         ("opens that fail", plain.failed_opens, with.failed_opens, ""),
         ("stats", plain.stats, with.stats, ""),
-        ("that name the original directories", plain.on_original, with.on_original, "0"),
+        ("that name the source directories", plain.on_source, with.on_source, "0"),
     ];
     for (name, plain, with, target) in rows {
         table.row([name.to_string(), plain.to_string(), with.to_string(), target.to_string()]);
@@ -148,7 +148,7 @@ fn calls(log: &Path, shared: &Path) -> Calls {
         calls.opens += usize::from(open);
         calls.failed_opens += usize::from(open && line.contains("= -1"));
         calls.stats += usize::from(stat);
-        calls.on_original += usize::from(line.contains(&shared));
+        calls.on_source += usize::from(line.contains(&shared));
     }
     calls
 }

@@ -1,4 +1,4 @@
-//! `asker SOCKET`: asks the daemon that listens there for what standard input names; see
+//! `asker SOCKET`: requests from the daemon that listens there what standard input names; see
 //! [`headwater_tests::harness::nodes`].
 
 use std::process::ExitCode;

@@ -1,10 +1,10 @@
-//! `operate ROOT FILE`: does the operations that FILE holds, a line of JSON for each, below ROOT,
-//! and prints what came of each, a line for each; see [`headwater_tests::model`].
+//! `operate ROOT FILE`: executes the operations in FILE, a line of JSON for each, below ROOT, and prints the result of
+//! each, a line for each; see [`headwater_tests::model`].
 
 use std::path::Path;
 use std::process::ExitCode;
 
-use headwater_tests::model::perform;
+use headwater_tests::model::execute;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -21,7 +21,7 @@ fn main() -> ExitCode {
     };
     for line in text.lines() {
         match serde_json::from_str(line) {
-            Ok(operation) => println!("{}", perform(Path::new(root), &operation).replace('\n', "\\n")),
+            Ok(operation) => println!("{}", execute(Path::new(root), &operation).replace('\n', "\\n")),
             Err(error) => {
                 eprintln!("operate: {file}: {error}: {line}");
                 return ExitCode::FAILURE;

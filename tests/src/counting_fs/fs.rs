@@ -138,7 +138,7 @@ impl Filesystem for CountingFs {
         let mut options = File::options();
         options.read(mode != fuser::OpenAccMode::O_WRONLY).write(mode != fuser::OpenAccMode::O_RDONLY);
         let file = attempt!(options.open(self.source.join(path)), reply);
-        reply.opened(self.keep(Handle::File(file)), self.open_flags());
+        reply.opened(self.insert(Handle::File(file)), self.open_flags());
     }
 
     fn create(
@@ -158,7 +158,7 @@ impl Filesystem for CountingFs {
             Ok(())
         });
         let attr = attempt!(made, reply);
-        let handle = self.keep(Handle::File(file.expect("made above")));
+        let handle = self.insert(Handle::File(file.expect("made above")));
         reply.created(&self.state.entry_ttl, &attr, Generation(0), handle, FopenFlags::empty());
     }
 
@@ -224,7 +224,7 @@ impl Filesystem for CountingFs {
     fn opendir(&self, _: &Request, ino: INodeNo, _: OpenFlags, reply: ReplyOpen) {
         self.operation(Kind::Opendir, &attempt!(self.path(ino), reply));
         let names = attempt!(self.names_of(ino), reply);
-        reply.opened(self.keep(Handle::Dir(names)), FopenFlags::empty());
+        reply.opened(self.insert(Handle::Dir(names)), FopenFlags::empty());
     }
 
     fn readdir(&self, _: &Request, ino: INodeNo, handle: FileHandle, offset: u64, mut reply: ReplyDirectory) {

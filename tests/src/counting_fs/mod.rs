@@ -4,7 +4,7 @@
 //! deadlock. One process serves any number of mounts of the same source: each has the kernel's caches
 //! to itself, as each node of a cluster does, and all share the counts and the one slow server.
 //!
-//! The process is spoken to on a Unix socket, a line for a line:
+//! The process answers requests on a Unix socket, a line each:
 //!
 //! | request | reply |
 //! |---|---|
@@ -13,7 +13,7 @@
 //! | `rate N` | `ok`; from now on one server handles N operations a second, 0: no limit |
 //! | `delay KIND NS` | `ok`; each operation of this kind takes that many nanoseconds longer |
 //!
-//! When the connection that it was first given closes, it unmounts everything and exits.
+//! When its first connection closes, it unmounts everything and exits.
 
 mod fs;
 mod mounted;
@@ -33,21 +33,21 @@ use self::state::State;
 use self::tally::{Kind, Pace, Tally};
 pub use mounted::{Caching, Mounted};
 
-/// What the process is told on its command line.
+/// The process's command line.
 pub struct Options {
     /// The directory to show.
     pub source: PathBuf,
-    /// Where to listen.
+    /// The path of the socket.
     pub control: PathBuf,
-    /// How long the kernel may believe a name that it found, and attributes, in milliseconds.
+    /// How long the kernel may cache a name that it found, and attributes, in milliseconds.
     pub ttl_ms: u64,
     /// Whether a file's pages stay in the kernel when it is opened again.
-    pub keep_pages: bool,
-    /// Where to mount.
+    pub retain_pages: bool,
+    /// The mount points.
     pub mounts: Vec<PathBuf>,
 }
 
-/// Operations that are served at once: one that is delayed holds up no other.
+/// Operations that are served at once: one that is delayed delays no other.
 const THREADS: usize = 4;
 
 /// Mounts, serves one connection, unmounts.
@@ -57,7 +57,7 @@ pub fn run(options: &Options) -> io::Result<()> {
         pace: Pace::default(),
         entry_ttl: Duration::from_millis(options.ttl_ms),
         attr_ttl: Duration::from_millis(options.ttl_ms),
-        keep_pages: options.keep_pages,
+        retain_pages: options.retain_pages,
     });
     let sessions = options
         .mounts
@@ -91,8 +91,8 @@ fn serve(state: &State, connection: &UnixStream) -> io::Result<()> {
 }
 
 fn answer(state: &State, line: &str) -> Option<String> {
-    let words: Vec<&str> = line.split_whitespace().collect();
-    match words[..] {
+    let fields: Vec<&str> = line.split_whitespace().collect();
+    match fields[..] {
         ["counts"] => return Some(state.tally.to_json().to_string()),
         ["reset"] => state.tally.reset(),
         ["rate", per_second] => state.pace.set_rate(per_second.parse().ok()?),

@@ -1,4 +1,4 @@
-//! The side of the tests: starts `counting-fs` and talks to it.
+//! The side of the tests: starts `counting-fs` and sends it requests.
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, Write};
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// What the kernel may keep of what it was told.
+/// The kernel's caching.
 #[derive(Clone, Copy, Debug)]
 pub struct Caching {
     /// How long a name that exists, and attributes, may be believed, in milliseconds. Absent names
@@ -21,7 +21,7 @@ pub struct Caching {
 }
 
 impl Caching {
-    /// Nothing: every use asks the server again.
+    /// Nothing: every use queries the server again.
     pub const NONE: Caching = Caching { ttl_ms: 0, pages: false };
     /// As a network file system with its usual validity of three seconds.
     pub const USUAL: Caching = Caching { ttl_ms: 3000, pages: true };
@@ -36,7 +36,7 @@ pub struct Mounted {
 }
 
 impl Mounted {
-    /// Mounts `source` `count` times. `Err` says why that is impossible here.
+    /// Mounts `source` `count` times. `Err` has the reason why that is impossible here.
     pub fn new(source: &Path, count: usize, caching: Caching) -> Result<Mounted, String> {
         fs::File::options().read(true).write(true).open("/dev/fuse").map_err(|e| format!("/dev/fuse: {e}"))?;
         let dir = crate::scratch("fs");
@@ -77,7 +77,7 @@ impl Mounted {
 
     /// The counts since the last reset.
     pub fn counts(&mut self) -> Value {
-        serde_json::from_str(&self.ask("counts")).expect("counting-fs answers with JSON")
+        serde_json::from_str(&self.request("counts")).expect("counting-fs answers with JSON")
     }
 
     /// Starts counting anew.
@@ -96,10 +96,10 @@ impl Mounted {
     }
 
     fn command(&mut self, line: &str) {
-        assert_eq!(self.ask(line), "ok", "counting-fs did not understand: {line}");
+        assert_eq!(self.request(line), "ok", "counting-fs did not understand: {line}");
     }
 
-    fn ask(&mut self, line: &str) -> String {
+    fn request(&mut self, line: &str) -> String {
         let connection = self.connection.as_mut().expect("open until dropped");
         writeln!(connection.get_mut(), "{line}").expect("counting-fs runs");
         let mut reply = String::new();

@@ -1,4 +1,4 @@
-//! One mount of the source: which inode is which path, and what is open.
+//! One mount of the source: which inode is which path, and which files are open.
 
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
@@ -22,7 +22,7 @@ pub(super) struct Name {
     pub(super) name: OsString,
 }
 
-/// What is open.
+/// An open file or directory.
 pub(super) enum Handle {
     File(File),
     Dir(Vec<Name>),
@@ -74,7 +74,7 @@ impl CountingFs {
         Ok(attr)
     }
 
-    pub(super) fn keep(&self, handle: Handle) -> FileHandle {
+    pub(super) fn insert(&self, handle: Handle) -> FileHandle {
         let number = self.next_handle.fetch_add(1, Ordering::Relaxed);
         self.handles.lock().expect("no serving thread panics").insert(number, Arc::new(handle));
         FileHandle(number)
@@ -89,14 +89,14 @@ impl CountingFs {
     }
 
     pub(super) fn open_flags(&self) -> FopenFlags {
-        if self.state.keep_pages { FopenFlags::FOPEN_KEEP_CACHE } else { FopenFlags::empty() }
+        if self.state.retain_pages { FopenFlags::FOPEN_KEEP_CACHE } else { FopenFlags::empty() }
     }
 
     pub(super) fn child(&self, parent: INodeNo, name: &OsStr) -> io::Result<PathBuf> {
         Ok(self.path(parent)?.join(name))
     }
 
-    /// Makes something called `name` in `parent` with `make`, for the user who asked.
+    /// Makes something called `name` in `parent` with `make`, for the requesting user.
     pub(super) fn make(
         &self,
         request: &Request,

@@ -1,4 +1,4 @@
-//! What all mounts of the process share.
+//! The common state of all mounts of the process.
 
 use std::time::Duration;
 
@@ -9,5 +9,5 @@ pub(super) struct State {
     pub(super) pace: Pace,
     pub(super) entry_ttl: Duration,
     pub(super) attr_ttl: Duration,
-    pub(super) keep_pages: bool,
+    pub(super) retain_pages: bool,
 }

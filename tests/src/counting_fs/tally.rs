@@ -1,4 +1,4 @@
-//! What the counting file system counts, and how long it takes over each operation.
+//! The counts of the counting file system, and the time of each operation.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -103,7 +103,7 @@ const LATENESS_MAX: Duration = Duration::from_micros(500);
 /// How long operations take. All zero: as long as they take.
 #[derive(Default)]
 pub struct Pace {
-    /// When the one server is free again; held while it works, when the rate is limited.
+    /// When the one server is free again; locked while it works, when the rate is limited.
     server: Mutex<Option<Instant>>,
     operation_ns: AtomicU64,
     kind_ns: [AtomicU64; KINDS],
@@ -125,7 +125,7 @@ impl Pace {
         let operation = self.operation_ns.load(Ordering::Relaxed);
         if operation > 0 {
             let mut free = self.server.lock().expect("no serving thread panics");
-            // What the last sleep took too long counts for this operation, so that the rate holds.
+            // The excess of the last sleep counts for this operation, so that the rate is exact.
             let earliest = Instant::now() - LATENESS_MAX;
             let done = free.map_or(earliest, |free| free.max(earliest)) + Duration::from_nanos(operation);
             std::thread::sleep(done.saturating_duration_since(Instant::now()));
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_is_kept_over_threads() {
+    fn a_rate_applies_to_all_threads_together() {
         let pace = Pace::default();
         pace.set_rate(1000);
         let started = Instant::now();

@@ -1,4 +1,4 @@
-//! Directories that stand for a shared file system, with programs and libraries built into them.
+//! Directories that represent a shared file system, with programs and libraries built into them.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -22,9 +22,9 @@ impl Fixture {
     }
 
     /// An empty one in this directory.
-    pub fn new_in(purpose: &str, place: &str) -> Fixture {
-        let dir = tempfile::Builder::new().prefix(&format!("hwt-{purpose}-")).tempdir_in(place);
-        Fixture::made(dir.expect("the place takes a directory"))
+    pub fn new_in(purpose: &str, parent: &str) -> Fixture {
+        let dir = tempfile::Builder::new().prefix(&format!("hwt-{purpose}-")).tempdir_in(parent);
+        Fixture::made(dir.expect("the parent takes a directory"))
     }
 
     fn made(dir: TempDir) -> Fixture {
@@ -36,7 +36,7 @@ impl Fixture {
         fixture
     }
 
-    /// The directory that stands for the shared file system.
+    /// The directory that represents the shared file system.
     pub fn shared(&self) -> PathBuf {
         self.dir.path().join("shared")
     }
@@ -51,7 +51,7 @@ impl Fixture {
         self.dir.path().join(name)
     }
 
-    /// The words that run a command as such a user, who may mount; see [`user::with_fuse`].
+    /// The arguments that run a command as such a user, who may mount; see [`user::with_fuse`].
     pub fn commands_of(&self, user: &[&str]) -> Vec<String> {
         let dir = self.outside("dev");
         fs::create_dir_all(&dir).expect("an own directory");
@@ -102,8 +102,8 @@ impl Fixture {
         path
     }
 
-    /// Builds a shared library `name` (`DIR/libx.so`) whose function `x` returns `tag`; further
-    /// flags link it and say where it looks for others.
+    /// Builds a shared library `name` (`DIR/libx.so`) whose function `x` returns `tag`; further flags link it and set
+    /// where it searches for others.
     pub fn library(&self, name: &str, tag: &str, flags: &[&str]) -> PathBuf {
         let file = Path::new(name).file_name().and_then(|f| f.to_str()).expect("a plain name");
         let function = file.trim_start_matches("lib").split('.').next().expect("libNAME.so");

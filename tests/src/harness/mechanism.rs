@@ -1,4 +1,4 @@
-//! The ways in which a program's files reach it.
+//! The mechanisms by which a program's files reach it.
 
 use std::fs::File;
 
@@ -7,9 +7,9 @@ use std::fs::File;
 pub enum Mechanism {
     /// A library in the program.
     Audit,
-    /// A mount over the original directories, in a namespace of the node.
+    /// A mount over the source directories, in a namespace of the node.
     Namespace,
-    /// A mount at a place of its own: paths have its prefix.
+    /// A mount below a prefix of its own.
     Mount,
 }
 
@@ -17,7 +17,7 @@ impl Mechanism {
     /// All of them.
     pub const ALL: [Mechanism; 3] = [Mechanism::Audit, Mechanism::Namespace, Mechanism::Mount];
 
-    /// What `headwater run --via` calls it.
+    /// Its name for `headwater run --via`.
     pub fn name(self) -> &'static str {
         match self {
             Mechanism::Audit => "audit",
@@ -31,7 +31,7 @@ impl Mechanism {
         self != Mechanism::Audit
     }
 
-    /// `Err` says why it can't be used here.
+    /// `Err` has the reason why it can't be used here.
     pub fn check(self) -> Result<(), String> {
         if !self.is_mounted() {
             return Ok(());

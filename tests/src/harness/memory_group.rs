@@ -1,4 +1,4 @@
-//! Control groups that bound the memory of processes, of either version.
+//! Control groups that limit the memory of processes, of either version.
 
 use std::fs;
 use std::io;
@@ -31,7 +31,7 @@ impl MemoryGroup {
                 (root.join("memory"), names.map(|name| (name, bytes_max)))
             }
         };
-        let failed = |error: io::Error| format!("no group with a bound of its memory can be made: {error}");
+        let failed = |error: io::Error| format!("no group with a limit of its memory can be made: {error}");
         let _ = fs::write(parent.join("cgroup.subtree_control"), "+memory");
         let group = MemoryGroup { path: parent.join(format!("headwater-{name}-{}", std::process::id())) };
         fs::create_dir(&group.path).map_err(failed)?;
@@ -46,7 +46,7 @@ impl MemoryGroup {
         Ok(group)
     }
 
-    /// Where a process writes its number to belong to it.
+    /// The file to which a process writes its PID to enter it.
     pub fn processes(&self) -> PathBuf {
         self.path.join("cgroup.procs")
     }

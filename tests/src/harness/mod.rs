@@ -1,4 +1,4 @@
-//! Runs the same program with and without Headwater and compares what it did.
+//! Runs the same program with and without Headwater and compares the results.
 
 mod build;
 mod mechanism;
@@ -24,7 +24,7 @@ pub use traces::{
 };
 pub use view::{Mounting, View};
 
-/// Says why a test does nothing here.
+/// Prints why a test does nothing here.
 pub fn skipped(reason: impl std::fmt::Display) {
     println!("skipped: {reason}");
 }
@@ -50,7 +50,7 @@ macro_rules! needs_mounts {
     };
 }
 
-/// Leaves a test where nothing can be mounted, or where only root can make what it needs.
+/// Returns from a test where nothing can be mounted, or where only root can make what it needs.
 #[macro_export]
 macro_rules! needs_root {
     () => {

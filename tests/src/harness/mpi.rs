@@ -8,7 +8,7 @@ use std::time::SystemTime;
 
 use super::Program;
 
-/// Jobs of more ranks than the machine has processors, which wait by yielding, by anybody.
+/// Jobs of more ranks than the machine has processors, which wait by yielding, for any user.
 const ENVIRONMENT: [(&str, &str); 7] = [
     ("OMPI_ALLOW_RUN_AS_ROOT", "1"),
     ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"),
@@ -35,7 +35,7 @@ impl Mpi {
     /// Every one for which there is a library.
     pub const NAMES: [&'static str; 4] = ["openmpi4", "mpich4", "openmpi5", "mpich5"];
 
-    /// The one with this name: Debian's if that has the version, else PyPI's, which `cargo xtask` has put into
+    /// The one with this name: Debian's if that has the version, else PyPI's, which `cargo xtask` has installed in
     /// `target/mpi` (or the directory that `HEADWATER_TEST_MPIS` names).
     ///
     /// # Errors
@@ -72,12 +72,12 @@ impl Mpi {
         self.name.starts_with("openmpi")
     }
 
-    /// Where its `mpicc` is.
+    /// The path of its `mpicc`.
     pub fn compiler(&self) -> PathBuf {
         self.command("mpicc")
     }
 
-    /// Where its `mpirun` is.
+    /// The path of its `mpirun`.
     pub fn mpirun(&self) -> PathBuf {
         self.command("mpirun")
     }
@@ -115,7 +115,7 @@ impl Mpi {
         match compiler {
             "mpicc" => command.arg("-std=c11").args(FLAGS),
             "mpicxx" => command.args(["-O2", "-g", "-Wall", "-Wextra", "-DOMPI_SKIP_MPICXX", "-DMPICH_SKIP_MPICXX"]),
-            // Of mpif.h's procedures, gfortran knows no interfaces.
+            // gfortran has no interfaces of mpif.h's procedures.
             _ => command.args(["-O2", "-g", "-Wall", "-fallow-argument-mismatch", "-J"]).arg(&all),
         };
         command.args(&sources).arg("-o").arg(&program);
@@ -124,19 +124,19 @@ impl Mpi {
         Ok(program)
     }
 
-    /// The launcher of a job with so many ranks on this machine; its words follow.
+    /// The launcher of a job with so many ranks on this machine; its arguments follow.
     pub fn launcher(&self, ranks: usize) -> Program {
         let launcher = Program::new(self.mpirun()).args(["-n", &ranks.to_string()]);
         ENVIRONMENT.iter().fold(launcher, |launcher, (name, value)| launcher.env(name, value))
     }
 
-    /// What its jobs need in the environment.
+    /// The variables of its jobs.
     pub fn environment() -> &'static [(&'static str, &'static str)] {
         &ENVIRONMENT
     }
 }
 
-/// What is compiled, and all files that it is made of.
+/// The compiled source, and all files that it is made of.
 fn sources(source: &Path) -> (Vec<PathBuf>, Vec<PathBuf>) {
     let directory = if source.is_dir() { source } else { source.parent().expect("a source lies in a directory") };
     let listed = fs::read_dir(directory).unwrap_or_else(|e| panic!("{}: {e}", directory.display()));
@@ -146,7 +146,7 @@ fn sources(source: &Path) -> (Vec<PathBuf>, Vec<PathBuf>) {
     (compiled, all)
 }
 
-/// The library that transforms I/O, and how it is told what to do.
+/// The library that transforms I/O, and its variables.
 #[derive(Clone, Debug)]
 pub struct Library {
     path: PathBuf,
@@ -155,15 +155,15 @@ pub struct Library {
 }
 
 impl Library {
-    /// The one that `cargo xtask dist` has built, which is to look at small operations and
-    /// to transform them also where it expects no gain; or the file that
-    /// `HEADWATER_TEST_MPIIO` names, as `cargo xtask test` does with one that checks what signals' handlers do.
+    /// The one that `cargo xtask dist` has built, which is to handle small operations and to transform them also where
+    /// it expects no gain; or the file that `HEADWATER_TEST_MPIIO` names, as `cargo xtask test` does with one that
+    /// checks what signals' handlers do.
     ///
     /// # Errors
     /// It is not built for this MPI.
     pub fn find(mpi: &Mpi) -> Result<Library, String> {
-        let places = ["target/dist/lib", "target/mpiio"].map(|dir| crate::workspace().join(dir));
-        let built = places.into_iter().map(|dir| dir.join("libheadwater-mpiio.so"));
+        let directories = ["target/dist/lib", "target/mpiio"].map(|dir| crate::workspace().join(dir));
+        let built = directories.into_iter().map(|dir| dir.join("libheadwater-mpiio.so"));
         let mut candidates = std::env::var_os("HEADWATER_TEST_MPIIO").map(PathBuf::from).into_iter().chain(built);
         let variant = format!("headwater/mpiio-{}.so", mpi.name);
         let is_there = |path: &PathBuf| path.is_file() && path.with_file_name(&variant).is_file();
@@ -181,13 +181,14 @@ impl Library {
         self
     }
 
-    /// Where it is, with what it loads.
+    /// The directory of the library, and of what it loads.
     pub fn directory(&self) -> &Path {
         self.path.parent().expect("a file lies in a directory")
     }
 
-    /// The words before a program that has the library. The launcher has it not. `report`: where rank 0 writes.
-    pub fn words(&self, report: &Path) -> Vec<String> {
+    /// The arguments before a program that has the library. The launcher does not have it. `report`: where rank 0
+    /// writes.
+    pub fn args(&self, report: &Path) -> Vec<String> {
         // Beside a build that checks what signals' handlers do, a library that sees allocations.
         let checks = self.path.with_file_name("libheadwater-handlers.so");
         let checks = if checks.is_file() { format!(":{}", checks.display()) } else { String::new() };

@@ -1,4 +1,4 @@
-//! One command: how it is started, and what came of it.
+//! One command: how it is started, and its results.
 
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
@@ -18,7 +18,7 @@ pub(super) const TIME_MAX: Duration = Duration::from_secs(60);
 /// How many differing lines a failure shows of each kind.
 const LINES_MAX: usize = 30;
 
-/// A program with its arguments and surroundings.
+/// A program with its arguments and environment.
 #[derive(Clone, Debug)]
 pub struct Program {
     argv: Vec<OsString>,
@@ -26,7 +26,7 @@ pub struct Program {
     dir: Option<PathBuf>,
 }
 
-/// What a program printed, and its status as a shell gives it.
+/// A program's output, and its status as in a shell.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Output {
     /// Standard output.
@@ -112,15 +112,14 @@ impl Program {
         }
     }
 
-    /// The same, told its directory as the first argument after `prefix` instead of being started
-    /// there.
+    /// The same, with its directory as the first argument after `prefix` instead of being started there.
     pub(super) fn behind_with_dir(&self, prefix: &[OsString]) -> Program {
         let dir = self.dir.clone().unwrap_or_else(std::env::temp_dir);
         let started = Program { dir: None, ..self.clone() };
         started.behind(prefix.iter().cloned().chain([dir.into_os_string()]))
     }
 
-    /// Starts it in a process group of its own, its output going to files.
+    /// Starts it in a process group of its own, its output redirected to files.
     pub fn start(&self) -> Running {
         let scratch = || tempfile::tempfile().expect("the temporary directory takes a file");
         let (stdout, stderr) = (scratch(), scratch());
@@ -169,7 +168,7 @@ impl Running {
         let _ = rustix::process::kill_process(self.pid(), signal);
     }
 
-    /// What it has printed on standard output so far.
+    /// Its standard output so far.
     pub fn stdout(&self) -> String {
         text(&self.stdout)
     }
@@ -209,7 +208,7 @@ impl Drop for Running {
     }
 }
 
-/// `text` with `to` instead of `from` wherever it stands.
+/// `text` with every `from` replaced by `to`.
 fn replaced(text: &[u8], from: &Path, to: &Path) -> Vec<u8> {
     let (from, to) = (from.as_os_str().as_bytes(), to.as_os_str().as_bytes());
     let (mut result, mut rest) = (Vec::new(), text);
@@ -226,7 +225,7 @@ fn shell_status(status: ExitStatus) -> i32 {
     status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0))
 }
 
-/// All that a file holds. Its offset, which the program writes at, stays where it is.
+/// Reads a whole file. Its offset, which the program writes at, does not change.
 fn text(file: &File) -> String {
     let bytes = file.metadata().expect("an open file").len() as usize;
     let mut content = vec![0; bytes];

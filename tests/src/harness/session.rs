@@ -17,8 +17,8 @@ use super::traces::{processes_called, processes_using, wait_until};
 /// How long after its end a session may need to vanish.
 const VANISH_MAX: Duration = Duration::from_secs(60);
 
-/// Mounts a view, runs a program on it, writes down what was counted, and unmounts it.
-/// `sh BINARY VIEW STATS STORE PROCESSES OPTION… -- DIR PROGRAM…`
+/// Mounts a view, runs a program on it, writes down what was counted, and unmounts it. `sh BINARY VIEW STATS STORE
+/// PROCESSES OPTION… -- DIR PROGRAM…`
 const ON_A_VIEW: &str = r#"
 binary=$1 view=$2 stats=$3 store=$4 processes=$5 options=
 shift 5
@@ -76,8 +76,8 @@ impl Headwater {
         }
     }
 
-    /// Through this mechanism; without this, the audit library. A view mounted at a place of its own
-    /// is one node, which has all of the processes.
+    /// By this mechanism; the default is the audit library. A view mounted below a prefix of its own is one node, which
+    /// has all of the processes.
     pub fn via(mut self, via: Mechanism) -> Headwater {
         self.via = via;
         self
@@ -107,7 +107,7 @@ impl Headwater {
         self
     }
 
-    /// The store where it is if nobody names a place; what a session leaves in `/dev/shm` is not looked for.
+    /// The store is at its default; a session's remains in `/dev/shm` are not searched for.
     pub fn store_of_its_own(mut self) -> Headwater {
         self.names_store = false;
         self
@@ -122,7 +122,7 @@ impl Headwater {
         let store = self.store.clone().unwrap_or_else(|| own_store.path().to_path_buf());
         let view = files.path().join("view");
         fs::create_dir(&view).expect("a fresh directory");
-        // Not even root's own helper mounts on what is sticky and another's.
+        // Not even root's own helper mounts on a sticky directory of another user.
         for (dir, mode) in [(files.path(), 0o1777), (own_store.path(), 0o1777), (&view, 0o777)] {
             fs::set_permissions(dir, Permissions::from_mode(mode)).expect("an own directory");
         }
@@ -131,11 +131,11 @@ impl Headwater {
             Mechanism::Mount => (self.on_a_view(program, &view, &store, &summary), Some((view, self.shared.clone()))),
             _ => (program.behind(self.run_command(&store, &summary)), None),
         };
-        let way = (self.shared.components().count() - 1) * self.nodes;
+        let ancestor_lookups = (self.shared.components().count() - 1) * self.nodes;
         Starting {
             running: program.start(),
             via: self.via,
-            way: way as u64,
+            ancestor_lookups: ancestor_lookups as u64,
             store,
             summary,
             shown,
@@ -175,12 +175,12 @@ impl Headwater {
         self.start(program).finish()
     }
 
-    /// Runs `program` without Headwater and in a session, and checks that it did the same, that
-    /// Headwater took part, and that nothing had to fall back to the original.
+    /// Runs `program` without Headwater and in a session, and checks that the results are the same, that Headwater took
+    /// part, and that no path had to fall back to its source.
     pub fn same(&self, program: &Program) -> Session {
         let session = self.same_output(program);
         assert_eq!(session.fallbacks(), 0, "fallbacks\n{:#}", session.summary);
-        assert_eq!(session.messages, "", "Headwater had nothing to say");
+        assert_eq!(session.messages, "", "Headwater had no message");
         session
     }
 
@@ -199,10 +199,10 @@ pub struct Starting {
     /// The `headwater` process, or the shell that mounts and unmounts a view.
     pub running: Running,
     via: Mechanism,
-    way: u64,
+    ancestor_lookups: u64,
     store: PathBuf,
     summary: PathBuf,
-    /// A view and what it shows.
+    /// A view and its source.
     shown: Option<(PathBuf, PathBuf)>,
     _files: TempDir,
     _own_store: TempDir,
@@ -214,19 +214,19 @@ impl Starting {
         &self.store
     }
 
-    /// Where its view is mounted, if that is a place of its own.
+    /// The path of its view, if it has a prefix of its own.
     pub fn view(&self) -> Option<&Path> {
         self.shown.as_ref().map(|(view, _)| view.as_path())
     }
 
-    /// The directory of a node, once it stands.
+    /// The directory of a node, once it exists.
     pub fn node_dir(&self, node: usize) -> PathBuf {
         let mut found = None;
-        let stands = wait_until(VANISH_MAX, || {
+        let is_served = wait_until(VANISH_MAX, || {
             found = self.sessions().first().map(|session| session.join(format!("n{node}")));
             found.as_ref().is_some_and(|dir| dir.is_dir())
         });
-        assert!(stands, "no directory of node {node} in {}", self.store.display());
+        assert!(is_served, "no directory of node {node} in {}", self.store.display());
         found.expect("found above")
     }
 
@@ -256,21 +256,21 @@ impl Starting {
 
     /// As [`Starting::finish`], with another limit.
     pub fn finish_within(self, time_max: Duration) -> Session {
-        let Starting { running, via, way, store, summary, shown, _files, _own_store } = self;
+        let Starting { running, via, ancestor_lookups, store, summary, shown, _files, _own_store } = self;
         let mut output = running.finish_within(time_max);
         if let Err(left) = Starting::check_gone(&store) {
             panic!("left behind: {left}\n{output:?}");
         }
         if let Some((view, root)) = shown {
-            let original = |text: &str| text.replace(&*view.to_string_lossy(), &root.to_string_lossy());
-            (output.stdout, output.stderr) = (original(&output.stdout), original(&output.stderr));
+            let at_source = |text: &str| text.replace(&*view.to_string_lossy(), &root.to_string_lossy());
+            (output.stdout, output.stderr) = (at_source(&output.stdout), at_source(&output.stderr));
         }
         let summary = fs::read(&summary).ok().and_then(|json| serde_json::from_slice(&json).ok());
         let is_own = |line: &&str| line.starts_with("headwater: ") || line.contains("headwater_daemon");
         let (messages, stderr): (Vec<&str>, Vec<&str>) = output.stderr.split_inclusive('\n').partition(is_own);
         let (messages, stderr) = (messages.concat(), stderr.concat());
         output.stderr = stderr;
-        Session { via, way, summary: summary.unwrap_or(Value::Null), output, messages }
+        Session { via, ancestor_lookups, summary: summary.unwrap_or(Value::Null), output, messages }
     }
 
     /// Waits until no process and no file of any session in `store` is left.
@@ -296,11 +296,11 @@ impl Starting {
 #[derive(Debug)]
 pub struct Session {
     via: Mechanism,
-    /// Directories on the way to the scope's, on all nodes.
-    way: u64,
-    /// What the program did.
+    /// Look-ups of the scope's ancestor directories, on all nodes.
+    ancestor_lookups: u64,
+    /// The program's results.
     pub output: Output,
-    /// What Headwater itself said on standard error.
+    /// Headwater's own lines on standard error.
     pub messages: String,
     /// The JSON summary, or a view's counters; null if there is none.
     pub summary: Value,
@@ -316,26 +316,26 @@ impl Session {
     }
 
     /// Requests that the kernel made of the mounted file system.
-    pub fn upcalls(&self) -> u64 {
+    pub fn fuse_requests(&self) -> u64 {
         match self.via {
-            Mechanism::Mount => stats::upcalls(&self.summary),
+            Mechanism::Mount => stats::fuse_requests(&self.summary),
             _ => self.number("mount.upcalls"),
         }
     }
 
-    /// How often an original was used in spite of all.
+    /// How often a source file was used nevertheless.
     pub fn fallbacks(&self) -> u64 {
         match self.via {
             Mechanism::Audit => self.number("clients.fallbacks"),
-            // The way to the scope's directory is the original's, on each node.
-            Mechanism::Namespace => self.number("mount.from_original").saturating_sub(self.way),
+            // The scope's ancestor directories are looked up at the source, on each node.
+            Mechanism::Namespace => self.number("mount.from_original").saturating_sub(self.ancestor_lookups),
             Mechanism::Mount => stats::from_original(&self.summary),
         }
     }
 
-    /// Panics if the files came to the program without Headwater.
+    /// Panics if Headwater did not serve the program's files.
     pub fn assert_served(&self) {
-        let served = if self.via.is_mounted() { self.upcalls() } else { self.number("clients.lookups") };
+        let served = if self.via.is_mounted() { self.fuse_requests() } else { self.number("clients.lookups") };
         assert!(served > 0, "Headwater took no part\n{:#}\n{:?}", self.summary, self.output);
     }
 }

@@ -1,32 +1,32 @@
-//! What `headwater stats --json` says, added up over the nodes.
+//! The output of `headwater stats --json`, added up over the nodes.
 
 use serde_json::Value;
 
-/// Operations of which the kernel remembers no answer: `find` asks what file system it is on, Python
-/// at each open whether it has opened a terminal.
+/// Operations whose answers the kernel does not cache: `find` queries the type of the file system, Python at each open
+/// whether it has opened a terminal.
 const NEVER_REMEMBERED: [&str; 2] = ["ioctl", "statfs"];
 
-/// Operations that are the original's own business.
-const OF_ORIGINALS: [&str; 3] = ["getxattr", "listxattr", "statfs"];
+/// Operations that always reach the source.
+const OF_SOURCES: [&str; 3] = ["getxattr", "listxattr", "statfs"];
 
-/// Requests of the kernel, but for those that no file system can keep it from repeating.
-pub fn upcalls(stats: &Value) -> u64 {
+/// FUSE requests, but for those that the kernel repeats on any file system.
+pub fn fuse_requests(stats: &Value) -> u64 {
     let all: u64 = nodes(stats).map(|node| number(&node["hits"]["upcalls"])).sum();
     all - of_operations(stats, &NEVER_REMEMBERED, "count")
 }
 
-/// Requests for pages, of files or of listings, which a kernel may give up at any time.
+/// Requests for pages, of files or of listings, which a kernel may drop at any time.
 const OF_PAGES: [&str; 3] = ["read", "readdir", "readdirplus"];
 
-/// Requests for pages; [`upcalls`] counts them, too.
-pub fn page_upcalls(stats: &Value) -> u64 {
+/// Requests for pages; [`fuse_requests`] counts them, too.
+pub fn page_requests(stats: &Value) -> u64 {
     of_operations(stats, &OF_PAGES, "count")
 }
 
-/// Requests that the originals answered though the node should have.
+/// Requests that were served from the source though the node should have served them.
 pub fn from_original(stats: &Value) -> u64 {
     let all: u64 = nodes(stats).map(|node| number(&node["hits"]["original"])).sum();
-    all - of_operations(stats, &OF_ORIGINALS, "from_original")
+    all - of_operations(stats, &OF_SOURCES, "from_original")
 }
 
 /// How often each operation was answered, as a line of text.

@@ -1,4 +1,4 @@
-//! What a session might leave behind.
+//! The possible remains of a session.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// The processes that have to do with `path`: it stands in their environment or arguments, or they
-/// have a file below it open, mapped, or as their program. (process ID, command line.)
+/// The processes that use `path`: it is in their environment or arguments, or they have a file below it open, mapped,
+/// or as their program. (process ID, command line.)
 pub fn processes_using(path: &Path) -> Vec<(i32, String)> {
     let own = std::process::id() as i32;
     let processes = fs::read_dir("/proc").expect("/proc is mounted");
@@ -50,8 +50,8 @@ fn mount_line(path: &Path) -> Option<String> {
     table.lines().rev().find(is_here).map(str::to_owned)
 }
 
-/// Fails all requests to the server of the FUSE mount at `path`, which frees everybody who waits for
-/// it. Root alone may.
+/// Fails all requests to the server of the FUSE mount at `path`, which wakes every process that waits for it. Root
+/// alone may.
 pub fn abort_connection(path: &Path) {
     let device = mount_line(path).and_then(|line| line.split(' ').nth(2)?.split_once(':').map(|(_, n)| n.to_owned()));
     let Some(number) = device else { return };
@@ -81,7 +81,7 @@ pub fn is_running(pid: i32) -> bool {
 /// Clock ticks, hundredths of a second, that a process has used; 0 if it has ended.
 pub fn processor_ticks(pid: i32) -> u64 {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    // The name, in parentheses, may hold anything.
+    // The name, in parentheses, may contain anything.
     let after_name = stat.rsplit_once(')').map_or("", |(_, after)| after);
     after_name.split_whitespace().skip(11).take(2).filter_map(|word| word.parse::<u64>().ok()).sum()
 }

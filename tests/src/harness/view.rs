@@ -28,8 +28,8 @@ pub struct Mounting {
     store: Option<PathBuf>,
 }
 
-/// A directory whose mounts go from all namespaces when they are unmounted. Where mounts are private, as in a
-/// container, those of other tests' sessions would keep a view alive.
+/// A directory whose mounts disappear from all namespaces when they are unmounted. Where mounts are private, as in a
+/// container, those of other tests' sessions would prolong a view's life.
 struct SharedDir(TempDir);
 
 impl SharedDir {
@@ -106,7 +106,7 @@ impl View {
         Mounting::of(root).mount()
     }
 
-    /// Where it is mounted.
+    /// Its path.
     pub fn path(&self) -> &Path {
         &self.mount_point
     }
@@ -116,7 +116,7 @@ impl View {
         self.mount_point.join(name)
     }
 
-    /// What it shows.
+    /// Its source.
     pub fn root(&self) -> &Path {
         &self.root
     }
@@ -126,7 +126,7 @@ impl View {
         program.replaced(&self.root, &self.mount_point)
     }
 
-    /// What `headwater stats --json` says.
+    /// The output of `headwater stats --json`.
     pub fn stats(&self) -> Value {
         let store = ["--store".as_ref(), self.store.as_os_str()];
         let stats = Program::new(headwater_binary()).args(["stats", "--json"]).args(store);
@@ -142,19 +142,19 @@ impl View {
         assert_eq!(output.status, 0, "{output:?}");
     }
 
-    /// How many requests the kernel has made so far; see [`stats::upcalls`].
-    pub fn upcalls(&self) -> u64 {
-        stats::upcalls(&self.stats())
+    /// How many requests the kernel has made so far; see [`stats::fuse_requests`].
+    pub fn fuse_requests(&self) -> u64 {
+        stats::fuse_requests(&self.stats())
     }
 
     /// How many of them were for pages, and how many for anything else.
-    pub fn upcalls_by_kind(&self) -> (u64, u64) {
+    pub fn fuse_requests_by_kind(&self) -> (u64, u64) {
         let stats = self.stats();
-        let pages = stats::page_upcalls(&stats);
-        (pages, stats::upcalls(&stats) - pages)
+        let pages = stats::page_requests(&stats);
+        (pages, stats::fuse_requests(&stats) - pages)
     }
 
-    /// How often each operation was asked for, to be shown.
+    /// The number of each operation, as text.
     pub fn operations(&self) -> String {
         stats::operations(&self.stats())
     }
@@ -169,7 +169,7 @@ impl View {
         processes_called(&self.store, "headwater supervise")
     }
 
-    /// Where its store is.
+    /// The path of its store.
     pub fn store(&self) -> &Path {
         &self.store
     }
@@ -203,8 +203,8 @@ impl Drop for View {
         if !self.is_mounted {
             return;
         }
-        // Other processes do it, and are not waited for without end: a mount whose server hangs holds
-        // whoever touches it.
+        // Other processes do it, and are not waited for without end: a mount whose server hangs blocks every process
+        // that uses it.
         let unmounts = self.unmount_command().arg("--lazy").start();
         let is_gone = || mount_type(&self.mount_point).is_none();
         if !wait_until(UNMOUNT_MAX, || is_gone() && !is_running(unmounts.pid().as_raw_pid())) {

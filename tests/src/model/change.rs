@@ -16,7 +16,7 @@ use super::operation::{Change, Operation};
 use super::tree::below;
 
 /// Makes one change below `root`.
-pub(super) fn perform(root: &Path, operation: &Operation, change: &Change) -> Result<String, Errno> {
+pub(super) fn execute(root: &Path, operation: &Operation, change: &Change) -> Result<String, Errno> {
     let path = &below(root, &operation.path);
     match change {
         Change::Create { mode, is_exclusive } => {
@@ -45,13 +45,13 @@ pub(super) fn perform(root: &Path, operation: &Operation, change: &Change) -> Re
         Change::UnlinkedWhileOpen { content } => return unlinked_while_open(path, content),
         of_names => {
             let other = below(root, &operation.other);
-            perform_on_names(path, &other, &operation.other, of_names)?;
+            execute_on_names(path, &other, &operation.other, of_names)?;
         }
     }
     Ok("done".into())
 }
 
-fn perform_on_names(path: &Path, other: &Path, target: &[u8], change: &Change) -> Result<(), Errno> {
+fn execute_on_names(path: &Path, other: &Path, target: &[u8], change: &Change) -> Result<(), Errno> {
     match change {
         Change::Mkdir { mode } => mkdirat(CWD, path, Mode::from_raw_mode(*mode))?,
         Change::Symlink => symlinkat(target, CWD, path)?,
@@ -81,7 +81,7 @@ fn open_to_write(path: &Path, flags: OFlags, mode: u32) -> Result<OwnedFd, Errno
     open(path, flags, Mode::from_raw_mode(mode))
 }
 
-/// Gives all bytes to `write` (bytes, offset), which may take fewer at a time.
+/// Passes all bytes to `write` (bytes, offset), which may take fewer at a time.
 fn put(write: impl Fn(&[u8], u64) -> Result<usize, Errno>, content: &Content) -> Result<String, Errno> {
     let bytes = content.read(0, content.size());
     let mut done = 0;

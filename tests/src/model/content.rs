@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// A file's bytes: runs of noise and of nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Content {
-    /// What the noise is drawn from.
+    /// The seed of the noise.
     pub seed: u64,
     /// (is a hole, bytes), one after another.
     pub runs: Vec<(bool, u64)>,

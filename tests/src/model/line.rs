@@ -1,4 +1,4 @@
-//! What an operation gave, as one line.
+//! The result of an operation, as one line.
 
 use rustix::io::Errno;
 

@@ -9,8 +9,8 @@ use rustix::io::Errno;
 use super::line::failure;
 use super::tree::below;
 
-/// Names and types in order of the names. `Err` too if a name came twice, or its type or number is
-/// not that of its stat; those are told as lines of their own.
+/// Names and types in order of the names. `Err` too if a name occurs twice, or its type or number is not that of its
+/// stat; those are lines of their own.
 pub(super) fn list(path: &Path) -> Result<String, Errno> {
     let entries = entries(&mut stream(path)?)?;
     let mut lines: Vec<String> = entries.iter().map(|entry| describe(path, entry)).collect();
@@ -23,8 +23,8 @@ pub(super) fn list(path: &Path) -> Result<String, Errno> {
     Ok(lines.join("\n"))
 }
 
-/// Goes back to each place of the stream that is a multiple of `part` names from the start, and
-/// reads on from there: what follows is what followed before.
+/// Seeks back to each position of the stream that is a multiple of `part` names from the start, and reads on from
+/// there: the same names follow as before.
 pub(super) fn list_in_parts(path: &Path, part: u64) -> Result<String, Errno> {
     let mut dir = stream(path)?;
     let first = entries(&mut dir)?;
@@ -70,7 +70,7 @@ fn describe(path: &Path, entry: &DirEntry) -> String {
     format!("{shown} {kind:?} {what}").trim_end().to_owned()
 }
 
-/// What [`list`] gives for these names.
+/// The result of [`list`] for these names.
 pub(super) fn expected(names: &HashMap<Vec<u8>, FileType>) -> String {
     let mut lines: Vec<String> = names.iter().map(|(name, kind)| format!("{} {kind:?}", name.escape_ascii())).collect();
     lines.extend([". Directory".into(), ".. Directory".into()]);

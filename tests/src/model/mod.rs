@@ -1,31 +1,31 @@
 //! A reference model of a directory tree, and operations on trees that are drawn at random.
 //!
-//! A [`Tree`] says what is made; [`Reference`] says from that alone what each [`Operation`] that
-//! only reads must give; `perform` does operations on real directories by system calls. The three
-//! together check a file system: what was predicted, what a plain directory gives and what the
-//! file system under test gives are the same lines.
+//! A [`Tree`] describes what is made; from that alone, [`Reference`] predicts the result of each [`Operation`] that
+//! only reads; `execute` executes operations on real directories by system calls. The three together check a file
+//! system: the prediction, the result on a plain directory and the result on the file system under test are the same
+//! lines.
 
 mod change;
 mod content;
+mod execute;
 mod line;
 mod list;
 mod operation;
-mod perform;
 mod reference;
 pub mod strategy;
 mod tree;
 
 pub use content::Content;
+pub use execute::execute;
 pub use operation::{Action, Change, Operation};
-pub use perform::perform;
 pub use reference::{Expected, Reference};
 pub use tree::{Kind, Node, Tree};
 
 use std::path::Path;
 
 /// Does all of these below `root`: a line for each.
-pub fn perform_all(root: &Path, operations: &[Operation]) -> Vec<String> {
-    operations.iter().map(|operation| perform(root, operation)).collect()
+pub fn execute_all(root: &Path, operations: &[Operation]) -> Vec<String> {
+    operations.iter().map(|operation| execute(root, operation)).collect()
 }
 
 #[cfg(test)]
@@ -47,7 +47,7 @@ mod tests {
             let reference = Reference::new(&tree);
             for operation in &operations {
                 if let Expected::Line(expected) = reference.expect(operation) {
-                    prop_assert_eq!(perform(dir.path(), operation), expected, "{:?}", operation);
+                    prop_assert_eq!(execute(dir.path(), operation), expected, "{:?}", operation);
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! What is done to a tree.
+//! Operations on a tree.
 
 use std::fmt;
 
@@ -13,11 +13,11 @@ pub struct Operation {
     pub path: Vec<u8>,
     /// The new name of a rename, the old one of a link; the target of a symbolic link.
     pub other: Vec<u8>,
-    /// What is done.
+    /// The action.
     pub action: Action,
 }
 
-/// What is done. Those that only read give a line that tells all that they were told.
+/// An action. The result of one that only reads is a line with all that its calls returned.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "fields are those of the system calls")]
 pub enum Action {
@@ -25,7 +25,7 @@ pub enum Action {
     Stat {
         follows: bool,
     },
-    /// What differs between two copies: inode number, blocks, times that can't be set.
+    /// Fields that differ between two copies: inode number, blocks, times that can't be set.
     Identity,
     Readlink,
     /// open, pread.
@@ -42,11 +42,11 @@ pub enum Action {
     },
     /// All names with their types; each one's number is that of its stat.
     List,
-    /// Names, with `seekdir` back to a place after each `part` names.
+    /// Names, with `seekdir` back to a position after each `part` names.
     ListInParts {
         part: u64,
     },
-    /// SEEK_DATA and SEEK_HOLE: their rules, not the places.
+    /// SEEK_DATA and SEEK_HOLE: their rules, not the offsets.
     Seek {
         offset: u64,
     },
@@ -55,7 +55,7 @@ pub enum Action {
     },
     /// All extended attributes of users.
     Xattrs,
-    /// What statvfs must be good for.
+    /// The fields of statvfs that matter.
     Filesystem,
     Change(Change),
 }
@@ -86,7 +86,7 @@ pub enum Change {
         offset: u64,
         bytes: u64,
     },
-    /// A file that is written and read by its descriptor after its name is gone.
+    /// A file that is written and read by its descriptor after its name is removed.
     UnlinkedWhileOpen {
         content: Content,
     },

@@ -1,4 +1,4 @@
-//! What operations must give, from what the tree holds alone.
+//! Predicts the results of operations, from the tree's contents alone.
 
 use std::collections::HashMap;
 
@@ -16,26 +16,26 @@ const NAME_BYTES_MAX: usize = 255;
 /// How many links the kernel follows in one path.
 const LINKS_MAX: u32 = 40;
 
-/// A tree to ask. It answers as root is answered.
+/// A tree, with the permissions of root.
 pub struct Reference<'a> {
     tree: &'a Tree,
     by_path: HashMap<&'a [u8], &'a Node>,
     root: Node,
 }
 
-/// What an operation must give.
+/// The result that an operation must have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Expected {
     /// This line.
     Line(String),
-    /// Whatever a plain directory gives.
+    /// The result on a plain directory.
     AsPlain,
     /// Anything: it leads out of the tree, or to what must not be opened.
     Anything,
 }
 
-/// Where a path leads: the name's path without links, or out of the tree.
-enum Place {
+/// The end of a path: the name's path without links, or out of the tree.
+enum Resolved {
     Inside(Vec<u8>),
     Outside,
 }
@@ -47,7 +47,7 @@ impl<'a> Reference<'a> {
         Reference { tree, by_path, root: Node::new(Kind::Directory, 0o755) }
     }
 
-    /// What `operation` gives, which reads only.
+    /// The result of `operation`, which reads only.
     pub fn expect(&self, operation: &Operation) -> Expected {
         let (path, action) = (&operation.path, &operation.action);
         let follows = match action {
@@ -58,17 +58,17 @@ impl<'a> Reference<'a> {
         };
         match self.resolve(path, follows) {
             _ if matches!(action, Action::Change(_)) => Expected::AsPlain,
-            Ok(Place::Outside) => Expected::Anything,
-            Ok(Place::Inside(found)) => self.answer(&found, action),
+            Ok(Resolved::Outside) => Expected::Anything,
+            Ok(Resolved::Inside(found)) => self.answer(&found, action),
             Err(error) => Expected::Line(line(Err(error))),
         }
     }
 
-    /// What `action` gives on a path that leads to `found`.
+    /// The result of `action` on a path that leads to `found`.
     fn answer(&self, found: &[u8], action: &Action) -> Expected {
         let node = self.node(found).expect("resolved to a node");
         let is_special = matches!(node.kind, Kind::Fifo | Kind::Socket | Kind::Device);
-        let content = || content(self.original(found, node).1);
+        let content = || content(self.link_target(found, node).1);
         Expected::Line(line(match action {
             Action::Stat { .. } if found.is_empty() => return Expected::AsPlain,
             Action::Stat { .. } => Ok(self.stat(found, node)),
@@ -96,53 +96,53 @@ impl<'a> Reference<'a> {
     }
 
     /// The node that a hard link shares its attributes with.
-    fn original<'b>(&'b self, path: &'b [u8], node: &'b Node) -> (&'b [u8], &'b Node) {
+    fn link_target<'b>(&'b self, path: &'b [u8], node: &'b Node) -> (&'b [u8], &'b Node) {
         match &node.kind {
             Kind::HardLink(existing) => (existing, self.by_path[existing.as_slice()]),
             _ => (path, node),
         }
     }
 
-    fn resolve(&self, path: &[u8], follows: bool) -> Result<Place, Errno> {
-        let mut place: Vec<u8> = Vec::new();
-        let mut left: Vec<Vec<u8>> = words(path);
+    fn resolve(&self, path: &[u8], follows: bool) -> Result<Resolved, Errno> {
+        let mut path_so_far: Vec<u8> = Vec::new();
+        let mut left: Vec<Vec<u8>> = components(path);
         let (mut links, mut must_be_directory) = (0, path.ends_with(b"/") || path.is_empty());
         left.reverse();
-        while let Some(word) = left.pop() {
+        while let Some(component) = left.pop() {
             let is_last = left.is_empty();
-            directory(self.node(&place).expect("only nodes are entered"))?;
-            match word.as_slice() {
+            directory(self.node(&path_so_far).expect("only nodes are entered"))?;
+            match component.as_slice() {
                 b"." => must_be_directory |= is_last,
-                b".." if place.is_empty() => return Ok(Place::Outside),
-                b".." => place.truncate(place.iter().rposition(|&byte| byte == b'/').unwrap_or(0)),
+                b".." if path_so_far.is_empty() => return Ok(Resolved::Outside),
+                b".." => path_so_far.truncate(path_so_far.iter().rposition(|&byte| byte == b'/').unwrap_or(0)),
                 name if name.len() > NAME_BYTES_MAX => return Err(Errno::NAMETOOLONG),
                 name => {
-                    let next = join(&place, name);
+                    let next = join(&path_so_far, name);
                     let node = self.node(&next).ok_or(Errno::NOENT)?;
                     let Kind::Symlink(target) = &node.kind else {
-                        place = next;
+                        path_so_far = next;
                         continue;
                     };
                     if is_last && !follows && !must_be_directory {
-                        return Ok(Place::Inside(next));
+                        return Ok(Resolved::Inside(next));
                     }
                     links += 1;
                     if links > LINKS_MAX {
                         return Err(Errno::LOOP);
                     }
                     must_be_directory |= is_last && target.ends_with(b"/");
-                    left.extend(words(target).into_iter().rev());
+                    left.extend(components(target).into_iter().rev());
                 }
             }
         }
         if must_be_directory {
-            directory(self.node(&place).expect("only nodes are entered"))?;
+            directory(self.node(&path_so_far).expect("only nodes are entered"))?;
         }
-        Ok(Place::Inside(place))
+        Ok(Resolved::Inside(path_so_far))
     }
 
     fn stat(&self, path: &[u8], node: &Node) -> String {
-        let (path, node) = self.original(path, node);
+        let (path, node) = self.link_target(path, node);
         let is_same = |(other, name): &&(Vec<u8>, Node)| {
             other == path || matches!(&name.kind, Kind::HardLink(existing) if existing == path)
         };
@@ -181,14 +181,14 @@ impl<'a> Reference<'a> {
                 [] => path.as_slice(),
                 _ => path.strip_prefix(directory)?.strip_prefix(b"/")?,
             };
-            (!name.contains(&b'/')).then(|| (name.to_vec(), kind(self.original(path, node).1)))
+            (!name.contains(&b'/')).then(|| (name.to_vec(), kind(self.link_target(path, node).1)))
         });
         inside.collect()
     }
 }
 
-fn words(path: &[u8]) -> Vec<Vec<u8>> {
-    path.split(|&byte| byte == b'/').filter(|word| !word.is_empty()).map(<[u8]>::to_vec).collect()
+fn components(path: &[u8]) -> Vec<Vec<u8>> {
+    path.split(|&byte| byte == b'/').filter(|component| !component.is_empty()).map(<[u8]>::to_vec).collect()
 }
 
 fn join(directory: &[u8], name: &[u8]) -> Vec<u8> {

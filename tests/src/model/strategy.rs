@@ -1,5 +1,5 @@
-//! Trees and operations drawn at random. What is drawn are choices among what is there, so that
-//! fewer choices are a smaller tree and a failing case shrinks.
+//! Trees and operations drawn at random. Draws are choices among what is there, so that fewer choices are a smaller
+//! tree and a failing case shrinks.
 
 use std::collections::BTreeSet;
 
@@ -29,15 +29,15 @@ const NAMES: [&[u8]; 14] = [
     b".hidden",
     b"-",
 ];
-/// What is put behind a path.
+/// Suffixes of a path.
 const BEHIND: [&[u8]; 8] = [b"", b"", b"", b"/", b"/.", b"/..", b"//", b"/./.."];
 const MODES: [u32; 7] = [0o644, 0o755, 0o600, 0o400, 0o000, 0o4755, 0o2711];
 const OWNERS: [(u32, u32); 3] = [(0, 0), (1, 1), (12345, 54321)];
 const SIZES: [u64; 12] = [0, 1, 100, 4095, 4096, 4097, 65_536, 131_071, 1 << 20, (1 << 20) + 1, 4 << 20, 5_000_001];
 
-/// A path: something that is there, perhaps a name in it, and what is put behind.
+/// A path: something that is there, perhaps a name in it, and a suffix.
 #[derive(Clone, Debug)]
-struct Way {
+struct PathChoice {
     start: Index,
     name: Option<Vec<u8>>,
     behind: &'static [u8],
@@ -45,9 +45,10 @@ struct Way {
 
 /// A tree of up to `nodes_max` names, and operations that only read.
 pub fn reading(nodes_max: usize, operations_max: usize) -> impl Strategy<Value = (Tree, Vec<Operation>)> {
-    (tree(nodes_max), vec((way(), read()), 1..operations_max)).prop_map(|(tree, drawn)| {
+    (tree(nodes_max), vec((choice(), read()), 1..operations_max)).prop_map(|(tree, drawn)| {
         let paths = paths(&tree);
-        let operations = drawn.into_iter().map(|(way, action)| Operation::new(way.among(&paths), action)).collect();
+        let operations =
+            drawn.into_iter().map(|(choice, action)| Operation::new(choice.among(&paths), action)).collect();
         (tree, operations)
     })
 }
@@ -55,7 +56,7 @@ pub fn reading(nodes_max: usize, operations_max: usize) -> impl Strategy<Value =
 /// A tree, and operations that read and change it.
 pub fn changing(nodes_max: usize, operations_max: usize) -> impl Strategy<Value = (Tree, Vec<Operation>)> {
     let action = prop_oneof![read(), change().prop_map(Action::Change)];
-    let drawn = vec((way(), way(), select(&NAMES[..]), action), 1..operations_max);
+    let drawn = vec((choice(), choice(), select(&NAMES[..]), action), 1..operations_max);
     (tree(nodes_max), drawn).prop_map(|(mut tree, drawn)| {
         // Mounts are nodev: a device's file opens on one side alone. And what lies around two copies of
         // a tree differs, so no link leads there.
@@ -65,11 +66,11 @@ pub fn changing(nodes_max: usize, operations_max: usize) -> impl Strategy<Value 
         });
         let mut paths = paths(&tree);
         let mut operations = Vec::new();
-        for (way, other, target, action) in drawn {
-            let path = way.among(&paths);
+        for (choice, other, target, action) in drawn {
+            let path = choice.among(&paths);
             let is_link = matches!(action, Action::Change(Change::Symlink));
             let other = if is_link { target.to_vec() } else { other.among(&paths) };
-            // Later operations know of the names that this one may have made.
+            // Later operations may use the names that this one may have made.
             if matches!(action, Action::Change(_)) {
                 let renames = matches!(action, Action::Change(Change::Rename));
                 paths.insert(if renames { other.clone() } else { path.clone() });
@@ -84,7 +85,7 @@ fn paths(tree: &Tree) -> BTreeSet<Vec<u8>> {
     tree.nodes.iter().map(|(path, _)| path.clone()).chain([Vec::new()]).collect()
 }
 
-impl Way {
+impl PathChoice {
     fn among(&self, paths: &BTreeSet<Vec<u8>>) -> Vec<u8> {
         let mut path = paths.iter().nth(self.start.index(paths.len())).expect("the root is among them").clone();
         if let Some(name) = &self.name {
@@ -96,16 +97,16 @@ impl Way {
     }
 }
 
-fn way() -> impl Strategy<Value = Way> {
+fn choice() -> impl Strategy<Value = PathChoice> {
     let name = prop_oneof![
         6 => Just(None),
         4 => select(&NAMES[..]).prop_map(|name| Some(name.to_vec())),
         1 => select(vec![255usize, 256, 1025]).prop_map(|bytes| Some(vec![b'n'; bytes])),
     ];
-    (any::<Index>(), name, select(&BEHIND[..])).prop_map(|(start, name, behind)| Way { start, name, behind })
+    (any::<Index>(), name, select(&BEHIND[..])).prop_map(|(start, name, behind)| PathChoice { start, name, behind })
 }
 
-/// (which directory made so far, name, what it is made of)
+/// (index of a directory made so far, name, its contents)
 fn tree(nodes_max: usize) -> impl Strategy<Value = Tree> {
     let name = prop_oneof![20 => select(&NAMES[..]).prop_map(<[u8]>::to_vec), 1 => Just(vec![b'm'; 255])];
     vec((any::<Index>(), name, node()), 0..nodes_max).prop_map(|drawn| {
@@ -152,11 +153,11 @@ fn node() -> impl Strategy<Value = Node> {
     })
 }
 
-/// Links that stay where they are, go up, go nowhere, or to themselves.
+/// Links within a directory, upwards, to nothing, or to themselves.
 fn target() -> impl Strategy<Value = Vec<u8>> {
     let word = prop_oneof![select(&NAMES[..]), Just(&b".."[..]), Just(&b"."[..])];
-    (vec(word, 1..4), any::<bool>()).prop_map(|(words, ends_with_slash)| {
-        let mut target = words.join(&b'/');
+    (vec(word, 1..4), any::<bool>()).prop_map(|(names, ends_with_slash)| {
+        let mut target = names.join(&b'/');
         if ends_with_slash {
             target.push(b'/');
         }

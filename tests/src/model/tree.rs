@@ -1,4 +1,4 @@
-//! What a tree holds, and making it.
+//! The contents of a tree, and making it.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -13,17 +13,17 @@ use serde::{Deserialize, Serialize};
 
 use super::Content;
 
-/// Everything in it, parents before what they hold. The root is not among them.
+/// Everything in it, parents before their children. The root is not among them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tree {
-    /// (path below the root, what is there).
+    /// (path below the root, node).
     pub nodes: Vec<(Vec<u8>, Node)>,
 }
 
 /// One name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Node {
-    /// What it is.
+    /// The kind.
     pub kind: Kind,
     /// Its permissions; a link has none.
     pub mode: u32,
@@ -35,9 +35,9 @@ pub struct Node {
     pub xattrs: Vec<(u8, Vec<u8>)>,
 }
 
-/// What a name stands for.
+/// The kind of a name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[allow(missing_docs, reason = "the names say it")]
+#[allow(missing_docs, reason = "the names have it")]
 pub enum Kind {
     Directory,
     File(Content),
@@ -66,7 +66,7 @@ impl Tree {
         for (path, node) in &self.nodes {
             make(root, &below(root, path), &node.kind)?;
         }
-        // What is made in a directory changes it, so its own attributes come last.
+        // Making a child changes a directory, so its own attributes are set last.
         for (path, node) in self.nodes.iter().rev() {
             dress(&below(root, path), node)?;
         }
@@ -98,9 +98,9 @@ fn make(root: &Path, path: &Path, kind: &Kind) -> io::Result<()> {
 fn bind(path: &Path) -> io::Result<()> {
     let dir = tempfile::tempdir_in(path.parent().expect("below the root"))?;
     let short = tempfile::Builder::new().prefix("s").tempdir_in("/tmp")?;
-    let way = short.path().join("d");
-    symlink(dir.path(), &way)?;
-    UnixListener::bind(way.join("s"))?;
+    let shortcut = short.path().join("d");
+    symlink(dir.path(), &shortcut)?;
+    UnixListener::bind(shortcut.join("s"))?;
     fs::rename(dir.path().join("s"), path)
 }
 

@@ -1,4 +1,4 @@
-"""Imports all modules, visits all of their functions, and says how long that took.
+"""Imports all modules, calls all of their functions, and prints how long that took.
 
     python3 driver.py MODULES [--mpi]
 

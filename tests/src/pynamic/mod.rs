@@ -1,11 +1,12 @@
-//! A Python program that loads very many libraries, after Pynamic, the Python dynamic benchmark (Lee et al.,
-//! IISWC'07), which SPINDLE's paper (Frings et al., ICS'13, 4.1) was measured with: extension modules and
-//! utility libraries, generated as C, whose functions call one another, and a driver that imports all modules,
-//! visits their functions, and prints how long start-up, import and visit took.
+//! A Python program that loads very many libraries, after Pynamic, the Python dynamic benchmark (Lee et al., IISWC'07),
+//! which SPINDLE's paper (Frings et al., ICS'13, 4.1) was measured with: extension modules and utility libraries,
+//! generated as C, whose functions call one another, and a driver that imports all modules, calls their functions, and
+//! prints how long start-up, import and visit took.
 //!
-//! Sizes are made by the assembler, so that a compiler is done in minutes. What of it is touched: loading maps
-//! each library, relocates a table of all of its functions and resolves all symbols; a visit runs through all
-//! code of all modules, and in the paper's numbers of all utility libraries. The rest of a file, what is for debuggers and symbol tables of linkers, is never read by a loader.
+//! Sizes are made by the assembler, so that a compiler is done in minutes. What of it is touched: loading maps each
+//! library, relocates a table of all of its functions and resolves all symbols; a visit executes all code of all
+//! modules, and in the paper's numbers of all utility libraries. The rest of a file, which is for debuggers and symbol
+//! tables of linkers, is never read by a loader.
 
 mod plan;
 mod source;
@@ -19,30 +20,30 @@ use std::thread;
 pub use self::plan::Plan;
 
 const DRIVER: &str = include_str!("driver.py");
-/// The file that says of what plan the libraries beside it are, once all are there.
+/// The file with the plan of the libraries beside it, once all are there.
 const COMPLETE: &str = "complete";
 
 impl Plan {
-    /// What the driver prints as the sum.
+    /// The sum that the driver prints.
     pub fn checksum(&self) -> String {
         format!("{:016x}", source::checksum(self))
     }
 
-    /// Generates and builds everything in `directory` for this interpreter, unless it is there already; the
-    /// words that run it.
+    /// Generates and builds everything in `directory` for this interpreter, unless it is there already. Returns the
+    /// arguments that run it.
     ///
     /// # Errors
     /// What could not be compiled or written, and why.
     pub fn build(&self, directory: &Path, python: &Path) -> Result<Vec<String>, String> {
         let driver = directory.join("driver.py");
-        let mut words = vec![python.display().to_string(), driver.display().to_string()];
-        words.push(self.modules.to_string());
+        let mut args = vec![python.display().to_string(), driver.display().to_string()];
+        args.push(self.modules.to_string());
         let headers = headers(python)?;
         let examples = [source::utility(self, 0).0, source::module(self, 0).0];
         let mark = format!("{self:?} {} {examples:?}", headers.display());
         let complete = directory.join(COMPLETE);
         if fs::read_to_string(&complete).is_ok_and(|text| text == mark) {
-            return Ok(words);
+            return Ok(args);
         }
         let text = |e: std::io::Error| format!("{}: {e}", directory.display());
         if directory.exists() {
@@ -66,11 +67,11 @@ impl Plan {
             builder.build(&format!("module{module}.so"), &text, &needed)
         })?;
         fs::write(complete, mark).map_err(text)?;
-        Ok(words)
+        Ok(args)
     }
 }
 
-/// Where an interpreter's C headers are.
+/// The directory of an interpreter's C headers.
 fn headers(python: &Path) -> Result<PathBuf, String> {
     let script = "import sysconfig; print(sysconfig.get_path('include'), end='')";
     let output = Command::new(python).args(["-c", script]).output();

@@ -1,9 +1,8 @@
-//! The C text of a library, and what its functions return.
+//! The C text of a library, and its functions' results.
 //!
-//! A function of a utility library runs through its code and then calls a function of another utility
-//! library with a higher number in the same group, of the same library if there is none, until the depth is
-//! used up. A function of a module does so with a utility's, of a few neighbours. Each returns a constant of
-//! its own, added to what the called one returns.
+//! A function of a utility library executes its code and then calls a function of another one with a higher number in
+//! the same group. If there is none, it calls its own library's, until the depth is used up. A function of a module
+//! does so with a utility's, of a few neighbours. Each returns a constant of its own, added to the called one's result.
 
 use std::fmt::Write;
 
@@ -11,11 +10,10 @@ use super::plan::Plan;
 
 /// How many calls follow each other beyond a module's function.
 const DEPTH_MAX: u32 = 3;
-/// A utility library knows those whose numbers are one, two and three times this higher: as many can be
-/// linked at once.
+/// A utility library calls those whose numbers are one, two and three times this higher: as many can be linked at once.
 pub(super) const LANES: usize = 8;
 const STRIDES: usize = 3;
-/// Utility libraries that know each other: what a module is linked with stays far less than all.
+/// Utility libraries that call each other: a module is linked with far fewer than all.
 const GROUP: usize = 24;
 /// Utility libraries whose functions a module calls.
 const NEIGHBOURS: usize = 8;
@@ -36,7 +34,7 @@ impl Utility {
         constant(self.library, self.function)
     }
 
-    /// What it calls.
+    /// The functions that it calls.
     fn next(self, plan: &Plan) -> Utility {
         let library = self.library + LANES * (1 + self.function % STRIDES);
         let is_known = library < plan.utilities && library / GROUP == self.library / GROUP;
@@ -45,15 +43,15 @@ impl Utility {
     }
 }
 
-/// A number that tells functions apart, as `splitmix64` mixes them (Steele et al., OOPSLA'14).
+/// A number that distinguishes functions, as `splitmix64` mixes them (Steele et al., OOPSLA'14).
 fn constant(library: usize, function: usize) -> u64 {
     let mixed = ((library as u64) << 32 | function as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     mixed ^ (mixed >> 27)
 }
 
-/// What a module's function calls: with each neighbour other functions of that, so that if modules begin at each
-/// library, all functions are called where their number is a multiple of the neighbours'.
+/// The functions that a module's function calls: with each neighbour other functions of that. So if modules begin at
+/// each library, all functions are called whose number is a multiple of the neighbours'.
 fn called(plan: &Plan, module: usize, function: usize) -> Utility {
     let neighbour = function % NEIGHBOURS;
     let library = (module * plan.utilities / plan.modules + neighbour) % plan.utilities;
@@ -117,8 +115,8 @@ pub(super) fn module(plan: &Plan, module: usize) -> (String, Vec<usize>) {
     (text, needed)
 }
 
-/// `CODE` is what each function runs through: instructions that do nothing. What no program loads stands in
-/// a section of its own, as what is for debuggers does.
+/// `CODE` is the body of each function: instructions that do nothing. What no program loads is in a section of its own,
+/// like data for debuggers.
 fn head(plan: &Plan) -> String {
     let code = plan.code_bytes / plan.functions / 4 * 4;
     format!(
@@ -155,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_of_the_paper_is_visited() {
+    fn all_of_the_paper_is_called() {
         let plan = Plan::paper(1);
         let starts = (0..plan.modules).flat_map(|module| (0..plan.functions).map(move |function| (module, function)));
         let mut visited = std::collections::BTreeSet::new();

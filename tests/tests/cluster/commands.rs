@@ -26,7 +26,7 @@ fn a_status_is_the_commands_own() {
     assert_eq!(absent.code(), Some(127));
 }
 
-/// A command that waits on the node, which knows it by this word.
+/// A command that waits on the node, where this word identifies it.
 pub fn waiting(node: &Node, word: &str) -> Child {
     let mut command = node.command("sh");
     command.args(["-c", "echo ready; read -r line", word]).stdin(Stdio::piped()).stdout(Stdio::piped());

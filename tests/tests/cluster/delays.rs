@@ -1,4 +1,4 @@
-//! Links that delay packets, whoever does it: the kernel, or a thread of this process.
+//! Links that delay packets, by the kernel or by a thread of this process.
 
 use std::net::{Ipv4Addr, UdpSocket};
 use std::process::{Command, Stdio};
@@ -13,11 +13,11 @@ use crate::{await_end, cluster, links, shell};
 
 const TRIPS: usize = 15;
 const PORT: u16 = 7001;
-/// What is sent to all nodes.
+/// A datagram to all nodes.
 const ALL: Ipv4Addr = Ipv4Addr::new(10, 77, 255, 255);
 /// Long enough that a machine that does other things adds little.
 const DELAY: &str = "20ms";
-/// Something that should have come has not.
+/// A datagram that should have arrived has not.
 const ARRIVAL_MAX: Duration = Duration::from_secs(20);
 
 fn delayed(rate: Option<&str>) -> Options {
@@ -29,7 +29,7 @@ fn delay() -> Duration {
     DELAY.parse::<Delay>().unwrap().into()
 }
 
-/// A socket on the node that hears what is sent to it or to all.
+/// A socket on the node that receives what is sent to it or to all.
 fn socket(node: &Node) -> UdpSocket {
     let socket = in_network_of(node, || UdpSocket::bind((Ipv4Addr::UNSPECIFIED, PORT))).unwrap();
     socket.set_broadcast(true).unwrap();
@@ -39,7 +39,7 @@ fn socket(node: &Node) -> UdpSocket {
 
 fn heard(socket: &UdpSocket) -> String {
     let mut bytes = [0; 64];
-    let (length, _) = socket.recv_from(&mut bytes).expect("something comes");
+    let (length, _) = socket.recv_from(&mut bytes).expect("something arrives");
     String::from_utf8_lossy(&bytes[..length]).into_owned()
 }
 
@@ -62,7 +62,7 @@ fn round_trips(from: &Node, to: &Node) -> Vec<Duration> {
         })
         .collect();
     echo.join().unwrap();
-    // With the first went the questions for addresses.
+    // The first packet was preceded by address requests.
     trips.remove(0);
     trips.sort();
     trips
@@ -76,14 +76,14 @@ fn check_round_trips(from: &Node, to: &Node) {
 }
 
 #[test]
-fn a_packet_is_delayed_once_each_way() {
+fn a_packet_is_delayed_once_in_each_direction() {
     let Some(cluster) = cluster(3, &delayed(None)) else { return };
     check_round_trips(cluster.on(1), cluster.on(2));
     check_round_trips(cluster.on(3), cluster.on(1));
 }
 
 #[test]
-fn packets_keep_their_order() {
+fn packets_arrive_in_order() {
     let Some(cluster) = cluster(2, &delayed(None)) else { return };
     let [near, far] = [1, 2].map(|number| socket(cluster.on(number)));
     for number in 0..100 {
@@ -110,7 +110,7 @@ fn a_stream_arrives_whole() {
 }
 
 #[test]
-fn a_rate_holds_behind_a_delay() {
+fn a_rate_applies_behind_a_delay() {
     links::check("out", Some("5ms".parse().unwrap()));
     links::check("in", Some("5ms".parse().unwrap()));
     let Some(cluster) = cluster(2, &delayed(Some("40mbit"))) else { return };
@@ -126,14 +126,14 @@ fn on_the_switch(cluster: &Cluster, arguments: &str) -> String {
 }
 
 #[test]
-fn a_node_is_cut_off_and_comes_back() {
+fn a_node_is_cut_off_and_returns() {
     let Some(cluster) = cluster(3, &delayed(None)) else { return };
     let [first, second, third] = [1, 2, 3].map(|number| socket(cluster.on(number)));
     let check = |word: &str, arrives: bool| {
         first.send_to(word.as_bytes(), (ALL, PORT)).unwrap();
         assert_eq!(heard(&third), word, "the third is never cut off");
         if arrives {
-            // What was sent to it before has not come.
+            // The packets sent to it before have not arrived.
             assert_eq!(heard(&second), word);
         }
     };
@@ -147,7 +147,7 @@ fn a_node_is_cut_off_and_comes_back() {
 }
 
 #[test]
-fn the_link_of_a_killed_node_goes() {
+fn the_link_of_a_killed_node_is_removed() {
     let Some(cluster) = cluster(3, &delayed(None)) else { return };
     assert!(on_the_switch(&cluster, "-brief link").contains("node002"));
     cluster.on(2).kill().unwrap();

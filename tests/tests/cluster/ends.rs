@@ -1,4 +1,4 @@
-//! Every way in which a cluster ends, and that none leaves anything.
+//! Every end of a cluster, and that none leaves anything.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
@@ -53,8 +53,8 @@ fn switch_killed() {
     }
 }
 
-/// Not a test: the process that the next tests start and end. It says what it made and, when it has dropped
-/// that, what it still has.
+/// Not a test: the process that the next tests start and end. It prints what it made and, when it has dropped that,
+/// what is left.
 #[test]
 fn owner() {
     let Ok(delay) = std::env::var(OWNER) else { return };
@@ -82,8 +82,9 @@ fn start_owner(first_on_path: &Path, delay: &str) -> (Child, String) {
     command.env("PATH", format!("{}:{rest}", first_on_path.display()));
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.as_mut().unwrap()).lines().map_while(Result::ok);
-    let said = lines.find_map(|line| line.strip_prefix(OWNER).map(str::to_owned)).expect("the owner says what it made");
-    (child, said)
+    let line =
+        lines.find_map(|line| line.strip_prefix(OWNER).map(str::to_owned)).expect("the owner prints what it made");
+    (child, line)
 }
 
 #[test]
@@ -93,10 +94,10 @@ fn owner_killed() {
     }
     let nothing = tempfile::tempdir().unwrap();
     for delay in ["", "2ms"] {
-        let (mut owner, said) = start_owner(nothing.path(), delay);
-        let Ok(running) = serde_json::from_str::<Running>(&said) else {
-            assert_eq!(delay, "2ms", "{said}");
-            return skipped(said);
+        let (mut owner, line) = start_owner(nothing.path(), delay);
+        let Ok(running) = serde_json::from_str::<Running>(&line) else {
+            assert_eq!(delay, "2ms", "{line}");
+            return skipped(line);
         };
         let traces = Traces::of(&running);
         owner.kill().unwrap();
@@ -118,15 +119,15 @@ fn nothing_is_left_in_the_owner() {
     }
 }
 
-/// Has `program` fail where `commands` do; expects the error to say so, of the third node.
+/// Has `program` fail where `commands` do; expects the error to name it, and the third node.
 fn check_failure(program: &str, commands: &str) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join(program);
     let real = std::env::split_paths(&std::env::var_os("PATH").unwrap()).map(|f| f.join(program)).find(|p| p.exists());
     fs::write(&path, format!("#!/bin/sh\nreal={}\n{commands}\n", real.unwrap().display())).unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
-    let (mut owner, said) = start_owner(folder.path(), "");
-    assert!(said.contains("no luck") && said.contains("node003"), "{program}: {said}");
+    let (mut owner, line) = start_owner(folder.path(), "");
+    assert!(line.contains("no luck") && line.contains("node003"), "{program}: {line}");
     // Every process of the cluster would have the folder in its environment, as its owner has it.
     await_end("a failed cluster", || with_environment(folder.path()) == [owner.id()]);
     drop(owner.stdin.take());
@@ -179,5 +180,5 @@ fn by_name() {
     }
     traces[1].await_nothing();
     await_end("the switch", || open().list().unwrap().is_empty());
-    assert!(!directory.exists(), "the directory goes with the last cluster");
+    assert!(!directory.exists(), "the directory is removed with the last cluster");
 }

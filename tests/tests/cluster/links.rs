@@ -1,5 +1,5 @@
-//! What a link carries. The bytes are counted by the device over a time that is measured beside them,
-//! so a slow machine makes both smaller together; the bound above is what the limit promises.
+//! A link's rate. The device counts the bytes over a time that is measured beside them, so a slow machine makes both
+//! smaller together; the limit above is the promised one.
 
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
@@ -8,8 +8,8 @@ use headwater_cluster::{Delay, Options, Rate};
 
 use crate::cluster;
 
-/// Sends to two peers or receives from them, and prints what its device carried that way from when
-/// both ran: bytes and seconds.
+/// Sends to two peers or receives from them, and prints what its device carried in that direction from when both ran:
+/// bytes and seconds.
 const HUB: &str = "
 import socket, sys, threading, time
 direction = sys.argv[1]

@@ -33,7 +33,7 @@ fn cluster(nodes: usize, options: &Options) -> Option<Cluster> {
     }
 }
 
-/// What a shell's commands write on a node; they must succeed.
+/// The output of a shell's commands on a node; they must succeed.
 fn shell(node: &Node, commands: &str) -> String {
     let output = node.command("sh").args(["-euc", commands]).output().expect("nsenter is installed");
     assert!(output.status.success(), "{} on {}: {}", commands, node.name, String::from_utf8_lossy(&output.stderr));

@@ -1,4 +1,4 @@
-//! What each node has of its own, and what it shares.
+//! Each node's own parts, and the shared ones.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -9,7 +9,7 @@ use headwater_cluster::{Node, Options, RAM_DISKS};
 use crate::commands::waiting;
 use crate::{cluster, shell};
 
-/// Sends back what comes, connection after connection.
+/// Sends back received bytes, connection after connection.
 const ECHO: &str = "
 import socket
 server = socket.create_server(('', 7000))
@@ -19,7 +19,7 @@ while True:
     connection.sendall(connection.recv(100) + b' from ' + socket.gethostname().encode())
     connection.close()
 ";
-const ASK: &str = "
+const QUERY: &str = "
 import socket, sys
 for name in sys.argv[1:]:
     connection = socket.create_connection((name, 7000))
@@ -27,7 +27,7 @@ for name in sys.argv[1:]:
     print(connection.makefile().read())
 ";
 
-/// Has each of these nodes ask each by its name; gives the answers, by who asked and then who answered.
+/// Has each of these nodes query each by its name; returns the answers, by the querying and then the answering node.
 fn ask_all(nodes: &[&Node]) -> String {
     let mut servers = Vec::new();
     for node in nodes {
@@ -37,9 +37,9 @@ fn ask_all(nodes: &[&Node]) -> String {
         servers.push(server);
     }
     let names = nodes.iter().map(|node| &node.name);
-    let ask = |node: &&Node| node.command("python3").args(["-c", ASK]).args(names.clone()).output().unwrap();
+    let query = |node: &&Node| node.command("python3").args(["-c", QUERY]).args(names.clone()).output().unwrap();
     let answers =
-        nodes.iter().map(ask).map(|output| String::from_utf8([output.stdout, output.stderr].concat()).unwrap());
+        nodes.iter().map(query).map(|output| String::from_utf8([output.stdout, output.stderr].concat()).unwrap());
     let answers = answers.collect();
     for mut server in servers {
         server.kill().unwrap();

@@ -1,4 +1,4 @@
-//! What a cluster is made of, and what is left of it.
+//! The parts of a cluster, and what is left of it.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -28,8 +28,8 @@ impl Traces {
         traces
     }
 
-    /// Waits until nothing is left. The processes end one by the other, of which only the first is waited
-    /// for by whoever ended it.
+    /// Waits until nothing is left. The processes end one by the other; only the first is waited for by the process
+    /// that ended it.
     pub fn await_nothing(&self) {
         await_end("a cluster", || self.processes().is_empty());
         // A namespace without processes lives on where it is mounted.

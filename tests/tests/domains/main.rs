@@ -1,4 +1,4 @@
-//! `--numa-replicas`: processes map their own memory domain's copies, and see what they see without.
+//! `--numa-replicas`: processes map their own memory domain's copies, with the same results as without.
 //!
 //! They run `target/dist/bin/headwater`; `cargo xtask dist` makes it.
 
@@ -8,7 +8,7 @@ use std::process::Command;
 
 use headwater_tests::harness::{Fixture, Headwater, Mechanism, Program, is_root, skipped};
 
-/// Where the kernel tells of memory domains.
+/// The kernel's list of memory domains.
 const DOMAINS: &str = "/sys/devices/system/node";
 
 /// A program with libraries that it is linked with and others that it opens.
@@ -34,21 +34,21 @@ fn domains() -> Vec<(u32, String)> {
 /// Sessions on a machine that seems to have a second domain, in which the first copies are; `None` where a process
 /// can't be shown that.
 fn with_a_second_domain(fixture: &Fixture) -> Option<Headwater> {
-    let told = fixture.outside("domains");
+    let listed = fixture.outside("domains");
     for (number, free) in [(0, 1 << 28), (1, 1 << 29)] {
-        let node = told.join(format!("node{number}"));
+        let node = listed.join(format!("node{number}"));
         fs::create_dir_all(&node).expect("an own directory");
         fs::write(node.join("cpulist"), "0-1023\n").expect("an own directory");
         let meminfo = format!("Node {number} MemTotal: {} kB\nNode {number} MemFree: {free} kB\n", 1 << 30);
         fs::write(node.join("meminfo"), meminfo).expect("an own directory");
     }
-    let mount = format!("mount --bind {} {DOMAINS} && exec \"$0\" \"$@\"", told.display());
+    let mount = format!("mount --bind {} {DOMAINS} && exec \"$0\" \"$@\"", listed.display());
     let prefix = ["unshare", "-m", "sh", "-c", &mount];
     let can_mount = Command::new(prefix[0]).args(&prefix[1..]).arg("true").output().is_ok_and(|o| o.status.success());
     can_mount.then(|| fixture.headwater().option("--numa-replicas").behind(&prefix))
 }
 
-/// Runs `command` until the last thing that it printed, in the file `to`, is as the command `fits` wants it.
+/// Runs `command` until the last line that it printed, in the file `to`, is accepted by `fits`.
 fn until(command: &str, fits: &str, to: &Path) -> String {
     format!(
         "tries=0
@@ -60,7 +60,7 @@ fn until(command: &str, fits: &str, to: &Path) -> String {
 }
 
 #[test]
-fn processes_use_their_domains_copies_and_see_the_originals() {
+fn processes_use_copies_of_their_domain_and_see_source_paths() {
     if !is_root() || domains().len() != 1 || domains()[0].0 != 0 {
         return skipped("only root can show a process another domain, on a machine that has one");
     }
@@ -113,7 +113,7 @@ fn pages_are_local_to_the_processs_domain() {
     }
     let (fixture, app) = prepare("local");
     let pages = |number: u32| fixture.outside(&format!("pages.{number}"));
-    // A line tells how many pages lie in which domain: N0=3.
+    // A line has the number of pages in each domain: N0=3.
     let wait: String = domains
         .iter()
         .map(|(number, cpu)| {
@@ -145,11 +145,11 @@ fn one_domain_or_a_mount_means_no_copies() {
         }
         let headwater = fixture.headwater().via(via).option("--numa-replicas").option("--verbose");
         let session = headwater.run(&Program::new(&app).arg("objects"));
-        let said = match via {
+        let message = match via {
             Mechanism::Audit => "there is one memory domain",
             _ => "--numa-replicas does nothing with --via namespace",
         };
-        assert!(session.messages.contains(said), "{}", session.messages);
+        assert!(session.messages.contains(message), "{}", session.messages);
         assert_eq!(session.number("memory.replica_bytes"), 0);
     }
 }

@@ -1,4 +1,4 @@
-//! gdb on a program that runs in a session, and on what it leaves when it crashes.
+//! gdb on a program that runs in a session, and on its core file when it crashes.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -11,18 +11,18 @@ fn deep(fixture: &Fixture) -> Program {
     Program::new(fixture.build("deep.c", "bin/deep", &link))
 }
 
-/// What gdb says to these commands, when it says that of files below `shared` as they are.
+/// gdb's output for these commands, which must be the same for the files below `shared`.
 fn gdb(arguments: &[String], commands: &[&str]) -> String {
     let gdb = Program::new("gdb").args(["-nx", "-batch"]).args(commands.iter().flat_map(|command| ["-ex", command]));
     gdb.env("DEBUGINFOD_URLS", "").args(arguments).run().stdout
 }
 
-/// The frames of a backtrace know their function, file and line.
-fn assert_backtrace(said: &str) {
+/// The frames of a backtrace have their function, file and line.
+fn assert_backtrace(printed: &str) {
     for frame in ["library_inner (depth=0", "library_inner (depth=3", "main (argc="] {
-        assert!(said.contains(frame), "no frame {frame} in\n{said}");
+        assert!(printed.contains(frame), "no frame {frame} in\n{printed}");
     }
-    assert!(said.matches("deep.c:").count() >= 5, "no lines in\n{said}");
+    assert!(printed.matches("deep.c:").count() >= 5, "no lines in\n{printed}");
 }
 
 pub fn a_live_process(via: Mechanism) {
@@ -33,23 +33,23 @@ pub fn a_live_process(via: Mechanism) {
     let go = fixture.outside("go");
     let program = deep(&fixture).arg(format!("w{}", go.display()));
     let session = fixture.headwater().via(via).start(&program);
-    let place = session.view().map_or(fixture.shared(), Path::to_path_buf).display().to_string();
+    let root = session.view().map_or(fixture.shared(), Path::to_path_buf).display().to_string();
     let mut found = Vec::new();
     let runs = |found: &mut Vec<(i32, String)>| {
-        *found = processes_using(&go).into_iter().filter(|(_, line)| line.starts_with(&place)).collect();
+        *found = processes_using(&go).into_iter().filter(|(_, line)| line.starts_with(&root)).collect();
         found.len() == 1
             && std::fs::read_to_string(format!("/proc/{}/maps", found[0].0)).is_ok_and(|m| m.contains("libdeep.so"))
     };
     assert!(wait_until(Duration::from_secs(20), || runs(&mut found)), "the program starts");
     std::thread::sleep(Duration::from_millis(200));
-    let said = gdb(&["-p".into(), found[0].0.to_string()], &["bt", "info sharedlibrary", "detach"]);
+    let printed = gdb(&["-p".into(), found[0].0.to_string()], &["bt", "info sharedlibrary", "detach"]);
     std::fs::write(&go, "").expect("an own directory");
     let session = session.finish();
-    if said.contains("ptrace") && !said.contains("library_inner") {
+    if printed.contains("ptrace") && !printed.contains("library_inner") {
         return skipped("processes may not be traced here");
     }
-    assert_backtrace(&said);
-    assert!(said.contains(&format!("{place}/bin/../lib/libdeep.so")), "{said}");
+    assert_backtrace(&printed);
+    assert!(printed.contains(&format!("{root}/bin/../lib/libdeep.so")), "{printed}");
     assert_eq!(session.output.stdout, "returned 3\n");
 }
 
@@ -77,9 +77,9 @@ pub fn a_core_file(via: Mechanism) {
     let [core] = &cores[..] else {
         return skipped("the kernel wrote no core file");
     };
-    let said = gdb(&[program_name(&fixture), core.display().to_string()], &["bt", "info sharedlibrary"]);
-    assert_backtrace(&said);
-    assert!(said.contains(&fixture.path("bin/../lib/libdeep.so").display().to_string()), "{said}");
+    let printed = gdb(&[program_name(&fixture), core.display().to_string()], &["bt", "info sharedlibrary"]);
+    assert_backtrace(&printed);
+    assert!(printed.contains(&fixture.path("bin/../lib/libdeep.so").display().to_string()), "{printed}");
 }
 
 pub fn a_debugger_in_the_session(via: Mechanism) {

@@ -38,12 +38,12 @@ fn fixture() -> (Fixture, Program) {
     (fixture, Program::new(app).arg(bin))
 }
 
-pub fn every_file_in_every_way(via: Mechanism) {
+pub fn every_file_by_every_exec_call(via: Mechanism) {
     let (fixture, program) = fixture();
     fixture.headwater().via(via).same_output(&program);
 }
 
-pub fn every_file_in_every_way_for_an_ordinary_user(via: Mechanism) {
+pub fn every_file_by_every_exec_call_for_an_ordinary_user(via: Mechanism) {
     if !is_root() {
         return skipped("another user's permissions need root");
     }
@@ -79,7 +79,7 @@ fn what_cannot_be_started_has_a_shells_status() {
 }
 
 #[test]
-fn set_user_id_programs_keep_their_user() {
+fn set_user_id_programs_run_as_their_owner() {
     if !is_root() {
         return skipped("a set-user-ID program needs root to make it");
     }
@@ -122,8 +122,8 @@ pub fn what_may_not_be_opened_stays_so(via: Mechanism) {
     fixture.headwater().via(via).behind(&fixture.commands_of(&user::ORDINARY)).same_output(&Program::shell(&cat));
 }
 
-/// A script whose interpreter is a script whose interpreter is a program of the scope, and each of
-/// them starts the next by another way.
+/// A script whose interpreter is a script whose interpreter is a program of the scope, and each of them starts the next
+/// by another call.
 pub fn a_chain_of_interpreters(via: Mechanism) {
     let fixture = Fixture::new("chain");
     let tool = fixture.build("tool.c", "bin/tool", &[]).display().to_string();

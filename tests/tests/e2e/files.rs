@@ -1,4 +1,4 @@
-//! Files and directories look the same in every field, and only reading them goes through Headwater.
+//! Files and directories have the same value in every field, and only reading them is served by Headwater.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -6,7 +6,7 @@ use std::os::unix::fs::{PermissionsExt, chown};
 use headwater_tests::counting_fs::{Caching, Mounted};
 use headwater_tests::harness::{Fixture, Headwater, Mechanism, Program, is_root, skipped, user};
 
-/// `tree` with one of everything that `files.c` looks at.
+/// `tree` with one of everything that `files.c` checks.
 fn tree(fixture: &Fixture) {
     fixture.file("tree/file", "forty-two bytes and some more of them, see\n", 0o644);
     fixture.file("tree/sub/inner", "inner", 0o640);
@@ -28,7 +28,7 @@ fn tree(fixture: &Fixture) {
     fs::set_permissions(fixture.path("tree/closed"), fs::Permissions::from_mode(0o311)).expect("an own directory");
 }
 
-/// `files` on the tree; of a mount it leaves out what is the file system's own.
+/// `files` on the tree; of a mount it leaves out the file system's own fields.
 fn looking(via: Mechanism, fixture: &Fixture) -> Program {
     let files = fixture.build("files.c", "bin/files", &["-Wno-nonnull"]);
     Program::new(files).arg(fixture.path("tree")).args(via.is_mounted().then_some("mounted"))
@@ -49,12 +49,12 @@ pub fn everything_is_the_same_for_an_ordinary_user(via: Mechanism) {
     let fixture = Fixture::new("user");
     tree(&fixture);
     if via.is_mounted() {
-        // In a user namespace others' files seem to be nobody's, so they are the user's own here.
+        // In a user namespace others' files seem to have no owner, so they are the user's own here.
         let own = Program::new("chown").args(["-Rh", "1:1"]).arg(fixture.shared()).run();
         assert_eq!(own.status, 0, "{own:?}");
         fs::set_permissions(fixture.path("tree/closed"), fs::Permissions::from_mode(0o311)).expect("root may");
     }
-    // A mount namespace for each run would give each another number of the same mount.
+    // A mount namespace for each run would have another number for the same mount.
     let plain_user = user::ORDINARY.map(str::to_owned).to_vec();
     let user = if via.is_mounted() { fixture.commands_of(&user::ORDINARY) } else { plain_user };
     fixture.headwater().via(via).behind(&user).same_output(&looking(via, &fixture));

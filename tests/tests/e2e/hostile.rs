@@ -1,4 +1,4 @@
-//! A neighbour that is broken, hostile or gone: the program goes on with the original.
+//! A neighbour that is broken, hostile or dead: the program continues with the source files.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -179,7 +179,7 @@ fn random_words_of_the_table_are_changed() {
 fn the_session_is_of_another_version() {
     let fixture = Fixture::new("hversion");
     interfered(&fixture, &fixture.headwater(), |started| {
-        // What a process meets that takes its environment into a session of another version.
+        // The view of a process that takes its environment into a session of another version.
         let node = started.node_dir(0);
         let copy = fixture.outside("table");
         fs::copy(node.join("1/table"), &copy).expect("the daemon made it");
@@ -213,9 +213,9 @@ fn the_store_is_full() {
     let session = limited.same_output(&Program::shell(&format!("cksum {0} {0}", fixture.path("big").display())));
     assert!(session.number("clients.fallbacks") > 0, "{:#}", session.summary);
     assert!(session.number("memory.store_bytes") <= 1 << 20, "{:#}", session.summary);
-    let told: Vec<&str> = session.messages.lines().filter(|line| line.contains("store")).collect();
-    assert!(told.len() == 1 && told[0].starts_with("headwater: warning: "), "{told:?}");
-    assert!(told[0].contains("A larger --store-max helps"), "{told:?}");
+    let warnings: Vec<&str> = session.messages.lines().filter(|line| line.contains("store")).collect();
+    assert!(warnings.len() == 1 && warnings[0].starts_with("headwater: warning: "), "{warnings:?}");
+    assert!(warnings[0].contains("A larger --store-max helps"), "{warnings:?}");
     interfered(&fixture, &limited, |_| ());
 }
 

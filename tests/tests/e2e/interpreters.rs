@@ -206,7 +206,7 @@ pub fn java_classes(via: Mechanism) {
     let made = Command::new("jar").arg("cf").arg(&jar).arg("-C").arg(&classes).arg(".").output().expect("with javac");
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
     for path in [&classes, &jar] {
-        // What it shares with other runs lies in no directory of the tests.
+        // Its files that other runs share lie in no directory of the tests.
         let java = Program::new("java").args(["-Xshare:auto", "-XX:-UsePerfData", "-Xmx64m", "-cp"]).arg(path);
         fixture.headwater().via(via).same_output(&java.arg("Main").arg(&classes));
     }

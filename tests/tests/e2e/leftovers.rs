@@ -69,8 +69,8 @@ fn control_c_on_the_terminal() {
     assert_eq!(session.output.status, 130, "{:?}", session.output);
 }
 
-/// Runs its arguments on a terminal of their own, types Ctrl-C there once the file named first
-/// exists, and prints what came out and the exit status.
+/// Runs its arguments on a terminal of their own, types Ctrl-C there once the file named first exists, and prints the
+/// output and the exit status.
 const TERMINAL: &str = r#"
 import os, pty, sys, time
 reached, command = sys.argv[1], sys.argv[2:]
@@ -80,18 +80,18 @@ if pid == 0:
 while not os.path.exists(reached):
     time.sleep(0.01)
 os.write(terminal, b"\x03")
-said = b""
+output_bytes = b""
 try:
     while chunk := os.read(terminal, 4096):
-        said += chunk
+        output_bytes += chunk
 except OSError:
     pass
-print(said.decode().replace("^C", "").replace("\r\n", "\n"), end="")
+print(output_bytes.decode().replace("^C", "").replace("\r\n", "\n"), end="")
 sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 "#;
 
 #[test]
-fn a_program_that_catches_control_c_ends_in_its_own_way() {
+fn a_program_that_catches_control_c_ends_as_it_likes() {
     if !has_program("python3") {
         return skipped("python3 is not installed, and makes the terminal");
     }
@@ -145,7 +145,7 @@ fn a_program_is_killed() {
 }
 
 #[test]
-fn a_child_that_stays_behind_does_not_hold_the_session() {
+fn a_child_that_stays_behind_does_not_prolong_the_session() {
     let fixture = Fixture::new("child");
     fixture.library("lib/libx.so", "x", &[]);
     let script = "sleep 2 >/dev/null 2>&1 & echo started";
@@ -177,7 +177,7 @@ impl Killed {
         let programs = programs(&killed.fixture);
         programs.iter().for_each(|&pid| kill(pid, Signal::KILL));
         drop(started);
-        // While the dead still let go of what they had, their session is in use.
+        // While the kernel still releases the memory of dead processes, their session is in use.
         let dying = || daemons.iter().chain(&programs).any(|&pid| is_running(pid));
         assert!(wait_until(Duration::from_secs(20), || !dying()), "they end");
         assert_eq!(killed.sessions().len(), 1, "something is left to sweep");
@@ -209,7 +209,7 @@ fn what_a_killed_session_left_is_swept_by_the_next() {
 }
 
 #[test]
-fn doctor_tells_and_removes_what_a_killed_session_left() {
+fn doctor_reports_and_removes_what_a_killed_session_left() {
     let killed = Killed::new("doctor");
     let doctor = |fix: &[&str]| {
         let doctor = Program::new(headwater_binary()).arg("doctor").args(fix.iter().copied());
@@ -217,12 +217,16 @@ fn doctor_tells_and_removes_what_a_killed_session_left() {
     };
     let left = killed.sessions()[0].display().to_string();
     assert!(doctor(&[]).contains(&format!("1, such as {left}")));
-    // Whatever several find at once, what each says it has removed is gone.
-    let said: Vec<String> = std::thread::scope(|scope| {
+    // Whatever several find at once, what each has reported as removed is removed.
+    let printed: Vec<String> = std::thread::scope(|scope| {
         let both: Vec<_> = (0..2).map(|_| scope.spawn(|| doctor(&["--fix"]))).collect();
-        both.into_iter().map(|said| said.join().expect("it ends")).collect()
+        both.into_iter().map(|printed| printed.join().expect("it ends")).collect()
     });
-    assert_eq!(said.iter().filter(|said| said.contains(&format!("the session {left}"))).count(), 1, "{said:?}");
+    assert_eq!(
+        printed.iter().filter(|printed| printed.contains(&format!("the session {left}"))).count(),
+        1,
+        "{printed:?}"
+    );
     assert_eq!(killed.sessions().len(), 0);
 }
 
@@ -233,7 +237,7 @@ fn systemd_tmpfiles_removes_what_is_dead_and_nothing_else() {
     }
     let killed = Killed::new("tmpfiles");
     let dead = killed.sessions();
-    // What is made anew sweeps the dead, so these look as if the next had been there before.
+    // A new session sweeps dead ones, so these are made as if the next had been there before.
     let aside = killed.store.path().join("aside");
     std::fs::rename(&dead[0], &aside).expect("one's own");
     let started = killed.start(&killed.fixture.path("bin/app"), "reached-again");

@@ -1,4 +1,4 @@
-//! The names that a program and its debugger see are the originals.
+//! A program and its debugger see original paths.
 
 use headwater_tests::harness::{Fixture, Mechanism, Program};
 

@@ -1,4 +1,4 @@
-//! Objects that come and go at run time, and the processes that programs make.
+//! Objects that are loaded and unloaded at run time, and the processes that programs make.
 
 use std::fs;
 use std::ops::Range;
@@ -157,7 +157,7 @@ fn thread_local_storage_of_an_interpreter() {
     fixture.headwater().same(&Program::new(&script).behind(["env"]));
 }
 
-/// Puts the program headers of an ELF file behind all else, as tools do that edit libraries.
+/// Moves the program headers of an ELF file behind all else, as tools do that edit libraries.
 fn move_program_headers(path: &Path) {
     const PLACE: Range<usize> = 32..40;
     const ENTRY_BYTES: usize = 56;

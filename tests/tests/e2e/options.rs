@@ -1,4 +1,4 @@
-//! What the options of `headwater run` change, and what they do not.
+//! The effects of the options of `headwater run`, and their limits.
 
 use std::fs;
 
@@ -12,8 +12,8 @@ fn sorted(text: &str) -> Vec<&str> {
 }
 
 #[test]
-fn every_process_knows_its_place() {
-    let fixture = Fixture::new("place");
+fn every_process_knows_its_node_and_rank() {
+    let fixture = Fixture::new("rank");
     let script = "echo $HEADWATER_NODE/$HEADWATER_NODES $HEADWATER_RANK/$HEADWATER_RANKS";
     let session = fixture.headwater().on(2, 3).run(&Program::shell(script));
     let expected = ["0/2 0/6", "0/2 1/6", "0/2 2/6", "1/2 3/6", "1/2 4/6", "1/2 5/6"];
@@ -22,7 +22,7 @@ fn every_process_knows_its_place() {
 }
 
 #[test]
-fn every_policy_and_shape_gives_the_same() {
+fn every_policy_and_shape_has_the_same_output() {
     let fixture = Fixture::new("policy");
     fixture.library("lib/libdep.so", "dep", &[]);
     fixture.library("lib/libx.so", "x", &["-L{shared}/lib", "-ldep", "-Wl,-rpath,$ORIGIN"]);
@@ -70,7 +70,7 @@ fn one_rank_in_a_path_of_its_own() {
 }
 
 #[test]
-fn what_is_excluded_is_left_to_the_original() {
+fn what_is_excluded_is_read_from_its_source() {
     let fixture = Fixture::new("exclude");
     fixture.file("in/file", "in\n", 0o644);
     fixture.file("out/file", "out\n", 0o644);
@@ -132,7 +132,7 @@ fn a_wrong_command_line_is_refused_by_name() {
 }
 
 #[test]
-fn what_cannot_be_served_is_said_and_the_program_runs() {
+fn what_cannot_be_served_is_reported_and_the_program_runs() {
     let fixture = Fixture::new("warn");
     let app = fixture.build("tool.c", "bin/tool", &[]).display().to_string();
     let shared = fixture.shared().display().to_string();
@@ -154,9 +154,9 @@ fn what_cannot_be_served_is_said_and_the_program_runs() {
 #[test]
 fn a_library_that_can_not_be_loaded_is_left_out() {
     let fixture = Fixture::new("unloadable");
-    let place = |name: &str| fixture.outside("installed").join(name);
-    fs::create_dir_all(place("bin")).expect("an own directory");
-    fs::copy(headwater_binary(), place("bin/headwater")).expect("it is installed");
+    let installed = |name: &str| fixture.outside("installed").join(name);
+    fs::create_dir_all(installed("bin")).expect("an own directory");
+    fs::copy(headwater_binary(), installed("bin/headwater")).expect("it is installed");
     let versions = |name: &str| {
         let map = fixture.outside(name);
         fs::write(&map, format!("{name} {{ global: *; }};\n")).expect("an own directory");
@@ -171,21 +171,21 @@ fn a_library_that_can_not_be_loaded_is_left_out() {
     let library =
         fixture.library("libx.so", "x", &[&search, "-lneeded", &rpath, "-include", &calls.display().to_string()]);
     fixture.library("libneeded.so", "needed", &[&versions("OLD")]);
-    fs::create_dir_all(place("lib/headwater")).expect("an own directory");
-    fs::write(place("lib/headwater/mpiio-mpich4.so"), "").expect("an own directory");
+    fs::create_dir_all(installed("lib/headwater")).expect("an own directory");
+    fs::write(installed("lib/headwater/mpiio-mpich4.so"), "").expect("an own directory");
     for name in ["libheadwater-mpiio.so", "libheadwater-relay.so"] {
-        fs::copy(&library, place("lib").join(name)).expect("an own directory");
+        fs::copy(&library, installed("lib").join(name)).expect("an own directory");
     }
     let echo = Program::new("/bin/echo").arg("fine");
     assert!(echo.clone().env("LD_PRELOAD", &library).run().stderr.contains("`NEW' not found"));
-    let headwater = |words: &[&str]| {
-        let front = [place("bin/headwater").into_os_string()].into_iter().chain(words.iter().map(Into::into));
+    let headwater = |args: &[&str]| {
+        let front = [installed("bin/headwater").into_os_string()].into_iter().chain(args.iter().map(Into::into));
         let output = echo.clone().behind(front).run();
         assert!(output.stdout == "fine\n" && output.status == 0, "{output:?}");
         assert!(output.stderr.contains("can't load") && output.stderr.contains("`NEW' not found"), "{output:?}");
     };
     headwater(&["run", "--via", "off", "--io", "auto", "--"]);
     headwater(&["spawn", "--relay", "--"]);
-    let doctor = Program::new(place("bin/headwater")).arg("doctor").run();
+    let doctor = Program::new(installed("bin/headwater")).arg("doctor").run();
     assert!(doctor.stdout.contains("can't load"), "{doctor:?}");
 }

@@ -1,5 +1,5 @@
-//! What the shared file system is asked: each file opened once, each directory read once, nothing
-//! that is absent, however many nodes and processes there are.
+//! Requests to the shared file system: each file opened once, each directory read once, nothing that is absent, however
+//! many nodes and processes there are.
 
 use std::collections::HashMap;
 
@@ -7,8 +7,8 @@ use headwater_tests::counting_fs::{Caching, Mounted};
 use headwater_tests::harness::{Fixture, Headwater, Program, has_program, skipped};
 use serde_json::Value;
 
-/// Programs, libraries and modules, with everything that makes a plain start ask too much: search
-/// paths, absent names, links.
+/// Programs, libraries and modules, with everything that makes a plain start read too much: search paths, absent names,
+/// links.
 fn fill(fixture: &Fixture) {
     let rpath = "-Wl,-rpath,$ORIGIN/../a:$ORIGIN/../b:$ORIGIN/../c:$ORIGIN/../d";
     fixture.dir("a");
@@ -51,7 +51,7 @@ fn opened(counts: &Value) -> Vec<(String, u64, u64, u64)> {
     all.filter(|(_, opens, dirs, links)| opens + dirs + links > 0).collect()
 }
 
-/// Processes write at the same time: only what they write is compared, not in which order.
+/// Processes write at the same time: only the lines are compared, not their order.
 fn lines(text: &str) -> Vec<&str> {
     let mut lines: Vec<&str> = text.lines().collect();
     lines.sort_unstable();
@@ -125,8 +125,7 @@ fn python_modules() {
     check(&mut mounted, &program);
 }
 
-/// The calls of a log of `strace -f`, each in one piece: one that another process interrupts is told
-/// in two.
+/// The calls of a log of `strace -f`, each in one piece: one that another process interrupts is logged in two.
 fn calls(log: &str) -> Vec<String> {
     let (mut calls, mut unfinished) = (Vec::new(), HashMap::new());
     for line in log.lines() {

@@ -12,7 +12,7 @@ fn app(fixture: &Fixture, link_dir: &str, libraries: &[&str], flags: &[&str]) ->
     Program::new(fixture.build("loader.c", "bin/app", &all))
 }
 
-/// Puts `libx.so` into each of these directories, tagged with the directory.
+/// Builds `libx.so` in each of these directories, tagged with the directory.
 fn everywhere(fixture: &Fixture, dirs: &[&str]) {
     dirs.iter().for_each(|dir| drop(fixture.library(&format!("{dir}/libx.so"), dir, &[])));
 }
@@ -167,10 +167,10 @@ pub fn one_file_under_two_names_is_loaded_once(via: Mechanism) {
     everywhere(&fixture, &["lib"]);
     std::fs::hard_link(fixture.path("lib/libx.so"), fixture.path("lib/hard.so")).expect("an own directory");
     fixture.link("libx.so", "lib/soft.so");
-    std::os::unix::fs::symlink(fixture.path("lib"), fixture.outside("way")).expect("an own directory");
+    std::os::unix::fs::symlink(fixture.path("lib"), fixture.outside("around")).expect("an own directory");
     let program = Program::new(fixture.build("loader.c", "bin/app", &[]));
     let inside = |name: &str| format!("open={}/lib/{name}", fixture.shared().display());
-    let around = format!("open={}", fixture.outside("way/libx.so").display());
+    let around = format!("open={}", fixture.outside("around/libx.so").display());
     let session = fixture.headwater().via(via).same(
         &program.clone().args([inside("libx.so"), inside("soft.so"), inside("hard.so"), around.clone()]).arg("objects"),
     );

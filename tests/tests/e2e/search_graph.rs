@@ -67,11 +67,11 @@ fn build(draw: &mut Draw, fixture: &Fixture) -> Program {
             if !draw.chance(3) {
                 flags.push(&rpath);
             }
-            let place = match copy {
+            let directory = match copy {
                 0 => "d0/".to_string(),
                 _ => format!("d{}/{}", draw.below(DIRECTORIES), draw.one_of(&subdirectories)),
             };
-            fixture.library(&format!("{place}{name}"), &place, &flags);
+            fixture.library(&format!("{directory}{name}"), &directory, &flags);
         }
     }
     let rpath = format!("-Wl,-rpath,{}:{}/d0", draw.search_path(fixture), fixture.shared().display());

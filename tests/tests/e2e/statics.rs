@@ -1,4 +1,4 @@
-//! Programs without a loader, that no library can be put into.
+//! Programs without a loader, into which no library can be loaded.
 
 use std::path::PathBuf;
 use std::process::Command;

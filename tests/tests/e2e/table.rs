@@ -1,6 +1,6 @@
 //! One table of programs, one of mechanisms: each program under each mechanism is a test.
 
-/// Makes the tests. What a program's module says is run as it is with the mechanism.
+/// Makes the tests. The functions of a program's module are run with the mechanism.
 macro_rules! programs {
     (only $name:ident $mechanism:ident: $($module:ident: [$($program:ident),+ $(,)?]),+ $(,)?) => {
         programs!(@under $name $mechanism $($module: [$($program),+]),+);
@@ -30,8 +30,8 @@ macro_rules! programs {
 programs! {
     debugger: [a_live_process, a_debugger_in_the_session],
     exec: [
-        every_file_in_every_way,
-        every_file_in_every_way_for_an_ordinary_user,
+        every_file_by_every_exec_call,
+        every_file_by_every_exec_call_for_an_ordinary_user,
         the_program_itself_may_be_anything,
         what_may_not_be_opened_stays_so,
         a_chain_of_interpreters,
@@ -83,8 +83,8 @@ programs! {
     tools: [archives_and_copies, a_repository_of_git, a_database_of_sqlite],
 }
 
-/// Programs that write in the scope, which a view of its own refuses, or in which original paths are
-/// built in, which lead out of it.
+/// Programs that write in the scope, which a mount below a prefix refuses, or with built-in original paths, which lead
+/// out of it.
 macro_rules! at_original_paths {
     ($name:ident $mechanism:ident) => {
         programs! {

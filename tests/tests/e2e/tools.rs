@@ -1,4 +1,4 @@
-//! Tools that look at whole trees, and at one file in their own way.
+//! Tools that read whole trees, and one file by calls of their own.
 
 use headwater_tests::harness::{Fixture, Mechanism, Program, has_program, skipped};
 
@@ -9,7 +9,7 @@ fn tree(fixture: &Fixture) {
     fixture.file("tree/tool", "#!/bin/sh\necho tool\n", 0o755);
     fixture.link("d1/file1", "tree/link");
     std::fs::hard_link(fixture.path("tree/tool"), fixture.path("tree/d2/hard")).expect("an own directory");
-    // What has changed within the second that a copy is made in, rsync takes for unchanged.
+    // A change within the second of a copy is, for rsync, none.
     let old = format!("find {} -exec touch -h -d '2020-02-02 02:02:02.5' {{}} +", fixture.path("tree").display());
     assert_eq!(Program::shell(&old).run().status, 0);
 }
@@ -18,18 +18,18 @@ pub fn archives_and_copies(via: Mechanism) {
     let fixture = Fixture::new("archives");
     tree(&fixture);
     let (tree, copy) = (fixture.path("tree").display().to_string(), fixture.outside("copy").display().to_string());
-    let look =
+    let script =
         format!("cd {copy} && find . -printf '%p %y %s %m %T@ %n\\n' | sort; find . -type f | sort | xargs cksum");
     let mut scripts = vec![
-        format!("tar cf - -C {tree} . | tar xf - -C {copy}; tar cf - -C {tree} . | cksum | wc -l; {look}"),
-        format!("cp -a {tree}/. {copy}; {look}"),
+        format!("tar cf - -C {tree} . | tar xf - -C {copy}; tar cf - -C {tree} . | cksum | wc -l; {script}"),
+        format!("cp -a {tree}/. {copy}; {script}"),
         format!(
             "find {tree} -name 'file1*' -size +1k -exec grep -l 'content 1' {{}} + | sort; find {tree} -newer {tree}/link | wc -l"
         ),
         format!("du -b {tree} | sort; diff -r {tree} {tree} && echo alike; wc {tree}/d*/file* | tail -1"),
     ];
     if has_program("rsync") {
-        scripts.push(format!("rsync -ac {tree}/ {copy}; rsync -acni {tree}/ {copy}; {look}"));
+        scripts.push(format!("rsync -ac {tree}/ {copy}; rsync -acni {tree}/ {copy}; {script}"));
     }
     for script in scripts {
         // Both runs start with an empty copy.

@@ -1,5 +1,5 @@
-//! Each function that the audit shim stands for, called in every way that the programs of
-//! `shim/audit/tests/wrap` know, gives what it gives without Headwater.
+//! Each function that the audit library wraps, called in every variant of the programs of `shim/audit/tests/wrap`,
+//! returns what it returns without Headwater.
 
 use std::path::PathBuf;
 use std::process::Command;

@@ -1,10 +1,10 @@
-//! What a job writes below the scope is on the original at once; the other nodes see it, and so does who has the file
-//! open.
+//! A job's writes below the scope reach the source at once; the other nodes see them, and so does a process that has
+//! the file open.
 
 use headwater_tests::harness::{Fixture, Mechanism, Output, Program};
 
-/// Has a file open in each way, has another process change it in each way, and prints what each shows once
-/// it shows anything new, or after ten seconds.
+/// Opens a file by each call, has another process change it by each call, and prints what each shows once it shows
+/// anything new, or after ten seconds.
 const READER: &str = r#"
 import mmap, os, subprocess, sys, time
 path = sys.argv[1]

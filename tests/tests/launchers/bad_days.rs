@@ -1,4 +1,4 @@
-//! What goes wrong in the middle: programs get the same results or end, and nothing is left.
+//! Failures in the middle: programs get the same results or end, and nothing is left.
 
 use std::fs;
 use std::time::Duration;
@@ -20,7 +20,7 @@ os.write(1, b'begun\\n')
 time.sleep(600)
 ";
 
-/// Waits for a file of the shared directory, then imports what nobody has asked for.
+/// Waits for a file of the shared directory, then imports what was not requested before.
 const WAITS: &str = "
 import os, sys, time, pkg.m0
 os.write(1, b'begun\\n')
@@ -34,7 +34,7 @@ fn begun(running: &Running, processes: usize) {
     assert!(wait_until(BEGUN_MAX, is_begun), "{}", running.stdout());
 }
 
-fn words(launcher: &str, script: &str, arguments: &[String]) -> Vec<String> {
+fn args(launcher: &str, script: &str, arguments: &[String]) -> Vec<String> {
     let program = ["python3", "-c", script].map(String::from);
     launcher.split(' ').map(String::from).chain(program).chain(arguments.iter().cloned()).collect()
 }
@@ -47,9 +47,9 @@ fn ends_of_slurms_steps() {
         Err(reason) => return skipped(reason),
     };
     let node = site.cluster.on(1);
-    let endless = words("srun -N4 -n4", ENDLESS, &[]);
+    let endless = args("srun -N4 -n4", ENDLESS, &[]);
     let cancel = format!("SLURM_CONF={SLURM_CONF} scancel --user=root");
-    // Slurm leaves programs running whose srun was killed.
+    // Slurm does not end programs whose srun was killed.
     let killed = format!("pkill -KILL -x srun; sleep 1; {cancel}");
     let ends = [
         ("kill -9 of headwater run", "pkill -KILL -f '[h]eadwater run'"),
@@ -63,7 +63,7 @@ fn ends_of_slurms_steps() {
         assert!(succeeds(node, end), "{what}");
         running.finish_within(ENDED_MAX);
         site.assert_clean();
-        // What Slurm itself cleans takes its time; the next step must not wait for it.
+        // Slurm's own cleaning takes its time; the next step must not wait for it.
         assert!(wait_until(ENDED_MAX, || succeeds(
             node,
             &format!("export SLURM_CONF={SLURM_CONF}; [ $(sinfo -h -t idle -o %D) = 4 ]")
@@ -71,13 +71,13 @@ fn ends_of_slurms_steps() {
     }
 }
 
-/// Starts programs that wait on such nodes, has something go wrong, and lets them go on.
+/// Starts programs that wait on such nodes, makes something fail, and lets them continue.
 fn disturbed(site: &Site, ssh: &Ssh, nodes: &[usize], disturb: impl Fn()) -> (Output, usize) {
     let go = site.directory("jobs").with_file_name("go");
     let _ = fs::remove_file(&go);
     let script = launcher(site, ssh, nodes, VARIABLES);
     let launcher = format!("{} @", script.display());
-    let running = site.begin(&["--marker", "@"], &words(&launcher, WAITS, &[go.display().to_string()]));
+    let running = site.begin(&["--marker", "@"], &args(&launcher, WAITS, &[go.display().to_string()]));
     begun(&running, nodes.len());
     disturb();
     fs::write(&go, "").unwrap();
@@ -104,7 +104,7 @@ fn whatever_dies(site: &Site, ssh: &Ssh) {
 }
 
 #[test]
-fn a_node_without_room_uses_the_originals() {
+fn a_node_without_room_uses_the_source_files() {
     with_ssh(Site::new(), a_full_node);
 }
 
@@ -129,8 +129,8 @@ fn a_node_that_crashes_while_it_starts() {
             // It is still starting when it crashes, however long that takes.
             let waits = format!("[ $(hostname) != {} ] || sleep 600; exec \"$@\"", crashing.name);
             let program = ["sh", "-c", &waits, "sh"].map(String::from).into_iter().chain(site.program());
-            let words: Vec<String> = marked_launcher(site, ssh, &nodes).into_iter().chain(program).collect();
-            let running = site.begin(&["--marker", "@"], &words);
+            let args: Vec<String> = marked_launcher(site, ssh, &nodes).into_iter().chain(program).collect();
+            let running = site.begin(&["--marker", "@"], &args);
             assert!(wait_until(BEGUN_MAX, || succeeds(crashing, sign)), "{sign}: {}", running.stdout());
             crashing.kill().expect("a node can be killed");
             let output = running.finish_within(ENDED_MAX);

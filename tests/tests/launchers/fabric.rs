@@ -1,5 +1,5 @@
-//! Links over libfabric, by its tcp provider: the same programs and reads as over TCP; and TCP, or originals, for
-//! whom libfabric fails.
+//! Links over libfabric, by its tcp provider: the same programs and reads as over TCP; and TCP, or the source, where
+//! libfabric fails.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -26,13 +26,13 @@ values += [importlib.import_module(f'pkg.m{n}').value for n in range(10, 20)]
 os.write(1, f'{sum(values)}\\n'.encode())
 ";
 
-struct Place {
+struct FabricSite {
     site: Site,
     ssh: Ssh,
 }
 
-impl Place {
-    fn new() -> Option<Place> {
+impl FabricSite {
+    fn new() -> Option<FabricSite> {
         let carrier = headwater_binary().with_file_name("../lib/headwater-fabric");
         if !carrier.exists() {
             skipped("headwater-fabric is not built: libfabric's headers are missing (package libfabric-dev)");
@@ -40,16 +40,16 @@ impl Place {
         }
         let site = Site::new()?;
         let ssh = Ssh::start(&site.cluster, &site.directory("ssh")).map_err(skipped).ok()?;
-        Some(Place { site, ssh })
+        Some(FabricSite { site, ssh })
     }
 
     /// A script that starts a program on all nodes, on the last one with this variable.
     fn launcher(&self, variable: &str) -> PathBuf {
         let script = self.site.directory("ssh").join("launch");
         let text = format!(
-            "#!/bin/bash\nwords=$(printf ' %q' PYTHONPATH=\"$PYTHONPATH\" PYTHONDONTWRITEBYTECODE=1 \"$@\")\n\
-             for node in node001 node002 node003; do ssh {0} root@$node \"env $words\" & done\n\
-             ssh {0} root@node004 \"env {variable} $words\" & wait\n",
+            "#!/bin/bash\nargs=$(printf ' %q' PYTHONPATH=\"$PYTHONPATH\" PYTHONDONTWRITEBYTECODE=1 \"$@\")\n\
+             for node in node001 node002 node003; do ssh {0} root@$node \"env $args\" & done\n\
+             ssh {0} root@node004 \"env {variable} $args\" & wait\n",
             self.ssh.options
         );
         fs::write(&script, text).expect("an own directory");
@@ -60,8 +60,8 @@ impl Place {
     fn served(&self, options: &[&str], variable: &str) -> (Output, Value) {
         let launcher = self.launcher(variable).display().to_string();
         self.site.forget();
-        let words: Vec<String> = [launcher, "@".into()].into_iter().chain(self.site.program()).collect();
-        let (output, summary) = self.site.served(options, &words);
+        let args: Vec<String> = [launcher, "@".into()].into_iter().chain(self.site.program()).collect();
+        let (output, summary) = self.site.served(options, &args);
         assert_eq!(self.site.repeated(), [""; 0], "{summary}");
         assert_eq!(summary["clients"]["fallbacks"], 0, "{summary}");
         assert_eq!(summary["nodes"], NODES, "{summary}");
@@ -70,14 +70,14 @@ impl Place {
 
     fn expected(&self) -> Output {
         let launcher = self.launcher("A=1").display().to_string();
-        let words: Vec<String> = [launcher].into_iter().chain(self.site.program()).collect();
-        let expected = self.site.plain(&words);
+        let args: Vec<String> = [launcher].into_iter().chain(self.site.program()).collect();
+        let expected = self.site.plain(&args);
         assert_eq!(expected.status, 0, "{expected:?}");
         in_any_order(expected)
     }
 }
 
-/// Bytes between nodes: all of them, and those that went over libfabric.
+/// Bytes between nodes: all of them, and those over libfabric.
 fn bytes(summary: &Value) -> (u64, u64) {
     let overlay = &summary["overlay"];
     let number = |name: &str| overlay[name].as_u64().unwrap_or_else(|| panic!("no {name}: {summary}"));
@@ -86,15 +86,15 @@ fn bytes(summary: &Value) -> (u64, u64) {
 
 #[test]
 fn links_go_over_libfabric() {
-    let Some(place) = Place::new() else { return };
-    let expected = place.expected();
-    let (output, over_tcp) = place.served(&["--marker", "@"], "A=1");
+    let Some(fabric) = FabricSite::new() else { return };
+    let expected = fabric.expected();
+    let (output, over_tcp) = fabric.served(&["--marker", "@"], "A=1");
     assert_eq!(in_any_order(output), expected);
     assert_eq!((bytes(&over_tcp).1, &over_tcp["tcp_instead"]), (0, &Value::Null));
-    let (output, summary) = place.served(&LIBFABRIC, "A=1");
+    let (output, summary) = fabric.served(&LIBFABRIC, "A=1");
     assert_eq!(in_any_order(output), expected, "{summary}");
     let (all, carried) = bytes(&summary);
-    // Greetings go over TCP, and are encrypted again.
+    // Greetings are sent over TCP, and are encrypted again.
     assert!(carried > 0 && all - carried < 16 << 10, "{carried} of {all}: {summary}");
     assert_eq!(summary["tcp_instead"], Value::Null);
     assert_eq!(summary["shared_fs"]["files_read"], over_tcp["shared_fs"]["files_read"], "{summary}");
@@ -103,10 +103,10 @@ fn links_go_over_libfabric() {
 
 #[test]
 fn a_node_without_the_provider_uses_tcp() {
-    let Some(place) = Place::new() else { return };
-    let expected = place.expected();
+    let Some(fabric) = FabricSite::new() else { return };
+    let expected = fabric.expected();
     // The site's own variable forbids the provider there.
-    let (mut output, summary) = place.served(&LIBFABRIC, "FI_PROVIDER=^tcp");
+    let (mut output, summary) = fabric.served(&LIBFABRIC, "FI_PROVIDER=^tcp");
     let (warnings, others): (Vec<&str>, Vec<&str>) =
         output.stderr.lines().partition(|line| line.starts_with("headwater: warning: "));
     let warning = "1 of 4 nodes used TCP in place of libfabric: libfabric opens no endpoint of provider tcp";
@@ -119,14 +119,14 @@ fn a_node_without_the_provider_uses_tcp() {
 }
 
 #[test]
-fn killed_carriers_are_missed_by_nobody() {
-    let Some(place) = Place::new() else { return };
-    let site = &place.site;
+fn killed_carriers_change_no_output() {
+    let Some(fabric) = FabricSite::new() else { return };
+    let site = &fabric.site;
     let go = site.directory("jobs").with_file_name("go");
     let expected = (0..20).map(|n: u64| n.pow(3)).sum::<u64>().to_string();
     for victims in [&[2][..], &[1, 2, 3, 4]] {
         let _ = fs::remove_file(&go);
-        let launcher = place.launcher("A=1").display().to_string();
+        let launcher = fabric.launcher("A=1").display().to_string();
         let program = ["@", "python3", "-c", WAITS, &go.display().to_string()].map(String::from);
         let running = site.begin(&LIBFABRIC, &[launcher].into_iter().chain(program).collect::<Vec<_>>());
         let begun = || running.stdout().matches("begun").count() == NODES;
@@ -145,19 +145,19 @@ fn killed_carriers_are_missed_by_nobody() {
 
 #[test]
 fn without_a_carrier_it_is_tcp() {
-    let Some(place) = Place::new() else { return };
+    let Some(fabric) = FabricSite::new() else { return };
     let library = headwater_binary().with_file_name("../lib/libheadwater-audit.so");
-    let directory = place.site.directory("jobs").with_file_name("without");
+    let directory = fabric.site.directory("jobs").with_file_name("without");
     fs::create_dir_all(&directory).expect("an own directory");
     fs::copy(library, directory.join("libheadwater-audit.so")).expect("it is installed");
-    let words = [headwater_binary().display().to_string(), "run".into()].into_iter();
-    let words = words.chain(LIBFABRIC[..2].iter().map(ToString::to_string));
-    let words = words.chain(["--shared".into(), place.site.shared().display().to_string()]);
-    let words: Vec<String> = words.chain(["--nodes".into(), "2".into()]).chain(place.site.program()).collect();
-    let output = place.site.on_first(&words).env("HEADWATER_LIBDIR", &directory).run();
-    let plain = place.site.plain(&place.site.program());
+    let args = [headwater_binary().display().to_string(), "run".into()].into_iter();
+    let args = args.chain(LIBFABRIC[..2].iter().map(ToString::to_string));
+    let args = args.chain(["--shared".into(), fabric.site.shared().display().to_string()]);
+    let args: Vec<String> = args.chain(["--nodes".into(), "2".into()]).chain(fabric.site.program()).collect();
+    let output = fabric.site.on_first(&args).env("HEADWATER_LIBDIR", &directory).run();
+    let plain = fabric.site.plain(&fabric.site.program());
     assert_eq!((output.status, output.stdout), (0, plain.stdout.repeat(2)));
-    let is_told = output.stderr.contains("headwater-fabric is missing") && output.stderr.contains("Nodes use TCP");
-    assert!(is_told && output.stderr.lines().count() == 1, "{}", output.stderr);
-    place.site.assert_clean();
+    let is_reported = output.stderr.contains("headwater-fabric is missing") && output.stderr.contains("Nodes use TCP");
+    assert!(is_reported && output.stderr.lines().count() == 1, "{}", output.stderr);
+    fabric.site.assert_clean();
 }

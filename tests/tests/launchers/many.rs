@@ -24,7 +24,7 @@ fn sixteen_nodes() {
         }
         match Slurm::start(&site.cluster, &site.directory("slurm")) {
             Ok(_slurm) => {
-                site.check_output(&[], &site.words("srun -N16 -n16"), NODES);
+                site.check_output(&[], &site.args("srun -N16 -n16"), NODES);
             }
             Err(reason) => skipped(reason),
         }

@@ -20,7 +20,7 @@ if world.rank == 0:
     print(value, world.size, total)
 ";
 
-fn words(launcher: &[&str], program: Vec<String>) -> Vec<String> {
+fn args(launcher: &[&str], program: Vec<String>) -> Vec<String> {
     launcher.iter().map(|word| word.to_string()).chain(program).collect()
 }
 
@@ -28,16 +28,16 @@ fn shown(path: &Path) -> String {
     path.display().to_string()
 }
 
-/// The words of the MPI program.
+/// The arguments of the MPI program.
 fn mpi_program(site: &Site, python: &Path) -> Vec<String> {
-    let mut words = site.program_with_variables();
-    words.truncate(3);
-    words.extend([shown(python), "-c".into(), MPI_SCRIPT.into()]);
-    words
+    let mut args = site.program_with_variables();
+    args.truncate(3);
+    args.extend([shown(python), "-c".into(), MPI_SCRIPT.into()]);
+    args
 }
 
-/// A launcher's words before the program, for one process on each of these nodes, and the variables that the program
-/// needs if the launcher passes none on.
+/// A launcher's arguments before the program, for one process on each of these nodes, and the variables that the
+/// program needs if the launcher passes none on.
 pub type Launch = fn(&Site, &Ssh, &[String]) -> Result<Vec<String>, String>;
 
 /// Open MPI's `mpirun`.
@@ -48,7 +48,7 @@ pub fn open_mpi(_: &Site, ssh: &Ssh, nodes: &[String]) -> Result<Vec<String>, St
     let agent = shown(&ssh.agent);
     let launcher = ["mpirun.openmpi", "--allow-run-as-root", "--mca", "plm_rsh_agent", &agent];
     let (hosts, count) = (nodes.join(":1,") + ":1", nodes.len().to_string());
-    Ok(words(&[&launcher[..], &["-H", &hosts, "-np", &count]].concat(), Vec::new()))
+    Ok(args(&[&launcher[..], &["-H", &hosts, "-np", &count]].concat(), Vec::new()))
 }
 
 /// MPICH's `mpiexec`.
@@ -57,7 +57,7 @@ pub fn hydra(_: &Site, ssh: &Ssh, nodes: &[String]) -> Result<Vec<String>, Strin
     let agent = shown(&ssh.agent);
     let launcher = [&*mpiexec, "-launcher", "ssh", "-launcher-exec", &agent];
     let (hosts, count) = (nodes.join(","), nodes.len().to_string());
-    Ok(words(&[&launcher[..], &["-hosts", &hosts, "-ppn", "1", "-n", &count]].concat(), Vec::new()))
+    Ok(args(&[&launcher[..], &["-hosts", &hosts, "-ppn", "1", "-n", &count]].concat(), Vec::new()))
 }
 
 /// PRRTE's `prterun`.
@@ -66,7 +66,7 @@ pub fn prrte(_: &Site, ssh: &Ssh, nodes: &[String]) -> Result<Vec<String>, Strin
     let (prterun, prefix, agent) = (shown(&environment.join("bin/prterun")), shown(&environment), shown(&ssh.agent));
     let launcher = [&*prterun, "--allow-run-as-root", "--prefix", &prefix, "--prtemca", "plm_ssh_agent", &agent];
     let (hosts, count) = (nodes.join(":1,") + ":1", nodes.len().to_string());
-    Ok(words(&[&launcher[..], &["--host", &hosts, "-n", &count]].concat(), Vec::new()))
+    Ok(args(&[&launcher[..], &["--host", &hosts, "-n", &count]].concat(), Vec::new()))
 }
 
 fn mpich() -> Result<PathBuf, String> {
@@ -85,12 +85,12 @@ fn open_mpi_over_ssh() {
             Ok(launcher) => launcher,
             Err(reason) => return skipped(reason),
         };
-        site.check_words(&[launcher, site.program_with_variables()].concat(), 4);
+        site.check_args(&[launcher, site.program_with_variables()].concat(), 4);
         // Several programs, each on nodes of its own.
         let mut several = [launch(&[1, 2]).unwrap(), site.program_with_variables()].concat();
-        several.extend(words(&[":", "-H", "node003:1", "-np", "1"], site.program_with_variables()));
-        site.check_words(&several, 3);
-        // Ranks that a file places.
+        several.extend(args(&[":", "-H", "node003:1", "-np", "1"], site.program_with_variables()));
+        site.check_args(&several, 3);
+        // Ranks that a file distributes.
         let (hosts, ranks) = (site.directory("placed").join("hosts"), site.directory("placed").join("ranks"));
         let lines = |line: &dyn Fn(usize) -> String| (1..=3).map(line).collect::<String>();
         fs::write(&hosts, lines(&|node| format!("node00{node} slots=2\n"))).unwrap();
@@ -98,9 +98,9 @@ fn open_mpi_over_ssh() {
         let agent = shown(&ssh.agent);
         let mpirun = ["mpirun.openmpi", "--allow-run-as-root", "--mca", "plm_rsh_agent", &agent, "-n", "3"];
         let by_file = ["--hostfile", &shown(&hosts), "--rankfile", &shown(&ranks)];
-        site.check_words(&[words(&mpirun, vec![]), words(&by_file, site.program_with_variables())].concat(), 3);
+        site.check_args(&[args(&mpirun, vec![]), args(&by_file, site.program_with_variables())].concat(), 3);
         let in_turn = ["--hostfile", &shown(&hosts), "--mca", "rmaps", "seq"];
-        site.check_words(&[words(&mpirun, vec![]), words(&in_turn, site.program_with_variables())].concat(), 3);
+        site.check_args(&[args(&mpirun, vec![]), args(&in_turn, site.program_with_variables())].concat(), 3);
     });
 }
 
@@ -112,8 +112,8 @@ fn programs_of_mpi(launch: Launch, python: &dyn Fn() -> Result<PathBuf, String>)
     };
     with_ssh(Site::new(), |site, ssh| {
         let launcher = launch(site, ssh, &names(site, &[1, 2, 3, 4])).unwrap();
-        site.check_words(&[launcher.clone(), site.program_with_variables()].concat(), 4);
-        site.check_words(&[launcher, mpi_program(site, &python)].concat(), 4);
+        site.check_args(&[launcher.clone(), site.program_with_variables()].concat(), 4);
+        site.check_args(&[launcher, mpi_program(site, &python)].concat(), 4);
     });
 }
 

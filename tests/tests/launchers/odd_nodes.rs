@@ -22,7 +22,7 @@ fn nodes_that_differ() {
     });
 }
 
-/// Runs the site's program on all nodes; the summary. `case` says in shell how each node starts it.
+/// Runs the site's program on all nodes. Returns the summary. `case` is the shell command by which each node starts it.
 fn served(site: &Site, ssh: &Ssh, case: &str) -> Value {
     let wrapper = site.directory("ssh").join("wrapper");
     fs::write(&wrapper, format!("#!/bin/sh\ncase $(hostname) in\n{case}\nesac\nexec \"$@\"\n")).unwrap();
@@ -31,10 +31,10 @@ fn served(site: &Site, ssh: &Ssh, case: &str) -> Value {
     check(site, &launcher(site, ssh, &ALL, &before), site.program())
 }
 
-/// Runs the program by a script, whose nodes are all served; the summary.
+/// Runs the program by a script, whose nodes are all served. Returns the summary.
 fn check(site: &Site, script: &Path, program: Vec<String>) -> Value {
-    let words = [vec![script.display().to_string(), "@".into()], program].concat();
-    site.check_output(&["--marker", "@"], &words, ALL.len())
+    let args = [vec![script.display().to_string(), "@".into()], program].concat();
+    site.check_output(&["--marker", "@"], &args, ALL.len())
 }
 
 /// A node that claims to have been up for thirty years.
@@ -47,7 +47,7 @@ fn clocks(site: &Site, ssh: &Ssh) {
     }
 }
 
-/// Nodes that know others, and themselves, by wrong addresses; and two that have one name.
+/// Nodes that have wrong addresses of others, and of themselves; and two that have one name.
 fn names_and_addresses(site: &Site, ssh: &Ssh) {
     let hosts: Vec<String> = site.cluster.nodes().iter().map(|node| format!("127.0.0.1 {}", node.name)).collect();
     let others = hosts.join("\\n").replace("127.0.0.1", "10.77.0.200");

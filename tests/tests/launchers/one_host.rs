@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use headwater_tests::harness::{Fixture, Program, headwater_binary};
 
-/// A launcher: its command line, and what it tells a process of rank R, which is alone on its node.
+/// A launcher: its command line, and the variables of a process of rank R, which is alone on its node.
 type Launcher = (&'static str, &'static str, &'static str);
 
 const LAUNCHERS: &[Launcher] = &[
@@ -58,12 +58,12 @@ fn nodes_that_are_one_machine_do_not_wait_for_each_other() {
         let path = format!("{}:/usr/bin:/bin", fixture.outside("").display());
         let front = ["run", "--shared", &fixture.shared().display().to_string(), "--verbose", "--marker", "@", "--"];
         let front = front.map(String::from);
-        let words = line.split(' ').map(String::from).chain(["@".into(), "cksum".into(), data.display().to_string()]);
-        let program = Program::new(headwater_binary()).args(front).args(words).env("PATH", path);
+        let args = line.split(' ').map(String::from).chain(["@".into(), "cksum".into(), data.display().to_string()]);
+        let program = Program::new(headwater_binary()).args(front).args(args).env("PATH", path);
         let output = program.run();
         let sums: Vec<&str> = output.stdout.lines().collect();
         assert!(output.status == 0 && sums.len() == 2 && sums[0] == sums[1], "{name}: {output:?}");
-        assert!(!output.stderr.contains("did not come in time"), "{name}: {output:?}");
+        assert!(!output.stderr.contains("did not arrive in time"), "{name}: {output:?}");
         assert!(output.stderr.contains("1 nodes take part"), "{name}: {output:?}");
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use headwater_cluster::{Cluster, Node, Options};
 use headwater_tests::counting_fs::{Caching, Mounted};
 use headwater_tests::harness::nodes::project;
-use headwater_tests::harness::services::{says, succeeds};
+use headwater_tests::harness::services::{output_of, succeeds};
 use headwater_tests::harness::{Fixture, Output, Program, Running, has_program, headwater_binary, skipped, wait_until};
 use serde_json::Value;
 
@@ -61,7 +61,7 @@ impl Site {
         match Cluster::up(nodes, &Options { shares, ..Options::default() }) {
             Ok(cluster) => {
                 let shared = mounted.path().to_path_buf();
-                let mounts_before = says(cluster.on(1), MOUNTS);
+                let mounts_before = output_of(cluster.on(1), MOUNTS);
                 Some(Site { cluster, mounted: mounted.into(), shared, mounts_before, fixture })
             }
             Err(reason) if headwater_cluster::check().is_err() => {
@@ -84,12 +84,12 @@ impl Site {
         &self.shared
     }
 
-    /// The words of the program.
+    /// The arguments of the program.
     pub fn program(&self) -> Vec<String> {
         ["python3", "-c", SCRIPT, &MODULES.to_string()].map(String::from).to_vec()
     }
 
-    /// The words of the program, with the variables that it needs, for launchers that pass none on.
+    /// The arguments of the program, with the variables that it needs, for launchers that pass none on.
     pub fn program_with_variables(&self) -> Vec<String> {
         let path = format!("PYTHONPATH={}", self.shared.display());
         let variables = ["/usr/bin/env".into(), path, "PYTHONDONTWRITEBYTECODE=1".into()];
@@ -97,16 +97,16 @@ impl Site {
     }
 
     /// Runs a command on the first node, plainly.
-    pub fn plain(&self, words: &[String]) -> Output {
-        self.on_first(words).run()
+    pub fn plain(&self, args: &[String]) -> Output {
+        self.on_first(args).run()
     }
 
     /// The same with `headwater run` before it; the output, and the summary.
-    pub fn served(&self, options: &[&str], words: &[String]) -> (Output, Value) {
+    pub fn served(&self, options: &[&str], args: &[String]) -> (Output, Value) {
         let file = self.directory("jobs").join("summary.json");
         let file = file.display().to_string();
         let options: Vec<&str> = ["--summary-json", &file].into_iter().chain(options.iter().copied()).collect();
-        let output = self.run(&options, words);
+        let output = self.run(&options, args);
         let text = std::fs::read_to_string(&file).unwrap_or_default();
         let summary = serde_json::from_str(&text).unwrap_or(Value::Null);
         self.assert_clean();
@@ -114,8 +114,8 @@ impl Site {
     }
 
     /// `headwater run` with such options.
-    pub fn run(&self, options: &[&str], words: &[String]) -> Output {
-        self.headwater("run", options, words)
+    pub fn run(&self, options: &[&str], args: &[String]) -> Output {
+        self.headwater("run", options, args)
     }
 
     /// Starts a session of several launches; its name.
@@ -125,40 +125,40 @@ impl Site {
         output.stdout.trim().to_owned()
     }
 
-    /// Stops it; what is told.
+    /// Stops it. Returns its output.
     pub fn stop(&self, session: &str) -> Output {
         let jobs = self.directory("jobs").display().to_string();
         let binary = headwater_binary().display().to_string();
         self.on_first(&[&binary, "stop", "--job-dir", &jobs, session].map(String::from)).run()
     }
 
-    /// The same, which goes on.
-    pub fn begin(&self, options: &[&str], words: &[String]) -> Running {
-        self.program_of("run", options, words).start()
+    /// The same, which continues.
+    pub fn begin(&self, options: &[&str], args: &[String]) -> Running {
+        self.program_of("run", options, args).start()
     }
 
-    fn headwater(&self, subcommand: &str, options: &[&str], words: &[String]) -> Output {
-        self.program_of(subcommand, options, words).start().finish_within(LAUNCH_MAX)
+    fn headwater(&self, subcommand: &str, options: &[&str], args: &[String]) -> Output {
+        self.program_of(subcommand, options, args).start().finish_within(LAUNCH_MAX)
     }
 
-    fn program_of(&self, subcommand: &str, options: &[&str], words: &[String]) -> Program {
+    fn program_of(&self, subcommand: &str, options: &[&str], args: &[String]) -> Program {
         let mut all: Vec<String> = vec![headwater_binary().display().to_string(), subcommand.into()];
         all.extend(["--shared", &self.shared.display().to_string()].map(String::from));
         all.extend(["--job-dir", &self.directory("jobs").display().to_string()].map(String::from));
         all.extend(options.iter().map(|option| option.to_string()));
         all.push("--".into());
-        all.extend_from_slice(words);
+        all.extend_from_slice(args);
         self.on_first(&all)
     }
 
     /// A command on the first node.
-    pub fn on_first(&self, words: &[String]) -> Program {
-        let command = self.node().command(&words[0]);
-        let program = Program::new(command.get_program()).args(command.get_args()).args(&words[1..]);
+    pub fn on_first(&self, args: &[String]) -> Program {
+        let command = self.node().command(&args[0]);
+        let program = Program::new(command.get_program()).args(command.get_args()).args(&args[1..]);
         program
             .env("PYTHONPATH", &self.shared)
             .env("PYTHONDONTWRITEBYTECODE", "1")
-            // Or a line is two writes, between which a launcher may put another process's.
+            // Or a line is two writes, between which a launcher may print another process's.
             .env("PYTHONUNBUFFERED", "")
             .env("SLURM_CONF", "/var/tmp/slurm.conf")
     }
@@ -172,22 +172,23 @@ impl Site {
         for node in self.cluster.nodes().iter().filter(|node| node.is_alive()) {
             let is_clean = || {
                 succeeds(node, "[ -z \"$(ls -d /dev/shm/headwater-* 2>/dev/null)\" ]")
-                    && says(node, MOUNTS) == self.mounts_before
+                    && output_of(node, MOUNTS) == self.mounts_before
                     && succeeds(node, "! grep -l headwater /proc/[0-9]*/comm")
             };
-            let left = || says(node, "ls -d /dev/shm/headwater-*/*; grep headwater /proc/mounts; ps -eo pid,ppid,args");
+            let left =
+                || output_of(node, "ls -d /dev/shm/headwater-*/*; grep headwater /proc/mounts; ps -eo pid,ppid,args");
             assert!(wait_until(LEFT_MAX, is_clean), "something is left on {}: {}", node.name, left());
         }
         let jobs: Vec<_> = std::fs::read_dir(self.directory("jobs")).expect("an own directory").flatten().collect();
         assert!(jobs.iter().all(|job| job.path().extension().is_some()), "{jobs:?}");
     }
 
-    /// The words of a launcher's command with the program.
-    pub fn words(&self, launcher: &str) -> Vec<String> {
+    /// The arguments of a launcher's command with the program.
+    pub fn args(&self, launcher: &str) -> Vec<String> {
         launcher.split(' ').map(String::from).chain(self.program()).collect()
     }
 
-    /// Forgets what was read of the shared file system.
+    /// Drops what was cached of the shared file system.
     pub fn forget(&self) {
         self.mounted.borrow_mut().reset();
     }
@@ -208,24 +209,24 @@ impl Site {
 
     /// Checks that a launcher's command does the same with Headwater, on so many nodes, and reads files once.
     pub fn check(&self, launcher: &str, nodes: u64) {
-        self.check_words(&self.words(launcher), nodes);
+        self.check_args(&self.args(launcher), nodes);
     }
 
     /// The same of a whole command.
-    pub fn check_words(&self, words: &[String], nodes: u64) {
-        let launcher = &words[..words.len().min(4)].join(" ");
-        let expected = self.plain(words);
+    pub fn check_args(&self, args: &[String], nodes: u64) {
+        let launcher = &args[..args.len().min(4)].join(" ");
+        let expected = self.plain(args);
         assert_eq!(expected.status, 0, "{expected:?}");
-        let (output, _) = self.run_once(&[], words, nodes);
+        let (output, _) = self.run_once(&[], args, nodes);
         assert_eq!(in_any_order(output), in_any_order(expected), "{launcher}");
         let counts = self.mounted.borrow_mut().counts();
         assert_eq!(counts["total"]["failed_lookup"], 0, "absent names were looked up: {launcher}: {counts:#}");
     }
 
-    /// Checks what the site's program says on so many nodes, with one process on each, without a run to compare it
-    /// with; the summary.
-    pub fn check_output(&self, options: &[&str], words: &[String], nodes: usize) -> Value {
-        let (output, summary) = self.run_once(options, words, nodes as u64);
+    /// Checks the output of the site's program on so many nodes, with one process on each, without a run to compare it
+    /// with. Returns the summary.
+    pub fn check_output(&self, options: &[&str], args: &[String], nodes: usize) -> Value {
+        let (output, summary) = self.run_once(options, args, nodes as u64);
         let line = format!("36100 {}/pkg/m0.py", self.shared.display());
         assert_eq!(output.stdout.lines().collect::<Vec<_>>(), vec![line; nodes], "{output:?}");
         assert!(output.status == 0 && !output.stderr.contains("headwater"), "{output:?}");
@@ -233,10 +234,10 @@ impl Site {
     }
 
     /// Runs it on so many nodes, which read files once.
-    fn run_once(&self, options: &[&str], words: &[String], nodes: u64) -> (Output, Value) {
-        let launcher = &words[..words.len().min(4)].join(" ");
+    fn run_once(&self, options: &[&str], args: &[String], nodes: u64) -> (Output, Value) {
+        let launcher = &args[..args.len().min(4)].join(" ");
         self.forget();
-        let (output, summary) = self.served(options, words);
+        let (output, summary) = self.served(options, args);
         assert_eq!(summary["nodes"], nodes, "{launcher}: {summary}\n{output:?}");
         assert_eq!(self.repeated(), [""; 0], "{launcher}: {summary}");
         (output, summary)

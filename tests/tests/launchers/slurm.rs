@@ -29,13 +29,13 @@ fn steps_of_slurm() {
         site.check("srun -N2 --ntasks-per-node=2", 2);
         site.check("salloc -Q -N4 srun -n4", 4);
         site.check("srun --label -N3 -n3 --kill-on-bad-exit=1", 3);
-        let without_variables = words("srun --export=NONE -N4 -n4");
-        site.check_words(&[without_variables, site.program_with_variables()].concat(), 4);
+        let without_variables = args("srun --export=NONE -N4 -n4");
+        site.check_args(&[without_variables, site.program_with_variables()].concat(), 4);
         programs_of_several_kinds(site);
         below_a_prefix(site);
         if has_program("mpirun.openmpi") {
-            let launcher = words("salloc -Q -N4 -n8 mpirun.openmpi --allow-run-as-root");
-            site.check_words(&[launcher, site.program_with_variables()].concat(), 4);
+            let launcher = args("salloc -Q -N4 -n8 mpirun.openmpi --allow-run-as-root");
+            site.check_args(&[launcher, site.program_with_variables()].concat(), 4);
         }
     });
 }
@@ -48,7 +48,7 @@ if [ $times = twice ]; then python3 \"$@\" & python3 \"$@\"; wait; fi
 exec python3 \"$@\"
 ";
 
-fn words(line: &str) -> Vec<String> {
+fn args(line: &str) -> Vec<String> {
     line.split(' ').map(String::from).collect()
 }
 
@@ -62,25 +62,25 @@ fn programs_of_several_kinds(site: &Site) {
     let script = "import pkg.m1, pkg.m2; print(pkg.m2.value)";
     let text = format!("0 {} twice -c '{script}'\n1-3 python3 -c '{script}'\n", run);
     fs::write(&several, text).expect("an own directory");
-    site.check_words(&words(&format!("srun -N4 -n4 --multi-prog {}", several.display())), 4);
+    site.check_args(&args(&format!("srun -N4 -n4 --multi-prog {}", several.display())), 4);
     let both = format!("srun -N1 -n1 {0} once -c : -N2 -n2 {0} twice -c", run);
-    let both = words(&both).into_iter().flat_map(|word| match word.as_str() {
+    let both = args(&both).into_iter().flat_map(|word| match word.as_str() {
         "-c" => vec![word, script.into()],
         _ => vec![word],
     });
-    site.check_words(&both.collect::<Vec<_>>(), 3);
+    site.check_args(&both.collect::<Vec<_>>(), 3);
 }
 
 /// By a view of its own on each node, which the program's paths lead to.
 fn below_a_prefix(site: &Site) {
-    let (output, summary) = site.served(&["--via", "mount"], &site.words("srun -N4 -n4"));
+    let (output, summary) = site.served(&["--via", "mount"], &site.args("srun -N4 -n4"));
     assert_eq!((&summary["nodes"], &summary["via"]), (&4.into(), &"mount".into()), "{output:?}");
     let shown = format!("/view{}/pkg/m0.py", site.shared().display());
     assert_eq!(output.stdout.lines().filter(|line| line.ends_with(&shown)).count(), 4, "{output:?}");
     assert!(output.stdout.lines().all(|line| line.starts_with("36100 /dev/shm/headwater-")), "{output:?}");
 }
 
-/// What a step in a script of Slurm's told.
+/// The output of a step in a script of Slurm's.
 fn summary(site: &Site, step: usize) -> Value {
     let text = fs::read_to_string(site.directory("steps").join(step.to_string()));
     serde_json::from_str(&text.expect("each step writes one")).expect("JSON")
@@ -106,20 +106,20 @@ fn steps_of_a_batch_script() {
         let text = format!("#!/bin/sh\nstep() {{ {run}; }}\n{steps}");
         fs::write(&script, text).expect("an own directory");
         let sbatch = format!("sbatch --wait -N4 -n8 --output {} {}", result.display(), script.display());
-        let output = site.plain(&words(&sbatch));
-        let told = fs::read_to_string(&result).unwrap_or_default();
-        assert_eq!(output.status, 0, "{output:?}\n{told}");
-        assert_eq!(told.lines().filter(|line| line.starts_with("36100 ")).count(), 16, "{told}");
+        let output = site.plain(&args(&sbatch));
+        let printed = fs::read_to_string(&result).unwrap_or_default();
+        assert_eq!(output.status, 0, "{output:?}\n{printed}");
+        assert_eq!(printed.lines().filter(|line| line.starts_with("36100 ")).count(), 16, "{printed}");
         for (step, nodes) in [4, 4, 2, 2].into_iter().enumerate() {
             let summary = summary(site, step);
             assert_eq!((&summary["nodes"], &summary["off"]), (&nodes.into(), &Value::Null), "{step}: {summary}");
         }
         site.assert_clean();
         // Its steps begin when the command has ended.
-        let output = site.run(&[], &words(&sbatch));
+        let output = site.run(&[], &args(&sbatch));
         assert_eq!(output.status, 0, "{output:?}");
-        let said = &output.stderr;
-        assert!(said.contains("in that script") && said.contains("docs/operate/slurm.md"), "{said}");
+        let printed = &output.stderr;
+        assert!(printed.contains("in that script") && printed.contains("docs/operate/slurm.md"), "{printed}");
     });
 }
 
@@ -128,13 +128,13 @@ fn users_and_their_jobs_on_the_same_nodes() {
     with_slurm(|site| {
         let start = |(number, user): (usize, u32)| -> (u32, Running) {
             let jobs = site.directory(&format!("jobs-{number}"));
-            chown(&jobs, Some(user), Some(user)).expect("root gives away what is its own");
+            chown(&jobs, Some(user), Some(user)).expect("root changes the owner of its own file");
             let become_user = format!("setpriv --reuid={user} --regid={user} --clear-groups");
             let run = format!("{} run --job-dir {}", headwater_binary().display(), jobs.display());
             let line = format!("{become_user} {run} --shared {} -- srun --overcommit -N4 -n4", site.shared().display());
             let script = "import os, pkg.m1; print(os.getuid(), os.environ['HEADWATER_NODES'])";
             let program = ["/usr/bin/python3", "-c", script].map(String::from);
-            (user, site.on_first(&[words(&line), program.into()].concat()).in_dir("/").start())
+            (user, site.on_first(&[args(&line), program.into()].concat()).in_dir("/").start())
         };
         let jobs: Vec<_> = [0, 7, 7, 1].into_iter().enumerate().map(start).collect();
         for (user, running) in jobs {
@@ -148,17 +148,17 @@ fn users_and_their_jobs_on_the_same_nodes() {
 #[test]
 fn ranks_of_a_step_come_from_zygotes() {
     with_slurm(|site| {
-        let mut words = words("srun -N4 -n8");
-        words.extend(site.program());
-        // A script may stand for the interpreter.
-        let program = words.iter().position(|word| word == "python3").expect("it is Python's");
-        words[program] = "/usr/bin/python3".into();
-        let expected = site.plain(&words);
-        let (output, summary) = site.served(&["--warm-imports", "json,socket"], &words);
+        let mut args = args("srun -N4 -n8");
+        args.extend(site.program());
+        // The interpreter may be a script.
+        let program = args.iter().position(|word| word == "python3").expect("it is Python's");
+        args[program] = "/usr/bin/python3".into();
+        let expected = site.plain(&args);
+        let (output, summary) = site.served(&["--warm-imports", "json,socket"], &args);
         assert_eq!(in_any_order(output.clone()), in_any_order(expected), "{summary}");
         assert_eq!((&summary["processes"], &summary["from_zygotes"]), (&8.into(), &8.into()), "{output:?}");
-        // Each of the step's processes is killed with what it stands for.
-        let mut fails = words[..program + 1].to_vec();
+        // Each of the step's processes is killed together with its proxy.
+        let mut fails = args[..program + 1].to_vec();
         fails.extend([
             "-c".into(),
             "import os, time; os.environ['SLURM_PROCID'] == '3' and os._exit(5); time.sleep(60)".into(),
@@ -170,28 +170,28 @@ fn ranks_of_a_step_come_from_zygotes() {
 }
 
 #[test]
-fn launches_of_a_session_find_what_the_ones_before_have_brought() {
+fn launches_of_a_session_find_what_earlier_ones_have_fetched() {
     with_slurm(|site| {
-        let words = site.words("srun -N4 -n8");
-        let expected = site.plain(&words);
+        let args = site.args("srun -N4 -n8");
+        let expected = site.plain(&args);
         site.forget();
         let session = site.start(&[]);
         for _ in 0..3 {
-            let output = site.run(&["--session", &session], &words);
+            let output = site.run(&["--session", &session], &args);
             assert_eq!(in_any_order(output), in_any_order(expected.clone()));
             assert_eq!(site.repeated(), [""; 0]);
         }
         // On fewer nodes, and without a launcher.
-        let output = site.run(&["--session", &session], &site.words("srun -N2 -n2"));
+        let output = site.run(&["--session", &session], &site.args("srun -N2 -n2"));
         assert_eq!(output.status, 0, "{output:?}");
         let output = site.run(&["--session", &session], &site.program());
         assert_eq!(output.status, 0, "{output:?}");
         assert_eq!(site.repeated(), [""; 0]);
-        let told = site.stop(&session);
-        assert!(told.stdout.contains("27 processes on 4 nodes"), "{told:?}");
+        let printed = site.stop(&session);
+        assert!(printed.stdout.contains("27 processes on 4 nodes"), "{printed:?}");
         site.assert_clean();
-        // What has ended is no reason to fail.
-        let output = site.run(&["--session", &session], &words);
+        // A process that has ended is no reason to fail.
+        let output = site.run(&["--session", &session], &args);
         assert_eq!(in_any_order(output.clone()).stdout, in_any_order(expected).stdout);
         assert!(output.stderr.contains("has ended"), "{output:?}");
     });

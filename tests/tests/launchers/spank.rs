@@ -13,7 +13,7 @@ use crate::site::{Site, in_any_order};
 
 /// How long programs may take to be up, and steps to end.
 const STEP_MAX: Duration = Duration::from_secs(30);
-/// Prints a line once it has its modules, and goes on.
+/// Prints a line once it has its modules, and continues.
 const SLEEPER: &str = "import pkg.m0, pkg.m1, time; print('up', flush=True); time.sleep(300)";
 /// A Python that every user may run.
 const PYTHON: &str = "/usr/bin/python3";
@@ -26,8 +26,8 @@ struct Plugged<'a> {
     library: PathBuf,
 }
 
-/// The words of a line, and further ones.
-fn words(line: &str, more: &[&str]) -> Vec<String> {
+/// The arguments of a line, and further ones.
+fn args(line: &str, more: &[&str]) -> Vec<String> {
     line.split(' ').filter(|word| !word.is_empty()).chain(more.iter().copied()).map(String::from).collect()
 }
 
@@ -51,7 +51,7 @@ fn steps_with_the_plugin() {
     plugged.a_programs_io_has_its_library();
     plugged.batch_scripts_pass_it_on();
     plugged.programs_of_several_kinds_and_users();
-    plugged.what_is_missing_is_told();
+    plugged.what_is_missing_is_reported();
     plugged.ends_leave_nothing();
 }
 
@@ -67,20 +67,20 @@ impl Plugged<'_> {
         format!("--headwater=shared={}{more}", self.site.shared().display())
     }
 
-    /// The words of srun with these options, before the site's program.
+    /// The arguments of srun with these options, before the site's program.
     fn srun(&self, options: &str) -> Vec<String> {
-        self.site.words(&format!("srun {options}"))
+        self.site.args(&format!("srun {options}"))
     }
 
     /// Runs it; nothing is left afterwards.
-    fn run(&self, words: &[String]) -> Output {
-        let output = self.site.plain(words);
+    fn run(&self, args: &[String]) -> Output {
+        let output = self.site.plain(args);
         self.site.assert_clean();
         in_any_order(output)
     }
 
     fn sh(&self, options: &str, script: &str) -> Output {
-        self.run(&words(&format!("srun {options} /bin/sh -c"), &[script]))
+        self.run(&args(&format!("srun {options} /bin/sh -c"), &[script]))
     }
 
     fn files_are_read_once(&self) {
@@ -93,8 +93,8 @@ impl Plugged<'_> {
             assert_eq!(output, expected, "{via}");
             assert_eq!(self.site.repeated(), [""; 0], "{via}");
         }
-        let told = self.run(&self.srun(&format!("-N4 -n8 {}", self.option(",verbose"))));
-        assert!(told.stderr.contains("8 processes on 4 nodes"), "{told:?}");
+        let printed = self.run(&self.srun(&format!("-N4 -n8 {}", self.option(",verbose"))));
+        assert!(printed.stderr.contains("8 processes on 4 nodes"), "{printed:?}");
     }
 
     fn variables(&self, options: &str) -> BTreeMap<String, String> {
@@ -136,24 +136,24 @@ impl Plugged<'_> {
         };
         assert_eq!(without("-n1"), "");
         assert_eq!(without("-n1 --headwater=off"), "");
-        let told = without(&format!("-n1 {}", self.option(",shraed=/x")));
-        assert!(told.contains("--shraed") && told.lines().count() == 1, "{told}");
+        let printed = without(&format!("-n1 {}", self.option(",shraed=/x")));
+        assert!(printed.contains("--shraed") && printed.lines().count() == 1, "{printed}");
         // The site's PYTHONPATH is on a network file system.
         assert!(is_served("-n1 --headwater"));
         let nothing = format!("exclude={}", self.site.shared().display());
-        let told = without(&format!("-n1 --headwater={nothing}"));
-        assert!(told.contains("shared=DIR") && told.lines().count() == 1, "{told}");
-        // What the site says holds for who says nothing.
+        let printed = without(&format!("-n1 --headwater={nothing}"));
+        assert!(printed.contains("shared=DIR") && printed.lines().count() == 1, "{printed}");
+        // The site's options are the defaults.
         let binary = headwater_binary().display().to_string();
         self.configure(&binary, "default=on");
         assert!(is_served("-n1 --export=NONE"));
         assert_eq!(without("-n1 --headwater=off"), "");
         self.configure(&binary, &format!("default={nothing}"));
-        assert_eq!(without("-n1"), "", "who wants nothing is told nothing");
+        assert_eq!(without("-n1"), "", "without options there is no message");
         self.configure(&binary, "");
     }
 
-    /// A library that does nothing stands for the one that is to be loaded.
+    /// A library that does nothing replaces the one that is to be loaded.
     fn a_programs_io_has_its_library(&self) {
         let libraries = self.directory.join("lib");
         fs::create_dir(&libraries).expect("an own directory");
@@ -167,7 +167,7 @@ impl Plugged<'_> {
                       grep -q libheadwater-mpiio /proc/self/maps";
         let run = |options: &str| {
             let srun = format!("env HEADWATER_LIBDIR={} srun -N2 -n4 {options} /bin/sh -c", libraries.display());
-            self.run(&words(&srun, &[script]))
+            self.run(&args(&srun, &[script]))
         };
         let nothing = format!("--headwater=exclude={},io=auto,io-report=none", self.site.shared().display());
         for options in
@@ -190,29 +190,29 @@ impl Plugged<'_> {
                     srun --headwater=off -n1 sh -c 'echo off=$HEADWATER_SESSION'\n";
         fs::write(&script, text).expect("an own directory");
         let sbatch = format!("sbatch --wait -N2 -n4 {} --output", self.option(""));
-        let output = self.run(&words(&sbatch, &[&result.to_string_lossy(), &script.to_string_lossy()]));
-        let told = fs::read_to_string(&result).unwrap_or_default();
-        assert_eq!(output.status, 0, "{output:?}\n{told}");
-        let mut sessions: Vec<&str> = told.lines().filter_map(|line| line.strip_prefix("session=")).collect();
-        assert_eq!(sessions.len(), 5, "{told}");
+        let output = self.run(&args(&sbatch, &[&result.to_string_lossy(), &script.to_string_lossy()]));
+        let printed = fs::read_to_string(&result).unwrap_or_default();
+        assert_eq!(output.status, 0, "{output:?}\n{printed}");
+        let mut sessions: Vec<&str> = printed.lines().filter_map(|line| line.strip_prefix("session=")).collect();
+        assert_eq!(sessions.len(), 5, "{printed}");
         sessions.sort_unstable();
         sessions.dedup();
-        assert!(sessions.len() == 3 && !sessions[0].is_empty(), "each step has a session: {told}");
-        assert!(told.contains("batch=\n") && told.contains("off=\n"), "{told}");
+        assert!(sessions.len() == 3 && !sessions[0].is_empty(), "each step has a session: {printed}");
+        assert!(printed.contains("batch=\n") && printed.contains("off=\n"), "{printed}");
     }
 
     fn programs_of_several_kinds_and_users(&self) {
         let file = self.directory.join("programs");
         fs::write(&file, format!("0 {PYTHON} -c 'import pkg.m1'\n1-3 echo %t $HEADWATER_NODES\n")).expect("own");
         let srun = format!("srun {} -N2 -n4 --multi-prog {}", self.option(",verbose"), file.display());
-        let output = self.run(&words(&srun, &[]));
+        let output = self.run(&args(&srun, &[]));
         assert!(output.stderr.contains("4 processes on 2 nodes"), "{output:?}");
         assert!(output.stderr.contains("python3"), "the scope is that of the first program: {output:?}");
         // Two users at once, on the same nodes.
         let script = "import os, pkg.m1; print(os.getuid(), os.environ['HEADWATER_NODES'])";
         let start = |uid: &str| -> Running {
             let srun = format!("srun --overcommit -N4 -n4 --uid={uid} {} {PYTHON} -c", self.option(""));
-            self.site.on_first(&words(&srun, &[script])).in_dir("/").start()
+            self.site.on_first(&args(&srun, &[script])).in_dir("/").start()
         };
         let users = ["1", "7"].map(|uid| (uid, start(uid)));
         for (uid, running) in users {
@@ -222,7 +222,7 @@ impl Plugged<'_> {
         self.site.assert_clean();
     }
 
-    fn what_is_missing_is_told(&self) {
+    fn what_is_missing_is_reported(&self) {
         let expected = self.run(&self.srun("-N2 -n2")).stdout;
         let check = |binary: &str| {
             self.configure(binary, "");
@@ -231,7 +231,7 @@ impl Plugged<'_> {
             assert!(output.stderr.contains(binary) && output.stderr.lines().count() == 1, "{output:?}");
         };
         check("/nonexistent/headwater");
-        // Where srun is, it is there; on the step's nodes it is not.
+        // It is loaded into srun, and not on the step's nodes.
         let first = "[ \"$(hostname)\" = node001 ] && [ \"$1\" = front ]";
         let only_front = self.directory.join("headwater");
         let binary = headwater_binary().display().to_string();
@@ -247,7 +247,7 @@ impl Plugged<'_> {
     /// A step of the first two nodes that has begun.
     fn sleeper(&self, more: &str) -> Running {
         let srun = format!("srun -w node001,node002 -N2 -n2 {} python3 -c", self.option(more));
-        let running = self.site.on_first(&words(&srun, &[SLEEPER])).start();
+        let running = self.site.on_first(&args(&srun, &[SLEEPER])).start();
         assert!(wait_until(STEP_MAX, || running.stdout() == "up\nup\n"), "{}", running.stdout());
         running
     }
@@ -265,28 +265,28 @@ impl Plugged<'_> {
             running.finish_within(STEP_MAX);
             self.site.assert_clean();
 
-            // What Slurm starts beside it cancels the job then.
+            // A process that Slurm starts beside it cancels the job then.
             let running = self.sleeper(via);
             self.on(1, "pkill -KILL -x -o srun");
             running.finish_within(STEP_MAX);
             self.site.assert_clean();
         }
-        // The tasks of a step whose daemon was killed are nobody's, and Slurm does not notice.
+        // The tasks of a step whose daemon was killed are orphans, and Slurm does not notice.
         let running = self.sleeper("");
         self.on(2, "pkill -KILL slurmstepd; pkill -KILL python");
         self.on(1, cancel);
         self.on(1, "pkill -KILL -x srun");
         running.finish_within(STEP_MAX);
         self.site.assert_clean();
-        // As with a control group that is killed: what they leave goes with the step.
+        // As with a control group that is killed: what they leave is removed with the step.
         let running = self.sleeper(",via=audit");
         self.on(1, "pkill -KILL headwater");
         self.on(2, "pkill -KILL headwater");
         self.on(1, cancel);
         running.finish_within(STEP_MAX);
         self.site.assert_clean();
-        // What not even slurmstepd could remove goes with the user's next job there.
+        // Remains that not even slurmstepd could remove are removed with the user's next job there.
         self.on(2, "mkdir -m 700 /dev/shm/headwater-0 && mkdir /dev/shm/headwater-0/00000000000000aa");
-        assert_eq!(self.run(&words("srun -w node002 -n1 /bin/true", &[])).status, 0);
+        assert_eq!(self.run(&args("srun -w node002 -n1 /bin/true", &[])).status, 0);
     }
 }

@@ -1,4 +1,4 @@
-//! A launcher that is not known, whose program a marker shows: a script with ssh.
+//! An unknown launcher, whose program a marker shows: a script with ssh.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -9,7 +9,7 @@ use headwater_tests::harness::skipped;
 
 use crate::site::{Site, in_any_order};
 
-/// Has a test use ssh, or says why it can't.
+/// Has a test use ssh, or prints why it can't.
 pub fn with_ssh(site: Option<Site>, test: impl Fn(&Site, &Ssh)) {
     let Some(site) = site else { return };
     match Ssh::start(&site.cluster, &site.directory("ssh")) {
@@ -23,13 +23,13 @@ pub fn names(site: &Site, nodes: &[usize]) -> Vec<String> {
     nodes.iter().map(|&number| site.cluster.on(number).name.clone()).collect()
 }
 
-/// A script that starts the words behind it on these nodes by ssh, with what `before` says before them. Who doesn't
-/// answer for some seconds is given up.
+/// A script that starts the arguments behind it on these nodes by ssh, with `before` before them. A node that doesn't
+/// answer for some seconds is dropped.
 pub fn launcher(site: &Site, ssh: &Ssh, nodes: &[usize], before: &str) -> PathBuf {
     let script = site.directory("ssh").join("launch");
     let text = format!(
-        "#!/bin/bash\nwords=$(printf ' %q' {before} \"$@\")\nfor node in {}; do \
-         {} -o ServerAliveInterval=1 -o ServerAliveCountMax=3 root@$node \"$words\" & done\nwait\n",
+        "#!/bin/bash\nargs=$(printf ' %q' {before} \"$@\")\nfor node in {}; do \
+         {} -o ServerAliveInterval=1 -o ServerAliveCountMax=3 root@$node \"$args\" & done\nwait\n",
         names(site, nodes).join(" "),
         ssh.agent.display()
     );
@@ -38,10 +38,10 @@ pub fn launcher(site: &Site, ssh: &Ssh, nodes: &[usize], before: &str) -> PathBu
     script
 }
 
-/// What programs need that are started by ssh.
+/// Variables of programs that are started by ssh.
 pub const VARIABLES: &str = "env PYTHONPATH=\"$PYTHONPATH\" PYTHONDONTWRITEBYTECODE=1";
 
-/// The words of a script with ssh that starts the site's program on these nodes, with a marker before it.
+/// The arguments of a script with ssh that starts the site's program on these nodes, with a marker before it.
 pub fn marked(site: &Site, ssh: &Ssh, nodes: &[usize]) -> Vec<String> {
     marked_launcher(site, ssh, nodes).into_iter().chain(site.program()).collect()
 }

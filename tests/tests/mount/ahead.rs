@@ -26,7 +26,7 @@ fn read(paths: &[PathBuf]) {
     }
 }
 
-/// The directory's files as it lists them, with attributes that the kernel knows from now on.
+/// The directory's files as it lists them, with attributes that the kernel caches from now on.
 fn listing(directory: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(directory).expect("a directory of the fixture");
     let paths: Vec<_> = entries.map(|entry| entry.expect("an entry").path()).collect();
@@ -36,7 +36,7 @@ fn listing(directory: &Path) -> Vec<PathBuf> {
     paths
 }
 
-fn files_held(view: &View) -> usize {
+fn files_stored(view: &View) -> usize {
     view.stats()["nodes"]["0"]["holds"]["files"].as_u64().expect("a number of files") as usize
 }
 
@@ -50,8 +50,8 @@ fn files_that_are_read_in_order_are_fetched_before_they_are_read() {
     let view = View::of(&fixture.shared());
     let paths = listing(&view.join("dir"));
     read(&paths[..FIRST]);
-    let has_read_on = wait_until(READ_AHEAD_MAX, || files_held(&view) >= FIRST + MORE_MIN);
-    assert!(has_read_on, "the node holds {} files", files_held(&view));
+    let has_read_on = wait_until(READ_AHEAD_MAX, || files_stored(&view) >= FIRST + MORE_MIN);
+    assert!(has_read_on, "the node holds {} files", files_stored(&view));
     read(&paths);
     view.unmount();
 }

@@ -37,9 +37,9 @@ fn only_what_is_read_travels() {
     };
     let view = Mounting::of(mounted.path()).option("--whole-file-max").option("16M").mount();
     let file = File::open(view.join("big")).expect("there");
-    // Places that are far apart and no sequence: there is nothing to read ahead.
-    let places = [70 << 20, 10 << 20, 40 << 20];
-    for (number, &at) in places.iter().enumerate() {
+    // Offsets that are far apart and no sequence: there is nothing to read ahead.
+    let offsets = [70 << 20, 10 << 20, 40 << 20];
+    for (number, &at) in offsets.iter().enumerate() {
         let mut bytes = vec![0; 5000];
         file.read_exact_at(&mut bytes, at).expect("read");
         assert_eq!(bytes, content.read(at, 5000), "at {at}");
@@ -49,7 +49,7 @@ fn only_what_is_read_travels() {
         assert!((1..=2 * blocks * BLOCK).contains(&read), "{read} bytes for {blocks} blocks");
     }
     let before = bytes_read(&mounted.counts());
-    for &at in &places {
+    for &at in &offsets {
         let mut bytes = vec![0; 100_000];
         file.read_exact_at(&mut bytes, at + 100_000).expect("read");
         assert_eq!(bytes, content.read(at + 100_000, 100_000));

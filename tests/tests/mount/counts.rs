@@ -1,5 +1,5 @@
-//! What the shared file system and the daemon are asked: each file and directory once, however many
-//! nodes and processes ask, and nothing of what the kernel knows.
+//! Requests to the shared file system and to the daemon: each file and directory once, however many nodes and processes
+//! request it, and nothing that the kernel has cached.
 
 use headwater_tests::bench::python_environment;
 use headwater_tests::counting_fs::{Caching, Mounted};
@@ -8,8 +8,8 @@ use serde_json::Value;
 
 use headwater_tests::needs_mounts;
 
-/// The most upcalls for each file that an import looks at, however many processes do it.
-const UPCALLS_A_FILE_MAX: u64 = 3;
+/// The most FUSE requests for each file that an import uses, however many processes import it.
+const REQUESTS_A_FILE_MAX: u64 = 3;
 
 fn fill(fixture: &Fixture) {
     for n in 0..60 {
@@ -41,7 +41,7 @@ fn everything_is_read_once_by_any_number_of_nodes_and_processes() {
     let fixture = Fixture::new("mountonce");
     fill(&fixture);
     for (nodes, processes) in [(1, 1), (1, 8), (4, 1), (4, 4), (9, 1)] {
-        // Each shape meets caches that are empty.
+        // Each shape starts with empty caches.
         let mut mounted = match Mounted::new(&fixture.shared(), 1, Caching { ttl_ms: 60_000, pages: true }) {
             Ok(mounted) => mounted,
             Err(reason) => return skipped(reason),
@@ -60,21 +60,21 @@ fn everything_is_read_once_by_any_number_of_nodes_and_processes() {
         let mut expected: Vec<&str> = plain.stdout.lines().flat_map(|line| vec![line; nodes * processes]).collect();
         expected.sort_unstable();
         assert_eq!(lines, expected, "{:?}", session.output);
-        // What the plain run left in the kernel's caches for that mount may hide look-ups, not opens.
+        // The kernel's caches of the plain run for that mount may hide look-ups, not opens.
         check(&mounted.counts(), &session, &format!("{nodes} nodes of {processes}"));
     }
 }
 
-/// What was opened.
+/// The opened files.
 fn opened(counts: &Value) -> Vec<String> {
     let paths = counts["paths"].as_object().expect("counts by path");
     let is_opened = |counts: &Value| counts["open"].as_u64().unwrap_or(0) > 0;
     paths.iter().filter(|(_, counts)| is_opened(counts)).map(|(path, _)| path.clone()).collect()
 }
 
-/// A program knows which of a directory's files it wants, as an interpreter does of its modules.
+/// The program has the names of the files that it opens, as an interpreter has those of its modules.
 #[test]
-fn what_nobody_asks_for_is_not_opened() {
+fn what_is_not_requested_is_not_opened() {
     needs_mounts!();
     let fixture = Fixture::new("unasked");
     for number in 0..100 {
@@ -100,29 +100,29 @@ fn what_nobody_asks_for_is_not_opened() {
     }
 }
 
-/// Views that are tried: a kernel may take pages back at any time, and one that reclaims memory ahead of
-/// need (DAMON) does, now and then, within the second that a run takes.
+/// Views that are tried: a kernel may reclaim pages at any time. One that reclaims memory ahead of need (DAMON) does so
+/// now and then within the second that a run takes.
 const VIEWS_MAX: usize = 5;
 
-/// Runs what `program` makes, which says the given words, twice in a fresh view. The kernel alone answers the
-/// second run: whatever isn't a page in each view, and all in one of some.
+/// Runs what `program` makes, which prints the given text, twice in a fresh view. The kernel alone answers the second
+/// run: whatever isn't a page in each view, and all in one of some.
 fn assert_second_asks_nothing(fixture: &Fixture, program: impl Fn(&View) -> (Program, &'static str)) {
-    let pages_asked = |_| {
+    let pages_requested = |_| {
         let view = View::of(&fixture.shared());
-        let (program, words) = program(&view);
+        let (program, args) = program(&view);
         let first = program.run();
-        assert!(first.status == 0 && first.stdout.contains(words), "{first:?}");
-        let ((pages, others), operations) = (view.upcalls_by_kind(), view.operations());
+        assert!(first.status == 0 && first.stdout.contains(args), "{first:?}");
+        let ((pages, others), operations) = (view.fuse_requests_by_kind(), view.operations());
         assert!(pages > 0 && others > 0, "{operations}");
         program.run().assert_same(&first);
-        let ((pages_now, others_now), operations_now) = (view.upcalls_by_kind(), view.operations());
+        let ((pages_now, others_now), operations_now) = (view.fuse_requests_by_kind(), view.operations());
         let shown = format!("before: {operations}; now: {operations_now}");
         assert_eq!(others_now, others, "{shown}");
         view.unmount();
         (pages_now != pages).then_some(shown)
     };
-    let asked: Vec<String> = (0..VIEWS_MAX).map_while(pages_asked).collect();
-    assert!(asked.len() < VIEWS_MAX, "{asked:#?}");
+    let requested: Vec<String> = (0..VIEWS_MAX).map_while(pages_requested).collect();
+    assert!(requested.len() < VIEWS_MAX, "{requested:#?}");
 }
 
 /// A second run of anything is answered by the kernel alone.
@@ -172,7 +172,7 @@ fn files_found(mounted: &mut Mounted, program: &Program) -> u64 {
 const RUNS_UNTIL_SILENT_MAX: usize = 8;
 
 #[test]
-fn an_import_of_scipy_costs_few_upcalls_a_file() {
+fn an_import_of_scipy_costs_few_requests_a_file() {
     needs_mounts!();
     let environment = match python_environment() {
         Ok(environment) => environment,
@@ -193,14 +193,14 @@ fn an_import_of_scipy_costs_few_upcalls_a_file() {
         let view = View::of(mounted.path());
         let running: Vec<_> = (0..processes).map(|_| import(view.path()).start()).collect();
         running.into_iter().for_each(|running| assert_eq!(running.finish().status, 0));
-        let (first, operations) = (view.upcalls(), view.operations());
-        assert!(first <= UPCALLS_A_FILE_MAX * files, "{first} upcalls for {files} files: {}", view.operations());
+        let (first, operations) = (view.fuse_requests(), view.operations());
+        assert!(first <= REQUESTS_A_FILE_MAX * files, "{first} FUSE requests for {files} files: {}", view.operations());
         // Pages of libraries that no run has touched before may be touched by a later one; soon there
         // are none left.
         let asks_nothing = (0..RUNS_UNTIL_SILENT_MAX).any(|_| {
-            let before = view.upcalls();
+            let before = view.fuse_requests();
             assert_eq!(import(view.path()).run().status, 0);
-            view.upcalls() == before
+            view.fuse_requests() == before
         });
         assert!(asks_nothing, "before: {operations}; now: {}", view.operations());
         view.unmount();

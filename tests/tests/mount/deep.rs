@@ -1,4 +1,4 @@
-//! What lies deeper than a path leads: programs come to it by relative steps.
+//! Files deeper than the longest path: programs reach them by relative steps.
 
 use std::fs;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use headwater_tests::harness::{Fixture, Mechanism, Program, has_program, kill, s
 use crate::writing::check;
 use headwater_tests::needs_mounts;
 
-/// Goes down so many directories with long names, which are made on the way.
+/// Descends so many directories with long names, which it makes.
 const DOWN: &str = r#"
 import os, sys
 def down(levels, letter='n'):
@@ -70,7 +70,7 @@ down({LEVELS})
 open('leaf', 'a').write('more\\n'); print(open('leaf').read())
 open('new', 'w').write('new\\n'); os.link('new', 'hard'); print(os.stat('new').st_nlink); os.rename('new', 'dir/moved')
 print(open('dir/moved').read(), sorted(os.listdir('.')), sorted(os.listdir('dir')))
-kept = open('hard'); os.unlink('hard'); print(kept.read(), os.fstat(kept.fileno()).st_nlink)
+opened = open('hard'); os.unlink('hard'); print(opened.read(), os.fstat(opened.fileno()).st_nlink)
 os.rename('dir', 'renamed'); print(open('renamed/inner').read()); os.chmod('renamed', 0o700)
 os.symlink('renamed/inner', 'second'); print(open('second').read()); os.truncate('leaf', 3); print(open('leaf').read())
 down({LEVELS}, 'o'); open('lower', 'w').write('lower\\n'); print(open('lower').read())
@@ -104,23 +104,23 @@ fn a_daemon_dies_while_a_program_is_there() {
     }
     let fixture = Fixture::new("deepdies");
     deep(&fixture);
-    let (reached, goes_on) = (fixture.outside("reached"), fixture.outside("goes-on"));
+    let (reached, goes_on) = (fixture.outside("reached"), fixture.outside("continues"));
     let script = format!(
         "{DOWN}
 import time
-down({LEVELS}); kept = open('leaf'); new = open('new', 'w'); new.write('new\\n'); new.flush()
+down({LEVELS}); opened = open('leaf'); new = open('new', 'w'); new.write('new\\n'); new.flush()
 open(sys.argv[1], 'w').close()
 while not os.path.exists(sys.argv[2]): time.sleep(0.02)
-new.write('more\\n'); new.close(); print(kept.read(), open('new').read(), sorted(os.listdir('.')), open('dir/inner').read())"
+new.write('more\\n'); new.close(); print(opened.read(), open('new').read(), sorted(os.listdir('.')), open('dir/inner').read())"
     );
     let program = Program::new("python3").args(["-c", &script]).arg(&reached).arg(&goes_on);
     let program = program.in_dir(fixture.path("tree"));
     let started = fixture.headwater().via(Mechanism::Namespace).start(&program);
-    let patience = Duration::from_secs(20);
-    assert!(wait_until(patience, || reached.exists()), "the program gets there");
+    let timeout = Duration::from_secs(20);
+    assert!(wait_until(timeout, || reached.exists()), "the program gets there");
     let daemons = started.daemons();
     daemons.iter().for_each(|&pid| kill(pid));
-    assert!(wait_until(patience, || started.daemons().iter().any(|pid| !daemons.contains(pid))), "there is another");
+    assert!(wait_until(timeout, || started.daemons().iter().any(|pid| !daemons.contains(pid))), "there is another");
     fs::write(&goes_on, "").expect("an own directory");
     let session = started.finish();
     assert_eq!(session.output.stdout, "leaf\n new\nmore\n ['dir', 'leaf', 'link', 'new'] inner\n\n", "{session:?}");

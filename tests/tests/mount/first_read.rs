@@ -1,5 +1,5 @@
-//! What is replaced between its first look-up and its first read is the original as it is by then, by
-//! whichever way it is read.
+//! A file that is replaced between its first look-up and its first read is the source file as it is by then, by
+//! whichever call it is read.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +11,7 @@ use headwater_tests::needs_mounts;
 
 const PAGE: usize = 4096;
 
-/// Looks at all files, waits until something else stands there, and tells what it reads.
+/// Looks all files up, waits until they are replaced, and prints what it reads.
 const READER: &str = r#"
 import ctypes, importlib, mmap, os, subprocess, sys, time, zlib
 
@@ -43,28 +43,28 @@ def module(path):
     sys.path.insert(0, os.path.dirname(path))
     return importlib.import_module(os.path.basename(path)[:-3]).value
 
-ways = {way.__name__: way for way in (whole, steps, mapped, sent, library, program, module)}
+methods = {method.__name__: method for method in (whole, steps, mapped, sent, library, program, module)}
 shared, outside = sys.argv[1:]
-paths = sorted(os.path.join(shared, way, name) for way in ways for name in os.listdir(os.path.join(shared, way)))
+paths = sorted(os.path.join(shared, method, name) for method in methods for name in os.listdir(os.path.join(shared, method)))
 for path in paths:
     os.stat(path)
 if outside:
-    open(os.path.join(outside, 'looked-' + os.environ['HEADWATER_NODE']), 'w').close()
+    open(os.path.join(outside, 'checked-' + os.environ['HEADWATER_NODE']), 'w').close()
     while not os.path.exists(os.path.join(outside, 'go')):
         time.sleep(0.01)
 lines = []
 for path in paths:
-    way = path.split('/')[-2]
+    method = path.split('/')[-2]
     try:
-        read = ways[way](path)
-        said = '%d %x' % (len(read), zlib.crc32(read))
+        read = methods[method](path)
+        result = '%d %x' % (len(read), zlib.crc32(read))
     except (OSError, subprocess.CalledProcessError, ImportError) as error:
-        said = type(error).__name__
-    lines.append('%s %s\n' % (path, said))
+        result = type(error).__name__
+    lines.append('%s %s\n' % (path, result))
 os.write(1, ''.join(lines).encode())
 "#;
 
-/// What becomes of a file: its bytes before and after, and whether it is another file then.
+/// The change of a file: its bytes before and after, and whether it is another file then.
 const CHANGES: &[(&str, usize, Option<usize>, bool)] = &[
     ("longer", 4, Some(6), true),
     ("much-longer", 4, Some(40 * PAGE), true),
@@ -84,11 +84,11 @@ fn bytes(length: usize, seed: usize) -> Vec<u8> {
     (0..length).map(|at| (at * 7 + at / 251 + seed) as u8).collect()
 }
 
-/// Files for each way of reading them.
+/// Files for each method of reading them.
 fn fill(fixture: &Fixture) {
-    for way in ["whole", "steps", "mapped", "sent"] {
+    for method in ["whole", "steps", "mapped", "sent"] {
         for (name, length, ..) in CHANGES {
-            fixture.file(&format!("{way}/{name}"), bytes(*length, 1), 0o644);
+            fixture.file(&format!("{method}/{name}"), bytes(*length, 1), 0o644);
         }
     }
     fs::create_dir(fixture.path("new")).expect("an own directory");
@@ -115,11 +115,11 @@ fn fill(fixture: &Fixture) {
     }
 }
 
-/// Puts other files there.
+/// Replaces the files.
 fn change(fixture: &Fixture) {
-    for way in ["whole", "steps", "mapped", "sent"] {
+    for method in ["whole", "steps", "mapped", "sent"] {
         for (name, _, length, is_other) in CHANGES {
-            let path = fixture.path(&format!("{way}/{name}"));
+            let path = fixture.path(&format!("{method}/{name}"));
             match (length, is_other) {
                 (None, _) => fs::remove_file(path).expect("an own file"),
                 (Some(length), false) => fs::write(path, bytes(*length, 2)).expect("an own file"),
@@ -149,26 +149,26 @@ fn check(nodes: usize) {
     fs::create_dir(&outside).expect("an own directory");
     let session = fixture.headwater().via(Mechanism::Namespace).on(nodes, 1);
     let session = session.start(&reader(&outside.display().to_string()));
-    let looked = || (0..nodes).all(|node| outside.join(format!("looked-{node}")).exists());
-    assert!(wait_until(Duration::from_secs(60), looked), "nobody has looked");
+    let checked = || (0..nodes).all(|node| outside.join(format!("checked-{node}")).exists());
+    assert!(wait_until(Duration::from_secs(60), checked), "no node has checked");
     change(&fixture);
     fs::write(outside.join("go"), "").expect("an own directory");
     let session = session.finish();
     let plain = reader("").run();
     assert_eq!((plain.status, session.output.status), (0, 0), "{plain:?} {session:?}");
-    // What is gone can't be found any more; a reader that knew of it can't read it.
+    // A removed file can't be found any more; a reader that has its record can't read it.
     let removed = |line: &&str| !line.contains("/removed ");
     let expected: Vec<&str> = plain.stdout.lines().filter(removed).collect();
     for lines in session.output.stdout.lines().collect::<Vec<_>>().chunks(expected.len() + 4) {
-        let (kept, gone): (Vec<&str>, Vec<&str>) = lines.iter().partition(|line| removed(line));
-        assert_eq!(kept, expected, "{}", session.messages);
+        let (rest, gone): (Vec<&str>, Vec<&str>) = lines.iter().partition(|line| removed(line));
+        assert_eq!(rest, expected, "{}", session.messages);
         assert!(gone.iter().all(|line| line.ends_with("Error")), "{gone:?}");
     }
     assert_eq!(session.output.stdout.lines().count(), nodes * (expected.len() + 4));
 }
 
 #[test]
-fn it_is_the_original_as_it_is_then() {
+fn it_is_the_source_file_as_it_is_then() {
     needs_mounts!();
     check(1);
 }

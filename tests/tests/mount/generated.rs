@@ -1,5 +1,5 @@
-//! Generated trees and operations: what the reference model predicts, what a plain directory gives
-//! and what the mount gives are the same.
+//! Generated trees and operations: the results that the reference model predicts, those of a plain directory and those
+//! of the mount are the same.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -47,7 +47,7 @@ fn compare(operations: &[Operation], ours: &str, plain: &str) -> Result<(), Test
     Ok(())
 }
 
-/// A read-only file system says so to who asks whether something may be written.
+/// A read-only file system denies it when a program queries whether something may be written.
 fn without_writing(operation: Operation) -> Operation {
     let action = match operation.action {
         Action::Access { mode } => Action::Access { mode: mode & 5 },
@@ -71,7 +71,7 @@ fn what_is_read_is_what_was_predicted() {
         let plain = operate(&fixture, &root, &operations).run();
         prop_assert_eq!(plain.status, 0, "{:?}", plain);
         let view = Mounting::of(&root).option("--whole-file-max").option("64K").mount();
-        // Twice: asked of the server, and answered by the kernel as far as it can.
+        // Twice: sent to the server, and answered by the kernel as far as it can.
         for _ in 0..2 {
             let mounted = operate(&fixture, view.path(), &operations).run();
             prop_assert_eq!(mounted.status, 0, "{:?}", mounted);
@@ -82,7 +82,7 @@ fn what_is_read_is_what_was_predicted() {
                 }
             }
         }
-        prop_assert!(operations.is_empty() || view.upcalls() > 0);
+        prop_assert!(operations.is_empty() || view.fuse_requests() > 0);
         view.unmount();
     });
 }
@@ -112,8 +112,8 @@ fn what_is_changed_is_changed_as_in_a_plain_directory() {
     });
 }
 
-/// Whether it gives the same in two copies of a tree. What lies around the two is not alike, nor are
-/// the numbers of their files, nor how long a file system believes its directories to be.
+/// Whether it has the same result in two copies of a tree. The directories around the two differ, and so do the numbers
+/// of their files, and the sizes of their directories.
 fn is_alike_in_copies(operation: &Operation) -> bool {
     !matches!(operation.action, Action::Identity | Action::Seek { .. }) && stays_inside(operation)
 }

@@ -1,4 +1,4 @@
-//! Where files have holes, and what file handles lead to.
+//! Holes of files, and the files of file handles.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -37,7 +37,7 @@ fn sparse(fixture: &Fixture) {
 }
 
 #[test]
-fn holes_are_those_of_the_original() {
+fn holes_are_those_of_the_source_file() {
     needs_mounts!();
     if !has_program("python3") {
         return skipped("python3 is not installed");
@@ -73,10 +73,10 @@ for name in ["file", "dir/file", "dir", "new", "absent"]:
     if libc.name_to_handle_at(-100, name.encode(), ctypes.byref(handle), ctypes.byref(mount), 0):
         print(name, errno.errorcode[ctypes.get_errno()])
         continue
-    kept = os.open(name, os.O_RDONLY)
+    opened = os.open(name, os.O_RDONLY)
     fd = libc.open_by_handle_at(here, ctypes.byref(handle), os.O_RDONLY)
     if fd < 0: print(name, errno.errorcode[ctypes.get_errno()])
-    else: print(name, sorted(os.listdir(fd)) if name == "dir" else os.read(fd, 100), os.path.samestat(os.fstat(fd), os.fstat(kept)))
+    else: print(name, sorted(os.listdir(fd)) if name == "dir" else os.read(fd, 100), os.path.samestat(os.fstat(fd), os.fstat(opened)))
 "#;
     let fill = |fixture: &Fixture| {
         fixture.file("tree/file", "content\n", 0o644);

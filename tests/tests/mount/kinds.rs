@@ -1,4 +1,4 @@
-//! Everything that a name can stand for.
+//! Every kind of file.
 
 use std::fs::{self, File};
 use std::io;
@@ -12,7 +12,7 @@ use headwater_tests::model::{Action, Content, Kind, Node, Tree};
 use crate::assert_alike;
 use headwater_tests::{needs_mounts, needs_root};
 
-const LOOKS: [Action; 6] = [
+const CHECKS: [Action; 6] = [
     Action::Stat { follows: false },
     Action::Stat { follows: true },
     Action::Identity,
@@ -33,7 +33,7 @@ fn fifos_sockets_and_devices_are_seen_and_not_opened_through() {
     let kinds = vec![("fifo", Kind::Fifo, 0o640), ("socket", Kind::Socket, 0o755), ("null", Kind::Device, 0o666)];
     made(&fixture, kinds);
     let view = View::of(&fixture.shared());
-    assert_alike(&fixture.shared(), view.path(), &["fifo", "socket", "null"], &LOOKS);
+    assert_alike(&fixture.shared(), view.path(), &["fifo", "socket", "null"], &CHECKS);
     assert_alike(&fixture.shared(), view.path(), &[""], &[Action::List]);
     let error = |path: &Path| File::open(path).expect_err("must not be opened").raw_os_error();
     assert_eq!(error(&view.join("null")), Some(13), "no device is opened: the mount is nodev");
@@ -57,7 +57,7 @@ fn hard_links_share_number_and_count() {
     }
     let view = View::of(&fixture.shared());
     let paths = ["a/one", "a/two", "b/three"];
-    assert_alike(&fixture.shared(), view.path(), &paths, &LOOKS);
+    assert_alike(&fixture.shared(), view.path(), &paths, &CHECKS);
     assert_alike(&fixture.shared(), view.path(), &paths, &[Action::ReadAll { piece: 4096 }]);
     let metadata = paths.map(|path| fs::metadata(view.join(path)).expect("it is there"));
     assert!(metadata.iter().all(|other| other.ino() == metadata[0].ino() && other.nlink() == 3));
@@ -82,7 +82,7 @@ fn sparse_and_empty_files() {
     let view = View::of(&fixture.shared());
     let paths = ["empty", "hole", "tail", "middle", "large"];
     let seeks = [0, 1, 4096, 5000, 1 << 20, 2 << 20, 31 << 20, 40 << 20].map(|offset| Action::Seek { offset });
-    assert_alike(&fixture.shared(), view.path(), &paths, &LOOKS);
+    assert_alike(&fixture.shared(), view.path(), &paths, &CHECKS);
     assert_alike(&fixture.shared(), view.path(), &paths, &seeks);
     assert_alike(&fixture.shared(), view.path(), &paths, &[Action::ReadAll { piece: 1 << 17 }]);
     // Once read, there is a copy, which has no holes.
@@ -127,8 +127,8 @@ fn extended_attributes() {
     assert_alike(&fixture.shared(), view.path(), &["with", "without", "", "none"], &[Action::Xattrs]);
     assert_eq!(rustix::fs::getxattr_query(view.join("with"), "user.a"), Ok(256));
     let mut short = [0u8; 10];
-    let asked = rustix::fs::getxattr(view.join("with"), "user.a", &mut short);
-    assert_eq!(asked, Err(rustix::io::Errno::RANGE));
+    let requested = rustix::fs::getxattr(view.join("with"), "user.a", &mut short);
+    assert_eq!(requested, Err(rustix::io::Errno::RANGE));
     view.unmount();
 }
 
@@ -182,7 +182,7 @@ fn locks_are_answered_locally() {
         (File::open(view.join("file")).expect("it is there"), File::open(view.join("file")).expect("again"));
     one.lock().expect("flock is local");
     assert!(two.try_lock().is_err(), "and it excludes");
-    one.unlock().expect("held");
+    one.unlock().expect("open");
     two.lock_shared().expect("free again");
     rustix::fs::fcntl_lock(&one, rustix::fs::FlockOperation::LockShared).expect("a POSIX lock is local, too");
     drop((one, two));
@@ -199,7 +199,7 @@ fn setuid_bits_are_seen_and_have_no_effect() {
     let tool = fixture.build("tool.c", "bin/tool", &[]);
     fs::set_permissions(&tool, fs::Permissions::from_mode(0o4755)).expect("an own file");
     let view = View::of(&fixture.shared());
-    assert_alike(&fixture.shared(), view.path(), &["bin/tool"], &LOOKS);
+    assert_alike(&fixture.shared(), view.path(), &["bin/tool"], &CHECKS);
     let flags = rustix::fs::statvfs(view.path()).expect("mounted").f_flag;
     let hardened = rustix::fs::StatVfsMountFlags::NOSUID | rustix::fs::StatVfsMountFlags::NODEV;
     assert!(flags.contains(hardened | rustix::fs::StatVfsMountFlags::RDONLY), "{flags:?}");
@@ -207,7 +207,7 @@ fn setuid_bits_are_seen_and_have_no_effect() {
 }
 
 #[test]
-fn a_file_opened_twice_and_read_at_two_places() {
+fn a_file_opened_twice_and_read_at_two_offsets() {
     needs_mounts!();
     let fixture = Fixture::new("twice");
     let content = Content::noise(8, 300_000);

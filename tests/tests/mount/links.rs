@@ -1,12 +1,11 @@
-//! Symbolic links: none leads out of a mount that has a place of its own, if it did not lead out of
-//! the directory that is shown.
+//! Symbolic links: none leads out of a mount below a prefix, if it did not lead out of its source.
 
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use headwater_tests::harness::{Fixture, Mechanism, Program, View};
-use headwater_tests::model::{Action, Operation, perform};
+use headwater_tests::model::{Action, Operation, execute};
 
 use crate::assert_alike;
 use headwater_tests::needs_mounts;
@@ -87,7 +86,7 @@ fn an_absolute_link_stays_in_the_mount() {
         let real = fs::canonicalize(view.join(path)).unwrap_or_else(|e| panic!("{path}: {e}"));
         assert_eq!(real, view.join("d/file"), "{path}");
         let read = Operation::new(path, Action::ReadAll { piece: 100 });
-        assert_eq!(perform(view.path(), &read), perform(&fixture.shared(), &read));
+        assert_eq!(execute(view.path(), &read), execute(&fixture.shared(), &read));
     }
     for link in ["to-file", "d/e/to-dir", "dangling", "to-root", "unclean"] {
         let target = fs::read_link(view.join(link)).expect("a link");
@@ -107,13 +106,13 @@ fn links_in_a_namespace_are_as_they_are() {
     fixture.file("d/file", "content", 0o644);
     fixture.link(fixture.path("d/file"), "absolute");
     fixture.link("d/../absolute", "relative");
-    symlink(fixture.shared(), fixture.outside("way")).expect("an own directory");
-    fixture.link(fixture.outside("way").join("d"), "through");
+    symlink(fixture.shared(), fixture.outside("around")).expect("an own directory");
+    fixture.link(fixture.outside("around").join("d"), "through");
     let shared = fixture.shared().display().to_string();
     let script = format!(
         "cd {shared}; for l in absolute relative through {0}; do readlink $l; realpath $l; stat -c '%s %i' $l; done; \
          cat absolute relative through/file {0}/relative",
-        fixture.outside("way").display()
+        fixture.outside("around").display()
     );
     fixture.headwater().via(Mechanism::Namespace).same_output(&Program::shell(&script));
 }
@@ -126,8 +125,8 @@ fn a_link_is_read_once() {
     let view = View::of(&fixture.shared());
     let read = || fs::read_link(view.join("link")).expect("a link");
     read();
-    let before = view.upcalls();
+    let before = view.fuse_requests();
     (0..100).for_each(|_| assert_eq!(read(), Path::new("nowhere")));
-    assert_eq!(view.upcalls(), before);
+    assert_eq!(view.fuse_requests(), before);
     view.unmount();
 }

@@ -8,7 +8,7 @@ use std::os::unix::fs::DirEntryExt;
 use std::path::Path;
 
 use headwater_tests::harness::{Fixture, View};
-use headwater_tests::model::{Action, Operation, perform};
+use headwater_tests::model::{Action, Operation, execute};
 
 use crate::assert_alike;
 use headwater_tests::needs_mounts;
@@ -39,7 +39,7 @@ fn names_of_any_bytes_and_any_length() {
         let path = [b"names/".to_vec(), vec![b'x'; bytes]].concat();
         for action in [Action::Stat { follows: true }, Action::Open { flags: 0 }, Action::Readlink] {
             let operation = Operation::new(path.clone(), action);
-            assert_eq!(perform(view.path(), &operation), perform(&fixture.shared(), &operation), "{bytes} bytes");
+            assert_eq!(execute(view.path(), &operation), execute(&fixture.shared(), &operation), "{bytes} bytes");
         }
     }
     let absent = OsString::from_vec(vec![b'x'; 255]);
@@ -56,24 +56,24 @@ fn a_directory_of_100_000_names() {
     (0..NAMES).for_each(|n| drop(fs::File::create(dir.join(format!("name-{n}"))).expect("an own directory")));
     let view = View::of(&fixture.shared());
     assert_eq!(names(&view.join("many")), names(&dir));
-    let after_listing = view.upcalls();
+    let after_listing = view.fuse_requests();
     for n in (0..NAMES).step_by(997) {
         assert!(view.join(format!("many/name-{n}")).exists());
         assert!(!view.join(format!("many/none-{n}")).exists());
     }
-    // The kernel remembers absent names: asked again, it asks nobody.
-    let before = view.upcalls();
+    // The kernel caches absent names: a second look-up makes no request.
+    let before = view.fuse_requests();
     assert!(before > after_listing);
     for n in (0..NAMES).step_by(997) {
         assert!(!view.join(format!("many/none-{n}")).exists());
     }
-    assert_eq!(view.upcalls(), before);
+    assert_eq!(view.fuse_requests(), before);
     assert_alike(&fixture.shared(), view.path(), &["many"], &[Action::ListInParts { part: 33_333 }]);
     view.unmount();
 }
 
 #[test]
-fn a_stream_can_go_back_to_any_place() {
+fn a_stream_can_seek_back_to_any_entry() {
     needs_mounts!();
     let fixture = Fixture::new("seekdir");
     for n in 0..500 {

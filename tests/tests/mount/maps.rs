@@ -1,4 +1,4 @@
-//! Maps, and the reads that go around the page cache.
+//! Maps, and the reads that bypass the page cache.
 
 use headwater_tests::harness::{Fixture, Mechanism, Program, View};
 use headwater_tests::model::Content;
@@ -17,7 +17,7 @@ fn fixture() -> Fixture {
 }
 
 #[test]
-fn files_are_mapped_in_every_way() {
+fn files_are_mapped_in_every_mode() {
     needs_mounts!();
     let fixture = fixture();
     for via in MOUNTED {
@@ -29,7 +29,7 @@ fn files_are_mapped_in_every_way() {
 }
 
 #[test]
-fn a_shared_map_writes_to_the_original_in_a_namespace() {
+fn a_shared_map_writes_to_the_source_file_in_a_namespace() {
     needs_mounts!();
     let fixture = fixture();
     fixture.build("mapwrite.c", "bin/mapwrite", &[]);
@@ -37,7 +37,7 @@ fn a_shared_map_writes_to_the_original_in_a_namespace() {
     let session = fixture.headwater().via(Mechanism::Namespace).run(&program);
     assert_eq!(session.output.status, 0, "{:?}", session.output);
     let content = std::fs::read(fixture.path("data/odd")).expect("it is there");
-    assert_eq!(&content[50_000..50_007], b"written", "through the map, in the original");
+    assert_eq!(&content[50_000..50_007], b"written", "through the map, in the source file");
     assert_eq!(content.len(), 100_001);
 }
 
@@ -71,10 +71,10 @@ fn a_mapped_file_is_read_once() {
     let program = Program::new(view.join("bin/maps")).arg(view.join("data/odd"));
     let first = program.run();
     assert_eq!(first.status, 0, "{first:?}");
-    let before = view.upcalls();
+    let before = view.fuse_requests();
     program.run().assert_same(&first);
-    let more = view.upcalls() - before;
-    // O_DIRECT asks each time; nothing else does.
-    assert!(more <= 4, "{more} upcalls for a second run");
+    let more = view.fuse_requests() - before;
+    // O_DIRECT makes a request each time; nothing else does.
+    assert!(more <= 4, "{more} FUSE requests for a second run");
     view.unmount();
 }

@@ -1,4 +1,4 @@
-//! Nobody reads through a mount what their own open would deny, and everybody reads what it allows.
+//! A mount denies every read that the user's own open would be denied, and allows every other.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -42,7 +42,7 @@ fn walk(fixture: &Fixture, name: &str) -> Vec<std::path::PathBuf> {
     find.stdout.lines().map(Into::into).collect()
 }
 
-/// Everything that a shell can try on every name, with what came of it.
+/// Every operation that a shell can try on every name, with its result.
 fn tries(fixture: &Fixture) -> Program {
     let script = r#"
         cd "$0"
@@ -62,8 +62,7 @@ fn tries(fixture: &Fixture) -> Program {
 }
 
 fn compare(session: &Session, plain: Output, via: Mechanism) {
-    // A read-only mount allows no writing, whoever asks, nor does a user namespace to files whose owner
-    // it does not know.
+    // A read-only mount allows no writing by any user, nor does a user namespace to files whose owner has no mapping.
     let is_writing_alike = via == Mechanism::Namespace && plain.stdout.contains("user 0\n");
     let compared = |output: Output| {
         let stdout = if is_writing_alike { output.stdout } else { output.stdout.replace(" -w", "") };
@@ -96,7 +95,7 @@ fn as_an_ordinary_user() {
 }
 
 #[test]
-fn types_modes_and_owners_are_the_originals() {
+fn types_modes_and_owners_are_those_of_the_source() {
     needs_root!();
     let fixture = fixture();
     let view = View::of(&fixture.shared());
@@ -112,9 +111,9 @@ fn types_modes_and_owners_are_the_originals() {
     view.unmount();
 }
 
-/// What one node's user may read and another's may not must not depend on who reads for them.
+/// A file that one node's user may read and another's may not must not depend on which node reads it.
 #[test]
-fn a_file_that_turns_unreadable_gives_its_error() {
+fn a_file_that_turns_unreadable_returns_its_error() {
     needs_root!();
     let fixture = Fixture::new("denied");
     let secret = fixture.file("secret", "secret", 0o600);

@@ -1,4 +1,4 @@
-//! Sockets and FIFOs in the scope: they connect those who come to them by the same file system.
+//! Sockets and FIFOs in the scope: they connect processes that open them by the same file system.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -24,7 +24,7 @@ def serve():
     peer = server.accept()[0]; peer.send(peer.recv(10).upper())
 threading.Thread(target=serve, daemon=True).start()
 print(connect('own'), os.path.exists('own'))
-try: fd = os.open('others/fifo', os.O_WRONLY | os.O_NONBLOCK); print('somebody reads')
+try: fd = os.open('others/fifo', os.O_WRONLY | os.O_NONBLOCK); print('a process reads')
 except OSError as error: print(error.strerror)
 os.mkfifo('fifo')
 if os.fork() == 0:
@@ -53,7 +53,7 @@ fn those_of_outside_are_reached_where_a_directory_is_left_out() {
             }
         });
     }
-    // Somebody reads each of the FIFOs all the time.
+    // A process reads each of the FIFOs all the time.
     let fifo = |directory: &str| {
         let path = fixture.path(directory).join("fifo");
         File::from(rustix::fs::open(path, OFlags::RDONLY | OFlags::NONBLOCK, Mode::empty()).expect("an own file"))
@@ -64,7 +64,7 @@ fn those_of_outside_are_reached_where_a_directory_is_left_out() {
     let session = headwater.option("--exclude").option(fixture.path("left-out")).run(&program);
     let expected = "Connection refused | outside\nHELLO True\nNo such device or address\namong us\n";
     assert_eq!(session.output.stdout, expected, "{session:?}");
-    assert!(std::fs::symlink_metadata(fixture.path("own")).is_ok(), "it is on the original");
+    assert!(std::fs::symlink_metadata(fixture.path("own")).is_ok(), "it is in the source");
     let mut text = String::new();
     left_out.read_to_string(&mut text).expect("what was written");
     assert_eq!(text, "to others");

@@ -13,9 +13,9 @@ use headwater_tests::harness::{
 use crate::MOUNTED;
 use headwater_tests::{needs_mounts, needs_root};
 
-/// Time that a reader may stand still over a daemon's death.
+/// Time that a reader may stall at a daemon's death.
 const STALL_MAX: Duration = Duration::from_secs(8);
-/// How long no daemon must have come for the supervisor to have given up.
+/// How long no daemon must have started for the supervisor to have stopped.
 const ABSENCE_MIN: Duration = Duration::from_secs(5);
 /// How long that may take.
 const GIVING_UP_MAX: Duration = Duration::from_secs(60);
@@ -26,8 +26,8 @@ fn fill(fixture: &Fixture) {
     }
 }
 
-/// Reads everything again and again until a file says stop; prints one sum for each round. What it has
-/// read it has the kernel give up, which would answer everything by itself otherwise.
+/// Reads everything again and again until a file has `stop`; prints one sum for each round. It has the kernel drop the
+/// pages that it has read, from which the kernel would answer otherwise.
 fn reader(root: &Path, stop: &Path) -> Program {
     let script = r#"
 import hashlib, os, sys
@@ -51,7 +51,7 @@ while True:
     Program::new("python3").args(["-c", script]).arg(root).arg(stop)
 }
 
-/// What a round of the reader prints.
+/// The output of a round of the reader.
 fn expected(fixture: &Fixture) -> String {
     let stop = fixture.outside("plain-stop");
     fs::write(&stop, "").expect("an own directory");
@@ -69,11 +69,11 @@ fn assert_right(output: &headwater_tests::harness::Output, expected: &str) {
 fn kill_daemons(daemons: impl Fn() -> Vec<i32>, times: usize) {
     for round in 0..times {
         let mut found = Vec::new();
-        let stands = wait_until(STALL_MAX, || {
+        let is_served = wait_until(STALL_MAX, || {
             found = daemons();
             !found.is_empty()
         });
-        assert!(stands, "no daemon came back after kill {round}");
+        assert!(is_served, "no daemon was started after kill {round}");
         std::thread::sleep(Duration::from_millis(60));
         found.iter().for_each(|&pid| kill(pid));
         assert!(wait_until(STALL_MAX, || found.iter().all(|pid| !daemons().contains(pid))), "it is dead");
@@ -107,7 +107,7 @@ fn a_daemon_that_dies_under_load_is_replaced() {
 }
 
 #[test]
-fn when_no_daemon_comes_back_the_originals_are_served() {
+fn when_no_daemon_returns_source_files_are_served() {
     needs_mounts!();
     let fixture = Fixture::new("nodaemon");
     fill(&fixture);
@@ -116,7 +116,7 @@ fn when_no_daemon_comes_back_the_originals_are_served() {
     let stop = fixture.outside("stop");
     let running = reader(view.path(), &stop).start();
     let supervisor = view.supervisors();
-    // Until the supervisor gives up on daemons. None may live long, lest it start to count anew.
+    // Until the supervisor starts no more daemons. None may live long, lest it start to count anew.
     let (begun, mut seen) = (Instant::now(), Instant::now());
     while seen.elapsed() < ABSENCE_MIN && begun.elapsed() < GIVING_UP_MAX {
         let daemons: Vec<i32> = supervisor.iter().flat_map(|&pid| children(pid)).collect();
@@ -127,12 +127,12 @@ fn when_no_daemon_comes_back_the_originals_are_served() {
         std::thread::sleep(Duration::from_millis(1));
     }
     let gave_up = seen.elapsed() >= ABSENCE_MIN;
-    assert!(gave_up, "daemons keep coming: {:?}", view.daemons());
+    assert!(gave_up, "daemons are still started: {:?}", view.daemons());
     assert_right(&finish(running, &stop), &expected);
     assert_eq!(view.supervisors(), supervisor);
-    // A daemon would say that there is none: the directory is known.
+    // A daemon would answer that there is none: the directory is known.
     let new = fixture.file("data/0/0/new-one", "made meanwhile", 0o644);
-    assert_eq!(fs::read_to_string(view.join("data/0/0/new-one")).expect("the original's"), "made meanwhile");
+    assert_eq!(fs::read_to_string(view.join("data/0/0/new-one")).expect("the source file's"), "made meanwhile");
     fs::remove_file(new).expect("an own file");
     view.unmount();
 }
@@ -155,7 +155,7 @@ fn a_daemon_dies_in_the_namespace_of_a_job() {
 /// Something that stays open: a file that is read and mapped, and a working directory.
 fn holder(root: &Path, stop: &Path) -> Program {
     let script = r#"cd "$0/data/0" || exit 9; exec 3< 0/file0; exec 4< 0/file140; cat <&4 >/dev/null
-        while ! test -e "$1"; do sleep 0.05; done; cat <&3 >/dev/null 2>&1; echo held"#;
+        while ! test -e "$1"; do sleep 0.05; done; cat <&3 >/dev/null 2>&1; echo open"#;
     Program::new("sh").args(["-c", script]).arg(root).arg(stop)
 }
 
@@ -177,13 +177,13 @@ fn a_view_in_use_is_unmounted_lazily_or_not_at_all() {
     let is_gone = mount_type(view.path()).is_none();
     assert!(output.status == 0 && is_gone, "{output:?}");
     fs::write(&stop, "").expect("an own directory");
-    assert_eq!(running.finish().stdout, "held\n");
+    assert_eq!(running.finish().stdout, "open\n");
     let mut view = view;
     view.check_gone();
 }
 
-/// Opens names that nobody has looked up before, one after the other from its working directory, and reads them in
-/// the end.
+/// Opens names that were not looked up before, one after the other from its working directory, and reads them in the
+/// end.
 fn opener(root: &Path, stop: &Path) -> Program {
     let script = r#"
 import os, sys, time
@@ -224,7 +224,7 @@ fn what_is_opened_while_a_view_ends_stays_readable() {
     }
 }
 
-/// What is killed, in order; then everything must be gone by itself or by the next start.
+/// The processes that are killed, in order; then everything must disappear by itself or by the next start.
 #[test]
 fn killed_in_every_order_nothing_is_left() {
     needs_mounts!();
@@ -233,8 +233,8 @@ fn killed_in_every_order_nothing_is_left() {
     for order in ["ds", "sd", "s", "dsd"] {
         let view = View::of(&fixture.shared());
         assert!(fs::read(view.join("data/0/0/file0")).is_ok());
-        for who in order.chars() {
-            let victims = if who == 'd' { view.daemons() } else { view.supervisors() };
+        for victim in order.chars() {
+            let victims = if victim == 'd' { view.daemons() } else { view.supervisors() };
             victims.iter().for_each(|&pid| kill(pid));
             std::thread::sleep(Duration::from_millis(100));
         }
@@ -255,7 +255,7 @@ fn killed_all_at_once_nothing_is_left() {
     check_swept(view, &fixture, "all at once");
 }
 
-/// The mount may stand, dead; the next start removes it and what else is left.
+/// The mount may be left, dead; the next start removes it and what else is left.
 fn check_swept(mut view: View, fixture: &Fixture, order: &str) {
     let vanishes = wait_until(Duration::from_secs(3), || mount_type(view.path()).is_none());
     if !vanishes {
@@ -284,7 +284,7 @@ fn doctor_removes_stale_mounts() {
     let mut view = View::of(&fixture.shared());
     view.supervisors().into_iter().chain(view.daemons()).for_each(kill);
     view.daemons().into_iter().for_each(kill);
-    // While the dead still let go of what they had, it is in use.
+    // While the kernel still releases the memory of dead processes, it is in use.
     let is_swept = wait_until(Duration::from_secs(10), || {
         Program::new(headwater_binary()).args(["doctor", "--fix", "--store"]).arg(view.store()).run();
         mount_type(view.path()).is_none() && Starting::check_gone(view.store()).is_ok()

@@ -9,7 +9,7 @@ use headwater_tests::harness::{
     Fixture, Headwater, Mechanism, Mounting, Program, View, has_program, kill, processor_ticks, skipped, uses,
     wait_until,
 };
-use headwater_tests::model::{Action, Content, Operation, perform};
+use headwater_tests::model::{Action, Content, Operation, execute};
 use rustix::fs::FileType;
 use rustix::io::Errno;
 
@@ -58,22 +58,22 @@ fn writing_fails_and_changes_nothing() {
     assert_eq!(xattr, Err(Errno::ROFS));
     let truncated = rustix::fs::open(&file, rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::TRUNC, 0o644.into());
     assert_eq!(truncated.map(drop), Err(Errno::ROFS));
-    assert_eq!(fs::read(fixture.path("file")).expect("kept"), b"content");
-    assert_eq!(fs::read(&file).expect("kept"), b"content");
-    assert_eq!(fs::read_dir(fixture.shared()).expect("kept").count(), 2);
+    assert_eq!(fs::read(fixture.path("file")).expect("unchanged"), b"content");
+    assert_eq!(fs::read(&file).expect("unchanged"), b"content");
+    assert_eq!(fs::read_dir(fixture.shared()).expect("unchanged").count(), 2);
     view.unmount();
 }
 
 /// A parent's death must cost its child no more than the moment in which another takes over.
 #[test]
-fn a_dead_parent_stalls_nobody() {
+fn a_dead_parent_stalls_no_node() {
     needs_mounts!();
     let fixture = Fixture::new("deadparent");
     for n in 0..200 {
         fixture.file(&format!("dir{}/file{n}", n % 10), format!("content {n}\n"), 0o644);
     }
     let reached = fixture.outside("reached");
-    // The leaf alone does the work; the others hold their nodes.
+    // Only the leaf does work; the others block their nodes.
     let script = format!(
         "test $HEADWATER_NODE = 2 || {{ while ! test -e {1}.end; do sleep 0.05; done; exit 0; }}; cat {0}/dir0/*; : > {1}; \
          while ! test -e {1}.go; do sleep 0.05; done; find {0} -type f | sort | xargs cat | cksum; : > {1}.end",
@@ -146,7 +146,7 @@ fn links_are_read_from_the_shared_file_system_once_for_all_nodes() {
 }
 
 #[test]
-fn listings_tell_types() {
+fn listings_have_types() {
     needs_mounts!();
     let fixture = Fixture::new("dtype");
     fixture.file("file", "", 0o644);
@@ -194,17 +194,17 @@ fn absent_names_are_remembered_without_limit() {
     let fixture = Fixture::new("absent");
     fixture.file("dir/file", "", 0o644);
     let view = View::of(&fixture.shared());
-    let look = |round: u32| {
+    let check = |round: u32| {
         for n in 0..300 {
             let operation = Operation::new(format!("dir/none-{n}"), Action::Stat { follows: true });
-            assert_eq!(perform(view.path(), &operation), "error 2", "round {round}");
+            assert_eq!(execute(view.path(), &operation), "error 2", "round {round}");
         }
     };
-    look(1);
-    let (before, operations) = (view.upcalls(), view.operations());
+    check(1);
+    let (before, operations) = (view.fuse_requests(), view.operations());
     std::thread::sleep(Duration::from_millis(2500));
-    look(2);
-    assert_eq!(view.upcalls(), before, "before: {operations}; now: {}", view.operations());
+    check(2);
+    assert_eq!(view.fuse_requests(), before, "before: {operations}; now: {}", view.operations());
     view.unmount();
 }
 
@@ -225,11 +225,11 @@ fn big_files_are_not_skipped() {
         assert_eq!(output.stdout.split(' ').next(), plain.stdout.split(' ').next());
     }
     let counts = mounted.counts();
-    assert_eq!(counts["bytes_read"], 40 << 20, "each byte came once: {counts:#}");
+    assert_eq!(counts["bytes_read"], 40 << 20, "each byte was received once: {counts:#}");
     view.unmount();
 }
 
-/// Neither daemon nor supervisor uses the processor while nothing is asked.
+/// Neither daemon nor supervisor uses the processor without requests.
 #[test]
 fn waiting_costs_nothing() {
     needs_mounts!();
@@ -256,6 +256,6 @@ fn programs_need_no_prefix() {
     let session = fixture.headwater().via(Mechanism::Namespace).run(&Program::shell(&script));
     assert!(session.output.stdout.starts_with("contentfuse"), "{:?}", session.output);
     let mut plain = String::new();
-    File::open(path).and_then(|mut file| file.read_to_string(&mut plain)).expect("the original is as it was");
+    File::open(path).and_then(|mut file| file.read_to_string(&mut plain)).expect("the source is as it was");
     assert_eq!(plain, "content");
 }

@@ -10,7 +10,7 @@ use headwater_tests::harness::{Fixture, Mechanism, Program, user, wait_until};
 use crate::MOUNTED;
 use headwater_tests::needs_root;
 
-/// Looks at everything, and runs programs of the tree.
+/// Lists everything, and runs programs of the tree.
 fn program(fixture: &Fixture) -> Program {
     fixture.file("tree/sub/file", "content\n", 0o644);
     fixture.file("tree/tool", "#!/bin/sh\necho tool $0\n", 0o755);
@@ -56,7 +56,7 @@ fn an_ordinary_user_on_several_nodes() {
 }
 
 #[test]
-fn what_an_ordinary_user_writes_is_on_the_original() {
+fn what_an_ordinary_user_writes_is_in_the_source_file() {
     needs_root!();
     let fixture = Fixture::new("userwrites");
     fixture.file("own/existing", "old\n", 0o644);
@@ -75,11 +75,11 @@ fn what_an_ordinary_user_writes_is_on_the_original() {
         .behind(&fixture.commands_of(&user::ORDINARY))
         .run(&Program::shell(&script));
     assert!(session.output.stdout.starts_with("old\nnew\nmade\nd\nexisting\n"), "{:?}", session.output);
-    assert_eq!(fs::read_to_string(fixture.path("own/existing")).expect("kept"), "new\n");
-    assert_eq!(fs::read_to_string(fixture.path("roots/file")).expect("kept"), "roots\n");
+    assert_eq!(fs::read_to_string(fixture.path("own/existing")).expect("it stays"), "new\n");
+    assert_eq!(fs::read_to_string(fixture.path("roots/file")).expect("it stays"), "roots\n");
     let moved = fs::metadata(fixture.path("own/d/moved")).expect("made");
     assert_eq!((moved.uid(), moved.gid()), (1, 1), "made by the user, not by the daemon");
-    assert_eq!(fs::metadata(fixture.path("own/existing")).expect("kept").mode() & 0o777, 0o600);
+    assert_eq!(fs::metadata(fixture.path("own/existing")).expect("it stays").mode() & 0o777, 0o600);
 }
 
 /// Paths that belong to a session: its store, its mount, its sockets.
@@ -91,7 +91,7 @@ fn session_paths(store: &Path) -> Vec<PathBuf> {
 #[test]
 fn a_second_user_cannot_enter() {
     needs_root!();
-    let fixture = Fixture::new("stranger");
+    let fixture = Fixture::new("other_user");
     fixture.file("data", "data\n", 0o644);
     let reached = fixture.outside("reached");
     let script = format!(
@@ -112,9 +112,9 @@ fn a_second_user_cannot_enter() {
         let mut paths = session_paths(started.store());
         paths.extend(started.view().map(PathBuf::from));
         assert!(paths.iter().any(|path| path.ends_with("sock")), "{paths:?}");
-        // The stranger looks from within the session's own mount namespace.
+        // The other user reads from within the session's own mount namespace.
         let inside = ["nsenter", "--mount", "--target", &daemon.to_string()].map(str::to_owned);
-        let stranger: Vec<String> = inside.into_iter().chain(user::STRANGER.map(str::to_owned)).collect();
+        let other_user: Vec<String> = inside.into_iter().chain(user::OTHER_USER.map(str::to_owned)).collect();
         let tries = r#"
             for p in "$@"; do
                 cat "$p" >/dev/null 2>&1 && echo "read $p"
@@ -122,10 +122,11 @@ fn a_second_user_cannot_enter() {
                 (: >> "$p") 2>/dev/null && echo "wrote $p"
                 python3 -c 'import socket, sys; socket.socket(socket.AF_UNIX).connect(sys.argv[1])' "$p" 2>/dev/null && echo "connected $p"
             done
-            cat /proc/$0/environ /proc/$0/maps 2>/dev/null && echo "looked into the daemon"
+            cat /proc/$0/environ /proc/$0/maps 2>/dev/null && echo "read the daemon's memory"
             echo done"#;
-        // The base directory, `headwater-UID`, is the way in.
-        let attempt = Program::new("sh").args(["-c", tries, &daemon.to_string()]).args(&paths).behind(&stranger).run();
+        // The base directory, `headwater-UID`, prevents access.
+        let attempt =
+            Program::new("sh").args(["-c", tries, &daemon.to_string()]).args(&paths).behind(&other_user).run();
         fs::write(fixture.outside("reached.go"), "").expect("an own directory");
         assert_eq!(attempt.stdout, "done\n", "{via:?}: {attempt:?}");
         let session = started.finish();
@@ -139,7 +140,7 @@ fn a_second_user_cannot_enter_a_view_of_roots() {
     let fixture = Fixture::new("rootsview");
     fixture.file("data", "data\n", 0o644);
     let view = headwater_tests::harness::View::of(&fixture.shared());
-    let attempt = Program::new("cat").arg(view.join("data")).behind(user::STRANGER).run();
+    let attempt = Program::new("cat").arg(view.join("data")).behind(user::OTHER_USER).run();
     assert_ne!(attempt.status, 0, "{attempt:?}");
     assert_eq!(attempt.stdout, "");
     let own = Program::new("cat").arg(view.join("data")).run();

@@ -31,14 +31,14 @@ fn no_request_waits_for_anothers_file() {
     let slow: Vec<_> = (0..4).map(|_| Program::new("cat").arg(view.join("data/slow")).start()).collect();
     assert!(wait_until(SLOW, || opens(&mut mounted) > before), "the slow file is being opened");
     mounted.set_delay("open", Duration::ZERO);
-    // What is here, what is not, what is absent, another directory's names, and the slow file's attributes.
+    // Stored files, an absent name, another directory's names, and the slow file's attributes.
     assert_eq!(fs::read(view.join("data/known")).expect("there"), b"known");
     assert_eq!(fs::read(view.join("data/new")).expect("there"), b"new");
     assert!(!view.join("data/absent").exists());
     assert_eq!(fs::read_dir(view.join("beside")).expect("there").count(), 1);
     assert_eq!(fs::read(view.join("beside/file")).expect("there"), b"beside");
     assert_eq!(fs::metadata(view.join("data/slow")).expect("there").len(), 4);
-    assert!(slow.iter().all(|cat| is_running(cat.pid().as_raw_pid())), "all that came first was still waiting");
+    assert!(slow.iter().all(|cat| is_running(cat.pid().as_raw_pid())), "all earlier requests were still waiting");
     for cat in slow {
         assert_eq!(cat.finish().stdout, "slow");
     }

@@ -1,4 +1,4 @@
-//! Writing in a namespace: it is on the original at once, and everybody on the node sees it.
+//! Writing in a namespace: it reaches the source at once, and all processes of the node see it.
 
 use std::fs;
 
@@ -6,8 +6,8 @@ use headwater_tests::harness::{Fixture, Mechanism, Program};
 
 use headwater_tests::needs_mounts;
 
-/// Runs the script in a copy of the tree without Headwater and in the tree with it, and compares what
-/// it printed and what it left.
+/// Runs the script in a copy of the tree without Headwater and in the tree with it, and compares its output and its
+/// files.
 pub(crate) fn check(fill: impl Fn(&Fixture), script: &str) {
     let (plain, ours) = (Fixture::new("wplain"), Fixture::new("wns"));
     fill(&plain);
@@ -20,9 +20,9 @@ pub(crate) fn check(fill: impl Fn(&Fixture), script: &str) {
     };
     let expected = program(&plain).run();
     let session = ours.headwater().via(Mechanism::Namespace).run(&program(&ours));
-    let without_place = |text: &str, fixture: &Fixture| text.replace(&fixture.shared().display().to_string(), "SHARED");
-    assert_eq!(without_place(&session.output.stdout, &ours), without_place(&expected.stdout, &plain), "{session:?}");
-    assert_eq!(without_place(&session.output.stderr, &ours), without_place(&expected.stderr, &plain));
+    let without_root = |text: &str, fixture: &Fixture| text.replace(&fixture.shared().display().to_string(), "SHARED");
+    assert_eq!(without_root(&session.output.stdout, &ours), without_root(&expected.stdout, &plain), "{session:?}");
+    assert_eq!(without_root(&session.output.stderr, &ours), without_root(&expected.stderr, &plain));
     assert_eq!(session.output.status, expected.status);
     session.assert_served();
     let left = |fixture: &Fixture| {
@@ -138,7 +138,7 @@ fn what_one_node_writes_another_sees() {
 }
 
 #[test]
-fn excluded_directories_are_the_originals() {
+fn excluded_directories_are_those_of_the_source() {
     needs_mounts!();
     let fixture = Fixture::new("excluded");
     fixture.file("in/file", "in\n", 0o644);

@@ -1,5 +1,5 @@
-//! Fortran's READ and WRITE of arrays: by each access, what is read and written as a whole is transformed, and what is
-//! too short, in pieces, swapped or formatted is what libgfortran makes of it alone.
+//! Fortran's READ and WRITE of arrays: by each access, whole reads and writes are transformed, and those that are too
+//! short, in pieces, swapped or formatted have the results of libgfortran alone.
 
 use headwater_tests::harness::mpi::{Library, Mpi};
 use headwater_tests::harness::skipped;
@@ -27,8 +27,8 @@ const CASES: [(&str, usize, &[&str]); 3] = [
     ("direct", 2, &["read+scatter"]),
 ];
 
-fn ways(mpi: &Mpi) {
-    let program = match mpi.build("fortran/ways.f90") {
+fn access(mpi: &Mpi) {
+    let program = match mpi.build("fortran/access.f90") {
         Ok(program) => program,
         Err(reason) => return skipped(reason),
     };
@@ -54,4 +54,4 @@ fn ways(mpi: &Mpi) {
     }
 }
 
-crate::for_each_mpi!(ways);
+crate::for_each_mpi!(access);

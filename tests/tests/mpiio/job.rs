@@ -1,4 +1,4 @@
-//! Jobs in directories of their own, and comparing what they left there.
+//! Jobs in directories of their own, and comparing their files.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,13 +11,13 @@ use headwater_tests::harness::mpi::{Library, Mpi};
 /// How long a job may take; one that hangs is a failure.
 const TIME_MAX: Duration = Duration::from_secs(120);
 
-/// What a job did.
+/// A job's results.
 #[derive(Debug)]
 pub struct Done {
     pub output: Output,
     /// The bytes of each file that it left, by the path in its directory.
     pub files: BTreeMap<PathBuf, Vec<u8>>,
-    /// What the library reported.
+    /// The library's report.
     pub report: String,
 }
 
@@ -37,15 +37,15 @@ impl Job<'_> {
         self.run_behind(&[], library)
     }
 
-    /// The same with these words before the launcher, in which `{dir}` is the directory, too.
+    /// The same with these arguments before the launcher, in which `{dir}` is the directory, too.
     pub fn run_behind(&self, prefix: &[&str], library: Option<&Library>) -> Done {
         let scratch = headwater_tests::scratch("mpiio");
         let (dir, report) = (scratch.path().join("job"), scratch.path().join("report"));
         fs::create_dir(&dir).unwrap();
-        let words = library.map(|library| library.words(&report)).unwrap_or_default();
+        let args = library.map(|library| library.args(&report)).unwrap_or_default();
         let shown = dir.display().to_string();
         let variables = self.variables.iter().map(|(name, value)| format!("{name}={value}"));
-        let program = self.mpi.launcher(self.ranks).in_dir(&dir).arg("env").args(variables).args(words);
+        let program = self.mpi.launcher(self.ranks).in_dir(&dir).arg("env").args(variables).args(args);
         let arguments = self.arguments.iter().map(|word| word.replace("{dir}", &shown));
         let prefix: Vec<String> = prefix.iter().map(|word| word.replace("{dir}", &shown)).collect();
         let prefix: Vec<&str> = prefix.iter().map(String::as_str).collect();
@@ -53,11 +53,11 @@ impl Job<'_> {
         Done { output, files: files_below(&dir), report: fs::read_to_string(&report).unwrap_or_default() }
     }
 
-    /// The command that runs it again, for who reads of a failure.
+    /// The command that runs it again, for the message of a failure.
     pub fn shown(&self, library: Option<&Library>) -> String {
-        let words = library.map(|library| library.words(Path::new("/dev/stderr")).join(" ")).unwrap_or_default();
+        let args = library.map(|library| library.args(Path::new("/dev/stderr")).join(" ")).unwrap_or_default();
         let (mpirun, program) = (self.mpi.mpirun(), self.program.display());
-        format!("{} -n {} {words} {program} {}", mpirun.display(), self.ranks, self.arguments.join(" "))
+        format!("{} -n {} {args} {program} {}", mpirun.display(), self.ranks, self.arguments.join(" "))
     }
 }
 

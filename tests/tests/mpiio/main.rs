@@ -28,7 +28,7 @@ fn all() -> bool {
     std::env::var_os("HEADWATER_TEST_ALL").is_some_and(|value| value == "1")
 }
 
-/// Runs a test with one MPI, or says that it is not there.
+/// Runs a test with one MPI, or prints that it is not installed.
 fn with_mpi(name: &'static str, test: impl FnOnce(&Mpi)) {
     match Mpi::find(name) {
         Ok(mpi) => {

@@ -9,14 +9,14 @@ use headwater_cluster::{Cluster, Options, Rate};
 use headwater_tests::harness::mpi::{Library, Mpi};
 use headwater_tests::harness::nodes::project;
 use headwater_tests::harness::services::gluster::{Gluster, VOLUME};
-use headwater_tests::harness::services::{Ssh, says};
+use headwater_tests::harness::services::{Ssh, output_of};
 use headwater_tests::harness::{Fixture, MemoryGroup, Output, Program, skipped, wait_until};
 
 use crate::programs::{checksum, make_input};
 use crate::report::transformed;
 
 const NODES: usize = 4;
-/// How long clients of a file system may remember what is no longer true.
+/// How long clients of a file system may cache outdated attributes.
 const SEEN_MAX: Duration = Duration::from_secs(20);
 /// As much as the largest of the programs reads.
 const INPUT_BYTES: usize = 36_000_000;
@@ -50,7 +50,7 @@ impl Nodes {
         }
         let fixture = Fixture::new("mpiio-nodes");
         let library = Library::find(mpi).ok().map(|library| library.directory().to_path_buf());
-        // What lies in a directory that the nodes' RAM disks hide.
+        // Files in a directory that the nodes' RAM disks hide.
         let hidden = library.into_iter().filter(|path| path.starts_with("/tmp"));
         let shares = [project().to_path_buf(), fixture.outside("")].into_iter().chain(hidden).collect();
         let cluster = Cluster::up(count, &Options { rate, shares, ..Options::default() }).unwrap();
@@ -67,33 +67,33 @@ impl Nodes {
         Ssh::start(&self.cluster, &self.fixture.dir("ssh"))
     }
 
-    /// The launcher of a job, on the first node, with so many ranks on each of some nodes; its words follow.
+    /// The launcher of a job, on the first node, with so many ranks on each of some nodes; its arguments follow.
     pub fn launcher(&self, mpi: &Mpi, ssh: &Ssh, nodes: usize, ranks: usize) -> Program {
         let hosts: Vec<&str> = self.cluster.nodes()[..nodes].iter().map(|node| node.name.as_str()).collect();
         let agent = ssh.agent.display().to_string();
         let (count, each) = (ranks.to_string(), ranks.div_ceil(nodes).to_string());
         let slots = hosts.iter().map(|host| format!("{host}:{each}")).collect::<Vec<_>>().join(",");
         let hosts = hosts.join(",");
-        let words: Vec<&str> = match mpi.is_open_mpi() {
+        let args: Vec<&str> = match mpi.is_open_mpi() {
             true => vec!["--mca", "plm_rsh_agent", &agent, "-H", &slots, "-np", &count],
             false => vec!["-launcher", "ssh", "-launcher-exec", &agent, "-hosts", &hosts, "-ppn", &each, "-n", &count],
         };
         let node = self.cluster.on(1).command_in(self.fixture.shared().as_path(), mpi.mpirun());
         let start = Program::new(node.get_program()).args(node.get_args());
         let launcher = Mpi::environment().iter().fold(start, |start, (name, value)| start.env(name, value));
-        launcher.args(words)
+        launcher.args(args)
     }
 
     /// Runs a program with a rank on each of the four nodes. `report`: where the library writes, if it is used.
     fn run(&self, mpi: &Mpi, ssh: &Ssh, program: &[String], library: Option<(&Library, &Path)>) -> Output {
-        let own = library.map(|(library, report)| library.clone().with("HEADWATER_IO_EVERYWHERE", "yes").words(report));
+        let own = library.map(|(library, report)| library.clone().with("HEADWATER_IO_EVERYWHERE", "yes").args(report));
         let launcher = self.launcher(mpi, ssh, NODES, NODES);
         launcher.args(own.unwrap_or_else(|| vec!["env".into()])).args(program).run()
     }
 
-    /// What all nodes see in a file, once they see the same: clients of a file system remember sizes for a moment.
+    /// All nodes' view of a file, once it is the same: clients of a file system cache sizes for a moment.
     fn contents(&self, file: &Path) -> String {
-        let sums = || (1..=NODES).map(|node| says(self.cluster.on(node), &format!("cksum <'{}'", file.display())));
+        let sums = || (1..=NODES).map(|node| output_of(self.cluster.on(node), &format!("cksum <'{}'", file.display())));
         let seen = || sums().collect::<BTreeSet<String>>();
         assert!(wait_until(SEEN_MAX, || seen().len() == 1), "{}: {:?}", file.display(), seen());
         seen().into_iter().next().unwrap_or_default()
@@ -105,24 +105,24 @@ impl Nodes {
         let library = Library::find(mpi);
         for (source, options) in PROGRAMS {
             let out = directory.join("out");
-            let mut words = vec![mpi.build(source).unwrap().display().to_string()];
-            words.extend(options.split_whitespace().map(str::to_owned));
-            words.extend(["--in".into(), input.display().to_string(), "--out".into(), out.display().to_string()]);
-            let plain = self.run(mpi, ssh, &words, None);
-            assert_eq!(plain.status, 0, "{words:?}: {}", plain.stderr);
+            let mut args = vec![mpi.build(source).unwrap().display().to_string()];
+            args.extend(options.split_whitespace().map(str::to_owned));
+            args.extend(["--in".into(), input.display().to_string(), "--out".into(), out.display().to_string()]);
+            let plain = self.run(mpi, ssh, &args, None);
+            assert_eq!(plain.status, 0, "{args:?}: {}", plain.stderr);
             let expected = (checksum(&plain).to_owned(), self.contents(&out));
-            let mut twin = words.clone();
+            let mut twin = args.clone();
             twin.push("--twin".into());
             let by_hand = self.run(mpi, ssh, &twin, None);
             assert_eq!(by_hand.status, 0, "{twin:?}: {}", by_hand.stderr);
             assert_eq!((checksum(&by_hand).to_owned(), self.contents(&out)), expected, "{twin:?}");
             let Ok(library) = &library else { continue };
             let report = self.fixture.outside("report");
-            let served = self.run(mpi, ssh, &words, Some((library, &report)));
-            assert_eq!(served.status, 0, "{words:?}: {}", served.stderr);
-            assert_eq!((checksum(&served).to_owned(), self.contents(&out)), expected, "{words:?}");
+            let served = self.run(mpi, ssh, &args, Some((library, &report)));
+            assert_eq!(served.status, 0, "{args:?}: {}", served.stderr);
+            assert_eq!((checksum(&served).to_owned(), self.contents(&out)), expected, "{args:?}");
             let text = fs::read_to_string(&report).unwrap_or_default();
-            assert!(transformed(&text) > 0, "{words:?}: nothing was transformed: {text} {}", served.stderr);
+            assert!(transformed(&text) > 0, "{args:?}: nothing was transformed: {text} {}", served.stderr);
             if source == "c/matvec.c" {
                 let served = self.run(mpi, ssh, &twin, Some((library, &report)));
                 assert_eq!(served.status, 0, "{twin:?}: {}", served.stderr);
@@ -168,7 +168,7 @@ fn a_volume(mpi: &Mpi) {
 }
 
 /// One of the two senders of a row is late. The other one's data isn't sent meanwhile: with all four in one exchange,
-/// rank 0 receives an eighth of the file. Each rank may come late by itself, so one of a few runs must do it.
+/// rank 0 receives an eighth of the file. Each rank may be late by itself, so one of a few runs must do it.
 fn a_late_sender(mpi: &Mpi) {
     const RUNS: usize = 3;
     const BYTES: u64 = 2203 * 2011 * 8;
@@ -180,21 +180,21 @@ fn a_late_sender(mpi: &Mpi) {
     make_input(&input, INPUT_BYTES);
     let out = nodes.fixture.shared().join("out");
     let options = "--rows 2203 --columns 2011 --late-ms 100 --in".split(' ').map(str::to_owned);
-    let mut words = vec![mpi.build("c/blocks.c").unwrap().display().to_string()];
-    words.extend(options.chain([input.display().to_string(), "--out".into(), out.display().to_string()]));
-    // The kernel's own count of bytes that came by a link; of `/sys` each node has the machine's.
+    let mut args = vec![mpi.build("c/blocks.c").unwrap().display().to_string()];
+    args.extend(options.chain([input.display().to_string(), "--out".into(), out.display().to_string()]));
+    // The kernel's own count of bytes received on a link; of `/sys` each node has the machine's.
     let counted = "awk '$1 == \"eth0:\" { print $2 }' /proc/net/dev";
-    let received = || says(nodes.cluster.on(1), counted).trim().parse::<u64>().unwrap();
+    let received = || output_of(nodes.cluster.on(1), counted).trim().parse::<u64>().unwrap();
     let received_by_run = (0..RUNS).map(|_| {
         let before = received();
-        let served = nodes.run(mpi, &ssh, &words, Some((&library, &report)));
-        assert_eq!(served.status, 0, "{words:?}: {}", served.stderr);
+        let served = nodes.run(mpi, &ssh, &args, Some((&library, &report)));
+        assert_eq!(served.status, 0, "{args:?}: {}", served.stderr);
         received() - before
     });
     let mut seen = Vec::new();
     let is_once =
         received_by_run.inspect(|bytes| seen.push(*bytes)).any(|bytes| (BYTES / 8..BYTES / 6).contains(&bytes));
-    assert!(is_once, "{seen:?} of {BYTES} bytes came to rank 0");
+    assert!(is_once, "{seen:?} of {BYTES} bytes arrived at rank 0");
 }
 
 /// A matrix of twice the memory that a node has: rank 0, which reads all of it, dies of it, but not with the library.
@@ -227,7 +227,7 @@ fn more_than_fits(mpi: &Mpi) {
     assert_eq!(plain.status, 0, "{}", plain.stderr);
     let expected = (checksum(&plain).to_owned(), nodes.contents(&out));
     let dead = nodes.run(mpi, &ssh, &bound, None);
-    assert_ne!(dead.status, 0, "the original needs more than there is: {dead:?}");
+    assert_ne!(dead.status, 0, "the plain program needs more than there is: {dead:?}");
     fs::remove_file(&out).ok();
     let served = nodes.run(mpi, &ssh, &bound, Some((&library, &nodes.fixture.outside("report"))));
     assert_eq!(served.status, 0, "{served:?}");

@@ -10,8 +10,7 @@ use crate::all;
 use crate::job::{Done, Job, differences};
 use crate::report::{Line, report, transformed};
 
-/// A program, its options, and those of its twin. What it reads has two million bytes, its rows and blocks divide by
-/// nothing.
+/// A program, its options, and those of its twin. Its input has two million bytes; no row or block size divides it.
 struct Case {
     source: &'static str,
     options: &'static str,
@@ -51,18 +50,18 @@ const CASES: &[Case] = &[
 ];
 
 impl Case {
-    /// The first of several words for an option counts.
+    /// The first of several values of an option counts.
     fn arguments(&self, input: &Path, twin: bool) -> Vec<String> {
         let size = match self.source {
             "c/rows.c" => ROWS,
             "c/blocks.c" => BLOCKS,
             _ => "",
         };
-        let mut words: Vec<String> =
+        let mut args: Vec<String> =
             [self.options, size].iter().flat_map(|text| text.split_whitespace()).map(str::to_owned).collect();
-        words.extend(["--in".into(), input.display().to_string(), "--out".into(), "{dir}/out".into()]);
-        words.extend(twin.then(|| "--twin".to_owned()));
-        words
+        args.extend(["--in".into(), input.display().to_string(), "--out".into(), "{dir}/out".into()]);
+        args.extend(twin.then(|| "--twin".to_owned()));
+        args
     }
 }
 
@@ -78,7 +77,7 @@ pub fn make_input(path: &Path, bytes: usize) {
     std::fs::write(format!("{}.1", path.display()), &data[8..bytes]).unwrap();
 }
 
-/// The first word of the last line of what was printed, the checksum; the times differ.
+/// The first word of the last printed line, the checksum; the times differ.
 pub fn checksum(output: &Output) -> &str {
     let line = output.stdout.lines().last().unwrap_or_default();
     line.split_whitespace().find(|word| word.starts_with("checksum=")).unwrap_or_default()
@@ -163,7 +162,7 @@ fn gpu(mpi: &Mpi) {
     assert_eq!(differences(&without.files, &with.files), Vec::<String>::new());
 }
 
-/// Ranks without the library, or that don't want what it does, beside others: nothing is done, and nobody waits.
+/// Ranks without the library, or with it disabled, beside others: nothing is transformed, and no rank waits.
 fn mixed(mpi: &Mpi) {
     let Ok(library) = Library::find(mpi) else { return skipped("the library is not built") };
     let scratch = headwater_tests::scratch("mpiio-mixed");
@@ -182,13 +181,13 @@ fn mixed(mpi: &Mpi) {
             let job = Job { mpi, ranks: 3, program: Path::new("/bin/sh"), arguments, variables: vec![] };
             let (plain, mixed) = (job.run(None), job.run(Some(&library)));
             check_same(without, &mixed, &plain);
-            let said = mixed.output.stderr.matches("some ranks don't have this library").count();
-            assert_eq!((said, mixed.report.as_str()), (1, ""), "{without}: {}", mixed.output.stderr);
+            let reports = mixed.output.stderr.matches("some ranks don't have this library").count();
+            assert_eq!((reports, mixed.report.as_str()), (1, ""), "{without}: {}", mixed.output.stderr);
         }
     }
 }
 
-/// Runs a program without and with the library: it prints the same. What the report says of the second run.
+/// Runs a program without and with the library: it prints the same. Returns the report of the second run.
 fn contexts_of(mpi: &Mpi, library: &Library, source: &str) -> Vec<Line> {
     let program = mpi.build(source).unwrap();
     let job = Job { mpi, ranks: 2, program: &program, arguments: vec!["{dir}".into()], variables: vec![] };
@@ -203,13 +202,13 @@ fn contexts_of(mpi: &Mpi, library: &Library, source: &str) -> Vec<Line> {
     report(&served.report)
 }
 
-/// A call that is reached in two ways, of which one is of no use: the other is transformed nevertheless.
-fn two_ways(mpi: &Mpi) {
+/// A call that is reached on two paths, one of which gains nothing: the other is transformed nevertheless.
+fn two_call_paths(mpi: &Mpi) {
     let Ok(library) = Library::find(mpi) else { return skipped("the library is not built") };
-    let contexts = contexts_of(mpi, &library, "c/places.c");
+    let contexts = contexts_of(mpi, &library, "c/call_sites.c");
     let (off, other): (Vec<_>, Vec<_>) = contexts.iter().partition(|context| context.decision == "off");
     assert!(!off.is_empty() && off.iter().all(|context| context.transformed == 0), "{contexts:?}");
-    // Of 60: until the first way is off, and until it is noticed that there is another, some are left alone.
+    // Of 60: until the first path is off, and until the other one is detected, some are left alone.
     assert!(other.iter().any(|context| context.transformed >= 45), "{contexts:?}");
 }
 
@@ -252,7 +251,7 @@ fn requests(mpi: &Mpi) {
     assert!(contexts.iter().map(|context| context.transformed).sum::<u64>() >= 300, "{contexts:?}");
 }
 
-/// Blocks between whose rows lie those of others, gathered and looked at in several ways: all of them is there at once.
+/// Blocks between whose rows lie those of others, gathered and read in several orders: all of them is there at once.
 fn checkerboard(mpi: &Mpi) {
     let library = Library::find(mpi);
     let program = mpi.build("c/checkerboard.c").unwrap();
@@ -269,7 +268,7 @@ fn checkerboard(mpi: &Mpi) {
             assert_eq!((served.output.status, &served.output.stdout), (0, &plain.output.stdout), "{mode} {what}");
             assert_eq!(differences(&plain.files, &served.files), Vec::<String>::new(), "{mode} {what}");
         }
-        // It was deferred until somebody looked.
+        // It was deferred until it was read.
         let written = job.run(Some(library));
         assert!(transformed(&written.report) > 0, "{}", written.report);
     }
@@ -278,8 +277,8 @@ fn checkerboard(mpi: &Mpi) {
     }
 }
 
-/// A file of which a read was deferred is changed by another process, while ranks that are nodes for all that can be seen
-/// have data on its way.
+/// A file of which a read was deferred is changed by another process, while ranks that seem to be on other nodes have
+/// data in transit.
 fn leased(mpi: &Mpi) {
     let Ok(library) = Library::find(mpi) else { return skipped("the library is not built") };
     if let Err(reason) = headwater_cluster::check() {
@@ -323,9 +322,9 @@ fn beside_ranks_without_it() {
 }
 
 #[test]
-fn two_ways_to_one_call() {
-    crate::with_mpi("openmpi4", two_ways);
-    crate::with_mpi("mpich4", two_ways);
+fn two_paths_to_one_call() {
+    crate::with_mpi("openmpi4", two_call_paths);
+    crate::with_mpi("mpich4", two_call_paths);
 }
 
 #[test]
@@ -366,7 +365,7 @@ fn gathered_between_each_other() {
 }
 
 #[test]
-fn changed_while_data_is_on_its_way() {
+fn changed_while_data_is_in_transit() {
     crate::with_mpi("openmpi4", leased);
     crate::with_mpi("mpich4", leased);
 }

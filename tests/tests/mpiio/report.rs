@@ -1,4 +1,4 @@
-//! The library's report: lines of JSON, one for each place of the program where it saw a pattern.
+//! The library's report: lines of JSON, one for each call site where it saw a pattern.
 
 use headwater_tests::harness::mpi::{Library, Mpi};
 use headwater_tests::harness::skipped;
@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use crate::job::Job;
 
-/// One of them, as far as tests look at it.
+/// One of them, as far as tests read it.
 #[derive(Debug, Deserialize)]
 pub struct Line {
     pub pattern: String,
@@ -29,8 +29,8 @@ pub fn transformed(text: &str) -> u64 {
     report(text).iter().map(|line| line.transformed).sum()
 }
 
-/// At how many places operations were transformed.
-pub fn transformed_places(text: &str) -> usize {
+/// The number of call sites whose operations were transformed.
+pub fn transformed_sites(text: &str) -> usize {
     report(text).iter().filter(|line| line.transformed > 0).count()
 }
 
@@ -45,7 +45,7 @@ fn left(mpi: &Mpi, bytes: usize, what: &str) -> Vec<Line> {
     report(&done.report)
 }
 
-/// What was found and left is told, with its reason, and nothing of what is no pattern.
+/// A pattern that was found and left alone is reported with its reason, and nothing else is.
 fn reasons(mpi: &Mpi) {
     if Library::find(mpi).is_err() {
         return skipped("the library is not built");
@@ -53,7 +53,7 @@ fn reasons(mpi: &Mpi) {
     // Of more it is measured whether it is worth it.
     for bytes in [8 << 10, 24 << 10] {
         let small = "too few bytes";
-        let is_told = |lines: &[Line], pattern: &str, times: u64, parts: u64, why: &str| {
+        let is_reported = |lines: &[Line], pattern: &str, times: u64, parts: u64, why: &str| {
             let all = (times * parts * bytes as u64, times, 0);
             let of = |line: &&Line| line.pattern == pattern && line.decision == "leave";
             let sum = lines.iter().filter(of).map(|line| (line.bytes, line.operations, line.transformed));
@@ -65,15 +65,15 @@ fn reasons(mpi: &Mpi) {
         assert_eq!(left(mpi, bytes, "none").len(), 0);
         for (what, times) in [("some", 1), ("threads", 4)] {
             let lines = left(mpi, bytes, what);
-            is_told(&lines, "read+scatter", 5 * times, 2, small);
-            is_told(&lines, "read+send", 3 * times, 1, small);
-            is_told(&lines, "gather+write", 2 * times, 2, small);
+            is_reported(&lines, "read+scatter", 5 * times, 2, small);
+            is_reported(&lines, "read+send", 3 * times, 1, small);
+            is_reported(&lines, "gather+write", 2 * times, 2, small);
         }
     }
 }
 
 #[test]
-fn what_is_left_is_told() {
+fn what_is_left_alone_is_reported() {
     crate::with_mpi("openmpi4", reasons);
     crate::with_mpi("mpich4", reasons);
 }
@@ -86,5 +86,5 @@ fn lines_of_a_report() {
     let first = &lines[0];
     assert_eq!((first.pattern.as_str(), first.decision.as_str()), ("read+scatter", "transform"));
     assert_eq!((lines.len(), first.operations, first.bytes), (2, 3, 12345));
-    assert_eq!((transformed(text), transformed_places(text)), (2, 1));
+    assert_eq!((transformed(text), transformed_sites(text)), (2, 1));
 }

@@ -9,7 +9,7 @@ use headwater_tests::harness::skipped;
 
 use crate::all;
 use crate::job::{Done, Job, differences};
-use crate::report::transformed_places;
+use crate::report::transformed_sites;
 
 /// The names of the cases; those that end the job apart.
 fn names(program: &Path) -> (Vec<String>, Vec<String>) {
@@ -63,7 +63,7 @@ fn check_same(job: &Job, plain: &Done, served: &Done, library: &Library) {
     assert!(files.is_empty(), "{what}: {files:?}");
 }
 
-/// A job that ends early: its files and status. The ranks that did not end it may have come more or less far.
+/// A job that ends early: its files and status. The ranks that did not end it may be at different points.
 fn check_end(job: &Job, library: Option<&Library>) {
     let plain = job.run(None);
     assert_ne!(plain.output.status, 0, "{}: it ends early", job.shown(None));
@@ -101,12 +101,13 @@ fn cases(mpi: &Mpi) {
         assert_eq!((plain.output.status, plain.output.stdout.as_str()), (0, "done\n"), "{}", plain.output.stderr);
         let Ok(library) = &library else { continue };
         let threaded = job(mpi, ranks, &program, &["all".to_owned(), "--threaded".to_owned()]);
-        // Each case has a place of its own, and most are transformed there; less of what is gathered beside threads.
-        for (job, places_min) in [(&whole, 180), (&threaded, 60)] {
+        // Each case has a call site of its own, and most are transformed there; less of what is gathered beside
+        // threads.
+        for (job, sites_min) in [(&whole, 180), (&threaded, 60)] {
             let served = job.run(Some(library));
             check_same(job, &plain, &served, library);
-            let places = transformed_places(&served.report);
-            assert!(places >= places_min, "only {places} places were transformed: {}", served.report);
+            let sites = transformed_sites(&served.report);
+            assert!(sites >= sites_min, "only {sites} call sites were transformed: {}", served.report);
         }
     }
     let some = if all() { ending.len() } else { 4 };
@@ -135,14 +136,14 @@ fn on_fuse(mpi: &Mpi) {
     // Other ranks' changes of such files are what docs/guide/mpi-io.md excepts.
     let mut cases = names(&program).0;
     cases.retain(|case| !case.contains("by_another_rank"));
-    for way in [vec!["all".to_owned()], [vec!["--read-write".to_owned()], cases].concat()] {
-        let job = job(mpi, 2, &program, &way);
+    for arguments in [vec!["all".to_owned()], [vec!["--read-write".to_owned()], cases].concat()] {
+        let job = job(mpi, 2, &program, &arguments);
         let run = |library| job.run_behind(&["unshare", "-m", "sh", "-c", ON_FUSE, "{dir}"], library);
         let (plain, served) = (run(None), run(Some(&library)));
         assert_eq!((plain.output.status, plain.output.stdout.as_str()), (0, "done\n"), "{}", plain.output.stderr);
         check_same(&job, &plain, &served, &library);
-        let places = transformed_places(&served.report);
-        assert!(places >= 180, "only {places} places were transformed: {}", served.report);
+        let sites = transformed_sites(&served.report);
+        assert!(sites >= 180, "only {sites} call sites were transformed: {}", served.report);
     }
 }
 

@@ -5,7 +5,7 @@ use headwater_tests::harness::nodes::Nodes;
 use crate::site::{NODES, Site, finish, start};
 
 #[test]
-fn a_node_that_comes_late_is_served() {
+fn a_node_that_joins_late_is_served() {
     let Some(site) = Site::new() else { return };
     let expected = site.expected();
     let late = Nodes::start(&site.cluster, &site.plan().without(&(1..NODES).collect::<Vec<_>>())).interior();
@@ -17,7 +17,7 @@ fn a_node_that_comes_late_is_served() {
     finish(running, &expected);
     finish(on_it, &expected);
     let reports = nodes.stop();
-    let report = reports[late].as_ref().expect("it was told to stop");
+    let report = reports[late].as_ref().expect("it was requested to stop");
     assert!(report["clients"]["lookups"].as_u64() > Some(0), "{report}");
     assert_eq!(report["clients"]["fallbacks"], 0, "{report}");
 }
@@ -35,13 +35,13 @@ fn a_daemon_that_returns_is_served_and_serves() {
     finish(running, &expected);
     finish(start(&nodes, [rank], &site.program()), &expected);
     let reports = nodes.stop();
-    let report = reports[rank].as_ref().expect("it was told to stop");
-    assert_eq!(report["clients"]["fallbacks"], 0, "the programs that began after its return need no originals");
+    let report = reports[rank].as_ref().expect("it was requested to stop");
+    assert_eq!(report["clients"]["fallbacks"], 0, "the programs that began after its return need no source files");
     assert!(report["clients"]["lookups"].as_u64() > Some(0), "{report}");
 }
 
 #[test]
-fn a_node_that_is_cut_off_uses_originals_and_comes_back() {
+fn a_node_that_is_cut_off_uses_source_files_and_returns() {
     let Some(site) = Site::new() else { return };
     let expected = site.expected();
     let mut nodes = Nodes::start(&site.cluster, &site.plan());
@@ -57,7 +57,7 @@ fn a_node_that_is_cut_off_uses_originals_and_comes_back() {
 }
 
 #[test]
-fn a_session_in_two_parts_goes_on_in_both() {
+fn a_session_in_two_parts_continues_in_both() {
     let Some(site) = Site::new() else { return };
     let expected = site.expected();
     let mut nodes = Nodes::start(&site.cluster, &site.plan());

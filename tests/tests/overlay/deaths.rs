@@ -6,12 +6,12 @@ use headwater_topology::{Branching, Shape};
 
 use crate::site::{NODES, Site, finish, start};
 
-/// What was lost by a failure.
+/// The losses of a failure.
 #[derive(Default)]
 struct Lost {
-    /// The ranks whose programs went with it.
+    /// The ranks whose programs died with it.
     programs: Vec<usize>,
-    /// The ranks whose programs use originals from then on.
+    /// The ranks whose programs use source files from then on.
     daemons: Vec<usize>,
 }
 
@@ -21,8 +21,8 @@ impl Lost {
     }
 }
 
-/// Does `harm` in the middle of a session with the default forest. Nobody notices but who lost the daemon of
-/// its own node.
+/// Does `harm` in the middle of a session with the default forest. Only programs that lost the daemon of their own node
+/// notice.
 fn check(harm: impl FnOnce(&mut Nodes) -> Lost) {
     check_with(Shape::default_of(NODES as u32), harm);
 }
@@ -39,13 +39,13 @@ fn check_with(shape: Shape, harm: impl FnOnce(&mut Nodes) -> Lost) {
     let reports = nodes.stop();
     for (rank, report) in reports.iter().enumerate().filter(|(rank, _)| !lost.daemons.contains(rank)) {
         let report = report.as_ref().expect("its daemon lives");
-        assert_eq!(report["clients"]["fallbacks"], 0, "rank {rank} used originals: {report}");
+        assert_eq!(report["clients"]["fallbacks"], 0, "rank {rank} used source files: {report}");
     }
 }
 
 #[test]
 fn a_leafs_daemon_is_killed() {
-    // In striped trees everybody is interior somewhere.
+    // In striped trees every rank is interior in some tree.
     check_with(Shape::Single(Branching::KAry(2)), |nodes| {
         let rank = nodes.leaf();
         nodes.kill_daemon(rank);
@@ -99,7 +99,7 @@ fn a_daemon_hangs() {
 }
 
 #[test]
-fn a_reader_hangs_and_goes_on() {
+fn a_reader_hangs_and_continues() {
     let Some(site) = Site::new() else { return };
     let expected = site.expected();
     let mut nodes = Nodes::start(&site.cluster, &site.plan());

@@ -1,4 +1,5 @@
-//! What is fetched before the program asks: from a recorded run, from a list, and from the program itself.
+//! Files that are fetched before the program requests them: from a recorded run, from a list, and from the program
+//! itself.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -44,22 +45,22 @@ impl Site {
         self.mounted.path().join(name)
     }
 
-    /// The words of the program.
-    fn words(&self) -> Vec<String> {
+    /// The arguments of the program.
+    fn args(&self) -> Vec<String> {
         let at = |name: &str| self.at(name).display().to_string();
         let plug = format!("open={}", at("c/libplug.so.1"));
         vec![at("bin/app"), "call=top".into(), plug, "open=libnope.so".into(), "exec=/bin/cat".into(), at("data/é.txt")]
     }
 
     fn program(&self) -> Program {
-        let words = self.words();
-        Program::new(&words[0]).args(&words[1..])
+        let args = self.args();
+        Program::new(&args[0]).args(&args[1..])
     }
 
     /// The program, once all is there.
     fn late(&self) -> Program {
         let own = [headwater_binary(), self.store.path().to_path_buf()];
-        Program::shell(WAIT).arg("sh").args(own).args(self.words())
+        Program::shell(WAIT).arg("sh").args(own).args(self.args())
     }
 
     fn record(&self) -> PathBuf {
@@ -82,7 +83,7 @@ impl Site {
     }
 }
 
-/// Processes write at the same time: only what they write is compared, not in which order.
+/// Processes write at the same time: only the lines are compared, not their order.
 fn lines(text: &str) -> Vec<&str> {
     let mut lines: Vec<&str> = text.lines().collect();
     lines.sort_unstable();
@@ -124,7 +125,7 @@ fn a_recorded_run_asks_for_nothing() {
 }
 
 #[test]
-fn what_has_changed_since_is_said_and_right() {
+fn what_has_changed_since_is_reported_and_right() {
     let mut site = match Site::new("changed", 0) {
         Ok(site) => site,
         Err(reason) => return skipped(reason),

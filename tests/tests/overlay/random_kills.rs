@@ -7,7 +7,7 @@ use headwater_tests::harness::nodes::Nodes;
 use crate::site::{NODES, Site, finish, start};
 
 const KILLS: usize = 200;
-/// What happens while a program runs on each node: a daemon is killed, or one returns that was killed.
+/// An event while a program runs on each node: a daemon is killed, or one returns that was killed.
 const EVENTS_A_ROUND: usize = 100;
 
 /// Numbers from a seed (splitmix64).

@@ -23,7 +23,7 @@ const PROGRAM_MAX: Duration = Duration::from_secs(100);
 /// How long a session may take to read a part of what it will read.
 const PROGRESS_MAX: Duration = Duration::from_secs(60);
 
-/// Imports all modules, checks a file, and prints what came of it.
+/// Imports all modules, checks a file, and prints the results.
 const SCRIPT: &str = "
 import importlib, sys, zlib
 values = [importlib.import_module(f'pkg.d{n % 8}.m{n}').value for n in range(int(sys.argv[1]))]
@@ -61,7 +61,7 @@ impl Site {
         let caching = Caching { ttl_ms: 600_000, pages: true };
         let mut mounted = Mounted::new(&fixture.shared(), 1, caching).map_err(skipped).ok()?;
         mounted.set_delay("open", OPEN_DELAY);
-        // Nodes have places such as /tmp for themselves, and the project may lie below one.
+        // Nodes have directories such as /tmp for themselves, and the project may lie below one.
         let shares = vec![mounted.scratch().to_path_buf(), nodes::project().to_path_buf()];
         match Cluster::up(NODES, &Options { shares, ..Options::default() }) {
             Ok(cluster) => {
@@ -76,7 +76,7 @@ impl Site {
         }
     }
 
-    /// What daemons are told by default.
+    /// The daemons' default configuration.
     pub fn plan(&self) -> Plan {
         Plan::of(&[&self.shared])
     }
@@ -88,7 +88,7 @@ impl Site {
         program.env("PYTHONPATH", &self.shared).env("PYTHONDONTWRITEBYTECODE", "1")
     }
 
-    /// What it does without Headwater. Afterwards nothing has been counted.
+    /// Its output without Headwater. Afterwards nothing has been counted.
     pub fn expected(&self) -> Output {
         let output = self.program().run();
         assert_eq!(output.status, 0, "{output:?}");
@@ -96,7 +96,7 @@ impl Site {
         output
     }
 
-    /// What the shared file system was asked since the last reset.
+    /// The operations on the shared file system since the last reset.
     pub fn counts(&self) -> Value {
         self.mounted.borrow_mut().counts()
     }
@@ -109,8 +109,8 @@ impl Site {
     /// Waits until this share of the files has been opened since the last reset.
     pub fn await_progress(&self, share: f64) {
         let opens = (share * (MODULES + 10) as f64) as u64;
-        let has_come = wait_until(PROGRESS_MAX, || self.counts()["total"]["open"].as_u64() >= Some(opens));
-        assert!(has_come, "{} after {PROGRESS_MAX:?}", self.counts()["total"]);
+        let has_arrived = wait_until(PROGRESS_MAX, || self.counts()["total"]["open"].as_u64() >= Some(opens));
+        assert!(has_arrived, "{} after {PROGRESS_MAX:?}", self.counts()["total"]);
     }
 }
 
@@ -119,7 +119,7 @@ pub fn start(nodes: &Nodes, ranks: impl IntoIterator<Item = usize>, program: &Pr
     ranks.into_iter().map(|rank| (rank, nodes.program(rank, program).start())).collect()
 }
 
-/// Checks that all programs end and do what they do without Headwater.
+/// Checks that all programs end with the same output as without Headwater.
 pub fn finish(running: Vec<(usize, Running)>, expected: &Output) {
     for (rank, running) in running {
         let output = running.finish_within(PROGRAM_MAX);

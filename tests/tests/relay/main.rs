@@ -1,5 +1,5 @@
-//! Launchers that know nothing of zygotes, with `libheadwater-relay.so`: what they start comes from a zygote from the
-//! third time on, and nothing else about them changes.
+//! Launchers without support for zygotes, with `libheadwater-relay.so`: the programs that they start come from a zygote
+//! from the third time on, and nothing else about them changes.
 
 mod slurm;
 
@@ -9,10 +9,10 @@ use std::path::{Path, PathBuf};
 use headwater_tests::harness::services::environment;
 use headwater_tests::harness::{Fixture, Output, Program, has_program, headwater_binary, skipped};
 
-/// What a shell gives for a command that SIGPIPE has killed.
+/// A shell's status for a command that SIGPIPE has killed.
 const KILLED_BY_SIGPIPE: i32 = 128 + 13;
 
-/// A directory with the program `origin`, which tells what it was started from.
+/// A directory with the program `origin`, which prints how it was started.
 struct Site {
     fixture: Fixture,
     origin: String,
@@ -25,8 +25,8 @@ impl Site {
         Site { fixture, origin }
     }
 
-    /// Runs a script in the fixture's directory, in which `$ORIGIN` is the program, which tells its descriptors too: without
-    /// the relay, and with it.
+    /// Runs a script in the fixture's directory, in which `$ORIGIN` is the program, which prints its descriptors too:
+    /// without the relay, and with it.
     fn both(&self, script: &str) -> (Output, Output) {
         let shell = |script| Program::shell(script).env("ORIGIN", &self.origin).env("ORIGIN_DESCRIPTORS", "1");
         let plain = shell(script).in_dir(self.fixture.shared());
@@ -40,8 +40,8 @@ impl Site {
         (run(&plain), run(&relayed))
     }
 
-    /// Runs a script both ways. What is printed must be the same but for what the processes come from, in any order;
-    /// at least `zygotes` must come from a zygote.
+    /// Runs a script with and without the relay. The output must be the same but for the processes' origin, in any
+    /// order; at least `zygotes` must come from a zygote.
     fn check(&self, script: &str, zygotes: usize) {
         let (plain, relayed) = self.both(script);
         assert_eq!(relayed.status, plain.status, "{script}: {relayed:?}");
@@ -53,7 +53,7 @@ impl Site {
     }
 }
 
-/// What is preloaded.
+/// The preloaded libraries.
 fn library() -> PathBuf {
     let library = headwater_binary().ancestors().nth(2).map(|prefix| prefix.join("lib/libheadwater-relay.so"));
     library.expect("it is installed")
@@ -105,7 +105,7 @@ fn make_in_make() {
     site.check("make -s -j4", 12);
 }
 
-/// GNU parallel starts a shell for each job, and that is what comes from a zygote.
+/// GNU parallel starts a shell for each job, which comes from a zygote.
 #[test]
 fn parallel() {
     let is_gnu = Program::shell("parallel --version 2>/dev/null | grep -q '^GNU'").run().status == 0;
@@ -115,12 +115,12 @@ fn parallel() {
     let site = Site::new();
     let numbers: Vec<String> = (1..=12).map(|number| number.to_string()).collect();
     let numbers = numbers.join(" ");
-    let told = "if grep -q headwater-zygote.so /proc/$$/maps; then echo {} by zygote; else echo {} by exec; fi";
+    let report = "if grep -q headwater-zygote.so /proc/$$/maps; then echo {} by zygote; else echo {} by exec; fi";
     for shell in ["/bin/bash", "/bin/dash"] {
         let parallel = format!("HOME=$PWD PARALLEL_SHELL={shell} parallel --will-cite");
-        site.check(&format!("{parallel} -j4 '{told}' ::: {numbers}"), 10);
+        site.check(&format!("{parallel} -j4 '{report}' ::: {numbers}"), 10);
         site.check(&format!("{parallel} -k -j4 '$ORIGIN {{}}; exit $(({{}} % 5))' ::: {numbers}; echo $?"), 0);
-        site.check(&format!("seq 100 | {parallel} --pipe -N 10 -j3 'cat; {told}' | sort | uniq -c"), 0);
+        site.check(&format!("seq 100 | {parallel} --pipe -N 10 -j3 'cat; {report}' | sort | uniq -c"), 0);
         site.check(&format!("{parallel} -j1 --halt now,fail=1 'exit {{}}' ::: 0 0 0 0 7 0 2>/dev/null; echo $?"), 0);
         site.check(
             &format!("{parallel} --timeout 1 -j2 'sleep {{}}; echo {{}}' ::: 0 0 0 600 2>/dev/null; echo $?"),

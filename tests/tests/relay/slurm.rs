@@ -1,21 +1,21 @@
-//! `libheadwater-relay.so` in slurmd, and so in the slurmstepd of each step: they note the numbers of a step's tasks
-//! before any task may exec, so all tasks are exec'd as ever, and nothing is left.
+//! `libheadwater-relay.so` in slurmd, and so in the slurmstepd of each step: they record the PIDs of a step's tasks
+//! before any task may exec. So all tasks are exec'd as ever, and nothing is left.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use headwater_cluster::{Cluster, Node, Options};
 use headwater_tests::harness::nodes::project;
-use headwater_tests::harness::services::{SLURM_CONF, Slurm, says};
+use headwater_tests::harness::services::{SLURM_CONF, Slurm, output_of};
 use headwater_tests::harness::{Output, Program, skipped, user, wait_until};
 
 use crate::{Site, library, lines};
 
 /// How long a step may take.
 const STEP_MAX: Duration = Duration::from_secs(60);
-/// What lists all that runs on a node, one process, which is left out.
+/// Lists all processes on a node but itself.
 const LIST: &str = "ps -eo args --no-headers";
-/// What a daemon has loaded.
+/// A daemon's loaded libraries.
 const RELAYED: &str = "grep -l headwater-relay.so /proc/[0-9]*/maps | wc -l";
 
 /// A step's status, and how often it printed each line.
@@ -48,7 +48,7 @@ fn steps(cluster: &Cluster, origin: &str) -> Vec<Outcome> {
 
 /// All that runs on a node.
 fn processes(node: &Node) -> Vec<String> {
-    let listed = says(node, &format!("exec {LIST}"));
+    let listed = output_of(node, &format!("exec {LIST}"));
     let mut all: Vec<String> = listed.lines().filter(|line| *line != LIST).map(str::to_owned).collect();
     all.sort();
     all
@@ -61,7 +61,7 @@ fn processes_at_rest(node: &Node) -> Vec<String> {
         let before = std::mem::replace(&mut seen, processes(node));
         before == seen
     };
-    assert!(wait_until(STEP_MAX, is_at_rest), "the node doesn't come to rest");
+    assert!(wait_until(STEP_MAX, is_at_rest), "the node doesn't become idle");
     seen
 }
 
@@ -73,7 +73,7 @@ fn trial(library: Option<&Path>, origin: &Path) -> Result<Vec<Outcome>, String> 
         .map_err(|error| headwater_cluster::check().err().map_or_else(|| panic!("{error}"), |e| e.to_string()))?;
     let _slurm = Slurm::start_with(&cluster, &directory, library)?;
     for node in cluster.nodes() {
-        assert_eq!(says(node, RELAYED).trim() != "0", library.is_some(), "slurmd has it");
+        assert_eq!(output_of(node, RELAYED).trim() != "0", library.is_some(), "slurmd has it");
     }
     let before: Vec<Vec<String>> = cluster.nodes().iter().map(processes_at_rest).collect();
     let outcome = steps(&cluster, &origin.display().to_string());

@@ -1,9 +1,9 @@
-//! Several processes that work on the same files, plans of which are drawn from seeds: each operation gives what it
-//! gives without Headwater, and what is left is the same.
+//! Several processes that work on the same files, plans of which are drawn from seeds: each operation has the result
+//! that it has without Headwater, and the resulting files are the same.
 //!
-//! A difference is shrunk, and shown as the smallest plan that has it, whose words `tests/programs/several` explains.
-//! A block of seeds that is always the same is run; `HEADWATER_TEST_SEED=N` begins with another seed, and
-//! `HEADWATER_TEST_PROGRAMS=N` runs so many, from one that nobody has tried.
+//! A difference is shrunk, and shown as the smallest plan that has it, whose operations `tests/programs/several`
+//! explains. A block of seeds that is always the same is run; `HEADWATER_TEST_SEED=N` begins with another seed, and
+//! `HEADWATER_TEST_PROGRAMS=N` runs so many, from one that was not tried before.
 
 mod plan;
 mod run;
@@ -20,9 +20,9 @@ const FIXED: u64 = 20;
 const SHRINK_TIME_MAX: Duration = Duration::from_secs(60);
 const OPERATIONS: usize = 150;
 
-/// Plans that differed before what they show was mended.
+/// Plans of bugs that have been fixed.
 const KNOWN: [&str; 14] = [
-    // Who writes through a link changes what it leads to, known or not, made by the job or not.
+    // A write through a link changes the file to which it leads, known or not, made by the job or not.
     "1 whole a; 0 open 1 l rw; 0 write 1 100 0 3; 1 whole a",
     "1 whole a; 1 whole k; 0 open 1 k rw; 0 write 1 100 0 3; 1 whole a; 1 whole l",
     "1 whole e/a; 0 open 1 dl/a rw; 0 write 1 100 0 3; 1 whole e/a; 0 unlink dl/a; 1 list e",
@@ -32,7 +32,7 @@ const KNOWN: [&str; 14] = [
     "1 whole a; 0 open 1 ../../out/a rw; 0 write 1 100 0 3; 1 whole a; 0 unlink ../../out/b; 1 list .",
     // A file has other names.
     "1 whole a; 0 open 1 e/n rw+append; 0 write 1 5000 0 1; 1 whole a; 0 cp a x; 1 whole x",
-    // What is open shows what the file has become, and no other file that has its number or its name by now.
+    // An open file shows the file's present content, and that of no other file that has its number or its name by now.
     "1 open 1 a ro; 0 chmod a 640; 1 fstat 1; 1 same 1 a; 0 time a 9; 1 fstat 1; 1 same 1 l",
     "1 open 1 a ro; 0 rename a d/q; 0 open 1 d/q rw; 0 write 1 9 0 3; 1 fstat 1; 1 pread 1 99 0",
     "1 open 1 a ro; 1 pread 1 9 0; 0 unlink e/n; 0 unlink a; 0 open 1 a wo+creat; 0 write 1 9 0 3; 1 fstat 1; 1 pread 1 99 0",
@@ -83,7 +83,7 @@ fn generated(via: Mechanism) {
     check(via, 0..FIXED);
 }
 
-/// A seed that nobody has tried.
+/// A seed that was not tried before.
 fn new_seed() -> u64 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("a clock after 1970");
     since.as_millis() as u64

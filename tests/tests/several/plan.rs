@@ -36,7 +36,7 @@ const DIRS: [&str; 5] = ["d", "e", "d/f", "g", "d/g"];
 const LINKS: [&str; 4] = ["l", "d/l", "k", "dl"];
 const SIZES: [usize; 9] = [0, 1, 100, 4095, 4096, 5000, 12288, 70000, 300_000];
 
-/// What there is at the start: directories, files with their sizes and modes, links.
+/// The tree at the start: directories, files with their sizes and modes, links.
 #[derive(Clone, Debug)]
 pub struct Tree {
     pub files: Vec<(&'static str, usize, u32)>,
@@ -75,7 +75,7 @@ impl Tree {
     }
 }
 
-/// A tree and operations; `tests/programs/several` explains their words.
+/// A tree and operations; `tests/programs/several` explains their syntax.
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub tree: Tree,
@@ -93,10 +93,10 @@ impl Plan {
 
     pub fn drawn(random: &mut Random, count: usize) -> Plan {
         let tree = Tree::drawn(random);
-        let mut drawing = Drawing { who: vec![0, 1, 2], operations: Vec::new() };
+        let mut drawing = Drawing { process: vec![0, 1, 2], operations: Vec::new() };
         match random.below(10) {
-            0..4 => drawing.who.extend([4, 5]),
-            4 => drawing.who.truncate(1),
+            0..4 => drawing.process.extend([4, 5]),
+            4 => drawing.process.truncate(1),
             _ => {}
         }
         let (writes, first) = (random.pick(&[10, 30, 50]), random.below(count / 2));
@@ -104,7 +104,7 @@ impl Plan {
             if random.is(writes) && number > random.below(first + 1) {
                 drawing.change(random, number);
             } else {
-                drawing.look(random);
+                drawing.check(random);
             }
         }
         Plan { tree, operations: drawing.operations, is_in_blocks: random.is(40) }
@@ -113,14 +113,14 @@ impl Plan {
     /// The plans that lack so many operations in a row.
     pub fn without_parts(&self, part: usize) -> impl Iterator<Item = Plan> {
         (0..self.operations.len()).step_by(part).map(move |from| {
-            let kept = self.operations.iter().enumerate().filter(|(n, _)| *n < from || *n >= from + part);
-            Plan { operations: kept.map(|(_, operation)| operation.clone()).collect(), ..self.clone() }
+            let rest = self.operations.iter().enumerate().filter(|(n, _)| *n < from || *n >= from + part);
+            Plan { operations: rest.map(|(_, operation)| operation.clone()).collect(), ..self.clone() }
         })
     }
 }
 
 struct Drawing {
-    who: Vec<usize>,
+    process: Vec<usize>,
     operations: Vec<String>,
 }
 
@@ -136,7 +136,7 @@ fn directory(random: &mut Random) -> String {
     dressed(random, path)
 }
 
-/// The same path in other words.
+/// The same path in another form.
 fn dressed(random: &mut Random, path: &str) -> String {
     let path = match random.below(100) {
         0..6 => path.replace('/', "//"),
@@ -150,18 +150,18 @@ fn dressed(random: &mut Random, path: &str) -> String {
 }
 
 impl Drawing {
-    fn add(&mut self, who: usize, words: String) {
-        self.operations.push(format!("{who} {words}"));
+    fn add(&mut self, process: usize, operation: String) {
+        self.operations.push(format!("{process} {operation}"));
     }
 
     fn change(&mut self, random: &mut Random, number: usize) {
-        let (who, slot, other) = (random.pick(&self.who), random.below(6), random.below(6));
+        let (process, slot, other) = (random.pick(&self.process), random.below(6), random.below(6));
         let (size, length) = (random.pick(&[1, 100, 5000]), random.pick(&[0, 10, 4096, 5000, 20000]));
-        let ways =
+        let modes =
             ["rw", "wo", "rw+creat", "rw+creat+trunc", "wo+creat+excl", "wo+append", "rw+append+creat", "wo+trunc"];
         let mode = random.pick(&["644", "600", "755", "444"]);
-        let words = match random.below(33) {
-            0..4 => format!("open {slot} {} {}", path(random), random.pick(&ways)),
+        let operation = match random.below(33) {
+            0..4 => format!("open {slot} {} {}", path(random), random.pick(&modes)),
             4..9 => format!("write {slot} {size} 0 {number}"),
             9..12 => format!("pwrite {slot} {size} {} {number}", random.pick(&[0, 50, 4090, 9000])),
             12 => format!("unlink {}", path(random)),
@@ -182,23 +182,23 @@ impl Drawing {
             28 => format!("poke {} {} 90 {number}", slot % 4, random.pick(&[0, 4000, 8000])),
             29 => format!("punch {slot} {} {}", random.pick(&[0, 100, 4096]), random.pick(&[100, 5000])),
             30 => format!("{} {slot} {other} {} 6000", random.pick(&["copy", "sendfile"]), random.pick(&[0, 100])),
-            // Right behind the open: what has been renamed since can't be changed by a copy's descriptor.
+            // Right behind the open: a file that has been renamed since can't be changed by a copy's descriptor.
             31 => {
-                self.add(who, format!("open {slot} {} ro", path(random)));
+                self.add(process, format!("open {slot} {} ro", path(random)));
                 format!("fchmod {slot} {mode}")
             }
             _ => {
-                self.add(who, format!("open {slot} {} ro", path(random)));
+                self.add(process, format!("open {slot} {} ro", path(random)));
                 format!("reopen {slot} {other} {}", random.pick(&["rw", "wo", "rw+trunc", "wo+append"]))
             }
         };
-        self.add(who, words);
+        self.add(process, operation);
     }
 
-    fn look(&mut self, random: &mut Random) {
-        let (who, slot, other) = (random.pick(&self.who), random.below(6), random.below(6));
+    fn check(&mut self, random: &mut Random) {
+        let (process, slot, other) = (random.pick(&self.process), random.below(6), random.below(6));
         let offset = random.pick(&[0, 0, 50, 4090, 9000, 60000]);
-        let words = match random.below(42) {
+        let operation = match random.below(42) {
             0..6 => format!(
                 "open {slot} {} {}",
                 path(random),
@@ -217,7 +217,7 @@ impl Drawing {
                 random.pick(&["shared", "private"]),
                 random.pick(&[4096, 12288])
             ),
-            26..29 => format!("look {} {} 90", slot % 4, random.pick(&[0, 4000, 8000])),
+            26..29 => format!("peek {} {} 90", slot % 4, random.pick(&[0, 4000, 8000])),
             29 => format!("access {} {}", path(random), random.pick(&[0, 2, 4, 1])),
             30 => format!("readlink {}", random.pick(&LINKS)),
             31 => format!("{} {slot} {}", random.pick(&["end", "hole", "seek"]), random.pick(&[0, 100, 5000])),
@@ -231,12 +231,12 @@ impl Drawing {
             39 => format!("{} {slot} {other} ro", random.pick(&["reopen", "reopen-pread"])),
             40 => format!("{} {slot} {}", random.pick(&["lock", "flock"]), random.pick(&[0, 1, 2, 5, 6, 8])),
             _ => {
-                let to = random.pick(&self.who);
+                let to = random.pick(&self.process);
                 self.add(to, "await 0".into());
-                self.add(who, format!("give {slot}"));
+                self.add(process, format!("send {slot}"));
                 return self.add(to, format!("take {other}"));
             }
         };
-        self.add(who, words);
+        self.add(process, operation);
     }
 }

@@ -9,7 +9,7 @@ use headwater_tests::harness::{Fixture, Mechanism, Program};
 
 use super::plan::{Plan, Tree};
 
-/// Under audit what was open before shows a moment later what others write.
+/// Under audit, open files show a moment later what others write.
 const LATER_S: &str = "10";
 /// When the tree was made. What the plan has not changed shows it.
 const MADE_S: u64 = 1_000_000_500;
@@ -30,9 +30,9 @@ impl Ground {
             let (worker, calls) = (part("worker.c"), part("calls.c"));
             let flags = [&[&worker, &calls, "-std=c11"][..], more].concat();
             let built = fixture.build("several/main.c", name, &flags);
-            let place = fixture.outside(name);
-            fs::rename(built, &place).expect("an own directory");
-            place
+            let moved = fixture.outside(name);
+            fs::rename(built, &moved).expect("an own directory");
+            moved
         };
         let (several, without_loader) = (build("several", &[]), build("several-static", &["-static"]));
         Ground { fixture, via, several, without_loader }

@@ -1,4 +1,4 @@
-//! The calls: with and without waiting, vectors, places, groups, very many processes.
+//! The calls: with and without waiting, vectors, placement, groups, very many processes.
 
 use headwater_tests::harness::{Fixture, Program, has_program, is_root, skipped, user};
 
@@ -35,12 +35,12 @@ fn processes_are_placed_and_grouped() {
 }
 
 #[test]
-fn all_processes_come_to_be_though_the_zygote_is_killed() {
+fn all_processes_are_made_though_the_zygote_is_killed() {
     check("zygote_killed");
 }
 
 #[test]
-fn processes_come_into_a_control_group() {
+fn processes_enter_a_control_group() {
     check("in_control_group");
 }
 
@@ -62,7 +62,7 @@ fn a_limit_of_processes_ends_the_call() {
     }
     let fixture = Fixture::new("limited");
     let calls = build_caller(&fixture, "calls");
-    let limited = Program::new(&calls).arg("limited").behind(user::STRANGER);
+    let limited = Program::new(&calls).arg("limited").behind(user::OTHER_USER);
     let output = limited.start().finish_within(TRIAL_MAX);
     assert_eq!(output.status, 0, "{output:?}");
 }

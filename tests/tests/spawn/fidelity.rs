@@ -48,7 +48,7 @@ fn a_process_sees_the_same() {
 }
 
 #[test]
-fn a_zygote_that_was_there_before_gives_what_the_caller_has_now() {
+fn an_earlier_zygote_makes_what_the_caller_has_now() {
     let fixture = fixture();
     for state in ["descriptors", "directory", "umask", "blocked", "limits", "nice", "core", "group", "pipe", "ignored"]
     {

@@ -1,4 +1,4 @@
-//! What a zygote could break in its owner's program, and when there must be none.
+//! Hazards of a zygote for its owner's program, and cases in which there must be none.
 
 use std::fs;
 
@@ -12,7 +12,7 @@ fn check(trial: &str) {
 }
 
 #[test]
-fn who_waits_for_any_child_sees_no_zygote() {
+fn waiting_for_any_child_finds_no_zygote() {
     check("wait_for_all");
 }
 
@@ -27,7 +27,7 @@ fn a_handler_may_wait_for_any_child() {
 }
 
 #[test]
-fn closing_all_descriptors_harms_nobody() {
+fn closing_all_descriptors_harms_no_process() {
     check("close_all");
 }
 
@@ -42,7 +42,7 @@ fn other_variables_mean_another_zygote() {
 }
 
 #[test]
-fn a_zygote_holds_nothing_open() {
+fn a_zygote_has_nothing_open() {
     check("nothing_is_held");
 }
 
@@ -52,14 +52,14 @@ fn file_actions_may_name_what_exec_closes() {
 }
 
 #[test]
-fn a_stopped_zygote_is_given_up_and_nothing_is_made_twice() {
+fn a_stopped_zygote_is_abandoned_and_nothing_is_made_twice() {
     let fixture = Fixture::new("stopped");
     let file = fixture.path("bytes").display().to_string();
     run_trial(&build_caller(&fixture, "hazards"), "zygote_stopped", &[&file]);
 }
 
 #[test]
-fn a_zygote_in_a_debugger_is_given_up() {
+fn a_zygote_in_a_debugger_is_abandoned() {
     check("zygote_traced");
 }
 

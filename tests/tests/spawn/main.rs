@@ -37,7 +37,7 @@ fn run_trial(program: &Path, trial: &str, arguments: &[&str]) {
     run_trial_as(&[], program, trial, arguments);
 }
 
-/// The same behind the words that make it another user's.
+/// The same behind the arguments that make it another user's.
 fn run_trial_as(user: &[&str], program: &Path, trial: &str, arguments: &[&str]) {
     let program = Program::new(program).arg(trial).args(arguments).behind(user);
     let output = program.start().finish_within(TRIAL_MAX);
@@ -47,14 +47,14 @@ fn run_trial_as(user: &[&str], program: &Path, trial: &str, arguments: &[&str]) 
     }
 }
 
-/// Builds a program that exits with `status`, linked as the flags say.
+/// Builds a program that exits with `status`, linked with these flags.
 fn build_exiting(fixture: &Fixture, name: &str, status: i32, flags: &[&str]) -> PathBuf {
     let define = format!("-DSTATUS={status}");
     let flags: Vec<&str> = [define.as_str()].into_iter().chain(flags.iter().copied()).collect();
     fixture.build("spawn/exiting.c", name, &flags)
 }
 
-/// What a program printed, without the numbers that differ from run to run.
+/// A program's output, without the numbers that differ from run to run.
 fn without_numbers(output: &Output) -> String {
     let numbered =
         |line: &&str| ["parent ", "NStgid:", "NSsid:", "NSpgid:"].iter().any(|start| line.starts_with(start));

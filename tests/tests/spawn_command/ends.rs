@@ -37,7 +37,7 @@ fn what_can_not_be_started_is_reported_as_a_shell_does() {
     let fixture = Fixture::new("spawn-missing");
     let plain = fixture.file("plain", "", 0o644).display().to_string();
     let text = fixture.file("text", "echo x\n", 0o755).display().to_string();
-    for (program, status, said) in [
+    for (program, status, printed) in [
         ("no-such-program", 127, "no-such-program: command not found"),
         ("/no/such/program", 127, "/no/such/program: No such file or directory"),
         (plain.as_str(), 126, "Permission denied"),
@@ -46,15 +46,15 @@ fn what_can_not_be_started_is_reported_as_a_shell_does() {
     ] {
         let seen = spawn(&["-n", "4", "--", program]);
         assert_eq!(seen.status, Some(status), "{program}");
-        assert!(seen.out.is_empty() && seen.err.contains(said), "{program}: {}", seen.err);
+        assert!(seen.out.is_empty() && seen.err.contains(printed), "{program}: {}", seen.err);
     }
-    for words in [&["-n", "0", "true"][..], &["--from", "magic", "true"], &["--cores", "x", "true"], &[]] {
-        assert_eq!(spawn(words).status, Some(125), "{words:?}");
+    for args in [&["-n", "0", "true"][..], &["--from", "magic", "true"], &["--cores", "x", "true"], &[]] {
+        assert_eq!(spawn(args).status, Some(125), "{args:?}");
     }
 }
 
 #[test]
-fn a_failure_ends_the_others_if_that_is_wanted() {
+fn a_failure_ends_the_others_on_request() {
     let seen = spawn(&["-n", "3", "--kill-on-failure", "--", "sh", "-c", "[ {rank} != 2 ] || exit 3; exec sleep 1000"]);
     assert_eq!(seen.status, Some(3), "{}", seen.err);
 }
@@ -71,14 +71,14 @@ fn what_they_have_started_ends_too() {
     assert_eq!(processes_using(&fixture.shared()), []);
 }
 
-/// A command whose processes have all said that they run.
-fn started(words: &[&str], processes: usize) -> (Child, BufReader<std::process::ChildStdout>) {
-    let mut child = command(words).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("it can be started");
+/// A command whose processes have all reported that they run.
+fn started(args: &[&str], processes: usize) -> (Child, BufReader<std::process::ChildStdout>) {
+    let mut child = command(args).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("it can be started");
     let mut out = BufReader::new(child.stdout.take().expect("a pipe"));
     let mut line = String::new();
     for _ in 0..processes {
         line.clear();
-        out.read_line(&mut line).expect("a line comes");
+        out.read_line(&mut line).expect("a line arrives");
         assert!(line.ends_with("runs\n"), "{line}");
     }
     (child, out)
@@ -104,14 +104,14 @@ fn signals_are_passed_on() {
 #[test]
 fn a_second_interrupt_kills() {
     let script = "trap 'echo interrupted' INT; echo runs; while :; do sleep 0.1; done";
-    // The second shell keeps its output in a process that nobody interrupts.
+    // The second shell's output stays open in a process that is not interrupted.
     let script = format!("trap '' INT; [ {{rank}} = 0 ] || sleep 1000 & {script}");
     let (mut child, mut out) = started(&["-n", "2", "--", "bash", "-c", &script], 2);
     send(&child, Signal::INT);
     let mut line = String::new();
-    out.read_line(&mut line).expect("a line comes");
+    out.read_line(&mut line).expect("a line arrives");
     assert!(line.ends_with("interrupted\n"), "{line}");
-    // Two of them come within the time, however busy the machine is.
+    // Two of them arrive within the time, however busy the machine is.
     let ends = wait_until(SOON, || {
         send(&child, Signal::INT);
         child.try_wait().expect("a child").is_some()
@@ -126,7 +126,7 @@ fn staying(fixture: &Fixture) -> String {
     fixture.file("stay", text, 0o755).display().to_string()
 }
 
-/// Whether nobody has to do with the directory any more.
+/// Whether no process uses the directory any more.
 fn is_left(directory: &Path) -> bool {
     wait_until(SOON, || processes_using(directory).is_empty())
 }

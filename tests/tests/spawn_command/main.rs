@@ -1,4 +1,4 @@
-//! `headwater spawn` as a user sees it: output, places, statuses, signals, and how processes are made.
+//! `headwater spawn` as a user sees it: output, placement, statuses, signals, and how processes are made.
 
 mod ends;
 mod mechanisms;
@@ -9,22 +9,22 @@ use std::process::{Command, Stdio};
 
 use headwater_tests::harness::headwater_binary;
 
-/// What a command came to.
+/// A command's output and status.
 struct Seen {
     status: Option<i32>,
     out: String,
     err: String,
 }
 
-/// The command with these words, and nothing to read.
-fn command(words: &[&str]) -> Command {
+/// The command with these arguments, and an empty input.
+fn command(args: &[&str]) -> Command {
     let mut command = Command::new(headwater_binary());
-    command.arg("spawn").args(words).stdin(Stdio::null());
+    command.arg("spawn").args(args).stdin(Stdio::null());
     command
 }
 
-fn spawn(words: &[&str]) -> Seen {
-    seen(&mut command(words))
+fn spawn(args: &[&str]) -> Seen {
+    seen(&mut command(args))
 }
 
 fn seen(command: &mut Command) -> Seen {

@@ -1,4 +1,4 @@
-//! How processes are made, which nobody but `--report` may notice.
+//! How processes are made, which only `--report` may show.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -9,8 +9,8 @@ use headwater_tests::harness::{Fixture, has_program, skipped};
 use super::{by_rank, command, seen, spawn};
 
 #[test]
-fn all_ways_give_the_same() {
-    let fixture = Fixture::new("spawn-ways");
+fn all_mechanisms_have_the_same_output() {
+    let fixture = Fixture::new("spawn-mechanisms");
     let program = fixture.build("spawned.c", "spawned", &[]);
     let program = program.to_str().expect("an own path");
     let lines: Vec<String> = (0..5).map(|rank| format!("1 constructed, rank {rank} of 5: x {rank}")).collect();
@@ -47,7 +47,7 @@ fn interpreters_from_a_zygote() {
 /// A module that takes note of the process that imports it.
 #[test]
 fn imports_are_done_once() {
-    // In PATH it may be a script that looks for one.
+    // In PATH it may be a script that searches for one.
     let python = "/usr/bin/python3";
     if !Path::new(python).exists() {
         return skipped(format_args!("{python} is not installed"));
@@ -60,8 +60,8 @@ fn imports_are_done_once() {
     let script = script.to_str().expect("an own path");
     let path = fixture.path("modules");
     let run = |more: &[&str]| {
-        let words = [&["-n", "4", "--from", "zygote", "--report"], more, &["--", python, "-O", script, "{rank}"]];
-        seen(command(&words.concat()).env("PYTHONPATH", &path))
+        let args = [&["-n", "4", "--from", "zygote", "--report"], more, &["--", python, "-O", script, "{rank}"]];
+        seen(command(&args.concat()).env("PYTHONPATH", &path))
     };
     let seen = run(&["--imports", "noted"]);
     assert!(seen.err.contains("by zygote:"), "{}", seen.err);
@@ -76,7 +76,7 @@ fn imports_are_done_once() {
 }
 
 #[test]
-fn a_static_program_goes_by_exec_and_says_why() {
+fn a_static_program_is_executed_and_the_reason_reported() {
     let fixture = Fixture::new("spawn-static");
     let source = fixture.file("x.c", "#include <stdio.h>\nint main(void) { puts(\"static\"); }\n", 0o644);
     let program = fixture.path("x");
@@ -89,7 +89,7 @@ fn a_static_program_goes_by_exec_and_says_why() {
     assert_eq!(by_rank(&seen.out), [(0, "static"), (1, "static"), (2, "static"), (3, "static")]);
     assert!(seen.err.contains("no zygote can be made of"), "{}", seen.err);
     assert!(seen.err.contains("by vfork (it is linked statically)"), "{}", seen.err);
-    // Who leaves the choice to it is told on demand.
+    // The mechanism of an automatic choice is reported on demand.
     assert_eq!(spawn(&["-n", "4", "--", program]).err, "");
 }
 

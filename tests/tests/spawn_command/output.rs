@@ -1,4 +1,4 @@
-//! Where output goes, where input comes from, and where processes run.
+//! The destination of output, the source of input, and the processors of processes.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -87,17 +87,17 @@ fn the_first_process_reads_the_input() {
         .stdout(Stdio::piped())
         .spawn()
         .expect("it can be started");
-    child.stdin.take().expect("a pipe").write_all(b"text\n").expect("somebody reads");
+    child.stdin.take().expect("a pipe").write_all(b"text\n").expect("a process reads");
     let output = child.wait_with_output().expect("it can be waited for");
     let out = String::from_utf8(output.stdout).expect("text");
     assert_eq!(by_rank(&out), [(0, "text"), (0, "end"), (1, "end"), (2, "end")]);
 }
 
 #[test]
-fn what_nobody_reads_ends_the_processes() {
+fn a_closed_output_ends_the_processes() {
     let mut child = command(&["-n", "2", "--", "yes"]).stdout(Stdio::piped()).spawn().expect("it can be started");
     let mut line = String::new();
-    BufReader::new(child.stdout.take().expect("a pipe")).read_line(&mut line).expect("a line comes");
+    BufReader::new(child.stdout.take().expect("a pipe")).read_line(&mut line).expect("a line arrives");
     assert!(line.ends_with(": y\n"), "{line}");
     // By SIGPIPE, as in a pipeline.
     assert_eq!(child.wait().expect("it can be waited for").code(), Some(141));
@@ -113,19 +113,19 @@ fn processors_in_turn() {
     let list = format!("{},{}", cores[1], cores[0]);
     let script = ["--", "grep", "Cpus_allowed_list", "/proc/self/status"];
     for from in ["zygote", "exec"] {
-        let words = [&["-n", "3", "--from", from, "--cores", &list][..], &script].concat();
-        let seen = spawn(&words);
+        let args = [&["-n", "3", "--from", from, "--cores", &list][..], &script].concat();
+        let seen = spawn(&args);
         let lines = by_rank(&seen.out);
-        let places: Vec<&str> = lines.iter().filter_map(|(_, line)| line.split_whitespace().nth(1)).collect();
+        let cpus: Vec<&str> = lines.iter().filter_map(|(_, line)| line.split_whitespace().nth(1)).collect();
         let expected = [cores[1], cores[0], cores[1]].map(|core| core.to_string());
-        assert_eq!(places, expected, "by {from}: {}", seen.err);
+        assert_eq!(cpus, expected, "by {from}: {}", seen.err);
     }
     for numa in ["fill", "spread"] {
         let seen = spawn(&[&["-n", "2", "--numa", numa][..], &script].concat());
         let lines = by_rank(&seen.out);
-        let places: Vec<&str> = lines.iter().filter_map(|(_, line)| line.split_whitespace().nth(1)).collect();
-        assert!(places.len() == 2 && places.iter().all(|place| place.parse::<usize>().is_ok()), "{numa}: {places:?}");
-        assert_ne!(places[0], places[1], "{numa}");
+        let cpus: Vec<&str> = lines.iter().filter_map(|(_, line)| line.split_whitespace().nth(1)).collect();
+        assert!(cpus.len() == 2 && cpus.iter().all(|cpu| cpu.parse::<usize>().is_ok()), "{numa}: {cpus:?}");
+        assert_ne!(cpus[0], cpus[1], "{numa}");
     }
 }
 

@@ -1,4 +1,4 @@
-//! What a program can observe of itself, when it comes from a zygote and when it is executed: the same but for the list
+//! A program's observations of itself, when it comes from a zygote and when it is executed: the same but for the list
 //! of differences, which the header and the documents have too.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,17 +10,17 @@ use headwater_tests::workspace;
 
 use super::{by_rank, command, seen, spawn};
 
-/// Of each way; so many values of one kind tell what is alike in all and what is each one's own.
+/// Processes of each mechanism; so many values of one kind show which are alike in all and which are each one's own.
 const PROCESSES: usize = 4;
-/// What begins the list in each file, and what begins its second part.
+/// The beginnings of the list in each file, and of its second part.
 const LISTS: [(&str, &str, &str, &str); 2] = [
     ("spawn/include/pspawn.h", "How a process from a zygote differs", "With PSPAWN_STOP_MAIN, besides:", "*/"),
     ("docs/guide/spawning.md", "### What is different", "With `--stop main`, besides:", "What a Python"),
 ];
 
-/// For each thing that is observed, what each process says of it.
+/// For each observation, the value of each process.
 type Observed = BTreeMap<String, Vec<String>>;
-/// What is affected, and how, at the first stop and from the second on.
+/// The affected observation, and how it differs, at the first stop and from the second on.
 type Differences = [BTreeMap<String, String>; 2];
 
 /// Reads a list of lines `- NAME: TEXT`.
@@ -39,14 +39,14 @@ fn differences((file, begin, middle, end): (&str, &str, &str, &str)) -> Differen
     [list(load), list(main)]
 }
 
-/// Starts the program in one way, and gives what its processes have observed.
-fn observe(fixture: &Fixture, program: &Path, way: &[&str]) -> Observed {
+/// Starts the program with these options, and returns what its processes have observed.
+fn observe(fixture: &Fixture, program: &Path, options: &[&str]) -> Observed {
     let output = fixture.path("out.{rank}").display().to_string();
     let count = PROCESSES.to_string();
     let program = program.to_str().expect("an own path");
-    let words = [&["-n", &count, "--output", &output], way, &["--", program, "x{rank}"]].concat();
-    let seen = seen(command(&words).env("OBSERVED", fixture.shared()));
-    assert_eq!((seen.status, seen.err.as_str()), (Some(0), ""), "{way:?}");
+    let args = [&["-n", &count, "--output", &output], options, &["--", program, "x{rank}"]].concat();
+    let seen = seen(command(&args).env("OBSERVED", fixture.shared()));
+    assert_eq!((seen.status, seen.err.as_str()), (Some(0), ""), "{options:?}");
     let mut observed = Observed::new();
     for rank in 0..PROCESSES {
         let text = fs::read_to_string(fixture.path(&format!("out.{rank}"))).expect("its output");
@@ -64,7 +64,7 @@ fn is_alike(executed: [Option<&Vec<String>>; 2], made: Option<&Vec<String>>) -> 
     first == made || (first != second && values(first) == values(made))
 }
 
-/// The groups of what is otherwise.
+/// The groups of differences.
 fn differing(executed: &[Observed; 2], made: &Observed) -> BTreeSet<String> {
     let all = executed[0].keys().chain(made.keys());
     let differ = all.filter(|what| !is_alike([executed[0].get(*what), executed[1].get(*what)], made.get(*what)));
@@ -83,7 +83,7 @@ fn the_list_is_the_same_everywhere() {
 }
 
 #[test]
-fn a_process_differs_as_the_list_says() {
+fn a_process_differs_only_as_listed() {
     let random = fs::read_to_string("/proc/sys/kernel/randomize_va_space");
     if !cfg!(target_arch = "x86_64") || random.is_ok_and(|text| text.trim() != "2") {
         return skipped("the kernel chooses no addresses here, or no zygote can stop so early");
@@ -120,8 +120,8 @@ fn what_begins_before_all_others_means_exec() {
         (&plain, Some(&library), Some("audits the loader")),
         (&plain, None, None),
     ] {
-        let run = |words: &[&str]| {
-            let mut command = command(&[words, &["--", program.to_str().expect("an own path")]].concat());
+        let run = |args: &[&str]| {
+            let mut command = command(&[args, &["--", program.to_str().expect("an own path")]].concat());
             if let Some(library) = audit {
                 command.env("LD_AUDIT", library);
             }
@@ -135,7 +135,7 @@ fn what_begins_before_all_others_means_exec() {
 }
 
 #[test]
-fn a_check_says_all_that_it_saw() {
+fn a_check_prints_all_that_it_saw() {
     let fixture = Fixture::new("spawn-check");
     let build = |name: &str, flags: &[&str]| fixture.build("spawn/observed.cpp", name, flags).display().to_string();
     let (plain, all) = (build("plain", &["-pthread"]), build("all", &["-DALL", "-pthread"]));
@@ -143,7 +143,7 @@ fn a_check_says_all_that_it_saw() {
     fs::set_permissions(&fixed, std::os::unix::fs::PermissionsExt::from_mode(0o4755)).expect("an own file");
     let missing = fixture.path("missing").display().to_string();
     let chooses = ["the program chooses functions"];
-    for (words, status, parts) in [
+    for (args, status, parts) in [
         (
             &["--check", "--", &plain][..],
             0,
@@ -162,10 +162,10 @@ fn a_check_says_all_that_it_saw() {
         if cfg!(not(target_arch = "x86_64")) && status == 0 {
             continue;
         }
-        let seen = spawn(words);
-        assert_eq!(seen.status, Some(status), "{words:?}: {}{}", seen.out, seen.err);
+        let seen = spawn(args);
+        assert_eq!(seen.status, Some(status), "{args:?}: {}{}", seen.out, seen.err);
         for part in parts {
-            assert!(seen.out.contains(part), "{words:?}: {part}: {}", seen.out);
+            assert!(seen.out.contains(part), "{args:?}: {part}: {}", seen.out);
         }
     }
 }

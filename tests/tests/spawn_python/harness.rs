@@ -7,28 +7,28 @@ use std::process::{Command, Output, Stdio};
 
 use headwater_tests::harness::Fixture;
 
-/// Where programs lie and a spawner was built.
+/// A directory with programs and a spawner.
 pub struct Bench {
     fixture: Fixture,
     spawner: PathBuf,
 }
 
-/// A run to be compared: `options` of the interpreter, what it runs, and what is different around it.
+/// A run to be compared: `options` of the interpreter, its program, and the differences around it.
 pub struct Run<'a> {
     pub options: &'a [&'a str],
-    pub words: &'a [&'a str],
+    pub args: &'a [&'a str],
     pub imports: &'a str,
     pub input: &'a str,
     pub variables: &'a [(&'a str, &'a str)],
-    /// Words of a shell that runs the spawner as "$@"; empty: none.
+    /// Arguments of a shell that runs the spawner as "$@"; empty: none.
     pub shell: &'a str,
-    /// How a zygote's process should have been made; empty: nobody notes it.
+    /// How a zygote's process should have been made; empty: this is not checked.
     pub made: &'a str,
 }
 
 impl Default for Run<'_> {
     fn default() -> Self {
-        Run { options: &[], words: &[], imports: "none", input: "", variables: &[], shell: "", made: "zygote" }
+        Run { options: &[], args: &[], imports: "none", input: "", variables: &[], shell: "", made: "zygote" }
     }
 }
 
@@ -58,12 +58,12 @@ impl Bench {
         self.fixture.file(name, text, 0o644);
     }
 
-    /// Writes a program that is executed by its own name, and gives its path.
+    /// Writes a program that is executed by its own name, and returns its path.
     pub fn script(&self, name: &str, text: &str) -> PathBuf {
         self.fixture.file(name, text, 0o755)
     }
 
-    /// What `count` processes in succession print, of which the last ends as this does, and how they were made.
+    /// The output of `count` processes in succession, of which the last ends as this does, and how they were made.
     pub fn spawn(&self, how: &str, python: &Path, run: &Run, count: u32) -> (Output, String) {
         let note = self.fixture.outside("made");
         let _ = fs::remove_file(&note);
@@ -74,7 +74,7 @@ impl Bench {
             command.args(["-c", run.shell, "sh"]).arg(&self.spawner);
         }
         command.arg(how).arg(python).args([run.imports, &count.to_string()]).arg(python).args(run.options);
-        command.arg("--").arg(python).args(run.options).args(run.words);
+        command.arg("--").arg(python).args(run.options).args(run.args);
         command.stdin(fs::File::open(&input).expect("just written")).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.current_dir(self.dir()).env_clear().env("PATH", "/usr/bin:/bin").env("PYTHONPATH", self.dir());
         command.env("MADE", &note).env("PYTHONDONTWRITEBYTECODE", "1").env("LANG", "C.UTF-8");
@@ -85,7 +85,7 @@ impl Bench {
 
     /// Asserts that a process is the same from a zygote as by exec.
     pub fn compare(&self, python: &Path, run: &Run) {
-        let name = format!("{} {:?} {:?} {:?} {}", python.display(), run.options, run.words, run.variables, run.shell);
+        let name = format!("{} {:?} {:?} {:?} {}", python.display(), run.options, run.args, run.variables, run.shell);
         let (expected, _) = self.spawn("exec", python, run, 1);
         let (got, made) = self.spawn("zygote", python, run, 1);
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -110,7 +110,7 @@ fn settled(text: &str) -> Vec<String> {
     let line = |line: &str| {
         let mut parts = line.split("0x");
         let first = parts.next().unwrap_or_default().to_owned();
-        parts.fold(first, |kept, part| kept + "0x" + part.trim_start_matches(|c| !digit(c)))
+        parts.fold(first, |text, part| text + "0x" + part.trim_start_matches(|c| !digit(c)))
     };
     text.lines().map(line).collect()
 }

@@ -48,10 +48,10 @@ fn a_report_of_itself() {
             &["-", "x"],
             &[],
         ];
-        for words in commands {
-            bench.compare(python, &Run { words, input: REPORT, ..Run::default() });
+        for args in commands {
+            bench.compare(python, &Run { args, input: REPORT, ..Run::default() });
         }
-        bench.compare(python, &Run { words: &["-c", REPORT, "x"], made: command_made(python), ..Run::default() });
+        bench.compare(python, &Run { args: &["-c", REPORT, "x"], made: command_made(python), ..Run::default() });
     });
 }
 
@@ -60,22 +60,22 @@ fn a_report_of_itself() {
 fn scripts_are_called_by_their_names() {
     each(|bench, python| {
         let script = bench.script("a-script-by-name.py", &format!("#!{}\n{REPORT}", python.display()));
-        bench.compare(&script, &Run { words: &["x"], ..Run::default() });
+        bench.compare(&script, &Run { args: &["x"], ..Run::default() });
     });
 }
 
 #[test]
 fn options_and_variables() {
     each(|bench, python| {
-        let words = &["report.py", "x"];
+        let args = &["report.py", "x"];
         for options in [&["-u"][..], &["-s", "-B"], &["-bb", "-Wignore", "-W", "error::UserWarning"], &["-OO", "-q"]] {
-            bench.compare(python, &Run { options, words, ..Run::default() });
+            bench.compare(python, &Run { options, args, ..Run::default() });
         }
         for options in [&["-Xutf8"][..], &["-X", "faulthandler"]] {
-            bench.compare(python, &Run { options, words, ..Run::default() });
+            bench.compare(python, &Run { options, args, ..Run::default() });
         }
         if version(python) > Some(8) {
-            bench.compare(python, &Run { options: &["-X", "dev"], words, ..Run::default() });
+            bench.compare(python, &Run { options: &["-X", "dev"], args, ..Run::default() });
         }
         for variables in [
             [("PYTHONIOENCODING", "latin-1:replace")],
@@ -85,16 +85,16 @@ fn options_and_variables() {
             [("PYTHONHASHSEED", "5")],
             [("PYTHONPATH", ".:")],
         ] {
-            bench.compare(python, &Run { words, variables: &variables, ..Run::default() });
+            bench.compare(python, &Run { args, variables: &variables, ..Run::default() });
         }
-        // Without the directory of modules in the path there is nobody to note it.
+        // Without the directory of modules in the path it is not recorded.
         bench.program("isolated.py", "import sys\nprint(sys.path, sys.flags, sys.argv)\n");
         for options in [&["-I"][..], &["-E", "-S"]] {
-            bench.compare(python, &Run { options, words: &["isolated.py"], made: "", ..Run::default() });
+            bench.compare(python, &Run { options, args: &["isolated.py"], made: "", ..Run::default() });
         }
         // Others than the zygote's: the process has those that were meant.
-        bench.compare(python, &Run { words: &["-u", "report.py"], made: "exec", ..Run::default() });
-        bench.compare(python, &Run { words: &["-X", "tracemalloc=5", "report.py"], made: "exec", ..Run::default() });
+        bench.compare(python, &Run { args: &["-u", "report.py"], made: "exec", ..Run::default() });
+        bench.compare(python, &Run { args: &["-X", "tracemalloc=5", "report.py"], made: "exec", ..Run::default() });
     });
 }
 
@@ -102,13 +102,13 @@ fn options_and_variables() {
 fn standard_files() {
     each(|bench, python| {
         for shell in ["\"$@\" 0<&-", "\"$@\" 2>&-", "\"$@\" 0<&- 1>&- 2>&-", "\"$@\" </dev/null", "\"$@\" | cat"] {
-            bench.compare(python, &Run { words: &["report.py"], shell, ..Run::default() });
+            bench.compare(python, &Run { args: &["report.py"], shell, ..Run::default() });
         }
         if !has_program("script") {
             return skipped("no program `script`");
         }
         let terminal = "script -qec \"$*\" /dev/null </dev/null";
-        bench.compare(python, &Run { words: &["report.py"], shell: terminal, ..Run::default() });
+        bench.compare(python, &Run { args: &["report.py"], shell: terminal, ..Run::default() });
     });
 }
 
@@ -116,13 +116,13 @@ fn standard_files() {
 fn signals() {
     each(|bench, python| {
         for shell in ["trap '' INT HUP PIPE; \"$@\"", "trap '' INT HUP PIPE XFSZ; DEFAULT_SIGNALS=1 \"$@\""] {
-            bench.compare(python, &Run { words: &["report.py"], shell, ..Run::default() });
+            bench.compare(python, &Run { args: &["report.py"], shell, ..Run::default() });
         }
         let variables = &[("DEFAULT_SIGNALS", "1")];
-        bench.compare(python, &Run { words: &["report.py"], variables, ..Run::default() });
-        // What the interpreter does with signals is not what the program that it is replaced by should find.
+        bench.compare(python, &Run { args: &["report.py"], variables, ..Run::default() });
+        // The interpreter's signal actions must not reach the program that replaces it.
         let shell = "trap '' HUP; \"$@\"";
-        bench.compare(python, &Run { words: &["-u", "report.py"], shell, made: "exec", ..Run::default() });
+        bench.compare(python, &Run { args: &["-u", "report.py"], shell, made: "exec", ..Run::default() });
     });
 }
 
@@ -131,8 +131,8 @@ fn refusals() {
     let bench = Bench::new();
     let check = |program: &str, run: &Run, reason: &str| {
         let (output, _) = bench.spawn("zygote", program.as_ref(), run, 1);
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!((output.status.code(), said.trim_end()), (Some(92), reason), "{program}");
+        let printed = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!((output.status.code(), printed.trim_end()), (Some(92), reason), "{program}");
     };
     let other = std::fs::canonicalize("/bin/true").expect("every machine has it").display().to_string();
     let reason = format!("no zygote: what runs is {other}, no Python of version 3.8 to 3.13");
@@ -148,7 +148,7 @@ fn refusals() {
     let inspect = Run { variables: &[("PYTHONINSPECT", "1")], ..Run::default() };
     check(&python, &inspect, "no zygote: the environment has PYTHONINSPECT, which is for one interpreter");
     let command = Run { options: &["-i"], ..Run::default() };
-    check(&python, &command, "no zygote: the interpreter does not start with the options given");
+    check(&python, &command, "no zygote: the interpreter does not start with these options");
 }
 
 #[test]
@@ -174,17 +174,17 @@ fn ends() {
     each(|bench, python| {
         for program in programs {
             bench.program("ends.py", program);
-            bench.compare(python, &Run { words: &["ends.py"], ..Run::default() });
-            bench.compare(python, &Run { words: &["-c", program], made: command_made(python), ..Run::default() });
+            bench.compare(python, &Run { args: &["ends.py"], ..Run::default() });
+            bench.compare(python, &Run { args: &["-c", program], made: command_made(python), ..Run::default() });
             // The rest is the same in all versions.
             if python == first {
-                bench.compare(python, &Run { words: &["-m", "ends"], ..Run::default() });
-                bench.compare(python, &Run { words: &[], input: program, ..Run::default() });
+                bench.compare(python, &Run { args: &["-m", "ends"], ..Run::default() });
+                bench.compare(python, &Run { args: &[], input: program, ..Run::default() });
             }
         }
         bench.program("broken.py", "print(\n");
-        for words in [&["broken.py"][..], &["absent.py"], &["-m", "absent"], &["-m", "broken"], &["-c", "1 +"]] {
-            bench.compare(python, &Run { words, made: "", ..Run::default() });
+        for args in [&["broken.py"][..], &["absent.py"], &["-m", "absent"], &["-m", "broken"], &["-c", "1 +"]] {
+            bench.compare(python, &Run { args, made: "", ..Run::default() });
         }
     });
 }
@@ -193,9 +193,9 @@ fn ends() {
 fn what_programs_use() {
     each(|bench, python| {
         let imports = "asyncio,multiprocessing,concurrent.futures,absent";
-        for (imports, words) in [("none", &["uses.py"][..]), (imports, &["-m", "uses"])] {
+        for (imports, args) in [("none", &["uses.py"][..]), (imports, &["-m", "uses"])] {
             // The processes that it makes note something, too, some of them by exec.
-            bench.compare(python, &Run { words, imports, input: "a line\n", made: "", ..Run::default() });
+            bench.compare(python, &Run { args, imports, input: "a line\n", made: "", ..Run::default() });
         }
     });
 }
@@ -211,16 +211,16 @@ fn imports_are_there() {
             "uses_slow.py",
             "import made, sys\nprint('slow' in sys.modules)\nimport slow, os\nprint(os.environ['SET_BY'])\n",
         );
-        let run = Run { words: &["uses_slow.py"], imports: "slow, random", ..Run::default() };
+        let run = Run { args: &["uses_slow.py"], imports: "slow, random", ..Run::default() };
         let output = |run: &Run| {
             let (output, made) = bench.spawn("zygote", python, run, 2);
             (String::from_utf8(output.stdout).expect("text"), made)
         };
-        // The directory of the program hides what was imported, and by exec it would be another file.
+        // The directory of the program hides the imported module, and by exec it would be another file.
         assert_eq!(output(&run).1, "exec\nexec\n");
         std::fs::create_dir_all(bench.dir().join("elsewhere")).expect("an own directory");
         bench.program("elsewhere/uses_slow.py", &std::fs::read_to_string(bench.dir().join("uses_slow.py")).unwrap());
-        let run = Run { words: &["elsewhere/uses_slow.py"], ..run };
+        let run = Run { args: &["elsewhere/uses_slow.py"], ..run };
         assert_eq!(output(&run), ("imported\nTrue\nimport\nTrue\nimport\n".into(), "zygote\nzygote\n".into()));
         let own = [("SET_BY", "caller")];
         let run = Run { variables: &own, ..run };
@@ -234,7 +234,7 @@ fn siblings_draw_other_numbers() {
     each(|bench, python| {
         let differ = |imports: &str, program: &str| {
             bench.program("draw/draws.py", program);
-            let run = Run { words: &["draw/draws.py"], imports, ..Run::default() };
+            let run = Run { args: &["draw/draws.py"], imports, ..Run::default() };
             let (output, made) = bench.spawn("zygote", python, &run, 2);
             let text = String::from_utf8(output.stdout).expect("text");
             let lines: Vec<&str> = text.lines().collect();

@@ -1,4 +1,4 @@
-//! What a server is asked for a launch: one process's files, however many nodes and processes there are.
+//! A server's operations for a launch: one process's files, however many nodes and processes there are.
 
 use std::path::Path;
 
@@ -35,21 +35,21 @@ struct Launches<'a> {
     cluster: &'a Cluster,
     gluster: &'a Gluster<'a>,
     program: &'a str,
-    /// What it prints.
+    /// Its output.
     printed: String,
 }
 
 impl Launches<'_> {
-    /// What the program prints on the first of so many nodes behind these words, and what the server counts.
-    fn run(&self, nodes: usize, words: &[&str]) -> (String, Counts) {
+    /// The program's output on the first of so many nodes behind these arguments, and the server's counts.
+    fn run(&self, nodes: usize, args: &[&str]) -> (String, Counts) {
         self.gluster.mount(nodes).unwrap();
         self.gluster.reset().unwrap();
         let mut command = self.cluster.on(1).command("timeout");
-        command.args(["--kill-after=5", LAUNCH_SECONDS_MAX]).args(words).args(["sh", "-c", self.program]);
+        command.args(["--kill-after=5", LAUNCH_SECONDS_MAX]).args(args).args(["sh", "-c", self.program]);
         command.env("SLURM_CONF", SLURM_CONF).env_remove("LD_LIBRARY_PATH"); // cargo's
         let output = command.output().unwrap();
         let counts = self.gluster.counts().unwrap();
-        assert!(output.status.success(), "{words:?}: {output:?}");
+        assert!(output.status.success(), "{args:?}: {output:?}");
         (String::from_utf8(output.stdout).unwrap(), counts)
     }
 
@@ -66,13 +66,13 @@ impl Launches<'_> {
             [&binary, "run", "--no-summary", "--via", via, "--shared", SOFTWARE, "--job-dir", &jobs, "--", "srun"];
         let exclude = format!("--exclude=node{:03}", NODES + 1);
         let shape = [format!("-N{nodes}"), format!("--ntasks-per-node={processes}")];
-        let words = [&run[..], srun, &[&exclude, &shape[0], &shape[1]]].concat();
-        let (printed, counts) = self.run(nodes, &words);
+        let args = [&run[..], srun, &[&exclude, &shape[0], &shape[1]]].concat();
+        let (printed, counts) = self.run(nodes, &args);
         let mut lines: Vec<&str> = printed.lines().collect();
         lines.sort_unstable();
         let mut expected: Vec<&str> = self.printed.lines().flat_map(|line| vec![line; nodes * processes]).collect();
         expected.sort_unstable();
-        assert_eq!(lines, expected, "{words:?}");
+        assert_eq!(lines, expected, "{args:?}");
         counts
     }
 }
@@ -127,7 +127,7 @@ fn the_server_is_asked_for_one_processs_files() {
     // The audit library is read once a node.
     let counts = launches.served(own, "audit", (NODES, 4), &[]);
     assert_eq!((counts.opens - plain.opens) as usize, 2 + NODES * (4 + 3), "{counts:?}");
-    // Where the launcher brings the program, it is the job file alone, and once the program for the launcher.
+    // Where the launcher sends the program, it is the job file alone, and once the program for the launcher.
     let counts = launches.served(own, "namespace", (NODES, 4), &["--bcast=/tmp/headwater"]);
     assert_eq!((counts.opens - plain.opens) as usize, 2 + 1 + NODES, "{counts:?}");
 }

@@ -22,7 +22,7 @@ fn read(cluster: &Cluster, node: usize) -> Duration {
     started.elapsed()
 }
 
-/// What the server counts while two nodes read all files.
+/// The server's counts while two nodes read all files.
 fn counted(cluster: &Cluster, gluster: &Gluster) -> (Duration, Counts) {
     gluster.mount(2).unwrap();
     gluster.reset().unwrap();
@@ -64,7 +64,7 @@ fn the_server_counts_and_can_be_slow() {
     gluster.set(Server::SlowLink("80mbit".parse().unwrap())).unwrap();
     assert_eq!(counted(&cluster, &gluster).1.bytes, quick.bytes);
     gluster.mount(1).unwrap();
-    // Other tests have volumes at the same place, in nodes of their own.
+    // Other tests have volumes at the same path, in nodes of their own.
     let spaces: Vec<String> = (1..=3).map(|node| network(&cluster, node)).collect();
     let is_of_these = |pid: i32| {
         let space = fs::read_link(format!("/proc/{pid}/ns/net"));

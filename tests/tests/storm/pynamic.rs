@@ -8,16 +8,16 @@ use headwater_tests::pynamic::Plan;
 const SMALL: Plan = Plan { modules: 6, utilities: 4, functions: 10, code_bytes: 40_000, unloaded_bytes: 60_000 };
 
 #[test]
-fn all_functions_are_visited() {
+fn all_functions_are_called() {
     if !has_program("python3") {
         return skipped("python3 is not installed");
     }
     let directory = headwater_tests::scratch("pynamic");
-    let words = match SMALL.build(&directory.path().join("libraries"), Path::new("python3")) {
+    let args = match SMALL.build(&directory.path().join("libraries"), Path::new("python3")) {
         Err(reason) if reason.contains("python3-dev") => return skipped(reason),
         built => built.unwrap(),
     };
-    let output = Program::new(&words[0]).args(&words[1..]).run();
+    let output = Program::new(&args[0]).args(&args[1..]).run();
     assert_eq!(output.status, 0, "{output:?}");
     let printed: Vec<&str> = output.stdout.split_whitespace().collect();
     let ["startup", startup, "import", import, "visit", visit, "checksum", checksum] = printed[..] else {

@@ -1,4 +1,4 @@
-//! How ranks end, what signals they get, and what is left when something is killed.
+//! How ranks end, what signals they receive, and what is left when something is killed.
 
 use std::fs;
 use std::path::PathBuf;
@@ -59,7 +59,7 @@ impl Waiting {
         Waiting { session, ranks, owner, over }
     }
 
-    /// What the launcher knows of.
+    /// The processes that the launcher started.
     fn proxies(&self) -> Vec<i32> {
         let all = processes_using(self.session.store());
         all.into_iter().filter(|(_, line)| line.contains("headwater exec ")).map(|(pid, _)| pid).collect()
@@ -72,9 +72,9 @@ impl Waiting {
         all.filter(|pid| !self.ranks.contains(pid)).collect()
     }
 
-    fn says(&self, start: &str, count: usize) {
-        let said = || self.session.running.stdout().lines().filter(|line| line.starts_with(start)).count();
-        assert!(wait_until(SOON, || said() == count), "{start}: {}", self.session.running.stdout());
+    fn prints(&self, start: &str, count: usize) {
+        let printed = || self.session.running.stdout().lines().filter(|line| line.starts_with(start)).count();
+        assert!(wait_until(SOON, || printed() == count), "{start}: {}", self.session.running.stdout());
     }
 }
 
@@ -88,19 +88,19 @@ fn is_stopped(pid: i32) -> bool {
 }
 
 #[test]
-fn signals_come_once() {
+fn signals_arrive_once() {
     let Some(fixture) = fixture() else { return };
     let waiting = Waiting::start(&fixture);
     for count in 1..=3 {
         waiting.session.running.signal(Signal::USR1);
-        // The next is sent when this one has come: the kernel keeps one of a kind.
+        // The next is sent when this one has arrived: the kernel queues one of a kind.
         for rank in 0..4 {
-            waiting.says(&format!("usr1 {rank} {count}"), 1);
+            waiting.prints(&format!("usr1 {rank} {count}"), 1);
         }
     }
     waiting.session.running.signal(Signal::TERM);
     for rank in 0..4 {
-        waiting.says(&format!("term {rank} 3"), 1);
+        waiting.prints(&format!("term {rank} 3"), 1);
     }
     let session = waiting.session.finish();
     assert_eq!((session.output.status, session.messages.as_str()), (7, ""));
@@ -155,7 +155,7 @@ fn ranks_outlive_their_zygote() {
     let waiting = Waiting::start(&fixture);
     waiting.zygotes().into_iter().for_each(kill);
     waiting.session.running.signal(Signal::USR1);
-    waiting.says("usr1", 4);
+    waiting.prints("usr1", 4);
     fs::write(&waiting.over, "").expect("an own directory");
     let session = waiting.session.finish();
     assert_eq!((session.output.status, session.messages.as_str()), (0, ""));
@@ -168,7 +168,7 @@ fn nothing_is_left_of_a_killed_command() {
     let all: Vec<i32> = waiting.ranks.iter().copied().chain(waiting.zygotes()).chain([waiting.owner]).collect();
     waiting.session.running.signal(Signal::KILL);
     assert!(wait_until(SOON, || !all.iter().any(|&pid| is_running(pid))), "something runs on");
-    // What a killed session leaves in the store the next one removes.
+    // The remains of a killed session in the store are removed by the next one.
     assert!(wait_until(SOON, || processes_using(waiting.session.store()).is_empty()), "something runs on");
 }
 

@@ -1,11 +1,11 @@
-//! Ranks of an MPI program, which find each other by descriptors that the launcher gave them.
+//! Ranks of an MPI program, which find each other by descriptors from the launcher.
 
 use headwater_tests::harness::services::environment;
 use headwater_tests::harness::{Fixture, Output, Program, headwater_binary, skipped};
 
 use crate::fixture;
 
-/// Rank 0 reads a file of 8 MB and scatters it; each says what it has got, twice over.
+/// Rank 0 reads a file of 8 MB and scatters it; each prints what it has received, twice over.
 const SCATTER: &str = "
 import os, sys, zlib
 from mpi4py import MPI
@@ -20,7 +20,7 @@ for step in range(2):
     os.write(1, f'{step} {world.rank}: {zlib.crc32(part)}\\n'.encode())
 ";
 
-/// Sums the ranks, and says so.
+/// Sums the ranks, and prints the sum.
 const SCRIPT: &str = "
 import os
 from mpi4py import MPI
@@ -46,8 +46,8 @@ impl Hydra {
             }
         };
         let python = mpich.join("bin/python3");
-        let words = [python.as_os_str(), "-c".as_ref(), script.as_ref()];
-        let program = Program::new(mpich.join("bin/mpiexec")).args(["-launcher", "fork", "-n", "4"]).args(words);
+        let args = [python.as_os_str(), "-c".as_ref(), script.as_ref()];
+        let program = Program::new(mpich.join("bin/mpiexec")).args(["-launcher", "fork", "-n", "4"]).args(args);
         let program = program.args(arguments).env("PYTHONDONTWRITEBYTECODE", "1");
         Some(Hydra { fixture, program })
     }
@@ -65,8 +65,8 @@ impl Hydra {
         let (summary, jobs) = (text("summary.json"), text("jobs"));
         let run =
             [&*binary, "run", "--via", "audit", "--shared", &shared, "--job-dir", &jobs, "--summary-json", &summary];
-        let words = [&run[..], options, &["--warm-imports", imports, "--"]].concat();
-        let output = self.program.clone().behind(&words).run();
+        let args = [&run[..], options, &["--warm-imports", imports, "--"]].concat();
+        let output = self.program.clone().behind(&args).run();
         let summary = std::fs::read_to_string(&summary).expect("it was written");
         let summary: serde_json::Value = serde_json::from_str(&summary).expect("JSON");
         (output, summary["from_zygotes"].as_u64().expect("a number"))

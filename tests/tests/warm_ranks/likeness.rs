@@ -1,4 +1,4 @@
-//! What a rank sees, compared with one that executed the program.
+//! A rank's observations, compared with those of one that executed the program.
 
 use headwater_tests::harness::user::ORDINARY;
 use headwater_tests::harness::{Headwater, Output, Program, Session};
@@ -10,7 +10,7 @@ use crate::{PYTHON, fixture, from_zygotes, mechanisms, python, warm};
 const CONDITIONS: &str = "umask 027; ulimit -n 900; ulimit -c 0; cd \"$1\"; shift; trap '' HUP; exec 7</etc/passwd; \
                             echo hello | exec nice -n 2 taskset -c 0 \"$@\"";
 
-/// What the ranks wrote, by rank, with the session's name taken out.
+/// The ranks' output, by rank, with the session's name taken out.
 fn reports(session: &Session) -> Vec<Value> {
     assert_eq!(session.output.status, 0, "{:?} {}", session.output, session.messages);
     let report = |line: &str| -> Value {
@@ -104,19 +104,19 @@ fn ordinary_users_have_warm_ranks_in_a_user_namespace() {
     }
 }
 
-/// What is left of imports is collected at the end of a rank, too.
+/// The remains of imports are collected at the end of a rank, too.
 #[test]
 fn what_was_imported_ends_with_the_rank() {
     let Some(fixture) = fixture() else { return };
-    let module = "import os\nclass Kept:\n    def __init__(self):\n        self.own = self\n    def __del__(self, write=os.write):\n        \
-                  write(1, b'collected\\n')\nKept.kept = Kept()\n";
-    fixture.file("kept.py", module, 0o644);
-    for script in ["import kept", "import kept, sys; del kept.Kept.kept; sys.exit(3)"] {
+    let module = "import os\nclass Cycle:\n    def __init__(self):\n        self.own = self\n    def __del__(self, write=os.write):\n        \
+                  write(1, b'collected\\n')\nCycle.cycle = Cycle()\n";
+    fixture.file("cycle.py", module, 0o644);
+    for script in ["import cycle", "import cycle, sys; del cycle.Cycle.cycle; sys.exit(3)"] {
         let program = python(&fixture, &["-c", script]);
-        let (exec, zygote) = (fixture.headwater().run(&program), warm(&fixture, "kept").run(&program));
+        let (exec, zygote) = (fixture.headwater().run(&program), warm(&fixture, "cycle").run(&program));
         zygote.output.assert_same(&exec.output);
         assert_eq!((from_zygotes(&zygote), zygote.messages.as_str()), (1, ""));
-        assert!(exec.output.stdout.contains("collected") || script.ends_with("kept"), "{:?}", exec.output);
+        assert!(exec.output.stdout.contains("collected") || script.ends_with("cycle"), "{:?}", exec.output);
     }
 }
 

@@ -32,13 +32,13 @@ fn fixture() -> Option<Fixture> {
 }
 
 /// One of the programs, or code after `-c`.
-fn python(fixture: &Fixture, words: &[&str]) -> Program {
-    let words = words.iter().map(|word| match word.ends_with(".py") {
+fn python(fixture: &Fixture, args: &[&str]) -> Program {
+    let args = args.iter().map(|word| match word.ends_with(".py") {
         true => fixture.path(word).display().to_string(),
         false => (*word).to_owned(),
     });
     let path = fixture.shared();
-    Program::new(PYTHON).args(words).env("PYTHONPATH", path).env("PYTHONDONTWRITEBYTECODE", "1")
+    Program::new(PYTHON).args(args).env("PYTHONPATH", path).env("PYTHONDONTWRITEBYTECODE", "1")
 }
 
 /// Sessions whose ranks come from zygotes that have imported these.

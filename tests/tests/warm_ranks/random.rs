@@ -1,4 +1,4 @@
-//! Random numbers: ranks draw what processes that were executed would have drawn, by whichever way.
+//! Random numbers: ranks draw what executed processes would have drawn, by every method.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,8 +9,8 @@ use crate::{fixture, from_zygotes, mechanisms, python, warm};
 
 const RANKS: usize = 3;
 
-/// Modules that draw as they are imported: an expression, and what they are said to have used.
-const WAYS: &[(&str, &str, &str)] = &[
+/// Modules that draw as they are imported: an expression, and the source that the report names.
+const METHODS: &[(&str, &str, &str)] = &[
     ("os", "__import__('os').urandom(8)", "getrandom"),
     ("own", "__import__('random').Random().random()", "getrandom"),
     ("shared", "__import__('random').random()", "random"),
@@ -44,37 +44,37 @@ const FIXED: &[(&str, &str, Option<&str>)] = &[
 fn modules(fixture: &Fixture) {
     fixture.build("spawn/draws.c", "libdraws.so", &["-shared", "-fPIC"]);
     fixture.build("spawn/random_device.cpp", "libdevice.so", &["-shared", "-fPIC"]);
-    let all = WAYS.iter().map(|(name, draw, _)| (name, draw));
+    let all = METHODS.iter().map(|(name, draw, _)| (name, draw));
     for (name, draw) in all.chain(FIXED.iter().map(|(name, draw, _)| (name, draw))) {
         let shared = fixture.shared().display().to_string();
         let library = format!(
             "def library(name):\n    import ctypes\n    found = ctypes.CDLL(f'{shared}/lib{{name}}.so')\n    \
-             for way in 'getrandom getentropy syscall arc4random open fopen srand srand48 random_device'.split():\n        \
-             try:\n            getattr(found, 'by_' + way).restype = ctypes.c_uint64\n        \
+             for method in 'getrandom getentropy syscall arc4random open fopen srand srand48 random_device'.split():\n        \
+             try:\n            getattr(found, 'by_' + method).restype = ctypes.c_uint64\n        \
              except AttributeError:\n            pass\n    return found\n"
         );
         let draw = format!("def draw():\n    global value\n    value = {draw}\n    return value\nfirst = draw()\n");
-        fixture.file(&format!("modules/way_{name}.py"), format!("{library}{draw}"), 0o644);
+        fixture.file(&format!("modules/method_{name}.py"), format!("{library}{draw}"), 0o644);
     }
 }
 
 fn names(of: impl Iterator<Item = &'static str>) -> Vec<String> {
-    of.map(|name| format!("way_{name}")).collect()
+    of.map(|name| format!("method_{name}")).collect()
 }
 
 fn program(fixture: &Fixture, names: &[String]) -> Program {
-    let words: Vec<&str> = ["draws.py"].into_iter().chain(names.iter().map(String::as_str)).collect();
-    // Not beside the program, where it would look for them first.
-    python(fixture, &words).env("PYTHONPATH", fixture.path("modules"))
+    let args: Vec<&str> = ["draws.py"].into_iter().chain(names.iter().map(String::as_str)).collect();
+    // Not beside the program, where it would find them first.
+    python(fixture, &args).env("PYTHONPATH", fixture.path("modules"))
 }
 
-/// What the ranks say of each module: whether it was warm, what it drew first, and what it has now.
-fn said(session: &Session) -> BTreeMap<String, Vec<[String; 3]>> {
+/// The ranks' report of each module: whether it was warm, what it drew first, and what it has now.
+fn draws_of(session: &Session) -> BTreeMap<String, Vec<[String; 3]>> {
     let mut all: BTreeMap<String, Vec<[String; 3]>> = BTreeMap::new();
     for line in session.output.stdout.lines() {
         let (name, rest) = line.split_once(' ').expect("a name");
-        let mut words = rest.splitn(3, ' ').map(str::to_owned);
-        let mut word = || words.next().expect("three words");
+        let mut fields = rest.splitn(3, ' ').map(str::to_owned);
+        let mut word = || fields.next().expect("three words");
         all.entry(name.into()).or_default().push([word(), word(), word()]);
     }
     assert!(all.values().all(|ranks| ranks.len() == RANKS), "{:?} {}", session.output, session.messages);
@@ -82,24 +82,24 @@ fn said(session: &Session) -> BTreeMap<String, Vec<[String; 3]>> {
 }
 
 fn distinct(ranks: &[[String; 3]], field: usize) -> usize {
-    ranks.iter().map(|words| &words[field]).collect::<BTreeSet<_>>().len()
+    ranks.iter().map(|fields| &fields[field]).collect::<BTreeSet<_>>().len()
 }
 
 #[test]
 fn modules_that_draw_are_imported_by_each_rank() {
     let Some(fixture) = fixture() else { return };
     modules(&fixture);
-    let all = names(WAYS.iter().map(|&(name, ..)| name));
+    let all = names(METHODS.iter().map(|&(name, ..)| name));
     for via in mechanisms() {
         let session = warm(&fixture, &format!("json,{},stat", all.join(","))).via(via).on(1, RANKS);
         let session = session.run(&program(&fixture, &all));
         assert_eq!(from_zygotes(&session), RANKS as u64, "{}", session.messages);
-        let said = said(&session);
-        for (name, _, what) in WAYS {
-            let ranks = &said[&format!("way_{name}")];
-            assert!(ranks.iter().all(|words| words[0] == "own"), "{name} is warm: {}", session.messages);
+        let draws = draws_of(&session);
+        for (name, _, what) in METHODS {
+            let ranks = &draws[&format!("method_{name}")];
+            assert!(ranks.iter().all(|fields| fields[0] == "own"), "{name} is warm: {}", session.messages);
             assert_eq!(distinct(ranks, 1), RANKS, "{name}: {ranks:?}");
-            let start = format!("headwater: warning: way_{name} is not imported warm: way_{name} ");
+            let start = format!("headwater: warning: method_{name} is not imported warm: method_{name} ");
             let lines: Vec<&str> = session.messages.lines().filter(|line| line.starts_with(&start)).collect();
             assert!(lines.len() == 1 && lines[0].contains(&format!("({what}")), "{name}: {}", session.messages);
         }
@@ -110,17 +110,17 @@ fn modules_that_draw_are_imported_by_each_rank() {
 fn modules_of_the_table_are_reseeded() {
     let Some(fixture) = fixture() else { return };
     modules(&fixture);
-    let all = names(WAYS.iter().map(|&(name, ..)| name));
+    let all = names(METHODS.iter().map(|&(name, ..)| name));
     let table: String = all.iter().map(|name| format!("{name}:\n    module.draw()\n")).collect();
     let table = fixture.file("table", format!("# How ranks draw anew.\n\n{table}"), 0o644);
     let session = warm(&fixture, &all.join(",")).option("--warm-reseed").option(table.display().to_string());
     let session = session.on(1, RANKS).run(&program(&fixture, &all));
     assert_eq!((from_zygotes(&session), session.messages.as_str()), (RANKS as u64, ""));
-    for (name, ranks) in said(&session) {
-        assert!(ranks.iter().all(|words| words[0] == "warm" && words[1] == ranks[0][1]), "{name}: {ranks:?}");
+    for (name, ranks) in draws_of(&session) {
+        assert!(ranks.iter().all(|fields| fields[0] == "warm" && fields[1] == ranks[0][1]), "{name}: {ranks:?}");
         // Neither the zygote's nor another rank's.
         assert_eq!(distinct(&ranks, 2), RANKS, "{name}: {ranks:?}");
-        assert!(ranks.iter().all(|words| words[2] != words[1]), "{name}: {ranks:?}");
+        assert!(ranks.iter().all(|args| args[2] != args[1]), "{name}: {ranks:?}");
     }
 }
 
@@ -130,11 +130,11 @@ fn what_is_the_same_in_every_process_stays_so() {
     modules(&fixture);
     let all = names(FIXED.iter().map(|&(name, ..)| name));
     let program = program(&fixture, &all);
-    let exec = said(&fixture.headwater().on(1, RANKS).run(&program));
+    let exec = draws_of(&fixture.headwater().on(1, RANKS).run(&program));
     let session = warm(&fixture, &all.join(",")).on(1, RANKS).run(&program);
     assert_eq!(from_zygotes(&session), RANKS as u64, "{}", session.messages);
-    for (name, ranks) in said(&session) {
-        let (_, _, what) = FIXED.iter().find(|(known, ..)| name == format!("way_{known}")).expect("one of them");
+    for (name, ranks) in draws_of(&session) {
+        let (_, _, what) = FIXED.iter().find(|(known, ..)| name == format!("method_{known}")).expect("one of them");
         assert_eq!(ranks[0][1..], exec[&name][0][1..], "{name}");
         assert_eq!(distinct(&ranks, 1), 1, "{name}: {ranks:?}");
         assert_eq!(

@@ -1,22 +1,22 @@
-//! Programs that come from no zygote: they are executed, and the first of each node says why.
+//! Programs that come from no zygote: they are executed, and the first of each node reports the reason.
 
 use headwater_tests::harness::{Fixture, Program, has_program, headwater_binary, skipped};
 
 use crate::{PYTHON, fixture, from_zygotes, python, warm};
 
-/// Ranks of two nodes do what they do without zygotes, and a line for each node has the reason.
+/// Ranks of two nodes have the same output as without zygotes, and a line for each node has the reason.
 fn check(fixture: &Fixture, imports: &str, program: &Program, reason: &str) {
     let exec = fixture.headwater().on(2, 2).run(program);
     let zygote = warm(fixture, imports).on(2, 2).run(program);
     zygote.output.assert_same(&exec.output);
     assert_eq!(from_zygotes(&zygote), 0, "{reason}: {:?}", zygote.output);
-    let said: Vec<&str> = zygote.messages.lines().collect();
+    let lines: Vec<&str> = zygote.messages.lines().collect();
     let expected = |line: &&str| line.starts_with("headwater: warning: ") && line.contains(reason);
-    assert!(said.len() == 2 && said.iter().all(expected), "{reason}: {said:?}");
+    assert!(lines.len() == 2 && lines.iter().all(expected), "{reason}: {lines:?}");
 }
 
 #[test]
-fn the_reason_is_told_once_a_node() {
+fn the_reason_is_reported_once_a_node() {
     let Some(fixture) = fixture() else { return };
     fixture.file(
         "threads.py",
@@ -65,7 +65,7 @@ fn modules_that_can_not_be_imported_are_left_to_the_ranks() {
 }
 
 #[test]
-fn tables_that_are_none_are_told() {
+fn tables_that_are_none_are_reported() {
     let Some(fixture) = fixture() else { return };
     let program = python(&fixture, &["-c", "import os; os.write(1, b'begun\\n')"]);
     let table = |text: &str| {
@@ -81,7 +81,7 @@ fn tables_that_are_none_are_told() {
 }
 
 #[test]
-fn programs_that_are_not_there_say_so_as_ever() {
+fn absent_programs_are_reported_as_ever() {
     let Some(fixture) = fixture() else { return };
     let program = Program::new(PYTHON).args(["-c", "import os; os.execv('/nonexistent', ['x'])"]);
     let (exec, zygote) = (fixture.headwater().run(&program), warm(&fixture, "json").run(&program));
@@ -90,7 +90,7 @@ fn programs_that_are_not_there_say_so_as_ever() {
 }
 
 #[test]
-fn a_terminal_stays_with_who_can_read_it() {
+fn a_terminal_stays_with_the_process_that_can_read_it() {
     let Some(fixture) = fixture() else { return };
     if !has_program("script") {
         return skipped("script is not installed");

@@ -8,9 +8,9 @@ use std::thread;
 use anyhow::{Context, Result};
 use headwater_cluster::{Error, Node, Running};
 
-/// Runs `command` on the node of this name or number, or on `all`. On one node it takes this process's
-/// place, and so its streams, its signals and its end; from all, lines come as they are written, and
-/// the status is the first that isn't 0, in the order of the nodes.
+/// Runs `command` on the node of this name or number, or on `all`. On one node it replaces this process, with its
+/// streams, its signals and its end; from all, lines are printed as they arrive, and the status is the first that isn't
+/// 0, in the order of the nodes.
 pub fn run(running: &Running, node: &str, command: &[String]) -> Result<ExitCode> {
     if node == "all" {
         return everywhere(running, command);
@@ -62,7 +62,7 @@ fn everywhere(running: &Running, command: &[String]) -> Result<ExitCode> {
 /// Starts the command on a node, so that it ends with this process.
 fn spawn(node: &Node, command: &[String]) -> Result<Child> {
     let entering = on(node, command);
-    // The signal comes with the end of the thread that starts it, which is the first.
+    // The signal arrives when the thread that starts it ends, which is the first.
     let mut child = Command::new("setpriv");
     child.args(["--pdeathsig=KILL", "--"]).arg(entering.get_program()).args(entering.get_args());
     child.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());

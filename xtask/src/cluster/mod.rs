@@ -26,13 +26,13 @@ enum Task {
     Up {
         /// How many.
         nodes: usize,
-        /// What each link carries in each direction, as 200mbit.
+        /// The rate of each link in each direction, as 200mbit.
         #[arg(long)]
         rate: Option<Rate>,
         /// How long packets take from node to node, as 1ms.
         #[arg(long)]
         delay: Option<Delay>,
-        /// A directory in /tmp or another RAM disk's place that all nodes see; repeatable.
+        /// A directory in /tmp or on another RAM disk that all nodes see; repeatable.
         #[arg(long, value_name = "DIRECTORY")]
         share: Vec<PathBuf>,
         /// The size of each RAM disk.
@@ -49,11 +49,11 @@ enum Task {
         #[arg(last = true, required = true)]
         command: Vec<String>,
     },
-    /// Show what is up.
+    /// Show which clusters are up.
     List,
 }
 
-/// Does what was asked for. The status is that of the command that was executed, if one was.
+/// Executes the command line. The status is that of the command that was executed, if one was.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let name = arguments.name.as_str();
     match &arguments.command {
@@ -118,8 +118,8 @@ mod tests {
     }
 
     fn check(line: &str, is_right: bool) {
-        let words = std::iter::once("cluster").chain(line.split_whitespace());
-        assert_eq!(Line::try_parse_from(words).is_ok(), is_right, "{line}");
+        let args = std::iter::once("cluster").chain(line.split_whitespace());
+        assert_eq!(Line::try_parse_from(args).is_ok(), is_right, "{line}");
     }
 
     #[test]

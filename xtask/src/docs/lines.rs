@@ -1,4 +1,4 @@
-//! The command lines in the documents: which of their words are a command of this repository.
+//! The command lines in the documents: which of their arguments are a command of this repository.
 
 use super::markdown::Code;
 
@@ -14,43 +14,43 @@ pub enum Program {
 /// A command line.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Line {
-    /// Whose it is.
+    /// The program that it runs.
     pub program: Program,
-    /// Its words, the program's name first.
-    pub words: Vec<String>,
+    /// Its arguments, the program's name first.
+    pub args: Vec<String>,
     /// Whether it may lack arguments.
     pub is_part: bool,
 }
 
-/// Words before a command that start it.
+/// Commands before a command that start it.
 const STARTERS: [&str; 7] = ["exec", "sudo", "time", "nohup", "then", "do", "else"];
-/// What stands for words that are left out.
+/// Placeholders for omitted arguments.
 const LEFT_OUT: [&str; 2] = ["…", "..."];
 
 /// Returns the command lines in a piece of code. In a sentence, only code that begins with a program's name is one.
 pub fn find(code: &Code) -> Vec<Line> {
     let text = code.text.strip_prefix("$ ").unwrap_or(&code.text);
-    let lines = commands(text).into_iter().filter_map(|words| line(words, code.is_inline));
+    let lines = commands(text).into_iter().filter_map(|args| line(args, code.is_inline));
     let begins = |name: &str| text.starts_with(name);
     lines.filter(|_| !code.is_inline || begins("headwater ") || begins("cargo xtask ")).collect()
 }
 
-fn line(words: Vec<String>, is_inline: bool) -> Option<Line> {
+fn line(args: Vec<String>, is_inline: bool) -> Option<Line> {
     let is_before = |word: &String| STARTERS.contains(&&**word) || is_assignment(word);
-    let mut words: Vec<String> = words.into_iter().skip_while(is_before).collect();
-    let program = match &words[..] {
+    let mut args: Vec<String> = args.into_iter().skip_while(is_before).collect();
+    let program = match &args[..] {
         [first, ..] if first == "headwater" || first.ends_with("/bin/headwater") => Program::Headwater,
         [first, second, ..] if first == "cargo" && second == "xtask" => {
-            words.remove(0);
+            args.remove(0);
             Program::Xtask
         }
         _ => return None,
     };
-    words[0] = if program == Program::Xtask { "cargo xtask".into() } else { "headwater".into() };
-    let before = words.len();
-    words.retain(|word| !LEFT_OUT.contains(&&**word));
-    let is_part = is_inline || words.len() < before;
-    Some(Line { program, words, is_part })
+    args[0] = if program == Program::Xtask { "cargo xtask".into() } else { "headwater".into() };
+    let before = args.len();
+    args.retain(|word| !LEFT_OUT.contains(&&**word));
+    let is_part = is_inline || args.len() < before;
+    Some(Line { program, args, is_part })
 }
 
 fn is_assignment(word: &str) -> bool {
@@ -84,23 +84,23 @@ fn commands(text: &str) -> Vec<Vec<String>> {
         }
     }
     commands.last_mut().expect("there is one").extend(word);
-    commands.into_iter().map(without_redirections).filter(|words| !words.is_empty()).collect()
+    commands.into_iter().map(without_redirections).filter(|args| !args.is_empty()).collect()
 }
 
-fn without_redirections(words: Vec<String>) -> Vec<String> {
-    let mut kept = Vec::new();
-    let mut words = words.into_iter();
-    while let Some(word) = words.next() {
+fn without_redirections(args: Vec<String>) -> Vec<String> {
+    let mut rest = Vec::new();
+    let mut args = args.into_iter();
+    while let Some(word) = args.next() {
         let bare = word.trim_start_matches(|c: char| c.is_ascii_digit());
         match bare.strip_prefix(['<', '>']) {
-            // `<NAME>` stands for a value.
-            Some(_) if word.starts_with('<') && word.ends_with('>') => kept.push(word),
-            Some("" | ">") => drop(words.next()),
+            // `<NAME>` is a placeholder for a value.
+            Some(_) if word.starts_with('<') && word.ends_with('>') => rest.push(word),
+            Some("" | ">") => drop(args.next()),
             Some(_) => {}
-            None => kept.push(word),
+            None => rest.push(word),
         }
     }
-    kept
+    rest
 }
 
 #[cfg(test)]
@@ -109,7 +109,7 @@ mod tests {
 
     fn found(text: &str, is_inline: bool) -> Vec<String> {
         let code = Code { line: 1, text: text.into(), is_inline };
-        find(&code).iter().map(|line| line.words.join("|")).collect()
+        find(&code).iter().map(|line| line.args.join("|")).collect()
     }
 
     #[test]
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn code_in_sentences_may_leave_words_out() {
+    fn code_in_sentences_may_omit_arguments() {
         assert_eq!(found("headwater run -- srun …", true), ["headwater|run|--|srun"]);
         assert!(found("a; headwater run", true).is_empty());
         assert!(found("headwater-run(1)", true).is_empty());

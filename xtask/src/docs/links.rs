@@ -5,8 +5,8 @@ use std::path::{Component, Path, PathBuf};
 
 use super::markdown::Page;
 
-/// Complaints about the links of these pages, by their paths; `exists` tells of a path whether a file or directory of
-/// the repository has it.
+/// Complaints about the links of these pages, by their paths; `exists` reports whether a file or directory of the
+/// repository has a path.
 pub fn check(pages: &BTreeMap<String, Page>, exists: impl Fn(&str) -> bool) -> Vec<String> {
     let mut complaints = Vec::new();
     for (path, page) in pages {

@@ -1,11 +1,11 @@
-//! What the checks need of a Markdown page: its links, its anchors, its command lines.
+//! The parts of a Markdown page that the checks need: its links, its anchors, its command lines.
 
 use std::collections::BTreeSet;
 
-/// Languages of code blocks that hold command lines.
+/// Languages of code blocks that contain command lines.
 const SHELLS: [&str; 5] = ["", "bash", "console", "sh", "shell"];
 
-/// What stands on a page.
+/// The contents of a page.
 #[derive(Debug, Default)]
 pub struct Page {
     /// Targets of links and pictures, each with its line.
@@ -19,11 +19,11 @@ pub struct Page {
 /// A line of code.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Code {
-    /// Where it stands.
+    /// The line where it is.
     pub line: usize,
-    /// Its text; lines that end in a backslash go on.
+    /// Its text; lines that end in a backslash continue.
     pub text: String,
-    /// Whether it stands in a sentence, and may leave arguments out.
+    /// Whether it is in a sentence, and may leave arguments out.
     pub is_inline: bool,
 }
 
@@ -120,8 +120,8 @@ fn slug(heading: &str) -> String {
         rest = after.split_once(')').map_or("", |(_, after)| after);
     }
     text += rest;
-    let kept = text.chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c));
-    kept.flat_map(char::to_lowercase).map(|c| if c == ' ' { '-' } else { c }).collect()
+    let rest = text.chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c));
+    rest.flat_map(char::to_lowercase).map(|c| if c == ' ' { '-' } else { c }).collect()
 }
 
 #[cfg(test)]

@@ -23,9 +23,9 @@ use self::markdown::Page;
 use crate::shell::Shell;
 use crate::{arguments, files, headwater};
 
-/// Where the pages lie that are made from the command line's definition.
+/// The directory of the pages that are made from the command line's definition.
 const REFERENCE: &str = "docs/reference";
-/// Pages of data, which say nothing.
+/// Pages of data, without sentences.
 const NOT_READ: &str = "fuzz/";
 
 /// Writes the pages that are made, checks all, and builds the site.
@@ -55,7 +55,7 @@ fn check_with(shell: &Shell, headwater: &Path) -> Result<()> {
     bail!("{}\nrepeat: cargo xtask test --only docs", complaints.join("\n"));
 }
 
-/// Complaints that need nothing built: dead links, functions that aren't where the overview says, and command lines
+/// Complaints that need nothing built: dead links, functions that aren't where the overview has them, and command lines
 /// that `cargo xtask` does not accept.
 pub fn tidy(shell: &Shell) -> Result<Vec<String>> {
     let pages = pages(shell)?;
@@ -63,8 +63,8 @@ pub fn tidy(shell: &Shell) -> Result<Vec<String>> {
     for page in walks::PAGES {
         complaints.extend(walks::check(shell, page, &std::fs::read_to_string(shell.path(page))?));
     }
-    for (place, line) in command_lines(&pages, Program::Xtask) {
-        complaints.extend(rejection(&line).map(|why| format!("{place}: `{}`: {why}", line.words.join(" "))));
+    for (position, line) in command_lines(&pages, Program::Xtask) {
+        complaints.extend(rejection(&line).map(|why| format!("{position}: `{}`: {why}", line.args.join(" "))));
     }
     Ok(complaints)
 }
@@ -84,23 +84,23 @@ fn links(shell: &Shell, pages: &BTreeMap<String, Page>) -> Vec<String> {
     links::check(pages, |path| shell.path(path).exists())
 }
 
-/// The command lines of a program, each with its place.
+/// The command lines of a program, each with its position.
 fn command_lines(pages: &BTreeMap<String, Page>, program: Program) -> Vec<(String, Line)> {
     let of_page = |(path, page): (&String, &Page)| {
         let of_code = |code: &markdown::Code| {
-            let place = format!("{path}:{}", code.line);
-            lines::find(code).into_iter().map(move |line| (place.clone(), line))
+            let position = format!("{path}:{}", code.line);
+            lines::find(code).into_iter().map(move |line| (position.clone(), line))
         };
         page.code.iter().flat_map(of_code).collect::<Vec<_>>()
     };
     pages.iter().flat_map(of_page).filter(|(_, line)| line.program == program).collect()
 }
 
-/// Returns why `cargo xtask` does not accept a line. Words in capitals stand for values, numbers among them.
+/// Returns why `cargo xtask` does not accept a line. Capitalized names are placeholders for values, numbers among them.
 fn rejection(line: &Line) -> Option<String> {
     let is_capital = |word: &str| word.chars().all(|c| c.is_ascii_uppercase());
-    let numbers = line.words.iter().map(|word| if is_capital(word) { "1" } else { word });
-    let error = arguments::command().try_get_matches_from(&line.words).err()?;
+    let numbers = line.args.iter().map(|word| if is_capital(word) { "1" } else { word });
+    let error = arguments::command().try_get_matches_from(&line.args).err()?;
     let with_numbers = arguments::command().try_get_matches_from(numbers);
     let is_accepted = |error: &Error| match error.kind() {
         ErrorKind::DisplayHelp => true,
@@ -115,14 +115,14 @@ fn rejection(line: &Line) -> Option<String> {
     (!is_any).then(|| text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned())
 }
 
-/// Complaints about command lines that `headwater` does not accept: it is asked itself.
+/// Complaints about command lines that `headwater` does not accept, by running it.
 fn rejected_by_headwater(shell: &Shell, headwater: &Path, pages: &BTreeMap<String, Page>) -> Result<Vec<String>> {
     let mut command = shell.command(headwater);
     command.args(["generate", "rejected"]).stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = command.spawn().context("headwater can't be started")?;
     let mut input = child.stdin.take().expect("it is piped");
-    let lines = command_lines(pages, Program::Headwater).into_iter().map(|(place, line)| {
-        format!("{place}\t{}\t{}\n", if line.is_part { "part" } else { "whole" }, line.words.join("\t"))
+    let lines = command_lines(pages, Program::Headwater).into_iter().map(|(position, line)| {
+        format!("{position}\t{}\t{}\n", if line.is_part { "part" } else { "whole" }, line.args.join("\t"))
     });
     let text: String = lines.collect();
     let writer = std::thread::spawn(move || input.write_all(text.as_bytes()));
@@ -158,8 +158,8 @@ mod tests {
     #[test]
     fn lines_of_this_program_are_parsed() {
         let rejected = |text: &str, is_part: bool| {
-            let words = text.split('|').map(str::to_owned).collect();
-            rejection(&Line { program: Program::Xtask, words, is_part })
+            let args = text.split('|').map(str::to_owned).collect();
+            rejection(&Line { program: Program::Xtask, args, is_part })
         };
         for accepted in [
             "cargo xtask|tidy",

@@ -9,11 +9,11 @@ use crate::shell::Shell;
 
 /// The version that is installed where there is none.
 const MDBOOK: &str = "0.5.4";
-/// Where it is installed.
+/// The installed directory.
 const TOOLS: &str = "target/tools";
-/// What the site is made of: the documents as they are installed.
+/// The source of the site: the documents as they are installed.
 const SOURCE: &str = "target/docs-source";
-/// Where the site is built.
+/// The directory where the site is built.
 pub const SITE: &str = "target/docs";
 
 /// Builds the site. The first time this installs mdbook below `target/`, which takes some minutes and needs crates.io.

@@ -1,4 +1,4 @@
-//! Whether the functions that the overview and the walks name are where they say.
+//! Whether the functions that the overview and the walks name are in the named files.
 
 use std::fs;
 

@@ -11,17 +11,17 @@ use super::wrappers::{self, Hand, Variant};
 use crate::shell::Shell;
 use crate::{cc, files, side_by_side};
 
-/// Where all of it is.
+/// The directory of all of it.
 pub(super) const SOURCES: &str = "shim/mpiio";
-/// The sources of what is preloaded.
+/// The sources of the preloaded library.
 pub const FRONT: &str = "shim/mpiio/front";
 pub(super) const CORE: &str = "shim/mpiio/core";
 pub(super) const TRACE: &str = "shim/mpiio/tests/trace";
-/// The tables, and the headers of what is generated from them.
+/// The tables, and the headers that are generated from them.
 pub const CALLS: &str = "shim/mpiio/calls";
 /// The library that is preloaded.
 pub(super) const LIBRARY: &str = "libheadwater-mpiio.so";
-/// Where variants lie, beside it.
+/// The directory of variants, beside it.
 const VARIANTS: &str = "headwater";
 
 const FLAGS: &[&str] = &[
@@ -42,7 +42,7 @@ const FLAGS: &[&str] = &[
 
 /// Lets the core end the program where a signal's handler does what it may not.
 const CHECKED: &[&str] = &["-DHWIO_CHECK_HANDLERS"];
-/// What is preloaded beside it, and sees allocations.
+/// A library that is preloaded beside it, and sees allocations.
 const HANDLERS: &str = "shim/mpiio/tests/handlers";
 
 /// The functions on which the library interposes.
@@ -67,7 +67,7 @@ impl Tables {
     }
 }
 
-/// What was built.
+/// The built files.
 pub struct Built {
     /// The front.
     pub front: PathBuf,
@@ -142,16 +142,16 @@ fn build_variant(
     for include in &found.includes {
         command.arg("-isystem").arg(include);
     }
-    // MPICH's MPI_STATUSES_IGNORE is an address at which gcc knows that no status is.
+    // MPICH's MPI_STATUSES_IGNORE is an address at which, as gcc sees, there is no status.
     command.arg("-Wno-stringop-overflow");
-    // What stands for the library's constants must be known wherever mpi.h is.
+    // The stand-ins for the library's constants must be known wherever mpi.h is.
     command.args(["-include", "real.h"]).arg(format!("-Wl,-soname,mpiio-{name}.so"));
     command.args(sources(shell, core)?).arg(generated.join("wrappers.c")).args(["-ldl", "-lpthread", "-lm"]);
     let made = directory.join(VARIANTS).join(format!("mpiio-{name}.so"));
     cc::compile(shell, command, &made, &[shell.path(core), shell.path(CALLS), generated])
 }
 
-/// What the preprocessor makes of mpi.h.
+/// The preprocessor's output for mpi.h.
 fn preprocess(shell: &Shell, found: &Found, option: &str) -> Result<String> {
     let mut command = shell.command("gcc");
     command.args(["-E", option, "-x", "c", "-include", "mpi.h", "/dev/null"]);
@@ -162,7 +162,7 @@ fn preprocess(shell: &Shell, found: &Found, option: &str) -> Result<String> {
 /// Returns the C files in `folder`.
 pub(super) fn sources(shell: &Shell, folder: &str) -> Result<Vec<PathBuf>> {
     let sources = files::with_extensions(&shell.path(folder), &["c"])?;
-    ensure!(!sources.is_empty(), "{folder} holds no C files");
+    ensure!(!sources.is_empty(), "{folder} contains no C files");
     Ok(sources.iter().map(|source| source.strip_prefix(&shell.root).unwrap_or(source).to_owned()).collect())
 }
 
@@ -174,7 +174,7 @@ fn write_if_changed(path: &Path, text: &str) -> Result<()> {
     std::fs::write(path, text).with_context(|| path.display().to_string())
 }
 
-/// Puts the front and the variants where they are installed.
+/// Copies the front and the variants to where they are installed.
 pub fn dist(shell: &Shell, dist: &Path) -> Result<()> {
     let built = build(shell)?;
     for note in &built.notes {

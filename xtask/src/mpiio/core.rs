@@ -9,7 +9,7 @@ use crate::{cc, files};
 
 /// The tests, each a program.
 const TESTS: &str = "shim/mpiio/tests/core";
-/// What stands for an MPI's header, and for what is generated from it.
+/// Stand-ins for an MPI's header, and for the headers that are generated from it.
 const STAND_INS: &str = "shim/mpiio/tests/stand";
 
 /// Compiles the core, unless nothing has changed, and runs each C file in `shim/mpiio/tests/core` with it.
@@ -34,6 +34,6 @@ pub fn run(shell: &Shell) -> Result<Tally> {
         shell.run(command.args(["-ldl", "-lpthread", "-lm"]))?;
         tally.add(run_c(shell, &format!("{SOURCES} {name}"), &mut shell.command(&program))?);
     }
-    ensure!(tally != Tally::default(), "{TESTS} holds no C tests");
+    ensure!(tally != Tally::default(), "{TESTS} contains no C tests");
     Ok(tally)
 }

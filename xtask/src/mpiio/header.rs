@@ -1,10 +1,10 @@
-//! What an MPI's `mpi.h` declares, from the preprocessor's output.
+//! The declarations of an MPI's `mpi.h`, from the preprocessor's output.
 
 use std::collections::BTreeMap;
 
 use super::table::{Parameter, parameter};
 
-/// Functions that the standard has removed or deprecated, or that are none: nobody calls them for the library.
+/// Functions that the standard has removed or deprecated, or that are none: the library has no wrapper for them.
 const LEFT_OUT: &[&str] = &[
     "MPI_Address",
     "MPI_Attr_delete",

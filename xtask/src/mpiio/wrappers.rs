@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use anyhow::{Context, Result, ensure};
 
 use super::header::Functions;
-use super::table::{Function, Parameter, Place, Role, Share, Use};
+use super::table::{Function, Parameter, Ranks, Role, Share, Use};
 
 /// Which MPI a variant is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,20 +13,20 @@ pub struct Target {
     /// As `MPI_Get_library_version` begins.
     pub family: &'static str,
     pub major: u32,
-    /// The macro of its mpi.h that holds the number, as a C expression.
+    /// The macro of its mpi.h that is the number, as a C expression.
     pub macro_of_major: &'static str,
 }
 
-/// Who has the functions that the tables call `hand`.
+/// The library with the functions that the tables call `hand`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hand {
     /// The core.
     Core,
-    /// They are generated, too, and tell `hwio_trace` that they were called: for tests of the front.
+    /// They are generated, too, and call `hwio_trace` with their names: for tests of the front.
     Traced,
 }
 
-/// What a variant consists of.
+/// The text of a variant.
 pub struct Variant<'a> {
     pub target: Target,
     pub header: &'a Functions,
@@ -192,9 +192,9 @@ impl<'a> Variant<'a> {
         text.push_str("\treturn has_all;\n}\n");
     }
 
-    /// A twin whose plain function the core has leads there if its numbers are small enough: both may be used in one
-    /// conversation. Not with arrays of counts; those belong to collectives, which all processes call by one name.
-    /// What a receive gets is the core's to look at, however much room there is: larger numbers are one of a larger type.
+    /// A twin whose plain function is the core's calls it if its numbers are small enough: both may be used in one
+    /// conversation. Not with arrays of counts; those belong to collectives, which all processes call by one name. The
+    /// core checks what a receive gets, however large the buffer is: larger numbers are one of a larger type.
     fn narrowed(&self, function: &Function) -> String {
         let plain = function.name.strip_suffix("_c").and_then(|name| self.mpi.iter().find(|plain| plain.name == name));
         let Some(plain) = plain.filter(|plain| self.is_by_core(plain)) else { return String::new() };
@@ -268,7 +268,7 @@ impl<'a> Variant<'a> {
     }
 }
 
-/// The statements that tell what a call does to a buffer.
+/// The statements that report what a call does to a buffer.
 fn uses(function: &Function, parameter: &Parameter, role: &Role) -> Result<String> {
     let buffer = &parameter.name;
     if role.usage == Use::Allocated {
@@ -282,16 +282,16 @@ fn uses(function: &Function, parameter: &Parameter, role: &Role) -> Result<Strin
     let body = match sent.filter(|_| buffer == "recvbuf" && role.usage == Use::Out) {
         None => vec![call],
         Some(sent) => {
-            // What a reduction takes in place is as much as it would have sent.
+            // A reduction in place takes as much as it would have sent.
             let input = if matches!(sent.share, Share::Sum | Share::Local) { sent } else { role };
-            let in_place = statement(function, buffer, Use::InOut, input)?;
-            vec!["if (sendbuf == MPI_IN_PLACE)".into(), format!("\t{in_place}"), "else".into(), format!("\t{call}")]
+            let reduced = statement(function, buffer, Use::InOut, input)?;
+            vec!["if (sendbuf == MPI_IN_PLACE)".into(), format!("\t{reduced}"), "else".into(), format!("\t{call}")]
         }
     };
-    let (open, indent, close) = match role.place {
-        Place::All => ("", "\t\t", ""),
-        Place::Root => ("\t\tif (hwio_is_root(root, comm)) {\n", "\t\t\t", "\t\t}\n"),
-        Place::UnderRoot => ("\t\tif (hwio_is_under_root(root, comm)) {\n", "\t\t\t", "\t\t}\n"),
+    let (open, indent, close) = match role.ranks {
+        Ranks::All => ("", "\t\t", ""),
+        Ranks::Root => ("\t\tif (hwio_is_root(root, comm)) {\n", "\t\t\t", "\t\t}\n"),
+        Ranks::UnderRoot => ("\t\tif (hwio_is_under_root(root, comm)) {\n", "\t\t\t", "\t\t}\n"),
     };
     let lines: String = body.iter().map(|line| format!("{indent}{line}\n")).collect();
     Ok(format!("{open}{lines}{close}"))
@@ -309,9 +309,9 @@ fn statement(function: &Function, buffer: &str, usage: Use, role: &Role) -> Resu
     let is_array = |name: &str| kind(name).is_some_and(|(_, suffix, is_pointer)| is_pointer || !suffix.is_empty());
     let near = if role.share == Share::Near { "_near" } else { "" };
     if let [counts, displacements, kinds] = role.extent.as_slice() {
-        let way = if is_array(kinds) { "_w" } else { "_v" };
+        let preposition = if is_array(kinds) { "_w" } else { "_v" };
         let large = if is_large(counts) { "_c" } else { "" };
-        return Ok(format!("{verb}{near}{way}{large}({buffer}, {counts}, {displacements}, {kinds}, comm);"));
+        return Ok(format!("{verb}{near}{preposition}{large}({buffer}, {counts}, {displacements}, {kinds}, comm);"));
     }
     let [count, kind] = role.extent.as_slice() else { anyhow::bail!("a role with {} words", role.extent.len()) };
     let large = if is_large(count) { "_c" } else { "" };
@@ -332,7 +332,7 @@ fn traced_libc(function: &Function) -> String {
     format!("\n{}\n{{\n\thwio_trace(\"{}\");\n\t{back}{call}\n}}\n", function.prototype("hwio_"), function.name)
 }
 
-/// A function that gives the kernel memory, which is filled before.
+/// A function that passes memory to the kernel, which is filled before.
 fn giving(function: &Function) -> String {
     let mut statements = String::new();
     for (at, parameter) in function.parameters.iter().enumerate().filter(|(_, one)| one.kind.ends_with('*')) {
@@ -359,7 +359,7 @@ fn giving(function: &Function) -> String {
 /// `PMPI_X`, and then the C library's; and the names of MPI's other functions.
 pub fn stubs(mpi: &[Function], libc: &[Function]) -> String {
     let mut text = String::from("/* Generated from shim/mpiio/calls. */\n#include \"stub.h\"\n\n");
-    let (mut names, mut stubs, mut news, mut slots) = (String::new(), String::new(), String::new(), 0);
+    let (mut names, mut stubs, mut notice, mut slots) = (String::new(), String::new(), String::new(), 0);
     let mut stub = |name: &str, count: usize| {
         let _ = writeln!(text, "HWIO_STUB{count}({slots}, \"{name}\")");
         let _ = writeln!(names, "\t\"{name}\",");
@@ -370,13 +370,13 @@ pub fn stubs(mpi: &[Function], libc: &[Function]) -> String {
     let mut mpi_slots = 0;
     for function in mpi {
         if function.is_new {
-            let _ = writeln!(news, "\t\"P{}\",", function.name);
+            let _ = writeln!(notice, "\t\"P{}\",", function.name);
         } else {
             stub(&function.name, function.parameters.len());
             mpi_slots = stub(&format!("P{}", function.name), function.parameters.len());
         }
         if function.is_large {
-            let _ = writeln!(news, "\t\"P{}_c\",", function.name);
+            let _ = writeln!(notice, "\t\"P{}_c\",", function.name);
         }
     }
     for function in libc {
@@ -387,7 +387,7 @@ pub fn stubs(mpi: &[Function], libc: &[Function]) -> String {
         "\nconst unsigned int hwio_slots_of_mpi = {mpi_slots}, hwio_slots_all = {slots};\nvoid *hwio_slots[{slots}];\n\
          const char *const hwio_names[{slots}] = {{\n{names}}};\n\
          void *const hwio_stubs[{slots}] = {{\n{stubs}}};\n\n\
-         const char *const hwio_new_names[] = {{\n{news}}};\n\
+         const char *const hwio_new_names[] = {{\n{notice}}};\n\
          const unsigned int hwio_new_count = sizeof(hwio_new_names) / sizeof(hwio_new_names[0]);\n"
     );
     text
@@ -412,7 +412,7 @@ const GLOBALS_HEAD: &str = "\
 struct hwio_globals {
 ";
 
-/// What the core calls of MPI, in a build that sees to it that no signal's handler does.
+/// The core's calls of MPI, in a build that checks that no signal's handler makes one.
 const CHECKED_REAL: &str = "\
 #ifdef HWIO_CHECK_HANDLERS
 struct hwio_real *hwio_real_checked(void);
@@ -491,7 +491,7 @@ mod tests {
     }
 
     #[test]
-    fn wrappers_tell_what_is_used() {
+    fn wrappers_report_what_is_used() {
         let text = variant(Hand::Core);
         let has = |part: &str| assert!(text.contains(part), "{part} is not in {text}");
         has(

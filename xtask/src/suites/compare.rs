@@ -1,5 +1,5 @@
-//! A unit of a suite, plain and by Headwater. What differs is run again, each time both ways, until it has come out the
-//! same or the rounds are over: what remains has no outcome that a plain run has had.
+//! A unit of a suite, plain and by Headwater. A unit with differences is run again in both modes, until its outcomes
+//! are the same or the rounds are over. The remaining differences are outcomes that no plain run has had.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -13,28 +13,28 @@ use super::table::Suite;
 use super::via::Via;
 use crate::shell::Shell;
 
-/// How often a unit with differences is run each way.
+/// How often a unit with differences is run in each mode.
 const ROUNDS_MAX: usize = 3;
 const UNIT_SECONDS_MAX: u64 = 900;
-/// How a unit's command ended; it tells nothing more where a test of it tells.
+/// A unit's exit status; it counts only where no test of it has a result.
 pub const END: &str = "(end)";
 
-/// What runs a suite's units.
+/// Runs a suite's units.
 pub struct Runner<'a> {
     pub shell: &'a Shell,
     pub suite: &'static Suite,
     pub directory: PathBuf,
 }
 
-/// What has been found about a unit.
+/// The results of a unit.
 #[derive(Default)]
 pub struct Compared {
     /// Tests, and those that passed plain.
     pub tests: usize,
     pub passed: usize,
-    /// What differed in every round, by mechanism.
+    /// Differences in every round, by mechanism.
     pub differences: Vec<Difference>,
-    /// What differed in some.
+    /// Differences in some rounds.
     pub flaky: Vec<Difference>,
     /// By which mechanisms the unit was run.
     pub vias: Vec<Via>,
@@ -67,9 +67,9 @@ impl Runner<'_> {
                 rest = differing(&plain, &with);
             }
             for test in first {
-                let is_kept = rest.contains(&test);
+                let is_stable = rest.contains(&test);
                 let difference = Difference { via, plain: ends(&plain, &test), with: ends(&with, &test), test };
-                let list = if is_kept { &mut compared.differences } else { &mut compared.flaky };
+                let list = if is_stable { &mut compared.differences } else { &mut compared.flaky };
                 list.push(difference);
             }
         }
@@ -77,14 +77,14 @@ impl Runner<'_> {
     }
 
     fn once(&self, unit: &str, via: Option<Via>) -> Result<Outcomes> {
-        // What a run leaves behind is not for the next.
+        // The remains of a run are not for the next.
         for name in ["result", "tmp"] {
             let _ = fs::remove_dir_all(self.directory.join(name));
             fs::create_dir_all(self.directory.join(name))?;
         }
         let finished = self.shell.capture_limited(&self.command(unit, via), UNIT_SECONDS_MAX)?;
-        let way = via.map_or("plain", Via::name);
-        let log = format!("{}.{way}", unit.replace('/', "_"));
+        let mode = via.map_or("plain", Via::name);
+        let log = format!("{}.{mode}", unit.replace('/', "_"));
         fs::write(self.directory.join("log").join(log), &finished.output)?;
         let mut outcomes = (self.suite.outcomes)(&self.directory, unit, &finished);
         outcomes.insert(END.to_owned(), finished.status.to_string());
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_tells_only_where_nothing_else_does() {
+    fn the_exit_status_counts_only_without_other_results() {
         check(&["a=passed (end)=0"], &["a=failed (end)=1"], &["a"]);
         check(&["a=passed (end)=0"], &["a=passed (end)=1"], &[END]);
     }

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::shell::Shell;
 
-/// Where Debian's keyring is, of the package that each Debian has.
+/// Debian's keyring, of the package that each Debian has.
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
 /// The unpacked source package `name` of this machine's Debian, in a directory below `into`. The machine's own sources
@@ -23,7 +23,7 @@ pub fn source(shell: &Shell, name: &str, into: &Path) -> Result<PathBuf> {
     let (apt, parts) = (into.join("apt"), into.join("apt/parts"));
     fs::create_dir_all(apt.join("lists/partial"))?;
     fs::create_dir_all(&parts)?;
-    // Where the machine has its packages from.
+    // The machine's source of packages.
     let mut known = shell.command("apt-get");
     known.args(["indextargets", "--format", "$(REPO_URI) $(RELEASE)", "Created-By: Packages"]);
     let known = shell.run(&mut known)?;
@@ -32,13 +32,13 @@ pub fn source(shell: &Shell, name: &str, into: &Path) -> Result<PathBuf> {
     let sources =
         format!("Types: deb-src\nURIs: {server}\nSuites: {codename}\nComponents: main\nSigned-By: {KEYRING}\n");
     fs::write(parts.join("source.sources"), sources)?;
-    let get = |words: &[&str]| {
+    let get = |args: &[&str]| {
         let mut command = shell.command("apt-get");
         command.current_dir(&apt).arg("-q");
         command
             .args(["-o", "Dir::Etc::SourceList=/dev/null", "-o"])
             .arg(format!("Dir::Etc::SourceParts={}", parts.display()));
-        command.arg("-o").arg(format!("Dir::State::Lists={}", apt.join("lists").display())).args(words);
+        command.arg("-o").arg(format!("Dir::State::Lists={}", apt.join("lists").display())).args(args);
         shell.run(&mut command)
     };
     get(&["update"])?;
@@ -67,7 +67,7 @@ pub fn once(directory: &Path, what: &str, work: impl FnOnce() -> Result<()>) -> 
     Ok(())
 }
 
-/// Copies what lies in `from` into `to`, links as what they lead to, over what is there.
+/// Copies what lies in `from` into `to`, with links resolved, over existing files.
 pub fn copy(shell: &Shell, from: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<()> {
     fs::create_dir_all(to.as_ref())?;
     shell.run(shell.command("cp").arg("-RLp").arg(from.as_ref().join(".")).arg(to.as_ref()))?;

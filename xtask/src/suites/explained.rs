@@ -47,8 +47,8 @@ pub fn all() -> impl Iterator<Item = Explained> {
 
 fn parse(text: &'static str) -> impl Iterator<Item = Explained> {
     text.lines().filter(|line| !line.starts_with('#') && !line.trim().is_empty()).map(|line| {
-        let mut words = line.splitn(4, ' ');
-        let mut next = || words.next().unwrap_or_else(|| panic!("explained.txt: too few words: {line}"));
+        let mut fields = line.splitn(4, ' ');
+        let mut next = || fields.next().unwrap_or_else(|| panic!("explained.txt: too few words: {line}"));
         Explained { suite: next(), via: next(), test: next(), why: next() }
     })
 }

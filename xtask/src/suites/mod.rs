@@ -30,7 +30,7 @@ use crate::shell::Shell;
 use crate::test::Tally;
 use crate::{dist, setup};
 
-/// Where suites are unpacked, and their tests run.
+/// The directory where suites are unpacked, and their tests run.
 const WORK: &str = "target/suites";
 
 /// Runs the suites and prints what differs, and a table in Markdown; true if every difference is explained.
@@ -89,7 +89,7 @@ fn run_units(shell: &Shell, suite: &'static Suite, options: &Options, report: &m
     (suite.prepare)(shell, &directory)?;
     let units = units(suite, options, (suite.units)(&directory)?);
     if units.is_empty() {
-        bail!("none of its units is asked for");
+        bail!("none of its units is selected");
     }
     let vias = if options.via.is_empty() { Via::value_variants() } else { &options.via };
     let runner = compare::Runner { shell, suite, directory: PathBuf::from(&directory) };
@@ -105,7 +105,7 @@ fn run_units(shell: &Shell, suite: &'static Suite, options: &Options, report: &m
     Ok(())
 }
 
-/// What is to be run of what there is.
+/// The selected ones among all units.
 fn units(suite: &Suite, options: &Options, all: Vec<String>) -> Vec<String> {
     let named: Vec<&str> = options.only.iter().filter_map(|only| only.split_once(':')).map(|(_, unit)| unit).collect();
     let is_wanted = |unit: &&String| {

@@ -10,7 +10,7 @@ use super::outcomes::{FAILED, Outcomes, PASSED, SKIPPED};
 use super::{debian, python};
 use crate::shell::{Finished, Shell};
 
-/// Where Debian has Python's modules.
+/// The directory of Debian's Python modules.
 const MODULES: &str = "/usr/lib/python3/dist-packages";
 /// Debian's Open MPI hangs in it without Headwater, too, where processes are started by processes of the job.
 const LEFT_OUT: &str = "test_spawn";
@@ -23,8 +23,8 @@ pub fn prepare(shell: &Shell, directory: &Path) -> Result<()> {
         debian::copy(shell, Path::new(MODULES).join("mpi4py"), directory.join("modules/mpi4py"))
             .context("the package python3-mpi4py is missing")?;
         let _ = debian::copy(shell, Path::new(MODULES).join("numpy"), directory.join("modules/numpy"));
-        let ask = "import mpi4py; print(mpi4py.__version__)";
-        let version = shell.run(shell.command("/usr/bin/python3").args(["-Ic", ask]))?;
+        let script = "import mpi4py; print(mpi4py.__version__)";
+        let version = shell.run(shell.command("/usr/bin/python3").args(["-Ic", script]))?;
         let wanted = format!("mpi4py=={}", version.trim());
         let mut pip = shell.command("/usr/bin/python3");
         pip.args(["-m", "pip", "download", "-q", "--no-deps", "--no-binary=mpi4py", "--dest"]).arg(directory);

@@ -10,7 +10,7 @@ use super::debian;
 use super::outcomes::{FAILED, Outcomes, PASSED};
 use crate::shell::{Finished, Shell};
 
-/// What is about memory, messages and files.
+/// The parts about memory, messages and files.
 const DIRECTORIES: &[&str] =
     &["attr", "coll", "comm", "datatype", "errhan", "group", "info", "init", "io", "part", "pt2pt", "topo"];
 /// More ranks than this take minutes on two processors: each polls without a pause.
@@ -37,11 +37,11 @@ pub fn prepare(shell: &Shell, directory: &Path) -> Result<()> {
 pub fn units(directory: &Path) -> Result<Vec<String>> {
     let mut units = Vec::new();
     for part in DIRECTORIES {
-        let place = directory.join("source/test/mpi").join(part);
-        let list = fs::read_to_string(place.join("testlist")).unwrap_or_default();
+        let directory_of_test = directory.join("source/test/mpi").join(part);
+        let list = fs::read_to_string(directory_of_test.join("testlist")).unwrap_or_default();
         for line in list.lines() {
             let Some((program, ranks, arguments)) = parse(line) else { continue };
-            if ranks <= RANKS_MAX && place.join(program).is_file() {
+            if ranks <= RANKS_MAX && directory_of_test.join(program).is_file() {
                 units.push(format!("{part}/{program} {ranks} {}", arguments.join(" ")).trim_end().to_owned());
             }
         }
@@ -53,20 +53,20 @@ pub fn units(directory: &Path) -> Result<Vec<String>> {
 
 /// Reads `PROGRAM RANKS [arg=X] [env=…]`; those that need an environment of their own, much memory or time are left out.
 fn parse(line: &str) -> Option<(&str, usize, Vec<&str>)> {
-    let mut words = line.split_whitespace();
-    let (program, ranks) = (words.next()?, words.next()?.parse().ok()?);
-    let rest: Vec<&str> = words.collect();
+    let mut fields = line.split_whitespace();
+    let (program, ranks) = (fields.next()?, fields.next()?.parse().ok()?);
+    let rest: Vec<&str> = fields.collect();
     let is_plain = rest.iter().all(|word| word.starts_with("arg="));
     (!program.starts_with('#') && is_plain)
         .then(|| (program, ranks, rest.iter().filter_map(|word| word.strip_prefix("arg=")).collect()))
 }
 
 pub fn command(shell: &Shell, directory: &Path, unit: &str) -> Command {
-    let mut words = unit.split(' ');
-    let (program, ranks) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+    let mut fields = unit.split(' ');
+    let (program, ranks) = (fields.next().unwrap_or_default(), fields.next().unwrap_or_default());
     let program = directory.join("source/test/mpi").join(program);
     let mut command = shell.command("mpiexec.mpich");
-    command.current_dir(directory.join("tmp")).args(["-n", ranks]).arg(program).args(words);
+    command.current_dir(directory.join("tmp")).args(["-n", ranks]).arg(program).args(fields);
     command
 }
 

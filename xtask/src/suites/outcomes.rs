@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-/// How each test ended, in a word.
+/// The outcome of each test.
 pub type Outcomes = BTreeMap<String, String>;
 
 /// A test's ends.

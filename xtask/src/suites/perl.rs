@@ -68,7 +68,7 @@ const UNITS: &[&str] = &[
 /// Quick ones of each kind.
 pub const SHORT: &[&str] = &["t/base", "ext/File-Glob/t", "ext/Fcntl/t", "cpan/File-Path/t"];
 
-/// Runs each file, and says before its output which it is and behind it how it ended. A test writes what it likes to
+/// Runs each file, and prints its name before its output and its exit status behind it. A test writes what it likes to
 /// standard error.
 const RUN: &str = "perl=$1 library=$2 name=$3 && shift 3 && for file in $name/*.t; do \
     echo \"@begin $file\"; timeout 120 \"$perl\" -I\"$library\" \"$file\" < /dev/null 2> /dev/null; \
@@ -102,13 +102,13 @@ pub fn units(directory: &Path) -> Result<Vec<String>> {
 pub fn command(shell: &Shell, directory: &Path, unit: &str) -> Command {
     let source = directory.join("source");
     // Tests of the core and of the library run in `t`, those of a distribution in its directory.
-    let (place, name) = match unit.rsplit_once('/') {
+    let (directory_of_test, name) = match unit.rsplit_once('/') {
         Some(("t", _)) | None => ("t".to_owned(), unit.strip_prefix("t/").map_or(format!("../{unit}"), str::to_owned)),
         Some(("lib", _)) => ("t".to_owned(), format!("../{unit}")),
-        Some((place, name)) => (place.to_owned(), name.to_owned()),
+        Some((directory_of_test, name)) => (directory_of_test.to_owned(), name.to_owned()),
     };
     let mut command = shell.command("sh");
-    command.current_dir(source.join(place)).args(["-c", RUN, "sh"]);
+    command.current_dir(source.join(directory_of_test)).args(["-c", RUN, "sh"]);
     command.arg(source.join("perl")).arg(source.join("lib")).arg(name);
     command
 }

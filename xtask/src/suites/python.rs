@@ -11,7 +11,7 @@ use super::debian;
 use super::outcomes::{FAILED, Outcomes, PASSED, SKIPPED};
 use crate::shell::{Finished, Shell};
 
-/// What the operating system is asked for, in any way.
+/// Tests of calls to the operating system.
 const MODULES: &[&str] = &[
     "asyncio",
     "bz2",
@@ -125,7 +125,7 @@ const MODULES: &[&str] = &[
 /// Quick ones of each kind.
 pub const SHORT: &[&str] = &["test_os", "test_posix", "test_mmap", "test_fcntl", "test_import", "test_zipimport"];
 
-/// Tests that need a terminal, much space or another machine say nothing about files.
+/// Tests that need a terminal, much space or another machine are not about files.
 const RESOURCES: &str = "all,-gui,-audio,-largefile,-cpu,-network,-urlfetch";
 const TEST_SECONDS_MAX: &str = "300";
 /// These wait for a hypervisor's connection for ever.
@@ -140,8 +140,8 @@ pub fn prepare(shell: &Shell, directory: &Path) -> Result<()> {
 /// A copy of Debian's Python, as one that is installed below `directory`.
 pub fn install(shell: &Shell, directory: &Path) -> Result<()> {
     debian::once(directory, "python", || {
-        let ask = "import sys; print('python%d.%d' % sys.version_info[:2])";
-        let output = shell.run(shell.command("/usr/bin/python3").args(["-Ic", ask]))?;
+        let script = "import sys; print('python%d.%d' % sys.version_info[:2])";
+        let output = shell.run(shell.command("/usr/bin/python3").args(["-Ic", script]))?;
         let name = output.trim();
         debian::copy(shell, Path::new("/usr/lib").join(name), directory.join("lib").join(name))?;
         fs::create_dir_all(directory.join("bin"))?;

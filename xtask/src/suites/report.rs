@@ -1,4 +1,4 @@
-//! What has been found about a suite: in lines, as a row of a table, and as a step of the tests.
+//! The results of a suite: in lines, as a row of a table, and as a step of the tests.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ use super::explained::{self, Explained};
 use super::via::Via;
 use crate::test::Tally;
 
-/// What has been found about a suite.
+/// The results of a suite.
 pub struct Report {
     name: &'static str,
     title: &'static str,
@@ -18,7 +18,7 @@ pub struct Report {
     /// How many tests differ, by mechanism; none where it was not run.
     differ: [Option<usize>; 2],
     explained: Vec<Explained>,
-    /// Lines about differences without a reason, about those that come and go, and about reasons without a difference.
+    /// Lines about differences without a reason, about flaky ones, and about reasons without a difference.
     unexplained: Vec<String>,
     flaky: Vec<String>,
     outdated: Vec<String>,
@@ -44,7 +44,7 @@ impl Report {
         }
     }
 
-    /// Takes in what was found about a unit.
+    /// Adds the results of a unit.
     pub fn add(&mut self, unit: &str, compared: Compared) {
         if compared.tests == 0 {
             self.idle.push(format!("{} {unit}", self.name));
@@ -62,8 +62,8 @@ impl Report {
                 None => self.unexplained.push(line(self.name, unit, difference)),
             }
         }
-        let comes_and_goes = |d: &&Difference| !explained::all().any(|e| e.is_of(self.name, d.via, unit, &d.test));
-        self.flaky.extend(compared.flaky.iter().filter(comes_and_goes).map(|d| line(self.name, unit, d)));
+        let is_flaky = |d: &&Difference| !explained::all().any(|e| e.is_of(self.name, d.via, unit, &d.test));
+        self.flaky.extend(compared.flaky.iter().filter(is_flaky).map(|d| line(self.name, unit, d)));
         let all = compared.differences.iter().chain(&compared.flaky);
         let found: Vec<&Difference> = all.collect();
         for entry in explained::all() {
@@ -78,7 +78,7 @@ impl Report {
         self.missing.is_none() && self.unexplained.is_empty() && self.tests > 0
     }
 
-    /// A line for each thing that somebody should look at.
+    /// A line for each result that needs attention.
     pub fn details(&self) -> String {
         let mut text = String::new();
         let lists = [

@@ -97,7 +97,7 @@ const STRESSORS: &[&str] = &[
 pub const SHORT: &[&str] = &["access", "flock", "link", "rename"];
 const SECONDS: &str = "1";
 
-/// What stress-ng ends with if a stressor can't do its work on this machine.
+/// The exit status of stress-ng if a stressor can't do its work on this machine.
 const NOT_POSSIBLE: [i32; 2] = [3, 4];
 
 pub fn prepare(_shell: &Shell, directory: &Path) -> Result<()> {

@@ -1,4 +1,4 @@
-//! What each suite is: where it comes from, what is run of it, and how its output is read.
+//! The suites: where each comes from, which units of it are run, and how its output is read.
 
 use std::path::Path;
 use std::process::Command;
@@ -11,13 +11,13 @@ use crate::shell::{Finished, Shell};
 
 /// A suite, whose files lie in a directory of its own, with its temporary files in `tmp` there.
 pub struct Suite {
-    /// What it is called on the command line.
+    /// Its name on the command line.
     pub name: &'static str,
-    /// What it is called in the table.
+    /// Its name in the table.
     pub title: &'static str,
     /// Fills the directory, as far as that has not been done.
     pub prepare: fn(&Shell, &Path) -> Result<()>,
-    /// What is run by one command each.
+    /// The units, which one command each runs.
     pub units: fn(&Path) -> Result<Vec<String>>,
     /// Those that are quick; none if preparing the suite takes minutes.
     pub short: &'static [&'static str],
@@ -25,7 +25,7 @@ pub struct Suite {
     pub command: fn(&Shell, &Path, &str) -> Command,
     /// How the unit's tests ended, by what its command wrote, or left in `result`.
     pub outcomes: fn(&Path, &str, &Finished) -> Outcomes,
-    /// What `headwater run` is told beside the mechanism and the directory.
+    /// Further options of `headwater run`, beside the mechanism and the directory.
     pub options: &'static [&'static str],
     /// Its temporary files are in the scope, too. A launcher shares memory by them, from outside of the session.
     pub has_temporary: bool,

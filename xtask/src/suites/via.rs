@@ -7,7 +7,7 @@ use clap::ValueEnum;
 pub enum Via {
     /// A library in the program.
     Audit,
-    /// A mount over the original directories.
+    /// A mount over the source directories.
     Namespace,
 }
 

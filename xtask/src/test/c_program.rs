@@ -7,7 +7,7 @@ use anyhow::Result;
 use super::report::Tally;
 use crate::shell::{Shell, display};
 
-/// Exit status with which a C test says that it was skipped, as in Automake.
+/// Exit status by which a C test reports that it was skipped, as in Automake.
 const SKIPPED: i32 = 77;
 
 const C_TEST_SECONDS_MAX: u64 = 120;

@@ -20,7 +20,7 @@ use crate::shell::Shell;
 use crate::{setup, side_by_side, suites};
 
 impl Step {
-    /// Minutes of computing that nobody waits for, and that nothing depends on.
+    /// Minutes of computing on which no other step depends.
     fn is_behind(self) -> bool {
         matches!(self, Step::Loom | Step::Sim | Step::Fuzz)
     }
@@ -43,8 +43,8 @@ impl Step {
     }
 }
 
-/// Runs the steps; true if nothing failed. A step's failure does not keep the others from running. What only computes
-/// runs behind the others, whose tests wait for much.
+/// Runs the steps. Returns true if nothing failed. A step's failure does not prevent the others. Steps that only
+/// compute run behind the others, whose tests wait for much.
 pub fn run(shell: &Shell, options: &Options) -> Result<bool> {
     setup::run(shell)?;
     let is_wanted = |step: &Step| {
@@ -56,7 +56,7 @@ pub fn run(shell: &Shell, options: &Options) -> Result<bool> {
     let run_all = |steps: &[Step]| -> Vec<_> { steps.iter().map(|&step| run_step(shell, options, step)).collect() };
     let done = thread::scope(|scope| {
         let behind = scope.spawn(|| {
-            side_by_side::give_way();
+            side_by_side::lower_priority();
             run_all(&behind)
         });
         let mut done = run_all(&before);

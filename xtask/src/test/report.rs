@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::shell::seconds;
 
-/// What a step found.
+/// The result of a step.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// How many checks passed.
@@ -13,7 +13,7 @@ pub struct Tally {
     pub failed: Vec<String>,
     /// Each check that this machine does not allow, with the reason.
     pub skipped: Vec<String>,
-    /// What explains the failures.
+    /// The explanation of the failures.
     pub output: String,
 }
 

@@ -1,4 +1,4 @@
-//! What each step runs.
+//! The commands of each step.
 
 use std::num::NonZero;
 use std::process::Command;
@@ -10,9 +10,9 @@ use super::report::{Tally, parse_cargo_test};
 use crate::shell::{Shell, display};
 use crate::{cc, dist, docs, fabric, files, fuzz, mpiio, setup, shim, side_by_side, sim, slurm, spawn, tidy};
 
-/// What fuzzing is built with has a workspace of its own.
+/// Fuzzing has a workspace of its own.
 const FUZZ_MANIFEST: &str = "--manifest-path=fuzz/Cargo.toml";
-/// Where the C tests are built.
+/// The build directory of the C tests.
 const C_TESTS: &str = "target/c-tests";
 const CARGO_TEST_SECONDS_MAX: u64 = 2400;
 const TESTS_A_PROCESSOR: usize = 2;
@@ -84,15 +84,15 @@ fn c_in(shell: &Shell, sources_in: &str, tests_in: &str) -> Result<Tally> {
             tally.add(Tally::skipped(format!("{name}: libfabric's headers are missing")));
             continue;
         };
-        let mut words = vec![source.strip_prefix(&shell.root)?.display().to_string()];
-        words.extend(sources.iter().map(|name| format!("{sources_in}/{name}")));
-        words.extend(libraries);
-        tests.push((name, words));
+        let mut args = vec![source.strip_prefix(&shell.root)?.display().to_string()];
+        args.extend(sources.iter().map(|name| format!("{sources_in}/{name}")));
+        args.extend(libraries);
+        tests.push((name, args));
     }
-    let compiled = side_by_side::map(&tests, |(name, words)| {
+    let compiled = side_by_side::map(&tests, |(name, args)| {
         let mut command = cc::compiler(shell);
         command.args(SANITIZER_FLAGS).arg(format!("-I{sources_in}")).arg(format!("-I{}", shim::AUDIT_TESTS));
-        shell.run(command.arg("-o").arg(shell.path(C_TESTS).join(name)).args(words))
+        shell.run(command.arg("-o").arg(shell.path(C_TESTS).join(name)).args(args))
     });
     for ((name, _), compiled) in tests.iter().zip(compiled) {
         tally.add(match compiled {
@@ -102,7 +102,7 @@ fn c_in(shell: &Shell, sources_in: &str, tests_in: &str) -> Result<Tally> {
             }
         });
     }
-    ensure!(tally != Tally::default(), "{tests_in} holds no C tests");
+    ensure!(tally != Tally::default(), "{tests_in} contains no C tests");
     Ok(tally)
 }
 

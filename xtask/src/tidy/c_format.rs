@@ -4,10 +4,10 @@ use anyhow::Result;
 
 use crate::shell::Shell;
 
-/// The version whose layout the files have; others lay out some lines differently.
+/// The version of the files' layout; others lay out some lines differently.
 const VERSION: &str = "version 14.";
 
-/// What became of the check.
+/// The result of the check.
 pub enum Checked {
     /// The complaints, one for each file.
     Done(Vec<String>),

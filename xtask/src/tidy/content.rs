@@ -1,4 +1,4 @@
-//! What a source file may not contain.
+//! The contents that a source file may not have.
 
 use super::functions;
 use super::text::{Language, blank};
@@ -11,13 +11,13 @@ const FUNCTION_LINES_MAX: usize = 70;
 /// Files above [`FILE_LINES_SPLIT`] that are better whole.
 const WHOLE_FILES: &[&str] = &[];
 
-/// Rust files that may hold `unsafe`.
+/// Rust files that may contain `unsafe`.
 const UNSAFE_FILES: &[&str] = &[
-    // Memory whose protection is changed, to know what that costs.
+    // Memory whose protection is changed, to measure the cost.
     "cli/src/io/measure.rs",
     // `unshare` is unsafe for the sake of one flag, which is not used.
     "cli/src/namespace/make.rs",
-    // rustix has no call that changes descriptors which nobody here owns, and none that forks.
+    // rustix has no call that changes descriptors without an owner here, and none that forks.
     "cli/src/process.rs",
     "cli/src/shim.rs",
     "cli/src/spawn/behalf.rs",
@@ -43,9 +43,9 @@ const UNSAFE_FILES: &[&str] = &[
     "tests/src/harness/nodes/daemon.rs",
 ];
 
-/// Words that stand for work left undone, spelt so that this file does not contain them.
+/// Markers of work left undone, spelt so that this file does not contain them.
 const UNDONE: &[&str] = &[concat!("TO", "DO"), concat!("FIX", "ME"), concat!("XX", "X")];
-/// Code that is left over from debugging or stands for code to come.
+/// Code that is left over from debugging, or a placeholder for code to come.
 const LEFTOVER: &[&str] = &["dbg!(", "todo!(", "unimplemented!(", "#[ignore"];
 /// Crates whose code runs inside other programs' output: they log, they never print.
 const SILENT: &[&str] = &[
@@ -106,7 +106,7 @@ fn rust(path: &str, code: &str, complaints: &mut Vec<String>) {
             complain("a library prints nothing: return it, or log it");
         }
         if has_word(line, "unsafe") && !UNSAFE_FILES.contains(&path) {
-            complain("`unsafe` outside of the files that may hold it (xtask/src/tidy/content.rs)");
+            complain("`unsafe` outside of the files that may contain it (xtask/src/tidy/content.rs)");
         }
         at += line.len();
     }

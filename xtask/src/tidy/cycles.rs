@@ -62,7 +62,7 @@ fn below(module: &[String], child: &str) -> Module {
     [module, &[child.to_owned()]].concat()
 }
 
-/// What each file takes from which others.
+/// The imports of each file from others.
 fn taken<'a>(modules: &BTreeMap<Module, File<'a>>) -> Taken<'a> {
     let mut taken = Taken::new();
     for (module, file) in modules {
@@ -172,7 +172,7 @@ mod tests {
         assert_eq!(complaints(&[root, a, ("c/src/b.rs", "use std::fmt;\nuse headwater_abi::A;")]), [""; 0]);
         let found = complaints(&[root, a, ("c/src/b.rs", "use super::{a::A};")]);
         assert_eq!(found, [format!("c/src/a.rs: import cycle of 2 files{CYCLE}")]);
-        // What only tests need is left out, in modules and in files.
+        // Modules and files that only tests need are left out.
         assert!(complaints(&[root, a, ("c/src/b.rs", "#[cfg(test)]\nmod tests {\n use crate::a::A;\n}")]).is_empty());
         let b = ("c/src/b.rs", "#[cfg(test)]\nmod tests;");
         assert!(complaints(&[root, a, b, ("c/src/b/tests.rs", "use crate::{a::A, b::B};")]).is_empty());

@@ -1,4 +1,4 @@
-//! Which crate may know which: dependencies point one way.
+//! Which crate may depend on which: dependencies point in one direction.
 
 use anyhow::{Context, Result};
 use serde_json::Value;
@@ -77,11 +77,11 @@ fn complaints(metadata: &Value) -> Result<Vec<String>> {
         let allowed = ALLOWED.iter().find(|(n, _)| *n == name).map(|(_, allowed)| *allowed);
         for dependency in package["dependencies"].as_array().context("no dependencies in `cargo metadata`")? {
             let to = dependency["name"].as_str().context("a dependency has a name")?;
-            // A crate's tests may use what is built on it.
+            // A crate's tests may use crates that are built on it.
             let is_of_tests = dependency["kind"] == "dev";
             let forbidden = LEAVES.contains(&to) || (!is_of_tests && allowed.is_some_and(|a| !a.contains(&to)));
             if names.contains(&to) && to != name && forbidden {
-                complaints.push(format!("crate {name} may not depend on {to}: dependencies point one way"));
+                complaints.push(format!("crate {name} may not depend on {to}: dependencies point in one direction"));
             }
         }
     }

@@ -45,7 +45,7 @@ fn rust(code: &str) -> Vec<Function> {
     found
 }
 
-/// Where the brace after a signature opens; `None` if it ends in a semicolon or is a type.
+/// The position of the brace after a signature; `None` if it ends in a semicolon or is a type.
 fn body_start(signature: &str) -> Option<usize> {
     let mut depth = 0;
     for (at, c) in signature.char_indices() {
@@ -87,7 +87,7 @@ fn c(code: &str) -> Vec<Function> {
     found
 }
 
-/// Where the last parenthesis group of `head` opens: before it stand perhaps macros, then the name.
+/// The position where the last parenthesis group of `head` opens: before it are perhaps macros, then the name.
 fn parameters_start(head: &str) -> usize {
     let mut depth = 0;
     for (at, byte) in head.bytes().enumerate().rev() {
@@ -101,7 +101,7 @@ fn parameters_start(head: &str) -> usize {
     0
 }
 
-/// Preprocessor lines, continued ones included, hold unbalanced text.
+/// Preprocessor lines, continued ones included, contain unbalanced text.
 fn without_directives(code: &str) -> String {
     let mut out = String::with_capacity(code.len());
     let mut inside = false;
@@ -113,7 +113,7 @@ fn without_directives(code: &str) -> String {
     out
 }
 
-/// Where the brace that opens at `open` closes.
+/// The position where the brace that opens at `open` closes.
 fn closing(code: &str, open: usize) -> usize {
     let mut depth = 0;
     for (offset, byte) in code.as_bytes()[open..].iter().enumerate() {

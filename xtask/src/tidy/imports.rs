@@ -21,9 +21,9 @@ pub struct Imports {
 pub struct Import {
     /// Its segments; a glob's last one is `*`.
     pub path: Vec<String>,
-    /// The name by which the file knows it; empty outside of a `use`.
+    /// The name in this file; empty outside of a `use`.
     pub name: String,
-    /// Whether the file gives the name to others.
+    /// Whether the file exports the name.
     pub is_reexport: bool,
 }
 
@@ -86,7 +86,7 @@ pub fn read(source: &str) -> Imports {
     imports
 }
 
-/// Words, `::`, and all else a character at a time.
+/// Identifiers, `::`, and all else a character at a time.
 fn tokens(code: &str) -> Vec<&str> {
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
     let mut tokens = Vec::new();

@@ -1,9 +1,9 @@
-//! Where files are, and whether the documents tell the truth about it.
+//! Where files are, and whether the documents describe it correctly.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 const FOLDER_FILES_MAX: usize = 20;
-/// Folders whose files are data: their number says nothing.
+/// Folders whose files are data: their number is not limited.
 const DATA_FOLDERS: &[&str] = &["fuzz/seeds", "launch/tests/environments", "proto/tests/transcripts"];
 /// Crates that have no I/O, no clock and no `unsafe`, which the compiler proves.
 const PURE_CRATES: &[&str] = &["abi", "proto", "topology"];
@@ -41,7 +41,7 @@ pub fn architecture(text: &str, paths: &[String]) -> Vec<String> {
     let mut complaints: Vec<String> = folders
         .iter()
         .filter(|folder| !text.contains(&format!("`{folder}/")))
-        .map(|folder| format!("ARCHITECTURE.md: says nothing about `{folder}/`"))
+        .map(|folder| format!("ARCHITECTURE.md: does not describe `{folder}/`"))
         .collect();
     for name in text.split('`').skip(1).step_by(2).filter(|name| !name.contains([' ', '*', '{', '\n', '<'])) {
         let ours = name.split_once('/').is_some_and(|(top, _)| folders.contains(top));
@@ -52,7 +52,7 @@ pub fn architecture(text: &str, paths: &[String]) -> Vec<String> {
     complaints
 }
 
-/// Complaints about crates that must be pure; `read` gives a file's text.
+/// Complaints about crates that must be pure; `read` returns a file's text.
 pub fn purity(read: impl Fn(&str) -> String) -> Vec<String> {
     let mut complaints = Vec::new();
     for name in PURE_CRATES {
@@ -91,7 +91,7 @@ mod tests {
         assert!(architecture(text, &paths).is_empty());
         assert_eq!(
             architecture(&text.replace("`shim/audit/`", ""), &paths),
-            ["ARCHITECTURE.md: says nothing about `shim/audit/`"]
+            ["ARCHITECTURE.md: does not describe `shim/audit/`"]
         );
         assert_eq!(
             architecture(&text.replace("lib.rs", "gone.rs"), &paths),

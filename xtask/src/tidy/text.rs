@@ -103,9 +103,9 @@ fn raw_string(rest: &[u8]) -> usize {
 mod tests {
     use super::*;
 
-    fn check(language: Language, source: &str, kept: &str) {
+    fn check(language: Language, source: &str, expected: &str) {
         let squeezed: String = blank(source, language).split_whitespace().collect::<Vec<_>>().join(" ");
-        assert_eq!(squeezed, kept, "{source}");
+        assert_eq!(squeezed, expected, "{source}");
     }
 
     #[test]

@@ -1,19 +1,37 @@
-//! Words of the project's own, in place of the field's.
+//! Words of the project's own, which replace the field's.
 
-/// Words that no file has, and what is said instead. Each is spelt in two parts, so that this file has none.
+/// Words that no file has, and the term to use. Each is spelt in two parts, so that this file has none.
 const EVERYWHERE: &[(&str, &str)] = &[
     (concat!("put", " off"), "deferred"),
     (concat!("put", "_off"), "deferred"),
+    (concat!("catch", "_up"), "flush_deferred"),
     (concat!("must", "er"), "membership, or rendezvous"),
     (concat!("standing", " view"), "site export"),
-    (concat!("stood", " before it"), "interposed"),
-];
-/// Words that no document has: the thing that acts is named.
-const IN_DOCUMENTS: &[(&str, &str)] = &[
-    (concat!("who", "ever"), "name the process, the node or the user"),
-    (concat!("some", "body"), "name the process, the node or the user"),
+    (concat!("stood", " before"), "interposed, or preceded"),
     (concat!("stands", " before"), "interposes, or precedes"),
+    (concat!("who", "ever"), ACTOR),
+    (concat!("some", "body"), ACTOR),
+    (concat!("who", "m "), ACTOR),
+    (concat!("pati", "ence"), "timeout, or deadline"),
+    (concat!("lend", "er"), "downstream source"),
+    (concat!("ne", "ws"), "completion event"),
+    (concat!("last", "ing"), "persistent"),
+    (concat!("surround", "ings"), "environment"),
+    (concat!("stran", "ger"), "unauthenticated peer, or another user"),
+    (concat!("live", " path"), "passthrough path"),
+    (concat!("gives", " back"), "releases, or returns"),
+    (concat!("give", "_back"), "release"),
+    (concat!("gives", " 0"), "returns 0"),
+    (concat!("look", " again"), "check again, or revalidate"),
+    (concat!("looks", " again"), "checks again, or revalidates"),
+    (concat!("looked", " at again"), "checked again, or revalidated"),
+    (concat!("is", " told"), "receives, or is notified"),
+    (concat!("are", " told"), "receive, or are notified"),
+    (concat!("the other", " way round"), "inverse"),
 ];
+/// Words that no document has, and the term to use.
+const IN_DOCUMENTS: &[(&str, &str)] = &[(concat!("origin", "als"), "source files")];
+const ACTOR: &str = "name the process, the node or the user";
 
 /// Complaints about words of the file `path` with this text.
 pub fn check(path: &str, source: &str) -> Vec<String> {
@@ -41,8 +59,9 @@ mod tests {
     fn words_are_found_where_they_begin() {
         let count = |path, text: &str| check(path, text).len();
         assert_eq!(count("a.rs", &format!("// It was {}.\n", concat!("put", " off"))), 1);
-        assert_eq!(count("a.md", &format!("{} asks\n", concat!("Who", "ever"))), 1);
-        assert_eq!(count("a.rs", &format!("// {} asks\n", concat!("Who", "ever"))), 0);
+        assert_eq!(count("a.rs", &format!("// {} asks\n", concat!("Who", "ever"))), 1);
+        assert_eq!(count("a.md", &format!("{} are read\n", concat!("Origin", "als"))), 1);
+        assert_eq!(count("a.rs", &format!("// {} are read\n", concat!("Origin", "als"))), 0);
         assert_eq!(count("a.rs", "// an output off the path\n"), 0);
     }
 }

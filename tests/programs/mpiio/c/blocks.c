@@ -3,25 +3,25 @@
  * row of ranks at a time into one buffer, which it uses again, and sends each rank its block; each rank changes its
  * block; rank 0 receives the blocks of a row of ranks into such a buffer and writes it.
  *
- *   blocks --in FILE --out FILE [--rows N] [--columns N] [--steps N] [--read WAY] [--write WAY]
+ *   blocks --in FILE --out FILE [--rows N] [--columns N] [--steps N] [--read METHOD] [--write METHOD]
  *          [--type vector|subarray] [--send send|ssend|isend] [--receive recv|irecv] [--late-ms N] [--twin]
  *
  * The last rank sends its block back N milliseconds late. The steps read the same file again and write the same file anew.
  */
 #define _GNU_SOURCE
-#include "ways.h"
+#include "io_method.h"
 
 enum { TAG_IN = 7, TAG_OUT = 8 };
 
 static struct {
 	const char *in, *out, *send, *receive;
 	long rows, columns, steps, late_ms;
-	enum way read, write;
+	enum method read, write;
 	int subarray, twin;
 } options;
 
 static MPI_Comm grid;
-static int shape[2], place[2];
+static int shape[2], coords[2];
 static double *block;
 
 static void options_read(int argc, char **argv)
@@ -34,13 +34,13 @@ static void options_read(int argc, char **argv)
 	options.columns = number(argc, argv, "columns", 512);
 	options.steps = number(argc, argv, "steps", 1);
 	options.late_ms = number(argc, argv, "late-ms", 0);
-	options.read = way_of(option(argc, argv, "read", "plain"));
-	options.write = way_of(option(argc, argv, "write", "plain"));
+	options.read = method_of(option(argc, argv, "read", "plain"));
+	options.write = method_of(option(argc, argv, "write", "plain"));
 	options.subarray = !strcmp(option(argc, argv, "type", "vector"), "subarray");
 	options.twin = flag(argc, argv, "twin");
 }
 
-/* The size of the block at this place of the grid. */
+/* The size of the block at these coordinates of the grid. */
 static int height(int i)
 {
 	return (int)part(options.rows, shape[0], i);
@@ -53,7 +53,7 @@ static int width(int j)
 
 static size_t block_bytes(void)
 {
-	return (size_t)height(place[0]) * (size_t)width(place[1]) * sizeof(double);
+	return (size_t)height(coords[0]) * (size_t)width(coords[1]) * sizeof(double);
 }
 
 /*
@@ -125,7 +125,7 @@ static void receive_row(double *rows, int i)
 
 static void naive_read(double *rows)
 {
-	int own = height(place[0]) * width(place[1]);
+	int own = height(coords[0]) * width(coords[1]);
 	MPI_Request request;
 	struct file in;
 
@@ -143,7 +143,7 @@ static void naive_read(double *rows)
 
 static void naive_write(double *rows)
 {
-	int own = height(place[0]) * width(place[1]);
+	int own = height(coords[0]) * width(coords[1]);
 	MPI_Request request;
 	struct file out;
 
@@ -163,8 +163,8 @@ static void naive_write(double *rows)
 
 static void twin(const char *path, int writes)
 {
-	int total[2] = {(int)options.rows, (int)options.columns}, own[2] = {height(place[0]), width(place[1])};
-	int starts[2] = {(int)before(total[0], shape[0], place[0]), (int)before(total[1], shape[1], place[1])};
+	int total[2] = {(int)options.rows, (int)options.columns}, own[2] = {height(coords[0]), width(coords[1])};
+	int starts[2] = {(int)before(total[0], shape[0], coords[0]), (int)before(total[1], shape[1], coords[1])};
 	int mode = writes ? MPI_MODE_WRONLY | MPI_MODE_CREATE : MPI_MODE_RDONLY, doubles = own[0] * own[1];
 	MPI_Datatype view = MPI_DOUBLE;
 	MPI_File file;
@@ -195,7 +195,7 @@ int main(int argc, char **argv)
 	options_read(argc, argv);
 	MPI_Dims_create(size, 2, shape);
 	MPI_Cart_create(MPI_COMM_WORLD, 2, shape, once, 0, &grid);
-	MPI_Cart_coords(grid, rank, 2, place);
+	MPI_Cart_coords(grid, rank, 2, coords);
 	block = memory(block_bytes());
 	double *rows = rank ? NULL : memory((size_t)height(0) * (size_t)options.columns * sizeof *rows);
 	for (long step = 0; step < options.steps; step++) {

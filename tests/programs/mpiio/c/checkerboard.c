@@ -1,7 +1,7 @@
 /*
- * Blocks of a matrix, of 2 rows and as many columns as fit the ranks, are gathered by a vector type: between the rows of
- * one block lie those of others. The root looks at the matrix in several ways, with rows from a part of a page to some
- * pages, and then writes it. Says how many elements are not what the ranks have sent.
+ * Blocks of a matrix, of 2 rows and as many columns as fit the ranks, are gathered by a vector type: between the rows
+ * of one block lie those of others. The root reads the matrix in several orders, with rows from a part of a page to
+ * some pages, and then writes it. Prints how many elements are not what the ranks have sent.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -110,7 +110,7 @@ static long by_system_call(const struct board *b)
 	return wrong;
 }
 
-/* The program writes a part of a page before it looks. */
+/* The program writes a part of a page before it reads it. */
 static long after_a_store(const struct board *b)
 {
 	long at = height(b) / 2 * width(b) + width(b) / 2 + 3;
@@ -146,12 +146,12 @@ static long by_thread(const struct board *b)
 	return (long)wrong;
 }
 
-static inline __attribute__((always_inline)) void gather_and(const char *name, long (*look)(const struct board *),
+static inline __attribute__((always_inline)) void gather_and(const char *name, long (*visit)(const struct board *),
 	int rows, int columns)
 {
 	struct board b = {.rows = rows, .columns = columns, .across = size % 2 ? size : size / 2};
 	MPI_Datatype block, resized;
-	int *counts = malloc((size_t)size * sizeof(int)), *places = malloc((size_t)size * sizeof(int));
+	int *counts = malloc((size_t)size * sizeof(int)), *displs = malloc((size_t)size * sizeof(int));
 	size_t elements = (size_t)rows * (size_t)columns;
 
 	b.own = malloc(elements * sizeof(int));
@@ -161,41 +161,41 @@ static inline __attribute__((always_inline)) void gather_and(const char *name, l
 		b.all = malloc(elements * sizeof(int) * (size_t)size);
 	for (int i = 0; i < size; i++) {
 		counts[i] = 1;
-		places[i] = (int)(i / b.across * rows * width(&b)) + i % b.across * columns;
+		displs[i] = (int)(i / b.across * rows * width(&b)) + i % b.across * columns;
 	}
 	MPI_Type_vector(rows, columns, (int)width(&b), MPI_INT, &block);
 	MPI_Type_create_resized(block, 0, sizeof(int), &resized);
 	MPI_Type_commit(&resized);
-	MPI_Gatherv(b.own, (int)elements, MPI_INT, b.all, counts, places, resized, 0, MPI_COMM_WORLD);
+	MPI_Gatherv(b.own, (int)elements, MPI_INT, b.all, counts, displs, resized, 0, MPI_COMM_WORLD);
 	if (rank == 0) {
-		long first_look = look(&b), second = forward(&b);
+		long first_visit = visit(&b), second = forward(&b);
 
-		printf("%s, %d by %d: %ld wrong, then %ld\n", name, rows, columns, first_look, second);
+		printf("%s, %d by %d: %ld wrong, then %ld\n", name, rows, columns, first_visit, second);
 	}
 	MPI_Type_free(&block);
 	MPI_Type_free(&resized);
 	free(b.all);
 	free(b.own);
 	free(counts);
-	free(places);
+	free(displs);
 }
 
-/* Each look at each size is a place of its own: one that has been of no use is left alone after some times. */
-#define SIZES(look) \
-	gather_and(#look, look, 64, 256); \
-	gather_and(#look, look, 33, 1024); \
-	gather_and(#look, look, 20, 1501); \
-	gather_and(#look, look, 16, 2048); \
-	gather_and(#look, look, 13, 3333)
+/* Each order at each size is a call site of its own: one without gain is left alone after some times. */
+#define SIZES(visit) \
+	gather_and(#visit, visit, 64, 256); \
+	gather_and(#visit, visit, 33, 1024); \
+	gather_and(#visit, visit, 20, 1501); \
+	gather_and(#visit, visit, 16, 2048); \
+	gather_and(#visit, visit, 13, 3333)
 
-int main(int count, char **words)
+int main(int count, char **argv)
 {
 	char path[4096];
 
-	MPI_Init(&count, &words);
+	MPI_Init(&count, &argv);
 	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
 	MPI_Comm_size(MPI_COMM_WORLD, &size);
-	snprintf(path, sizeof(path), "%s/out", words[1]);
+	snprintf(path, sizeof(path), "%s/out", argv[1]);
 	file = rank ? -1 : open(path, O_RDWR | O_CREAT, 0666);
 	SIZES(forward);
 	SIZES(backward);

@@ -17,11 +17,11 @@ enum { PART = 100003, ROUNDS = 6, RANKS_MAX = 64 };
 
 #if MPI_VERSION >= 4
 typedef MPI_Count number;
-typedef MPI_Aint place;
+typedef MPI_Aint displacement;
 #define Scatterv MPI_Scatterv_c
 #define Gatherv MPI_Gatherv_c
 #else
-typedef int number, place;
+typedef int number, displacement;
 #define Scatterv MPI_Scatterv
 #define Gatherv MPI_Gatherv
 #endif
@@ -53,7 +53,7 @@ int main(int argc, char **argv)
 	int rank, size;
 	char in[1024], out[1024];
 	number counts[RANKS_MAX];
-	place starts[RANKS_MAX], total = 0;
+	displacement starts[RANKS_MAX], total = 0;
 
 	MPI_Init(&argc, &argv);
 	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -63,7 +63,7 @@ int main(int argc, char **argv)
 	for (int to = 0; to < size && to < RANKS_MAX; to++) {
 		counts[to] = PART + 17 * to;
 		starts[to] = total;
-		total += (place)counts[to];
+		total += (displacement)counts[to];
 	}
 	if (rank == 0)
 		make(in, (size_t)total);

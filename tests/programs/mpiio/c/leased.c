@@ -1,7 +1,7 @@
 /*
- * Rank 0 has deferred a read of a file, and what it has gathered is being written by other ranks, when another process
- * opens the file to change it. That one must be let at it soon, whatever rank 0 does, which allocates and gives back
- * memory without end; and rank 0 sees what the file was. Usage: leased DIR
+ * Another process opens a file to change it. Rank 0 has deferred a read of that file, and other ranks write what it has
+ * gathered. The process must get access soon, whatever rank 0 does, which allocates and frees memory without end; and
+ * rank 0 sees the file's old bytes. Usage: leased DIR
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -16,13 +16,13 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { PART = 2 << 20, ROUNDS = 4, KEPT = 64 };
+enum { PART = 2 << 20, ROUNDS = 4, BLOCKS = 64 };
 
 static int rank, size;
 static char input[4096], output[4096];
 
-/* Which round's change is asked for; done when it is 0 again. */
-static atomic_int *asked;
+/* The round whose change is requested; done when it is 0 again. */
+static atomic_int *requested;
 
 static double seconds(void)
 {
@@ -41,7 +41,7 @@ static void pause_ms(long ms)
 static void change(pid_t parent)
 {
 	while (getppid() == parent) {
-		int round = atomic_load(asked);
+		int round = atomic_load(requested);
 		char letter = (char)('A' + round);
 
 		if (round > 0) {
@@ -51,14 +51,14 @@ static void change(pid_t parent)
 				if (pwrite(file, &letter, 1, at) != 1)
 					_exit(1);
 			close(file);
-			atomic_store(asked, 0);
+			atomic_store(requested, 0);
 		}
 		pause_ms(1);
 	}
 	_exit(0);
 }
 
-/* What the file has before a round: its changes come one behind the other. */
+/* The file's bytes before a round: its changes follow one another. */
 static char letter_at(size_t at, int round)
 {
 	return at % 5000 == 0 && at < (size_t)PART * 3 && round > 1 ? (char)('A' + round - 1) : 'q';
@@ -72,18 +72,18 @@ static void fill(char *memory, size_t bytes, int round)
 
 static void be_busy_until_changed(int round)
 {
-	void *kept[KEPT] = {0};
+	void *blocks[BLOCKS] = {0};
 	unsigned int state = (unsigned int)round;
 	double begin = seconds();
 
-	atomic_store(asked, round);
-	while (atomic_load(asked) != 0 && seconds() - begin < 60) {
+	atomic_store(requested, round);
+	while (atomic_load(requested) != 0 && seconds() - begin < 60) {
 		state = state * 1103515245 + 12345;
-		free(kept[state >> 16 & (KEPT - 1)]);
-		kept[state >> 16 & (KEPT - 1)] = malloc(2000 + (state >> 8) % 60000);
+		free(blocks[state >> 16 & (BLOCKS - 1)]);
+		blocks[state >> 16 & (BLOCKS - 1)] = malloc(2000 + (state >> 8) % 60000);
 	}
-	for (int i = 0; i < KEPT; i++)
-		free(kept[i]);
+	for (int i = 0; i < BLOCKS; i++)
+		free(blocks[i]);
 	/* The kernel itself takes a lease away after 45 seconds. */
 	printf("round %d: changed %s\n", round, seconds() - begin < 20 ? "soon" : "late");
 }
@@ -126,16 +126,16 @@ static void run(int round)
 	free(expected);
 }
 
-int main(int count, char **words)
+int main(int count, char **argv)
 {
-	snprintf(input, sizeof(input), "%s/in", words[1]);
-	snprintf(output, sizeof(output), "%s/out", words[1]);
-	asked = mmap(NULL, sizeof(*asked), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	snprintf(input, sizeof(input), "%s/in", argv[1]);
+	snprintf(output, sizeof(output), "%s/out", argv[1]);
+	requested = mmap(NULL, sizeof(*requested), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	pid_t parent = getpid(), child = fork();
 
 	if (child == 0)
 		change(parent);
-	MPI_Init(&count, &words);
+	MPI_Init(&count, &argv);
 	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
 	MPI_Comm_size(MPI_COMM_WORLD, &size);
 	if (rank == 0) {

@@ -1,6 +1,6 @@
 /*
- * What is too little to be transformed: rank 0 reads and scatters, reads and sends, gathers and writes, some times each,
- * and reads what it keeps. Usage: left DIR BYTES none|some|threads, where threads do it one after the other.
+ * Operations that are too small to be transformed: rank 0 reads and scatters, reads and sends, gathers and writes, some
+ * times each, and reads for itself. Usage: left DIR BYTES none|some|threads, where threads do it one after the other.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -33,7 +33,7 @@ static void make(void)
 	free(all);
 }
 
-/* Of its own memory, since what has been read is no longer known by it. */
+/* From its own memory, since the library no longer knows what has been read. */
 static void read_for_itself(void)
 {
 	char *all = malloc(bytes * (size_t)size);
@@ -72,27 +72,27 @@ static void *all_of_it(void *unused)
 	return unused;
 }
 
-int main(int count, char **words)
+int main(int count, char **argv)
 {
 	int level;
 
-	MPI_Init_thread(&count, &words, MPI_THREAD_SERIALIZED, &level);
+	MPI_Init_thread(&count, &argv, MPI_THREAD_SERIALIZED, &level);
 	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
 	MPI_Comm_size(MPI_COMM_WORLD, &size);
-	bytes = (size_t)atol(words[2]);
-	snprintf(input, sizeof(input), "%s/in", words[1]);
-	snprintf(output, sizeof(output), "%s/out", words[1]);
+	bytes = (size_t)atol(argv[2]);
+	snprintf(input, sizeof(input), "%s/in", argv[1]);
+	snprintf(output, sizeof(output), "%s/out", argv[1]);
 	if (rank == 0)
 		make();
 	MPI_Barrier(MPI_COMM_WORLD);
 	if (rank == 0)
 		read_for_itself();
-	for (int i = 0; i < 4 && strcmp(words[3], "threads") == 0; i++) {
+	for (int i = 0; i < 4 && strcmp(argv[3], "threads") == 0; i++) {
 		pthread_t thread;
 
 		must(pthread_create(&thread, NULL, all_of_it, NULL) == 0 && pthread_join(thread, NULL) == 0);
 	}
-	if (strcmp(words[3], "some") == 0)
+	if (strcmp(argv[3], "some") == 0)
 		all_of_it(NULL);
 	MPI_Finalize();
 	return 0;

@@ -5,25 +5,25 @@
  *   matvec --in FILE --out FILE [--rows N] [--columns N] [--steps N] [--twin]
  */
 #define _GNU_SOURCE
-#include "ways.h"
+#include "io_method.h"
 
 static long rows, columns;
-static int *counts, *places, *row_counts, *row_places;
+static int *counts, *displs, *row_counts, *row_displs;
 
-/* Who has which rows: in doubles of the matrix, and in rows. */
+/* The ranks' rows: in doubles of the matrix, and in rows. */
 static void divide(void)
 {
 	size_t bytes = (size_t)size * sizeof(int);
 
 	counts = memory(bytes);
-	places = memory(bytes);
+	displs = memory(bytes);
 	row_counts = memory(bytes);
-	row_places = memory(bytes);
+	row_displs = memory(bytes);
 	for (int i = 0; i < size; i++) {
 		row_counts[i] = (int)part(rows, size, i);
-		row_places[i] = (int)before(rows, size, i);
+		row_displs[i] = (int)before(rows, size, i);
 		counts[i] = (int)(row_counts[i] * columns);
-		places[i] = (int)(row_places[i] * columns);
+		displs[i] = (int)(row_displs[i] * columns);
 	}
 }
 
@@ -51,7 +51,7 @@ static void read_naive(const char *path, double *vector, double *mine)
 		fclose(file);
 	}
 	MPI_Bcast(vector, (int)columns, MPI_DOUBLE, 0, MPI_COMM_WORLD);
-	MPI_Scatterv(matrix, counts, places, MPI_DOUBLE, mine, counts[rank], MPI_DOUBLE, 0, MPI_COMM_WORLD);
+	MPI_Scatterv(matrix, counts, displs, MPI_DOUBLE, mine, counts[rank], MPI_DOUBLE, 0, MPI_COMM_WORLD);
 	free(matrix);
 }
 
@@ -60,7 +60,7 @@ static void write_naive(const char *path, const double *product)
 	double *all = rank ? NULL : memory((size_t)rows * sizeof *all);
 	FILE *file;
 
-	MPI_Gatherv(product, row_counts[rank], MPI_DOUBLE, all, row_counts, row_places, MPI_DOUBLE, 0, MPI_COMM_WORLD);
+	MPI_Gatherv(product, row_counts[rank], MPI_DOUBLE, all, row_counts, row_displs, MPI_DOUBLE, 0, MPI_COMM_WORLD);
 	if (rank == 0) {
 		file = fopen(path, "wb");
 		if (!file || fwrite(all, sizeof *all, (size_t)rows, file) != (size_t)rows || fclose(file))
@@ -81,20 +81,20 @@ static MPI_File open_all(const char *path, int mode)
 static void read_twin(const char *path, double *vector, double *mine)
 {
 	MPI_File file = open_all(path, MPI_MODE_RDONLY);
-	MPI_Offset place = (columns + (MPI_Offset)row_places[rank] * columns) * (MPI_Offset)sizeof *mine;
+	MPI_Offset offset = (columns + (MPI_Offset)row_displs[rank] * columns) * (MPI_Offset)sizeof *mine;
 
 	MPI_File_read_at_all(file, 0, vector, (int)columns, MPI_DOUBLE, MPI_STATUS_IGNORE);
-	MPI_File_read_at_all(file, place, mine, counts[rank], MPI_DOUBLE, MPI_STATUS_IGNORE);
+	MPI_File_read_at_all(file, offset, mine, counts[rank], MPI_DOUBLE, MPI_STATUS_IGNORE);
 	MPI_File_close(&file);
 }
 
 static void write_twin(const char *path, const double *product)
 {
 	MPI_File file = open_all(path, MPI_MODE_WRONLY | MPI_MODE_CREATE);
-	MPI_Offset place = row_places[rank] * (MPI_Offset)sizeof *product;
+	MPI_Offset offset = row_displs[rank] * (MPI_Offset)sizeof *product;
 
 	MPI_File_set_size(file, 0);
-	MPI_File_write_at_all(file, place, product, row_counts[rank], MPI_DOUBLE, MPI_STATUS_IGNORE);
+	MPI_File_write_at_all(file, offset, product, row_counts[rank], MPI_DOUBLE, MPI_STATUS_IGNORE);
 	MPI_File_close(&file);
 }
 
@@ -124,8 +124,8 @@ int main(int argc, char **argv)
 	free(mine);
 	free(product);
 	free(counts);
-	free(places);
+	free(displs);
 	free(row_counts);
-	free(row_places);
+	free(row_displs);
 	return finish();
 }

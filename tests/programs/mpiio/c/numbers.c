@@ -1,5 +1,5 @@
 /*
- * A descriptor's number that is a pipe's first and then a file's, in turn: what is read from the pipe is looked at, what
+ * A descriptor's number that is a pipe's first and then a file's, in turn: what is read from the pipe is checked, what
  * is read from the file is scattered. Usage: numbers DIR
  */
 #include <fcntl.h>
@@ -16,26 +16,26 @@ static int rank, size;
 static char path[4096];
 static char *all, *mine;
 
-static void must(int holds, const char *what)
+static void must(int is_true, const char *what)
 {
-	if (!holds) {
+	if (!is_true) {
 		perror(what);
 		MPI_Abort(MPI_COMM_WORLD, 1);
 	}
 }
 
-/* What a pipe gives that is read by the descriptor that is to be the file's. */
+/* Reads a pipe by the descriptor that is to be the file's. */
 static int from_pipe(int round)
 {
 	int ends[2];
-	char *given = malloc((size_t)(size * PART));
+	char *data = malloc((size_t)(size * PART));
 
-	must(given && pipe(ends) == 0, "pipe");
-	memset(given, round, (size_t)(size * PART));
-	must(write(ends[1], given, (size_t)(size * PART)) == (ssize_t)size * PART, "write");
-	must(read(ends[0], given, (size_t)(size * PART)) == (ssize_t)size * PART, "read");
-	must(given[0] == round && given[size * PART - 1] == round, "the pipe's bytes");
-	free(given);
+	must(data && pipe(ends) == 0, "pipe");
+	memset(data, round, (size_t)(size * PART));
+	must(write(ends[1], data, (size_t)(size * PART)) == (ssize_t)size * PART, "write");
+	must(read(ends[0], data, (size_t)(size * PART)) == (ssize_t)size * PART, "read");
+	must(data[0] == round && data[size * PART - 1] == round, "the pipe's bytes");
+	free(data);
 	close(ends[1]);
 	close(ends[0]);
 	return ends[0];

@@ -23,7 +23,7 @@ static inline void fail(const char *what)
 	abort();
 }
 
-/* The word behind `--name`, or `otherwise`. */
+/* The argument behind `--name`, or `otherwise`. */
 static inline const char *option(int argc, char **argv, const char *name, const char *otherwise)
 {
 	for (int at = 1; at + 1 < argc; at++)
@@ -73,7 +73,7 @@ static inline uint64_t checksum(const void *data, size_t bytes, uint64_t start)
 	return sum;
 }
 
-/* Adds what this rank holds to its checksum. */
+/* Adds this rank's bytes to its checksum. */
 static inline void count(const void *data, size_t bytes)
 {
 	checksum_own = checksum(data, bytes, checksum_own);
@@ -90,7 +90,7 @@ static inline long before(long n, int parts, int i)
 	return n / parts * i + (i < n % parts ? i : n % parts);
 }
 
-/* What stands for the computation: every byte becomes another. */
+/* Represents the computation: every byte becomes another. */
 static inline void compute(unsigned char *data, size_t bytes)
 {
 	for (size_t at = 0; at < bytes; at++)

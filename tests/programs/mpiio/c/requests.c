@@ -1,7 +1,6 @@
 /*
- * Threads that receive at once, by requests whose handles MPI gives to one thread after the other: rank 0's threads read and
- * send, each of the others' receives and waits in a way of its own.
- * Usage: requests DIR
+ * Threads that receive at once, by requests whose handles MPI assigns to one thread after the other: rank 0's threads
+ * read and send, each of the others' receives and waits by a call of its own. Usage: requests DIR
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -20,9 +19,9 @@
 static int rank, size, input;
 static atomic_int wrong;
 
-static void must(int holds, const char *what)
+static void must(int is_true, const char *what)
 {
-	if (!holds) {
+	if (!is_true) {
 		perror(what);
 		MPI_Abort(MPI_COMM_WORLD, 1);
 	}
@@ -33,8 +32,8 @@ static unsigned char byte_at(size_t at)
 	return (unsigned char)(at * 7 + at / 4096 + at / PART);
 }
 
-/* Where in the file that is which a thread of a rank gets. */
-static size_t place(int to, int number, int round)
+/* The offset in the file of the data for a thread of a rank. */
+static size_t offset_of(int to, int number, int round)
 {
 	return (size_t)((to - 1) * THREADS + number) * PART + (size_t)round * 13;
 }
@@ -42,7 +41,7 @@ static size_t place(int to, int number, int round)
 static void make(const char *directory)
 {
 	char path[4096];
-	size_t bytes = place(size, 0, ROUNDS);
+	size_t bytes = offset_of(size, 0, ROUNDS);
 	unsigned char *all = malloc(bytes);
 
 	must(all != NULL, "malloc");
@@ -78,7 +77,7 @@ static void *receives(void *argument)
 	for (int round = 0; round < ROUNDS; round++) {
 		MPI_Request request;
 		MPI_Status status;
-		size_t from = place(rank, number, round);
+		size_t from = offset_of(rank, number, round);
 		MPI_Irecv(memory, PART, MPI_BYTE, 0, number, MPI_COMM_WORLD, &request);
 		wait_for(&request, number, &status);
 		MPI_Get_count(&status, MPI_BYTE, &bytes);
@@ -97,7 +96,8 @@ static void *sends(void *argument)
 
 	for (int round = 0; round < ROUNDS; round++) {
 		for (int to = 1; to < size; to++)
-			must(pread(input, memory + to * PART, PART, (off_t)place(to, number, round)) == PART, "pread");
+			must(pread(input, memory + to * PART, PART, (off_t)offset_of(to, number, round)) == PART,
+				"pread");
 		for (int to = 1; to < size; to++)
 			MPI_Send(memory + to * PART, PART, MPI_BYTE, to, number, MPI_COMM_WORLD);
 	}

@@ -2,27 +2,27 @@
  * Rows by Scatter and Gather: rank 0 reads a table of bytes and gives every rank as many rows as the others (with
  * --by scatterv: as many as it can), each rank changes its rows, and rank 0 collects and writes them.
  *
- *   rows --in FILE --out FILE [--rows N] [--row-bytes N] [--header N] [--steps N] [--read WAY] [--write WAY]
+ *   rows --in FILE --out FILE [--rows N] [--row-bytes N] [--header N] [--steps N] [--read METHOD] [--write METHOD]
  *        [--by scatter|scatterv|type] [--in-place] [--line] [--fresh] [--twin]
  *
  * A step is one table; the tables lie one after the other, behind the header, in one file, or with --files in files
- * FILE.0, FILE.1, …. WAY: plain, at, vector, stdio, mpi, mpi_at. --line: one row by each call. --fresh: rank 0 takes
+ * FILE.0, FILE.1, …. METHOD: plain, at, vector, stdio, mpi, mpi_at. --line: one row by each call. --fresh: rank 0 takes
  * new memory for each step. --twin: each rank reads and writes its own rows, collectively.
  */
 #define _GNU_SOURCE
-#include "ways.h"
+#include "io_method.h"
 
 enum by { SCATTER, SCATTERV, TYPE };
 
 static struct {
 	const char *in, *out;
 	long rows, row_bytes, header, steps;
-	enum way read, write;
+	enum method read, write;
 	enum by by;
 	int in_place, line, fresh, twin, files;
 } options;
 
-static int *counts, *places;
+static int *counts, *displs;
 static char *header;
 
 static void options_read(int argc, char **argv)
@@ -35,8 +35,8 @@ static void options_read(int argc, char **argv)
 	options.row_bytes = number(argc, argv, "row-bytes", 1024);
 	options.header = number(argc, argv, "header", 0);
 	options.steps = number(argc, argv, "steps", 1);
-	options.read = way_of(option(argc, argv, "read", "plain"));
-	options.write = way_of(option(argc, argv, "write", "plain"));
+	options.read = method_of(option(argc, argv, "read", "plain"));
+	options.write = method_of(option(argc, argv, "write", "plain"));
 	options.by = !strcmp(by, "scatter") ? SCATTER : !strcmp(by, "scatterv") ? SCATTERV : TYPE;
 	options.in_place = flag(argc, argv, "in-place");
 	options.line = flag(argc, argv, "line");
@@ -56,14 +56,14 @@ static size_t table_bytes(void)
 	return (size_t)(rows_used() * options.row_bytes);
 }
 
-/* Who has which rows, in rows. */
+/* The ranks' rows, in rows. */
 static void divide(void)
 {
 	counts = memory((size_t)size * sizeof *counts);
-	places = memory((size_t)size * sizeof *places);
+	displs = memory((size_t)size * sizeof *displs);
 	for (int i = 0; i < size; i++) {
 		counts[i] = (int)part(rows_used(), size, i);
-		places[i] = (int)before(rows_used(), size, i);
+		displs[i] = (int)before(rows_used(), size, i);
 	}
 }
 
@@ -77,7 +77,7 @@ static const char *name_of(const char *path, long step)
 	return name;
 }
 
-/* One row as a type: a vector of bytes at its own place, so that it isn't contiguous for the library's eye alone. */
+/* One row as a type: a vector of bytes at its own displacement, so that it isn't contiguous for the library alone. */
 static MPI_Datatype row_type(void)
 {
 	MPI_Datatype row;
@@ -106,7 +106,7 @@ static void scatter(char *table, char *mine, MPI_Datatype row)
 	int own = counts[rank], bytes = (int)(own * options.row_bytes);
 
 	if (options.by == SCATTERV)
-		MPI_Scatterv(table, counts, places, row, to, own, row, 0, MPI_COMM_WORLD);
+		MPI_Scatterv(table, counts, displs, row, to, own, row, 0, MPI_COMM_WORLD);
 	else if (options.by == TYPE)
 		MPI_Scatter(table, own, row, to, bytes, MPI_BYTE, 0, MPI_COMM_WORLD);
 	else
@@ -119,7 +119,7 @@ static void gather(char *table, char *mine, MPI_Datatype row)
 	int own = counts[rank], bytes = (int)(own * options.row_bytes);
 
 	if (options.by == SCATTERV)
-		MPI_Gatherv(from, own, row, table, counts, places, row, 0, MPI_COMM_WORLD);
+		MPI_Gatherv(from, own, row, table, counts, displs, row, 0, MPI_COMM_WORLD);
 	else if (options.by == TYPE)
 		MPI_Gather(from, bytes, MPI_BYTE, table, own, row, 0, MPI_COMM_WORLD);
 	else
@@ -204,16 +204,16 @@ static void twin(char *mine)
 	for (long step = 0; step < options.steps; step++) {
 		double at = begin();
 		MPI_Offset table = options.files ? 0 : step * (MPI_Offset)table_bytes();
-		MPI_Offset place = options.header + table + (MPI_Offset)places[rank] * options.row_bytes;
+		MPI_Offset offset = options.header + table + (MPI_Offset)displs[rank] * options.row_bytes;
 
 		open_all(&in, step, 0);
-		MPI_File_read_at_all(in, place, mine, counts[rank], row, MPI_STATUS_IGNORE);
+		MPI_File_read_at_all(in, offset, mine, counts[rank], row, MPI_STATUS_IGNORE);
 		read_s += MPI_Wtime() - at;
 		compute((unsigned char *)mine, (size_t)counts[rank] * (size_t)options.row_bytes);
 		count(mine, (size_t)counts[rank] * (size_t)options.row_bytes);
 		at = begin();
 		open_all(&out, step, 1);
-		MPI_File_write_at_all(out, place, mine, counts[rank], row, MPI_STATUS_IGNORE);
+		MPI_File_write_at_all(out, offset, mine, counts[rank], row, MPI_STATUS_IGNORE);
 		write_s += MPI_Wtime() - at;
 	}
 	MPI_File_close(&in);
@@ -232,6 +232,6 @@ int main(int argc, char **argv)
 	free(mine);
 	free(header);
 	free(counts);
-	free(places);
+	free(displs);
 	return finish();
 }

@@ -1,5 +1,5 @@
 /*
- * Rank 0 reads and sends, and of the others' receives some have half the room: an error, nobody waits, and what is
+ * Rank 0 reads and sends, and some of the others' receives have half the room: an error, no rank waits, and what is
  * received besides is whole. Usage: short DIR
  */
 #include <mpi.h>
@@ -28,7 +28,7 @@ static void send_all(const char *path, char *data, int size)
 	}
 }
 
-static const char *said(int code)
+static const char *error_text(int code)
 {
 	int class = MPI_SUCCESS;
 
@@ -51,7 +51,7 @@ static void receive_two(char *one, char *other)
 	for (int n = 0; n < BYTES; n++)
 		sum += other[n];
 	printf("rank %d: error %d, first %s, second %s, %ld\n", rank, result != MPI_SUCCESS,
-		said(statuses[0].MPI_ERROR), said(statuses[1].MPI_ERROR), sum);
+		error_text(statuses[0].MPI_ERROR), error_text(statuses[1].MPI_ERROR), sum);
 }
 
 int main(int argc, char **argv)
@@ -68,7 +68,7 @@ int main(int argc, char **argv)
 		send_all(path, one, size);
 	} else {
 		printf("rank %d: %s\n", rank,
-			said(MPI_Recv(one, BYTES / 2, MPI_BYTE, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE)));
+			error_text(MPI_Recv(one, BYTES / 2, MPI_BYTE, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE)));
 		receive_two(one, other);
 	}
 	MPI_Barrier(MPI_COMM_WORLD);

@@ -1,8 +1,7 @@
 /*
- * Threads that read and scatter at once, or read and send, each a file of its own over a communicator of its own; in every
- * second round rank 0 also looks at what it has read. One more thread just probes for all of it, as one does that keeps MPI
- * going. Where MPI lets only one thread call it, the others are only there.
- * Usage: threads DIR
+ * Threads that read and scatter at once, or read and send, each a file of its own over a communicator of its own; in
+ * every second round rank 0 also checks what it has read. One more thread just probes for all of it, as progress
+ * threads do. Where MPI lets only one thread call it, the others are idle. Usage: threads DIR
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -29,9 +28,9 @@ struct one {
 	uint64_t sum;
 };
 
-static void must(int holds, const char *what)
+static void must(int is_true, const char *what)
 {
-	if (!holds) {
+	if (!is_true) {
 		perror(what);
 		MPI_Abort(MPI_COMM_WORLD, 1);
 	}
@@ -62,7 +61,7 @@ static int made(int number)
 	return file;
 }
 
-/* Each thread in a way of its own. */
+/* Each thread by a call of its own. */
 static void receive(const struct one *one, void *memory, int tag)
 {
 	MPI_Message message;

@@ -1,6 +1,6 @@
 /*
  * The ranks of a scatter and of a gather name sizes of a part that aren't the same, which the standard forbids and MPIs
- * let pass: some find the operation large, others don't. Before that they name the same in two ways. Usage: uneven DIR
+ * let pass: some find the operation large, others don't. Before that they name the same by two types. Usage: uneven DIR
  */
 #include <mpi.h>
 #include <stdio.h>
@@ -9,7 +9,7 @@
 
 enum { PART = 3000, ROOM = 9000, ROUNDS = 5, SMALL = 96, SMALL_ROUNDS = 9 };
 
-/* Small and even, on a communicator of their own; but each other rank says it by a type of its own, as may be. */
+/* Small and even, on a communicator of their own; but each other rank describes it by a type of its own, as may be. */
 static void in_two_types(char *all, char *mine, int rank)
 {
 	MPI_Comm comm;

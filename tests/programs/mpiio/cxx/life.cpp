@@ -1,5 +1,5 @@
-// Conway's Game of Life: rank 0 reads the cells (bytes; the lowest bit counts) with an ifstream and scatters rows, the
-// ranks exchange halos for some generations, and rank 0 gathers the rows and writes them with an ofstream.
+// Conway's Game of Life: rank 0 reads the cells (bytes; the lowest bit counts) with an ifstream and scatters rows. The
+// ranks exchange halos for some generations. Rank 0 gathers the rows and writes them with an ofstream.
 //
 //   life --in FILE --out FILE [--rows N] [--columns N] [--generations N] [--twin]
 //
@@ -13,13 +13,13 @@
 using Cells = std::vector<char>;
 
 static long rows, columns;
-static std::vector<int> counts, places;
+static std::vector<int> counts, displs;
 
 static void divide()
 {
 	for (int i = 0; i < size; i++) {
 		counts.push_back(static_cast<int>(part(rows, size, i) * columns));
-		places.push_back(static_cast<int>(before(rows, size, i) * columns));
+		displs.push_back(static_cast<int>(before(rows, size, i) * columns));
 	}
 }
 
@@ -40,7 +40,7 @@ static void read_naive(const std::string &path, Cells &cells)
 		if (!in.read(all.data(), static_cast<std::streamsize>(all.size())))
 			fail(path.c_str());
 	}
-	MPI_Scatterv(all.data(), counts.data(), places.data(), MPI_CHAR, own(cells), counts[rank], MPI_CHAR, 0,
+	MPI_Scatterv(all.data(), counts.data(), displs.data(), MPI_CHAR, own(cells), counts[rank], MPI_CHAR, 0,
 		MPI_COMM_WORLD);
 }
 
@@ -48,7 +48,7 @@ static void write_naive(const std::string &path, Cells &cells)
 {
 	Cells all(rank ? 0 : static_cast<size_t>(rows * columns));
 
-	MPI_Gatherv(own(cells), counts[rank], MPI_CHAR, all.data(), counts.data(), places.data(), MPI_CHAR, 0,
+	MPI_Gatherv(own(cells), counts[rank], MPI_CHAR, all.data(), counts.data(), displs.data(), MPI_CHAR, 0,
 		MPI_COMM_WORLD);
 	if (rank == 0) {
 		std::ofstream out(path, std::ios::binary);
@@ -67,9 +67,9 @@ static void twin(const std::string &path, Cells &cells, bool writes)
 		fail(path.c_str());
 	if (writes) {
 		MPI_File_set_size(file, 0);
-		MPI_File_write_at_all(file, places[rank], own(cells), counts[rank], MPI_CHAR, MPI_STATUS_IGNORE);
+		MPI_File_write_at_all(file, displs[rank], own(cells), counts[rank], MPI_CHAR, MPI_STATUS_IGNORE);
 	} else {
-		MPI_File_read_at_all(file, places[rank], own(cells), counts[rank], MPI_CHAR, MPI_STATUS_IGNORE);
+		MPI_File_read_at_all(file, displs[rank], own(cells), counts[rank], MPI_CHAR, MPI_STATUS_IGNORE);
 	}
 	MPI_File_close(&file);
 }

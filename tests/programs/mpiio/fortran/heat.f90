@@ -1,5 +1,5 @@
-! Heat in a plane: rank 0 reads the temperatures (doubles) from a file of stream access and scatters columns, the ranks
-! exchange halos for some steps, and rank 0 gathers the columns and writes them.
+! Heat in a plane: rank 0 reads the temperatures (doubles) from a file of stream access and scatters columns. The ranks
+! exchange halos for some steps. Rank 0 gathers the columns and writes them.
 !
 !   heat --in FILE --out FILE [--rows N] [--columns N] [--steps N] [--twin]
 !
@@ -164,7 +164,7 @@ contains
     mine(:, 1:own) = next(:, 1:own)
   end subroutine
 
-  ! Depends on each value and its place, and wraps around.
+  ! Depends on each value and its index, and wraps around.
   integer(int64) function sum_of(values)
     real(real64), intent(in) :: values(:, :)
     integer :: i, j

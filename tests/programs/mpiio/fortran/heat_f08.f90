@@ -9,7 +9,7 @@ program heat_f08
   use, intrinsic :: iso_fortran_env, only: int64, real64
   implicit none
   integer :: me, ranks, rows, columns, own, first, steps, step, i
-  integer, allocatable :: counts(:), places(:)
+  integer, allocatable :: counts(:), displs(:)
   logical :: by_hand
   character(len=1024) :: in, out
   real(real64), allocatable :: all(:, :), mine(:, :), next(:, :)
@@ -26,17 +26,17 @@ program heat_f08
   steps = 3
   by_hand = .false.
   call read_options()
-  allocate(counts(ranks), places(ranks))
+  allocate(counts(ranks), displs(ranks))
   do i = 1, ranks
     counts(i) = columns / ranks
     if (i <= mod(columns, ranks)) counts(i) = counts(i) + 1
-    places(i) = 0
-    if (i > 1) places(i) = places(i - 1) + counts(i - 1)
+    displs(i) = 0
+    if (i > 1) displs(i) = displs(i - 1) + counts(i - 1)
   end do
   own = counts(me + 1)
-  first = places(me + 1)
+  first = displs(me + 1)
   counts = counts * rows
-  places = places * rows
+  displs = displs * rows
   allocate(mine(rows, 0:own + 1), next(rows, 0:own + 1))
   mine = 0
   if (me == 0) then
@@ -107,14 +107,14 @@ contains
       read (unit) all
       close (unit)
     end if
-    call MPI_Scatterv(all, counts, places, MPI_DOUBLE_PRECISION, mine(1, 1), counts(me + 1), MPI_DOUBLE_PRECISION, 0, &
+    call MPI_Scatterv(all, counts, displs, MPI_DOUBLE_PRECISION, mine(1, 1), counts(me + 1), MPI_DOUBLE_PRECISION, 0, &
     MPI_COMM_WORLD)
   end subroutine
 
   subroutine write_naive()
     integer :: unit
 
-    call MPI_Gatherv(mine(1, 1), counts(me + 1), MPI_DOUBLE_PRECISION, all, counts, places, MPI_DOUBLE_PRECISION, 0, &
+    call MPI_Gatherv(mine(1, 1), counts(me + 1), MPI_DOUBLE_PRECISION, all, counts, displs, MPI_DOUBLE_PRECISION, 0, &
     MPI_COMM_WORLD)
     if (me == 0) then
       open (newunit=unit, file=trim(out), access='stream', form='unformatted', status='replace', action='write')
@@ -172,7 +172,7 @@ contains
     mine(:, 1:own) = next(:, 1:own)
   end subroutine
 
-  ! Depends on each value and its place, and wraps around.
+  ! Depends on each value and its index, and wraps around.
   integer(int64) function sum_of(values)
     real(real64), intent(in) :: values(:, :)
     integer :: i, j

@@ -1,6 +1,6 @@
 /*
- * The file changes after it was read: what was read stays what it was. By the same rank, through each kind of call; by
- * another rank, with and without MPI in between; by another process.
+ * The file changes after it was read: the program's memory stays as it was. By the same rank, through each kind of
+ * call; by another rank, with and without MPI in between; by another process.
  */
 #define _GNU_SOURCE
 #include "safety.h"
@@ -10,7 +10,7 @@
 
 #define STEP(name) static inline __attribute__((always_inline)) void name(struct work *work)
 
-/* A shell's command with $FILE; its status. Only processes that rank 0 starts, if it isn't said otherwise. */
+/* Runs a shell's command with $FILE; its status. Only processes of rank 0, unless stated otherwise. */
 static int shell(const char *file, const char *command)
 {
 	char text[3000];
@@ -280,7 +280,7 @@ static void mapping_before(void)
 	free(mine);
 }
 
-/* What one step writes the next one reads. */
+/* Each step reads the previous one's output. */
 static void written_then_read(void)
 {
 	char *name = path("both"), *all = rank ? NULL : pages(all_bytes()), *mine = memory(PART);

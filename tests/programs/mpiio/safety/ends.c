@@ -7,7 +7,7 @@
 
 #define STEP(name) static void name(struct work *work)
 
-/* Some MPIs come back, and are ended by others a moment later. */
+/* Some MPIs return, and are ended by others a moment later. */
 static void abort_here(int status)
 {
 	MPI_Abort(MPI_COMM_WORLD, status);
@@ -60,7 +60,7 @@ STEP(root_leaves)
 		_exit(7);
 }
 
-/* All have heard from each other, so that all that was written before is there. */
+/* All have received a message of each other, so that all that was written before is there. */
 STEP(killed_later)
 {
 	(void)work;
@@ -77,7 +77,7 @@ GATHER_WRITE(all_are_killed_after_write, NULL, killed_later)
 GATHER_WRITE(root_aborts_after_gather, root_aborts, NULL)
 GATHER_WRITE(root_is_killed_after_gather, root_is_killed, NULL)
 
-/* Rank 0 writes, another hears of it, and all are gone. */
+/* Rank 0 writes, another receives a message about it, and all are ended. */
 static void killed_after_write(void)
 {
 	gather_write(NULL, NULL);

@@ -1,4 +1,4 @@
-/* The program's own handling of faults goes on, and real faults reach it at the right address. */
+/* The program's own handling of faults continues, and real faults reach it at the right address. */
 #define _GNU_SOURCE
 #include "safety.h"
 

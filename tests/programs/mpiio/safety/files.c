@@ -4,7 +4,7 @@
 
 #include <sys/socket.h>
 
-/* Rank 0 opens and reads as the case says; all scatter what is in the buffer then. */
+/* Rank 0 opens and reads by the case's statements; all scatter what is in the buffer then. */
 static inline __attribute__((always_inline)) void with(void (*reads)(char *all, char *name))
 {
 	char *name = path("in"), *all = NULL, *mine = memory(PART);
@@ -209,7 +209,7 @@ WITH(bad_descriptors, {
 	close(fd);
 })
 
-/* Memory that can't be written, in whole and from some place on. */
+/* Memory that can't be written, in whole and from some offset on. */
 WITH(bad_memory, {
 	make(name, all_bytes(), 1);
 	int fd = open(name, O_RDONLY);
@@ -251,7 +251,7 @@ WITH(close_then_reuse, {
 	close(other);
 })
 
-/* Which lock another process would meet, and whether it is this one's. */
+/* Which lock another process would find, and whether it is this one's. */
 static void note_lock(const char *name)
 {
 	struct flock met = {.l_type = F_WRLCK, .l_whence = SEEK_SET};

@@ -1,4 +1,4 @@
-/* What is gathered is used otherwise than by one write of all of it, or the write is not as it seems. */
+/* Gathered data is used otherwise than by one write of all of it, or the write is not as it seems. */
 #define _GNU_SOURCE
 #include "safety.h"
 
@@ -26,7 +26,7 @@ STEP(root_changes)
 STEP(root_looks)
 {
 	if (rank == 0)
-		note_sum("looked at", work->data, work->bytes);
+		note_sum("read", work->data, work->bytes);
 }
 
 STEP(root_sends)
@@ -42,7 +42,7 @@ STEP(root_sends)
 	free(copy);
 }
 
-/* The others go on, and change what they have sent, long before rank 0 writes. */
+/* The others continue, and change what they have sent, long before rank 0 writes. */
 STEP(others_go_on)
 {
 	if (rank == 0) {
@@ -210,12 +210,12 @@ STEP(limited)
 /* Into a file system without room, which the variable names. */
 STEP(disk_full)
 {
-	const char *place = getenv("SAFETY_SMALL");
+	const char *directory = getenv("SAFETY_SMALL");
 
-	if (rank == 0 && place) {
+	if (rank == 0 && directory) {
 		char name[1000];
 
-		snprintf(name, sizeof name, "%s/full", place);
+		snprintf(name, sizeof name, "%s/full", directory);
 		int fd = open(name, O_RDWR | O_CREAT | O_TRUNC, 0644);
 		note_result("write", write(fd, work->data, work->bytes));
 		note_result("write", write(fd, work->data, work->bytes));
@@ -330,7 +330,7 @@ STEP(buffers_change)
 BEFORE(CASE_BEFORE)
 AFTER(CASE_AFTER)
 
-/* Gatherings that nobody writes: rank 0 has the data. */
+/* Gatherings that are not written: rank 0 has the data. */
 static void never_written(void)
 {
 	char *all = rank ? NULL : memory(all_bytes()), *mine = memory(PART);
@@ -344,7 +344,7 @@ static void never_written(void)
 	free(mine);
 }
 
-/* Memory is gone as soon as the call has returned, on all ranks but 0. */
+/* Memory is freed as soon as the call has returned, on all ranks but 0. */
 static void freed_at_once(void)
 {
 	char *all = rank ? NULL : pages(all_bytes()), *mine = pages(PART);
@@ -377,19 +377,19 @@ static void gather_in_place(void)
 	free(all);
 }
 
-/* In another order, with gaps that keep what was in the buffer. */
+/* In another order, with gaps that leave the buffer's bytes. */
 static void gather_by_counts(void)
 {
 	char *all = memory(all_bytes()), *mine = memory(PART), *name = path("out");
-	int counts[size], places[size];
+	int counts[size], displs[size];
 
 	for (int from = 0; from < size; from++) {
 		counts[from] = from == 1 && odd() ? 0 : PART - 500 * from - 7;
-		places[from] = (size - 1 - from) * PART + 3;
+		displs[from] = (size - 1 - from) * PART + 3;
 	}
 	memset(all, 'g', all_bytes());
 	fill(mine, PART, (unsigned)rank);
-	MPI_Gatherv(mine, counts[rank], MPI_BYTE, all, counts, places, MPI_BYTE, 0, MPI_COMM_WORLD);
+	MPI_Gatherv(mine, counts[rank], MPI_BYTE, all, counts, displs, MPI_BYTE, 0, MPI_COMM_WORLD);
 	if (rank == 0) {
 		int fd = open(name, O_WRONLY | O_CREAT, 0644);
 		note_result("write", write(fd, all, all_bytes()));
@@ -401,7 +401,7 @@ static void gather_by_counts(void)
 	free(mine);
 }
 
-/* What is sent, and in the end what is received, are types that aren't understood. */
+/* The sent types, and in the end the received ones, are unknown to the library. */
 static void gather_opaque_types(void)
 {
 	char *all = memory(all_bytes()), *mine = memory(PART), *name = path("out");

@@ -1,6 +1,6 @@
 /*
- * Memory that the kernel looks at, or writes into, while a function of the C library is at work: names, numbers and
- * tables of all kinds may lie in what was read from a file.
+ * Memory that the kernel reads, or writes into, while a function of the C library is at work: names, numbers and tables
+ * of all kinds may lie in what was read from a file.
  */
 #define _GNU_SOURCE
 #include "safety.h"
@@ -22,15 +22,15 @@
 
 /* Each call has memory of its own, some pages from the others', and not at the start of one. */
 #define APART 14336
-#define PLACES 13
+#define SLOTS 13
 
-static char *at(struct work *work, int place)
+static char *at(struct work *work, int slot)
 {
-	must(place < PLACES && (size_t)(place + 1) * APART <= work->bytes, "a place for each");
-	return work->data + place * APART + 100;
+	must(slot < SLOTS && (size_t)(slot + 1) * APART <= work->bytes, "a slot for each");
+	return work->data + slot * APART + 100;
 }
 
-/* What a call has written there need not be the same in all runs. */
+/* The bytes that a call has written there need not be the same in all runs. */
 static void same_again(char *memory)
 {
 	memset(memory, 'x', APART - 200);
@@ -38,7 +38,7 @@ static void same_again(char *memory)
 
 #define STEP(name) static void name(struct work *work)
 
-/* No file has such a name: it is looked for, or too long, but never out of reach. */
+/* No file has such a name: it is looked up, or too long, but never out of reach. */
 STEP(paths)
 {
 	struct stat status;
@@ -93,9 +93,9 @@ STEP(tables)
 	note_result("write", write(two[1], "123", 3));
 	note_result("ioctl", ioctl(two[0], FIONREAD, at(work, 1)));
 	same_again(at(work, 2));
-	struct pollfd *asked = (void *)at(work, 2);
-	asked[0] = (struct pollfd){.fd = two[0], .events = POLLIN};
-	note_result("poll", poll(asked, 1, 0));
+	struct pollfd *polled = (void *)at(work, 2);
+	polled[0] = (struct pollfd){.fd = two[0], .events = POLLIN};
+	note_result("poll", poll(polled, 1, 0));
 	fd_set *set = (void *)at(work, 3);
 	int queue = epoll_create1(0);
 	struct epoll_event event = {.events = EPOLLIN};
@@ -103,7 +103,7 @@ STEP(tables)
 	note_result("epoll_wait", epoll_wait(queue, (void *)at(work, 4), 5, 0));
 	struct timeval now = {0, 0};
 	note_result("select", select(0, set, NULL, NULL, &now) >= 0);
-	/* Whatever stands there: no second has so many nanoseconds, or it is no time at all. */
+	/* Any bytes: no second has so many nanoseconds, or it is no time at all. */
 	note("nanosleep %d", nanosleep(none, NULL) == 0 || errno == EINVAL);
 	close(queue);
 	close(two[0]);
@@ -144,7 +144,7 @@ STEP(stream_buffer)
 	note_file(path("copy"));
 }
 
-/* What was protected is open afterwards, and what has been read is there. */
+/* Protected memory is accessible afterwards, and what has been read is there. */
 STEP(protection_by_key)
 {
 	char *first = (char *)((uintptr_t)at(work, 1) & ~4095UL);
@@ -156,7 +156,7 @@ STEP(protection_by_key)
 	note_sum("there", first, 20480);
 }
 
-/* Numbers that the program never had are no business of its, but it may say so of all. */
+/* A program may close numbers that it never had, but only as a range of all. */
 STEP(closed_by_number)
 {
 	int null = open("/dev/null", O_RDONLY);

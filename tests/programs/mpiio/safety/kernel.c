@@ -1,6 +1,6 @@
 /*
- * The kernel is asked directly: by number, and by the program's own instructions, as some run times and libraries do; and
- * by functions that were looked up in the C library alone.
+ * System calls are made directly: by number, and by the program's own instructions, as some run times and libraries do;
+ * and by functions that were looked up in the C library alone.
  */
 #define _GNU_SOURCE
 #include "safety.h"
@@ -44,7 +44,7 @@ __attribute__((constructor)) static void find_out(void)
 	can_be_seen = prctl(59, 0, 0, 0, 0) == 0;
 }
 
-/* A call that the C library doesn't see; where nobody else can see it either, one that it sees. */
+/* A call that the C library doesn't see; where no other interposer can see it either, one that it sees. */
 static long direct(long number, long a, long b, long c, long d, long e, long f)
 {
 	const long all[6] = {a, b, c, d, e, f};
@@ -229,7 +229,7 @@ static int by_ring(int fd, const void *data, unsigned int bytes)
 	int ring = (int)direct(SYS_io_uring_setup, 1, (long)&sizes, 0, 0, 0, 0);
 	if (ring < 0)
 		return (int)pwrite(fd, data, bytes, 9);
-	char *asked = mapped(ring, IORING_OFF_SQ_RING, 4096), *done = mapped(ring, IORING_OFF_CQ_RING, 4096);
+	char *submissions = mapped(ring, IORING_OFF_SQ_RING, 4096), *done = mapped(ring, IORING_OFF_CQ_RING, 4096);
 	struct io_uring_sqe *entry = mapped(ring, IORING_OFF_SQES, 4096);
 
 	memset(entry, 0, sizeof *entry);
@@ -238,11 +238,11 @@ static int by_ring(int fd, const void *data, unsigned int bytes)
 	entry->addr = (uintptr_t)data;
 	entry->len = bytes;
 	entry->off = 9;
-	*word(asked, sizes.sq_off.array) = 0;
-	__atomic_store_n(word(asked, sizes.sq_off.tail), 1, __ATOMIC_RELEASE);
+	*word(submissions, sizes.sq_off.array) = 0;
+	__atomic_store_n(word(submissions, sizes.sq_off.tail), 1, __ATOMIC_RELEASE);
 	must(direct(SYS_io_uring_enter, ring, 1, 1, IORING_ENTER_GETEVENTS, 0, 0) == 1, "io_uring_enter");
 	int result = ((struct io_uring_cqe *)(void *)(done + sizes.cq_off.cqes))->res;
-	munmap(asked, 4096);
+	munmap(submissions, 4096);
 	munmap(done, 4096);
 	munmap(entry, 4096);
 	close(ring);

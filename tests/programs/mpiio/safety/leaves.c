@@ -24,7 +24,7 @@ static void write_it(const char *name)
 	}
 }
 
-/* MPICH, which is told here that there may be threads, keeps its lock where a handler doesn't return. */
+/* MPICH, initialized here for threads, keeps its lock where a handler doesn't return. */
 static void leave_mpi(MPI_Comm *comm, int *error, ...)
 {
 	(void)comm;
@@ -36,7 +36,7 @@ static void leave_mpi(MPI_Comm *comm, int *error, ...)
 }
 
 /* There is no such rank. */
-static void send_to_nobody(MPI_Comm comm)
+static void send_to_no_rank(MPI_Comm comm)
 {
 	char byte = 0;
 
@@ -46,7 +46,7 @@ static void send_to_nobody(MPI_Comm comm)
 		note("left");
 }
 
-/* What the thread does after that is its own business again: what is deferred is seen to, and more may be. */
+/* The thread's actions after that are its own again: deferred data is completed, and more may be deferred. */
 STEP(error_handler_leaves)
 {
 	MPI_Errhandler handler;
@@ -56,7 +56,7 @@ STEP(error_handler_leaves)
 	MPI_Comm_create_errhandler(leave_mpi, &handler);
 	MPI_Comm_set_errhandler(comm, handler);
 	seen = work;
-	send_to_nobody(comm);
+	send_to_no_rank(comm);
 	write_it("copy");
 	MPI_Comm_free(&comm);
 	MPI_Errhandler_free(&handler);
@@ -147,7 +147,7 @@ static void *writes_until_it_is_cancelled(void *memory)
 	return NULL;
 }
 
-/* It may be anywhere, and so may what it writes. */
+/* The thread may be anywhere, and so may its writes. */
 STEP(writing_thread_is_cancelled)
 {
 	pthread_t threads[4];
@@ -167,15 +167,15 @@ STEP(writing_thread_is_cancelled)
 }
 
 #define LEAVE(X) X(error_handler_leaves) X(timer_leaves)
-#define LASTING(X) X(thread_is_cancelled) X(writing_thread_is_cancelled)
+#define PERSISTENT(X) X(thread_is_cancelled) X(writing_thread_is_cancelled)
 
 #define BOTH(name) READ_SCATTER(name##_before, name, NULL) READ_SCATTER(name##_after, NULL, name)
 LEAVE(BOTH)
-LASTING(BOTH)
+PERSISTENT(BOTH)
 
 #define ROWS(name) {#name "_before", name##_before, 0}, {#name "_after", name##_after, 0},
 #define LATER(name) {#name "_before", name##_before, LASTS}, {#name "_after", name##_after, LASTS},
 
 const struct test leaves_tests[] = {
-	LEAVE(ROWS) LASTING(LATER){NULL, NULL, 0},
+	LEAVE(ROWS) PERSISTENT(LATER){NULL, NULL, 0},
 };

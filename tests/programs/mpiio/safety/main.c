@@ -6,7 +6,8 @@
  *     --threaded               makes a thread first
  *   safety --list              prints the names; of those that end the job with a `!` behind
  *
- * Rank R writes DIRECTORY/log.R, through memory: a call would be looked at. Each case's files are in DIRECTORY/CASE/.
+ * Rank R writes DIRECTORY/log.R, through memory: the library would see a call. Each case's files are in
+ * DIRECTORY/CASE/.
  */
 #define _GNU_SOURCE
 #include "safety.h"
@@ -23,7 +24,7 @@ static const char *directory, *case_now;
 
 enum { LOG_BYTES = 16 << 20 };
 
-/* Of the file, and where in it the next line goes, for children, too. */
+/* The offset of the next line in the file, for children, too. */
 static char *log_text;
 static atomic_size_t *log_end;
 

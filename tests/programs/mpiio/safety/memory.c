@@ -1,4 +1,4 @@
-/* What happens to the memory into which a file was read, and where that memory is. */
+/* Changes of the memory into which a file was read, and of its kind. */
 #define _GNU_SOURCE
 #include "safety.h"
 
@@ -44,7 +44,7 @@ STEP(pages_replaced)
 	}
 }
 
-/* The file itself comes to where it was read to. */
+/* The file itself is mapped where it was read to. */
 STEP(file_mapped_there)
 {
 	if (rank == 0) {
@@ -220,7 +220,7 @@ static void under_two_addresses(void)
 	free(mine);
 }
 
-/* The other ranks look at rank 0's memory. */
+/* The other ranks read rank 0's memory. */
 static void in_a_shared_window(void)
 {
 	char *name = path("in"), *all, *of_root;
@@ -246,7 +246,7 @@ static void in_a_shared_window(void)
 	MPI_Win_free(&window);
 }
 
-/* The buffer is gone, and its memory is something else, before anybody scatters. */
+/* The buffer is freed, and its memory has another use, before the scatter. */
 static void freed_before(void)
 {
 	char *name = path("in"), *mine = memory(PART), *all = memory(all_bytes());

@@ -1,4 +1,4 @@
-/* What is read is sent in every way that MPI has, and received as programs mostly do. */
+/* Data that was read is sent by every call that MPI has, and received as programs mostly do. */
 #define _GNU_SOURCE
 #include "messages.h"
 
@@ -135,7 +135,7 @@ static void by_status_of_request(char *mine)
 }
 
 /* Two requests of which one never gets a message, until it is cancelled. */
-static void by_several(char *mine, int way)
+static void by_several(char *mine, int variant)
 {
 	MPI_Request requests[2];
 	MPI_Status statuses[2];
@@ -144,12 +144,12 @@ static void by_several(char *mine, int way)
 
 	MPI_Irecv(other, 8, MPI_BYTE, 0, TAG + 1, MPI_COMM_WORLD, &requests[0]);
 	MPI_Irecv(mine, PART, MPI_BYTE, 0, TAG, MPI_COMM_WORLD, &requests[1]);
-	if (way == 0) {
+	if (variant == 0) {
 		MPI_Waitany(2, requests, &index, statuses);
-	} else if (way == 1) {
+	} else if (variant == 1) {
 		MPI_Waitsome(2, requests, &count, indices, statuses);
 		index = indices[0];
-	} else if (way == 2) {
+	} else if (variant == 2) {
 		while (!is_done)
 			MPI_Testany(2, requests, &index, &is_done, statuses);
 	} else {
@@ -298,7 +298,7 @@ static void by_large_type(char *mine)
 
 MESSAGES(CASE)
 
-/* Isend of the whole table, part by part, all pending at once; the buffer is looked at meanwhile. */
+/* Isend of the whole table, part by part, all pending at once; the buffer is read meanwhile. */
 static void many_pending(void)
 {
 	char *name = path("in"), *all = memory(all_bytes()), *mine = memory(PART);
@@ -325,7 +325,7 @@ static void many_pending(void)
 /* Long enough to be offered. */
 #define LONG 300003
 
-/* Two Isends are pending, which may have one handle: whoever has waited for the first has its memory back. */
+/* Two Isends are pending, which may have one handle: a wait for the first returns its memory. */
 static void first_of_two(void)
 {
 	char *one = memory(LONG), *other = memory(LONG);

@@ -1,6 +1,6 @@
 /*
- * Rank 0 reads one part after the other into a buffer that it uses again, and sends it; the others receive: the data, and
- * what the status says.
+ * Rank 0 reads one part after the other into a buffer that it uses again, and sends it; the others receive: the data,
+ * and the fields of the status.
  */
 #ifndef HEADWATER_MPIIO_MESSAGES_H
 #define HEADWATER_MPIIO_MESSAGES_H
@@ -9,7 +9,7 @@
 
 enum { TAG = 40 };
 
-/* MPICH's probes don't say whether it was cancelled: their statuses begin as zeros. */
+/* MPICH's probes don't set whether it was cancelled: their statuses begin as zeros. */
 static inline void note_status(const MPI_Status *status, MPI_Datatype type)
 {
 	int count = -7, elements = -7, cancelled = -7;
@@ -61,7 +61,7 @@ static inline __attribute__((always_inline)) int at_once(char *data, int to)
 	return MPI_Wait(&request, MPI_STATUS_IGNORE);
 }
 
-/* What one element with gaps takes, or a part of it. */
+/* The size of one element with gaps, or of a part of it. */
 static inline __attribute__((always_inline)) int partly(char *data, int to)
 {
 	return MPI_Send(data, odd() ? PART / 7 * 4 : PART / 2, MPI_BYTE, to, TAG, MPI_COMM_WORLD);

@@ -1,4 +1,4 @@
-/* The patterns themselves, where they should be transformed, by each way of reading and writing. */
+/* The patterns themselves, where they should be transformed, by each method of reading and writing. */
 #define _GNU_SOURCE
 #include "safety.h"
 
@@ -7,15 +7,15 @@
 READ_SCATTER(plain_scatter, NULL, NULL)
 GATHER_WRITE(plain_gather, NULL, NULL)
 
-/* Rank 0 reads in this way and scatters. */
-static inline __attribute__((always_inline)) void scatter_by(ssize_t (*way)(const char *, char *, size_t))
+/* Rank 0 reads by this method and scatters. */
+static inline __attribute__((always_inline)) void scatter_by(ssize_t (*method)(const char *, char *, size_t))
 {
 	char *name = path("in"), *all = NULL, *mine = memory(PART);
 
 	if (rank == 0) {
 		make(name, all_bytes() + 77, 2);
 		all = memory(all_bytes());
-		note("got %zd", way(name, all, all_bytes()));
+		note("got %zd", method(name, all, all_bytes()));
 	}
 	MPI_Scatter(all, PART, MPI_BYTE, mine, PART, MPI_BYTE, 0, MPI_COMM_WORLD);
 	note_sum("mine", mine, PART);

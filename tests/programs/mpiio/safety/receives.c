@@ -1,4 +1,4 @@
-/* What is read is sent, and received as few programs do. */
+/* Data that was read is sent, and received as few programs do. */
 #define _GNU_SOURCE
 #include "messages.h"
 
@@ -37,7 +37,7 @@ static void by_opaque_type_after_probe(char *mine)
 	MPI_Type_free(&type);
 }
 
-/* Over what is deferred itself. */
+/* Over deferred data itself. */
 static void by_opaque_type_twice(char *mine)
 {
 	MPI_Datatype type = opaque_type();

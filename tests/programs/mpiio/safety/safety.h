@@ -1,8 +1,8 @@
 /*
- * What the cases share: each runs in a directory of its own, some rounds one after the other, and writes into each
- * rank's log what a program could see. Two runs are alike if their logs and their directories are.
+ * The cases' common functions: each case runs in a directory of its own, some rounds one after the other, and writes
+ * into each rank's log what a program could see. Two runs are alike if their logs and their directories are.
  *
- * The log and the making of files use system calls directly: what is tested is not also the witness.
+ * The log and the making of files use system calls directly: the tested functions are not also the witness.
  */
 #ifndef HEADWATER_MPIIO_SAFETY_H
 #define HEADWATER_MPIIO_SAFETY_H
@@ -19,10 +19,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* What each rank has of a file: no multiple of a page, and over the least that is transformed. */
+/* Each rank's part of a file: no multiple of a page, and over the least that is transformed. */
 #define PART 100003
-/* What is written over files. No part of it depends on where they are. */
-#define TEXT "what stands where something else has been read"
+/* Bytes that are written over files. No part of them depends on its offset. */
+#define TEXT "bytes that replace what has been read"
 /* Round 0 and 2 are as plain as can be, so that a case is known before something happens in 1 and 3. */
 #define ROUNDS 4
 
@@ -31,7 +31,8 @@ struct test {
 	void (*run)(void);
 	enum {
 		NO_EFFECT,
-		/* Threads, windows, memory that the kernel uses by itself: the library may do less from then on, so it comes after all others. */
+		/* Threads, windows, memory that the kernel uses by itself: the library may do less from then on, so
+		 * these follow all others. */
 		LASTS,
 		/* Ends the job: it is run alone, by its name. */
 		ENDS,
@@ -47,7 +48,7 @@ extern int thread_level;
 /* How inputs are opened: for reading alone, or for writing, too. */
 extern int input_flags;
 
-/* The path of a file of this case and this round; good until eight more were asked for. */
+/* The path of a file of this case and this round; valid until eight more were requested. */
 char *path(const char *name);
 /* One line of this rank's log. */
 void note(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -61,7 +62,7 @@ void make(const char *path, size_t bytes, unsigned seed);
 void fill(void *data, size_t bytes, unsigned seed);
 /* Notes a file's size and checksum. */
 void note_file(const char *path);
-/* Ends the job if `what` went wrong. */
+/* Ends the job if `what` failed. */
 void must(int is_true, const char *what);
 /* The class of an MPI error. */
 int class_of(int code);
@@ -84,17 +85,17 @@ static inline void fault(uintptr_t address)
 	*(volatile char *)at = 1;
 }
 
-/* Memory whose start is the start of a page. */
+/* Memory that begins at a page. */
 void *pages(size_t bytes);
-/* Memory that malloc gave, not aligned to pages. */
+/* Memory from malloc, not aligned to pages. */
 void *memory(size_t bytes);
 
-/* Made with large counts, where there are such: MPI's plain functions can't tell how it was made. */
+/* Made with large counts, where there are such: MPI's plain functions can't return how it was made. */
 MPI_Datatype large_type(void);
-/* Much too many blocks, or made in a way of which there is no simpler description: another one each round. */
+/* Much too many blocks, or made so that there is no simpler description: another one each round. */
 MPI_Datatype opaque_type(void);
 
-/* What a rank-0 program does between its calls. `data` and `fd` are rank 0's. */
+/* The actions of a rank-0 program between its calls. `data` and `fd` are rank 0's. */
 struct work {
 	char *path;
 	int fd;
@@ -110,7 +111,7 @@ int writable(struct work *work);
 
 /*
  * Rank 0 reads and all scatter; `before` and `after` run on all ranks, in odd rounds. It is copied into each case, as
- * each case is to be a place of its own in the program.
+ * each case is to be a call site of its own.
  */
 static inline __attribute__((always_inline)) void read_scatter(step *before, step *after)
 {

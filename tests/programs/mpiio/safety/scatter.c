@@ -2,7 +2,7 @@
 #define _GNU_SOURCE
 #include "safety.h"
 
-/* Rank 0 has `bytes` of a file at the returned place; others have NULL. */
+/* Rank 0 has `bytes` of a file at the returned address; others have NULL. */
 static inline __attribute__((always_inline)) char *table(size_t bytes)
 {
 	char *name = path("in"), *all = NULL;
@@ -48,20 +48,20 @@ static void from_the_last_rank(void)
 static void by_counts(void)
 {
 	char *all = table(all_bytes()), *mine = memory(2 * PART);
-	int counts[size], places[size];
+	int counts[size], displs[size];
 
 	for (int to = 0; to < size; to++) {
 		counts[to] = (int)(to == 1 && odd() ? 0 : PART - 1000 * to);
-		places[to] = (size - 1 - to) * (PART - 5000);
+		displs[to] = (size - 1 - to) * (PART - 5000);
 	}
 	memset(mine, 'm', 2 * PART);
-	MPI_Scatterv(all, counts, places, MPI_BYTE, mine, counts[rank], MPI_BYTE, 0, MPI_COMM_WORLD);
+	MPI_Scatterv(all, counts, displs, MPI_BYTE, mine, counts[rank], MPI_BYTE, 0, MPI_COMM_WORLD);
 	note_sum("mine", mine, 2 * PART);
 	free(all);
 	free(mine);
 }
 
-/* Every size-th double goes to the same rank, and is received with gaps. */
+/* Every size-th double is sent to the same rank, and is received with gaps. */
 static void by_types(void)
 {
 	int doubles = PART / 8;
@@ -83,7 +83,7 @@ static void by_types(void)
 	free(mine);
 }
 
-/* Types that aren't understood, at those who receive and then at the root, too. */
+/* Types that are unknown to the library, at the receivers and then at the root, too. */
 static void by_opaque_types(void)
 {
 	char *all = table(all_bytes()), *mine = memory(PART);
@@ -153,7 +153,7 @@ static void from_several_files(void)
 	free(mine);
 }
 
-/* Communicators that are parts, copies, and gone right after. */
+/* Communicators that are parts, copies, and freed right after. */
 static void in_communicators(void)
 {
 	char *all = table(all_bytes()), *mine = memory(PART);
@@ -268,7 +268,7 @@ static void truncated(void)
 	free(mine);
 }
 
-/* Other calls that give parts of a table: by Bcast, Alltoall, Iscatter, and ranks that compute meanwhile. */
+/* Other calls that distribute parts of a table: by Bcast, Alltoall, Iscatter, and ranks that compute meanwhile. */
 static void by_other_calls(void)
 {
 	char *all = table(all_bytes()), *mine = memory(PART), *every = memory(all_bytes());

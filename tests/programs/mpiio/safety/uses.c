@@ -187,7 +187,7 @@ STEP(in_a_child)
 	}
 }
 
-/* The child sees the data also when the parent has changed it and the file is gone. */
+/* The child sees the data also when the parent has changed it and the file is removed. */
 STEP(in_a_late_child)
 {
 	if (rank == 0) {
@@ -357,15 +357,15 @@ STEP(written_by_mpi)
 	X(copied_by_the_kernel) X(read_by_proc) X(spliced) X(in_a_child) X(in_a_late_child) X(broadcast) \
 	X(sent_by_mpi) X(packed) X(reduced) X(written_by_mpi)
 /* clang-format on */
-#define LASTING(X) X(written_aside) X(in_a_window) X(in_a_thread) X(in_many_threads)
+#define PERSISTENT(X) X(written_aside) X(in_a_window) X(in_a_thread) X(in_many_threads)
 
 #define BOTH(name) READ_SCATTER(name##_before, name, NULL) READ_SCATTER(name##_after, NULL, name)
 USES(BOTH)
-LASTING(BOTH)
+PERSISTENT(BOTH)
 
 #define ROWS(name) {#name "_before", name##_before, 0}, {#name "_after", name##_after, 0},
 #define LATER(name) {#name "_before", name##_before, LASTS}, {#name "_after", name##_after, LASTS},
 
 const struct test uses_tests[] = {
-	USES(ROWS) LASTING(LATER){NULL, NULL, 0},
+	USES(ROWS) PERSISTENT(LATER){NULL, NULL, 0},
 };

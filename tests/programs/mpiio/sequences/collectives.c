@@ -23,7 +23,7 @@ static int own_rank(int comm)
 	return rank_in(comm, program.rank);
 }
 
-/* What a call that returned at once has begun. */
+/* The operation that a call began, which returned at once. */
 static void finish(const char *what, int code, MPI_Request *request)
 {
 	struct request one = {.handle = *request, .type = MPI_DATATYPE_NULL}, *only = &one;
@@ -36,21 +36,21 @@ static void scatter_or_gather(int is_gather)
 {
 	int number;
 	MPI_Comm comm = next_comm(&number);
-	int root = next_root(number), way = (int)next();
+	int root = next_root(number), variant = (int)next();
 	struct typed send = next_typed(), receive = next_typed();
 	int is_root = own_rank(number) == root;
-	void *from = is_gather && is_root && (way & IN_PLACE) ? MPI_IN_PLACE : send.at;
-	void *to = !is_gather && is_root && (way & IN_PLACE) ? MPI_IN_PLACE : receive.at;
+	void *from = is_gather && is_root && (variant & IN_PLACE) ? MPI_IN_PLACE : send.at;
+	void *to = !is_gather && is_root && (variant & IN_PLACE) ? MPI_IN_PLACE : receive.at;
 	MPI_Request request = MPI_REQUEST_NULL;
 
-	if (is_gather && (way & LATER))
+	if (is_gather && (variant & LATER))
 		finish("igather",
 			MPI_Igather(from, send.count, send.type, to, receive.count, receive.type, root, comm, &request),
 			&request);
 	else if (is_gather)
 		event_code("gather",
 			MPI_Gather(from, send.count, send.type, to, receive.count, receive.type, root, comm));
-	else if (way & LATER)
+	else if (variant & LATER)
 		finish("iscatter",
 			MPI_Iscatter(from, send.count, send.type, to, receive.count, receive.type, root, comm,
 				&request),
@@ -60,7 +60,7 @@ static void scatter_or_gather(int is_gather)
 			MPI_Scatter(from, send.count, send.type, to, receive.count, receive.type, root, comm));
 }
 
-/* COMM ROOT WAY, sent TYPE COUNT BUFFER AT, received TYPE COUNT BUFFER AT */
+/* COMM ROOT VARIANT, sent TYPE COUNT BUFFER AT, received TYPE COUNT BUFFER AT */
 void do_scatter(void)
 {
 	scatter_or_gather(0);
@@ -72,9 +72,10 @@ void do_gather(void)
 	scatter_or_gather(1);
 }
 
-/* Counts and places are those of the root's memory; of another rank's, a count there is `unit` of its own type. */
+/* Counts and displacements are those of the root's memory; of another rank's, a count there is `unit` of its own
+ * type. */
 struct parts {
-	int number, root, way, counts[RANKS_MAX], places[RANKS_MAX], is_root, own;
+	int number, root, variant, counts[RANKS_MAX], displs[RANKS_MAX], is_root, own;
 	MPI_Comm comm;
 	MPI_Datatype type;
 	char *at;
@@ -87,11 +88,11 @@ static struct parts next_parts(void)
 
 	p.comm = next_comm(&p.number);
 	p.root = next_root(p.number);
-	p.way = (int)next();
+	p.variant = (int)next();
 	p.type = program.types[next()];
-	p.at = next_place();
+	p.at = next_location();
 	next_list(p.counts);
-	next_list(p.places);
+	next_list(p.displs);
 	p.each = next_typed();
 	p.own = own_rank(p.number);
 	p.is_root = p.own == p.root;
@@ -103,86 +104,86 @@ static struct parts next_parts(void)
 static int scatterv_large(const struct parts *p, void *to)
 {
 	MPI_Count counts[RANKS_MAX];
-	MPI_Aint places[RANKS_MAX];
+	MPI_Aint displs[RANKS_MAX];
 
 	for (int rank = 0; rank < program.size; rank++) {
 		counts[rank] = p->counts[rank];
-		places[rank] = p->places[rank];
+		displs[rank] = p->displs[rank];
 	}
-	return MPI_Scatterv_c(p->at, counts, places, p->type, to, p->each.count, p->each.type, p->root, p->comm);
+	return MPI_Scatterv_c(p->at, counts, displs, p->type, to, p->each.count, p->each.type, p->root, p->comm);
 }
 
 static int gatherv_large(const struct parts *p, const void *from)
 {
 	MPI_Count counts[RANKS_MAX];
-	MPI_Aint places[RANKS_MAX];
+	MPI_Aint displs[RANKS_MAX];
 
 	for (int rank = 0; rank < program.size; rank++) {
 		counts[rank] = p->counts[rank];
-		places[rank] = p->places[rank];
+		displs[rank] = p->displs[rank];
 	}
-	return MPI_Gatherv_c(from, p->each.count, p->each.type, p->at, counts, places, p->type, p->root, p->comm);
+	return MPI_Gatherv_c(from, p->each.count, p->each.type, p->at, counts, displs, p->type, p->root, p->comm);
 }
 #else
 static int scatterv_large(const struct parts *p, void *to)
 {
-	return MPI_Scatterv(p->at, p->counts, p->places, p->type, to, p->each.count, p->each.type, p->root, p->comm);
+	return MPI_Scatterv(p->at, p->counts, p->displs, p->type, to, p->each.count, p->each.type, p->root, p->comm);
 }
 
 static int gatherv_large(const struct parts *p, const void *from)
 {
-	return MPI_Gatherv(from, p->each.count, p->each.type, p->at, p->counts, p->places, p->type, p->root, p->comm);
+	return MPI_Gatherv(from, p->each.count, p->each.type, p->at, p->counts, p->displs, p->type, p->root, p->comm);
 }
 #endif
 
-/* COMM ROOT WAY TYPE BUFFER AT, counts, places, each TYPE UNIT BUFFER AT */
+/* COMM ROOT VARIANT TYPE BUFFER AT, counts, displacements, each TYPE UNIT BUFFER AT */
 void do_scatterv(void)
 {
 	struct parts p = next_parts();
-	void *to = p.is_root && (p.way & IN_PLACE) ? MPI_IN_PLACE : p.each.at;
+	void *to = p.is_root && (p.variant & IN_PLACE) ? MPI_IN_PLACE : p.each.at;
 	MPI_Request request = MPI_REQUEST_NULL;
 
-	if (p.way & LARGE)
+	if (p.variant & LARGE)
 		event_code("scatterv", scatterv_large(&p, to));
-	else if (p.way & LATER)
+	else if (p.variant & LATER)
 		finish("iscatterv",
-			MPI_Iscatterv(p.at, p.counts, p.places, p.type, to, p.each.count, p.each.type, p.root, p.comm,
+			MPI_Iscatterv(p.at, p.counts, p.displs, p.type, to, p.each.count, p.each.type, p.root, p.comm,
 				&request),
 			&request);
 	else
 		event_code("scatterv",
-			MPI_Scatterv(p.at, p.counts, p.places, p.type, to, p.each.count, p.each.type, p.root, p.comm));
+			MPI_Scatterv(p.at, p.counts, p.displs, p.type, to, p.each.count, p.each.type, p.root, p.comm));
 }
 
 /* The same. */
 void do_gatherv(void)
 {
 	struct parts p = next_parts();
-	const void *from = p.is_root && (p.way & IN_PLACE) ? MPI_IN_PLACE : p.each.at;
+	const void *from = p.is_root && (p.variant & IN_PLACE) ? MPI_IN_PLACE : p.each.at;
 	MPI_Request request = MPI_REQUEST_NULL;
 
-	if (p.way & LARGE)
+	if (p.variant & LARGE)
 		event_code("gatherv", gatherv_large(&p, from));
-	else if (p.way & LATER)
+	else if (p.variant & LATER)
 		finish("igatherv",
-			MPI_Igatherv(from, p.each.count, p.each.type, p.at, p.counts, p.places, p.type, p.root, p.comm,
+			MPI_Igatherv(from, p.each.count, p.each.type, p.at, p.counts, p.displs, p.type, p.root, p.comm,
 				&request),
 			&request);
 	else
 		event_code("gatherv",
-			MPI_Gatherv(from, p.each.count, p.each.type, p.at, p.counts, p.places, p.type, p.root, p.comm));
+			MPI_Gatherv(from, p.each.count, p.each.type, p.at, p.counts, p.displs, p.type, p.root, p.comm));
 }
 
-/* COMM ROOT WAY, the root's TYPE COUNT BUFFER AT, the others' TYPE COUNT BUFFER AT */
+/* COMM ROOT VARIANT, the root's TYPE COUNT BUFFER AT, the others' TYPE COUNT BUFFER AT */
 void do_bcast(void)
 {
 	int number;
 	MPI_Comm comm = next_comm(&number);
-	int root = next_root(number), way = (int)next();
+	int root = next_root(number), variant = (int)next();
 	struct typed from = next_typed(), to = next_typed(), own = own_rank(number) == root ? from : to;
 	MPI_Request request = MPI_REQUEST_NULL;
 
-	if (way & LATER)
+	if (variant & LATER)
 		finish("ibcast", MPI_Ibcast(own.at, own.count, own.type, root, comm, &request), &request);
 	else
 		event_code("bcast", MPI_Bcast(own.at, own.count, own.type, root, comm));
@@ -193,8 +194,8 @@ void do_reduce(void)
 {
 	int number;
 	MPI_Comm comm = next_comm(&number);
-	const char *from = next_place();
-	char *to = next_place();
+	const char *from = next_location();
+	char *to = next_location();
 	int bytes = (int)next();
 
 	event_code("allreduce", MPI_Allreduce(from, to, bytes, MPI_BYTE, MPI_BXOR, comm));
@@ -205,8 +206,8 @@ void do_alltoall(void)
 {
 	int number;
 	MPI_Comm comm = next_comm(&number);
-	const char *from = next_place();
-	char *to = next_place();
+	const char *from = next_location();
+	char *to = next_location();
 	int bytes = (int)next();
 
 	event_code("alltoall", MPI_Alltoall(from, bytes, MPI_BYTE, to, bytes, MPI_BYTE, comm));
@@ -217,22 +218,22 @@ void do_barrier(void)
 	MPI_Barrier(program.comms[0]);
 }
 
-/* COMM WAY TAG SHIFT, sent TYPE COUNT BUFFER AT, received TYPE COUNT BUFFER AT: each sends to another. */
+/* COMM VARIANT TAG SHIFT, sent TYPE COUNT BUFFER AT, received TYPE COUNT BUFFER AT: each sends to another. */
 void do_ring(void)
 {
 	int number;
 	MPI_Comm comm = next_comm(&number);
-	int way = (int)next(), tag = (int)next(), shift = (int)next(), own = own_rank(number);
+	int variant = (int)next(), tag = (int)next(), shift = (int)next(), own = own_rank(number);
 	struct typed send = next_typed(), receive = next_typed();
 	int to = (own + shift) % program.size, from = (own + program.size - shift) % program.size, code;
 	MPI_Status status;
 
 	fresh_status(&status);
-	if (way == 0) {
+	if (variant == 0) {
 		code = MPI_Sendrecv(send.at, send.count, send.type, to, tag, receive.at, receive.count, receive.type,
 			from, tag, comm, &status);
 		event_status("sendrecv", code, &status, receive.type);
-	} else if (way == 1) {
+	} else if (variant == 1) {
 		code = MPI_Sendrecv_replace(receive.at, receive.count, receive.type, to, tag, from, tag, comm, &status);
 		event_status("sendrecv_replace", code, &status, receive.type);
 	} else {
@@ -241,11 +242,11 @@ void do_ring(void)
 
 		MPI_Irecv(receive.at, receive.count, receive.type, from, tag, comm, &two[1].handle);
 		MPI_Isend(send.at, send.count, send.type, to, tag, comm, &two[0].handle);
-		complete("ring", way - 2, 2, both);
+		complete("ring", variant - 2, 2, both);
 	}
 }
 
-/* What was received from any rank, in the order of the ranks. */
+/* The part received from any rank, in the order of the ranks. */
 static void collected(int count, const MPI_Status *statuses, MPI_Datatype type)
 {
 	for (int source = 0; source < program.size; source++)
@@ -257,7 +258,7 @@ static void collected(int count, const MPI_Status *statuses, MPI_Datatype type)
 			}
 }
 
-/* Pieces are where they came; then they lie in the order of their sources. */
+/* Pieces lie in the order of their arrival; then they lie in the order of their sources. */
 static void sort(char *at, long step, int count, const MPI_Status *statuses, int own)
 {
 	char *copy = scratch(step * count);
@@ -271,14 +272,14 @@ static void sort(char *at, long step, int count, const MPI_Status *statuses, int
 }
 
 /*
- * COMM ROOT TAG WAY STEP, sent TYPE COUNT BUFFER AT, received TYPE COUNT BUFFER AT: the root receives from all in the
- * order in which they come. WAY: 0 MPI_Recv, 1 MPI_Irecv, 2 MPI_Probe, 3 MPI_Mprobe, 4 MPI_Iprobe, 5 MPI_Improbe.
+ * COMM ROOT TAG VARIANT STEP, sent TYPE COUNT BUFFER AT, received TYPE COUNT BUFFER AT: the root receives from all in
+ * the order of arrival. VARIANT: 0 MPI_Recv, 1 MPI_Irecv, 2 MPI_Probe, 3 MPI_Mprobe, 4 MPI_Iprobe, 5 MPI_Improbe.
  */
 void do_collect(void)
 {
 	int number;
 	MPI_Comm comm = next_comm(&number);
-	int root = next_root(number), tag = (int)next(), way = (int)next(), own = own_rank(number);
+	int root = next_root(number), tag = (int)next(), variant = (int)next(), own = own_rank(number);
 	long step = next();
 	struct typed send = next_typed(), receive = next_typed();
 	int count = program.size - 1;
@@ -292,20 +293,20 @@ void do_collect(void)
 	for (int one = 0; one < count; one++) {
 		char *at = receive.at + step * one;
 		MPI_Message message = MPI_MESSAGE_NULL;
-		int is_there = way < 4;
+		int is_there = variant < 4;
 
-		if (way == 1)
+		if (variant == 1)
 			MPI_Irecv(at, receive.count, receive.type, MPI_ANY_SOURCE, tag, comm, &requests[one]);
-		if (way == 0)
+		if (variant == 0)
 			MPI_Recv(at, receive.count, receive.type, MPI_ANY_SOURCE, tag, comm, &statuses[one]);
-		if (way < 2)
+		if (variant < 2)
 			continue;
-		if (way == 2)
+		if (variant == 2)
 			MPI_Probe(MPI_ANY_SOURCE, tag, comm, &statuses[one]);
-		if (way == 3)
+		if (variant == 3)
 			MPI_Mprobe(MPI_ANY_SOURCE, tag, comm, &message, &statuses[one]);
 		while (!is_there) {
-			if (way == 4)
+			if (variant == 4)
 				MPI_Iprobe(MPI_ANY_SOURCE, tag, comm, &is_there, &statuses[one]);
 			else
 				MPI_Improbe(MPI_ANY_SOURCE, tag, comm, &is_there, &message, &statuses[one]);
@@ -314,14 +315,14 @@ void do_collect(void)
 		int source = statuses[one].MPI_SOURCE;
 
 		at = receive.at + step * (source > own ? source - 1 : source);
-		if (way == 2 || way == 4)
+		if (variant == 2 || variant == 4)
 			MPI_Recv(at, receive.count, receive.type, source, tag, comm, &statuses[one]);
 		else
 			MPI_Mrecv(at, receive.count, receive.type, &message, &statuses[one]);
 	}
-	if (way == 1)
+	if (variant == 1)
 		event_code("waitall", MPI_Waitall(count, requests, statuses));
-	if (way < 2)
+	if (variant < 2)
 		sort(receive.at, step, count, statuses, own);
 	collected(count, statuses, receive.type);
 }

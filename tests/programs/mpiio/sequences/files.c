@@ -10,7 +10,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-enum way { BY_CALL, BY_PLACED_CALL, BY_VECTOR, BY_STREAM, BY_MPI, BY_PIECES };
+enum variant { BY_CALL, BY_PLACED_CALL, BY_VECTOR, BY_STREAM, BY_MPI, BY_PIECES };
 
 static void event_call(const char *what, long result)
 {
@@ -91,23 +91,23 @@ static void read_pieces(int fd, char *to, long bytes, long at)
 	}
 }
 
-/* RANK FILE WAY BUFFER AT BYTES FILE_AT IS_STALE; without a place in the file, from where it is. */
+/* RANK FILE VARIANT BUFFER AT BYTES FILE_AT IS_STALE; without an offset in the file, from its position. */
 void do_read(void)
 {
 	long rank = next(), file = next();
-	enum way way = (enum way)next();
-	char *to = next_place();
+	enum variant variant = (enum variant)next();
+	char *to = next_location();
 	long bytes = next(), at = next();
 	int is_stale = (int)next();
 	MPI_Status status;
 
 	if (program.rank != rank)
 		return;
-	if (way == BY_STREAM) {
+	if (variant == BY_STREAM) {
 		read_stream(file, to, bytes, at, is_stale);
 		return;
 	}
-	if (way == BY_MPI) {
+	if (variant == BY_MPI) {
 		fresh_status(&status);
 		if (at < 0)
 			event_file_status("read", MPI_File_read(own_file(file), to, (int)bytes, MPI_BYTE, &status),
@@ -119,15 +119,15 @@ void do_read(void)
 	}
 	int fd = descriptor(file);
 
-	if (way == BY_PIECES) {
+	if (variant == BY_PIECES) {
 		read_pieces(fd, to, bytes, at);
-	} else if (way == BY_VECTOR) {
+	} else if (variant == BY_VECTOR) {
 		struct iovec two[2] = {{to, (size_t)bytes / 3}, {to + bytes / 3, (size_t)(bytes - bytes / 3)}};
 
 		event_call("readv", at < 0 ? readv(fd, two, 2) : preadv(fd, two, 2, at));
 	} else if (at < 0) {
 		event_call("read", read(fd, to, (size_t)bytes));
-	} else if (way == BY_CALL) {
+	} else if (variant == BY_CALL) {
 		lseek(fd, at, SEEK_SET);
 		event_call("read", read(fd, to, (size_t)bytes));
 	} else {
@@ -147,19 +147,19 @@ static void write_stream(long file, const char *from, long bytes, long at)
 	event_call("fclose", fclose(stream));
 }
 
-static void write_by(int fd, enum way way, const char *from, long bytes, long at)
+static void write_by(int fd, enum variant variant, const char *from, long bytes, long at)
 {
-	if (way == BY_VECTOR) {
+	if (variant == BY_VECTOR) {
 		struct iovec two[2] = {
 			{(char *)from, (size_t)bytes / 3}, {(char *)from + bytes / 3, (size_t)(bytes - bytes / 3)}};
 
 		event_call("writev", at < 0 ? writev(fd, two, 2) : pwritev(fd, two, 2, at));
-	} else if (way == BY_PIECES) {
+	} else if (variant == BY_PIECES) {
 		long first = bytes / 3;
 
 		event_call("write", pwrite(fd, from, (size_t)first, at < 0 ? 0 : at));
 		event_call("write", pwrite(fd, from + first, (size_t)(bytes - first), (at < 0 ? 0 : at) + first));
-	} else if (way == BY_PLACED_CALL && at >= 0) {
+	} else if (variant == BY_PLACED_CALL && at >= 0) {
 		event_call("pwrite", pwrite(fd, from, (size_t)bytes, at));
 	} else {
 		if (at >= 0)
@@ -168,20 +168,20 @@ static void write_by(int fd, enum way way, const char *from, long bytes, long at
 	}
 }
 
-/* RANK FILE WAY BUFFER AT BYTES FILE_AT; a file that is read only is opened for it. */
+/* RANK FILE VARIANT BUFFER AT BYTES FILE_AT; a file that is read only is opened for it. */
 void do_write(void)
 {
 	long rank = next(), file = next();
-	enum way way = (enum way)next();
-	const char *from = next_place();
+	enum variant variant = (enum variant)next();
+	const char *from = next_location();
 	long bytes = next(), at = next();
 	MPI_Status status;
 
 	if (program.rank != rank)
 		return;
-	if (way == BY_STREAM) {
+	if (variant == BY_STREAM) {
 		write_stream(file, from, bytes, at < 0 ? 0 : at);
-	} else if (way == BY_MPI && program.access[file] != READ_ONLY) {
+	} else if (variant == BY_MPI && program.access[file] != READ_ONLY) {
 		fresh_status(&status);
 		event_file_status("write_at",
 			MPI_File_write_at(own_file(file), at < 0 ? 0 : at, from, (int)bytes, MPI_BYTE, &status),
@@ -190,14 +190,14 @@ void do_write(void)
 		int fd = open(program.file_name[file], O_WRONLY | O_CLOEXEC);
 
 		must(fd >= 0, "open");
-		write_by(fd, way, from, bytes, at < 0 ? 0 : at);
+		write_by(fd, variant, from, bytes, at < 0 ? 0 : at);
 		close(fd);
 	} else {
-		write_by(descriptor(file), way, from, bytes, at);
+		write_by(descriptor(file), variant, from, bytes, at);
 	}
 }
 
-/* RANK FILE AT WHENCE: 0 to a place, 1 by so much. */
+/* RANK FILE AT WHENCE: 0 to an offset, 1 by so much. */
 void do_seek(void)
 {
 	long rank = next(), file = next(), at = next(), whence = next();
@@ -232,7 +232,7 @@ void do_size(void)
 		(long)lseek(descriptor(file), 0, SEEK_CUR));
 }
 
-/* RANK FILE HOW: 0 another descriptor, 1 a copy of it, 2 in its place. */
+/* RANK FILE HOW: 0 another descriptor, 1 a copy of it, 2 replaces it. */
 void do_reopen(void)
 {
 	long rank = next(), file = next(), how = next();
@@ -258,7 +258,7 @@ void do_reopen(void)
 	}
 }
 
-/* RANK FILE AT BYTES: looks at the file, as far as it goes, in a mapping of it. */
+/* RANK FILE AT BYTES: reads the file, to its end at most, in a mapping of it. */
 void do_map(void)
 {
 	long rank = next(), file = next(), at = next(), bytes = next();
@@ -283,12 +283,12 @@ void do_map(void)
 
 /*
  * FILE WRITES TIMES BUFFER AT BYTES FILE_AT GAP: all ranks read or write parts beside each other, by MPI's collective
- * operations. What is read behind a file's end is anything.
+ * operations. Bytes read behind a file's end are undefined.
  */
 void do_together(void)
 {
 	long file = next(), writes = next(), times = next();
-	char *at = next_place();
+	char *at = next_location();
 	long bytes = next(), file_at = next(), gap = next();
 	MPI_File all;
 	struct stat about;
@@ -297,19 +297,19 @@ void do_together(void)
 		     MPI_INFO_NULL, &all),
 		"MPI_File_open");
 	for (long time = 0; time < times; time++) {
-		MPI_Offset place = file_at + (time * program.size + program.rank) * (bytes + gap);
+		MPI_Offset offset = file_at + (time * program.size + program.rank) * (bytes + gap);
 		MPI_Status status;
 
 		fresh_status(&status);
 		if (writes) {
 			event_file_status("write_at_all",
-				MPI_File_write_at_all(all, place, at, (int)bytes, MPI_BYTE, &status), &status);
+				MPI_File_write_at_all(all, offset, at, (int)bytes, MPI_BYTE, &status), &status);
 			continue;
 		}
 		must(!stat(program.file_name[file], &about), "stat");
-		event_file_status("read_at_all", MPI_File_read_at_all(all, place, at, (int)bytes, MPI_BYTE, &status),
+		event_file_status("read_at_all", MPI_File_read_at_all(all, offset, at, (int)bytes, MPI_BYTE, &status),
 			&status);
-		long there = about.st_size > place ? about.st_size - place : 0;
+		long there = about.st_size > offset ? about.st_size - offset : 0;
 
 		if (there < bytes)
 			memset(at + there, 0, (size_t)(bytes - there));

@@ -1,11 +1,11 @@
 /*
- * Carries out the programs of a plan; two runs are alike if their logs are.
+ * Executes the programs of a plan; two runs are alike if their logs are.
  *
  *   sequences DIRECTORY PLAN CHUNK SECONDS PAUSES
  *
- * Rank R writes DIRECTORY/log.R, which is mapped, so that it is whole after any end. Unless CHUNK is 0, each so
- * many bytes of what is looked at have a line of their own. A program that takes more SECONDS hangs: the default of the
- * signal ends it. Unless PAUSES is 0, a rank waits before some operations, for times that follow from the number.
+ * Rank R writes DIRECTORY/log.R, which is mapped, so that it is whole after any end. Unless CHUNK is 0, each so many
+ * bytes of an inspection have a line of their own. A program that takes more SECONDS hangs: the default of the signal
+ * ends it. Unless PAUSES is 0, a rank waits before some operations, for times that follow from the number.
  */
 #define _GNU_SOURCE
 #include "sequences.h"
@@ -41,7 +41,7 @@ long next(void)
 	return arguments[argument++];
 }
 
-char *next_place(void)
+char *next_location(void)
 {
 	long buffer = next(), at = next();
 
@@ -53,7 +53,7 @@ struct typed next_typed(void)
 	struct typed typed = {.type = program.types[next()]};
 
 	typed.count = (int)next();
-	typed.at = next_place();
+	typed.at = next_location();
 	return typed;
 }
 
@@ -142,7 +142,7 @@ int rank_in(int comm, int rank)
 }
 
 /* Waits for all ranks without taking the processor from those that work. */
-static void meet(void)
+static void synchronize(void)
 {
 	MPI_Request request;
 	int is_done = 0;
@@ -163,7 +163,7 @@ static void make_file(int file, long bytes)
 	syscall(SYS_close, fd);
 }
 
-/* The numbers: SIZE THREADS BUFFER_BYTES BUFFERS, for each what it is made of, FILES, for each its bytes and access. */
+/* The numbers: SIZE THREADS BUFFER_BYTES BUFFERS, for each its kind, FILES, for each its bytes and access. */
 static void begin(long number)
 {
 	int rank, size;
@@ -208,8 +208,8 @@ static void begin(long number)
 	MPI_Barrier(program.comms[0]);
 }
 
-/* Rank 0 looks at the files, by calls that are not libc's. */
-static void look_at_file(int file)
+/* Rank 0 checks the files, by calls that are not libc's. */
+static void check_file(int file)
 {
 	const char *name = program.file_name[file];
 	long fd = syscall(SYS_openat, AT_FDCWD, name, O_RDONLY | O_CLOEXEC), bytes, got;
@@ -245,7 +245,7 @@ static void end(void)
 			MPI_Type_free(&program.types[type]);
 	MPI_Barrier(program.comms[0]);
 	for (int file = 0; file < program.files && program.rank == 0; file++)
-		look_at_file(file);
+		check_file(file);
 	MPI_Barrier(program.comms[0]);
 	MPI_Comm_free(&program.comms[0]);
 	MPI_Comm_free(&program.comms[1]);
@@ -288,7 +288,7 @@ static void carry_out(char *line)
 		begin(number);
 	} else if (!strcmp(name, "end")) {
 		end();
-		meet();
+		synchronize();
 		log_text("end\n", 4);
 	} else if (program.rank >= 0 && !strncmp(name, "type_", 5)) {
 		make_type(name + 5, next());

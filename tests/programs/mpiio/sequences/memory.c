@@ -1,4 +1,4 @@
-/* Memory, and ways to look at it. What is seen is copied in the order of the look, and judged behind it. */
+/* Memory, and methods of inspecting it. The bytes are copied in the order of the inspection, and judged behind it. */
 #define _GNU_SOURCE
 #include "sequences.h"
 
@@ -12,12 +12,23 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* What a pipe or a socket holds. */
+/* The capacity of a pipe or a socket. */
 #define PIECE_BYTES 32768L
 
-enum look { FORWARD, BACKWARD, BY_COLUMN, AT_RANDOM, BY_PIPE, BY_SOCKET, BY_SYSTEM_CALL, BY_FILE, BY_THREAD, BY_CHILD };
+enum inspection {
+	FORWARD,
+	BACKWARD,
+	BY_COLUMN,
+	AT_RANDOM,
+	BY_PIPE,
+	BY_SOCKET,
+	BY_SYSTEM_CALL,
+	BY_FILE,
+	BY_THREAD,
+	BY_CHILD
+};
 
-struct look_at {
+struct inspected {
 	char *to;
 	const char *from;
 	long bytes;
@@ -81,8 +92,8 @@ void buffer_free(int buffer)
 	program.buffer[buffer] = NULL;
 }
 
-/* Pieces go in and come out by turns, so nobody waits. */
-static void through(int in, int out, char *to, const char *from, long bytes, enum look how)
+/* Writes and reads of pieces alternate, so none blocks. */
+static void through(int in, int out, char *to, const char *from, long bytes, enum inspection how)
 {
 	for (long at = 0; at < bytes; at += PIECE_BYTES) {
 		long part = bytes - at < PIECE_BYTES ? bytes - at : PIECE_BYTES, written, got = 0, more = 1;
@@ -102,7 +113,7 @@ static void through(int in, int out, char *to, const char *from, long bytes, enu
 	}
 }
 
-static void look_through(char *to, const char *from, long bytes, enum look how)
+static void inspect_through(char *to, const char *from, long bytes, enum inspection how)
 {
 	int pair[2];
 
@@ -112,32 +123,33 @@ static void look_through(char *to, const char *from, long bytes, enum look how)
 	syscall(SYS_close, pair[1]);
 }
 
-static void look_by_file(char *to, const char *from, long bytes)
+static void inspect_by_file(char *to, const char *from, long bytes)
 {
-	int fd = memfd_create("look", MFD_CLOEXEC);
+	int fd = memfd_create("inspect", MFD_CLOEXEC);
 
 	must(fd >= 0 && pwrite(fd, from, (size_t)bytes, 0) == bytes, "a file of memory is written");
 	must(syscall(SYS_pread64, fd, to, bytes, 0L) == bytes, "a file of memory is read");
 	syscall(SYS_close, fd);
 }
 
-static void *look_there(void *of)
+static void *inspect_there(void *of)
 {
-	struct look_at *look = of;
+	struct inspected *inspection = of;
 
-	memcpy(look->to, look->from, (size_t)look->bytes);
+	memcpy(inspection->to, inspection->from, (size_t)inspection->bytes);
 	return NULL;
 }
 
-static void look_by_thread(char *to, const char *from, long bytes)
+static void inspect_by_thread(char *to, const char *from, long bytes)
 {
-	struct look_at look = {to, from, bytes};
+	struct inspected inspection = {to, from, bytes};
 	pthread_t thread;
 
-	must(!pthread_create(&thread, NULL, look_there, &look) && !pthread_join(thread, NULL), "a thread looks");
+	must(!pthread_create(&thread, NULL, inspect_there, &inspection) && !pthread_join(thread, NULL),
+		"a thread reads");
 }
 
-static void look_by_child(char *to, const char *from, long bytes)
+static void inspect_by_child(char *to, const char *from, long bytes)
 {
 	char *shared = mmap(NULL, (size_t)bytes + 1, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	int status;
@@ -147,13 +159,13 @@ static void look_by_child(char *to, const char *from, long bytes)
 		memcpy(shared, from, (size_t)bytes);
 		_exit(0);
 	}
-	must(child > 0 && waitpid(child, &status, 0) == child, "a child looks");
+	must(child > 0 && waitpid(child, &status, 0) == child, "a child reads");
 	event("child %d", status);
 	memcpy(to, shared, (size_t)bytes);
 	munmap(shared, (size_t)bytes + 1);
 }
 
-static void look_backward(char *to, const char *from, long bytes, long step)
+static void inspect_backward(char *to, const char *from, long bytes, long step)
 {
 	for (long end = bytes; end > 0; end -= step) {
 		long at = end > step ? end - step : 0;
@@ -163,7 +175,7 @@ static void look_backward(char *to, const char *from, long bytes, long step)
 }
 
 /* Rows of `width` bytes; eight bytes of each, then the next eight. */
-static void look_by_column(char *to, const char *from, long bytes, long width)
+static void inspect_by_column(char *to, const char *from, long bytes, long width)
 {
 	for (long column = 0; column < width; column += 8)
 		for (long row = 0; row + column < bytes; row += width) {
@@ -175,7 +187,7 @@ static void look_by_column(char *to, const char *from, long bytes, long width)
 }
 
 /* All blocks of `step` bytes, each once: the factor has no divisor in common with how many there are. */
-static void look_at_random(char *to, const char *from, long bytes, long step)
+static void inspect_at_random(char *to, const char *from, long bytes, long step)
 {
 	long blocks = (bytes + step - 1) / step, factor = 7919;
 
@@ -189,41 +201,41 @@ static void look_at_random(char *to, const char *from, long bytes, long step)
 }
 
 /* RANK BUFFER AT BYTES HOW STEP */
-void do_look(void)
+void do_inspect(void)
 {
 	long rank = next();
-	const char *from = next_place();
+	const char *from = next_location();
 	long bytes = next();
-	enum look how = (enum look)next();
+	enum inspection how = (enum inspection)next();
 	long step = next();
 	char *to = scratch(bytes);
 
 	if (program.rank != rank)
 		return;
 	if (how == BACKWARD)
-		look_backward(to, from, bytes, step);
+		inspect_backward(to, from, bytes, step);
 	else if (how == BY_COLUMN)
-		look_by_column(to, from, bytes, step);
+		inspect_by_column(to, from, bytes, step);
 	else if (how == AT_RANDOM)
-		look_at_random(to, from, bytes, step);
+		inspect_at_random(to, from, bytes, step);
 	else if (how == BY_FILE)
-		look_by_file(to, from, bytes);
+		inspect_by_file(to, from, bytes);
 	else if (how == BY_THREAD && program.has_threads)
-		look_by_thread(to, from, bytes);
+		inspect_by_thread(to, from, bytes);
 	else if (how == BY_CHILD)
-		look_by_child(to, from, bytes);
+		inspect_by_child(to, from, bytes);
 	else if (how == BY_PIPE || how == BY_SOCKET || how == BY_SYSTEM_CALL)
-		look_through(to, from, bytes, how);
+		inspect_through(to, from, bytes, how);
 	else
 		memcpy(to, from, (size_t)bytes);
-	event_bytes("look", to, bytes);
+	event_bytes("inspect", to, bytes);
 }
 
 /* RANK BUFFER AT BYTES HOW VALUE: all of it is overwritten, by the program or by the kernel. */
 void do_set(void)
 {
 	long rank = next();
-	char *at = next_place();
+	char *at = next_location();
 	long bytes = next(), how = next(), value = next();
 	char *from = scratch(bytes);
 	int pair[2];
@@ -258,19 +270,19 @@ void do_set(void)
 void do_store(void)
 {
 	long rank = next();
-	char *at = next_place();
+	char *at = next_location();
 	long bytes = next(), step = next();
 
 	for (long byte = 0; byte < bytes && program.rank == rank; byte += step)
 		at[byte] ^= 0x5a;
 }
 
-/* RANK BUFFER AT BUFFER AT BYTES: from the first to the second place. */
+/* RANK BUFFER AT BUFFER AT BYTES: from the first to the second location. */
 void do_copy(void)
 {
 	long rank = next();
-	const char *from = next_place();
-	char *to = next_place();
+	const char *from = next_location();
+	char *to = next_location();
 	long bytes = next();
 
 	if (program.rank == rank)
@@ -288,7 +300,7 @@ void do_renew(void)
 	buffer_new((int)buffer, (uint64_t)seed);
 }
 
-/* RANK BUFFER AT BYTES: whole pages become what they were at first, unless they are shared. */
+/* RANK BUFFER AT BYTES: whole pages are reset to their first contents, unless they are shared. */
 void do_drop(void)
 {
 	long rank = next(), buffer = next(), at = next(), bytes = next();

@@ -41,40 +41,40 @@ static struct message next_message(void)
 	return message;
 }
 
-static void start(struct request *request, enum begin way)
+static void start(struct request *request, enum begin variant)
 {
-	if (way == PERSISTENT_STARTALL)
+	if (variant == PERSISTENT_STARTALL)
 		event_code("startall", MPI_Startall(1, &request->handle));
 	else
 		event_code("start", MPI_Start(&request->handle));
 }
 
-static struct request *begin_send(const struct message *m, const struct typed *t, enum begin way)
+static struct request *begin_send(const struct message *m, const struct typed *t, enum begin variant)
 {
 	struct request *request = &program.requests[0][m->tag];
 
 	request->type = MPI_DATATYPE_NULL;
-	if (way == AT_ONCE || way == SYNCHRONOUS) {
+	if (variant == AT_ONCE || variant == SYNCHRONOUS) {
 		event_code("isend",
-			(way == AT_ONCE ? MPI_Isend : MPI_Issend)(t->at, t->count, t->type, m->destination, m->tag,
+			(variant == AT_ONCE ? MPI_Isend : MPI_Issend)(t->at, t->count, t->type, m->destination, m->tag,
 				m->comm, &request->handle));
 		return request;
 	}
 	if (!request->is_persistent)
 		event_code("send_init",
-			(way == PERSISTENT_SYNCHRONOUS ? MPI_Ssend_init : MPI_Send_init)(t->at, t->count, t->type,
+			(variant == PERSISTENT_SYNCHRONOUS ? MPI_Ssend_init : MPI_Send_init)(t->at, t->count, t->type,
 				m->destination, m->tag, m->comm, &request->handle));
 	request->is_persistent = 1;
-	start(request, way);
+	start(request, variant);
 	return request;
 }
 
-static struct request *begin_receive(const struct message *m, const struct typed *t, enum begin way)
+static struct request *begin_receive(const struct message *m, const struct typed *t, enum begin variant)
 {
 	struct request *request = &program.requests[1][m->tag];
 
 	request->type = t->type;
-	if (way == AT_ONCE || way == SYNCHRONOUS) {
+	if (variant == AT_ONCE || variant == SYNCHRONOUS) {
 		event_code("irecv", MPI_Irecv(t->at, t->count, t->type, m->source, m->tag, m->comm, &request->handle));
 		return request;
 	}
@@ -82,7 +82,7 @@ static struct request *begin_receive(const struct message *m, const struct typed
 		event_code("recv_init",
 			MPI_Recv_init(t->at, t->count, t->type, m->source, m->tag, m->comm, &request->handle));
 	request->is_persistent = 1;
-	start(request, way);
+	start(request, variant);
 	return request;
 }
 
@@ -100,41 +100,41 @@ static void send_buffered(const struct message *m, const struct typed *t)
 	free(memory);
 }
 
-static void send(const struct message *m, const struct typed *t, enum send way, int completion)
+static void send(const struct message *m, const struct typed *t, enum send variant, int completion)
 {
 	struct request *request;
 
-	if (way == SEND) {
+	if (variant == SEND) {
 		event_code("send", MPI_Send(t->at, t->count, t->type, m->destination, m->tag, m->comm));
-	} else if (way == SSEND) {
+	} else if (variant == SSEND) {
 		event_code("ssend", MPI_Ssend(t->at, t->count, t->type, m->destination, m->tag, m->comm));
-	} else if (way == SENDRECV) {
+	} else if (variant == SENDRECV) {
 		event_code("sendrecv",
 			MPI_Sendrecv(t->at, t->count, t->type, m->destination, m->tag, NULL, 0, MPI_BYTE, MPI_PROC_NULL,
 				m->tag, m->comm, MPI_STATUS_IGNORE));
-	} else if (way == BSEND) {
+	} else if (variant == BSEND) {
 		send_buffered(m, t);
 	} else {
-		request = begin_send(m, t, (enum begin)(way - LATER));
+		request = begin_send(m, t, (enum begin)(variant - LATER));
 		complete("sent", completion, 1, &request);
 	}
 }
 
 /* A probe in one of its forms, until the message is there. */
-static MPI_Message probe(const struct message *m, const struct typed *t, enum receive way, int is_ignored)
+static MPI_Message probe(const struct message *m, const struct typed *t, enum receive variant, int is_ignored)
 {
 	MPI_Message message = MPI_MESSAGE_NULL;
 	MPI_Status own, *status = is_ignored ? MPI_STATUS_IGNORE : &own;
 	int is_there = 0, code = MPI_SUCCESS;
 
 	fresh_status(&own);
-	if (way == MPROBE || way == MPROBE_IMRECV)
+	if (variant == MPROBE || variant == MPROBE_IMRECV)
 		code = MPI_Mprobe(m->source, m->tag, m->comm, &message, status);
-	else if (way == PROBE || way == PROBE_IRECV || way == PROBE_TWICE)
+	else if (variant == PROBE || variant == PROBE_IRECV || variant == PROBE_TWICE)
 		code = MPI_Probe(m->source, m->tag, m->comm, status);
-	while ((way == IPROBE || way == IMPROBE) && !is_there && code == MPI_SUCCESS) {
-		code = way == IPROBE ? MPI_Iprobe(m->source, m->tag, m->comm, &is_there, status)
-				     : MPI_Improbe(m->source, m->tag, m->comm, &is_there, &message, status);
+	while ((variant == IPROBE || variant == IMPROBE) && !is_there && code == MPI_SUCCESS) {
+		code = variant == IPROBE ? MPI_Iprobe(m->source, m->tag, m->comm, &is_there, status)
+					 : MPI_Improbe(m->source, m->tag, m->comm, &is_there, &message, status);
 		sched_yield();
 	}
 	if (is_ignored) {
@@ -142,28 +142,28 @@ static MPI_Message probe(const struct message *m, const struct typed *t, enum re
 	} else {
 		event_status("probe", code, &own, t->type);
 #ifdef OPEN_MPI
-		/* MPI says that it is left; MPICH doesn't. */
+		/* MPI requires that it is left; MPICH doesn't. */
 		event("probe error %d", own.MPI_ERROR);
 #endif
 	}
 	return message;
 }
 
-static void receive_now(const struct message *m, const struct typed *t, enum receive way, int is_ignored)
+static void receive_now(const struct message *m, const struct typed *t, enum receive variant, int is_ignored)
 {
 	MPI_Status own, *status = is_ignored ? MPI_STATUS_IGNORE : &own;
 	MPI_Message message = MPI_MESSAGE_NULL;
 	int code;
 
-	if (way >= PROBE)
-		message = probe(m, t, way, is_ignored);
-	if (way == PROBE_TWICE)
-		probe(m, t, way, is_ignored);
+	if (variant >= PROBE)
+		message = probe(m, t, variant, is_ignored);
+	if (variant == PROBE_TWICE)
+		probe(m, t, variant, is_ignored);
 	fresh_status(&own);
-	if (way == RECV_SENDRECV)
+	if (variant == RECV_SENDRECV)
 		code = MPI_Sendrecv(NULL, 0, MPI_BYTE, MPI_PROC_NULL, 0, t->at, t->count, t->type, m->source, m->tag,
 			m->comm, status);
-	else if (way == MPROBE || way == IMPROBE)
+	else if (variant == MPROBE || variant == IMPROBE)
 		code = MPI_Mrecv(t->at, t->count, t->type, &message, status);
 	else
 		code = MPI_Recv(t->at, t->count, t->type, m->source, m->tag, m->comm, status);
@@ -173,29 +173,30 @@ static void receive_now(const struct message *m, const struct typed *t, enum rec
 		event_status("received", code, &own, t->type);
 }
 
-static void receive(const struct message *m, const struct typed *t, enum receive way, int completion, int is_ignored)
+static void receive(const struct message *m, const struct typed *t, enum receive variant, int completion,
+	int is_ignored)
 {
 	struct request *request;
 	MPI_Message message;
 
-	if (way == MPROBE_IMRECV) {
-		message = probe(m, t, way, is_ignored);
+	if (variant == MPROBE_IMRECV) {
+		message = probe(m, t, variant, is_ignored);
 		request = &program.requests[1][m->tag];
 		request->type = t->type;
 		event_code("imrecv", MPI_Imrecv(t->at, t->count, t->type, &message, &request->handle));
-	} else if (way == PROBE_IRECV) {
-		probe(m, t, way, is_ignored);
+	} else if (variant == PROBE_IRECV) {
+		probe(m, t, variant, is_ignored);
 		request = begin_receive(m, t, AT_ONCE);
-	} else if (way >= RECEIVE_LATER) {
-		request = begin_receive(m, t, (enum begin)(way - RECEIVE_LATER));
+	} else if (variant >= RECEIVE_LATER) {
+		request = begin_receive(m, t, (enum begin)(variant - RECEIVE_LATER));
 	} else {
-		receive_now(m, t, way, is_ignored);
+		receive_now(m, t, variant, is_ignored);
 		return;
 	}
 	complete("received", completion, 1, &request);
 }
 
-/* Bits of a plan: from anybody, with any tag. */
+/* Bits of a plan: from any source, with any tag. */
 static void widen(struct message *m, int wild)
 {
 	if (wild & 1)
@@ -210,23 +211,24 @@ static void any_tag(struct message *m, int wild)
 
 /*
  * COMM FROM TO TAG, sent TYPE COUNT BUFFER AT, received TYPE COUNT BUFFER AT, SEND RECEIVE COMPLETION WILD IS_IGNORED.
- * Any tag is taken by calls that keep no request.
+ * Any tag is taken by calls that leave no request.
  */
 void do_message(void)
 {
 	struct message m = next_message();
 	struct typed sent = next_typed(), received = next_typed();
-	enum send way = (enum send)next();
-	enum receive receive_way = (enum receive)next();
+	enum send variant = (enum send)next();
+	enum receive receive_variant = (enum receive)next();
 	int completion = (int)next(), wild = (int)next(), is_ignored = (int)next();
 
 	if (program.rank == m.from) {
-		send(&m, &sent, way, completion);
+		send(&m, &sent, variant, completion);
 	} else if (program.rank == m.to) {
 		widen(&m, wild);
-		if (receive_way < RECEIVE_LATER && receive_way != MPROBE_IMRECV && receive_way != PROBE_IRECV)
+		if (receive_variant < RECEIVE_LATER && receive_variant != MPROBE_IMRECV &&
+			receive_variant != PROBE_IRECV)
 			any_tag(&m, wild);
-		receive(&m, &received, receive_way, completion, is_ignored);
+		receive(&m, &received, receive_variant, completion, is_ignored);
 	}
 }
 
@@ -236,13 +238,13 @@ void do_begin(void)
 	int side = (int)next();
 	struct message m = next_message();
 	struct typed t = next_typed();
-	enum begin way = (enum begin)next();
+	enum begin variant = (enum begin)next();
 
 	widen(&m, side ? (int)next() : 0);
 	if (side == 0 && program.rank == m.from)
-		begin_send(&m, &t, way);
+		begin_send(&m, &t, variant);
 	else if (side == 1 && program.rank == m.to)
-		begin_receive(&m, &t, way);
+		begin_receive(&m, &t, variant);
 }
 
 /* RANK COMPLETION COUNT, for each SIDE TAG. */
@@ -261,7 +263,7 @@ void do_finish(void)
 		complete("finished", completion, count, requests);
 }
 
-/* RANK TAG TYPE COUNT BUFFER AT: a receive that no message comes for. */
+/* RANK TAG TYPE COUNT BUFFER AT: a receive for which no message arrives. */
 void do_cancel(void)
 {
 	long rank = next(), tag = next();
@@ -292,13 +294,13 @@ void do_wrong(void)
 		return;
 	fresh_status(&status);
 	if (what == 0)
-		event_code("send to nobody", MPI_Send(t.at, t.count, t.type, 1000, 1, comm));
+		event_code("send to null", MPI_Send(t.at, t.count, t.type, 1000, 1, comm));
 	else if (what == 1)
 		event_code("send with tag -3", MPI_Send(t.at, t.count, t.type, 0, -3, comm));
 	else if (what == 2)
 		event_code("send of -1", MPI_Send(t.at, -1, t.type, 0, 1, comm));
 	else if (what == 3)
-		event_code("receive from nobody", MPI_Recv(t.at, t.count, t.type, 1000, 1, comm, &status));
+		event_code("receive from null", MPI_Recv(t.at, t.count, t.type, 1000, 1, comm, &status));
 	else if (what == 4)
 		event_code("receive of -1", MPI_Recv(t.at, -1, t.type, 0, 1, comm, &status));
 	else if (what == 5)
@@ -307,11 +309,11 @@ void do_wrong(void)
 	else if (what == 6)
 		event_code("no destination", MPI_Send(t.at, t.count, t.type, MPI_PROC_NULL, 1, comm));
 	else if (what == 7)
-		event_code("isend to nobody", MPI_Isend(t.at, t.count, t.type, 1000, 1, comm, &request));
+		event_code("isend to null", MPI_Isend(t.at, t.count, t.type, 1000, 1, comm, &request));
 	else if (what == 8)
-		event_code("scatter from nobody",
+		event_code("scatter from null",
 			MPI_Scatter(t.at, t.count, t.type, t.at, t.count, t.type, 1000, program.comms[0]));
 	else if (what == 9)
-		event_code("gather to nobody",
+		event_code("gather to null",
 			MPI_Gather(t.at, t.count, t.type, t.at, t.count, t.type, 1000, program.comms[0]));
 }

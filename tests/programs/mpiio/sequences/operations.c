@@ -7,7 +7,7 @@ static const struct {
 	const char *name;
 	operation *what;
 } operations[] = {{"read", do_read}, {"write", do_write}, {"seek", do_seek}, {"truncate", do_truncate},
-	{"size", do_size}, {"reopen", do_reopen}, {"map", do_map}, {"together", do_together}, {"look", do_look},
+	{"size", do_size}, {"reopen", do_reopen}, {"map", do_map}, {"together", do_together}, {"inspect", do_inspect},
 	{"set", do_set}, {"store", do_store}, {"copy", do_copy}, {"renew", do_renew}, {"drop", do_drop},
 	{"scatter", do_scatter}, {"scatterv", do_scatterv}, {"gather", do_gather}, {"gatherv", do_gatherv},
 	{"bcast", do_bcast}, {"reduce", do_reduce}, {"barrier", do_barrier}, {"alltoall", do_alltoall},

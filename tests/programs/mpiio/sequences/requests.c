@@ -1,13 +1,25 @@
-/* Requests, and what calls of MPI's return. What comes in any order is logged in that of the plan. */
+/* Requests, and the results of MPI's calls. Results that arrive in any order are logged in that of the plan. */
 #include "sequences.h"
 
 #include <sched.h>
 #include <string.h>
 #include <unistd.h>
 
-enum way { WAIT, WAITALL, WAITANY, WAITSOME, TEST, TESTALL, TESTANY, TESTSOME, GET_STATUS, IGNORED, GET_STATUS_ONCE };
+enum variant {
+	WAIT,
+	WAITALL,
+	WAITANY,
+	WAITSOME,
+	TEST,
+	TESTALL,
+	TESTANY,
+	TESTSOME,
+	GET_STATUS,
+	IGNORED,
+	GET_STATUS_ONCE
+};
 
-/* What no MPI sets. */
+/* A value that no MPI sets. */
 #define UNTOUCHED 7654321
 #define REQUESTS_MAX 64
 
@@ -41,7 +53,7 @@ void fresh_status(MPI_Status *status)
 	status->MPI_SOURCE = status->MPI_TAG = status->MPI_ERROR = UNTOUCHED;
 }
 
-/* How much came is undefined after an error. A send's status says nothing. */
+/* The received count is undefined after an error. A send's status has no fields. */
 void event_status(const char *what, int code, MPI_Status *status, MPI_Datatype type)
 {
 	int class = event_code(what, code), count = -1, elements = -1;
@@ -53,7 +65,7 @@ void event_status(const char *what, int code, MPI_Status *status, MPI_Datatype t
 		return;
 	MPI_Get_count(status, type, &count);
 #ifdef MPICH
-	/* Of a structure of which a part has come MPICH 4 counts what isn't there. */
+	/* Of a structure of which a part has arrived MPICH 4 counts what isn't there. */
 	if (count != MPI_UNDEFINED)
 #endif
 		MPI_Get_elements(status, type, &elements);
@@ -72,29 +84,29 @@ static void one_is_done(struct several *all, int one, int code, const MPI_Status
 }
 
 /* With MPICH 5 a persistent request that MPI_Request_get_status has shown to be complete is inactive from then on. */
-static void complete_one(struct several *all, int one, enum way way)
+static void complete_one(struct several *all, int one, enum variant variant)
 {
 	MPI_Request *handle = &all->handles[one];
 	MPI_Status *status = &all->statuses[one], shown;
 	int is_done = 0, code = MPI_SUCCESS, is_persistent = all->is_persistent[one];
 
-	while (way == TEST && !is_done && code == MPI_SUCCESS) {
+	while (variant == TEST && !is_done && code == MPI_SUCCESS) {
 		code = MPI_Test(handle, &is_done, status);
 		sched_yield();
 	}
-	if (way == GET_STATUS_ONCE && !is_persistent)
+	if (variant == GET_STATUS_ONCE && !is_persistent)
 		MPI_Request_get_status(*handle, &is_done, status);
 	is_done = 0;
-	while (way == GET_STATUS && !is_done) {
+	while (variant == GET_STATUS && !is_done) {
 		MPI_Request_get_status(*handle, &is_done, status);
 		sched_yield();
 	}
 	shown = *status;
-	if (way != TEST) {
+	if (variant != TEST) {
 		fresh_status(status);
 		code = MPI_Wait(handle, status);
 	}
-	if (way == GET_STATUS && is_persistent)
+	if (variant == GET_STATUS && is_persistent)
 		one_is_done(all, one, MPI_SUCCESS, &shown);
 	else
 		one_is_done(all, one, code, status);
@@ -107,13 +119,13 @@ static int code_of(int code, const MPI_Status *status)
 }
 
 /* With an error in a status others may be pending yet: these are waited for. */
-static void complete_all(struct several *all, enum way way)
+static void complete_all(struct several *all, enum variant variant)
 {
 	int is_done = 0, code = MPI_SUCCESS;
 
-	if (way == IGNORED) {
+	if (variant == IGNORED) {
 		code = MPI_Waitall(all->count, all->handles, MPI_STATUSES_IGNORE);
-	} else if (way == WAITALL) {
+	} else if (variant == WAITALL) {
 		code = MPI_Waitall(all->count, all->handles, all->statuses);
 	} else {
 		while (!is_done && code == MPI_SUCCESS) {
@@ -129,7 +141,7 @@ static void complete_all(struct several *all, enum way way)
 	}
 }
 
-static void complete_some(struct several *all, enum way way)
+static void complete_some(struct several *all, enum variant variant)
 {
 	while (all->done < all->count) {
 		MPI_Status statuses[REQUESTS_MAX];
@@ -137,15 +149,15 @@ static void complete_some(struct several *all, enum way way)
 
 		for (int one = 0; one < all->count; one++)
 			fresh_status(&statuses[one]);
-		if (way == WAITANY)
+		if (variant == WAITANY)
 			code = MPI_Waitany(all->count, all->handles, &indices[0], &statuses[0]);
-		else if (way == TESTANY)
+		else if (variant == TESTANY)
 			code = MPI_Testany(all->count, all->handles, &indices[0], &is_done, &statuses[0]);
-		else if (way == WAITSOME)
+		else if (variant == WAITSOME)
 			code = MPI_Waitsome(all->count, all->handles, &count, indices, statuses);
 		else
 			code = MPI_Testsome(all->count, all->handles, &count, indices, statuses);
-		if (way == WAITANY || way == TESTANY)
+		if (variant == WAITANY || variant == TESTANY)
 			count = is_done ? 1 : 0;
 		must(count != MPI_UNDEFINED, "some requests are active");
 		for (int one = 0; one < count; one++)
@@ -155,7 +167,7 @@ static void complete_some(struct several *all, enum way way)
 	}
 }
 
-void complete(const char *what, int way, int count, struct request **requests)
+void complete(const char *what, int variant, int count, struct request **requests)
 {
 	static struct several all;
 
@@ -167,22 +179,22 @@ void complete(const char *what, int way, int count, struct request **requests)
 		all.is_persistent[one] = requests[one]->is_persistent;
 		fresh_status(&all.statuses[one]);
 	}
-	if (way == WAITALL || way == TESTALL || way == IGNORED)
-		complete_all(&all, (enum way)way);
-	else if (way == WAITANY || way == WAITSOME || way == TESTANY || way == TESTSOME)
-		complete_some(&all, (enum way)way);
+	if (variant == WAITALL || variant == TESTALL || variant == IGNORED)
+		complete_all(&all, (enum variant)variant);
+	else if (variant == WAITANY || variant == WAITSOME || variant == TESTANY || variant == TESTSOME)
+		complete_some(&all, (enum variant)variant);
 	for (int one = 0; one < count; one++)
 		if (!all.is_done[one])
-			complete_one(&all, one, (enum way)way);
+			complete_one(&all, one, (enum variant)variant);
 	for (int one = 0; one < count; one++) {
 		requests[one]->handle = all.handles[one];
 #ifdef OPEN_MPI
-		if (way == IGNORED) {
+		if (variant == IGNORED) {
 			event("%s", what);
 			continue;
 		}
 #endif
-		if (way == IGNORED)
+		if (variant == IGNORED)
 			event_code(what, all.codes[one]);
 		else
 			event_status(what, all.codes[one], &all.statuses[one], requests[one]->type);

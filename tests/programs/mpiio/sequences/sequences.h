@@ -1,6 +1,6 @@
 /*
- * Carries out programs that a plan describes. A plan is text: lines of words and numbers, one operation a line, which
- * tests/tests/mpiio/sequences makes. Each rank does its part of every operation and logs what it sees.
+ * Executes programs that a plan describes. A plan is text: lines of names and numbers, one operation a line, which
+ * tests/tests/mpiio/sequences makes. Each rank does its part of every operation and logs its results.
  */
 #ifndef HEADWATER_MPIIO_SEQUENCES_H
 #define HEADWATER_MPIIO_SEQUENCES_H
@@ -12,7 +12,7 @@
 enum { BUFFERS_MAX = 8, FILES_MAX = 4, TYPES_MAX = 256, TAGS_MAX = 256, ARGUMENTS_MAX = 4096, RANKS_MAX = 16 };
 /* The first types are those that all others are made of. */
 enum { BASES = 4 };
-/* Buffers: inside of what malloc gives, or pages of mmap. */
+/* Buffers: inside of malloc's memory, or pages of mmap. */
 enum memory { ALLOCATED, MAPPED, SHARED, OF_FILE };
 
 /* How a file's descriptors are opened; the same numbers are in the plan. */
@@ -25,7 +25,7 @@ struct request {
 	int is_persistent;
 };
 
-/* What a program works on. `rank` and `size` are those of its communicators; the second has the ranks in reverse. */
+/* The state of a program. `rank` and `size` are those of its communicators; the second has the ranks in reverse. */
 struct program {
 	int rank, size;
 	long number;
@@ -55,7 +55,7 @@ struct typed {
 
 /* Takes the next number of the operation, or several. */
 long next(void);
-char *next_place(void);
+char *next_location(void);
 struct typed next_typed(void);
 /* The next numbers: a count, and as many numbers. */
 int next_list(int *numbers);
@@ -66,10 +66,10 @@ void event(const char *format, ...) __attribute__((format(printf, 1, 2)));
 int event_code(const char *what, int code);
 void event_status(const char *what, int code, MPI_Status *status, MPI_Datatype type);
 void event_bytes(const char *what, const void *data, long bytes);
-/* Ends the job if `what` went wrong. */
+/* Ends the job if `what` failed. */
 void must(int is_true, const char *what);
 void fill(void *data, long bytes, uint64_t seed);
-/* Memory that no operation knows of. */
+/* Memory that no operation uses. */
 char *scratch(long bytes);
 int rank_in(int comm, int rank);
 
@@ -78,8 +78,8 @@ void buffer_free(int buffer);
 void files_close(void);
 void requests_free(void);
 void fresh_status(MPI_Status *status);
-/* Completes requests in one of the ways that a plan has. */
-void complete(const char *what, int way, int count, struct request **requests);
+/* Completes requests by one of the variants of a plan. */
+void complete(const char *what, int variant, int count, struct request **requests);
 void make_type(const char *name, long id);
 MPI_Datatype structure_type(void);
 
@@ -88,13 +88,13 @@ typedef void operation(void);
 operation *operation_named(const char *name);
 
 /*
- * Calls it from the place of the program with this number. The transformation judges places by what follows on them; a
- * single place for all operations would be left alone soon.
+ * Calls it from the call site with this number. The transformation judges call sites by their gain; a single one for
+ * all operations would be left alone soon.
  */
-void call_from(unsigned place, operation *what);
+void call_from(unsigned site, operation *what);
 
 operation do_read, do_write, do_seek, do_truncate, do_size, do_reopen, do_map, do_together;
-operation do_look, do_set, do_store, do_copy, do_renew, do_drop;
+operation do_inspect, do_set, do_store, do_copy, do_renew, do_drop;
 operation do_scatter, do_scatterv, do_gather, do_gatherv, do_bcast, do_reduce, do_barrier, do_alltoall;
 operation do_message, do_begin, do_finish, do_collect, do_ring, do_wrong, do_cancel;
 

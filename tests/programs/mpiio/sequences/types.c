@@ -1,4 +1,4 @@
-/* Datatypes of a plan; a line gives the number of the new one first. */
+/* Datatypes of a plan; a line has the number of the new one first. */
 #include "sequences.h"
 
 #include <string.h>
@@ -20,23 +20,23 @@ static void next_addresses(int count, MPI_Aint *addresses)
 		addresses[i] = (MPI_Aint)next();
 }
 
-/* TYPE COUNT LENGTHS PLACES */
+/* TYPE COUNT LENGTHS DISPLACEMENTS */
 static int indexed(const char *name, MPI_Datatype *made)
 {
 	MPI_Datatype of = next_type();
-	int count = (int)next(), lengths[count + 1], places[count + 1];
+	int count = (int)next(), lengths[count + 1], displs[count + 1];
 	MPI_Aint addresses[count + 1];
 
 	if (!strcmp(name, "indexed_block")) {
 		int length = (int)next();
 
-		next_numbers(count, places);
-		return MPI_Type_create_indexed_block(count, length, places, of, made);
+		next_numbers(count, displs);
+		return MPI_Type_create_indexed_block(count, length, displs, of, made);
 	}
 	next_numbers(count, lengths);
 	if (!strcmp(name, "indexed")) {
-		next_numbers(count, places);
-		return MPI_Type_indexed(count, lengths, places, of, made);
+		next_numbers(count, displs);
+		return MPI_Type_indexed(count, lengths, displs, of, made);
 	}
 	next_addresses(count, addresses);
 	return MPI_Type_create_hindexed(count, lengths, addresses, of, made);
@@ -73,11 +73,11 @@ MPI_Datatype structure_type(void)
 {
 	static MPI_Datatype made = MPI_DATATYPE_NULL;
 	int lengths[] = {1, 1, 4};
-	MPI_Aint places[] = {0, 8, 12};
+	MPI_Aint displs[] = {0, 8, 12};
 	MPI_Datatype types[] = {MPI_DOUBLE, MPI_INT, MPI_BYTE};
 
 	if (made == MPI_DATATYPE_NULL)
-		must(!MPI_Type_create_struct(3, lengths, places, types, &made) && !MPI_Type_commit(&made),
+		must(!MPI_Type_create_struct(3, lengths, displs, types, &made) && !MPI_Type_commit(&made),
 			"a structure");
 	return made;
 }

@@ -18,16 +18,16 @@ const PATTERNS: [&str; 4] = ["read+scatter", "gather+write", "read+send", "recei
 const RANKS_MAX: usize = 4;
 /// From 1 KB on, each four times the last.
 const SIZES: usize = 11;
-/// A case has at least so many pairs, which bound a median; and no more once this time is over.
+/// A case has at least so many pairs, which limit the error of a median; and no more once this time is over.
 const PAIRS_MIN: usize = 21;
 const PAIRS_MAX: usize = 801;
 const CASE_TIME_MAX: Duration = Duration::from_secs(4);
-/// What a case should not fall below.
+/// The least ratio of a case.
 const BOUND: f64 = 0.95;
-/// Where files lie in memory, so that no disk's pace counts.
+/// A directory in memory, so that no disk's speed counts.
 const PLACE: &str = "/dev/shm";
 
-/// What a case came to.
+/// The results of a case.
 struct Pairs {
     past_ms: Sample,
     /// Past the library to with it.
@@ -49,7 +49,7 @@ impl Bench<'_> {
             Table::new(["MPI", "bytes", "pattern", "pairs", "past it, ms", "median ratio", "bound", "together"]);
         let mut below = Vec::new();
         for mpi in self.mpis.iter().filter(|mpi| library(mpi).is_some()) {
-            let binary = match mpi.compile(SOURCE, self.place) {
+            let binary = match mpi.compile(SOURCE, self.directory) {
                 Ok(binary) => binary,
                 Err(reason) => {
                     report.line(format!("({}: {reason})\n", mpi.name));
@@ -98,15 +98,15 @@ impl Bench<'_> {
         let done = scratch.path().join("report");
         let mut command = Command::new("timeout");
         Mpi::prepare(&mut command);
-        command.args(["-k", "5", "600"]).args(mpi.words(ranks(mpi), None)).stdin(Stdio::null()).arg("env");
+        command.args(["-k", "5", "600"]).args(mpi.args(ranks(mpi), None)).stdin(Stdio::null()).arg("env");
         command.args(library(mpi).map(|library| format!("LD_PRELOAD={}", library.display())));
         command.arg("HEADWATER_IO=auto").arg(format!("HEADWATER_IO_REPORT={}", done.display()));
         let pairs_min = self.options.rounds.max(PAIRS_MIN);
         command.arg(binary).arg(pattern).arg(bytes.to_string()).arg(pairs_min.to_string());
         command.arg(PAIRS_MAX.to_string()).arg(CASE_TIME_MAX.as_secs().to_string()).arg(scratch.path());
         let output = command.output().map_err(|error| error.to_string())?;
-        let said = String::from_utf8_lossy(&output.stdout);
-        let pairs: Vec<(f64, f64)> = said.split_whitespace().filter_map(pair).collect();
+        let printed = String::from_utf8_lossy(&output.stdout);
+        let pairs: Vec<(f64, f64)> = printed.split_whitespace().filter_map(pair).collect();
         if !output.status.success() || pairs.is_empty() {
             let complaint = String::from_utf8_lossy(&output.stderr);
             return Err(format!("{}, {pattern}, {}: {}\n{complaint}", mpi.name, text::bytes(bytes), output.status));

@@ -1,5 +1,5 @@
 //! Naive I/O of MPI programs: as it is, with the library, and by hand, in turn. The programs are
-//! `tests/programs/mpiio/`, whose own clocks tell how long reading and writing took.
+//! `tests/programs/mpiio/`, whose own clocks measure reading and writing.
 
 mod matrix;
 mod mpi;
@@ -19,21 +19,21 @@ use self::options::Part;
 use self::run::Program;
 use super::Report;
 
-/// What all parts have.
+/// The common state of all parts.
 struct Bench<'a> {
     options: &'a Options,
     mpis: Vec<Mpi>,
     /// Programs and files.
-    place: &'a Path,
+    directory: &'a Path,
 }
 
-/// Measures what the command line says, in these words.
+/// Measures what the command line `args` selects.
 ///
 /// # Errors
 /// What the machine lacks.
-pub(super) fn run(options: Options, words: &[String]) -> Result<(), String> {
-    let place = crate::workspace().join("target/bench/io");
-    fs::create_dir_all(&place).map_err(|error| format!("{}: {error}", place.display()))?;
+pub(super) fn run(options: Options, args: &[String]) -> Result<(), String> {
+    let directory = crate::workspace().join("target/bench/io");
+    fs::create_dir_all(&directory).map_err(|error| format!("{}: {error}", directory.display()))?;
     let mut mpis = Mpi::installed();
     mpis.retain(|mpi| options.mpis.is_empty() || options.mpis.iter().any(|name| name == mpi.name));
     if mpis.is_empty() {
@@ -41,11 +41,11 @@ pub(super) fn run(options: Options, words: &[String]) -> Result<(), String> {
     }
     let mut report = Report::default();
     report.line("# Naive I/O of MPI programs\n");
-    report.line(format!("`cargo xtask bench io {}` on {}.\n", words.join(" "), super::machine()));
+    report.line(format!("`cargo xtask bench io {}` on {}.\n", args.join(" "), super::machine()));
     for mpi in mpis.iter().filter(|mpi| run::library(mpi).is_none()) {
-        report.line(format!("(The library has no part for {} here; `-` stands for what it would take.)\n", mpi.name));
+        report.line(format!("(The library has no part for {} here; `-` marks its results.)\n", mpi.name));
     }
-    let bench = Bench { options: &options, mpis, place: &place };
+    let bench = Bench { options: &options, mpis, directory: &directory };
     for part in &options.parts {
         match part {
             Part::Node => bench.node(&mut report),
@@ -61,9 +61,9 @@ pub(super) fn run(options: Options, words: &[String]) -> Result<(), String> {
 }
 
 impl Bench<'_> {
-    /// A program for an MPI; says why there is none.
+    /// A program for an MPI; prints why there is none.
     fn compiled(&self, mpi: &Mpi, program: Program, report: &mut Report) -> Option<PathBuf> {
-        let compiled = mpi.compile(program.source(), self.place);
+        let compiled = mpi.compile(program.source(), self.directory);
         compiled.inspect_err(|reason| report.line(format!("({}: {reason})\n", mpi.name))).ok()
     }
 }

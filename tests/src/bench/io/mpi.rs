@@ -5,7 +5,7 @@ use std::process::Command;
 
 use crate::harness::mpi as harness;
 
-/// What lets root, and more ranks than processors, run.
+/// Options that allow root, and more ranks than processors.
 const VARIABLES: [(&str, &str); 7] = [
     ("OMPI_ALLOW_RUN_AS_ROOT", "1"),
     ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"),
@@ -51,10 +51,10 @@ impl Mpi {
         }
     }
 
-    /// The words that start so many ranks, before the program's; on other nodes by ssh.
-    pub(super) fn words(&self, ranks: usize, hosts: Option<&Hosts>) -> Vec<String> {
+    /// The arguments that start so many ranks, before the program's; on other nodes by ssh.
+    pub(super) fn args(&self, ranks: usize, hosts: Option<&Hosts>) -> Vec<String> {
         let launcher = self.launcher.display().to_string();
-        let mut words = vec![launcher, "-n".into(), ranks.to_string()];
+        let mut args = vec![launcher, "-n".into(), ranks.to_string()];
         if let Some(Hosts { agent, names }) = hosts {
             let agent = agent.display().to_string();
             let (slots, plain) = (format!("{}:1", names.join(":1,")), names.join(","));
@@ -71,9 +71,9 @@ impl Mpi {
                     .map(String::from)
                     .to_vec(),
             };
-            words.extend(more);
+            args.extend(more);
         }
-        words
+        args
     }
 
     /// Sets what the launcher needs.

@@ -7,7 +7,7 @@ use headwater_figures::text;
 use super::Bench;
 use super::mpi::Mpi;
 use super::rounds::{Rounds, median, spread};
-use super::run::{Job, Program, Way, fill};
+use super::run::{Job, Program, Variant, fill};
 use crate::bench::{Report, Table};
 
 const RANKS: usize = 4;
@@ -43,7 +43,7 @@ impl Bench<'_> {
 
     fn node_case(&self, mpi: &Mpi, program: Program, binary: &std::path::Path, bytes: u64) -> Result<Rounds, String> {
         println!("  {}, {program:?}, {}", mpi.name, text::bytes(bytes));
-        let report = self.place.join("report");
+        let report = self.directory.join("report");
         let job = Job {
             mpi,
             program,
@@ -52,18 +52,23 @@ impl Bench<'_> {
             steps: 1,
             ranks: RANKS,
             hosts: None,
-            directory: self.place,
+            directory: self.directory,
             report: &report,
         };
-        fill(&self.place.join("in"), program.file_bytes(bytes, 1))?;
+        fill(&self.directory.join("in"), program.file_bytes(bytes, 1))?;
         let mut rounds = Rounds::default();
         for _ in 0..self.options.rounds {
             let before = || {
                 // Each writes a new file.
-                let _ = std::fs::remove_file(self.place.join("out"));
+                let _ = std::fs::remove_file(self.directory.join("out"));
                 Ok(())
             };
-            rounds.once(&job, &[Way::Plain, Way::Library, Way::Twin], &|name| Command::new(name), &before)?;
+            rounds.once(
+                &job,
+                &[Variant::Plain, Variant::Library, Variant::Twin],
+                &|name| Command::new(name),
+                &before,
+            )?;
         }
         Ok(rounds)
     }
@@ -71,10 +76,17 @@ impl Bench<'_> {
 
 fn rows(table: &mut Table, program: Program, bytes: u64, rounds: &Rounds) {
     for (pattern, name) in program.patterns().into_iter().enumerate() {
-        let ms = |way| median(rounds.milliseconds(way, pattern), 1);
-        let times = |way| spread(rounds.speedup(way, pattern));
+        let ms = |variant| median(rounds.milliseconds(variant, pattern), 1);
+        let times = |variant| spread(rounds.speedup(variant, pattern));
         let together = if pattern == 0 { rounds.transformed().to_string() } else { String::new() };
-        let all = [ms(Way::Plain), ms(Way::Library), ms(Way::Twin), times(Way::Library), times(Way::Twin), together];
+        let all = [
+            ms(Variant::Plain),
+            ms(Variant::Library),
+            ms(Variant::Twin),
+            times(Variant::Library),
+            times(Variant::Twin),
+            together,
+        ];
         table.row([text::bytes(bytes), name.to_owned()].into_iter().chain(all));
     }
 }

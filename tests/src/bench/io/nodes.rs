@@ -14,7 +14,7 @@ use headwater_figures::text;
 use super::Bench;
 use super::mpi::{Hosts, Mpi};
 use super::rounds::{Rounds, spread};
-use super::run::{Job, Program, Way, fill};
+use super::run::{Job, Program, Variant, fill};
 use crate::bench::{Report, Table};
 use crate::harness::headwater_binary;
 use crate::harness::services::Ssh;
@@ -24,7 +24,7 @@ const NODES: usize = 4;
 const BYTES: u64 = 256 << 20;
 const LINK: &str = "200mbit";
 const SERVER: &str = "800mbit";
-/// The server's files are there, and what it writes: memory is taken as it is used.
+/// The server's files are there, and its output: memory is taken as it is used.
 const RAM_DISK_MIB: u32 = 4096;
 const HEAD: [&str; 10] = [
     "pattern",
@@ -39,7 +39,7 @@ const HEAD: [&str; 10] = [
     "predicted, of measured",
 ];
 
-/// Nodes, a server, and a way from one to the other.
+/// Nodes, a server, and access from the nodes to the server.
 struct Site<'a> {
     cluster: &'a Cluster,
     gluster: Gluster<'a>,
@@ -57,8 +57,8 @@ impl Bench<'_> {
             let options =
                 ClusterOptions { rate: Some(rate), ram_disk_mib: RAM_DISK_MIB, shares, ..ClusterOptions::default() };
             let cluster = Cluster::up(NODES + 1, &options).map_err(|error| error.to_string())?;
-            let site = Site::new(&cluster, self.place)?;
-            let parameters = site.measured(self.place)?;
+            let site = Site::new(&cluster, self.directory)?;
+            let parameters = site.measured(self.directory)?;
             for mpi in &self.mpis {
                 self.nodes_of(mpi, &site, (bytes, &parameters), report);
             }
@@ -91,7 +91,7 @@ impl Bench<'_> {
         bytes: u64,
     ) -> Result<Rounds, String> {
         let mut rounds = Rounds::default();
-        let report = self.place.join("report");
+        let report = self.directory.join("report");
         let volume = Path::new(VOLUME);
         for _ in 0..self.options.rounds {
             println!("  {}, {program:?}, round {}", mpi.name, rounds.count());
@@ -106,17 +106,17 @@ impl Bench<'_> {
                 directory: &volume.join("io"),
                 report: &report,
             };
-            let before = || site.renew(self.place, program.file_bytes(bytes, 1));
+            let before = || site.renew(self.directory, program.file_bytes(bytes, 1));
             let start = |name: &str| -> Command { site.cluster.on(1).command(name) };
-            rounds.once(&job, &[Way::Plain, Way::Library, Way::AtOnce, Way::Twin], &start, &before)?;
+            rounds.once(&job, &[Variant::Plain, Variant::Library, Variant::AtOnce, Variant::Twin], &start, &before)?;
         }
         Ok(rounds)
     }
 }
 
 impl<'a> Site<'a> {
-    fn new(cluster: &'a Cluster, place: &Path) -> Result<Site<'a>, String> {
-        let keys = place.join("ssh");
+    fn new(cluster: &'a Cluster, directory: &Path) -> Result<Site<'a>, String> {
+        let keys = directory.join("ssh");
         let _ = fs::remove_dir_all(&keys);
         fs::create_dir_all(&keys).map_err(|error| format!("{}: {error}", keys.display()))?;
         let ssh = Ssh::start(cluster, &keys)?;
@@ -127,10 +127,10 @@ impl<'a> Site<'a> {
         Ok(Site { cluster, gluster, hosts, _ssh: ssh })
     }
 
-    /// What memory and the volume cost on a node, as `headwater io predict` measures it.
-    fn measured(&self, place: &Path) -> Result<Parameters, String> {
+    /// The costs of memory and the volume on a node, as `headwater io predict` measures them.
+    fn measured(&self, directory: &Path) -> Result<Parameters, String> {
         self.gluster.mount(NODES)?;
-        let file = place.join("parameters.toml");
+        let file = directory.join("parameters.toml");
         let mut command = self.cluster.on(1).command(headwater_binary());
         command.args(["io", "predict", "--bytes", "1M", "--ranks", "4", "--nodes", "4", "--link", LINK]);
         command.args(["--server", SERVER, "--measure", VOLUME, "--save"]).arg(&file);
@@ -141,9 +141,9 @@ impl<'a> Site<'a> {
     }
 
     /// A volume with a new file and nothing else, which no node has seen.
-    fn renew(&self, place: &Path, bytes: u64) -> Result<(), String> {
+    fn renew(&self, directory: &Path, bytes: u64) -> Result<(), String> {
         self.gluster.unmount()?;
-        let own = place.join("volume/io");
+        let own = directory.join("volume/io");
         fs::create_dir_all(&own).map_err(|error| format!("{}: {error}", own.display()))?;
         if fs::metadata(own.join("in")).map_or(0, |file| file.len()) != bytes {
             fill(&own.join("in"), bytes)?;
@@ -154,7 +154,7 @@ impl<'a> Site<'a> {
     }
 }
 
-/// Gives the server's link, at both ends, the server's rate.
+/// Limits the server's link, at both ends, to the server's rate.
 fn widen(cluster: &Cluster) -> Result<(), String> {
     let server = cluster.nodes().last().expect("a cluster has nodes");
     let rate: Rate = SERVER.parse().expect("a rate");
@@ -177,26 +177,26 @@ fn widen(cluster: &Cluster) -> Result<(), String> {
 
 fn rows(table: &mut Table, program: Program, (bytes, parameters): (u64, &Parameters), rounds: &Rounds) {
     for (index, name) in program.patterns().into_iter().enumerate() {
-        let seconds = |way| {
-            let sample = rounds.milliseconds(way, index);
+        let seconds = |variant| {
+            let sample = rounds.milliseconds(variant, index);
             sample.map_or_else(|| "-".into(), |sample| format!("{:.2}", sample.median() / 1e3))
         };
-        let [library, by_hand] = [Way::Library, Way::Twin].map(|way| rounds.speedup(way, index));
+        let [library, by_hand] = [Variant::Library, Variant::Twin].map(|variant| rounds.speedup(variant, index));
         let of = |sample: &Option<crate::bench::statistics::Sample>| sample.as_ref().map(|sample| sample.median());
         let part = |whole: Option<f64>, part: Option<f64>| {
             whole.zip(part).map_or_else(|| "-".into(), |(whole, part)| format!("{:.0} %", 100.0 * part / whole))
         };
         let predicted = predicted(program, index, bytes, parameters);
-        // Without the library, what is predicted is what can be had by hand.
+        // Without the library, the prediction is for a program changed by hand.
         let measured = of(&library).or(of(&by_hand));
         table.row([
             name.to_owned(),
-            seconds(Way::Plain),
-            seconds(Way::Library),
-            seconds(Way::Twin),
-            spread(rounds.speedup(Way::Library, index)),
-            spread(rounds.speedup(Way::AtOnce, index)),
-            spread(rounds.speedup(Way::Twin, index)),
+            seconds(Variant::Plain),
+            seconds(Variant::Library),
+            seconds(Variant::Twin),
+            spread(rounds.speedup(Variant::Library, index)),
+            spread(rounds.speedup(Variant::AtOnce, index)),
+            spread(rounds.speedup(Variant::Twin, index)),
             part(of(&by_hand), of(&library)),
             format!("{predicted:.2}"),
             part(measured, Some(predicted)),
@@ -204,7 +204,7 @@ fn rows(table: &mut Table, program: Program, (bytes, parameters): (u64, &Paramet
     }
 }
 
-/// How many times as fast the model says it is.
+/// The predicted speedup.
 fn predicted(program: Program, index: usize, bytes: u64, parameters: &Parameters) -> f64 {
     let name = program.patterns()[index];
     let pattern = Pattern::ALL.into_iter().find(|pattern| pattern.name() == name).expect("each pattern is known");

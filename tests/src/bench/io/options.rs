@@ -1,11 +1,11 @@
-//! What is measured, as the command line says it.
+//! The measurements that the command line selects.
 
 use std::path::PathBuf;
 
 use clap::builder::RangedU64ValueParser;
 use clap::{Args, ValueEnum};
 
-/// What there is to measure.
+/// All measurements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Part {
     /// Each pattern on one node, from a warm cache.
@@ -20,7 +20,7 @@ pub(super) enum Part {
 
 #[derive(Args, Clone, Debug)]
 pub(in crate::bench) struct Options {
-    /// What is measured.
+    /// The measured programs.
     #[arg(long = "part", value_delimiter = ',', value_name = "PART", default_values = ["node", "nodes", "matrix", "quiet"])]
     pub(super) parts: Vec<Part>,
     /// With which MPIs, as openmpi4 or mpich5; all that are installed if none is named.
@@ -43,7 +43,7 @@ mod tests {
     use crate::bench::parsed;
 
     #[test]
-    fn words_are_options() {
+    fn arguments_are_options() {
         let options: Options = parsed("--part node,quiet --mpi mpich4 --rounds 3 --bytes-max 4096").unwrap();
         assert_eq!((options.parts.len(), &*options.mpis[0], options.rounds, options.bytes_max), (2, "mpich4", 3, 4096));
         assert_eq!(parsed::<Options>("").unwrap().parts, Part::value_variants());

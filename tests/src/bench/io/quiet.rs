@@ -15,7 +15,7 @@ use crate::harness::has_program;
 
 const SOURCE: &str = "bench/mpiio_quiet.c";
 const RANKS: usize = 2;
-/// What is run, with how often it does it.
+/// The programs, with the number of their operations.
 const MODES: [(&str, &str); 2] = [("messages", "500000"), ("compute", "2000")];
 /// Fewer, where each system call is traced.
 const TRACED: &str = "200";
@@ -66,7 +66,8 @@ impl Bench<'_> {
         ];
         let mut table = Table::new(head);
         for mpi in &self.mpis {
-            let compiled = mpi.compile(SOURCE, self.place).and_then(|binary| Ok((binary, empty_library(self.place)?)));
+            let compiled =
+                mpi.compile(SOURCE, self.directory).and_then(|binary| Ok((binary, empty_library(self.directory)?)));
             let (binary, empty) = match compiled {
                 Ok(compiled) => compiled,
                 Err(reason) => {
@@ -94,18 +95,19 @@ impl Bench<'_> {
     ) -> Result<Vec<String>, String> {
         println!("  {}, {mode}", mpi.name);
         let ours = library(mpi);
-        let ways = [None, ours.as_deref(), Some(empty)];
+        let variants = [None, ours.as_deref(), Some(empty)];
         let (mut plain, mut ratios) = (Vec::new(), [Vec::new(), Vec::new()]);
         for round in 0..self.options.rounds.max(PAIRS_MIN) {
             let mut seconds = [0.0; 3];
-            for way in (0..ways.len()).map(|turn| (turn + round) % ways.len()) {
-                seconds[way] = seconds_of(&run(mpi, &[], binary, [mode, count], ways[way])?)?;
+            for variant in (0..variants.len()).map(|turn| (turn + round) % variants.len()) {
+                seconds[variant] = seconds_of(&run(mpi, &[], binary, [mode, count], variants[variant])?)?;
             }
             plain.push(seconds[0] * 1e3);
             ratios.iter_mut().zip(&seconds[1..]).for_each(|(ratios, with)| ratios.push(seconds[0] / with));
         }
-        let [ours, empty] =
-            [0, 1].map(|way| (ways[way + 1].is_some()).then(|| Sample::new(std::mem::take(&mut ratios[way]))));
+        let [ours, empty] = [0, 1].map(|variant| {
+            (variants[variant + 1].is_some()).then(|| Sample::new(std::mem::take(&mut ratios[variant])))
+        });
         let cells = |sample: Option<Sample>| {
             [sample.as_ref().map(Sample::median), sample.as_ref().and_then(Sample::median_bound)].map(number)
         };
@@ -113,34 +115,34 @@ impl Bench<'_> {
             if !is_there || !has_program("strace") {
                 return Ok("-".into());
             }
-            let trace = self.place.join("trace");
+            let trace = self.directory.join("trace");
             let strace = ["strace", "-f", "-qq", "-o", &trace.display().to_string()].map(String::from);
             run(mpi, &strace, binary, [mode, TRACED], with)?;
             Ok(shown(&between(&fs::read_to_string(&trace).map_err(|error| error.to_string())?)))
         };
         let head = [mpi.name.into(), mode.into(), plain.len().to_string()];
         let median = format!("{:.1}", Sample::new(plain).median());
-        let system_calls = [calls(None, true)?, calls(ways[1], ways[1].is_some())?];
+        let system_calls = [calls(None, true)?, calls(variants[1], variants[1].is_some())?];
         Ok(head.into_iter().chain([median]).chain(cells(ours)).chain(cells(empty)).chain(system_calls).collect())
     }
 }
 
 /// A library that does nothing.
-fn empty_library(place: &Path) -> Result<PathBuf, String> {
-    let library = place.join("empty.so");
+fn empty_library(directory: &Path) -> Result<PathBuf, String> {
+    let library = directory.join("empty.so");
     let compiled = Command::new("cc").args(["-shared", "-fPIC", "-x", "c", "/dev/null", "-o"]).arg(&library).output();
     let compiled = compiled.map_err(|error| format!("cc: {error}"))?;
-    let said = String::from_utf8_lossy(&compiled.stderr).into_owned();
-    if compiled.status.success() { Ok(library) } else { Err(said) }
+    let printed = String::from_utf8_lossy(&compiled.stderr).into_owned();
+    if compiled.status.success() { Ok(library) } else { Err(printed) }
 }
 
-/// What the library costs each call.
+/// The library's cost for each call.
 fn calls_case(mpi: &Mpi, binary: &Path) -> Result<Vec<String>, String> {
     println!("  {}, {}", mpi.name, CALLS[0]);
     let ours = library(mpi);
-    let said = if ours.is_some() { run(mpi, &[], binary, CALLS, ours.as_deref())? } else { String::new() };
+    let printed = if ours.is_some() { run(mpi, &[], binary, CALLS, ours.as_deref())? } else { String::new() };
     let ratios: Vec<f64> =
-        said.split_whitespace().filter_map(|word| word.strip_prefix("ratio=")?.parse().ok()).collect();
+        printed.split_whitespace().filter_map(|word| word.strip_prefix("ratio=")?.parse().ok()).collect();
     let (pairs, ratio) = (ratios.len(), (!ratios.is_empty()).then(|| Sample::new(ratios)));
     let none = || "-".to_owned();
     Ok(vec![
@@ -161,9 +163,9 @@ fn number(value: Option<f64>) -> String {
     value.map_or_else(|| "-".into(), |value| format!("{value:.3}"))
 }
 
-/// Runs it behind these words, perhaps with a library; what it says on standard error.
-fn run(mpi: &Mpi, before: &[String], binary: &Path, words: [&str; 2], with: Option<&Path>) -> Result<String, String> {
-    let launcher = mpi.words(RANKS, None);
+/// Runs it behind these arguments, perhaps with a library. Returns its standard error.
+fn run(mpi: &Mpi, before: &[String], binary: &Path, args: [&str; 2], with: Option<&Path>) -> Result<String, String> {
+    let launcher = mpi.args(RANKS, None);
     let all: Vec<&String> = before.iter().chain(&launcher).collect();
     let mut command = Command::new(all[0]);
     Mpi::prepare(&mut command);
@@ -171,14 +173,14 @@ fn run(mpi: &Mpi, before: &[String], binary: &Path, words: [&str; 2], with: Opti
     if let Some(library) = with {
         command.arg("env").arg(format!("LD_PRELOAD={}", library.display())).args(["HEADWATER_IO=auto"]);
     }
-    let output = command.arg(binary).args(words).output().map_err(|error| error.to_string())?;
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    if output.status.success() { Ok(said) } else { Err(format!("{}: {said}", output.status)) }
+    let output = command.arg(binary).args(args).output().map_err(|error| error.to_string())?;
+    let printed = String::from_utf8_lossy(&output.stderr).into_owned();
+    if output.status.success() { Ok(printed) } else { Err(format!("{}: {printed}", output.status)) }
 }
 
-fn seconds_of(said: &str) -> Result<f64, String> {
-    let seconds = said.split_whitespace().find_map(|word| word.strip_prefix("seconds=")?.parse().ok());
-    seconds.ok_or_else(|| format!("it does not say how long it took: {said}"))
+fn seconds_of(printed: &str) -> Result<f64, String> {
+    let seconds = printed.split_whitespace().find_map(|word| word.strip_prefix("seconds=")?.parse().ok());
+    seconds.ok_or_else(|| format!("it prints no time: {printed}"))
 }
 
 /// How often each system call that does not wait was begun by each rank, its threads and children, between the rank's

@@ -1,11 +1,11 @@
-//! Rounds in which the ways of running a program take turns, and what came of them.
+//! Rounds in which the variants of running a program alternate, and their results.
 
 use std::process::Command;
 
-use super::run::{Job, Times, Way, library};
+use super::run::{Job, Times, Variant, library};
 use crate::bench::statistics::Sample;
 
-/// One round: each way that could be run.
+/// One round: each variant that could be run.
 #[derive(Clone, Debug)]
 pub(super) struct Round {
     pub(super) plain: Times,
@@ -19,30 +19,34 @@ pub(super) struct Round {
 pub(super) struct Rounds(Vec<Round>);
 
 impl Rounds {
-    /// Runs a job once in each way; `before` is called before each run. The first way changes from round to round.
+    /// Runs each variant of a job once; `before` is called before each run. The first variant changes from round to
+    /// round.
     ///
     /// # Errors
-    /// A run has failed, or its data are others than plainly.
+    /// A run has failed, or its data differ from the plain ones.
     pub(super) fn once(
         &mut self,
         job: &Job<'_>,
-        ways: &[Way],
+        variants: &[Variant],
         start: &dyn Fn(&str) -> Command,
         before: &dyn Fn() -> Result<(), String>,
     ) -> Result<(), String> {
-        let mut ways: Vec<Way> =
-            ways.iter().copied().filter(|way| !matches!(way, Way::Library | Way::AtOnce) || has_library(job)).collect();
-        let shift = self.0.len() % ways.len();
-        ways.rotate_left(shift);
+        let mut variants: Vec<Variant> = variants
+            .iter()
+            .copied()
+            .filter(|variant| !matches!(variant, Variant::Library | Variant::AtOnce) || has_library(job))
+            .collect();
+        let shift = self.0.len() % variants.len();
+        variants.rotate_left(shift);
         let (mut plain, mut with, mut at_once, mut twin) = (None, None, None, None);
-        for way in ways {
+        for variant in variants {
             before()?;
-            let times = job.run(way, start)?;
-            match way {
-                Way::Plain => plain = Some(times),
-                Way::Library => with = Some(times),
-                Way::AtOnce => at_once = Some(times),
-                Way::Twin => twin = Some(times),
+            let times = job.run(variant, start)?;
+            match variant {
+                Variant::Plain => plain = Some(times),
+                Variant::Library => with = Some(times),
+                Variant::AtOnce => at_once = Some(times),
+                Variant::Twin => twin = Some(times),
             }
         }
         let plain = plain.ok_or("nothing was run plainly")?;
@@ -63,15 +67,15 @@ impl Rounds {
         self.0.len()
     }
 
-    /// Milliseconds of reading (0) or writing (1); `None` if this way was not run.
-    pub(super) fn milliseconds(&self, way: Way, pattern: usize) -> Option<Sample> {
-        let of = |round: &Round| Some(times(round, way)?.seconds[pattern] * 1e3);
+    /// Milliseconds of reading (0) or writing (1); `None` if this variant was not run.
+    pub(super) fn milliseconds(&self, variant: Variant, pattern: usize) -> Option<Sample> {
+        let of = |round: &Round| Some(times(round, variant)?.seconds[pattern] * 1e3);
         sample(self.0.iter().filter_map(of).collect())
     }
 
     /// How many times as fast as plainly, round by round.
-    pub(super) fn speedup(&self, way: Way, pattern: usize) -> Option<Sample> {
-        let of = |round: &Round| Some(round.plain.seconds[pattern] / times(round, way)?.seconds[pattern]);
+    pub(super) fn speedup(&self, variant: Variant, pattern: usize) -> Option<Sample> {
+        let of = |round: &Round| Some(round.plain.seconds[pattern] / times(round, variant)?.seconds[pattern]);
         sample(self.0.iter().filter_map(of).collect())
     }
 
@@ -85,12 +89,12 @@ fn has_library(job: &Job<'_>) -> bool {
     library(job.mpi).is_some()
 }
 
-fn times(round: &Round, way: Way) -> Option<&Times> {
-    match way {
-        Way::Plain => Some(&round.plain),
-        Way::Library => round.library.as_ref(),
-        Way::AtOnce => round.at_once.as_ref(),
-        Way::Twin => round.twin.as_ref(),
+fn times(round: &Round, variant: Variant) -> Option<&Times> {
+    match variant {
+        Variant::Plain => Some(&round.plain),
+        Variant::Library => round.library.as_ref(),
+        Variant::AtOnce => round.at_once.as_ref(),
+        Variant::Twin => round.twin.as_ref(),
     }
 }
 

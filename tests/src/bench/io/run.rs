@@ -1,4 +1,4 @@
-//! One run of an acceptance program, in one of the ways that are compared.
+//! One run of an acceptance program, in one of the variants that are compared.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,9 +14,9 @@ const SECONDS_MAX: &str = "900";
 /// The longest row of `rows`, in bytes.
 const ROW_BYTES_MAX: u64 = 64 << 10;
 
-/// A way to run a program.
+/// A variant of running a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum Variant {
     /// As it is.
     Plain,
     /// With the library.
@@ -83,7 +83,7 @@ impl Program {
     }
 }
 
-/// What is run.
+/// The program.
 #[derive(Clone, Debug)]
 pub(super) struct Job<'a> {
     pub(super) mpi: &'a Mpi,
@@ -93,13 +93,13 @@ pub(super) struct Job<'a> {
     pub(super) steps: u64,
     pub(super) ranks: usize,
     pub(super) hosts: Option<&'a Hosts>,
-    /// Where its files are.
+    /// The directory of its files.
     pub(super) directory: &'a Path,
-    /// On every node's own disk, or shared: where the report goes.
+    /// On every node's own disk, or shared: the report.
     pub(super) report: &'a Path,
 }
 
-/// What came of it.
+/// The results.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Times {
     /// Seconds of reading and of writing.
@@ -118,39 +118,44 @@ pub(super) fn library(mpi: &Mpi) -> Option<PathBuf> {
 
 impl Job<'_> {
     /// Runs it. `start` makes a command where the launcher is to run.
-    pub(super) fn run(&self, way: Way, start: &dyn Fn(&str) -> Command) -> Result<Times, String> {
+    pub(super) fn run(&self, variant: Variant, start: &dyn Fn(&str) -> Command) -> Result<Times, String> {
         let _ = fs::remove_file(self.report);
-        let output = self.command(way, start).output().map_err(|error| error.to_string())?;
-        let (said, complaint) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-        let mut times = output.status.success().then(|| parse(&said)).flatten().ok_or_else(|| {
-            format!("{} with {}, {way:?}: {}\n{said}{complaint}", self.binary.display(), self.mpi.name, output.status)
+        let output = self.command(variant, start).output().map_err(|error| error.to_string())?;
+        let (printed, complaint) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        let mut times = output.status.success().then(|| parse(&printed)).flatten().ok_or_else(|| {
+            format!(
+                "{} with {}, {variant:?}: {}\n{printed}{complaint}",
+                self.binary.display(),
+                self.mpi.name,
+                output.status
+            )
         })?;
         times.transformed = transformed(&fs::read_to_string(self.report).unwrap_or_default());
         Ok(times)
     }
 
-    fn command(&self, way: Way, start: &dyn Fn(&str) -> Command) -> Command {
+    fn command(&self, variant: Variant, start: &dyn Fn(&str) -> Command) -> Command {
         let mut command = start("timeout");
         Mpi::prepare(&mut command);
-        command.args(["-k", "5", SECONDS_MAX]).args(self.mpi.words(self.ranks, self.hosts)).stdin(Stdio::null());
-        if let (Way::Library | Way::AtOnce, Some(library)) = (way, library(self.mpi)) {
+        command.args(["-k", "5", SECONDS_MAX]).args(self.mpi.args(self.ranks, self.hosts)).stdin(Stdio::null());
+        if let (Variant::Library | Variant::AtOnce, Some(library)) = (variant, library(self.mpi)) {
             // Not for the launcher, nor by it: none passes all variables on to other nodes.
             command.arg("env").arg(format!("LD_PRELOAD={}", library.display()));
             command.args(["HEADWATER_IO=auto", "HEADWATER_IO_EVERYWHERE=yes"]);
-            command.args((way == Way::AtOnce).then_some("HEADWATER_IO_MODEL=at-once"));
+            command.args((variant == Variant::AtOnce).then_some("HEADWATER_IO_MODEL=at-once"));
             command.arg(format!("HEADWATER_IO_REPORT={}", self.report.display()));
         }
         command.arg(self.binary).arg("--in").arg(self.directory.join("in"));
         command.arg("--out").arg(self.directory.join("out")).args(["--steps", &self.steps.to_string()]);
         command.args(self.program.options(self.bytes, self.ranks as u64));
-        command.args((way == Way::Twin).then_some("--twin"));
+        command.args((variant == Variant::Twin).then_some("--twin"));
         command
     }
 }
 
 /// The line `checksum=… read_s=… write_s=…`.
-fn parse(said: &str) -> Option<Times> {
-    let value = |name: &str| said.split_whitespace().find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
+fn parse(printed: &str) -> Option<Times> {
+    let value = |name: &str| printed.split_whitespace().find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
     let seconds = |name| value(name)?.parse::<f64>().ok();
     Some(Times {
         seconds: [seconds("read_s")?, seconds("write_s")?],
@@ -189,7 +194,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_programs_and_reports_say() {
+    fn output_of_programs_and_reports() {
         let times = parse("note\nchecksum=0f read_s=0.250000 write_s=1.5\n").unwrap();
         assert_eq!(times, Times { seconds: [0.25, 1.5], checksum: "0f".into(), transformed: 0 });
         assert_eq!(parse("checksum=0f read_s=x write_s=1"), None);
@@ -197,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_what_was_asked_for() {
+    fn sizes_are_as_requested() {
         for program in Program::ALL {
             for bytes in (10..=30).map(|power| 1_u64 << power) {
                 let options = program.options(bytes, 4);

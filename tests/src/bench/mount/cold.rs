@@ -40,7 +40,7 @@ pub(in crate::bench) fn run(report: &mut Report) {
     row(&mut table, &measured, "100 MB mapped, MB/s", "map", rate("map"), "");
     report.line(format!(
         "Each number is a new session's first: medians of {SESSIONS} sessions, in one namespace a node, all daemons on this \
-         machine, fan-out 2. The other nodes ask for nothing. The source files are in the page cache; \"local disk\" is the \
+         machine, fan-out 2. The other nodes request nothing. The source files are in the page cache; \"local disk\" is the \
          same on them without Headwater.\n"
     ));
     report.table(&table);

@@ -9,7 +9,7 @@ use crate::bench::{Report, Table};
 use crate::harness::{View, kill, wait_until};
 
 const KILLS: usize = 200;
-/// In each session; a supervisor serves by itself when daemons keep dying.
+/// In each session; a supervisor serves by itself when daemons die again and again.
 const KILLS_A_SESSION: usize = 4;
 /// How long a daemon lives, at least and at most.
 const LIFE_MS: (u64, u64) = (20, 220);
@@ -39,7 +39,7 @@ pub(in crate::bench) fn run(report: &mut Report) {
             let died = Instant::now();
             let returned =
                 wait_until(Duration::from_secs(10), || view.daemons().iter().any(|pid| !daemons.contains(pid)));
-            assert!(returned, "no daemon came back");
+            assert!(returned, "no daemon was started again");
             returns.push(died.elapsed().as_secs_f64() * 1e3);
         }
         longest.push(Times::of(&reader.finish()).longest());
@@ -54,7 +54,7 @@ pub(in crate::bench) fn run(report: &mut Report) {
     table.row(["longest operation of a session, median, ms", &format!("{:.0}", Sample::new(longest).median()), ""]);
     table.row(["until another daemon runs, median, ms", &format!("{:.0}", Sample::new(returns).median()), ""]);
     report.line(format!(
-        "{sessions} sessions; in each, a process reads 10,000 files and checks their bytes, stats them, and looks for 10,000 \
+        "{sessions} sessions; in each, a process reads 10,000 files and checks their bytes, stats them, and looks up 10,000 \
          absent names, four times over, while the daemon is killed {KILLS_A_SESSION} times. One wrong byte or error would have \
          ended the benchmark.\n"
     ));

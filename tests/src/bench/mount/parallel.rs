@@ -1,5 +1,4 @@
-//! Several processes at once on one mount whose names the kernel has forgotten: each operation is an
-//! upcall.
+//! Several processes at once on one mount whose names the kernel has dropped: each operation is a FUSE request.
 
 use super::skip::is_skipped;
 use super::tree::{FILES, Measured, Times, drop_names};
@@ -24,9 +23,9 @@ pub(in crate::bench) fn run(report: &mut Report) {
         for _ in 0..ROUNDS {
             for (processes, sample) in PROCESSES.into_iter().zip(&mut samples) {
                 drop_names();
-                let before = view.upcalls();
+                let before = view.fuse_requests();
                 let times = Times::of(&measured.program(action, 1, processes, &[view.path()]).run());
-                assert!(view.upcalls() - before >= FILES as u64, "every look-up was an upcall");
+                assert!(view.fuse_requests() - before >= FILES as u64, "every look-up was a FUSE request");
                 sample.push(FILES as f64 / times.first(action, 0));
             }
         }

@@ -1,4 +1,4 @@
-//! What a daemon holds beside the files' bytes.
+//! A daemon's memory beside the files' bytes.
 
 use std::fs;
 
@@ -31,7 +31,7 @@ pub(in crate::bench) fn run(report: &mut Report) {
     table.row(row(&format!("after {MANY} files were found and statted"), &view, "64 in all"));
     view.unmount();
     report.line(
-        "Resident sets as the kernel tells them. The table and the store lie in a RAM disk; the store is not mapped.\n",
+        "Resident sets as the kernel reports them. The table and the store lie in a RAM disk; the store is not mapped.\n",
     );
     report.table(&table);
 }

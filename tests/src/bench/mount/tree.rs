@@ -1,4 +1,4 @@
-//! The tree that is measured, and what `tree.c` says of it.
+//! The tree that is measured, and the output of `tree.c` on it.
 
 use std::collections::HashMap;
 use std::fs;
@@ -17,7 +17,7 @@ pub const BIG_BYTES: u64 = 100 << 20;
 
 /// The files, on a local disk, and the program that times.
 pub struct Measured {
-    /// Where they are.
+    /// The directory of its files.
     pub fixture: Fixture,
     /// `tree.c`.
     pub timer: PathBuf,
@@ -78,8 +78,8 @@ impl Times {
         assert_eq!(output.status, 0, "{output:?}");
         let mut times: HashMap<_, Vec<_>> = HashMap::new();
         for line in output.stdout.lines() {
-            let words: Vec<&str> = line.split(' ').collect();
-            let [action, dir, _, ns, longest] = words[..] else { continue };
+            let fields: Vec<&str> = line.split(' ').collect();
+            let [action, dir, _, ns, longest] = fields[..] else { continue };
             let (Ok(dir), Ok(ns), Ok(longest)) = (dir.parse::<usize>(), ns.parse(), longest.parse()) else { continue };
             times.entry((action.to_owned(), dir)).or_default().push((ns, longest));
         }
@@ -110,7 +110,7 @@ pub fn in_memory(source: &Path) -> TempDir {
     dir
 }
 
-/// Has the kernel give up names and attributes, and with them its nodes' pages, as far as unused.
+/// Has the kernel drop names and attributes, and with them its nodes' pages, as far as unused.
 pub fn drop_names() {
     fs::write("/proc/sys/vm/drop_caches", "2").expect("root may");
 }

@@ -12,10 +12,10 @@ use crate::harness::{Program, View, has_program};
 const ROUNDS: usize = 21;
 const IMPORT_ROUNDS: usize = 11;
 const PYTHON_ROUNDS: usize = 11;
-/// Rounds after the first whose upcalls are counted, each by itself.
+/// Rounds after the first whose FUSE requests are counted, each by itself.
 const COUNTED_ROUNDS: usize = 4;
 
-/// (action, what it is called, in megabytes a second, target of the ratio to the RAM disk)
+/// (action, its name, in megabytes a second, target of the ratio to the RAM disk)
 const ROWS: [(&str, &str, bool, &str); 6] = [
     ("find", "find, ms", false, "≤ 1.1"),
     ("stat", "stat of 10,000 files, µs each", false, "≤ 1.1"),
@@ -37,7 +37,7 @@ pub(in crate::bench) fn run(report: &mut Report) {
     let actions: Vec<&str> = ROWS.iter().map(|row| row.0).collect();
     let round = measured.program(&actions.join(","), 1, 1, &dirs);
     let first = Times::of(&round.run());
-    let later = upcalls_of_later_rounds(&view, &round);
+    let later = requests_of_later_rounds(&view, &round);
     let times = Times::of(&measured.program(&actions.join(","), ROUNDS, 1, &dirs).run());
     let head = ["", "first", "mount", "10 to 90 %", "RAM disk", "local disk", "to RAM disk", "target"];
     let mut table = Table::new(head);
@@ -59,13 +59,13 @@ pub(in crate::bench) fn run(report: &mut Report) {
     let import = import(&mut table);
     report.line(format!(
         "{FILES} files of 1 KB in a tree of three levels, one of 100 MB; medians of {ROUNDS} rounds in which the mount, a \
-         copy in a RAM disk and the original on the local disk take turns; \"first\" is the mount's first round in a new \
+         copy in a RAM disk and the source file on the local disk take turns; \"first\" is the mount's first round in a new \
          session. The mount's source files are those on the local disk.\n"
     ));
     report.table(&table);
     report.line(format!("FUSE requests in the rounds after the first: {later} (target 0). {import}"));
     report.line(
-        "Not counted are the one STATFS of each find and the IOCTL of each isatty, which no file system can keep the \
+        "Not counted are the one STATFS of each find and the IOCTL of each isatty, which no file system can prevent the \
          kernel from repeating. A READ in a later round is of pages that the kernel has reclaimed meanwhile, or reads \
          ahead now.\n",
     );
@@ -79,13 +79,13 @@ fn opens<P: AsRef<Path>>(measured: &Measured, dirs: &[P]) -> Program {
     program.args(dirs.iter().map(|dir| dir.as_ref().as_os_str()))
 }
 
-/// The upcalls of the rounds that come next, each.
-fn upcalls_of_later_rounds(view: &View, round: &Program) -> String {
+/// The FUSE requests of the next rounds, each.
+fn requests_of_later_rounds(view: &View, round: &Program) -> String {
     let count = |_| {
-        let before = view.upcalls();
+        let before = view.fuse_requests();
         let output = round.run();
         assert_eq!(output.status, 0, "{output:?}");
-        (view.upcalls() - before).to_string()
+        (view.fuse_requests() - before).to_string()
     };
     (0..COUNTED_ROUNDS).map(count).collect::<Vec<_>>().join(", ")
 }
@@ -104,7 +104,7 @@ fn row(table: &mut Table, name: &str, first: f64, [mount, memory, disk]: [Sample
     ]);
 }
 
-/// The row of the import; a sentence on its upcalls.
+/// The row of the import; a sentence on its FUSE requests.
 fn import(table: &mut Table) -> String {
     let environment = match python_environment() {
         Ok(environment) => environment,
@@ -116,8 +116,8 @@ fn import(table: &mut Table) -> String {
     let dirs = [view.path().to_path_buf(), memory.path().to_path_buf(), measured.fixture.shared()];
     let round = measured.program("run", 1, 1, &dirs);
     let first = Times::of(&round.run());
-    let after_first = view.upcalls();
-    let later = upcalls_of_later_rounds(&view, &round);
+    let after_first = view.fuse_requests();
+    let later = requests_of_later_rounds(&view, &round);
     let times = Times::of(&measured.program("run", IMPORT_ROUNDS, 1, &dirs).run());
     row(
         table,

@@ -47,7 +47,7 @@ pub(in crate::bench) fn run(report: &mut Report) {
         let [mut plain, mut all, mut striped, mut binary] = [const { Vec::new() }; 4];
         for _ in 0..ROUNDS {
             plain.push(links::transfers(&ring[..1], bytes as u64));
-            all.push(links::transfers_kept(&ring, bytes as u64));
+            all.push(links::retained_transfers(&ring, bytes as u64));
             striped.push(session(&cluster, &fixture.shared(), &file, Shape::default_of(nodes as u32)));
             binary.push(session(&cluster, &fixture.shared(), &file, BINARY_TREE));
             let last = [&plain, &all, &striped, &binary].map(|times| times.last().copied().unwrap_or_default());
@@ -70,10 +70,10 @@ pub(in crate::bench) fn run(report: &mut Report) {
         ]);
     }
     report.line(format!(
-        "All nodes ask for the file at once; the time is until the last has it, in a new session each time, {ROUNDS} \
+        "All nodes request the file at once; the time is until the last has it, in a new session each time, {ROUNDS} \
          times in turn with one plain transfer over one link, with one from each node to the next at once, written to the RAM disks (what the \
          machine carries), and with the same in one binary tree. Every node's copy \
-         is compared with the original afterwards. The memory for the copies has been touched before. \"To link rate\": the time that the file's bytes take at the \
+         is compared with the source file afterwards. The memory for the copies has been touched before. \"To link rate\": the time that the file's bytes take at the \
          link's rate, Ethernet's and TCP's headers not counted, over the time measured.\n"
     ));
     report.table(&table);

@@ -1,4 +1,4 @@
-//! What is used today to bring files to nodes: `scp` and Slurm's `sbcast`.
+//! The usual means to copy files to nodes: `scp` and Slurm's `sbcast`.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +9,7 @@ use headwater_cluster::{Cluster, Node};
 
 use crate::harness::services::{SLURM_CONF, Slurm, Ssh};
 
-/// Where the tar file goes on each node, and what is in it.
+/// The path of the tar file on each node, and its contents.
 const TARGET: &str = "/dev/shm/copy";
 
 /// Seconds that copying a tar file to all nodes took, and then unpacking it there.
@@ -23,13 +23,13 @@ pub(super) struct Seconds {
 pub(super) fn shell(node: &Node, script: &str) -> f64 {
     let started = Instant::now();
     let output = node.command("sh").args(["-euc", script]).stdin(Stdio::null()).output();
-    let output = output.expect("nsenter comes with util-linux");
+    let output = output.expect("nsenter is part of util-linux");
     assert!(output.status.success(), "{script} on {}: {}", node.name, String::from_utf8_lossy(&output.stderr));
     started.elapsed().as_secs_f64()
 }
 
-/// `scp` from the first node to each of the others in turn, and `tar` over `ssh`. `Err` says why it can't
-/// be measured. `directory`: an own one that all nodes see.
+/// `scp` from the first node to each of the others in turn, and `tar` over `ssh`. `Err` has the reason why it can't be
+/// measured. `directory`: an own one that all nodes see.
 pub(super) fn scp(cluster: &Cluster, directory: &Path, tar: &Path) -> Result<Seconds, String> {
     let ssh = Ssh::start(cluster, directory).map_err(|why| format!("scp: {why}"))?;
     let options = &ssh.options;

@@ -1,9 +1,8 @@
-//! What encryption costs a link.
+//! The cost of encryption on a link.
 //!
-//! Daemons have no mode without encryption, so the cost is measured beside them: the same bytes over the same
-//! link, by the same two threads, as they are and as records of the daemons' cipher. What the daemons
-//! themselves reach on that link stands beside it: all that they do besides, encryption included, costs no
-//! more than what they stay below plain TCP.
+//! Daemons have no mode without encryption, so the cost is measured beside them: the same bytes over the same link, by
+//! the same two threads, as they are and as records of the daemons' cipher. Beside it is the daemons' own rate on that
+//! link: their whole overhead, encryption included, is at most its distance from plain TCP.
 
 use std::io::{Read, Write};
 use std::thread;
@@ -115,7 +114,7 @@ fn sealed_transfer(from: &Node, to: &Node, bytes: usize) -> f64 {
             far.read_exact(&mut length).expect("the peer writes");
             let record = &mut record[..usize::from(u16::from_be_bytes(length))];
             far.read_exact(record).expect("the peer writes");
-            received += opens.read_message(record, &mut plain).expect("nobody changes it");
+            received += opens.read_message(record, &mut plain).expect("nothing changes it");
         }
     });
     started.elapsed().as_secs_f64()
@@ -132,7 +131,7 @@ fn cipher_speed() -> (f64, f64) {
         let length = seals.write_message(&piece, &mut record).expect("records are short enough");
         sealing += started.elapsed().as_secs_f64();
         let started = Instant::now();
-        opens.read_message(&record[..length], &mut plain).expect("nobody changes it");
+        opens.read_message(&record[..length], &mut plain).expect("nothing changes it");
         opening += started.elapsed().as_secs_f64();
     }
     let bytes = (RECORDS * PLAIN_BYTES) as f64 / 1e9;

@@ -21,9 +21,9 @@ const DIRECTORIES: usize = 10;
 const FILE_BYTES: usize = 4096;
 const RATE: &str = "200mbit";
 const ROUNDS: usize = 3;
-/// How long it may take until what one node asks for is everywhere.
+/// How long it may take until a file that one node requests is everywhere.
 const PUSHED_MAX: Duration = Duration::from_secs(120);
-/// Files that a node asks for at once.
+/// Files that a node requests at once.
 const AT_ONCE: usize = 32;
 
 pub(in crate::bench) fn run(report: &mut Report) {
@@ -38,7 +38,7 @@ pub(in crate::bench) fn run(report: &mut Report) {
     let scope = fixture.shared();
     let mut rows: Vec<(&str, Result<Vec<Seconds>, String>)> = vec![
         ("Headwater, 32 files at once on each node", Ok(Vec::new())),
-        ("Headwater, pushed: one node asks", Ok(Vec::new())),
+        ("Headwater, pushed: one node requests", Ok(Vec::new())),
         ("Headwater, `cat` of one file after the other on each node", Ok(Vec::new())),
         ("tar, plain TCP to each in turn", Ok(Vec::new())),
         ("tar, `scp` to each in turn", Ok(Vec::new())),
@@ -49,7 +49,7 @@ pub(in crate::bench) fn run(report: &mut Report) {
         std::fs::create_dir(&own).expect("an own directory");
         let none = |copying| Ok(Seconds { copying, unpacking: 0.0 });
         let measures: [&dyn Fn() -> Result<Seconds, String>; 6] = [
-            &|| none(asked(&cluster, &scope, &list)),
+            &|| none(requested(&cluster, &scope, &list)),
             &|| none(pushed(&cluster, &scope, &list)),
             &|| none(read(&cluster, &scope)),
             &|| none((1..NODES).map(|n| links::transfers(&[(cluster.on(1), cluster.on(n + 1))], tar_bytes)).sum()),
@@ -118,30 +118,30 @@ fn fill(fixture: &Fixture) -> std::path::PathBuf {
     list
 }
 
-/// Seconds until each node has asked for all files and has them.
-fn asked(cluster: &Cluster, scope: &Path, list: &Path) -> f64 {
+/// Seconds until each node has requested all files and has them.
+fn requested(cluster: &Cluster, scope: &Path, list: &Path) -> f64 {
     let nodes = Nodes::start(cluster, &Plan::of(&[scope]));
     let mut askers = nodes.askers();
     let started = Instant::now();
     askers.iter_mut().for_each(|asker| asker.ask_all(AT_ONCE, list));
-    nodes.await_asked(&mut askers);
+    nodes.await_requested(&mut askers);
     let seconds = started.elapsed().as_secs_f64();
     drop(askers);
     nodes.stop();
     seconds
 }
 
-/// Seconds until each node has all files, for which one node asks.
+/// Seconds until each node has all files, which one node requests.
 fn pushed(cluster: &Cluster, scope: &Path, list: &Path) -> f64 {
     let nodes = Nodes::start(cluster, &Plan::of(&[scope]).policy("push"));
     let mut askers = nodes.askers();
     let started = Instant::now();
     askers[0].ask_all(AT_ONCE, list);
-    nodes.await_asked(&mut askers[..1]);
+    nodes.await_requested(&mut askers[..1]);
     for rank in 0..NODES {
         let has = || (0..DIRECTORIES).map(|number| names(&nodes.copy(rank, &directory(scope, number)))).sum::<usize>();
         while has() < FILES {
-            assert!(started.elapsed() < PUSHED_MAX, "{} files come to rank {rank}", has());
+            assert!(started.elapsed() < PUSHED_MAX, "{} files arrive at rank {rank}", has());
             sleep(Duration::from_millis(20));
         }
     }

@@ -21,7 +21,7 @@ const WHEN: f64 = 0.4;
 /// Which daemons die.
 type Victims = fn(&Nodes) -> Vec<usize>;
 
-/// What happens, on how many nodes, and how many pairs are measured.
+/// The event, the number of nodes, and the number of pairs that are measured.
 const CASES: [(&str, usize, usize, Victims); 3] = [
     ("1 of 16, one that forwards", 16, 5, |nodes| vec![nodes.interior()]),
     ("a reader of 16", 16, 5, |nodes| vec![nodes.readers()[0]]),

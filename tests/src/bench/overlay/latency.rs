@@ -16,7 +16,7 @@ const OBJECTS: usize = 101;
 const OBJECT_BYTES: usize = 1024;
 /// Round trips of each pair of nodes.
 const TRIPS: usize = 100;
-/// How long a packet is on its way.
+/// A packet's time from node to node.
 const DELAYS: [Option<&str>; 3] = [None, Some("1ms"), Some("5ms")];
 
 pub(in crate::bench) fn run(report: &mut Report) {
@@ -60,11 +60,11 @@ pub(in crate::bench) fn run(report: &mut Report) {
         }
     }
     report.line(format!(
-        "All nodes ask for a file of {OBJECT_BYTES} bytes at once, {OBJECTS} files one after the other in one session; \
+        "All nodes request a file of {OBJECT_BYTES} bytes at once, {OBJECTS} files one after the other in one session; \
          the time is until the last node has it. The round trip is that of as many bytes by plain TCP between all \
          children and their parents in one tree at once, each end a thread, {TRIPS} times before and {TRIPS} times after, \
          over the same links; with no other traffic, between two nodes, it takes {}. All of it shares the processors of \
-         one machine. Without a delay a round trip is shorter than what {NODES} daemons, {NODES} processes that ask and \
+         one machine. Without a delay a round trip is shorter than what {NODES} daemons, {NODES} requesting processes and \
          the harness have to compute for an object on those processors, which sets the time; a target makes sense where \
          the links' delay does.\n",
         alone.join(", ")
@@ -81,7 +81,7 @@ fn measure(cluster: &Cluster, plan: &Plan, objects: &[PathBuf]) -> (u32, Sample,
     let mut askers = nodes.askers();
     let mut times: Vec<f64> = objects.iter().map(|object| everywhere(&nodes, &mut askers, object)).collect();
     drop(askers);
-    // With the first came the directory's listing.
+    // The directory's listing arrived with the first file.
     times.remove(0);
     nodes.stop();
     let after = links::round_trips(&edges, TRIPS, OBJECT_BYTES);

@@ -1,4 +1,4 @@
-//! What the cluster's links and this machine do with plain TCP: the measure of everything else.
+//! Plain TCP on the cluster's links and this machine: the measure of everything else.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -11,7 +11,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 
 use crate::harness::nodes::in_network_of;
 
-/// What is written at once.
+/// Bytes of one write.
 const PIECE_BYTES: usize = 64 << 10;
 
 /// A connection between two nodes: the end at `from`, and the end at `to`.
@@ -26,14 +26,14 @@ pub(super) fn connection(from: &Node, to: &Node) -> (TcpStream, TcpStream) {
     (near, far)
 }
 
-/// Seconds that plain transfers of so many bytes take between each of these pairs of nodes at once, until the
-/// last byte of all is received.
+/// Seconds of plain transfers of so many bytes, between each of these pairs of nodes at once, until the last byte is
+/// received.
 pub(super) fn transfers(pairs: &[(&Node, &Node)], bytes: u64) -> f64 {
     transfers_into(pairs, bytes, |_| io::sink())
 }
 
-/// The same with what is received written to files in the receivers' RAM disks.
-pub(super) fn transfers_kept(pairs: &[(&Node, &Node)], bytes: u64) -> f64 {
+/// The same with received bytes written to files in the receivers' RAM disks.
+pub(super) fn retained_transfers(pairs: &[(&Node, &Node)], bytes: u64) -> f64 {
     let file = |node: &Node| format!("/proc/{}/root/dev/shm/received", node.holder.pid);
     let seconds = transfers_into(pairs, bytes, |node| File::create(file(node)).expect("a RAM disk has room"));
     pairs.iter().for_each(|(_, to)| drop(std::fs::remove_file(file(to))));

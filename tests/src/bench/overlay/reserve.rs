@@ -1,6 +1,6 @@
-//! Memory at hand. On a virtual machine the first write to a page that the guest has not used for a while
-//! makes its host look for one, which takes longer than all that a daemon does with a page's bytes; and
-//! sixteen nodes on one machine write sixteen times as much as one would.
+//! Free memory. On a virtual machine the first write to a page that the guest has not used for a while makes its host
+//! search for one. That takes longer than all that a daemon does with a page's bytes. Sixteen nodes on one machine
+//! write sixteen times as much as one would.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -10,9 +10,8 @@ use rustix::fs::{FallocateFlags, MemfdFlags, fallocate, memfd_create};
 const PAGE_BYTES: u64 = 4096;
 const PIECE_BYTES: usize = 16 << 20;
 
-/// Free pages that the host has found already, as long as this value lives. Every other page of a file in
-/// memory is free, and none of them has a free neighbour: guests give free memory back to their host in
-/// larger blocks.
+/// Free pages that the host has provided already, as long as this value lives. Every other page of a file in memory is
+/// free, and none of them has a free neighbour: guests return free memory to their host in larger blocks.
 pub(super) struct Reserve {
     _neighbours: File,
 }

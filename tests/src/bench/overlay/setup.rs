@@ -1,4 +1,4 @@
-//! What the measurements of the overlay share.
+//! Common functions of the overlay's measurements.
 
 use std::path::Path;
 use std::time::Instant;
@@ -13,7 +13,7 @@ use crate::harness::nodes::{Asker, Nodes, project};
 use crate::model::Content;
 use crate::workspace;
 
-/// What the default is compared with.
+/// The shape that the default is compared with.
 pub(super) const BINARY_TREE: Shape = Shape::Single(Branching::KAry(2));
 
 /// Makes a cluster with links of this rate, as `tc` writes it; or reports why there is none.
@@ -34,11 +34,11 @@ pub(super) fn cluster_with(report: &mut Report, nodes: usize, options: Options) 
     }
 }
 
-/// Makes a directory in place of the shared file system, where no node's RAM disk hides it.
+/// Makes a directory that represents the shared file system, where no node's RAM disk hides it.
 pub(super) fn fixture(purpose: &str) -> Fixture {
-    let place = workspace().join("target/bench");
-    std::fs::create_dir_all(&place).expect("cargo's directory takes another");
-    Fixture::new_in(purpose, place.to_str().expect("a path in UTF-8"))
+    let directory = workspace().join("target/bench");
+    std::fs::create_dir_all(&directory).expect("cargo's directory takes another");
+    Fixture::new_in(purpose, directory.to_str().expect("a path in UTF-8"))
 }
 
 /// Returns bytes of which no two pieces are alike.
@@ -46,17 +46,17 @@ pub(super) fn noise(bytes: usize, seed: u64) -> Vec<u8> {
     Content::noise(seed, bytes as u64).read(0, bytes as u64)
 }
 
-/// Returns the seconds until all ranks, which ask at once, have this file. Compares their copies with the
-/// source file afterwards.
+/// Returns the seconds until all ranks, which request it at once, have this file. Compares their copies with the source
+/// file afterwards.
 pub(super) fn everywhere(nodes: &Nodes, askers: &mut [Asker], path: &Path) -> f64 {
     let started = Instant::now();
-    askers.iter_mut().for_each(|asker| asker.ask(path));
-    nodes.await_asked(askers);
+    askers.iter_mut().for_each(|asker| asker.request(path));
+    nodes.await_requested(askers);
     let seconds = started.elapsed().as_secs_f64();
-    let original = std::fs::read(path).expect("an own file");
+    let source = std::fs::read(path).expect("an own file");
     for rank in 0..nodes.ranks() {
         let copy = std::fs::read(nodes.copy(rank, path)).unwrap_or_else(|e| panic!("rank {rank}: {e}"));
-        assert!(copy == original, "rank {rank} has other bytes");
+        assert!(copy == source, "rank {rank} has other bytes");
     }
     seconds
 }

@@ -21,7 +21,7 @@ const ROUNDS: usize = 3;
 const SMALL: (usize, usize, usize) = (300, 10, 9000);
 const LARGE: (usize, usize, usize) = (8, 1, 1 << 20);
 const RATE: &str = "50mbit";
-/// What the shared file system does in a second, of whatever kind.
+/// The shared file system's operations in a second, of whatever kind.
 const OPERATIONS_PER_SECOND: u64 = 1000;
 /// What the machine does with this, estimated from profiles of `overlay-files` and `overlay-broadcast`: processor
 /// time of daemons and of the kernel's network, which all nodes share here.
@@ -90,7 +90,7 @@ pub(in crate::bench) fn run(report: &mut Report) {
         ]);
     }
     report.line(format!(
-        "On each node one process asks for {} files of {} bytes in {} directories and then for {} of {} MiB, one \
+        "On each node one process requests {} files of {} bytes in {} directories and then for {} of {} MiB, one \
          after the other. Links of {RATE}; the shared file system does {OPERATIONS_PER_SECOND} operations a second, \
          {:.0} in all, as it counted on {} nodes; that is what an open costs in the simulation. Processor time is \
          estimated from profiles, and the same for all sizes:\n\n```toml{NETWORK}```\n",
@@ -121,14 +121,14 @@ fn start(cluster: &Cluster, scope: &Path, list: &Path) -> f64 {
     let mut askers = nodes.askers();
     let started = Instant::now();
     askers.iter_mut().for_each(|asker| asker.ask_all(1, list));
-    nodes.await_asked(&mut askers);
+    nodes.await_requested(&mut askers);
     let seconds = started.elapsed().as_secs_f64();
     drop(askers);
     nodes.stop();
     seconds
 }
 
-/// What the command says of the same; an open costs the file system so many operations.
+/// The command's prediction for the same; an open costs the file system so many operations.
 fn simulate(fixture: &Fixture, nodes: usize, trace: &str, operations: f64) -> Result<f64, String> {
     let operation_us = 1e6 / OPERATIONS_PER_SECOND as f64;
     let file_system =
@@ -143,7 +143,7 @@ fn simulate(fixture: &Fixture, nodes: usize, trace: &str, operations: f64) -> Re
     command.arg("--network").arg(file("network.toml", NETWORK)).arg("--fs").arg(file("fs.toml", &file_system));
     command.arg("--trace").arg(file("files.trace", trace));
     let output = command.output().map_err(|e| format!("{command:?}: {e}"))?;
-    let said: Value = serde_json::from_slice(&output.stdout)
+    let printed: Value = serde_json::from_slice(&output.stdout)
         .map_err(|e| format!("{command:?}: {e}: {}", String::from_utf8_lossy(&output.stderr)))?;
-    said["runs"][0]["seconds"].as_f64().ok_or_else(|| format!("{command:?} says no time"))
+    printed["runs"][0]["seconds"].as_f64().ok_or_else(|| format!("{command:?} prints no time"))
 }

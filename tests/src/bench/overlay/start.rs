@@ -43,7 +43,7 @@ pub(in crate::bench) fn run(report: &mut Report) {
 fn launch(cluster: &Cluster) -> f64 {
     let started = Instant::now();
     let start = |node: &headwater_cluster::Node| {
-        node.command("sh").args(["-c", ":"]).stdin(Stdio::null()).spawn().expect("nsenter comes with util-linux")
+        node.command("sh").args(["-c", ":"]).stdin(Stdio::null()).spawn().expect("nsenter is part of util-linux")
     };
     let running: Vec<_> = cluster.nodes().iter().map(start).collect();
     for mut child in running {

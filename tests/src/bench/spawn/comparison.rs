@@ -1,4 +1,4 @@
-//! Two ways beside each other.
+//! Two methods beside each other.
 
 use super::super::Table;
 use super::super::statistics::Sample;

@@ -7,7 +7,7 @@ use headwater_figures::plot::{Curve, Plot};
 
 use super::super::fixture::many_libraries;
 use super::super::{Report, Table};
-use super::runs::{Mode, ROUNDS, Runs, VARIABLES, Way};
+use super::runs::{Method, Mode, ROUNDS, Runs, VARIABLES};
 
 const COUNT: usize = 200;
 /// Of the program whose memory is written to, as in the paper.
@@ -15,15 +15,15 @@ const TOUCHED_MB: usize = 100;
 /// Processes of it at once: each takes that much memory.
 const TOUCHING: usize = 20;
 
-/// The paper's names, and what they mean here.
-const SCHEMES: [(&str, Way, Mode); 7] = [
-    ("sfork", Way::FORK, Mode::Sync),
-    ("afork", Way::FORK, Mode::Async),
-    ("vfork", Way::VFORK, Mode::Async),
-    ("pfork", Way::PFORK, Mode::Vector),
-    ("posix_spawn", Way::POSIX_SPAWN, Mode::Async),
-    ("zygote", Way::ZYGOTE, Mode::Async),
-    ("zygote, vector", Way::ZYGOTE, Mode::Vector),
+/// The paper's names, and their methods here.
+const SCHEMES: [(&str, Method, Mode); 7] = [
+    ("sfork", Method::FORK, Mode::Sync),
+    ("afork", Method::FORK, Mode::Async),
+    ("vfork", Method::VFORK, Mode::Async),
+    ("pfork", Method::PFORK, Mode::Vector),
+    ("posix_spawn", Method::POSIX_SPAWN, Mode::Async),
+    ("zygote", Method::ZYGOTE, Mode::Async),
+    ("zygote, vector", Method::ZYGOTE, Mode::Vector),
 ];
 
 /// The paper's table, its curves beside `--svg`'s files, and its numbers as CSV.
@@ -50,8 +50,8 @@ pub(in super::super) fn paper(report: &mut Report) {
             let runs = Runs::new(&fixture, &[program]).variables(variables).cores(cores);
             let mut all = vec![Vec::new(); SCHEMES.len()];
             for _ in 0..ROUNDS {
-                for ((_, way, mode), of_scheme) in SCHEMES.iter().zip(&mut all) {
-                    of_scheme.extend(runs.once(*way, *mode, count).microseconds);
+                for ((_, method, mode), of_scheme) in SCHEMES.iter().zip(&mut all) {
+                    of_scheme.extend(runs.once(*method, *mode, count).microseconds);
                 }
             }
             let medians: Vec<f64> =

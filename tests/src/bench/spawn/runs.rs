@@ -1,4 +1,4 @@
-//! One way of spawning at a time, by the program that measures it.
+//! One method of spawning at a time, by the program that measures it.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,27 +9,27 @@ use crate::harness::{Fixture, headwater_binary};
 
 /// Variables of a long environment.
 pub(super) const VARIABLES: usize = 200;
-/// How often each way has its turn.
+/// How often each method has its turn.
 pub(super) const ROUNDS: usize = 7;
 
 /// How processes are made, by the library's name for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Way {
+pub(super) struct Method {
     pub(super) name: &'static str,
 }
 
-impl Way {
-    pub(super) const AUTO: Way = Way { name: "auto" };
-    pub(super) const ZYGOTE: Way = Way { name: "zygote" };
+impl Method {
+    pub(super) const AUTO: Method = Method { name: "auto" };
+    pub(super) const ZYGOTE: Method = Method { name: "zygote" };
     /// A zygote that stops before main, when constructors have run.
-    pub(super) const MAIN: Way = Way { name: "main" };
-    pub(super) const VFORK: Way = Way { name: "vfork" };
-    pub(super) const POSIX_SPAWN: Way = Way { name: "posix_spawn" };
-    pub(super) const FORK: Way = Way { name: "fork" };
-    pub(super) const PFORK: Way = Way { name: "pfork" };
+    pub(super) const MAIN: Method = Method { name: "main" };
+    pub(super) const VFORK: Method = Method { name: "vfork" };
+    pub(super) const POSIX_SPAWN: Method = Method { name: "posix_spawn" };
+    pub(super) const FORK: Method = Method { name: "fork" };
+    pub(super) const PFORK: Method = Method { name: "pfork" };
 }
 
-/// What is measured; see `tests/programs/bench/spawn.c`.
+/// The measured mode; see `tests/programs/bench/spawn.c`.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Mode {
     Sync,
@@ -53,12 +53,12 @@ impl Mode {
     }
 }
 
-/// What came of one way.
+/// The results of one method.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Measured {
     /// Or KiB.
     pub(super) microseconds: Vec<f64>,
-    /// What made the processes in the end, and why.
+    /// The mechanism that made the processes in the end, and why.
     by: String,
 }
 
@@ -68,8 +68,8 @@ impl Measured {
         Sample::new(self.microseconds.iter().map(|us| us / unit).collect())
     }
 
-    /// Says so if it was not a zygote.
-    pub(super) fn tell(&self, report: &mut Report) {
+    /// Reports if it was not a zygote.
+    pub(super) fn write_to(&self, report: &mut Report) {
         if !self.by.starts_with("by zygote") {
             report.line(format!("({}.)\n", self.by));
         }
@@ -87,8 +87,8 @@ pub(super) struct Runs {
 }
 
 impl Runs {
-    /// The words of a program, whose first lies below the fixture's directory unless it is absolute.
-    pub(super) fn new(fixture: &Fixture, words: &[&str]) -> Runs {
+    /// A program's arguments; the first is a path below the fixture's directory unless it is absolute.
+    pub(super) fn new(fixture: &Fixture, args: &[&str]) -> Runs {
         let library = installed("lib");
         let flags = [
             format!("-I{}", text(&installed("include"))),
@@ -98,8 +98,8 @@ impl Runs {
         ];
         let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
         let measure = fixture.build("bench/spawn.c", "bin/measure", &flags);
-        let mut program: Vec<String> = words.iter().map(ToString::to_string).collect();
-        program[0] = text(&fixture.path(words[0]));
+        let mut program: Vec<String> = args.iter().map(ToString::to_string).collect();
+        program[0] = text(&fixture.path(args[0]));
         Runs { measure, program, variables: 0, resident_mb: 0, imports: String::new(), cores: None }
     }
 
@@ -127,8 +127,8 @@ impl Runs {
         self
     }
 
-    /// Spawns so many processes one way.
-    pub(super) fn once(&self, way: Way, mode: Mode, count: usize) -> Measured {
+    /// Spawns so many processes by one method.
+    pub(super) fn once(&self, method: Method, mode: Mode, count: usize) -> Measured {
         let mut command = match self.cores {
             Some(cores) => {
                 let mut command = Command::new("taskset");
@@ -137,36 +137,36 @@ impl Runs {
             }
             None => Command::new(&self.measure),
         };
-        let imports = if way == Way::ZYGOTE { self.imports.as_str() } else { "" };
-        command.args([way.name, mode.name(), &count.to_string(), &self.resident_mb.to_string(), imports]);
+        let imports = if method == Method::ZYGOTE { self.imports.as_str() } else { "" };
+        command.args([method.name, mode.name(), &count.to_string(), &self.resident_mb.to_string(), imports]);
         command.args(&self.program).env_remove("LD_LIBRARY_PATH").env("OPENBLAS_NUM_THREADS", "1");
         for number in 0..self.variables {
             command.env(format!("VARIABLE_{number}"), format!("/opt/package{number}/lib:/opt/package{number}/lib64"));
         }
         let output = command.output().unwrap_or_else(|e| panic!("{command:?}: {e}"));
         assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
-        let said = String::from_utf8_lossy(&output.stdout).into_owned();
-        let (numbers, by) = said.trim_end().rsplit_once('\n').expect("numbers, and what made the processes");
-        // What the program prints itself is between.
+        let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+        let (numbers, by) = printed.trim_end().rsplit_once('\n').expect("numbers, and what made the processes");
+        // The program's own output is between.
         let microseconds = numbers.lines().filter_map(|line| line.parse().ok()).collect();
         Measured { microseconds, by: by.into() }
     }
 
-    /// The program forks itself so often, which bounds what a zygote can do; always so many before it waits.
+    /// The program forks itself so often, which is the limit for a zygote; it waits after each batch of so many.
     pub(super) fn forks(&self, count: usize, round: usize) -> Sample {
         let mut command = Command::new(&self.program[0]);
         command.args(["forks", &count.to_string(), &round.to_string()]);
         let output = command.output().unwrap_or_else(|e| panic!("{command:?}: {e}"));
-        let said = String::from_utf8_lossy(&output.stdout).into_owned();
-        Sample::new(said.lines().filter_map(|line| line.parse().ok()).collect())
+        let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+        Sample::new(printed.lines().filter_map(|line| line.parse().ok()).collect())
     }
 
-    /// Each way so often, in turn.
-    pub(super) fn in_turn(&self, ways: &[Way], mode: Mode, count: usize, rounds: usize) -> Vec<Measured> {
-        let mut all = vec![Measured::default(); ways.len()];
+    /// Runs each method so often, in turn.
+    pub(super) fn in_turn(&self, methods: &[Method], mode: Mode, count: usize, rounds: usize) -> Vec<Measured> {
+        let mut all = vec![Measured::default(); methods.len()];
         for _ in 0..rounds {
-            for (way, measured) in ways.iter().zip(&mut all) {
-                let more = self.once(*way, mode, count);
+            for (method, measured) in methods.iter().zip(&mut all) {
+                let more = self.once(*method, mode, count);
                 measured.microseconds.extend(more.microseconds);
                 measured.by = more.by;
             }

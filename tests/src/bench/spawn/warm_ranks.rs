@@ -14,7 +14,7 @@ const RANKS: usize = 16;
 const ROUNDS: usize = 7;
 const STATEMENT: &str = "import scipy.stats";
 
-/// A session that lasts for several launches, with what they need.
+/// A session for several launches, with what they need.
 struct Site {
     jobs: tempfile::TempDir,
     environment: std::path::PathBuf,
@@ -53,8 +53,8 @@ impl Site {
         let begun = Instant::now();
         let output = command.output().expect("it was built");
         let took = begun.elapsed().as_secs_f64() * 1e3;
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success() && said.is_empty(), "{said}");
+        let printed = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && printed.is_empty(), "{printed}");
         took
     }
 }

@@ -1,29 +1,29 @@
-//! One file to all nodes, over links of a known rate: what Headwater does, beside Slurm's `sbcast`.
+//! One file to all nodes, over links of a known rate: Headwater beside Slurm's `sbcast`.
 
 use std::path::Path;
 
 use super::options::Options;
 use super::results::{Case, Results};
-use super::stage::{self, Measured, Stage, Start, Way};
+use super::stage::{self, Measured, Stage, Start, Variant};
 use crate::bench::Table;
 use crate::bench::statistics::Sample;
 use crate::harness::services::gluster::VOLUME;
 
 const NODES: usize = 16;
 const FILE_BYTES: usize = 64 << 20;
-/// Where `sbcast` puts the file on each node.
+/// The path of the file that `sbcast` writes on each node.
 const TARGET: &str = "/dev/shm/file";
 
-/// Measures both in turn. `place` is a file system in memory.
-pub(super) fn measure(options: &Options, place: &Path, rate: &str, results: &mut Results) -> Result<(), String> {
+/// Measures both in turn. `memory` is a file system in memory.
+pub(super) fn measure(options: &Options, memory: &Path, rate: &str, results: &mut Results) -> Result<(), String> {
     let nodes = NODES.min(options.nodes_max());
     let cluster = stage::cluster(nodes, Some(rate.parse().expect("a rate")))?;
-    let directory = tempfile::tempdir_in(place).map_err(|e| e.to_string())?;
+    let directory = tempfile::tempdir_in(memory).map_err(|e| e.to_string())?;
     let files = directory.path().join("files");
     std::fs::create_dir(&files).map_err(|e| e.to_string())?;
     let noise = crate::model::Content::noise(1, FILE_BYTES as u64).read(0, FILE_BYTES as u64);
     std::fs::write(files.join("file"), noise).map_err(|e| e.to_string())?;
-    let stage = Stage::set(&cluster, place, &[files])?;
+    let stage = Stage::set(&cluster, memory, &[files])?;
     let read = |root: &Path| {
         let file = format!("if={}", root.join("files/file").display());
         ["dd", &file, "of=/dev/null", "bs=1M", "status=none"].map(String::from).to_vec()
@@ -36,17 +36,17 @@ pub(super) fn measure(options: &Options, place: &Path, rate: &str, results: &mut
     let case = Case { server: "links-1gbit", workload: "broadcast", nodes, processes: 1 };
     for round in 0..options.rounds {
         for (name, measured) in &mut rows {
-            let start = |way| stage.start(&Start { way, nodes, processes: 1, srun: &[], words: &read });
-            let (way, run) = match *name {
-                "with Headwater" => (Some(Way::Headwater), start(Way::Headwater)),
+            let start = |variant| stage.start(&Start { variant, nodes, processes: 1, srun: &[], args: &read });
+            let (variant, run) = match *name {
+                "with Headwater" => (Some(Variant::Headwater), start(Variant::Headwater)),
                 "sbcast" => (None, stage.gluster.mount(nodes).and_then(|()| stage.measure(&sbcast, Path::new(VOLUME)))),
-                "srun alone, from memory" => (Some(Way::Floor), start(Way::Floor)),
-                _ => (Some(Way::Plain), start(Way::Plain)),
+                "srun alone, from memory" => (Some(Variant::Floor), start(Variant::Floor)),
+                _ => (Some(Variant::Plain), start(Variant::Plain)),
             };
             let run = run.map_err(|reason| format!("{name}: {reason}"))?;
-            match way {
-                Some(way) => results.run(&case, way, round, &run)?,
-                None => results.run(&Case { workload: "sbcast", ..case.clone() }, Way::Plain, round, &run)?,
+            match variant {
+                Some(variant) => results.run(&case, variant, round, &run)?,
+                None => results.run(&Case { workload: "sbcast", ..case.clone() }, Variant::Plain, round, &run)?,
             }
             measured.push(run);
         }

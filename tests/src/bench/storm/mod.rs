@@ -17,7 +17,7 @@ use serde_json::Value;
 pub(super) use self::options::Options;
 use self::results::{Case, Measurements, Needs, Results};
 use self::software::{Software, variables};
-use self::stage::{Measured, Stage, Start, Way};
+use self::stage::{Measured, Stage, Start, Variant};
 use super::Table;
 use super::statistics::Sample;
 use crate::counting_fs::{Caching, Mounted};
@@ -26,32 +26,32 @@ use crate::harness::services::gluster::Server;
 
 /// Set in the process that has a namespace of its own.
 const INSIDE: &str = "HEADWATER_STORM_INSIDE";
-/// What each metadata operation of the slow server takes.
+/// The time of each metadata operation of the slow server.
 const DELAY_US: u32 = 1000;
-/// What the slow link carries.
+/// The rate of the slow link.
 const RATE: &str = "1gbit";
-/// What is started without Headwater for longer than this, all rounds together, is not started again.
+/// A start without Headwater that takes longer than this, all rounds together, is not repeated.
 const PLAIN_SECONDS_MAX: f64 = 60.0;
 /// Headwater's own cost is measured so many times more often.
 const LAUNCHES: usize = 5;
 
-/// Measures what the command line says, in these words.
+/// Measures what the command line `args` selects.
 ///
 /// # Errors
 /// What the machine lacks.
-pub(super) fn run(options: Options, words: &[String]) -> Result<(), String> {
+pub(super) fn run(options: Options, args: &[String]) -> Result<(), String> {
     let options = options.in_order();
     headwater_cluster::check().map_err(|e| e.to_string())?;
-    let place = crate::workspace().join("target/bench/storm");
-    std::fs::create_dir_all(&place).map_err(|e| format!("{}: {e}", place.display()))?;
+    let directory = crate::workspace().join("target/bench/storm");
+    std::fs::create_dir_all(&directory).map_err(|e| format!("{}: {e}", directory.display()))?;
     if std::env::var_os(INSIDE).is_none() {
-        return Err(in_own_namespace(&place, words));
+        return Err(in_own_namespace(&directory, args));
     }
-    let software = Software::prepare(&options, &place)?;
-    let memory = place.join("memory");
+    let software = Software::prepare(&options, &directory)?;
+    let memory = directory.join("memory");
     let mut results = Results::create(&options.out)?;
     results.report.line("# The storm\n");
-    let line = words.join(" ");
+    let line = args.join(" ");
     results.report.line(format!("`cargo xtask bench storm {line}` on {}.\n", super::machine()));
     results.report.line(method(&options));
     if options.workloads.iter().any(|workload| *workload != "broadcast") {
@@ -69,14 +69,14 @@ pub(super) fn run(options: Options, words: &[String]) -> Result<(), String> {
     Ok(())
 }
 
-/// Becomes the same program in a mount namespace of its own, in which `memory` below `place` is a file system in
-/// memory. All nodes see it, and it goes with the last of the processes, whatever ends them. Comes back with
-/// the reason if that is impossible.
-fn in_own_namespace(place: &Path, words: &[String]) -> String {
+/// Becomes the same program in a mount namespace of its own, in which `memory` below `directory` is a file system in
+/// memory. All nodes see it, and it disappears with the last of the processes, whatever ends them. Returns the reason
+/// if that is impossible.
+fn in_own_namespace(directory: &Path, args: &[String]) -> String {
     let script = "mkdir -p \"$0/memory\"; mount -n -t tmpfs -o size=75% storm \"$0/memory\"; exec \"$@\"";
     let mut command = Command::new("unshare");
-    command.args(["--mount", "--propagation", "slave", "sh", "-euc", script]).arg(place);
-    command.arg(std::env::current_exe().unwrap_or_default()).arg("storm").args(words).env(INSIDE, "1");
+    command.args(["--mount", "--propagation", "slave", "sh", "-euc", script]).arg(directory);
+    command.arg(std::env::current_exe().unwrap_or_default()).arg("storm").args(args).env(INSIDE, "1");
     format!("unshare: {}", command.exec())
 }
 
@@ -137,50 +137,53 @@ impl Storm<'_> {
         });
         // All that is started from memory has been in the processor's caches once.
         let alone = Case { server, workload, nodes: 1, processes: 1 };
-        let alone = self.case(alone, &[Way::Plain, Way::Floor], self.options.rounds);
-        let median = |way| alone.seconds(way).map_or(f64::NAN, |sample| sample.median());
-        let reading = (median(Way::Plain) - median(Way::Floor)).max(0.0);
-        let recorded = self.stage.record(&|root| self.software.words(workload, root));
+        let alone = self.case(alone, &[Variant::Plain, Variant::Floor], self.options.rounds);
+        let median = |variant| alone.seconds(variant).map_or(f64::NAN, |sample| sample.median());
+        let reading = (median(Variant::Plain) - median(Variant::Floor)).max(0.0);
+        let recorded = self.stage.record(&|root| self.software.args(workload, root));
         if let Err(reason) = &recorded {
             self.results.failure(&format!("a closure of {workload}: {reason}"));
         }
-        let mut ways = vec![Way::Plain, Way::Headwater, Way::Recorded, Way::Floor];
-        ways.retain(|way| self.options.ways.contains(&way.name()) && (*way != Way::Recorded || recorded.is_ok()));
+        let mut variants = vec![Variant::Plain, Variant::Headwater, Variant::Recorded, Variant::Floor];
+        variants.retain(|variant| {
+            self.options.variants.contains(&variant.name()) && (*variant != Variant::Recorded || recorded.is_ok())
+        });
         let mut all = Vec::new();
         for &nodes in &self.options.nodes {
             let case = Case { server, workload, nodes, processes };
-            let mut measured = self.case(case.clone(), &ways, self.options.rounds);
+            let mut measured = self.case(case.clone(), &variants, self.options.rounds);
             if workload == "numpy" {
-                measured.runs.extend(self.case(case, &[Way::OwnFilesToo], 1).runs);
+                measured.runs.extend(self.case(case, &[Variant::OwnFilesToo], 1).runs);
             }
             all.push(measured);
         }
         self.results.workload(&all, needs, reading, factor);
     }
 
-    /// Measures a case in these ways in turn. A way that fails is told and not tried again.
-    fn case(&mut self, case: Case, ways: &[Way], rounds: usize) -> Measurements {
+    /// Measures the variants of a case in turn. A variant that fails is reported and not tried again.
+    fn case(&mut self, case: Case, variants: &[Variant], rounds: usize) -> Measurements {
         let Case { server, workload, nodes, processes } = case;
         println!("  {workload}, {server}, nodes: {nodes}, processes on each: {processes}");
-        let words = |root: &Path| self.software.words(workload, root);
+        let args = |root: &Path| self.software.args(workload, root);
         let srun: &[&str] = if workload == "pynamic-mpi" { &["--mpi=pmi2"] } else { &[] };
         let mut measurements = Measurements { case, runs: Vec::new() };
-        let mut ways = ways.to_vec();
+        let mut variants = variants.to_vec();
         for round in 0..rounds {
-            ways.retain(|&way| {
-                let spent: f64 = measurements.of(way).map(|measured| measured.seconds).sum();
-                if way == Way::Plain && spent > PLAIN_SECONDS_MAX {
+            variants.retain(|&variant| {
+                let spent: f64 = measurements.of(variant).map(|measured| measured.seconds).sum();
+                if variant == Variant::Plain && spent > PLAIN_SECONDS_MAX {
                     return true;
                 }
-                let started = self.stage.start(&Start { way, nodes, processes, srun, words: &words });
+                let started = self.stage.start(&Start { variant, nodes, processes, srun, args: &args });
                 let measured = started.and_then(|measured| self.checked(workload, nodes * processes, measured));
                 let written = measured.and_then(|measured| {
-                    self.results.run(&measurements.case, way, round, &measured)?;
-                    measurements.runs.push((way, measured));
+                    self.results.run(&measurements.case, variant, round, &measured)?;
+                    measurements.runs.push((variant, measured));
                     Ok(())
                 });
                 if let Err(reason) = &written {
-                    self.results.failure(&format!("{workload}, {server}, nodes: {nodes}, {}: {reason}", way.name()));
+                    self.results
+                        .failure(&format!("{workload}, {server}, nodes: {nodes}, {}: {reason}", variant.name()));
                 }
                 written.is_ok()
             });
@@ -188,7 +191,7 @@ impl Storm<'_> {
         measurements
     }
 
-    /// What was measured, if all processes of Pynamic have printed the right sum; with MPI it is the first alone.
+    /// The measurement, if all processes of Pynamic have printed the right sum; with MPI it is the first alone.
     fn checked(&self, workload: &str, processes: usize, measured: Measured) -> Result<Measured, String> {
         let expected = match workload {
             "pynamic" => processes,
@@ -202,11 +205,11 @@ impl Storm<'_> {
         }
     }
 
-    /// What one process asks for, by the tests' file system that counts.
+    /// The requests of one process, by the tests' file system that counts.
     fn needs(&self, workload: &str) -> Result<Needs, String> {
         let mut mounted = Mounted::new(&self.stage.memory, 1, Caching { ttl_ms: 600_000, pages: true })?;
-        let words = self.software.words(workload, mounted.path());
-        let program = Program::new(&words[0]).args(&words[1..]);
+        let args = self.software.args(workload, mounted.path());
+        let program = Program::new(&args[0]).args(&args[1..]);
         let program = variables(mounted.path()).iter().fold(program, |program, (name, value)| program.env(name, value));
         let output = program.run();
         if output.status != 0 {
@@ -235,22 +238,22 @@ impl Storm<'_> {
         let mut table = Table::new([&head[..], &["bound at 16 nodes"]].concat());
         for nodes in nodes {
             let case = Case { server: "quick", workload: "launch", nodes, processes: 1 };
-            let mut alone = self.case(case.clone(), &[Way::Plain, Way::Headwater], rounds + 1);
+            let mut alone = self.case(case.clone(), &[Variant::Plain, Variant::Headwater], rounds + 1);
             let mut again = self.launches_in_a_session(case, rounds + 1);
             // The first of each found nothing warm.
             for measured in [&mut alone, &mut again] {
                 measured.runs.drain(..measured.runs.len().min(2));
             }
             // Of pairs, so that what else the machine does falls on both.
-            let own = |measured: &Measurements, way| {
-                let pairs = measured.of(Way::Plain).zip(measured.of(way));
+            let own = |measured: &Measurements, variant| {
+                let pairs = measured.of(Variant::Plain).zip(measured.of(variant));
                 let own: Vec<f64> = pairs.map(|(plain, with)| (with.seconds - plain.seconds) * 1000.0).collect();
                 (!own.is_empty()).then(|| Sample::new(own))
             };
             let shown =
                 |own: Option<Sample>| own.map_or("-".into(), |own| format!("{:.0} ({})", own.median(), own.spread()));
-            let plain = alone.seconds(Way::Plain).map_or("-".into(), |s| format!("{:.0}", s.median() * 1000.0));
-            let cells = [shown(own(&alone, Way::Headwater)), shown(own(&again, Way::Session))];
+            let plain = alone.seconds(Variant::Plain).map_or("-".into(), |s| format!("{:.0}", s.median() * 1000.0));
+            let cells = [shown(own(&alone, Variant::Headwater)), shown(own(&again, Variant::Session))];
             table.row([nodes.to_string(), plain].into_iter().chain(cells).chain(["50".into()]));
         }
         self.results.report.heading("Headwater's own cost: a program that does nothing");
@@ -262,14 +265,14 @@ impl Storm<'_> {
     fn launches_in_a_session(&mut self, case: Case, rounds: usize) -> Measurements {
         let mut measurements = Measurements { case, runs: Vec::new() };
         let Case { workload, nodes, processes, .. } = measurements.case;
-        let words = |root: &Path| self.software.words(workload, root);
+        let args = |root: &Path| self.software.args(workload, root);
         let done = self.stage.in_session(|session| {
             for round in 0..rounds {
-                for way in [Way::Plain, Way::Session] {
-                    let start = Start { way, nodes, processes, srun: &[], words: &words };
+                for variant in [Variant::Plain, Variant::Session] {
+                    let start = Start { variant, nodes, processes, srun: &[], args: &args };
                     let measured = self.stage.start_again(&start, session)?;
-                    self.results.run(&measurements.case, way, round, &measured)?;
-                    measurements.runs.push((way, measured));
+                    self.results.run(&measurements.case, variant, round, &measured)?;
+                    measurements.runs.push((variant, measured));
                 }
             }
             Ok(())

@@ -1,4 +1,4 @@
-//! What is measured, as the command line restricts it.
+//! The measurements that the command line selects.
 
 use std::path::PathBuf;
 
@@ -8,26 +8,26 @@ use clap::builder::{PossibleValuesParser, RangedU64ValueParser, TypedValueParser
 /// The workloads, in the order of measuring.
 pub(super) const WORKLOADS: [&str; 7] =
     ["numpy", "scipy.stats", "pandas", "pynamic", "pynamic-mpi", "launch", "broadcast"];
-const WAYS: [&str; 4] = ["plain", "headwater", "headwater-recorded", "floor"];
+const VARIANTS: [&str; 4] = ["plain", "headwater", "headwater-recorded", "floor"];
 const SERVERS: [&str; 3] = ["slow-metadata", "slow-link", "quick"];
 /// One more node, the server, belongs to the cluster.
 const NODES_MAX: u64 = headwater_cluster::NODES_MAX as u64 - 1;
 
-/// What is measured, and how often.
+/// The cases, and how often each is measured.
 #[derive(Args, Clone, Debug)]
 pub(in crate::bench) struct Options {
     /// Numbers of nodes.
     #[arg(long, value_delimiter = ',', default_values = ["1", "2", "4", "8", "16", "32"], value_parser = count(NODES_MAX))]
     pub(super) nodes: Vec<usize>,
-    /// What is started.
+    /// The workloads.
     #[arg(long = "workload", value_delimiter = ',', default_values = WORKLOADS, value_parser = one_of(&WORKLOADS))]
     pub(super) workloads: Vec<&'static str>,
     /// From which servers.
     #[arg(long = "server", value_delimiter = ',', default_values = &SERVERS[..2], value_parser = one_of(&SERVERS))]
     pub(super) servers: Vec<&'static str>,
     /// How programs are started, by their names in the results.
-    #[arg(long, value_delimiter = ',', default_values = WAYS, value_parser = one_of(&WAYS))]
-    pub(super) ways: Vec<&'static str>,
+    #[arg(long = "ways", value_delimiter = ',', default_values = VARIANTS, value_parser = one_of(&VARIANTS))]
+    pub(super) variants: Vec<&'static str>,
     /// Pynamic's processes on each node.
     #[arg(long, default_value = "4", value_parser = count(1 << 10))]
     pub(super) processes: usize,
@@ -37,7 +37,7 @@ pub(in crate::bench) struct Options {
     /// Pynamic's sizes are the paper's over this.
     #[arg(long, default_value = "4", value_parser = count(1 << 10))]
     pub(super) divisor: usize,
-    /// Where results go.
+    /// The directory of the results.
     #[arg(long, default_value_os_t = crate::workspace().join("target/bench/storm/results"), value_name = "DIR")]
     pub(super) out: PathBuf,
 }

@@ -1,4 +1,4 @@
-//! What was measured: a line of `runs.csv` for each start, a table and a drawing for each workload.
+//! The measurements: a line of `runs.csv` for each start, a table and a drawing for each workload.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use headwater_figures::plot::{Curve, Plot};
 
-use super::stage::{Measured, Way};
+use super::stage::{Measured, Variant};
 use crate::bench::statistics::Sample;
 use crate::bench::{Report, Table};
 use crate::harness::services::gluster::Counts;
@@ -24,42 +24,42 @@ pub(super) struct Case {
     pub(super) processes: usize,
 }
 
-/// What was measured of a case.
+/// The measurements of a case.
 pub(super) struct Measurements {
     pub(super) case: Case,
-    pub(super) runs: Vec<(Way, Measured)>,
+    pub(super) runs: Vec<(Variant, Measured)>,
 }
 
 impl Measurements {
-    /// What was measured in this way.
-    pub(super) fn of(&self, way: Way) -> impl Iterator<Item = &Measured> {
-        self.runs.iter().filter(move |(of, _)| *of == way).map(|(_, measured)| measured)
+    /// The measurements of this variant.
+    pub(super) fn of(&self, variant: Variant) -> impl Iterator<Item = &Measured> {
+        self.runs.iter().filter(move |(of, _)| *of == variant).map(|(_, measured)| measured)
     }
 
     /// Seconds, if it was measured.
-    pub(super) fn seconds(&self, way: Way) -> Option<Sample> {
-        let seconds: Vec<f64> = self.of(way).map(|measured| measured.seconds).collect();
+    pub(super) fn seconds(&self, variant: Variant) -> Option<Sample> {
+        let seconds: Vec<f64> = self.of(variant).map(|measured| measured.seconds).collect();
         (!seconds.is_empty()).then(|| Sample::new(seconds))
     }
 
-    /// The most that the server was asked in one of the runs.
-    pub(super) fn count(&self, way: Way, which: fn(&Counts) -> u64) -> Option<u64> {
-        self.of(way).map(|measured| which(&measured.counts)).max()
+    /// The highest number of server operations in one of the runs.
+    pub(super) fn count(&self, variant: Variant, which: fn(&Counts) -> u64) -> Option<u64> {
+        self.of(variant).map(|measured| which(&measured.counts)).max()
     }
 }
 
-/// What one process asks for.
+/// The needs of one process.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Needs {
     /// Files that it opens.
     pub(super) files: usize,
-    /// Names that it looks up and that are there.
+    /// Names that it looks up and that exist.
     pub(super) names: usize,
-    /// Names that it looks up and that are not there.
+    /// Names that it looks up and that do not exist.
     pub(super) absent: usize,
 }
 
-/// Where results go.
+/// The directory of the results.
 pub(super) struct Results {
     pub(super) report: Report,
     directory: PathBuf,
@@ -77,7 +77,13 @@ impl Results {
     }
 
     /// One start: a line of the file, and one of progress.
-    pub(super) fn run(&mut self, case: &Case, way: Way, round: usize, measured: &Measured) -> Result<(), String> {
+    pub(super) fn run(
+        &mut self,
+        case: &Case,
+        variant: Variant,
+        round: usize,
+        measured: &Measured,
+    ) -> Result<(), String> {
         let Case { server, workload, nodes, processes } = case;
         let Measured { seconds, cpu_seconds, counts, fallbacks, .. } = measured;
         let Counts { lookups, opens, reads, directory_opens, directory_reads, bytes } = counts;
@@ -85,7 +91,7 @@ impl Results {
         let line = format!(
             "{server},{workload},{nodes},{processes},{},{round},{seconds:.3},{cpu_seconds:.2},{},{lookups},{opens},\
              {reads},{directory_opens},{directory_reads},{bytes},{fallbacks}",
-            way.name(),
+            variant.name(),
             phases.join(",")
         );
         println!("    {line}");
@@ -100,7 +106,7 @@ impl Results {
         self.report.heading(&format!("{workload}, {server}, processes on each node: {processes}"));
         self.report.line(format!(
             "One process alone waits {reading:.2} s for the server; the bound is {factor:.2} × from memory + that. It \
-             opens {} files, and looks up {} names that are there and {} that are not.\n",
+             opens {} files, and looks up {} names that exist and {} that do not.\n",
             needs.files, needs.names, needs.absent
         ));
         if workload == "pynamic" {
@@ -116,7 +122,8 @@ impl Results {
         let mut table = Table::new([&head[..], &["without / with", "bound for with", "with / bound"]].concat());
         for one in all {
             let [plain, with, recorded, floor] =
-                [Way::Plain, Way::Headwater, Way::Recorded, Way::Floor].map(|way| one.seconds(way));
+                [Variant::Plain, Variant::Headwater, Variant::Recorded, Variant::Floor]
+                    .map(|variant| one.seconds(variant));
             let shown = |sample: &Option<Sample>| {
                 sample.as_ref().map_or("-".into(), |s| format!("{:.2} ({})", s.median(), s.spread()))
             };
@@ -141,7 +148,7 @@ impl Results {
 
     fn counts(&mut self, all: &[Measurements], needs: Needs) {
         type Which = (&'static str, fn(&Counts) -> u64, String);
-        let asked: [Which; 5] = [
+        let counted: [Which; 5] = [
             ("OPEN", |c| c.opens, format!("{} files, and 1 by `headwater run`", needs.files)),
             ("READ", |c| c.reads, "as on 1 node".into()),
             ("LOOKUP", |c| c.lookups, format!("{} names that are there, each again after 1 s", needs.names)),
@@ -150,21 +157,22 @@ impl Results {
         ];
         let sizes = all.iter().map(|one| nodes(one.case.nodes));
         let mut table =
-            Table::new(["asked of the server".to_string()].into_iter().chain(sizes).chain(["bound".into()]));
-        for (name, which, bound) in &asked {
-            for way in [Way::Plain, Way::Headwater] {
-                let cells = all.iter().map(|one| one.count(way, *which).map_or("-".into(), |n| n.to_string()));
-                let bound = if way == Way::Plain { String::new() } else { bound.clone() };
-                table.row([format!("{name}, {}", way.name())].into_iter().chain(cells).chain([bound]));
+            Table::new(["server's operations".to_string()].into_iter().chain(sizes).chain(["bound".into()]));
+        for (name, which, bound) in &counted {
+            for variant in [Variant::Plain, Variant::Headwater] {
+                let cells = all.iter().map(|one| one.count(variant, *which).map_or("-".into(), |n| n.to_string()));
+                let bound = if variant == Variant::Plain { String::new() } else { bound.clone() };
+                table.row([format!("{name}, {}", variant.name())].into_iter().chain(cells).chain([bound]));
             }
         }
-        let fallbacks = all.iter().map(|one| one.of(Way::Headwater).map(|measured| measured.fallbacks).max());
+        let fallbacks = all.iter().map(|one| one.of(Variant::Headwater).map(|measured| measured.fallbacks).max());
         let cells = fallbacks.map(|most| most.map_or("-".into(), |n| n.to_string()));
-        let name = "requests that originals answered, headwater".to_string();
+        let name = "requests served from source files, headwater".to_string();
         table.row([name].into_iter().chain(cells).chain(["0".into()]));
-        if all.iter().any(|one| one.of(Way::OwnFilesToo).next().is_some()) {
+        if all.iter().any(|one| one.of(Variant::OwnFilesToo).next().is_some()) {
             let own = |one: &Measurements| {
-                let [with, too] = [Way::Headwater, Way::OwnFilesToo].map(|way| one.count(way, |c| c.opens));
+                let [with, too] =
+                    [Variant::Headwater, Variant::OwnFilesToo].map(|variant| one.count(variant, |c| c.opens));
                 too.zip(with).map_or("-".into(), |(too, with)| (too as i64 - with as i64).to_string())
             };
             let cells = all.iter().map(own);
@@ -175,15 +183,15 @@ impl Results {
     }
 
     fn draw(&mut self, all: &[Measurements], title: &str, file: &str) {
-        let ways = [
-            (Way::Plain, "without Headwater"),
-            (Way::Headwater, "with Headwater"),
-            (Way::Recorded, "with Headwater and a closure"),
-            (Way::Floor, "from memory"),
+        let variants = [
+            (Variant::Plain, "without Headwater"),
+            (Variant::Headwater, "with Headwater"),
+            (Variant::Recorded, "with Headwater and a closure"),
+            (Variant::Floor, "from memory"),
         ];
-        let mut curves = Vec::from(ways.map(|(_, name)| Curve::new(name)));
-        for (curve, (way, _)) in curves.iter_mut().zip(ways) {
-            let seconds = all.iter().filter_map(|one| Some((one.case.nodes as f64, one.seconds(way)?.median())));
+        let mut curves = Vec::from(variants.map(|(_, name)| Curve::new(name)));
+        for (curve, (variant, _)) in curves.iter_mut().zip(variants) {
+            let seconds = all.iter().filter_map(|one| Some((one.case.nodes as f64, one.seconds(variant)?.median())));
             curve.points.extend(seconds);
         }
         curves.retain(|curve| !curve.points.is_empty());
@@ -198,7 +206,7 @@ impl Results {
         self.save();
     }
 
-    /// What could not be measured. All else goes on.
+    /// A measurement that failed. All others continue.
     pub(super) fn failure(&mut self, what: &str) {
         self.report.line(format!("\nnot measured: {what}\n"));
     }
@@ -219,8 +227,8 @@ fn nodes(count: usize) -> String {
 /// The largest of the numbers that follow a word, or nothing.
 fn longest(stdout: &str, word: &str) -> String {
     let numbers = stdout.lines().filter_map(|line| {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        let pairs: BTreeMap<&str, &str> = words.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect();
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        let pairs: BTreeMap<&str, &str> = fields.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect();
         pairs.get(word)?.parse::<f64>().ok()
     });
     numbers.max_by(f64::total_cmp).map_or(String::new(), |number| format!("{number:.3}"))

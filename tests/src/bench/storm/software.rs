@@ -1,4 +1,4 @@
-//! What is started: the interpreter with its packages, and Pynamic's libraries.
+//! The workloads' software: the interpreter with its packages, and Pynamic's libraries.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,8 +8,8 @@ use super::options::Options;
 use crate::pynamic::Plan;
 
 const PACKAGES: [&str; 5] = ["numpy", "scipy", "pandas", "mpich", "mpi4py"];
-/// An interpreter as if it were installed there: its program, its standard library and packages, without
-/// what nobody imports. `sh -euc SCRIPT sh DIRECTORY PACKAGE…`
+/// An interpreter as if it were installed there: its program, its standard library and packages, without what is never
+/// imported. `sh -euc SCRIPT sh DIRECTORY PACKAGE…`
 const INSTALL: &str = r#"
 directory=$1
 shift
@@ -29,19 +29,19 @@ PYTHONPATH=$directory/packages bin/python3 -c 'import numpy, scipy.stats, pandas
 echo "$@" >complete
 "#;
 
-/// What is started, in directories that are copied to the volume and into memory.
+/// The software, in directories that are copied to the volume and into memory.
 pub(super) struct Software {
     /// The directories.
     pub(super) directories: Vec<PathBuf>,
-    /// What Pynamic prints at its end.
+    /// The last line of Pynamic.
     pub(super) checksum: String,
     pynamic: Plan,
 }
 
 impl Software {
-    /// Makes what these workloads need in `place`, unless it is there.
-    pub(super) fn prepare(options: &Options, place: &Path) -> Result<Software, String> {
-        let python = place.join("python");
+    /// Makes what these workloads need in `directory`, unless it is there.
+    pub(super) fn prepare(options: &Options, directory: &Path) -> Result<Software, String> {
+        let python = directory.join("python");
         let complete = fs::read_to_string(python.join("complete")).unwrap_or_default();
         if complete.split_whitespace().ne(PACKAGES) {
             println!("installing Python with {} in {}", PACKAGES.join(", "), python.display());
@@ -55,9 +55,9 @@ impl Software {
         let mut directories = vec![python.clone()];
         let pynamic = Plan::paper(options.divisor);
         if options.workloads.iter().any(|workload| workload.starts_with("pynamic")) {
-            let libraries = place.join("pynamic");
+            let libraries = directory.join("pynamic");
             println!("building {} libraries in {}, unless they are there", pynamic.libraries(), libraries.display());
-            // The interpreter that was copied knows where its headers would be if they had been copied too.
+            // The copied interpreter has the path where its headers would be if they had been copied too.
             let named = |path: &&str| Path::new(path).is_file();
             let system = ["/usr/bin/python3"].into_iter().find(named).unwrap_or("python3");
             pynamic.build(&libraries, Path::new(system))?;
@@ -66,8 +66,8 @@ impl Software {
         Ok(Software { directories, checksum: pynamic.checksum(), pynamic })
     }
 
-    /// The words of a workload's program, when what is needed lies below `root`.
-    pub(super) fn words(&self, workload: &str, root: &Path) -> Vec<String> {
+    /// The arguments of a workload's program, when what is needed lies below `root`.
+    pub(super) fn args(&self, workload: &str, root: &Path) -> Vec<String> {
         let python = root.join("python/bin/python3").display().to_string();
         let driver = || root.join("pynamic/driver.py").display().to_string();
         match workload {

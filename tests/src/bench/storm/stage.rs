@@ -21,7 +21,7 @@ const RAM_DISK_MIB: u32 = 4096;
 
 /// How a program is started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum Variant {
     /// From the volume.
     Plain,
     /// From the volume, with Headwater, which is installed on the nodes.
@@ -36,43 +36,43 @@ pub(super) enum Way {
     Floor,
 }
 
-impl Way {
+impl Variant {
     /// Its name in the results.
     pub(super) fn name(self) -> &'static str {
         match self {
-            Way::Plain => "plain",
-            Way::Headwater => "headwater",
-            Way::Recorded => "headwater-recorded",
-            Way::OwnFilesToo => "headwater-own-files-too",
-            Way::Session => "headwater-session",
-            Way::Floor => "floor",
+            Variant::Plain => "plain",
+            Variant::Headwater => "headwater",
+            Variant::Recorded => "headwater-recorded",
+            Variant::OwnFilesToo => "headwater-own-files-too",
+            Variant::Session => "headwater-session",
+            Variant::Floor => "floor",
         }
     }
 }
 
 /// One start of a program on some nodes.
 pub(super) struct Start<'a> {
-    pub(super) way: Way,
+    pub(super) variant: Variant,
     pub(super) nodes: usize,
     pub(super) processes: usize,
     /// More options of `srun`.
     pub(super) srun: &'a [&'a str],
-    /// Its words, by the directory below which its files are.
-    pub(super) words: &'a dyn Fn(&Path) -> Vec<String>,
+    /// Its arguments, by the directory below which its files are.
+    pub(super) args: &'a dyn Fn(&Path) -> Vec<String>,
 }
 
-/// What came of it.
+/// The results.
 #[derive(Clone, Debug)]
 pub(super) struct Measured {
     /// From starting the launcher to its end.
     pub(super) seconds: f64,
     /// Of all processors of the machine, whatever it did meanwhile.
     pub(super) cpu_seconds: f64,
-    /// What the server was asked.
+    /// The server's operations.
     pub(super) counts: Counts,
-    /// What the program printed.
+    /// The program's output.
     pub(super) stdout: String,
-    /// Requests that the original answered, of those that Headwater was to answer.
+    /// Requests that were served from the source, of those that Headwater was to answer.
     pub(super) fallbacks: u64,
 }
 
@@ -80,13 +80,13 @@ pub(super) struct Measured {
 pub(super) struct Stage<'a> {
     pub(super) cluster: &'a Cluster,
     pub(super) gluster: Gluster<'a>,
-    /// A directory in memory with what the volume holds, that all nodes see: one copy for all.
+    /// A directory in memory with the volume's contents, that all nodes see: one copy for all.
     pub(super) memory: PathBuf,
     jobs: PathBuf,
     _slurm: Slurm<'a>,
 }
 
-/// Nodes whose links carry this much, and a server.
+/// Nodes whose links have this rate, and a server.
 pub(super) fn cluster(nodes: usize, rate: Option<Rate>) -> Result<Cluster, String> {
     let shares = vec![crate::workspace()];
     let options = Options { rate, ram_disk_mib: RAM_DISK_MIB, shares, ..Options::default() };
@@ -94,12 +94,12 @@ pub(super) fn cluster(nodes: usize, rate: Option<Rate>) -> Result<Cluster, Strin
 }
 
 impl<'a> Stage<'a> {
-    /// Starts the services, and fills the volume and the memory, a file system at `place`, with these
+    /// Starts the services, and fills the volume and the memory, a file system at `directory`, with these
     /// directories and with Headwater.
-    pub(super) fn set(cluster: &'a Cluster, place: &Path, directories: &[PathBuf]) -> Result<Stage<'a>, String> {
-        let memory = place.join("memory");
-        let jobs = place.join("jobs");
-        let text = |e: std::io::Error| format!("{}: {e}", place.display());
+    pub(super) fn set(cluster: &'a Cluster, directory: &Path, directories: &[PathBuf]) -> Result<Stage<'a>, String> {
+        let memory = directory.join("memory");
+        let jobs = directory.join("jobs");
+        let text = |e: std::io::Error| format!("{}: {e}", directory.display());
         [&memory, &jobs].into_iter().try_for_each(fs::create_dir_all).map_err(text)?;
         for directory in directories {
             let mut command = Command::new("cp");
@@ -109,7 +109,7 @@ impl<'a> Stage<'a> {
                 return Err(format!("{command:?}: {}", String::from_utf8_lossy(&output.stderr)));
             }
         }
-        let slurm = place.join("slurm");
+        let slurm = directory.join("slurm");
         let _ = fs::remove_dir_all(&slurm);
         fs::create_dir_all(&slurm).map_err(text)?;
         let slurm = Slurm::start(cluster, &slurm)?;
@@ -124,18 +124,18 @@ impl<'a> Stage<'a> {
     /// Starts a program once, with nothing cached on the nodes, and waits for its end.
     pub(super) fn start(&self, start: &Start) -> Result<Measured, String> {
         self.gluster.mount(start.nodes)?;
-        let root = if start.way == Way::Floor { &self.memory } else { Path::new(VOLUME) };
-        let words = self.launch(start, root);
-        self.measure(&words, root)
+        let root = if start.variant == Variant::Floor { &self.memory } else { Path::new(VOLUME) };
+        let args = self.launch(start, root);
+        self.measure(&args, root)
     }
 
-    /// Writes down what a program uses, for [`Way::Recorded`].
-    pub(super) fn record(&self, words: &dyn Fn(&Path) -> Vec<String>) -> Result<(), String> {
+    /// Writes down what a program uses, for [`Variant::Recorded`].
+    pub(super) fn record(&self, args: &dyn Fn(&Path) -> Vec<String>) -> Result<(), String> {
         self.gluster.mount(1)?;
         let closure = self.closure().display().to_string();
         let mut record = vec![headwater_binary().display().to_string(), "record".into(), "-o".into(), closure];
         record.extend(["--shared", VOLUME, "--no-summary", "--"].map(String::from));
-        record.extend(words(Path::new(VOLUME)));
+        record.extend(args(Path::new(VOLUME)));
         self.measure(&record, Path::new(VOLUME)).map(drop)
     }
 
@@ -145,19 +145,19 @@ impl<'a> Stage<'a> {
 
     /// Starts a program again, with what the nodes have cached, by Headwater in this session.
     pub(super) fn start_again(&self, start: &Start, session: &str) -> Result<Measured, String> {
-        let mut words = self.launch(start, Path::new(VOLUME));
-        if start.way == Way::Session {
+        let mut args = self.launch(start, Path::new(VOLUME));
+        if start.variant == Variant::Session {
             let mut own = self.own("run", &headwater_binary(), &self.jobs);
             own.extend(["--no-summary", "--session", session, "--"].map(String::from));
-            words.splice(0..0, own);
+            args.splice(0..0, own);
         }
-        self.measure(&words, Path::new(VOLUME))
+        self.measure(&args, Path::new(VOLUME))
     }
 
     /// Makes a session, calls `use_it` with its name, and ends it.
     pub(super) fn in_session(&self, use_it: impl FnOnce(&str) -> Result<(), String>) -> Result<(), String> {
-        let headwater = |words: Vec<String>| {
-            let output = self.cluster.on(1).command("env").args(words).output().map_err(|e| e.to_string())?;
+        let headwater = |args: Vec<String>| {
+            let output = self.cluster.on(1).command("env").args(args).output().map_err(|e| e.to_string())?;
             match output.status.success() {
                 true => Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned()),
                 false => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
@@ -172,7 +172,7 @@ impl<'a> Stage<'a> {
         used.and(headwater(stop).map(drop))
     }
 
-    /// The first words of one of Headwater's commands.
+    /// The first arguments of one of Headwater's commands.
     fn own(&self, command: &str, binary: &Path, jobs: &Path) -> Vec<String> {
         let shown = |path: &Path| path.display().to_string();
         vec![shown(binary), command.into(), "--job-dir".into(), shown(jobs)]
@@ -185,35 +185,35 @@ impl<'a> Stage<'a> {
         let own = installed.ancestors().nth(2).and_then(Path::file_name).expect("it lies in a directory");
         let on_volume = Path::new(VOLUME).join(own);
         let run = |binary: PathBuf, jobs: &Path| {
-            let mut words = self.own("run", &binary, jobs);
+            let mut args = self.own("run", &binary, jobs);
             let summary = self.summary().display().to_string();
-            words.extend(["--shared", VOLUME, "--no-summary", "--summary-json", &summary, "--"].map(String::from));
-            words
+            args.extend(["--shared", VOLUME, "--no-summary", "--summary-json", &summary, "--"].map(String::from));
+            args
         };
-        let mut words = match start.way {
-            Way::Plain | Way::Floor | Way::Session => Vec::new(),
-            Way::Headwater => run(installed, &self.jobs),
-            Way::Recorded => {
-                let mut words = run(installed, &self.jobs);
-                words.splice(2..2, ["--preload".into(), self.closure().display().to_string()]);
-                words
+        let mut args = match start.variant {
+            Variant::Plain | Variant::Floor | Variant::Session => Vec::new(),
+            Variant::Headwater => run(installed, &self.jobs),
+            Variant::Recorded => {
+                let mut args = run(installed, &self.jobs);
+                args.splice(2..2, ["--preload".into(), self.closure().display().to_string()]);
+                args
             }
-            Way::OwnFilesToo => run(on_volume.join("bin/headwater"), &on_volume),
+            Variant::OwnFilesToo => run(on_volume.join("bin/headwater"), &on_volume),
         };
         let (nodes, processes) = (start.nodes, start.processes);
-        words.extend(["srun".into(), format!("-N{nodes}"), format!("--ntasks-per-node={processes}")]);
-        words.extend([format!("--exclude={server}")]);
-        words.extend(start.srun.iter().map(ToString::to_string));
-        words.extend((start.words)(root));
-        words
+        args.extend(["srun".into(), format!("-N{nodes}"), format!("--ntasks-per-node={processes}")]);
+        args.extend([format!("--exclude={server}")]);
+        args.extend(start.srun.iter().map(ToString::to_string));
+        args.extend((start.args)(root));
+        args
     }
 
     /// Runs a command on the first node and measures it.
-    pub(super) fn measure(&self, words: &[String], root: &Path) -> Result<Measured, String> {
+    pub(super) fn measure(&self, args: &[String], root: &Path) -> Result<Measured, String> {
         self.gluster.reset()?;
         let _ = fs::remove_file(self.summary());
         let mut command = self.cluster.on(1).command("timeout");
-        command.args(["--kill-after=5", &START_SECONDS_MAX.to_string()]).args(words).stdin(Stdio::null());
+        command.args(["--kill-after=5", &START_SECONDS_MAX.to_string()]).args(args).stdin(Stdio::null());
         command.envs(variables(root)).env("SLURM_CONF", SLURM_CONF).env_remove("LD_LIBRARY_PATH"); // cargo's
         let busy = busy_seconds();
         let started = Instant::now();
@@ -223,10 +223,10 @@ impl<'a> Stage<'a> {
         let counts = self.gluster.counts()?;
         let stderr = String::from_utf8_lossy(&output.stderr);
         if !output.status.success() {
-            return Err(format!("{}: {}: {}", words.join(" "), output.status, stderr.trim()));
+            return Err(format!("{}: {}: {}", args.join(" "), output.status, stderr.trim()));
         }
         if !stderr.trim().is_empty() {
-            println!("    said: {}", stderr.trim());
+            println!("    printed: {}", stderr.trim());
         }
         let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
         let summary = fs::read_to_string(self.summary()).unwrap_or_default();
@@ -236,7 +236,7 @@ impl<'a> Stage<'a> {
         Ok(Measured { seconds, cpu_seconds, counts, stdout, fallbacks })
     }
 
-    /// Where Headwater writes what it did.
+    /// The path of Headwater's summary.
     fn summary(&self) -> PathBuf {
         self.jobs.join("summary.json")
     }

@@ -1,7 +1,7 @@
-//! Asking a node's daemon for files as the audit library does, from a process on the node: a daemon
-//! answers nobody whom it can't see.
+//! Requests to a node's daemon as the audit library sends them, from a process on the node: a daemon
+//! answers no process that it can't see.
 //!
-//! The process, `asker SOCKET`, is spoken to on its standard input, a line for a line:
+//! The process, `asker SOCKET`, answers requests on its standard input, a line each:
 //!
 //! | request | meaning | reply |
 //! |---|---|---|
@@ -23,7 +23,7 @@ use super::running::Nodes;
 /// The first generation, which a session starts with.
 const GENERATION: u64 = 1;
 
-/// A process on a node that asks. Dropped, it ends.
+/// A process on the node that sends requests. Dropped, it ends.
 pub struct Asker {
     process: Child,
     input: ChildStdin,
@@ -31,12 +31,12 @@ pub struct Asker {
 }
 
 impl Nodes<'_> {
-    /// Starts a process on each node that asks its daemon.
+    /// Starts a process on each node that sends requests to its daemon.
     pub fn askers(&self) -> Vec<Asker> {
         let start = |rank| {
             let mut command = self.node(rank).command(crate::sibling_binary("asker"));
             command.arg(format!("{}/sock", self.dir(rank))).stdin(Stdio::piped()).stdout(Stdio::piped());
-            let mut process = command.spawn().expect("nsenter comes with util-linux");
+            let mut process = command.spawn().expect("nsenter is part of util-linux");
             let input = process.stdin.take().expect("it is a pipe");
             let output = BufReader::new(process.stdout.take().expect("it is a pipe"));
             Asker { process, input, output }
@@ -44,11 +44,11 @@ impl Nodes<'_> {
         (0..self.ranks()).map(start).collect()
     }
 
-    /// Waits until each node has what was asked for by its asker, in the order of ranks.
+    /// Waits until each node has what its asker requested, in the order of ranks.
     ///
     /// # Panics
-    /// If the original is to be used instead, or a daemon falls silent; with what it wrote.
-    pub fn await_asked(&self, askers: &mut [Asker]) {
+    /// If the source is to be used instead, or a daemon stops answering; with what it wrote.
+    pub fn await_requested(&self, askers: &mut [Asker]) {
         for (rank, asker) in askers.iter_mut().enumerate() {
             asker.wait().unwrap_or_else(|problem| panic!("rank {rank}: {problem}\n{}", self.log(rank)));
         }
@@ -61,21 +61,21 @@ impl Nodes<'_> {
 }
 
 impl Asker {
-    /// Has it ask for a file.
-    pub fn ask(&mut self, path: &Path) {
-        self.say(&format!("one {}", path.display()));
+    /// Has it request a file.
+    pub fn request(&mut self, path: &Path) {
+        self.send(&format!("one {}", path.display()));
     }
 
-    /// Has it ask for all files that a list names, so many at once.
+    /// Has it request all files that a list names, so many at once.
     pub fn ask_all(&mut self, at_once: usize, list: &Path) {
-        self.say(&format!("all {at_once} {}", list.display()));
+        self.send(&format!("all {at_once} {}", list.display()));
     }
 
-    fn say(&mut self, line: &str) {
+    fn send(&mut self, line: &str) {
         writeln!(self.input, "{line}").expect("the asker listens");
     }
 
-    /// Waits until the daemon has what was asked for.
+    /// Waits until the daemon has what was requested.
     fn wait(&mut self) -> Result<(), String> {
         let mut line = String::new();
         self.output.read_line(&mut line).expect("the asker speaks");
@@ -90,13 +90,13 @@ impl Drop for Asker {
     }
 }
 
-/// Does what standard input says, as the process on the node.
+/// Executes the lines of standard input, as the process on the node.
 pub fn serve_asks(socket: &Path) -> io::Result<()> {
     for line in io::stdin().lines() {
         let line = line?;
-        let words: Vec<&str> = line.splitn(3, ' ').collect();
-        let outcome = match words[..] {
-            ["one", path] => ask(socket, path),
+        let fields: Vec<&str> = line.splitn(3, ' ').collect();
+        let outcome = match fields[..] {
+            ["one", path] => request(socket, path),
             ["all", at_once, list] => ask_all(socket, at_once.parse().unwrap_or(1), list),
             _ => Err(io::Error::other(format!("what? {line}"))),
         };
@@ -114,7 +114,7 @@ fn ask_all(socket: &Path, at_once: usize, list: &str) -> io::Result<()> {
     let next = AtomicUsize::new(0);
     let work = || {
         while let Some(path) = paths.get(next.fetch_add(1, Ordering::Relaxed)) {
-            ask(socket, path)?;
+            request(socket, path)?;
         }
         Ok(())
     };
@@ -124,8 +124,8 @@ fn ask_all(socket: &Path, at_once: usize, list: &str) -> io::Result<()> {
     })
 }
 
-/// Asks for all bytes of a file, and waits until they are there.
-fn ask(socket: &Path, path: &str) -> io::Result<()> {
+/// Requests all bytes of a file, and waits until they are there.
+fn request(socket: &Path, path: &str) -> io::Result<()> {
     let mut stream = UnixStream::connect(socket)?;
     stream.set_read_timeout(Some(Duration::from_millis(SILENCE_MS_MAX)))?;
     let path = headwater_abi::Path::new(path.as_bytes()).ok_or(io::ErrorKind::InvalidInput)?;
@@ -136,7 +136,7 @@ fn ask(socket: &Path, path: &str) -> io::Result<()> {
         match decode_reply(&reply).ok_or(io::ErrorKind::InvalidData)? {
             Status::Pending => {}
             Status::Done => return Ok(()),
-            Status::Fallback => return Err(io::Error::other("the original is to be used")),
+            Status::Fallback => return Err(io::Error::other("the source file is to be used")),
         }
     }
 }

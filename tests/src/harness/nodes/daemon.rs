@@ -20,7 +20,7 @@ use super::network::{namespace, on};
 use crate::harness::session::headwater_binary;
 use crate::harness::wait_until;
 
-/// A node that comes back gets its port as soon as the kernel has let go of it.
+/// A node that returns gets its port as soon as the kernel has released it.
 const BIND_MAX: Duration = Duration::from_secs(5);
 /// How long a stopped or killed process may take.
 const SIGNAL_MAX: Duration = Duration::from_secs(5);
@@ -35,8 +35,8 @@ pub(super) struct Daemon {
 }
 
 impl Daemon {
-    /// Starts it. What it logs goes to the file `log`, as this process sees it. Its configuration is given
-    /// the socket that it listens at.
+    /// Starts it. Its log is written to the file `log`, as this process sees it. Its configuration contains the socket
+    /// that it listens at.
     pub(super) fn start(node: &Node, address: SocketAddr, config: impl FnOnce(RawFd) -> Value, log: &Path) -> Daemon {
         let mounts = namespace(node, "mnt").unwrap_or_else(|e| panic!("the mounts of {}: {e}", node.name));
         let log = File::options().append(true).create(true).open(log).expect("the session's directory is there");
@@ -58,26 +58,26 @@ impl Daemon {
         };
         let (mut process, listener) = on(node, start);
         let mut input = process.stdin.take().expect("it is a pipe");
-        // One that has just died says so by not being ready.
+        // That a daemon has just died shows as it does not become ready.
         let _ = writeln!(input, "{}", config(listener));
         let output = BufReader::new(process.stdout.take().expect("it is a pipe"));
         Daemon { process, input: Some(input), output, is_paused: false, is_ready: false }
     }
 
-    /// Waits for its first line, if that has not been heard yet.
+    /// Waits for its first line, if that has not been read yet.
     pub(super) fn await_ready(&mut self, time_max: Duration) -> Result<(), String> {
         if !self.is_ready {
             let line = self.line(time_max)?;
             self.is_ready = line.contains(r#""ready":true"#);
             if !self.is_ready {
-                return Err(format!("it says {line:?}"));
+                return Err(format!("it prints {line:?}"));
             }
         }
         Ok(())
     }
 
-    /// Tells it to end.
-    pub(super) fn tell_to_stop(&mut self) {
+    /// Requests its end.
+    pub(super) fn request_stop(&mut self) {
         if let Some(input) = &mut self.input {
             let _ = input.write_all(b"stop\n");
         }
@@ -87,22 +87,22 @@ impl Daemon {
     pub(super) fn report(&mut self, time_max: Duration) -> Value {
         let line = self.line(time_max).unwrap_or_else(|problem| panic!("no report: {problem}"));
         let ended = wait_until(time_max, || !matches!(self.process.try_wait(), Ok(None)));
-        assert!(ended, "a daemon that was told to stop is still there");
+        assert!(ended, "a daemon that was requested to stop is still there");
         serde_json::from_str(&line).unwrap_or_else(|e| panic!("{e}: {line:?}"))
     }
 
-    /// Kills it, and returns when it is gone.
+    /// Kills it, and returns after its end.
     pub(super) fn kill(&mut self) {
         let _ = self.process.kill();
         self.await_end();
     }
 
-    /// Returns when it is gone, whoever ends it.
+    /// Returns after its end, whatever the cause.
     pub(super) fn await_end(&mut self) {
         let _ = self.process.wait();
     }
 
-    /// Stops it: it lives, its connections stand, and it says nothing. Returns when it has stopped.
+    /// Stops it: it lives, its connections stay open, and it sends nothing. Returns when it has stopped.
     pub(super) fn pause(&mut self) {
         self.is_paused = true;
         self.signal(Signal::STOP);
@@ -110,7 +110,7 @@ impl Daemon {
         assert!(stopped, "a daemon does not stop");
     }
 
-    /// Lets it go on.
+    /// Lets it continue.
     pub(super) fn resume(&mut self) {
         self.is_paused = false;
         self.signal(Signal::CONT);
@@ -124,7 +124,7 @@ impl Daemon {
         if self.output.buffer().is_empty() {
             let time_max = Timespec::try_from(time_max).expect("it is short");
             match poll(&mut [PollFd::new(self.output.get_ref(), PollFlags::IN)], Some(&time_max)) {
-                Ok(0) => return Err("nothing came in time".into()),
+                Ok(0) => return Err("nothing arrived in time".into()),
                 Ok(_) => {}
                 Err(error) => return Err(error.to_string()),
             }
@@ -132,7 +132,7 @@ impl Daemon {
         // It writes whole lines.
         let mut line = String::new();
         match self.output.read_line(&mut line) {
-            Ok(0) => Err("it ended without a word".into()),
+            Ok(0) => Err("it ended without output".into()),
             Ok(_) => Ok(line.trim_end().to_owned()),
             Err(error) => Err(error.to_string()),
         }

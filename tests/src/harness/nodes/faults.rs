@@ -1,4 +1,4 @@
-//! What can happen to a node during a session.
+//! Failures of a node during a session.
 
 use std::thread;
 
@@ -7,7 +7,7 @@ use super::running::Nodes;
 use headwater_cluster::Node;
 
 impl Nodes<'_> {
-    /// Kills a rank's daemon alone: its node's programs go on.
+    /// Kills a rank's daemon alone: its node's programs continue.
     pub fn kill_daemon(&mut self, rank: usize) {
         if let Some(mut daemon) = self.daemons[rank].take() {
             daemon.kill();
@@ -19,7 +19,7 @@ impl Nodes<'_> {
         let (node, daemon) = (self.node(rank), self.daemons[rank].take());
         let killed = thread::scope(|scope| {
             let killed = scope.spawn(|| node.kill());
-            // A node is gone when all of its processes are reaped, and this one is a child of this process.
+            // A node has ended when all of its processes are reaped, and this one is a child of this process.
             daemon.into_iter().for_each(|mut daemon| daemon.await_end());
             killed.join()
         });
@@ -31,12 +31,12 @@ impl Nodes<'_> {
         self.daemons[rank].is_some()
     }
 
-    /// Lets a rank's daemon hang: its connections stand, and it says nothing.
+    /// Lets a rank's daemon hang: its connections stay open, and it sends nothing.
     pub fn pause(&mut self, rank: usize) {
         self.daemons[rank].as_mut().expect("it runs").pause();
     }
 
-    /// Lets a daemon that hangs go on.
+    /// Lets a daemon that hangs continue.
     pub fn resume(&mut self, rank: usize) {
         self.daemons[rank].as_mut().expect("it runs").resume();
     }

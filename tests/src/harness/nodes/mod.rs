@@ -1,8 +1,8 @@
-//! A session over the nodes of a cluster, started as a launcher would: one daemon on each node, told its
-//! peers' addresses, and programs that run on the nodes through `headwater exec`.
+//! A session over the nodes of a cluster, started as a launcher would: one daemon on each node, with its peers'
+//! addresses, and programs that run on the nodes through `headwater exec`.
 //!
-//! Rank r lives on the cluster's node r + 1. What a daemon keeps lies in its node's RAM disk, at the same
-//! path on each node.
+//! Rank r lives on the cluster's node r + 1. A daemon's files lie in its node's RAM disk, at the same path on each
+//! node.
 
 mod client;
 mod daemon;

@@ -14,13 +14,13 @@ const ISLAND: &str = "island";
 /// The bridge of all others.
 const MAINLAND: &str = "bridge";
 
-/// What `work` gives when it is called in a node's network. Sockets that it makes stay there, whoever uses
+/// Returns the result of `work`, called in a node's network. Sockets that it makes stay there, whichever process uses
 /// them.
 pub fn in_network_of<T: Send>(node: &Node, work: impl FnOnce() -> T + Send) -> T {
     among(node, &[("net", LinkNameSpaceType::Network)], work)
 }
 
-/// What `work` gives on a node, but for the node's mounts. Processes that it starts are the node's.
+/// Returns the result of `work` on a node, but for the node's mounts. Processes that it starts are the node's.
 pub(super) fn on<T: Send>(node: &Node, work: impl FnOnce() -> T + Send) -> T {
     let namespaces = [
         ("net", LinkNameSpaceType::Network),

@@ -15,16 +15,16 @@ use super::daemon::Daemon;
 use crate::harness::program::Program;
 use crate::harness::session::headwater_binary;
 
-/// Where all daemons listen, each at its own node's address.
+/// The port of all daemons, each at its own node's address.
 const PORT: u16 = 7077;
-/// The session's directory on each node, in its RAM disk. It has the form that `headwater` gives it.
+/// The session's directory on each node, in its RAM disk. `headwater` makes one of the same form.
 const DIRECTORY: &str = "/dev/shm/headwater-0/00000000000000e5";
 /// How long the daemons may take to be ready.
 const READY_MAX: Duration = Duration::from_secs(30);
 /// How long a daemon may take to end.
 const STOP_MAX: Duration = Duration::from_secs(10);
 
-/// What the daemons of a session are told.
+/// The configuration of a session's daemons.
 #[derive(Clone, Debug)]
 pub struct Plan {
     shape: Option<Shape>,
@@ -90,7 +90,7 @@ impl<'a> Nodes<'a> {
         let mut nodes =
             Nodes { cluster, plan: plan.clone(), daemons: (0..ranks).map(|_| None).collect(), starts: vec![0; ranks] };
         for rank in 0..ranks {
-            // What killed daemons of an earlier session left.
+            // The remains of killed daemons of an earlier session.
             let _ = fs::remove_dir_all(nodes.outside(rank, DIRECTORY));
         }
         let present: Vec<usize> = (0..ranks).filter(|rank| !plan.absent.contains(rank)).collect();
@@ -165,10 +165,10 @@ impl<'a> Nodes<'a> {
     pub fn program(&self, rank: usize, program: &Program) -> Program {
         let dir = self.dir(rank);
         let exec = self.node(rank).command(headwater_binary());
-        let words = std::iter::once(exec.get_program()).chain(exec.get_args()).map(ToOwned::to_owned);
+        let args = std::iter::once(exec.get_program()).chain(exec.get_args()).map(ToOwned::to_owned);
         let library = format!("{dir}/lib/libheadwater-audit.so");
-        let words = words.chain(["exec", "--audit", &library, "--"].map(Into::into));
-        program.behind(words).env("HEADWATER_TABLE", format!("{dir}/table"))
+        let args = args.chain(["exec", "--audit", &library, "--"].map(Into::into));
+        program.behind(args).env("HEADWATER_TABLE", format!("{dir}/table"))
     }
 
     /// The same program on a node, without Headwater.
@@ -181,7 +181,7 @@ impl<'a> Nodes<'a> {
     /// nothing.
     pub fn stop(mut self) -> Vec<Option<Value>> {
         self.daemons.iter_mut().for_each(|daemon| drop(daemon.take_if(|daemon| daemon.is_paused)));
-        self.daemons.iter_mut().flatten().for_each(Daemon::tell_to_stop);
+        self.daemons.iter_mut().flatten().for_each(Daemon::request_stop);
         let mut reports = Vec::new();
         for rank in 0..self.ranks() {
             reports.push(self.daemons[rank].take().map(|mut daemon| {
@@ -210,7 +210,7 @@ impl<'a> Nodes<'a> {
         PathBuf::from(format!("/proc/{}/root{path}", self.node(rank).holder.pid))
     }
 
-    /// What the daemons of a rank have logged.
+    /// The log of a rank's daemons.
     pub(super) fn log(&self, rank: usize) -> String {
         fs::read_to_string(self.outside(rank, &format!("{DIRECTORY}/log"))).unwrap_or_default()
     }

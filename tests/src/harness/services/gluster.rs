@@ -1,5 +1,5 @@
-//! GlusterFS on a cluster: the last node serves a volume from memory and counts what it is asked, and the
-//! others mount it, all at the same path.
+//! GlusterFS on a cluster: the last node serves a volume from memory and counts its operations, and the others mount
+//! it, all at the same path.
 //!
 //! Everything is in the nodes' own RAM disks and namespaces, so it ends with the cluster.
 
@@ -11,14 +11,14 @@ use headwater_cluster::{Cluster, Node, Rate};
 use super::READY_MAX;
 use crate::harness::{has_program, wait_until};
 
-/// Where each node sees the volume.
+/// The volume's path on each node.
 pub const VOLUME: &str = "/var/tmp/volume";
 const NAME: &str = "gv";
 const BRICK: &str = "/var/tmp/brick";
-/// The client's own caches. What is left are the kernel's, as on a file system without such.
+/// The client's own caches. Only the kernel's are left, as on a file system without such.
 const CACHES: [&str; 7] =
     ["quick-read", "open-behind", "io-cache", "read-ahead", "stat-prefetch", "readdir-ahead", "write-behind"];
-/// What the management daemon is told, in a directory of the node's own.
+/// The configuration of the management daemon, in a directory of the node's own.
 const START: &str = "
 mkdir -p /var/tmp/glusterd /var/tmp/log /var/tmp/brick /var/tmp/volume
 mount -n --bind /var/tmp/glusterd /var/lib/glusterd
@@ -38,7 +38,7 @@ ulimit -n $(cat /proc/sys/fs/nr_open) 2>/dev/null || ulimit -n $(ulimit -H -n)
 glusterd --volfile=/var/tmp/glusterd.vol --log-level=WARNING
 ";
 
-/// What the server is like.
+/// The server's speed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Server {
     /// As fast as it can be.
@@ -48,11 +48,11 @@ pub enum Server {
         /// How much longer.
         delay_us: u32,
     },
-    /// What it sends goes over a link of this rate.
+    /// The server's link has this rate.
     SlowLink(Rate),
 }
 
-/// What the server was asked.
+/// The server's operations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Names looked up.
@@ -75,9 +75,9 @@ impl Counts {
     fn parse(text: &str) -> Result<Counts, String> {
         let mut counts = Counts::default();
         for line in text.lines() {
-            let words: Vec<&str> = line.split_whitespace().collect();
+            let fields: Vec<&str> = line.split_whitespace().collect();
             let number = |word: &str| word.parse::<u64>().map_err(|e| format!("gluster's profile, `{line}`: {e}"));
-            match words[..] {
+            match fields[..] {
                 ["Data", "Read:", bytes, "bytes"] => counts.bytes = number(bytes)?,
                 [.., "ns" | "us", calls, call] => match call {
                     "LOOKUP" => counts.lookups = number(calls)?,
@@ -105,10 +105,10 @@ pub struct Gluster<'a> {
 }
 
 impl<'a> Gluster<'a> {
-    /// Starts a quick server on the cluster's last node. Nobody has mounted the volume, which is empty.
+    /// Starts a quick server on the cluster's last node. The volume is empty and not mounted.
     ///
     /// # Errors
-    /// What is not installed, or what a step of starting complained of.
+    /// A package is not installed, or a step of starting failed.
     pub fn start(cluster: &'a Cluster) -> Result<Gluster<'a>, String> {
         let is_there = |name: &&str| has_program(name) || Path::new("/usr/sbin").join(name).is_file();
         if let Some(missing) = ["glusterd", "glusterfsd", "gluster", "glusterfs"].iter().find(|name| !is_there(name)) {
@@ -128,10 +128,10 @@ impl<'a> Gluster<'a> {
         Ok(gluster)
     }
 
-    /// Makes the server like this. Nobody may have the volume mounted.
+    /// Makes the server like this. No node may have the volume mounted.
     ///
     /// # Errors
-    /// What gluster, or the kernel, complained of.
+    /// The output of gluster, or of the kernel.
     pub fn set(&self, kind: Server) -> Result<(), String> {
         shell(self.server, "tc qdisc del dev eth0 root 2>/dev/null || :")?;
         self.administer(&format!("volume stop {NAME}"))?;
@@ -205,10 +205,10 @@ impl<'a> Gluster<'a> {
         self.administer(&format!("volume profile {NAME} info clear")).map(drop)
     }
 
-    /// What the server was asked since then.
+    /// The server's operations since then.
     ///
     /// # Errors
-    /// What gluster complained of.
+    /// The output of gluster.
     pub fn counts(&self) -> Result<Counts, String> {
         Counts::parse(&self.administer(&format!("volume profile {NAME} info cumulative"))?)
     }
@@ -238,7 +238,7 @@ fn on_all(nodes: &[Node], work: impl Fn(&Node) -> Result<(), String> + Sync) -> 
     })
 }
 
-/// What a shell's commands print on a node, all of which must succeed.
+/// The output of a shell's commands on a node, all of which must succeed.
 fn shell(node: &Node, script: &str) -> Result<String, String> {
     let mut command = node.command("sh");
     command.env("PATH", format!("/usr/sbin:/sbin:{}", std::env::var("PATH").unwrap_or_default()));

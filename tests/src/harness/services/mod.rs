@@ -1,4 +1,4 @@
-//! What a cluster's nodes need for programs to be started on them: Slurm, or ssh.
+//! Services by which programs are started on a cluster's nodes: Slurm, or ssh.
 
 mod environments;
 pub mod gluster;
@@ -18,7 +18,7 @@ pub use environments::environment;
 /// How long services may take to be there.
 const READY_MAX: Duration = Duration::from_secs(30);
 const SLURM_SCRIPT: &str = include_str!("slurm.sh");
-/// Where Slurm's configuration is on each node.
+/// The path of Slurm's configuration on each node.
 pub const SLURM_CONF: &str = "/var/tmp/slurm.conf";
 
 /// Processes that serve a cluster's nodes until this is dropped.
@@ -56,7 +56,7 @@ impl<'a> Slurm<'a> {
     /// Starts it and waits until all nodes are idle. `directory`: an own one that all nodes see.
     ///
     /// # Errors
-    /// What is not installed, or that the nodes did not become ready.
+    /// A package is not installed, or the nodes did not become ready.
     pub fn start(cluster: &'a Cluster, directory: &Path) -> Result<Slurm<'a>, String> {
         Slurm::start_with(cluster, directory, None)
     }
@@ -105,7 +105,7 @@ impl Drop for Slurm<'_> {
 /// `sshd` on all nodes of a cluster, and a key to them.
 #[derive(Debug)]
 pub struct Ssh {
-    /// What `ssh` and `scp` are to be told.
+    /// Options of `ssh` and `scp`.
     pub options: String,
     /// A command that is `ssh` with these options.
     pub agent: PathBuf,
@@ -116,9 +116,9 @@ impl Ssh {
     /// Starts it and waits until the first node can reach the others. `directory`: an own one that all nodes see.
     ///
     /// # Errors
-    /// What is not installed, or who can't be reached.
+    /// A package is not installed, or a node can't be reached.
     pub fn start(cluster: &Cluster, directory: &Path) -> Result<Ssh, String> {
-        // It stands where users don't look for programs.
+        // Its directory is not in a user's PATH.
         let server = Path::new("/usr/sbin/sshd");
         if !server.is_file() || !has_program("scp") {
             return Err("sshd is not installed (package openssh-server)".into());
@@ -169,8 +169,8 @@ pub fn succeeds(node: &Node, script: &str) -> bool {
     command.status().is_ok_and(|status| status.success())
 }
 
-/// What a shell's commands say on a node.
-pub fn says(node: &Node, script: &str) -> String {
+/// The output of a shell's commands on a node.
+pub fn output_of(node: &Node, script: &str) -> String {
     let mut command = node.command("sh");
     let output = command.args(["-c", script]).stdin(Stdio::null()).output();
     output.map_or_else(|error| error.to_string(), |output| String::from_utf8_lossy(&output.stdout).into_owned())

@@ -1,4 +1,4 @@
-//! A program that confines itself makes no system calls that it doesn't know of.
+//! A program that confines itself makes no system calls that it did not expect.
 
 use headwater_tests::harness::{Fixture, Program};
 
@@ -7,13 +7,13 @@ fn a_confined_program_is_left_alone() {
     let fixture = Fixture::new("confined");
     fixture.file("data/text", "text\n", 0o644);
     let program = Program::new(fixture.build("audit/confined.c", "bin/confined", &[]));
-    for way in ["prctl", "seccomp"] {
-        let session = fixture.headwater().same_output(&program.clone().arg(way).arg(fixture.path("data")));
+    for method in ["prctl", "seccomp"] {
+        let session = fixture.headwater().same_output(&program.clone().arg(method).arg(fixture.path("data")));
         assert_eq!(session.output.status, 0, "{:?}", session.output);
     }
 }
 
-/// Nor does what it executes.
+/// Nor does a program that it executes.
 #[test]
 fn what_a_confined_program_executes_is_left_alone() {
     let fixture = Fixture::new("confiner");

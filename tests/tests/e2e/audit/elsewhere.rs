@@ -1,10 +1,10 @@
-//! A process that goes to other files under the same names (a container's, another namespace's, what is mounted over
-//! the scope) finds those, however it goes there.
+//! A process that switches to other files under the same names (a container's, another namespace's, what is mounted
+//! over the scope) finds those, by whatever call it switches.
 
 use headwater_tests::harness::{Fixture, Program, is_root, skipped};
 
-/// Each way of `tests/programs/audit/elsewhere.c`.
-const WAYS: [&str; 15] = [
+/// Each method of `tests/programs/audit/elsewhere.c`.
+const METHODS: [&str; 15] = [
     "unshare",
     "raw-unshare",
     "chroot",
@@ -22,7 +22,7 @@ const WAYS: [&str; 15] = [
     "user",
 ];
 
-/// The session's namespaces, in which mounts are allowed and gone with it; `None` where that can't be had.
+/// The session's namespaces, in which mounts are allowed and end with it; `None` where that is impossible.
 fn own_namespaces() -> Option<Vec<&'static str>> {
     let own = ["unshare", "--mount", "--propagation", "private"];
     let own: Vec<&str> = own.into_iter().chain((!is_root()).then_some("--map-root-user")).collect();
@@ -30,7 +30,7 @@ fn own_namespaces() -> Option<Vec<&'static str>> {
     is_allowed.then_some(own)
 }
 
-/// A directory `pkg` of the scope, another beside it, and an image that has the other in the place of the first.
+/// A directory `pkg` of the scope, another beside it, and an image that has the other in place of the first.
 fn fixture() -> Fixture {
     let fixture = Fixture::new("elsewhere");
     fixture.file("pkg/file", "here, on the host\n", 0o644);
@@ -52,13 +52,13 @@ fn a_process_finds_what_is_there_where_it_goes() {
     let Some(own) = own_namespaces() else { return skipped("this user may not mount") };
     let fixture = fixture();
     let app = fixture.build("audit/elsewhere.c", "bin/elsewhere", &[]);
-    let commands = WAYS.map(|way| {
+    let commands = METHODS.map(|method| {
         let directories = [fixture.path("pkg"), fixture.outside("other"), fixture.outside("image")];
         let directories = directories.map(|directory| directory.display().to_string()).join(" ");
-        format!("{} {way} {directories}", app.display())
+        format!("{} {method} {directories}", app.display())
     });
     for command in &commands {
-        // Each in a session of its own: after a mount, or where others may write, everybody looks for himself.
+        // Each in a session of its own: after a mount, or where others may write, each process checks by itself.
         fixture.headwater().behind(&own).same_output(&Program::shell(command));
     }
     fixture.headwater().behind(&own).same_output(&Program::shell(&commands.join("; ")));
@@ -70,16 +70,16 @@ fn tools_that_make_containers_are_followed() {
     let fixture = fixture();
     let (pkg, other, image) = (fixture.path("pkg"), fixture.outside("other"), fixture.outside("image"));
     let (pkg, other, image) = (pkg.display(), other.display(), image.display());
-    let look = format!("cat {pkg}/file; ls {pkg}; test -e {pkg}/only-there && echo there");
+    let script = format!("cat {pkg}/file; ls {pkg}; test -e {pkg}/only-there && echo there");
     for script in [
-        format!("{look}; unshare --mount sh -c 'mount --bind {other} {pkg}; {look}'; {look}"),
+        format!("{script}; unshare --mount sh -c 'mount --bind {other} {pkg}; {script}'; {script}"),
         format!(
-            "{look}; unshare --mount sh -c 'mount --rbind / {image}; mount --bind {other} {image}{pkg}; \
-             chroot {image} sh -c \"{look}\"; {look}'; {look}"
+            "{script}; unshare --mount sh -c 'mount --rbind / {image}; mount --bind {other} {image}{pkg}; \
+             chroot {image} sh -c \"{script}\"; {script}'; {script}"
         ),
-        format!("{look}; stat -c '%U %u' {pkg}/file; unshare --user stat -c '%U %u' {pkg}/file"),
-        format!("mount --bind {other} {pkg}; {look}; umount {pkg}; {look}"),
-        format!("{look}; mount --bind {other} {pkg}; {look}; umount {pkg}; {look}"),
+        format!("{script}; stat -c '%U %u' {pkg}/file; unshare --user stat -c '%U %u' {pkg}/file"),
+        format!("mount --bind {other} {pkg}; {script}; umount {pkg}; {script}"),
+        format!("{script}; mount --bind {other} {pkg}; {script}; umount {pkg}; {script}"),
     ] {
         fixture.headwater().behind(&own).same_output(&Program::shell(&script));
     }

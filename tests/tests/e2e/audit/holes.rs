@@ -1,4 +1,4 @@
-//! A copy has the holes of its original.
+//! A copy has the holes of its source file.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;

@@ -1,4 +1,4 @@
-//! A lock that one process has of a file in the scope keeps others out, and who has it reads what they write.
+//! A lock that one process has of a file in the scope excludes others, and its owner reads what they write.
 
 use headwater_tests::harness::{Fixture, Program, has_program, skipped};
 

@@ -1,5 +1,5 @@
-//! What the audit mechanism must notice by itself: processes that see other files, programs of which it hears
-//! nothing, and what is done through a descriptor of the store's copy.
+//! Changes that the audit mechanism must detect by itself: processes that see other files, programs that are not
+//! audited, and actions through a descriptor of the store's copy.
 
 mod address_space;
 mod confined;

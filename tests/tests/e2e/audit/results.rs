@@ -1,4 +1,4 @@
-//! A job that writes its results beside what it reads is served all the same.
+//! A job that writes its results beside what it reads is served nevertheless.
 
 use headwater_tests::harness::{Fixture, Program};
 

@@ -1,4 +1,4 @@
-//! Who may execute a file, by whatever right, gets it from the store.
+//! A process that may execute a file, by whatever right, gets it from the store.
 
 use std::fs;
 use std::os::unix::fs::chown;
@@ -7,7 +7,7 @@ use headwater_tests::harness::{Fixture, Program, is_root};
 
 const USER: u32 = 65533;
 
-/// Eight processes that execute each of these files twice; the files are read once and no original is used.
+/// Eight processes that execute each of these files twice; the files are read once and no source file is used.
 fn check(fixture: &Fixture, user: &[&str], modes: &[u32]) {
     for mode in modes {
         let (program, script) = (format!("bin/{mode:o}"), format!("bin/script-{mode:o}"));
@@ -40,7 +40,7 @@ fn the_group_may() {
     check(&Fixture::new("rights-group"), &user, &[0o755, 0o750, 0o754]);
 }
 
-/// Whoever may not is told so by the original.
+/// A process without the right gets the source file's error.
 #[test]
 fn another_may_not() {
     if !is_root() {

@@ -6,7 +6,7 @@ use std::os::unix::fs::symlink;
 
 use headwater_tests::harness::{Fixture, Program};
 
-/// What a call may take beyond the original.
+/// The stack that a call may need beyond the original's.
 const MORE_BYTES_MAX: usize = 1024;
 
 /// For each call, the bytes of stack that it took. What the programs print that it executes is none of it.

@@ -1,16 +1,16 @@
-//! What programs change that nobody hears of, because they are not audited, is seen by those that start after them.
+//! Changes by programs that are not audited are seen by processes that start after them.
 
 use std::os::unix::fs::PermissionsExt;
 
 use headwater_tests::harness::{Fixture, Program, has_program, is_root, skipped};
 
-/// What there is before, and how it is looked at, so that the session knows all of it.
+/// The initial files, and the command that reads them all, so that the session knows all of it.
 fn prepare(fixture: &Fixture) -> String {
     for name in ["overwritten", "longer", "replaced", "removed", "moved", "mode", "v1/text", "v2/text"] {
         fixture.file(&format!("pkg/{name}"), format!("first {name}\n"), 0o666);
     }
-    let everybody = std::fs::Permissions::from_mode(0o777);
-    std::fs::set_permissions(fixture.path("pkg"), everybody).expect("an own directory");
+    let permissions = std::fs::Permissions::from_mode(0o777);
+    std::fs::set_permissions(fixture.path("pkg"), permissions).expect("an own directory");
     fixture.link("v1", "pkg/current");
     "for f in new overwritten longer replaced removed current/text made/inner moved there; do \
        test -e $f && echo $f exists; cat $f; done 2>&1; ls . made 2>&1; stat -c '%a %s' mode overwritten; \
@@ -38,11 +38,11 @@ fn check(fixture: &Fixture, script: &str) {
 #[test]
 fn what_they_change_is_seen_however_they_are_started() {
     let fixture = Fixture::new("unaudited");
-    let look = prepare(&fixture);
+    let script = prepare(&fixture);
     let writer = fixture.build("audit/writer.c", "bin/writer", &["-static"]).display().to_string();
     let dynamic = fixture.build("audit/writer.c", "bin/dynamic", &[]).display().to_string();
     fixture.file("bin/interpreted", format!("#!{writer}\n"), 0o755);
-    let mut ways = vec![
+    let mut commands = vec![
         format!("{writer} ."),
         format!("cp {writer} ../../writer; ../../writer ."),
         // The interpreter's last argument is the script, which is no directory.
@@ -55,8 +55,8 @@ fn what_they_change_is_seen_however_they_are_started() {
     ];
     if is_root() {
         // Another user's loader complains of the audit library, which it can't read.
-        let nobody = "setpriv --reuid=65534 --regid=65534 --clear-groups";
-        ways.push(format!("{nobody} {dynamic} . 2> /dev/null"));
+        let unprivileged = "setpriv --reuid=65534 --regid=65534 --clear-groups";
+        commands.push(format!("{unprivileged} {dynamic} . 2> /dev/null"));
     }
     if has_program("python3") {
         for call in [
@@ -69,18 +69,18 @@ fn what_they_change_is_seen_however_they_are_started() {
             format!("os.execl('{writer}', 'w', '.')"),
             "os.geteuid() or os.setuid(65534); os.rename('v2', 'new'); open('longer', 'a').write('x')".into(),
         ] {
-            ways.push(format!("python3 -c \"import os, subprocess; {call}\""));
+            commands.push(format!("python3 -c \"import os, subprocess; {call}\""));
         }
     }
-    for way in ways {
-        check(&fixture, &format!("{look}; {way}; {look}; ./new"));
+    for command in commands {
+        check(&fixture, &format!("{script}; {command}; {script}; ./new"));
     }
 }
 
 #[test]
-fn what_a_running_process_looks_at_afterwards_is_new() {
+fn what_a_running_process_reads_afterwards_is_new() {
     let fixture = Fixture::new("unauditedrun");
-    let look = prepare(&fixture);
+    let script = prepare(&fixture);
     let writer = fixture.build("audit/writer.c", "bin/writer", &["-static"]).display().to_string();
     let python = format!(
         "import os, subprocess\\nfor i in 0, 1:\\n print(sorted(os.listdir('.')), open('overwritten').read(), \
@@ -88,11 +88,11 @@ fn what_a_running_process_looks_at_afterwards_is_new() {
          [e.name for e in os.scandir('.') if e.is_dir()].sort(), os.access('removed', os.R_OK), flush=True)\\n \
          subprocess.run(['{writer}', '.']) if i == 0 else None"
     );
-    check(&fixture, &format!("{look}; printf \"{python}\" | python3 -; {look}"));
+    check(&fixture, &format!("{script}; printf \"{python}\" | python3 -; {script}"));
 }
 
 #[test]
-fn what_is_open_follows_them_once_somebody_looks() {
+fn what_is_open_follows_them_at_the_next_check() {
     if !has_program("python3") {
         return skipped("python3 is not installed");
     }
@@ -115,8 +115,8 @@ else:
     print(seen, os.pread(fd, 5, 0), shared[:5], os.fstat(file.fileno()).st_size)";
     fixture.file("bin/opened.py", script, 0o644);
     let script = fixture.path("bin/opened.py").display().to_string();
-    for way in ["looks", "waits"] {
-        check(&fixture, &format!("python3 {script} {way}"));
+    for command in ["checks", "waits"] {
+        check(&fixture, &format!("python3 {script} {command}"));
     }
 }
 
@@ -155,14 +155,14 @@ fn a_core_file_is_seen() {
     );
 }
 
-/// As `docs/guide/transparency.md` says.
+/// As `docs/guide/transparency.md` describes.
 #[test]
 fn what_a_programs_own_instructions_write_is_not_seen() {
     let fixture = Fixture::new("raw");
     prepare(&fixture);
     let raw = fixture.build("audit/raw.c", "bin/raw", &[]).display().to_string();
-    let look = "test -e made && echo made; ls | grep -c made";
-    let program = Program::shell(&format!("cd {}; {look}; {raw} made; {look}", fixture.path("pkg").display()));
+    let script = "test -e made && echo made; ls | grep -c made";
+    let program = Program::shell(&format!("cd {}; {script}; {raw} made; {script}", fixture.path("pkg").display()));
     let session = fixture.headwater().run(&program);
     assert_eq!(session.output.stdout, "0\n0\n", "{:?}", session.output);
     assert!(fixture.path("pkg/made").exists());

@@ -1,4 +1,4 @@
-//! Programs that can't load the audit library start without a word of it.
+//! Programs that can't load the audit library start without a message.
 
 use std::fs;
 use std::time::Duration;
@@ -13,7 +13,7 @@ fn check(fixture: &Fixture, script: &str) {
     assert_eq!(plain.status, 0, "{script}: {plain:?}");
 }
 
-/// The programs of a shell's that a script executes in each way of executing.
+/// The programs of a shell's that a script executes by each method.
 fn programs(fixture: &Fixture) -> String {
     let program = fixture.path("bin/program");
     fs::create_dir_all(program.parent().expect("below")).expect("an own directory");
@@ -66,7 +66,7 @@ fn for_another_processor() {
     fixture.headwater().run(&program).output.assert_same(&program.run());
 }
 
-/// A process that goes on when the session has ended executes what it likes.
+/// A process that continues when the session has ended executes any program.
 #[test]
 fn after_the_session() {
     let fixture = Fixture::new("unloadable-later");
@@ -83,7 +83,7 @@ fn after_the_session() {
     let output = headwater.args(["--", "bash", "-c", &all]).run();
     assert_eq!(output.status, 0, "{output:?}");
     fs::write(&gone, "").expect("an own directory");
-    let said = || fs::read_to_string(&out).unwrap_or_default();
-    assert!(wait_until(Duration::from_secs(60), || said().ends_with("end\n")), "{}", said());
-    assert!(!said().contains("ld.so") && said().lines().count() > 5, "{}", said());
+    let printed = || fs::read_to_string(&out).unwrap_or_default();
+    assert!(wait_until(Duration::from_secs(60), || printed().ends_with("end\n")), "{}", printed());
+    assert!(!printed().contains("ld.so") && printed().lines().count() > 5, "{}", printed());
 }

@@ -38,7 +38,7 @@ pub fn siblings_share_memory_and_read_each_others(via: Mechanism) {
 struct RamDisk(PathBuf);
 
 impl RamDisk {
-    /// One of this size, as mount(8) writes it, in place of this directory; it is made.
+    /// One of this size, as mount(8) writes it, mounted over this directory; it is made.
     fn mount(at: PathBuf, size: &str) -> RamDisk {
         std::fs::create_dir(&at).expect("an own directory");
         let options = format!("size={size},mode=1777");

@@ -12,16 +12,16 @@ fn with_shared_memory(size: &str) -> [String; 7] {
     ["unshare", "--mount", "--propagation", "private", "sh", "-c", &script].map(str::to_owned)
 }
 
-/// The words above, and the shell's own name.
+/// The arguments above, and the shell's own name.
 fn behind(size: &str, user: &[&str]) -> Vec<String> {
-    let mut words = with_shared_memory(size).to_vec();
-    words.push("sh".into());
-    words.extend(user.iter().map(|word| (*word).to_owned()));
-    words
+    let mut args = with_shared_memory(size).to_vec();
+    args.push("sh".into());
+    args.extend(user.iter().map(|word| (*word).to_owned()));
+    args
 }
 
-/// A tenth of what jobs do: a hundred megabytes are read, and then most of the shared memory is written,
-/// by way of a mapping.
+/// A tenth of a usual job: a hundred megabytes are read, and then most of the shared memory is written, through a
+/// mapping.
 fn job(fixture: &Fixture, shared_mib: u32) -> Program {
     for number in 0..10u8 {
         fixture.file(&format!("data/{number}"), vec![number; 10 << 20], 0o644);
@@ -74,9 +74,9 @@ fn an_ordinary_users_job_has_its_shared_memory() {
     others_have_their_memory(Mechanism::Audit, &user::ORDINARY);
 }
 
-/// Copies have the originals' names, and what the kernel calls them leads back there.
+/// Copies have the source files' names, and the kernel's names for them resolve to the source.
 #[test]
-fn names_are_the_originals() {
+fn names_are_those_of_the_source() {
     let fixture = Fixture::new("disk-names");
     fixture.file("data/f", "content\n", 0o644);
     let script = format!(
@@ -89,7 +89,7 @@ fn names_are_the_originals() {
     fixture.headwater().store_of_its_own().same(&Program::new(app).args(["open=libx.so", "call=x", "objects"]));
 }
 
-/// What is open stays open, and all else is the original's.
+/// Open files stay open, and all else is read from the source.
 #[test]
 fn a_keeper_that_is_killed_takes_nothing_along() {
     if !has_program("pgrep") {
@@ -111,7 +111,7 @@ fn a_keeper_that_is_killed_takes_nothing_along() {
     assert_eq!(session.output.status, 0, "{:?}", session.output);
 }
 
-/// The supervisor has the disk, and gives it to the next daemon.
+/// The supervisor has the disk, and passes it to the next daemon.
 #[test]
 fn a_daemon_that_is_killed_is_followed_by_one_on_the_same_disk() {
     if !has_program("pgrep") {

@@ -1,28 +1,28 @@
 //! Programs from seeds: patterns (`patterns.rs`), with anything else in between.
 
 use super::program::{
-    Access, Collective, FileOp, Kind, Memory, MemoryOp, Message, OnFile, OnMemory, Op, Place, Program, Typed,
+    Access, Collective, FileOp, Kind, Location, Memory, MemoryOp, Message, OnFile, OnMemory, Op, Program, Typed,
 };
 use super::random::Random;
 use super::types::{BASE_BYTES, DOUBLE, STRUCTURE, Type, lay};
 
 const PAGE_BYTES: i64 = 4096;
-/// Ways of the plan: of reads and writes, requests' beginnings and ends, sends and receives.
-const FILE_WAYS: i64 = 6;
+/// Variants of the plan: of reads and writes, requests' beginnings and ends, sends and receives.
+const FILE_VARIANTS: i64 = 6;
 pub(super) const BEGINS: i64 = 5;
 const COMPLETIONS: i64 = 11;
 pub(super) const SENDS: i64 = 4;
 pub(super) const RECEIVES: i64 = 9;
-/// Looks: by the program's own loads, by system calls, by a child; and by a thread, where others are allowed.
-const LOOKS: [i64; 10] = [0, 0, 1, 2, 2, 3, 4, 5, 6, 7];
-const LOOK_BY_THREAD: i64 = 8;
-const LOOK_BY_CHILD: i64 = 9;
+/// Inspections: by the program's own loads, by system calls, by a child; and by a thread, where others are allowed.
+const INSPECTIONS: [i64; 10] = [0, 0, 1, 2, 2, 3, 4, 5, 6, 7];
+const INSPECT_BY_THREAD: i64 = 8;
+const INSPECT_BY_CHILD: i64 = 9;
 
-/// Places of the program: all that there are, and what a program uses.
+/// Call sites of the program: all that there are, and those that a program uses.
 const SITES: u64 = 4096 / SITES_OF_ONE;
 const SITES_OF_ONE: u64 = 5;
 
-/// What all programs of a job have in common.
+/// The common part of all programs of a job.
 #[derive(Clone, Copy, Debug)]
 pub struct Setting {
     pub ranks_max: usize,
@@ -36,7 +36,7 @@ pub(super) struct Maker {
     pub(super) site: u64,
     tags: usize,
     has_structures: bool,
-    has_looked_by_child: bool,
+    has_inspected_by_child: bool,
 }
 
 pub fn program(seed: u64, setting: &Setting) -> Program {
@@ -76,7 +76,7 @@ pub fn program(seed: u64, setting: &Setting) -> Program {
         site: seed % SITES * SITES_OF_ONE,
         tags: 0,
         has_structures: seed % 4 == 3,
-        has_looked_by_child: false,
+        has_inspected_by_child: false,
     };
     for _ in 0..1 + maker.random.below(4) {
         if maker.random.one_in(5) {
@@ -107,7 +107,7 @@ impl Maker {
         if self.random.one_in(3) { self.rank() } else { 0 }
     }
 
-    /// What a type's elements are.
+    /// The elements of a type.
     pub(super) fn base(&mut self) -> usize {
         match self.random.index(3) {
             DOUBLE if self.has_structures => STRUCTURE,
@@ -123,7 +123,7 @@ impl Maker {
         (not + 1 + self.random.index(self.program.memory.len() - 1)) % self.program.memory.len()
     }
 
-    /// Sizes around pages and thresholds, and any others, up to a bound.
+    /// Sizes around pages and thresholds, and any others, up to a limit.
     pub(super) fn size(&mut self, bound: i64) -> i64 {
         let sizes = [0, 1, 7, 4095, 4096, 4097, 8192, 16384, 65535, 65536, 65537, 131_072, 262_144, 300_000];
         let size = if self.random.one_in(2) { self.random.pick(&sizes) } else { self.random.below(bound) };
@@ -131,7 +131,7 @@ impl Maker {
     }
 
     /// Room for so many bytes in a buffer.
-    pub(super) fn place(&mut self, buffer: usize, bytes: i64) -> Place {
+    pub(super) fn location(&mut self, buffer: usize, bytes: i64) -> Location {
         let room = self.program.buffer_bytes - bytes;
         let at = match self.random.below(4) {
             0 => 0,
@@ -139,33 +139,33 @@ impl Maker {
             2 => self.random.below(600) * 8,
             _ => self.random.below(room / 8) * 8,
         };
-        Place { buffer, at: at.min(room).max(0) / 8 * 8 }
+        Location { buffer, at: at.min(room).max(0) / 8 * 8 }
     }
 
     /// Memory for so many elements, by any type.
     pub(super) fn typed(&mut self, base: usize, elements: i64, buffer: usize) -> Typed {
         let room = self.program.buffer_bytes;
         if elements == 0 {
-            return Typed { of: Type::Base(base), count: 0, place: Place { buffer, at: 0 } };
+            return Typed { of: Type::Base(base), count: 0, location: Location { buffer, at: 0 } };
         }
         let (of, count, low) = lay(&mut self.random, base, elements, room);
         let mut blocks = vec![];
         of.blocks(low, count, &mut blocks);
         let high = blocks.iter().map(|block| block.1).max().unwrap_or(0);
-        let mut place = self.place(buffer, high);
-        place.at += low;
-        Typed { of, count, place }
+        let mut location = self.location(buffer, high);
+        location.at += low;
+        Typed { of, count, location }
     }
 
-    pub(super) fn read(&mut self, rank: usize, file: usize, place: Place, bytes: i64, at: Option<i64>) {
-        let way = self.random.below(FILE_WAYS);
-        let op = FileOp { what: OnFile::Read, rank, file, way, place, bytes, at, is_stale: false };
+    pub(super) fn read(&mut self, rank: usize, file: usize, location: Location, bytes: i64, at: Option<i64>) {
+        let variant = self.random.below(FILE_VARIANTS);
+        let op = FileOp { what: OnFile::Read, rank, file, variant, location, bytes, at, is_stale: false };
         self.add(Kind::File(op));
     }
 
-    pub(super) fn write(&mut self, rank: usize, file: usize, place: Place, bytes: i64, at: Option<i64>) {
-        let way = self.random.below(FILE_WAYS);
-        let op = FileOp { what: OnFile::Write, rank, file, way, place, bytes, at, is_stale: false };
+    pub(super) fn write(&mut self, rank: usize, file: usize, location: Location, bytes: i64, at: Option<i64>) {
+        let variant = self.random.below(FILE_VARIANTS);
+        let op = FileOp { what: OnFile::Write, rank, file, variant, location, bytes, at, is_stale: false };
         self.add(Kind::File(op));
     }
 
@@ -177,22 +177,22 @@ impl Maker {
         let rank = self.owner(file);
         let bytes = self.size(self.program.buffer_bytes);
         let buffer = self.random.index(4);
-        let place = self.place(buffer, bytes);
-        let at = if self.random.one_in(3) && what != OnFile::Map { None } else { Some(self.file_place()) };
-        let way = match what {
-            OnFile::Read | OnFile::Write => self.random.below(FILE_WAYS),
+        let location = self.location(buffer, bytes);
+        let at = if self.random.one_in(3) && what != OnFile::Map { None } else { Some(self.file_offset()) };
+        let variant = match what {
+            OnFile::Read | OnFile::Write => self.random.below(FILE_VARIANTS),
             OnFile::Seek => i64::from(at.is_none()),
             _ => self.random.below(3),
         };
         let at = if what == OnFile::Seek { Some(at.unwrap_or(0)) } else { at };
-        self.add(Kind::File(FileOp { what, rank, file, way, place, bytes, at, is_stale: false }));
+        self.add(Kind::File(FileOp { what, rank, file, variant, location, bytes, at, is_stale: false }));
     }
 
     pub(super) fn owner(&mut self, file: usize) -> usize {
         if self.program.is_apart { file % self.program.ranks } else { self.root() }
     }
 
-    pub(super) fn file_place(&mut self) -> i64 {
+    pub(super) fn file_offset(&mut self) -> i64 {
         match self.random.below(4) {
             0 => 0,
             1 => self.random.below(20) * PAGE_BYTES,
@@ -201,35 +201,36 @@ impl Maker {
         }
     }
 
-    pub(super) fn look_at(&mut self, rank: usize, place: Place, bytes: i64, step: i64) {
-        let mut how = self.random.pick(&LOOKS);
-        if self.random.one_in(25) && !self.has_looked_by_child {
-            self.has_looked_by_child = true;
-            how = LOOK_BY_CHILD;
+    pub(super) fn inspect(&mut self, rank: usize, location: Location, bytes: i64, step: i64) {
+        let mut how = self.random.pick(&INSPECTIONS);
+        if self.random.one_in(25) && !self.has_inspected_by_child {
+            self.has_inspected_by_child = true;
+            how = INSPECT_BY_CHILD;
         }
         if self.program.has_threads && self.random.one_in(4) {
-            how = LOOK_BY_THREAD;
+            how = INSPECT_BY_THREAD;
         }
         let step = if step > 0 { step } else { self.random.pick(&[8, 64, 512, 4096, 5000, 8192]) };
-        let op = MemoryOp { what: OnMemory::Look, rank, place, other: place, bytes, how, step };
+        let op = MemoryOp { what: OnMemory::Inspect, rank, location, other: location, bytes, how, step };
         self.add(Kind::Memory(op));
     }
 
     fn memory_work(&mut self) {
-        let whats = [OnMemory::Look, OnMemory::Look, OnMemory::Set, OnMemory::Store, OnMemory::Copy, OnMemory::Renew];
+        let whats =
+            [OnMemory::Inspect, OnMemory::Inspect, OnMemory::Set, OnMemory::Store, OnMemory::Copy, OnMemory::Renew];
         let what = if self.random.one_in(12) { OnMemory::Drop } else { self.random.pick(&whats) };
         let rank = self.root();
         let buffer = self.random.index(4);
         let bytes = self.size(self.program.buffer_bytes / 2);
-        let place = self.place(buffer, bytes);
-        if what == OnMemory::Look {
-            return self.look_at(rank, place, bytes, 0);
+        let location = self.location(buffer, bytes);
+        if what == OnMemory::Inspect {
+            return self.inspect(rank, location, bytes, 0);
         }
         let next = self.buffer(buffer);
-        let other = self.place(next, bytes);
+        let other = self.location(next, bytes);
         let how = self.random.below(5);
         let step = 1 + self.random.below(9000);
-        self.add(Kind::Memory(MemoryOp { what, rank, place, other, bytes, how, step }));
+        self.add(Kind::Memory(MemoryOp { what, rank, location, other, bytes, how, step }));
     }
 
     fn collective_work(&mut self) {
@@ -241,28 +242,28 @@ impl Maker {
         match self.random.below(5) {
             0 => {
                 let (send, receive) = (self.typed(base, elements, buffer), self.typed(base, elements, other));
-                let way = i64::from(self.random.one_in(3));
-                self.add(Kind::Bcast(Collective { comm, root, way, send, receive }));
+                let variant = i64::from(self.random.one_in(3));
+                self.add(Kind::Bcast(Collective { comm, root, variant, send, receive }));
             }
             1 => {
                 let bytes = elements % 20_000;
-                let (from, to) = (self.place(buffer, bytes * ranks), self.place(other, bytes * ranks));
+                let (from, to) = (self.location(buffer, bytes * ranks), self.location(other, bytes * ranks));
                 let is_alltoall = self.random.one_in(2);
                 self.add(Kind::Reduce { comm, from, to, bytes, is_alltoall });
             }
             2 => {
                 let (send, receive) = (self.typed(base, elements, buffer), self.typed(base, elements, other));
-                let (way, shift) = (self.random.below(2 + COMPLETIONS), 1 + self.random.below(ranks - 1));
+                let (variant, shift) = (self.random.below(2 + COMPLETIONS), 1 + self.random.below(ranks - 1));
                 let tag = self.tag();
-                self.add(Kind::Ring { comm, way, tag, shift, send, receive });
+                self.add(Kind::Ring { comm, variant, tag, shift, send, receive });
             }
             3 if !self.program.is_apart => {
                 let (bytes, file) = (self.size(30_000), self.random.index(3));
-                let (place, at) = (self.place(buffer, bytes), self.file_place());
+                let (location, at) = (self.location(buffer, bytes), self.file_offset());
                 let (times, gap) = (1 + self.random.below(5), self.random.pick(&[0, 0, 500]));
                 let writes = self.random.one_in(2);
                 let gap = if writes { 0 } else { gap };
-                self.add(Kind::Together { file, writes, times, place, bytes, at, gap });
+                self.add(Kind::Together { file, writes, times, location, bytes, at, gap });
             }
             _ => self.collect(comm, root, base),
         }
@@ -271,14 +272,14 @@ impl Maker {
     /// The root receives from all, in any order.
     fn collect(&mut self, comm: usize, root: usize, base: usize) {
         let elements = self.size(self.program.buffer_bytes / self.program.ranks as i64 / 2) / BASE_BYTES[base];
-        let (buffer, tag, way) = (self.random.index(4), self.tag(), self.random.below(6));
+        let (buffer, tag, variant) = (self.random.index(4), self.tag(), self.random.below(6));
         let other = self.buffer(buffer);
         let send = self.typed(base, elements, buffer);
         let bytes = elements * BASE_BYTES[base];
-        let place = self.place(other, bytes * self.program.ranks as i64);
-        let receive = Typed { of: Type::Base(base), count: elements, place };
-        let step = if way > 1 { bytes + self.random.pick(&[0, 0, 8, 4096]) } else { bytes };
-        self.add(Kind::Collect { all: Collective { comm, root, way, send, receive }, tag, step });
+        let location = self.location(other, bytes * self.program.ranks as i64);
+        let receive = Typed { of: Type::Base(base), count: elements, location };
+        let step = if variant > 1 { bytes + self.random.pick(&[0, 0, 8, 4096]) } else { bytes };
+        self.add(Kind::Collect { all: Collective { comm, root, variant, send, receive }, tag, step });
     }
 
     pub(super) fn message(&mut self, comm: usize, from: usize, to: usize, send: Typed, receive: Typed) -> Message {
@@ -291,8 +292,8 @@ impl Maker {
             tag: self.tag(),
             send,
             receive,
-            send_way: self.random.below(sends) + if begins { SENDS } else { 0 },
-            receive_way: self.random.below(receives) + if begins { RECEIVES } else { 0 },
+            send_variant: self.random.below(sends) + if begins { SENDS } else { 0 },
+            receive_variant: self.random.below(receives) + if begins { RECEIVES } else { 0 },
             completion: self.random.below(COMPLETIONS),
             wild: self.random.pick(&[0, 0, 0, 1, 2, 3]),
             is_ignored: self.random.one_in(5),
@@ -319,8 +320,8 @@ impl Maker {
         if message.from != message.to && self.random.one_in(2) {
             return self.add(Kind::Message(message));
         }
-        message.send_way = self.random.below(BEGINS);
-        message.receive_way = self.random.below(BEGINS);
+        message.send_variant = self.random.below(BEGINS);
+        message.receive_variant = self.random.below(BEGINS);
         let sends = self.random.one_in(2);
         self.add(Kind::Begin { sends, message: message.clone() });
         self.disturb(6);

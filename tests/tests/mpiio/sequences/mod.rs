@@ -32,19 +32,19 @@ const IN_ONE: u64 = 50;
 /// The block that is always run: with three ranks, and interleaved parts of a matrix whose rows are longer than a page.
 const FIXED: u64 = IN_ONE;
 /// Plans that differed or hung once, whatever programs are made today.
-const KEPT: [&str; 3] = [
-    include_str!("kept/asked_while_it_writes.plan"),
-    include_str!("kept/interleaved_blocks.plan"),
-    include_str!("kept/short_persistent.plan"),
+const REGRESSIONS: [&str; 3] = [
+    include_str!("regressions/asked_while_it_writes.plan"),
+    include_str!("regressions/interleaved_blocks.plan"),
+    include_str!("regressions/short_persistent.plan"),
 ];
 /// The most ranks of these.
-const KEPT_RANKS: usize = 3;
+const REGRESSION_RANKS: usize = 3;
 /// How long new seeds are run with each MPI.
 const TIME_MAX: Duration = Duration::from_secs(12);
 const NODES_MAX: usize = 3;
 /// Without an end.
 const LONG: Duration = Duration::from_secs(1 << 24);
-/// So many bytes of what is looked at have a line of their own where a difference is shown.
+/// So many bytes of an inspection have a line of their own where a difference is shown.
 const CHUNK: i64 = 512;
 
 fn number(name: &str) -> Option<u64> {
@@ -52,7 +52,7 @@ fn number(name: &str) -> Option<u64> {
     Some(text.parse().unwrap_or_else(|_| panic!("{name}={text} is no number")))
 }
 
-/// What a block's job is like.
+/// The shape of a block's job.
 struct Job {
     setting: Setting,
     /// How many nodes its ranks are on.
@@ -84,7 +84,7 @@ fn made(seed: u64, setting: &Setting) -> Numbered {
     (seed, Plan::text(seed, &lawful(&generate::program(seed, setting))))
 }
 
-/// Says what differs, as small as it was found.
+/// Prints the difference, as small as it was found.
 fn explained(ground: &Ground, seed: u64, setting: &Setting, care: Care) -> String {
     let alone = ground.judge(&[made(seed, setting)], care);
     if alone.differences.is_empty() {
@@ -113,7 +113,7 @@ struct Seeds {
     count: u64,
     /// New programs are begun for so long.
     time: Duration,
-    /// Goes on behind a difference.
+    /// Continues behind a difference.
     is_survey: bool,
 }
 
@@ -151,7 +151,7 @@ fn run_all(mpi: &Mpi, seeds: &Seeds, nodes: Option<(&Nodes, &Ssh)>) -> u64 {
     operations
 }
 
-/// A seed that nobody has tried.
+/// A seed that was not tried before.
 fn new_seed() -> u64 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("a clock after 1970");
     since.as_millis() as u64 / IN_ONE * IN_ONE
@@ -193,7 +193,7 @@ fn on_nodes(mpi: &Mpi) {
 }
 
 /// Plans begin with their numbers.
-fn kept(mpi: &Mpi) {
+fn rest(mpi: &Mpi) {
     let library = match Library::find(mpi) {
         Ok(library) => library,
         Err(reason) => return skipped(reason),
@@ -202,18 +202,18 @@ fn kept(mpi: &Mpi) {
         let number = text.split_whitespace().nth(1).and_then(|number| number.parse().ok());
         (number.expect("a plan begins with `program` and its number"), text.to_owned())
     };
-    let ground = Ground { mpi, ranks: KEPT_RANKS, library: &library, nodes: None };
-    let judged = ground.judge(&KEPT.map(numbered), Care::default());
+    let ground = Ground { mpi, ranks: REGRESSION_RANKS, library: &library, nodes: None };
+    let judged = ground.judge(&REGRESSIONS.map(numbered), Care::default());
     for (number, difference) in &judged.differences {
         println!("{} program {number}: {difference}", mpi.name);
     }
-    assert!(judged.differences.is_empty(), "kept programs differ");
+    assert!(judged.differences.is_empty(), "programs of regressions differ");
 }
 
 crate::for_each_mpi!(generated);
 
-mod kept_plans {
-    crate::for_each_mpi!(super::kept);
+mod regression_plans {
+    crate::for_each_mpi!(super::rest);
 }
 
 #[test]

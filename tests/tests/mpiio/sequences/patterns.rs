@@ -1,16 +1,16 @@
-//! The patterns that are transformed, and their relatives: one rank reads a matrix and gives each a part, or gets the
-//! parts from all and writes it.
+//! The patterns that are transformed, and their relatives: one rank reads a matrix and sends each a part, or receives
+//! the parts of all and writes it.
 
 use super::generate::{BEGINS, Maker, RECEIVES, SENDS};
-use super::program::{Collective, FileOp, Kind, MemoryOp, OnFile, OnMemory, Parts, Place, Typed};
+use super::program::{Collective, FileOp, Kind, Location, MemoryOp, OnFile, OnMemory, Parts, Typed};
 use super::random::Random;
 use super::types::{BASE_BYTES, Type, lay};
 
-/// The matrix of a pattern: a part of it for each rank, which is so many elements of `whole` at a place.
+/// The matrix of a pattern: a part of it for each rank, which is so many elements of `whole` at a displacement.
 struct Division {
     whole: Type,
     counts: Vec<i64>,
-    places: Vec<i64>,
+    displs: Vec<i64>,
     bytes: i64,
 }
 
@@ -19,7 +19,7 @@ struct Moving {
     division: Division,
     is_gather: bool,
     root: usize,
-    place: Place,
+    location: Location,
     /// Something else happens once in so many times.
     in_one: i64,
 }
@@ -44,20 +44,20 @@ impl Maker {
                 Division {
                     whole,
                     counts: all(rows / ranks),
-                    places: (0..ranks).map(|r| r * rows / ranks).collect(),
+                    displs: (0..ranks).map(|r| r * rows / ranks).collect(),
                     bytes,
                 }
             }
             1 | 2 => {
                 let width = columns / ranks - self.random.pick(&[0, 0, 1]).min(columns / ranks - 1);
                 let whole = vector(rows, width, columns).resized(0, width * own);
-                Division { whole, counts: all(1), places: (0..ranks).collect(), bytes }
+                Division { whole, counts: all(1), displs: (0..ranks).collect(), bytes }
             }
             3 => {
                 let down = if ranks % 2 == 0 { 2 } else { ranks };
                 let across = ranks / down;
                 let (height, width) = (rows / down, columns / across);
-                let places = (0..ranks).map(|r| r / across * height * columns + r % across * width).collect();
+                let displs = (0..ranks).map(|r| r / across * height * columns + r % across * width).collect();
                 let whole = if self.random.one_in(2) {
                     vector(height, width, columns)
                 } else {
@@ -65,22 +65,22 @@ impl Maker {
                     let of = Box::new(Type::Base(base));
                     Type::Subarray { sizes, parts, starts: vec![0, 0], is_fortran: false, of }
                 };
-                Division { whole: whole.resized(0, own), counts: all(1), places, bytes }
+                Division { whole: whole.resized(0, own), counts: all(1), displs, bytes }
             }
             4 => {
                 let whole = vector(rows / ranks, columns, columns * ranks).resized(0, columns * own);
-                Division { whole, counts: all(1), places: (0..ranks).collect(), bytes }
+                Division { whole, counts: all(1), displs: (0..ranks).collect(), bytes }
             }
             _ => self.division_of_any(base),
         };
         if self.random.one_in(4) {
             let (first, last) = (self.random.index(ranks as usize), self.random.index(ranks as usize));
-            division.places.swap(first, last);
+            division.displs.swap(first, last);
             division.counts.swap(first, last);
         }
         if self.random.one_in(8) {
-            let place = self.random.index(ranks as usize);
-            division.counts[place] = 0;
+            let location = self.random.index(ranks as usize);
+            division.counts[location] = 0;
         }
         division
     }
@@ -96,15 +96,15 @@ impl Maker {
         let high = blocks.iter().map(|block| block.1).max().unwrap_or(0);
         if low != 0 || count != 1 {
             let whole = Type::contiguous(base, elements);
-            let (counts, places) = ((0..ranks).map(|_| 1).collect(), (0..ranks).collect());
-            return Division { whole, counts, places, bytes: elements * BASE_BYTES[base] * ranks };
+            let (counts, displs) = ((0..ranks).map(|_| 1).collect(), (0..ranks).collect());
+            return Division { whole, counts, displs, bytes: elements * BASE_BYTES[base] * ranks };
         }
         let whole = of.resized(0, (high + 7) / 8 * 8);
         let bytes = whole.extent() * ranks;
-        Division { whole, counts: (0..ranks).map(|_| 1).collect(), places: (0..ranks).collect(), bytes }
+        Division { whole, counts: (0..ranks).map(|_| 1).collect(), displs: (0..ranks).collect(), bytes }
     }
 
-    /// One of the patterns, some times at the same place of the program.
+    /// One of the patterns, some times at the same call site.
     pub(super) fn pattern(&mut self) {
         let first = self.program.ops.len();
         let division = self.division();
@@ -115,22 +115,22 @@ impl Maker {
         let file = if self.random.one_in(3) { 1 } else { 2 * usize::from(!reads) };
         let root = self.owner(file);
         let buffer = self.random.index(4);
-        let place = self.place(buffer, division.bytes);
-        let at = if self.random.one_in(4) { None } else { Some(self.file_place()) };
+        let location = self.location(buffer, division.bytes);
+        let at = if self.random.one_in(4) { None } else { Some(self.file_offset()) };
         let in_one = 3 + self.random.below(8);
         let bytes = division.bytes;
-        let moving = Moving { division, is_gather: !reads, root, place, in_one };
+        let moving = Moving { division, is_gather: !reads, root, location, in_one };
         if reads {
-            self.read_all(root, file, place, bytes, at);
+            self.read_all(root, file, location, bytes, at);
             self.disturb(in_one);
             self.move_parts(&moving);
         } else {
             self.move_parts(&moving);
-            self.look_between(root, place, bytes);
+            self.inspect_between(root, location, bytes);
             self.disturb(in_one);
-            self.write_all(root, file, place, bytes, at);
+            self.write_all(root, file, location, bytes, at);
         }
-        self.look_between(root, place, bytes);
+        self.inspect_between(root, location, bytes);
         self.disturb(in_one);
         self.repeat(first);
         self.site += 1;
@@ -142,10 +142,10 @@ impl Maker {
         let once = self.program.ops[first..].to_vec();
         for time in 1..=times {
             let (buffer, bytes, step) = (self.random.index(4), self.program.buffer_bytes, 997 + time);
-            let place = Place { buffer, at: 0 };
+            let location = Location { buffer, at: 0 };
             for rank in 0..self.program.ranks {
                 let what = OnMemory::Store;
-                self.add(Kind::Memory(MemoryOp { what, rank, place, other: place, bytes, how: 0, step }));
+                self.add(Kind::Memory(MemoryOp { what, rank, location, other: location, bytes, how: 0, step }));
             }
             for op in &once {
                 let mut op = op.clone();
@@ -160,35 +160,47 @@ impl Maker {
         }
     }
 
-    fn read_all(&mut self, root: usize, file: usize, place: Place, bytes: i64, at: Option<i64>) {
+    fn read_all(&mut self, root: usize, file: usize, location: Location, bytes: i64, at: Option<i64>) {
         let many = self.random.pick(&[1, 1, 1, 2, 3]);
         let piece = bytes / many;
         for n in 0..many {
             let own = if n == many - 1 { bytes - piece * n } else { piece };
-            self.read(root, file, Place { at: place.at + piece * n, ..place }, own, at.map(|at| at + piece * n));
+            self.read(
+                root,
+                file,
+                Location { at: location.at + piece * n, ..location },
+                own,
+                at.map(|at| at + piece * n),
+            );
         }
     }
 
-    fn write_all(&mut self, root: usize, file: usize, place: Place, bytes: i64, at: Option<i64>) {
+    fn write_all(&mut self, root: usize, file: usize, location: Location, bytes: i64, at: Option<i64>) {
         let many = self.random.pick(&[1, 1, 1, 2]);
         let piece = bytes / many;
         for n in 0..many {
             let own = if n == many - 1 { bytes - piece * n } else { piece };
-            self.write(root, file, Place { at: place.at + piece * n, ..place }, own, at.map(|at| at + piece * n));
+            self.write(
+                root,
+                file,
+                Location { at: location.at + piece * n, ..location },
+                own,
+                at.map(|at| at + piece * n),
+            );
         }
     }
 
-    /// The root looks at a part, writes into it, or doesn't.
-    fn look_between(&mut self, root: usize, place: Place, bytes: i64) {
+    /// The root reads a part, writes into it, or neither.
+    fn inspect_between(&mut self, root: usize, location: Location, bytes: i64) {
         let from = if self.random.one_in(2) { 0 } else { self.random.below(bytes) };
         let part = if self.random.one_in(2) { bytes - from } else { self.random.below((bytes - from).min(20_000)) };
-        let place = Place { at: place.at + from, ..place };
+        let location = Location { at: location.at + from, ..location };
         match self.random.below(4) {
-            0 => self.look_at(root, place, part, 0),
+            0 => self.inspect(root, location, part, 0),
             1 => {
                 let (what, step) = (self.random.pick(&[OnMemory::Store, OnMemory::Set]), 1 + self.random.below(9000));
                 let how = self.random.below(5);
-                let op = MemoryOp { what, rank: root, place, other: place, bytes: part, how, step };
+                let op = MemoryOp { what, rank: root, location, other: location, bytes: part, how, step };
                 self.add(Kind::Memory(op));
             }
             _ => {}
@@ -197,61 +209,61 @@ impl Maker {
 
     /// From the matrix to the ranks, or from these into it.
     fn move_parts(&mut self, moving: &Moving) {
-        let Moving { division, is_gather, root, place, .. } = moving;
-        let (is_gather, root, place) = (*is_gather, *root, *place);
+        let Moving { division, is_gather, root, location, .. } = moving;
+        let (is_gather, root, location) = (*is_gather, *root, *location);
         let base = division.whole.base();
         let elements = division.whole.elements();
         let comm = self.comm();
-        let buffer = self.buffer(place.buffer);
+        let buffer = self.buffer(location.buffer);
         let most = division.counts.iter().copied().max().unwrap_or(1);
         let each = if most > 1 {
-            let place = self.place(buffer, most * division.whole.bytes());
-            Typed { of: Type::contiguous(base, elements), count: 1, place }
+            let location = self.location(buffer, most * division.whole.bytes());
+            Typed { of: Type::contiguous(base, elements), count: 1, location }
         } else {
             self.typed(base, elements, buffer)
         };
         let is_alike = division.counts.iter().all(|count| *count == division.counts[0])
-            && division.places.windows(2).all(|two| two[1] - two[0] == division.counts[0])
-            && division.places[0] == 0;
-        let way = self.random.pick(&[0, 0, 0, 1, 2, 4]);
+            && division.displs.windows(2).all(|two| two[1] - two[0] == division.counts[0])
+            && division.displs[0] == 0;
+        let variant = self.random.pick(&[0, 0, 0, 1, 2, 4]);
         match self.random.below(6) {
             0..3 if is_alike && self.random.one_in(2) => {
                 let count = division.counts[0];
-                let whole = Typed { of: division.whole.clone(), count, place };
+                let whole = Typed { of: division.whole.clone(), count, location };
                 let each = Typed { count: each.count * count, ..each };
                 let (send, receive) = if is_gather { (each, whole) } else { (whole, each) };
-                let all = Collective { comm, root, way: way & 3, send, receive };
+                let all = Collective { comm, root, variant: variant & 3, send, receive };
                 self.add(if is_gather { Kind::Gather(all) } else { Kind::Scatter(all) });
             }
             0..3 => {
-                let (counts, places) = (division.counts.clone(), division.places.clone());
+                let (counts, displs) = (division.counts.clone(), division.displs.clone());
                 let whole = division.whole.clone();
-                self.add(Kind::Parts(Parts { is_gather, comm, root, way, whole, place, counts, places, each }));
+                self.add(Kind::Parts(Parts { is_gather, comm, root, variant, whole, location, counts, displs, each }));
             }
             _ => self.move_messages(moving, &each),
         }
         let rank = if is_gather { root } else { self.rank() };
-        let (place, bytes) = (Place { buffer, at: 0 }, self.program.buffer_bytes);
+        let (location, bytes) = (Location { buffer, at: 0 }, self.program.buffer_bytes);
         if !self.random.one_in(3) && !is_gather {
-            self.look_at(rank, place, bytes, 0);
+            self.inspect(rank, location, bytes, 0);
         }
     }
 
     /// The same, a message for each part.
     fn move_messages(&mut self, moving: &Moving, each: &Typed) {
-        let Moving { division, is_gather, root, place, in_one } = moving;
+        let Moving { division, is_gather, root, location, in_one } = moving;
         let root = *root;
         let extent = division.whole.extent();
-        let (way, alike) = (self.random.next(), self.random.one_in(2));
+        let (variant, alike) = (self.random.next(), self.random.one_in(2));
         let comm = self.comm();
         let peers = (0..self.program.ranks).filter(|peer| *peer != root);
         let mut messages = vec![];
         for peer in peers {
-            let at = place.at + division.places[peer] * extent;
+            let at = location.at + division.displs[peer] * extent;
             let of_root = Typed {
                 of: division.whole.clone(),
                 count: division.counts[peer],
-                place: Place { buffer: place.buffer, at },
+                location: Location { buffer: location.buffer, at },
             };
             let of_peer = Typed { count: each.count * division.counts[peer], ..each.clone() };
             let mut message = match is_gather {
@@ -259,9 +271,9 @@ impl Maker {
                 false => self.message(comm, root, peer, of_root, of_peer),
             };
             if alike {
-                let mut same = Random::new(way);
-                message.send_way = same.below(SENDS + BEGINS);
-                message.receive_way = same.below(RECEIVES + BEGINS);
+                let mut same = Random::new(variant);
+                message.send_variant = same.below(SENDS + BEGINS);
+                message.receive_variant = same.below(RECEIVES + BEGINS);
             }
             messages.push(message);
         }
@@ -275,7 +287,8 @@ impl Maker {
         let receives_first = self.random.one_in(2);
         for sends in [!receives_first, receives_first] {
             for message in &mut messages {
-                (message.send_way, message.receive_way) = (message.send_way % BEGINS, message.receive_way % BEGINS);
+                (message.send_variant, message.receive_variant) =
+                    (message.send_variant % BEGINS, message.receive_variant % BEGINS);
                 self.add(Kind::Begin { sends, message: message.clone() });
                 self.disturb(*in_one * 3);
             }

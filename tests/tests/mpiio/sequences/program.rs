@@ -13,7 +13,7 @@ pub enum Access {
     WriteOnly,
 }
 
-/// What memory a buffer is made of, in the numbers of a plan.
+/// The kind of a buffer's memory, in the numbers of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Memory {
     /// Of malloc.
@@ -24,9 +24,9 @@ pub enum Memory {
     OfFile,
 }
 
-/// A place in the memory of a rank.
+/// A location in the memory of a rank.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Place {
+pub struct Location {
     pub buffer: usize,
     pub at: i64,
 }
@@ -36,7 +36,7 @@ pub struct Place {
 pub struct Typed {
     pub of: Type,
     pub count: i64,
-    pub place: Place,
+    pub location: Location,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,14 +50,15 @@ pub enum OnFile {
     Map,
 }
 
-/// What one rank does with a file. `way`: the call, or what it differs in. No place in the file: where it is.
+/// An operation of one rank on a file. `variant`: the call, or its arguments. Without an offset: at the file's
+/// position.
 #[derive(Clone, Debug)]
 pub struct FileOp {
     pub what: OnFile,
     pub rank: usize,
     pub file: usize,
-    pub way: i64,
-    pub place: Place,
+    pub variant: i64,
+    pub location: Location,
     pub bytes: i64,
     pub at: Option<i64>,
     /// A stream has to be opened again, since others have changed the file.
@@ -66,7 +67,7 @@ pub struct FileOp {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnMemory {
-    Look,
+    Inspect,
     Set,
     Store,
     Copy,
@@ -74,39 +75,40 @@ pub enum OnMemory {
     Drop,
 }
 
-/// What one rank does with memory.
+/// An operation of one rank on memory.
 #[derive(Clone, Debug)]
 pub struct MemoryOp {
     pub what: OnMemory,
     pub rank: usize,
-    pub place: Place,
-    pub other: Place,
+    pub location: Location,
+    pub other: Location,
     pub bytes: i64,
     pub how: i64,
     pub step: i64,
 }
 
-/// Scatter, gather, broadcast: what each rank sends or is sent, all in the same places.
+/// Scatter, gather, broadcast: what each rank sends or receives, all at the same locations.
 #[derive(Clone, Debug)]
 pub struct Collective {
     pub comm: usize,
     pub root: usize,
-    pub way: i64,
+    pub variant: i64,
     pub send: Typed,
     pub receive: Typed,
 }
 
-/// MPI_Scatterv or MPI_Gatherv. Counts and places are of `whole`, of which each has `unit` elements of `each` type.
+/// MPI_Scatterv or MPI_Gatherv. Counts and displacements are of `whole`, of which each has `unit` elements of `each`
+/// type.
 #[derive(Clone, Debug)]
 pub struct Parts {
     pub is_gather: bool,
     pub comm: usize,
     pub root: usize,
-    pub way: i64,
+    pub variant: i64,
     pub whole: Type,
-    pub place: Place,
+    pub location: Location,
     pub counts: Vec<i64>,
-    pub places: Vec<i64>,
+    pub displs: Vec<i64>,
     /// Its count is that for a count of 1.
     pub each: Typed,
 }
@@ -119,10 +121,10 @@ pub struct Message {
     pub tag: usize,
     pub send: Typed,
     pub receive: Typed,
-    pub send_way: i64,
-    pub receive_way: i64,
+    pub send_variant: i64,
+    pub receive_variant: i64,
     pub completion: i64,
-    /// 1: from anybody, 2: with any tag.
+    /// 1: from any source, 2: with any tag.
     pub wild: i64,
     pub is_ignored: bool,
 }
@@ -136,7 +138,7 @@ pub enum Kind {
         file: usize,
         writes: bool,
         times: i64,
-        place: Place,
+        location: Location,
         bytes: i64,
         at: i64,
         gap: i64,
@@ -147,14 +149,14 @@ pub enum Kind {
     Parts(Parts),
     Reduce {
         comm: usize,
-        from: Place,
-        to: Place,
+        from: Location,
+        to: Location,
         bytes: i64,
         is_alltoall: bool,
     },
     Barrier,
     Message(Message),
-    /// One end of a message begins; its ways are those of requests.
+    /// One end of a message begins; its variants are those of requests.
     Begin {
         sends: bool,
         message: Message,
@@ -173,7 +175,7 @@ pub enum Kind {
     },
     Ring {
         comm: usize,
-        way: i64,
+        variant: i64,
         tag: usize,
         shift: i64,
         send: Typed,
@@ -191,7 +193,7 @@ pub enum Kind {
     },
 }
 
-/// An operation, and the place in the program where it is done.
+/// An operation, and its call site.
 #[derive(Clone, Debug)]
 pub struct Op {
     pub site: u64,
@@ -202,7 +204,7 @@ pub struct Op {
 pub struct Program {
     pub ranks: usize,
     pub has_threads: bool,
-    /// Each file is one rank's, by their numbers; nobody else uses it.
+    /// Each file is one rank's, by their numbers; no other uses it.
     pub is_apart: bool,
     pub buffer_bytes: i64,
     pub memory: Vec<Memory>,
@@ -229,8 +231,8 @@ impl Line<'_> {
         numbers.iter().fold(own, |line, number| line.number(number))
     }
 
-    fn place(self, place: Place) -> Self {
-        self.number(place.buffer).number(place.at)
+    fn location(self, location: Location) -> Self {
+        self.number(location.buffer).number(location.at)
     }
 
     fn of(self, of: &Type) -> Self {
@@ -239,7 +241,7 @@ impl Line<'_> {
     }
 
     fn typed(self, typed: &Typed) -> Self {
-        self.of(&typed.of).number(typed.count).place(typed.place)
+        self.of(&typed.of).number(typed.count).location(typed.location)
     }
 
     fn message(self, m: &Message) -> Self {
@@ -306,9 +308,9 @@ impl Plan {
         match &op.kind {
             Kind::File(op) => self.add_file(site, op),
             Kind::Memory(op) => self.add_memory(site, op),
-            Kind::Together { file, writes, times, place, bytes, at, gap } => {
+            Kind::Together { file, writes, times, location, bytes, at, gap } => {
                 let line = self.line("together").number(site).number(file).number(i64::from(*writes)).number(times);
-                line.place(*place).number(bytes).number(at).number(gap).end();
+                line.location(*location).number(bytes).number(at).number(gap).end();
             }
             Kind::Scatter(all) => self.add_collective("scatter", site, all),
             Kind::Gather(all) => self.add_collective("gather", site, all),
@@ -316,7 +318,7 @@ impl Plan {
             Kind::Parts(parts) => self.add_parts(site, parts),
             Kind::Reduce { comm, from, to, bytes, is_alltoall } => {
                 let line = self.line(if *is_alltoall { "alltoall" } else { "reduce" }).number(site).number(comm);
-                line.place(*from).place(*to).number(bytes).end();
+                line.location(*from).location(*to).number(bytes).end();
             }
             Kind::Barrier => self.line("barrier").number(site).end(),
             other => self.add_message(site, other),
@@ -327,15 +329,15 @@ impl Plan {
         match kind {
             Kind::Message(m) => {
                 let line = self.line("message").number(site).message(m).typed(&m.send).typed(&m.receive);
-                let line = line.number(m.send_way).number(m.receive_way).number(m.completion).number(m.wild);
+                let line = line.number(m.send_variant).number(m.receive_variant).number(m.completion).number(m.wild);
                 line.number(i64::from(m.is_ignored)).end();
             }
             Kind::Begin { sends: true, message: m } => {
-                self.line("begin").number(site).number(0).message(m).typed(&m.send).number(m.send_way).end();
+                self.line("begin").number(site).number(0).message(m).typed(&m.send).number(m.send_variant).end();
             }
             Kind::Begin { message: m, .. } => {
                 let line = self.line("begin").number(site).number(1).message(m).typed(&m.receive);
-                line.number(m.receive_way).number(m.wild & 1).end();
+                line.number(m.receive_variant).number(m.wild & 1).end();
             }
             Kind::Finish { rank, completion, requests, .. } => {
                 let line = self.line("finish").number(site).number(rank).number(completion).number(requests.len());
@@ -343,10 +345,10 @@ impl Plan {
             }
             Kind::Collect { all, tag, step } => {
                 let line = self.line("collect").number(site).number(all.comm).number(all.root).number(tag);
-                line.number(all.way).number(step).typed(&all.send).typed(&all.receive).end();
+                line.number(all.variant).number(step).typed(&all.send).typed(&all.receive).end();
             }
-            Kind::Ring { comm, way, tag, shift, send, receive } => {
-                let line = self.line("ring").number(site).number(comm).number(way).number(tag).number(shift);
+            Kind::Ring { comm, variant, tag, shift, send, receive } => {
+                let line = self.line("ring").number(site).number(comm).number(variant).number(tag).number(shift);
                 line.typed(send).typed(receive).end();
             }
             Kind::Wrong { rank, what, typed } => {
@@ -365,13 +367,13 @@ impl Plan {
         let line = self.line(&name).number(site).number(op.rank).number(op.file);
         match op.what {
             OnFile::Read => {
-                let line = line.number(op.way).place(op.place).number(op.bytes).number(at);
+                let line = line.number(op.variant).location(op.location).number(op.bytes).number(at);
                 line.number(i64::from(op.is_stale)).end();
             }
-            OnFile::Write => line.number(op.way).place(op.place).number(op.bytes).number(at).end(),
-            OnFile::Seek => line.number(at).number(op.way).end(),
-            OnFile::Truncate => line.number(op.bytes).number(op.way).end(),
-            OnFile::Reopen => line.number(op.way).end(),
+            OnFile::Write => line.number(op.variant).location(op.location).number(op.bytes).number(at).end(),
+            OnFile::Seek => line.number(at).number(op.variant).end(),
+            OnFile::Truncate => line.number(op.bytes).number(op.variant).end(),
+            OnFile::Reopen => line.number(op.variant).end(),
             OnFile::Map => line.number(at).number(op.bytes).end(),
             OnFile::Size => line.end(),
         }
@@ -381,31 +383,31 @@ impl Plan {
         let name = format!("{:?}", op.what).to_lowercase();
         let line = self.line(&name).number(site).number(op.rank);
         match op.what {
-            OnMemory::Look | OnMemory::Set => {
-                line.place(op.place).number(op.bytes).number(op.how).number(op.step).end();
+            OnMemory::Inspect | OnMemory::Set => {
+                line.location(op.location).number(op.bytes).number(op.how).number(op.step).end();
             }
-            OnMemory::Store => line.place(op.place).number(op.bytes).number(op.step).end(),
-            OnMemory::Copy => line.place(op.place).place(op.other).number(op.bytes).end(),
-            OnMemory::Renew => line.number(op.place.buffer).number(op.step).end(),
-            OnMemory::Drop => line.place(op.place).number(op.bytes).end(),
+            OnMemory::Store => line.location(op.location).number(op.bytes).number(op.step).end(),
+            OnMemory::Copy => line.location(op.location).location(op.other).number(op.bytes).end(),
+            OnMemory::Renew => line.number(op.location.buffer).number(op.step).end(),
+            OnMemory::Drop => line.location(op.location).number(op.bytes).end(),
         }
     }
 
     fn add_collective(&mut self, name: &str, site: u64, all: &Collective) {
-        let line = self.line(name).number(site).number(all.comm).number(all.root).number(all.way);
+        let line = self.line(name).number(site).number(all.comm).number(all.root).number(all.variant);
         line.typed(&all.send).typed(&all.receive).end();
     }
 
-    /// Counts and places are in the order of the ranks of the communicator.
+    /// Counts and displacements are in the order of the ranks of the communicator.
     fn add_parts(&mut self, site: u64, parts: &Parts) {
         let name = if parts.is_gather { "gatherv" } else { "scatterv" };
-        let line = self.line(name).number(site).number(parts.comm).number(parts.root).number(parts.way);
-        let line = line.of(&parts.whole).place(parts.place).numbers(&parts.counts).numbers(&parts.places);
+        let line = self.line(name).number(site).number(parts.comm).number(parts.root).number(parts.variant);
+        let line = line.of(&parts.whole).location(parts.location).numbers(&parts.counts).numbers(&parts.displs);
         line.typed(&parts.each).end();
     }
 }
 
-/// The words of a type's line, behind its number; `inner` are the numbers of what it is made of.
+/// The fields of a type's line, behind its number; `inner` are the numbers of its parts.
 fn described(of: &Type, inner: &[usize]) -> (&'static str, Vec<i64>) {
     let inner: Vec<i64> = inner.iter().map(|number| *number as i64).collect();
     let with = |numbers: &[&[i64]]| [&inner[..], &numbers.concat()].concat();
@@ -415,10 +417,10 @@ fn described(of: &Type, inner: &[usize]) -> (&'static str, Vec<i64>) {
         Type::Contiguous { count, .. } => ("contiguous", with(&[&[*count]])),
         Type::Vector { count, length, stride, .. } => ("vector", with(&[&[*count, *length, *stride]])),
         Type::HVector { count, length, stride, .. } => ("hvector", with(&[&[*count, *length, *stride]])),
-        Type::Indexed { lengths, places, .. } => ("indexed", with(&[&count(places), lengths, places])),
-        Type::HIndexed { lengths, places, .. } => ("hindexed", with(&[&count(places), lengths, places])),
-        Type::IndexedBlock { length, places, .. } => ("indexed_block", with(&[&count(places), &[*length], places])),
-        Type::Struct { lengths, places, .. } => ("struct", [&count(places)[..], lengths, places, &inner].concat()),
+        Type::Indexed { lengths, displs, .. } => ("indexed", with(&[&count(displs), lengths, displs])),
+        Type::HIndexed { lengths, displs, .. } => ("hindexed", with(&[&count(displs), lengths, displs])),
+        Type::IndexedBlock { length, displs, .. } => ("indexed_block", with(&[&count(displs), &[*length], displs])),
+        Type::Struct { lengths, displs, .. } => ("struct", [&count(displs)[..], lengths, displs, &inner].concat()),
         Type::Subarray { sizes, parts, starts, is_fortran, .. } => {
             ("subarray", with(&[&[i64::from(*is_fortran)], &count(sizes), sizes, parts, starts]))
         }

@@ -15,7 +15,7 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// At least 0, and less than the bound, if that is positive.
+    /// At least 0, and less than the limit, if that is positive.
     pub fn below(&mut self, bound: i64) -> i64 {
         if bound > 0 { (self.next() % bound.unsigned_abs()) as i64 } else { 0 }
     }
@@ -39,7 +39,7 @@ impl Random {
         }
     }
 
-    /// A divisor of a number, not larger than the bound.
+    /// A divisor of a number, not larger than the limit.
     pub fn divisor(&mut self, of: i64, bound: i64) -> i64 {
         let small: Vec<i64> = (1..=of.min(bound).min(512)).filter(|d| of % d == 0).collect();
         if small.is_empty() { 1 } else { self.pick(&small) }

@@ -1,21 +1,22 @@
-//! What makes operations a correct MPI program with one result: what breaks a rule is left out, what is missing put in.
+//! The rules by which operations are a correct MPI program with one result: what breaks a rule is left out, what is
+//! missing is added.
 //!
 //! Ranks that use a file take turns, with a barrier in between. Memory of a message that isn't complete belongs to it.
 //! A rank waits only for what other ranks have begun before, in the order of the operations. Any tag is taken only
-//! where one message can come. What a message that is too long leaves of its receiver's memory is overwritten.
+//! where one message can arrive. Memory that a too long message leaves undefined is overwritten.
 
 use std::collections::{HashMap, HashSet};
 
 use super::program::{
-    Access, Collective, FileOp, Kind, Memory, MemoryOp, Message, OnFile, OnMemory, Op, Place, Program,
+    Access, Collective, FileOp, Kind, Location, Memory, MemoryOp, Message, OnFile, OnMemory, Op, Program,
 };
 use super::touches::{Touch, cut_span, elements, half, is_cut, span, touches};
 
-/// What stands for the rank where all ranks use a file.
+/// Represents the rank where all ranks use a file.
 const ALL: usize = usize::MAX;
-/// The way of a read that keeps its stream.
+/// The variant of a read that keeps its stream open.
 const BY_STREAM: i64 = 3;
-/// Ways in which requests complete one after the other, or all together, and an error is returned.
+/// Variants in which requests complete one after the other, or all together, and an error is returned.
 const FOR_ERRORS: [i64; 3] = [0, 1, 4];
 
 /// A message whose ends begin and finish apart.
@@ -31,12 +32,12 @@ struct Rules<'a> {
     program: &'a Program,
     ops: Vec<Op>,
     pairs: Vec<Pair>,
-    /// All messages by their tags: persistent ones come again, and are the same.
+    /// All messages by their tags: persistent ones recur, and are the same.
     messages: HashMap<usize, Message>,
     collected: HashSet<usize>,
     users: Vec<Option<usize>>,
     changes: Vec<u64>,
-    /// What a rank's stream has seen of the changes of a file.
+    /// The changes of a file that a rank's stream has seen.
     streams: HashMap<(usize, usize), u64>,
 }
 
@@ -63,9 +64,9 @@ pub fn lawful(program: &Program) -> Program {
 impl Rules<'_> {
     fn take(&mut self, op: &Op) {
         let Some(touches) = touches(self.program, &op.kind) else { return };
-        let meet_each_other =
-            touches.iter().enumerate().any(|(i, one)| touches[i + 1..].iter().any(|other| one.meets(other)));
-        if meet_each_other || !self.are_free(&touches) || !self.is_sound(&op.kind) {
+        let overlap_each_other =
+            touches.iter().enumerate().any(|(i, one)| touches[i + 1..].iter().any(|other| one.overlaps(other)));
+        if overlap_each_other || !self.are_free(&touches) || !self.is_sound(&op.kind) {
             return;
         }
         let mut op = op.clone();
@@ -105,12 +106,13 @@ impl Rules<'_> {
     fn are_free(&self, touches: &[Touch]) -> bool {
         let is_free = |touch: &Touch| {
             let locked = self.pairs.iter().flat_map(|pair| pair.touches.iter().zip(pair.is_done));
-            touch.is_within(self.program) && locked.filter(|(_, is_done)| !is_done).all(|(held, _)| !held.meets(touch))
+            touch.is_within(self.program)
+                && locked.filter(|(_, is_done)| !is_done).all(|(locked_touch, _)| !locked_touch.overlaps(touch))
         };
         touches.iter().all(is_free)
     }
 
-    /// Ranks, sizes and types that go together.
+    /// Ranks, sizes and types that match.
     fn is_sound(&self, kind: &Kind) -> bool {
         let ranks = self.program.ranks;
         let is_even = |all: &Collective| {
@@ -121,16 +123,16 @@ impl Rules<'_> {
         match kind {
             Kind::File(op) => op.rank < ranks && op.file < self.program.files.len(),
             Kind::Memory(op) => match op.what {
-                OnMemory::Drop => self.program.memory[op.place.buffer] != Memory::Allocated,
-                OnMemory::Renew => !self.is_of_message(op.rank, op.place.buffer),
+                OnMemory::Drop => self.program.memory[op.location.buffer] != Memory::Allocated,
+                OnMemory::Renew => !self.is_of_message(op.rank, op.location.buffer),
                 _ => true,
             },
             Kind::Together { file, .. } => *file < self.program.files.len() && !self.program.is_apart,
             Kind::Scatter(all) | Kind::Gather(all) | Kind::Bcast(all) => is_even(all),
             Kind::Collect { all, step, .. } => {
-                let is_dense = span(&all.receive) == (all.receive.place.at, all.receive.place.at + step)
+                let is_dense = span(&all.receive) == (all.receive.location.at, all.receive.location.at + step)
                     && all.receive.of.bytes() * all.receive.count == *step;
-                is_even(all) && (all.way > 1 || is_dense)
+                is_even(all) && (all.variant > 1 || is_dense)
             }
             Kind::Parts(parts) => {
                 parts.counts.len() == ranks
@@ -173,7 +175,7 @@ impl Rules<'_> {
             return false;
         }
         self.turn(op.file, op.rank, changes, site);
-        if op.what == OnFile::Read && op.way == BY_STREAM {
+        if op.what == OnFile::Read && op.variant == BY_STREAM {
             let seen = self.streams.insert((op.rank, op.file), self.changes[op.file]);
             op.is_stale = seen != Some(self.changes[op.file]);
         }
@@ -185,14 +187,14 @@ impl Rules<'_> {
         self.messages.entry(message.tag).or_insert_with(|| message.clone()) == message
     }
 
-    /// Persistent requests keep addresses.
+    /// Persistent requests have fixed addresses.
     fn is_of_message(&self, rank: usize, buffer: usize) -> bool {
         self.messages.values().any(|m| {
-            (m.from, m.send.place.buffer) == (rank, buffer) || (m.to, m.receive.place.buffer) == (rank, buffer)
+            (m.from, m.send.location.buffer) == (rank, buffer) || (m.to, m.receive.location.buffer) == (rank, buffer)
         })
     }
 
-    /// Ranks may be ahead of others: any tag from anybody is only the one message if there are two ranks.
+    /// Ranks may be ahead of others: any tag from any source is only the one message if there are two ranks.
     fn narrow(&self, message: &mut Message) {
         let is_alone = self.pairs.iter().all(|pair| pair.message.to != message.to);
         if !is_alone || (self.program.ranks > 2 && message.wild == 3) {
@@ -204,9 +206,9 @@ impl Rules<'_> {
         let end = usize::from(!sends);
         let open = self.pairs.iter().position(|pair| pair.message.tag == message.tag);
         let (Some(from), Some(to)) = (half(message, true), half(message, false)) else { return };
-        let is_clear = !from.meets(&to) && self.is_known(message);
-        let place = match open {
-            Some(place) if !self.pairs[place].is_begun[end] && is_clear => place,
+        let is_clear = !from.overlaps(&to) && self.is_known(message);
+        let location = match open {
+            Some(location) if !self.pairs[location].is_begun[end] && is_clear => location,
             None if is_clear && self.are_free(&[from.clone(), to.clone()]) => {
                 let message = message.clone();
                 self.pairs.push(Pair { message, is_begun: [false; 2], is_done: [false; 2], touches: [from, to] });
@@ -214,7 +216,7 @@ impl Rules<'_> {
             }
             _ => return,
         };
-        self.pairs[place].is_begun[end] = true;
+        self.pairs[location].is_begun[end] = true;
         self.ops.push(Op { site, kind: Kind::Begin { sends, message: message.clone() } });
     }
 
@@ -244,9 +246,16 @@ impl Rules<'_> {
 
     fn overwrite(&mut self, message: &Message, site: u64) {
         let (low, high) = cut_span(message);
-        let place = Place { at: low, ..message.receive.place };
-        let op =
-            MemoryOp { what: OnMemory::Set, rank: message.to, place, other: place, bytes: high - low, how: 0, step: 1 };
+        let location = Location { at: low, ..message.receive.location };
+        let op = MemoryOp {
+            what: OnMemory::Set,
+            rank: message.to,
+            location,
+            other: location,
+            bytes: high - low,
+            how: 0,
+            step: 1,
+        };
         self.ops.push(Op { site, kind: Kind::Memory(op) });
     }
 

@@ -15,12 +15,12 @@ use crate::nodes::Nodes;
 /// How long a program may take, and one that is known to hang.
 const SECONDS_MAX: u64 = 60;
 const SECONDS_TRIED: u64 = 10;
-/// What a job takes beside a program that hangs.
+/// The seconds of a job beside a program that hangs.
 const SECONDS_OF_JOB: u64 = 300;
-/// What of an error's text is shown.
+/// The shown part of an error's text.
 const TEXT_MAX: usize = 3000;
 
-/// Where jobs run.
+/// The directory of the jobs.
 pub struct Ground<'a> {
     pub mpi: &'a Mpi,
     pub ranks: usize,
@@ -40,10 +40,10 @@ pub struct OnNodes<'a> {
 /// A program's number, and its plan.
 pub type Numbered = (u64, String);
 
-/// What the ranks logged of a program.
+/// The ranks' logs of a program.
 type Logs = Vec<String>;
 
-/// What came of a job.
+/// The results of a job.
 struct Run {
     /// By the numbers of programs that all ranks have ended.
     ended: BTreeMap<u64, Logs>,
@@ -53,11 +53,11 @@ struct Run {
     report: String,
 }
 
-/// How a program with the library differs from the original.
+/// How a program with the library differs from the plain one.
 pub enum Difference {
     /// The first line of a rank that isn't the same: its rank, and the lines.
     Line { rank: usize, plain: String, served: String },
-    /// The job ended in it: what was said, and where each rank was.
+    /// The job ended in it: its output, and where each rank was.
     Death(String),
 }
 
@@ -80,7 +80,7 @@ const STEADY_RUNS: u64 = 10;
 
 pub struct Judged {
     pub differences: BTreeMap<u64, Difference>,
-    /// What the library reported.
+    /// The library's report.
     pub reports: Vec<String>,
 }
 
@@ -131,16 +131,16 @@ impl Ground<'_> {
         fs::create_dir(&dir).unwrap();
         fs::write(&plan, programs.iter().map(|(_, text)| text.as_str()).collect::<String>()).unwrap();
         let seconds = if care.is_quick { SECONDS_TRIED } else { SECONDS_MAX };
-        let mut words = if library { self.library.words(&report) } else { vec!["env".into()] };
-        words.push(self.mpi.build("sequences").unwrap().display().to_string());
-        words.extend([&dir, &plan].map(|path| path.display().to_string()));
-        words.extend([care.chunk.to_string(), seconds.to_string(), care.pauses.to_string()]);
+        let mut args = if library { self.library.args(&report) } else { vec!["env".into()] };
+        args.push(self.mpi.build("sequences").unwrap().display().to_string());
+        args.extend([&dir, &plan].map(|path| path.display().to_string()));
+        args.extend([care.chunk.to_string(), seconds.to_string(), care.pauses.to_string()]);
         let job = match self.nodes {
             Some(on) => on.nodes.launcher(self.mpi, on.ssh, on.count, self.ranks),
             None => self.mpi.launcher(self.ranks).in_dir(&dir),
         };
         let limit = (SECONDS_OF_JOB + seconds).to_string();
-        let job: Command = job.args(words).behind(["timeout", "-k", "5", &limit]);
+        let job: Command = job.args(args).behind(["timeout", "-k", "5", &limit]);
         let output = job.start().finish_within(std::time::Duration::from_secs(SECONDS_OF_JOB + seconds + 20));
         let logs: Vec<_> = (0..self.ranks).map(|rank| split(&read_log(&dir.join(format!("log.{rank}"))))).collect();
         let of = |number: u64| -> Vec<Option<&(u64, String, bool)>> {
@@ -160,8 +160,8 @@ impl Ground<'_> {
         Run { ended, last, output, report: fs::read_to_string(&report).unwrap_or_default() }
     }
 
-    /// Runs programs plain and with the library. One in which the job dies is left, and the rest run without it. Of one
-    /// that doesn't end without the library, either, there is nothing to say.
+    /// Runs programs plain and with the library. One in which the job dies is left out, and the rest run without it.
+    /// One that doesn't end without the library, either, is not judged.
     ///
     /// # Panics
     /// If several plain programs don't end.
@@ -200,7 +200,7 @@ impl Ground<'_> {
         judged
     }
 
-    /// Whether plain runs of a program are alike, which they must be, whenever its ranks come to its operations.
+    /// Whether plain runs of a program are alike, which they must be, however its ranks are delayed.
     pub fn is_steady(&self, program: &Numbered) -> bool {
         let run = |pauses| {
             let care = Care { pauses, ..Care::default() };
@@ -231,7 +231,7 @@ fn difference(plain: &Logs, served: &Logs) -> Option<Difference> {
     None
 }
 
-/// What a job that ended too early has said, and where its ranks were.
+/// The output of a job that ended too early, and where its ranks were.
 fn death(run: &Run) -> String {
     let last = run.last.iter().map(|log| log.lines().last().unwrap_or("(nothing)"));
     let stderr: String = run.output.stderr.chars().take(TEXT_MAX).collect();

@@ -38,7 +38,7 @@ pub fn shrink(ground: &Ground, number: u64, program: &Program, care: Care) -> Pr
     best
 }
 
-/// The same at other places of the program: what the library has learnt of these doesn't count.
+/// The same at other call sites: what the library has learnt of these doesn't count.
 fn moved(program: &Program, by: usize) -> Program {
     let mut program = program.clone();
     program.ops.iter_mut().for_each(|op| op.site = (op.site + 97 * by as u64) % 4096);
@@ -53,8 +53,8 @@ fn candidates(program: &Program) -> Vec<Program> {
     let mut part = count.div_ceil(2);
     while part > 0 && count > 0 {
         for from in (0..count).step_by(part).collect::<Vec<_>>().into_iter().rev() {
-            let kept = program.ops[..from].iter().chain(program.ops[(from + part).min(count)..].iter());
-            all.push(with(kept.cloned().collect()));
+            let rest = program.ops[..from].iter().chain(program.ops[(from + part).min(count)..].iter());
+            all.push(with(rest.cloned().collect()));
         }
         part = if part == 1 { 0 } else { part.div_ceil(2) };
     }
@@ -79,7 +79,7 @@ fn fewer_ranks(program: &Program) -> Program {
     for op in &mut fewer.ops {
         if let Kind::Parts(parts) = &mut op.kind {
             parts.counts.truncate(fewer.ranks);
-            parts.places.truncate(fewer.ranks);
+            parts.displs.truncate(fewer.ranks);
         }
     }
     fewer
@@ -89,7 +89,7 @@ fn fewer_ranks(program: &Program) -> Program {
 fn flat(typed: &Typed) -> Option<Typed> {
     let is_flat = matches!(&typed.of, Type::Base(_));
     let count = typed.of.elements() * typed.count;
-    (!is_flat).then(|| Typed { of: Type::Base(typed.of.base()), count, place: typed.place })
+    (!is_flat).then(|| Typed { of: Type::Base(typed.of.base()), count, location: typed.location })
 }
 
 /// An operation with one thing simpler.
@@ -104,19 +104,19 @@ fn simpler(op: &Op) -> Vec<Op> {
     let zero = |number: &mut i64| std::mem::take(number) != 0;
     let make_flat = |typed: &mut Typed| flat(typed).map(|flat| *typed = flat).is_some();
     add(&|kind| match kind {
-        Kind::File(op) => zero(&mut op.way),
+        Kind::File(op) => zero(&mut op.variant),
         Kind::Memory(op) => zero(&mut op.how),
-        Kind::Scatter(op) | Kind::Gather(op) | Kind::Bcast(op) => zero(&mut op.way),
-        Kind::Parts(parts) => zero(&mut parts.way),
-        Kind::Message(m) | Kind::Begin { message: m, .. } => zero(&mut m.send_way),
+        Kind::Scatter(op) | Kind::Gather(op) | Kind::Bcast(op) => zero(&mut op.variant),
+        Kind::Parts(parts) => zero(&mut parts.variant),
+        Kind::Message(m) | Kind::Begin { message: m, .. } => zero(&mut m.send_variant),
         Kind::Finish { completion, .. } => zero(completion),
-        Kind::Ring { way, .. } => zero(way),
-        Kind::Collect { all, .. } => zero(&mut all.way),
+        Kind::Ring { variant, .. } => zero(variant),
+        Kind::Collect { all, .. } => zero(&mut all.variant),
         _ => false,
     });
     add(&|kind| match kind {
         Kind::File(op) => op.at.as_mut().is_some_and(zero),
-        Kind::Message(m) | Kind::Begin { message: m, .. } => zero(&mut m.receive_way),
+        Kind::Message(m) | Kind::Begin { message: m, .. } => zero(&mut m.receive_variant),
         Kind::Scatter(op) | Kind::Gather(op) | Kind::Bcast(op) => zero_comm(&mut op.comm),
         Kind::Parts(parts) => zero_comm(&mut parts.comm),
         _ => false,

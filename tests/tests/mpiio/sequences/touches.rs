@@ -1,9 +1,9 @@
 //! Which memory an operation reads and writes.
 
-use super::program::{Collective, Kind, MemoryOp, Message, OnFile, OnMemory, Parts, Place, Program, Typed};
+use super::program::{Collective, Kind, Location, MemoryOp, Message, OnFile, OnMemory, Parts, Program, Typed};
 use super::types::sorted;
 
-/// The ways of a plan in which a root's own part stays where it is, and is MPI_Sendrecv_replace.
+/// The variants of a plan in which a root's own part stays in place, and that of MPI_Sendrecv_replace.
 pub const IN_PLACE: i64 = 2;
 const REPLACES: i64 = 1;
 const PAGE_BYTES: i64 = 4096;
@@ -19,7 +19,7 @@ pub struct Touch {
 
 impl Touch {
     /// Whether one writes what the other uses.
-    pub fn meets(&self, other: &Touch) -> bool {
+    pub fn overlaps(&self, other: &Touch) -> bool {
         if self.rank != other.rank || self.buffer != other.buffer || !(self.writes || other.writes) {
             return false;
         }
@@ -60,22 +60,22 @@ impl Touches {
         };
     }
 
-    fn range(&mut self, rank: usize, place: Place, bytes: i64, writes: bool) {
-        self.blocks(rank, place.buffer, vec![(place.at, place.at + bytes)], writes);
+    fn range(&mut self, rank: usize, location: Location, bytes: i64, writes: bool) {
+        self.blocks(rank, location.buffer, vec![(location.at, location.at + bytes)], writes);
     }
 
     fn typed(&mut self, rank: usize, typed: &Typed, copies: i64, writes: bool) {
-        self.blocks(rank, typed.place.buffer, blocks_of(typed, copies), writes);
+        self.blocks(rank, typed.location.buffer, blocks_of(typed, copies), writes);
     }
 
     fn collective(&mut self, ranks: usize, all: &Collective, is_gather: bool) {
-        let is_kept = |rank| rank == all.root && all.way & IN_PLACE != 0;
+        let stays = |rank| rank == all.root && all.variant & IN_PLACE != 0;
         for rank in 0..ranks {
             let (whole, each) = if is_gather { (&all.receive, &all.send) } else { (&all.send, &all.receive) };
             if rank == all.root {
                 self.typed(rank, whole, ranks as i64, is_gather);
             }
-            if !is_kept(rank) {
+            if !stays(rank) {
                 self.typed(rank, each, 1, !is_gather);
             }
         }
@@ -84,13 +84,13 @@ impl Touches {
     fn parts(&mut self, ranks: usize, parts: &Parts) {
         let mut whole = vec![];
         let extent = parts.whole.extent();
-        for (count, at) in parts.counts.iter().zip(&parts.places) {
-            parts.whole.blocks(parts.place.at + at * extent, *count, &mut whole);
+        for (count, at) in parts.counts.iter().zip(&parts.displs) {
+            parts.whole.blocks(parts.location.at + at * extent, *count, &mut whole);
         }
-        self.blocks(parts.root, parts.place.buffer, whole, parts.is_gather);
+        self.blocks(parts.root, parts.location.buffer, whole, parts.is_gather);
         for rank in 0..ranks {
             let own = parts.counts[if parts.comm == 1 { ranks - 1 - rank } else { rank }];
-            if !(rank == parts.root && parts.way & IN_PLACE != 0) {
+            if !(rank == parts.root && parts.variant & IN_PLACE != 0) {
                 self.typed(rank, &parts.each, own, !parts.is_gather);
             }
         }
@@ -98,19 +98,19 @@ impl Touches {
 
     fn memory(&mut self, op: &MemoryOp, buffer_bytes: i64) {
         match op.what {
-            OnMemory::Look => self.range(op.rank, op.place, op.bytes, false),
-            OnMemory::Set | OnMemory::Store => self.range(op.rank, op.place, op.bytes, true),
+            OnMemory::Inspect => self.range(op.rank, op.location, op.bytes, false),
+            OnMemory::Set | OnMemory::Store => self.range(op.rank, op.location, op.bytes, true),
             OnMemory::Copy => {
-                self.range(op.rank, op.place, op.bytes, false);
+                self.range(op.rank, op.location, op.bytes, false);
                 self.range(op.rank, op.other, op.bytes, true);
             }
             OnMemory::Renew => {
-                self.range(op.rank, Place { at: 0, ..op.place }, buffer_bytes, true);
+                self.range(op.rank, Location { at: 0, ..op.location }, buffer_bytes, true);
             }
             OnMemory::Drop => {
-                let at = op.place.at - op.place.at % PAGE_BYTES;
+                let at = op.location.at - op.location.at % PAGE_BYTES;
                 let bytes = (op.bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
-                self.range(op.rank, Place { at, ..op.place }, bytes, true);
+                self.range(op.rank, Location { at, ..op.location }, bytes, true);
             }
         }
     }
@@ -121,15 +121,15 @@ impl Touches {
         }
         let mut blocks = vec![];
         for one in 0..ranks as i64 - 1 {
-            all.receive.of.blocks(all.receive.place.at + one * step, all.receive.count, &mut blocks);
+            all.receive.of.blocks(all.receive.location.at + one * step, all.receive.count, &mut blocks);
         }
-        self.blocks(all.root, all.receive.place.buffer, blocks, true);
+        self.blocks(all.root, all.receive.location.buffer, blocks, true);
     }
 }
 
 fn blocks_of(typed: &Typed, copies: i64) -> Vec<(i64, i64)> {
     let mut blocks = vec![];
-    typed.of.blocks(typed.place.at, typed.count * copies, &mut blocks);
+    typed.of.blocks(typed.location.at, typed.count * copies, &mut blocks);
     blocks
 }
 
@@ -144,12 +144,12 @@ pub fn elements(typed: &Typed) -> i64 {
     typed.of.elements() * typed.count
 }
 
-/// More is sent than there is room for; what the receiver's memory holds then is undefined.
+/// The message is longer than the buffer; the receiver's memory is undefined then.
 pub fn is_cut(message: &Message) -> bool {
     elements(&message.send) > elements(&message.receive)
 }
 
-/// What a message that is too long may be written to: with Open MPI 4, also what lies behind its receiver's memory.
+/// The memory that a too long message may be written to: with Open MPI 4, also that behind its receiver's.
 pub fn cut_span(message: &Message) -> (i64, i64) {
     let (low, high) = span(&message.receive);
     (low, high.max(low + elements(&message.send) * message.send.of.bytes() / message.send.of.elements()))
@@ -162,22 +162,22 @@ pub fn half(message: &Message, sends: bool) -> Option<Touch> {
         touches.typed(message.from, &message.send, 1, false);
     } else if is_cut(message) {
         let (low, high) = cut_span(message);
-        touches.range(message.to, Place { at: low, ..message.receive.place }, high - low, true);
+        touches.range(message.to, Location { at: low, ..message.receive.location }, high - low, true);
     } else {
         touches.typed(message.to, &message.receive, 1, true);
     }
     touches.0?.pop()
 }
 
-/// What an operation touches, but for requests that begin or finish. `None`: some byte twice.
+/// The memory that an operation touches, but for requests that begin or finish. `None`: some byte twice.
 pub fn touches(program: &Program, kind: &Kind) -> Option<Vec<Touch>> {
     let ranks = program.ranks;
     let mut all = Touches(Some(vec![]));
     match kind {
-        Kind::File(op) if op.what == OnFile::Read => all.range(op.rank, op.place, op.bytes, true),
-        Kind::File(op) if op.what == OnFile::Write => all.range(op.rank, op.place, op.bytes, false),
+        Kind::File(op) if op.what == OnFile::Read => all.range(op.rank, op.location, op.bytes, true),
+        Kind::File(op) if op.what == OnFile::Write => all.range(op.rank, op.location, op.bytes, false),
         Kind::Memory(op) => all.memory(op, program.buffer_bytes),
-        Kind::Together { place, bytes, .. } => (0..ranks).for_each(|rank| all.range(rank, *place, *bytes, true)),
+        Kind::Together { location, bytes, .. } => (0..ranks).for_each(|rank| all.range(rank, *location, *bytes, true)),
         Kind::Scatter(op) => all.collective(ranks, op, false),
         Kind::Gather(op) => all.collective(ranks, op, true),
         Kind::Bcast(op) => (0..ranks).for_each(|rank| {
@@ -194,10 +194,10 @@ pub fn touches(program: &Program, kind: &Kind) -> Option<Vec<Touch>> {
         }
         Kind::Message(message) => return Some(vec![half(message, true)?, half(message, false)?]),
         Kind::Collect { all: op, step, .. } => all.collect(ranks, op, *step),
-        Kind::Ring { way, send, receive, .. } => {
+        Kind::Ring { variant, send, receive, .. } => {
             for rank in 0..ranks {
                 all.typed(rank, receive, 1, true);
-                if *way != REPLACES {
+                if *variant != REPLACES {
                     all.typed(rank, send, 1, false);
                 }
             }

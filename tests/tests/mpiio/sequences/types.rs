@@ -15,10 +15,10 @@ pub enum Type {
     Contiguous { count: i64, of: Box<Type> },
     Vector { count: i64, length: i64, stride: i64, of: Box<Type> },
     HVector { count: i64, length: i64, stride: i64, of: Box<Type> },
-    Indexed { lengths: Vec<i64>, places: Vec<i64>, of: Box<Type> },
-    HIndexed { lengths: Vec<i64>, places: Vec<i64>, of: Box<Type> },
-    IndexedBlock { length: i64, places: Vec<i64>, of: Box<Type> },
-    Struct { lengths: Vec<i64>, places: Vec<i64>, of: Vec<Type> },
+    Indexed { lengths: Vec<i64>, displs: Vec<i64>, of: Box<Type> },
+    HIndexed { lengths: Vec<i64>, displs: Vec<i64>, of: Box<Type> },
+    IndexedBlock { length: i64, displs: Vec<i64>, of: Box<Type> },
+    Struct { lengths: Vec<i64>, displs: Vec<i64>, of: Vec<Type> },
     Subarray { sizes: Vec<i64>, parts: Vec<i64>, starts: Vec<i64>, is_fortran: bool, of: Box<Type> },
     Resized { low: i64, extent: i64, of: Box<Type> },
     Dup(Box<Type>),
@@ -72,7 +72,7 @@ impl Type {
             Type::Contiguous { count, .. } => *count,
             Type::Vector { count, length, .. } | Type::HVector { count, length, .. } => count * length,
             Type::Indexed { lengths, .. } | Type::HIndexed { lengths, .. } => lengths.iter().sum(),
-            Type::IndexedBlock { length, places, .. } => length * places.len() as i64,
+            Type::IndexedBlock { length, displs, .. } => length * displs.len() as i64,
             Type::Subarray { parts, .. } => parts.iter().product(),
             _ => 1,
         }
@@ -82,7 +82,7 @@ impl Type {
         self.elements() * BASE_BYTES[self.base()]
     }
 
-    /// Where the parts lie that it is made of: each type, its place in bytes, and how many one behind the other.
+    /// The parts of a type: each one's type, its displacement in bytes, and how many one behind the other.
     fn parts(&self) -> Vec<(&Type, i64, i64)> {
         let of = self.inner();
         match self {
@@ -92,15 +92,15 @@ impl Type {
                 (0..*count).map(|i| (of, i * stride * of.extent(), *length)).collect()
             }
             Type::HVector { count, length, stride, .. } => (0..*count).map(|i| (of, i * stride, *length)).collect(),
-            Type::Indexed { lengths, places, .. } => {
-                lengths.iter().zip(places).map(|(n, at)| (of, at * of.extent(), *n)).collect()
+            Type::Indexed { lengths, displs, .. } => {
+                lengths.iter().zip(displs).map(|(n, at)| (of, at * of.extent(), *n)).collect()
             }
-            Type::HIndexed { lengths, places, .. } => lengths.iter().zip(places).map(|(n, at)| (of, *at, *n)).collect(),
-            Type::IndexedBlock { length, places, .. } => {
-                places.iter().map(|at| (of, at * of.extent(), *length)).collect()
+            Type::HIndexed { lengths, displs, .. } => lengths.iter().zip(displs).map(|(n, at)| (of, *at, *n)).collect(),
+            Type::IndexedBlock { length, displs, .. } => {
+                displs.iter().map(|at| (of, at * of.extent(), *length)).collect()
             }
-            Type::Struct { lengths, places, of } => {
-                of.iter().zip(places).zip(lengths).map(|((of, at), n)| (of, *at, *n)).collect()
+            Type::Struct { lengths, displs, of } => {
+                of.iter().zip(displs).zip(lengths).map(|((of, at), n)| (of, *at, *n)).collect()
             }
             Type::Subarray { sizes, parts, starts, is_fortran, .. } => {
                 rows(sizes, parts, starts, *is_fortran).map(|(at, n)| (of, at * of.extent(), n)).collect()
@@ -110,23 +110,23 @@ impl Type {
     }
 
     /// MPI's lower and upper bound.
-    fn bounds(&self) -> (i64, i64) {
+    fn span_of_one(&self) -> (i64, i64) {
         match self {
             Type::Base(base) => (0, BASE_BYTES[*base]),
             Type::Resized { low, extent, .. } => (*low, low + extent),
             Type::Subarray { sizes, of, .. } => (0, sizes.iter().product::<i64>() * of.extent()),
             _ => {
-                let bounds = self.parts().into_iter().filter(|(.., n)| *n > 0).map(|(of, at, n)| {
-                    let (low, high) = of.bounds();
+                let span_of_one = self.parts().into_iter().filter(|(.., n)| *n > 0).map(|(of, at, n)| {
+                    let (low, high) = of.span_of_one();
                     (at + low, at + high + (n - 1) * (high - low))
                 });
-                bounds.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1))).unwrap_or((0, 0))
+                span_of_one.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1))).unwrap_or((0, 0))
             }
         }
     }
 
     pub fn extent(&self) -> i64 {
-        let (low, high) = self.bounds();
+        let (low, high) = self.span_of_one();
         high - low
     }
 
@@ -149,8 +149,8 @@ impl Type {
         }
         let extent = self.extent();
         for copy in 0..count {
-            for (of, place, n) in self.parts() {
-                of.blocks(at + copy * extent + place, n, blocks);
+            for (of, location, n) in self.parts() {
+                of.blocks(at + copy * extent + location, n, blocks);
             }
         }
     }
@@ -199,7 +199,7 @@ fn grow(random: &mut Random, base: usize, elements: i64, depth: u32) -> Type {
         _ => {
             let of = grow(random, base, elements, depth - 1);
             let (low, more) = (random.pick(&[0, 0, 0, -16, 8]), random.pick(&[0, 8, 64, 4096, 5000]));
-            let (from, to) = of.bounds();
+            let (from, to) = of.span_of_one();
             of.resized(from + low, to - from + more + low.abs())
         }
     }
@@ -234,37 +234,37 @@ fn indexed(random: &mut Random, base: usize, elements: i64) -> Type {
     if random.one_in(3) {
         random.shuffle(&mut order);
     }
-    let (mut places, mut at) = (vec![0; pieces], random.pick(&[0, 0, 3]));
+    let (mut displs, mut at) = (vec![0; pieces], random.pick(&[0, 0, 3]));
     for piece in order {
-        places[piece] = at;
+        displs[piece] = at;
         at += lengths[piece] + random.pick(&[0, 1, 5, 700]);
     }
     match random.below(3) {
-        0 if is_block => Type::IndexedBlock { length: lengths[0], places, of },
+        0 if is_block => Type::IndexedBlock { length: lengths[0], displs, of },
         1 => {
-            let places = places.iter().map(|at| at * BASE_BYTES[base]).collect();
-            Type::HIndexed { lengths, places, of }
+            let displs = displs.iter().map(|at| at * BASE_BYTES[base]).collect();
+            Type::HIndexed { lengths, displs, of }
         }
-        _ => Type::Indexed { lengths, places, of },
+        _ => Type::Indexed { lengths, displs, of },
     }
 }
 
-/// Its bounds are named, since MPI may round those of a structure up.
+/// Its bounds are explicit, since MPI may round those of a structure up.
 fn structure(random: &mut Random, base: usize, elements: i64, depth: u32) -> Type {
     let pieces = 2 + random.below(3);
-    let (mut lengths, mut places, mut of, mut at, mut left) = (vec![], vec![], vec![], 0, elements);
+    let (mut lengths, mut displs, mut of, mut at, mut left) = (vec![], vec![], vec![], 0, elements);
     for piece in 0..pieces {
         let own = if piece == pieces - 1 { left } else { elements / pieces };
         let length = random.divisor(own, 4);
         let part = grow(random, base, own / length, depth - 1);
-        let (low, high) = part.bounds();
+        let (low, high) = part.span_of_one();
         left -= own;
         lengths.push(length);
-        places.push(at - low.min(0));
+        displs.push(at - low.min(0));
         at += (high - low) * length + low.max(0) + random.pick(&[0, 8, 16, 4096]);
         of.push(part);
     }
-    Type::Struct { lengths, places, of }.resized(0, (at + 7) / 8 * 8)
+    Type::Struct { lengths, displs, of }.resized(0, (at + 7) / 8 * 8)
 }
 
 fn subarray(random: &mut Random, base: usize, elements: i64) -> Type {
@@ -281,8 +281,8 @@ fn subarray(random: &mut Random, base: usize, elements: i64) -> Type {
     Type::Subarray { sizes, parts, starts, is_fortran: random.one_in(2), of: Box::new(Type::Base(base)) }
 }
 
-/// So many of a type, all of whose bytes lie apart from each other and in so much room: what to add to an address for
-/// the first of them to lie there.
+/// So many of a type, all of whose bytes lie apart from each other and in so much room. Returns what to add to an
+/// address for the first of them to lie there.
 pub fn lay(random: &mut Random, base: usize, elements: i64, room: i64) -> (Type, i64, i64) {
     for _ in 0..4 {
         let count = if random.one_in(2) { 1 } else { random.divisor(elements, 8) };
@@ -348,7 +348,7 @@ mod tests {
         };
         check(&part(false), 1, &[(16, 24), (32, 40)]);
         check(&part(true), 1, &[(4, 12), (16, 24)]);
-        check(&Type::Indexed { lengths: vec![1, 2], places: vec![4, 0], of: int() }, 1, &[(16, 20), (0, 8)]);
+        check(&Type::Indexed { lengths: vec![1, 2], displs: vec![4, 0], of: int() }, 1, &[(16, 20), (0, 8)]);
     }
 
     #[test]

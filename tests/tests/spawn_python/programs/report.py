@@ -29,7 +29,7 @@ for name in ("stdin", "stdout", "stderr"):
         buffer = stream.buffer
         show("file", stream.isatty(), stream.mode, stream.name, stream.fileno(), type(buffer).__name__, buffer.name)
         show("raw", getattr(buffer, "raw", buffer).closefd, getattr(buffer, "raw", buffer).mode)
-show("places", sys.executable, sys.prefix, sys.exec_prefix, sys.base_prefix, sys._base_executable)
+show("paths", sys.executable, sys.prefix, sys.exec_prefix, sys.base_prefix, sys._base_executable)
 show("handlers", [(int(number), str(signal.getsignal(number))) for number in signal.valid_signals()])
 wanted = ("Name", "Umask", "Sig", "ShdPnd", "Threads")
 with open("/proc/self/status") as file:

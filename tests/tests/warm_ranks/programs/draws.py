@@ -1,4 +1,4 @@
-"""Says what the modules named by its arguments have drawn, as they were imported and since."""
+"""Prints what the modules named by its arguments have drawn, as they were imported and since."""
 import importlib
 import os
 import sys

@@ -1,4 +1,4 @@
-"""Writes what this process can tell of itself, as one line, or into a file."""
+"""Writes this process's observations of itself, as one line, or into a file."""
 import json
 import os
 import resource

@@ -1,9 +1,9 @@
 /*
- * The ways in which rank 0 reads and writes a file: system calls, stdio, and MPI's own calls on one process. A file
+ * The methods by which rank 0 reads and writes a file: system calls, stdio, and MPI's own calls on one process. A file
  * is read and written from its beginning on, one piece after the other.
  */
-#ifndef HEADWATER_MPIIO_WAYS_H
-#define HEADWATER_MPIIO_WAYS_H
+#ifndef HEADWATER_MPIIO_IO_METHOD_H
+#define HEADWATER_MPIIO_IO_METHOD_H
 
 #include <fcntl.h>
 #include <sys/uio.h>
@@ -11,38 +11,38 @@
 
 #include "program.h"
 
-enum way { PLAIN, AT, VECTOR, STDIO, MPI, MPI_AT };
+enum method { PLAIN, AT, VECTOR, STDIO, MPI, MPI_AT };
 
 /* An open file. `at` is the offset of the next piece. */
 struct file {
-	enum way way;
+	enum method method;
 	int fd;
 	FILE *stream;
 	MPI_File mpi;
 	off_t at;
 };
 
-static inline enum way way_of(const char *name)
+static inline enum method method_of(const char *name)
 {
 	static const char *const names[] = {"plain", "at", "vector", "stdio", "mpi", "mpi_at"};
 
-	for (int way = 0; way < 6; way++)
-		if (!strcmp(name, names[way]))
-			return (enum way)way;
-	fprintf(stderr, "`%s` is no way: plain, at, vector, stdio, mpi, mpi_at\n", name);
+	for (int method = 0; method < 6; method++)
+		if (!strcmp(name, names[method]))
+			return (enum method)method;
+	fprintf(stderr, "`%s` is no method: plain, at, vector, stdio, mpi, mpi_at\n", name);
 	exit(2);
 }
 
-static inline struct file file_open(const char *path, enum way way, int writes)
+static inline struct file file_open(const char *path, enum method method, int writes)
 {
-	struct file file = {.way = way, .fd = -1};
+	struct file file = {.method = method, .fd = -1};
 	int mode = writes ? MPI_MODE_WRONLY | MPI_MODE_CREATE : MPI_MODE_RDONLY;
 
-	if (way == STDIO) {
+	if (method == STDIO) {
 		file.stream = fopen(path, writes ? "wb" : "rb");
 		if (!file.stream)
 			fail(path);
-	} else if (way == MPI || way == MPI_AT) {
+	} else if (method == MPI || method == MPI_AT) {
 		if (MPI_File_open(MPI_COMM_SELF, path, mode, MPI_INFO_NULL, &file.mpi) != MPI_SUCCESS)
 			fail(path);
 		if (writes && MPI_File_set_size(file.mpi, 0) != MPI_SUCCESS)
@@ -57,13 +57,13 @@ static inline struct file file_open(const char *path, enum way way, int writes)
 
 static inline void file_close(struct file *file)
 {
-	if (file->way == STDIO ? fclose(file->stream) : file->fd >= 0 ? close(file->fd) : 0)
+	if (file->method == STDIO ? fclose(file->stream) : file->fd >= 0 ? close(file->fd) : 0)
 		fail("close");
-	if (file->way == MPI || file->way == MPI_AT)
+	if (file->method == MPI || file->method == MPI_AT)
 		MPI_File_close(&file->mpi);
 }
 
-/* How many bytes one call reads; fewer than asked for only at the file's end. */
+/* How many bytes one call reads; fewer than requested only at the file's end. */
 static inline ssize_t read_once(struct file *file, char *data, size_t bytes)
 {
 	size_t half = bytes / 2;
@@ -71,7 +71,7 @@ static inline ssize_t read_once(struct file *file, char *data, size_t bytes)
 	MPI_Status status;
 	int got = 0;
 
-	switch (file->way) {
+	switch (file->method) {
 	case PLAIN:
 		return read(file->fd, data, bytes);
 	case AT:
@@ -98,7 +98,7 @@ static inline ssize_t write_once(struct file *file, char *data, size_t bytes)
 	MPI_Status status;
 	int put = 0;
 
-	switch (file->way) {
+	switch (file->method) {
 	case PLAIN:
 		return write(file->fd, data, bytes);
 	case AT:
@@ -118,7 +118,7 @@ static inline ssize_t write_once(struct file *file, char *data, size_t bytes)
 	return put;
 }
 
-/* What one call moves at most: below the kernel's 2 GB, and what an int counts. */
+/* The most that one call moves: below the kernel's 2 GB, and the largest int. */
 #define CALL_BYTES_MAX (1UL << 30)
 
 /* Moves all bytes, or ends the job. */
@@ -131,7 +131,7 @@ static inline void file_move(struct file *file, void *data, size_t bytes, int wr
 		ssize_t moved = writes ? write_once(file, at, piece) : read_once(file, at, piece);
 
 		if (moved <= 0)
-			fail(writes ? "write" : "read: the file is shorter than asked for");
+			fail(writes ? "write" : "read: the file is shorter than requested");
 		file->at += moved;
 		at += moved;
 		bytes -= (size_t)moved;

@@ -22,7 +22,7 @@ pub const OTHERS: usize = 3;
 pub const EXPORT: &str = "/run/udsl";
 /// The key's file on each node.
 const KEY: &str = "/run/key";
-/// How long a service may take to come up.
+/// How long a service may take to start.
 const READY_MAX: Duration = Duration::from_secs(30);
 /// How long something may take that follows from something else.
 pub const FOLLOW_MAX: Duration = Duration::from_secs(20);
@@ -49,7 +49,7 @@ impl Site {
     pub fn new(purpose: &str) -> Option<Site> {
         let source = Fixture::new(purpose);
         let mounted = Mounted::new(&source.shared(), 1, Caching::NONE).map_err(skipped).ok()?;
-        // Nodes have places such as /tmp for themselves, and the project may lie below one.
+        // Nodes have directories such as /tmp for themselves, and the project may lie below one.
         let shares = vec![mounted.scratch().to_path_buf(), nodes::project().to_path_buf()];
         let cluster = match Cluster::up(READERS + OTHERS, &Options { shares, ..Options::default() }) {
             Ok(cluster) => cluster,
@@ -85,7 +85,7 @@ impl Site {
         PathBuf::from(format!("/proc/{}/root{path}", self.node(number).holder.pid))
     }
 
-    /// Starts the service that is the node's, and waits until it says that it is ready.
+    /// Starts the node's service, and waits until it reports that it is ready.
     pub fn start(&self, number: usize) -> Service {
         self.start_all(&[number]).remove(0)
     }
@@ -95,15 +95,15 @@ impl Site {
         let begun: Vec<_> = numbers.iter().map(|&number| self.begin(number)).collect();
         let is_ready = |(mut service, ready): (Service, UnixDatagram)| {
             ready.set_read_timeout(Some(READY_MAX)).expect("a socket has timeouts");
-            let mut said = [0; 64];
-            let bytes = ready.recv(&mut said).unwrap_or_else(|e| panic!("{e}: {:?}", service.ended()));
-            assert_eq!(&said[..bytes], b"READY=1");
+            let mut message = [0; 64];
+            let bytes = ready.recv(&mut message).unwrap_or_else(|e| panic!("{e}: {:?}", service.ended()));
+            assert_eq!(&message[..bytes], b"READY=1");
             service
         };
         begun.into_iter().map(is_ready).collect()
     }
 
-    /// Starts the service that is the node's; it says on the socket when it is ready.
+    /// Starts the node's service; it reports on the socket when it is ready.
     pub fn begin(&self, number: usize) -> (Service, UnixDatagram) {
         self.services.set(self.services.get() + 1);
         let name = format!("ready{}", self.services.get());
@@ -119,20 +119,20 @@ impl Site {
             .args([subcommand, "--export", EXPORT, "--key", KEY]);
         command.args(LISTS).env("NOTIFY_SOCKET", &socket).stdin(Stdio::null());
         let process = command.spawn().expect("nsenter is installed");
-        let place = self.outside(number, &pid);
-        assert!(wait_until(FOLLOW_MAX, || place.exists()), "nothing starts on node {number}");
-        let pid = fs::read_to_string(place).expect("it is there").trim().to_owned();
+        let pid_file = self.outside(number, &pid);
+        assert!(wait_until(FOLLOW_MAX, || pid_file.exists()), "nothing starts on node {number}");
+        let pid = fs::read_to_string(pid_file).expect("it is there").trim().to_owned();
         (Service { process, pid }, ready)
     }
 
-    /// What the daemon of a node did.
+    /// The statistics of a node's daemon.
     pub fn stats(&self, number: usize) -> Value {
         let output = self.headwater(number, &["stats", "--json"]);
         let stats: Value = serde_json::from_str(&output).unwrap_or_else(|e| panic!("{e}: {output}"));
         stats["nodes"]["0"].clone()
     }
 
-    /// The same while daemons come and go.
+    /// The same while daemons start and end.
     pub fn stats_now(&self, number: usize) -> Option<Value> {
         let output = self.node(number).command(headwater_binary()).args(["stats", "--json"]).output().ok()?;
         let stats: Value = serde_json::from_slice(&output.stdout).ok()?;
@@ -146,7 +146,7 @@ impl Site {
         value.as_u64().unwrap_or_else(|| panic!("no {path} in {stats}"))
     }
 
-    /// What `headwater` writes on a node; it must succeed.
+    /// The output of `headwater` on a node; it must succeed.
     pub fn headwater(&self, number: usize, arguments: &[&str]) -> String {
         let output =
             self.node(number).command(headwater_binary()).args(arguments).output().expect("nsenter is installed");
@@ -166,7 +166,7 @@ impl Site {
         counts["paths"][path]["open"].as_u64().unwrap_or(0)
     }
 
-    /// What an ordinary user's shell writes on a node, and its errors, line by line.
+    /// The output of an ordinary user's shell on a node, and its errors, line by line.
     pub fn as_user(&self, number: usize, user: &[&str], script: &str) -> String {
         let output = self.user_command(number, user, script).output().expect("nsenter is installed");
         String::from_utf8_lossy(&output.stdout).trim_end().to_owned()
@@ -193,12 +193,12 @@ impl Site {
     /// Checks that nothing of Headwater is left on a node.
     pub fn assert_clean(&self, number: usize) {
         // The machine's other mounts are seen on a node, too.
-        let look = format!(
+        let script = format!(
             "grep ' {EXPORT} .* fuse.headwater' /proc/self/mountinfo || ls -d /dev/shm/headwater-* || pgrep -a headwater || true"
         );
         let mut left = String::new();
         let is_clean = wait_until(FOLLOW_MAX, || {
-            left = shell(self.node(number), &format!("{{ {look}; }} 2>/dev/null"));
+            left = shell(self.node(number), &format!("{{ {script}; }} 2>/dev/null"));
             left.is_empty()
         });
         assert!(is_clean, "node {number} has left: {left}");
@@ -232,14 +232,14 @@ impl Drop for Service {
     }
 }
 
-/// What a shell's commands write on a node; they must succeed.
+/// The output of a shell's commands on a node; they must succeed.
 pub fn shell(node: &Node, commands: &str) -> String {
     let output = node.command("sh").args(["-euc", commands]).output().expect("nsenter is installed");
     assert!(output.status.success(), "{commands} on {}: {}", node.name, String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).expect("the commands write text").trim().to_owned()
 }
 
-/// Gives a file another mode.
+/// Changes a file's mode.
 pub fn chmod(path: &Path, mode: u32) {
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("an own file");
 }

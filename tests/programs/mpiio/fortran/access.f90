@@ -1,11 +1,11 @@
 ! Arrays of several dimensions in files without formats: rank 0 reads one, all ranks change what is scattered of it, and
-! rank 0 writes what it has gathered. Then rank 0 reads and writes by itself in ways that must stay as they are: beyond
+! rank 0 writes what it has gathered. Then rank 0 reads and writes by itself in forms that must stay as they are: beyond
 ! the end, records that are too short, sections, other byte orders, text, and with formats.
 !
-!   ways --access stream|sequential|direct --dir DIR [--rows N] [--columns N]
+! access --access stream|sequential|direct --dir DIR [--rows N] [--columns N]
 !
-! Prints what it has seen; all its files are in DIR.
-program ways
+! Prints what it has read; all its files are in DIR.
+program access_kinds
   use mpi
   use, intrinsic :: iso_fortran_env, only: int64, real64
   implicit none
@@ -32,13 +32,13 @@ program ways
   end if
   call MPI_Scatter(all, rows * own, MPI_DOUBLE_PRECISION, mine, rows * own, MPI_DOUBLE_PRECISION, 0, &
     MPI_COMM_WORLD, code)
-  call say('scattered', mine)
+  call report('scattered', mine)
   mine = 3 * mine + me
   call MPI_Gather(mine, rows * own, MPI_DOUBLE_PRECISION, all, rows * own, MPI_DOUBLE_PRECISION, 0, &
     MPI_COMM_WORLD, code)
   if (me == 0) then
     call write_array('out')
-    call say('gathered', all)
+    call report('gathered', all)
     call fill()
     call beyond()
     call records()
@@ -80,7 +80,7 @@ contains
   end subroutine
 
   ! In the order of ranks, since only rank 0 prints.
-  subroutine say(what, values)
+  subroutine report(what, values)
     character(len=*), intent(in) :: what
     real(real64), intent(in) :: values(:, :)
     integer(int64) :: sums(ranks), one
@@ -150,16 +150,16 @@ contains
 
   ! Of a file that ends within the array, the array gets what there is.
   subroutine beyond()
-    integer :: unit, status, place
+    integer :: unit, status, position
     character(len=200) :: message
 
     open (newunit=unit, file=path('in'), access='stream', form='unformatted', status='old', action='read')
     all = -2
     message = ''
     read (unit, pos=8 * rows * (columns / 2) + 5, iostat=status, iomsg=message) all
-    inquire (unit, pos=place)
-    print *, 'beyond', status, trim(message), place
-    call say('beyond', all)
+    inquire (unit, pos=position)
+    print *, 'beyond', status, trim(message), position
+    call report('beyond', all)
     close (unit)
   end subroutine
 
@@ -182,7 +182,7 @@ contains
     all = -3
     read (unit, rec=2, iostat=status) all
     print *, 'short', status
-    call say('short', all)
+    call report('short', all)
     close (unit)
   end subroutine
 
@@ -203,9 +203,9 @@ contains
     read (unit) all(1:rows:2, :), i, other, all(:, 3:columns - 3), cube(:, :, 3:2:-1), cube(2:rows, :, :)
     close (unit)
     print *, i
-    call say('pieces', all)
-    call say('cube', reshape(cube, shape(all)))
-    call say('other', reshape(other, shape(all)))
+    call report('pieces', all)
+    call report('cube', reshape(cube, shape(all)))
+    call report('other', reshape(other, shape(all)))
     open (newunit=unit, file=path('swapped'), access='sequential', form='unformatted', convert='big_endian', &
       status='replace')
     write (unit) cube, all
@@ -213,8 +213,8 @@ contains
     all = -5
     read (unit) other, all
     close (unit)
-    call say('swapped', all)
-    call say('swapped', reshape(other, shape(all)))
+    call report('swapped', all)
+    call report('swapped', reshape(other, shape(all)))
   end subroutine
 
   subroutine texts()
@@ -239,7 +239,7 @@ contains
     rewind (unit)
     read (unit, *) again
     close (unit)
-    call say('formatted', again)
+    call report('formatted', again)
   end subroutine
 
   logical function all_same(one, other)

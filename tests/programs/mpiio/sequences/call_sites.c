@@ -1,4 +1,4 @@
-/* Places of the program: a chain of return addresses for each number. */
+/* Call sites of the program: a chain of return addresses for each number. */
 #include "sequences.h"
 
 #define HOPS 16
@@ -8,7 +8,7 @@ typedef void hop(unsigned path, int depth, operation *what);
 
 static hop *const hops[HOPS];
 
-/* What follows the call keeps it from being the function's last jump, which would hide the place. */
+/* The statement behind the call prevents a tail call, which would hide the call site. */
 #define HOP(n) \
 	static __attribute__((noipa)) void hop_##n(unsigned path, int depth, operation *what) \
 	{ \
@@ -27,7 +27,7 @@ HOP(8) HOP(9) HOP(10) HOP(11) HOP(12) HOP(13) HOP(14) HOP(15)
 	static hop *const hops[HOPS] = {hop_0, hop_1, hop_2, hop_3, hop_4, hop_5, hop_6, hop_7, hop_8, hop_9, hop_10,
 		hop_11, hop_12, hop_13, hop_14, hop_15};
 
-void call_from(unsigned place, operation *what)
+void call_from(unsigned site, operation *what)
 {
-	hops[place % HOPS](place / HOPS, DEPTH - 1, what);
+	hops[site % HOPS](site / HOPS, DEPTH - 1, what);
 }

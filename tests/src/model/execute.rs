@@ -14,11 +14,11 @@ use super::operation::{Action, Operation};
 use super::tree::below;
 use super::{change, list};
 
-/// The most that one [`Action::Read`] asks for.
+/// The largest size of one [`Action::Read`].
 const READ_BYTES_MAX: u64 = 64 << 20;
 
-/// Does one operation below `root` and tells what came of it.
-pub fn perform(root: &Path, operation: &Operation) -> String {
+/// Executes one operation below `root` and returns its result.
+pub fn execute(root: &Path, operation: &Operation) -> String {
     let path = &below(root, &operation.path);
     line(match &operation.action {
         Action::Stat { follows } => stat(path, *follows),
@@ -33,7 +33,7 @@ pub fn perform(root: &Path, operation: &Operation) -> String {
         Action::Access { mode } => access(path, *mode),
         Action::Xattrs => xattrs(path),
         Action::Filesystem => filesystem(path),
-        Action::Change(change) => change::perform(root, operation, change),
+        Action::Change(change) => change::execute(root, operation, change),
     })
 }
 
@@ -103,8 +103,8 @@ fn open_with(path: &Path, flags: u32) -> Result<String, Errno> {
     Ok(format!("opened {kind:?}"))
 }
 
-/// The rules of `lseek(2)`: what is skipped as a hole is zeros, data ends where the file ends, and
-/// beyond the end there is neither.
+/// The rules of `lseek(2)`: what is skipped as a hole is zeros, data ends where the file ends, and beyond the end there
+/// is neither.
 fn seek_data(path: &Path, offset: u64) -> Result<String, Errno> {
     let file = open_file(path)?;
     let size = fstat(&file)?.st_size as u64;

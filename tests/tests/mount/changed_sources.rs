@@ -1,5 +1,5 @@
-//! Originals that change, grow, are replaced or vanish while a session runs: what was known stays as
-//! it was, what was not known is as it is now, and nothing is mixed.
+//! Source files that change, grow, are replaced or vanish while a session runs: known content stays as it was, unknown
+//! content is as it is now, and nothing is mixed.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -15,7 +15,7 @@ fn text(path: &Path) -> Result<String, i32> {
     fs::read_to_string(path).map_err(|error| error.raw_os_error().unwrap_or(0))
 }
 
-/// What becomes of each file.
+/// The change of each file.
 const NAMES: [&str; 5] = ["changes", "grows", "shrinks", "replaced", "vanishes"];
 
 fn as_it_was(prefix: &str) -> Fixture {
@@ -52,10 +52,10 @@ fn what_was_read_stays() {
     view.unmount();
 }
 
-/// Attributes are known, content is not: whoever reads to the end gets the original's, whole, although
-/// the kernel believed in another size.
+/// Attributes are known, content is not: a reader that reads to the end gets the source file's content, whole, although
+/// the kernel cached another size.
 #[test]
-fn what_changed_between_stat_and_read_is_the_original_as_it_is() {
+fn what_changed_between_stat_and_read_is_the_source_file_as_it_is() {
     needs_mounts!();
     let fixture = as_it_was("mixed");
     let view = View::of(&fixture.shared());
@@ -113,13 +113,13 @@ fn a_big_file_that_changes_between_its_blocks() {
     match file.read_exact_at(&mut bytes, at) {
         Ok(()) => {
             let is_new = bytes == new.read(at, 4096);
-            assert!(is_new || bytes == old.read(at, 4096), "bytes that nobody wrote");
+            assert!(is_new || bytes == old.read(at, 4096), "bytes that were not written");
             let opens_new = || {
                 let mut first = vec![0; 4096];
                 let reopened = File::open(view.join("big")).and_then(|file| file.read_exact_at(&mut first, 0));
                 reopened.is_err() || first == new.read(0, 4096)
             };
-            // The kernel is told to forget the old version's pages right after the new one's are read.
+            // The kernel is notified to drop the old version's pages right after the new one's are read.
             assert!(!is_new || wait_until(Duration::from_secs(2), opens_new), "two versions in one file");
         }
         Err(error) => assert_ne!(error.raw_os_error(), Some(0)),

@@ -1,4 +1,4 @@
-//! What everybody sees, how often it is read, and what a refresh changes.
+//! The files that all users see, how often they are read, and what a refresh changes.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -20,35 +20,35 @@ fn tree(site: &Site) -> String {
     site.source.file("app/run", "#!/bin/sh\necho ran as $(id -u)\n", 0o755);
     site.source.link("../lib/file1", "app/inside");
     site.source.link("/etc/hostname", "app/outside");
-    let sums = std::process::Command::new("sh").args(["-c", LOOK]).current_dir(site.source.shared()).output();
+    let sums = std::process::Command::new("sh").args(["-c", CHECK]).current_dir(site.source.shared()).output();
     String::from_utf8(sums.expect("there is a shell").stdout).expect("checksums are text").trim_end().to_owned()
 }
 
 /// Prints all that a user can see of the files.
-const LOOK: &str = "cksum lib/*; cat app/run; find . -printf '%P %y %m %s %l %U %G %n\\n' | sort";
+const CHECK: &str = "cksum lib/*; cat app/run; find . -printf '%P %y %m %s %l %U %G %n\\n' | sort";
 
 #[test]
 fn everybody_sees_what_few_have_read() {
     needs_root!();
-    let Some(site) = Site::new("standing") else { return };
+    let Some(site) = Site::new("export") else { return };
     let expected = tree(&site);
     let _services = site.start_all(&[1, 2, 3, 4]);
-    for (node, user) in [(3, &user::ORDINARY), (4, &user::STRANGER), (3, &user::STRANGER)] {
-        assert_eq!(site.as_user(node, user, LOOK), expected, "node {node}");
+    for (node, user) in [(3, &user::ORDINARY), (4, &user::OTHER_USER), (3, &user::OTHER_USER)] {
+        assert_eq!(site.as_user(node, user, CHECK), expected, "node {node}");
     }
     let uid = user::ORDINARY[1].rsplit('=').next().expect("setpriv's option");
     assert_eq!(site.as_user(3, &user::ORDINARY, "app/run"), format!("ran as {uid}"));
     assert_eq!(site.as_user(3, &user::ORDINARY, "readlink app/outside"), "/etc/hostname");
     assert!(site.as_user(3, &user::ORDINARY, "touch app/new; echo x >> lib/file1").contains("Read-only file system"));
 
-    // The second tier: what a node has seen comes from its own store, and the kernel's memory.
+    // The second tier: what a node has read comes from its own store, and the kernel's memory.
     let before = [3, 4].map(|node| site.stat(node, "hits.parent"));
-    assert_eq!(site.as_user(3, &user::STRANGER, LOOK), expected);
-    assert_eq!([3, 4].map(|node| site.stat(node, "hits.parent")), before, "nothing is asked for twice");
+    assert_eq!(site.as_user(3, &user::OTHER_USER, CHECK), expected);
+    assert_eq!([3, 4].map(|node| site.stat(node, "hits.parent")), before, "nothing is requested twice");
 
-    // A node that comes late is served by one of the readers, which has read everything.
+    // A node that joins late is served by one of the readers, which has read everything.
     let late = site.start(5);
-    assert_eq!(site.as_user(5, &user::ORDINARY, LOOK), expected);
+    assert_eq!(site.as_user(5, &user::ORDINARY, CHECK), expected);
     for number in 1..SIZES.len() {
         let opens = site.opens(&format!("lib/file{number}"));
         assert!((1..=READERS as u64).contains(&opens), "file{number} was opened {opens} times for three nodes");
@@ -64,12 +64,12 @@ fn later_look_ups_find_what_is_new() {
     site.source.file("lib/libx.so", "one\n", 0o644);
     site.source.file("lib/libkept.so", "kept\n", 0o644);
     let services = site.start_all(&[1, 2, 3, 4]);
-    let look = "cat lib/*; cat lib/libnew.so";
+    let listing = "cat lib/*; cat lib/libnew.so";
     let before = "kept\none\ncat: lib/libnew.so: No such file or directory";
     for node in [3, 4] {
-        assert_eq!(site.as_user(node, &user::ORDINARY, look), before, "node {node}");
+        assert_eq!(site.as_user(node, &user::ORDINARY, listing), before, "node {node}");
     }
-    // A program that has a file open, and goes on reading it after the refresh.
+    // A program that has a file open, and continues to read it after the refresh.
     let script = "exec 5<lib/libx.so; echo open; read go; cat <&5";
     let mut running = site.user_command(3, &user::ORDINARY, script).spawn().expect("nsenter is installed");
     let mut output = BufReader::new(running.stdout.take().expect("a pipe"));
@@ -77,19 +77,19 @@ fn later_look_ups_find_what_is_new() {
     output.read_line(&mut line).expect("a pipe");
     assert_eq!(line, "open\n");
 
-    // As a package is installed: a new file in the place of the old one.
+    // As a package is installed: a new file replaces the old one.
     site.source.file("lib/.libx.so", "two\n", 0o644);
     fs::rename(site.source.path("lib/.libx.so"), site.source.path("lib/libx.so")).expect("an own directory");
     site.source.file("lib/libnew.so", "new\n", 0o644);
     for node in [3, 4] {
-        assert_eq!(site.as_user(node, &user::ORDINARY, look), before, "the view is a snapshot");
+        assert_eq!(site.as_user(node, &user::ORDINARY, listing), before, "the view is a snapshot");
     }
-    // Issued where nobody reads.
+    // Issued on a node that is no reader.
     site.headwater(4, &["refresh"]);
     let after = "kept\nnew\ntwo\nnew";
     for node in [3, 4] {
-        let follows = wait_until(FOLLOW_MAX, || site.as_user(node, &user::ORDINARY, look) == after);
-        assert!(follows, "node {node}: {}", site.as_user(node, &user::ORDINARY, look));
+        let follows = wait_until(FOLLOW_MAX, || site.as_user(node, &user::ORDINARY, listing) == after);
+        assert!(follows, "node {node}: {}", site.as_user(node, &user::ORDINARY, listing));
     }
     running.stdin.take().expect("a pipe").write_all(b"go\n").expect("it waits");
     line.clear();

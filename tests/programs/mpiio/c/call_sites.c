@@ -1,6 +1,6 @@
 /*
- * Two ways to one call of read, in turn: by one, rank 0 looks at what it has read before it scatters it, by the other it
- * does not. Usage: places DIR
+ * Two paths to one call of read, in turn: on one, rank 0 reads the buffer before it scatters it, on the other it does
+ * not. Usage: call_sites DIR
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -30,7 +30,7 @@ APART static void scatter(void)
 		sum = sum * 31 + (unsigned char)mine[at];
 }
 
-APART static void looks(void)
+APART static void reads_first(void)
 {
 	read_all();
 	for (int at = 0; rank == 0 && at < size * PART; at += 4096)
@@ -65,7 +65,7 @@ int main(int argc, char **argv)
 		input = open(path, O_RDONLY);
 	}
 	for (int round = 0; round < ROUNDS; round++) {
-		looks();
+		reads_first();
 		passes_on();
 	}
 	printf("rank %d: %lu\n", rank, sum);

@@ -1,4 +1,4 @@
-//! Readers, daemons and services that are killed, and come again.
+//! Readers, daemons and services that are killed, and return.
 
 use headwater_tests::harness::user;
 use headwater_tests::harness::wait_until;
@@ -7,7 +7,7 @@ use headwater_tests::needs_root;
 use crate::site::{FOLLOW_MAX, Site, shell};
 
 #[test]
-fn readers_that_are_killed_are_done_without_and_come_back() {
+fn killed_readers_are_replaced_and_return() {
     needs_root!();
     let Some(site) = Site::new("readers") else { return };
     for number in 0..4 {
@@ -15,26 +15,26 @@ fn readers_that_are_killed_are_done_without_and_come_back() {
     }
     let mut services = site.start_all(&[1, 2, 3, 4]);
     site.await_content(3, "file0", "content 0");
-    // Of this one the attributes are known, and nothing more.
+    // Of this file the attributes are known, and nothing more.
     assert_eq!(site.as_user(3, &user::ORDINARY, "stat -c %s file3"), "10");
     site.kill_daemon(1);
     let ended = wait_until(FOLLOW_MAX, || services[0].ended().is_some());
-    assert!(ended, "whoever starts services hears of the daemon's death");
+    assert!(ended, "the service manager is notified of the daemon's death");
     // The other reader reads for all.
     site.await_content(3, "file1", "content 1");
     site.await_content(4, "file1", "content 1");
     services.remove(1).signal(site.node(2), "KILL");
-    // Nobody reads: what is here is served, and the rest waits.
+    // No reader is left: stored files are served, and other requests wait.
     assert_eq!(site.as_user(3, &user::ORDINARY, "cat file0 file1"), "content 0\ncontent 1");
     let reads = site.user_command(3, &user::ORDINARY, "cat file2").spawn().expect("nsenter is installed");
     site.assert_clean(1);
     let _reader = site.start(1);
     let read = reads.wait_with_output().expect("it ends");
-    assert_eq!(String::from_utf8_lossy(&read.stdout), "content 2\n", "it comes when a reader has come back");
-    // What has changed since it was looked at is not mixed with what was seen: it is taken in as a whole.
+    assert_eq!(String::from_utf8_lossy(&read.stdout), "content 2\n", "it arrives when a reader has returned");
+    // A directory that has changed since it was read is not mixed with the older state: it is read as a whole.
     site.source.file("file3", "changed, too\n", 0o644);
     site.await_content(3, "file3", "changed, too");
-    // A reader that knows nothing tells of changes all the same.
+    // A reader without any state reports changes nevertheless.
     site.source.file("file0", "changed meanwhile\n", 0o644);
     site.headwater(3, &["refresh"]);
     for node in [3, 4] {
@@ -73,6 +73,6 @@ fn mounts_outlive_daemons_and_services() {
     let mut joined = site.start(3);
     site.headwater(3, &["unmount", crate::site::EXPORT]);
     let ended = wait_until(FOLLOW_MAX, || joined.ended().is_some());
-    assert!(ended, "who watches a mount ends with it");
+    assert!(ended, "the process that watches a mount ends with it");
     site.assert_clean(3);
 }

@@ -1,4 +1,4 @@
-//! What the kernel asks for a whole import, by processes that share it.
+//! The kernel's requests for a whole import, by processes that share it.
 
 use super::skip::is_skipped;
 use crate::bench::fixture::python_environment;
@@ -38,9 +38,9 @@ pub(in crate::bench) fn run(report: &mut Report) {
         let view = View::of(mounted.path());
         let running: Vec<_> = (0..processes).map(|_| import(view.path()).start()).collect();
         running.into_iter().for_each(|running| assert_eq!(running.finish().status, 0));
-        let first = view.upcalls();
+        let first = view.fuse_requests();
         assert_eq!(import(view.path()).run().status, 0);
-        let second = view.upcalls() - first;
+        let second = view.fuse_requests() - first;
         let a_file = |files: u64| format!("{:.2}", first as f64 / files as f64);
         let row = [processes.to_string(), first.to_string(), a_file(found), "≤ 3".into(), a_file(opened)];
         table.row(row.into_iter().chain([second.to_string(), "0".into()]));

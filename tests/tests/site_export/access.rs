@@ -1,4 +1,4 @@
-//! What not everybody may read stays with the readers, whoever asks.
+//! Files that not all users may read stay with the readers, whichever user requests them.
 
 use std::fs;
 
@@ -7,9 +7,9 @@ use headwater_tests::needs_root;
 
 use crate::site::{FOLLOW_MAX, Site, chmod};
 
-/// One whose group has the files that are not for others.
+/// A user whose group has the files that are not for others.
 const MEMBER: [&str; 4] = ["setpriv", "--reuid=7", "--regid=9", "--clear-groups"];
-/// Who may do everything.
+/// The superuser.
 const ROOT: [&str; 2] = ["env", "--"];
 
 #[test]
@@ -34,13 +34,13 @@ fn only_what_is_for_everybody_leaves_a_reader() {
     let _services = site.start_all(&[1, 2, 3, 4]);
     let denied = |user: &[&str], script: &str| {
         for node in [3, 4] {
-            let said = site.as_user(node, user, &format!("{script}; echo $?"));
-            let is_denied = said.contains("Permission denied") && !said.ends_with('0');
-            assert!(is_denied, "{user:?} on node {node}: {script}: {said:?}");
+            let printed = site.as_user(node, user, &format!("{script}; echo $?"));
+            let is_denied = printed.contains("Permission denied") && !printed.ends_with('0');
+            assert!(is_denied, "{user:?} on node {node}: {script}: {printed:?}");
         }
     };
-    // Even whom the originals would let in: readers can't tell one asker from another.
-    for user in [&user::ORDINARY[..], &user::STRANGER, &MEMBER, &ROOT] {
+    // Even users with a right at the source: readers can't distinguish the users that make a request.
+    for user in [&user::ORDINARY[..], &user::OTHER_USER, &MEMBER, &ROOT] {
         assert_eq!(site.as_user(3, user, "cat plain known/file"), "for all\nby its name alone", "{user:?}");
         for script in ["cat group", "cat known/group", "cat closed/file", "stat closed/open/deep", "ls closed"] {
             denied(user, script);
@@ -52,8 +52,8 @@ fn only_what_is_for_everybody_leaves_a_reader() {
     }
     for reader in [1, 2] {
         assert_eq!(site.opens("group") + site.opens("closed/file"), site.opens("group"), "reader {reader}");
-        let held = site.outside(reader, "/dev/shm");
-        let found = std::process::Command::new("grep").args(["-rl", secret.trim()]).arg(held).output();
+        let shared_memory = site.outside(reader, "/dev/shm");
+        let found = std::process::Command::new("grep").args(["-rl", secret.trim()]).arg(shared_memory).output();
         assert_eq!(String::from_utf8_lossy(&found.expect("grep is installed").stdout), "", "in a reader's store");
     }
 
@@ -67,7 +67,7 @@ fn only_what_is_for_everybody_leaves_a_reader() {
 }
 
 #[test]
-fn who_has_another_key_is_refused() {
+fn a_peer_with_another_key_is_refused() {
     needs_root!();
     let Some(site) = Site::new("keys") else { return };
     site.source.file("plain", "for all\n", 0o644);
@@ -77,7 +77,7 @@ fn who_has_another_key_is_refused() {
     let made = site.node(3).command(headwater_binary()).args(["key", "/run/key"]).output();
     assert!(made.expect("nsenter is installed").status.success());
     let join = site.start(3);
-    // The mount stands, and waits for readers that will not talk to it.
+    // The mount is there, and waits for readers that refuse it.
     let patient = ["timeout", "--signal=KILL", "1"].into_iter().chain(user::ORDINARY).collect::<Vec<_>>();
     assert_eq!(site.as_user(3, &patient, "cat plain; echo $?"), "");
     assert_eq!((site.opens("plain"), site.stat(3, "hits.parent")), (0, 0));

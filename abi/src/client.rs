@@ -38,8 +38,8 @@ bitflags! {
         /// All bytes, to execute them.
         const EXECUTE = 16;
         /// Nothing: the process is about to change the path.
-        const LIVE = 32;
-        /// With `LIVE`: and everything below it (a directory is renamed or removed).
+        const PASSTHROUGH = 32;
+        /// With `PASSTHROUGH`: and everything below it (a directory is renamed or removed).
         const TREE = 64;
         /// The last component is not followed if it is a link.
         const NO_FOLLOW = 128;

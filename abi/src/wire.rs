@@ -227,7 +227,7 @@ pub enum Message {
         /// Bytes of the content that the asker already has.
         position: u64,
         /// True if nobody else is to be asked for it: a reader has lost it, and looks for it below.
-        only_held: bool,
+        only_stored: bool,
     },
     /// Child to parent: no more of this content.
     Cancel {
@@ -311,7 +311,7 @@ pub enum Message {
         aspect: Aspect,
     },
     /// Both ways, to everybody: the job changes this path.
-    Live {
+    Passthrough {
         /// The path.
         path: Path,
         /// Everything below it too.
@@ -343,16 +343,16 @@ pub enum Message {
         /// At most [`CHANGES_MAX`].
         versions: Vec<Version>,
     },
-    /// Parent to child: look for changes at what this rank has read; answer with [`Message::Looked`].
-    Look {
+    /// Parent to child: look for changes at what this rank has read; answer with [`Message::FoundChanges`].
+    CheckChanges {
         /// The sender's number for it.
         number: u64,
         /// At and below these paths; if there are none, everywhere. At most [`CHANGES_MAX`].
         paths: Vec<Path>,
     },
     /// Child to parent: what has changed.
-    Looked {
-        /// As in [`Message::Look`].
+    FoundChanges {
+        /// As in [`Message::CheckChanges`].
         number: u64,
         /// At most [`CHANGES_MAX`]; `None`: anything may have changed.
         changes: Option<Vec<Change>>,
@@ -378,7 +378,7 @@ pub enum Message {
         /// True if no more changes follow.
         is_last: bool,
         /// Whom this answers: ranks and their numbers.
-        askers: Vec<(u32, u64)>,
+        requesters: Vec<(u32, u64)>,
     },
     /// Both ways, to everybody: programs run that do not say what they change.
     Unaudited,
@@ -434,9 +434,9 @@ impl Message {
             Message::Large { head, .. } => head.is_valid(),
             Message::File { head, position, .. } => head.is_valid() && *position <= head.content_bytes(),
             Message::Details { details, .. } => details.len() <= DETAILS_MAX,
-            Message::RefreshWanted { paths, .. } | Message::Look { paths, .. } => paths.len() <= CHANGES_MAX,
+            Message::RefreshWanted { paths, .. } | Message::CheckChanges { paths, .. } => paths.len() <= CHANGES_MAX,
             Message::Read { versions, .. } => versions.len() <= CHANGES_MAX,
-            Message::Looked { changes, .. } | Message::Refresh { changes, .. } => {
+            Message::FoundChanges { changes, .. } | Message::Refresh { changes, .. } => {
                 changes.as_ref().is_none_or(|changes| changes.len() <= CHANGES_MAX)
             }
             _ => true,

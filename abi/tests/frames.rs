@@ -72,8 +72,8 @@ fn the_longest_messages_fit() {
     let details = vec![detail; DETAILS_MAX].into();
     fits(&Message::Details { path: path(0), details, is_last: true }, 0);
     let changes = (0..CHANGES_MAX).map(|number| Change { path: path(number), is_same_directory: true }).collect();
-    let askers = vec![(u32::MAX, u64::MAX); CHANGES_MAX];
-    fits(&Message::Refresh { generation: u64::MAX, changes: Some(changes), is_last: true, askers }, 0);
+    let requesters = vec![(u32::MAX, u64::MAX); CHANGES_MAX];
+    fits(&Message::Refresh { generation: u64::MAX, changes: Some(changes), is_last: true, requesters }, 0);
     let paths = (0..CHANGES_MAX).map(path).collect();
     fits(&Message::RefreshWanted { rank: u32::MAX, request: u64::MAX, paths }, 0);
     let ranges: Arc<[(u64, u64)]> = vec![(u64::MAX, u64::MAX); RANGES_MAX].into();

@@ -66,7 +66,8 @@ struct Known {
 
 /// The bits that change in place.
 fn changeable(bits: u64) -> State {
-    let set = State::LOADABLE | State::WHOLE | State::LIVE | State::LISTING_LIVE | State::TREE_LIVE;
+    let set =
+        State::LOADABLE | State::WHOLE | State::PASSTHROUGH | State::LISTING_PASSTHROUGH | State::TREE_PASSTHROUGH;
     State::from_bits_truncate(bits) & set
 }
 
@@ -247,8 +248,8 @@ fn a_full_table_says_so_and_keeps_what_it_has() {
     let reader = Reader::open(&words).unwrap();
     assert!((0..full).all(|n| reader.find(name(n).as_bytes()).is_some_and(|r| r.kind == Kind::Absent)));
     assert!(reader.find(name(full).as_bytes()).is_none());
-    assert_eq!(writer.mark(&name(0), State::LIVE, State::empty()), Ok(()));
-    assert!(reader.find(name(0).as_bytes()).unwrap().state.contains(State::LIVE));
+    assert_eq!(writer.mark(&name(0), State::PASSTHROUGH, State::empty()), Ok(()));
+    assert!(reader.find(name(0).as_bytes()).unwrap().state.contains(State::PASSTHROUGH));
 }
 
 #[test]
@@ -283,8 +284,8 @@ fn references_are_counted_and_never_below_none() {
     let reader = Reader::open(&words).unwrap();
     let record = reader.find(path(1).as_bytes()).unwrap();
     assert_eq!(record.lookups(), 0);
-    record.hold(2);
-    reader.record(record.index()).unwrap().hold(1);
+    record.pin(2);
+    reader.record(record.index()).unwrap().pin(1);
     assert_eq!((record.lookups(), record.release(2), record.release(5), record.lookups()), (3, 1, 0, 0));
 }
 

@@ -28,7 +28,7 @@ use object::read::ReadCache;
 pub use loader::Loader;
 
 use self::cache::Cache;
-use self::search::{Paths, Place};
+use self::search::{Paths, SearchLocation};
 use crate::elf::dynamic::{self, Dynamic};
 use crate::elf::is_native;
 use crate::program;
@@ -171,8 +171,8 @@ impl<F: Files> Analysis<'_, F> {
         if !self.want(path, Bytes::Whole) {
             return;
         }
-        if let Some(words) = start(&found.file).and_then(|start| program::script_words(&start)) {
-            for interpreter in self.interpreters(&words).into_iter().filter(|_| scripts > 0) {
+        if let Some(arguments) = start(&found.file).and_then(|start| program::script_arguments(&start)) {
+            for interpreter in self.interpreters(&arguments).into_iter().filter(|_| scripts > 0) {
                 self.program(&interpreter, scripts - 1);
             }
         } else if let Some(dynamic) = dynamic::read(&ReadCache::new(&found.file)) {
@@ -190,9 +190,9 @@ impl<F: Files> Analysis<'_, F> {
     }
 
     /// The programs that a `#!` line starts; `env` is looked through.
-    fn interpreters(&mut self, words: &[OsString]) -> Vec<PathBuf> {
-        let Some(first) = words.first().map(|first| self.environment.cwd.join(first)) else { return Vec::new() };
-        let through = program::behind_env(words).and_then(|name| {
+    fn interpreters(&mut self, arguments: &[OsString]) -> Vec<PathBuf> {
+        let Some(first) = arguments.first().map(|first| self.environment.cwd.join(first)) else { return Vec::new() };
+        let through = program::behind_env(arguments).and_then(|name| {
             let candidates = program::candidates(name, self.environment.path.as_deref());
             let candidates = candidates.into_iter().map(|candidate| self.environment.cwd.join(candidate));
             candidates.into_iter().find(|candidate| self.is_executable(candidate))
@@ -248,9 +248,9 @@ impl<F: Files> Analysis<'_, F> {
 
     /// Whether anything matters that a program, or the environment, names by its path.
     fn names_what_matters(&self, program: &Program) -> bool {
-        let directories = program.places(0).into_iter().filter_map(|place| match place {
-            Place::Directory(directory) => Some(directory),
-            Place::Cache { .. } => None,
+        let directories = program.locations(0).into_iter().filter_map(|location| match location {
+            SearchLocation::Directory(directory) => Some(directory),
+            SearchLocation::Cache { .. } => None,
         });
         let by_path = self.environment.preloads().chain(program.objects[0].needed.iter().map(Vec::as_slice));
         let by_path = by_path.filter(|name| name.contains(&b'/'));
@@ -284,8 +284,8 @@ impl<F: Files> Analysis<'_, F> {
                 Candidate::Wrong | Candidate::Broken => None,
             };
         }
-        for place in program.places(object) {
-            for path in self.paths(program, &place, name) {
+        for location in program.locations(object) {
+            for path in self.paths(program, &location, name) {
                 match self.candidate(&path) {
                     Candidate::Right(right) => return Some((path, right.0, right.1)),
                     Candidate::Broken => return None,
@@ -305,18 +305,18 @@ impl<F: Files> Analysis<'_, F> {
         if name.contains(&b'/') {
             return self.files.soon(&self.environment.cwd.join(OsStr::from_bytes(&name)));
         }
-        for place in program.places(object) {
-            if let Some(path) = self.paths(program, &place, &name).first() {
+        for location in program.locations(object) {
+            if let Some(path) = self.paths(program, &location, &name).first() {
                 return self.files.soon(path);
             }
         }
     }
 
     /// The files of this name that may be in a place, in the order in which they are tried.
-    fn paths(&mut self, program: &mut Program, place: &Place, name: &[u8]) -> Vec<PathBuf> {
+    fn paths(&mut self, program: &mut Program, location: &SearchLocation, name: &[u8]) -> Vec<PathBuf> {
         let name = OsStr::from_bytes(name);
-        match place {
-            Place::Directory(directory) => {
+        match location {
+            SearchLocation::Directory(directory) => {
                 // A subdirectory that its directory lacks needs no further look.
                 let names = self.names(directory);
                 let may_have = |sub: &&PathBuf| match &names {
@@ -330,7 +330,7 @@ impl<F: Files> Analysis<'_, F> {
                 let holding = tried.into_iter().filter(|directory| self.may_hold(directory, name));
                 holding.map(|directory| directory.join(name)).collect()
             }
-            Place::Cache { has_defaults } => {
+            SearchLocation::Cache { has_defaults } => {
                 let found = program.cache().and_then(|(cache, loader)| cache.find(name.as_bytes(), loader));
                 let is_default = |path: &PathBuf| program.loader.directories.iter().any(|d| path.starts_with(d));
                 found.filter(|path| *has_defaults || !is_default(path)).into_iter().collect()
@@ -418,13 +418,13 @@ impl Program {
     }
 
     /// Where something is looked for that an object needs.
-    fn places(&self, object: usize) -> Vec<Place> {
+    fn locations(&self, object: usize) -> Vec<SearchLocation> {
         let mut chain: Vec<usize> = std::iter::successors(Some(object), |&at| self.objects[at].loader).collect();
         if !chain.contains(&0) {
             chain.push(0);
         }
         let rpaths = chain.iter().flat_map(|&at| &self.objects[at].paths.rpath);
-        self.objects[object].paths.places(rpaths, &self.library_path, &self.loader)
+        self.objects[object].paths.locations(rpaths, &self.library_path, &self.loader)
     }
 
     /// The loader's cache, read when it is first needed. It is the system's own.

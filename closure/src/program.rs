@@ -48,17 +48,17 @@ pub fn find(program: &OsStr, path: Option<&OsStr>, cwd: &Path) -> Result<PathBuf
 }
 
 /// The words of the `#!` line that a file with this start has; `None` if it has none.
-pub fn script_words(start: &[u8]) -> Option<Vec<OsString>> {
+pub fn script_arguments(start: &[u8]) -> Option<Vec<OsString>> {
     let line = start.strip_prefix(b"#!")?.split(|&b| b == b'\n').next()?;
-    let words = line.split(|b| b.is_ascii_whitespace()).filter(|w| !w.is_empty());
-    Some(words.map(|w| OsStr::from_bytes(w).to_owned()).collect())
+    let arguments = line.split(|b| b.is_ascii_whitespace()).filter(|w| !w.is_empty());
+    Some(arguments.map(|w| OsStr::from_bytes(w).to_owned()).collect())
 }
 
 /// The program that `env` is to start by the words of a `#!` line; `None` if they are not for `env`.
-pub fn behind_env(words: &[OsString]) -> Option<&OsStr> {
-    let is_env = Path::new(words.first()?).file_name() == Some(OsStr::new("env"));
+pub fn behind_env(arguments: &[OsString]) -> Option<&OsStr> {
+    let is_env = Path::new(arguments.first()?).file_name() == Some(OsStr::new("env"));
     let mut arguments =
-        words.iter().skip(1).filter(|w| !w.as_bytes().starts_with(b"-") && !w.as_bytes().contains(&b'='));
+        arguments.iter().skip(1).filter(|w| !w.as_bytes().starts_with(b"-") && !w.as_bytes().contains(&b'='));
     arguments.next().filter(|_| is_env).map(OsString::as_os_str)
 }
 
@@ -108,10 +108,10 @@ mod tests {
     }
 
     #[test]
-    fn the_words_of_a_script() {
+    fn the_arguments_of_a_script() {
         let check = |start: &str, expected: Option<&[&str]>| {
-            let words = expected.map(|words| words.iter().map(OsString::from).collect());
-            assert_eq!(script_words(start.as_bytes()), words, "{start:?}");
+            let arguments = expected.map(|arguments| arguments.iter().map(OsString::from).collect());
+            assert_eq!(script_arguments(start.as_bytes()), arguments, "{start:?}");
         };
         check("#!/bin/sh -e\necho", Some(&["/bin/sh", "-e"]));
         check("#! /usr/bin/env\tpython3", Some(&["/usr/bin/env", "python3"]));

@@ -24,7 +24,7 @@ pub use self::sources::search_variables;
 pub use self::world::World;
 
 use self::forms::{clean, forms};
-use self::protected::{Protected, Verdict};
+use self::protected::{Protected, Protection};
 use self::sources::{Candidate, Kind};
 
 /// Directories of a prefix that hold software, for where the whole prefix can't be taken.
@@ -157,22 +157,22 @@ impl Scope {
             return self.refused.push(refuse("it is on a local file system".into()));
         };
         match protected.judge(&forms) {
-            Verdict::Free if self.entries.len() + forms.len() > ENTRIES_MAX => {
+            Protection::Free if self.entries.len() + forms.len() > ENTRIES_MAX => {
                 self.refused.push(refuse(format!("there are {ENTRIES_MAX} already")));
             }
-            Verdict::Free => {
+            Protection::Free => {
                 for path in forms {
                     self.add(true, path, &format!("{} ({network})", candidate.reason));
                 }
             }
-            Verdict::Protected(_) if candidate.kind == Kind::Prefix => {
+            Protection::Protected(_) if candidate.kind == Kind::Prefix => {
                 for name in SOFTWARE {
                     let path = candidate.path.join(name);
                     let reason = format!("{name} of the {}", candidate.reason);
                     self.consider(Candidate { path, kind: Kind::Usual, reason }, protected, excluded, world);
                 }
             }
-            Verdict::Protected(what) => self.refused.push(refuse(format!("it is {what}"))),
+            Protection::Protected(what) => self.refused.push(refuse(format!("it is {what}"))),
         }
     }
 

@@ -123,23 +123,23 @@ fn try_all(
     let mut trials: Vec<Option<Result<Trial, TraceError>>> = vec![None; attempts.len()];
     let mut parts = vec![0.0; attempts.len()];
     std::thread::scope(|scope| {
-        let (told, tells) = mpsc::channel();
+        let (sender, receiver) = mpsc::channel();
         for _ in 0..threads {
-            let (told, next) = (told.clone(), &next);
+            let (sender, next) = (sender.clone(), &next);
             scope.spawn(move || {
                 loop {
                     let number = next.fetch_add(1, Ordering::Relaxed);
                     let Some(&attempt) = attempts.get(number) else { break };
                     // Nobody stops listening before all have stopped telling.
-                    let mut part = |part: f64| drop(told.send((number, Err(part))));
+                    let mut part = |part: f64| drop(sender.send((number, Err(part))));
                     let trial = try_one(trace, machine, nodes, attempt, &mut part);
-                    let _ = told.send((number, Ok(trial)));
+                    let _ = sender.send((number, Ok(trial)));
                 }
             });
         }
-        drop(told);
-        for (number, news) in tells {
-            match news {
+        drop(sender);
+        for (number, report) in receiver {
+            match report {
                 Err(part) => parts[number] = part,
                 Ok(trial) => (parts[number], trials[number]) = (1.0, Some(trial)),
             }

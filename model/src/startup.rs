@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn everybody_is_ready_soon() {
+    fn every_node_is_ready_soon() {
         let mut machine =
             Machine { network: Network::default(), file_system: FileSystem::default(), processes: 1, seed: 1 };
         let seconds =

@@ -74,15 +74,15 @@ fn visits(program: &Program, machine: &Machine) -> Vec<Visit> {
 }
 
 fn operation(step: &Step, system: &FileSystem, processes: u64) -> (Operation, u64) {
-    let kept = |keeps: bool| match (keeps, step.is_first) {
+    let cached = |keeps: bool| match (keeps, step.is_first) {
         (false, _) => processes,
         (true, is_first) => u64::from(is_first),
     };
     match step.kind {
-        Kind::Stat => (Operation::Stat, kept(system.keeps_entries)),
-        Kind::Absent => (Operation::Stat, kept(system.keeps_absent)),
-        Kind::List => (Operation::List(step.size), kept(system.keeps_entries)),
-        Kind::Open | Kind::Load => (Operation::Open, kept(!system.opens_reach_server)),
+        Kind::Stat => (Operation::Stat, cached(system.keeps_entries)),
+        Kind::Absent => (Operation::Stat, cached(system.keeps_absent)),
+        Kind::List => (Operation::List(step.size), cached(system.keeps_entries)),
+        Kind::Open | Kind::Load => (Operation::Open, cached(!system.opens_reach_server)),
     }
 }
 

@@ -39,12 +39,12 @@ struct Meeting {
     arrived: AtomicU32,
     round: AtomicU32,
     /// What each shard says, in even rounds and in odd ones: who is quick may say the next already.
-    said: [Vec<Said>; 2],
+    reports: [Vec<Report>; 2],
 }
 
 /// What a shard says.
 #[derive(Default)]
-struct Said {
+struct Report {
     /// The time before which nothing that it does reaches another.
     reaches_ns: AtomicU64,
     /// Processes that have started.
@@ -80,24 +80,25 @@ impl World<'_> {
         let number = shard.number as usize;
         shard.begin();
         for round in 0u64.. {
-            let said = &meeting.said[round as usize % 2];
+            let reports = &meeting.reports[round as usize % 2];
             let mut reaches_ns = shard.reaches_ns();
             for (to, mail) in shard.outgoing.iter_mut().enumerate().filter(|(_, mail)| !mail.is_empty()) {
                 // What comes of it reaches others no sooner than itself.
                 let arrival = mail.iter().map(|(moment, _)| moment.at_ns).min().unwrap_or(u64::MAX);
                 reaches_ns = reaches_ns.min(arrival.saturating_add(shard.costs.reaction));
-                said[to].mail.lock().expect("nobody panics with it").append(mail);
+                reports[to].mail.lock().expect("nobody panics with it").append(mail);
             }
-            said[number].reaches_ns.store(reaches_ns, Ordering::Relaxed);
-            said[number].ended.store(shard.ended, Ordering::Relaxed);
+            reports[number].reaches_ns.store(reaches_ns, Ordering::Relaxed);
+            reports[number].ended.store(shard.ended, Ordering::Relaxed);
             meeting.wait();
-            for (moment, packet) in said[number].mail.lock().expect("nobody panics with it").drain(..) {
+            for (moment, packet) in reports[number].mail.lock().expect("nobody panics with it").drain(..) {
                 shard.take_from_afar(moment, packet);
             }
-            if said.iter().map(|said| said.ended.load(Ordering::Relaxed)).sum::<u32>() == self.crowd.len() {
+            if reports.iter().map(|reports| reports.ended.load(Ordering::Relaxed)).sum::<u32>() == self.crowd.len() {
                 break;
             }
-            let before_ns = said.iter().map(|said| said.reaches_ns.load(Ordering::Relaxed)).min().unwrap_or(u64::MAX);
+            let before_ns =
+                reports.iter().map(|reports| reports.reaches_ns.load(Ordering::Relaxed)).min().unwrap_or(u64::MAX);
             assert!(before_ns < u64::MAX, "processes that wait are answered");
             shard.run_until(before_ns);
             if round.is_multiple_of(PROGRESS_WINDOWS) {
@@ -110,14 +111,14 @@ impl World<'_> {
 
 impl Meeting {
     fn new(shards: usize) -> Meeting {
-        let said = || (0..shards).map(|_| Said::default()).collect();
-        Meeting { arrived: AtomicU32::new(0), round: AtomicU32::new(0), said: [said(), said()] }
+        let reports = || (0..shards).map(|_| Report::default()).collect();
+        Meeting { arrived: AtomicU32::new(0), round: AtomicU32::new(0), reports: [reports(), reports()] }
     }
 
     /// Waits until all shards are here. Windows are short: sleeping would take longer than they do.
     fn wait(&self) {
         let round = self.round.load(Ordering::Acquire);
-        if self.arrived.fetch_add(1, Ordering::AcqRel) as usize + 1 == self.said[0].len() {
+        if self.arrived.fetch_add(1, Ordering::AcqRel) as usize + 1 == self.reports[0].len() {
             self.arrived.store(0, Ordering::Relaxed);
             self.round.store(round.wrapping_add(1), Ordering::Release);
             return;

@@ -1,6 +1,6 @@
 //! What a node is told when it is made.
 
-use crate::patience::DOUBLINGS_MAX;
+use crate::timeouts::DOUBLINGS_MAX;
 use crate::topology::{Forest, Rank};
 
 /// Who gets what a child asks for.
@@ -23,7 +23,7 @@ pub struct Limits {
     /// Requests of clients that may wait at once; more are told to use the original.
     pub clients_waiting_max: usize,
     /// Questions under way at once; what would take more can't be had then.
-    pub asks_max: usize,
+    pub pending_max: usize,
     /// Pieces of content on their way over one link at once. As many as half of them may be sent unasked; what is
     /// asked for beyond them can't be had then.
     pub transfers_max: usize,
@@ -67,13 +67,13 @@ pub struct Limits {
     /// Bytes of content above which a file is fetched block by block, through all trees.
     pub piece_bytes_max: u64,
     /// Blocks that are fetched at once of such a file.
-    pub blocks_gathered_max: usize,
+    pub blocks_downloading_max: usize,
 }
 
 impl Limits {
     /// Paths that are remembered as live: half of those of which anything is known, so that what is served
     /// has the other half. Beyond that, directories go live as a whole.
-    pub fn live_max(&self) -> usize {
+    pub fn passthrough_max(&self) -> usize {
         self.entries_max / 2
     }
 
@@ -89,7 +89,7 @@ impl Default for Limits {
         Limits {
             store_bytes_max: 4 << 30,
             clients_waiting_max: 65_536,
-            asks_max: 1 << 16,
+            pending_max: 1 << 16,
             transfers_max: 1 << 17,
             entries_max: 1 << 17,
             facts_max: usize::MAX,
@@ -108,7 +108,7 @@ impl Default for Limits {
             probe_ms_max: 1200,
             ban_ms: 10_000,
             piece_bytes_max: 2 << 20,
-            blocks_gathered_max: 16,
+            blocks_downloading_max: 16,
         }
     }
 }

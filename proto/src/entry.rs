@@ -11,9 +11,9 @@ use headwater_abi::{Attr, Kind, Path};
 
 use crate::Rank;
 use crate::ahead::{Files, Sequence};
-use crate::held::Held;
 use crate::policy::Recipients;
 use crate::state::block_download::BlockDownload;
+use crate::stored::StoredContent;
 use crate::traversal::Streak;
 
 /// A device and inode number.
@@ -30,7 +30,7 @@ pub(crate) struct Entry {
     /// Which of all that was learnt it was, wrapping.
     pub(crate) learnt: u32,
     /// Content in the store.
-    pub(crate) held: Option<Box<Held>>,
+    pub(crate) stored: Option<Box<StoredContent>>,
     /// Content on its way in one piece.
     pub(crate) arriving: Option<Box<Arriving>>,
     /// Of a file that travels in blocks.
@@ -42,7 +42,7 @@ pub(crate) struct Entry {
     /// Children that have the content.
     pub(crate) content_at: Recipients,
     /// Children that had it when it was evicted here.
-    pub(crate) lent: Vec<Rank>,
+    pub(crate) downstream_sources: Vec<Rank>,
 }
 
 /// Content of which the bytes before `position` are in the store.
@@ -74,7 +74,7 @@ pub(crate) enum Source {
     /// A parent sends it, under this number.
     Parent(Rank, TransferId),
     /// Who sent it is lost; it will be asked for from where it stands.
-    Nobody,
+    Lost,
 }
 
 /// The blocks of a file that are not in the store yet.
@@ -108,7 +108,7 @@ pub(crate) enum Details {
     #[default]
     Unknown,
     /// They are being asked for; if this node reads them, in so many batches.
-    Asked {
+    Requested {
         batches: usize,
         is_pushed: bool,
     },
@@ -134,13 +134,13 @@ impl Entry {
             path,
             fact,
             learnt: 0,
-            held: None,
+            stored: None,
             arriving: None,
             blocks: None,
             directory: None,
             fact_at: Recipients::default(),
             content_at: Recipients::default(),
-            lent: Vec::new(),
+            downstream_sources: Vec::new(),
         }
     }
 
@@ -171,27 +171,27 @@ impl Entry {
 
     /// Whether content in the store covers this aspect.
     pub(crate) fn has_content(&self, aspect: Aspect) -> bool {
-        self.held.as_ref().is_some_and(|held| held.covers(aspect))
+        self.stored.as_ref().is_some_and(|stored| stored.covers(aspect))
     }
 
     /// The head of content in the store; `None` if there is none of this aspect.
-    pub(crate) fn held_head(&self, aspect: Aspect) -> Option<FileHead> {
+    pub(crate) fn stored_head(&self, aspect: Aspect) -> Option<FileHead> {
         let attr = *self.attr()?;
-        self.held.as_ref()?.head(attr, aspect)
+        self.stored.as_ref()?.head(attr, aspect)
     }
 
     /// What the reader of this aspect is told: what is in the store, and for a block at least what the
     /// file is like.
     pub(crate) fn have(&self, aspect: Aspect) -> Option<FileHead> {
         let attr = *self.attr()?;
-        let held = self.held.as_ref().map(|held| held.summary(attr));
+        let stored = self.stored.as_ref().map(|stored| stored.summary(attr));
         let is_block = block_of(aspect).is_some();
-        held.or_else(|| is_block.then(|| FileHead { attr, format: 0, ranges: Arc::from([]), whole: false }))
+        stored.or_else(|| is_block.then(|| FileHead { attr, format: 0, ranges: Arc::from([]), whole: false }))
     }
 
     /// What is enough for `aspect`, in the store or on its way there.
     pub(crate) fn content_for(&self, aspect: Aspect) -> Option<(Aspect, Arc<FileHead>)> {
-        if let Some(head) = self.held_head(aspect) {
+        if let Some(head) = self.stored_head(aspect) {
             let has = if head.whole && block_of(aspect).is_none() { Aspect::Whole } else { aspect };
             return Some((has, Arc::new(head)));
         }
@@ -246,7 +246,7 @@ impl Entry {
 
     /// The digest of content in the store, if it has been told or computed.
     pub(crate) fn digest(&self, aspect: Aspect) -> Option<Digest> {
-        self.held.as_ref()?.digest(aspect)
+        self.stored.as_ref()?.digest(aspect)
     }
 
     /// The pieces that are on their way.
@@ -259,7 +259,7 @@ impl Entry {
     /// How many pieces have begun to arrive of which nobody sends the rest.
     pub(crate) fn orphans(&self) -> usize {
         let blocks = self.blocks.iter().flat_map(|blocks| blocks.arriving.values());
-        self.arriving.as_deref().into_iter().chain(blocks).filter(|a| a.source == Source::Nobody).count()
+        self.arriving.as_deref().into_iter().chain(blocks).filter(|a| a.source == Source::Lost).count()
     }
 
     /// How much of the content described by `head` is in the store; `None` if it has gone.

@@ -77,7 +77,7 @@ impl Sieve {
         self.bytes += bytes;
     }
 
-    pub(crate) fn give_back(&mut self, bytes: u64) {
+    pub(crate) fn release(&mut self, bytes: u64) {
         self.bytes = self.bytes.checked_sub(bytes).expect("no more is given back than was taken");
     }
 }

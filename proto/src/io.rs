@@ -394,7 +394,7 @@ pub enum Output {
     },
     /// Forget whatever makes looking a path up again quicker: directories may have been replaced
     /// (reader only).
-    LookAnew,
+    DropLookupCache,
     /// From here on everything is of this generation. What was published stays, but for the changes;
     /// who began with an earlier generation keeps that.
     Generation {
@@ -403,7 +403,7 @@ pub enum Output {
         /// Paths of which nothing is known any more; `None`: all.
         changes: Option<Vec<Change>>,
         /// All live paths, and whether everything below them is live too. Others are so no more.
-        live: Vec<(Path, bool)>,
+        passthrough: Vec<(Path, bool)>,
     },
     /// Answer to [`Input::Refresh`]: this is the generation that has everything; if nothing has changed,
     /// it is the one that there was.
@@ -488,7 +488,7 @@ pub enum Publication {
         head: FileHead,
     },
     /// The job changes this path: its original is to be used, and its directory's listing too.
-    Live {
+    Passthrough {
         /// The path.
         path: Path,
         /// Everything below it too.
@@ -504,8 +504,8 @@ pub enum Publication {
 pub struct Load {
     /// Requests of processes that wait: at most [`Limits::clients_waiting_max`](crate::Limits).
     pub clients: usize,
-    /// Questions under way: at most [`Limits::asks_max`](crate::Limits).
-    pub asks: usize,
+    /// Questions under way: at most [`Limits::pending_max`](crate::Limits).
+    pub pending: usize,
     /// The most children that wait for one question: at most one for each child and tree.
     pub waiting: usize,
     /// Pieces on their way to one child, the most of all: at most [`Limits::transfers_max`](crate::Limits).
@@ -521,7 +521,7 @@ pub struct Load {
     /// Directories that were listed, in that order: at most as many.
     pub listed: usize,
     /// Versions to be told of one tree, the most of all: at most 65,536.
-    pub untold: usize,
+    pub unreported: usize,
 }
 
 /// What a node has done so far.

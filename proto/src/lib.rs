@@ -9,19 +9,19 @@
 extern crate alloc;
 
 mod ahead;
-mod asks;
 mod config;
 mod entries;
 mod entry;
 mod evict;
-mod held;
 mod io;
-mod live;
 mod node;
-mod patience;
+mod passthrough;
+mod pending;
 mod policy;
 mod scope;
 mod state;
+mod stored;
+mod timeouts;
 pub mod topology;
 mod transfer;
 mod traversal;

@@ -7,10 +7,10 @@ mod clear;
 mod compare;
 mod content;
 mod details;
+mod downstream;
 mod forget;
 mod large;
 mod learn;
-mod lent;
 mod parents;
 mod peers;
 mod preload;
@@ -30,18 +30,18 @@ use headwater_abi::wire::Aspect;
 use headwater_abi::{Path, Want};
 
 use crate::ahead::By;
-use crate::asks::{Asks, Client, Key, Waiter};
 use crate::entries::Entries;
 use crate::entry::{Entry, Inode, Piece};
 use crate::evict::Sieve;
-use crate::held::Held;
-use crate::live::Live;
-use crate::patience::Patience;
-use crate::policy::{Spread, Thing};
+use crate::passthrough::PassthroughPaths;
+use crate::pending::{Client, Key, PendingRequests, Waiter};
+use crate::policy::{PushPolicy, Thing};
 use crate::scope::Scope;
 use crate::state::parent::Parent;
 use crate::state::refresh::Refresh;
 use crate::state::version_reports::VersionReports;
+use crate::stored::StoredContent;
+use crate::timeouts::AdaptiveTimeouts;
 use crate::topology::Up;
 use crate::transfer::{Child, Children};
 use crate::traversal::Traversal;
@@ -89,10 +89,10 @@ pub struct Node {
     config: Config,
     scope: Scope,
     entries: Entries,
-    live: Live,
+    passthrough: PassthroughPaths,
     /// Programs run that do not say what they change.
     is_unaudited: bool,
-    asks: Asks,
+    pending: PendingRequests,
     clients: BTreeMap<ClientId, Box<Client>>,
     /// What could lately not be had, and when that was. Content fails as a whole.
     failed: BTreeMap<Key, Time>,
@@ -101,12 +101,12 @@ pub struct Node {
     /// Where this node turns in each tree; `None` in those that it is no member of.
     ups: Vec<Option<Up>>,
     parents: BTreeMap<Rank, Parent>,
-    patience: Patience,
+    timeouts: AdaptiveTimeouts,
     /// Whether there may be a parent that is not wanted any more.
     has_unwanted: bool,
     children: Children,
     /// Files that are being gathered of which something has come.
-    gathered: VecDeque<Path>,
+    downloads: VecDeque<Path>,
     /// Content whose digest is being computed.
     digesting: BTreeSet<Key>,
     next_transfer: u64,
@@ -125,7 +125,7 @@ pub struct Node {
     sieve: Sieve,
     /// Content that was lately evicted, in case that is refused.
     evicted: VecDeque<Evicted>,
-    spread: Spread,
+    push_policy: PushPolicy,
     /// Paths in the order in which they may be forgotten, and directories that were listed.
     forgettable: VecDeque<Path>,
     listed: VecDeque<Path>,
@@ -146,7 +146,7 @@ pub struct Node {
 #[derive(Debug)]
 struct Evicted {
     path: Path,
-    held: Box<Held>,
+    stored: Box<StoredContent>,
     /// Whether other names may share its file in the store.
     is_shared: bool,
     /// What the room was made for.
@@ -159,18 +159,18 @@ impl Node {
         let mut node = Node {
             scope: Scope::new(config.scope.clone()),
             entries: Entries::new(config.limits.entries_max),
-            live: Live::default(),
+            passthrough: PassthroughPaths::default(),
             is_unaudited: false,
-            asks: Asks::default(),
+            pending: PendingRequests::default(),
             clients: BTreeMap::new(),
             failed: BTreeMap::new(),
             now: 0,
             ups: Vec::new(),
             parents: BTreeMap::new(),
-            patience: Patience::default(),
+            timeouts: AdaptiveTimeouts::default(),
             has_unwanted: false,
             children: Children::default(),
-            gathered: VecDeque::new(),
+            downloads: VecDeque::new(),
             digesting: BTreeSet::new(),
             next_transfer: 1,
             reads_waiting: VecDeque::new(),
@@ -183,7 +183,7 @@ impl Node {
             read_by: None,
             sieve: Sieve::default(),
             evicted: VecDeque::new(),
-            spread: Spread::new(config.policy, seed),
+            push_policy: PushPolicy::new(config.policy, seed),
             forgettable: VecDeque::new(),
             listed: VecDeque::new(),
             learnt: 0,
@@ -240,13 +240,13 @@ impl Node {
 
     /// When [`Node::handle_timeout`] is due.
     pub fn poll_timeout(&self) -> Option<Time> {
-        self.asks.deadline().into_iter().chain(self.parents_due()).min()
+        self.pending.deadline().into_iter().chain(self.parents_due()).min()
     }
 
     /// Time has passed.
     pub fn handle_timeout(&mut self, now: Time) {
         self.now = now;
-        for key in self.asks.overdue(now, self.config.limits.request_timeout_ms_max) {
+        for key in self.pending.overdue(now, self.config.limits.request_timeout_ms_max) {
             self.give_up(now, &key);
         }
         self.watch_parents(now);
@@ -268,15 +268,15 @@ impl Node {
         let orphans = self.entries.paths().filter_map(|path| self.entries.get(path)).map(Entry::orphans).sum();
         Load {
             clients: self.clients.len(),
-            asks: self.asks.len(),
-            waiting: self.asks.waiting_most(),
+            pending: self.pending.len(),
+            waiting: self.pending.waiting_most(),
             outgoing: self.children.values().map(Child::transfers).max().unwrap_or_default(),
             incoming: self.parents.values().map(|parent| parent.incoming.len()).max().unwrap_or_default(),
             orphans,
             reads_waiting: self.reads_waiting.len(),
             forgettable: self.forgettable.len(),
             listed: self.listed.len(),
-            untold: self.untold_most(),
+            unreported: self.unreported_most(),
         }
     }
 
@@ -289,17 +289,17 @@ impl Node {
                     Waiter::Child(want) => self.serve(now, want),
                 }
             } else if let Some(thing) = self.fresh.pop_front() {
-                if !self.children.is_empty() && self.spread.pushes_new(now) {
-                    self.give_to_all(&thing);
+                if !self.children.is_empty() && self.push_policy.pushes_new(now) {
+                    self.push_to_all(&thing);
                 }
-            } else if let Some(path) = self.gathered.pop_front() {
-                self.gather(now, &path);
-            } else if !self.start_read() && !self.start_batch(now) && !self.go_on_checking() {
+            } else if let Some(path) = self.downloads.pop_front() {
+                self.download_blocks(now, &path);
+            } else if !self.start_read() && !self.start_batch(now) && !self.continue_checking() {
                 break;
             }
         }
         self.forget_some();
-        self.tell_versions();
+        self.report_versions();
         self.hang_up_idle();
         let (in_flight_max, next) = (self.config.limits.chunks_in_flight_max, &mut self.next_transfer);
         let undigested = self.children.pump(&self.entries, in_flight_max, next, &mut self.outputs);
@@ -310,14 +310,14 @@ impl Node {
         assert!(!self.clients.contains_key(&client), "a client's number is used once");
         self.stats.requests += 1;
         if want.contains(Want::UNAUDITED) {
-            self.go_unaudited(None);
+            self.begin_unaudited(None);
             return self.reply(client, Reply::Done);
         }
         if self.scope.start(path.as_bytes()).is_none() {
             return self.reply(client, Reply::Fallback);
         }
-        if want.contains(Want::LIVE) {
-            self.request_live(&path, want);
+        if want.contains(Want::PASSTHROUGH) {
+            self.request_passthrough(&path, want);
             return self.reply(client, Reply::Done);
         }
         if self.clients.len() >= self.config.limits.clients_waiting_max {
@@ -335,7 +335,7 @@ impl Node {
 
     fn client_gone(&mut self, client: ClientId) {
         if let Some(gone) = self.clients.remove(&client)
-            && let Some(ask) = gone.waits_for.and_then(|key| self.asks.get_mut(&key))
+            && let Some(ask) = gone.waits_for.and_then(|key| self.pending.get_mut(&key))
         {
             ask.clients.remove(&client);
         }
@@ -397,7 +397,7 @@ impl Node {
         Map {
             entries: &self.entries,
             scope: &self.scope,
-            live: &self.live,
+            passthrough: &self.passthrough,
             links_followed_max: self.config.limits.links_followed_max,
         }
     }

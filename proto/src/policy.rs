@@ -31,7 +31,7 @@ pub(crate) enum Thing {
 /// Which children have a thing, have it on its way, or asked for it.
 #[derive(Debug)]
 pub(crate) enum Recipients {
-    Everybody,
+    All,
     /// Ascending.
     Some(Vec<Rank>),
 }
@@ -45,7 +45,7 @@ impl Default for Recipients {
 impl Recipients {
     pub(crate) fn contains(&self, rank: Rank) -> bool {
         match self {
-            Recipients::Everybody => true,
+            Recipients::All => true,
             Recipients::Some(ranks) => ranks.binary_search(&rank).is_ok(),
         }
     }
@@ -59,14 +59,14 @@ impl Recipients {
     }
 
     /// From now on it counts as everybody's.
-    pub(crate) fn insert_everybody(&mut self) {
-        *self = Recipients::Everybody;
+    pub(crate) fn insert_all(&mut self) {
+        *self = Recipients::All;
     }
 
     /// How many asked; `None` once everybody has it.
     pub(crate) fn count(&self) -> Option<usize> {
         match self {
-            Recipients::Everybody => None,
+            Recipients::All => None,
             Recipients::Some(ranks) => Some(ranks.len()),
         }
     }
@@ -74,7 +74,7 @@ impl Recipients {
 
 /// The policy and what it has learnt.
 #[derive(Debug)]
-pub(crate) struct Spread {
+pub(crate) struct PushPolicy {
     policy: Policy,
     decisions: VecDeque<bool>,
     /// How many of them were for a majority.
@@ -85,9 +85,9 @@ pub(crate) struct Spread {
     random: u64,
 }
 
-impl Spread {
-    pub(crate) fn new(policy: Policy, seed: u64) -> Spread {
-        Spread {
+impl PushPolicy {
+    pub(crate) fn new(policy: Policy, seed: u64) -> PushPolicy {
+        PushPolicy {
             policy,
             decisions: VecDeque::new(),
             agreed: 0,
@@ -171,26 +171,26 @@ mod tests {
 
     #[test]
     fn adaptive_pushes_while_majorities_agree() {
-        let mut spread = Spread::new(Policy::Adaptive, 1);
+        let mut push_policy = PushPolicy::new(Policy::Adaptive, 1);
         for number in 0..WINDOW as u64 {
-            assert!(!spread.pushes_new(0));
-            assert!(!spread.asked(0, thing(number), Some(1), 4));
-            assert!(spread.asked(0, thing(number), Some(2), 4));
+            assert!(!push_policy.pushes_new(0));
+            assert!(!push_policy.asked(0, thing(number), Some(1), 4));
+            assert!(push_policy.asked(0, thing(number), Some(2), 4));
         }
-        let pushed = (0..800).filter(|_| spread.pushes_new(0)).count();
+        let pushed = (0..800).filter(|_| push_policy.pushes_new(0)).count();
         assert!((600..800).contains(&pushed), "{pushed} of 800 were pushed, but for the probes");
         for number in 100..109 {
-            assert!(!spread.asked(1, thing(number), Some(1), 4));
+            assert!(!push_policy.asked(1, thing(number), Some(1), 4));
         }
-        assert!((0..100).any(|_| spread.pushes_new(2)), "nothing is decided against a majority yet");
-        assert!((0..100).all(|_| !spread.pushes_new(1 + DECISION_MS)), "9 of the last 32 found no majority");
+        assert!((0..100).any(|_| push_policy.pushes_new(2)), "nothing is decided against a majority yet");
+        assert!((0..100).all(|_| !push_policy.pushes_new(1 + DECISION_MS)), "9 of the last 32 found no majority");
     }
 
     #[test]
     fn one_child_is_no_majority() {
-        let mut spread = Spread::new(Policy::Adaptive, 1);
-        assert!(!spread.asked(0, thing(0), Some(1), 1));
-        assert!(!Spread::new(Policy::Pull, 1).asked(0, thing(0), Some(5), 5));
-        assert!(Spread::new(Policy::Push, 1).pushes_new(0));
+        let mut push_policy = PushPolicy::new(Policy::Adaptive, 1);
+        assert!(!push_policy.asked(0, thing(0), Some(1), 1));
+        assert!(!PushPolicy::new(Policy::Pull, 1).asked(0, thing(0), Some(5), 5));
+        assert!(PushPolicy::new(Policy::Push, 1).pushes_new(0));
     }
 }

@@ -193,7 +193,7 @@ impl Child {
                 continue;
             }
             if let Some(digest) = digest
-                && cursor.goes_at_once()
+                && cursor.is_single_message()
             {
                 let piece = cursor.piece();
                 let Some(Cursor { path, aspect, head, .. }) = self.cursors.remove(&id) else { continue };
@@ -278,7 +278,7 @@ impl Cursor {
     }
 
     /// Whether it goes in one message, once it is here with its digest.
-    fn goes_at_once(&self) -> bool {
+    fn is_single_message(&self) -> bool {
         !self.is_announced && self.position == 0 && self.is_short() && block_of(self.aspect).is_none()
     }
 

@@ -62,7 +62,7 @@ impl Traversal {
     }
 
     /// The processes come to `at`. True if they are likely to go through it.
-    pub(crate) fn comes_to(&mut self, at: &Path) -> bool {
+    pub(crate) fn reaches(&mut self, at: &Path) -> bool {
         if self.left == 0 || !self.is_near(at) {
             return false;
         }
@@ -92,22 +92,22 @@ mod tests {
     }
 
     #[test]
-    fn who_looks_at_names_in_order_goes_through_the_tree() {
+    fn look_ups_in_order_traverse_the_tree() {
         let mut traversal = Traversal::default();
-        assert!(!traversal.comes_to(&path("/a/b")));
+        assert!(!traversal.reaches(&path("/a/b")));
         assert!(!traversal.is_going_through(&path("/a"), streak(2..17)));
         assert!(!traversal.is_going_through(&path("/a"), streak((0..40).map(|n| n * 7 % 40))));
         assert!(traversal.is_going_through(&path("/a"), streak((2..17).chain([20]))));
-        assert!(traversal.comes_to(&path("/a/b")) && traversal.comes_to(&path("/a/b/c")));
-        assert!(traversal.comes_to(&path("/a/d")), "a sibling of the directory above");
-        assert!(!traversal.comes_to(&path("/a/e/f")), "its directory was not gone through");
+        assert!(traversal.reaches(&path("/a/b")) && traversal.reaches(&path("/a/b/c")));
+        assert!(traversal.reaches(&path("/a/d")), "a sibling of the directory above");
+        assert!(!traversal.reaches(&path("/a/e/f")), "its directory was not gone through");
     }
 
     #[test]
     fn trust_is_used_up_and_grows_when_it_was_justified() {
         let mut traversal = Traversal::default();
         assert!(traversal.is_going_through(&path("/a/0"), streak(0..16)));
-        let trusted = |traversal: &mut Traversal| (0..).take_while(|_| traversal.comes_to(&path("/a/1"))).count();
+        let trusted = |traversal: &mut Traversal| (0..).take_while(|_| traversal.reaches(&path("/a/1"))).count();
         assert_eq!(trusted(&mut traversal), TRUST_MIN as usize);
         assert!(!traversal.is_going_through(&path("/a/1"), streak([5])));
         assert!(traversal.is_going_through(&path("/a/1"), streak([0, 1])));

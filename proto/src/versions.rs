@@ -48,8 +48,8 @@ impl Versions {
     pub(crate) fn contradict_version(&self, version: &Version) -> bool {
         self.used > 0
             && words(version).any(|word| {
-                let told = self.slots[self.find(word)];
-                told != 0 && told != word
+                let reported = self.slots[self.find(word)];
+                reported != 0 && reported != word
             })
     }
 
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_told_is_known_again_and_what_was_not_contradicts() {
+    fn a_reported_version_is_known_and_another_contradicts() {
         let mut versions = Versions::default();
         assert!(!versions.contradict(&path(0), &file(0)));
         (0..10_000).for_each(|number| versions.remember(&path(number), &file(number)));
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_is_the_same_whatever_else_is_told_of_it() {
+    fn a_directory_is_the_same_whatever_else_is_reported() {
         let attr = |size| Attr { mode: mode::DIR, ino: 7, size, ..Attr::default() };
         let listing = |names: &[&str]| {
             let names = names.iter().map(|name| Name { ino: 1, d_type: 8, name: name.as_bytes() });

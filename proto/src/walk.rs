@@ -9,7 +9,7 @@ use headwater_abi::wire::{Aspect, Fact};
 use headwater_abi::{Kind, Path, Want};
 
 use crate::entries::{Entries, Lookup};
-use crate::live::Live;
+use crate::passthrough::PassthroughPaths;
 use crate::scope::Scope;
 
 /// Components of most paths.
@@ -37,7 +37,7 @@ pub(crate) struct Walked {
 pub(crate) struct Map<'a> {
     pub(crate) entries: &'a Entries,
     pub(crate) scope: &'a Scope,
-    pub(crate) live: &'a Live,
+    pub(crate) passthrough: &'a PassthroughPaths,
     pub(crate) links_followed_max: usize,
 }
 
@@ -52,8 +52,8 @@ pub(crate) fn content_wanted(want: Want) -> Option<Aspect> {
     }
 }
 
-/// A walk under way.
-struct Way<'a> {
+/// A walk under walk.
+struct Walk<'a> {
     /// What is looked at: a canonical path.
     at: Vec<u8>,
     /// The components behind it, the next one last.
@@ -72,55 +72,57 @@ impl<'a> Map<'a> {
         todo.truncate(todo.len() - depth);
         let mut bytes = Vec::with_capacity(path.as_bytes().len());
         bytes.extend_from_slice(at);
-        let mut way = Way { at: bytes, todo, links: 0 };
+        let mut walk = Walk { at: bytes, todo, links: 0 };
         loop {
-            if let Some(step) = self.advance(&mut way, path, want) {
-                return Walked { step, path: way.cleaned(path) };
+            if let Some(step) = self.advance(&mut walk, path, want) {
+                return Walked { step, path: walk.cleaned(path) };
             }
         }
     }
 
     /// One component further; a step if that is as far as it goes.
-    fn advance(&self, way: &mut Way<'a>, given: &Path, want: Want) -> Option<Step> {
-        let last = way.todo.is_empty();
-        if !self.scope.holds(&way.at) {
-            return self.jump(way);
+    fn advance(&self, walk: &mut Walk<'a>, given: &Path, want: Want) -> Option<Step> {
+        let last = walk.todo.is_empty();
+        if !self.scope.holds(&walk.at) {
+            return self.jump(walk);
         }
-        if !self.live.is_empty() && self.live.covers(&way.path(given)) {
+        if !self.passthrough.is_empty() && self.passthrough.covers(&walk.path(given)) {
             return Some(Step::Done);
         }
-        match self.entries.get_at(&way.at).map(|entry| &entry.fact) {
-            None => Some(self.unknown(way.path(given), last, want)),
-            Some(Fact::Link(_, target)) if !last || !want.contains(Want::NO_FOLLOW) => self.follow(way, target),
-            Some(fact) if last => Some(self.leaf(way.path(given), fact, want)),
-            Some(Fact::Attr(attr)) if attr.kind() == Kind::Dir => Some(Step::Missing(way.path(given), Aspect::Listing)),
-            Some(Fact::Listing(..) | Fact::Unlistable(_)) => way.next(),
+        match self.entries.get_at(&walk.at).map(|entry| &entry.fact) {
+            None => Some(self.unknown(walk.path(given), last, want)),
+            Some(Fact::Link(_, target)) if !last || !want.contains(Want::NO_FOLLOW) => self.follow(walk, target),
+            Some(fact) if last => Some(self.leaf(walk.path(given), fact, want)),
+            Some(Fact::Attr(attr)) if attr.kind() == Kind::Dir => {
+                Some(Step::Missing(walk.path(given), Aspect::Listing))
+            }
+            Some(Fact::Listing(..) | Fact::Unlistable(_)) => walk.next(),
             Some(_) => Some(Step::Done),
         }
     }
 
-    fn follow(&self, way: &mut Way<'a>, target: &'a [u8]) -> Option<Step> {
-        way.links += 1;
-        if way.links > self.links_followed_max {
+    fn follow(&self, walk: &mut Walk<'a>, target: &'a [u8]) -> Option<Step> {
+        walk.links += 1;
+        if walk.links > self.links_followed_max {
             return Some(Step::Done);
         }
-        way.todo.extend(components(target).rev());
+        walk.todo.extend(components(target).rev());
         if target.first() == Some(&b'/') {
-            way.at.truncate(1);
-            return self.jump(way);
+            walk.at.truncate(1);
+            return self.jump(walk);
         }
-        way.up();
-        way.next()
+        walk.up();
+        walk.next()
     }
 
     /// Goes on where the scope next holds what remains; done if it does not.
-    fn jump(&self, way: &mut Way<'a>) -> Option<Step> {
-        let Some(literal) = way.literal() else { return Some(Step::Done) };
+    fn jump(&self, walk: &mut Walk<'a>) -> Option<Step> {
+        let Some(literal) = walk.literal() else { return Some(Step::Done) };
         let Some((start, depth)) = self.scope.start(&literal) else { return Some(Step::Done) };
         // It lies below what is looked at, which is outside of the scope or the root directory.
-        let passed = components(&way.at).count();
-        way.todo.truncate(way.todo.len() - (depth - passed));
-        way.at = start.to_vec();
+        let passed = components(&walk.at).count();
+        walk.todo.truncate(walk.todo.len() - (depth - passed));
+        walk.at = start.to_vec();
         None
     }
 
@@ -157,7 +159,7 @@ fn components(text: &[u8]) -> impl DoubleEndedIterator<Item = &[u8]> {
     text.split(|&b| b == b'/').filter(|c| !c.is_empty() && *c != b".")
 }
 
-impl Way<'_> {
+impl Walk<'_> {
     /// Takes the next component. Done if the path gets too long.
     fn next(&mut self) -> Option<Step> {
         while let Some(name) = self.todo.pop() {

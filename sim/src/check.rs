@@ -11,7 +11,7 @@ use headwater_proto::{Publication, Rank, Reply};
 use crate::ensure::{Check, ensure};
 use crate::reader::block_of;
 use crate::site::Waiting;
-use crate::tree::{Item, Look, Outcome, Tree, resolve};
+use crate::tree::{Item, Outcome, PathState, Tree, resolve};
 use crate::world::World;
 
 impl World {
@@ -29,14 +29,16 @@ impl World {
                 self.check_content_head(rank, path, *aspect, head)
             }
             Publication::Arrived { path, .. } => Err(format!("{path} is published and not stored")),
-            Publication::Live { path, .. } => ensure(self.in_scope(path), || format!("{path} is live out of scope")),
+            Publication::Passthrough { path, .. } => {
+                ensure(self.in_scope(path), || format!("{path} is live out of scope"))
+            }
             Publication::Unaudited => Ok(()),
         }
     }
 
     fn check_fact(&mut self, rank: Rank, path: &Path, fact: &Fact) -> Check {
         ensure(self.in_scope(path), || format!("{path} is published out of scope"))?;
-        ensure(!self.site(rank).is_live(path), || format!("a fact about {path}, which is live"))?;
+        ensure(!self.site(rank).is_passthrough(path), || format!("a fact about {path}, which is live"))?;
         let is_true = self.versions_of_tree(0).any(|tree| self.is_true(tree, path, fact));
         ensure(is_true, || format!("{path} never was {fact:?}"))?;
         if let Some(before) = self.site(rank).table.facts.get(path) {
@@ -68,7 +70,7 @@ impl World {
         let is_known = matches!(site.table.facts.get(path), Some(Fact::Attr(attr)) if *attr == head.attr);
         ensure(is_known, || format!("content of {path} does not agree with its attributes"))?;
         ensure(head.whole == (aspect == Aspect::Whole), || format!("{path} is whole by half"))?;
-        ensure(!site.is_live(path), || format!("content of {path}, which is live"))?;
+        ensure(!site.is_passthrough(path), || format!("content of {path}, which is live"))?;
         // The very version that the attributes are of.
         let is_true = |tree: &Tree| {
             let truth = tree.is_current(path, &head.attr).then(|| tree.open(path, aspect, 0).ok()).flatten();
@@ -109,10 +111,10 @@ impl World {
             let excuse = is_unreadable || wants_block || !self.in_scope(path) || !must_succeed;
             return ensure(excuse, || format!("the original is to be used for {path} ({want:?})"));
         }
-        if want.contains(Want::LIVE) {
+        if want.contains(Want::PASSTHROUGH) {
             return Ok(());
         }
-        if published == Outcome::Live {
+        if published == Outcome::Passthrough {
             return Ok(());
         }
         // A process that finds nothing where it was told to look uses the original.
@@ -147,11 +149,11 @@ impl World {
             follows,
             |p| self.in_scope(p),
             |at| match tree.entry(at, 0) {
-                Fact::Absent => Look::Absent,
-                Fact::Error(_) => Look::Error,
-                Fact::Link(_, target) => Look::Link(target.to_vec()),
-                Fact::Attr(attr) if attr.kind() == Kind::Dir => Look::Dir,
-                _ => Look::Other,
+                Fact::Absent => PathState::Absent,
+                Fact::Error(_) => PathState::Error,
+                Fact::Link(_, target) => PathState::Link(target.to_vec()),
+                Fact::Attr(attr) if attr.kind() == Kind::Dir => PathState::Dir,
+                _ => PathState::Other,
             },
         )
     }

@@ -46,7 +46,7 @@ pub struct Options {
     /// Chance that an eviction is refused.
     pub evict_refusal: u64,
     /// Chance that a request makes its path live.
-    pub live: u64,
+    pub passthrough: u64,
     /// Chance, for each request, that a file changes on the shared file system, or vanishes.
     pub change: u64,
     /// Chance, for each request, that some user asks for a refresh.
@@ -92,7 +92,7 @@ impl Options {
             store_failure: chance(10),
             room: chance(20),
             evict_refusal: chance(300),
-            live: chance(10),
+            passthrough: chance(10),
             change: chance(8),
             refresh: chance(12),
             client_gone: chance(60),

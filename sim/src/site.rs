@@ -8,7 +8,7 @@ use headwater_proto::{ClientId, Memory, Node, Peer, Rank};
 
 use crate::reader::{Piece, Reads};
 use crate::store::{Segment, Store};
-use crate::tree::{Look, Outcome, resolve};
+use crate::tree::{Outcome, PathState, resolve};
 
 /// A process that waits.
 #[derive(Clone, Debug)]
@@ -48,8 +48,8 @@ pub(crate) struct Table {
     pub(crate) resident: BTreeMap<Path, FileHead>,
     /// Blocks that they may use.
     pub(crate) blocks: BTreeMap<Path, BTreeSet<u32>>,
-    pub(crate) live: BTreeMap<Path, bool>,
-    pub(crate) listings_live: BTreeSet<Path>,
+    pub(crate) passthrough: BTreeMap<Path, bool>,
+    pub(crate) passthrough_listings: BTreeSet<Path>,
     pub(crate) generation: u64,
 }
 
@@ -140,8 +140,8 @@ impl Site {
                 let is_linked = store.file_of(path).is_some_and(|file| !files.insert(file));
                 (path, Memory::Content { head: head.clone(), is_linked })
             });
-            let live = table.live.iter().map(|(path, &tree)| (path, Memory::Live { tree }));
-            for (path, memory) in facts.chain(contents).chain(live) {
+            let passthrough = table.passthrough.iter().map(|(path, &tree)| (path, Memory::Passthrough { tree }));
+            for (path, memory) in facts.chain(contents).chain(passthrough) {
                 node.restore(path, memory);
             }
             node.restore_generation(table.generation);
@@ -170,40 +170,44 @@ impl Site {
         is_whole || self.table.blocks.get(path).is_some_and(|blocks| blocks.contains(&block))
     }
 
-    pub(crate) fn is_live(&self, path: &Path) -> bool {
-        let live = &self.table.live;
-        live.contains_key(path)
-            || (!live.is_empty()
-                && std::iter::successors(path.parent(), Path::parent).any(|p| live.get(&p) == Some(&true)))
+    pub(crate) fn is_passthrough(&self, path: &Path) -> bool {
+        let passthrough = &self.table.passthrough;
+        passthrough.contains_key(path)
+            || (!passthrough.is_empty()
+                && std::iter::successors(path.parent(), Path::parent).any(|p| passthrough.get(&p) == Some(&true)))
     }
 
     /// Where the table says that a path leads.
     pub(crate) fn resolve(&self, path: &Path, want: Want, in_scope: impl Fn(&Path) -> bool) -> Outcome {
-        resolve(path, !want.contains(Want::NO_FOLLOW), in_scope, |at| self.look(at))
+        resolve(path, !want.contains(Want::NO_FOLLOW), in_scope, |at| self.state_of(at))
     }
 
-    fn look(&self, path: &Path) -> Look {
-        if self.is_live(path) {
-            return Look::Live;
+    fn state_of(&self, path: &Path) -> PathState {
+        if self.is_passthrough(path) {
+            return PathState::Passthrough;
         }
         match self.table.facts.get(path) {
-            Some(Fact::Absent) => Look::Absent,
-            Some(Fact::Error(_)) => Look::Error,
-            Some(Fact::Link(_, target)) => Look::Link(target.to_vec()),
-            Some(Fact::Listing(..) | Fact::Unlistable(_)) => Look::Dir,
-            Some(Fact::Attr(attr)) if attr.kind() == Kind::Dir => Look::Dir,
-            Some(Fact::Attr(_)) => Look::Other,
-            None => self.look_in_listing(path),
+            Some(Fact::Absent) => PathState::Absent,
+            Some(Fact::Error(_)) => PathState::Error,
+            Some(Fact::Link(_, target)) => PathState::Link(target.to_vec()),
+            Some(Fact::Listing(..) | Fact::Unlistable(_)) => PathState::Dir,
+            Some(Fact::Attr(attr)) if attr.kind() == Kind::Dir => PathState::Dir,
+            Some(Fact::Attr(_)) => PathState::Other,
+            None => self.state_in_listing(path),
         }
     }
 
-    fn look_in_listing(&self, path: &Path) -> Look {
-        let Some(directory) = path.parent() else { return Look::Unknown };
+    fn state_in_listing(&self, path: &Path) -> PathState {
+        let Some(directory) = path.parent() else { return PathState::Unknown };
         match self.table.facts.get(&directory) {
             Some(Fact::Listing(_, listing)) if listing.find(path.name()).is_none() => {
-                if self.table.listings_live.contains(&directory) { Look::Live } else { Look::Absent }
+                if self.table.passthrough_listings.contains(&directory) {
+                    PathState::Passthrough
+                } else {
+                    PathState::Absent
+                }
             }
-            _ => Look::Unknown,
+            _ => PathState::Unknown,
         }
     }
 

@@ -90,7 +90,7 @@ pub(crate) struct Store {
     inodes: BTreeMap<u64, Bytes>,
     next_inode: u64,
     /// Of files that older generations keep.
-    kept: BTreeMap<u64, u64>,
+    retained: BTreeMap<u64, u64>,
     bytes: u64,
 }
 
@@ -198,18 +198,18 @@ impl Store {
     /// The file stays for those who use an older generation.
     pub(crate) fn keep(&mut self, path: &Path, generation: u64) {
         let bytes = self.take(path);
-        *self.kept.entry(generation).or_default() += bytes;
+        *self.retained.entry(generation).or_default() += bytes;
     }
 
     /// Nobody uses that generation any more.
     pub(crate) fn forget_generation(&mut self, generation: u64) {
-        self.bytes -= self.kept.remove(&generation).unwrap_or_default();
+        self.bytes -= self.retained.remove(&generation).unwrap_or_default();
     }
 
     /// Whatever is not published is lost, and so is what is not to be kept.
     pub(crate) fn reduce(&mut self, is_kept: impl Fn(&Path) -> bool) {
         self.partial.clear();
-        self.kept.clear();
+        self.retained.clear();
         self.names.retain(|path, _| is_kept(path));
         let names = &self.names;
         self.inodes.retain(|inode, _| names.values().any(|used| used == inode));

@@ -126,7 +126,7 @@ impl Tree {
         }
         let path = *random.pick(&files);
         let Some(Item::File { attr: before, .. }) = self.items.get(path) else { return tree };
-        if self.look(before, 0).nlink < 2 && random.chance(300) {
+        if self.state_of(before, 0).nlink < 2 && random.chance(300) {
             tree.items.remove(path);
             if let Some(Item::Dir { attr, .. }) = path.parent().and_then(|at| tree.items.get_mut(&at)) {
                 attr.mtime.0 += 1;
@@ -153,7 +153,7 @@ impl Tree {
     }
 
     /// The attributes as a look at `now` sees them.
-    fn look(&self, attr: &Attr, now: u64) -> Attr {
+    fn state_of(&self, attr: &Attr, now: u64) -> Attr {
         let same = |item: &&Item| matches!(item, Item::File { attr: other, .. } if other.ino == attr.ino);
         let nlink = if attr.kind() == Kind::File { self.items.values().filter(same).count() as u32 } else { 2 };
         Attr { atime: (now as i64, 0), nlink, ..*attr }
@@ -168,19 +168,19 @@ impl Tree {
         match self.items.get(path) {
             None if is_below_a_file() => Fact::Error(ENOTDIR),
             None => Fact::Absent,
-            Some(Item::Dir { attr, .. } | Item::File { attr, .. }) => Fact::Attr(self.look(attr, now)),
-            Some(Item::Link { attr, target }) => Fact::Link(self.look(attr, now), target.clone().into()),
+            Some(Item::Dir { attr, .. } | Item::File { attr, .. }) => Fact::Attr(self.state_of(attr, now)),
+            Some(Item::Link { attr, target }) => Fact::Link(self.state_of(attr, now), target.clone().into()),
         }
     }
 
     /// What the reader says about a directory's names.
     pub(crate) fn listing(&self, path: &Path, now: u64) -> Fact {
         match self.items.get(path) {
-            Some(Item::Dir { attr, is_listable: false }) => Fact::Unlistable(self.look(attr, now)),
+            Some(Item::Dir { attr, is_listable: false }) => Fact::Unlistable(self.state_of(attr, now)),
             Some(Item::Dir { attr, .. }) => {
                 let names = self.items.iter().filter(|(p, _)| p.parent().as_ref() == Some(path));
                 let names = names.map(|(p, item)| self.name(p, item)).collect::<Listing>();
-                Fact::Listing(self.look(attr, now), names)
+                Fact::Listing(self.state_of(attr, now), names)
             }
             _ => self.entry(path, now),
         }
@@ -203,7 +203,7 @@ impl Tree {
                 let all = if attr.size > 0 { vec![(0, attr.size)] } else { Vec::new() };
                 let loadable = loadable.clone().filter(|_| aspect == Aspect::Loadable);
                 let ranges = loadable.clone().unwrap_or_else(|| all.into());
-                let head = FileHead { attr: self.look(attr, now), format: 0, whole: loadable.is_none(), ranges };
+                let head = FileHead { attr: self.state_of(attr, now), format: 0, whole: loadable.is_none(), ranges };
                 match aspect {
                     Aspect::Block(number) => head.block(number).ok_or(EINVAL),
                     _ => Ok(head),
@@ -223,7 +223,7 @@ pub(crate) enum Outcome {
     /// Out of the scope, or round in circles.
     Original,
     /// The job changes it.
-    Live,
+    Passthrough,
     /// Not known yet.
     Unknown,
     /// To this canonical path.
@@ -232,11 +232,11 @@ pub(crate) enum Outcome {
 
 /// One path, looked at without following it.
 #[derive(Clone, Debug)]
-pub(crate) enum Look {
+pub(crate) enum PathState {
     Unknown,
     Absent,
     Error,
-    Live,
+    Passthrough,
     Link(Vec<u8>),
     Dir,
     Other,
@@ -247,7 +247,7 @@ pub(crate) fn resolve(
     path: &Path,
     follows: bool,
     in_scope: impl Fn(&Path) -> bool,
-    look: impl Fn(&Path) -> Look,
+    state_of: impl Fn(&Path) -> PathState,
 ) -> Outcome {
     let mut todo: Vec<Vec<u8>> = path.components().map(<[u8]>::to_vec).rev().collect();
     let (mut at, mut links) = (Path::root(), 0);
@@ -259,12 +259,12 @@ pub(crate) fn resolve(
             return Outcome::Original;
         }
         if in_scope(&at) {
-            match look(&at) {
-                Look::Unknown => return Outcome::Unknown,
-                Look::Absent => return Outcome::Absent,
-                Look::Live => return Outcome::Live,
-                Look::Error => return Outcome::Error,
-                Look::Link(target) if !is_last || follows => {
+            match state_of(&at) {
+                PathState::Unknown => return Outcome::Unknown,
+                PathState::Absent => return Outcome::Absent,
+                PathState::Passthrough => return Outcome::Passthrough,
+                PathState::Error => return Outcome::Error,
+                PathState::Link(target) if !is_last || follows => {
                     links += 1;
                     if links > 40 {
                         return Outcome::Original;
@@ -277,9 +277,9 @@ pub(crate) fn resolve(
                         at.parent().unwrap_or_else(Path::root)
                     };
                 }
-                Look::Dir if !is_last => {}
-                Look::Other if !is_last => return Outcome::Error,
-                Look::Link(_) | Look::Dir | Look::Other => return Outcome::Found(at),
+                PathState::Dir if !is_last => {}
+                PathState::Other if !is_last => return Outcome::Error,
+                PathState::Link(_) | PathState::Dir | PathState::Other => return Outcome::Found(at),
             }
         } else if !at.as_bytes().eq(b"/") || is_last {
             return Outcome::Original;

@@ -263,7 +263,7 @@ impl World {
         self.trace(rank, || format!("starts, recovers: {recovers}"));
         let bytes_max = self.limits.store_bytes_max;
         self.site_mut(rank).start(now, node, recovers, bytes_max);
-        self.perform_all(rank)
+        self.execute_all(rank)
     }
 
     /// Gives an input to a node and performs what it puts out.
@@ -275,10 +275,10 @@ impl World {
         let now = self.now;
         let site = self.site_mut(rank);
         site.node.handle(now - site.started, input);
-        self.perform_all(rank)
+        self.execute_all(rank)
     }
 
-    fn perform_all(&mut self, rank: Rank) -> Check {
+    fn execute_all(&mut self, rank: Rank) -> Check {
         self.at = rank;
         // A refused eviction is told before anything else is.
         while let Some(output) = self.site_mut(rank).node.poll_output() {
@@ -290,7 +290,7 @@ impl World {
                 self.summary.faults += 1;
                 continue;
             }
-            self.perform(rank, output)?;
+            self.execute(rank, output)?;
         }
         while let Some(path) = self.site_mut(rank).refused.pop_front() {
             self.give(rank, Input::EvictRefused { path })?;
@@ -328,7 +328,7 @@ impl World {
         if site.node.poll_timeout().is_some_and(|due| due <= now) {
             site.node.handle_timeout(now);
         }
-        self.perform_all(rank)
+        self.execute_all(rank)
     }
 
     pub(crate) fn schedule(&mut self, after: u64, event: Event) {
@@ -422,7 +422,7 @@ fn random_limits(random: &mut Random, options: &Options) -> Limits {
     let forgets = random.chance(300);
     Limits {
         entries_max,
-        asks_max: if is_small && random.chance(300) { 4 + random.below(60) as usize } else { 1 << 16 },
+        pending_max: if is_small && random.chance(300) { 4 + random.below(60) as usize } else { 1 << 16 },
         transfers_max: if is_small && random.chance(300) { 2 + random.below(20) as usize } else { 1 << 17 },
         facts_max: if forgets { 24 + random.below(30) as usize } else { usize::MAX },
         listing_bytes_max: if forgets { random.below(4000) } else { u64::MAX },
@@ -438,7 +438,7 @@ fn random_limits(random: &mut Random, options: &Options) -> Limits {
         probe_ms_max: 300 + random.below(1000),
         ban_ms: 500 + random.below(5000),
         piece_bytes_max: [1000, 50_000, 500_000, 2 << 20][random.below(4) as usize],
-        blocks_gathered_max: 1 + random.below(4) as usize,
+        blocks_downloading_max: 1 + random.below(4) as usize,
         ..Limits::default()
     }
 }

@@ -79,7 +79,7 @@ enum Plan {
 
 /// A rank's place in a tree.
 #[derive(Clone, Copy)]
-enum Place {
+enum Position {
     Root,
     /// A dedicated server that is not the root: how far after it in the circle of servers.
     Server(u32),
@@ -186,7 +186,7 @@ impl Forest {
     /// Whether a rank takes part in a tree: in partitions it does in its own group's, and servers
     /// do in all.
     pub fn contains(&self, tree: TreeId, rank: Rank) -> bool {
-        self.place(tree, rank).is_some()
+        self.position(tree, rank).is_some()
     }
 
     /// How many ranks take part in a tree.
@@ -227,11 +227,11 @@ impl Forest {
 
     /// The rank one hop nearer to the tree's root.
     pub fn parent(&self, tree: TreeId, rank: Rank) -> Option<Rank> {
-        match (self.place(tree, rank)?, self.plan) {
-            (Place::Root, _) => None,
-            (Place::Server(_), _) => Some(self.root(tree)),
-            (Place::Branch(number), _) => self.branched(tree).parent(number).map(|up| self.branch(tree, up)),
-            (Place::Stripe(member), _) => match self.stripe(tree).parent(member) {
+        match (self.position(tree, rank)?, self.plan) {
+            (Position::Root, _) => None,
+            (Position::Server(_), _) => Some(self.root(tree)),
+            (Position::Branch(number), _) => self.branched(tree).parent(number).map(|up| self.branch(tree, up)),
+            (Position::Stripe(member), _) => match self.stripe(tree).parent(member) {
                 Some(body) => Some(self.member(tree, Member::Body(body))),
                 None => Some(self.root(tree)),
             },
@@ -242,14 +242,16 @@ impl Forest {
     /// that forward first, other servers last.
     pub fn children(&self, tree: TreeId, rank: Rank) -> Vec<Rank> {
         let below = |number| self.branched(tree).children(number).map(|down| self.branch(tree, down));
-        match (self.place(tree, rank), self.plan) {
-            (None | Some(Place::Server(_)), _) => Vec::new(),
-            (Some(Place::Branch(number)), _) => below(number).collect(),
-            (Some(Place::Stripe(member)), _) => {
+        match (self.position(tree, rank), self.plan) {
+            (None | Some(Position::Server(_)), _) => Vec::new(),
+            (Some(Position::Branch(number)), _) => below(number).collect(),
+            (Some(Position::Stripe(member)), _) => {
                 self.stripe(tree).children(member).map(|down| self.member(tree, down)).collect()
             }
-            (Some(Place::Root), Plan::Branched { .. }) => below(Rank::ROOT).chain(self.other_servers(tree)).collect(),
-            (Some(Place::Root), Plan::Striped { .. }) => {
+            (Some(Position::Root), Plan::Branched { .. }) => {
+                below(Rank::ROOT).chain(self.other_servers(tree)).collect()
+            }
+            (Some(Position::Root), Plan::Striped { .. }) => {
                 let head = self.member(tree, Member::Body(self.stripe(tree).head()));
                 core::iter::once(head).chain(self.other_servers(tree)).collect()
             }
@@ -293,11 +295,11 @@ impl Forest {
     /// A rank's number in a tree: 0 is the root, parents come before children, servers before all
     /// others.
     pub(crate) fn order(&self, tree: TreeId, rank: Rank) -> Option<u32> {
-        Some(match self.place(tree, rank)? {
-            Place::Root => 0,
-            Place::Server(distance) => distance,
-            Place::Branch(number) => self.servers.saturating_sub(1) + number.0,
-            Place::Stripe(member) => self.servers.max(1) + self.stripe(tree).order(member),
+        Some(match self.position(tree, rank)? {
+            Position::Root => 0,
+            Position::Server(distance) => distance,
+            Position::Branch(number) => self.servers.saturating_sub(1) + number.0,
+            Position::Stripe(member) => self.servers.max(1) + self.stripe(tree).order(member),
         })
     }
 
@@ -316,22 +318,22 @@ impl Forest {
         (1..self.servers).map(move |distance| Rank((root + distance) % self.servers))
     }
 
-    fn place(&self, tree: TreeId, rank: Rank) -> Option<Place> {
+    fn position(&self, tree: TreeId, rank: Rank) -> Option<Position> {
         assert!(rank.0 < self.ranks, "{rank:?} of {}", self.ranks);
         let root = self.root(tree);
         if rank == root {
-            return Some(Place::Root);
+            return Some(Position::Root);
         }
         if rank.0 < self.servers {
-            return Some(Place::Server((rank.0 + self.servers - root.0) % self.servers));
+            return Some(Position::Server((rank.0 + self.servers - root.0) % self.servers));
         }
         match self.plan {
             Plan::Branched { groups, .. } => {
                 let is_in = self.group(groups, rank) == tree.0;
                 let number = rank.0 - self.group_start(groups, self.group(groups, rank));
-                is_in.then_some(Place::Branch(Rank(number + u32::from(self.servers > 0))))
+                is_in.then_some(Position::Branch(Rank(number + u32::from(self.servers > 0))))
             }
-            Plan::Striped { readers, .. } => Some(Place::Stripe(match rank.0.checked_sub(readers) {
+            Plan::Striped { readers, .. } => Some(Position::Stripe(match rank.0.checked_sub(readers) {
                 Some(body) => Member::Body(body),
                 None => Member::Guest(rank.0 - u32::from(rank > root)),
             })),

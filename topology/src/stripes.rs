@@ -22,7 +22,7 @@ pub enum Member {
 
 /// The place of a member in one tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum Position {
     /// The number among those that forward, parents before children; the head is 0.
     Interior(u32),
     /// The number among the leaves.
@@ -136,9 +136,9 @@ impl Stripe {
 
     /// The number of a member, parents before children; the head's is 0.
     pub fn order(&self, member: Member) -> u32 {
-        match self.place(member) {
-            Place::Interior(number) => number,
-            Place::Leaf(number) => self.interior() + number,
+        match self.position(member) {
+            Position::Interior(number) => number,
+            Position::Leaf(number) => self.interior() + number,
         }
     }
 
@@ -152,15 +152,15 @@ impl Stripe {
 
     /// The body from which a member receives; none for the head.
     pub fn parent(&self, member: Member) -> Option<u32> {
-        self.find(self.place(member)).0.map(|number| self.interior_body(number))
+        self.find(self.position(member)).0.map(|number| self.interior_body(number))
     }
 
     /// The members to which a body sends: those that forward first.
     pub fn children(&self, member: Member) -> impl Iterator<Item = Member> + use<> {
-        let (stripe, place) = (*self, self.place(member));
-        let span = match place {
-            Place::Interior(_) => self.find(place).1,
-            Place::Leaf(_) => Span { start: 0, end: 0, leaf: 0 },
+        let (stripe, position) = (*self, self.position(member));
+        let span = match position {
+            Position::Interior(_) => self.find(position).1,
+            Position::Leaf(_) => Span { start: 0, end: 0, leaf: 0 },
         };
         let (parts, direct) = if span.end > span.start { self.branches(span) } else { (0, 0) };
         let forwarders = (0..parts).map(move |part| Member::Body(stripe.interior_body(piece_start(span, parts, part))));
@@ -178,19 +178,19 @@ impl Stripe {
     }
 
     /// Where a member stands.
-    fn place(&self, member: Member) -> Place {
+    fn position(&self, member: Member) -> Position {
         let body = match member {
-            Member::Guest(guest) => return Place::Leaf(guest),
+            Member::Guest(guest) => return Position::Leaf(guest),
             Member::Body(body) => body,
         };
         let index = self.all.index(body);
         if !(self.first..=self.last).contains(&index) {
-            return Place::Leaf(self.all.guests + body - self.interior_below(body));
+            return Position::Leaf(self.all.guests + body - self.interior_below(body));
         }
         match self.is_first_moved {
-            true if index == self.first => Place::Interior(self.interior() - 1),
-            true => Place::Interior(index - self.first - 1),
-            false => Place::Interior(index - self.first),
+            true if index == self.first => Position::Interior(self.interior() - 1),
+            true => Position::Interior(index - self.first - 1),
+            false => Position::Interior(index - self.first),
         }
     }
 
@@ -244,7 +244,7 @@ impl Stripe {
     }
 
     /// The parent of a place, and the span below it (of a leaf: that in which it is found).
-    fn find(&self, place: Place) -> (Option<u32>, Span) {
+    fn find(&self, position: Position) -> (Option<u32>, Span) {
         let mut above = None;
         let mut span = Span { start: 0, end: self.interior(), leaf: 0 };
         loop {
@@ -255,11 +255,11 @@ impl Stripe {
                 // A piece's edges lead to its leaves and to all of its forwarders but the first.
                 span.leaf + direct + (children - u64::from(start - span.start - 1) + u64::from(part)) as u32
             };
-            let part = match place {
-                Place::Interior(number) if number == span.start => return (above, span),
-                Place::Leaf(number) if number < span.leaf + direct => return (Some(span.start), span),
-                Place::Interior(number) => last_where(parts, |part| piece_start(span, parts, part) <= number),
-                Place::Leaf(number) => last_where(parts, |part| first_leaf(part) <= number),
+            let part = match position {
+                Position::Interior(number) if number == span.start => return (above, span),
+                Position::Leaf(number) if number < span.leaf + direct => return (Some(span.start), span),
+                Position::Interior(number) => last_where(parts, |part| piece_start(span, parts, part) <= number),
+                Position::Leaf(number) => last_where(parts, |part| first_leaf(part) <= number),
             };
             above = Some(span.start);
             let (start, end) = (piece_start(span, parts, part), piece_start(span, parts, part + 1));

@@ -17,7 +17,7 @@ pub enum Up {
     Reader,
     /// All that it could ask are dead, and it is no candidate: it leaves its programs to the
     /// original paths.
-    Nobody,
+    Unreachable,
 }
 
 impl Forest {
@@ -31,13 +31,13 @@ impl Forest {
     /// if all are dead, to the first live candidate before it. Ranks that have not been seen yet
     /// are not dead.
     pub fn next_alive(&self, tree: TreeId, rank: Rank, is_dead: impl Fn(Rank) -> bool) -> Up {
-        let Some(order) = self.order(tree, rank) else { return Up::Nobody };
+        let Some(order) = self.order(tree, rank) else { return Up::Unreachable };
         let count = self.candidates_count(tree);
         let before = (0..order.min(count)).map(|candidate| self.at(tree, candidate));
         match self.ancestors(tree, rank).chain(before).find(|&other| !is_dead(other)) {
             Some(other) => Up::To(other),
             None if order < count => Up::Reader,
-            None => Up::Nobody,
+            None => Up::Unreachable,
         }
     }
 

@@ -299,7 +299,7 @@ proptest! {
                 }
                 match reader {
                     Some(reader) => prop_assert_eq!(rank, reader),
-                    None => prop_assert!(forest.next_alive(tree, rank, is_dead) == Up::Nobody),
+                    None => prop_assert!(forest.next_alive(tree, rank, is_dead) == Up::Unreachable),
                 }
             }
         }
@@ -320,13 +320,13 @@ fn successors() {
     assert_eq!(forest.children(tree, candidates[0]), [candidates[1]], "the head is the first to succeed");
     assert_eq!(forest.next_alive(tree, candidates[1], |rank| rank == candidates[0]), Up::Reader);
     let leaf = (0..64).map(Rank).find(|rank| !candidates.contains(rank)).unwrap();
-    assert_eq!(forest.next_alive(tree, leaf, |rank| rank != leaf), Up::Nobody, "a leaf that is cut off");
+    assert_eq!(forest.next_alive(tree, leaf, |rank| rank != leaf), Up::Unreachable, "a leaf that is cut off");
     assert_eq!(forest.next_alive(tree, candidates[0], |_| true), Up::Reader);
     let served = Forest::new(64, 3, Shape::Partitioned { groups: 3, branching: Branching::KAry(4) });
     let candidates: Vec<Rank> = served.candidates(TreeId(1)).take(4).collect();
     assert_eq!(candidates, [1, 2, 0, 23].map(Rank), "servers first, then the group's own");
     assert_eq!(served.next_alive(TreeId(1), Rank(23), |rank| rank == Rank(1)), Up::To(Rank(2)));
-    assert_eq!(served.next_alive(TreeId(1), Rank(3), |_| false), Up::Nobody, "another group's");
+    assert_eq!(served.next_alive(TreeId(1), Rank(3), |_| false), Up::Unreachable, "another group's");
 }
 
 #[test]
@@ -341,7 +341,7 @@ fn where_servers_alone_read_nobody_else_does() {
             let is_server = |other: Rank| other.0 < 2;
             assert_eq!(
                 alone.next_alive(tree, rank, |other| other != rank),
-                Up::Nobody,
+                Up::Unreachable,
                 "{rank:?} has no way to what is read"
             );
             let Up::To(up) = alone.next_alive(tree, rank, |other| !is_server(other) || other == Rank(tree.0)) else {

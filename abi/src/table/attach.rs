@@ -70,10 +70,10 @@ impl<'a, R: FnMut(u64) -> bool> Writer<'a, R> {
     ///
     /// The place is used again, so nobody may be reading the table meanwhile, or keep a [`Record`].
     pub fn reclaim(&mut self, path: &Path) -> bool {
-        let lasting = State::CONTENT | State::LIVE | State::LISTING_LIVE | State::TREE_LIVE;
+        let durable = State::CONTENT | State::PASSTHROUGH | State::LISTING_PASSTHROUGH | State::TREE_PASSTHROUGH;
         let Some(at) = self.find(path) else { return true };
         let Some(record) = Record::at(self.words, at) else { return false };
-        if record.lookups() > 0 || record.state.intersects(lasting) {
+        if record.lookups() > 0 || record.state.intersects(durable) {
             return false;
         }
         let extents = self.record_extents(&record);
@@ -241,7 +241,7 @@ pub(super) mod tests {
         |w| w.publish(&path("/sw/file"), &Fact::Attr(attr(mode::FILE))).unwrap(),
         |w| w.index_inode(&path("/sw/file"), 5).unwrap(),
         |w| w.mark(&path("/sw/file"), State::WHOLE | State::LOADABLE, State::empty()).unwrap(),
-        |w| w.mark(&path("/sw/live"), State::LIVE, State::empty()).unwrap(),
+        |w| w.mark(&path("/sw/live"), State::PASSTHROUGH, State::empty()).unwrap(),
         |w| assert!(w.reclaim(&path("/sw/link"))),
         |w| w.publish(&path("/sw/lonk"), &Fact::Absent).unwrap(),
         |w| w.mark(&path("/sw/file"), State::empty(), State::WHOLE | State::LOADABLE).unwrap(),
@@ -328,7 +328,7 @@ pub(super) mod tests {
         STEPS[..7].iter().for_each(|step| step(&mut writer));
         let reader = Reader::open(&words).unwrap();
         let number = reader.find(b"/sw/link").unwrap().index();
-        reader.record(number).unwrap().hold(2);
+        reader.record(number).unwrap().pin(2);
         let mut successor = attach(&words);
         assert_eq!((successor.records(), successor.heap_bytes()), (writer.records(), writer.heap_bytes()));
         assert!(!successor.reclaim(&path("/sw/link")), "the kernel refers to it");
@@ -337,8 +337,8 @@ pub(super) mod tests {
         reader.record(number).unwrap().release(2);
         assert!(successor.reclaim(&path("/sw/link")) && successor.reclaim(&path("/sw/link")));
         assert!(reader.record(number).is_none());
-        for kept in ["/sw/file", "/sw/live"] {
-            assert!(!successor.reclaim(&path(kept)), "{kept}");
+        for retained in ["/sw/file", "/sw/live"] {
+            assert!(!successor.reclaim(&path(retained)), "{retained}");
         }
     }
 

@@ -92,9 +92,9 @@ bitflags! {
         /// All bytes are in the store.
         const WHOLE = 1 << 35;
         /// The job changes this path: ask the original.
-        const LIVE = 1 << 36;
+        const PASSTHROUGH = 1 << 36;
         /// The job changes this directory's names: ask the original for listings and absent names.
-        const LISTING_LIVE = 1 << 37;
+        const LISTING_PASSTHROUGH = 1 << 37;
         /// The directory can't be listed: each of its names is looked up by itself.
         const UNLISTABLE = 1 << 38;
         /// A shared object of this machine's class and architecture.
@@ -105,7 +105,7 @@ bitflags! {
         /// Starts with `#!`.
         const SCRIPT = 1 << 41;
         /// Everything below this directory is live too.
-        const TREE_LIVE = 1 << 42;
+        const TREE_PASSTHROUGH = 1 << 42;
         /// The mirrors of all of the header's domains have what a loader maps of this file; each name
         /// there leads to a copy for as long as the file is resident.
         const REPLICATED = 1 << 43;

@@ -118,16 +118,16 @@ impl<'a> Record<'a> {
     }
 
     /// Counts `lookups` more references of the kernel to this record.
-    pub fn hold(&self, lookups: u64) {
+    pub fn pin(&self, lookups: u64) {
         self.words[self.at + word::RECORD_LOOKUPS].fetch_add(lookups, Ordering::Relaxed);
     }
 
     /// Counts `lookups` references less, at most to zero; how many are left.
     pub fn release(&self, lookups: u64) -> u64 {
         let count = &self.words[self.at + word::RECORD_LOOKUPS];
-        let less = |held: u64| Some(held.saturating_sub(lookups));
-        let held = count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
-        held.map_or(0, |held| held.saturating_sub(lookups))
+        let less = |pinned: u64| Some(pinned.saturating_sub(lookups));
+        let pinned = count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+        pinned.map_or(0, |pinned| pinned.saturating_sub(lookups))
     }
 
     /// The kernel's number for the file that passes through to this record's readers, and how often it

@@ -41,12 +41,12 @@ impl<R: FnMut(u64) -> bool> Writer<'_, R> {
     }
 
     /// Lets no path be live.
-    pub fn forget_live(&mut self) {
-        let live = State::LIVE | State::LISTING_LIVE | State::TREE_LIVE;
+    pub fn forget_passthrough(&mut self) {
+        let passthrough = State::PASSTHROUGH | State::LISTING_PASSTHROUGH | State::TREE_PASSTHROUGH;
         let records: Vec<usize> = self.paths().all(self.words).map(|(record, _)| record).collect();
         for record in records.into_iter().filter_map(|at| Record::at(self.words, at)) {
-            if record.state.intersects(live) {
-                self.set_state(record.index() as usize, record.state - live, record.kind, record.errno);
+            if record.state.intersects(passthrough) {
+                self.set_state(record.index() as usize, record.state - passthrough, record.kind, record.errno);
             }
         }
     }
@@ -124,10 +124,10 @@ mod tests {
             writer.index_inode(&path(name), 100 + ino).unwrap();
             writer.mark(&path(name), State::WHOLE | State::LOADABLE, State::empty()).unwrap();
         }
-        writer.mark(&path("/sw/live"), State::LIVE, State::empty()).unwrap();
+        writer.mark(&path("/sw/live"), State::PASSTHROUGH, State::empty()).unwrap();
         let reader = Reader::open(words).unwrap();
         for (name, lookups) in [("/sw", 2), ("/sw/kept", 3), ("/sw/held", 1), ("/sw/live", 1)] {
-            reader.find(name.as_bytes()).unwrap().hold(lookups);
+            reader.find(name.as_bytes()).unwrap().pin(lookups);
         }
     }
 
@@ -141,20 +141,23 @@ mod tests {
         let (before, after) = (Reader::open(&old).unwrap(), Reader::open(&new).unwrap());
         let number = |reader: &Reader<'_>, name: &str| reader.find(name.as_bytes()).map(|record| record.index());
 
-        let held = number(&before, "/sw/held").unwrap();
-        assert_eq!(writer.supersede(&path("/sw/held")), Some(held));
+        let pinned = number(&before, "/sw/held").unwrap();
+        assert_eq!(writer.supersede(&path("/sw/held")), Some(pinned));
         assert_eq!((writer.supersede(&path("/sw/free")), writer.supersede(&path("/sw/free"))), (None, None));
-        assert_eq!(after.find(b"/sw/live").unwrap().state, State::LIVE | State::WHOLE | State::LOADABLE | State::ATTR);
-        writer.forget_live();
+        assert_eq!(
+            after.find(b"/sw/live").unwrap().state,
+            State::PASSTHROUGH | State::WHOLE | State::LOADABLE | State::ATTR
+        );
+        writer.forget_passthrough();
         assert!(writer.renew(&path("/sw")) && !writer.renew(&path("/sw/nothing")));
 
         for name in ["/sw", "/sw/kept", "/sw/live"] {
             assert_eq!(number(&before, name), number(&after, name), "{name}");
         }
-        let kept = after.find(b"/sw/kept").unwrap();
-        assert_eq!((kept.lookups(), kept.store_ino(), kept.attr().unwrap().ino), (3, 102, 2));
+        let retained = after.find(b"/sw/kept").unwrap();
+        assert_eq!((retained.lookups(), retained.store_ino(), retained.attr().unwrap().ino), (3, 102, 2));
         assert!(after.find_inode(102).is_some() && after.find_inode(103).is_none());
-        assert!(after.find(b"/sw/held").is_none() && after.record(held).is_none() && before.record(held).is_some());
+        assert!(after.find(b"/sw/held").is_none() && after.record(pinned).is_none() && before.record(pinned).is_some());
         let directory = after.find(b"/sw").unwrap();
         assert_eq!((directory.kind, directory.lookups(), directory.state), (Kind::Unknown, 2, State::empty()));
         assert_eq!(after.find(b"/sw/live").unwrap().state, State::WHOLE | State::LOADABLE | State::ATTR);
@@ -166,7 +169,7 @@ mod tests {
         writer.publish(&path("/sw"), &Fact::Attr(attr(mode::DIR, 1))).unwrap();
         let anew = after.find(b"/sw/held").unwrap();
         assert_eq!((anew.attr().unwrap().ino, anew.lookups()), (33, 0));
-        assert!(anew.index() != held);
+        assert!(anew.index() != pinned);
         assert_eq!(number(&before, "/sw"), number(&after, "/sw"));
         assert_eq!(before.find(b"/sw/held").unwrap().attr().unwrap().ino, 3);
         // Everything is found again by a writer that goes on.

@@ -9,7 +9,7 @@ use crate::elf::dynamic::Dynamic;
 
 /// One place of a search.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum SearchLocation {
     /// A directory, and before it its subdirectories for hardware capabilities.
     Directory(PathBuf),
     /// The loader's cache, with the default directories or without them.
@@ -46,20 +46,20 @@ impl Paths {
 
     /// The places in which what this object needs is looked for, in order. `rpaths` are those of the objects
     /// that have led to this one, itself first, and of the program; `library_path` is `LD_LIBRARY_PATH`.
-    pub(super) fn places<'a>(
+    pub(super) fn locations<'a>(
         &'a self,
         rpaths: impl Iterator<Item = &'a PathBuf>,
         library_path: &'a [PathBuf],
         loader: &'a Loader,
-    ) -> Vec<Place> {
+    ) -> Vec<SearchLocation> {
         let rpaths = rpaths.filter(|_| self.runpath.is_none());
         let named = rpaths.chain(library_path).chain(self.runpath.iter().flatten());
-        let mut places: Vec<Place> = named.cloned().map(Place::Directory).collect();
-        places.push(Place::Cache { has_defaults: !self.avoids_defaults });
+        let mut locations: Vec<SearchLocation> = named.cloned().map(SearchLocation::Directory).collect();
+        locations.push(SearchLocation::Cache { has_defaults: !self.avoids_defaults });
         if !self.avoids_defaults {
-            places.extend(loader.directories.iter().cloned().map(Place::Directory));
+            locations.extend(loader.directories.iter().cloned().map(SearchLocation::Directory));
         }
-        places
+        locations
     }
 }
 

@@ -6,9 +6,9 @@ use std::os::unix::fs::symlink;
 use std::process::Command;
 
 /// The files themselves.
-struct Originals;
+struct SourceFiles;
 
-impl Files for Originals {
+impl Files for SourceFiles {
     fn names(&mut self, directory: &Path) -> Names {
         match fs::read_dir(directory) {
             Ok(names) => Names::Listed(Rc::new(names.flatten().map(|name| name.file_name()).collect())),
@@ -36,7 +36,7 @@ impl Files for Unlisted {
     }
 
     fn open(&mut self, path: &Path, bytes: Bytes) -> io::Result<Found> {
-        Originals.open(path, bytes)
+        SourceFiles.open(path, bytes)
     }
 
     fn is_there(&mut self, path: &Path) -> bool {
@@ -79,7 +79,7 @@ fn traced(loader: &Path, file: &Path, variables: &[(&str, String)]) -> Option<(B
 fn found(files: &mut impl Files, loader: &Path, file: &Path, variables: &[(&str, String)]) -> Needs {
     let environment = environment(variables);
     let mut analysis = Analysis { environment: &environment, files, needs: Needs::default(), names: HashMap::new() };
-    let main = Originals.open(file, Bytes::Whole).unwrap();
+    let main = SourceFiles.open(file, Bytes::Whole).unwrap();
     let dynamic = dynamic::read(&ReadCache::new(&main.file)).unwrap();
     let interpreter = Some(loader.as_os_str().as_bytes().to_vec());
     analysis.libraries(&main, &Dynamic { interpreter, ..dynamic });
@@ -97,7 +97,7 @@ fn check(file: &Path, variables: &[(&str, String)]) -> bool {
     let loader = own_loader();
     let Some((mut paths, absent)) = traced(&loader, file, variables) else { return false };
     paths.insert(loader.clone());
-    for needs in [found(&mut Originals, &loader, file, variables), found(&mut Unlisted, &loader, file, variables)] {
+    for needs in [found(&mut SourceFiles, &loader, file, variables), found(&mut Unlisted, &loader, file, variables)] {
         let ours: BTreeSet<PathBuf> = needs.files.iter().map(|(path, _)| path.clone()).collect();
         assert_eq!(ours, paths, "{} with {variables:?}; ours left, the loader's right", file.display());
         assert_eq!(needs.absent.into_iter().collect::<BTreeSet<_>>(), absent, "{}", file.display());
@@ -276,7 +276,7 @@ fn scripts_need_what_interprets_them() {
     for line in [interpreter.display().to_string(), "bin/interpreter -x".into(), "/usr/bin/env -S interpreter".into()] {
         let script = site.root.join("script");
         fs::write(&script, format!("#!{line}\n")).unwrap();
-        let files = needs(&script, &environment, &mut Originals).files;
+        let files = needs(&script, &environment, &mut SourceFiles).files;
         assert_eq!(files[0], (script, Bytes::Whole));
         for (path, bytes) in [("bin/interpreter", Bytes::Whole), ("lib/libx.so", Bytes::Loadable)] {
             assert!(files.contains(&(site.root.join(path), bytes)), "{line}: {files:?}");
@@ -284,8 +284,8 @@ fn scripts_need_what_interprets_them() {
     }
     let itself = site.root.join("itself");
     fs::write(&itself, format!("#!{}\n", itself.display())).unwrap();
-    assert_eq!(needs(&itself, &environment, &mut Originals).files, [(itself, Bytes::Whole)]);
-    assert_eq!(needs(Path::new("/nonexistent"), &environment, &mut Originals), Needs::default());
+    assert_eq!(needs(&itself, &environment, &mut SourceFiles).files, [(itself, Bytes::Whole)]);
+    assert_eq!(needs(Path::new("/nonexistent"), &environment, &mut SourceFiles), Needs::default());
 }
 
 #[test]
@@ -297,7 +297,7 @@ fn the_order_is_the_loaders() {
     }
     site.library("lib/libleft.so", &["-L@/lib", "-lthree", "-Wl,-rpath,@/lib", "-Wl,--auxiliary,$ORIGIN/helper.so"]);
     let program = site.program("bin/app", &["-L@/lib", "-lleft", "-lone", "-ltwo", "-Wl,-rpath,@/lib"]);
-    let needs = found(&mut Originals, &own_loader(), &program, &[]);
+    let needs = found(&mut SourceFiles, &own_loader(), &program, &[]);
     let names: Vec<_> =
         needs.files.iter().skip(1).map(|(path, _)| path.file_name().unwrap().to_str().unwrap()).collect();
     assert_eq!(names, ["libleft.so", "libone.so", "libtwo.so", "libc.so.6", "libthree.so", "helper.so"]);

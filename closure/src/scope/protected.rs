@@ -19,7 +19,7 @@ const SCRATCH: [&str; 10] =
 
 /// Whether a directory may be taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum Protection {
     /// It may.
     Free,
     /// It is, or holds, this.
@@ -47,19 +47,19 @@ impl Protected {
     }
 
     /// Judges a directory by all the names that it has.
-    pub fn judge(&self, forms: &[PathBuf]) -> Verdict {
+    pub fn judge(&self, forms: &[PathBuf]) -> Protection {
         for form in forms {
             if TOPS.iter().any(|top| Path::new(top) == form) || is_system(form) {
-                return Verdict::Protected("part of the operating system, or too much".into());
+                return Protection::Protected("part of the operating system, or too much".into());
             }
             if self.cwd.contains(form) {
-                return Verdict::Protected("the working directory".into());
+                return Protection::Protected("the working directory".into());
             }
             if let Some((_, what)) = self.wholes.iter().find(|(whole, _)| whole.starts_with(form)) {
-                return Verdict::Protected(format!("{what} as a whole"));
+                return Protection::Protected(format!("{what} as a whole"));
             }
         }
-        Verdict::Free
+        Protection::Free
     }
 
     /// The working directory's names that lie in a directory that was found.

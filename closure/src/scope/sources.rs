@@ -146,7 +146,7 @@ impl Found<'_> {
         self.python_environment(program);
         let Ok(mut file) = (self.world.open)(&canonical) else { return };
         match script_interpreter(&mut file) {
-            Some(words) if scripts > 0 => self.script(&words, scripts),
+            Some(arguments) if scripts > 0 => self.script(&arguments, scripts),
             Some(_) => {}
             None => self.search_paths(&canonical, file),
         }
@@ -193,9 +193,9 @@ impl Found<'_> {
     }
 
     /// The interpreter of a `#!` line; `env` is looked through.
-    fn script(&mut self, words: &[OsString], scripts: usize) {
-        let Some(interpreter) = words.first() else { return };
-        let program = program::behind_env(words).unwrap_or(interpreter);
+    fn script(&mut self, arguments: &[OsString], scripts: usize) {
+        let Some(interpreter) = arguments.first() else { return };
+        let program = program::behind_env(arguments).unwrap_or(interpreter);
         let path = (self.world.variable)("PATH");
         if let Ok(program) = program::find(program, path.as_deref(), self.world.cwd) {
             self.program(&program, scripts - 1);
@@ -236,7 +236,7 @@ impl Found<'_> {
 fn script_interpreter(file: &mut File) -> Option<Vec<OsString>> {
     let mut start = Vec::new();
     file.take(TEXT_BYTES_MAX).read_to_end(&mut start).ok()?;
-    program::script_words(&start)
+    program::script_arguments(&start)
 }
 
 fn read_text(file: File) -> Option<String> {

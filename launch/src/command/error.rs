@@ -22,7 +22,7 @@ pub enum Error {
     },
     /// An option that isn't known, and behind it a word that may be its value or the program.
     #[error(
-        "{option} of {launcher} is not known here, and `{word}` may be its value or the program: write \
+        "{option} of {launcher} is not known here, and `{argument}` may be its value or the program: write \
          {option}=VALUE, or put @ right before the program and say `headwater run --marker @`"
     )]
     Unsure {
@@ -31,7 +31,7 @@ pub enum Error {
         /// The option.
         option: String,
         /// The word behind it.
-        word: String,
+        argument: String,
     },
     /// A launcher that starts a script, in which the programs are.
     #[error(
@@ -114,12 +114,12 @@ pub enum Error {
         cause: io::Error,
     },
     /// A file of a launcher's can't hold a word of the prefix.
-    #[error("{} can't hold the word `{word}`, for its blanks or quotes: use a directory without them", file.display())]
+    #[error("{} can't hold the word `{argument}`, for its blanks or quotes: use a directory without them", file.display())]
     Unwritable {
         /// The file, as it was named.
         file: PathBuf,
         /// The word.
-        word: String,
+        argument: String,
     },
     /// The marker isn't there.
     #[error("the marker {marker} stands nowhere in the command: put it right before the program")]

@@ -80,12 +80,12 @@ const NAMES: &[(&str, Kind)] = &[
 /// # Errors
 /// [`Error::NotFound`] and [`Error::WhichLauncher`], if the name is one that several launchers have.
 pub fn identify(line: &Line<'_>, at: usize) -> Result<Option<Kind>, Error> {
-    let word = &line.words[at];
-    let named = by_name(word);
+    let argument = &line.arguments[at];
+    let named = by_name(argument);
     if let Some(kind) = named.filter(|&kind| kind != Kind::Several) {
         return Ok(Some(kind));
     }
-    let file = match line.world.executable(word) {
+    let file = match line.world.executable(argument) {
         Some(file) => file,
         None if named.is_some() => return Err(Error::NotFound { launcher: line.text(at) }),
         None => return Ok(None),
@@ -98,19 +98,19 @@ pub fn identify(line: &Line<'_>, at: usize) -> Result<Option<Kind>, Error> {
 }
 
 /// Whether a word names a launcher, by its name alone.
-pub fn is_launcher_name(word: &OsStr) -> bool {
-    by_name(word).is_some()
+pub fn is_launcher_name(argument: &OsStr) -> bool {
+    by_name(argument).is_some()
 }
 
-fn by_name(word: &OsStr) -> Option<Kind> {
-    let name = Path::new(word).file_name()?;
+fn by_name(argument: &OsStr) -> Option<Kind> {
+    let name = Path::new(argument).file_name()?;
     NAMES.iter().find(|(known, _)| OsStr::new(known) == name).map(|&(_, kind)| kind)
 }
 
 fn by_version(line: &Line<'_>, file: &Path) -> Result<Kind, Error> {
-    let said = line.world.version(file).unwrap_or_default();
+    let explained = line.world.version(file).unwrap_or_default();
     let is_open_mpi_file = file.file_name().is_some_and(|name| name.as_encoded_bytes().ends_with(b".openmpi"));
-    match of_version(&said) {
+    match of_version(&explained) {
         Some(kind) => Ok(kind),
         None if is_open_mpi_file => Ok(Kind::OpenMpi),
         None => Err(Error::WhichLauncher { file: PathBuf::from(file) }),
@@ -118,19 +118,19 @@ fn by_version(line: &Line<'_>, file: &Path) -> Result<Kind, Error> {
 }
 
 /// What prints this when it is asked for its version.
-fn of_version(said: &str) -> Option<Kind> {
-    let has = |part: &str| said.to_ascii_lowercase().contains(part);
+fn of_version(explained: &str) -> Option<Kind> {
+    let has = |part: &str| explained.to_ascii_lowercase().contains(part);
     match () {
         // `mpirun (Open MPI) 4.1.4`, `mpirun.openmpi (OpenRTE) 4.1.4`.
         () if has("open mpi)") || has("openrte)") => {
-            let digits = said.split(')').nth(1)?.trim_ascii_start();
+            let digits = explained.split(')').nth(1)?.trim_ascii_start();
             let major = digits.split(|c: char| !c.is_ascii_digit()).next()?;
             Some(if major.parse::<u32>().ok()? < 5 { Kind::OpenMpi } else { Kind::Prrte })
         }
         () if has("spectrum mpi") => Some(Kind::OpenMpi),
         () if has("prrte") || has("pmix reference rte") => Some(Kind::Prrte),
         () if has("hydra") || has("intel(r) mpi library") || has("mvapich") => Some(Kind::Hydra),
-        () if has("pals") || said.trim_ascii_start().starts_with("mpiexec version ") => Some(Kind::Pals),
+        () if has("pals") || explained.trim_ascii_start().starts_with("mpiexec version ") => Some(Kind::Pals),
         () => None,
     }
 }
@@ -143,14 +143,14 @@ mod tests {
 
     const NO_FILE: Option<&str> = None;
 
-    fn check(word: &str, file: Option<&str>, said: &str, expected: Result<Option<Kind>, &str>) {
-        let world = Fake::default().file(word, file).says(said);
-        let words = [OsString::from(word)];
-        let line = Line { words: &words, start: 0, end: 1, world: &world };
+    fn check(argument: &str, file: Option<&str>, explained: &str, expected: Result<Option<Kind>, &str>) {
+        let world = Fake::default().file(argument, file).says(explained);
+        let arguments = [OsString::from(argument)];
+        let line = Line { arguments: &arguments, start: 0, end: 1, world: &world };
         match (identify(&line, 0), expected) {
-            (Ok(kind), Ok(expected)) => assert_eq!(kind, expected, "{word}"),
-            (Err(e), Err(part)) => assert!(e.to_string().contains(part), "{word}: {e}"),
-            (result, _) => panic!("{word}: {result:?}"),
+            (Ok(kind), Ok(expected)) => assert_eq!(kind, expected, "{argument}"),
+            (Err(e), Err(part)) => assert!(e.to_string().contains(part), "{argument}: {e}"),
+            (result, _) => panic!("{argument}: {result:?}"),
         }
     }
 
@@ -179,7 +179,7 @@ mod tests {
 
     #[test]
     fn a_version_tells() {
-        let check = |said: &str, expected| check("mpiexec", Some("/opt/mpi/bin/mpiexec"), said, expected);
+        let check = |explained: &str, expected| check("mpiexec", Some("/opt/mpi/bin/mpiexec"), explained, expected);
         check("mpirun (Open MPI) 4.1.4\n\nReport bugs to ...", Ok(Some(Kind::OpenMpi)));
         check("mpirun.openmpi (OpenRTE) 4.1.4\n", Ok(Some(Kind::OpenMpi)));
         check("mpirun (Open MPI) 5.0.11\n", Ok(Some(Kind::Prrte)));

@@ -48,11 +48,11 @@ pub fn rewrite(
     world: &dyn World,
 ) -> Result<Vec<u8>, Error> {
     let mut inserted = Vec::new();
-    for word in prefix {
-        if !is_plain(word.as_bytes()) {
-            return Err(Error::Unwritable { file: file.into(), word: word.to_string_lossy().into_owned() });
+    for argument in prefix {
+        if !is_plain(argument.as_bytes()) {
+            return Err(Error::Unwritable { file: file.into(), argument: argument.to_string_lossy().into_owned() });
         }
-        inserted.extend_from_slice(word.as_bytes());
+        inserted.extend_from_slice(argument.as_bytes());
         inserted.push(b' ');
     }
     let (mut out, mut rest) = (Vec::with_capacity(text.len()), text);
@@ -78,17 +78,18 @@ fn line_length(text: &[u8], continues: bool) -> usize {
 
 /// The bytes of a line at which its programs begin.
 fn programs(line: &[u8], format: Format, world: &dyn World) -> Result<Vec<usize>, Error> {
-    let ranges = words(line, format.continues());
+    let ranges = arguments(line, format.continues());
     if ranges.first().is_none_or(|first| line[first.start] == b'#') {
         return Ok(Vec::new());
     }
     let Format::Options { grammar, colons, .. } = format else {
         return Ok(ranges.get(1).map(|range| range.start).into_iter().collect());
     };
-    let words: Vec<OsString> = ranges.iter().map(|range| OsString::from_vec(line[range.clone()].to_vec())).collect();
-    let line = Line { words: &words, start: 0, end: words.len(), world };
+    let arguments: Vec<OsString> =
+        ranges.iter().map(|range| OsString::from_vec(line[range.clone()].to_vec())).collect();
+    let line = Line { arguments: &arguments, start: 0, end: arguments.len(), world };
     let (mut found, mut at) = (Vec::new(), 0);
-    while at < words.len() {
+    while at < arguments.len() {
         let component = if colons { line.component(at) } else { line };
         let program = grammar.scan(&component, at)?.program;
         found.extend(program.map(|program| ranges[program].start));
@@ -98,7 +99,7 @@ fn programs(line: &[u8], format: Format, world: &dyn World) -> Result<Vec<usize>
 }
 
 /// Where the words of a line are. A backslash that continues it is none.
-fn words(line: &[u8], continues: bool) -> Vec<Range<usize>> {
+fn arguments(line: &[u8], continues: bool) -> Vec<Range<usize>> {
     let (mut found, mut start) = (Vec::new(), None);
     for (at, byte) in line.iter().chain(b"\n").enumerate() {
         let goes_on = continues && *byte == b'\\' && matches!(line.get(at + 1), None | Some(b'\n'));
@@ -115,9 +116,9 @@ fn words(line: &[u8], continues: bool) -> Vec<Range<usize>> {
 }
 
 /// Whether these launchers all read a word as it stands.
-fn is_plain(word: &[u8]) -> bool {
+fn is_plain(argument: &[u8]) -> bool {
     let is_special = |b: u8| b.is_ascii_whitespace() || b.is_ascii_control() || b"'\"\\#%$`".contains(&b);
-    !word.is_empty() && OsStr::from_bytes(word) != ":" && !word.iter().any(|&b| is_special(b))
+    !argument.is_empty() && OsStr::from_bytes(argument) != ":" && !argument.iter().any(|&b| is_special(b))
 }
 
 #[cfg(test)]
@@ -171,11 +172,12 @@ mod tests {
     }
 
     #[test]
-    fn words_that_do_not_fit() {
-        let rewrite =
-            |word: &str| rewrite(b"0 ./a\n", Format::Ranks, &[OsString::from(word)], Path::new("f"), &Fake::default());
-        for word in ["", "a b", "it's", "a\\b", "50%", "#", ":", "a\nb"] {
-            assert!(rewrite(word).unwrap_err().to_string().contains("f can't hold"), "{word}");
+    fn arguments_that_do_not_fit() {
+        let rewrite = |argument: &str| {
+            rewrite(b"0 ./a\n", Format::Ranks, &[OsString::from(argument)], Path::new("f"), &Fake::default())
+        };
+        for argument in ["", "a b", "it's", "a\\b", "50%", "#", ":", "a\nb"] {
+            assert!(rewrite(argument).unwrap_err().to_string().contains("f can't hold"), "{argument}");
         }
         assert_eq!(rewrite("/opt/hw-1.0/bin/headwater").unwrap(), b"0 /opt/hw-1.0/bin/headwater ./a\n");
     }

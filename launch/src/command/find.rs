@@ -15,13 +15,13 @@ use super::world::World;
 use crate::Launcher;
 
 /// As [`super::prepare`] without a marker.
-pub fn find(words: &[OsString], prefix: &[OsString], world: &dyn World) -> Result<Prepared, Error> {
+pub fn find(arguments: &[OsString], prefix: &[OsString], world: &dyn World) -> Result<Prepared, Error> {
     let mut finder = Finder { prefix, ..Finder::default() };
-    let line = Line { words, start: 0, end: words.len(), world };
+    let line = Line { arguments, start: 0, end: arguments.len(), world };
     if !finder.command(line, 0)? {
         finder.programs.push(0);
     }
-    Ok(finder.prepared(words))
+    Ok(finder.prepared(arguments))
 }
 
 /// Why the programs of a script's steps are not found.
@@ -134,19 +134,19 @@ impl Finder<'_> {
             self.replace(line, span, Format::Options { grammar, colons, continues })?;
             self.launcher = Some((launcher, line.start));
         }
-        if let Some(word) = scan.program.filter(|_| ranks) {
-            self.replace(line, Span { word, start: 0 }, Format::Ranks)?;
+        if let Some(argument) = scan.program.filter(|_| ranks) {
+            self.replace(line, Span { argument, start: 0 }, Format::Ranks)?;
             self.launcher = Some((launcher, line.start));
         }
         Ok(ranks)
     }
 
     fn replace(&mut self, line: &Line<'_>, span: Span, format: Format) -> Result<(), Error> {
-        let original = PathBuf::from(OsStr::from_bytes(&line.bytes(span.word)[span.start..]));
+        let original = PathBuf::from(OsStr::from_bytes(&line.bytes(span.argument)[span.start..]));
         let failed = |cause| Error::File { launcher: line.launcher(), file: original.clone(), cause };
         let text = line.world.read(&original).map_err(failed)?;
         let text = rewrite(&text, format, self.prefix, &original, line.world)?;
-        self.files.push(Replacement { original, text, word: span.word, start: span.start });
+        self.files.push(Replacement { original, text, argument: span.argument, start: span.start });
         Ok(())
     }
 
@@ -218,32 +218,32 @@ impl Finder<'_> {
         }
     }
 
-    fn prepared(self, words: &[OsString]) -> Prepared {
-        let explanation = self.explanation(words);
-        let mut prepared = Vec::with_capacity(words.len() + self.programs.len() * self.prefix.len());
-        for (number, word) in words.iter().enumerate() {
+    fn prepared(self, arguments: &[OsString]) -> Prepared {
+        let explanation = self.explanation(arguments);
+        let mut prepared = Vec::with_capacity(arguments.len() + self.programs.len() * self.prefix.len());
+        for (number, argument) in arguments.iter().enumerate() {
             if self.programs.binary_search(&number).is_ok() {
                 prepared.extend_from_slice(self.prefix);
             }
-            prepared.push(word.clone());
+            prepared.push(argument.clone());
         }
         let mut files = self.files;
         for file in &mut files {
-            let before = self.programs.partition_point(|&program| program <= file.word);
-            file.word += before * self.prefix.len();
+            let before = self.programs.partition_point(|&program| program <= file.argument);
+            file.argument += before * self.prefix.len();
         }
         let launcher = self.launcher.map(|(launcher, _)| launcher);
-        Prepared { words: prepared, files, launcher, is_detached: self.is_detached, explanation }
+        Prepared { arguments: prepared, files, launcher, is_detached: self.is_detached, explanation }
     }
 
-    fn explanation(&self, words: &[OsString]) -> String {
-        let Some((launcher, word)) = self.launcher else {
-            return format!("{} is no launcher that is known here, so it is the program", words[0].display());
+    fn explanation(&self, arguments: &[OsString]) -> String {
+        let Some((launcher, argument)) = self.launcher else {
+            return format!("{} is no launcher that is known here, so it is the program", arguments[0].display());
         };
-        let mut named: Vec<&OsStr> = self.programs.iter().map(|&program| words[program].as_os_str()).collect();
+        let mut named: Vec<&OsStr> = self.programs.iter().map(|&program| arguments[program].as_os_str()).collect();
         let files: Vec<OsString> = self.files.iter().map(|file| in_file(&file.original)).collect();
         named.extend(files.iter().map(OsString::as_os_str));
-        format!("{} ({launcher}) starts {}", words[word].display(), list(&named))
+        format!("{} ({launcher}) starts {}", arguments[argument].display(), list(&named))
     }
 }
 
@@ -261,7 +261,7 @@ fn look_through(line: Line<'_>) -> Result<Option<usize>, Error> {
         let here = Line { start: at, ..line };
         match behind(&here, wrapper) {
             Some(command) => at = command,
-            None if (at + 1..line.end).any(|word| mentions_launcher(line.bytes(word))) => {
+            None if (at + 1..line.end).any(|argument| mentions_launcher(line.bytes(argument))) => {
                 return Err(Error::Wrapper { wrapper: here.launcher() });
             }
             None => return Ok(None),
@@ -271,7 +271,7 @@ fn look_through(line: Line<'_>) -> Result<Option<usize>, Error> {
 }
 
 fn wrapper(line: &Line<'_>, at: usize) -> Option<&'static Wrapper> {
-    let name = line.words.get(at).filter(|_| at < line.end).map(Path::new)?.file_name()?;
+    let name = line.arguments.get(at).filter(|_| at < line.end).map(Path::new)?.file_name()?;
     WRAPPERS.iter().find(|wrapper| OsStr::new(wrapper.name) == name)
 }
 
@@ -280,7 +280,7 @@ fn behind(line: &Line<'_>, wrapper: &Wrapper) -> Option<usize> {
     let mut at = wrapper.grammar.scan_known(line, line.start + 1)? + wrapper.operands;
     if wrapper.assigns {
         // `env -` is `env -i`.
-        let is_passed = |word: &[u8]| word == b"-" || word.contains(&b'=');
+        let is_passed = |argument: &[u8]| argument == b"-" || argument.contains(&b'=');
         while at < line.end && is_passed(line.bytes(at)) {
             at += 1;
         }
@@ -289,6 +289,6 @@ fn behind(line: &Line<'_>, wrapper: &Wrapper) -> Option<usize> {
 }
 
 /// Whether a launcher's name stands in a word, or in a command that is one word.
-fn mentions_launcher(word: &[u8]) -> bool {
-    word.split(u8::is_ascii_whitespace).any(|part| is_launcher_name(OsStr::from_bytes(part)))
+fn mentions_launcher(argument: &[u8]) -> bool {
+    argument.split(u8::is_ascii_whitespace).any(|part| is_launcher_name(OsStr::from_bytes(part)))
 }

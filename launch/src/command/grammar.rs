@@ -73,7 +73,7 @@ impl Grammar {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
     /// The word's number.
-    pub word: usize,
+    pub argument: usize,
     /// Its first byte in the word.
     pub start: usize,
 }
@@ -152,13 +152,13 @@ impl Grammar {
     fn scan_on(&self, line: &Line<'_>, mut at: usize, mut unknown: usize) -> Result<Scan, Error> {
         let mut scan = Scan::default();
         while at < line.end {
-            let word = line.bytes(at);
-            if word == b"--" && self.style != Style::Hydra {
+            let argument = line.bytes(at);
+            if argument == b"--" && self.style != Style::Hydra {
                 scan.certain = true;
                 scan.program = Some(at + 1).filter(|&p| p < line.end);
                 return Ok(scan);
             }
-            if !is_option(word) {
+            if !is_option(argument) {
                 scan.program = Some(at);
                 return Ok(scan);
             }
@@ -182,7 +182,7 @@ impl Grammar {
 
     /// Goes on behind an option that isn't known: the next word is its value or the program.
     fn choose(&self, line: &Line<'_>, at: usize, mut before: Scan, unknown: usize) -> Result<Scan, Error> {
-        let unsure = || Error::Unsure { launcher: line.launcher(), option: line.text(at), word: line.text(at + 1) };
+        let unsure = || Error::Unsure { launcher: line.launcher(), option: line.text(at), argument: line.text(at + 1) };
         if unknown > UNKNOWN_MAX {
             return Err(unsure());
         }
@@ -197,7 +197,7 @@ impl Grammar {
                 before.certain = behind.certain;
             }
             // What stands behind is arguments, unless a program is among them.
-            (true, Err(_)) if !(at + 2..line.end).any(|word| line.is_executable(word)) => {
+            (true, Err(_)) if !(at + 2..line.end).any(|argument| line.is_executable(argument)) => {
                 before.program = Some(at + 1);
             }
             (false, Err(e)) => return Err(e),
@@ -214,13 +214,13 @@ impl Grammar {
     }
 
     fn step(&self, line: &Line<'_>, at: usize) -> Step {
-        let word = line.bytes(at);
-        let dashes = word.iter().take_while(|&&b| b == b'-').count();
-        let name = &word[dashes.min(if self.style == Style::Hydra { dashes } else { 2 })..];
+        let argument = line.bytes(at);
+        let dashes = argument.iter().take_while(|&&b| b == b'-').count();
+        let name = &argument[dashes.min(if self.style == Style::Hydra { dashes } else { 2 })..];
         let equals = name.iter().position(|&b| b == b'=');
         let whole = &name[..equals.unwrap_or(name.len())];
-        let joined = equals.map(|e| word.len() - name.len() + e + 1);
-        if self.style == Style::Getopt && dashes == 1 || self.style == Style::Either && word.len() == 2 {
+        let joined = equals.map(|e| argument.len() - name.len() + e + 1);
+        if self.style == Style::Getopt && dashes == 1 || self.style == Style::Either && argument.len() == 2 {
             return self.cluster(line, at);
         }
         match self.named(whole) {
@@ -237,12 +237,12 @@ impl Grammar {
 
     /// Short options together, the last perhaps with its value.
     fn cluster(&self, line: &Line<'_>, at: usize) -> Step {
-        let word = line.bytes(at);
+        let argument = line.bytes(at);
         let mut seen = Vec::new();
-        for (position, &letter) in word.iter().enumerate().skip(1) {
+        for (position, &letter) in argument.iter().enumerate().skip(1) {
             let Some((takes, names)) = self.short(letter) else { return Step::Unclear { seen } };
             if takes != Takes::Nothing {
-                let joined = Some(position + 1).filter(|&start| start < word.len());
+                let joined = Some(position + 1).filter(|&start| start < argument.len());
                 return take(line, at, takes, names, joined, seen);
             }
             seen.push(Seen { names, value: None });
@@ -297,11 +297,11 @@ fn take(
     joined: Option<usize>,
     mut seen: Vec<Seen>,
 ) -> Step {
-    let here = joined.map(|start| Span { word: at, start });
-    let first = here.or(Some(Span { word: at + 1, start: 0 }).filter(|span| span.word < line.end));
+    let here = joined.map(|start| Span { argument: at, start });
+    let first = here.or(Some(Span { argument: at + 1, start: 0 }).filter(|span| span.argument < line.end));
     // The first word behind the first value.
     let behind = at + if here.is_some() { 1 } else { 2 };
-    let has_equals = |span: Span| line.bytes(span.word)[span.start..].contains(&b'=');
+    let has_equals = |span: Span| line.bytes(span.argument)[span.start..].contains(&b'=');
     let (value, next) = match takes {
         Takes::Nothing => (None, at + 1),
         Takes::Joined => (here, at + 1),
@@ -318,6 +318,6 @@ fn take(
     Step::Known { seen, next }
 }
 
-fn is_option(word: &[u8]) -> bool {
-    word.len() > 1 && word[0] == b'-'
+fn is_option(argument: &[u8]) -> bool {
+    argument.len() > 1 && argument[0] == b'-'
 }

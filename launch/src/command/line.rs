@@ -9,7 +9,7 @@ use super::world::World;
 #[derive(Clone, Copy)]
 pub struct Line<'a> {
     /// All words.
-    pub words: &'a [OsString],
+    pub arguments: &'a [OsString],
     /// The launcher's number among them.
     pub start: usize,
     /// The number of the first word behind.
@@ -20,13 +20,13 @@ pub struct Line<'a> {
 
 impl<'a> Line<'a> {
     /// The bytes of a word.
-    pub fn bytes(&self, word: usize) -> &'a [u8] {
-        self.words[word].as_bytes()
+    pub fn bytes(&self, argument: usize) -> &'a [u8] {
+        self.arguments[argument].as_bytes()
     }
 
     /// A word for people.
-    pub fn text(&self, word: usize) -> String {
-        self.words[word].to_string_lossy().into_owned()
+    pub fn text(&self, argument: usize) -> String {
+        self.arguments[argument].to_string_lossy().into_owned()
     }
 
     /// The launcher, as it was called.
@@ -35,13 +35,13 @@ impl<'a> Line<'a> {
     }
 
     /// Whether the word names an executable file.
-    pub fn is_executable(&self, word: usize) -> bool {
-        self.world.executable(&self.words[word]).is_some()
+    pub fn is_executable(&self, argument: usize) -> bool {
+        self.world.executable(&self.arguments[argument]).is_some()
     }
 
     /// The same words up to the next `:` from `at` on.
     pub fn component(self, at: usize) -> Line<'a> {
-        let colon = (at..self.end).find(|&word| self.words[word] == OsStr::new(":"));
+        let colon = (at..self.end).find(|&argument| self.arguments[argument] == OsStr::new(":"));
         Line { end: colon.unwrap_or(self.end), ..self }
     }
 }

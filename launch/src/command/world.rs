@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 pub trait World {
     /// The file that `execvp` would execute for this word, absolute and without symbolic links; `None`
     /// if there is none that may be executed.
-    fn executable(&self, word: &OsStr) -> Option<PathBuf>;
+    fn executable(&self, argument: &OsStr) -> Option<PathBuf>;
 
     /// What this file prints when it is called with `--version`, on standard output and standard error;
     /// `None` if it can't be called. It is asked of files that are called as launchers are, alone.

@@ -101,7 +101,7 @@ impl Conversion {
                 }
             }
             "stat" | "lstat" | "newfstatat" | "statx" | "access" | "faccessat" | "faccessat2" | "readlink"
-            | "readlinkat" => self.looked(process, arguments, result),
+            | "readlinkat" => self.looked_up(process, arguments, result),
             "fstat" => self.sized(process, arguments),
             "read" | "pread64" => self.grown(process, arguments, result),
             "mmap" => self.mapped(process, arguments),
@@ -137,7 +137,7 @@ impl Conversion {
         }
     }
 
-    fn looked(&mut self, process: u32, arguments: &str, result: &str) {
+    fn looked_up(&mut self, process: u32, arguments: &str, result: &str) {
         let is_own = arguments.contains("\"\"") && arguments.contains("AT_EMPTY_PATH");
         if is_own {
             self.sized(process, arguments);

@@ -39,7 +39,7 @@ impl Shard<'_> {
         for child in children {
             self.at(site).node.handle(0, Input::PeerUp { peer: Peer::Child(child) });
         }
-        self.perform_all(site, 0);
+        self.execute_all(site, 0);
     }
 
     /// A packet has come: its messages are taken in one after the other.
@@ -59,7 +59,7 @@ impl Shard<'_> {
             }
             self.at(site).node.handle(done / 1_000_000, Input::Message { from: peer, message });
         }
-        self.perform_all(site, done);
+        self.execute_all(site, done);
     }
 
     /// What this node or a child asks for, its ghosts ask for too.
@@ -87,12 +87,12 @@ impl Shard<'_> {
     }
 
     /// Performs what a node has put out, until it puts out nothing more.
-    pub(super) fn perform_all(&mut self, site: u32, at_ns: u64) {
+    pub(super) fn execute_all(&mut self, site: u32, at_ns: u64) {
         let mut at_ns = at_ns;
         loop {
             let mut later = Later::default();
             while let Some(output) = self.at(site).node.poll_output() {
-                at_ns = self.perform(site, at_ns, output, &mut later);
+                at_ns = self.execute(site, at_ns, output, &mut later);
             }
             if later.is_empty() && self.at(site).ghosts_ask.is_empty() {
                 break;
@@ -109,7 +109,7 @@ impl Shard<'_> {
         self.go_on_if_answered(site, at_ns);
     }
 
-    fn perform(&mut self, site: u32, at_ns: u64, output: Output, later: &mut Later) -> u64 {
+    fn execute(&mut self, site: u32, at_ns: u64, output: Output, later: &mut Later) -> u64 {
         match output {
             Output::Dial { rank } => {
                 self.dialled(site, rank);
@@ -306,7 +306,7 @@ impl Shard<'_> {
         }
         if taken > 0 {
             self.taken(site, to, now_ns, taken);
-            self.perform_all(site, now_ns);
+            self.execute_all(site, now_ns);
         }
     }
 
@@ -317,7 +317,7 @@ impl Shard<'_> {
             Publication::Content { path, .. } | Publication::Arrived { path, .. } => (path, &[Part::Content]),
             Publication::Block { .. }
             | Publication::HardLink { .. }
-            | Publication::Live { .. }
+            | Publication::Passthrough { .. }
             | Publication::Unaudited => return at_ns,
         };
         let Some(object) = self.program.find(path) else { return at_ns };

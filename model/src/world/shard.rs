@@ -186,7 +186,7 @@ impl<'a> Shard<'a> {
     /// Gives an input to a node at the moment when its daemon has come to it.
     pub(super) fn give(&mut self, site: u32, at_ns: u64, input: Input) {
         self.at(site).node.handle(at_ns / 1_000_000, input);
-        self.perform_all(site, at_ns);
+        self.execute_all(site, at_ns);
     }
 
     pub(super) fn end_process(&mut self, site: u32, at_ns: u64) {
@@ -204,7 +204,7 @@ impl<'a> Shard<'a> {
         if it.node.poll_timeout().is_some_and(|due| due <= now_ns / 1_000_000) {
             it.node.handle_timeout(now_ns / 1_000_000);
         }
-        self.perform_all(site, now_ns);
+        self.execute_all(site, now_ns);
     }
 
     /// Plans the moment of the node's timeout, if it is not planned.

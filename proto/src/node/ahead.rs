@@ -40,7 +40,7 @@ impl Node {
         let Some(listing) = self.entries.listing(&at).cloned() else { return };
         let Some(number) = listing.find(path.name()).map(|(number, _)| number) else { return };
         let is_first = self.directory_mut(&at).is_some_and(|directory| directory.files.is_untouched());
-        let expected = self.read_by.filter(|_| is_first && self.reading.comes_to(&at));
+        let expected = self.read_by.filter(|_| is_first && self.reading.reaches(&at));
         let Some(directory) = self.directory_mut(&at) else { return };
         let goes_on = match is_missing {
             true => directory.files.missed(&listing, number, files_max, expected),
@@ -60,7 +60,7 @@ impl Node {
             let Some(number) = files.next(&listing, files_max, self.config.limits.ahead_bytes_max) else { break };
             let next = listing.get(number).and_then(|name| at.join(name.name));
             match next.map(|next| self.ask_ahead(now, next, aspect)) {
-                Some(Ahead::Asked(bytes)) => files.take(number, bytes),
+                Some(Ahead::Requested(bytes)) => files.take(number, bytes),
                 Some(Ahead::Unknown) if !is_known => break,
                 _ => files.pass(),
             }
@@ -77,18 +77,18 @@ impl Node {
         let Some(entry) = self.entries.get(&path) else { return Ahead::Unknown };
         let bytes = entry.attr().map_or(0, |attr| attr.size);
         let is_fit = entry.is_file() && (1..=FILE_BYTES_MAX).contains(&bytes);
-        let is_here = entry.knows(aspect) || entry.is_arriving() || self.live.covers(&path);
+        let is_here = entry.knows(aspect) || entry.is_arriving() || self.passthrough.covers(&path);
         if !is_fit || is_here || self.is_content_asked(&path) || !self.start(now, &(path, aspect), None) {
             return Ahead::Passed;
         }
-        Ahead::Asked(bytes)
+        Ahead::Requested(bytes)
     }
 }
 
 /// What became of a file that might be asked for.
 enum Ahead {
     /// It is asked for, so many bytes.
-    Asked(u64),
+    Requested(u64),
     /// Not known yet what it is.
     Unknown,
     /// There is no use in it.

@@ -8,9 +8,9 @@ use headwater_abi::wire::{Aspect, Message};
 
 use super::Node;
 use super::details::is_details;
-use crate::asks::{Key, Waiter, Way};
 use crate::entries::Lookup;
 use crate::entry::{Source, block_of, covers};
+use crate::pending::{Key, Route, Waiter};
 use crate::state::parent::Link;
 use crate::topology::{TreeId, Up};
 use crate::{Output, Peer, Rank, Reply, Time};
@@ -30,12 +30,12 @@ impl Node {
         if is_content(aspect) && self.adopt_hard_link(&path, aspect) {
             return self.woken.push_back(waiter);
         }
-        let key = self.question(path, aspect);
+        let key = self.request_key(path, aspect);
         let tree = match &waiter {
             Waiter::Child(want) if key.1 == aspect => Some(want.tree),
             _ => None,
         };
-        if !self.asks.contains(&key) && !self.start(now, &key, tree) {
+        if !self.pending.contains(&key) && !self.start(now, &key, tree) {
             return self.refuse(waiter);
         }
         self.escalate(&key, tree);
@@ -44,25 +44,25 @@ impl Node {
         {
             client.waits_for = Some(key.clone());
         }
-        self.asks.join(&key, waiter);
+        self.pending.join(&key, waiter);
     }
 
     /// What waits for the root of a block's tree is asked of the file's reader, once somebody does so who
     /// comes from there: otherwise the two could wait for each other.
     fn escalate(&mut self, key: &Key, tree: Option<TreeId>) {
         let home = self.home(&key.0, key.1, tree);
-        if tree != Some(home) || self.asks.tree(key).is_none_or(|asked| asked == home) {
+        if tree != Some(home) || self.pending.tree(key).is_none_or(|asked| asked == home) {
             return;
         }
-        let may_wait = match self.asks.way(key) {
+        let may_wait = match self.pending.route(key) {
             // Who is asked for what it holds alone answers at once.
-            Some(Way::Asked(rank)) => !self.is_lent(&key.0, rank),
-            way => way == Some(Way::Later),
+            Some(Route::Parent(rank)) => !self.is_downstream_source_of(&key.0, rank),
+            route => route == Some(Route::Waiting),
         };
         if may_wait
-            && let Some(way) = self.dispatch(key, home)
-            && self.asks.set_way(key, way)
-            && let Some(ask) = self.asks.get_mut(key)
+            && let Some(route) = self.dispatch(key, home)
+            && self.pending.set_route(key, route)
+            && let Some(ask) = self.pending.get_mut(key)
         {
             ask.tree = home;
         }
@@ -71,14 +71,14 @@ impl Node {
     /// What to wait for, to come nearer to `aspect` of `path`. There is one question about a path's
     /// content in one piece at a time, and none about blocks beside it; and where a directory's listing
     /// hints that the file is complete under another name, its attributes come first.
-    fn question(&self, path: Path, aspect: Aspect) -> Key {
+    fn request_key(&self, path: Path, aspect: Aspect) -> Key {
         if !is_content(aspect) {
             return (path, aspect);
         }
-        let is_gathered = block_of(aspect).is_some() && self.config.forest.is_striped();
-        for asked in [Aspect::Loadable, Aspect::Whole].into_iter().filter(|_| !is_gathered) {
+        let is_download = block_of(aspect).is_some() && self.config.forest.is_striped();
+        for asked in [Aspect::Loadable, Aspect::Whole].into_iter().filter(|_| !is_download) {
             let key = (path.clone(), asked);
-            if self.asks.contains(&key) {
+            if self.pending.contains(&key) {
                 return key;
             }
         }
@@ -96,7 +96,7 @@ impl Node {
 
     /// Asks. False if that can't be done now.
     pub(super) fn start(&mut self, now: Time, key: &Key, tree: Option<TreeId>) -> bool {
-        if self.asks.len() >= self.config.limits.asks_max {
+        if self.pending.len() >= self.config.limits.pending_max {
             return false;
         }
         let (path, aspect) = key;
@@ -106,24 +106,24 @@ impl Node {
         if is_content(*aspect)
             && let Some(arriving) = entry.and_then(|e| e.arriving(block_of(*aspect)))
         {
-            let way = match arriving.source {
-                Source::Reader => Way::Read,
-                Source::Parent(rank, _) => Way::Asked(rank),
-                Source::Nobody => match self.dispatch(key, tree) {
-                    Some(way) => way,
+            let route = match arriving.source {
+                Source::Reader => Route::Read,
+                Source::Parent(rank, _) => Route::Parent(rank),
+                Source::Lost => match self.dispatch(key, tree) {
+                    Some(route) => route,
                     None => return false,
                 },
             };
-            self.asks.insert(now, key.clone(), way, tree, timeout_ms);
+            self.pending.insert(now, key.clone(), route, tree, timeout_ms);
             return true;
         }
         if matches!(aspect, Aspect::Loadable | Aspect::Whole)
             && entry.and_then(|entry| entry.download()).is_some_and(|g| covers(g.aspect, *aspect))
         {
-            self.asks.insert(now, key.clone(), Way::Gathered, tree, timeout_ms);
+            self.pending.insert(now, key.clone(), Route::Blocks, tree, timeout_ms);
             return true;
         }
-        let room = self.config.limits.entries_max.saturating_sub(self.entries.len() + self.asks.len());
+        let room = self.config.limits.entries_max.saturating_sub(self.entries.len() + self.pending.len());
         let failed_lately = self.failed.get(&failure(key)).is_some_and(|&at| now.saturating_sub(at) < RETRY_MS_MIN);
         if failed_lately || (entry.is_none() && room == 0) {
             return false;
@@ -131,36 +131,36 @@ impl Node {
         if matches!(aspect, Aspect::Loadable | Aspect::Whole)
             && let Some((large, head)) = entry.and_then(|entry| entry.large_for(*aspect))
         {
-            self.asks.insert(now, key.clone(), Way::Gathered, tree, timeout_ms);
+            self.pending.insert(now, key.clone(), Route::Blocks, tree, timeout_ms);
             self.begin_download(path, large, head);
             return true;
         }
         let is_detailed = *aspect == Aspect::Entry && self.is_detailed(path);
-        let way = if is_detailed { Some(Way::Details) } else { self.dispatch(key, tree) };
-        let Some(way) = way else { return false };
-        self.asks.insert(now, key.clone(), way, tree, timeout_ms);
+        let route = if is_detailed { Some(Route::Details) } else { self.dispatch(key, tree) };
+        let Some(route) = route else { return false };
+        self.pending.insert(now, key.clone(), route, tree, timeout_ms);
         true
     }
 
     /// Sends a question on its way; `None` if there is none now.
-    pub(super) fn dispatch(&mut self, key: &Key, tree: TreeId) -> Option<Way> {
+    pub(super) fn dispatch(&mut self, key: &Key, tree: TreeId) -> Option<Route> {
         let (rank, tree) = match self.route(key, tree) {
-            (Up::Nobody, _) => return None,
+            (Up::Unreachable, _) => return None,
             (Up::Reader, _) => {
-                if let Some(way) = self.ask_below(key) {
-                    return Some(way);
+                if let Some(route) = self.ask_downstream(key) {
+                    return Some(route);
                 }
                 self.read(key);
-                return Some(Way::Read);
+                return Some(Route::Read);
             }
             (Up::To(rank), tree) => (rank, tree),
         };
         match self.parents.get(&rank)?.link {
             Link::Up => {
                 self.send_want(rank, tree, key);
-                Some(Way::Asked(rank))
+                Some(Route::Parent(rank))
             }
-            Link::Starting(_) | Link::Away(_) => Some(Way::Later),
+            Link::Starting(_) | Link::Away(_) => Some(Route::Waiting),
             Link::Dead | Link::Banned(_) => None,
         }
     }
@@ -170,8 +170,8 @@ impl Node {
         let arriving =
             self.entries.get(path).filter(|_| is_content(*aspect)).and_then(|e| e.arriving(block_of(*aspect)));
         let position = arriving.filter(|arriving| arriving.aspect == *aspect).map_or(0, |arriving| arriving.position);
-        let message = Message::Want { tree: tree.0, path: path.clone(), aspect: *aspect, position, only_held: false };
-        self.tell(Peer::Parent(rank), message);
+        let message = Message::Want { tree: tree.0, path: path.clone(), aspect: *aspect, position, only_stored: false };
+        self.send(Peer::Parent(rank), message);
     }
 
     fn read(&mut self, (path, aspect): &Key) {
@@ -180,7 +180,7 @@ impl Node {
             Aspect::Entry => self.outputs.push_back(Output::ReadEntry { path }),
             Aspect::Listing => self.outputs.push_back(Output::ReadListing { path }),
             Aspect::Loadable | Aspect::Whole | Aspect::Block(_) => {
-                if self.reads_waiting.len() >= 2 * self.asks.len() + READS_UNASKED_MAX {
+                if self.reads_waiting.len() >= 2 * self.pending.len() + READS_UNASKED_MAX {
                     self.forget_unasked_reads();
                 }
                 self.reads_waiting.push_back((path, *aspect));
@@ -192,8 +192,8 @@ impl Node {
     /// Keeps, of the files to be read, each once that is still asked for.
     fn forget_unasked_reads(&mut self) {
         let mut seen = BTreeSet::new();
-        let asks = &self.asks;
-        self.reads_waiting.retain(|key| asks.way(key) == Some(Way::Read) && seen.insert(key.clone()));
+        let pending = &self.pending;
+        self.reads_waiting.retain(|key| pending.route(key) == Some(Route::Read) && seen.insert(key.clone()));
     }
 
     /// Starts the next waiting read of a file, if the bound allows. False if there is none.
@@ -204,13 +204,15 @@ impl Node {
         let Some(key) = self.reads_waiting.pop_front() else { return false };
         let (path, aspect) = &key;
         let piece = (path.clone(), block_of(*aspect));
-        let Some(tree) = self.asks.tree(&key).filter(|_| self.asks.way(&key) == Some(Way::Read)) else { return true };
+        let Some(tree) = self.pending.tree(&key).filter(|_| self.pending.route(&key) == Some(Route::Read)) else {
+            return true;
+        };
         if self.reads.contains_key(&piece) || self.adopt_hard_link(path, *aspect) {
             return true;
         }
         if self.route(&key, tree).0 != Up::Reader {
             // While it waited, somebody has come back who can be asked.
-            self.asks.set_way(&key, Way::Later);
+            self.pending.set_route(&key, Route::Waiting);
             self.redispatch();
             return true;
         }
@@ -223,7 +225,7 @@ impl Node {
             self.release(&key);
             return true;
         }
-        let is_empty = self.entries.get(path).is_some_and(|entry| entry.held.is_none());
+        let is_empty = self.entries.get(path).is_some_and(|entry| entry.stored.is_none());
         let has_twin = |aspect| self.linked_content(path, aspect).is_some();
         if has_twin(*aspect) || (is_empty && piece.1.is_none() && has_twin(Aspect::Loadable)) {
             // The file was completed under another name while others were to send it.
@@ -261,7 +263,7 @@ impl Node {
     /// Wakes those who wait for what is now known about `path`.
     pub(super) fn wake(&mut self, path: &Path) {
         let Some(entry) = self.entries.get(path) else { return };
-        let known: Vec<Key> = self.asks.keys_of(path).filter(|(_, aspect)| entry.knows(*aspect)).cloned().collect();
+        let known: Vec<Key> = self.pending.keys_of(path).filter(|(_, aspect)| entry.knows(*aspect)).cloned().collect();
         for key in known {
             self.release(&key);
         }
@@ -269,7 +271,7 @@ impl Node {
 
     /// Wakes those who wait for an answer to this, whatever it is.
     pub(super) fn release(&mut self, key: &Key) {
-        let Some(ask) = self.asks.remove(key) else { return };
+        let Some(ask) = self.pending.remove(key) else { return };
         self.woken.extend(ask.waiters());
         if is_details(key) {
             self.no_details(&key.0);
@@ -278,7 +280,7 @@ impl Node {
 
     /// Nobody can answer this now.
     pub(super) fn fail(&mut self, key: &Key) {
-        let ask = self.asks.remove(key);
+        let ask = self.pending.remove(key);
         if is_content(key.1) {
             self.drop_orphan(key);
         }
@@ -302,8 +304,8 @@ impl Node {
     fn drop_orphan(&mut self, (path, aspect): &Key) {
         let block = block_of(*aspect);
         let is_orphan =
-            self.entries.get(path).and_then(|e| e.arriving(block)).is_some_and(|a| a.source == Source::Nobody);
-        let is_asked = |aspect| self.asks.contains(&(path.clone(), aspect));
+            self.entries.get(path).and_then(|e| e.arriving(block)).is_some_and(|a| a.source == Source::Lost);
+        let is_asked = |aspect| self.pending.contains(&(path.clone(), aspect));
         if is_orphan
             && !aspects_of(block).any(is_asked)
             && let Some(arriving) = self.drop_arriving(path, block, false)
@@ -314,7 +316,7 @@ impl Node {
 
     /// Whether content of this path is asked for in one piece.
     pub(super) fn is_content_asked(&self, path: &Path) -> bool {
-        [Aspect::Loadable, Aspect::Whole].into_iter().any(|aspect| self.asks.contains(&(path.clone(), aspect)))
+        [Aspect::Loadable, Aspect::Whole].into_iter().any(|aspect| self.pending.contains(&(path.clone(), aspect)))
     }
 
     /// As [`Node::fail`], and asking again has to wait a while.
@@ -362,7 +364,7 @@ impl Node {
             Waiter::Client(id) => self.finish(id, Reply::Fallback),
             Waiter::Child(want) => {
                 let message = Message::Unavailable { path: want.path, aspect: want.aspect };
-                self.tell(Peer::Child(want.rank), message);
+                self.send(Peer::Child(want.rank), message);
             }
         }
     }

@@ -4,7 +4,7 @@ use headwater_abi::wire::Aspect;
 use headwater_abi::{Path, Want};
 
 use super::Node;
-use crate::asks::Waiter;
+use crate::pending::Waiter;
 use crate::{ClientId, Reply, Time};
 
 impl Node {
@@ -20,7 +20,8 @@ impl Node {
     /// A client that wants a block of `path` has come so far that all else is known.
     pub(super) fn resume_block(&mut self, now: Time, id: ClientId, path: &Path, block: u32) {
         let aspect = Aspect::Block(block);
-        let Some(entry) = self.entries.get(path).filter(|entry| entry.is_file() && !self.live.covers(path)) else {
+        let Some(entry) = self.entries.get(path).filter(|entry| entry.is_file() && !self.passthrough.covers(path))
+        else {
             return self.finish(id, Reply::Done);
         };
         let is_missing = !entry.knows(aspect);
@@ -52,7 +53,11 @@ impl Node {
             let aspect = Aspect::Block(number);
             let is_here = self.entries.get(path).is_none_or(|e| e.knows(aspect) || e.arriving(Some(number)).is_some());
             let key = (path.clone(), aspect);
-            if !is_here && !self.live.covers(path) && !self.asks.contains(&key) && !self.is_content_asked(path) {
+            if !is_here
+                && !self.passthrough.covers(path)
+                && !self.pending.contains(&key)
+                && !self.is_content_asked(path)
+            {
                 self.start(now, &key, None);
             }
         }
@@ -61,14 +66,14 @@ impl Node {
     /// A block turned out not to be in the store.
     pub(super) fn lose_block(&mut self, path: &Path, block: u32) {
         let Some(entry) = self.entries.get_mut(path) else { return };
-        let Some(head) = entry.held_head(Aspect::Block(block)) else { return };
-        let Some(held) = entry.held.as_mut().filter(|held| !held.is_whole()) else { return };
-        held.remove_block(block);
-        let bytes = held.missing_bytes(&head).min(held.bytes);
-        held.bytes -= bytes;
-        self.sieve.give_back(bytes);
-        if held.is_empty() {
-            self.drop_held(path);
+        let Some(head) = entry.stored_head(Aspect::Block(block)) else { return };
+        let Some(stored) = entry.stored.as_mut().filter(|stored| !stored.is_whole()) else { return };
+        stored.remove_block(block);
+        let bytes = stored.missing_bytes(&head).min(stored.bytes);
+        stored.bytes -= bytes;
+        self.sieve.release(bytes);
+        if stored.is_empty() {
+            self.drop_stored(path);
         }
     }
 }

@@ -17,11 +17,11 @@ use crate::versions::version_of;
 use crate::{Peer, Rank};
 
 /// Versions that wait to be told, of each tree; what is more is not compared.
-const UNTOLD_MAX: usize = 1 << 16;
+const UNREPORTED_MAX: usize = 1 << 16;
 
 impl Node {
     /// How many versions are to be told of one tree, at most.
-    pub(super) fn untold_most(&self) -> usize {
+    pub(super) fn unreported_most(&self) -> usize {
         self.version_reports.unreported.values().map(BTreeMap::len).max().unwrap_or_default()
     }
 
@@ -33,7 +33,7 @@ impl Node {
             && let Some(fact) = self.entries.fact(path)
         {
             let version = version_of(path, fact);
-            self.tell_later(facts, version);
+            self.report_later(facts, version);
         }
     }
 
@@ -47,7 +47,7 @@ impl Node {
         }
         for tree in self.homes(path) {
             if self.version_reports.unsettled.contains(&tree) {
-                self.tell_later(tree, version_of(path, fact));
+                self.report_later(tree, version_of(path, fact));
             }
         }
     }
@@ -58,7 +58,7 @@ impl Node {
     }
 
     /// The trees of which a rank has been told something by this node.
-    pub(super) fn trees_told(&self, rank: Rank) -> Vec<TreeId> {
+    pub(super) fn trees_reported_to(&self, rank: Rank) -> Vec<TreeId> {
         self.config.forest.tree_ids().filter(|&tree| self.up_to_compare(tree) == Up::To(rank)).collect()
     }
 
@@ -81,10 +81,10 @@ impl Node {
         [Aspect::Entry, Aspect::Whole].into_iter().map(|aspect| self.home(path, aspect, None)).collect()
     }
 
-    fn tell_later(&mut self, tree: TreeId, version: Version) {
+    fn report_later(&mut self, tree: TreeId, version: Version) {
         let unreported = self.version_reports.unreported.entry(tree).or_default();
         let Some(before) = unreported.get(&version.path) else {
-            if unreported.len() < UNTOLD_MAX {
+            if unreported.len() < UNREPORTED_MAX {
                 unreported.insert(version.path.clone(), version);
             }
             return;
@@ -97,7 +97,7 @@ impl Node {
     }
 
     /// Tells what is to be told to those who can be asked.
-    pub(super) fn tell_versions(&mut self) {
+    pub(super) fn report_versions(&mut self) {
         if self.version_reports.unreported.is_empty() && self.version_reports.unsettled.is_empty() {
             return;
         }
@@ -110,7 +110,7 @@ impl Node {
             }
             let mut versions = self.version_reports.unreported.remove(&tree).unwrap_or_default();
             if self.version_reports.unsettled.remove(&tree) {
-                let is_of = |path: &&Path| !self.live.covers(path) && self.homes(path).contains(&tree);
+                let is_of = |path: &&Path| !self.passthrough.covers(path) && self.homes(path).contains(&tree);
                 let known = self.entries.paths().filter(is_of);
                 let known = known.filter_map(|path| Some((path.clone(), version_of(path, self.entries.fact(path)?))));
                 versions.extend(known);
@@ -118,13 +118,18 @@ impl Node {
             let versions: Vec<Version> = versions.into_values().collect();
             for versions in versions.chunks(CHANGES_MAX) {
                 let message = Message::Read { tree: tree.0, versions: versions.to_vec() };
-                self.tell(Peer::Parent(rank), message);
+                self.send(Peer::Parent(rank), message);
             }
         }
     }
 
     /// Somebody below knows this.
-    pub(super) fn told_below(&mut self, from: Rank, tree: TreeId, versions: Vec<Version>) -> Result<(), &'static str> {
+    pub(super) fn versions_reported(
+        &mut self,
+        from: Rank,
+        tree: TreeId,
+        versions: Vec<Version>,
+    ) -> Result<(), &'static str> {
         if tree.0 >= self.config.forest.trees() {
             return Err("there is no such tree");
         }
@@ -133,7 +138,7 @@ impl Node {
                 continue;
             }
             if self.up_in(tree) != Up::Reader {
-                self.tell_later(tree, version);
+                self.report_later(tree, version);
                 continue;
             }
             if self.reader_of(self.home(&version.path, Aspect::Whole, None)) != Up::To(from) {
@@ -142,35 +147,35 @@ impl Node {
             }
             let facts = self.home(&version.path, Aspect::Entry, None);
             if facts != tree {
-                self.tell_later(facts, version.clone());
+                self.report_later(facts, version.clone());
             }
             if self.config.forest.root(tree) != self.config.rank {
-                self.tell_later(tree, version);
+                self.report_later(tree, version);
             }
         }
         Ok(())
     }
 
     /// Compares what another knows with what is known here. False if nothing is.
-    fn is_settled(&mut self, told: &Version) -> bool {
-        let path = &told.path;
-        if !self.scope.contains(path) || self.live.covers(path) {
+    fn is_settled(&mut self, reported: &Version) -> bool {
+        let path = &reported.path;
+        if !self.scope.contains(path) || self.passthrough.covers(path) {
             return true;
         }
         if let Some(fact) = self.entries.fact(path) {
             let known = version_of(path, fact);
             let is_listed = attr_of(fact).is_some() && matches!(fact, Fact::Listing(..) | Fact::Unlistable(_));
-            if is_other(&known, told) {
-                self.changed(path, is_listed && known.fact != told.fact);
+            if is_other(&known, reported) {
+                self.changed(path, is_listed && known.fact != reported.fact);
             }
             return true;
         }
-        if self.versions.contradict_version(told) {
-            self.changed(path, told.names.is_some());
+        if self.versions.contradict_version(reported) {
+            self.changed(path, reported.names.is_some());
             return true;
         }
         if self.version_reports.may_read {
-            self.versions.remember_version(told);
+            self.versions.remember_version(reported);
         }
         false
     }

@@ -10,10 +10,10 @@ use headwater_abi::{Kind, Path};
 
 use super::Node;
 use super::ask::{EIO, aspects_of};
-use crate::asks::{Key, Waiter, Way};
 use crate::entry::{Arriving, Piece, Source, aspect_of, block_of, covers};
-use crate::held::{Held, whole_head};
+use crate::pending::{Key, Route, Waiter};
 use crate::policy::{Recipients, Thing};
+use crate::stored::{StoredContent, whole_head};
 use crate::{Output, Peer, Publication, Rank, Time};
 
 /// Error numbers of opening or reading a file which say that its name leads elsewhere by now, or that its
@@ -47,7 +47,7 @@ impl Node {
             return;
         }
         if let Some(arriving) = self.entries.get_mut(&path).and_then(|e| e.arriving_mut(block)) {
-            if arriving.source != Source::Nobody {
+            if arriving.source != Source::Lost {
                 return;
             }
             // What another has announced, and nothing came of, is read here, if it is the same.
@@ -127,7 +127,7 @@ impl Node {
     }
 
     /// A parent sends all of a file's content at once.
-    pub(super) fn content_told(
+    pub(super) fn content_announced(
         &mut self,
         now: Time,
         from: Rank,
@@ -157,12 +157,12 @@ impl Node {
     /// Whether content that a parent sends from its beginning is wanted; what it takes the place of is given up.
     fn admit_content(&mut self, now: Time, path: &Path, aspect: Aspect, head: &FileHead) -> Result<(), Refusal> {
         let block = block_of(aspect);
-        if !self.scope.contains(path) || self.live.covers(path) {
+        if !self.scope.contains(path) || self.passthrough.covers(path) {
             return Err(Refusal::Unwanted);
         }
         if let Some(entry) = self.entries.get(path) {
             let arrives = entry.arriving.as_deref().into_iter().chain(entry.arriving(block));
-            let mut arrives = arrives.into_iter().filter(|a| a.source != Source::Nobody);
+            let mut arrives = arrives.into_iter().filter(|a| a.source != Source::Lost);
             let arrives_already = arrives.any(|a| a.aspect == Aspect::Whole || covers(a.aspect, aspect));
             if arrives_already || entry.has_content(aspect) {
                 return Err(Refusal::Unwanted);
@@ -179,7 +179,7 @@ impl Node {
     /// Whether this has been announced by a parent that is lost, and nothing of it has come yet.
     fn is_to_be_continued(&self, path: &Path, aspect: Aspect, head: &FileHead) -> bool {
         let arriving = self.entries.get(path).and_then(|entry| entry.arriving(block_of(aspect)));
-        arriving.is_some_and(|a| (a.source, a.position, a.aspect) == (Source::Nobody, 0, aspect) && a.is_of(head))
+        arriving.is_some_and(|a| (a.source, a.position, a.aspect) == (Source::Lost, 0, aspect) && a.is_of(head))
     }
 
     /// A parent goes on with what another has begun.
@@ -190,7 +190,7 @@ impl Node {
             return Err(Refusal::Unwanted);
         };
         let is_same = arriving.is_of(&head);
-        if arriving.source != Source::Nobody || arriving.position != position {
+        if arriving.source != Source::Lost || arriving.position != position {
             return Err(Refusal::Unwanted);
         }
         if !is_same {
@@ -212,7 +212,7 @@ impl Node {
     /// What is in the store of a file already.
     fn published(&self, path: &Path) -> Option<FileHead> {
         let entry = self.entries.get(path)?;
-        Some(entry.held.as_ref()?.summary(*entry.attr()?))
+        Some(entry.stored.as_ref()?.summary(*entry.attr()?))
     }
 
     /// Bytes of a file have arrived from a parent.
@@ -274,7 +274,7 @@ impl Node {
             self.outputs.push_back(Output::Receive { from, transfer, path, block, head, position: 0, have });
         }
         for aspect in aspects_of(block) {
-            if let Some(ask) = self.asks.get_mut(&(path.clone(), aspect)) {
+            if let Some(ask) = self.pending.get_mut(&(path.clone(), aspect)) {
                 self.woken.extend(core::mem::take(&mut ask.children).into_iter().map(Waiter::Child));
             }
         }
@@ -288,7 +288,7 @@ impl Node {
     fn reserve(&mut self, path: &Path, mut head: FileHead) -> Option<(FileHead, u64)> {
         let entry = self.entries.get(path)?;
         head.attr = *entry.attr().expect("a file has attributes");
-        let reserved = entry.held.as_ref().map_or_else(|| head.content_bytes(), |held| held.missing_bytes(&head));
+        let reserved = entry.stored.as_ref().map_or_else(|| head.content_bytes(), |stored| stored.missing_bytes(&head));
         if !self.make_room(path, reserved) {
             return None;
         }
@@ -302,8 +302,8 @@ impl Node {
             self.outputs.push_back(Output::Discard { path: path.clone(), block });
         }
         for key in aspects_of(block).map(|aspect| (path.clone(), aspect)) {
-            if self.asks.way(&key) == Some(Way::Read) {
-                self.asks.set_way(&key, Way::Asked(from));
+            if self.pending.route(&key) == Some(Route::Read) {
+                self.pending.set_route(&key, Route::Parent(from));
             }
         }
     }
@@ -318,7 +318,7 @@ impl Node {
         arriving.position = position;
         let is_read = arriving.source == Source::Reader;
         for aspect in aspects_of(block) {
-            self.asks.note_progress(now, &(path.clone(), aspect));
+            self.pending.note_progress(now, &(path.clone(), aspect));
         }
         if position == total && is_read {
             return self.complete(path, block, None);
@@ -331,11 +331,11 @@ impl Node {
     fn complete(&mut self, path: &Path, block: Option<u32>, digest: Option<Digest>) {
         let Some(entry) = self.entries.get_mut(path) else { return };
         let Some(Arriving { aspect, head, reserved, source, .. }) = entry.take_arriving(block) else { return };
-        let is_first = entry.held.is_none();
+        let is_first = entry.stored.is_none();
         self.release_source(path, block, source);
         if is_first && let Some(target) = self.linked_content(path, aspect) {
             // It has arrived under two names at once.
-            self.sieve.give_back(reserved);
+            self.sieve.release(reserved);
             self.outputs.push_back(Output::Discard { path: path.clone(), block });
             self.link(path, &target);
             let piece = (path.clone(), block);
@@ -367,8 +367,8 @@ impl Node {
             self.drop_pieces(path);
         }
         self.hold(path, aspect, head, bytes);
-        if let (Some(digest), Some(held)) = (digest, self.entries.get_mut(path).and_then(|e| e.held.as_mut())) {
-            held.set_digest(aspect, digest);
+        if let (Some(digest), Some(stored)) = (digest, self.entries.get_mut(path).and_then(|e| e.stored.as_mut())) {
+            stored.set_digest(aspect, digest);
         }
     }
 
@@ -380,7 +380,7 @@ impl Node {
                     parent.incoming.remove(&transfer);
                 }
             }
-            Source::Reader | Source::Nobody => drop(self.reads.remove(&(path.clone(), block))),
+            Source::Reader | Source::Lost => drop(self.reads.remove(&(path.clone(), block))),
         }
     }
 
@@ -388,11 +388,13 @@ impl Node {
     fn complete_blocks(&mut self, path: &Path) {
         let Some(entry) = self.entries.get_mut(path) else { return };
         let Some(attr) = entry.attr().copied() else { return };
-        let Some(held) = entry.held.as_mut().filter(|held| !held.is_whole() && held.has_all_blocks(attr.size)) else {
+        let Some(stored) =
+            entry.stored.as_mut().filter(|stored| !stored.is_whole() && stored.has_all_blocks(attr.size))
+        else {
             return;
         };
-        let head = whole_head(attr, held.format);
-        held.add(Aspect::Whole, &head);
+        let head = whole_head(attr, stored.format);
+        stored.add(Aspect::Whole, &head);
         self.drop_pieces(path);
         self.publish(Publication::Content { path: path.clone(), aspect: Aspect::Whole, head, is_marked: false });
     }
@@ -401,10 +403,10 @@ impl Node {
     fn hold(&mut self, path: &Path, aspect: Aspect, head: &FileHead, bytes: u64) {
         let Some(entry) = self.entries.get_mut(path) else { return };
         let sieve = &mut self.sieve;
-        let held = entry.held.get_or_insert_with(|| Box::new(Held::new(sieve.insert(path.clone()))));
-        held.add(aspect, head);
-        held.bytes += bytes;
-        if held.is_whole() && !entry.is_arriving() {
+        let stored = entry.stored.get_or_insert_with(|| Box::new(StoredContent::new(sieve.insert(path.clone()))));
+        stored.add(aspect, head);
+        stored.bytes += bytes;
+        if stored.is_whole() && !entry.is_arriving() {
             entry.blocks = None;
         }
     }
@@ -426,9 +428,9 @@ impl Node {
         path: &Path,
         block: Option<u32>,
         errno: u16,
-        tells_parent: bool,
+        notifies_parent: bool,
     ) -> bool {
-        let Some(arriving) = self.drop_arriving(path, block, tells_parent) else { return false };
+        let Some(arriving) = self.drop_arriving(path, block, notifies_parent) else { return false };
         self.fail_children((path.clone(), block), &arriving, errno);
         self.fail_content(now, path, block);
         true
@@ -488,16 +490,16 @@ impl Node {
         arriving.iter().for_each(|&block| self.children.wake(&(path.clone(), block)));
     }
 
-    pub(super) fn drop_arriving(&mut self, path: &Path, block: Option<u32>, tells_parent: bool) -> Option<Arriving> {
+    pub(super) fn drop_arriving(&mut self, path: &Path, block: Option<u32>, notifies_parent: bool) -> Option<Arriving> {
         let arriving = self.entries.get_mut(path)?.take_arriving(block)?;
-        self.sieve.give_back(arriving.reserved);
+        self.sieve.release(arriving.reserved);
         self.outputs.push_back(Output::Discard { path: path.clone(), block });
         self.release_source(path, block, arriving.source);
         if let Source::Parent(from, transfer) = arriving.source
-            && tells_parent
+            && notifies_parent
             && self.is_up(from)
         {
-            self.tell(Peer::Parent(from), Message::Cancel { transfer });
+            self.send(Peer::Parent(from), Message::Cancel { transfer });
         }
         Some(arriving)
     }
@@ -512,7 +514,7 @@ impl Node {
         }
         match block {
             None => {
-                if self.drop_held(path).is_some() {
+                if self.drop_stored(path).is_some() {
                     // Whatever stood there before. If that stays, nothing is known of it.
                     self.evicted.retain(|evicted| evicted.path != *path);
                     self.outputs.push_back(Output::Evict { path: path.clone() });

@@ -10,8 +10,8 @@ use headwater_abi::wire::{Aspect, DETAILS_MAX, Detail, Fact, Message};
 use headwater_abi::{Kind, Path};
 
 use super::Node;
-use crate::asks::{ChildWant, Key, Waiter, Way};
 use crate::entry::{Details, Directory, is_name, is_sound};
+use crate::pending::{ChildWant, Key, Route, Waiter};
 use crate::topology::Up;
 use crate::transfer::Child;
 use crate::{ClientId, Output, Rank, Time};
@@ -45,7 +45,7 @@ impl Node {
     pub(super) fn waits_for_details(&mut self, now: Time, id: ClientId, path: &Path) -> bool {
         let has_waited = self.clients.get(&id).is_none_or(|client| client.counted == Some(Aspect::Details));
         let is_unknown = self.directory_mut(path).is_some_and(|directory| directory.details != Details::Known);
-        if has_waited || !is_unknown || !self.traversal.comes_to(path) || !self.ask_details(now, path) {
+        if has_waited || !is_unknown || !self.traversal.reaches(path) || !self.ask_details(now, path) {
             return false;
         }
         if let Some(client) = self.clients.get_mut(&id) {
@@ -63,16 +63,16 @@ impl Node {
         }
         match self.directory_mut(at).map(|directory| directory.details) {
             Some(Details::Unknown) => {}
-            Some(Details::Asked { .. }) => return true,
+            Some(Details::Requested { .. }) => return true,
             _ => return false,
         }
-        let is_pushed = !self.children.is_empty() && self.spread.pushes_new(now);
+        let is_pushed = !self.children.is_empty() && self.push_policy.pushes_new(now);
         let set = |node: &mut Node, details| {
             if let Some(directory) = node.directory_mut(at) {
                 (directory.lookups, directory.details) = (0, details);
             }
         };
-        set(self, Details::Asked { batches: 0, is_pushed });
+        set(self, Details::Requested { batches: 0, is_pushed });
         let is_asked = self.start(now, &(at.clone(), Aspect::Details), None);
         if !is_asked {
             set(self, Details::Unknown);
@@ -83,7 +83,7 @@ impl Node {
     /// Has this node's reader examine all names of a directory.
     pub(super) fn start_batches(&mut self, at: &Path) {
         let count = self.entries.listing(at).map_or(0, Listing::len);
-        if let Some(Directory { details: Details::Asked { batches, .. }, .. }) = self.directory_mut(at) {
+        if let Some(Directory { details: Details::Requested { batches, .. }, .. }) = self.directory_mut(at) {
             *batches = count.div_ceil(DETAILS_MAX);
         }
         let batch = |first: usize| (at.clone(), first..(first + DETAILS_MAX).min(count));
@@ -94,7 +94,7 @@ impl Node {
     pub(super) fn is_detailed(&self, path: &Path) -> bool {
         let Some(at) = path.parent() else { return false };
         self.entries.listing(&at).is_some_and(|listing| listing.find(path.name()).is_some())
-            && self.asks.contains(&(at, Aspect::Details))
+            && self.pending.contains(&(at, Aspect::Details))
     }
 
     /// Has the next batch of names read, if there is one and the bound allows.
@@ -103,14 +103,14 @@ impl Node {
             return false;
         }
         let Some((path, numbers)) = self.batches_waiting.pop_front() else { return false };
-        if !self.asks.contains(&(path.clone(), Aspect::Details)) {
+        if !self.pending.contains(&(path.clone(), Aspect::Details)) {
             return true;
         }
         let Some(listing) = self.entries.listing(&path).cloned() else { return true };
         let is_unknown = |name: &&[u8]| {
             let Some(at) = path.join(name).filter(|_| is_proper(name)) else { return false };
-            let is_asked = self.asks.way(&(at.clone(), Aspect::Entry)) == Some(Way::Read);
-            self.entries.get(&at).is_none() && !is_asked && !self.live.covers(&at)
+            let is_asked = self.pending.route(&(at.clone(), Aspect::Entry)) == Some(Route::Read);
+            self.entries.get(&at).is_none() && !is_asked && !self.passthrough.covers(&at)
         };
         let names = numbers.filter_map(|number| listing.get(number)).map(|name| name.name);
         let names: Vec<Box<[u8]>> = names.filter(is_unknown).map(Box::from).collect();
@@ -137,7 +137,7 @@ impl Node {
 
     fn batch_done(&mut self, now: Time, path: &Path, details: Arc<[Detail]>) {
         let batches = match self.directory_mut(path).map(|directory| &mut directory.details) {
-            Some(Details::Asked { batches, .. }) => {
+            Some(Details::Requested { batches, .. }) => {
                 *batches = batches.saturating_sub(1);
                 *batches
             }
@@ -147,7 +147,7 @@ impl Node {
     }
 
     /// The parent tells.
-    pub(super) fn details_told(
+    pub(super) fn details_received(
         &mut self,
         now: Time,
         path: &Path,
@@ -164,15 +164,15 @@ impl Node {
     /// Publishes what is new and passes it on.
     fn take_details(&mut self, now: Time, path: &Path, details: Arc<[Detail]>, is_last: bool) {
         let key = (path.clone(), Aspect::Details);
-        self.asks.note_progress(now, &key);
+        self.pending.note_progress(now, &key);
         let learnt = details.iter().filter_map(|Detail { name, fact }| {
             let at = path.join(name)?;
             self.learn(now, &at, fact.clone(), false).then_some(at)
         });
         let learnt: Vec<Path> = learnt.collect();
         let mut to: Vec<Rank> =
-            self.asks.get_mut(&key).into_iter().flat_map(|ask| ask.children.iter().map(|c| c.rank)).collect();
-        if let Some(Details::Asked { is_pushed: true, .. }) = self.directory_mut(path).map(|d| d.details) {
+            self.pending.get_mut(&key).into_iter().flat_map(|ask| ask.children.iter().map(|c| c.rank)).collect();
+        if let Some(Details::Requested { is_pushed: true, .. }) = self.directory_mut(path).map(|d| d.details) {
             let tree = self.tree_of(path, Aspect::Details);
             let gets = |(&rank, child): (&Rank, &Child)| child.joined.trees.contains(&tree).then_some(rank);
             let others = self.children.iter().filter_map(gets).filter(|rank| !to.contains(rank));
@@ -186,11 +186,11 @@ impl Node {
             // What was known before is passed on as it was known.
             let known: Vec<Detail> = learnt.iter().filter_map(|at| self.detail(at)).collect();
             let details = if known[..] == details[..] { details } else { known.into() };
-            self.tell_details(&to, path, &details, is_last);
+            self.send_details(&to, path, &details, is_last);
         }
         if is_last && let Some(directory) = self.directory_mut(path) {
             directory.details = Details::Known;
-            let clients = self.asks.remove(&key).into_iter().flat_map(|ask| ask.clients);
+            let clients = self.pending.remove(&key).into_iter().flat_map(|ask| ask.clients);
             self.woken.extend(clients.map(Waiter::Client));
             self.ask_singly(path);
         }
@@ -205,11 +205,11 @@ impl Node {
                 return self.ask(now, path.clone(), Aspect::Listing, Waiter::Child(want));
             }
             Some(Fact::Listing(_, listing)) => listing.clone(),
-            Some(_) => return self.send(rank, Message::Unavailable { path: path.clone(), aspect }),
+            Some(_) => return self.send_to_child(rank, Message::Unavailable { path: path.clone(), aspect }),
         };
         let is_known = self.entries.knows(path, Aspect::Details);
         if !is_known && !self.ask_details(now, path) {
-            return self.send(rank, Message::Unavailable { path: path.clone(), aspect });
+            return self.send_to_child(rank, Message::Unavailable { path: path.clone(), aspect });
         }
         self.stats.pulls += 1;
         let paths = listing.iter().filter(|name| is_proper(name.name)).filter_map(|name| path.join(name.name));
@@ -217,16 +217,16 @@ impl Node {
         let mut batches = details.chunks(DETAILS_MAX).peekable();
         while let Some(batch) = batches.next() {
             let is_last = is_known && batches.peek().is_none();
-            self.tell_details(&[rank], path, &Arc::from(batch), is_last);
+            self.send_details(&[rank], path, &Arc::from(batch), is_last);
         }
         if !is_known {
-            self.asks.join(&(path.clone(), aspect), Waiter::Child(want));
+            self.pending.join(&(path.clone(), aspect), Waiter::Child(want));
         } else if details.is_empty() {
-            self.tell_details(&[rank], path, &Arc::from([]), true);
+            self.send_details(&[rank], path, &Arc::from([]), true);
         }
     }
 
-    fn tell_details(&mut self, to: &[Rank], path: &Path, details: &Arc<[Detail]>, is_last: bool) {
+    fn send_details(&mut self, to: &[Rank], path: &Path, details: &Arc<[Detail]>, is_last: bool) {
         for detail in details.iter() {
             if let Some(entry) = path.join(&detail.name).and_then(|at| self.entries.get_mut(&at)) {
                 to.iter().for_each(|&rank| entry.fact_at.insert(rank));
@@ -234,14 +234,14 @@ impl Node {
         }
         if is_last || !details.is_empty() {
             for &rank in to {
-                self.send(rank, Message::Details { path: path.clone(), details: details.clone(), is_last });
+                self.send_to_child(rank, Message::Details { path: path.clone(), details: details.clone(), is_last });
             }
         }
     }
 
     /// What is known of a path, as far as it is told with its directory's others.
     fn detail(&self, at: &Path) -> Option<Detail> {
-        let fact = match &self.entries.get(at).filter(|_| !self.live.covers(at))?.fact {
+        let fact = match &self.entries.get(at).filter(|_| !self.passthrough.covers(at))?.fact {
             Fact::Listing(attr, _) | Fact::Unlistable(attr) | Fact::Attr(attr) => Fact::Attr(*attr),
             link @ Fact::Link(..) => link.clone(),
             Fact::Absent | Fact::Error(_) => return None,
@@ -259,9 +259,9 @@ impl Node {
 
     /// Asks for what the details were to answer, and did not.
     pub(super) fn ask_singly(&mut self, path: &Path) {
-        for key in self.asks.detailed(path) {
+        for key in self.pending.detailed(path) {
             let tree = self.tree_of(&key.0, key.1);
-            let is_asked = self.dispatch(&key, tree).is_some_and(|way| self.asks.set_way(&key, way));
+            let is_asked = self.dispatch(&key, tree).is_some_and(|route| self.pending.set_route(&key, route));
             if !is_asked {
                 self.fail(&key);
             }

@@ -75,29 +75,29 @@ impl Node {
     /// The original of what was published is another by now, or there is none: from now on it is served
     /// by itself, everywhere, and with `tree` all that lies below it.
     pub(super) fn changed(&mut self, path: &Path, tree: bool) {
-        if self.live.covers(path) {
+        if self.passthrough.covers(path) {
             return;
         }
         self.stats.changed += 1;
         self.outputs.push_back(Output::Changed { path: path.clone() });
-        self.go_live(path, tree, None);
-        self.live.insert(path, tree, true);
+        self.begin_passthrough(path, tree, None);
+        self.passthrough.insert(path, tree, true);
     }
 
     /// Forgets a path. False if it is in use.
     fn forget(&mut self, path: &Path) -> bool {
         let Some(entry) = self.entries.get(path) else { return false };
-        let is_asking = entry.directory.as_ref().is_some_and(|d| matches!(d.details, Details::Asked { .. }));
+        let is_asking = entry.directory.as_ref().is_some_and(|d| matches!(d.details, Details::Requested { .. }));
         // The eviction may be refused.
         let is_evicted = || self.evicted.iter().any(|evicted| evicted.path == *path);
-        let is_used = entry.held.is_some()
+        let is_used = entry.stored.is_some()
             || is_evicted()
             || entry.is_arriving()
             || is_asking
             || self.learnt.wrapping_sub(entry.learnt) < RECENT
-            || self.live.covers(path)
-            || self.asks.keys_of(path).next().is_some()
-            || (entry.is_dir() && (self.entries.has_descendants(path) || self.asks.has_below(path)));
+            || self.passthrough.covers(path)
+            || self.pending.keys_of(path).next().is_some()
+            || (entry.is_dir() && (self.entries.has_descendants(path) || self.pending.has_below(path)));
         if is_used {
             return false;
         }

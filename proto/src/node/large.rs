@@ -11,8 +11,8 @@ use headwater_abi::wire::{Aspect, Fact, FileHead, Message, block_range};
 use super::Node;
 use super::ask::aspects_of;
 use super::content::is_content_head;
-use crate::asks::Way;
 use crate::entry::{Source, aspect_of, covers};
+use crate::pending::Route;
 use crate::policy::Thing;
 use crate::state::block_download::BlockDownload;
 use crate::{Peer, Publication, Rank, Time};
@@ -24,7 +24,7 @@ impl Node {
     }
 
     /// The parent says that content is large, asked or not.
-    pub(super) fn large_told(
+    pub(super) fn large_announced(
         &mut self,
         now: Time,
         path: Path,
@@ -41,7 +41,7 @@ impl Node {
     /// Content turns out to be large: those below who wait for it are told, and it is fetched for those
     /// who wait for it here, or because everybody gets it.
     pub(super) fn large(&mut self, now: Time, path: &Path, aspect: Aspect, head: FileHead) {
-        if !self.scope.contains(path) || self.live.covers(path) {
+        if !self.scope.contains(path) || self.passthrough.covers(path) {
             return;
         }
         if !self.learn(now, path, Fact::Attr(head.attr), false) {
@@ -55,27 +55,28 @@ impl Node {
             return self.wake(path);
         }
         let head = Arc::new(head);
-        if entry.arriving(None).is_some_and(|arriving| arriving.source == Source::Nobody) {
+        if entry.arriving(None).is_some_and(|arriving| arriving.source == Source::Lost) {
             // Nobody is asked for the rest any more.
             self.supersede(path, None);
         }
         let Some(entry) = self.entries.get_mut(path) else { return };
         entry.blocks.get_or_insert_default().large = Some((aspect, head.clone()));
-        let asked: alloc::vec::Vec<_> = aspects_of(None).filter(|&a| self.asks.contains(&(path.clone(), a))).collect();
+        let asked: alloc::vec::Vec<_> =
+            aspects_of(None).filter(|&a| self.pending.contains(&(path.clone(), a))).collect();
         let mut is_wanted_here = asked.is_empty();
         for aspect_asked in asked {
             let key = (path.clone(), aspect_asked);
-            let Some(ask) = self.asks.get_mut(&key) else { continue };
+            let Some(ask) = self.pending.get_mut(&key) else { continue };
             for child in core::mem::take(&mut ask.children) {
                 let message = Message::Large { path: path.clone(), aspect, head: (*head).clone() };
-                self.tell(Peer::Child(child.rank), message);
+                self.send(Peer::Child(child.rank), message);
                 self.note_content_at(path, child.rank);
             }
-            let Some(ask) = self.asks.get_mut(&key) else { continue };
+            let Some(ask) = self.pending.get_mut(&key) else { continue };
             if ask.clients.is_empty() {
-                self.asks.remove(&key);
+                self.pending.remove(&key);
             } else {
-                self.asks.set_way(&key, Way::Gathered);
+                self.pending.set_route(&key, Route::Blocks);
                 is_wanted_here = true;
             }
         }
@@ -90,7 +91,7 @@ impl Node {
         if let Some(entry) = self.entries.get_mut(path) {
             entry.blocks.get_or_insert_default().download = Some(download);
         }
-        self.gathered.push_back(path.clone());
+        self.downloads.push_back(path.clone());
         self.fresh.push_back(Thing::Content(path.clone(), None));
     }
 
@@ -104,12 +105,12 @@ impl Node {
     /// A block of a file has come, or can't be had.
     pub(super) fn note_block(&mut self, path: &Path) {
         if self.entries.get(path).is_some_and(|entry| entry.download().is_some()) {
-            self.gathered.push_back(path.clone());
+            self.downloads.push_back(path.clone());
         }
     }
 
     /// Asks for the next blocks of a file that is being gathered.
-    pub(super) fn gather(&mut self, now: Time, path: &Path) {
+    pub(super) fn download_blocks(&mut self, now: Time, path: &Path) {
         let Some(entry) = self.entries.get_mut(path) else { return };
         let count = entry.block_count();
         let Some(mut download) = entry.blocks.as_mut().and_then(|blocks| blocks.download.take()) else { return };
@@ -118,10 +119,12 @@ impl Node {
         download.in_flight.retain(|&number| !entry.has_content(Aspect::Block(number)));
         let is_coming = |node: &Node, number: u32| {
             let key = (path.clone(), Aspect::Block(number));
-            node.asks.contains(&key) || node.entries.get(path).is_some_and(|e| e.arriving(Some(number)).is_some())
+            node.pending.contains(&key) || node.entries.get(path).is_some_and(|e| e.arriving(Some(number)).is_some())
         };
         let mut has_failed = download.in_flight.iter().any(|&number| !is_coming(self, number));
-        while !has_failed && download.in_flight.len() < self.config.limits.blocks_gathered_max && download.next < count
+        while !has_failed
+            && download.in_flight.len() < self.config.limits.blocks_downloading_max
+            && download.next < count
         {
             let number = download.next;
             download.next += 1;
@@ -136,13 +139,13 @@ impl Node {
             download.in_flight.insert(number);
         }
         for asked in aspects_of(None) {
-            self.asks.note_progress(now, &(path.clone(), asked));
+            self.pending.note_progress(now, &(path.clone(), asked));
         }
         if has_failed {
             return self.fail_content(now, path, None);
         }
         if download.in_flight.is_empty() {
-            return self.gathered_all(path, aspect, &head);
+            return self.finish_download(path, aspect, &head);
         }
         if let Some(entry) = self.entries.get_mut(path) {
             entry.blocks.get_or_insert_default().download = Some(download);
@@ -150,11 +153,11 @@ impl Node {
     }
 
     /// All blocks are here.
-    fn gathered_all(&mut self, path: &Path, aspect: Aspect, head: &FileHead) {
+    fn finish_download(&mut self, path: &Path, aspect: Aspect, head: &FileHead) {
         let Some(entry) = self.entries.get_mut(path) else { return };
         if !entry.has_content(aspect) {
-            let Some(held) = &mut entry.held else { return };
-            held.add(aspect, head);
+            let Some(stored) = &mut entry.stored else { return };
+            stored.add(aspect, head);
             let is_marked = false;
             self.publish(Publication::Content { path: path.clone(), aspect, head: head.clone(), is_marked });
         }

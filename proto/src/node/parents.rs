@@ -8,8 +8,8 @@ use headwater_abi::wire::{Aspect, Message, TransferId};
 
 use super::Node;
 use super::ask::aspects_of;
-use crate::asks::{ChildWant, Key, Waiter, Way};
 use crate::entry::{Arriving, Piece, Source};
+use crate::pending::{ChildWant, Key, Route, Waiter};
 use crate::state::parent::{Joined, Link, Parent};
 use crate::{Output, Peer, Rank, Time};
 
@@ -23,28 +23,28 @@ impl Node {
         let Some(parent) = self.parents.get_mut(&rank) else { return };
         (parent.link, parent.heard, parent.probed) = (Link::Up, now, None);
         if let Some(doublings) = parent.given_up.take() {
-            self.patience.was_too_short(now, doublings);
+            self.timeouts.was_too_short(now, doublings);
         }
         (parent.newest, parent.generation, parent.joined) = (None, 1, joined);
-        let is_lender = parent.is_lender;
-        self.tell_generation(rank);
+        let is_downstream_source = parent.is_downstream_source;
+        self.report_generation(rank);
         if is_control {
-            self.tell_live(Peer::Parent(rank));
+            self.send_passthrough_paths(Peer::Parent(rank));
         }
-        if is_lender {
+        if is_downstream_source {
             // First, since it is kept for as long as it owes something.
             self.redispatch();
         }
         self.reroute(now);
         if is_back {
-            self.unsettle(self.trees_told(rank));
+            self.unsettle(self.trees_reported_to(rank));
         }
         self.redispatch();
     }
 
     /// A parent's link is gone.
     pub(super) fn parent_down(&mut self, now: Time, rank: Rank) {
-        self.unsettle(self.trees_told(rank));
+        self.unsettle(self.trees_reported_to(rank));
         let absence_ms = self.config.limits.parent_absence_ms_max;
         let Some(parent) = self.parents.get_mut(&rank) else { return };
         parent.link = match parent.link {
@@ -53,7 +53,7 @@ impl Node {
             link => link,
         };
         self.orphan_all(rank);
-        self.forget_lender(rank);
+        self.forget_downstream_source(rank);
         self.reroute(now);
         self.redispatch();
         self.fail_refreshes_without_parent();
@@ -63,8 +63,8 @@ impl Node {
     fn orphan_all(&mut self, rank: Rank) {
         let Some(parent) = self.parents.get_mut(&rank) else { return };
         let arriving: Vec<Piece> = core::mem::take(&mut parent.incoming).into_values().collect();
-        for key in self.asks.keys_by(Way::Asked(rank)) {
-            self.asks.set_way(&key, Way::Later);
+        for key in self.pending.keys_routed(Route::Parent(rank)) {
+            self.pending.set_route(&key, Route::Waiting);
         }
         for piece in arriving {
             self.orphan(piece);
@@ -74,20 +74,20 @@ impl Node {
     /// What has arrived of a piece stays; the rest is asked for.
     fn orphan(&mut self, (path, block): Piece) {
         let Some(arriving) = self.entries.get_mut(&path).and_then(|e| e.arriving_mut(block)) else { return };
-        arriving.source = Source::Nobody;
+        arriving.source = Source::Lost;
         let key = (path, arriving.aspect);
-        if !self.asks.set_way(&key, Way::Later) {
+        if !self.pending.set_route(&key, Route::Waiting) {
             self.ask_later(&key);
         }
     }
 
     /// Adds a question that nobody waits for, to be asked when somebody can be.
     fn ask_later(&mut self, key: &Key) {
-        if self.asks.len() >= self.config.limits.asks_max {
+        if self.pending.len() >= self.config.limits.pending_max {
             return self.fail(key);
         }
         let tree = self.tree_of(&key.0, key.1);
-        self.asks.insert(self.now, key.clone(), Way::Later, tree, self.config.limits.request_timeout_ms_max);
+        self.pending.insert(self.now, key.clone(), Route::Waiting, tree, self.config.limits.request_timeout_ms_max);
     }
 
     /// When something is due about a parent.
@@ -108,18 +108,18 @@ impl Node {
     /// How long a parent may be silent, and then silent though it was probed, in milliseconds.
     fn silence_ms_max(&self) -> [Time; 2] {
         let limits = &self.config.limits;
-        [limits.quiet_ms_max, limits.probe_ms_max].map(|ms| self.patience.stretch(self.now, ms))
+        [limits.quiet_ms_max, limits.probe_ms_max].map(|ms| self.timeouts.stretch(self.now, ms))
     }
 
     /// Whether answers of this parent are waited for.
     fn owes(&self, rank: Rank, parent: &Parent) -> bool {
-        !parent.incoming.is_empty() || self.asks.is_asked(rank)
+        !parent.incoming.is_empty() || self.pending.is_asked(rank)
     }
 
     /// Probes parents that are silent, and gives those up that stay so.
     pub(super) fn watch_parents(&mut self, now: Time) {
         let [quiet_ms, probe_ms] = self.silence_ms_max();
-        let doublings = self.patience.doublings(now);
+        let doublings = self.timeouts.doublings(now);
         let ranks: Vec<Rank> = self.parents.keys().copied().collect();
         for rank in ranks {
             let owes = self.parents.get(&rank).is_some_and(|parent| self.owes(rank, parent));
@@ -128,7 +128,7 @@ impl Node {
                 (Link::Up, Some(probed)) if now >= probed.saturating_add(probe_ms + quiet_ms) => {
                     // This node has been held up itself: its parent's answer may not have been taken in.
                     parent.probed = Some(now);
-                    self.tell(Peer::Parent(rank), Message::Probe);
+                    self.send(Peer::Parent(rank), Message::Probe);
                 }
                 (Link::Up, Some(probed)) if now >= probed.saturating_add(probe_ms) => {
                     // Whatever comes of it, it is tried again.
@@ -138,7 +138,7 @@ impl Node {
                 }
                 (Link::Up, None) if owes && now >= parent.heard.saturating_add(quiet_ms) => {
                     parent.probed = Some(now);
-                    self.tell(Peer::Parent(rank), Message::Probe);
+                    self.send(Peer::Parent(rank), Message::Probe);
                 }
                 (Link::Starting(until) | Link::Away(until), _) if now >= until => {
                     parent.link = Link::Dead;
@@ -192,13 +192,13 @@ impl Node {
         let Some(aspect) = self.drop_unverified(piece.clone()) else { return };
         let (path, block) = piece;
         let keys: Vec<Key> = aspects_of(block).map(|aspect| (path.clone(), aspect)).collect();
-        let is_asked_elsewhere = |way| matches!(way, Way::Asked(rank) if from.is_some_and(|from| from != rank));
-        if keys.iter().all(|key| !self.asks.contains(key)) {
+        let is_asked_elsewhere = |route| matches!(route, Route::Parent(rank) if from.is_some_and(|from| from != rank));
+        if keys.iter().all(|key| !self.pending.contains(key)) {
             return self.ask_later(&(path, aspect));
         }
         for key in &keys {
-            if self.asks.way(key).is_some_and(|way| !is_asked_elsewhere(way)) {
-                self.asks.set_way(key, Way::Later);
+            if self.pending.route(key).is_some_and(|route| !is_asked_elsewhere(route)) {
+                self.pending.set_route(key, Route::Waiting);
             }
         }
     }
@@ -207,17 +207,17 @@ impl Node {
     /// from elsewhere, or is to be asked for anew.
     pub(super) fn refused(&mut self, from: Rank, path: &Path, block: Option<u32>) {
         let Some(source) = self.entries.get(path).and_then(|e| e.arriving(block)).map(|a| a.source) else { return };
-        let way = match source {
-            Source::Parent(rank, _) => Way::Asked(rank),
-            Source::Reader => Way::Read,
-            Source::Nobody => Way::Later,
+        let route = match source {
+            Source::Parent(rank, _) => Route::Parent(rank),
+            Source::Reader => Route::Read,
+            Source::Lost => Route::Waiting,
         };
         let keys = aspects_of(block).map(|aspect| (path.clone(), aspect));
-        let asked: Vec<Key> = keys.filter(|key| self.asks.way(key) == Some(Way::Asked(from))).collect();
+        let asked: Vec<Key> = keys.filter(|key| self.pending.route(key) == Some(Route::Parent(from))).collect();
         for key in &asked {
-            self.asks.set_way(key, way);
+            self.pending.set_route(key, route);
         }
-        if way == Way::Later && !asked.is_empty() {
+        if route == Route::Waiting && !asked.is_empty() {
             self.redispatch();
         }
     }
@@ -242,7 +242,7 @@ impl Node {
                 let message = Message::Again { transfer };
                 self.outputs.push_back(Output::Send { to: Peer::Child(rank), message });
             } else {
-                let want = ChildWant { rank, tree, path: path.clone(), aspect, position: 0, only_held: false };
+                let want = ChildWant { rank, tree, path: path.clone(), aspect, position: 0, only_stored: false };
                 self.woken.push_back(Waiter::Child(want));
             }
         }

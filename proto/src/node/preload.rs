@@ -16,7 +16,7 @@ impl Node {
     /// known, where the path is absent, live or outside of the scope.
     pub fn known(&self, path: &Path, want: Want) -> (Path, Option<&Fact>) {
         let at = self.map().walk(path, want).path;
-        let fact = self.entries.fact(&at).filter(|_| !self.live.covers(&at));
+        let fact = self.entries.fact(&at).filter(|_| !self.passthrough.covers(&at));
         (at, fact)
     }
 
@@ -24,7 +24,7 @@ impl Node {
         assert!(!self.clients.contains_key(&id), "a client's number is used once");
         let is_full = self.sieve.bytes() >= self.config.limits.store_bytes_max / 4 * FULL_QUARTERS_MAX;
         let is_refused = self.scope.start(path.as_bytes()).is_none()
-            || want.contains(Want::LIVE)
+            || want.contains(Want::PASSTHROUGH)
             || self.clients.len() >= self.config.limits.clients_waiting_max
             || (is_full && content_wanted(want).is_some());
         if is_refused {
@@ -40,7 +40,7 @@ impl Node {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::held::whole_head;
+    use crate::stored::whole_head;
     use crate::{Config, Input, Limits, Memory, Policy, Rank};
     use alloc::format;
     use alloc::vec::Vec;
@@ -112,7 +112,7 @@ mod tests {
             (2, "/sw/02", Want::LOADABLE, true),
             (3, "/sw/03", Want::ATTR, false),
             (4, "/elsewhere", Want::ATTR, true),
-            (5, "/sw/04", Want::LIVE, true),
+            (5, "/sw/04", Want::PASSTHROUGH, true),
         ] {
             let client = ClientId(number);
             node.handle(0, Input::Preload { client, path: path(name), want });
@@ -132,7 +132,7 @@ mod tests {
         assert_eq!(node.known(&path("/sw/01"), Want::ATTR), (path("/sw/02"), Some(&Fact::Attr(attr))));
         assert_eq!(node.known(&path("/sw/01"), Want::ATTR | Want::NO_FOLLOW).0, path("/sw/01"));
         assert_eq!(node.known(&path("/sw/nothing"), Want::ATTR).1, None);
-        node.restore(&path("/sw/02"), Memory::Live { tree: false });
+        node.restore(&path("/sw/02"), Memory::Passthrough { tree: false });
         assert_eq!(node.known(&path("/sw/01"), Want::ATTR).1, None);
     }
 }

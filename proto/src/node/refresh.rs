@@ -17,9 +17,9 @@ use headwater_abi::{Kind, Path, Want};
 
 use super::Node;
 use super::ask::is_content;
-use crate::asks::{Key, Way};
 use crate::entry::{Details, is_same_version};
-use crate::state::refresh::{Asker, Checking, Demand};
+use crate::pending::{Key, Route};
+use crate::state::refresh::{Checking, Demand, Requester};
 use crate::topology::Up;
 use crate::versions::Versions;
 use crate::{Output, Peer, Rank};
@@ -44,7 +44,7 @@ impl Node {
         let walked = paths.iter().flat_map(|path| ways.map(|want| self.map().walk(path, want).path));
         let paths: Vec<Path> = walked.collect::<BTreeSet<Path>>().into_iter().collect();
         if self.refresh.requests.len() < REQUESTS_MAX
-            && self.demand_refresh(Demand { paths, askers: Vec::from([(self.config.rank.0, request)]) })
+            && self.demand_refresh(Demand { paths, requesters: Vec::from([(self.config.rank.0, request)]) })
         {
             self.refresh.requests.insert(request);
         } else {
@@ -55,20 +55,20 @@ impl Node {
     /// A child passes the wish for a refresh on. Where it can't be passed on, links end, and so does
     /// the wish.
     pub(super) fn refresh_wanted(&mut self, rank: u32, request: u64, paths: Vec<Path>) {
-        self.demand_refresh(Demand { paths, askers: Vec::from([(rank, request)]) });
+        self.demand_refresh(Demand { paths, requesters: Vec::from([(rank, request)]) });
     }
 
     /// False if nobody can be asked.
     fn demand_refresh(&mut self, demand: Demand) -> bool {
         if self.control() != Up::Reader {
             let Some(to) = self.control_parent() else { return false };
-            for (rank, request) in demand.askers {
-                self.tell(Peer::Parent(to), Message::RefreshWanted { rank, request, paths: demand.paths.clone() });
+            for (rank, request) in demand.requesters {
+                self.send(Peer::Parent(to), Message::RefreshWanted { rank, request, paths: demand.paths.clone() });
             }
             return true;
         }
         match (&mut self.refresh.next, &self.refresh.checking) {
-            (Some(next), _) if next.askers.len() >= REQUESTS_MAX => return false,
+            (Some(next), _) if next.requesters.len() >= REQUESTS_MAX => return false,
             (Some(next), _) => next.merge(demand),
             (next, Some(_)) => *next = Some(demand),
             (None, None) => self.begin_checking(demand, None),
@@ -77,12 +77,12 @@ impl Node {
     }
 
     /// A parent wants this node to look for changes at what it has read.
-    pub(super) fn look_for(&mut self, from: Rank, number: u64, paths: Vec<Path>) {
-        self.begin_checking(Demand { paths, askers: Vec::new() }, Some((from, number)));
+    pub(super) fn check_for_changes(&mut self, from: Rank, number: u64, paths: Vec<Path>) {
+        self.begin_checking(Demand { paths, requesters: Vec::new() }, Some((from, number)));
     }
 
     /// Another reader has looked for changes; `None`: anything may have changed.
-    pub(super) fn looked(&mut self, rank: Rank, number: u64, changes: Option<Vec<Change>>, is_last: bool) {
+    pub(super) fn changes_found(&mut self, rank: Rank, number: u64, changes: Option<Vec<Change>>, is_last: bool) {
         let check = self.refresh.check;
         let is_gone = !self.children.contains_key(&rank);
         let Some(checking) = &mut self.refresh.checking else { return };
@@ -108,22 +108,22 @@ impl Node {
         let readers: BTreeSet<Rank> = readers.map(|(&rank, _)| rank).collect();
         self.refresh.check += 1;
         for &rank in &readers {
-            self.send(rank, Message::Look { number: self.refresh.check, paths: demand.paths.clone() });
+            self.send_to_child(rank, Message::CheckChanges { number: self.refresh.check, paths: demand.paths.clone() });
         }
         // The content that comes for a known file is that of the file which will be looked at.
         let is_settled = |(path, aspect): &Key| is_content(*aspect) && self.entries.get(path).is_some();
-        let awaited = self.asks.keys(|key, _| demand.covers(&key.0) && !is_settled(key));
+        let awaited = self.pending.keys(|key, _| demand.covers(&key.0) && !is_settled(key));
         let has_read = |path: &&Path| {
             let aspects = [Aspect::Entry, Aspect::Listing, Aspect::Whole];
             aspects.iter().any(|&aspect| self.is_reader_of(path, aspect))
         };
         let todo = self.entries.paths().filter(|path| demand.covers(path)).filter(has_read).cloned().collect();
-        self.outputs.push_back(Output::LookAnew);
+        self.outputs.push_back(Output::DropLookupCache);
         self.refresh.checking = Some(Checking {
             demand,
             todo,
             in_flight: BTreeSet::new(),
-            awaited: awaited.into_iter().filter(|key| self.asks.way(key) == Some(Way::Read)).collect(),
+            awaited: awaited.into_iter().filter(|key| self.pending.route(key) == Some(Route::Read)).collect(),
             changes: BTreeMap::new(),
             is_partial: answers.is_none() && self.has_unlinked_readers(&readers),
             readers,
@@ -141,9 +141,9 @@ impl Node {
     }
 
     /// Goes on with looking at what is known. False if there is nothing to be done now.
-    pub(super) fn go_on_checking(&mut self) -> bool {
+    pub(super) fn continue_checking(&mut self) -> bool {
         let Some(checking) = &mut self.refresh.checking else { return false };
-        let came: Vec<Key> = checking.awaited.iter().filter(|key| !self.asks.contains(key)).cloned().collect();
+        let came: Vec<Key> = checking.awaited.iter().filter(|key| !self.pending.contains(key)).cloned().collect();
         for key in came {
             checking.awaited.remove(&key);
             checking.todo.push_back(key.0);
@@ -151,7 +151,7 @@ impl Node {
         while checking.in_flight.len() < CHECKS_MAX
             && let Some(path) = checking.todo.pop_front()
         {
-            let is_to_be_seen = self.entries.get(&path).is_some() && !self.live.covers(&path);
+            let is_to_be_seen = self.entries.get(&path).is_some() && !self.passthrough.covers(&path);
             if is_to_be_seen && !checking.changes.contains_key(&path) && checking.in_flight.insert(path.clone()) {
                 self.outputs.push_back(Output::ReadEntry { path });
             }
@@ -163,14 +163,14 @@ impl Node {
         let Checking { demand, changes, is_partial, answers, .. } = checking;
         let changes = self.all_changes(&demand, changes).filter(|_| !is_partial);
         if let Some((to, number)) = answers {
-            self.answer_look(to, number, changes);
+            self.answer_check(to, number, changes);
         } else if changes.as_ref().is_some_and(Vec::is_empty) {
-            self.answer_unchanged(&demand.askers);
+            self.answer_unchanged(&demand.requesters);
         } else {
-            self.begin_generation(self.refresh.generation + 1, changes, demand.askers);
+            self.begin_generation(self.refresh.generation + 1, changes, demand.requesters);
             // Who looked because there was nobody to ask may have a parent by now.
             if let Some(parent) = self.control_parent() {
-                self.tell_generation(parent);
+                self.report_generation(parent);
             }
         }
         if let Some(next) = self.refresh.next.take() {
@@ -180,19 +180,19 @@ impl Node {
     }
 
     /// Tells who asked what has changed of what this node has read.
-    fn answer_look(&mut self, to: Rank, number: u64, changes: Option<Vec<Change>>) {
+    fn answer_check(&mut self, to: Rank, number: u64, changes: Option<Vec<Change>>) {
         if !self.is_up(to) {
             return;
         }
         let Some(changes) = changes else {
-            return self.tell(Peer::Parent(to), Message::Looked { number, changes: None, is_last: true });
+            return self.send(Peer::Parent(to), Message::FoundChanges { number, changes: None, is_last: true });
         };
         let mut rest = &changes[..];
         loop {
             let (part, after) = rest.split_at(rest.len().min(CHANGES_MAX));
             rest = after;
-            let message = Message::Looked { number, changes: Some(part.to_vec()), is_last: rest.is_empty() };
-            self.tell(Peer::Parent(to), message);
+            let message = Message::FoundChanges { number, changes: Some(part.to_vec()), is_last: rest.is_empty() };
+            self.send(Peer::Parent(to), message);
             if rest.is_empty() {
                 return;
             }
@@ -206,7 +206,7 @@ impl Node {
             return None;
         }
         let mut changes = changes;
-        for path in self.live.told().filter(|path| demand.covers(path)) {
+        for path in self.passthrough.from_above().filter(|path| demand.covers(path)) {
             for below in self.entries.descendants(path).chain([path]) {
                 changes.insert(below.clone(), false);
             }
@@ -236,10 +236,10 @@ impl Node {
     }
 
     /// A parent has come up, which may have missed a generation.
-    pub(super) fn tell_generation(&mut self, rank: Rank) {
+    pub(super) fn report_generation(&mut self, rank: Rank) {
         let generation = self.refresh.generation;
         if generation > 1 {
-            self.tell(Peer::Parent(rank), Message::Newer { generation });
+            self.send(Peer::Parent(rank), Message::Newer { generation });
         }
     }
 
@@ -250,7 +250,7 @@ impl Node {
         }
         self.begin_generation(generation, None, Vec::new());
         let up: Vec<Rank> = self.parents.keys().copied().filter(|&rank| self.is_up(rank)).collect();
-        up.into_iter().for_each(|rank| self.tell_generation(rank));
+        up.into_iter().for_each(|rank| self.report_generation(rank));
     }
 
     /// Whether what a parent says is of an older generation than this node's.
@@ -264,8 +264,8 @@ impl Node {
         let Some(parent) = self.parents.get_mut(&rank) else { return };
         parent.generation = parent.generation.max(generation);
         if was_behind && !self.is_behind(rank) {
-            for key in self.asks.keys_by(Way::Asked(rank)) {
-                self.asks.set_way(&key, Way::Later);
+            for key in self.pending.keys_routed(Route::Parent(rank)) {
+                self.pending.set_route(&key, Route::Waiting);
             }
             self.redispatch();
         }
@@ -278,7 +278,7 @@ impl Node {
         generation: u64,
         changes: Option<Vec<Change>>,
         is_last: bool,
-        askers: Vec<Asker>,
+        requesters: Vec<Requester>,
     ) -> Result<(), &'static str> {
         let mut announced = core::mem::take(&mut self.refresh.announced);
         if is_last || changes.is_none() {
@@ -286,13 +286,13 @@ impl Node {
         }
         if generation <= self.refresh.generation {
             // Answers go down one tree, or they would go round.
-            if !askers.is_empty() && self.control_parent() == Some(from) {
-                self.answer_unchanged(&askers);
+            if !requesters.is_empty() && self.control_parent() == Some(from) {
+                self.answer_unchanged(&requesters);
             }
             return Ok(());
         }
         let Some(changes) = changes else {
-            self.begin_generation(generation, None, askers);
+            self.begin_generation(generation, None, requesters);
             return Ok(());
         };
         announced.extend(changes);
@@ -300,7 +300,7 @@ impl Node {
             return Err("more has changed than can be known");
         }
         if is_last {
-            self.begin_generation(generation, Some(announced), askers);
+            self.begin_generation(generation, Some(announced), requesters);
         } else {
             self.refresh.announced = announced;
         }
@@ -309,10 +309,10 @@ impl Node {
 
     /// From here on everything is of this generation. Without `changes` nothing of what was known is
     /// sure to hold.
-    fn begin_generation(&mut self, generation: u64, changes: Option<Vec<Change>>, askers: Vec<Asker>) {
+    fn begin_generation(&mut self, generation: u64, changes: Option<Vec<Change>>, requesters: Vec<Requester>) {
         let children: Vec<Rank> = self.children.keys().copied().collect();
         for rank in children {
-            self.announce(rank, generation, changes.as_deref(), &askers);
+            self.announce(rank, generation, changes.as_deref(), &requesters);
         }
         let changed = changes.as_ref().map(|changes| changes.len() as u64);
         let before = core::mem::replace(&mut self.refresh.generation, generation);
@@ -322,33 +322,33 @@ impl Node {
         self.refresh.may_have_forgotten = false;
         let changed_paths: Vec<Path> = match &changes {
             Some(changes) => changes.iter().map(|change| change.path.clone()).collect(),
-            None => self.live.told().chain(self.entries.paths()).cloned().collect(),
+            None => self.passthrough.from_above().chain(self.entries.paths()).cloned().collect(),
         };
         for path in &changed_paths {
-            self.live.take_back(path);
+            self.passthrough.take_back(path);
         }
-        let gone = changed_paths.iter().filter(|path| !self.live.covers(path)).cloned().collect::<Vec<Path>>();
-        let kept = gone.iter().map(|path| self.forget_version(path)).sum();
-        self.sieve.take(kept);
-        self.refresh.kept_bytes.insert(before, kept);
-        let live = self.live.iter().map(|(path, tree)| (path.clone(), tree)).collect();
-        self.outputs.push_back(Output::Generation { generation, changes, live });
-        self.answer_own(changed, &askers);
+        let gone = changed_paths.iter().filter(|path| !self.passthrough.covers(path)).cloned().collect::<Vec<Path>>();
+        let retained = gone.iter().map(|path| self.forget_version(path)).sum();
+        self.sieve.take(retained);
+        self.refresh.retained_bytes.insert(before, retained);
+        let passthrough = self.passthrough.iter().map(|(path, tree)| (path.clone(), tree)).collect();
+        self.outputs.push_back(Output::Generation { generation, changes, passthrough });
+        self.answer_own(changed, &requesters);
     }
 
     /// Nothing has changed, so there is no new generation: says so to those who asked, here and below.
-    fn answer_unchanged(&mut self, askers: &[Asker]) {
+    fn answer_unchanged(&mut self, requesters: &[Requester]) {
         let children = self.children.iter().filter(|(_, child)| child.joined.is_control);
         let children: Vec<Rank> = children.map(|(&rank, _)| rank).collect();
         for rank in children {
-            self.announce(rank, self.refresh.generation, Some(&[]), askers);
+            self.announce(rank, self.refresh.generation, Some(&[]), requesters);
         }
-        self.answer_own(Some(0), askers);
+        self.answer_own(Some(0), requesters);
     }
 
-    fn answer_own(&mut self, changed: Option<u64>, askers: &[Asker]) {
+    fn answer_own(&mut self, changed: Option<u64>, requesters: &[Requester]) {
         let generation = self.refresh.generation;
-        for (rank, request) in askers {
+        for (rank, request) in requesters {
             if *rank == self.config.rank.0 && self.refresh.requests.remove(request) {
                 self.outputs.push_back(Output::Refreshed { request: *request, generation, changed });
             }
@@ -356,17 +356,20 @@ impl Node {
     }
 
     /// Tells a child of a generation, in as many messages as it takes.
-    fn announce(&mut self, rank: Rank, generation: u64, changes: Option<&[Change]>, askers: &[Asker]) {
+    fn announce(&mut self, rank: Rank, generation: u64, changes: Option<&[Change]>, requesters: &[Requester]) {
         let Some(mut rest) = changes else {
-            let askers = askers.to_vec();
-            return self.send(rank, Message::Refresh { generation, changes: None, is_last: true, askers });
+            let requesters = requesters.to_vec();
+            return self.send_to_child(rank, Message::Refresh { generation, changes: None, is_last: true, requesters });
         };
         loop {
             let (part, after) = rest.split_at(rest.len().min(CHANGES_MAX));
             rest = after;
             let is_last = rest.is_empty();
-            let askers = if is_last { askers.to_vec() } else { Vec::new() };
-            self.send(rank, Message::Refresh { generation, changes: Some(part.to_vec()), is_last, askers });
+            let requesters = if is_last { requesters.to_vec() } else { Vec::new() };
+            self.send_to_child(
+                rank,
+                Message::Refresh { generation, changes: Some(part.to_vec()), is_last, requesters },
+            );
             if is_last {
                 return;
             }
@@ -384,17 +387,17 @@ impl Node {
     /// Processes of this node go on with the generation before: what has changed is live for them.
     pub(super) fn generation_failed(&mut self, changes: Option<Vec<Change>>) {
         let included = self.config.scope.iter().filter(|(is_included, _)| *is_included);
-        let live: Vec<(Path, bool)> = match changes {
+        let passthrough: Vec<(Path, bool)> = match changes {
             Some(changes) => changes.into_iter().map(|change| (change.path, false)).collect(),
             None => included.map(|(_, root)| (root.clone(), true)).collect(),
         };
-        for (path, tree) in live.into_iter().filter(|(path, _)| self.scope.contains(path)).collect::<Vec<_>>() {
-            if self.live.covers_as(&path, tree, true) {
+        for (path, tree) in passthrough.into_iter().filter(|(path, _)| self.scope.contains(path)).collect::<Vec<_>>() {
+            if self.passthrough.covers_as(&path, tree, true) {
                 continue;
             }
-            self.live.insert(&path, tree, true);
-            self.set_live(&path, tree);
-            for key in self.asks.keys(|(asked, _), _| *asked == path || (tree && asked.is_within(&path))) {
+            self.passthrough.insert(&path, tree, true);
+            self.publish_passthrough(&path, tree);
+            for key in self.pending.keys(|(asked, _), _| *asked == path || (tree && asked.is_within(&path))) {
                 self.release(&key);
             }
         }
@@ -402,8 +405,8 @@ impl Node {
 
     /// Nobody uses an older generation any more, and its files have gone.
     pub(super) fn generation_gone(&mut self, generation: u64) {
-        if let Some(bytes) = self.refresh.kept_bytes.remove(&generation) {
-            self.sieve.give_back(bytes);
+        if let Some(bytes) = self.refresh.retained_bytes.remove(&generation) {
+            self.sieve.release(bytes);
         }
     }
 
@@ -425,7 +428,7 @@ impl Node {
         for &piece in &pieces {
             self.drop_arriving(path, piece, true);
         }
-        let bytes = self.drop_held(path).map_or(0, |held| held.bytes);
+        let bytes = self.drop_stored(path).map_or(0, |stored| stored.bytes);
         for child in self.children.values_mut() {
             child.stop_all(path);
         }
@@ -437,7 +440,7 @@ impl Node {
         }
         // Nobody answers any more what was asked about this version.
         let is_lost = |aspect: Aspect| aspect == Aspect::Details || (is_content(aspect) && !pieces.is_empty());
-        let lost: Vec<Key> = self.asks.keys_of(path).filter(|(_, aspect)| is_lost(*aspect)).cloned().collect();
+        let lost: Vec<Key> = self.pending.keys_of(path).filter(|(_, aspect)| is_lost(*aspect)).cloned().collect();
         for key in lost {
             self.release(&key);
         }

@@ -7,9 +7,9 @@ use headwater_abi::wire::{Aspect, FileHead};
 
 use super::Node;
 use crate::entry::{Learned, inode_of, is_sound};
-use crate::held::Held;
 use crate::policy::Recipients;
 use crate::state::memory::Memory;
+use crate::stored::StoredContent;
 
 impl Node {
     /// Takes back what was published about a path, before anything else happens. Nothing is put out.
@@ -22,10 +22,10 @@ impl Node {
         match memory {
             Memory::Fact(fact) => is_sound(&fact) && self.entries.learn(path, fact) == Learned::New,
             Memory::Content { head, is_linked } => self.restore_content(path, head, is_linked),
-            Memory::Live { tree } => {
+            Memory::Passthrough { tree } => {
                 let inode = self.entries.shared_inode(path);
-                self.live.insert(path, tree, false);
-                self.live.extend_inodes(inode);
+                self.passthrough.insert(path, tree, false);
+                self.passthrough.extend_inodes(inode);
                 true
             }
         }
@@ -38,7 +38,7 @@ impl Node {
 
     fn restore_content(&mut self, path: &Path, head: FileHead, is_linked: bool) -> bool {
         let is_whole = head.whole && head.is_valid();
-        let Some(entry) = self.entries.get_mut(path).filter(|e| is_whole && e.is_file() && e.held.is_none()) else {
+        let Some(entry) = self.entries.get_mut(path).filter(|e| is_whole && e.is_file() && e.stored.is_none()) else {
             return false;
         };
         // Another name of the same file may account for its bytes already, or have a copy of its own.
@@ -49,12 +49,12 @@ impl Node {
         if let Some(names) = names.filter(|_| is_linked || !has_others) {
             names.push(path.clone());
         }
-        let mut held = Held::new(self.sieve.insert(path.clone()));
+        let mut stored = StoredContent::new(self.sieve.insert(path.clone()));
         self.sieve.take(bytes);
-        held.add(Aspect::Whole, &head);
-        held.bytes = bytes;
+        stored.add(Aspect::Whole, &head);
+        stored.bytes = bytes;
         entry.content_at = Recipients::default();
-        entry.held = Some(Box::new(held));
+        entry.stored = Some(Box::new(stored));
         true
     }
 }
@@ -111,7 +111,7 @@ mod tests {
         for (name, is_linked) in [("/sw/a", false), ("/sw/b", true), ("/sw/b2", false)] {
             assert!(node.restore(&path(name), head(1, 3, is_linked)));
         }
-        assert!(node.restore(&path("/sw/live"), Memory::Live { tree: false }));
+        assert!(node.restore(&path("/sw/live"), Memory::Passthrough { tree: false }));
         assert_eq!(node.poll_output(), None);
         node
     }

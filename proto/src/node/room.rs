@@ -31,7 +31,7 @@ mod tests {
     use headwater_abi::{Attr, Path};
     use headwater_topology::{Branching, Forest, Shape};
 
-    use crate::held::whole_head;
+    use crate::stored::whole_head;
 
     fn path(number: u64) -> Path {
         Path::new(format!("/sw/{number:03}").as_bytes()).unwrap()

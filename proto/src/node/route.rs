@@ -12,8 +12,8 @@ use headwater_abi::wire::{Aspect, Message};
 use headwater_abi::{Path, wire};
 
 use super::Node;
-use crate::asks::{Key, Way};
 use crate::entry::block_of;
+use crate::pending::{Key, Route};
 use crate::state::parent::{Joined, Link, Parent, control_tree};
 use crate::topology::{TreeId, Up};
 use crate::{Output, Peer, Rank, Time};
@@ -21,7 +21,7 @@ use crate::{Output, Peer, Rank, Time};
 impl Node {
     /// Where this node turns in a tree.
     pub(super) fn up_in(&self, tree: TreeId) -> Up {
-        self.ups.get(tree.0 as usize).copied().flatten().unwrap_or(Up::Nobody)
+        self.ups.get(tree.0 as usize).copied().flatten().unwrap_or(Up::Unreachable)
     }
 
     fn is_dead(&self, rank: Rank) -> bool {
@@ -34,7 +34,7 @@ impl Node {
         match self.config.forest.candidates(tree).find(|&rank| rank == own || !self.is_dead(rank)) {
             Some(rank) if rank == own => Up::Reader,
             Some(rank) => Up::To(rank),
-            None => Up::Nobody,
+            None => Up::Unreachable,
         }
     }
 
@@ -137,7 +137,7 @@ impl Node {
         let has_lost_one = self.parents.values().any(|parent| matches!(parent.link, Link::Dead | Link::Away(_)));
         for &rank in &wanted {
             if let Some(parent) = self.parents.get_mut(&rank) {
-                parent.is_lender = false;
+                parent.is_downstream_source = false;
             } else {
                 let joined = Joined::at_first(&forest, own, rank);
                 // At first it may not have been started; later on it answers at once if it can. Who takes a lost
@@ -164,8 +164,8 @@ impl Node {
         }
         let is_idle = |rank: &Rank, parent: &Parent| {
             let is_dead = matches!(parent.link, Link::Dead | Link::Banned(_));
-            let is_starting = parent.is_lender && parent.link != Link::Up;
-            !parent.is_wanted && !is_dead && !is_starting && !self.asks.is_asked(*rank) && parent.incoming.is_empty()
+            let is_starting = parent.is_downstream_source && parent.link != Link::Up;
+            !parent.is_wanted && !is_dead && !is_starting && !self.pending.is_asked(*rank) && parent.incoming.is_empty()
         };
         let idle: Vec<Rank> = self.parents.iter().filter(|(r, p)| is_idle(r, p)).map(|(rank, _)| *rank).collect();
         for rank in idle {
@@ -190,19 +190,19 @@ impl Node {
             let is_new_control = joined.is_control && !parent.joined.is_control;
             parent.joined = joined.clone();
             let trees = joined.trees.iter().map(|tree| tree.0).collect();
-            self.tell(Peer::Parent(rank), Message::Join { trees, is_control: joined.is_control, is_reader });
+            self.send(Peer::Parent(rank), Message::Join { trees, is_control: joined.is_control, is_reader });
             if is_new_control {
-                self.tell_live(Peer::Parent(rank));
+                self.send_passthrough_paths(Peer::Parent(rank));
             }
         }
     }
 
     /// Sends questions on their way that have none, or fails them.
     pub(super) fn redispatch(&mut self) {
-        for key in self.asks.keys_by(Way::Later) {
-            let Some(tree) = self.asks.tree(&key) else { continue };
+        for key in self.pending.keys_routed(Route::Waiting) {
+            let Some(tree) = self.pending.tree(&key) else { continue };
             match self.dispatch(&key, tree) {
-                Some(way) => drop(self.asks.set_way(&key, way)),
+                Some(route) => drop(self.pending.set_route(&key, route)),
                 None => self.fail(&key),
             }
         }

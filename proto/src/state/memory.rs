@@ -15,7 +15,7 @@ pub enum Memory {
         is_linked: bool,
     },
     /// The job changes it, and with `tree` everything below it. All facts come before.
-    Live {
+    Passthrough {
         /// Everything below it too.
         tree: bool,
     },

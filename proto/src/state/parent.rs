@@ -28,7 +28,7 @@ pub(crate) struct Parent {
     /// The generation of its messages.
     pub(crate) generation: u64,
     /// It is a downstream source: asked only for what this node has evicted.
-    pub(crate) is_lender: bool,
+    pub(crate) is_downstream_source: bool,
     /// Some tree needs it. If none does, its link ends once it owes nothing.
     pub(crate) is_wanted: bool,
 }
@@ -46,7 +46,7 @@ impl Parent {
             probed: None,
             given_up: None,
             generation: 1,
-            is_lender: false,
+            is_downstream_source: false,
             is_wanted: false,
         }
     }

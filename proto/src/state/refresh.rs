@@ -7,10 +7,10 @@ use headwater_abi::Path;
 use headwater_abi::wire::Change;
 
 use crate::Rank;
-use crate::asks::Key;
+use crate::pending::Key;
 
 /// The rank that requested a refresh, and its number for the request.
-pub(crate) type Asker = (u32, u64);
+pub(crate) type Requester = (u32, u64);
 
 /// What a node knows of generations.
 #[derive(Debug)]
@@ -29,7 +29,7 @@ pub(crate) struct Refresh {
     /// The number of the last check that other readers were asked for.
     pub(crate) check: u64,
     /// Bytes of content that older generations retain in the store.
-    pub(crate) kept_bytes: BTreeMap<u64, u64>,
+    pub(crate) retained_bytes: BTreeMap<u64, u64>,
 }
 
 /// What is to be refreshed, and for which ranks.
@@ -37,7 +37,7 @@ pub(crate) struct Refresh {
 pub(crate) struct Demand {
     /// All paths if it is empty.
     pub(crate) paths: Vec<Path>,
-    pub(crate) askers: Vec<Asker>,
+    pub(crate) requesters: Vec<Requester>,
 }
 
 /// A check of what may have changed.
@@ -69,7 +69,7 @@ impl Refresh {
             requests: BTreeSet::new(),
             announced: Vec::new(),
             check: 0,
-            kept_bytes: BTreeMap::new(),
+            retained_bytes: BTreeMap::new(),
         }
     }
 
@@ -93,6 +93,6 @@ impl Demand {
         } else {
             self.paths.extend(other.paths);
         }
-        self.askers.extend(other.askers);
+        self.requesters.extend(other.requesters);
     }
 }

@@ -33,7 +33,7 @@ impl World {
         let is_dead = |rank: Rank| !self.site(rank).is_alive;
         let up = |tree| match self.forest.next_alive(tree, rank, is_dead) {
             Up::To(parent) => Some(parent),
-            Up::Reader | Up::Nobody => None,
+            Up::Reader | Up::Unreachable => None,
         };
         self.forest.tree_ids().filter_map(up).collect()
     }
@@ -57,8 +57,8 @@ impl World {
     fn check_versions(&self) -> Result<(), Violation> {
         let mut versions: BTreeMap<(u64, &Path), Attr> = BTreeMap::new();
         for (rank, site) in self.ranks().filter(|(_, site)| site.is_alive) {
-            let told = |(path, fact): (&'_ Path, &'_ Fact)| attr_of(fact).is_some() && !site.is_live(path);
-            for (path, fact) in site.table.facts.iter().filter(|&(path, fact)| told((path, fact))) {
+            let described = |(path, fact): (&'_ Path, &'_ Fact)| attr_of(fact).is_some() && !site.is_passthrough(path);
+            for (path, fact) in site.table.facts.iter().filter(|&(path, fact)| described((path, fact))) {
                 let Some(attr) = attr_of(fact) else { continue };
                 let attr = version_of(attr);
                 let version = *versions.entry((site.table.generation, path)).or_insert(attr);
@@ -72,7 +72,7 @@ impl World {
     /// Everything that a node knows was so at or after the version of the tree at which a refresh was wanted.
     pub(crate) fn check_refreshed(&self, rank: Rank, wanted_at: usize) -> Check {
         let site = self.site(rank);
-        for (path, fact) in site.table.facts.iter().filter(|(path, _)| !site.is_live(path)) {
+        for (path, fact) in site.table.facts.iter().filter(|(path, _)| !site.is_passthrough(path)) {
             let is_new = self.versions_of_tree(wanted_at).any(|tree| self.is_true(tree, path, fact));
             ensure(is_new, || format!("{path} is known as {fact:?} after a refresh"))?;
         }

@@ -21,7 +21,7 @@ impl World {
         self.give(rank, input)
     }
 
-    pub(super) fn perform(&mut self, rank: Rank, output: Output) -> Check {
+    pub(super) fn execute(&mut self, rank: Rank, output: Output) -> Check {
         match output {
             Output::Reply { client, reply } => {
                 let waiting = self.site_mut(rank).waiting.remove(&client);
@@ -76,11 +76,13 @@ impl World {
             }
             Output::Publish(publication) => self.publish(rank, publication),
             Output::Evict { path } => self.evict(rank, &path),
-            Output::LookAnew => {
+            Output::DropLookupCache => {
                 self.site_mut(rank).looks_anew = true;
                 Ok(())
             }
-            Output::Generation { generation, changes, live } => self.generation(rank, generation, changes, live),
+            Output::Generation { generation, changes, passthrough } => {
+                self.generation(rank, generation, changes, passthrough)
+            }
             Output::Refreshed { request, .. } => self.refreshed(rank, request),
             Output::RefreshFailed { request } => {
                 let was_wanted = self.site_mut(rank).refreshes.remove(&request).is_some();
@@ -149,9 +151,9 @@ impl World {
                 site.table.resident.insert(path, head);
                 self.summary.hard_links += 1;
             }
-            Publication::Live { path, tree } => {
-                site.table.listings_live.extend(path.parent());
-                *site.table.live.entry(path).or_default() |= tree;
+            Publication::Passthrough { path, tree } => {
+                site.table.passthrough_listings.extend(path.parent());
+                *site.table.passthrough.entry(path).or_default() |= tree;
             }
             // What processes compare with the original is the audit library's matter.
             Publication::Unaudited => {}
@@ -200,7 +202,7 @@ impl World {
         ensure(facts.remove(&path).is_some(), || format!("{path} is forgotten and was not known"))?;
         let mut below = facts.range(path.clone()..).take_while(|(at, _)| at.as_bytes().starts_with(path.as_bytes()));
         let is_above = below.any(|(at, _)| at.is_within(&path));
-        ensure(!is_used && !site.is_live(&path), || format!("{path} is forgotten though it is used"))?;
+        ensure(!is_used && !site.is_passthrough(&path), || format!("{path} is forgotten though it is used"))?;
         ensure(!is_above, || format!("{path} is forgotten before what is below"))?;
         site.reads.excuse(&path);
         Ok(())
@@ -212,7 +214,7 @@ impl World {
         rank: Rank,
         generation: u64,
         changes: Option<Vec<Change>>,
-        live: Vec<(Path, bool)>,
+        passthrough: Vec<(Path, bool)>,
     ) -> Check {
         self.summary.generations += 1;
         let site = self.site_mut(rank);
@@ -222,10 +224,10 @@ impl World {
             Some(changes) => changes.into_iter().map(|change| change.path).collect(),
             None => site.table.facts.keys().cloned().collect(),
         };
-        site.table.listings_live = live.iter().filter_map(|(path, _)| path.parent()).collect();
-        site.table.live = live.into_iter().collect();
+        site.table.passthrough_listings = passthrough.iter().filter_map(|(path, _)| path.parent()).collect();
+        site.table.passthrough = passthrough.into_iter().collect();
         // What is live keeps what nobody sees.
-        let changed: Vec<Path> = changed.into_iter().filter(|path| !site.is_live(path)).collect();
+        let changed: Vec<Path> = changed.into_iter().filter(|path| !site.is_passthrough(path)).collect();
         for path in &changed {
             site.table.facts.remove(path);
             site.table.blocks.remove(path);

@@ -362,7 +362,7 @@ fn note_answer(link: &mut Link, message: &Message) {
         Message::Failed { transfer, .. } | Message::Again { transfer } | Message::End { transfer, .. } => {
             answered(link, transfer)
         }
-        Message::Live { path, .. } => return link.wants.retain(|(wanted, ..), _| !wanted.is_within(path)),
+        Message::Passthrough { path, .. } => return link.wants.retain(|(wanted, ..), _| !wanted.is_within(path)),
         Message::Refresh { .. } => return link.wants.clear(),
         _ => None,
     };
@@ -373,9 +373,9 @@ fn note_answer(link: &mut Link, message: &Message) {
 
 /// Whether a want about another block is not answered by this.
 fn is_other(aspect: headwater_abi::wire::Aspect, message: &Message) -> bool {
-    let told = match message {
+    let described = match message {
         Message::File { aspect, .. } | Message::Unavailable { aspect, .. } => block_of(*aspect),
         _ => return false,
     };
-    block_of(aspect).is_some() && told.is_some() && block_of(aspect) != told
+    block_of(aspect).is_some() && described.is_some() && block_of(aspect) != described
 }

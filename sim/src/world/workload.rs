@@ -64,8 +64,8 @@ impl World {
         let scripted = self.script.get(*at).cloned();
         *at += 1;
         let (path, mut want) = scripted.unwrap_or_else(|| self.random_request());
-        if self.random.chance(self.options.live) {
-            want = if self.random.chance(200) { Want::LIVE | Want::TREE } else { Want::LIVE };
+        if self.random.chance(self.options.passthrough) {
+            want = if self.random.chance(200) { Want::PASSTHROUGH | Want::TREE } else { Want::PASSTHROUGH };
         }
         let block = self.random.chance(80).then(|| self.random.below(4) as u32);
         let (path, want) = match block {
@@ -119,7 +119,7 @@ impl World {
             .all(|tree| self.forest.candidates(tree).any(is_alive));
         let is_roomy = self.sites.iter().all(|site| !site.is_alive || site.store_bytes_max >= 1 << 30)
             || !(wants_content(want) || block.is_some());
-        let is_wide = self.limits.asks_max.min(self.limits.transfers_max) > 1000;
+        let is_wide = self.limits.pending_max.min(self.limits.transfers_max) > 1000;
         let fits = is_roomy && is_wide && self.limits.entries_max > 1000;
         let is_unchanged = |path: &Path| {
             !std::iter::successors(Some(path.clone()), Path::parent).any(|path| self.changed.contains(&path))
@@ -131,8 +131,8 @@ impl World {
             _ => is_unchanged(path),
         };
         // Names beside a live one are asked of the originals, too.
-        let is_live = self.sites.iter().any(|site| !site.table.live.is_empty());
-        is_connected && fits && !is_live && is_unchanged(path) && is_lasting(&self.truth(path, want))
+        let is_passthrough = self.sites.iter().any(|site| !site.table.passthrough.is_empty());
+        is_connected && fits && !is_passthrough && is_unchanged(path) && is_lasting(&self.truth(path, want))
     }
 
     fn random_request(&mut self) -> (Path, Want) {

@@ -5,7 +5,7 @@ use crate::Launcher;
 
 /// What a process can tell of its launch.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct LaunchInfo {
     /// The launcher that started it.
     pub launcher: Launcher,
     /// Its number among the launch's processes, from 0.
@@ -29,10 +29,10 @@ pub struct Place {
     pub identity: Option<String>,
 }
 
-impl Place {
+impl LaunchInfo {
     /// Only the launcher is known.
-    pub(super) fn unknown(launcher: Launcher) -> Place {
-        Place {
+    pub(super) fn unknown(launcher: Launcher) -> LaunchInfo {
+        LaunchInfo {
             launcher,
             rank: None,
             size: None,
@@ -47,7 +47,7 @@ impl Place {
     }
 
     /// Removes numbers that contradict others.
-    pub(super) fn checked(mut self) -> Place {
+    pub(super) fn checked(mut self) -> LaunchInfo {
         let positive = |n: &u32| *n > 0;
         self.size = self.size.filter(positive);
         self.nodes = self.nodes.filter(positive);

@@ -12,7 +12,7 @@ const SHARE: usize = 4;
 
 /// The live paths.
 #[derive(Debug, Default)]
-pub(crate) struct Live {
+pub(crate) struct PassthroughPaths {
     /// By path: whether everything below it is live too.
     paths: BTreeMap<Path, bool>,
     /// Directories whose names the job changes, and how many of them.
@@ -25,7 +25,7 @@ pub(crate) struct Live {
     from_above: BTreeSet<Path>,
 }
 
-impl Live {
+impl PassthroughPaths {
     /// Adds a path that is not covered as such yet.
     pub(crate) fn insert(&mut self, path: &Path, tree: bool, is_from_above: bool) {
         // A tree stays one, whoever says less of it later.
@@ -70,7 +70,7 @@ impl Live {
     }
 
     /// Those that the parent told of, or the root found changed.
-    pub(crate) fn told(&self) -> impl Iterator<Item = &Path> {
+    pub(crate) fn from_above(&self) -> impl Iterator<Item = &Path> {
         self.from_above.iter()
     }
 
@@ -132,53 +132,76 @@ mod tests {
     #[test]
     fn trees_cover_what_lies_below() {
         let path = |text: &str| Path::new(text.as_bytes()).unwrap();
-        let mut live = Live::default();
-        live.insert(&path("/a/b"), false, false);
-        assert!(live.covers_as(&path("/a/b"), false, false) && !live.covers_as(&path("/a/b"), true, false));
-        assert!(live.covers(&path("/a/b")) && !live.covers(&path("/a/b/c")) && !live.covers(&path("/a")));
-        assert!(live.changes_names_of(&path("/a")));
-        live.insert(&path("/a/b"), true, false);
-        assert!(live.covers_as(&path("/a/b"), true, false) && live.covers_as(&path("/a/b/c"), true, true));
-        assert!(live.covers(&path("/a/b/c/d")) && !live.covers(&path("/a/bc")));
+        let mut passthrough = PassthroughPaths::default();
+        passthrough.insert(&path("/a/b"), false, false);
+        assert!(
+            passthrough.covers_as(&path("/a/b"), false, false) && !passthrough.covers_as(&path("/a/b"), true, false)
+        );
+        assert!(
+            passthrough.covers(&path("/a/b"))
+                && !passthrough.covers(&path("/a/b/c"))
+                && !passthrough.covers(&path("/a"))
+        );
+        assert!(passthrough.changes_names_of(&path("/a")));
+        passthrough.insert(&path("/a/b"), true, false);
+        assert!(
+            passthrough.covers_as(&path("/a/b"), true, false) && passthrough.covers_as(&path("/a/b/c"), true, true)
+        );
+        assert!(passthrough.covers(&path("/a/b/c/d")) && !passthrough.covers(&path("/a/bc")));
     }
 
     #[test]
     fn only_what_came_from_above_is_taken_back() {
         let path = |text: &str| Path::new(text.as_bytes()).unwrap();
-        let mut live = Live::default();
-        live.insert(&path("/a/t"), true, true);
-        live.insert(&path("/a/f"), false, true);
-        assert!(live.covers(&path("/a/t/x")) && live.covers_as(&path("/a/t"), true, true));
-        assert!(!live.covers_as(&path("/a/t/x"), false, false), "the job changes it, whatever becomes of the tree");
-        assert!(!live.covers_as(&path("/a/t/x"), false, true) && !live.covers_as(&path("/a/f"), false, false));
-        live.insert(&path("/a/f"), false, false);
-        live.insert(&path("/a/u"), true, true);
-        live.insert(&path("/a/u"), false, false);
-        assert!(live.covers(&path("/a/u/x")), "a tree stays one");
-        assert_eq!(live.own().count(), 2);
-        assert!(!live.take_back(&path("/a/f")) && live.take_back(&path("/a/t")) && !live.take_back(&path("/a/t")));
-        assert!(live.covers(&path("/a/f")) && !live.covers(&path("/a/t/x")) && live.changes_names_of(&path("/a")));
+        let mut passthrough = PassthroughPaths::default();
+        passthrough.insert(&path("/a/t"), true, true);
+        passthrough.insert(&path("/a/f"), false, true);
+        assert!(passthrough.covers(&path("/a/t/x")) && passthrough.covers_as(&path("/a/t"), true, true));
+        assert!(
+            !passthrough.covers_as(&path("/a/t/x"), false, false),
+            "the job changes it, whatever becomes of the tree"
+        );
+        assert!(
+            !passthrough.covers_as(&path("/a/t/x"), false, true) && !passthrough.covers_as(&path("/a/f"), false, false)
+        );
+        passthrough.insert(&path("/a/f"), false, false);
+        passthrough.insert(&path("/a/u"), true, true);
+        passthrough.insert(&path("/a/u"), false, false);
+        assert!(passthrough.covers(&path("/a/u/x")), "a tree stays one");
+        assert_eq!(passthrough.own().count(), 2);
+        assert!(
+            !passthrough.take_back(&path("/a/f"))
+                && passthrough.take_back(&path("/a/t"))
+                && !passthrough.take_back(&path("/a/t"))
+        );
+        assert!(
+            passthrough.covers(&path("/a/f"))
+                && !passthrough.covers(&path("/a/t/x"))
+                && passthrough.changes_names_of(&path("/a"))
+        );
     }
 
     #[test]
     fn a_directory_gets_a_share_of_what_the_others_leave() {
         let path = |text: &str| Path::new(text.as_bytes()).unwrap();
-        let mut live = Live::default();
-        let check = |live: &Live, directory, expected| assert_eq!(live.is_crowded(&path(directory), 16), expected);
+        let mut passthrough = PassthroughPaths::default();
+        let check = |passthrough: &PassthroughPaths, directory, expected| {
+            assert_eq!(passthrough.is_crowded(&path(directory), 16), expected)
+        };
         for name in ["/a/1", "/a/2", "/a/3", "/a/3"] {
-            live.insert(&path(name), false, true);
-            check(&live, "/a", false);
+            passthrough.insert(&path(name), false, true);
+            check(&passthrough, "/a", false);
         }
-        live.insert(&path("/a/4"), false, false);
-        check(&live, "/a", true);
-        assert!(live.take_back(&path("/a/1")));
-        check(&live, "/a", false);
-        ["/b/1", "/b/2", "/b/3", "/c/1"].iter().for_each(|name| live.insert(&path(name), false, false));
-        check(&live, "/a", true);
-        check(&live, "/c", false);
+        passthrough.insert(&path("/a/4"), false, false);
+        check(&passthrough, "/a", true);
+        assert!(passthrough.take_back(&path("/a/1")));
+        check(&passthrough, "/a", false);
+        ["/b/1", "/b/2", "/b/3", "/c/1"].iter().for_each(|name| passthrough.insert(&path(name), false, false));
+        check(&passthrough, "/a", true);
+        check(&passthrough, "/c", false);
         ["/d/1", "/e/1", "/f/1", "/g/1", "/h/1", "/i/1", "/j/1", "/k/1", "/l/1"]
             .iter()
-            .for_each(|name| live.insert(&path(name), false, false));
-        check(&live, "/new", true);
+            .for_each(|name| passthrough.insert(&path(name), false, false));
+        check(&passthrough, "/new", true);
     }
 }

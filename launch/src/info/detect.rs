@@ -1,4 +1,4 @@
-//! Who started a process; the order is explained in [`crate::place`].
+//! Who started a process; the order is explained in [`crate::info`].
 
 use super::variables::Variables;
 use crate::Launcher;

@@ -15,12 +15,12 @@ const CALM_MS: Time = 30_000;
 
 /// How often the time-outs are doubled, and when they last were.
 #[derive(Debug, Default)]
-pub(crate) struct Patience {
+pub(crate) struct AdaptiveTimeouts {
     doublings: u32,
     doubled_at: Time,
 }
 
-impl Patience {
+impl AdaptiveTimeouts {
     /// How often time-outs are to be doubled now.
     pub(crate) fn doublings(&self, now: Time) -> u32 {
         let calm = now.saturating_sub(self.doubled_at) / CALM_MS;
@@ -45,22 +45,22 @@ mod tests {
 
     #[test]
     fn mistakes_lengthen_and_calm_shortens() {
-        let mut patience = Patience::default();
-        assert_eq!(patience.stretch(5, 100), 100);
+        let mut timeouts = AdaptiveTimeouts::default();
+        assert_eq!(timeouts.stretch(5, 100), 100);
         // Several peers that were given up at once are one mistake.
         for now in [10, 11, 12] {
-            patience.was_too_short(now, 0);
+            timeouts.was_too_short(now, 0);
         }
-        assert_eq!(patience.stretch(12, 100), 200);
-        patience.was_too_short(12, 1);
-        assert_eq!(patience.stretch(12, 100), 400);
+        assert_eq!(timeouts.stretch(12, 100), 200);
+        timeouts.was_too_short(12, 1);
+        assert_eq!(timeouts.stretch(12, 100), 400);
         for doublings in [3, 7] {
-            patience.was_too_short(12, doublings);
+            timeouts.was_too_short(12, doublings);
         }
-        assert_eq!(patience.stretch(12, 100), 800);
-        let [less, none] = [12 + CALM_MS, 12 + 3 * CALM_MS].map(|now| patience.stretch(now, 100));
+        assert_eq!(timeouts.stretch(12, 100), 800);
+        let [less, none] = [12 + CALM_MS, 12 + 3 * CALM_MS].map(|now| timeouts.stretch(now, 100));
         assert_eq!((less, none), (400, 100));
-        patience.was_too_short(12 + CALM_MS, 0);
-        assert_eq!(patience.stretch(12 + CALM_MS, 100), 400, "what was learnt is not unlearnt");
+        timeouts.was_too_short(12 + CALM_MS, 0);
+        assert_eq!(timeouts.stretch(12 + CALM_MS, 100), 400, "what was learnt is not unlearnt");
     }
 }

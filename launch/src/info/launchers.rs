@@ -2,13 +2,13 @@
 
 use super::detect::slurm_step;
 use super::hosts::{Hosts, Names};
-use super::info::Place;
+use super::launch_info::LaunchInfo;
 use super::variables::Variables;
 use crate::Launcher;
 
 /// What this launcher's own variables say.
-pub fn place(launcher: Launcher, variables: &Variables<'_>) -> Place {
-    let unknown = Place::unknown(launcher);
+pub fn info(launcher: Launcher, variables: &Variables<'_>) -> LaunchInfo {
+    let unknown = LaunchInfo::unknown(launcher);
     match launcher {
         Launcher::Slurm => slurm(variables, unknown),
         Launcher::OpenMpi => open_mpi(variables, unknown),
@@ -17,20 +17,20 @@ pub fn place(launcher: Launcher, variables: &Variables<'_>) -> Place {
         Launcher::Pals => pals(variables, unknown),
         Launcher::Flux => flux(variables, unknown),
         Launcher::Jsm => jsm(variables, unknown),
-        Launcher::Pbs => Place { node: variables.number("PBS_NODENUM"), ..unknown },
+        Launcher::Pbs => LaunchInfo { node: variables.number("PBS_NODENUM"), ..unknown },
         Launcher::Marked => unknown,
     }
 }
 
 /// From srun(1), "Output environment variables". In a heterogeneous step the numbers and the nodes are
 /// those of all components.
-fn slurm(variables: &Variables<'_>, unknown: Place) -> Place {
+fn slurm(variables: &Variables<'_>, unknown: LaunchInfo) -> LaunchInfo {
     let node = variables.number("SLURM_NODEID");
     let per_node = variables.first_text(&["SLURM_STEP_TASKS_PER_NODE", "SLURM_TASKS_PER_NODE"]);
     let hosts = variables.hostlist("SLURM_STEP_NODELIST").map(|list| Hosts { names: Names::List(list), exact: true });
     let has_switches = |pattern: String| pattern.split('.').any(|part| part == "switch");
     let tree = variables.text("SLURM_TOPOLOGY_ADDR_PATTERN").is_some_and(has_switches);
-    Place {
+    LaunchInfo {
         rank: variables.number("SLURM_PROCID"),
         size: variables.first_number(&["SLURM_STEP_NUM_TASKS", "SLURM_NTASKS", "SLURM_NPROCS"]),
         local_rank: variables.number("SLURM_LOCALID"),
@@ -69,12 +69,12 @@ fn nodes_of_regex(regex: &str) -> Option<u32> {
 
 /// From mpirun(1) of Open MPI 4, "Exported environment variables", and what `orted` sets. It counts nodes twice where
 /// ranks are placed by a file.
-fn open_mpi(variables: &Variables<'_>, unknown: Place) -> Place {
+fn open_mpi(variables: &Variables<'_>, unknown: LaunchInfo) -> LaunchInfo {
     let identity = variables.first_text(&["PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"]);
     let size = variables.number("OMPI_COMM_WORLD_SIZE");
     let listed = variables.text("OMPI_MCA_orte_node_regex").and_then(|regex| nodes_of_regex(&regex));
     let nodes = variables.number("OMPI_MCA_orte_num_nodes");
-    Place {
+    LaunchInfo {
         rank: variables.number("OMPI_COMM_WORLD_RANK"),
         size,
         local_rank: variables.number("OMPI_COMM_WORLD_LOCAL_RANK"),
@@ -86,8 +86,8 @@ fn open_mpi(variables: &Variables<'_>, unknown: Place) -> Place {
 }
 
 /// PMIx tells the rest to who asks its server; Open MPI 5 adds its variables.
-fn pmix(variables: &Variables<'_>, unknown: Place) -> Place {
-    Place {
+fn pmix(variables: &Variables<'_>, unknown: LaunchInfo) -> LaunchInfo {
+    LaunchInfo {
         rank: variables.first_number(&["PMIX_RANK", "OMPI_COMM_WORLD_RANK"]),
         size: variables.first_number(&["OMPI_COMM_WORLD_SIZE", "OMPI_WORLD_SIZE"]),
         local_rank: variables.number("OMPI_COMM_WORLD_LOCAL_RANK"),
@@ -99,8 +99,8 @@ fn pmix(variables: &Variables<'_>, unknown: Place) -> Place {
 
 /// From MPICH's `src/pm/hydra/proxy`. Hydra names no launch; but where it starts its proxies as a step
 /// of Slurm's it says so, and then that step is the launch's.
-fn hydra(variables: &Variables<'_>, unknown: Place) -> Place {
-    let place = Place {
+fn hydra(variables: &Variables<'_>, unknown: LaunchInfo) -> LaunchInfo {
+    let info = LaunchInfo {
         rank: variables.first_number(&["PMI_RANK", "PMI_ID"]),
         size: variables.number("PMI_SIZE"),
         local_rank: variables.number("MPI_LOCALRANKID"),
@@ -109,16 +109,16 @@ fn hydra(variables: &Variables<'_>, unknown: Place) -> Place {
         ..unknown.clone()
     };
     if !variables.has("SLURM_EXTERNAL_LAUNCHER") || slurm_step(variables).is_none() {
-        return place;
+        return info;
     }
-    let Place { node, nodes, hosts, switches, identity, .. } = slurm(variables, unknown);
-    Place { node, nodes, hosts, switches, identity, ..place }
+    let LaunchInfo { node, nodes, hosts, switches, identity, .. } = slurm(variables, unknown);
+    LaunchInfo { node, nodes, hosts, switches, identity, ..info }
 }
 
 /// PALS's variables, and those of the PMI that it serves. Slurm sets both as PALS does
 /// (`src/plugins/mpi/cray_shasta`).
-fn pals(variables: &Variables<'_>, unknown: Place) -> Place {
-    Place {
+fn pals(variables: &Variables<'_>, unknown: LaunchInfo) -> LaunchInfo {
+    LaunchInfo {
         rank: variables.number("PALS_RANKID"),
         size: variables.first_number(&["PALS_SIZE", "PMI_SIZE"]),
         local_rank: variables.first_number(&["PALS_LOCAL_RANKID", "PMI_LOCAL_RANK"]),
@@ -130,9 +130,9 @@ fn pals(variables: &Variables<'_>, unknown: Place) -> Place {
 }
 
 /// From flux-environment(7). A job's number is its instance's own, so the identity names both.
-fn flux(variables: &Variables<'_>, unknown: Place) -> Place {
+fn flux(variables: &Variables<'_>, unknown: LaunchInfo) -> LaunchInfo {
     let instance = variables.text("FLUX_URI").unwrap_or_default();
-    Place {
+    LaunchInfo {
         rank: variables.number("FLUX_TASK_RANK"),
         size: variables.number("FLUX_JOB_SIZE"),
         local_rank: variables.number("FLUX_TASK_LOCAL_ID"),
@@ -144,9 +144,9 @@ fn flux(variables: &Variables<'_>, unknown: Place) -> Place {
 }
 
 /// JSM's variables. A launch is a namespace of PMIx's in a job.
-fn jsm(variables: &Variables<'_>, unknown: Place) -> Place {
+fn jsm(variables: &Variables<'_>, unknown: LaunchInfo) -> LaunchInfo {
     let job = variables.text("LSB_JOBID").unwrap_or_default();
-    Place {
+    LaunchInfo {
         rank: variables.number("JSM_NAMESPACE_RANK"),
         size: variables.number("JSM_NAMESPACE_SIZE"),
         local_rank: variables.number("JSM_NAMESPACE_LOCAL_RANK"),

@@ -13,7 +13,7 @@ type Range = (u64, u64);
 
 /// Content that is in the store.
 #[derive(Clone, Debug)]
-pub(crate) struct Held {
+pub(crate) struct StoredContent {
     /// See [`FileHead::format`].
     pub(crate) format: u64,
     is_whole: bool,
@@ -39,10 +39,10 @@ struct Parts {
     block_digests: BTreeMap<u32, Digest>,
 }
 
-impl Held {
+impl StoredContent {
     /// Nothing yet, at this place in the eviction order.
-    pub(crate) fn new(order: u64) -> Held {
-        Held { format: 0, is_whole: false, digest: None, parts: None, bytes: 0, order }
+    pub(crate) fn new(order: u64) -> StoredContent {
+        StoredContent { format: 0, is_whole: false, digest: None, parts: None, bytes: 0, order }
     }
 
     /// All bytes that `head` describes are there now.
@@ -158,8 +158,8 @@ impl Held {
         if self.is_whole {
             return 0;
         }
-        let held = self.ranges(head.attr.size);
-        let overlap = |&(offset, bytes): &Range| -> u64 { held.iter().map(|&r| overlap(r, (offset, bytes))).sum() };
+        let stored = self.ranges(head.attr.size);
+        let overlap = |&(offset, bytes): &Range| -> u64 { stored.iter().map(|&r| overlap(r, (offset, bytes))).sum() };
         head.content_bytes() - head.ranges.iter().map(overlap).sum::<u64>()
     }
 
@@ -216,22 +216,22 @@ mod tests {
         let all = whole_head(attr, 0);
         let loadable: Arc<[Range]> = [(0, MIB), (BLOCK_BYTES, MIB), (2 * BLOCK_BYTES, MIB)].into();
         let loadable = FileHead { ranges: loadable, whole: false, ..all.clone() };
-        let mut held = Held::new(7);
-        assert_eq!((held.missing_bytes(&all), held.is_empty()), (attr.size, true));
-        held.add(Aspect::Loadable, &loadable);
-        assert_eq!(held.missing_bytes(&all), attr.size - 3 * MIB);
-        assert_eq!(held.missing_bytes(&all.block(1).unwrap()), BLOCK_BYTES - MIB);
-        held.add(Aspect::Block(1), &all.block(1).unwrap());
-        assert_eq!(*held.summary(attr).ranges, [(0, MIB), (BLOCK_BYTES, BLOCK_BYTES + MIB)]);
-        assert_eq!((held.missing_bytes(&all), held.missing_bytes(&loadable)), (BLOCK_BYTES - MIB, 0));
-        assert!(held.covers(Aspect::Loadable) && held.covers(Aspect::Block(1)));
-        assert!(!held.covers(Aspect::Block(0)) && !held.covers(Aspect::Whole) && !held.has_all_blocks(attr.size));
-        (0..3).for_each(|number| held.add(Aspect::Block(number), &all.block(number).unwrap()));
-        assert!(held.has_all_blocks(attr.size));
-        held.remove_block(2);
-        assert!(!held.has_all_blocks(attr.size) && !held.covers(Aspect::Block(2)));
-        held.add(Aspect::Whole, &all);
-        assert_eq!((held.missing_bytes(&all), held.head(attr, Aspect::Loadable)), (0, Some(all.clone())));
-        assert_eq!(held.head(attr, Aspect::Block(2)), all.block(2));
+        let mut stored = StoredContent::new(7);
+        assert_eq!((stored.missing_bytes(&all), stored.is_empty()), (attr.size, true));
+        stored.add(Aspect::Loadable, &loadable);
+        assert_eq!(stored.missing_bytes(&all), attr.size - 3 * MIB);
+        assert_eq!(stored.missing_bytes(&all.block(1).unwrap()), BLOCK_BYTES - MIB);
+        stored.add(Aspect::Block(1), &all.block(1).unwrap());
+        assert_eq!(*stored.summary(attr).ranges, [(0, MIB), (BLOCK_BYTES, BLOCK_BYTES + MIB)]);
+        assert_eq!((stored.missing_bytes(&all), stored.missing_bytes(&loadable)), (BLOCK_BYTES - MIB, 0));
+        assert!(stored.covers(Aspect::Loadable) && stored.covers(Aspect::Block(1)));
+        assert!(!stored.covers(Aspect::Block(0)) && !stored.covers(Aspect::Whole) && !stored.has_all_blocks(attr.size));
+        (0..3).for_each(|number| stored.add(Aspect::Block(number), &all.block(number).unwrap()));
+        assert!(stored.has_all_blocks(attr.size));
+        stored.remove_block(2);
+        assert!(!stored.has_all_blocks(attr.size) && !stored.covers(Aspect::Block(2)));
+        stored.add(Aspect::Whole, &all);
+        assert_eq!((stored.missing_bytes(&all), stored.head(attr, Aspect::Loadable)), (0, Some(all.clone())));
+        assert_eq!(stored.head(attr, Aspect::Block(2)), all.block(2));
     }
 }

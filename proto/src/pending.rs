@@ -44,7 +44,7 @@ pub(crate) struct ChildWant {
     pub(crate) aspect: Aspect,
     pub(crate) position: u64,
     /// Nobody else is to be asked for it.
-    pub(crate) only_held: bool,
+    pub(crate) only_stored: bool,
 }
 
 impl ChildWant {
@@ -63,50 +63,50 @@ pub(crate) enum Waiter {
 
 /// One question.
 #[derive(Debug)]
-pub(crate) struct Ask {
+pub(crate) struct PendingRequest {
     pub(crate) clients: BTreeSet<ClientId>,
     pub(crate) children: Vec<ChildWant>,
     /// When something last happened to it.
     pub(crate) progress: Time,
-    way: Way,
+    route: Route,
     /// In which tree it is asked.
     pub(crate) tree: TreeId,
 }
 
 /// Where the answer to a question comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum Route {
     /// This node's reader has been asked.
     Read,
     /// This parent has been asked.
-    Asked(Rank),
+    Parent(Rank),
     /// A parent will be asked once it has come up.
-    Later,
+    Waiting,
     /// The blocks of which it consists.
-    Gathered,
+    Blocks,
     /// The question about all names of its directory.
     Details,
 }
 
 /// All questions, by what they ask for.
 #[derive(Debug, Default)]
-pub(crate) struct Asks {
+pub(crate) struct PendingRequests {
     /// Boxed, since there are few at a time, and a tree's node has room for eleven.
-    by_key: BTreeMap<Key, Box<Ask>>,
+    by_key: BTreeMap<Key, Box<PendingRequest>>,
     /// How many questions each rank owes an answer to.
     owed: BTreeMap<Rank, usize>,
     /// No question times out before this.
     deadline: Option<Time>,
 }
 
-impl Ask {
+impl PendingRequest {
     /// Those who wait.
     pub(crate) fn waiters(self) -> impl Iterator<Item = Waiter> {
         self.clients.into_iter().map(Waiter::Client).chain(self.children.into_iter().map(Waiter::Child))
     }
 }
 
-impl Asks {
+impl PendingRequests {
     pub(crate) fn len(&self) -> usize {
         self.by_key.len()
     }
@@ -120,19 +120,19 @@ impl Asks {
         self.by_key.contains_key(key)
     }
 
-    pub(crate) fn get_mut(&mut self, key: &Key) -> Option<&mut Ask> {
+    pub(crate) fn get_mut(&mut self, key: &Key) -> Option<&mut PendingRequest> {
         self.by_key.get_mut(key).map(Box::as_mut)
     }
 
-    pub(crate) fn remove(&mut self, key: &Key) -> Option<Ask> {
+    pub(crate) fn remove(&mut self, key: &Key) -> Option<PendingRequest> {
         let ask = self.by_key.remove(key)?;
-        self.count(ask.way, None);
+        self.count(ask.route, None);
         Some(*ask)
     }
 
     /// Keeps count of what is owed, as a question's way changes.
-    fn count(&mut self, before: Way, after: Option<Way>) {
-        if let Way::Asked(rank) = before
+    fn count(&mut self, before: Route, after: Option<Route>) {
+        if let Route::Parent(rank) = before
             && let Some(owed) = self.owed.get_mut(&rank)
         {
             *owed -= 1;
@@ -140,16 +140,17 @@ impl Asks {
                 self.owed.remove(&rank);
             }
         }
-        if let Some(Way::Asked(rank)) = after {
+        if let Some(Route::Parent(rank)) = after {
             *self.owed.entry(rank).or_default() += 1;
         }
     }
 
     /// Adds a question without waiters.
-    pub(crate) fn insert(&mut self, now: Time, key: Key, way: Way, tree: TreeId, timeout_ms: u64) {
-        let ask = Box::new(Ask { clients: BTreeSet::new(), children: Vec::new(), progress: now, way, tree });
-        let before = self.by_key.insert(key, ask).map_or(Way::Later, |ask| ask.way);
-        self.count(before, Some(way));
+    pub(crate) fn insert(&mut self, now: Time, key: Key, route: Route, tree: TreeId, timeout_ms: u64) {
+        let ask =
+            Box::new(PendingRequest { clients: BTreeSet::new(), children: Vec::new(), progress: now, route, tree });
+        let before = self.by_key.insert(key, ask).map_or(Route::Waiting, |ask| ask.route);
+        self.count(before, Some(route));
         self.deadline.get_or_insert(now.saturating_add(timeout_ms));
     }
 
@@ -172,8 +173,8 @@ impl Asks {
     }
 
     /// Where its answer comes from, if this is asked.
-    pub(crate) fn way(&self, key: &Key) -> Option<Way> {
-        self.by_key.get(key).map(|ask| ask.way)
+    pub(crate) fn route(&self, key: &Key) -> Option<Route> {
+        self.by_key.get(key).map(|ask| ask.route)
     }
 
     /// In which tree this is asked.
@@ -187,16 +188,16 @@ impl Asks {
     }
 
     /// The answer will come from elsewhere. False if this is not asked.
-    pub(crate) fn set_way(&mut self, key: &Key, way: Way) -> bool {
+    pub(crate) fn set_route(&mut self, key: &Key, route: Route) -> bool {
         let Some(ask) = self.by_key.get_mut(key) else { return false };
-        let before = core::mem::replace(&mut ask.way, way);
-        self.count(before, Some(way));
+        let before = core::mem::replace(&mut ask.route, route);
+        self.count(before, Some(route));
         true
     }
 
     /// The questions that go this way.
-    pub(crate) fn keys_by(&self, way: Way) -> Vec<Key> {
-        self.keys(|_, ask| ask.way == way)
+    pub(crate) fn keys_routed(&self, route: Route) -> Vec<Key> {
+        self.keys(|_, ask| ask.route == route)
     }
 
     /// Something of this arrives.
@@ -224,7 +225,7 @@ impl Asks {
         let is_below = |key: &Key| key.0.is_within(directory);
         let below = self.by_key.range((directory.clone(), Aspect::Entry)..);
         let below = below.take_while(|(key, _)| key.0.as_bytes().starts_with(directory.as_bytes()));
-        let detailed = below.filter(|(key, ask)| ask.way == Way::Details && is_below(key));
+        let detailed = below.filter(|(key, ask)| ask.route == Route::Details && is_below(key));
         detailed.map(|(key, _)| key.clone()).filter(|key| key.0.parent().as_ref() == Some(directory)).collect()
     }
 
@@ -235,7 +236,7 @@ impl Asks {
     }
 
     /// The questions that `matches`.
-    pub(crate) fn keys(&self, matches: impl Fn(&Key, &Ask) -> bool) -> Vec<Key> {
+    pub(crate) fn keys(&self, matches: impl Fn(&Key, &PendingRequest) -> bool) -> Vec<Key> {
         self.by_key.iter().filter(|(key, ask)| matches(key, ask)).map(|(key, _)| key.clone()).collect()
     }
 
@@ -248,7 +249,7 @@ impl Asks {
         if self.deadline.is_none_or(|deadline| deadline > now) {
             return Vec::new();
         }
-        let due = |ask: &Ask| ask.progress.saturating_add(timeout_ms);
+        let due = |ask: &PendingRequest| ask.progress.saturating_add(timeout_ms);
         self.deadline = self.by_key.values().map(|ask| due(ask)).filter(|&due| due > now).min();
         self.keys(|_, ask| due(ask) <= now)
     }

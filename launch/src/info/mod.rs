@@ -35,7 +35,7 @@
 mod allocation;
 mod detect;
 mod hosts;
-mod info;
+mod launch_info;
 mod launchers;
 #[cfg(test)]
 mod tests;
@@ -44,20 +44,20 @@ mod variables;
 use std::ffi::OsString;
 
 pub use self::hosts::{Hosts, Names};
-pub use self::info::Place;
+pub use self::launch_info::LaunchInfo;
 
 use self::variables::Variables;
 
-impl Place {
+impl LaunchInfo {
     /// The place of the process with these variables; `None` if no launcher started it. `variable` gives
     /// a variable's value.
-    pub fn of(variable: &dyn Fn(&str) -> Option<OsString>) -> Option<Place> {
+    pub fn of(variable: &dyn Fn(&str) -> Option<OsString>) -> Option<LaunchInfo> {
         let variables = Variables::new(variable);
         let launcher = detect::launcher(&variables)?;
-        let mut place = Place { launcher, ..launchers::place(launcher, &variables) };
-        if place.hosts.is_none() {
-            place.hosts = allocation::hosts(launcher, &variables);
+        let mut info = LaunchInfo { launcher, ..launchers::info(launcher, &variables) };
+        if info.hosts.is_none() {
+            info.hosts = allocation::hosts(launcher, &variables);
         }
-        Some(place.checked())
+        Some(info.checked())
     }
 }

@@ -1,8 +1,8 @@
 //! The sans-IO core of a node.
 //!
-//! [`Node`] decides; a driver (the daemon, or the simulator) performs. There is no I/O, no clock and
-//! no file content here: the crate is `no_std`, time is an argument, and content is named by path,
-//! position and length.
+//! [`Node`] decides; a driver (the daemon, or the simulator) executes. There is no I/O, no clock and no file
+//! content here: the crate is `no_std`, time is an argument, and content is named by path, position and
+//! length.
 
 #![no_std]
 

@@ -1,5 +1,5 @@
-//! Paths that the job itself changes, or whose originals were found changed: the original serves them
-//! from then on.
+//! Passthrough paths: the job changes them, or their source files changed. They are served from the source
+//! files.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 
@@ -7,28 +7,28 @@ use headwater_abi::Path;
 
 use crate::entry::Inode;
 
-/// What part of the paths that may yet go live one directory gets.
+/// The share of the remaining passthrough paths that one directory may take.
 const SHARE: usize = 4;
 
-/// The live paths.
+/// The passthrough paths.
 #[derive(Debug, Default)]
 pub(crate) struct PassthroughPaths {
-    /// By path: whether everything below it is live too.
+    /// By path: whether everything below it is passed through too.
     paths: BTreeMap<Path, bool>,
     /// Directories whose names the job changes, and how many of them.
     directories: BTreeMap<Path, usize>,
     /// Files that are written; their other names lead to the same bytes.
     inodes: BTreeSet<Inode>,
     trees: usize,
-    /// Those that nobody here or below changes: the parent told, or the root found them changed. A
-    /// later generation may know them again.
+    /// Paths that neither this node nor one below changes: the parent reported them, or the root found them
+    /// changed. A later generation may serve them again.
     from_above: BTreeSet<Path>,
 }
 
 impl PassthroughPaths {
-    /// Adds a path that is not covered as such yet.
+    /// Adds a path that is not covered in this form yet.
     pub(crate) fn insert(&mut self, path: &Path, tree: bool, is_from_above: bool) {
-        // A tree stays one, whoever says less of it later.
+        // A tree remains a tree when its root is reported alone later.
         let was = self.paths.get(path).copied();
         let was_tree = was == Some(true);
         self.paths.insert(path.clone(), tree || was_tree);
@@ -43,8 +43,7 @@ impl PassthroughPaths {
         }
     }
 
-    /// Takes a path back that a later generation knows again. False if somebody here or below changes
-    /// it.
+    /// Removes a path that a later generation serves again. False if this node or one below changes it.
     pub(crate) fn take_back(&mut self, path: &Path) -> bool {
         if !self.from_above.remove(path) {
             return false;
@@ -61,20 +60,20 @@ impl PassthroughPaths {
         true
     }
 
-    /// Whether a name more of this directory is one too many, where `paths_max` may be live: a directory
-    /// gets a [`SHARE`]th of what the others have left. Names that have been removed again must be
-    /// counted, too, since who has looked at them before is to look again.
+    /// Returns whether another name of this directory would exceed its share of `paths_max`: a [`SHARE`]th of
+    /// what other directories leave. Removed names count, because processes that cached them have to check
+    /// again.
     pub(crate) fn is_crowded(&self, directory: &Path, paths_max: usize) -> bool {
         let names = self.directories.get(directory).copied().unwrap_or_default();
         names * SHARE >= paths_max.saturating_sub(self.paths.len() - names)
     }
 
-    /// Those that the parent told of, or the root found changed.
+    /// Returns the paths that the parent reported or the root found changed.
     pub(crate) fn from_above(&self) -> impl Iterator<Item = &Path> {
         self.from_above.iter()
     }
 
-    /// Whether the original serves this path.
+    /// Returns whether the source file serves this path.
     pub(crate) fn covers(&self, path: &Path) -> bool {
         !self.paths.is_empty() && (self.paths.contains_key(path) || (self.trees > 0 && self.is_in_tree(path)))
     }
@@ -83,8 +82,8 @@ impl PassthroughPaths {
         core::iter::successors(Some(path.clone()), Path::parent).any(|p| self.paths.get(&p) == Some(&true))
     }
 
-    /// Whether it is known already that the job changes this path, and with `tree` all below it. What
-    /// is said here or below covers what is said above, but not the other way round.
+    /// Returns whether this path, and with `tree` all below it, is already noted as changed. A report from
+    /// here or below covers one from above; the inverse does not hold.
     pub(crate) fn covers_as(&self, path: &Path, tree: bool, is_from_above: bool) -> bool {
         let holds = |path: &Path| !self.from_above.contains(path);
         match self.paths.get(path) {
@@ -96,7 +95,7 @@ impl PassthroughPaths {
         }
     }
 
-    /// Whether a name that this directory's listing lacks may exist by now.
+    /// Returns whether a name that this directory's listing lacks may exist by now.
     pub(crate) fn changes_names_of(&self, directory: &Path) -> bool {
         self.directories.contains_key(directory)
     }
@@ -105,7 +104,7 @@ impl PassthroughPaths {
         self.inodes.extend(inode);
     }
 
-    /// Whether this is a file that the job writes under another name.
+    /// Returns whether this is a file that the job writes under another name.
     pub(crate) fn covers_inode(&self, inode: Inode) -> bool {
         self.inodes.contains(&inode)
     }
@@ -114,12 +113,12 @@ impl PassthroughPaths {
         self.paths.is_empty()
     }
 
-    /// Those that somebody here or below changes: (path, everything below too).
+    /// Returns the paths that this node or one below changes: (path, everything below too).
     pub(crate) fn own(&self) -> impl Iterator<Item = (&Path, bool)> {
         self.iter().filter(|(path, _)| !self.from_above.contains(*path))
     }
 
-    /// All of them: (path, everything below too).
+    /// Returns all paths: (path, everything below too).
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&Path, bool)> {
         self.paths.iter().map(|(path, &tree)| (path, tree))
     }

@@ -1,5 +1,4 @@
-//! Questions under way: any number of processes and children that wait for the same knowledge ask
-//! for it once.
+//! Pending requests: processes and children that wait for the same knowledge share one request.
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -11,7 +10,7 @@ use headwater_abi::{Path, Want};
 use crate::topology::TreeId;
 use crate::{ClientId, Rank, Time};
 
-/// What is asked for.
+/// What is requested.
 pub(crate) type Key = (Path, Aspect);
 
 /// A process's request.
@@ -19,88 +18,88 @@ pub(crate) type Key = (Path, Aspect);
 pub(crate) struct Client {
     pub(crate) path: Path,
     pub(crate) want: Want,
-    /// The block that it wants beyond that.
+    /// The block that it needs beyond that.
     pub(crate) block: Option<u32>,
-    /// What it last lacked, once that has been counted.
+    /// The last aspect that it lacked, once that has been counted.
     pub(crate) counted: Option<Aspect>,
     /// What it waits for.
     pub(crate) waits_for: Option<Key>,
-    /// It is no process's: see [`crate::Input::Preload`].
+    /// True if the driver preloads for it: see [`crate::Input::Preload`].
     pub(crate) is_ahead: bool,
     /// How often it has waited.
     pub(crate) rounds: u32,
 }
 
-/// Children's requests that wait for one question; of more, the oldest is left to be asked again.
+/// Children that may wait for one request; beyond that, the oldest is dropped and has to repeat its request.
 const CHILD_WANTS_MAX: usize = 1 << 16;
 
 /// A child's request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ChildWant {
     pub(crate) rank: Rank,
-    /// In which tree it asks.
+    /// The tree in which the request came.
     pub(crate) tree: TreeId,
     pub(crate) path: Path,
     pub(crate) aspect: Aspect,
     pub(crate) position: u64,
-    /// Nobody else is to be asked for it.
+    /// The child is to get only what is stored here.
     pub(crate) only_stored: bool,
 }
 
 impl ChildWant {
-    /// Whether the same child asks for the same thing. What differs may wait for one fact.
+    /// Returns whether the same child requests the same thing, from another position or about another path.
     fn is_again(&self, other: &ChildWant) -> bool {
         (self.rank, self.tree, self.aspect) == (other.rank, other.tree, other.aspect) && self.path == other.path
     }
 }
 
-/// Somebody who waits.
+/// A client or child that waits for a pending request.
 #[derive(Clone, Debug)]
 pub(crate) enum Waiter {
     Client(ClientId),
     Child(ChildWant),
 }
 
-/// One question.
+/// One pending request.
 #[derive(Debug)]
 pub(crate) struct PendingRequest {
     pub(crate) clients: BTreeSet<ClientId>,
     pub(crate) children: Vec<ChildWant>,
-    /// When something last happened to it.
+    /// When the last progress was seen.
     pub(crate) progress: Time,
     route: Route,
-    /// In which tree it is asked.
+    /// The tree in which it is sent.
     pub(crate) tree: TreeId,
 }
 
-/// Where the answer to a question comes from.
+/// The source of a pending request's answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Route {
-    /// This node's reader has been asked.
+    /// This node's reader.
     Read,
-    /// This parent has been asked.
+    /// This parent.
     Parent(Rank),
-    /// A parent will be asked once it has come up.
+    /// A parent that is not up yet.
     Waiting,
-    /// The blocks of which it consists.
+    /// The file's blocks, which are being downloaded.
     Blocks,
-    /// The question about all names of its directory.
+    /// The request for the details of its directory.
     Details,
 }
 
-/// All questions, by what they ask for.
+/// All pending requests, by what they are about.
 #[derive(Debug, Default)]
 pub(crate) struct PendingRequests {
     /// Boxed, since there are few at a time, and a tree's node has room for eleven.
     by_key: BTreeMap<Key, Box<PendingRequest>>,
-    /// How many questions each rank owes an answer to.
+    /// Number of answers that each rank owes.
     owed: BTreeMap<Rank, usize>,
-    /// No question times out before this.
+    /// No request times out before this.
     deadline: Option<Time>,
 }
 
 impl PendingRequest {
-    /// Those who wait.
+    /// Returns all that wait.
     pub(crate) fn waiters(self) -> impl Iterator<Item = Waiter> {
         self.clients.into_iter().map(Waiter::Client).chain(self.children.into_iter().map(Waiter::Child))
     }
@@ -111,7 +110,7 @@ impl PendingRequests {
         self.by_key.len()
     }
 
-    /// The most children that wait for one question.
+    /// Returns the largest number of children that wait for one request.
     pub(crate) fn waiting_most(&self) -> usize {
         self.by_key.values().map(|ask| ask.children.len()).max().unwrap_or_default()
     }
@@ -130,7 +129,7 @@ impl PendingRequests {
         Some(*ask)
     }
 
-    /// Keeps count of what is owed, as a question's way changes.
+    /// Updates the number of answers owed when a request's route changes.
     fn count(&mut self, before: Route, after: Option<Route>) {
         if let Route::Parent(rank) = before
             && let Some(owed) = self.owed.get_mut(&rank)
@@ -145,7 +144,7 @@ impl PendingRequests {
         }
     }
 
-    /// Adds a question without waiters.
+    /// Adds a request without waiters.
     pub(crate) fn insert(&mut self, now: Time, key: Key, route: Route, tree: TreeId, timeout_ms: u64) {
         let ask =
             Box::new(PendingRequest { clients: BTreeSet::new(), children: Vec::new(), progress: now, route, tree });
@@ -154,7 +153,7 @@ impl PendingRequests {
         self.deadline.get_or_insert(now.saturating_add(timeout_ms));
     }
 
-    /// Lets `waiter` wait for an existing question.
+    /// Lets `waiter` wait for a request that is pending.
     pub(crate) fn join(&mut self, key: &Key, waiter: Waiter) {
         let ask = self.by_key.get_mut(key).expect("a question is asked before it is joined");
         match waiter {
@@ -162,7 +161,7 @@ impl PendingRequests {
                 ask.clients.insert(client);
             }
             Waiter::Child(want) => {
-                // Who asks again wants the rest from elsewhere.
+                // A repeated request is for the rest, from elsewhere.
                 ask.children.retain(|before| !before.is_again(&want));
                 if ask.children.len() >= CHILD_WANTS_MAX {
                     ask.children.remove(0);
@@ -172,22 +171,22 @@ impl PendingRequests {
         }
     }
 
-    /// Where its answer comes from, if this is asked.
+    /// Returns the route of the request, if it is pending.
     pub(crate) fn route(&self, key: &Key) -> Option<Route> {
         self.by_key.get(key).map(|ask| ask.route)
     }
 
-    /// In which tree this is asked.
+    /// Returns the tree in which this was requested.
     pub(crate) fn tree(&self, key: &Key) -> Option<TreeId> {
         self.by_key.get(key).map(|ask| ask.tree)
     }
 
-    /// Whether this rank owes an answer.
+    /// Returns whether this rank owes an answer.
     pub(crate) fn is_asked(&self, rank: Rank) -> bool {
         self.owed.contains_key(&rank)
     }
 
-    /// The answer will come from elsewhere. False if this is not asked.
+    /// Changes the source of the answer. False if the request is not pending.
     pub(crate) fn set_route(&mut self, key: &Key, route: Route) -> bool {
         let Some(ask) = self.by_key.get_mut(key) else { return false };
         let before = core::mem::replace(&mut ask.route, route);
@@ -195,32 +194,32 @@ impl PendingRequests {
         true
     }
 
-    /// The questions that go this way.
+    /// Returns the requests with this route.
     pub(crate) fn keys_routed(&self, route: Route) -> Vec<Key> {
         self.keys(|_, ask| ask.route == route)
     }
 
-    /// Something of this arrives.
+    /// Notes that a part of the answer has arrived.
     pub(crate) fn note_progress(&mut self, now: Time, key: &Key) {
         if let Some(ask) = self.by_key.get_mut(key) {
             ask.progress = now;
         }
     }
 
-    /// Forgets what a child waits for.
+    /// Removes a child from all requests.
     pub(crate) fn forget_child(&mut self, rank: Rank) {
         for ask in self.by_key.values_mut() {
             ask.children.retain(|want| want.rank != rank);
         }
     }
 
-    /// The questions about this path.
+    /// Returns the requests about this path.
     pub(crate) fn keys_of(&self, path: &Path) -> impl Iterator<Item = &Key> {
         let (first, last) = ((path.clone(), Aspect::Entry), (path.clone(), Aspect::Block(u32::MAX)));
         self.by_key.range(first..=last).map(|(key, _)| key)
     }
 
-    /// The questions about names of this directory that its details will answer.
+    /// Returns the requests about names of this directory that its details will answer.
     pub(crate) fn detailed(&self, directory: &Path) -> Vec<Key> {
         let is_below = |key: &Key| key.0.is_within(directory);
         let below = self.by_key.range((directory.clone(), Aspect::Entry)..);
@@ -229,13 +228,13 @@ impl PendingRequests {
         detailed.map(|(key, _)| key.clone()).filter(|key| key.0.parent().as_ref() == Some(directory)).collect()
     }
 
-    /// Whether anything is asked about a path below this one.
+    /// Returns whether a request about a path below this one is pending.
     pub(crate) fn has_below(&self, path: &Path) -> bool {
         let after = self.by_key.range((path.clone(), Aspect::Block(u32::MAX))..);
         after.take_while(|(key, _)| key.0.as_bytes().starts_with(path.as_bytes())).any(|(key, _)| key.0.is_within(path))
     }
 
-    /// The questions that `matches`.
+    /// Returns the requests that `matches` accepts.
     pub(crate) fn keys(&self, matches: impl Fn(&Key, &PendingRequest) -> bool) -> Vec<Key> {
         self.by_key.iter().filter(|(key, ask)| matches(key, ask)).map(|(key, _)| key.clone()).collect()
     }
@@ -244,7 +243,7 @@ impl PendingRequests {
         self.deadline
     }
 
-    /// The questions that have seen no progress for `timeout_ms`; sets the next deadline.
+    /// Returns the requests without progress for `timeout_ms`, and sets the next deadline.
     pub(crate) fn overdue(&mut self, now: Time, timeout_ms: u64) -> Vec<Key> {
         if self.deadline.is_none_or(|deadline| deadline > now) {
             return Vec::new();

@@ -1,10 +1,10 @@
-//! Who gets what nobody of them asked for.
+//! The push policy: which children get what they have not requested.
 //!
-//! *Adaptive* starts with pull. As soon as a majority of a node's children have asked for the same
-//! thing, the other children get it too. What was asked for is *decided* then, or, against a
-//! majority, [`DECISION_MS`] after it was obtained. While at least [`AGREED_MIN`] of the last
-//! [`WINDOW`] decisions were for a majority, new things are pushed at once; but one in
-//! [`PROBE_EVERY`], by chance, is left to be asked for, so that a change of the program's ways is seen.
+//! *Adaptive* starts with pull. As soon as a majority of a node's children have requested the same thing, the
+//! other children get it too. The thing is *decided* then, or, against a majority, [`DECISION_MS`] after it
+//! was obtained. While at least [`AGREED_MIN`] of the last [`WINDOW`] decisions were for a majority, new
+//! things are pushed at once. One in [`PROBE_EVERY`], at random, is not pushed, so that a change of the
+//! demand is noticed.
 
 use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec::Vec;
@@ -19,16 +19,16 @@ const PROBE_EVERY: u64 = 8;
 const DECISION_MS: Time = 1000;
 const UNDECIDED_MAX: usize = 1024;
 
-/// Something that children ask for.
+/// A fact or content that children request.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Thing {
-    /// What a path is.
+    /// The fact about a path.
     Fact(Path),
     /// A file's content, or one block of it.
     Content(Path, Option<u32>),
 }
 
-/// Which children have a thing, have it on its way, or asked for it.
+/// Children that have a thing, are being sent it, or have requested it.
 #[derive(Debug)]
 pub(crate) enum Recipients {
     All,
@@ -58,12 +58,12 @@ impl Recipients {
         }
     }
 
-    /// From now on it counts as everybody's.
+    /// From now on all children count as recipients.
     pub(crate) fn insert_all(&mut self) {
         *self = Recipients::All;
     }
 
-    /// How many asked; `None` once everybody has it.
+    /// Returns how many have requested it; `None` once it was pushed to all.
     pub(crate) fn count(&self) -> Option<usize> {
         match self {
             Recipients::All => None,
@@ -72,7 +72,7 @@ impl Recipients {
     }
 }
 
-/// The policy and what it has learnt.
+/// The policy and its statistics.
 #[derive(Debug)]
 pub(crate) struct PushPolicy {
     policy: Policy,
@@ -97,7 +97,7 @@ impl PushPolicy {
         }
     }
 
-    /// Whether a thing that was just obtained is to be given to all children.
+    /// Returns whether a new thing is to be pushed to all children.
     pub(crate) fn pushes_new(&mut self, now: Time) -> bool {
         match self.policy {
             Policy::Push => true,
@@ -112,13 +112,13 @@ impl PushPolicy {
         }
     }
 
-    /// Whether it matters that so many have asked for a thing (`None`: everybody has it).
+    /// Returns whether this number of requests is to be counted (`None`: all have it).
     pub(crate) fn counts(&self, asked: Option<usize>) -> bool {
         self.policy == Policy::Adaptive && asked.is_some()
     }
 
-    /// A child has asked for `thing`, which `asked` of `children` now have done (`None`: everybody has
-    /// it). True if the others are to get it.
+    /// Counts a child's request for `thing`, the `asked`-th of `children` (`None`: all have it). True if the
+    /// others are to get it.
     pub(crate) fn asked(&mut self, now: Time, thing: Thing, asked: Option<usize>, children: usize) -> bool {
         let (Policy::Adaptive, Some(asked)) = (self.policy, asked) else { return false };
         if asked >= children.div_ceil(2).max(2) {

@@ -1,4 +1,4 @@
-//! Which paths the node answers for.
+//! The scope: which paths the node serves.
 
 use alloc::vec::Vec;
 
@@ -18,7 +18,7 @@ impl Scope {
         self.holds(path.as_bytes())
     }
 
-    /// The same of a path's bytes.
+    /// Returns whether a path with these bytes is in the scope.
     pub(crate) fn holds(&self, path: &[u8]) -> bool {
         self.0
             .iter()
@@ -27,9 +27,9 @@ impl Scope {
             .is_some_and(|&(included, _)| included)
     }
 
-    /// Where a walk to `path` starts: the bytes of the top of the included region that holds it, and how
-    /// many of the path's components that takes. A `..` ends the search, since the tree alone can tell
-    /// where it leads. `None` if the path is not in the scope.
+    /// Returns where a walk to `path` starts: the bytes of the topmost included directory that contains it,
+    /// and the number of its components. A `..` ends the search, since only the tree shows where it leads.
+    /// `None` if the path is not in the scope.
     pub(crate) fn start<'a>(&self, path: &'a [u8]) -> Option<(&'a [u8], usize)> {
         let mut inside = self.holds(b"/");
         let mut start = inside.then_some((&path[..1], 0));

@@ -1,4 +1,4 @@
-//! Content of one file in the store: what a loader maps, blocks, or all of it.
+//! Stored content of one file: its loadable bytes, blocks, or all of it.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -17,35 +17,35 @@ pub(crate) struct StoredContent {
     /// See [`FileHead::format`].
     pub(crate) format: u64,
     is_whole: bool,
-    /// Of all of it.
+    /// Of the whole file.
     digest: Option<Digest>,
-    /// What else there is of a file that is not there as a whole, or was not at first. Most are, and have none.
+    /// The stored parts, if the file is or was stored in part. Most files are stored whole and have none.
     parts: Option<Box<Parts>>,
-    /// Bytes of the store that it accounts for; another name of the same inode may account for them.
+    /// Bytes of the store that are charged to it; they may be charged to another name of the same inode.
     pub(crate) bytes: u64,
-    /// Its place in the eviction order.
+    /// Its position in the eviction order.
     pub(crate) order: u64,
 }
 
 /// Parts of a file that are in the store.
 #[derive(Clone, Debug, Default)]
 struct Parts {
-    /// What a loader maps, if all of that is there.
+    /// Loadable bytes, if all of them are stored.
     loadable: Option<Arc<[Range]>>,
-    /// Of what a loader maps: children that are sent that need it even when all of it is there.
+    /// Of the loadable bytes: children that receive these need it even when the whole file is stored.
     loadable_digest: Option<Digest>,
-    /// One bit for each block that is there.
+    /// One bit for each stored block.
     blocks: Vec<u64>,
     block_digests: BTreeMap<u32, Digest>,
 }
 
 impl StoredContent {
-    /// Nothing yet, at this place in the eviction order.
+    /// Makes an empty record at this position in the eviction order.
     pub(crate) fn new(order: u64) -> StoredContent {
         StoredContent { format: 0, is_whole: false, digest: None, parts: None, bytes: 0, order }
     }
 
-    /// All bytes that `head` describes are there now.
+    /// Notes that all bytes that `head` describes are stored.
     pub(crate) fn add(&mut self, aspect: Aspect, head: &FileHead) {
         match aspect {
             Aspect::Block(number) => {
@@ -71,7 +71,7 @@ impl StoredContent {
         }
     }
 
-    /// Remembers the digest of content that is there.
+    /// Sets the digest of stored content.
     pub(crate) fn set_digest(&mut self, aspect: Aspect, digest: Digest) {
         match aspect {
             Aspect::Block(number) => {
@@ -82,7 +82,7 @@ impl StoredContent {
         }
     }
 
-    /// The digest of content that is there, if it is known.
+    /// Returns the digest of stored content, if it is known.
     pub(crate) fn digest(&self, aspect: Aspect) -> Option<Digest> {
         match aspect {
             Aspect::Block(number) => self.parts.as_ref()?.block_digests.get(&number).copied(),
@@ -91,7 +91,7 @@ impl StoredContent {
         }
     }
 
-    /// A block turned out not to be there.
+    /// Removes a block that turned out to be missing.
     pub(crate) fn remove_block(&mut self, number: u32) {
         let Some(parts) = &mut self.parts else { return };
         parts.block_digests.remove(&number);
@@ -100,7 +100,7 @@ impl StoredContent {
         }
     }
 
-    /// Blocks are another name's.
+    /// Removes the blocks: they belong to another name's file.
     pub(crate) fn forget_blocks(&mut self) {
         if let Some(parts) = &mut self.parts {
             (parts.blocks, parts.block_digests) = (Vec::new(), BTreeMap::new());
@@ -111,12 +111,12 @@ impl StoredContent {
         self.is_whole
     }
 
-    /// Whether this is nothing at all.
+    /// Returns whether nothing is stored.
     pub(crate) fn is_empty(&self) -> bool {
         !self.is_whole && self.loadable().is_none() && self.blocks().iter().all(|&word| word == 0)
     }
 
-    /// Whether there is enough for `aspect`.
+    /// Returns whether the stored content covers `aspect`.
     pub(crate) fn covers(&self, aspect: Aspect) -> bool {
         self.is_whole
             || match aspect {
@@ -126,13 +126,13 @@ impl StoredContent {
             }
     }
 
-    /// Whether all blocks of a file of `size` bytes are there.
+    /// Returns whether all blocks of a file of `size` bytes are stored.
     pub(crate) fn has_all_blocks(&self, size: u64) -> bool {
         let count = block_count(size);
         count > 0 && self.blocks().iter().map(|word| word.count_ones()).sum::<u32>() == count
     }
 
-    /// The head of what there is for `aspect`.
+    /// Returns the head of the stored content for `aspect`.
     pub(crate) fn head(&self, attr: Attr, aspect: Aspect) -> Option<FileHead> {
         if !self.covers(aspect) {
             return None;
@@ -145,7 +145,7 @@ impl StoredContent {
         }
     }
 
-    /// All that there is of a file with these attributes, as one head for its reader.
+    /// Returns one head of all that is stored, for the file's reader.
     pub(crate) fn summary(&self, attr: Attr) -> FileHead {
         if self.is_whole {
             return whole_head(attr, self.format);
@@ -153,7 +153,7 @@ impl StoredContent {
         FileHead { attr, format: self.format, ranges: self.ranges(attr.size).into(), whole: false }
     }
 
-    /// How many of the bytes that `head` describes are not there.
+    /// Returns how many of the bytes that `head` describes are missing.
     pub(crate) fn missing_bytes(&self, head: &FileHead) -> u64 {
         if self.is_whole {
             return 0;
@@ -175,7 +175,7 @@ impl StoredContent {
         self.blocks().get(number as usize / 64).is_some_and(|word| word >> (number % 64) & 1 == 1)
     }
 
-    /// The bytes that are there, ascending, disjoint and not adjacent.
+    /// Returns the stored ranges, ascending, disjoint and not adjacent.
     fn ranges(&self, size: u64) -> Vec<Range> {
         let numbers = (0..self.blocks().len() as u32 * 64).filter(|&number| self.has_block(number));
         let blocks = numbers.filter_map(|number| block_range(size, number));
@@ -193,7 +193,7 @@ impl StoredContent {
     }
 }
 
-/// The head of all of a file.
+/// Returns the head of a whole file.
 pub(crate) fn whole_head(attr: Attr, format: u64) -> FileHead {
     let ranges: &[Range] = if attr.size > 0 { &[(0, attr.size)] } else { &[] };
     FileHead { attr, format, ranges: Arc::from(ranges), whole: true }

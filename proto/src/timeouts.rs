@@ -1,19 +1,17 @@
-//! How long a silent peer is waited for: twice as long as before, once one that was given up for its
-//! silence turns out to live.
+//! Timeouts for silent peers, which double when a peer that was given up turns out to be alive.
 //!
-//! On a network or on processors that are overloaded all peers are slow, and giving them up makes that
-//! worse: links are made anew, and what was on its way is sent again. A time-out that grows with each
-//! mistake makes the mistakes end (Chandra and Toueg, "Unreliable failure detectors for reliable
-//! distributed systems", JACM 43(2), 1996).
+//! On an overloaded network or processor all peers are slow, and giving them up adds load: links are made
+//! again, and content is sent again. Timeouts that grow with each mistake end the mistakes (Chandra and
+//! Toueg, "Unreliable failure detectors for reliable distributed systems", JACM 43(2), 1996).
 
 use crate::Time;
 
-/// How often the time-outs are doubled at most.
+/// Doublings of the timeouts at most.
 pub(crate) const DOUBLINGS_MAX: u32 = 3;
-/// After how long without a mistake one doubling is taken back, in milliseconds.
+/// Time without a mistake after which one doubling is undone, in milliseconds.
 const CALM_MS: Time = 30_000;
 
-/// How often the time-outs are doubled, and when they last were.
+/// How often the timeouts are doubled, and when they last were.
 #[derive(Debug, Default)]
 pub(crate) struct AdaptiveTimeouts {
     doublings: u32,
@@ -21,18 +19,18 @@ pub(crate) struct AdaptiveTimeouts {
 }
 
 impl AdaptiveTimeouts {
-    /// How often time-outs are to be doubled now.
+    /// Returns how often the timeouts are doubled now.
     pub(crate) fn doublings(&self, now: Time) -> u32 {
         let calm = now.saturating_sub(self.doubled_at) / CALM_MS;
         self.doublings.saturating_sub(u32::try_from(calm).unwrap_or(u32::MAX))
     }
 
-    /// This time-out as it is to be used now.
+    /// Returns the timeout in force for `ms`.
     pub(crate) fn stretch(&self, now: Time, ms: Time) -> Time {
         ms.saturating_mul(1 << self.doublings(now))
     }
 
-    /// Somebody lives who was given up after time-outs that were doubled so often.
+    /// Doubles the timeouts, because a peer is alive that was given up after `doublings` doublings.
     pub(crate) fn was_too_short(&mut self, now: Time, doublings: u32) {
         self.doublings = self.doublings(now).max(doublings + 1).min(DOUBLINGS_MAX);
         self.doubled_at = now;

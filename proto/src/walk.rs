@@ -1,5 +1,4 @@
-//! From a path as a program gives it to the next piece of knowledge that is missing, along the same
-//! way that the kernel would take.
+//! Path walks: from a program's path to the next fact that is missing, by the kernel's rules.
 
 use alloc::vec::Vec;
 
@@ -15,10 +14,10 @@ use crate::scope::Scope;
 /// Components of most paths.
 const COMPONENTS_USUAL: usize = 16;
 
-/// How far a walk came.
+/// The result of a walk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// Everything that can be said is known.
+    /// Everything is known that the client needs.
     Done,
     /// This has to be known first.
     Missing(Path, Aspect),
@@ -28,11 +27,11 @@ pub(crate) enum Step {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Walked {
     pub(crate) step: Step,
-    /// The path with its links resolved as far as they are known.
+    /// The path, with its links resolved as far as they are known.
     pub(crate) path: Path,
 }
 
-/// What a walk goes by.
+/// The state that walks read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Map<'a> {
     pub(crate) entries: &'a Entries,
@@ -41,7 +40,7 @@ pub(crate) struct Map<'a> {
     pub(crate) links_followed_max: usize,
 }
 
-/// Content that a want asks for.
+/// Returns the content that a want includes.
 pub(crate) fn content_wanted(want: Want) -> Option<Aspect> {
     if want.intersects(Want::WHOLE | Want::EXECUTE) {
         Some(Aspect::Whole)
@@ -52,9 +51,9 @@ pub(crate) fn content_wanted(want: Want) -> Option<Aspect> {
     }
 }
 
-/// A walk under walk.
+/// A walk in progress.
 struct Walk<'a> {
-    /// What is looked at: a canonical path.
+    /// The current position: a canonical path.
     at: Vec<u8>,
     /// The components behind it, the next one last.
     todo: Vec<&'a [u8]>,
@@ -80,7 +79,7 @@ impl<'a> Map<'a> {
         }
     }
 
-    /// One component further; a step if that is as far as it goes.
+    /// Advances by one component. Returns a step if the walk ends.
     fn advance(&self, walk: &mut Walk<'a>, given: &Path, want: Want) -> Option<Step> {
         let last = walk.todo.is_empty();
         if !self.scope.holds(&walk.at) {
@@ -115,18 +114,18 @@ impl<'a> Map<'a> {
         walk.next()
     }
 
-    /// Goes on where the scope next holds what remains; done if it does not.
+    /// Continues at the next directory of the scope on the remaining path; done if there is none.
     fn jump(&self, walk: &mut Walk<'a>) -> Option<Step> {
         let Some(literal) = walk.literal() else { return Some(Step::Done) };
         let Some((start, depth)) = self.scope.start(&literal) else { return Some(Step::Done) };
-        // It lies below what is looked at, which is outside of the scope or the root directory.
+        // It lies below the current position, which is outside of the scope or the root directory.
         let passed = components(&walk.at).count();
         walk.todo.truncate(walk.todo.len() - (depth - passed));
         walk.at = start.to_vec();
         None
     }
 
-    /// What to ask about a path of which nothing is known.
+    /// Returns what to request about an unknown path.
     fn unknown(&self, at: Path, last: bool, want: Want) -> Step {
         let aspect = match self.entries.lookup(&at) {
             Lookup::Missing => return Step::Done,
@@ -141,7 +140,7 @@ impl<'a> Map<'a> {
         Step::Missing(at, aspect)
     }
 
-    /// What is missing about the path that the walk leads to.
+    /// Returns what is missing about the walk's target.
     fn leaf(&self, at: Path, fact: &Fact, want: Want) -> Step {
         let aspect = match fact {
             Fact::Attr(attr) if attr.kind() == Kind::Dir && want.contains(Want::LISTING) => Some(Aspect::Listing),
@@ -172,13 +171,13 @@ impl Walk<'_> {
         None
     }
 
-    /// Back to the directory above; the root directory's is itself.
+    /// Moves to the directory above; that of the root directory is itself.
     fn up(&mut self) {
         let slash = self.at.iter().rposition(|&b| b == b'/').unwrap_or(0);
         self.at.truncate(slash.max(1));
     }
 
-    /// What is looked at; its bytes are shared with the path that was given, where they are the same.
+    /// Returns the current position; its bytes are shared with the given path if they are the same.
     fn path(&self, given: &Path) -> Path {
         match self.at == given.as_bytes() {
             true => given.clone(),
@@ -186,13 +185,13 @@ impl Walk<'_> {
         }
     }
 
-    /// The path with what remains, `..` kept; `None` if it is too long.
+    /// Returns the path with what remains, including each `..`; `None` if it is too long.
     fn literal(&self) -> Option<Vec<u8>> {
         let mut literal = self.at.clone();
         self.todo.iter().rev().all(|name| push(&mut literal, name)).then_some(literal)
     }
 
-    /// The path with what remains, `..` taken as text; the root directory where that is too long.
+    /// Returns the path with what remains, `..` resolved as text; the root directory if that is too long.
     fn cleaned(mut self, given: &Path) -> Path {
         while let Some(name) = self.todo.pop() {
             match name {
@@ -205,7 +204,7 @@ impl Walk<'_> {
     }
 }
 
-/// Adds a component to a path's bytes. False, and nothing happens, if it would be too long.
+/// Appends a component to a path's bytes. False, and no change, if the result would be too long.
 fn push(path: &mut Vec<u8>, name: &[u8]) -> bool {
     let slash = usize::from(path.len() > 1);
     if path.len() + slash + name.len() > PATH_BYTES_MAX {

@@ -1,5 +1,5 @@
-//! Any sequence of inputs: the node never panics, answers each client at most once, publishes one
-//! version, and keeps its bounds, whatever its peers, its reader and its store come up with.
+//! Any sequence of inputs: the node never panics, answers each client at most once, publishes one version,
+//! and stays within its limits, whatever its peers, its reader and its store send.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -348,7 +348,7 @@ fn fitting(head: FileHead, aspect: Aspect) -> FileHead {
     }
 }
 
-/// What the outputs have said so far.
+/// What the outputs have shown so far.
 #[derive(Default)]
 struct Watch {
     clients: BTreeSet<ClientId>,
@@ -408,7 +408,7 @@ impl Watch {
             Output::Send { to, .. } => assert!(self.up.contains(&to), "a message to {to:?}, which is down"),
             Output::Dial { rank } => assert!(self.dialled.insert(rank), "rank {} is dialled twice", rank.0),
             Output::HangUp { rank } => {
-                // A link that is up although nobody dialled may be given up too.
+                // A link that came up without being dialled may be given up too.
                 let was_up = self.up.remove(&Peer::Parent(rank));
                 assert!(self.dialled.remove(&rank) || was_up, "rank {} was not dialled", rank.0);
             }

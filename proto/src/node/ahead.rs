@@ -1,4 +1,4 @@
-//! Asking for contents before processes do; see [`crate::ahead`].
+//! Readahead of contents; see [`crate::ahead`].
 
 use headwater_abi::Path;
 use headwater_abi::wire::{Aspect, Fact};
@@ -7,18 +7,18 @@ use super::Node;
 use crate::Time;
 use crate::entry::Details;
 
-/// Larger files are not asked for ahead: their content takes longer than the question.
+/// Larger files are not read ahead: their transfer takes longer than the request.
 const FILE_BYTES_MAX: u64 = 256 << 10;
-/// Names that one occasion looks at.
+/// Names that one call examines.
 const STEPS_MAX: usize = 1024;
 
 impl Node {
-    /// A process wants content that is not here.
+    /// Notes that a process needs content that is not stored.
     pub(super) fn note_content(&mut self, now: Time, path: &Path, aspect: Aspect) {
         self.advance_files(now, path, aspect, true);
     }
 
-    /// A process has used content that was marked.
+    /// Notes that a process has used marked content.
     pub(super) fn used(&mut self, now: Time, path: &Path, block: Option<u32>) {
         match block {
             None => self.advance_files(now, path, Aspect::Whole, false),
@@ -26,7 +26,7 @@ impl Node {
         }
     }
 
-    /// Whether the use of this content is to be told.
+    /// Returns whether the use of this content is to be reported.
     pub(super) fn is_marked(&self, path: &Path) -> bool {
         let Some(entry) = self.entries.parent_of(path) else { return false };
         let (Fact::Listing(_, listing), Some(directory)) = (&entry.fact, &entry.directory) else { return false };
@@ -51,7 +51,7 @@ impl Node {
         }
         let is_known = directory.details == Details::Known;
         let mut files = core::mem::take(&mut directory.files);
-        // What was asked for ahead is used, in order.
+        // What was read ahead is used, in order.
         if let (Some(by), false) = (files.strictly_by(), is_missing) {
             self.reading.proves(&at);
             self.read_by = Some(by);
@@ -85,12 +85,12 @@ impl Node {
     }
 }
 
-/// What became of a file that might be asked for.
+/// The result of considering a file for readahead.
 enum Ahead {
-    /// It is asked for, so many bytes.
+    /// It is requested; its size.
     Requested(u64),
-    /// Not known yet what it is.
+    /// Its facts are not known yet.
     Unknown,
-    /// There is no use in it.
+    /// It is not to be requested.
     Passed,
 }

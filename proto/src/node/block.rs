@@ -1,4 +1,4 @@
-//! Large files, of which processes get the blocks that they read.
+//! Large files, of which processes get only the blocks that they read.
 
 use headwater_abi::wire::Aspect;
 use headwater_abi::{Path, Want};
@@ -17,7 +17,7 @@ impl Node {
         self.admit(client, path, Want::ATTR | Want::NO_FOLLOW, Some(block));
     }
 
-    /// A client that wants a block of `path` has come so far that all else is known.
+    /// Advances a client that needs a block of `path` and for which all else is known.
     pub(super) fn resume_block(&mut self, now: Time, id: ClientId, path: &Path, block: u32) {
         let aspect = Aspect::Block(block);
         let Some(entry) = self.entries.get(path).filter(|entry| entry.is_file() && !self.passthrough.covers(path))
@@ -38,8 +38,7 @@ impl Node {
         }
     }
 
-    /// Asks for the blocks that follow from a process's wish for one that is not here, or from its use of
-    /// one that is.
+    /// Reads blocks ahead after a process has needed a missing block or used a marked one.
     pub(super) fn advance_blocks(&mut self, now: Time, path: &Path, block: u32, is_missing: bool) {
         let window_max = self.config.limits.blocks_ahead_max;
         let Some(entry) = self.entries.get_mut(path).filter(|entry| entry.is_file()) else { return };
@@ -63,7 +62,7 @@ impl Node {
         }
     }
 
-    /// A block turned out not to be in the store.
+    /// Handles a block that turned out to be missing in the store.
     pub(super) fn lose_block(&mut self, path: &Path, block: u32) {
         let Some(entry) = self.entries.get_mut(path) else { return };
         let Some(head) = entry.stored_head(Aspect::Block(block)) else { return };

@@ -1,4 +1,4 @@
-//! Giving content up because the user says so.
+//! Removing content at the user's request.
 
 use alloc::vec::Vec;
 
@@ -9,8 +9,8 @@ use super::store::EVICTED_MAX;
 use crate::Output;
 
 impl Node {
-    /// Gives up content of `path`, and with `subtree` of everything below it; of those `after` the
-    /// given path, in the order of paths, at most as many as can still be refused.
+    /// Evicts content of `path`, and with `subtree` of everything below it: from `after` on, in the order of
+    /// paths, at most as many files as the store can still refuse.
     pub(super) fn clear(&mut self, path: &Path, subtree: bool, after: Option<&Path>) {
         let root = self.map().walk(path, Want::empty()).path;
         let below = self.entries.descendants(&root).filter(|_| subtree);

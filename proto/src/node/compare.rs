@@ -1,8 +1,9 @@
-//! Comparing what different ranks have read: of a path of which there are two versions none is used any more.
+//! Comparing what different ranks have read: if a path has two versions, neither is used.
 //!
-//! Who reads a file's content, or a directory's names, tells the reader of what the path is. Who turns to somebody
-//! else than before, because a rank was lost or has come back, tells what it knows of the tree. Whoever is told
-//! something that it knows is of one mind with all above it; what it does not know it passes on.
+//! A node that reads a file's content or a directory's names reports that to the reader of the path's entry.
+//! A node that gets a new parent, because a rank was lost or has come back, reports what it knows of the
+//! tree. A node that gets a version which it knows agrees with all above it; a version which it does not know
+//! it passes on.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -16,17 +17,17 @@ use crate::topology::{TreeId, Up};
 use crate::versions::version_of;
 use crate::{Peer, Rank};
 
-/// Versions that wait to be told, of each tree; what is more is not compared.
+/// Versions of each tree that wait to be reported; further ones are not compared.
 const UNREPORTED_MAX: usize = 1 << 16;
 
 impl Node {
-    /// How many versions are to be told of one tree, at most.
+    /// Returns the largest number of versions to be reported for one tree.
     pub(super) fn unreported_most(&self) -> usize {
         self.version_reports.unreported.values().map(BTreeMap::len).max().unwrap_or_default()
     }
 
-    /// This node has read something by itself: in another tree than the one in which others ask what the path
-    /// is, or while it had nobody to ask there, and somebody has come back since.
+    /// Notes that this node has read something itself: in another tree than the one that serves the path's
+    /// entry, or while it had no parent there and one has come back since.
     pub(super) fn note_read(&mut self, path: &Path) {
         let facts = self.home(path, Aspect::Entry, None);
         if self.up_in(facts) != Up::Reader
@@ -37,7 +38,7 @@ impl Node {
         }
     }
 
-    /// This node knows nothing of a path any more.
+    /// Notes that this node has forgotten a path.
     pub(super) fn note_forgotten(&mut self, path: &Path, fact: &Fact) {
         if self.version_reports.may_read {
             self.versions.remember(path, fact);
@@ -52,17 +53,17 @@ impl Node {
         }
     }
 
-    /// From now on this node turns to others in these trees.
+    /// Notes that this node has a new parent in these trees.
     pub(super) fn unsettle(&mut self, trees: impl IntoIterator<Item = TreeId>) {
         self.version_reports.unsettled.extend(trees);
     }
 
-    /// The trees of which a rank has been told something by this node.
+    /// Returns the trees whose versions this node reports to a rank.
     pub(super) fn trees_reported_to(&self, rank: Rank) -> Vec<TreeId> {
         self.config.forest.tree_ids().filter(|&tree| self.up_to_compare(tree) == Up::To(rank)).collect()
     }
 
-    /// A generation has begun in which something may be another's than before.
+    /// Compares all again: a new generation has begun, with possibly other versions.
     pub(super) fn compare_anew(&mut self) {
         self.version_reports.unreported.clear();
         if self.ups.contains(&Some(Up::Reader)) {
@@ -70,13 +71,13 @@ impl Node {
         }
     }
 
-    /// Who is told what is known of a tree's paths: the reader by other readers, the parent else.
+    /// Returns the rank that gets reports of a tree: for a reader the tree's reader, else the parent.
     fn up_to_compare(&self, tree: TreeId) -> Up {
         let is_reader = self.config.forest.is_striped() && self.ups.contains(&Some(Up::Reader));
         if is_reader { self.reader_of(tree) } else { self.up_in(tree) }
     }
 
-    /// The trees in which anything about a path is asked.
+    /// Returns the trees in which anything about a path is requested.
     fn homes(&self, path: &Path) -> BTreeSet<TreeId> {
         [Aspect::Entry, Aspect::Whole].into_iter().map(|aspect| self.home(path, aspect, None)).collect()
     }
@@ -96,7 +97,7 @@ impl Node {
         }
     }
 
-    /// Tells what is to be told to those who can be asked.
+    /// Sends the waiting reports to the ranks that are up.
     pub(super) fn report_versions(&mut self) {
         if self.version_reports.unreported.is_empty() && self.version_reports.unsettled.is_empty() {
             return;
@@ -123,7 +124,7 @@ impl Node {
         }
     }
 
-    /// Somebody below knows this.
+    /// Handles versions that a node below reports.
     pub(super) fn versions_reported(
         &mut self,
         from: Rank,
@@ -142,7 +143,7 @@ impl Node {
                 continue;
             }
             if self.reader_of(self.home(&version.path, Aspect::Whole, None)) != Up::To(from) {
-                // Who knows it may not be asked whether it has changed.
+                // Ranks that know it may not be asked whether it has changed.
                 self.refresh.note_ignorance();
             }
             let facts = self.home(&version.path, Aspect::Entry, None);
@@ -156,7 +157,7 @@ impl Node {
         Ok(())
     }
 
-    /// Compares what another knows with what is known here. False if nothing is.
+    /// Compares a reported version with the known one. False if none is known.
     fn is_settled(&mut self, reported: &Version) -> bool {
         let path = &reported.path;
         if !self.scope.contains(path) || self.passthrough.covers(path) {
@@ -181,7 +182,7 @@ impl Node {
     }
 }
 
-/// Whether these were not read of the same thing.
+/// Returns whether two versions are of different things.
 fn is_other(one: &Version, other: &Version) -> bool {
     one.fact != other.fact || matches!((one.names, other.names), (Some(one), Some(other)) if one != other)
 }

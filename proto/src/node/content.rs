@@ -1,5 +1,4 @@
-//! Content on its way into the store, from the reader or from the parent, and out of it again as
-//! soon as it is there.
+//! Content in transit: from the reader or a parent into the store, and on to children as it arrives.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -16,11 +15,11 @@ use crate::policy::{Recipients, Thing};
 use crate::stored::{StoredContent, whole_head};
 use crate::{Output, Peer, Publication, Rank, Time};
 
-/// Error numbers of opening or reading a file which say that its name leads elsewhere by now, or that its
-/// bytes are others: `ENOENT`, `ENOTDIR`, `EISDIR`, `EINVAL`, `ELOOP`, `ESTALE`.
+/// Error numbers of opening or reading a file that mean that its name leads elsewhere by now, or that its
+/// bytes have changed: `ENOENT`, `ENOTDIR`, `EISDIR`, `EINVAL`, `ELOOP`, `ESTALE`.
 const CHANGED: [u16; 6] = [2, 20, 21, 22, 40, 116];
 
-/// A file that the parent begins to send: the fields of its message.
+/// A file that a parent begins to send: the fields of its message.
 pub(super) struct Offer {
     pub(super) transfer: TransferId,
     pub(super) path: Path,
@@ -31,16 +30,16 @@ pub(super) struct Offer {
 
 /// Why a file is not received.
 pub(super) enum Refusal {
-    /// What it claims can't be.
+    /// Its message is invalid.
     Breach(&'static str),
-    /// It is of no use here.
+    /// It is not needed here.
     Unwanted,
-    /// It is wanted, but can't be had.
+    /// It is needed, but there is no room.
     Impossible,
 }
 
 impl Node {
-    /// The reader has opened a file.
+    /// Handles the opening of a file by the reader.
     pub(super) fn file_opened(&mut self, now: Time, path: Path, aspect: Aspect, head: FileHead) {
         let block = block_of(aspect);
         if self.reads.get(&(path.clone(), block)) != Some(&aspect) {
@@ -50,7 +49,7 @@ impl Node {
             if arriving.source != Source::Lost {
                 return;
             }
-            // What another has announced, and nothing came of, is read here, if it is the same.
+            // Announced content that no rank sent is read here, if it is the same.
             if arriving.is_of(&head) {
                 arriving.source = Source::Reader;
             } else {
@@ -80,14 +79,14 @@ impl Node {
         }
     }
 
-    /// The reader has come so far.
+    /// Handles progress of the reader.
     pub(super) fn file_read(&mut self, now: Time, path: &Path, aspect: Aspect, position: u64) {
         if self.reads.get(&(path.clone(), block_of(aspect))) == Some(&aspect) {
             self.advance(now, path, block_of(aspect), position);
         }
     }
 
-    /// The reader has failed.
+    /// Handles a failure of the reader.
     pub(super) fn file_failed(&mut self, now: Time, path: &Path, aspect: Aspect, errno: u16) {
         let block = block_of(aspect);
         if self.reads.get(&(path.clone(), block)) != Some(&aspect) {
@@ -109,7 +108,7 @@ impl Node {
         self.fail_content(now, path, block);
     }
 
-    /// The parent begins to send a file.
+    /// Handles the beginning of a file that a parent sends.
     pub(super) fn file_offered(&mut self, now: Time, from: Rank, offer: Offer) -> Result<(), Refusal> {
         let Offer { transfer, path, aspect, head, position } = offer;
         let (path, block) = (&path, block_of(aspect));
@@ -126,7 +125,7 @@ impl Node {
         Ok(())
     }
 
-    /// A parent sends all of a file's content at once.
+    /// Handles a file whose content a parent sends in one message.
     pub(super) fn content_announced(
         &mut self,
         now: Time,
@@ -154,7 +153,7 @@ impl Node {
         Ok(())
     }
 
-    /// Whether content that a parent sends from its beginning is wanted; what it takes the place of is given up.
+    /// Returns whether content from a parent is needed, and drops the content that it replaces.
     fn admit_content(&mut self, now: Time, path: &Path, aspect: Aspect, head: &FileHead) -> Result<(), Refusal> {
         let block = block_of(aspect);
         if !self.scope.contains(path) || self.passthrough.covers(path) {
@@ -171,18 +170,18 @@ impl Node {
         if !self.learn(now, path, Fact::Attr(head.attr), false) {
             return Err(Refusal::Impossible);
         }
-        // Of content that comes anew nothing that came before is kept.
+        // Content that begins again replaces all that came before.
         self.supersede(path, block);
         if self.adopt_hard_link(path, aspect) { Err(Refusal::Unwanted) } else { Ok(()) }
     }
 
-    /// Whether this has been announced by a parent that is lost, and nothing of it has come yet.
+    /// Returns whether a lost parent has announced this and sent nothing of it yet.
     fn is_to_be_continued(&self, path: &Path, aspect: Aspect, head: &FileHead) -> bool {
         let arriving = self.entries.get(path).and_then(|entry| entry.arriving(block_of(aspect)));
         arriving.is_some_and(|a| (a.source, a.position, a.aspect) == (Source::Lost, 0, aspect) && a.is_of(head))
     }
 
-    /// A parent goes on with what another has begun.
+    /// Continues with content that another parent has begun.
     fn file_continued(&mut self, from: Rank, offer: Offer) -> Result<(), Refusal> {
         let Offer { transfer, path, aspect, head, position } = offer;
         let block = block_of(aspect);
@@ -194,7 +193,7 @@ impl Node {
             return Err(Refusal::Unwanted);
         }
         if !is_same {
-            // Its processes keep to one version: none that is cut together from two.
+            // Processes see one version, never parts of two.
             self.changed(&path, false);
             return Err(Refusal::Impossible);
         }
@@ -209,13 +208,13 @@ impl Node {
         Ok(())
     }
 
-    /// What is in the store of a file already.
+    /// Returns the head of what is stored of a file.
     fn published(&self, path: &Path) -> Option<FileHead> {
         let entry = self.entries.get(path)?;
         Some(entry.stored.as_ref()?.summary(*entry.attr()?))
     }
 
-    /// Bytes of a file have arrived from a parent.
+    /// Handles bytes of a file from a parent.
     pub(super) fn chunk(
         &mut self,
         now: Time,
@@ -226,7 +225,7 @@ impl Node {
     ) -> Result<(), &'static str> {
         let Some(parent) = self.parents.get(&from) else { return Err("a child sends content") };
         let Some((path, block)) = parent.incoming.get(&transfer).cloned() else {
-            // What this node has cancelled may still be on its way.
+            // What this node has cancelled may still be in transit.
             let is_old = parent.newest.is_some_and(|newest| transfer <= newest);
             return if is_old { Ok(()) } else { Err("a chunk of no file") };
         };
@@ -241,7 +240,7 @@ impl Node {
         Ok(())
     }
 
-    /// All bytes have come from a parent, and are what they should be.
+    /// Handles the end of a transfer whose bytes match their digest.
     pub(super) fn end(&mut self, from: Rank, transfer: TransferId, digest: Digest) -> Result<(), &'static str> {
         let Some(parent) = self.parents.get(&from) else { return Err("a child sends content") };
         let Some((path, block)) = parent.incoming.get(&transfer).cloned() else {
@@ -256,7 +255,7 @@ impl Node {
         Ok(())
     }
 
-    /// Makes room for content and lets those have it who wait for it. False if there is no room.
+    /// Reserves room for content, and serves the children that wait for it. False if there is no room.
     fn begin(&mut self, now: Time, path: &Path, aspect: Aspect, head: FileHead, source: Source) -> bool {
         let Some((head, reserved)) = self.reserve(path, head) else { return false };
         let (head, block) = (Arc::new(head), block_of(aspect));
@@ -283,8 +282,8 @@ impl Node {
         true
     }
 
-    /// Makes room for content. Its head with the attributes that were seen first, so that all nodes say the
-    /// same, and the bytes that it will take; `None` if there is no room.
+    /// Reserves room for content. Returns its head, with the attributes that were seen first so that all
+    /// nodes agree, and the bytes that it will take; `None` if there is no room.
     fn reserve(&mut self, path: &Path, mut head: FileHead) -> Option<(FileHead, u64)> {
         let entry = self.entries.get(path)?;
         head.attr = *entry.attr().expect("a file has attributes");
@@ -296,7 +295,7 @@ impl Node {
         Some((head, reserved))
     }
 
-    /// A rank sends what was to be read here, because nobody could be asked: now somebody has come back.
+    /// Accepts content from a rank that came back after this node had queued a read of its own.
     fn receive_instead_of_reading(&mut self, from: Rank, path: &Path, block: Option<u32>) {
         if self.reads.remove(&(path.clone(), block)).is_some() {
             self.outputs.push_back(Output::Discard { path: path.clone(), block });
@@ -308,7 +307,7 @@ impl Node {
         }
     }
 
-    /// The bytes before `position` are in the store.
+    /// Notes that the bytes before `position` are stored.
     fn advance(&mut self, now: Time, path: &Path, block: Option<u32>, position: u64) {
         let Some(arriving) = self.entries.get_mut(path).and_then(|e| e.arriving_mut(block)) else { return };
         let total = arriving.head.content_bytes();
@@ -327,7 +326,7 @@ impl Node {
         self.children.wake(&piece);
     }
 
-    /// All bytes are in the store.
+    /// Publishes content that is completely stored.
     fn complete(&mut self, path: &Path, block: Option<u32>, digest: Option<Digest>) {
         let Some(entry) = self.entries.get_mut(path) else { return };
         let Some(Arriving { aspect, head, reserved, source, .. }) = entry.take_arriving(block) else { return };
@@ -360,8 +359,7 @@ impl Node {
         self.children.wake(&piece);
     }
 
-    /// Content is as good as in the store, of which it takes `bytes`; what else is on its way of it is of no
-    /// use any more.
+    /// Publishes content that is about to be stored in `bytes` bytes, and drops what else arrives of it.
     fn take_in(&mut self, path: &Path, aspect: Aspect, head: &FileHead, bytes: u64, digest: Option<Digest>) {
         if aspect == Aspect::Whole {
             self.drop_pieces(path);
@@ -372,7 +370,7 @@ impl Node {
         }
     }
 
-    /// Nothing more comes from there.
+    /// Notes that a source sends nothing more of this.
     fn release_source(&mut self, path: &Path, block: Option<u32>, source: Source) {
         match source {
             Source::Parent(from, transfer) => {
@@ -384,7 +382,7 @@ impl Node {
         }
     }
 
-    /// If all blocks are in the store, the file is.
+    /// Publishes the file if all of its blocks are stored.
     fn complete_blocks(&mut self, path: &Path) {
         let Some(entry) = self.entries.get_mut(path) else { return };
         let Some(attr) = entry.attr().copied() else { return };
@@ -399,7 +397,7 @@ impl Node {
         self.publish(Publication::Content { path: path.clone(), aspect: Aspect::Whole, head, is_marked: false });
     }
 
-    /// Content is in the store and takes `bytes` of it.
+    /// Notes that content is stored and takes `bytes` bytes.
     fn hold(&mut self, path: &Path, aspect: Aspect, head: &FileHead, bytes: u64) {
         let Some(entry) = self.entries.get_mut(path) else { return };
         let sieve = &mut self.sieve;
@@ -421,7 +419,7 @@ impl Node {
         }
     }
 
-    /// Gives up what arrives of this, for those below as well. False if nothing does.
+    /// Drops what arrives of this, here and below. False if nothing arrives.
     pub(super) fn abandon(
         &mut self,
         now: Time,
@@ -436,7 +434,7 @@ impl Node {
         true
     }
 
-    /// Tells those below that what arrived does not come any more.
+    /// Notifies children that arriving content was dropped.
     pub(super) fn fail_children(&mut self, piece: Piece, arriving: &Arriving, errno: u16) {
         for (&to, child) in self.children.iter_mut() {
             let Some((transfer, is_announced)) = child.stop_content(&piece, &arriving.head) else { continue };
@@ -445,7 +443,7 @@ impl Node {
                 self.outputs.push_back(Output::Send { to, message: Message::Failed { transfer, errno } });
                 continue;
             }
-            // Whatever it asked for that this would have been enough for.
+            // The child may have requested any aspect that this content covers.
             for aspect in aspects_of(piece.1).filter(|&aspect| covers(arriving.aspect, aspect)) {
                 let message = Message::Unavailable { path: piece.0.clone(), aspect };
                 self.outputs.push_back(Output::Send { to, message });
@@ -453,14 +451,14 @@ impl Node {
         }
     }
 
-    /// More of this path's content is offered than what arrives: that gives way. Children that were
-    /// being sent it get the new content, too.
+    /// Replaces arriving content by content that covers more. Children that were being sent the former get
+    /// the latter too.
     pub(super) fn supersede(&mut self, path: &Path, block: Option<u32>) {
         let Some(arriving) = self.drop_arriving(path, block, true) else { return };
         self.stop_below(&(path.clone(), block), &arriving);
     }
 
-    /// The path goes live: nothing more is sent or received of it.
+    /// Stops all transfers of a path that is passed through.
     pub(super) fn forget_content(&mut self, path: &Path) {
         self.drop_pieces(path);
         for child in self.children.values_mut() {
@@ -471,7 +469,7 @@ impl Node {
         }
     }
 
-    /// Whatever is on its way of this path is of no use any more.
+    /// Drops all arriving pieces of this path.
     pub(super) fn drop_pieces(&mut self, path: &Path) {
         let arriving = self.entries.get(path).map(|entry| entry.pieces_arriving()).unwrap_or_default();
         for &block in &arriving {
@@ -486,7 +484,7 @@ impl Node {
             self.reads.remove(&piece);
             self.outputs.push_back(Output::Discard { path: piece.0, block: piece.1 });
         }
-        // What was sent on as it came may be here by another way.
+        // What was forwarded while it arrived may be stored by other means.
         arriving.iter().for_each(|&block| self.children.wake(&(path.clone(), block)));
     }
 
@@ -504,7 +502,7 @@ impl Node {
         Some(arriving)
     }
 
-    /// The store could not take this content.
+    /// Handles content that the store could not take.
     pub(super) fn store_failed(&mut self, now: Time, path: &Path, block: Option<u32>) {
         if self.abandon(now, path, block, EIO, true) {
             return;
@@ -515,7 +513,7 @@ impl Node {
         match block {
             None => {
                 if self.drop_stored(path).is_some() {
-                    // Whatever stood there before. If that stays, nothing is known of it.
+                    // Including what was there before: if that stays, its state is unknown.
                     self.evicted.retain(|evicted| evicted.path != *path);
                     self.outputs.push_back(Output::Evict { path: path.clone() });
                 }

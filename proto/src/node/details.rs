@@ -1,5 +1,5 @@
-//! What all names of a directory are, asked for at once: by a node whose processes look up one after the
-//! other, answered in batches, each of which is published as it comes.
+//! Details: the facts about all names of a directory, requested at once when processes look up one after the
+//! other. They arrive in batches, each of which is published at once.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -16,16 +16,16 @@ use crate::topology::Up;
 use crate::transfer::Child;
 use crate::{ClientId, Output, Rank, Time};
 
-/// Look-ups of unknown names after which all are asked for. Fewer are what a program does that knows
-/// which files it wants; one that lists the directory and looks at each comes here at once.
+/// Look-ups of unknown names after which the details are requested. A program that knows its files makes
+/// fewer; one that lists the directory and examines each name reaches this at once.
 const DETAILS_AFTER: usize = 16;
-/// In large directories it takes one in so many names.
+/// Large directories need look-ups of this fraction of their names.
 const DETAILS_SHARE: usize = 64;
-/// Batches that are read at once; other reads find threads beside them.
+/// Batches that are read at once; other reads have the remaining threads.
 const BATCHES_READING_MAX: usize = 4;
 
 impl Node {
-    /// A process has looked up a name of which nothing is known.
+    /// Notes a look-up of an unknown name.
     pub(super) fn note_lookup(&mut self, now: Time, path: &Path) {
         let Some(at) = path.parent() else { return };
         let Some(listing) = self.entries.listing(&at) else { return };
@@ -40,8 +40,8 @@ impl Node {
         }
     }
 
-    /// Lets a client that lists a directory wait for what its names are, if it is likely to look at each
-    /// of them. False if it need not wait.
+    /// Lets a client that lists a directory wait for its details, if it is likely to examine each name. False
+    /// if it need not wait.
     pub(super) fn waits_for_details(&mut self, now: Time, id: ClientId, path: &Path) -> bool {
         let has_waited = self.clients.get(&id).is_none_or(|client| client.counted == Some(Aspect::Details));
         let is_unknown = self.directory_mut(path).is_some_and(|directory| directory.details != Details::Known);
@@ -55,7 +55,8 @@ impl Node {
         true
     }
 
-    /// Asks what all names of a directory are, unless that is known, asked already, or too much.
+    /// Requests a directory's details, unless they are known, pending or too many. Returns whether they are
+    /// pending.
     pub(super) fn ask_details(&mut self, now: Time, at: &Path) -> bool {
         let names_max = self.config.limits.details_names_max;
         if self.entries.listing(at).is_none_or(|listing| listing.len() > names_max) {
@@ -80,7 +81,7 @@ impl Node {
         is_asked
     }
 
-    /// Has this node's reader examine all names of a directory.
+    /// Queues all names of a directory for this node's reader.
     pub(super) fn start_batches(&mut self, at: &Path) {
         let count = self.entries.listing(at).map_or(0, Listing::len);
         if let Some(Directory { details: Details::Requested { batches, .. }, .. }) = self.directory_mut(at) {
@@ -90,14 +91,14 @@ impl Node {
         self.batches_waiting.extend((0..count).step_by(DETAILS_MAX).map(batch));
     }
 
-    /// Whether the question about all names of its directory will answer what this path is.
+    /// Returns whether the pending details of its directory will answer what this path is.
     pub(super) fn is_detailed(&self, path: &Path) -> bool {
         let Some(at) = path.parent() else { return false };
         self.entries.listing(&at).is_some_and(|listing| listing.find(path.name()).is_some())
             && self.pending.contains(&(at, Aspect::Details))
     }
 
-    /// Has the next batch of names read, if there is one and the bound allows.
+    /// Starts the read of the next batch of names, if the limit allows. False if there is none.
     pub(super) fn start_batch(&mut self, now: Time) -> bool {
         if self.batches_reading >= BATCHES_READING_MAX {
             return false;
@@ -123,14 +124,14 @@ impl Node {
         true
     }
 
-    /// The reader has examined a batch.
+    /// Handles a batch that the reader has examined.
     pub(super) fn details_read(&mut self, now: Time, path: &Path, details: Vec<Detail>) {
         self.batches_reading = self.batches_reading.saturating_sub(1);
         let sound = details.into_iter().filter(is_sound_detail).collect();
         self.batch_done(now, path, sound);
         let tree = self.tree_of(path, Aspect::Details);
         if self.up_in(tree) != Up::Reader {
-            // Somebody who is to be told has come back since these were read.
+            // A rank that has to get a report has come back since these were read.
             self.unsettle([tree]);
         }
     }
@@ -146,7 +147,7 @@ impl Node {
         self.take_details(now, path, details, batches == 0);
     }
 
-    /// The parent tells.
+    /// Handles details from the parent.
     pub(super) fn details_received(
         &mut self,
         now: Time,
@@ -161,7 +162,7 @@ impl Node {
         Ok(())
     }
 
-    /// Publishes what is new and passes it on.
+    /// Publishes new details and passes them on.
     fn take_details(&mut self, now: Time, path: &Path, details: Arc<[Detail]>, is_last: bool) {
         let key = (path.clone(), Aspect::Details);
         self.pending.note_progress(now, &key);
@@ -183,7 +184,7 @@ impl Node {
             to.extend(others);
         }
         if !to.is_empty() {
-            // What was known before is passed on as it was known.
+            // What was known before is passed on in its known form.
             let known: Vec<Detail> = learnt.iter().filter_map(|at| self.detail(at)).collect();
             let details = if known[..] == details[..] { details } else { known.into() };
             self.send_details(&to, path, &details, is_last);
@@ -196,7 +197,7 @@ impl Node {
         }
     }
 
-    /// Answers a child: what is known at once, the rest as it comes.
+    /// Answers a child: known details at once, the rest as it arrives.
     pub(super) fn serve_details(&mut self, now: Time, want: ChildWant) {
         let ChildWant { rank, ref path, aspect, .. } = want;
         let listing = match self.entries.fact(path) {
@@ -239,7 +240,7 @@ impl Node {
         }
     }
 
-    /// What is known of a path, as far as it is told with its directory's others.
+    /// Returns a path's fact in the form in which details contain it.
     fn detail(&self, at: &Path) -> Option<Detail> {
         let fact = match &self.entries.get(at).filter(|_| !self.passthrough.covers(at))?.fact {
             Fact::Listing(attr, _) | Fact::Unlistable(attr) | Fact::Attr(attr) => Fact::Attr(*attr),
@@ -249,7 +250,7 @@ impl Node {
         Some(Detail { name: at.name().into(), fact })
     }
 
-    /// The directory's details can't be had now: its names are asked for one by one.
+    /// Handles details that can't be had now: names are requested one by one.
     pub(super) fn no_details(&mut self, path: &Path) {
         if let Some(directory) = self.directory_mut(path) {
             (directory.lookups, directory.details) = (0, Details::Unknown);
@@ -257,7 +258,7 @@ impl Node {
         self.ask_singly(path);
     }
 
-    /// Asks for what the details were to answer, and did not.
+    /// Requests one by one what the details failed to answer.
     pub(super) fn ask_singly(&mut self, path: &Path) {
         for key in self.pending.detailed(path) {
             let tree = self.tree_of(&key.0, key.1);
@@ -274,7 +275,7 @@ impl Node {
     }
 }
 
-/// Whether a name is another path's than the directory's own and its parent's.
+/// Returns whether a name is neither `.` nor `..`.
 fn is_proper(name: &[u8]) -> bool {
     is_name(name) && name != b"." && name != b".."
 }
@@ -283,7 +284,7 @@ fn is_sound_detail(detail: &Detail) -> bool {
     is_proper(&detail.name) && is_sound(&detail.fact) && matches!(detail.fact, Fact::Attr(_) | Fact::Link(..))
 }
 
-/// The question to which `key` belongs is about all names of a directory.
+/// Returns whether a request is for the details of a directory.
 pub(super) fn is_details((_, aspect): &Key) -> bool {
     *aspect == Aspect::Details
 }

@@ -1,5 +1,5 @@
-//! Content that the reader has evicted: a child that was given it may have it still. The reader then turns
-//! to it, as its child, before it reads the shared file system again.
+//! Content that the reader has evicted: a child that received it may still have it. The reader then requests
+//! it from the child, as that child's child, before it reads the shared file system again.
 
 use alloc::vec::Vec;
 
@@ -12,11 +12,11 @@ use crate::pending::{Key, Route};
 use crate::state::parent::{Joined, Link, Parent};
 use crate::{Output, Peer, Rank};
 
-/// Children that are remembered of each file.
+/// Children that are remembered for each file.
 const DOWNSTREAM_SOURCES_MAX: usize = 3;
 
 impl Node {
-    /// The content of a path is evicted here: remembers who else has it.
+    /// Notes which children have the content that is being evicted here.
     pub(super) fn note_downstream_sources(&mut self, path: &Path) {
         let joined = self.children.iter().filter(|(_, child)| !child.joined.trees.is_empty());
         let ranks: Vec<Rank> = joined.map(|(&rank, _)| rank).collect();
@@ -28,7 +28,7 @@ impl Node {
         entry.downstream_sources = downstream_sources;
     }
 
-    /// Asks somebody below for what this node would have to read; `None` if there is nobody.
+    /// Requests from a child what this node would have to read; `None` if no child has it.
     pub(super) fn ask_downstream(&mut self, key: &Key) -> Option<Route> {
         let (path, aspect) = key;
         let is_arriving = || self.entries.get(path).is_some_and(|entry| entry.is_arriving());
@@ -59,21 +59,22 @@ impl Node {
         None
     }
 
-    /// Whether a rank had this when it was evicted here.
+    /// Returns whether a rank had this when it was evicted here.
     pub(super) fn is_downstream_source_of(&self, path: &Path, rank: Rank) -> bool {
         self.entries.get(path).is_some_and(|entry| entry.downstream_sources.contains(&rank))
     }
 
-    /// This rank has it no more.
+    /// Notes that this rank does not have it any more.
     pub(super) fn drop_downstream_source(&mut self, path: &Path, rank: Rank) {
         if let Some(entry) = self.entries.get_mut(path) {
             entry.downstream_sources.retain(|&source| source != rank);
         }
     }
 
-    /// A rank can't answer. True if it was one of those below: then the next is asked, or the reader.
+    /// Handles a rank's refusal. True if it was a downstream source: then the next one is asked, or the
+    /// reader.
     pub(super) fn downstream_source_declines(&mut self, rank: Rank, key: &Key) -> bool {
-        // It may be a parent beside that.
+        // It may be a parent too.
         if !self.is_downstream_source_of(&key.0, rank) || self.pending.route(key) != Some(Route::Parent(rank)) {
             return false;
         }
@@ -83,7 +84,7 @@ impl Node {
         true
     }
 
-    /// A lender is lost: it is nobody's parent.
+    /// Removes a downstream source that is lost.
     pub(super) fn forget_downstream_source(&mut self, rank: Rank) {
         if self.parents.get(&rank).is_some_and(|parent| parent.is_downstream_source && parent.link != Link::Up) {
             let before = self.parents.remove(&rank).map(|parent| parent.link);

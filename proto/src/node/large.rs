@@ -1,6 +1,6 @@
-//! Large content: fetched block by block, each block through the tree that is its turn, so that every
-//! link of the overlay carries a part. Nobody but the reader keeps the order; a node asks for so many
-//! blocks at once and for the next when one has come.
+//! Large content: downloaded block by block, each block through the tree whose turn it is, so that all links
+//! of the overlay share the load. A node has a limited number of blocks pending and requests the next when
+//! one has arrived; only the reader sees the order.
 
 use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
@@ -18,12 +18,12 @@ use crate::state::block_download::BlockDownload;
 use crate::{Peer, Publication, Rank, Time};
 
 impl Node {
-    /// Whether content like this goes block by block.
+    /// Returns whether such content travels block by block.
     pub(super) fn is_large(&self, head: &FileHead) -> bool {
         self.config.forest.is_striped() && head.content_bytes() > self.config.limits.piece_bytes_max
     }
 
-    /// The parent says that content is large, asked or not.
+    /// Handles a parent's announcement that content is large.
     pub(super) fn large_announced(
         &mut self,
         now: Time,
@@ -38,8 +38,8 @@ impl Node {
         Ok(())
     }
 
-    /// Content turns out to be large: those below who wait for it are told, and it is fetched for those
-    /// who wait for it here, or because everybody gets it.
+    /// Announces large content to the children that wait for it, and downloads it for this node's waiters, or
+    /// because it is pushed to all.
     pub(super) fn large(&mut self, now: Time, path: &Path, aspect: Aspect, head: FileHead) {
         if !self.scope.contains(path) || self.passthrough.covers(path) {
             return;
@@ -56,7 +56,7 @@ impl Node {
         }
         let head = Arc::new(head);
         if entry.arriving(None).is_some_and(|arriving| arriving.source == Source::Lost) {
-            // Nobody is asked for the rest any more.
+            // The rest is not requested any more.
             self.supersede(path, None);
         }
         let Some(entry) = self.entries.get_mut(path) else { return };
@@ -85,7 +85,7 @@ impl Node {
         }
     }
 
-    /// Has content fetched block by block.
+    /// Starts a download of content block by block.
     pub(super) fn begin_download(&mut self, path: &Path, aspect: Aspect, head: Arc<FileHead>) {
         let download = BlockDownload { aspect, head, next: 0, in_flight: BTreeSet::new() };
         if let Some(entry) = self.entries.get_mut(path) {
@@ -102,14 +102,14 @@ impl Node {
         }
     }
 
-    /// A block of a file has come, or can't be had.
+    /// Notes that a block of a file has arrived or failed.
     pub(super) fn note_block(&mut self, path: &Path) {
         if self.entries.get(path).is_some_and(|entry| entry.download().is_some()) {
             self.downloads.push_back(path.clone());
         }
     }
 
-    /// Asks for the next blocks of a file that is being gathered.
+    /// Requests the next blocks of a file that is being downloaded.
     pub(super) fn download_blocks(&mut self, now: Time, path: &Path) {
         let Some(entry) = self.entries.get_mut(path) else { return };
         let count = entry.block_count();
@@ -152,7 +152,7 @@ impl Node {
         }
     }
 
-    /// All blocks are here.
+    /// Publishes content whose blocks are all stored.
     fn finish_download(&mut self, path: &Path, aspect: Aspect, head: &FileHead) {
         let Some(entry) = self.entries.get_mut(path) else { return };
         if !entry.has_content(aspect) {
@@ -166,7 +166,7 @@ impl Node {
     }
 }
 
-/// Whether a block has bytes that a head describes.
+/// Returns whether a block has bytes that a head describes.
 fn touches(head: &FileHead, number: u32) -> bool {
     block_range(head.attr.size, number).is_some_and(|(offset, bytes)| {
         head.ranges.iter().any(|&(start, length)| start < offset + bytes && offset < start + length)

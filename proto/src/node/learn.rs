@@ -1,4 +1,4 @@
-//! Facts: what becomes known about a path, and what the job's own changes take away again.
+//! Facts about paths, and the job's own changes that invalidate them.
 
 use alloc::vec::Vec;
 
@@ -11,12 +11,12 @@ use crate::pending::{Key, Route};
 use crate::policy::Thing;
 use crate::{Output, Peer, Publication, Time};
 
-/// Error numbers that say something about the path: `EPERM`, `EACCES`, `ENOTDIR`, `ENAMETOOLONG`,
-/// `ELOOP`. Others, such as `EIO`, say something about the moment and are left to the original.
+/// Error numbers that are facts about the path: `EPERM`, `EACCES`, `ENOTDIR`, `ENAMETOOLONG`, `ELOOP`.
+/// Others, such as `EIO`, may be temporary, and the process uses the source file.
 const PERMANENT: [u16; 5] = [1, 13, 20, 36, 40];
 
 impl Node {
-    /// The reader has answered.
+    /// Handles a fact from the reader.
     pub(super) fn fact_read(&mut self, now: Time, path: Path, aspect: Aspect, fact: Fact) {
         let key = (path.clone(), aspect);
         if is_sound(&fact) {
@@ -33,8 +33,8 @@ impl Node {
         }
     }
 
-    /// Takes a fact in and publishes it. True if it holds: it is new, or the same was known. A fact
-    /// that comes with content `is_alone` not, and is given to children with the content.
+    /// Adds a fact and publishes it. True if it is new or was known. Children get a fact that `is_alone` at
+    /// once, any other with its content.
     pub(super) fn learn(&mut self, now: Time, path: &Path, fact: Fact, is_alone: bool) -> bool {
         let is_passing = matches!(&fact, Fact::Error(errno) if !PERMANENT.contains(errno));
         if is_passing || !self.scope.contains(path) || self.passthrough.covers(path) {
@@ -49,7 +49,7 @@ impl Node {
             return false;
         }
         if self.versions.contradict(path, &fact) {
-            // Where a directory's names alone have changed, what is known below stays.
+            // If only a directory's names have changed, what is known below stays.
             let is_other = |attr| self.versions.contradict(path, &Fact::Attr(attr));
             let tree = attr_of(&fact).is_some_and(|attr| attr.kind() == Kind::Dir && is_other(*attr));
             self.changed(path, tree);
@@ -81,8 +81,8 @@ impl Node {
         true
     }
 
-    /// A process is about to change `path`. Where that is a link, either it or what it leads to
-    /// changes; only `NO_FOLLOW` tells which.
+    /// Handles a process's notice that it is about to change `path`. If that is a link, either it or its
+    /// target changes; only `NO_FOLLOW` distinguishes them.
     pub(super) fn request_passthrough(&mut self, path: &Path, want: Want) {
         let tree = want.contains(Want::TREE);
         let target = self.map().walk(path, want).path;
@@ -91,7 +91,7 @@ impl Node {
         self.begin_passthrough(&link, tree, None);
     }
 
-    /// The job changes `path`, and everything below it if `tree`. Told by `from`, or by a process.
+    /// Passes `path` through, and with `tree` everything below it. Reported by `from`, or by a process.
     pub(super) fn begin_passthrough(&mut self, path: &Path, tree: bool, from: Option<Peer>) {
         let parent = self.control_parent().map(Peer::Parent);
         let is_from_above = from.is_some() && from == parent;
@@ -104,14 +104,14 @@ impl Node {
             self.passthrough.insert(path, tree, is_from_above);
             self.announce_passthrough(path, tree, from, parent);
         }
-        // Writing through one name changes what the others lead to.
+        // Writing through one name changes the content of the others.
         let names = inode.into_iter().flat_map(|inode| self.entries.names_of(inode));
         for name in names.cloned().collect::<Vec<Path>>() {
             self.begin_passthrough(&name, false, None);
         }
     }
 
-    /// Tells everybody that `path` is live.
+    /// Announces `path` as a passthrough path.
     fn announce_passthrough(&mut self, path: &Path, tree: bool, from: Option<Peer>, parent: Option<Peer>) {
         let children = self.children.iter().filter(|(_, child)| child.joined.is_control);
         for to in children.map(|(&rank, _)| Peer::Child(rank)).chain(parent).filter(|&to| Some(to) != from) {
@@ -125,15 +125,14 @@ impl Node {
                 self.publish_passthrough(&path, false);
             }
         }
-        // Whoever waits for something that is now the original's business is done.
+        // Requests for what the source file serves now have their answer.
         for key in self.pending.keys(|(asked, _), _| asked == path || (tree && asked.is_within(path))) {
             self.release(&key);
         }
     }
 
-    /// A job may make and remove names for as long as it runs, and each is remembered. So where a directory
-    /// has too many, all of it goes live, and none is remembered any more. False if it has not. What is
-    /// told from above the one above has counted.
+    /// Passes a whole directory through if it has too many passthrough names: a job may make and remove names
+    /// for as long as it runs. False if it has not. Reports from above were counted there.
     fn begin_passthrough_of_directory(&mut self, path: &Path) -> bool {
         let directory = path.parent().filter(|directory| self.scope.contains(directory));
         let Some(directory) =
@@ -145,7 +144,7 @@ impl Node {
         self.passthrough.covers(path)
     }
 
-    /// Programs run that do not say what they change. Told by `from`, or by a process.
+    /// Notes that programs run which don't announce their changes. Reported by `from`, or by a process.
     pub(super) fn begin_unaudited(&mut self, from: Option<Peer>) {
         if core::mem::replace(&mut self.is_unaudited, true) {
             return;

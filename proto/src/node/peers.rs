@@ -1,4 +1,4 @@
-//! Links to parents and children, and what comes over them.
+//! Links to parents and children, and their messages.
 
 use alloc::vec::Vec;
 
@@ -34,11 +34,11 @@ impl Node {
         let may_turn = |tree: TreeId| {
             forest.contains(tree, rank) && forest.contains(tree, own) && forest.may_turn_to(tree, rank, own)
         };
-        // The readers of groups hear of the first group's.
+        // The readers of groups get the reports of the first group's.
         let mut others = forest.tree_ids().skip(1).filter(|_| !forest.is_striped());
         let may_hear = forest.candidates(TreeId(0)).any(|candidate| candidate == own)
             && others.any(|tree| forest.candidates(tree).any(|candidate| candidate == rank));
-        // Readers look below for what they have lost.
+        // Readers send requests downstream for what they have evicted.
         let may_check =
             |tree: TreeId| forest.contains(tree, own) && forest.candidates(tree).any(|candidate| candidate == rank);
         let may_ask = |tree: TreeId| may_turn(tree) || may_check(tree);
@@ -56,8 +56,8 @@ impl Node {
         }
     }
 
-    /// Tells a peer which paths are live, and whether others may be, too. A parent knows itself what it told, unless a later generation
-    /// knows it again.
+    /// Sends a peer the passthrough paths, and whether programs run that don't announce their changes. A
+    /// parent gets none that it has reported itself, since a later generation may serve those again.
     pub(super) fn send_passthrough_paths(&mut self, peer: Peer) {
         if self.is_unaudited {
             self.send(peer, Message::Unaudited);
@@ -71,7 +71,7 @@ impl Node {
         }
     }
 
-    /// Whether the one from whom this node hears what everybody has to know may yet come up.
+    /// Returns whether the control parent may yet come up.
     pub(super) fn parent_may_return(&self) -> bool {
         let crate::topology::Up::To(rank) = self.control() else { return false };
         self.parents.get(&rank).is_some_and(|parent| matches!(parent.link, Link::Starting(_) | Link::Away(_)))
@@ -102,7 +102,7 @@ impl Node {
             Peer::Child(rank) => self.children.contains_key(&rank),
         };
         if !is_up {
-            // The last words on a link that is down.
+            // The remaining messages of a link that is down.
             return;
         }
         if let Peer::Parent(rank) = from {
@@ -182,7 +182,7 @@ impl Node {
                     | Message::Unavailable { .. }
             )
         {
-            // What it says is of an older generation. It is asked again when it has come to this one.
+            // Its message is of an older generation. The request is repeated when it has reached this one.
             return Ok(());
         }
         match message {
@@ -291,7 +291,7 @@ impl Node {
         }
     }
 
-    /// An answer came that can't be taken: those who wait for it use the original.
+    /// Ends the requests for an answer that can't be taken: clients use the source file.
     fn fail_unknown(&mut self, now: Time, path: &Path) {
         let unknown = self.pending.keys_of(path).filter(|(asked, aspect)| !self.entries.knows(asked, *aspect));
         for key in unknown.cloned().collect::<Vec<Key>>() {

@@ -1,4 +1,4 @@
-//! What is fetched before processes ask.
+//! Content that is preloaded.
 
 use headwater_abi::wire::Fact;
 use headwater_abi::{Path, Want};
@@ -7,13 +7,13 @@ use super::Node;
 use crate::walk::content_wanted;
 use crate::{ClientId, Output, Reply};
 
-/// The share of the store that may be full for content to be fetched ahead, in quarters: what lies there
-/// unused would otherwise push out what is used.
+/// The share of the store up to which content is preloaded, in quarters: beyond it, unused content would
+/// evict used content.
 const FULL_QUARTERS_MAX: u64 = 3;
 
 impl Node {
-    /// What is known of the path that `path` leads to, and which that is. The fact is missing where nothing is
-    /// known, where the path is absent, live or outside of the scope.
+    /// Returns the path that `path` leads to, and the known fact about it. There is none for an unknown,
+    /// absent or passthrough path, and none outside of the scope.
     pub fn known(&self, path: &Path, want: Want) -> (Path, Option<&Fact>) {
         let at = self.map().walk(path, want).path;
         let fact = self.entries.fact(&at).filter(|_| !self.passthrough.covers(&at));
@@ -55,7 +55,7 @@ mod tests {
         Path::new(name.as_bytes()).unwrap()
     }
 
-    /// A reader that knows a directory's names.
+    /// Returns a reader that knows a directory's names.
     fn node() -> Node {
         let mut node = Node::new(
             Config {
@@ -82,7 +82,7 @@ mod tests {
         core::iter::from_fn(|| node.poll_output()).collect()
     }
 
-    /// The kinds of reads that come of asking for all files in order.
+    /// Returns the numbers of reads when all files are requested in order.
     fn reads(input: impl Fn(ClientId, Path) -> Input) -> (usize, usize) {
         let mut node = node();
         for number in 0..FILES {

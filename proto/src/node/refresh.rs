@@ -1,13 +1,12 @@
-//! Generations: what has changed on the shared file system is read anew for processes that start
-//! from now on.
+//! Generations: what has changed on the shared file system is read again for processes that start from now
+//! on.
 //!
-//! The root looks at each path that it knows, once, while everything goes on. What has not changed
-//! stays known as it is, on every node, with its content; what has is forgotten everywhere, at one
-//! point in each link's stream of messages: behind [`Message::Refresh`] everything is of the new
-//! generation.
+//! The root checks each path that it knows, once, without interrupting anything. Unchanged paths remain known
+//! on every node, with their content. Changed paths are forgotten everywhere, at one point in each link's
+//! stream of messages: behind [`Message::Refresh`] everything is of the new generation.
 //!
-//! Knowledge that was on its way when the refresh was asked for may be from before the change. It is
-//! looked at as well, once it has come.
+//! Facts that were in transit when the refresh was requested may precede the change. They are checked too,
+//! once they have arrived.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -24,13 +23,13 @@ use crate::topology::Up;
 use crate::versions::Versions;
 use crate::{Output, Peer, Rank};
 
-/// Paths that are looked at at once.
+/// Paths that are checked at once.
 const CHECKS_MAX: usize = 64;
-/// Refreshes asked for that are not answered; further ones fail.
+/// Pending refreshes; further ones fail.
 const REQUESTS_MAX: usize = 256;
 
 impl Node {
-    /// Goes on with the generation of another process of the same node, before anything else happens.
+    /// Continues with the generation of this node's predecessor. Called before any input.
     pub fn restore_generation(&mut self, generation: u64) {
         let limits = &self.config.limits;
         self.refresh.may_have_forgotten = limits.facts_max != usize::MAX || limits.listing_bytes_max != u64::MAX;
@@ -38,7 +37,7 @@ impl Node {
         self.unsettle(self.config.forest.tree_ids());
     }
 
-    /// This node's user wants a refresh.
+    /// Handles a refresh that this node's user requests.
     pub(super) fn refresh_requested(&mut self, request: u64, paths: Vec<Path>) {
         let ways = [Want::empty(), Want::NO_FOLLOW];
         let walked = paths.iter().flat_map(|path| ways.map(|want| self.map().walk(path, want).path));
@@ -52,13 +51,13 @@ impl Node {
         }
     }
 
-    /// A child passes the wish for a refresh on. Where it can't be passed on, links end, and so does
-    /// the wish.
+    /// Passes a child's refresh request on. If it can't be passed on, links go down, and the request ends
+    /// with them.
     pub(super) fn refresh_wanted(&mut self, rank: u32, request: u64, paths: Vec<Path>) {
         self.demand_refresh(Demand { paths, requesters: Vec::from([(rank, request)]) });
     }
 
-    /// False if nobody can be asked.
+    /// Starts a refresh or passes it on. False if the parent can't be reached.
     fn demand_refresh(&mut self, demand: Demand) -> bool {
         if self.control() != Up::Reader {
             let Some(to) = self.control_parent() else { return false };
@@ -76,12 +75,12 @@ impl Node {
         true
     }
 
-    /// A parent wants this node to look for changes at what it has read.
+    /// Checks what this node has read for changes, for a parent.
     pub(super) fn check_for_changes(&mut self, from: Rank, number: u64, paths: Vec<Path>) {
         self.begin_checking(Demand { paths, requesters: Vec::new() }, Some((from, number)));
     }
 
-    /// Another reader has looked for changes; `None`: anything may have changed.
+    /// Notes the changes that another reader has found; `None`: anything may have changed.
     pub(super) fn changes_found(&mut self, rank: Rank, number: u64, changes: Option<Vec<Change>>, is_last: bool) {
         let check = self.refresh.check;
         let is_gone = !self.children.contains_key(&rank);
@@ -110,7 +109,7 @@ impl Node {
         for &rank in &readers {
             self.send_to_child(rank, Message::CheckChanges { number: self.refresh.check, paths: demand.paths.clone() });
         }
-        // The content that comes for a known file is that of the file which will be looked at.
+        // Arriving content of a known file is of the version that will be checked.
         let is_settled = |(path, aspect): &Key| is_content(*aspect) && self.entries.get(path).is_some();
         let awaited = self.pending.keys(|key, _| demand.covers(&key.0) && !is_settled(key));
         let has_read = |path: &&Path| {
@@ -131,7 +130,7 @@ impl Node {
         });
     }
 
-    /// Whether others read who can't be asked what has changed.
+    /// Returns whether there are other readers that can't be asked for changes.
     fn has_unlinked_readers(&self, linked: &BTreeSet<Rank>) -> bool {
         let mut trees = self.config.forest.tree_ids();
         trees.any(|tree| {
@@ -140,7 +139,7 @@ impl Node {
         })
     }
 
-    /// Goes on with looking at what is known. False if there is nothing to be done now.
+    /// Checks further known paths. False if nothing can be done now.
     pub(super) fn continue_checking(&mut self) -> bool {
         let Some(checking) = &mut self.refresh.checking else { return false };
         let came: Vec<Key> = checking.awaited.iter().filter(|key| !self.pending.contains(key)).cloned().collect();
@@ -168,7 +167,7 @@ impl Node {
             self.answer_unchanged(&demand.requesters);
         } else {
             self.begin_generation(self.refresh.generation + 1, changes, demand.requesters);
-            // Who looked because there was nobody to ask may have a parent by now.
+            // A node that checked because it had no parent may have one by now.
             if let Some(parent) = self.control_parent() {
                 self.report_generation(parent);
             }
@@ -179,7 +178,7 @@ impl Node {
         true
     }
 
-    /// Tells who asked what has changed of what this node has read.
+    /// Reports the changes of what this node has read to the rank that asked.
     fn answer_check(&mut self, to: Rank, number: u64, changes: Option<Vec<Change>>) {
         if !self.is_up(to) {
             return;
@@ -199,8 +198,8 @@ impl Node {
         }
     }
 
-    /// What has changed: what was just seen, and what was noticed before. `None` if facts were
-    /// forgotten here, which may be known elsewhere.
+    /// Returns all changes: those just found, and those noticed before. `None` if this node has forgotten
+    /// facts that others may know.
     fn all_changes(&self, demand: &Demand, changes: BTreeMap<Path, bool>) -> Option<Vec<Change>> {
         if self.refresh.may_have_forgotten {
             return None;
@@ -214,7 +213,7 @@ impl Node {
         Some(changes.into_iter().map(|(path, is_same_directory)| Change { path, is_same_directory }).collect())
     }
 
-    /// The reader says what a path is now. True if that was asked in order to look for changes.
+    /// Compares a path with what was just read. True if it was read for a check.
     pub(super) fn checked(&mut self, path: &Path, now: &Fact) -> bool {
         let Some(checking) = &mut self.refresh.checking else { return false };
         if !checking.in_flight.remove(path) {
@@ -227,7 +226,7 @@ impl Node {
         let is_same_directory = is_same_directory(known, now);
         checking.changes.insert(path.clone(), is_same_directory);
         if !is_same_directory {
-            // What lay below is elsewhere, or nowhere.
+            // What was below has moved or vanished.
             for below in self.entries.descendants(path) {
                 checking.changes.insert(below.clone(), false);
             }
@@ -235,7 +234,7 @@ impl Node {
         true
     }
 
-    /// A parent has come up, which may have missed a generation.
+    /// Reports the generation to a parent that has come up and may have missed it.
     pub(super) fn report_generation(&mut self, rank: Rank) {
         let generation = self.refresh.generation;
         if generation > 1 {
@@ -243,7 +242,7 @@ impl Node {
         }
     }
 
-    /// A child has come to a generation that this node has missed: what has changed is not known.
+    /// Begins the generation of a child, which this node has missed: all may have changed.
     pub(super) fn newer_below(&mut self, generation: u64) {
         if generation <= self.refresh.generation {
             return;
@@ -253,12 +252,12 @@ impl Node {
         up.into_iter().for_each(|rank| self.report_generation(rank));
     }
 
-    /// Whether what a parent says is of an older generation than this node's.
+    /// Returns whether a parent's messages are of an older generation than this node's.
     pub(super) fn is_behind(&self, parent: Rank) -> bool {
         self.parents.get(&parent).is_some_and(|parent| parent.generation < self.refresh.generation)
     }
 
-    /// A parent has come to a generation. What was asked of it before has been answered of an older one.
+    /// Notes that a parent has reached a generation. Its answers to earlier requests were of an older one.
     fn caught_up(&mut self, rank: Rank, generation: u64) {
         let was_behind = self.is_behind(rank);
         let Some(parent) = self.parents.get_mut(&rank) else { return };
@@ -271,7 +270,7 @@ impl Node {
         }
     }
 
-    /// The parent announces a generation.
+    /// Handles a parent's announcement of a generation.
     pub(super) fn refresh_announced(
         &mut self,
         from: Rank,
@@ -285,7 +284,7 @@ impl Node {
             self.caught_up(from, generation);
         }
         if generation <= self.refresh.generation {
-            // Answers go down one tree, or they would go round.
+            // Answers go down one tree; in several they would circulate.
             if !requesters.is_empty() && self.control_parent() == Some(from) {
                 self.answer_unchanged(&requesters);
             }
@@ -307,8 +306,7 @@ impl Node {
         Ok(())
     }
 
-    /// From here on everything is of this generation. Without `changes` nothing of what was known is
-    /// sure to hold.
+    /// Begins a generation. Without `changes`, none of the known facts is certain.
     fn begin_generation(&mut self, generation: u64, changes: Option<Vec<Change>>, requesters: Vec<Requester>) {
         let children: Vec<Rank> = self.children.keys().copied().collect();
         for rank in children {
@@ -336,7 +334,7 @@ impl Node {
         self.answer_own(changed, &requesters);
     }
 
-    /// Nothing has changed, so there is no new generation: says so to those who asked, here and below.
+    /// Reports to the requesters, here and below, that nothing has changed and no generation begins.
     fn answer_unchanged(&mut self, requesters: &[Requester]) {
         let children = self.children.iter().filter(|(_, child)| child.joined.is_control);
         let children: Vec<Rank> = children.map(|(&rank, _)| rank).collect();
@@ -355,7 +353,7 @@ impl Node {
         }
     }
 
-    /// Tells a child of a generation, in as many messages as it takes.
+    /// Announces a generation to a child, in as many messages as it takes.
     fn announce(&mut self, rank: Rank, generation: u64, changes: Option<&[Change]>, requesters: &[Requester]) {
         let Some(mut rest) = changes else {
             let requesters = requesters.to_vec();
@@ -376,15 +374,16 @@ impl Node {
         }
     }
 
-    /// A child has come up, which may have missed generations: of what it knows nothing is sure to
-    /// hold, unless it is of this one already.
+    /// Announces the generation to a child that has come up and may have missed some. Unless it is of this
+    /// one already, none of its facts is certain.
     pub(super) fn announce_generation(&mut self, rank: Rank) {
         if self.refresh.generation > 1 {
             self.announce(rank, self.refresh.generation, None, &[]);
         }
     }
 
-    /// Processes of this node go on with the generation before: what has changed is live for them.
+    /// Continues with the previous generation for this node's processes: changed paths become passthrough
+    /// paths.
     pub(super) fn generation_failed(&mut self, changes: Option<Vec<Change>>) {
         let included = self.config.scope.iter().filter(|(is_included, _)| *is_included);
         let passthrough: Vec<(Path, bool)> = match changes {
@@ -403,14 +402,14 @@ impl Node {
         }
     }
 
-    /// Nobody uses an older generation any more, and its files have gone.
+    /// Releases the bytes of a generation that no process uses any more.
     pub(super) fn generation_gone(&mut self, generation: u64) {
         if let Some(bytes) = self.refresh.retained_bytes.remove(&generation) {
             self.sieve.release(bytes);
         }
     }
 
-    /// If the parent is gone, so are the requests that it was to answer.
+    /// Fails the pending refreshes if the parent that was to answer them is lost.
     pub(super) fn fail_refreshes_without_parent(&mut self) {
         if self.control_parent().is_some() || self.parent_may_return() {
             return;
@@ -421,8 +420,8 @@ impl Node {
         }
     }
 
-    /// Forgets all about a path, so that it is read anew. Returns bytes of content that stay in the
-    /// store for those who use the older version.
+    /// Forgets a path, so that it is read again. Returns bytes of content that stay in the store for
+    /// processes of older generations.
     fn forget_version(&mut self, path: &Path) -> u64 {
         let pieces = self.entries.get(path).map(|entry| entry.pieces_arriving()).unwrap_or_default();
         for &piece in &pieces {
@@ -438,7 +437,7 @@ impl Node {
         {
             directory.details = Details::Unknown;
         }
-        // Nobody answers any more what was asked about this version.
+        // Requests about this version stay unanswered.
         let is_lost = |aspect: Aspect| aspect == Aspect::Details || (is_content(aspect) && !pieces.is_empty());
         let lost: Vec<Key> = self.pending.keys_of(path).filter(|(_, aspect)| is_lost(*aspect)).cloned().collect();
         for key in lost {
@@ -449,7 +448,7 @@ impl Node {
     }
 }
 
-/// Whether a path is as it was known.
+/// Returns whether a path is as it was known.
 fn is_unchanged(known: &Fact, now: &Fact) -> bool {
     match (known, now) {
         (Fact::Absent, Fact::Absent) => true,

@@ -1,4 +1,4 @@
-//! Going on from what another process of the same node had published.
+//! Restoring what a predecessor on the same node has published.
 
 use alloc::boxed::Box;
 
@@ -12,9 +12,8 @@ use crate::state::memory::Memory;
 use crate::stored::StoredContent;
 
 impl Node {
-    /// Takes back what was published about a path, before anything else happens. Nothing is put out.
-    /// False if the node can't hold it, or it contradicts what came before: then the path is unknown,
-    /// or its content not here.
+    /// Restores a publication about a path, before any input. There is no output. False if the node has no
+    /// room, or if it contradicts an earlier one: then the path is unknown, or its content not stored.
     pub fn restore(&mut self, path: &Path, memory: Memory) -> bool {
         if !self.scope.contains(path) {
             return false;
@@ -31,7 +30,7 @@ impl Node {
         }
     }
 
-    /// Takes back that programs run which do not say what they change.
+    /// Restores that programs run which don't announce their changes.
     pub fn restore_unaudited(&mut self) {
         self.is_unaudited = true;
     }
@@ -41,7 +40,7 @@ impl Node {
         let Some(entry) = self.entries.get_mut(path).filter(|e| is_whole && e.is_file() && e.stored.is_none()) else {
             return false;
         };
-        // Another name of the same file may account for its bytes already, or have a copy of its own.
+        // The bytes may be charged to another name of the same file, or that name may have its own copy.
         let names = Some(inode_of(&head.attr)).filter(|_| head.attr.nlink > 1);
         let names = names.map(|inode| self.inodes.entry(inode).or_default());
         let has_others = names.as_ref().is_some_and(|names| !names.is_empty());
@@ -87,8 +86,8 @@ mod tests {
         Memory::Content { head, is_linked }
     }
 
-    /// A root that remembers a directory with three names of one file, of which two have the same copy in the
-    /// store, another file, and one that is live.
+    /// Returns a root with a directory that has three names of one file, of which two share a stored copy,
+    /// another file, and a passthrough path.
     fn node() -> Node {
         let config = Config {
             rank: Rank(0),

@@ -1,14 +1,13 @@
-//! How much room the store has, when that changes while the node runs.
+//! Changing the store's limit while the node runs.
 
 use super::Node;
 
-/// Files that are given up at once: so few that the driver has answered for all of them before more go.
+/// Files that are evicted at once: few enough for the driver to have answered for all before the next.
 const GIVEN_UP_AT_ONCE_MAX: usize = 64;
 
 impl Node {
-    /// Sets the bound of the store, and gives content up that is beyond it. What is arriving, what is
-    /// being sent on and what a process uses stays; the hand of the eviction order has passed it then, so
-    /// that the next attempt begins behind it.
+    /// Sets the store's limit, and evicts content beyond it. What is arriving, being sent or in use stays;
+    /// the hand of the eviction order has then passed it, so the next attempt begins behind it.
     pub(super) fn set_room(&mut self, store_bytes_max: u64) {
         self.config.limits.store_bytes_max = store_bytes_max;
         for _ in 0..GIVEN_UP_AT_ONCE_MAX {
@@ -37,7 +36,7 @@ mod tests {
         Path::new(format!("/sw/{number:03}").as_bytes()).unwrap()
     }
 
-    /// A node with so many files of ten bytes.
+    /// Returns a node with so many files of ten bytes.
     fn node(files: u64) -> Node {
         let mut node = Node::new(
             Config {

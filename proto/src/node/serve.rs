@@ -16,7 +16,7 @@ use crate::transfer::{Child, new_transfer};
 use crate::{Output, Peer, Rank, Time};
 
 impl Node {
-    /// Answers a child, or lets it wait until that can be done.
+    /// Answers a child, or lets it wait until that is possible.
     pub(super) fn serve(&mut self, now: Time, want: ChildWant) {
         let ChildWant { rank, ref path, aspect, position, .. } = want;
         if !self.children.contains_key(&rank) {
@@ -83,7 +83,7 @@ impl Node {
         if let Some(stored) = &entry.stored {
             self.sieve.touch(stored.order);
         }
-        // A position counts in the content that was asked for; other content starts at its beginning.
+        // A position counts in the requested content; other content starts at its beginning.
         let position = if has == aspect { position } else { 0 };
         if position > head.content_bytes() {
             return self.disconnect(now, Peer::Child(rank), "content is wanted from beyond its end");
@@ -112,7 +112,7 @@ impl Node {
         }
     }
 
-    /// The tree down which a thing goes.
+    /// Returns the tree down which a thing is sent.
     fn tree_of_thing(&self, thing: &Thing) -> TreeId {
         match thing {
             Thing::Fact(path) => match self.entries.fact(path) {
@@ -124,11 +124,11 @@ impl Node {
         }
     }
 
-    /// The children that get a thing from this node, whether they ask or not.
+    /// Returns the children that get a thing from this node when it is pushed.
     fn receivers(&self, thing: &Thing) -> impl Iterator<Item = Rank> {
         let forest = &self.config.forest;
         let tree = if forest.is_striped() { Some(self.tree_of_thing(thing)) } else { None };
-        // Who has read a file needs not be sent it.
+        // The node that has read a file need not get it.
         let reader = match (thing, tree) {
             (Thing::Content(_, None), Some(tree)) => Some(forest.root(tree)),
             (Thing::Content(path, _), Some(_)) => Some(forest.root(self.tree_of(path, Aspect::Whole))),
@@ -151,7 +151,7 @@ impl Node {
         }
     }
 
-    /// Gives a thing to all children that do not have it and have not asked for it.
+    /// Pushes a thing to all children that neither have nor requested it.
     pub(super) fn push_to_all(&mut self, thing: &Thing) {
         let ranks: Vec<Rank> = self.receivers(thing).collect();
         match thing {
@@ -175,14 +175,14 @@ impl Node {
         }
     }
 
-    /// Gives a child a fact that it has not, and what lies above it.
+    /// Pushes a fact that a child lacks, and the facts of the directories above.
     pub(super) fn push_to(&mut self, rank: Rank, path: &Path) {
         self.push_ancestors(rank, path);
         self.push_fact(rank, path);
     }
 
-    /// What lies above a path goes before it, as far as the child hears of it from this node: in striped
-    /// trees each directory comes to it down one of them.
+    /// Pushes the facts of the directories above a path, as far as the child gets them from this node: in
+    /// striped trees each directory travels down one tree.
     fn push_ancestors(&mut self, rank: Rank, path: &Path) {
         let has = |entry: &Entry| entry.fact_at.contains(rank);
         if self.entries.parent_of(path).is_none_or(has) {
@@ -245,7 +245,7 @@ impl Node {
         }
     }
 
-    /// Tells a child.
+    /// Sends a message to a child.
     pub(super) fn send_to_child(&mut self, to: Rank, message: Message) {
         self.send(Peer::Child(to), message);
     }
@@ -254,7 +254,7 @@ impl Node {
         self.outputs.push_back(Output::Send { to, message });
     }
 
-    /// Has digests computed that children wait for.
+    /// Puts out requests for the digests that children wait for.
     pub(super) fn ask_digests(&mut self, wanted: Vec<(Path, Aspect, Arc<FileHead>)>) {
         for (path, aspect, head) in wanted {
             if self.digesting.insert((path.clone(), aspect)) {
@@ -263,13 +263,13 @@ impl Node {
         }
     }
 
-    /// A digest has been computed.
+    /// Handles a computed digest.
     pub(super) fn digested(&mut self, path: &Path, aspect: Aspect, digest: Option<Digest>) {
         self.digesting.remove(&(path.clone(), aspect));
         let Some(entry) = self.entries.get_mut(path).filter(|entry| entry.has_content(aspect)) else { return };
         match (digest, &mut entry.stored) {
             (Some(digest), Some(stored)) => stored.set_digest(aspect, digest),
-            // It can't be read any more.
+            // The content can't be read any more.
             _ => return drop(self.drop_stored(path)),
         }
         let piece = (path.clone(), block_of(aspect));

@@ -13,7 +13,7 @@ use crate::policy::{Recipients, Thing};
 use crate::stored::StoredContent;
 use crate::{Output, Peer, Publication, Time};
 
-/// Evictions that can still be refused.
+/// Evictions that the store can still refuse.
 pub(super) const EVICTED_MAX: usize = 256;
 
 impl Node {
@@ -34,7 +34,7 @@ impl Node {
         true
     }
 
-    /// The content to give up next, among what `may_go` and is neither arriving nor being sent on.
+    /// Returns the content to evict next, among what `may_go` accepts and is neither arriving nor being sent.
     pub(super) fn victim(&mut self, may_go: impl Fn(&Path) -> bool) -> Option<Path> {
         let (entries, children) = (&self.entries, &self.children);
         self.sieve.victim(|candidate| {
@@ -57,7 +57,7 @@ impl Node {
         self.outputs.push_back(Output::Evict { path });
     }
 
-    /// The content stays after all, since a process uses it; something else has to go.
+    /// Restores content that the store refused to evict because a process uses it, and evicts other content.
     pub(super) fn evict_refused(&mut self, now: Time, path: &Path) {
         let Some(at) = self.evicted.iter().rposition(|e| e.path == *path) else { return };
         let Some(Evicted { stored, is_shared, for_path, .. }) = self.evicted.remove(at) else { return };
@@ -73,7 +73,7 @@ impl Node {
             self.inodes.entry(inode_of(attr)).or_default().push(path.clone());
         }
         self.wake(path);
-        // If what the room was for has arrived already, the next arrival makes up for it.
+        // If the content that needed the room has arrived already, the next arrival makes up for it.
         let Some(arriving) = self.entries.get_mut(&for_path).and_then(|e| e.arriving.as_mut()) else { return };
         arriving.unevictable.push(path.clone());
         if !self.make_room(&for_path, 0) {
@@ -81,8 +81,8 @@ impl Node {
         }
     }
 
-    /// Forgets content in the store. Where the file has another name there, that one now accounts for
-    /// the bytes, and none of what is returned.
+    /// Drops the record of stored content. If the file has another name in the store, that is charged for the
+    /// bytes, and the returned record is charged for none.
     pub(super) fn drop_stored(&mut self, path: &Path) -> Option<Box<StoredContent>> {
         self.note_downstream_sources(path);
         let entry = self.entries.get_mut(path)?;
@@ -105,7 +105,7 @@ impl Node {
         Some(stored)
     }
 
-    /// The content of another name of the same file in the store, once `path` is none of them any more.
+    /// Returns the content of another name of the same stored file, after removing `path` from the names.
     fn heir(&mut self, inode: Inode, path: &Path) -> Option<&mut StoredContent> {
         let names = self.inodes.get_mut(&inode)?;
         let at = names.iter().position(|name| name == path)?;
@@ -117,8 +117,8 @@ impl Node {
         self.entries.get_mut(heir)?.stored.as_deref_mut()
     }
 
-    /// Remembers complete content of a file that has several names, unless another name's content
-    /// stands for the file already, and is not less.
+    /// Notes complete content of a file with several names, unless content of another name represents the
+    /// file and is not less.
     pub(super) fn note_inode(&mut self, path: &Path) {
         let Some(entry) = self.entries.get(path).filter(|e| e.has_content(Aspect::Loadable)) else { return };
         let Some(attr) = entry.attr().filter(|attr| attr.nlink > 1) else { return };
@@ -130,8 +130,8 @@ impl Node {
         }
     }
 
-    /// If the same file is complete under another name, links to it. True if the content that `aspect`
-    /// asks for is then there.
+    /// Links to the same file's content under another name, if it is complete. True if the content that
+    /// `aspect` needs is then stored.
     pub(super) fn adopt_hard_link(&mut self, path: &Path, aspect: Aspect) -> bool {
         let Some(entry) = self.entries.get(path).filter(|e| !e.is_arriving()) else { return false };
         if entry.has_content(aspect) {
@@ -147,8 +147,8 @@ impl Node {
         self.entries.get(path).is_some_and(|e| e.has_content(aspect))
     }
 
-    /// Another name of the same file under which content that covers `aspect` is complete, in the same
-    /// file of the store where `path` has content already.
+    /// Returns another name of the same file with complete content that covers `aspect`, in the stored file
+    /// in which `path` has content already.
     pub(super) fn linked_content(&self, path: &Path, aspect: Aspect) -> Option<Path> {
         let entry = self.entries.get(path).filter(|e| e.is_file())?;
         let attr = entry.attr().filter(|attr| attr.nlink > 1)?;
@@ -156,7 +156,7 @@ impl Node {
         if entry.stored.is_some() && !names.contains(path) {
             return None;
         }
-        // What stands in the store in part is its own file's.
+        // A partly stored file belongs to its own name.
         let aspect = if block_of(aspect).is_some() { Aspect::Whole } else { aspect };
         let is_source = |name: &&Path| {
             self.entries

@@ -194,7 +194,7 @@ fn fact(w: &mut Words<'_>) -> Fact {
     }
 }
 
-/// The words that one stands for: `f*3` for `f0`, `f1`, `f2`.
+/// Returns the words that one stands for: `f*3` for `f0`, `f1`, `f2`.
 fn several(word: &str) -> Vec<String> {
     match word.split_once('*') {
         None => vec![word.to_owned()],
@@ -285,12 +285,13 @@ fn path(text: &str) -> Path {
     Path::new(text.as_bytes()).unwrap()
 }
 
-/// A digest that a byte stands for.
+/// Returns the digest that a byte stands for.
 fn digest(byte: u64) -> Digest {
     Digest([byte as u8; 32])
 }
 
-/// `parent-N`, `child-N`, or `N`: then it is a parent if it is nearer to the root of a single tree.
+/// Reads a peer: `parent-N`, `child-N`, or `N`, which is a parent if it is nearer to the root of a single
+/// tree.
 fn peer(w: &mut Words<'_>) -> Peer {
     let word = w.next().unwrap();
     match word.split_once('-') {
@@ -436,7 +437,7 @@ fn show_fact(fact: &Fact) -> String {
     }
 }
 
-/// Names, where many are shown by the first, the last and their number.
+/// Returns names as text: many are shown as the first, the last and their number.
 fn show_names<'a>(names: impl Iterator<Item = &'a [u8]>) -> String {
     let names: Vec<_> = names.map(String::from_utf8_lossy).collect();
     match &names[..] {

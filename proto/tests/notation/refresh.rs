@@ -1,6 +1,6 @@
 //! Clearing, refreshing and the store's room in the notation.
 //!
-//! Changes: `PATH` for what is another thing or none, `PATH/` for a directory with other names or
+//! Changes: `PATH` for one that is of another kind or gone, `PATH/` for a directory with other names or
 //! attributes, `all`; then `more` if they are not the last, and `for RANK:N` for those it answers.
 
 use headwater_abi::Path;
@@ -9,7 +9,7 @@ use headwater_proto::{Input, Output};
 
 use super::{Words, number, path, path_in};
 
-/// The input that is called so, if it is one of these.
+/// Reads the input with this name, if it is one of these.
 pub fn input(name: &str, w: &mut Words<'_>) -> Option<Input> {
     Some(match name {
         "clear" => {
@@ -34,7 +34,7 @@ pub fn input(name: &str, w: &mut Words<'_>) -> Option<Input> {
     })
 }
 
-/// The message that is called so, if it is one of these.
+/// Reads the message with this name, if it is one of these.
 pub fn message(name: &str, w: &mut Words<'_>) -> Option<Message> {
     Some(match name {
         "refresh-wanted" => {

@@ -297,7 +297,7 @@ mod tests {
     use headwater_abi::Name;
 
     #[test]
-    fn blocks_come_before_they_are_read() {
+    fn blocks_arrive_before_they_are_read() {
         let (mut sequence, mut here, mut missed) = (Sequence::default(), BTreeSet::new(), 0);
         let mut furthest = 0;
         for block in 0..100 {
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn files_come_before_they_are_read() {
+    fn files_arrive_before_they_are_read() {
         let listing = directory(5000);
         let mut by_name: Vec<usize> = (0..5000).collect();
         by_name.sort_by_key(|&number| listing.get(number).unwrap().name);

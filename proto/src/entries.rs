@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn listings_are_bounded_and_what_is_known_stays() {
+    fn listings_are_bounded_and_known_names_stay() {
         let mut entries = Entries::new(10);
         let names = listing(&["a", "b"]);
         entries.listings_bytes_max = 2 * listing_bytes(&names);

@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn trees_cover_what_lies_below() {
+    fn trees_cover_paths_below() {
         let path = |text: &str| Path::new(text.as_bytes()).unwrap();
         let mut passthrough = PassthroughPaths::default();
         passthrough.insert(&path("/a/b"), false, false);
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_came_from_above_is_taken_back() {
+    fn only_reports_from_above_are_taken_back() {
         let path = |text: &str| Path::new(text.as_bytes()).unwrap();
         let mut passthrough = PassthroughPaths::default();
         passthrough.insert(&path("/a/t"), true, true);
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_gets_a_share_of_what_the_others_leave() {
+    fn a_directory_gets_a_share_of_the_remainder() {
         let path = |text: &str| Path::new(text.as_bytes()).unwrap();
         let mut passthrough = PassthroughPaths::default();
         let check = |passthrough: &PassthroughPaths, directory, expected| {

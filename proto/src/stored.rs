@@ -211,7 +211,7 @@ mod tests {
     const MIB: u64 = BLOCK_BYTES / 4;
 
     #[test]
-    fn what_is_there_is_counted_once() {
+    fn overlapping_ranges_are_counted_once() {
         let attr = Attr { size: 2 * BLOCK_BYTES + MIB, ..Attr::default() };
         let all = whole_head(attr, 0);
         let loadable: Arc<[Range]> = [(0, MIB), (BLOCK_BYTES, MIB), (2 * BLOCK_BYTES, MIB)].into();

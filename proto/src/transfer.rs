@@ -182,7 +182,7 @@ impl Child {
             let Some(cursor) = self.cursors.get_mut(&id) else { continue };
             let entry = entries.get(&cursor.path);
             let available = entry.and_then(|e| e.available(cursor.aspect, &cursor.head));
-            let available = available.expect("content that is being sent is kept");
+            let available = available.expect("content that is being sent stays in the store");
             let is_here = entry.is_some_and(|e| e.has_content(cursor.aspect));
             let digest = entry.and_then(|e| e.digest(cursor.aspect)).filter(|_| is_here);
             if cursor.is_held_back(available, is_here && digest.is_none()) {

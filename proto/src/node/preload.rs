@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_need_the_room_for_is_refused() {
+    fn preloading_evicts_nothing() {
         let mut node = node();
         let attr = Attr { mode: mode::FILE, ino: 10, nlink: 1, size: 80, ..Attr::default() };
         assert!(node.restore(&path("/sw/00"), Memory::Fact(Fact::Attr(attr))));
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_known_of_where_a_path_leads() {
+    fn known_facts_about_a_paths_target() {
         let mut node = node();
         let link = Attr { mode: mode::LINK, ino: 11, nlink: 1, ..Attr::default() };
         assert!(node.restore(&path("/sw/01"), Memory::Fact(Fact::Link(link, b"02"[..].into()))));

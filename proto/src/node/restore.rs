@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_known_is_not_asked_for_again() {
+    fn restored_facts_are_not_requested_again() {
         let mut node = node();
         for (client, (name, want)) in (0..).zip([
             ("/sw", Want::LISTING),

@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_beyond_the_bound_goes_the_oldest_first() {
+    fn a_smaller_limit_evicts_the_oldest_first() {
         let mut node = node(5);
         node.handle(0, Input::Room { store_bytes_max: 29 });
         assert_eq!(evicted(&mut node), [path(0), path(1), path(2)]);
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stays_in_use_is_tried_once_a_round_and_others_go() {
+    fn content_in_use_is_tried_once_a_round() {
         let mut node = node(4);
         node.handle(0, Input::Room { store_bytes_max: 20 });
         assert_eq!(evicted(&mut node), [path(0), path(1)]);

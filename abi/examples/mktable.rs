@@ -57,7 +57,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// What this process sees, as those do that read the table.
+/// Returns this process's view, which the table's readers share.
 fn view() -> Result<View> {
     let root = fs::File::open("/")?;
     let about = fs::read_to_string(format!("/proc/self/fdinfo/{}", root.as_raw_fd()))?;
@@ -105,7 +105,7 @@ struct Table<'a, R> {
     writer: Writer<'a, R>,
     store: PathBuf,
     scope: Vec<Vec<u8>>,
-    /// Copies in the store by the original's device and inode, so that hard links stay hard links.
+    /// Copies in the store by the source file's device and inode, so that hard links stay hard links.
     copies: HashMap<(u64, u64), PathBuf>,
 }
 

@@ -11,7 +11,7 @@ use headwater_abi::wire::{
 };
 use headwater_abi::{Attr, Path};
 
-/// Attributes whose numbers take the most room.
+/// Returns attributes whose encoding is longest.
 fn attr() -> Attr {
     Attr {
         mode: mode::FILE | 0o7777,
@@ -32,7 +32,7 @@ fn attr() -> Attr {
     }
 }
 
-/// The longest path; `number` tells several apart.
+/// Returns the longest path; `number` distinguishes several.
 fn path(number: usize) -> Path {
     let end = format!("{number:08}");
     let name = format!("/{}", "x".repeat(200));
@@ -49,7 +49,7 @@ fn fits(message: &Message, content: usize) {
     assert!(bytes <= FRAME_BYTES_MAX, "{bytes} bytes");
 }
 
-/// The listing with the most names, and the most bytes of them, that there can be.
+/// Returns the listing with the most names and the most bytes.
 fn largest_listing() -> Fact {
     let bytes = LISTING_BYTES_MAX / LISTING_NAMES_MAX - 1;
     let mut listing = Builder::default();

@@ -135,8 +135,8 @@ fn content_that_comes_and_goes() {
     );
 }
 
-/// A number that a reader was given leads to its record while others are added, and references that
-/// several count at once are all counted.
+/// A record's number leads to it while others are added, and references that several threads add at once are
+/// all counted.
 #[test]
 fn records_by_their_numbers() {
     check(

@@ -52,7 +52,7 @@ fn operation() -> impl Strategy<Value = Operation> {
     ]
 }
 
-/// What the model remembers of a path.
+/// The model's record of a path.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Known {
     kind: Option<Kind>,
@@ -209,7 +209,7 @@ fn writer_end(words: &[u64]) -> u64 {
     words[word::HEAP_AT] + words[word::HEAP_USED]
 }
 
-/// Everything that a reader can do.
+/// Does everything that a reader can do.
 fn survive(words: &[u64], seed: u8) {
     let words: Vec<AtomicU64> = words.iter().copied().map(AtomicU64::new).collect();
     let Some(reader) = Reader::open(&words) else { return };
@@ -257,7 +257,7 @@ fn a_record_is_found_again_by_its_number_and_by_no_other() {
     let words = words(GEOMETRY);
     let mut writer = Writer::create(&words, GEOMETRY, &header(), |_| true).unwrap();
     writer.publish(&path(0), &Fact::Absent).unwrap();
-    // A name that looks as a record does must not be taken for one.
+    // A name that looks like a record must not be taken for one.
     let first = Reader::open(&words).unwrap().find(path(0).as_bytes()).unwrap().index() as usize;
     let copied = &words[first..first + word::RECORD_NAME + 1];
     let copied: Vec<u8> = copied.iter().flat_map(|word| word.load(Ordering::Relaxed).to_le_bytes()).collect();

@@ -1,8 +1,7 @@
 //! Environments of real launchers: `environments/*.txt`.
 //!
-//! A file begins with a comment that says what was run, and whether the variables were recorded or
-//! written from documentation. What the process can tell stands above the line `--`, the variables
-//! below.
+//! A file begins with a comment: the command that was run, and whether the variables were recorded or written
+//! from documentation. The expected information is above the line `--`, the variables below.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -11,7 +10,7 @@ use std::path::Path;
 
 use headwater_launch::info::{Hosts, LaunchInfo, Names};
 
-/// The place as lines `FACT VALUE`, without the facts that are unknown.
+/// Returns the information as lines `FACT VALUE`, without the facts that are unknown.
 fn show(info: Option<&LaunchInfo>) -> String {
     let Some(info) = info else { return "no launch\n".into() };
     let LaunchInfo { launcher, rank, size, local_rank, local_size, node, nodes, hosts, switches, identity } = info;

@@ -1,4 +1,4 @@
-//! What holds for any command line and any environment.
+//! Properties of any command line and any environment.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -11,7 +11,7 @@ use headwater_launch::info::LaunchInfo;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-/// A world in which a word's bytes decide on everything.
+/// A world in which an argument's bytes decide everything.
 struct Whim(u8);
 
 impl World for Whim {
@@ -30,7 +30,7 @@ impl World for Whim {
     }
 }
 
-/// Words of which command lines are made.
+/// Arguments of which command lines are made.
 const WORDS: &[&str] = &[
     "srun",
     "salloc",
@@ -162,7 +162,7 @@ proptest! {
             let places: Vec<_> = (0..prepared.arguments.len()).filter(|&n| prepared.arguments[n] == prefix[0]).collect();
             prop_assert!(!places.is_empty() || !prepared.files.is_empty());
             for place in places {
-                // A program stands behind each.
+                // A program follows each prefix.
                 prop_assert_eq!(prepared.arguments.get(place + 1), Some(&prefix[1]));
                 let behind = prepared.arguments.get(place + 2);
                 prop_assert!(behind.is_some_and(|argument| !prefix.contains(argument)));

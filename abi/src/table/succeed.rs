@@ -1,7 +1,7 @@
-//! Making a copy of a table that of a later generation.
+//! Making a later generation's table of a copy of a table.
 //!
-//! Paths that have not changed keep their records and numbers. All this happens before anybody else
-//! knows of the copy.
+//! Paths that have not changed have the same records and numbers in it. No other process may know the copy
+//! yet.
 
 use alloc::vec::Vec;
 
@@ -12,8 +12,8 @@ use super::writer::{TableError, Writer, aux_bytes};
 use crate::attr::Kind;
 use crate::path::Path;
 
-/// Copies a table, as far as it is in use, into zeroed words of the same geometry. Nobody may write
-/// to it meanwhile, or count references.
+/// Copies a table, as far as it is in use, into zeroed words of the same geometry. No process may write to it
+/// meanwhile, or count references.
 pub fn copy(from: &[AtomicU64], to: &[AtomicU64], geometry: Geometry) {
     let used = from.get(word::HEAP_USED).map_or(0, |used| used.load(Ordering::Relaxed).min(geometry.heap_bytes));
     let words = ((geometry.heap_at() + used) / 8) as usize;
@@ -26,8 +26,8 @@ pub fn copy(from: &[AtomicU64], to: &[AtomicU64], geometry: Geometry) {
 }
 
 impl<R: FnMut(u64) -> bool> Writer<'_, R> {
-    /// Makes this the table of `generation`, whose copies lie below `store` and whose processes count
-    /// in `counters`.
+    /// Makes this the table of `generation`, whose copies are below `store` and whose processes count in
+    /// `counters`.
     pub fn begin_generation(&mut self, generation: u64, store: &[u8], counters: &[u8]) -> Result<(), TableError> {
         for (at, bytes) in [(word::STORE_AT, store), (word::COUNTERS_AT, counters)] {
             let old = (self.load(at), aux_bytes(self.load(at + 1)));
@@ -40,7 +40,7 @@ impl<R: FnMut(u64) -> bool> Writer<'_, R> {
         Ok(())
     }
 
-    /// Lets no path be live.
+    /// Clears all passthrough bits.
     pub fn forget_passthrough(&mut self) {
         let passthrough = State::PASSTHROUGH | State::LISTING_PASSTHROUGH | State::TREE_PASSTHROUGH;
         let records: Vec<usize> = self.paths().all(self.words).map(|(record, _)| record).collect();
@@ -51,8 +51,7 @@ impl<R: FnMut(u64) -> bool> Writer<'_, R> {
         }
     }
 
-    /// Forgets what is known of `path`, so that it can be published anew. Its record stays. False if
-    /// there is none.
+    /// Clears the record of `path`, so that it can be published again. False if there is none.
     pub fn renew(&mut self, path: &Path) -> bool {
         let Some(record) = self.find(path).and_then(|at| Record::at(self.words, at)) else { return false };
         let at = record.index() as usize;
@@ -65,8 +64,8 @@ impl<R: FnMut(u64) -> bool> Writer<'_, R> {
         true
     }
 
-    /// Lets nobody find the record of `path` any more. While the kernel refers to it its number stays
-    /// taken, and is returned.
+    /// Makes the record of `path` unreachable. While the kernel refers to it, its number stays in use and is
+    /// returned.
     pub fn supersede(&mut self, path: &Path) -> Option<u64> {
         let record = self.find(path).and_then(|at| Record::at(self.words, at))?;
         if record.lookups() > 0 {

@@ -1,4 +1,4 @@
-//! Which launcher a command is.
+//! Recognising a command's launcher.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -29,9 +29,9 @@ pub enum Kind {
     Jsrun,
     /// Starts a script.
     Script,
-    /// Its command line isn't known.
+    /// Its command line is unknown.
     Unsupported,
-    /// One of several; `--version` tells.
+    /// One of several; `--version` decides.
     Several,
 }
 
@@ -73,9 +73,9 @@ const NAMES: &[(&str, Kind)] = &[
     ("charmrun", Kind::Unsupported),
 ];
 
-/// What the word at `at` starts; `None` if it is no launcher.
+/// Returns the launcher that the argument at `at` starts; `None` if it is none.
 ///
-/// Its own name counts, then the name of the file that it leads to, then what that prints.
+/// Its own name counts, then the name of the file that it leads to, then that file's version.
 ///
 /// # Errors
 /// [`Error::NotFound`] and [`Error::WhichLauncher`], if the name is one that several launchers have.
@@ -97,7 +97,7 @@ pub fn identify(line: &Line<'_>, at: usize) -> Result<Option<Kind>, Error> {
     }
 }
 
-/// Whether a word names a launcher, by its name alone.
+/// Returns whether an argument names a launcher, by its name alone.
 pub fn is_launcher_name(argument: &OsStr) -> bool {
     by_name(argument).is_some()
 }
@@ -117,7 +117,7 @@ fn by_version(line: &Line<'_>, file: &Path) -> Result<Kind, Error> {
     }
 }
 
-/// What prints this when it is asked for its version.
+/// Returns the launcher that prints this version.
 fn of_version(explained: &str) -> Option<Kind> {
     let has = |part: &str| explained.to_ascii_lowercase().contains(part);
     match () {

@@ -1,7 +1,7 @@
-//! Files in which launchers find programs.
+//! Files in which launchers name programs.
 //!
-//! A copy differs from its original by the prefix before each program alone; comments, blanks and all
-//! that isn't understood stay as they are.
+//! A copy differs from its source only by the prefix before each program; comments, blanks and unknown syntax
+//! stay.
 
 use std::ffi::{OsStr, OsString};
 use std::ops::Range;
@@ -13,7 +13,7 @@ use super::grammar::Grammar;
 use super::line::Line;
 use super::world::World;
 
-/// What a file is about.
+/// The format of a file.
 #[derive(Clone, Copy, Debug)]
 pub enum Format {
     /// Slurm's: ranks, program and arguments on each line (srun(1), "Multiple program configuration").
@@ -24,7 +24,7 @@ pub enum Format {
         grammar: &'static Grammar,
         /// Whether a colon ends a program's arguments, as it does on the command line.
         colons: bool,
-        /// Whether a line goes on behind a backslash at its end.
+        /// Whether a backslash at its end continues a line.
         continues: bool,
     },
 }
@@ -35,7 +35,7 @@ impl Format {
     }
 }
 
-/// The text of `file` with `prefix` before each program.
+/// Returns the text of `file` with `prefix` before each program.
 ///
 /// # Errors
 /// [`Error::Unwritable`] if a word of the prefix can't stand in such a file, and as
@@ -70,13 +70,13 @@ pub fn rewrite(
     Ok(out)
 }
 
-/// How long the first line is, with those that continue it.
+/// Returns the length of the first line, with its continuations.
 fn line_length(text: &[u8], continues: bool) -> usize {
     let ends = |at: usize| text[at] == b'\n' && !(continues && text[..at].ends_with(b"\\"));
     (0..text.len()).find(|&at| ends(at)).map_or(text.len(), |end| end + 1)
 }
 
-/// The bytes of a line at which its programs begin.
+/// Returns the offsets in a line at which its programs begin.
 fn programs(line: &[u8], format: Format, world: &dyn World) -> Result<Vec<usize>, Error> {
     let ranges = arguments(line, format.continues());
     if ranges.first().is_none_or(|first| line[first.start] == b'#') {
@@ -98,7 +98,7 @@ fn programs(line: &[u8], format: Format, world: &dyn World) -> Result<Vec<usize>
     Ok(found)
 }
 
-/// Where the words of a line are. A backslash that continues it is none.
+/// Returns the ranges of a line's arguments, without a backslash that continues the line.
 fn arguments(line: &[u8], continues: bool) -> Vec<Range<usize>> {
     let (mut found, mut start) = (Vec::new(), None);
     for (at, byte) in line.iter().chain(b"\n").enumerate() {
@@ -115,7 +115,7 @@ fn arguments(line: &[u8], continues: bool) -> Vec<Range<usize>> {
     found
 }
 
-/// Whether these launchers all read a word as it stands.
+/// Returns whether these launchers all read an argument unchanged.
 fn is_plain(argument: &[u8]) -> bool {
     let is_special = |b: u8| b.is_ascii_whitespace() || b.is_ascii_control() || b"'\"\\#%$`".contains(&b);
     !argument.is_empty() && OsStr::from_bytes(argument) != ":" && !argument.iter().any(|&b| is_special(b))
@@ -127,7 +127,7 @@ mod tests {
     use crate::command::fixture::{Fake, PREFIX};
     use crate::command::table;
 
-    /// The text with `@ ` taken out must become the text with the prefix for each `@`.
+    /// Checks that the text without `@ ` becomes the text with the prefix for each `@`.
     fn check(format: Format, text: &str) {
         let original = text.replace("@ ", "");
         let prefix = PREFIX.map(OsString::from);

@@ -14,7 +14,7 @@ use super::table::{self, WRAPPERS, Wrapper};
 use super::world::World;
 use crate::Launcher;
 
-/// As [`super::prepare`] without a marker.
+/// Prepares a command as [`super::prepare`] without a marker.
 pub fn find(arguments: &[OsString], prefix: &[OsString], world: &dyn World) -> Result<Prepared, Error> {
     let mut finder = Finder { prefix, ..Finder::default() };
     let line = Line { arguments, start: 0, end: arguments.len(), world };
@@ -24,7 +24,7 @@ pub fn find(arguments: &[OsString], prefix: &[OsString], world: &dyn World) -> R
     Ok(finder.prepared(arguments))
 }
 
-/// Why the programs of a script's steps are not found.
+/// Returns the error of a launcher whose programs are in a script.
 fn script(launcher: String) -> Error {
     let has_plugin = Path::new(&launcher).file_name().is_some_and(|name| name == "sbatch");
     let instead = if has_plugin {
@@ -35,7 +35,8 @@ fn script(launcher: String) -> Error {
     Error::Script { launcher, instead }
 }
 
-/// A launcher's own containers need not have Headwater's files, without which the programs would not start.
+/// Returns the error of programs in a launcher's own containers: these may lack Headwater's files, without
+/// which the programs would not start.
 fn in_a_container(line: &Line<'_>, option: &'static str) -> Error {
     let why = "has the programs start inside of a container, where headwater need not be: start the container's \
                command with the launcher (as `srun apptainer exec IMAGE PROGRAM`), or, if the container has \
@@ -43,20 +44,20 @@ fn in_a_container(line: &Line<'_>, option: &'static str) -> Error {
     Error::Refused { launcher: line.launcher(), option, why }
 }
 
-/// What has been found.
+/// The findings so far.
 #[derive(Default)]
 struct Finder<'a> {
     prefix: &'a [OsString],
-    /// The programs' numbers among the words, in order.
+    /// The programs' numbers among the arguments, in order.
     programs: Vec<usize>,
     files: Vec<Replacement>,
-    /// The innermost launcher, and the word that calls it.
+    /// The innermost launcher, and the number of its argument.
     launcher: Option<(Launcher, usize)>,
     is_detached: bool,
 }
 
 impl Finder<'_> {
-    /// Looks at a command. Says whether it is a launcher; else it is a program.
+    /// Examines a command. Returns whether it is a launcher; if not, it is a program.
     fn command(&mut self, line: Line<'_>, depth: usize) -> Result<bool, Error> {
         let Some(start) = look_through(line)? else { return Ok(false) };
         let line = Line { start, ..line };
@@ -80,7 +81,7 @@ impl Finder<'_> {
         Ok(true)
     }
 
-    /// A launcher whose programs stand between colons, each behind options.
+    /// Examines a launcher whose programs are separated by colons, each behind options.
     fn components(
         &mut self,
         line: Line<'_>,
@@ -109,7 +110,7 @@ impl Finder<'_> {
         Ok(())
     }
 
-    /// A program that `launcher` starts, unless it is itself a launcher.
+    /// Examines a program that `launcher` starts, and that may itself be a launcher.
     fn started(&mut self, line: Line<'_>, program: usize, launcher: Launcher, depth: usize) -> Result<(), Error> {
         if !self.command(Line { start: program, ..line }, depth + 1)? {
             self.launcher = Some((launcher, line.start));
@@ -118,7 +119,8 @@ impl Finder<'_> {
         Ok(())
     }
 
-    /// Files in which a launcher finds programs. Says whether one stands where the program would.
+    /// Examines the files in which a launcher names programs. Returns whether one is in the program's
+    /// position.
     fn files_of(
         &mut self,
         line: &Line<'_>,
@@ -150,7 +152,7 @@ impl Finder<'_> {
         Ok(())
     }
 
-    /// `salloc OPTIONS [: OPTIONS]… COMMAND`. A colon in the command is the command's.
+    /// Examines `salloc OPTIONS [: OPTIONS]… COMMAND`. A colon in the command is the command's.
     fn salloc(&mut self, line: Line<'_>, depth: usize) -> Result<(), Error> {
         let mut at = line.start + 1;
         let command = loop {
@@ -162,7 +164,7 @@ impl Finder<'_> {
         self.launchers_command(line, command, depth)
     }
 
-    /// The command of a launcher that makes an allocation: it must be a launcher.
+    /// Examines the command of a launcher that makes an allocation: it must be a launcher.
     fn launchers_command(&mut self, line: Line<'_>, command: Option<usize>, depth: usize) -> Result<(), Error> {
         let command = command.ok_or_else(|| Error::NoProgram { launcher: line.launcher() })?;
         if self.command(Line { start: command, ..line }, depth + 1)? {
@@ -171,7 +173,7 @@ impl Finder<'_> {
         Err(Error::NoLauncher { launcher: line.launcher(), program: line.text(command) })
     }
 
-    /// `flux OPTIONS SUBCOMMAND …`.
+    /// Examines `flux OPTIONS SUBCOMMAND …`.
     fn flux(&mut self, line: Line<'_>, depth: usize) -> Result<(), Error> {
         let nothing = || Error::NoProgram { launcher: line.launcher() };
         let mut at = table::FLUX.scan(&line, line.start + 1)?.program.ok_or_else(nothing)?;
@@ -251,7 +253,7 @@ fn in_file(file: &Path) -> OsString {
     format!("the programs in {}", file.display()).into()
 }
 
-/// Where the command behind wrappers begins; `None` if there is none.
+/// Returns where the command behind wrappers begins; `None` if there is none.
 ///
 /// # Errors
 /// [`Error::Wrapper`] if that isn't clear and a launcher seems to stand there.
@@ -275,7 +277,7 @@ fn wrapper(line: &Line<'_>, at: usize) -> Option<&'static Wrapper> {
     WRAPPERS.iter().find(|wrapper| OsStr::new(wrapper.name) == name)
 }
 
-/// The command of a wrapper, if its options are known.
+/// Returns where a wrapper's command begins, if its options are known.
 fn behind(line: &Line<'_>, wrapper: &Wrapper) -> Option<usize> {
     let mut at = wrapper.grammar.scan_known(line, line.start + 1)? + wrapper.operands;
     if wrapper.assigns {
@@ -288,7 +290,7 @@ fn behind(line: &Line<'_>, wrapper: &Wrapper) -> Option<usize> {
     (at < line.end).then_some(at)
 }
 
-/// Whether a launcher's name stands in a word, or in a command that is one word.
+/// Returns whether an argument has a launcher's name, or is a command that has one.
 fn mentions_launcher(argument: &[u8]) -> bool {
     argument.split(u8::is_ascii_whitespace).any(|part| is_launcher_name(OsStr::from_bytes(part)))
 }

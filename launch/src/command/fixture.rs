@@ -1,4 +1,4 @@
-//! A world for tests, and how a test says what is expected.
+//! A world for tests, and the notation of expectations.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -12,7 +12,7 @@ use super::{Prepared, prepare};
 /// What is put before programs in tests.
 pub const PREFIX: [&str; 3] = ["hw", "exec", "--"];
 
-/// Files, and what they say.
+/// Files, with their contents and versions.
 #[derive(Default)]
 pub struct Fake {
     files: BTreeMap<OsString, Option<PathBuf>>,
@@ -21,26 +21,26 @@ pub struct Fake {
 }
 
 impl Fake {
-    /// `argument` leads to this file. Other words that begin with `./` or are single letters in capitals
-    /// name executable files of that name.
+    /// Adds a file that `argument` leads to. Other arguments that begin with `./` or are single capital
+    /// letters name executable files of that name.
     pub fn file(mut self, argument: &str, file: Option<&str>) -> Fake {
         self.files.insert(argument.into(), file.map(PathBuf::from));
         self
     }
 
-    /// What every file prints as its version.
+    /// Sets the version of every file.
     pub fn says(mut self, explained: &str) -> Fake {
         self.explained = Some(explained.into());
         self
     }
 
-    /// A file that can be read.
+    /// Adds a file with contents.
     pub fn text(mut self, file: &str, text: &str) -> Fake {
         self.texts.insert(file.into(), text.into());
         self
     }
 
-    /// An `mpirun` that says this of itself.
+    /// Returns a world with an `mpirun` of this version.
     pub fn mpirun(explained: &str) -> Fake {
         Fake::default()
             .file("mpirun", Some("/opt/bin/mpirun"))
@@ -48,7 +48,7 @@ impl Fake {
             .says(explained)
     }
 
-    /// The line with `@ ` taken out is prepared, and must become the line with the prefix for each `@`.
+    /// Prepares the line without `@ `, and checks that it becomes the line with the prefix for each `@`.
     pub fn check(&self, line: &str) {
         let expected: Vec<&str> = line
             .split(' ')
@@ -58,7 +58,7 @@ impl Fake {
         assert_eq!(prepared.arguments, expected, "{line}");
     }
 
-    /// The line can't be prepared, and the message has this part.
+    /// Checks that the line can't be prepared, and that the message has this part.
     pub fn check_error(&self, line: &str, part: &str) {
         match self.prepare(line) {
             Ok(prepared) => panic!("{line}: {:?}", prepared.arguments),
@@ -66,7 +66,7 @@ impl Fake {
         }
     }
 
-    /// The line, prepared.
+    /// Prepares the line.
     pub fn prepare(&self, line: &str) -> Result<Prepared, Error> {
         let arguments: Vec<OsString> = line.split(' ').map(OsString::from).collect();
         prepare(&arguments, &PREFIX.map(OsString::from), None, self)

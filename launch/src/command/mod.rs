@@ -1,10 +1,10 @@
-//! Command lines of launchers: where each program stands, and the line with a prefix before it.
+//! Command lines of launchers: the position of each program, and the line with a prefix before it.
 //!
-//! [`prepare`] knows the launchers' options, so it passes over them as the launcher itself does, and it
-//! looks through programs that execute what follows (`env A=1 srun …`) and through launchers that start
-//! launchers (`salloc -N2 srun …`). Where a word may be an option's value or the program it asks the
-//! [`World`] which is an executable file, and if that doesn't tell it is an [`Error`]: a prefix in a
-//! wrong place would be an argument of something else, in silence.
+//! [`prepare`] knows the launchers' options, so it skips them as the launcher does. It follows programs that
+//! execute their arguments (`env A=1 srun …`) and launchers that start launchers (`salloc -N2 srun …`). If an
+//! argument may be an option's value or the program, the [`World`] decides which is an executable file, and
+//! if both or neither are, that is an [`Error`]: a prefix in a wrong position would silently become an
+//! argument of something else.
 
 use std::ffi::{OsStr, OsString};
 
@@ -31,13 +31,13 @@ pub use world::World;
 use self::prepared::list;
 use crate::Launcher;
 
-/// Puts `prefix` before each program that the command `arguments` starts. No other word is changed.
+/// Puts `prefix` before each program that the command `arguments` starts. No other argument is changed.
 ///
-/// With a `marker`, programs stand where it stands, and nothing else is looked at. Without, `world` is
-/// asked what words and files are. A command that is no launcher is the program itself.
+/// With a `marker`, programs are where it is, and nothing else is examined. Without, `world` resolves
+/// arguments and files. A command that is no launcher is the program itself.
 ///
 /// # Errors
-/// If it isn't clear where a program stands; each [`Error`] says what to do.
+/// If the position of a program is unclear; each [`Error`] contains the remedy.
 pub fn prepare(
     arguments: &[OsString],
     prefix: &[OsString],
@@ -53,7 +53,7 @@ pub fn prepare(
     }
 }
 
-/// The command with the prefix in place of each marker.
+/// Returns the command with the prefix in place of each marker.
 fn marked(arguments: &[OsString], prefix: &[OsString], marker: &OsStr) -> Result<Prepared, Error> {
     let name = || marker.to_string_lossy().into_owned();
     let mut prepared = Vec::with_capacity(arguments.len() + prefix.len());

@@ -1,4 +1,4 @@
-//! Command lines of all launchers. An `@` stands where the prefix belongs.
+//! Command lines of all launchers. An `@` marks the position of the prefix.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;

@@ -9,19 +9,19 @@ use headwater_topology::hosts::Hostlist;
 pub struct Hosts {
     /// Their names.
     pub names: Names,
-    /// They are those of the launch, the node with number 0 first. Else they are those of the allocation
-    /// that the launch is in, and it may use a part of them.
+    /// Whether they are those of the launch, the node with number 0 first. Else they are those of the
+    /// allocation, of which the launch may use a part.
     pub exact: bool,
 }
 
 /// Names of nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Names {
-    /// These.
+    /// A list.
     List(Hostlist),
-    /// Each line of this file names one; a node may stand in it several times. It may exist on the
-    /// allocation's first node alone.
+    /// The file with a name on each line; a node may be in it several times. It may exist on the allocation's
+    /// first node alone.
     File(PathBuf),
-    /// What the command `flux getattr hostlist` prints, in the syntax of a [`Hostlist`].
+    /// The output of `flux getattr hostlist`, in the syntax of a [`Hostlist`].
     FluxAttribute,
 }

@@ -1,4 +1,4 @@
-//! What each launcher tells its processes.
+//! Each launcher's own variables.
 
 use super::detect::slurm_step;
 use super::hosts::{Hosts, Names};
@@ -6,7 +6,7 @@ use super::launch_info::LaunchInfo;
 use super::variables::Variables;
 use crate::Launcher;
 
-/// What this launcher's own variables say.
+/// Returns the information in this launcher's own variables.
 pub fn info(launcher: Launcher, variables: &Variables<'_>) -> LaunchInfo {
     let unknown = LaunchInfo::unknown(launcher);
     match launcher {
@@ -22,8 +22,8 @@ pub fn info(launcher: Launcher, variables: &Variables<'_>) -> LaunchInfo {
     }
 }
 
-/// From srun(1), "Output environment variables". In a heterogeneous step the numbers and the nodes are
-/// those of all components.
+/// Reads Slurm's, from srun(1), "Output environment variables". In a heterogeneous step the numbers and the
+/// nodes are those of all components.
 fn slurm(variables: &Variables<'_>, unknown: LaunchInfo) -> LaunchInfo {
     let node = variables.number("SLURM_NODEID");
     let per_node = variables.first_text(&["SLURM_STEP_TASKS_PER_NODE", "SLURM_TASKS_PER_NODE"]);
@@ -44,7 +44,7 @@ fn slurm(variables: &Variables<'_>, unknown: LaunchInfo) -> LaunchInfo {
     }
 }
 
-/// How many tasks a node has, by counts as `2(x3),1`.
+/// Returns a node's number of tasks, by counts such as `2(x3),1`.
 fn tasks_on(counts: &str, mut node: u32) -> Option<u32> {
     let number = |text: &str| text.bytes().all(|b| b.is_ascii_digit()).then(|| text.parse::<u32>().ok())?;
     for part in counts.split(',') {
@@ -60,15 +60,16 @@ fn tasks_on(counts: &str, mut node: u32) -> Option<u32> {
     None
 }
 
-/// How many nodes a list of `orted`'s has, which ends in `@` and the nodes of each kind, as `n[1:0-2]@0(3)`.
+/// Returns the number of nodes in a list of `orted`'s, which ends in `@` and the nodes of each kind, as
+/// `n[1:0-2]@0(3)`.
 fn nodes_of_regex(regex: &str) -> Option<u32> {
     let (_, kinds) = regex.rsplit_once('@')?;
     let count = |kind: &str| kind.strip_suffix(')')?.split_once('(')?.1.parse::<u32>().ok();
     kinds.split(',').try_fold(0u32, |sum, kind| sum.checked_add(count(kind)?))
 }
 
-/// From mpirun(1) of Open MPI 4, "Exported environment variables", and what `orted` sets. It counts nodes twice where
-/// ranks are placed by a file.
+/// Reads Open MPI 4's, from mpirun(1), "Exported environment variables", and those that `orted` sets. It
+/// counts nodes twice if ranks are placed by a file.
 fn open_mpi(variables: &Variables<'_>, unknown: LaunchInfo) -> LaunchInfo {
     let identity = variables.first_text(&["PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"]);
     let size = variables.number("OMPI_COMM_WORLD_SIZE");
@@ -85,7 +86,7 @@ fn open_mpi(variables: &Variables<'_>, unknown: LaunchInfo) -> LaunchInfo {
     }
 }
 
-/// PMIx tells the rest to who asks its server; Open MPI 5 adds its variables.
+/// Reads PMIx's, which has the rest in its server; Open MPI 5 adds its variables.
 fn pmix(variables: &Variables<'_>, unknown: LaunchInfo) -> LaunchInfo {
     LaunchInfo {
         rank: variables.first_number(&["PMIX_RANK", "OMPI_COMM_WORLD_RANK"]),
@@ -97,8 +98,8 @@ fn pmix(variables: &Variables<'_>, unknown: LaunchInfo) -> LaunchInfo {
     }
 }
 
-/// From MPICH's `src/pm/hydra/proxy`. Hydra names no launch; but where it starts its proxies as a step
-/// of Slurm's it says so, and then that step is the launch's.
+/// Reads those of MPICH's `src/pm/hydra/proxy`. Hydra has no name for a launch; but if it starts its proxies
+/// as a step of Slurm's it sets a variable, and then that step is the launch's.
 fn hydra(variables: &Variables<'_>, unknown: LaunchInfo) -> LaunchInfo {
     let info = LaunchInfo {
         rank: variables.first_number(&["PMI_RANK", "PMI_ID"]),
@@ -115,7 +116,7 @@ fn hydra(variables: &Variables<'_>, unknown: LaunchInfo) -> LaunchInfo {
     LaunchInfo { node, nodes, hosts, switches, identity, ..info }
 }
 
-/// PALS's variables, and those of the PMI that it serves. Slurm sets both as PALS does
+/// Reads PALS's, and those of the PMI that it serves. Slurm sets both as PALS does
 /// (`src/plugins/mpi/cray_shasta`).
 fn pals(variables: &Variables<'_>, unknown: LaunchInfo) -> LaunchInfo {
     LaunchInfo {
@@ -129,7 +130,8 @@ fn pals(variables: &Variables<'_>, unknown: LaunchInfo) -> LaunchInfo {
     }
 }
 
-/// From flux-environment(7). A job's number is its instance's own, so the identity names both.
+/// Reads Flux's, from flux-environment(7). A job's number is unique in its instance only, so the identity
+/// names both.
 fn flux(variables: &Variables<'_>, unknown: LaunchInfo) -> LaunchInfo {
     let instance = variables.text("FLUX_URI").unwrap_or_default();
     LaunchInfo {
@@ -143,7 +145,7 @@ fn flux(variables: &Variables<'_>, unknown: LaunchInfo) -> LaunchInfo {
     }
 }
 
-/// JSM's variables. A launch is a namespace of PMIx's in a job.
+/// Reads JSM's. A launch is a PMIx namespace in a job.
 fn jsm(variables: &Variables<'_>, unknown: LaunchInfo) -> LaunchInfo {
     let job = variables.text("LSB_JOBID").unwrap_or_default();
     LaunchInfo {

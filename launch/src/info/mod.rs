@@ -1,15 +1,15 @@
-//! A process's place in its launch, from the variables that the launcher gave it.
+//! A process's rank, node and size in its launch, from the variables that the launcher set.
 //!
 //! # Which launcher
 //!
-//! A process often has variables of several: `mpirun` in an allocation of Slurm's leaves Slurm's in
-//! place, and on other nodes those of the step that its daemons are. The innermost launcher knows the
-//! process, so the first of these that holds decides:
+//! A process often has variables of several launchers: `mpirun` in an allocation of Slurm's leaves Slurm's in
+//! place, and on other nodes those of its daemons' step. The innermost launcher knows the process, so the
+//! first of these that applies decides:
 //!
 //! 1. `PMIX_NAMESPACE` is Slurm's for this very step (`slurm.pmix.JOB.STEP`): Slurm.
-//! 2. `PMI_RANK` and `PMI_SIZE` are `FLUX_TASK_RANK` and `FLUX_JOB_SIZE`, and Open MPI, PRRTE and JSM
-//!    have left nothing: Flux, which answers PMI itself.
-//! 3. `PRTE_LAUNCHED`, or a `PMIX_NAMESPACE` that begins as PRRTE's do: PRRTE.
+//! 2. `PMI_RANK` and `PMI_SIZE` are `FLUX_TASK_RANK` and `FLUX_JOB_SIZE`, and there is no variable of Open
+//!    MPI, PRRTE or JSM: Flux, which serves PMI itself.
+//! 3. `PRTE_LAUNCHED`, or a `PMIX_NAMESPACE` with PRRTE's prefix: PRRTE.
 //! 4. `OMPI_COMM_WORLD_RANK` and a variable of `orted`'s (`OMPI_MCA_orte_hnp_uri` or
 //!    `OMPI_MCA_ess_base_jobid`): Open MPI up to 4.
 //! 5. `PMI_RANK` or `PMI_ID`, with `HYDI_CONTROL_FD`, or with `MPI_LOCALRANKID` and a rank that isn't
@@ -17,20 +17,19 @@
 //! 6. `JSM_NAMESPACE_RANK`: JSM, which sets Open MPI's variables too.
 //! 7. `FLUX_TASK_RANK`: Flux.
 //! 8. `SLURM_PROCID` in a step that tasks were started in: Slurm. A batch script and the shell of an
-//!    allocation are no place.
-//! 9. `PALS_RANKID`: PALS. It comes this late because Slurm and Flux set it too on machines of HPE's.
+//!    allocation have no launch.
+//! 9. `PALS_RANKID`: PALS. It comes late because Slurm and Flux set it too on HPE's machines.
 //! 10. `OMPI_COMM_WORLD_RANK`: Open MPI or one of its descendants.
-//! 11. `PMIX_RANK` and `PMIX_NAMESPACE`: something that speaks PMIx.
-//! 12. `PMI_RANK` and `PMI_SIZE`: something that speaks PMI, taken for hydra.
+//! 11. `PMIX_RANK` and `PMIX_NAMESPACE`: a launcher with PMIx.
+//! 12. `PMI_RANK` and `PMI_SIZE`: a launcher with PMI, taken for hydra.
 //! 13. `PBS_NODENUM` of a task that isn't the job's script (`PBS_TASKNUM` above 1): `pbsdsh`.
 //!
-//! What the outer ones say is used for one thing alone: the nodes of the allocation, of which the
-//! launch may use a part ([`Hosts::exact`]).
+//! Variables of outer launchers are used only for the nodes of the allocation, of which the launch may use a
+//! part ([`Hosts::exact`]).
 //!
-//! # Nonsense
+//! # Invalid values
 //!
-//! A value that is no number, or contradicts another (a rank beyond the size), is as if it weren't
-//! there.
+//! A value that is no number, or contradicts another (a rank beyond the size), is ignored.
 
 mod allocation;
 mod detect;
@@ -49,8 +48,8 @@ pub use self::launch_info::LaunchInfo;
 use self::variables::Variables;
 
 impl LaunchInfo {
-    /// The place of the process with these variables; `None` if no launcher started it. `variable` gives
-    /// a variable's value.
+    /// Returns the information of the process with these variables; `None` if no launcher started it.
+    /// `variable` returns a variable's value.
     pub fn of(variable: &dyn Fn(&str) -> Option<OsString>) -> Option<LaunchInfo> {
         let variables = Variables::new(variable);
         let launcher = detect::launcher(&variables)?;

@@ -1,4 +1,4 @@
-//! Which of several launchers counts, and values that are nonsense.
+//! Precedence of several launchers, and invalid values.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;

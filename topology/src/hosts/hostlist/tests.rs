@@ -17,7 +17,7 @@ fn check(text: &str, expected: &[&str]) {
     assert_eq!(list.len(), expected.len(), "{text}");
 }
 
-/// What `scontrol show hostnames` of Slurm 22.05 writes for these.
+/// The output of `scontrol show hostnames` of Slurm 22.05 for these.
 #[test]
 fn expressions_mean_what_they_mean_in_slurm() {
     check("", &[]);
@@ -217,12 +217,12 @@ fn domains_need_not_be_given_on_both_sides() {
     assert_eq!(list.rank_of("n4"), Err(NoRank::Ambiguous { name: "n4".into(), first, other }));
 }
 
-/// Names in which much is alike, so that there is something to fold.
+/// Makes similar names, so that there is something to fold.
 fn similar_name() -> impl Strategy<Value = String> {
     "[ab_]{0,1}(0|1|2|3|9|00|01|02|09|10|11|99|099|100)([-.:a](0|1|2|3|01|02|10)){0,2}[a-]{0,1}"
 }
 
-/// The text of some ranges and the numbers they stand for, written out.
+/// Makes the text of some ranges and their numbers.
 fn ranges() -> impl Strategy<Value = (String, Vec<String>)> {
     let range = (0u64..120, 0u64..4, 1usize..4).prop_map(|(low, more, width)| {
         let text = if more == 0 { format!("{low:0width$}") } else { format!("{low:0width$}-{}", low + more) };
@@ -235,7 +235,7 @@ fn ranges() -> impl Strategy<Value = (String, Vec<String>)> {
     })
 }
 
-/// The text of an expression and the names it stands for, made by nested loops.
+/// Makes the text of an expression and its names, by nested loops.
 fn expression() -> impl Strategy<Value = (String, Vec<String>)> {
     ("[ab0-1]{1,2}", vec((ranges(), "[-ab0-1.]{0,2}"), 0..5))
         .prop_filter("small", |(_, groups)| {

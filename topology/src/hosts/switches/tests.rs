@@ -139,7 +139,7 @@ fn circles_are_found() {
     refused("SwitchName=a Switches=a", &message(1, "a"));
     refused("SwitchName=a Switches=b\nSwitchName=b Switches=c\nSwitchName=c Switches=a", &message(1, "a, b, c"));
     refused("SwitchName=r Switches=a\nSwitchName=a Switches=b\nSwitchName=b Switches=a", &message(2, "a, b"));
-    // What is only below a circle is no part of it.
+    // What is only below a cycle is no part of it.
     refused("SwitchName=x Nodes=n\nSwitchName=a Switches=b,x\nSwitchName=b Switches=a", &message(2, "a, b"));
     let long: String = (0..20_000).map(|n| format!("SwitchName=s{n} Switches=s{}\n", (n + 1) % 20_000)).collect();
     refused(&long, &message(1, "s0, s1, s2, s3, s4, s5, s6, s7, …"));
@@ -174,8 +174,8 @@ fn tables_of_racks() {
     }
 }
 
-/// The text of a tree of switches with nodes `n0`, `n1`, …, each at the leaf that `leaves` says; the
-/// parent of switch `s` is below `s`.
+/// Returns the text of a tree of switches with nodes `n0`, `n1`, …, each at its leaf in `leaves`; the parent
+/// of switch `s` is below `s`.
 fn conf(parents: &[usize], leaves: &[usize]) -> String {
     let line = |switch: usize| {
         let list = |letter: char, at: &[usize], from: usize| {
@@ -189,7 +189,7 @@ fn conf(parents: &[usize], leaves: &[usize]) -> String {
     (0..parents.len()).map(line).collect()
 }
 
-/// The switches from `switch` up to the top.
+/// Returns the switches from `switch` up to the top.
 fn way_up(parents: &[usize], mut switch: usize) -> Vec<usize> {
     let mut way = Vec::from([switch]);
     while switch > 0 {

@@ -1,4 +1,4 @@
-//! The crate against the kernel: a small tree through real mounts.
+//! Tests of the crate against the kernel: a small tree through real mounts.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write, stdin};
@@ -89,7 +89,7 @@ fn nothing_is_asked_twice() {
     };
     walk();
     assert_eq!((mounted.count("Open"), mounted.count("Opendir")), (1, 1));
-    // READDIRPLUS gave the attributes of all names.
+    // READDIRPLUS returned the attributes of all names.
     assert_eq!(mounted.count("Lookup"), 4, "link, hello, absent, sub");
     walk();
     let before = mounted.counts();
@@ -304,7 +304,7 @@ fn a_fresh_device_joins_a_connection() {
     assert_eq!(read(&mounted.path("hello")), "hello\n");
 }
 
-/// Set for the part of a test that runs in a user namespace: where it is to mount.
+/// Set for the part of a test that runs in a user namespace: its mount point.
 const INSIDE: &str = "HEADWATER_TEST_MOUNT_POINT";
 
 #[test]
@@ -333,7 +333,7 @@ fn a_user_namespace_is_served_from_outside() {
     });
     inside.stdin.take().unwrap().write_all(b"serving\n").unwrap();
     assert!(inside.wait().unwrap().success(), "{:?}", lines.collect::<Vec<_>>());
-    // The mount went with the namespace, and so the servers were told.
+    // The mount ended with the namespace, and with it the servers' connection.
     server.join().unwrap();
 }
 

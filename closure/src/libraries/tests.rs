@@ -27,7 +27,7 @@ impl Files for SourceFiles {
     fn soon(&mut self, _path: &Path) {}
 }
 
-/// The same, of whose directories nobody knows the names.
+/// The same, with directories whose names are unknown.
 struct Unlisted;
 
 impl Files for Unlisted {
@@ -57,8 +57,8 @@ fn environment(variables: &[(&str, String)]) -> Environment {
     }
 }
 
-/// What the loader itself says that a file is loaded with: the libraries' paths, and names that it does not
-/// find. `None` if it refuses the file.
+/// Returns the loader's own trace of a file: the libraries' paths, and names that it does not find. `None` if
+/// it refuses the file.
 fn traced(loader: &Path, file: &Path, variables: &[(&str, String)]) -> Option<(BTreeSet<PathBuf>, BTreeSet<OsString>)> {
     let mut command = Command::new(loader);
     command.arg(file).env_remove("LD_LIBRARY_PATH").env("LD_TRACE_LOADED_OBJECTS", "1");
@@ -75,7 +75,7 @@ fn traced(loader: &Path, file: &Path, variables: &[(&str, String)]) -> Option<(B
     output.status.success().then_some((paths, absent))
 }
 
-/// What is found for an executable, or for a library as if it were one.
+/// Finds the needs of an executable, or of a library as if it were one.
 fn found(files: &mut impl Files, loader: &Path, file: &Path, variables: &[(&str, String)]) -> Needs {
     let environment = environment(variables);
     let mut analysis = Analysis { environment: &environment, files, needs: Needs::default(), names: HashMap::new() };
@@ -86,7 +86,7 @@ fn found(files: &mut impl Files, loader: &Path, file: &Path, variables: &[(&str,
     analysis.needs
 }
 
-/// This machine's loader: the one of this test.
+/// Returns the loader of this test's process.
 fn own_loader() -> PathBuf {
     let own = dynamic::read(&*fs::read("/proc/self/exe").unwrap()).unwrap();
     PathBuf::from(OsString::from_vec(own.interpreter.unwrap()))
@@ -105,7 +105,7 @@ fn check(file: &Path, variables: &[(&str, String)]) -> bool {
     true
 }
 
-/// Files below a directory whose names end so, at most so many, evenly.
+/// Returns files below a directory whose names end with `end`, at most `max`, evenly.
 fn sample(directory: &Path, end: &str, max: usize) -> Vec<PathBuf> {
     let (mut todo, mut all) = (vec![directory.to_owned()], Vec::new());
     while let Some(directory) = todo.pop() {
@@ -219,7 +219,7 @@ fn what_is_not_right_is_passed_over() {
     let site = Site::new();
     site.library("right/libx.so", &[]);
     site.library("right/liby.so", &["-L@/right", "-lx"]);
-    // Another machine's, and another class's.
+    // Libraries of another machine, and of another class.
     for (directory, at, value) in [("machine", 18, 183), ("class", 4, 1)] {
         site.copy("right/libx.so", &format!("{directory}/libx.so"));
         let mut bytes = fs::read(site.root.join("right/libx.so")).unwrap();
@@ -259,7 +259,7 @@ fn capabilities_of_the_hardware() {
     site.library("lib/libx.so", &[]);
     let program = site.program("bin/app", &["-L@/lib", "-lx", "-Wl,-rpath,@/lib"]);
     site.check(&program, &[]);
-    // Each stands before those that were there: the last is the best.
+    // Each precedes those that were there: the last is the best.
     for subdirectory in loader.subdirectories.iter().rev().chain([&"glibc-hwcaps/nonsense".into()]) {
         site.copy("lib/libx.so", &format!("lib/{}/libx.so", subdirectory.display()));
         site.check(&program, &[]);

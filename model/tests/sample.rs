@@ -1,4 +1,4 @@
-//! The sample stands for all nodes: it says what the exact simulation says.
+//! The sample represents all nodes: its results are those of the exact simulation.
 
 use headwater_model::{Detail, FileSystem, Machine, Network, Outcome, Trace, with_headwater};
 use headwater_topology::{Branching, Forest, Shape};
@@ -21,7 +21,7 @@ fn check(trace: &Trace, nodes: u32, shape: Shape) {
     let ratio = sample.seconds / exact.seconds;
     let found = format!("{shape:?} of {nodes}: {:.4} s, sampled {:.4} s", exact.seconds, sample.seconds);
     assert!((0.8..1.25).contains(&ratio), "{found}");
-    // Files are read once, and directories; what is looked up ahead may differ a little.
+    // Files and directories are read once; readahead may differ a little.
     assert_eq!((sample.counts.opens, sample.counts.lists), (exact.counts.opens, exact.counts.lists), "{found}");
 }
 

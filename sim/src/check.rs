@@ -1,4 +1,4 @@
-//! What must hold of everything that a node puts out.
+//! Properties of everything that a node puts out.
 
 mod reading;
 mod room;
@@ -15,7 +15,7 @@ use crate::tree::{Item, Outcome, PathState, Tree, resolve};
 use crate::world::World;
 
 impl World {
-    /// What becomes visible is true, the same on all nodes, and never changes.
+    /// Checks that what becomes visible is true, the same on all nodes, and never changes.
     pub(crate) fn check_publication(&mut self, rank: Rank, publication: &Publication) -> Check {
         match publication {
             Publication::Fact { path, fact } => self.check_fact(rank, path, fact),
@@ -48,7 +48,7 @@ impl World {
         if let Some(attr) = attr_of(fact)
             && (self.past.is_empty() || self.readers.len() <= 1)
         {
-            // Each look sets the access time; without faults there is one.
+            // Each read sets the access time; without faults there is one.
             let is_first = self.is_calm && self.limits.facts_max == usize::MAX && self.forest.trees() == 1;
             let attr = if is_first { *attr } else { version_of(attr) };
             let generation = self.site(rank).table.generation;
@@ -71,7 +71,7 @@ impl World {
         ensure(is_known, || format!("content of {path} does not agree with its attributes"))?;
         ensure(head.whole == (aspect == Aspect::Whole), || format!("{path} is whole by half"))?;
         ensure(!site.is_passthrough(path), || format!("content of {path}, which is live"))?;
-        // The very version that the attributes are of.
+        // The very version of the attributes.
         let is_true = |tree: &Tree| {
             let truth = tree.is_current(path, &head.attr).then(|| tree.open(path, aspect, 0).ok()).flatten();
             truth.is_some_and(|truth| truth.ranges == head.ranges)
@@ -79,12 +79,12 @@ impl World {
         ensure(self.versions_of_tree(0).any(is_true), || format!("{path} never had content {head:?}"))
     }
 
-    /// The shared file system as it is and as it was, from a version on.
+    /// Returns the shared file system as it is and as it was, from a version on.
     fn versions_of_tree(&self, from: usize) -> impl Iterator<Item = &Tree> {
         std::iter::once(&self.tree).chain(self.past.iter().skip(from))
     }
 
-    /// Whether a fact holds in a version of the shared file system.
+    /// Returns whether a fact is true in a version of the shared file system.
     fn is_true(&self, tree: &Tree, path: &Path, fact: &Fact) -> bool {
         let truth = match fact {
             Fact::Listing(..) | Fact::Unlistable(_) => tree.listing(path, 0),
@@ -96,7 +96,7 @@ impl World {
         }
     }
 
-    /// An answer is the only one, and what it says holds.
+    /// Checks that an answer is the only one, and that it is true.
     pub(crate) fn check_reply(&mut self, rank: Rank, waiting: &Waiting, reply: Reply) -> Check {
         let Waiting { path, want, must_succeed, block, .. } = waiting;
         let published = self.site(rank).resolve(path, *want, |p| self.in_scope(p));
@@ -117,7 +117,7 @@ impl World {
         if published == Outcome::Passthrough {
             return Ok(());
         }
-        // A process that finds nothing where it was told to look uses the original.
+        // A process that does not find what it was promised uses the source file.
         if let (true, Some(block)) = (wants_block, block) {
             let is_there = self.site(rank).has_block(path, *block) || self.site(rank).unstored.contains(path);
             ensure(is_there, || format!("block {block} of {path} is not there"))?;
@@ -137,7 +137,7 @@ impl World {
         Ok(())
     }
 
-    /// Where a path leads in truth.
+    /// Returns where a path leads in truth.
     pub(crate) fn truth(&self, path: &Path, want: Want) -> Outcome {
         self.truth_in(&self.tree, path, want)
     }
@@ -170,8 +170,8 @@ fn attr_of(fact: &Fact) -> Option<&Attr> {
     }
 }
 
-/// Whether two facts say the same of a path, but for what looking changes, and of a directory for when its
-/// names changed.
+/// Returns whether two facts are the same, but for access times, and for the times of a directory whose names
+/// changed.
 pub(crate) fn is_same(a: &Fact, b: &Fact) -> bool {
     match (a, b) {
         (Fact::Absent, Fact::Absent) => true,
@@ -184,7 +184,7 @@ pub(crate) fn is_same(a: &Fact, b: &Fact) -> bool {
     }
 }
 
-/// Attributes without those that differ from look to look, or from node to node.
+/// Returns attributes without those that change by reading, or between nodes.
 pub(crate) fn version_of(attr: &Attr) -> Attr {
     let mtime = if attr.kind() == Kind::Dir { (0, 0) } else { attr.mtime };
     Attr { atime: (0, 0), mtime, dev_minor: 0, ..*attr }

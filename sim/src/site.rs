@@ -15,7 +15,7 @@ use crate::tree::{Outcome, PathState, resolve};
 pub(crate) struct Waiting {
     pub(crate) path: Path,
     pub(crate) want: Want,
-    /// The block that it wants beyond that.
+    /// The block that it needs beyond that.
     pub(crate) block: Option<u32>,
     pub(crate) must_succeed: bool,
     pub(crate) since: u64,
@@ -24,13 +24,13 @@ pub(crate) struct Waiting {
 /// A link's end, while it is up.
 #[derive(Debug)]
 pub(crate) struct Link {
-    /// Which of the connections between the two it is.
+    /// The number of the connection between the two.
     pub(crate) number: u64,
-    /// What is being received: as the driver knows it.
+    /// Transfers that are being received, in the driver's view.
     pub(crate) incoming: BTreeMap<TransferId, (Piece, FileHead)>,
     /// The files of chunks that were put out and not yet sent.
     pub(crate) chunks: VecDeque<Path>,
-    /// Wants that were sent and nothing was heard of since.
+    /// Requests that were sent and not answered yet.
     pub(crate) wants: BTreeMap<(Path, Aspect, u32), u64>,
 }
 
@@ -40,7 +40,7 @@ impl Link {
     }
 }
 
-/// What users see of a node: it outlives the node's process if that is recovered.
+/// A node's visible state: it outlives the node's process if that is recovered.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
     pub(crate) facts: BTreeMap<Path, Fact>,
@@ -53,7 +53,7 @@ pub(crate) struct Table {
     pub(crate) generation: u64,
 }
 
-/// A node and everything around it.
+/// A node and its environment.
 #[derive(Debug)]
 pub(crate) struct Site {
     pub(crate) node: Node,
@@ -62,25 +62,25 @@ pub(crate) struct Site {
     pub(crate) life: u64,
     /// When its clock began.
     pub(crate) started: u64,
-    /// Until when it stands still.
+    /// Until when it pauses.
     pub(crate) paused_until: u64,
     /// Until when it sends wrong bytes.
     pub(crate) lies_until: u64,
     pub(crate) table: Table,
-    /// Files that were here in blocks: their names may have files of their own in the store.
+    /// Files that were here in blocks: their names may have separate files in the store.
     pub(crate) inodes_in_blocks: BTreeSet<u64>,
-    /// Content whose eviction is refused, which the node has yet to hear.
+    /// Content whose eviction was refused, before the node is notified.
     pub(crate) refused: VecDeque<Path>,
     /// The bytes of the message that is being handled, if the store can take them.
     pub(crate) received_content: Option<Vec<Segment>>,
-    /// Content that the store could not take, which the node has yet to hear.
+    /// Content that the store could not take, before the node is notified.
     pub(crate) unstored: VecDeque<Path>,
-    /// Paths of which that was ever so.
+    /// Paths with such content, ever.
     pub(crate) lost: BTreeSet<Path>,
     pub(crate) store: Store,
-    /// How many bytes the store may hold.
+    /// The limit of the store's bytes.
     pub(crate) store_bytes_max: u64,
-    /// How many it held when that was last looked at, with what is kept free for what arrives.
+    /// Bytes in the store at the last check, with the reserved ones.
     pub(crate) store_bytes: u64,
     pub(crate) reads: Reads,
     pub(crate) waiting: BTreeMap<ClientId, Waiting>,
@@ -89,15 +89,15 @@ pub(crate) struct Site {
     pub(crate) dialled: BTreeMap<Rank, u64>,
     /// Ranks whose link was lost, or given up.
     pub(crate) suspects: BTreeSet<Rank>,
-    /// Its own refreshes under way, and the version of the tree when they were asked for.
+    /// Its own pending refreshes, and the version of the tree at the request.
     pub(crate) refreshes: BTreeMap<u64, usize>,
-    /// Whether it has ever looked for changes.
+    /// Whether it has ever checked for changes.
     pub(crate) looks_anew: bool,
     pub(crate) timer: Option<u64>,
 }
 
 impl Site {
-    /// A place for a node that has not been started.
+    /// Makes the site of a node that has not been started.
     pub(crate) fn new(node: Node) -> Site {
         Site {
             node,
@@ -126,7 +126,7 @@ impl Site {
         }
     }
 
-    /// A process of the node starts, at this time, with room for so many bytes; it goes on from what was
+    /// Starts a process of the node, at this time, with room for so many bytes; it restores what was
     /// published if it `recovers`.
     pub(crate) fn start(&mut self, now: u64, mut node: Node, recovers: bool, store_bytes_max: u64) {
         let mut table = std::mem::take(&mut self.table);
@@ -155,7 +155,7 @@ impl Site {
             Site { is_alive: true, life, started: now, table, store, store_bytes_max, store_bytes, ..Site::new(node) };
     }
 
-    /// The process is killed. What it has published stays.
+    /// Kills the process. What it has published stays.
     pub(crate) fn die(&mut self) {
         self.is_alive = false;
         self.links.clear();
@@ -164,7 +164,7 @@ impl Site {
         (self.paused_until, self.timer) = (0, None);
     }
 
-    /// Whether processes may use this block.
+    /// Returns whether processes may use this block.
     pub(crate) fn has_block(&self, path: &Path, block: u32) -> bool {
         let is_whole = self.table.resident.get(path).is_some_and(|head| head.whole);
         is_whole || self.table.blocks.get(path).is_some_and(|blocks| blocks.contains(&block))
@@ -177,7 +177,7 @@ impl Site {
                 && std::iter::successors(path.parent(), Path::parent).any(|p| passthrough.get(&p) == Some(&true)))
     }
 
-    /// Where the table says that a path leads.
+    /// Returns where a path leads by the table.
     pub(crate) fn resolve(&self, path: &Path, want: Want, in_scope: impl Fn(&Path) -> bool) -> Outcome {
         resolve(path, !want.contains(Want::NO_FOLLOW), in_scope, |at| self.state_of(at))
     }
@@ -211,8 +211,8 @@ impl Site {
         }
     }
 
-    /// Why this node may not read for a tree, if it may not: of the ranks that come before it each has to
-    /// be dead in its view.
+    /// Returns the rank that forbids this node to read for a tree: the first before it that is not dead in
+    /// its view.
     pub(crate) fn obstacle(
         &self,
         candidates: impl Iterator<Item = Rank>,

@@ -1,5 +1,5 @@
-//! The model of the shared file system: a tree that does not change by itself, except that looking at it
-//! sets access times.
+//! The model of the shared file system: a tree that does not change by itself, except that reading sets
+//! access times.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ const EACCES: u16 = 13;
 const EINVAL: u16 = 22;
 const ENOTDIR: u16 = 20;
 
-/// What a path is.
+/// A path's item.
 #[derive(Clone, Debug)]
 pub(crate) enum Item {
     Dir { attr: Attr, is_listable: bool },
@@ -28,12 +28,12 @@ pub(crate) enum Item {
 #[derive(Clone, Debug)]
 pub(crate) struct Tree {
     items: BTreeMap<Path, Item>,
-    /// Whether listings say what kind their names are.
+    /// Whether listings have the types of their names.
     is_typed: bool,
 }
 
 impl Tree {
-    /// A tree below `/sw`.
+    /// Draws a tree below `/sw`.
     pub(crate) fn random(random: &mut Random) -> Tree {
         let mut tree = Tree { items: BTreeMap::new(), is_typed: random.chance(800) };
         let root = Path::new(b"/sw").expect("an absolute path");
@@ -76,7 +76,7 @@ impl Tree {
         Item::File { attr: self.attr(mode::FILE, size), is_readable: random.chance(950), loadable }
     }
 
-    /// Another name of a file that is there already.
+    /// Draws another name of an existing file.
     fn hard_link(&self, random: &mut Random) -> Item {
         let files: Vec<&Item> = self.items.values().filter(|i| matches!(i, Item::File { .. })).collect();
         match files.is_empty() {
@@ -110,13 +110,13 @@ impl Tree {
         self.items.get(path)
     }
 
-    /// Whether a file is still the one that had these attributes.
+    /// Returns whether a file still has these attributes.
     pub(crate) fn is_current(&self, path: &Path, attr: &Attr) -> bool {
         matches!(self.items.get(path), Some(Item::File { attr: now, .. })
             if (now.ino, now.size, now.mtime) == (attr.ino, attr.size, attr.mtime))
     }
 
-    /// The tree after a file, under all its names, has changed, or one name has gone.
+    /// Returns the tree after a file has changed under all its names, or one name was removed.
     pub(crate) fn changed(&self, random: &mut Random) -> Tree {
         let mut tree = self.clone();
         let files: Vec<&Path> =
@@ -143,7 +143,7 @@ impl Tree {
         tree
     }
 
-    /// Paths of which something else can be said in another version.
+    /// Returns the paths that differ in another version.
     pub(crate) fn differences(&self, other: &Tree) -> Vec<Path> {
         let paths: BTreeSet<&Path> = self.items.keys().chain(other.items.keys()).collect();
         let differs = |path: &&&Path| {
@@ -152,14 +152,14 @@ impl Tree {
         paths.iter().filter(differs).map(|path| (*path).clone()).collect()
     }
 
-    /// The attributes as a look at `now` sees them.
+    /// Returns the attributes that a read at `now` sees.
     fn state_of(&self, attr: &Attr, now: u64) -> Attr {
         let same = |item: &&Item| matches!(item, Item::File { attr: other, .. } if other.ino == attr.ino);
         let nlink = if attr.kind() == Kind::File { self.items.values().filter(same).count() as u32 } else { 2 };
         Attr { atime: (now as i64, 0), nlink, ..*attr }
     }
 
-    /// What the reader says about an entry.
+    /// Returns what the reader sees of an entry.
     pub(crate) fn entry(&self, path: &Path, now: u64) -> Fact {
         let is_below_a_file = || {
             std::iter::successors(path.parent(), Path::parent)
@@ -173,7 +173,7 @@ impl Tree {
         }
     }
 
-    /// What the reader says about a directory's names.
+    /// Returns what the reader sees of a directory's names.
     pub(crate) fn listing(&self, path: &Path, now: u64) -> Fact {
         match self.items.get(path) {
             Some(Item::Dir { attr, is_listable: false }) => Fact::Unlistable(self.state_of(attr, now)),
@@ -196,7 +196,7 @@ impl Tree {
         Name { ino, d_type, name: path.name() }
     }
 
-    /// What the reader sees when it opens a file, or an error number.
+    /// Returns what the reader sees when it opens a file, or an error number.
     pub(crate) fn open(&self, path: &Path, aspect: Aspect, now: u64) -> Result<FileHead, u16> {
         match self.items.get(path) {
             Some(Item::File { attr, is_readable: true, loadable }) => {
@@ -220,7 +220,7 @@ impl Tree {
 pub(crate) enum Outcome {
     Absent,
     Error,
-    /// Out of the scope, or round in circles.
+    /// Out of the scope, or in a cycle.
     Original,
     /// The job changes it.
     Passthrough,
@@ -230,7 +230,7 @@ pub(crate) enum Outcome {
     Found(Path),
 }
 
-/// One path, looked at without following it.
+/// A path's state, without following links.
 #[derive(Clone, Debug)]
 pub(crate) enum PathState {
     Unknown,
@@ -253,7 +253,7 @@ pub(crate) fn resolve(
     let (mut at, mut links) = (Path::root(), 0);
     loop {
         let is_last = todo.is_empty();
-        // A path whose text lies out of the scope is the original's, wherever its links lead.
+        // A path whose text is out of the scope is not served, wherever its links lead.
         let text = todo.iter().rev().try_fold(at.clone(), |path, name| path.join(name));
         if text.is_none_or(|text| !in_scope(&text)) {
             return Outcome::Original;

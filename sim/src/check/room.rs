@@ -1,4 +1,4 @@
-//! What must hold of what a node keeps: that it is bounded.
+//! Properties of what a node stores: it is bounded.
 
 use headwater_proto::Rank;
 
@@ -7,10 +7,10 @@ use crate::site::Site;
 use crate::world::World;
 
 impl World {
-    /// A store holds no more than it may; if it may hold less than it did, it does not come to hold more.
+    /// Checks that a store is within its limit; if the limit was reduced, that the store does not grow.
     pub(crate) fn check_room(&mut self, rank: Rank) -> Check {
         if self.options.evict_refusal > 0 {
-            // What is in use stays.
+            // Content in use stays.
             return Ok(());
         }
         let site = self.site_mut(rank);
@@ -21,7 +21,7 @@ impl World {
         ensure(site.store.is_within(bytes), || format!("more than {bytes} bytes are in the store"))
     }
 
-    /// Whatever others cause, a node keeps no more of it than is said.
+    /// Checks the limits of what a node stores on behalf of others.
     pub(crate) fn check_load(&self, rank: Rank) -> Check {
         let node = &self.site(rank).node;
         let (load, limits) = (node.load(), &self.limits);
@@ -43,7 +43,7 @@ impl World {
         })
     }
 
-    /// Once nothing more arrives, a store holds what it may and no more.
+    /// Checks that a store is within its limit once nothing more arrives.
     pub(super) fn check_given_up(&self, site: &Site) -> Check {
         let (bytes, bytes_max) = (site.node.stats().store_bytes, site.store_bytes_max);
         let fits = self.options.evict_refusal > 0 || bytes <= bytes_max;

@@ -1,4 +1,4 @@
-//! The drivers: what each output does to the model.
+//! The drivers: the effect of each output on the model.
 
 use headwater_abi::Path;
 use headwater_abi::wire::{Aspect, Change};
@@ -155,14 +155,14 @@ impl World {
                 site.table.passthrough_listings.extend(path.parent());
                 *site.table.passthrough.entry(path).or_default() |= tree;
             }
-            // What processes compare with the original is the audit library's matter.
+            // Comparing with the source file is the audit library's task.
             Publication::Unaudited => {}
         }
         Ok(())
     }
 
-    /// What came with the message that is being handled is stored first. `None` if the store can't take it, or
-    /// could not take what is to be linked to.
+    /// Stores what came with the message that is being handled. `None` if the store can't take it, or did not
+    /// take the link's target.
     fn store_arrived(&mut self, rank: Rank, publication: Publication) -> Result<Option<Publication>, String> {
         let site = self.site_mut(rank);
         match publication {
@@ -186,7 +186,7 @@ impl World {
         }
     }
 
-    /// What is marked may be used some time, which the node is told.
+    /// Marked content may be used at some time, which is reported to the node.
     fn use_marked(&mut self, rank: Rank, (path, block): Piece, is_marked: bool) {
         if is_marked && self.random.chance(700) {
             let after = self.random.below(200);
@@ -208,7 +208,7 @@ impl World {
         Ok(())
     }
 
-    /// From here on the node's table is of a later generation.
+    /// Begins a later generation of the node's table.
     fn generation(
         &mut self,
         rank: Rank,
@@ -226,7 +226,7 @@ impl World {
         };
         site.table.passthrough_listings = passthrough.iter().filter_map(|(path, _)| path.parent()).collect();
         site.table.passthrough = passthrough.into_iter().collect();
-        // What is live keeps what nobody sees.
+        // Changed passthrough paths are not visible.
         let changed: Vec<Path> = changed.into_iter().filter(|path| !site.is_passthrough(path)).collect();
         for path in &changed {
             site.table.facts.remove(path);
@@ -241,7 +241,7 @@ impl World {
         Ok(())
     }
 
-    /// What the user sees from now on is not older than the wish to see it anew.
+    /// Checks that what the user sees from now on is not older than the request.
     fn refreshed(&mut self, rank: Rank, request: u64) -> Check {
         let wanted_at = self.site_mut(rank).refreshes.remove(&request);
         let wanted_at = wanted_at.ok_or("a refresh is answered that nobody wanted")?;

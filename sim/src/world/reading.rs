@@ -1,5 +1,4 @@
-//! The readers of nodes: what they are asked for, and what they answer from the model of the shared file
-//! system.
+//! The readers of nodes: their requests, and answers from the model of the shared file system.
 
 use headwater_abi::wire::{Aspect, Detail, Fact, FileHead};
 use headwater_abi::{Attr, Path};
@@ -143,13 +142,13 @@ impl World {
         Ok(())
     }
 
-    /// A digest is computed of what is in the store by now.
+    /// Computes a digest of what is in the store by now.
     pub(super) fn digest(&mut self, rank: Rank, path: Path, aspect: Aspect, head: &FileHead) -> Check {
         let digest = self.site(rank).store.digest(&(path.clone(), block_of(aspect)), head);
         self.give(rank, Input::Digested { path, aspect, digest })
     }
 
-    /// A fact as this node sees it.
+    /// Returns a fact as this node sees it.
     fn seen_by(&self, rank: Rank, fact: Fact) -> Fact {
         let seen = |attr: Attr| Attr { dev_minor: self.device(rank), ..attr };
         match fact {
@@ -161,7 +160,7 @@ impl World {
         }
     }
 
-    /// The number of the shared file system's device on a node.
+    /// Returns the number of the shared file system's device on a node.
     fn device(&self, rank: Rank) -> u32 {
         if self.options.devices_differ { rank.0 } else { 0 }
     }

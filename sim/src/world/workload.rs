@@ -1,4 +1,4 @@
-//! What processes ask for.
+//! Requests of processes.
 
 use headwater_abi::{Path, Want};
 use headwater_proto::{Input, Rank};
@@ -9,7 +9,7 @@ use crate::ensure::Check;
 use crate::site::Waiting;
 use crate::tree::{Item, Outcome};
 
-/// How late a node starts that does, at most, in milliseconds.
+/// How late a node may start, in milliseconds.
 const LATE_MS_MAX: u64 = 6000;
 
 impl World {
@@ -45,7 +45,7 @@ impl World {
         }
     }
 
-    /// Requests that must succeed, now that nothing fails any more.
+    /// Plans requests that must succeed after the faults have ended.
     pub(super) fn plan_epilogue(&mut self) {
         self.script.clear();
         for _ in 0..self.options.requests.min(60) {
@@ -70,7 +70,7 @@ impl World {
         let block = self.random.chance(80).then(|| self.random.below(4) as u32);
         let (path, want) = match block {
             None => (path, want),
-            // Who wants a block has resolved the path.
+            // A process that needs a block has resolved the path.
             Some(_) => (self.canonical(path), Want::ATTR | Want::NO_FOLLOW),
         };
         let must_succeed = must_succeed && self.can_succeed(rank, &path, want, block);
@@ -89,7 +89,7 @@ impl World {
         }
     }
 
-    /// Where a path leads, or some file of the tree.
+    /// Returns where a path leads, or some file of the tree.
     fn canonical(&mut self, path: Path) -> Path {
         match self.truth(&path, Want::ATTR) {
             Outcome::Found(at) => at,
@@ -100,7 +100,7 @@ impl World {
         }
     }
 
-    /// A program that looks at all files of a directory and then reads them, in its order.
+    /// Draws a program that looks up all files of a directory and then reads them, in its order.
     fn scan(&mut self) -> Vec<(Path, Want)> {
         let paths: Vec<Path> = self.tree.paths().cloned().collect();
         let directory = self.random.pick(&paths).parent();
@@ -109,7 +109,7 @@ impl World {
         looks.chain(names.iter().map(|path| (path.clone(), Want::WHOLE))).collect()
     }
 
-    /// Whether nothing stands between a request and its answer.
+    /// Returns whether a request can succeed.
     fn can_succeed(&self, rank: Rank, path: &Path, want: Want, block: Option<u32>) -> bool {
         let is_alive = |rank: Rank| self.site(rank).is_alive || self.is_calm;
         let is_connected = self
@@ -130,7 +130,7 @@ impl World {
             }
             _ => is_unchanged(path),
         };
-        // Names beside a live one are asked of the originals, too.
+        // Names beside a passthrough path are looked up in the source, too.
         let is_passthrough = self.sites.iter().any(|site| !site.table.passthrough.is_empty());
         is_connected && fits && !is_passthrough && is_unchanged(path) && is_lasting(&self.truth(path, want))
     }

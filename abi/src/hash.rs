@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn zero_padding_and_length_are_told_apart() {
+    fn zero_padding_and_length_are_distinguished() {
         assert_ne!(bytes(b"a"), bytes(b"a\0"));
         assert_ne!(bytes(b""), bytes(b"\0\0\0\0\0\0\0\0"));
         assert_ne!(tag(0), 0);

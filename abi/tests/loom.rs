@@ -100,7 +100,7 @@ fn attributes_then_a_listing() {
 }
 
 #[test]
-fn a_link_comes_with_its_target() {
+fn a_link_is_published_with_its_target() {
     check(
         1,
         |writer| writer.publish(&path(), &Fact::Link(attr(mode::LINK), b"../target")).unwrap(),
@@ -113,7 +113,7 @@ fn a_link_comes_with_its_target() {
 }
 
 #[test]
-fn content_that_comes_and_goes() {
+fn content_is_marked_and_cleared() {
     check(
         1,
         |writer| {

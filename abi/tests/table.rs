@@ -239,7 +239,7 @@ fn a_table_that_is_cut_off_is_no_table_or_survived() {
 }
 
 #[test]
-fn a_full_table_says_so_and_keeps_what_it_has() {
+fn a_full_table_reports_it_and_retains_its_records() {
     let words = words(GEOMETRY);
     let mut writer = Writer::create(&words, GEOMETRY, &header(), |_| true).unwrap();
     let name = |n: u32| Path::new(format!("/{n}").as_bytes()).unwrap();

@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_of_a_later_major_version_is_told_ours() {
+    fn a_kernel_of_a_later_major_version_gets_ours() {
         let (kernel, server) =
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
         for packet in [packet(8, 1, 0), packet(7, 45, flag::ASYNC_READ as u32)] {

@@ -185,9 +185,9 @@ fn missing_helper(error: io::Error) -> io::Error {
 }
 
 fn refusal(output: &Output) -> io::Error {
-    let said = String::from_utf8_lossy(&output.stderr);
-    let said = said.trim().trim_start_matches("fusermount3: ");
-    io::Error::other(format!("fusermount3 refused ({}): {said}", output.status))
+    let message = String::from_utf8_lossy(&output.stderr);
+    let message = message.trim().trim_start_matches("fusermount3: ");
+    io::Error::other(format!("fusermount3 refused ({}): {message}", output.status))
 }
 
 /// Returns the descriptor that arrives over a socket; none if the socket closes before.

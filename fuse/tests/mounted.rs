@@ -17,7 +17,7 @@ use served::{BIG, BIG_BYTES, BTIME, HELLO, Mounted, RESEND, can, duplicate, opti
 mod served;
 
 #[test]
-fn what_the_server_says_is_what_programs_see() {
+fn programs_see_what_the_server_replies() {
     if skipped() {
         return;
     }
@@ -273,7 +273,7 @@ fn nothing_is_mounted_anywhere_for_a_detached_mount() {
 }
 
 #[test]
-fn reading_ahead_goes_as_far_as_it_is_set() {
+fn read_ahead_has_the_size_that_is_set() {
     if skipped() {
         return;
     }

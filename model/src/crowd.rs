@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_sampled_has_parents() {
+    fn sampled_ranks_have_parents() {
         for ranks in [1, 2, 5, 64, 1000, 8300, 100_000, 1_000_000] {
             check(ranks, 0, Shape::default_of(ranks));
             check(ranks, 0, Shape::Single(Branching::KAry(8)));

@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn time_goes_before_order() {
+    fn time_precedes_order() {
         let mut queue = Queue::default();
         for (at_ns, planner, count) in [(5, 1, 0), (3, 2, 1), (5, 0, 7), (3, 2, 0), (9, 0, 0)] {
             queue.plan(Moment { at_ns, planner, count }, Event::Step(count));

@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn who_dials_too_early_dials_again() {
+    fn a_daemon_that_dials_too_early_dials_again() {
         assert_eq!(dialled(5_000_000, 0), 5_000_000);
         assert_eq!(dialled(0, 25_000_000), 40_000_000);
         assert!((1..1_000).all(|late| dialled(0, late * 10_000_000) <= late * 10_625_000 + 20_000_000));

@@ -53,7 +53,7 @@ fn libraries() {
 }
 
 #[test]
-fn a_seed_gives_one_outcome() {
+fn a_seed_has_one_outcome() {
     let trace = Trace::generate("pynamic:2:2:2:1").unwrap().unwrap();
     let run = |nodes| start(&trace, nodes, Shape::default_of(nodes), Detail::Sample);
     assert_eq!(run(100_000), run(100_000));

@@ -126,7 +126,7 @@ impl Tree {
         }
         let path = *random.pick(&files);
         let Some(Item::File { attr: before, .. }) = self.items.get(path) else { return tree };
-        if self.state_of(before, 0).nlink < 2 && random.chance(300) {
+        if self.read_attr(before, 0).nlink < 2 && random.chance(300) {
             tree.items.remove(path);
             if let Some(Item::Dir { attr, .. }) = path.parent().and_then(|at| tree.items.get_mut(&at)) {
                 attr.mtime.0 += 1;
@@ -153,7 +153,7 @@ impl Tree {
     }
 
     /// Returns the attributes that a read at `now` sees.
-    fn state_of(&self, attr: &Attr, now: u64) -> Attr {
+    fn read_attr(&self, attr: &Attr, now: u64) -> Attr {
         let same = |item: &&Item| matches!(item, Item::File { attr: other, .. } if other.ino == attr.ino);
         let nlink = if attr.kind() == Kind::File { self.items.values().filter(same).count() as u32 } else { 2 };
         Attr { atime: (now as i64, 0), nlink, ..*attr }
@@ -168,19 +168,19 @@ impl Tree {
         match self.items.get(path) {
             None if is_below_a_file() => Fact::Error(ENOTDIR),
             None => Fact::Absent,
-            Some(Item::Dir { attr, .. } | Item::File { attr, .. }) => Fact::Attr(self.state_of(attr, now)),
-            Some(Item::Link { attr, target }) => Fact::Link(self.state_of(attr, now), target.clone().into()),
+            Some(Item::Dir { attr, .. } | Item::File { attr, .. }) => Fact::Attr(self.read_attr(attr, now)),
+            Some(Item::Link { attr, target }) => Fact::Link(self.read_attr(attr, now), target.clone().into()),
         }
     }
 
     /// Returns what the reader sees of a directory's names.
     pub(crate) fn listing(&self, path: &Path, now: u64) -> Fact {
         match self.items.get(path) {
-            Some(Item::Dir { attr, is_listable: false }) => Fact::Unlistable(self.state_of(attr, now)),
+            Some(Item::Dir { attr, is_listable: false }) => Fact::Unlistable(self.read_attr(attr, now)),
             Some(Item::Dir { attr, .. }) => {
                 let names = self.items.iter().filter(|(p, _)| p.parent().as_ref() == Some(path));
                 let names = names.map(|(p, item)| self.name(p, item)).collect::<Listing>();
-                Fact::Listing(self.state_of(attr, now), names)
+                Fact::Listing(self.read_attr(attr, now), names)
             }
             _ => self.entry(path, now),
         }
@@ -203,7 +203,7 @@ impl Tree {
                 let all = if attr.size > 0 { vec![(0, attr.size)] } else { Vec::new() };
                 let loadable = loadable.clone().filter(|_| aspect == Aspect::Loadable);
                 let ranges = loadable.clone().unwrap_or_else(|| all.into());
-                let head = FileHead { attr: self.state_of(attr, now), format: 0, whole: loadable.is_none(), ranges };
+                let head = FileHead { attr: self.read_attr(attr, now), format: 0, whole: loadable.is_none(), ranges };
                 match aspect {
                     Aspect::Block(number) => head.block(number).ok_or(EINVAL),
                     _ => Ok(head),

@@ -330,7 +330,7 @@ fn successors() {
 }
 
 #[test]
-fn where_servers_alone_read_nobody_else_does() {
+fn with_servers_alone_no_other_rank_reads() {
     let shape = Shape::Partitioned { groups: 2, branching: Branching::KAry(2) };
     let usual = Forest::new(16, 2, shape);
     let alone = usual.read_by_servers_alone();

@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_loader_says_of_itself() {
+    fn the_diagnostics_of_a_loader() {
         let text = br#"dl_dst_lib="lib64"
 dl_hwcap=0x6
 dl_hwcap_important=0x6

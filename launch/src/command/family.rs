@@ -108,9 +108,9 @@ fn by_name(argument: &OsStr) -> Option<Kind> {
 }
 
 fn by_version(line: &Line<'_>, file: &Path) -> Result<Kind, Error> {
-    let explained = line.world.version(file).unwrap_or_default();
+    let version = line.world.version(file).unwrap_or_default();
     let is_open_mpi_file = file.file_name().is_some_and(|name| name.as_encoded_bytes().ends_with(b".openmpi"));
-    match of_version(&explained) {
+    match of_version(&version) {
         Some(kind) => Ok(kind),
         None if is_open_mpi_file => Ok(Kind::OpenMpi),
         None => Err(Error::WhichLauncher { file: PathBuf::from(file) }),
@@ -118,19 +118,19 @@ fn by_version(line: &Line<'_>, file: &Path) -> Result<Kind, Error> {
 }
 
 /// Returns the launcher that prints this version.
-fn of_version(explained: &str) -> Option<Kind> {
-    let has = |part: &str| explained.to_ascii_lowercase().contains(part);
+fn of_version(version: &str) -> Option<Kind> {
+    let has = |part: &str| version.to_ascii_lowercase().contains(part);
     match () {
         // `mpirun (Open MPI) 4.1.4`, `mpirun.openmpi (OpenRTE) 4.1.4`.
         () if has("open mpi)") || has("openrte)") => {
-            let digits = explained.split(')').nth(1)?.trim_ascii_start();
+            let digits = version.split(')').nth(1)?.trim_ascii_start();
             let major = digits.split(|c: char| !c.is_ascii_digit()).next()?;
             Some(if major.parse::<u32>().ok()? < 5 { Kind::OpenMpi } else { Kind::Prrte })
         }
         () if has("spectrum mpi") => Some(Kind::OpenMpi),
         () if has("prrte") || has("pmix reference rte") => Some(Kind::Prrte),
         () if has("hydra") || has("intel(r) mpi library") || has("mvapich") => Some(Kind::Hydra),
-        () if has("pals") || explained.trim_ascii_start().starts_with("mpiexec version ") => Some(Kind::Pals),
+        () if has("pals") || version.trim_ascii_start().starts_with("mpiexec version ") => Some(Kind::Pals),
         () => None,
     }
 }
@@ -143,8 +143,8 @@ mod tests {
 
     const NO_FILE: Option<&str> = None;
 
-    fn check(argument: &str, file: Option<&str>, explained: &str, expected: Result<Option<Kind>, &str>) {
-        let world = Fake::default().file(argument, file).says(explained);
+    fn check(argument: &str, file: Option<&str>, version: &str, expected: Result<Option<Kind>, &str>) {
+        let world = Fake::default().file(argument, file).with_version(version);
         let arguments = [OsString::from(argument)];
         let line = Line { arguments: &arguments, start: 0, end: 1, world: &world };
         match (identify(&line, 0), expected) {
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_tells() {
+    fn a_name_decides() {
         check("srun", NO_FILE, "", Ok(Some(Kind::Srun)));
         check("/opt/slurm/bin/srun", NO_FILE, "", Ok(Some(Kind::Srun)));
         check("./srun", Some("/home/me/wrapper.sh"), "", Ok(Some(Kind::Srun)));
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_tells() {
+    fn a_link_decides() {
         check("mpirun", Some("/usr/bin/orterun"), "", Ok(Some(Kind::OpenMpi)));
         check("mpirun", Some("/opt/prrte/bin/prterun"), "", Ok(Some(Kind::Prrte)));
         check("mpiexec", Some("/opt/mpich/bin/mpiexec.hydra"), "", Ok(Some(Kind::Hydra)));
@@ -178,8 +178,8 @@ mod tests {
     }
 
     #[test]
-    fn a_version_tells() {
-        let check = |explained: &str, expected| check("mpiexec", Some("/opt/mpi/bin/mpiexec"), explained, expected);
+    fn a_version_decides() {
+        let check = |version: &str, expected| check("mpiexec", Some("/opt/mpi/bin/mpiexec"), version, expected);
         check("mpirun (Open MPI) 4.1.4\n\nReport bugs to ...", Ok(Some(Kind::OpenMpi)));
         check("mpirun.openmpi (OpenRTE) 4.1.4\n", Ok(Some(Kind::OpenMpi)));
         check("mpirun (Open MPI) 5.0.11\n", Ok(Some(Kind::Prrte)));

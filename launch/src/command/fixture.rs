@@ -17,7 +17,7 @@ pub const PREFIX: [&str; 3] = ["hw", "exec", "--"];
 pub struct Fake {
     files: BTreeMap<OsString, Option<PathBuf>>,
     texts: BTreeMap<PathBuf, Vec<u8>>,
-    explained: Option<String>,
+    version: Option<String>,
 }
 
 impl Fake {
@@ -29,8 +29,8 @@ impl Fake {
     }
 
     /// Sets the version of every file.
-    pub fn says(mut self, explained: &str) -> Fake {
-        self.explained = Some(explained.into());
+    pub fn with_version(mut self, version: &str) -> Fake {
+        self.version = Some(version.into());
         self
     }
 
@@ -41,11 +41,11 @@ impl Fake {
     }
 
     /// Returns a world with an `mpirun` of this version.
-    pub fn mpirun(explained: &str) -> Fake {
+    pub fn mpirun(version: &str) -> Fake {
         Fake::default()
             .file("mpirun", Some("/opt/bin/mpirun"))
             .file("mpiexec", Some("/opt/bin/mpiexec"))
-            .says(explained)
+            .with_version(version)
     }
 
     /// Prepares the line without `@ `, and checks that it becomes the line with the prefix for each `@`.
@@ -84,7 +84,7 @@ impl World for Fake {
     }
 
     fn version(&self, _: &Path) -> Option<String> {
-        self.explained.clone()
+        self.version.clone()
     }
 
     fn read(&self, file: &Path) -> io::Result<Vec<u8>> {

@@ -184,7 +184,7 @@ fn open_mpi_5() {
     let prte = Fake::default();
     prte.check("prterun --map-by :OVERSUBSCRIBE -n 4 @ ./a");
     prte.check("prterun --personality ompi --display map @ ./a");
-    fake.file("prun", Some("/opt/prrte/bin/prun")).says("prun (PRRTE) 3.0.6").check("prun --dvm-uri file:x -n 2 @ ./a");
+    fake.file("prun", Some("/opt/prrte/bin/prun")).with_version("prun (PRRTE) 3.0.6").check("prun --dvm-uri file:x -n 2 @ ./a");
 }
 
 #[test]
@@ -337,7 +337,7 @@ fn explanations() {
 }
 
 #[test]
-fn a_marker_says_where() {
+fn a_marker_decides() {
     let fake = Fake::default();
     let run = |line: &str| {
         let arguments: Vec<OsString> = line.split(' ').map(OsString::from).collect();

@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_is_kept_between_its_points() {
+    fn a_rate_is_constant_between_its_points() {
         let curve = Curve::of_rate(1e-4, 1e8);
         for bytes in [1.0, 3e4, 1e6, 3e8, 1e14] {
             let exact = 1e-4 + bytes / 1e8;

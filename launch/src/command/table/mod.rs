@@ -35,7 +35,7 @@ mod tests {
     }
 
     #[test]
-    fn no_option_stands_twice() {
+    fn no_option_occurs_twice() {
         [SRUN, SALLOC, OPEN_MPI, PRRTE, HYDRA, PALS, APRUN, JSRUN].iter().for_each(check);
         [FLUX, FLUX_RUN, FLUX_ALLOC, FLUX_START, FLUX_PROXY].iter().for_each(check);
         WRAPPERS.iter().for_each(|wrapper| check(&wrapper.grammar));

@@ -117,7 +117,7 @@ fn expressions_are_folded_too() {
 }
 
 #[test]
-fn folding_keeps_to_the_limits_of_reading() {
+fn folding_respects_the_limits_of_reading() {
     let odd: Vec<String> = (0..=RANGES_MAX).map(|n| format!("n{}", 2 * n)).collect();
     let list = Hostlist::from_names(&odd).unwrap();
     assert_eq!(names(&Hostlist::parse(&list.to_string()).unwrap()), odd);
@@ -135,7 +135,7 @@ fn names_without_end_are_folded_as_they_come() {
 }
 
 #[test]
-fn a_list_of_names_says_which_is_wrong() {
+fn a_wrong_name_of_a_list_is_reported() {
     for (list, line, column, problem) in [
         (&["a", ""][..], 2, 1, Problem::Empty),
         (&["a", "b", "c d"], 3, 2, Problem::Character(' ')),
@@ -192,7 +192,7 @@ fn files_with_a_name_on_each_line() {
 }
 
 #[test]
-fn a_name_has_the_first_rank_at_which_it_stands() {
+fn a_name_has_its_first_rank() {
     let list = Hostlist::parse("a[1-3],b[01-02]x[5,5],a2,c[1-2][1-12],login").unwrap();
     for (name, rank) in [("a1", 0), ("a2", 1), ("b01x5", 3), ("b02x5", 5), ("c11", 8), ("c112", 19), ("login", 32)] {
         assert_eq!(list.rank_of(name), Ok(Rank(rank)), "{name}");
@@ -312,7 +312,7 @@ proptest! {
     }
 
     #[test]
-    fn distinct_keeps_the_first_of_each(list in vec(similar_name(), 0..20)) {
+    fn distinct_retains_the_first_of_each(list in vec(similar_name(), 0..20)) {
         let distinct = names(&Hostlist::from_names(&list).unwrap().distinct());
         let mut expected: Vec<String> = Vec::new();
         for name in list {

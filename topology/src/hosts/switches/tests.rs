@@ -89,7 +89,7 @@ fn domains_need_not_be_in_both_files() {
 }
 
 #[test]
-fn what_is_wrong_is_said() {
+fn errors_are_reported() {
     refused("\nInclude other.conf", "line 2: Include \"other.conf\": no other file is read: put its lines here");
     refused("include", "line 1: Include \"\": no other file is read: put its lines here");
     refused("---", "line 1: \"---\": here stands KEY=VALUE, as in `SwitchName=s0 Nodes=node[1-4]`");

@@ -47,7 +47,7 @@ pub mod open_flag {
 }
 
 /// All errors: ENOENT if the request was interrupted meanwhile, which is harmless.
-#[allow(clippy::missing_errors_doc, reason = "said once, above")]
+#[allow(clippy::missing_errors_doc, reason = "documented above")]
 impl Reply<'_> {
     /// Replies with a failure. `errno` is positive.
     pub fn error(&self, errno: i32) -> io::Result<()> {

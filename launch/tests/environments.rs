@@ -37,7 +37,7 @@ fn check(file: &Path) {
     let (head, variables) = text.split_once("--\n").unwrap_or_else(|| panic!("{}: no line `--`", file.display()));
     let expected: String = head.split_inclusive('\n').filter(|line| !line.starts_with('#')).collect();
     let comment = head.starts_with("# ") && (head.contains("Recorded") || head.contains("Written from"));
-    assert!(comment, "{}: says neither `Recorded` nor `Written from`", file.display());
+    assert!(comment, "{}: the comment has neither `Recorded` nor `Written from`", file.display());
     let variables: BTreeMap<&str, &str> = variables.lines().filter_map(|line| line.split_once('=')).collect();
     let info = LaunchInfo::of(&|name| variables.get(name).map(OsString::from));
     assert_eq!(show(info.as_ref()), expected, "{}", file.display());

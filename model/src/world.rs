@@ -86,12 +86,12 @@ impl World<'_> {
                 // Its effects reach others no sooner than itself.
                 let arrival = mail.iter().map(|(moment, _)| moment.at_ns).min().unwrap_or(u64::MAX);
                 reaches_ns = reaches_ns.min(arrival.saturating_add(shard.costs.reaction));
-                reports[to].mail.lock().expect("nobody panics with it").append(mail);
+                reports[to].mail.lock().expect("no thread panics with the lock").append(mail);
             }
             reports[number].reaches_ns.store(reaches_ns, Ordering::Relaxed);
             reports[number].ended.store(shard.ended, Ordering::Relaxed);
             meeting.wait();
-            for (moment, packet) in reports[number].mail.lock().expect("nobody panics with it").drain(..) {
+            for (moment, packet) in reports[number].mail.lock().expect("no thread panics with the lock").drain(..) {
                 shard.take_from_afar(moment, packet);
             }
             if reports.iter().map(|reports| reports.ended.load(Ordering::Relaxed)).sum::<u32>() == self.crowd.len() {

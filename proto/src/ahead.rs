@@ -311,7 +311,7 @@ mod tests {
             assert!(ahead.clone().all(|number| number > block && here.insert(number)));
             furthest = furthest.max(ahead.end.saturating_sub(block));
         }
-        assert_eq!((missed, furthest), (1, 8), "only the first was not here; two windows are under way at most");
+        assert_eq!((missed, furthest), (1, 8), "only the first was missing; two windows are in transit at most");
     }
 
     #[test]
@@ -323,7 +323,7 @@ mod tests {
         assert_eq!(sequence.missed(8, 4), 9..10);
         assert_eq!(sequence.used(9, 4), 10..12);
         assert!(sequence.used(11, 4).is_empty(), "it is not the marked one");
-        assert!(sequence.missed(11, 4).is_empty(), "it is on its way");
+        assert!(sequence.missed(11, 4).is_empty(), "it is in transit");
         assert_eq!(sequence.missed(12, 4), 13..17);
         assert_eq!(Sequence::default().missed(0, 4), 1..2);
     }

@@ -30,7 +30,7 @@ impl World {
             }
             Publication::Arrived { path, .. } => Err(format!("{path} is published and not stored")),
             Publication::Passthrough { path, .. } => {
-                ensure(self.in_scope(path), || format!("{path} is live out of scope"))
+                ensure(self.in_scope(path), || format!("{path} is a passthrough path out of scope"))
             }
             Publication::Unaudited => Ok(()),
         }
@@ -38,7 +38,7 @@ impl World {
 
     fn check_fact(&mut self, rank: Rank, path: &Path, fact: &Fact) -> Check {
         ensure(self.in_scope(path), || format!("{path} is published out of scope"))?;
-        ensure(!self.site(rank).is_passthrough(path), || format!("a fact about {path}, which is live"))?;
+        ensure(!self.site(rank).is_passthrough(path), || format!("a fact about {path}, which is passed through"))?;
         let is_true = self.versions_of_tree(0).any(|tree| self.is_true(tree, path, fact));
         ensure(is_true, || format!("{path} never was {fact:?}"))?;
         if let Some(before) = self.site(rank).table.facts.get(path) {
@@ -70,7 +70,7 @@ impl World {
         let is_known = matches!(site.table.facts.get(path), Some(Fact::Attr(attr)) if *attr == head.attr);
         ensure(is_known, || format!("content of {path} does not agree with its attributes"))?;
         ensure(head.whole == (aspect == Aspect::Whole), || format!("{path} is whole by half"))?;
-        ensure(!site.is_passthrough(path), || format!("content of {path}, which is live"))?;
+        ensure(!site.is_passthrough(path), || format!("content of {path}, which is passed through"))?;
         // The very version of the attributes.
         let is_true = |tree: &Tree| {
             let truth = tree.is_current(path, &head.attr).then(|| tree.open(path, aspect, 0).ok()).flatten();
@@ -109,7 +109,7 @@ impl World {
         let wants_block = is_file && block.is_some();
         if reply == Reply::Fallback {
             let excuse = is_unreadable || wants_block || !self.in_scope(path) || !must_succeed;
-            return ensure(excuse, || format!("the original is to be used for {path} ({want:?})"));
+            return ensure(excuse, || format!("the source file is to be used for {path} ({want:?})"));
         }
         if want.contains(Want::PASSTHROUGH) {
             return Ok(());

@@ -342,10 +342,10 @@ fn with_servers_alone_no_other_rank_reads() {
             assert_eq!(
                 alone.next_alive(tree, rank, |other| other != rank),
                 Up::Unreachable,
-                "{rank:?} has no way to what is read"
+                "{rank:?} can't reach a reader"
             );
             let Up::To(up) = alone.next_alive(tree, rank, |other| !is_server(other) || other == Rank(tree.0)) else {
-                panic!("{rank:?} turns to nobody");
+                panic!("{rank:?} has no next hop");
             };
             assert_eq!(up, Rank(1 - tree.0), "the other server");
             assert_eq!(alone.parent(tree, rank), usual.parent(tree, rank));

@@ -35,7 +35,7 @@ pub enum Error {
     },
     /// A launcher that starts a script, which contains the programs.
     #[error(
-        "{launcher} starts a script, which is not looked into: put `headwater run --` before the launcher in \
+        "{launcher} starts a script, which is not examined: put `headwater run --` before the launcher in \
          that script, and use {launcher} without Headwater{instead}"
     )]
     Script {
@@ -76,7 +76,7 @@ pub enum Error {
     },
     /// A launcher with a name that several have, and without a known version.
     #[error(
-        "{} is called as several launchers are, and `--version` doesn't tell which it is: put @ right before \
+        "{} has a name of several launchers, and `--version` doesn't identify it: put @ right before \
          the program and say `headwater run --marker @`",
         file.display()
     )]
@@ -100,7 +100,7 @@ pub enum Error {
         wrapper: String,
     },
     /// Launchers are nested too deep.
-    #[error("launchers stand in one another more than {} times: use fewer", NESTED_MAX)]
+    #[error("launchers are nested more than {} deep: use fewer", NESTED_MAX)]
     Nested,
     /// A launcher's file can't be read.
     #[error("{}, which {launcher} is to read: {cause}", file.display())]
@@ -114,7 +114,7 @@ pub enum Error {
         cause: io::Error,
     },
     /// An argument of the prefix can't be written in a launcher's file.
-    #[error("{} can't hold the word `{argument}`, for its blanks or quotes: use a directory without them", file.display())]
+    #[error("{} can't contain the argument `{argument}` because of its blanks or quotes: use a directory without them", file.display())]
     Unwritable {
         /// The file, as it was named.
         file: PathBuf,
@@ -122,13 +122,13 @@ pub enum Error {
         argument: String,
     },
     /// The marker is missing.
-    #[error("the marker {marker} stands nowhere in the command: put it right before the program")]
+    #[error("the marker {marker} is not in the command: put it right before the program")]
     NoMarker {
         /// The marker.
         marker: String,
     },
     /// No argument follows a marker.
-    #[error("nothing stands behind the marker {marker}: put it right before the program")]
+    #[error("no argument follows the marker {marker}: put it right before the program")]
     MarkerLast {
         /// The marker.
         marker: String,

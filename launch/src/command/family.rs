@@ -189,8 +189,8 @@ mod tests {
         check("HYDRA build details:\n    Version:      5.0.2\n", Ok(Some(Kind::Hydra)));
         check("Intel(R) MPI Library for Linux* OS, Version 2021.9\n", Ok(Some(Kind::Hydra)));
         check("mpiexec version 1.2.12 revision 37bd0ad\n", Ok(Some(Kind::Pals)));
-        check("mpiexec (Open MPI)", Err("doesn't tell"));
-        check("", Err("doesn't tell"));
+        check("mpiexec (Open MPI)", Err("doesn't identify"));
+        check("", Err("doesn't identify"));
         check("usage: mpiexec\n", Err("--marker @"));
     }
 }

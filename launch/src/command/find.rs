@@ -204,13 +204,13 @@ impl Finder<'_> {
         let scan = table::JSRUN.scan(&line, line.start + 1)?;
         let refuse = |option, why| Err(Error::Refused { launcher: line.launcher(), option, why });
         if scan.option("appfile").is_some() {
-            return refuse("--appfile", "names a file with programs, which is not looked into: start each by itself");
+            return refuse("--appfile", "names a file with programs, which is not examined: start each by itself");
         }
         match scan.program {
             Some(program) => self.started(line, program, Launcher::Jsm, depth),
             None if scan.option("erf_input").is_some() => refuse(
                 "--erf_input",
-                "names a file with programs, which is not looked into: leave them out of it, and give the program \
+                "names a file with programs, which is not examined: leave them out of it, and give the program \
                  behind the options",
             ),
             None if scan.option("allocate_only").is_some() => {

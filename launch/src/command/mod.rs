@@ -72,8 +72,8 @@ fn marked(arguments: &[OsString], prefix: &[OsString], marker: &OsStr) -> Result
     }
     let launcher = (arguments[0] != marker).then_some(Launcher::Marked);
     let explanation = match launcher {
-        Some(_) => format!("{} starts {}, as the marker says", arguments[0].display(), list(&programs)),
-        None => format!("{} is the program, as the marker says", list(&programs)),
+        Some(_) => format!("{} starts {}, at the marker", arguments[0].display(), list(&programs)),
+        None => format!("{} is the program, at the marker", list(&programs)),
     };
     Ok(Prepared { arguments: prepared, files: Vec::new(), launcher, is_detached: false, explanation })
 }

@@ -132,7 +132,7 @@ fn salloc_and_scripts() {
     fake.check("salloc -N2 -- env A=1 srun @ ./a");
     fake.check_error("salloc -N2", "salloc is given no program");
     fake.check_error("salloc -N2 ./job.sh", "put `headwater run --` before the launcher that ./job.sh uses");
-    fake.check_error("sbatch job.sh", "sbatch starts a script, which is not looked into");
+    fake.check_error("sbatch job.sh", "sbatch starts a script, which is not examined");
     fake.check_error("sbatch --wrap hostname", "in that script");
     fake.check_error("/opt/slurm/bin/sbatch job.sh", "`sbatch --headwater` serves all steps");
     fake.check_error("bsub -n 4 mpirun ./a", "bsub");
@@ -184,7 +184,9 @@ fn open_mpi_5() {
     let prte = Fake::default();
     prte.check("prterun --map-by :OVERSUBSCRIBE -n 4 @ ./a");
     prte.check("prterun --personality ompi --display map @ ./a");
-    fake.file("prun", Some("/opt/prrte/bin/prun")).with_version("prun (PRRTE) 3.0.6").check("prun --dvm-uri file:x -n 2 @ ./a");
+    fake.file("prun", Some("/opt/prrte/bin/prun"))
+        .with_version("prun (PRRTE) 3.0.6")
+        .check("prun --dvm-uri file:x -n 2 @ ./a");
 }
 
 #[test]
@@ -318,7 +320,7 @@ fn launchers_in_launchers() {
     let fake = Fake::mpirun(OPEN_MPI_4);
     fake.check("srun -N1 -n1 mpirun -n 4 @ ./a");
     fake.check("srun -n1 mpirun -n 1 @ ./a : -n 2 @ ./b");
-    fake.check_error(&format!("{}./a", "srun ".repeat(20)), "stand in one another");
+    fake.check_error(&format!("{}./a", "srun ".repeat(20)), "are nested more than");
     let launcher = |line| fake.prepare(line).unwrap().launcher;
     assert_eq!(launcher("salloc srun ./a"), Some(Launcher::Slurm));
     assert_eq!(launcher("salloc mpirun ./a"), Some(Launcher::OpenMpi));
@@ -351,10 +353,10 @@ fn a_marker_decides() {
         assert_eq!((found, explained.as_str()), (launcher, explanation));
     };
     let marked = Some(Launcher::Marked);
-    check("mylauncher -x @ ./app", marked, "mylauncher starts ./app, as the marker says");
-    check("sbatch @ ./a : @ ./b", marked, "sbatch starts ./a and ./b, as the marker says");
-    check("@ ./a", None, "./a is the program, as the marker says");
-    assert!(run("srun ./a").unwrap_err().to_string().contains("the marker @ stands nowhere"));
-    assert!(run("srun @").unwrap_err().to_string().contains("nothing stands behind"));
-    assert!(run("srun @ @ ./a").unwrap_err().to_string().contains("nothing stands behind"));
+    check("mylauncher -x @ ./app", marked, "mylauncher starts ./app, at the marker");
+    check("sbatch @ ./a : @ ./b", marked, "sbatch starts ./a and ./b, at the marker");
+    check("@ ./a", None, "./a is the program, at the marker");
+    assert!(run("srun ./a").unwrap_err().to_string().contains("the marker @ is not in the command"));
+    assert!(run("srun @").unwrap_err().to_string().contains("no argument follows"));
+    assert!(run("srun @ @ ./a").unwrap_err().to_string().contains("no argument follows"));
 }

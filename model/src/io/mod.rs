@@ -257,10 +257,10 @@ impl Prediction {
         let (io, messages) = (original.io - transformed.io, original.messages - transformed.messages);
         let lost = transformed.protection + transformed.copies;
         let part = |gain: f64, what: &str| {
-            let way = if gain >= 0.0 { "saves" } else { "costs" };
-            format!("{what} {way} {}", Seconds(gain.abs()))
+            let effect = if gain >= 0.0 { "saves" } else { "costs" };
+            format!("{what} {effect} {}", Seconds(gain.abs()))
         };
-        let mut parts = vec![part(io, &format!("another way of {verb}")), part(messages, "another way of messages")];
+        let mut parts = vec![part(io, &format!("transformed {verb}")), part(messages, "transformed messages")];
         if lost > 0.0 {
             let what = if transformed.copies > 0.0 { "a copy" } else { "page protection" };
             parts.push(part(-lost, what));

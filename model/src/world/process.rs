@@ -46,7 +46,7 @@ impl Shard<'_> {
     /// Handles the node's answer.
     pub(super) fn replied(&mut self, site: u32, at_ns: u64, reply: Reply) -> u64 {
         let it = self.at(site);
-        debug_assert!(it.is_asking, "who is answered has asked");
+        debug_assert!(it.is_asking, "only requests are answered");
         (it.is_asking, it.is_answered) = (false, true);
         let number = it.step;
         if reply == Reply::Done {

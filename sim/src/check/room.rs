@@ -27,15 +27,15 @@ impl World {
         let (load, limits) = (node.load(), &self.limits);
         let bounds = [
             ("requests wait", load.clients, limits.clients_waiting_max),
-            ("questions are asked", load.pending, limits.pending_max),
+            ("requests are pending", load.pending, limits.pending_max),
             ("requests of children wait for one thing", load.waiting, 1 << 16),
             ("pieces go to one child", load.outgoing, limits.transfers_max),
             ("pieces come from one parent", load.incoming, limits.transfers_max),
-            ("pieces come from nobody", load.orphans, load.pending),
+            ("pieces have lost their sender", load.orphans, load.pending),
             ("files are to be read", load.reads_waiting, 2 * limits.pending_max + 64),
             ("paths may be forgotten", load.forgettable, 2 * limits.entries_max + 64),
             ("directories may be forgotten", load.listed, 2 * limits.entries_max + 64),
-            ("versions are to be told", load.unreported, 1 << 16),
+            ("versions are to be reported", load.unreported, 1 << 16),
         ];
         let exceeded = bounds.iter().find(|(_, count, max)| count > max);
         ensure(exceeded.is_none(), || {

@@ -50,7 +50,7 @@ impl World {
         let readers: BTreeSet<Rank> = self.forest.tree_ids().filter_map(first).collect();
         let is_needless = |to: &&Rank| !wanted.contains(to) && !readers.contains(to) && self.site(**to).is_alive;
         let needless = site.dialled.keys().find(is_needless);
-        ensure(needless.is_none(), || format!("a link is kept to {needless:?}, which it need not ask"))
+        ensure(needless.is_none(), || format!("a link to {needless:?} is up, which it does not need"))
     }
 
     /// Checks that known facts are the same on all nodes, except for passthrough paths.

@@ -25,7 +25,8 @@ impl World {
         match output {
             Output::Reply { client, reply } => {
                 let waiting = self.site_mut(rank).waiting.remove(&client);
-                let waiting = waiting.ok_or_else(|| format!("an answer to client {}, who waits for none", client.0))?;
+                let waiting =
+                    waiting.ok_or_else(|| format!("an answer to client {}, which waits for none", client.0))?;
                 self.check_reply(rank, &waiting, reply)
             }
             Output::Dial { rank: to } => self.begin_dialling(rank, to),
@@ -67,12 +68,12 @@ impl World {
             }
             Output::Forget { path } => self.forget(rank, path),
             Output::Changed { path } => {
-                ensure(self.changed.contains(&path), || format!("{path} is said to have changed"))
+                ensure(self.changed.contains(&path), || format!("{path} is reported as changed"))
             }
             Output::Mismatch { path, .. } => {
                 self.summary.corrupt += 1;
                 let is_possible = self.summary.faults > 0;
-                ensure(is_possible, || format!("{path} is said to have come wrong"))
+                ensure(is_possible, || format!("{path} is reported as wrong"))
             }
             Output::Publish(publication) => self.publish(rank, publication),
             Output::Evict { path } => self.evict(rank, &path),
@@ -86,9 +87,9 @@ impl World {
             Output::Refreshed { request, .. } => self.refreshed(rank, request),
             Output::RefreshFailed { request } => {
                 let was_wanted = self.site_mut(rank).refreshes.remove(&request).is_some();
-                ensure(was_wanted, || "a refresh fails that nobody wanted".into())
+                ensure(was_wanted, || "a refresh fails that was not requested".into())
             }
-            Output::Cleared { .. } => Err("nobody asked for this".into()),
+            Output::Cleared { .. } => Err("this was not requested".into()),
             Output::Disconnect { peer, reason } => Err(format!("{peer:?} is blamed: {reason}")),
         }
     }
@@ -244,7 +245,7 @@ impl World {
     /// Checks that what the user sees from now on is not older than the request.
     fn refreshed(&mut self, rank: Rank, request: u64) -> Check {
         let wanted_at = self.site_mut(rank).refreshes.remove(&request);
-        let wanted_at = wanted_at.ok_or("a refresh is answered that nobody wanted")?;
+        let wanted_at = wanted_at.ok_or("a refresh is answered that was not requested")?;
         self.check_refreshed(rank, wanted_at)
     }
 }

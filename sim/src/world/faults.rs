@@ -27,7 +27,7 @@ impl World {
             Fault::Death if self.site(rank).is_alive => self.death(rank),
             Fault::Pause if self.site(rank).is_alive => {
                 let until = now + self.random.below(PAUSE_MS_MAX);
-                self.trace(rank, || format!("stands still until {until}"));
+                self.trace(rank, || format!("pauses until {until}"));
                 let site = self.site_mut(rank);
                 site.paused_until = site.paused_until.max(until);
             }

@@ -70,7 +70,7 @@ impl World {
                 self.site_mut(rank).inodes_in_blocks.insert(have.attr.ino);
             }
             let is_there = have.ranges.is_empty() || self.site(rank).store.is_right(&(path.clone(), None), have);
-            ensure(is_there, || format!("{path} is said to be in the store"))?;
+            ensure(is_there, || format!("{path} is reported as stored"))?;
         }
         self.check_read(rank, &path, aspect)?;
         self.summary.files_opened += 1;

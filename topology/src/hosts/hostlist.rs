@@ -32,7 +32,7 @@ pub struct Hostlist {
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum NoRank {
     /// Neither the name is in the list, nor one that differs in the domain alone.
-    #[error("{0} is not in the hostlist: add it, or give the name that stands there")]
+    #[error("{0} is not in the hostlist: add it, or give its name in the list")]
     Unknown(String),
     /// The name has no domain, and several names in the list begin with it.
     #[error("{name} may be {first} or {other}: give the one that is meant")]

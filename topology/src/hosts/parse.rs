@@ -51,7 +51,7 @@ pub enum Problem {
     #[error("`[` has no `]` behind it: add the `]`")]
     Unclosed,
     /// Something else than numbers between brackets.
-    #[error("between brackets stand numbers and ranges, as in `[1-3,7]`, and here is {0:?}")]
+    #[error("brackets contain numbers and ranges, as in `[1-3,7]`, not {0:?}")]
     NoNumber(Option<char>),
     /// A range that ends before it begins.
     #[error("the range {0}-{1} runs backwards: write {1}-{0}, or each number")]
@@ -66,7 +66,7 @@ pub enum Problem {
     #[error("an expression has at most {GROUPS_MAX} pairs of brackets: write it as several")]
     Groups,
     /// A range too many.
-    #[error("between brackets stand at most {RANGES_MAX} ranges: write it as several expressions")]
+    #[error("brackets contain at most {RANGES_MAX} ranges: write it as several expressions")]
     Ranges,
     /// A name that is too long.
     #[error("a node's name has at most {NAME_BYTES_MAX} characters: shorten it")]

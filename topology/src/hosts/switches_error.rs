@@ -21,7 +21,7 @@ pub enum SwitchesError {
     #[error("line {line}: Include {file:?}: no other file is read: put its lines here")]
     Include { line: usize, file: String },
     /// Something else than `KEY=VALUE`.
-    #[error("line {line}: {text:?}: here stands KEY=VALUE, as in `SwitchName=s0 Nodes=node[1-4]`")]
+    #[error("line {line}: {text:?}: expected KEY=VALUE, as in `SwitchName=s0 Nodes=node[1-4]`")]
     Syntax { line: usize, text: String },
     /// A key that `topology.conf` doesn't have.
     #[error("line {line}: the key {key} is unknown: the keys are SwitchName, BlockName, RingName, Switches, Nodes")]

@@ -30,7 +30,7 @@ mod tests {
         let mut names = BTreeSet::new();
         for name in lists.into_iter().flatten().flat_map(|names| names.split(' ')) {
             assert!(!name.is_empty() && !name.starts_with('-'), "{name}");
-            assert!(names.insert(name), "{name} stands twice");
+            assert!(names.insert(name), "{name} occurs twice");
         }
     }
 

@@ -92,11 +92,11 @@ fn domains_need_not_be_in_both_files() {
 fn errors_are_reported() {
     refused("\nInclude other.conf", "line 2: Include \"other.conf\": no other file is read: put its lines here");
     refused("include", "line 1: Include \"\": no other file is read: put its lines here");
-    refused("---", "line 1: \"---\": here stands KEY=VALUE, as in `SwitchName=s0 Nodes=node[1-4]`");
-    refused("SwitchName=a Nodes", "line 1: \"Nodes\": here stands KEY=VALUE, as in `SwitchName=s0 Nodes=node[1-4]`");
+    refused("---", "line 1: \"---\": expected KEY=VALUE, as in `SwitchName=s0 Nodes=node[1-4]`");
+    refused("SwitchName=a Nodes", "line 1: \"Nodes\": expected KEY=VALUE, as in `SwitchName=s0 Nodes=node[1-4]`");
     refused(
         "SwitchName=\"a\"b",
-        "line 1: \"SwitchName=\\\"a\\\"b\": here stands KEY=VALUE, as in `SwitchName=s0 Nodes=node[1-4]`",
+        "line 1: \"SwitchName=\\\"a\\\"b\": expected KEY=VALUE, as in `SwitchName=s0 Nodes=node[1-4]`",
     );
     refused(
         "SwitchName=a Node=b",

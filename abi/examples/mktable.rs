@@ -6,7 +6,7 @@
 //! store DIR            the mirror's prefix; then also: socket PATH, counters PATH, generation N
 //! domains MASK         memory domains with mirrors of their own
 //! scope + DIR          included; scope - DIR: excluded
-//! unaudited            programs run that do not say what they change
+//! unaudited            programs run that do not announce changes
 //! elsewhere            the table of a process that sees other files
 //! tree DIR             everything below DIR as it is on this machine, mirrored into the store
 //! walk DIR             the same, but without the files' content

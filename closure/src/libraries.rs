@@ -218,7 +218,7 @@ impl<F: Files> Analysis<'_, F> {
             return;
         }
         // It is a process of its own.
-        let mut program = begin(Loader::ask(&own.file, self.environment.tunables.as_deref()));
+        let mut program = begin(Loader::query(&own.file, self.environment.tunables.as_deref()));
         let itself =
             Dynamic { soname: dynamic::read(&ReadCache::new(&own.file)).and_then(|d| d.soname), ..Dynamic::default() };
         let names = vec![interpreter.as_os_str().as_bytes().to_vec(), VDSO.to_vec()];
@@ -326,7 +326,7 @@ impl<F: Files> Analysis<'_, F> {
                 let subdirectories = program.loader.subdirectories.iter().filter(may_have);
                 let tried: Vec<PathBuf> =
                     subdirectories.map(|sub| directory.join(sub)).chain([directory.clone()]).collect();
-                let holding = tried.into_iter().filter(|directory| self.may_hold(directory, name));
+                let holding = tried.into_iter().filter(|directory| self.may_contain(directory, name));
                 holding.map(|directory| directory.join(name)).collect()
             }
             SearchLocation::Cache { has_defaults } => {
@@ -338,7 +338,7 @@ impl<F: Files> Analysis<'_, F> {
     }
 
     /// Returns whether a directory may have this name.
-    fn may_hold(&mut self, directory: &Path, name: &OsStr) -> bool {
+    fn may_contain(&mut self, directory: &Path, name: &OsStr) -> bool {
         match self.names(directory) {
             Names::Absent => false,
             Names::Listed(names) => names.contains(name),

@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_asked_for_that_the_kernel_lacks() {
+    fn only_supported_flags_are_requested() {
         let (negotiated, out) = reached(&init(7, 31, flag::ASYNC_READ | flag::POSIX_LOCKS), Opening::None);
         assert_eq!(negotiated, Negotiated { minor: 31, flags: flag::ASYNC_READ, transfer_bytes_max: 128 << 10 });
         assert_eq!((out.flags, out.flags2, out.max_write, out.time_gran), (1, 0, 128 << 10, 1));

@@ -44,7 +44,7 @@ mod tests {
     fn what_is_left_out_has_been_computed() {
         let mut trace =
             Trace::parse("1 open 1 /usr/a\n2 open 1 /sw/a\n3 open 1 /sw/a\n4 stat - /swx\n5 end\n").unwrap();
-        trace.keep_within(&[Path::new(b"/sw").unwrap()]);
+        trace.retain_within(&[Path::new(b"/sw").unwrap()]);
         let before: Vec<u64> = trace.lookups.iter().map(|lookup| lookup.before_ns / 1_000_000_000).collect();
         assert_eq!((before, trace.after_ns, trace.files()), (vec![3, 3], 9_000_000_000, 1));
     }

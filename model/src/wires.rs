@@ -81,7 +81,7 @@ impl Wires {
     }
 
     /// Receives it. Returns when its last byte has arrived.
-    pub(crate) fn come(&self, first_ns: u64, to: &mut Card, bytes: u64) -> u64 {
+    pub(crate) fn receive(&self, first_ns: u64, to: &mut Card, bytes: u64) -> u64 {
         to.in_free = first_ns.max(to.in_free) + self.card_ns(bytes);
         to.in_free
     }
@@ -100,7 +100,7 @@ mod tests {
     fn send(wires: &mut Wires, cards: &mut [Card], from: u32, to: u32, bytes: u64) -> u64 {
         let first = wires.leave(0, &mut cards[from as usize], bytes);
         let first = wires.carry(first, from, to, bytes);
-        wires.come(first, &mut cards[to as usize], bytes)
+        wires.receive(first, &mut cards[to as usize], bytes)
     }
 
     #[test]

@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn kernels_keep_what_they_may() {
+    fn kernels_cache_what_they_may() {
         let system = FileSystem { latency_us: 100.0, stat_us: 10.0, ..FileSystem::default() };
         let program = Program::new(&Trace::parse("1 stat - /sw/a\n0 stat - /sw/a\n0 absent - /sw/b\n2 end").unwrap());
         let program = program.unwrap();

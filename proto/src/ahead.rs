@@ -395,11 +395,11 @@ mod tests {
             names.iter().enumerate().map(|(n, name)| (if n % 3 == 0 { d_type::DIR } else { d_type::FILE }, name));
         let listing = names.map(|(d_type, name)| Name { ino: 1, d_type, name: name.as_bytes() }).collect();
         let mut files = Files::default();
-        let mut is_asked =
+        let mut owes_answer =
             |number| files.missed(&listing, number, 512, None) || files.missed(&listing, number, 512, None);
-        let asked: Vec<usize> = (0..30).filter(|n| n % 3 != 0).filter(|&number| is_asked(number)).collect();
-        assert_eq!(asked, [23, 25, 26, 28, 29]);
-        assert!(!is_asked(150), "one that is far away ends it");
+        let requested: Vec<usize> = (0..30).filter(|n| n % 3 != 0).filter(|&number| owes_answer(number)).collect();
+        assert_eq!(requested, [23, 25, 26, 28, 29]);
+        assert!(!owes_answer(150), "one that is far away ends it");
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! One node's decisions.
 
 mod ahead;
-mod ask;
 mod block;
 mod clear;
 mod compare;
@@ -15,6 +14,7 @@ mod parents;
 mod peers;
 mod preload;
 mod refresh;
+mod requests;
 mod restore;
 mod room;
 mod route;
@@ -303,7 +303,7 @@ impl Node {
         self.hang_up_idle();
         let (in_flight_max, next) = (self.config.limits.chunks_in_flight_max, &mut self.next_transfer);
         let undigested = self.children.pump(&self.entries, in_flight_max, next, &mut self.outputs);
-        self.ask_digests(undigested);
+        self.request_digests(undigested);
     }
 
     fn request(&mut self, client: ClientId, path: Path, want: Want) {
@@ -335,9 +335,9 @@ impl Node {
 
     fn client_gone(&mut self, client: ClientId) {
         if let Some(gone) = self.clients.remove(&client)
-            && let Some(ask) = gone.waits_for.and_then(|key| self.pending.get_mut(&key))
+            && let Some(request) = gone.waits_for.and_then(|key| self.pending.get_mut(&key))
         {
-            ask.clients.remove(&client);
+            request.clients.remove(&client);
         }
     }
 
@@ -356,7 +356,7 @@ impl Node {
             (Step::Done, None) => self.finish(id, Reply::Done),
             (Step::Done, Some(block)) => self.resume_block(now, id, &path, block),
             (Step::Missing(path, aspect), _) => {
-                self.ask(now, path.clone(), aspect, Waiter::Client(id));
+                self.wait_for(now, path.clone(), aspect, Waiter::Client(id));
                 self.count(now, id, &path, aspect);
             }
         }

@@ -69,7 +69,7 @@ impl PassthroughPaths {
     }
 
     /// Returns the paths that the parent reported or the root found changed.
-    pub(crate) fn from_above(&self) -> impl Iterator<Item = &Path> {
+    pub(crate) fn inherited(&self) -> impl Iterator<Item = &Path> {
         self.from_above.iter()
     }
 
@@ -85,11 +85,11 @@ impl PassthroughPaths {
     /// Returns whether this path, and with `tree` all below it, is already noted as changed. A report from
     /// here or below covers one from above; the inverse does not hold.
     pub(crate) fn covers_as(&self, path: &Path, tree: bool, is_from_above: bool) -> bool {
-        let holds = |path: &Path| !self.from_above.contains(path);
+        let is_own = |path: &Path| !self.from_above.contains(path);
         match self.paths.get(path) {
-            Some(&known) if (known || !tree) && (is_from_above || holds(path)) => true,
+            Some(&known) if (known || !tree) && (is_from_above || is_own(path)) => true,
             _ => {
-                let is_tree = |above: &Path| self.paths.get(above) == Some(&true) && holds(above);
+                let is_tree = |above: &Path| self.paths.get(above) == Some(&true) && is_own(above);
                 self.trees > 0 && core::iter::successors(path.parent(), Path::parent).any(|above| is_tree(&above))
             }
         }

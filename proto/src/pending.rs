@@ -112,7 +112,7 @@ impl PendingRequests {
 
     /// Returns the largest number of children that wait for one request.
     pub(crate) fn waiting_most(&self) -> usize {
-        self.by_key.values().map(|ask| ask.children.len()).max().unwrap_or_default()
+        self.by_key.values().map(|request| request.children.len()).max().unwrap_or_default()
     }
 
     pub(crate) fn contains(&self, key: &Key) -> bool {
@@ -124,9 +124,9 @@ impl PendingRequests {
     }
 
     pub(crate) fn remove(&mut self, key: &Key) -> Option<PendingRequest> {
-        let ask = self.by_key.remove(key)?;
-        self.count(ask.route, None);
-        Some(*ask)
+        let request = self.by_key.remove(key)?;
+        self.count(request.route, None);
+        Some(*request)
     }
 
     /// Updates the number of answers owed when a request's route changes.
@@ -146,70 +146,70 @@ impl PendingRequests {
 
     /// Adds a request without waiters.
     pub(crate) fn insert(&mut self, now: Time, key: Key, route: Route, tree: TreeId, timeout_ms: u64) {
-        let ask =
+        let request =
             Box::new(PendingRequest { clients: BTreeSet::new(), children: Vec::new(), progress: now, route, tree });
-        let before = self.by_key.insert(key, ask).map_or(Route::Waiting, |ask| ask.route);
+        let before = self.by_key.insert(key, request).map_or(Route::Waiting, |request| request.route);
         self.count(before, Some(route));
         self.deadline.get_or_insert(now.saturating_add(timeout_ms));
     }
 
     /// Lets `waiter` wait for a request that is pending.
     pub(crate) fn join(&mut self, key: &Key, waiter: Waiter) {
-        let ask = self.by_key.get_mut(key).expect("a question is asked before it is joined");
+        let request = self.by_key.get_mut(key).expect("a request is pending before it is joined");
         match waiter {
             Waiter::Client(client) => {
-                ask.clients.insert(client);
+                request.clients.insert(client);
             }
             Waiter::Child(want) => {
                 // A repeated request is for the rest, from elsewhere.
-                ask.children.retain(|before| !before.is_again(&want));
-                if ask.children.len() >= CHILD_WANTS_MAX {
-                    ask.children.remove(0);
+                request.children.retain(|before| !before.is_again(&want));
+                if request.children.len() >= CHILD_WANTS_MAX {
+                    request.children.remove(0);
                 }
-                ask.children.push(want);
+                request.children.push(want);
             }
         }
     }
 
     /// Returns the route of the request, if it is pending.
     pub(crate) fn route(&self, key: &Key) -> Option<Route> {
-        self.by_key.get(key).map(|ask| ask.route)
+        self.by_key.get(key).map(|request| request.route)
     }
 
     /// Returns the tree in which this was requested.
     pub(crate) fn tree(&self, key: &Key) -> Option<TreeId> {
-        self.by_key.get(key).map(|ask| ask.tree)
+        self.by_key.get(key).map(|request| request.tree)
     }
 
     /// Returns whether this rank owes an answer.
-    pub(crate) fn is_asked(&self, rank: Rank) -> bool {
+    pub(crate) fn owes_answer(&self, rank: Rank) -> bool {
         self.owed.contains_key(&rank)
     }
 
     /// Changes the source of the answer. False if the request is not pending.
     pub(crate) fn set_route(&mut self, key: &Key, route: Route) -> bool {
-        let Some(ask) = self.by_key.get_mut(key) else { return false };
-        let before = core::mem::replace(&mut ask.route, route);
+        let Some(request) = self.by_key.get_mut(key) else { return false };
+        let before = core::mem::replace(&mut request.route, route);
         self.count(before, Some(route));
         true
     }
 
     /// Returns the requests with this route.
     pub(crate) fn keys_routed(&self, route: Route) -> Vec<Key> {
-        self.keys(|_, ask| ask.route == route)
+        self.keys(|_, request| request.route == route)
     }
 
     /// Notes that a part of the answer has arrived.
     pub(crate) fn note_progress(&mut self, now: Time, key: &Key) {
-        if let Some(ask) = self.by_key.get_mut(key) {
-            ask.progress = now;
+        if let Some(request) = self.by_key.get_mut(key) {
+            request.progress = now;
         }
     }
 
     /// Removes a child from all requests.
     pub(crate) fn forget_child(&mut self, rank: Rank) {
-        for ask in self.by_key.values_mut() {
-            ask.children.retain(|want| want.rank != rank);
+        for request in self.by_key.values_mut() {
+            request.children.retain(|want| want.rank != rank);
         }
     }
 
@@ -224,7 +224,7 @@ impl PendingRequests {
         let is_below = |key: &Key| key.0.is_within(directory);
         let below = self.by_key.range((directory.clone(), Aspect::Entry)..);
         let below = below.take_while(|(key, _)| key.0.as_bytes().starts_with(directory.as_bytes()));
-        let detailed = below.filter(|(key, ask)| ask.route == Route::Details && is_below(key));
+        let detailed = below.filter(|(key, request)| request.route == Route::Details && is_below(key));
         detailed.map(|(key, _)| key.clone()).filter(|key| key.0.parent().as_ref() == Some(directory)).collect()
     }
 
@@ -236,7 +236,7 @@ impl PendingRequests {
 
     /// Returns the requests that `matches` accepts.
     pub(crate) fn keys(&self, matches: impl Fn(&Key, &PendingRequest) -> bool) -> Vec<Key> {
-        self.by_key.iter().filter(|(key, ask)| matches(key, ask)).map(|(key, _)| key.clone()).collect()
+        self.by_key.iter().filter(|(key, request)| matches(key, request)).map(|(key, _)| key.clone()).collect()
     }
 
     pub(crate) fn deadline(&self) -> Option<Time> {
@@ -248,8 +248,8 @@ impl PendingRequests {
         if self.deadline.is_none_or(|deadline| deadline > now) {
             return Vec::new();
         }
-        let due = |ask: &PendingRequest| ask.progress.saturating_add(timeout_ms);
-        self.deadline = self.by_key.values().map(|ask| due(ask)).filter(|&due| due > now).min();
-        self.keys(|_, ask| due(ask) <= now)
+        let due = |request: &PendingRequest| request.progress.saturating_add(timeout_ms);
+        self.deadline = self.by_key.values().map(|request| due(request)).filter(|&due| due > now).min();
+        self.keys(|_, request| due(request) <= now)
     }
 }

@@ -113,21 +113,21 @@ impl PushPolicy {
     }
 
     /// Returns whether this number of requests is to be counted (`None`: all have it).
-    pub(crate) fn counts(&self, asked: Option<usize>) -> bool {
-        self.policy == Policy::Adaptive && asked.is_some()
+    pub(crate) fn counts(&self, requested: Option<usize>) -> bool {
+        self.policy == Policy::Adaptive && requested.is_some()
     }
 
-    /// Counts a child's request for `thing`, the `asked`-th of `children` (`None`: all have it). True if the
+    /// Counts a child's request for `thing`, the `requested`-th of `children` (`None`: all have it). True if the
     /// others are to get it.
-    pub(crate) fn asked(&mut self, now: Time, thing: Thing, asked: Option<usize>, children: usize) -> bool {
-        let (Policy::Adaptive, Some(asked)) = (self.policy, asked) else { return false };
-        if asked >= children.div_ceil(2).max(2) {
+    pub(crate) fn requested(&mut self, now: Time, thing: Thing, requested: Option<usize>, children: usize) -> bool {
+        let (Policy::Adaptive, Some(requested)) = (self.policy, requested) else { return false };
+        if requested >= children.div_ceil(2).max(2) {
             if self.undecided.remove(&thing) {
                 self.decide(true);
             }
             return true;
         }
-        if asked == 1 && self.undecided.len() < UNDECIDED_MAX && self.undecided.insert(thing.clone()) {
+        if requested == 1 && self.undecided.len() < UNDECIDED_MAX && self.undecided.insert(thing.clone()) {
             self.waiting.push_back((now, thing));
         }
         false
@@ -174,13 +174,13 @@ mod tests {
         let mut push_policy = PushPolicy::new(Policy::Adaptive, 1);
         for number in 0..WINDOW as u64 {
             assert!(!push_policy.pushes_new(0));
-            assert!(!push_policy.asked(0, thing(number), Some(1), 4));
-            assert!(push_policy.asked(0, thing(number), Some(2), 4));
+            assert!(!push_policy.requested(0, thing(number), Some(1), 4));
+            assert!(push_policy.requested(0, thing(number), Some(2), 4));
         }
         let pushed = (0..800).filter(|_| push_policy.pushes_new(0)).count();
         assert!((600..800).contains(&pushed), "{pushed} of 800 were pushed, but for the probes");
         for number in 100..109 {
-            assert!(!push_policy.asked(1, thing(number), Some(1), 4));
+            assert!(!push_policy.requested(1, thing(number), Some(1), 4));
         }
         assert!((0..100).any(|_| push_policy.pushes_new(2)), "nothing is decided against a majority yet");
         assert!((0..100).all(|_| !push_policy.pushes_new(1 + DECISION_MS)), "9 of the last 32 found no majority");
@@ -189,8 +189,8 @@ mod tests {
     #[test]
     fn one_child_is_no_majority() {
         let mut push_policy = PushPolicy::new(Policy::Adaptive, 1);
-        assert!(!push_policy.asked(0, thing(0), Some(1), 1));
-        assert!(!PushPolicy::new(Policy::Pull, 1).asked(0, thing(0), Some(5), 5));
+        assert!(!push_policy.requested(0, thing(0), Some(1), 1));
+        assert!(!PushPolicy::new(Policy::Pull, 1).requested(0, thing(0), Some(5), 5));
         assert!(PushPolicy::new(Policy::Push, 1).pushes_new(0));
     }
 }

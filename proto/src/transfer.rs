@@ -185,7 +185,7 @@ impl Child {
             let available = available.expect("content that is being sent stays in the store");
             let is_here = entry.is_some_and(|e| e.has_content(cursor.aspect));
             let digest = entry.and_then(|e| e.digest(cursor.aspect)).filter(|_| is_here);
-            if cursor.is_held_back(available, is_here && digest.is_none()) {
+            if cursor.is_delayed(available, is_here && digest.is_none()) {
                 cursor.is_ready = false;
                 if is_here {
                     self.undigested.push((cursor.path.clone(), cursor.aspect, cursor.head.clone()));
@@ -273,7 +273,7 @@ impl Cursor {
 
     /// Returns whether content of one chunk waits: an announcement ahead of it would gain nothing, so it is
     /// sent once it is complete and, on the node that computes digests, has its digest.
-    fn is_held_back(&self, available: u64, lacks_digest: bool) -> bool {
+    fn is_delayed(&self, available: u64, lacks_digest: bool) -> bool {
         !self.is_announced && self.is_short() && (available < self.head.content_bytes() || lacks_digest)
     }
 

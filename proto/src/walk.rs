@@ -82,7 +82,7 @@ impl<'a> Map<'a> {
     /// Advances by one component. Returns a step if the walk ends.
     fn advance(&self, walk: &mut Walk<'a>, given: &Path, want: Want) -> Option<Step> {
         let last = walk.todo.is_empty();
-        if !self.scope.holds(&walk.at) {
+        if !self.scope.contains_bytes(&walk.at) {
             return self.jump(walk);
         }
         if !self.passthrough.is_empty() && self.passthrough.covers(&walk.path(given)) {

@@ -196,7 +196,7 @@ impl Store {
     }
 
     /// Retains the file for processes of an older generation.
-    pub(crate) fn keep(&mut self, path: &Path, generation: u64) {
+    pub(crate) fn retain_version(&mut self, path: &Path, generation: u64) {
         let bytes = self.take(path);
         *self.retained.entry(generation).or_default() += bytes;
     }

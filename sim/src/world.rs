@@ -267,7 +267,7 @@ impl World {
     }
 
     /// Passes an input to a node and executes its outputs.
-    pub(crate) fn give(&mut self, rank: Rank, input: Input) -> Check {
+    pub(crate) fn pass_input(&mut self, rank: Rank, input: Input) -> Check {
         if !self.site(rank).is_alive {
             return Ok(());
         }
@@ -293,11 +293,11 @@ impl World {
             self.execute(rank, output)?;
         }
         while let Some(path) = self.site_mut(rank).refused.pop_front() {
-            self.give(rank, Input::EvictRefused { path })?;
+            self.pass_input(rank, Input::EvictRefused { path })?;
         }
         self.site_mut(rank).received_content = None;
         while let Some(path) = self.site_mut(rank).unstored.pop_front() {
-            self.give(rank, Input::StoreFailed { path, block: None })?;
+            self.pass_input(rank, Input::StoreFailed { path, block: None })?;
         }
         let now = self.now;
         let site = self.site_mut(rank);

@@ -43,7 +43,7 @@ pub struct Loader {
 impl Loader {
     /// Queries a loader by `--list-diagnostics` (glibc 2.33 or later); for another one the usual settings are
     /// assumed. The open file is executed, whatever its path. `tunables` is the value of `GLIBC_TUNABLES`.
-    pub fn ask(file: &File, tunables: Option<&OsStr>) -> Loader {
+    pub fn query(file: &File, tunables: Option<&OsStr>) -> Loader {
         let mut command = Command::new(format!("/proc/self/fd/{}", file.as_raw_fd()));
         command.arg("--list-diagnostics").env_clear().stdin(Stdio::null()).stderr(Stdio::null());
         command.envs(tunables.map(|value| ("GLIBC_TUNABLES", value)));

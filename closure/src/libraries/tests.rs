@@ -255,7 +255,7 @@ fn one_object_under_several_names() {
 #[test]
 fn capabilities_of_the_hardware() {
     let site = Site::new();
-    let loader = Loader::ask(&File::open(own_loader()).unwrap(), None);
+    let loader = Loader::query(&File::open(own_loader()).unwrap(), None);
     site.library("lib/libx.so", &[]);
     let program = site.program("bin/app", &["-L@/lib", "-lx", "-Wl,-rpath,@/lib"]);
     site.check(&program, &[]);

@@ -59,7 +59,7 @@ struct Finder<'a> {
 impl Finder<'_> {
     /// Examines a command. Returns whether it is a launcher; if not, it is a program.
     fn command(&mut self, line: Line<'_>, depth: usize) -> Result<bool, Error> {
-        let Some(start) = look_through(line)? else { return Ok(false) };
+        let Some(start) = behind_wrappers(line)? else { return Ok(false) };
         let line = Line { start, ..line };
         let Some(kind) = identify(&line, start)? else { return Ok(false) };
         if depth > NESTED_MAX {
@@ -257,7 +257,7 @@ fn in_file(file: &Path) -> OsString {
 ///
 /// # Errors
 /// [`Error::Wrapper`] if that isn't clear and a launcher seems to stand there.
-fn look_through(line: Line<'_>) -> Result<Option<usize>, Error> {
+fn behind_wrappers(line: Line<'_>) -> Result<Option<usize>, Error> {
     let mut at = line.start;
     while let Some(wrapper) = wrapper(&line, at) {
         let here = Line { start: at, ..line };

@@ -147,7 +147,7 @@ fn small_pieces_are_exchanged() {
 
 /// Section VI: for little data, one rank is quicker than a collective operation.
 #[test]
-fn the_way_back_is_for_little_data() {
+fn the_inverse_is_for_little_data() {
     let mut parameters = Parameters::default();
     parameters.read.collective_s = 1e-3;
     let of = |bytes| Work { bytes, nodes: 4, ..work(Pattern::ReadScatter, Form::Whole) }.reverse(&parameters);

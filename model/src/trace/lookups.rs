@@ -43,7 +43,7 @@ pub struct Trace {
 
 impl Trace {
     /// Removes look-ups outside of these directories; the computing before them stays.
-    pub fn keep_within(&mut self, directories: &[Path]) {
+    pub fn retain_within(&mut self, directories: &[Path]) {
         let mut computing_ns = 0;
         self.lookups.retain_mut(|lookup| {
             computing_ns += lookup.before_ns;

@@ -48,7 +48,7 @@ impl Shard<'_> {
         let Packet { from, site, is_down, messages, bytes, content_bytes, .. } = packet;
         let now_ns = self.now_ns;
         let it = &mut self.sites[(site - self.first) as usize];
-        let came = self.wires.come(now_ns, &mut it.card, bytes);
+        let came = self.wires.receive(now_ns, &mut it.card, bytes);
         let content_ns = content_bytes / 1024 * self.costs.receive_per_kb;
         let done = self.work(site, came, self.costs.receive * messages.len() as u64 + content_ns);
         self.messages += messages.len() as u64;
@@ -73,7 +73,7 @@ impl Shard<'_> {
     }
 
     /// Handles the ghosts' requests. Returns when that is done.
-    fn hear_ghosts(&mut self, site: u32, at_ns: u64) -> u64 {
+    fn request_for_ghosts(&mut self, site: u32, at_ns: u64) -> u64 {
         let mut at_ns = at_ns;
         for (tree, message) in std::mem::take(&mut self.at(site).ghosts_ask) {
             let ghosts = self.at(site).ghosts.iter().find(|ghosts| ghosts.tree == tree);
@@ -103,10 +103,10 @@ impl Shard<'_> {
             for input in later.inputs {
                 self.at(site).node.handle(at_ns / 1_000_000, input);
             }
-            at_ns = self.hear_ghosts(site, at_ns);
+            at_ns = self.request_for_ghosts(site, at_ns);
         }
         self.set_timer(site);
-        self.go_on_if_answered(site, at_ns);
+        self.continue_if_answered(site, at_ns);
     }
 
     fn execute(&mut self, site: u32, at_ns: u64, output: Output, later: &mut Later) -> u64 {

@@ -28,7 +28,7 @@ impl Shard<'_> {
     }
 
     /// Handles the arrival at a look-up that was unknown when the processes set out.
-    pub(super) fn come_to_step(&mut self, site: u32) {
+    pub(super) fn reach_step(&mut self, site: u32) {
         let (program, at_ns) = (self.program, self.now_ns + self.costs.lookup);
         let it = self.at(site);
         let Some(step) = program.steps.get(it.step) else { return };
@@ -40,7 +40,7 @@ impl Shard<'_> {
         let it = self.at(site);
         it.is_asking = true;
         let client = ClientId(it.step as u64);
-        self.give(site, at_ns, Input::Request { client, path: step.path.clone(), want: step.want });
+        self.pass_input(site, at_ns, Input::Request { client, path: step.path.clone(), want: step.want });
     }
 
     /// Handles the node's answer.
@@ -63,7 +63,7 @@ impl Shard<'_> {
     }
 
     /// Continues with processes that were answered, once all other effects of the answer are done.
-    pub(super) fn go_on_if_answered(&mut self, site: u32, at_ns: u64) {
+    pub(super) fn continue_if_answered(&mut self, site: u32, at_ns: u64) {
         let at_ns = at_ns + self.costs.lookup;
         let it = self.at(site);
         if std::mem::take(&mut it.is_answered) {

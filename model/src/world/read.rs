@@ -69,7 +69,7 @@ impl Shard<'_> {
     }
 
     /// Continues a thread's read.
-    pub(super) fn go_on_reading(&mut self, site: u32, number: u32) {
+    pub(super) fn continue_reading(&mut self, site: u32, number: u32) {
         let (program, now_ns) = (self.program, self.now_ns);
         let it = self.at(site);
         let Some(read) = it.reads.get_mut(number) else { return };
@@ -113,7 +113,7 @@ impl Shard<'_> {
             }
         }
         let done = self.work(site, now_ns, self.costs.receive);
-        self.give(site, done, input);
+        self.pass_input(site, done, input);
     }
 
     fn end_reading(&mut self, site: u32, number: u32) {

@@ -111,9 +111,9 @@ impl<'a> Shard<'a> {
             self.now_ns = at_ns;
             match event {
                 Event::Arrival(packet) => self.arrive(packet),
-                Event::Step(site) => self.come_to_step(site),
+                Event::Step(site) => self.reach_step(site),
                 Event::Card(site) => self.turn(site),
-                Event::Read(site, read) => self.go_on_reading(site, read),
+                Event::Read(site, read) => self.continue_reading(site, read),
                 Event::Timer(site) => self.time_out(site),
             }
         }
@@ -184,7 +184,7 @@ impl<'a> Shard<'a> {
     }
 
     /// Passes an input to a node when its daemon is free.
-    pub(super) fn give(&mut self, site: u32, at_ns: u64, input: Input) {
+    pub(super) fn pass_input(&mut self, site: u32, at_ns: u64, input: Input) {
         self.at(site).node.handle(at_ns / 1_000_000, input);
         self.execute_all(site, at_ns);
     }

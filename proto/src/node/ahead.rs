@@ -59,7 +59,7 @@ impl Node {
         for _ in 0..STEPS_MAX {
             let Some(number) = files.next(&listing, files_max, self.config.limits.ahead_bytes_max) else { break };
             let next = listing.get(number).and_then(|name| at.join(name.name));
-            match next.map(|next| self.ask_ahead(now, next, aspect)) {
+            match next.map(|next| self.read_ahead(now, next, aspect)) {
                 Some(Ahead::Requested(bytes)) => files.take(number, bytes),
                 Some(Ahead::Unknown) if !is_known => break,
                 _ => files.pass(),
@@ -69,16 +69,16 @@ impl Node {
             directory.files = files;
         }
         if !is_known {
-            self.ask_details(now, &at);
+            self.request_details(now, &at);
         }
     }
 
-    fn ask_ahead(&mut self, now: Time, path: Path, aspect: Aspect) -> Ahead {
+    fn read_ahead(&mut self, now: Time, path: Path, aspect: Aspect) -> Ahead {
         let Some(entry) = self.entries.get(&path) else { return Ahead::Unknown };
         let bytes = entry.attr().map_or(0, |attr| attr.size);
         let is_fit = entry.is_file() && (1..=FILE_BYTES_MAX).contains(&bytes);
         let is_here = entry.knows(aspect) || entry.is_arriving() || self.passthrough.covers(&path);
-        if !is_fit || is_here || self.is_content_asked(&path) || !self.start(now, &(path, aspect), None) {
+        if !is_fit || is_here || self.is_content_requested(&path) || !self.start(now, &(path, aspect), None) {
             return Ahead::Passed;
         }
         Ahead::Requested(bytes)

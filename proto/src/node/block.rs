@@ -31,7 +31,7 @@ impl Node {
         if !is_missing {
             return self.finish(id, Reply::Done);
         }
-        self.ask(now, path.clone(), aspect, Waiter::Client(id));
+        self.wait_for(now, path.clone(), aspect, Waiter::Client(id));
         let counted = self.clients.get_mut(&id).map(|client| client.counted.replace(aspect));
         if counted.is_some_and(|before| before != Some(aspect)) {
             self.advance_blocks(now, path, block, true);
@@ -55,7 +55,7 @@ impl Node {
             if !is_here
                 && !self.passthrough.covers(path)
                 && !self.pending.contains(&key)
-                && !self.is_content_asked(path)
+                && !self.is_content_requested(path)
             {
                 self.start(now, &key, None);
             }

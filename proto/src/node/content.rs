@@ -8,7 +8,7 @@ use headwater_abi::wire::{Aspect, Digest, Fact, FileHead, Message, TransferId};
 use headwater_abi::{Kind, Path};
 
 use super::Node;
-use super::ask::{EIO, aspects_of};
+use super::requests::{EIO, aspects_of};
 use crate::entry::{Arriving, Piece, Source, aspect_of, block_of, covers};
 use crate::pending::{Key, Route, Waiter};
 use crate::policy::{Recipients, Thing};
@@ -273,8 +273,8 @@ impl Node {
             self.outputs.push_back(Output::Receive { from, transfer, path, block, head, position: 0, have });
         }
         for aspect in aspects_of(block) {
-            if let Some(ask) = self.pending.get_mut(&(path.clone(), aspect)) {
-                self.woken.extend(core::mem::take(&mut ask.children).into_iter().map(Waiter::Child));
+            if let Some(request) = self.pending.get_mut(&(path.clone(), aspect)) {
+                self.woken.extend(core::mem::take(&mut request.children).into_iter().map(Waiter::Child));
             }
         }
         self.fresh.push_back(Thing::Content(path.clone(), block));
@@ -364,7 +364,7 @@ impl Node {
         if aspect == Aspect::Whole {
             self.drop_pieces(path);
         }
-        self.hold(path, aspect, head, bytes);
+        self.note_stored(path, aspect, head, bytes);
         if let (Some(digest), Some(stored)) = (digest, self.entries.get_mut(path).and_then(|e| e.stored.as_mut())) {
             stored.set_digest(aspect, digest);
         }
@@ -398,7 +398,7 @@ impl Node {
     }
 
     /// Notes that content is stored and takes `bytes` bytes.
-    fn hold(&mut self, path: &Path, aspect: Aspect, head: &FileHead, bytes: u64) {
+    fn note_stored(&mut self, path: &Path, aspect: Aspect, head: &FileHead, bytes: u64) {
         let Some(entry) = self.entries.get_mut(path) else { return };
         let sieve = &mut self.sieve;
         let stored = entry.stored.get_or_insert_with(|| Box::new(StoredContent::new(sieve.insert(path.clone()))));

@@ -36,7 +36,7 @@ impl Node {
         let (streak, lookups) = (directory.streak, directory.lookups);
         let is_traversal = self.traversal.is_going_through(&at, streak);
         if is_traversal || lookups >= DETAILS_AFTER.max(count / DETAILS_SHARE) {
-            self.ask_details(now, &at);
+            self.request_details(now, &at);
         }
     }
 
@@ -45,19 +45,19 @@ impl Node {
     pub(super) fn waits_for_details(&mut self, now: Time, id: ClientId, path: &Path) -> bool {
         let has_waited = self.clients.get(&id).is_none_or(|client| client.counted == Some(Aspect::Details));
         let is_unknown = self.directory_mut(path).is_some_and(|directory| directory.details != Details::Known);
-        if has_waited || !is_unknown || !self.traversal.reaches(path) || !self.ask_details(now, path) {
+        if has_waited || !is_unknown || !self.traversal.reaches(path) || !self.request_details(now, path) {
             return false;
         }
         if let Some(client) = self.clients.get_mut(&id) {
             client.counted = Some(Aspect::Details);
         }
-        self.ask(now, path.clone(), Aspect::Details, Waiter::Client(id));
+        self.wait_for(now, path.clone(), Aspect::Details, Waiter::Client(id));
         true
     }
 
     /// Requests a directory's details, unless they are known, pending or too many. Returns whether they are
     /// pending.
-    pub(super) fn ask_details(&mut self, now: Time, at: &Path) -> bool {
+    pub(super) fn request_details(&mut self, now: Time, at: &Path) -> bool {
         let names_max = self.config.limits.details_names_max;
         if self.entries.listing(at).is_none_or(|listing| listing.len() > names_max) {
             return false;
@@ -74,11 +74,11 @@ impl Node {
             }
         };
         set(self, Details::Requested { batches: 0, is_pushed });
-        let is_asked = self.start(now, &(at.clone(), Aspect::Details), None);
-        if !is_asked {
+        let owes_answer = self.start(now, &(at.clone(), Aspect::Details), None);
+        if !owes_answer {
             set(self, Details::Unknown);
         }
-        is_asked
+        owes_answer
     }
 
     /// Queues all names of a directory for this node's reader.
@@ -110,8 +110,8 @@ impl Node {
         let Some(listing) = self.entries.listing(&path).cloned() else { return true };
         let is_unknown = |name: &&[u8]| {
             let Some(at) = path.join(name).filter(|_| is_proper(name)) else { return false };
-            let is_asked = self.pending.route(&(at.clone(), Aspect::Entry)) == Some(Route::Read);
-            self.entries.get(&at).is_none() && !is_asked && !self.passthrough.covers(&at)
+            let owes_answer = self.pending.route(&(at.clone(), Aspect::Entry)) == Some(Route::Read);
+            self.entries.get(&at).is_none() && !owes_answer && !self.passthrough.covers(&at)
         };
         let names = numbers.filter_map(|number| listing.get(number)).map(|name| name.name);
         let names: Vec<Box<[u8]>> = names.filter(is_unknown).map(Box::from).collect();
@@ -171,8 +171,12 @@ impl Node {
             self.learn(now, &at, fact.clone(), false).then_some(at)
         });
         let learnt: Vec<Path> = learnt.collect();
-        let mut to: Vec<Rank> =
-            self.pending.get_mut(&key).into_iter().flat_map(|ask| ask.children.iter().map(|c| c.rank)).collect();
+        let mut to: Vec<Rank> = self
+            .pending
+            .get_mut(&key)
+            .into_iter()
+            .flat_map(|request| request.children.iter().map(|c| c.rank))
+            .collect();
         if let Some(Details::Requested { is_pushed: true, .. }) = self.directory_mut(path).map(|d| d.details) {
             let tree = self.tree_of(path, Aspect::Details);
             let gets = |(&rank, child): (&Rank, &Child)| child.joined.trees.contains(&tree).then_some(rank);
@@ -191,9 +195,9 @@ impl Node {
         }
         if is_last && let Some(directory) = self.directory_mut(path) {
             directory.details = Details::Known;
-            let clients = self.pending.remove(&key).into_iter().flat_map(|ask| ask.clients);
+            let clients = self.pending.remove(&key).into_iter().flat_map(|request| request.clients);
             self.woken.extend(clients.map(Waiter::Client));
-            self.ask_singly(path);
+            self.request_singly(path);
         }
     }
 
@@ -201,15 +205,15 @@ impl Node {
     pub(super) fn serve_details(&mut self, now: Time, want: ChildWant) {
         let ChildWant { rank, ref path, aspect, .. } = want;
         let listing = match self.entries.fact(path) {
-            None => return self.ask(now, path.clone(), Aspect::Listing, Waiter::Child(want)),
+            None => return self.wait_for(now, path.clone(), Aspect::Listing, Waiter::Child(want)),
             Some(Fact::Attr(attr)) if attr.kind() == Kind::Dir => {
-                return self.ask(now, path.clone(), Aspect::Listing, Waiter::Child(want));
+                return self.wait_for(now, path.clone(), Aspect::Listing, Waiter::Child(want));
             }
             Some(Fact::Listing(_, listing)) => listing.clone(),
             Some(_) => return self.send_to_child(rank, Message::Unavailable { path: path.clone(), aspect }),
         };
         let is_known = self.entries.knows(path, Aspect::Details);
-        if !is_known && !self.ask_details(now, path) {
+        if !is_known && !self.request_details(now, path) {
             return self.send_to_child(rank, Message::Unavailable { path: path.clone(), aspect });
         }
         self.stats.pulls += 1;
@@ -255,15 +259,15 @@ impl Node {
         if let Some(directory) = self.directory_mut(path) {
             (directory.lookups, directory.details) = (0, Details::Unknown);
         }
-        self.ask_singly(path);
+        self.request_singly(path);
     }
 
     /// Requests one by one what the details failed to answer.
-    pub(super) fn ask_singly(&mut self, path: &Path) {
+    pub(super) fn request_singly(&mut self, path: &Path) {
         for key in self.pending.detailed(path) {
             let tree = self.tree_of(&key.0, key.1);
-            let is_asked = self.dispatch(&key, tree).is_some_and(|route| self.pending.set_route(&key, route));
-            if !is_asked {
+            let owes_answer = self.dispatch(&key, tree).is_some_and(|route| self.pending.set_route(&key, route));
+            if !owes_answer {
                 self.fail(&key);
             }
         }

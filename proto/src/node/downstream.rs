@@ -7,7 +7,7 @@ use headwater_abi::Path;
 use headwater_abi::wire::Message;
 
 use super::Node;
-use super::ask::is_content;
+use super::requests::is_content;
 use crate::pending::{Key, Route};
 use crate::state::parent::{Joined, Link, Parent};
 use crate::{Output, Peer, Rank};
@@ -29,7 +29,7 @@ impl Node {
     }
 
     /// Requests from a child what this node would have to read; `None` if no child has it.
-    pub(super) fn ask_downstream(&mut self, key: &Key) -> Option<Route> {
+    pub(super) fn request_downstream(&mut self, key: &Key) -> Option<Route> {
         let (path, aspect) = key;
         let is_arriving = || self.entries.get(path).is_some_and(|entry| entry.is_arriving());
         if !is_content(*aspect) || is_arriving() {

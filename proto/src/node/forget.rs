@@ -87,13 +87,13 @@ impl Node {
     /// Forgets a path. False if it is in use.
     fn forget(&mut self, path: &Path) -> bool {
         let Some(entry) = self.entries.get(path) else { return false };
-        let is_asking = entry.directory.as_ref().is_some_and(|d| matches!(d.details, Details::Requested { .. }));
+        let is_requesting = entry.directory.as_ref().is_some_and(|d| matches!(d.details, Details::Requested { .. }));
         // The store may refuse the eviction.
         let is_evicted = || self.evicted.iter().any(|evicted| evicted.path == *path);
         let is_used = entry.stored.is_some()
             || is_evicted()
             || entry.is_arriving()
-            || is_asking
+            || is_requesting
             || self.learnt.wrapping_sub(entry.learnt) < RECENT
             || self.passthrough.covers(path)
             || self.pending.keys_of(path).next().is_some()

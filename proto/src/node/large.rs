@@ -9,8 +9,8 @@ use headwater_abi::Path;
 use headwater_abi::wire::{Aspect, Fact, FileHead, Message, block_range};
 
 use super::Node;
-use super::ask::aspects_of;
 use super::content::is_content_head;
+use super::requests::aspects_of;
 use crate::entry::{Source, aspect_of, covers};
 use crate::pending::Route;
 use crate::policy::Thing;
@@ -61,19 +61,19 @@ impl Node {
         }
         let Some(entry) = self.entries.get_mut(path) else { return };
         entry.blocks.get_or_insert_default().large = Some((aspect, head.clone()));
-        let asked: alloc::vec::Vec<_> =
+        let requested: alloc::vec::Vec<_> =
             aspects_of(None).filter(|&a| self.pending.contains(&(path.clone(), a))).collect();
-        let mut is_wanted_here = asked.is_empty();
-        for aspect_asked in asked {
+        let mut is_wanted_here = requested.is_empty();
+        for aspect_asked in requested {
             let key = (path.clone(), aspect_asked);
-            let Some(ask) = self.pending.get_mut(&key) else { continue };
-            for child in core::mem::take(&mut ask.children) {
+            let Some(request) = self.pending.get_mut(&key) else { continue };
+            for child in core::mem::take(&mut request.children) {
                 let message = Message::Large { path: path.clone(), aspect, head: (*head).clone() };
                 self.send(Peer::Child(child.rank), message);
                 self.note_content_at(path, child.rank);
             }
-            let Some(ask) = self.pending.get_mut(&key) else { continue };
-            if ask.clients.is_empty() {
+            let Some(request) = self.pending.get_mut(&key) else { continue };
+            if request.clients.is_empty() {
                 self.pending.remove(&key);
             } else {
                 self.pending.set_route(&key, Route::Blocks);
@@ -138,8 +138,8 @@ impl Node {
             }
             download.in_flight.insert(number);
         }
-        for asked in aspects_of(None) {
-            self.pending.note_progress(now, &(path.clone(), asked));
+        for requested in aspects_of(None) {
+            self.pending.note_progress(now, &(path.clone(), requested));
         }
         if has_failed {
             return self.fail_content(now, path, None);

@@ -126,7 +126,7 @@ impl Node {
             }
         }
         // Requests for what the source file serves now have their answer.
-        for key in self.pending.keys(|(asked, _), _| asked == path || (tree && asked.is_within(path))) {
+        for key in self.pending.keys(|(requested, _), _| requested == path || (tree && requested.is_within(path))) {
             self.release(&key);
         }
     }

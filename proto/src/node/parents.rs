@@ -7,7 +7,7 @@ use headwater_abi::Path;
 use headwater_abi::wire::{Aspect, Message, TransferId};
 
 use super::Node;
-use super::ask::aspects_of;
+use super::requests::aspects_of;
 use crate::entry::{Arriving, Piece, Source};
 use crate::pending::{ChildWant, Key, Route, Waiter};
 use crate::state::parent::{Joined, Link, Parent};
@@ -77,12 +77,12 @@ impl Node {
         arriving.source = Source::Lost;
         let key = (path, arriving.aspect);
         if !self.pending.set_route(&key, Route::Waiting) {
-            self.ask_later(&key);
+            self.request_later(&key);
         }
     }
 
     /// Adds a request without waiters, to be sent once a parent is up.
-    fn ask_later(&mut self, key: &Key) {
+    fn request_later(&mut self, key: &Key) {
         if self.pending.len() >= self.config.limits.pending_max {
             return self.fail(key);
         }
@@ -113,7 +113,7 @@ impl Node {
 
     /// Returns whether this parent owes answers.
     fn owes(&self, rank: Rank, parent: &Parent) -> bool {
-        !parent.incoming.is_empty() || self.pending.is_asked(rank)
+        !parent.incoming.is_empty() || self.pending.owes_answer(rank)
     }
 
     /// Probes silent parents, and gives up those that remain silent.
@@ -192,12 +192,13 @@ impl Node {
         let Some(aspect) = self.drop_unverified(piece.clone()) else { return };
         let (path, block) = piece;
         let keys: Vec<Key> = aspects_of(block).map(|aspect| (path.clone(), aspect)).collect();
-        let is_asked_elsewhere = |route| matches!(route, Route::Parent(rank) if from.is_some_and(|from| from != rank));
+        let is_requested_elsewhere =
+            |route| matches!(route, Route::Parent(rank) if from.is_some_and(|from| from != rank));
         if keys.iter().all(|key| !self.pending.contains(key)) {
-            return self.ask_later(&(path, aspect));
+            return self.request_later(&(path, aspect));
         }
         for key in &keys {
-            if self.pending.route(key).is_some_and(|route| !is_asked_elsewhere(route)) {
+            if self.pending.route(key).is_some_and(|route| !is_requested_elsewhere(route)) {
                 self.pending.set_route(key, Route::Waiting);
             }
         }
@@ -213,11 +214,11 @@ impl Node {
             Source::Lost => Route::Waiting,
         };
         let keys = aspects_of(block).map(|aspect| (path.clone(), aspect));
-        let asked: Vec<Key> = keys.filter(|key| self.pending.route(key) == Some(Route::Parent(from))).collect();
-        for key in &asked {
+        let requested: Vec<Key> = keys.filter(|key| self.pending.route(key) == Some(Route::Parent(from))).collect();
+        for key in &requested {
             self.pending.set_route(key, route);
         }
-        if route == Route::Waiting && !asked.is_empty() {
+        if route == Route::Waiting && !requested.is_empty() {
             self.redispatch();
         }
     }

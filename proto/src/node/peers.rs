@@ -41,8 +41,8 @@ impl Node {
         // Readers send requests downstream for what they have evicted.
         let may_check =
             |tree: TreeId| forest.contains(tree, own) && forest.candidates(tree).any(|candidate| candidate == rank);
-        let may_ask = |tree: TreeId| may_turn(tree) || may_check(tree);
-        if rank == own || rank.0 >= forest.ranks() || !(may_hear || forest.tree_ids().any(may_ask)) {
+        let may_request = |tree: TreeId| may_turn(tree) || may_check(tree);
+        if rank == own || rank.0 >= forest.ranks() || !(may_hear || forest.tree_ids().any(may_request)) {
             let peer = Peer::Child(rank);
             return self.outputs.push_back(Output::Disconnect { peer, reason: "it has nothing to ask here" });
         }
@@ -293,7 +293,7 @@ impl Node {
 
     /// Ends the requests for an answer that can't be taken: clients use the source file.
     fn fail_unknown(&mut self, now: Time, path: &Path) {
-        let unknown = self.pending.keys_of(path).filter(|(asked, aspect)| !self.entries.knows(asked, *aspect));
+        let unknown = self.pending.keys_of(path).filter(|(requested, aspect)| !self.entries.knows(requested, *aspect));
         for key in unknown.cloned().collect::<Vec<Key>>() {
             self.fail_for_now(now, &key);
         }

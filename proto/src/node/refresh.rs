@@ -15,7 +15,7 @@ use headwater_abi::wire::{Aspect, CHANGES_MAX, Change, Fact, Message};
 use headwater_abi::{Kind, Path, Want};
 
 use super::Node;
-use super::ask::is_content;
+use super::requests::is_content;
 use crate::entry::{Details, is_same_version};
 use crate::pending::{Key, Route};
 use crate::state::refresh::{Checking, Demand, Requester};
@@ -205,7 +205,7 @@ impl Node {
             return None;
         }
         let mut changes = changes;
-        for path in self.passthrough.from_above().filter(|path| demand.covers(path)) {
+        for path in self.passthrough.inherited().filter(|path| demand.covers(path)) {
             for below in self.entries.descendants(path).chain([path]) {
                 changes.insert(below.clone(), false);
             }
@@ -320,7 +320,7 @@ impl Node {
         self.refresh.may_have_forgotten = false;
         let changed_paths: Vec<Path> = match &changes {
             Some(changes) => changes.iter().map(|change| change.path.clone()).collect(),
-            None => self.passthrough.from_above().chain(self.entries.paths()).cloned().collect(),
+            None => self.passthrough.inherited().chain(self.entries.paths()).cloned().collect(),
         };
         for path in &changed_paths {
             self.passthrough.take_back(path);
@@ -396,7 +396,8 @@ impl Node {
             }
             self.passthrough.insert(&path, tree, true);
             self.publish_passthrough(&path, tree);
-            for key in self.pending.keys(|(asked, _), _| *asked == path || (tree && asked.is_within(&path))) {
+            for key in self.pending.keys(|(requested, _), _| *requested == path || (tree && requested.is_within(&path)))
+            {
                 self.release(&key);
             }
         }
@@ -443,7 +444,7 @@ impl Node {
         for key in lost {
             self.release(&key);
         }
-        self.ask_singly(path);
+        self.request_singly(path);
         bytes
     }
 }

@@ -133,8 +133,11 @@ mod tests {
             let done = Output::Reply { client: ClientId(client), reply: Reply::Done };
             assert_eq!(request(&mut node, client, name, want), [done], "{name}");
         }
-        let asked = request(&mut node, 9, "/sw/c", Want::WHOLE);
-        assert!(matches!(&asked[..], [Output::ReadFile { path: asked, .. }] if *asked == path("/sw/c")), "{asked:?}");
+        let requested = request(&mut node, 9, "/sw/c", Want::WHOLE);
+        assert!(
+            matches!(&requested[..], [Output::ReadFile { path: requested, .. }] if *requested == path("/sw/c")),
+            "{requested:?}"
+        );
         assert_eq!(node.stats().store_bytes, 20, "three names of one file, and two copies");
     }
 

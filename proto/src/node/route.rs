@@ -60,10 +60,10 @@ impl Node {
     }
 
     /// Returns the tree whose root reads what is requested. Groups have trees of their own: there it is the
-    /// tree in which it was `asked`, if any.
-    pub(super) fn home(&self, path: &Path, aspect: Aspect, asked: Option<TreeId>) -> TreeId {
+    /// tree in which it was `requested`, if any.
+    pub(super) fn home(&self, path: &Path, aspect: Aspect, requested: Option<TreeId>) -> TreeId {
         let forest = &self.config.forest;
-        match asked {
+        match requested {
             Some(tree) if !forest.is_striped() => tree,
             _ => forest.tree_of_path(self.config.rank, hash_of(path, aspect)),
         }
@@ -165,7 +165,11 @@ impl Node {
         let is_idle = |rank: &Rank, parent: &Parent| {
             let is_dead = matches!(parent.link, Link::Dead | Link::Banned(_));
             let is_starting = parent.is_downstream_source && parent.link != Link::Up;
-            !parent.is_wanted && !is_dead && !is_starting && !self.pending.is_asked(*rank) && parent.incoming.is_empty()
+            !parent.is_wanted
+                && !is_dead
+                && !is_starting
+                && !self.pending.owes_answer(*rank)
+                && parent.incoming.is_empty()
         };
         let idle: Vec<Rank> = self.parents.iter().filter(|(r, p)| is_idle(r, p)).map(|(rank, _)| *rank).collect();
         for rank in idle {

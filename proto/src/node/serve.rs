@@ -7,7 +7,7 @@ use headwater_abi::Path;
 use headwater_abi::wire::{Aspect, Digest, Fact, FileHead, Message};
 
 use super::Node;
-use super::ask::is_content;
+use super::requests::is_content;
 use crate::entry::{Entry, block_of};
 use crate::pending::{ChildWant, Waiter};
 use crate::policy::Thing;
@@ -56,18 +56,18 @@ impl Node {
             };
             return self.send_to_child(rank, message);
         }
-        self.ask(now, want.path.clone(), aspect, Waiter::Child(want));
+        self.wait_for(now, want.path.clone(), aspect, Waiter::Child(want));
     }
 
     fn serve_fact(&mut self, now: Time, rank: Rank, path: &Path) {
         let Some(entry) = self.entries.get_mut(path) else { return };
         let is_first = !entry.fact_at.contains(rank);
         entry.fact_at.insert(rank);
-        let (fact, asked) = (entry.fact.clone(), entry.fact_at.count());
+        let (fact, requested) = (entry.fact.clone(), entry.fact_at.count());
         self.stats.pulls += 1;
         self.send_to_child(rank, Message::Known { path: path.clone(), fact });
         if is_first {
-            self.note_asked(now, Thing::Fact(path.clone()), asked);
+            self.count_request(now, Thing::Fact(path.clone()), requested);
         }
     }
 
@@ -79,7 +79,7 @@ impl Node {
         let recipients = entry.recipients(block);
         let is_first = !recipients.contains(rank);
         recipients.insert(rank);
-        let asked = recipients.count();
+        let requested = recipients.count();
         if let Some(stored) = &entry.stored {
             self.sieve.touch(stored.order);
         }
@@ -92,7 +92,7 @@ impl Node {
             let message = Message::Large { path: path.clone(), aspect: has, head: (*head).clone() };
             self.send_to_child(rank, message);
             if is_first {
-                self.note_asked(now, Thing::Content(path.clone(), block), asked);
+                self.count_request(now, Thing::Content(path.clone(), block), requested);
             }
             return;
         }
@@ -108,7 +108,7 @@ impl Node {
             child.start(id, path, has, head, position);
         }
         if is_first {
-            self.note_asked(now, Thing::Content(path.clone(), block), asked);
+            self.count_request(now, Thing::Content(path.clone(), block), requested);
         }
     }
 
@@ -141,12 +141,12 @@ impl Node {
         self.children.iter().filter_map(gets)
     }
 
-    fn note_asked(&mut self, now: Time, thing: Thing, asked: Option<usize>) {
-        if !self.push_policy.counts(asked) {
+    fn count_request(&mut self, now: Time, thing: Thing, requested: Option<usize>) {
+        if !self.push_policy.counts(requested) {
             return;
         }
         let children = self.receivers(&thing).count();
-        if self.push_policy.asked(now, thing.clone(), asked, children) {
+        if self.push_policy.requested(now, thing.clone(), requested, children) {
             self.push_to_all(&thing);
         }
     }
@@ -255,7 +255,7 @@ impl Node {
     }
 
     /// Puts out requests for the digests that children wait for.
-    pub(super) fn ask_digests(&mut self, wanted: Vec<(Path, Aspect, Arc<FileHead>)>) {
+    pub(super) fn request_digests(&mut self, wanted: Vec<(Path, Aspect, Arc<FileHead>)>) {
         for (path, aspect, head) in wanted {
             if self.digesting.insert((path.clone(), aspect)) {
                 self.outputs.push_back(Output::Digest { path, aspect, head: (*head).clone() });

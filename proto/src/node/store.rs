@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use headwater_abi::Path;
 use headwater_abi::wire::{Aspect, Message};
 
-use super::ask::EIO;
+use super::requests::EIO;
 use super::{Evicted, Node};
 use crate::entry::{Inode, block_of, inode_of, is_same_version};
 use crate::policy::{Recipients, Thing};
@@ -98,23 +98,23 @@ impl Node {
             let messages = announced.map(|(transfer, _)| Message::Failed { transfer, errno: EIO });
             self.outputs.extend(messages.map(|message| Output::Send { to: Peer::Child(to), message }));
         }
-        match inode.and_then(|inode| self.heir(inode, path)) {
-            Some(heir) => heir.bytes += core::mem::take(&mut stored.bytes),
+        match inode.and_then(|inode| self.next_name(inode, path)) {
+            Some(next_name) => next_name.bytes += core::mem::take(&mut stored.bytes),
             None => self.sieve.release(stored.bytes),
         }
         Some(stored)
     }
 
     /// Returns the content of another name of the same stored file, after removing `path` from the names.
-    fn heir(&mut self, inode: Inode, path: &Path) -> Option<&mut StoredContent> {
+    fn next_name(&mut self, inode: Inode, path: &Path) -> Option<&mut StoredContent> {
         let names = self.inodes.get_mut(&inode)?;
         let at = names.iter().position(|name| name == path)?;
         names.remove(at);
-        let Some(heir) = names.first() else {
+        let Some(next_name) = names.first() else {
             self.inodes.remove(&inode);
             return None;
         };
-        self.entries.get_mut(heir)?.stored.as_deref_mut()
+        self.entries.get_mut(next_name)?.stored.as_deref_mut()
     }
 
     /// Notes complete content of a file with several names, unless content of another name represents the

@@ -18,7 +18,7 @@ impl World {
             Input::GenerationGone { generation } => self.site_mut(rank).store.forget_generation(*generation),
             _ => {}
         }
-        self.give(rank, input)
+        self.pass_input(rank, input)
     }
 
     pub(super) fn execute(&mut self, rank: Rank, output: Output) -> Check {
@@ -233,7 +233,7 @@ impl World {
             site.table.facts.remove(path);
             site.table.blocks.remove(path);
             site.table.resident.remove(path);
-            site.store.keep(path, before);
+            site.store.retain_version(path, before);
         }
         site.reads.excuse_all();
         site.links.values_mut().for_each(|link| link.wants.clear());

@@ -88,7 +88,7 @@ impl World {
         } else {
             self.site_mut(rank).refreshes.insert(request, 0);
         }
-        self.give(rank, Input::Refresh { request, paths })
+        self.pass_input(rank, Input::Refresh { request, paths })
     }
 
     /// Draws a limit for a store.
@@ -102,7 +102,7 @@ impl World {
     /// Passes a node its store's limit, until its content is within it.
     pub(super) fn set_room(&mut self, rank: Rank) -> Check {
         let store_bytes_max = self.site(rank).store_bytes_max;
-        self.give(rank, Input::Room { store_bytes_max })?;
+        self.pass_input(rank, Input::Room { store_bytes_max })?;
         let (site, life) = (self.site(rank), self.site(rank).life);
         if site.node.stats().store_bytes > store_bytes_max {
             self.schedule(ROOM_MS, Event::Room(rank, life));

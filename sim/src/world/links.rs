@@ -132,7 +132,7 @@ impl World {
             if end == 0 {
                 site.suspects.insert(ends.1);
             }
-            self.give(at, Input::PeerDown { peer })?;
+            self.pass_input(at, Input::PeerDown { peer })?;
         }
         if end == 0 && self.site(at).dialled.contains_key(&ends.1) {
             self.redial(ends, 200);
@@ -268,7 +268,7 @@ impl World {
                     if is_full {
                         let (path, block) = piece.clone();
                         self.summary.faults += 1;
-                        return self.give(to, Input::StoreFailed { path, block });
+                        return self.pass_input(to, Input::StoreFailed { path, block });
                     }
                     site.store.write(piece, content);
                 }
@@ -276,7 +276,7 @@ impl World {
             }
             Packet::Content { message, content } => {
                 note_answer(end, &message);
-                return self.content_came(to, from, *message, content, is_full);
+                return self.content_arrived(to, from, *message, content, is_full);
             }
         };
         note_answer(end, &message);
@@ -285,22 +285,29 @@ impl World {
             && site.store.digest(&piece, &head) != Some(*digest)
         {
             site.suspects.insert(parent);
-            return self.give(to, Input::Corrupt { from: parent, transfer: *transfer });
+            return self.pass_input(to, Input::Corrupt { from: parent, transfer: *transfer });
         }
-        self.give(to, Input::Message { from, message })
+        self.pass_input(to, Input::Message { from, message })
     }
 
     /// Handles content in one message.
-    fn content_came(&mut self, to: Rank, from: Peer, message: Message, content: Vec<Segment>, is_full: bool) -> Check {
+    fn content_arrived(
+        &mut self,
+        to: Rank,
+        from: Peer,
+        message: Message,
+        content: Vec<Segment>,
+        is_full: bool,
+    ) -> Check {
         let Message::Content { path, digest, .. } = &message else { return Ok(()) };
         let site = self.site_mut(to);
         if digest_of(content.iter().copied()) != *digest {
             site.suspects.insert(from.rank());
-            return self.give(to, Input::CorruptContent { from: from.rank(), path: path.clone() });
+            return self.pass_input(to, Input::CorruptContent { from: from.rank(), path: path.clone() });
         }
         site.received_content = if is_full { None } else { Some(content) };
         self.summary.faults += u64::from(is_full);
-        self.give(to, Input::Message { from, message })
+        self.pass_input(to, Input::Message { from, message })
     }
 
     /// Handles the other's greeting at one end: its link is up.
@@ -312,10 +319,10 @@ impl World {
         if self.site_mut(at).links.insert(peer, Link::new(number)).is_some() {
             // A peer that connects again has lost the earlier link, noticed or not.
             self.site_mut(at).links.remove(&peer);
-            self.give(at, Input::PeerDown { peer })?;
+            self.pass_input(at, Input::PeerDown { peer })?;
             self.site_mut(at).links.insert(peer, Link::new(number));
         }
-        self.give(at, Input::PeerUp { peer })
+        self.pass_input(at, Input::PeerUp { peer })
     }
 
     pub(super) fn chunk_sent(&mut self, ends: Ends, number: u64) -> Check {
@@ -323,7 +330,7 @@ impl World {
         let link = self.site_mut(from).links.get_mut(&Peer::Child(to));
         let Some(link) = link.filter(|link| link.number == number) else { return Ok(()) };
         link.chunks.pop_front();
-        self.give(from, Input::ChunkSent { to })
+        self.pass_input(from, Input::ChunkSent { to })
     }
 
     /// Returns whether a partition is between two ranks.

@@ -134,7 +134,7 @@ impl World {
                 site.reads.excuse(path);
             }
         }
-        self.give(rank, input)?;
+        self.pass_input(rank, input)?;
         if !has_failed && !is_over {
             let (after, life) = (self.random.below(5), self.site(rank).life);
             self.schedule(after, Event::ReadStep { rank, life, piece: piece.clone(), number });
@@ -145,7 +145,7 @@ impl World {
     /// Computes a digest of what is in the store by now.
     pub(super) fn digest(&mut self, rank: Rank, path: Path, aspect: Aspect, head: &FileHead) -> Check {
         let digest = self.site(rank).store.digest(&(path.clone(), block_of(aspect)), head);
-        self.give(rank, Input::Digested { path, aspect, digest })
+        self.pass_input(rank, Input::Digested { path, aspect, digest })
     }
 
     /// Returns a fact as this node sees it.

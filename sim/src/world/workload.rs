@@ -84,8 +84,8 @@ impl World {
             self.schedule_local(after, rank, Input::ClientGone { client });
         }
         match block {
-            None => self.give(rank, Input::Request { client, path, want }),
-            Some(block) => self.give(rank, Input::RequestBlock { client, path, block }),
+            None => self.pass_input(rank, Input::Request { client, path, want }),
+            Some(block) => self.pass_input(rank, Input::RequestBlock { client, path, block }),
         }
     }
 

@@ -190,7 +190,7 @@ fn conf(parents: &[usize], leaves: &[usize]) -> String {
 }
 
 /// Returns the switches from `switch` up to the top.
-fn way_up(parents: &[usize], mut switch: usize) -> Vec<usize> {
+fn path_up(parents: &[usize], mut switch: usize) -> Vec<usize> {
     let mut way = Vec::from([switch]);
     while switch > 0 {
         switch = parents[switch] % switch.min(parents.len());
@@ -217,7 +217,7 @@ proptest! {
         prop_assert!(rest.is_sorted());
         prop_assert!(rest.iter().all(|rank| hosts[rank.0 as usize] >= leaves.len()));
 
-        let ways: Vec<_> = known.iter().map(|rank| way_up(&parents, leaves[hosts[rank.0 as usize]] % parents.len())).collect();
+        let ways: Vec<_> = known.iter().map(|rank| path_up(&parents, leaves[hosts[rank.0 as usize]] % parents.len())).collect();
         for (switch, _) in parents.iter().enumerate() {
             let below: Vec<usize> = (0..ways.len()).filter(|&at| ways[at].contains(&switch)).collect();
             prop_assert!(below.is_empty() || below[below.len() - 1] - below[0] + 1 == below.len());

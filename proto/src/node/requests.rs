@@ -20,13 +20,13 @@ const RETRY_MS_MIN: Time = 1000;
 /// Failed requests that are remembered.
 const FAILED_MAX: usize = 4096;
 /// Files to be read whose requests may have ended.
-const READS_UNASKED_MAX: usize = 64;
+const READS_UNREQUESTED_MAX: usize = 64;
 /// `EIO`: the error of content that no rank can supply any more.
 pub(super) const EIO: u16 = 5;
 
 impl Node {
     /// Lets `waiter` wait until `aspect` of `path` is known, and requests it unless that is pending.
-    pub(super) fn ask(&mut self, now: Time, path: Path, aspect: Aspect, waiter: Waiter) {
+    pub(super) fn wait_for(&mut self, now: Time, path: Path, aspect: Aspect, waiter: Waiter) {
         if is_content(aspect) && self.adopt_hard_link(&path, aspect) {
             return self.woken.push_back(waiter);
         }
@@ -51,7 +51,7 @@ impl Node {
     /// waiter comes from there: otherwise the two could wait for each other.
     fn escalate(&mut self, key: &Key, tree: Option<TreeId>) {
         let home = self.home(&key.0, key.1, tree);
-        if tree != Some(home) || self.pending.tree(key).is_none_or(|asked| asked == home) {
+        if tree != Some(home) || self.pending.tree(key).is_none_or(|requested| requested == home) {
             return;
         }
         let may_wait = match self.pending.route(key) {
@@ -62,9 +62,9 @@ impl Node {
         if may_wait
             && let Some(route) = self.dispatch(key, home)
             && self.pending.set_route(key, route)
-            && let Some(ask) = self.pending.get_mut(key)
+            && let Some(request) = self.pending.get_mut(key)
         {
-            ask.tree = home;
+            request.tree = home;
         }
     }
 
@@ -76,8 +76,8 @@ impl Node {
             return (path, aspect);
         }
         let is_download = block_of(aspect).is_some() && self.config.forest.is_striped();
-        for asked in [Aspect::Loadable, Aspect::Whole].into_iter().filter(|_| !is_download) {
-            let key = (path.clone(), asked);
+        for requested in [Aspect::Loadable, Aspect::Whole].into_iter().filter(|_| !is_download) {
+            let key = (path.clone(), requested);
             if self.pending.contains(&key) {
                 return key;
             }
@@ -147,7 +147,7 @@ impl Node {
         let (rank, tree) = match self.route(key, tree) {
             (Up::Unreachable, _) => return None,
             (Up::Reader, _) => {
-                if let Some(route) = self.ask_downstream(key) {
+                if let Some(route) = self.request_downstream(key) {
                     return Some(route);
                 }
                 self.read(key);
@@ -180,8 +180,8 @@ impl Node {
             Aspect::Entry => self.outputs.push_back(Output::ReadEntry { path }),
             Aspect::Listing => self.outputs.push_back(Output::ReadListing { path }),
             Aspect::Loadable | Aspect::Whole | Aspect::Block(_) => {
-                if self.reads_waiting.len() >= 2 * self.pending.len() + READS_UNASKED_MAX {
-                    self.forget_unasked_reads();
+                if self.reads_waiting.len() >= 2 * self.pending.len() + READS_UNREQUESTED_MAX {
+                    self.forget_unrequested_reads();
                 }
                 self.reads_waiting.push_back((path, *aspect));
             }
@@ -190,7 +190,7 @@ impl Node {
     }
 
     /// Removes duplicates from the files to be read, and those whose request has ended.
-    fn forget_unasked_reads(&mut self) {
+    fn forget_unrequested_reads(&mut self) {
         let mut seen = BTreeSet::new();
         let pending = &self.pending;
         self.reads_waiting.retain(|key| pending.route(key) == Some(Route::Read) && seen.insert(key.clone()));
@@ -271,8 +271,8 @@ impl Node {
 
     /// Ends a request, and wakes its waiters whatever the result.
     pub(super) fn release(&mut self, key: &Key) {
-        let Some(ask) = self.pending.remove(key) else { return };
-        self.woken.extend(ask.waiters());
+        let Some(request) = self.pending.remove(key) else { return };
+        self.woken.extend(request.waiters());
         if is_details(key) {
             self.no_details(&key.0);
         }
@@ -280,15 +280,15 @@ impl Node {
 
     /// Ends a request that can't be answered now.
     pub(super) fn fail(&mut self, key: &Key) {
-        let ask = self.pending.remove(key);
+        let request = self.pending.remove(key);
         if is_content(key.1) {
             self.drop_orphan(key);
         }
-        let Some(ask) = ask else { return };
+        let Some(request) = request else { return };
         if let Aspect::Block(_) = key.1 {
             self.note_block(&key.0);
         }
-        for waiter in ask.waiters() {
+        for waiter in request.waiters() {
             match waiter {
                 // It has the names, and examines them one by one.
                 Waiter::Client(id) if is_details(key) => self.finish(id, Reply::Done),
@@ -305,9 +305,9 @@ impl Node {
         let block = block_of(*aspect);
         let is_orphan =
             self.entries.get(path).and_then(|e| e.arriving(block)).is_some_and(|a| a.source == Source::Lost);
-        let is_asked = |aspect| self.pending.contains(&(path.clone(), aspect));
+        let owes_answer = |aspect| self.pending.contains(&(path.clone(), aspect));
         if is_orphan
-            && !aspects_of(block).any(is_asked)
+            && !aspects_of(block).any(owes_answer)
             && let Some(arriving) = self.drop_arriving(path, block, false)
         {
             self.fail_children((path.clone(), block), &arriving, EIO);
@@ -315,7 +315,7 @@ impl Node {
     }
 
     /// Returns whether content of this path is requested in one piece.
-    pub(super) fn is_content_asked(&self, path: &Path) -> bool {
+    pub(super) fn is_content_requested(&self, path: &Path) -> bool {
         [Aspect::Loadable, Aspect::Whole].into_iter().any(|aspect| self.pending.contains(&(path.clone(), aspect)))
     }
 

@@ -457,8 +457,8 @@ impl Watch {
                 self.up.remove(&peer);
             }
             Output::Receive { head, .. } => assert!(head.is_valid()),
-            Output::Generation { generation, changes, passthrough } => {
-                self.generation(generation, changes, passthrough)
+            Output::Generation { generation, changes, passthrough: paths } => {
+                self.generation(generation, changes, paths)
             }
             Output::Refreshed { generation, .. } => assert_eq!(generation, self.generation.max(1)),
             Output::RefreshFailed { .. }

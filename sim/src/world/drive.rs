@@ -25,8 +25,7 @@ impl World {
         match output {
             Output::Reply { client, reply } => {
                 let waiting = self.site_mut(rank).waiting.remove(&client);
-                let waiting =
-                    waiting.ok_or_else(|| format!("an answer to client {}, which waits for none", client.0))?;
+                let waiting = waiting.ok_or_else(|| format!("client {} does not wait for an answer", client.0))?;
                 self.check_reply(rank, &waiting, reply)
             }
             Output::Dial { rank: to } => self.begin_dialling(rank, to),
@@ -67,9 +66,7 @@ impl World {
                 Ok(())
             }
             Output::Forget { path } => self.forget(rank, path),
-            Output::Changed { path } => {
-                ensure(self.changed.contains(&path), || format!("{path} is reported as changed"))
-            }
+            Output::Changed { path } => ensure(self.changed.contains(&path), || format!("{path} has not changed")),
             Output::Mismatch { path, .. } => {
                 self.summary.corrupt += 1;
                 let is_possible = self.summary.faults > 0;

@@ -457,9 +457,7 @@ impl Watch {
                 self.up.remove(&peer);
             }
             Output::Receive { head, .. } => assert!(head.is_valid()),
-            Output::Generation { generation, changes, passthrough: paths } => {
-                self.generation(generation, changes, paths)
-            }
+            Output::Generation { generation, changes, passthrough: all } => self.generation(generation, changes, all),
             Output::Refreshed { generation, .. } => assert_eq!(generation, self.generation.max(1)),
             Output::RefreshFailed { .. }
             | Output::Publish(Publication::Unaudited)

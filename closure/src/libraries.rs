@@ -134,7 +134,6 @@ struct Analysis<'a, F> {
     names: HashMap<PathBuf, Names>,
 }
 
-/// A loaded object.
 struct Object {
     /// The names under which it was loaded.
     names: Vec<Vec<u8>>,
@@ -155,7 +154,6 @@ struct Program {
     library_path: Vec<PathBuf>,
 }
 
-/// The result of trying a candidate.
 enum Candidate {
     Right(Box<(Found, Dynamic)>),
     /// It does not exist, or is another machine's.

@@ -41,7 +41,6 @@ pub(crate) struct Ghosts {
 }
 
 impl Crowd {
-    /// Makes a crowd of all ranks.
     pub(crate) fn all(ranks: u32) -> Crowd {
         Crowd {
             members: (0..ranks).collect(),
@@ -52,12 +51,10 @@ impl Crowd {
         }
     }
 
-    /// Returns the number of simulated ranks.
     pub(crate) fn len(&self) -> u32 {
         self.members.len() as u32
     }
 
-    /// Returns whether all are simulated.
     pub(crate) fn is_all(&self) -> bool {
         self.is_all
     }

@@ -232,7 +232,6 @@ impl FileSystem {
     }
 }
 
-/// Returns microseconds as nanoseconds.
 pub(crate) fn us(value: f64) -> u64 {
     (value * 1e3).round() as u64
 }

@@ -44,7 +44,6 @@ pub(crate) struct Object {
     pub(crate) head: Option<FileHead>,
 }
 
-/// The program and its files.
 #[derive(Debug)]
 pub(crate) struct Program {
     pub(crate) steps: Vec<Step>,
@@ -162,7 +161,6 @@ impl Program {
         }
     }
 
-    /// Returns the object at a path.
     pub(crate) fn find(&self, path: &Path) -> Option<ObjectId> {
         self.by_path.get(path).copied()
     }
@@ -178,7 +176,6 @@ impl Program {
     }
 }
 
-/// Returns the number of a bit.
 pub(crate) fn bit(object: ObjectId, part: Part) -> u32 {
     object * 3 + part as u32
 }

@@ -27,7 +27,6 @@ pub(crate) struct Moment {
     pub(crate) count: u32,
 }
 
-/// The queue.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
     /// Events that make a node send at once, and all others.
@@ -39,7 +38,6 @@ pub(crate) struct Queue {
 type Heap = BinaryHeap<Reverse<(Moment, Event)>>;
 
 impl Queue {
-    /// Plans an event.
     pub(crate) fn plan(&mut self, moment: Moment, event: Event) {
         self.planned += 1;
         let is_prompt = matches!(event, Event::Card(_) | Event::Timer(_));

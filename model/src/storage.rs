@@ -4,7 +4,6 @@ use headwater_abi::Path;
 
 use crate::parameters::{FileSystem, ns_at, us};
 
-/// An operation on metadata.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Operation {
     Stat,
@@ -13,7 +12,6 @@ pub(crate) enum Operation {
     List(u64),
 }
 
-/// Its state, and its counts.
 #[derive(Debug)]
 pub(crate) struct Storage {
     system: FileSystem,

@@ -56,7 +56,6 @@ impl Entries {
         self.by_path.len()
     }
 
-    /// Returns the bytes of memory of all listings.
     pub(crate) fn listing_bytes(&self) -> u64 {
         self.listing_bytes
     }
@@ -65,12 +64,10 @@ impl Entries {
         self.by_path.find(path.hash(), |entry| entry.path == *path).map(Box::as_ref)
     }
 
-    /// Returns the entry of the path with these bytes.
     pub(crate) fn get_at(&self, path: &[u8]) -> Option<&Entry> {
         self.by_path.find(hash::bytes(path), |entry| entry.path.as_bytes() == path).map(Box::as_ref)
     }
 
-    /// Returns the entry of a path's directory.
     pub(crate) fn parent_of(&self, path: &Path) -> Option<&Entry> {
         self.get_at(path.parent_bytes()?)
     }
@@ -120,7 +117,6 @@ impl Entries {
         learned
     }
 
-    /// Removes the entry of a path.
     pub(crate) fn remove(&mut self, path: &Path) -> Option<Box<Entry>> {
         let entry = self.by_path.find_entry(path.hash(), |entry| entry.path == *path).ok()?.remove().0;
         if let Some(ordered) = self.ordered.get_mut() {
@@ -130,7 +126,6 @@ impl Entries {
         Some(entry)
     }
 
-    /// Returns all known paths.
     pub(crate) fn paths(&self) -> impl Iterator<Item = &Path> {
         self.ordered().iter()
     }

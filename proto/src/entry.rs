@@ -249,7 +249,6 @@ impl Entry {
         self.stored.as_ref()?.digest(aspect)
     }
 
-    /// Returns the pieces that are arriving.
     pub(crate) fn pieces_arriving(&self) -> Vec<Option<u32>> {
         let whole = self.arriving.as_ref().map(|_| None);
         let blocks = self.blocks.iter().flat_map(|blocks| blocks.arriving.keys().copied().map(Some));
@@ -278,7 +277,6 @@ impl Entry {
         }
     }
 
-    /// Returns the number of blocks of the file.
     pub(crate) fn block_count(&self) -> u32 {
         if self.is_file() { self.attr().map_or(0, |attr| block_count(attr.size)) } else { 0 }
     }
@@ -309,7 +307,6 @@ impl Entry {
     }
 }
 
-/// Returns the attributes that a fact contains.
 pub(crate) fn attr_of(fact: &Fact) -> Option<&Attr> {
     match fact {
         Fact::Absent | Fact::Error(_) => None,

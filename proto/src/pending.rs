@@ -26,14 +26,12 @@ pub(crate) struct Client {
     pub(crate) waits_for: Option<Key>,
     /// True if the driver preloads for it: see [`crate::Input::Preload`].
     pub(crate) is_ahead: bool,
-    /// How often it has waited.
     pub(crate) rounds: u32,
 }
 
 /// Children that may wait for one request; beyond that, the oldest is dropped and has to repeat its request.
 const CHILD_WANTS_MAX: usize = 1 << 16;
 
-/// A child's request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ChildWant {
     pub(crate) rank: Rank,
@@ -60,7 +58,6 @@ pub(crate) enum Waiter {
     Child(ChildWant),
 }
 
-/// One pending request.
 #[derive(Debug)]
 pub(crate) struct PendingRequest {
     pub(crate) clients: BTreeSet<ClientId>,
@@ -144,7 +141,6 @@ impl PendingRequests {
         }
     }
 
-    /// Adds a request without waiters.
     pub(crate) fn insert(&mut self, now: Time, key: Key, route: Route, tree: TreeId, timeout_ms: u64) {
         let request =
             Box::new(PendingRequest { clients: BTreeSet::new(), children: Vec::new(), progress: now, route, tree });
@@ -181,7 +177,6 @@ impl PendingRequests {
         self.by_key.get(key).map(|request| request.tree)
     }
 
-    /// Returns whether this rank owes an answer.
     pub(crate) fn owes_answer(&self, rank: Rank) -> bool {
         self.owed.contains_key(&rank)
     }
@@ -194,7 +189,6 @@ impl PendingRequests {
         true
     }
 
-    /// Returns the requests with this route.
     pub(crate) fn keys_routed(&self, route: Route) -> Vec<Key> {
         self.keys(|_, request| request.route == route)
     }
@@ -206,14 +200,12 @@ impl PendingRequests {
         }
     }
 
-    /// Removes a child from all requests.
     pub(crate) fn forget_child(&mut self, rank: Rank) {
         for request in self.by_key.values_mut() {
             request.children.retain(|want| want.rank != rank);
         }
     }
 
-    /// Returns the requests about this path.
     pub(crate) fn keys_of(&self, path: &Path) -> impl Iterator<Item = &Key> {
         let (first, last) = ((path.clone(), Aspect::Entry), (path.clone(), Aspect::Block(u32::MAX)));
         self.by_key.range(first..=last).map(|(key, _)| key)

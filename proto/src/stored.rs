@@ -11,7 +11,6 @@ use headwater_abi::wire::{Aspect, Digest, FileHead, block_count, block_range};
 /// Bytes of a file: (offset, length).
 type Range = (u64, u64);
 
-/// Content that is in the store.
 #[derive(Clone, Debug)]
 pub(crate) struct StoredContent {
     /// See [`FileHead::format`].
@@ -23,7 +22,6 @@ pub(crate) struct StoredContent {
     parts: Option<Box<Parts>>,
     /// Bytes of the store that are charged to it; they may be charged to another name of the same inode.
     pub(crate) bytes: u64,
-    /// Its position in the eviction order.
     pub(crate) order: u64,
 }
 
@@ -71,7 +69,6 @@ impl StoredContent {
         }
     }
 
-    /// Sets the digest of stored content.
     pub(crate) fn set_digest(&mut self, aspect: Aspect, digest: Digest) {
         match aspect {
             Aspect::Block(number) => {
@@ -111,12 +108,10 @@ impl StoredContent {
         self.is_whole
     }
 
-    /// Returns whether nothing is stored.
     pub(crate) fn is_empty(&self) -> bool {
         !self.is_whole && self.loadable().is_none() && self.blocks().iter().all(|&word| word == 0)
     }
 
-    /// Returns whether the stored content covers `aspect`.
     pub(crate) fn covers(&self, aspect: Aspect) -> bool {
         self.is_whole
             || match aspect {
@@ -193,7 +188,6 @@ impl StoredContent {
     }
 }
 
-/// Returns the head of a whole file.
 pub(crate) fn whole_head(attr: Attr, format: u64) -> FileHead {
     let ranges: &[Range] = if attr.size > 0 { &[(0, attr.size)] } else { &[] };
     FileHead { attr, format, ranges: Arc::from(ranges), whole: true }

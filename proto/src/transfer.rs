@@ -15,7 +15,6 @@ use crate::entry::{Piece, block_of, covers};
 use crate::state::parent::Joined;
 use crate::{Output, Peer, Rank};
 
-/// One piece in transit.
 #[derive(Debug)]
 struct Cursor {
     path: Path,
@@ -82,7 +81,6 @@ impl Children {
     }
 }
 
-/// A child and its transfers.
 #[derive(Debug, Default)]
 pub(crate) struct Child {
     /// The trees in which this node is its parent.
@@ -113,7 +111,6 @@ impl Child {
         self.pieces(path).next().is_some() || self.in_flight.contains(path)
     }
 
-    /// Returns the number of transfers.
     pub(crate) fn transfers(&self) -> usize {
         self.cursors.len()
     }

@@ -51,7 +51,6 @@ impl Traversal {
         true
     }
 
-    /// Notes that `at` is being traversed.
     pub(crate) fn proves(&mut self, at: &Path) {
         if self.proven.as_ref() != Some(at) {
             self.trust = (self.trust * 2).clamp(TRUST_MIN, TRUST_MAX);

@@ -23,7 +23,6 @@ pub(crate) struct Versions {
 }
 
 impl Versions {
-    /// Remembers the version of a path.
     pub(crate) fn remember(&mut self, path: &Path, fact: &Fact) {
         self.remember_version(&version_of(path, fact));
     }

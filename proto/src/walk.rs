@@ -14,7 +14,6 @@ use crate::scope::Scope;
 /// Components of most paths.
 const COMPONENTS_USUAL: usize = 16;
 
-/// The result of a walk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     /// Everything is known that the client needs.
@@ -23,7 +22,6 @@ pub(crate) enum Step {
     Missing(Path, Aspect),
 }
 
-/// A walk's end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Walked {
     pub(crate) step: Step,
@@ -61,7 +59,6 @@ struct Walk<'a> {
 }
 
 impl<'a> Map<'a> {
-    /// Walks to `path`.
     pub(crate) fn walk(&self, path: &'a Path, want: Want) -> Walked {
         let Some((at, depth)) = self.scope.start(path.as_bytes()) else {
             return Walked { step: Step::Done, path: path.clone() };

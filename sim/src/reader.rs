@@ -8,7 +8,6 @@ use headwater_abi::wire::{Aspect, FileHead};
 /// A file in one piece, or a block of it.
 pub(crate) type Piece = (Path, Option<u32>);
 
-/// Returns the block that an aspect is about.
 pub(crate) fn block_of(aspect: Aspect) -> Option<u32> {
     match aspect {
         Aspect::Block(number) => Some(number),
@@ -16,7 +15,6 @@ pub(crate) fn block_of(aspect: Aspect) -> Option<u32> {
     }
 }
 
-/// A file that is being read.
 #[derive(Clone, Debug)]
 pub(crate) struct Read {
     pub(crate) number: u64,

@@ -10,7 +10,6 @@ use crate::reader::{Piece, Reads};
 use crate::store::{Segment, Store};
 use crate::tree::{Outcome, PathState, resolve};
 
-/// A process that waits.
 #[derive(Clone, Debug)]
 pub(crate) struct Waiting {
     pub(crate) path: Path,
@@ -44,7 +43,6 @@ impl Link {
 #[derive(Debug, Default)]
 pub(crate) struct Table {
     pub(crate) facts: BTreeMap<Path, Fact>,
-    /// Content that processes may use.
     pub(crate) resident: BTreeMap<Path, FileHead>,
     /// Blocks that they may use.
     pub(crate) blocks: BTreeMap<Path, BTreeSet<u32>>,
@@ -53,7 +51,6 @@ pub(crate) struct Table {
     pub(crate) generation: u64,
 }
 
-/// A node and its environment.
 #[derive(Debug)]
 pub(crate) struct Site {
     pub(crate) node: Node,
@@ -164,7 +161,6 @@ impl Site {
         (self.paused_until, self.timer) = (0, None);
     }
 
-    /// Returns whether processes may use this block.
     pub(crate) fn has_block(&self, path: &Path, block: u32) -> bool {
         let is_whole = self.table.resident.get(path).is_some_and(|head| head.whole);
         is_whole || self.table.blocks.get(path).is_some_and(|blocks| blocks.contains(&block))

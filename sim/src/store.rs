@@ -32,7 +32,6 @@ pub(crate) fn digest_of(segments: impl IntoIterator<Item = Segment>) -> Digest {
     Digest(digest)
 }
 
-/// Disjoint, ascending bytes.
 #[derive(Clone, Debug, Default)]
 struct Bytes(Vec<Segment>);
 
@@ -80,7 +79,6 @@ impl Bytes {
     }
 }
 
-/// The store of a node.
 #[derive(Debug, Default)]
 pub(crate) struct Store {
     /// What has not been published.
@@ -216,7 +214,6 @@ impl Store {
         self.bytes = self.inodes.values().map(Bytes::count).sum();
     }
 
-    /// Returns the number of bytes.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }

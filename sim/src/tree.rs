@@ -16,7 +16,6 @@ const EACCES: u16 = 13;
 const EINVAL: u16 = 22;
 const ENOTDIR: u16 = 20;
 
-/// A path's item.
 #[derive(Clone, Debug)]
 pub(crate) enum Item {
     Dir { attr: Attr, is_listable: bool },
@@ -76,7 +75,6 @@ impl Tree {
         Item::File { attr: self.attr(mode::FILE, size), is_readable: random.chance(950), loadable }
     }
 
-    /// Draws another name of an existing file.
     fn hard_link(&self, random: &mut Random) -> Item {
         let files: Vec<&Item> = self.items.values().filter(|i| matches!(i, Item::File { .. })).collect();
         match files.is_empty() {

@@ -27,7 +27,6 @@ const EVENTS_MAX: u64 = 600_000;
 /// A node's load is checked after one in so many events.
 const LOAD_EVERY: u64 = 32;
 
-/// A planned event.
 #[derive(Debug)]
 pub(crate) enum Event {
     /// An input of a node itself, in one of its lives.
@@ -58,7 +57,6 @@ pub(crate) enum Event {
     Fault(Fault),
 }
 
-/// A fault.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Fault {
     /// A file changes on the shared file system, or vanishes.
@@ -247,7 +245,6 @@ impl World {
         self.site(rank).is_alive && self.site(rank).life == life
     }
 
-    /// Starts or restarts a node.
     fn start(&mut self, rank: Rank) -> Check {
         if self.site(rank).is_alive {
             return Ok(());
@@ -350,7 +347,6 @@ impl World {
         &mut self.sites[rank.0 as usize]
     }
 
-    /// Returns all ranks with their sites.
     pub(crate) fn ranks(&self) -> impl Iterator<Item = (Rank, &Site)> {
         self.sites.iter().enumerate().map(|(rank, site)| (Rank(rank as u32), site))
     }

@@ -77,7 +77,6 @@ enum Plan {
     Striped { stripes: Stripes, readers: u32 },
 }
 
-/// A rank's position in a tree.
 #[derive(Clone, Copy)]
 enum Position {
     Root,
@@ -340,7 +339,6 @@ impl Forest {
         }
     }
 
-    /// Returns the first rank of a group.
     fn group_start(&self, groups: u32, group: u32) -> u32 {
         let nodes = u64::from(self.ranks - self.servers);
         self.servers + (u64::from(group) * nodes / u64::from(groups)) as u32

@@ -178,7 +178,6 @@ impl Stripe {
         sizes.count() as u32
     }
 
-    /// Returns the position of a member.
     fn position(&self, member: Member) -> Position {
         let body = match member {
             Member::Guest(guest) => return Position::Leaf(guest),

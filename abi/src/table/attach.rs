@@ -115,7 +115,6 @@ impl<'a, R: FnMut(u64) -> bool> Writer<'a, R> {
         count
     }
 
-    /// Returns the extents of the header's strings.
     fn header_extents(&self) -> Vec<(u64, u64)> {
         let strings = [word::SCOPE_AT, word::STORE_AT, word::SOCKET_AT, word::COUNTERS_AT];
         let load = |number: usize| self.words[number].load(Ordering::Relaxed);

@@ -38,7 +38,6 @@ impl Free {
         Some(at)
     }
 
-    /// Returns the number of free bytes.
     pub(super) fn bytes(&self) -> u64 {
         self.by_place.values().sum()
     }

@@ -228,7 +228,6 @@ impl<'a, R: FnMut(u64) -> bool> Writer<'a, R> {
         Ok(record)
     }
 
-    /// Returns the record of a path.
     pub(super) fn find(&self, path: &Path) -> Option<usize> {
         let is_it = |record| Record::at(self.words, record).is_some_and(|r| r.path_is(path.as_bytes()));
         self.paths().find(self.words, path.hash(), is_it)

@@ -29,7 +29,6 @@ const LEVEL_BITS: u64 = 0x3ff << 32;
 /// Capabilities that always count as present: thread-local storage.
 const ALWAYS: u64 = 1 << 63;
 
-/// The cache's libraries.
 #[derive(Debug)]
 pub(super) struct Cache {
     bytes: Vec<u8>,

@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use super::Loader;
 use crate::elf::dynamic::Dynamic;
 
-/// One location of a search.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum SearchLocation {
     /// A directory, and before it its subdirectories for hardware capabilities.
@@ -19,7 +18,6 @@ pub(super) enum SearchLocation {
     },
 }
 
-/// The search paths of one object.
 #[derive(Debug)]
 pub(super) struct Paths {
     /// `DT_RPATH`, expanded.

@@ -48,7 +48,6 @@ pub(super) struct Candidate {
     pub(super) reason: String,
 }
 
-/// The kind of a candidate.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     /// A directory that is searched.
@@ -59,7 +58,6 @@ pub(super) enum Kind {
     Usual,
 }
 
-/// The parts of a variable's value.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Holds {
     /// Directories, or files in them.

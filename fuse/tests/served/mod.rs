@@ -37,7 +37,6 @@ pub struct Tree {
     counts: Mutex<BTreeMap<String, usize>>,
     /// READ requests are taken and never answered.
     pub is_deaf: AtomicBool,
-    /// Requests that were resent.
     pub resent: AtomicUsize,
     opening: Option<Opening>,
     /// The backing file of `hello`, and its number.

@@ -44,7 +44,6 @@ fn in_a_container(line: &Line<'_>, option: &'static str) -> Error {
     Error::Refused { launcher: line.launcher(), option, why }
 }
 
-/// The findings so far.
 #[derive(Default)]
 struct Finder<'a> {
     prefix: &'a [OsString],

@@ -111,7 +111,6 @@ impl Scan {
     }
 }
 
-/// The meaning of one argument.
 enum Step {
     /// Known options; the walk continues at the argument `next`.
     Known { seen: Vec<Seen>, next: usize },

@@ -47,7 +47,6 @@ impl Replacement {
     }
 }
 
-/// Returns the names as one text.
 pub(super) fn list<W: AsRef<OsStr>>(arguments: &[W]) -> String {
     const NAMED_MAX: usize = 4;
     let mut names: Vec<String> = Vec::new();

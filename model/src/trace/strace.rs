@@ -17,7 +17,6 @@ const ABSENT: [&str; 2] = ["ENOENT", "ENOTDIR"];
 /// Longer pauses are not the program's own: the user's, or a child's.
 const PAUSE_NS_MAX: u64 = 2_000_000_000;
 
-/// An open descriptor.
 struct Open {
     lookup: usize,
     path: Path,
@@ -35,12 +34,10 @@ struct Conversion {
     waited_ns: u64,
 }
 
-/// Returns whether a text looks like strace's.
 pub(super) fn is_strace(text: &str) -> bool {
     text.lines().take(20).filter_map(split).any(|(_, _, rest)| rest.contains('(') && rest.contains(" = "))
 }
 
-/// Converts a text to a trace.
 pub(super) fn convert(text: &str) -> Trace {
     let mut conversion = Conversion::default();
     for line in text.lines() {

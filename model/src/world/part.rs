@@ -2,14 +2,12 @@
 
 use crate::outcome::Outcome;
 
-/// One shard's results.
 pub(crate) struct Part {
     pub(crate) ends_ns: Vec<u64>,
     pub(crate) outcome: Outcome,
 }
 
 impl Part {
-    /// Adds another shard's results.
     pub(super) fn join(mut self, other: Part) -> Part {
         self.ends_ns.extend(other.ends_ns);
         let (a, b) = (&mut self.outcome, other.outcome);

@@ -11,7 +11,6 @@ use crate::program::Program;
 const HALVED_MIN: u32 = 512;
 /// The shortest latency for which two threads are worth their synchronisation.
 const LATENCY_NS_MIN: u64 = 1000;
-/// The common settings of a session.
 #[derive(Debug)]
 pub(crate) struct World<'a> {
     pub(crate) program: &'a Program,
@@ -40,7 +39,6 @@ impl<'a> World<'a> {
         World { firsts: vec![0], ..self }
     }
 
-    /// Returns the shard of a site.
     pub(crate) fn shard_of(&self, site: u32) -> u32 {
         self.firsts.partition_point(|&first| first <= site) as u32 - 1
     }

@@ -5,7 +5,6 @@ use alloc::sync::Arc;
 
 use headwater_abi::wire::{Aspect, FileHead};
 
-/// Content that is downloaded block by block.
 #[derive(Debug)]
 pub(crate) struct BlockDownload {
     pub(crate) aspect: Aspect,

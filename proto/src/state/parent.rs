@@ -19,13 +19,11 @@ pub(crate) struct Parent {
     pub(crate) incoming: BTreeMap<TransferId, Piece>,
     /// The last transfer that it began; its numbers ascend.
     pub(crate) newest: Option<TransferId>,
-    /// When its last message arrived.
     pub(crate) heard: Time,
     /// When it was probed since then.
     pub(crate) probed: Option<Time>,
     /// Set if it was given up for its silence: how often the timeouts were doubled then.
     pub(crate) given_up: Option<u32>,
-    /// The generation of its messages.
     pub(crate) generation: u64,
     /// It is a downstream source: asked only for what this node has evicted.
     pub(crate) is_downstream_source: bool,

@@ -8,7 +8,6 @@ use headwater_abi::wire::Version;
 use crate::Rank;
 use crate::topology::{Forest, TreeId};
 
-/// Versions that a node has to report.
 #[derive(Debug)]
 pub(crate) struct VersionReports {
     /// Versions that this node does not know, or that may be unknown elsewhere.
@@ -20,7 +19,6 @@ pub(crate) struct VersionReports {
 }
 
 impl VersionReports {
-    /// Returns an empty state.
     pub(crate) fn new(forest: &Forest, own: Rank) -> VersionReports {
         let may_read = forest.tree_ids().any(|tree| forest.candidates(tree).any(|candidate| candidate == own));
         VersionReports { unreported: BTreeMap::new(), unsettled: BTreeSet::new(), may_read }

@@ -91,7 +91,6 @@ impl World {
         self.pass_input(rank, Input::Refresh { request, paths })
     }
 
-    /// Draws a limit for a store.
     fn draw_room(&mut self, rank: Rank) -> Check {
         let max = self.limits.store_bytes_max;
         let of = *self.random.pick(&[max, self.site(rank).store.bytes() + 1, 1 << 20]);
@@ -130,7 +129,6 @@ impl World {
         Ok(())
     }
 
-    /// Restores the limits of all stores.
     fn restore_room(&mut self) -> Check {
         let store_bytes_max = self.limits.store_bytes_max;
         for rank in (0..self.sites.len() as u32).map(Rank) {

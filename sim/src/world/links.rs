@@ -37,7 +37,6 @@ fn ends(own: Rank, to: Peer) -> (Ends, usize) {
 }
 
 impl World {
-    /// Begins to dial a rank.
     pub(super) fn begin_dialling(&mut self, rank: Rank, to: Rank) -> Check {
         let now = self.now;
         let before = self.site_mut(rank).dialled.insert(to, now);
@@ -63,7 +62,6 @@ impl World {
         self.schedule(after, Event::Dial { ends, life });
     }
 
-    /// Tries to link.
     pub(super) fn dial(&mut self, ends: Ends) {
         let (child, parent) = (self.site(ends.0), ends.1);
         let is_up = self.wires.get(&ends).is_some_and(|wire| wire.is_up);
@@ -290,7 +288,6 @@ impl World {
         self.pass_input(to, Input::Message { from, message })
     }
 
-    /// Handles content in one message.
     fn content_arrived(
         &mut self,
         to: Rank,
@@ -339,7 +336,6 @@ impl World {
     }
 }
 
-/// Short content to be sent.
 pub(super) struct ContentOut {
     pub(super) path: Path,
     pub(super) aspect: Aspect,
@@ -347,7 +343,6 @@ pub(super) struct ContentOut {
     pub(super) digest: Digest,
 }
 
-/// A chunk to be sent.
 pub(super) struct ChunkOut {
     pub(super) transfer: TransferId,
     pub(super) piece: Piece,

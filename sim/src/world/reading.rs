@@ -166,7 +166,6 @@ impl World {
     }
 }
 
-/// A file to be read.
 pub(super) struct ReadFile {
     pub(super) path: Path,
     pub(super) aspect: Aspect,

@@ -10,7 +10,6 @@ use crate::store::Segment;
 /// The rank that dials, and the one that is dialled.
 pub(crate) type Ends = (Rank, Rank);
 
-/// A packet.
 #[derive(Debug)]
 pub(super) enum Packet {
     Hello,
@@ -19,7 +18,6 @@ pub(super) enum Packet {
     Content { message: Box<Message>, content: Vec<Segment> },
 }
 
-/// The packets in one direction.
 #[derive(Debug, Default)]
 pub(super) struct Lane {
     pub(super) queue: VecDeque<Packet>,
@@ -28,7 +26,6 @@ pub(super) struct Lane {
     pub(super) is_silent: bool,
 }
 
-/// The link between two ranks.
 #[derive(Debug, Default)]
 pub(super) struct Wire {
     /// Number of times that it was set up.

@@ -109,7 +109,6 @@ impl World {
         looks.chain(names.iter().map(|path| (path.clone(), Want::WHOLE))).collect()
     }
 
-    /// Returns whether a request can succeed.
     fn can_succeed(&self, rank: Rank, path: &Path, want: Want, block: Option<u32>) -> bool {
         let is_alive = |rank: Rank| self.site(rank).is_alive || self.is_calm;
         let is_connected = self

@@ -107,7 +107,6 @@ fn would_be_slowest(pattern: &Pattern, at: usize) -> bool {
     behind == 1 || (before == 0 && behind == 0)
 }
 
-/// Returns how many groups have several numbers.
 fn varying(groups: &[(Numbers, String)]) -> usize {
     groups.iter().filter(|(numbers, _)| numbers.len() > 1).count()
 }

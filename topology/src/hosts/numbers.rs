@@ -109,12 +109,10 @@ impl fmt::Display for Numbers {
     }
 }
 
-/// Splits leading digits off.
 pub(super) fn leading_digits(text: &str) -> (&str, &str) {
     text.split_at(text.bytes().take_while(u8::is_ascii_digit).count())
 }
 
-/// Splits trailing digits off.
 pub(super) fn trailing_digits(text: &str) -> (&str, &str) {
     text.split_at(text.len() - text.bytes().rev().take_while(u8::is_ascii_digit).count())
 }

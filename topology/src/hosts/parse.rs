@@ -92,7 +92,6 @@ impl HostlistError {
     }
 }
 
-/// The characters of a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Alphabet {
     /// Names of nodes: those of host names and addresses.
@@ -110,7 +109,6 @@ impl Alphabet {
     }
 }
 
-/// The separators of expressions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Separators {
     /// Commas and blanks.

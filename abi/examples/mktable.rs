@@ -6,7 +6,7 @@
 //! store DIR            the mirror's prefix; then also: socket PATH, counters PATH, generation N
 //! domains MASK         memory domains with mirrors of their own
 //! scope + DIR          included; scope - DIR: excluded
-//! unaudited            programs run that do not say what they change
+//! unaudited            programs run that do not announce changes
 //! elsewhere            the table of a process that sees other files
 //! tree DIR             everything below DIR as it is on this machine, mirrored into the store
 //! walk DIR             the same, but without the files' content
@@ -57,7 +57,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// What this process sees, as those do that read the table.
+/// Returns this process's view, which the table's readers share.
 fn view() -> Result<View> {
     let root = fs::File::open("/")?;
     let about = fs::read_to_string(format!("/proc/self/fdinfo/{}", root.as_raw_fd()))?;
@@ -105,7 +105,7 @@ struct Table<'a, R> {
     writer: Writer<'a, R>,
     store: PathBuf,
     scope: Vec<Vec<u8>>,
-    /// Copies in the store by the original's device and inode, so that hard links stay hard links.
+    /// Copies in the store by the source file's device and inode, so that hard links stay hard links.
     copies: HashMap<(u64, u64), PathBuf>,
 }
 

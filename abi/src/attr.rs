@@ -1,4 +1,4 @@
-//! A file's attributes, as `statx` gives them.
+//! A file's attributes, as returned by `statx`.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 pub enum Kind {
     /// Nothing is published about the path itself.
     Unknown = 0,
-    /// The original has no such name.
+    /// The source has no such name.
     Absent = 1,
     /// A directory.
     Dir = 2,
@@ -16,14 +16,14 @@ pub enum Kind {
     File = 3,
     /// A symbolic link.
     Link = 4,
-    /// The original answers with an error number.
+    /// The source returns an error number.
     Error = 5,
-    /// A device, socket or FIFO: always the original's business.
+    /// A device, socket or FIFO, which is never served.
     Other = 6,
 }
 
 impl Kind {
-    /// The kind with this number.
+    /// Returns the kind with this number.
     pub fn from_number(number: u8) -> Option<Kind> {
         Some(match number {
             0 => Kind::Unknown,
@@ -52,7 +52,7 @@ pub mod mode {
     pub const SET_ID: u32 = 0o006_000;
 }
 
-/// The whole `statx` of an original. Times are seconds and nanoseconds since the epoch.
+/// The whole `statx` of a source file. Times are seconds and nanoseconds since the epoch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the fields are statx's")]
 pub struct Attr {
@@ -82,7 +82,7 @@ pub struct Attr {
 pub const ATTR_WORDS: usize = 18;
 
 impl Attr {
-    /// What kind of thing the mode describes.
+    /// Returns the kind that the mode describes.
     pub fn kind(&self) -> Kind {
         match self.mode & mode::TYPE {
             mode::DIR => Kind::Dir,
@@ -92,7 +92,7 @@ impl Attr {
         }
     }
 
-    /// The words of a table record, in the order of `struct hw_attr`.
+    /// Returns the words of a table record, in the order of `struct hw_attr`.
     pub fn to_words(&self) -> [u64; ATTR_WORDS] {
         [
             pair(self.mode, self.nlink),
@@ -116,7 +116,7 @@ impl Attr {
         ]
     }
 
-    /// The inverse of [`Attr::to_words`].
+    /// Reads words that [`Attr::to_words`] returned.
     pub fn from_words(words: &[u64; ATTR_WORDS]) -> Attr {
         let (low, high) = (|n: usize| words[n] as u32, |n: usize| (words[n] >> 32) as u32);
         Attr {

@@ -1,8 +1,8 @@
-//! The client socket: a Unix stream socket on which a process asks for one path and waits.
+//! The client socket: a Unix stream socket on which a process requests one path and waits.
 //!
-//! One request a connection. The daemon answers [`Status::Pending`] every
-//! [`PENDING_INTERVAL_MS`] while it works and then, once, something final. A client that hears
-//! nothing for [`SILENCE_MS_MAX`] uses the original and asks nobody for a while.
+//! One request a connection. The daemon answers [`Status::Pending`] every [`PENDING_INTERVAL_MS`] while it
+//! works and then, once, a final status. A client that receives nothing for [`SILENCE_MS_MAX`] uses the
+//! source file and sends no request for a while.
 
 use alloc::vec::Vec;
 
@@ -18,13 +18,13 @@ pub const REPLY_MAGIC: u32 = u32::from_le_bytes(*b"HWR1");
 pub const REQUEST_BYTES: usize = 24;
 /// Bytes of a reply.
 pub const REPLY_BYTES: usize = 12;
-/// How often a waiting client hears that its daemon lives, in milliseconds.
+/// How often a waiting client receives [`Status::Pending`], in milliseconds.
 pub const PENDING_INTERVAL_MS: u64 = 1000;
-/// How long a client waits for a sign of life, in milliseconds.
+/// How long a client waits for the next reply, in milliseconds.
 pub const SILENCE_MS_MAX: u64 = 5000;
 
 bitflags! {
-    /// What a process wants of a path.
+    /// What a process needs of a path.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
     pub struct Want: u32 {
         /// The attributes; for a link also its target.
@@ -38,34 +38,34 @@ bitflags! {
         /// All bytes, to execute them.
         const EXECUTE = 16;
         /// Nothing: the process is about to change the path.
-        const LIVE = 32;
-        /// With `LIVE`: and everything below it (a directory is renamed or removed).
+        const PASSTHROUGH = 32;
+        /// With `PASSTHROUGH`: and everything below it (a directory is renamed or removed).
         const TREE = 64;
         /// The last component is not followed if it is a link.
         const NO_FOLLOW = 128;
-        /// With `LISTING`: what the names are too, if the job is likely to look at each of them.
+        /// With `LISTING`: the details too, if the job is likely to examine each name.
         const DETAILS = 256;
-        /// Nothing: a program is about to run that does not say what it changes. The path means nothing.
+        /// Nothing: a program is about to run that doesn't announce its changes. The path has no meaning.
         const UNAUDITED = 512;
     }
 }
 
-/// How a request ended.
+/// The result of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Status {
-    /// Still working.
+    /// In progress.
     Pending = 0,
-    /// The table now says what is known: look again.
+    /// The table has what is known: look the path up again.
     Done = 1,
-    /// Use the original.
+    /// Use the source file.
     Fallback = 2,
 }
 
 /// A request as it was sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// What is wanted.
+    /// What the process needs.
     pub want: Want,
     /// The generation of the table that the client reads.
     pub generation: u64,
@@ -73,7 +73,7 @@ pub struct Request {
     pub path: Path,
 }
 
-/// What the bytes received so far amount to.
+/// The result of decoding the bytes received so far.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decoded {
     /// More bytes are needed.
@@ -85,7 +85,7 @@ pub enum Decoded {
 }
 
 impl Request {
-    /// The bytes to send.
+    /// Returns the bytes to send.
     pub fn encode(&self) -> Vec<u8> {
         let path = self.path.as_bytes();
         let mut bytes = Vec::with_capacity(REQUEST_BYTES + path.len());
@@ -127,7 +127,7 @@ impl Request {
     }
 }
 
-/// The bytes of a reply: magic, status, a reserved word.
+/// Returns the bytes of a reply: magic, status, a reserved word.
 pub fn encode_reply(status: Status) -> [u8; REPLY_BYTES] {
     let mut bytes = [0; REPLY_BYTES];
     bytes[..4].copy_from_slice(&REPLY_MAGIC.to_le_bytes());
@@ -135,7 +135,7 @@ pub fn encode_reply(status: Status) -> [u8; REPLY_BYTES] {
     bytes
 }
 
-/// The status in a reply; `None` if it is not one of this version.
+/// Returns the status in a reply; `None` if it is not one of this version.
 pub fn decode_reply(bytes: &[u8; REPLY_BYTES]) -> Option<Status> {
     let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
     match (word(0), word(4)) {
@@ -146,8 +146,8 @@ pub fn decode_reply(bytes: &[u8; REPLY_BYTES]) -> Option<Status> {
     }
 }
 
-/// Counters that clients keep for the daemon: [`COUNTER_SLOTS`] cache lines in a shared file, one
-/// chosen by process ID, each with the words below.
+/// Counters that clients write for the daemon: [`COUNTER_SLOTS`] cache lines in a shared file, one chosen by
+/// process ID, each with the words below.
 pub const COUNTER_SLOTS: usize = 256;
 /// Words of a counter slot.
 pub const COUNTER_WORDS: usize = 8;
@@ -161,7 +161,7 @@ pub mod counter {
     pub const ANSWERED: usize = 1;
     /// Requests sent to the daemon.
     pub const REQUESTS: usize = 2;
-    /// Paths in the scope for which the original was used though the process only read.
+    /// Paths in the scope for which the source file was used although the process only read.
     pub const FALLBACKS: usize = 3;
     /// Processes that attached to the table.
     pub const PROCESSES: usize = 4;

@@ -6,7 +6,7 @@
 
 const MULTIPLIER: u64 = 0xc6a4_a793_5bd1_e995;
 
-/// The hash of a byte string.
+/// Returns the hash of a byte string.
 pub fn bytes(data: &[u8]) -> u64 {
     let mut hash = (data.len() as u64).wrapping_mul(MULTIPLIER);
     let mut words = data.chunks_exact(8);
@@ -22,19 +22,19 @@ pub fn bytes(data: &[u8]) -> u64 {
     finish(hash)
 }
 
-/// The same of bytes that stand in words, the last one padded with zeros; fewer words than `count`
-/// bytes need are hashed as they are.
+/// Returns the hash of bytes in words, the last one padded with zeros; fewer words than `count` bytes need
+/// are hashed as they are.
 pub fn words(words: impl Iterator<Item = u64>, count: usize) -> u64 {
     let hash = (count as u64).wrapping_mul(MULTIPLIER);
     finish(words.take(count.div_ceil(8)).fold(hash, fold))
 }
 
-/// The hash of an inode number of the store.
+/// Returns the hash of an inode number of the store.
 pub fn inode(ino: u64) -> u64 {
     finish(fold(0, ino))
 }
 
-/// The upper half of a hash as a slot's tag; zero is kept for empty slots.
+/// Returns the upper half of a hash as a slot's tag; zero is reserved for empty slots.
 pub fn tag(hash: u64) -> u32 {
     let tag = (hash >> 32) as u32;
     if tag == 0 { 1 } else { tag }
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn zero_padding_and_length_are_told_apart() {
+    fn zero_padding_and_length_are_distinguished() {
         assert_ne!(bytes(b"a"), bytes(b"a\0"));
         assert_ne!(bytes(b""), bytes(b"\0\0\0\0\0\0\0\0"));
         assert_ne!(tag(0), 0);

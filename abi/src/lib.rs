@@ -1,14 +1,13 @@
-//! What Headwater's processes agree on.
+//! Layouts and messages that Headwater's processes share.
 //!
 //! - [`table`]: the node's published index in shared memory, one writer, lock-free readers;
-//! - [`client`]: the socket on which a process asks its node's daemon for what the table lacks;
+//! - [`client`]: the socket on which a process requests from its node's daemon what the table lacks;
 //! - [`wire`]: the messages between daemons.
 //!
 //! The C side of the first two is `include/headwater/{table,client}.h`; `tests/mirror.rs` compiles
 //! those headers and compares every constant and offset with the ones here.
 //!
-//! This crate does no I/O, knows no clock and has no `unsafe` code: shared memory is seen as a slice
-//! of atomic words.
+//! This crate has no I/O, no clock and no `unsafe` code: shared memory is a slice of atomic words.
 
 #![cfg_attr(not(loom), no_std)]
 

@@ -20,7 +20,7 @@ use crate::hash;
 /// One name of a directory.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Name<'a> {
-    /// Inode number as `getdents64` gave it.
+    /// Inode number as returned by `getdents64`.
     pub ino: u64,
     /// `DT_DIR`, `DT_REG`, … or `DT_UNKNOWN`.
     pub d_type: u8,
@@ -28,17 +28,17 @@ pub struct Name<'a> {
     pub name: &'a [u8],
 }
 
-/// All names of a directory, in the original's order, `.` and `..` included. It is kept in its form in
-/// the table; a clone shares it.
+/// All names of a directory, in its own order, `.` and `..` included, in the form of the table. Clones share
+/// it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Listing {
     blob: Arc<[u8]>,
 }
 
-/// A listing that is being put together.
+/// A listing under construction.
 #[derive(Clone, Debug, Default)]
 pub struct Builder {
-    /// Entries as they will stand in the blob, but for where their names begin.
+    /// Entries in the form of the blob, but for the names' offsets.
     entries: Vec<u8>,
     names: Vec<u8>,
 }
@@ -52,23 +52,23 @@ pub mod d_type {
     pub const LINK: u8 = 10;
 }
 
-/// Names above which a directory is not listed; each of its names is then looked up by itself.
+/// Names above which a directory is not listed; each of its names is then looked up singly.
 pub const LISTING_NAMES_MAX: usize = 1 << 18;
 /// Bytes of names, each with a NUL, above which a directory is not listed.
 pub const LISTING_BYTES_MAX: usize = 6 << 20;
 
 pub(crate) const HEADER_BYTES: usize = 8;
 pub(crate) const ENTRY_BYTES: usize = 16;
-/// So that the entries' place is a multiple of eight.
+/// Aligns the entries to eight bytes.
 const INDEX_SLOTS_MIN: usize = 2;
 
-/// Whether an index may have so many slots.
+/// Returns whether an index may have so many slots.
 pub(crate) fn is_index(slots: usize) -> bool {
     slots >= INDEX_SLOTS_MIN && slots.is_power_of_two()
 }
 
 impl Builder {
-    /// Adds a name behind the others. False, and nothing happens, if a listing can't hold it.
+    /// Adds a name behind the others. False, and no change, if the listing has no room for it.
     pub fn push(&mut self, name: Name<'_>) -> bool {
         let (name_at, bytes) = (self.names.len(), name.name.len());
         let has_room = self.len() < LISTING_NAMES_MAX && name_at + bytes < LISTING_BYTES_MAX;
@@ -85,7 +85,7 @@ impl Builder {
         true
     }
 
-    /// The listing of what was added.
+    /// Returns the listing of the added names.
     pub fn finish(mut self) -> Listing {
         let count = self.len();
         let slots = (count * 2).next_power_of_two().max(INDEX_SLOTS_MIN);
@@ -111,32 +111,32 @@ impl Builder {
 }
 
 impl Listing {
-    /// The table's form of this listing.
+    /// Returns the table's form of this listing.
     pub fn blob(&self) -> &[u8] {
         &self.blob
     }
 
-    /// How many names there are.
+    /// Returns the number of names.
     pub fn len(&self) -> usize {
         self.word(0)
     }
 
-    /// True if there is no name.
+    /// Returns whether there is no name.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The name with this number, counted from zero in the original's order.
+    /// Returns the name with this number, counted from zero in the directory's order.
     pub fn get(&self, number: usize) -> Option<Name<'_>> {
         (number < self.len()).then(|| self.entry(number))
     }
 
-    /// All names.
+    /// Returns all names.
     pub fn iter(&self) -> impl Iterator<Item = Name<'_>> {
         (0..self.len()).map(|number| self.entry(number))
     }
 
-    /// The number of the entry called `name`, and the entry.
+    /// Returns the number of the entry called `name`, and the entry.
     pub fn find(&self, name: &[u8]) -> Option<(usize, Name<'_>)> {
         let slots = self.word(4);
         let mut slot = hash::bytes(name) as usize & (slots - 1);
@@ -170,7 +170,7 @@ impl Default for Listing {
 }
 
 impl<'a> FromIterator<Name<'a>> for Listing {
-    /// The listing of these names; those that a listing can't hold are left out.
+    /// Makes a listing of these names; those for which it has no room are left out.
     fn from_iter<I: IntoIterator<Item = Name<'a>>>(names: I) -> Listing {
         let mut builder = Builder::default();
         for name in names {
@@ -192,7 +192,7 @@ impl fmt::Debug for Name<'_> {
     }
 }
 
-/// Between nodes a listing is its names alone; whoever gets it makes the index anew.
+/// In messages a listing is its names alone; the receiver makes the index.
 impl Serialize for Listing {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut names = serializer.serialize_seq(Some(self.len()))?;
@@ -237,7 +237,7 @@ impl Serialize for Bytes<'_> {
     }
 }
 
-/// Where an entry's name begins, and how long it is.
+/// Returns where an entry's name begins, and its length.
 fn place(entry: &[u8]) -> (usize, usize) {
     (half(entry, 8), half(entry, 12) & 0xffff)
 }

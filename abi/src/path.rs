@@ -12,11 +12,11 @@ use crate::hash;
 
 /// The longest path that the kernel takes, without its terminating NUL.
 pub const PATH_BYTES_MAX: usize = 4095;
-/// The longest path of what the kernel only comes to by relative steps.
+/// The longest path that a process can reach by relative steps.
 pub const DEEP_BYTES_MAX: usize = 1 << 20;
 
-/// An absolute path without `//`, `/./`, a trailing slash or NUL; `..` stays, since only the
-/// directory tree can tell what it means. Clones share the bytes, and their hash is computed once.
+/// An absolute path without `//`, `/./`, a trailing slash or NUL; `..` stays, since only the directory tree
+/// determines its meaning. Clones share the bytes, and their hash is computed once.
 #[derive(Clone)]
 pub struct Path {
     hash: u64,
@@ -24,13 +24,12 @@ pub struct Path {
 }
 
 impl Path {
-    /// Cleans `raw`. `None` if it is not absolute, too long or holds a NUL.
+    /// Cleans `raw`. `None` if it is not absolute, too long or contains a NUL.
     pub fn new(raw: &[u8]) -> Option<Path> {
         Path::deep(raw).filter(|_| raw.len() <= PATH_BYTES_MAX)
     }
 
-    /// As [`Path::new`] of what may lie deeper than one path leads. Such a path is in no table and in no
-    /// message.
+    /// Cleans a path that may be too long for one system call. Such a path is in no table and in no message.
     pub fn deep(raw: &[u8]) -> Option<Path> {
         if raw.first() != Some(&b'/') || raw.len() > DEEP_BYTES_MAX || raw.contains(&0) {
             return None;
@@ -46,27 +45,27 @@ impl Path {
         Some(Path::of(&clean))
     }
 
-    /// The path with these bytes, which are clean.
+    /// Makes a path of bytes that are clean.
     fn of(clean: &[u8]) -> Path {
         Path { hash: hash::bytes(clean), bytes: Arc::from(clean) }
     }
 
-    /// The root directory.
+    /// Returns the root directory.
     pub fn root() -> Path {
         Path::of(b"/")
     }
 
-    /// The path's bytes.
+    /// Returns the path's bytes.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// [`hash::bytes`] of the path.
+    /// Returns [`hash::bytes`] of the path.
     pub fn hash(&self) -> u64 {
         self.hash
     }
 
-    /// The bytes of all but the last component; `None` for `/`.
+    /// Returns the bytes of all but the last component; `None` for `/`.
     pub fn parent_bytes(&self) -> Option<&[u8]> {
         if self.bytes.len() == 1 {
             return None;
@@ -75,23 +74,23 @@ impl Path {
         Some(&self.bytes[..slash.max(1)])
     }
 
-    /// All but the last component; `None` for `/`.
+    /// Returns all but the last component; `None` for `/`.
     pub fn parent(&self) -> Option<Path> {
         self.parent_bytes().map(Path::of)
     }
 
-    /// The last component; empty for `/`.
+    /// Returns the last component; empty for `/`.
     pub fn name(&self) -> &[u8] {
         let slash = self.bytes.iter().rposition(|&b| b == b'/').unwrap_or(0);
         &self.bytes[slash + 1..]
     }
 
-    /// This path with one more component; `None` if it would be too long.
+    /// Returns this path with one more component; `None` if it would be too long.
     pub fn join(&self, name: &[u8]) -> Option<Path> {
         self.join_deep(name).filter(|joined| !joined.is_deep())
     }
 
-    /// As [`Path::join`], of what may lie deeper than one path leads.
+    /// Returns this path with one more component, even if it is too long for one system call.
     pub fn join_deep(&self, name: &[u8]) -> Option<Path> {
         let mut joined = Vec::with_capacity(self.bytes.len() + 1 + name.len());
         joined.extend_from_slice(if self.bytes.len() == 1 { b"" } else { &self.bytes });
@@ -100,12 +99,12 @@ impl Path {
         (joined.len() <= DEEP_BYTES_MAX).then(|| Path::of(&joined))
     }
 
-    /// True if the kernel does not take this path as one.
+    /// Returns whether the path is too long for one system call.
     pub fn is_deep(&self) -> bool {
         self.bytes.len() > PATH_BYTES_MAX
     }
 
-    /// This path, or the lowest directory above it that is not deep.
+    /// Returns this path, or the lowest directory above it that is not deep.
     pub fn reachable(&self) -> Path {
         let above = core::iter::successors(Some(self.as_bytes()), |path| {
             path.iter().rposition(|&b| b == b'/').map(|slash| &path[..slash.max(1)])
@@ -113,18 +112,18 @@ impl Path {
         above.into_iter().find(|path| path.len() <= PATH_BYTES_MAX).map_or_else(Path::root, Path::of)
     }
 
-    /// The components from the top.
+    /// Returns the components from the top.
     pub fn components(&self) -> impl DoubleEndedIterator<Item = &[u8]> {
         self.bytes.split(|&b| b == b'/').filter(|c| !c.is_empty())
     }
 
-    /// True if this path is `ancestor` or lies below it.
+    /// Returns whether this path is `ancestor` or below it.
     pub fn is_within(&self, ancestor: &Path) -> bool {
         is_within(&self.bytes, &ancestor.bytes)
     }
 }
 
-/// [`Path::is_within`] of the bytes of two paths.
+/// Returns [`Path::is_within`] of the bytes of two paths.
 pub fn is_within(path: &[u8], ancestor: &[u8]) -> bool {
     ancestor.len() == 1 || (path.starts_with(ancestor) && matches!(path.get(ancestor.len()), None | Some(b'/')))
 }

@@ -1,9 +1,8 @@
 //! Messages between daemons.
 //!
-//! Below them lies a Noise transport, which gives an ordered, authenticated stream of bytes. On it
-//! stand frames: a length (`u32`, little-endian, at most [`FRAME_BYTES_MAX`]) and a body, which is a
-//! postcard-encoded [`Message`]; after [`Message::Chunk`] and [`Message::Content`] the rest of the body is
-//! their bytes.
+//! The transport is Noise, an ordered, authenticated stream of bytes. It carries frames: a length (`u32`,
+//! little-endian, at most [`FRAME_BYTES_MAX`]) and a body, which is a postcard-encoded [`Message`]; after
+//! [`Message::Chunk`] and [`Message::Content`] the rest of the body is their bytes.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -24,7 +23,7 @@ pub const FRAME_BYTES_MAX: usize = 16 << 20;
 pub const CHUNK_BYTES_MAX: usize = 256 << 10;
 /// The most ranges that a file's content is cut into.
 pub const RANGES_MAX: usize = 64;
-/// Bytes of a block: what large files travel in. A file's last block may be shorter.
+/// Bytes of a block, the unit in which large files travel. A file's last block may be shorter.
 pub const BLOCK_BYTES: u64 = 1 << 20;
 /// The most changes in one [`Message::Refresh`], and the most paths in one
 /// [`Message::RefreshWanted`].
@@ -34,7 +33,7 @@ pub const DETAILS_MAX: usize = 256;
 /// The longest name of an [`Endpoint`], in bytes: a greeting is short.
 pub const ENDPOINT_NAME_BYTES_MAX: usize = 256;
 
-/// What part of a path's knowledge a message is about.
+/// The part of what is known of a path that a message is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Aspect {
     /// What the path is: absent, an error, attributes, a link's target.
@@ -56,7 +55,7 @@ pub enum Aspect {
 pub enum Fact {
     /// No such name.
     Absent,
-    /// The original answers with this error number.
+    /// The source returns this error number.
     Error(u16),
     /// A file, device, or directory by its attributes alone.
     Attr(Attr),
@@ -68,27 +67,27 @@ pub enum Fact {
     Unlistable(Attr),
 }
 
-/// Something on the shared file system is not as it was.
+/// A change on the shared file system.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Change {
-    /// Where.
+    /// The changed path.
     pub path: Path,
-    /// It is the directory that it was, with other names or attributes.
+    /// True if it is the same directory, with other names or attributes.
     pub is_same_directory: bool,
 }
 
-/// What was read of a path, as hashes: two that differ were not read of the same thing.
+/// The version of a path that was read, as hashes; two different ones were not read of the same thing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Version {
     /// The path.
     pub path: Path,
-    /// Of what it is.
+    /// Hash of the fact.
     pub fact: u64,
-    /// Of its names, if it is a directory and they were read.
+    /// Hash of its names, if it is a directory and they were read.
     pub names: Option<u64>,
 }
 
-/// What one name of a directory is.
+/// A fact about one name of a directory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Detail {
     /// The name.
@@ -112,18 +111,18 @@ pub struct FileHead {
 }
 
 impl FileHead {
-    /// Bytes that will be sent.
+    /// Returns the number of bytes that will be sent.
     pub fn content_bytes(&self) -> u64 {
         self.ranges.iter().map(|r| r.1).sum()
     }
 
-    /// The head of one block of the file that this describes; `None` beyond the file's end.
+    /// Returns the head of one block of the file; `None` beyond the file's end.
     pub fn block(&self, number: u32) -> Option<FileHead> {
         let range = block_range(self.attr.size, number)?;
         Some(FileHead { attr: self.attr, format: self.format, ranges: Arc::from([range]), whole: false })
     }
 
-    /// Whether the ranges ascend, are disjoint, lie in the file and cover it if they say so.
+    /// Returns whether the ranges ascend, are disjoint, lie in the file and cover it if `whole` is set.
     pub fn is_valid(&self) -> bool {
         let mut end = 0;
         self.ranges.len() <= RANGES_MAX
@@ -135,8 +134,8 @@ impl FileHead {
             && (!self.whole || self.content_bytes() == self.attr.size)
     }
 
-    /// Where the byte at `position` of the content stands in the file, and how many follow it in
-    /// the same range. `None` at or beyond the end.
+    /// Returns the offset in the file of the byte at `position` of the content, and how many follow it in the
+    /// same range. `None` at or beyond the end.
     pub fn locate(&self, position: u64) -> Option<(u64, u64)> {
         let mut before = 0;
         for &(offset, bytes) in self.ranges.iter() {
@@ -150,14 +149,14 @@ impl FileHead {
     }
 }
 
-/// Where block `number` of a file of `size` bytes begins, and how many bytes it has; `None` beyond
-/// the file's end.
+/// Returns the offset of block `number` of a file of `size` bytes, and its length; `None` beyond the file's
+/// end.
 pub fn block_range(size: u64, number: u32) -> Option<(u64, u64)> {
     let offset = u64::from(number) * BLOCK_BYTES;
     (offset < size).then(|| (offset, (size - offset).min(BLOCK_BYTES)))
 }
 
-/// How many blocks a file of `size` bytes has; more than are numbered are none.
+/// Returns the number of blocks of a file of `size` bytes; zero if there are more than can be numbered.
 pub fn block_count(size: u64) -> u32 {
     u32::try_from(size.div_ceil(BLOCK_BYTES)).unwrap_or(0)
 }
@@ -180,16 +179,16 @@ impl core::fmt::Debug for Digest {
     }
 }
 
-/// Where a link can go on, beside the connection on which this is said.
+/// Another transport on which a link can continue.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Endpoint {
     /// The sender's number for the link, drawn for it alone.
     pub link: u64,
-    /// The name of the sender's endpoint, as its carrier has it; at most [`ENDPOINT_NAME_BYTES_MAX`] bytes.
+    /// The name of the sender's endpoint, in its carrier's form; at most [`ENDPOINT_NAME_BYTES_MAX`] bytes.
     pub name: Vec<u8>,
 }
 
-/// What daemons say to each other.
+/// A message between daemons.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Message {
     /// First on every link, both ways.
@@ -200,57 +199,57 @@ pub enum Message {
         session: u128,
         /// The sender's rank.
         rank: u32,
-        /// The fingerprint of the sender's forest: who is whose parent must be the same for all.
+        /// The fingerprint of the sender's forest, which must be the same on all nodes.
         forest: u64,
-        /// True from who will ask, false from who answers.
+        /// True from the rank that will send requests, false from the one that answers.
         is_child: bool,
-        /// Where the link can go on; the answer names a place only if the question did.
+        /// The endpoint on which the link can continue; the answer has one only if the greeting had.
         endpoint: Option<Endpoint>,
     },
-    /// Child to parent: in these trees, and in no others, the sender has the receiver for a parent.
+    /// Child to parent: the receiver is the sender's parent in these trees, and in no others.
     Join {
         /// The numbers of trees, ascending, at most [`TREES_MAX`].
         trees: Vec<u32>,
-        /// Whether what everybody has to know goes this way.
+        /// Whether messages for all nodes travel over this link.
         is_control: bool,
-        /// Whether the sender reads the shared file system, and is to be asked for changes by the receiver.
+        /// Whether the sender reads the shared file system, and the receiver has to ask it for changes.
         is_reader: bool,
     },
-    /// Child to parent: send this to me. Content starts at `position` of its byte ranges.
+    /// Child to parent: a request. Content starts at `position` of its byte ranges.
     Want {
-        /// In which tree it is asked for.
+        /// The tree of the request.
         tree: u32,
         /// The path.
         path: Path,
-        /// Which knowledge of it.
+        /// The requested aspect.
         aspect: Aspect,
-        /// Bytes of the content that the asker already has.
+        /// Bytes of the content that the sender already has.
         position: u64,
-        /// True if nobody else is to be asked for it: a reader has lost it, and looks for it below.
-        only_held: bool,
+        /// True if the receiver is to send only what it has stored: a reader has evicted it.
+        only_stored: bool,
     },
-    /// Child to parent: no more of this content.
+    /// Child to parent: send no more of this content.
     Cancel {
         /// The transfer.
         transfer: TransferId,
     },
-    /// Parent to child: a fact, asked for or pushed.
+    /// Parent to child: a fact, requested or pushed.
     Known {
         /// The path.
         path: Path,
         /// The fact.
         fact: Fact,
     },
-    /// Parent to child: all of this content, which is short; its bytes, in the order of its ranges, are behind
+    /// Parent to child: all of this content, which is short; its bytes, in the order of its ranges, follow
     /// the message.
     Content {
         /// The path.
         path: Path,
         /// [`Aspect::Loadable`] or [`Aspect::Whole`].
         aspect: Aspect,
-        /// What it looks like.
+        /// Its head.
         head: FileHead,
-        /// What the bytes are to be checked against.
+        /// The digest of the bytes.
         digest: Digest,
     },
     /// Parent to child: the chunks of this file follow.
@@ -261,39 +260,40 @@ pub enum Message {
         path: Path,
         /// [`Aspect::Loadable`], [`Aspect::Whole`] or [`Aspect::Block`].
         aspect: Aspect,
-        /// What it looks like.
+        /// Its head.
         head: FileHead,
-        /// Where in the content the first chunk starts.
+        /// Position of the first chunk in the content.
         position: u64,
     },
     /// Parent to child: bytes of a file, in order.
     Chunk {
         /// The transfer.
         transfer: TransferId,
-        /// Where in the content they stand.
+        /// Position of the bytes in the content.
         position: u64,
-        /// How many they are.
+        /// Number of bytes.
         bytes: u32,
     },
     /// Parent to child: all chunks have been sent.
     End {
         /// The transfer.
         transfer: TransferId,
-        /// What the content is to be checked against.
+        /// The digest of the content.
         digest: Digest,
     },
-    /// Parent to child: what was sent of this was wrong. It is to be asked for anew, from its beginning.
+    /// Parent to child: what was sent of this was wrong. It has to be requested again, from its beginning.
     Again {
         /// The transfer.
         transfer: TransferId,
     },
-    /// Parent to child: this content is to be asked for block by block, those that its ranges touch.
+    /// Parent to child: this content has to be requested block by block; the blocks are those that its ranges
+    /// touch.
     Large {
         /// The path.
         path: Path,
         /// [`Aspect::Loadable`] or [`Aspect::Whole`].
         aspect: Aspect,
-        /// What it looks like.
+        /// Its head.
         head: FileHead,
     },
     /// Parent to child: the file can't be sent to its end (the reader failed halfway).
@@ -303,73 +303,73 @@ pub enum Message {
         /// The reader's error number.
         errno: u16,
     },
-    /// Parent to child: nobody above can answer; use the original.
+    /// Parent to child: no rank above can answer; use the source file.
     Unavailable {
         /// The path.
         path: Path,
-        /// Which knowledge of it.
+        /// The requested aspect.
         aspect: Aspect,
     },
-    /// Both ways, to everybody: the job changes this path.
-    Live {
+    /// Both ways, to all nodes: the job changes this path.
+    Passthrough {
         /// The path.
         path: Path,
         /// Everything below it too.
         tree: bool,
     },
-    /// Nothing: the sender lives.
+    /// Shows that the sender is alive.
     Alive,
     /// Both ways: answer with [`Message::Alive`].
     Probe,
-    /// Parent to child: what names of this directory are, in one of several messages.
+    /// Parent to child: facts about names of this directory, in one of several messages.
     Details {
         /// The directory.
         path: Path,
         /// At most [`DETAILS_MAX`] names, in any order.
         details: Arc<[Detail]>,
-        /// True if nothing more comes. Names that were never told could not be examined.
+        /// True in the last message. Names that were missing in all could not be examined.
         is_last: bool,
     },
-    /// Child to parent: the sender has come to this generation, which the receiver may have missed.
+    /// Child to parent: the sender has reached this generation, which the receiver may have missed.
     Newer {
         /// Its number.
         generation: u64,
     },
-    /// Child to parent, and further on to the reader: what was read of the shared file system, by a rank
-    /// that had nobody to ask in this tree, or by a reader that was lost since.
+    /// Child to parent, and further on to the reader: versions of what a rank without a parent in this tree
+    /// has read, or a reader that was lost since.
     Read {
         /// The tree.
         tree: u32,
         /// At most [`CHANGES_MAX`].
         versions: Vec<Version>,
     },
-    /// Parent to child: look for changes at what this rank has read; answer with [`Message::Looked`].
-    Look {
-        /// The sender's number for it.
+    /// Parent to child: check what this rank has read for changes; answer with [`Message::FoundChanges`].
+    CheckChanges {
+        /// The sender's number for the check.
         number: u64,
         /// At and below these paths; if there are none, everywhere. At most [`CHANGES_MAX`].
         paths: Vec<Path>,
     },
-    /// Child to parent: what has changed.
-    Looked {
-        /// As in [`Message::Look`].
+    /// Child to parent: the changes found.
+    FoundChanges {
+        /// As in [`Message::CheckChanges`].
         number: u64,
         /// At most [`CHANGES_MAX`]; `None`: anything may have changed.
         changes: Option<Vec<Change>>,
         /// True if no more changes follow.
         is_last: bool,
     },
-    /// Child to parent: look for changes on the shared file system, and begin a generation.
+    /// Child to parent: check the shared file system for changes, and begin a generation.
     RefreshWanted {
-        /// The rank whose user wants it.
+        /// The rank whose user requests it.
         rank: u32,
-        /// That rank's number for it.
+        /// That rank's number for the request.
         request: u64,
-        /// Look at and below these paths; if there are none, everywhere.
+        /// Check at and below these paths; if there are none, everywhere.
         paths: Vec<Path>,
     },
-    /// Parent to child: behind the last of these, all is of this generation. What has not changed
-    /// stays as it is known. If nothing has, the generation is the one that there was.
+    /// Parent to child: behind the last of these, everything is of this generation. What has not changed
+    /// stays known. If nothing has changed, the generation is the current one.
     Refresh {
         /// Its number; generations ascend.
         generation: u64,
@@ -377,10 +377,10 @@ pub enum Message {
         changes: Option<Vec<Change>>,
         /// True if no more changes follow.
         is_last: bool,
-        /// Whom this answers: ranks and their numbers.
-        askers: Vec<(u32, u64)>,
+        /// The requests that this answers: ranks and their numbers.
+        requesters: Vec<(u32, u64)>,
     },
-    /// Both ways, to everybody: programs run that do not say what they change.
+    /// Both ways, to all nodes: programs run that don't announce their changes.
     Unaudited,
 }
 
@@ -390,16 +390,16 @@ pub enum WireError {
     /// The body is no message of this version.
     #[error("not a message of this version")]
     Malformed,
-    /// The bytes of content are not as many as is said, or something follows another message.
+    /// The number of bytes of content is wrong, or bytes follow another message.
     #[error("a message's length and its bytes disagree")]
     Length,
-    /// A number is beyond its bound.
+    /// A number exceeds its limit.
     #[error("a message is beyond its bounds")]
     Bounds,
 }
 
 impl Message {
-    /// The frame's body; [`Message::content_bytes`] are to be appended by the caller.
+    /// Returns the frame's body; the caller appends [`Message::content_bytes`] bytes.
     pub fn encode(&self) -> Vec<u8> {
         postcard::to_allocvec(self).expect("a message is always encodable")
     }
@@ -413,7 +413,7 @@ impl Message {
         if rest.len() as u64 == message.content_bytes() { Ok((message, rest)) } else { Err(WireError::Length) }
     }
 
-    /// How many bytes of content stand behind the message.
+    /// Returns how many bytes of content follow the message.
     pub fn content_bytes(&self) -> u64 {
         match self {
             Message::Chunk { bytes, .. } => u64::from(*bytes),
@@ -434,9 +434,9 @@ impl Message {
             Message::Large { head, .. } => head.is_valid(),
             Message::File { head, position, .. } => head.is_valid() && *position <= head.content_bytes(),
             Message::Details { details, .. } => details.len() <= DETAILS_MAX,
-            Message::RefreshWanted { paths, .. } | Message::Look { paths, .. } => paths.len() <= CHANGES_MAX,
+            Message::RefreshWanted { paths, .. } | Message::CheckChanges { paths, .. } => paths.len() <= CHANGES_MAX,
             Message::Read { versions, .. } => versions.len() <= CHANGES_MAX,
-            Message::Looked { changes, .. } | Message::Refresh { changes, .. } => {
+            Message::FoundChanges { changes, .. } | Message::Refresh { changes, .. } => {
                 changes.as_ref().is_none_or(|changes| changes.len() <= CHANGES_MAX)
             }
             _ => true,

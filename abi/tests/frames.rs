@@ -11,7 +11,7 @@ use headwater_abi::wire::{
 };
 use headwater_abi::{Attr, Path};
 
-/// Attributes whose numbers take the most room.
+/// Returns attributes whose encoding is longest.
 fn attr() -> Attr {
     Attr {
         mode: mode::FILE | 0o7777,
@@ -32,7 +32,7 @@ fn attr() -> Attr {
     }
 }
 
-/// The longest path; `number` tells several apart.
+/// Returns the longest path; `number` distinguishes several.
 fn path(number: usize) -> Path {
     let end = format!("{number:08}");
     let name = format!("/{}", "x".repeat(200));
@@ -49,7 +49,7 @@ fn fits(message: &Message, content: usize) {
     assert!(bytes <= FRAME_BYTES_MAX, "{bytes} bytes");
 }
 
-/// The listing with the most names, and the most bytes of them, that there can be.
+/// Returns the listing with the most names and the most bytes.
 fn largest_listing() -> Fact {
     let bytes = LISTING_BYTES_MAX / LISTING_NAMES_MAX - 1;
     let mut listing = Builder::default();
@@ -72,8 +72,8 @@ fn the_longest_messages_fit() {
     let details = vec![detail; DETAILS_MAX].into();
     fits(&Message::Details { path: path(0), details, is_last: true }, 0);
     let changes = (0..CHANGES_MAX).map(|number| Change { path: path(number), is_same_directory: true }).collect();
-    let askers = vec![(u32::MAX, u64::MAX); CHANGES_MAX];
-    fits(&Message::Refresh { generation: u64::MAX, changes: Some(changes), is_last: true, askers }, 0);
+    let requesters = vec![(u32::MAX, u64::MAX); CHANGES_MAX];
+    fits(&Message::Refresh { generation: u64::MAX, changes: Some(changes), is_last: true, requesters }, 0);
     let paths = (0..CHANGES_MAX).map(path).collect();
     fits(&Message::RefreshWanted { rank: u32::MAX, request: u64::MAX, paths }, 0);
     let ranges: Arc<[(u64, u64)]> = vec![(u64::MAX, u64::MAX); RANGES_MAX].into();

@@ -100,7 +100,7 @@ fn attributes_then_a_listing() {
 }
 
 #[test]
-fn a_link_comes_with_its_target() {
+fn a_link_is_published_with_its_target() {
     check(
         1,
         |writer| writer.publish(&path(), &Fact::Link(attr(mode::LINK), b"../target")).unwrap(),
@@ -113,7 +113,7 @@ fn a_link_comes_with_its_target() {
 }
 
 #[test]
-fn content_that_comes_and_goes() {
+fn content_is_marked_and_cleared() {
     check(
         1,
         |writer| {
@@ -121,22 +121,22 @@ fn content_that_comes_and_goes() {
             writer.index_inode(&path(), 5).unwrap();
             writer.mark(&path(), State::LOADABLE, State::empty()).unwrap();
             writer.mark(&path(), State::empty(), State::LOADABLE).unwrap();
-            writer.mark(&path(), State::LIVE, State::empty()).unwrap();
+            writer.mark(&path(), State::PASSTHROUGH, State::empty()).unwrap();
         },
         |reader| {
             let Some(record) = reader.find(b"/a") else { return };
-            if record.state.intersects(State::LOADABLE | State::LIVE) {
+            if record.state.intersects(State::LOADABLE | State::PASSTHROUGH) {
                 assert_eq!(record.attr(), Some(attr(mode::FILE)));
                 let by_inode = reader.find_inode(5).expect("content is found by its inode");
                 assert_eq!(by_inode.path().as_deref(), Some(&b"/a"[..]));
             }
-            assert!(!record.state.contains(State::LOADABLE | State::LIVE));
+            assert!(!record.state.contains(State::LOADABLE | State::PASSTHROUGH));
         },
     );
 }
 
-/// A number that a reader was given leads to its record while others are added, and references that
-/// several count at once are all counted.
+/// A record's number leads to it while others are added, and references that several threads add at once are
+/// all counted.
 #[test]
 fn records_by_their_numbers() {
     check(
@@ -147,7 +147,7 @@ fn records_by_their_numbers() {
             let again = reader.record(record.index()).expect("a record stays");
             assert_eq!(again.path().as_deref(), Some(&b"/a"[..]));
             assert!(reader.record(record.index() + 1).is_none());
-            again.hold(2);
+            again.pin(2);
             assert!(record.lookups() >= 2);
             record.release(1);
             assert!(again.lookups() >= 1);

@@ -1,5 +1,5 @@
-//! The C headers say the same as the Rust modules: a C program prints every constant, size and offset
-//! of `headwater/{table,client}.h`, and each must equal its counterpart here.
+//! The C headers and the Rust modules agree: a C program prints every constant, size and offset of
+//! `headwater/{table,client}.h`, and each must equal its counterpart here.
 #![cfg(not(loom))]
 
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ use headwater_abi::path::PATH_BYTES_MAX;
 use headwater_abi::table::{MAGIC, PROBES_MAX, State, VERSION, word};
 use headwater_abi::{Kind, hash};
 
-/// C expressions and their values in Rust.
+/// Returns C expressions and their values in Rust.
 fn expected() -> BTreeMap<String, u64> {
     let mut all = BTreeMap::new();
     let mut add = |name: &str, value: u64| assert!(all.insert(name.to_owned(), value).is_none(), "{name} twice");
@@ -59,7 +59,7 @@ fn expected() -> BTreeMap<String, u64> {
     all
 }
 
-/// Fields and their offsets in bytes.
+/// Returns fields and their offsets in bytes.
 fn fields() -> Vec<(&'static str, Vec<(&'static str, u64)>)> {
     let words = |fields: &[(&'static str, usize)]| fields.iter().map(|&(f, word)| (f, word as u64 * 8)).collect();
     vec![
@@ -127,7 +127,7 @@ fn fields() -> Vec<(&'static str, Vec<(&'static str, u64)>)> {
     ]
 }
 
-/// What the C compiler makes of `program`, run: its output.
+/// Compiles and runs `program`. Returns its output.
 fn run_c(program: &str) -> String {
     let directory = tempfile::tempdir().unwrap();
     let (source, binary) = (directory.path().join("mirror.c"), directory.path().join("mirror"));

@@ -52,7 +52,7 @@ fn operation() -> impl Strategy<Value = Operation> {
     ]
 }
 
-/// What the model remembers of a path.
+/// The model's record of a path.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Known {
     kind: Option<Kind>,
@@ -66,7 +66,8 @@ struct Known {
 
 /// The bits that change in place.
 fn changeable(bits: u64) -> State {
-    let set = State::LOADABLE | State::WHOLE | State::LIVE | State::LISTING_LIVE | State::TREE_LIVE;
+    let set =
+        State::LOADABLE | State::WHOLE | State::PASSTHROUGH | State::LISTING_PASSTHROUGH | State::TREE_PASSTHROUGH;
     State::from_bits_truncate(bits) & set
 }
 
@@ -208,7 +209,7 @@ fn writer_end(words: &[u64]) -> u64 {
     words[word::HEAP_AT] + words[word::HEAP_USED]
 }
 
-/// Everything that a reader can do.
+/// Does everything that a reader can do.
 fn survive(words: &[u64], seed: u8) {
     let words: Vec<AtomicU64> = words.iter().copied().map(AtomicU64::new).collect();
     let Some(reader) = Reader::open(&words) else { return };
@@ -238,7 +239,7 @@ fn a_table_that_is_cut_off_is_no_table_or_survived() {
 }
 
 #[test]
-fn a_full_table_says_so_and_keeps_what_it_has() {
+fn a_full_table_reports_it_and_retains_its_records() {
     let words = words(GEOMETRY);
     let mut writer = Writer::create(&words, GEOMETRY, &header(), |_| true).unwrap();
     let name = |n: u32| Path::new(format!("/{n}").as_bytes()).unwrap();
@@ -247,8 +248,8 @@ fn a_full_table_says_so_and_keeps_what_it_has() {
     let reader = Reader::open(&words).unwrap();
     assert!((0..full).all(|n| reader.find(name(n).as_bytes()).is_some_and(|r| r.kind == Kind::Absent)));
     assert!(reader.find(name(full).as_bytes()).is_none());
-    assert_eq!(writer.mark(&name(0), State::LIVE, State::empty()), Ok(()));
-    assert!(reader.find(name(0).as_bytes()).unwrap().state.contains(State::LIVE));
+    assert_eq!(writer.mark(&name(0), State::PASSTHROUGH, State::empty()), Ok(()));
+    assert!(reader.find(name(0).as_bytes()).unwrap().state.contains(State::PASSTHROUGH));
 }
 
 #[test]
@@ -256,7 +257,7 @@ fn a_record_is_found_again_by_its_number_and_by_no_other() {
     let words = words(GEOMETRY);
     let mut writer = Writer::create(&words, GEOMETRY, &header(), |_| true).unwrap();
     writer.publish(&path(0), &Fact::Absent).unwrap();
-    // A name that looks as a record does must not be taken for one.
+    // A name that looks like a record must not be taken for one.
     let first = Reader::open(&words).unwrap().find(path(0).as_bytes()).unwrap().index() as usize;
     let copied = &words[first..first + word::RECORD_NAME + 1];
     let copied: Vec<u8> = copied.iter().flat_map(|word| word.load(Ordering::Relaxed).to_le_bytes()).collect();
@@ -283,8 +284,8 @@ fn references_are_counted_and_never_below_none() {
     let reader = Reader::open(&words).unwrap();
     let record = reader.find(path(1).as_bytes()).unwrap();
     assert_eq!(record.lookups(), 0);
-    record.hold(2);
-    reader.record(record.index()).unwrap().hold(1);
+    record.pin(2);
+    reader.record(record.index()).unwrap().pin(1);
     assert_eq!((record.lookups(), record.release(2), record.release(5), record.lookups()), (3, 1, 0, 0));
 }
 

@@ -11,7 +11,7 @@ use std::process::Command;
 
 use headwater_closure::program;
 use headwater_closure::scope::Scope;
-use headwater_launch::place::Place;
+use headwater_launch::info::LaunchInfo;
 use headwater_store::layout::NodeDir;
 use rustix::io::Errno;
 use rustix::process::Signal;
@@ -57,7 +57,7 @@ pub fn exec(options: &ExecOptions) -> u8 {
     let own = own.chain(attached.variables.iter().cloned());
     let mut environment = environment(own, options.audit.as_deref().or(attached.audit.as_deref()));
     if let Err(why) = preload::add(&options.io, attached.io.as_ref(), &mut environment)
-        && is_first(Place::of(&|name| env::var_os(name)).as_ref())
+        && is_first(LaunchInfo::of(&|name| env::var_os(name)).as_ref())
     {
         say(format_args!("warning: {why}. The program's I/O stays as it is on this node"));
     }
@@ -104,7 +104,7 @@ struct Attached {
 
 /// Comes to the node's part of the job. Where that fails, the program runs without it.
 fn come_to(job: &Path, store: Option<&Path>, program: &OsStr) -> Attached {
-    let place = Place::of(&|name| env::var_os(name));
+    let place = LaunchInfo::of(&|name| env::var_os(name));
     let is_first = is_first(place.as_ref());
     let (io, served) = match rendezvous::attend(job, store, is_first) {
         Ok(Answer { io, served }) => (io, served),
@@ -148,7 +148,7 @@ fn come_to(job: &Path, store: Option<&Path>, program: &OsStr) -> Attached {
 }
 
 /// Whether the process says what is to be said once a node.
-fn is_first(place: Option<&Place>) -> bool {
+fn is_first(place: Option<&LaunchInfo>) -> bool {
     place.and_then(|place| place.local_rank).is_none_or(|rank| rank == 0)
 }
 

@@ -16,15 +16,15 @@ pub const PAGE_BYTES: u64 = 4096;
 /// Versions of the GNU ABI that a current glibc knows; see `LIBC_ABI_MAX` in its `libc-abis.h`.
 const GNU_ABI_VERSION_MAX: u8 = 8;
 
-/// An ELF executable or library, as its headers describe it.
+/// An ELF executable or library, described by its headers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Object {
     /// The file's bytes that a loader reads or maps: (offset, length) in bytes, ascending, disjoint,
     /// starting on pages, ending on pages or with the file; never more than
     /// [`RANGES_MAX`].
     pub ranges: Vec<(u64, u64)>,
-    /// True if this machine's glibc would load it: class, byte order, machine and ABI are the ones
-    /// that its `open_verify` accepts.
+    /// True if this machine's glibc would load it: its `open_verify` accepts the class, byte order, machine
+    /// and ABI.
     pub native: bool,
     /// True for a library or a position-independent executable.
     pub shared_object: bool,
@@ -32,12 +32,11 @@ pub struct Object {
     pub has_interpreter: bool,
 }
 
-/// Describes a file of `size` bytes that starts with `prefix`, which holds at least the ELF header
-/// and the program headers.
+/// Describes a file of `size` bytes that starts with `prefix`, which contains at least the ELF header and the
+/// program headers.
 ///
-/// `None` if the file is no ELF executable or library, or if anything in its headers is unusual
-/// enough that only the whole file is surely right: headers beyond the prefix, segments beyond the
-/// file's end, nothing to load.
+/// `None` if the file is no ELF executable or library, or if its headers are unusual and only the whole file
+/// is certainly right: headers beyond the prefix, segments beyond the file's end, nothing to load.
 pub fn inspect(prefix: &[u8], size: u64) -> Option<Object> {
     if !prefix.starts_with(&object::elf::ELFMAG) {
         return None;
@@ -49,8 +48,8 @@ pub fn inspect(prefix: &[u8], size: u64) -> Option<Object> {
     }
 }
 
-/// Whether this machine's glibc would load an object that starts with `start`, which holds at least the
-/// ELF header; `None` if it is no ELF object.
+/// Returns whether this machine's glibc would load an object that starts with `start`, which contains at
+/// least the ELF header; `None` if it is no ELF object.
 pub fn is_native(start: &[u8]) -> Option<bool> {
     fn check<H: FileHeader<Endian = Endianness>>(start: &[u8]) -> Option<bool> {
         let header = H::parse(start).ok()?;
@@ -86,14 +85,14 @@ fn describe<H: FileHeader<Endian = Endianness>>(prefix: &[u8], size: u64) -> Opt
     })
 }
 
-/// The start and end of the pages that hold a range; `None` if it is not within `size`.
+/// Returns the start and end of the pages of a range; `None` if it is not within `size`.
 fn pages((offset, bytes): (u64, u64), size: u64) -> Option<(u64, u64)> {
     let end = offset.checked_add(bytes).filter(|&end| end <= size)?;
     Some((offset - offset % PAGE_BYTES, end.checked_next_multiple_of(PAGE_BYTES)?.min(size)))
 }
 
-/// From (start, end) in any order to (offset, length), disjoint and ascending. Of more than
-/// `ranges_max` the ones with the narrowest gaps are joined.
+/// Turns (start, end) in any order into (offset, length), disjoint and ascending. Beyond `ranges_max`, the
+/// ones with the narrowest gaps are joined.
 fn merge(mut extents: Vec<(u64, u64)>, ranges_max: usize) -> Vec<(u64, u64)> {
     extents.sort_unstable();
     let joined = |gap_max: u64| {
@@ -115,7 +114,7 @@ fn merge(mut extents: Vec<(u64, u64)>, ranges_max: usize) -> Vec<(u64, u64)> {
     merged.into_iter().map(|(start, end)| (start, end - start)).collect()
 }
 
-/// The checks of glibc's `open_verify` (elf/dl-load.c) on an object's header.
+/// Does the checks of glibc's `open_verify` (elf/dl-load.c) on an object's header.
 fn has_native_header<H: FileHeader<Endian = Endianness>>(header: &H, endian: Endianness) -> bool {
     let ident = header.e_ident();
     let order = if cfg!(target_endian = "little") { ELFDATA2LSB } else { ELFDATA2MSB };
@@ -134,7 +133,7 @@ fn has_native_header<H: FileHeader<Endian = Endianness>>(header: &H, endian: End
         && Some(header.e_machine(endian)) == native_machine()
 }
 
-/// This machine's number; `None` on a machine where nothing is known to be loadable.
+/// Returns this machine's number; `None` on a machine where nothing is known to be loadable.
 const fn native_machine() -> Option<u16> {
     if cfg!(target_arch = "x86_64") {
         Some(EM_X86_64)
@@ -158,7 +157,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// A 64-bit little-endian library with these segments: (type, offset, bytes).
+    /// Returns a 64-bit little-endian library with these segments: (type, offset, bytes).
     fn image(segments: &[(u32, u64, u64)], size: usize) -> Vec<u8> {
         let mut bytes = vec![0; 64];
         bytes[..7].copy_from_slice(b"\x7fELF\x02\x01\x01");

@@ -1,13 +1,13 @@
-//! What a program's start needs, found without running it.
+//! Finding what a program's start needs, without running it.
 //!
-//! - [`elf`]: which bytes of an object a loader maps, and which libraries it asks for where;
-//! - [`libraries`]: all libraries that a program is loaded with, and where they are looked for;
-//! - [`program`]: which file a program's name stands for;
+//! - [`elf`]: which bytes of an object a loader maps, and which libraries it needs from where;
+//! - [`libraries`]: all libraries of a program, and where the loader searches for them;
+//! - [`program`]: the file of a program's name;
 //! - [`recorded`]: what a run used, as text;
 //! - [`scope`]: the directories that a session serves.
 //!
-//! All read what users and their build systems wrote: everything here is bounded, and input that
-//! makes no sense leads to a smaller answer, never to a failure.
+//! All of it reads files of users and their build systems: everything here is bounded, and invalid input
+//! leads to a smaller result, never to a failure.
 
 #![forbid(unsafe_code)]
 

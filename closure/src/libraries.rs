@@ -1,12 +1,11 @@
-//! All libraries that a program is loaded with, as glibc's loader finds them, without running the program.
+//! All libraries of a program, as glibc's loader finds them, without running the program.
 //!
 //! The order is the loader's: breadth first, each object's needs in the order of its dynamic section
-//! (`_dl_map_object_deps` in glibc's `elf/dl-deps.c`). A search looks into the places that `search`
-//! tells, before each directory into its subdirectories for hardware capabilities, and passes over objects of
-//! another class or machine.
+//! (`_dl_map_object_deps` in glibc's `elf/dl-deps.c`). A search visits the locations of `search`, before each
+//! directory its subdirectories for hardware capabilities, and skips objects of another class or machine.
 //!
-//! What is on the way is asked of [`Files`], so that whoever has the files decides how they are read. What a
-//! program loads later (`dlopen`) can't be seen.
+//! A caller implements [`Files`], through which all files are read. Libraries that a program loads later
+//! (`dlopen`) can't be found.
 
 mod cache;
 mod loader;
@@ -28,14 +27,14 @@ use object::read::ReadCache;
 pub use loader::Loader;
 
 use self::cache::Cache;
-use self::search::{Paths, Place};
+use self::search::{Paths, SearchLocation};
 use crate::elf::dynamic::{self, Dynamic};
 use crate::elf::is_native;
 use crate::program;
 
 /// `#!` lines that are followed, as the kernel does.
 const SCRIPTS_MAX: usize = 4;
-/// The most of a file's start that is looked at: an ELF header, or a `#!` line.
+/// Bytes of a file's start that are read: an ELF header, or a `#!` line.
 const START_BYTES: usize = 4096;
 /// The most objects of one program.
 const OBJECTS_MAX: usize = 16_384;
@@ -58,9 +57,9 @@ pub enum Bytes {
 pub enum Names {
     /// There is no such directory.
     Absent,
-    /// All of them.
+    /// The names, which are complete.
     Listed(Rc<HashSet<OsString>>),
-    /// They are to be tried one by one.
+    /// The names are unknown and have to be probed.
     Unlisted,
 }
 
@@ -73,32 +72,32 @@ pub struct Found {
     pub canonical: PathBuf,
 }
 
-/// The files that a program's needs are found in. Paths are absolute, as the loader spells them.
+/// The files in which a program's needs are found. Paths are absolute, in the loader's spelling.
 pub trait Files {
-    /// The names of a directory.
+    /// Returns the names of a directory.
     fn names(&mut self, directory: &Path) -> Names;
-    /// Opens a file, of which these bytes are needed.
+    /// Opens a file whose `bytes` are needed.
     ///
     /// # Errors
-    /// As `open` has them.
+    /// Those of `open`.
     fn open(&mut self, path: &Path, bytes: Bytes) -> io::Result<Found>;
-    /// Whether there is anything at this path, in a directory without a listing.
+    /// Returns whether this path exists, in a directory without a listing.
     fn is_there(&mut self, path: &Path) -> bool;
-    /// A file will be opened soon, if it is there: it may be fetched ahead.
+    /// Announces that a file will be opened soon, if it exists: it may be read ahead.
     fn soon(&mut self, path: &Path);
-    /// Whether it matters what lies here. Where neither a program nor anything that it names matters, its
-    /// libraries are not looked for.
+    /// Returns whether this path matters. If neither a program nor anything that it names matters, its
+    /// libraries are not searched for.
     fn matters(&self, _path: &Path) -> bool {
         true
     }
 }
 
-/// What of a process's surroundings its loading depends on.
+/// The part of a process's environment that its loading depends on.
 #[derive(Clone, Debug, Default)]
 pub struct Environment {
     /// The working directory, absolute.
     pub cwd: PathBuf,
-    /// `PATH`: where interpreters are looked for that a script names without a directory.
+    /// `PATH`: the directories of interpreters that a script names without a directory.
     pub path: Option<OsString>,
     /// `LD_LIBRARY_PATH`.
     pub library_path: Option<OsString>,
@@ -108,19 +107,19 @@ pub struct Environment {
     pub tunables: Option<OsString>,
 }
 
-/// What a program is loaded with.
+/// The files that a program's start needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Needs {
-    /// Files, in the order in which they are wanted: the program, its interpreter, its libraries; behind a
-    /// script what interprets it.
+    /// Files, in the order of need: the program, its interpreter, its libraries; behind a script its
+    /// interpreter.
     pub files: Vec<(PathBuf, Bytes)>,
-    /// Directories that were looked into, in that order.
+    /// Directories that were searched, in that order.
     pub directories: Vec<PathBuf>,
     /// Names of libraries that were found nowhere.
     pub absent: Vec<OsString>,
 }
 
-/// Finds what `program`, an absolute path, is loaded with.
+/// Finds the needs of `program`, an absolute path.
 pub fn needs(program: &Path, environment: &Environment, files: &mut impl Files) -> Needs {
     let mut analysis = Analysis { environment, files, needs: Needs::default(), names: HashMap::new() };
     analysis.program(program, SCRIPTS_MAX);
@@ -131,24 +130,23 @@ struct Analysis<'a, F> {
     environment: &'a Environment,
     files: &'a mut F,
     needs: Needs,
-    /// Directories that were looked into.
+    /// Directories that were searched.
     names: HashMap<PathBuf, Names>,
 }
 
-/// A loaded object.
 struct Object {
-    /// The names that it is known by.
+    /// The names under which it was loaded.
     names: Vec<Vec<u8>>,
     /// Its device and inode.
     id: Option<(u64, u64)>,
     needed: Vec<Vec<u8>>,
     origin: PathBuf,
     paths: Paths,
-    /// Which object's need has loaded it.
+    /// The object whose need loaded it.
     loader: Option<usize>,
 }
 
-/// A program while its libraries are found.
+/// A program while its libraries are searched for.
 struct Program {
     objects: Vec<Object>,
     loader: Loader,
@@ -156,10 +154,9 @@ struct Program {
     library_path: Vec<PathBuf>,
 }
 
-/// What became of a candidate.
 enum Candidate {
     Right(Box<(Found, Dynamic)>),
-    /// It is not there, or another machine's.
+    /// It does not exist, or is another machine's.
     Wrong,
     /// The loader fails with it.
     Broken,
@@ -171,8 +168,8 @@ impl<F: Files> Analysis<'_, F> {
         if !self.want(path, Bytes::Whole) {
             return;
         }
-        if let Some(words) = start(&found.file).and_then(|start| program::script_words(&start)) {
-            for interpreter in self.interpreters(&words).into_iter().filter(|_| scripts > 0) {
+        if let Some(arguments) = start(&found.file).and_then(|start| program::script_arguments(&start)) {
+            for interpreter in self.interpreters(&arguments).into_iter().filter(|_| scripts > 0) {
                 self.program(&interpreter, scripts - 1);
             }
         } else if let Some(dynamic) = dynamic::read(&ReadCache::new(&found.file)) {
@@ -180,7 +177,7 @@ impl<F: Files> Analysis<'_, F> {
         }
     }
 
-    /// Notes a file; false if it was noted before.
+    /// Adds a file; false if it was added before.
     fn want(&mut self, path: &Path, bytes: Bytes) -> bool {
         let is_new = !self.needs.files.iter().any(|(wanted, _)| wanted == path);
         if is_new {
@@ -189,10 +186,10 @@ impl<F: Files> Analysis<'_, F> {
         is_new
     }
 
-    /// The programs that a `#!` line starts; `env` is looked through.
-    fn interpreters(&mut self, words: &[OsString]) -> Vec<PathBuf> {
-        let Some(first) = words.first().map(|first| self.environment.cwd.join(first)) else { return Vec::new() };
-        let through = program::behind_env(words).and_then(|name| {
+    /// Returns the programs that a `#!` line starts; `env` is followed.
+    fn interpreters(&mut self, arguments: &[OsString]) -> Vec<PathBuf> {
+        let Some(first) = arguments.first().map(|first| self.environment.cwd.join(first)) else { return Vec::new() };
+        let through = program::behind_env(arguments).and_then(|name| {
             let candidates = program::candidates(name, self.environment.path.as_deref());
             let candidates = candidates.into_iter().map(|candidate| self.environment.cwd.join(candidate));
             candidates.into_iter().find(|candidate| self.is_executable(candidate))
@@ -206,7 +203,7 @@ impl<F: Files> Analysis<'_, F> {
         status.is_some_and(|status| status.is_file() && status.permissions().mode() & 0o111 != 0)
     }
 
-    /// The libraries of an executable.
+    /// Finds the libraries of an executable.
     fn libraries(&mut self, found: &Found, dynamic: &Dynamic) {
         let Some(interpreter) = &dynamic.interpreter else { return };
         let interpreter = self.environment.cwd.join(OsStr::from_bytes(interpreter));
@@ -219,7 +216,7 @@ impl<F: Files> Analysis<'_, F> {
             return;
         }
         // It is a process of its own.
-        let mut program = begin(Loader::ask(&own.file, self.environment.tunables.as_deref()));
+        let mut program = begin(Loader::query(&own.file, self.environment.tunables.as_deref()));
         let itself =
             Dynamic { soname: dynamic::read(&ReadCache::new(&own.file)).and_then(|d| d.soname), ..Dynamic::default() };
         let names = vec![interpreter.as_os_str().as_bytes().to_vec(), VDSO.to_vec()];
@@ -246,11 +243,11 @@ impl<F: Files> Analysis<'_, F> {
         }
     }
 
-    /// Whether anything matters that a program, or the environment, names by its path.
+    /// Returns whether anything matters that a program, or the environment, names by its path.
     fn names_what_matters(&self, program: &Program) -> bool {
-        let directories = program.places(0).into_iter().filter_map(|place| match place {
-            Place::Directory(directory) => Some(directory),
-            Place::Cache { .. } => None,
+        let directories = program.locations(0).into_iter().filter_map(|location| match location {
+            SearchLocation::Directory(directory) => Some(directory),
+            SearchLocation::Cache { .. } => None,
         });
         let by_path = self.environment.preloads().chain(program.objects[0].needed.iter().map(Vec::as_slice));
         let by_path = by_path.filter(|name| name.contains(&b'/'));
@@ -258,7 +255,7 @@ impl<F: Files> Analysis<'_, F> {
         directories.chain(files).any(|path| self.files.matters(&path))
     }
 
-    /// Loads what `object` needs by this name. False if it is not to be found.
+    /// Loads what `object` needs by this name. False if it is not found.
     fn load(&mut self, program: &mut Program, name: &[u8], object: usize) -> bool {
         let Some(name) = program.expand(name, object) else { return false };
         if program.objects.iter().any(|o| o.names.contains(&name)) {
@@ -284,8 +281,8 @@ impl<F: Files> Analysis<'_, F> {
                 Candidate::Wrong | Candidate::Broken => None,
             };
         }
-        for place in program.places(object) {
-            for path in self.paths(program, &place, name) {
+        for location in program.locations(object) {
+            for path in self.paths(program, &location, name) {
                 match self.candidate(&path) {
                     Candidate::Right(right) => return Some((path, right.0, right.1)),
                     Candidate::Broken => return None,
@@ -296,7 +293,7 @@ impl<F: Files> Analysis<'_, F> {
         None
     }
 
-    /// Has a library fetched that will be needed, as far as that can be told without opening any.
+    /// Announces a library that will be needed, if it can be found without opening any.
     fn announce(&mut self, program: &mut Program, name: &[u8], object: usize) {
         let Some(name) = program.expand(name, object) else { return };
         if program.objects.iter().any(|o| o.names.contains(&name)) {
@@ -305,19 +302,19 @@ impl<F: Files> Analysis<'_, F> {
         if name.contains(&b'/') {
             return self.files.soon(&self.environment.cwd.join(OsStr::from_bytes(&name)));
         }
-        for place in program.places(object) {
-            if let Some(path) = self.paths(program, &place, &name).first() {
+        for location in program.locations(object) {
+            if let Some(path) = self.paths(program, &location, &name).first() {
                 return self.files.soon(path);
             }
         }
     }
 
-    /// The files of this name that may be in a place, in the order in which they are tried.
-    fn paths(&mut self, program: &mut Program, place: &Place, name: &[u8]) -> Vec<PathBuf> {
+    /// Returns the files of this name at a location, in the order in which they are tried.
+    fn paths(&mut self, program: &mut Program, location: &SearchLocation, name: &[u8]) -> Vec<PathBuf> {
         let name = OsStr::from_bytes(name);
-        match place {
-            Place::Directory(directory) => {
-                // A subdirectory that its directory lacks needs no further look.
+        match location {
+            SearchLocation::Directory(directory) => {
+                // A subdirectory that its directory lacks is skipped.
                 let names = self.names(directory);
                 let may_have = |sub: &&PathBuf| match &names {
                     Names::Absent => false,
@@ -327,10 +324,10 @@ impl<F: Files> Analysis<'_, F> {
                 let subdirectories = program.loader.subdirectories.iter().filter(may_have);
                 let tried: Vec<PathBuf> =
                     subdirectories.map(|sub| directory.join(sub)).chain([directory.clone()]).collect();
-                let holding = tried.into_iter().filter(|directory| self.may_hold(directory, name));
+                let holding = tried.into_iter().filter(|directory| self.may_contain(directory, name));
                 holding.map(|directory| directory.join(name)).collect()
             }
-            Place::Cache { has_defaults } => {
+            SearchLocation::Cache { has_defaults } => {
                 let found = program.cache().and_then(|(cache, loader)| cache.find(name.as_bytes(), loader));
                 let is_default = |path: &PathBuf| program.loader.directories.iter().any(|d| path.starts_with(d));
                 found.filter(|path| *has_defaults || !is_default(path)).into_iter().collect()
@@ -338,8 +335,8 @@ impl<F: Files> Analysis<'_, F> {
         }
     }
 
-    /// Whether a directory may have this name.
-    fn may_hold(&mut self, directory: &Path, name: &OsStr) -> bool {
+    /// Returns whether a directory may have this name.
+    fn may_contain(&mut self, directory: &Path, name: &OsStr) -> bool {
         match self.names(directory) {
             Names::Absent => false,
             Names::Listed(names) => names.contains(name),
@@ -347,7 +344,7 @@ impl<F: Files> Analysis<'_, F> {
         }
     }
 
-    /// Whether its directory has this path's name, if that is known without a further look.
+    /// Returns whether this path's directory lists it, if that is known without reading it.
     fn is_listed(&self, path: &Path) -> Option<bool> {
         match self.names.get(path.parent()?)? {
             Names::Absent => Some(false),
@@ -389,7 +386,7 @@ impl Environment {
 }
 
 impl Program {
-    /// An executable alone.
+    /// Begins with an executable alone.
     fn begin(loader: Loader, found: &Found, dynamic: &Dynamic, environment: &Environment) -> Program {
         let mut program = Program { objects: Vec::new(), loader, cache: None, library_path: Vec::new() };
         program.add(Vec::new(), (&found.canonical, id(&found.file)), dynamic, None, &environment.cwd);
@@ -417,17 +414,17 @@ impl Program {
         search::expand(name, &self.objects[object].origin, &self.loader)
     }
 
-    /// Where something is looked for that an object needs.
-    fn places(&self, object: usize) -> Vec<Place> {
+    /// Returns the locations that are searched for an object's needs.
+    fn locations(&self, object: usize) -> Vec<SearchLocation> {
         let mut chain: Vec<usize> = std::iter::successors(Some(object), |&at| self.objects[at].loader).collect();
         if !chain.contains(&0) {
             chain.push(0);
         }
         let rpaths = chain.iter().flat_map(|&at| &self.objects[at].paths.rpath);
-        self.objects[object].paths.places(rpaths, &self.library_path, &self.loader)
+        self.objects[object].paths.locations(rpaths, &self.library_path, &self.loader)
     }
 
-    /// The loader's cache, read when it is first needed. It is the system's own.
+    /// Returns the loader's cache, read when it is first needed. It is the system's own.
     fn cache(&mut self) -> Option<(&Cache, &Loader)> {
         if self.cache.is_none() {
             let mut bytes = Vec::new();
@@ -442,7 +439,7 @@ impl Program {
     }
 }
 
-/// How a file begins.
+/// Reads a file's start.
 fn start(file: &File) -> Option<Vec<u8>> {
     let mut start = vec![0; START_BYTES];
     let bytes = file.read_at(&mut start, 0).ok()?;

@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Access, FileType};
 use rustix::io::Errno;
 
-/// What `execvp` searches when there is no `PATH`.
+/// The directories that `execvp` searches without a `PATH`.
 pub const DEFAULT_PATH: &str = "/bin:/usr/bin";
 
-/// The files that `execvp` would try for `program`, in its order; relative ones are relative to the
+/// Returns the files that `execvp` would try for `program`, in its order; relative ones are relative to the
 /// working directory.
 pub fn candidates(program: &OsStr, path: Option<&OsStr>) -> Vec<PathBuf> {
     if program.as_bytes().contains(&b'/') || program.is_empty() {
@@ -21,7 +21,7 @@ pub fn candidates(program: &OsStr, path: Option<&OsStr>) -> Vec<PathBuf> {
     directories.map(|d| d.join(program)).collect()
 }
 
-/// The file that would be executed for `program`, absolute but with its links.
+/// Returns the file that would be executed for `program`, absolute but with its links.
 ///
 /// # Errors
 /// `NOENT` if there is none, `ACCESS` if there is one that may not be executed, `ISDIR` if a directory
@@ -39,7 +39,7 @@ pub fn find(program: &OsStr, path: Option<&OsStr>, cwd: &Path) -> Result<PathBuf
         let file = cwd.join(candidate);
         match executable(&file) {
             Ok(()) => return Ok(file),
-            // A directory of the program's name is passed over.
+            // A directory of the program's name is skipped.
             Err(Errno::NOENT | Errno::NOTDIR | Errno::ISDIR) => {}
             Err(e) => failure = e,
         }
@@ -47,18 +47,18 @@ pub fn find(program: &OsStr, path: Option<&OsStr>, cwd: &Path) -> Result<PathBuf
     Err(failure)
 }
 
-/// The words of the `#!` line that a file with this start has; `None` if it has none.
-pub fn script_words(start: &[u8]) -> Option<Vec<OsString>> {
+/// Returns the arguments of the `#!` line at the start of a file; `None` if it has none.
+pub fn script_arguments(start: &[u8]) -> Option<Vec<OsString>> {
     let line = start.strip_prefix(b"#!")?.split(|&b| b == b'\n').next()?;
-    let words = line.split(|b| b.is_ascii_whitespace()).filter(|w| !w.is_empty());
-    Some(words.map(|w| OsStr::from_bytes(w).to_owned()).collect())
+    let arguments = line.split(|b| b.is_ascii_whitespace()).filter(|w| !w.is_empty());
+    Some(arguments.map(|w| OsStr::from_bytes(w).to_owned()).collect())
 }
 
-/// The program that `env` is to start by the words of a `#!` line; `None` if they are not for `env`.
-pub fn behind_env(words: &[OsString]) -> Option<&OsStr> {
-    let is_env = Path::new(words.first()?).file_name() == Some(OsStr::new("env"));
+/// Returns the program that `env` starts by the arguments of a `#!` line; `None` if they are not for `env`.
+pub fn behind_env(arguments: &[OsString]) -> Option<&OsStr> {
+    let is_env = Path::new(arguments.first()?).file_name() == Some(OsStr::new("env"));
     let mut arguments =
-        words.iter().skip(1).filter(|w| !w.as_bytes().starts_with(b"-") && !w.as_bytes().contains(&b'='));
+        arguments.iter().skip(1).filter(|w| !w.as_bytes().starts_with(b"-") && !w.as_bytes().contains(&b'='));
     arguments.next().filter(|_| is_env).map(OsString::as_os_str)
 }
 
@@ -108,10 +108,10 @@ mod tests {
     }
 
     #[test]
-    fn the_words_of_a_script() {
+    fn the_arguments_of_a_script() {
         let check = |start: &str, expected: Option<&[&str]>| {
-            let words = expected.map(|words| words.iter().map(OsString::from).collect());
-            assert_eq!(script_words(start.as_bytes()), words, "{start:?}");
+            let arguments = expected.map(|arguments| arguments.iter().map(OsString::from).collect());
+            assert_eq!(script_arguments(start.as_bytes()), arguments, "{start:?}");
         };
         check("#!/bin/sh -e\necho", Some(&["/bin/sh", "-e"]));
         check("#! /usr/bin/env\tpython3", Some(&["/usr/bin/env", "python3"]));

@@ -1,7 +1,7 @@
 //! A closure as text: what a run used, an entry on each line, in the order in which it became known.
 //!
-//! The format is specified in `docs/internals/closure.md`. Whatever bytes a path has, a line is
-//! printable ASCII, and its fields are separated by single spaces.
+//! The format is specified in `docs/internals/closure.md`. Lines are printable ASCII for any bytes of a path,
+//! and fields are separated by single spaces.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -17,29 +17,29 @@ pub const MAGIC: &str = "headwater closure ";
 pub const VERSION: u32 = 1;
 /// The most entries that are read.
 pub const ENTRIES_MAX: usize = 65_536;
-/// The longest line, in bytes: a path of which each byte is escaped, and what stands before it.
+/// The longest line, in bytes: a path with all bytes escaped, and the fields before it.
 const LINE_BYTES_MAX: usize = 4 * PATH_BYTES_MAX + 64;
 const NANOSECONDS: u32 = 1_000_000_000;
 
-/// What tells one version of a file from another.
+/// The version of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Version {
     /// Its size in bytes.
     pub size: u64,
-    /// Seconds of its time of modification, since the epoch.
+    /// Seconds of its modification time, since the epoch.
     pub mtime_seconds: i64,
     /// Nanoseconds of it.
     pub mtime_nanoseconds: u32,
 }
 
-/// What is known of a path, or wanted.
+/// What of a path was used, or is to be fetched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
     /// A directory's names.
     Directory,
     /// A symbolic link's target.
     Link,
-    /// Its attributes alone, of whatever it is.
+    /// Its attributes alone, for any kind.
     Name,
     /// A file's attributes.
     Attributes(Version),
@@ -56,19 +56,19 @@ pub enum What {
 /// One line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// What.
+    /// The part.
     pub what: What,
-    /// Of which path; absolute.
+    /// The path; absolute.
     pub path: PathBuf,
 }
 
 /// Why a text is no closure.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum ParseError {
-    /// The first line is another.
+    /// The first line is of another version.
     #[error("its first line is not \"{MAGIC}{VERSION}\"")]
     Version,
-    /// A line makes no sense.
+    /// A line is invalid.
     #[error("its line {0} is damaged")]
     Line(usize),
     /// There are too many entries.
@@ -76,7 +76,7 @@ pub enum ParseError {
     Long,
 }
 
-/// Whether a file that begins so claims to be a closure, of whatever version.
+/// Returns whether a file with this start is a closure, of any version.
 pub fn is_closure(text: &[u8]) -> bool {
     text.starts_with(MAGIC.as_bytes())
 }
@@ -86,7 +86,7 @@ pub fn is_closure(text: &[u8]) -> bool {
 /// # Errors
 /// See [`ParseError`]; a closure is taken as a whole or not at all.
 pub fn parse(text: &[u8]) -> Result<Vec<Entry>, ParseError> {
-    // A file that was cut off does not end so.
+    // A file that was cut off has no final newline.
     let text = text.strip_suffix(b"\n").ok_or_else(|| ParseError::Line(text.split(|&b| b == b'\n').count()))?;
     let mut lines = text.split(|&b| b == b'\n');
     if lines.next() != Some(format!("{MAGIC}{VERSION}").as_bytes()) {
@@ -113,7 +113,7 @@ pub fn write<'a>(entries: impl Iterator<Item = &'a Entry>) -> String {
 }
 
 impl Entry {
-    /// Reads a line, without its end. `None` if it makes no sense.
+    /// Reads a line, without its end. `None` if it is invalid.
     pub fn parse(line: &str) -> Option<Entry> {
         let mut fields = line.split(' ');
         let kind = fields.next()?;
@@ -134,7 +134,7 @@ impl Entry {
         fields.next().is_none().then(|| Entry { what, path: PathBuf::from(OsString::from_vec(path)) })
     }
 
-    /// The version that was recorded, if one was.
+    /// Returns the version that was recorded, if one was.
     pub fn version(&self) -> Option<Version> {
         match self.what {
             What::Attributes(version) | What::Loadable(version) | What::Whole(version) => Some(version),
@@ -155,7 +155,7 @@ impl Version {
     }
 }
 
-/// A number in digits, with a minus or nothing before them.
+/// Reads a number in digits, with a minus or nothing before them.
 fn number<T: std::str::FromStr>(digits: &str) -> Option<T> {
     digits.parse().ok().filter(|_| !digits.starts_with('+'))
 }
@@ -191,7 +191,7 @@ fn escape(path: &Path, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     Ok(())
 }
 
-/// The bytes of an escaped path; `None` if it is not escaped as [`escape`] does.
+/// Returns the bytes of an escaped path; `None` if it is not in the form of [`escape`].
 fn unescape(text: &str) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

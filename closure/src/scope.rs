@@ -1,12 +1,10 @@
 //! The scope: the directories that a session serves.
 //!
-//! Software, not data: a program may write a file on one node and look for it on another, so only
-//! directories from which code comes are taken, as far as they lie on a network file system, and
-//! those that the user names. The working directory, the home directory as a whole and scratch are
-//! never taken unless they are named.
+//! Software, not data: a program may write a file on one node and read it on another. So only directories of
+//! code on a network file system are taken, and those that the user names. The working directory, the home
+//! directory as a whole and scratch are never taken unless they are named.
 //!
-//! What a wrapper (`env`, `bash -c`, a launcher) starts in the end can't be seen; only `#!` lines
-//! are followed.
+//! The program that a wrapper (`env`, `bash -c`, a launcher) starts is unknown; only `#!` lines are followed.
 
 mod entry;
 mod forms;
@@ -24,19 +22,19 @@ pub use self::sources::search_variables;
 pub use self::world::World;
 
 use self::forms::{clean, forms};
-use self::protected::{Protected, Verdict};
+use self::protected::{Protected, Protection};
 use self::sources::{Candidate, Kind};
 
-/// Directories of a prefix that hold software, for where the whole prefix can't be taken.
+/// Directories of a prefix that contain software, for when the whole prefix can't be taken.
 const SOFTWARE: [&str; 5] = ["bin", "lib", "lib64", "libexec", "share"];
 
 /// The most entries that are found: processes compare each path with all of them.
 const ENTRIES_MAX: usize = 200;
 
-/// What the user names.
+/// Directories that the user names.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Named<'a> {
-    /// Directories to be taken wherever they lie.
+    /// Directories to be taken on any file system.
     pub shared: &'a [PathBuf],
     /// Directories to be left out.
     pub exclude: &'a [PathBuf],
@@ -58,7 +56,7 @@ pub struct Refused {
 pub struct Scope {
     /// Its entries, the ones that the user named first.
     pub entries: Vec<Entry>,
-    /// What was found and not taken.
+    /// Directories that were found and not taken.
     pub refused: Vec<Refused>,
 }
 
@@ -85,19 +83,19 @@ impl Scope {
         scope
     }
 
-    /// The entries as a daemon takes them; the ones that are no UTF-8 are left out.
+    /// Returns the entries in the daemon's form; those that are no UTF-8 are left out.
     pub fn pairs(&self) -> Vec<(bool, String)> {
         let pair = |e: &Entry| Some((e.included, e.path.to_str()?.to_owned()));
         self.entries.iter().filter_map(pair).collect()
     }
 
-    /// The scope with these entries, whose reasons are not known.
+    /// Makes the scope of these entries, without reasons.
     pub fn of_pairs(pairs: Vec<(bool, String)>) -> Scope {
         let entry = |(included, path): (bool, String)| Entry { included, path: path.into(), reason: String::new() };
         Scope { entries: pairs.into_iter().map(entry).collect(), refused: Vec::new() }
     }
 
-    /// Leaves out a directory whatever the other entries say, if it lies in one of them.
+    /// Excludes a directory, if it is below an included entry.
     pub fn cut_out(&mut self, directory: &Path, reason: &str) {
         self.entries.retain(|e| !e.path.starts_with(directory));
         if self.includes(directory) {
@@ -105,13 +103,14 @@ impl Scope {
         }
     }
 
-    /// Whether a path lies in the scope.
+    /// Returns whether a path is in the scope.
     pub fn includes(&self, path: &Path) -> bool {
         let containing = self.entries.iter().filter(|e| path.starts_with(&e.path));
         containing.max_by_key(|e| e.path.components().count()).is_some_and(|e| e.included)
     }
 
-    /// A launcher outside of the session shares memory with its processes by files there, and nobody reads them twice.
+    /// Excludes temporary directories: a launcher outside of the session shares memory with its processes by
+    /// files there, which are not read twice.
     fn leave_out_temporary(&mut self, named: Named<'_>, world: World<'_>) {
         let Some(directory) = (world.variable)("TMPDIR").filter(|directory| !directory.is_empty()) else { return };
         for form in forms(&world.cwd.join(directory)) {
@@ -157,26 +156,26 @@ impl Scope {
             return self.refused.push(refuse("it is on a local file system".into()));
         };
         match protected.judge(&forms) {
-            Verdict::Free if self.entries.len() + forms.len() > ENTRIES_MAX => {
+            Protection::Free if self.entries.len() + forms.len() > ENTRIES_MAX => {
                 self.refused.push(refuse(format!("there are {ENTRIES_MAX} already")));
             }
-            Verdict::Free => {
+            Protection::Free => {
                 for path in forms {
                     self.add(true, path, &format!("{} ({network})", candidate.reason));
                 }
             }
-            Verdict::Protected(_) if candidate.kind == Kind::Prefix => {
+            Protection::Protected(_) if candidate.kind == Kind::Prefix => {
                 for name in SOFTWARE {
                     let path = candidate.path.join(name);
                     let reason = format!("{name} of the {}", candidate.reason);
                     self.consider(Candidate { path, kind: Kind::Usual, reason }, protected, excluded, world);
                 }
             }
-            Verdict::Protected(what) => self.refused.push(refuse(format!("it is {what}"))),
+            Protection::Protected(what) => self.refused.push(refuse(format!("it is {what}"))),
         }
     }
 
-    /// Drops entries that say no more than the ones that they lie in.
+    /// Removes entries that their parent entries make redundant.
     fn simplify(&mut self) {
         for at in (0..self.entries.len()).rev() {
             let entry = self.entries.remove(at);

@@ -1,12 +1,12 @@
-//! Search paths as the linker wrote them.
+//! Search paths in the linker's form.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-/// What `$LIB` stands for on one distribution or another.
+/// Values of `$LIB` on different distributions.
 const LIB: [&str; 4] = ["lib64", "lib/x86_64-linux-gnu", "lib/aarch64-linux-gnu", "lib"];
-/// The directories that an entry of a search path stands for.
+/// Returns the directories of an entry of a search path.
 pub(crate) fn expand(entry: &[u8], origin: &Path) -> Vec<PathBuf> {
     let mut entries = vec![entry.to_vec()];
     let machine = rustix::system::uname();

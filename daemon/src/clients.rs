@@ -138,7 +138,7 @@ impl Clients {
                 // concerns all.
                 Decoded::Request(request)
                     if request.generation != self.generation
-                        && !request.want.intersects(Want::LIVE | Want::UNAUDITED) =>
+                        && !request.want.intersects(Want::PASSTHROUGH | Want::UNAUDITED) =>
                 {
                     self.end(token, Status::Fallback);
                     return None;

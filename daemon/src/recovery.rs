@@ -93,8 +93,10 @@ impl Predecessor {
             let is_linked = file.is_some_and(|file| !files.insert(file));
             Some((path, Memory::Content { head, is_linked }))
         });
-        let live = all.iter().filter(|(_, record)| record.state.intersects(State::LIVE | State::TREE_LIVE));
-        let live = live.map(|(path, record)| (path, Memory::Live { tree: record.state.contains(State::TREE_LIVE) }));
+        let live =
+            all.iter().filter(|(_, record)| record.state.intersects(State::PASSTHROUGH | State::TREE_PASSTHROUGH));
+        let live = live
+            .map(|(path, record)| (path, Memory::Passthrough { tree: record.state.contains(State::TREE_PASSTHROUGH) }));
         for (path, memory) in facts.chain(contents).chain(live) {
             node.restore(path, memory);
         }
@@ -246,7 +248,7 @@ mod tests {
             ("/sw/whole", RESIDENT | State::ATTR),
             ("/sw/gone", State::ATTR),
             ("/sw/part", State::ATTR),
-            ("/sw/live", State::LIVE),
+            ("/sw/live", State::PASSTHROUGH),
         ] {
             assert_eq!(reader.find(name.as_bytes()).unwrap().state, state, "{name}");
         }

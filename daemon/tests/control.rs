@@ -140,7 +140,7 @@ fn a_change_is_noticed_when_cleared_content_is_read_again() {
     let path = cluster.shared("lib/a");
     let is_live = |node: &Node| {
         let table = node.table();
-        table.reader().find(path.as_os_str().as_encoded_bytes()).unwrap().state.contains(State::LIVE)
+        table.reader().find(path.as_os_str().as_encoded_bytes()).unwrap().state.contains(State::PASSTHROUGH)
     };
     for node in &cluster.nodes {
         eventually("the original is used", || is_live(node));

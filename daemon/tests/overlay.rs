@@ -151,13 +151,13 @@ fn a_live_path_is_live_everywhere() {
     let mut cluster = Cluster::prepare();
     cluster.write("pkg/a.py", b"pass");
     cluster.run(4, |_| ());
-    assert_eq!(cluster.ask(3, "pkg/new", Want::LIVE), Status::Done);
+    assert_eq!(cluster.ask(3, "pkg/new", Want::PASSTHROUGH), Status::Done);
     let path = cluster.shared("pkg/new");
     for node in &cluster.nodes {
         eventually("the message", || {
             let table = node.table();
             let record = table.reader().find(path.as_os_str().as_encoded_bytes());
-            record.is_some_and(|record| record.state.contains(State::LIVE))
+            record.is_some_and(|record| record.state.contains(State::PASSTHROUGH))
         });
     }
     cluster.stop();

@@ -224,7 +224,8 @@ fn what_was_found_changed_is_known_again() {
         control(node, &serde_json::json!({"clear": [{"path": modified, "subtree": false}]}));
     }
     cluster.ask(1, "lib/modified", Want::WHOLE);
-    let is_live = |node: &Node| Process::start(node).state(&modified).is_some_and(|(_, s)| s.contains(State::LIVE));
+    let is_live =
+        |node: &Node| Process::start(node).state(&modified).is_some_and(|(_, s)| s.contains(State::PASSTHROUGH));
     cluster.nodes.iter().for_each(|node| eventually("the original is used", || is_live(node)));
     refresh(&cluster.nodes[0], &[]);
     for node in &cluster.nodes {
@@ -232,9 +233,9 @@ fn what_was_found_changed_is_known_again() {
         let mut new = Process::start(node);
         assert_eq!(new.ask(&modified, Want::WHOLE), Status::Done);
         assert_eq!(new.content(&modified), Some(b"second, and longer".to_vec()));
-        assert!(!new.state(&modified).unwrap().1.contains(State::LIVE));
+        assert!(!new.state(&modified).unwrap().1.contains(State::PASSTHROUGH));
         let directory = new.state(modified.parent().unwrap()).unwrap().1;
-        assert!(!directory.contains(State::LISTING_LIVE));
+        assert!(!directory.contains(State::LISTING_PASSTHROUGH));
     }
     cluster.stop();
 }
@@ -248,13 +249,13 @@ fn what_the_job_writes_stays_the_originals() {
     refresh(&cluster.nodes[0], &[]);
     eventually("the generation", || cluster.nodes.iter().all(|node| stats(node).generation == 2));
     // A process that started before writes.
-    assert_eq!(old.ask(&path, Want::LIVE), Status::Done);
+    assert_eq!(old.ask(&path, Want::PASSTHROUGH), Status::Done);
     cluster.write("lib/modified", b"by the job");
     for node in &cluster.nodes {
-        let is_live = || Process::start(node).state(&path).is_some_and(|(_, state)| state.contains(State::LIVE));
+        let is_live = || Process::start(node).state(&path).is_some_and(|(_, state)| state.contains(State::PASSTHROUGH));
         eventually("everybody uses the original", is_live);
     }
-    assert!(old.state(&path).unwrap().1.contains(State::LIVE));
+    assert!(old.state(&path).unwrap().1.contains(State::PASSTHROUGH));
     let same = cluster.shared("other/same");
     assert_eq!(Process::start(&cluster.nodes[0]).ask(&same, Want::WHOLE), Status::Done);
     cluster.write("other/same", b"third and longer");
@@ -262,9 +263,9 @@ fn what_the_job_writes_stays_the_originals() {
     for node in &cluster.nodes {
         eventually("the generation", || stats(node).generation == 3);
         let mut new = Process::start(node);
-        assert!(new.state(&path).unwrap().1.contains(State::LIVE), "it may go on writing");
+        assert!(new.state(&path).unwrap().1.contains(State::PASSTHROUGH), "it may go on writing");
         assert_eq!(new.ask(&path, Want::WHOLE), Status::Done);
-        assert_eq!(new.content(&path).filter(|_| !new.state(&path).unwrap().1.contains(State::LIVE)), None);
+        assert_eq!(new.content(&path).filter(|_| !new.state(&path).unwrap().1.contains(State::PASSTHROUGH)), None);
     }
     cluster.stop();
 }
@@ -336,7 +337,7 @@ fn where_a_generation_can_not_be_made_the_originals_are_used() {
     let is_live = |path: &Path| {
         let process = Process::start(&cluster.nodes[1]);
         assert_eq!(process.dir.generation(), 1);
-        process.state(path).is_some_and(|(_, state)| state.contains(State::LIVE))
+        process.state(path).is_some_and(|(_, state)| state.contains(State::PASSTHROUGH))
     };
     eventually("the original is used", || is_live(&modified));
     assert!(!is_live(&same));
@@ -352,7 +353,7 @@ fn where_a_generation_can_not_be_made_the_originals_are_used() {
     assert_eq!(refresh(&cluster.nodes[1], &[]).generation, 3);
     let mut third = Process::start(&cluster.nodes[1]);
     assert_eq!(third.dir.generation(), 3);
-    assert!(third.state(&modified).unwrap().1.contains(State::LIVE));
+    assert!(third.state(&modified).unwrap().1.contains(State::PASSTHROUGH));
     assert_eq!(third.ask(&cluster.shared("other/same"), Want::WHOLE), Status::Done);
     assert_eq!(third.content(&cluster.shared("other/same")), Some(b"third".to_vec()));
     cluster.write("lib/modified", b"fourth");

@@ -169,12 +169,12 @@ fn what_a_job_changes_is_live() {
     cluster.write("pkg/a.py", b"pass");
     cluster.run(1, |_| ());
     assert_eq!(cluster.ask(0, "pkg/a.py", Want::WHOLE), Status::Done);
-    assert_eq!(cluster.ask(0, "pkg/new.pyc", Want::LIVE), Status::Done);
+    assert_eq!(cluster.ask(0, "pkg/new.pyc", Want::PASSTHROUGH), Status::Done);
     let table = cluster.nodes[0].table();
     let state = |name: &str| table.reader().find(cluster.shared(name).as_os_str().as_encoded_bytes()).unwrap().state;
-    assert!(state("pkg/new.pyc").contains(State::LIVE));
-    assert!(state("pkg").contains(State::LISTING_LIVE));
-    assert!(!state("pkg/a.py").contains(State::LIVE));
+    assert!(state("pkg/new.pyc").contains(State::PASSTHROUGH));
+    assert!(state("pkg").contains(State::LISTING_PASSTHROUGH));
+    assert!(!state("pkg/a.py").contains(State::PASSTHROUGH));
     cluster.stop();
 }
 

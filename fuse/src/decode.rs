@@ -1,4 +1,4 @@
-//! Bytes to [`Request`]s. They come from the kernel, and are trusted no more than any others.
+//! Decoding of bytes to [`Request`]s. Bytes of the kernel are trusted no more than any others.
 
 use zerocopy::FromBytes;
 
@@ -12,7 +12,7 @@ use crate::wire::{
 };
 
 impl<'a> Request<'a> {
-    /// Decodes what one `read` of the device gave.
+    /// Decodes the result of one `read` of the device.
     ///
     /// # Errors
     /// The bytes are cut off, too many, or hold a name that no directory can have.
@@ -39,8 +39,8 @@ impl Iterator for Forgets<'_> {
     }
 }
 
-/// What of a request is not yet decoded. Every method takes from the front, and gives `None` if the
-/// bytes can't be what they should be.
+/// The part of a request that is not decoded yet. Every method takes from the front, and returns `None` if
+/// the bytes are invalid.
 struct Arguments<'a>(&'a [u8]);
 
 impl<'a> Arguments<'a> {
@@ -77,7 +77,7 @@ impl<'a> Arguments<'a> {
         self.0.is_empty().then_some(operation)
     }
 
-    /// Takes what it knows of and leaves the rest: INIT grows with the versions.
+    /// Takes the known part and leaves the rest: INIT grows with the versions.
     fn init(&mut self) -> Option<Init> {
         let InitIn { major, minor, max_readahead, flags } = self.take()?;
         let mut flags = u64::from(flags);
@@ -238,7 +238,7 @@ impl<'a> Arguments<'a> {
         Some(bytes)
     }
 
-    /// Bytes up to a NUL, at least one.
+    /// Takes bytes up to a NUL, at least one.
     fn text(&mut self) -> Option<&'a [u8]> {
         let end = self.0.iter().position(|&byte| byte == 0).filter(|&end| end > 0)?;
         let text = self.bytes(end)?;
@@ -246,7 +246,7 @@ impl<'a> Arguments<'a> {
         Some(text)
     }
 
-    /// A name that a directory can have.
+    /// Takes a name that a directory can have.
     fn name(&mut self) -> Option<&'a [u8]> {
         self.text().filter(|name| !name.contains(&b'/') && !matches!(*name, b"." | b".."))
     }

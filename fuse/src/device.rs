@@ -11,17 +11,17 @@ use zerocopy::IntoBytes;
 use crate::wire::{NotifyInvalEntry, NotifyInvalInode, NotifyPrune, OutHeader, notify};
 use crate::{NodeId, ioctl};
 
-/// A descriptor of a connection, or of none yet. A reply goes to the descriptor that its request
-/// was read from, or to a duplicate of that.
+/// A descriptor of a connection, or one without a connection yet. A reply is written to the descriptor that
+/// its request was read from, or to a duplicate of it.
 ///
-/// While the kernel is told something (`invalidate_…`, [`store`](Device::store), …) it may wait for a
-/// lock whose holder waits for an answer; that wait can't be interrupted, not even by killing the
-/// process. So nobody who answers may tell, and if all who answer are killed then, only aborting the
-/// connection frees the one who tells.
+/// A notification to the kernel (`invalidate_…`) may wait for a lock whose
+/// holder waits for a reply; that wait can't be interrupted, not even by killing the process. So no thread
+/// that replies may notify. If all repliers are killed then, only aborting the connection frees the notifying
+/// thread.
 #[derive(Debug)]
 pub struct Device(OwnedFd);
 
-/// The most slices that a message has after its header.
+/// Slices that a message has after its header, at most.
 const PARTS_MAX: usize = 2;
 
 #[allow(clippy::missing_errors_doc, reason = "those of the system calls")]
@@ -32,32 +32,32 @@ impl Device {
         Ok(Device(fd))
     }
 
-    /// A descriptor that was inherited or received.
+    /// Makes a device of an inherited or received descriptor.
     pub fn from_fd(fd: OwnedFd) -> Device {
         Device(fd)
     }
 
-    /// A second descriptor of the same connection, with a queue of its own for what it has read.
+    /// Returns a second descriptor of the same connection, with its own queue of read requests.
     pub fn clone_queue(&self) -> io::Result<Device> {
         let device = Device::open()?;
         device.join(self)?;
         Ok(device)
     }
 
-    /// Makes this one, just opened, a further descriptor of `connection`'s connection.
+    /// Makes this descriptor, just opened, one of `connection`'s connection.
     pub fn join(&self, connection: &Device) -> io::Result<()> {
         Ok(ioctl::clone(self.as_fd(), connection.as_fd())?)
     }
 
-    /// False once the file system has gone that it belongs to.
+    /// Returns false once its file system is gone.
     pub fn is_connected(&self) -> bool {
         let mut polled = [PollFd::new(self, PollFlags::empty())];
         let none = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
         !matches!(poll(&mut polled, Some(&none)), Ok(1..) if polled[0].revents().contains(PollFlags::ERR))
     }
 
-    /// Waits for a request; its size. 0 once the file system is unmounted. `buffer` holds at least
-    /// [`request_bytes_max`](Device::request_bytes_max).
+    /// Waits for a request and returns its size, 0 once the file system is unmounted. `buffer` has at least
+    /// [`request_bytes_max`](Device::request_bytes_max) bytes.
     pub fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
             match read(self, &mut *buffer) {
@@ -71,42 +71,42 @@ impl Device {
         }
     }
 
-    /// What a buffer for requests must hold where writes have at most `transfer_bytes_max` bytes.
+    /// Returns the size of a buffer for requests whose writes have at most `transfer_bytes_max` bytes.
     pub fn request_bytes_max(transfer_bytes_max: u32) -> usize {
         (transfer_bytes_max as usize).max(8 << 10) + 4096
     }
 
-    /// Has the kernel send again what was read and never answered, by any descriptor of this
-    /// connection. EINVAL before Linux 6.9.
+    /// Makes the kernel resend what was read and not answered, by any descriptor of this connection. EINVAL
+    /// before Linux 6.9.
     pub fn resend(&self) -> io::Result<()> {
         self.notify(notify::RESEND, &[])
     }
 
-    /// Has the kernel forget a node's attributes and the pages from `offset` on (`bytes` 0: to the
-    /// end; offset -1: attributes alone). Not an error if it knows none.
+    /// Makes the kernel drop a node's cached attributes and pages from `offset` on (`bytes` 0: to the end;
+    /// offset -1: attributes alone). An unknown node is not an error.
     pub fn invalidate_node(&self, node: NodeId, offset: i64, bytes: i64) -> io::Result<()> {
         let what = NotifyInvalInode { ino: node.0, off: offset, len: bytes };
         known_or_not(self.notify(notify::INVAL_INODE, &[what.as_bytes()]))
     }
 
-    /// Has the kernel forget a name. `expire`: it is to be looked up again, but stays until then for
-    /// those who use it (needs HAS_EXPIRE_ONLY). Never to be called by who is answering a request
-    /// about that directory. Not an error if it knows none.
+    /// Makes the kernel drop a cached name. `expire`: the next use looks it up again, but present users
+    /// retain it (needs HAS_EXPIRE_ONLY). A thread that answers a request about the directory must not call
+    /// this. An unknown name is not an error.
     pub fn invalidate_name(&self, directory: NodeId, name: &[u8], expire: bool) -> io::Result<()> {
         let flags = if expire { notify::EXPIRE_ONLY } else { 0 };
         let what = NotifyInvalEntry { parent: directory.0, namelen: name.len() as u32, flags };
-        // The kernel wants the NUL, which it does not count.
+        // The kernel expects the NUL, but does not count it.
         let name = [name, b"\0"].concat();
         known_or_not(self.notify(notify::INVAL_ENTRY, &[what.as_bytes(), &name]))
     }
 
-    /// Has every name looked up again before it is used again. EINVAL before protocol 7.44.
+    /// Makes the kernel look up every name again before its next use. EINVAL before protocol 7.44.
     pub fn expire_all_names(&self) -> io::Result<()> {
         self.notify(notify::INC_EPOCH, &[])
     }
 
-    /// Has the kernel drop the unused ones of these nodes with their names, for which it then sends
-    /// FORGET. EINVAL before protocol 7.45.
+    /// Makes the kernel drop the unused ones of these nodes with their names, for which it then sends FORGET.
+    /// EINVAL before protocol 7.45.
     pub fn prune(&self, nodes: &[NodeId]) -> io::Result<()> {
         let count = u32::try_from(nodes.len()).map_err(|_| Errno::TOOBIG)?;
         let numbers: Vec<u64> = nodes.iter().map(|node| node.0).collect();
@@ -114,7 +114,7 @@ impl Device {
         self.notify(notify::PRUNE, &[what.as_bytes(), numbers.as_bytes()])
     }
 
-    /// Registers a file for passing through; its number. Needs CAP_SYS_ADMIN.
+    /// Registers a backing file and returns its number. Needs CAP_SYS_ADMIN.
     pub fn open_backing(&self, file: BorrowedFd<'_>) -> io::Result<u32> {
         Ok(ioctl::backing_open(self.as_fd(), file)?)
     }
@@ -160,7 +160,7 @@ impl AsFd for Device {
     }
 }
 
-/// What the kernel does not know needs not be forgotten.
+/// Accepts the error for what the kernel has not cached.
 fn known_or_not(result: io::Result<()>) -> io::Result<()> {
     match result {
         Err(error) if error.raw_os_error() == Some(Errno::NOENT.raw_os_error()) => Ok(()),

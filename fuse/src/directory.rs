@@ -13,30 +13,29 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// Room for `bytes_max` bytes.
+    /// Makes an empty reply of at most `bytes_max` bytes.
     pub fn new(bytes_max: usize) -> Directory {
         Directory { bytes: Vec::new(), bytes_max }
     }
 
-    /// Adds a name without its node. `next`: the offset at which to go on after it. False if it
-    /// does not fit: then nothing was added.
+    /// Adds a name without its node. `next`: the offset behind it. False, and no change, if it does not fit.
     pub fn name(&mut self, ino: u64, next: u64, d_type: u8, name: &[u8]) -> bool {
         self.push(&[], ino, next, d_type, name)
     }
 
-    /// Adds a name of READDIRPLUS. Without an entry (`.`, `..`, or nothing known) the kernel takes
-    /// the name alone, and no look-up counts.
+    /// Adds a name of READDIRPLUS. Without an entry (`.`, `..`, or an unknown node) the kernel takes the name
+    /// alone, and no look-up counts.
     pub fn name_plus(&mut self, ino: u64, next: u64, d_type: u8, name: &[u8], entry: Option<&Entry>) -> bool {
         let entry = entry.map_or_else(EntryOut::default, Entry::encode);
         self.push(entry.as_bytes(), ino, next, d_type, name)
     }
 
-    /// What [`Reply::data`](crate::Reply::data) is to send.
+    /// Returns the bytes for [`Reply::data`](crate::Reply::data).
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// True until a name is added.
+    /// Returns true until a name is added.
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }

@@ -10,19 +10,18 @@ use crate::request::Init;
 use crate::wire::{InitOut, MAJOR, MINOR, MINOR_MIN};
 use crate::{Device, Operation, Reply, Request};
 
-/// What a connection's two sides have agreed on. It never changes afterwards, and whoever takes the
-/// connection over needs it.
+/// The settings of a connection. They never change, and a process that takes the connection over needs them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Negotiated {
     /// The kernel's minor version of the protocol.
     pub minor: u32,
-    /// What both sides can: the bits of [`flag`].
+    /// What both sides support: the bits of [`flag`].
     pub flags: u64,
     /// The largest WRITE and READ, in bytes.
     pub transfer_bytes_max: u32,
 }
 
-/// How files are to be opened on a connection.
+/// How the kernel opens files on a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Opening {
@@ -30,7 +29,7 @@ pub enum Opening {
     None,
     /// Each OPEN is answered; pages stay cached.
     Cached,
-    /// Each OPEN names a file whose pages the kernel then uses.
+    /// Each OPEN names a backing file, whose pages the kernel then uses.
     Passthrough,
 }
 
@@ -58,19 +57,19 @@ pub mod flag {
     pub const HAS_RESEND: u64 = 1 << 39;
 }
 
-/// The largest WRITE and READ that is asked for, in bytes.
+/// The largest WRITE and READ that is requested, in bytes.
 const TRANSFER_BYTES_MAX: u32 = 1 << 20;
-/// The same where the kernel lacks MAX_PAGES.
+/// The same if the kernel lacks MAX_PAGES.
 const TRANSFER_BYTES_OLD: u32 = 128 << 10;
-/// The most requests in flight that nobody waits for (read-ahead above all).
+/// Requests in flight without a waiting process (above all read-ahead), at most.
 const BACKGROUND_MAX: u16 = 64;
 const PAGE_BYTES: u32 = 4096;
 /// The protocol that has FUSE_NOTIFY_INC_EPOCH.
 const MINOR_EXPIRE_ALL: u32 = 44;
 
-/// What is asked for, whatever the way of opening. Without EXPORT_SUPPORT the kernel asks for no node
-/// that it has forgotten, whose number may be another's: a file handle leads to what it knows. HANDLE_KILLPRIV: the original's file system
-/// clears set-user-ID bits when it is written to.
+/// The flags requested for every mode of opening. Without EXPORT_SUPPORT the kernel requests no node that it
+/// has forgotten, whose number may be in use again: a file handle leads to a cached node. HANDLE_KILLPRIV:
+/// the source's file system clears set-user-ID bits on writes.
 const WANTED: u64 = flag::ASYNC_READ
     | flag::BIG_WRITES
     | flag::AUTO_INVAL_DATA
@@ -84,11 +83,12 @@ const WANTED: u64 = flag::ASYNC_READ
     | flag::HAS_EXPIRE_ONLY
     | flag::HAS_RESEND;
 
-/// Waits for the kernel's INIT on a new connection and answers it with all that serves `opening`.
-/// What is missing of that is missing in [`Negotiated::flags`].
+/// Waits for the kernel's INIT on a new connection and answers it with the flags for `opening`. Unsupported
+/// ones are missing in [`Negotiated::flags`].
 ///
 /// # Errors
-/// Anything but INIT comes, the kernel's protocol is too old (before 7.31), or the device fails.
+/// The first request is not INIT, the kernel's protocol is too old (before 7.31), or the device
+/// fails.
 pub fn negotiate(device: &Device, opening: Opening) -> io::Result<Negotiated> {
     let mut buffer = vec![0; Device::request_bytes_max(0)];
     loop {
@@ -116,7 +116,7 @@ pub fn negotiate(device: &Device, opening: Opening) -> io::Result<Negotiated> {
 
 enum Agreement {
     Reached(Negotiated, InitOut),
-    /// A newer kernel is told our version, and asks again in that.
+    /// A newer kernel gets our version, and repeats INIT in that.
     AskAgain(InitOut),
     TooOld,
 }
@@ -131,7 +131,7 @@ fn agree(init: &Init, opening: Opening) -> Agreement {
     let flags = init.flags & (WANTED | flags_for(opening));
     let transfer_bytes_max = if flags & flag::MAX_PAGES != 0 { TRANSFER_BYTES_MAX } else { TRANSFER_BYTES_OLD };
     let out = InitOut {
-        // The kernel keeps to the least of this and of what the mount is set to.
+        // The kernel uses the smaller of this and the mount's setting.
         max_readahead: init.readahead_bytes_max.max(TRANSFER_BYTES_MAX),
         flags: flags as u32,
         max_background: BACKGROUND_MAX,
@@ -140,7 +140,7 @@ fn agree(init: &Init, opening: Opening) -> Agreement {
         time_gran: 1,
         max_pages: (transfer_bytes_max / PAGE_BYTES) as u16,
         flags2: (flags >> 32) as u32,
-        // The file that is passed through lies on a file system that is stacked on no other.
+        // The backing file is on a file system that is not stacked on another.
         max_stack_depth: u32::from(flags & flag::PASSTHROUGH != 0),
         ..version
     };
@@ -156,17 +156,17 @@ fn flags_for(opening: Opening) -> u64 {
 }
 
 impl Negotiated {
-    /// Whether [`Device::expire_all_names`](crate::Device::expire_all_names) is there.
+    /// Returns whether [`Device::expire_all_names`](crate::Device::expire_all_names) is supported.
     pub fn can_expire_all_names(&self) -> bool {
         self.minor >= MINOR_EXPIRE_ALL
     }
 
-    /// Whether both sides can this: a bit of [`flag`].
+    /// Returns whether both sides support a bit of [`flag`].
     pub fn has(&self, flag: u64) -> bool {
         self.flags & flag == flag
     }
 
-    /// How files can be opened on this connection, if they are wanted to be opened like this.
+    /// Returns the mode of opening on this connection, if `wanted` is requested.
     pub fn opening(&self, wanted: Opening) -> Opening {
         let needed = match wanted {
             Opening::None => flag::NO_OPEN_SUPPORT,
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_asked_for_that_the_kernel_lacks() {
+    fn only_supported_flags_are_requested() {
         let (negotiated, out) = reached(&init(7, 31, flag::ASYNC_READ | flag::POSIX_LOCKS), Opening::None);
         assert_eq!(negotiated, Negotiated { minor: 31, flags: flag::ASYNC_READ, transfer_bytes_max: 128 << 10 });
         assert_eq!((out.flags, out.flags2, out.max_write, out.time_gran), (1, 0, 128 << 10, 1));
@@ -221,7 +221,7 @@ mod tests {
         assert!(!reached(&init(7, 45, u64::MAX), Opening::Cached).0.has(flag::NO_OPEN_SUPPORT));
     }
 
-    /// What the kernel says in INIT.
+    /// Returns an INIT of the kernel.
     fn packet(major: u32, minor: u32, flags: u32) -> Vec<u8> {
         let init = InitIn { major, minor, max_readahead: 0, flags };
         let len = (size_of::<InHeader>() + size_of::<InitIn>()) as u32;
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_of_a_later_major_version_is_told_ours() {
+    fn a_kernel_of_a_later_major_version_gets_ours() {
         let (kernel, server) =
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
         for packet in [packet(8, 1, 0), packet(7, 45, flag::ASYNC_READ as u32)] {

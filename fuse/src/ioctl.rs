@@ -12,13 +12,13 @@ const CLONE: Opcode = opcode::read::<u32>(MAGIC, 0);
 const BACKING_OPEN: Opcode = opcode::write::<BackingMap>(MAGIC, 1);
 const BACKING_CLOSE: Opcode = opcode::write::<u32>(MAGIC, 2);
 
-/// Makes `device`, which has no connection yet, one more descriptor of `connection`'s.
+/// Makes `device`, which has no connection yet, a descriptor of `connection`'s.
 pub(crate) fn clone(device: BorrowedFd<'_>, connection: BorrowedFd<'_>) -> Result<()> {
     // SAFETY: FUSE_DEV_IOC_CLONE reads a u32 from its argument (`_IOR` notwithstanding).
     unsafe { ioctl(device, Setter::<CLONE, u32>::new(connection.as_raw_fd() as u32)) }
 }
 
-/// Registers a file to be passed through; its number.
+/// Registers a backing file and returns its number.
 pub(crate) fn backing_open(device: BorrowedFd<'_>, file: BorrowedFd<'_>) -> Result<u32> {
     let map = BackingMap { fd: file.as_raw_fd(), ..BackingMap::default() };
     // SAFETY: FUSE_DEV_IOC_BACKING_OPEN reads a `struct fuse_backing_map`.

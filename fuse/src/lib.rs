@@ -1,10 +1,8 @@
-//! The kernel's FUSE protocol, as `/dev/fuse` speaks it: requests, replies, notifications, the
-//! device, and mounting.
+//! The kernel's FUSE protocol on `/dev/fuse`: requests, replies, notifications, the device, and mounting.
 //!
-//! The protocol is that of `linux/fuse.h`. What is read from the device is decoded without trust,
-//! as anything that comes from outside. Node numbers and inode numbers are two things here, and a
-//! connection whose INIT is long over can be taken on by another process: a server is handed
-//! devices and the [`Negotiated`] settings, and knows nothing of how they came to be.
+//! The protocol is that of `linux/fuse.h`. Bytes from the device are not trusted. Node numbers and inode
+//! numbers are different things. Another process can take over a connection after INIT: a server gets devices
+//! and the [`Negotiated`] settings, whatever process made them.
 
 mod decode;
 pub mod device;

@@ -20,22 +20,22 @@ use rustix::process::{getgid, getuid};
 
 use crate::Device;
 
-/// How a file system is to be mounted.
+/// The options of a mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     /// The source that the mount table shows.
     pub source: String,
     /// The type's suffix: `fuse.SUBTYPE`.
     pub subtype: String,
-    /// No writing.
+    /// Writing is refused.
     pub is_read_only: bool,
-    /// Other users than the mounting one may enter (as far as the files' modes allow).
+    /// Users other than the mounting one have access (as far as the files' modes allow).
     pub allows_others: bool,
     /// The largest READ, in bytes.
     pub read_bytes_max: u32,
 }
 
-/// One FUSE mount as `/proc/self/mountinfo` has it.
+/// One FUSE mount in `/proc/self/mountinfo`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the fields' names are the documentation")]
 pub struct Mounted {
@@ -46,11 +46,11 @@ pub struct Mounted {
     pub root: PathBuf,
 }
 
-/// Mounts at `mount_point` with `device`, which was opened for it in this user namespace. Always
-/// `nosuid`, `nodev` and `default_permissions`.
+/// Mounts at `mount_point` with `device`, which was opened for it in this user namespace. Always `nosuid`,
+/// `nodev` and `default_permissions`.
 ///
 /// # Errors
-/// The kernel's; EPERM where only `fusermount3` may: see [`mount_by_helper`].
+/// The kernel's; EPERM if only `fusermount3` may mount: see [`mount_by_helper`].
 pub fn mount(device: &Device, mount_point: &Path, options: &Options) -> io::Result<()> {
     let mut flags = MountFlags::NOSUID | MountFlags::NODEV;
     flags.set(MountFlags::RDONLY, options.is_read_only);
@@ -66,8 +66,8 @@ pub fn mount(device: &Device, mount_point: &Path, options: &Options) -> io::Resu
     Ok(rustix::mount::mount(&options.source, mount_point, file_system, flags, &*CString::new(data)?)?)
 }
 
-/// Mounts nowhere: the file system is seen by who has the directory that this returns, and goes with
-/// it. Otherwise as [`mount`].
+/// Mounts without a mount point: the file system is visible in the returned directory alone, and ends with
+/// it. Otherwise like [`mount`].
 ///
 /// # Errors
 /// The kernel's; ENOSYS before Linux 5.2.
@@ -96,10 +96,10 @@ pub fn mount_detached(device: &Device, options: &Options) -> io::Result<OwnedFd>
     Ok(fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes)?)
 }
 
-/// Mounts by the set-user-ID program `fusermount3`, for ordinary users; the device.
+/// Mounts by the set-user-ID program `fusermount3`, for ordinary users. Returns the device.
 ///
 /// # Errors
-/// The program is missing, or refuses; then what it said.
+/// The program is missing, or refuses; then its message.
 pub fn mount_by_helper(mount_point: &Path, options: &Options) -> io::Result<Device> {
     // Its end of the socket is its standard input: so no other child can inherit it.
     let (ours, theirs) = UnixStream::pair()?;
@@ -117,7 +117,7 @@ pub fn mount_by_helper(mount_point: &Path, options: &Options) -> io::Result<Devi
     let mut command = helper();
     command.env("_FUSE_COMMFD", "0").stdin(OwnedFd::from(theirs)).arg("-o").arg(list).arg("--").arg(mount_point);
     let child = command.spawn().map_err(missing_helper)?;
-    // Our copy of its end goes with the command, so that the wait ends if it dies.
+    // Our copy of its end is closed with the command, so that the wait ends if it dies.
     drop(command);
     let received = receive_fd(&ours);
     let output = child.wait_with_output()?;
@@ -127,11 +127,11 @@ pub fn mount_by_helper(mount_point: &Path, options: &Options) -> io::Result<Devi
     }
 }
 
-/// Unmounts, by `fusermount3` where this user may not. `lazily`: what is in use vanishes from the
-/// tree at once and goes when the last user has left.
+/// Unmounts, by `fusermount3` if this user may not. `lazily`: the mount vanishes from the tree at once and
+/// ends with its last user.
 ///
 /// # Errors
-/// EBUSY if it is in use and not to be lazy.
+/// EBUSY if it is in use and `lazily` is false.
 pub fn unmount(mount_point: &Path, lazily: bool) -> io::Result<()> {
     let mut flags = UnmountFlags::NOFOLLOW;
     flags.set(UnmountFlags::DETACH, lazily);
@@ -141,20 +141,19 @@ pub fn unmount(mount_point: &Path, lazily: bool) -> io::Result<()> {
     }
 }
 
-/// Sets how far the kernel reads ahead in files of the file system mounted at `mount_point`. Only
-/// root may.
+/// Sets the kernel's read-ahead for files of the file system mounted at `mount_point`. Only root may.
 ///
 /// # Errors
-/// EACCES for everybody else; those of finding the file system.
+/// EACCES for other users; those of finding the file system.
 pub fn set_read_ahead(mount_point: &Path, kib: u32) -> io::Result<()> {
-    // Nothing is asked of the server for this, which may not serve yet.
+    // The kernel sends the server no request for this, which may not be running yet.
     let root = open(mount_point, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
     let status = statx(&root, c"", AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC, StatxFlags::empty())?;
     let (major, minor) = (status.stx_dev_major, status.stx_dev_minor);
     std::fs::write(format!("/sys/class/bdi/{major}:{minor}/read_ahead_kb"), kib.to_string())
 }
 
-/// The FUSE mounts of this mount namespace with this subtype.
+/// Returns the FUSE mounts of this mount namespace with this subtype.
 ///
 /// # Errors
 /// `/proc` can't be read.
@@ -186,12 +185,12 @@ fn missing_helper(error: io::Error) -> io::Error {
 }
 
 fn refusal(output: &Output) -> io::Error {
-    let said = String::from_utf8_lossy(&output.stderr);
-    let said = said.trim().trim_start_matches("fusermount3: ");
-    io::Error::other(format!("fusermount3 refused ({}): {said}", output.status))
+    let message = String::from_utf8_lossy(&output.stderr);
+    let message = message.trim().trim_start_matches("fusermount3: ");
+    io::Error::other(format!("fusermount3 refused ({}): {message}", output.status))
 }
 
-/// The descriptor that comes over a socket; none if the socket closes before.
+/// Returns the descriptor that arrives over a socket; none if the socket closes before.
 fn receive_fd(socket: &UnixStream) -> io::Result<Option<OwnedFd>> {
     let mut byte = [0];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
@@ -211,7 +210,7 @@ fn receive_fd(socket: &UnixStream) -> io::Result<Option<OwnedFd>> {
     Ok(fds.flatten().next())
 }
 
-/// One line of `mountinfo`: proc_pid_mountinfo(5).
+/// Parses one line of `mountinfo`: proc_pid_mountinfo(5).
 fn parse(line: &[u8]) -> Option<Mounted> {
     let mut fields = line.split(|&byte| byte == b' ');
     let root = fields.nth(3)?;

@@ -9,26 +9,26 @@ use zerocopy::{Immutable, IntoBytes};
 use crate::wire::{self, AttrOut, CreateOut, EntryOut, Kstatfs, Number, OpenOut, StatxOut, SxTime};
 use crate::{Device, NodeId};
 
-/// How long the kernel may believe what it is told: as long as it likes.
+/// How long the kernel may cache: without a limit.
 pub const FOREVER: Duration = Duration::from_secs(u64::MAX >> 1);
 
-/// A name's node, as LOOKUP and its like answer.
+/// A name's node, in the reply to LOOKUP and similar requests.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
-    /// The node; `None`: there is no such name, and the kernel may remember that.
+    /// The node; `None`: there is no such name, and the kernel may cache that.
     pub node: Option<NodeId>,
-    /// Its attributes; `ino` is what `stat` shows.
+    /// Its attributes; `stat` returns `ino`.
     pub attr: Attr,
-    /// How long the name may be believed.
+    /// How long the name may be cached.
     pub entry_ttl: Duration,
-    /// How long the attributes may be believed.
+    /// How long the attributes may be cached.
     pub attr_ttl: Duration,
 }
 
 /// The reply to one request. Each method writes it to the device, once.
 #[derive(Clone, Copy, Debug)]
 pub struct Reply<'a> {
-    /// Where to.
+    /// The device.
     pub device: &'a Device,
     /// The request's number.
     pub unique: u64,
@@ -46,67 +46,67 @@ pub mod open_flag {
     pub const PASSTHROUGH: u32 = 128;
 }
 
-/// Errors: ENOENT if the request was interrupted meanwhile, which is nothing to worry about.
-#[allow(clippy::missing_errors_doc, reason = "said once, above")]
+/// All errors: ENOENT if the request was interrupted meanwhile, which is harmless.
+#[allow(clippy::missing_errors_doc, reason = "documented above")]
 impl Reply<'_> {
-    /// Failure. `errno` is positive.
+    /// Replies with a failure. `errno` is positive.
     pub fn error(&self, errno: i32) -> io::Result<()> {
         self.device.send(self.unique, -errno, &[])
     }
 
-    /// Success without data.
+    /// Replies with success without data.
     pub fn ok(&self) -> io::Result<()> {
         self.data(&[])
     }
 
-    /// Bytes: of READ, READLINK, READDIR, and of the extended attributes.
+    /// Replies with bytes: of READ, READLINK, READDIR, and of the extended attributes.
     pub fn data(&self, bytes: &[u8]) -> io::Result<()> {
         self.device.send(self.unique, 0, &[bytes])
     }
 
-    /// A name's node.
+    /// Replies with a name's node.
     pub fn entry(&self, entry: &Entry) -> io::Result<()> {
         self.value(&entry.encode())
     }
 
-    /// Attributes.
+    /// Replies with attributes.
     pub fn attr(&self, attr: &Attr, ttl: Duration) -> io::Result<()> {
         let (attr_valid, attr_valid_nsec) = (ttl.as_secs(), ttl.subsec_nanos());
         self.value(&AttrOut { attr_valid, attr_valid_nsec, dummy: 0, attr: encode_attr(attr) })
     }
 
-    /// Attributes with the time of birth.
+    /// Replies with attributes and the time of birth.
     pub fn statx(&self, attr: &Attr, ttl: Duration) -> io::Result<()> {
         let (attr_valid, attr_valid_nsec) = (ttl.as_secs(), ttl.subsec_nanos());
         self.value(&StatxOut { attr_valid, attr_valid_nsec, stat: encode_statx(attr), ..StatxOut::default() })
     }
 
-    /// An open file or directory. `backing`: the number of the file that passes through.
+    /// Replies with an open file or directory. `backing`: the number of the backing file.
     pub fn open(&self, handle: u64, open_flags: u32, backing: Option<u32>) -> io::Result<()> {
         self.value(&encode_open(handle, open_flags, backing))
     }
 
-    /// A new file, open.
+    /// Replies with a new file, open.
     pub fn create(&self, entry: &Entry, handle: u64, open_flags: u32) -> io::Result<()> {
         self.value(&CreateOut { entry: entry.encode(), open: encode_open(handle, open_flags, None) })
     }
 
-    /// Bytes written, or copied.
+    /// Replies with a number of bytes written or copied.
     pub fn written(&self, bytes: u32) -> io::Result<()> {
         self.value(&Number { value: bytes, padding: 0 })
     }
 
-    /// An offset.
+    /// Replies with an offset.
     pub fn offset(&self, offset: u64) -> io::Result<()> {
         self.value(&offset)
     }
 
-    /// The size of an extended attribute.
+    /// Replies with the size of an extended attribute.
     pub fn xattr_size(&self, bytes: u32) -> io::Result<()> {
         self.value(&Number { value: bytes, padding: 0 })
     }
 
-    /// What `statfs` shows.
+    /// Replies with the result of `statfs`.
     pub fn statfs(&self, statfs: &rustix::fs::StatVfs) -> io::Result<()> {
         let narrow = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
         self.value(&Kstatfs {
@@ -162,7 +162,7 @@ fn encode_attr(attr: &Attr) -> wire::Attr {
     }
 }
 
-/// As the kernel's `new_encode_dev`.
+/// Encodes a device number like the kernel's `new_encode_dev`.
 fn encode_rdev(major: u32, minor: u32) -> u32 {
     (minor & 0xff) | (major << 8) | ((minor & !0xff) << 12)
 }
@@ -211,7 +211,7 @@ mod tests {
     use super::*;
     use crate::wire::{OutHeader, Statx};
 
-    /// What one reply to request 42 writes: the header's error, and the rest.
+    /// Returns what one reply to request 42 writes: the header's error, and the rest.
     fn written(reply: impl FnOnce(Reply) -> io::Result<()>) -> (i32, Vec<u8>) {
         let (ours, theirs) =
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
@@ -268,7 +268,7 @@ mod tests {
             (out.attr.ino, out.attr.size, out.attr.mtime, out.attr.mtimensec),
             (42, 1 << 40, -5i64 as u64, 999_999_999)
         );
-        // glibc's makedev, which takes the same numbers apart.
+        // glibc's makedev, which splits the same numbers.
         assert_eq!(out.attr.rdev, 0x4561_2378);
         let absent = Entry { node: None, ..entry.clone() };
         assert_eq!(EntryOut::read_from_bytes(&written(|r| r.entry(&absent)).1).unwrap().nodeid, 0);

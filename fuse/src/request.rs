@@ -8,22 +8,22 @@ use crate::wire::UNIQUE_RESEND;
 /// One request of the kernel. Names and data borrow from the bytes it was decoded from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request<'a> {
-    /// To be repeated in the reply. A request that the kernel sends again has the same number but
-    /// for a bit; see [`Request::is_resent`].
+    /// To be repeated in the reply. A request that the kernel resends has the same number except for a bit;
+    /// see [`Request::is_resent`].
     pub unique: u64,
     /// The node that it is about.
     pub node: NodeId,
-    /// The caller's user, as the connection's user namespace has it.
+    /// The caller's user, in the connection's user namespace.
     pub uid: u32,
     /// The caller's group.
     pub gid: u32,
     /// The caller's process, 0 if it has none in the connection's namespace.
     pub pid: u32,
-    /// What is to be done.
+    /// The operation.
     pub operation: Operation<'a>,
 }
 
-/// What is to be done.
+/// An operation and its arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "fields are those of the system calls and of linux/fuse.h")]
 pub enum Operation<'a> {
@@ -128,7 +128,7 @@ pub enum Operation<'a> {
         data_only: bool,
     },
     Statfs,
-    /// `bytes` 0 asks for the size of the value.
+    /// `bytes` 0 requests the size of the value.
     Getxattr {
         name: &'a [u8],
         bytes: u32,
@@ -177,7 +177,7 @@ pub enum Operation<'a> {
         to_name: &'a [u8],
         flags: u32,
     },
-    /// Anything else, by its number: to be answered ENOSYS.
+    /// Any other, by its number: to be answered ENOSYS.
     Unknown(u32),
 }
 
@@ -192,7 +192,7 @@ pub struct Init {
     pub flags: u64,
 }
 
-/// Attributes to be set; `None`: left as they are.
+/// Attributes to be set; `None`: unchanged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs, reason = "fields are those of struct stat")]
 pub struct Setattr {
@@ -218,7 +218,7 @@ pub enum SetTime {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Forgets<'a>(pub(crate) &'a [u8]);
 
-/// Why bytes are no request. What can be answered is answered EIO, with [`DecodeError::unique`].
+/// Why bytes are no request. The reply, if one is possible, is EIO to [`DecodeError::unique`].
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 #[error("not a request of the FUSE protocol (operation {opcode})")]
 pub struct DecodeError {
@@ -229,7 +229,7 @@ pub struct DecodeError {
 }
 
 impl Request<'_> {
-    /// True if the kernel has sent this before, to a server that died over it.
+    /// Returns whether the kernel has sent this before, to a server that died over it.
     pub fn is_resent(&self) -> bool {
         self.unique & UNIQUE_RESEND != 0
     }

@@ -4,7 +4,7 @@
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// The protocol's version that this crate speaks, at most.
+/// The latest version of the protocol that this crate supports.
 pub(crate) const MAJOR: u32 = 7;
 pub(crate) const MINOR: u32 = 45;
 /// The oldest kernel's: Linux 5.4.
@@ -53,7 +53,7 @@ pub(crate) mod opcode {
     pub const STATX: u32 = 52;
 }
 
-/// Numbers of notifications, which stand where a reply has its error.
+/// Numbers of notifications, in place of a reply's error.
 pub(crate) mod notify {
     pub const INVAL_INODE: i32 = 2;
     pub const INVAL_ENTRY: i32 = 3;
@@ -80,7 +80,7 @@ pub(crate) mod fattr {
 pub(crate) const GETATTR_FH: u32 = 1;
 pub(crate) const WRITE_CACHE: u32 = 1;
 pub(crate) const FSYNC_FDATASYNC: u32 = 1;
-/// The bit of `unique` that marks a request that is sent again.
+/// The bit of `unique` that marks a resent request.
 pub(crate) const UNIQUE_RESEND: u64 = 1 << 63;
 
 macro_rules! structures {

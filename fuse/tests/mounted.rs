@@ -1,4 +1,4 @@
-//! The crate against the kernel: a small tree through real mounts.
+//! Tests of the crate against the kernel: a small tree through real mounts.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write, stdin};
@@ -17,7 +17,7 @@ use served::{BIG_BYTES, BTIME, HELLO, Mounted, RESEND, can, duplicate, options, 
 mod served;
 
 #[test]
-fn what_the_server_says_is_what_programs_see() {
+fn programs_see_what_the_server_replies() {
     if skipped() {
         return;
     }
@@ -89,7 +89,7 @@ fn nothing_is_asked_twice() {
     };
     walk();
     assert_eq!((mounted.count("Open"), mounted.count("Opendir")), (1, 1));
-    // READDIRPLUS gave the attributes of all names.
+    // READDIRPLUS returned the attributes of all names.
     assert_eq!(mounted.count("Lookup"), 4, "link, hello, absent, sub");
     walk();
     let before = mounted.counts();
@@ -271,7 +271,7 @@ fn nothing_is_mounted_anywhere_for_a_detached_mount() {
 }
 
 #[test]
-fn reading_ahead_goes_as_far_as_it_is_set() {
+fn read_ahead_has_the_size_that_is_set() {
     if skipped() {
         return;
     }
@@ -302,7 +302,7 @@ fn a_fresh_device_joins_a_connection() {
     assert_eq!(read(&mounted.path("hello")), "hello\n");
 }
 
-/// Set for the part of a test that runs in a user namespace: where it is to mount.
+/// Set for the part of a test that runs in a user namespace: its mount point.
 const INSIDE: &str = "HEADWATER_TEST_MOUNT_POINT";
 
 #[test]
@@ -331,7 +331,7 @@ fn a_user_namespace_is_served_from_outside() {
     });
     inside.stdin.take().unwrap().write_all(b"serving\n").unwrap();
     assert!(inside.wait().unwrap().success(), "{:?}", lines.collect::<Vec<_>>());
-    // The mount went with the namespace, and so the servers were told.
+    // The mount ended with the namespace, and with it the servers' connection.
     server.join().unwrap();
 }
 

@@ -19,16 +19,16 @@ pub enum Launcher {
     Flux,
     /// IBM's job step manager: `jsrun`.
     Jsm,
-    /// PBS's own, `pbsdsh`; as a place alone.
+    /// PBS's own, `pbsdsh`; only in the information of a process.
     Pbs,
-    /// A launcher that speaks PMIx and says no more of itself; as a place alone.
+    /// A launcher known by PMIx alone; only in the information of a process.
     Pmix,
-    /// A launcher in whose command line the user's marker stands; never a place.
+    /// A launcher in whose command line the user's marker is; never in the information of a process.
     Marked,
 }
 
 impl Launcher {
-    /// Its name for people.
+    /// Returns its name for messages.
     pub fn name(self) -> &'static str {
         match self {
             Launcher::Slurm => "Slurm",

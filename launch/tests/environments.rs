@@ -1,20 +1,19 @@
 //! Environments of real launchers: `environments/*.txt`.
 //!
-//! A file begins with a comment that says what was run, and whether the variables were recorded or
-//! written from documentation. What the process can tell stands above the line `--`, the variables
-//! below.
+//! A file begins with a comment: the command that was run, and whether the variables were recorded or written
+//! from documentation. The expected information is above the line `--`, the variables below.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
 
-use headwater_launch::place::{Hosts, Names, Place};
+use headwater_launch::info::{Hosts, LaunchInfo, Names};
 
-/// The place as lines `FACT VALUE`, without the facts that are unknown.
-fn show(place: Option<&Place>) -> String {
-    let Some(place) = place else { return "no place\n".into() };
-    let Place { launcher, rank, size, local_rank, local_size, node, nodes, hosts, switches, identity } = place;
+/// Returns the information as lines `FACT VALUE`, without the facts that are unknown.
+fn show(info: Option<&LaunchInfo>) -> String {
+    let Some(info) = info else { return "no launch\n".into() };
+    let LaunchInfo { launcher, rank, size, local_rank, local_size, node, nodes, hosts, switches, identity } = info;
     let mut facts = vec![("launcher", Some(launcher.to_string()))];
     let numbers = [("rank", rank), ("size", size), ("local rank", local_rank), ("local size", local_size)];
     facts.extend(numbers.map(|(name, number)| (name, number.map(|n| n.to_string()))));
@@ -38,10 +37,10 @@ fn check(file: &Path) {
     let (head, variables) = text.split_once("--\n").unwrap_or_else(|| panic!("{}: no line `--`", file.display()));
     let expected: String = head.split_inclusive('\n').filter(|line| !line.starts_with('#')).collect();
     let comment = head.starts_with("# ") && (head.contains("Recorded") || head.contains("Written from"));
-    assert!(comment, "{}: says neither `Recorded` nor `Written from`", file.display());
+    assert!(comment, "{}: the comment has neither `Recorded` nor `Written from`", file.display());
     let variables: BTreeMap<&str, &str> = variables.lines().filter_map(|line| line.split_once('=')).collect();
-    let place = Place::of(&|name| variables.get(name).map(OsString::from));
-    assert_eq!(show(place.as_ref()), expected, "{}", file.display());
+    let info = LaunchInfo::of(&|name| variables.get(name).map(OsString::from));
+    assert_eq!(show(info.as_ref()), expected, "{}", file.display());
 }
 
 #[test]

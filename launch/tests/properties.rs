@@ -1,4 +1,4 @@
-//! What holds for any command line and any environment.
+//! Properties of any command line and any environment.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -7,22 +7,22 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use headwater_launch::command::{World, prepare};
-use headwater_launch::place::Place;
+use headwater_launch::info::LaunchInfo;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-/// A world in which a word's bytes decide on everything.
+/// A world in which an argument's bytes decide everything.
 struct Whim(u8);
 
 impl World for Whim {
-    fn executable(&self, word: &OsStr) -> Option<PathBuf> {
-        let sum = word.as_bytes().iter().fold(self.0, |sum, &b| sum.wrapping_mul(31).wrapping_add(b));
-        sum.is_multiple_of(2).then(|| Path::new("/bin").join(word))
+    fn executable(&self, argument: &OsStr) -> Option<PathBuf> {
+        let sum = argument.as_bytes().iter().fold(self.0, |sum, &b| sum.wrapping_mul(31).wrapping_add(b));
+        sum.is_multiple_of(2).then(|| Path::new("/bin").join(argument))
     }
 
     fn version(&self, _: &Path) -> Option<String> {
-        let said = ["(Open MPI) 4.1", "(Open MPI) 5.0", "HYDRA", "mpiexec version 1", "what"];
-        Some(said[usize::from(self.0) % said.len()].into())
+        let versions = ["(Open MPI) 4.1", "(Open MPI) 5.0", "HYDRA", "mpiexec version 1", "what"];
+        Some(versions[usize::from(self.0) % versions.len()].into())
     }
 
     fn read(&self, file: &Path) -> io::Result<Vec<u8>> {
@@ -30,7 +30,7 @@ impl World for Whim {
     }
 }
 
-/// Words of which command lines are made.
+/// Arguments of which command lines are made.
 const WORDS: &[&str] = &[
     "srun",
     "salloc",
@@ -84,7 +84,7 @@ const WORDS: &[&str] = &[
     "proxy",
 ];
 
-fn words() -> impl Strategy<Value = Vec<OsString>> {
+fn arguments() -> impl Strategy<Value = Vec<OsString>> {
     vec(prop::sample::select(WORDS).prop_map(OsString::from), 1..16)
 }
 
@@ -154,21 +154,21 @@ fn value() -> impl Strategy<Value = OsString> {
 
 proptest! {
     #[test]
-    fn all_other_words_stay(words in words(), whim in any::<u8>()) {
+    fn all_other_arguments_stay(arguments in arguments(), whim in any::<u8>()) {
         let prefix = ["<1>", "<2>"].map(OsString::from);
-        if let Ok(prepared) = prepare(&words, &prefix, None, &Whim(whim)) {
-            let kept: Vec<_> = prepared.words.iter().filter(|word| !prefix.contains(word)).collect();
-            prop_assert_eq!(kept, words.iter().collect::<Vec<_>>());
-            let places: Vec<_> = (0..prepared.words.len()).filter(|&n| prepared.words[n] == prefix[0]).collect();
+        if let Ok(prepared) = prepare(&arguments, &prefix, None, &Whim(whim)) {
+            let retained: Vec<_> = prepared.arguments.iter().filter(|argument| !prefix.contains(argument)).collect();
+            prop_assert_eq!(retained, arguments.iter().collect::<Vec<_>>());
+            let places: Vec<_> = (0..prepared.arguments.len()).filter(|&n| prepared.arguments[n] == prefix[0]).collect();
             prop_assert!(!places.is_empty() || !prepared.files.is_empty());
             for place in places {
-                // A program stands behind each.
-                prop_assert_eq!(prepared.words.get(place + 1), Some(&prefix[1]));
-                let behind = prepared.words.get(place + 2);
-                prop_assert!(behind.is_some_and(|word| !prefix.contains(word)));
+                // A program follows each prefix.
+                prop_assert_eq!(prepared.arguments.get(place + 1), Some(&prefix[1]));
+                let behind = prepared.arguments.get(place + 2);
+                prop_assert!(behind.is_some_and(|argument| !prefix.contains(argument)));
             }
             for file in &prepared.files {
-                let named = &prepared.words[file.word].as_bytes()[file.start..];
+                let named = &prepared.arguments[file.argument].as_bytes()[file.start..];
                 prop_assert_eq!(named, file.original.as_os_str().as_bytes());
                 let text = String::from_utf8(file.text.clone()).unwrap().replace("<1> <2> ", "");
                 prop_assert_eq!(text.into_bytes(), Whim(whim).read(&file.original).unwrap());
@@ -178,22 +178,22 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_a_command(first in words(), rest in vec(bytes(), 0..8), prefix in vec(bytes(), 0..3), whim in any::<u8>()) {
-        let words: Vec<OsString> = first.into_iter().chain(rest).collect();
-        let marker = words.last().cloned();
-        let _ = prepare(&words, &prefix, None, &Whim(whim));
-        let _ = prepare(&words, &prefix, marker.as_deref(), &Whim(whim)).map_err(|e| e.to_string());
+    fn any_bytes_are_a_command(first in arguments(), rest in vec(bytes(), 0..8), prefix in vec(bytes(), 0..3), whim in any::<u8>()) {
+        let arguments: Vec<OsString> = first.into_iter().chain(rest).collect();
+        let marker = arguments.last().cloned();
+        let _ = prepare(&arguments, &prefix, None, &Whim(whim));
+        let _ = prepare(&arguments, &prefix, marker.as_deref(), &Whim(whim)).map_err(|e| e.to_string());
     }
 
     #[test]
     fn any_environment_is_a_place(variables in prop::collection::btree_map(prop::sample::select(VARIABLES), value(), 0..24)) {
         let variables: BTreeMap<&str, OsString> = variables;
-        if let Some(place) = Place::of(&|name| variables.get(name).cloned()) {
+        if let Some(info) = LaunchInfo::of(&|name| variables.get(name).cloned()) {
             let below = |number: Option<u32>, bound: Option<u32>| number.zip(bound).is_none_or(|(n, b)| n < b);
-            prop_assert!(below(place.rank, place.size));
-            prop_assert!(below(place.local_rank, place.local_size));
-            prop_assert!(below(place.node, place.nodes));
-            prop_assert!(place.local_size.zip(place.size).is_none_or(|(local, all)| local <= all));
+            prop_assert!(below(info.rank, info.size));
+            prop_assert!(below(info.local_rank, info.local_size));
+            prop_assert!(below(info.node, info.nodes));
+            prop_assert!(info.local_size.zip(info.size).is_none_or(|(local, all)| local <= all));
         }
     }
 }
@@ -201,10 +201,10 @@ proptest! {
 #[test]
 fn a_very_long_command() {
     let prefix = ["<1>"].map(OsString::from);
-    for word in ["srun", "env", "--unknown", ":", "-n", "x"] {
-        let words: Vec<OsString> =
-            ["srun"].into_iter().chain(std::iter::repeat_n(word, 20_000)).map(Into::into).collect();
-        let _ = prepare(&words, &prefix, None, &Whim(0));
-        let _ = prepare(&words[1..], &prefix, None, &Whim(1));
+    for argument in ["srun", "env", "--unknown", ":", "-n", "x"] {
+        let arguments: Vec<OsString> =
+            ["srun"].into_iter().chain(std::iter::repeat_n(argument, 20_000)).map(Into::into).collect();
+        let _ = prepare(&arguments, &prefix, None, &Whim(0));
+        let _ = prepare(&arguments[1..], &prefix, None, &Whim(1));
     }
 }

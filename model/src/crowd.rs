@@ -1,22 +1,22 @@
-//! Which ranks are simulated: all of them, or a sample from which the others follow.
+//! The simulated ranks: all of them, or a sample that represents the others.
 //!
-//! A sample has each tree's root, and from some ranks the whole way up to the root of the tree in which
-//! they forward. Children that are left out are *ghosts*. Whatever a node sends to a ghost occupies its
-//! processor and its card. As soon as a node itself, or a simulated child, asks for something, its ghosts
-//! ask for it too, since all processes do the same at about the same time. So each node in the sample does
-//! all the work that it would do among all, and time comes out of the same machinery.
+//! A sample has each tree's root, and from some ranks the whole path up to the root of the tree in which they
+//! forward. Children that are left out are *ghosts*. What a node sends to a ghost occupies its processor and
+//! its card. As soon as a node itself, or a simulated child, requests something, its ghosts request it too,
+//! since all processes do the same at about the same time. So each node in the sample does all the work that
+//! it would do among all, and the same machinery measures its time.
 //!
-//! A rank in the sample may have a parent in some tree that is not. It then stands in for a child of
-//! another node that is, at the same depth of that tree: its *foster parent*. Each of the two sees the
-//! ranks that it would see among all. The child is one that has the foster parent above it in the very
-//! trees in which the rank has its own: what went down others would come round in circles. Where there is
-//! no such child, the parent is simulated.
+//! A rank in the sample may have a parent in some tree that is not in it. It then takes the place of a child
+//! of another node that is, at the same depth of that tree: its *foster parent*. Both see the ranks that they
+//! would see among all. The foster parent must be the child's parent in the very trees in which it replaces
+//! the rank's own: otherwise what goes down one tree would come back in another. If there is no such child,
+//! the parent is simulated.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use headwater_topology::{Forest, Rank, TreeId};
 
-/// Ranks of a sample that are chosen for each layout of the trees, beside those on their way up.
+/// Ranks of a sample that are chosen for each layout of the trees, beside those on their paths up.
 const CHOSEN: u64 = 1;
 /// Ranks of a sample that are chosen in all.
 const CHOSEN_MIN: u64 = 8;
@@ -27,9 +27,9 @@ pub(crate) struct Crowd {
     pub(crate) members: Vec<u32>,
     sites: HashMap<u32, u32>,
     is_all: bool,
-    /// By (rank, parent): the foster parent, and its child for which the rank stands in.
+    /// By (rank, parent): the foster parent, and its child that the rank replaces.
     fosters: HashMap<(u32, u32), (u32, u32)>,
-    /// The same by (foster parent, child): who stands in, with their parents.
+    /// By (foster parent, child): the ranks that replace the child, with their parents.
     stand_ins: HashMap<(u32, u32), Vec<(u32, u32)>>,
 }
 
@@ -41,7 +41,6 @@ pub(crate) struct Ghosts {
 }
 
 impl Crowd {
-    /// Everybody.
     pub(crate) fn all(ranks: u32) -> Crowd {
         Crowd {
             members: (0..ranks).collect(),
@@ -52,17 +51,15 @@ impl Crowd {
         }
     }
 
-    /// How many ranks are simulated.
     pub(crate) fn len(&self) -> u32 {
         self.members.len() as u32
     }
 
-    /// Whether all are.
     pub(crate) fn is_all(&self) -> bool {
         self.is_all
     }
 
-    /// A sample: spread over all ranks, with the first and the last.
+    /// Makes a sample: spread over all ranks, with the first and the last.
     pub(crate) fn sample(forest: &Forest, seed: u64) -> Crowd {
         let mut members = sampled(forest, seed);
         while members.len() < forest.ranks() as usize {
@@ -74,7 +71,7 @@ impl Crowd {
             if missing.is_empty() {
                 return crowd;
             }
-            // For whom nobody can stand takes part itself, and who is above it.
+            // A parent without a replacement takes part itself, with the ranks above it.
             for parent in missing {
                 let trees = forest.tree_ids().filter(|&tree| forest.contains(tree, parent));
                 let trees = trees.filter(|&tree| !forest.children(tree, parent).is_empty());
@@ -85,29 +82,30 @@ impl Crowd {
         Crowd::all(forest.ranks())
     }
 
-    /// The site of a rank that is simulated.
+    /// Returns the site of a rank that is simulated.
     pub(crate) fn site(&self, rank: u32) -> Option<u32> {
         if self.is_all { Some(rank) } else { self.sites.get(&rank).copied() }
     }
 
-    /// As whom a rank sends to its parent, and to whom.
+    /// Returns the rank as which a rank sends to its parent, and the receiver.
     pub(crate) fn upward(&self, rank: u32, parent: u32) -> (u32, u32) {
         self.fosters.get(&(rank, parent)).map_or((rank, parent), |&(foster, child)| (child, foster))
     }
 
-    /// Whether another than the parent stands for it.
+    /// Returns whether another rank takes the parent's place.
     pub(crate) fn is_fostered(&self, rank: u32, parent: u32) -> bool {
         self.fosters.contains_key(&(rank, parent))
     }
 
-    /// Who receives what a rank sends to its child: ranks of the sample, and from whom it seems to come.
+    /// Returns the receivers of what a rank sends to its child: ranks of the sample, each with the apparent
+    /// sender.
     pub(crate) fn downward(&self, parent: u32, child: u32) -> impl Iterator<Item = (u32, u32)> + '_ {
         let itself = self.site(child).map(|_| (child, parent));
         let others = self.stand_ins.get(&(parent, child)).map_or(&[][..], Vec::as_slice);
         itself.into_iter().chain(others.iter().copied())
     }
 
-    /// A rank's ghosts for which nobody stands in, in each tree where it has some.
+    /// Returns a rank's ghosts that no rank replaces, in each tree where it has some.
     pub(crate) fn ghosts(&self, forest: &Forest, rank: u32) -> Vec<Ghosts> {
         if self.is_all {
             return Vec::new();
@@ -120,8 +118,8 @@ impl Crowd {
         forest.tree_ids().filter(|&tree| forest.contains(tree, Rank(rank))).filter_map(of_tree).collect()
     }
 
-    /// Gives each rank whose parent is not in the sample another one, of the same depth, with a child that
-    /// has it for its parent in the same trees. Gives the parents that have no such.
+    /// Assigns each rank whose parent is not in the sample a foster parent of the same depth, with a child in
+    /// the same trees. Returns the parents for which there is none.
     fn find_fosters(&mut self, forest: &Forest) -> BTreeSet<Rank> {
         let mut missing = BTreeSet::new();
         for tree in forest.tree_ids() {
@@ -137,7 +135,7 @@ impl Crowd {
                 if self.site(parent).is_some() || self.fosters.contains_key(&(rank, parent)) {
                     continue;
                 }
-                // The deepest level may have none that forwards: then the one above.
+                // The deepest level may have no forwarding rank: then the one above.
                 let Some((_, candidates)) = by_depth.range(..=depth(parent)).next_back() else { continue };
                 let at = candidates.partition_point(|&candidate| candidate < parent) % candidates.len();
                 let place = forest.children(tree, Rank(parent)).iter().position(|child| child.0 == rank).unwrap_or(0);
@@ -146,9 +144,10 @@ impl Crowd {
                     let children = forest.children(tree, Rank(foster));
                     (0..children.len()).map(move |number| (foster, children[(place + number) % children.len()].0))
                 });
-                // Else it would hear of other trees, in which it may itself be above its foster.
+                // Otherwise it would get messages of other trees, in which it may itself be above its foster
+                // parent.
                 let joined = joined(forest, rank, parent);
-                // One for whom nobody stands yet, if there is: then nobody gets what another asked for.
+                // Preferably a child that no rank replaces yet: then no rank gets what another has requested.
                 let fitting = pairs.filter(|&(foster, child)| joins(forest, child, foster, &joined));
                 let found = first_least(fitting, |&(foster, child)| self.downward(foster, child).count());
                 let Some((foster, child)) = found else {
@@ -163,7 +162,7 @@ impl Crowd {
     }
 }
 
-/// The first for which nobody is counted; if there is none, the first of those for which fewest are.
+/// Returns the first thing with the smallest count.
 fn first_least<T>(things: impl Iterator<Item = T>, count: impl Fn(&T) -> usize) -> Option<T> {
     let mut least: Option<(usize, T)> = None;
     for thing in things {
@@ -178,12 +177,12 @@ fn first_least<T>(things: impl Iterator<Item = T>, count: impl Fn(&T) -> usize) 
     least.map(|(_, thing)| thing)
 }
 
-/// The trees in which a rank has another for its parent.
+/// Returns the trees in which a rank has another for its parent.
 fn joined(forest: &Forest, rank: u32, parent: u32) -> Vec<TreeId> {
     forest.tree_ids().filter(|&tree| is_below(forest, tree, rank, parent)).collect()
 }
 
-/// Whether these are the trees in which it has.
+/// Returns whether these are the trees in which it has.
 fn joins(forest: &Forest, rank: u32, parent: u32, trees: &[TreeId]) -> bool {
     forest.tree_ids().all(|tree| is_below(forest, tree, rank, parent) == trees.contains(&tree))
 }
@@ -203,7 +202,7 @@ fn sampled(forest: &Forest, seed: u64) -> BTreeSet<u32> {
     let mut members: BTreeSet<u32> = forest.tree_ids().map(|tree| forest.root(tree).0).collect();
     members.extend(0..forest.servers());
     if forest.is_striped() {
-        // No two readers have the same places in all trees: nobody could stand for their parents.
+        // No two readers have the same positions in all trees: their parents can't be replaced.
         let up = |rank: u32| forest.tree_ids().flat_map(move |tree| forest.ancestors(tree, Rank(rank)));
         let above: Vec<Rank> = members.iter().flat_map(|&reader| up(reader)).collect();
         members.extend(above.into_iter().map(|rank| rank.0));
@@ -213,7 +212,7 @@ fn sampled(forest: &Forest, seed: u64) -> BTreeSet<u32> {
             let rank = Rank(rank as u32);
             members.insert(rank.0);
             let trees: Vec<TreeId> = forest.tree_ids().filter(|&tree| forest.contains(tree, rank)).collect();
-            // Each in turn goes up another tree, and up its own.
+            // Each in turn follows another tree up, and its own.
             let turn = trees.get(number as usize % trees.len().max(1)).copied();
             let own = trees.iter().copied().filter(|&tree| !forest.children(tree, rank).is_empty());
             for tree in own.chain(turn) {
@@ -236,7 +235,7 @@ mod tests {
         for &rank in &crowd.members {
             for tree in forest.tree_ids().filter(|&tree| forest.contains(tree, Rank(rank))) {
                 let Some(parent) = forest.parent(tree, Rank(rank)) else { continue };
-                // Whoever sends to this rank is simulated, and what it sends arrives.
+                // The sender to this rank is simulated, and what it sends arrives.
                 let (foster, child) = crowd.fosters.get(&(rank, parent.0)).copied().unwrap_or((parent.0, rank));
                 assert!(crowd.site(foster).is_some(), "{rank} in {tree:?}");
                 assert!(forest.tree_ids().any(|tree| forest.children(tree, Rank(foster)).contains(&Rank(child))));
@@ -249,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_sampled_has_parents() {
+    fn sampled_ranks_have_parents() {
         for ranks in [1, 2, 5, 64, 1000, 8300, 100_000, 1_000_000] {
             check(ranks, 0, Shape::default_of(ranks));
             check(ranks, 0, Shape::Single(Branching::KAry(8)));

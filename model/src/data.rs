@@ -13,15 +13,15 @@ const TRACES: [(&str, &str); 2] = [
 ];
 
 impl FileSystem {
-    /// The file system with this name: `lustre`, `nfs` or `gpfs`.
+    /// Returns the file system with this name: `lustre`, `nfs` or `gpfs`.
     pub fn named(name: &str) -> Option<Result<FileSystem, ParameterError>> {
         FILE_SYSTEMS.iter().find(|(known, _)| *known == name).map(|(_, text)| FileSystem::parse(text))
     }
 }
 
 impl Trace {
-    /// The trace with this name: `import-numpy`, `import-scipy-stats`, or one that is generated, such as
-    /// `pynamic:280:215`.
+    /// Returns the trace with this name: `import-numpy`, `import-scipy-stats`, or one that is generated, such
+    /// as `pynamic:280:215`.
     pub fn named(name: &str) -> Option<Result<Trace, TraceError>> {
         let recorded = TRACES.iter().find(|(known, _)| *known == name).map(|(_, text)| Trace::parse(text));
         recorded.or_else(|| Trace::generate(name))

@@ -1,15 +1,15 @@
-//! How long a program takes to start, at any number of nodes, with and without Headwater.
+//! The time that a program takes to start, at any number of nodes, with and without Headwater.
 //!
-//! - [`Trace`]: what one process looks up, and what it computes between;
+//! - [`Trace`]: the look-ups of one process, and its computing between them;
 //! - [`Machine`]: network, nodes and shared file system;
 //! - [`with_headwater`]: the start with Headwater, by real [`Node`](headwater_proto::Node)s over a timed
-//!   model: all of them ([`Detail::Exact`]), or a sample that stands for all ([`Detail::Sample`]);
-//! - [`without_headwater`]: the same start against the shared file system alone, as a queueing network;
-//! - [`ready_seconds`]: how long the daemons themselves take to start;
-//! - [`plan`]: which shape of the overlay is best;
-//! - [`io`]: what reading or writing a file on one rank for all costs an MPI program, and together.
+//!   model: all of them ([`Detail::Exact`]), or a sample that represents all ([`Detail::Sample`]);
+//! - [`without_headwater`]: the same start on the shared file system alone, as a queueing network;
+//! - [`ready_seconds`]: the time that the daemons themselves take to start;
+//! - [`plan`]: the best shape of the overlay;
+//! - [`io`]: the costs of an MPI program's file access, on one rank for all and on all together.
 //!
-//! The model and what it leaves out are in `docs/internals/simulation.md`. Results depend on the
+//! The model and its simplifications are described in `docs/internals/simulation.md`. Results depend on the
 //! arguments alone.
 
 mod crowd;

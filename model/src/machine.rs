@@ -2,7 +2,7 @@
 
 use crate::parameters::{FileSystem, Network};
 
-/// Where a program is started.
+/// A machine.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Machine {
     /// Network and nodes.
@@ -11,6 +11,6 @@ pub struct Machine {
     pub file_system: FileSystem,
     /// Processes on each node, 1 or more.
     pub processes: u32,
-    /// What is left to chance follows from it.
+    /// The seed of all random choices.
     pub seed: u64,
 }

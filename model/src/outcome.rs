@@ -1,11 +1,11 @@
-//! What comes out of a simulation.
+//! The result of a simulation.
 
 use crate::storage::Counts;
 
-/// Gets the part of a simulation that is done, from 0 to 1.
+/// Receives the completed part of a simulation, from 0 to 1.
 pub type Progress<'a> = dyn FnMut(f64) + 'a;
 
-/// What came out.
+/// The result of a simulation.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Outcome {
     /// Until the last process has started.
@@ -14,11 +14,11 @@ pub struct Outcome {
     pub first_seconds: f64,
     /// Until those of half of the nodes have.
     pub median_seconds: f64,
-    /// What the shared file system was asked for.
+    /// Requests to the shared file system.
     pub counts: Counts,
-    /// Messages that simulated nodes took in.
+    /// Messages that simulated nodes received.
     pub messages: u64,
-    /// Look-ups that were told to use the original.
+    /// Look-ups that used the source file.
     pub fallbacks: u64,
     /// Events of the simulation.
     pub events: u64,

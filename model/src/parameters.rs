@@ -1,4 +1,4 @@
-//! The machine: network, nodes and shared file system, as files say it, and their defaults.
+//! The machine's parameters: network, nodes and shared file system, in files, and their defaults.
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -7,15 +7,15 @@ use thiserror::Error;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Network {
-    /// What one node's network card sends, and what it takes in, in gigabits a second.
+    /// What one node's network card sends, and what it receives, in gigabits a second.
     pub rate_gbit: f64,
-    /// How long a packet takes from node to node.
+    /// Time of a packet from node to node.
     pub latency_us: f64,
-    /// Tiers of switches above the nodes, nearest first; none: nothing is shared but the cards.
+    /// Tiers of switches above the nodes, nearest first; none: only the cards are shared.
     pub tiers: Vec<Tier>,
-    /// What a daemon needs.
+    /// A daemon's costs.
     pub daemon: Daemon,
-    /// What processes need.
+    /// The processes' costs.
     pub node: Node,
 }
 
@@ -25,29 +25,29 @@ pub struct Network {
 pub struct Tier {
     /// Nodes below one switch.
     pub nodes: u32,
-    /// How many times the nodes' rate the switch's uplink falls short of; 1: of nothing.
+    /// The nodes' rate below the switch, in multiples of its uplink's; 1: the uplink is no bottleneck.
     pub oversubscription: f64,
-    /// What the way through the uplinks adds.
+    /// Latency that the uplinks add.
     pub latency_us: f64,
 }
 
-/// A daemon's needs. The defaults are of the order of what one core of a server does; a site measures its own.
+/// A daemon's costs. The defaults are of the order of one core of a server; a site measures its own.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Daemon {
-    /// Processor time for each message that is taken in.
+    /// Processor time for each received message.
     pub receive_us: f64,
-    /// Processor time for each message that is sent.
+    /// Processor time for each sent message.
     pub send_us: f64,
-    /// Processor time for each megabyte of content that is taken in: decrypted, written, digested.
+    /// Processor time for each received megabyte of content: decrypted, written, digested.
     pub receive_us_per_mb: f64,
-    /// Processor time for each megabyte that is sent: read and encrypted.
+    /// Processor time for each sent megabyte: read and encrypted.
     pub send_us_per_mb: f64,
-    /// Processor time to put one file or listing where processes find it.
+    /// Processor time to publish one file or listing.
     pub publish_us: f64,
     /// Processor time for one process's request, its answer included.
     pub request_us: f64,
-    /// Bytes of one link that the kernel takes before they are on the wire.
+    /// Bytes of one link in the kernel's buffer before they are sent.
     pub socket_bytes: u64,
     /// Threads of a reader that wait for the shared file system.
     pub reader_threads: u32,
@@ -57,19 +57,19 @@ pub struct Daemon {
     pub handshake_us: f64,
 }
 
-/// The processes' side of a node.
+/// The processes' costs on a node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Node {
     /// Cores of a node.
     pub cores: u32,
-    /// All nodes share these cores: they are namespaces on one machine.
+    /// True if all nodes share these cores, as namespaces on one machine.
     pub one_machine: bool,
     /// Processor time of a look-up that the node's table answers, opening the copy included.
     pub lookup_us: f64,
-    /// A launcher starts nodes as a tree: how many each starts, and how long a level takes.
+    /// A launcher starts nodes as a tree: the children of each, and the time of a level.
     pub launch_fan_out: u32,
-    /// See there.
+    /// The time of a level.
     pub launch_ms: f64,
 }
 
@@ -79,24 +79,24 @@ pub struct Node {
 pub struct FileSystem {
     /// Metadata servers; a path's operations are one server's.
     pub servers: u32,
-    /// From a client's call to its return beside all service: network and client.
+    /// Time of a client's call beside all service: network and client.
     pub latency_us: f64,
-    /// A server's time for a look-up, of something that is there or is not.
+    /// A server's time for a look-up, of an existing or an absent name.
     pub stat_us: f64,
-    /// A server's time for an open and the close that belongs to it.
+    /// A server's time for an open and its close.
     pub open_us: f64,
     /// A server's time for reading a directory, and for each name of it.
     pub list_us: f64,
-    /// See there.
+    /// The time for each name.
     pub list_us_per_name: f64,
-    /// What all data servers deliver together, in gigabytes a second.
+    /// Rate of all data servers together, in gigabytes a second.
     pub total_gb: f64,
-    /// What one client gets, in gigabytes a second.
+    /// Rate of one client, in gigabytes a second.
     pub client_gb: f64,
-    /// Whether a node's kernel keeps what exists for all processes of the node: attributes, and
-    /// opened files' content.
+    /// Whether a node's kernel caches what exists for all processes of the node: attributes, and opened
+    /// files' content.
     pub keeps_entries: bool,
-    /// Whether it keeps what is absent too.
+    /// Whether it caches absent names too.
     pub keeps_absent: bool,
     /// Whether every process's open goes to a server, even if the node has the file's content.
     pub opens_reach_server: bool,
@@ -105,17 +105,17 @@ pub struct FileSystem {
 /// Why a file of parameters can't be used.
 #[derive(Clone, Debug, Error, PartialEq)]
 pub enum ParameterError {
-    /// It is no such TOML.
+    /// It is not TOML of this form.
     #[error("{0}")]
     Toml(String),
-    /// A number makes no sense.
+    /// A number is out of range.
     #[error("{name} is {value}: {next}")]
     Range {
         /// The parameter.
         name: &'static str,
-        /// What it is.
+        /// Its value.
         value: f64,
-        /// What it should be.
+        /// The range.
         next: &'static str,
     },
 }
@@ -174,10 +174,10 @@ impl Default for FileSystem {
 }
 
 impl Network {
-    /// Reads a TOML file's text. What it does not name is as by default.
+    /// Reads a TOML file's text. Missing parameters have their defaults.
     ///
     /// # Errors
-    /// What is wrong, with the place.
+    /// The mistake, with its position.
     pub fn parse(text: &str) -> Result<Network, ParameterError> {
         let network: Network = toml::from_str(text).map_err(|e| ParameterError::Toml(e.to_string()))?;
         positive("rate_gbit", network.rate_gbit)?;
@@ -210,10 +210,10 @@ impl Network {
 }
 
 impl FileSystem {
-    /// Reads a TOML file's text. What it does not name is as by default.
+    /// Reads a TOML file's text. Missing parameters have their defaults.
     ///
     /// # Errors
-    /// What is wrong, with the place.
+    /// The mistake, with its position.
     pub fn parse(text: &str) -> Result<FileSystem, ParameterError> {
         let system: FileSystem = toml::from_str(text).map_err(|e| ParameterError::Toml(e.to_string()))?;
         positive("servers", system.servers.into())?;
@@ -232,12 +232,11 @@ impl FileSystem {
     }
 }
 
-/// Microseconds as nanoseconds.
 pub(crate) fn us(value: f64) -> u64 {
     (value * 1e3).round() as u64
 }
 
-/// Nanoseconds that `bytes` take at this rate.
+/// Returns the nanoseconds that `bytes` take at this rate.
 pub(crate) fn ns_at(bytes: u64, bytes_per_ns: f64) -> u64 {
     (bytes as f64 / bytes_per_ns).round() as u64
 }

@@ -1,7 +1,7 @@
-//! Which shape of the overlay starts a program soonest.
+//! The shape of the overlay with the quickest start.
 //!
-//! Each trial is a simulation of the whole trace by itself, so as many run at once as there are cores;
-//! what comes out is the same for any number of them.
+//! Each trial is a simulation of the whole trace, so as many run at once as there are cores; the result is
+//! the same for any number of them.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
@@ -10,19 +10,19 @@ use headwater_topology::{Branching, Forest, Shape, TREES_MAX};
 
 use crate::{Detail, Machine, Outcome, Progress, Trace, TraceError, with_headwater};
 
-/// Starts that take this much longer than the best are as good.
+/// Starts that take up to this much longer than the best count as equal.
 const ALIKE: f64 = 1.02;
 /// Numbers of readers, servers and groups that are tried; those behind the first [`SOURCES_ALWAYS`] only
-/// if the last of these is better than all before.
+/// while each is better than all before.
 const SOURCES: [u32; 7] = [1, 2, 8, 16, 50, 100, 200];
 const SOURCES_ALWAYS: usize = 5;
-/// The same of trees.
+/// The same for trees.
 const TREES: [u32; 6] = [2, 4, 8, 16, 32, 64];
 const TREES_ALWAYS: usize = 3;
 const FAN_OUTS: [Branching; 5] =
     [Branching::KAry(2), Branching::KAry(4), Branching::KAry(8), Branching::KAry(16), Branching::Binomial];
 
-/// A shape and what came of it.
+/// A shape and its result.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Trial {
     /// The shape.
@@ -33,7 +33,7 @@ pub struct Trial {
     pub outcome: Outcome,
 }
 
-/// What was tried, and what is best.
+/// All trials, and the best one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
     /// Striped trees by their number, with as many readers as by default.
@@ -46,16 +46,16 @@ pub struct Plan {
     pub by_groups: Vec<Trial>,
     /// One tree, by its fan-out.
     pub by_fan_out: Vec<Trial>,
-    /// The shape to use: of those that are as quick as the quickest, one without servers, which asks the
-    /// shared file system for least, with the fewest readers, nearest to the default.
+    /// The shape to use: of those that are as quick as the quickest, one without servers, with the fewest
+    /// requests to the shared file system, with the fewest readers, nearest to the default.
     pub best: Trial,
 }
 
-/// What is to be tried: a shape, and the number of servers.
+/// A trial to be made: a shape, and the number of servers.
 type Attempt = (Shape, u32);
 
-/// Tries shapes on so many nodes; where these are many, on a sample that stands for all. What grows on
-/// without a gain is not tried further.
+/// Tries shapes on so many nodes; if these are many, on a sample that represents all. A curve without further
+/// gain is not continued.
 ///
 /// # Errors
 /// The trace contradicts itself.
@@ -109,8 +109,8 @@ fn try_curves(
     Ok(curves.iter().map(|curve| curve.iter().filter_map(of).collect()).collect())
 }
 
-/// Makes each attempt, and gives what came of them in their order. Progress is told as the attempts that
-/// are done, and the parts of the others.
+/// Makes each attempt and returns the trials in order. Progress is the number of complete attempts, plus the
+/// parts of the others.
 fn try_all(
     trace: &Trace,
     machine: &Machine,
@@ -123,23 +123,23 @@ fn try_all(
     let mut trials: Vec<Option<Result<Trial, TraceError>>> = vec![None; attempts.len()];
     let mut parts = vec![0.0; attempts.len()];
     std::thread::scope(|scope| {
-        let (told, tells) = mpsc::channel();
+        let (sender, receiver) = mpsc::channel();
         for _ in 0..threads {
-            let (told, next) = (told.clone(), &next);
+            let (sender, next) = (sender.clone(), &next);
             scope.spawn(move || {
                 loop {
                     let number = next.fetch_add(1, Ordering::Relaxed);
                     let Some(&attempt) = attempts.get(number) else { break };
-                    // Nobody stops listening before all have stopped telling.
-                    let mut part = |part: f64| drop(told.send((number, Err(part))));
+                    // The receiver outlives the threads that send.
+                    let mut part = |part: f64| drop(sender.send((number, Err(part))));
                     let trial = try_one(trace, machine, nodes, attempt, &mut part);
-                    let _ = told.send((number, Ok(trial)));
+                    let _ = sender.send((number, Ok(trial)));
                 }
             });
         }
-        drop(told);
-        for (number, news) in tells {
-            match news {
+        drop(sender);
+        for (number, report) in receiver {
+            match report {
                 Err(part) => parts[number] = part,
                 Ok(trial) => (parts[number], trials[number]) = (1.0, Some(trial)),
             }
@@ -162,13 +162,13 @@ fn try_one(
     Ok(Trial { shape, servers, outcome })
 }
 
-/// Whether a curve's last trial is better than all before.
+/// Returns whether a curve's last trial is better than all before.
 fn is_growing(trials: &[Trial]) -> bool {
     let Some((last, before)) = trials.split_last() else { return false };
     before.iter().all(|trial| last.outcome.seconds * ALIKE < trial.outcome.seconds)
 }
 
-/// Whether a shape is what it says on so many nodes.
+/// Returns whether a shape is possible on so many nodes.
 fn fits((shape, servers): Attempt, nodes: u32) -> bool {
     match shape {
         Shape::Striped { trees, .. } if servers > 0 => trees.min(TREES_MAX) <= nodes && servers <= nodes / 2,
@@ -188,7 +188,7 @@ fn best<'a>(trials: impl Iterator<Item = &'a Trial> + Clone, default: Shape) -> 
     *alike.min_by_key(order).expect("one tree fits every number of nodes")
 }
 
-/// How many ranks read in a shape.
+/// Returns how many ranks read in a shape.
 pub fn readers(shape: Shape) -> u32 {
     match shape {
         Shape::Single(_) => 1,

@@ -1,5 +1,4 @@
-//! A trace against the files that it speaks of: what is what, what one look-up needs to be known, and
-//! what a reader finds.
+//! A trace's files: the kind of each path, what a look-up needs, and what a reader finds.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasherDefault, Hasher};
@@ -15,7 +14,7 @@ use crate::trace::{Kind, Trace, TraceError};
 /// A path that exists, by its number.
 pub(crate) type ObjectId = u32;
 
-/// What of an object a node can know: a bit of its own.
+/// A part of an object that a node can know: one bit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
     Fact = 0,
@@ -30,33 +29,32 @@ pub(crate) struct Step {
     pub(crate) path: Path,
     pub(crate) kind: Kind,
     pub(crate) want: Want,
-    /// The bit of what answers it without a question.
+    /// The bit that answers it without a request.
     pub(crate) bit: u32,
     pub(crate) size: u64,
     /// Whether no earlier step had the same path and kind.
     pub(crate) is_first: bool,
 }
 
-/// Something that exists.
+/// An existing file, directory or link.
 #[derive(Clone, Debug)]
 pub(crate) struct Object {
     pub(crate) fact: Fact,
-    /// Of a file.
+    /// Set for a file.
     pub(crate) head: Option<FileHead>,
 }
 
-/// The program and its files.
 #[derive(Debug)]
 pub(crate) struct Program {
     pub(crate) steps: Vec<Step>,
     pub(crate) after_ns: u64,
-    /// Where Headwater serves.
+    /// The directories that Headwater serves.
     pub(crate) scope: Vec<Path>,
     pub(crate) objects: Vec<Object>,
     by_path: HashMap<Path, ObjectId, BuildHasherDefault<PathHasher>>,
 }
 
-/// Takes a path's hash as it is.
+/// Uses a path's hash as it is.
 #[derive(Debug, Default)]
 struct PathHasher(u64);
 
@@ -74,7 +72,7 @@ impl Hasher for PathHasher {
     }
 }
 
-/// What the trace says of one path.
+/// The trace's information about one path.
 #[derive(Clone, Debug, Default)]
 struct Mention {
     is_file: bool,
@@ -99,7 +97,7 @@ impl Program {
                 Kind::Open => (Want::WHOLE, Part::Content),
                 Kind::Load => (Want::LOADABLE, Part::Content),
             };
-            // An absent name is answered by the names of the directory that would hold it.
+            // An absent name is answered by the names of its directory.
             let known = std::iter::successors(Some(lookup.path.clone()), Path::parent).find_map(|p| program.find(&p));
             let Some(object) = known else { continue };
             let is_first = seen.insert((lookup.path.clone(), lookup.kind as u8));
@@ -116,7 +114,7 @@ impl Program {
         Ok(program)
     }
 
-    /// The same, sharing no memory with this one.
+    /// Returns a copy that shares no memory with this one.
     pub(crate) fn copied(&self) -> Program {
         let path = |path: &Path| Path::new(path.as_bytes()).expect("a path is one");
         let by_path: HashMap<Path, ObjectId, _> = self.by_path.iter().map(|(at, &object)| (path(at), object)).collect();
@@ -140,7 +138,7 @@ impl Program {
         }
     }
 
-    /// Replaces what a message of a copy shares with that by what this program has of it.
+    /// Replaces what a message shares with a copy of the program by this program's own.
     pub(crate) fn make_own(&self, message: &mut Message) {
         let (path, fact, head) = match message {
             Message::Want { path, .. } | Message::Unavailable { path, .. } | Message::Details { path, .. } => {
@@ -163,28 +161,26 @@ impl Program {
         }
     }
 
-    /// The object at a path.
     pub(crate) fn find(&self, path: &Path) -> Option<ObjectId> {
         self.by_path.get(path).copied()
     }
 
-    /// Words of a node's bits.
+    /// Returns the number of words of a node's bits.
     pub(crate) fn words(&self) -> usize {
         (self.objects.len() * 3).div_ceil(64)
     }
 
-    /// What stands at a path on the shared file system.
+    /// Returns the fact about a path on the shared file system.
     pub(crate) fn fact(&self, path: &Path) -> Fact {
         self.find(path).map_or(Fact::Absent, |object| self.objects[object as usize].fact.clone())
     }
 }
 
-/// The number of a bit.
 pub(crate) fn bit(object: ObjectId, part: Part) -> u32 {
     object * 3 + part as u32
 }
 
-/// The directories that hold everything: for each first component the deepest one.
+/// Returns the directories that contain everything: for each first component the deepest one.
 fn scope(trace: &Trace) -> Vec<Path> {
     let mut tops: BTreeMap<Vec<u8>, Path> = BTreeMap::new();
     for lookup in &trace.lookups {
@@ -247,7 +243,7 @@ fn object(mention: &Mention, all: &BTreeMap<Path, Mention>, number: ObjectId) ->
     Object { fact: Fact::Listing(attr(mode::DIR | 0o755, 4096, 2), listing(mention, all)), head: None }
 }
 
-/// The names that the trace knows, and as many more as it says that there are.
+/// Returns the names in the trace, and as many more as the directory's size requires.
 fn listing(mention: &Mention, all: &BTreeMap<Path, Mention>) -> Listing {
     let mut builder = Builder::default();
     for (path, ino) in mention.names.iter().zip(2..) {

@@ -3,23 +3,23 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// What happens, on which site.
+/// The kind of an event, and its site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Event {
     /// The first byte of the packet with this number arrives.
     Arrival(u32),
-    /// The site's processes come to their next look-up.
+    /// The site's processes reach their next look-up.
     Step(u32),
     /// The site's network card can take more.
     Card(u32),
-    /// The site's read with this number goes on.
+    /// The site's read with this number continues.
     Read(u32, u32),
     /// The site's timeout may be due.
     Timer(u32),
 }
 
-/// When something happens. What happens at one moment is in order of who planned it, and of that one's
-/// own count, so that the order does not depend on who else plans what.
+/// The time of an event. Events of one time are in the order of their planners, and of each planner's own
+/// count, so that the order does not depend on the plans of others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Moment {
     pub(crate) at_ns: u64,
@@ -27,7 +27,6 @@ pub(crate) struct Moment {
     pub(crate) count: u32,
 }
 
-/// The queue.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
     /// Events that make a node send at once, and all others.
@@ -39,7 +38,6 @@ pub(crate) struct Queue {
 type Heap = BinaryHeap<Reverse<(Moment, Event)>>;
 
 impl Queue {
-    /// Plans an event.
     pub(crate) fn plan(&mut self, moment: Moment, event: Event) {
         self.planned += 1;
         let is_prompt = matches!(event, Event::Card(_) | Event::Timer(_));
@@ -47,12 +45,12 @@ impl Queue {
         heap.push(Reverse((moment, event)));
     }
 
-    /// When the next event happens that makes a node send at once, and the next other one.
+    /// Returns the time of the next event that makes a node send at once, and of the next other one.
     pub(crate) fn next_ns(&self) -> [Option<u64>; 2] {
         [&self.prompt, &self.others].map(|heap| heap.peek().map(|Reverse((moment, _))| moment.at_ns))
     }
 
-    /// Takes the next event out, if it happens before this time.
+    /// Removes the next event, if it happens before this time.
     pub(crate) fn next(&mut self, before_ns: u64) -> Option<(u64, Event)> {
         let heap = match (self.prompt.peek(), self.others.peek()) {
             (Some(Reverse(prompt)), Some(Reverse(other))) if prompt > other => &mut self.others,
@@ -64,7 +62,7 @@ impl Queue {
     }
 }
 
-/// Things by number, whose numbers are used again.
+/// Things by number; numbers are reused.
 #[derive(Debug)]
 pub(crate) struct Slab<T> {
     things: Vec<Option<T>>,
@@ -109,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn time_goes_before_order() {
+    fn time_precedes_order() {
         let mut queue = Queue::default();
         for (at_ns, planner, count) in [(5, 1, 0), (3, 2, 1), (5, 0, 7), (3, 2, 0), (9, 0, 0)] {
             queue.plan(Moment { at_ns, planner, count }, Event::Step(count));

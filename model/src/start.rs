@@ -10,20 +10,20 @@ use crate::trace::{Trace, TraceError};
 use crate::without;
 use crate::world::World;
 
-/// Nodes up to which all are simulated if nothing is said.
+/// Nodes up to which all are simulated by default.
 const EXACT_NODES_MAX: u32 = 512;
 
-/// How much is simulated.
+/// The extent of the simulation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Detail {
     /// Every node.
     Exact,
-    /// Some hundred nodes, whose others do as they do.
+    /// Some hundred nodes, which represent the others.
     Sample,
 }
 
 impl Detail {
-    /// Every node up to a thousand or so, where that takes seconds.
+    /// Returns every node up to a number that takes seconds, else a sample.
     pub fn for_nodes(nodes: u32) -> Detail {
         if nodes <= EXACT_NODES_MAX { Detail::Exact } else { Detail::Sample }
     }

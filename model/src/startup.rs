@@ -11,11 +11,11 @@ use crate::Machine;
 use crate::crowd::Crowd;
 use crate::parameters::us;
 
-/// How long a daemon waits at least and at most before it dials again; between them, this part of the time
-/// since it dialled first.
+/// The shortest and the longest time before a daemon dials again; between them, this part of the time since
+/// it dialled first.
 const AGAIN_MS: [f64; 2] = [20.0, 1000.0];
 const AGAIN_PART: u64 = 16;
-/// Ranks up to which each is looked at.
+/// Ranks up to which each is simulated.
 const RANKS_EXACT_MAX: u32 = 20_000;
 
 /// Returns the seconds from "start" until every daemon of a forest has all its links, and the launcher knows it.
@@ -45,7 +45,7 @@ pub fn ready_seconds(forest: &Forest, machine: &Machine) -> f64 {
     let mut last = listens.values().copied().max().unwrap_or(0);
     let (trip, work) = (2 * us(network.latency_us), us(network.daemon.handshake_us));
     let links = crowd.members.iter().flat_map(|&rank| parents(forest, rank).into_iter().map(move |up| (rank, up)));
-    // A connection and its greeting, then the work of the one who dials, then of the other.
+    // A connection and its greeting, then the work of the dialling end, then of the other.
     let begun = links.map(|(rank, up)| Reverse((dialled(listens[&rank], listens[&up]) + 2 * trip, true, rank, up)));
     let mut handshakes: BinaryHeap<_> = begun.collect();
     while let Some(Reverse((at, is_first, rank, up))) = handshakes.pop() {
@@ -56,7 +56,7 @@ pub fn ready_seconds(forest: &Forest, machine: &Machine) -> f64 {
             handshakes.push(Reverse((*free + trip / 2, false, rank, up)));
         }
     }
-    // What is ready is reported up the launcher's tree.
+    // Readiness is reported up the launcher's tree.
     let levels = level(forest.ranks().saturating_sub(1), node.launch_fan_out);
     (last + u64::from(levels) * trip) as f64 / 1e9
 }
@@ -69,7 +69,7 @@ fn parents(forest: &Forest, rank: u32) -> Vec<u32> {
     parents
 }
 
-/// When a daemon that dials from one moment on gets through to one that listens from another.
+/// Returns when a daemon that dials from one time on reaches one that listens from another.
 fn dialled(from_ns: u64, listens_ns: u64) -> u64 {
     let [least, most] = AGAIN_MS.map(|ms| us(ms * 1e3));
     let mut at = from_ns;
@@ -79,7 +79,7 @@ fn dialled(from_ns: u64, listens_ns: u64) -> u64 {
     at
 }
 
-/// Levels of the launcher's tree above and with a node.
+/// Returns the levels of the launcher's tree above and with a node.
 fn level(rank: u32, fan_out: u32) -> u32 {
     let (mut level, mut first, mut width) = (1, 0u64, u64::from(fan_out));
     while u64::from(rank) >= first + width && fan_out > 1 {
@@ -103,14 +103,14 @@ mod tests {
     }
 
     #[test]
-    fn who_dials_too_early_dials_again() {
+    fn a_daemon_that_dials_too_early_dials_again() {
         assert_eq!(dialled(5_000_000, 0), 5_000_000);
         assert_eq!(dialled(0, 25_000_000), 40_000_000);
         assert!((1..1_000).all(|late| dialled(0, late * 10_000_000) <= late * 10_625_000 + 20_000_000));
     }
 
     #[test]
-    fn everybody_is_ready_soon() {
+    fn every_node_is_ready_soon() {
         let mut machine =
             Machine { network: Network::default(), file_system: FileSystem::default(), processes: 1, seed: 1 };
         let seconds =

@@ -1,29 +1,27 @@
-//! The shared file system: queues at metadata servers, and data at a rate that all and each may have.
+//! The shared file system: queues at metadata servers, and data at a total rate and a client's rate.
 
 use headwater_abi::Path;
 
 use crate::parameters::{FileSystem, ns_at, us};
 
-/// An operation on metadata.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Operation {
     Stat,
     Open,
-    /// With so many names.
+    /// Of so many names.
     List(u64),
 }
 
-/// Its state, and what was asked of it.
 #[derive(Debug)]
 pub(crate) struct Storage {
     system: FileSystem,
-    /// When each server, and the data servers together, have done all that they were given.
+    /// When each server, and the data servers together, have finished all their work.
     servers_free: Vec<u64>,
     data_free: u64,
     pub(crate) counts: Counts,
 }
 
-/// What the shared file system was asked for.
+/// Requests to the shared file system.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Files opened.
@@ -37,14 +35,14 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// All operations on metadata.
+    /// Returns all operations on metadata.
     pub fn requests(&self) -> u64 {
         self.opens + self.lists + self.stats
     }
 }
 
 impl Operation {
-    /// How long a server works on it, in nanoseconds.
+    /// Returns a server's time for it, in nanoseconds.
     pub(crate) fn service_ns(self, system: &FileSystem) -> u64 {
         match self {
             Operation::Stat => us(system.stat_us),
@@ -60,12 +58,12 @@ impl Storage {
         Storage { system: system.clone(), servers_free, data_free: 0, counts: Counts::default() }
     }
 
-    /// When an operation that begins now ends.
+    /// Returns when an operation that begins now ends.
     pub(crate) fn operate(&mut self, at_ns: u64, path: &Path, operation: Operation) -> u64 {
         self.operate_all(at_ns, path, operation, 1)
     }
 
-    /// The same of some that begin at once.
+    /// Returns when some operations end that begin at once.
     pub(crate) fn operate_all(&mut self, at_ns: u64, path: &Path, operation: Operation, count: u64) -> u64 {
         match operation {
             Operation::Stat => self.counts.stats += count,
@@ -78,7 +76,7 @@ impl Storage {
         *free + way_ns
     }
 
-    /// When a client has these bytes of an open file, asked for now.
+    /// Returns when a client has these bytes of an open file, requested now.
     pub(crate) fn read(&mut self, at_ns: u64, bytes: u64) -> u64 {
         self.counts.bytes += bytes;
         self.data_free = self.data_free.max(at_ns) + ns_at(bytes, self.system.total_gb);
@@ -86,7 +84,7 @@ impl Storage {
     }
 }
 
-/// The metadata server of a path.
+/// Returns the metadata server of a path.
 pub(crate) fn server_of(path: &Path, system: &FileSystem) -> u32 {
     (path.hash() % u64::from(system.servers)) as u32
 }

@@ -1,4 +1,4 @@
-//! What one process of a program looks up in order to start, with the computing between.
+//! The look-ups of one process of a program until it has started, with the computing between.
 
 mod error;
 mod lookups;
@@ -10,25 +10,25 @@ pub use self::error::TraceError;
 pub use self::lookups::{Kind, Lookup, Trace};
 
 impl Trace {
-    /// Reads a trace: Headwater's own form, or what `strace -f -ttt` has written.
+    /// Reads a trace: Headwater's own form, or the output of `strace -f -ttt`.
     ///
     /// # Errors
-    /// What is wrong, with the line.
+    /// The mistake, with its line.
     pub fn parse(text: &str) -> Result<Trace, TraceError> {
         let trace = if strace::is_strace(text) { strace::convert(text) } else { text::parse(text)? };
         if trace.lookups.is_empty() { Err(TraceError::Empty) } else { Ok(trace) }
     }
 
-    /// Makes the trace that a name such as `pynamic:280:215` stands for; `None` if it is no such name.
+    /// Generates the trace of a name such as `pynamic:280:215`; `None` for other names.
     ///
     /// # Errors
-    /// The name begins as one and does not go on as one.
+    /// The name has such a prefix and an invalid rest.
     pub fn generate(name: &str) -> Option<Result<Trace, TraceError>> {
         let rest = name.strip_prefix("pynamic:")?;
         Some(pynamic::generate(rest).ok_or_else(|| TraceError::Generator(name.to_owned())))
     }
 
-    /// The trace in Headwater's own form.
+    /// Returns the trace in Headwater's own form.
     pub fn to_text(&self) -> String {
         text::write(self)
     }
@@ -44,7 +44,7 @@ mod tests {
     fn what_is_left_out_has_been_computed() {
         let mut trace =
             Trace::parse("1 open 1 /usr/a\n2 open 1 /sw/a\n3 open 1 /sw/a\n4 stat - /swx\n5 end\n").unwrap();
-        trace.keep_within(&[Path::new(b"/sw").unwrap()]);
+        trace.retain_within(&[Path::new(b"/sw").unwrap()]);
         let before: Vec<u64> = trace.lookups.iter().map(|lookup| lookup.before_ns / 1_000_000_000).collect();
         assert_eq!((before, trace.after_ns, trace.files()), (vec![3, 3], 9_000_000_000, 1));
     }

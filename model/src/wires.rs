@@ -1,9 +1,9 @@
-//! Network cards and switches. A packet occupies the sender's card, the switches' uplinks on its way and
+//! Network cards and switches. A packet occupies the sender's card, the switches' uplinks on its route and
 //! the receiver's card, each for its bytes at that rate, one packet after the other.
 
 use crate::parameters::{Network, ns_at, us};
 
-/// The rates and delays, and how busy what is shared is.
+/// The rates and delays, and when shared parts are free.
 #[derive(Debug)]
 pub(crate) struct Wires {
     bytes_per_ns: f64,
@@ -16,12 +16,12 @@ struct Tier {
     nodes: u32,
     bytes_per_ns: f64,
     latency_ns: u64,
-    /// By switch: when the uplink's last packet has left it, and has come.
+    /// By switch: when its uplink's last packet was sent, and was received.
     out_free: Vec<u64>,
     in_free: Vec<u64>,
 }
 
-/// A node's card: when the last packet has left it, and has come.
+/// A node's card: when its last packet was sent, and was received.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Card {
     pub(crate) out_free: u64,
@@ -29,8 +29,8 @@ pub(crate) struct Card {
 }
 
 impl Wires {
-    /// `members` are the ranks that are simulated: where not all are, an uplink carries for those that
-    /// are not, too.
+    /// Makes the network. `members` are the simulated ranks: in a sample, an uplink carries the traffic of
+    /// the others too.
     pub(crate) fn new(network: &Network, ranks: u32, members: &[u32]) -> Wires {
         let bytes_per_ns = network.rate_gbit / 8.0;
         let tiers = network.tiers.iter().map(|tier| {
@@ -49,20 +49,20 @@ impl Wires {
         Wires { bytes_per_ns, latency_ns: us(network.latency_us), tiers: tiers.collect() }
     }
 
-    /// How long a card takes for so many bytes.
+    /// Returns a card's time for so many bytes.
     pub(crate) fn card_ns(&self, bytes: u64) -> u64 {
         ns_at(bytes, self.bytes_per_ns)
     }
 
-    /// Puts a packet on the sender's card. Gives the moment when its first byte leaves.
+    /// Puts a packet on the sender's card. Returns when its first byte leaves.
     pub(crate) fn leave(&self, at_ns: u64, from: &mut Card, bytes: u64) -> u64 {
         let first = at_ns.max(from.out_free);
         from.out_free = first + self.card_ns(bytes);
         first
     }
 
-    /// Carries it through the switches between two ranks. Gives the moment when its first byte comes to
-    /// the receiver's card.
+    /// Carries it through the switches between two ranks. Returns when its first byte arrives at the
+    /// receiver's card.
     pub(crate) fn carry(&mut self, first_ns: u64, from: u32, to: u32, bytes: u64) -> u64 {
         let mut at = first_ns + self.latency_ns;
         for tier in &mut self.tiers {
@@ -80,8 +80,8 @@ impl Wires {
         at
     }
 
-    /// Takes it in. Gives the moment when its last byte is there.
-    pub(crate) fn come(&self, first_ns: u64, to: &mut Card, bytes: u64) -> u64 {
+    /// Receives it. Returns when its last byte has arrived.
+    pub(crate) fn receive(&self, first_ns: u64, to: &mut Card, bytes: u64) -> u64 {
         to.in_free = first_ns.max(to.in_free) + self.card_ns(bytes);
         to.in_free
     }
@@ -100,7 +100,7 @@ mod tests {
     fn send(wires: &mut Wires, cards: &mut [Card], from: u32, to: u32, bytes: u64) -> u64 {
         let first = wires.leave(0, &mut cards[from as usize], bytes);
         let first = wires.carry(first, from, to, bytes);
-        wires.come(first, &mut cards[to as usize], bytes)
+        wires.receive(first, &mut cards[to as usize], bytes)
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! The same start without Headwater: every process does all its look-ups against the shared file system.
 //!
-//! All processes do the same at the same time, so they come to one metadata server after the other, in
-//! convoys, which neither bounds nor mean values describe. Up to some number of nodes each node's visits
-//! are simulated one by one. Beyond, time grows by what another node adds: a line of queues that all pass
-//! in the same order is, for many customers, as long as its slowest part times their number.
+//! All processes do the same at the same time, so they reach one metadata server after the other, in convoys,
+//! which neither limits nor mean values describe. Up to some number of nodes each node's visits are simulated
+//! one by one. Beyond, time grows by what another node adds: for many customers, a line of queues that all
+//! pass in the same order takes the time of its slowest part times their number.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashSet};
@@ -14,35 +14,35 @@ use crate::storage::{Counts, Operation, Storage, server_of};
 use crate::trace::Kind;
 use crate::{Machine, Outcome};
 
-/// Visits that are simulated at most, and the bounds of the nodes that make them.
+/// Visits that are simulated at most, which limits the nodes.
 const VISITS_MAX: usize = 4_000_000;
 const NODES_MIN: u32 = 64;
 const NODES_MAX: u32 = 1024;
 
-/// What a node does at one step.
+/// A node's requests at one step.
 #[derive(Clone, Copy, Debug)]
 struct Visit {
     operation: Operation,
-    /// Processes that go to the shared file system; the others have it from the node's kernel.
+    /// Processes that send requests to the shared file system; the others use the node's kernel.
     count: u64,
     /// Bytes that the node reads.
     bytes: u64,
 }
 
-/// How long the start takes on so many nodes.
+/// Returns the result of the start on so many nodes.
 pub(crate) fn start(program: &Program, machine: &Machine, nodes: u32) -> Outcome {
     let most = (VISITS_MAX / program.steps.len().max(1)) as u32;
     start_from(program, machine, nodes, most.clamp(NODES_MIN, NODES_MAX))
 }
 
-/// The same, with so many nodes simulated one by one.
+/// Returns the same, with so many nodes simulated one by one.
 fn start_from(program: &Program, machine: &Machine, nodes: u32, most: u32) -> Outcome {
     let visits = visits(program, machine);
     let (mut seconds, mut counts) = step_by_step(program, machine, &visits, nodes.min(most));
     if nodes > most {
         let (before, _) = step_by_step(program, machine, &visits, most / 2);
         seconds += (seconds - before) / f64::from(most - most / 2) * f64::from(nodes - most);
-        // So few may not have kept the slowest server busy.
+        // Too few nodes may not have kept the slowest server busy.
         seconds = seconds.max(storage_busy_seconds(program, machine, &visits) * f64::from(nodes));
         for count in [&mut counts.opens, &mut counts.lists, &mut counts.stats, &mut counts.bytes] {
             *count = *count / u64::from(most) * u64::from(nodes);
@@ -51,7 +51,7 @@ fn start_from(program: &Program, machine: &Machine, nodes: u32, most: u32) -> Ou
     Outcome { seconds, first_seconds: seconds, median_seconds: seconds, counts, ..Outcome::default() }
 }
 
-/// For how long one node keeps the slowest part of the shared file system busy.
+/// Returns how long one node keeps the slowest part of the shared file system busy.
 fn storage_busy_seconds(program: &Program, machine: &Machine, visits: &[Visit]) -> f64 {
     let system = &machine.file_system;
     let mut servers = vec![0; system.servers as usize];
@@ -74,15 +74,15 @@ fn visits(program: &Program, machine: &Machine) -> Vec<Visit> {
 }
 
 fn operation(step: &Step, system: &FileSystem, processes: u64) -> (Operation, u64) {
-    let kept = |keeps: bool| match (keeps, step.is_first) {
+    let cached = |keeps: bool| match (keeps, step.is_first) {
         (false, _) => processes,
         (true, is_first) => u64::from(is_first),
     };
     match step.kind {
-        Kind::Stat => (Operation::Stat, kept(system.keeps_entries)),
-        Kind::Absent => (Operation::Stat, kept(system.keeps_absent)),
-        Kind::List => (Operation::List(step.size), kept(system.keeps_entries)),
-        Kind::Open | Kind::Load => (Operation::Open, kept(!system.opens_reach_server)),
+        Kind::Stat => (Operation::Stat, cached(system.keeps_entries)),
+        Kind::Absent => (Operation::Stat, cached(system.keeps_absent)),
+        Kind::List => (Operation::List(step.size), cached(system.keeps_entries)),
+        Kind::Open | Kind::Load => (Operation::Open, cached(!system.opens_reach_server)),
     }
 }
 
@@ -91,7 +91,7 @@ fn step_by_step(program: &Program, machine: &Machine, visits: &[Visit], nodes: u
     let mut heap: BinaryHeap<Reverse<(u64, u32, usize)>> = (0..nodes).map(|node| Reverse((0, node, 0))).collect();
     let (lookup_ns, mut end) = ((machine.network.node.lookup_us * 1e3) as u64, 0);
     while let Some(Reverse((mut at_ns, node, mut number))) = heap.pop() {
-        // What its kernel answers keeps a node from nobody else's way.
+        // What its kernel answers delays no other node.
         while let Some(visit) = visits.get(number).filter(|visit| visit.count == 0 && visit.bytes == 0) {
             debug_assert_eq!(visit.bytes, 0);
             at_ns += program.steps[number].before_ns + lookup_ns;
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn kernels_keep_what_they_may() {
+    fn kernels_cache_what_they_may() {
         let system = FileSystem { latency_us: 100.0, stat_us: 10.0, ..FileSystem::default() };
         let program = Program::new(&Trace::parse("1 stat - /sw/a\n0 stat - /sw/a\n0 absent - /sw/b\n2 end").unwrap());
         let program = program.unwrap();

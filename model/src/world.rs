@@ -1,14 +1,14 @@
 //! A start with Headwater: nodes and their drivers over the model, event by event.
 //!
-//! An arrival, an answer of the shared file system or a process's look-up is one event. What it makes a
-//! node do is performed at once, at the moment when the daemon's processor has come to it; queues are
-//! moments at which something is free again.
+//! An arrival, an answer of the shared file system or a process's look-up is one event. Its effects on a node
+//! are executed at once, at the time when the daemon's processor is free; a queue is represented by the time
+//! at which it is empty.
 //!
-//! Where all nodes are simulated and share nothing but the readers, two threads have a half of them each.
-//! They go from window to window. Each says before when the first of its packets can reach the other, as
-//! follows from its next events, the work that they make and the network's latency; nobody goes further
-//! than that. The order of events is the same for any number of threads. Each thread has the program's
-//! paths for itself: counting references to what both use would cost more than all else.
+//! If all nodes are simulated and share nothing but the readers, two threads have a half of them each. They
+//! proceed in windows. Each announces when the first of its packets can reach the other, from its next
+//! events, their work and the network's latency; no thread proceeds beyond that. The order of events is the
+//! same for any number of threads. Each thread has its own copy of the program's paths: counting shared
+//! references would cost more than all else.
 
 mod drive;
 mod part;
@@ -29,32 +29,32 @@ use self::site::Mail;
 use crate::program::Program;
 use crate::{Outcome, Progress};
 
-/// Turns of a loop after which who waits for another lets others run.
+/// Turns of a loop after which a waiting thread yields.
 const SPINS_MAX: u32 = 1 << 8;
 /// Windows between two reports of progress.
 const PROGRESS_WINDOWS: u64 = 1 << 10;
 
-/// Where shards meet.
+/// The threads' common state.
 struct Meeting {
     arrived: AtomicU32,
     round: AtomicU32,
-    /// What each shard says, in even rounds and in odd ones: who is quick may say the next already.
-    said: [Vec<Said>; 2],
+    /// Each shard's report, in even rounds and in odd ones: a quick shard may write the next already.
+    reports: [Vec<Report>; 2],
 }
 
-/// What a shard says.
+/// A shard's report.
 #[derive(Default)]
-struct Said {
-    /// The time before which nothing that it does reaches another.
+struct Report {
+    /// The time before which none of its effects reaches another shard.
     reaches_ns: AtomicU64,
     /// Processes that have started.
     ended: AtomicU32,
-    /// What comes in from others.
+    /// Messages from other shards.
     mail: Mutex<Mail>,
 }
 
 impl World<'_> {
-    /// Lets everything happen until all processes have started.
+    /// Processes all events until all processes have started.
     pub(crate) fn run(&self, progress: &mut Progress<'_>) -> Outcome {
         let ends = self.firsts[1..].iter().copied().chain([self.crowd.len()]);
         let ranges: Vec<(u32, u32)> = self.firsts.iter().copied().zip(ends).collect();
@@ -80,24 +80,25 @@ impl World<'_> {
         let number = shard.number as usize;
         shard.begin();
         for round in 0u64.. {
-            let said = &meeting.said[round as usize % 2];
+            let reports = &meeting.reports[round as usize % 2];
             let mut reaches_ns = shard.reaches_ns();
             for (to, mail) in shard.outgoing.iter_mut().enumerate().filter(|(_, mail)| !mail.is_empty()) {
-                // What comes of it reaches others no sooner than itself.
+                // Its effects reach others no sooner than itself.
                 let arrival = mail.iter().map(|(moment, _)| moment.at_ns).min().unwrap_or(u64::MAX);
                 reaches_ns = reaches_ns.min(arrival.saturating_add(shard.costs.reaction));
-                said[to].mail.lock().expect("nobody panics with it").append(mail);
+                reports[to].mail.lock().expect("no thread panics with the lock").append(mail);
             }
-            said[number].reaches_ns.store(reaches_ns, Ordering::Relaxed);
-            said[number].ended.store(shard.ended, Ordering::Relaxed);
+            reports[number].reaches_ns.store(reaches_ns, Ordering::Relaxed);
+            reports[number].ended.store(shard.ended, Ordering::Relaxed);
             meeting.wait();
-            for (moment, packet) in said[number].mail.lock().expect("nobody panics with it").drain(..) {
+            for (moment, packet) in reports[number].mail.lock().expect("no thread panics with the lock").drain(..) {
                 shard.take_from_afar(moment, packet);
             }
-            if said.iter().map(|said| said.ended.load(Ordering::Relaxed)).sum::<u32>() == self.crowd.len() {
+            if reports.iter().map(|reports| reports.ended.load(Ordering::Relaxed)).sum::<u32>() == self.crowd.len() {
                 break;
             }
-            let before_ns = said.iter().map(|said| said.reaches_ns.load(Ordering::Relaxed)).min().unwrap_or(u64::MAX);
+            let before_ns =
+                reports.iter().map(|reports| reports.reaches_ns.load(Ordering::Relaxed)).min().unwrap_or(u64::MAX);
             assert!(before_ns < u64::MAX, "processes that wait are answered");
             shard.run_until(before_ns);
             if round.is_multiple_of(PROGRESS_WINDOWS) {
@@ -110,14 +111,14 @@ impl World<'_> {
 
 impl Meeting {
     fn new(shards: usize) -> Meeting {
-        let said = || (0..shards).map(|_| Said::default()).collect();
-        Meeting { arrived: AtomicU32::new(0), round: AtomicU32::new(0), said: [said(), said()] }
+        let reports = || (0..shards).map(|_| Report::default()).collect();
+        Meeting { arrived: AtomicU32::new(0), round: AtomicU32::new(0), reports: [reports(), reports()] }
     }
 
-    /// Waits until all shards are here. Windows are short: sleeping would take longer than they do.
+    /// Waits until all shards are here. Windows are short: sleeping would take longer.
     fn wait(&self) {
         let round = self.round.load(Ordering::Acquire);
-        if self.arrived.fetch_add(1, Ordering::AcqRel) as usize + 1 == self.said[0].len() {
+        if self.arrived.fetch_add(1, Ordering::AcqRel) as usize + 1 == self.reports[0].len() {
             self.arrived.store(0, Ordering::Relaxed);
             self.round.store(round.wrapping_add(1), Ordering::Release);
             return;

@@ -1,18 +1,18 @@
-//! Starts that others have measured, simulated. Each is within the factor that its row states; what was
-//! fitted to a row is named in `docs/internals/simulation.md`, whose table this prints:
-//! `cargo test --release -p headwater-model --test published -- --nocapture`.
+//! Published measurements of starts, simulated. Each is within the factor of its row; what was fitted to a
+//! row is named in `docs/internals/simulation.md`, whose table this prints: `cargo test --release -p
+//! headwater-model --test published -- --nocapture`.
 
 use std::fmt::Write;
 
 use headwater_model::{Detail, FileSystem, Machine, Network, Outcome, Trace, with_headwater, without_headwater};
 use headwater_topology::{Branching, Forest, Shape};
 
-/// What was published, and what the simulation gives.
+/// A published time, and the simulated one.
 struct Row {
     what: &'static str,
     published: f64,
     simulated: f64,
-    /// How far apart they may be, in either direction.
+    /// Their largest ratio, in either direction.
     factor: f64,
 }
 
@@ -34,7 +34,7 @@ fn nfs() -> FileSystem {
     FileSystem::named("nfs").unwrap().unwrap()
 }
 
-/// One tree, of a sample where nodes are many.
+/// Simulates one tree, of a sample if nodes are many.
 fn with(trace: &Trace, machine: &Machine, nodes: u32) -> Outcome {
     let forest = Forest::new(nodes, 0, Shape::Single(Branching::KAry(8)));
     with_headwater(trace, machine, forest, Detail::for_nodes(nodes), &mut |_| {}).unwrap()
@@ -84,7 +84,7 @@ fn pynamic_on_sierra() {
             simulated: one.seconds,
             factor: 1.1,
         },
-        // What makes the difference is Pynamic's own communication, by the paper's bulk preloading.
+        // The difference is Pynamic's own communication, by the paper's bulk preloading.
         Row {
             what: "Pynamic, 1,276 nodes, SPINDLE from NFS: seconds",
             published: 276.0,
@@ -118,7 +118,7 @@ fn torch() -> Trace {
     Trace::parse(&text).unwrap()
 }
 
-/// A software tree lies on one of Grand's metadata targets.
+/// A software tree is on one of Grand's metadata targets.
 fn grand(open_us: f64) -> FileSystem {
     let lustre = FileSystem::named("lustre").unwrap().unwrap();
     FileSystem { servers: 1, open_us, total_gb: 650.0, ..lustre }

@@ -1,4 +1,4 @@
-//! The sample stands for all nodes: it says what the exact simulation says.
+//! The sample represents all nodes: its results are those of the exact simulation.
 
 use headwater_model::{Detail, FileSystem, Machine, Network, Outcome, Trace, with_headwater};
 use headwater_topology::{Branching, Forest, Shape};
@@ -21,7 +21,7 @@ fn check(trace: &Trace, nodes: u32, shape: Shape) {
     let ratio = sample.seconds / exact.seconds;
     let found = format!("{shape:?} of {nodes}: {:.4} s, sampled {:.4} s", exact.seconds, sample.seconds);
     assert!((0.8..1.25).contains(&ratio), "{found}");
-    // Files are read once, and directories; what is looked up ahead may differ a little.
+    // Files and directories are read once; readahead may differ a little.
     assert_eq!((sample.counts.opens, sample.counts.lists), (exact.counts.opens, exact.counts.lists), "{found}");
 }
 
@@ -53,7 +53,7 @@ fn libraries() {
 }
 
 #[test]
-fn a_seed_gives_one_outcome() {
+fn a_seed_has_one_outcome() {
     let trace = Trace::generate("pynamic:2:2:2:1").unwrap().unwrap();
     let run = |nodes| start(&trace, nodes, Shape::default_of(nodes), Detail::Sample);
     assert_eq!(run(100_000), run(100_000));

@@ -86,7 +86,7 @@ fn lacks_one(call: &Call<'_>, directory: &Known, names: &Names<'_>) -> bool {
     let is_unknown = |number| {
         names.get(number, &mut name)?;
         let path = directory.path.join(&name).filter(|_| !matches!(&*name, b"." | b".."))?;
-        matches!(look(call.view, &path), (state, Answer::Unknown) if !state.intersects(State::LIVE | State::TREE_LIVE))
+        matches!(look(call.view, &path), (state, Answer::Unknown) if !state.intersects(State::PASSTHROUGH | State::TREE_PASSTHROUGH))
             .then_some(())
     };
     (0..names.len().min(NAMES_LOOKED_AT_MAX)).find_map(is_unknown).is_some()
@@ -107,7 +107,7 @@ fn go_on(call: &Call<'_>, offset: u64, bytes: u32, with_attributes: bool) -> Flo
 
 /// True if the original alone can tell this directory's names.
 fn needs_original(record: &Record<'_>) -> bool {
-    record.state.intersects(State::LISTING_LIVE | State::UNLISTABLE)
+    record.state.intersects(State::LISTING_PASSTHROUGH | State::UNLISTABLE)
 }
 
 fn send(call: &Call<'_>, known: &Known, names: &Names<'_>, offset: u64, bytes: u32, with_attributes: bool) -> Flow {

@@ -33,7 +33,7 @@ pub(crate) fn lookup(call: &Call<'_>, name: &[u8]) -> Flow {
         Answer::Unknown => {}
     }
     // Of a name that the session does not know yet only its directory can tell.
-    if parent.record.state.intersects(State::LIVE | State::TREE_LIVE | State::LISTING_LIVE) {
+    if parent.record.state.intersects(State::PASSTHROUGH | State::TREE_PASSTHROUGH | State::LISTING_PASSTHROUGH) {
         return call.original(&path);
     }
     if parent.record.names().and_then(|names| names.find(name)) == Some(None) {

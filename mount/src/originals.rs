@@ -21,7 +21,7 @@ impl Mount {
             let Some(WorkerEvent::Demand(wanted, parked)) = self.next_within(CHECK_INTERVAL) else { continue };
             let is_known = match &wanted {
                 Demand::Record(path) => table.record(path),
-                Demand::Want(path, want) if want.contains(Want::LIVE) => {
+                Demand::Want(path, want) if want.contains(Want::PASSTHROUGH) => {
                     table.live(path, want.contains(Want::TREE));
                     true
                 }

@@ -206,7 +206,7 @@ impl View {
     pub(crate) fn hold(&self, path: &Path) -> Option<NodeId> {
         self.table(|reader| {
             let record = reader.find(path.as_bytes())?;
-            record.hold(1);
+            record.pin(1);
             Some(NodeId(record.index()))
         })
     }
@@ -226,7 +226,7 @@ impl View {
     pub(crate) fn standing(&self, path: &Path, state: State) -> Standing {
         if self.hidden.contains(path) {
             Standing::Hidden
-        } else if state.intersects(State::LIVE | State::TREE_LIVE | State::LISTING_LIVE)
+        } else if state.intersects(State::PASSTHROUGH | State::TREE_PASSTHROUGH | State::LISTING_PASSTHROUGH)
             || path.is_deep()
             || !self.in_scope(path)
             || self.has_live_trees.load(Ordering::Relaxed) && self.table(|reader| is_in_tree(reader, path))
@@ -240,7 +240,7 @@ impl View {
     /// True if the original alone tells what `path` is, and with `tree` all that is below it: the job
     /// changes it, or it is outside of the scope.
     pub(crate) fn is_live(&self, path: &Path, tree: bool) -> bool {
-        let bits = if tree { State::TREE_LIVE } else { State::LIVE | State::TREE_LIVE };
+        let bits = if tree { State::TREE_PASSTHROUGH } else { State::PASSTHROUGH | State::TREE_PASSTHROUGH };
         !self.in_scope(path)
             || self.table(|reader| {
                 reader.find(path.as_bytes()).is_some_and(|record| record.state.intersects(bits))
@@ -358,8 +358,9 @@ fn names_ttl(negotiated: &Negotiated, has_originals: bool) -> Duration {
 
 /// True if everything below some directory above `path` is live.
 fn is_in_tree(reader: &Reader<'_>, path: &Path) -> bool {
-    let is_tree =
-        |above: Path| reader.find(above.as_bytes()).is_some_and(|record| record.state.contains(State::TREE_LIVE));
+    let is_tree = |above: Path| {
+        reader.find(above.as_bytes()).is_some_and(|record| record.state.contains(State::TREE_PASSTHROUGH))
+    };
     std::iter::successors(path.parent(), Path::parent).any(is_tree)
 }
 

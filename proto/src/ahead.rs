@@ -1,8 +1,8 @@
-//! Asking ahead of processes that read in order: blocks of a file, files of a directory.
+//! Readahead for processes that read in order: blocks of a file, files of a directory.
 //!
-//! A node does not see reads of what is there already. So some of what was obtained ahead is marked, and
-//! whoever serves processes tells when one of these is used, as the kernel's readahead does (Wu,
-//! "Sequential File Prefetching in Linux"). What is not used brings no more.
+//! A node does not see reads of stored content. So some of what was read ahead is marked, and the driver
+//! reports the first use of it, as the kernel's readahead does (Wu, "Sequential File Prefetching in Linux").
+//! Unused content starts no further readahead.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -11,21 +11,21 @@ use core::ops::Range;
 use headwater_abi::listing::d_type;
 use headwater_abi::{Listing, Name};
 
-/// Blocks of one file that processes read in order. The window begins with one block and doubles up to
-/// its bound; while it is read, the next one is on its way.
+/// Blocks of one file that processes read in order. The window begins with one block and doubles up to its
+/// limit; while it is read, the next one is in transit.
 #[derive(Debug, Default)]
 pub(crate) struct Sequence {
-    /// The block behind the last one that was asked for.
+    /// The block behind the last requested one.
     next: u32,
-    /// The first block that was not obtained ahead.
+    /// The first block that was not read ahead.
     end: u32,
     window: u32,
-    /// The block whose use brings the next window.
+    /// The block whose use starts the next window.
     mark: Option<u32>,
 }
 
 impl Sequence {
-    /// A process wants this block, which was not here; the blocks to ask for ahead of it.
+    /// Notes that a process needs a block that is not stored. Returns the blocks to read ahead.
     pub(crate) fn missed(&mut self, block: u32, window_max: u32) -> Range<u32> {
         if self.mark == Some(block) {
             return self.used(block, window_max);
@@ -34,7 +34,7 @@ impl Sequence {
         let is_overtaking = is_next && block < self.end;
         self.next = block.saturating_add(1);
         if is_overtaking {
-            // It is on its way.
+            // It is in transit.
             return self.end..self.end;
         }
         self.window = if is_next { (self.window * 2).max(1).min(window_max) } else { 0 };
@@ -42,7 +42,7 @@ impl Sequence {
         self.advance()
     }
 
-    /// A process used this block; the blocks to ask for now.
+    /// Notes that a process used this block. Returns the blocks to read ahead.
     pub(crate) fn used(&mut self, block: u32, window_max: u32) -> Range<u32> {
         if self.mark != Some(block) {
             return self.end..self.end;
@@ -52,7 +52,7 @@ impl Sequence {
         self.advance()
     }
 
-    /// Whether the use of this block is to be told.
+    /// Returns whether the use of this block is to be reported.
     pub(crate) fn is_marked(&self, block: u32) -> bool {
         self.mark == Some(block)
     }
@@ -65,51 +65,50 @@ impl Sequence {
     }
 }
 
-/// Requests for contents in one directory, each for the file behind the one before, from which on more are
-/// asked for ahead. A program that knows which files it wants leaves some out: of those, none is asked for.
+/// Requests for contents of one directory, each for the file behind the one before, from which on files are
+/// read ahead. A program that knows its files skips some, and has none read ahead.
 const STREAK_MIN: u32 = 16;
-/// Names that may be left out later on: files without content are not asked for.
+/// Names that may be skipped later: files without content are not requested.
 const GAP_MAX: usize = 4;
-/// Of so many files that are asked for ahead, one is marked.
+/// One of so many files that are read ahead is marked.
 const MARK_EVERY: usize = 8;
-/// Files that may be asked for when a marked one has been used.
+/// Files that may be requested when a marked one has been used.
 const CREDIT_FOR_MARK: usize = 32;
 
-/// Contents of one directory's files that processes ask for one after the other, in the directory's
-/// order or in that of the names. Each file that is asked for ahead costs credit; each marked one that is
-/// used brings some.
+/// Contents of one directory's files that processes request one after the other, in the directory's order or
+/// in that of the names. Each file that is read ahead costs credit; each use of a marked one earns some.
 #[derive(Debug, Default)]
 pub(crate) struct Files {
     requests: u32,
-    /// The last file that was asked for.
+    /// The last requested file.
     last: u32,
-    /// The last requests that came each behind the one before, by [`By`].
+    /// The last requests in order, by [`By`].
     streaks: [Streak; 2],
     order: Option<Order>,
-    /// Where to go on.
+    /// Where to continue.
     end: usize,
     credit: usize,
-    /// Marked files by number, and what was asked for with each.
+    /// Marked files by number, and what was read ahead with each.
     marks: BTreeMap<u32, Unproven>,
     newest_mark: u32,
     all: Unproven,
 }
 
-/// Requests in a row, each for a file behind the one before.
+/// Consecutive requests, each for a file behind the one before.
 #[derive(Clone, Copy, Debug, Default)]
 struct Streak {
     first: u32,
     files: u32,
 }
 
-/// Files that were asked for ahead and have not proved to be used.
+/// Files that were read ahead and have not been used yet.
 #[derive(Clone, Copy, Debug, Default)]
 struct Unproven {
     files: usize,
     bytes: u64,
 }
 
-/// What files are read in the order of.
+/// The order of the files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum By {
     Listing,
@@ -117,7 +116,7 @@ pub(crate) enum By {
 }
 
 impl By {
-    /// Whether the file numbered `b` stands behind the one numbered `a`.
+    /// Returns whether the file numbered `b` follows the one numbered `a`.
     fn is_ascending(self, listing: &Listing, a: usize, b: usize) -> bool {
         let name = |number: usize| listing.get(number).map(|n| n.name);
         match self {
@@ -154,8 +153,8 @@ impl Order {
 }
 
 impl Files {
-    /// A process wants the content of the file with this number, which was not here. True if more are
-    /// to be asked for. `expected`: all of this directory's files are likely to be read, in this order.
+    /// Notes that a process needs the content of a file that is not stored. True if more are to be requested.
+    /// `expected`: all of this directory's files are likely to be read, in this order.
     pub(crate) fn missed(&mut self, listing: &Listing, number: usize, files_max: usize, expected: Option<By>) -> bool {
         self.count(listing, number);
         if self.order.is_none() {
@@ -168,19 +167,19 @@ impl Files {
         }
         let Some(at) = self.position(listing, number) else { return false };
         if at > self.end + GAP_MAX {
-            // Whoever read in order has stopped.
+            // The reading in order has stopped.
             (self.order, self.credit) = (None, 0);
             return false;
         }
         if at >= self.end {
-            // All that was asked for ahead is behind it.
+            // It has passed all that was read ahead.
             self.credit = (self.credit + CREDIT_FOR_MARK).min(files_max);
             self.end = at + 1;
         }
         self.credit > 0
     }
 
-    /// A process used the file with this number. True if more are to be asked for.
+    /// Notes that a process used the file with this number. True if more are to be requested.
     pub(crate) fn used(&mut self, number: usize, files_max: usize) -> bool {
         let Some(Unproven { files, bytes }) = self.marks.remove(&(number as u32)) else { return false };
         self.all.files -= files;
@@ -189,28 +188,28 @@ impl Files {
         true
     }
 
-    /// In which order the files are read, if each comes after the one before.
+    /// Returns the order of the files, if each follows the one before.
     pub(crate) fn strictly_by(&self) -> Option<By> {
         let by = self.order.as_ref().map(Order::by)?;
         (self.streaks[by as usize].files == self.requests).then_some(by)
     }
 
-    /// Whether nothing was asked for yet.
+    /// Returns whether nothing was requested yet.
     pub(crate) fn is_untouched(&self) -> bool {
         self.requests == 0
     }
 
-    /// Whether the use of this file is to be told.
+    /// Returns whether the use of this file is to be reported.
     pub(crate) fn is_marked(&self, number: usize) -> bool {
         self.marks.contains_key(&(number as u32))
     }
 
-    /// Whether the use of any file is to be told.
+    /// Returns whether the use of any file is to be reported.
     pub(crate) fn is_marking(&self) -> bool {
         !self.marks.is_empty()
     }
 
-    /// The next file to look at, if there is credit for it; then it is to be taken or passed.
+    /// Returns the next file to consider, if the credit suffices; the caller takes or passes it.
     pub(crate) fn next(&self, listing: &Listing, files_max: usize, bytes_max: u64) -> Option<usize> {
         let is_enough = self.all.files >= files_max || self.all.bytes >= bytes_max;
         if is_enough || self.credit == 0 || self.end >= listing.len() {
@@ -222,12 +221,12 @@ impl Files {
         }
     }
 
-    /// There is nothing to ask about the next file.
+    /// Skips the next file.
     pub(crate) fn pass(&mut self) {
         self.end += 1;
     }
 
-    /// The next file, which has this number and so many bytes, is being asked for.
+    /// Notes that the next file, with this number and size, is requested.
     pub(crate) fn take(&mut self, number: usize, bytes: u64) {
         self.end += 1;
         self.credit -= 1;
@@ -259,8 +258,8 @@ impl Files {
         self.requests += 1;
     }
 
-    /// The order in which files are read, of which none was left out since it was first seen. An order in which
-    /// some were is to be seen anew.
+    /// Returns the order in which files were read without skipping any. After a skip, an order has to be
+    /// established again.
     fn by(&mut self, listing: &Listing) -> Option<By> {
         for by in [By::Listing, By::Name] {
             let Streak { first, files } = self.streaks[by as usize];
@@ -298,7 +297,7 @@ mod tests {
     use headwater_abi::Name;
 
     #[test]
-    fn blocks_come_before_they_are_read() {
+    fn blocks_arrive_before_they_are_read() {
         let (mut sequence, mut here, mut missed) = (Sequence::default(), BTreeSet::new(), 0);
         let mut furthest = 0;
         for block in 0..100 {
@@ -312,7 +311,7 @@ mod tests {
             assert!(ahead.clone().all(|number| number > block && here.insert(number)));
             furthest = furthest.max(ahead.end.saturating_sub(block));
         }
-        assert_eq!((missed, furthest), (1, 8), "only the first was not here; two windows are under way at most");
+        assert_eq!((missed, furthest), (1, 8), "only the first was missing; two windows are in transit at most");
     }
 
     #[test]
@@ -324,7 +323,7 @@ mod tests {
         assert_eq!(sequence.missed(8, 4), 9..10);
         assert_eq!(sequence.used(9, 4), 10..12);
         assert!(sequence.used(11, 4).is_empty(), "it is not the marked one");
-        assert!(sequence.missed(11, 4).is_empty(), "it is on its way");
+        assert!(sequence.missed(11, 4).is_empty(), "it is in transit");
         assert_eq!(sequence.missed(12, 4), 13..17);
         assert_eq!(Sequence::default().missed(0, 4), 1..2);
     }
@@ -335,8 +334,8 @@ mod tests {
         names.iter().map(|name| Name { ino: 1, d_type: 8, name: name.as_bytes() }).collect()
     }
 
-    /// Reads files in this order; how many were asked for by the process and ahead of it, and how many
-    /// at once, at most, before they were used.
+    /// Reads files in this order. Returns how many the process requested, how many were read ahead, and how
+    /// many of these were unused at once, at most.
     fn read(listing: &Listing, order: impl Iterator<Item = usize>, files_max: usize) -> (usize, usize, usize) {
         let mut files = Files::default();
         let (mut here, mut missed, mut unused) = (BTreeSet::new(), 0, BTreeSet::new());
@@ -361,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn files_come_before_they_are_read() {
+    fn files_arrive_before_they_are_read() {
         let listing = directory(5000);
         let mut by_name: Vec<usize> = (0..5000).collect();
         by_name.sort_by_key(|&number| listing.get(number).unwrap().name);
@@ -390,17 +389,17 @@ mod tests {
             let all_but_some = Vec::into_iter(order).enumerate().filter(|(n, _)| n % 10 != 9).map(|(_, number)| number);
             assert_eq!(read(&listing, all_but_some, 512), (4500, 0, 0));
         }
-        // Directories are not files, and a file that is asked for by many processes is one.
+        // Directories are not files; many requests for one file count once.
         let names: Vec<_> = (0..200).map(|n| format!("{n:03}")).collect();
         let names =
             names.iter().enumerate().map(|(n, name)| (if n % 3 == 0 { d_type::DIR } else { d_type::FILE }, name));
         let listing = names.map(|(d_type, name)| Name { ino: 1, d_type, name: name.as_bytes() }).collect();
         let mut files = Files::default();
-        let mut is_asked =
+        let mut owes_answer =
             |number| files.missed(&listing, number, 512, None) || files.missed(&listing, number, 512, None);
-        let asked: Vec<usize> = (0..30).filter(|n| n % 3 != 0).filter(|&number| is_asked(number)).collect();
-        assert_eq!(asked, [23, 25, 26, 28, 29]);
-        assert!(!is_asked(150), "one that is far away ends it");
+        let requested: Vec<usize> = (0..30).filter(|n| n % 3 != 0).filter(|&number| owes_answer(number)).collect();
+        assert_eq!(requested, [23, 25, 26, 28, 29]);
+        assert!(!owes_answer(150), "one that is far away ends it");
     }
 
     #[test]

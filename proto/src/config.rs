@@ -1,84 +1,82 @@
-//! What a node is told when it is made.
+//! A node's configuration.
 
-use crate::patience::DOUBLINGS_MAX;
+use crate::timeouts::DOUBLINGS_MAX;
 use crate::topology::{Forest, Rank};
 
-/// Who gets what a child asks for.
+/// Which children get content that one of them requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
-    /// A first request is sent to everybody: SPMD programs.
+    /// A first request sends it to all children: SPMD programs.
     Push,
-    /// Only along the path of the request: MPMD programs.
+    /// Only children on the path of the request: MPMD programs.
     Pull,
-    /// Pull at first; what enough children ask for goes to the others too, and while that proves
-    /// right, requests are pushed at once.
+    /// Pull at first. What enough children request is pushed to the others too; while most decisions were for
+    /// a push, new content is pushed at once.
     Adaptive,
 }
 
-/// Bounds on what a node holds and does.
+/// Limits on what a node stores and does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Bytes of content that the store may hold.
     pub store_bytes_max: u64,
-    /// Requests of clients that may wait at once; more are told to use the original.
+    /// Requests of clients that may wait at once; further ones are answered with a fallback.
     pub clients_waiting_max: usize,
-    /// Questions under way at once; what would take more can't be had then.
-    pub asks_max: usize,
-    /// Pieces of content on their way over one link at once. As many as half of them may be sent unasked; what is
-    /// asked for beyond them can't be had then.
+    /// Pending requests; one that would exceed this fails.
+    pub pending_max: usize,
+    /// Pieces of content in transit over one link at once. Up to half of them may be pushed; a request beyond
+    /// the limit fails.
     pub transfers_max: usize,
-    /// Paths that a node keeps knowledge of; more are told to use the original.
+    /// Paths that a node has records of; requests beyond that are answered with a fallback.
     pub entries_max: usize,
-    /// Paths without content beyond which knowledge that nobody uses is forgotten.
+    /// Paths without content beyond which unused records are forgotten.
     pub facts_max: usize,
-    /// Bytes of listings beyond which those are forgotten of whose names nothing is known.
+    /// Bytes of listings beyond which those without known names are forgotten.
     pub listing_bytes_max: u64,
-    /// Names of a directory above which the facts about all of them are never asked for at once.
+    /// Names of a directory above which its details are never requested at once.
     pub details_names_max: usize,
-    /// Files of a directory that are asked for ahead of processes that read them in order; none if
-    /// zero.
+    /// Files of a directory that are read ahead of processes that read them in order; none if zero.
     pub ahead_files_max: usize,
-    /// Bytes that are asked for ahead in one directory.
+    /// Bytes that are read ahead in one directory.
     pub ahead_bytes_max: u64,
-    /// Blocks that are asked for ahead of a process that reads a large file in order; twice as many
-    /// may be under way.
+    /// Blocks that are read ahead of a process that reads a large file in order; twice as many may be in
+    /// transit.
     pub blocks_ahead_max: u32,
-    /// Chunks on their way to one peer at once.
+    /// Chunks in transit to one peer at once.
     pub chunks_in_flight_max: usize,
     /// Files that are read from the shared file system at once.
     pub reads_in_flight_max: usize,
-    /// Symbolic links that one path is followed through, as in the kernel.
+    /// Symbolic links that are followed for one path, as in the kernel.
     pub links_followed_max: usize,
-    /// How long a request may go without progress before clients are told to use the original,
-    /// in milliseconds.
+    /// Timeout of a request without progress, in milliseconds; its clients get a fallback.
     pub request_timeout_ms_max: u64,
-    /// How long a parent that was lost may take to come back, in milliseconds; zero where nobody starts
-    /// it again. Then its parent is turned to.
+    /// How long a lost parent may take to come back, in milliseconds, before the next ancestor is used; zero
+    /// if no supervisor restarts it.
     pub parent_absence_ms_max: u64,
     /// Until when a parent that has never been seen may come up, in milliseconds of the node's clock, which
     /// begins at zero.
     pub starting_ms_max: u64,
     /// How long a parent that owes answers may be silent before it is probed, in milliseconds.
     pub quiet_ms_max: u64,
-    /// How long it may then take to show that it lives, in milliseconds.
+    /// How long a probed parent may take to answer, in milliseconds.
     pub probe_ms_max: u64,
-    /// How long nothing is asked of a parent that has sent wrong content, in milliseconds.
+    /// How long a parent that has sent wrong content gets no requests, in milliseconds.
     pub ban_ms: u64,
     /// Bytes of content above which a file is fetched block by block, through all trees.
     pub piece_bytes_max: u64,
-    /// Blocks that are fetched at once of such a file.
-    pub blocks_gathered_max: usize,
+    /// Blocks of such a file that are downloaded at once.
+    pub blocks_downloading_max: usize,
 }
 
 impl Limits {
-    /// Paths that are remembered as live: half of those of which anything is known, so that what is served
-    /// has the other half. Beyond that, directories go live as a whole.
-    pub fn live_max(&self) -> usize {
+    /// Returns how many passthrough paths are remembered: half of all known paths. Beyond that, whole
+    /// directories are passed through.
+    pub fn passthrough_max(&self) -> usize {
         self.entries_max / 2
     }
 
-    /// How long a parent that owes answers may be silent at most until it is given up, in milliseconds, however
-    /// often others were given up too early.
+    /// Returns the longest silence of a parent that owes answers, in milliseconds, after all doublings of the
+    /// timeouts.
     pub fn silence_ms_max(&self) -> u64 {
         (self.quiet_ms_max + self.probe_ms_max) << DOUBLINGS_MAX
     }
@@ -89,7 +87,7 @@ impl Default for Limits {
         Limits {
             store_bytes_max: 4 << 30,
             clients_waiting_max: 65_536,
-            asks_max: 1 << 16,
+            pending_max: 1 << 16,
             transfers_max: 1 << 17,
             entries_max: 1 << 17,
             facts_max: usize::MAX,
@@ -108,12 +106,12 @@ impl Default for Limits {
             probe_ms_max: 1200,
             ban_ms: 10_000,
             piece_bytes_max: 2 << 20,
-            blocks_gathered_max: 16,
+            blocks_downloading_max: 16,
         }
     }
 }
 
-/// A node's place and rules.
+/// A node's position and rules.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// This node's rank.
@@ -122,11 +120,11 @@ pub struct Config {
     pub forest: Forest,
     /// The session's identity, the same on all nodes.
     pub session: u128,
-    /// Who gets what.
+    /// The push policy.
     pub policy: Policy,
-    /// Bounds.
+    /// Limits.
     pub limits: Limits,
-    /// Directories through which the node may look paths up: (included, path); the longest match
-    /// decides. Paths elsewhere are the original's.
+    /// Directories in which the node may look paths up: (included, path); the longest match decides. Other
+    /// paths are not served.
     pub scope: alloc::vec::Vec<(bool, headwater_abi::Path)>,
 }

@@ -1,5 +1,5 @@
-//! What is known, by path. An entry goes from unknown to known once and then only grows: a directory
-//! of which the attributes are known gets its names, a file gets content. Content alone may go again.
+//! Entries by path. An entry becomes known once and then only grows: a directory's attributes are joined by
+//! its names, a file's by content. Only content can be removed again.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
@@ -12,29 +12,28 @@ use headwater_abi::{Listing, Path, hash};
 
 use crate::entry::{Entry, Inode, Learned, inode_of};
 
-/// Bytes of listings that a node keeps at most, also where nothing is forgotten: more than the shared table
-/// has room for.
+/// Bytes of listings that a node stores at most, even if nothing is forgotten: more than the shared table has
+/// room for.
 const LISTINGS_BYTES_MAX: u64 = 512 << 20;
 
-/// A name in a directory.
+/// The result of looking a name up in its directory's listing.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Lookup<'a> {
-    /// Nothing is known about the directory's names.
+    /// The directory's names are unknown.
     Unknown,
     /// The directory's names are to be looked up one by one.
     Unlistable,
     /// It has no such name.
     Missing,
-    /// It has.
+    /// It has this name.
     Found(Name<'a>),
 }
 
-/// All entries. They are found by the hash of their path; whatever goes through several of them does so in
-/// the order of paths.
+/// All entries, by the hash of their path; iteration is in the order of paths.
 #[derive(Debug)]
 pub(crate) struct Entries {
     by_path: HashTable<Box<Entry>>,
-    /// All paths, from when they are first needed in order.
+    /// All paths, computed when they are first needed in order.
     ordered: OnceCell<BTreeSet<Path>>,
     entries_max: usize,
     /// Bytes of all listings.
@@ -57,7 +56,6 @@ impl Entries {
         self.by_path.len()
     }
 
-    /// Bytes of memory that listings take.
     pub(crate) fn listing_bytes(&self) -> u64 {
         self.listing_bytes
     }
@@ -66,12 +64,10 @@ impl Entries {
         self.by_path.find(path.hash(), |entry| entry.path == *path).map(Box::as_ref)
     }
 
-    /// The entry of the path with these bytes.
     pub(crate) fn get_at(&self, path: &[u8]) -> Option<&Entry> {
         self.by_path.find(hash::bytes(path), |entry| entry.path.as_bytes() == path).map(Box::as_ref)
     }
 
-    /// The entry of the directory that holds this path.
     pub(crate) fn parent_of(&self, path: &Path) -> Option<&Entry> {
         self.get_at(path.parent_bytes()?)
     }
@@ -84,7 +80,7 @@ impl Entries {
         self.get(path).map(|e| &e.fact)
     }
 
-    /// The names of a directory, once all are known.
+    /// Returns the names of a directory, if all are known.
     pub(crate) fn listing(&self, path: &Path) -> Option<&Listing> {
         match &self.get(path)?.fact {
             Fact::Listing(_, listing) => Some(listing),
@@ -92,12 +88,12 @@ impl Entries {
         }
     }
 
-    /// Whether a question for this aspect needs nothing more.
+    /// Returns whether a request for this aspect can be answered.
     pub(crate) fn knows(&self, path: &Path, aspect: Aspect) -> bool {
         self.get(path).is_some_and(|entry| entry.knows(aspect))
     }
 
-    /// Takes a fact in, if it does not contradict what is known.
+    /// Adds a fact, unless it contradicts the known one.
     pub(crate) fn learn(&mut self, path: &Path, fact: Fact) -> Learned {
         let (bytes, is_full) = (listing_bytes(&fact), self.by_path.len() >= self.entries_max);
         let is_too_large =
@@ -121,7 +117,6 @@ impl Entries {
         learned
     }
 
-    /// Forgets all about a path.
     pub(crate) fn remove(&mut self, path: &Path) -> Option<Box<Entry>> {
         let entry = self.by_path.find_entry(path.hash(), |entry| entry.path == *path).ok()?.remove().0;
         if let Some(ordered) = self.ordered.get_mut() {
@@ -131,7 +126,6 @@ impl Entries {
         Some(entry)
     }
 
-    /// All known paths.
     pub(crate) fn paths(&self) -> impl Iterator<Item = &Path> {
         self.ordered().iter()
     }
@@ -140,12 +134,12 @@ impl Entries {
         self.ordered.get_or_init(|| self.by_path.iter().map(|entry| entry.path.clone()).collect())
     }
 
-    /// Whether anything is known of what lies below this path.
+    /// Returns whether any path below this one is known.
     pub(crate) fn has_descendants(&self, path: &Path) -> bool {
         self.descendants(path).next().is_some()
     }
 
-    /// What the directory that holds `path` says about its name.
+    /// Looks `path` up in its directory's listing.
     pub(crate) fn lookup(&self, path: &Path) -> Lookup<'_> {
         let Some(directory) = self.parent_of(path) else { return Lookup::Unknown };
         match &directory.fact {
@@ -157,7 +151,7 @@ impl Entries {
         }
     }
 
-    /// The known inode of a path, from its attributes or from its directory's listing.
+    /// Returns the inode of a path, from its attributes or from its directory's listing.
     pub(crate) fn inode_hint(&self, path: &Path) -> Option<Inode> {
         if let Some(entry) = self.get(path) {
             return entry.attr().map(inode_of);
@@ -167,13 +161,13 @@ impl Entries {
         Some((directory.dev_major, directory.dev_minor, name.ino))
     }
 
-    /// The inode of a path that may be one of several names of a file.
+    /// Returns the inode of a path that may be one of several names of a file.
     pub(crate) fn shared_inode(&self, path: &Path) -> Option<Inode> {
         let is_single = |entry: &Entry| !entry.is_file() || entry.attr().is_none_or(|attr| attr.nlink < 2);
         self.inode_hint(path).filter(|_| self.get(path).is_none_or(|entry| !is_single(entry)))
     }
 
-    /// Known names of the file with this inode, if it has several.
+    /// Returns the known names of the file with this inode, if it has several.
     pub(crate) fn names_of(&self, inode: Inode) -> impl Iterator<Item = &Path> {
         let is_name = move |entry: &Entry| {
             entry.is_file() && entry.attr().is_some_and(|attr| attr.nlink > 1 && inode_of(attr) == inode)
@@ -181,7 +175,7 @@ impl Entries {
         self.paths().filter(move |path| self.get(path).is_some_and(is_name))
     }
 
-    /// Known paths below `ancestor`.
+    /// Returns the known paths below `ancestor`.
     pub(crate) fn descendants<'a>(&'a self, ancestor: &'a Path) -> impl Iterator<Item = &'a Path> {
         let prefix = ancestor.as_bytes();
         self.ordered()
@@ -215,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn listings_are_bounded_and_what_is_known_stays() {
+    fn listings_are_bounded_and_known_names_stay() {
         let mut entries = Entries::new(10);
         let names = listing(&["a", "b"]);
         entries.listings_bytes_max = 2 * listing_bytes(&names);

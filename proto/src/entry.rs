@@ -11,9 +11,9 @@ use headwater_abi::{Attr, Kind, Path};
 
 use crate::Rank;
 use crate::ahead::{Files, Sequence};
-use crate::held::Held;
 use crate::policy::Recipients;
 use crate::state::block_download::BlockDownload;
+use crate::stored::StoredContent;
 use crate::traversal::Streak;
 
 /// A device and inode number.
@@ -27,22 +27,22 @@ pub(crate) type Piece = (Path, Option<u32>);
 pub(crate) struct Entry {
     pub(crate) path: Path,
     pub(crate) fact: Fact,
-    /// Which of all that was learnt it was, wrapping.
+    /// Number of the record in the order of learning, wrapping.
     pub(crate) learnt: u32,
     /// Content in the store.
-    pub(crate) held: Option<Box<Held>>,
-    /// Content on its way in one piece.
+    pub(crate) stored: Option<Box<StoredContent>>,
+    /// Content in transit in one piece.
     pub(crate) arriving: Option<Box<Arriving>>,
-    /// Of a file that travels in blocks.
+    /// Set for a file that travels in blocks.
     pub(crate) blocks: Option<Box<Blocks>>,
-    /// Of a directory about whose names more than one thing was asked.
+    /// Set for a directory about whose names several requests came.
     pub(crate) directory: Option<Box<Directory>>,
     /// Children that have the fact.
     pub(crate) fact_at: Recipients,
     /// Children that have the content.
     pub(crate) content_at: Recipients,
-    /// Children that had it when it was evicted here.
-    pub(crate) lent: Vec<Rank>,
+    /// Children that had the content when it was evicted here.
+    pub(crate) downstream_sources: Vec<Rank>,
 }
 
 /// Content of which the bytes before `position` are in the store.
@@ -52,15 +52,15 @@ pub(crate) struct Arriving {
     pub(crate) aspect: Aspect,
     pub(crate) head: Arc<FileHead>,
     pub(crate) position: u64,
-    /// Bytes of the store that are kept free for it.
+    /// Bytes of the store that are reserved for it.
     pub(crate) reserved: u64,
     pub(crate) source: Source,
-    /// Content whose eviction for its sake was refused.
+    /// Content that the store refused to evict for it.
     pub(crate) unevictable: Vec<Path>,
 }
 
 impl Arriving {
-    /// Whether this is the head of the very same content, of the same version of the file.
+    /// Returns whether `head` describes the same content of the same version of the file.
     pub(crate) fn is_of(&self, head: &FileHead) -> bool {
         self.head.ranges == head.ranges && is_same_version(&self.head.attr, &head.attr)
     }
@@ -73,32 +73,32 @@ pub(crate) enum Source {
     Reader,
     /// A parent sends it, under this number.
     Parent(Rank, TransferId),
-    /// Who sent it is lost; it will be asked for from where it stands.
-    Nobody,
+    /// Its sender is lost; the rest will be requested from `position`.
+    Lost,
 }
 
 /// The blocks of a file that are not in the store yet.
 #[derive(Debug, Default)]
 pub(crate) struct Blocks {
     pub(crate) arriving: BTreeMap<u32, Arriving>,
-    /// Children that have a block, or asked for it.
+    /// Children that have a block, or requested it.
     pub(crate) at: BTreeMap<u32, Recipients>,
     /// What processes read in order.
     pub(crate) sequence: Sequence,
-    /// Content that consists of them, while it is being fetched.
+    /// The download of content that consists of blocks.
     pub(crate) download: Option<BlockDownload>,
-    /// What content looks like that is to be asked for block by block, as the reader has said.
+    /// The reader's description of content that is to be requested block by block.
     pub(crate) large: Option<(Aspect, Arc<FileHead>)>,
 }
 
-/// What was asked about a directory's names.
+/// Requests about a directory's names.
 #[derive(Debug, Default)]
 pub(crate) struct Directory {
-    /// Look-ups of names of which nothing was known, since it was last known of all.
+    /// Look-ups of unknown names, since the details were last known.
     pub(crate) lookups: usize,
     pub(crate) streak: Streak,
     pub(crate) details: Details,
-    /// Contents that processes ask for one after the other.
+    /// Contents that processes request one after the other.
     pub(crate) files: Files,
 }
 
@@ -107,24 +107,24 @@ pub(crate) struct Directory {
 pub(crate) enum Details {
     #[default]
     Unknown,
-    /// They are being asked for; if this node reads them, in so many batches.
-    Asked {
+    /// They have been requested; a reader reads them in so many batches.
+    Requested {
         batches: usize,
         is_pushed: bool,
     },
     Known,
 }
 
-/// What became of a new fact.
+/// The result of learning a fact.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Learned {
     /// It is new.
     New,
     /// It was known.
     Known,
-    /// Something else is known; that stays.
+    /// Another fact is known, and stays.
     Contradiction,
-    /// There is no room for it.
+    /// The node has no room for it.
     Full,
 }
 
@@ -134,13 +134,13 @@ impl Entry {
             path,
             fact,
             learnt: 0,
-            held: None,
+            stored: None,
             arriving: None,
             blocks: None,
             directory: None,
             fact_at: Recipients::default(),
             content_at: Recipients::default(),
-            lent: Vec::new(),
+            downstream_sources: Vec::new(),
         }
     }
 
@@ -156,7 +156,7 @@ impl Entry {
         self.attr().is_some_and(|attr| attr.kind() == Kind::Dir)
     }
 
-    /// Whether a question for this aspect needs nothing more.
+    /// Returns whether a request for this aspect can be answered.
     pub(crate) fn knows(&self, aspect: Aspect) -> bool {
         match aspect {
             Aspect::Entry => true,
@@ -169,29 +169,29 @@ impl Entry {
         }
     }
 
-    /// Whether content in the store covers this aspect.
+    /// Returns whether content in the store covers this aspect.
     pub(crate) fn has_content(&self, aspect: Aspect) -> bool {
-        self.held.as_ref().is_some_and(|held| held.covers(aspect))
+        self.stored.as_ref().is_some_and(|stored| stored.covers(aspect))
     }
 
-    /// The head of content in the store; `None` if there is none of this aspect.
-    pub(crate) fn held_head(&self, aspect: Aspect) -> Option<FileHead> {
+    /// Returns the head of stored content; `None` if there is none of this aspect.
+    pub(crate) fn stored_head(&self, aspect: Aspect) -> Option<FileHead> {
         let attr = *self.attr()?;
-        self.held.as_ref()?.head(attr, aspect)
+        self.stored.as_ref()?.head(attr, aspect)
     }
 
-    /// What the reader of this aspect is told: what is in the store, and for a block at least what the
-    /// file is like.
+    /// Returns what the reader of this aspect needs: the head of what is stored, and for a block at least the
+    /// file's attributes.
     pub(crate) fn have(&self, aspect: Aspect) -> Option<FileHead> {
         let attr = *self.attr()?;
-        let held = self.held.as_ref().map(|held| held.summary(attr));
+        let stored = self.stored.as_ref().map(|stored| stored.summary(attr));
         let is_block = block_of(aspect).is_some();
-        held.or_else(|| is_block.then(|| FileHead { attr, format: 0, ranges: Arc::from([]), whole: false }))
+        stored.or_else(|| is_block.then(|| FileHead { attr, format: 0, ranges: Arc::from([]), whole: false }))
     }
 
-    /// What is enough for `aspect`, in the store or on its way there.
+    /// Returns content that covers `aspect`, stored or arriving.
     pub(crate) fn content_for(&self, aspect: Aspect) -> Option<(Aspect, Arc<FileHead>)> {
-        if let Some(head) = self.held_head(aspect) {
+        if let Some(head) = self.stored_head(aspect) {
             let has = if head.whole && block_of(aspect).is_none() { Aspect::Whole } else { aspect };
             return Some((has, Arc::new(head)));
         }
@@ -199,7 +199,7 @@ impl Entry {
         Some((arriving.aspect, arriving.head.clone()))
     }
 
-    /// What is on its way to the store: the content, or one block of it.
+    /// Returns the arriving content, or one arriving block.
     pub(crate) fn arriving(&self, block: Option<u32>) -> Option<&Arriving> {
         match block {
             None => self.arriving.as_deref(),
@@ -228,41 +228,40 @@ impl Entry {
         }
     }
 
-    /// Whether anything of the file is on its way.
+    /// Returns whether any part of the file is arriving.
     pub(crate) fn is_arriving(&self) -> bool {
         let is_coming = |blocks: &Blocks| !blocks.arriving.is_empty() || blocks.download.is_some();
         self.arriving.is_some() || self.blocks.as_deref().is_some_and(is_coming)
     }
 
-    /// Content that is being fetched block by block.
+    /// Returns the block download, if there is one.
     pub(crate) fn download(&self) -> Option<&BlockDownload> {
         self.blocks.as_ref()?.download.as_ref()
     }
 
-    /// What content looks like that is enough for `aspect` and is to be asked for block by block.
+    /// Returns the head of content that covers `aspect` and is to be requested block by block.
     pub(crate) fn large_for(&self, aspect: Aspect) -> Option<(Aspect, Arc<FileHead>)> {
         self.blocks.as_ref()?.large.clone().filter(|(large, _)| covers(*large, aspect))
     }
 
-    /// The digest of content in the store, if it has been told or computed.
+    /// Returns the digest of stored content, if it was received or computed.
     pub(crate) fn digest(&self, aspect: Aspect) -> Option<Digest> {
-        self.held.as_ref()?.digest(aspect)
+        self.stored.as_ref()?.digest(aspect)
     }
 
-    /// The pieces that are on their way.
     pub(crate) fn pieces_arriving(&self) -> Vec<Option<u32>> {
         let whole = self.arriving.as_ref().map(|_| None);
         let blocks = self.blocks.iter().flat_map(|blocks| blocks.arriving.keys().copied().map(Some));
         whole.into_iter().chain(blocks).collect()
     }
 
-    /// How many pieces have begun to arrive of which nobody sends the rest.
+    /// Returns the number of arriving pieces that have lost their sender.
     pub(crate) fn orphans(&self) -> usize {
         let blocks = self.blocks.iter().flat_map(|blocks| blocks.arriving.values());
-        self.arriving.as_deref().into_iter().chain(blocks).filter(|a| a.source == Source::Nobody).count()
+        self.arriving.as_deref().into_iter().chain(blocks).filter(|a| a.source == Source::Lost).count()
     }
 
-    /// How much of the content described by `head` is in the store; `None` if it has gone.
+    /// Returns how many bytes of the content that `head` describes are stored; `None` if it was evicted.
     pub(crate) fn available(&self, aspect: Aspect, head: &Arc<FileHead>) -> Option<u64> {
         if self.has_content(aspect) {
             return Some(head.content_bytes());
@@ -270,7 +269,7 @@ impl Entry {
         self.arriving(block_of(aspect)).filter(|a| Arc::ptr_eq(&a.head, head)).map(|a| a.position)
     }
 
-    /// Children that have this content, or asked for it.
+    /// Returns the children that have this content, or requested it.
     pub(crate) fn recipients(&mut self, block: Option<u32>) -> &mut Recipients {
         match block {
             None => &mut self.content_at,
@@ -278,12 +277,11 @@ impl Entry {
         }
     }
 
-    /// How many blocks the file has.
     pub(crate) fn block_count(&self) -> u32 {
         if self.is_file() { self.attr().map_or(0, |attr| block_count(attr.size)) } else { 0 }
     }
 
-    /// Takes a fact in, if it does not contradict what is known.
+    /// Adds a fact, unless it contradicts the known one.
     pub(crate) fn learn(&mut self, fact: Fact) -> Learned {
         let grown = match (&self.fact, fact) {
             (Fact::Attr(old), Fact::Listing(new, listing)) if is_same_directory(old, &new) => {
@@ -309,7 +307,6 @@ impl Entry {
     }
 }
 
-/// The attributes that a fact tells.
 pub(crate) fn attr_of(fact: &Fact) -> Option<&Attr> {
     match fact {
         Fact::Absent | Fact::Error(_) => None,
@@ -317,7 +314,7 @@ pub(crate) fn attr_of(fact: &Fact) -> Option<&Attr> {
     }
 }
 
-/// The number of the block that an aspect is about.
+/// Returns the number of the block that an aspect is about.
 pub(crate) fn block_of(aspect: Aspect) -> Option<u32> {
     match aspect {
         Aspect::Block(number) => Some(number),
@@ -325,17 +322,17 @@ pub(crate) fn block_of(aspect: Aspect) -> Option<u32> {
     }
 }
 
-/// The aspect that content in one piece is.
+/// Returns the aspect of content in one piece.
 pub(crate) fn aspect_of(head: &FileHead) -> Aspect {
     if head.whole { Aspect::Whole } else { Aspect::Loadable }
 }
 
-/// Whether content of one aspect is enough for another.
+/// Returns whether content of one aspect covers another.
 pub(crate) fn covers(has: Aspect, wanted: Aspect) -> bool {
     has == wanted || (has == Aspect::Whole && wanted == Aspect::Loadable)
 }
 
-/// Whether a fact is well-formed: kinds agree, and a listing's names are names.
+/// Returns whether a fact is well-formed: kinds agree, and a listing's names are names.
 pub(crate) fn is_sound(fact: &Fact) -> bool {
     match fact {
         Fact::Absent => true,
@@ -349,13 +346,13 @@ pub(crate) fn is_sound(fact: &Fact) -> bool {
     }
 }
 
-/// Whether these bytes can stand between the slashes of a path.
+/// Returns whether these bytes can be a component of a path.
 pub(crate) fn is_name(name: &[u8]) -> bool {
     !name.is_empty() && name.len() <= usize::from(u8::MAX) && !name.iter().any(|&b| b == b'/' || b == 0)
 }
 
-/// Whether two looks at a file saw the same bytes. Access times differ by looking, and one file system's devices
-/// have other numbers on other nodes.
+/// Returns whether two reads of a file's attributes saw the same version. Access times change by reading, and
+/// device numbers differ between nodes.
 pub(crate) fn is_same_version(a: &Attr, b: &Attr) -> bool {
     let version = |a: &Attr| (a.ino, a.mode, a.size, a.mtime, a.ctime);
     version(a) == version(b)

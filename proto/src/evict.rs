@@ -1,9 +1,9 @@
-//! Which content leaves a full store: SIEVE (Zhang et al., NSDI'24). Content stands in the order of
-//! its completion; a hand moves from the oldest to the newest, passes what was used since its last
-//! visit, and evicts the first that was not.
+//! Eviction from a full store: SIEVE (Zhang et al., NSDI'24). Content is in the order of its completion; a
+//! hand moves from the oldest to the newest, passes what was used since its last visit, and evicts the first
+//! that was not.
 //!
-//! A node sees only those uses that reach it: children's requests, and that a process has the file
-//! open or mapped when it is to be evicted; it then stays at its place, as if a mark had been cleared.
+//! A node sees only some uses: children's requests, and a refused eviction of a file that a process has open
+//! or mapped. Such content stays in its position, as if a mark had been cleared.
 
 use alloc::collections::BTreeMap;
 
@@ -15,16 +15,16 @@ pub(crate) struct Sieve {
     /// Complete content, the oldest first, and whether it was used.
     order: BTreeMap<u64, (Path, bool)>,
     next_order: u64,
-    /// Where the next visit begins: at the first content that stands here or behind.
+    /// Where the next visit begins: at the first content from here on.
     hand: u64,
     bytes: u64,
 }
 
 impl Sieve {
-    /// Adds content; its place in the order.
+    /// Adds content. Returns its position in the order.
     pub(crate) fn insert(&mut self, path: Path) -> u64 {
         if self.order.range(self.hand..).next().is_none() {
-            // It has come to the newest, and begins again at the oldest; not at what comes now.
+            // The hand has passed the newest and begins again at the oldest, not at what is added now.
             self.hand = 0;
         }
         let order = self.next_order;
@@ -37,19 +37,20 @@ impl Sieve {
         self.order.remove(&order);
     }
 
-    /// A victim stays after all, where it was, because it is in use: the hand has passed it.
+    /// Restores a victim at its position, because it is in use: the hand has passed it.
     pub(crate) fn put_back(&mut self, order: u64, path: Path) {
         self.order.insert(order, (path, false));
     }
 
-    /// The content at this place was used.
+    /// Marks the content at this position as used.
     pub(crate) fn touch(&mut self, order: u64) {
         if let Some((_, used)) = self.order.get_mut(&order) {
             *used = true;
         }
     }
 
-    /// The next to evict, among those that `may_go`; it stays in the order until it is removed.
+    /// Returns the next to evict, among those that `may_go` accepts; it stays in the order until it is
+    /// removed.
     pub(crate) fn victim(&mut self, may_go: impl Fn(&Path) -> bool) -> Option<Path> {
         // Two rounds: the first may only clear marks.
         for _ in 0..self.order.len() * 2 {
@@ -64,7 +65,7 @@ impl Sieve {
         None
     }
 
-    /// Bytes in use or kept free for what arrives.
+    /// Returns the bytes in use or reserved for arriving content.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -77,7 +78,7 @@ impl Sieve {
         self.bytes += bytes;
     }
 
-    pub(crate) fn give_back(&mut self, bytes: u64) {
+    pub(crate) fn release(&mut self, bytes: u64) {
         self.bytes = self.bytes.checked_sub(bytes).expect("no more is given back than was taken");
     }
 }
@@ -118,7 +119,7 @@ mod tests {
         assert_eq!(sieve.victim(|_| true), Some(path(0)));
     }
 
-    /// The paper's algorithm 1, over its linked list; here the oldest stands first.
+    /// The paper's algorithm 1, over its linked list; here the oldest is first.
     #[derive(Clone, Default)]
     struct Algorithm1 {
         queue: Vec<(u64, bool)>,
@@ -130,7 +131,7 @@ mod tests {
             self.queue.iter().position(|(o, _)| *o == object).unwrap()
         }
 
-        /// The object one nearer to the head, where new ones come.
+        /// Returns the next object towards the head, where new ones are added.
         fn before(&self, object: u64) -> Option<u64> {
             self.queue.get(self.at(object) + 1).map(|(o, _)| *o)
         }
@@ -178,7 +179,7 @@ mod tests {
                         sieve.remove(object);
                         paper.remove(object);
                     }
-                    // That the next one is in use is seen when it would go: so it has been used.
+                    // A refused eviction shows that the object was used.
                     (4, Some(_)) => {
                         let object = paper.clone().evict().expect("there is content");
                         let at = paper.at(object);

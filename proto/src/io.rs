@@ -1,4 +1,4 @@
-//! What goes into a node and what comes out.
+//! A node's inputs and outputs.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -16,18 +16,17 @@ pub type Time = u64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClientId(pub u64);
 
-/// The other end of a link, by what it is to this node. Two ranks may have a link of either kind between
-/// them, one in some trees and one in others.
+/// The other end of a link, by its role. Two ranks may have a link in each direction, for different trees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Peer {
-    /// A rank that this node asks; this node has dialled it.
+    /// A rank that this node sends requests to; this node dialled it.
     Parent(Rank),
-    /// A rank that asks this node.
+    /// A rank that sends requests to this node.
     Child(Rank),
 }
 
 impl Peer {
-    /// The rank at the other end.
+    /// Returns the rank at the other end.
     pub fn rank(self) -> Rank {
         match self {
             Peer::Parent(rank) | Peer::Child(rank) => rank,
@@ -38,32 +37,32 @@ impl Peer {
 /// The final answer to a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reply {
-    /// What is known is published: look again.
+    /// What is known is published: the client looks the path up again.
     Done,
-    /// Use the original.
+    /// The client uses the source file.
     Fallback,
 }
 
-/// Something happened.
+/// An event.
 #[derive(Clone, Debug)]
 pub enum Input {
-    /// A process asks.
+    /// A process requests a path.
     Request {
-        /// Its number, to be answered by exactly one [`Output::Reply`] unless it goes away.
+        /// Its number; it gets exactly one [`Output::Reply`] unless it goes away.
         client: ClientId,
         /// The path; `..` is resolved by the node along the directory tree.
         path: Path,
-        /// What it wants.
+        /// What it needs.
         want: Want,
     },
-    /// The driver wants something ahead of processes. It is as if a process asked, but nothing is concluded
-    /// from it about what processes do, and content for which others would have to go is refused.
+    /// The driver requests something ahead of processes. It is handled like a request of a process, but does
+    /// not count as demand, and fails if other content would have to be evicted.
     Preload {
         /// Its number, as in [`Input::Request`].
         client: ClientId,
         /// The path.
         path: Path,
-        /// What is wanted.
+        /// What is needed.
         want: Want,
     },
     /// A process reads a block of a large file.
@@ -87,32 +86,32 @@ pub enum Input {
         /// Its number.
         client: ClientId,
     },
-    /// A link to this peer stands, and its `Hello` has been checked.
+    /// A link to this peer is up, and its `Hello` has been checked.
     PeerUp {
         /// The peer.
         peer: Peer,
     },
-    /// The link is gone; nothing more comes from it, and what was sent may be lost.
+    /// The link is down; nothing more arrives from it, and what was sent may be lost.
     PeerDown {
         /// The peer.
         peer: Peer,
     },
-    /// A message from a peer. A chunk's bytes are already in the store, and before [`Message::End`] they have
-    /// been checked against its digest, as have those of [`Message::Content`].
+    /// A message from a peer. The bytes of a chunk are already stored; before [`Message::End`] and
+    /// [`Message::Content`] they have been checked against the digest.
     Message {
         /// The peer.
         from: Peer,
         /// The message.
         message: Message,
     },
-    /// Content that has arrived is not what [`Message::End`] says.
+    /// Received content does not match the digest of [`Message::End`].
     Corrupt {
         /// The parent that sent it.
         from: Rank,
-        /// Its number for the transfer.
+        /// The parent's number for the transfer.
         transfer: TransferId,
     },
-    /// The bytes of [`Message::Content`] are not what it says.
+    /// The bytes of [`Message::Content`] do not match its digest.
     CorruptContent {
         /// The parent that sent it.
         from: Rank,
@@ -123,65 +122,64 @@ pub enum Input {
     Digested {
         /// The path.
         path: Path,
-        /// What was asked about.
+        /// The requested aspect.
         aspect: Aspect,
         /// The digest; `None` if the content can't be read.
         digest: Option<Digest>,
     },
     /// One [`Output::SendChunk`] or [`Output::SendContent`] has been handed to the network.
     ChunkSent {
-        /// The child it went to.
+        /// The child that it was sent to.
         to: Rank,
     },
     /// Answer to [`Output::ReadEntry`] and [`Output::ReadListing`].
     FactRead {
         /// The path.
         path: Path,
-        /// What was asked for.
+        /// The requested aspect.
         aspect: Aspect,
-        /// What the shared file system said.
+        /// The fact that was read.
         fact: Fact,
     },
     /// Answer to [`Output::ReadDetails`].
     DetailsRead {
         /// The directory.
         path: Path,
-        /// What its names are. What could not be examined is missing.
+        /// The facts about its names. Names that could not be examined are missing.
         details: Vec<Detail>,
     },
     /// First answer to [`Output::ReadFile`]: the file is open.
     FileOpened {
         /// The path.
         path: Path,
-        /// What was asked for.
+        /// The requested aspect.
         aspect: Aspect,
-        /// What it looks like.
+        /// Its head.
         head: FileHead,
     },
-    /// The bytes of an open file up to this position of its content are in the store.
+    /// The bytes of an open file up to this position of its content are stored.
     FileRead {
         /// The path.
         path: Path,
-        /// What was asked for.
+        /// The requested aspect.
         aspect: Aspect,
-        /// End of what is there; the file is complete when it equals the head's `content_bytes`.
+        /// End of the stored bytes; the file is complete when it equals the head's `content_bytes`.
         position: u64,
     },
     /// Last answer to [`Output::ReadFile`] if it fails, before or after opening.
     FileFailed {
         /// The path.
         path: Path,
-        /// What was asked for.
+        /// The requested aspect.
         aspect: Aspect,
         /// The error number.
         errno: u16,
     },
-    /// The store could not take this content (no space): it is given up, and its clients use the
-    /// original.
+    /// The store could not take this content (no space): it is dropped, and its clients use the source file.
     StoreFailed {
         /// The path.
         path: Path,
-        /// The block; `None` if it is about the content in one piece.
+        /// The block; `None` for content in one piece.
         block: Option<u32>,
     },
     /// An [`Output::Evict`] was refused, because a process has the file open or mapped.
@@ -189,58 +187,57 @@ pub enum Input {
         /// The path.
         path: Path,
     },
-    /// From now on the store may hold so many bytes. Of what is more, some is given up at once; the same
-    /// input again goes on, as long as [`Stats::store_bytes`] is above it.
+    /// The store's limit has changed. Content beyond it is evicted in steps; the driver repeats the input
+    /// while [`Stats::store_bytes`] exceeds the limit.
     Room {
-        /// The new bound, in place of [`Limits::store_bytes_max`](crate::Limits::store_bytes_max).
+        /// The new limit, in place of [`Limits::store_bytes_max`](crate::Limits::store_bytes_max).
         store_bytes_max: u64,
     },
-    /// The user wants content to be given up. Answered by [`Output::Cleared`], behind the
-    /// [`Output::Evict`]s that come of it.
+    /// The user clears content. Answered by [`Output::Cleared`], behind the resulting [`Output::Evict`]s.
     Clear {
         /// The path.
         path: Path,
         /// Everything below it too.
         subtree: bool,
-        /// Where an earlier answer said that it goes on.
+        /// The path at which an earlier answer stopped.
         after: Option<Path>,
     },
-    /// The user wants what has changed on the shared file system to be read anew. Answered by one
+    /// The user refreshes: what has changed on the shared file system is to be read again. Answered by one
     /// [`Output::Refreshed`] or [`Output::RefreshFailed`].
     Refresh {
         /// The driver's number for it.
         request: u64,
-        /// Paths at and below which to look, at most half of
+        /// Paths at and below which to check, at most half of
         /// [`CHANGES_MAX`](headwater_abi::wire::CHANGES_MAX); if there are none, everywhere.
         paths: Vec<Path>,
     },
-    /// An [`Output::Generation`] could not be performed: what was published stays as it is, and what has
-    /// changed is served by the originals on this node.
+    /// The driver could not execute an [`Output::Generation`]: what was published stays, and this node serves
+    /// what has changed from the source files.
     GenerationFailed {
         /// The changes of that generation.
         changes: Option<Vec<Change>>,
     },
-    /// Nobody uses an older generation any more, and its content has gone from the store.
+    /// No process uses an older generation any more, and its content was removed from the store.
     GenerationGone {
         /// Its number.
         generation: u64,
     },
 }
 
-/// Something is to be done.
+/// An action for the driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
-    /// Link to this rank, as its child; try until that succeeds or is no longer wanted.
+    /// Link to this rank, as its child; retry until that succeeds or [`Output::HangUp`] follows.
     Dial {
         /// The rank.
         rank: Rank,
     },
-    /// The link to this rank is no longer wanted, nor to be tried.
+    /// End the link to this rank, or the attempts to make it.
     HangUp {
         /// The rank.
         rank: Rank,
     },
-    /// Answer a process. Everything published before it in the stream of outputs is visible to it.
+    /// Answer a process. It sees everything that was published before.
     Reply {
         /// The process.
         client: ClientId,
@@ -254,8 +251,8 @@ pub enum Output {
         /// The message; never one with bytes of content.
         message: Message,
     },
-    /// Send [`Message::Content`] with its bytes from the store; answered by [`Input::ChunkSent`]. If they have
-    /// gone, [`Message::Unavailable`] is sent.
+    /// Send [`Message::Content`] with its bytes from the store, or [`Message::Unavailable`] if they were
+    /// evicted; answered by [`Input::ChunkSent`].
     SendContent {
         /// The child.
         to: Rank,
@@ -263,9 +260,9 @@ pub enum Output {
         path: Path,
         /// [`Aspect::Loadable`] or [`Aspect::Whole`].
         aspect: Aspect,
-        /// What it looks like.
+        /// Its head.
         head: Arc<FileHead>,
-        /// Of its bytes.
+        /// The digest of its bytes.
         digest: Digest,
     },
     /// Send bytes of content from the store; answered by [`Input::ChunkSent`].
@@ -276,16 +273,16 @@ pub enum Output {
         transfer: TransferId,
         /// The file.
         path: Path,
-        /// The block; `None` if it goes in one piece.
+        /// The block; `None` for content in one piece.
         block: Option<u32>,
-        /// Where in the content the bytes stand.
+        /// Position of the bytes in the content.
         position: u64,
-        /// Where in the file they stand.
+        /// Offset of the bytes in the file.
         offset: u64,
-        /// How many they are.
+        /// Number of bytes.
         bytes: u32,
     },
-    /// Read what a path is (reader only).
+    /// Read the entry of a path (reader only).
     ReadEntry {
         /// The path.
         path: Path,
@@ -295,7 +292,7 @@ pub enum Output {
         /// The path.
         path: Path,
     },
-    /// Read what these names of a directory are (reader only); answered by one [`Input::DetailsRead`].
+    /// Read the facts about these names of a directory (reader only); answered by one [`Input::DetailsRead`].
     ReadDetails {
         /// The directory.
         path: Path,
@@ -309,18 +306,16 @@ pub enum Output {
         path: Path,
         /// [`Aspect::Loadable`], [`Aspect::Whole`] or [`Aspect::Block`].
         aspect: Aspect,
-        /// The ranges that the store already holds, to be skipped. Of a block's file at least the
-        /// attributes are told.
+        /// The stored ranges, to be skipped. For a block it has at least the file's attributes.
         have: Option<FileHead>,
-        /// True if the content is wanted for executing: the reader then also checks for file
-        /// capabilities.
+        /// True if the content is to be executed: the reader then also checks for file capabilities.
         execute: bool,
-        /// If the content has more bytes than this, it is opened and not read: nothing more comes behind
-        /// `FileOpened`, and the file stays open for its blocks.
+        /// Content of more bytes is opened and not read: only `FileOpened` follows, and the file stays open
+        /// for its blocks.
         content_bytes_max: u64,
     },
-    /// A parent will send this content: make room for it. Its chunks are to be written at
-    /// `head.locate(position)` before they are given to the node.
+    /// A parent will send this content: reserve space. Chunks are written at `head.locate(position)` before
+    /// the node gets them.
     Receive {
         /// The parent.
         from: Rank,
@@ -328,14 +323,14 @@ pub enum Output {
         transfer: TransferId,
         /// The file.
         path: Path,
-        /// The block; `None` if it comes in one piece.
+        /// The block; `None` for content in one piece.
         block: Option<u32>,
-        /// What it looks like.
+        /// Its head.
         head: FileHead,
-        /// Bytes of the content that have arrived from elsewhere and stay as they are.
+        /// Bytes of the content that have arrived from another rank and stay.
         position: u64,
-        /// What is published of a file that comes in one piece: of that no byte is written again, so that
-        /// nothing wrong ever stands there.
+        /// What is published of a file in one piece: no published byte is written again, so it can't become
+        /// wrong.
         have: Option<FileHead>,
     },
     /// Compute the digest of content in the store; answered by [`Input::Digested`].
@@ -344,79 +339,76 @@ pub enum Output {
         path: Path,
         /// [`Aspect::Loadable`], [`Aspect::Whole`] or [`Aspect::Block`].
         aspect: Aspect,
-        /// What it looks like.
+        /// Its head.
         head: FileHead,
     },
-    /// A parent has sent content that is not what it should be. It is fetched from elsewhere.
+    /// A parent has sent wrong content, which is requested from another rank.
     Mismatch {
         /// The file.
         path: Path,
         /// The parent.
         from: Rank,
     },
-    /// Forget what has arrived of this content.
+    /// Discard what has arrived of this content.
     Discard {
         /// The file.
         path: Path,
-        /// The block; `None` if it comes in one piece.
+        /// The block; `None` for content in one piece.
         block: Option<u32>,
     },
     /// Make something visible to processes.
     Publish(Publication),
-    /// Remove content from the store, blocks included: clear its residency, then the file. It may be
-    /// refused.
+    /// Remove content from the store, blocks included: clear its residency, then remove the file. The store
+    /// may refuse.
     Evict {
         /// The file.
         path: Path,
     },
-    /// Nothing is known of this path any more: what was published may be taken back. If it is published
-    /// again, it is the same.
+    /// The record of this path may be removed. If it is published again, it is the same.
     Forget {
         /// The path.
         path: Path,
     },
-    /// The original has changed or vanished since it was published; it is live from now on. Said once,
-    /// by the node that has noticed it.
+    /// The source file has changed or vanished since it was published; it is a passthrough path now. Reported
+    /// once, by the node that has noticed it.
     Changed {
         /// The path.
         path: Path,
     },
-    /// The part of an [`Input::Clear`] that could be done at once is done.
+    /// The clearing is done, as far as it could be done at once.
     Cleared {
-        /// As it was wanted.
+        /// As in the request.
         path: Path,
-        /// As it was wanted.
+        /// As in the request.
         subtree: bool,
-        /// Where it goes on, by another [`Input::Clear`].
+        /// The path at which another [`Input::Clear`] continues.
         next: Option<Path>,
-        /// Files that stay because they are being received or sent on.
+        /// Files that stay because they are being received or sent.
         in_transit: u64,
     },
-    /// Forget whatever makes looking a path up again quicker: directories may have been replaced
-    /// (reader only).
-    LookAnew,
-    /// From here on everything is of this generation. What was published stays, but for the changes;
-    /// who began with an earlier generation keeps that.
+    /// Drop all caches of look-ups: directories may have been replaced (reader only).
+    DropLookupCache,
+    /// Begin this generation. What was published stays, except for the changes; processes that began with an
+    /// earlier generation continue with that.
     Generation {
         /// Its number; generations ascend.
         generation: u64,
-        /// Paths of which nothing is known any more; `None`: all.
+        /// Paths whose records are dropped; `None`: all.
         changes: Option<Vec<Change>>,
-        /// All live paths, and whether everything below them is live too. Others are so no more.
-        live: Vec<(Path, bool)>,
+        /// All passthrough paths, and whether everything below them is passed through too. Other paths no
+        /// longer are.
+        passthrough: Vec<(Path, bool)>,
     },
-    /// Answer to [`Input::Refresh`]: this is the generation that has everything; if nothing has changed,
-    /// it is the one that there was.
+    /// Answer to [`Input::Refresh`]: the generation that has all changes; without changes, the current one.
     Refreshed {
         /// The driver's number.
         request: u64,
         /// The generation.
         generation: u64,
-        /// Paths that have changed, of those of which something was known; `None`: it is not known
-        /// which.
+        /// Number of known paths that have changed; `None` if unknown.
         changed: Option<u64>,
     },
-    /// Answer to [`Input::Refresh`]: the parent, who would have to be asked, can't be.
+    /// Answer to [`Input::Refresh`]: the parent can't be reached.
     RefreshFailed {
         /// The driver's number.
         request: u64,
@@ -425,12 +417,12 @@ pub enum Output {
     Disconnect {
         /// The peer.
         peer: Peer,
-        /// What it did, for the log.
+        /// The breach, for the log.
         reason: &'static str,
     },
 }
 
-/// What becomes visible in the node's table.
+/// A change of the node's table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Publication {
     /// A fact.
@@ -446,85 +438,86 @@ pub enum Publication {
         path: Path,
         /// [`Aspect::Loadable`] or [`Aspect::Whole`].
         aspect: Aspect,
-        /// What it looks like.
+        /// Its head.
         head: FileHead,
-        /// True if its use is to be told by [`Input::Used`].
+        /// True if the driver reports its use with [`Input::Used`].
         is_marked: bool,
     },
-    /// The same, of content that came with the message that is being handled, and that is to be stored first.
+    /// The same, of content that arrived with the message that is being handled and is stored first.
     Arrived {
         /// The path.
         path: Path,
         /// [`Aspect::Loadable`] or [`Aspect::Whole`].
         aspect: Aspect,
-        /// What it looks like.
+        /// Its head.
         head: FileHead,
-        /// What is published of it already: see [`Output::Receive`].
+        /// What of it is published already: see [`Output::Receive`].
         have: Option<FileHead>,
-        /// True if its use is to be told by [`Input::Used`].
+        /// True if the driver reports its use with [`Input::Used`].
         is_marked: bool,
     },
-    /// A block that is complete in the store, in the file's sparse copy. When all are, the content
-    /// is published too.
+    /// A block that is complete in the store, in the file's sparse copy. When all are, the content is
+    /// published too.
     Block {
         /// The file.
         path: Path,
         /// The block, counted from zero.
         block: u32,
-        /// What the block looks like.
+        /// The block's head.
         head: FileHead,
-        /// True if its use is to be told by [`Input::Used`].
+        /// True if the driver reports its use with [`Input::Used`].
         is_marked: bool,
     },
-    /// The same bytes are already in the store under another name of the same inode: link to it.
+    /// The same bytes are stored under another name of the same inode: link to it.
     HardLink {
         /// The new name.
         path: Path,
         /// The name whose content is complete.
         target: Path,
-        /// What is complete there.
+        /// The aspect that is complete there.
         aspect: Aspect,
-        /// What it looks like.
+        /// Its head.
         head: FileHead,
     },
-    /// The job changes this path: its original is to be used, and its directory's listing too.
-    Live {
+    /// The job changes this path: its source file is used, and its directory's source for listings.
+    Passthrough {
         /// The path.
         path: Path,
         /// Everything below it too.
         tree: bool,
     },
-    /// Programs run in the session that do not say what they change: processes are to compare what is
-    /// known with the original before they use it.
+    /// Programs run that don't announce their changes: processes compare what is known with the source file
+    /// before they use it.
     Unaudited,
 }
 
-/// How much a node keeps of what its processes and its peers cause.
+/// How much a node stores on behalf of its processes and peers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Load {
     /// Requests of processes that wait: at most [`Limits::clients_waiting_max`](crate::Limits).
     pub clients: usize,
-    /// Questions under way: at most [`Limits::asks_max`](crate::Limits).
-    pub asks: usize,
-    /// The most children that wait for one question: at most one for each child and tree.
+    /// Pending requests: at most [`Limits::pending_max`](crate::Limits).
+    pub pending: usize,
+    /// Children that wait for one request, the largest number: at most one for each child and tree.
     pub waiting: usize,
-    /// Pieces on their way to one child, the most of all: at most [`Limits::transfers_max`](crate::Limits).
+    /// Pieces in transit to one child, the largest number: at most [`Limits::transfers_max`](crate::Limits).
     pub outgoing: usize,
-    /// Pieces on their way from one parent, the most of all: as many.
+    /// Pieces in transit from one parent, the largest number: the same limit.
     pub incoming: usize,
-    /// Pieces of which nobody sends the rest: at most one for each question.
+    /// Pieces that have lost their sender: at most one for each pending request.
     pub orphans: usize,
-    /// Files to be read, asked for or not any more: at most twice as many as questions, and 64.
+    /// Files to be read, requested or not any more: at most twice the pending requests, and 64.
     pub reads_waiting: usize,
-    /// Paths in the order in which they may be forgotten: at most twice as many as may be known, and 64.
+    /// Paths in the order in which they may be forgotten: at most twice
+    /// [`Limits::entries_max`](crate::Limits), and 64.
     pub forgettable: usize,
-    /// Directories that were listed, in that order: at most as many.
+    /// Directories that were listed, in that order: the same limit.
     pub listed: usize,
-    /// Versions to be told of one tree, the most of all: at most 65,536.
-    pub untold: usize,
+    /// Versions to be reported for one tree, the largest number: at most 65,536.
+    pub unreported: usize,
 }
 
-/// What a node has done so far.
+/// A node's counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs, reason = "named as in the summary")]
 pub struct Stats {

@@ -1,27 +1,27 @@
 //! The sans-IO core of a node.
 //!
-//! [`Node`] decides; a driver (the daemon, or the simulator) performs. There is no I/O, no clock and
-//! no file content here: the crate is `no_std`, time is an argument, and content is named by path,
-//! position and length.
+//! [`Node`] decides; a driver (the daemon, or the simulator) executes. There is no I/O, no clock and no file
+//! content here: the crate is `no_std`, time is an argument, and content is named by path, position and
+//! length.
 
 #![no_std]
 
 extern crate alloc;
 
 mod ahead;
-mod asks;
 mod config;
 mod entries;
 mod entry;
 mod evict;
-mod held;
 mod io;
-mod live;
 mod node;
-mod patience;
+mod passthrough;
+mod pending;
 mod policy;
 mod scope;
 mod state;
+mod stored;
+mod timeouts;
 pub mod topology;
 mod transfer;
 mod traversal;

@@ -1,20 +1,20 @@
 //! One node's decisions.
 
 mod ahead;
-mod ask;
 mod block;
 mod clear;
 mod compare;
 mod content;
 mod details;
+mod downstream;
 mod forget;
 mod large;
 mod learn;
-mod lent;
 mod parents;
 mod peers;
 mod preload;
 mod refresh;
+mod requests;
 mod restore;
 mod room;
 mod route;
@@ -30,18 +30,18 @@ use headwater_abi::wire::Aspect;
 use headwater_abi::{Path, Want};
 
 use crate::ahead::By;
-use crate::asks::{Asks, Client, Key, Waiter};
 use crate::entries::Entries;
 use crate::entry::{Entry, Inode, Piece};
 use crate::evict::Sieve;
-use crate::held::Held;
-use crate::live::Live;
-use crate::patience::Patience;
-use crate::policy::{Spread, Thing};
+use crate::passthrough::PassthroughPaths;
+use crate::pending::{Client, Key, PendingRequests, Waiter};
+use crate::policy::{PushPolicy, Thing};
 use crate::scope::Scope;
 use crate::state::parent::Parent;
 use crate::state::refresh::Refresh;
 use crate::state::version_reports::VersionReports;
+use crate::stored::StoredContent;
+use crate::timeouts::AdaptiveTimeouts;
 use crate::topology::Up;
 use crate::transfer::{Child, Children};
 use crate::traversal::Traversal;
@@ -49,95 +49,95 @@ use crate::versions::Versions;
 use crate::walk::{Map, Step};
 use crate::{ClientId, Config, Input, Load, Output, Publication, Rank, Reply, Stats, Time};
 
-/// How often a request may wait. A path has fewer components and links; but where room is short, what one
-/// step has learnt may be forgotten or evicted by the next.
+/// How often a request may wait. A path has fewer components and links; but if room is short, the next step
+/// may evict or forget what one step has learnt.
 const ROUNDS_MAX: u32 = 10_000;
 
 /// The state machine of one node.
 ///
-/// The driver gives inputs to [`Node::handle`] as they happen, then drains [`Node::poll_output`], and
-/// calls [`Node::handle_timeout`] when the moment of [`Node::poll_timeout`] has come. It performs
-/// outputs in their order, as far as that can be seen by a process or by one peer: what is published
-/// before a reply is visible to whoever gets the reply, and messages and chunks reach a peer in the
-/// order in which they were put out.
+/// The driver passes inputs to [`Node::handle`] as they happen, then drains [`Node::poll_output`], and calls
+/// [`Node::handle_timeout`] when [`Node::poll_timeout`] is due. It executes outputs in order, as far as a
+/// process or a peer can observe it: a client that gets a reply sees all that was published before, and a
+/// peer receives messages and chunks in the order of the outputs.
 ///
-/// What the driver owes:
-/// - Each [`Output::ReadEntry`] and [`Output::ReadListing`] is answered by one [`Input::FactRead`], an
-///   [`Output::ReadDetails`] by one [`Input::DetailsRead`]; an [`Output::ReadFile`] by [`Input::FileOpened`] and ascending [`Input::FileRead`]s up to the end
-///   of the content, or by [`Input::FileFailed`] at any point. After an [`Output::Discard`] or an
-///   [`Input::StoreFailed`] of the path nothing more comes from that read.
-/// - [`Output::Discard`] takes away what has arrived since the last publication of the path's content, or
-///   of one block; what was published stays. The whole of a file that is partly in the store (`have`, or
-///   a [`Output::Receive`] of a path whose content is published) is written in place, and so is a block.
-/// - An [`Output::SendChunk`] or [`Output::SendContent`] is answered by one [`Input::ChunkSent`], even if
-///   the file has gone from the store meanwhile and its bytes were not sent, unless the link goes down first.
-/// - A [`Publication::Arrived`] whose bytes can't be stored is answered by [`Input::StoreFailed`], and not
-///   published; nor is a further name of it.
-/// - After [`Input::PeerDown`] nothing more comes from that link. An [`Output::Disconnect`] counts as
-///   the link's end; the `PeerDown` that follows from it may be given or not.
-/// - A [`ClientId`] is never used twice. The `Hello` of a link is checked before `PeerUp`.
+/// The driver guarantees:
+/// - It answers each [`Output::ReadEntry`] and [`Output::ReadListing`] with one [`Input::FactRead`], an
+///   [`Output::ReadDetails`] with one [`Input::DetailsRead`]; an [`Output::ReadFile`] with
+///   [`Input::FileOpened`] and ascending [`Input::FileRead`]s up to the end of the content, or with
+///   [`Input::FileFailed`] at any point. After an [`Output::Discard`] or an [`Input::StoreFailed`] of the
+///   path, that read has no further input.
+/// - [`Output::Discard`] removes what has arrived since the last publication of the path's content, or of one
+///   block; what was published stays. The whole of a file that is partly stored (`have`, or an
+///   [`Output::Receive`] of a path whose content is published) is written in place, and so is a block.
+/// - It answers an [`Output::SendChunk`] or [`Output::SendContent`] with one [`Input::ChunkSent`], even if
+///   the file was evicted and its bytes were not sent, unless the link goes down first.
+/// - It answers a [`Publication::Arrived`] whose bytes can't be stored with [`Input::StoreFailed`], and
+///   publishes neither it nor a further name of it.
+/// - After [`Input::PeerDown`] there is no input from that link. An [`Output::Disconnect`] ends the link,
+///   with or without a `PeerDown`.
+/// - A [`ClientId`] is never used twice. The driver checks the `Hello` of a link before `PeerUp`.
 ///
-/// What the node promises:
+/// The node guarantees:
 /// - Each request gets exactly one [`Output::Reply`], unless its client goes away first.
-/// - Nothing is published about a path that contradicts what was published before.
-/// - Only the root of a path's tree puts out reads of it, or who succeeds a root that is lost. It reads each directory once, opens each file once
-///   for each aspect, and does not ask for names that a known listing lacks, as long as nothing fails,
-///   times out, is evicted or forgotten.
-/// - No input from a peer makes it panic; a breach of protocol puts out [`Output::Disconnect`].
+/// - No publication about a path contradicts an earlier one.
+/// - Only the root of a path's tree, or its successor, puts out reads of it. It reads each directory once,
+///   opens each file once for each aspect, and does not probe names that a known listing lacks, unless
+///   something fails, times out, is evicted or forgotten.
+/// - No input from a peer makes it panic; it answers a breach of protocol with [`Output::Disconnect`].
 #[derive(Debug)]
 pub struct Node {
     config: Config,
     scope: Scope,
     entries: Entries,
-    live: Live,
-    /// Programs run that do not say what they change.
+    passthrough: PassthroughPaths,
+    /// Programs run that don't announce their changes.
     is_unaudited: bool,
-    asks: Asks,
+    pending: PendingRequests,
     clients: BTreeMap<ClientId, Box<Client>>,
-    /// What could lately not be had, and when that was. Content fails as a whole.
+    /// What failed lately, and when. Content fails as a whole.
     failed: BTreeMap<Key, Time>,
     /// The time of the input that is being handled.
     now: Time,
-    /// Where this node turns in each tree; `None` in those that it is no member of.
+    /// The next hop in each tree; `None` in trees without this node.
     ups: Vec<Option<Up>>,
     parents: BTreeMap<Rank, Parent>,
-    patience: Patience,
-    /// Whether there may be a parent that is not wanted any more.
+    timeouts: AdaptiveTimeouts,
+    /// Whether there may be a parent that is no longer needed.
     has_unwanted: bool,
     children: Children,
-    /// Files that are being gathered of which something has come.
-    gathered: VecDeque<Path>,
+    /// Files whose block downloads have progressed.
+    downloads: VecDeque<Path>,
     /// Content whose digest is being computed.
     digesting: BTreeSet<Key>,
     next_transfer: u64,
     /// Files to read, and those being read.
     reads_waiting: VecDeque<Key>,
     reads: BTreeMap<Piece, Aspect>,
-    /// Names to examine: numbers in a directory's listing; and how many of these are being examined.
+    /// Names to examine, as numbers in a directory's listing, and the number of batches in flight.
     batches_waiting: VecDeque<(Path, Range<usize>)>,
     batches_reading: usize,
     /// Complete content of files with several names.
     inodes: BTreeMap<Inode, Vec<Path>>,
     traversal: Traversal,
-    /// Where files are read one after the other, and in which order.
+    /// The directories whose files are read in order, and that order.
     reading: Traversal,
     read_by: Option<By>,
     sieve: Sieve,
-    /// Content that was lately evicted, in case that is refused.
+    /// Content that was evicted lately, in case the store refuses.
     evicted: VecDeque<Evicted>,
-    spread: Spread,
+    push_policy: PushPolicy,
     /// Paths in the order in which they may be forgotten, and directories that were listed.
     forgettable: VecDeque<Path>,
     listed: VecDeque<Path>,
     learnt: u32,
-    /// The same when something was last forgotten.
+    /// The value of `learnt` at the last forgetting.
     learnt_before: u32,
     versions: Versions,
     refresh: Refresh,
     version_reports: VersionReports,
-    /// Those whose question was answered.
+    /// Waiters whose request was answered.
     woken: VecDeque<Waiter>,
-    /// What was obtained and may have to be pushed.
+    /// What has become known and may have to be pushed.
     fresh: VecDeque<Thing>,
     outputs: VecDeque<Output>,
     stats: Stats,
@@ -146,31 +146,31 @@ pub struct Node {
 #[derive(Debug)]
 struct Evicted {
     path: Path,
-    held: Box<Held>,
+    stored: Box<StoredContent>,
     /// Whether other names may share its file in the store.
     is_shared: bool,
-    /// What the room was made for.
+    /// The path that needed the room.
     for_path: Path,
 }
 
 impl Node {
-    /// A node that knows nothing. `seed` decides what is left to chance.
+    /// Makes a node that knows nothing. `seed` seeds its random choices.
     pub fn new(config: Config, seed: u64) -> Node {
         let mut node = Node {
             scope: Scope::new(config.scope.clone()),
             entries: Entries::new(config.limits.entries_max),
-            live: Live::default(),
+            passthrough: PassthroughPaths::default(),
             is_unaudited: false,
-            asks: Asks::default(),
+            pending: PendingRequests::default(),
             clients: BTreeMap::new(),
             failed: BTreeMap::new(),
             now: 0,
             ups: Vec::new(),
             parents: BTreeMap::new(),
-            patience: Patience::default(),
+            timeouts: AdaptiveTimeouts::default(),
             has_unwanted: false,
             children: Children::default(),
-            gathered: VecDeque::new(),
+            downloads: VecDeque::new(),
             digesting: BTreeSet::new(),
             next_transfer: 1,
             reads_waiting: VecDeque::new(),
@@ -183,7 +183,7 @@ impl Node {
             read_by: None,
             sieve: Sieve::default(),
             evicted: VecDeque::new(),
-            spread: Spread::new(config.policy, seed),
+            push_policy: PushPolicy::new(config.policy, seed),
             forgettable: VecDeque::new(),
             listed: VecDeque::new(),
             learnt: 0,
@@ -201,7 +201,7 @@ impl Node {
         node
     }
 
-    /// Takes an input in.
+    /// Handles an input.
     pub fn handle(&mut self, now: Time, input: Input) {
         self.now = now;
         match input {
@@ -233,27 +233,27 @@ impl Node {
         self.settle(now);
     }
 
-    /// The next thing to do, in order.
+    /// Returns the next output, in order.
     pub fn poll_output(&mut self) -> Option<Output> {
         self.outputs.pop_front()
     }
 
-    /// When [`Node::handle_timeout`] is due.
+    /// Returns when [`Node::handle_timeout`] is due.
     pub fn poll_timeout(&self) -> Option<Time> {
-        self.asks.deadline().into_iter().chain(self.parents_due()).min()
+        self.pending.deadline().into_iter().chain(self.parents_due()).min()
     }
 
-    /// Time has passed.
+    /// Handles the passing of time.
     pub fn handle_timeout(&mut self, now: Time) {
         self.now = now;
-        for key in self.asks.overdue(now, self.config.limits.request_timeout_ms_max) {
+        for key in self.pending.overdue(now, self.config.limits.request_timeout_ms_max) {
             self.give_up(now, &key);
         }
         self.watch_parents(now);
         self.settle(now);
     }
 
-    /// Counters.
+    /// Returns the counters.
     pub fn stats(&self) -> Stats {
         Stats {
             entries: self.entries.len() as u64,
@@ -263,24 +263,24 @@ impl Node {
         }
     }
 
-    /// How much it keeps of what others cause. Takes time in proportion to what it knows.
+    /// Returns how much it stores on behalf of clients and peers. Takes time in proportion to what it knows.
     pub fn load(&self) -> Load {
         let orphans = self.entries.paths().filter_map(|path| self.entries.get(path)).map(Entry::orphans).sum();
         Load {
             clients: self.clients.len(),
-            asks: self.asks.len(),
-            waiting: self.asks.waiting_most(),
+            pending: self.pending.len(),
+            waiting: self.pending.waiting_most(),
             outgoing: self.children.values().map(Child::transfers).max().unwrap_or_default(),
             incoming: self.parents.values().map(|parent| parent.incoming.len()).max().unwrap_or_default(),
             orphans,
             reads_waiting: self.reads_waiting.len(),
             forgettable: self.forgettable.len(),
             listed: self.listed.len(),
-            untold: self.untold_most(),
+            unreported: self.unreported_most(),
         }
     }
 
-    /// Follows up on what the input changed, until nothing is left to do.
+    /// Processes what the input changed, until nothing is left to do.
     fn settle(&mut self, now: Time) {
         loop {
             if let Some(waiter) = self.woken.pop_front() {
@@ -289,35 +289,35 @@ impl Node {
                     Waiter::Child(want) => self.serve(now, want),
                 }
             } else if let Some(thing) = self.fresh.pop_front() {
-                if !self.children.is_empty() && self.spread.pushes_new(now) {
-                    self.give_to_all(&thing);
+                if !self.children.is_empty() && self.push_policy.pushes_new(now) {
+                    self.push_to_all(&thing);
                 }
-            } else if let Some(path) = self.gathered.pop_front() {
-                self.gather(now, &path);
-            } else if !self.start_read() && !self.start_batch(now) && !self.go_on_checking() {
+            } else if let Some(path) = self.downloads.pop_front() {
+                self.download_blocks(now, &path);
+            } else if !self.start_read() && !self.start_batch(now) && !self.continue_checking() {
                 break;
             }
         }
         self.forget_some();
-        self.tell_versions();
+        self.report_versions();
         self.hang_up_idle();
         let (in_flight_max, next) = (self.config.limits.chunks_in_flight_max, &mut self.next_transfer);
         let undigested = self.children.pump(&self.entries, in_flight_max, next, &mut self.outputs);
-        self.ask_digests(undigested);
+        self.request_digests(undigested);
     }
 
     fn request(&mut self, client: ClientId, path: Path, want: Want) {
         assert!(!self.clients.contains_key(&client), "a client's number is used once");
         self.stats.requests += 1;
         if want.contains(Want::UNAUDITED) {
-            self.go_unaudited(None);
+            self.begin_unaudited(None);
             return self.reply(client, Reply::Done);
         }
         if self.scope.start(path.as_bytes()).is_none() {
             return self.reply(client, Reply::Fallback);
         }
-        if want.contains(Want::LIVE) {
-            self.request_live(&path, want);
+        if want.contains(Want::PASSTHROUGH) {
+            self.request_passthrough(&path, want);
             return self.reply(client, Reply::Done);
         }
         if self.clients.len() >= self.config.limits.clients_waiting_max {
@@ -326,7 +326,7 @@ impl Node {
         self.admit(client, path, want, None);
     }
 
-    /// Lets a client wait for what it wants.
+    /// Lets a client wait for what it needs.
     fn admit(&mut self, id: ClientId, path: Path, want: Want, block: Option<u32>) {
         let client = Client { path, want, block, counted: None, waits_for: None, is_ahead: false, rounds: 0 };
         self.clients.insert(id, Box::new(client));
@@ -335,13 +335,13 @@ impl Node {
 
     fn client_gone(&mut self, client: ClientId) {
         if let Some(gone) = self.clients.remove(&client)
-            && let Some(ask) = gone.waits_for.and_then(|key| self.asks.get_mut(&key))
+            && let Some(request) = gone.waits_for.and_then(|key| self.pending.get_mut(&key))
         {
-            ask.clients.remove(&client);
+            request.clients.remove(&client);
         }
     }
 
-    /// Takes a client's request as far as knowledge goes.
+    /// Advances a client's request as far as the known facts allow.
     fn resume(&mut self, now: Time, id: ClientId) {
         let Some(client) = self.clients.get_mut(&id) else { return };
         client.waits_for = None;
@@ -356,13 +356,13 @@ impl Node {
             (Step::Done, None) => self.finish(id, Reply::Done),
             (Step::Done, Some(block)) => self.resume_block(now, id, &path, block),
             (Step::Missing(path, aspect), _) => {
-                self.ask(now, path.clone(), aspect, Waiter::Client(id));
+                self.wait_for(now, path.clone(), aspect, Waiter::Client(id));
                 self.count(now, id, &path, aspect);
             }
         }
     }
 
-    /// Counts what a client lacks, each thing once: from several of one kind follows what to ask ahead.
+    /// Counts what a client lacks, each thing once: several of one kind start reading ahead.
     fn count(&mut self, now: Time, id: ClientId, path: &Path, aspect: Aspect) {
         if let Some(client) = self.clients.get_mut(&id)
             && (client.is_ahead || client.counted.replace(aspect) == Some(aspect))
@@ -397,7 +397,7 @@ impl Node {
         Map {
             entries: &self.entries,
             scope: &self.scope,
-            live: &self.live,
+            passthrough: &self.passthrough,
             links_followed_max: self.config.limits.links_followed_max,
         }
     }

@@ -1,10 +1,10 @@
-//! Who gets what nobody of them asked for.
+//! The push policy: which children get what they have not requested.
 //!
-//! *Adaptive* starts with pull. As soon as a majority of a node's children have asked for the same
-//! thing, the other children get it too. What was asked for is *decided* then, or, against a
-//! majority, [`DECISION_MS`] after it was obtained. While at least [`AGREED_MIN`] of the last
-//! [`WINDOW`] decisions were for a majority, new things are pushed at once; but one in
-//! [`PROBE_EVERY`], by chance, is left to be asked for, so that a change of the program's ways is seen.
+//! *Adaptive* starts with pull. As soon as a majority of a node's children have requested the same thing, the
+//! other children get it too. The thing is *decided* then, or, against a majority, [`DECISION_MS`] after it
+//! was obtained. While at least [`AGREED_MIN`] of the last [`WINDOW`] decisions were for a majority, new
+//! things are pushed at once. One in [`PROBE_EVERY`], at random, is not pushed, so that a change of the
+//! demand is noticed.
 
 use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec::Vec;
@@ -19,19 +19,19 @@ const PROBE_EVERY: u64 = 8;
 const DECISION_MS: Time = 1000;
 const UNDECIDED_MAX: usize = 1024;
 
-/// Something that children ask for.
+/// A fact or content that children request.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Thing {
-    /// What a path is.
+    /// The fact about a path.
     Fact(Path),
     /// A file's content, or one block of it.
     Content(Path, Option<u32>),
 }
 
-/// Which children have a thing, have it on its way, or asked for it.
+/// Children that have a thing, are being sent it, or have requested it.
 #[derive(Debug)]
 pub(crate) enum Recipients {
-    Everybody,
+    All,
     /// Ascending.
     Some(Vec<Rank>),
 }
@@ -45,7 +45,7 @@ impl Default for Recipients {
 impl Recipients {
     pub(crate) fn contains(&self, rank: Rank) -> bool {
         match self {
-            Recipients::Everybody => true,
+            Recipients::All => true,
             Recipients::Some(ranks) => ranks.binary_search(&rank).is_ok(),
         }
     }
@@ -58,23 +58,23 @@ impl Recipients {
         }
     }
 
-    /// From now on it counts as everybody's.
-    pub(crate) fn insert_everybody(&mut self) {
-        *self = Recipients::Everybody;
+    /// From now on all children count as recipients.
+    pub(crate) fn insert_all(&mut self) {
+        *self = Recipients::All;
     }
 
-    /// How many asked; `None` once everybody has it.
+    /// Returns how many have requested it; `None` once it was pushed to all.
     pub(crate) fn count(&self) -> Option<usize> {
         match self {
-            Recipients::Everybody => None,
+            Recipients::All => None,
             Recipients::Some(ranks) => Some(ranks.len()),
         }
     }
 }
 
-/// The policy and what it has learnt.
+/// The policy and its statistics.
 #[derive(Debug)]
-pub(crate) struct Spread {
+pub(crate) struct PushPolicy {
     policy: Policy,
     decisions: VecDeque<bool>,
     /// How many of them were for a majority.
@@ -85,9 +85,9 @@ pub(crate) struct Spread {
     random: u64,
 }
 
-impl Spread {
-    pub(crate) fn new(policy: Policy, seed: u64) -> Spread {
-        Spread {
+impl PushPolicy {
+    pub(crate) fn new(policy: Policy, seed: u64) -> PushPolicy {
+        PushPolicy {
             policy,
             decisions: VecDeque::new(),
             agreed: 0,
@@ -97,7 +97,7 @@ impl Spread {
         }
     }
 
-    /// Whether a thing that was just obtained is to be given to all children.
+    /// Returns whether a new thing is to be pushed to all children.
     pub(crate) fn pushes_new(&mut self, now: Time) -> bool {
         match self.policy {
             Policy::Push => true,
@@ -112,22 +112,22 @@ impl Spread {
         }
     }
 
-    /// Whether it matters that so many have asked for a thing (`None`: everybody has it).
-    pub(crate) fn counts(&self, asked: Option<usize>) -> bool {
-        self.policy == Policy::Adaptive && asked.is_some()
+    /// Returns whether this number of requests is to be counted (`None`: all have it).
+    pub(crate) fn counts(&self, requested: Option<usize>) -> bool {
+        self.policy == Policy::Adaptive && requested.is_some()
     }
 
-    /// A child has asked for `thing`, which `asked` of `children` now have done (`None`: everybody has
-    /// it). True if the others are to get it.
-    pub(crate) fn asked(&mut self, now: Time, thing: Thing, asked: Option<usize>, children: usize) -> bool {
-        let (Policy::Adaptive, Some(asked)) = (self.policy, asked) else { return false };
-        if asked >= children.div_ceil(2).max(2) {
+    /// Counts a child's request for `thing`, the `requested`-th of `children` (`None`: all have it). True if the
+    /// others are to get it.
+    pub(crate) fn requested(&mut self, now: Time, thing: Thing, requested: Option<usize>, children: usize) -> bool {
+        let (Policy::Adaptive, Some(requested)) = (self.policy, requested) else { return false };
+        if requested >= children.div_ceil(2).max(2) {
             if self.undecided.remove(&thing) {
                 self.decide(true);
             }
             return true;
         }
-        if asked == 1 && self.undecided.len() < UNDECIDED_MAX && self.undecided.insert(thing.clone()) {
+        if requested == 1 && self.undecided.len() < UNDECIDED_MAX && self.undecided.insert(thing.clone()) {
             self.waiting.push_back((now, thing));
         }
         false
@@ -171,26 +171,26 @@ mod tests {
 
     #[test]
     fn adaptive_pushes_while_majorities_agree() {
-        let mut spread = Spread::new(Policy::Adaptive, 1);
+        let mut push_policy = PushPolicy::new(Policy::Adaptive, 1);
         for number in 0..WINDOW as u64 {
-            assert!(!spread.pushes_new(0));
-            assert!(!spread.asked(0, thing(number), Some(1), 4));
-            assert!(spread.asked(0, thing(number), Some(2), 4));
+            assert!(!push_policy.pushes_new(0));
+            assert!(!push_policy.requested(0, thing(number), Some(1), 4));
+            assert!(push_policy.requested(0, thing(number), Some(2), 4));
         }
-        let pushed = (0..800).filter(|_| spread.pushes_new(0)).count();
+        let pushed = (0..800).filter(|_| push_policy.pushes_new(0)).count();
         assert!((600..800).contains(&pushed), "{pushed} of 800 were pushed, but for the probes");
         for number in 100..109 {
-            assert!(!spread.asked(1, thing(number), Some(1), 4));
+            assert!(!push_policy.requested(1, thing(number), Some(1), 4));
         }
-        assert!((0..100).any(|_| spread.pushes_new(2)), "nothing is decided against a majority yet");
-        assert!((0..100).all(|_| !spread.pushes_new(1 + DECISION_MS)), "9 of the last 32 found no majority");
+        assert!((0..100).any(|_| push_policy.pushes_new(2)), "nothing is decided against a majority yet");
+        assert!((0..100).all(|_| !push_policy.pushes_new(1 + DECISION_MS)), "9 of the last 32 found no majority");
     }
 
     #[test]
     fn one_child_is_no_majority() {
-        let mut spread = Spread::new(Policy::Adaptive, 1);
-        assert!(!spread.asked(0, thing(0), Some(1), 1));
-        assert!(!Spread::new(Policy::Pull, 1).asked(0, thing(0), Some(5), 5));
-        assert!(Spread::new(Policy::Push, 1).pushes_new(0));
+        let mut push_policy = PushPolicy::new(Policy::Adaptive, 1);
+        assert!(!push_policy.requested(0, thing(0), Some(1), 1));
+        assert!(!PushPolicy::new(Policy::Pull, 1).requested(0, thing(0), Some(5), 5));
+        assert!(PushPolicy::new(Policy::Push, 1).pushes_new(0));
     }
 }

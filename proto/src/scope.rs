@@ -1,4 +1,4 @@
-//! Which paths the node answers for.
+//! The scope: which paths the node serves.
 
 use alloc::vec::Vec;
 
@@ -15,11 +15,11 @@ impl Scope {
     }
 
     pub(crate) fn contains(&self, path: &Path) -> bool {
-        self.holds(path.as_bytes())
+        self.contains_bytes(path.as_bytes())
     }
 
-    /// The same of a path's bytes.
-    pub(crate) fn holds(&self, path: &[u8]) -> bool {
+    /// Returns whether a path with these bytes is in the scope.
+    pub(crate) fn contains_bytes(&self, path: &[u8]) -> bool {
         self.0
             .iter()
             .filter(|(_, directory)| is_within(path, directory.as_bytes()))
@@ -27,11 +27,11 @@ impl Scope {
             .is_some_and(|&(included, _)| included)
     }
 
-    /// Where a walk to `path` starts: the bytes of the top of the included region that holds it, and how
-    /// many of the path's components that takes. A `..` ends the search, since the tree alone can tell
-    /// where it leads. `None` if the path is not in the scope.
+    /// Returns where a walk to `path` starts: the bytes of the topmost included directory that contains it,
+    /// and the number of its components. A `..` ends the search, since only the tree shows where it leads.
+    /// `None` if the path is not in the scope.
     pub(crate) fn start<'a>(&self, path: &'a [u8]) -> Option<(&'a [u8], usize)> {
-        let mut inside = self.holds(b"/");
+        let mut inside = self.contains_bytes(b"/");
         let mut start = inside.then_some((&path[..1], 0));
         let (mut end, mut number) = (0, 0);
         while end < path.len() && path.len() > 1 {
@@ -41,7 +41,7 @@ impl Scope {
                 break;
             }
             (end, number) = (end + 1 + bytes, number + 1);
-            let included = self.holds(&path[..end]);
+            let included = self.contains_bytes(&path[..end]);
             if included && !inside {
                 start = Some((&path[..end], number));
             }

@@ -1,5 +1,5 @@
-//! What flows to one child: a cursor over the store for each file, a bounded number of chunks in
-//! flight, and turns between files chunk by chunk. A slow child costs its cursors and delays nobody.
+//! Transfers to one child: a cursor over the store for each file, a bounded number of chunks in flight, and
+//! turns between files chunk by chunk. A slow child costs its cursors and delays no other.
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::sync::Arc;
@@ -15,7 +15,6 @@ use crate::entry::{Piece, block_of, covers};
 use crate::state::parent::Joined;
 use crate::{Output, Peer, Rank};
 
-/// One piece on its way.
 #[derive(Debug)]
 struct Cursor {
     path: Path,
@@ -23,12 +22,12 @@ struct Cursor {
     head: Arc<FileHead>,
     position: u64,
     is_announced: bool,
-    /// Whether it stands in the queue; if not, it waits for more to arrive here.
+    /// Whether it is in the queue; if not, it waits for more to arrive here.
     is_ready: bool,
 }
 
-/// All children; whether more may flow to one of them than when that was last seen to, and whether
-/// something that flows to one may wait for more to arrive here.
+/// All children; whether more may be sent to one of them since the last check, and whether a transfer may
+/// wait for more to arrive here.
 #[derive(Debug, Default)]
 pub(crate) struct Children {
     by_rank: BTreeMap<Rank, Child>,
@@ -52,7 +51,7 @@ impl DerefMut for Children {
 }
 
 impl Children {
-    /// More of this has arrived here.
+    /// Notes that more of this piece has arrived here.
     pub(crate) fn wake(&mut self, piece: &Piece) {
         if mem::take(&mut self.may_wait) {
             for child in self.by_rank.values_mut() {
@@ -62,7 +61,7 @@ impl Children {
         }
     }
 
-    /// Puts out as many chunks as the bound allows, and gives the content whose digest is to be computed.
+    /// Puts out as many chunks as the limit allows. Returns the content whose digest is to be computed.
     pub(crate) fn pump(
         &mut self,
         entries: &Entries,
@@ -82,17 +81,16 @@ impl Children {
     }
 }
 
-/// A child and what flows to it.
 #[derive(Debug, Default)]
 pub(crate) struct Child {
-    /// In which trees it has this node for its parent.
+    /// The trees in which this node is its parent.
     pub(crate) joined: Joined,
     cursors: BTreeMap<TransferId, Cursor>,
     by_piece: BTreeMap<Piece, TransferId>,
     ready: VecDeque<TransferId>,
-    /// The last number that was announced: they ascend.
+    /// The last announced number; numbers ascend.
     newest: Option<TransferId>,
-    /// What has been sent to its end, and has no digest yet.
+    /// Content that was sent to its end and has no digest yet.
     undigested: Vec<(Path, Aspect, Arc<FileHead>)>,
     /// The files of the chunks that the network has not taken yet.
     in_flight: VecDeque<Path>,
@@ -103,22 +101,21 @@ impl Child {
         Child { joined, ..Child::default() }
     }
 
-    /// Whether content that is enough for `aspect` is on its way.
+    /// Returns whether content that covers `aspect` is being sent.
     pub(crate) fn receives(&self, path: &Path, aspect: Aspect) -> bool {
         self.cursor(path, block_of(aspect)).is_some_and(|c| covers(c.aspect, aspect))
     }
 
-    /// Whether the store's copy of this path is needed for what is on its way.
+    /// Returns whether a transfer needs the stored copy of this path.
     pub(crate) fn needs(&self, path: &Path) -> bool {
         self.pieces(path).next().is_some() || self.in_flight.contains(path)
     }
 
-    /// How many pieces are on their way.
     pub(crate) fn transfers(&self) -> usize {
         self.cursors.len()
     }
 
-    /// Starts to send content from `position`. Less content of the same file gives way to it.
+    /// Starts to send content from `position`, in place of content that covers less of the same file.
     pub(crate) fn start(&mut self, id: TransferId, path: &Path, aspect: Aspect, head: Arc<FileHead>, position: u64) {
         let piece = (path.clone(), block_of(aspect));
         self.stop(&piece);
@@ -128,7 +125,7 @@ impl Child {
         self.ready.push_back(id);
     }
 
-    /// Sends no more of this. Gives the transfer, and whether the child has heard of it.
+    /// Stops a transfer. Returns its number, and whether it was announced.
     pub(crate) fn stop(&mut self, piece: &Piece) -> Option<(TransferId, bool)> {
         let id = self.by_piece.remove(piece)?;
         let cursor = self.cursors.remove(&id)?;
@@ -136,26 +133,26 @@ impl Child {
         Some((id, cursor.is_announced))
     }
 
-    /// Sends no more of this file, not as a whole and not in blocks.
+    /// Stops all transfers of this file, blocks included.
     pub(crate) fn stop_all(&mut self, path: &Path) -> Vec<(TransferId, bool)> {
         let pieces: Vec<Piece> = self.pieces(path).cloned().collect();
         pieces.iter().filter_map(|piece| self.stop(piece)).collect()
     }
 
-    /// As [`Child::stop`], if it is the content with this very head.
+    /// Stops a transfer, if it is of the content with this very head.
     pub(crate) fn stop_content(&mut self, piece: &Piece, head: &Arc<FileHead>) -> Option<(TransferId, bool)> {
         self.cursor(&piece.0, piece.1).filter(|c| Arc::ptr_eq(&c.head, head))?;
         self.stop(piece)
     }
 
-    /// The child wants no more of this.
+    /// Stops a transfer that the child has cancelled.
     pub(crate) fn cancel(&mut self, id: TransferId) {
         if let Some(piece) = self.cursors.get(&id).map(Cursor::piece) {
             self.stop(&piece);
         }
     }
 
-    /// More of this has arrived here. True if it is sent to this child, and waited for that.
+    /// Continues a transfer that waited for more to arrive here. False if there is none.
     fn wake(&mut self, piece: &Piece) -> bool {
         let cursor = self.by_piece.get(piece).and_then(|id| Some((*id, self.cursors.get_mut(id)?)));
         let Some((id, cursor)) = cursor.filter(|(_, cursor)| !cursor.is_ready) else { return false };
@@ -168,7 +165,7 @@ impl Child {
         self.in_flight.pop_front();
     }
 
-    /// Puts out as many chunks as the bound allows. What has been sent to its end waits for its digest.
+    /// Puts out as many chunks as the limit allows. Content that was sent to its end waits for its digest.
     fn pump(
         &mut self,
         to: Rank,
@@ -182,10 +179,10 @@ impl Child {
             let Some(cursor) = self.cursors.get_mut(&id) else { continue };
             let entry = entries.get(&cursor.path);
             let available = entry.and_then(|e| e.available(cursor.aspect, &cursor.head));
-            let available = available.expect("content that is being sent is kept");
+            let available = available.expect("content that is being sent stays in the store");
             let is_here = entry.is_some_and(|e| e.has_content(cursor.aspect));
             let digest = entry.and_then(|e| e.digest(cursor.aspect)).filter(|_| is_here);
-            if cursor.is_held_back(available, is_here && digest.is_none()) {
+            if cursor.is_delayed(available, is_here && digest.is_none()) {
                 cursor.is_ready = false;
                 if is_here {
                     self.undigested.push((cursor.path.clone(), cursor.aspect, cursor.head.clone()));
@@ -193,7 +190,7 @@ impl Child {
                 continue;
             }
             if let Some(digest) = digest
-                && cursor.goes_at_once()
+                && cursor.is_single_message()
             {
                 let piece = cursor.piece();
                 let Some(Cursor { path, aspect, head, .. }) = self.cursors.remove(&id) else { continue };
@@ -235,7 +232,7 @@ impl Child {
         }
     }
 
-    /// The number under which a piece is announced: its own, or a new one where what has begun later was
+    /// Returns the number under which a piece is announced: its own, or a new one if a later number was
     /// announced before.
     fn number(&mut self, id: TransferId, next_transfer: &mut u64) -> TransferId {
         let mut number = id;
@@ -259,7 +256,7 @@ impl Child {
     }
 }
 
-/// A number that was not used yet.
+/// Returns an unused number.
 pub(crate) fn new_transfer(next_transfer: &mut u64) -> TransferId {
     let id = TransferId(*next_transfer);
     *next_transfer += 1;
@@ -271,14 +268,14 @@ impl Cursor {
         (self.path.clone(), block_of(self.aspect))
     }
 
-    /// Content of one chunk gains nothing from an announcement ahead of it: it begins when all of it is
-    /// here, and with its digest where that is computed here, so that all goes out at once.
-    fn is_held_back(&self, available: u64, lacks_digest: bool) -> bool {
+    /// Returns whether content of one chunk waits: an announcement ahead of it would gain nothing, so it is
+    /// sent once it is complete and, on the node that computes digests, has its digest.
+    fn is_delayed(&self, available: u64, lacks_digest: bool) -> bool {
         !self.is_announced && self.is_short() && (available < self.head.content_bytes() || lacks_digest)
     }
 
-    /// Whether it goes in one message, once it is here with its digest.
-    fn goes_at_once(&self) -> bool {
+    /// Returns whether the content travels in one message.
+    fn is_single_message(&self) -> bool {
         !self.is_announced && self.position == 0 && self.is_short() && block_of(self.aspect).is_none()
     }
 

@@ -1,21 +1,21 @@
-//! Whether processes go through a tree and look at every name: what `ls -lR`, `du`, `cp -r` and `tar`
-//! do. Whoever has looked at a directory's names in their order will likely do so in those around it,
-//! and the question about all names can then go out with the first one.
+//! Detection of traversals, in which processes examine every name of a tree: `ls -lR`, `du`, `cp -r` and
+//! `tar`. After look-ups of a directory's names in order, the neighbouring directories will likely be
+//! examined too, and their details can be requested with the first name.
 
 use headwater_abi::Path;
 
-/// Names looked at in a row that tell a traversal from a program that knows which files it wants.
+/// Look-ups in order that distinguish a traversal from a program that knows its files.
 const STREAK_MIN: usize = 16;
-/// The same in the neighbourhood of a directory that was gone through.
+/// The same near a directory that was traversed.
 const STREAK_NEAR_MIN: usize = 2;
-/// How far apart two names in a row are at most: some are known already.
+/// Largest distance of two names in order: some are known already.
 const GAP_MAX: usize = 4;
-/// Directories that one occasion vouches for, at first and at most. Each time the traversal turns out
-/// to go on it is twice as many.
+/// Directories that are expected to be traversed after one detection, at first and at most. The number
+/// doubles each time the traversal continues.
 const TRUST_MIN: u32 = 4;
 const TRUST_MAX: u32 = 64;
 
-/// In which order a directory's unknown names are looked up.
+/// The order in which a directory's unknown names are looked up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Streak {
     next: usize,
@@ -23,25 +23,25 @@ pub(crate) struct Streak {
 }
 
 impl Streak {
-    /// The name with this number was looked up.
+    /// Notes a look-up of the name with this number.
     pub(crate) fn looked_up(&mut self, number: usize) {
         let is_next = (self.next..=self.next + GAP_MAX).contains(&number);
         (self.next, self.names) = (number + 1, if is_next { self.names + 1 } else { 1 });
     }
 }
 
-/// Where the processes' traversal is.
+/// The position of the traversal.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Traversal {
     last: Option<Path>,
-    /// The last directory that proved to be gone through.
+    /// The last directory that was traversed.
     proven: Option<Path>,
     trust: u32,
     left: u32,
 }
 
 impl Traversal {
-    /// Names of `at` were looked up like this; true if all of them will be.
+    /// Returns whether look-ups in this order show a traversal of `at`.
     pub(crate) fn is_going_through(&mut self, at: &Path, streak: Streak) -> bool {
         let names_min = if self.is_near(at) { STREAK_NEAR_MIN } else { STREAK_MIN };
         if streak.names < names_min {
@@ -51,7 +51,6 @@ impl Traversal {
         true
     }
 
-    /// `at` is being gone through.
     pub(crate) fn proves(&mut self, at: &Path) {
         if self.proven.as_ref() != Some(at) {
             self.trust = (self.trust * 2).clamp(TRUST_MIN, TRUST_MAX);
@@ -61,8 +60,8 @@ impl Traversal {
         self.left = self.trust;
     }
 
-    /// The processes come to `at`. True if they are likely to go through it.
-    pub(crate) fn comes_to(&mut self, at: &Path) -> bool {
+    /// Notes that processes have reached `at`. True if they are likely to traverse it.
+    pub(crate) fn reaches(&mut self, at: &Path) -> bool {
         if self.left == 0 || !self.is_near(at) {
             return false;
         }
@@ -71,7 +70,7 @@ impl Traversal {
         true
     }
 
-    /// Whether `at` is a child of the last directory, its sibling, or that of a directory above it.
+    /// Returns whether `at` is a child of the last directory, its sibling, or that of a directory above it.
     fn is_near(&self, at: &Path) -> bool {
         self.last.as_ref().zip(at.parent()).is_some_and(|(last, parent)| last.is_within(&parent))
     }
@@ -92,22 +91,22 @@ mod tests {
     }
 
     #[test]
-    fn who_looks_at_names_in_order_goes_through_the_tree() {
+    fn look_ups_in_order_traverse_the_tree() {
         let mut traversal = Traversal::default();
-        assert!(!traversal.comes_to(&path("/a/b")));
+        assert!(!traversal.reaches(&path("/a/b")));
         assert!(!traversal.is_going_through(&path("/a"), streak(2..17)));
         assert!(!traversal.is_going_through(&path("/a"), streak((0..40).map(|n| n * 7 % 40))));
         assert!(traversal.is_going_through(&path("/a"), streak((2..17).chain([20]))));
-        assert!(traversal.comes_to(&path("/a/b")) && traversal.comes_to(&path("/a/b/c")));
-        assert!(traversal.comes_to(&path("/a/d")), "a sibling of the directory above");
-        assert!(!traversal.comes_to(&path("/a/e/f")), "its directory was not gone through");
+        assert!(traversal.reaches(&path("/a/b")) && traversal.reaches(&path("/a/b/c")));
+        assert!(traversal.reaches(&path("/a/d")), "a sibling of the directory above");
+        assert!(!traversal.reaches(&path("/a/e/f")), "its directory was not gone through");
     }
 
     #[test]
     fn trust_is_used_up_and_grows_when_it_was_justified() {
         let mut traversal = Traversal::default();
         assert!(traversal.is_going_through(&path("/a/0"), streak(0..16)));
-        let trusted = |traversal: &mut Traversal| (0..).take_while(|_| traversal.comes_to(&path("/a/1"))).count();
+        let trusted = |traversal: &mut Traversal| (0..).take_while(|_| traversal.reaches(&path("/a/1"))).count();
         assert_eq!(trusted(&mut traversal), TRUST_MIN as usize);
         assert!(!traversal.is_going_through(&path("/a/1"), streak([5])));
         assert!(traversal.is_going_through(&path("/a/1"), streak([0, 1])));

@@ -1,12 +1,11 @@
-//! What was told of paths that have been forgotten, in eight bytes each: enough to notice when the
-//! original says something else by now.
+//! Versions of forgotten paths, in eight bytes each: enough to notice when the source file has changed since.
 
 use alloc::vec::Vec;
 
 use headwater_abi::wire::{Fact, Version};
 use headwater_abi::{Attr, Kind, Path, hash};
 
-/// Slots of the table at most; what is forgotten beyond them may change unnoticed.
+/// Slots of the table at most; changes of further forgotten paths may go unnoticed.
 const SLOTS_MAX: usize = 1 << 21;
 const SLOTS_MIN: usize = 1 << 10;
 /// Bits of a slot that hold the version; the others hold the path's hash. Of 262,144 changes one goes
@@ -16,7 +15,7 @@ const VERSION_MASK: u64 = (1 << VERSION_BITS) - 1;
 /// Fibonacci hashing (Knuth, TAOCP 3, 6.4).
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// Hashes of paths and of what was told of them: open addressing, at most three quarters full.
+/// Hashes of paths and of their versions: open addressing, at most three quarters full.
 #[derive(Debug, Default)]
 pub(crate) struct Versions {
     slots: Vec<u64>,
@@ -24,12 +23,11 @@ pub(crate) struct Versions {
 }
 
 impl Versions {
-    /// This was told of a path.
     pub(crate) fn remember(&mut self, path: &Path, fact: &Fact) {
         self.remember_version(&version_of(path, fact));
     }
 
-    /// The same, as another rank says it.
+    /// Remembers a version that another rank reports.
     pub(crate) fn remember_version(&mut self, version: &Version) {
         for word in words(version) {
             if self.used * 4 >= self.slots.len() * 3 && !self.grow() {
@@ -39,17 +37,17 @@ impl Versions {
         }
     }
 
-    /// Whether something else was told before.
+    /// Returns whether another version was published before.
     pub(crate) fn contradict(&self, path: &Path, fact: &Fact) -> bool {
         self.used > 0 && self.contradict_version(&version_of(path, fact))
     }
 
-    /// The same of what another rank says.
+    /// Returns whether another rank's version contradicts the remembered one.
     pub(crate) fn contradict_version(&self, version: &Version) -> bool {
         self.used > 0
             && words(version).any(|word| {
-                let told = self.slots[self.find(word)];
-                told != 0 && told != word
+                let reported = self.slots[self.find(word)];
+                reported != 0 && reported != word
             })
     }
 
@@ -59,7 +57,7 @@ impl Versions {
         self.slots[at] = word;
     }
 
-    /// The slot with this word's path, or the empty one where it belongs.
+    /// Returns the slot with this word's path, or the empty one for it.
     fn find(&self, word: u64) -> usize {
         let mask = self.slots.len() - 1;
         let first = ((word >> VERSION_BITS).wrapping_mul(SPREAD) >> 32) as usize;
@@ -80,10 +78,10 @@ impl Versions {
     }
 }
 
-/// What a fact says, as hashes: of what the path is, and of a directory's names.
+/// Returns the version of a fact: hashes of the attributes and of a directory's names.
 pub(crate) fn version_of(path: &Path, fact: &Fact) -> Version {
     let names = match fact {
-        // In whatever order the directory gives them.
+        // The order of the names does not matter.
         Fact::Listing(_, listing) => Some(listing.iter().fold(0, |sum: u64, n| sum.wrapping_add(hash::bytes(n.name)))),
         _ => None,
     };
@@ -106,7 +104,7 @@ fn word(key: u64, version: u64) -> u64 {
     (key & !VERSION_MASK).max(VERSION_MASK + 1) | version & VERSION_MASK
 }
 
-/// One file system's devices have other numbers on other nodes.
+/// Device numbers differ between nodes.
 fn hash_of(attr: &Attr) -> u64 {
     let mut words = [attr.ino, 0, 0, 0, 0, 0];
     if attr.kind() != Kind::Dir {
@@ -133,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_told_is_known_again_and_what_was_not_contradicts() {
+    fn a_reported_version_is_known_and_another_contradicts() {
         let mut versions = Versions::default();
         assert!(!versions.contradict(&path(0), &file(0)));
         (0..10_000).for_each(|number| versions.remember(&path(number), &file(number)));
@@ -144,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_is_the_same_whatever_else_is_told_of_it() {
+    fn a_directory_is_the_same_whatever_else_is_reported() {
         let attr = |size| Attr { mode: mode::DIR, ino: 7, size, ..Attr::default() };
         let listing = |names: &[&str]| {
             let names = names.iter().map(|name| Name { ino: 1, d_type: 8, name: name.as_bytes() });

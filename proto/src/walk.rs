@@ -1,5 +1,4 @@
-//! From a path as a program gives it to the next piece of knowledge that is missing, along the same
-//! way that the kernel would take.
+//! Path walks: from a program's path to the next fact that is missing, by the kernel's rules.
 
 use alloc::vec::Vec;
 
@@ -9,39 +8,37 @@ use headwater_abi::wire::{Aspect, Fact};
 use headwater_abi::{Kind, Path, Want};
 
 use crate::entries::{Entries, Lookup};
-use crate::live::Live;
+use crate::passthrough::PassthroughPaths;
 use crate::scope::Scope;
 
 /// Components of most paths.
 const COMPONENTS_USUAL: usize = 16;
 
-/// How far a walk came.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// Everything that can be said is known.
+    /// Everything is known that the client needs.
     Done,
     /// This has to be known first.
     Missing(Path, Aspect),
 }
 
-/// A walk's end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Walked {
     pub(crate) step: Step,
-    /// The path with its links resolved as far as they are known.
+    /// The path, with its links resolved as far as they are known.
     pub(crate) path: Path,
 }
 
-/// What a walk goes by.
+/// The state that walks read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Map<'a> {
     pub(crate) entries: &'a Entries,
     pub(crate) scope: &'a Scope,
-    pub(crate) live: &'a Live,
+    pub(crate) passthrough: &'a PassthroughPaths,
     pub(crate) links_followed_max: usize,
 }
 
-/// Content that a want asks for.
+/// Returns the content that a want includes.
 pub(crate) fn content_wanted(want: Want) -> Option<Aspect> {
     if want.intersects(Want::WHOLE | Want::EXECUTE) {
         Some(Aspect::Whole)
@@ -52,9 +49,9 @@ pub(crate) fn content_wanted(want: Want) -> Option<Aspect> {
     }
 }
 
-/// A walk under way.
-struct Way<'a> {
-    /// What is looked at: a canonical path.
+/// A walk in progress.
+struct Walk<'a> {
+    /// The current position: a canonical path.
     at: Vec<u8>,
     /// The components behind it, the next one last.
     todo: Vec<&'a [u8]>,
@@ -62,7 +59,6 @@ struct Way<'a> {
 }
 
 impl<'a> Map<'a> {
-    /// Walks to `path`.
     pub(crate) fn walk(&self, path: &'a Path, want: Want) -> Walked {
         let Some((at, depth)) = self.scope.start(path.as_bytes()) else {
             return Walked { step: Step::Done, path: path.clone() };
@@ -72,59 +68,61 @@ impl<'a> Map<'a> {
         todo.truncate(todo.len() - depth);
         let mut bytes = Vec::with_capacity(path.as_bytes().len());
         bytes.extend_from_slice(at);
-        let mut way = Way { at: bytes, todo, links: 0 };
+        let mut walk = Walk { at: bytes, todo, links: 0 };
         loop {
-            if let Some(step) = self.advance(&mut way, path, want) {
-                return Walked { step, path: way.cleaned(path) };
+            if let Some(step) = self.advance(&mut walk, path, want) {
+                return Walked { step, path: walk.cleaned(path) };
             }
         }
     }
 
-    /// One component further; a step if that is as far as it goes.
-    fn advance(&self, way: &mut Way<'a>, given: &Path, want: Want) -> Option<Step> {
-        let last = way.todo.is_empty();
-        if !self.scope.holds(&way.at) {
-            return self.jump(way);
+    /// Advances by one component. Returns a step if the walk ends.
+    fn advance(&self, walk: &mut Walk<'a>, given: &Path, want: Want) -> Option<Step> {
+        let last = walk.todo.is_empty();
+        if !self.scope.contains_bytes(&walk.at) {
+            return self.jump(walk);
         }
-        if !self.live.is_empty() && self.live.covers(&way.path(given)) {
+        if !self.passthrough.is_empty() && self.passthrough.covers(&walk.path(given)) {
             return Some(Step::Done);
         }
-        match self.entries.get_at(&way.at).map(|entry| &entry.fact) {
-            None => Some(self.unknown(way.path(given), last, want)),
-            Some(Fact::Link(_, target)) if !last || !want.contains(Want::NO_FOLLOW) => self.follow(way, target),
-            Some(fact) if last => Some(self.leaf(way.path(given), fact, want)),
-            Some(Fact::Attr(attr)) if attr.kind() == Kind::Dir => Some(Step::Missing(way.path(given), Aspect::Listing)),
-            Some(Fact::Listing(..) | Fact::Unlistable(_)) => way.next(),
+        match self.entries.get_at(&walk.at).map(|entry| &entry.fact) {
+            None => Some(self.unknown(walk.path(given), last, want)),
+            Some(Fact::Link(_, target)) if !last || !want.contains(Want::NO_FOLLOW) => self.follow(walk, target),
+            Some(fact) if last => Some(self.leaf(walk.path(given), fact, want)),
+            Some(Fact::Attr(attr)) if attr.kind() == Kind::Dir => {
+                Some(Step::Missing(walk.path(given), Aspect::Listing))
+            }
+            Some(Fact::Listing(..) | Fact::Unlistable(_)) => walk.next(),
             Some(_) => Some(Step::Done),
         }
     }
 
-    fn follow(&self, way: &mut Way<'a>, target: &'a [u8]) -> Option<Step> {
-        way.links += 1;
-        if way.links > self.links_followed_max {
+    fn follow(&self, walk: &mut Walk<'a>, target: &'a [u8]) -> Option<Step> {
+        walk.links += 1;
+        if walk.links > self.links_followed_max {
             return Some(Step::Done);
         }
-        way.todo.extend(components(target).rev());
+        walk.todo.extend(components(target).rev());
         if target.first() == Some(&b'/') {
-            way.at.truncate(1);
-            return self.jump(way);
+            walk.at.truncate(1);
+            return self.jump(walk);
         }
-        way.up();
-        way.next()
+        walk.up();
+        walk.next()
     }
 
-    /// Goes on where the scope next holds what remains; done if it does not.
-    fn jump(&self, way: &mut Way<'a>) -> Option<Step> {
-        let Some(literal) = way.literal() else { return Some(Step::Done) };
+    /// Continues at the next directory of the scope on the remaining path; done if there is none.
+    fn jump(&self, walk: &mut Walk<'a>) -> Option<Step> {
+        let Some(literal) = walk.literal() else { return Some(Step::Done) };
         let Some((start, depth)) = self.scope.start(&literal) else { return Some(Step::Done) };
-        // It lies below what is looked at, which is outside of the scope or the root directory.
-        let passed = components(&way.at).count();
-        way.todo.truncate(way.todo.len() - (depth - passed));
-        way.at = start.to_vec();
+        // It lies below the current position, which is outside of the scope or the root directory.
+        let passed = components(&walk.at).count();
+        walk.todo.truncate(walk.todo.len() - (depth - passed));
+        walk.at = start.to_vec();
         None
     }
 
-    /// What to ask about a path of which nothing is known.
+    /// Returns what to request about an unknown path.
     fn unknown(&self, at: Path, last: bool, want: Want) -> Step {
         let aspect = match self.entries.lookup(&at) {
             Lookup::Missing => return Step::Done,
@@ -139,7 +137,7 @@ impl<'a> Map<'a> {
         Step::Missing(at, aspect)
     }
 
-    /// What is missing about the path that the walk leads to.
+    /// Returns what is missing about the walk's target.
     fn leaf(&self, at: Path, fact: &Fact, want: Want) -> Step {
         let aspect = match fact {
             Fact::Attr(attr) if attr.kind() == Kind::Dir && want.contains(Want::LISTING) => Some(Aspect::Listing),
@@ -157,7 +155,7 @@ fn components(text: &[u8]) -> impl DoubleEndedIterator<Item = &[u8]> {
     text.split(|&b| b == b'/').filter(|c| !c.is_empty() && *c != b".")
 }
 
-impl Way<'_> {
+impl Walk<'_> {
     /// Takes the next component. Done if the path gets too long.
     fn next(&mut self) -> Option<Step> {
         while let Some(name) = self.todo.pop() {
@@ -170,13 +168,13 @@ impl Way<'_> {
         None
     }
 
-    /// Back to the directory above; the root directory's is itself.
+    /// Moves to the directory above; that of the root directory is itself.
     fn up(&mut self) {
         let slash = self.at.iter().rposition(|&b| b == b'/').unwrap_or(0);
         self.at.truncate(slash.max(1));
     }
 
-    /// What is looked at; its bytes are shared with the path that was given, where they are the same.
+    /// Returns the current position; its bytes are shared with the given path if they are the same.
     fn path(&self, given: &Path) -> Path {
         match self.at == given.as_bytes() {
             true => given.clone(),
@@ -184,13 +182,13 @@ impl Way<'_> {
         }
     }
 
-    /// The path with what remains, `..` kept; `None` if it is too long.
+    /// Returns the path with what remains, including each `..`; `None` if it is too long.
     fn literal(&self) -> Option<Vec<u8>> {
         let mut literal = self.at.clone();
         self.todo.iter().rev().all(|name| push(&mut literal, name)).then_some(literal)
     }
 
-    /// The path with what remains, `..` taken as text; the root directory where that is too long.
+    /// Returns the path with what remains, `..` resolved as text; the root directory if that is too long.
     fn cleaned(mut self, given: &Path) -> Path {
         while let Some(name) = self.todo.pop() {
             match name {
@@ -203,7 +201,7 @@ impl Way<'_> {
     }
 }
 
-/// Adds a component to a path's bytes. False, and nothing happens, if it would be too long.
+/// Appends a component to a path's bytes. False, and no change, if the result would be too long.
 fn push(path: &mut Vec<u8>, name: &[u8]) -> bool {
     let slash = usize::from(path.len() > 1);
     if path.len() + slash + name.len() > PATH_BYTES_MAX {

@@ -1,5 +1,5 @@
-//! Any sequence of inputs: the node never panics, answers each client at most once, publishes one
-//! version, and keeps its bounds, whatever its peers, its reader and its store come up with.
+//! Any sequence of inputs: the node never panics, answers each client at most once, publishes one version,
+//! and stays within its limits, whatever its peers, its reader and its store send.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -119,16 +119,16 @@ fn message() -> impl Strategy<Value = Message> {
     let transfer = || (0..6u64).prop_map(TransferId);
     prop_oneof![
         4 => (0..4u32, path(), aspect(), position(), prop::bool::weighted(0.2)).prop_map(
-            |(tree, path, aspect, position, only_held)| Message::Want { tree, path, aspect, position, only_held }
+            |(tree, path, aspect, position, only_stored)| Message::Want { tree, path, aspect, position, only_stored }
         ),
         1 => (prop::collection::vec(0..5u32, 0..4), any::<bool>(), any::<bool>())
             .prop_map(|(trees, is_control, is_reader)| Message::Join { trees, is_control, is_reader }),
         1 => (0..4u32, path(), 0..3u64, prop::option::of(0..3u64)).prop_map(|(tree, path, fact, names)| {
             Message::Read { tree, versions: vec![Version { path, fact, names }] }
         }),
-        1 => (0..4u64, paths()).prop_map(|(number, paths)| Message::Look { number, paths }),
+        1 => (0..4u64, paths()).prop_map(|(number, paths)| Message::CheckChanges { number, paths }),
         1 => (0..4u64, prop::option::of(changes()), any::<bool>())
-            .prop_map(|(number, changes, is_last)| Message::Looked { number, changes, is_last }),
+            .prop_map(|(number, changes, is_last)| Message::FoundChanges { number, changes, is_last }),
         1 => transfer().prop_map(|transfer| Message::Again { transfer }),
         2 => (transfer(), any::<u8>()).prop_map(|(transfer, byte)| Message::End { transfer, digest: Digest([byte; 32]) }),
         2 => (path(), aspect(), head()).prop_map(|(path, aspect, head)| Message::Large { path, aspect, head }),
@@ -152,11 +152,11 @@ fn message() -> impl Strategy<Value = Message> {
         1 => (path(), aspect()).prop_map(|(path, aspect)| Message::Unavailable { path, aspect }),
         2 => (path(), details(), any::<bool>())
             .prop_map(|(path, details, is_last)| Message::Details { path, details: details.into(), is_last }),
-        1 => (path(), any::<bool>()).prop_map(|(path, tree)| Message::Live { path, tree }),
+        1 => (path(), any::<bool>()).prop_map(|(path, tree)| Message::Passthrough { path, tree }),
         1 => Just(Message::Unaudited),
         1 => (0..8u32, 0..4u64, paths()).prop_map(|(rank, request, paths)| Message::RefreshWanted { rank, request, paths }),
         1 => (0..9u64, prop::option::of(changes()), any::<bool>(), 0..8u32).prop_map(
-            |(generation, changes, is_last, rank)| Message::Refresh { generation, changes, is_last, askers: vec![(rank, 1)] }
+            |(generation, changes, is_last, rank)| Message::Refresh { generation, changes, is_last, requesters: vec![(rank, 1)] }
         ),
         1 => (0..9u64).prop_map(|generation| Message::Newer { generation }),
         1 => Just(Message::Alive),
@@ -178,8 +178,8 @@ fn input() -> impl Strategy<Value = Input> {
         6 => (path(), 0..256u32).prop_map(|(path, want)| {
             // The client's number is set when the input is given.
             let want = Want::from_bits_truncate(want);
-            let is_live = want.contains(Want::LIVE | Want::TREE | Want::EXECUTE | Want::ATTR);
-            let want = if is_live { want } else { want - Want::LIVE };
+            let is_passthrough = want.contains(Want::PASSTHROUGH | Want::TREE | Want::EXECUTE | Want::ATTR);
+            let want = if is_passthrough { want } else { want - Want::PASSTHROUGH };
             Input::Request { client: ClientId(0), path, want }
         }),
         1 => (0..30u64).prop_map(|client| Input::ClientGone { client: ClientId(client) }),
@@ -348,12 +348,12 @@ fn fitting(head: FileHead, aspect: Aspect) -> FileHead {
     }
 }
 
-/// What the outputs have said so far.
+/// What the outputs have shown so far.
 #[derive(Default)]
 struct Watch {
     clients: BTreeSet<ClientId>,
     facts: BTreeMap<Path, Fact>,
-    live: BTreeSet<Path>,
+    passthrough: BTreeSet<Path>,
     chunks: BTreeMap<Rank, usize>,
     up: BTreeSet<Peer>,
     dialled: BTreeSet<Rank>,
@@ -390,10 +390,10 @@ impl Watch {
         assert!(*chunks <= config.limits.chunks_in_flight_max, "{chunks} chunks to rank {}", to.0);
     }
 
-    fn generation(&mut self, generation: u64, changes: Option<Vec<Change>>, live: Vec<(Path, bool)>) {
+    fn generation(&mut self, generation: u64, changes: Option<Vec<Change>>, passthrough: Vec<(Path, bool)>) {
         assert!(generation > self.generation);
         self.generation = generation;
-        self.live = live.into_iter().map(|(path, _)| path).collect();
+        self.passthrough = passthrough.into_iter().map(|(path, _)| path).collect();
         match changes {
             Some(changes) => changes.iter().for_each(|change| drop(self.facts.remove(&change.path))),
             None => self.facts.clear(),
@@ -408,7 +408,7 @@ impl Watch {
             Output::Send { to, .. } => assert!(self.up.contains(&to), "a message to {to:?}, which is down"),
             Output::Dial { rank } => assert!(self.dialled.insert(rank), "rank {} is dialled twice", rank.0),
             Output::HangUp { rank } => {
-                // A link that is up although nobody dialled may be given up too.
+                // A link that came up without being dialled may be given up too.
                 let was_up = self.up.remove(&Peer::Parent(rank));
                 assert!(self.dialled.remove(&rank) || was_up, "rank {} was not dialled", rank.0);
             }
@@ -428,7 +428,7 @@ impl Watch {
                 assert!(path.as_bytes().starts_with(b"/sw"));
             }
             Output::Publish(Publication::Fact { path, fact }) => {
-                assert!(!self.live.contains(&path), "{path} is live");
+                assert!(!self.passthrough.contains(&path), "{path} is a passthrough path");
                 let before = self.facts.insert(path.clone(), fact.clone());
                 let grows = match (&before, &fact) {
                     (None, _) => true,
@@ -452,16 +452,16 @@ impl Watch {
             }
             Output::Forget { path } => assert!(self.facts.remove(&path).is_some(), "{path} was not known"),
             Output::Changed { path } => assert!(path.as_bytes().starts_with(b"/sw")),
-            Output::Publish(Publication::Live { path, .. }) => drop(self.live.replace(path)),
+            Output::Publish(Publication::Passthrough { path, .. }) => drop(self.passthrough.replace(path)),
             Output::Disconnect { peer, .. } => {
                 self.up.remove(&peer);
             }
             Output::Receive { head, .. } => assert!(head.is_valid()),
-            Output::Generation { generation, changes, live } => self.generation(generation, changes, live),
+            Output::Generation { generation, changes, passthrough: all } => self.generation(generation, changes, all),
             Output::Refreshed { generation, .. } => assert_eq!(generation, self.generation.max(1)),
             Output::RefreshFailed { .. }
             | Output::Publish(Publication::Unaudited)
-            | Output::LookAnew
+            | Output::DropLookupCache
             | Output::Digest { .. }
             | Output::Mismatch { .. }
             | Output::Discard { .. }
@@ -476,7 +476,7 @@ fn play(rank: u32, shape: Shape, policy: Policy, is_small: bool, steps: Vec<(u16
     let limits = Limits {
         store_bytes_max,
         clients_waiting_max: 10,
-        asks_max: 12,
+        pending_max: 12,
         transfers_max: 4,
         entries_max: 7,
         facts_max: if is_small { 4 } else { usize::MAX },
@@ -495,7 +495,7 @@ fn play(rank: u32, shape: Shape, policy: Policy, is_small: bool, steps: Vec<(u16
         probe_ms_max: 50,
         ban_ms: 100,
         piece_bytes_max: 200_000,
-        blocks_gathered_max: 2,
+        blocks_downloading_max: 2,
     };
     let scope = vec![(true, Path::new(b"/sw").unwrap()), (false, Path::new(b"/sw/d/e").unwrap())];
     let config = Config { rank: Rank(rank), forest: Forest::new(7, 0, shape), session: 1, policy, limits, scope };

@@ -22,7 +22,7 @@ impl Player {
     fn play(&mut self, line: &str) {
         if let Some(rest) = line.strip_prefix("node ") {
             let mut node = Node::new(notation::config(rest.split_whitespace()), 1);
-            // Its first parents are dialled; the transcript says who comes up.
+            // Its first parents are dialled; the transcript decides which come up.
             while node.poll_output().is_some() {}
             self.node = Some(node);
             return;
@@ -46,7 +46,7 @@ impl Player {
     }
 }
 
-/// The transcript as it should be.
+/// Returns the transcript with the node's outputs.
 fn replay(text: &str) -> String {
     let (mut player, mut expected, mut replayed) = (Player::default(), false, String::new());
     for line in text.lines() {

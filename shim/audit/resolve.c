@@ -91,7 +91,7 @@ static enum step ask_ancestor(struct walk *walk, size_t cut, size_t end)
 	uint64_t state = found->state;
 	size_t name = cut ? cut + 1 : 1, name_end = name;
 
-	if (state & (HW_LIVE | HW_TREE_LIVE))
+	if (state & (HW_PASSTHROUGH | HW_TREE_PASSTHROUGH))
 		return STEP_ORIGINAL;
 	switch (HW_KIND(state)) {
 	case HW_LINK:
@@ -109,7 +109,7 @@ static enum step ask_ancestor(struct walk *walk, size_t cut, size_t end)
 		return STEP_ASK;
 	}
 	/* Whether a name exists changes; the daemon finds what lies below an existing one. */
-	if (state & HW_LISTING_LIVE)
+	if (state & HW_LISTING_PASSTHROUGH)
 		return is_below(found->path.at + name, end - name) ? STEP_ASK : STEP_ORIGINAL;
 	const struct hw_listing *listing = hwa_listing_of(found->record, state);
 	if (!listing)
@@ -133,7 +133,7 @@ static enum step look_up(struct walk *walk, size_t end, bool follow_last)
 		return STEP_ORIGINAL;
 	found->record = hwa_find(found->path.at, end, &found->state);
 	if (found->record) {
-		if (found->state & (HW_LIVE | HW_TREE_LIVE))
+		if (found->state & (HW_PASSTHROUGH | HW_TREE_PASSTHROUGH))
 			return STEP_ORIGINAL;
 		switch (HW_KIND(found->state)) {
 		case HW_ABSENT:
@@ -155,7 +155,8 @@ static enum step look_up(struct walk *walk, size_t end, bool follow_last)
 		if (!hwa_in_scope(found->path.at, prefix))
 			break;
 		found->record = hwa_find(found->path.at, prefix, &found->state);
-		if (found->record && (found->state & (HW_LIVE | HW_TREE_LIVE) || HW_KIND(found->state) != HW_UNKNOWN))
+		if (found->record &&
+			(found->state & (HW_PASSTHROUGH | HW_TREE_PASSTHROUGH) || HW_KIND(found->state) != HW_UNKNOWN))
 			return ask_ancestor(walk, cut, end);
 	}
 	return STEP_ASK;
@@ -184,7 +185,7 @@ static enum step check_wanted(struct walk *walk, unsigned want)
 
 	if (walk->must_be_dir && kind != HW_DIR)
 		return fails(walk, ENOTDIR);
-	if (kind == HW_OTHER || state & HW_LISTING_LIVE)
+	if (kind == HW_OTHER || state & HW_LISTING_PASSTHROUGH)
 		return STEP_ORIGINAL;
 	if (!(state & HW_ATTR))
 		return STEP_ASK;
@@ -263,7 +264,7 @@ static enum step verified(int dirfd, const char *path, unsigned want, const stru
 	/* A process that has the file open must see its new state, too. If the daemon can't be reached, the process
 	 * uses originals only. */
 	if (sameness == OTHER && HW_KIND(found->state) == HW_FILE)
-		hwa_request(found->path.at, found->path.bytes, HW_WANT_LIVE | HW_WANT_NO_FOLLOW);
+		hwa_request(found->path.at, found->path.bytes, HW_WANT_PASSTHROUGH | HW_WANT_NO_FOLLOW);
 	return sameness == SAME ? STEP_KNOWN : STEP_ORIGINAL;
 }
 
@@ -315,7 +316,7 @@ static __attribute__((noinline)) bool has_names(int dirfd, const char *path, uns
 static __attribute__((noinline)) bool tell_live(int dirfd, const char *path, unsigned how, struct hwa_found *found)
 {
 	struct walk walk = {.found = found};
-	unsigned want = HW_WANT_LIVE | (how & HWA_CHANGES_TREE ? HW_WANT_TREE : 0);
+	unsigned want = HW_WANT_PASSTHROUGH | (how & HWA_CHANGES_TREE ? HW_WANT_TREE : 0);
 
 	if (hwa_absolute(dirfd, path, &found->path) < 0)
 		return false;
@@ -325,7 +326,8 @@ static __attribute__((noinline)) bool tell_live(int dirfd, const char *path, uns
 		/* A passthrough path needs no second announcement. */
 		bool itself = found->record->path_bytes == found->path.bytes;
 
-		if (found->state & (want & HW_WANT_TREE || !itself ? HW_TREE_LIVE : HW_LIVE | HW_TREE_LIVE))
+		if (found->state &
+			(want & HW_WANT_TREE || !itself ? HW_TREE_PASSTHROUGH : HW_PASSTHROUGH | HW_TREE_PASSTHROUGH))
 			return false;
 	}
 	bool link = step == STEP_KNOWN && HW_KIND(found->state) == HW_LINK;

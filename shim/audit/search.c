@@ -186,7 +186,7 @@ static enum match_result try_directory(struct search *search, const struct hwa_i
 	bool in_table = directory->kind == IN_TABLE && hwa_in_use();
 	if (in_table) {
 		uint64_t state = __atomic_load_n(&directory->record->state, __ATOMIC_ACQUIRE);
-		bool damaged = (state & (HW_LIVE | HW_TREE_LIVE | HW_LISTING_LIVE)) != 0;
+		bool damaged = (state & (HW_PASSTHROUGH | HW_TREE_PASSTHROUGH | HW_LISTING_PASSTHROUGH)) != 0;
 
 		if (!damaged && !listed(directory, state, search->name, &damaged) && !damaged)
 			return NEXT;

@@ -1,4 +1,4 @@
-//! What must hold of everything that a node puts out.
+//! Properties of everything that a node puts out.
 
 mod reading;
 mod room;
@@ -11,11 +11,11 @@ use headwater_proto::{Publication, Rank, Reply};
 use crate::ensure::{Check, ensure};
 use crate::reader::block_of;
 use crate::site::Waiting;
-use crate::tree::{Item, Look, Outcome, Tree, resolve};
+use crate::tree::{Item, Outcome, PathState, Tree, resolve};
 use crate::world::World;
 
 impl World {
-    /// What becomes visible is true, the same on all nodes, and never changes.
+    /// Checks that what becomes visible is true, the same on all nodes, and never changes.
     pub(crate) fn check_publication(&mut self, rank: Rank, publication: &Publication) -> Check {
         match publication {
             Publication::Fact { path, fact } => self.check_fact(rank, path, fact),
@@ -29,14 +29,16 @@ impl World {
                 self.check_content_head(rank, path, *aspect, head)
             }
             Publication::Arrived { path, .. } => Err(format!("{path} is published and not stored")),
-            Publication::Live { path, .. } => ensure(self.in_scope(path), || format!("{path} is live out of scope")),
+            Publication::Passthrough { path, .. } => {
+                ensure(self.in_scope(path), || format!("{path} is a passthrough path out of scope"))
+            }
             Publication::Unaudited => Ok(()),
         }
     }
 
     fn check_fact(&mut self, rank: Rank, path: &Path, fact: &Fact) -> Check {
         ensure(self.in_scope(path), || format!("{path} is published out of scope"))?;
-        ensure(!self.site(rank).is_live(path), || format!("a fact about {path}, which is live"))?;
+        ensure(!self.site(rank).is_passthrough(path), || format!("a fact about {path}, which is passed through"))?;
         let is_true = self.versions_of_tree(0).any(|tree| self.is_true(tree, path, fact));
         ensure(is_true, || format!("{path} never was {fact:?}"))?;
         if let Some(before) = self.site(rank).table.facts.get(path) {
@@ -46,7 +48,7 @@ impl World {
         if let Some(attr) = attr_of(fact)
             && (self.past.is_empty() || self.readers.len() <= 1)
         {
-            // Each look sets the access time; without faults there is one.
+            // Each read sets the access time; without faults there is one.
             let is_first = self.is_calm && self.limits.facts_max == usize::MAX && self.forest.trees() == 1;
             let attr = if is_first { *attr } else { version_of(attr) };
             let generation = self.site(rank).table.generation;
@@ -68,8 +70,8 @@ impl World {
         let is_known = matches!(site.table.facts.get(path), Some(Fact::Attr(attr)) if *attr == head.attr);
         ensure(is_known, || format!("content of {path} does not agree with its attributes"))?;
         ensure(head.whole == (aspect == Aspect::Whole), || format!("{path} is whole by half"))?;
-        ensure(!site.is_live(path), || format!("content of {path}, which is live"))?;
-        // The very version that the attributes are of.
+        ensure(!site.is_passthrough(path), || format!("content of {path}, which is passed through"))?;
+        // The very version of the attributes.
         let is_true = |tree: &Tree| {
             let truth = tree.is_current(path, &head.attr).then(|| tree.open(path, aspect, 0).ok()).flatten();
             truth.is_some_and(|truth| truth.ranges == head.ranges)
@@ -77,12 +79,12 @@ impl World {
         ensure(self.versions_of_tree(0).any(is_true), || format!("{path} never had content {head:?}"))
     }
 
-    /// The shared file system as it is and as it was, from a version on.
+    /// Returns the shared file system as it is and as it was, from a version on.
     fn versions_of_tree(&self, from: usize) -> impl Iterator<Item = &Tree> {
         std::iter::once(&self.tree).chain(self.past.iter().skip(from))
     }
 
-    /// Whether a fact holds in a version of the shared file system.
+    /// Returns whether a fact is true in a version of the shared file system.
     fn is_true(&self, tree: &Tree, path: &Path, fact: &Fact) -> bool {
         let truth = match fact {
             Fact::Listing(..) | Fact::Unlistable(_) => tree.listing(path, 0),
@@ -94,7 +96,7 @@ impl World {
         }
     }
 
-    /// An answer is the only one, and what it says holds.
+    /// Checks that an answer is the only one, and that it is true.
     pub(crate) fn check_reply(&mut self, rank: Rank, waiting: &Waiting, reply: Reply) -> Check {
         let Waiting { path, want, must_succeed, block, .. } = waiting;
         let published = self.site(rank).resolve(path, *want, |p| self.in_scope(p));
@@ -107,15 +109,15 @@ impl World {
         let wants_block = is_file && block.is_some();
         if reply == Reply::Fallback {
             let excuse = is_unreadable || wants_block || !self.in_scope(path) || !must_succeed;
-            return ensure(excuse, || format!("the original is to be used for {path} ({want:?})"));
+            return ensure(excuse, || format!("the source file is to be used for {path} ({want:?})"));
         }
-        if want.contains(Want::LIVE) {
+        if want.contains(Want::PASSTHROUGH) {
             return Ok(());
         }
-        if published == Outcome::Live {
+        if published == Outcome::Passthrough {
             return Ok(());
         }
-        // A process that finds nothing where it was told to look uses the original.
+        // A process that does not find what it was promised uses the source file.
         if let (true, Some(block)) = (wants_block, block) {
             let is_there = self.site(rank).has_block(path, *block) || self.site(rank).unstored.contains(path);
             ensure(is_there, || format!("block {block} of {path} is not there"))?;
@@ -135,7 +137,7 @@ impl World {
         Ok(())
     }
 
-    /// Where a path leads in truth.
+    /// Returns where a path leads in truth.
     pub(crate) fn truth(&self, path: &Path, want: Want) -> Outcome {
         self.truth_in(&self.tree, path, want)
     }
@@ -147,11 +149,11 @@ impl World {
             follows,
             |p| self.in_scope(p),
             |at| match tree.entry(at, 0) {
-                Fact::Absent => Look::Absent,
-                Fact::Error(_) => Look::Error,
-                Fact::Link(_, target) => Look::Link(target.to_vec()),
-                Fact::Attr(attr) if attr.kind() == Kind::Dir => Look::Dir,
-                _ => Look::Other,
+                Fact::Absent => PathState::Absent,
+                Fact::Error(_) => PathState::Error,
+                Fact::Link(_, target) => PathState::Link(target.to_vec()),
+                Fact::Attr(attr) if attr.kind() == Kind::Dir => PathState::Dir,
+                _ => PathState::Other,
             },
         )
     }
@@ -168,8 +170,8 @@ fn attr_of(fact: &Fact) -> Option<&Attr> {
     }
 }
 
-/// Whether two facts say the same of a path, but for what looking changes, and of a directory for when its
-/// names changed.
+/// Returns whether two facts are the same, but for access times, and for the times of a directory whose names
+/// changed.
 pub(crate) fn is_same(a: &Fact, b: &Fact) -> bool {
     match (a, b) {
         (Fact::Absent, Fact::Absent) => true,
@@ -182,7 +184,7 @@ pub(crate) fn is_same(a: &Fact, b: &Fact) -> bool {
     }
 }
 
-/// Attributes without those that differ from look to look, or from node to node.
+/// Returns attributes without those that change by reading, or between nodes.
 pub(crate) fn version_of(attr: &Attr) -> Attr {
     let mtime = if attr.kind() == Kind::Dir { (0, 0) } else { attr.mtime };
     Attr { atime: (0, 0), mtime, dev_minor: 0, ..*attr }

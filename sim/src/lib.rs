@@ -1,8 +1,8 @@
 //! Simulated sessions: many [`Node`](headwater_proto::Node)s over a model of network, shared file
 //! system, stores, processes and faults. The whole run, the faults included, is drawn from one seed.
 //!
-//! [`run`] first checks safety while faults happen, then, once they have stopped, that everything comes
-//! to an end, and that what can be had is had.
+//! [`run`] first checks safety while faults happen, then, once they have stopped, that all requests end, and
+//! that what can succeed succeeds.
 
 mod check;
 mod ensure;

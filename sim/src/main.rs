@@ -1,5 +1,5 @@
 //! Runs seeds: `--seeds=N` for N of them, `--minutes=M` for as many as fit, either from `--first=S` on;
-//! `--seed=S` for one, with a trace of all that happens.
+//! `--seed=S` for one, with a trace of all events.
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};

@@ -2,7 +2,7 @@
 
 use crate::random::Random;
 
-/// Bounds and faults of a run, as plain data.
+/// Limits and faults of a run, as plain data.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
     /// The most nodes.
@@ -17,13 +17,13 @@ pub struct Options {
     pub silence: u64,
     /// Chance that a message, and what follows it on its link, takes up to six seconds longer.
     pub delay: u64,
-    /// Chance that some of a chunk's bytes arrive as others.
+    /// Chance that some of a chunk's bytes are corrupted.
     pub corruption: u64,
     /// Chance, for each request, that some node sends wrong bytes for a while.
     pub lie: u64,
     /// Chance, for each request, that some nodes and the others can't reach each other for a while.
     pub partition: u64,
-    /// Chance, for each request, that some node stands still for a while, connected and silent.
+    /// Chance, for each request, that some node pauses for a while, connected and silent.
     pub pause: u64,
     /// Chance, for each request, that some node dies.
     pub death: u64,
@@ -31,7 +31,7 @@ pub struct Options {
     pub death_is_silent: u64,
     /// Chance that a dead node is started again.
     pub restart: u64,
-    /// Chance that it then goes on from what it had published.
+    /// Chance that it then restores what it had published.
     pub recovery: u64,
     /// Chance that a node starts up to some seconds late.
     pub late: u64,
@@ -41,15 +41,15 @@ pub struct Options {
     pub read_hang: u64,
     /// Chance that the store can't take a piece of content.
     pub store_failure: u64,
-    /// Chance, for each request, that some node's store may hold less or more from then on.
+    /// Chance, for each request, that some node's store gets another limit.
     pub room: u64,
     /// Chance that an eviction is refused.
     pub evict_refusal: u64,
-    /// Chance that a request makes its path live.
-    pub live: u64,
+    /// Chance that a request makes its path a passthrough path.
+    pub passthrough: u64,
     /// Chance, for each request, that a file changes on the shared file system, or vanishes.
     pub change: u64,
-    /// Chance, for each request, that some user asks for a refresh.
+    /// Chance, for each request, that some user requests a refresh.
     pub refresh: u64,
     /// Chance that a process goes away while it waits.
     pub client_gone: u64,
@@ -62,13 +62,13 @@ pub struct Options {
 }
 
 impl Options {
-    /// Nothing fails.
+    /// Returns options without faults.
     pub fn calm() -> Options {
         Options { nodes_max: 24, requests: 150, duration_ms: 4000, ..Options::default() }
     }
 
-    /// Some faults and not others, more or less often: a run in which all happen finds less, since one
-    /// hides the other (Groce et al., Swarm Testing, ISSTA'12).
+    /// Draws some faults and their frequency: a run with all of them finds less, since one hides the other
+    /// (Groce et al., Swarm Testing, ISSTA'12).
     pub(crate) fn drawn(random: &mut Random) -> Options {
         if random.chance(150) {
             return Options::calm();
@@ -92,7 +92,7 @@ impl Options {
             store_failure: chance(10),
             room: chance(20),
             evict_refusal: chance(300),
-            live: chance(10),
+            passthrough: chance(10),
             change: chance(8),
             refresh: chance(12),
             client_gone: chance(60),
@@ -105,13 +105,13 @@ impl Options {
         Options { devices_differ: drawn.requests % 2 == 1, ..drawn }
     }
 
-    /// What goes on when faults have stopped: some files stay in use.
+    /// Returns the options after the faults have stopped: some files stay in use.
     pub(crate) fn without_faults(&self) -> Options {
         let Options { nodes_max, requests, duration_ms, evict_refusal, devices_differ, is_small, trace, .. } = *self;
         Options { nodes_max, requests, duration_ms, evict_refusal, devices_differ, is_small, trace, ..Options::calm() }
     }
 
-    /// Whether nothing but the program's own requests happens.
+    /// Returns whether nothing but the program's own requests happens.
     pub(crate) fn is_calm(&self) -> bool {
         *self == Options { evict_refusal: 0, devices_differ: false, is_small: false, ..self.without_faults() }
     }

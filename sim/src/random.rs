@@ -1,4 +1,4 @@
-//! The one source of chance.
+//! The one source of randomness.
 
 /// SplitMix64 (Steele, Lea and Flood, OOPSLA'14).
 #[derive(Clone, Debug)]
@@ -16,12 +16,12 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// A number below `end`, which is not zero.
+    /// Returns a number below `end`, which is not zero.
     pub(crate) fn below(&mut self, end: u64) -> u64 {
         self.next() % end
     }
 
-    /// True in `per_mille` of 1,000 cases.
+    /// Returns true in `per_mille` of 1,000 cases.
     pub(crate) fn chance(&mut self, per_mille: u64) -> bool {
         self.below(1000) < per_mille
     }

@@ -8,7 +8,6 @@ use headwater_abi::wire::{Aspect, FileHead};
 /// A file in one piece, or a block of it.
 pub(crate) type Piece = (Path, Option<u32>);
 
-/// The block that an aspect is about.
 pub(crate) fn block_of(aspect: Aspect) -> Option<u32> {
     match aspect {
         Aspect::Block(number) => Some(number),
@@ -16,14 +15,13 @@ pub(crate) fn block_of(aspect: Aspect) -> Option<u32> {
     }
 }
 
-/// A file that is being read.
 #[derive(Clone, Debug)]
 pub(crate) struct Read {
     pub(crate) number: u64,
     pub(crate) aspect: Aspect,
     pub(crate) head: Option<FileHead>,
     pub(crate) position: u64,
-    /// If the content has more bytes, it is only opened.
+    /// Content with more bytes is only opened.
     pub(crate) content_bytes_max: u64,
 }
 
@@ -44,24 +42,24 @@ impl Reads {
         self.next
     }
 
-    /// The read, if it has not been given up.
+    /// Returns the read, unless it was given up.
     pub(crate) fn get(&mut self, piece: &Piece, number: u64) -> Option<&mut Read> {
         self.files.get_mut(piece).filter(|read| read.number == number)
     }
 
-    /// Counts a read; how often it has happened.
+    /// Counts a read. Returns how often it has happened.
     pub(crate) fn count(&mut self, path: &Path, aspect: Aspect) -> u32 {
         let count = self.counts.entry(path.clone()).or_default().entry(aspect).or_default();
         *count += 1;
         *count
     }
 
-    /// There is a reason to read this again.
+    /// Permits to read this again.
     pub(crate) fn excuse(&mut self, path: &Path) {
         self.counts.remove(path);
     }
 
-    /// There is a reason to read everything again.
+    /// Permits to read everything again.
     pub(crate) fn excuse_all(&mut self) {
         self.counts.clear();
     }

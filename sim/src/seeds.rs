@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use crate::{Summary, Violation, run};
 
-/// When to begin no more runs.
+/// The end of a series of runs.
 #[derive(Clone, Copy, Debug)]
 pub enum Until {
     /// After so many seeds.

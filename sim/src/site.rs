@@ -8,14 +8,13 @@ use headwater_proto::{ClientId, Memory, Node, Peer, Rank};
 
 use crate::reader::{Piece, Reads};
 use crate::store::{Segment, Store};
-use crate::tree::{Look, Outcome, resolve};
+use crate::tree::{Outcome, PathState, resolve};
 
-/// A process that waits.
 #[derive(Clone, Debug)]
 pub(crate) struct Waiting {
     pub(crate) path: Path,
     pub(crate) want: Want,
-    /// The block that it wants beyond that.
+    /// The block that it needs beyond that.
     pub(crate) block: Option<u32>,
     pub(crate) must_succeed: bool,
     pub(crate) since: u64,
@@ -24,13 +23,13 @@ pub(crate) struct Waiting {
 /// A link's end, while it is up.
 #[derive(Debug)]
 pub(crate) struct Link {
-    /// Which of the connections between the two it is.
+    /// The number of the connection between the two.
     pub(crate) number: u64,
-    /// What is being received: as the driver knows it.
+    /// Transfers that are being received, in the driver's view.
     pub(crate) incoming: BTreeMap<TransferId, (Piece, FileHead)>,
     /// The files of chunks that were put out and not yet sent.
     pub(crate) chunks: VecDeque<Path>,
-    /// Wants that were sent and nothing was heard of since.
+    /// Requests that were sent and not answered yet.
     pub(crate) wants: BTreeMap<(Path, Aspect, u32), u64>,
 }
 
@@ -40,20 +39,18 @@ impl Link {
     }
 }
 
-/// What users see of a node: it outlives the node's process if that is recovered.
+/// A node's visible state: it outlives the node's process if that is recovered.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
     pub(crate) facts: BTreeMap<Path, Fact>,
-    /// Content that processes may use.
     pub(crate) resident: BTreeMap<Path, FileHead>,
     /// Blocks that they may use.
     pub(crate) blocks: BTreeMap<Path, BTreeSet<u32>>,
-    pub(crate) live: BTreeMap<Path, bool>,
-    pub(crate) listings_live: BTreeSet<Path>,
+    pub(crate) passthrough: BTreeMap<Path, bool>,
+    pub(crate) passthrough_listings: BTreeSet<Path>,
     pub(crate) generation: u64,
 }
 
-/// A node and everything around it.
 #[derive(Debug)]
 pub(crate) struct Site {
     pub(crate) node: Node,
@@ -62,25 +59,25 @@ pub(crate) struct Site {
     pub(crate) life: u64,
     /// When its clock began.
     pub(crate) started: u64,
-    /// Until when it stands still.
+    /// Until when it pauses.
     pub(crate) paused_until: u64,
     /// Until when it sends wrong bytes.
     pub(crate) lies_until: u64,
     pub(crate) table: Table,
-    /// Files that were here in blocks: their names may have files of their own in the store.
+    /// Files that were here in blocks: their names may have separate files in the store.
     pub(crate) inodes_in_blocks: BTreeSet<u64>,
-    /// Content whose eviction is refused, which the node has yet to hear.
+    /// Content whose eviction was refused, before the node is notified.
     pub(crate) refused: VecDeque<Path>,
     /// The bytes of the message that is being handled, if the store can take them.
     pub(crate) received_content: Option<Vec<Segment>>,
-    /// Content that the store could not take, which the node has yet to hear.
+    /// Content that the store could not take, before the node is notified.
     pub(crate) unstored: VecDeque<Path>,
-    /// Paths of which that was ever so.
+    /// Paths with such content, ever.
     pub(crate) lost: BTreeSet<Path>,
     pub(crate) store: Store,
-    /// How many bytes the store may hold.
+    /// The limit of the store's bytes.
     pub(crate) store_bytes_max: u64,
-    /// How many it held when that was last looked at, with what is kept free for what arrives.
+    /// Bytes in the store at the last check, with the reserved ones.
     pub(crate) store_bytes: u64,
     pub(crate) reads: Reads,
     pub(crate) waiting: BTreeMap<ClientId, Waiting>,
@@ -89,15 +86,15 @@ pub(crate) struct Site {
     pub(crate) dialled: BTreeMap<Rank, u64>,
     /// Ranks whose link was lost, or given up.
     pub(crate) suspects: BTreeSet<Rank>,
-    /// Its own refreshes under way, and the version of the tree when they were asked for.
+    /// Its own pending refreshes, and the version of the tree at the request.
     pub(crate) refreshes: BTreeMap<u64, usize>,
-    /// Whether it has ever looked for changes.
+    /// Whether it has ever checked for changes.
     pub(crate) looks_anew: bool,
     pub(crate) timer: Option<u64>,
 }
 
 impl Site {
-    /// A place for a node that has not been started.
+    /// Makes the site of a node that has not been started.
     pub(crate) fn new(node: Node) -> Site {
         Site {
             node,
@@ -126,7 +123,7 @@ impl Site {
         }
     }
 
-    /// A process of the node starts, at this time, with room for so many bytes; it goes on from what was
+    /// Starts a process of the node, at this time, with room for so many bytes; it restores what was
     /// published if it `recovers`.
     pub(crate) fn start(&mut self, now: u64, mut node: Node, recovers: bool, store_bytes_max: u64) {
         let mut table = std::mem::take(&mut self.table);
@@ -140,8 +137,8 @@ impl Site {
                 let is_linked = store.file_of(path).is_some_and(|file| !files.insert(file));
                 (path, Memory::Content { head: head.clone(), is_linked })
             });
-            let live = table.live.iter().map(|(path, &tree)| (path, Memory::Live { tree }));
-            for (path, memory) in facts.chain(contents).chain(live) {
+            let passthrough = table.passthrough.iter().map(|(path, &tree)| (path, Memory::Passthrough { tree }));
+            for (path, memory) in facts.chain(contents).chain(passthrough) {
                 node.restore(path, memory);
             }
             node.restore_generation(table.generation);
@@ -155,7 +152,7 @@ impl Site {
             Site { is_alive: true, life, started: now, table, store, store_bytes_max, store_bytes, ..Site::new(node) };
     }
 
-    /// The process is killed. What it has published stays.
+    /// Kills the process. What it has published stays.
     pub(crate) fn die(&mut self) {
         self.is_alive = false;
         self.links.clear();
@@ -164,51 +161,54 @@ impl Site {
         (self.paused_until, self.timer) = (0, None);
     }
 
-    /// Whether processes may use this block.
     pub(crate) fn has_block(&self, path: &Path, block: u32) -> bool {
         let is_whole = self.table.resident.get(path).is_some_and(|head| head.whole);
         is_whole || self.table.blocks.get(path).is_some_and(|blocks| blocks.contains(&block))
     }
 
-    pub(crate) fn is_live(&self, path: &Path) -> bool {
-        let live = &self.table.live;
-        live.contains_key(path)
-            || (!live.is_empty()
-                && std::iter::successors(path.parent(), Path::parent).any(|p| live.get(&p) == Some(&true)))
+    pub(crate) fn is_passthrough(&self, path: &Path) -> bool {
+        let passthrough = &self.table.passthrough;
+        passthrough.contains_key(path)
+            || (!passthrough.is_empty()
+                && std::iter::successors(path.parent(), Path::parent).any(|p| passthrough.get(&p) == Some(&true)))
     }
 
-    /// Where the table says that a path leads.
+    /// Returns where a path leads by the table.
     pub(crate) fn resolve(&self, path: &Path, want: Want, in_scope: impl Fn(&Path) -> bool) -> Outcome {
-        resolve(path, !want.contains(Want::NO_FOLLOW), in_scope, |at| self.look(at))
+        resolve(path, !want.contains(Want::NO_FOLLOW), in_scope, |at| self.state_of(at))
     }
 
-    fn look(&self, path: &Path) -> Look {
-        if self.is_live(path) {
-            return Look::Live;
+    fn state_of(&self, path: &Path) -> PathState {
+        if self.is_passthrough(path) {
+            return PathState::Passthrough;
         }
         match self.table.facts.get(path) {
-            Some(Fact::Absent) => Look::Absent,
-            Some(Fact::Error(_)) => Look::Error,
-            Some(Fact::Link(_, target)) => Look::Link(target.to_vec()),
-            Some(Fact::Listing(..) | Fact::Unlistable(_)) => Look::Dir,
-            Some(Fact::Attr(attr)) if attr.kind() == Kind::Dir => Look::Dir,
-            Some(Fact::Attr(_)) => Look::Other,
-            None => self.look_in_listing(path),
+            Some(Fact::Absent) => PathState::Absent,
+            Some(Fact::Error(_)) => PathState::Error,
+            Some(Fact::Link(_, target)) => PathState::Link(target.to_vec()),
+            Some(Fact::Listing(..) | Fact::Unlistable(_)) => PathState::Dir,
+            Some(Fact::Attr(attr)) if attr.kind() == Kind::Dir => PathState::Dir,
+            Some(Fact::Attr(_)) => PathState::Other,
+            None => self.state_in_listing(path),
         }
     }
 
-    fn look_in_listing(&self, path: &Path) -> Look {
-        let Some(directory) = path.parent() else { return Look::Unknown };
+    fn state_in_listing(&self, path: &Path) -> PathState {
+        let Some(directory) = path.parent() else { return PathState::Unknown };
         match self.table.facts.get(&directory) {
             Some(Fact::Listing(_, listing)) if listing.find(path.name()).is_none() => {
-                if self.table.listings_live.contains(&directory) { Look::Live } else { Look::Absent }
+                if self.table.passthrough_listings.contains(&directory) {
+                    PathState::Passthrough
+                } else {
+                    PathState::Absent
+                }
             }
-            _ => Look::Unknown,
+            _ => PathState::Unknown,
         }
     }
 
-    /// Why this node may not read for a tree, if it may not: of the ranks that come before it each has to
-    /// be dead in its view.
+    /// Returns the rank that forbids this node to read for a tree: the first before it that is not dead in
+    /// its view.
     pub(crate) fn obstacle(
         &self,
         candidates: impl Iterator<Item = Rank>,

@@ -1,5 +1,5 @@
-//! The model of one node's store: which bytes of which file are there, and whose. A byte stands for
-//! itself by a *stamp*, which tells the file and its version; a wrong byte has another one.
+//! The model of one node's store: the bytes of each file. A byte is represented by a *stamp* of the file and
+//! its version; a wrong byte has another one.
 
 use std::collections::BTreeMap;
 
@@ -11,13 +11,13 @@ use crate::reader::Piece;
 /// Bytes of a file from the first offset up to the second, with their stamp.
 pub(crate) type Segment = (u64, u64, u64);
 
-/// The stamp of right bytes of a file with these attributes.
+/// Returns the stamp of right bytes of a file with these attributes.
 pub(crate) fn stamp_of(attr: &Attr) -> u64 {
     let words = [attr.ino, attr.size, attr.mtime.0 as u64];
     hash::words(words.into_iter(), size_of_val(&words))
 }
 
-/// The digest of bytes, however they came in pieces.
+/// Returns the digest of bytes, however they were split.
 pub(crate) fn digest_of(segments: impl IntoIterator<Item = Segment>) -> Digest {
     let mut runs: Vec<Segment> = Vec::new();
     for segment in segments {
@@ -32,12 +32,11 @@ pub(crate) fn digest_of(segments: impl IntoIterator<Item = Segment>) -> Digest {
     Digest(digest)
 }
 
-/// Disjoint, ascending bytes.
 #[derive(Clone, Debug, Default)]
 struct Bytes(Vec<Segment>);
 
 impl Bytes {
-    /// Writes over what is there; how many bytes are new.
+    /// Overwrites bytes. Returns how many are new.
     fn insert(&mut self, new: Segment) -> u64 {
         let (start, end, _) = new;
         let before = self.count();
@@ -64,7 +63,7 @@ impl Bytes {
         self.0.iter().map(|&(s, e, _)| e.min(end).saturating_sub(s.max(start))).sum()
     }
 
-    /// What stands there, if all of it does.
+    /// Returns these bytes, if all of them are there.
     fn read(&self, offset: u64, bytes: u64) -> Option<Vec<Segment>> {
         let (mut at, end) = (offset, offset + bytes);
         let mut segments = Vec::new();
@@ -80,7 +79,6 @@ impl Bytes {
     }
 }
 
-/// The store of a node.
 #[derive(Debug, Default)]
 pub(crate) struct Store {
     /// What has not been published.
@@ -89,19 +87,19 @@ pub(crate) struct Store {
     names: BTreeMap<Path, u64>,
     inodes: BTreeMap<u64, Bytes>,
     next_inode: u64,
-    /// Of files that older generations keep.
-    kept: BTreeMap<u64, u64>,
+    /// Bytes of files that older generations retain.
+    retained: BTreeMap<u64, u64>,
     bytes: u64,
 }
 
 impl Store {
-    /// Makes room for content. What is published of the file stays as it is, whatever arrives in its place.
+    /// Makes room for content. What is published of the file stays as it is.
     pub(crate) fn open(&mut self, piece: &Piece) {
         self.discard(piece);
         self.partial.insert(piece.clone(), Bytes::default());
     }
 
-    /// Writes what the shared file system has between two positions.
+    /// Writes the shared file system's bytes between two positions.
     pub(crate) fn fill(&mut self, piece: &Piece, head: &FileHead, mut from: u64, to: u64) {
         while from < to {
             let Some((offset, in_range)) = head.locate(from) else { return };
@@ -116,28 +114,28 @@ impl Store {
         self.bytes += segments.into_iter().map(|segment| file.insert(segment)).sum::<u64>();
     }
 
-    /// What stands at a place of a file, if all of it is there.
+    /// Returns bytes of a file, if all of them are there.
     pub(crate) fn read(&self, piece: &Piece, offset: u64, bytes: u64) -> Option<Vec<Segment>> {
         self.files(piece).find_map(|file| file.read(offset, bytes))
     }
 
-    /// Whether everything that `head` describes is there, right or wrong.
+    /// Returns whether all bytes that `head` describes are there, right or wrong.
     pub(crate) fn contains_all(&self, piece: &Piece, head: &FileHead) -> bool {
         self.read_all(piece, head).is_some()
     }
 
-    /// Whether everything that `head` describes is there and is what it should be.
+    /// Returns whether all bytes that `head` describes are there and right.
     pub(crate) fn is_right(&self, piece: &Piece, head: &FileHead) -> bool {
         let stamp = stamp_of(&head.attr);
         self.read_all(piece, head).is_some_and(|segments| segments.iter().all(|segment| segment.2 == stamp))
     }
 
-    /// The digest of what `head` describes, if it is there.
+    /// Returns the digest of the bytes that `head` describes, if all are there.
     pub(crate) fn digest(&self, piece: &Piece, head: &FileHead) -> Option<Digest> {
         Some(digest_of(self.read_all(piece, head)?))
     }
 
-    /// What stands where `head` says, if all of it does.
+    /// Returns the bytes that `head` describes, if all are there.
     pub(crate) fn read_all(&self, piece: &Piece, head: &FileHead) -> Option<Vec<Segment>> {
         let read = |file: &Bytes| {
             let mut all = Vec::new();
@@ -150,13 +148,13 @@ impl Store {
         self.files(piece).find_map(read).or(nothing)
     }
 
-    /// What has arrived of a piece, and what is published of its file.
+    /// Returns what has arrived of a piece, and what is published of its file.
     fn files(&self, piece: &Piece) -> impl Iterator<Item = &Bytes> {
         let published = self.names.get(&piece.0).and_then(|inode| self.inodes.get(inode));
         self.partial.get(piece).into_iter().chain(published)
     }
 
-    /// What has arrived becomes part of the published file, or is it.
+    /// Adds what has arrived to the published file, or publishes it.
     pub(crate) fn publish(&mut self, piece: &Piece) {
         let Some(file) = self.partial.remove(piece) else { return };
         self.bytes -= file.count();
@@ -168,12 +166,12 @@ impl Store {
         self.bytes += file.0.into_iter().map(|segment| all.insert(segment)).sum::<u64>();
     }
 
-    /// The number of the published file that a name stands for.
+    /// Returns the number of the published file of a name.
     pub(crate) fn file_of(&self, path: &Path) -> Option<u64> {
         self.names.get(path).copied()
     }
 
-    /// False if the target is not there, or the name stands for another file.
+    /// Links a name. False if the target is missing, or the name has another file.
     pub(crate) fn link(&mut self, path: &Path, target: &Path) -> bool {
         let Some(&inode) = self.names.get(target) else { return false };
         self.names.insert(path.clone(), inode).is_none_or(|before| before == inode)
@@ -187,7 +185,7 @@ impl Store {
         self.bytes -= self.take(path);
     }
 
-    /// Takes a name away. Bytes of the file if it was the last.
+    /// Removes a name. Returns the bytes of the file if it was the last.
     fn take(&mut self, path: &Path) -> u64 {
         let Some(inode) = self.names.remove(path) else { return 0 };
         let is_last = !self.names.values().any(|&other| other == inode);
@@ -195,33 +193,32 @@ impl Store {
         file.map_or(0, |file| file.count())
     }
 
-    /// The file stays for those who use an older generation.
-    pub(crate) fn keep(&mut self, path: &Path, generation: u64) {
+    /// Retains the file for processes of an older generation.
+    pub(crate) fn retain_version(&mut self, path: &Path, generation: u64) {
         let bytes = self.take(path);
-        *self.kept.entry(generation).or_default() += bytes;
+        *self.retained.entry(generation).or_default() += bytes;
     }
 
-    /// Nobody uses that generation any more.
+    /// Removes the files of a generation without processes.
     pub(crate) fn forget_generation(&mut self, generation: u64) {
-        self.bytes -= self.kept.remove(&generation).unwrap_or_default();
+        self.bytes -= self.retained.remove(&generation).unwrap_or_default();
     }
 
-    /// Whatever is not published is lost, and so is what is not to be kept.
+    /// Removes what is not published, and what `is_kept` refuses.
     pub(crate) fn reduce(&mut self, is_kept: impl Fn(&Path) -> bool) {
         self.partial.clear();
-        self.kept.clear();
+        self.retained.clear();
         self.names.retain(|path, _| is_kept(path));
         let names = &self.names;
         self.inodes.retain(|inode, _| names.values().any(|used| used == inode));
         self.bytes = self.inodes.values().map(Bytes::count).sum();
     }
 
-    /// Bytes that are there.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Whether there are no more bytes than this. What arrives takes no room where something is published.
+    /// Returns whether there are at most so many bytes. Arriving bytes take no room in a published file.
     pub(crate) fn is_within(&self, bytes_max: u64) -> bool {
         let is_published = |piece: &Piece| self.names.get(&piece.0).and_then(|inode| self.inodes.get(inode));
         let twice = |(piece, file): (&Piece, &Bytes)| {

@@ -1,6 +1,6 @@
-//! What happened in runs.
+//! Counts of events in runs.
 
-/// Counts of what happened in one run, or in several.
+/// Counts of events in one run, or in several.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs, reason = "named as what they count")]
 pub struct Summary {
@@ -8,9 +8,9 @@ pub struct Summary {
     pub nodes: u32,
     /// Requests of processes.
     pub requests: u64,
-    /// Those of them that could not but succeed.
+    /// Those of them that had to succeed.
     pub musts: u64,
-    /// Requests that were told to use the original.
+    /// Requests that used the source file.
     pub fallbacks: u64,
     /// On the shared file system.
     pub files_opened: u64,
@@ -20,26 +20,26 @@ pub struct Summary {
     pub details_read: u64,
     pub messages: u64,
     pub evictions: u64,
-    /// Things given to children unasked.
+    /// Things pushed to children.
     pub pushes: u64,
     /// Names published as further names of a file.
     pub hard_links: u64,
     /// Paths forgotten.
     pub forgotten: u64,
-    /// Changes of originals that were noticed.
+    /// Noticed changes of source files.
     pub changed: u64,
-    /// Generations that nodes came to.
+    /// Generations that nodes began.
     pub generations: u64,
     /// Times that wrong content was noticed.
     pub corrupt: u64,
-    /// Content that another went on with.
+    /// Content that another rank continued.
     pub continued: u64,
     /// Blocks published.
     pub blocks: u64,
-    /// Nodes started again, and those of them that went on from what was published.
+    /// Restarted nodes, and those that restored what was published.
     pub restarts: u64,
     pub recoveries: u64,
-    /// Whatever failed.
+    /// All faults.
     pub faults: u64,
 }
 

@@ -1,5 +1,5 @@
-//! The model of the shared file system: a tree that does not change by itself, except that looking at it
-//! sets access times.
+//! The model of the shared file system: a tree that does not change by itself, except that reading sets
+//! access times.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,7 +16,6 @@ const EACCES: u16 = 13;
 const EINVAL: u16 = 22;
 const ENOTDIR: u16 = 20;
 
-/// What a path is.
 #[derive(Clone, Debug)]
 pub(crate) enum Item {
     Dir { attr: Attr, is_listable: bool },
@@ -28,12 +27,12 @@ pub(crate) enum Item {
 #[derive(Clone, Debug)]
 pub(crate) struct Tree {
     items: BTreeMap<Path, Item>,
-    /// Whether listings say what kind their names are.
+    /// Whether listings have the types of their names.
     is_typed: bool,
 }
 
 impl Tree {
-    /// A tree below `/sw`.
+    /// Draws a tree below `/sw`.
     pub(crate) fn random(random: &mut Random) -> Tree {
         let mut tree = Tree { items: BTreeMap::new(), is_typed: random.chance(800) };
         let root = Path::new(b"/sw").expect("an absolute path");
@@ -76,7 +75,6 @@ impl Tree {
         Item::File { attr: self.attr(mode::FILE, size), is_readable: random.chance(950), loadable }
     }
 
-    /// Another name of a file that is there already.
     fn hard_link(&self, random: &mut Random) -> Item {
         let files: Vec<&Item> = self.items.values().filter(|i| matches!(i, Item::File { .. })).collect();
         match files.is_empty() {
@@ -110,13 +108,13 @@ impl Tree {
         self.items.get(path)
     }
 
-    /// Whether a file is still the one that had these attributes.
+    /// Returns whether a file still has these attributes.
     pub(crate) fn is_current(&self, path: &Path, attr: &Attr) -> bool {
         matches!(self.items.get(path), Some(Item::File { attr: now, .. })
             if (now.ino, now.size, now.mtime) == (attr.ino, attr.size, attr.mtime))
     }
 
-    /// The tree after a file, under all its names, has changed, or one name has gone.
+    /// Returns the tree after a file has changed under all its names, or one name was removed.
     pub(crate) fn changed(&self, random: &mut Random) -> Tree {
         let mut tree = self.clone();
         let files: Vec<&Path> =
@@ -126,7 +124,7 @@ impl Tree {
         }
         let path = *random.pick(&files);
         let Some(Item::File { attr: before, .. }) = self.items.get(path) else { return tree };
-        if self.look(before, 0).nlink < 2 && random.chance(300) {
+        if self.read_attr(before, 0).nlink < 2 && random.chance(300) {
             tree.items.remove(path);
             if let Some(Item::Dir { attr, .. }) = path.parent().and_then(|at| tree.items.get_mut(&at)) {
                 attr.mtime.0 += 1;
@@ -143,7 +141,7 @@ impl Tree {
         tree
     }
 
-    /// Paths of which something else can be said in another version.
+    /// Returns the paths that differ in another version.
     pub(crate) fn differences(&self, other: &Tree) -> Vec<Path> {
         let paths: BTreeSet<&Path> = self.items.keys().chain(other.items.keys()).collect();
         let differs = |path: &&&Path| {
@@ -152,14 +150,14 @@ impl Tree {
         paths.iter().filter(differs).map(|path| (*path).clone()).collect()
     }
 
-    /// The attributes as a look at `now` sees them.
-    fn look(&self, attr: &Attr, now: u64) -> Attr {
+    /// Returns the attributes that a read at `now` sees.
+    fn read_attr(&self, attr: &Attr, now: u64) -> Attr {
         let same = |item: &&Item| matches!(item, Item::File { attr: other, .. } if other.ino == attr.ino);
         let nlink = if attr.kind() == Kind::File { self.items.values().filter(same).count() as u32 } else { 2 };
         Attr { atime: (now as i64, 0), nlink, ..*attr }
     }
 
-    /// What the reader says about an entry.
+    /// Returns what the reader sees of an entry.
     pub(crate) fn entry(&self, path: &Path, now: u64) -> Fact {
         let is_below_a_file = || {
             std::iter::successors(path.parent(), Path::parent)
@@ -168,19 +166,19 @@ impl Tree {
         match self.items.get(path) {
             None if is_below_a_file() => Fact::Error(ENOTDIR),
             None => Fact::Absent,
-            Some(Item::Dir { attr, .. } | Item::File { attr, .. }) => Fact::Attr(self.look(attr, now)),
-            Some(Item::Link { attr, target }) => Fact::Link(self.look(attr, now), target.clone().into()),
+            Some(Item::Dir { attr, .. } | Item::File { attr, .. }) => Fact::Attr(self.read_attr(attr, now)),
+            Some(Item::Link { attr, target }) => Fact::Link(self.read_attr(attr, now), target.clone().into()),
         }
     }
 
-    /// What the reader says about a directory's names.
+    /// Returns what the reader sees of a directory's names.
     pub(crate) fn listing(&self, path: &Path, now: u64) -> Fact {
         match self.items.get(path) {
-            Some(Item::Dir { attr, is_listable: false }) => Fact::Unlistable(self.look(attr, now)),
+            Some(Item::Dir { attr, is_listable: false }) => Fact::Unlistable(self.read_attr(attr, now)),
             Some(Item::Dir { attr, .. }) => {
                 let names = self.items.iter().filter(|(p, _)| p.parent().as_ref() == Some(path));
                 let names = names.map(|(p, item)| self.name(p, item)).collect::<Listing>();
-                Fact::Listing(self.look(attr, now), names)
+                Fact::Listing(self.read_attr(attr, now), names)
             }
             _ => self.entry(path, now),
         }
@@ -196,14 +194,14 @@ impl Tree {
         Name { ino, d_type, name: path.name() }
     }
 
-    /// What the reader sees when it opens a file, or an error number.
+    /// Returns what the reader sees when it opens a file, or an error number.
     pub(crate) fn open(&self, path: &Path, aspect: Aspect, now: u64) -> Result<FileHead, u16> {
         match self.items.get(path) {
             Some(Item::File { attr, is_readable: true, loadable }) => {
                 let all = if attr.size > 0 { vec![(0, attr.size)] } else { Vec::new() };
                 let loadable = loadable.clone().filter(|_| aspect == Aspect::Loadable);
                 let ranges = loadable.clone().unwrap_or_else(|| all.into());
-                let head = FileHead { attr: self.look(attr, now), format: 0, whole: loadable.is_none(), ranges };
+                let head = FileHead { attr: self.read_attr(attr, now), format: 0, whole: loadable.is_none(), ranges };
                 match aspect {
                     Aspect::Block(number) => head.block(number).ok_or(EINVAL),
                     _ => Ok(head),
@@ -220,23 +218,23 @@ impl Tree {
 pub(crate) enum Outcome {
     Absent,
     Error,
-    /// Out of the scope, or round in circles.
+    /// Out of the scope, or in a cycle.
     Original,
     /// The job changes it.
-    Live,
+    Passthrough,
     /// Not known yet.
     Unknown,
     /// To this canonical path.
     Found(Path),
 }
 
-/// One path, looked at without following it.
+/// A path's state, without following links.
 #[derive(Clone, Debug)]
-pub(crate) enum Look {
+pub(crate) enum PathState {
     Unknown,
     Absent,
     Error,
-    Live,
+    Passthrough,
     Link(Vec<u8>),
     Dir,
     Other,
@@ -247,24 +245,24 @@ pub(crate) fn resolve(
     path: &Path,
     follows: bool,
     in_scope: impl Fn(&Path) -> bool,
-    look: impl Fn(&Path) -> Look,
+    state_of: impl Fn(&Path) -> PathState,
 ) -> Outcome {
     let mut todo: Vec<Vec<u8>> = path.components().map(<[u8]>::to_vec).rev().collect();
     let (mut at, mut links) = (Path::root(), 0);
     loop {
         let is_last = todo.is_empty();
-        // A path whose text lies out of the scope is the original's, wherever its links lead.
+        // A path whose text is out of the scope is not served, wherever its links lead.
         let text = todo.iter().rev().try_fold(at.clone(), |path, name| path.join(name));
         if text.is_none_or(|text| !in_scope(&text)) {
             return Outcome::Original;
         }
         if in_scope(&at) {
-            match look(&at) {
-                Look::Unknown => return Outcome::Unknown,
-                Look::Absent => return Outcome::Absent,
-                Look::Live => return Outcome::Live,
-                Look::Error => return Outcome::Error,
-                Look::Link(target) if !is_last || follows => {
+            match state_of(&at) {
+                PathState::Unknown => return Outcome::Unknown,
+                PathState::Absent => return Outcome::Absent,
+                PathState::Passthrough => return Outcome::Passthrough,
+                PathState::Error => return Outcome::Error,
+                PathState::Link(target) if !is_last || follows => {
                     links += 1;
                     if links > 40 {
                         return Outcome::Original;
@@ -277,9 +275,9 @@ pub(crate) fn resolve(
                         at.parent().unwrap_or_else(Path::root)
                     };
                 }
-                Look::Dir if !is_last => {}
-                Look::Other if !is_last => return Outcome::Error,
-                Look::Link(_) | Look::Dir | Look::Other => return Outcome::Found(at),
+                PathState::Dir if !is_last => {}
+                PathState::Other if !is_last => return Outcome::Error,
+                PathState::Link(_) | PathState::Dir | PathState::Other => return Outcome::Found(at),
             }
         } else if !at.as_bytes().eq(b"/") || is_last {
             return Outcome::Original;

@@ -1,4 +1,4 @@
-//! What a run has found.
+//! A run's finding.
 
 use thiserror::Error;
 
@@ -10,7 +10,7 @@ pub struct Violation {
     pub seed: u64,
     /// The simulated time.
     pub at_ms: u64,
-    /// The node where it was seen.
+    /// The node.
     pub rank: u32,
     /// The property and the object.
     pub what: String,

@@ -24,13 +24,12 @@ use crate::{Options, Summary, Violation};
 
 /// Events after which a run counts as one that never ends.
 const EVENTS_MAX: u64 = 600_000;
-/// Of so many events one is followed by a look at how much a node keeps.
+/// A node's load is checked after one in so many events.
 const LOAD_EVERY: u64 = 32;
 
-/// Something that will happen.
 #[derive(Debug)]
 pub(crate) enum Event {
-    /// Something on a node itself, in one of its lives.
+    /// An input of a node itself, in one of its lives.
     Local(Rank, u64, Box<Input>),
     /// The first message on its way arrives, unless the link was lost meanwhile.
     Deliver { ends: Ends, direction: usize, number: u64 },
@@ -40,25 +39,24 @@ pub(crate) enum Event {
     LinkLost { ends: Ends, end: usize, number: u64 },
     /// A node tries to link to another.
     Dial { ends: Ends, life: u64 },
-    /// A node has waited long enough for the other's greeting.
+    /// The time for the other's greeting has passed.
     GreetingDue { ends: Ends, number: u64 },
-    /// The reader comes one step further.
+    /// The reader advances by one step.
     ReadStep { rank: Rank, life: u64, piece: Piece, number: u64 },
     /// A digest is computed.
     Digest { rank: Rank, life: u64, path: Path, aspect: Aspect, head: Box<FileHead> },
     /// A node's timeout may be due.
     Timer(Rank, u64),
-    /// A node's store may still hold more than it should.
+    /// A node's store may still exceed its limit.
     Room(Rank, u64),
     /// A node starts.
     Start(Rank),
-    /// A process starts to ask.
+    /// A process sends a request.
     Request { must_succeed: bool },
-    /// Something goes wrong, or a user interferes.
+    /// A fault, or a user's action.
     Fault(Fault),
 }
 
-/// What may go wrong.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Fault {
     /// A file changes on the shared file system, or vanishes.
@@ -67,9 +65,9 @@ pub(crate) enum Fault {
     Pause,
     Partition,
     Lie,
-    /// A user asks for a refresh.
+    /// A user requests a refresh.
     Refresh,
-    /// A store may hold less, or more again.
+    /// A store's limit changes.
     Room,
 }
 
@@ -77,15 +75,15 @@ pub(crate) enum Fault {
 pub(crate) struct World {
     pub(crate) seed: u64,
     pub(crate) options: Options,
-    /// Whether nothing fails from the beginning on.
+    /// Whether there are no faults from the beginning.
     pub(crate) is_calm: bool,
     pub(crate) random: Random,
     pub(crate) tree: Tree,
     /// The tree as it was before each change.
     pub(crate) past: Vec<Tree>,
-    /// Paths of which something else was true before.
+    /// Paths with other facts before.
     pub(crate) changed: BTreeSet<Path>,
-    /// What was told of each path, by generation.
+    /// The published version of each path, by generation.
     pub(crate) versions: BTreeMap<(u64, Path), Attr>,
     /// The processes that have read from the shared file system: rank and life.
     pub(crate) readers: BTreeSet<(Rank, u64)>,
@@ -95,17 +93,17 @@ pub(crate) struct World {
     scope: Vec<(bool, Path)>,
     pub(crate) sites: Vec<Site>,
     wires: BTreeMap<Ends, Wire>,
-    /// On which side of a partition each rank is, and until when.
+    /// Each rank's side of a partition, and its end.
     sides: Vec<bool>,
     parted_until: u64,
     pub(crate) now: u64,
-    /// The node that something happened to last.
+    /// The node of the last event.
     at: Rank,
     events: BTreeMap<(u64, u64), Event>,
     next_event: u64,
     next_client: u64,
     next_refresh: u64,
-    /// Paths that a program of many processes asks for, one after the other.
+    /// Paths that a program of many processes requests, one after the other.
     script: Vec<(Path, Want)>,
     script_at: BTreeMap<Rank, usize>,
     pub(crate) summary: Summary,
@@ -157,7 +155,7 @@ impl World {
         }
     }
 
-    /// Faults first, then none; then what can be had must be had.
+    /// Runs faults first, then none; then what can succeed must succeed.
     pub(crate) fn run(mut self) -> Result<Summary, Violation> {
         self.trace(Rank::ROOT, || format!("{:?} {:?} {:?} {:?}", self.options, self.forest, self.policy, self.limits));
         self.plan_workload();
@@ -178,7 +176,7 @@ impl World {
         Ok(self.summary)
     }
 
-    /// How long it may take after the last fault until everything is as it should be.
+    /// Returns how long recovery may take after the last fault.
     fn settling_ms(&self) -> u64 {
         let dead = self.sites.iter().filter(|site| !site.is_alive).count() as u64;
         let Limits { request_timeout_ms_max, parent_absence_ms_max, starting_ms_max, .. } = self.limits;
@@ -186,7 +184,7 @@ impl World {
         (dead + 2) * lost_ms + self.limits.ban_ms + 2 * request_timeout_ms_max + 20_000
     }
 
-    /// Lets everything happen that is planned for the next time.
+    /// Runs the events of the next milliseconds.
     fn run_for(&mut self, ms: u64) -> Result<(), Violation> {
         let (end, mut count) = (self.now + ms, 0);
         while let Some(first) = self.events.first_entry()
@@ -238,7 +236,7 @@ impl World {
             Event::Start(rank) => self.start(rank),
             Event::Request { must_succeed } => self.request(must_succeed),
             Event::Fault(fault) => self.fault(fault),
-            // It was about a node that has died since.
+            // Its node has died since.
             _ => Ok(()),
         }
     }
@@ -247,7 +245,6 @@ impl World {
         self.site(rank).is_alive && self.site(rank).life == life
     }
 
-    /// A node starts, or starts again.
     fn start(&mut self, rank: Rank) -> Check {
         if self.site(rank).is_alive {
             return Ok(());
@@ -263,11 +260,11 @@ impl World {
         self.trace(rank, || format!("starts, recovers: {recovers}"));
         let bytes_max = self.limits.store_bytes_max;
         self.site_mut(rank).start(now, node, recovers, bytes_max);
-        self.perform_all(rank)
+        self.execute_all(rank)
     }
 
-    /// Gives an input to a node and performs what it puts out.
-    pub(crate) fn give(&mut self, rank: Rank, input: Input) -> Check {
+    /// Passes an input to a node and executes its outputs.
+    pub(crate) fn pass_input(&mut self, rank: Rank, input: Input) -> Check {
         if !self.site(rank).is_alive {
             return Ok(());
         }
@@ -275,12 +272,12 @@ impl World {
         let now = self.now;
         let site = self.site_mut(rank);
         site.node.handle(now - site.started, input);
-        self.perform_all(rank)
+        self.execute_all(rank)
     }
 
-    fn perform_all(&mut self, rank: Rank) -> Check {
+    fn execute_all(&mut self, rank: Rank) -> Check {
         self.at = rank;
-        // A refused eviction is told before anything else is.
+        // The node is notified of a refused eviction before anything else.
         while let Some(output) = self.site_mut(rank).node.poll_output() {
             self.trace(rank, || format!("-> {output:?}"));
             if let Output::Evict { path } = &output
@@ -290,14 +287,14 @@ impl World {
                 self.summary.faults += 1;
                 continue;
             }
-            self.perform(rank, output)?;
+            self.execute(rank, output)?;
         }
         while let Some(path) = self.site_mut(rank).refused.pop_front() {
-            self.give(rank, Input::EvictRefused { path })?;
+            self.pass_input(rank, Input::EvictRefused { path })?;
         }
         self.site_mut(rank).received_content = None;
         while let Some(path) = self.site_mut(rank).unstored.pop_front() {
-            self.give(rank, Input::StoreFailed { path, block: None })?;
+            self.pass_input(rank, Input::StoreFailed { path, block: None })?;
         }
         let now = self.now;
         let site = self.site_mut(rank);
@@ -313,7 +310,7 @@ impl World {
         ensure(entries <= max as u64, || format!("{entries} paths are known, of {max}"))
     }
 
-    /// Some files are in use now and then, others all the time.
+    /// Returns whether a file is in use: some are at times, others always.
     fn is_in_use(&mut self, path: &Path) -> bool {
         let refusal = self.options.evict_refusal;
         let mut steady = Random::new(self.seed ^ headwater_abi::hash::bytes(path.as_bytes()));
@@ -328,7 +325,7 @@ impl World {
         if site.node.poll_timeout().is_some_and(|due| due <= now) {
             site.node.handle_timeout(now);
         }
-        self.perform_all(rank)
+        self.execute_all(rank)
     }
 
     pub(crate) fn schedule(&mut self, after: u64, event: Event) {
@@ -336,7 +333,7 @@ impl World {
         self.events.insert((self.now + after, self.next_event), event);
     }
 
-    /// Something will happen on a node, if it lives until then.
+    /// Plans an input of a node, for its present life.
     pub(crate) fn schedule_local(&mut self, after: u64, rank: Rank, input: Input) {
         let life = self.site(rank).life;
         self.schedule(after, Event::Local(rank, life, Box::new(input)));
@@ -350,7 +347,6 @@ impl World {
         &mut self.sites[rank.0 as usize]
     }
 
-    /// All ranks with their sites.
     pub(crate) fn ranks(&self) -> impl Iterator<Item = (Rank, &Site)> {
         self.sites.iter().enumerate().map(|(rank, site)| (Rank(rank as u32), site))
     }
@@ -360,7 +356,7 @@ impl World {
         matching.max_by_key(|(_, directory)| directory.as_bytes().len()).is_some_and(|&(included, _)| included)
     }
 
-    /// The trees in one of which such a thing is asked for.
+    /// Returns the trees in one of which this is requested.
     pub(crate) fn homes(&self, rank: Rank, path: &Path, aspect: Aspect) -> Vec<TreeId> {
         if !self.forest.is_striped() {
             return self.forest.tree_ids().collect();
@@ -375,7 +371,7 @@ impl World {
         ClientId(self.next_client)
     }
 
-    /// The node that an event is about, which may stand still.
+    /// Returns the node of an event, which may be paused.
     fn rank_of(&self, event: &Event) -> Option<Rank> {
         let end = |ends: &Ends, end: usize| if end == 0 { ends.0 } else { ends.1 };
         match event {
@@ -422,7 +418,7 @@ fn random_limits(random: &mut Random, options: &Options) -> Limits {
     let forgets = random.chance(300);
     Limits {
         entries_max,
-        asks_max: if is_small && random.chance(300) { 4 + random.below(60) as usize } else { 1 << 16 },
+        pending_max: if is_small && random.chance(300) { 4 + random.below(60) as usize } else { 1 << 16 },
         transfers_max: if is_small && random.chance(300) { 2 + random.below(20) as usize } else { 1 << 17 },
         facts_max: if forgets { 24 + random.below(30) as usize } else { usize::MAX },
         listing_bytes_max: if forgets { random.below(4000) } else { u64::MAX },
@@ -438,7 +434,7 @@ fn random_limits(random: &mut Random, options: &Options) -> Limits {
         probe_ms_max: 300 + random.below(1000),
         ban_ms: 500 + random.below(5000),
         piece_bytes_max: [1000, 50_000, 500_000, 2 << 20][random.below(4) as usize],
-        blocks_gathered_max: 1 + random.below(4) as usize,
+        blocks_downloading_max: 1 + random.below(4) as usize,
         ..Limits::default()
     }
 }

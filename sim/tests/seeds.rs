@@ -2,14 +2,14 @@
 
 use headwater_sim::{Until, run, run_seeds};
 
-/// How many seeds are run.
+/// Number of seeds.
 const SEEDS: u64 = 2000;
 
 #[test]
 fn sessions_with_faults() {
     let total = run_seeds(0, Until::Seeds(SEEDS)).unwrap_or_else(|violation| panic!("{violation}"));
     assert_eq!(total.runs, SEEDS);
-    // What is to be tested happens.
+    // The faults and features occur.
     assert!(total.musts * 20 > total.requests, "{total:?}");
     assert!(total.faults > 0 && total.corrupt > 0 && total.continued > 0 && total.changed > 0, "{total:?}");
     assert!(total.blocks > 0 && total.hard_links > 0 && total.evictions > 0 && total.forgotten > 0, "{total:?}");

@@ -1,13 +1,13 @@
 //! The overlay's shapes.
 //!
-//! Who is whose parent is a pure function of the number of ranks and a few settings, so each daemon
-//! derives it by itself and deaths renumber nobody. There is no I/O and no clock here, nothing is
-//! built in memory, and every answer takes O(log n) steps, up to `u32::MAX` ranks. The reasons and
-//! the arithmetic are in `docs/internals/topology.md`.
+//! Parents and children are a pure function of the number of ranks and a few settings, so each daemon
+//! computes them alone and deaths change no numbers. There is no I/O and no clock here, nothing is built in
+//! memory, and every answer takes O(log n) steps, up to `u32::MAX` ranks. The reasons and the arithmetic are
+//! in `docs/internals/topology.md`.
 //!
 //! - [`Tree`]: one tree over ranks, k-ary or binomial; [`Topology`] is the k-ary one.
-//! - [`Forest`]: a single tree, striped trees or partitions, with or without dedicated servers;
-//!   how paths and chunks are dealt to the trees; to whom a rank turns when others have died.
+//! - [`Forest`]: a single tree, striped trees or partitions, with or without dedicated servers; the
+//!   assignment of paths and chunks to the trees; a rank's next hop when others have died.
 //! - [`hosts`]: names of nodes, and the order of ranks that follows switches or racks.
 
 #![no_std]

@@ -21,35 +21,35 @@ impl Topology {
         Topology { ranks, fan_out }
     }
 
-    /// How many ranks there are.
+    /// Returns the number of ranks.
     pub fn ranks(&self) -> u32 {
         self.ranks
     }
 
-    /// The most children that a rank has.
+    /// Returns the most children of a rank.
     pub fn fan_out(&self) -> u32 {
         self.fan_out
     }
 
-    /// The rank one hop nearer to the root.
+    /// Returns the rank one hop nearer to the root.
     pub fn parent(&self, rank: Rank) -> Option<Rank> {
         (rank.0 > 0).then(|| Rank((rank.0 - 1) / self.fan_out))
     }
 
-    /// The ranks one hop further from the root, ascending.
+    /// Returns the ranks one hop further from the root, ascending.
     pub fn children(&self, rank: Rank) -> impl Iterator<Item = Rank> + use<> {
         let first = u64::from(rank.0) * u64::from(self.fan_out) + 1;
         let end = (first + u64::from(self.fan_out)).min(u64::from(self.ranks));
         (first..end.max(first)).map(|r| Rank(r as u32))
     }
 
-    /// The ranks from the parent up to the root.
+    /// Returns the ranks from the parent up to the root.
     pub fn ancestors(&self, rank: Rank) -> impl Iterator<Item = Rank> + use<> {
         let tree = *self;
         core::iter::successors(tree.parent(rank), move |&r| tree.parent(r))
     }
 
-    /// Hops from the root to the furthest rank.
+    /// Returns the hops from the root to the furthest rank.
     pub fn depth(&self) -> u32 {
         match self.fan_out {
             1 => self.ranks - 1,
@@ -58,9 +58,9 @@ impl Topology {
     }
 }
 
-/// A binomial tree over the ranks in their order: a rank's parent is its number without the lowest
-/// set bit, so each subtree is an interval of ranks. A message that each rank sends to one child
-/// after the other reaches all in ⌈log₂ n⌉ steps, the fewest possible.
+/// A binomial tree over the ranks in their order: a rank's parent is its number without the lowest set bit,
+/// so each subtree is an interval of ranks. If each rank sends a message to one child after the other, it
+/// reaches all in ⌈log₂ n⌉ steps, the fewest possible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Binomial {
     ranks: u32,
@@ -73,34 +73,34 @@ impl Binomial {
         Binomial { ranks }
     }
 
-    /// How many ranks there are.
+    /// Returns the number of ranks.
     pub fn ranks(&self) -> u32 {
         self.ranks
     }
 
-    /// The most children that a rank has: the root's.
+    /// Returns the most children of a rank: the root's.
     pub fn fan_out(&self) -> u32 {
         u32::BITS - (self.ranks - 1).leading_zeros()
     }
 
-    /// The rank one hop nearer to the root.
+    /// Returns the rank one hop nearer to the root.
     pub fn parent(&self, rank: Rank) -> Option<Rank> {
         (rank.0 > 0).then(|| Rank(rank.0 & (rank.0 - 1)))
     }
 
-    /// The ranks one hop further from the root, descending: the largest subtree first.
+    /// Returns the ranks one hop further from the root, descending: the largest subtree first.
     pub fn children(&self, rank: Rank) -> impl Iterator<Item = Rank> + use<> {
         let (ranks, bits) = (self.ranks, rank.0.trailing_zeros());
         (0..bits).rev().map(move |bit| rank.0 | 1 << bit).filter(move |&child| child < ranks).map(Rank)
     }
 
-    /// The ranks from the parent up to the root.
+    /// Returns the ranks from the parent up to the root.
     pub fn ancestors(&self, rank: Rank) -> impl Iterator<Item = Rank> + use<> {
         let tree = *self;
         core::iter::successors(tree.parent(rank), move |&r| tree.parent(r))
     }
 
-    /// Hops from the root to the furthest rank: the most bits that a rank's number has.
+    /// Returns the hops from the root to the furthest rank: the most bits in a rank's number.
     pub fn depth(&self) -> u32 {
         let last = self.ranks - 1;
         let with_lower_ones = |bit: u32| (last >> bit >> 1).count_ones() + bit;
@@ -137,7 +137,7 @@ impl Tree {
         }
     }
 
-    /// How many ranks there are.
+    /// Returns the number of ranks.
     pub fn ranks(&self) -> u32 {
         match self {
             Tree::KAry(tree) => tree.ranks(),
@@ -145,7 +145,7 @@ impl Tree {
         }
     }
 
-    /// The most children that a rank has.
+    /// Returns the most children of a rank.
     pub fn fan_out(&self) -> u32 {
         match self {
             Tree::KAry(tree) => tree.fan_out(),
@@ -153,7 +153,7 @@ impl Tree {
         }
     }
 
-    /// The rank one hop nearer to the root.
+    /// Returns the rank one hop nearer to the root.
     pub fn parent(&self, rank: Rank) -> Option<Rank> {
         match self {
             Tree::KAry(tree) => tree.parent(rank),
@@ -161,7 +161,7 @@ impl Tree {
         }
     }
 
-    /// The ranks one hop further from the root, in the order in which to serve them.
+    /// Returns the ranks one hop further from the root, in the order in which to serve them.
     pub fn children(&self, rank: Rank) -> Box<dyn Iterator<Item = Rank>> {
         match self {
             Tree::KAry(tree) => Box::new(tree.children(rank)),
@@ -169,13 +169,13 @@ impl Tree {
         }
     }
 
-    /// The ranks from the parent up to the root.
+    /// Returns the ranks from the parent up to the root.
     pub fn ancestors(&self, rank: Rank) -> impl Iterator<Item = Rank> + use<> {
         let tree = *self;
         core::iter::successors(tree.parent(rank), move |&r| tree.parent(r))
     }
 
-    /// Hops from the root to the furthest rank.
+    /// Returns the hops from the root to the furthest rank.
     pub fn depth(&self) -> u32 {
         match self {
             Tree::KAry(tree) => tree.depth(),

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use headwater_topology::{Branching, Forest, Rank, Shape, TreeId, Up};
 use proptest::prelude::*;
 
-/// Parents and children agree, and every member is reached exactly once. Returns the depth.
+/// Checks that parents and children agree, and that every member is reached exactly once. Returns the depth.
 fn check_tree(forest: &Forest, tree: TreeId) -> u32 {
     let root = forest.root(tree);
     assert_eq!(forest.parent(tree, root), None, "{forest:?}");
@@ -82,7 +82,7 @@ fn every_rank_that_runs_programs_is_in_its_trees() {
     }
 }
 
-/// The trees in which a rank that is no root forwards, one for each layout.
+/// Returns the trees in which a rank that is no root forwards, one for each layout.
 fn forwards_in(forest: &Forest, layouts: u32, rank: Rank) -> Vec<u32> {
     (0..layouts).map(TreeId).map(|tree| forest.children(tree, rank).len() as u32).filter(|&count| count > 0).collect()
 }
@@ -126,7 +126,7 @@ fn the_depth_of_stripes_is_logarithmic() {
     }
 }
 
-/// What each rank sends of a file that its reader deals, in units of one tree's share.
+/// Returns what each rank sends of a file that its reader distributes, in units of one tree's share.
 fn sent(forest: &Forest, layouts: u32, asker: Rank, hash: u64) -> Vec<u32> {
     let reader = forest.root(forest.tree_of_path(asker, hash));
     let mut units = vec![0; forest.ranks() as usize];
@@ -136,7 +136,7 @@ fn sent(forest: &Forest, layouts: u32, asker: Rank, hash: u64) -> Vec<u32> {
             units[reader.0 as usize] += 1;
         }
         for rank in (0..forest.ranks()).map(Rank) {
-            // The reader has the file, and servers want none.
+            // The reader has the file, and servers need none.
             let wants = |child: &Rank| *child != reader && child.0 >= forest.servers();
             units[rank.0 as usize] += forest.children(tree, rank).into_iter().filter(wants).count() as u32;
         }
@@ -260,8 +260,8 @@ proptest! {
         }
     }
 
-    /// Every rank has its own, arbitrary view of who is dead. Whoever follows each rank's
-    /// own next hop comes to an end, within the candidates and the depth.
+    /// Every rank has its own, arbitrary view of the dead ranks. Following each rank's own next hop ends
+    /// within the candidates and the depth.
     #[test]
     fn no_views_of_the_dead_form_a_cycle(forest in any_forest(200), seed in any::<u64>(), dead in 0..101u64) {
         let is_dead = |by: Rank, who: Rank| hash(seed, by, who) % 100 < dead;
@@ -286,7 +286,7 @@ proptest! {
         }
     }
 
-    /// If all agree, all that live come to one reader, the first candidate that lives.
+    /// If all agree, all live ranks reach one reader, the first live candidate.
     #[test]
     fn equal_views_lead_to_one_reader(forest in any_forest(200), seed in any::<u64>(), dead in 0..90u64) {
         let is_dead = |who: Rank| hash(seed, Rank(0), who) % 100 < dead;
@@ -299,7 +299,7 @@ proptest! {
                 }
                 match reader {
                     Some(reader) => prop_assert_eq!(rank, reader),
-                    None => prop_assert!(forest.next_alive(tree, rank, is_dead) == Up::Nobody),
+                    None => prop_assert!(forest.next_alive(tree, rank, is_dead) == Up::Unreachable),
                 }
             }
         }
@@ -320,17 +320,17 @@ fn successors() {
     assert_eq!(forest.children(tree, candidates[0]), [candidates[1]], "the head is the first to succeed");
     assert_eq!(forest.next_alive(tree, candidates[1], |rank| rank == candidates[0]), Up::Reader);
     let leaf = (0..64).map(Rank).find(|rank| !candidates.contains(rank)).unwrap();
-    assert_eq!(forest.next_alive(tree, leaf, |rank| rank != leaf), Up::Nobody, "a leaf that is cut off");
+    assert_eq!(forest.next_alive(tree, leaf, |rank| rank != leaf), Up::Unreachable, "a leaf that is cut off");
     assert_eq!(forest.next_alive(tree, candidates[0], |_| true), Up::Reader);
     let served = Forest::new(64, 3, Shape::Partitioned { groups: 3, branching: Branching::KAry(4) });
     let candidates: Vec<Rank> = served.candidates(TreeId(1)).take(4).collect();
     assert_eq!(candidates, [1, 2, 0, 23].map(Rank), "servers first, then the group's own");
     assert_eq!(served.next_alive(TreeId(1), Rank(23), |rank| rank == Rank(1)), Up::To(Rank(2)));
-    assert_eq!(served.next_alive(TreeId(1), Rank(3), |_| false), Up::Nobody, "another group's");
+    assert_eq!(served.next_alive(TreeId(1), Rank(3), |_| false), Up::Unreachable, "another group's");
 }
 
 #[test]
-fn where_servers_alone_read_nobody_else_does() {
+fn with_servers_alone_no_other_rank_reads() {
     let shape = Shape::Partitioned { groups: 2, branching: Branching::KAry(2) };
     let usual = Forest::new(16, 2, shape);
     let alone = usual.read_by_servers_alone();
@@ -341,11 +341,11 @@ fn where_servers_alone_read_nobody_else_does() {
             let is_server = |other: Rank| other.0 < 2;
             assert_eq!(
                 alone.next_alive(tree, rank, |other| other != rank),
-                Up::Nobody,
-                "{rank:?} has no way to what is read"
+                Up::Unreachable,
+                "{rank:?} can't reach a reader"
             );
             let Up::To(up) = alone.next_alive(tree, rank, |other| !is_server(other) || other == Rank(tree.0)) else {
-                panic!("{rank:?} turns to nobody");
+                panic!("{rank:?} has no next hop");
             };
             assert_eq!(up, Rank(1 - tree.0), "the other server");
             assert_eq!(alone.parent(tree, rank), usual.parent(tree, rank));

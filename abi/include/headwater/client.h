@@ -24,7 +24,7 @@ struct hw_reply {
 #define HW_WANT_LOADABLE 4u
 #define HW_WANT_WHOLE 8u
 #define HW_WANT_EXECUTE 16u
-#define HW_WANT_LIVE 32u
+#define HW_WANT_PASSTHROUGH 32u
 #define HW_WANT_TREE 64u
 #define HW_WANT_NO_FOLLOW 128u
 #define HW_WANT_DETAILS 256u

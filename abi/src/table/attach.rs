@@ -1,11 +1,10 @@
-//! Going on with a table that another process wrote, and taking records out of it.
+//! Continuing a table that another process wrote, and removing records from it.
 //!
-//! A writer may die between any two stores. What it had announced is whole, because each announcement
-//! (a slot, a state) is a store with release order after everything that it announces; what it had not
-//! announced, nobody finds. So the heap is what can be reached, and all between is free, whatever
-//! the header says of it: a record that was never announced, a listing that was not, and records that
-//! were taken out. A kill stops a process between two instructions and loses no store that was made,
-//! and whoever waits for its end sees all of them.
+//! A writer may die between any two stores. What it had announced is complete, because each announcement (a
+//! slot, a state) is a store with release order after everything that it announces; the rest is unreachable.
+//! So the heap consists of what can be reached, and all between is free, whatever the header contains:
+//! records and listings that were never announced, and records that were removed. A kill stops a process
+//! between two instructions and loses no store, and a process that waits for its end sees all of them.
 
 use alloc::vec::Vec;
 
@@ -20,8 +19,8 @@ use crate::hash;
 use crate::path::Path;
 
 impl<'a, R: FnMut(u64) -> bool> Writer<'a, R> {
-    /// Goes on with a table whose writer has ended, in whatever way. What it had published is there,
-    /// under the same record numbers; what it was about to publish is not.
+    /// Continues a table whose writer has ended in any way. What it had published is there, under the same
+    /// record numbers; what it was about to publish is not.
     ///
     /// # Errors
     /// [`TableError::Foreign`] if the words are no table of this version and `geometry`,
@@ -64,16 +63,15 @@ impl<'a, R: FnMut(u64) -> bool> Writer<'a, R> {
         Ok(writer)
     }
 
-    /// Takes the record of `path` out, and its listing or target with it. False if that can't be: the
-    /// kernel refers to it, or it says something that must not be forgotten (a copy in the store, a
-    /// live path).
+    /// Removes the record of `path`, and its listing or target. False if that is impossible: the kernel
+    /// refers to it, or it has a state that must not be lost (a copy in the store, a passthrough path).
     ///
-    /// The place is used again, so nobody may be reading the table meanwhile, or keep a [`Record`].
+    /// The space is reused, so no process may read the table meanwhile, or have a [`Record`].
     pub fn reclaim(&mut self, path: &Path) -> bool {
-        let lasting = State::CONTENT | State::LIVE | State::LISTING_LIVE | State::TREE_LIVE;
+        let durable = State::CONTENT | State::PASSTHROUGH | State::LISTING_PASSTHROUGH | State::TREE_PASSTHROUGH;
         let Some(at) = self.find(path) else { return true };
         let Some(record) = Record::at(self.words, at) else { return false };
-        if record.lookups() > 0 || record.state.intersects(lasting) {
+        if record.lookups() > 0 || record.state.intersects(durable) {
             return false;
         }
         let extents = self.record_extents(&record);
@@ -86,8 +84,8 @@ impl<'a, R: FnMut(u64) -> bool> Writer<'a, R> {
         true
     }
 
-    /// Lets nobody find the record of `path` any more, as if nothing were known of the path. Its number
-    /// is not used again in this table or in one that goes on with it. False if there is none.
+    /// Makes the record of `path` unreachable, as if the path were unknown. Its number is not reused in this
+    /// table or in one that continues it. False if there is none.
     pub fn retire(&mut self, path: &Path) -> bool {
         let Some(record) = self.find(path) else { return false };
         self.unindex(record, |_| true);
@@ -96,13 +94,12 @@ impl<'a, R: FnMut(u64) -> bool> Writer<'a, R> {
         true
     }
 
-    /// Bytes of the heap that hold something.
+    /// Returns the bytes of the heap that are in use.
     pub fn heap_bytes(&self) -> u64 {
         self.heap_used - self.free.bytes()
     }
 
-    /// How many slots lead to a record that `fits`, retired ones not counted; what does not fit is
-    /// emptied.
+    /// Counts the slots of records that `fits` accepts, without retired ones, and empties the other slots.
     fn check_slots(&self, slots: Slots, mut fits: impl FnMut(&Record<'a>, u64) -> bool) -> u64 {
         let mut count = 0;
         for place in slots.base..slots.base + slots.count as usize {
@@ -118,14 +115,13 @@ impl<'a, R: FnMut(u64) -> bool> Writer<'a, R> {
         count
     }
 
-    /// The header's strings.
     fn header_extents(&self) -> Vec<(u64, u64)> {
         let strings = [word::SCOPE_AT, word::STORE_AT, word::SOCKET_AT, word::COUNTERS_AT];
         let load = |number: usize| self.words[number].load(Ordering::Relaxed);
         strings.into_iter().filter_map(|at| self.in_heap(load(at), aux_bytes(load(at + 1)))).collect()
     }
 
-    /// What a record takes of the heap; `None` if it claims what is not there.
+    /// Returns the extents of a record in the heap; `None` if it is damaged.
     pub(super) fn record_extents(&self, record: &Record<'_>) -> Option<impl Iterator<Item = (u64, u64)> + use<R>> {
         let own = self.in_heap(record.index() * 8, record_bytes(u64::from(record.load(word::RECORD_PATH) as u32)))?;
         let has_aux = match record.kind {
@@ -147,7 +143,7 @@ impl<'a, R: FnMut(u64) -> bool> Writer<'a, R> {
         is_inside.then_some((at, bytes))
     }
 
-    /// Makes free what lies between the extents.
+    /// Frees the space between the extents.
     fn lay_out(&mut self, mut extents: Vec<(u64, u64)>) {
         extents.sort_unstable();
         let heap_at = self.geometry.heap_at();
@@ -185,7 +181,7 @@ pub(super) mod tests {
         static STORES_LEFT: Cell<Option<u64>> = const { Cell::new(None) };
     }
 
-    /// A writer is about to store: it dies if its time has come.
+    /// Counts the writer's stores; it dies before the last one.
     pub(in super::super) fn before_store() {
         match STORES_LEFT.get() {
             Some(0) => std::panic::resume_unwind(std::boxed::Box::new("killed")),
@@ -241,7 +237,7 @@ pub(super) mod tests {
         |w| w.publish(&path("/sw/file"), &Fact::Attr(attr(mode::FILE))).unwrap(),
         |w| w.index_inode(&path("/sw/file"), 5).unwrap(),
         |w| w.mark(&path("/sw/file"), State::WHOLE | State::LOADABLE, State::empty()).unwrap(),
-        |w| w.mark(&path("/sw/live"), State::LIVE, State::empty()).unwrap(),
+        |w| w.mark(&path("/sw/live"), State::PASSTHROUGH, State::empty()).unwrap(),
         |w| assert!(w.reclaim(&path("/sw/link"))),
         |w| w.publish(&path("/sw/lonk"), &Fact::Absent).unwrap(),
         |w| w.mark(&path("/sw/file"), State::empty(), State::WHOLE | State::LOADABLE).unwrap(),
@@ -255,7 +251,7 @@ pub(super) mod tests {
         |w| w.publish(&path("/sw/l"), &Fact::Error(13)).unwrap(),
     ];
 
-    /// All that a reader can see, by path.
+    /// Returns all that a reader can see, by path.
     fn seen(words: &[AtomicU64]) -> std::string::String {
         let reader = Reader::open(words).unwrap();
         let mut seen = std::string::String::new();
@@ -268,7 +264,7 @@ pub(super) mod tests {
         seen + &format!("{:?}", reader.find_inode(5).map(|record| record.path()))
     }
 
-    /// Nothing overlaps, and the free space is what is left.
+    /// Checks that nothing overlaps, and that all other space is free.
     fn check_heap(writer: &AnyWriter<'_>) {
         let mut extents = writer.header_extents();
         writer.check_slots(writer.paths(), |record, _| {
@@ -282,7 +278,7 @@ pub(super) mod tests {
 
     #[test]
     fn a_writer_may_die_at_any_store() {
-        // What is to be seen after each step.
+        // What is visible after each step.
         let whole = words();
         let mut writer = create(&whole);
         let after: Vec<_> = STEPS.iter().map(|step| (step(&mut writer), seen(&whole)).1).collect();
@@ -309,7 +305,7 @@ pub(super) mod tests {
             }
             deaths += 1;
             for line in last.lines() {
-                // A step changes one path; what it does not change is as it was.
+                // A step changes one path; all others are as they were.
                 let is_changed = !after[done].contains(line);
                 assert!(is_changed || now.contains(line), "after {stores} stores: {line}\n{now}");
             }
@@ -328,7 +324,7 @@ pub(super) mod tests {
         STEPS[..7].iter().for_each(|step| step(&mut writer));
         let reader = Reader::open(&words).unwrap();
         let number = reader.find(b"/sw/link").unwrap().index();
-        reader.record(number).unwrap().hold(2);
+        reader.record(number).unwrap().pin(2);
         let mut successor = attach(&words);
         assert_eq!((successor.records(), successor.heap_bytes()), (writer.records(), writer.heap_bytes()));
         assert!(!successor.reclaim(&path("/sw/link")), "the kernel refers to it");
@@ -337,8 +333,8 @@ pub(super) mod tests {
         reader.record(number).unwrap().release(2);
         assert!(successor.reclaim(&path("/sw/link")) && successor.reclaim(&path("/sw/link")));
         assert!(reader.record(number).is_none());
-        for kept in ["/sw/file", "/sw/live"] {
-            assert!(!successor.reclaim(&path(kept)), "{kept}");
+        for retained in ["/sw/file", "/sw/live"] {
+            assert!(!successor.reclaim(&path(retained)), "{retained}");
         }
     }
 

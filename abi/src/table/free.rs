@@ -1,9 +1,9 @@
-//! Space of the heap that was given back.
+//! Released space of the heap.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 
-/// Free extents, in bytes; neighbours are joined. The smallest that suffices is taken, and what is
-/// left of it stays free.
+/// Free extents, in bytes; neighbours are joined. An allocation takes the smallest that suffices, and the
+/// rest stays free.
 #[derive(Debug, Default)]
 pub(super) struct Free {
     by_place: BTreeMap<u64, u64>,
@@ -11,7 +11,7 @@ pub(super) struct Free {
 }
 
 impl Free {
-    /// Gives `bytes` at `at` back.
+    /// Releases `bytes` at `at`.
     pub(super) fn add(&mut self, mut at: u64, mut bytes: u64) {
         if bytes == 0 {
             return;
@@ -30,7 +30,7 @@ impl Free {
         self.by_size.insert((bytes, at));
     }
 
-    /// A place for `bytes`; `None` if no extent is as large.
+    /// Allocates `bytes`; `None` if no extent is large enough.
     pub(super) fn take(&mut self, bytes: u64) -> Option<u64> {
         let &(size, at) = self.by_size.range((bytes, 0)..).next()?;
         self.remove(at, size);
@@ -38,7 +38,6 @@ impl Free {
         Some(at)
     }
 
-    /// Free bytes.
     pub(super) fn bytes(&self) -> u64 {
         self.by_place.values().sum()
     }

@@ -1,4 +1,4 @@
-//! Where everything stands in the table; `include/headwater/table.h` says the same in C.
+//! The table's layout; `include/headwater/table.h` is the same in C.
 
 use alloc::vec::Vec;
 
@@ -8,7 +8,7 @@ use crate::attr::{ATTR_WORDS, Kind};
 
 /// The first word: `HWTABLE` and a zero.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"HWTABLE\0");
-/// The layout's version; a reader of another version uses the originals.
+/// The layout's version; a reader of another version uses the source files.
 pub const VERSION: u64 = 2;
 /// Slots that a look-up visits at most.
 pub const PROBES_MAX: u64 = 128;
@@ -43,8 +43,8 @@ pub mod word {
     /// 1 while the daemon serves, 2 once the session has ended.
     pub const SERVING: usize = 19;
     pub const RECORDS: usize = 20;
-    /// Memory domains that have copies of their own, a bit for each of the first 64: what the mirror at
-    /// `…/root` holds, the mirror of domain 3 holds at `…/root3`, as far as records say so.
+    /// Memory domains with copies of their own, a bit for each of the first 64: domain 3's copy of a file at
+    /// `…/root` is at `…/root3`, if the record's state has `REPLICATED`.
     pub const DOMAINS: usize = 21;
     /// The root directory as the daemon sees it, its mount included: device as in [`STORE_DEV`].
     pub const ROOT_DEV: usize = 22;
@@ -53,8 +53,8 @@ pub mod word {
     /// Inode numbers of the daemon's mount namespace and user namespace.
     pub const MNT_NS: usize = 25;
     pub const USER_NS: usize = 26;
-    /// 1 once programs run in the session that do not say what they change: what is known is to be
-    /// compared with the original before it is used.
+    /// 1 once programs run in the session that don't announce their changes: processes compare what is known
+    /// with the source file before they use it.
     pub const UNAUDITED: usize = 27;
     /// Words of the header.
     pub const HEADER_WORDS: usize = 64;
@@ -69,11 +69,11 @@ pub mod word {
     pub const RECORD_ATTR: usize = 4;
     /// Inode number of the copy in the store, once there is one.
     pub const RECORD_STORE_INO: usize = RECORD_ATTR + super::ATTR_WORDS - 1;
-    /// How often the kernel refers to this record as a node of a mounted file system. Only what
-    /// serves the mount changes it.
+    /// Number of the kernel's references to this record as a node of a mounted file system. Only the process
+    /// that serves the mount changes it.
     pub const RECORD_LOOKUPS: usize = RECORD_ATTR + super::ATTR_WORDS;
-    /// The kernel's number for the file that passes through to this record's readers (low half), and
-    /// how often it is open (high half).
+    /// The kernel's number for the backing file of this record's readers (low half), and how often it is open
+    /// (high half).
     pub const RECORD_PASSING: usize = RECORD_LOOKUPS + 1;
     /// First word of the path, NUL-padded, always with at least one NUL.
     pub const RECORD_NAME: usize = RECORD_PASSING + 1;
@@ -91,40 +91,40 @@ bitflags! {
         const LOADABLE = 1 << 34;
         /// All bytes are in the store.
         const WHOLE = 1 << 35;
-        /// The job changes this path: ask the original.
-        const LIVE = 1 << 36;
-        /// The job changes this directory's names: ask the original for listings and absent names.
-        const LISTING_LIVE = 1 << 37;
-        /// The directory can't be listed: each of its names is looked up by itself.
+        /// A passthrough path: the job changes it, and the source file is used.
+        const PASSTHROUGH = 1 << 36;
+        /// The job changes this directory's names: listings and absent names come from the source.
+        const LISTING_PASSTHROUGH = 1 << 37;
+        /// The directory can't be listed: each of its names is looked up singly.
         const UNLISTABLE = 1 << 38;
         /// A shared object of this machine's class and architecture.
         const NATIVE_OBJECT = 1 << 39;
-        /// Executing the store's copy is the same as executing the original (no set-ID bits, no
-        /// file capabilities).
+        /// Executing the store's copy is the same as executing the source file (no set-ID bits, no file
+        /// capabilities).
         const EXECUTABLE = 1 << 40;
         /// Starts with `#!`.
         const SCRIPT = 1 << 41;
-        /// Everything below this directory is live too.
-        const TREE_LIVE = 1 << 42;
-        /// The mirrors of all of the header's domains have what a loader maps of this file; each name
-        /// there leads to a copy for as long as the file is resident.
+        /// Everything below this directory is passed through too.
+        const TREE_PASSTHROUGH = 1 << 42;
+        /// The mirrors of all of the header's domains have the loadable bytes of this file; each name there
+        /// leads to a copy for as long as the file is resident.
         const REPLICATED = 1 << 43;
-        /// With all of its bytes.
+        /// The same of all of its bytes.
         const REPLICATED_WHOLE = 1 << 44;
     }
 }
 
 impl State {
-    /// All that says where content is: what goes when the content goes.
+    /// All bits about stored content: they are cleared with it.
     pub const CONTENT: State =
         State::LOADABLE.union(State::WHOLE).union(State::REPLICATED).union(State::REPLICATED_WHOLE);
 
-    /// The state word for these bits.
+    /// Returns the state word for these bits.
     pub fn word(self, kind: Kind, errno: u16) -> u64 {
         self.bits() | kind as u64 | u64::from(errno) << 8
     }
 
-    /// Takes a state word apart; a kind of a later version is unknown.
+    /// Splits a state word; a kind of a later version is unknown.
     pub fn from_word(word: u64) -> (State, Kind, u16) {
         let kind = Kind::from_number(word as u8).unwrap_or(Kind::Unknown);
         (State::from_bits_truncate(word), kind, (word >> 8) as u16)
@@ -143,35 +143,35 @@ pub struct Geometry {
 }
 
 impl Geometry {
-    /// Bytes of the whole table.
+    /// Returns the bytes of the whole table.
     pub fn total_bytes(&self) -> u64 {
         self.heap_at() + self.heap_bytes
     }
 
-    /// Where the path slots stand, in bytes.
+    /// Returns the offset of the path slots, in bytes.
     pub fn slots_at(&self) -> u64 {
         word::HEADER_WORDS as u64 * 8
     }
 
-    /// Where the inode slots stand, in bytes.
+    /// Returns the offset of the inode slots, in bytes.
     pub fn ino_slots_at(&self) -> u64 {
         self.slots_at() + self.slot_count * 8
     }
 
-    /// Bytes that must have memory from the start: all but the heap.
+    /// Returns the bytes that need memory from the start: all but the heap.
     pub fn heap_at(&self) -> u64 {
         self.ino_slots_at() + self.ino_slot_count * 8
     }
 }
 
 impl Default for Geometry {
-    /// Room for 131,072 paths.
+    /// Returns sizes for 131,072 paths.
     fn default() -> Geometry {
         Geometry { slot_count: 1 << 18, ino_slot_count: 1 << 17, heap_bytes: 256 << 20 }
     }
 }
 
-/// What the header tells every reader.
+/// The contents of a table's header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
     /// The session's generation.
@@ -186,28 +186,28 @@ pub struct Header {
     pub counters: Vec<u8>,
     /// The store's device, major and minor.
     pub store_dev: (u32, u32),
-    /// What processes must see as the daemon does.
+    /// The daemon's view, which processes have to share.
     pub view: View,
 }
 
-/// Where paths lead: who differs in any of this may find other files under the same names, or other
-/// owners of the same files.
+/// A process's view of paths: a process that differs in any of this may find other files under the same
+/// names, or other owners of the same files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct View {
     /// The root directory's device, major and minor.
     pub root_dev: (u32, u32),
     /// The root directory's inode number.
     pub root_ino: u64,
-    /// The number of the mount that the root directory is in; zero where the kernel does not tell.
+    /// The number of the mount that contains the root directory; zero if the kernel does not report it.
     pub root_mnt_id: u64,
-    /// The mount namespace's inode number; zero if it is not known, and then nobody sees the same.
+    /// The mount namespace's inode number; zero if it is unknown, and then no process shares the view.
     pub mnt_ns: u64,
     /// The user namespace's inode number, likewise.
     pub user_ns: u64,
 }
 
 impl Header {
-    /// The scope as it stands in the table.
+    /// Returns the scope in the form of the table.
     pub fn scope_blob(&self) -> Vec<u8> {
         let mut blob = Vec::new();
         for (included, directory) in &self.scope {

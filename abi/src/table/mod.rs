@@ -1,22 +1,21 @@
-//! The shared table: what a node knows, for its processes to read without a lock or a system call.
+//! The shared table: what a node knows, which processes read without a lock or a system call.
 //!
-//! One writer (the node's daemon) appends; any number of readers look up. A record is written in
-//! full before the slot that names it is stored with release order, and while anybody reads, a slot
-//! never leads to anything else.
-//! What a record lacks at first (attributes, a listing, a link's target) has its place reserved and
-//! is written before the state bit that announces it; one word, the *state*, carries the kind and
-//! all bits, so a reader takes one consistent snapshot with one acquire load. After that only
-//! residency and *live* bits change in place.
+//! One writer (the node's daemon) appends; any number of readers look up. A record is written in full before
+//! the slot that names it is stored with release order, and while there are readers, a slot never leads to
+//! another record. What a record lacks at first (attributes, a listing, a link's target) has reserved space
+//! and is written before the state bit that announces it. One word, the *state*, has the kind and all bits,
+//! so a reader takes one consistent snapshot with one acquire load. After that only residency and passthrough
+//! bits change in place.
 //!
-//! A record's number stays as long as the record does, whoever writes: a table outlives its writer, and
-//! another one may go on with it ([`Writer::attach`]). Only where nobody reads meanwhile can records be
-//! taken out ([`Writer::reclaim`]) and their space be used again.
+//! A record's number is stable for the record's life, under any writer: a table outlives its writer, and
+//! another one may continue it ([`Writer::attach`]). Only without readers can records be removed
+//! ([`Writer::reclaim`]) and their space be reused.
 //!
-//! Layout, all in little-endian words of eight bytes: header, path slots, inode slots, heap. The
-//! heap holds records, listings, link targets and the header's strings.
+//! Layout, all in little-endian words of eight bytes: header, path slots, inode slots, heap. The heap
+//! contains records, listings, link targets and the header's strings.
 //!
-//! Readers trust nothing: every offset is checked against the mapping, every probe sequence and
-//! string has a bound, and damage reads as "not known".
+//! Readers trust nothing: every offset is checked against the mapping, every probe sequence and string has a
+//! limit, and damage reads as "not known".
 
 mod attach;
 mod free;

@@ -1,5 +1,5 @@
-//! A directory's names where they stand in the table, without a copy: any one of them, by number or by
-//! name, costs a few loads however many there are. The form is [`crate::listing`]'s.
+//! A directory's names in the table, without a copy: reading one of them, by number or by name, costs a few
+//! loads however many there are. The form is [`crate::listing`]'s.
 
 use alloc::vec::Vec;
 
@@ -16,17 +16,17 @@ pub struct Names<'a> {
     slots: usize,
 }
 
-/// What a listing says of one name.
+/// One name in a listing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Named {
-    /// Inode number as `getdents64` gave it.
+    /// Inode number as returned by `getdents64`.
     pub ino: u64,
     /// `DT_DIR`, `DT_REG`, … or `DT_UNKNOWN`.
     pub d_type: u8,
 }
 
 impl<'a> Names<'a> {
-    /// The listing in the first `bytes` bytes of `words`; `None` if its header does not fit.
+    /// Returns the listing in the first `bytes` bytes of `words`; `None` if its header does not fit.
     pub(super) fn new(words: &'a [AtomicU64], bytes: usize) -> Option<Names<'a>> {
         let header = words.first()?.load(Ordering::Relaxed);
         let (count, slots) = (header as u32 as usize, (header >> 32) as usize);
@@ -35,18 +35,18 @@ impl<'a> Names<'a> {
         is_sound.then_some(names)
     }
 
-    /// How many names there are, `.` and `..` included.
+    /// Returns the number of names, `.` and `..` included.
     pub fn len(&self) -> usize {
         self.count
     }
 
-    /// True if there is none.
+    /// Returns whether there are none.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// The name with this number, in the original's order. Its bytes replace what `name` holds.
-    /// `None` behind the last one, or where the listing is damaged.
+    /// Reads the name with this number, in the directory's order, into `name`. `None` behind the last one, or
+    /// if the listing is damaged.
     pub fn get(&self, number: usize, name: &mut Vec<u8>) -> Option<Named> {
         let (at, bytes, named) = self.entry(number)?;
         name.clear();
@@ -54,7 +54,7 @@ impl<'a> Names<'a> {
         Some(named)
     }
 
-    /// What there is called `name`: `Some(None)` if nothing is, `None` if the listing is damaged.
+    /// Looks up `name`: `Some(None)` if there is no such name, `None` if the listing is damaged.
     pub fn find(&self, name: &[u8]) -> Option<Option<Named>> {
         let mut slot = hash::bytes(name) as usize & (self.slots - 1);
         for _ in 0..self.slots {
@@ -71,7 +71,7 @@ impl<'a> Names<'a> {
         None
     }
 
-    /// Where the name with this number stands, how long it is, and what it is.
+    /// Returns the offset and length of the name with this number, and the name's entry.
     fn entry(&self, number: usize) -> Option<(usize, usize, Named)> {
         if number >= self.count {
             return None;
@@ -88,7 +88,7 @@ impl<'a> Names<'a> {
         self.slots.checked_mul(4)?.checked_add(HEADER_BYTES)?.checked_add(number.checked_mul(ENTRY_BYTES)?)
     }
 
-    /// The four bytes at `at`, a multiple of four.
+    /// Returns the four bytes at `at`, a multiple of four.
     fn half(&self, at: usize) -> Option<u32> {
         if at + 4 > self.bytes {
             return None;
@@ -96,7 +96,7 @@ impl<'a> Names<'a> {
         Some((self.words[at / 8].load(Ordering::Relaxed) >> (at % 8 * 8)) as u32)
     }
 
-    /// The byte at `at`, which lies inside.
+    /// Returns the byte at `at`, which is inside.
     fn byte(&self, at: usize) -> u8 {
         (self.words[at / 8].load(Ordering::Relaxed) >> (at % 8 * 8)) as u8
     }

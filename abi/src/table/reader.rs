@@ -1,4 +1,4 @@
-//! Looking a path up in a table: the reference for the C readers.
+//! Look-ups of paths in a table: the reference for the C readers.
 
 use alloc::vec::Vec;
 
@@ -25,14 +25,14 @@ pub struct Record<'a> {
     at: usize,
     /// The kind of what the path leads to.
     pub kind: Kind,
-    /// The error number where the kind is [`Kind::Error`].
+    /// The error number if the kind is [`Kind::Error`].
     pub errno: u16,
     /// The bits at the time of the look-up.
     pub state: State,
 }
 
 impl<'a> Reader<'a> {
-    /// `None` if this is no table of this version, or its header points outside of it.
+    /// Opens a table. `None` if it is none of this version, or its header points outside of it.
     pub fn open(words: &'a [AtomicU64]) -> Option<Reader<'a>> {
         let header = |n: usize| words.get(n).map(|w| w.load(Ordering::Relaxed));
         if words.len() < word::HEADER_WORDS
@@ -52,7 +52,7 @@ impl<'a> Reader<'a> {
         Some(Reader { words, paths, inodes })
     }
 
-    /// The record of exactly this path.
+    /// Returns the record of exactly this path.
     pub fn find(&self, path: &[u8]) -> Option<Record<'a>> {
         let at = self.paths.find(self.words, hash::bytes(path), |record| {
             Record::at(self.words, record).is_some_and(|r| r.path_is(path))
@@ -60,8 +60,8 @@ impl<'a> Reader<'a> {
         Record::at(self.words, at)
     }
 
-    /// The record with this number, which [`Record::index`] gave. A number that the table's slots
-    /// don't lead to is none, be it made up or out of date.
+    /// Returns the record with this number, from [`Record::index`]. `None` for a number that no slot leads
+    /// to, be it invented or out of date.
     pub fn record(&self, index: u64) -> Option<Record<'a>> {
         let at = usize::try_from(index).ok()?;
         let record = Record::at(self.words, at)?;
@@ -69,7 +69,7 @@ impl<'a> Reader<'a> {
         found.map(|_| record)
     }
 
-    /// A record of the file whose copy in the store has this inode number.
+    /// Returns a record of the file whose copy in the store has this inode number.
     pub fn find_inode(&self, ino: u64) -> Option<Record<'a>> {
         let at = self.inodes.find(self.words, hash::inode(ino), |record| {
             Record::at(self.words, record).is_some_and(|r| r.load(word::RECORD_STORE_INO) == ino)
@@ -77,7 +77,7 @@ impl<'a> Reader<'a> {
         Record::at(self.words, at)
     }
 
-    /// All records, in no order.
+    /// Returns all records, in no order.
     pub fn records(&self) -> impl Iterator<Item = Record<'a>> + use<'a> {
         let (words, paths) = (self.words, self.paths);
         paths.all(words).filter_map(move |(record, tag)| {
@@ -86,17 +86,17 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// False once the session has ended.
+    /// Returns false once the session has ended.
     pub fn is_serving(&self) -> bool {
         self.words[word::SERVING].load(Ordering::Acquire) == 1
     }
 
-    /// True once programs run in the session that do not say what they change.
+    /// Returns whether programs run in the session that don't announce their changes.
     pub fn is_unaudited(&self) -> bool {
         self.words[word::UNAUDITED].load(Ordering::Acquire) != 0
     }
 
-    /// One of the header's strings, by the word number of its offset.
+    /// Returns one of the header's strings, by the word number of its offset.
     pub fn header_bytes(&self, at: usize) -> Option<Vec<u8>> {
         let (at, bytes) = (self.words.get(at)?, self.words.get(at + 1)?);
         bytes_at(self.words, at.load(Ordering::Relaxed), bytes.load(Ordering::Relaxed))
@@ -112,54 +112,54 @@ impl<'a> Record<'a> {
         Some(Record { words, at, kind, errno, state })
     }
 
-    /// The record's number, by which [`Reader::record`] finds it again. It stays as long as the record.
+    /// Returns the record's number for [`Reader::record`]. It is stable for the record's life.
     pub fn index(&self) -> u64 {
         self.at as u64
     }
 
-    /// Counts `lookups` more references of the kernel to this record.
-    pub fn hold(&self, lookups: u64) {
+    /// Adds `lookups` references of the kernel to this record.
+    pub fn pin(&self, lookups: u64) {
         self.words[self.at + word::RECORD_LOOKUPS].fetch_add(lookups, Ordering::Relaxed);
     }
 
-    /// Counts `lookups` references less, at most to zero; how many are left.
+    /// Removes `lookups` references, at most all. Returns how many are left.
     pub fn release(&self, lookups: u64) -> u64 {
         let count = &self.words[self.at + word::RECORD_LOOKUPS];
-        let less = |held: u64| Some(held.saturating_sub(lookups));
-        let held = count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
-        held.map_or(0, |held| held.saturating_sub(lookups))
+        let less = |pinned: u64| Some(pinned.saturating_sub(lookups));
+        let pinned = count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+        pinned.map_or(0, |pinned| pinned.saturating_sub(lookups))
     }
 
-    /// The kernel's number for the file that passes through to this record's readers, and how often it
-    /// is open. It outlives who serves the mount, so that a successor goes on with it.
+    /// Returns the kernel's number for the backing file of this record's readers, and how often it is open.
+    /// It outlives the process that serves the mount, so that a successor continues with it.
     pub fn passing(&self) -> (u32, u32) {
         let word = self.load(word::RECORD_PASSING);
         (word as u32, (word >> 32) as u32)
     }
 
-    /// Sets what [`Record::passing`] tells. Only one thread at a time may.
+    /// Sets the result of [`Record::passing`]. Only one thread at a time may.
     pub fn set_passing(&self, number: u32, opened: u32) {
         let word = u64::from(number) | u64::from(opened) << 32;
         self.words[self.at + word::RECORD_PASSING].store(word, Ordering::Relaxed);
     }
 
-    /// References that the kernel holds.
+    /// Returns the number of the kernel's references.
     pub fn lookups(&self) -> u64 {
         self.load(word::RECORD_LOOKUPS)
     }
 
-    /// The inode number of the copy in the store, 0 if there is none.
+    /// Returns the inode number of the copy in the store, 0 if there is none.
     pub fn store_ino(&self) -> u64 {
         self.load(word::RECORD_STORE_INO)
     }
 
-    /// The record's path.
+    /// Returns the record's path.
     pub fn path(&self) -> Option<Vec<u8>> {
         let bytes = self.load(word::RECORD_PATH) as u32;
         bytes_at(self.words, (self.at + word::RECORD_NAME) as u64 * 8, u64::from(bytes))
     }
 
-    /// The attributes, once they are known.
+    /// Returns the attributes, once they are known.
     pub fn attr(&self) -> Option<Attr> {
         self.state.contains(State::ATTR).then_some(())?;
         let mut packed = [0; ATTR_WORDS];
@@ -169,7 +169,7 @@ impl<'a> Record<'a> {
         Some(Attr::from_words(&packed))
     }
 
-    /// A link's target or a directory's listing.
+    /// Returns a link's target or a directory's listing.
     pub fn aux(&self) -> Option<Vec<u8>> {
         let known = match self.kind {
             Kind::Link => State::ATTR,
@@ -180,7 +180,7 @@ impl<'a> Record<'a> {
         bytes_at(self.words, self.load(word::RECORD_AUX_AT), self.load(word::RECORD_AUX_BYTES))
     }
 
-    /// A directory's names, once they are all known.
+    /// Returns a directory's names, once they are all known.
     pub fn names(&self) -> Option<Names<'a>> {
         (self.kind == Kind::Dir && self.state.contains(State::LISTED)).then_some(())?;
         let at = self.load(word::RECORD_AUX_AT);
@@ -201,7 +201,7 @@ impl<'a> Record<'a> {
             })
     }
 
-    /// The hash of the path; `None` if it does not lie in the table.
+    /// Returns the hash of the path; `None` if it is not inside the table.
     pub(super) fn path_hash(&self) -> Option<u64> {
         let bytes = self.load(word::RECORD_PATH) as u32 as usize;
         let name = self.words.get(self.at + word::RECORD_NAME..)?.get(..bytes / 8 + 1)?;

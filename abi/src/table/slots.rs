@@ -4,11 +4,11 @@ use super::layout::PROBES_MAX;
 use super::sync::{AtomicU64, Ordering};
 use crate::hash;
 
-/// A slot whose record has gone: no tag is zero, so nobody takes it for a record, and a search goes
-/// on behind it.
+/// A slot whose record was removed: no tag is zero, so no search takes it for a record, and each continues
+/// behind it.
 pub(super) const VACATED: u64 = 1;
 
-/// The slot of a record that nobody is to find any more, but whose number stays taken.
+/// Returns the slot of a record that no search may find any more, but whose number stays in use.
 pub(super) fn retired(record: usize) -> u64 {
     record as u64
 }
@@ -21,12 +21,12 @@ pub(super) struct Slots {
 }
 
 impl Slots {
-    /// Where a hash may stand, in the order of a search.
+    /// Returns the slots of a hash, in the order of a search.
     pub(super) fn places(self, hash: u64) -> impl Iterator<Item = usize> {
         (0..PROBES_MAX.min(self.count)).map(move |probe| self.place(hash.wrapping_add(probe)))
     }
 
-    /// The record number in the first slot with the hash's tag that `matches`.
+    /// Returns the record number in the first slot with the hash's tag that `matches` accepts.
     pub(super) fn find(self, words: &[AtomicU64], hash: u64, matches: impl Fn(usize) -> bool) -> Option<usize> {
         for place in self.places(hash) {
             let slot = words[place].load(Ordering::Acquire);
@@ -41,19 +41,19 @@ impl Slots {
         None
     }
 
-    /// Every slot's record number and tag.
+    /// Returns every slot's record number and tag.
     pub(super) fn all(self, words: &[AtomicU64]) -> impl Iterator<Item = (usize, u32)> {
         let slots = &words[self.base..self.base + self.count as usize];
         let parts = |slot: u64| (slot as u32 as usize, (slot >> 32) as u32);
         slots.iter().map(move |slot| parts(slot.load(Ordering::Acquire))).filter(|(_, tag)| *tag != 0)
     }
 
-    /// The slot that a search visits after this one.
+    /// Returns the slot that a search visits after this one.
     pub(super) fn after(self, place: usize) -> usize {
         self.place((place - self.base) as u64 + 1)
     }
 
-    /// The slot that a search visits before this one.
+    /// Returns the slot that a search visits before this one.
     pub(super) fn before(self, place: usize) -> usize {
         self.place(((place - self.base) as u64).wrapping_sub(1))
     }

@@ -1,7 +1,7 @@
-//! Making a copy of a table that of a later generation.
+//! Making a later generation's table of a copy of a table.
 //!
-//! Paths that have not changed keep their records and numbers. All this happens before anybody else
-//! knows of the copy.
+//! Paths that have not changed have the same records and numbers in it. No other process may know the copy
+//! yet.
 
 use alloc::vec::Vec;
 
@@ -12,8 +12,8 @@ use super::writer::{TableError, Writer, aux_bytes};
 use crate::attr::Kind;
 use crate::path::Path;
 
-/// Copies a table, as far as it is in use, into zeroed words of the same geometry. Nobody may write
-/// to it meanwhile, or count references.
+/// Copies a table, as far as it is in use, into zeroed words of the same geometry. No process may write to it
+/// meanwhile, or count references.
 pub fn copy(from: &[AtomicU64], to: &[AtomicU64], geometry: Geometry) {
     let used = from.get(word::HEAP_USED).map_or(0, |used| used.load(Ordering::Relaxed).min(geometry.heap_bytes));
     let words = ((geometry.heap_at() + used) / 8) as usize;
@@ -26,8 +26,8 @@ pub fn copy(from: &[AtomicU64], to: &[AtomicU64], geometry: Geometry) {
 }
 
 impl<R: FnMut(u64) -> bool> Writer<'_, R> {
-    /// Makes this the table of `generation`, whose copies lie below `store` and whose processes count
-    /// in `counters`.
+    /// Makes this the table of `generation`, whose copies are below `store` and whose processes count in
+    /// `counters`.
     pub fn begin_generation(&mut self, generation: u64, store: &[u8], counters: &[u8]) -> Result<(), TableError> {
         for (at, bytes) in [(word::STORE_AT, store), (word::COUNTERS_AT, counters)] {
             let old = (self.load(at), aux_bytes(self.load(at + 1)));
@@ -40,19 +40,18 @@ impl<R: FnMut(u64) -> bool> Writer<'_, R> {
         Ok(())
     }
 
-    /// Lets no path be live.
-    pub fn forget_live(&mut self) {
-        let live = State::LIVE | State::LISTING_LIVE | State::TREE_LIVE;
+    /// Clears all passthrough bits.
+    pub fn forget_passthrough(&mut self) {
+        let passthrough = State::PASSTHROUGH | State::LISTING_PASSTHROUGH | State::TREE_PASSTHROUGH;
         let records: Vec<usize> = self.paths().all(self.words).map(|(record, _)| record).collect();
         for record in records.into_iter().filter_map(|at| Record::at(self.words, at)) {
-            if record.state.intersects(live) {
-                self.set_state(record.index() as usize, record.state - live, record.kind, record.errno);
+            if record.state.intersects(passthrough) {
+                self.set_state(record.index() as usize, record.state - passthrough, record.kind, record.errno);
             }
         }
     }
 
-    /// Forgets what is known of `path`, so that it can be published anew. Its record stays. False if
-    /// there is none.
+    /// Clears the record of `path`, so that it can be published again. False if there is none.
     pub fn renew(&mut self, path: &Path) -> bool {
         let Some(record) = self.find(path).and_then(|at| Record::at(self.words, at)) else { return false };
         let at = record.index() as usize;
@@ -65,8 +64,8 @@ impl<R: FnMut(u64) -> bool> Writer<'_, R> {
         true
     }
 
-    /// Lets nobody find the record of `path` any more. While the kernel refers to it its number stays
-    /// taken, and is returned.
+    /// Makes the record of `path` unreachable. While the kernel refers to it, its number stays in use and is
+    /// returned.
     pub fn supersede(&mut self, path: &Path) -> Option<u64> {
         let record = self.find(path).and_then(|at| Record::at(self.words, at))?;
         if record.lookups() > 0 {
@@ -124,10 +123,10 @@ mod tests {
             writer.index_inode(&path(name), 100 + ino).unwrap();
             writer.mark(&path(name), State::WHOLE | State::LOADABLE, State::empty()).unwrap();
         }
-        writer.mark(&path("/sw/live"), State::LIVE, State::empty()).unwrap();
+        writer.mark(&path("/sw/live"), State::PASSTHROUGH, State::empty()).unwrap();
         let reader = Reader::open(words).unwrap();
         for (name, lookups) in [("/sw", 2), ("/sw/kept", 3), ("/sw/held", 1), ("/sw/live", 1)] {
-            reader.find(name.as_bytes()).unwrap().hold(lookups);
+            reader.find(name.as_bytes()).unwrap().pin(lookups);
         }
     }
 
@@ -141,20 +140,23 @@ mod tests {
         let (before, after) = (Reader::open(&old).unwrap(), Reader::open(&new).unwrap());
         let number = |reader: &Reader<'_>, name: &str| reader.find(name.as_bytes()).map(|record| record.index());
 
-        let held = number(&before, "/sw/held").unwrap();
-        assert_eq!(writer.supersede(&path("/sw/held")), Some(held));
+        let pinned = number(&before, "/sw/held").unwrap();
+        assert_eq!(writer.supersede(&path("/sw/held")), Some(pinned));
         assert_eq!((writer.supersede(&path("/sw/free")), writer.supersede(&path("/sw/free"))), (None, None));
-        assert_eq!(after.find(b"/sw/live").unwrap().state, State::LIVE | State::WHOLE | State::LOADABLE | State::ATTR);
-        writer.forget_live();
+        assert_eq!(
+            after.find(b"/sw/live").unwrap().state,
+            State::PASSTHROUGH | State::WHOLE | State::LOADABLE | State::ATTR
+        );
+        writer.forget_passthrough();
         assert!(writer.renew(&path("/sw")) && !writer.renew(&path("/sw/nothing")));
 
         for name in ["/sw", "/sw/kept", "/sw/live"] {
             assert_eq!(number(&before, name), number(&after, name), "{name}");
         }
-        let kept = after.find(b"/sw/kept").unwrap();
-        assert_eq!((kept.lookups(), kept.store_ino(), kept.attr().unwrap().ino), (3, 102, 2));
+        let retained = after.find(b"/sw/kept").unwrap();
+        assert_eq!((retained.lookups(), retained.store_ino(), retained.attr().unwrap().ino), (3, 102, 2));
         assert!(after.find_inode(102).is_some() && after.find_inode(103).is_none());
-        assert!(after.find(b"/sw/held").is_none() && after.record(held).is_none() && before.record(held).is_some());
+        assert!(after.find(b"/sw/held").is_none() && after.record(pinned).is_none() && before.record(pinned).is_some());
         let directory = after.find(b"/sw").unwrap();
         assert_eq!((directory.kind, directory.lookups(), directory.state), (Kind::Unknown, 2, State::empty()));
         assert_eq!(after.find(b"/sw/live").unwrap().state, State::WHOLE | State::LOADABLE | State::ATTR);
@@ -166,7 +168,7 @@ mod tests {
         writer.publish(&path("/sw"), &Fact::Attr(attr(mode::DIR, 1))).unwrap();
         let anew = after.find(b"/sw/held").unwrap();
         assert_eq!((anew.attr().unwrap().ino, anew.lookups()), (33, 0));
-        assert!(anew.index() != held);
+        assert!(anew.index() != pinned);
         assert_eq!(number(&before, "/sw"), number(&after, "/sw"));
         assert_eq!(before.find(b"/sw/held").unwrap().attr().unwrap().ino, 3);
         // Everything is found again by a writer that goes on.

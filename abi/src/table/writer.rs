@@ -14,32 +14,32 @@ use crate::listing::Listing;
 use crate::path::Path;
 use crate::{hash, listing};
 
-/// Why something could not be published. The path then stays unknown and its original is used.
+/// Why something could not be published. The path then stays unknown, and its source file is used.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 pub enum TableError {
     /// No slot or no heap is left.
     #[error("the table is full")]
     Full,
-    /// The memory that backs the heap could not be had.
+    /// There is no memory for the heap.
     #[error("no memory for the table's heap")]
     NoMemory,
     /// The slice does not fit the geometry.
     #[error("the mapping is smaller than the table")]
     TooSmall,
-    /// A record already says something else; an entry never changes once it is known.
+    /// A record has another fact already; an entry never changes once it is known.
     #[error("the entry is already known")]
     Known,
-    /// What is to be attached to is no table of this version and these sizes.
+    /// The memory to attach to is no table of this version and these sizes.
     #[error("not a table of this version and these sizes")]
     Foreign,
 }
 
-/// What can become known about a path.
+/// A fact about a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fact<'a> {
     /// There is no such name.
     Absent,
-    /// The original answers with this error number.
+    /// The source returns this error number.
     Error(u16),
     /// A file, a device, or a directory of which only the attributes are known.
     Attr(Attr),
@@ -51,8 +51,8 @@ pub enum Fact<'a> {
     Unlistable(Attr),
 }
 
-/// Writes one table. `reserve(end)` must give memory to the bytes below `end` before it returns
-/// true; the writer never touches the heap beyond what it has reserved.
+/// Writes one table. `reserve(end)` must allocate the bytes below `end` before it returns true; the writer
+/// never touches the heap beyond what it has reserved.
 pub struct Writer<'a, R> {
     pub(super) words: &'a [AtomicU64],
     pub(super) geometry: Geometry,
@@ -64,7 +64,7 @@ pub struct Writer<'a, R> {
 }
 
 impl<'a, R: FnMut(u64) -> bool> Writer<'a, R> {
-    /// Lays an empty table out in zeroed `words`.
+    /// Initialises an empty table in zeroed `words`.
     pub fn create(words: &'a [AtomicU64], geometry: Geometry, header: &Header, reserve: R) -> Result<Self, TableError> {
         assert!(geometry.slot_count.is_power_of_two() && geometry.ino_slot_count.is_power_of_two());
         if (words.len() as u64) * 8 < geometry.total_bytes() {
@@ -107,8 +107,8 @@ impl<'a, R: FnMut(u64) -> bool> Writer<'a, R> {
         Ok(writer)
     }
 
-    /// Publishes `fact` about `path`. What is already known stays; publishing the same again is
-    /// nothing, attributes may be followed by a listing, and contradictions are [`TableError::Known`].
+    /// Publishes `fact` about `path`. Known facts stay; publishing the same again has no effect, a listing
+    /// may follow attributes, and contradictions are [`TableError::Known`].
     pub fn publish(&mut self, path: &Path, fact: &Fact<'_>) -> Result<(), TableError> {
         let record = self.record(path)?;
         let (state, kind, _) = self.state(record);
@@ -149,7 +149,7 @@ impl<'a, R: FnMut(u64) -> bool> Writer<'a, R> {
         Ok(())
     }
 
-    /// Sets and clears residency, live and format bits of `path`, adding its record if need be.
+    /// Sets and clears residency, passthrough and format bits of `path`, adding its record if need be.
     pub fn mark(&mut self, path: &Path, set: State, clear: State) -> Result<(), TableError> {
         let record = self.record(path)?;
         let (state, kind, errno) = self.state(record);
@@ -157,7 +157,7 @@ impl<'a, R: FnMut(u64) -> bool> Writer<'a, R> {
         Ok(())
     }
 
-    /// Lets readers find `path` by the inode number of its copy in the store.
+    /// Indexes `path` by the inode number of its copy in the store.
     pub fn index_inode(&mut self, path: &Path, ino: u64) -> Result<(), TableError> {
         let record = self.record(path)?;
         self.unindex(record, |indexed| indexed != ino);
@@ -173,34 +173,34 @@ impl<'a, R: FnMut(u64) -> bool> Writer<'a, R> {
         Ok(())
     }
 
-    /// Undoes [`Writer::index_inode`]: the copy goes, and its inode number may name another file.
+    /// Undoes [`Writer::index_inode`]: the copy is removed, and its inode number may name another file.
     pub fn forget_inode(&mut self, path: &Path) -> Result<(), TableError> {
         let record = self.record(path)?;
         self.unindex(record, |_| true);
         Ok(())
     }
 
-    /// Tells readers which memory domains have mirrors of their own. A process looks once, when it starts.
+    /// Publishes which memory domains have mirrors of their own. A process reads it once, when it starts.
     pub fn set_domains(&mut self, domains: u64) {
         self.put(word::DOMAINS, domains);
     }
 
-    /// Tells readers that programs run which do not say what they change.
+    /// Publishes that programs run which don't announce their changes.
     pub fn set_unaudited(&mut self) {
         self.store(word::UNAUDITED, 1, Ordering::Release);
     }
 
-    /// Tells readers that no request will be answered any more.
+    /// Publishes that no request will be answered any more.
     pub fn close(&mut self) {
         self.store(word::SERVING, 2, Ordering::Release);
     }
 
-    /// Bytes in use, the slots included.
+    /// Returns the bytes in use, the slots included.
     pub fn used_bytes(&self) -> u64 {
         self.geometry.heap_at() + self.heap_used
     }
 
-    /// Paths that have a record.
+    /// Returns the number of records.
     pub fn records(&self) -> u64 {
         self.records
     }
@@ -216,7 +216,7 @@ impl<'a, R: FnMut(u64) -> bool> Writer<'a, R> {
         let bytes = record_bytes(path.as_bytes().len() as u64);
         let at = self.allocate(bytes)?;
         let record = at as usize / 8;
-        // The place may have held something else, or been begun by a writer that died.
+        // The space may have been in use before, or been begun by a writer that died.
         (record..record + bytes as usize / 8).for_each(|word| self.put(word, 0));
         self.put(record + word::RECORD_PATH, path.as_bytes().len() as u64 | u64::from(hash::tag(hash)) << 32);
         self.put_words(record + word::RECORD_NAME, path.as_bytes());
@@ -228,7 +228,6 @@ impl<'a, R: FnMut(u64) -> bool> Writer<'a, R> {
         Ok(record)
     }
 
-    /// The record of a path that has one.
     pub(super) fn find(&self, path: &Path) -> Option<usize> {
         let is_it = |record| Record::at(self.words, record).is_some_and(|r| r.path_is(path.as_bytes()));
         self.paths().find(self.words, path.hash(), is_it)
@@ -249,7 +248,7 @@ impl<'a, R: FnMut(u64) -> bool> Writer<'a, R> {
         Ok(())
     }
 
-    /// Takes the inode number of a record back, if there is one that `goes`.
+    /// Removes the inode number of a record from the index, if `goes` accepts it.
     pub(super) fn unindex(&mut self, record: usize, goes: impl Fn(u64) -> bool) {
         let ino = self.words[record + word::RECORD_STORE_INO].load(Ordering::Relaxed);
         if ino == 0 || !goes(ino) {
@@ -261,8 +260,8 @@ impl<'a, R: FnMut(u64) -> bool> Writer<'a, R> {
         }
     }
 
-    /// Empties the slot that leads to `record`. Those behind it stay within reach, so the slot is only
-    /// marked, unless it ends a run.
+    /// Empties the slot that leads to `record`. Searches have to pass it, so the slot is only marked, unless
+    /// it ends a run.
     pub(super) fn vacate(&self, slots: Slots, hash: u64, record: usize) -> bool {
         let Some(mut at) = self.replace(slots, hash, record, VACATED) else { return false };
         let load = |at: usize| self.words[at].load(Ordering::Relaxed);
@@ -273,7 +272,7 @@ impl<'a, R: FnMut(u64) -> bool> Writer<'a, R> {
         true
     }
 
-    /// Puts something else into the slot that leads to `record`; where that is.
+    /// Replaces the slot that leads to `record`. Returns its position.
     pub(super) fn replace(&self, slots: Slots, hash: u64, record: usize, by: u64) -> Option<usize> {
         let slot = u64::from(hash::tag(hash)) << 32 | record as u64;
         let at = slots.places(hash).find(|at| self.words[*at].load(Ordering::Relaxed) == slot)?;
@@ -298,7 +297,7 @@ impl<'a, R: FnMut(u64) -> bool> Writer<'a, R> {
         self.store(at, value, Ordering::Relaxed);
     }
 
-    /// Every store of the writer.
+    /// Does a store; all stores of the writer are made here.
     pub(super) fn store(&self, at: usize, value: u64, order: Ordering) {
         #[cfg(all(test, not(loom)))]
         super::attach::tests::before_store();
@@ -346,12 +345,12 @@ impl<R> core::fmt::Debug for Writer<'_, R> {
     }
 }
 
-/// Heap bytes of a record whose path has so many.
+/// Returns the heap bytes of a record whose path has so many.
 pub(super) fn record_bytes(path: u64) -> u64 {
     (word::RECORD_NAME as u64 + path / 8 + 1) * 8
 }
 
-/// Heap bytes of a listing, a link's target or a header's string of so many, with its NUL.
+/// Returns the heap bytes of a listing, a link's target or a header's string of so many, with its NUL.
 pub(super) fn aux_bytes(bytes: u64) -> u64 {
     (bytes / 8 + 1) * 8
 }

@@ -78,7 +78,7 @@ fn entries(words: &[AtomicU64]) -> Option<Vec<Entry>> {
 
 fn entry(record: &Record<'_>) -> Option<Entry> {
     // What the job has changed is the originals' to answer.
-    if record.state.intersects(State::LIVE | State::TREE_LIVE) {
+    if record.state.intersects(State::PASSTHROUGH | State::TREE_PASSTHROUGH) {
         return None;
     }
     let what = match record.kind {

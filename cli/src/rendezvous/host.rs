@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::os::unix::ffi::OsStringExt;
 
-use headwater_launch::place::Place;
+use headwater_launch::info::LaunchInfo;
 use rustix::process::Pid;
 
 /// What the processes of a launch on this machine say of their nodes.
@@ -20,7 +20,7 @@ pub struct Nodes {
 
 impl Nodes {
     /// A process of the launch has come.
-    pub fn note(&mut self, place: &Place) {
+    pub fn note(&mut self, place: &LaunchInfo) {
         self.numbers.extend(place.node);
         self.firsts.extend(place.rank.filter(|_| place.local_rank == Some(0)));
     }
@@ -32,9 +32,9 @@ impl Nodes {
 }
 
 /// The place of a process of this user's, which has not changed its environment yet.
-pub fn place_of(process: Pid) -> Option<Place> {
+pub fn place_of(process: Pid) -> Option<LaunchInfo> {
     let bytes = fs::read(format!("/proc/{}/environ", process.as_raw_nonzero())).ok()?;
-    Place::of(&|name| variable(&bytes, name))
+    LaunchInfo::of(&|name| variable(&bytes, name))
 }
 
 fn variable(environment: &[u8], name: &str) -> Option<OsString> {
@@ -52,7 +52,7 @@ mod tests {
         let mut nodes = Nodes::default();
         for process in processes {
             let environment = process.replace(' ', "\0").into_bytes();
-            nodes.note(&Place::of(&|name| variable(&environment, name)).expect("a launcher's"));
+            nodes.note(&LaunchInfo::of(&|name| variable(&environment, name)).expect("a launcher's"));
         }
         nodes.count()
     }

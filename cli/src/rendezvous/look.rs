@@ -51,7 +51,7 @@ pub fn with_prefix(words: &[OsString], prefix: &[OsString], marker: Option<&OsSt
 
 /// The names of the programs that were found.
 pub fn programs(found: &Prepared) -> Vec<OsString> {
-    let behind = found.words.windows(2).filter(|pair| pair[0] == PLACEHOLDER).map(|pair| pair[1].clone());
+    let behind = found.arguments.windows(2).filter(|pair| pair[0] == PLACEHOLDER).map(|pair| pair[1].clone());
     let in_files = found.files.iter().flat_map(|file| programs_in(&file.text));
     behind.chain(in_files).collect()
 }

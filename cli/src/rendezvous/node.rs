@@ -18,7 +18,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use headwater_launch::place::Place;
+use headwater_launch::info::LaunchInfo;
 use headwater_overlay::channel::Channel;
 use mio::net::{UnixListener, UnixStream};
 use mio::unix::SourceFd;
@@ -90,7 +90,7 @@ struct Node {
     session: Session,
     /// What becomes of its processes' I/O.
     io: Option<NodeIo>,
-    place: Option<Place>,
+    place: Option<LaunchInfo>,
     nodes_here: host::Nodes,
     /// Where its daemon listens, once it has said so.
     address: Option<SocketAddr>,
@@ -146,7 +146,7 @@ impl Node {
             is_front_lost: false,
             session,
             io,
-            place: Place::of(&|name| env::var_os(name)),
+            place: LaunchInfo::of(&|name| env::var_os(name)),
             nodes_here: host::Nodes::default(),
             address: None,
             poll,

@@ -190,7 +190,7 @@ fn prepared_words(
     prefix.push("--".into());
     let mut prepared = with_prefix(&options.program, &prefix, options.marker.as_deref())?;
     let written = replace(&mut prepared, job)?;
-    Ok((prepared.words, written))
+    Ok((prepared.arguments, written))
 }
 
 /// Starts the launcher, which ends with this process.
@@ -210,7 +210,7 @@ fn replace(prepared: &mut Prepared, job: &Path) -> Result<Vec<Written>> {
         let mut file = file.with_context(|| format!("{} can't be made", path.display()))?;
         written.push(Written(path.clone()));
         file.write_all(&replacement.text)?;
-        replacement.put(&mut prepared.words, path.as_os_str());
+        replacement.put(&mut prepared.arguments, path.as_os_str());
     }
     Ok(written)
 }

@@ -36,7 +36,7 @@ pub fn load(options: &SetupOptions) -> Result<(Trace, Machine)> {
             let path = headwater_abi::Path::new(text.as_bytes());
             path.with_context(|| format!("--shared {text}: give the directory's path from / on"))
         };
-        trace.keep_within(&options.shared.iter().map(directory).collect::<Result<Vec<_>>>()?);
+        trace.retain_within(&options.shared.iter().map(directory).collect::<Result<Vec<_>>>()?);
         if trace.lookups.is_empty() {
             bail!("--trace {} has no look-up in {}", options.trace, options.shared.join(":"));
         }

@@ -31,7 +31,7 @@ size_t hwsp_spawn_layout(unsigned index)
 		sizeof(struct hwsp_description),
 		offsetof(struct hwsp_description, fds),
 		sizeof(struct hwsp_arrived),
-		offsetof(struct hwsp_arrived, place),
+		offsetof(struct hwsp_arrived, attributes),
 	};
 	return index < sizeof numbers / sizeof numbers[0] ? numbers[index] : 0;
 }

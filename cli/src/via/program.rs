@@ -148,7 +148,7 @@ fn loader(mut file: PathBuf, open: &dyn Fn(&Path) -> io::Result<File>) -> Option
         let mut prefix = vec![0; PREFIX_BYTES];
         let bytes = opened.read_at(&mut prefix, 0).ok()?;
         prefix.truncate(bytes);
-        if let Some(words) = program::script_words(&prefix) {
+        if let Some(words) = program::script_arguments(&prefix) {
             file = interpreter(&words)?.canonicalize().ok()?;
             continue;
         }

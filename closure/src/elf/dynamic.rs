@@ -1,4 +1,4 @@
-//! What an object asks of the loader: its dependencies and where to look for them.
+//! An object's requests to the loader: its dependencies and search paths.
 
 use object::elf::{
     DF_1_NODEFLIB, DT_AUXILIARY, DT_FILTER, DT_FLAGS_1, DT_NEEDED, DT_NULL, DT_RPATH, DT_RUNPATH, DT_SONAME, DT_STRSZ,
@@ -8,14 +8,14 @@ use object::endian::Endianness;
 use object::read::elf::{Dyn, FileHeader, ProgramHeader};
 use object::read::{ReadRef, StringTable};
 
-/// The most entries of a dynamic section that are looked at.
+/// Entries of a dynamic section that are read at most.
 const ENTRIES_MAX: usize = 65_536;
 
-/// An object's dynamic section and what belongs to it. Strings are as they stand in the file, with
-/// `$ORIGIN` and the like not yet replaced.
+/// An object's dynamic section and what belongs to it. Strings are as in the file, before the replacement of
+/// `$ORIGIN` and others.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Dynamic {
-    /// `DT_NEEDED`, and what is loaded like it (`DT_FILTER`, `DT_AUXILIARY`), in their order.
+    /// `DT_NEEDED`, and equivalent entries (`DT_FILTER`, `DT_AUXILIARY`), in their order.
     pub needed: Vec<Vec<u8>>,
     /// `DT_RPATH`'s directories; empty if there is a `DT_RUNPATH`, which overrides it.
     pub rpath: Vec<Vec<u8>>,
@@ -25,13 +25,12 @@ pub struct Dynamic {
     pub soname: Option<Vec<u8>>,
     /// `PT_INTERP`, without its NUL.
     pub interpreter: Option<Vec<u8>>,
-    /// What it needs is not looked for in the default directories (`DF_1_NODEFLIB`).
+    /// The default directories are not searched for its needs (`DF_1_NODEFLIB`).
     pub avoids_default_directories: bool,
 }
 
-/// Reads the dynamic section of an ELF executable or library from the whole file, or from something
-/// that reads pieces of it. `None` if it is no ELF file, or its headers make no sense; strings that
-/// make no sense are left out.
+/// Reads the dynamic section of an ELF executable or library from the whole file, or from a reader of pieces
+/// of it. `None` if it is no ELF file, or its headers are invalid; invalid strings are left out.
 pub fn read<'data, R: ReadRef<'data>>(file: R) -> Option<Dynamic> {
     let ident = file.read_bytes_at(0, 5).ok()?;
     match ident[4] {
@@ -78,14 +77,14 @@ fn read_class<'data, H: FileHeader<Endian = Endianness>, R: ReadRef<'data>>(file
     Some(dynamic)
 }
 
-/// Where in the file the byte at a virtual address stands, if this segment loads it.
+/// Returns the offset in the file of the byte at a virtual address, if this segment loads it.
 fn file_offset<P: ProgramHeader<Endian = Endianness>>(segment: &P, endian: Endianness, address: u64) -> Option<u64> {
     let (start, bytes) = (segment.p_vaddr(endian).into(), segment.p_filesz(endian).into());
     let into = address.checked_sub(start).filter(|&into| into < bytes)?;
     (segment.p_type(endian) == object::elf::PT_LOAD).then(|| segment.p_offset(endian).into().checked_add(into))?
 }
 
-/// The directories of a search path.
+/// Splits a search path into directories.
 fn split(path: Option<Vec<u8>>) -> Vec<Vec<u8>> {
     path.map_or_else(Vec::new, |path| path.split(|&b| b == b':').map(<[u8]>::to_vec).collect())
 }

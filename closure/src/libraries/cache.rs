@@ -9,9 +9,9 @@ use super::Loader;
 const MAGIC: &[u8] = b"glibc-ld.so.cache1.1";
 const HEADER_BYTES: usize = 48;
 const ENTRY_BYTES: usize = 24;
-/// Any ELF library, of glibc's early days: taken by glibc too.
+/// Any ELF library of glibc's early versions, which glibc still accepts.
 const FLAGS_ELF: u32 = 1;
-/// What `ldconfig` writes for this machine's libraries; `None` where it is not known.
+/// The flags that `ldconfig` writes for this machine's libraries; `None` if unknown.
 const FLAGS_NATIVE: Option<u32> = if cfg!(target_arch = "x86_64") {
     Some(0x303)
 } else if cfg!(target_arch = "aarch64") {
@@ -22,21 +22,20 @@ const FLAGS_NATIVE: Option<u32> = if cfg!(target_arch = "x86_64") {
 const EXTENSION_MAGIC: u32 = 0xeaa4_2174;
 /// The extension's section with names of capabilities.
 const LEVELS_TAG: u32 = 1;
-/// Of an entry's capabilities: the low word is the number of such a name. Ten bits below are for the level of
+/// In an entry's capabilities: the low word is the number of such a name. Ten bits below are for the level of
 /// the instruction set.
 const IS_LEVEL: u64 = 1 << 62;
 const LEVEL_BITS: u64 = 0x3ff << 32;
-/// Capabilities that count as there: thread-local storage.
+/// Capabilities that always count as present: thread-local storage.
 const ALWAYS: u64 = 1 << 63;
 
-/// The cache's libraries.
 #[derive(Debug)]
 pub(super) struct Cache {
     bytes: Vec<u8>,
 }
 
 impl Cache {
-    /// Takes a cache's bytes; one of another format has no libraries.
+    /// Reads a cache's bytes; one of another format has no libraries.
     pub(super) fn new(mut bytes: Vec<u8>) -> Cache {
         if !bytes.starts_with(MAGIC) {
             bytes.clear();
@@ -44,8 +43,8 @@ impl Cache {
         Cache { bytes }
     }
 
-    /// The library that glibc's `_dl_load_cache_lookup` chooses. Entries of one name stand side by side, those
-    /// for named capabilities first.
+    /// Returns the library that glibc's `_dl_load_cache_lookup` chooses. Entries of one name are adjacent,
+    /// those for named capabilities first.
     pub(super) fn find(&self, name: &[u8], loader: &Loader) -> Option<PathBuf> {
         let mut best: Option<(usize, &[u8])> = None;
         for number in 0..self.word(MAGIC.len())? as usize {
@@ -76,7 +75,7 @@ impl Cache {
         best.map(|(_, path)| Path::new(OsStr::from_bytes(path)).to_owned())
     }
 
-    /// The name of capabilities with this number.
+    /// Returns the name of capabilities with this number.
     fn level(&self, number: u32) -> Option<&[u8]> {
         let extension = self.word(32)? as usize;
         if self.word(extension)? != EXTENSION_MAGIC {
@@ -97,7 +96,7 @@ impl Cache {
         Some(u32::from_ne_bytes(*self.bytes.get(at..)?.first_chunk()?))
     }
 
-    /// The string at an offset.
+    /// Returns the string at an offset.
     fn text(&self, at: u32) -> Option<&[u8]> {
         let rest = self.bytes.get(at as usize..)?;
         Some(&rest[..rest.iter().position(|&b| b == 0)?])
@@ -109,7 +108,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// A cache with these libraries: (name, path, number of its level).
+    /// Makes a cache with these libraries: (name, path, number of its level).
     fn cache(libraries: &[(&str, &str, Option<u32>)], levels: &[&str]) -> Vec<u8> {
         let extension = HEADER_BYTES + libraries.len() * ENTRY_BYTES;
         let names = extension + 24;

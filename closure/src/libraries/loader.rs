@@ -1,4 +1,4 @@
-//! A dynamic loader: what glibc was built with, and what it finds of the machine.
+//! A dynamic loader: its build settings, and the machine's capabilities.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// The first version without the subdirectories of old for hardware capabilities.
+/// The first version without the legacy subdirectories for hardware capabilities.
 const WITHOUT_LEGACY: (u32, u32) = (2, 37);
 /// Names of the bits of `dl_hwcap` that such subdirectories have: glibc's `_dl_hwcap_string`.
 const LEGACY_NAMES: &[(u32, &str)] = if cfg!(target_arch = "x86_64") {
@@ -17,33 +17,33 @@ const LEGACY_NAMES: &[(u32, &str)] = if cfg!(target_arch = "x86_64") {
 } else {
     &[]
 };
-/// What such a subdirectory's name ends with, whatever the machine can.
+/// The last component of such a subdirectory on every machine.
 const LEGACY_ALWAYS: &str = "tls";
 
-/// How a loader searches.
+/// The settings of a loader's searches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Loader {
     /// The default directories, in order.
     pub directories: Vec<PathBuf>,
-    /// Subdirectories of each directory of a search path, in the order in which they are looked into before
-    /// the directory itself.
+    /// Subdirectories of each directory of a search path, in the order in which they are searched before the
+    /// directory itself.
     pub subdirectories: Vec<PathBuf>,
-    /// What `$LIB` stands for.
+    /// The value of `$LIB`.
     pub lib: Vec<u8>,
-    /// What `$PLATFORM` stands for, if anything.
+    /// The value of `$PLATFORM`, if it has one.
     pub platform: Option<Vec<u8>>,
-    /// The capabilities by which its cache tells libraries of one name apart, the best first.
+    /// The capabilities by which its cache distinguishes libraries of one name, the best first.
     pub levels: Vec<String>,
-    /// Bits of the hardware's capabilities, as entries of the cache have them.
+    /// Bits of the hardware's capabilities, as in entries of the cache.
     pub hwcap: u64,
     /// Its cache.
     pub cache: PathBuf,
 }
 
 impl Loader {
-    /// Asks a loader by `--list-diagnostics` (glibc 2.33 or later); another one is taken to be the usual.
-    /// The file is executed as it is open here, wherever it lies. `tunables` is the value of `GLIBC_TUNABLES`.
-    pub fn ask(file: &File, tunables: Option<&OsStr>) -> Loader {
+    /// Queries a loader by `--list-diagnostics` (glibc 2.33 or later); for another one the usual settings are
+    /// assumed. The open file is executed, whatever its path. `tunables` is the value of `GLIBC_TUNABLES`.
+    pub fn query(file: &File, tunables: Option<&OsStr>) -> Loader {
         let mut command = Command::new(format!("/proc/self/fd/{}", file.as_raw_fd()));
         command.arg("--list-diagnostics").env_clear().stdin(Stdio::null()).stderr(Stdio::null());
         command.envs(tunables.map(|value| ("GLIBC_TUNABLES", value)));
@@ -51,7 +51,7 @@ impl Loader {
         output.and_then(|output| Loader::parse(&output.stdout)).unwrap_or_else(Loader::usual)
     }
 
-    /// The loader of a distribution.
+    /// Returns the settings of a distribution's loader.
     pub(super) fn usual() -> Loader {
         let lib = format!("lib/{}-linux-gnu", std::env::consts::ARCH);
         let directories = [&*format!("/{lib}"), &*format!("/usr/{lib}"), "/lib64", "/usr/lib64", "/lib", "/usr/lib"];
@@ -101,7 +101,7 @@ impl Loader {
     }
 }
 
-/// A string as it stands in the diagnostics; `None` for one with escaped bytes.
+/// Returns a string of the diagnostics; `None` for one with escaped bytes.
 fn unquoted(value: &[u8]) -> Option<&[u8]> {
     value.strip_prefix(b"\"")?.strip_suffix(b"\"").filter(|text| !text.contains(&b'\\'))
 }
@@ -111,7 +111,7 @@ fn version(text: &[u8]) -> Option<(u32, u32)> {
     Some((parts.next()??, parts.next()??))
 }
 
-/// All combinations of capabilities, as glibc's `_dl_important_hwcaps` orders them.
+/// Returns all combinations of capabilities, in the order of glibc's `_dl_important_hwcaps`.
 fn legacy(hwcap: u64, platform: Option<&[u8]>) -> Vec<PathBuf> {
     let named = LEGACY_NAMES.iter().filter(|(bit, _)| hwcap >> bit & 1 == 1).map(|(_, name)| OsStr::new(name));
     let names: Vec<&OsStr> = named.chain(platform.map(OsStr::from_bytes)).chain([OsStr::new(LEGACY_ALWAYS)]).collect();
@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_loader_says_of_itself() {
+    fn the_diagnostics_of_a_loader() {
         let text = br#"dl_dst_lib="lib64"
 dl_hwcap=0x6
 dl_hwcap_important=0x6

@@ -1,4 +1,4 @@
-//! Where glibc looks for a library of a name without a slash: `_dl_map_object` in its `elf/dl-load.c`.
+//! glibc's search for a library by a name without a slash: `_dl_map_object` in its `elf/dl-load.c`.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -7,19 +7,17 @@ use std::path::{Path, PathBuf};
 use super::Loader;
 use crate::elf::dynamic::Dynamic;
 
-/// One place of a search.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum SearchLocation {
     /// A directory, and before it its subdirectories for hardware capabilities.
     Directory(PathBuf),
     /// The loader's cache, with the default directories or without them.
     Cache {
-        /// Whether what lies in a default directory counts.
+        /// Whether files in a default directory count.
         has_defaults: bool,
     },
 }
 
-/// What a search depends on, of one object.
 #[derive(Debug)]
 pub(super) struct Paths {
     /// `DT_RPATH`, expanded.
@@ -30,10 +28,10 @@ pub(super) struct Paths {
 }
 
 impl Paths {
-    /// An object's search paths, where it was found at `origin`'s file.
+    /// Returns the search paths of an object in the directory of `origin`.
     pub(super) fn of(dynamic: &Dynamic, origin: &Path, loader: &Loader, cwd: &Path) -> Paths {
         let expanded = |path: &[Vec<u8>]| match path {
-            // An empty path, and not one with an empty element.
+            // An empty path, as opposed to one with an empty element.
             [only] if only.is_empty() => Vec::new(),
             path => directories(path.iter().map(Vec::as_slice), origin, loader, cwd),
         };
@@ -44,26 +42,27 @@ impl Paths {
         }
     }
 
-    /// The places in which what this object needs is looked for, in order. `rpaths` are those of the objects
-    /// that have led to this one, itself first, and of the program; `library_path` is `LD_LIBRARY_PATH`.
-    pub(super) fn places<'a>(
+    /// Returns the locations that are searched for what this object needs, in order. `rpaths` are those of
+    /// the objects that have led to this one, itself first, and of the program; `library_path` is
+    /// `LD_LIBRARY_PATH`.
+    pub(super) fn locations<'a>(
         &'a self,
         rpaths: impl Iterator<Item = &'a PathBuf>,
         library_path: &'a [PathBuf],
         loader: &'a Loader,
-    ) -> Vec<Place> {
+    ) -> Vec<SearchLocation> {
         let rpaths = rpaths.filter(|_| self.runpath.is_none());
         let named = rpaths.chain(library_path).chain(self.runpath.iter().flatten());
-        let mut places: Vec<Place> = named.cloned().map(Place::Directory).collect();
-        places.push(Place::Cache { has_defaults: !self.avoids_defaults });
+        let mut locations: Vec<SearchLocation> = named.cloned().map(SearchLocation::Directory).collect();
+        locations.push(SearchLocation::Cache { has_defaults: !self.avoids_defaults });
         if !self.avoids_defaults {
-            places.extend(loader.directories.iter().cloned().map(Place::Directory));
+            locations.extend(loader.directories.iter().cloned().map(SearchLocation::Directory));
         }
-        places
+        locations
     }
 }
 
-/// The directories of `LD_LIBRARY_PATH`.
+/// Returns the directories of `LD_LIBRARY_PATH`.
 pub(super) fn library_path(value: &OsStr, origin: &Path, loader: &Loader, cwd: &Path) -> Vec<PathBuf> {
     if value.is_empty() {
         return Vec::new();
@@ -91,7 +90,7 @@ fn directories<'a>(
     all
 }
 
-/// Replaces `$ORIGIN`, `$LIB` and `$PLATFORM`, with or without braces. `None` if one of them stands for nothing.
+/// Replaces `$ORIGIN`, `$LIB` and `$PLATFORM`, with or without braces. `None` if one of them has no value.
 pub(super) fn expand(text: &[u8], origin: &Path, loader: &Loader) -> Option<Vec<u8>> {
     let tokens: [(&[u8], Option<&[u8]>); 3] = [
         (b"ORIGIN", Some(origin.as_os_str().as_bytes())),
@@ -117,7 +116,7 @@ pub(super) fn expand(text: &[u8], origin: &Path, loader: &Loader) -> Option<Vec<
     Some(expanded)
 }
 
-/// What follows a token; `None` if there is another. A name goes on as an identifier does.
+/// Returns what follows a token; `None` if it is another one. A name continues as an identifier does.
 fn after<'a>(text: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     if let Some(braced) = text.strip_prefix(b"{") {
         return braced.strip_prefix(name)?.strip_prefix(b"}");

@@ -6,9 +6,9 @@ use std::os::unix::fs::symlink;
 use std::process::Command;
 
 /// The files themselves.
-struct Originals;
+struct SourceFiles;
 
-impl Files for Originals {
+impl Files for SourceFiles {
     fn names(&mut self, directory: &Path) -> Names {
         match fs::read_dir(directory) {
             Ok(names) => Names::Listed(Rc::new(names.flatten().map(|name| name.file_name()).collect())),
@@ -27,7 +27,7 @@ impl Files for Originals {
     fn soon(&mut self, _path: &Path) {}
 }
 
-/// The same, of whose directories nobody knows the names.
+/// The same, with directories whose names are unknown.
 struct Unlisted;
 
 impl Files for Unlisted {
@@ -36,7 +36,7 @@ impl Files for Unlisted {
     }
 
     fn open(&mut self, path: &Path, bytes: Bytes) -> io::Result<Found> {
-        Originals.open(path, bytes)
+        SourceFiles.open(path, bytes)
     }
 
     fn is_there(&mut self, path: &Path) -> bool {
@@ -57,8 +57,8 @@ fn environment(variables: &[(&str, String)]) -> Environment {
     }
 }
 
-/// What the loader itself says that a file is loaded with: the libraries' paths, and names that it does not
-/// find. `None` if it refuses the file.
+/// Returns the loader's own trace of a file: the libraries' paths, and names that it does not find. `None` if
+/// it refuses the file.
 fn traced(loader: &Path, file: &Path, variables: &[(&str, String)]) -> Option<(BTreeSet<PathBuf>, BTreeSet<OsString>)> {
     let mut command = Command::new(loader);
     command.arg(file).env_remove("LD_LIBRARY_PATH").env("LD_TRACE_LOADED_OBJECTS", "1");
@@ -75,18 +75,18 @@ fn traced(loader: &Path, file: &Path, variables: &[(&str, String)]) -> Option<(B
     output.status.success().then_some((paths, absent))
 }
 
-/// What is found for an executable, or for a library as if it were one.
+/// Finds the needs of an executable, or of a library as if it were one.
 fn found(files: &mut impl Files, loader: &Path, file: &Path, variables: &[(&str, String)]) -> Needs {
     let environment = environment(variables);
     let mut analysis = Analysis { environment: &environment, files, needs: Needs::default(), names: HashMap::new() };
-    let main = Originals.open(file, Bytes::Whole).unwrap();
+    let main = SourceFiles.open(file, Bytes::Whole).unwrap();
     let dynamic = dynamic::read(&ReadCache::new(&main.file)).unwrap();
     let interpreter = Some(loader.as_os_str().as_bytes().to_vec());
     analysis.libraries(&main, &Dynamic { interpreter, ..dynamic });
     analysis.needs
 }
 
-/// This machine's loader: the one of this test.
+/// Returns the loader of this test's process.
 fn own_loader() -> PathBuf {
     let own = dynamic::read(&*fs::read("/proc/self/exe").unwrap()).unwrap();
     PathBuf::from(OsString::from_vec(own.interpreter.unwrap()))
@@ -97,7 +97,7 @@ fn check(file: &Path, variables: &[(&str, String)]) -> bool {
     let loader = own_loader();
     let Some((mut paths, absent)) = traced(&loader, file, variables) else { return false };
     paths.insert(loader.clone());
-    for needs in [found(&mut Originals, &loader, file, variables), found(&mut Unlisted, &loader, file, variables)] {
+    for needs in [found(&mut SourceFiles, &loader, file, variables), found(&mut Unlisted, &loader, file, variables)] {
         let ours: BTreeSet<PathBuf> = needs.files.iter().map(|(path, _)| path.clone()).collect();
         assert_eq!(ours, paths, "{} with {variables:?}; ours left, the loader's right", file.display());
         assert_eq!(needs.absent.into_iter().collect::<BTreeSet<_>>(), absent, "{}", file.display());
@@ -105,7 +105,7 @@ fn check(file: &Path, variables: &[(&str, String)]) -> bool {
     true
 }
 
-/// Files below a directory whose names end so, at most so many, evenly.
+/// Returns files below a directory whose names end with `end`, at most `max`, evenly.
 fn sample(directory: &Path, end: &str, max: usize) -> Vec<PathBuf> {
     let (mut todo, mut all) = (vec![directory.to_owned()], Vec::new());
     while let Some(directory) = todo.pop() {
@@ -219,7 +219,7 @@ fn what_is_not_right_is_passed_over() {
     let site = Site::new();
     site.library("right/libx.so", &[]);
     site.library("right/liby.so", &["-L@/right", "-lx"]);
-    // Another machine's, and another class's.
+    // Libraries of another machine, and of another class.
     for (directory, at, value) in [("machine", 18, 183), ("class", 4, 1)] {
         site.copy("right/libx.so", &format!("{directory}/libx.so"));
         let mut bytes = fs::read(site.root.join("right/libx.so")).unwrap();
@@ -255,11 +255,11 @@ fn one_object_under_several_names() {
 #[test]
 fn capabilities_of_the_hardware() {
     let site = Site::new();
-    let loader = Loader::ask(&File::open(own_loader()).unwrap(), None);
+    let loader = Loader::query(&File::open(own_loader()).unwrap(), None);
     site.library("lib/libx.so", &[]);
     let program = site.program("bin/app", &["-L@/lib", "-lx", "-Wl,-rpath,@/lib"]);
     site.check(&program, &[]);
-    // Each stands before those that were there: the last is the best.
+    // Each precedes those that were there: the last is the best.
     for subdirectory in loader.subdirectories.iter().rev().chain([&"glibc-hwcaps/nonsense".into()]) {
         site.copy("lib/libx.so", &format!("lib/{}/libx.so", subdirectory.display()));
         site.check(&program, &[]);
@@ -276,7 +276,7 @@ fn scripts_need_what_interprets_them() {
     for line in [interpreter.display().to_string(), "bin/interpreter -x".into(), "/usr/bin/env -S interpreter".into()] {
         let script = site.root.join("script");
         fs::write(&script, format!("#!{line}\n")).unwrap();
-        let files = needs(&script, &environment, &mut Originals).files;
+        let files = needs(&script, &environment, &mut SourceFiles).files;
         assert_eq!(files[0], (script, Bytes::Whole));
         for (path, bytes) in [("bin/interpreter", Bytes::Whole), ("lib/libx.so", Bytes::Loadable)] {
             assert!(files.contains(&(site.root.join(path), bytes)), "{line}: {files:?}");
@@ -284,8 +284,8 @@ fn scripts_need_what_interprets_them() {
     }
     let itself = site.root.join("itself");
     fs::write(&itself, format!("#!{}\n", itself.display())).unwrap();
-    assert_eq!(needs(&itself, &environment, &mut Originals).files, [(itself, Bytes::Whole)]);
-    assert_eq!(needs(Path::new("/nonexistent"), &environment, &mut Originals), Needs::default());
+    assert_eq!(needs(&itself, &environment, &mut SourceFiles).files, [(itself, Bytes::Whole)]);
+    assert_eq!(needs(Path::new("/nonexistent"), &environment, &mut SourceFiles), Needs::default());
 }
 
 #[test]
@@ -297,7 +297,7 @@ fn the_order_is_the_loaders() {
     }
     site.library("lib/libleft.so", &["-L@/lib", "-lthree", "-Wl,-rpath,@/lib", "-Wl,--auxiliary,$ORIGIN/helper.so"]);
     let program = site.program("bin/app", &["-L@/lib", "-lleft", "-lone", "-ltwo", "-Wl,-rpath,@/lib"]);
-    let needs = found(&mut Originals, &own_loader(), &program, &[]);
+    let needs = found(&mut SourceFiles, &own_loader(), &program, &[]);
     let names: Vec<_> =
         needs.files.iter().skip(1).map(|(path, _)| path.file_name().unwrap().to_str().unwrap()).collect();
     assert_eq!(names, ["libleft.so", "libone.so", "libtwo.so", "libc.so.6", "libthree.so", "helper.so"]);

@@ -2,8 +2,8 @@
 
 use std::path::{Component, Path, PathBuf};
 
-/// Returns the names under which an existing directory is to be known: as it was written, if that is clean
-/// or can be cleaned, and without links, which comes last. Empty if it is no directory.
+/// Returns the names of an existing directory: as it was written, if that is clean or can be cleaned, and
+/// without links, which is last. Empty if it is no directory.
 pub fn forms(path: &Path) -> Vec<PathBuf> {
     let Ok(canonical) = path.canonicalize() else { return Vec::new() };
     if !canonical.is_dir() {
@@ -17,7 +17,7 @@ pub fn forms(path: &Path) -> Vec<PathBuf> {
     }
 }
 
-/// Returns the path with `..` taken as text.
+/// Returns the path with `..` resolved as text.
 pub fn clean(path: &Path) -> PathBuf {
     let mut cleaned = PathBuf::from("/");
     for component in path.components() {

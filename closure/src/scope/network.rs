@@ -2,9 +2,8 @@
 
 use std::path::Path;
 
-/// `f_type` of the file systems that nodes share, with their names. FUSE counts: most of what HPC
-/// sites mount with it is a network file system (GlusterFS, CernVM-FS, DAOS), and what is not loses
-/// little by being served.
+/// `f_type` of the file systems that nodes share, with their names. FUSE counts: most of its mounts on HPC
+/// sites are network file systems (GlusterFS, CernVM-FS, DAOS), and serving others costs little.
 const NETWORK: &[(u64, &str)] = &[
     (0x6969, "NFS"),
     (0x0bd0_0bd0, "Lustre"),
@@ -28,7 +27,7 @@ const NETWORK: &[(u64, &str)] = &[
     (0x0131_11a8, "Ibrix"),
 ];
 
-/// The name of the network file system that holds `path`; `None` if it is local or can't be asked.
+/// Returns the name of the network file system of `path`; `None` if it is local or fails.
 pub fn network_file_system(path: &Path) -> Option<&'static str> {
     let f_type = rustix::fs::statfs(path).ok()?.f_type as u64 & 0xffff_ffff;
     NETWORK.iter().find(|(magic, _)| *magic == f_type).map(|(_, name)| *name)

@@ -6,23 +6,23 @@ use super::entry::Entry;
 use super::forms::forms;
 use super::world::{World, set};
 
-/// Where there are no files, but the kernel's and the daemons' own things.
+/// File systems of the kernel and of daemons, without files.
 pub const PSEUDO: [&str; 4] = ["/proc", "/sys", "/dev", "/run"];
 
 /// The operating system's own: never taken, nor anything below them but for `/usr/local/…`.
 const SYSTEM: [&str; 10] = ["/usr", "/lib", "/lib32", "/lib64", "/bin", "/sbin", "/etc", "/boot", "/proc", "/sys"];
 /// Never taken as a whole.
 const TOPS: [&str; 10] = ["/", "/dev", "/dev/shm", "/home", "/mnt", "/opt", "/run", "/tmp", "/usr/local", "/var"];
-/// Variables that name where jobs write.
+/// Variables with directories that jobs write to.
 const SCRATCH: [&str; 10] =
     ["SCRATCH", "PSCRATCH", "CSCRATCH", "SCRATCHDIR", "TMPDIR", "TMP", "TEMP", "WORK", "WORKDIR", "LOCAL_SCRATCH"];
 
 /// Whether a directory may be taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum Protection {
     /// It may.
     Free,
-    /// It is, or holds, this.
+    /// It is, or contains, this.
     Protected(String),
 }
 
@@ -33,7 +33,7 @@ pub struct Protected {
 }
 
 impl Protected {
-    /// The protected directories of this environment.
+    /// Returns the protected directories of this environment.
     pub fn new(world: World<'_>) -> Protected {
         let variables = [("HOME", "the home directory")].into_iter();
         let variables = variables.chain(SCRATCH.iter().map(|name| (*name, "scratch")));
@@ -46,23 +46,23 @@ impl Protected {
         }
     }
 
-    /// Judges a directory by all the names that it has.
-    pub fn judge(&self, forms: &[PathBuf]) -> Verdict {
+    /// Checks a directory by all of its names.
+    pub fn judge(&self, forms: &[PathBuf]) -> Protection {
         for form in forms {
             if TOPS.iter().any(|top| Path::new(top) == form) || is_system(form) {
-                return Verdict::Protected("part of the operating system, or too much".into());
+                return Protection::Protected("part of the operating system, or too much".into());
             }
             if self.cwd.contains(form) {
-                return Verdict::Protected("the working directory".into());
+                return Protection::Protected("the working directory".into());
             }
             if let Some((_, what)) = self.wholes.iter().find(|(whole, _)| whole.starts_with(form)) {
-                return Verdict::Protected(format!("{what} as a whole"));
+                return Protection::Protected(format!("{what} as a whole"));
             }
         }
-        Verdict::Free
+        Protection::Free
     }
 
-    /// The working directory's names that lie in a directory that was found.
+    /// Returns the working directory's names that are in a directory that was found.
     pub fn cut_out<'a>(&self, entries: impl Iterator<Item = &'a Entry>) -> Vec<PathBuf> {
         let entries: Vec<&Entry> = entries.collect();
         let innermost = |cwd: &PathBuf| {

@@ -1,4 +1,4 @@
-//! Where code comes from: the executable, its search paths, its interpreter, the environment.
+//! Sources of code: the executable, its search paths, its interpreter, the environment.
 
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
@@ -15,9 +15,9 @@ use crate::{program, search_path};
 
 /// `#!` lines that are followed, as the kernel does.
 const SCRIPTS_MAX: usize = 4;
-/// The most of a `#!` line or of a `pyvenv.cfg` that is read.
+/// Bytes of a `#!` line or of a `pyvenv.cfg` that are read at most.
 const TEXT_BYTES_MAX: u64 = 4096;
-/// Interpreters: their whole prefix is theirs. Version numbers after the name are ignored.
+/// Interpreters, whose whole prefix is served. Version numbers after the name are ignored.
 const INTERPRETERS: [&str; 20] = [
     "python",
     "pypy",
@@ -48,29 +48,27 @@ pub(super) struct Candidate {
     pub(super) reason: String,
 }
 
-/// What a candidate is.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     /// A directory that is searched.
     Directory,
     /// The top of an installation, with `bin`, `lib` and so on below it.
     Prefix,
-    /// A directory that an installation may have; not to be probed for where it would be served anyway.
+    /// A directory that an installation may have; not probed if it would be served anyway.
     Usual,
 }
 
-/// What a variable's parts are.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Holds {
     /// Directories, or files in them.
     Directories,
     /// Tops of installations.
     Prefixes,
-    /// Patterns as Lua's, with `?` for a module.
+    /// Patterns in Lua's form, with `?` for a module.
     Patterns,
 }
 
-/// Variables that say where code comes from: name, what separates its parts, what they are.
+/// Variables with sources of code: name, separators, kind of the parts.
 const VARIABLES: &[(&str, &str, Holds)] = &[
     ("LD_LIBRARY_PATH", ":;", Holds::Directories),
     ("LD_PRELOAD", ": ", Holds::Directories),
@@ -103,13 +101,12 @@ const VARIABLES: &[(&str, &str, Holds)] = &[
     ("QT_PLUGIN_PATH", ":", Holds::Directories),
 ];
 
-/// The variables that say where code comes from, each with the characters that separate its parts;
-/// none if it has one part.
+/// Returns the variables with sources of code, each with its separators; none if it has one part.
 pub fn search_variables() -> impl Iterator<Item = (&'static str, &'static str)> {
     VARIABLES.iter().map(|&(name, separators, _)| (name, separators))
 }
 
-/// Every directory that the code of `program` may come from; they need not exist.
+/// Returns every directory that code of `program` may be in; they need not exist.
 pub fn candidates(program: &Path, world: World<'_>) -> Vec<Candidate> {
     let mut found = Found { world, candidates: Vec::new(), programs: HashSet::new() };
     found.program(program, SCRIPTS_MAX);
@@ -134,7 +131,7 @@ impl Found<'_> {
         self.candidates.push(Candidate { path: path.into(), kind: Kind::Prefix, reason: reason.into() });
     }
 
-    /// The directories of a program, of what it links to, and of what interprets it.
+    /// Adds the directories of a program, of its libraries, and of its interpreter.
     fn program(&mut self, program: &Path, scripts: usize) {
         let canonical = program.canonicalize().unwrap_or_else(|_| program.to_owned());
         let interpreter = is_interpreter(program) || is_interpreter(&canonical);
@@ -146,13 +143,13 @@ impl Found<'_> {
         self.python_environment(program);
         let Ok(mut file) = (self.world.open)(&canonical) else { return };
         match script_interpreter(&mut file) {
-            Some(words) if scripts > 0 => self.script(&words, scripts),
+            Some(arguments) if scripts > 0 => self.script(&arguments, scripts),
             Some(_) => {}
             None => self.search_paths(&canonical, file),
         }
     }
 
-    /// The directory of an executable, and the installation that it belongs to.
+    /// Adds the directory of an executable, and its installation.
     fn installation(&mut self, program: &Path, interpreter: bool) {
         let Some(directory) = program.parent() else { return };
         let shown = program.display();
@@ -168,7 +165,7 @@ impl Found<'_> {
         }
     }
 
-    /// What Python's `site` looks at: the base of a virtual environment, and the user's packages.
+    /// Adds the directories of Python's `site`: the base of a virtual environment, and the user's packages.
     fn python_environment(&mut self, program: &Path) {
         if !base_name(program).is_some_and(|name| name == "python" || name == "pypy") {
             return;
@@ -192,17 +189,17 @@ impl Found<'_> {
         }
     }
 
-    /// The interpreter of a `#!` line; `env` is looked through.
-    fn script(&mut self, words: &[OsString], scripts: usize) {
-        let Some(interpreter) = words.first() else { return };
-        let program = program::behind_env(words).unwrap_or(interpreter);
+    /// Adds the interpreter of a `#!` line; `env` is followed.
+    fn script(&mut self, arguments: &[OsString], scripts: usize) {
+        let Some(interpreter) = arguments.first() else { return };
+        let program = program::behind_env(arguments).unwrap_or(interpreter);
         let path = (self.world.variable)("PATH");
         if let Ok(program) = program::find(program, path.as_deref(), self.world.cwd) {
             self.program(&program, scripts - 1);
         }
     }
 
-    /// RPATH and RUNPATH.
+    /// Adds RPATH and RUNPATH.
     fn search_paths(&mut self, program: &Path, file: File) {
         let cache = ReadCache::new(file);
         let Some(dynamic) = dynamic::read(&cache) else { return };
@@ -232,11 +229,11 @@ impl Found<'_> {
     }
 }
 
-/// The words of the `#!` line that a file starts with.
+/// Returns the arguments of the `#!` line at the start of a file.
 fn script_interpreter(file: &mut File) -> Option<Vec<OsString>> {
     let mut start = Vec::new();
     file.take(TEXT_BYTES_MAX).read_to_end(&mut start).ok()?;
-    program::script_words(&start)
+    program::script_arguments(&start)
 }
 
 fn read_text(file: File) -> Option<String> {
@@ -249,7 +246,7 @@ fn is_interpreter(program: &Path) -> bool {
     base_name(program).is_some_and(|name| INTERPRETERS.contains(&&*name))
 }
 
-/// A program's name without a version: `python` of `python3.11`.
+/// Returns a program's name without a version: `python` of `python3.11`.
 fn base_name(program: &Path) -> Option<String> {
     let name = program.file_name()?.to_str()?;
     Some(name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.' || c == '-').to_owned())

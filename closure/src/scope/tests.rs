@@ -6,7 +6,7 @@ use std::fs::File;
 use std::os::unix::fs::symlink;
 use std::process::Command;
 
-/// A tree of which everything below `net` counts as a network file system.
+/// A tree in which everything below `net` counts as a network file system.
 struct Site {
     _directory: tempfile::TempDir,
     root: PathBuf,
@@ -47,7 +47,7 @@ impl Site {
         Scope::discover(&self.root.join(program), Named { shared: &shared, exclude: &exclude }, world)
     }
 
-    /// The scope's entries, `+` or `-` and the path below the tree.
+    /// Returns the scope's entries, `+` or `-` and the path below the tree.
     fn entries(&self, scope: &Scope) -> Vec<String> {
         let shown = |e: &Entry| {
             let path = e.path.strip_prefix(&self.root).unwrap_or(&e.path);

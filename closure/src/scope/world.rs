@@ -1,20 +1,20 @@
-//! What the discovery sees of the world.
+//! The environment of the discovery.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
 use std::path::Path;
 
-/// What the discovery sees of the world.
+/// The environment of the discovery.
 #[derive(Clone, Copy)]
 pub struct World<'a> {
     /// The working directory, absolute.
     pub cwd: &'a Path,
     /// The environment.
     pub variable: &'a dyn Fn(&str) -> Option<OsString>,
-    /// The name of the network file system that holds a directory; `None` if it is local.
+    /// Returns the name of a directory's network file system; `None` if it is local.
     pub network: &'a dyn Fn(&Path) -> Option<&'static str>,
-    /// Opens a file for reading. What is opened here need not be opened again by whoever serves it.
+    /// Opens a file for reading. A server of the same file may reuse the opening.
     pub open: &'a dyn Fn(&Path) -> io::Result<File>,
 }
 

@@ -226,9 +226,9 @@ impl Daemon {
             Output::Publish(publication) => self.publish(publication),
             Output::Evict { path } => self.evict(path),
             Output::Cleared { path, subtree, next, in_transit } => self.cleared(path, subtree, next, in_transit),
-            Output::LookAnew => self.content.readers.look_anew(),
-            Output::Generation { generation, changes, live } => {
-                self.begin_generation(generation, changes.as_deref(), &live);
+            Output::DropLookupCache => self.content.readers.look_anew(),
+            Output::Generation { generation, changes, passthrough } => {
+                self.begin_generation(generation, changes.as_deref(), &passthrough);
             }
             Output::Refreshed { request, generation, changed } => self.refreshed(request, generation, changed),
             Output::RefreshFailed { request } => self.refresh_failed(request),
@@ -375,7 +375,7 @@ impl Daemon {
                     Err(error) => self.store_failed(path, None, &error),
                 }
             }
-            Publication::Live { path, tree } => {
+            Publication::Passthrough { path, tree } => {
                 self.content.table.live(&path, tree);
                 self.content.generations.live(&path, tree);
                 self.frontends.mount.iter().for_each(|mount| mount.gone_live(&path, tree));
@@ -406,7 +406,7 @@ impl Daemon {
 
     /// What a predecessor had follow its originals does so again.
     pub(crate) fn follow_again(&mut self) {
-        let live = |record: &Record<'_>| record.state.contains(State::LIVE);
+        let live = |record: &Record<'_>| record.state.contains(State::PASSTHROUGH);
         let records = self.content.table.reader().records().filter(live);
         let paths: Vec<Path> = records.filter_map(|record| Path::new(&record.path()?)).collect();
         paths.into_iter().for_each(|path| self.follow(path));

@@ -3,7 +3,7 @@ use zerocopy::IntoBytes;
 
 use super::*;
 
-/// A request's bytes: the header, then these.
+/// Returns a request's bytes: the header, then these.
 fn request(opcode: u32, parts: &[&[u8]]) -> Vec<u8> {
     let arguments = parts.concat();
     let len = (size_of::<InHeader>() + arguments.len()) as u32;

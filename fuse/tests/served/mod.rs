@@ -31,16 +31,15 @@ const FILES: std::ops::Range<u64> = 100..200;
 pub const BIG_BYTES: u64 = 3 << 20;
 pub const BTIME: (i64, u32) = (12345, 678);
 
-/// What the server is to do otherwise than usual, and what it saw.
+/// The server's deviations, and what it has counted.
 #[derive(Default)]
 pub struct Tree {
     counts: Mutex<BTreeMap<String, usize>>,
     /// READ requests are taken and never answered.
     pub is_deaf: AtomicBool,
-    /// Requests that had been sent before.
     pub resent: AtomicUsize,
     opening: Option<Opening>,
-    /// The file that passes through for `hello`, and its number.
+    /// The backing file of `hello`, and its number.
     backing: Mutex<Option<u32>>,
 }
 
@@ -54,7 +53,7 @@ pub struct Mounted {
     _directory: tempfile::TempDir,
 }
 
-/// Why the machine allows no mount, as a skipped test says it.
+/// Prints why the machine allows no mount. False if it allows one.
 pub fn skipped() -> bool {
     let result = Device::open();
     if let Err(error) = &result {
@@ -82,7 +81,7 @@ impl Mounted {
         Mounted::serve(directory, device, opening)
     }
 
-    /// Serves what has been mounted.
+    /// Serves a mounted connection.
     pub fn serve(directory: tempfile::TempDir, device: Device, opening: Opening) -> Mounted {
         let negotiated = negotiate(&device, opening).unwrap();
         let tree = Arc::new(Tree { opening: Some(opening), ..Tree::default() });
@@ -98,7 +97,7 @@ impl Mounted {
         mounted
     }
 
-    /// One more thread, over this descriptor.
+    /// Starts one more thread, over this descriptor.
     pub fn start(&mut self, device: Arc<Device>) {
         let (tree, bytes_max) = (self.tree.clone(), self.negotiated.transfer_bytes_max);
         self.threads.push(thread::spawn(move || tree.serve(&device, bytes_max)));
@@ -112,7 +111,7 @@ impl Mounted {
         self.tree.counts.lock().unwrap().get(operation).copied().unwrap_or(0)
     }
 
-    /// All requests so far, by operation.
+    /// Returns the number of requests so far, by operation.
     pub fn counts(&self) -> BTreeMap<String, usize> {
         self.tree.counts.lock().unwrap().clone()
     }
@@ -126,7 +125,7 @@ impl Mounted {
         }
     }
 
-    /// Has `hello` pass through to this file.
+    /// Makes this file the backing file of `hello`.
     pub fn pass_through(&self, file: impl AsFd) -> io::Result<()> {
         *self.tree.backing.lock().unwrap() = Some(self.device.open_backing(file.as_fd())?);
         Ok(())
@@ -155,7 +154,7 @@ pub fn serve_with_clones(device: Device, opening: Opening) {
     });
 }
 
-/// A second descriptor of the same open device.
+/// Returns a second descriptor of the same open device.
 pub fn duplicate(device: &Device) -> Arc<Device> {
     let fd: OwnedFd = device.as_fd().try_clone_to_owned().unwrap();
     Arc::new(Device::from_fd(fd))
@@ -175,7 +174,7 @@ impl Tree {
             *self.counts.lock().unwrap().entry(name.to_owned()).or_default() += 1;
             self.resent.fetch_add(usize::from(request.is_resent()), Ordering::SeqCst);
             if matches!(request.operation, Operation::Read { .. }) && self.is_deaf.load(Ordering::SeqCst) {
-                // As one that dies over the request: nobody reads this descriptor again.
+                // As a server that dies over the request: this descriptor is not read any more.
                 return;
             }
             match self.answer(&request, Reply { device, unique: request.unique }) {
@@ -291,7 +290,7 @@ fn list(directory: NodeId, offset: u64, bytes: u32, with_entries: bool) -> Direc
     listing
 }
 
-/// Whether the two sides agreed on this; says so if not.
+/// Returns whether the two sides agreed on this; prints it if not.
 pub fn can(mounted: &Mounted, flag: u64, what: &str) -> bool {
     let can = mounted.negotiated.has(flag);
     if !can {

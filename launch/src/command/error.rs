@@ -1,17 +1,17 @@
-//! Why no prefix is put into a command line.
+//! Errors of command lines into which no prefix can be put.
 
 use std::io;
 use std::path::PathBuf;
 
 use thiserror::Error;
 
-/// How deep launchers may stand in one another.
+/// How deep launchers may be nested.
 pub const NESTED_MAX: usize = 8;
 
-/// Why it isn't clear where a prefix belongs. Each says what to do.
+/// Why the position of a prefix is unclear. Each message contains the remedy.
 #[derive(Debug, Error)]
 pub enum Error {
-    /// There is no word at all.
+    /// There is no argument at all.
     #[error("there is no command: give one after `--`")]
     Empty,
     /// A launcher without a program.
@@ -20,9 +20,9 @@ pub enum Error {
         /// The launcher, as it was called.
         launcher: String,
     },
-    /// An option that isn't known, and behind it a word that may be its value or the program.
+    /// An unknown option, followed by an argument that may be its value or the program.
     #[error(
-        "{option} of {launcher} is not known here, and `{word}` may be its value or the program: write \
+        "{option} of {launcher} is not known here, and `{argument}` may be its value or the program: write \
          {option}=VALUE, or put @ right before the program and say `headwater run --marker @`"
     )]
     Unsure {
@@ -30,21 +30,21 @@ pub enum Error {
         launcher: String,
         /// The option.
         option: String,
-        /// The word behind it.
-        word: String,
+        /// The argument behind it.
+        argument: String,
     },
-    /// A launcher that starts a script, in which the programs are.
+    /// A launcher that starts a script, which contains the programs.
     #[error(
-        "{launcher} starts a script, which is not looked into: put `headwater run --` before the launcher in \
+        "{launcher} starts a script, which is not examined: put `headwater run --` before the launcher in \
          that script, and use {launcher} without Headwater{instead}"
     )]
     Script {
         /// The launcher, as it was called.
         launcher: String,
-        /// What can be had instead, where there is something.
+        /// An alternative, if there is one.
         instead: &'static str,
     },
-    /// A launcher that makes an allocation, behind which no launcher stands.
+    /// A launcher that makes an allocation, with a command that is no launcher.
     #[error(
         "{launcher} starts {program}, which is no launcher: put `headwater run --` before the launcher that \
          {program} uses, and use {launcher} without Headwater"
@@ -55,7 +55,7 @@ pub enum Error {
         /// What it starts.
         program: String,
     },
-    /// A launcher whose command line isn't known.
+    /// A launcher whose command line is unknown.
     #[error(
         "the command line of {launcher} is not known here: put @ right before the program and say \
          `headwater run --marker @`"
@@ -71,12 +71,12 @@ pub enum Error {
         launcher: String,
         /// The option.
         option: &'static str,
-        /// What it does, and what to do instead.
+        /// Its effect, and the remedy.
         why: &'static str,
     },
-    /// A launcher of a name that several have, and it doesn't say which it is.
+    /// A launcher with a name that several have, and without a known version.
     #[error(
-        "{} is called as several launchers are, and `--version` doesn't tell which it is: put @ right before \
+        "{} has a name of several launchers, and `--version` doesn't identify it: put @ right before \
          the program and say `headwater run --marker @`",
         file.display()
     )]
@@ -90,7 +90,7 @@ pub enum Error {
         /// The launcher, as it was called.
         launcher: String,
     },
-    /// A wrapper's options aren't known, and a launcher seems to stand behind it.
+    /// A wrapper with unknown options and, it seems, a launcher behind it.
     #[error(
         "it isn't known where the command of {wrapper} begins: put `headwater run --` behind {wrapper} and its \
          options"
@@ -99,36 +99,36 @@ pub enum Error {
         /// The wrapper, as it was called.
         wrapper: String,
     },
-    /// Launchers start launchers, too many times over.
-    #[error("launchers stand in one another more than {} times: use fewer", NESTED_MAX)]
+    /// Launchers are nested too deep.
+    #[error("launchers are nested more than {} deep: use fewer", NESTED_MAX)]
     Nested,
-    /// A file of a launcher's can't be read.
+    /// A launcher's file can't be read.
     #[error("{}, which {launcher} is to read: {cause}", file.display())]
     File {
         /// The launcher, as it was called.
         launcher: String,
         /// The file, as it was named.
         file: PathBuf,
-        /// What is wrong with it.
+        /// The error.
         #[source]
         cause: io::Error,
     },
-    /// A file of a launcher's can't hold a word of the prefix.
-    #[error("{} can't hold the word `{word}`, for its blanks or quotes: use a directory without them", file.display())]
+    /// An argument of the prefix can't be written in a launcher's file.
+    #[error("{} can't contain the argument `{argument}` because of its blanks or quotes: use a directory without them", file.display())]
     Unwritable {
         /// The file, as it was named.
         file: PathBuf,
-        /// The word.
-        word: String,
+        /// The argument.
+        argument: String,
     },
-    /// The marker isn't there.
-    #[error("the marker {marker} stands nowhere in the command: put it right before the program")]
+    /// The marker is missing.
+    #[error("the marker {marker} is not in the command: put it right before the program")]
     NoMarker {
         /// The marker.
         marker: String,
     },
-    /// Nothing stands behind a marker.
-    #[error("nothing stands behind the marker {marker}: put it right before the program")]
+    /// No argument follows a marker.
+    #[error("no argument follows the marker {marker}: put it right before the program")]
     MarkerLast {
         /// The marker.
         marker: String,

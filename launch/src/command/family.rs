@@ -1,4 +1,4 @@
-//! Which launcher a command is.
+//! Recognising a command's launcher.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -29,9 +29,9 @@ pub enum Kind {
     Jsrun,
     /// Starts a script.
     Script,
-    /// Its command line isn't known.
+    /// Its command line is unknown.
     Unsupported,
-    /// One of several; `--version` tells.
+    /// One of several; `--version` decides.
     Several,
 }
 
@@ -73,19 +73,19 @@ const NAMES: &[(&str, Kind)] = &[
     ("charmrun", Kind::Unsupported),
 ];
 
-/// What the word at `at` starts; `None` if it is no launcher.
+/// Returns the launcher that the argument at `at` starts; `None` if it is none.
 ///
-/// Its own name counts, then the name of the file that it leads to, then what that prints.
+/// Its own name counts, then the name of the file that it leads to, then that file's version.
 ///
 /// # Errors
 /// [`Error::NotFound`] and [`Error::WhichLauncher`], if the name is one that several launchers have.
 pub fn identify(line: &Line<'_>, at: usize) -> Result<Option<Kind>, Error> {
-    let word = &line.words[at];
-    let named = by_name(word);
+    let argument = &line.arguments[at];
+    let named = by_name(argument);
     if let Some(kind) = named.filter(|&kind| kind != Kind::Several) {
         return Ok(Some(kind));
     }
-    let file = match line.world.executable(word) {
+    let file = match line.world.executable(argument) {
         Some(file) => file,
         None if named.is_some() => return Err(Error::NotFound { launcher: line.text(at) }),
         None => return Ok(None),
@@ -97,40 +97,40 @@ pub fn identify(line: &Line<'_>, at: usize) -> Result<Option<Kind>, Error> {
     }
 }
 
-/// Whether a word names a launcher, by its name alone.
-pub fn is_launcher_name(word: &OsStr) -> bool {
-    by_name(word).is_some()
+/// Returns whether an argument names a launcher, by its name alone.
+pub fn is_launcher_name(argument: &OsStr) -> bool {
+    by_name(argument).is_some()
 }
 
-fn by_name(word: &OsStr) -> Option<Kind> {
-    let name = Path::new(word).file_name()?;
+fn by_name(argument: &OsStr) -> Option<Kind> {
+    let name = Path::new(argument).file_name()?;
     NAMES.iter().find(|(known, _)| OsStr::new(known) == name).map(|&(_, kind)| kind)
 }
 
 fn by_version(line: &Line<'_>, file: &Path) -> Result<Kind, Error> {
-    let said = line.world.version(file).unwrap_or_default();
+    let version = line.world.version(file).unwrap_or_default();
     let is_open_mpi_file = file.file_name().is_some_and(|name| name.as_encoded_bytes().ends_with(b".openmpi"));
-    match of_version(&said) {
+    match of_version(&version) {
         Some(kind) => Ok(kind),
         None if is_open_mpi_file => Ok(Kind::OpenMpi),
         None => Err(Error::WhichLauncher { file: PathBuf::from(file) }),
     }
 }
 
-/// What prints this when it is asked for its version.
-fn of_version(said: &str) -> Option<Kind> {
-    let has = |part: &str| said.to_ascii_lowercase().contains(part);
+/// Returns the launcher that prints this version.
+fn of_version(version: &str) -> Option<Kind> {
+    let has = |part: &str| version.to_ascii_lowercase().contains(part);
     match () {
         // `mpirun (Open MPI) 4.1.4`, `mpirun.openmpi (OpenRTE) 4.1.4`.
         () if has("open mpi)") || has("openrte)") => {
-            let digits = said.split(')').nth(1)?.trim_ascii_start();
+            let digits = version.split(')').nth(1)?.trim_ascii_start();
             let major = digits.split(|c: char| !c.is_ascii_digit()).next()?;
             Some(if major.parse::<u32>().ok()? < 5 { Kind::OpenMpi } else { Kind::Prrte })
         }
         () if has("spectrum mpi") => Some(Kind::OpenMpi),
         () if has("prrte") || has("pmix reference rte") => Some(Kind::Prrte),
         () if has("hydra") || has("intel(r) mpi library") || has("mvapich") => Some(Kind::Hydra),
-        () if has("pals") || said.trim_ascii_start().starts_with("mpiexec version ") => Some(Kind::Pals),
+        () if has("pals") || version.trim_ascii_start().starts_with("mpiexec version ") => Some(Kind::Pals),
         () => None,
     }
 }
@@ -143,19 +143,19 @@ mod tests {
 
     const NO_FILE: Option<&str> = None;
 
-    fn check(word: &str, file: Option<&str>, said: &str, expected: Result<Option<Kind>, &str>) {
-        let world = Fake::default().file(word, file).says(said);
-        let words = [OsString::from(word)];
-        let line = Line { words: &words, start: 0, end: 1, world: &world };
+    fn check(argument: &str, file: Option<&str>, version: &str, expected: Result<Option<Kind>, &str>) {
+        let world = Fake::default().file(argument, file).with_version(version);
+        let arguments = [OsString::from(argument)];
+        let line = Line { arguments: &arguments, start: 0, end: 1, world: &world };
         match (identify(&line, 0), expected) {
-            (Ok(kind), Ok(expected)) => assert_eq!(kind, expected, "{word}"),
-            (Err(e), Err(part)) => assert!(e.to_string().contains(part), "{word}: {e}"),
-            (result, _) => panic!("{word}: {result:?}"),
+            (Ok(kind), Ok(expected)) => assert_eq!(kind, expected, "{argument}"),
+            (Err(e), Err(part)) => assert!(e.to_string().contains(part), "{argument}: {e}"),
+            (result, _) => panic!("{argument}: {result:?}"),
         }
     }
 
     #[test]
-    fn a_name_tells() {
+    fn a_name_decides() {
         check("srun", NO_FILE, "", Ok(Some(Kind::Srun)));
         check("/opt/slurm/bin/srun", NO_FILE, "", Ok(Some(Kind::Srun)));
         check("./srun", Some("/home/me/wrapper.sh"), "", Ok(Some(Kind::Srun)));
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_tells() {
+    fn a_link_decides() {
         check("mpirun", Some("/usr/bin/orterun"), "", Ok(Some(Kind::OpenMpi)));
         check("mpirun", Some("/opt/prrte/bin/prterun"), "", Ok(Some(Kind::Prrte)));
         check("mpiexec", Some("/opt/mpich/bin/mpiexec.hydra"), "", Ok(Some(Kind::Hydra)));
@@ -178,8 +178,8 @@ mod tests {
     }
 
     #[test]
-    fn a_version_tells() {
-        let check = |said: &str, expected| check("mpiexec", Some("/opt/mpi/bin/mpiexec"), said, expected);
+    fn a_version_decides() {
+        let check = |version: &str, expected| check("mpiexec", Some("/opt/mpi/bin/mpiexec"), version, expected);
         check("mpirun (Open MPI) 4.1.4\n\nReport bugs to ...", Ok(Some(Kind::OpenMpi)));
         check("mpirun.openmpi (OpenRTE) 4.1.4\n", Ok(Some(Kind::OpenMpi)));
         check("mpirun (Open MPI) 5.0.11\n", Ok(Some(Kind::Prrte)));
@@ -189,8 +189,8 @@ mod tests {
         check("HYDRA build details:\n    Version:      5.0.2\n", Ok(Some(Kind::Hydra)));
         check("Intel(R) MPI Library for Linux* OS, Version 2021.9\n", Ok(Some(Kind::Hydra)));
         check("mpiexec version 1.2.12 revision 37bd0ad\n", Ok(Some(Kind::Pals)));
-        check("mpiexec (Open MPI)", Err("doesn't tell"));
-        check("", Err("doesn't tell"));
+        check("mpiexec (Open MPI)", Err("doesn't identify"));
+        check("", Err("doesn't identify"));
         check("usage: mpiexec\n", Err("--marker @"));
     }
 }

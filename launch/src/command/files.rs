@@ -1,7 +1,7 @@
-//! Files in which launchers find programs.
+//! Files in which launchers name programs.
 //!
-//! A copy differs from its original by the prefix before each program alone; comments, blanks and all
-//! that isn't understood stay as they are.
+//! A copy differs from its source only by the prefix before each program; comments, blanks and unknown syntax
+//! stay.
 
 use std::ffi::{OsStr, OsString};
 use std::ops::Range;
@@ -13,7 +13,7 @@ use super::grammar::Grammar;
 use super::line::Line;
 use super::world::World;
 
-/// What a file is about.
+/// The format of a file.
 #[derive(Clone, Copy, Debug)]
 pub enum Format {
     /// Slurm's: ranks, program and arguments on each line (srun(1), "Multiple program configuration").
@@ -24,7 +24,7 @@ pub enum Format {
         grammar: &'static Grammar,
         /// Whether a colon ends a program's arguments, as it does on the command line.
         colons: bool,
-        /// Whether a line goes on behind a backslash at its end.
+        /// Whether a backslash at its end continues a line.
         continues: bool,
     },
 }
@@ -35,7 +35,7 @@ impl Format {
     }
 }
 
-/// The text of `file` with `prefix` before each program.
+/// Returns the text of `file` with `prefix` before each program.
 ///
 /// # Errors
 /// [`Error::Unwritable`] if a word of the prefix can't stand in such a file, and as
@@ -48,11 +48,11 @@ pub fn rewrite(
     world: &dyn World,
 ) -> Result<Vec<u8>, Error> {
     let mut inserted = Vec::new();
-    for word in prefix {
-        if !is_plain(word.as_bytes()) {
-            return Err(Error::Unwritable { file: file.into(), word: word.to_string_lossy().into_owned() });
+    for argument in prefix {
+        if !is_plain(argument.as_bytes()) {
+            return Err(Error::Unwritable { file: file.into(), argument: argument.to_string_lossy().into_owned() });
         }
-        inserted.extend_from_slice(word.as_bytes());
+        inserted.extend_from_slice(argument.as_bytes());
         inserted.push(b' ');
     }
     let (mut out, mut rest) = (Vec::with_capacity(text.len()), text);
@@ -70,25 +70,26 @@ pub fn rewrite(
     Ok(out)
 }
 
-/// How long the first line is, with those that continue it.
+/// Returns the length of the first line, with its continuations.
 fn line_length(text: &[u8], continues: bool) -> usize {
     let ends = |at: usize| text[at] == b'\n' && !(continues && text[..at].ends_with(b"\\"));
     (0..text.len()).find(|&at| ends(at)).map_or(text.len(), |end| end + 1)
 }
 
-/// The bytes of a line at which its programs begin.
+/// Returns the offsets in a line at which its programs begin.
 fn programs(line: &[u8], format: Format, world: &dyn World) -> Result<Vec<usize>, Error> {
-    let ranges = words(line, format.continues());
+    let ranges = arguments(line, format.continues());
     if ranges.first().is_none_or(|first| line[first.start] == b'#') {
         return Ok(Vec::new());
     }
     let Format::Options { grammar, colons, .. } = format else {
         return Ok(ranges.get(1).map(|range| range.start).into_iter().collect());
     };
-    let words: Vec<OsString> = ranges.iter().map(|range| OsString::from_vec(line[range.clone()].to_vec())).collect();
-    let line = Line { words: &words, start: 0, end: words.len(), world };
+    let arguments: Vec<OsString> =
+        ranges.iter().map(|range| OsString::from_vec(line[range.clone()].to_vec())).collect();
+    let line = Line { arguments: &arguments, start: 0, end: arguments.len(), world };
     let (mut found, mut at) = (Vec::new(), 0);
-    while at < words.len() {
+    while at < arguments.len() {
         let component = if colons { line.component(at) } else { line };
         let program = grammar.scan(&component, at)?.program;
         found.extend(program.map(|program| ranges[program].start));
@@ -97,8 +98,8 @@ fn programs(line: &[u8], format: Format, world: &dyn World) -> Result<Vec<usize>
     Ok(found)
 }
 
-/// Where the words of a line are. A backslash that continues it is none.
-fn words(line: &[u8], continues: bool) -> Vec<Range<usize>> {
+/// Returns the ranges of a line's arguments, without a backslash that continues the line.
+fn arguments(line: &[u8], continues: bool) -> Vec<Range<usize>> {
     let (mut found, mut start) = (Vec::new(), None);
     for (at, byte) in line.iter().chain(b"\n").enumerate() {
         let goes_on = continues && *byte == b'\\' && matches!(line.get(at + 1), None | Some(b'\n'));
@@ -114,10 +115,10 @@ fn words(line: &[u8], continues: bool) -> Vec<Range<usize>> {
     found
 }
 
-/// Whether these launchers all read a word as it stands.
-fn is_plain(word: &[u8]) -> bool {
+/// Returns whether these launchers all read an argument unchanged.
+fn is_plain(argument: &[u8]) -> bool {
     let is_special = |b: u8| b.is_ascii_whitespace() || b.is_ascii_control() || b"'\"\\#%$`".contains(&b);
-    !word.is_empty() && OsStr::from_bytes(word) != ":" && !word.iter().any(|&b| is_special(b))
+    !argument.is_empty() && OsStr::from_bytes(argument) != ":" && !argument.iter().any(|&b| is_special(b))
 }
 
 #[cfg(test)]
@@ -126,7 +127,7 @@ mod tests {
     use crate::command::fixture::{Fake, PREFIX};
     use crate::command::table;
 
-    /// The text with `@ ` taken out must become the text with the prefix for each `@`.
+    /// Checks that the text without `@ ` becomes the text with the prefix for each `@`.
     fn check(format: Format, text: &str) {
         let original = text.replace("@ ", "");
         let prefix = PREFIX.map(OsString::from);
@@ -171,11 +172,12 @@ mod tests {
     }
 
     #[test]
-    fn words_that_do_not_fit() {
-        let rewrite =
-            |word: &str| rewrite(b"0 ./a\n", Format::Ranks, &[OsString::from(word)], Path::new("f"), &Fake::default());
-        for word in ["", "a b", "it's", "a\\b", "50%", "#", ":", "a\nb"] {
-            assert!(rewrite(word).unwrap_err().to_string().contains("f can't hold"), "{word}");
+    fn arguments_that_do_not_fit() {
+        let rewrite = |argument: &str| {
+            rewrite(b"0 ./a\n", Format::Ranks, &[OsString::from(argument)], Path::new("f"), &Fake::default())
+        };
+        for argument in ["", "a b", "it's", "a\\b", "50%", "#", ":", "a\nb"] {
+            assert!(rewrite(argument).unwrap_err().to_string().contains("f can't hold"), "{argument}");
         }
         assert_eq!(rewrite("/opt/hw-1.0/bin/headwater").unwrap(), b"0 /opt/hw-1.0/bin/headwater ./a\n");
     }

@@ -14,17 +14,17 @@ use super::table::{self, WRAPPERS, Wrapper};
 use super::world::World;
 use crate::Launcher;
 
-/// As [`super::prepare`] without a marker.
-pub fn find(words: &[OsString], prefix: &[OsString], world: &dyn World) -> Result<Prepared, Error> {
+/// Prepares a command as [`super::prepare`] without a marker.
+pub fn find(arguments: &[OsString], prefix: &[OsString], world: &dyn World) -> Result<Prepared, Error> {
     let mut finder = Finder { prefix, ..Finder::default() };
-    let line = Line { words, start: 0, end: words.len(), world };
+    let line = Line { arguments, start: 0, end: arguments.len(), world };
     if !finder.command(line, 0)? {
         finder.programs.push(0);
     }
-    Ok(finder.prepared(words))
+    Ok(finder.prepared(arguments))
 }
 
-/// Why the programs of a script's steps are not found.
+/// Returns the error of a launcher whose programs are in a script.
 fn script(launcher: String) -> Error {
     let has_plugin = Path::new(&launcher).file_name().is_some_and(|name| name == "sbatch");
     let instead = if has_plugin {
@@ -35,7 +35,8 @@ fn script(launcher: String) -> Error {
     Error::Script { launcher, instead }
 }
 
-/// A launcher's own containers need not have Headwater's files, without which the programs would not start.
+/// Returns the error of programs in a launcher's own containers: these may lack Headwater's files, without
+/// which the programs would not start.
 fn in_a_container(line: &Line<'_>, option: &'static str) -> Error {
     let why = "has the programs start inside of a container, where headwater need not be: start the container's \
                command with the launcher (as `srun apptainer exec IMAGE PROGRAM`), or, if the container has \
@@ -43,22 +44,21 @@ fn in_a_container(line: &Line<'_>, option: &'static str) -> Error {
     Error::Refused { launcher: line.launcher(), option, why }
 }
 
-/// What has been found.
 #[derive(Default)]
 struct Finder<'a> {
     prefix: &'a [OsString],
-    /// The programs' numbers among the words, in order.
+    /// The programs' numbers among the arguments, in order.
     programs: Vec<usize>,
     files: Vec<Replacement>,
-    /// The innermost launcher, and the word that calls it.
+    /// The innermost launcher, and the number of its argument.
     launcher: Option<(Launcher, usize)>,
     is_detached: bool,
 }
 
 impl Finder<'_> {
-    /// Looks at a command. Says whether it is a launcher; else it is a program.
+    /// Examines a command. Returns whether it is a launcher; if not, it is a program.
     fn command(&mut self, line: Line<'_>, depth: usize) -> Result<bool, Error> {
-        let Some(start) = look_through(line)? else { return Ok(false) };
+        let Some(start) = behind_wrappers(line)? else { return Ok(false) };
         let line = Line { start, ..line };
         let Some(kind) = identify(&line, start)? else { return Ok(false) };
         if depth > NESTED_MAX {
@@ -80,7 +80,7 @@ impl Finder<'_> {
         Ok(true)
     }
 
-    /// A launcher whose programs stand between colons, each behind options.
+    /// Examines a launcher whose programs are separated by colons, each behind options.
     fn components(
         &mut self,
         line: Line<'_>,
@@ -109,7 +109,7 @@ impl Finder<'_> {
         Ok(())
     }
 
-    /// A program that `launcher` starts, unless it is itself a launcher.
+    /// Examines a program that `launcher` starts, and that may itself be a launcher.
     fn started(&mut self, line: Line<'_>, program: usize, launcher: Launcher, depth: usize) -> Result<(), Error> {
         if !self.command(Line { start: program, ..line }, depth + 1)? {
             self.launcher = Some((launcher, line.start));
@@ -118,7 +118,8 @@ impl Finder<'_> {
         Ok(())
     }
 
-    /// Files in which a launcher finds programs. Says whether one stands where the program would.
+    /// Examines the files in which a launcher names programs. Returns whether one is in the program's
+    /// position.
     fn files_of(
         &mut self,
         line: &Line<'_>,
@@ -134,23 +135,23 @@ impl Finder<'_> {
             self.replace(line, span, Format::Options { grammar, colons, continues })?;
             self.launcher = Some((launcher, line.start));
         }
-        if let Some(word) = scan.program.filter(|_| ranks) {
-            self.replace(line, Span { word, start: 0 }, Format::Ranks)?;
+        if let Some(argument) = scan.program.filter(|_| ranks) {
+            self.replace(line, Span { argument, start: 0 }, Format::Ranks)?;
             self.launcher = Some((launcher, line.start));
         }
         Ok(ranks)
     }
 
     fn replace(&mut self, line: &Line<'_>, span: Span, format: Format) -> Result<(), Error> {
-        let original = PathBuf::from(OsStr::from_bytes(&line.bytes(span.word)[span.start..]));
+        let original = PathBuf::from(OsStr::from_bytes(&line.bytes(span.argument)[span.start..]));
         let failed = |cause| Error::File { launcher: line.launcher(), file: original.clone(), cause };
         let text = line.world.read(&original).map_err(failed)?;
         let text = rewrite(&text, format, self.prefix, &original, line.world)?;
-        self.files.push(Replacement { original, text, word: span.word, start: span.start });
+        self.files.push(Replacement { original, text, argument: span.argument, start: span.start });
         Ok(())
     }
 
-    /// `salloc OPTIONS [: OPTIONS]… COMMAND`. A colon in the command is the command's.
+    /// Examines `salloc OPTIONS [: OPTIONS]… COMMAND`. A colon in the command is the command's.
     fn salloc(&mut self, line: Line<'_>, depth: usize) -> Result<(), Error> {
         let mut at = line.start + 1;
         let command = loop {
@@ -162,7 +163,7 @@ impl Finder<'_> {
         self.launchers_command(line, command, depth)
     }
 
-    /// The command of a launcher that makes an allocation: it must be a launcher.
+    /// Examines the command of a launcher that makes an allocation: it must be a launcher.
     fn launchers_command(&mut self, line: Line<'_>, command: Option<usize>, depth: usize) -> Result<(), Error> {
         let command = command.ok_or_else(|| Error::NoProgram { launcher: line.launcher() })?;
         if self.command(Line { start: command, ..line }, depth + 1)? {
@@ -171,7 +172,7 @@ impl Finder<'_> {
         Err(Error::NoLauncher { launcher: line.launcher(), program: line.text(command) })
     }
 
-    /// `flux OPTIONS SUBCOMMAND …`.
+    /// Examines `flux OPTIONS SUBCOMMAND …`.
     fn flux(&mut self, line: Line<'_>, depth: usize) -> Result<(), Error> {
         let nothing = || Error::NoProgram { launcher: line.launcher() };
         let mut at = table::FLUX.scan(&line, line.start + 1)?.program.ok_or_else(nothing)?;
@@ -202,13 +203,13 @@ impl Finder<'_> {
         let scan = table::JSRUN.scan(&line, line.start + 1)?;
         let refuse = |option, why| Err(Error::Refused { launcher: line.launcher(), option, why });
         if scan.option("appfile").is_some() {
-            return refuse("--appfile", "names a file with programs, which is not looked into: start each by itself");
+            return refuse("--appfile", "names a file with programs, which is not examined: start each by itself");
         }
         match scan.program {
             Some(program) => self.started(line, program, Launcher::Jsm, depth),
             None if scan.option("erf_input").is_some() => refuse(
                 "--erf_input",
-                "names a file with programs, which is not looked into: leave them out of it, and give the program \
+                "names a file with programs, which is not examined: leave them out of it, and give the program \
                  behind the options",
             ),
             None if scan.option("allocate_only").is_some() => {
@@ -218,32 +219,32 @@ impl Finder<'_> {
         }
     }
 
-    fn prepared(self, words: &[OsString]) -> Prepared {
-        let explanation = self.explanation(words);
-        let mut prepared = Vec::with_capacity(words.len() + self.programs.len() * self.prefix.len());
-        for (number, word) in words.iter().enumerate() {
+    fn prepared(self, arguments: &[OsString]) -> Prepared {
+        let explanation = self.explanation(arguments);
+        let mut prepared = Vec::with_capacity(arguments.len() + self.programs.len() * self.prefix.len());
+        for (number, argument) in arguments.iter().enumerate() {
             if self.programs.binary_search(&number).is_ok() {
                 prepared.extend_from_slice(self.prefix);
             }
-            prepared.push(word.clone());
+            prepared.push(argument.clone());
         }
         let mut files = self.files;
         for file in &mut files {
-            let before = self.programs.partition_point(|&program| program <= file.word);
-            file.word += before * self.prefix.len();
+            let before = self.programs.partition_point(|&program| program <= file.argument);
+            file.argument += before * self.prefix.len();
         }
         let launcher = self.launcher.map(|(launcher, _)| launcher);
-        Prepared { words: prepared, files, launcher, is_detached: self.is_detached, explanation }
+        Prepared { arguments: prepared, files, launcher, is_detached: self.is_detached, explanation }
     }
 
-    fn explanation(&self, words: &[OsString]) -> String {
-        let Some((launcher, word)) = self.launcher else {
-            return format!("{} is no launcher that is known here, so it is the program", words[0].display());
+    fn explanation(&self, arguments: &[OsString]) -> String {
+        let Some((launcher, argument)) = self.launcher else {
+            return format!("{} is no launcher that is known here, so it is the program", arguments[0].display());
         };
-        let mut named: Vec<&OsStr> = self.programs.iter().map(|&program| words[program].as_os_str()).collect();
+        let mut named: Vec<&OsStr> = self.programs.iter().map(|&program| arguments[program].as_os_str()).collect();
         let files: Vec<OsString> = self.files.iter().map(|file| in_file(&file.original)).collect();
         named.extend(files.iter().map(OsString::as_os_str));
-        format!("{} ({launcher}) starts {}", words[word].display(), list(&named))
+        format!("{} ({launcher}) starts {}", arguments[argument].display(), list(&named))
     }
 }
 
@@ -251,17 +252,17 @@ fn in_file(file: &Path) -> OsString {
     format!("the programs in {}", file.display()).into()
 }
 
-/// Where the command behind wrappers begins; `None` if there is none.
+/// Returns where the command behind wrappers begins; `None` if there is none.
 ///
 /// # Errors
 /// [`Error::Wrapper`] if that isn't clear and a launcher seems to stand there.
-fn look_through(line: Line<'_>) -> Result<Option<usize>, Error> {
+fn behind_wrappers(line: Line<'_>) -> Result<Option<usize>, Error> {
     let mut at = line.start;
     while let Some(wrapper) = wrapper(&line, at) {
         let here = Line { start: at, ..line };
         match behind(&here, wrapper) {
             Some(command) => at = command,
-            None if (at + 1..line.end).any(|word| mentions_launcher(line.bytes(word))) => {
+            None if (at + 1..line.end).any(|argument| mentions_launcher(line.bytes(argument))) => {
                 return Err(Error::Wrapper { wrapper: here.launcher() });
             }
             None => return Ok(None),
@@ -271,16 +272,16 @@ fn look_through(line: Line<'_>) -> Result<Option<usize>, Error> {
 }
 
 fn wrapper(line: &Line<'_>, at: usize) -> Option<&'static Wrapper> {
-    let name = line.words.get(at).filter(|_| at < line.end).map(Path::new)?.file_name()?;
+    let name = line.arguments.get(at).filter(|_| at < line.end).map(Path::new)?.file_name()?;
     WRAPPERS.iter().find(|wrapper| OsStr::new(wrapper.name) == name)
 }
 
-/// The command of a wrapper, if its options are known.
+/// Returns where a wrapper's command begins, if its options are known.
 fn behind(line: &Line<'_>, wrapper: &Wrapper) -> Option<usize> {
     let mut at = wrapper.grammar.scan_known(line, line.start + 1)? + wrapper.operands;
     if wrapper.assigns {
         // `env -` is `env -i`.
-        let is_passed = |word: &[u8]| word == b"-" || word.contains(&b'=');
+        let is_passed = |argument: &[u8]| argument == b"-" || argument.contains(&b'=');
         while at < line.end && is_passed(line.bytes(at)) {
             at += 1;
         }
@@ -288,7 +289,7 @@ fn behind(line: &Line<'_>, wrapper: &Wrapper) -> Option<usize> {
     (at < line.end).then_some(at)
 }
 
-/// Whether a launcher's name stands in a word, or in a command that is one word.
-fn mentions_launcher(word: &[u8]) -> bool {
-    word.split(u8::is_ascii_whitespace).any(|part| is_launcher_name(OsStr::from_bytes(part)))
+/// Returns whether an argument has a launcher's name, or is a command that has one.
+fn mentions_launcher(argument: &[u8]) -> bool {
+    argument.split(u8::is_ascii_whitespace).any(|part| is_launcher_name(OsStr::from_bytes(part)))
 }

@@ -1,4 +1,4 @@
-//! A world for tests, and how a test says what is expected.
+//! A world for tests, and the notation of expectations.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -12,74 +12,79 @@ use super::{Prepared, prepare};
 /// What is put before programs in tests.
 pub const PREFIX: [&str; 3] = ["hw", "exec", "--"];
 
-/// Files, and what they say.
+/// Files, with their contents and versions.
 #[derive(Default)]
 pub struct Fake {
     files: BTreeMap<OsString, Option<PathBuf>>,
     texts: BTreeMap<PathBuf, Vec<u8>>,
-    said: Option<String>,
+    version: Option<String>,
 }
 
 impl Fake {
-    /// `word` leads to this file. Other words that begin with `./` or are single letters in capitals
-    /// name executable files of that name.
-    pub fn file(mut self, word: &str, file: Option<&str>) -> Fake {
-        self.files.insert(word.into(), file.map(PathBuf::from));
+    /// Adds a file that `argument` leads to. Other arguments that begin with `./` or are single capital
+    /// letters name executable files of that name.
+    pub fn file(mut self, argument: &str, file: Option<&str>) -> Fake {
+        self.files.insert(argument.into(), file.map(PathBuf::from));
         self
     }
 
-    /// What every file prints as its version.
-    pub fn says(mut self, said: &str) -> Fake {
-        self.said = Some(said.into());
+    /// Sets the version of every file.
+    pub fn with_version(mut self, version: &str) -> Fake {
+        self.version = Some(version.into());
         self
     }
 
-    /// A file that can be read.
+    /// Adds a file with contents.
     pub fn text(mut self, file: &str, text: &str) -> Fake {
         self.texts.insert(file.into(), text.into());
         self
     }
 
-    /// An `mpirun` that says this of itself.
-    pub fn mpirun(said: &str) -> Fake {
-        Fake::default().file("mpirun", Some("/opt/bin/mpirun")).file("mpiexec", Some("/opt/bin/mpiexec")).says(said)
+    /// Returns a world with an `mpirun` of this version.
+    pub fn mpirun(version: &str) -> Fake {
+        Fake::default()
+            .file("mpirun", Some("/opt/bin/mpirun"))
+            .file("mpiexec", Some("/opt/bin/mpiexec"))
+            .with_version(version)
     }
 
-    /// The line with `@ ` taken out is prepared, and must become the line with the prefix for each `@`.
+    /// Prepares the line without `@ `, and checks that it becomes the line with the prefix for each `@`.
     pub fn check(&self, line: &str) {
-        let expected: Vec<&str> =
-            line.split(' ').flat_map(|word| if word == "@" { PREFIX.to_vec() } else { vec![word] }).collect();
+        let expected: Vec<&str> = line
+            .split(' ')
+            .flat_map(|argument| if argument == "@" { PREFIX.to_vec() } else { vec![argument] })
+            .collect();
         let prepared = self.prepare(&line.replace("@ ", "")).unwrap_or_else(|e| panic!("{line}: {e}"));
-        assert_eq!(prepared.words, expected, "{line}");
+        assert_eq!(prepared.arguments, expected, "{line}");
     }
 
-    /// The line can't be prepared, and the message has this part.
+    /// Checks that the line can't be prepared, and that the message has this part.
     pub fn check_error(&self, line: &str, part: &str) {
         match self.prepare(line) {
-            Ok(prepared) => panic!("{line}: {:?}", prepared.words),
+            Ok(prepared) => panic!("{line}: {:?}", prepared.arguments),
             Err(e) => assert!(e.to_string().contains(part), "{line}: {e}"),
         }
     }
 
-    /// The line, prepared.
+    /// Prepares the line.
     pub fn prepare(&self, line: &str) -> Result<Prepared, Error> {
-        let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
-        prepare(&words, &PREFIX.map(OsString::from), None, self)
+        let arguments: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+        prepare(&arguments, &PREFIX.map(OsString::from), None, self)
     }
 }
 
 impl World for Fake {
-    fn executable(&self, word: &OsStr) -> Option<PathBuf> {
-        if let Some(file) = self.files.get(word) {
+    fn executable(&self, argument: &OsStr) -> Option<PathBuf> {
+        if let Some(file) = self.files.get(argument) {
             return file.clone();
         }
-        let is_program = word.as_encoded_bytes().starts_with(b"./")
-            || word.len() == 1 && word.as_encoded_bytes()[0].is_ascii_uppercase();
-        is_program.then(|| Path::new("/bin").join(word))
+        let is_program = argument.as_encoded_bytes().starts_with(b"./")
+            || argument.len() == 1 && argument.as_encoded_bytes()[0].is_ascii_uppercase();
+        is_program.then(|| Path::new("/bin").join(argument))
     }
 
     fn version(&self, _: &Path) -> Option<String> {
-        self.said.clone()
+        self.version.clone()
     }
 
     fn read(&self, file: &Path) -> io::Result<Vec<u8>> {

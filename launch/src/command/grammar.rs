@@ -1,9 +1,8 @@
-//! How options are written, and a walk over them to the first word that is none.
+//! The syntax of options, and a walk over them to the first argument that is none.
 //!
-//! The walk finds places alone: values are not checked, and what a launcher itself would refuse is
-//! passed on to it. An option that isn't known is a flag or takes the next word. Both are tried, and
-//! one of them holds if the program that it leads to is an executable file and the other's isn't;
-//! else nobody knows.
+//! The walk only finds positions: values are not checked, and errors of usage are left to the launcher. An
+//! unknown option is a flag or takes the next argument. Both are tried; one is right if it leads to an
+//! executable file as the program and the other does not. Otherwise the position is unclear.
 
 use super::error::Error;
 use super::line::Line;
@@ -11,10 +10,10 @@ use super::line::Line;
 /// How many options of one command may be unknown.
 const UNKNOWN_MAX: usize = 16;
 
-/// How a family of launchers writes options.
+/// A family of option syntaxes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Style {
-    /// `getopt_long` that stops at the first word that is no option: `-n4`, `-n 4`, `--ntasks=4`,
+    /// `getopt_long` that stops at the first argument that is no option: `-n4`, `-n 4`, `--ntasks=4`,
     /// `--ntasks 4`, `--nta 4`; `--` ends the options.
     Getopt,
     /// Names with one dash or two, whole: `-np 4`, `--np 4`; single letters may stand together. `--`
@@ -22,7 +21,7 @@ pub enum Style {
     Dashes,
     /// As `Getopt`, but a name of several letters may have one dash too.
     Either,
-    /// Names with any number of dashes, in capitals or not: `-np 4`, `-np=4`. Nothing ends the options.
+    /// Names with any number of dashes, in upper or lower case: `-np 4`, `-np=4`. Nothing ends the options.
     Hydra,
 }
 
@@ -31,23 +30,23 @@ pub enum Style {
 enum Takes {
     /// Nothing.
     Nothing,
-    /// A value, joined or in the next word.
+    /// A value, joined or in the next argument.
     Value,
     /// A value, if it is joined.
     Joined,
     /// Two values.
     Two,
-    /// `NAME=VALUE`, or a name and a value in two words.
+    /// `NAME=VALUE`, or a name and a value in two arguments.
     Pair,
-    /// A value or none, and if it is the next word, nothing tells.
+    /// A value or none, without a rule for the next argument.
     Perhaps,
 }
 
-/// The options of one launcher. An option's names stand in one string, with blanks between; those of
-/// one letter are short.
+/// The options of one launcher. An option's names are in one string, separated by blanks; those of one letter
+/// are short.
 #[derive(Clone, Copy, Debug)]
 pub struct Grammar {
-    /// How options are written.
+    /// Their syntax.
     pub style: Style,
     /// Those that take nothing.
     pub flags: &'static [&'static str],
@@ -57,9 +56,9 @@ pub struct Grammar {
     pub joined: &'static [&'static str],
     /// Those that take two values.
     pub twos: &'static [&'static str],
-    /// Those that take `NAME=VALUE`, or `NAME VALUE` in two words.
+    /// Those that take `NAME=VALUE`, or `NAME VALUE` in two arguments.
     pub pairs: &'static [&'static str],
-    /// Those that take a value or none, by no rule.
+    /// Those that take a value or none, without a rule.
     pub perhaps: &'static [&'static str],
 }
 
@@ -69,16 +68,16 @@ impl Grammar {
         Grammar { style: Style::Getopt, flags: &[], values: &[], joined: &[], twos: &[], pairs: &[], perhaps: &[] };
 }
 
-/// A value: the bytes of a word from `start` on.
+/// A value: the bytes of an argument from `start` on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// The word's number.
-    pub word: usize,
-    /// Its first byte in the word.
+    /// The argument's number.
+    pub argument: usize,
+    /// Its first byte in the argument.
     pub start: usize,
 }
 
-/// An option that is known and was met.
+/// A known option that was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seen {
     /// Its names, as in the grammar.
@@ -88,54 +87,53 @@ pub struct Seen {
 }
 
 impl Seen {
-    /// Whether this is one of its names.
+    /// Returns whether this is one of its names.
     pub fn is(&self, name: &str) -> bool {
         self.names.split(' ').any(|n| n == name)
     }
 }
 
-/// What a walk has found.
+/// The result of a walk.
 #[derive(Clone, Debug, Default)]
 pub struct Scan {
-    /// The first word that is neither an option nor a value; `None` if there is none.
+    /// The first argument that is neither an option nor a value; `None` if there is none.
     pub program: Option<usize>,
-    /// The options before it that are known.
+    /// The known options before it.
     pub seen: Vec<Seen>,
-    /// `--` stands before it.
+    /// Whether `--` precedes it.
     certain: bool,
 }
 
 impl Scan {
-    /// The option of this name that was met last.
+    /// Returns the last option of this name.
     pub fn option(&self, name: &str) -> Option<Seen> {
         self.seen.iter().rev().find(|seen| seen.is(name)).copied()
     }
 }
 
-/// What one word is.
 enum Step {
-    /// Options that are known; the walk goes on at the word `next`.
+    /// Known options; the walk continues at the argument `next`.
     Known { seen: Vec<Seen>, next: usize },
-    /// An option of which it isn't known whether it takes the next word.
+    /// An option that may take the next argument.
     Unclear { seen: Vec<Seen> },
 }
 
-/// What is known of an option's name.
+/// The options with a given name.
 enum Named {
     Known(Takes, &'static str),
     Unknown,
 }
 
 impl Grammar {
-    /// Walks from the word `at` to the first that is no option.
+    /// Walks from the argument `at` to the first that is no option.
     ///
     /// # Errors
-    /// [`Error::Unsure`] if that depends on an option that isn't known.
+    /// [`Error::Unsure`] if that depends on an unknown option.
     pub fn scan(&self, line: &Line<'_>, at: usize) -> Result<Scan, Error> {
         self.scan_on(line, at, 0)
     }
 
-    /// The first word that is no option, if all before it are known.
+    /// Returns the first argument that is no option, if all options before it are known.
     pub fn scan_known(&self, line: &Line<'_>, mut at: usize) -> Option<usize> {
         while at < line.end && is_option(line.bytes(at)) {
             if line.bytes(at) == b"--" {
@@ -152,13 +150,13 @@ impl Grammar {
     fn scan_on(&self, line: &Line<'_>, mut at: usize, mut unknown: usize) -> Result<Scan, Error> {
         let mut scan = Scan::default();
         while at < line.end {
-            let word = line.bytes(at);
-            if word == b"--" && self.style != Style::Hydra {
+            let argument = line.bytes(at);
+            if argument == b"--" && self.style != Style::Hydra {
                 scan.certain = true;
                 scan.program = Some(at + 1).filter(|&p| p < line.end);
                 return Ok(scan);
             }
-            if !is_option(word) {
+            if !is_option(argument) {
                 scan.program = Some(at);
                 return Ok(scan);
             }
@@ -180,9 +178,9 @@ impl Grammar {
         Ok(scan)
     }
 
-    /// Goes on behind an option that isn't known: the next word is its value or the program.
+    /// Continues behind an unknown option: the next argument is its value or the program.
     fn choose(&self, line: &Line<'_>, at: usize, mut before: Scan, unknown: usize) -> Result<Scan, Error> {
-        let unsure = || Error::Unsure { launcher: line.launcher(), option: line.text(at), word: line.text(at + 1) };
+        let unsure = || Error::Unsure { launcher: line.launcher(), option: line.text(at), argument: line.text(at + 1) };
         if unknown > UNKNOWN_MAX {
             return Err(unsure());
         }
@@ -196,8 +194,8 @@ impl Grammar {
                 before.program = behind.program;
                 before.certain = behind.certain;
             }
-            // What stands behind is arguments, unless a program is among them.
-            (true, Err(_)) if !(at + 2..line.end).any(|word| line.is_executable(word)) => {
+            // The rest are arguments, unless a program is among them.
+            (true, Err(_)) if !(at + 2..line.end).any(|argument| line.is_executable(argument)) => {
                 before.program = Some(at + 1);
             }
             (false, Err(e)) => return Err(e),
@@ -206,26 +204,26 @@ impl Grammar {
         Ok(before)
     }
 
-    /// Whether an executable file's name may well be a value: a name without a directory, as `test` is,
-    /// and an option of the launcher's behind it.
+    /// Returns whether an executable file's name may well be a value: a name without a directory, such as
+    /// `test`, followed by an option of the launcher.
     fn seems_value(&self, line: &Line<'_>, at: usize) -> bool {
         let goes_on = at + 1 < line.end && is_option(line.bytes(at + 1));
         !line.bytes(at).contains(&b'/') && goes_on && matches!(self.step(line, at + 1), Step::Known { .. })
     }
 
     fn step(&self, line: &Line<'_>, at: usize) -> Step {
-        let word = line.bytes(at);
-        let dashes = word.iter().take_while(|&&b| b == b'-').count();
-        let name = &word[dashes.min(if self.style == Style::Hydra { dashes } else { 2 })..];
+        let argument = line.bytes(at);
+        let dashes = argument.iter().take_while(|&&b| b == b'-').count();
+        let name = &argument[dashes.min(if self.style == Style::Hydra { dashes } else { 2 })..];
         let equals = name.iter().position(|&b| b == b'=');
         let whole = &name[..equals.unwrap_or(name.len())];
-        let joined = equals.map(|e| word.len() - name.len() + e + 1);
-        if self.style == Style::Getopt && dashes == 1 || self.style == Style::Either && word.len() == 2 {
+        let joined = equals.map(|e| argument.len() - name.len() + e + 1);
+        if self.style == Style::Getopt && dashes == 1 || self.style == Style::Either && argument.len() == 2 {
             return self.cluster(line, at);
         }
         match self.named(whole) {
             Named::Known(takes, names) => take(line, at, takes, names, joined, Vec::new()),
-            // Letters together, if they are all known.
+            // Joined letters, if they are all known.
             Named::Unknown if dashes == 1 && self.style != Style::Hydra => match self.cluster(line, at) {
                 Step::Unclear { .. } if joined.is_some() => Step::Known { seen: Vec::new(), next: at + 1 },
                 step => step,
@@ -235,14 +233,14 @@ impl Grammar {
         }
     }
 
-    /// Short options together, the last perhaps with its value.
+    /// Reads joined short options, the last perhaps with its value.
     fn cluster(&self, line: &Line<'_>, at: usize) -> Step {
-        let word = line.bytes(at);
+        let argument = line.bytes(at);
         let mut seen = Vec::new();
-        for (position, &letter) in word.iter().enumerate().skip(1) {
+        for (position, &letter) in argument.iter().enumerate().skip(1) {
             let Some((takes, names)) = self.short(letter) else { return Step::Unclear { seen } };
             if takes != Takes::Nothing {
-                let joined = Some(position + 1).filter(|&start| start < word.len());
+                let joined = Some(position + 1).filter(|&start| start < argument.len());
                 return take(line, at, takes, names, joined, seen);
             }
             seen.push(Seen { names, value: None });
@@ -266,7 +264,7 @@ impl Grammar {
         self.options().find(|(_, names)| names.split(' ').any(|n| n.as_bytes() == [letter]))
     }
 
-    /// The option with this name; in styles that allow it, the only one whose name begins so.
+    /// Returns the option with this name; in styles that allow it, the only one with this prefix.
     fn named(&self, name: &[u8]) -> Named {
         let equal = |n: &str| match self.style {
             Style::Hydra => n.as_bytes().eq_ignore_ascii_case(name),
@@ -288,7 +286,7 @@ impl Grammar {
     }
 }
 
-/// An option with what it takes. `joined` is where a joined value begins in the word.
+/// Reads an option with its values. `joined` is where a joined value begins in the argument.
 fn take(
     line: &Line<'_>,
     at: usize,
@@ -297,11 +295,11 @@ fn take(
     joined: Option<usize>,
     mut seen: Vec<Seen>,
 ) -> Step {
-    let here = joined.map(|start| Span { word: at, start });
-    let first = here.or(Some(Span { word: at + 1, start: 0 }).filter(|span| span.word < line.end));
-    // The first word behind the first value.
+    let here = joined.map(|start| Span { argument: at, start });
+    let first = here.or(Some(Span { argument: at + 1, start: 0 }).filter(|span| span.argument < line.end));
+    // The first argument behind the first value.
     let behind = at + if here.is_some() { 1 } else { 2 };
-    let has_equals = |span: Span| line.bytes(span.word)[span.start..].contains(&b'=');
+    let has_equals = |span: Span| line.bytes(span.argument)[span.start..].contains(&b'=');
     let (value, next) = match takes {
         Takes::Nothing => (None, at + 1),
         Takes::Joined => (here, at + 1),
@@ -318,6 +316,6 @@ fn take(
     Step::Known { seen, next }
 }
 
-fn is_option(word: &[u8]) -> bool {
-    word.len() > 1 && word[0] == b'-'
+fn is_option(argument: &[u8]) -> bool {
+    argument.len() > 1 && argument[0] == b'-'
 }

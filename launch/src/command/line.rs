@@ -5,43 +5,43 @@ use std::os::unix::ffi::OsStrExt;
 
 use super::world::World;
 
-/// The words of a command from its launcher on, up to a word that isn't part of it.
+/// The arguments of a command from its launcher on, up to one that is not part of it.
 #[derive(Clone, Copy)]
 pub struct Line<'a> {
-    /// All words.
-    pub words: &'a [OsString],
+    /// All arguments.
+    pub arguments: &'a [OsString],
     /// The launcher's number among them.
     pub start: usize,
-    /// The number of the first word behind.
+    /// The number of the first argument behind.
     pub end: usize,
-    /// Answers about words.
+    /// The files that arguments name.
     pub world: &'a dyn World,
 }
 
 impl<'a> Line<'a> {
-    /// The bytes of a word.
-    pub fn bytes(&self, word: usize) -> &'a [u8] {
-        self.words[word].as_bytes()
+    /// Returns the bytes of an argument.
+    pub fn bytes(&self, argument: usize) -> &'a [u8] {
+        self.arguments[argument].as_bytes()
     }
 
-    /// A word for people.
-    pub fn text(&self, word: usize) -> String {
-        self.words[word].to_string_lossy().into_owned()
+    /// Returns an argument as text for messages.
+    pub fn text(&self, argument: usize) -> String {
+        self.arguments[argument].to_string_lossy().into_owned()
     }
 
-    /// The launcher, as it was called.
+    /// Returns the launcher, as it was called.
     pub fn launcher(&self) -> String {
         self.text(self.start)
     }
 
-    /// Whether the word names an executable file.
-    pub fn is_executable(&self, word: usize) -> bool {
-        self.world.executable(&self.words[word]).is_some()
+    /// Returns whether the argument names an executable file.
+    pub fn is_executable(&self, argument: usize) -> bool {
+        self.world.executable(&self.arguments[argument]).is_some()
     }
 
-    /// The same words up to the next `:` from `at` on.
+    /// Returns the part up to the next `:` from `at` on.
     pub fn component(self, at: usize) -> Line<'a> {
-        let colon = (at..self.end).find(|&word| self.words[word] == OsStr::new(":"));
+        let colon = (at..self.end).find(|&argument| self.arguments[argument] == OsStr::new(":"));
         Line { end: colon.unwrap_or(self.end), ..self }
     }
 }

@@ -1,10 +1,10 @@
-//! Command lines of launchers: where each program stands, and the line with a prefix before it.
+//! Command lines of launchers: the position of each program, and the line with a prefix before it.
 //!
-//! [`prepare`] knows the launchers' options, so it passes over them as the launcher itself does, and it
-//! looks through programs that execute what follows (`env A=1 srun …`) and through launchers that start
-//! launchers (`salloc -N2 srun …`). Where a word may be an option's value or the program it asks the
-//! [`World`] which is an executable file, and if that doesn't tell it is an [`Error`]: a prefix in a
-//! wrong place would be an argument of something else, in silence.
+//! [`prepare`] knows the launchers' options, so it skips them as the launcher does. It follows programs that
+//! execute their arguments (`env A=1 srun …`) and launchers that start launchers (`salloc -N2 srun …`). If an
+//! argument may be an option's value or the program, the [`World`] decides which is an executable file, and
+//! if both or neither are, that is an [`Error`]: a prefix in a wrong position would silently become an
+//! argument of something else.
 
 use std::ffi::{OsStr, OsString};
 
@@ -31,49 +31,49 @@ pub use world::World;
 use self::prepared::list;
 use crate::Launcher;
 
-/// Puts `prefix` before each program that the command `words` starts. No other word is changed.
+/// Puts `prefix` before each program that the command `arguments` starts. No other argument is changed.
 ///
-/// With a `marker`, programs stand where it stands, and nothing else is looked at. Without, `world` is
-/// asked what words and files are. A command that is no launcher is the program itself.
+/// With a `marker`, programs are where it is, and nothing else is examined. Without, `world` resolves
+/// arguments and files. A command that is no launcher is the program itself.
 ///
 /// # Errors
-/// If it isn't clear where a program stands; each [`Error`] says what to do.
+/// If the position of a program is unclear; each [`Error`] contains the remedy.
 pub fn prepare(
-    words: &[OsString],
+    arguments: &[OsString],
     prefix: &[OsString],
     marker: Option<&OsStr>,
     world: &dyn World,
 ) -> Result<Prepared, Error> {
-    if words.is_empty() {
+    if arguments.is_empty() {
         return Err(Error::Empty);
     }
     match marker {
-        Some(marker) => marked(words, prefix, marker),
-        None => find::find(words, prefix, world),
+        Some(marker) => marked(arguments, prefix, marker),
+        None => find::find(arguments, prefix, world),
     }
 }
 
-/// The command with the prefix in place of each marker.
-fn marked(words: &[OsString], prefix: &[OsString], marker: &OsStr) -> Result<Prepared, Error> {
+/// Returns the command with the prefix in place of each marker.
+fn marked(arguments: &[OsString], prefix: &[OsString], marker: &OsStr) -> Result<Prepared, Error> {
     let name = || marker.to_string_lossy().into_owned();
-    let mut prepared = Vec::with_capacity(words.len() + prefix.len());
+    let mut prepared = Vec::with_capacity(arguments.len() + prefix.len());
     let mut programs = Vec::new();
-    for (number, word) in words.iter().enumerate() {
-        if word != marker {
-            prepared.push(word.clone());
+    for (number, argument) in arguments.iter().enumerate() {
+        if argument != marker {
+            prepared.push(argument.clone());
             continue;
         }
-        let behind = words.get(number + 1).filter(|behind| *behind != marker);
+        let behind = arguments.get(number + 1).filter(|behind| *behind != marker);
         programs.push(behind.ok_or_else(|| Error::MarkerLast { marker: name() })?);
         prepared.extend_from_slice(prefix);
     }
     if programs.is_empty() {
         return Err(Error::NoMarker { marker: name() });
     }
-    let launcher = (words[0] != marker).then_some(Launcher::Marked);
+    let launcher = (arguments[0] != marker).then_some(Launcher::Marked);
     let explanation = match launcher {
-        Some(_) => format!("{} starts {}, as the marker says", words[0].display(), list(&programs)),
-        None => format!("{} is the program, as the marker says", list(&programs)),
+        Some(_) => format!("{} starts {}, at the marker", arguments[0].display(), list(&programs)),
+        None => format!("{} is the program, at the marker", list(&programs)),
     };
-    Ok(Prepared { words: prepared, files: Vec::new(), launcher, is_detached: false, explanation })
+    Ok(Prepared { arguments: prepared, files: Vec::new(), launcher, is_detached: false, explanation })
 }

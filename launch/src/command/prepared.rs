@@ -9,29 +9,29 @@ use crate::Launcher;
 /// A command line with a prefix before each program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Prepared {
-    /// The new words. Names of files that are replaced are still the originals'; see [`Replacement::put`].
-    pub words: Vec<OsString>,
+    /// The new arguments. Replaced files still have their old names; see [`Replacement::put`].
+    pub arguments: Vec<OsString>,
     /// Files to be written in place of others.
     pub files: Vec<Replacement>,
-    /// What starts the programs, the innermost if there are several; `None` if the command itself is
-    /// the program.
+    /// The launcher of the programs, the innermost if there are several; `None` if the command itself is the
+    /// program.
     pub launcher: Option<Launcher>,
     /// The launcher ends before its programs do.
     pub is_detached: bool,
-    /// What was found, in one line for people.
+    /// The findings, in one line for messages.
     pub explanation: String,
 }
 
-/// A file that is to be written, and where its name belongs.
+/// A file that is to be written, and the position of its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Replacement {
     /// The file that the launcher was to read, as it was named.
     pub original: PathBuf,
     /// What the launcher is to read instead.
     pub text: Vec<u8>,
-    /// The number of the word in [`Prepared::words`] that names the file.
-    pub word: usize,
-    /// The byte of that word with which the name begins, as in `--app=FILE`.
+    /// The number of the argument in [`Prepared::arguments`] that names the file.
+    pub argument: usize,
+    /// The offset of the name in that argument, as in `--app=FILE`.
     pub start: usize,
 }
 
@@ -39,20 +39,19 @@ impl Replacement {
     /// Puts the name of the file that was written into the arguments.
     ///
     /// # Panics
-    /// If these aren't the words that it was found in.
-    pub fn put(&self, words: &mut [OsString], name: &OsStr) {
-        let mut word = words[self.word].as_bytes()[..self.start].to_vec();
-        word.extend_from_slice(name.as_bytes());
-        words[self.word] = OsString::from_vec(word);
+    /// If these aren't the arguments that it was found in.
+    pub fn put(&self, arguments: &mut [OsString], name: &OsStr) {
+        let mut argument = arguments[self.argument].as_bytes()[..self.start].to_vec();
+        argument.extend_from_slice(name.as_bytes());
+        arguments[self.argument] = OsString::from_vec(argument);
     }
 }
 
-/// Returns the names as one text.
-pub(super) fn list<W: AsRef<OsStr>>(words: &[W]) -> String {
+pub(super) fn list<W: AsRef<OsStr>>(arguments: &[W]) -> String {
     const NAMED_MAX: usize = 4;
     let mut names: Vec<String> = Vec::new();
-    for word in words {
-        let name = word.as_ref().to_string_lossy().into_owned();
+    for argument in arguments {
+        let name = argument.as_ref().to_string_lossy().into_owned();
         if !names.contains(&name) {
             names.push(name);
         }

@@ -1,4 +1,4 @@
-//! Command lines of all launchers. An `@` stands where the prefix belongs.
+//! Command lines of all launchers. An `@` marks the position of the prefix.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -107,20 +107,20 @@ fn wrapper_scripts() {
 fn srun_with_several_programs() {
     let fake = Fake::default().text("multi.conf", "0 ./a %t\n1-3 ./b %o\n");
     let prepared = fake.prepare("srun -n4 --multi-prog multi.conf x").unwrap();
-    assert_eq!(prepared.words, ["srun", "-n4", "--multi-prog", "multi.conf", "x"]);
+    assert_eq!(prepared.arguments, ["srun", "-n4", "--multi-prog", "multi.conf", "x"]);
     assert_eq!(prepared.launcher, Some(Launcher::Slurm));
     assert_eq!(prepared.explanation, "srun (Slurm) starts the programs in multi.conf");
     let [file] = &prepared.files[..] else { panic!("{:?}", prepared.files) };
-    assert_eq!((file.original.as_path(), file.word, file.start), (Path::new("multi.conf"), 3, 0));
+    assert_eq!((file.original.as_path(), file.argument, file.start), (Path::new("multi.conf"), 3, 0));
     assert_eq!(file.text, b"0 hw exec -- ./a %t\n1-3 hw exec -- ./b %o\n");
-    let mut words = prepared.words;
-    file.put(&mut words, OsStr::new("/tmp/x"));
-    assert_eq!(words, ["srun", "-n4", "--multi-prog", "/tmp/x", "x"]);
+    let mut arguments = prepared.arguments;
+    file.put(&mut arguments, OsStr::new("/tmp/x"));
+    assert_eq!(arguments, ["srun", "-n4", "--multi-prog", "/tmp/x", "x"]);
     fake.check_error("srun --multi-prog gone.conf", "gone.conf, which srun is to read");
     fake.check_error("srun --multi-prog", "given no program");
     let mixed = fake.prepare("srun -n1 ./a : -n4 --multi multi.conf").unwrap();
-    assert_eq!(mixed.words, "srun -n1 hw exec -- ./a : -n4 --multi multi.conf".split(' ').collect::<Vec<_>>());
-    assert_eq!(mixed.files[0].word, 9);
+    assert_eq!(mixed.arguments, "srun -n1 hw exec -- ./a : -n4 --multi multi.conf".split(' ').collect::<Vec<_>>());
+    assert_eq!(mixed.files[0].argument, 9);
 }
 
 #[test]
@@ -132,7 +132,7 @@ fn salloc_and_scripts() {
     fake.check("salloc -N2 -- env A=1 srun @ ./a");
     fake.check_error("salloc -N2", "salloc is given no program");
     fake.check_error("salloc -N2 ./job.sh", "put `headwater run --` before the launcher that ./job.sh uses");
-    fake.check_error("sbatch job.sh", "sbatch starts a script, which is not looked into");
+    fake.check_error("sbatch job.sh", "sbatch starts a script, which is not examined");
     fake.check_error("sbatch --wrap hostname", "in that script");
     fake.check_error("/opt/slurm/bin/sbatch job.sh", "`sbatch --headwater` serves all steps");
     fake.check_error("bsub -n 4 mpirun ./a", "bsub");
@@ -163,11 +163,11 @@ fn open_mpi_4() {
         ("mpirun --app=contexts", "mpirun --app=/tmp/x"),
     ] {
         let mut prepared = fake.prepare(line).unwrap();
-        assert_eq!(prepared.words, line.split(' ').collect::<Vec<_>>());
+        assert_eq!(prepared.arguments, line.split(' ').collect::<Vec<_>>());
         assert_eq!(prepared.files[0].text, b"# two\n-np 1 hw exec -- ./a\n-np 2 hw exec -- ./b\n");
         assert_eq!(prepared.launcher, Some(Launcher::OpenMpi));
-        prepared.files[0].put(&mut prepared.words, OsStr::new("/tmp/x"));
-        assert_eq!(prepared.words, with_file.split(' ').collect::<Vec<_>>());
+        prepared.files[0].put(&mut prepared.arguments, OsStr::new("/tmp/x"));
+        assert_eq!(prepared.arguments, with_file.split(' ').collect::<Vec<_>>());
     }
 }
 
@@ -184,7 +184,9 @@ fn open_mpi_5() {
     let prte = Fake::default();
     prte.check("prterun --map-by :OVERSUBSCRIBE -n 4 @ ./a");
     prte.check("prterun --personality ompi --display map @ ./a");
-    fake.file("prun", Some("/opt/prrte/bin/prun")).says("prun (PRRTE) 3.0.6").check("prun --dvm-uri file:x -n 2 @ ./a");
+    fake.file("prun", Some("/opt/prrte/bin/prun"))
+        .with_version("prun (PRRTE) 3.0.6")
+        .check("prun --dvm-uri file:x -n 2 @ ./a");
 }
 
 #[test]
@@ -201,7 +203,7 @@ fn hydra() {
     let fake = fake.text("cfg", "-n 1 ./a\n-n 2 ./b : -n 3 ./c\n");
     let prepared = fake.prepare("mpiexec -genvall -configfile=cfg").unwrap();
     assert_eq!(prepared.files[0].text, b"-n 1 hw exec -- ./a\n-n 2 hw exec -- ./b : -n 3 hw exec -- ./c\n");
-    assert_eq!((prepared.files[0].word, prepared.files[0].start), (2, 12));
+    assert_eq!((prepared.files[0].argument, prepared.files[0].start), (2, 12));
     let fake = Fake::mpirun(INTEL);
     fake.check("mpirun -perhost 2 -gtool x -print-rank-map -trace @ ./a");
     fake.check("mpirun -trace libVT.so -n 2 @ ./a");
@@ -292,10 +294,10 @@ fn wrappers_in_front() {
     fake.check("@ env --unknown ./a");
     fake.check_error("env -S srun ./a", "put `headwater run --` behind env");
     fake.check_error("timeout --new 3 srun ./a", "timeout");
-    let mut words: Vec<OsString> = ["env", "-S", "srun -n2 ./a"].map(OsString::from).into();
-    assert!(prepare(&words, &PREFIX.map(OsString::from), None, &fake).is_err());
-    words[2] = "python -u".into();
-    assert!(prepare(&words, &PREFIX.map(OsString::from), None, &fake).is_ok());
+    let mut arguments: Vec<OsString> = ["env", "-S", "srun -n2 ./a"].map(OsString::from).into();
+    assert!(prepare(&arguments, &PREFIX.map(OsString::from), None, &fake).is_err());
+    arguments[2] = "python -u".into();
+    assert!(prepare(&arguments, &PREFIX.map(OsString::from), None, &fake).is_ok());
 }
 
 #[test]
@@ -318,7 +320,7 @@ fn launchers_in_launchers() {
     let fake = Fake::mpirun(OPEN_MPI_4);
     fake.check("srun -N1 -n1 mpirun -n 4 @ ./a");
     fake.check("srun -n1 mpirun -n 1 @ ./a : -n 2 @ ./b");
-    fake.check_error(&format!("{}./a", "srun ".repeat(20)), "stand in one another");
+    fake.check_error(&format!("{}./a", "srun ".repeat(20)), "are nested more than");
     let launcher = |line| fake.prepare(line).unwrap().launcher;
     assert_eq!(launcher("salloc srun ./a"), Some(Launcher::Slurm));
     assert_eq!(launcher("salloc mpirun ./a"), Some(Launcher::OpenMpi));
@@ -337,24 +339,24 @@ fn explanations() {
 }
 
 #[test]
-fn a_marker_says_where() {
+fn a_marker_decides() {
     let fake = Fake::default();
     let run = |line: &str| {
-        let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
-        prepare(&words, &PREFIX.map(OsString::from), Some(OsStr::new("@")), &fake)
+        let arguments: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+        prepare(&arguments, &PREFIX.map(OsString::from), Some(OsStr::new("@")), &fake)
     };
     let check = |line: &str, launcher, explanation: &str| {
-        let Prepared { words, files, launcher: found, is_detached, explanation: said } = run(line).unwrap();
+        let Prepared { arguments, files, launcher: found, is_detached, explanation: explained } = run(line).unwrap();
         let expected = line.replace('@', "hw exec --");
-        assert_eq!(words, expected.split(' ').collect::<Vec<_>>());
+        assert_eq!(arguments, expected.split(' ').collect::<Vec<_>>());
         assert!(files.is_empty() && !is_detached);
-        assert_eq!((found, said.as_str()), (launcher, explanation));
+        assert_eq!((found, explained.as_str()), (launcher, explanation));
     };
     let marked = Some(Launcher::Marked);
-    check("mylauncher -x @ ./app", marked, "mylauncher starts ./app, as the marker says");
-    check("sbatch @ ./a : @ ./b", marked, "sbatch starts ./a and ./b, as the marker says");
-    check("@ ./a", None, "./a is the program, as the marker says");
-    assert!(run("srun ./a").unwrap_err().to_string().contains("the marker @ stands nowhere"));
-    assert!(run("srun @").unwrap_err().to_string().contains("nothing stands behind"));
-    assert!(run("srun @ @ ./a").unwrap_err().to_string().contains("nothing stands behind"));
+    check("mylauncher -x @ ./app", marked, "mylauncher starts ./app, at the marker");
+    check("sbatch @ ./a : @ ./b", marked, "sbatch starts ./a and ./b, at the marker");
+    check("@ ./a", None, "./a is the program, at the marker");
+    assert!(run("srun ./a").unwrap_err().to_string().contains("the marker @ is not in the command"));
+    assert!(run("srun @").unwrap_err().to_string().contains("no argument follows"));
+    assert!(run("srun @ @ ./a").unwrap_err().to_string().contains("no argument follows"));
 }

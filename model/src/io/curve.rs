@@ -1,4 +1,4 @@
-//! Seconds by bytes, as somebody measured them.
+//! Measured seconds by bytes.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 pub struct Curve(pub(super) Vec<(f64, f64)>);
 
 impl Curve {
-    /// These points, (bytes, seconds).
+    /// Makes a curve of these points, (bytes, seconds).
     ///
     /// # Errors
     /// There is none, or they are not positive numbers with ascending bytes.
@@ -23,19 +23,19 @@ impl Curve {
         Ok(Curve(points))
     }
 
-    /// A latency, and then so many bytes a second.
+    /// Makes a curve of a latency and a rate in bytes a second.
     pub fn of_rate(latency_s: f64, bytes_per_s: f64) -> Curve {
         let powers = (0..=40).step_by(2).map(|power| f64::from(power).exp2());
         Curve(powers.map(|bytes| (bytes, latency_s + bytes / bytes_per_s)).collect())
     }
 
-    /// The points.
+    /// Returns the points.
     pub fn points(&self) -> &[(f64, f64)] {
         &self.0
     }
 
-    /// Seconds for so many bytes. Fewer than the first point's take as long as these, and nothing takes none; more
-    /// than the last point's go on at that one's rate.
+    /// Returns the seconds for so many bytes. Fewer than the first point's take as long as these, and nothing
+    /// takes none; beyond the last point that one's rate applies.
     pub fn seconds(&self, bytes: f64) -> f64 {
         let (first, last) = (self.0[0], self.0[self.0.len() - 1]);
         if bytes <= 0.0 {
@@ -55,7 +55,7 @@ impl Curve {
 }
 
 impl std::fmt::Display for Curve {
-    /// As TOML has it.
+    /// Writes it in TOML.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let points: Vec<String> = self.0.iter().map(|(bytes, seconds)| format!("[{bytes}, {seconds:e}]")).collect();
         write!(f, "[{}]", points.join(", "))
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_is_kept_between_its_points() {
+    fn a_rate_is_constant_between_its_points() {
         let curve = Curve::of_rate(1e-4, 1e8);
         for bytes in [1.0, 3e4, 1e6, 3e8, 1e14] {
             let exact = 1e-4 + bytes / 1e8;

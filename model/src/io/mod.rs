@@ -1,5 +1,5 @@
-//! What it costs to read or write a file on one rank for all, and what it costs if all ranks do it together: the cost
-//! model of Natvig, Elster and Meyer, "Automatic Run-time Parallelization and Transformation of I/O", section IV.
+//! The costs of reading or writing a file on one rank for all, and on all ranks together: the cost model of
+//! Natvig, Elster and Meyer, "Automatic Run-time Parallelization and Transformation of I/O", section IV.
 //!
 //! *m* are the bytes, *p* the ranks, *h* a hint's bytes, *P* a change of protection, *C* a copy in memory:
 //!
@@ -9,10 +9,11 @@
 //! | rows of nodes (§IV.A) | √p T_I/O(m/√p, 1) + p T_Comm(m/p) | 2 P(m/√p) + p T_Comm(h) + T_I/O(m/p, p) |
 //! | writes with a copy (§IV.B) | as above | p T_Comm(h) + C(m/p) |
 //!
-//! with T_I/O(m/p, p) = T_I/O(m, 1) / min(i, p). Two places of the paper are read by their meaning: the factor
-//! p/min(i, p) before T_I/O(m/p, p) would count min(i, p) twice, and a row of nodes is m/√p, as its section V.C has it,
-//! where its formula says m/p. Beyond the paper, several ranks share a node: what goes to the root's own node is a copy
-//! in memory. A proposal of its section VI is here as well: access by pieces or collective ([`Access`]).
+//! with T_I/O(m/p, p) = T_I/O(m, 1) / min(i, p). Two formulas of the paper are corrected: the factor p/min(i,
+//! p) before T_I/O(m/p, p) would count min(i, p) twice, and a row of nodes is m/√p, as its section V.C has
+//! it, where its formula says m/p. Beyond the paper, several ranks share a node: a message within the root's
+//! own node is a copy in memory. A proposal of its section VI is here as well: access by pieces or collective
+//! ([`Access`]).
 
 mod curve;
 mod parameters;
@@ -20,7 +21,7 @@ mod parameters;
 pub use curve::Curve;
 pub use parameters::{Parameters, Storage};
 
-/// What a program does with a file.
+/// A program's use of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pattern {
     /// One rank reads, and scatters.
@@ -33,44 +34,44 @@ pub enum Pattern {
     ReceiveWrite,
 }
 
-/// How it does so.
+/// The form of that use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// All at once.
     Whole,
     /// A row of a square of nodes after the other, through the same memory.
     NodeRows,
-    /// Writing goes on by itself, from a copy.
+    /// Writing continues in the background, from a copy.
     Copied,
 }
 
 /// How ranks read or write their parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Each by itself, piece after piece.
+    /// Each alone, piece after piece.
     Individual,
     /// By a collective operation, which joins pieces and then exchanges them.
     Collective,
 }
 
-/// An operation whose cost is to be known.
+/// An operation whose cost is predicted.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Work {
-    /// What is done.
+    /// The pattern.
     pub pattern: Pattern,
-    /// How.
+    /// The form.
     pub form: Form,
     /// Bytes of the file.
     pub bytes: f64,
-    /// Ranks that share them.
+    /// Ranks that share the bytes.
     pub ranks: u32,
-    /// The nodes on which these are.
+    /// Their nodes.
     pub nodes: u32,
     /// Pieces of the file that each rank's part has.
     pub pieces: u32,
 }
 
-/// Seconds, by what they are spent on.
+/// Seconds, by cause.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Cost {
     /// Reading or writing the file.
@@ -79,41 +80,41 @@ pub struct Cost {
     pub messages: f64,
     /// Changes of protection.
     pub protection: f64,
-    /// Copies that let writing go on by itself.
+    /// Copies for writing in the background.
     pub copies: f64,
 }
 
-/// What is the better way.
+/// The cheaper alternative.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// The other one.
+    /// The transformed operation.
     Transform,
     /// The program's own.
     Leave,
 }
 
-/// What an operation costs both ways.
+/// The costs of both alternatives.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Prediction {
-    /// As the program has it.
+    /// Of the program's own operation.
     pub original: Cost,
-    /// The other way.
+    /// Of the transformed operation.
     pub transformed: Cost,
     /// How ranks access the file together.
     pub access: Access,
-    /// Which way is better.
+    /// The cheaper alternative.
     pub decision: Decision,
-    /// Why, for people.
+    /// The reason, for reports.
     pub why: String,
 }
 
-/// Ranks whose pieces are smaller exchange them before they are written, as the I/O library does.
+/// Ranks with smaller pieces exchange them before writing, as in the I/O library.
 const EXCHANGED_BYTES_MAX: f64 = 65536.0;
-/// So many take part in an exchange at most.
+/// Ranks in an exchange, at most.
 const EXCHANGERS_MAX: f64 = 16.0;
-/// Pieces that a rank asks for before it needs them, as the I/O library does.
+/// Pieces that a rank reads ahead, as in the I/O library.
 const READ_AHEAD_PIECES: f64 = 32.0;
-/// What a transformation must gain at least: the model is not exact.
+/// Least gain of a transformation: the model is not exact.
 const SPEEDUP_MIN: f64 = 1.05;
 
 impl Pattern {
@@ -121,7 +122,7 @@ impl Pattern {
     pub const ALL: [Pattern; 4] =
         [Pattern::ReadScatter, Pattern::ReadSend, Pattern::GatherWrite, Pattern::ReceiveWrite];
 
-    /// Its name, as in reports.
+    /// Returns its name, as in reports.
     pub fn name(self) -> &'static str {
         match self {
             Pattern::ReadScatter => "read+scatter",
@@ -131,28 +132,28 @@ impl Pattern {
         }
     }
 
-    /// Whether it writes the file.
+    /// Returns whether it writes the file.
     pub fn writes(self) -> bool {
         matches!(self, Pattern::GatherWrite | Pattern::ReceiveWrite)
     }
 }
 
 impl Cost {
-    /// All of it.
+    /// Returns the sum.
     pub fn seconds(&self) -> f64 {
         self.io + self.messages + self.protection + self.copies
     }
 }
 
 impl Prediction {
-    /// How many times as fast the other way is.
+    /// Returns how many times as fast the transformed operation is.
     pub fn speedup(&self) -> f64 {
         self.original.seconds() / self.transformed.seconds()
     }
 }
 
 impl Work {
-    /// What it costs as the program has it, on one rank for all.
+    /// Returns the cost of the program's own operation, on one rank for all.
     pub fn on_one(&self, parameters: &Parameters) -> Cost {
         let single = &self.storage(parameters).single;
         let operations = self.operations();
@@ -160,13 +161,13 @@ impl Work {
         Cost { io, messages: self.messages(self.bytes / self.ranks(), parameters), ..Cost::default() }
     }
 
-    /// What it costs with all ranks together, at the file alone.
+    /// Returns the cost of file access with all ranks together.
     fn together(&self, access: Access, parameters: &Parameters) -> Cost {
         let (storage, nodes) = (self.storage(parameters), f64::from(self.nodes));
         let on_each = self.ranks() / nodes;
         let (parts, pieces) = (self.ranks(), f64::from(self.pieces));
         match access {
-            // Each piece has its latency, at all ranks at once; what the servers give together is the bound.
+            // Each piece has its latency, at all ranks at once; the servers' total rate is the limit.
             Access::Individual => {
                 let at_once = if self.pattern.writes() { 1.0 } else { pieces.min(READ_AHEAD_PIECES) };
                 let one = pieces / at_once * storage.single.seconds(self.bytes / parts / pieces);
@@ -181,7 +182,7 @@ impl Work {
         }
     }
 
-    /// What it costs transformed, by the access that is quicker.
+    /// Returns the cost of the transformed operation, by the quicker access.
     pub fn on_all(&self, parameters: &Parameters) -> (Cost, Access) {
         let hints = self.messages(parameters.hint_bytes, parameters);
         if self.form == Form::Copied {
@@ -194,14 +195,14 @@ impl Work {
         (Cost { messages: cost.messages + hints, protection, ..cost }, access)
     }
 
-    /// Both costs, and which way to go.
+    /// Returns both costs, and the decision.
     pub fn predict(&self, parameters: &Parameters) -> Prediction {
         let (transformed, access) = self.on_all(parameters);
         Prediction::of(self, self.on_one(parameters), transformed, access)
     }
 
-    /// What small pieces cost that are exchanged first, by as many ranks at once as an exchange takes, whichever rows they
-    /// are of. Each keeps the part that it writes.
+    /// Returns the cost of small pieces that are exchanged first, by as many ranks at once as an exchange
+    /// takes, whatever their rows. Each retains the part that it writes.
     fn exchanged(&self, parameters: &Parameters) -> Option<Cost> {
         let is_small = self.pieces > 1 && self.bytes / self.ranks() / f64::from(self.pieces) < EXCHANGED_BYTES_MAX;
         if !self.pattern.writes() || self.nodes < 2 || !is_small || self.ranks() / self.operations() > EXCHANGERS_MAX {
@@ -228,12 +229,13 @@ impl Work {
         f64::from(self.ranks)
     }
 
-    /// How many times the one rank reads or writes.
+    /// Returns how many times the one rank reads or writes.
     fn operations(&self) -> f64 {
         if self.form == Form::NodeRows { self.ranks().sqrt() } else { 1.0 }
     }
 
-    /// A message of so many bytes from the one rank to each, or back: those of its own node are copied.
+    /// Returns the seconds for a message of so many bytes between the one rank and each other; those on its
+    /// own node are copied.
     fn messages(&self, bytes: f64, parameters: &Parameters) -> f64 {
         let here = (self.ranks() / f64::from(self.nodes)).ceil();
         here * parameters.copy.seconds(bytes) + (self.ranks() - here) * parameters.message.seconds(bytes)
@@ -248,10 +250,10 @@ impl Prediction {
         let (io, messages) = (original.io - transformed.io, original.messages - transformed.messages);
         let lost = transformed.protection + transformed.copies;
         let part = |gain: f64, what: &str| {
-            let way = if gain >= 0.0 { "saves" } else { "costs" };
-            format!("{what} {way} {}", Seconds(gain.abs()))
+            let effect = if gain >= 0.0 { "saves" } else { "costs" };
+            format!("{what} {effect} {}", Seconds(gain.abs()))
         };
-        let mut parts = vec![part(io, &format!("another way of {verb}")), part(messages, "another way of messages")];
+        let mut parts = vec![part(io, &format!("transformed {verb}")), part(messages, "transformed messages")];
         if lost > 0.0 {
             let what = if transformed.copies > 0.0 { "a copy" } else { "page protection" };
             parts.push(part(-lost, what));
@@ -260,7 +262,7 @@ impl Prediction {
     }
 }
 
-/// For people.
+/// Seconds as text.
 struct Seconds(f64);
 
 impl std::fmt::Display for Seconds {

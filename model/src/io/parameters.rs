@@ -1,4 +1,4 @@
-//! What the cost model is told of a machine, and the file that says so.
+//! The cost model's parameters of a machine, and their file.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,11 +9,11 @@ use crate::ParameterError;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Parameters {
-    /// *h*, the size of a hint: the file's name and a place in it.
+    /// *h*, the size of a hint: the file's name and a position in it.
     pub hint_bytes: f64,
-    /// *P(m)*: one change of the protection of so many bytes that have been touched.
+    /// *P(m)*: one change of the protection of so many touched bytes.
     pub protection: Curve,
-    /// *C(x)*: a copy within memory, which is what a message within a node costs as well.
+    /// *C(x)*: a copy within memory; a message within a node costs the same.
     pub copy: Curve,
     /// *T_Comm(x)*: a message from node to node.
     pub message: Curve,
@@ -29,18 +29,19 @@ pub struct Parameters {
 pub struct Storage {
     /// One process that reads or writes so many bytes: *T_I/O(m, 1)*.
     pub single: Curve,
-    /// *i*: how many times that rate all nodes together reach at most.
+    /// *i*: the most that all nodes together reach, in multiples of that rate.
     pub speedup_max: f64,
-    /// How many times that rate the processes of one node together reach at most.
+    /// The most that the processes of one node together reach, in multiples of that rate.
     pub node_speedup_max: f64,
-    /// What beginning a collective operation adds for each rank, in seconds.
+    /// Seconds that beginning a collective operation adds for each rank.
     pub collective_s: f64,
 }
 
 const MB: f64 = 1024.0 * 1024.0;
 
 impl Default for Parameters {
-    /// A node of two cores with 4 KiB pages, a link of 1 Gbit/s, and a server with four times that.
+    /// Returns the costs of a node of two cores with 4 KiB pages, a link of 1 Gbit/s, and a server with four
+    /// times that.
     fn default() -> Parameters {
         let protection =
             [(0.004, 0.6e-6), (0.064, 1.2e-6), (1.0, 9e-6), (16.0, 149e-6), (256.0, 3.97e-3), (1024.0, 19.3e-3)];
@@ -64,13 +65,13 @@ impl Default for Parameters {
 const LATENCY_S: f64 = 50e-6;
 
 impl Storage {
-    /// One process's curve; a node's processes together are no quicker.
+    /// Makes storage with one process's curve; a node's processes together are no quicker.
     pub fn new(single: Curve, speedup_max: f64) -> Storage {
         Storage { single, speedup_max, node_speedup_max: 1.0, collective_s: LATENCY_S }
     }
 
-    /// Seconds for so many bytes altogether, by so many processes on each of so many nodes, each a part of the same
-    /// size: *T_I/O(m/p, p)*, as the paper approximates it.
+    /// Returns the seconds for so many bytes in all, by so many processes on each of so many nodes, each a
+    /// part of the same size: *T_I/O(m/p, p)*, as the paper approximates it.
     pub fn seconds(&self, bytes: f64, nodes: f64, on_each: f64) -> f64 {
         let speedup = self.speedup_max.min(nodes * self.node_speedup_max.min(on_each)).max(1.0);
         self.single.seconds(bytes) / speedup
@@ -78,19 +79,19 @@ impl Storage {
 }
 
 impl Parameters {
-    /// Links of this rate between nodes.
+    /// Sets the rate of links between nodes.
     pub fn set_link(&mut self, bytes_per_s: f64) {
         self.message = Curve::of_rate(LATENCY_S, bytes_per_s);
     }
 
-    /// A file server of this rate, of which one node gets at most what its link takes.
+    /// Sets a file server's rate, of which one node gets at most its link's.
     pub fn set_server(&mut self, link_bytes_per_s: f64, server_bytes_per_s: f64) {
         let one = link_bytes_per_s.min(server_bytes_per_s);
         let storage = Storage::new(Curve::of_rate(LATENCY_S, one), server_bytes_per_s / one);
         (self.read, self.write) = (storage.clone(), storage);
     }
 
-    /// A file server of this rate altogether, where what one node gets is known.
+    /// Sets a file server's total rate; one node's rate is known.
     pub fn bound_server(&mut self, server_bytes_per_s: f64) {
         for storage in [&mut self.read, &mut self.write] {
             let points = storage.single.points();
@@ -99,7 +100,7 @@ impl Parameters {
         }
     }
 
-    /// What a TOML file says; what it leaves out has its default.
+    /// Reads a TOML file; what it leaves out has its default.
     ///
     /// # Errors
     /// It is no such file, or a number makes no sense.
@@ -128,7 +129,7 @@ impl Parameters {
         Ok(parameters)
     }
 
-    /// The same as a file.
+    /// Returns the same as a file.
     pub fn write(&self) -> String {
         let Parameters { hint_bytes, protection, copy, message, read, write } = self;
         let storage = |Storage { single, speedup_max, node_speedup_max, collective_s }: &Storage| {

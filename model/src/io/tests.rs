@@ -1,13 +1,14 @@
-//! The paper's formulas by hand, and what it says of its three machines.
+//! The paper's formulas by hand, and its results for three machines.
 
 use super::*;
 
-/// So many bytes a second, and nothing else.
+/// Returns a curve of so many bytes a second, without latency.
 fn rate(bytes_per_s: f64) -> Curve {
     Curve::new(vec![(1e-3, 1e-3 / bytes_per_s), (1e12, 1e12 / bytes_per_s)]).unwrap()
 }
 
-/// One rank on each node, as in the paper's measurements; a file of 1 byte/s to one node.
+/// Returns a machine with one rank on each node, as in the paper's measurements; a file of 1 byte/s to one
+/// node.
 fn machine(speedup_max: f64, message: f64, protection: f64) -> Parameters {
     let storage = Storage { single: rate(1.0), speedup_max, node_speedup_max: 1.0, collective_s: 0.0 };
     Parameters {
@@ -60,7 +61,7 @@ fn ranks_of_the_roots_node_get_copies() {
     close(one_node.on_all(&local).0.io, 800.0);
 }
 
-/// Section V.G: one server, so all that is gained is the distribution.
+/// Section V.G: one server, so the only gain is the distribution.
 #[test]
 fn with_one_server_the_gain_is_the_distribution() {
     let prediction = work(Pattern::ReadScatter, Form::Whole).predict(&machine(1.0, 1.0, 1e9));
@@ -69,7 +70,7 @@ fn with_one_server_the_gain_is_the_distribution() {
     assert!(prediction.why.contains("messages saves 1599.84 s"), "{}", prediction.why);
 }
 
-/// Kongull (V.C): links as fast as a server, cheap protection: what a program does that has the same by hand.
+/// Kongull (V.C): links as fast as a server, cheap protection: as fast as a transformation by hand.
 #[test]
 fn with_cheap_protection_it_is_as_fast_as_by_hand() {
     let parameters = machine(4.0, 1.0, 1e5);
@@ -78,8 +79,8 @@ fn with_cheap_protection_it_is_as_fast_as_by_hand() {
     assert!(prediction.speedup() > 0.95 * by_hand && by_hand > 7.9, "{} of {by_hand}", prediction.speedup());
 }
 
-/// Njord (V.B, V.C): protection costs as much as sending. Switching it twice takes longer than the scatter did, so the
-/// speed-up is a fraction of what is had by hand; a row of nodes has a quarter of that cost.
+/// Njord (V.B, V.C): protection costs as much as sending. Switching it twice takes longer than the scatter
+/// did, so the speed-up is a fraction of that by hand; a row of nodes has a quarter of that cost.
 #[test]
 fn with_dear_protection_it_is_a_fraction_of_that() {
     let parameters = machine(4.0, 4.0, 4.0);
@@ -94,7 +95,7 @@ fn with_dear_protection_it_is_a_fraction_of_that() {
     assert_eq!((slow.decision, slow.speedup() < 1.0), (Decision::Leave, true), "{}", slow.why);
 }
 
-/// Section V.C: below a megabyte for each node both ways by all are slower than the original.
+/// Section V.C: below a megabyte for each node both transformations are slower than the original.
 #[test]
 fn small_operations_are_left_alone() {
     let mut parameters = Parameters::default();
@@ -105,8 +106,8 @@ fn small_operations_are_left_alone() {
     assert_eq!(of(256e6).decision, Decision::Transform, "{}", of(256e6).why);
 }
 
-/// Section V.G: over NFS, an operation and a seek for each line of a block undo all gain; a collective operation does
-/// not. What is asked for ahead does not wait either.
+/// Section V.G: over NFS, an operation and a seek for each line of a block undo all gain; a collective
+/// operation does not. Pieces that are read ahead are not waited for either.
 #[test]
 fn many_pieces_want_a_collective_operation() {
     let mut parameters = Parameters::default();
@@ -124,7 +125,7 @@ fn many_pieces_want_a_collective_operation() {
     assert!(read.on_all(&parameters).0.seconds() < blocks.on_all(&parameters).0.seconds());
 }
 
-/// Two rows of two nodes: all four write, after they have sent three quarters of what they have.
+/// Two rows of two nodes: all four write, after each has sent three quarters of its data.
 #[test]
 fn small_pieces_are_exchanged() {
     let parameters = machine(4.0, 1.0, 1e9);
@@ -136,7 +137,7 @@ fn small_pieces_are_exchanged() {
     // Of 64 ranks four times 16.
     let many = Work { bytes: 6400.0, ranks: 64, nodes: 64, ..blocks };
     close(many.exchanged(&parameters).unwrap().messages, 4.0 * 1600.0 / 16.0 * (15.0 / 16.0));
-    // Large pieces, one node, and reading know no exchange.
+    // Large pieces, one node, and reading have no exchange.
     for other in
         [Work { bytes: 1e9, ..blocks }, Work { nodes: 1, ..blocks }, Work { pattern: Pattern::ReadSend, ..blocks }]
     {

@@ -4,29 +4,29 @@ use std::collections::BTreeSet;
 
 use headwater_abi::Path;
 
-/// What is looked up.
+/// The kind of a look-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// The attributes of something that is there.
+    /// The attributes of something that exists.
     Stat,
-    /// A name that is not there.
+    /// An absent name.
     Absent,
-    /// A directory's names; the size is how many they are.
+    /// A directory's names; the size is their number.
     List,
     /// A file that is opened and read to its end; the size is its bytes.
     Open,
-    /// A library that the loader maps; the size is the bytes that it maps.
+    /// A library that the loader maps; the size is the number of mapped bytes.
     Load,
 }
 
 /// One look-up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lookup {
-    /// What is looked up.
+    /// Its kind.
     pub kind: Kind,
     /// The path, with its links resolved.
     pub path: Path,
-    /// Bytes, or names of a directory; 0 where there is nothing to count.
+    /// Bytes, or names of a directory; 0 for other kinds.
     pub size: u64,
     /// Nanoseconds of computing before it.
     pub before_ns: u64,
@@ -42,8 +42,8 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// Leaves out what does not lie in these directories; what is computed before it stays.
-    pub fn keep_within(&mut self, directories: &[Path]) {
+    /// Removes look-ups outside of these directories; the computing before them stays.
+    pub fn retain_within(&mut self, directories: &[Path]) {
         let mut computing_ns = 0;
         self.lookups.retain_mut(|lookup| {
             computing_ns += lookup.before_ns;
@@ -56,13 +56,13 @@ impl Trace {
         self.after_ns += computing_ns;
     }
 
-    /// Files that are opened, each counted once.
+    /// Returns the number of files that are opened.
     pub fn files(&self) -> usize {
         let opens = self.lookups.iter().filter(|lookup| matches!(lookup.kind, Kind::Open | Kind::Load));
         opens.map(|lookup| &lookup.path).collect::<BTreeSet<_>>().len()
     }
 
-    /// Nanoseconds of computing in all.
+    /// Returns the nanoseconds of computing in all.
     pub fn computing_ns(&self) -> u64 {
         self.after_ns + self.lookups.iter().map(|lookup| lookup.before_ns).sum::<u64>()
     }

@@ -1,5 +1,5 @@
-//! Pynamic's start (Lee et al., IPDPS'07), generated: so many Python modules and utility libraries,
-//! with the loader's search for each along the directories of its path.
+//! Pynamic's start (Lee et al., IPDPS'07), generated: Python modules and utility libraries, with the loader's
+//! search for each along the directories of its path.
 
 use headwater_abi::Path;
 
@@ -13,8 +13,8 @@ const COMPUTING_NS: u64 = 150_000_000;
 const SEARCHED: usize = 3;
 const SUFFIXES: [&str; 3] = ["", "module.so", ".so"];
 
-/// The trace of `MODULES:UTILITIES`, with `:DIRECTORIES` that the loader's search passes through for
-/// each library, and `:MILLISECONDS` of computing for it.
+/// Generates `MODULES:UTILITIES`, with `:DIRECTORIES` that the loader searches for each library, and
+/// `:MILLISECONDS` of computing for it.
 pub(super) fn generate(text: &str) -> Option<Trace> {
     let numbers = text.split(':').map(|word| word.parse().ok()).collect::<Option<Vec<u64>>>()?;
     let (&[modules, utilities], rest) = numbers.split_first_chunk()?;

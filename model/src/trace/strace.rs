@@ -1,8 +1,8 @@
-//! What `strace -f -ttt` wrote of one run, as a trace.
+//! The output of `strace -f -ttt` of one run, as a trace.
 //!
-//! What is computed between is the time from the end of one line to the next of the same process; where
-//! several processes ran, they are put one behind the other as their lines stand. Relative paths are
-//! known only if strace wrote descriptors' paths (`-y`). Paths of the machine itself are left out.
+//! Computing is the time from the end of one line to the next of the same process; several processes are put
+//! one behind the other in the order of their lines. Relative paths are known only if strace wrote
+//! descriptors' paths (`-y`). Paths of the machine itself are left out.
 
 use std::collections::BTreeMap;
 
@@ -10,14 +10,13 @@ use headwater_abi::Path;
 
 use super::lookups::{Kind, Lookup, Trace};
 
-/// Where a machine keeps what is its own.
+/// Directories of the machine itself.
 const LOCAL: [&str; 8] = ["/proc", "/sys", "/dev", "/run", "/tmp", "/var", "/etc", "/boot"];
-/// Error numbers of a path that is not there.
+/// Error numbers of an absent path.
 const ABSENT: [&str; 2] = ["ENOENT", "ENOTDIR"];
-/// A pause longer than this is somebody else's: the user's, or a child's.
+/// Longer pauses are not the program's own: the user's, or a child's.
 const PAUSE_NS_MAX: u64 = 2_000_000_000;
 
-/// What is known of an open descriptor.
 struct Open {
     lookup: usize,
     path: Path,
@@ -30,17 +29,15 @@ struct Conversion {
     open: BTreeMap<(u32, u64), Open>,
     /// Lines whose end comes later, by process.
     unfinished: BTreeMap<u32, String>,
-    /// When the last line ended, by process.
+    /// The end of the last line, by process.
     last_ns: BTreeMap<u32, u64>,
     waited_ns: u64,
 }
 
-/// Whether a text looks like strace's.
 pub(super) fn is_strace(text: &str) -> bool {
     text.lines().take(20).filter_map(split).any(|(_, _, rest)| rest.contains('(') && rest.contains(" = "))
 }
 
-/// The trace.
 pub(super) fn convert(text: &str) -> Trace {
     let mut conversion = Conversion::default();
     for line in text.lines() {
@@ -53,7 +50,7 @@ pub(super) fn convert(text: &str) -> Trace {
     trace
 }
 
-/// Process, time and call of a line; the process is 0 where strace names none.
+/// Returns process, time and call of a line; the process is 0 if strace names none.
 fn split(line: &str) -> Option<(u32, u64, &str)> {
     let (mut first, mut rest) = line.trim_start().split_once(' ')?;
     let mut process = 0;
@@ -101,7 +98,7 @@ impl Conversion {
                 }
             }
             "stat" | "lstat" | "newfstatat" | "statx" | "access" | "faccessat" | "faccessat2" | "readlink"
-            | "readlinkat" => self.looked(process, arguments, result),
+            | "readlinkat" => self.looked_up(process, arguments, result),
             "fstat" => self.sized(process, arguments),
             "read" | "pread64" => self.grown(process, arguments, result),
             "mmap" => self.mapped(process, arguments),
@@ -137,7 +134,7 @@ impl Conversion {
         }
     }
 
-    fn looked(&mut self, process: u32, arguments: &str, result: &str) {
+    fn looked_up(&mut self, process: u32, arguments: &str, result: &str) {
         let is_own = arguments.contains("\"\"") && arguments.contains("AT_EMPTY_PATH");
         if is_own {
             self.sized(process, arguments);
@@ -150,7 +147,7 @@ impl Conversion {
         }
     }
 
-    /// A descriptor's attributes tell its file's size, and whether it is a directory.
+    /// Takes a file's size, and whether it is a directory, from a descriptor's attributes.
     fn sized(&mut self, process: u32, arguments: &str) {
         let Some(open) = number(arguments).and_then(|descriptor| self.open.get(&(process, descriptor))) else { return };
         let lookup = &mut self.trace.lookups[open.lookup];
@@ -161,7 +158,7 @@ impl Conversion {
         }
     }
 
-    /// A file of which no size was seen is as long as what was read of it.
+    /// Sets a file's size to what was read of it, if no size was seen.
     fn grown(&mut self, process: u32, arguments: &str, result: &str) {
         let (Some(descriptor), Some(bytes)) = (number(arguments), number(result)) else { return };
         if let Some(open) = self.open.get(&(process, descriptor)) {
@@ -206,7 +203,7 @@ impl Conversion {
     }
 }
 
-/// The first path among a call's arguments, below the descriptor's if that is written with it.
+/// Returns the first path among a call's arguments, below the descriptor's if that is written with it.
 fn path(arguments: &str) -> Option<Path> {
     let (before, rest) = arguments.split_once('"')?;
     let (name, _) = rest.split_once('"')?;

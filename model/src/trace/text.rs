@@ -47,7 +47,6 @@ fn add(trace: &mut Trace, line: &str) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// Writes it.
 pub(super) fn write(trace: &Trace) -> String {
     let mut text = String::from("# seconds of computing before it, what is looked up, bytes or names, path\n");
     for Lookup { kind, path, size, before_ns } in &trace.lookups {

@@ -1,4 +1,4 @@
-//! Drivers: what each output of a node does, and how messages travel.
+//! Drivers: the effect of each output of a node, and the travel of messages.
 
 use headwater_abi::wire::{Digest, Fact, FileHead, Message};
 use headwater_proto::{Input, Output, Peer, Publication, Rank};
@@ -15,7 +15,7 @@ const PACKET_BYTES: u64 = 64 << 10;
 /// Bytes that a card has taken and not sent, beyond which links take turns.
 const CARD_BYTES: u64 = 256 << 10;
 
-/// What is to be done behind all outputs that a node has put out.
+/// Actions behind all outputs that a node has put out.
 #[derive(Default)]
 struct Later {
     packets: Vec<Packet>,
@@ -29,7 +29,7 @@ impl Later {
 }
 
 impl Shard<'_> {
-    /// A node's links stand from the beginning: those from its children, and those that it dials.
+    /// Sets up a node's links at the beginning: those from its children, and those that it dials.
     pub(super) fn link_up(&mut self, site: u32) {
         let (forest, rank) = (self.world.forest, Rank(self.at(site).rank));
         let trees = forest.tree_ids().filter(|&tree| forest.contains(tree, rank));
@@ -39,16 +39,16 @@ impl Shard<'_> {
         for child in children {
             self.at(site).node.handle(0, Input::PeerUp { peer: Peer::Child(child) });
         }
-        self.perform_all(site, 0);
+        self.execute_all(site, 0);
     }
 
-    /// A packet has come: its messages are taken in one after the other.
+    /// Handles a packet's messages one after the other.
     pub(super) fn arrive(&mut self, packet: u32) {
         let packet = self.packets.remove(packet).expect("a packet arrives once");
         let Packet { from, site, is_down, messages, bytes, content_bytes, .. } = packet;
         let now_ns = self.now_ns;
         let it = &mut self.sites[(site - self.first) as usize];
-        let came = self.wires.come(now_ns, &mut it.card, bytes);
+        let came = self.wires.receive(now_ns, &mut it.card, bytes);
         let content_ns = content_bytes / 1024 * self.costs.receive_per_kb;
         let done = self.work(site, came, self.costs.receive * messages.len() as u64 + content_ns);
         self.messages += messages.len() as u64;
@@ -59,10 +59,10 @@ impl Shard<'_> {
             }
             self.at(site).node.handle(done / 1_000_000, Input::Message { from: peer, message });
         }
-        self.perform_all(site, done);
+        self.execute_all(site, done);
     }
 
-    /// What this node or a child asks for, its ghosts ask for too.
+    /// Notes a request of this node or a child, which its ghosts repeat.
     fn note_want(&mut self, site: u32, message: &Message) {
         let it = self.at(site);
         let Message::Want { tree, path, aspect, .. } = message else { return };
@@ -72,8 +72,8 @@ impl Shard<'_> {
         }
     }
 
-    /// Lets the ghosts ask. Gives the moment when that is done.
-    fn hear_ghosts(&mut self, site: u32, at_ns: u64) -> u64 {
+    /// Handles the ghosts' requests. Returns when that is done.
+    fn request_for_ghosts(&mut self, site: u32, at_ns: u64) -> u64 {
         let mut at_ns = at_ns;
         for (tree, message) in std::mem::take(&mut self.at(site).ghosts_ask) {
             let ghosts = self.at(site).ghosts.iter().find(|ghosts| ghosts.tree == tree);
@@ -86,13 +86,13 @@ impl Shard<'_> {
         at_ns
     }
 
-    /// Performs what a node has put out, until it puts out nothing more.
-    pub(super) fn perform_all(&mut self, site: u32, at_ns: u64) {
+    /// Executes a node's outputs until there are no more.
+    pub(super) fn execute_all(&mut self, site: u32, at_ns: u64) {
         let mut at_ns = at_ns;
         loop {
             let mut later = Later::default();
             while let Some(output) = self.at(site).node.poll_output() {
-                at_ns = self.perform(site, at_ns, output, &mut later);
+                at_ns = self.execute(site, at_ns, output, &mut later);
             }
             if later.is_empty() && self.at(site).ghosts_ask.is_empty() {
                 break;
@@ -103,13 +103,13 @@ impl Shard<'_> {
             for input in later.inputs {
                 self.at(site).node.handle(at_ns / 1_000_000, input);
             }
-            at_ns = self.hear_ghosts(site, at_ns);
+            at_ns = self.request_for_ghosts(site, at_ns);
         }
         self.set_timer(site);
-        self.go_on_if_answered(site, at_ns);
+        self.continue_if_answered(site, at_ns);
     }
 
-    fn perform(&mut self, site: u32, at_ns: u64, output: Output, later: &mut Later) -> u64 {
+    fn execute(&mut self, site: u32, at_ns: u64, output: Output, later: &mut Later) -> u64 {
         match output {
             Output::Dial { rank } => {
                 self.dialled(site, rank);
@@ -148,7 +148,7 @@ impl Shard<'_> {
         at_ns
     }
 
-    /// A node links to another that is not its parent in any tree: readers do, for each other's blocks.
+    /// Links a node to another that is not its parent in any tree: readers do that for each other's blocks.
     fn dialled(&mut self, site: u32, to: Rank) {
         let (forest, rank) = (self.world.forest, Rank(self.at(site).rank));
         let mut trees = forest.tree_ids().filter(|&tree| forest.contains(tree, rank));
@@ -167,7 +167,7 @@ impl Shard<'_> {
         if self.world.crowd.is_fostered(rank, to.0) {
             match message {
                 Message::Want { .. } => {}
-                // Who stands for the parent lives as the parent would.
+                // The parent's replacement is alive as the parent would be.
                 Message::Probe => {
                     later.inputs.push(Input::Message { from: Peer::Parent(to), message: Message::Alive });
                     return;
@@ -175,7 +175,7 @@ impl Shard<'_> {
                 _ => return,
             }
         }
-        // What one of several has no use for goes on for the others.
+        // A message that one of several receivers cancels continues for the others.
         if matches!(message, Message::Cancel { .. }) && self.world.crowd.downward(to.0, rank).nth(1).is_some() {
             return;
         }
@@ -203,7 +203,7 @@ impl Shard<'_> {
         }
     }
 
-    /// A packet goes to its link. What the socket takes at once is told at once.
+    /// Puts a packet on its link. Notifies the node at once of what the socket takes at once.
     fn send(&mut self, site: u32, at_ns: u64, packet: Packet) -> u64 {
         let content_ns = packet.content_bytes / 1024 * self.costs.send_per_kb;
         let at_ns = self.work(site, at_ns, self.costs.send * packet.messages.len() as u64 + content_ns);
@@ -243,7 +243,7 @@ impl Shard<'_> {
         }
     }
 
-    /// Sends a packet to whoever is simulated and gets it.
+    /// Sends a packet to its simulated receivers.
     fn put_on_card(&mut self, site: u32, at_ns: u64, packet: Packet) {
         let Packet { from, to, is_down, bytes, content_bytes, chunks, .. } = packet;
         let it = &mut self.sites[(site - self.first) as usize];
@@ -255,7 +255,7 @@ impl Shard<'_> {
             receivers.extend(world.crowd.downward(from, to).map(|(rank, parent)| (rank, parent, rank)));
         } else {
             let (child, foster) = world.crowd.upward(from, to);
-            // The receiver sees who stands in for its child.
+            // The receiver sees the rank that replaces its child.
             receivers.push((foster, child, if child == from { foster } else { to }));
         }
         let count = receivers.len();
@@ -282,7 +282,7 @@ impl Shard<'_> {
         }
     }
 
-    /// The card takes the next link's packet.
+    /// Puts the next link's packet on the card.
     pub(super) fn turn(&mut self, site: u32) {
         let (now_ns, socket_bytes) = (self.now_ns, self.costs.socket_bytes);
         let it = self.at(site);
@@ -306,7 +306,7 @@ impl Shard<'_> {
         }
         if taken > 0 {
             self.taken(site, to, now_ns, taken);
-            self.perform_all(site, now_ns);
+            self.execute_all(site, now_ns);
         }
     }
 
@@ -317,7 +317,7 @@ impl Shard<'_> {
             Publication::Content { path, .. } | Publication::Arrived { path, .. } => (path, &[Part::Content]),
             Publication::Block { .. }
             | Publication::HardLink { .. }
-            | Publication::Live { .. }
+            | Publication::Passthrough { .. }
             | Publication::Unaudited => return at_ns,
         };
         let Some(object) = self.program.find(path) else { return at_ns };
@@ -330,7 +330,7 @@ impl Shard<'_> {
     }
 }
 
-/// About how long a message is on the wire, without content.
+/// Returns the approximate length of a message, without content.
 fn message_bytes(message: &Message) -> u64 {
     let path = |path: &headwater_abi::Path| path.as_bytes().len() as u64;
     match message {
@@ -346,7 +346,7 @@ fn message_bytes(message: &Message) -> u64 {
     }
 }
 
-/// The same of a fact; of a listing as of its names without their index.
+/// Returns the same of a fact; of a listing as of its names without their index.
 fn fact_bytes(fact: &Fact) -> u64 {
     match fact {
         Fact::Absent | Fact::Error(_) => 2,

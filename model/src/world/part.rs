@@ -1,15 +1,13 @@
-//! What a shard has found.
+//! A shard's results.
 
 use crate::outcome::Outcome;
 
-/// What one shard has found.
 pub(crate) struct Part {
     pub(crate) ends_ns: Vec<u64>,
     pub(crate) outcome: Outcome,
 }
 
 impl Part {
-    /// Adds what another shard has found.
     pub(super) fn join(mut self, other: Part) -> Part {
         self.ends_ns.extend(other.ends_ns);
         let (a, b) = (&mut self.outcome, other.outcome);
@@ -24,7 +22,7 @@ impl Part {
         self
     }
 
-    /// What all shards together have found.
+    /// Returns the results of all shards together.
     pub(super) fn outcome(mut self) -> Outcome {
         self.ends_ns.sort_unstable();
         let seconds = |ns: Option<&u64>| ns.map_or(0.0, |&ns| ns as f64 / 1e9);

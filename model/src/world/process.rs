@@ -1,4 +1,4 @@
-//! Processes. All of a node do the same at the same time: the first asks, and all are answered.
+//! Processes. All of a node do the same at the same time: the first sends a request, and all are answered.
 
 use headwater_proto::{ClientId, Input, Reply};
 
@@ -8,7 +8,7 @@ use crate::storage::Operation;
 use crate::trace::Kind;
 
 impl Shard<'_> {
-    /// Computes up to the look-up that is next, and past those that the table answers.
+    /// Computes up to the next look-up, and past those that the table answers.
     pub(super) fn set_out(&mut self, site: u32, at_ns: u64) {
         let (program, lookup_ns) = (self.program, self.costs.lookup);
         let mut at_ns = at_ns;
@@ -27,8 +27,8 @@ impl Shard<'_> {
         }
     }
 
-    /// Processes have come to a look-up that was not known when they set out.
-    pub(super) fn come_to_step(&mut self, site: u32) {
+    /// Handles the arrival at a look-up that was unknown when the processes set out.
+    pub(super) fn reach_step(&mut self, site: u32) {
         let (program, at_ns) = (self.program, self.now_ns + self.costs.lookup);
         let it = self.at(site);
         let Some(step) = program.steps.get(it.step) else { return };
@@ -40,13 +40,13 @@ impl Shard<'_> {
         let it = self.at(site);
         it.is_asking = true;
         let client = ClientId(it.step as u64);
-        self.give(site, at_ns, Input::Request { client, path: step.path.clone(), want: step.want });
+        self.pass_input(site, at_ns, Input::Request { client, path: step.path.clone(), want: step.want });
     }
 
-    /// The node has answered.
+    /// Handles the node's answer.
     pub(super) fn replied(&mut self, site: u32, at_ns: u64, reply: Reply) -> u64 {
         let it = self.at(site);
-        debug_assert!(it.is_asking, "who is answered has asked");
+        debug_assert!(it.is_asking, "only requests are answered");
         (it.is_asking, it.is_answered) = (false, true);
         let number = it.step;
         if reply == Reply::Done {
@@ -62,8 +62,8 @@ impl Shard<'_> {
         self.storage.operate_all(at_ns, &step.path, operation, self.world.machine.processes.into())
     }
 
-    /// Goes on with processes that were answered, once everything else that the answer brought is done.
-    pub(super) fn go_on_if_answered(&mut self, site: u32, at_ns: u64) {
+    /// Continues with processes that were answered, once all other effects of the answer are done.
+    pub(super) fn continue_if_answered(&mut self, site: u32, at_ns: u64) {
         let at_ns = at_ns + self.costs.lookup;
         let it = self.at(site);
         if std::mem::take(&mut it.is_answered) {
@@ -72,7 +72,7 @@ impl Shard<'_> {
         }
     }
 
-    /// When all processes of a node have computed for so long.
+    /// Returns when all processes of a node have computed for so long.
     fn computed(&mut self, at_ns: u64, ns: u64) -> u64 {
         let machine = self.world.machine;
         let (processes, cores) = (u64::from(machine.processes), u64::from(machine.network.node.cores));

@@ -14,7 +14,7 @@ const READ_BYTES: u64 = 1 << 20;
 const ENOENT: u16 = 2;
 
 impl Shard<'_> {
-    /// Lets a thread perform a read, when one is free.
+    /// Assigns a read to a thread, when one is free.
     pub(super) fn read(&mut self, site: u32, at_ns: u64, output: Output) {
         let read = match output {
             Output::ReadEntry { path } => Read::Fact { path, aspect: Aspect::Entry },
@@ -68,8 +68,8 @@ impl Shard<'_> {
         self.plan(site, done, Event::Read(site, number));
     }
 
-    /// A thread has come so far.
-    pub(super) fn go_on_reading(&mut self, site: u32, number: u32) {
+    /// Continues a thread's read.
+    pub(super) fn continue_reading(&mut self, site: u32, number: u32) {
         let (program, now_ns) = (self.program, self.now_ns);
         let it = self.at(site);
         let Some(read) = it.reads.get_mut(number) else { return };
@@ -113,7 +113,7 @@ impl Shard<'_> {
             }
         }
         let done = self.work(site, now_ns, self.costs.receive);
-        self.give(site, done, input);
+        self.pass_input(site, done, input);
     }
 
     fn end_reading(&mut self, site: u32, number: u32) {
@@ -127,7 +127,7 @@ impl Shard<'_> {
     }
 }
 
-/// The head of what is asked for of a file.
+/// Returns the head of the requested content of a file.
 fn content(head: Option<&Option<FileHead>>, aspect: Aspect) -> Option<FileHead> {
     let head = head?.as_ref()?;
     match aspect {
@@ -136,7 +136,7 @@ fn content(head: Option<&Option<FileHead>>, aspect: Aspect) -> Option<FileHead> 
     }
 }
 
-/// A fact without a directory's names.
+/// Returns a fact without a directory's names.
 fn attributes(fact: Fact) -> Fact {
     match fact {
         Fact::Listing(attr, _) => Fact::Attr(attr),

@@ -1,4 +1,4 @@
-//! What all parts of a session go by.
+//! The common settings of a session.
 
 use headwater_topology::Forest;
 
@@ -7,11 +7,10 @@ use crate::machine::Machine;
 use crate::parameters::us;
 use crate::program::Program;
 
-/// Nodes below which one thread does it.
+/// Nodes below which one thread is used.
 const HALVED_MIN: u32 = 512;
-/// The shortest latency with which two halves are worth their meetings.
+/// The shortest latency for which two threads are worth their synchronisation.
 const LATENCY_NS_MIN: u64 = 1000;
-/// What all parts of a session go by.
 #[derive(Debug)]
 pub(crate) struct World<'a> {
     pub(crate) program: &'a Program,
@@ -34,13 +33,12 @@ impl<'a> World<'a> {
         World { program, machine, forest, crowd, firsts }
     }
 
-    /// The same, by one thread.
+    /// Returns the same, with one thread.
     #[cfg(test)]
     pub(crate) fn in_one(self) -> World<'a> {
         World { firsts: vec![0], ..self }
     }
 
-    /// The shard of a site.
     pub(crate) fn shard_of(&self, site: u32) -> u32 {
         self.firsts.partition_point(|&first| first <= site) as u32 - 1
     }

@@ -24,7 +24,7 @@ pub(super) struct Costs {
     pub(super) lookup: u64,
     pub(super) socket_bytes: u64,
     pub(super) reader_threads: u32,
-    /// From what comes to a node to the first of its packets that another gets, at least.
+    /// Time from a message's arrival to the first packet that it causes, at least.
     pub(super) reaction: u64,
 }
 
@@ -41,9 +41,9 @@ pub(crate) struct Shard<'a> {
     pub(super) storage: Storage,
     pub(super) queue: Queue,
     pub(super) packets: Slab<Packet>,
-    /// What goes to other shards.
+    /// Packets for other shards.
     pub(super) outgoing: Vec<Mail>,
-    /// When each core of the one machine is free, if that is all there is.
+    /// When each core of the one machine is free, if all nodes share it.
     pub(super) cores: Vec<u64>,
     pub(super) now_ns: u64,
     pub(super) messages: u64,
@@ -95,7 +95,7 @@ impl<'a> Shard<'a> {
         }
     }
 
-    /// All links stand, and processes set out.
+    /// Sets up all links and starts the processes.
     pub(super) fn begin(&mut self) {
         for site in self.first..self.first + self.sites.len() as u32 {
             self.link_up(site);
@@ -111,22 +111,22 @@ impl<'a> Shard<'a> {
             self.now_ns = at_ns;
             match event {
                 Event::Arrival(packet) => self.arrive(packet),
-                Event::Step(site) => self.come_to_step(site),
+                Event::Step(site) => self.reach_step(site),
                 Event::Card(site) => self.turn(site),
-                Event::Read(site, read) => self.go_on_reading(site, read),
+                Event::Read(site, read) => self.continue_reading(site, read),
                 Event::Timer(site) => self.time_out(site),
             }
         }
     }
 
-    /// The time before which nothing that happens here reaches another shard.
+    /// Returns the time before which nothing that happens here reaches another shard.
     pub(super) fn reaches_ns(&self) -> u64 {
         let latency = us(self.world.machine.network.latency_us);
         let reaches = self.queue.next_ns().into_iter().zip([latency, self.costs.reaction]);
         reaches.filter_map(|(next, after)| Some(next? + after.max(1))).min().unwrap_or(u64::MAX)
     }
 
-    /// How much of the processes' way is done.
+    /// Returns the processes' progress.
     pub(super) fn done(&self) -> f64 {
         let steps: usize = self.sites.iter().map(|site| site.step).sum();
         steps as f64 / (self.sites.len() * self.program.steps.len()).max(1) as f64
@@ -146,14 +146,14 @@ impl<'a> Shard<'a> {
         Part { ends_ns, outcome }
     }
 
-    /// A packet of another shard is on its way.
+    /// Takes another shard's packet.
     pub(super) fn take_from_afar(&mut self, moment: Moment, mut packet: Packet) {
         assert!(moment.at_ns >= self.now_ns, "what comes from afar has not been passed by");
         packet.messages.iter_mut().for_each(|message| self.program.make_own(message));
         self.take(moment, packet);
     }
 
-    /// A packet is on its way.
+    /// Takes a packet in transit.
     pub(super) fn take(&mut self, moment: Moment, packet: Packet) {
         let packet = self.packets.insert(packet);
         self.queue.plan(moment, Event::Arrival(packet));
@@ -163,7 +163,7 @@ impl<'a> Shard<'a> {
         &mut self.sites[(site - self.first) as usize]
     }
 
-    /// The moment for something that a site plans.
+    /// Returns the time of an event that a site plans.
     pub(super) fn moment(&mut self, site: u32, at_ns: u64) -> Moment {
         let it = self.at(site);
         it.planned = it.planned.wrapping_add(1);
@@ -175,7 +175,7 @@ impl<'a> Shard<'a> {
         self.queue.plan(moment, event);
     }
 
-    /// The daemon of a site works for so long, from this moment or when it is free. Gives the end.
+    /// Keeps a site's daemon busy for so long, from this time or when it is free. Returns the end.
     pub(super) fn work(&mut self, site: u32, at_ns: u64, ns: u64) -> u64 {
         let begin = at_ns.max(self.at(site).free_ns);
         let end = compute(&mut self.cores, begin, ns);
@@ -183,10 +183,10 @@ impl<'a> Shard<'a> {
         end
     }
 
-    /// Gives an input to a node at the moment when its daemon has come to it.
-    pub(super) fn give(&mut self, site: u32, at_ns: u64, input: Input) {
+    /// Passes an input to a node when its daemon is free.
+    pub(super) fn pass_input(&mut self, site: u32, at_ns: u64, input: Input) {
         self.at(site).node.handle(at_ns / 1_000_000, input);
-        self.perform_all(site, at_ns);
+        self.execute_all(site, at_ns);
     }
 
     pub(super) fn end_process(&mut self, site: u32, at_ns: u64) {
@@ -204,10 +204,10 @@ impl<'a> Shard<'a> {
         if it.node.poll_timeout().is_some_and(|due| due <= now_ns / 1_000_000) {
             it.node.handle_timeout(now_ns / 1_000_000);
         }
-        self.perform_all(site, now_ns);
+        self.execute_all(site, now_ns);
     }
 
-    /// Plans the moment of the node's timeout, if it is not planned.
+    /// Plans the node's timeout, if it is not planned.
     pub(super) fn set_timer(&mut self, site: u32) {
         let now_ns = self.now_ns;
         let it = self.at(site);
@@ -220,7 +220,7 @@ impl<'a> Shard<'a> {
     }
 }
 
-/// The end of so much computing, on the one machine's cores if there are such.
+/// Returns the end of so much computing, on the one machine's cores if there are such.
 pub(super) fn compute(cores: &mut [u64], at_ns: u64, ns: u64) -> u64 {
     match cores.iter_mut().min() {
         Some(free) if ns > 0 => {

@@ -1,4 +1,4 @@
-//! A node with what is around it, and the packets between nodes.
+//! A node with its environment, and the packets between nodes.
 
 use std::collections::{HashSet, VecDeque};
 
@@ -13,7 +13,7 @@ use crate::queue::{Moment, Slab};
 use crate::wires::Card;
 
 /// Messages of one node to another that arrive together. `from` and `to` are as the receiver sees them,
-/// `site` is who receives.
+/// `site` is the receiver's.
 #[derive(Debug)]
 pub(crate) struct Packet {
     pub(super) from: u32,
@@ -30,7 +30,7 @@ pub(crate) struct Packet {
 /// Packets with the moments when they arrive.
 pub(super) type Mail = Vec<(Moment, Packet)>;
 
-/// What waits on a node for its card, for one peer.
+/// Packets that wait for a node's card, for one peer.
 #[derive(Debug)]
 pub(super) struct Link {
     pub(super) to: u32,
@@ -41,7 +41,7 @@ pub(super) struct Link {
     pub(super) untaken: u32,
 }
 
-/// What a thread of a reader does.
+/// The work of a reader's thread.
 #[derive(Debug)]
 pub(super) enum Read {
     Fact { path: Path, aspect: Aspect },
@@ -49,14 +49,14 @@ pub(super) enum Read {
     File { path: Path, aspect: Aspect, head: Option<FileHead>, position: u64, content_bytes_max: u64 },
 }
 
-/// A node with what is around it.
+/// A node with its environment.
 #[derive(Debug)]
 pub(super) struct Site {
     pub(super) rank: u32,
     pub(super) node: Node,
-    /// How many events it has planned.
+    /// Number of planned events.
     pub(super) planned: u32,
-    /// When the daemon has done all that it was given.
+    /// When the daemon has finished all its work.
     pub(super) free_ns: u64,
     pub(super) card: Card,
     pub(super) links: Vec<Link>,
@@ -64,12 +64,12 @@ pub(super) struct Site {
     pub(super) turn: usize,
     pub(super) is_card_planned: bool,
     pub(super) ghosts: Vec<Ghosts>,
-    /// What the ghosts have asked for, and what they now will.
+    /// Requests of the ghosts so far, and those to come.
     pub(super) asked: HashSet<(u32, Path, Aspect)>,
     pub(super) ghosts_ask: Vec<(u32, Message)>,
-    /// What the node's table has.
+    /// The contents of the node's table.
     pub(super) known: Box<[u64]>,
-    /// The look-up that processes have come to, and whether they wait for its answer.
+    /// The look-up that processes have reached, and whether they wait for its answer.
     pub(super) step: usize,
     pub(super) is_asking: bool,
     pub(super) is_answered: bool,
@@ -77,13 +77,13 @@ pub(super) struct Site {
     pub(super) reads: Slab<Read>,
     pub(super) reads_waiting: VecDeque<u32>,
     pub(super) reading: u32,
-    /// Files that a reader keeps open for their blocks.
+    /// Open files, for their blocks.
     pub(super) open: HashSet<ObjectId>,
     pub(super) timer_ns: u64,
 }
 
 impl Site {
-    /// A node that knows nothing.
+    /// Makes a node that knows nothing.
     pub(super) fn new(world: &World<'_>, program: &Program, rank: u32) -> Site {
         let limits = Limits { store_bytes_max: u64::MAX >> 1, ..Limits::default() };
         let config = Config {

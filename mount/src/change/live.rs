@@ -56,6 +56,6 @@ pub(super) fn all_go_live(call: &Call<'_>, paths: &[&Path], tree: bool) -> Resul
         return Ok(());
     }
     let (path, tree) = missing[rounds % missing.len()].clone();
-    let want = Want::LIVE | Want::NO_FOLLOW | if tree { Want::TREE } else { Want::empty() };
+    let want = Want::PASSTHROUGH | Want::NO_FOLLOW | if tree { Want::TREE } else { Want::empty() };
     Err(Stop::Flow(Flow::Ask(Demand::Want(path, want))))
 }

@@ -365,7 +365,7 @@ impl Places {
     fn hold(&mut self, view: &impl Records, node: NodeId) {
         match self.by_node.get_mut(&node).filter(|_| node.0 & UNRECORDED != 0) {
             Some(place) => place.lookups += 1,
-            None => view.table(|reader| reader.record(node.0).iter().for_each(|record| record.hold(1))),
+            None => view.table(|reader| reader.record(node.0).iter().for_each(|record| record.pin(1))),
         }
     }
 

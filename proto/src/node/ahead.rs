@@ -1,4 +1,4 @@
-//! Asking for contents before processes do; see [`crate::ahead`].
+//! Readahead of contents; see [`crate::ahead`].
 
 use headwater_abi::Path;
 use headwater_abi::wire::{Aspect, Fact};
@@ -7,18 +7,18 @@ use super::Node;
 use crate::Time;
 use crate::entry::Details;
 
-/// Larger files are not asked for ahead: their content takes longer than the question.
+/// Larger files are not read ahead: their transfer takes longer than the request.
 const FILE_BYTES_MAX: u64 = 256 << 10;
-/// Names that one occasion looks at.
+/// Names that one call examines.
 const STEPS_MAX: usize = 1024;
 
 impl Node {
-    /// A process wants content that is not here.
+    /// Notes that a process needs content that is not stored.
     pub(super) fn note_content(&mut self, now: Time, path: &Path, aspect: Aspect) {
         self.advance_files(now, path, aspect, true);
     }
 
-    /// A process has used content that was marked.
+    /// Notes that a process has used marked content.
     pub(super) fn used(&mut self, now: Time, path: &Path, block: Option<u32>) {
         match block {
             None => self.advance_files(now, path, Aspect::Whole, false),
@@ -26,7 +26,7 @@ impl Node {
         }
     }
 
-    /// Whether the use of this content is to be told.
+    /// Returns whether the use of this content is to be reported.
     pub(super) fn is_marked(&self, path: &Path) -> bool {
         let Some(entry) = self.entries.parent_of(path) else { return false };
         let (Fact::Listing(_, listing), Some(directory)) = (&entry.fact, &entry.directory) else { return false };
@@ -40,7 +40,7 @@ impl Node {
         let Some(listing) = self.entries.listing(&at).cloned() else { return };
         let Some(number) = listing.find(path.name()).map(|(number, _)| number) else { return };
         let is_first = self.directory_mut(&at).is_some_and(|directory| directory.files.is_untouched());
-        let expected = self.read_by.filter(|_| is_first && self.reading.comes_to(&at));
+        let expected = self.read_by.filter(|_| is_first && self.reading.reaches(&at));
         let Some(directory) = self.directory_mut(&at) else { return };
         let goes_on = match is_missing {
             true => directory.files.missed(&listing, number, files_max, expected),
@@ -51,7 +51,7 @@ impl Node {
         }
         let is_known = directory.details == Details::Known;
         let mut files = core::mem::take(&mut directory.files);
-        // What was asked for ahead is used, in order.
+        // What was read ahead is used, in order.
         if let (Some(by), false) = (files.strictly_by(), is_missing) {
             self.reading.proves(&at);
             self.read_by = Some(by);
@@ -59,8 +59,8 @@ impl Node {
         for _ in 0..STEPS_MAX {
             let Some(number) = files.next(&listing, files_max, self.config.limits.ahead_bytes_max) else { break };
             let next = listing.get(number).and_then(|name| at.join(name.name));
-            match next.map(|next| self.ask_ahead(now, next, aspect)) {
-                Some(Ahead::Asked(bytes)) => files.take(number, bytes),
+            match next.map(|next| self.read_ahead(now, next, aspect)) {
+                Some(Ahead::Requested(bytes)) => files.take(number, bytes),
                 Some(Ahead::Unknown) if !is_known => break,
                 _ => files.pass(),
             }
@@ -69,28 +69,28 @@ impl Node {
             directory.files = files;
         }
         if !is_known {
-            self.ask_details(now, &at);
+            self.request_details(now, &at);
         }
     }
 
-    fn ask_ahead(&mut self, now: Time, path: Path, aspect: Aspect) -> Ahead {
+    fn read_ahead(&mut self, now: Time, path: Path, aspect: Aspect) -> Ahead {
         let Some(entry) = self.entries.get(&path) else { return Ahead::Unknown };
         let bytes = entry.attr().map_or(0, |attr| attr.size);
         let is_fit = entry.is_file() && (1..=FILE_BYTES_MAX).contains(&bytes);
-        let is_here = entry.knows(aspect) || entry.is_arriving() || self.live.covers(&path);
-        if !is_fit || is_here || self.is_content_asked(&path) || !self.start(now, &(path, aspect), None) {
+        let is_here = entry.knows(aspect) || entry.is_arriving() || self.passthrough.covers(&path);
+        if !is_fit || is_here || self.is_content_requested(&path) || !self.start(now, &(path, aspect), None) {
             return Ahead::Passed;
         }
-        Ahead::Asked(bytes)
+        Ahead::Requested(bytes)
     }
 }
 
-/// What became of a file that might be asked for.
+/// The result of considering a file for readahead.
 enum Ahead {
-    /// It is asked for, so many bytes.
-    Asked(u64),
-    /// Not known yet what it is.
+    /// It is requested; its size.
+    Requested(u64),
+    /// Its facts are not known yet.
     Unknown,
-    /// There is no use in it.
+    /// It is not to be requested.
     Passed,
 }

@@ -1,10 +1,10 @@
-//! Large files, of which processes get the blocks that they read.
+//! Large files, of which processes get only the blocks that they read.
 
 use headwater_abi::wire::Aspect;
 use headwater_abi::{Path, Want};
 
 use super::Node;
-use crate::asks::Waiter;
+use crate::pending::Waiter;
 use crate::{ClientId, Reply, Time};
 
 impl Node {
@@ -17,10 +17,11 @@ impl Node {
         self.admit(client, path, Want::ATTR | Want::NO_FOLLOW, Some(block));
     }
 
-    /// A client that wants a block of `path` has come so far that all else is known.
+    /// Advances a client that needs a block of `path` and for which all else is known.
     pub(super) fn resume_block(&mut self, now: Time, id: ClientId, path: &Path, block: u32) {
         let aspect = Aspect::Block(block);
-        let Some(entry) = self.entries.get(path).filter(|entry| entry.is_file() && !self.live.covers(path)) else {
+        let Some(entry) = self.entries.get(path).filter(|entry| entry.is_file() && !self.passthrough.covers(path))
+        else {
             return self.finish(id, Reply::Done);
         };
         let is_missing = !entry.knows(aspect);
@@ -30,15 +31,14 @@ impl Node {
         if !is_missing {
             return self.finish(id, Reply::Done);
         }
-        self.ask(now, path.clone(), aspect, Waiter::Client(id));
+        self.wait_for(now, path.clone(), aspect, Waiter::Client(id));
         let counted = self.clients.get_mut(&id).map(|client| client.counted.replace(aspect));
         if counted.is_some_and(|before| before != Some(aspect)) {
             self.advance_blocks(now, path, block, true);
         }
     }
 
-    /// Asks for the blocks that follow from a process's wish for one that is not here, or from its use of
-    /// one that is.
+    /// Reads blocks ahead after a process has needed a missing block or used a marked one.
     pub(super) fn advance_blocks(&mut self, now: Time, path: &Path, block: u32, is_missing: bool) {
         let window_max = self.config.limits.blocks_ahead_max;
         let Some(entry) = self.entries.get_mut(path).filter(|entry| entry.is_file()) else { return };
@@ -52,23 +52,27 @@ impl Node {
             let aspect = Aspect::Block(number);
             let is_here = self.entries.get(path).is_none_or(|e| e.knows(aspect) || e.arriving(Some(number)).is_some());
             let key = (path.clone(), aspect);
-            if !is_here && !self.live.covers(path) && !self.asks.contains(&key) && !self.is_content_asked(path) {
+            if !is_here
+                && !self.passthrough.covers(path)
+                && !self.pending.contains(&key)
+                && !self.is_content_requested(path)
+            {
                 self.start(now, &key, None);
             }
         }
     }
 
-    /// A block turned out not to be in the store.
+    /// Handles a block that turned out to be missing in the store.
     pub(super) fn lose_block(&mut self, path: &Path, block: u32) {
         let Some(entry) = self.entries.get_mut(path) else { return };
-        let Some(head) = entry.held_head(Aspect::Block(block)) else { return };
-        let Some(held) = entry.held.as_mut().filter(|held| !held.is_whole()) else { return };
-        held.remove_block(block);
-        let bytes = held.missing_bytes(&head).min(held.bytes);
-        held.bytes -= bytes;
-        self.sieve.give_back(bytes);
-        if held.is_empty() {
-            self.drop_held(path);
+        let Some(head) = entry.stored_head(Aspect::Block(block)) else { return };
+        let Some(stored) = entry.stored.as_mut().filter(|stored| !stored.is_whole()) else { return };
+        stored.remove_block(block);
+        let bytes = stored.missing_bytes(&head).min(stored.bytes);
+        stored.bytes -= bytes;
+        self.sieve.release(bytes);
+        if stored.is_empty() {
+            self.drop_stored(path);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Giving content up because the user says so.
+//! Removing content at the user's request.
 
 use alloc::vec::Vec;
 
@@ -9,17 +9,17 @@ use super::store::EVICTED_MAX;
 use crate::Output;
 
 impl Node {
-    /// Gives up content of `path`, and with `subtree` of everything below it; of those `after` the
-    /// given path, in the order of paths, at most as many as can still be refused.
+    /// Evicts content of `path`, and with `subtree` of everything below it: from `after` on, in the order of
+    /// paths, at most as many files as the store can still refuse.
     pub(super) fn clear(&mut self, path: &Path, subtree: bool, after: Option<&Path>) {
         let root = self.map().walk(path, Want::empty()).path;
         let below = self.entries.descendants(&root).filter(|_| subtree);
         let targets = [&root].into_iter().chain(below).filter(|target| after.is_none_or(|after| *target > after));
-        let held = targets.filter(|target| self.entries.get(target).is_some_and(|entry| entry.held.is_some()));
-        let held: Vec<Path> = held.take(EVICTED_MAX).cloned().collect();
-        let next = held.last().filter(|_| held.len() == EVICTED_MAX).cloned();
+        let stored = targets.filter(|target| self.entries.get(target).is_some_and(|entry| entry.stored.is_some()));
+        let stored: Vec<Path> = stored.take(EVICTED_MAX).cloned().collect();
+        let next = stored.last().filter(|_| stored.len() == EVICTED_MAX).cloned();
         let mut in_transit = 0;
-        for target in held {
+        for target in stored {
             let Some(entry) = self.entries.get(&target) else { continue };
             if entry.is_arriving() || self.children.values().any(|child| child.needs(&target)) {
                 in_transit += 1;

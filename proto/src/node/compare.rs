@@ -1,8 +1,9 @@
-//! Comparing what different ranks have read: of a path of which there are two versions none is used any more.
+//! Comparing what different ranks have read: if a path has two versions, neither is used.
 //!
-//! Who reads a file's content, or a directory's names, tells the reader of what the path is. Who turns to somebody
-//! else than before, because a rank was lost or has come back, tells what it knows of the tree. Whoever is told
-//! something that it knows is of one mind with all above it; what it does not know it passes on.
+//! A node that reads a file's content or a directory's names reports that to the reader of the path's entry.
+//! A node that gets a new parent, because a rank was lost or has come back, reports what it knows of the
+//! tree. A node that gets a version which it knows agrees with all above it; a version which it does not know
+//! it passes on.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -16,28 +17,28 @@ use crate::topology::{TreeId, Up};
 use crate::versions::version_of;
 use crate::{Peer, Rank};
 
-/// Versions that wait to be told, of each tree; what is more is not compared.
-const UNTOLD_MAX: usize = 1 << 16;
+/// Versions of each tree that wait to be reported; further ones are not compared.
+const UNREPORTED_MAX: usize = 1 << 16;
 
 impl Node {
-    /// How many versions are to be told of one tree, at most.
-    pub(super) fn untold_most(&self) -> usize {
+    /// Returns the largest number of versions to be reported for one tree.
+    pub(super) fn unreported_most(&self) -> usize {
         self.version_reports.unreported.values().map(BTreeMap::len).max().unwrap_or_default()
     }
 
-    /// This node has read something by itself: in another tree than the one in which others ask what the path
-    /// is, or while it had nobody to ask there, and somebody has come back since.
+    /// Notes that this node has read something itself: in another tree than the one that serves the path's
+    /// entry, or while it had no parent there and one has come back since.
     pub(super) fn note_read(&mut self, path: &Path) {
         let facts = self.home(path, Aspect::Entry, None);
         if self.up_in(facts) != Up::Reader
             && let Some(fact) = self.entries.fact(path)
         {
             let version = version_of(path, fact);
-            self.tell_later(facts, version);
+            self.report_later(facts, version);
         }
     }
 
-    /// This node knows nothing of a path any more.
+    /// Notes that this node has forgotten a path.
     pub(super) fn note_forgotten(&mut self, path: &Path, fact: &Fact) {
         if self.version_reports.may_read {
             self.versions.remember(path, fact);
@@ -47,22 +48,22 @@ impl Node {
         }
         for tree in self.homes(path) {
             if self.version_reports.unsettled.contains(&tree) {
-                self.tell_later(tree, version_of(path, fact));
+                self.report_later(tree, version_of(path, fact));
             }
         }
     }
 
-    /// From now on this node turns to others in these trees.
+    /// Notes that this node has a new parent in these trees.
     pub(super) fn unsettle(&mut self, trees: impl IntoIterator<Item = TreeId>) {
         self.version_reports.unsettled.extend(trees);
     }
 
-    /// The trees of which a rank has been told something by this node.
-    pub(super) fn trees_told(&self, rank: Rank) -> Vec<TreeId> {
+    /// Returns the trees whose versions this node reports to a rank.
+    pub(super) fn trees_reported_to(&self, rank: Rank) -> Vec<TreeId> {
         self.config.forest.tree_ids().filter(|&tree| self.up_to_compare(tree) == Up::To(rank)).collect()
     }
 
-    /// A generation has begun in which something may be another's than before.
+    /// Compares all again: a new generation has begun, with possibly other versions.
     pub(super) fn compare_anew(&mut self) {
         self.version_reports.unreported.clear();
         if self.ups.contains(&Some(Up::Reader)) {
@@ -70,21 +71,21 @@ impl Node {
         }
     }
 
-    /// Who is told what is known of a tree's paths: the reader by other readers, the parent else.
+    /// Returns the rank that gets reports of a tree: for a reader the tree's reader, else the parent.
     fn up_to_compare(&self, tree: TreeId) -> Up {
         let is_reader = self.config.forest.is_striped() && self.ups.contains(&Some(Up::Reader));
         if is_reader { self.reader_of(tree) } else { self.up_in(tree) }
     }
 
-    /// The trees in which anything about a path is asked.
+    /// Returns the trees in which anything about a path is requested.
     fn homes(&self, path: &Path) -> BTreeSet<TreeId> {
         [Aspect::Entry, Aspect::Whole].into_iter().map(|aspect| self.home(path, aspect, None)).collect()
     }
 
-    fn tell_later(&mut self, tree: TreeId, version: Version) {
+    fn report_later(&mut self, tree: TreeId, version: Version) {
         let unreported = self.version_reports.unreported.entry(tree).or_default();
         let Some(before) = unreported.get(&version.path) else {
-            if unreported.len() < UNTOLD_MAX {
+            if unreported.len() < UNREPORTED_MAX {
                 unreported.insert(version.path.clone(), version);
             }
             return;
@@ -96,8 +97,8 @@ impl Node {
         }
     }
 
-    /// Tells what is to be told to those who can be asked.
-    pub(super) fn tell_versions(&mut self) {
+    /// Sends the waiting reports to the ranks that are up.
+    pub(super) fn report_versions(&mut self) {
         if self.version_reports.unreported.is_empty() && self.version_reports.unsettled.is_empty() {
             return;
         }
@@ -110,7 +111,7 @@ impl Node {
             }
             let mut versions = self.version_reports.unreported.remove(&tree).unwrap_or_default();
             if self.version_reports.unsettled.remove(&tree) {
-                let is_of = |path: &&Path| !self.live.covers(path) && self.homes(path).contains(&tree);
+                let is_of = |path: &&Path| !self.passthrough.covers(path) && self.homes(path).contains(&tree);
                 let known = self.entries.paths().filter(is_of);
                 let known = known.filter_map(|path| Some((path.clone(), version_of(path, self.entries.fact(path)?))));
                 versions.extend(known);
@@ -118,13 +119,18 @@ impl Node {
             let versions: Vec<Version> = versions.into_values().collect();
             for versions in versions.chunks(CHANGES_MAX) {
                 let message = Message::Read { tree: tree.0, versions: versions.to_vec() };
-                self.tell(Peer::Parent(rank), message);
+                self.send(Peer::Parent(rank), message);
             }
         }
     }
 
-    /// Somebody below knows this.
-    pub(super) fn told_below(&mut self, from: Rank, tree: TreeId, versions: Vec<Version>) -> Result<(), &'static str> {
+    /// Handles versions that a node below reports.
+    pub(super) fn versions_reported(
+        &mut self,
+        from: Rank,
+        tree: TreeId,
+        versions: Vec<Version>,
+    ) -> Result<(), &'static str> {
         if tree.0 >= self.config.forest.trees() {
             return Err("there is no such tree");
         }
@@ -133,50 +139,50 @@ impl Node {
                 continue;
             }
             if self.up_in(tree) != Up::Reader {
-                self.tell_later(tree, version);
+                self.report_later(tree, version);
                 continue;
             }
             if self.reader_of(self.home(&version.path, Aspect::Whole, None)) != Up::To(from) {
-                // Who knows it may not be asked whether it has changed.
+                // Ranks that know it may not be asked whether it has changed.
                 self.refresh.note_ignorance();
             }
             let facts = self.home(&version.path, Aspect::Entry, None);
             if facts != tree {
-                self.tell_later(facts, version.clone());
+                self.report_later(facts, version.clone());
             }
             if self.config.forest.root(tree) != self.config.rank {
-                self.tell_later(tree, version);
+                self.report_later(tree, version);
             }
         }
         Ok(())
     }
 
-    /// Compares what another knows with what is known here. False if nothing is.
-    fn is_settled(&mut self, told: &Version) -> bool {
-        let path = &told.path;
-        if !self.scope.contains(path) || self.live.covers(path) {
+    /// Compares a reported version with the known one. False if none is known.
+    fn is_settled(&mut self, reported: &Version) -> bool {
+        let path = &reported.path;
+        if !self.scope.contains(path) || self.passthrough.covers(path) {
             return true;
         }
         if let Some(fact) = self.entries.fact(path) {
             let known = version_of(path, fact);
             let is_listed = attr_of(fact).is_some() && matches!(fact, Fact::Listing(..) | Fact::Unlistable(_));
-            if is_other(&known, told) {
-                self.changed(path, is_listed && known.fact != told.fact);
+            if is_other(&known, reported) {
+                self.changed(path, is_listed && known.fact != reported.fact);
             }
             return true;
         }
-        if self.versions.contradict_version(told) {
-            self.changed(path, told.names.is_some());
+        if self.versions.contradict_version(reported) {
+            self.changed(path, reported.names.is_some());
             return true;
         }
         if self.version_reports.may_read {
-            self.versions.remember_version(told);
+            self.versions.remember_version(reported);
         }
         false
     }
 }
 
-/// Whether these were not read of the same thing.
+/// Returns whether two versions are of different things.
 fn is_other(one: &Version, other: &Version) -> bool {
     one.fact != other.fact || matches!((one.names, other.names), (Some(one), Some(other)) if one != other)
 }

@@ -1,5 +1,4 @@
-//! Content on its way into the store, from the reader or from the parent, and out of it again as
-//! soon as it is there.
+//! Content in transit: from the reader or a parent into the store, and on to children as it arrives.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -9,18 +8,18 @@ use headwater_abi::wire::{Aspect, Digest, Fact, FileHead, Message, TransferId};
 use headwater_abi::{Kind, Path};
 
 use super::Node;
-use super::ask::{EIO, aspects_of};
-use crate::asks::{Key, Waiter, Way};
+use super::requests::{EIO, aspects_of};
 use crate::entry::{Arriving, Piece, Source, aspect_of, block_of, covers};
-use crate::held::{Held, whole_head};
+use crate::pending::{Key, Route, Waiter};
 use crate::policy::{Recipients, Thing};
+use crate::stored::{StoredContent, whole_head};
 use crate::{Output, Peer, Publication, Rank, Time};
 
-/// Error numbers of opening or reading a file which say that its name leads elsewhere by now, or that its
-/// bytes are others: `ENOENT`, `ENOTDIR`, `EISDIR`, `EINVAL`, `ELOOP`, `ESTALE`.
+/// Error numbers of opening or reading a file that mean that its name leads elsewhere by now, or that its
+/// bytes have changed: `ENOENT`, `ENOTDIR`, `EISDIR`, `EINVAL`, `ELOOP`, `ESTALE`.
 const CHANGED: [u16; 6] = [2, 20, 21, 22, 40, 116];
 
-/// A file that the parent begins to send: the fields of its message.
+/// A file that a parent begins to send: the fields of its message.
 pub(super) struct Offer {
     pub(super) transfer: TransferId,
     pub(super) path: Path,
@@ -31,26 +30,26 @@ pub(super) struct Offer {
 
 /// Why a file is not received.
 pub(super) enum Refusal {
-    /// What it claims can't be.
+    /// Its message is invalid.
     Breach(&'static str),
-    /// It is of no use here.
+    /// It is not needed here.
     Unwanted,
-    /// It is wanted, but can't be had.
+    /// It is needed, but there is no room.
     Impossible,
 }
 
 impl Node {
-    /// The reader has opened a file.
+    /// Handles the opening of a file by the reader.
     pub(super) fn file_opened(&mut self, now: Time, path: Path, aspect: Aspect, head: FileHead) {
         let block = block_of(aspect);
         if self.reads.get(&(path.clone(), block)) != Some(&aspect) {
             return;
         }
         if let Some(arriving) = self.entries.get_mut(&path).and_then(|e| e.arriving_mut(block)) {
-            if arriving.source != Source::Nobody {
+            if arriving.source != Source::Lost {
                 return;
             }
-            // What another has announced, and nothing came of, is read here, if it is the same.
+            // Announced content that no rank sent is read here, if it is the same.
             if arriving.is_of(&head) {
                 arriving.source = Source::Reader;
             } else {
@@ -80,14 +79,14 @@ impl Node {
         }
     }
 
-    /// The reader has come so far.
+    /// Handles progress of the reader.
     pub(super) fn file_read(&mut self, now: Time, path: &Path, aspect: Aspect, position: u64) {
         if self.reads.get(&(path.clone(), block_of(aspect))) == Some(&aspect) {
             self.advance(now, path, block_of(aspect), position);
         }
     }
 
-    /// The reader has failed.
+    /// Handles a failure of the reader.
     pub(super) fn file_failed(&mut self, now: Time, path: &Path, aspect: Aspect, errno: u16) {
         let block = block_of(aspect);
         if self.reads.get(&(path.clone(), block)) != Some(&aspect) {
@@ -109,7 +108,7 @@ impl Node {
         self.fail_content(now, path, block);
     }
 
-    /// The parent begins to send a file.
+    /// Handles the beginning of a file that a parent sends.
     pub(super) fn file_offered(&mut self, now: Time, from: Rank, offer: Offer) -> Result<(), Refusal> {
         let Offer { transfer, path, aspect, head, position } = offer;
         let (path, block) = (&path, block_of(aspect));
@@ -126,8 +125,8 @@ impl Node {
         Ok(())
     }
 
-    /// A parent sends all of a file's content at once.
-    pub(super) fn content_told(
+    /// Handles a file whose content a parent sends in one message.
+    pub(super) fn content_announced(
         &mut self,
         now: Time,
         from: Rank,
@@ -154,15 +153,15 @@ impl Node {
         Ok(())
     }
 
-    /// Whether content that a parent sends from its beginning is wanted; what it takes the place of is given up.
+    /// Returns whether content from a parent is needed, and drops the content that it replaces.
     fn admit_content(&mut self, now: Time, path: &Path, aspect: Aspect, head: &FileHead) -> Result<(), Refusal> {
         let block = block_of(aspect);
-        if !self.scope.contains(path) || self.live.covers(path) {
+        if !self.scope.contains(path) || self.passthrough.covers(path) {
             return Err(Refusal::Unwanted);
         }
         if let Some(entry) = self.entries.get(path) {
             let arrives = entry.arriving.as_deref().into_iter().chain(entry.arriving(block));
-            let mut arrives = arrives.into_iter().filter(|a| a.source != Source::Nobody);
+            let mut arrives = arrives.into_iter().filter(|a| a.source != Source::Lost);
             let arrives_already = arrives.any(|a| a.aspect == Aspect::Whole || covers(a.aspect, aspect));
             if arrives_already || entry.has_content(aspect) {
                 return Err(Refusal::Unwanted);
@@ -171,18 +170,18 @@ impl Node {
         if !self.learn(now, path, Fact::Attr(head.attr), false) {
             return Err(Refusal::Impossible);
         }
-        // Of content that comes anew nothing that came before is kept.
+        // Content that begins again replaces all that came before.
         self.supersede(path, block);
         if self.adopt_hard_link(path, aspect) { Err(Refusal::Unwanted) } else { Ok(()) }
     }
 
-    /// Whether this has been announced by a parent that is lost, and nothing of it has come yet.
+    /// Returns whether a lost parent has announced this and sent nothing of it yet.
     fn is_to_be_continued(&self, path: &Path, aspect: Aspect, head: &FileHead) -> bool {
         let arriving = self.entries.get(path).and_then(|entry| entry.arriving(block_of(aspect)));
-        arriving.is_some_and(|a| (a.source, a.position, a.aspect) == (Source::Nobody, 0, aspect) && a.is_of(head))
+        arriving.is_some_and(|a| (a.source, a.position, a.aspect) == (Source::Lost, 0, aspect) && a.is_of(head))
     }
 
-    /// A parent goes on with what another has begun.
+    /// Continues with content that another parent has begun.
     fn file_continued(&mut self, from: Rank, offer: Offer) -> Result<(), Refusal> {
         let Offer { transfer, path, aspect, head, position } = offer;
         let block = block_of(aspect);
@@ -190,11 +189,11 @@ impl Node {
             return Err(Refusal::Unwanted);
         };
         let is_same = arriving.is_of(&head);
-        if arriving.source != Source::Nobody || arriving.position != position {
+        if arriving.source != Source::Lost || arriving.position != position {
             return Err(Refusal::Unwanted);
         }
         if !is_same {
-            // Its processes keep to one version: none that is cut together from two.
+            // Processes see one version, never parts of two.
             self.changed(&path, false);
             return Err(Refusal::Impossible);
         }
@@ -209,13 +208,13 @@ impl Node {
         Ok(())
     }
 
-    /// What is in the store of a file already.
+    /// Returns the head of what is stored of a file.
     fn published(&self, path: &Path) -> Option<FileHead> {
         let entry = self.entries.get(path)?;
-        Some(entry.held.as_ref()?.summary(*entry.attr()?))
+        Some(entry.stored.as_ref()?.summary(*entry.attr()?))
     }
 
-    /// Bytes of a file have arrived from a parent.
+    /// Handles bytes of a file from a parent.
     pub(super) fn chunk(
         &mut self,
         now: Time,
@@ -226,7 +225,7 @@ impl Node {
     ) -> Result<(), &'static str> {
         let Some(parent) = self.parents.get(&from) else { return Err("a child sends content") };
         let Some((path, block)) = parent.incoming.get(&transfer).cloned() else {
-            // What this node has cancelled may still be on its way.
+            // What this node has cancelled may still be in transit.
             let is_old = parent.newest.is_some_and(|newest| transfer <= newest);
             return if is_old { Ok(()) } else { Err("a chunk of no file") };
         };
@@ -241,7 +240,7 @@ impl Node {
         Ok(())
     }
 
-    /// All bytes have come from a parent, and are what they should be.
+    /// Handles the end of a transfer whose bytes match their digest.
     pub(super) fn end(&mut self, from: Rank, transfer: TransferId, digest: Digest) -> Result<(), &'static str> {
         let Some(parent) = self.parents.get(&from) else { return Err("a child sends content") };
         let Some((path, block)) = parent.incoming.get(&transfer).cloned() else {
@@ -256,7 +255,7 @@ impl Node {
         Ok(())
     }
 
-    /// Makes room for content and lets those have it who wait for it. False if there is no room.
+    /// Reserves room for content, and serves the children that wait for it. False if there is no room.
     fn begin(&mut self, now: Time, path: &Path, aspect: Aspect, head: FileHead, source: Source) -> bool {
         let Some((head, reserved)) = self.reserve(path, head) else { return false };
         let (head, block) = (Arc::new(head), block_of(aspect));
@@ -274,8 +273,8 @@ impl Node {
             self.outputs.push_back(Output::Receive { from, transfer, path, block, head, position: 0, have });
         }
         for aspect in aspects_of(block) {
-            if let Some(ask) = self.asks.get_mut(&(path.clone(), aspect)) {
-                self.woken.extend(core::mem::take(&mut ask.children).into_iter().map(Waiter::Child));
+            if let Some(request) = self.pending.get_mut(&(path.clone(), aspect)) {
+                self.woken.extend(core::mem::take(&mut request.children).into_iter().map(Waiter::Child));
             }
         }
         self.fresh.push_back(Thing::Content(path.clone(), block));
@@ -283,12 +282,12 @@ impl Node {
         true
     }
 
-    /// Makes room for content. Its head with the attributes that were seen first, so that all nodes say the
-    /// same, and the bytes that it will take; `None` if there is no room.
+    /// Reserves room for content. Returns its head, with the attributes that were seen first so that all
+    /// nodes agree, and the bytes that it will take; `None` if there is no room.
     fn reserve(&mut self, path: &Path, mut head: FileHead) -> Option<(FileHead, u64)> {
         let entry = self.entries.get(path)?;
         head.attr = *entry.attr().expect("a file has attributes");
-        let reserved = entry.held.as_ref().map_or_else(|| head.content_bytes(), |held| held.missing_bytes(&head));
+        let reserved = entry.stored.as_ref().map_or_else(|| head.content_bytes(), |stored| stored.missing_bytes(&head));
         if !self.make_room(path, reserved) {
             return None;
         }
@@ -296,19 +295,19 @@ impl Node {
         Some((head, reserved))
     }
 
-    /// A rank sends what was to be read here, because nobody could be asked: now somebody has come back.
+    /// Accepts content from a rank that came back after this node had queued a read of its own.
     fn receive_instead_of_reading(&mut self, from: Rank, path: &Path, block: Option<u32>) {
         if self.reads.remove(&(path.clone(), block)).is_some() {
             self.outputs.push_back(Output::Discard { path: path.clone(), block });
         }
         for key in aspects_of(block).map(|aspect| (path.clone(), aspect)) {
-            if self.asks.way(&key) == Some(Way::Read) {
-                self.asks.set_way(&key, Way::Asked(from));
+            if self.pending.route(&key) == Some(Route::Read) {
+                self.pending.set_route(&key, Route::Parent(from));
             }
         }
     }
 
-    /// The bytes before `position` are in the store.
+    /// Notes that the bytes before `position` are stored.
     fn advance(&mut self, now: Time, path: &Path, block: Option<u32>, position: u64) {
         let Some(arriving) = self.entries.get_mut(path).and_then(|e| e.arriving_mut(block)) else { return };
         let total = arriving.head.content_bytes();
@@ -318,7 +317,7 @@ impl Node {
         arriving.position = position;
         let is_read = arriving.source == Source::Reader;
         for aspect in aspects_of(block) {
-            self.asks.note_progress(now, &(path.clone(), aspect));
+            self.pending.note_progress(now, &(path.clone(), aspect));
         }
         if position == total && is_read {
             return self.complete(path, block, None);
@@ -327,15 +326,15 @@ impl Node {
         self.children.wake(&piece);
     }
 
-    /// All bytes are in the store.
+    /// Publishes content that is completely stored.
     fn complete(&mut self, path: &Path, block: Option<u32>, digest: Option<Digest>) {
         let Some(entry) = self.entries.get_mut(path) else { return };
         let Some(Arriving { aspect, head, reserved, source, .. }) = entry.take_arriving(block) else { return };
-        let is_first = entry.held.is_none();
+        let is_first = entry.stored.is_none();
         self.release_source(path, block, source);
         if is_first && let Some(target) = self.linked_content(path, aspect) {
             // It has arrived under two names at once.
-            self.sieve.give_back(reserved);
+            self.sieve.release(reserved);
             self.outputs.push_back(Output::Discard { path: path.clone(), block });
             self.link(path, &target);
             let piece = (path.clone(), block);
@@ -360,19 +359,18 @@ impl Node {
         self.children.wake(&piece);
     }
 
-    /// Content is as good as in the store, of which it takes `bytes`; what else is on its way of it is of no
-    /// use any more.
+    /// Publishes content that is about to be stored in `bytes` bytes, and drops what else arrives of it.
     fn take_in(&mut self, path: &Path, aspect: Aspect, head: &FileHead, bytes: u64, digest: Option<Digest>) {
         if aspect == Aspect::Whole {
             self.drop_pieces(path);
         }
-        self.hold(path, aspect, head, bytes);
-        if let (Some(digest), Some(held)) = (digest, self.entries.get_mut(path).and_then(|e| e.held.as_mut())) {
-            held.set_digest(aspect, digest);
+        self.note_stored(path, aspect, head, bytes);
+        if let (Some(digest), Some(stored)) = (digest, self.entries.get_mut(path).and_then(|e| e.stored.as_mut())) {
+            stored.set_digest(aspect, digest);
         }
     }
 
-    /// Nothing more comes from there.
+    /// Notes that a source sends nothing more of this.
     fn release_source(&mut self, path: &Path, block: Option<u32>, source: Source) {
         match source {
             Source::Parent(from, transfer) => {
@@ -380,31 +378,33 @@ impl Node {
                     parent.incoming.remove(&transfer);
                 }
             }
-            Source::Reader | Source::Nobody => drop(self.reads.remove(&(path.clone(), block))),
+            Source::Reader | Source::Lost => drop(self.reads.remove(&(path.clone(), block))),
         }
     }
 
-    /// If all blocks are in the store, the file is.
+    /// Publishes the file if all of its blocks are stored.
     fn complete_blocks(&mut self, path: &Path) {
         let Some(entry) = self.entries.get_mut(path) else { return };
         let Some(attr) = entry.attr().copied() else { return };
-        let Some(held) = entry.held.as_mut().filter(|held| !held.is_whole() && held.has_all_blocks(attr.size)) else {
+        let Some(stored) =
+            entry.stored.as_mut().filter(|stored| !stored.is_whole() && stored.has_all_blocks(attr.size))
+        else {
             return;
         };
-        let head = whole_head(attr, held.format);
-        held.add(Aspect::Whole, &head);
+        let head = whole_head(attr, stored.format);
+        stored.add(Aspect::Whole, &head);
         self.drop_pieces(path);
         self.publish(Publication::Content { path: path.clone(), aspect: Aspect::Whole, head, is_marked: false });
     }
 
-    /// Content is in the store and takes `bytes` of it.
-    fn hold(&mut self, path: &Path, aspect: Aspect, head: &FileHead, bytes: u64) {
+    /// Notes that content is stored and takes `bytes` bytes.
+    fn note_stored(&mut self, path: &Path, aspect: Aspect, head: &FileHead, bytes: u64) {
         let Some(entry) = self.entries.get_mut(path) else { return };
         let sieve = &mut self.sieve;
-        let held = entry.held.get_or_insert_with(|| Box::new(Held::new(sieve.insert(path.clone()))));
-        held.add(aspect, head);
-        held.bytes += bytes;
-        if held.is_whole() && !entry.is_arriving() {
+        let stored = entry.stored.get_or_insert_with(|| Box::new(StoredContent::new(sieve.insert(path.clone()))));
+        stored.add(aspect, head);
+        stored.bytes += bytes;
+        if stored.is_whole() && !entry.is_arriving() {
             entry.blocks = None;
         }
     }
@@ -419,22 +419,22 @@ impl Node {
         }
     }
 
-    /// Gives up what arrives of this, for those below as well. False if nothing does.
+    /// Drops what arrives of this, here and below. False if nothing arrives.
     pub(super) fn abandon(
         &mut self,
         now: Time,
         path: &Path,
         block: Option<u32>,
         errno: u16,
-        tells_parent: bool,
+        notifies_parent: bool,
     ) -> bool {
-        let Some(arriving) = self.drop_arriving(path, block, tells_parent) else { return false };
+        let Some(arriving) = self.drop_arriving(path, block, notifies_parent) else { return false };
         self.fail_children((path.clone(), block), &arriving, errno);
         self.fail_content(now, path, block);
         true
     }
 
-    /// Tells those below that what arrived does not come any more.
+    /// Notifies children that arriving content was dropped.
     pub(super) fn fail_children(&mut self, piece: Piece, arriving: &Arriving, errno: u16) {
         for (&to, child) in self.children.iter_mut() {
             let Some((transfer, is_announced)) = child.stop_content(&piece, &arriving.head) else { continue };
@@ -443,7 +443,7 @@ impl Node {
                 self.outputs.push_back(Output::Send { to, message: Message::Failed { transfer, errno } });
                 continue;
             }
-            // Whatever it asked for that this would have been enough for.
+            // The child may have requested any aspect that this content covers.
             for aspect in aspects_of(piece.1).filter(|&aspect| covers(arriving.aspect, aspect)) {
                 let message = Message::Unavailable { path: piece.0.clone(), aspect };
                 self.outputs.push_back(Output::Send { to, message });
@@ -451,14 +451,14 @@ impl Node {
         }
     }
 
-    /// More of this path's content is offered than what arrives: that gives way. Children that were
-    /// being sent it get the new content, too.
+    /// Replaces arriving content by content that covers more. Children that were being sent the former get
+    /// the latter too.
     pub(super) fn supersede(&mut self, path: &Path, block: Option<u32>) {
         let Some(arriving) = self.drop_arriving(path, block, true) else { return };
         self.stop_below(&(path.clone(), block), &arriving);
     }
 
-    /// The path goes live: nothing more is sent or received of it.
+    /// Stops all transfers of a path that is passed through.
     pub(super) fn forget_content(&mut self, path: &Path) {
         self.drop_pieces(path);
         for child in self.children.values_mut() {
@@ -469,7 +469,7 @@ impl Node {
         }
     }
 
-    /// Whatever is on its way of this path is of no use any more.
+    /// Drops all arriving pieces of this path.
     pub(super) fn drop_pieces(&mut self, path: &Path) {
         let arriving = self.entries.get(path).map(|entry| entry.pieces_arriving()).unwrap_or_default();
         for &block in &arriving {
@@ -484,25 +484,25 @@ impl Node {
             self.reads.remove(&piece);
             self.outputs.push_back(Output::Discard { path: piece.0, block: piece.1 });
         }
-        // What was sent on as it came may be here by another way.
+        // What was forwarded while it arrived may be stored by other means.
         arriving.iter().for_each(|&block| self.children.wake(&(path.clone(), block)));
     }
 
-    pub(super) fn drop_arriving(&mut self, path: &Path, block: Option<u32>, tells_parent: bool) -> Option<Arriving> {
+    pub(super) fn drop_arriving(&mut self, path: &Path, block: Option<u32>, notifies_parent: bool) -> Option<Arriving> {
         let arriving = self.entries.get_mut(path)?.take_arriving(block)?;
-        self.sieve.give_back(arriving.reserved);
+        self.sieve.release(arriving.reserved);
         self.outputs.push_back(Output::Discard { path: path.clone(), block });
         self.release_source(path, block, arriving.source);
         if let Source::Parent(from, transfer) = arriving.source
-            && tells_parent
+            && notifies_parent
             && self.is_up(from)
         {
-            self.tell(Peer::Parent(from), Message::Cancel { transfer });
+            self.send(Peer::Parent(from), Message::Cancel { transfer });
         }
         Some(arriving)
     }
 
-    /// The store could not take this content.
+    /// Handles content that the store could not take.
     pub(super) fn store_failed(&mut self, now: Time, path: &Path, block: Option<u32>) {
         if self.abandon(now, path, block, EIO, true) {
             return;
@@ -512,8 +512,8 @@ impl Node {
         }
         match block {
             None => {
-                if self.drop_held(path).is_some() {
-                    // Whatever stood there before. If that stays, nothing is known of it.
+                if self.drop_stored(path).is_some() {
+                    // Including what was there before: if that stays, its state is unknown.
                     self.evicted.retain(|evicted| evicted.path != *path);
                     self.outputs.push_back(Output::Evict { path: path.clone() });
                 }

@@ -1,5 +1,5 @@
-//! What all names of a directory are, asked for at once: by a node whose processes look up one after the
-//! other, answered in batches, each of which is published as it comes.
+//! Details: the facts about all names of a directory, requested at once when processes look up one after the
+//! other. They arrive in batches, each of which is published at once.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -10,22 +10,22 @@ use headwater_abi::wire::{Aspect, DETAILS_MAX, Detail, Fact, Message};
 use headwater_abi::{Kind, Path};
 
 use super::Node;
-use crate::asks::{ChildWant, Key, Waiter, Way};
 use crate::entry::{Details, Directory, is_name, is_sound};
+use crate::pending::{ChildWant, Key, Route, Waiter};
 use crate::topology::Up;
 use crate::transfer::Child;
 use crate::{ClientId, Output, Rank, Time};
 
-/// Look-ups of unknown names after which all are asked for. Fewer are what a program does that knows
-/// which files it wants; one that lists the directory and looks at each comes here at once.
+/// Look-ups of unknown names after which the details are requested. A program that knows its files makes
+/// fewer; one that lists the directory and examines each name reaches this at once.
 const DETAILS_AFTER: usize = 16;
-/// In large directories it takes one in so many names.
+/// Large directories need look-ups of this fraction of their names.
 const DETAILS_SHARE: usize = 64;
-/// Batches that are read at once; other reads find threads beside them.
+/// Batches that are read at once; other reads have the remaining threads.
 const BATCHES_READING_MAX: usize = 4;
 
 impl Node {
-    /// A process has looked up a name of which nothing is known.
+    /// Notes a look-up of an unknown name.
     pub(super) fn note_lookup(&mut self, now: Time, path: &Path) {
         let Some(at) = path.parent() else { return };
         let Some(listing) = self.entries.listing(&at) else { return };
@@ -36,81 +36,82 @@ impl Node {
         let (streak, lookups) = (directory.streak, directory.lookups);
         let is_traversal = self.traversal.is_going_through(&at, streak);
         if is_traversal || lookups >= DETAILS_AFTER.max(count / DETAILS_SHARE) {
-            self.ask_details(now, &at);
+            self.request_details(now, &at);
         }
     }
 
-    /// Lets a client that lists a directory wait for what its names are, if it is likely to look at each
-    /// of them. False if it need not wait.
+    /// Lets a client that lists a directory wait for its details, if it is likely to examine each name. False
+    /// if it need not wait.
     pub(super) fn waits_for_details(&mut self, now: Time, id: ClientId, path: &Path) -> bool {
         let has_waited = self.clients.get(&id).is_none_or(|client| client.counted == Some(Aspect::Details));
         let is_unknown = self.directory_mut(path).is_some_and(|directory| directory.details != Details::Known);
-        if has_waited || !is_unknown || !self.traversal.comes_to(path) || !self.ask_details(now, path) {
+        if has_waited || !is_unknown || !self.traversal.reaches(path) || !self.request_details(now, path) {
             return false;
         }
         if let Some(client) = self.clients.get_mut(&id) {
             client.counted = Some(Aspect::Details);
         }
-        self.ask(now, path.clone(), Aspect::Details, Waiter::Client(id));
+        self.wait_for(now, path.clone(), Aspect::Details, Waiter::Client(id));
         true
     }
 
-    /// Asks what all names of a directory are, unless that is known, asked already, or too much.
-    pub(super) fn ask_details(&mut self, now: Time, at: &Path) -> bool {
+    /// Requests a directory's details, unless they are known, pending or too many. Returns whether they are
+    /// pending.
+    pub(super) fn request_details(&mut self, now: Time, at: &Path) -> bool {
         let names_max = self.config.limits.details_names_max;
         if self.entries.listing(at).is_none_or(|listing| listing.len() > names_max) {
             return false;
         }
         match self.directory_mut(at).map(|directory| directory.details) {
             Some(Details::Unknown) => {}
-            Some(Details::Asked { .. }) => return true,
+            Some(Details::Requested { .. }) => return true,
             _ => return false,
         }
-        let is_pushed = !self.children.is_empty() && self.spread.pushes_new(now);
+        let is_pushed = !self.children.is_empty() && self.push_policy.pushes_new(now);
         let set = |node: &mut Node, details| {
             if let Some(directory) = node.directory_mut(at) {
                 (directory.lookups, directory.details) = (0, details);
             }
         };
-        set(self, Details::Asked { batches: 0, is_pushed });
-        let is_asked = self.start(now, &(at.clone(), Aspect::Details), None);
-        if !is_asked {
+        set(self, Details::Requested { batches: 0, is_pushed });
+        let owes_answer = self.start(now, &(at.clone(), Aspect::Details), None);
+        if !owes_answer {
             set(self, Details::Unknown);
         }
-        is_asked
+        owes_answer
     }
 
-    /// Has this node's reader examine all names of a directory.
+    /// Queues all names of a directory for this node's reader.
     pub(super) fn start_batches(&mut self, at: &Path) {
         let count = self.entries.listing(at).map_or(0, Listing::len);
-        if let Some(Directory { details: Details::Asked { batches, .. }, .. }) = self.directory_mut(at) {
+        if let Some(Directory { details: Details::Requested { batches, .. }, .. }) = self.directory_mut(at) {
             *batches = count.div_ceil(DETAILS_MAX);
         }
         let batch = |first: usize| (at.clone(), first..(first + DETAILS_MAX).min(count));
         self.batches_waiting.extend((0..count).step_by(DETAILS_MAX).map(batch));
     }
 
-    /// Whether the question about all names of its directory will answer what this path is.
+    /// Returns whether the pending details of its directory will answer what this path is.
     pub(super) fn is_detailed(&self, path: &Path) -> bool {
         let Some(at) = path.parent() else { return false };
         self.entries.listing(&at).is_some_and(|listing| listing.find(path.name()).is_some())
-            && self.asks.contains(&(at, Aspect::Details))
+            && self.pending.contains(&(at, Aspect::Details))
     }
 
-    /// Has the next batch of names read, if there is one and the bound allows.
+    /// Starts the read of the next batch of names, if the limit allows. False if there is none.
     pub(super) fn start_batch(&mut self, now: Time) -> bool {
         if self.batches_reading >= BATCHES_READING_MAX {
             return false;
         }
         let Some((path, numbers)) = self.batches_waiting.pop_front() else { return false };
-        if !self.asks.contains(&(path.clone(), Aspect::Details)) {
+        if !self.pending.contains(&(path.clone(), Aspect::Details)) {
             return true;
         }
         let Some(listing) = self.entries.listing(&path).cloned() else { return true };
         let is_unknown = |name: &&[u8]| {
             let Some(at) = path.join(name).filter(|_| is_proper(name)) else { return false };
-            let is_asked = self.asks.way(&(at.clone(), Aspect::Entry)) == Some(Way::Read);
-            self.entries.get(&at).is_none() && !is_asked && !self.live.covers(&at)
+            let owes_answer = self.pending.route(&(at.clone(), Aspect::Entry)) == Some(Route::Read);
+            self.entries.get(&at).is_none() && !owes_answer && !self.passthrough.covers(&at)
         };
         let names = numbers.filter_map(|number| listing.get(number)).map(|name| name.name);
         let names: Vec<Box<[u8]>> = names.filter(is_unknown).map(Box::from).collect();
@@ -123,21 +124,21 @@ impl Node {
         true
     }
 
-    /// The reader has examined a batch.
+    /// Handles a batch that the reader has examined.
     pub(super) fn details_read(&mut self, now: Time, path: &Path, details: Vec<Detail>) {
         self.batches_reading = self.batches_reading.saturating_sub(1);
         let sound = details.into_iter().filter(is_sound_detail).collect();
         self.batch_done(now, path, sound);
         let tree = self.tree_of(path, Aspect::Details);
         if self.up_in(tree) != Up::Reader {
-            // Somebody who is to be told has come back since these were read.
+            // A rank that has to get a report has come back since these were read.
             self.unsettle([tree]);
         }
     }
 
     fn batch_done(&mut self, now: Time, path: &Path, details: Arc<[Detail]>) {
         let batches = match self.directory_mut(path).map(|directory| &mut directory.details) {
-            Some(Details::Asked { batches, .. }) => {
+            Some(Details::Requested { batches, .. }) => {
                 *batches = batches.saturating_sub(1);
                 *batches
             }
@@ -146,8 +147,8 @@ impl Node {
         self.take_details(now, path, details, batches == 0);
     }
 
-    /// The parent tells.
-    pub(super) fn details_told(
+    /// Handles details from the parent.
+    pub(super) fn details_received(
         &mut self,
         now: Time,
         path: &Path,
@@ -161,18 +162,22 @@ impl Node {
         Ok(())
     }
 
-    /// Publishes what is new and passes it on.
+    /// Publishes new details and passes them on.
     fn take_details(&mut self, now: Time, path: &Path, details: Arc<[Detail]>, is_last: bool) {
         let key = (path.clone(), Aspect::Details);
-        self.asks.note_progress(now, &key);
+        self.pending.note_progress(now, &key);
         let learnt = details.iter().filter_map(|Detail { name, fact }| {
             let at = path.join(name)?;
             self.learn(now, &at, fact.clone(), false).then_some(at)
         });
         let learnt: Vec<Path> = learnt.collect();
-        let mut to: Vec<Rank> =
-            self.asks.get_mut(&key).into_iter().flat_map(|ask| ask.children.iter().map(|c| c.rank)).collect();
-        if let Some(Details::Asked { is_pushed: true, .. }) = self.directory_mut(path).map(|d| d.details) {
+        let mut to: Vec<Rank> = self
+            .pending
+            .get_mut(&key)
+            .into_iter()
+            .flat_map(|request| request.children.iter().map(|c| c.rank))
+            .collect();
+        if let Some(Details::Requested { is_pushed: true, .. }) = self.directory_mut(path).map(|d| d.details) {
             let tree = self.tree_of(path, Aspect::Details);
             let gets = |(&rank, child): (&Rank, &Child)| child.joined.trees.contains(&tree).then_some(rank);
             let others = self.children.iter().filter_map(gets).filter(|rank| !to.contains(rank));
@@ -183,33 +188,33 @@ impl Node {
             to.extend(others);
         }
         if !to.is_empty() {
-            // What was known before is passed on as it was known.
+            // What was known before is passed on in its known form.
             let known: Vec<Detail> = learnt.iter().filter_map(|at| self.detail(at)).collect();
             let details = if known[..] == details[..] { details } else { known.into() };
-            self.tell_details(&to, path, &details, is_last);
+            self.send_details(&to, path, &details, is_last);
         }
         if is_last && let Some(directory) = self.directory_mut(path) {
             directory.details = Details::Known;
-            let clients = self.asks.remove(&key).into_iter().flat_map(|ask| ask.clients);
+            let clients = self.pending.remove(&key).into_iter().flat_map(|request| request.clients);
             self.woken.extend(clients.map(Waiter::Client));
-            self.ask_singly(path);
+            self.request_singly(path);
         }
     }
 
-    /// Answers a child: what is known at once, the rest as it comes.
+    /// Answers a child: known details at once, the rest as it arrives.
     pub(super) fn serve_details(&mut self, now: Time, want: ChildWant) {
         let ChildWant { rank, ref path, aspect, .. } = want;
         let listing = match self.entries.fact(path) {
-            None => return self.ask(now, path.clone(), Aspect::Listing, Waiter::Child(want)),
+            None => return self.wait_for(now, path.clone(), Aspect::Listing, Waiter::Child(want)),
             Some(Fact::Attr(attr)) if attr.kind() == Kind::Dir => {
-                return self.ask(now, path.clone(), Aspect::Listing, Waiter::Child(want));
+                return self.wait_for(now, path.clone(), Aspect::Listing, Waiter::Child(want));
             }
             Some(Fact::Listing(_, listing)) => listing.clone(),
-            Some(_) => return self.send(rank, Message::Unavailable { path: path.clone(), aspect }),
+            Some(_) => return self.send_to_child(rank, Message::Unavailable { path: path.clone(), aspect }),
         };
         let is_known = self.entries.knows(path, Aspect::Details);
-        if !is_known && !self.ask_details(now, path) {
-            return self.send(rank, Message::Unavailable { path: path.clone(), aspect });
+        if !is_known && !self.request_details(now, path) {
+            return self.send_to_child(rank, Message::Unavailable { path: path.clone(), aspect });
         }
         self.stats.pulls += 1;
         let paths = listing.iter().filter(|name| is_proper(name.name)).filter_map(|name| path.join(name.name));
@@ -217,16 +222,16 @@ impl Node {
         let mut batches = details.chunks(DETAILS_MAX).peekable();
         while let Some(batch) = batches.next() {
             let is_last = is_known && batches.peek().is_none();
-            self.tell_details(&[rank], path, &Arc::from(batch), is_last);
+            self.send_details(&[rank], path, &Arc::from(batch), is_last);
         }
         if !is_known {
-            self.asks.join(&(path.clone(), aspect), Waiter::Child(want));
+            self.pending.join(&(path.clone(), aspect), Waiter::Child(want));
         } else if details.is_empty() {
-            self.tell_details(&[rank], path, &Arc::from([]), true);
+            self.send_details(&[rank], path, &Arc::from([]), true);
         }
     }
 
-    fn tell_details(&mut self, to: &[Rank], path: &Path, details: &Arc<[Detail]>, is_last: bool) {
+    fn send_details(&mut self, to: &[Rank], path: &Path, details: &Arc<[Detail]>, is_last: bool) {
         for detail in details.iter() {
             if let Some(entry) = path.join(&detail.name).and_then(|at| self.entries.get_mut(&at)) {
                 to.iter().for_each(|&rank| entry.fact_at.insert(rank));
@@ -234,14 +239,14 @@ impl Node {
         }
         if is_last || !details.is_empty() {
             for &rank in to {
-                self.send(rank, Message::Details { path: path.clone(), details: details.clone(), is_last });
+                self.send_to_child(rank, Message::Details { path: path.clone(), details: details.clone(), is_last });
             }
         }
     }
 
-    /// What is known of a path, as far as it is told with its directory's others.
+    /// Returns a path's fact in the form in which details contain it.
     fn detail(&self, at: &Path) -> Option<Detail> {
-        let fact = match &self.entries.get(at).filter(|_| !self.live.covers(at))?.fact {
+        let fact = match &self.entries.get(at).filter(|_| !self.passthrough.covers(at))?.fact {
             Fact::Listing(attr, _) | Fact::Unlistable(attr) | Fact::Attr(attr) => Fact::Attr(*attr),
             link @ Fact::Link(..) => link.clone(),
             Fact::Absent | Fact::Error(_) => return None,
@@ -249,20 +254,20 @@ impl Node {
         Some(Detail { name: at.name().into(), fact })
     }
 
-    /// The directory's details can't be had now: its names are asked for one by one.
+    /// Handles details that can't be had now: names are requested one by one.
     pub(super) fn no_details(&mut self, path: &Path) {
         if let Some(directory) = self.directory_mut(path) {
             (directory.lookups, directory.details) = (0, Details::Unknown);
         }
-        self.ask_singly(path);
+        self.request_singly(path);
     }
 
-    /// Asks for what the details were to answer, and did not.
-    pub(super) fn ask_singly(&mut self, path: &Path) {
-        for key in self.asks.detailed(path) {
+    /// Requests one by one what the details failed to answer.
+    pub(super) fn request_singly(&mut self, path: &Path) {
+        for key in self.pending.detailed(path) {
             let tree = self.tree_of(&key.0, key.1);
-            let is_asked = self.dispatch(&key, tree).is_some_and(|way| self.asks.set_way(&key, way));
-            if !is_asked {
+            let owes_answer = self.dispatch(&key, tree).is_some_and(|route| self.pending.set_route(&key, route));
+            if !owes_answer {
                 self.fail(&key);
             }
         }
@@ -274,7 +279,7 @@ impl Node {
     }
 }
 
-/// Whether a name is another path's than the directory's own and its parent's.
+/// Returns whether a name is neither `.` nor `..`.
 fn is_proper(name: &[u8]) -> bool {
     is_name(name) && name != b"." && name != b".."
 }
@@ -283,7 +288,7 @@ fn is_sound_detail(detail: &Detail) -> bool {
     is_proper(&detail.name) && is_sound(&detail.fact) && matches!(detail.fact, Fact::Attr(_) | Fact::Link(..))
 }
 
-/// The question to which `key` belongs is about all names of a directory.
+/// Returns whether a request is for the details of a directory.
 pub(super) fn is_details((_, aspect): &Key) -> bool {
     *aspect == Aspect::Details
 }

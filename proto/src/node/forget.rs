@@ -1,4 +1,4 @@
-//! Forgetting what nobody uses, so that a node's memory is bounded however many paths are looked up.
+//! Forgetting unused records, so that a node's memory is bounded however many paths are looked up.
 
 use alloc::collections::BTreeSet;
 
@@ -9,16 +9,16 @@ use super::Node;
 use crate::Output;
 use crate::entry::Details;
 
-/// Paths that one occasion looks at, and for each that was learnt on it.
+/// Paths that one call examines, beside some for each record that was learnt since.
 const STEPS: usize = 64;
 const STEPS_FOR_LEARNT: usize = 2;
-/// What was learnt last is kept, so that a walk along a path gets to its end.
+/// The latest records stay, so that a walk along a path can finish.
 const RECENT: u32 = 64;
-/// Paths that wait to be forgotten and are so already, beside as many as are known.
+/// Queued paths that are forgotten already, beside as many as are known.
 const GONE_MAX: usize = 64;
 
 impl Node {
-    /// Something new is known about a path; before, nothing was, or only what kind of thing it is.
+    /// Notes a fact about a path; `was_known` if something was known before.
     pub(super) fn note_forgettable(&mut self, path: &Path, was_known: bool) {
         let limits = &self.config.limits;
         if limits.facts_max == usize::MAX && limits.listing_bytes_max == u64::MAX {
@@ -33,7 +33,7 @@ impl Node {
         if !was_known {
             self.forgettable.push_back(path.clone());
         }
-        // Paths that are known no more, or anew.
+        // Drops paths that are not known any more, and duplicates.
         let queued_max = 2 * self.entries.len() + GONE_MAX;
         if self.listed.len() > queued_max {
             let mut seen = BTreeSet::new();
@@ -45,14 +45,14 @@ impl Node {
         }
     }
 
-    /// Forgets the oldest that nobody uses, while there is more than the bounds allow: a clock whose hand
-    /// passes what is used.
+    /// Forgets the oldest unused records, while there are more than the limits allow: a clock whose hand
+    /// passes used ones.
     pub(super) fn forget_some(&mut self) {
         let learnt = self.learnt.wrapping_sub(self.learnt_before) as usize;
         self.learnt_before = self.learnt;
         let steps = STEPS + STEPS_FOR_LEARNT * learnt;
         for _ in 0..steps {
-            // What has content leaves with it.
+            // Records with content leave with it.
             if self.entries.len() - self.sieve.files() <= self.config.limits.facts_max {
                 break;
             }
@@ -72,32 +72,32 @@ impl Node {
         }
     }
 
-    /// The original of what was published is another by now, or there is none: from now on it is served
-    /// by itself, everywhere, and with `tree` all that lies below it.
+    /// Passes a path through, and with `tree` all below it, because its source file has changed or vanished
+    /// since it was published.
     pub(super) fn changed(&mut self, path: &Path, tree: bool) {
-        if self.live.covers(path) {
+        if self.passthrough.covers(path) {
             return;
         }
         self.stats.changed += 1;
         self.outputs.push_back(Output::Changed { path: path.clone() });
-        self.go_live(path, tree, None);
-        self.live.insert(path, tree, true);
+        self.begin_passthrough(path, tree, None);
+        self.passthrough.insert(path, tree, true);
     }
 
     /// Forgets a path. False if it is in use.
     fn forget(&mut self, path: &Path) -> bool {
         let Some(entry) = self.entries.get(path) else { return false };
-        let is_asking = entry.directory.as_ref().is_some_and(|d| matches!(d.details, Details::Asked { .. }));
-        // The eviction may be refused.
+        let is_requesting = entry.directory.as_ref().is_some_and(|d| matches!(d.details, Details::Requested { .. }));
+        // The store may refuse the eviction.
         let is_evicted = || self.evicted.iter().any(|evicted| evicted.path == *path);
-        let is_used = entry.held.is_some()
+        let is_used = entry.stored.is_some()
             || is_evicted()
             || entry.is_arriving()
-            || is_asking
+            || is_requesting
             || self.learnt.wrapping_sub(entry.learnt) < RECENT
-            || self.live.covers(path)
-            || self.asks.keys_of(path).next().is_some()
-            || (entry.is_dir() && (self.entries.has_descendants(path) || self.asks.has_below(path)));
+            || self.passthrough.covers(path)
+            || self.pending.keys_of(path).next().is_some()
+            || (entry.is_dir() && (self.entries.has_descendants(path) || self.pending.has_below(path)));
         if is_used {
             return false;
         }

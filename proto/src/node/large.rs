@@ -1,6 +1,6 @@
-//! Large content: fetched block by block, each block through the tree that is its turn, so that every
-//! link of the overlay carries a part. Nobody but the reader keeps the order; a node asks for so many
-//! blocks at once and for the next when one has come.
+//! Large content: downloaded block by block, each block through the tree whose turn it is, so that all links
+//! of the overlay share the load. A node has a limited number of blocks pending and requests the next when
+//! one has arrived; only the reader sees the order.
 
 use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
@@ -9,22 +9,22 @@ use headwater_abi::Path;
 use headwater_abi::wire::{Aspect, Fact, FileHead, Message, block_range};
 
 use super::Node;
-use super::ask::aspects_of;
 use super::content::is_content_head;
-use crate::asks::Way;
+use super::requests::aspects_of;
 use crate::entry::{Source, aspect_of, covers};
+use crate::pending::Route;
 use crate::policy::Thing;
 use crate::state::block_download::BlockDownload;
 use crate::{Peer, Publication, Rank, Time};
 
 impl Node {
-    /// Whether content like this goes block by block.
+    /// Returns whether such content travels block by block.
     pub(super) fn is_large(&self, head: &FileHead) -> bool {
         self.config.forest.is_striped() && head.content_bytes() > self.config.limits.piece_bytes_max
     }
 
-    /// The parent says that content is large, asked or not.
-    pub(super) fn large_told(
+    /// Handles a parent's announcement that content is large.
+    pub(super) fn large_announced(
         &mut self,
         now: Time,
         path: Path,
@@ -38,10 +38,10 @@ impl Node {
         Ok(())
     }
 
-    /// Content turns out to be large: those below who wait for it are told, and it is fetched for those
-    /// who wait for it here, or because everybody gets it.
+    /// Announces large content to the children that wait for it, and downloads it for this node's waiters, or
+    /// because it is pushed to all.
     pub(super) fn large(&mut self, now: Time, path: &Path, aspect: Aspect, head: FileHead) {
-        if !self.scope.contains(path) || self.live.covers(path) {
+        if !self.scope.contains(path) || self.passthrough.covers(path) {
             return;
         }
         if !self.learn(now, path, Fact::Attr(head.attr), false) {
@@ -55,27 +55,28 @@ impl Node {
             return self.wake(path);
         }
         let head = Arc::new(head);
-        if entry.arriving(None).is_some_and(|arriving| arriving.source == Source::Nobody) {
-            // Nobody is asked for the rest any more.
+        if entry.arriving(None).is_some_and(|arriving| arriving.source == Source::Lost) {
+            // The rest is not requested any more.
             self.supersede(path, None);
         }
         let Some(entry) = self.entries.get_mut(path) else { return };
         entry.blocks.get_or_insert_default().large = Some((aspect, head.clone()));
-        let asked: alloc::vec::Vec<_> = aspects_of(None).filter(|&a| self.asks.contains(&(path.clone(), a))).collect();
-        let mut is_wanted_here = asked.is_empty();
-        for aspect_asked in asked {
+        let requested: alloc::vec::Vec<_> =
+            aspects_of(None).filter(|&a| self.pending.contains(&(path.clone(), a))).collect();
+        let mut is_wanted_here = requested.is_empty();
+        for aspect_asked in requested {
             let key = (path.clone(), aspect_asked);
-            let Some(ask) = self.asks.get_mut(&key) else { continue };
-            for child in core::mem::take(&mut ask.children) {
+            let Some(request) = self.pending.get_mut(&key) else { continue };
+            for child in core::mem::take(&mut request.children) {
                 let message = Message::Large { path: path.clone(), aspect, head: (*head).clone() };
-                self.tell(Peer::Child(child.rank), message);
+                self.send(Peer::Child(child.rank), message);
                 self.note_content_at(path, child.rank);
             }
-            let Some(ask) = self.asks.get_mut(&key) else { continue };
-            if ask.clients.is_empty() {
-                self.asks.remove(&key);
+            let Some(request) = self.pending.get_mut(&key) else { continue };
+            if request.clients.is_empty() {
+                self.pending.remove(&key);
             } else {
-                self.asks.set_way(&key, Way::Gathered);
+                self.pending.set_route(&key, Route::Blocks);
                 is_wanted_here = true;
             }
         }
@@ -84,13 +85,13 @@ impl Node {
         }
     }
 
-    /// Has content fetched block by block.
+    /// Starts a download of content block by block.
     pub(super) fn begin_download(&mut self, path: &Path, aspect: Aspect, head: Arc<FileHead>) {
         let download = BlockDownload { aspect, head, next: 0, in_flight: BTreeSet::new() };
         if let Some(entry) = self.entries.get_mut(path) {
             entry.blocks.get_or_insert_default().download = Some(download);
         }
-        self.gathered.push_back(path.clone());
+        self.downloads.push_back(path.clone());
         self.fresh.push_back(Thing::Content(path.clone(), None));
     }
 
@@ -101,15 +102,15 @@ impl Node {
         }
     }
 
-    /// A block of a file has come, or can't be had.
+    /// Notes that a block of a file has arrived or failed.
     pub(super) fn note_block(&mut self, path: &Path) {
         if self.entries.get(path).is_some_and(|entry| entry.download().is_some()) {
-            self.gathered.push_back(path.clone());
+            self.downloads.push_back(path.clone());
         }
     }
 
-    /// Asks for the next blocks of a file that is being gathered.
-    pub(super) fn gather(&mut self, now: Time, path: &Path) {
+    /// Requests the next blocks of a file that is being downloaded.
+    pub(super) fn download_blocks(&mut self, now: Time, path: &Path) {
         let Some(entry) = self.entries.get_mut(path) else { return };
         let count = entry.block_count();
         let Some(mut download) = entry.blocks.as_mut().and_then(|blocks| blocks.download.take()) else { return };
@@ -118,10 +119,12 @@ impl Node {
         download.in_flight.retain(|&number| !entry.has_content(Aspect::Block(number)));
         let is_coming = |node: &Node, number: u32| {
             let key = (path.clone(), Aspect::Block(number));
-            node.asks.contains(&key) || node.entries.get(path).is_some_and(|e| e.arriving(Some(number)).is_some())
+            node.pending.contains(&key) || node.entries.get(path).is_some_and(|e| e.arriving(Some(number)).is_some())
         };
         let mut has_failed = download.in_flight.iter().any(|&number| !is_coming(self, number));
-        while !has_failed && download.in_flight.len() < self.config.limits.blocks_gathered_max && download.next < count
+        while !has_failed
+            && download.in_flight.len() < self.config.limits.blocks_downloading_max
+            && download.next < count
         {
             let number = download.next;
             download.next += 1;
@@ -135,26 +138,26 @@ impl Node {
             }
             download.in_flight.insert(number);
         }
-        for asked in aspects_of(None) {
-            self.asks.note_progress(now, &(path.clone(), asked));
+        for requested in aspects_of(None) {
+            self.pending.note_progress(now, &(path.clone(), requested));
         }
         if has_failed {
             return self.fail_content(now, path, None);
         }
         if download.in_flight.is_empty() {
-            return self.gathered_all(path, aspect, &head);
+            return self.finish_download(path, aspect, &head);
         }
         if let Some(entry) = self.entries.get_mut(path) {
             entry.blocks.get_or_insert_default().download = Some(download);
         }
     }
 
-    /// All blocks are here.
-    fn gathered_all(&mut self, path: &Path, aspect: Aspect, head: &FileHead) {
+    /// Publishes content whose blocks are all stored.
+    fn finish_download(&mut self, path: &Path, aspect: Aspect, head: &FileHead) {
         let Some(entry) = self.entries.get_mut(path) else { return };
         if !entry.has_content(aspect) {
-            let Some(held) = &mut entry.held else { return };
-            held.add(aspect, head);
+            let Some(stored) = &mut entry.stored else { return };
+            stored.add(aspect, head);
             let is_marked = false;
             self.publish(Publication::Content { path: path.clone(), aspect, head: head.clone(), is_marked });
         }
@@ -163,7 +166,7 @@ impl Node {
     }
 }
 
-/// Whether a block has bytes that a head describes.
+/// Returns whether a block has bytes that a head describes.
 fn touches(head: &FileHead, number: u32) -> bool {
     block_range(head.attr.size, number).is_some_and(|(offset, bytes)| {
         head.ranges.iter().any(|&(start, length)| start < offset + bytes && offset < start + length)

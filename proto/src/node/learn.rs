@@ -1,4 +1,4 @@
-//! Facts: what becomes known about a path, and what the job's own changes take away again.
+//! Facts about paths, and the job's own changes that invalidate them.
 
 use alloc::vec::Vec;
 
@@ -6,50 +6,50 @@ use headwater_abi::wire::{Aspect, Fact, Message};
 use headwater_abi::{Kind, Path, Want};
 
 use super::Node;
-use crate::asks::{Key, Way};
 use crate::entry::{Learned, attr_of, inode_of, is_sound};
+use crate::pending::{Key, Route};
 use crate::policy::Thing;
 use crate::{Output, Peer, Publication, Time};
 
-/// Error numbers that say something about the path: `EPERM`, `EACCES`, `ENOTDIR`, `ENAMETOOLONG`,
-/// `ELOOP`. Others, such as `EIO`, say something about the moment and are left to the original.
-const LASTING: [u16; 5] = [1, 13, 20, 36, 40];
+/// Error numbers that are facts about the path: `EPERM`, `EACCES`, `ENOTDIR`, `ENAMETOOLONG`, `ELOOP`.
+/// Others, such as `EIO`, may be temporary, and the process uses the source file.
+const PERMANENT: [u16; 5] = [1, 13, 20, 36, 40];
 
 impl Node {
-    /// The reader has answered.
+    /// Handles a fact from the reader.
     pub(super) fn fact_read(&mut self, now: Time, path: Path, aspect: Aspect, fact: Fact) {
         let key = (path.clone(), aspect);
         if is_sound(&fact) {
             let was_checked = aspect == Aspect::Entry && self.checked(&path, &fact);
-            if was_checked && self.asks.way(&key) != Some(Way::Read) {
+            if was_checked && self.pending.route(&key) != Some(Route::Read) {
                 return;
             }
             if self.learn(now, &path, fact, true) {
                 self.note_read(&path);
             }
         }
-        if self.asks.way(&key) == Some(Way::Read) {
+        if self.pending.route(&key) == Some(Route::Read) {
             self.fail_for_now(now, &key);
         }
     }
 
-    /// Takes a fact in and publishes it. True if it holds: it is new, or the same was known. A fact
-    /// that comes with content `is_alone` not, and is given to children with the content.
+    /// Adds a fact and publishes it. True if it is new or was known. Children get a fact that `is_alone` at
+    /// once, any other with its content.
     pub(super) fn learn(&mut self, now: Time, path: &Path, fact: Fact, is_alone: bool) -> bool {
-        let is_passing = matches!(&fact, Fact::Error(errno) if !LASTING.contains(errno));
-        if is_passing || !self.scope.contains(path) || self.live.covers(path) {
+        let is_passing = matches!(&fact, Fact::Error(errno) if !PERMANENT.contains(errno));
+        if is_passing || !self.scope.contains(path) || self.passthrough.covers(path) {
             return false;
         }
         if let Fact::Attr(attr) = &fact
             && attr.nlink > 1
             && attr.kind() == Kind::File
-            && self.live.covers_inode(inode_of(attr))
+            && self.passthrough.covers_inode(inode_of(attr))
         {
-            self.go_live(path, false, None);
+            self.begin_passthrough(path, false, None);
             return false;
         }
         if self.versions.contradict(path, &fact) {
-            // Where a directory's names alone have changed, what is known below stays.
+            // If only a directory's names have changed, what is known below stays.
             let is_other = |attr| self.versions.contradict(path, &Fact::Attr(attr));
             let tree = attr_of(&fact).is_some_and(|attr| attr.kind() == Kind::Dir && is_other(*attr));
             self.changed(path, tree);
@@ -65,7 +65,7 @@ impl Node {
                 return false;
             }
             Learned::Full => {
-                for key in self.asks.keys_of(path).cloned().collect::<Vec<Key>>() {
+                for key in self.pending.keys_of(path).cloned().collect::<Vec<Key>>() {
                     self.fail_for_now(now, &key);
                 }
                 return false;
@@ -81,70 +81,71 @@ impl Node {
         true
     }
 
-    /// A process is about to change `path`. Where that is a link, either it or what it leads to
-    /// changes; only `NO_FOLLOW` tells which.
-    pub(super) fn request_live(&mut self, path: &Path, want: Want) {
+    /// Handles a process's notice that it is about to change `path`. If that is a link, either it or its
+    /// target changes; only `NO_FOLLOW` distinguishes them.
+    pub(super) fn request_passthrough(&mut self, path: &Path, want: Want) {
         let tree = want.contains(Want::TREE);
         let target = self.map().walk(path, want).path;
         let link = self.map().walk(path, want | Want::NO_FOLLOW).path;
-        self.go_live(&target, tree, None);
-        self.go_live(&link, tree, None);
+        self.begin_passthrough(&target, tree, None);
+        self.begin_passthrough(&link, tree, None);
     }
 
-    /// The job changes `path`, and everything below it if `tree`. Told by `from`, or by a process.
-    pub(super) fn go_live(&mut self, path: &Path, tree: bool, from: Option<Peer>) {
+    /// Passes `path` through, and with `tree` everything below it. Reported by `from`, or by a process.
+    pub(super) fn begin_passthrough(&mut self, path: &Path, tree: bool, from: Option<Peer>) {
         let parent = self.control_parent().map(Peer::Parent);
         let is_from_above = from.is_some() && from == parent;
-        if !self.scope.contains(path) || self.live.covers_as(path, tree, is_from_above) {
+        if !self.scope.contains(path) || self.passthrough.covers_as(path, tree, is_from_above) {
             return;
         }
         let inode = self.entries.shared_inode(path);
-        self.live.extend_inodes(inode);
-        if is_from_above || !self.go_live_with_directory(path) {
-            self.live.insert(path, tree, is_from_above);
-            self.begin_live(path, tree, from, parent);
+        self.passthrough.extend_inodes(inode);
+        if is_from_above || !self.begin_passthrough_of_directory(path) {
+            self.passthrough.insert(path, tree, is_from_above);
+            self.announce_passthrough(path, tree, from, parent);
         }
-        // Writing through one name changes what the others lead to.
+        // Writing through one name changes the content of the others.
         let names = inode.into_iter().flat_map(|inode| self.entries.names_of(inode));
         for name in names.cloned().collect::<Vec<Path>>() {
-            self.go_live(&name, false, None);
+            self.begin_passthrough(&name, false, None);
         }
     }
 
-    /// Tells everybody that `path` is live.
-    fn begin_live(&mut self, path: &Path, tree: bool, from: Option<Peer>, parent: Option<Peer>) {
+    /// Announces `path` as a passthrough path.
+    fn announce_passthrough(&mut self, path: &Path, tree: bool, from: Option<Peer>, parent: Option<Peer>) {
         let children = self.children.iter().filter(|(_, child)| child.joined.is_control);
         for to in children.map(|(&rank, _)| Peer::Child(rank)).chain(parent).filter(|&to| Some(to) != from) {
-            let message = Message::Live { path: path.clone(), tree };
+            let message = Message::Passthrough { path: path.clone(), tree };
             self.outputs.push_back(Output::Send { to, message });
         }
-        self.set_live(path, tree);
+        self.publish_passthrough(path, tree);
         if tree {
             let below: Vec<Path> = self.entries.descendants(path).cloned().collect();
             for path in below {
-                self.set_live(&path, false);
+                self.publish_passthrough(&path, false);
             }
         }
-        // Whoever waits for something that is now the original's business is done.
-        for key in self.asks.keys(|(asked, _), _| asked == path || (tree && asked.is_within(path))) {
+        // Requests for what the source file serves now have their answer.
+        for key in self.pending.keys(|(requested, _), _| requested == path || (tree && requested.is_within(path))) {
             self.release(&key);
         }
     }
 
-    /// A job may make and remove names for as long as it runs, and each is remembered. So where a directory
-    /// has too many, all of it goes live, and none is remembered any more. False if it has not. What is
-    /// told from above the one above has counted.
-    fn go_live_with_directory(&mut self, path: &Path) -> bool {
+    /// Passes a whole directory through if it has too many passthrough names: a job may make and remove names
+    /// for as long as it runs. False if it has not. Reports from above were counted there.
+    fn begin_passthrough_of_directory(&mut self, path: &Path) -> bool {
         let directory = path.parent().filter(|directory| self.scope.contains(directory));
-        let Some(directory) = directory.filter(|at| self.live.is_crowded(at, self.config.limits.live_max())) else {
+        let Some(directory) =
+            directory.filter(|at| self.passthrough.is_crowded(at, self.config.limits.passthrough_max()))
+        else {
             return false;
         };
-        self.go_live(&directory, true, None);
-        self.live.covers(path)
+        self.begin_passthrough(&directory, true, None);
+        self.passthrough.covers(path)
     }
 
-    /// Programs run that do not say what they change. Told by `from`, or by a process.
-    pub(super) fn go_unaudited(&mut self, from: Option<Peer>) {
+    /// Notes that programs run which don't announce their changes. Reported by `from`, or by a process.
+    pub(super) fn begin_unaudited(&mut self, from: Option<Peer>) {
         if core::mem::replace(&mut self.is_unaudited, true) {
             return;
         }
@@ -156,8 +157,8 @@ impl Node {
         self.publish(Publication::Unaudited);
     }
 
-    pub(super) fn set_live(&mut self, path: &Path, tree: bool) {
-        self.publish(Publication::Live { path: path.clone(), tree });
+    pub(super) fn publish_passthrough(&mut self, path: &Path, tree: bool) {
+        self.publish(Publication::Passthrough { path: path.clone(), tree });
         self.forget_content(path);
     }
 }

@@ -1,5 +1,5 @@
-//! Links to those whom this node asks: coming up, falling silent, ending. What was asked of a parent that
-//! is lost is asked of the next, from the byte that has arrived.
+//! Links to parents: they come up, fall silent, end. Requests to a lost parent are sent to the next, from the
+//! byte that has arrived.
 
 use alloc::vec::Vec;
 
@@ -7,9 +7,9 @@ use headwater_abi::Path;
 use headwater_abi::wire::{Aspect, Message, TransferId};
 
 use super::Node;
-use super::ask::aspects_of;
-use crate::asks::{ChildWant, Key, Waiter, Way};
+use super::requests::aspects_of;
 use crate::entry::{Arriving, Piece, Source};
+use crate::pending::{ChildWant, Key, Route, Waiter};
 use crate::state::parent::{Joined, Link, Parent};
 use crate::{Output, Peer, Rank, Time};
 
@@ -23,28 +23,28 @@ impl Node {
         let Some(parent) = self.parents.get_mut(&rank) else { return };
         (parent.link, parent.heard, parent.probed) = (Link::Up, now, None);
         if let Some(doublings) = parent.given_up.take() {
-            self.patience.was_too_short(now, doublings);
+            self.timeouts.was_too_short(now, doublings);
         }
         (parent.newest, parent.generation, parent.joined) = (None, 1, joined);
-        let is_lender = parent.is_lender;
-        self.tell_generation(rank);
+        let is_downstream_source = parent.is_downstream_source;
+        self.report_generation(rank);
         if is_control {
-            self.tell_live(Peer::Parent(rank));
+            self.send_passthrough_paths(Peer::Parent(rank));
         }
-        if is_lender {
-            // First, since it is kept for as long as it owes something.
+        if is_downstream_source {
+            // Before anything else: the link ends once the source owes nothing.
             self.redispatch();
         }
         self.reroute(now);
         if is_back {
-            self.unsettle(self.trees_told(rank));
+            self.unsettle(self.trees_reported_to(rank));
         }
         self.redispatch();
     }
 
-    /// A parent's link is gone.
+    /// Handles the end of a parent's link.
     pub(super) fn parent_down(&mut self, now: Time, rank: Rank) {
-        self.unsettle(self.trees_told(rank));
+        self.unsettle(self.trees_reported_to(rank));
         let absence_ms = self.config.limits.parent_absence_ms_max;
         let Some(parent) = self.parents.get_mut(&rank) else { return };
         parent.link = match parent.link {
@@ -53,44 +53,44 @@ impl Node {
             link => link,
         };
         self.orphan_all(rank);
-        self.forget_lender(rank);
+        self.forget_downstream_source(rank);
         self.reroute(now);
         self.redispatch();
         self.fail_refreshes_without_parent();
     }
 
-    /// What was asked of a rank, and what it was sending, comes from elsewhere.
+    /// Takes back the requests to a rank, and the pieces that it was sending.
     fn orphan_all(&mut self, rank: Rank) {
         let Some(parent) = self.parents.get_mut(&rank) else { return };
         let arriving: Vec<Piece> = core::mem::take(&mut parent.incoming).into_values().collect();
-        for key in self.asks.keys_by(Way::Asked(rank)) {
-            self.asks.set_way(&key, Way::Later);
+        for key in self.pending.keys_routed(Route::Parent(rank)) {
+            self.pending.set_route(&key, Route::Waiting);
         }
         for piece in arriving {
             self.orphan(piece);
         }
     }
 
-    /// What has arrived of a piece stays; the rest is asked for.
+    /// Marks a piece as lost and requests the rest; the arrived bytes stay.
     fn orphan(&mut self, (path, block): Piece) {
         let Some(arriving) = self.entries.get_mut(&path).and_then(|e| e.arriving_mut(block)) else { return };
-        arriving.source = Source::Nobody;
+        arriving.source = Source::Lost;
         let key = (path, arriving.aspect);
-        if !self.asks.set_way(&key, Way::Later) {
-            self.ask_later(&key);
+        if !self.pending.set_route(&key, Route::Waiting) {
+            self.request_later(&key);
         }
     }
 
-    /// Adds a question that nobody waits for, to be asked when somebody can be.
-    fn ask_later(&mut self, key: &Key) {
-        if self.asks.len() >= self.config.limits.asks_max {
+    /// Adds a request without waiters, to be sent once a parent is up.
+    fn request_later(&mut self, key: &Key) {
+        if self.pending.len() >= self.config.limits.pending_max {
             return self.fail(key);
         }
         let tree = self.tree_of(&key.0, key.1);
-        self.asks.insert(self.now, key.clone(), Way::Later, tree, self.config.limits.request_timeout_ms_max);
+        self.pending.insert(self.now, key.clone(), Route::Waiting, tree, self.config.limits.request_timeout_ms_max);
     }
 
-    /// When something is due about a parent.
+    /// Returns when a timeout of a parent is due.
     pub(super) fn parents_due(&self) -> Option<Time> {
         let [quiet_ms, probe_ms] = self.silence_ms_max();
         let due = |(&rank, parent): (&Rank, &Parent)| match parent.link {
@@ -105,40 +105,40 @@ impl Node {
         self.parents.iter().filter_map(due).min()
     }
 
-    /// How long a parent may be silent, and then silent though it was probed, in milliseconds.
+    /// Returns how long a parent may be silent before and after a probe, in milliseconds.
     fn silence_ms_max(&self) -> [Time; 2] {
         let limits = &self.config.limits;
-        [limits.quiet_ms_max, limits.probe_ms_max].map(|ms| self.patience.stretch(self.now, ms))
+        [limits.quiet_ms_max, limits.probe_ms_max].map(|ms| self.timeouts.stretch(self.now, ms))
     }
 
-    /// Whether answers of this parent are waited for.
+    /// Returns whether this parent owes answers.
     fn owes(&self, rank: Rank, parent: &Parent) -> bool {
-        !parent.incoming.is_empty() || self.asks.is_asked(rank)
+        !parent.incoming.is_empty() || self.pending.owes_answer(rank)
     }
 
-    /// Probes parents that are silent, and gives those up that stay so.
+    /// Probes silent parents, and gives up those that remain silent.
     pub(super) fn watch_parents(&mut self, now: Time) {
         let [quiet_ms, probe_ms] = self.silence_ms_max();
-        let doublings = self.patience.doublings(now);
+        let doublings = self.timeouts.doublings(now);
         let ranks: Vec<Rank> = self.parents.keys().copied().collect();
         for rank in ranks {
             let owes = self.parents.get(&rank).is_some_and(|parent| self.owes(rank, parent));
             let Some(parent) = self.parents.get_mut(&rank) else { continue };
             match (parent.link, parent.probed) {
                 (Link::Up, Some(probed)) if now >= probed.saturating_add(probe_ms + quiet_ms) => {
-                    // This node has been held up itself: its parent's answer may not have been taken in.
+                    // This node itself was held up: the parent's answer may be waiting.
                     parent.probed = Some(now);
-                    self.tell(Peer::Parent(rank), Message::Probe);
+                    self.send(Peer::Parent(rank), Message::Probe);
                 }
                 (Link::Up, Some(probed)) if now >= probed.saturating_add(probe_ms) => {
-                    // Whatever comes of it, it is tried again.
+                    // It is dialled again in any case.
                     self.outputs.extend([Output::HangUp { rank }, Output::Dial { rank }]);
                     (parent.link, parent.given_up) = (Link::Dead, Some(doublings));
                     self.parent_down(now, rank);
                 }
                 (Link::Up, None) if owes && now >= parent.heard.saturating_add(quiet_ms) => {
                     parent.probed = Some(now);
-                    self.tell(Peer::Parent(rank), Message::Probe);
+                    self.send(Peer::Parent(rank), Message::Probe);
                 }
                 (Link::Starting(until) | Link::Away(until), _) if now >= until => {
                     parent.link = Link::Dead;
@@ -153,14 +153,14 @@ impl Node {
         }
     }
 
-    /// A parent has been heard of.
+    /// Notes a message of a parent.
     pub(super) fn heard(&mut self, now: Time, rank: Rank) {
         if let Some(parent) = self.parents.get_mut(&rank) {
             (parent.heard, parent.probed) = (now, None);
         }
     }
 
-    /// What a parent has sent is wrong: it is asked nothing more for a while.
+    /// Bans a parent that has sent wrong bytes, and requests the piece again.
     pub(super) fn corrupt(&mut self, now: Time, rank: Rank, transfer: TransferId) {
         let Some(parent) = self.parents.get_mut(&rank).filter(|parent| parent.link == Link::Up) else { return };
         let Some(piece) = parent.incoming.remove(&transfer) else { return };
@@ -169,7 +169,7 @@ impl Node {
         self.parent_down(now, rank);
     }
 
-    /// The same of content that came in one message: nothing of it is here.
+    /// Bans a parent whose message had wrong content, of which nothing was stored.
     pub(super) fn corrupt_content(&mut self, now: Time, rank: Rank, path: Path) {
         if self.is_up(rank) {
             self.ban(now, rank, path);
@@ -177,7 +177,7 @@ impl Node {
         }
     }
 
-    /// Asks nothing more of a parent for a while, which has sent what was not read at this path.
+    /// Bans a parent for a while, because it has sent wrong content of this path.
     fn ban(&mut self, now: Time, rank: Rank, path: Path) {
         if let Some(parent) = self.parents.get_mut(&rank) {
             parent.link = Link::Banned(now.saturating_add(self.config.limits.ban_ms));
@@ -186,44 +186,45 @@ impl Node {
         self.outputs.push_back(Output::HangUp { rank });
     }
 
-    /// What has arrived of a piece is worth nothing, here and below; it is asked for anew. It was not sent by
-    /// whom it was asked of if somebody else sent it unasked: then that answer is yet to come.
+    /// Drops what has arrived of a piece, here and below, and requests it again. A request to another rank
+    /// than the sender remains: its answer is yet to come.
     pub(super) fn begin_again(&mut self, piece: Piece, from: Option<Rank>) {
         let Some(aspect) = self.drop_unverified(piece.clone()) else { return };
         let (path, block) = piece;
         let keys: Vec<Key> = aspects_of(block).map(|aspect| (path.clone(), aspect)).collect();
-        let is_asked_elsewhere = |way| matches!(way, Way::Asked(rank) if from.is_some_and(|from| from != rank));
-        if keys.iter().all(|key| !self.asks.contains(key)) {
-            return self.ask_later(&(path, aspect));
+        let is_requested_elsewhere =
+            |route| matches!(route, Route::Parent(rank) if from.is_some_and(|from| from != rank));
+        if keys.iter().all(|key| !self.pending.contains(key)) {
+            return self.request_later(&(path, aspect));
         }
         for key in &keys {
-            if self.asks.way(key).is_some_and(|way| !is_asked_elsewhere(way)) {
-                self.asks.set_way(key, Way::Later);
+            if self.pending.route(key).is_some_and(|route| !is_requested_elsewhere(route)) {
+                self.pending.set_route(key, Route::Waiting);
             }
         }
     }
 
-    /// What a rank sends of a piece is not taken: if that was the answer to a question, the answer is what comes
-    /// from elsewhere, or is to be asked for anew.
+    /// Handles a piece that is refused. If it was the answer to a request, the answer comes from the present
+    /// sender, or is requested again.
     pub(super) fn refused(&mut self, from: Rank, path: &Path, block: Option<u32>) {
         let Some(source) = self.entries.get(path).and_then(|e| e.arriving(block)).map(|a| a.source) else { return };
-        let way = match source {
-            Source::Parent(rank, _) => Way::Asked(rank),
-            Source::Reader => Way::Read,
-            Source::Nobody => Way::Later,
+        let route = match source {
+            Source::Parent(rank, _) => Route::Parent(rank),
+            Source::Reader => Route::Read,
+            Source::Lost => Route::Waiting,
         };
         let keys = aspects_of(block).map(|aspect| (path.clone(), aspect));
-        let asked: Vec<Key> = keys.filter(|key| self.asks.way(key) == Some(Way::Asked(from))).collect();
-        for key in &asked {
-            self.asks.set_way(key, way);
+        let requested: Vec<Key> = keys.filter(|key| self.pending.route(key) == Some(Route::Parent(from))).collect();
+        for key in &requested {
+            self.pending.set_route(key, route);
         }
-        if way == Way::Later && !asked.is_empty() {
+        if route == Route::Waiting && !requested.is_empty() {
             self.redispatch();
         }
     }
 
-    /// Forgets what has arrived of a piece, here and below; as what it came, if anything did. Children that
-    /// have not heard of it yet go on waiting.
+    /// Drops what has arrived of a piece, here and below. Returns its aspect, if anything had arrived.
+    /// Children to which it was not announced continue to wait.
     pub(super) fn drop_unverified(&mut self, piece: Piece) -> Option<Aspect> {
         let (path, block) = &piece;
         let arriving = self.drop_arriving(path, *block, false)?;
@@ -231,7 +232,7 @@ impl Node {
         Some(arriving.aspect)
     }
 
-    /// Sends children no more of what has arrived: who has heard of it begins again, who has not is served
+    /// Stops forwarding an arriving piece: a child that it was announced to begins again, any other is served
     /// as if it asked now.
     pub(super) fn stop_below(&mut self, piece: &Piece, arriving: &Arriving) {
         let (path, aspect) = (&piece.0, arriving.aspect);
@@ -242,7 +243,7 @@ impl Node {
                 let message = Message::Again { transfer };
                 self.outputs.push_back(Output::Send { to: Peer::Child(rank), message });
             } else {
-                let want = ChildWant { rank, tree, path: path.clone(), aspect, position: 0, only_held: false };
+                let want = ChildWant { rank, tree, path: path.clone(), aspect, position: 0, only_stored: false };
                 self.woken.push_back(Waiter::Child(want));
             }
         }

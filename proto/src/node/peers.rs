@@ -1,4 +1,4 @@
-//! Links to parents and children, and what comes over them.
+//! Links to parents and children, and their messages.
 
 use alloc::vec::Vec;
 
@@ -7,8 +7,8 @@ use headwater_abi::wire::Message;
 
 use super::Node;
 use super::content::{Offer, Refusal};
-use crate::asks::{ChildWant, Key, Waiter, Way};
 use crate::entry::{Piece, block_of, is_sound};
+use crate::pending::{ChildWant, Key, Route, Waiter};
 use crate::state::parent::{Joined, Link};
 use crate::topology::TreeId;
 use crate::transfer::Child;
@@ -34,15 +34,15 @@ impl Node {
         let may_turn = |tree: TreeId| {
             forest.contains(tree, rank) && forest.contains(tree, own) && forest.may_turn_to(tree, rank, own)
         };
-        // The readers of groups hear of the first group's.
+        // The readers of groups get the reports of the first group's.
         let mut others = forest.tree_ids().skip(1).filter(|_| !forest.is_striped());
         let may_hear = forest.candidates(TreeId(0)).any(|candidate| candidate == own)
             && others.any(|tree| forest.candidates(tree).any(|candidate| candidate == rank));
-        // Readers look below for what they have lost.
-        let may_look =
+        // Readers send requests downstream for what they have evicted.
+        let may_check =
             |tree: TreeId| forest.contains(tree, own) && forest.candidates(tree).any(|candidate| candidate == rank);
-        let may_ask = |tree: TreeId| may_turn(tree) || may_look(tree);
-        if rank == own || rank.0 >= forest.ranks() || !(may_hear || forest.tree_ids().any(may_ask)) {
+        let may_request = |tree: TreeId| may_turn(tree) || may_check(tree);
+        if rank == own || rank.0 >= forest.ranks() || !(may_hear || forest.tree_ids().any(may_request)) {
             let peer = Peer::Child(rank);
             return self.outputs.push_back(Output::Disconnect { peer, reason: "it has nothing to ask here" });
         }
@@ -52,26 +52,26 @@ impl Node {
         self.children.insert(rank, Child::new(joined));
         self.announce_generation(rank);
         if is_control {
-            self.tell_live(Peer::Child(rank));
+            self.send_passthrough_paths(Peer::Child(rank));
         }
     }
 
-    /// Tells a peer which paths are live, and whether others may be, too. A parent knows itself what it told, unless a later generation
-    /// knows it again.
-    pub(super) fn tell_live(&mut self, peer: Peer) {
+    /// Sends a peer the passthrough paths, and whether programs run that don't announce their changes. A
+    /// parent gets none that it has reported itself, since a later generation may serve those again.
+    pub(super) fn send_passthrough_paths(&mut self, peer: Peer) {
         if self.is_unaudited {
-            self.tell(peer, Message::Unaudited);
+            self.send(peer, Message::Unaudited);
         }
-        let live: Vec<(Path, bool)> = match peer {
-            Peer::Child(_) => self.live.iter().map(|(path, tree)| (path.clone(), tree)).collect(),
-            Peer::Parent(_) => self.live.own().map(|(path, tree)| (path.clone(), tree)).collect(),
+        let passthrough: Vec<(Path, bool)> = match peer {
+            Peer::Child(_) => self.passthrough.iter().map(|(path, tree)| (path.clone(), tree)).collect(),
+            Peer::Parent(_) => self.passthrough.own().map(|(path, tree)| (path.clone(), tree)).collect(),
         };
-        for (path, tree) in live {
-            self.tell(peer, Message::Live { path, tree });
+        for (path, tree) in passthrough {
+            self.send(peer, Message::Passthrough { path, tree });
         }
     }
 
-    /// Whether the one from whom this node hears what everybody has to know may yet come up.
+    /// Returns whether the control parent may yet come up.
     pub(super) fn parent_may_return(&self) -> bool {
         let crate::topology::Up::To(rank) = self.control() else { return false };
         self.parents.get(&rank).is_some_and(|parent| matches!(parent.link, Link::Starting(_) | Link::Away(_)))
@@ -79,8 +79,8 @@ impl Node {
 
     fn child_down(&mut self, rank: Rank) {
         if self.children.remove(&rank).is_some() {
-            self.asks.forget_child(rank);
-            self.looked(rank, 0, None, true);
+            self.pending.forget_child(rank);
+            self.changes_found(rank, 0, None, true);
         }
     }
 
@@ -102,7 +102,7 @@ impl Node {
             Peer::Child(rank) => self.children.contains_key(&rank),
         };
         if !is_up {
-            // The last words on a link that is down.
+            // The remaining messages of a link that is down.
             return;
         }
         if let Peer::Parent(rank) = from {
@@ -112,15 +112,15 @@ impl Node {
             (_, message) if !is_canonical(&message) => Err("a path is not canonical"),
             (_, Message::Alive) => Ok(()),
             (_, Message::Probe) => {
-                self.tell(from, Message::Alive);
+                self.send(from, Message::Alive);
                 Ok(())
             }
-            (_, Message::Live { path, tree }) => {
-                self.go_live(&path, tree, Some(from));
+            (_, Message::Passthrough { path, tree }) => {
+                self.begin_passthrough(&path, tree, Some(from));
                 Ok(())
             }
             (_, Message::Unaudited) => {
-                self.go_unaudited(Some(from));
+                self.begin_unaudited(Some(from));
                 Ok(())
             }
             (Peer::Parent(rank), message) => self.message_from_parent(now, rank, message),
@@ -133,9 +133,9 @@ impl Node {
 
     fn message_from_child(&mut self, rank: Rank, message: Message) -> Result<(), &'static str> {
         match message {
-            Message::Want { tree, path, aspect, position, only_held } => {
+            Message::Want { tree, path, aspect, position, only_stored } => {
                 let tree = TreeId(tree);
-                self.woken.push_back(Waiter::Child(ChildWant { rank, tree, path, aspect, position, only_held }));
+                self.woken.push_back(Waiter::Child(ChildWant { rank, tree, path, aspect, position, only_stored }));
                 Ok(())
             }
             Message::Join { trees, is_control, is_reader } => {
@@ -144,7 +144,7 @@ impl Node {
                 let is_new_control = is_control && !child.joined.is_control;
                 child.joined = Joined { trees, is_control, is_reader };
                 if is_new_control {
-                    self.tell_live(Peer::Child(rank));
+                    self.send_passthrough_paths(Peer::Child(rank));
                 }
                 Ok(())
             }
@@ -158,9 +158,9 @@ impl Node {
                 self.newer_below(generation);
                 Ok(())
             }
-            Message::Read { tree, versions } => self.told_below(rank, TreeId(tree), versions),
-            Message::Looked { number, changes, is_last } => {
-                self.looked(rank, number, changes, is_last);
+            Message::Read { tree, versions } => self.versions_reported(rank, TreeId(tree), versions),
+            Message::FoundChanges { number, changes, is_last } => {
+                self.changes_found(rank, number, changes, is_last);
                 Ok(())
             }
             Message::RefreshWanted { rank, request, paths } => {
@@ -182,7 +182,7 @@ impl Node {
                     | Message::Unavailable { .. }
             )
         {
-            // What it says is of an older generation. It is asked again when it has come to this one.
+            // Its message is of an older generation. The request is repeated when it has reached this one.
             return Ok(());
         }
         match message {
@@ -199,10 +199,10 @@ impl Node {
                 self.file(now, from, Offer { transfer, path, aspect, head, position })
             }
             Message::Content { path, aspect, head, digest } => {
-                let result = self.content_told(now, from, (path.clone(), aspect), head, digest);
+                let result = self.content_announced(now, from, (path.clone(), aspect), head, digest);
                 self.content_refused(now, from, &path, result)
             }
-            Message::Large { path, aspect, head } => self.large_told(now, path, aspect, head),
+            Message::Large { path, aspect, head } => self.large_announced(now, path, aspect, head),
             Message::Chunk { transfer, position, bytes } => self.chunk(now, from, transfer, position, bytes),
             Message::End { transfer, digest } => self.end(from, transfer, digest),
             Message::Again { transfer } => {
@@ -219,23 +219,23 @@ impl Node {
                 }
                 Ok(())
             }
-            Message::Details { path, details, is_last } => self.details_told(now, &path, details, is_last),
+            Message::Details { path, details, is_last } => self.details_received(now, &path, details, is_last),
             Message::Unavailable { path, aspect } => {
                 let key = (path, aspect);
-                if self.lender_declines(from, &key) {
+                if self.downstream_source_declines(from, &key) {
                     return Ok(());
                 }
-                if self.asks.way(&key).is_none_or(|way| way == Way::Asked(from)) {
+                if self.pending.route(&key).is_none_or(|route| route == Route::Parent(from)) {
                     self.fail_for_now(now, &key);
                 }
                 Ok(())
             }
-            Message::Look { number, paths } => {
-                self.look_for(from, number, paths);
+            Message::CheckChanges { number, paths } => {
+                self.check_for_changes(from, number, paths);
                 Ok(())
             }
-            Message::Refresh { generation, changes, is_last, askers } => {
-                self.refresh_announced(from, generation, changes, is_last, askers)
+            Message::Refresh { generation, changes, is_last, requesters } => {
+                self.refresh_announced(from, generation, changes, is_last, requesters)
             }
             _ => Err("a parent sends what only a child may"),
         }
@@ -280,7 +280,7 @@ impl Node {
             Ok(()) => Ok(()),
             Err(Refusal::Breach(reason)) => Err(reason),
             Err(refusal) => {
-                self.tell(Peer::Parent(from), Message::Cancel { transfer });
+                self.send(Peer::Parent(from), Message::Cancel { transfer });
                 match refusal {
                     Refusal::Impossible => self.fail_content(now, &path, block),
                     _ if is_behind => {}
@@ -291,9 +291,9 @@ impl Node {
         }
     }
 
-    /// An answer came that can't be taken: those who wait for it use the original.
+    /// Ends the requests for an answer that can't be taken: clients use the source file.
     fn fail_unknown(&mut self, now: Time, path: &Path) {
-        let unknown = self.asks.keys_of(path).filter(|(asked, aspect)| !self.entries.knows(asked, *aspect));
+        let unknown = self.pending.keys_of(path).filter(|(requested, aspect)| !self.entries.knows(requested, *aspect));
         for key in unknown.cloned().collect::<Vec<Key>>() {
             self.fail_for_now(now, &key);
         }
@@ -315,11 +315,13 @@ fn is_canonical(message: &Message) -> bool {
         | Message::Large { path, .. }
         | Message::Unavailable { path, .. }
         | Message::Details { path, .. }
-        | Message::Live { path, .. } => is_canonical_path(path),
+        | Message::Passthrough { path, .. } => is_canonical_path(path),
         Message::Refresh { changes, .. } => changes.iter().flatten().all(|change| is_canonical_path(&change.path)),
-        Message::Looked { changes, .. } => changes.iter().flatten().all(|change| is_canonical_path(&change.path)),
+        Message::FoundChanges { changes, .. } => changes.iter().flatten().all(|change| is_canonical_path(&change.path)),
         Message::Read { versions, .. } => versions.iter().all(|version| is_canonical_path(&version.path)),
-        Message::RefreshWanted { paths, .. } | Message::Look { paths, .. } => paths.iter().all(is_canonical_path),
+        Message::RefreshWanted { paths, .. } | Message::CheckChanges { paths, .. } => {
+            paths.iter().all(is_canonical_path)
+        }
         Message::Hello { .. }
         | Message::Join { .. }
         | Message::Cancel { .. }

@@ -1,4 +1,4 @@
-//! What is fetched before processes ask.
+//! Content that is preloaded.
 
 use headwater_abi::wire::Fact;
 use headwater_abi::{Path, Want};
@@ -7,16 +7,16 @@ use super::Node;
 use crate::walk::content_wanted;
 use crate::{ClientId, Output, Reply};
 
-/// The share of the store that may be full for content to be fetched ahead, in quarters: what lies there
-/// unused would otherwise push out what is used.
+/// The share of the store up to which content is preloaded, in quarters: beyond it, unused content would
+/// evict used content.
 const FULL_QUARTERS_MAX: u64 = 3;
 
 impl Node {
-    /// What is known of the path that `path` leads to, and which that is. The fact is missing where nothing is
-    /// known, where the path is absent, live or outside of the scope.
+    /// Returns the path that `path` leads to, and the known fact about it. There is none for an unknown,
+    /// absent or passthrough path, and none outside of the scope.
     pub fn known(&self, path: &Path, want: Want) -> (Path, Option<&Fact>) {
         let at = self.map().walk(path, want).path;
-        let fact = self.entries.fact(&at).filter(|_| !self.live.covers(&at));
+        let fact = self.entries.fact(&at).filter(|_| !self.passthrough.covers(&at));
         (at, fact)
     }
 
@@ -24,7 +24,7 @@ impl Node {
         assert!(!self.clients.contains_key(&id), "a client's number is used once");
         let is_full = self.sieve.bytes() >= self.config.limits.store_bytes_max / 4 * FULL_QUARTERS_MAX;
         let is_refused = self.scope.start(path.as_bytes()).is_none()
-            || want.contains(Want::LIVE)
+            || want.contains(Want::PASSTHROUGH)
             || self.clients.len() >= self.config.limits.clients_waiting_max
             || (is_full && content_wanted(want).is_some());
         if is_refused {
@@ -40,7 +40,7 @@ impl Node {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::held::whole_head;
+    use crate::stored::whole_head;
     use crate::{Config, Input, Limits, Memory, Policy, Rank};
     use alloc::format;
     use alloc::vec::Vec;
@@ -55,7 +55,7 @@ mod tests {
         Path::new(name.as_bytes()).unwrap()
     }
 
-    /// A reader that knows a directory's names.
+    /// Returns a reader that knows a directory's names.
     fn node() -> Node {
         let mut node = Node::new(
             Config {
@@ -82,7 +82,7 @@ mod tests {
         core::iter::from_fn(|| node.poll_output()).collect()
     }
 
-    /// The kinds of reads that come of asking for all files in order.
+    /// Returns the numbers of reads when all files are requested in order.
     fn reads(input: impl Fn(ClientId, Path) -> Input) -> (usize, usize) {
         let mut node = node();
         for number in 0..FILES {
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_need_the_room_for_is_refused() {
+    fn preloading_evicts_nothing() {
         let mut node = node();
         let attr = Attr { mode: mode::FILE, ino: 10, nlink: 1, size: 80, ..Attr::default() };
         assert!(node.restore(&path("/sw/00"), Memory::Fact(Fact::Attr(attr))));
@@ -112,7 +112,7 @@ mod tests {
             (2, "/sw/02", Want::LOADABLE, true),
             (3, "/sw/03", Want::ATTR, false),
             (4, "/elsewhere", Want::ATTR, true),
-            (5, "/sw/04", Want::LIVE, true),
+            (5, "/sw/04", Want::PASSTHROUGH, true),
         ] {
             let client = ClientId(number);
             node.handle(0, Input::Preload { client, path: path(name), want });
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_known_of_where_a_path_leads() {
+    fn known_facts_about_a_paths_target() {
         let mut node = node();
         let link = Attr { mode: mode::LINK, ino: 11, nlink: 1, ..Attr::default() };
         assert!(node.restore(&path("/sw/01"), Memory::Fact(Fact::Link(link, b"02"[..].into()))));
@@ -132,7 +132,7 @@ mod tests {
         assert_eq!(node.known(&path("/sw/01"), Want::ATTR), (path("/sw/02"), Some(&Fact::Attr(attr))));
         assert_eq!(node.known(&path("/sw/01"), Want::ATTR | Want::NO_FOLLOW).0, path("/sw/01"));
         assert_eq!(node.known(&path("/sw/nothing"), Want::ATTR).1, None);
-        node.restore(&path("/sw/02"), Memory::Live { tree: false });
+        node.restore(&path("/sw/02"), Memory::Passthrough { tree: false });
         assert_eq!(node.known(&path("/sw/01"), Want::ATTR).1, None);
     }
 }

@@ -1,13 +1,12 @@
-//! Generations: what has changed on the shared file system is read anew for processes that start
-//! from now on.
+//! Generations: what has changed on the shared file system is read again for processes that start from now
+//! on.
 //!
-//! The root looks at each path that it knows, once, while everything goes on. What has not changed
-//! stays known as it is, on every node, with its content; what has is forgotten everywhere, at one
-//! point in each link's stream of messages: behind [`Message::Refresh`] everything is of the new
-//! generation.
+//! The root checks each path that it knows, once, without interrupting anything. Unchanged paths remain known
+//! on every node, with their content. Changed paths are forgotten everywhere, at one point in each link's
+//! stream of messages: behind [`Message::Refresh`] everything is of the new generation.
 //!
-//! Knowledge that was on its way when the refresh was asked for may be from before the change. It is
-//! looked at as well, once it has come.
+//! Facts that were in transit when the refresh was requested may precede the change. They are checked too,
+//! once they have arrived.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -16,21 +15,21 @@ use headwater_abi::wire::{Aspect, CHANGES_MAX, Change, Fact, Message};
 use headwater_abi::{Kind, Path, Want};
 
 use super::Node;
-use super::ask::is_content;
-use crate::asks::{Key, Way};
+use super::requests::is_content;
 use crate::entry::{Details, is_same_version};
-use crate::state::refresh::{Asker, Checking, Demand};
+use crate::pending::{Key, Route};
+use crate::state::refresh::{Checking, Demand, Requester};
 use crate::topology::Up;
 use crate::versions::Versions;
 use crate::{Output, Peer, Rank};
 
-/// Paths that are looked at at once.
+/// Paths that are checked at once.
 const CHECKS_MAX: usize = 64;
-/// Refreshes asked for that are not answered; further ones fail.
+/// Pending refreshes; further ones fail.
 const REQUESTS_MAX: usize = 256;
 
 impl Node {
-    /// Goes on with the generation of another process of the same node, before anything else happens.
+    /// Continues with the generation of this node's predecessor. Called before any input.
     pub fn restore_generation(&mut self, generation: u64) {
         let limits = &self.config.limits;
         self.refresh.may_have_forgotten = limits.facts_max != usize::MAX || limits.listing_bytes_max != u64::MAX;
@@ -38,13 +37,13 @@ impl Node {
         self.unsettle(self.config.forest.tree_ids());
     }
 
-    /// This node's user wants a refresh.
+    /// Handles a refresh that this node's user requests.
     pub(super) fn refresh_requested(&mut self, request: u64, paths: Vec<Path>) {
         let ways = [Want::empty(), Want::NO_FOLLOW];
         let walked = paths.iter().flat_map(|path| ways.map(|want| self.map().walk(path, want).path));
         let paths: Vec<Path> = walked.collect::<BTreeSet<Path>>().into_iter().collect();
         if self.refresh.requests.len() < REQUESTS_MAX
-            && self.demand_refresh(Demand { paths, askers: Vec::from([(self.config.rank.0, request)]) })
+            && self.demand_refresh(Demand { paths, requesters: Vec::from([(self.config.rank.0, request)]) })
         {
             self.refresh.requests.insert(request);
         } else {
@@ -52,23 +51,23 @@ impl Node {
         }
     }
 
-    /// A child passes the wish for a refresh on. Where it can't be passed on, links end, and so does
-    /// the wish.
+    /// Passes a child's refresh request on. If it can't be passed on, links go down, and the request ends
+    /// with them.
     pub(super) fn refresh_wanted(&mut self, rank: u32, request: u64, paths: Vec<Path>) {
-        self.demand_refresh(Demand { paths, askers: Vec::from([(rank, request)]) });
+        self.demand_refresh(Demand { paths, requesters: Vec::from([(rank, request)]) });
     }
 
-    /// False if nobody can be asked.
+    /// Starts a refresh or passes it on. False if the parent can't be reached.
     fn demand_refresh(&mut self, demand: Demand) -> bool {
         if self.control() != Up::Reader {
             let Some(to) = self.control_parent() else { return false };
-            for (rank, request) in demand.askers {
-                self.tell(Peer::Parent(to), Message::RefreshWanted { rank, request, paths: demand.paths.clone() });
+            for (rank, request) in demand.requesters {
+                self.send(Peer::Parent(to), Message::RefreshWanted { rank, request, paths: demand.paths.clone() });
             }
             return true;
         }
         match (&mut self.refresh.next, &self.refresh.checking) {
-            (Some(next), _) if next.askers.len() >= REQUESTS_MAX => return false,
+            (Some(next), _) if next.requesters.len() >= REQUESTS_MAX => return false,
             (Some(next), _) => next.merge(demand),
             (next, Some(_)) => *next = Some(demand),
             (None, None) => self.begin_checking(demand, None),
@@ -76,13 +75,13 @@ impl Node {
         true
     }
 
-    /// A parent wants this node to look for changes at what it has read.
-    pub(super) fn look_for(&mut self, from: Rank, number: u64, paths: Vec<Path>) {
-        self.begin_checking(Demand { paths, askers: Vec::new() }, Some((from, number)));
+    /// Checks what this node has read for changes, for a parent.
+    pub(super) fn check_for_changes(&mut self, from: Rank, number: u64, paths: Vec<Path>) {
+        self.begin_checking(Demand { paths, requesters: Vec::new() }, Some((from, number)));
     }
 
-    /// Another reader has looked for changes; `None`: anything may have changed.
-    pub(super) fn looked(&mut self, rank: Rank, number: u64, changes: Option<Vec<Change>>, is_last: bool) {
+    /// Notes the changes that another reader has found; `None`: anything may have changed.
+    pub(super) fn changes_found(&mut self, rank: Rank, number: u64, changes: Option<Vec<Change>>, is_last: bool) {
         let check = self.refresh.check;
         let is_gone = !self.children.contains_key(&rank);
         let Some(checking) = &mut self.refresh.checking else { return };
@@ -108,22 +107,22 @@ impl Node {
         let readers: BTreeSet<Rank> = readers.map(|(&rank, _)| rank).collect();
         self.refresh.check += 1;
         for &rank in &readers {
-            self.send(rank, Message::Look { number: self.refresh.check, paths: demand.paths.clone() });
+            self.send_to_child(rank, Message::CheckChanges { number: self.refresh.check, paths: demand.paths.clone() });
         }
-        // The content that comes for a known file is that of the file which will be looked at.
+        // Arriving content of a known file is of the version that will be checked.
         let is_settled = |(path, aspect): &Key| is_content(*aspect) && self.entries.get(path).is_some();
-        let awaited = self.asks.keys(|key, _| demand.covers(&key.0) && !is_settled(key));
+        let awaited = self.pending.keys(|key, _| demand.covers(&key.0) && !is_settled(key));
         let has_read = |path: &&Path| {
             let aspects = [Aspect::Entry, Aspect::Listing, Aspect::Whole];
             aspects.iter().any(|&aspect| self.is_reader_of(path, aspect))
         };
         let todo = self.entries.paths().filter(|path| demand.covers(path)).filter(has_read).cloned().collect();
-        self.outputs.push_back(Output::LookAnew);
+        self.outputs.push_back(Output::DropLookupCache);
         self.refresh.checking = Some(Checking {
             demand,
             todo,
             in_flight: BTreeSet::new(),
-            awaited: awaited.into_iter().filter(|key| self.asks.way(key) == Some(Way::Read)).collect(),
+            awaited: awaited.into_iter().filter(|key| self.pending.route(key) == Some(Route::Read)).collect(),
             changes: BTreeMap::new(),
             is_partial: answers.is_none() && self.has_unlinked_readers(&readers),
             readers,
@@ -131,7 +130,7 @@ impl Node {
         });
     }
 
-    /// Whether others read who can't be asked what has changed.
+    /// Returns whether there are other readers that can't be asked for changes.
     fn has_unlinked_readers(&self, linked: &BTreeSet<Rank>) -> bool {
         let mut trees = self.config.forest.tree_ids();
         trees.any(|tree| {
@@ -140,10 +139,10 @@ impl Node {
         })
     }
 
-    /// Goes on with looking at what is known. False if there is nothing to be done now.
-    pub(super) fn go_on_checking(&mut self) -> bool {
+    /// Checks further known paths. False if nothing can be done now.
+    pub(super) fn continue_checking(&mut self) -> bool {
         let Some(checking) = &mut self.refresh.checking else { return false };
-        let came: Vec<Key> = checking.awaited.iter().filter(|key| !self.asks.contains(key)).cloned().collect();
+        let came: Vec<Key> = checking.awaited.iter().filter(|key| !self.pending.contains(key)).cloned().collect();
         for key in came {
             checking.awaited.remove(&key);
             checking.todo.push_back(key.0);
@@ -151,7 +150,7 @@ impl Node {
         while checking.in_flight.len() < CHECKS_MAX
             && let Some(path) = checking.todo.pop_front()
         {
-            let is_to_be_seen = self.entries.get(&path).is_some() && !self.live.covers(&path);
+            let is_to_be_seen = self.entries.get(&path).is_some() && !self.passthrough.covers(&path);
             if is_to_be_seen && !checking.changes.contains_key(&path) && checking.in_flight.insert(path.clone()) {
                 self.outputs.push_back(Output::ReadEntry { path });
             }
@@ -163,14 +162,14 @@ impl Node {
         let Checking { demand, changes, is_partial, answers, .. } = checking;
         let changes = self.all_changes(&demand, changes).filter(|_| !is_partial);
         if let Some((to, number)) = answers {
-            self.answer_look(to, number, changes);
+            self.answer_check(to, number, changes);
         } else if changes.as_ref().is_some_and(Vec::is_empty) {
-            self.answer_unchanged(&demand.askers);
+            self.answer_unchanged(&demand.requesters);
         } else {
-            self.begin_generation(self.refresh.generation + 1, changes, demand.askers);
-            // Who looked because there was nobody to ask may have a parent by now.
+            self.begin_generation(self.refresh.generation + 1, changes, demand.requesters);
+            // A node that checked because it had no parent may have one by now.
             if let Some(parent) = self.control_parent() {
-                self.tell_generation(parent);
+                self.report_generation(parent);
             }
         }
         if let Some(next) = self.refresh.next.take() {
@@ -179,34 +178,34 @@ impl Node {
         true
     }
 
-    /// Tells who asked what has changed of what this node has read.
-    fn answer_look(&mut self, to: Rank, number: u64, changes: Option<Vec<Change>>) {
+    /// Reports the changes of what this node has read to the rank that asked.
+    fn answer_check(&mut self, to: Rank, number: u64, changes: Option<Vec<Change>>) {
         if !self.is_up(to) {
             return;
         }
         let Some(changes) = changes else {
-            return self.tell(Peer::Parent(to), Message::Looked { number, changes: None, is_last: true });
+            return self.send(Peer::Parent(to), Message::FoundChanges { number, changes: None, is_last: true });
         };
         let mut rest = &changes[..];
         loop {
             let (part, after) = rest.split_at(rest.len().min(CHANGES_MAX));
             rest = after;
-            let message = Message::Looked { number, changes: Some(part.to_vec()), is_last: rest.is_empty() };
-            self.tell(Peer::Parent(to), message);
+            let message = Message::FoundChanges { number, changes: Some(part.to_vec()), is_last: rest.is_empty() };
+            self.send(Peer::Parent(to), message);
             if rest.is_empty() {
                 return;
             }
         }
     }
 
-    /// What has changed: what was just seen, and what was noticed before. `None` if facts were
-    /// forgotten here, which may be known elsewhere.
+    /// Returns all changes: those just found, and those noticed before. `None` if this node has forgotten
+    /// facts that others may know.
     fn all_changes(&self, demand: &Demand, changes: BTreeMap<Path, bool>) -> Option<Vec<Change>> {
         if self.refresh.may_have_forgotten {
             return None;
         }
         let mut changes = changes;
-        for path in self.live.told().filter(|path| demand.covers(path)) {
+        for path in self.passthrough.inherited().filter(|path| demand.covers(path)) {
             for below in self.entries.descendants(path).chain([path]) {
                 changes.insert(below.clone(), false);
             }
@@ -214,7 +213,7 @@ impl Node {
         Some(changes.into_iter().map(|(path, is_same_directory)| Change { path, is_same_directory }).collect())
     }
 
-    /// The reader says what a path is now. True if that was asked in order to look for changes.
+    /// Compares a path with what was just read. True if it was read for a check.
     pub(super) fn checked(&mut self, path: &Path, now: &Fact) -> bool {
         let Some(checking) = &mut self.refresh.checking else { return false };
         if !checking.in_flight.remove(path) {
@@ -227,7 +226,7 @@ impl Node {
         let is_same_directory = is_same_directory(known, now);
         checking.changes.insert(path.clone(), is_same_directory);
         if !is_same_directory {
-            // What lay below is elsewhere, or nowhere.
+            // What was below has moved or vanished.
             for below in self.entries.descendants(path) {
                 checking.changes.insert(below.clone(), false);
             }
@@ -235,64 +234,64 @@ impl Node {
         true
     }
 
-    /// A parent has come up, which may have missed a generation.
-    pub(super) fn tell_generation(&mut self, rank: Rank) {
+    /// Reports the generation to a parent that has come up and may have missed it.
+    pub(super) fn report_generation(&mut self, rank: Rank) {
         let generation = self.refresh.generation;
         if generation > 1 {
-            self.tell(Peer::Parent(rank), Message::Newer { generation });
+            self.send(Peer::Parent(rank), Message::Newer { generation });
         }
     }
 
-    /// A child has come to a generation that this node has missed: what has changed is not known.
+    /// Begins the generation of a child, which this node has missed: all may have changed.
     pub(super) fn newer_below(&mut self, generation: u64) {
         if generation <= self.refresh.generation {
             return;
         }
         self.begin_generation(generation, None, Vec::new());
         let up: Vec<Rank> = self.parents.keys().copied().filter(|&rank| self.is_up(rank)).collect();
-        up.into_iter().for_each(|rank| self.tell_generation(rank));
+        up.into_iter().for_each(|rank| self.report_generation(rank));
     }
 
-    /// Whether what a parent says is of an older generation than this node's.
+    /// Returns whether a parent's messages are of an older generation than this node's.
     pub(super) fn is_behind(&self, parent: Rank) -> bool {
         self.parents.get(&parent).is_some_and(|parent| parent.generation < self.refresh.generation)
     }
 
-    /// A parent has come to a generation. What was asked of it before has been answered of an older one.
+    /// Notes that a parent has reached a generation. Its answers to earlier requests were of an older one.
     fn caught_up(&mut self, rank: Rank, generation: u64) {
         let was_behind = self.is_behind(rank);
         let Some(parent) = self.parents.get_mut(&rank) else { return };
         parent.generation = parent.generation.max(generation);
         if was_behind && !self.is_behind(rank) {
-            for key in self.asks.keys_by(Way::Asked(rank)) {
-                self.asks.set_way(&key, Way::Later);
+            for key in self.pending.keys_routed(Route::Parent(rank)) {
+                self.pending.set_route(&key, Route::Waiting);
             }
             self.redispatch();
         }
     }
 
-    /// The parent announces a generation.
+    /// Handles a parent's announcement of a generation.
     pub(super) fn refresh_announced(
         &mut self,
         from: Rank,
         generation: u64,
         changes: Option<Vec<Change>>,
         is_last: bool,
-        askers: Vec<Asker>,
+        requesters: Vec<Requester>,
     ) -> Result<(), &'static str> {
         let mut announced = core::mem::take(&mut self.refresh.announced);
         if is_last || changes.is_none() {
             self.caught_up(from, generation);
         }
         if generation <= self.refresh.generation {
-            // Answers go down one tree, or they would go round.
-            if !askers.is_empty() && self.control_parent() == Some(from) {
-                self.answer_unchanged(&askers);
+            // Answers go down one tree; in several they would circulate.
+            if !requesters.is_empty() && self.control_parent() == Some(from) {
+                self.answer_unchanged(&requesters);
             }
             return Ok(());
         }
         let Some(changes) = changes else {
-            self.begin_generation(generation, None, askers);
+            self.begin_generation(generation, None, requesters);
             return Ok(());
         };
         announced.extend(changes);
@@ -300,19 +299,18 @@ impl Node {
             return Err("more has changed than can be known");
         }
         if is_last {
-            self.begin_generation(generation, Some(announced), askers);
+            self.begin_generation(generation, Some(announced), requesters);
         } else {
             self.refresh.announced = announced;
         }
         Ok(())
     }
 
-    /// From here on everything is of this generation. Without `changes` nothing of what was known is
-    /// sure to hold.
-    fn begin_generation(&mut self, generation: u64, changes: Option<Vec<Change>>, askers: Vec<Asker>) {
+    /// Begins a generation. Without `changes`, none of the known facts is certain.
+    fn begin_generation(&mut self, generation: u64, changes: Option<Vec<Change>>, requesters: Vec<Requester>) {
         let children: Vec<Rank> = self.children.keys().copied().collect();
         for rank in children {
-            self.announce(rank, generation, changes.as_deref(), &askers);
+            self.announce(rank, generation, changes.as_deref(), &requesters);
         }
         let changed = changes.as_ref().map(|changes| changes.len() as u64);
         let before = core::mem::replace(&mut self.refresh.generation, generation);
@@ -322,92 +320,97 @@ impl Node {
         self.refresh.may_have_forgotten = false;
         let changed_paths: Vec<Path> = match &changes {
             Some(changes) => changes.iter().map(|change| change.path.clone()).collect(),
-            None => self.live.told().chain(self.entries.paths()).cloned().collect(),
+            None => self.passthrough.inherited().chain(self.entries.paths()).cloned().collect(),
         };
         for path in &changed_paths {
-            self.live.take_back(path);
+            self.passthrough.take_back(path);
         }
-        let gone = changed_paths.iter().filter(|path| !self.live.covers(path)).cloned().collect::<Vec<Path>>();
-        let kept = gone.iter().map(|path| self.forget_version(path)).sum();
-        self.sieve.take(kept);
-        self.refresh.kept_bytes.insert(before, kept);
-        let live = self.live.iter().map(|(path, tree)| (path.clone(), tree)).collect();
-        self.outputs.push_back(Output::Generation { generation, changes, live });
-        self.answer_own(changed, &askers);
+        let gone = changed_paths.iter().filter(|path| !self.passthrough.covers(path)).cloned().collect::<Vec<Path>>();
+        let retained = gone.iter().map(|path| self.forget_version(path)).sum();
+        self.sieve.take(retained);
+        self.refresh.retained_bytes.insert(before, retained);
+        let passthrough = self.passthrough.iter().map(|(path, tree)| (path.clone(), tree)).collect();
+        self.outputs.push_back(Output::Generation { generation, changes, passthrough });
+        self.answer_own(changed, &requesters);
     }
 
-    /// Nothing has changed, so there is no new generation: says so to those who asked, here and below.
-    fn answer_unchanged(&mut self, askers: &[Asker]) {
+    /// Reports to the requesters, here and below, that nothing has changed and no generation begins.
+    fn answer_unchanged(&mut self, requesters: &[Requester]) {
         let children = self.children.iter().filter(|(_, child)| child.joined.is_control);
         let children: Vec<Rank> = children.map(|(&rank, _)| rank).collect();
         for rank in children {
-            self.announce(rank, self.refresh.generation, Some(&[]), askers);
+            self.announce(rank, self.refresh.generation, Some(&[]), requesters);
         }
-        self.answer_own(Some(0), askers);
+        self.answer_own(Some(0), requesters);
     }
 
-    fn answer_own(&mut self, changed: Option<u64>, askers: &[Asker]) {
+    fn answer_own(&mut self, changed: Option<u64>, requesters: &[Requester]) {
         let generation = self.refresh.generation;
-        for (rank, request) in askers {
+        for (rank, request) in requesters {
             if *rank == self.config.rank.0 && self.refresh.requests.remove(request) {
                 self.outputs.push_back(Output::Refreshed { request: *request, generation, changed });
             }
         }
     }
 
-    /// Tells a child of a generation, in as many messages as it takes.
-    fn announce(&mut self, rank: Rank, generation: u64, changes: Option<&[Change]>, askers: &[Asker]) {
+    /// Announces a generation to a child, in as many messages as it takes.
+    fn announce(&mut self, rank: Rank, generation: u64, changes: Option<&[Change]>, requesters: &[Requester]) {
         let Some(mut rest) = changes else {
-            let askers = askers.to_vec();
-            return self.send(rank, Message::Refresh { generation, changes: None, is_last: true, askers });
+            let requesters = requesters.to_vec();
+            return self.send_to_child(rank, Message::Refresh { generation, changes: None, is_last: true, requesters });
         };
         loop {
             let (part, after) = rest.split_at(rest.len().min(CHANGES_MAX));
             rest = after;
             let is_last = rest.is_empty();
-            let askers = if is_last { askers.to_vec() } else { Vec::new() };
-            self.send(rank, Message::Refresh { generation, changes: Some(part.to_vec()), is_last, askers });
+            let requesters = if is_last { requesters.to_vec() } else { Vec::new() };
+            self.send_to_child(
+                rank,
+                Message::Refresh { generation, changes: Some(part.to_vec()), is_last, requesters },
+            );
             if is_last {
                 return;
             }
         }
     }
 
-    /// A child has come up, which may have missed generations: of what it knows nothing is sure to
-    /// hold, unless it is of this one already.
+    /// Announces the generation to a child that has come up and may have missed some. Unless it is of this
+    /// one already, none of its facts is certain.
     pub(super) fn announce_generation(&mut self, rank: Rank) {
         if self.refresh.generation > 1 {
             self.announce(rank, self.refresh.generation, None, &[]);
         }
     }
 
-    /// Processes of this node go on with the generation before: what has changed is live for them.
+    /// Continues with the previous generation for this node's processes: changed paths become passthrough
+    /// paths.
     pub(super) fn generation_failed(&mut self, changes: Option<Vec<Change>>) {
         let included = self.config.scope.iter().filter(|(is_included, _)| *is_included);
-        let live: Vec<(Path, bool)> = match changes {
+        let passthrough: Vec<(Path, bool)> = match changes {
             Some(changes) => changes.into_iter().map(|change| (change.path, false)).collect(),
             None => included.map(|(_, root)| (root.clone(), true)).collect(),
         };
-        for (path, tree) in live.into_iter().filter(|(path, _)| self.scope.contains(path)).collect::<Vec<_>>() {
-            if self.live.covers_as(&path, tree, true) {
+        for (path, tree) in passthrough.into_iter().filter(|(path, _)| self.scope.contains(path)).collect::<Vec<_>>() {
+            if self.passthrough.covers_as(&path, tree, true) {
                 continue;
             }
-            self.live.insert(&path, tree, true);
-            self.set_live(&path, tree);
-            for key in self.asks.keys(|(asked, _), _| *asked == path || (tree && asked.is_within(&path))) {
+            self.passthrough.insert(&path, tree, true);
+            self.publish_passthrough(&path, tree);
+            for key in self.pending.keys(|(requested, _), _| *requested == path || (tree && requested.is_within(&path)))
+            {
                 self.release(&key);
             }
         }
     }
 
-    /// Nobody uses an older generation any more, and its files have gone.
+    /// Releases the bytes of a generation that no process uses any more.
     pub(super) fn generation_gone(&mut self, generation: u64) {
-        if let Some(bytes) = self.refresh.kept_bytes.remove(&generation) {
-            self.sieve.give_back(bytes);
+        if let Some(bytes) = self.refresh.retained_bytes.remove(&generation) {
+            self.sieve.release(bytes);
         }
     }
 
-    /// If the parent is gone, so are the requests that it was to answer.
+    /// Fails the pending refreshes if the parent that was to answer them is lost.
     pub(super) fn fail_refreshes_without_parent(&mut self) {
         if self.control_parent().is_some() || self.parent_may_return() {
             return;
@@ -418,14 +421,14 @@ impl Node {
         }
     }
 
-    /// Forgets all about a path, so that it is read anew. Returns bytes of content that stay in the
-    /// store for those who use the older version.
+    /// Forgets a path, so that it is read again. Returns bytes of content that stay in the store for
+    /// processes of older generations.
     fn forget_version(&mut self, path: &Path) -> u64 {
         let pieces = self.entries.get(path).map(|entry| entry.pieces_arriving()).unwrap_or_default();
         for &piece in &pieces {
             self.drop_arriving(path, piece, true);
         }
-        let bytes = self.drop_held(path).map_or(0, |held| held.bytes);
+        let bytes = self.drop_stored(path).map_or(0, |stored| stored.bytes);
         for child in self.children.values_mut() {
             child.stop_all(path);
         }
@@ -435,18 +438,18 @@ impl Node {
         {
             directory.details = Details::Unknown;
         }
-        // Nobody answers any more what was asked about this version.
+        // Requests about this version stay unanswered.
         let is_lost = |aspect: Aspect| aspect == Aspect::Details || (is_content(aspect) && !pieces.is_empty());
-        let lost: Vec<Key> = self.asks.keys_of(path).filter(|(_, aspect)| is_lost(*aspect)).cloned().collect();
+        let lost: Vec<Key> = self.pending.keys_of(path).filter(|(_, aspect)| is_lost(*aspect)).cloned().collect();
         for key in lost {
             self.release(&key);
         }
-        self.ask_singly(path);
+        self.request_singly(path);
         bytes
     }
 }
 
-/// Whether a path is as it was known.
+/// Returns whether a path is as it was known.
 fn is_unchanged(known: &Fact, now: &Fact) -> bool {
     match (known, now) {
         (Fact::Absent, Fact::Absent) => true,

@@ -1,4 +1,4 @@
-//! Going on from what another process of the same node had published.
+//! Restoring what a predecessor on the same node has published.
 
 use alloc::boxed::Box;
 
@@ -7,14 +7,13 @@ use headwater_abi::wire::{Aspect, FileHead};
 
 use super::Node;
 use crate::entry::{Learned, inode_of, is_sound};
-use crate::held::Held;
 use crate::policy::Recipients;
 use crate::state::memory::Memory;
+use crate::stored::StoredContent;
 
 impl Node {
-    /// Takes back what was published about a path, before anything else happens. Nothing is put out.
-    /// False if the node can't hold it, or it contradicts what came before: then the path is unknown,
-    /// or its content not here.
+    /// Restores a publication about a path, before any input. There is no output. False if the node has no
+    /// room, or if it contradicts an earlier one: then the path is unknown, or its content not stored.
     pub fn restore(&mut self, path: &Path, memory: Memory) -> bool {
         if !self.scope.contains(path) {
             return false;
@@ -22,26 +21,26 @@ impl Node {
         match memory {
             Memory::Fact(fact) => is_sound(&fact) && self.entries.learn(path, fact) == Learned::New,
             Memory::Content { head, is_linked } => self.restore_content(path, head, is_linked),
-            Memory::Live { tree } => {
+            Memory::Passthrough { tree } => {
                 let inode = self.entries.shared_inode(path);
-                self.live.insert(path, tree, false);
-                self.live.extend_inodes(inode);
+                self.passthrough.insert(path, tree, false);
+                self.passthrough.extend_inodes(inode);
                 true
             }
         }
     }
 
-    /// Takes back that programs run which do not say what they change.
+    /// Restores that programs run which don't announce their changes.
     pub fn restore_unaudited(&mut self) {
         self.is_unaudited = true;
     }
 
     fn restore_content(&mut self, path: &Path, head: FileHead, is_linked: bool) -> bool {
         let is_whole = head.whole && head.is_valid();
-        let Some(entry) = self.entries.get_mut(path).filter(|e| is_whole && e.is_file() && e.held.is_none()) else {
+        let Some(entry) = self.entries.get_mut(path).filter(|e| is_whole && e.is_file() && e.stored.is_none()) else {
             return false;
         };
-        // Another name of the same file may account for its bytes already, or have a copy of its own.
+        // The bytes may be charged to another name of the same file, or that name may have its own copy.
         let names = Some(inode_of(&head.attr)).filter(|_| head.attr.nlink > 1);
         let names = names.map(|inode| self.inodes.entry(inode).or_default());
         let has_others = names.as_ref().is_some_and(|names| !names.is_empty());
@@ -49,12 +48,12 @@ impl Node {
         if let Some(names) = names.filter(|_| is_linked || !has_others) {
             names.push(path.clone());
         }
-        let mut held = Held::new(self.sieve.insert(path.clone()));
+        let mut stored = StoredContent::new(self.sieve.insert(path.clone()));
         self.sieve.take(bytes);
-        held.add(Aspect::Whole, &head);
-        held.bytes = bytes;
+        stored.add(Aspect::Whole, &head);
+        stored.bytes = bytes;
         entry.content_at = Recipients::default();
-        entry.held = Some(Box::new(held));
+        entry.stored = Some(Box::new(stored));
         true
     }
 }
@@ -87,8 +86,8 @@ mod tests {
         Memory::Content { head, is_linked }
     }
 
-    /// A root that remembers a directory with three names of one file, of which two have the same copy in the
-    /// store, another file, and one that is live.
+    /// Returns a root with a directory that has three names of one file, of which two share a stored copy,
+    /// another file, and a passthrough path.
     fn node() -> Node {
         let config = Config {
             rank: Rank(0),
@@ -111,7 +110,7 @@ mod tests {
         for (name, is_linked) in [("/sw/a", false), ("/sw/b", true), ("/sw/b2", false)] {
             assert!(node.restore(&path(name), head(1, 3, is_linked)));
         }
-        assert!(node.restore(&path("/sw/live"), Memory::Live { tree: false }));
+        assert!(node.restore(&path("/sw/live"), Memory::Passthrough { tree: false }));
         assert_eq!(node.poll_output(), None);
         node
     }
@@ -122,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_known_is_not_asked_for_again() {
+    fn restored_facts_are_not_requested_again() {
         let mut node = node();
         for (client, (name, want)) in (0..).zip([
             ("/sw", Want::LISTING),
@@ -134,8 +133,11 @@ mod tests {
             let done = Output::Reply { client: ClientId(client), reply: Reply::Done };
             assert_eq!(request(&mut node, client, name, want), [done], "{name}");
         }
-        let asked = request(&mut node, 9, "/sw/c", Want::WHOLE);
-        assert!(matches!(&asked[..], [Output::ReadFile { path: asked, .. }] if *asked == path("/sw/c")), "{asked:?}");
+        let requested = request(&mut node, 9, "/sw/c", Want::WHOLE);
+        assert!(
+            matches!(&requested[..], [Output::ReadFile { path: requested, .. }] if *requested == path("/sw/c")),
+            "{requested:?}"
+        );
         assert_eq!(node.stats().store_bytes, 20, "three names of one file, and two copies");
     }
 

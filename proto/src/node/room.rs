@@ -1,14 +1,13 @@
-//! How much room the store has, when that changes while the node runs.
+//! Changing the store's limit while the node runs.
 
 use super::Node;
 
-/// Files that are given up at once: so few that the driver has answered for all of them before more go.
+/// Files that are evicted at once: few enough for the driver to have answered for all before the next.
 const GIVEN_UP_AT_ONCE_MAX: usize = 64;
 
 impl Node {
-    /// Sets the bound of the store, and gives content up that is beyond it. What is arriving, what is
-    /// being sent on and what a process uses stays; the hand of the eviction order has passed it then, so
-    /// that the next attempt begins behind it.
+    /// Sets the store's limit, and evicts content beyond it. What is arriving, being sent or in use stays;
+    /// the hand of the eviction order has then passed it, so the next attempt begins behind it.
     pub(super) fn set_room(&mut self, store_bytes_max: u64) {
         self.config.limits.store_bytes_max = store_bytes_max;
         for _ in 0..GIVEN_UP_AT_ONCE_MAX {
@@ -31,13 +30,13 @@ mod tests {
     use headwater_abi::{Attr, Path};
     use headwater_topology::{Branching, Forest, Shape};
 
-    use crate::held::whole_head;
+    use crate::stored::whole_head;
 
     fn path(number: u64) -> Path {
         Path::new(format!("/sw/{number:03}").as_bytes()).unwrap()
     }
 
-    /// A node with so many files of ten bytes.
+    /// Returns a node with so many files of ten bytes.
     fn node(files: u64) -> Node {
         let mut node = Node::new(
             Config {
@@ -64,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_beyond_the_bound_goes_the_oldest_first() {
+    fn a_smaller_limit_evicts_the_oldest_first() {
         let mut node = node(5);
         node.handle(0, Input::Room { store_bytes_max: 29 });
         assert_eq!(evicted(&mut node), [path(0), path(1), path(2)]);
@@ -74,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stays_in_use_is_tried_once_a_round_and_others_go() {
+    fn content_in_use_is_tried_once_a_round() {
         let mut node = node(4);
         node.handle(0, Input::Room { store_bytes_max: 20 });
         assert_eq!(evicted(&mut node), [path(0), path(1)]);

@@ -1,5 +1,5 @@
-//! Whom to ask: in each tree the nearest ancestor that lives, by this node's own view; see
-//! [`Forest::next_alive`](crate::Forest::next_alive) for why that can't go in circles.
+//! Routes of requests: in each tree to the nearest ancestor that is alive in this node's view.
+//! [`Forest::next_alive`](crate::Forest::next_alive) shows why no cycle can form.
 //!
 //! A path's reader is the root of the path's own tree, its *home*. A large file's block goes down another
 //! tree, whose root asks the reader, in the home tree.
@@ -12,33 +12,33 @@ use headwater_abi::wire::{Aspect, Message};
 use headwater_abi::{Path, wire};
 
 use super::Node;
-use crate::asks::{Key, Way};
 use crate::entry::block_of;
+use crate::pending::{Key, Route};
 use crate::state::parent::{Joined, Link, Parent, control_tree};
 use crate::topology::{TreeId, Up};
 use crate::{Output, Peer, Rank, Time};
 
 impl Node {
-    /// Where this node turns in a tree.
+    /// Returns this node's next hop in a tree.
     pub(super) fn up_in(&self, tree: TreeId) -> Up {
-        self.ups.get(tree.0 as usize).copied().flatten().unwrap_or(Up::Nobody)
+        self.ups.get(tree.0 as usize).copied().flatten().unwrap_or(Up::Unreachable)
     }
 
     fn is_dead(&self, rank: Rank) -> bool {
         self.parents.get(&rank).is_some_and(|parent| matches!(parent.link, Link::Dead | Link::Banned(_)))
     }
 
-    /// The first that lives of those who read for a tree.
+    /// Returns the first candidate of a tree that is alive.
     pub(super) fn reader_of(&self, tree: TreeId) -> Up {
         let own = self.config.rank;
         match self.config.forest.candidates(tree).find(|&rank| rank == own || !self.is_dead(rank)) {
             Some(rank) if rank == own => Up::Reader,
             Some(rank) => Up::To(rank),
-            None => Up::Nobody,
+            None => Up::Unreachable,
         }
     }
 
-    /// Whom this node hears of what everybody has to know, and whom it tells first.
+    /// Returns the next hop for what all nodes have to know.
     pub(super) fn control(&self) -> Up {
         let tree = control_tree(&self.config.forest, self.config.rank);
         match self.up_in(tree) {
@@ -47,7 +47,7 @@ impl Node {
         }
     }
 
-    /// The control parent, if its link stands.
+    /// Returns the control parent, if its link is up.
     pub(super) fn control_parent(&self) -> Option<Rank> {
         match self.control() {
             Up::To(rank) if self.is_up(rank) => Some(rank),
@@ -59,17 +59,17 @@ impl Node {
         self.parents.get(&rank).is_some_and(|parent| parent.link == Link::Up)
     }
 
-    /// The tree whose root reads what is asked for. Groups have trees of their own, so there it is the tree
-    /// in which it was `asked`, if it was.
-    pub(super) fn home(&self, path: &Path, aspect: Aspect, asked: Option<TreeId>) -> TreeId {
+    /// Returns the tree whose root reads what is requested. Groups have trees of their own: there it is the
+    /// tree in which it was `requested`, if any.
+    pub(super) fn home(&self, path: &Path, aspect: Aspect, requested: Option<TreeId>) -> TreeId {
         let forest = &self.config.forest;
-        match asked {
+        match requested {
             Some(tree) if !forest.is_striped() => tree,
             _ => forest.tree_of_path(self.config.rank, hash_of(path, aspect)),
         }
     }
 
-    /// The tree in which something is asked for.
+    /// Returns the tree in which something is requested.
     pub(super) fn tree_of(&self, path: &Path, aspect: Aspect) -> TreeId {
         match block_of(aspect) {
             Some(block) => {
@@ -80,7 +80,7 @@ impl Node {
         }
     }
 
-    /// Whether this node reads such things of the shared file system by itself.
+    /// Returns whether this node reads this from the shared file system itself.
     pub(super) fn is_reader_of(&self, path: &Path, aspect: Aspect) -> bool {
         match self.config.forest.is_striped() {
             true => self.up_in(self.home(path, aspect, None)) == Up::Reader,
@@ -88,7 +88,7 @@ impl Node {
         }
     }
 
-    /// Whom to ask, in which tree, what is asked for in `tree`.
+    /// Returns the next hop of a request in `tree`, and the tree in which to send it.
     pub(super) fn route(&self, (path, aspect): &Key, tree: TreeId) -> (Up, TreeId) {
         let home = self.home(path, *aspect, Some(tree));
         match self.up_in(tree) {
@@ -99,7 +99,7 @@ impl Node {
         }
     }
 
-    /// Finds out anew whom to ask, has links made and ended, and says so to those concerned.
+    /// Computes the next hops, makes and ends links accordingly, and notifies the parents.
     pub(super) fn reroute(&mut self, now: Time) {
         let forest = self.config.forest;
         let own = self.config.rank;
@@ -111,7 +111,7 @@ impl Node {
         let others: Vec<TreeId> = forest.tree_ids().zip(&before).filter(is_other).map(|(tree, _)| tree).collect();
         let is_new = |(before, after): (&Option<Up>, &Option<Up>)| before != after && *after == Some(Up::Reader);
         if before.iter().zip(&self.ups).any(is_new) {
-            // Others may have read what is not known here.
+            // Others may have read what is unknown here.
             self.refresh.note_ignorance();
         }
         self.unsettle(others);
@@ -124,7 +124,7 @@ impl Node {
         for (tree, up) in forest.tree_ids().zip(&self.ups) {
             let Some(Up::To(rank)) = *up else { continue };
             want(Up::To(rank));
-            // If the next may be lost as well, all are tried at once.
+            // If the next may be lost too, all are dialled at once.
             if forest.parent(tree, own) != Some(rank) && !self.is_up(rank) {
                 let candidates = forest.candidates(tree).take_while(|&candidate| candidate != own);
                 forest.ancestors(tree, own).chain(candidates).map(Up::To).for_each(&mut want);
@@ -137,11 +137,11 @@ impl Node {
         let has_lost_one = self.parents.values().any(|parent| matches!(parent.link, Link::Dead | Link::Away(_)));
         for &rank in &wanted {
             if let Some(parent) = self.parents.get_mut(&rank) {
-                parent.is_lender = false;
+                parent.is_downstream_source = false;
             } else {
                 let joined = Joined::at_first(&forest, own, rank);
-                // At first it may not have been started; later on it answers at once if it can. Who takes a lost
-                // one's place has been started.
+                // At first it may not have been started; later it answers at once if it can. The successor of
+                // a lost rank has been started.
                 let limits = &self.config.limits;
                 let starting_ms_max = if has_lost_one { 0 } else { limits.starting_ms_max };
                 let until = starting_ms_max.max(now.saturating_add(limits.probe_ms_max));
@@ -157,15 +157,19 @@ impl Node {
         self.join_all();
     }
 
-    /// Ends the links to those who need not be asked any more, once they owe nothing.
+    /// Ends links that are no longer needed, once they owe nothing.
     pub(super) fn hang_up_idle(&mut self) {
         if !self.has_unwanted {
             return;
         }
         let is_idle = |rank: &Rank, parent: &Parent| {
             let is_dead = matches!(parent.link, Link::Dead | Link::Banned(_));
-            let is_starting = parent.is_lender && parent.link != Link::Up;
-            !parent.is_wanted && !is_dead && !is_starting && !self.asks.is_asked(*rank) && parent.incoming.is_empty()
+            let is_starting = parent.is_downstream_source && parent.link != Link::Up;
+            !parent.is_wanted
+                && !is_dead
+                && !is_starting
+                && !self.pending.owes_answer(*rank)
+                && parent.incoming.is_empty()
         };
         let idle: Vec<Rank> = self.parents.iter().filter(|(r, p)| is_idle(r, p)).map(|(rank, _)| *rank).collect();
         for rank in idle {
@@ -175,7 +179,7 @@ impl Node {
         self.has_unwanted = self.parents.values().any(|parent| !parent.is_wanted);
     }
 
-    /// Tells each parent in which trees it is one.
+    /// Reports to each parent the trees in which it is one.
     fn join_all(&mut self) {
         let is_server = self.config.rank.0 < self.config.forest.servers();
         let (control, first) = (self.control(), self.reader_of(TreeId(0)));
@@ -190,26 +194,26 @@ impl Node {
             let is_new_control = joined.is_control && !parent.joined.is_control;
             parent.joined = joined.clone();
             let trees = joined.trees.iter().map(|tree| tree.0).collect();
-            self.tell(Peer::Parent(rank), Message::Join { trees, is_control: joined.is_control, is_reader });
+            self.send(Peer::Parent(rank), Message::Join { trees, is_control: joined.is_control, is_reader });
             if is_new_control {
-                self.tell_live(Peer::Parent(rank));
+                self.send_passthrough_paths(Peer::Parent(rank));
             }
         }
     }
 
-    /// Sends questions on their way that have none, or fails them.
+    /// Sends requests that wait for a route, or fails them.
     pub(super) fn redispatch(&mut self) {
-        for key in self.asks.keys_by(Way::Later) {
-            let Some(tree) = self.asks.tree(&key) else { continue };
+        for key in self.pending.keys_routed(Route::Waiting) {
+            let Some(tree) = self.pending.tree(&key) else { continue };
             match self.dispatch(&key, tree) {
-                Some(way) => drop(self.asks.set_way(&key, way)),
+                Some(route) => drop(self.pending.set_route(&key, route)),
                 None => self.fail(&key),
             }
         }
     }
 }
 
-/// Facts about a directory's names are spread with the directory, content by its own name.
+/// Facts about a directory's names are distributed with the directory, content by its own name.
 fn hash_of(path: &Path, aspect: Aspect) -> u64 {
     match aspect {
         Aspect::Entry => path.parent_bytes().map_or_else(|| path.hash(), hash::bytes),

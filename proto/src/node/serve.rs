@@ -7,16 +7,16 @@ use headwater_abi::Path;
 use headwater_abi::wire::{Aspect, Digest, Fact, FileHead, Message};
 
 use super::Node;
-use super::ask::is_content;
-use crate::asks::{ChildWant, Waiter};
+use super::requests::is_content;
 use crate::entry::{Entry, block_of};
+use crate::pending::{ChildWant, Waiter};
 use crate::policy::Thing;
 use crate::topology::TreeId;
 use crate::transfer::{Child, new_transfer};
 use crate::{Output, Peer, Rank, Time};
 
 impl Node {
-    /// Answers a child, or lets it wait until that can be done.
+    /// Answers a child, or lets it wait until that is possible.
     pub(super) fn serve(&mut self, now: Time, want: ChildWant) {
         let ChildWant { rank, ref path, aspect, position, .. } = want;
         if !self.children.contains_key(&rank) {
@@ -25,13 +25,13 @@ impl Node {
         if want.tree.0 >= self.config.forest.trees() {
             return self.disconnect(now, Peer::Child(rank), "there is no such tree");
         }
-        if !self.scope.contains(path) || self.live.covers(path) {
-            return self.send(rank, Message::Unavailable { path: path.clone(), aspect });
+        if !self.scope.contains(path) || self.passthrough.covers(path) {
+            return self.send_to_child(rank, Message::Unavailable { path: path.clone(), aspect });
         }
-        if want.only_held {
+        if want.only_stored {
             return match self.entries.get(path).is_some_and(|entry| is_content(aspect) && entry.has_content(aspect)) {
                 true => self.serve_content(now, rank, path, aspect, position),
-                false => self.send(rank, Message::Unavailable { path: path.clone(), aspect }),
+                false => self.send_to_child(rank, Message::Unavailable { path: path.clone(), aspect }),
             };
         }
         if aspect == Aspect::Details {
@@ -40,7 +40,7 @@ impl Node {
         if let Some(entry) = self.entries.get(path) {
             if is_content(aspect) && entry.is_file() {
                 if block_of(aspect).is_some_and(|block| block >= entry.block_count()) {
-                    return self.send(rank, Message::Unavailable { path: path.clone(), aspect });
+                    return self.send_to_child(rank, Message::Unavailable { path: path.clone(), aspect });
                 }
                 if entry.content_for(aspect).or_else(|| entry.large_for(aspect)).is_some() {
                     return self.serve_content(now, rank, path, aspect, position);
@@ -49,25 +49,25 @@ impl Node {
                 return self.serve_fact(now, rank, path);
             }
         } else if let Some(directory) = self.listed_absent_in(path) {
-            let message = if self.live.changes_names_of(&directory) {
+            let message = if self.passthrough.changes_names_of(&directory) {
                 Message::Unavailable { path: path.clone(), aspect }
             } else {
                 Message::Known { path: path.clone(), fact: Fact::Absent }
             };
-            return self.send(rank, message);
+            return self.send_to_child(rank, message);
         }
-        self.ask(now, want.path.clone(), aspect, Waiter::Child(want));
+        self.wait_for(now, want.path.clone(), aspect, Waiter::Child(want));
     }
 
     fn serve_fact(&mut self, now: Time, rank: Rank, path: &Path) {
         let Some(entry) = self.entries.get_mut(path) else { return };
         let is_first = !entry.fact_at.contains(rank);
         entry.fact_at.insert(rank);
-        let (fact, asked) = (entry.fact.clone(), entry.fact_at.count());
+        let (fact, requested) = (entry.fact.clone(), entry.fact_at.count());
         self.stats.pulls += 1;
-        self.send(rank, Message::Known { path: path.clone(), fact });
+        self.send_to_child(rank, Message::Known { path: path.clone(), fact });
         if is_first {
-            self.note_asked(now, Thing::Fact(path.clone()), asked);
+            self.count_request(now, Thing::Fact(path.clone()), requested);
         }
     }
 
@@ -79,20 +79,20 @@ impl Node {
         let recipients = entry.recipients(block);
         let is_first = !recipients.contains(rank);
         recipients.insert(rank);
-        let asked = recipients.count();
-        if let Some(held) = &entry.held {
-            self.sieve.touch(held.order);
+        let requested = recipients.count();
+        if let Some(stored) = &entry.stored {
+            self.sieve.touch(stored.order);
         }
-        // A position counts in the content that was asked for; other content starts at its beginning.
+        // A position counts in the requested content; other content starts at its beginning.
         let position = if has == aspect { position } else { 0 };
         if position > head.content_bytes() {
             return self.disconnect(now, Peer::Child(rank), "content is wanted from beyond its end");
         }
         if block.is_none() && self.is_large(&head) {
             let message = Message::Large { path: path.clone(), aspect: has, head: (*head).clone() };
-            self.send(rank, message);
+            self.send_to_child(rank, message);
             if is_first {
-                self.note_asked(now, Thing::Content(path.clone(), block), asked);
+                self.count_request(now, Thing::Content(path.clone(), block), requested);
             }
             return;
         }
@@ -102,17 +102,17 @@ impl Node {
             && !child.receives(path, has)
         {
             if child.transfers() >= transfers_max {
-                return self.send(rank, Message::Unavailable { path: path.clone(), aspect });
+                return self.send_to_child(rank, Message::Unavailable { path: path.clone(), aspect });
             }
             self.stats.pulls += 1;
             child.start(id, path, has, head, position);
         }
         if is_first {
-            self.note_asked(now, Thing::Content(path.clone(), block), asked);
+            self.count_request(now, Thing::Content(path.clone(), block), requested);
         }
     }
 
-    /// The tree down which a thing goes.
+    /// Returns the tree down which a thing is sent.
     fn tree_of_thing(&self, thing: &Thing) -> TreeId {
         match thing {
             Thing::Fact(path) => match self.entries.fact(path) {
@@ -124,11 +124,11 @@ impl Node {
         }
     }
 
-    /// The children that get a thing from this node, whether they ask or not.
+    /// Returns the children that get a thing from this node when it is pushed.
     fn receivers(&self, thing: &Thing) -> impl Iterator<Item = Rank> {
         let forest = &self.config.forest;
         let tree = if forest.is_striped() { Some(self.tree_of_thing(thing)) } else { None };
-        // Who has read a file needs not be sent it.
+        // The node that has read a file need not get it.
         let reader = match (thing, tree) {
             (Thing::Content(_, None), Some(tree)) => Some(forest.root(tree)),
             (Thing::Content(path, _), Some(_)) => Some(forest.root(self.tree_of(path, Aspect::Whole))),
@@ -141,18 +141,18 @@ impl Node {
         self.children.iter().filter_map(gets)
     }
 
-    fn note_asked(&mut self, now: Time, thing: Thing, asked: Option<usize>) {
-        if !self.spread.counts(asked) {
+    fn count_request(&mut self, now: Time, thing: Thing, requested: Option<usize>) {
+        if !self.push_policy.counts(requested) {
             return;
         }
         let children = self.receivers(&thing).count();
-        if self.spread.asked(now, thing.clone(), asked, children) {
-            self.give_to_all(&thing);
+        if self.push_policy.requested(now, thing.clone(), requested, children) {
+            self.push_to_all(&thing);
         }
     }
 
-    /// Gives a thing to all children that do not have it and have not asked for it.
-    pub(super) fn give_to_all(&mut self, thing: &Thing) {
+    /// Pushes a thing to all children that neither have nor requested it.
+    pub(super) fn push_to_all(&mut self, thing: &Thing) {
         let ranks: Vec<Rank> = self.receivers(thing).collect();
         match thing {
             Thing::Fact(path) => {
@@ -160,7 +160,7 @@ impl Node {
                     self.push_to(rank, path);
                 }
                 if let Some(entry) = self.entries.get_mut(path) {
-                    entry.fact_at.insert_everybody();
+                    entry.fact_at.insert_all();
                 }
             }
             Thing::Content(path, block) => {
@@ -168,21 +168,21 @@ impl Node {
                     self.push_content(rank, path, *block);
                 }
                 if let Some(entry) = self.entries.get_mut(path) {
-                    entry.fact_at.insert_everybody();
-                    entry.recipients(*block).insert_everybody();
+                    entry.fact_at.insert_all();
+                    entry.recipients(*block).insert_all();
                 }
             }
         }
     }
 
-    /// Gives a child a fact that it has not, and what lies above it.
+    /// Pushes a fact that a child lacks, and the facts of the directories above.
     pub(super) fn push_to(&mut self, rank: Rank, path: &Path) {
         self.push_ancestors(rank, path);
         self.push_fact(rank, path);
     }
 
-    /// What lies above a path goes before it, as far as the child hears of it from this node: in striped
-    /// trees each directory comes to it down one of them.
+    /// Pushes the facts of the directories above a path, as far as the child gets them from this node: in
+    /// striped trees each directory travels down one tree.
     fn push_ancestors(&mut self, rank: Rank, path: &Path) {
         let has = |entry: &Entry| entry.fact_at.contains(rank);
         if self.entries.parent_of(path).is_none_or(has) {
@@ -204,18 +204,18 @@ impl Node {
 
     fn push_fact(&mut self, rank: Rank, path: &Path) {
         let Some(entry) = self.entries.get_mut(path) else { return };
-        if entry.fact_at.contains(rank) || self.live.covers(path) {
+        if entry.fact_at.contains(rank) || self.passthrough.covers(path) {
             return;
         }
         entry.fact_at.insert(rank);
         let fact = entry.fact.clone();
         self.stats.pushes += 1;
-        self.send(rank, Message::Known { path: path.clone(), fact });
+        self.send_to_child(rank, Message::Known { path: path.clone(), fact });
     }
 
     fn push_content(&mut self, rank: Rank, path: &Path, block: Option<u32>) {
         let Some(entry) = self.entries.get_mut(path) else { return };
-        if entry.recipients(block).contains(rank) || self.live.covers(path) {
+        if entry.recipients(block).contains(rank) || self.passthrough.covers(path) {
             return;
         }
         let content = match (entry.arriving(block), block) {
@@ -234,7 +234,7 @@ impl Node {
         self.push_ancestors(rank, path);
         if block.is_none() && self.is_large(&head) {
             self.stats.pushes += 1;
-            return self.send(rank, Message::Large { path: path.clone(), aspect, head: (*head).clone() });
+            return self.send_to_child(rank, Message::Large { path: path.clone(), aspect, head: (*head).clone() });
         }
         let id = new_transfer(&mut self.next_transfer);
         if let Some(child) = self.children.get_mut(&rank)
@@ -245,17 +245,17 @@ impl Node {
         }
     }
 
-    /// Tells a child.
-    pub(super) fn send(&mut self, to: Rank, message: Message) {
-        self.tell(Peer::Child(to), message);
+    /// Sends a message to a child.
+    pub(super) fn send_to_child(&mut self, to: Rank, message: Message) {
+        self.send(Peer::Child(to), message);
     }
 
-    pub(super) fn tell(&mut self, to: Peer, message: Message) {
+    pub(super) fn send(&mut self, to: Peer, message: Message) {
         self.outputs.push_back(Output::Send { to, message });
     }
 
-    /// Has digests computed that children wait for.
-    pub(super) fn ask_digests(&mut self, wanted: Vec<(Path, Aspect, Arc<FileHead>)>) {
+    /// Puts out requests for the digests that children wait for.
+    pub(super) fn request_digests(&mut self, wanted: Vec<(Path, Aspect, Arc<FileHead>)>) {
         for (path, aspect, head) in wanted {
             if self.digesting.insert((path.clone(), aspect)) {
                 self.outputs.push_back(Output::Digest { path, aspect, head: (*head).clone() });
@@ -263,14 +263,14 @@ impl Node {
         }
     }
 
-    /// A digest has been computed.
+    /// Handles a computed digest.
     pub(super) fn digested(&mut self, path: &Path, aspect: Aspect, digest: Option<Digest>) {
         self.digesting.remove(&(path.clone(), aspect));
         let Some(entry) = self.entries.get_mut(path).filter(|entry| entry.has_content(aspect)) else { return };
-        match (digest, &mut entry.held) {
-            (Some(digest), Some(held)) => held.set_digest(aspect, digest),
-            // It can't be read any more.
-            _ => return drop(self.drop_held(path)),
+        match (digest, &mut entry.stored) {
+            (Some(digest), Some(stored)) => stored.set_digest(aspect, digest),
+            // The content can't be read any more.
+            _ => return drop(self.drop_stored(path)),
         }
         let piece = (path.clone(), block_of(aspect));
         self.children.wake(&piece);

@@ -6,14 +6,14 @@ use alloc::vec::Vec;
 use headwater_abi::Path;
 use headwater_abi::wire::{Aspect, Message};
 
-use super::ask::EIO;
+use super::requests::EIO;
 use super::{Evicted, Node};
 use crate::entry::{Inode, block_of, inode_of, is_same_version};
-use crate::held::Held;
 use crate::policy::{Recipients, Thing};
+use crate::stored::StoredContent;
 use crate::{Output, Peer, Publication, Time};
 
-/// Evictions that can still be refused.
+/// Evictions that the store can still refuse.
 pub(super) const EVICTED_MAX: usize = 256;
 
 impl Node {
@@ -34,7 +34,7 @@ impl Node {
         true
     }
 
-    /// The content to give up next, among what `may_go` and is neither arriving nor being sent on.
+    /// Returns the content to evict next, among what `may_go` accepts and is neither arriving nor being sent.
     pub(super) fn victim(&mut self, may_go: impl Fn(&Path) -> bool) -> Option<Path> {
         let (entries, children) = (&self.entries, &self.children);
         self.sieve.victim(|candidate| {
@@ -48,32 +48,32 @@ impl Node {
         let attr = self.entries.get(&path).and_then(|e| e.attr());
         let names = attr.and_then(|attr| self.inodes.get(&inode_of(attr)));
         let is_shared = names.is_some_and(|names| names.contains(&path));
-        let Some(held) = self.drop_held(&path) else { return };
+        let Some(stored) = self.drop_stored(&path) else { return };
         self.stats.evictions += 1;
         if self.evicted.len() == EVICTED_MAX {
             self.evicted.pop_front();
         }
-        self.evicted.push_back(Evicted { path: path.clone(), held, is_shared, for_path: for_path.clone() });
+        self.evicted.push_back(Evicted { path: path.clone(), stored, is_shared, for_path: for_path.clone() });
         self.outputs.push_back(Output::Evict { path });
     }
 
-    /// The content stays after all, since a process uses it; something else has to go.
+    /// Restores content that the store refused to evict because a process uses it, and evicts other content.
     pub(super) fn evict_refused(&mut self, now: Time, path: &Path) {
         let Some(at) = self.evicted.iter().rposition(|e| e.path == *path) else { return };
-        let Some(Evicted { held, is_shared, for_path, .. }) = self.evicted.remove(at) else { return };
+        let Some(Evicted { stored, is_shared, for_path, .. }) = self.evicted.remove(at) else { return };
         let Some(entry) = self.entries.get_mut(path) else { return };
-        if entry.held.is_some() || entry.is_arriving() {
+        if entry.stored.is_some() || entry.is_arriving() {
             return;
         }
-        self.sieve.put_back(held.order, path.clone());
-        self.sieve.take(held.bytes);
-        entry.held = Some(held);
+        self.sieve.put_back(stored.order, path.clone());
+        self.sieve.take(stored.bytes);
+        entry.stored = Some(stored);
         self.stats.evictions -= 1;
         if let (true, Some(attr)) = (is_shared, entry.attr()) {
             self.inodes.entry(inode_of(attr)).or_default().push(path.clone());
         }
         self.wake(path);
-        // If what the room was for has arrived already, the next arrival makes up for it.
+        // If the content that needed the room has arrived already, the next arrival makes up for it.
         let Some(arriving) = self.entries.get_mut(&for_path).and_then(|e| e.arriving.as_mut()) else { return };
         arriving.unevictable.push(path.clone());
         if !self.make_room(&for_path, 0) {
@@ -81,44 +81,44 @@ impl Node {
         }
     }
 
-    /// Forgets content in the store. Where the file has another name there, that one now accounts for
-    /// the bytes, and none of what is returned.
-    pub(super) fn drop_held(&mut self, path: &Path) -> Option<Box<Held>> {
-        self.note_lent(path);
+    /// Drops the record of stored content. If the file has another name in the store, that is charged for the
+    /// bytes, and the returned record is charged for none.
+    pub(super) fn drop_stored(&mut self, path: &Path) -> Option<Box<StoredContent>> {
+        self.note_downstream_sources(path);
         let entry = self.entries.get_mut(path)?;
-        let mut held = entry.held.take()?;
+        let mut stored = entry.stored.take()?;
         entry.content_at = Recipients::default();
         if let Some(blocks) = &mut entry.blocks {
             blocks.at.clear();
         }
         let inode = entry.attr().map(inode_of);
-        self.sieve.remove(held.order);
+        self.sieve.remove(stored.order);
         for (&to, child) in self.children.iter_mut() {
             let announced = child.stop_all(path).into_iter().filter(|(_, is_announced)| *is_announced);
             let messages = announced.map(|(transfer, _)| Message::Failed { transfer, errno: EIO });
             self.outputs.extend(messages.map(|message| Output::Send { to: Peer::Child(to), message }));
         }
-        match inode.and_then(|inode| self.heir(inode, path)) {
-            Some(heir) => heir.bytes += core::mem::take(&mut held.bytes),
-            None => self.sieve.give_back(held.bytes),
+        match inode.and_then(|inode| self.next_name(inode, path)) {
+            Some(next_name) => next_name.bytes += core::mem::take(&mut stored.bytes),
+            None => self.sieve.release(stored.bytes),
         }
-        Some(held)
+        Some(stored)
     }
 
-    /// The content of another name of the same file in the store, once `path` is none of them any more.
-    fn heir(&mut self, inode: Inode, path: &Path) -> Option<&mut Held> {
+    /// Returns the content of another name of the same stored file, after removing `path` from the names.
+    fn next_name(&mut self, inode: Inode, path: &Path) -> Option<&mut StoredContent> {
         let names = self.inodes.get_mut(&inode)?;
         let at = names.iter().position(|name| name == path)?;
         names.remove(at);
-        let Some(heir) = names.first() else {
+        let Some(next_name) = names.first() else {
             self.inodes.remove(&inode);
             return None;
         };
-        self.entries.get_mut(heir)?.held.as_deref_mut()
+        self.entries.get_mut(next_name)?.stored.as_deref_mut()
     }
 
-    /// Remembers complete content of a file that has several names, unless another name's content
-    /// stands for the file already, and is not less.
+    /// Notes complete content of a file with several names, unless content of another name represents the
+    /// file and is not less.
     pub(super) fn note_inode(&mut self, path: &Path) {
         let Some(entry) = self.entries.get(path).filter(|e| e.has_content(Aspect::Loadable)) else { return };
         let Some(attr) = entry.attr().filter(|attr| attr.nlink > 1) else { return };
@@ -130,14 +130,14 @@ impl Node {
         }
     }
 
-    /// If the same file is complete under another name, links to it. True if the content that `aspect`
-    /// asks for is then there.
+    /// Links to the same file's content under another name, if it is complete. True if the content that
+    /// `aspect` needs is then stored.
     pub(super) fn adopt_hard_link(&mut self, path: &Path, aspect: Aspect) -> bool {
         let Some(entry) = self.entries.get(path).filter(|e| !e.is_arriving()) else { return false };
         if entry.has_content(aspect) {
             return true;
         }
-        let is_new = entry.held.is_none();
+        let is_new = entry.stored.is_none();
         let target = self.linked_content(path, aspect);
         let target = target
             .or_else(|| self.linked_content(path, Aspect::Loadable).filter(|_| is_new && block_of(aspect).is_none()));
@@ -147,16 +147,16 @@ impl Node {
         self.entries.get(path).is_some_and(|e| e.has_content(aspect))
     }
 
-    /// Another name of the same file under which content that covers `aspect` is complete, in the same
-    /// file of the store where `path` has content already.
+    /// Returns another name of the same file with complete content that covers `aspect`, in the stored file
+    /// in which `path` has content already.
     pub(super) fn linked_content(&self, path: &Path, aspect: Aspect) -> Option<Path> {
         let entry = self.entries.get(path).filter(|e| e.is_file())?;
         let attr = entry.attr().filter(|attr| attr.nlink > 1)?;
         let names = self.inodes.get(&inode_of(attr))?;
-        if entry.held.is_some() && !names.contains(path) {
+        if entry.stored.is_some() && !names.contains(path) {
             return None;
         }
-        // What stands in the store in part is its own file's.
+        // A partly stored file belongs to its own name.
         let aspect = if block_of(aspect).is_some() { Aspect::Whole } else { aspect };
         let is_source = |name: &&Path| {
             self.entries
@@ -168,22 +168,24 @@ impl Node {
 
     /// Makes `path` a further name of the complete content of `target`.
     pub(super) fn link(&mut self, path: &Path, target: &Path) {
-        let Some(mut source) = self.entries.get(target).and_then(|e| e.held.clone()) else { return };
+        let Some(mut source) = self.entries.get(target).and_then(|e| e.stored.clone()) else { return };
         source.forget_blocks();
         if source.is_whole() {
             self.drop_pieces(path);
         }
         let Some(entry) = self.entries.get_mut(path) else { return };
-        (source.order, source.bytes) = match entry.held.take() {
-            Some(held) => (held.order, held.bytes),
+        (source.order, source.bytes) = match entry.stored.take() {
+            Some(stored) => (stored.order, stored.bytes),
             None => (self.sieve.insert(path.clone()), 0),
         };
         if source.is_whole() {
             entry.blocks = None;
         }
-        entry.held = Some(source);
+        entry.stored = Some(source);
         entry.content_at = Recipients::default();
-        let Some(head) = entry.held_head(Aspect::Whole).or_else(|| entry.held_head(Aspect::Loadable)) else { return };
+        let Some(head) = entry.stored_head(Aspect::Whole).or_else(|| entry.stored_head(Aspect::Loadable)) else {
+            return;
+        };
         let names = self.inodes.entry(inode_of(&head.attr)).or_default();
         if !names.contains(path) {
             names.push(path.clone());

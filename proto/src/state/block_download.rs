@@ -1,11 +1,10 @@
-//! Content that is fetched block by block.
+//! Content that is downloaded block by block.
 
 use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
 
 use headwater_abi::wire::{Aspect, FileHead};
 
-/// Content that is being fetched block by block.
 #[derive(Debug)]
 pub(crate) struct BlockDownload {
     pub(crate) aspect: Aspect,

@@ -13,28 +13,26 @@ use crate::{Rank, Time};
 #[derive(Debug)]
 pub(crate) struct Parent {
     pub(crate) link: Link,
-    /// In which trees it knows to be this node's parent.
+    /// The trees in which it serves this node, as last reported to it.
     pub(crate) joined: Joined,
-    /// What it is sending.
+    /// Transfers that it is sending.
     pub(crate) incoming: BTreeMap<TransferId, Piece>,
     /// The last transfer that it began; its numbers ascend.
     pub(crate) newest: Option<TransferId>,
-    /// When its last message came.
     pub(crate) heard: Time,
     /// When it was probed since then.
     pub(crate) probed: Option<Time>,
     /// Set if it was given up for its silence: how often the timeouts were doubled then.
     pub(crate) given_up: Option<u32>,
-    /// The generation of its messages.
     pub(crate) generation: u64,
     /// It is a downstream source: asked only for what this node has evicted.
-    pub(crate) is_lender: bool,
-    /// Some tree needs it. If none does, its link ends once it owes nothing.
+    pub(crate) is_downstream_source: bool,
+    /// True if some tree needs it. If none does, its link ends once it owes nothing.
     pub(crate) is_wanted: bool,
 }
 
 impl Parent {
-    /// A parent whose link is expected until `until`.
+    /// Makes a parent whose link is expected until `until`.
     pub(crate) fn starting(until: Time, joined: Joined) -> Parent {
         let link = Link::Starting(until);
         Parent {
@@ -46,7 +44,7 @@ impl Parent {
             probed: None,
             given_up: None,
             generation: 1,
-            is_lender: false,
+            is_downstream_source: false,
             is_wanted: false,
         }
     }
@@ -66,19 +64,19 @@ pub(crate) enum Link {
     Banned(Time),
 }
 
-/// In which trees a rank has another for its parent.
+/// The trees in which one rank is the parent of another.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Joined {
     /// Ascending.
     pub(crate) trees: Vec<TreeId>,
-    /// Whether what all nodes have to know goes this way.
+    /// Whether messages for all nodes travel over this link.
     pub(crate) is_control: bool,
     /// Whether the child reads the shared file system, and is asked for changes by this parent.
     pub(crate) is_reader: bool,
 }
 
 impl Joined {
-    /// The trees while all ranks live.
+    /// Returns the trees while all ranks are alive.
     pub(crate) fn at_first(forest: &Forest, child: Rank, parent: Rank) -> Joined {
         let is_server = child.0 < forest.servers();
         let is_parent = |&tree: &TreeId| forest.contains(tree, child) && forest.parent(tree, child) == Some(parent);
@@ -91,7 +89,7 @@ impl Joined {
     }
 }
 
-/// The tree that brings a rank what all nodes have to know.
+/// Returns the tree in which a rank gets the messages for all nodes.
 pub(crate) fn control_tree(forest: &Forest, rank: Rank) -> TreeId {
     if forest.is_striped() { TreeId(0) } else { forest.tree_of_path(rank, 0) }
 }

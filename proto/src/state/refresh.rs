@@ -1,4 +1,4 @@
-//! What a node knows of generations, and a check for changes under way.
+//! A node's generations, and a check for changes in progress.
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
@@ -7,29 +7,29 @@ use headwater_abi::Path;
 use headwater_abi::wire::Change;
 
 use crate::Rank;
-use crate::asks::Key;
+use crate::pending::Key;
 
 /// The rank that requested a refresh, and its number for the request.
-pub(crate) type Asker = (u32, u64);
+pub(crate) type Requester = (u32, u64);
 
-/// What a node knows of generations.
+/// A node's generation and refreshes.
 #[derive(Debug)]
 pub(crate) struct Refresh {
     pub(crate) generation: u64,
-    /// Facts may have been forgotten, by a predecessor.
+    /// A predecessor may have forgotten facts.
     pub(crate) may_have_forgotten: bool,
     /// The root's check of what it knows.
     pub(crate) checking: Option<Checking>,
     /// What was requested meanwhile: it may be about changes after the check.
     pub(crate) next: Option<Demand>,
-    /// This node's own requests that are under way.
+    /// Pending requests of this node.
     pub(crate) requests: BTreeSet<u64>,
     /// Announced by the parent so far.
     pub(crate) announced: Vec<Change>,
     /// The number of the last check that other readers were asked for.
     pub(crate) check: u64,
     /// Bytes of content that older generations retain in the store.
-    pub(crate) kept_bytes: BTreeMap<u64, u64>,
+    pub(crate) retained_bytes: BTreeMap<u64, u64>,
 }
 
 /// What is to be refreshed, and for which ranks.
@@ -37,7 +37,7 @@ pub(crate) struct Refresh {
 pub(crate) struct Demand {
     /// All paths if it is empty.
     pub(crate) paths: Vec<Path>,
-    pub(crate) askers: Vec<Asker>,
+    pub(crate) requesters: Vec<Requester>,
 }
 
 /// A check of what may have changed.
@@ -48,18 +48,18 @@ pub(crate) struct Checking {
     pub(crate) in_flight: BTreeSet<Path>,
     /// Requests whose answers are to be checked when they have come.
     pub(crate) awaited: BTreeSet<Key>,
-    /// By path: whether it is the directory that it was.
+    /// By path: whether it is still the same directory.
     pub(crate) changes: BTreeMap<Path, bool>,
     /// Other readers that check what they know.
     pub(crate) readers: BTreeSet<Rank>,
-    /// Not everything that may have changed is known.
+    /// Some changes may be unknown.
     pub(crate) is_partial: bool,
     /// The rank that gets the result, and its number for it; `None` if this node begins generations itself.
     pub(crate) answers: Option<(Rank, u64)>,
 }
 
 impl Refresh {
-    /// The first generation.
+    /// Returns the state in the first generation.
     pub(crate) fn new() -> Refresh {
         Refresh {
             generation: 1,
@@ -69,7 +69,7 @@ impl Refresh {
             requests: BTreeSet::new(),
             announced: Vec::new(),
             check: 0,
-            kept_bytes: BTreeMap::new(),
+            retained_bytes: BTreeMap::new(),
         }
     }
 
@@ -80,7 +80,7 @@ impl Refresh {
 }
 
 impl Demand {
-    /// Whether this is to be checked. A path's directory shows whether the path exists.
+    /// Returns whether this is to be checked. A path's directory shows whether the path exists.
     pub(crate) fn covers(&self, path: &Path) -> bool {
         let covers = |root: &Path| path.is_within(root) || root.parent().is_some_and(|directory| directory == *path);
         self.paths.is_empty() || self.paths.iter().any(covers)
@@ -93,6 +93,6 @@ impl Demand {
         } else {
             self.paths.extend(other.paths);
         }
-        self.askers.extend(other.askers);
+        self.requesters.extend(other.requesters);
     }
 }

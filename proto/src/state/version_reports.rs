@@ -1,4 +1,4 @@
-//! Versions of paths that a node is to report to others.
+//! Versions of paths that a node has to report.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 
@@ -8,10 +8,9 @@ use headwater_abi::wire::Version;
 use crate::Rank;
 use crate::topology::{Forest, TreeId};
 
-/// Versions that are to be reported to other nodes.
 #[derive(Debug)]
 pub(crate) struct VersionReports {
-    /// Versions that this node does not know, or that no other node knows.
+    /// Versions that this node does not know, or that may be unknown elsewhere.
     pub(crate) unreported: BTreeMap<TreeId, BTreeMap<Path, Version>>,
     /// Trees whose new parent is to get all versions that this node knows.
     pub(crate) unsettled: BTreeSet<TreeId>,
@@ -20,7 +19,6 @@ pub(crate) struct VersionReports {
 }
 
 impl VersionReports {
-    /// Nothing to report yet.
     pub(crate) fn new(forest: &Forest, own: Rank) -> VersionReports {
         let may_read = forest.tree_ids().any(|tree| forest.candidates(tree).any(|candidate| candidate == own));
         VersionReports { unreported: BTreeMap::new(), unsettled: BTreeSet::new(), may_read }

@@ -52,7 +52,7 @@ pub fn config(mut words: Words<'_>) -> Config {
             }
             "absence" => limits.parent_absence_ms_max = number(&mut words),
             "piece" => limits.piece_bytes_max = number(&mut words),
-            "gathered" => limits.blocks_gathered_max = number(&mut words) as usize,
+            "downloading" => limits.blocks_downloading_max = number(&mut words) as usize,
             "store" => limits.store_bytes_max = number(&mut words),
             "chunks" => limits.chunks_in_flight_max = number(&mut words) as usize,
             "reads" => limits.reads_in_flight_max = number(&mut words) as usize,
@@ -110,16 +110,16 @@ fn message(w: &mut Words<'_>) -> Message {
     match w.next().unwrap() {
         "want" => {
             let (path, aspect) = (path_in(w), aspect(w));
-            let (mut tree, mut position, mut only_held) = (0, 0, false);
+            let (mut tree, mut position, mut only_stored) = (0, 0, false);
             while let Some(word) = w.next() {
                 match word {
                     "tree" => tree = number(w) as u32,
                     "position" => position = number(w),
-                    "only-held" => only_held = true,
+                    "only-stored" => only_stored = true,
                     other => panic!("no such thing about a want: {other}"),
                 }
             }
-            Message::Want { tree, path, aspect, position, only_held }
+            Message::Want { tree, path, aspect, position, only_stored }
         }
         "join" => {
             let words: Vec<&str> = w.collect();
@@ -164,7 +164,7 @@ fn message(w: &mut Words<'_>) -> Message {
         "failed" => Message::Failed { transfer: TransferId(number(w)), errno: number(w) as u16 },
         "unavailable" => Message::Unavailable { path: path_in(w), aspect: aspect(w) },
         "unaudited" => Message::Unaudited,
-        "live" => Message::Live { path: path_in(w), tree: w.next() == Some("tree") },
+        "passthrough" => Message::Passthrough { path: path_in(w), tree: w.next() == Some("tree") },
         other => refresh::message(other, w).unwrap_or_else(|| panic!("no such message: {other}")),
     }
 }
@@ -194,7 +194,7 @@ fn fact(w: &mut Words<'_>) -> Fact {
     }
 }
 
-/// The words that one stands for: `f*3` for `f0`, `f1`, `f2`.
+/// Returns the words that one stands for: `f*3` for `f0`, `f1`, `f2`.
 fn several(word: &str) -> Vec<String> {
     match word.split_once('*') {
         None => vec![word.to_owned()],
@@ -285,12 +285,13 @@ fn path(text: &str) -> Path {
     Path::new(text.as_bytes()).unwrap()
 }
 
-/// A digest that a byte stands for.
+/// Returns the digest that a byte stands for.
 fn digest(byte: u64) -> Digest {
     Digest([byte as u8; 32])
 }
 
-/// `parent-N`, `child-N`, or `N`: then it is a parent if it is nearer to the root of a single tree.
+/// Reads a peer: `parent-N`, `child-N`, or `N`, which is a parent if it is nearer to the root of a single
+/// tree.
 fn peer(w: &mut Words<'_>) -> Peer {
     let word = w.next().unwrap();
     match word.split_once('-') {
@@ -383,16 +384,16 @@ fn show_publication(publication: &Publication) -> String {
             format!("{path} {} hard-link {target}", show_aspect(*aspect))
         }
         Publication::Unaudited => "unaudited".into(),
-        Publication::Live { path, tree } => format!("{path} live{}", if *tree { " tree" } else { "" }),
+        Publication::Passthrough { path, tree } => format!("{path} passthrough{}", if *tree { " tree" } else { "" }),
     }
 }
 
 fn show_message(message: &Message) -> String {
     match message {
-        Message::Want { tree, path, aspect, position, only_held } => {
+        Message::Want { tree, path, aspect, position, only_stored } => {
             let tree = if *tree > 0 { format!(" tree {tree}") } else { String::new() };
-            let held = if *only_held { " only-held" } else { "" };
-            format!("want {path} {}{tree}{}{held}", show_aspect(*aspect), show_position(*position))
+            let stored = if *only_stored { " only-stored" } else { "" };
+            format!("want {path} {}{tree}{}{stored}", show_aspect(*aspect), show_position(*position))
         }
         Message::Join { trees, is_control, is_reader } => {
             let trees: String = trees.iter().map(|tree| format!(" {tree}")).collect();
@@ -417,7 +418,7 @@ fn show_message(message: &Message) -> String {
         Message::Failed { transfer, errno } => format!("failed {} {errno}", transfer.0),
         Message::Unavailable { path, aspect } => format!("unavailable {path} {}", show_aspect(*aspect)),
         Message::Unaudited => "unaudited".into(),
-        Message::Live { path, tree } => format!("live {path}{}", if *tree { " tree" } else { "" }),
+        Message::Passthrough { path, tree } => format!("passthrough {path}{}", if *tree { " tree" } else { "" }),
         other => refresh::show_message(other).unwrap_or_else(|| format!("{other:?}")),
     }
 }
@@ -436,7 +437,7 @@ fn show_fact(fact: &Fact) -> String {
     }
 }
 
-/// Names, where many are shown by the first, the last and their number.
+/// Returns names as text: many are shown as the first, the last and their number.
 fn show_names<'a>(names: impl Iterator<Item = &'a [u8]>) -> String {
     let names: Vec<_> = names.map(String::from_utf8_lossy).collect();
     match &names[..] {

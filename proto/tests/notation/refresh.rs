@@ -1,6 +1,6 @@
 //! Clearing, refreshing and the store's room in the notation.
 //!
-//! Changes: `PATH` for what is another thing or none, `PATH/` for a directory with other names or
+//! Changes: `PATH` for one that is of another kind or gone, `PATH/` for a directory with other names or
 //! attributes, `all`; then `more` if they are not the last, and `for RANK:N` for those it answers.
 
 use headwater_abi::Path;
@@ -9,7 +9,7 @@ use headwater_proto::{Input, Output};
 
 use super::{Words, number, path, path_in};
 
-/// The input that is called so, if it is one of these.
+/// Reads the input with this name, if it is one of these.
 pub fn input(name: &str, w: &mut Words<'_>) -> Option<Input> {
     Some(match name {
         "clear" => {
@@ -34,7 +34,7 @@ pub fn input(name: &str, w: &mut Words<'_>) -> Option<Input> {
     })
 }
 
-/// The message that is called so, if it is one of these.
+/// Reads the message with this name, if it is one of these.
 pub fn message(name: &str, w: &mut Words<'_>) -> Option<Message> {
     Some(match name {
         "refresh-wanted" => {
@@ -49,28 +49,28 @@ pub fn message(name: &str, w: &mut Words<'_>) -> Option<Message> {
             };
             Message::Read { tree, versions: w.map(version).collect() }
         }
-        "look" => Message::Look { number: number(w), paths: w.map(path).collect() },
-        "looked" => {
+        "check-changes" => Message::CheckChanges { number: number(w), paths: w.map(path).collect() },
+        "found-changes" => {
             let number = number(w);
             let words: Vec<&str> = w.collect();
             let changes = (words != ["all"]).then(|| words.into_iter().map(change).collect());
-            Message::Looked { number, changes, is_last: true }
+            Message::FoundChanges { number, changes, is_last: true }
         }
         "refresh" => {
             let generation = number(w);
-            let (mut changes, mut is_last, mut askers) = (Some(Vec::new()), true, Vec::new());
+            let (mut changes, mut is_last, mut requesters) = (Some(Vec::new()), true, Vec::new());
             while let Some(word) = w.next() {
                 match word {
                     "all" => changes = None,
                     "more" => is_last = false,
                     "for" => {
                         let (rank, request) = w.next().unwrap().split_once(':').unwrap();
-                        askers.push((rank.parse().unwrap(), request.parse().unwrap()));
+                        requesters.push((rank.parse().unwrap(), request.parse().unwrap()));
                     }
                     _ => changes.as_mut().unwrap().push(change(word)),
                 }
             }
-            Message::Refresh { generation, changes, is_last, askers }
+            Message::Refresh { generation, changes, is_last, requesters }
         }
         _ => return None,
     })
@@ -88,11 +88,12 @@ pub fn show(output: &Output) -> Option<String> {
             let next = next.as_ref().map_or(String::new(), |next| format!(" next {next}"));
             format!("cleared {path}{tree}{next} in-transit {in_transit}")
         }
-        Output::LookAnew => "look-anew".into(),
-        Output::Generation { generation, changes, live } => {
-            let live: Vec<String> = live.iter().map(show_live).collect();
-            let live = if live.is_empty() { String::new() } else { format!(" live {}", live.join(" ")) };
-            format!("generation {generation}{}{live}", show_changes(changes.as_deref()))
+        Output::DropLookupCache => "drop-lookup-cache".into(),
+        Output::Generation { generation, changes, passthrough } => {
+            let passthrough: Vec<String> = passthrough.iter().map(show_passthrough).collect();
+            let passthrough =
+                if passthrough.is_empty() { String::new() } else { format!(" passthrough {}", passthrough.join(" ")) };
+            format!("generation {generation}{}{passthrough}", show_changes(changes.as_deref()))
         }
         Output::Refreshed { request, generation, changed } => {
             let changed = changed.map_or("all".into(), |changed| changed.to_string());
@@ -114,18 +115,19 @@ pub fn show_message(message: &Message) -> Option<String> {
             let paths: String = versions.iter().map(|version| format!(" {}", version.path)).collect();
             format!("read {tree}{paths}")
         }
-        Message::Look { number, paths } => {
+        Message::CheckChanges { number, paths } => {
             let paths: String = paths.iter().map(|path| format!(" {path}")).collect();
-            format!("look {number}{paths}")
+            format!("check-changes {number}{paths}")
         }
-        Message::Looked { number, changes, is_last } => {
+        Message::FoundChanges { number, changes, is_last } => {
             let more = if *is_last { "" } else { " more" };
-            format!("looked {number}{}{more}", show_changes(changes.as_deref()))
+            format!("found-changes {number}{}{more}", show_changes(changes.as_deref()))
         }
-        Message::Refresh { generation, changes, is_last, askers } => {
+        Message::Refresh { generation, changes, is_last, requesters } => {
             let more = if *is_last { "" } else { " more" };
-            let askers: String = askers.iter().map(|(rank, request)| format!(" for {rank}:{request}")).collect();
-            format!("refresh {generation}{}{more}{askers}", show_changes(changes.as_deref()))
+            let requesters: String =
+                requesters.iter().map(|(rank, request)| format!(" for {rank}:{request}")).collect();
+            format!("refresh {generation}{}{more}{requesters}", show_changes(changes.as_deref()))
         }
         _ => return None,
     })
@@ -137,6 +139,6 @@ fn show_changes(changes: Option<&[Change]>) -> String {
     changes.iter().map(show).collect()
 }
 
-fn show_live((path, tree): &(Path, bool)) -> String {
+fn show_passthrough((path, tree): &(Path, bool)) -> String {
     format!("{path}{}", if *tree { "/" } else { "" })
 }

@@ -34,12 +34,12 @@ static const char description[] =
 	"error 13 /sw/odd\n"
 	"absent /sw/lib/never\n"
 	"dir /sw/live x\n"
-	"mark /sw/live LIVE LISTING_LIVE\n"
+	"mark /sw/live PASSTHROUGH LISTING_PASSTHROUGH\n"
 	"dir /sw/listing x\n"
 	"file /sw/listing/x\n"
-	"mark /sw/listing LISTING_LIVE\n"
+	"mark /sw/listing LISTING_PASSTHROUGH\n"
 	"dir /sw/tree x\n"
-	"mark /sw/tree LIVE TREE_LIVE\n"
+	"mark /sw/tree PASSTHROUGH TREE_PASSTHROUGH\n"
 	"unlistable /sw/closed\n"
 	"dir /sw/files whole run live\n"
 	"file /sw/files/whole\n"
@@ -47,7 +47,7 @@ static const char description[] =
 	"file /sw/files/run\n"
 	"mark /sw/files/run WHOLE EXECUTABLE\n"
 	"file /sw/files/live\n"
-	"mark /sw/files/live LIVE WHOLE\n"
+	"mark /sw/files/live PASSTHROUGH WHOLE\n"
 	"file /sw/private/shared/file\n";
 
 #define ORIGINAL (-1)

@@ -70,7 +70,7 @@ static __attribute__((noinline)) DIR *serve_opendir(struct hwa_namespace *ns, in
 		fail(ns, ENOTDIR);
 		return NULL;
 	}
-	if (HW_KIND(found.state) != HW_DIR || !(found.state & HW_LISTED) || found.state & HW_LISTING_LIVE)
+	if (HW_KIND(found.state) != HW_DIR || !(found.state & HW_LISTED) || found.state & HW_LISTING_PASSTHROUGH)
 		return UNSERVED_POINTER;
 	const struct hw_listing *listing = hwa_listing_of(found.record, found.state);
 	struct stream *stream = listing ? take(found.record, listing, fd) : NULL;
@@ -248,7 +248,7 @@ WRAP(void, rewinddir, (DIR * dir), (dir))
 	if (!successor) {
 		uint64_t state = __atomic_load_n(&stream->record->state, __ATOMIC_ACQUIRE);
 		atomic_store(&stream->position, 0);
-		if (state & (HW_LISTING_LIVE | HW_LIVE | HW_TREE_LIVE) || hwa_unaudited())
+		if (state & (HW_LISTING_PASSTHROUGH | HW_PASSTHROUGH | HW_TREE_PASSTHROUGH) || hwa_unaudited())
 			hand_over(ns, stream, 0);
 		return;
 	}

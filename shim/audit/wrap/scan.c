@@ -40,7 +40,7 @@ static void *allocate_entry(struct hwa_namespace *ns, const struct dirent *entry
 static const struct hw_listing *whole_listing(const struct hwa_found *found)
 {
 	const char *name;
-	if (HW_KIND(found->state) != HW_DIR || !(found->state & HW_LISTED) || found->state & HW_LISTING_LIVE)
+	if (HW_KIND(found->state) != HW_DIR || !(found->state & HW_LISTED) || found->state & HW_LISTING_PASSTHROUGH)
 		return NULL;
 	const struct hw_listing *listing = hwa_listing_of(found->record, found->state);
 	for (uint32_t i = 0; listing && i < listing->count; i++) {

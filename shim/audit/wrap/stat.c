@@ -141,7 +141,7 @@ static const struct hw_record *store_file(uint32_t major, uint32_t minor, uint64
 	record = record ? record : replica(place, &state);
 	if (!record || !(state & HW_ATTR))
 		return NULL;
-	*follows = (state & HW_LIVE) != 0;
+	*follows = (state & HW_PASSTHROUGH) != 0;
 	if (record->attr.size != size && !*follows)
 		return NULL;
 	return links == 0 || state & (HW_LOADABLE | HW_WHOLE) ? record : NULL;
@@ -203,7 +203,7 @@ bool hwa_is_replaced(const char *original)
 	struct statx now;
 	uint64_t state;
 	const struct hw_record *record = hwa_find(original, strlen(original), &state);
-	return record && state & HW_LIVE && state & HW_ATTR && !is_original(record, AT_FDCWD, original, &now);
+	return record && state & HW_PASSTHROUGH && state & HW_ATTR && !is_original(record, AT_FDCWD, original, &now);
 }
 
 /* Completes the size and times of a copy that follows its original: the other attributes are the original's. A file

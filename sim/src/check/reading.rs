@@ -1,4 +1,4 @@
-//! What must hold of reads of the shared file system.
+//! Properties of reads of the shared file system.
 
 use headwater_abi::Path;
 use headwater_abi::wire::{Aspect, Fact, FileHead};
@@ -9,7 +9,8 @@ use crate::tree::Item;
 use crate::world::World;
 
 impl World {
-    /// A reader is the root of the tree, or all that come before it in the tree's order are dead in its view.
+    /// Checks that a rank may read: it is the root of the tree, or all before it in the tree's order are dead
+    /// in its view.
     pub(crate) fn check_reader(&mut self, rank: Rank, path: &Path, aspect: Aspect) -> Check {
         ensure(self.in_scope(path), || format!("{path} is read out of scope"))?;
         let (site, now, limits) = (self.site(rank), self.now, &self.limits);
@@ -29,20 +30,20 @@ impl World {
         Ok(())
     }
 
-    /// A read is a reader's, for a name that may exist, and not a repetition.
+    /// Checks that a read is a reader's, for a name that may exist, and not repeated.
     pub(crate) fn check_read(&mut self, rank: Rank, path: &Path, aspect: Aspect) -> Check {
         let site = self.site(rank);
         if aspect == Aspect::Entry && site.looks_anew && site.table.facts.contains_key(path) {
-            // What is known is looked at for changes.
+            // Known paths are checked for changes.
             return ensure(self.in_scope(path), || format!("{path} is read out of scope"));
         }
         self.check_reader(rank, path, aspect)?;
-        // A block may be read though the whole is there under another name, in another file of the store.
+        // A block may be read although the whole is stored under another name, in another file of the store.
         let is_content = matches!(aspect, Aspect::Loadable | Aspect::Whole);
         let site = self.site_mut(rank);
         let is_known = site.table.facts.contains_key(path);
         if let Some(Fact::Listing(_, listing)) = path.parent().and_then(|p| site.table.facts.get(&p)) {
-            // What was known before its directory was read anew may have gone meanwhile.
+            // What was known before its directory was read again may have been removed meanwhile.
             ensure(is_known || listing.find(path.name()).is_some(), || {
                 format!("{path} is read though its directory lacks it")
             })?;
@@ -57,7 +58,7 @@ impl World {
         Ok(())
     }
 
-    /// Another name under which the file is complete, if a listing could tell.
+    /// Returns another name under which the file is complete, if a listing shows it.
     fn twin(&self, rank: Rank, path: &Path) -> Option<Path> {
         let ino = |path: &Path| match self.tree.item(path) {
             Some(Item::File { attr, .. }) => Some(attr.ino),
@@ -67,7 +68,7 @@ impl World {
         let wanted = ino(path).filter(|ino| !site.inodes_in_blocks.contains(ino))?;
         let listing = site.table.facts.get(&path.parent()?);
         listing.filter(|fact| matches!(fact, Fact::Listing(..)))?;
-        // Names may be known of versions of the file that differ, or from readers to which they are on two devices.
+        // Names may be known from different versions of the file, or from readers that see it on two devices.
         if self.changed.contains(path) || self.options.devices_differ {
             return None;
         }

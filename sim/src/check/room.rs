@@ -1,4 +1,4 @@
-//! What must hold of what a node keeps: that it is bounded.
+//! Properties of what a node stores: it is bounded.
 
 use headwater_proto::Rank;
 
@@ -7,10 +7,10 @@ use crate::site::Site;
 use crate::world::World;
 
 impl World {
-    /// A store holds no more than it may; if it may hold less than it did, it does not come to hold more.
+    /// Checks that a store is within its limit; if the limit was reduced, that the store does not grow.
     pub(crate) fn check_room(&mut self, rank: Rank) -> Check {
         if self.options.evict_refusal > 0 {
-            // What is in use stays.
+            // Content in use stays.
             return Ok(());
         }
         let site = self.site_mut(rank);
@@ -21,21 +21,21 @@ impl World {
         ensure(site.store.is_within(bytes), || format!("more than {bytes} bytes are in the store"))
     }
 
-    /// Whatever others cause, a node keeps no more of it than is said.
+    /// Checks the limits of what a node stores on behalf of others.
     pub(crate) fn check_load(&self, rank: Rank) -> Check {
         let node = &self.site(rank).node;
         let (load, limits) = (node.load(), &self.limits);
         let bounds = [
             ("requests wait", load.clients, limits.clients_waiting_max),
-            ("questions are asked", load.asks, limits.asks_max),
+            ("requests are pending", load.pending, limits.pending_max),
             ("requests of children wait for one thing", load.waiting, 1 << 16),
             ("pieces go to one child", load.outgoing, limits.transfers_max),
             ("pieces come from one parent", load.incoming, limits.transfers_max),
-            ("pieces come from nobody", load.orphans, load.asks),
-            ("files are to be read", load.reads_waiting, 2 * limits.asks_max + 64),
+            ("pieces have lost their sender", load.orphans, load.pending),
+            ("files are to be read", load.reads_waiting, 2 * limits.pending_max + 64),
             ("paths may be forgotten", load.forgettable, 2 * limits.entries_max + 64),
             ("directories may be forgotten", load.listed, 2 * limits.entries_max + 64),
-            ("versions are to be told", load.untold, 1 << 16),
+            ("versions are to be reported", load.unreported, 1 << 16),
         ];
         let exceeded = bounds.iter().find(|(_, count, max)| count > max);
         ensure(exceeded.is_none(), || {
@@ -43,7 +43,7 @@ impl World {
         })
     }
 
-    /// Once nothing more arrives, a store holds what it may and no more.
+    /// Checks that a store is within its limit once nothing more arrives.
     pub(super) fn check_given_up(&self, site: &Site) -> Check {
         let (bytes, bytes_max) = (site.node.stats().store_bytes, site.store_bytes_max);
         let fits = self.options.evict_refusal > 0 || bytes <= bytes_max;

@@ -1,4 +1,4 @@
-//! What must hold once nothing has failed for a while.
+//! Properties that hold once nothing has failed for a while.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ use crate::site::Site;
 use crate::world::World;
 
 impl World {
-    /// Nobody waits, and each node is linked to those to whom the forest has it turn.
+    /// Checks that no process waits, and that each node is linked to its next hops in the forest.
     pub(crate) fn check_settled(&self) -> Result<(), Violation> {
         for (rank, site) in self.ranks().filter(|(_, site)| site.is_alive) {
             let result = check_answered(site)
@@ -23,17 +23,17 @@ impl World {
                 .and_then(|()| self.check_load(rank));
             result.map_err(|what| self.violation(rank, what))?;
         }
-        // Groups read for themselves.
+        // Groups read independently.
         let has_groups = self.forest.trees() > 1 && !self.forest.is_striped();
         if has_groups { Ok(()) } else { self.check_versions() }
     }
 
-    /// The ranks that a node asks in some tree, in truth.
+    /// Returns the true next hops of a node in all trees.
     fn wanted(&self, rank: Rank) -> BTreeSet<Rank> {
         let is_dead = |rank: Rank| !self.site(rank).is_alive;
         let up = |tree| match self.forest.next_alive(tree, rank, is_dead) {
             Up::To(parent) => Some(parent),
-            Up::Reader | Up::Nobody => None,
+            Up::Reader | Up::Unreachable => None,
         };
         self.forest.tree_ids().filter_map(up).collect()
     }
@@ -45,20 +45,20 @@ impl World {
                 && self.site(parent).links.contains_key(&Peer::Child(rank));
             ensure(is_up, || format!("there is no link to rank {}, which it has to ask", parent.0))?;
         }
-        // Beside them, readers know each other.
+        // Beside them, readers are linked to each other.
         let first = |tree| self.forest.candidates(tree).find(|&rank| self.site(rank).is_alive);
         let readers: BTreeSet<Rank> = self.forest.tree_ids().filter_map(first).collect();
         let is_needless = |to: &&Rank| !wanted.contains(to) && !readers.contains(to) && self.site(**to).is_alive;
         let needless = site.dialled.keys().find(is_needless);
-        ensure(needless.is_none(), || format!("a link is kept to {needless:?}, which it need not ask"))
+        ensure(needless.is_none(), || format!("a link to {needless:?} is up, which it does not need"))
     }
 
-    /// What is known of a path is the same on all nodes, but where the originals are used.
+    /// Checks that known facts are the same on all nodes, except for passthrough paths.
     fn check_versions(&self) -> Result<(), Violation> {
         let mut versions: BTreeMap<(u64, &Path), Attr> = BTreeMap::new();
         for (rank, site) in self.ranks().filter(|(_, site)| site.is_alive) {
-            let told = |(path, fact): (&'_ Path, &'_ Fact)| attr_of(fact).is_some() && !site.is_live(path);
-            for (path, fact) in site.table.facts.iter().filter(|&(path, fact)| told((path, fact))) {
+            let described = |(path, fact): (&'_ Path, &'_ Fact)| attr_of(fact).is_some() && !site.is_passthrough(path);
+            for (path, fact) in site.table.facts.iter().filter(|&(path, fact)| described((path, fact))) {
                 let Some(attr) = attr_of(fact) else { continue };
                 let attr = version_of(attr);
                 let version = *versions.entry((site.table.generation, path)).or_insert(attr);
@@ -69,10 +69,11 @@ impl World {
         Ok(())
     }
 
-    /// Everything that a node knows was so at or after the version of the tree at which a refresh was wanted.
+    /// Checks that all of a node's facts were true at or after the version of the tree at which a refresh was
+    /// requested.
     pub(crate) fn check_refreshed(&self, rank: Rank, wanted_at: usize) -> Check {
         let site = self.site(rank);
-        for (path, fact) in site.table.facts.iter().filter(|(path, _)| !site.is_live(path)) {
+        for (path, fact) in site.table.facts.iter().filter(|(path, _)| !site.is_passthrough(path)) {
             let is_new = self.versions_of_tree(wanted_at).any(|tree| self.is_true(tree, path, fact));
             ensure(is_new, || format!("{path} is known as {fact:?} after a refresh"))?;
         }

@@ -1,4 +1,4 @@
-//! The drivers: what each output does to the model.
+//! The drivers: the effect of each output on the model.
 
 use headwater_abi::Path;
 use headwater_abi::wire::{Aspect, Change};
@@ -18,14 +18,14 @@ impl World {
             Input::GenerationGone { generation } => self.site_mut(rank).store.forget_generation(*generation),
             _ => {}
         }
-        self.give(rank, input)
+        self.pass_input(rank, input)
     }
 
-    pub(super) fn perform(&mut self, rank: Rank, output: Output) -> Check {
+    pub(super) fn execute(&mut self, rank: Rank, output: Output) -> Check {
         match output {
             Output::Reply { client, reply } => {
                 let waiting = self.site_mut(rank).waiting.remove(&client);
-                let waiting = waiting.ok_or_else(|| format!("an answer to client {}, who waits for none", client.0))?;
+                let waiting = waiting.ok_or_else(|| format!("client {} does not wait for an answer", client.0))?;
                 self.check_reply(rank, &waiting, reply)
             }
             Output::Dial { rank: to } => self.begin_dialling(rank, to),
@@ -66,27 +66,27 @@ impl World {
                 Ok(())
             }
             Output::Forget { path } => self.forget(rank, path),
-            Output::Changed { path } => {
-                ensure(self.changed.contains(&path), || format!("{path} is said to have changed"))
-            }
+            Output::Changed { path } => ensure(self.changed.contains(&path), || format!("{path} has not changed")),
             Output::Mismatch { path, .. } => {
                 self.summary.corrupt += 1;
                 let is_possible = self.summary.faults > 0;
-                ensure(is_possible, || format!("{path} is said to have come wrong"))
+                ensure(is_possible, || format!("{path} is reported as wrong"))
             }
             Output::Publish(publication) => self.publish(rank, publication),
             Output::Evict { path } => self.evict(rank, &path),
-            Output::LookAnew => {
+            Output::DropLookupCache => {
                 self.site_mut(rank).looks_anew = true;
                 Ok(())
             }
-            Output::Generation { generation, changes, live } => self.generation(rank, generation, changes, live),
+            Output::Generation { generation, changes, passthrough } => {
+                self.generation(rank, generation, changes, passthrough)
+            }
             Output::Refreshed { request, .. } => self.refreshed(rank, request),
             Output::RefreshFailed { request } => {
                 let was_wanted = self.site_mut(rank).refreshes.remove(&request).is_some();
-                ensure(was_wanted, || "a refresh fails that nobody wanted".into())
+                ensure(was_wanted, || "a refresh fails that was not requested".into())
             }
-            Output::Cleared { .. } => Err("nobody asked for this".into()),
+            Output::Cleared { .. } => Err("this was not requested".into()),
             Output::Disconnect { peer, reason } => Err(format!("{peer:?} is blamed: {reason}")),
         }
     }
@@ -149,18 +149,18 @@ impl World {
                 site.table.resident.insert(path, head);
                 self.summary.hard_links += 1;
             }
-            Publication::Live { path, tree } => {
-                site.table.listings_live.extend(path.parent());
-                *site.table.live.entry(path).or_default() |= tree;
+            Publication::Passthrough { path, tree } => {
+                site.table.passthrough_listings.extend(path.parent());
+                *site.table.passthrough.entry(path).or_default() |= tree;
             }
-            // What processes compare with the original is the audit library's matter.
+            // Comparing with the source file is the audit library's task.
             Publication::Unaudited => {}
         }
         Ok(())
     }
 
-    /// What came with the message that is being handled is stored first. `None` if the store can't take it, or
-    /// could not take what is to be linked to.
+    /// Stores what came with the message that is being handled. `None` if the store can't take it, or did not
+    /// take the link's target.
     fn store_arrived(&mut self, rank: Rank, publication: Publication) -> Result<Option<Publication>, String> {
         let site = self.site_mut(rank);
         match publication {
@@ -184,7 +184,7 @@ impl World {
         }
     }
 
-    /// What is marked may be used some time, which the node is told.
+    /// Marked content may be used at some time, which is reported to the node.
     fn use_marked(&mut self, rank: Rank, (path, block): Piece, is_marked: bool) {
         if is_marked && self.random.chance(700) {
             let after = self.random.below(200);
@@ -200,19 +200,19 @@ impl World {
         ensure(facts.remove(&path).is_some(), || format!("{path} is forgotten and was not known"))?;
         let mut below = facts.range(path.clone()..).take_while(|(at, _)| at.as_bytes().starts_with(path.as_bytes()));
         let is_above = below.any(|(at, _)| at.is_within(&path));
-        ensure(!is_used && !site.is_live(&path), || format!("{path} is forgotten though it is used"))?;
+        ensure(!is_used && !site.is_passthrough(&path), || format!("{path} is forgotten though it is used"))?;
         ensure(!is_above, || format!("{path} is forgotten before what is below"))?;
         site.reads.excuse(&path);
         Ok(())
     }
 
-    /// From here on the node's table is of a later generation.
+    /// Begins a later generation of the node's table.
     fn generation(
         &mut self,
         rank: Rank,
         generation: u64,
         changes: Option<Vec<Change>>,
-        live: Vec<(Path, bool)>,
+        passthrough: Vec<(Path, bool)>,
     ) -> Check {
         self.summary.generations += 1;
         let site = self.site_mut(rank);
@@ -222,15 +222,15 @@ impl World {
             Some(changes) => changes.into_iter().map(|change| change.path).collect(),
             None => site.table.facts.keys().cloned().collect(),
         };
-        site.table.listings_live = live.iter().filter_map(|(path, _)| path.parent()).collect();
-        site.table.live = live.into_iter().collect();
-        // What is live keeps what nobody sees.
-        let changed: Vec<Path> = changed.into_iter().filter(|path| !site.is_live(path)).collect();
+        site.table.passthrough_listings = passthrough.iter().filter_map(|(path, _)| path.parent()).collect();
+        site.table.passthrough = passthrough.into_iter().collect();
+        // Changed passthrough paths are not visible.
+        let changed: Vec<Path> = changed.into_iter().filter(|path| !site.is_passthrough(path)).collect();
         for path in &changed {
             site.table.facts.remove(path);
             site.table.blocks.remove(path);
             site.table.resident.remove(path);
-            site.store.keep(path, before);
+            site.store.retain_version(path, before);
         }
         site.reads.excuse_all();
         site.links.values_mut().for_each(|link| link.wants.clear());
@@ -239,10 +239,10 @@ impl World {
         Ok(())
     }
 
-    /// What the user sees from now on is not older than the wish to see it anew.
+    /// Checks that what the user sees from now on is not older than the request.
     fn refreshed(&mut self, rank: Rank, request: u64) -> Check {
         let wanted_at = self.site_mut(rank).refreshes.remove(&request);
-        let wanted_at = wanted_at.ok_or("a refresh is answered that nobody wanted")?;
+        let wanted_at = wanted_at.ok_or("a refresh is answered that was not requested")?;
         self.check_refreshed(rank, wanted_at)
     }
 }

@@ -1,17 +1,17 @@
-//! What goes wrong, beside what the network and the readers do by themselves.
+//! Faults, beside those of the network and the readers.
 
 use headwater_proto::{Input, Rank};
 
 use super::{Event, Fault, World};
 use crate::ensure::Check;
 
-/// How long a node stands still, at most, in milliseconds.
+/// How long a node pauses, at most, in milliseconds.
 const PAUSE_MS_MAX: u64 = 4000;
-/// How long a node lies, at most, in milliseconds.
+/// How long a node sends wrong bytes, at most, in milliseconds.
 const LIE_MS_MAX: u64 = 2000;
 /// How long a partition lasts, at most, in milliseconds.
 const PARTITION_MS_MAX: u64 = 8000;
-/// How long it takes until a driver has the node give up more.
+/// Time between two steps of eviction, in milliseconds.
 const ROOM_MS: u64 = 50;
 /// How long a node is dead that is started again, at most, in milliseconds.
 const ABSENCE_MS_MAX: u64 = 3000;
@@ -27,7 +27,7 @@ impl World {
             Fault::Death if self.site(rank).is_alive => self.death(rank),
             Fault::Pause if self.site(rank).is_alive => {
                 let until = now + self.random.below(PAUSE_MS_MAX);
-                self.trace(rank, || format!("stands still until {until}"));
+                self.trace(rank, || format!("pauses until {until}"));
                 let site = self.site_mut(rank);
                 site.paused_until = site.paused_until.max(until);
             }
@@ -62,8 +62,8 @@ impl World {
         }
     }
 
-    /// Some ranks can't reach the others for a while. A link that is between them either ends or comes back
-    /// with all that was sent.
+    /// Separates some ranks from the others for a while. A link between them either ends or continues with
+    /// all that was sent.
     fn part(&mut self) {
         self.parted_until = self.now + 100 + self.random.below(PARTITION_MS_MAX);
         let share = 1 + self.random.below(999);
@@ -88,10 +88,9 @@ impl World {
         } else {
             self.site_mut(rank).refreshes.insert(request, 0);
         }
-        self.give(rank, Input::Refresh { request, paths })
+        self.pass_input(rank, Input::Refresh { request, paths })
     }
 
-    /// What else the machine needs decides how much a store may hold.
     fn draw_room(&mut self, rank: Rank) -> Check {
         let max = self.limits.store_bytes_max;
         let of = *self.random.pick(&[max, self.site(rank).store.bytes() + 1, 1 << 20]);
@@ -99,10 +98,10 @@ impl World {
         self.set_room(rank)
     }
 
-    /// Tells a node how much its store may hold, until it does not hold more.
+    /// Passes a node its store's limit, until its content is within it.
     pub(super) fn set_room(&mut self, rank: Rank) -> Check {
         let store_bytes_max = self.site(rank).store_bytes_max;
-        self.give(rank, Input::Room { store_bytes_max })?;
+        self.pass_input(rank, Input::Room { store_bytes_max })?;
         let (site, life) = (self.site(rank), self.site(rank).life);
         if site.node.stats().store_bytes > store_bytes_max {
             self.schedule(ROOM_MS, Event::Room(rank, life));
@@ -110,7 +109,7 @@ impl World {
         Ok(())
     }
 
-    /// From now on nothing fails any more. Either all the dead come back, or they stay dead.
+    /// Ends all faults. Either all dead nodes are restarted, or they stay dead.
     pub(super) fn stop_faults(&mut self) -> Check {
         self.trace(Rank::ROOT, || "no faults from here on".into());
         self.options = self.options.without_faults();
@@ -130,7 +129,6 @@ impl World {
         Ok(())
     }
 
-    /// All stores may hold again what they could at first.
     fn restore_room(&mut self) -> Check {
         let store_bytes_max = self.limits.store_bytes_max;
         for rank in (0..self.sites.len() as u32).map(Rank) {

@@ -1,4 +1,4 @@
-//! The network: links that come and go, and what travels on them.
+//! The network: its links, and the messages on them.
 
 use headwater_abi::Path;
 use headwater_abi::wire::{Aspect, CHUNK_BYTES_MAX, Digest, FileHead, Message, TransferId};
@@ -16,10 +16,10 @@ const GREETING_MS_MAX: u64 = 1500;
 /// How long a peer may be silent before the driver closes the link, in milliseconds.
 const SILENCE_MS_MAX: u64 = 6000;
 
-/// How long a node that has given up does not ask again, in milliseconds.
+/// How long a failed request is not repeated, in milliseconds.
 const RETRY_MS_MIN: u64 = 1000;
 
-/// What each end calls the other.
+/// Returns an end's name for the other.
 fn peer((child, parent): Ends, end: usize) -> Peer {
     if end == 0 { Peer::Parent(parent) } else { Peer::Child(child) }
 }
@@ -28,7 +28,7 @@ fn rank((child, parent): Ends, end: usize) -> Rank {
     if end == 0 { child } else { parent }
 }
 
-/// The link to a peer, and the direction in which a rank sends on it.
+/// Returns the link to a peer, and the direction in which a rank sends on it.
 fn ends(own: Rank, to: Peer) -> (Ends, usize) {
     match to {
         Peer::Parent(rank) => ((own, rank), 0),
@@ -37,7 +37,6 @@ fn ends(own: Rank, to: Peer) -> (Ends, usize) {
 }
 
 impl World {
-    /// A rank is to be linked to.
     pub(super) fn begin_dialling(&mut self, rank: Rank, to: Rank) -> Check {
         let now = self.now;
         let before = self.site_mut(rank).dialled.insert(to, now);
@@ -47,7 +46,7 @@ impl World {
         Ok(())
     }
 
-    /// A rank is no longer to be linked to.
+    /// Ends the link to a rank, or the dialling.
     pub(super) fn hang_up(&mut self, rank: Rank, to: Rank) -> Check {
         let site = self.site_mut(rank);
         let was_dialled = site.dialled.remove(&to).is_some();
@@ -63,7 +62,6 @@ impl World {
         self.schedule(after, Event::Dial { ends, life });
     }
 
-    /// Tries to link.
     pub(super) fn dial(&mut self, ends: Ends) {
         let (child, parent) = (self.site(ends.0), ends.1);
         let is_up = self.wires.get(&ends).is_some_and(|wire| wire.is_up);
@@ -90,7 +88,7 @@ impl World {
         }
     }
 
-    /// The link is gone; an end that has not closed it itself notices within so many milliseconds.
+    /// Cuts the link; an end that has not closed it itself notices within so many milliseconds.
     pub(super) fn cut(&mut self, ends: Ends, ms_max: u64) {
         let Some(wire) = self.wires.get_mut(&ends).filter(|wire| wire.is_up) else { return };
         wire.is_up = false;
@@ -102,7 +100,7 @@ impl World {
         }
     }
 
-    /// Cuts every link of a rank, of those that `matches`.
+    /// Cuts the links of a rank that `matches` accepts.
     pub(super) fn cut_all(&mut self, ms_max: u64, matches: impl Fn(Ends) -> bool) {
         let wires: Vec<Ends> =
             self.wires.iter().filter(|(ends, wire)| wire.is_up && matches(**ends)).map(|w| *w.0).collect();
@@ -132,7 +130,7 @@ impl World {
             if end == 0 {
                 site.suspects.insert(ends.1);
             }
-            self.give(at, Input::PeerDown { peer })?;
+            self.pass_input(at, Input::PeerDown { peer })?;
         }
         if end == 0 && self.site(at).dialled.contains_key(&ends.1) {
             self.redial(ends, 200);
@@ -146,7 +144,7 @@ impl World {
         let link = link.ok_or_else(|| format!("a message to {to:?}, whose link is down"))?;
         if let Message::Want { tree, path, aspect, .. } = &message {
             let before = link.wants.insert((path.clone(), *aspect, *tree), now);
-            // A block may be wanted of two, in its own tree and in its file's.
+            // A block may be requested from two ranks, in its own tree and in its file's.
             let is_again = before.is_some_and(|at| now - at < RETRY_MS_MIN) && block_of(*aspect).is_none();
             ensure(!is_again, || format!("{path} is asked for twice at once"))?;
         }
@@ -183,7 +181,7 @@ impl World {
         self.transmit_content(from, to, path, packet)
     }
 
-    /// A rank may lie, and memory may be faulty.
+    /// Corrupts bytes: a rank may lie, and memory may be faulty.
     fn falsify(&mut self, from: Rank, content: &mut [Segment]) {
         let is_lying = self.site(from).lies_until > self.now && self.random.chance(500);
         if (is_lying || self.random.chance(self.options.corruption)) && !content.is_empty() {
@@ -193,7 +191,7 @@ impl World {
         }
     }
 
-    /// Sends what counts against the bound of chunks in flight.
+    /// Sends what counts against the limit of chunks in flight.
     fn transmit_content(&mut self, from: Rank, to: Rank, path: Path, packet: Packet) -> Check {
         let max = self.limits.chunks_in_flight_max;
         let link = self.site_mut(from).links.get_mut(&Peer::Child(to));
@@ -210,7 +208,7 @@ impl World {
         Ok(())
     }
 
-    /// Messages keep their order on a link, and are lost with it.
+    /// Sends a message. Messages keep their order on a link, and are lost with it.
     fn transmit(&mut self, ends: Ends, direction: usize, packet: Packet) {
         if self.random.chance(self.options.link_loss) {
             self.summary.faults += 1;
@@ -226,7 +224,7 @@ impl World {
             lane.is_silent = true;
             self.summary.faults += 1;
             let after = self.random.below(SILENCE_MS_MAX);
-            // Both ends notice at last.
+            // Both ends notice in the end.
             for end in [0, 1] {
                 self.schedule(after, Event::LinkLost { ends, end, number });
             }
@@ -244,7 +242,7 @@ impl World {
 
     pub(super) fn deliver(&mut self, ends: Ends, direction: usize, number: u64) -> Check {
         if self.is_parted(ends) {
-            // What is sent again and again arrives when it can.
+            // A resent packet arrives once the partition has ended.
             self.schedule(self.parted_until - self.now, Event::Deliver { ends, direction, number });
             return Ok(());
         }
@@ -268,7 +266,7 @@ impl World {
                     if is_full {
                         let (path, block) = piece.clone();
                         self.summary.faults += 1;
-                        return self.give(to, Input::StoreFailed { path, block });
+                        return self.pass_input(to, Input::StoreFailed { path, block });
                     }
                     site.store.write(piece, content);
                 }
@@ -276,7 +274,7 @@ impl World {
             }
             Packet::Content { message, content } => {
                 note_answer(end, &message);
-                return self.content_came(to, from, *message, content, is_full);
+                return self.content_arrived(to, from, *message, content, is_full);
             }
         };
         note_answer(end, &message);
@@ -285,37 +283,43 @@ impl World {
             && site.store.digest(&piece, &head) != Some(*digest)
         {
             site.suspects.insert(parent);
-            return self.give(to, Input::Corrupt { from: parent, transfer: *transfer });
+            return self.pass_input(to, Input::Corrupt { from: parent, transfer: *transfer });
         }
-        self.give(to, Input::Message { from, message })
+        self.pass_input(to, Input::Message { from, message })
     }
 
-    /// Content has come in one message.
-    fn content_came(&mut self, to: Rank, from: Peer, message: Message, content: Vec<Segment>, is_full: bool) -> Check {
+    fn content_arrived(
+        &mut self,
+        to: Rank,
+        from: Peer,
+        message: Message,
+        content: Vec<Segment>,
+        is_full: bool,
+    ) -> Check {
         let Message::Content { path, digest, .. } = &message else { return Ok(()) };
         let site = self.site_mut(to);
         if digest_of(content.iter().copied()) != *digest {
             site.suspects.insert(from.rank());
-            return self.give(to, Input::CorruptContent { from: from.rank(), path: path.clone() });
+            return self.pass_input(to, Input::CorruptContent { from: from.rank(), path: path.clone() });
         }
         site.received_content = if is_full { None } else { Some(content) };
         self.summary.faults += u64::from(is_full);
-        self.give(to, Input::Message { from, message })
+        self.pass_input(to, Input::Message { from, message })
     }
 
-    /// One end hears the other's greeting: its link stands.
+    /// Handles the other's greeting at one end: its link is up.
     fn greeted(&mut self, ends: Ends, end: usize, number: u64) -> Check {
         let (at, peer) = (rank(ends, end), peer(ends, end));
         if end == 1 {
             self.transmit(ends, 1, Packet::Hello);
         }
         if self.site_mut(at).links.insert(peer, Link::new(number)).is_some() {
-            // Who comes again has lost the earlier link, noticed or not.
+            // A peer that connects again has lost the earlier link, noticed or not.
             self.site_mut(at).links.remove(&peer);
-            self.give(at, Input::PeerDown { peer })?;
+            self.pass_input(at, Input::PeerDown { peer })?;
             self.site_mut(at).links.insert(peer, Link::new(number));
         }
-        self.give(at, Input::PeerUp { peer })
+        self.pass_input(at, Input::PeerUp { peer })
     }
 
     pub(super) fn chunk_sent(&mut self, ends: Ends, number: u64) -> Check {
@@ -323,16 +327,15 @@ impl World {
         let link = self.site_mut(from).links.get_mut(&Peer::Child(to));
         let Some(link) = link.filter(|link| link.number == number) else { return Ok(()) };
         link.chunks.pop_front();
-        self.give(from, Input::ChunkSent { to })
+        self.pass_input(from, Input::ChunkSent { to })
     }
 
-    /// Whether a partition is between two ranks.
+    /// Returns whether a partition is between two ranks.
     fn is_parted(&self, (a, b): Ends) -> bool {
         self.now < self.parted_until && self.sides[a.0 as usize] != self.sides[b.0 as usize]
     }
 }
 
-/// Short content to be sent.
 pub(super) struct ContentOut {
     pub(super) path: Path,
     pub(super) aspect: Aspect,
@@ -340,7 +343,6 @@ pub(super) struct ContentOut {
     pub(super) digest: Digest,
 }
 
-/// A chunk to be sent.
 pub(super) struct ChunkOut {
     pub(super) transfer: TransferId,
     pub(super) piece: Piece,
@@ -349,7 +351,7 @@ pub(super) struct ChunkOut {
     pub(super) bytes: u32,
 }
 
-/// What was wanted on this link and is answered by this message may be wanted again.
+/// Permits to repeat the requests on this link that this message answers.
 fn note_answer(link: &mut Link, message: &Message) {
     let answered = |link: &Link, transfer| link.incoming.get(transfer).map(|((path, _), _)| path.clone());
     let path: Option<Path> = match message {
@@ -362,7 +364,7 @@ fn note_answer(link: &mut Link, message: &Message) {
         Message::Failed { transfer, .. } | Message::Again { transfer } | Message::End { transfer, .. } => {
             answered(link, transfer)
         }
-        Message::Live { path, .. } => return link.wants.retain(|(wanted, ..), _| !wanted.is_within(path)),
+        Message::Passthrough { path, .. } => return link.wants.retain(|(wanted, ..), _| !wanted.is_within(path)),
         Message::Refresh { .. } => return link.wants.clear(),
         _ => None,
     };
@@ -371,11 +373,11 @@ fn note_answer(link: &mut Link, message: &Message) {
     }
 }
 
-/// Whether a want about another block is not answered by this.
+/// Returns whether a request is about another block than this message.
 fn is_other(aspect: headwater_abi::wire::Aspect, message: &Message) -> bool {
-    let told = match message {
+    let described = match message {
         Message::File { aspect, .. } | Message::Unavailable { aspect, .. } => block_of(*aspect),
         _ => return false,
     };
-    block_of(aspect).is_some() && told.is_some() && block_of(aspect) != told
+    block_of(aspect).is_some() && described.is_some() && block_of(aspect) != described
 }

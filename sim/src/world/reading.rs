@@ -1,5 +1,4 @@
-//! The readers of nodes: what they are asked for, and what they answer from the model of the shared file
-//! system.
+//! The readers of nodes: their requests, and answers from the model of the shared file system.
 
 use headwater_abi::wire::{Aspect, Detail, Fact, FileHead};
 use headwater_abi::{Attr, Path};
@@ -71,7 +70,7 @@ impl World {
                 self.site_mut(rank).inodes_in_blocks.insert(have.attr.ino);
             }
             let is_there = have.ranges.is_empty() || self.site(rank).store.is_right(&(path.clone(), None), have);
-            ensure(is_there, || format!("{path} is said to be in the store"))?;
+            ensure(is_there, || format!("{path} is reported as stored"))?;
         }
         self.check_read(rank, &path, aspect)?;
         self.summary.files_opened += 1;
@@ -135,7 +134,7 @@ impl World {
                 site.reads.excuse(path);
             }
         }
-        self.give(rank, input)?;
+        self.pass_input(rank, input)?;
         if !has_failed && !is_over {
             let (after, life) = (self.random.below(5), self.site(rank).life);
             self.schedule(after, Event::ReadStep { rank, life, piece: piece.clone(), number });
@@ -143,13 +142,13 @@ impl World {
         Ok(())
     }
 
-    /// A digest is computed of what is in the store by now.
+    /// Computes a digest of what is in the store by now.
     pub(super) fn digest(&mut self, rank: Rank, path: Path, aspect: Aspect, head: &FileHead) -> Check {
         let digest = self.site(rank).store.digest(&(path.clone(), block_of(aspect)), head);
-        self.give(rank, Input::Digested { path, aspect, digest })
+        self.pass_input(rank, Input::Digested { path, aspect, digest })
     }
 
-    /// A fact as this node sees it.
+    /// Returns a fact as this node sees it.
     fn seen_by(&self, rank: Rank, fact: Fact) -> Fact {
         let seen = |attr: Attr| Attr { dev_minor: self.device(rank), ..attr };
         match fact {
@@ -161,13 +160,12 @@ impl World {
         }
     }
 
-    /// The number of the shared file system's device on a node.
+    /// Returns the number of the shared file system's device on a node.
     fn device(&self, rank: Rank) -> u32 {
         if self.options.devices_differ { rank.0 } else { 0 }
     }
 }
 
-/// A file to be read.
 pub(super) struct ReadFile {
     pub(super) path: Path,
     pub(super) aspect: Aspect,

@@ -1,4 +1,4 @@
-//! A link between two ranks, and what is on its way.
+//! A link between two ranks, and its messages.
 
 use std::collections::VecDeque;
 
@@ -10,7 +10,6 @@ use crate::store::Segment;
 /// The rank that dials, and the one that is dialled.
 pub(crate) type Ends = (Rank, Rank);
 
-/// What travels.
 #[derive(Debug)]
 pub(super) enum Packet {
     Hello,
@@ -19,21 +18,19 @@ pub(super) enum Packet {
     Content { message: Box<Message>, content: Vec<Segment> },
 }
 
-/// What is on its way in one direction.
 #[derive(Debug, Default)]
 pub(super) struct Lane {
     pub(super) queue: VecDeque<Packet>,
-    /// When the last of it arrives.
+    /// When the last of them arrives.
     pub(super) last: u64,
     pub(super) is_silent: bool,
 }
 
-/// The link between two ranks.
 #[derive(Debug, Default)]
 pub(super) struct Wire {
-    /// Counts the times that it was set up.
+    /// Number of times that it was set up.
     pub(super) number: u64,
     pub(super) is_up: bool,
-    /// Up to the dialled, and down from there.
+    /// Up to the dialled rank, and down from it.
     pub(super) lanes: [Lane; 2],
 }

@@ -1,4 +1,4 @@
-//! What processes ask for.
+//! Requests of processes.
 
 use headwater_abi::{Path, Want};
 use headwater_proto::{Input, Rank};
@@ -9,7 +9,7 @@ use crate::ensure::Check;
 use crate::site::Waiting;
 use crate::tree::{Item, Outcome};
 
-/// How late a node starts that does, at most, in milliseconds.
+/// How late a node may start, in milliseconds.
 const LATE_MS_MAX: u64 = 6000;
 
 impl World {
@@ -45,7 +45,7 @@ impl World {
         }
     }
 
-    /// Requests that must succeed, now that nothing fails any more.
+    /// Plans requests that must succeed after the faults have ended.
     pub(super) fn plan_epilogue(&mut self) {
         self.script.clear();
         for _ in 0..self.options.requests.min(60) {
@@ -64,13 +64,13 @@ impl World {
         let scripted = self.script.get(*at).cloned();
         *at += 1;
         let (path, mut want) = scripted.unwrap_or_else(|| self.random_request());
-        if self.random.chance(self.options.live) {
-            want = if self.random.chance(200) { Want::LIVE | Want::TREE } else { Want::LIVE };
+        if self.random.chance(self.options.passthrough) {
+            want = if self.random.chance(200) { Want::PASSTHROUGH | Want::TREE } else { Want::PASSTHROUGH };
         }
         let block = self.random.chance(80).then(|| self.random.below(4) as u32);
         let (path, want) = match block {
             None => (path, want),
-            // Who wants a block has resolved the path.
+            // A process that needs a block has resolved the path.
             Some(_) => (self.canonical(path), Want::ATTR | Want::NO_FOLLOW),
         };
         let must_succeed = must_succeed && self.can_succeed(rank, &path, want, block);
@@ -84,12 +84,12 @@ impl World {
             self.schedule_local(after, rank, Input::ClientGone { client });
         }
         match block {
-            None => self.give(rank, Input::Request { client, path, want }),
-            Some(block) => self.give(rank, Input::RequestBlock { client, path, block }),
+            None => self.pass_input(rank, Input::Request { client, path, want }),
+            Some(block) => self.pass_input(rank, Input::RequestBlock { client, path, block }),
         }
     }
 
-    /// Where a path leads, or some file of the tree.
+    /// Returns where a path leads, or some file of the tree.
     fn canonical(&mut self, path: Path) -> Path {
         match self.truth(&path, Want::ATTR) {
             Outcome::Found(at) => at,
@@ -100,7 +100,7 @@ impl World {
         }
     }
 
-    /// A program that looks at all files of a directory and then reads them, in its order.
+    /// Draws a program that looks up all files of a directory and then reads them, in its order.
     fn scan(&mut self) -> Vec<(Path, Want)> {
         let paths: Vec<Path> = self.tree.paths().cloned().collect();
         let directory = self.random.pick(&paths).parent();
@@ -109,7 +109,6 @@ impl World {
         looks.chain(names.iter().map(|path| (path.clone(), Want::WHOLE))).collect()
     }
 
-    /// Whether nothing stands between a request and its answer.
     fn can_succeed(&self, rank: Rank, path: &Path, want: Want, block: Option<u32>) -> bool {
         let is_alive = |rank: Rank| self.site(rank).is_alive || self.is_calm;
         let is_connected = self
@@ -119,7 +118,7 @@ impl World {
             .all(|tree| self.forest.candidates(tree).any(is_alive));
         let is_roomy = self.sites.iter().all(|site| !site.is_alive || site.store_bytes_max >= 1 << 30)
             || !(wants_content(want) || block.is_some());
-        let is_wide = self.limits.asks_max.min(self.limits.transfers_max) > 1000;
+        let is_wide = self.limits.pending_max.min(self.limits.transfers_max) > 1000;
         let fits = is_roomy && is_wide && self.limits.entries_max > 1000;
         let is_unchanged = |path: &Path| {
             !std::iter::successors(Some(path.clone()), Path::parent).any(|path| self.changed.contains(&path))
@@ -130,9 +129,9 @@ impl World {
             }
             _ => is_unchanged(path),
         };
-        // Names beside a live one are asked of the originals, too.
-        let is_live = self.sites.iter().any(|site| !site.table.live.is_empty());
-        is_connected && fits && !is_live && is_unchanged(path) && is_lasting(&self.truth(path, want))
+        // Names beside a passthrough path are looked up in the source, too.
+        let is_passthrough = self.sites.iter().any(|site| !site.table.passthrough.is_empty());
+        is_connected && fits && !is_passthrough && is_unchanged(path) && is_lasting(&self.truth(path, want))
     }
 
     fn random_request(&mut self) -> (Path, Want) {

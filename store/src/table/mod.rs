@@ -128,11 +128,11 @@ impl Table {
     /// Tells processes to use the original of `path`, of the names in its directory, and with
     /// `tree` of everything below it.
     pub fn live(&mut self, path: &Path, tree: bool) {
-        let bits = if tree { State::LIVE | State::TREE_LIVE } else { State::LIVE };
+        let bits = if tree { State::PASSTHROUGH | State::TREE_PASSTHROUGH } else { State::PASSTHROUGH };
         let result = self.writer.mark(path, bits, State::empty());
         self.note(path, result);
         if let Some(parent) = path.parent() {
-            let result = self.writer.mark(&parent, State::LISTING_LIVE, State::empty());
+            let result = self.writer.mark(&parent, State::LISTING_PASSTHROUGH, State::empty());
             self.note(&parent, result);
         }
     }

@@ -29,7 +29,7 @@ impl Table {
         let (store, counters) = (dir.shown(&dir.root()), dir.counters());
         let (store, counters) = (store.as_os_str().as_bytes(), counters.as_os_str().as_bytes());
         table.writer.begin_generation(dir.generation(), store, counters).map_err(io::Error::other)?;
-        table.writer.forget_live();
+        table.writer.forget_passthrough();
         let held = match changes {
             Some(changes) => {
                 changes.iter().filter_map(|change| table.forget(&change.path, change.is_same_directory)).collect()

@@ -1,5 +1,5 @@
-//! Reading files that tell which nodes are near to one another: lines of Slurm's `topology.conf`, and
-//! tables of nodes and racks.
+//! Readers of files about neighbouring nodes: lines of Slurm's `topology.conf`, and tables of nodes and
+//! racks.
 
 use alloc::borrow::ToOwned;
 use alloc::collections::BTreeMap;
@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use super::hostlist::Hostlist;
 use super::switches_error::{LINKS_MAX, NODES_MAX, SWITCHES_MAX, SwitchesError};
 
-/// A switch, block, ring or rack, and what is said to be below it.
+/// A switch, block, ring or rack, and what the file places below it.
 #[derive(Debug)]
 pub(super) struct Switch {
     pub name: String,
@@ -24,7 +24,7 @@ pub(super) struct Switch {
 const NAMING: [&str; 3] = ["switchname", "blockname", "ringname"];
 const PASSED_OVER: [&str; 2] = ["linkspeed", "blocksizes"];
 
-/// What was read so far, and how much it is.
+/// What was read so far, and its size.
 #[derive(Default)]
 struct Contents {
     switches: Vec<Switch>,
@@ -32,7 +32,7 @@ struct Contents {
     links: usize,
 }
 
-/// The switches of a `topology.conf`, in its order.
+/// Reads the switches of a `topology.conf`, in its order.
 pub(super) fn read_topology_conf(text: &str) -> Result<Vec<Switch>, SwitchesError> {
     let mut contents = Contents::default();
     let mut lines = text.lines().enumerate();
@@ -49,7 +49,7 @@ pub(super) fn read_topology_conf(text: &str) -> Result<Vec<Switch>, SwitchesErro
     Ok(contents.switches)
 }
 
-/// The racks of a table with a node and its rack on each line, in the order in which they first occur.
+/// Reads the racks of a table with a node and its rack on each line, in the order in which they first occur.
 pub(super) fn read_racks(text: &str) -> Result<Vec<Switch>, SwitchesError> {
     let mut contents = Contents::default();
     let mut numbers = BTreeMap::new();
@@ -77,7 +77,7 @@ pub(super) fn read_racks(text: &str) -> Result<Vec<Switch>, SwitchesError> {
 }
 
 impl Contents {
-    /// Takes one line of a `topology.conf`, already without comment and joined with its continuation.
+    /// Reads one line of a `topology.conf`, already without comment and joined with its continuation.
     fn define(&mut self, line: usize, text: &str) -> Result<(), SwitchesError> {
         let mut words = text.split_ascii_whitespace();
         if words.next().is_some_and(|word| word.eq_ignore_ascii_case("include")) {
@@ -148,7 +148,7 @@ fn switch_name(line: usize, text: &str) -> Result<String, SwitchesError> {
     }
 }
 
-/// Splits `KEY=VALUE` off; blanks may stand around the `=`, and quotation marks around the value.
+/// Splits `KEY=VALUE` off; blanks may surround the `=`, and quotation marks the value.
 fn key_and_value(line: usize, text: &str) -> Result<(&str, &str, &str), SwitchesError> {
     let broken = || SwitchesError::Syntax { line, text: text.to_owned() };
     let (key, behind) = text.split_once('=').ok_or_else(broken)?;
@@ -166,12 +166,12 @@ fn key_and_value(line: usize, text: &str) -> Result<(&str, &str, &str), Switches
     Ok((key, value, rest.trim_ascii_start()))
 }
 
-/// The line up to its `#`.
+/// Returns the line up to its `#`.
 fn without_comment(line: &str) -> &str {
     line.split('#').next().unwrap_or(line)
 }
 
-/// If the line ends in a backslash and so goes on in the next: what stands before the backslash.
+/// Returns what precedes the backslash of a line that continues in the next.
 fn continued(line: &str) -> Option<&str> {
     line.trim_ascii_end().strip_suffix('\\')
 }

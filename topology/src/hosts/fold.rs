@@ -1,5 +1,4 @@
-//! Names, one after the other, folded into few expressions that stand for the same names in the same
-//! order.
+//! Folding names, one after the other, into few expressions for the same names in the same order.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -8,11 +7,11 @@ use super::numbers::Numbers;
 use super::parse::RANGES_MAX;
 use super::pattern::{GROUPS_MAX, Pattern};
 
-/// How many expressions are collected before they are folded the first time.
+/// Expressions that are collected before they are folded the first time.
 const BATCH: usize = 1 << 16;
 
-/// Takes names and folds them from time to time, so that it never holds many more expressions than
-/// it ends with.
+/// Collects names and folds them from time to time, so that it never stores many more expressions than the
+/// result has.
 #[derive(Debug, Default)]
 pub(super) struct Fold {
     done: Vec<Pattern>,
@@ -21,12 +20,12 @@ pub(super) struct Fold {
 }
 
 impl Fold {
-    /// One more name.
+    /// Adds a name.
     pub fn push(&mut self, name: &str) {
         self.push_pattern(Pattern::from_name(name));
     }
 
-    /// More names: those of an expression.
+    /// Adds the names of an expression.
     pub fn push_all(&mut self, pattern: Pattern) {
         let (groups, varying) = (pattern.groups.len(), varying(&pattern.groups));
         if groups == 0 {
@@ -34,7 +33,7 @@ impl Fold {
         } else if groups < 3 || varying < 2 || varying == groups {
             self.push_pattern(pattern);
         } else {
-            // Here single numbers have a say in the order, so that it stays as it is.
+            // Here single numbers affect the order, so it has to stay as it is.
             self.seal();
             self.done.push(pattern);
         }
@@ -47,13 +46,13 @@ impl Fold {
         }
     }
 
-    /// All names that were pushed.
+    /// Returns all names that were pushed.
     pub fn finish(mut self) -> Vec<Pattern> {
         self.seal();
         self.done
     }
 
-    /// Keeps what follows apart from what was pushed.
+    /// Separates what follows from what was pushed.
     fn seal(&mut self) {
         self.fold();
         self.folded = 0;
@@ -76,7 +75,7 @@ impl Fold {
     }
 }
 
-/// Joins neighbours that differ only in the group that many groups from the end.
+/// Joins neighbours that differ only in the group that is this many groups from the end.
 fn fold_groups(patterns: &mut Vec<Pattern>, from_end: usize) {
     patterns.dedup_by(|next, last| {
         let Some(at) = last.groups.len().checked_sub(from_end) else { return false };
@@ -88,8 +87,8 @@ fn fold_groups(patterns: &mut Vec<Pattern>, from_end: usize) {
     });
 }
 
-/// Whether the names of `next` after those of `last` are what one expression with both's numbers in
-/// group `at` stands for.
+/// Returns whether the names of `next` after those of `last` are those of one expression with the numbers of
+/// both in group `at`.
 fn can_join(last: &Pattern, next: &Pattern, at: usize) -> bool {
     let same_text = last.head == next.head
         && last.groups.len() == next.groups.len()
@@ -101,14 +100,13 @@ fn can_join(last: &Pattern, next: &Pattern, at: usize) -> bool {
         && last.groups[at].0.range_count() + next.groups[at].0.range_count() <= RANGES_MAX
 }
 
-/// Whether the group would vary slowest of all with several numbers, if it had several. The slowest
-/// is the last but one, or the only one; single numbers become text.
+/// Returns whether the group would vary slowest of all if it had several numbers. The slowest is the last but
+/// one, or the only one; single numbers become text.
 fn would_be_slowest(pattern: &Pattern, at: usize) -> bool {
     let (before, behind) = (varying(&pattern.groups[..at]), varying(&pattern.groups[at + 1..]));
     behind == 1 || (before == 0 && behind == 0)
 }
 
-/// How many groups have several numbers.
 fn varying(groups: &[(Numbers, String)]) -> usize {
     groups.iter().filter(|(numbers, _)| numbers.len() > 1).count()
 }

@@ -1,4 +1,4 @@
-//! A list of nodes' names, kept as the expressions that it was written in.
+//! A list of nodes' names, stored as the expressions that it was written in.
 
 use alloc::collections::BTreeSet;
 use alloc::string::String;
@@ -15,11 +15,11 @@ use super::parse::{Alphabet, Collected, HOSTS_MAX, HostlistError, Problem, Resul
 use super::pattern::Pattern;
 use crate::Rank;
 
-/// Names of nodes in an order; a name may stand in it several times. A name's number in the list,
-/// from 0, is the node's rank.
+/// Names of nodes in an order; a name may occur several times. A name's number in the list, from 0, is the
+/// node's rank.
 ///
-/// The names are made when they are asked for: a list takes as much memory as its text, times a
-/// constant. Two lists are equal if they have the same names in the same order.
+/// Names are made on demand: a list takes as much memory as its text, times a constant. Two lists are equal
+/// if they have the same names in the same order.
 #[derive(Clone, Debug, Default)]
 pub struct Hostlist {
     patterns: Vec<Pattern>,
@@ -32,23 +32,23 @@ pub struct Hostlist {
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum NoRank {
     /// Neither the name is in the list, nor one that differs in the domain alone.
-    #[error("{0} is not in the hostlist: add it, or give the name that stands there")]
+    #[error("{0} is not in the hostlist: add it, or give its name in the list")]
     Unknown(String),
     /// The name has no domain, and several names in the list begin with it.
     #[error("{name} may be {first} or {other}: give the one that is meant")]
     Ambiguous {
-        /// What was looked for.
+        /// The name.
         name: String,
-        /// What it may be.
+        /// The first candidate.
         first: String,
-        /// What else it may be.
+        /// Another candidate.
         other: String,
     },
 }
 
 impl Hostlist {
-    /// Reads Slurm's syntax: expressions as `node[001-128,200]` or `rack[1-4]n[01-16]-ib`, between
-    /// which stand commas or blanks. No expression at all is an empty list.
+    /// Reads Slurm's syntax: expressions such as `node[001-128,200]` or `rack[1-4]n[01-16]-ib`, separated by
+    /// commas or blanks. No expression at all is an empty list.
     ///
     /// Of several groups the last varies fastest; of three and more then the first, the second and so
     /// on, as in Slurm.
@@ -56,14 +56,14 @@ impl Hostlist {
         Hostlist::read(text, Separators::Commas, Alphabet::Nodes)
     }
 
-    /// Reads a line as PBS writes them: `node1+node2`, or with places on the nodes,
-    /// `node1/0*16+node2/1*16`, which are left out. Expressions with brackets may stand in it.
+    /// Reads a line in PBS's form: `node1+node2`, or with slots, `node1/0*16+node2/1*16`, which are ignored.
+    /// It may have expressions with brackets.
     pub fn parse_pbs(line: &str) -> core::result::Result<Hostlist, HostlistError> {
         Hostlist::read(line, Separators::Pluses, Alphabet::Nodes)
     }
 
-    /// Reads a file with a name on each line; it may be an expression. A `#` and what follows it is a
-    /// comment, and empty lines are passed over. Names in succession are folded.
+    /// Reads a file with a name on each line, which may be an expression. A `#` begins a comment, and empty
+    /// lines are skipped. Names in succession are folded.
     pub fn parse_lines(text: &str) -> core::result::Result<Hostlist, HostlistError> {
         let (mut collected, mut fold) = (Collected::default(), Fold::default());
         for (number, line) in text.lines().enumerate() {
@@ -79,7 +79,7 @@ impl Hostlist {
         Ok(Hostlist::of(fold.finish(), collected.hosts))
     }
 
-    /// The list of these names, folded into few expressions. Names are without brackets.
+    /// Makes a list of these names, folded into few expressions. Names are without brackets.
     pub fn from_names<N: AsRef<str>>(
         names: impl IntoIterator<Item = N>,
     ) -> core::result::Result<Hostlist, HostlistError> {
@@ -104,7 +104,7 @@ impl Hostlist {
         Hostlist::read_at(text, Separators::Commas, Alphabet::Switches)
     }
 
-    /// As [`Hostlist::parse`], with the problem's place as a byte of the text.
+    /// Reads nodes as [`Hostlist::parse`], with the problem's position as an offset in the text.
     pub(super) fn read_nodes(text: &str) -> Result<Hostlist> {
         Hostlist::read_at(text, Separators::Commas, Alphabet::Nodes)
     }
@@ -126,17 +126,17 @@ impl Hostlist {
         Hostlist { patterns, starts, len }
     }
 
-    /// How many names there are, at most [`HOSTS_MAX`].
+    /// Returns the number of names, at most [`HOSTS_MAX`].
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there is no name.
+    /// Returns whether there is no name.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The name of this rank.
+    /// Returns the name of this rank.
     pub fn name(&self, Rank(rank): Rank) -> Option<String> {
         let exists = (rank as usize) < self.len;
         exists.then(|| {
@@ -147,20 +147,20 @@ impl Hostlist {
         })
     }
 
-    /// The names in their order.
+    /// Returns the names in their order.
     pub fn iter(&self) -> Names<'_> {
         Names { list: self, next: 0, end: self.len as u32 }
     }
 
-    /// The first rank of `name`.
+    /// Returns the first rank of `name`.
     ///
-    /// If it isn't in the list, names that differ in their domain alone are looked for, as Slurm does:
-    /// `node001.cluster` finds `node001`, and `node001` finds `node001.cluster` if no other name in
-    /// the list begins with `node001.`. Two names with different domains are different nodes, and an
-    /// address has no domain.
+    /// If it isn't in the list, a name that differs in its domain alone is used, as in Slurm:
+    /// `node001.cluster` finds `node001`, and `node001` finds `node001.cluster` if no other name in the list
+    /// begins with `node001.`. Two names with different domains are different nodes, and an address has no
+    /// domain.
     ///
-    /// Takes time by the number of expressions; where the list has domains, or numbers that run into
-    /// one another, by the number of names.
+    /// The time grows with the number of expressions; if the list has domains, or numbers that run into one
+    /// another, with the number of names.
     pub fn rank_of(&self, name: &str) -> core::result::Result<Rank, NoRank> {
         let short = || host_part(name).and_then(|short| self.find(short));
         let found = match self.find(name).or_else(short) {
@@ -198,14 +198,14 @@ impl Hostlist {
         Ok(found.map(|(rank, _)| rank))
     }
 
-    /// The same list in as few expressions as the order of its names allows.
+    /// Returns the same list in as few expressions as the order of its names allows.
     pub fn folded(&self) -> Hostlist {
         let mut fold = Fold::default();
         self.for_each_name(|name| fold.push(name));
         Hostlist::of(fold.finish(), self.len)
     }
 
-    /// The list without names that stand further up in it already, folded.
+    /// Returns the list without repeated names, folded.
     pub fn distinct(&self) -> Hostlist {
         let (mut fold, mut seen) = (Fold::default(), BTreeSet::new());
         self.for_each_name(|name| {
@@ -229,13 +229,13 @@ impl Hostlist {
     }
 }
 
-/// The part of a name before its domain, if it has one. An address has none.
+/// Returns the part of a name before its domain, if it has one. An address has none.
 pub(super) fn host_part(name: &str) -> Option<&str> {
     let (host, _) = name.split_once('.')?;
     (!host.is_empty() && name.parse::<IpAddr>().is_err()).then_some(host)
 }
 
-/// Where behind a blank outside of brackets something follows.
+/// Returns where text follows a blank outside of brackets.
 fn second_word(line: &str, start: usize) -> Option<usize> {
     let mut inside = false;
     let blank = line[start..].find(|c: char| {
@@ -246,7 +246,7 @@ fn second_word(line: &str, start: usize) -> Option<usize> {
     Some(line.len() - behind.trim_ascii_start().len())
 }
 
-/// The expressions, with commas between.
+/// Writes the expressions, separated by commas.
 impl fmt::Display for Hostlist {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (number, pattern) in self.patterns.iter().enumerate() {

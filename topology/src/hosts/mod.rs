@@ -1,10 +1,10 @@
-//! Names of nodes: lists of them in the notation that the field uses, and the order of ranks that
-//! follows switches or racks.
+//! Names of nodes: lists of them in the usual notation, and the order of ranks that follows switches or
+//! racks.
 //!
 //! - [`Hostlist`]: `node[001-128,200],login1`, parsed, printed, and searched for a name;
 //! - [`Switches`]: which nodes share a leaf switch, from Slurm's `topology.conf` or a table of racks.
 //!
-//! Both take text and return values; reading files and environment variables is left to others.
+//! Both take text and return values; callers read files and environment variables.
 
 mod conf;
 mod fold;

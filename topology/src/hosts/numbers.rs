@@ -8,11 +8,11 @@ use core::fmt::{self, Write};
 struct Range {
     /// The first number.
     low: u64,
-    /// How many numbers stand before this range.
+    /// Number of numbers before this range.
     start: u32,
-    /// How many numbers it has, at least one.
+    /// Number of numbers in it, at least one.
     count: u32,
-    /// How many digits its first number is written with.
+    /// Digits of its first number.
     width: u8,
 }
 
@@ -27,7 +27,7 @@ impl Range {
 pub(super) struct Numbers(Vec<Range>);
 
 impl Numbers {
-    /// `count` numbers from `low` on. As in Slurm the width of the first is the least width of all.
+    /// Makes `count` numbers from `low` on. As in Slurm the width of the first is the least width of all.
     ///
     /// `width` is at least the number of digits of `low`, and the last number fits 64 bits.
     pub fn range(low: u64, count: u32, width: u8) -> Numbers {
@@ -35,35 +35,35 @@ impl Numbers {
         Numbers(Vec::from([Range { low, start: 0, count, width }]))
     }
 
-    /// The number that is written so, in digits alone; `None` if it doesn't fit.
+    /// Reads a number of digits alone; `None` if it doesn't fit.
     pub fn one(text: &str) -> Option<Numbers> {
         let width = u8::try_from(text.len()).ok()?;
         text.parse().ok().map(|low| Numbers::range(low, 1, width))
     }
 
-    /// How many numbers there are.
+    /// Returns the number of numbers.
     pub fn len(&self) -> u32 {
         self.0.last().map_or(0, |last| last.start + last.count)
     }
 
-    /// How many ranges it takes to write them.
+    /// Returns the number of ranges that write them.
     pub fn range_count(&self) -> usize {
         self.0.len()
     }
 
-    /// The most digits that one of them is written with.
+    /// Returns the most digits of a number.
     pub fn width_max(&self) -> usize {
         self.0.iter().map(|range| usize::from(range.width.max(digits(range.high())))).max().unwrap_or(0)
     }
 
-    /// Writes the number that stands at `index`.
+    /// Writes the number at `index`.
     pub fn write(&self, index: u32, out: &mut impl Write) -> fmt::Result {
         let range = &self.0[self.0.partition_point(|range| range.start <= index) - 1];
         let width = usize::from(range.width);
         write!(out, "{:0width$}", range.low + u64::from(index - range.start))
     }
 
-    /// Where the number that is written so stands first.
+    /// Returns the first index of the number with this text.
     pub fn find(&self, text: &str) -> Option<u32> {
         let number: u64 = text.parse().ok()?;
         let is_here = |range: &&Range| {
@@ -73,7 +73,7 @@ impl Numbers {
         u32::try_from(number - range.low).ok().map(|offset| range.start + offset)
     }
 
-    /// Puts the numbers of `more` after these.
+    /// Appends the numbers of `more`.
     pub fn append(&mut self, more: &Numbers) {
         for range in &more.0 {
             let start = self.len();
@@ -85,7 +85,7 @@ impl Numbers {
     }
 }
 
-/// Whether `next` goes on where `last` ends, and is written the same with either's width.
+/// Returns whether `next` continues `last`, and is written the same with either's width.
 fn joins(last: &Range, next: &Range) -> bool {
     let same_width = last.width == next.width || digits(next.low) >= last.width.max(next.width);
     same_width && last.high().checked_add(1) == Some(next.low)
@@ -95,7 +95,7 @@ fn digits(number: u64) -> u8 {
     number.checked_ilog10().map_or(1, |log| log as u8 + 1)
 }
 
-/// The ranges with commas between, without brackets.
+/// Writes the ranges, separated by commas, without brackets.
 impl fmt::Display for Numbers {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (number, range) in self.0.iter().enumerate() {
@@ -109,12 +109,10 @@ impl fmt::Display for Numbers {
     }
 }
 
-/// Splits leading digits off.
 pub(super) fn leading_digits(text: &str) -> (&str, &str) {
     text.split_at(text.bytes().take_while(u8::is_ascii_digit).count())
 }
 
-/// Splits trailing digits off.
 pub(super) fn trailing_digits(text: &str) -> (&str, &str) {
     text.split_at(text.len() - text.bytes().rev().take_while(u8::is_ascii_digit).count())
 }

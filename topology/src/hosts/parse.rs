@@ -1,9 +1,9 @@
 //! Reading hostlists.
 //!
 //! The syntax and the meaning of widths are those of Slurm's `src/common/hostlist.c`, checked against
-//! `scontrol show hostnames`. Beyond it, text may follow a bracket, and blanks between brackets mean
-//! nothing (Slurm counts those before a number as part of its width). What Slurm passes over, as an
-//! open bracket or a range without an end, is an error here.
+//! `scontrol show hostnames`. Beyond it, text may follow a bracket, and blanks between brackets have no
+//! meaning (Slurm counts those before a number as part of its width). What Slurm ignores, such as an open
+//! bracket or a range without an end, is an error here.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -20,7 +20,7 @@ pub const NAME_BYTES_MAX: usize = 255;
 /// The most ranges between one pair of brackets, as in Slurm.
 pub const RANGES_MAX: usize = 1 << 16;
 
-/// Why a hostlist can't be read, and where.
+/// Why a hostlist can't be read, and the position.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("hostlist, line {line}, column {column}: {problem}")]
 pub struct HostlistError {
@@ -28,11 +28,11 @@ pub struct HostlistError {
     pub line: usize,
     /// The character in that line, from 1.
     pub column: usize,
-    /// What is wrong there.
+    /// The problem at that position.
     pub problem: Problem,
 }
 
-/// What is wrong with a hostlist.
+/// A problem of a hostlist.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum Problem {
     /// A character that no name has.
@@ -50,8 +50,8 @@ pub enum Problem {
     /// A `[` without a `]`.
     #[error("`[` has no `]` behind it: add the `]`")]
     Unclosed,
-    /// Between brackets stands something else than numbers.
-    #[error("between brackets stand numbers and ranges, as in `[1-3,7]`, and here is {0:?}")]
+    /// Something else than numbers between brackets.
+    #[error("brackets contain numbers and ranges, as in `[1-3,7]`, not {0:?}")]
     NoNumber(Option<char>),
     /// A range that ends before it begins.
     #[error("the range {0}-{1} runs backwards: write {1}-{0}, or each number")]
@@ -66,7 +66,7 @@ pub enum Problem {
     #[error("an expression has at most {GROUPS_MAX} pairs of brackets: write it as several")]
     Groups,
     /// A range too many.
-    #[error("between brackets stand at most {RANGES_MAX} ranges: write it as several expressions")]
+    #[error("brackets contain at most {RANGES_MAX} ranges: write it as several expressions")]
     Ranges,
     /// A name that is too long.
     #[error("a node's name has at most {NAME_BYTES_MAX} characters: shorten it")]
@@ -80,7 +80,7 @@ pub enum Problem {
 pub(super) type Result<T> = core::result::Result<T, (usize, Problem)>;
 
 impl HostlistError {
-    /// The problem at byte `at` of `text`.
+    /// Makes the error of the problem at byte `at` of `text`.
     pub(super) fn new(text: &str, (at, problem): (usize, Problem)) -> HostlistError {
         let before = &text.as_bytes()[..at];
         let line_start = before.iter().rposition(|&byte| byte == b'\n').map_or(0, |newline| newline + 1);
@@ -92,12 +92,11 @@ impl HostlistError {
     }
 }
 
-/// What a name consists of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Alphabet {
-    /// Names of nodes: what host names and addresses have.
+    /// Names of nodes: those of host names and addresses.
     Nodes,
-    /// Names of switches: all that is visible and means nothing in their file.
+    /// Names of switches: all visible characters without a meaning in their file.
     Switches,
 }
 
@@ -110,12 +109,11 @@ impl Alphabet {
     }
 }
 
-/// What stands between expressions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Separators {
     /// Commas and blanks.
     Commas,
-    /// `+` and blanks; a `/` begins what says where on the node: `node1/0*16`.
+    /// `+` and blanks; a `/` begins the slots of a node: `node1/0*16`.
     Pluses,
 }
 
@@ -125,7 +123,7 @@ impl Separators {
     }
 }
 
-/// Expressions with how many names they stand for, at most [`HOSTS_MAX`].
+/// Expressions and their number of names, at most [`HOSTS_MAX`].
 #[derive(Debug, Default)]
 pub(super) struct Collected {
     pub patterns: Vec<Pattern>,
@@ -150,7 +148,7 @@ impl Collected {
     }
 }
 
-/// Whether `name` is the name of a node, without brackets.
+/// Checks that `name` is the name of a node, without brackets.
 pub(super) fn check_name(name: &str) -> Result<()> {
     let is_strange = |&(_, c): &(usize, char)| !Alphabet::Nodes.has(c);
     match name.char_indices().find(is_strange) {
@@ -177,7 +175,7 @@ impl<'a> Reader<'a> {
         self.rest().chars().next()
     }
 
-    /// Takes what comes next as long as it is so.
+    /// Takes characters as long as `is_so` accepts them.
     fn skip(&mut self, is_so: impl Fn(char) -> bool) -> &'a str {
         let rest = self.rest();
         let taken = &rest[..rest.find(|c| !is_so(c)).unwrap_or(rest.len())];
@@ -217,7 +215,7 @@ impl<'a> Reader<'a> {
         Ok(pattern)
     }
 
-    /// From `[` to `]`.
+    /// Reads from `[` to `]`.
     fn group(&mut self) -> Result<Numbers> {
         let open = self.at;
         self.at += 1;
@@ -251,7 +249,7 @@ impl<'a> Reader<'a> {
         Ok(Numbers::range(low, above as u32 + 1, width))
     }
 
-    /// A number and with how many digits it is written; blanks around it are passed over.
+    /// Reads a number and its number of digits; blanks around it are skipped.
     fn number(&mut self) -> Result<(u64, u8)> {
         self.skip(|c| c.is_ascii_whitespace());
         let start = self.at;

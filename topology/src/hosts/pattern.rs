@@ -1,5 +1,5 @@
-//! One expression of a hostlist: text with numbers in it, `rack[1-4]n[01-16]-ib`. It stands for the
-//! cross product of its numbers.
+//! One expression of a hostlist: text with numbers in it, `rack[1-4]n[01-16]-ib`. Its names are the cross
+//! product of its numbers.
 //!
 //! The order of the product is Slurm's: the last group varies fastest, then the first, the second and
 //! so on, so that the last but one varies slowest. With two groups that is the usual order.
@@ -16,14 +16,14 @@ pub const GROUPS_MAX: usize = 8;
 /// Some names, at least one and at most [`HOSTS_MAX`](super::HOSTS_MAX).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Pattern {
-    /// What stands before the first numbers.
+    /// The text before the first numbers.
     pub head: String,
     /// Numbers, each with the text behind them.
     pub groups: Vec<(Numbers, String)>,
 }
 
 impl Pattern {
-    /// The one name, with its numbers seen as numbers, so that it can be folded with others.
+    /// Makes a pattern of one name, with its numbers as numbers, so that it can be folded with others.
     pub fn from_name(name: &str) -> Pattern {
         let mut groups = Vec::new();
         let (mut rest, mut tail_at) = (name, name.len());
@@ -45,27 +45,27 @@ impl Pattern {
         Pattern { head: String::from(rest), groups }
     }
 
-    /// How many names it stands for; `None` if more than 64 bits can count.
+    /// Returns the number of names; `None` if it exceeds 64 bits.
     pub fn checked_len(&self) -> Option<u64> {
         self.groups.iter().try_fold(1u64, |product, (numbers, _)| product.checked_mul(numbers.len().into()))
     }
 
-    /// How many names it stands for.
+    /// Returns the number of names.
     pub fn len(&self) -> u32 {
         self.groups.iter().map(|(numbers, _)| numbers.len()).product()
     }
 
-    /// The longest name's length.
+    /// Returns the longest name's length.
     pub fn name_bytes_max(&self) -> usize {
         self.groups.iter().fold(self.head.len(), |sum, (numbers, text)| sum + numbers.width_max() + text.len())
     }
 
-    /// Whether a name may have a domain.
+    /// Returns whether a name may have a domain.
     pub fn has_dot(&self) -> bool {
         self.head.contains('.') || self.groups.iter().any(|(_, text)| text.contains('.'))
     }
 
-    /// Writes the name that stands at `index`.
+    /// Writes the name at `index`.
     pub fn write(&self, mut index: u32, out: &mut String) {
         let mut indices = [0; GROUPS_MAX];
         for group in fastest_first(self.groups.len()) {
@@ -79,10 +79,10 @@ impl Pattern {
         }
     }
 
-    /// Where `name` stands first.
+    /// Returns the first index of `name`.
     ///
-    /// Where text that is no digit ends each number, this looks at each range once; otherwise it goes
-    /// through all names.
+    /// If text that is no digit ends each number, this examines each range once; otherwise it tries all
+    /// names.
     pub fn find(&self, name: &str) -> Option<u32> {
         if !name.starts_with(&self.head) || name.len() > self.name_bytes_max() {
             return None;
@@ -118,8 +118,8 @@ impl Pattern {
         rest.is_empty().then_some(index)
     }
 
-    /// The same with each group of a single number made text. `self` is of such groups that the order
-    /// of the others is the same without them.
+    /// Returns the same with each group of a single number as text. The order of the other groups must not
+    /// depend on these.
     pub fn without_single_numbers(self) -> Pattern {
         let mut out = Pattern { head: self.head, groups: Vec::new() };
         for (numbers, text) in self.groups {
@@ -135,13 +135,13 @@ impl Pattern {
     }
 }
 
-/// The groups' numbers in the order in which they vary.
+/// Returns the groups' numbers in the order in which they vary.
 fn fastest_first(count: usize) -> impl Iterator<Item = usize> {
     let last = count.saturating_sub(1);
     (last..count).chain(0..last)
 }
 
-/// A group of a single number is written as text where that leaves the order of the others alone.
+/// Writes a group of a single number as text if that does not change the order of the others.
 impl fmt::Display for Pattern {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let as_text = self.groups.len() < 3;

@@ -12,16 +12,16 @@ use super::hostlist::{Hostlist, host_part};
 use super::switches_error::SwitchesError;
 use crate::Rank;
 
-/// How many switches of a cycle an error names.
+/// Switches of a cycle that an error names.
 const CYCLE_NAMES_MAX: usize = 8;
 
-/// A network's switches with the nodes at each, as a walk through the tree of switches comes by them:
-/// switches and nodes in the order of the file, what is below a switch directly after it.
+/// A network's switches with the nodes at each, in the order of a walk through the tree of switches: switches
+/// and nodes in the order of the file, a subtree directly after its switch.
 #[derive(Clone, Debug, Default)]
 pub struct Switches {
     /// The names of the switches that have nodes, in the order of the walk.
     leaves: Vec<String>,
-    /// Each node's place in the walk, and the number of its leaf.
+    /// Each node's position in the walk, and the number of its leaf.
     nodes: BTreeMap<String, (u32, u32)>,
 }
 
@@ -30,37 +30,37 @@ pub struct Switches {
 pub struct Order {
     /// Every rank of the hostlist once.
     pub ranks: Vec<Rank>,
-    /// How many of them, at the end, are of nodes that no switch has; they stand in the hostlist's order.
+    /// Number of ranks, at the end, of nodes at no switch; they are in the hostlist's order.
     pub unknown: usize,
 }
 
 impl Switches {
-    /// Reads Slurm's `topology.conf`, of the plugins `topology/tree`, `topology/block` and
-    /// `topology/ring`. Link speeds and block sizes are passed over; `Include` is an error. Of a
-    /// switch below several others, the first counts.
+    /// Reads Slurm's `topology.conf`, of the plugins `topology/tree`, `topology/block` and `topology/ring`.
+    /// Link speeds and block sizes are ignored; `Include` is an error. Of a switch below several others, the
+    /// first counts.
     pub fn parse_topology_conf(text: &str) -> Result<Switches, SwitchesError> {
         walk(&read_topology_conf(text)?)
     }
 
-    /// Reads a table with a node (or an expression for several) and its rack on each line. A `#` and
-    /// what follows it is a comment.
+    /// Reads a table with a node (or an expression for several) and its rack on each line. A `#` begins a
+    /// comment.
     pub fn parse_racks(text: &str) -> Result<Switches, SwitchesError> {
         walk(&read_racks(text)?)
     }
 
-    /// How many nodes there are.
+    /// Returns the number of nodes.
     pub fn node_count(&self) -> usize {
         self.nodes.len()
     }
 
-    /// The leaf switch, block, ring or rack of a node. As in [`Hostlist::rank_of`], a domain need not
+    /// Returns the leaf switch, block, ring or rack of a node. As in [`Hostlist::rank_of`], a domain need not
     /// be given on both sides.
     pub fn leaf(&self, node: &str) -> Option<&str> {
         self.find(node).map(|(_, leaf)| self.leaves[leaf as usize].as_str())
     }
 
-    /// The order in which ranks at one leaf are neighbours, and leaves below one switch are. Ranks of
-    /// one name, and of unknown nodes, keep their order among themselves.
+    /// Returns the order in which ranks at one leaf are neighbours, and leaves below one switch are. Ranks of
+    /// one name, and of unknown nodes, retain their relative order.
     pub fn order(&self, hosts: &Hostlist) -> Order {
         let place = |name: &str| self.find(name).map_or(u32::MAX, |(place, _)| place);
         let names = hosts.iter().zip(0..);
@@ -70,7 +70,7 @@ impl Switches {
         Order { ranks: places.into_iter().map(|(_, rank)| Rank(rank)).collect(), unknown }
     }
 
-    /// The names of `hosts` in that order, folded.
+    /// Returns the names of `hosts` in that order, folded.
     pub fn ordered(&self, hosts: &Hostlist) -> Hostlist {
         let names = self.order(hosts).ranks.into_iter().map(|rank| hosts.name(rank).expect("the order has its ranks"));
         Hostlist::from_names(names).expect("the names come from a hostlist")
@@ -81,7 +81,7 @@ impl Switches {
         exact.or_else(|| self.nodes.get(host_part(node)?)).or_else(|| self.find_with_domain(node)).copied()
     }
 
-    /// The only node whose name is this one with a domain.
+    /// Returns the only node whose name is this one with a domain.
     fn find_with_domain(&self, host: &str) -> Option<&(u32, u32)> {
         // The character after `.` is `/`.
         let (first, end) = (host.to_owned() + ".", host.to_owned() + "/");
@@ -92,7 +92,7 @@ impl Switches {
     }
 }
 
-/// Goes through the switches from the top down.
+/// Walks through the switches from the top down.
 fn walk(switches: &[Switch]) -> Result<Switches, SwitchesError> {
     let children = children(switches)?;
     let mut has_parent = Vec::from_iter(switches.iter().map(|_| false));
@@ -107,7 +107,7 @@ fn walk(switches: &[Switch]) -> Result<Switches, SwitchesError> {
     Ok(found)
 }
 
-/// For each switch the numbers of those below it.
+/// Returns for each switch the numbers of those below it.
 fn children(switches: &[Switch]) -> Result<Vec<Vec<usize>>, SwitchesError> {
     let mut numbers = BTreeMap::new();
     for (number, switch) in switches.iter().enumerate() {
@@ -127,7 +127,7 @@ fn children(switches: &[Switch]) -> Result<Vec<Vec<usize>>, SwitchesError> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
     New,
-    /// On the way from the top to where the walk is.
+    /// On the path from the top to the walk's position.
     Open,
     Done,
 }
@@ -139,7 +139,7 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// Goes through `top` and what is below it, unless it was there before.
+    /// Walks through `top` and what is below it, unless it was visited before.
     fn below(&mut self, top: usize, found: &mut Switches) -> Result<(), SwitchesError> {
         let mut path: Vec<(usize, usize)> = Vec::new();
         let mut next = Some(top).filter(|&top| self.state[top] == State::New);

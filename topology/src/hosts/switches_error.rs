@@ -1,4 +1,4 @@
-//! Why a file with switches can't be used, and how much it may contain.
+//! Errors of files with switches, and limits of their contents.
 
 use alloc::string::String;
 
@@ -17,11 +17,11 @@ pub const LINKS_MAX: usize = 1 << 18;
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the messages say what the fields are")]
 pub enum SwitchesError {
-    /// The file has another one read.
+    /// The file includes another one.
     #[error("line {line}: Include {file:?}: no other file is read: put its lines here")]
     Include { line: usize, file: String },
     /// Something else than `KEY=VALUE`.
-    #[error("line {line}: {text:?}: here stands KEY=VALUE, as in `SwitchName=s0 Nodes=node[1-4]`")]
+    #[error("line {line}: {text:?}: expected KEY=VALUE, as in `SwitchName=s0 Nodes=node[1-4]`")]
     Syntax { line: usize, text: String },
     /// A key that `topology.conf` doesn't have.
     #[error("line {line}: the key {key} is unknown: the keys are SwitchName, BlockName, RingName, Switches, Nodes")]
@@ -29,7 +29,7 @@ pub enum SwitchesError {
     /// Two values for one thing.
     #[error("line {line}: {key} names again what the line has named: keep one")]
     Repeated { line: usize, key: String },
-    /// Nodes or switches that are below nothing.
+    /// Nodes or switches without a name above them.
     #[error("line {line}: nothing is named: begin it with SwitchName=, BlockName= or RingName=")]
     Nameless { line: usize },
     /// No name, or several, where one is defined.
@@ -59,7 +59,7 @@ pub enum SwitchesError {
 }
 
 impl SwitchesError {
-    /// Names at `place` of a line that can't be read.
+    /// Makes the error of names at `place` of a line.
     pub(super) fn names(line: usize, place: &'static str, text: &str, problem: (usize, Problem)) -> SwitchesError {
         let HostlistError { column, problem, .. } = HostlistError::new(text, problem);
         SwitchesError::Names { line, place, column, problem }

@@ -53,7 +53,7 @@ pub const FLUX_START: Grammar = Grammar {
     ..Grammar::NONE
 };
 
-/// `flux proxy`, behind which a job or an address stands, and then the command.
+/// `flux proxy`, which precedes a job or an address, and then the command.
 pub const FLUX_PROXY: Grammar = Grammar {
     style: Style::Getopt,
     flags: &["f force", "h help", "n nohup", "reconnect"],

@@ -1,5 +1,5 @@
 //! Hydra's options: MPICH's from `src/pm/hydra/mpiexec/options.c`, Intel's from the manual page of its
-//! `mpiexec.hydra`. What Intel's alone has and takes a value or none has no rule.
+//! `mpiexec.hydra`. Intel's own options with an optional value have no rule.
 
 use crate::command::grammar::{Grammar, Style};
 

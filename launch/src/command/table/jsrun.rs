@@ -1,5 +1,5 @@
-//! JSM's options, from IBM's command reference and the tables of tools that wrap `jsrun`. Where these
-//! differ on whether an option takes a value, it has no rule.
+//! JSM's options, from IBM's command reference and the tables of tools that wrap `jsrun`. An option has no
+//! rule if these differ on whether it takes a value.
 
 use crate::command::grammar::{Grammar, Style};
 

@@ -30,12 +30,12 @@ mod tests {
         let mut names = BTreeSet::new();
         for name in lists.into_iter().flatten().flat_map(|names| names.split(' ')) {
             assert!(!name.is_empty() && !name.starts_with('-'), "{name}");
-            assert!(names.insert(name), "{name} stands twice");
+            assert!(names.insert(name), "{name} occurs twice");
         }
     }
 
     #[test]
-    fn no_option_stands_twice() {
+    fn no_option_occurs_twice() {
         [SRUN, SALLOC, OPEN_MPI, PRRTE, HYDRA, PALS, APRUN, JSRUN].iter().for_each(check);
         [FLUX, FLUX_RUN, FLUX_ALLOC, FLUX_START, FLUX_PROXY].iter().for_each(check);
         WRAPPERS.iter().for_each(|wrapper| check(&wrapper.grammar));

@@ -1,11 +1,11 @@
 //! Slurm's options: of releases 20.11 to 25.05, from `src/common/slurm_opt.c` and the manual pages.
 //!
-//! Plugins (SPANK) may add long options. A name that took nothing in old releases and an optional
-//! joined value in new ones stands among the latter.
+//! Plugins (SPANK) may add long options. A name that took nothing in old releases and an optional joined
+//! value in new ones is among the latter.
 
 use crate::command::grammar::{Grammar, Style};
 
-/// `srun`'s options with which the programs are in a container: its own, and those of the plugin pyxis.
+/// `srun`'s options that run the programs in a container: its own, and those of the plugin pyxis.
 pub const CONTAINERS: [&str; 4] = ["container", "container-id", "container-image", "container-name"];
 
 /// `srun`. Options of the plugin pyxis are from its README.

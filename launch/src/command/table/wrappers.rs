@@ -1,4 +1,4 @@
-//! Programs that execute the command behind their options, and change nothing else that matters here.
+//! Programs that execute the command behind their options, without other effects on it.
 
 use crate::command::grammar::{Grammar, Style};
 
@@ -9,9 +9,9 @@ pub struct Wrapper {
     pub name: &'static str,
     /// Its options.
     pub grammar: Grammar,
-    /// How many words stand between them and the command.
+    /// Number of arguments between them and the command.
     pub operands: usize,
-    /// Whether words `NAME=VALUE` may stand before the command.
+    /// Whether arguments `NAME=VALUE` may precede the command.
     pub assigns: bool,
 }
 

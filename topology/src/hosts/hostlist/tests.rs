@@ -17,7 +17,7 @@ fn check(text: &str, expected: &[&str]) {
     assert_eq!(list.len(), expected.len(), "{text}");
 }
 
-/// What `scontrol show hostnames` of Slurm 22.05 writes for these.
+/// The output of `scontrol show hostnames` of Slurm 22.05 for these.
 #[test]
 fn expressions_mean_what_they_mean_in_slurm() {
     check("", &[]);
@@ -117,7 +117,7 @@ fn expressions_are_folded_too() {
 }
 
 #[test]
-fn folding_keeps_to_the_limits_of_reading() {
+fn folding_respects_the_limits_of_reading() {
     let odd: Vec<String> = (0..=RANGES_MAX).map(|n| format!("n{}", 2 * n)).collect();
     let list = Hostlist::from_names(&odd).unwrap();
     assert_eq!(names(&Hostlist::parse(&list.to_string()).unwrap()), odd);
@@ -135,7 +135,7 @@ fn names_without_end_are_folded_as_they_come() {
 }
 
 #[test]
-fn a_list_of_names_says_which_is_wrong() {
+fn a_wrong_name_of_a_list_is_reported() {
     for (list, line, column, problem) in [
         (&["a", ""][..], 2, 1, Problem::Empty),
         (&["a", "b", "c d"], 3, 2, Problem::Character(' ')),
@@ -192,7 +192,7 @@ fn files_with_a_name_on_each_line() {
 }
 
 #[test]
-fn a_name_has_the_first_rank_at_which_it_stands() {
+fn a_name_has_its_first_rank() {
     let list = Hostlist::parse("a[1-3],b[01-02]x[5,5],a2,c[1-2][1-12],login").unwrap();
     for (name, rank) in [("a1", 0), ("a2", 1), ("b01x5", 3), ("b02x5", 5), ("c11", 8), ("c112", 19), ("login", 32)] {
         assert_eq!(list.rank_of(name), Ok(Rank(rank)), "{name}");
@@ -217,12 +217,12 @@ fn domains_need_not_be_given_on_both_sides() {
     assert_eq!(list.rank_of("n4"), Err(NoRank::Ambiguous { name: "n4".into(), first, other }));
 }
 
-/// Names in which much is alike, so that there is something to fold.
+/// Makes similar names, so that there is something to fold.
 fn similar_name() -> impl Strategy<Value = String> {
     "[ab_]{0,1}(0|1|2|3|9|00|01|02|09|10|11|99|099|100)([-.:a](0|1|2|3|01|02|10)){0,2}[a-]{0,1}"
 }
 
-/// The text of some ranges and the numbers they stand for, written out.
+/// Makes the text of some ranges and their numbers.
 fn ranges() -> impl Strategy<Value = (String, Vec<String>)> {
     let range = (0u64..120, 0u64..4, 1usize..4).prop_map(|(low, more, width)| {
         let text = if more == 0 { format!("{low:0width$}") } else { format!("{low:0width$}-{}", low + more) };
@@ -235,7 +235,7 @@ fn ranges() -> impl Strategy<Value = (String, Vec<String>)> {
     })
 }
 
-/// The text of an expression and the names it stands for, made by nested loops.
+/// Makes the text of an expression and its names, by nested loops.
 fn expression() -> impl Strategy<Value = (String, Vec<String>)> {
     ("[ab0-1]{1,2}", vec((ranges(), "[-ab0-1.]{0,2}"), 0..5))
         .prop_filter("small", |(_, groups)| {
@@ -312,7 +312,7 @@ proptest! {
     }
 
     #[test]
-    fn distinct_keeps_the_first_of_each(list in vec(similar_name(), 0..20)) {
+    fn distinct_retains_the_first_of_each(list in vec(similar_name(), 0..20)) {
         let distinct = names(&Hostlist::from_names(&list).unwrap().distinct());
         let mut expected: Vec<String> = Vec::new();
         for name in list {

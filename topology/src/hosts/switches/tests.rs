@@ -89,14 +89,14 @@ fn domains_need_not_be_in_both_files() {
 }
 
 #[test]
-fn what_is_wrong_is_said() {
+fn errors_are_reported() {
     refused("\nInclude other.conf", "line 2: Include \"other.conf\": no other file is read: put its lines here");
     refused("include", "line 1: Include \"\": no other file is read: put its lines here");
-    refused("---", "line 1: \"---\": here stands KEY=VALUE, as in `SwitchName=s0 Nodes=node[1-4]`");
-    refused("SwitchName=a Nodes", "line 1: \"Nodes\": here stands KEY=VALUE, as in `SwitchName=s0 Nodes=node[1-4]`");
+    refused("---", "line 1: \"---\": expected KEY=VALUE, as in `SwitchName=s0 Nodes=node[1-4]`");
+    refused("SwitchName=a Nodes", "line 1: \"Nodes\": expected KEY=VALUE, as in `SwitchName=s0 Nodes=node[1-4]`");
     refused(
         "SwitchName=\"a\"b",
-        "line 1: \"SwitchName=\\\"a\\\"b\": here stands KEY=VALUE, as in `SwitchName=s0 Nodes=node[1-4]`",
+        "line 1: \"SwitchName=\\\"a\\\"b\": expected KEY=VALUE, as in `SwitchName=s0 Nodes=node[1-4]`",
     );
     refused(
         "SwitchName=a Node=b",
@@ -139,7 +139,7 @@ fn circles_are_found() {
     refused("SwitchName=a Switches=a", &message(1, "a"));
     refused("SwitchName=a Switches=b\nSwitchName=b Switches=c\nSwitchName=c Switches=a", &message(1, "a, b, c"));
     refused("SwitchName=r Switches=a\nSwitchName=a Switches=b\nSwitchName=b Switches=a", &message(2, "a, b"));
-    // What is only below a circle is no part of it.
+    // What is only below a cycle is no part of it.
     refused("SwitchName=x Nodes=n\nSwitchName=a Switches=b,x\nSwitchName=b Switches=a", &message(2, "a, b"));
     let long: String = (0..20_000).map(|n| format!("SwitchName=s{n} Switches=s{}\n", (n + 1) % 20_000)).collect();
     refused(&long, &message(1, "s0, s1, s2, s3, s4, s5, s6, s7, …"));
@@ -174,8 +174,8 @@ fn tables_of_racks() {
     }
 }
 
-/// The text of a tree of switches with nodes `n0`, `n1`, …, each at the leaf that `leaves` says; the
-/// parent of switch `s` is below `s`.
+/// Returns the text of a tree of switches with nodes `n0`, `n1`, …, each at its leaf in `leaves`; the parent
+/// of switch `s` is below `s`.
 fn conf(parents: &[usize], leaves: &[usize]) -> String {
     let line = |switch: usize| {
         let list = |letter: char, at: &[usize], from: usize| {
@@ -189,8 +189,8 @@ fn conf(parents: &[usize], leaves: &[usize]) -> String {
     (0..parents.len()).map(line).collect()
 }
 
-/// The switches from `switch` up to the top.
-fn way_up(parents: &[usize], mut switch: usize) -> Vec<usize> {
+/// Returns the switches from `switch` up to the top.
+fn path_up(parents: &[usize], mut switch: usize) -> Vec<usize> {
     let mut way = Vec::from([switch]);
     while switch > 0 {
         switch = parents[switch] % switch.min(parents.len());
@@ -217,7 +217,7 @@ proptest! {
         prop_assert!(rest.is_sorted());
         prop_assert!(rest.iter().all(|rank| hosts[rank.0 as usize] >= leaves.len()));
 
-        let ways: Vec<_> = known.iter().map(|rank| way_up(&parents, leaves[hosts[rank.0 as usize]] % parents.len())).collect();
+        let ways: Vec<_> = known.iter().map(|rank| path_up(&parents, leaves[hosts[rank.0 as usize]] % parents.len())).collect();
         for (switch, _) in parents.iter().enumerate() {
             let below: Vec<usize> = (0..ways.len()).filter(|&at| ways[at].contains(&switch)).collect();
             prop_assert!(below.is_empty() || below[below.len() - 1] - below[0] + 1 == below.len());

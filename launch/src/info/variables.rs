@@ -10,38 +10,38 @@ pub struct Variables<'a> {
 }
 
 impl<'a> Variables<'a> {
-    /// Variables whose values this function gives.
+    /// Makes a view of the variables that this function returns.
     pub fn new(variable: &'a dyn Fn(&str) -> Option<OsString>) -> Variables<'a> {
         Variables { variable }
     }
 
-    /// A variable's value; `None` if it is empty or no text.
+    /// Returns a variable's value; `None` if it is empty or no text.
     pub fn text(&self, name: &str) -> Option<String> {
         (self.variable)(name)?.into_string().ok().filter(|value| !value.is_empty())
     }
 
-    /// Whether a variable has a value.
+    /// Returns whether a variable has a value.
     pub fn has(&self, name: &str) -> bool {
         (self.variable)(name).is_some_and(|value| !value.is_empty())
     }
 
-    /// A variable that is a number, without sign.
+    /// Returns a variable that is a number, without sign.
     pub fn number(&self, name: &str) -> Option<u32> {
         let text = self.text(name)?;
         text.bytes().all(|b| b.is_ascii_digit()).then(|| text.parse().ok())?
     }
 
-    /// The first of these variables that is a number.
+    /// Returns the first of these variables that is a number.
     pub fn first_number(&self, names: &[&str]) -> Option<u32> {
         names.iter().find_map(|name| self.number(name))
     }
 
-    /// The first of these variables that has a value.
+    /// Returns the first of these variables that has a value.
     pub fn first_text(&self, names: &[&str]) -> Option<String> {
         names.iter().find_map(|name| self.text(name))
     }
 
-    /// A variable that is a list of nodes in Slurm's syntax, at least one.
+    /// Returns a variable that is a list of nodes in Slurm's syntax, at least one.
     pub fn hostlist(&self, name: &str) -> Option<Hostlist> {
         Hostlist::parse(&self.text(name)?).ok().filter(|list| !list.is_empty())
     }

@@ -1,12 +1,12 @@
-//! Who started a process; the order is explained in [`crate::place`].
+//! Detection of a process's launcher; [`crate::info`] explains the order.
 
 use super::variables::Variables;
 use crate::Launcher;
 
-/// Numbers of Slurm's steps from here on have names: no tasks are started in them.
+/// Numbers of Slurm's steps from here on are special: no tasks are started in them.
 const SLURM_SPECIAL_STEPS: u32 = 0xffff_fff0;
 
-/// The innermost launcher.
+/// Returns the innermost launcher.
 pub fn launcher(variables: &Variables<'_>) -> Option<Launcher> {
     let has = |name| variables.has(name);
     let step = slurm_step(variables);
@@ -38,12 +38,12 @@ fn flux_answers_pmi(variables: &Variables<'_>) -> bool {
     same(variables, "PMI_RANK", "FLUX_TASK_RANK") && same(variables, "PMI_SIZE", "FLUX_JOB_SIZE")
 }
 
-/// Whether two variables are the same number.
+/// Returns whether two variables are the same number.
 fn same(variables: &Variables<'_>, one: &str, other: &str) -> bool {
     variables.number(one).is_some_and(|number| variables.number(other) == Some(number))
 }
 
-/// `JOB.STEP`, if tasks were started in it.
+/// Returns `JOB.STEP`, if tasks were started in it.
 pub fn slurm_step(variables: &Variables<'_>) -> Option<String> {
     let job = variables.first_number(&["SLURM_JOB_ID", "SLURM_JOBID"])?;
     let step = variables.first_number(&["SLURM_STEP_ID", "SLURM_STEPID"])?;

@@ -1,14 +1,14 @@
-//! Which of several launchers counts, and values that are nonsense.
+//! Precedence of several launchers, and invalid values.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 
-use super::{Names, Place};
+use super::{LaunchInfo, Names};
 use crate::Launcher;
 
-fn place(variables: &str) -> Option<Place> {
+fn info(variables: &str) -> Option<LaunchInfo> {
     let pairs: Vec<(&str, &str)> = variables.split_whitespace().filter_map(|word| word.split_once('=')).collect();
-    Place::of(&|name| pairs.iter().find(|(n, _)| *n == name).map(|(_, value)| value.replace('_', " ").into()))
+    LaunchInfo::of(&|name| pairs.iter().find(|(n, _)| *n == name).map(|(_, value)| value.replace('_', " ").into()))
 }
 
 const STEP: &str = "SLURM_JOB_ID=7 SLURM_STEP_ID=0 SLURM_PROCID=1 SLURM_NTASKS=2";
@@ -29,16 +29,16 @@ fn nodes_that_open_mpi_counts_twice() {
         ("n@", Some(4)),
         ("", Some(4)),
     ] {
-        let place = place(&format!("{ORTE} OMPI_MCA_orte_num_nodes=6 OMPI_MCA_orte_node_regex={regex}"));
-        assert_eq!(place.and_then(|place| place.nodes), nodes, "{regex}");
+        let info = info(&format!("{ORTE} OMPI_MCA_orte_num_nodes=6 OMPI_MCA_orte_node_regex={regex}"));
+        assert_eq!(info.and_then(|info| info.nodes), nodes, "{regex}");
     }
-    assert_eq!(place(ORTE).and_then(|place| place.nodes), None);
+    assert_eq!(info(ORTE).and_then(|info| info.nodes), None);
 }
 
 #[test]
 fn the_innermost_counts() {
     let check = |parts: &[&str], launcher: Option<Launcher>| {
-        assert_eq!(place(&parts.join(" ")).map(|place| place.launcher), launcher, "{parts:?}");
+        assert_eq!(info(&parts.join(" ")).map(|info| info.launcher), launcher, "{parts:?}");
     };
     check(&[], None);
     check(&[STEP], Some(Launcher::Slurm));
@@ -70,40 +70,40 @@ fn the_innermost_counts() {
 
 #[test]
 fn nonsense_is_unknown() {
-    let check = |variables: &str, fact: fn(Place) -> Option<u32>, expected| {
+    let check = |variables: &str, fact: fn(LaunchInfo) -> Option<u32>, expected| {
         assert_eq!(
-            place(&format!("SLURM_JOB_ID=7 SLURM_STEP_ID=0 SLURM_PROCID=0 {variables}")).and_then(fact),
+            info(&format!("SLURM_JOB_ID=7 SLURM_STEP_ID=0 SLURM_PROCID=0 {variables}")).and_then(fact),
             expected
         );
     };
     let rank = |rank: &str, size: &str| {
-        place(&format!("SLURM_JOB_ID=7 SLURM_STEP_ID=0 SLURM_PROCID={rank} SLURM_NTASKS={size}")).unwrap()
+        info(&format!("SLURM_JOB_ID=7 SLURM_STEP_ID=0 SLURM_PROCID={rank} SLURM_NTASKS={size}")).unwrap()
     };
     assert_eq!((rank("3", "4").rank, rank("3", "4").size), (Some(3), Some(4)));
     assert_eq!((rank("4", "4").rank, rank("4", "4").size), (None, Some(4)));
     for nonsense in ["-1", "+1", "x", "1.0", "4294967296", "0x1", "1_"] {
         assert_eq!((rank(nonsense, "4").rank, rank("1", nonsense).size), (None, None), "{nonsense}");
     }
-    check("SLURM_NTASKS=0", |place| place.size, None);
-    check("SLURM_NNODES=2 SLURM_NODEID=2", |place| place.node, None);
-    check("SLURM_NNODES=0 SLURM_NODEID=2", |place| place.nodes, None);
-    check("SLURM_NTASKS=2 SLURM_LOCALID=5", |place| place.local_rank, None);
-    check("SLURM_NODEID=1 SLURM_TASKS_PER_NODE=2,3", |place| place.local_size, Some(3));
-    check("SLURM_NODEID=1 SLURM_TASKS_PER_NODE=2,3 SLURM_LOCALID=3", |place| place.local_rank, None);
-    check("SLURM_NODEID=1 SLURM_TASKS_PER_NODE=2,3 SLURM_NTASKS=2", |place| place.local_size, None);
-    check("SLURM_NODEID=2 SLURM_TASKS_PER_NODE=2,3", |place| place.local_size, None);
-    assert_eq!(place(&format!("{STEP} SLURM_STEP_NODELIST=n[3-1]")).unwrap().hosts, None);
+    check("SLURM_NTASKS=0", |info| info.size, None);
+    check("SLURM_NNODES=2 SLURM_NODEID=2", |info| info.node, None);
+    check("SLURM_NNODES=0 SLURM_NODEID=2", |info| info.nodes, None);
+    check("SLURM_NTASKS=2 SLURM_LOCALID=5", |info| info.local_rank, None);
+    check("SLURM_NODEID=1 SLURM_TASKS_PER_NODE=2,3", |info| info.local_size, Some(3));
+    check("SLURM_NODEID=1 SLURM_TASKS_PER_NODE=2,3 SLURM_LOCALID=3", |info| info.local_rank, None);
+    check("SLURM_NODEID=1 SLURM_TASKS_PER_NODE=2,3 SLURM_NTASKS=2", |info| info.local_size, None);
+    check("SLURM_NODEID=2 SLURM_TASKS_PER_NODE=2,3", |info| info.local_size, None);
+    assert_eq!(info(&format!("{STEP} SLURM_STEP_NODELIST=n[3-1]")).unwrap().hosts, None);
     let bytes = |name: &str| match name {
         "PMI_RANK" | "PMI_SIZE" => Some(OsString::from_vec(vec![0xff, b'1'])),
         _ => None,
     };
-    assert_eq!(Place::of(&bytes).map(|place| (place.rank, place.size)), Some((None, None)));
+    assert_eq!(LaunchInfo::of(&bytes).map(|info| (info.rank, info.size)), Some((None, None)));
 }
 
 #[test]
 fn hosts_of_the_allocation() {
     let check = |variables: &str, expected: Option<(Names, bool)>| {
-        let hosts = place(variables).unwrap().hosts.map(|hosts| (hosts.names, hosts.exact));
+        let hosts = info(variables).unwrap().hosts.map(|hosts| (hosts.names, hosts.exact));
         assert_eq!(hosts, expected, "{variables}");
     };
     let list = |names: &str| Names::List(names.parse().unwrap());

@@ -1,38 +1,38 @@
-//! What a process can tell of its launch.
+//! A process's information about its launch.
 
 use super::hosts::Hosts;
 use crate::Launcher;
 
-/// What a process can tell of its launch.
+/// A process's information about its launch.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct LaunchInfo {
     /// The launcher that started it.
     pub launcher: Launcher,
     /// Its number among the launch's processes, from 0.
     pub rank: Option<u32>,
-    /// How many processes the launch has.
+    /// Number of processes of the launch.
     pub size: Option<u32>,
     /// Its number among the launch's processes on this node, from 0.
     pub local_rank: Option<u32>,
-    /// How many processes the launch has on this node.
+    /// Number of processes of the launch on this node.
     pub local_size: Option<u32>,
     /// This node's number among the launch's nodes, from 0.
     pub node: Option<u32>,
-    /// How many nodes the launch has.
+    /// Number of nodes of the launch.
     pub nodes: Option<u32>,
     /// The nodes.
     pub hosts: Option<Hosts>,
-    /// Names of switches and of this node, from the top of the network down, with dots between.
+    /// Names of switches and of this node, from the top of the network down, separated by dots.
     pub switches: Option<String>,
-    /// Tells this launch apart from all others that run on this node at the same time. All of the
-    /// launch's processes on a node have the same; on another node it may be another.
+    /// Distinguishes this launch from all others on this node at the same time. All of the launch's processes
+    /// on a node have the same; on another node it may differ.
     pub identity: Option<String>,
 }
 
-impl Place {
-    /// Only the launcher is known.
-    pub(super) fn unknown(launcher: Launcher) -> Place {
-        Place {
+impl LaunchInfo {
+    /// Returns information in which only the launcher is known.
+    pub(super) fn unknown(launcher: Launcher) -> LaunchInfo {
+        LaunchInfo {
             launcher,
             rank: None,
             size: None,
@@ -47,7 +47,7 @@ impl Place {
     }
 
     /// Removes numbers that contradict others.
-    pub(super) fn checked(mut self) -> Place {
+    pub(super) fn checked(mut self) -> LaunchInfo {
         let positive = |n: &u32| *n > 0;
         self.size = self.size.filter(positive);
         self.nodes = self.nodes.filter(positive);

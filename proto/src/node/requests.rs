@@ -1,4 +1,4 @@
-//! Asking: the shared file system at the root, the parent elsewhere.
+//! Requests of this node: to the reader at the root, to the parent elsewhere.
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
@@ -8,34 +8,34 @@ use headwater_abi::wire::{Aspect, Message};
 
 use super::Node;
 use super::details::is_details;
-use crate::asks::{Key, Waiter, Way};
 use crate::entries::Lookup;
 use crate::entry::{Source, block_of, covers};
+use crate::pending::{Key, Route, Waiter};
 use crate::state::parent::Link;
 use crate::topology::{TreeId, Up};
 use crate::{Output, Peer, Rank, Reply, Time};
 
-/// How long a path that could not be had is not asked for again, in milliseconds.
+/// How long a failed request is not repeated, in milliseconds.
 const RETRY_MS_MIN: Time = 1000;
-/// Failures that are remembered.
+/// Failed requests that are remembered.
 const FAILED_MAX: usize = 4096;
-/// Files to be read that nobody asks for any more.
-const READS_UNASKED_MAX: usize = 64;
-/// `EIO`: the error of content that nobody can supply any more.
+/// Files to be read whose requests may have ended.
+const READS_UNREQUESTED_MAX: usize = 64;
+/// `EIO`: the error of content that no rank can supply any more.
 pub(super) const EIO: u16 = 5;
 
 impl Node {
-    /// Lets `waiter` wait until `aspect` of `path` is known, and asks for it if nobody did yet.
-    pub(super) fn ask(&mut self, now: Time, path: Path, aspect: Aspect, waiter: Waiter) {
+    /// Lets `waiter` wait until `aspect` of `path` is known, and requests it unless that is pending.
+    pub(super) fn wait_for(&mut self, now: Time, path: Path, aspect: Aspect, waiter: Waiter) {
         if is_content(aspect) && self.adopt_hard_link(&path, aspect) {
             return self.woken.push_back(waiter);
         }
-        let key = self.question(path, aspect);
+        let key = self.request_key(path, aspect);
         let tree = match &waiter {
             Waiter::Child(want) if key.1 == aspect => Some(want.tree),
             _ => None,
         };
-        if !self.asks.contains(&key) && !self.start(now, &key, tree) {
+        if !self.pending.contains(&key) && !self.start(now, &key, tree) {
             return self.refuse(waiter);
         }
         self.escalate(&key, tree);
@@ -44,48 +44,48 @@ impl Node {
         {
             client.waits_for = Some(key.clone());
         }
-        self.asks.join(&key, waiter);
+        self.pending.join(&key, waiter);
     }
 
-    /// What waits for the root of a block's tree is asked of the file's reader, once somebody does so who
-    /// comes from there: otherwise the two could wait for each other.
+    /// Sends a request that waits for the root of a block's tree to the file's reader instead, if the new
+    /// waiter comes from there: otherwise the two could wait for each other.
     fn escalate(&mut self, key: &Key, tree: Option<TreeId>) {
         let home = self.home(&key.0, key.1, tree);
-        if tree != Some(home) || self.asks.tree(key).is_none_or(|asked| asked == home) {
+        if tree != Some(home) || self.pending.tree(key).is_none_or(|requested| requested == home) {
             return;
         }
-        let may_wait = match self.asks.way(key) {
-            // Who is asked for what it holds alone answers at once.
-            Some(Way::Asked(rank)) => !self.is_lent(&key.0, rank),
-            way => way == Some(Way::Later),
+        let may_wait = match self.pending.route(key) {
+            // A downstream source sends only what it has stored, so it answers at once.
+            Some(Route::Parent(rank)) => !self.is_downstream_source_of(&key.0, rank),
+            route => route == Some(Route::Waiting),
         };
         if may_wait
-            && let Some(way) = self.dispatch(key, home)
-            && self.asks.set_way(key, way)
-            && let Some(ask) = self.asks.get_mut(key)
+            && let Some(route) = self.dispatch(key, home)
+            && self.pending.set_route(key, route)
+            && let Some(request) = self.pending.get_mut(key)
         {
-            ask.tree = home;
+            request.tree = home;
         }
     }
 
-    /// What to wait for, to come nearer to `aspect` of `path`. There is one question about a path's
-    /// content in one piece at a time, and none about blocks beside it; and where a directory's listing
-    /// hints that the file is complete under another name, its attributes come first.
-    fn question(&self, path: Path, aspect: Aspect) -> Key {
+    /// Returns the request to wait for, on the way to `aspect` of `path`. At most one request for content in
+    /// one piece of a path is pending, and none for blocks beside it. If a directory's listing hints that the
+    /// file is complete under another name, its attributes come first.
+    fn request_key(&self, path: Path, aspect: Aspect) -> Key {
         if !is_content(aspect) {
             return (path, aspect);
         }
-        let is_gathered = block_of(aspect).is_some() && self.config.forest.is_striped();
-        for asked in [Aspect::Loadable, Aspect::Whole].into_iter().filter(|_| !is_gathered) {
-            let key = (path.clone(), asked);
-            if self.asks.contains(&key) {
+        let is_download = block_of(aspect).is_some() && self.config.forest.is_striped();
+        for requested in [Aspect::Loadable, Aspect::Whole].into_iter().filter(|_| !is_download) {
+            let key = (path.clone(), requested);
+            if self.pending.contains(&key) {
                 return key;
             }
         }
         if let Some(arriving) = self.entries.get(&path).and_then(|e| e.arriving.as_ref()) {
             return (path, arriving.aspect);
         }
-        // The reader is told how large a file is of which it reads a block.
+        // To read a block, the reader needs the file's size.
         let is_unsized =
             block_of(aspect).is_some() && self.entries.get(&path).is_none() && self.is_reader_of(&path, aspect);
         if is_unsized || self.is_linked_by_hint(&path) {
@@ -94,9 +94,9 @@ impl Node {
         (path, aspect)
     }
 
-    /// Asks. False if that can't be done now.
+    /// Starts a request. False if that is impossible now.
     pub(super) fn start(&mut self, now: Time, key: &Key, tree: Option<TreeId>) -> bool {
-        if self.asks.len() >= self.config.limits.asks_max {
+        if self.pending.len() >= self.config.limits.pending_max {
             return false;
         }
         let (path, aspect) = key;
@@ -106,24 +106,24 @@ impl Node {
         if is_content(*aspect)
             && let Some(arriving) = entry.and_then(|e| e.arriving(block_of(*aspect)))
         {
-            let way = match arriving.source {
-                Source::Reader => Way::Read,
-                Source::Parent(rank, _) => Way::Asked(rank),
-                Source::Nobody => match self.dispatch(key, tree) {
-                    Some(way) => way,
+            let route = match arriving.source {
+                Source::Reader => Route::Read,
+                Source::Parent(rank, _) => Route::Parent(rank),
+                Source::Lost => match self.dispatch(key, tree) {
+                    Some(route) => route,
                     None => return false,
                 },
             };
-            self.asks.insert(now, key.clone(), way, tree, timeout_ms);
+            self.pending.insert(now, key.clone(), route, tree, timeout_ms);
             return true;
         }
         if matches!(aspect, Aspect::Loadable | Aspect::Whole)
             && entry.and_then(|entry| entry.download()).is_some_and(|g| covers(g.aspect, *aspect))
         {
-            self.asks.insert(now, key.clone(), Way::Gathered, tree, timeout_ms);
+            self.pending.insert(now, key.clone(), Route::Blocks, tree, timeout_ms);
             return true;
         }
-        let room = self.config.limits.entries_max.saturating_sub(self.entries.len() + self.asks.len());
+        let room = self.config.limits.entries_max.saturating_sub(self.entries.len() + self.pending.len());
         let failed_lately = self.failed.get(&failure(key)).is_some_and(|&at| now.saturating_sub(at) < RETRY_MS_MIN);
         if failed_lately || (entry.is_none() && room == 0) {
             return false;
@@ -131,47 +131,47 @@ impl Node {
         if matches!(aspect, Aspect::Loadable | Aspect::Whole)
             && let Some((large, head)) = entry.and_then(|entry| entry.large_for(*aspect))
         {
-            self.asks.insert(now, key.clone(), Way::Gathered, tree, timeout_ms);
+            self.pending.insert(now, key.clone(), Route::Blocks, tree, timeout_ms);
             self.begin_download(path, large, head);
             return true;
         }
         let is_detailed = *aspect == Aspect::Entry && self.is_detailed(path);
-        let way = if is_detailed { Some(Way::Details) } else { self.dispatch(key, tree) };
-        let Some(way) = way else { return false };
-        self.asks.insert(now, key.clone(), way, tree, timeout_ms);
+        let route = if is_detailed { Some(Route::Details) } else { self.dispatch(key, tree) };
+        let Some(route) = route else { return false };
+        self.pending.insert(now, key.clone(), route, tree, timeout_ms);
         true
     }
 
-    /// Sends a question on its way; `None` if there is none now.
-    pub(super) fn dispatch(&mut self, key: &Key, tree: TreeId) -> Option<Way> {
+    /// Sends a request and returns its route; `None` if there is none now.
+    pub(super) fn dispatch(&mut self, key: &Key, tree: TreeId) -> Option<Route> {
         let (rank, tree) = match self.route(key, tree) {
-            (Up::Nobody, _) => return None,
+            (Up::Unreachable, _) => return None,
             (Up::Reader, _) => {
-                if let Some(way) = self.ask_below(key) {
-                    return Some(way);
+                if let Some(route) = self.request_downstream(key) {
+                    return Some(route);
                 }
                 self.read(key);
-                return Some(Way::Read);
+                return Some(Route::Read);
             }
             (Up::To(rank), tree) => (rank, tree),
         };
         match self.parents.get(&rank)?.link {
             Link::Up => {
                 self.send_want(rank, tree, key);
-                Some(Way::Asked(rank))
+                Some(Route::Parent(rank))
             }
-            Link::Starting(_) | Link::Away(_) => Some(Way::Later),
+            Link::Starting(_) | Link::Away(_) => Some(Route::Waiting),
             Link::Dead | Link::Banned(_) => None,
         }
     }
 
-    /// Asks a parent, for what has not arrived yet.
+    /// Sends a request to a parent, for what has not arrived yet.
     pub(super) fn send_want(&mut self, rank: Rank, tree: TreeId, (path, aspect): &Key) {
         let arriving =
             self.entries.get(path).filter(|_| is_content(*aspect)).and_then(|e| e.arriving(block_of(*aspect)));
         let position = arriving.filter(|arriving| arriving.aspect == *aspect).map_or(0, |arriving| arriving.position);
-        let message = Message::Want { tree: tree.0, path: path.clone(), aspect: *aspect, position, only_held: false };
-        self.tell(Peer::Parent(rank), message);
+        let message = Message::Want { tree: tree.0, path: path.clone(), aspect: *aspect, position, only_stored: false };
+        self.send(Peer::Parent(rank), message);
     }
 
     fn read(&mut self, (path, aspect): &Key) {
@@ -180,8 +180,8 @@ impl Node {
             Aspect::Entry => self.outputs.push_back(Output::ReadEntry { path }),
             Aspect::Listing => self.outputs.push_back(Output::ReadListing { path }),
             Aspect::Loadable | Aspect::Whole | Aspect::Block(_) => {
-                if self.reads_waiting.len() >= 2 * self.asks.len() + READS_UNASKED_MAX {
-                    self.forget_unasked_reads();
+                if self.reads_waiting.len() >= 2 * self.pending.len() + READS_UNREQUESTED_MAX {
+                    self.forget_unrequested_reads();
                 }
                 self.reads_waiting.push_back((path, *aspect));
             }
@@ -189,14 +189,14 @@ impl Node {
         }
     }
 
-    /// Keeps, of the files to be read, each once that is still asked for.
-    fn forget_unasked_reads(&mut self) {
+    /// Removes duplicates from the files to be read, and those whose request has ended.
+    fn forget_unrequested_reads(&mut self) {
         let mut seen = BTreeSet::new();
-        let asks = &self.asks;
-        self.reads_waiting.retain(|key| asks.way(key) == Some(Way::Read) && seen.insert(key.clone()));
+        let pending = &self.pending;
+        self.reads_waiting.retain(|key| pending.route(key) == Some(Route::Read) && seen.insert(key.clone()));
     }
 
-    /// Starts the next waiting read of a file, if the bound allows. False if there is none.
+    /// Starts the next waiting read of a file, if the limit allows. False if there is none.
     pub(super) fn start_read(&mut self) -> bool {
         if self.reads.len() >= self.config.limits.reads_in_flight_max {
             return false;
@@ -204,13 +204,15 @@ impl Node {
         let Some(key) = self.reads_waiting.pop_front() else { return false };
         let (path, aspect) = &key;
         let piece = (path.clone(), block_of(*aspect));
-        let Some(tree) = self.asks.tree(&key).filter(|_| self.asks.way(&key) == Some(Way::Read)) else { return true };
+        let Some(tree) = self.pending.tree(&key).filter(|_| self.pending.route(&key) == Some(Route::Read)) else {
+            return true;
+        };
         if self.reads.contains_key(&piece) || self.adopt_hard_link(path, *aspect) {
             return true;
         }
         if self.route(&key, tree).0 != Up::Reader {
-            // While it waited, somebody has come back who can be asked.
-            self.asks.set_way(&key, Way::Later);
+            // While it waited, a rank has come back that can be asked.
+            self.pending.set_route(&key, Route::Waiting);
             self.redispatch();
             return true;
         }
@@ -218,15 +220,15 @@ impl Node {
         let is_unsized = is_unknown && piece.1.is_some();
         let is_absent = is_unknown && self.listed_absent_in(path).is_some();
         if self.is_linked_by_hint(path) || is_unsized || is_absent {
-            // The file was completed under another name while this one waited, or is known not to be there by
-            // now, or this node has come to be its reader only now: ask anew.
+            // While this read waited, the file was completed under another name, or turned out to be absent,
+            // or this node has become its reader only now: start over.
             self.release(&key);
             return true;
         }
-        let is_empty = self.entries.get(path).is_some_and(|entry| entry.held.is_none());
+        let is_empty = self.entries.get(path).is_some_and(|entry| entry.stored.is_none());
         let has_twin = |aspect| self.linked_content(path, aspect).is_some();
         if has_twin(*aspect) || (is_empty && piece.1.is_none() && has_twin(Aspect::Loadable)) {
-            // The file was completed under another name while others were to send it.
+            // The file was completed under another name while other ranks were to send it.
             let arriving = self.entries.get(path).map(|entry| entry.pieces_arriving()).unwrap_or_default();
             for block in arriving {
                 self.drop_unverified((path.clone(), block));
@@ -237,12 +239,12 @@ impl Node {
         }
         let arriving = self.entries.get(path).and_then(|entry| entry.arriving(piece.1));
         if arriving.is_some_and(|arriving| arriving.position > 0 || arriving.aspect != *aspect) {
-            // Of bytes that came from others nobody can say any more whether they are right.
+            // Bytes from other ranks can't be verified any more.
             self.drop_unverified(piece.clone());
         }
         self.reads.insert(piece, *aspect);
         let have = self.entries.get(path).and_then(|entry| entry.have(*aspect));
-        // A file's first block stands for the file.
+        // A file's first block decides for the file.
         let execute = matches!(aspect, Aspect::Whole | Aspect::Block(0));
         let is_one_piece = block_of(*aspect).is_some() || !self.config.forest.is_striped();
         let content_bytes_max = if is_one_piece { u64::MAX } else { self.config.limits.piece_bytes_max };
@@ -251,44 +253,44 @@ impl Node {
         true
     }
 
-    /// Whether a directory's listing hints that this unknown file is complete under another name.
+    /// Returns whether a directory's listing hints that this unknown file is complete under another name.
     fn is_linked_by_hint(&self, path: &Path) -> bool {
         self.entries.get(path).is_none()
             && self.is_reader_of(path, Aspect::Whole)
             && self.entries.inode_hint(path).is_some_and(|inode| self.inodes.contains_key(&inode))
     }
 
-    /// Wakes those who wait for what is now known about `path`.
+    /// Wakes the waiters of all requests about `path` that can be answered now.
     pub(super) fn wake(&mut self, path: &Path) {
         let Some(entry) = self.entries.get(path) else { return };
-        let known: Vec<Key> = self.asks.keys_of(path).filter(|(_, aspect)| entry.knows(*aspect)).cloned().collect();
+        let known: Vec<Key> = self.pending.keys_of(path).filter(|(_, aspect)| entry.knows(*aspect)).cloned().collect();
         for key in known {
             self.release(&key);
         }
     }
 
-    /// Wakes those who wait for an answer to this, whatever it is.
+    /// Ends a request, and wakes its waiters whatever the result.
     pub(super) fn release(&mut self, key: &Key) {
-        let Some(ask) = self.asks.remove(key) else { return };
-        self.woken.extend(ask.waiters());
+        let Some(request) = self.pending.remove(key) else { return };
+        self.woken.extend(request.waiters());
         if is_details(key) {
             self.no_details(&key.0);
         }
     }
 
-    /// Nobody can answer this now.
+    /// Ends a request that can't be answered now.
     pub(super) fn fail(&mut self, key: &Key) {
-        let ask = self.asks.remove(key);
+        let request = self.pending.remove(key);
         if is_content(key.1) {
             self.drop_orphan(key);
         }
-        let Some(ask) = ask else { return };
+        let Some(request) = request else { return };
         if let Aspect::Block(_) = key.1 {
             self.note_block(&key.0);
         }
-        for waiter in ask.waiters() {
+        for waiter in request.waiters() {
             match waiter {
-                // It has the names, and looks at them one by one.
+                // It has the names, and examines them one by one.
                 Waiter::Client(id) if is_details(key) => self.finish(id, Reply::Done),
                 waiter => self.refuse(waiter),
             }
@@ -298,26 +300,26 @@ impl Node {
         }
     }
 
-    /// What has arrived of content stays as long as somebody is asked for the rest.
+    /// Drops arriving content that has lost its sender, if no pending request is for the rest.
     fn drop_orphan(&mut self, (path, aspect): &Key) {
         let block = block_of(*aspect);
         let is_orphan =
-            self.entries.get(path).and_then(|e| e.arriving(block)).is_some_and(|a| a.source == Source::Nobody);
-        let is_asked = |aspect| self.asks.contains(&(path.clone(), aspect));
+            self.entries.get(path).and_then(|e| e.arriving(block)).is_some_and(|a| a.source == Source::Lost);
+        let owes_answer = |aspect| self.pending.contains(&(path.clone(), aspect));
         if is_orphan
-            && !aspects_of(block).any(is_asked)
+            && !aspects_of(block).any(owes_answer)
             && let Some(arriving) = self.drop_arriving(path, block, false)
         {
             self.fail_children((path.clone(), block), &arriving, EIO);
         }
     }
 
-    /// Whether content of this path is asked for in one piece.
-    pub(super) fn is_content_asked(&self, path: &Path) -> bool {
-        [Aspect::Loadable, Aspect::Whole].into_iter().any(|aspect| self.asks.contains(&(path.clone(), aspect)))
+    /// Returns whether content of this path is requested in one piece.
+    pub(super) fn is_content_requested(&self, path: &Path) -> bool {
+        [Aspect::Loadable, Aspect::Whole].into_iter().any(|aspect| self.pending.contains(&(path.clone(), aspect)))
     }
 
-    /// As [`Node::fail`], and asking again has to wait a while.
+    /// Fails a request as [`Node::fail`], and delays its repetition.
     pub(super) fn fail_for_now(&mut self, now: Time, key: &Key) {
         if self.failed.len() >= FAILED_MAX {
             self.failed.retain(|_, at| now.saturating_sub(*at) < RETRY_MS_MIN);
@@ -328,7 +330,7 @@ impl Node {
         self.fail(key);
     }
 
-    /// No content of this path, or not this block, can be had now.
+    /// Fails the requests for this path's content, or for this block.
     pub(super) fn fail_content(&mut self, now: Time, path: &Path, block: Option<u32>) {
         if block.is_none()
             && let Some(blocks) = self.entries.get_mut(path).and_then(|entry| entry.blocks.as_mut())
@@ -339,12 +341,12 @@ impl Node {
             self.fail_for_now(now, &(path.clone(), aspect));
         }
         if block.is_some() {
-            // Whoever counts on a block need not have asked for it: it may have been pushed.
+            // A download that needs the block need not have requested it: it may have been pushed.
             self.note_block(path);
         }
     }
 
-    /// A question has seen no progress for too long.
+    /// Ends a request that has made no progress for too long.
     pub(super) fn give_up(&mut self, now: Time, key: &Key) {
         let (path, aspect) = key;
         let block = block_of(*aspect);
@@ -362,12 +364,12 @@ impl Node {
             Waiter::Client(id) => self.finish(id, Reply::Fallback),
             Waiter::Child(want) => {
                 let message = Message::Unavailable { path: want.path, aspect: want.aspect };
-                self.tell(Peer::Child(want.rank), message);
+                self.send(Peer::Child(want.rank), message);
             }
         }
     }
 
-    /// The directory, if one is known, whose listing says that there is no such path.
+    /// Returns the directory, if one is known, whose listing shows that there is no such path.
     pub(super) fn listed_absent_in(&self, path: &Path) -> Option<Path> {
         let mut at = path.clone();
         loop {
@@ -381,7 +383,7 @@ impl Node {
     }
 }
 
-/// What fails when this does.
+/// Returns the request under which a failure is remembered.
 fn failure((path, aspect): &Key) -> Key {
     (path.clone(), if *aspect == Aspect::Loadable { Aspect::Whole } else { *aspect })
 }
@@ -390,7 +392,7 @@ pub(super) fn is_content(aspect: Aspect) -> bool {
     matches!(aspect, Aspect::Loadable | Aspect::Whole | Aspect::Block(_))
 }
 
-/// What a file in one piece, or a block of it, is asked for as.
+/// Returns the aspects in which a file in one piece, or a block of it, can be requested.
 pub(super) fn aspects_of(block: Option<u32>) -> impl Iterator<Item = Aspect> {
     let whole = [Aspect::Loadable, Aspect::Whole].into_iter().filter(move |_| block.is_none());
     whole.chain(block.map(Aspect::Block))

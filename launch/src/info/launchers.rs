@@ -1,14 +1,14 @@
-//! What each launcher tells its processes.
+//! Each launcher's own variables.
 
 use super::detect::slurm_step;
 use super::hosts::{Hosts, Names};
-use super::info::Place;
+use super::launch_info::LaunchInfo;
 use super::variables::Variables;
 use crate::Launcher;
 
-/// What this launcher's own variables say.
-pub fn place(launcher: Launcher, variables: &Variables<'_>) -> Place {
-    let unknown = Place::unknown(launcher);
+/// Returns the information in this launcher's own variables.
+pub fn info(launcher: Launcher, variables: &Variables<'_>) -> LaunchInfo {
+    let unknown = LaunchInfo::unknown(launcher);
     match launcher {
         Launcher::Slurm => slurm(variables, unknown),
         Launcher::OpenMpi => open_mpi(variables, unknown),
@@ -17,20 +17,20 @@ pub fn place(launcher: Launcher, variables: &Variables<'_>) -> Place {
         Launcher::Pals => pals(variables, unknown),
         Launcher::Flux => flux(variables, unknown),
         Launcher::Jsm => jsm(variables, unknown),
-        Launcher::Pbs => Place { node: variables.number("PBS_NODENUM"), ..unknown },
+        Launcher::Pbs => LaunchInfo { node: variables.number("PBS_NODENUM"), ..unknown },
         Launcher::Marked => unknown,
     }
 }
 
-/// From srun(1), "Output environment variables". In a heterogeneous step the numbers and the nodes are
-/// those of all components.
-fn slurm(variables: &Variables<'_>, unknown: Place) -> Place {
+/// Reads Slurm's, from srun(1), "Output environment variables". In a heterogeneous step the numbers and the
+/// nodes are those of all components.
+fn slurm(variables: &Variables<'_>, unknown: LaunchInfo) -> LaunchInfo {
     let node = variables.number("SLURM_NODEID");
     let per_node = variables.first_text(&["SLURM_STEP_TASKS_PER_NODE", "SLURM_TASKS_PER_NODE"]);
     let hosts = variables.hostlist("SLURM_STEP_NODELIST").map(|list| Hosts { names: Names::List(list), exact: true });
     let has_switches = |pattern: String| pattern.split('.').any(|part| part == "switch");
     let tree = variables.text("SLURM_TOPOLOGY_ADDR_PATTERN").is_some_and(has_switches);
-    Place {
+    LaunchInfo {
         rank: variables.number("SLURM_PROCID"),
         size: variables.first_number(&["SLURM_STEP_NUM_TASKS", "SLURM_NTASKS", "SLURM_NPROCS"]),
         local_rank: variables.number("SLURM_LOCALID"),
@@ -44,7 +44,7 @@ fn slurm(variables: &Variables<'_>, unknown: Place) -> Place {
     }
 }
 
-/// How many tasks a node has, by counts as `2(x3),1`.
+/// Returns a node's number of tasks, by counts such as `2(x3),1`.
 fn tasks_on(counts: &str, mut node: u32) -> Option<u32> {
     let number = |text: &str| text.bytes().all(|b| b.is_ascii_digit()).then(|| text.parse::<u32>().ok())?;
     for part in counts.split(',') {
@@ -60,21 +60,22 @@ fn tasks_on(counts: &str, mut node: u32) -> Option<u32> {
     None
 }
 
-/// How many nodes a list of `orted`'s has, which ends in `@` and the nodes of each kind, as `n[1:0-2]@0(3)`.
+/// Returns the number of nodes in a list of `orted`'s, which ends in `@` and the nodes of each kind, as
+/// `n[1:0-2]@0(3)`.
 fn nodes_of_regex(regex: &str) -> Option<u32> {
     let (_, kinds) = regex.rsplit_once('@')?;
     let count = |kind: &str| kind.strip_suffix(')')?.split_once('(')?.1.parse::<u32>().ok();
     kinds.split(',').try_fold(0u32, |sum, kind| sum.checked_add(count(kind)?))
 }
 
-/// From mpirun(1) of Open MPI 4, "Exported environment variables", and what `orted` sets. It counts nodes twice where
-/// ranks are placed by a file.
-fn open_mpi(variables: &Variables<'_>, unknown: Place) -> Place {
+/// Reads Open MPI 4's, from mpirun(1), "Exported environment variables", and those that `orted` sets. It
+/// counts nodes twice if ranks are placed by a file.
+fn open_mpi(variables: &Variables<'_>, unknown: LaunchInfo) -> LaunchInfo {
     let identity = variables.first_text(&["PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"]);
     let size = variables.number("OMPI_COMM_WORLD_SIZE");
     let listed = variables.text("OMPI_MCA_orte_node_regex").and_then(|regex| nodes_of_regex(&regex));
     let nodes = variables.number("OMPI_MCA_orte_num_nodes");
-    Place {
+    LaunchInfo {
         rank: variables.number("OMPI_COMM_WORLD_RANK"),
         size,
         local_rank: variables.number("OMPI_COMM_WORLD_LOCAL_RANK"),
@@ -85,9 +86,9 @@ fn open_mpi(variables: &Variables<'_>, unknown: Place) -> Place {
     }
 }
 
-/// PMIx tells the rest to who asks its server; Open MPI 5 adds its variables.
-fn pmix(variables: &Variables<'_>, unknown: Place) -> Place {
-    Place {
+/// Reads PMIx's, which has the rest in its server; Open MPI 5 adds its variables.
+fn pmix(variables: &Variables<'_>, unknown: LaunchInfo) -> LaunchInfo {
+    LaunchInfo {
         rank: variables.first_number(&["PMIX_RANK", "OMPI_COMM_WORLD_RANK"]),
         size: variables.first_number(&["OMPI_COMM_WORLD_SIZE", "OMPI_WORLD_SIZE"]),
         local_rank: variables.number("OMPI_COMM_WORLD_LOCAL_RANK"),
@@ -97,10 +98,10 @@ fn pmix(variables: &Variables<'_>, unknown: Place) -> Place {
     }
 }
 
-/// From MPICH's `src/pm/hydra/proxy`. Hydra names no launch; but where it starts its proxies as a step
-/// of Slurm's it says so, and then that step is the launch's.
-fn hydra(variables: &Variables<'_>, unknown: Place) -> Place {
-    let place = Place {
+/// Reads those of MPICH's `src/pm/hydra/proxy`. Hydra has no name for a launch; but if it starts its proxies
+/// as a step of Slurm's it sets a variable, and then that step is the launch's.
+fn hydra(variables: &Variables<'_>, unknown: LaunchInfo) -> LaunchInfo {
+    let info = LaunchInfo {
         rank: variables.first_number(&["PMI_RANK", "PMI_ID"]),
         size: variables.number("PMI_SIZE"),
         local_rank: variables.number("MPI_LOCALRANKID"),
@@ -109,16 +110,16 @@ fn hydra(variables: &Variables<'_>, unknown: Place) -> Place {
         ..unknown.clone()
     };
     if !variables.has("SLURM_EXTERNAL_LAUNCHER") || slurm_step(variables).is_none() {
-        return place;
+        return info;
     }
-    let Place { node, nodes, hosts, switches, identity, .. } = slurm(variables, unknown);
-    Place { node, nodes, hosts, switches, identity, ..place }
+    let LaunchInfo { node, nodes, hosts, switches, identity, .. } = slurm(variables, unknown);
+    LaunchInfo { node, nodes, hosts, switches, identity, ..info }
 }
 
-/// PALS's variables, and those of the PMI that it serves. Slurm sets both as PALS does
+/// Reads PALS's, and those of the PMI that it serves. Slurm sets both as PALS does
 /// (`src/plugins/mpi/cray_shasta`).
-fn pals(variables: &Variables<'_>, unknown: Place) -> Place {
-    Place {
+fn pals(variables: &Variables<'_>, unknown: LaunchInfo) -> LaunchInfo {
+    LaunchInfo {
         rank: variables.number("PALS_RANKID"),
         size: variables.first_number(&["PALS_SIZE", "PMI_SIZE"]),
         local_rank: variables.first_number(&["PALS_LOCAL_RANKID", "PMI_LOCAL_RANK"]),
@@ -129,10 +130,11 @@ fn pals(variables: &Variables<'_>, unknown: Place) -> Place {
     }
 }
 
-/// From flux-environment(7). A job's number is its instance's own, so the identity names both.
-fn flux(variables: &Variables<'_>, unknown: Place) -> Place {
+/// Reads Flux's, from flux-environment(7). A job's number is unique in its instance only, so the identity
+/// names both.
+fn flux(variables: &Variables<'_>, unknown: LaunchInfo) -> LaunchInfo {
     let instance = variables.text("FLUX_URI").unwrap_or_default();
-    Place {
+    LaunchInfo {
         rank: variables.number("FLUX_TASK_RANK"),
         size: variables.number("FLUX_JOB_SIZE"),
         local_rank: variables.number("FLUX_TASK_LOCAL_ID"),
@@ -143,10 +145,10 @@ fn flux(variables: &Variables<'_>, unknown: Place) -> Place {
     }
 }
 
-/// JSM's variables. A launch is a namespace of PMIx's in a job.
-fn jsm(variables: &Variables<'_>, unknown: Place) -> Place {
+/// Reads JSM's. A launch is a PMIx namespace in a job.
+fn jsm(variables: &Variables<'_>, unknown: LaunchInfo) -> LaunchInfo {
     let job = variables.text("LSB_JOBID").unwrap_or_default();
-    Place {
+    LaunchInfo {
         rank: variables.number("JSM_NAMESPACE_RANK"),
         size: variables.number("JSM_NAMESPACE_SIZE"),
         local_rank: variables.number("JSM_NAMESPACE_LOCAL_RANK"),

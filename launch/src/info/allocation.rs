@@ -6,7 +6,7 @@ use super::hosts::{Hosts, Names};
 use super::variables::Variables;
 use crate::Launcher;
 
-/// What the resource manager says, of those that the launcher may run in.
+/// Returns the resource manager's list, if the launcher may run in its allocations.
 pub fn hosts(launcher: Launcher, variables: &Variables<'_>) -> Option<Hosts> {
     let list = match launcher {
         Launcher::Jsm => lsf(variables),
@@ -20,13 +20,13 @@ fn slurm(variables: &Variables<'_>) -> Option<Names> {
     names.iter().find_map(|name| variables.hostlist(name)).map(Names::List)
 }
 
-/// From qsub(1B) of PBS and Torque.
+/// Reads PBS's and Torque's, from qsub(1B).
 fn pbs(variables: &Variables<'_>) -> Option<Names> {
     variables.text("PBS_NODEFILE").map(|file| Names::File(file.into()))
 }
 
-/// From bsub(1): names, each with its number of slots. The first is the node that the job's script
-/// runs on; in jobs for `jsrun` that is one of its own, with one slot.
+/// Reads LSF's, from bsub(1): names, each with its number of slots. The first is the node of the job's
+/// script; in jobs for `jsrun` that is a separate node with one slot.
 fn lsf(variables: &Variables<'_>) -> Option<Names> {
     if let Some(text) = variables.text("LSB_MCPU_HOSTS") {
         let words: Vec<&str> = text.split_ascii_whitespace().collect();

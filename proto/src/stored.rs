@@ -1,4 +1,4 @@
-//! Content of one file in the store: what a loader maps, blocks, or all of it.
+//! Stored content of one file: its loadable bytes, blocks, or all of it.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -11,41 +11,39 @@ use headwater_abi::wire::{Aspect, Digest, FileHead, block_count, block_range};
 /// Bytes of a file: (offset, length).
 type Range = (u64, u64);
 
-/// Content that is in the store.
 #[derive(Clone, Debug)]
-pub(crate) struct Held {
+pub(crate) struct StoredContent {
     /// See [`FileHead::format`].
     pub(crate) format: u64,
     is_whole: bool,
-    /// Of all of it.
+    /// Of the whole file.
     digest: Option<Digest>,
-    /// What else there is of a file that is not there as a whole, or was not at first. Most are, and have none.
+    /// The stored parts, if the file is or was stored in part. Most files are stored whole and have none.
     parts: Option<Box<Parts>>,
-    /// Bytes of the store that it accounts for; another name of the same inode may account for them.
+    /// Bytes of the store that are charged to it; they may be charged to another name of the same inode.
     pub(crate) bytes: u64,
-    /// Its place in the eviction order.
     pub(crate) order: u64,
 }
 
 /// Parts of a file that are in the store.
 #[derive(Clone, Debug, Default)]
 struct Parts {
-    /// What a loader maps, if all of that is there.
+    /// Loadable bytes, if all of them are stored.
     loadable: Option<Arc<[Range]>>,
-    /// Of what a loader maps: children that are sent that need it even when all of it is there.
+    /// Of the loadable bytes: children that receive these need it even when the whole file is stored.
     loadable_digest: Option<Digest>,
-    /// One bit for each block that is there.
+    /// One bit for each stored block.
     blocks: Vec<u64>,
     block_digests: BTreeMap<u32, Digest>,
 }
 
-impl Held {
-    /// Nothing yet, at this place in the eviction order.
-    pub(crate) fn new(order: u64) -> Held {
-        Held { format: 0, is_whole: false, digest: None, parts: None, bytes: 0, order }
+impl StoredContent {
+    /// Makes an empty record at this position in the eviction order.
+    pub(crate) fn new(order: u64) -> StoredContent {
+        StoredContent { format: 0, is_whole: false, digest: None, parts: None, bytes: 0, order }
     }
 
-    /// All bytes that `head` describes are there now.
+    /// Notes that all bytes that `head` describes are stored.
     pub(crate) fn add(&mut self, aspect: Aspect, head: &FileHead) {
         match aspect {
             Aspect::Block(number) => {
@@ -71,7 +69,6 @@ impl Held {
         }
     }
 
-    /// Remembers the digest of content that is there.
     pub(crate) fn set_digest(&mut self, aspect: Aspect, digest: Digest) {
         match aspect {
             Aspect::Block(number) => {
@@ -82,7 +79,7 @@ impl Held {
         }
     }
 
-    /// The digest of content that is there, if it is known.
+    /// Returns the digest of stored content, if it is known.
     pub(crate) fn digest(&self, aspect: Aspect) -> Option<Digest> {
         match aspect {
             Aspect::Block(number) => self.parts.as_ref()?.block_digests.get(&number).copied(),
@@ -91,7 +88,7 @@ impl Held {
         }
     }
 
-    /// A block turned out not to be there.
+    /// Removes a block that turned out to be missing.
     pub(crate) fn remove_block(&mut self, number: u32) {
         let Some(parts) = &mut self.parts else { return };
         parts.block_digests.remove(&number);
@@ -100,7 +97,7 @@ impl Held {
         }
     }
 
-    /// Blocks are another name's.
+    /// Removes the blocks: they belong to another name's file.
     pub(crate) fn forget_blocks(&mut self) {
         if let Some(parts) = &mut self.parts {
             (parts.blocks, parts.block_digests) = (Vec::new(), BTreeMap::new());
@@ -111,12 +108,10 @@ impl Held {
         self.is_whole
     }
 
-    /// Whether this is nothing at all.
     pub(crate) fn is_empty(&self) -> bool {
         !self.is_whole && self.loadable().is_none() && self.blocks().iter().all(|&word| word == 0)
     }
 
-    /// Whether there is enough for `aspect`.
     pub(crate) fn covers(&self, aspect: Aspect) -> bool {
         self.is_whole
             || match aspect {
@@ -126,13 +121,13 @@ impl Held {
             }
     }
 
-    /// Whether all blocks of a file of `size` bytes are there.
+    /// Returns whether all blocks of a file of `size` bytes are stored.
     pub(crate) fn has_all_blocks(&self, size: u64) -> bool {
         let count = block_count(size);
         count > 0 && self.blocks().iter().map(|word| word.count_ones()).sum::<u32>() == count
     }
 
-    /// The head of what there is for `aspect`.
+    /// Returns the head of the stored content for `aspect`.
     pub(crate) fn head(&self, attr: Attr, aspect: Aspect) -> Option<FileHead> {
         if !self.covers(aspect) {
             return None;
@@ -145,7 +140,7 @@ impl Held {
         }
     }
 
-    /// All that there is of a file with these attributes, as one head for its reader.
+    /// Returns one head of all that is stored, for the file's reader.
     pub(crate) fn summary(&self, attr: Attr) -> FileHead {
         if self.is_whole {
             return whole_head(attr, self.format);
@@ -153,13 +148,13 @@ impl Held {
         FileHead { attr, format: self.format, ranges: self.ranges(attr.size).into(), whole: false }
     }
 
-    /// How many of the bytes that `head` describes are not there.
+    /// Returns how many of the bytes that `head` describes are missing.
     pub(crate) fn missing_bytes(&self, head: &FileHead) -> u64 {
         if self.is_whole {
             return 0;
         }
-        let held = self.ranges(head.attr.size);
-        let overlap = |&(offset, bytes): &Range| -> u64 { held.iter().map(|&r| overlap(r, (offset, bytes))).sum() };
+        let stored = self.ranges(head.attr.size);
+        let overlap = |&(offset, bytes): &Range| -> u64 { stored.iter().map(|&r| overlap(r, (offset, bytes))).sum() };
         head.content_bytes() - head.ranges.iter().map(overlap).sum::<u64>()
     }
 
@@ -175,7 +170,7 @@ impl Held {
         self.blocks().get(number as usize / 64).is_some_and(|word| word >> (number % 64) & 1 == 1)
     }
 
-    /// The bytes that are there, ascending, disjoint and not adjacent.
+    /// Returns the stored ranges, ascending, disjoint and not adjacent.
     fn ranges(&self, size: u64) -> Vec<Range> {
         let numbers = (0..self.blocks().len() as u32 * 64).filter(|&number| self.has_block(number));
         let blocks = numbers.filter_map(|number| block_range(size, number));
@@ -193,7 +188,6 @@ impl Held {
     }
 }
 
-/// The head of all of a file.
 pub(crate) fn whole_head(attr: Attr, format: u64) -> FileHead {
     let ranges: &[Range] = if attr.size > 0 { &[(0, attr.size)] } else { &[] };
     FileHead { attr, format, ranges: Arc::from(ranges), whole: true }
@@ -211,27 +205,27 @@ mod tests {
     const MIB: u64 = BLOCK_BYTES / 4;
 
     #[test]
-    fn what_is_there_is_counted_once() {
+    fn overlapping_ranges_are_counted_once() {
         let attr = Attr { size: 2 * BLOCK_BYTES + MIB, ..Attr::default() };
         let all = whole_head(attr, 0);
         let loadable: Arc<[Range]> = [(0, MIB), (BLOCK_BYTES, MIB), (2 * BLOCK_BYTES, MIB)].into();
         let loadable = FileHead { ranges: loadable, whole: false, ..all.clone() };
-        let mut held = Held::new(7);
-        assert_eq!((held.missing_bytes(&all), held.is_empty()), (attr.size, true));
-        held.add(Aspect::Loadable, &loadable);
-        assert_eq!(held.missing_bytes(&all), attr.size - 3 * MIB);
-        assert_eq!(held.missing_bytes(&all.block(1).unwrap()), BLOCK_BYTES - MIB);
-        held.add(Aspect::Block(1), &all.block(1).unwrap());
-        assert_eq!(*held.summary(attr).ranges, [(0, MIB), (BLOCK_BYTES, BLOCK_BYTES + MIB)]);
-        assert_eq!((held.missing_bytes(&all), held.missing_bytes(&loadable)), (BLOCK_BYTES - MIB, 0));
-        assert!(held.covers(Aspect::Loadable) && held.covers(Aspect::Block(1)));
-        assert!(!held.covers(Aspect::Block(0)) && !held.covers(Aspect::Whole) && !held.has_all_blocks(attr.size));
-        (0..3).for_each(|number| held.add(Aspect::Block(number), &all.block(number).unwrap()));
-        assert!(held.has_all_blocks(attr.size));
-        held.remove_block(2);
-        assert!(!held.has_all_blocks(attr.size) && !held.covers(Aspect::Block(2)));
-        held.add(Aspect::Whole, &all);
-        assert_eq!((held.missing_bytes(&all), held.head(attr, Aspect::Loadable)), (0, Some(all.clone())));
-        assert_eq!(held.head(attr, Aspect::Block(2)), all.block(2));
+        let mut stored = StoredContent::new(7);
+        assert_eq!((stored.missing_bytes(&all), stored.is_empty()), (attr.size, true));
+        stored.add(Aspect::Loadable, &loadable);
+        assert_eq!(stored.missing_bytes(&all), attr.size - 3 * MIB);
+        assert_eq!(stored.missing_bytes(&all.block(1).unwrap()), BLOCK_BYTES - MIB);
+        stored.add(Aspect::Block(1), &all.block(1).unwrap());
+        assert_eq!(*stored.summary(attr).ranges, [(0, MIB), (BLOCK_BYTES, BLOCK_BYTES + MIB)]);
+        assert_eq!((stored.missing_bytes(&all), stored.missing_bytes(&loadable)), (BLOCK_BYTES - MIB, 0));
+        assert!(stored.covers(Aspect::Loadable) && stored.covers(Aspect::Block(1)));
+        assert!(!stored.covers(Aspect::Block(0)) && !stored.covers(Aspect::Whole) && !stored.has_all_blocks(attr.size));
+        (0..3).for_each(|number| stored.add(Aspect::Block(number), &all.block(number).unwrap()));
+        assert!(stored.has_all_blocks(attr.size));
+        stored.remove_block(2);
+        assert!(!stored.has_all_blocks(attr.size) && !stored.covers(Aspect::Block(2)));
+        stored.add(Aspect::Whole, &all);
+        assert_eq!((stored.missing_bytes(&all), stored.head(attr, Aspect::Loadable)), (0, Some(all.clone())));
+        assert_eq!(stored.head(attr, Aspect::Block(2)), all.block(2));
     }
 }

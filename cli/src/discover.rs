@@ -6,7 +6,7 @@ use std::path::Path;
 
 use headwater_closure::scope::{Named, Scope, World, network_file_system};
 
-use crate::message::say;
+use crate::message::log;
 use crate::options::run::ServiceOptions;
 use crate::session::opened::Opened;
 
@@ -17,7 +17,7 @@ pub fn discover(options: &ServiceOptions, program: &Path, cwd: &Path, opened: &O
     let world = World { cwd, variable: &variable, network: &network_file_system, open: &open };
     let scope = Scope::discover(program, Named { shared: &options.shared, exclude: &options.exclude }, world);
     for missing in scope.refused.iter().filter(|r| r.reason == "--shared") {
-        say(format_args!("warning: {}: {}", missing.path.display(), missing.because));
+        log(format_args!("warning: {}: {}", missing.path.display(), missing.because));
     }
     scope
 }

@@ -18,14 +18,14 @@ use rustix::process::Signal;
 
 use crate::io::preload;
 use crate::launch::{CARRIED, MOUNT, SESSION, TABLE};
-use crate::message::say;
+use crate::message::log;
 use crate::namespace;
 use crate::options::inner::ExecOptions;
-use crate::rendezvous::{self, Answer, NodeIo, ToProcess, Way};
+use crate::rendezvous::{self, Answer, NodeAccess, NodeIo, ToProcess};
 use crate::session::prepare::AUDIT_LIBRARY;
 use crate::shim::{self, Resolved};
 use crate::via::prefix;
-use crate::warm::{NotBegun, Wanted, become_rank};
+use crate::warm::{NotBegun, RankSpec, become_rank};
 
 /// A shell's exit status for a program that is not there.
 const NOT_FOUND: u8 = 127;
@@ -36,8 +36,8 @@ const AUDIT: &str = "LD_AUDIT";
 
 /// Executes the program, or says why it can't and gives the exit status that a shell would.
 pub fn exec(options: &ExecOptions) -> u8 {
-    let come_to = |job| come_to(job, options.store.as_deref(), &options.program[0]);
-    let attached = options.job.as_deref().map(come_to).unwrap_or_default();
+    let attach_to = |job| attach(job, options.store.as_deref(), &options.program[0]);
+    let attached = options.job.as_deref().map(attach_to).unwrap_or_default();
     if let Some(supervisor) = options.enter.as_ref().or(attached.enter.as_ref()) {
         enter(supervisor);
     }
@@ -59,7 +59,7 @@ pub fn exec(options: &ExecOptions) -> u8 {
     if let Err(why) = preload::add(&options.io, attached.io.as_ref(), &mut environment)
         && is_first(Place::of(&|name| env::var_os(name)).as_ref())
     {
-        say(format_args!("warning: {why}. The program's I/O stays as it is on this node"));
+        log(format_args!("warning: {why}. The program's I/O stays as it is on this node"));
     }
     if let Some((_, table)) = environment.iter().find(|(name, _)| name == TABLE) {
         shim::attach(table.as_ref());
@@ -69,22 +69,22 @@ pub fn exec(options: &ExecOptions) -> u8 {
     let path = environment.iter().find(|(name, _)| name == "PATH").map(|(_, value)| value.as_os_str());
     if options.zygote {
         let supervisor = options.enter.as_deref().or(attached.enter.as_deref());
-        let speaks = options.speaks || attached.speaks;
-        match warm(supervisor, (options, speaks), (name, path, arguments), &environment) {
-            NotBegun::Refused(why) if speaks => {
-                say(format_args!("warning: {} comes from no zygote: {why}. It is executed", name.display()));
+        let reports = options.reports || attached.reports;
+        match start_from_zygote(supervisor, (options, reports), (name, path, arguments), &environment) {
+            NotBegun::Refused(why) if reports => {
+                log(format_args!("warning: {} comes from no zygote: {why}. It is executed", name.display()));
             }
             NotBegun::Refused(_) => {}
             NotBegun::Wrong(why) => {
-                if speaks {
-                    say(format_args!("error: --warm-imports: {why}"));
+                if reports {
+                    log(format_args!("error: --warm-imports: {why}"));
                 }
                 return crate::status::FAILURE;
             }
         }
     }
     let (status, message) = complaint(name, try_all(name, path, arguments, &environment));
-    say(message);
+    log(message);
     status
 }
 
@@ -99,43 +99,43 @@ struct Attached {
     /// What the node says of its I/O.
     io: Option<NodeIo>,
     /// It is the first of its node.
-    speaks: bool,
+    reports: bool,
 }
 
 /// Comes to the node's part of the job. Where that fails, the program runs without it.
-fn come_to(job: &Path, store: Option<&Path>, program: &OsStr) -> Attached {
+fn attach(job: &Path, store: Option<&Path>, program: &OsStr) -> Attached {
     let place = Place::of(&|name| env::var_os(name));
     let is_first = is_first(place.as_ref());
-    let (io, served) = match rendezvous::attend(job, store, is_first) {
+    let (io, served) = match rendezvous::attach(job, store, is_first) {
         Ok(Answer { io, served }) => (io, served),
         Err(why) => (None, ToProcess::Alone(why)),
     };
-    let mut attached = Attached { speaks: is_first, io, ..Attached::default() };
-    let (way, session, node, nodes) = match served {
-        ToProcess::Served { way, session, node, nodes } => (way, session, node, nodes),
+    let mut attached = Attached { reports: is_first, io, ..Attached::default() };
+    let (access, session, node, nodes) = match served {
+        ToProcess::Served { access, session, node, nodes } => (access, session, node, nodes),
         ToProcess::Alone(why) => {
             if is_first {
-                say(format_args!("warning: {why}. The program runs without Headwater on this node"));
+                log(format_args!("warning: {why}. The program runs without Headwater on this node"));
             }
             return attached;
         }
     };
-    let mut tell = |name: &str, value: OsString| attached.variables.push((name.into(), value));
-    tell(SESSION, session.into());
-    tell("HEADWATER_NODE", node.to_string().into());
-    tell("HEADWATER_NODES", nodes.to_string().into());
+    let mut set = |name: &str, value: OsString| attached.variables.push((name.into(), value));
+    set(SESSION, session.into());
+    set("HEADWATER_NODE", node.to_string().into());
+    set("HEADWATER_NODES", nodes.to_string().into());
     if let Some((rank, size)) = place.and_then(|place| place.rank.zip(place.size)) {
-        tell("HEADWATER_RANK", rank.to_string().into());
-        tell("HEADWATER_RANKS", size.to_string().into());
+        set("HEADWATER_RANK", rank.to_string().into());
+        set("HEADWATER_RANKS", size.to_string().into());
     }
-    match way {
-        Way::Audit { table, library } => {
-            tell(TABLE, table.into());
+    match access {
+        NodeAccess::Audit { table, library } => {
+            set(TABLE, table.into());
             attached.audit = Some(library);
         }
-        Way::Enter { supervisor } => attached.enter = Some(supervisor),
-        Way::Plain => {}
-        Way::Mount { view, scope } => {
+        NodeAccess::Enter { supervisor } => attached.enter = Some(supervisor),
+        NodeAccess::Plain => {}
+        NodeAccess::Mount { view, scope } => {
             let scope = Scope::of_pairs(scope);
             let by_path = program.as_bytes().contains(&b'/');
             let file = program::find(program, None, &env::current_dir().unwrap_or_default()).ok();
@@ -155,7 +155,7 @@ fn is_first(place: Option<&Place>) -> bool {
 /// Goes into the node's namespaces. Where that fails, the program finds its files where they are.
 fn enter(supervisor: &Path) {
     if let Err(error) = namespace::enter(supervisor) {
-        say(format_args!("warning: {error:#}. The program runs outside of the node's namespace"));
+        log(format_args!("warning: {error:#}. The program runs outside of the node's namespace"));
         if let Some(node) = supervisor.parent() {
             shim::count_fallback(&NodeDir::new(node).table_link());
         }
@@ -163,9 +163,9 @@ fn enter(supervisor: &Path) {
 }
 
 /// Has the node's zygote make the program, and ends as that does. Comes back if it has not begun.
-fn warm(
+fn start_from_zygote(
     supervisor: Option<&Path>,
-    (options, speaks): (&ExecOptions, bool),
+    (options, reports): (&ExecOptions, bool),
     (name, path, arguments): (&OsStr, Option<&OsStr>, &[OsString]),
     environment: &[(OsString, OsString)],
 ) -> NotBegun {
@@ -178,14 +178,14 @@ fn warm(
         return String::from("it can't be executed").into();
     };
     let environment: BTreeMap<OsString, OsString> = environment.iter().cloned().collect();
-    become_rank(&Wanted {
+    become_rank(&RankSpec {
         node,
         program: &file,
         arguments: &arguments,
         environment: &environment,
         imports: options.imports.as_deref(),
         reseed: options.reseed.as_deref(),
-        speaks,
+        reports,
         is_audited: value(TABLE).is_some(),
     })
 }

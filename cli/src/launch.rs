@@ -17,7 +17,7 @@ use anyhow::{Context, Result};
 use rustix::process::Pid;
 
 use crate::io::options::IoOptions;
-use crate::own;
+use crate::self_exec;
 use crate::warm::options::RankOptions;
 
 /// Names the session, in each of its processes.
@@ -103,7 +103,7 @@ impl Launch<'_> {
 
     fn command(&self, rank: u32) -> Command {
         let node = self.nodes[(rank / self.ppn) as usize];
-        let mut command = own::again();
+        let mut command = self_exec::command();
         command.args(["exec", "--parent", &std::process::id().to_string()]);
         for name in loader_variables() {
             command.env(carried(&name), std::env::var_os(&name).unwrap_or_default()).env_remove(name);
@@ -122,11 +122,11 @@ impl Launch<'_> {
         ] {
             command.env(name, value.to_string());
         }
-        let words = self.ranks.words();
-        let speaks = !words.is_empty() && rank.is_multiple_of(self.ppn);
-        command.args(words).args(speaks.then_some("--speaks"));
+        let arguments = self.ranks.arguments();
+        let reports = !arguments.is_empty() && rank.is_multiple_of(self.ppn);
+        command.args(arguments).args(reports.then_some("--reports"));
         // Whoever starts ranks behind this program's back may not hand the library on.
-        command.args(self.io.words(false));
+        command.args(self.io.arguments(false));
         if rank > 0 {
             command.stdin(Stdio::null());
         }

@@ -16,16 +16,16 @@ mod message;
 mod mount;
 mod namespace;
 mod options;
-mod own;
 mod preload;
 mod process;
 mod rendezvous;
 mod report;
+mod self_exec;
 mod session;
 mod shim;
 mod simulate;
+mod site_export;
 mod spawn;
-mod standing;
 mod status;
 mod summary;
 mod topology;
@@ -91,7 +91,7 @@ fn run(command: Command, matches: &ArgMatches) -> ExitCode {
             options.shape.settle(of("mount"), false);
             commands::mount::mount(&options)
         }
-        Command::Key(options) => standing::key::make(&options),
+        Command::Key(options) => site_export::key::make(&options),
         Command::Serve(options) => commands::serve::serve(&options),
         Command::Join(options) => commands::join::join(&options),
         Command::Unmount(options) => commands::unmount::unmount(&options),
@@ -121,7 +121,7 @@ fn run(command: Command, matches: &ArgMatches) -> ExitCode {
     };
     done.map_or_else(
         |e| {
-            message::say(format_args!("{e:#}"));
+            message::log(format_args!("{e:#}"));
             ExitCode::from(FAILURE)
         },
         ExitCode::from,

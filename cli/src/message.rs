@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::io::{Write, stderr};
 
 /// Says a line on standard error, after the command's name, and in one piece: others write there too.
-pub fn say(message: impl Display) {
+pub fn log(message: impl Display) {
     let _ = stderr().write_all(format!("headwater: {message}\n").as_bytes());
 }
 

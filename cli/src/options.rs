@@ -17,8 +17,8 @@ use crate::help::options::{Generate, HelpOptions};
 use crate::io::commands::IoCommand;
 use crate::mount::options::{MOUNT_HELP, MountOptions, UnmountOptions};
 use crate::simulate::options::{PLAN_HELP, PlanOptions, SIMULATE_HELP, SimulateOptions};
+use crate::site_export::options::{JOIN_HELP, JoinOptions, KEY_HELP, KeyOptions, SERVE_HELP, ServeOptions};
 use crate::spawn::options::{SPAWN_HELP, SpawnOptions};
-use crate::standing::options::{JOIN_HELP, JoinOptions, KEY_HELP, KeyOptions, SERVE_HELP, ServeOptions};
 use crate::topology::options::{TOPOLOGY_HELP, TopologyOptions};
 
 const RUN_USAGE: &str = "headwater run [OPTIONS] [--] PROGRAM [ARGUMENT]...";

@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail, ensure};
 use headwater_closure::recorded::{self, ENTRIES_MAX, Entry, What};
 use headwater_daemon::{Preload, PreloadList, PreloadProgram};
 
-use crate::message::say;
+use crate::message::log;
 
 /// The longest list that is read, in bytes: its entries go to each daemon with its configuration.
 const LIST_BYTES_MAX: u64 = 32 << 20;
@@ -46,7 +46,7 @@ pub fn prepare(option: &PreloadOption, program: &Path, cwd: &Path) -> Option<Pre
         PreloadOption::File(file) => match read(&cwd.join(file), cwd) {
             Ok(entries) => Some(Preload::List(PreloadList { name: file.display().to_string(), entries })),
             Err(error) => {
-                say(format_args!("warning: {error:#}. The program runs without preloading"));
+                log(format_args!("warning: {error:#}. The program runs without preloading"));
                 None
             }
         },

@@ -35,7 +35,7 @@ pub fn close_but(number: u32) {
 }
 
 /// A write to what nobody reads ends this process, as it does others; Rust's ignore the signal.
-pub fn heed_closed_pipes() {
+pub fn restore_sigpipe() {
     // SAFETY: it is a default action, which runs no code of this process.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
 }
@@ -74,23 +74,23 @@ pub fn end_by(number: i32) -> ! {
 
 /// Signals that this thread takes no notice of until this ends; those that have come meanwhile come then. A process that
 /// is made meanwhile holds them, too.
-pub struct Held(libc::sigset_t);
+pub struct BlockedSignals(libc::sigset_t);
 
 /// Holds signals back until whoever is to hear them listens.
-pub fn hold(numbers: &[i32]) -> Held {
+pub fn block_signals(numbers: &[i32]) -> BlockedSignals {
     // SAFETY: the sets are this function's own, and filled before they are used; a mask runs no code of this process.
     unsafe {
-        let (mut held, mut before) = (std::mem::zeroed(), std::mem::zeroed());
-        libc::sigemptyset(&raw mut held);
+        let (mut blocked, mut before) = (std::mem::zeroed(), std::mem::zeroed());
+        libc::sigemptyset(&raw mut blocked);
         for &number in numbers {
-            libc::sigaddset(&raw mut held, number);
+            libc::sigaddset(&raw mut blocked, number);
         }
-        libc::pthread_sigmask(libc::SIG_BLOCK, &raw const held, &raw mut before);
-        Held(before)
+        libc::pthread_sigmask(libc::SIG_BLOCK, &raw const blocked, &raw mut before);
+        BlockedSignals(before)
     }
 }
 
-impl Drop for Held {
+impl Drop for BlockedSignals {
     fn drop(&mut self) {
         // SAFETY: it is the mask that this thread had; what is called by a signal now was there to be called.
         unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.0, std::ptr::null_mut()) };
@@ -101,9 +101,9 @@ impl Drop for Held {
 #[derive(PartialEq, Eq)]
 pub enum Side {
     /// The one that was there, with its child's number.
-    Old(Pid),
+    Parent(Pid),
     /// Its child.
-    New,
+    Child,
 }
 
 /// Goes on in two processes.
@@ -113,7 +113,7 @@ pub fn fork() -> io::Result<Side> {
     // SAFETY: this process has one thread, so the copy of it may do whatever this one may.
     match unsafe { libc::fork() } {
         -1 => Err(io::Error::last_os_error()),
-        0 => Ok(Side::New),
-        child => Pid::from_raw(child).map(Side::Old).ok_or_else(|| io::ErrorKind::InvalidData.into()),
+        0 => Ok(Side::Child),
+        child => Pid::from_raw(child).map(Side::Parent).ok_or_else(|| io::ErrorKind::InvalidData.into()),
     }
 }

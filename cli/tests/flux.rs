@@ -42,10 +42,10 @@ for rank = 0, 1 do
 end
 "#;
 
-fn headwater(site: &Site, words: &[&str]) -> Command {
+fn headwater(site: &Site, arguments: &[&str]) -> Command {
     let run = site.plain_command(&[] as &[&str]);
     let mut command = Command::new(run.get_program());
-    command.envs(run.get_envs().filter_map(|(name, value)| Some((name, value?)))).args(words);
+    command.envs(run.get_envs().filter_map(|(name, value)| Some((name, value?)))).args(arguments);
     command
 }
 
@@ -72,16 +72,16 @@ fn tasks_take_part_in_a_session() {
     assert!(started.status.success(), "{started:?}");
     let session = text(&started.stdout).trim().to_owned();
     let output = flux(&site, &format!("{jobs}/{session}"));
-    let said = text(&output.stdout);
+    let printed = text(&output.stdout);
     for rank in ["0", "1"] {
         let variables: HashMap<&str, &str> =
-            said.lines().filter_map(|line| line.strip_prefix(rank)?.trim_start().split_once('\t')).collect();
-        assert_eq!(variables["HEADWATER_SESSION"], session, "{said}");
-        assert_eq!((variables["HEADWATER_RANK"], variables["HEADWATER_RANKS"]), (rank, "2"), "{said}");
-        assert_eq!((variables["HEADWATER_NODE"], variables["HEADWATER_NODES"]), ("0", "1"), "{said}");
+            printed.lines().filter_map(|line| line.strip_prefix(rank)?.trim_start().split_once('\t')).collect();
+        assert_eq!(variables["HEADWATER_SESSION"], session, "{printed}");
+        assert_eq!((variables["HEADWATER_RANK"], variables["HEADWATER_RANKS"]), (rank, "2"), "{printed}");
+        assert_eq!((variables["HEADWATER_NODE"], variables["HEADWATER_NODES"]), ("0", "1"), "{printed}");
         let (library, others) = variables["LD_AUDIT"].split_once(':').expect("the user's library stands behind");
-        assert!(Path::new(library).is_file() && others == "/tool.so", "{said}");
-        assert!(Path::new(variables["HEADWATER_TABLE"]).exists(), "{said}");
+        assert!(Path::new(library).is_file() && others == "/tool.so", "{printed}");
+        assert!(Path::new(variables["HEADWATER_TABLE"]).exists(), "{printed}");
     }
     let stopped = headwater(&site, &["stop", "--job-dir", &jobs, &session]).output().unwrap();
     assert!(text(&stopped.stdout).contains("2 processes on 1 node"), "{stopped:?}");

@@ -133,7 +133,7 @@ fn a_shell_stops_and_continues_it() {
 }
 
 #[test]
-fn what_nobody_could_continue_is_not_stopped() {
+fn an_orphaned_group_is_not_stopped() {
     let site = Site::new();
     let headwater = site.command(&["--", "sh", "-c", "echo ready; sleep 1; exit 6"]);
     let (mut master, slave) = terminal();

@@ -115,7 +115,7 @@ impl Drop for RamDisk {
 }
 
 /// What a test needs, or `None` and the reason why it can't be had.
-fn had<T>(needed: Result<T, String>) -> Option<T> {
+fn available<T>(needed: Result<T, String>) -> Option<T> {
     needed.inspect_err(|why| println!("skipped: {why}")).ok()
 }
 
@@ -133,8 +133,8 @@ fn a_job_in_a_small_group_is_not_killed() {
         return;
     }
     let site = Site::new();
-    let Some(_disk) = had(RamDisk::mount(&site, "1g")) else { return };
-    let Some(group) = had(Group::new("memory", 128 << 20)) else { return };
+    let Some(_disk) = available(RamDisk::mount(&site, "1g")) else { return };
+    let Some(group) = available(Group::new("memory", 128 << 20)) else { return };
     let script = reader(&site, 60);
     let before = format!("echo $$ > {}", group.processes().display());
     let json = site.path("work/summary.json");
@@ -155,7 +155,7 @@ fn a_ram_disk_that_is_too_small_is_survived() {
     // From one in which not even the table has room, to one that takes a part of what is read.
     for size in ["256k", "3500k", "5m", "8m", "16m"] {
         let site = Site::new();
-        let Some(_disk) = had(RamDisk::mount(&site, size)) else { return };
+        let Some(_disk) = available(RamDisk::mount(&site, size)) else { return };
         let script = reader(&site, 5);
         for via in ["namespace", "audit"] {
             let output = run(&site, "true", via, &["--store-max", "1G"], &script);
@@ -179,8 +179,8 @@ fn a_bound_of_file_sizes_is_survived() {
         let options = ["--summary-json", json.to_str().unwrap()];
         let output = run(&site, limit, "namespace", &options, &script);
         assert_eq!((output.status.code(), text(&output.stdout)), (Some(0), plainly(&script)), "{limit}");
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(!said.contains("The program runs without Headwater"), is_served, "{limit}: {said}");
+        let printed = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(!printed.contains("The program runs without Headwater"), is_served, "{limit}: {printed}");
         site.assert_clean();
     }
 }

@@ -51,9 +51,9 @@ fn by(user: u32, command: &Command) -> Command {
 }
 
 /// `headwater` with these words, by the stranger.
-fn attempt(site: &Site, words: &[&str]) -> Output {
+fn attempt(site: &Site, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_headwater"));
-    command.args(words).env("HEADWATER_STORE", site.path("store"));
+    command.args(arguments).env("HEADWATER_STORE", site.path("store"));
     by(STRANGER, &command).output().unwrap()
 }
 
@@ -71,15 +71,15 @@ fn a_second_user_finds_changes_and_ends_nothing() {
     let base = site.path("store").join(format!("headwater-{USER}"));
     let session = fs::read_dir(&base).unwrap().map(|entry| entry.unwrap().path()).find(|path| path.is_dir()).unwrap();
     let name = session.file_name().unwrap().to_str().unwrap().to_owned();
-    for words in [
+    for arguments in [
         &["stats"][..],
         &["stats", "--session", &name],
         &["clear", "--all", "--session", &name],
         &["refresh", "--session", &name],
     ] {
-        let output = attempt(&site, words);
-        assert_eq!(output.status.code(), Some(125), "{words:?}: {output:?}");
-        assert!(text(&output.stderr).contains("lives on this machine"), "{words:?}: {output:?}");
+        let output = attempt(&site, arguments);
+        assert_eq!(output.status.code(), Some(125), "{arguments:?}: {output:?}");
+        assert!(text(&output.stderr).contains("lives on this machine"), "{arguments:?}: {output:?}");
     }
     let supervisor = session.join("n0/supervisor");
     let entered = attempt(&site, &["exec", "--enter", supervisor.to_str().unwrap(), "--", "true"]);

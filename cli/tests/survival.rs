@@ -59,9 +59,9 @@ fn daemons_that_die_are_replaced() {
         }
     }
     assert_eq!(running.end(), (Some(0), expected()));
-    let mut said = Vec::new();
-    errors.read_to_end(&mut said).unwrap();
-    assert!(!text(&said).contains("is gone"), "{}", text(&said));
+    let mut printed = Vec::new();
+    errors.read_to_end(&mut printed).unwrap();
+    assert!(!text(&printed).contains("is gone"), "{}", text(&printed));
     site.assert_clean();
 }
 
@@ -91,9 +91,9 @@ fn a_daemon_serves_on_without_its_supervisor() {
     twice.sort_unstable();
     assert_eq!((status, lines.len()), (Some(0), 2 * FILES));
     assert_eq!(lines, twice);
-    let mut said = Vec::new();
-    errors.read_to_end(&mut said).unwrap();
-    assert!(text(&said).contains("the supervisor of node 0 is gone"), "{}", text(&said));
+    let mut printed = Vec::new();
+    errors.read_to_end(&mut printed).unwrap();
+    assert!(text(&printed).contains("the supervisor of node 0 is gone"), "{}", text(&printed));
     let summary: Value = serde_json::from_slice(&fs::read(&json).unwrap()).unwrap();
     assert_eq!(summary["daemons_lost"], 2, "nobody passed their reports on");
     site.assert_clean();

@@ -42,19 +42,19 @@ fn site() -> Option<Site> {
 }
 
 /// A command that runs as the user, in a supplementary group, where everybody may open `/dev/fuse`.
-fn as_user(directory: &Path, program: &str, words: &[&str]) -> Command {
+fn as_user(directory: &Path, program: &str, arguments: &[&str]) -> Command {
     let script = "mount -t tmpfs -o mode=755 headwater-test /mnt && mknod -m 666 /mnt/fuse c 10 229 && \
                   mount --bind /mnt/fuse /dev/fuse && cd \"$1\" && shift && exec \"$@\"";
     let mut command = Command::new("unshare");
     command.args(["--mount", "--propagation", "private", "sh", "-c", script, "sh"]).arg(directory);
     command.arg("setpriv").arg(format!("--reuid={UID}")).arg(format!("--regid={GID}"));
-    command.arg(format!("--groups={SUPPLEMENTARY}")).arg(program).args(words);
+    command.arg(format!("--groups={SUPPLEMENTARY}")).arg(program).args(arguments);
     command
 }
 
 /// `headwater run` as the user, with these words, over `shared`.
-fn headwater(site: &Site, words: &[&str]) -> Command {
-    let inner = site.command(words);
+fn headwater(site: &Site, arguments: &[&str]) -> Command {
+    let inner = site.command(arguments);
     let arguments: Vec<&str> = inner.get_args().map(|word| word.to_str().unwrap()).collect();
     let mut command = as_user(&site.path("work"), env!("CARGO_BIN_EXE_headwater"), &arguments);
     command.envs(inner.get_envs().filter_map(|(name, value)| Some((name, value?))));
@@ -118,7 +118,7 @@ fn a_program_has_its_ids_and_no_capabilities() {
 }
 
 #[test]
-fn others_files_are_nobodys_and_their_permissions_hold() {
+fn others_files_belong_to_nobody_and_their_permissions_hold() {
     let Some(site) = site() else { return };
     for (name, uid, mode) in [("roots", 0, 0o644), ("own", UID, 0o600), ("secret", 0, 0o600)] {
         own(&site.write(&format!("shared/{name}"), "text\n"), uid, uid, mode);

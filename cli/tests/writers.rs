@@ -33,7 +33,7 @@ fn replace_daemon(site: &Site) {
 }
 
 #[test]
-fn who_has_a_renamed_file_open_keeps_it_over_the_death_of_a_daemon() {
+fn a_renamed_open_file_survives_the_death_of_a_daemon() {
     if !has_namespaces() {
         return;
     }

@@ -1,4 +1,4 @@
-/* A task comes to its node; see node.h. It is what `headwater exec` does (cli/src/job/attend.rs,
+/* A task comes to its node; see node.h. It is what `headwater exec` does (cli/src/rendezvous/attach.rs,
  * cli/src/namespace/enter.rs). */
 #define _GNU_SOURCE
 #include "node.h"

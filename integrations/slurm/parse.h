@@ -20,7 +20,7 @@ struct hwsl_answer {
 	} io; /* what becomes of its I/O; the library is NULL if nothing does */
 };
 
-/* Reads an answer: fields that each end in a zero byte (`Answer` in cli/src/job/messages.rs). False if it
+/* Reads an answer: fields that each end in a zero byte (`Answer` in cli/src/rendezvous/messages.rs). False if it
  * is none. */
 bool hwsl_parse_answer(const char *bytes, size_t size, struct hwsl_answer *answer);
 

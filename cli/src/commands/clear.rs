@@ -12,7 +12,7 @@ use super::stats::of_node;
 use crate::control::client;
 use crate::control::find::{Node, find};
 use crate::control::options::ClearOptions;
-use crate::message::{say, show};
+use crate::message::{log, show};
 
 /// Clears what is named; the exit status.
 pub fn clear(options: &ClearOptions) -> Result<u8> {
@@ -24,7 +24,7 @@ pub fn clear(options: &ClearOptions) -> Result<u8> {
             Ok(cleared) => drop(done.insert(node.number, cleared)),
             Err(error) => {
                 failures += 1;
-                say(format_args!("node {}: {error:#}", node.number));
+                log(format_args!("node {}: {error:#}", node.number));
             }
         }
     }
@@ -34,7 +34,7 @@ pub fn clear(options: &ClearOptions) -> Result<u8> {
     if options.json {
         show(stdout(), serde_json::to_string(&done)? + "\n");
     } else {
-        done.iter().for_each(|(node, cleared)| show(stdout(), told(*node, cleared)));
+        done.iter().for_each(|(node, cleared)| show(stdout(), describe(*node, cleared)));
     }
     Ok(u8::from(failures > 0))
 }
@@ -64,12 +64,12 @@ pub fn original(node: &Node, path: &Path) -> Result<PathBuf> {
     Ok(inside.unwrap_or(absolute))
 }
 
-fn told(node: u32, cleared: &Cleared) -> String {
+fn describe(node: u32, cleared: &Cleared) -> String {
     let Cleared { files, bytes: freed, kept_in_use, kept_in_transit } = *cleared;
     let mut text = format!("node {node}: {files} files given up, {}", bytes(freed));
-    for (kept, why) in [(kept_in_use, "a process has them open or mapped"), (kept_in_transit, "they are being sent")] {
-        if kept > 0 {
-            text += &format!("; {kept} kept, since {why}");
+    for (count, why) in [(kept_in_use, "a process has them open or mapped"), (kept_in_transit, "they are being sent")] {
+        if count > 0 {
+            text += &format!("; {count} kept, since {why}");
         }
     }
     text + "\n"
@@ -80,9 +80,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_kept_is_said() {
+    fn retained_files_are_reported() {
         let cleared = Cleared { files: 3, bytes: 4096, kept_in_use: 2, kept_in_transit: 0 };
-        let text = told(1, &cleared);
+        let text = describe(1, &cleared);
         assert_eq!(text, "node 1: 3 files given up, 4.0K; 2 kept, since a process has them open or mapped\n");
     }
 }

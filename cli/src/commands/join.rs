@@ -15,7 +15,7 @@ use headwater_supervisor::{MountVia, Via};
 use signal_hook::consts::{SIGHUP, SIGUSR1};
 
 use crate::control::client;
-use crate::message::say;
+use crate::message::log;
 use crate::session::daemons::{Alone, Daemons};
 use crate::session::directory::Session;
 use crate::session::events::{Event, Interrupted};
@@ -24,12 +24,12 @@ use crate::session::prepare;
 use crate::session::signals;
 use crate::session::stale_mounts::remove_stale_mounts;
 use crate::session::store::{self, ReadBy};
-use crate::standing::notify;
-use crate::standing::options::JoinOptions;
-use crate::standing::site::Site;
+use crate::site_export::notify;
+use crate::site_export::options::JoinOptions;
+use crate::site_export::site::Site;
 
 /// How often it is looked whether the mount still stands.
-const LOOK: Duration = Duration::from_secs(1);
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Mounts, or goes on with a mount that stands, and watches it; the exit status.
 ///
@@ -38,13 +38,13 @@ const LOOK: Duration = Duration::from_secs(1);
 pub fn join(options: &JoinOptions) -> Result<u8> {
     let (sender, events) = channel();
     signals::watch(sender.clone())?;
-    let site = Site::new(&options.site, &options.place)?;
+    let site = Site::new(&options.site, &options.local)?;
     ensure!(!site.is_reader(), "{} is a reader of this site: `headwater serve` is for such nodes", site.name());
     remove_stale_mounts();
     let at = options.at.as_deref().unwrap_or(Path::new(&site.export));
     let at = existing_directory(at)?;
-    let node = match node_of(&at, options.place.storage.store.as_deref()) {
-        Some(node) => go_on(&site, &at, node)?,
+    let node = match node_of(&at, options.local.storage.store.as_deref()) {
+        Some(node) => take_over(&site, &at, node)?,
         None => match mount(options, &site, &at, &sender, &events) {
             Ok(node) => node,
             Err(error) => {
@@ -59,7 +59,7 @@ pub fn join(options: &JoinOptions) -> Result<u8> {
 
 /// Has a daemon of this executable serve the mount that stands at `at`. Where it listens, and who the
 /// others are, stays as it was when it was mounted.
-fn go_on(site: &Site, at: &Path, node: NodeDir) -> Result<NodeDir> {
+fn take_over(site: &Site, at: &Path, node: NodeDir) -> Result<NodeDir> {
     let shown = at.display();
     // Without a daemon the supervisor can be asked all the same.
     if let Ok(Answer::Stats(stats)) = client::ask(&node.control(), Command::Stats) {
@@ -68,7 +68,7 @@ fn go_on(site: &Site, at: &Path, node: NodeDir) -> Result<NodeDir> {
             "{shown} shows something else through Headwater; `headwater unmount {shown}` first, or name another directory with --at"
         );
         if stats.ranks != site.ranks() {
-            say(format_args!(
+            log(format_args!(
                 "warning: {shown} was mounted when the site had {} nodes, and has {} by these lists; `headwater unmount \
                  {shown}`, and the next start has the new lists",
                 stats.ranks,
@@ -77,7 +77,7 @@ fn go_on(site: &Site, at: &Path, node: NodeDir) -> Result<NodeDir> {
         }
     }
     ask(&node.supervisor(), Request::Restart).with_context(|| format!("the mount at {shown} does not answer"))?;
-    say(format_args!("{} goes on with the mount at {shown}", site.name()));
+    log(format_args!("{} goes on with the mount at {shown}", site.name()));
     Ok(node)
 }
 
@@ -89,13 +89,13 @@ fn mount(
     sender: &Sender<Event>,
     events: &Receiver<Event>,
 ) -> Result<NodeDir> {
-    let storage = &options.place.storage;
+    let storage = &options.local.storage;
     let store = store::open(storage.store.as_deref(), storage.store_max, 1, ReadBy::Daemon)?;
-    let listener = site.listen(options.place.listen)?;
+    let listener = site.listen(options.local.listen)?;
     let mut session = Session::create(&store.directory, 1)?;
     let node = session.node(0);
     prepare::prepare_mount(&node)?;
-    let config = site.config(&mut session, store.bytes_max, &options.place);
+    let config = site.config(&mut session, store.bytes_max, &options.local);
     let via = MountVia {
         mount_point: at.to_owned(),
         root: site.export.clone(),
@@ -104,7 +104,7 @@ fn mount(
         is_own_directory: false,
     };
     let (via, opening) = (Some(Via::Mount(via)), options.opening.named());
-    let alone = Alone { config, disk: store.disk, listener, via, opening, verbose: options.place.verbose };
+    let alone = Alone { config, disk: store.disk, listener, via, opening, verbose: options.local.verbose };
     let mut daemons = Daemons::start_alone(&session, alone, sender)?;
     if let Err(error) = daemons.wait_ready(events) {
         // What has been mounted is unmounted before the session's directory goes.
@@ -113,18 +113,18 @@ fn mount(
     }
     daemons.detach();
     session.detach();
-    say(format_args!("{} sees {} at {}", site.name(), site.export, at.display()));
+    log(format_args!("{} sees {} at {}", site.name(), site.export, at.display()));
     Ok(node)
 }
 
 /// Waits until a signal comes or the mount is over.
 fn watch(at: &Path, socket: &Path, events: &Receiver<Event>) -> Result<u8> {
     loop {
-        match events.recv_timeout(LOOK) {
+        match events.recv_timeout(CHECK_INTERVAL) {
             Ok(Event::Signal(signal)) if signal.number == SIGHUP => return Ok(0),
             Ok(Event::Signal(signal)) if signal.number == SIGUSR1 => {
                 if let Err(error) = ask(socket, Request::Restart) {
-                    say(format_args!("the daemon at {} can't be replaced: {error}", at.display()));
+                    log(format_args!("the daemon at {} can't be replaced: {error}", at.display()));
                 }
             }
             Ok(event) if event.interrupts().is_some() => {

@@ -42,7 +42,7 @@ pub fn mount(options: &MountOptions) -> Result<u8> {
     (0..options.nodes).try_for_each(|node| prepare::prepare_mount(&session.node(node)))?;
     let via = |node: u32| {
         Via::Mount(MountVia {
-            mount_point: place(&mount_point, node, options.nodes),
+            mount_point: node_mount_point(&mount_point, node, options.nodes),
             root: root.to_string_lossy().into_owned(),
             hidden: hidden.clone(),
             allows_others: options.allow_other,
@@ -65,8 +65,8 @@ pub fn mount(options: &MountOptions) -> Result<u8> {
         fabric: None,
     };
     for node in (0..options.nodes).filter(|_| options.nodes > 1) {
-        let place = place(&mount_point, node, options.nodes);
-        std::fs::create_dir_all(&place).with_context(|| format!("{} can't be made", place.display()))?;
+        let directory = node_mount_point(&mount_point, node, options.nodes);
+        std::fs::create_dir_all(&directory).with_context(|| format!("{} can't be made", directory.display()))?;
     }
     let mut daemons = Daemons::start(&session, &settings, &sender)?;
     match daemons.wait_ready(&events) {
@@ -91,7 +91,7 @@ pub fn mount(options: &MountOptions) -> Result<u8> {
 fn stay(mut daemons: Daemons, events: &Receiver<Event>) {
     while !daemons.have_ended() {
         match events.recv() {
-            Ok(Event::Daemon(said)) => daemons.heard(&said),
+            Ok(Event::Daemon(output)) => daemons.note_output(&output),
             Ok(event) if event.interrupts().is_none() => {}
             _ => break,
         }
@@ -100,7 +100,7 @@ fn stay(mut daemons: Daemons, events: &Receiver<Event>) {
 }
 
 /// Where a node is mounted.
-fn place(mount_point: &Path, node: u32, nodes: u32) -> PathBuf {
+fn node_mount_point(mount_point: &Path, node: u32, nodes: u32) -> PathBuf {
     if nodes == 1 { mount_point.to_owned() } else { mount_point.join(format!("n{node}")) }
 }
 
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn each_of_several_nodes_has_a_directory() {
-        assert_eq!(place(Path::new("/m"), 0, 1), Path::new("/m"));
-        assert_eq!(place(Path::new("/m"), 1, 2), Path::new("/m/n1"));
+        assert_eq!(node_mount_point(Path::new("/m"), 0, 1), Path::new("/m"));
+        assert_eq!(node_mount_point(Path::new("/m"), 1, 2), Path::new("/m/n1"));
     }
 }

@@ -11,7 +11,7 @@ use headwater_abi::table::{AtomicU64, Reader, Record, State, word};
 use headwater_closure::recorded::{self, ENTRIES_MAX, Entry, Version, What};
 
 use crate::commands::run;
-use crate::message::say;
+use crate::message::log;
 use crate::options::run::RecordOptions;
 use crate::preload::PreloadOption;
 use crate::session::serving::Serving;
@@ -28,9 +28,9 @@ pub fn record(mut options: RecordOptions) -> Result<u8> {
         ))
     });
     match recorded {
-        Ok(entries) => say(format_args!("{entries} entries in {}", options.output.display())),
+        Ok(entries) => log(format_args!("{entries} entries in {}", options.output.display())),
         // The program has run, and its status tells how that went.
-        Err(error) => say(format_args!("warning: {error:#}")),
+        Err(error) => log(format_args!("warning: {error:#}")),
     }
     Ok(status)
 }
@@ -41,7 +41,7 @@ fn write(serving: &Serving, output: &Path) -> Result<usize> {
     let words = read_table(&table).with_context(|| format!("{} can't be read", table.display()))?;
     let mut entries = entries(&words).context("the node's table is damaged")?;
     if entries.len() > ENTRIES_MAX {
-        say(format_args!("warning: only the first {ENTRIES_MAX} of {} entries are recorded", entries.len()));
+        log(format_args!("warning: only the first {ENTRIES_MAX} of {} entries are recorded", entries.len()));
         entries.truncate(ENTRIES_MAX);
     }
     fs::write(output, recorded::write(entries.iter()))

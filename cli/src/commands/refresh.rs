@@ -13,12 +13,12 @@ use super::stats::of_node;
 use crate::control::client;
 use crate::control::find::{Node, find};
 use crate::control::options::RefreshOptions;
-use crate::message::{say, show};
+use crate::message::{log, show};
 
 /// How long the nodes have to follow.
 const FOLLOW_MAX: Duration = Duration::from_secs(10);
 /// How often to look whether they have.
-const LOOK: Duration = Duration::from_millis(10);
+const CHECK_INTERVAL: Duration = Duration::from_millis(10);
 
 #[derive(Serialize)]
 struct Shown<'a> {
@@ -44,10 +44,10 @@ pub fn refresh(options: &RefreshOptions) -> Result<u8> {
         let shown = Shown { session: &session.name, refreshed, behind: &behind };
         show(stdout(), serde_json::to_string(&shown)? + "\n");
     } else {
-        show(stdout(), told(&refreshed));
+        show(stdout(), describe(&refreshed));
     }
     for node in &behind {
-        say(format_args!(
+        log(format_args!(
             "warning: node {node} has not followed within {} s; programs that start there may see what was before",
             FOLLOW_MAX.as_secs()
         ));
@@ -65,11 +65,11 @@ fn wait_for(nodes: &[Node], generation: u64) -> Vec<u32> {
         if behind.is_empty() || Instant::now() >= deadline {
             return behind.into_iter().map(|node| node.number).collect();
         }
-        thread::sleep(LOOK);
+        thread::sleep(CHECK_INTERVAL);
     }
 }
 
-fn told(refreshed: &Refreshed) -> String {
+fn describe(refreshed: &Refreshed) -> String {
     let Refreshed { generation, changed, files } = *refreshed;
     match changed {
         Some(0) => format!("generation {generation} stays: nothing has changed, {files} files are kept\n"),
@@ -83,9 +83,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_came_of_it_is_said() {
+    fn the_outcome_is_described() {
         let check = |changed, expected: &str| {
-            assert_eq!(told(&Refreshed { generation: 3, changed, files: 7 }), expected);
+            assert_eq!(describe(&Refreshed { generation: 3, changed, files: 7 }), expected);
         };
         check(Some(2), "generation 3: 2 paths have changed, 7 files are kept\n");
         check(Some(0), "generation 3 stays: nothing has changed, 7 files are kept\n");

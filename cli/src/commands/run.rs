@@ -16,7 +16,7 @@ use crate::discover::discover;
 use crate::exec;
 use crate::io::{self as mpi_io, options::IoOptions};
 use crate::launch::Launch;
-use crate::message::{say, show};
+use crate::message::{log, show};
 use crate::namespace;
 use crate::options::run::RunOptions;
 use crate::preload;
@@ -24,7 +24,7 @@ use crate::rendezvous;
 use crate::report::report;
 use crate::session::events::{Event, Interrupted};
 use crate::session::opened::Opened;
-use crate::session::serving::{Serving, Wanted};
+use crate::session::serving::{ServiceRequest, Serving};
 use crate::session::signals;
 use crate::session::wait::wait_for;
 use crate::summary::{Start, Summary};
@@ -57,12 +57,12 @@ pub fn run_with(options: &RunOptions, at_end: impl FnOnce(&Serving)) -> Result<u
     let is_alone = options.nodes == 1 && options.ppn == 1;
     match run_beside(options, at_end) {
         Err(error) if is_alone && is_short_of_processes(&error) => {
-            say(format_args!(
+            log(format_args!(
                 "warning: {error:#}: raise the limit of processes (ulimit -u). The program runs without Headwater"
             ));
             let (name, arguments) = options.program.split_first().expect("the program is required");
             let (status, message) = exec::complaint(name, Command::new(name).args(arguments).exec());
-            say(message);
+            log(message);
             Ok(status)
         }
         done => done,
@@ -85,7 +85,7 @@ fn run_beside(options: &RunOptions, at_end: impl FnOnce(&Serving)) -> Result<u8>
         Ok(file) => file,
         Err(e) => {
             let (status, message) = exec::complaint(name, e.into());
-            say(message);
+            log(message);
             return Ok(status);
         }
     };
@@ -98,15 +98,15 @@ fn run_beside(options: &RunOptions, at_end: impl FnOnce(&Serving)) -> Result<u8>
     }
     if options.service.verbose {
         show(stderr(), &scope);
-        say(&choice);
+        log(&choice);
     }
     let (sender, events) = channel();
     signals::watch(sender.clone())?;
     let (file, program, scope) = (&file, &program, &scope);
     let preload = preload::prepare(&options.service.preload, file, &cwd);
     let preload = preload.as_ref();
-    let wanted = Wanted { options, file, program, scope, opened: &opened, arrangement: &arrangement, preload };
-    let mut serving = match wanted.serve(&mut choice, &sender, &events) {
+    let request = ServiceRequest { options, file, program, scope, opened: &opened, arrangement: &arrangement, preload };
+    let mut serving = match request.serve(&mut choice, &sender, &events) {
         Ok(serving) => serving,
         Err(Interrupted(number)) => return Ok((128 + number) as u8),
     };
@@ -139,7 +139,7 @@ fn choose(options: &RunOptions, file: &Path, scope: &Scope, opened: &Opened) -> 
     let is_root = rustix::process::geteuid().is_root();
     let choice = Choice::make(options.service.via, &program, is_root, namespace::probe);
     if options.service.via == Via::Namespace && !matches!(choice.mechanism, Mechanism::Namespace { .. }) {
-        say(format_args!("warning: {}. Going on with --via {}", choice.reason, choice.mechanism.name()));
+        log(format_args!("warning: {}. Going on with --via {}", choice.reason, choice.mechanism.name()));
     }
     (program, choice)
 }
@@ -166,12 +166,12 @@ fn supervise(
         return Ok((128 + number) as u8);
     }
     wait_for(launch.start()?, events, |event| {
-        let Event::Daemon(said) = event else { return };
-        let Some(serving) = serving.as_mut().filter(|s| s.session.id == said.session) else { return };
-        if said.line.is_none() {
-            warn_of_end(choice.mechanism, said.node);
+        let Event::Daemon(output) = event else { return };
+        let Some(serving) = serving.as_mut().filter(|s| s.session.id == output.session) else { return };
+        if output.line.is_none() {
+            warn_of_end(choice.mechanism, output.node);
         }
-        serving.daemons.heard(&said);
+        serving.daemons.note_output(&output);
     })
 }
 
@@ -182,5 +182,5 @@ fn warn_of_end(mechanism: Mechanism, node: usize) {
         }
         Mechanism::Audit | Mechanism::Off => ("daemon", "Its processes use the originals"),
     };
-    say(format_args!("warning: the {what} of node {node} is gone. {then}"));
+    log(format_args!("warning: the {what} of node {node} is gone. {then}"));
 }

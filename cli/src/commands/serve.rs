@@ -7,16 +7,16 @@ use std::sync::mpsc::{Receiver, channel};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::message::say;
+use crate::message::log;
 use crate::session::daemons::{Alone, Daemons};
 use crate::session::directory::Session;
 use crate::session::events::{Event, Interrupted};
 use crate::session::prepare;
 use crate::session::signals;
 use crate::session::store::{self, ReadBy};
-use crate::standing::notify;
-use crate::standing::options::ServeOptions;
-use crate::standing::site::Site;
+use crate::site_export::notify;
+use crate::site_export::options::ServeOptions;
+use crate::site_export::site::Site;
 
 /// Serves until a signal ends it; the exit status.
 ///
@@ -25,7 +25,7 @@ use crate::standing::site::Site;
 pub fn serve(options: &ServeOptions) -> Result<u8> {
     let (sender, events) = channel();
     signals::watch(sender.clone())?;
-    let site = Site::new(&options.site, &options.place)?;
+    let site = Site::new(&options.site, &options.local)?;
     ensure!(
         site.is_reader(),
         "{} is no reader of this site ({}): `headwater join` is for such nodes",
@@ -33,13 +33,13 @@ pub fn serve(options: &ServeOptions) -> Result<u8> {
         options.site.readers
     );
     check_export(Path::new(&site.export))?;
-    let storage = &options.place.storage;
+    let storage = &options.local.storage;
     let store = store::open(storage.store.as_deref(), storage.store_max, 1, ReadBy::Daemon)?;
-    let listener = site.listen(options.place.listen)?;
+    let listener = site.listen(options.local.listen)?;
     let mut session = Session::create(&store.directory, 1)?;
     prepare::prepare_mount(&session.node(0))?;
-    let config = site.config(&mut session, store.bytes_max, &options.place);
-    let alone = Alone { config, disk: store.disk, listener, via: None, opening: None, verbose: options.place.verbose };
+    let config = site.config(&mut session, store.bytes_max, &options.local);
+    let alone = Alone { config, disk: store.disk, listener, via: None, opening: None, verbose: options.local.verbose };
     let mut daemons = Daemons::start_alone(&session, alone, &sender)?;
     if let Err(error) = daemons.wait_ready(&events) {
         drop(daemons);
@@ -48,7 +48,7 @@ pub fn serve(options: &ServeOptions) -> Result<u8> {
     }
     notify::ready();
     let (readers, nodes) = site.counts();
-    say(format_args!("{} serves {} to {nodes} nodes, with {readers} readers in all", site.name(), site.export));
+    log(format_args!("{} serves {} to {nodes} nodes, with {readers} readers in all", site.name(), site.export));
     wait(daemons, &events)
 }
 
@@ -57,7 +57,7 @@ pub fn serve(options: &ServeOptions) -> Result<u8> {
 fn wait(mut daemons: Daemons, events: &Receiver<Event>) -> Result<u8> {
     while !daemons.have_ended() {
         match events.recv() {
-            Ok(Event::Daemon(said)) => daemons.heard(&said),
+            Ok(Event::Daemon(output)) => daemons.note_output(&output),
             Ok(event) if event.interrupts().is_none() => {}
             _ => {
                 daemons.stop(events);
@@ -98,7 +98,7 @@ mod tests {
     use std::os::unix::fs::{PermissionsExt, symlink};
 
     #[test]
-    fn what_nobody_could_read_is_refused() {
+    fn an_unreadable_export_is_refused() {
         let directory = tempfile::tempdir().unwrap();
         let base = directory.path().canonicalize().unwrap();
         let mode = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();

@@ -16,7 +16,7 @@ use serde::Serialize;
 use crate::control::client;
 use crate::control::find::{Node, find, living};
 use crate::control::options::StatsOptions;
-use crate::message::{say, show};
+use crate::message::{log, show};
 
 /// Moves a terminal's cursor to the corner and clears what is below.
 const HOME: &str = "\x1b[H\x1b[J";
@@ -38,7 +38,7 @@ pub fn stats(options: &StatsOptions) -> Result<u8> {
             match of_node(node) {
                 Ok(of_node) => drop(stats.insert(node.number, of_node)),
                 Err(error) => {
-                    say(format_args!("node {}: {error:#}", node.number));
+                    log(format_args!("node {}: {error:#}", node.number));
                     last = Some(error);
                 }
             }

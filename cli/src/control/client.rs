@@ -24,7 +24,7 @@ fn ask_within(socket: &Path, command: Command, silence_max: Duration) -> Result<
     let mut request = serde_json::to_vec(&Request { version: CONTROL_VERSION, command })?;
     ensure!(request.len() < CONTROL_LINE_BYTES_MAX, "the request is too long; name fewer paths at once");
     request.push(b'\n');
-    stream.write_all(&request).map_err(told(silence_max))?;
+    stream.write_all(&request).map_err(explain(silence_max))?;
     let mut received = Vec::new();
     loop {
         let line = read_line(&mut stream, &mut received, silence_max)?;
@@ -43,7 +43,7 @@ fn connect(path: &Path, silence_max: Duration) -> Result<UnixStream> {
     let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
     // This bounds the connecting, too.
     sockopt::set_socket_timeout(&socket, sockopt::Timeout::Send, Some(silence_max))?;
-    rustix::net::connect(&socket, &SocketAddrUnix::new(path)?).map_err(|error| told(silence_max)(error.into()))?;
+    rustix::net::connect(&socket, &SocketAddrUnix::new(path)?).map_err(|error| explain(silence_max)(error.into()))?;
     let peer = sockopt::socket_peercred(&socket)?;
     let user = rustix::process::geteuid();
     ensure!(peer.uid == user || peer.uid.is_root() || user.is_root(), "it is another user's");
@@ -64,15 +64,15 @@ fn read_line(stream: &mut UnixStream, received: &mut Vec<u8>, silence_max: Durat
         match stream.read(&mut buffer) {
             Ok(0) => bail!("it ended before it answered; see the session's messages, or try again"),
             Ok(bytes) if Instant::now() < deadline => received.extend_from_slice(&buffer[..bytes]),
-            Ok(_) => return Err(told(silence_max)(io::ErrorKind::TimedOut.into())),
+            Ok(_) => return Err(explain(silence_max)(io::ErrorKind::TimedOut.into())),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(told(silence_max)(error)),
+            Err(error) => return Err(explain(silence_max)(error)),
         }
     }
 }
 
 /// What an error of the socket means to a person.
-fn told(silence_max: Duration) -> impl Fn(io::Error) -> anyhow::Error {
+fn explain(silence_max: Duration) -> impl Fn(io::Error) -> anyhow::Error {
     move |error| match error.kind() {
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => anyhow::anyhow!(
             "it has been silent for {} s; its processes go on with the originals. If it stays so, end the session",
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_listens_an_answer_comes_in_bounded_time() {
+    fn any_listener_yields_an_answer_in_bounded_time() {
         assert!(check(drain).contains("silent for 0.3 s"));
         assert!(check(drop).contains("before it answered") || check(drop).contains("reset"));
         let dribbling = check(|mut stream| {
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn who_works_on_it_is_waited_for() {
+    fn pending_answers_are_waited_for() {
         let (_directory, path, listener) = listen();
         let server = thread::spawn(move || {
             let mut stream = listener.accept().unwrap().0;
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_there_is_said() {
+    fn a_missing_daemon_is_reported() {
         let (directory, path, listener) = listen();
         drop(listener);
         let error = format!("{:#}", ask(&path, Command::Stats).unwrap_err());

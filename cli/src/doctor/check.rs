@@ -5,7 +5,7 @@ use serde::Serialize;
 /// How a check came out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Verdict {
+pub(super) enum CheckResult {
     /// All is well.
     Ok,
     /// Headwater works, but not as well as it could.
@@ -19,7 +19,7 @@ pub(super) enum Verdict {
 pub(super) struct Check {
     /// What was looked at.
     pub(super) name: &'static str,
-    pub(super) verdict: Verdict,
+    pub(super) verdict: CheckResult,
     /// What was found.
     pub(super) found: String,
     /// What to do, unless all is well.
@@ -29,15 +29,15 @@ pub(super) struct Check {
 
 impl Check {
     pub(super) fn ok(name: &'static str, found: impl Into<String>) -> Check {
-        Check { name, verdict: Verdict::Ok, found: found.into(), next: None }
+        Check { name, verdict: CheckResult::Ok, found: found.into(), next: None }
     }
 
     pub(super) fn warning(name: &'static str, found: impl Into<String>, next: impl Into<String>) -> Check {
-        Check { name, verdict: Verdict::Warning, found: found.into(), next: Some(next.into()) }
+        Check { name, verdict: CheckResult::Warning, found: found.into(), next: Some(next.into()) }
     }
 
     pub(super) fn missing(name: &'static str, found: impl Into<String>, next: impl Into<String>) -> Check {
-        Check { name, verdict: Verdict::Missing, found: found.into(), next: Some(next.into()) }
+        Check { name, verdict: CheckResult::Missing, found: found.into(), next: Some(next.into()) }
     }
 }
 

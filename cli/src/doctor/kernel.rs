@@ -133,7 +133,7 @@ pub fn helper() -> Check {
 
 #[cfg(test)]
 mod tests {
-    use super::super::check::Verdict;
+    use super::super::check::CheckResult;
     use super::*;
 
     #[test]
@@ -153,8 +153,8 @@ mod tests {
             | flag::PASSTHROUGH
             | flag::MAX_PAGES;
         let features = |flags| Features { minor: 45, flags };
-        assert_eq!(describe(features(all), Some(256)).verdict, Verdict::Ok);
-        assert_eq!(describe(features(all), None).verdict, Verdict::Ok);
+        assert_eq!(describe(features(all), Some(256)).verdict, CheckResult::Ok);
+        assert_eq!(describe(features(all), None).verdict, CheckResult::Ok);
         let small = describe(features(all), Some(32));
         assert!(small.next.unwrap().contains("max_pages_limit"));
         let old = describe(features(all & !flag::HAS_RESEND & !flag::PASSTHROUGH), None);

@@ -18,7 +18,7 @@ pub fn audit() -> Check {
         Ok(library) => library,
         Err(error) => return Check::missing(NAME, "the audit library is not installed", format!("{error:#}")),
     };
-    if complaint(NO_LIBRARY.as_ref()).is_none_or(|said| !said.contains(NO_LIBRARY)) {
+    if complaint(NO_LIBRARY.as_ref()).is_none_or(|stderr| !stderr.contains(NO_LIBRARY)) {
         return Check::missing(
             NAME,
             format!("{PROGRAM}'s loader does not audit"),
@@ -26,10 +26,10 @@ pub fn audit() -> Check {
         );
     }
     match complaint(library.as_os_str()) {
-        Some(said) if said.is_empty() => Check::ok(NAME, library.display().to_string()),
-        Some(said) => Check::missing(
+        Some(stderr) if stderr.is_empty() => Check::ok(NAME, library.display().to_string()),
+        Some(stderr) => Check::missing(
             NAME,
-            format!("the loader refuses {}: {}", library.display(), said.trim()),
+            format!("the loader refuses {}: {}", library.display(), stderr.trim()),
             "build it for this machine with `cargo xtask dist`",
         ),
         None => Check::missing(NAME, format!("{PROGRAM} can't be audited"), "use --via namespace"),
@@ -54,8 +54,8 @@ pub fn mpi_io() -> Check {
 
 /// What a program says on standard error when it is audited by this library; `None` if it fails.
 fn complaint(library: &OsStr) -> Option<String> {
-    let (is_well, said) = trial::load("LD_AUDIT", library).ok()?;
-    is_well.then_some(said)
+    let (is_well, stderr) = trial::load("LD_AUDIT", library).ok()?;
+    is_well.then_some(stderr)
 }
 
 #[cfg(test)]

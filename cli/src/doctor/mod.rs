@@ -13,7 +13,7 @@ use std::io::stdout;
 
 use anyhow::Result;
 
-use self::check::{Check, Findings, Mechanisms, Verdict};
+use self::check::{Check, CheckResult, Findings, Mechanisms};
 use crate::message::show;
 use crate::namespace::{self, Found};
 use crate::options::DoctorOptions;
@@ -45,7 +45,7 @@ fn examine(options: &DoctorOptions, removed: Vec<String>) -> Findings {
     let audit = loader::audit();
     let device = kernel::device();
     let helper = kernel::helper();
-    let works = |check: &Check| check.verdict != Verdict::Missing;
+    let works = |check: &Check| check.verdict != CheckResult::Missing;
     let has_store = works(&store);
     let mechanisms = Mechanisms {
         namespace: has_store && matches!(found, Found::Usable { .. }),

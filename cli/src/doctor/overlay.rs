@@ -91,21 +91,21 @@ fn links_of(descriptors: Option<u64>) -> Check {
 
 #[cfg(test)]
 mod tests {
-    use super::super::check::Verdict;
+    use super::super::check::CheckResult;
     use super::*;
 
     #[test]
     fn small_buffers_are_worth_a_warning() {
         let check = |send, receive, expected| assert_eq!(buffers(send, receive).verdict, expected);
-        check(Some(4 << 20), Some(6 << 20), Verdict::Ok);
-        check(Some(212_992), Some(6 << 20), Verdict::Warning);
-        check(Some(4 << 20), Some(87_380), Verdict::Warning);
-        check(None, Some(1), Verdict::Ok);
+        check(Some(4 << 20), Some(6 << 20), CheckResult::Ok);
+        check(Some(212_992), Some(6 << 20), CheckResult::Warning);
+        check(Some(4 << 20), Some(87_380), CheckResult::Warning);
+        check(None, Some(1), CheckResult::Ok);
     }
 
     #[test]
     fn few_descriptors_are_few_links() {
-        assert_eq!(links_of(None).verdict, Verdict::Ok);
+        assert_eq!(links_of(None).verdict, CheckResult::Ok);
         assert_eq!(links_of(Some(4096)).found, "descriptors for 3072 from a node");
         for few in [0, 1024, 1030] {
             assert!(links_of(Some(few)).next.unwrap().contains("ulimit -n"), "{few}");

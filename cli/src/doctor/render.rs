@@ -4,7 +4,7 @@ use std::env;
 use std::fmt;
 use std::io::{IsTerminal, stdout};
 
-use super::check::{Findings, Verdict};
+use super::check::{CheckResult, Findings};
 
 /// The findings as aligned lines.
 pub struct Text<'a> {
@@ -19,11 +19,11 @@ pub fn wants_colours() -> bool {
 }
 
 impl Text<'_> {
-    fn verdict(&self, verdict: Verdict) -> String {
-        let (word, colour) = match verdict {
-            Verdict::Ok => ("ok", 32),
-            Verdict::Warning => ("warning", 33),
-            Verdict::Missing => ("missing", 31),
+    fn label(&self, result: CheckResult) -> String {
+        let (word, colour) = match result {
+            CheckResult::Ok => ("ok", 32),
+            CheckResult::Warning => ("warning", 33),
+            CheckResult::Missing => ("missing", 31),
         };
         if self.has_colours { format!("\x1b[{colour}m{word:7}\x1b[0m") } else { format!("{word:7}") }
     }
@@ -33,7 +33,7 @@ impl fmt::Display for Text<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let width = self.findings.checks.iter().map(|check| check.name.len()).max().unwrap_or(0);
         for check in &self.findings.checks {
-            writeln!(f, "{}  {:width$}  {}", self.verdict(check.verdict), check.name, check.found)?;
+            writeln!(f, "{}  {:width$}  {}", self.label(check.verdict), check.name, check.found)?;
             if let Some(next) = &check.next {
                 writeln!(f, "{:9}{:width$}  -> {next}", "", "")?;
             }

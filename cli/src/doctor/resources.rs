@@ -108,21 +108,21 @@ fn free_bytes(directory: &Path) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::check::Verdict;
+    use super::super::check::CheckResult;
     use super::*;
 
     #[test]
     fn a_store_on_a_disk_is_worth_a_warning() {
-        assert_eq!(store(Some(Path::new("/nonexistent"))).verdict, Verdict::Missing);
+        assert_eq!(store(Some(Path::new("/nonexistent"))).verdict, CheckResult::Missing);
         assert!(store(Some(Path::new("/dev/shm"))).found.contains("/dev/shm, "));
         let disk = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
-        assert!(store(Some(disk.path())).verdict >= Verdict::Warning);
+        assert!(store(Some(disk.path())).verdict >= CheckResult::Warning);
     }
 
     #[test]
     fn low_limits_name_the_command() {
-        assert_eq!(limit("descriptors", Resource::Nofile, 1, "ulimit -n").verdict, Verdict::Ok);
+        assert_eq!(limit("descriptors", Resource::Nofile, 1, "ulimit -n").verdict, CheckResult::Ok);
         let low = limit("descriptors", Resource::Nofile, u64::MAX, "ulimit -n");
-        assert!(low.verdict == Verdict::Ok || low.next.unwrap().contains("ulimit -n"));
+        assert!(low.verdict == CheckResult::Ok || low.next.unwrap().contains("ulimit -n"));
     }
 }

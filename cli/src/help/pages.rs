@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::own;
+use crate::self_exec;
 
 /// Where the documents are installed, from the directory of `bin`.
 pub const INSTALLED: &str = "share/doc/headwater";
@@ -80,7 +80,7 @@ pub fn of(command: &str) -> Option<&'static Page> {
 
 /// Returns a document's place: where it is installed beside this executable, else its path in the source tree.
 pub fn place(document: &str) -> String {
-    let executable = own::installed().unwrap_or_default();
+    let executable = self_exec::installed().unwrap_or_default();
     let installed = executable.parent().and_then(Path::parent).map(|prefix| prefix.join(INSTALLED).join(document));
     installed.filter(|path| path.is_file()).map_or_else(|| document.to_owned(), |path| path.display().to_string())
 }

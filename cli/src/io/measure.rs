@@ -48,7 +48,7 @@ pub fn measure(directory: &Path, parameters: &mut Parameters) -> Result<String> 
         bytes / seconds / 1e6
     };
     let time = |curve: &Curve| nanoseconds((curve.seconds((32 << 20) as f64) * 1e9) as u64);
-    let told = format!(
+    let description = format!(
         "measured: protection of 32 MB {} ({} if untouched), copy {}; one reader {:.0} MB/s, {:.1} times that by {} at \
          once, one writer {:.0} MB/s\n",
         time(&parameters.protection),
@@ -60,7 +60,7 @@ pub fn measure(directory: &Path, parameters: &mut Parameters) -> Result<String> 
         rate(&write),
     );
     (parameters.read, parameters.write) = (read, write);
-    Ok(told)
+    Ok(description)
 }
 
 fn curve(points: impl IntoIterator<Item = (usize, f64)>) -> Result<Curve> {
@@ -208,8 +208,8 @@ mod tests {
     fn what_is_measured_can_be_used_and_nothing_is_left() {
         let directory = tempfile::tempdir().unwrap();
         let mut parameters = Parameters::default();
-        let told = measure(directory.path(), &mut parameters).unwrap();
-        assert!(told.contains("one reader"), "{told}");
+        let description = measure(directory.path(), &mut parameters).unwrap();
+        assert!(description.contains("one reader"), "{description}");
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
         assert_eq!(Parameters::parse(&parameters.write()).unwrap(), parameters);
         assert_eq!(parameters.protection.points().len(), SIZES.len());

@@ -61,7 +61,7 @@ pub enum IoMode {
 }
 
 /// Words that stand in place of a report's path.
-const REPORT_WORDS: [&str; 2] = ["stderr", "none"];
+const REPORT_KEYWORDS: [&str; 2] = ["stderr", "none"];
 
 impl IoMode {
     /// The word for it.
@@ -84,26 +84,26 @@ impl IoOptions {
     /// With paths that mean the same in any directory, and on the nodes.
     pub fn absolute(&self, cwd: &Path, on_nodes: &dyn Fn(&Path) -> PathBuf) -> IoOptions {
         let absolute = |path: &PathBuf| on_nodes(&cwd.join(path));
-        let is_word = |path: &PathBuf| REPORT_WORDS.iter().any(|word| path.as_os_str() == *word);
+        let is_keyword = |path: &PathBuf| REPORT_KEYWORDS.iter().any(|word| path.as_os_str() == *word);
         IoOptions {
             io: self.io,
             io_profile: self.io_profile.as_ref().map(absolute),
-            io_report: self.io_report.as_ref().map(|path| if is_word(path) { path.clone() } else { absolute(path) }),
+            io_report: self.io_report.as_ref().map(|path| if is_keyword(path) { path.clone() } else { absolute(path) }),
         }
     }
 
     /// What `headwater exec` is told of it; nothing if nobody said anything.
-    pub fn words(&self, is_everywhere: bool) -> Vec<OsString> {
+    pub fn arguments(&self, is_everywhere: bool) -> Vec<OsString> {
         let Some(mode) = self.io else { return Vec::new() };
-        let mut words: Vec<OsString> = vec!["--io".into(), mode.name().into()];
+        let mut arguments: Vec<OsString> = vec!["--io".into(), mode.name().into()];
         if mode == IoMode::Off {
-            return words;
+            return arguments;
         }
         for (option, path) in [("--io-profile", &self.io_profile), ("--io-report", &self.io_report)] {
-            words.extend(path.iter().flat_map(|path| [OsString::from(option), path.into()]));
+            arguments.extend(path.iter().flat_map(|path| [OsString::from(option), path.into()]));
         }
-        words.extend(is_everywhere.then(|| "--io-everywhere".into()));
-        words
+        arguments.extend(is_everywhere.then(|| "--io-everywhere".into()));
+        arguments
     }
 }
 
@@ -111,21 +111,21 @@ impl IoOptions {
 mod tests {
     use super::*;
 
-    fn words(io: Option<IoMode>, profile: Option<&str>, report: Option<&str>, is_everywhere: bool) -> String {
+    fn arguments(io: Option<IoMode>, profile: Option<&str>, report: Option<&str>, is_everywhere: bool) -> String {
         let options = IoOptions { io, io_profile: profile.map(PathBuf::from), io_report: report.map(PathBuf::from) };
         let options =
             options.absolute(Path::new("/here"), &|path| Path::new("/n").join(path.strip_prefix("/").unwrap()));
-        let words = options.words(is_everywhere);
-        words.iter().map(|word| word.to_str().unwrap()).collect::<Vec<_>>().join(" ")
+        let arguments = options.arguments(is_everywhere);
+        arguments.iter().map(|argument| argument.to_str().unwrap()).collect::<Vec<_>>().join(" ")
     }
 
     #[test]
     fn paths_are_the_nodes_and_words_stay() {
         use IoMode::{Auto, Off, Verify};
-        assert_eq!(words(None, Some("p"), None, true), "");
-        assert_eq!(words(Some(Off), Some("p"), None, true), "--io off");
-        assert_eq!(words(Some(Auto), None, Some("none"), false), "--io auto --io-report none");
+        assert_eq!(arguments(None, Some("p"), None, true), "");
+        assert_eq!(arguments(Some(Off), Some("p"), None, true), "--io off");
+        assert_eq!(arguments(Some(Auto), None, Some("none"), false), "--io auto --io-report none");
         let all = "--io verify --io-profile /n/here/p --io-report /n/r --io-everywhere";
-        assert_eq!(words(Some(Verify), Some("p"), Some("/r"), true), all);
+        assert_eq!(arguments(Some(Verify), Some("p"), Some("/r"), true), all);
     }
 }

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use super::options::{InnerIoOptions, IoMode, IoOptions};
 use super::trial;
-use crate::message::say;
+use crate::message::log;
 use crate::rendezvous::NodeIo;
 use crate::session::prepare;
 use crate::via::Program;
@@ -30,7 +30,7 @@ pub fn settle(options: &IoOptions, programs: &[OsString], known: Option<&Program
     match obstacle(programs, known) {
         None => options.clone(),
         Some(why) => {
-            say(format_args!("warning: {why}. Its I/O stays as it is"));
+            log(format_args!("warning: {why}. Its I/O stays as it is"));
             IoOptions { io: Some(IoMode::Off), ..IoOptions::default() }
         }
     }

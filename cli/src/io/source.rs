@@ -84,8 +84,8 @@ mod tests {
         let compiled =
             Command::new("cc").args(["-g", "-rdynamic"]).args(flags).arg("-o").arg(&program).arg(&file).status();
         assert!(compiled.unwrap().success());
-        let said = Command::new(&program).output().unwrap().stdout;
-        let frame = String::from_utf8(said).unwrap();
+        let printed = Command::new(&program).output().unwrap().stdout;
+        let frame = String::from_utf8(printed).unwrap();
         let source = Source::open(&program).unwrap();
         assert_eq!(source.line(&frame).as_deref(), Some("where.c:13"), "{frame} {flags:?}");
         assert_eq!(source.line(&frame.replace("where", "other")), None);

@@ -21,9 +21,9 @@ pub fn load(variable: &str, library: &OsStr) -> io::Result<(bool, String)> {
 /// tried, it isn't known.
 pub fn preload(library: &Path) -> Result<(), String> {
     match load("LD_PRELOAD", library.as_os_str()) {
-        Ok((true, said)) if said.is_empty() => Ok(()),
-        Ok((_, said)) => {
-            let why = said.lines().next().unwrap_or("it ends at once").trim();
+        Ok((true, stderr)) if stderr.is_empty() => Ok(()),
+        Ok((_, stderr)) => {
+            let why = stderr.lines().next().unwrap_or("it ends at once").trim();
             Err(format!("{PROGRAM} can't load {}: {why}", library.display()))
         }
         Err(_) => Ok(()),

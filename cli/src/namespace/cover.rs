@@ -11,7 +11,7 @@ use rustix::mount::{MoveMountFlags, OpenTreeFlags, move_mount, open_tree};
 
 /// One directory of a scope, under its own name (links are at their targets).
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Place {
+struct CoveredDirectory {
     depth: usize,
     path: PathBuf,
     is_included: bool,
@@ -23,33 +23,34 @@ struct Place {
 /// # Errors
 /// A directory that can't be covered. The caller is to give its mount namespace up then.
 pub fn cover(view: &Path, scope: &[(bool, String)]) -> Result<()> {
-    let places = places(scope);
+    let directories = directories(scope);
     // All are opened before the first is covered, since afterwards the originals can't be reached.
-    let trees = places.iter().map(|place| tree(view, place)).collect::<Result<Vec<_>>>()?;
-    for (place, tree) in places.iter().zip(trees) {
+    let trees = directories.iter().map(|directory| tree(view, directory)).collect::<Result<Vec<_>>>()?;
+    for (directory, tree) in directories.iter().zip(trees) {
         if let Some(tree) = tree {
-            put(&tree, &place.path).with_context(|| format!("{} can't be covered", place.path.display()))?;
+            attach_tree(&tree, &directory.path)
+                .with_context(|| format!("{} can't be covered", directory.path.display()))?;
         }
     }
     Ok(())
 }
 
 /// The scope's existing directories, outer ones first.
-fn places(scope: &[(bool, String)]) -> BTreeSet<Place> {
-    let place = |(is_included, path): &(bool, String)| {
+fn directories(scope: &[(bool, String)]) -> BTreeSet<CoveredDirectory> {
+    let directory = |(is_included, path): &(bool, String)| {
         let path = Path::new(path).canonicalize().ok()?;
-        Some(Place { depth: path.components().count(), path, is_included: *is_included })
+        Some(CoveredDirectory { depth: path.components().count(), path, is_included: *is_included })
     };
-    scope.iter().filter_map(place).collect()
+    scope.iter().filter_map(directory).collect()
 }
 
 /// What is to lie over a place; `None` if it is gone.
-fn tree(view: &Path, place: &Place) -> Result<Option<OwnedFd>> {
-    let (path, flags) = if place.is_included {
-        (view.join(place.path.strip_prefix("/").unwrap_or(&place.path)), OpenTreeFlags::empty())
+fn tree(view: &Path, directory: &CoveredDirectory) -> Result<Option<OwnedFd>> {
+    let (path, flags) = if directory.is_included {
+        (view.join(directory.path.strip_prefix("/").unwrap_or(&directory.path)), OpenTreeFlags::empty())
     } else {
         // Without what is mounted within, a user namespace may not bind it.
-        (place.path.clone(), OpenTreeFlags::AT_RECURSIVE)
+        (directory.path.clone(), OpenTreeFlags::AT_RECURSIVE)
     };
     let flags = flags | OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
     match open_tree(CWD, &path, flags) {
@@ -59,7 +60,7 @@ fn tree(view: &Path, place: &Place) -> Result<Option<OwnedFd>> {
     }
 }
 
-fn put(tree: &OwnedFd, path: &Path) -> Result<(), Errno> {
+fn attach_tree(tree: &OwnedFd, path: &Path) -> Result<(), Errno> {
     move_mount(tree, "", CWD, path, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)?;
     if path == Path::new("/") {
         // Only a process that comes in now sees the new root; the rest of the scope lies in it.
@@ -82,7 +83,7 @@ mod tests {
         symlink(root.join("sw"), root.join("link")).unwrap();
         let scope = [(false, "sw/results"), (true, "sw/results/good"), (true, "link"), (true, "sw"), (true, "gone")];
         let scope: Vec<_> = scope.map(|(is_included, p)| (is_included, root.join(p).display().to_string())).into();
-        let found: Vec<_> = places(&scope).into_iter().map(|p| (p.is_included, p.path)).collect();
+        let found: Vec<_> = directories(&scope).into_iter().map(|p| (p.is_included, p.path)).collect();
         let expected = [(true, "sw"), (false, "sw/results"), (true, "sw/results/good")];
         assert_eq!(found, expected.map(|(is_included, path)| (is_included, root.join(path))));
     }

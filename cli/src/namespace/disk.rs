@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsconfig_set_string, fsmount, fsopen};
 
 use super::make;
-use crate::own;
+use crate::self_exec;
 
 /// Makes a disk of so many bytes; the descriptor of its root directory, which is this user's alone.
 ///
@@ -28,14 +28,14 @@ pub fn make(bytes: u64) -> Result<OwnedFd> {
 /// In a process with a user namespace of its own, in which it may.
 fn make_elsewhere(bytes: u64) -> Result<OwnedFd> {
     let (channel, end) = Channel::pair()?;
-    let mut command = own::again();
+    let mut command = self_exec::command();
     command.args(["namespace", "--disk", &bytes.to_string()]).stdin(end).stdout(Stdio::null()).stderr(Stdio::null());
     let mut child = command.spawn().context("headwater can't start itself")?;
     // The child's end is the child's alone.
     drop(command);
-    let heard = channel.receive::<Said>();
+    let answer = channel.receive::<Said>();
     let _ = child.wait();
-    match heard.context("the process that makes a RAM disk has ended")? {
+    match answer.context("the process that makes a RAM disk has ended")? {
         (Said::Mounted, descriptors) => descriptors.into_iter().next().context("a RAM disk has no descriptor"),
         (Said::Failed(why), _) => Err(anyhow!(why)),
         (Said::Bound, _) => bail!("a RAM disk was not made"),
@@ -97,12 +97,12 @@ mod tests {
             Err(errno) => return println!("skipped: this process may not mount: {errno}"),
         };
         check(&root).unwrap();
-        let way = format!("/proc/self/fd/{}", root.as_raw_fd());
-        fs::create_dir_all(format!("{way}/s/n0")).unwrap();
-        fs::write(format!("{way}/s/n0/f"), vec![1; 1 << 20]).unwrap();
-        assert!(fs::write(format!("{way}/s/n0/g"), b"x").is_err());
+        let path = format!("/proc/self/fd/{}", root.as_raw_fd());
+        fs::create_dir_all(format!("{path}/s/n0")).unwrap();
+        fs::write(format!("{path}/s/n0/f"), vec![1; 1 << 20]).unwrap();
+        assert!(fs::write(format!("{path}/s/n0/g"), b"x").is_err());
         assert!(!fs::read_to_string("/proc/self/mountinfo").unwrap().contains(" headwater "));
-        let open = fs::File::open(format!("{way}/s/n0/f")).unwrap();
+        let open = fs::File::open(format!("{path}/s/n0/f")).unwrap();
         drop(root);
         assert_eq!(open.metadata().unwrap().len(), 1 << 20, "what is open stays");
     }

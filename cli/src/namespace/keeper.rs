@@ -13,7 +13,7 @@ use anyhow::{Context, Result, ensure};
 use rustix::io::FdFlags;
 
 use crate::options::inner::KeepOptions;
-use crate::{own, process};
+use crate::{process, self_exec};
 
 /// A disk's keeper, which ends with this.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ impl Keeper {
     /// It can't be started, or `/proc` does not show what it has.
     pub fn start(root: BorrowedFd<'_>) -> Result<Keeper> {
         let number = root.as_raw_fd();
-        let mut command = own::again();
+        let mut command = self_exec::command();
         command.args(["keep", &number.to_string()]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         // Nothing else is started meanwhile, so that the keeper alone inherits it.
         rustix::io::fcntl_setfd(root, FdFlags::empty())?;
@@ -38,11 +38,11 @@ impl Keeper {
         rustix::io::fcntl_setfd(root, FdFlags::CLOEXEC)?;
         let mut process = spawned.context("headwater can't start itself")?;
         let (lifeline, output) = (process.stdin.take(), process.stdout.take());
-        let way = PathBuf::from(format!("/proc/{}/fd/{number}", process.id()));
-        let keeper = Keeper { process, lifeline, root: way };
+        let path = PathBuf::from(format!("/proc/{}/fd/{number}", process.id()));
+        let keeper = Keeper { process, lifeline, root: path };
         // It says something once it is what others see.
-        let said = output.context("it has no standard output")?.read(&mut [0; 1]).context("it says nothing")?;
-        ensure!(said == 1, "the keeper of the RAM disk has ended");
+        let bytes = output.context("it has no standard output")?.read(&mut [0; 1]).context("it says nothing")?;
+        ensure!(bytes == 1, "the keeper of the RAM disk has ended");
         let (seen, is) = (std::fs::metadata(keeper.root.join("."))?, rustix::fs::fstat(root)?);
         ensure!((seen.dev(), seen.ino()) == (is.st_dev, is.st_ino), "/proc does not show the keeper's descriptors");
         Ok(keeper)

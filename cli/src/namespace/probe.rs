@@ -8,7 +8,7 @@ use headwater_supervisor::namespace::Task;
 use serde::{Deserialize, Serialize};
 
 use super::make;
-use crate::own;
+use crate::self_exec;
 
 /// Any directory that is there everywhere; the mount vanishes with its namespace.
 const ANYWHERE: &str = "/proc";
@@ -47,7 +47,7 @@ pub fn presumed() -> Found {
 /// Tries to make namespaces with a FUSE file system. Takes some milliseconds.
 pub fn probe() -> Found {
     let run = || -> Result<Found> {
-        let mut command = own::again();
+        let mut command = self_exec::command();
         command.args(["namespace", "--probe"]).stdin(Stdio::null()).stderr(Stdio::null());
         let output = command.output().context("headwater can't start itself")?;
         ensure!(!output.stdout.is_empty(), "the trial ended with {}", output.status);

@@ -101,7 +101,7 @@ pub struct ExecOptions {
     pub reseed: Option<PathBuf>,
     /// This process tells what is to be told once a node.
     #[arg(long, requires = "zygote")]
-    pub speaks: bool,
+    pub reports: bool,
     #[command(flatten)]
     #[allow(missing_docs, reason = "its type says it")]
     pub io: InnerIoOptions,

@@ -4,7 +4,7 @@ use crate::rendezvous::messages::FromNode;
 
 /// What becomes of the nodes.
 #[derive(Debug)]
-pub enum News {
+pub enum NodeEvent {
     /// All are there.
     Members {
         /// So many.
@@ -15,9 +15,9 @@ pub enum News {
         has_io: bool,
     },
     /// A node says something.
-    Said(u32, FromNode),
+    Message(u32, FromNode),
     /// A node's connection has ended.
-    Gone(u32),
+    Disconnected(u32),
     /// So many launches use the session.
     Launches(u32),
     /// Somebody wants the session to end.

@@ -50,15 +50,15 @@ pub struct Arrival {
 
 /// Whether all are there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum MembershipState {
     /// More may come; to be asked again at this time, if nobody comes before.
-    Wait(Time),
+    Waiting(Time),
     /// Nobody has come yet.
-    Nobody,
+    Empty,
     /// Nobody is missing.
     Complete,
     /// So many nodes at least have not come.
-    Without(u32),
+    Incomplete(u32),
 }
 
 /// The nodes that have come.
@@ -78,9 +78,9 @@ impl Membership {
         }
         self.last_at = now;
         let is_same = |other: &Arrival| other.address == arrival.address;
-        if let Some(place) = self.arrivals.iter().position(is_same) {
-            self.arrivals[place] = arrival;
-            return Some(place);
+        if let Some(index) = self.arrivals.iter().position(is_same) {
+            self.arrivals[index] = arrival;
+            return Some(index);
         }
         if self.arrivals.len() >= NODES_MAX {
             return None;
@@ -90,25 +90,25 @@ impl Membership {
     }
 
     /// A node has gone before all were there.
-    pub fn leave(&mut self, place: usize) {
-        self.arrivals.remove(place);
+    pub fn leave(&mut self, index: usize) {
+        self.arrivals.remove(index);
     }
 
     /// Whether all are there.
-    pub fn verdict(&self, now: Time) -> Verdict {
+    pub fn state(&self, now: Time) -> MembershipState {
         if self.arrivals.is_empty() {
-            return Verdict::Nobody;
+            return MembershipState::Empty;
         }
         let missing = self.missing();
         let until = match missing {
-            Some(0) => return Verdict::Complete,
+            Some(0) => return MembershipState::Complete,
             Some(_) => self.first_at + MISSING_MS_MAX,
             None => (self.last_at + QUIET_MS).min(self.first_at + MISSING_MS_MAX),
         };
         match missing {
-            _ if now < until => Verdict::Wait(until),
-            Some(missing) => Verdict::Without(missing),
-            None => Verdict::Complete,
+            _ if now < until => MembershipState::Waiting(until),
+            Some(missing) => MembershipState::Incomplete(missing),
+            None => MembershipState::Complete,
         }
     }
 
@@ -137,8 +137,8 @@ impl Membership {
     pub fn order(&self) -> Vec<usize> {
         let mut order: Vec<usize> = (0..self.arrivals.len()).collect();
         let unknown_last = |number: Option<u32>| (Reverse(number.is_some()), number);
-        order.sort_by_cached_key(|&place| {
-            let Arrival { name, number, rank, address, .. } = &self.arrivals[place];
+        order.sort_by_cached_key(|&index| {
+            let Arrival { name, number, rank, address, .. } = &self.arrivals[index];
             (unknown_last(*number), unknown_last(*rank), name.clone(), *address)
         });
         order
@@ -181,44 +181,48 @@ mod tests {
         let mut membership = Membership::default();
         let flux = |stands_for| Arrival { nodes: Some(2), stands_for, ..arrival(1) };
         membership.arrive(0, flux(1));
-        assert_eq!(membership.verdict(0), Verdict::Wait(MISSING_MS_MAX));
+        assert_eq!(membership.state(0), MembershipState::Waiting(MISSING_MS_MAX));
         assert_eq!(membership.arrive(5, flux(2)), Some(0));
-        assert_eq!(membership.verdict(5), Verdict::Complete);
+        assert_eq!(membership.state(5), MembershipState::Complete);
         let mut membership = Membership::default();
-        let told = Arrival { processes: Some(4), processes_here: Some(2), stands_for: 2, ..arrival(1) };
-        membership.arrive(0, told);
-        assert_eq!(membership.verdict(0), Verdict::Complete);
+        let arrival = Arrival { processes: Some(4), processes_here: Some(2), stands_for: 2, ..arrival(1) };
+        membership.arrive(0, arrival);
+        assert_eq!(membership.state(0), MembershipState::Complete);
     }
 
     #[test]
     fn the_launchers_number_of_nodes_decides() {
-        let told = |port| Arrival { nodes: Some(3), processes: Some(8), processes_here: Some(1), ..arrival(port) };
-        assert_eq!(membership([]).verdict(5), Verdict::Nobody);
-        let two = membership([told(1), told(2)]);
-        assert_eq!(two.verdict(1100), Verdict::Wait(1000 + MISSING_MS_MAX));
-        assert_eq!(two.verdict(1000 + MISSING_MS_MAX), Verdict::Without(1));
-        assert_eq!(membership([told(1), told(2), told(3)]).verdict(1300), Verdict::Complete);
+        let arrival_of =
+            |port| Arrival { nodes: Some(3), processes: Some(8), processes_here: Some(1), ..arrival(port) };
+        assert_eq!(membership([]).state(5), MembershipState::Empty);
+        let two = membership([arrival_of(1), arrival_of(2)]);
+        assert_eq!(two.state(1100), MembershipState::Waiting(1000 + MISSING_MS_MAX));
+        assert_eq!(two.state(1000 + MISSING_MS_MAX), MembershipState::Incomplete(1));
+        assert_eq!(membership([arrival_of(1), arrival_of(2), arrival_of(3)]).state(1300), MembershipState::Complete);
     }
 
     #[test]
-    fn processes_tell_who_is_missing() {
-        let told = |port, here| Arrival { processes: Some(10), processes_here: Some(here), ..arrival(port) };
-        assert_eq!(membership([told(1, 4), told(2, 4)]).verdict(20_000), Verdict::Without(1));
-        assert_eq!(membership([told(1, 4), told(2, 4), told(3, 2)]).verdict(1300), Verdict::Complete);
-        assert_eq!(membership([told(1, 1)]).verdict(20_000), Verdict::Without(9));
+    fn numbers_of_processes_show_what_is_missing() {
+        let arrival_of = |port, here| Arrival { processes: Some(10), processes_here: Some(here), ..arrival(port) };
+        assert_eq!(membership([arrival_of(1, 4), arrival_of(2, 4)]).state(20_000), MembershipState::Incomplete(1));
+        assert_eq!(
+            membership([arrival_of(1, 4), arrival_of(2, 4), arrival_of(3, 2)]).state(1300),
+            MembershipState::Complete
+        );
+        assert_eq!(membership([arrival_of(1, 1)]).state(20_000), MembershipState::Incomplete(9));
     }
 
     #[test]
-    fn otherwise_silence_does() {
+    fn silence_completes_the_membership() {
         let quiet = membership([arrival(1), arrival(2)]);
-        assert_eq!(quiet.verdict(1200), Verdict::Wait(1100 + QUIET_MS));
-        assert_eq!(quiet.verdict(1100 + QUIET_MS), Verdict::Complete);
+        assert_eq!(quiet.state(1200), MembershipState::Waiting(1100 + QUIET_MS));
+        assert_eq!(quiet.state(1100 + QUIET_MS), MembershipState::Complete);
         let endless = membership((1..200).map(arrival));
-        assert_eq!(endless.verdict(1000 + MISSING_MS_MAX), Verdict::Complete);
+        assert_eq!(endless.state(1000 + MISSING_MS_MAX), MembershipState::Complete);
     }
 
     #[test]
-    fn the_library_is_everywhere_if_nobody_can_lack_it() {
+    fn the_library_is_everywhere_if_no_node_can_lack_it() {
         let with = |port, nodes| Arrival { nodes, has_io: true, ..arrival(port) };
         assert!(membership([with(1, Some(2)), with(2, Some(2))]).has_io_everywhere());
         assert!(!membership([with(1, Some(3)), with(2, Some(3))]).has_io_everywhere());
@@ -240,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_again_is_there_once() {
+    fn reregistration_keeps_the_index() {
         let mut membership = membership([arrival(1), arrival(2)]);
         assert_eq!(membership.arrive(2000, Arrival { rank: Some(1), ..arrival(1) }), Some(0));
         assert_eq!((membership.arrivals().len(), membership.arrivals()[0].rank), (2, Some(1)));

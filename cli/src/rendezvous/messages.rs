@@ -99,7 +99,7 @@ pub enum ToProcess {
     /// It is served.
     Served {
         /// How it finds the node's daemon.
-        way: Way,
+        access: NodeAccess,
         /// The session's name.
         session: String,
         /// The node's number.
@@ -113,7 +113,7 @@ pub enum ToProcess {
 
 /// How a process finds its node's daemon.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum NodeAccess {
     /// It is audited.
     Audit {
         /// The node's table.
@@ -176,12 +176,12 @@ impl ToProcess {
     pub fn encode(&self) -> Vec<u8> {
         let fields: Vec<OsString> = match self {
             ToProcess::Alone(why) => vec!["alone".into(), why.into()],
-            ToProcess::Served { way, session, node, nodes } => {
-                let (kind, more): (_, Vec<OsString>) = match way {
-                    Way::Audit { table, library } => ("audit", vec![table.into(), library.into()]),
-                    Way::Enter { supervisor } => ("enter", vec![supervisor.into()]),
-                    Way::Plain => ("plain", Vec::new()),
-                    Way::Mount { view, scope } => {
+            ToProcess::Served { access, session, node, nodes } => {
+                let (kind, more): (_, Vec<OsString>) = match access {
+                    NodeAccess::Audit { table, library } => ("audit", vec![table.into(), library.into()]),
+                    NodeAccess::Enter { supervisor } => ("enter", vec![supervisor.into()]),
+                    NodeAccess::Plain => ("plain", Vec::new()),
+                    NodeAccess::Mount { view, scope } => {
                         let sign = |is_included: &bool| if *is_included { '+' } else { '-' };
                         let directories =
                             scope.iter().map(|(included, path)| format!("{}{path}", sign(included)).into());
@@ -200,27 +200,27 @@ impl ToProcess {
         let fields: Vec<&[u8]> = bytes.strip_suffix(&[0])?.split(|&byte| byte == 0).collect();
         let text = |field: &[u8]| String::from_utf8(field.to_vec()).ok();
         let path = |field: &[u8]| PathBuf::from(OsString::from_vec(field.to_vec()));
-        let (session, node, nodes, way) = match fields[..] {
+        let (session, node, nodes, access) = match fields[..] {
             [b"alone", why] => return Some(ToProcess::Alone(text(why)?)),
             [b"audit", session, node, nodes, table, library] => {
-                (session, node, nodes, Way::Audit { table: path(table), library: path(library) })
+                (session, node, nodes, NodeAccess::Audit { table: path(table), library: path(library) })
             }
             [b"enter", session, node, nodes, supervisor] => {
-                (session, node, nodes, Way::Enter { supervisor: path(supervisor) })
+                (session, node, nodes, NodeAccess::Enter { supervisor: path(supervisor) })
             }
-            [b"plain", session, node, nodes] => (session, node, nodes, Way::Plain),
+            [b"plain", session, node, nodes] => (session, node, nodes, NodeAccess::Plain),
             [b"mount", session, node, nodes, view, ref scope @ ..] => {
                 let directory = |field: &&[u8]| {
                     let path = text(field)?;
                     Some((path.starts_with('+'), path.strip_prefix(['+', '-'])?.to_owned()))
                 };
                 let scope = scope.iter().map(directory).collect::<Option<_>>()?;
-                (session, node, nodes, Way::Mount { view: path(view), scope })
+                (session, node, nodes, NodeAccess::Mount { view: path(view), scope })
             }
             _ => return None,
         };
         let number = |field: &[u8]| text(field)?.parse().ok();
-        Some(ToProcess::Served { way, session: text(session)?, node: number(node)?, nodes: number(nodes)? })
+        Some(ToProcess::Served { access, session: text(session)?, node: number(node)?, nodes: number(nodes)? })
     }
 }
 
@@ -230,13 +230,16 @@ mod tests {
 
     #[test]
     fn processes_understand_what_nodes_say() {
-        let served = |way| ToProcess::Served { way, session: "0123456789abcdef".into(), node: 3, nodes: 17 };
+        let served = |access| ToProcess::Served { access, session: "0123456789abcdef".into(), node: 3, nodes: 17 };
         for message in [
             ToProcess::Alone("it\nis over".into()),
-            served(Way::Audit { table: "/dev/shm/a b".into(), library: "/n/é.so".into() }),
-            served(Way::Enter { supervisor: "/n/s".into() }),
-            served(Way::Plain),
-            served(Way::Mount { view: "/n/v".into(), scope: vec![(true, "/sw".into()), (false, "/sw/x".into())] }),
+            served(NodeAccess::Audit { table: "/dev/shm/a b".into(), library: "/n/é.so".into() }),
+            served(NodeAccess::Enter { supervisor: "/n/s".into() }),
+            served(NodeAccess::Plain),
+            served(NodeAccess::Mount {
+                view: "/n/v".into(),
+                scope: vec![(true, "/sw".into()), (false, "/sw/x".into())],
+            }),
         ] {
             let bytes = message.encode();
             assert_eq!(ToProcess::decode(&bytes), Some(message));
@@ -248,7 +251,7 @@ mod tests {
         for (is_everywhere, io_report) in [(true, None), (false, Some("none".into()))] {
             let options = IoOptions { io_report, ..options.clone() };
             let io = NodeIo { library: "/n/libio.so".into(), is_everywhere, options };
-            for served in [served(Way::Plain), ToProcess::Alone("it is over".into())] {
+            for served in [served(NodeAccess::Plain), ToProcess::Alone("it is over".into())] {
                 let answer = Answer { io: Some(io.clone()), served };
                 let bytes = answer.encode();
                 assert_eq!(Answer::decode(&bytes), Some(answer.clone()));

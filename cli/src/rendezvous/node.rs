@@ -26,9 +26,9 @@ use mio::{Events, Interest, Poll, Token, Waker};
 use rustix::net::sockopt::socket_peercred;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-use super::attend::{FAILED, socket};
-use super::call::connect;
-use super::events::News;
+use super::attach::{FAILED, socket};
+use super::client::connect;
+use super::events::NodeEvent;
 use super::file::{self, Job};
 use super::host;
 use super::membership::{Arrival, MISSING_MS_MAX};
@@ -61,7 +61,7 @@ pub fn serve(options: &NodeOptions) -> Result<u8> {
     let null = File::options().write(true).open("/dev/null")?;
     rustix::stdio::dup2_stderr(&null)?;
     env::set_current_dir("/")?;
-    if let Side::Old(_) = process::fork()? {
+    if let Side::Parent(_) = process::fork()? {
         return Ok(0);
     }
     let _ = rustix::process::setsid();
@@ -165,8 +165,8 @@ impl Node {
     }
 
     fn serve(&mut self) -> Result<()> {
-        if let Err(error) = self.meet() {
-            self.alone(format!("the job's front end can't be reached: {error:#}"));
+        if let Err(error) = self.connect_front() {
+            self.fall_back(format!("the job's front end can't be reached: {error:#}"));
         }
         let mut ready = Events::with_capacity(64);
         let mut empty_since = None;
@@ -174,7 +174,7 @@ impl Node {
             if let Stage::Joining(until) = self.stage
                 && Instant::now() >= until
             {
-                self.alone("the job's nodes did not come together".into());
+                self.fall_back("the job's nodes did not come together".into());
             }
             let is_empty = (self.front.is_none() || self.is_orphaned) && self.processes.is_empty();
             empty_since = is_empty.then(|| empty_since.unwrap_or_else(Instant::now));
@@ -191,7 +191,7 @@ impl Node {
                 match token {
                     LISTENER => self.accept(),
                     WAKER => self.take_events(),
-                    FRONT => self.hear(),
+                    FRONT => self.receive(),
                     token => drop(self.processes.remove(&token)),
                 }
             }
@@ -201,7 +201,7 @@ impl Node {
     }
 
     /// Connects to the front end and says who this is.
-    fn meet(&mut self) -> Result<()> {
+    fn connect_front(&mut self) -> Result<()> {
         let stream = connect(&self.job.front)?;
         let address = SocketAddr::new(stream.local_addr()?.ip(), self.overlay.local_addr()?.port());
         stream.set_nonblocking(true)?;
@@ -209,16 +209,16 @@ impl Node {
         self.poll.registry().register(&mut stream, FRONT, Interest::READABLE | Interest::WRITABLE)?;
         self.front = Some(Channel::connect(stream, self.job.session, &self.job.key)?);
         self.address = Some(address);
-        self.tell_here();
+        self.announce();
         Ok(())
     }
 
     /// Says who this is, or says so again.
-    fn tell_here(&mut self) {
+    fn announce(&mut self) {
         let Some(address) = self.address else { return };
         let place = self.place.as_ref();
         let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
-        self.tell(&FromNode::Here(Arrival {
+        self.send(&FromNode::Here(Arrival {
             name,
             address,
             stands_for: self.nodes_here.count(),
@@ -232,7 +232,7 @@ impl Node {
     }
 
     /// A process has come: this machine may be more of the launcher's nodes than was known.
-    fn note_place(&mut self, process: Pid) {
+    fn note_process_node(&mut self, process: Pid) {
         if !matches!(self.stage, Stage::Joining(_)) {
             return;
         }
@@ -242,11 +242,11 @@ impl Node {
             self.nodes_here.note(&place);
         }
         if self.nodes_here.count() > before {
-            self.tell_here();
+            self.announce();
         }
     }
 
-    fn tell(&mut self, message: &FromNode) {
+    fn send(&mut self, message: &FromNode) {
         if let Some(front) = &mut self.front {
             front.say(&serde_json::to_string(message).expect("a message is text"));
             if front.flush().is_err() {
@@ -255,16 +255,16 @@ impl Node {
         }
     }
 
-    fn hear(&mut self) {
+    fn receive(&mut self) {
         while let Some(front) = &mut self.front {
-            let heard = front.hear();
+            let received = front.hear();
             let flushed = front.flush();
-            match heard.and_then(|line| flushed.map(|_| line)) {
+            match received.and_then(|line| flushed.map(|_| line)) {
                 Ok(None) => return,
                 Ok(Some(line)) => match serde_json::from_str(&line) {
                     Ok(ToNode::Roster(roster)) => self.begin(roster),
-                    Ok(ToNode::TooLate) => self.alone("the job's other nodes have begun without this one".into()),
-                    Ok(ToNode::End) => return self.stage_ended(),
+                    Ok(ToNode::TooLate) => self.fall_back("the job's other nodes have begun without this one".into()),
+                    Ok(ToNode::End) => return self.finish(),
                     Ok(ToNode::Welcome | ToNode::Ended(_)) => {}
                     Err(_) => self.front = None,
                 },
@@ -273,7 +273,7 @@ impl Node {
         }
         self.is_front_lost = true;
         if matches!(self.stage, Stage::Joining(_)) {
-            self.alone("the job's front end is gone".into());
+            self.fall_back("the job's front end is gone".into());
         }
     }
 
@@ -289,30 +289,30 @@ impl Node {
             Served::start(&self.job.service, &roster, &self.session, &self.overlay, &self.sender, &self.events);
         match served {
             Ok(served) => {
-                self.tell(&FromNode::Ready(served.mechanism().into()));
+                self.send(&FromNode::Ready(served.mechanism().into()));
                 self.stage = Stage::Serving(Box::new(served), roster);
                 self.answer_all();
             }
             Err(why) => {
-                self.tell(&FromNode::Failed(why.clone()));
-                self.alone(why);
+                self.send(&FromNode::Failed(why.clone()));
+                self.fall_back(why);
             }
         }
     }
 
-    fn alone(&mut self, why: String) {
+    fn fall_back(&mut self, why: String) {
         if !matches!(self.stage, Stage::Ended) {
             self.stage = Stage::Alone(why);
             self.answer_all();
         }
     }
 
-    fn stage_ended(&mut self) {
+    fn finish(&mut self) {
         if let Stage::Serving(served, _) = std::mem::replace(&mut self.stage, Stage::Ended) {
             // Of the directories of all mechanisms that were tried one has them.
             let from_zygotes = (0..NODES_TRIED_MAX).map(|node| warm::ranks_of(self.session.node(node).path())).sum();
             let report = served.end(&self.events).map(Box::new);
-            self.tell(&FromNode::Report { processes: self.processes_total, from_zygotes, report });
+            self.send(&FromNode::Report { processes: self.processes_total, from_zygotes, report });
         }
     }
 
@@ -328,7 +328,7 @@ impl Node {
     fn watch(&mut self, stream: &UnixStream) {
         self.processes_total += 1;
         let Ok(process) = socket_peercred(stream) else { return };
-        self.note_place(process.pid);
+        self.note_process_node(process.pid);
         let Ok(pidfd) = pidfd_open(process.pid, PidfdFlags::empty()) else { return };
         let token = Token(self.next);
         self.next += 1;
@@ -341,7 +341,7 @@ impl Node {
         let answer = match &self.stage {
             Stage::Joining(_) => return,
             Stage::Serving(served, roster) => ToProcess::Served {
-                way: served.way().clone(),
+                access: served.access().clone(),
                 session: self.session.name(),
                 node: roster.node,
                 nodes: roster.nodes.len() as u32,
@@ -360,8 +360,8 @@ impl Node {
         let events: Vec<Event> = self.events.try_iter().collect();
         for event in events {
             match (event, &mut self.stage) {
-                (Event::Node(News::Stop), _) => self.is_orphaned = true,
-                (Event::Daemon(said), Stage::Serving(served, _)) => served.heard(&said),
+                (Event::Node(NodeEvent::Stop), _) => self.is_orphaned = true,
+                (Event::Daemon(output), Stage::Serving(served, _)) => served.note_output(&output),
                 _ => {}
             }
         }
@@ -373,7 +373,7 @@ impl Node {
         if let Some(job) = self.job_file.as_ref().filter(|_| self.is_front_lost) {
             file::remove(job);
         }
-        self.stage_ended();
+        self.finish();
         let deadline = Instant::now() + Duration::from_secs(2);
         while let Some(front) = &mut self.front
             && Instant::now() < deadline
@@ -386,12 +386,12 @@ impl Node {
     }
 }
 
-/// Sends [`News::Stop`] if standard input ends before anything more comes.
+/// Sends [`NodeEvent::Stop`] if standard input ends before anything more comes.
 fn watch_owner(events: Sender<Event>) -> Result<()> {
     thread::Builder::new().name("owner".into()).spawn(move || {
         if matches!(io::stdin().read(&mut [0]), Ok(0) | Err(_)) {
             // If nobody listens, it has ended already.
-            let _ = events.send(Event::Node(News::Stop));
+            let _ = events.send(Event::Node(NodeEvent::Stop));
         }
     })?;
     Ok(())

@@ -8,12 +8,12 @@ use headwater_daemon::Report;
 use headwater_topology::Rank;
 
 use super::file::Service;
-use super::messages::{Roster, Way};
+use super::messages::{NodeAccess, Roster};
 use crate::namespace::presumed;
-use crate::session::daemons::{Daemons, Place, Settings};
+use crate::session::daemons::{Daemons, NodeRank, Settings};
 use crate::session::directory::Session;
+use crate::session::events::DaemonOutput;
 use crate::session::events::Event;
-use crate::session::events::Said;
 use crate::session::opened::Opened;
 use crate::session::prepare;
 use crate::session::serving;
@@ -27,7 +27,7 @@ pub struct Served {
     daemons: Option<Daemons>,
     /// Where content lies. It goes after the daemons.
     disk: Option<Disk>,
-    way: Way,
+    access: NodeAccess,
     mechanism: Mechanism,
 }
 
@@ -45,7 +45,7 @@ impl Served {
         events: &Receiver<Event>,
     ) -> Result<Served, String> {
         if service.via == Via::Off || !service.scope.iter().any(|(is_included, _)| *is_included) {
-            return Ok(Served { daemons: None, disk: None, way: Way::Plain, mechanism: Mechanism::Off });
+            return Ok(Served { daemons: None, disk: None, access: NodeAccess::Plain, mechanism: Mechanism::Off });
         }
         let is_root = rustix::process::geteuid().is_root();
         // A trial takes about as long as the thing itself.
@@ -69,14 +69,14 @@ impl Served {
     }
 
     /// How a process finds it.
-    pub fn way(&self) -> &Way {
-        &self.way
+    pub fn access(&self) -> &NodeAccess {
+        &self.access
     }
 
     /// Notes what the daemon said.
-    pub fn heard(&mut self, said: &Said) {
+    pub fn note_output(&mut self, output: &DaemonOutput) {
         if let Some(daemons) = &mut self.daemons {
-            daemons.heard(said);
+            daemons.note_output(output);
         }
     }
 
@@ -105,15 +105,15 @@ impl Attempt<'_> {
         let read_by = if mechanism == Mechanism::Audit { ReadBy::Processes } else { ReadBy::Daemon };
         let store = store::open(service.store.as_deref(), service.store_bytes_max, 1, read_by)?;
         let node = session.node(number);
-        let way = match mechanism {
+        let access = match mechanism {
             Mechanism::Audit => {
                 let library = prepare::read_audit_library()?;
-                Way::Audit { library: prepare::prepare_audit(&node, &library)?, table: node.table_link() }
+                NodeAccess::Audit { library: prepare::prepare_audit(&node, &library)?, table: node.table_link() }
             }
-            Mechanism::Mount => Way::Mount { view: prepare::prepare_view(&node)?, scope: service.scope.clone() },
+            Mechanism::Mount => NodeAccess::Mount { view: prepare::prepare_view(&node)?, scope: service.scope.clone() },
             _ => {
                 prepare::prepare_view(&node)?;
-                Way::Enter { supervisor: node.supervisor() }
+                NodeAccess::Enter { supervisor: node.supervisor() }
             }
         };
         let arrangement =
@@ -136,10 +136,10 @@ impl Attempt<'_> {
         };
         let rank =
             roster.nodes.iter().position(|&node| node == roster.node).map_or(Rank::ROOT, |rank| Rank(rank as u32));
-        let place = Place { node: number, rank };
+        let node_rank = NodeRank { node: number, rank };
         let mut daemons =
-            Daemons::start_one(session, &settings, place, (&roster.addresses, self.overlay), self.sender)?;
+            Daemons::start_one(session, &settings, node_rank, (&roster.addresses, self.overlay), self.sender)?;
         daemons.wait_ready(self.events)?;
-        Ok(Served { daemons: Some(daemons), disk: store.disk, way, mechanism })
+        Ok(Served { daemons: Some(daemons), disk: store.disk, access, mechanism })
     }
 }

@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use headwater_daemon::Report;
 
-use super::events::News;
+use super::events::NodeEvent;
 use super::file::Service;
 use super::messages::FromNode;
-use crate::message::say;
+use crate::message::log;
 use crate::preload;
 use crate::session::events::Event;
 use crate::summary::{Start, Summary};
@@ -42,41 +42,41 @@ impl Watch {
     }
 
     /// Notes it, and tells what people should know.
-    pub fn note(&mut self, news: News, start: Start) {
-        match news {
-            News::Members { count, missing, has_io } => {
+    pub fn note(&mut self, event: NodeEvent, start: Start) {
+        match event {
+            NodeEvent::Members { count, missing, has_io } => {
                 self.nodes = vec![NodeState::default(); count as usize];
                 if missing > 0 {
-                    say(format_args!(
+                    log(format_args!(
                         "warning: {missing} nodes at least did not come in time; their processes use the originals"
                     ));
                 } else if self.verbose {
-                    say(format_args!("{count} nodes take part"));
+                    log(format_args!("{count} nodes take part"));
                 }
                 if self.wants_io && !has_io && (count > 1 || missing > 0) {
-                    say("warning: not all nodes are known to have the library of --io. The program's I/O stays as it \
+                    log("warning: not all nodes are known to have the library of --io. The program's I/O stays as it \
                          is, unless all ranks are on one node");
                 }
             }
-            News::Said(node, FromNode::Failed(why)) => {
+            NodeEvent::Message(node, FromNode::Failed(why)) => {
                 self.state(node).is_gone = true;
-                say(format_args!("warning: node {node}: {why}. Its processes use the originals"));
+                log(format_args!("warning: node {node}: {why}. Its processes use the originals"));
             }
-            News::Said(node, FromNode::Ready(mechanism)) => {
+            NodeEvent::Message(node, FromNode::Ready(mechanism)) => {
                 if self.verbose {
-                    say(format_args!("node {node} serves via {mechanism}"));
+                    log(format_args!("node {node} serves via {mechanism}"));
                 }
                 self.state(node).mechanism = Some(mechanism);
                 self.ready_at = Some(start.elapsed_ms());
             }
-            News::Said(node, FromNode::Report { processes, from_zygotes, report }) => {
+            NodeEvent::Message(node, FromNode::Report { processes, from_zygotes, report }) => {
                 let state = self.state(node);
                 (state.processes, state.from_zygotes) = (processes, from_zygotes);
                 state.report = report.map(|report| *report);
                 state.is_gone = true;
             }
-            News::Said(..) | News::Launches(_) | News::Stop => {}
-            News::Gone(node) => self.state(node).is_gone = true,
+            NodeEvent::Message(..) | NodeEvent::Launches(_) | NodeEvent::Stop => {}
+            NodeEvent::Disconnected(node) => self.state(node).is_gone = true,
         }
     }
 
@@ -85,11 +85,11 @@ impl Watch {
     }
 
     /// Waits for the reports of those who are left.
-    pub fn gather(&mut self, events: &Receiver<Event>, start: Start) {
+    pub fn collect_reports(&mut self, events: &Receiver<Event>, start: Start) {
         let deadline = Instant::now() + REPORTS_MAX;
         while self.nodes.iter().any(|node| !node.is_gone) {
             match events.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
-                Ok(Event::Node(news)) => self.note(news, start),
+                Ok(Event::Node(event)) => self.note(event, start),
                 Ok(_) => {}
                 Err(_) => return,
             }
@@ -97,7 +97,7 @@ impl Watch {
     }
 
     /// Adds what the nodes told of this service.
-    pub fn tell(self, service: &Service, summary: &mut Summary, start: Start) {
+    pub fn add_to(self, service: &Service, summary: &mut Summary, start: Start) {
         summary.preload.from = service.preload.as_ref().map(preload::name);
         summary.nodes = self.nodes.len() as u32;
         summary.processes = self.nodes.iter().map(|node| node.processes).sum();

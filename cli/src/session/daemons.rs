@@ -22,10 +22,10 @@ use rustix::io::FdFlags;
 use rustix::pipe::{PipeFlags, pipe_with};
 
 use crate::launch;
-use crate::message::say;
-use crate::own;
+use crate::message::log;
+use crate::self_exec;
 use crate::session::directory::Session;
-use crate::session::events::{Event, Said};
+use crate::session::events::{DaemonOutput, Event};
 use crate::session::opened::Opened;
 use crate::session::store::{Disk, Store};
 use crate::topology::Arrangement;
@@ -99,7 +99,7 @@ pub struct Daemons {
 
 /// Which node it is.
 #[derive(Clone, Copy, Debug)]
-pub struct Place {
+pub struct NodeRank {
     /// Its number in the session's directory.
     pub node: u32,
     /// Its rank in the overlay.
@@ -174,7 +174,7 @@ impl Daemons {
         let peers = by_rank.collect::<Result<Vec<_>, _>>()?;
         let mut started = Daemons::none(session, settings)?;
         for ((node, &rank), listener) in (0..).zip(&ranks).zip(&listeners) {
-            started.add(session, settings, Place { node, rank }, (&peers, listener), events)?;
+            started.add(session, settings, NodeRank { node, rank }, (&peers, listener), events)?;
         }
         Ok(started)
     }
@@ -183,13 +183,13 @@ impl Daemons {
     pub fn start_one(
         session: &Session,
         settings: &Settings,
-        place: Place,
+        node_rank: NodeRank,
         (peers, listener): (&[SocketAddr], &TcpListener),
         events: &Sender<Event>,
     ) -> Result<Daemons> {
         let mut started = Daemons::none(session, settings)?;
-        started.first = place.node as usize;
-        started.add(session, settings, place, (peers, listener), events)?;
+        started.first = node_rank.node as usize;
+        started.add(session, settings, node_rank, (peers, listener), events)?;
         Ok(started)
     }
 
@@ -204,7 +204,7 @@ impl Daemons {
         &mut self,
         session: &Session,
         settings: &Settings,
-        Place { node, rank }: Place,
+        NodeRank { node, rank }: NodeRank,
         (peers, listener): (&[SocketAddr], &TcpListener),
         events: &Sender<Event>,
     ) -> Result<()> {
@@ -229,8 +229,8 @@ impl Daemons {
                 command.stderr(new_log(&session.node(node))?);
             }
             let (session, number) = (session.id, self.first + self.daemons.len());
-            let said = move |line| Event::Daemon(Said { session, node: number, line });
-            Daemon::start(command, &line, &inherited, events, said)
+            let event = move |line| Event::Daemon(DaemonOutput { session, node: number, line });
+            Daemon::start(command, &line, &inherited, events, event)
         });
         self.daemons.push(daemon.with_context(|| format!("the daemon of node {node} can't be started"))?);
         Ok(())
@@ -245,8 +245,8 @@ impl Daemons {
         let inherited: Vec<_> = [listener.as_fd()].into_iter().chain(disk.as_ref().map(Disk::root)).collect();
         let (subcommand, line) = subcommand(config, via, opening)?;
         let session = session.id;
-        let said = move |line| Event::Daemon(Said { session, node: 0, line });
-        let daemon = Daemon::start(command(subcommand, verbose), &line, &inherited, events, said);
+        let event = move |line| Event::Daemon(DaemonOutput { session, node: 0, line });
+        let daemon = Daemon::start(command(subcommand, verbose), &line, &inherited, events, event);
         let daemon = daemon.context("the daemon can't be started")?;
         Ok(Daemons { daemons: vec![daemon], session, first: 0, owner: None, lifeline: None })
     }
@@ -261,8 +261,8 @@ impl Daemons {
         while waiting > 0 {
             let left = deadline.saturating_duration_since(Instant::now());
             match events.recv_timeout(left) {
-                Ok(Event::Daemon(said)) if self.index(&said).is_none() => {}
-                Ok(Event::Daemon(Said { node, line, .. })) => match line {
+                Ok(Event::Daemon(output)) if self.index(&output).is_none() => {}
+                Ok(Event::Daemon(DaemonOutput { node, line, .. })) => match line {
                     Some(line) if is_ready(&line) => waiting -= 1,
                     Some(line) => failure(&line).map_or(Ok(()), |why| Err(anyhow!(why)))?,
                     None => bail!("the daemon of node {node} ended before it was ready"),
@@ -275,19 +275,19 @@ impl Daemons {
     }
 
     /// Which of them said it; `None` if none did.
-    fn index(&self, said: &Said) -> Option<usize> {
-        let index = said.node.checked_sub(self.first).filter(|&index| index < self.daemons.len());
-        index.filter(|_| said.session == self.session)
+    fn index(&self, output: &DaemonOutput) -> Option<usize> {
+        let index = output.node.checked_sub(self.first).filter(|&index| index < self.daemons.len());
+        index.filter(|_| output.session == self.session)
     }
 
     /// Notes what a daemon said.
-    pub fn heard(&mut self, said: &Said) {
-        let Some(index) = self.index(said) else { return };
+    pub fn note_output(&mut self, output: &DaemonOutput) {
+        let Some(index) = self.index(output) else { return };
         let daemon = &mut self.daemons[index];
-        match said.line.as_deref() {
+        match output.line.as_deref() {
             Some(line) if lingers(line) => (daemon.ended, daemon.lingers) = (true, true),
             Some(line) if let Some(why) = failure(line) => {
-                say(format_args!("warning: {why}. Its processes use the originals"))
+                log(format_args!("warning: {why}. Its processes use the originals"))
             }
             Some(line) => daemon.report = serde_json::from_str(line).ok().or(daemon.report.take()),
             None => daemon.ended = true,
@@ -320,7 +320,7 @@ impl Daemons {
         let deadline = Instant::now() + STOP_TIMEOUT;
         while !self.have_ended() {
             match events.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
-                Ok(Event::Daemon(said)) => self.heard(&said),
+                Ok(Event::Daemon(output)) => self.note_output(&output),
                 Ok(Event::Signal(_) | Event::Node(_)) => {}
                 Err(_) => break,
             }
@@ -349,7 +349,7 @@ impl Daemon {
         line: &str,
         inherited: &[BorrowedFd<'_>],
         events: &Sender<Event>,
-        said: impl Fn(Option<String>) -> Event + Send + 'static,
+        event: impl Fn(Option<String>) -> Event + Send + 'static,
     ) -> Result<Daemon> {
         // Nothing else is started meanwhile, so that only this daemon inherits them.
         inherited.iter().try_for_each(|fd| rustix::io::fcntl_setfd(fd, FdFlags::empty()))?;
@@ -362,11 +362,11 @@ impl Daemon {
         let events = events.clone();
         thread::Builder::new().name("daemon".into()).spawn(move || {
             for line in BufReader::new(output).lines().map_while(Result::ok) {
-                if events.send(said(Some(line))).is_err() {
+                if events.send(event(Some(line))).is_err() {
                     return;
                 }
             }
-            let _ = events.send(said(None));
+            let _ = events.send(event(None));
         })?;
         let lifeline = daemon.lifeline.as_mut().ok_or_else(|| anyhow!("the daemon has no standard input"))?;
         lifeline.write_all(line.as_bytes())?;
@@ -388,7 +388,7 @@ impl Daemon {
 
 /// A subcommand of this executable, to run in the background.
 fn command(subcommand: &str, verbose: bool) -> Command {
-    let mut command = own::again();
+    let mut command = self_exec::command();
     command.arg(subcommand);
     command.stdin(Stdio::piped()).stdout(Stdio::piped());
     for name in launch::loader_variables() {

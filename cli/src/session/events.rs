@@ -7,7 +7,7 @@ use headwater_daemon::SessionId;
 use libc::c_int;
 use signal_hook::consts::{SIGCHLD, SIGCONT, SIGTSTP, SIGWINCH};
 
-use crate::rendezvous::events::News;
+use crate::rendezvous::events::NodeEvent;
 
 /// What `run` waits for.
 #[derive(Debug)]
@@ -15,9 +15,9 @@ pub enum Event {
     /// A signal came.
     Signal(Signal),
     /// A daemon said something, or has ended.
-    Daemon(Said),
+    Daemon(DaemonOutput),
     /// Something became of a node of a job.
-    Node(News),
+    Node(NodeEvent),
 }
 
 impl Event {
@@ -44,7 +44,7 @@ impl std::error::Error for Interrupted {}
 
 /// What a daemon said, or that nothing more comes from it.
 #[derive(Debug)]
-pub struct Said {
+pub struct DaemonOutput {
     /// Its session. Another one may have failed before, or another daemon in it.
     pub session: SessionId,
     /// Its node's number.

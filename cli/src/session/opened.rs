@@ -26,8 +26,8 @@ impl Opened {
     }
 
     /// Calls `visit` with all files that were opened.
-    pub fn with<T>(&self, visit: impl FnOnce(&[(PathBuf, BorrowedFd<'_>)]) -> T) -> T {
+    pub fn with<T>(&self, use_files: impl FnOnce(&[(PathBuf, BorrowedFd<'_>)]) -> T) -> T {
         let files = self.files.borrow();
-        visit(&files.iter().map(|(path, file)| (path.clone(), file.as_fd())).collect::<Vec<_>>())
+        use_files(&files.iter().map(|(path, file)| (path.clone(), file.as_fd())).collect::<Vec<_>>())
     }
 }

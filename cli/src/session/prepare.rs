@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use headwater_store::layout::NodeDir;
 
-use crate::own;
+use crate::self_exec;
 
 /// The audit library's file name.
 pub const AUDIT_LIBRARY: &str = "libheadwater-audit.so";
@@ -30,15 +30,15 @@ pub fn find_audit_library() -> Result<PathBuf> {
 
 /// Where a file is installed that lies beside the audit library.
 pub fn find_installed(name: &str) -> Result<PathBuf> {
-    let executable = own::installed().context("/proc/self/exe can't be read")?;
+    let executable = self_exec::installed().context("/proc/self/exe can't be read")?;
     let candidates = match env::var_os(LIBRARY_DIRECTORY).filter(|d| !d.is_empty()) {
         Some(directory) => vec![PathBuf::from(directory).join(name)],
         None => candidates(&executable, name),
     };
     candidates.iter().find(|c| c.is_file()).cloned().with_context(|| {
-        let looked = candidates.iter().map(|c| c.display().to_string()).collect::<Vec<_>>().join(", ");
+        let searched = candidates.iter().map(|c| c.display().to_string()).collect::<Vec<_>>().join(", ");
         format!(
-            "{name} is missing (looked for {looked}). Build it with `cargo xtask dist`, or name its directory \
+            "{name} is missing (searched: {searched}). Build it with `cargo xtask dist`, or name its directory \
              in {LIBRARY_DIRECTORY}"
         )
     })

@@ -14,7 +14,7 @@ use headwater_supervisor::{MountVia, NamespaceVia, Via};
 use rustix::process::{Resource, getrlimit};
 
 use crate::launch::Attachment;
-use crate::message::say;
+use crate::message::log;
 use crate::options::run::RunOptions;
 use crate::session::daemons::{Daemons, Settings};
 use crate::session::directory::Session;
@@ -61,7 +61,7 @@ pub struct Serving {
 
 /// What is to be served.
 #[derive(Clone, Copy)]
-pub struct Wanted<'a> {
+pub struct ServiceRequest<'a> {
     /// What the user says.
     pub options: &'a RunOptions,
     /// The program's file, absolute.
@@ -78,7 +78,7 @@ pub struct Wanted<'a> {
     pub preload: Option<&'a Preload>,
 }
 
-impl Wanted<'_> {
+impl ServiceRequest<'_> {
     /// Starts a session by the first mechanism that works, from `choice` on, which then tells what
     /// became of it; `None` if the program is to run as it is.
     ///
@@ -92,7 +92,7 @@ impl Wanted<'_> {
     ) -> Result<Option<Serving>, Interrupted> {
         let fabric = self.options.service.transport.fabric();
         if let Some(why) = limited().filter(|_| choice.mechanism != Mechanism::Off) {
-            say(format_args!("warning: {why}. The program runs without Headwater"));
+            log(format_args!("warning: {why}. The program runs without Headwater"));
             *choice = Choice::off(why);
         }
         while choice.mechanism != Mechanism::Off {
@@ -103,8 +103,8 @@ impl Wanted<'_> {
             let why = format!("{error:#}");
             *choice = choice.after_failure(self.program, &why);
             match choice.mechanism {
-                Mechanism::Off => say(format_args!("warning: {}. The program runs without Headwater", choice.reason)),
-                next => say(format_args!("warning: {why}. Going on with --via {}", next.name())),
+                Mechanism::Off => log(format_args!("warning: {}. The program runs without Headwater", choice.reason)),
+                next => log(format_args!("warning: {why}. Going on with --via {}", next.name())),
             }
         }
         Ok(None)
@@ -124,7 +124,7 @@ impl Wanted<'_> {
         let storage = &options.service.storage;
         let store = store::open(storage.store.as_deref(), storage.store_max, options.nodes, read_by)?;
         if options.service.verbose {
-            say(format_args!("stores {}, of at most {} bytes each", store.place(), store.bytes_max));
+            log(format_args!("stores {}, of at most {} bytes each", store.location(), store.bytes_max));
         }
         let session = Session::create(&store.directory, options.nodes)?;
         let mut scope = self.scope.clone();

@@ -19,18 +19,18 @@ use signal_hook::low_level::siginfo::Cause;
 
 use crate::session::events::{Event, Signal};
 
-const PASSED_ON: [c_int; 9] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT, SIGWINCH];
+const FORWARDED: [c_int; 9] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT, SIGWINCH];
 
 /// Sends each signal that is to be passed on, and `SIGCHLD`, as an event from now on. Signals that
 /// were ignored when this process started stay ignored, here and in its children: `nohup` relies
 /// on that.
 pub fn watch(events: Sender<Event>) -> Result<()> {
-    watch_for(&PASSED_ON, move |signal| events.send(Event::Signal(signal)).is_ok())
+    watch_for(&FORWARDED, move |signal| events.send(Event::Signal(signal)).is_ok())
 }
 
 /// The same with these signals. `hear` is told each, until it says that nobody listens any more.
-pub fn watch_for(signals: &[c_int], mut hear: impl FnMut(Signal) -> bool + Send + 'static) -> Result<()> {
-    let watched: Vec<c_int> = heeded(signals).chain([SIGCHLD]).collect();
+pub fn watch_for(signals: &[c_int], mut handle: impl FnMut(Signal) -> bool + Send + 'static) -> Result<()> {
+    let watched: Vec<c_int> = not_ignored(signals).chain([SIGCHLD]).collect();
     let mut signals = SignalsInfo::<WithOrigin>::new(watched).context("signals can't be watched")?;
     thread::Builder::new().name("signals".into()).spawn(move || {
         for origin in signals.forever() {
@@ -39,7 +39,7 @@ pub fn watch_for(signals: &[c_int], mut hear: impl FnMut(Signal) -> bool + Send 
                 from_kernel: matches!(origin.cause, Cause::Kernel),
                 at: Instant::now(),
             };
-            if !hear(signal) {
+            if !handle(signal) {
                 return;
             }
         }
@@ -48,21 +48,22 @@ pub fn watch_for(signals: &[c_int], mut hear: impl FnMut(Signal) -> bool + Send 
 }
 
 /// Signals of which a process can't take notice, and those that the kernel and the C library need.
-const OWN: [c_int; 5] = [SIGKILL, SIGSTOP, SIGILL, SIGFPE, SIGSEGV];
+const UNCATCHABLE: [c_int; 5] = [SIGKILL, SIGSTOP, SIGILL, SIGFPE, SIGSEGV];
 /// The C library's own.
 const RESERVED: std::ops::Range<c_int> = 32..34;
 const SIGNALS: std::ops::RangeInclusive<c_int> = 1..=64;
 
 /// All signals that another process is to be passed, but for those that this one ignores.
-pub struct Passing(SignalDelivery<UnixStream, WithOrigin>);
+pub struct SignalForwarder(SignalDelivery<UnixStream, WithOrigin>);
 
-impl Passing {
+impl SignalForwarder {
     /// From now on they have no other effect here.
-    pub fn begin() -> std::io::Result<Passing> {
-        let passed = |signal: &c_int| !OWN.contains(signal) && !RESERVED.contains(signal) && *signal != SIGCHLD;
-        let all: Vec<c_int> = SIGNALS.filter(passed).collect();
+    pub fn begin() -> std::io::Result<SignalForwarder> {
+        let is_forwarded =
+            |signal: &c_int| !UNCATCHABLE.contains(signal) && !RESERVED.contains(signal) && *signal != SIGCHLD;
+        let all: Vec<c_int> = SIGNALS.filter(is_forwarded).collect();
         let (read, write) = UnixStream::pair()?;
-        Ok(Passing(SignalDelivery::with_pipe(read, write, WithOrigin::default(), heeded(&all))?))
+        Ok(SignalForwarder(SignalDelivery::with_pipe(read, write, WithOrigin::default(), not_ignored(&all))?))
     }
 
     /// What becomes readable when signals have come.
@@ -84,7 +85,7 @@ impl Passing {
 }
 
 /// Those of the signals that this process does not ignore.
-pub fn heeded(signals: &[c_int]) -> impl Iterator<Item = c_int> {
+pub fn not_ignored(signals: &[c_int]) -> impl Iterator<Item = c_int> {
     let ignored = ignored_signals();
     signals.iter().copied().filter(move |signal| ignored >> (signal - 1) & 1 == 0)
 }

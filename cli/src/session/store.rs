@@ -95,7 +95,7 @@ impl Disk {
 
 impl Store {
     /// Where content lies, for the user.
-    pub fn place(&self) -> String {
+    pub fn location(&self) -> String {
         match (&self.disk, &self.why_shared) {
             (Some(_), _) => "on a RAM disk of its own".into(),
             (None, Some(why)) => format!("in {}, where others' memory is, too: {why}", self.directory.display()),

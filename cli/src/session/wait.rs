@@ -6,21 +6,21 @@ use std::time::Instant;
 use anyhow::{Context, Result};
 
 use crate::launch::Processes;
-use crate::rendezvous::events::News;
+use crate::rendezvous::events::NodeEvent;
 use crate::session::events::Event;
 use crate::session::signals;
 
-/// Waits for the launcher, passing signals on; gives its exit status. `heard` is told what becomes of nodes.
-pub fn wait(launcher: Processes, events: &Receiver<Event>, mut heard: impl FnMut(News)) -> Result<u8> {
+/// Waits for the launcher, passing signals on; gives its exit status. `handle` is told what becomes of nodes.
+pub fn wait(launcher: Processes, events: &Receiver<Event>, mut handle: impl FnMut(NodeEvent)) -> Result<u8> {
     wait_for(launcher, events, |event| {
-        if let Event::Node(news) = event {
-            heard(news);
+        if let Event::Node(event) = event {
+            handle(event);
         }
     })
 }
 
 /// As [`wait`], with all other events.
-pub fn wait_for(mut processes: Processes, events: &Receiver<Event>, mut heard: impl FnMut(Event)) -> Result<u8> {
+pub fn wait_for(mut processes: Processes, events: &Receiver<Event>, mut handle: impl FnMut(Event)) -> Result<u8> {
     let launched = Instant::now();
     let mut stopping = false;
     while !processes.reap() {
@@ -39,7 +39,7 @@ pub fn wait_for(mut processes: Processes, events: &Receiver<Event>, mut heard: i
                     processes.signal(signal.number);
                 }
             }
-            event => heard(event),
+            event => handle(event),
         }
     }
     Ok(processes.status())

@@ -6,10 +6,10 @@ use super::library::Mechanism;
 use super::options::{SpawnOptions, StopOption};
 use super::work;
 use crate::exec::complaint;
-use crate::message::{say, show};
+use crate::message::{log, show};
 
 /// What stands between the reasons that the library gives.
-const BETWEEN: &str = "; ";
+const SEPARATOR: &str = "; ";
 /// The status if there can be no zygote.
 const NO_ZYGOTE: u8 = 1;
 /// What is seen neither here nor when processes are started.
@@ -23,7 +23,7 @@ pub fn check(options: &SpawnOptions) -> u8 {
         Ok(context) => context,
         Err(e) => {
             let (status, text) = complaint(&options.program[0], e);
-            say(text);
+            log(text);
             return status;
         }
     };
@@ -40,8 +40,8 @@ pub fn check(options: &SpawnOptions) -> u8 {
         false => format!("{program}: processes can't come from a zygote that stops {place}; each is executed:"),
     }];
     let early = context.early();
-    let early = early.iter().flat_map(|early| early.split(BETWEEN));
-    lines.extend(reasons.iter().flat_map(|reasons| reasons.split(BETWEEN)).map(|reason| format!("  {reason}")));
+    let early = early.iter().flat_map(|early| early.split(SEPARATOR));
+    lines.extend(reasons.iter().flat_map(|reasons| reasons.split(SEPARATOR)).map(|reason| format!("  {reason}")));
     lines.extend(early.map(|early| format!("  once for all processes, as it is loaded: {early}")));
     lines.extend((is_zygote && at_main).then(|| format!("  {UNNOTICED_AT_MAIN}")));
     show(stdout(), format_args!("{}\n", lines.join("\n")));

@@ -18,12 +18,12 @@ use signal_hook::iterator::SignalsInfo;
 use signal_hook::iterator::exfiltrator::WithOrigin;
 use signal_hook::low_level::siginfo::Cause;
 
-use crate::message::say;
-use crate::process::{self, Held, Side};
+use crate::message::log;
+use crate::process::{self, BlockedSignals, Side};
 use crate::session::signals;
 
 /// What a user or a batch system sends to a job. What stops and continues is the terminal's, for all of its group.
-pub const PASSED_ON: [c_int; 6] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2];
+pub const FORWARDED: [c_int; 6] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2];
 
 /// The guard, to its worker.
 #[derive(Clone, Copy, Debug)]
@@ -31,7 +31,7 @@ pub struct Guard(Option<Pid>);
 
 impl Guard {
     /// False once it is dead. Its death comes as a SIGCHLD, the one signal that is always looked at.
-    pub fn lives(self) -> bool {
+    pub fn is_alive(self) -> bool {
         self.0.is_none() || getppid() == self.0
     }
 }
@@ -40,19 +40,19 @@ impl Guard {
 /// are held until the work lets them go, when it listens to them: one that comes sooner would end this process.
 ///
 /// Call it before any thread is started.
-pub fn guarded(work: impl FnOnce(Guard, Held) -> Result<u8>) -> Result<u8> {
+pub fn guarded(work: impl FnOnce(Guard, BlockedSignals) -> Result<u8>) -> Result<u8> {
     let guard = Guard(Some(getpid()));
-    let held = process::hold(&PASSED_ON);
+    let blocked = process::block_signals(&FORWARDED);
     match process::fork() {
-        Ok(Side::New) => {
+        Ok(Side::Child) => {
             let _ = set_parent_process_death_signal(Some(Signal::CHILD));
             // What processes leave behind comes here, where it can be ended.
             let _ = set_child_subreaper(Some(getpid()));
             // Too late for the signal, if the guard has died before.
-            if guard.lives() { work(guard, held) } else { Ok(crate::status::FAILURE) }
+            if guard.is_alive() { work(guard, blocked) } else { Ok(crate::status::FAILURE) }
         }
-        Ok(Side::Old(worker)) => Ok(stand(worker, held)),
-        Err(_) => work(Guard(None), held),
+        Ok(Side::Parent(worker)) => Ok(guard_worker(worker, blocked)),
+        Err(_) => work(Guard(None), blocked),
     }
 }
 
@@ -88,11 +88,11 @@ fn children() -> Vec<Pid> {
 }
 
 /// The guard's part: until the worker has ended.
-fn stand(worker: Pid, held: Held) -> u8 {
+fn guard_worker(worker: Pid, blocked: BlockedSignals) -> u8 {
     let _ = set_child_subreaper(Some(getpid()));
-    let watched = signals::heeded(&PASSED_ON).chain([SIGCHLD]).collect::<Vec<_>>();
+    let watched = signals::not_ignored(&FORWARDED).chain([SIGCHLD]).collect::<Vec<_>>();
     let signals = SignalsInfo::<WithOrigin>::new(&watched);
-    drop(held);
+    drop(blocked);
     let Ok(mut signals) = signals else {
         return status_of(worker, WaitOptions::empty()).unwrap_or(crate::status::FAILURE);
     };
@@ -126,7 +126,7 @@ fn status_of(worker: Pid, how: WaitOptions) -> Option<u8> {
                     return Some(code as u8);
                 }
                 let signal = status.terminating_signal().unwrap_or(0);
-                say(format_args!("signal {signal} ended the part that spawns. Its processes are ended too"));
+                log(format_args!("signal {signal} ended the part that spawns. Its processes are ended too"));
                 end_all();
                 return Some((128 + signal) as u8);
             }

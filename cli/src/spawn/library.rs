@@ -220,7 +220,7 @@ impl Mechanism {
 #[derive(Debug)]
 pub struct Interpreter {
     /// Its name and options.
-    pub words: Vec<CString>,
+    pub arguments: Vec<CString>,
     /// What it imports before it stops, separated by commas.
     pub imports: CString,
 }
@@ -245,14 +245,14 @@ impl Context {
         let library = CString::new(zygote_library.as_os_str().as_bytes())?;
         let envp = list(environment.iter().chain(&like.variables));
         let mask = (!like.cores.is_empty()).then(|| processors(&like.cores));
-        let words = interpreter.map(|interpreter| list(&interpreter.words));
+        let arguments = interpreter.map(|interpreter| list(&interpreter.arguments));
         let options = RawContextOptions {
             size: size_of::<RawContextOptions>(),
             mechanism: mechanism as c_uint,
             stop: if interpreter.is_some() { Stop::Python } else { stop } as c_uint,
             on_core: 0,
             core: 0,
-            argv: words.as_ref().map_or(ptr::null(), |words| words.as_ptr()),
+            argv: arguments.as_ref().map_or(ptr::null(), |arguments| arguments.as_ptr()),
             envp: envp.as_ptr(),
             imports: interpreter.map_or(ptr::null(), |interpreter| interpreter.imports.as_ptr()),
             key_variables: ptr::null(),
@@ -473,7 +473,7 @@ mod tests {
             offset_of!(RawOptions, limits),
             offset_of!(RawOptions, first),
         ];
-        let here = here.into_iter().chain(super::super::behalf::layout()).collect::<Vec<_>>();
+        let here = here.into_iter().chain(super::super::on_behalf::layout()).collect::<Vec<_>>();
         // SAFETY: it reads a constant.
         let there = (0..).map(|index| unsafe { hwsp_spawn_layout(index) }).take_while(|&number| number != 0);
         assert_eq!(there.collect::<Vec<_>>(), here);
@@ -493,10 +493,10 @@ mod tests {
         let mut context =
             Context::create(&program, Mechanism::Vfork, Vec::new(), &Process::default(), library, Stop::Load, None)
                 .unwrap();
-        let words = |text: &str| text.split('|').map(|word| CString::new(word).unwrap()).collect();
+        let arguments = |text: &str| text.split('|').map(|argument| CString::new(argument).unwrap()).collect();
         let process = |number: u8| Process {
-            arguments: words("sh|-c|exit $NUMBER"),
-            variables: words(&format!("NUMBER={number}")),
+            arguments: arguments("sh|-c|exit $NUMBER"),
+            variables: arguments(&format!("NUMBER={number}")),
             ..Process::default()
         };
         let started = context.spawn(&[process(3), process(4)], &Options::default()).unwrap();

@@ -3,10 +3,10 @@
 //! A [guard] and a worker; the worker ([`work`]) makes the processes by the spawning library ([`library`]), as
 //! the [plan] has them, reads their output ([`outlet`]), and waits for them ([`processes`]). Or a launcher does all that itself ([`relay`]).
 
-pub mod behalf;
 mod check;
 mod guard;
 pub mod library;
+pub mod on_behalf;
 pub mod options;
 mod outlet;
 mod plan;
@@ -19,7 +19,7 @@ mod work;
 use anyhow::Result;
 
 use self::options::SpawnOptions;
-pub use self::plan::interpreter_words;
+pub use self::plan::interpreter_arguments;
 
 /// Does what was asked for; gives the exit status.
 pub fn spawn(options: &SpawnOptions) -> Result<u8> {
@@ -30,5 +30,5 @@ pub fn spawn(options: &SpawnOptions) -> Result<u8> {
         return Ok(check::check(options));
     }
     plan::check(options)?;
-    guard::guarded(|guard, held| work::work(options, guard, held))
+    guard::guarded(|guard, blocked| work::work(options, guard, blocked))
 }

@@ -18,7 +18,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 
 use super::library::FileAction;
 use super::screen::Screen;
-use crate::message::say;
+use crate::message::log;
 
 /// A longer line is broken.
 const LINE_BYTES_MAX: usize = 64 << 10;
@@ -183,7 +183,7 @@ impl Reader {
                 *lost = true;
                 if e != Errno::PIPE {
                     let (name, e) = (source.stream.name(), io::Error::from(e));
-                    say(format_args!("{name} can't be written: {e}. What processes write there from now on is lost"));
+                    log(format_args!("{name} can't be written: {e}. What processes write there from now on is lost"));
                 }
             }
         }

@@ -84,24 +84,25 @@ pub fn variables(rank: u32) -> Vec<CString> {
 /// The interpreter that a zygote is to be, with the options that stand before the program: those of each process.
 pub fn interpreter(options: &SpawnOptions) -> io::Result<Option<Interpreter>> {
     let Some(imports) = &options.imports else { return Ok(None) };
-    let words = interpreter_words(&options.program).into_iter().map(|word| CString::new(word.as_bytes()));
-    let words = words.collect::<Result<_, _>>()?;
-    Ok(Some(Interpreter { words, imports: CString::new(imports.as_str())? }))
+    let arguments =
+        interpreter_arguments(&options.program).into_iter().map(|argument| CString::new(argument.as_bytes()));
+    let arguments = arguments.collect::<Result<_, _>>()?;
+    Ok(Some(Interpreter { arguments, imports: CString::new(imports.as_str())? }))
 }
 
 /// An interpreter's name and options, of a whole command.
-pub fn interpreter_words(command: &[OsString]) -> Vec<OsString> {
-    let mut words = command.iter().peekable();
-    let mut kept: Vec<&OsString> = words.next().into_iter().collect();
+pub fn interpreter_arguments(command: &[OsString]) -> Vec<OsString> {
+    let mut arguments = command.iter().peekable();
+    let mut leading: Vec<&OsString> = arguments.next().into_iter().collect();
     let is_option = |word: &&OsString| {
         word.as_bytes().starts_with(b"-") && !["-", "-c", "-m"].iter().any(|last| *last == word.as_os_str())
     };
-    while let Some(word) = words.next_if(is_option) {
-        kept.push(word);
-        let takes_next = ["-W", "-X", "--check-hash-based-pycs"].iter().any(|option| *option == word.as_os_str());
-        kept.extend(takes_next.then(|| words.next()).flatten());
+    while let Some(argument) = arguments.next_if(is_option) {
+        leading.push(argument);
+        let takes_next = ["-W", "-X", "--check-hash-based-pycs"].iter().any(|option| *option == argument.as_os_str());
+        leading.extend(takes_next.then(|| arguments.next()).flatten());
     }
-    kept.into_iter().cloned().collect()
+    leading.into_iter().cloned().collect()
 }
 
 /// What processes are made of.
@@ -134,9 +135,9 @@ impl<'a> Plan<'a> {
     /// The process with this number, and what is to be kept until it is started.
     pub fn process(&mut self, rank: u32) -> io::Result<(Process, Option<Ends>)> {
         let (program, arguments) = self.options.program.split_first().ok_or(io::ErrorKind::InvalidInput)?;
-        let mut words = vec![CString::new(program.as_bytes())?];
+        let mut made = vec![CString::new(program.as_bytes())?];
         for argument in arguments {
-            words.push(CString::new(with_rank(argument, rank))?);
+            made.push(CString::new(with_rank(argument, rank))?);
         }
         let cores = self.options.cores.as_ref().map(|Cores(cores)| cores[rank as usize % cores.len()]);
         let (mut actions, ends) = self.output(rank)?;
@@ -144,7 +145,7 @@ impl<'a> Plan<'a> {
             actions.push(FileAction::Open { fd: 0, path: c"/dev/null".into(), flags: libc::O_RDONLY, mode: 0 });
         }
         let process =
-            Process { arguments: words, variables: variables(rank), cores: cores.into_iter().collect(), actions };
+            Process { arguments: made, variables: variables(rank), cores: cores.into_iter().collect(), actions };
         Ok((process, ends))
     }
 

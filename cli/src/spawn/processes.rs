@@ -7,7 +7,7 @@ use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, getpgid, getpgrp, ki
 
 /// Whose statuses are taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Whose {
+pub enum ReapScope {
     /// Of this process's group, in which a zygote isn't. Processes that have left it are seen later.
     Group,
     /// All, when there is no zygote any more.
@@ -36,12 +36,12 @@ impl Processes {
     }
 
     /// Notes which have ended.
-    pub fn reap(&mut self, whose: Whose) {
+    pub fn reap(&mut self, scope: ReapScope) {
         let group = getpgrp();
         loop {
-            let ended = match whose {
-                Whose::Group => waitpgid(group, WaitOptions::NOHANG),
-                Whose::All => wait(WaitOptions::NOHANG),
+            let ended = match scope {
+                ReapScope::Group => waitpgid(group, WaitOptions::NOHANG),
+                ReapScope::All => wait(WaitOptions::NOHANG),
             };
             let Ok(Some((pid, status))) = ended else { return };
             if let Some(called) = self.running.remove(&pid) {

@@ -8,7 +8,7 @@ use std::process::Command;
 use anyhow::Result;
 
 use crate::io::trial;
-use crate::message::say;
+use crate::message::log;
 use crate::session::prepare;
 
 /// What has a launcher's processes made by zygotes.
@@ -28,10 +28,10 @@ pub fn relay(launcher: &[OsString]) -> Result<u8> {
         Ok(library) => {
             command.env(PRELOAD, before(library.as_os_str(), std::env::var_os(PRELOAD)));
         }
-        Err(reason) => say(format!("{} starts without a relay: {reason:#}", program.display())),
+        Err(reason) => log(format!("{} starts without a relay: {reason:#}", program.display())),
     }
     let error = command.args(arguments).exec();
-    say(format!("{}: {error}", program.display()));
+    log(format!("{}: {error}", program.display()));
     Ok(if error.kind() == ErrorKind::NotFound { NOT_FOUND } else { NOT_EXECUTABLE })
 }
 

@@ -70,7 +70,7 @@ impl<'a> Shown<'a> {
             let (done, left) = ("#".repeat(full), " ".repeat(BAR_CELLS as usize - full));
             self.screen.draw(format_args!("headwater: [{done}{left}] {started} of {wanted} started"));
         } else {
-            crate::message::say(format_args!("{started} of {wanted} started"));
+            crate::message::log(format_args!("{started} of {wanted} started"));
         }
         self.next = Some(now + if self.is_terminal { DRAWN_EVERY } else { WRITTEN_EVERY });
     }

@@ -13,17 +13,17 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Signal};
 use signal_hook::consts::SIGINT;
 
-use super::guard::{self, Guard, PASSED_ON};
+use super::guard::{self, FORWARDED, Guard};
 use super::library::{Context, Mechanism, Process};
 use super::options::{Cores, From, Output, SpawnOptions};
 use super::outlet::{self, Outlet};
 use super::plan::{self, Plan};
-use super::processes::{Processes, Whose};
+use super::processes::{Processes, ReapScope};
 use super::report::Report;
 use super::screen::{Screen, Shown};
 use crate::exec::complaint;
-use crate::message::{say, show};
-use crate::process::Held;
+use crate::message::{log, show};
+use crate::process::BlockedSignals;
 use crate::session::events;
 use crate::session::prepare;
 use crate::session::signals;
@@ -51,31 +51,31 @@ enum Event {
 }
 
 /// Does all of it; gives the exit status. Signals are held no longer once they are watched for.
-pub fn work(options: &SpawnOptions, guard: Guard, held: Held) -> Result<u8> {
+pub fn work(options: &SpawnOptions, guard: Guard, blocked: BlockedSignals) -> Result<u8> {
     let (sender, events) = channel();
     let signal_sender = sender.clone();
-    signals::watch_for(&PASSED_ON, move |signal| signal_sender.send(Event::Signal(signal)).is_ok())?;
-    drop(held);
+    signals::watch_for(&FORWARDED, move |signal| signal_sender.send(Event::Signal(signal)).is_ok())?;
+    drop(blocked);
     let begun = Instant::now();
     let (mut context, why) = match prepare(options) {
         Ok(prepared) => prepared,
         Err(e) => {
             let (status, text) = complaint(&options.program[0], e);
-            say(text);
+            log(text);
             return Ok(status);
         }
     };
     let (mechanism, refusal) = context.mechanism();
     let why = refusal.or(why);
     if let (From::Zygote, Some(why)) = (options.from, why.as_ref().filter(|_| mechanism != Mechanism::Zygote)) {
-        say(format_args!(
+        log(format_args!(
             "warning: no zygote can be made of {}: {why}. Going on by exec",
             options.program[0].display()
         ));
     }
     for module in context.left_out() {
         let (name, why) = module.split_once(": ").unwrap_or((&module, ""));
-        say(format_args!("warning: the zygote has not imported {name}: {why}. Each process imports it itself"));
+        log(format_args!("warning: the zygote has not imported {name}: {why}. Each process imports it itself"));
     }
     let screen = Arc::new(Screen::default());
     let mut outlet = open_outlet(options, &screen, sender)?;
@@ -130,7 +130,7 @@ fn open_outlet(options: &SpawnOptions, screen: &Arc<Screen>, sender: Sender<Even
         return Ok(None);
     }
     if !outlet::can_connect() {
-        say("warning: /proc does not show this process's pipes, so output is not labelled (as --output none)");
+        log("warning: /proc does not show this process's pipes, so output is not labelled (as --output none)");
         return Ok(None);
     }
     let outlet = Outlet::start(Arc::clone(screen), move |is_whole| drop(sender.send(Event::OutputEnded(is_whole))));
@@ -188,15 +188,15 @@ impl<'a> Work<'a> {
             let called = Instant::now();
             if let Err(e) = self.start_batch(&mut context, &mut plan, count) {
                 // Those that run go on.
-                say(format_args!("process {} can't be started: {e:#}", self.started));
+                log(format_args!("process {} can't be started: {e:#}", self.started));
                 self.refused = Some(crate::status::FAILURE);
             }
             let took = called.elapsed();
             batch = if took * 2 <= BATCH_TIME { (batch * 2).min(BATCH_MAX) } else { (batch / 2).max(1) };
             while let Ok(event) = self.events.try_recv() {
-                self.handle(event, Whose::Group)?;
+                self.handle(event, ReapScope::Group)?;
             }
-            self.processes.reap(Whose::Group);
+            self.processes.reap(ReapScope::Group);
             self.after_failures();
             shown.show(self.started);
         }
@@ -240,11 +240,11 @@ impl<'a> Work<'a> {
         let unwritable = file.as_ref().and_then(|file| Some((file, file_error(file)?)));
         if let Some((file, e)) = unwritable {
             let file = file.display();
-            say(format_args!("process {rank}{with} can't be started: {file} can't be written: {e}. See --output"));
+            log(format_args!("process {rank}{with} can't be started: {file} can't be written: {e}. See --output"));
             return crate::status::FAILURE;
         }
         if matches!(Errno::from_io_error(error), Some(Errno::AGAIN | Errno::NOMEM)) {
-            say(format_args!(
+            log(format_args!(
                 "process {rank}{with} can't be started: {error}. Start fewer, or allow more processes (ulimit -u) or \
                  memory"
             ));
@@ -252,13 +252,13 @@ impl<'a> Work<'a> {
         }
         let again = io::Error::from_raw_os_error(error.raw_os_error().unwrap_or(libc::EIO));
         let (status, text) = complaint(&self.options.program[0], again);
-        say(format_args!("process {rank}{with} can't be started: {text}"));
+        log(format_args!("process {rank}{with} can't be started: {text}"));
         status
     }
 
     /// Until no process is left, and none of their output.
     fn wait(&mut self) -> Result<()> {
-        self.processes.reap(Whose::All);
+        self.processes.reap(ReapScope::All);
         self.after_failures();
         while self.processes.running() > 0 || self.has_output {
             let event = match self.kill_at.map(|at| at.saturating_duration_since(Instant::now())) {
@@ -266,7 +266,7 @@ impl<'a> Work<'a> {
                 Some(left) => self.events.recv_timeout(left),
             };
             match event {
-                Ok(event) => self.handle(event, Whose::All)?,
+                Ok(event) => self.handle(event, ReapScope::All)?,
                 Err(RecvTimeoutError::Timeout) => self.kill(),
                 Err(RecvTimeoutError::Disconnected) => return Err(anyhow!("signals are no longer watched")),
             }
@@ -287,7 +287,7 @@ impl<'a> Work<'a> {
         self.kill_at = self.has_output.then(|| Instant::now() + END_MAX);
     }
 
-    fn handle(&mut self, event: Event, whose: Whose) -> Result<()> {
+    fn handle(&mut self, event: Event, scope: ReapScope) -> Result<()> {
         let signal = match event {
             Event::OutputEnded(is_whole) => {
                 self.has_output = false;
@@ -296,12 +296,12 @@ impl<'a> Work<'a> {
             }
             Event::Signal(signal) => signal,
         };
-        if !self.guard.lives() {
+        if !self.guard.is_alive() {
             guard::end_all();
             return Err(anyhow!("the command was killed, and its processes with it"));
         }
         if signal.is_child() {
-            self.processes.reap(whose);
+            self.processes.reap(scope);
             return Ok(());
         }
         let Some(number) = Signal::from_named_raw(signal.number) else { return Ok(()) };
@@ -314,10 +314,10 @@ impl<'a> Work<'a> {
         if matches!(number, Signal::INT | Signal::TERM | Signal::HUP | Signal::QUIT) {
             self.stopped_by = Some(signal.number);
             // When nothing runs, it is strangers that hold the output open.
-            self.has_output &= whose == Whose::Group || self.processes.running() > 0;
+            self.has_output &= scope == ReapScope::Group || self.processes.running() > 0;
         }
         if signal.number == SIGINT && self.interrupted.replace(signal.at).is_some_and(|t| signal.at - t < KILL_WITHIN) {
-            say(format_args!("killing {} processes, and what they have started", self.processes.running()));
+            log(format_args!("killing {} processes, and what they have started", self.processes.running()));
             self.kill();
         }
         Ok(())

@@ -17,7 +17,7 @@ use headwater_topology::hosts::Switches;
 pub use self::arrangement::Arrangement;
 use self::options::{ShapeOptions, TopologyOptions, local_nodes};
 use self::overview::Plan;
-use crate::message::{say, show};
+use crate::message::{log, show};
 
 /// What the options make of so many nodes of this machine. Without the file with the neighbours it goes
 /// on with a warning, since that only makes it faster.
@@ -33,7 +33,7 @@ pub fn arrange(options: &ShapeOptions, nodes: u32) -> Result<Arrangement> {
 /// The neighbours that the options' file names. A file that can't be read is told, and done without.
 pub fn switches(options: &ShapeOptions) -> Option<Switches> {
     options.topology.as_deref().map(read_switches).transpose().unwrap_or_else(|error| {
-        say(format_args!("warning: {error:#}. Going on with the nodes in their own order"));
+        log(format_args!("warning: {error:#}. Going on with the nodes in their own order"));
         None
     })
 }
@@ -75,7 +75,7 @@ pub fn topology(options: &TopologyOptions) -> Result<u8> {
 fn warn_of_unplaced(options: &ShapeOptions, arrangement: &Arrangement) {
     if let (Some(file), unplaced @ 1..) = (&options.topology, arrangement.unplaced) {
         let of = arrangement.nodes.len();
-        say(format_args!("warning: {} lacks {unplaced} of {of} nodes; they come last", file.display()));
+        log(format_args!("warning: {} lacks {unplaced} of {of} nodes; they come last", file.display()));
     }
 }
 

@@ -58,7 +58,7 @@ pub struct TreeOverview {
 
 /// One node's place in all trees.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Of {
+pub struct NodePosition {
     /// Its name.
     pub node: String,
     /// Its rank.
@@ -68,12 +68,12 @@ pub struct Of {
     /// The nodes that it is connected to while all live.
     pub links: u32,
     /// Its place in each tree that it takes part in.
-    pub trees: Vec<Place>,
+    pub trees: Vec<TreePosition>,
 }
 
 /// One node's place in a tree.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Place {
+pub struct TreePosition {
     /// The tree's number.
     pub tree: u32,
     /// Whom it asks; nobody, if it is the tree's reader.
@@ -154,18 +154,18 @@ impl<'a> Plan<'a> {
     }
 
     /// A rank's place in all trees, or in one.
-    pub fn of(&self, rank: Rank, only: Option<TreeId>) -> Of {
+    pub fn of(&self, rank: Rank, only: Option<TreeId>) -> NodePosition {
         let trees = self.trees(only).filter(|tree| self.forest.contains(*tree, rank));
-        Of {
+        NodePosition {
             node: self.name(rank),
             rank: rank.0,
             is_server: rank.0 < self.forest.servers(),
             links: self.forest.neighbours(rank).len() as u32,
-            trees: trees.map(|tree| self.place(tree, rank)).collect(),
+            trees: trees.map(|tree| self.position(tree, rank)).collect(),
         }
     }
 
-    fn place(&self, tree: TreeId, rank: Rank) -> Place {
+    fn position(&self, tree: TreeId, rank: Rank) -> TreePosition {
         let names = |ranks: Vec<Rank>| ranks.into_iter().map(|rank| self.name(rank)).collect();
         let mut dead: Vec<Rank> = self.forest.parent(tree, rank).into_iter().collect();
         let last = loop {
@@ -175,7 +175,7 @@ impl<'a> Plan<'a> {
             }
         };
         let turns_to: Vec<Rank> = dead.split_off(dead.len().min(1));
-        Place {
+        TreePosition {
             tree: tree.0,
             parent: dead.first().map(|&parent| self.name(parent)),
             children: names(self.forest.children(tree, rank)),
@@ -225,20 +225,22 @@ mod tests {
     }
 
     #[test]
-    fn a_node_turns_to_who_is_above_it() {
+    fn a_node_turns_to_its_ancestors() {
         let (hosts, options) = (
             local_nodes(30),
             ShapeOptions { trees: Some(1), fan_out: Some(Branching::KAry(2)), ..ShapeOptions::default() },
         );
         let arrangement = arrangement(30, &options);
         let plan = Plan::new(&hosts, &arrangement);
-        let place = |rank| plan.of(Rank(rank), None).trees.remove(0);
-        let last = place(29);
+        let position = |rank| plan.of(Rank(rank), None).trees.remove(0);
+        let last = position(29);
         assert_eq!((last.parent.as_deref(), last.turns_to.join(" ")), (Some("n14"), "n6 n2 n0 n1".into()));
         assert_eq!((last.turns_to_more, last.may_read), (16 - 4 - 1, false));
-        let second = place(2);
+        let second = position(2);
         assert_eq!((second.children.join(" "), second.turns_to.join(" ")), ("n5 n6".into(), "n1".into()));
-        assert!(second.may_read && place(0).may_read && place(0).parent.is_none() && place(0).turns_to.is_empty());
+        assert!(
+            second.may_read && position(0).may_read && position(0).parent.is_none() && position(0).turns_to.is_empty()
+        );
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use headwater_daemon::Fabric;
 
-use crate::message::say;
+use crate::message::log;
 use crate::session::prepare::find_installed;
 
 /// The program that carries links over libfabric.
@@ -28,7 +28,7 @@ impl Transport {
         match find_carrier() {
             Ok(carrier) => Some(Fabric { carrier, provider: provider.clone() }),
             Err(error) => {
-                say(format_args!("warning: {error:#}. It is built where libfabric's headers are. Nodes use TCP"));
+                log(format_args!("warning: {error:#}. It is built where libfabric's headers are. Nodes use TCP"));
                 None
             }
         }

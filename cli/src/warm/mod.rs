@@ -19,4 +19,4 @@ mod zygotes;
 
 pub use node::ranks_of;
 pub use owner::serve;
-pub use proxy::{NotBegun, Wanted, become_rank};
+pub use proxy::{NotBegun, RankSpec, become_rank};

@@ -44,13 +44,13 @@ pub enum RanksFrom {
 
 impl RankOptions {
     /// What `headwater exec` is told of it.
-    pub fn words(&self) -> Vec<OsString> {
+    pub fn arguments(&self) -> Vec<OsString> {
         let is_wanted = self.ranks_from.map_or(self.warm_imports.is_some(), |from| from == RanksFrom::Zygote);
         let imports = self.warm_imports.iter().flat_map(|imports| [OsString::from("--imports"), imports.into()]);
         let table = self.warm_reseed.iter().filter(|_| self.warm_imports.is_some());
         let table = table.flat_map(|table| [OsString::from("--reseed"), table.into()]);
-        let words = [OsString::from("--zygote")].into_iter().chain(imports).chain(table);
-        if is_wanted { words.collect() } else { Vec::new() }
+        let arguments = [OsString::from("--zygote")].into_iter().chain(imports).chain(table);
+        if is_wanted { arguments.collect() } else { Vec::new() }
     }
 }
 
@@ -80,14 +80,14 @@ mod tests {
 
     #[test]
     fn imports_want_a_zygote_unless_exec_is_named() {
-        let words = |words: &[&str]| {
-            let all = ["ranks"].iter().chain(words);
-            Ranks::parse_from(all).options.words()
+        let arguments = |arguments: &[&str]| {
+            let all = ["ranks"].iter().chain(arguments);
+            Ranks::parse_from(all).options.arguments()
         };
-        assert_eq!(words(&[]), [""; 0]);
-        assert_eq!(words(&["--ranks-from", "zygote"]), ["--zygote"]);
-        assert_eq!(words(&["--warm-imports", "numpy,a_b.c"]), ["--zygote", "--imports", "numpy,a_b.c"]);
-        assert_eq!(words(&["--warm-imports", "numpy", "--ranks-from", "exec"]), [""; 0]);
+        assert_eq!(arguments(&[]), [""; 0]);
+        assert_eq!(arguments(&["--ranks-from", "zygote"]), ["--zygote"]);
+        assert_eq!(arguments(&["--warm-imports", "numpy,a_b.c"]), ["--zygote", "--imports", "numpy,a_b.c"]);
+        assert_eq!(arguments(&["--warm-imports", "numpy", "--ranks-from", "exec"]), [""; 0]);
         for wrong in ["", "numpy,", "numpy torch", "a..b", "os;x", &"a".repeat(901)] {
             assert!(parse_imports(wrong).is_err(), "{wrong}");
         }

@@ -23,14 +23,14 @@ use signal_hook::consts::SIGCHLD;
 use super::node::{BUILD, count, ranks_of, socket};
 use super::packet::{self, Answer, GO};
 use super::request::{self, Request};
-use super::zygotes::{Asked, Zygotes};
+use super::zygotes::{PendingRequest, Zygotes};
 use crate::options::inner::WarmOptions;
 use crate::process::{self, Side};
 
 /// How long it stays without a proxy.
 const EMPTY_MAX: Duration = Duration::from_secs(1);
 /// How often it then looks whether the node is still there.
-const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+const CHECK_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 /// Proxies that are connected at once, at most.
 const PROXIES_MAX: usize = 8192;
 /// Proxies that the kernel has wait until they are taken.
@@ -42,7 +42,7 @@ const BACKLOG_MAX: i32 = 4096;
 /// Call it before any thread is started.
 pub fn serve(options: &WarmOptions) -> Result<u8> {
     process::close_inherited();
-    if let Side::Old(_) = process::fork()? {
+    if let Side::Parent(_) = process::fork()? {
         return Ok(0);
     }
     let _ = rustix::process::setsid();
@@ -53,7 +53,7 @@ pub fn serve(options: &WarmOptions) -> Result<u8> {
     rustix::stdio::dup2_stderr(&null)?;
     std::env::set_current_dir("/")?;
     // As zygotes have it, whose constructors may look.
-    process::heed_closed_pipes();
+    process::restore_sigpipe();
     let mut owner = Owner::open(&options.node)?;
     rustix::stdio::dup2_stdout(&null)?;
     drop(null);
@@ -82,7 +82,7 @@ enum Stage {
     /// It has said nothing.
     New,
     /// It was told that there is a zygote.
-    Ready(Box<Asked>),
+    Ready(Box<PendingRequest>),
     /// Its rank runs.
     Running { pid: Pid, rank: OwnedFd },
     /// Its rank was killed since the proxy has gone.
@@ -97,9 +97,9 @@ impl Owner {
         let listener =
             packet::listen(&path, BACKLOG_MAX).with_context(|| format!("{} can't be made", path.display()))?;
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600))?;
-        let (children, told) = UnixStream::pair()?;
+        let (children, notifier) = UnixStream::pair()?;
         children.set_nonblocking(true)?;
-        signal_hook::low_level::pipe::register(SIGCHLD, told)?;
+        signal_hook::low_level::pipe::register(SIGCHLD, notifier)?;
         let zygotes = Zygotes::new();
         let ranks = ranks_of(node);
         Ok(Owner { node: node.into(), listener, children, zygotes, proxies: BTreeMap::new(), next: 0, ranks })
@@ -116,7 +116,7 @@ impl Owner {
             let ready = self.wait()?;
             self.reap();
             for number in ready {
-                self.hear(number);
+                self.receive(number);
             }
             self.accept();
         }
@@ -125,15 +125,15 @@ impl Owner {
     /// Waits until something happens; the proxies that have said something, or have gone.
     fn wait(&self) -> Result<Vec<u64>> {
         let flag = PollFlags::IN;
-        let heard = |proxy: &&Proxy| !matches!(proxy.stage, Stage::Lost { .. });
-        let known = self.proxies.iter().filter(|(_, proxy)| heard(proxy));
+        let received = |proxy: &&Proxy| !matches!(proxy.stage, Stage::Lost { .. });
+        let known = self.proxies.iter().filter(|(_, proxy)| received(proxy));
         let numbers: Vec<u64> = known.clone().map(|(&number, _)| number).collect();
         let own = [PollFd::new(&self.listener, flag), PollFd::new(&self.children, flag)];
         let mut fds: Vec<PollFd> =
             own.into_iter().chain(known.map(|(_, proxy)| PollFd::new(&proxy.socket, flag))).collect();
         // While ranks run, nothing but what happens to them disturbs the node's cores.
-        let look = self.proxies.is_empty().then_some(&LOOK);
-        match poll(&mut fds, look) {
+        let timeout = self.proxies.is_empty().then_some(&CHECK_INTERVAL);
+        match poll(&mut fds, timeout) {
             Err(rustix::io::Errno::INTR) => return Ok(Vec::new()),
             polled => polled?,
         };
@@ -156,42 +156,42 @@ impl Owner {
     }
 
     /// Hears what a proxy says.
-    fn hear(&mut self, number: u64) {
+    fn receive(&mut self, number: u64) {
         // It may have been reaped meanwhile.
         let Some(proxy) = self.proxies.remove(&number) else { return };
-        let heard = packet::receive(&proxy.socket).ok().flatten();
-        let kept = match (heard, proxy.stage) {
-            (heard, Stage::Running { pid, rank }) => {
+        let received = packet::receive(&proxy.socket).ok().flatten();
+        let remaining = match (received, proxy.stage) {
+            (received, Stage::Running { pid, rank }) => {
                 // A proxy whose rank runs says nothing: it has gone.
-                drop(heard);
+                drop(received);
                 let _ = pidfd_send_signal(&rank, Signal::KILL);
                 Some(Proxy { socket: proxy.socket, stage: Stage::Lost { pid } })
             }
             (Some((bytes, fds)), Stage::New) => self.prepare(proxy.socket, &bytes, fds),
-            (Some((bytes, _)), Stage::Ready(asked)) if bytes == GO => self.begin(proxy.socket, &asked),
+            (Some((bytes, _)), Stage::Ready(pending)) if bytes == GO => self.begin(proxy.socket, &pending),
             (_, stage @ Stage::Lost { .. }) => Some(Proxy { socket: proxy.socket, stage }),
             _ => None,
         };
-        if let Some(kept) = kept {
-            self.proxies.insert(number, kept);
+        if let Some(remaining) = remaining {
+            self.proxies.insert(number, remaining);
         }
     }
 
     /// Sees to a zygote for what is asked.
     fn prepare(&mut self, socket: OwnedFd, bytes: &[u8], fds: Vec<OwnedFd>) -> Option<Proxy> {
-        let asked = read(bytes, fds);
-        let answer = match &asked {
-            Ok(asked) => self.zygotes.prepare(asked),
+        let pending = decode_request(bytes, fds);
+        let answer = match &pending {
+            Ok(pending) => self.zygotes.prepare(pending),
             Err(why) => Answer::Refused(why.clone()),
         };
-        say(&socket, &answer, &[])?;
-        let asked = asked.ok().filter(|_| matches!(answer, Answer::Ready(_)))?;
-        Some(Proxy { socket, stage: Stage::Ready(Box::new(asked)) })
+        reply(&socket, &answer, &[])?;
+        let pending = pending.ok().filter(|_| matches!(answer, Answer::Ready(_)))?;
+        Some(Proxy { socket, stage: Stage::Ready(Box::new(pending)) })
     }
 
     /// Has the rank made.
-    fn begin(&mut self, socket: OwnedFd, asked: &Asked) -> Option<Proxy> {
-        let made = self.zygotes.spawn(asked).and_then(|pid| {
+    fn begin(&mut self, socket: OwnedFd, pending: &PendingRequest) -> Option<Proxy> {
+        let made = self.zygotes.spawn(pending).and_then(|pid| {
             // It has not been waited for: its number is its own.
             let rank = pidfd_open(pid, PidfdFlags::empty()).map_err(|error| error.to_string());
             rank.map(|rank| (pid, rank)).inspect_err(|_| kill(pid))
@@ -199,14 +199,14 @@ impl Owner {
         let (pid, rank) = match made {
             Ok(made) => made,
             Err(why) => {
-                say(&socket, &Answer::Refused(why), &[]);
+                reply(&socket, &Answer::Refused(why), &[]);
                 return None;
             }
         };
         self.ranks += 1;
         // The number is for people.
         let _ = fs::write(count(&self.node), self.ranks.to_string());
-        if say(&socket, &Answer::Started, &[rank.as_fd()]).is_none() {
+        if reply(&socket, &Answer::Started, &[rank.as_fd()]).is_none() {
             let _ = pidfd_send_signal(&rank, Signal::KILL);
             return Some(Proxy { socket, stage: Stage::Lost { pid } });
         }
@@ -225,12 +225,12 @@ impl Owner {
             };
             if status.stopped() {
                 // Unless it has gone, which is seen next.
-                say(&proxy.socket, &Answer::Stopped, &[]);
+                reply(&proxy.socket, &Answer::Stopped, &[]);
                 return true;
             }
             let signal = status.terminating_signal().map(|signal| Answer::Killed(signal as u8));
             let exited = || Answer::Exited(status.exit_status().unwrap_or(0) as u8);
-            say(&proxy.socket, &signal.unwrap_or_else(exited), &[]);
+            reply(&proxy.socket, &signal.unwrap_or_else(exited), &[]);
             false
         });
     }
@@ -243,12 +243,12 @@ fn kill(pid: Pid) {
 }
 
 /// `None` if the proxy can't be told.
-fn say(socket: &OwnedFd, answer: &Answer, fds: &[std::os::fd::BorrowedFd]) -> Option<()> {
+fn reply(socket: &OwnedFd, answer: &Answer, fds: &[std::os::fd::BorrowedFd]) -> Option<()> {
     packet::send(socket, &answer.encode(), fds, false).ok()
 }
 
 /// A request, which comes in a file in memory, and what it is about.
-fn read(bytes: &[u8], fds: Vec<OwnedFd>) -> Result<Asked, String> {
+fn decode_request(bytes: &[u8], fds: Vec<OwnedFd>) -> Result<PendingRequest, String> {
     if bytes != BUILD.as_bytes() {
         return Err("another build of headwater has the node's zygotes".into());
     }
@@ -259,7 +259,7 @@ fn read(bytes: &[u8], fds: Vec<OwnedFd>) -> Result<Asked, String> {
     let got = body.rewind().and_then(|()| body.take(request::BYTES_MAX as u64 + 1).read_to_end(&mut text));
     let request = got.ok().filter(|&bytes| bytes <= request::BYTES_MAX).and_then(|_| Request::decode(&text));
     match request.filter(|request| request.build == BUILD.as_bytes()) {
-        Some(request) => Ok(Asked { request, cwd, fds: fds.collect() }),
+        Some(request) => Ok(PendingRequest { request, cwd, fds: fds.collect() }),
         None => Err("its request can't be read".into()),
     }
 }

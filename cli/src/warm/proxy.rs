@@ -21,11 +21,11 @@ use super::packet::{self, Answer, GO};
 use super::request::Request;
 use super::reseed;
 use super::zygotes::START_MS_MAX;
-use crate::message::say;
-use crate::own;
+use crate::message::log;
 use crate::process;
-use crate::session::signals::Passing;
-use crate::spawn::behalf::{Description, describe};
+use crate::self_exec;
+use crate::session::signals::SignalForwarder;
+use crate::spawn::on_behalf::{Description, describe};
 
 /// How long a rank is waited for, until one of the owner's zygotes has been started for it.
 const READY_MAX: Duration = Duration::from_millis(START_MS_MAX as u64 + 30_000);
@@ -37,7 +37,7 @@ const KILLED: u8 = 137;
 
 /// What would be executed.
 #[derive(Debug)]
-pub struct Wanted<'a> {
+pub struct RankSpec<'a> {
     /// The node's directory.
     pub node: &'a Path,
     /// The file.
@@ -51,7 +51,7 @@ pub struct Wanted<'a> {
     /// The table of how ranks reseed modules that draw random numbers as they are imported.
     pub reseed: Option<&'a Path>,
     /// This rank tells what is to be told once a node.
-    pub speaks: bool,
+    pub reports: bool,
     /// The processes of the node look up their files in its table.
     pub is_audited: bool,
 }
@@ -72,9 +72,9 @@ impl From<String> for NotBegun {
 }
 
 /// Has a zygote make what is wanted, and ends as it ends. Comes back if it has not begun.
-pub fn become_rank(wanted: &Wanted) -> NotBegun {
-    match begin(wanted) {
-        Ok(rank) => rank.attend(),
+pub fn become_rank(spec: &RankSpec) -> NotBegun {
+    match begin(spec) {
+        Ok(rank) => rank.wait_for_end(),
         Err(why) => why,
     }
 }
@@ -84,33 +84,33 @@ struct Rank {
     owner: OwnedFd,
     /// It is a process's descriptor.
     process: OwnedFd,
-    passing: Passing,
+    signals: SignalForwarder,
 }
 
-fn begin(wanted: &Wanted) -> Result<Rank, NotBegun> {
-    let (request, cwd, description) = ask_for(wanted)?;
+fn begin(spec: &RankSpec) -> Result<Rank, NotBegun> {
+    let (request, cwd, description) = describe_request(spec)?;
     let mut attempts = 0;
     let (owner, left_out) = loop {
         attempts += 1;
         // An owner that has just ended took no request.
-        match offer(wanted.node, &request, &cwd, &description) {
+        match request_zygote(spec.node, &request, &cwd, &description) {
             Ok(ready) => break ready,
             Err(Failure::Ended) if attempts < 3 => {}
             Err(Failure::Ended) => return Err(String::from("the process with the node's zygotes has ended").into()),
             Err(Failure::NotBegun(why)) => return Err(why),
         }
     };
-    for module in left_out.iter().filter(|_| wanted.speaks) {
+    for module in left_out.iter().filter(|_| spec.reports) {
         let (name, why) = module.split_once(": ").unwrap_or((module, ""));
-        say(format_args!("warning: {name} is not imported warm: {why}. Each rank imports it itself"));
+        log(format_args!("warning: {name} is not imported warm: {why}. Each rank imports it itself"));
     }
     // From now on signals are the rank's.
-    let mut passing = Passing::begin().map_err(|error| format!("signals can't be watched: {error}"))?;
+    let mut signals = SignalForwarder::begin().map_err(|error| format!("signals can't be watched: {error}"))?;
     let (answer, mut fds) = match packet::send(&owner, GO, &[], true).map(|()| answer(&owner, None)) {
         Ok(Ok(answered)) => answered,
         // It may have begun. Then the kernel has killed it.
         _ => {
-            say("the process that ranks come from was killed while this rank began. The rank is killed too");
+            log("the process that ranks come from was killed while this rank began. The rank is killed too");
             std::process::exit(i32::from(KILLED));
         }
     };
@@ -118,21 +118,21 @@ fn begin(wanted: &Wanted) -> Result<Rank, NotBegun> {
         (Answer::Started, Some(process)) => {
             // What the rank has open is to close when it does so.
             description.close_but(2);
-            Ok(Rank { owner, process, passing })
+            Ok(Rank { owner, process, signals })
         }
         (Answer::Refused(why), _) => {
-            passing.end();
+            signals.end();
             Err(why.into())
         }
         _ => {
-            say("the process that ranks come from is not understood. The rank is killed");
+            log("the process that ranks come from is not understood. The rank is killed");
             std::process::exit(i32::from(KILLED));
         }
     }
 }
 
 /// What is asked, the working directory, and this process, described.
-fn ask_for(wanted: &Wanted) -> Result<(OwnedFd, OwnedFd, Description), String> {
+fn describe_request(spec: &RankSpec) -> Result<(OwnedFd, OwnedFd, Description), String> {
     if io::stdin().is_terminal() {
         return Err("standard input is a terminal, which only a process of its session can read".into());
     }
@@ -141,40 +141,41 @@ fn ask_for(wanted: &Wanted) -> Result<(OwnedFd, OwnedFd, Description), String> {
     if File::from(cwd.try_clone().map_err(text)?).metadata().is_ok_and(|directory| directory.nlink() == 0) {
         return Err("its directory was removed".into());
     }
-    let strings = |words: Vec<Vec<u8>>| words.into_iter().map(CString::new).collect::<Result<Vec<_>, _>>();
-    let arguments = strings(wanted.arguments.iter().map(|word| word.as_bytes().to_vec()).collect()).map_err(text)?;
-    let variables = wanted.environment.iter().map(|(name, value)| [name.as_bytes(), b"=", value.as_bytes()].concat());
+    let strings = |arguments: Vec<Vec<u8>>| arguments.into_iter().map(CString::new).collect::<Result<Vec<_>, _>>();
+    let arguments =
+        strings(spec.arguments.iter().map(|argument| argument.as_bytes().to_vec()).collect()).map_err(text)?;
+    let variables = spec.environment.iter().map(|(name, value)| [name.as_bytes(), b"=", value.as_bytes()].concat());
     let environment = strings(variables.collect()).map_err(text)?;
     let description =
-        describe(&arguments, &environment, wanted.imports.is_some()).map_err(|error| match error.kind() {
+        describe(&arguments, &environment, spec.imports.is_some()).map_err(|error| match error.kind() {
             io::ErrorKind::Unsupported => {
                 String::from("it has more files open, or at higher numbers, than can be handed on")
             }
             _ => format!("this process can't be described: {error}"),
         })?;
-    let words = || {
+    let arguments = || {
         // A script's words are its own.
         let mut start = [0; 2];
-        let is_script = File::open(wanted.program).and_then(|mut file| file.read_exact(&mut start)).is_ok();
+        let is_script = File::open(spec.program).and_then(|mut file| file.read_exact(&mut start)).is_ok();
         let is_script = is_script && start == *b"#!";
-        let name = wanted.arguments.first().cloned().into_iter();
+        let name = spec.arguments.first().cloned().into_iter();
         if is_script {
             return name.collect();
         }
-        let mut words = crate::spawn::interpreter_words(wanted.arguments);
+        let mut arguments = crate::spawn::interpreter_arguments(spec.arguments);
         // The interpreter looks for its libraries beside itself, wherever its zygote began.
-        if let Some(first) = words.first_mut().filter(|first| first.as_bytes().contains(&b'/')) {
+        if let Some(first) = arguments.first_mut().filter(|first| first.as_bytes().contains(&b'/')) {
             *first = std::path::absolute(&*first).map_or_else(|_| first.clone(), PathBuf::into_os_string);
         }
-        words
+        arguments
     };
-    let words = || words().into_iter().map(|word: OsString| word.as_bytes().to_vec()).collect();
+    let arguments = || arguments().into_iter().map(|argument: OsString| argument.as_bytes().to_vec()).collect();
     let request = Request {
         build: BUILD.into(),
         // The owner has another working directory.
-        program: std::path::absolute(wanted.program).map_err(text)?.into_os_string().into_vec(),
-        interpreter: imports(wanted)?.map(|imports| (words(), imports.into())),
-        generation: if wanted.is_audited { NodeDir::new(wanted.node).newest().generation() } else { 0 },
+        program: std::path::absolute(spec.program).map_err(text)?.into_os_string().into_vec(),
+        interpreter: imports(spec)?.map(|imports| (arguments(), imports.into())),
+        generation: if spec.is_audited { NodeDir::new(spec.node).newest().generation() } else { 0 },
         place: description.place,
         variables: description.variables,
         groups: fs::read("/proc/self/cgroup").map_err(|error| format!("/proc/self/cgroup can't be read: {error}"))?,
@@ -187,9 +188,9 @@ fn ask_for(wanted: &Wanted) -> Result<(OwnedFd, OwnedFd, Description), String> {
 }
 
 /// What the zygote imports, and behind that the table.
-fn imports(wanted: &Wanted) -> Result<Option<String>, String> {
-    let Some(names) = wanted.imports else { return Ok(None) };
-    let table = wanted.reseed.map(reseed::read).transpose()?.unwrap_or_default();
+fn imports(spec: &RankSpec) -> Result<Option<String>, String> {
+    let Some(names) = spec.imports else { return Ok(None) };
+    let table = spec.reseed.map(reseed::read).transpose()?.unwrap_or_default();
     Ok(Some(format!("{names}\n{table}")))
 }
 
@@ -211,13 +212,13 @@ impl From<String> for Failure {
 }
 
 /// Asks the owner, until it has a zygote; the modules that this has not imported come along.
-fn offer(
+fn request_zygote(
     node: &Path,
     request: &OwnedFd,
     cwd: &OwnedFd,
     description: &Description,
 ) -> Result<(OwnedFd, Vec<String>), Failure> {
-    let owner = come(node)?;
+    let owner = connect_owner(node)?;
     let fds: Vec<_> = [request.as_fd(), cwd.as_fd()].into_iter().chain(description.borrowed()).collect();
     packet::send(&owner, BUILD.as_bytes(), &fds, true).map_err(|_| Failure::Ended)?;
     match answer(&owner, Some(Instant::now() + READY_MAX)) {
@@ -250,7 +251,7 @@ fn answer(owner: &OwnedFd, until: Option<Instant>) -> io::Result<(Answer, Vec<Ow
 }
 
 /// Connects to the owner, which is started if there is none.
-fn come(node: &Path) -> Result<OwnedFd, String> {
+fn connect_owner(node: &Path) -> Result<OwnedFd, String> {
     let path = socket(node);
     if let Ok(owner) = packet::connect(&path) {
         return Ok(owner);
@@ -276,7 +277,7 @@ fn come(node: &Path) -> Result<OwnedFd, String> {
 
 /// Starts the owner, and waits until it can be reached.
 fn start(node: &Path, until: Instant) -> io::Result<()> {
-    let mut command = own::again();
+    let mut command = self_exec::command();
     command.arg("warm").arg(node).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut starter = command.spawn()?;
     if let Some(output) = starter.stdout.take() {
@@ -289,16 +290,16 @@ fn start(node: &Path, until: Instant) -> io::Result<()> {
 
 impl Rank {
     /// Passes signals on until the rank has ended; ends as it did.
-    fn attend(mut self) -> ! {
+    fn wait_for_end(mut self) -> ! {
         loop {
             let mut fds =
-                [self.owner.as_fd(), self.passing.readable()].map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
+                [self.owner.as_fd(), self.signals.readable()].map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
             let _ = poll(&mut fds, None);
-            let is_heard = !fds[0].revents().is_empty();
-            for (signal, from_kernel) in self.passing.pending() {
+            let has_answer = !fds[0].revents().is_empty();
+            for (signal, from_kernel) in self.signals.pending() {
                 process::signal(&self.process, signal, from_kernel);
             }
-            if !is_heard {
+            if !has_answer {
                 continue;
             }
             match answer(&self.owner, None) {
@@ -315,7 +316,7 @@ impl Rank {
     fn give_up(&self) -> ! {
         process::signal(&self.process, libc::SIGKILL, false);
         let _ = poll(&mut [PollFd::new(&self.process, PollFlags::IN)], None);
-        say("the process that ranks come from was killed. The rank is killed too");
+        log("the process that ranks come from was killed. The rank is killed too");
         std::process::exit(i32::from(KILLED))
     }
 }

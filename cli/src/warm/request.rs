@@ -4,7 +4,7 @@
 /// The most that a request has, in bytes: twice what exec takes of arguments and environment.
 pub const BYTES_MAX: usize = 16 << 20;
 /// The most words of an interpreter.
-const WORDS_MAX: usize = 1024;
+const ARGUMENTS_MAX: usize = 1024;
 
 /// A rank that is wanted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -37,10 +37,10 @@ impl Request {
         };
         put(&self.build);
         put(&self.program);
-        let (words, imports) =
-            self.interpreter.as_ref().map_or((&[][..], None), |(words, imports)| (words, Some(imports)));
-        put(&(words.len() as u64).to_le_bytes());
-        words.iter().for_each(|word| put(word));
+        let (arguments, imports) =
+            self.interpreter.as_ref().map_or((&[][..], None), |(arguments, imports)| (arguments, Some(imports)));
+        put(&(arguments.len() as u64).to_le_bytes());
+        arguments.iter().for_each(|argument| put(argument));
         put(imports.map_or(&[], |imports| imports));
         for number in [self.generation, self.place, self.variables] {
             put(&number.to_le_bytes());
@@ -54,15 +54,15 @@ impl Request {
     pub fn decode(bytes: &[u8]) -> Option<Request> {
         let mut rest = Some(bytes).filter(|bytes| bytes.len() <= BYTES_MAX)?;
         let (build, program) = (take(&mut rest)?.to_vec(), take(&mut rest)?.to_vec());
-        let count = usize::try_from(number(&mut rest)?).ok().filter(|&count| count <= WORDS_MAX)?;
-        let words = (0..count).map(|_| take(&mut rest).map(<[u8]>::to_vec)).collect::<Option<Vec<_>>>()?;
+        let count = usize::try_from(number(&mut rest)?).ok().filter(|&count| count <= ARGUMENTS_MAX)?;
+        let arguments = (0..count).map(|_| take(&mut rest).map(<[u8]>::to_vec)).collect::<Option<Vec<_>>>()?;
         let imports = take(&mut rest)?.to_vec();
-        if words.is_empty() && !imports.is_empty() {
+        if arguments.is_empty() && !imports.is_empty() {
             return None;
         }
         let (generation, place, variables) = (number(&mut rest)?, number(&mut rest)?, number(&mut rest)?);
         let (groups, description) = (take(&mut rest)?.to_vec(), take(&mut rest)?.to_vec());
-        let interpreter = (!words.is_empty()).then_some((words, imports));
+        let interpreter = (!arguments.is_empty()).then_some((arguments, imports));
         rest.is_empty().then_some(Request {
             build,
             program,
@@ -103,8 +103,8 @@ mod tests {
             description: vec![0; 300],
             ..Request::default()
         };
-        let words = vec![b"python3".to_vec(), b"-u".to_vec()];
-        let python = Request { interpreter: Some((words, b"numpy,scipy".into())), ..plain.clone() };
+        let arguments = vec![b"python3".to_vec(), b"-u".to_vec()];
+        let python = Request { interpreter: Some((arguments, b"numpy,scipy".into())), ..plain.clone() };
         for request in [plain, python] {
             let bytes = request.encode();
             assert_eq!(Request::decode(&bytes), Some(request));

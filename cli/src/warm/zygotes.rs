@@ -13,8 +13,8 @@ use rustix::process::Pid;
 use super::packet::Answer;
 use super::request::Request;
 use crate::session::prepare;
-use crate::spawn::behalf::{Arrived, Warm};
 use crate::spawn::library::Interpreter;
+use crate::spawn::on_behalf::{Arrived, Warm};
 
 /// Programs and surroundings that have a zygote, at most: each is a process with the memory of a program.
 const ZYGOTES_MAX: usize = 8;
@@ -27,7 +27,7 @@ const GROUPS: &str = "/sys/fs/cgroup";
 
 /// A request with its descriptors.
 #[derive(Debug)]
-pub struct Asked {
+pub struct PendingRequest {
     /// What is wanted.
     pub request: Request,
     /// Where the rank begins.
@@ -61,9 +61,9 @@ impl Zygotes {
     }
 
     /// Sees to a zygote that can make the rank; what its proxy is to be told.
-    pub fn prepare(&mut self, asked: &Asked) -> Answer {
-        let prepared = with_arrived(asked, |arrived| {
-            let warm = self.of(&asked.request)?;
+    pub fn prepare(&mut self, pending: &PendingRequest) -> Answer {
+        let prepared = with_arrived(pending, |arrived| {
+            let warm = self.of(&pending.request)?;
             let ready = warm.prepare(arrived);
             let (missing, own) = warm.left_out();
             if missing.is_empty() { ready.map(|()| Answer::Ready(own)) } else { Ok(Answer::Wrong(missing.join("; "))) }
@@ -75,8 +75,8 @@ impl Zygotes {
     ///
     /// # Errors
     /// Why it was not made.
-    pub fn spawn(&mut self, asked: &Asked) -> Result<Pid, String> {
-        with_arrived(asked, |arrived| self.of(&asked.request)?.spawn(arrived))
+    pub fn spawn(&mut self, pending: &PendingRequest) -> Result<Pid, String> {
+        with_arrived(pending, |arrived| self.of(&pending.request)?.spawn(arrived))
     }
 
     fn of(&mut self, request: &Request) -> Result<&mut Warm, String> {
@@ -105,22 +105,22 @@ impl Zygotes {
 }
 
 fn create(request: &Request, library: &OsStr) -> io::Result<Warm> {
-    let interpreter = request.interpreter.as_ref().map(|(words, imports)| -> io::Result<Interpreter> {
-        let words = words.iter().map(|word| CString::new(&word[..])).collect::<Result<_, _>>()?;
-        Ok(Interpreter { words, imports: CString::new(&imports[..])? })
+    let interpreter = request.interpreter.as_ref().map(|(arguments, imports)| -> io::Result<Interpreter> {
+        let arguments = arguments.iter().map(|argument| CString::new(&argument[..])).collect::<Result<_, _>>()?;
+        Ok(Interpreter { arguments, imports: CString::new(&imports[..])? })
     });
     let program = Path::new(OsStr::from_bytes(&request.program));
     Warm::create(program, interpreter.transpose()?.as_ref(), library, START_MS_MAX)
 }
 
-fn with_arrived<T>(asked: &Asked, then: impl FnOnce(&Arrived) -> Result<T, String>) -> Result<T, String> {
-    let group = group(&asked.request.groups)?;
+fn with_arrived<T>(pending: &PendingRequest, then: impl FnOnce(&Arrived) -> Result<T, String>) -> Result<T, String> {
+    let group = group(&pending.request.groups)?;
     then(&Arrived {
-        data: &asked.request.description,
-        fds: &asked.fds,
-        cwd: &asked.cwd,
+        data: &pending.request.description,
+        fds: &pending.fds,
+        cwd: &pending.cwd,
         cgroup: group.as_ref().map(AsFd::as_fd),
-        place: asked.request.place,
+        place: pending.request.place,
     })
 }
 

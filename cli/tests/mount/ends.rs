@@ -44,9 +44,9 @@ fn what_is_in_use_is_named_and_can_be_left_behind() {
     let mut inside = Command::new("sleep").arg("100").current_dir(view.mount_point().join("d0")).spawn().unwrap();
     let mut open = File::open(view.file(1)).unwrap();
     let refused = view.unmount(&[]);
-    let said = text(&refused.stderr);
-    assert!(!refused.status.success() && said.contains(&format!("sleep ({})", inside.id())), "{said}");
-    assert!(said.contains("--lazy"), "{said}");
+    let printed = text(&refused.stderr);
+    assert!(!refused.status.success() && printed.contains(&format!("sleep ({})", inside.id())), "{printed}");
+    assert!(printed.contains("--lazy"), "{printed}");
     view.check(0..3);
 
     assert!(view.unmount(&["--lazy"]).status.success());
@@ -67,17 +67,17 @@ fn what_is_in_use_is_named_and_can_be_left_behind() {
 fn two_sessions_do_not_share_a_place() {
     let Some(view) = View::mounted(1, &[]) else { return };
     let second = view.mount_command().output().unwrap();
-    let said = text(&second.stderr);
+    let printed = text(&second.stderr);
     assert!(
-        !second.status.success() && said.contains("another session") && said.contains("headwater unmount"),
-        "{said}"
+        !second.status.success() && printed.contains("another session") && printed.contains("headwater unmount"),
+        "{printed}"
     );
     view.check([0]);
     view.end();
 }
 
 #[test]
-fn what_is_no_mount_is_said_to_be_none() {
+fn a_directory_without_a_mount_is_refused() {
     let Some(view) = View::prepare(1, &[]) else { return };
     let output = view.unmount(&[]);
     assert!(!output.status.success() && text(&output.stderr).contains("is no mount of Headwater"));
@@ -130,7 +130,7 @@ fn a_dead_supervisor_leaves_nothing() {
 }
 
 #[test]
-fn the_next_start_removes_what_nobody_serves() {
+fn the_next_start_removes_unserved_mounts() {
     let Some(view) = View::mounted(1, &[]) else { return };
     // Both at once, before either can do anything about the other's end.
     let all = view.processes("");

@@ -209,7 +209,7 @@ fn a_broken_replacement_is_not_used() {
 }
 
 #[test]
-fn without_a_daemon_the_supervisor_serves_the_originals() {
+fn without_a_daemon_the_supervisor_serves_the_source_files() {
     let Some(view) = View::mounted(300, &[]) else { return };
     view.check(0..100);
     // What no daemon can start without.

@@ -137,8 +137,9 @@ impl View {
     pub fn processes(&self, subcommand: &str) -> Vec<Pid> {
         let is_it = |pid: &u32| {
             let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-            let mut words = line.split(|&byte| byte == 0);
-            words.next() == Some(b"headwater") && (subcommand.is_empty() || words.next() == Some(subcommand.as_bytes()))
+            let mut arguments = line.split(|&byte| byte == 0);
+            arguments.next() == Some(b"headwater")
+                && (subcommand.is_empty() || arguments.next() == Some(subcommand.as_bytes()))
         };
         let all = processes_with(&self.path("store")).into_iter().filter(is_it);
         all.map(|pid| Pid::from_raw(pid as i32).unwrap()).collect()

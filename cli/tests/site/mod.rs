@@ -45,26 +45,26 @@ impl Site {
     }
 
     /// `headwater run` with these words, which end with the program, in a session that serves.
-    pub fn command<S: AsRef<OsStr>>(&self, words: &[S]) -> Command {
+    pub fn command<S: AsRef<OsStr>>(&self, arguments: &[S]) -> Command {
         let mut command = self.plain_command(&[] as &[&str]);
-        command.arg("--shared").arg(self.path("shared")).args(words);
+        command.arg("--shared").arg(self.path("shared")).args(arguments);
         command
     }
 
     /// `headwater run` with these words alone.
-    pub fn plain_command<S: AsRef<OsStr>>(&self, words: &[S]) -> Command {
+    pub fn plain_command<S: AsRef<OsStr>>(&self, arguments: &[S]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_headwater"));
         for (name, _) in std::env::vars_os().filter(|(n, _)| n.to_string_lossy().starts_with("HEADWATER_")) {
             command.env_remove(name);
         }
         command.env("HEADWATER_LIBDIR", self.path("lib")).env("HEADWATER_STORE", self.path("store"));
         command.env("HEADWATER_VIA", "audit");
-        command.current_dir(self.path("work")).arg("run").args(words);
+        command.current_dir(self.path("work")).arg("run").args(arguments);
         command
     }
 
-    pub fn run(&self, words: &[&str]) -> Output {
-        self.command(words).output().unwrap()
+    pub fn run(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().unwrap()
     }
 
     /// Nothing of any session is left in the store, and no process uses it.

@@ -9,18 +9,18 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use super::call::Call;
-use super::events::News;
+use super::client::FrontClient;
+use super::events::NodeEvent;
 use super::file::{self, Job};
 use super::front::Front;
-use super::look::{find, look, programs, service};
 use super::messages::{FromNode, ToNode};
+use super::programs::{discover_all, find, programs, service};
 use super::run::open;
 use super::watch::Watch;
-use crate::message::{say, show};
+use crate::message::{log, show};
 use crate::options::StopOptions;
 use crate::options::run::StartOptions;
-use crate::own;
+use crate::self_exec;
 use crate::session::directory::name_of;
 use crate::session::events::Event;
 use crate::session::opened::Opened;
@@ -36,27 +36,27 @@ const FAILED: &str = "failed: ";
 /// Makes a session, and prints its name.
 pub fn start(options: &StartOptions) -> Result<u8> {
     if options.stays {
-        return stay(options);
+        return run_session(options);
     }
     let mut arguments = env::args_os().skip(1);
-    let mut command = own::again();
+    let mut command = self_exec::command();
     command.args(arguments.next()).arg("--stays").args(arguments);
     command.stdin(Stdio::null()).stdout(Stdio::piped());
     let mut process = command.spawn().context("the session's process can't be started")?;
-    let mut said = String::new();
+    let mut output_text = String::new();
     if let Some(mut output) = process.stdout.take() {
-        output.read_to_string(&mut said)?;
+        output.read_to_string(&mut output_text)?;
     }
-    if let Some(why) = said.strip_prefix(FAILED) {
+    if let Some(why) = output_text.strip_prefix(FAILED) {
         bail!("{}", why.trim_end());
     }
-    ensure!(!said.is_empty(), "the session's process has ended at once");
-    show(io::stdout(), said);
+    ensure!(!output_text.is_empty(), "the session's process has ended at once");
+    show(io::stdout(), output_text);
     Ok(0)
 }
 
 /// Is the session's process: the front end is here until the end.
-fn stay(options: &StartOptions) -> Result<u8> {
+fn run_session(options: &StartOptions) -> Result<u8> {
     crate::process::inherit_nothing();
     let _ = rustix::process::setsid();
     let (sender, events) = channel();
@@ -79,11 +79,11 @@ fn stay(options: &StartOptions) -> Result<u8> {
     let start = Start::now();
     let mut watch = Watch::new(&job.service);
     let lease = Duration::from_secs(60 * u64::from(options.lease));
-    serve(&events, lease, |news| watch.note(news, start));
+    serve(&events, lease, |event| watch.note(event, start));
     // No launch finds the session any more.
     drop(file);
     front.end();
-    watch.gather(&events, start);
+    watch.collect_reports(&events, start);
     end(front, &job, watch, start);
     Ok(0)
 }
@@ -93,7 +93,7 @@ fn end(front: Front, job: &Job, watch: Watch, start: Start) {
     let choice = Choice { mechanism: Mechanism::Audit, reason: "a session of several launches".into() };
     let mut summary = Summary::new(0, 0, &choice);
     summary.timeline.program_exit = Some(start.elapsed_ms());
-    watch.tell(&job.service, &mut summary, start);
+    watch.add_to(&job.service, &mut summary, start);
     front.close(summary.to_string());
 }
 
@@ -107,14 +107,14 @@ fn close_output() -> Result<()> {
 
 /// Waits until the session is to end: somebody wants that, a signal does, or no launch has used it for as long as
 /// the lease.
-pub fn serve(events: &Receiver<Event>, lease: Duration, mut note: impl FnMut(News)) {
+pub fn serve(events: &Receiver<Event>, lease: Duration, mut note: impl FnMut(NodeEvent)) {
     let mut idle_since = Some(Instant::now());
     loop {
         let left = idle_since.map(|since| lease.saturating_sub(since.elapsed()));
         match events.recv_timeout(left.unwrap_or(Duration::MAX / 2)) {
-            Ok(Event::Node(News::Stop)) => return,
-            Ok(Event::Node(News::Launches(count))) => idle_since = (count == 0).then(Instant::now),
-            Ok(Event::Node(news)) => note(news),
+            Ok(Event::Node(NodeEvent::Stop)) => return,
+            Ok(Event::Node(NodeEvent::Launches(count))) => idle_since = (count == 0).then(Instant::now),
+            Ok(Event::Node(event)) => note(event),
             Ok(event) if event.interrupts().is_some() => return,
             Ok(_) => {}
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => return,
@@ -128,9 +128,11 @@ fn prepare(options: &StartOptions) -> Result<super::file::Service> {
     let names = match &options.program[..] {
         // Whatever a shell will start.
         [] => vec!["sh".into()],
-        words => find(words, options.marker.as_deref())?.map_or_else(|| words[..1].to_vec(), |found| programs(&found)),
+        command => {
+            find(command, options.marker.as_deref())?.map_or_else(|| command[..1].to_vec(), |found| programs(&found))
+        }
     };
-    let (scope, program) = look(&options.service, &names, &opened);
+    let (scope, program) = discover_all(&options.service, &names, &opened);
     ensure!(
         scope.entries.iter().any(|entry| entry.included),
         "no directory is to be served. Name some with --shared, or a program on a network file system"
@@ -139,7 +141,7 @@ fn prepare(options: &StartOptions) -> Result<super::file::Service> {
         show(io::stderr(), &scope);
     }
     if options.io.is_wanted() {
-        say("note: --io is not kept by a session: say it to each `headwater run --session`");
+        log("note: --io is not kept by a session: say it to each `headwater run --session`");
     }
     Ok(service(&options.service, &scope, program.unwrap_or_default(), None))
 }
@@ -147,10 +149,10 @@ fn prepare(options: &StartOptions) -> Result<super::file::Service> {
 /// Ends a session, and prints what it did.
 pub fn stop(options: &StopOptions) -> Result<u8> {
     let (path, job) = Job::of_session(&options.session, options.job_dir.as_deref())?;
-    let asked = Call::new(&job).and_then(|mut call| call.ask(&FromNode::Stop, STOP_MAX));
+    let asked = FrontClient::new(&job).and_then(|mut client| client.ask(&FromNode::Stop, STOP_MAX));
     match asked {
         Ok(ToNode::Ended(summary)) => show(io::stdout(), summary),
-        Ok(_) => say("the session has ended"),
+        Ok(_) => log("the session has ended"),
         Err(error) => {
             // Its process is gone, and its nodes end by themselves.
             file::remove(&path);

@@ -18,26 +18,26 @@ const CONNECT_MAX: Duration = Duration::from_secs(5);
 
 /// A connection to a front end.
 #[derive(Debug)]
-pub struct Call {
+pub struct FrontClient {
     channel: Channel,
     poll: Poll,
 }
 
-impl Call {
+impl FrontClient {
     /// Connects to a job's front end.
-    pub fn new(job: &Job) -> Result<Call> {
+    pub fn new(job: &Job) -> Result<FrontClient> {
         let stream = connect(&job.front)?;
         stream.set_nonblocking(true)?;
         let mut stream = mio::net::TcpStream::from_std(stream);
         let poll = Poll::new()?;
         poll.registry().register(&mut stream, Token(0), Interest::READABLE | Interest::WRITABLE)?;
-        Ok(Call { channel: Channel::connect(stream, job.session, &job.key)?, poll })
+        Ok(FrontClient { channel: Channel::connect(stream, job.session, &job.key)?, poll })
     }
 
     /// Says something, and waits for the answer.
-    pub fn ask(&mut self, message: &FromNode, patience: Duration) -> Result<ToNode> {
+    pub fn ask(&mut self, message: &FromNode, timeout: Duration) -> Result<ToNode> {
         self.channel.say(&serde_json::to_string(message)?);
-        let deadline = Instant::now() + patience;
+        let deadline = Instant::now() + timeout;
         let mut ready = Events::with_capacity(4);
         loop {
             self.channel.flush()?;

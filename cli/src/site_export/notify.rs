@@ -5,7 +5,7 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
-use crate::message::say;
+use crate::message::log;
 
 /// Says `READY=1` to whoever started this as a service, if that wants to know.
 pub fn ready() {
@@ -14,8 +14,8 @@ pub fn ready() {
         Some(name) => SocketAddr::from_abstract_name(name),
         None => SocketAddr::from_pathname(&name),
     };
-    let told = address.and_then(|address| UnixDatagram::unbound()?.send_to_addr(b"READY=1", &address));
-    if let Err(error) = told {
-        say(format_args!("warning: the service manager at {} can't be told: {error}", name.display()));
+    let sent = address.and_then(|address| UnixDatagram::unbound()?.send_to_addr(b"READY=1", &address));
+    if let Err(error) = sent {
+        log(format_args!("warning: the service manager at {} can't be told: {error}", name.display()));
     }
 }

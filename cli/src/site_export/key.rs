@@ -10,7 +10,7 @@ use headwater_daemon::SessionKey;
 
 use crate::message::show;
 use crate::session::directory::random;
-use crate::standing::options::KeyOptions;
+use crate::site_export::options::KeyOptions;
 
 /// The longest file that is looked at, in bytes: a key, and some space around it.
 const FILE_BYTES_MAX: u64 = 128;

@@ -39,14 +39,14 @@ const PLACEHOLDER: &str = "headwater-exec-here";
 ///
 /// # Errors
 /// It is a launcher's, and it is not clear where the program stands.
-pub fn find(words: &[OsString], marker: Option<&OsStr>) -> Result<Option<Prepared>> {
-    let prepared = with_prefix(words, &[PLACEHOLDER.into()], marker)?;
+pub fn find(command: &[OsString], marker: Option<&OsStr>) -> Result<Option<Prepared>> {
+    let prepared = with_prefix(command, &[PLACEHOLDER.into()], marker)?;
     Ok(prepared.launcher.is_some().then_some(prepared))
 }
 
 /// The command with a prefix before each program.
-pub fn with_prefix(words: &[OsString], prefix: &[OsString], marker: Option<&OsStr>) -> Result<Prepared> {
-    Ok(prepare(words, prefix, marker, &Words)?)
+pub fn with_prefix(command: &[OsString], prefix: &[OsString], marker: Option<&OsStr>) -> Result<Prepared> {
+    Ok(prepare(command, prefix, marker, &LocalCommands)?)
 }
 
 /// The names of the programs that were found.
@@ -64,7 +64,7 @@ fn programs_in(text: &[u8]) -> Vec<OsString> {
 }
 
 /// The directories of all programs, and the first of them.
-pub fn look(options: &ServiceOptions, programs: &[OsString], opened: &Opened) -> (Scope, Option<Found>) {
+pub fn discover_all(options: &ServiceOptions, programs: &[OsString], opened: &Opened) -> (Scope, Option<Found>) {
     let cwd = working_directory();
     let path = env::var_os("PATH");
     let here = |name: &OsString| paths::here(&options.map, Path::new(name)).into_os_string();
@@ -124,9 +124,9 @@ fn working_directory() -> PathBuf {
 }
 
 /// What words name, on this machine.
-struct Words;
+struct LocalCommands;
 
-impl World for Words {
+impl World for LocalCommands {
     fn executable(&self, word: &OsStr) -> Option<PathBuf> {
         let cwd = env::current_dir().ok()?;
         program::find(word, env::var_os("PATH").as_deref(), &cwd).ok()?.canonicalize().ok()

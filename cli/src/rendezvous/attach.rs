@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::messages::Answer;
-use crate::own;
+use crate::self_exec;
 use crate::session::directory;
 use crate::session::store;
 
@@ -28,7 +28,7 @@ const RETRY: Duration = Duration::from_millis(4);
 ///
 /// # Errors
 /// Why the process is to use the originals.
-pub fn attend(job: &Path, store: Option<&Path>, is_first: bool) -> Result<Answer, String> {
+pub fn attach(job: &Path, store: Option<&Path>, is_first: bool) -> Result<Answer, String> {
     let name = job.file_name().ok_or("the job file has no name")?.to_string_lossy().into_owned();
     let started = Instant::now();
     let mut has_started = false;
@@ -63,19 +63,19 @@ fn connect(store: &Path, name: &str) -> Option<UnixStream> {
 
 /// Starts the node's part, which goes on by itself. Another process may have done so meanwhile.
 fn start(job: &Path, store: Option<&Path>) -> Result<(), String> {
-    let mut command = own::again();
+    let mut command = self_exec::command();
     command.arg("node").arg(job).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     if let Some(store) = store {
         command.arg("--store").arg(store);
     }
     let failed = |error: io::Error| format!("the node's part of the job can't be started: {error}");
     let mut starter = command.spawn().map_err(failed)?;
-    let mut said = String::new();
+    let mut output_text = String::new();
     let output = starter.stdout.take();
-    output.map(|output| output.take(4096).read_to_string(&mut said)).transpose().map_err(failed)?;
+    output.map(|output| output.take(4096).read_to_string(&mut output_text)).transpose().map_err(failed)?;
     // It has left the other to itself.
     let status = starter.wait().map_err(failed)?;
-    match said.trim_end().strip_prefix(FAILED) {
+    match output_text.trim_end().strip_prefix(FAILED) {
         Some(why) => Err(why.to_owned()),
         None if !status.success() => Err(format!("the node's part of the job can't be started: {status}")),
         None => Ok(()),

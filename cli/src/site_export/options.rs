@@ -86,7 +86,7 @@ pub struct SiteOptions {
 
 /// What concerns this node alone.
 #[derive(Clone, Debug, Args)]
-pub struct PlaceOptions {
+pub struct LocalOptions {
     /// This node's name in the lists [default: its host name, with or without the domain]
     #[arg(long, value_name = "NAME", env = "HEADWATER_NODE_NAME", help_heading = RENDEZVOUS)]
     pub name: Option<String>,
@@ -113,7 +113,7 @@ pub struct ServeOptions {
 
     #[command(flatten)]
     #[allow(missing_docs, reason = "its type says it")]
-    pub place: PlaceOptions,
+    pub local: LocalOptions,
 }
 
 /// Options of `headwater join`.
@@ -125,7 +125,7 @@ pub struct JoinOptions {
 
     #[command(flatten)]
     #[allow(missing_docs, reason = "its type says it")]
-    pub place: PlaceOptions,
+    pub local: LocalOptions,
 
     /// The directory to mount on, which is there [default: the path of --export]
     #[arg(long, value_name = "MOUNTPOINT", env = "HEADWATER_AT", value_hint = ValueHint::DirPath)]

@@ -148,14 +148,14 @@ impl Warm {
     ) -> io::Result<Warm> {
         let program = CString::new(program.as_os_str().as_bytes())?;
         let library = CString::new(zygote_library.as_bytes())?;
-        let words = interpreter.map(|interpreter| list(&interpreter.words));
+        let arguments = interpreter.map(|interpreter| list(&interpreter.arguments));
         let options = RawContextOptions {
             size: size_of::<RawContextOptions>(),
             mechanism: Mechanism::Zygote as c_uint,
             stop: if interpreter.is_some() { Stop::Python } else { Stop::Load } as c_uint,
             on_core: 0,
             core: 0,
-            argv: words.as_ref().map_or(ptr::null(), |words| words.as_ptr()),
+            argv: arguments.as_ref().map_or(ptr::null(), |arguments| arguments.as_ptr()),
             envp: ptr::null(),
             imports: interpreter.map_or(ptr::null(), |interpreter| interpreter.imports.as_ptr()),
             key_variables: ptr::null(),

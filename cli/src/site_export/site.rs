@@ -9,7 +9,7 @@ use headwater_daemon::{Branching, Config, Policy, SessionId, SessionKey, Shape};
 use headwater_topology::hosts::Hostlist;
 
 use super::key;
-use super::options::{PlaceOptions, SiteOptions};
+use super::options::{LocalOptions, SiteOptions};
 use crate::session::directory::Session;
 
 /// A site.
@@ -30,8 +30,8 @@ impl Site {
     ///
     /// # Errors
     /// The key can't be used, or this node or the directory are none of the site's.
-    pub fn new(options: &SiteOptions, place: &PlaceOptions) -> Result<Site> {
-        let name = place.name.clone().unwrap_or_else(|| rustix::system::uname().nodename().to_string_lossy().into());
+    pub fn new(options: &SiteOptions, local: &LocalOptions) -> Result<Site> {
+        let name = local.name.clone().unwrap_or_else(|| rustix::system::uname().nodename().to_string_lossy().into());
         Site::of_node(options, &name, key::read(&options.key)?)
     }
 
@@ -97,7 +97,7 @@ impl Site {
 
     /// The configuration of this node's daemon, but for what it inherits; the session gets the site's
     /// identity and key.
-    pub fn config(&self, session: &mut Session, store_bytes_max: u64, place: &PlaceOptions) -> Config {
+    pub fn config(&self, session: &mut Session, store_bytes_max: u64, local: &LocalOptions) -> Config {
         session.id = self.identity();
         session.key = self.key.clone();
         Config {
@@ -122,7 +122,7 @@ impl Site {
             mount: None,
             recover: false,
             lifeline_fd: None,
-            whole_file_bytes_max: place.storage.whole_file_max,
+            whole_file_bytes_max: local.storage.whole_file_max,
             preload: None,
             numa_replicas: None,
             fabric: None,

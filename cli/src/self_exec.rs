@@ -32,7 +32,7 @@ pub fn installed() -> io::Result<PathBuf> {
 
 /// A command that starts this program again. Where its file is on a file system that nodes share, it is opened
 /// there once: what this process starts is a copy in memory, and so is what that starts.
-pub fn again() -> Command {
+pub fn command() -> Command {
     static COPY: OnceLock<Option<File>> = OnceLock::new();
     let copy = || network_file_system(Path::new(RUNNING)).and_then(|_| copy().ok());
     let file = match COPY.get_or_init(copy) {

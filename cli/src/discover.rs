@@ -1,4 +1,4 @@
-//! Which directories a program is served from.
+//! Finds the scope of a program.
 
 use std::env;
 use std::ffi::OsString;
@@ -10,7 +10,7 @@ use crate::message::log;
 use crate::options::run::ServiceOptions;
 use crate::session::opened::Opened;
 
-/// The directories of a program.
+/// Returns the scope of a program.
 pub fn discover(options: &ServiceOptions, program: &Path, cwd: &Path, opened: &Opened) -> Scope {
     let variable = |name: &str| -> Option<OsString> { env::var_os(name) };
     let open = |path: &Path| opened.open(path);

@@ -1,4 +1,4 @@
-//! Becoming the program: one process of a session, from its environment on.
+//! `headwater exec`: sets up one process of a session, and executes the program.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -34,16 +34,16 @@ const NOT_EXECUTABLE: u8 = 126;
 /// The variable that names the loader's audit libraries.
 const AUDIT: &str = "LD_AUDIT";
 
-/// Executes the program, or says why it can't and gives the exit status that a shell would.
+/// Executes the program. On failure, reports the reason and returns a shell's exit status.
 pub fn exec(options: &ExecOptions) -> u8 {
     let attach_to = |job| attach(job, options.store.as_deref(), &options.program[0]);
     let attached = options.job.as_deref().map(attach_to).unwrap_or_default();
     if let Some(supervisor) = options.enter.as_ref().or(attached.enter.as_ref()) {
         enter(supervisor);
     }
-    // After entering, which takes this wish back with the rights that it changes.
+    // After entering, since a change of credentials clears the death signal.
     if let Some(parent) = options.parent {
-        // Without it only the death of the parent goes unnoticed.
+        // On failure, only the death of the parent goes unnoticed.
         let _ = rustix::process::set_parent_process_death_signal(Some(if options.gently {
             Signal::TERM
         } else {
@@ -72,7 +72,7 @@ pub fn exec(options: &ExecOptions) -> u8 {
         let reports = options.reports || attached.reports;
         match start_from_zygote(supervisor, (options, reports), (name, path, arguments), &environment) {
             NotBegun::Refused(why) if reports => {
-                log(format_args!("warning: {} comes from no zygote: {why}. It is executed", name.display()));
+                log(format_args!("warning: {} is not forked from a zygote: {why}. It is executed", name.display()));
             }
             NotBegun::Refused(_) => {}
             NotBegun::Wrong(why) => {
@@ -96,13 +96,13 @@ struct Attached {
     /// The program below the node's mount.
     program: Option<OsString>,
     variables: Vec<(OsString, OsString)>,
-    /// What the node says of its I/O.
+    /// How the node uses the I/O library.
     io: Option<NodeIo>,
-    /// It is the first of its node.
+    /// This process reports what concerns the whole node.
     reports: bool,
 }
 
-/// Comes to the node's part of the job. Where that fails, the program runs without it.
+/// Attaches to the node agent of the job. On failure the program runs without Headwater.
 fn attach(job: &Path, store: Option<&Path>, program: &OsStr) -> Attached {
     let place = Place::of(&|name| env::var_os(name));
     let is_first = is_first(place.as_ref());
@@ -147,12 +147,12 @@ fn attach(job: &Path, store: Option<&Path>, program: &OsStr) -> Attached {
     attached
 }
 
-/// Whether the process says what is to be said once a node.
+/// Returns whether the process is its node's first, which reports once for the node.
 fn is_first(place: Option<&Place>) -> bool {
     place.and_then(|place| place.local_rank).is_none_or(|rank| rank == 0)
 }
 
-/// Goes into the node's namespaces. Where that fails, the program finds its files where they are.
+/// Enters the node's namespaces. On failure the program uses the source files.
 fn enter(supervisor: &Path) {
     if let Err(error) = namespace::enter(supervisor) {
         log(format_args!("warning: {error:#}. The program runs outside of the node's namespace"));
@@ -162,7 +162,7 @@ fn enter(supervisor: &Path) {
     }
 }
 
-/// Has the node's zygote make the program, and ends as that does. Comes back if it has not begun.
+/// Has the node's zygote fork the program, and ends with its status. Returns only if the program was not started.
 fn start_from_zygote(
     supervisor: Option<&Path>,
     (options, reports): (&ExecOptions, bool),
@@ -173,7 +173,7 @@ fn start_from_zygote(
     let Some(node) = supervisor.or(value(TABLE)).or(value(MOUNT)).and_then(Path::parent) else {
         return String::from("no session serves this node").into();
     };
-    // What is not found or can't be executed says so when it is executed.
+    // The later exec reports a program that is missing or can't be executed.
     let Some((file, arguments)) = choose(name, path, arguments) else {
         return String::from("it can't be executed").into();
     };
@@ -190,7 +190,7 @@ fn start_from_zygote(
     })
 }
 
-/// What [`try_all`] would execute, and the arguments with the name.
+/// Returns what [`try_all`] would execute, and the arguments with the name.
 fn choose(name: &OsStr, path: Option<&OsStr>, arguments: &[OsString]) -> Option<(PathBuf, Vec<OsString>)> {
     let is_program = |file: &Path| {
         let is_file = file.metadata().is_ok_and(|file| file.is_file());
@@ -209,7 +209,7 @@ fn choose(name: &OsStr, path: Option<&OsStr>, arguments: &[OsString]) -> Option<
     None
 }
 
-/// Tries what `execvp` would try; gives the reason why nothing could be executed.
+/// Tries what `execvp` would try; returns the reason of the failure.
 fn try_all(
     name: &OsStr,
     path: Option<&OsStr>,
@@ -230,15 +230,15 @@ fn try_all(
     failure.into()
 }
 
-/// Executes one file, its copy in the store if there is one; gives the reason why it can't.
+/// Executes one file, by its copy if there is one; returns the reason of the failure.
 fn try_one(file: &Path, name: &OsStr, arguments: &[OsString], environment: &[(OsString, OsString)]) -> io::Error {
     match shim::resolve(file, name, arguments) {
         Resolved::Fails(error) => return error,
         Resolved::Copy { file, arguments } => {
             if let Some((name, arguments)) = arguments.split_first() {
-                // A script's interpreter may be none of the store's.
+                // A script's interpreter may lie outside of the store.
                 let complains = shim::note(file.as_ref());
-                // It returns only if the copy can't be executed: then the original decides.
+                // If the copy can't be executed, the source file decides.
                 let _ = command(file.as_ref(), name, arguments, &loadable(environment, complains)).exec();
             }
         }
@@ -248,7 +248,7 @@ fn try_one(file: &Path, name: &OsStr, arguments: &[OsString], environment: &[(Os
     command(file, name, arguments, &loadable(environment, complains)).exec()
 }
 
-/// The environment without our library if the program's loader would complain of it.
+/// Returns the environment, without the audit library if the program's loader would complain about it.
 fn loadable(environment: &[(OsString, OsString)], complains: bool) -> Vec<(OsString, OsString)> {
     let mut variables = environment.to_vec();
     if complains {
@@ -267,7 +267,7 @@ fn command(file: &Path, name: &OsStr, arguments: &[OsString], environment: &[(Os
     command
 }
 
-/// What a shell says and returns for a program that can't be executed.
+/// Returns a shell's status and message for a program that can't be executed.
 pub fn complaint(program: &OsStr, error: io::Error) -> (u8, String) {
     let shown = program.display();
     let with_slash = program.as_bytes().contains(&b'/');
@@ -285,8 +285,7 @@ pub fn complaint(program: &OsStr, error: io::Error) -> (u8, String) {
     }
 }
 
-/// The program's environment: carried variables are put back, and with an audit library the process
-/// is audited.
+/// Returns the program's environment: carried variables are restored, and LD_AUDIT names the audit library.
 fn environment(own: impl Iterator<Item = (OsString, OsString)>, audit: Option<&Path>) -> Vec<(OsString, OsString)> {
     let mut variables: Vec<(OsString, OsString)> = own
         .map(|(name, value)| match name.as_bytes().strip_prefix(CARRIED.as_bytes()) {
@@ -296,7 +295,7 @@ fn environment(own: impl Iterator<Item = (OsString, OsString)>, audit: Option<&P
         .collect();
     let Some(audit) = audit else { return variables };
     change(&mut variables, AUDIT, |old| {
-        // An outer session's library would stand between the program and this one.
+        // Leaves out an outer session's library.
         let others = old.split(|&b| b == b':').filter(|l| !l.is_empty() && !l.ends_with(AUDIT_LIBRARY.as_bytes()));
         [audit.as_os_str().as_bytes()].into_iter().chain(others).collect::<Vec<_>>().join(&b':')
     });

@@ -1,4 +1,4 @@
-//! The summary, as the user wants it.
+//! Prints and writes the summary.
 
 use std::io::{IsTerminal, stderr};
 
@@ -7,7 +7,7 @@ use crate::options::run::RunOptions;
 use crate::summary::Summary;
 use crate::via::Mechanism;
 
-/// Shows and writes the summary, as the user wants.
+/// Prints and writes the summary, by the user's options.
 pub fn report(options: &RunOptions, summary: &Summary) {
     if options.prints_summary(stderr().is_terminal()) {
         show(stderr(), summary);
@@ -16,7 +16,7 @@ pub fn report(options: &RunOptions, summary: &Summary) {
     }
     if options.service.numa_replicas && summary.off.is_none() && summary.via != Mechanism::Audit.name() {
         log(format_args!(
-            "note: --numa-replicas does nothing with --via {}: the kernel has a mounted file in memory once. --via audit makes copies",
+            "note: --numa-replicas does nothing with --via {}: the kernel caches a mounted file once. Use --via audit for copies",
             summary.via
         ));
     }

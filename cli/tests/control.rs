@@ -10,7 +10,7 @@ use serde_json::Value;
 use site::running::{Running, processes_called};
 use site::{Site, eventually, has_namespaces, text};
 
-/// `headwater` with these words, told where the site's sessions are.
+/// Runs `headwater` with these arguments and the site's store.
 fn headwater(site: &Site, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_headwater"));
     command.args(arguments).env("HEADWATER_STORE", site.path("store")).env_remove("HEADWATER_SESSION");
@@ -27,14 +27,14 @@ fn json(site: &Site, arguments: &[&str]) -> Value {
     serde_json::from_str(&succeed(site, arguments)).unwrap()
 }
 
-/// Starts a session whose processes follow `script`, once each has said `ready`.
+/// Starts a session whose processes run `script`, and waits until each has printed `ready`.
 fn start(site: &Site, via: &str, nodes: usize, script: &str) -> Running {
     let mut command = site.command(&["--via", via, "--no-summary", "--nodes", &nodes.to_string()]);
     command.args(["--", "sh", "-c", script]);
     Running::start(command, nodes)
 }
 
-/// What a script waits for; if its directory goes, because the test has failed, it ends.
+/// Returns shell code that waits for a file. It ends if the directory is removed, since the test has failed.
 fn wait(name: &str) -> String {
     format!("while [ ! -e {name} ]; do [ -e $PWD ] || exit 1; sleep 0.01; done;")
 }
@@ -100,10 +100,10 @@ fn a_session_is_chosen() {
     let missing = headwater(&site, &["stats", "--session", &name, "--node", "7"]);
     assert!(text(&missing.stderr).contains("has no node 7"), "{}", text(&missing.stderr));
     assert!(text(&headwater(&site, &["stats", "--session", "xyz"]).stderr).contains("no session xyz"));
-    assert!(text(&headwater(&site, &["stats", "/nonexistent"]).stderr).contains("can't be looked at"));
+    assert!(text(&headwater(&site, &["stats", "/nonexistent"]).stderr).contains("can't be examined"));
     assert!(text(&headwater(&site, &["stats", "/proc"]).stderr).contains("has a mount at /proc"));
     assert_eq!(headwater(&site, &["clear"]).status.code(), Some(125), "what is to be cleared must be printed");
-    // A daemon that is stopped answers nobody, and nobody waits for it for ever.
+    // A stopped daemon does not answer, and the command waits for a bounded time.
     let daemons = processes_called(&site, "daemon");
     daemons.iter().for_each(|&daemon| kill_process(daemon, Signal::STOP).unwrap());
     let silent = headwater(&site, &["stats", "--session", &name]);
@@ -149,7 +149,7 @@ fn programs_that_start_later_see_what_is_new() {
     }
     let refreshed = json(&site, &["refresh", "--json", "--node", "1"]);
     assert_eq!((&refreshed["generation"], &refreshed["changed"]), (&2.into(), &3.into()));
-    // What takes over from a daemon knows the generations.
+    // A daemon's replacement knows the generations.
     let daemons = processes_called(&site, "daemon");
     daemons.iter().for_each(|&daemon| kill_process(daemon, Signal::KILL).unwrap());
     for rank in [0, 1] {
@@ -193,7 +193,7 @@ fn copies_are_discarded_and_fetched_again() {
     });
     let printed = succeed(&site, &["clear", "--node", "1", "--subtree", &shared]);
     assert!(
-        printed.starts_with("node 1: 19 files given up") && printed.contains("1 kept, since a process has"),
+        printed.starts_with("node 1: 19 files discarded") && printed.contains("1 retained, since a process has"),
         "{printed}"
     );
     assert_eq!(json(&site, &["stats", "--json"])["nodes"]["0"]["holds"]["files"], 20);

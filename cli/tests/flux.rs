@@ -1,6 +1,6 @@
-//! The plugin of Flux's job shell, under a Lua interpreter. Flux is not here: `shell`, `task` and `plugin` are made
-//! as flux-shell-initrc(5) documents them, so what is shown is that the plugin keeps to that page, and that a program
-//! with the variables that it sets is served by a real session.
+//! The plugin of Flux's job shell, under a Lua interpreter without Flux: `shell`, `task` and `plugin` are made as
+//! flux-shell-initrc(5) documents them. The tests check that the plugin follows that page, and that a real session
+//! serves programs with its variables.
 
 mod site;
 
@@ -49,7 +49,7 @@ fn headwater(site: &Site, arguments: &[&str]) -> Command {
     command
 }
 
-/// The plugin with this option; it can't fail.
+/// Runs the plugin with this option, which never fails.
 fn flux(site: &Site, option: &str) -> Output {
     let plugin = Path::new(env!("CARGO_MANIFEST_DIR")).join("../integrations/flux/headwater.lua");
     let mut lua = Command::new("lua5.4");
@@ -86,7 +86,7 @@ fn tasks_take_part_in_a_session() {
     let stopped = headwater(&site, &["stop", "--job-dir", &jobs, &session]).output().unwrap();
     assert!(text(&stopped.stdout).contains("2 processes on 1 node"), "{stopped:?}");
     site.assert_clean();
-    // A session that has ended, and what is no file: the tasks run as they are.
+    // After a session's end, and without a valid file, the tasks run without the plugin's variables.
     for (option, complaint) in [(&*format!("{jobs}/{session}"), "--job-dir"), ("yes", "-o headwater=FILE")] {
         let output = flux(&site, option);
         assert_eq!(text(&output.stdout), "");

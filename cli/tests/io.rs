@@ -1,4 +1,4 @@
-//! `headwater run --io` as the program sees it: a library that does nothing stands for the one that is to be loaded.
+//! The variables and libraries of programs under `headwater run --io`, with an empty I/O library.
 
 mod site;
 
@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 
 use site::{Site, text};
 
-/// What a process has of it: its variables, and whether the library is loaded.
+/// Prints a process's variables, and whether the library is loaded.
 const SHOW: &str = "env | grep ^HEADWATER_IO | sort; grep -c mpiio.so /proc/self/maps | grep -vx 0 >&2; \
                     echo preload ${LD_PRELOAD##*/}";
 
@@ -55,7 +55,7 @@ fn a_launchers_processes_know_that_all_ranks_have_it() {
         command.env("HEADWATER_JOB_DIR", &jobs);
         let unsure = expected.replace("HEADWATER_IO_EVERYWHERE=yes\n", "");
         check(&command.output().unwrap(), &unsure, true);
-        // A launcher that tells how many processes there are.
+        // A launcher with the number of processes in its variables.
         for (name, value) in [("RANK", "0"), ("SIZE", "1"), ("LOCAL_RANK", "0"), ("LOCAL_SIZE", "1")] {
             command.env(format!("OMPI_COMM_WORLD_{name}"), value);
         }

@@ -1,4 +1,4 @@
-//! A program that a launcher starts, as a user sees it: `env` with a marker stands for the launcher.
+//! Programs that a launcher starts; `env` with a marker stands for the launcher.
 
 mod site;
 
@@ -10,7 +10,7 @@ use std::process::{Command, Output};
 
 use site::{Site, text};
 
-/// Says whether it is served, and ends with a status of its own.
+/// Prints whether it is served, and ends with its own status.
 const PROGRAM: &str = "echo ${HEADWATER_NODE-alone} of ${HEADWATER_NODES-none}; exit 7";
 
 fn jobs(site: &Site) -> PathBuf {

@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 use site::{Site, compile, has_namespaces, program_source, skipped, text};
 
-/// A site whose programs run in a namespace; `None`, with a word on why, if none can be had.
+/// Returns a site whose programs run in a namespace; prints the reason and returns `None` if none can be made.
 fn site() -> Option<Site> {
     has_namespaces().then(Site::new)
 }
@@ -22,7 +22,7 @@ fn command(site: &Site, arguments: &[&str]) -> Command {
     command
 }
 
-/// What the words print in a namespace, which is what they print without; and the summary.
+/// Runs a command with and without a namespace, and compares its output; returns the output and the summary.
 #[track_caller]
 fn same(site: &Site, arguments: &[&str]) -> (String, Value) {
     let json = site.path("work/summary.json");

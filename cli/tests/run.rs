@@ -1,4 +1,4 @@
-//! `headwater run` as a user sees it: exit status, messages, options, the summary.
+//! `headwater run`: exit status, messages, options, the summary.
 
 mod site;
 

@@ -1,4 +1,4 @@
-//! Two users of one machine: what one of them does with Headwater is no business of the other.
+//! Two users of one machine are isolated from each other.
 
 mod site;
 
@@ -12,11 +12,11 @@ use serde_json::Value;
 use site::running::Running;
 use site::{Site, skipped, text};
 
-/// Whose the session is, and who wants in.
+/// The session's user, and the other one.
 const USER: u32 = 1;
 const STRANGER: u32 = 7;
 
-/// A site with a store directory that is open to everybody, as `/dev/shm` is.
+/// Returns a site with a public store directory, like `/dev/shm`.
 fn site() -> Option<Site> {
     let is_root = rustix::process::geteuid().is_root();
     if skipped((!is_root).then_some("only root can be two other users")) {
@@ -33,7 +33,7 @@ fn site() -> Option<Site> {
     Some(site)
 }
 
-/// The command, run by this user.
+/// Returns the command, run by this user.
 fn by(user: u32, command: &Command) -> Command {
     let mut changed = Command::new("setpriv");
     changed.arg(format!("--reuid={user}")).arg(format!("--regid={user}")).arg("--clear-groups");
@@ -50,7 +50,7 @@ fn by(user: u32, command: &Command) -> Command {
     changed
 }
 
-/// `headwater` with these words, by the stranger.
+/// Runs `headwater` with these arguments as the other user.
 fn attempt(site: &Site, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_headwater"));
     command.args(arguments).env("HEADWATER_STORE", site.path("store"));
@@ -87,7 +87,7 @@ fn a_second_user_finds_changes_and_ends_nothing() {
     let fixed = attempt(&site, &["doctor", "--fix", "--json"]);
     let findings: Value = serde_json::from_slice(&fixed.stdout).unwrap();
     assert_eq!(findings["removed"], Value::Array(Vec::new()));
-    // A session of their own stands beside it, and sweeps up nothing of others.
+    // The other user's session lies beside it, and removes nothing of it.
     let own = by(STRANGER, &site.command(&["--", "true"])).output().unwrap();
     assert_eq!((own.status.code(), text(&own.stderr)), (Some(0), String::new()));
 

@@ -1,4 +1,4 @@
-//! The overlay's shape as a user chooses it and sees it.
+//! The overlay's shape: options and output.
 
 mod site;
 

@@ -1,5 +1,4 @@
-//! What an ordinary user's programs see in a user namespace: each test is a line of
-//! docs/guide/transparency.md.
+//! An ordinary user's programs in a user namespace: each test is a line of docs/guide/transparency.md.
 
 mod site;
 
@@ -17,7 +16,7 @@ const GID: u32 = 1000;
 const SUPPLEMENTARY: u32 = 2000;
 const FOREIGN: u32 = 3000;
 
-/// A site that an ordinary user can use; `None`, with a word on why, if there can be none.
+/// Returns a site for an ordinary user; prints the reason and returns `None` if there can be none.
 fn site() -> Option<Site> {
     let is_root = rustix::process::getuid().is_root();
     let probe = || as_user(Path::new("/"), "true", &[]).status().is_ok_and(|s| s.success());
@@ -41,7 +40,7 @@ fn site() -> Option<Site> {
     Some(site)
 }
 
-/// A command that runs as the user, in a supplementary group, where everybody may open `/dev/fuse`.
+/// Returns a command that runs as the user, in a supplementary group, with a public `/dev/fuse`.
 fn as_user(directory: &Path, program: &str, arguments: &[&str]) -> Command {
     let script = "mount -t tmpfs -o mode=755 headwater-test /mnt && mknod -m 666 /mnt/fuse c 10 229 && \
                   mount --bind /mnt/fuse /dev/fuse && cd \"$1\" && shift && exec \"$@\"";
@@ -52,7 +51,7 @@ fn as_user(directory: &Path, program: &str, arguments: &[&str]) -> Command {
     command
 }
 
-/// `headwater run` as the user, with these words, over `shared`.
+/// Returns `headwater run` as the user, with these arguments, over `shared`.
 fn headwater(site: &Site, arguments: &[&str]) -> Command {
     let inner = site.command(arguments);
     let arguments: Vec<&str> = inner.get_args().map(|word| word.to_str().unwrap()).collect();
@@ -61,14 +60,14 @@ fn headwater(site: &Site, arguments: &[&str]) -> Command {
     command
 }
 
-/// What a shell script prints in a user namespace.
+/// Returns the output of a shell script in a user namespace.
 #[track_caller]
 fn inside(site: &Site, script: &str) -> String {
     let output = headwater(site, &["--via", "namespace", "--", "sh", "-c", script]).output().unwrap();
     finished(&output)
 }
 
-/// What it prints for the same user without Headwater.
+/// Returns its output for the same user without Headwater.
 #[track_caller]
 fn outside(site: &Site, script: &str) -> String {
     finished(&as_user(&site.path("work"), "sh", &["-c", script]).output().unwrap())

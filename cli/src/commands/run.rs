@@ -1,4 +1,4 @@
-//! `headwater run`: a program in a session of its own.
+//! `headwater run`: runs a program in a new session.
 
 use std::env;
 use std::io::{self, stderr, stdout};
@@ -32,7 +32,7 @@ use crate::topology;
 use crate::via::{Choice, Mechanism, Program, Via};
 use crate::warm;
 
-/// Runs the program and gives the exit status.
+/// Runs the program and returns the exit status.
 pub fn run(options: &RunOptions) -> Result<u8> {
     if let Some(session) = &options.use_session {
         return rendezvous::run_in(options, session);
@@ -40,8 +40,8 @@ pub fn run(options: &RunOptions) -> Result<u8> {
     match rendezvous::find(&options.program, options.marker.as_deref()) {
         Ok(None) => {}
         Ok(Some(found)) if found.is_detached && !options.show_scope => {
-            let why = "the launcher does not wait for its programs, which would be served by nobody when it has ended: \
-                       have it wait (as `flux run` does), or use a session of `headwater start`";
+            let why = "the launcher does not wait for its programs, so the session would end before them: use a launcher \
+                       that waits (as `flux run` does), or a session of `headwater start`";
             return rendezvous::run_without(options, &anyhow!(why));
         }
         Ok(Some(found)) => return rendezvous::run(options, &found),
@@ -51,8 +51,8 @@ pub fn run(options: &RunOptions) -> Result<u8> {
     run_with(options, |_| ())
 }
 
-/// Runs the program on nodes of this machine, and calls `at_end` when it has ended, before its session does, if it
-/// has one. Where the user may have no more processes, the program takes the place of this one.
+/// Runs the program on nodes of this machine. Calls `at_end` between the program's end and the session's end. If the
+/// user's limit of processes is reached, this process executes the program.
 pub fn run_with(options: &RunOptions, at_end: impl FnOnce(&Serving)) -> Result<u8> {
     let is_alone = options.nodes == 1 && options.ppn == 1;
     match run_beside(options, at_end) {
@@ -128,7 +128,7 @@ fn run_beside(options: &RunOptions, at_end: impl FnOnce(&Serving)) -> Result<u8>
     Ok(summary.exit_status)
 }
 
-/// What is known of the program, and the mechanism for it.
+/// Returns the program's properties, and its mechanism.
 fn choose(options: &RunOptions, file: &Path, scope: &Scope, opened: &Opened) -> (Program, Choice) {
     let is_in_scope = file.canonicalize().is_ok_and(|canonical| scope.includes(&canonical));
     let program = Program::examine(file, is_in_scope, &|path| opened.open(path));
@@ -144,7 +144,7 @@ fn choose(options: &RunOptions, file: &Path, scope: &Scope, opened: &Opened) -> 
     (program, choice)
 }
 
-/// Starts the processes and waits for them, passing signals on; gives their exit status.
+/// Starts the processes, forwards signals and waits; returns the exit status.
 fn supervise(
     (options, io): (&RunOptions, &IoOptions),
     choice: &Choice,
@@ -180,7 +180,7 @@ fn warn_of_end(mechanism: Mechanism, node: usize) {
         Mechanism::Namespace { .. } | Mechanism::Mount => {
             ("supervisor", "Its daemon serves on, but is not replaced if it fails")
         }
-        Mechanism::Audit | Mechanism::Off => ("daemon", "Its processes use the originals"),
+        Mechanism::Audit | Mechanism::Off => ("daemon", "Its processes use the source files"),
     };
-    log(format_args!("warning: the {what} of node {node} is gone. {then}"));
+    log(format_args!("warning: the {what} of node {node} has ended. {then}"));
 }

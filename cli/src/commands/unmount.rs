@@ -1,4 +1,4 @@
-//! `headwater unmount`: ends the mount at a directory and all that belongs to it.
+//! `headwater unmount`: ends a mount and its session.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,10 +13,10 @@ use crate::namespace::SUBTYPE;
 use crate::session::mounts::{node_with, wait_until_gone};
 use crate::session::stale_mounts::remove_stale_mounts;
 
-/// Users of a mount that are named.
+/// Limit of processes that a message names.
 const USERS_NAMED_MAX: usize = 5;
 
-/// Unmounts, and waits until nothing is left. The exit status.
+/// Unmounts, and waits until nothing is left; returns the exit status.
 ///
 /// # Errors
 /// Nothing of Headwater is mounted there, or it is in use.
@@ -33,7 +33,7 @@ pub fn unmount(options: &UnmountOptions) -> Result<u8> {
         match requested {
             Ok(()) => {}
             Err(AskError::Refused(Refusal::Busy)) => return Err(busy(mount_point)),
-            // Nobody is to be asked: then the end of the mount tells whoever serves it.
+            // Without a supervisor, the kernel unmounts and thereby ends the daemon.
             Err(AskError::Io(_)) => by_hand(mount_point, options.lazy)?,
             Err(error) => bail!("{} can't be unmounted: {error}", mount_point.display()),
         }
@@ -42,10 +42,10 @@ pub fn unmount(options: &UnmountOptions) -> Result<u8> {
     Ok(0)
 }
 
-/// The path without links, of which the last name is not touched: it may be a mount that fails.
+/// Resolves links of the path, except in the last name: a failing mount must not be accessed.
 fn absolute(path: &Path) -> Result<PathBuf> {
     let shown = path.display();
-    let path = std::path::absolute(path).with_context(|| format!("{shown} is no path"))?;
+    let path = std::path::absolute(path).with_context(|| format!("{shown} is not a path"))?;
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return Ok(path) };
     let parent = parent.canonicalize().with_context(|| format!("there is no {shown}"))?;
     let joined = parent.join(name);
@@ -53,7 +53,7 @@ fn absolute(path: &Path) -> Result<PathBuf> {
     Ok(fs::read_link(&joined).map(|target| parent.join(target)).unwrap_or(joined))
 }
 
-/// The mounts at a directory, or those of a session's nodes in it.
+/// Returns the mounts at a directory, or those of a session's nodes in it.
 fn mounts_of(mount_point: &Path) -> Result<Vec<Mounted>> {
     let all = mounted(SUBTYPE).context("the mount table can't be read")?;
     let whole = all.into_iter().filter(|mount| mount.root == Path::new("/"));
@@ -63,7 +63,7 @@ fn mounts_of(mount_point: &Path) -> Result<Vec<Mounted>> {
     }
     let nodes: Vec<Mounted> = others.into_iter().filter(|mount| is_node(mount, mount_point)).collect();
     if nodes.is_empty() {
-        bail!("{} is no mount of Headwater. `findmnt -t fuse.{SUBTYPE}` lists those", mount_point.display());
+        bail!("no Headwater mount is at {}. `findmnt -t fuse.{SUBTYPE}` lists the mounts", mount_point.display());
     }
     Ok(nodes)
 }
@@ -90,13 +90,13 @@ fn busy(mount_point: &Path) -> anyhow::Error {
         all => format!(" by {} and {} others", users[..USERS_NAMED_MAX].join(", "), all - USERS_NAMED_MAX),
     };
     anyhow!(
-        "{shown} is in use{by}. End what uses it, or take it out of the tree with `headwater unmount --lazy {shown}`: \
-         what a process has open stays readable to it"
+        "{shown} is in use{by}. End these processes, or detach it with `headwater unmount --lazy {shown}`: open files \
+         stay readable"
     )
 }
 
-/// The processes that are in a mount, or have something of it open or mapped, as far as this user may
-/// know: `name (pid)`.
+/// Returns the processes that use a mount by a directory, an open file or a mapping: `name (pid)`. Processes that this
+/// user may not examine are missing.
 fn users(mount_point: &Path) -> Vec<String> {
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());

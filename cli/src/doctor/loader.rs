@@ -1,4 +1,4 @@
-//! Whether this C library's loader audits, by trial.
+//! Checks whether this C library's loader supports LD_AUDIT, by trial.
 
 use std::ffi::OsStr;
 
@@ -9,10 +9,10 @@ use crate::session::prepare;
 
 const NAME: &str = "audit";
 const MPI_IO: &str = "MPI I/O";
-/// No library, which a loader that audits complains about.
+/// A missing library, about which an auditing loader complains.
 const NO_LIBRARY: &str = "/proc/self/no-such-library.so";
 
-/// Whether the audit library is installed and gets loaded.
+/// Checks whether the audit library is installed and loadable.
 pub fn audit() -> Check {
     let library = match prepare::find_audit_library() {
         Ok(library) => library,
@@ -36,7 +36,7 @@ pub fn audit() -> Check {
     }
 }
 
-/// For which MPIs programs' I/O can be made parallel.
+/// Checks for which MPIs the I/O library is installed.
 pub fn mpi_io() -> Check {
     let without = "`headwater run --io` does nothing here; install Headwater with `cargo xtask install`, on a machine \
                    that has the MPIs' headers";
@@ -52,7 +52,7 @@ pub fn mpi_io() -> Check {
     }
 }
 
-/// What a program says on standard error when it is audited by this library; `None` if it fails.
+/// Returns a program's standard error when this library audits it; `None` if the program fails.
 fn complaint(library: &OsStr) -> Option<String> {
     let (is_well, stderr) = trial::load("LD_AUDIT", library).ok()?;
     is_well.then_some(stderr)

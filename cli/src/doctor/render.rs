@@ -1,4 +1,4 @@
-//! The findings for people.
+//! Prints the findings as text.
 
 use std::env;
 use std::fmt;
@@ -12,7 +12,7 @@ pub struct Text<'a> {
     pub has_colours: bool,
 }
 
-/// Colours are for terminals that have them, unless the user wants none.
+/// Returns whether the output is coloured: on a terminal with colours, unless NO_COLOR is set.
 pub fn wants_colours() -> bool {
     let is_set = |name| env::var_os(name).is_some_and(|value| !value.is_empty());
     stdout().is_terminal() && !is_set("NO_COLOR") && env::var_os("TERM").is_some_and(|term| term != "dumb")

@@ -1,4 +1,4 @@
-//! `headwater generate`: what the definition of the command line is turned into.
+//! `headwater generate`: writes man pages, completions and references from the definition of the command line.
 
 use std::fs;
 use std::io::{BufRead, stdin};
@@ -15,7 +15,7 @@ use crate::message::show;
 use crate::options::CommandLine;
 use crate::options::inner::InnerLine;
 
-/// Writes what was asked for.
+/// Writes the requested files.
 pub fn generate(what: &Generate) -> Result<u8> {
     let (Generate::Man { directory } | Generate::Completions { directory } | Generate::Reference { directory }) = what
     else {
@@ -51,7 +51,7 @@ fn rejected() -> Result<u8> {
         let line = line.context("standard input can't be read")?;
         let parts: Vec<&str> = line.split('\t').collect();
         let [place, extent, words @ ..] = &parts[..] else {
-            bail!("`{line}` is no place and words, separated by tabs")
+            bail!("`{line}` is not a place and words, separated by tabs")
         };
         if let Some(why) = rejection(words, *extent == "part") {
             status = 1;
@@ -61,7 +61,7 @@ fn rejected() -> Result<u8> {
     Ok(status)
 }
 
-/// Returns why a command line is none of this program's. Words in capitals stand for values, numbers among them.
+/// Returns why a command line is not valid for this program. Arguments in capitals are placeholders of any value.
 /// `is_part`: arguments may be missing.
 fn rejection(words: &[&str], is_part: bool) -> Option<String> {
     let is_capital = |word: &str| word.chars().all(|c| c.is_ascii_uppercase());

@@ -130,7 +130,7 @@ fn commands(command: &Command, name: &str) -> Roff {
     page
 }
 
-/// The command of this name with all its options.
+/// Returns the command of this name with all its options.
 fn full(name: &str) -> Command {
     CommandLine::command().find_subcommand(name).expect("it is a command").clone()
 }
@@ -161,7 +161,7 @@ fn environment(page: &mut Roff, command: &Command) {
     }
 }
 
-/// Files, and what to read next.
+/// Adds the sections FILES and SEE ALSO.
 fn environment_and_files(page: &mut Roff, command: &Command, name: &str) {
     let of = pages::of(command.get_name());
     let files = of.map_or(&[][..], |page| page.files);

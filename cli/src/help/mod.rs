@@ -32,7 +32,7 @@ pub fn command() -> Command {
 pub fn help(options: &HelpOptions) -> Result<u8> {
     let mut command = command();
     let subject: Vec<&str> = options.subject.iter().map(String::as_str).collect();
-    // A reader that is gone is no reason to fail.
+    // A closed output is not an error.
     let _ = match (find(&command, &subject), &subject[..]) {
         (Some(_), _) => {
             let words = ["headwater"].iter().chain(&subject).chain(&["--help"]);

@@ -1,4 +1,4 @@
-//! What stands beside the options of a command: its page in the documents, its files, and related commands.
+//! Further content of a command's page: its document, its files, and related commands.
 
 use std::path::Path;
 
@@ -18,7 +18,7 @@ pub struct Page {
     pub document: &'static str,
     /// Files that it reads or makes, and what they are.
     pub files: &'static [(&'static str, &'static str)],
-    /// Commands to look at, too.
+    /// Related commands.
     pub related: &'static [&'static str],
 }
 

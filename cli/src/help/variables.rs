@@ -88,7 +88,7 @@ fn collect(command: &Command, name: &str, found: &mut BTreeMap<String, (Vec<Stri
     }
 }
 
-/// Reports each variable of the environment whose name begins as Headwater's do and is unknown.
+/// Reports each unknown variable of the environment with Headwater's prefix.
 pub fn check(command: &Command) {
     let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
     let names: Vec<String> = names.filter(|name| name.starts_with(PREFIX)).collect();

@@ -1,4 +1,4 @@
-//! `headwater io report`: what the library has written, a line of JSON for each place in the program, as a table.
+//! `headwater io report`: prints the library's report, with a line of JSON for each call site, as a table.
 
 use std::fs;
 use std::io::stdout;
@@ -12,13 +12,13 @@ use super::commands::ReportOptions;
 use super::source::Source;
 use crate::message::show;
 
-/// Between the frames of a place in the program, the innermost first.
+/// The separator of a call site's frames, the innermost first.
 const BETWEEN_FRAMES: &str = " < ";
 
-/// A place in the program that reads or writes, and what became of it.
+/// A call site that reads or writes, and its counts.
 #[derive(Debug, Deserialize)]
 struct CallSite {
-    /// `module+0xoffset`, of the return addresses, and perhaps a source line in parentheses.
+    /// `module+0xoffset` of the return addresses, optionally with a source line in parentheses.
     context: String,
     #[serde(default)]
     pattern: String,
@@ -39,7 +39,7 @@ struct CallSite {
 /// Prints the report.
 ///
 /// # Errors
-/// It can't be read, or is none.
+/// It can't be read, or is malformed.
 pub fn report(options: &ReportOptions) -> Result<u8> {
     let name = options.report.display();
     let written = fs::read_to_string(&options.report)
@@ -53,8 +53,9 @@ pub fn report(options: &ReportOptions) -> Result<u8> {
 fn parse(text: &str, file: &Path) -> Result<Vec<CallSite>> {
     let lines = text.lines().zip(1..).filter(|(line, _)| !line.trim().is_empty());
     let sites = lines.map(|(line, number)| {
-        serde_json::from_str(line)
-            .with_context(|| format!("line {number} of {} is no line of a report", file.display()))
+        serde_json::from_str(line).with_context(|| {
+            format!("line {number} of {} is not a line of a report: name the file of --io-report", file.display())
+        })
     });
     let sites: Vec<CallSite> = sites.collect::<Result<_>>()?;
     ensure!(!sites.is_empty(), "{} is empty: no rank was seen to read or write for others", file.display());
@@ -86,7 +87,7 @@ fn text(sites: &[CallSite], source: Option<&Source>) -> String {
     format!("{}\n{reasons}{total}", columns(&rows, 3))
 }
 
-/// A place for people: the source line of the innermost frame that is in the program, if it is known.
+/// Returns a call site as text: the source line of the innermost frame in the program, if it is known.
 fn shown(context: &str, source: Option<&Source>) -> String {
     let frames = || context.split(BETWEEN_FRAMES);
     if let Some((_, line)) = frames().next().and_then(|first| first.strip_suffix(')')?.split_once(" (")) {

@@ -1,4 +1,4 @@
-//! Binding the view over the directories of a scope.
+//! Binds the view over the directories of a scope.
 
 use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
@@ -9,7 +9,7 @@ use rustix::fs::CWD;
 use rustix::io::Errno;
 use rustix::mount::{MoveMountFlags, OpenTreeFlags, move_mount, open_tree};
 
-/// One directory of a scope, under its own name (links are at their targets).
+/// A directory of a scope, without links.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct CoveredDirectory {
     depth: usize,
@@ -17,14 +17,14 @@ struct CoveredDirectory {
     is_included: bool,
 }
 
-/// Binds the part of `view` that shows it over each included directory, and over each excluded one
-/// that lies in one of these what was there before, with all that is mounted in it.
+/// Binds the part of `view` over each included directory. Binds over each excluded one its original tree, with all
+/// mounts in it.
 ///
 /// # Errors
-/// A directory that can't be covered. The caller is to give its mount namespace up then.
+/// A directory can't be covered. The mount namespace is then incomplete.
 pub fn cover(view: &Path, scope: &[(bool, String)]) -> Result<()> {
     let directories = directories(scope);
-    // All are opened before the first is covered, since afterwards the originals can't be reached.
+    // Opens all before the first is covered: afterwards the covered directories can't be reached.
     let trees = directories.iter().map(|directory| tree(view, directory)).collect::<Result<Vec<_>>>()?;
     for (directory, tree) in directories.iter().zip(trees) {
         if let Some(tree) = tree {
@@ -35,7 +35,7 @@ pub fn cover(view: &Path, scope: &[(bool, String)]) -> Result<()> {
     Ok(())
 }
 
-/// The scope's existing directories, outer ones first.
+/// Returns the scope's existing directories, outer ones first.
 fn directories(scope: &[(bool, String)]) -> BTreeSet<CoveredDirectory> {
     let directory = |(is_included, path): &(bool, String)| {
         let path = Path::new(path).canonicalize().ok()?;
@@ -44,12 +44,12 @@ fn directories(scope: &[(bool, String)]) -> BTreeSet<CoveredDirectory> {
     scope.iter().filter_map(directory).collect()
 }
 
-/// What is to lie over a place; `None` if it is gone.
+/// Returns the tree to bind over a directory; `None` if the directory is gone.
 fn tree(view: &Path, directory: &CoveredDirectory) -> Result<Option<OwnedFd>> {
     let (path, flags) = if directory.is_included {
         (view.join(directory.path.strip_prefix("/").unwrap_or(&directory.path)), OpenTreeFlags::empty())
     } else {
-        // Without what is mounted within, a user namespace may not bind it.
+        // A user namespace may bind it only with all mounts in it.
         (directory.path.clone(), OpenTreeFlags::AT_RECURSIVE)
     };
     let flags = flags | OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
@@ -63,7 +63,7 @@ fn tree(view: &Path, directory: &CoveredDirectory) -> Result<Option<OwnedFd>> {
 fn attach_tree(tree: &OwnedFd, path: &Path) -> Result<(), Errno> {
     move_mount(tree, "", CWD, path, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)?;
     if path == Path::new("/") {
-        // Only a process that comes in now sees the new root; the rest of the scope lies in it.
+        // Only processes that enter later see the new root; the rest of the scope lies in it.
         rustix::process::fchdir(tree)?;
         rustix::process::chroot(".")?;
     }

@@ -1,5 +1,5 @@
-//! The front end: where a job's nodes meet, and report. It is a thread of `headwater run`, for as long as the
-//! launcher runs, or of the process that `headwater start` leaves behind.
+//! The front end: a server to which a job's nodes connect and report. It is a thread of `headwater run` while the
+//! launcher runs, or of the background process of `headwater start`.
 
 use std::collections::HashMap;
 use std::io;
@@ -27,23 +27,23 @@ use crate::topology::{Arrangement, switches};
 
 const LISTENER: Token = Token(0);
 const WAKER: Token = Token(1);
-/// How long those who wait for the end may take to hear of it.
+/// How long closing waits until the summaries are sent.
 const CLOSE_MAX: Duration = Duration::from_secs(2);
-/// Connections that have not proved that they know the key; of more, the oldest is closed.
+/// Limit of unauthenticated connections; beyond it, the oldest is closed.
 const UNAUTHENTICATED_MAX: usize = 256;
 
-/// What the front end's thread is to do.
+/// A command to the front end's thread.
 enum Command {
-    /// Tell the nodes that it is over.
+    /// Notifies the nodes of the end.
     End,
-    /// Tell who wanted that what the session did.
+    /// Sends the session's summary to the peers that requested its end.
     SendSummary(String),
 }
 
 /// The front end.
 #[derive(Debug)]
 pub struct Front {
-    /// Where it listens, on each of this machine's addresses.
+    /// Its addresses: one for each address of this machine.
     pub addresses: Vec<SocketAddr>,
     waker: Arc<Waker>,
     commands: Sender<Command>,
@@ -51,7 +51,7 @@ pub struct Front {
 }
 
 impl Front {
-    /// Listens, and answers nodes from now on. What becomes of them comes as events.
+    /// Starts the server. Changes of the nodes are sent as `events`.
     pub fn open(
         session: SessionId,
         key: SessionKey,
@@ -86,23 +86,23 @@ impl Front {
         Ok(Front { addresses, waker, commands, thread })
     }
 
-    /// Lets this process have as many connections as it may. What it starts from now on has that limit too.
+    /// Raises this process's limit of connections. Its later children inherit the limit.
     pub fn expect_many(&self) {
         let limit = getrlimit(Resource::Nofile);
-        // Without it, who comes beyond the limit uses the originals.
+        // If this fails, nodes beyond the limit use the source files.
         let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
     }
 
-    /// Tells the nodes that it is over.
+    /// Notifies the nodes of the end.
     pub fn end(&self) {
         self.send_command(Command::End);
     }
 
-    /// Tells who wanted the session to end what it did, and closes all connections.
+    /// Sends the summary to the peers that requested the end, and closes all connections.
     pub fn close(self, summary: String) {
         self.send_command(Command::SendSummary(summary));
         let Front { thread, .. } = self;
-        // One that has panicked has told nobody.
+        // If the thread panicked, no summary is sent.
         let _ = thread.join();
     }
 
@@ -113,8 +113,7 @@ impl Front {
     }
 }
 
-/// The addresses at which other machines may reach this one, and at last the one at which only itself does. Ports
-/// are listened on by IPv4.
+/// Returns this machine's IPv4 addresses; the loopback address is the last. The listener uses IPv4.
 fn own_addresses() -> Vec<IpAddr> {
     let all = if_addrs::get_if_addrs().unwrap_or_default();
     let others = all.iter().filter(|one| !one.is_loopback()).map(|one| one.ip());
@@ -134,7 +133,7 @@ struct RendezvousServer {
     peers: HashMap<Token, Peer>,
     next: usize,
     membership: Membership,
-    /// Whose index in the order of coming it is.
+    /// Node tokens in order of arrival.
     tokens: Vec<Token>,
     /// The roster has been sent.
     is_settled: bool,
@@ -143,14 +142,14 @@ struct RendezvousServer {
 
 struct Peer {
     channel: Channel,
-    /// The address at which it has reached this machine; `None` for a node on this machine.
+    /// The address of this machine that it connected to; `None` for a node on this machine.
     local_address: Option<IpAddr>,
-    /// The node's number, once all are there.
+    /// The node's number, once membership is decided.
     node: Option<u32>,
     role: Role,
 }
 
-/// Why somebody has come.
+/// The purpose of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
     Unknown,
@@ -186,7 +185,7 @@ impl RendezvousServer {
         }
     }
 
-    /// Tells the last, and waits until it is sent.
+    /// Sends the summary, and waits until it is sent.
     fn close(mut self, summary: String) {
         self.send_to_all(Role::Stopper, &ToNode::Ended(summary));
         let deadline = Instant::now() + CLOSE_MAX;
@@ -254,7 +253,7 @@ impl RendezvousServer {
                 peer.role = Role::Stopper;
                 self.report(NodeEvent::Stop);
             }
-            // A node says so again when it knows more of itself.
+            // A node registers again when it knows more about itself.
             (FromNode::Here(arrival), None) if !self.is_settled && matches!(peer.role, Role::Unknown | Role::Node) => {
                 peer.role = Role::Node;
                 match self.membership.arrive(now, arrival) {
@@ -286,7 +285,7 @@ impl RendezvousServer {
         }
     }
 
-    /// Sends the roster once all are there; how long to wait at most until that is to be looked at again.
+    /// Sends the roster once membership is decided. Returns the time until the next check.
     fn settle(&mut self) -> Option<Duration> {
         if self.is_settled {
             return None;
@@ -318,8 +317,8 @@ impl RendezvousServer {
         None
     }
 
-    /// Where the others find a node's daemon. A node on this machine may have come by an address that means
-    /// another machine elsewhere, so it is found where the others have found this machine.
+    /// Returns the address of a node's daemon for the other nodes. A node on this machine may have a loopback address,
+    /// so it gets the address by which others have reached this machine.
     fn address(&self, index: usize) -> SocketAddr {
         let address = self.membership.arrivals()[index].address;
         let local_address = |token: &Token| self.peers.get(token).and_then(|peer| peer.local_address);
@@ -328,7 +327,7 @@ impl RendezvousServer {
         by_others.map_or(address, |ip| SocketAddr::new(ip, address.port()))
     }
 
-    /// Ranks and trees as the user wants them; where these nodes can't be had so, as by default.
+    /// Returns ranks and trees by the user's options, or by default if the options don't fit these nodes.
     fn arrange(&self, order: &[usize]) -> Arrangement {
         let names: Vec<&str> = order.iter().map(|&index| self.membership.arrivals()[index].name.as_str()).collect();
         let numbered = local_nodes(order.len() as u32);
@@ -359,7 +358,7 @@ impl RendezvousServer {
     }
 
     fn report(&self, event: NodeEvent) {
-        // Nobody listens once the run is over.
+        // The receiver is gone once the run has ended.
         let _ = self.events.send(Event::Node(event));
     }
 }

@@ -1,9 +1,7 @@
-//! The front end of a job whose nodes are told of it by others: `headwater front`, for a launcher's plugin, which
-//! carries the job to the nodes in its own way.
+//! `headwater front`: the front end for a launcher's plugin, which carries the job to the nodes itself.
 //!
-//! Standard output's first line is the job (see `file`), or `failed: WHY`, or `off: WHY` where there is nothing to
-//! do. The front end is in this process until its standard input ends or says anything: so it ends with its owner,
-//! in whatever way that ends.
+//! The first line of standard output is the job (see `file`), or `failed: WHY`, or `off: WHY` if there is nothing to
+//! serve. The front end ends when its standard input ends or has any input, so it ends with its owner.
 
 use std::env;
 use std::fs::File;
@@ -33,23 +31,23 @@ use crate::session::signals;
 use crate::summary::{Start, Summary};
 use crate::via::{Choice, Mechanism, Via};
 
-/// What has a session's directories where the program is not found here.
+/// Stands for the program if that is not found on this machine.
 const ANY_PROGRAM: &str = "sh";
 
-/// The longest list of what is fetched ahead, in bytes: a variable holds 128 KiB (execve(2)).
+/// The longest preload list, in bytes: a variable holds 128 KiB (execve(2)).
 const PRELOAD_BYTES_MAX: usize = 64 << 10;
 
-/// Whether there is something to do.
+/// What to serve, if anything.
 enum ServicePlan {
     Serve(Box<StartOptions>, Box<Service>),
-    /// Why not.
+    /// The reason why nothing is served.
     Off(&'static str),
 }
 
-/// Is the front end.
+/// Runs the front end until its owner ends.
 pub fn front(options: &FrontOptions) -> Result<u8> {
     crate::process::inherit_nothing();
-    // What a terminal's keys send is for the owner, who decides.
+    // Signals of the terminal's keys are for the owner.
     let _ = rustix::process::setsid();
     let (sender, events) = channel();
     let (is_verbose, front, job) = match plan(options).and_then(|plan| open(plan, sender)) {
@@ -78,7 +76,7 @@ pub fn front(options: &FrontOptions) -> Result<u8> {
     let mut watch = Watch::new(&job.service);
     serve(&events, Duration::MAX, |event| watch.note(event, start));
     if !is_verbose {
-        // Whoever reads what the owner says need not wait for the nodes.
+        // A reader of the owner's standard error must not wait for the nodes.
         rustix::stdio::dup2_stderr(&null)?;
     }
     front.end();
@@ -93,7 +91,7 @@ pub fn front(options: &FrontOptions) -> Result<u8> {
     Ok(0)
 }
 
-/// What the nodes are to serve.
+/// Returns what the nodes are to serve.
 fn plan(options: &FrontOptions) -> Result<ServicePlan> {
     let start = parse(&options.options)?;
     if start.service.via == Via::Off && !start.io.is_wanted() {
@@ -129,13 +127,13 @@ fn plan(options: &FrontOptions) -> Result<ServicePlan> {
     }
     let mut service = service(&start.service, &scope, program.unwrap_or_default(), Some(&io));
     if serde_json::to_string(&service.preload)?.len() > PRELOAD_BYTES_MAX {
-        log("warning: what preload= names is too long to travel in a variable; files are read as they are asked for");
+        log("warning: the preload= list is too long for an environment variable, so nothing is preloaded. Shorten it");
         service.preload = None;
     }
     Ok(ServicePlan::Serve(start.into(), service.into()))
 }
 
-/// The options of `headwater start` that stand in such a list; of what is said twice the last counts.
+/// Parses a list of options of `headwater start`. The last of repeated options counts.
 fn parse(list: &str) -> Result<StartOptions> {
     let options = list.split(',').filter(|option| !option.is_empty()).map(|option| format!("--{option}"));
     let command = CommandLine::command().mut_subcommand("start", |start| start.args_override_self(true));
@@ -144,7 +142,7 @@ fn parse(list: &str) -> Result<StartOptions> {
     let (line, matches) = parsed.map_err(|error| {
         let text = error.to_string();
         let first = text.lines().next().unwrap_or_default();
-        anyhow!("{}. `headwater start --help` tells the options", first.strip_prefix("error: ").unwrap_or(first))
+        anyhow!("{}. `headwater start --help` lists the options", first.strip_prefix("error: ").unwrap_or(first))
     })?;
     let Command::Start(mut options) = line.command else { return Err(anyhow!("`{list}` is no list of options")) };
     options.service.settle(matches.subcommand_matches("start").context("start was parsed")?, false);
@@ -160,7 +158,7 @@ fn open(plan: ServicePlan, sender: Sender<Event>) -> Result<Result<(bool, Front,
     let (front, job) = open_front(&options.service, *service, sender.clone())?;
     thread::Builder::new().name("owner".into()).spawn(move || {
         let _ = io::stdin().read(&mut [0]);
-        // If nobody listens, it has ended already.
+        // Without a receiver, the front end has ended already.
         let _ = sender.send(Event::Node(NodeEvent::Stop));
     })?;
     Ok(Ok((options.service.verbose, front, job)))

@@ -1,67 +1,67 @@
-//! Who takes part: a job's nodes come one after the other, in any order, and the front end decides when all
-//! are there. It has no I/O and no clock.
+//! Membership: nodes arrive in any order, and the front end decides when no node is missing. It has no I/O and no
+//! clock.
 //!
-//! What tells that nobody is missing, the first that applies:
-//! - the launcher says how many nodes there are;
-//! - it says how many processes there are, and how many on each node;
-//! - nobody has come for [`QUIET_MS`].
+//! No node is missing by the first rule that applies:
+//! - the launcher's number of nodes has arrived;
+//! - the nodes that have arrived run the launcher's number of processes;
+//! - no node has arrived for [`QUIET_MS`].
 //!
-//! Who does not come in [`MISSING_MS_MAX`] after the first is not waited for.
+//! A node that arrives later than [`MISSING_MS_MAX`] after the first one does not take part.
 
 use std::cmp::Reverse;
 use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
-/// Milliseconds of a clock that never goes back.
+/// Milliseconds of a monotonic clock.
 pub type Time = u64;
 
-/// How long nobody comes until nobody is missing, where nothing else tells, in milliseconds.
+/// How long no node arrives until membership is complete, without numbers of the launcher, in milliseconds.
 pub const QUIET_MS: Time = 1000;
-/// How long the missing are waited for after the first has come, in milliseconds.
+/// How long missing nodes are waited for after the first arrival, in milliseconds.
 pub const MISSING_MS_MAX: Time = 10_000;
-/// The most nodes.
+/// Limit of the number of nodes.
 pub const NODES_MAX: usize = 100_000;
 
-/// What a node says when it comes.
+/// The registration of a node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Arrival {
     /// Its host name.
     pub name: String,
-    /// Where its daemon listens.
+    /// The address of its daemon.
     pub address: SocketAddr,
-    /// The launcher's number for it, counted from zero.
+    /// The launcher's number of the node, from 0.
     pub number: Option<u32>,
-    /// How many nodes there are.
+    /// The launcher's number of nodes.
     pub nodes: Option<u32>,
     /// The lowest rank of its processes.
     pub rank: Option<u32>,
-    /// How many processes it runs.
+    /// The number of its processes.
     pub processes_here: Option<u32>,
-    /// How many there are on all nodes.
+    /// The number of processes on all nodes.
     pub processes: Option<u32>,
-    /// It has the library for the program's I/O.
+    /// Whether it has the I/O library.
     #[serde(default)]
     pub has_io: bool,
-    /// How many of the launcher's nodes it is, as far as it knows yet.
+    /// How many of the launcher's nodes it stands for, as far as it knows.
     #[serde(default)]
     pub stands_for: u32,
 }
 
-/// Whether all are there.
+/// The state of membership.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MembershipState {
-    /// More may come; to be asked again at this time, if nobody comes before.
+    /// More nodes may arrive. Check again at this time, or at the next arrival.
     Waiting(Time),
-    /// Nobody has come yet.
+    /// No node has arrived.
     Empty,
-    /// Nobody is missing.
+    /// No node is missing.
     Complete,
-    /// So many nodes at least have not come.
+    /// Lower bound of the number of nodes that have not arrived in time.
     Incomplete(u32),
 }
 
-/// The nodes that have come.
+/// The nodes that have arrived.
 #[derive(Debug, Default)]
 pub struct Membership {
     arrivals: Vec<Arrival>,
@@ -70,8 +70,8 @@ pub struct Membership {
 }
 
 impl Membership {
-    /// A node has come; its place in the order of coming. One that comes again takes its old place.
-    /// `None` if there are too many.
+    /// Registers a node. Returns its index in order of arrival; re-registration keeps the index. `None` if there are
+    /// too many nodes.
     pub fn arrive(&mut self, now: Time, arrival: Arrival) -> Option<usize> {
         if self.arrivals.is_empty() {
             self.first_at = now;
@@ -89,12 +89,12 @@ impl Membership {
         Some(self.arrivals.len() - 1)
     }
 
-    /// A node has gone before all were there.
+    /// Removes a node that left before membership was decided.
     pub fn leave(&mut self, index: usize) {
         self.arrivals.remove(index);
     }
 
-    /// Whether all are there.
+    /// Returns the state at the time `now`.
     pub fn state(&self, now: Time) -> MembershipState {
         if self.arrivals.is_empty() {
             return MembershipState::Empty;
@@ -112,7 +112,7 @@ impl Membership {
         }
     }
 
-    /// How many nodes are missing at least, if that can be told.
+    /// Returns a lower bound of the number of missing nodes, if the launcher's numbers give one.
     fn missing(&self) -> Option<u32> {
         let here = self.arrivals.iter().map(|arrival| arrival.stands_for.max(1)).fold(0, u32::saturating_add);
         if let Some(nodes) = self.arrivals.iter().filter_map(|arrival| arrival.nodes).max() {
@@ -127,13 +127,13 @@ impl Membership {
         Some(left.div_ceil(most))
     }
 
-    /// Whether all nodes of the program are here for certain, and have the library for its I/O.
+    /// Returns whether it is certain that all nodes of the program take part and have the I/O library.
     pub fn has_io_everywhere(&self) -> bool {
         self.missing() == Some(0) && self.arrivals.iter().all(|arrival| arrival.has_io)
     }
 
-    /// The nodes in their order: by the launcher's number, or else by the lowest rank of their processes, or
-    /// else by name. Places in the order of coming.
+    /// Returns the nodes' indices in the order of nodes: by the launcher's number, else by the lowest rank of their
+    /// processes, else by name.
     pub fn order(&self) -> Vec<usize> {
         let mut order: Vec<usize> = (0..self.arrivals.len()).collect();
         let unknown_last = |number: Option<u32>| (Reverse(number.is_some()), number);
@@ -144,7 +144,7 @@ impl Membership {
         order
     }
 
-    /// Who has come, in the order of coming.
+    /// Returns the registrations in order of arrival.
     pub fn arrivals(&self) -> &[Arrival] {
         &self.arrivals
     }

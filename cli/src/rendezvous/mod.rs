@@ -1,9 +1,9 @@
 //! A job: a program that a launcher starts on other nodes.
 //!
 //! `headwater run -- LAUNCHER … PROGRAM …` puts `headwater exec --job FILE --` before the program. The first
-//! process on a node starts the node's part of the job (`node`), which meets the others' at the front end
-//! (`front`), starts the node's daemon and tells the node's processes how to find it (`attend`). It ends when
-//! the launcher does. Whatever of that fails, the program runs without it.
+//! process on a node starts the node agent (`node`). It joins the others at the front end (`front`), starts the
+//! node's daemon, and tells attaching processes how to find it (`attach`). It ends with the launcher. On any failure
+//! the program runs without it.
 
 mod attach;
 mod client;

@@ -1,5 +1,4 @@
-//! Sessions of several launches: `headwater start`, `headwater stop`, and the process between them, in which the
-//! front end is.
+//! Persistent sessions: `headwater start`, `headwater stop`, and the background process with the front end.
 
 use std::env;
 use std::io::{self, Read, Write};
@@ -28,12 +27,12 @@ use crate::session::signals;
 use crate::summary::{Start, Summary};
 use crate::via::{Choice, Mechanism};
 
-/// How long a session may take to end.
+/// Timeout of a session's end.
 const STOP_MAX: Duration = Duration::from_secs(15);
-/// What the process says first on standard output if it fails; the reason follows.
+/// Prefix of the process's standard output if it fails; the reason follows.
 const FAILED: &str = "failed: ";
 
-/// Makes a session, and prints its name.
+/// Starts a session, and prints its name.
 pub fn start(options: &StartOptions) -> Result<u8> {
     if options.stays {
         return run_session(options);
@@ -55,7 +54,7 @@ pub fn start(options: &StartOptions) -> Result<u8> {
     Ok(0)
 }
 
-/// Is the session's process: the front end is here until the end.
+/// Runs the front end of a session until the session ends.
 fn run_session(options: &StartOptions) -> Result<u8> {
     crate::process::inherit_nothing();
     let _ = rustix::process::setsid();
@@ -80,7 +79,7 @@ fn run_session(options: &StartOptions) -> Result<u8> {
     let mut watch = Watch::new(&job.service);
     let lease = Duration::from_secs(60 * u64::from(options.lease));
     serve(&events, lease, |event| watch.note(event, start));
-    // No launch finds the session any more.
+    // From now on no launch finds the session.
     drop(file);
     front.end();
     watch.collect_reports(&events, start);
@@ -88,7 +87,7 @@ fn run_session(options: &StartOptions) -> Result<u8> {
     Ok(0)
 }
 
-/// Says what the session did to who has stopped it.
+/// Sends the session's summary to the process that stopped it.
 fn end(front: Front, job: &Job, watch: Watch, start: Start) {
     let choice = Choice { mechanism: Mechanism::Audit, reason: "a session of several launches".into() };
     let mut summary = Summary::new(0, 0, &choice);
@@ -97,7 +96,7 @@ fn end(front: Front, job: &Job, watch: Watch, start: Start) {
     front.close(summary.to_string());
 }
 
-/// Nobody waits for this process's output any more.
+/// Closes standard output and error, so that no process waits for their end.
 fn close_output() -> Result<()> {
     let null = std::fs::File::options().write(true).open("/dev/null")?;
     rustix::stdio::dup2_stdout(&null)?;
@@ -105,8 +104,7 @@ fn close_output() -> Result<()> {
     Ok(())
 }
 
-/// Waits until the session is to end: somebody wants that, a signal does, or no launch has used it for as long as
-/// the lease.
+/// Waits until the session's end is requested, a signal arrives, or the lease has passed without a launch.
 pub fn serve(events: &Receiver<Event>, lease: Duration, mut note: impl FnMut(NodeEvent)) {
     let mut idle_since = Some(Instant::now());
     loop {
@@ -122,11 +120,11 @@ pub fn serve(events: &Receiver<Event>, lease: Duration, mut note: impl FnMut(Nod
     }
 }
 
-/// What the session's nodes are to serve.
+/// Returns what the session's nodes are to serve.
 fn prepare(options: &StartOptions) -> Result<super::file::Service> {
     let opened = Opened::default();
     let names = match &options.program[..] {
-        // Whatever a shell will start.
+        // A shell stands for any program.
         [] => vec!["sh".into()],
         command => {
             find(command, options.marker.as_deref())?.map_or_else(|| command[..1].to_vec(), |found| programs(&found))
@@ -135,13 +133,13 @@ fn prepare(options: &StartOptions) -> Result<super::file::Service> {
     let (scope, program) = discover_all(&options.service, &names, &opened);
     ensure!(
         scope.entries.iter().any(|entry| entry.included),
-        "no directory is to be served. Name some with --shared, or a program on a network file system"
+        "no directory would be served. Name some with --shared, or name a program on a network file system"
     );
     if options.service.verbose {
         show(io::stderr(), &scope);
     }
     if options.io.is_wanted() {
-        log("note: --io is not kept by a session: say it to each `headwater run --session`");
+        log("note: a session does not store --io: give it to each `headwater run --session`");
     }
     Ok(service(&options.service, &scope, program.unwrap_or_default(), None))
 }
@@ -154,7 +152,7 @@ pub fn stop(options: &StopOptions) -> Result<u8> {
         Ok(ToNode::Ended(summary)) => show(io::stdout(), summary),
         Ok(_) => log("the session has ended"),
         Err(error) => {
-            // Its process is gone, and its nodes end by themselves.
+            // Without the front end, the nodes end by themselves.
             file::remove(&path);
             bail!("the front end of session {} can't be reached ({error:#}); its file is removed", options.session);
         }

@@ -1,4 +1,4 @@
-//! What a command starts, and what nodes are to serve for it.
+//! The programs that a command starts, and what nodes serve for them.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -27,29 +27,28 @@ use crate::via::Program;
 pub struct Found {
     /// Its file, on this machine.
     pub file: PathBuf,
-    /// What is known of it.
+    /// Its properties.
     pub program: Program,
 }
 
-/// Stands for the prefix while that is not known; it may stand in files of programs too.
+/// Placeholder of the prefix while that is not known; also in a launcher's files of programs.
 const PLACEHOLDER: &str = "headwater-exec-here";
 
-/// The command line of a launcher, if the command begins with one, with something before each program that stands
-/// for the prefix.
+/// Returns the command line of a launcher, if the command begins with one, with a placeholder before each program.
 ///
 /// # Errors
-/// It is a launcher's, and it is not clear where the program stands.
+/// The command is a launcher's, and the position of the program is not clear.
 pub fn find(command: &[OsString], marker: Option<&OsStr>) -> Result<Option<Prepared>> {
     let prepared = with_prefix(command, &[PLACEHOLDER.into()], marker)?;
     Ok(prepared.launcher.is_some().then_some(prepared))
 }
 
-/// The command with a prefix before each program.
+/// Returns the command with a prefix before each program.
 pub fn with_prefix(command: &[OsString], prefix: &[OsString], marker: Option<&OsStr>) -> Result<Prepared> {
     Ok(prepare(command, prefix, marker, &LocalCommands)?)
 }
 
-/// The names of the programs that were found.
+/// Returns the names of the programs that were found.
 pub fn programs(found: &Prepared) -> Vec<OsString> {
     let behind = found.words.windows(2).filter(|pair| pair[0] == PLACEHOLDER).map(|pair| pair[1].clone());
     let in_files = found.files.iter().flat_map(|file| programs_in(&file.text));
@@ -63,7 +62,7 @@ fn programs_in(text: &[u8]) -> Vec<OsString> {
     behind.collect()
 }
 
-/// The directories of all programs, and the first of them.
+/// Returns the scope of all programs, and the first program.
 pub fn discover_all(options: &ServiceOptions, programs: &[OsString], opened: &Opened) -> (Scope, Option<Found>) {
     let cwd = working_directory();
     let path = env::var_os("PATH");
@@ -85,7 +84,7 @@ pub fn discover_all(options: &ServiceOptions, programs: &[OsString], opened: &Op
     (all, first)
 }
 
-/// What nodes are told of it, with the paths that they know.
+/// Returns the service that nodes get, with paths as nodes see them.
 pub fn service(
     options: &ServiceOptions,
     scope: &Scope,
@@ -123,7 +122,7 @@ fn working_directory() -> PathBuf {
     env::current_dir().unwrap_or_else(|_| PathBuf::from("/"))
 }
 
-/// What words name, on this machine.
+/// Looks commands up on this machine.
 struct LocalCommands;
 
 impl World for LocalCommands {

@@ -1,4 +1,4 @@
-//! `headwater run` with a launcher, or in a session of several launches.
+//! `headwater run` with a launcher, or in a persistent session.
 
 use std::env;
 use std::ffi::OsString;
@@ -36,10 +36,10 @@ use crate::session::wait::wait;
 use crate::summary::{Start, Summary};
 use crate::via::{Choice, Mechanism, Via};
 
-/// How long a session's front end may take to answer.
+/// Timeout of the front end's answer.
 const WELCOME_MAX: Duration = Duration::from_secs(10);
 
-/// Runs the launcher and gives its exit status.
+/// Runs the launcher and returns its exit status.
 pub fn run(options: &RunOptions, found: &Prepared) -> Result<u8> {
     let start = Start::now();
     let opened = Opened::default();
@@ -54,11 +54,11 @@ pub fn run(options: &RunOptions, found: &Prepared) -> Result<u8> {
     }
     let choice = match &program {
         _ if options.service.via == Via::Off => Choice::off("--via off".into()),
-        None => Choice::off("the program is not found here; see --map".into()),
+        None => Choice::off("the program is not found on this machine; see --map".into()),
         Some(_) if !scope.entries.iter().any(|e| e.included) => {
             Choice::off("no directory of the program is on a network file system; name some with --shared".into())
         }
-        // Each node chooses for itself.
+        // Each node chooses its mechanism itself.
         Some(_) => Choice { mechanism: Mechanism::Audit, reason: found.explanation.clone() },
     };
     let io = preload::settle(&options.io, &programs(found), program.as_ref().map(|found| &found.program));
@@ -102,7 +102,7 @@ pub fn run(options: &RunOptions, found: &Prepared) -> Result<u8> {
     Ok(summary.exit_status)
 }
 
-/// Opens a front end, and writes the file that tells nodes of it.
+/// Opens a front end, and writes its job file.
 pub fn open(
     options: &ServiceOptions,
     service: super::file::Service,
@@ -113,7 +113,7 @@ pub fn open(
     Ok((front, job, file))
 }
 
-/// Opens a front end; what nodes are to be told of it.
+/// Opens a front end; returns it with the job for its nodes.
 pub fn open_front(
     options: &ServiceOptions,
     service: super::file::Service,
@@ -125,7 +125,7 @@ pub fn open_front(
     Ok((front, job))
 }
 
-/// Runs the command in a session that lives already, or as it is if that can't be; gives its exit status.
+/// Runs the command in an existing session, or without Headwater if that fails; returns its exit status.
 pub fn run_in(options: &RunOptions, session: &str) -> Result<u8> {
     match join_session(options, session) {
         Ok((command, _use)) => run_command(&command),
@@ -133,18 +133,18 @@ pub fn run_in(options: &RunOptions, session: &str) -> Result<u8> {
     }
 }
 
-/// What must last as long as a launch in a session runs.
+/// Held while a launch in a session runs: the connection that counts it, and its files.
 struct SessionUse {
     _client: FrontClient,
     _files: Vec<Written>,
 }
 
-/// The command for the nodes of a session.
+/// Registers a launch in a session; returns the command for the session's nodes.
 fn join_session(options: &RunOptions, session: &str) -> Result<(Vec<OsString>, SessionUse)> {
     let (path, job) = Job::of_session(session, options.service.job_dir.as_deref())?;
     let mut client =
         FrontClient::new(&job).with_context(|| format!("the front end of session {session} can't be reached"))?;
-    ensure!(matches!(client.ask(&FromNode::Launching, WELCOME_MAX)?, ToNode::Welcome), "session {session} ends");
+    ensure!(matches!(client.ask(&FromNode::Launching, WELCOME_MAX)?, ToNode::Welcome), "session {session} is ending");
     let names = find(&options.program, options.marker.as_deref())?.map(|found| programs(&found));
     let names = names.unwrap_or_else(|| options.program[..1].to_vec());
     let io = preload::settle(&options.io, &names, names.first().and_then(|name| preload::examine(name)).as_ref());
@@ -152,7 +152,7 @@ fn join_session(options: &RunOptions, session: &str) -> Result<(Vec<OsString>, S
     Ok((command, SessionUse { _client: client, _files: replaced }))
 }
 
-/// Runs the command as it is, and says why.
+/// Runs the command without Headwater, and reports why.
 pub fn run_without(options: &RunOptions, why: &anyhow::Error) -> Result<u8> {
     warn_without(why);
     run_command(&plain_command(options))
@@ -162,7 +162,7 @@ fn warn_without(why: &anyhow::Error) {
     log(format_args!("warning: {why:#}. The command runs without Headwater"));
 }
 
-/// The command without markers, which are for this one alone.
+/// Returns the command without markers.
 fn plain_command(options: &RunOptions) -> Vec<OsString> {
     options.program.iter().filter(|argument| Some(*argument) != options.marker.as_ref()).cloned().collect()
 }
@@ -173,8 +173,8 @@ fn run_command(arguments: &[OsString]) -> Result<u8> {
     wait(start_launcher(arguments)?, &events, |_| {})
 }
 
-/// The command with `headwater exec` before each program, and the files that it needs, which go when they are
-/// dropped. `io_everywhere`: the nodes don't ask each other whether all have the library.
+/// Returns the command with `headwater exec` before each program, and its files, which are removed when dropped.
+/// `io_everywhere`: all nodes are taken to have the I/O library.
 fn prepared_command(
     options: &RunOptions,
     io: &IoOptions,
@@ -202,7 +202,7 @@ fn start_launcher(arguments: &[OsString]) -> Result<Processes> {
     Ok(Processes::of(command.spawn().context("the launcher can't be started")?))
 }
 
-/// Writes the files that the launcher is to read in place of others, beside the job file.
+/// Writes changed copies of the launcher's files of programs, beside the job file.
 fn replace(prepared: &mut Prepared, job: &Path) -> Result<Vec<Written>> {
     let mut written = Vec::new();
     for (number, replacement) in prepared.files.clone().into_iter().enumerate() {
@@ -216,7 +216,7 @@ fn replace(prepared: &mut Prepared, job: &Path) -> Result<Vec<Written>> {
     Ok(written)
 }
 
-/// A file that goes when this is dropped.
+/// A file that is removed when this is dropped.
 struct Written(PathBuf);
 
 impl Drop for Written {

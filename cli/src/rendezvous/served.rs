@@ -1,4 +1,4 @@
-//! One node's daemon as a part of a job: by the mechanism that suits the node, or else by the next that works.
+//! One node's daemon in a job: by the best mechanism for the node, or by the next one that works.
 
 use std::net::TcpListener;
 use std::sync::mpsc::{Receiver, Sender};
@@ -21,21 +21,21 @@ use crate::session::store::{self, Disk, ReadBy};
 use crate::topology::Arrangement;
 use crate::via::{Choice, Mechanism, Via};
 
-/// A daemon that serves.
+/// A running daemon, and how processes find it.
 pub struct Served {
-    /// Unless there is nothing to serve.
+    /// `None` if there is nothing to serve.
     daemons: Option<Daemons>,
-    /// Where content lies. It goes after the daemons.
+    /// The RAM disk with content. It must outlive the daemons.
     disk: Option<Disk>,
     access: NodeAccess,
     mechanism: Mechanism,
 }
 
 impl Served {
-    /// Starts this node's daemon. `overlay` is where its peers find it.
+    /// Starts this node's daemon; `overlay` is its listener for peers.
     ///
     /// # Errors
-    /// Why no mechanism works here.
+    /// The reason why no mechanism works here.
     pub fn start(
         service: &Service,
         roster: &Roster,
@@ -48,7 +48,7 @@ impl Served {
             return Ok(Served { daemons: None, disk: None, access: NodeAccess::Plain, mechanism: Mechanism::Off });
         }
         let is_root = rustix::process::geteuid().is_root();
-        // A trial takes about as long as the thing itself.
+        // No probe: it would take about as long as a start that fails.
         let mut choice = Choice::make(service.via, &service.program, is_root, presumed);
         let attempt = Attempt { service, roster, session, overlay, sender, events };
         for number in 0.. {
@@ -63,24 +63,24 @@ impl Served {
         Err(choice.reason)
     }
 
-    /// How processes come to it.
+    /// Returns the mechanism's name.
     pub fn mechanism(&self) -> &'static str {
         self.mechanism.name()
     }
 
-    /// How a process finds it.
+    /// Returns how processes find the daemon.
     pub fn access(&self) -> &NodeAccess {
         &self.access
     }
 
-    /// Notes what the daemon said.
+    /// Handles a line of the daemon's output.
     pub fn note_output(&mut self, output: &DaemonOutput) {
         if let Some(daemons) = &mut self.daemons {
             daemons.note_output(output);
         }
     }
 
-    /// Ends the daemon; its report, if it still could give one.
+    /// Ends the daemon; returns its report, unless it was lost.
     pub fn end(self, events: &Receiver<Event>) -> Option<Report> {
         let report = self.daemons?.stop(events).into_iter().next().flatten();
         drop(self.disk);
@@ -88,7 +88,7 @@ impl Served {
     }
 }
 
-/// What all attempts have in common.
+/// What all attempts share.
 struct Attempt<'a> {
     service: &'a Service,
     roster: &'a Roster,
@@ -99,7 +99,7 @@ struct Attempt<'a> {
 }
 
 impl Attempt<'_> {
-    /// Starts the daemon by this mechanism, in a directory of its own, and waits until it serves.
+    /// Starts the daemon by this mechanism, in its own directory, and waits until it serves.
     fn by(&self, mechanism: Mechanism, number: u32) -> Result<Served> {
         let Attempt { service, roster, session, .. } = self;
         let read_by = if mechanism == Mechanism::Audit { ReadBy::Processes } else { ReadBy::Daemon };

@@ -1,4 +1,4 @@
-//! What becomes of a job's nodes, as the front end hears it.
+//! The state of a job's nodes, from the front end's events.
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::Receiver;
@@ -14,10 +14,10 @@ use crate::preload;
 use crate::session::events::Event;
 use crate::summary::{Start, Summary};
 
-/// How long nodes may take to report when the launcher has ended.
+/// How long nodes may take to report after the launcher's end.
 const REPORTS_MAX: Duration = Duration::from_secs(5);
 
-/// The nodes, as they are heard of.
+/// The state of all nodes.
 #[derive(Debug, Default)]
 pub struct Watch {
     nodes: Vec<NodeState>,
@@ -36,19 +36,19 @@ struct NodeState {
 }
 
 impl Watch {
-    /// Nobody has come yet for this service.
+    /// Returns the state before membership is decided.
     pub fn new(service: &Service) -> Watch {
         Watch { verbose: service.verbose, wants_io: service.io.is_some(), ..Watch::default() }
     }
 
-    /// Notes it, and tells what people should know.
+    /// Handles an event, and reports failures to the user.
     pub fn note(&mut self, event: NodeEvent, start: Start) {
         match event {
             NodeEvent::Members { count, missing, has_io } => {
                 self.nodes = vec![NodeState::default(); count as usize];
                 if missing > 0 {
                     log(format_args!(
-                        "warning: {missing} nodes at least did not come in time; their processes use the originals"
+                        "warning: at least {missing} nodes did not join in time; their processes use the source files"
                     ));
                 } else if self.verbose {
                     log(format_args!("{count} nodes take part"));
@@ -60,7 +60,7 @@ impl Watch {
             }
             NodeEvent::Message(node, FromNode::Failed(why)) => {
                 self.state(node).is_gone = true;
-                log(format_args!("warning: node {node}: {why}. Its processes use the originals"));
+                log(format_args!("warning: node {node}: {why}. Its processes use the source files"));
             }
             NodeEvent::Message(node, FromNode::Ready(mechanism)) => {
                 if self.verbose {
@@ -84,7 +84,7 @@ impl Watch {
         &mut self.nodes[node as usize]
     }
 
-    /// Waits for the reports of those who are left.
+    /// Waits for the reports of the remaining nodes.
     pub fn collect_reports(&mut self, events: &Receiver<Event>, start: Start) {
         let deadline = Instant::now() + REPORTS_MAX;
         while self.nodes.iter().any(|node| !node.is_gone) {
@@ -96,7 +96,7 @@ impl Watch {
         }
     }
 
-    /// Adds what the nodes told of this service.
+    /// Adds the nodes' reports to the summary.
     pub fn add_to(self, service: &Service, summary: &mut Summary, start: Start) {
         summary.preload.from = service.preload.as_ref().map(preload::name);
         summary.nodes = self.nodes.len() as u32;

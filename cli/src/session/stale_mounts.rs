@@ -4,7 +4,7 @@ use headwater_supervisor::{remove_stale, stale_mounts};
 
 use crate::message::log;
 
-/// Removes the mounts of this user that nobody serves any more.
+/// Removes this user's mounts whose servers have died.
 pub fn remove_stale_mounts() {
     for mount_point in stale_mounts().unwrap_or_default() {
         if let Err(error) = remove_stale(&mount_point) {

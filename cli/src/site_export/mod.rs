@@ -1,9 +1,9 @@
-//! A site's read-only view of a directory, which outlives jobs and serves every user (Kelly, Klundt and
-//! Laros, "Shared Libraries on a Capability Class Computer", CUG'11: the projection in load-balance
-//! mode). `headwater serve` runs on the nodes that read, `headwater join` on those where it is seen.
+//! A site export: a read-only view of a directory that outlives jobs and serves every user (Kelly, Klundt and Laros,
+//! "Shared Libraries on a Capability Class Computer", CUG'11: the projection in load-balance mode). `headwater serve`
+//! runs on the readers, `headwater join` on the other nodes.
 //!
-//! All of them are told the same lists of names, from which each derives everybody's place: there is no
-//! meeting, and who is not up is dead until it comes.
+//! All nodes have the same lists of names, from which each computes all ranks. There is no rendezvous: a node that is
+//! not up counts as dead until it connects.
 
 pub mod key;
 pub mod notify;

@@ -1,4 +1,4 @@
-//! Telling the service manager that the service is up (sd_notify(3)).
+//! Notifies the service manager that the service is up (sd_notify(3)).
 
 use std::env;
 use std::os::linux::net::SocketAddrExt;
@@ -7,7 +7,7 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 
 use crate::message::log;
 
-/// Says `READY=1` to whoever started this as a service, if that wants to know.
+/// Sends `READY=1` to the service manager, if NOTIFY_SOCKET names one.
 pub fn ready() {
     let Some(name) = env::var_os("NOTIFY_SOCKET") else { return };
     let address = match name.as_bytes().strip_prefix(b"@") {
@@ -16,6 +16,6 @@ pub fn ready() {
     };
     let sent = address.and_then(|address| UnixDatagram::unbound()?.send_to_addr(b"READY=1", &address));
     if let Err(error) = sent {
-        log(format_args!("warning: the service manager at {} can't be told: {error}", name.display()));
+        log(format_args!("warning: the service manager at {} can't be notified: {error}", name.display()));
     }
 }

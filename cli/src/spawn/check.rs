@@ -1,4 +1,4 @@
-//! `headwater spawn --check`: whether a program's processes can come from a zygote.
+//! `headwater spawn --check`: checks whether a zygote can be made of a program.
 
 use std::io::stdout;
 
@@ -8,15 +8,15 @@ use super::work;
 use crate::exec::complaint;
 use crate::message::{log, show};
 
-/// What stands between the reasons that the library gives.
+/// The separator of the library's reasons.
 const SEPARATOR: &str = "; ";
-/// The status if there can be no zygote.
+/// The exit status if there can be no zygote.
 const NO_ZYGOTE: u8 = 1;
-/// What is seen neither here nor when processes are started.
+/// State of constructors that no check detects.
 const UNNOTICED_AT_MAIN: &str = "not noticed: what constructors have drawn, read or kept: random numbers, the time, the \
                                  process's number and arguments, input, locked memory, children";
 
-/// Makes a zygote, ends it, and tells what that was like. Gives the exit status.
+/// Makes a zygote as a trial, and reports the outcome. Returns the exit status.
 pub fn check(options: &SpawnOptions) -> u8 {
     let program = options.program[0].display();
     let mut context = match work::open_context(options, Mechanism::Zygote) {

@@ -1,7 +1,8 @@
 //! `headwater spawn`: many processes of one program on this node, placed, labelled and counted.
 //!
 //! A [guard] and a worker; the worker ([`work`]) makes the processes by the spawning library ([`library`]), as
-//! the [plan] has them, reads their output ([`outlet`]), and waits for them ([`processes`]). Or a launcher does all that itself ([`relay`]).
+//! the [plan] says, reads their output ([`outlet`]), and waits for them ([`processes`]). With [`relay`], a launcher starts
+//! the processes itself.
 
 mod check;
 mod guard;
@@ -21,7 +22,7 @@ use anyhow::Result;
 use self::options::SpawnOptions;
 pub use self::plan::interpreter_arguments;
 
-/// Does what was asked for; gives the exit status.
+/// Runs the command; returns the exit status.
 pub fn spawn(options: &SpawnOptions) -> Result<u8> {
     if options.relay {
         return relay::relay(&options.program);

@@ -1,4 +1,4 @@
-//! The part that spawns: it starts the processes, passes signals on, and waits for them and their output.
+//! The worker: it starts the processes, forwards signals, and waits for the processes and their output.
 
 use std::ffi::{CString, OsStr};
 use std::io::{self, stderr};
@@ -28,21 +28,20 @@ use crate::session::events;
 use crate::session::prepare;
 use crate::session::signals;
 
-/// What makes a program a zygote.
+/// The library that makes a program a zygote.
 const ZYGOTE_LIBRARY: &str = "libheadwater-zygote.so";
-/// From so many processes on a zygote pays: it takes longer to start than a process, and then saves half of one or
-/// more each time.
+/// The smallest number of processes for which a zygote pays: its start costs more than a process's, and it then saves
+/// at least half of each further one.
 const ZYGOTE_PAYS: u32 = 4;
-/// Processes of one call are at most so many, and fewer if calls take longer than this: between calls signals are
-/// looked at.
+/// Limits of one call's processes and time: signals are handled between calls.
 const BATCH_MAX: usize = 256;
 const BATCH_TIME: Duration = Duration::from_millis(50);
-/// Two Ctrl-C in this time kill.
+/// Two Ctrl-C within this time kill.
 const KILL_WITHIN: Duration = Duration::from_secs(2);
-/// How long processes may take to end by themselves.
+/// How long processes may take to end after SIGTERM.
 const END_MAX: Duration = Duration::from_secs(5);
 
-/// What the part that spawns waits for.
+/// An event of the worker.
 #[derive(Debug)]
 enum Event {
     Signal(events::Signal),
@@ -50,7 +49,7 @@ enum Event {
     OutputEnded(bool),
 }
 
-/// Does all of it; gives the exit status. Signals are held no longer once they are watched for.
+/// Does the work; returns the exit status. Unblocks signals once they are watched.
 pub fn work(options: &SpawnOptions, guard: Guard, blocked: BlockedSignals) -> Result<u8> {
     let (sender, events) = channel();
     let signal_sender = sender.clone();
@@ -103,7 +102,7 @@ pub fn work(options: &SpawnOptions, guard: Guard, blocked: BlockedSignals) -> Re
     Ok(work.status())
 }
 
-/// The program, ready to be spawned, and why it will not be from a zygote if that was decided here.
+/// Prepares the program; returns it with the reason if this function decided against a zygote.
 fn prepare(options: &SpawnOptions) -> io::Result<(Context, Option<String>)> {
     let few = options.from == From::Auto && options.processes < ZYGOTE_PAYS;
     let mechanism = if few { Mechanism::Vfork } else { options.from.mechanism() };
@@ -113,10 +112,10 @@ fn prepare(options: &SpawnOptions) -> io::Result<(Context, Option<String>)> {
     ))
 }
 
-/// The program, and its zygote if processes are to be made from one.
+/// Prepares the program, and its zygote if processes are forked from one.
 pub fn open_context(options: &SpawnOptions, mechanism: Mechanism) -> io::Result<Context> {
     let program = CString::new(options.program[0].as_bytes())?;
-    // Where it is missing the library says so.
+    // The spawning library reports a missing file.
     let library = prepare::find_installed(ZYGOTE_LIBRARY).unwrap_or_else(|_| PathBuf::from(ZYGOTE_LIBRARY));
     let environment = plan::environment(options.processes);
     let interpreter = plan::interpreter(options)?;
@@ -143,18 +142,18 @@ struct Work<'a> {
     events: &'a Receiver<Event>,
     processes: Processes,
     started: u32,
-    /// For each process, how long the call took that started it.
+    /// For each process, the duration of the call that started it.
     calls: Vec<Duration>,
-    /// Why one could not be started.
+    /// The exit status for a process that could not be started.
     refused: Option<u8>,
-    /// The signal after which nothing is started any more.
+    /// The signal that stopped the starting of processes.
     stopped_by: Option<i32>,
     interrupted: Option<Instant>,
-    /// When what still runs is killed.
+    /// When remaining processes are killed.
     kill_at: Option<Instant>,
     is_ending: bool,
     is_killed: bool,
-    /// Output is to come, for which somebody still waits.
+    /// Whether the worker waits for output.
     has_output: bool,
     has_lost_output: bool,
 }
@@ -179,7 +178,7 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// Starts all, in calls that are short enough to look at signals between them. The context ends with it.
+    /// Starts all processes, in calls that are short enough to handle signals between them. Drops the context.
     fn start(&mut self, mut context: Context, mut plan: Plan<'_>, screen: &Screen) -> Result<()> {
         let mut shown = Shown::new(screen, self.options.progress, self.options.processes);
         let mut batch = 1;
@@ -187,7 +186,7 @@ impl<'a> Work<'a> {
             let count = batch.min((self.options.processes - self.started) as usize);
             let called = Instant::now();
             if let Err(e) = self.start_batch(&mut context, &mut plan, count) {
-                // Those that run go on.
+                // Running processes continue.
                 log(format_args!("process {} can't be started: {e:#}", self.started));
                 self.refused = Some(crate::status::FAILURE);
             }
@@ -233,7 +232,7 @@ impl<'a> Work<'a> {
         self.started += 1;
     }
 
-    /// Says why a process, and others with it, could not be started; gives the exit status.
+    /// Reports why a process, and others with it, could not be started; returns the exit status.
     fn complain(&self, rank: u32, error: &io::Error, others: usize) -> u8 {
         let with = if others > 0 { format!(" and {others} after it") } else { String::new() };
         let file = plan::output_file(self.options, rank);
@@ -256,7 +255,7 @@ impl<'a> Work<'a> {
         status
     }
 
-    /// Until no process is left, and none of their output.
+    /// Waits until all processes and their output have ended.
     fn wait(&mut self) -> Result<()> {
         self.processes.reap(ReapScope::All);
         self.after_failures();
@@ -278,8 +277,8 @@ impl<'a> Work<'a> {
         Ok(())
     }
 
-    /// Ends all, with what they have started. Then what is left of their output comes at once, unless somebody holds
-    /// it who can't be killed.
+    /// Kills all processes and their descendants. The rest of their output then ends at once, unless a process that
+    /// can't be killed holds a pipe.
     fn kill(&mut self) {
         guard::end_all();
         self.processes.killed();
@@ -305,7 +304,7 @@ impl<'a> Work<'a> {
             return Ok(());
         }
         let Some(number) = Signal::from_named_raw(signal.number) else { return Ok(()) };
-        // The kernel's has come to the whole group; its processes that left it are not in the foreground.
+        // The kernel has sent its signal to the whole group, but not to processes that have left it.
         if signal.from_kernel {
             self.processes.signal_others(number)
         } else {
@@ -313,17 +312,17 @@ impl<'a> Work<'a> {
         }
         if matches!(number, Signal::INT | Signal::TERM | Signal::HUP | Signal::QUIT) {
             self.stopped_by = Some(signal.number);
-            // When nothing runs, it is strangers that hold the output open.
+            // Without running processes, only other programs hold the output open.
             self.has_output &= scope == ReapScope::Group || self.processes.running() > 0;
         }
         if signal.number == SIGINT && self.interrupted.replace(signal.at).is_some_and(|t| signal.at - t < KILL_WITHIN) {
-            log(format_args!("killing {} processes, and what they have started", self.processes.running()));
+            log(format_args!("killing {} processes and their descendants", self.processes.running()));
             self.kill();
         }
         Ok(())
     }
 
-    /// Ends the others, if one has failed and that is wanted.
+    /// Ends the other processes after a failure, with --kill-on-failure.
     fn after_failures(&mut self) {
         let has_failed = self.processes.failure.or(self.refused).is_some();
         if self.options.kill_on_failure && has_failed && !self.is_ending {
@@ -341,7 +340,7 @@ impl<'a> Work<'a> {
     }
 }
 
-/// Why a process can't have this file for its output.
+/// Returns why a process can't write its output to this file.
 fn file_error(file: &OsStr) -> Option<io::Error> {
     std::fs::OpenOptions::new().append(true).create(true).open(file).err()
 }

@@ -1,4 +1,4 @@
-//! The trees for people, and for Graphviz.
+//! Prints the trees as text, and for Graphviz.
 
 use std::fmt;
 
@@ -40,7 +40,7 @@ impl fmt::Display for NodePosition {
         writeln!(f, "{}, rank {}{role}; {}", self.node, self.rank, counted(self.links, "link"))?;
         let heading = ["TREE", "PARENT", "CHILDREN", "IF PARENTS DIE"].map(String::from);
         let row = |position: &super::overview::TreePosition| {
-            let last = if position.may_read { "it reads" } else { "the originals" };
+            let last = if position.may_read { "it reads" } else { "source files" };
             let more = (position.turns_to_more > 0).then(|| format!("{} more", position.turns_to_more));
             let then: Vec<String> = position.turns_to.iter().cloned().chain(more).chain([last.into()]).collect();
             vec![
@@ -55,7 +55,7 @@ impl fmt::Display for NodePosition {
     }
 }
 
-/// The trees as a graph in Graphviz's language, each in a colour of its own.
+/// Writes the trees as a graph in Graphviz's language, each in its own colour.
 pub fn dot(plan: &Plan<'_>, only: Option<TreeId>, f: &mut impl fmt::Write) -> fmt::Result {
     writeln!(f, "digraph headwater {{\n  node [shape=box];")?;
     let mut readers: Vec<Rank> = plan.trees(only).map(|tree| plan.forest.root(tree)).collect();

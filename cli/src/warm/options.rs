@@ -1,4 +1,4 @@
-//! How the ranks of a node are made, as the command line has it.
+//! Options of how a node's ranks are made.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum, ValueHint};
 use super::reseed;
 use crate::options::headings::RANKS;
 
-/// Of all modules' names.
+/// Limit of the list of modules, in bytes.
 const IMPORTS_BYTES_MAX: usize = 900;
 
 /// How a node's ranks are made.
@@ -43,7 +43,7 @@ pub enum RanksFrom {
 }
 
 impl RankOptions {
-    /// What `headwater exec` is told of it.
+    /// Returns these options as arguments of `headwater exec`.
     pub fn arguments(&self) -> Vec<OsString> {
         let is_wanted = self.ranks_from.map_or(self.warm_imports.is_some(), |from| from == RanksFrom::Zygote);
         let imports = self.warm_imports.iter().flat_map(|imports| [OsString::from("--imports"), imports.into()]);

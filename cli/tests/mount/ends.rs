@@ -1,4 +1,4 @@
-//! `headwater mount` and `headwater unmount`, and what is left after each kind of end: nothing.
+//! `headwater mount` and `headwater unmount`, and cleaning up after each kind of end.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -80,7 +80,7 @@ fn two_sessions_do_not_share_a_place() {
 fn a_directory_without_a_mount_is_refused() {
     let Some(view) = View::prepare(1, &[]) else { return };
     let output = view.unmount(&[]);
-    assert!(!output.status.success() && text(&output.stderr).contains("is no mount of Headwater"));
+    assert!(!output.status.success() && text(&output.stderr).contains("no Headwater mount is at"));
     let nowhere = view.headwater("unmount").arg("/nonexistent/x").output().unwrap();
     assert!(text(&nowhere.stderr).contains("there is no"), "{}", text(&nowhere.stderr));
     let mut nothing = view.headwater("mount");
@@ -132,14 +132,14 @@ fn a_dead_supervisor_leaves_nothing() {
 #[test]
 fn the_next_start_removes_unserved_mounts() {
     let Some(view) = View::mounted(1, &[]) else { return };
-    // Both at once, before either can do anything about the other's end.
+    // Both at once, before either can react to the other's end.
     let all = view.processes("");
     for pid in &all {
         kill_process(*pid, Signal::STOP).unwrap();
     }
     view.kill("");
-    // Who starts beside this test may be the next one.
-    eventually("nobody serves", || is_dead(&view.mount_point()) || view.mounts().is_empty());
+    // A parallel test's start may have removed them.
+    eventually("the mount is dead", || is_dead(&view.mount_point()) || view.mounts().is_empty());
     let Some(other) = View::prepare(1, &[]) else { return };
     let output = other.headwater("mount").arg(other.mount_point()).arg("--root").arg(other.path("shared")).output();
     assert!(output.unwrap().status.success());

@@ -1,5 +1,5 @@
 /* sources: carrier.c fabric.c wire.c */
-/* Two carriers over the tcp provider, and this process in the place of their daemons and of a stranger. */
+/* Two carriers over the tcp provider; this process acts as their daemons, and as an unauthenticated peer. */
 #define _GNU_SOURCE
 #include "carrier.h"
 #include "check.h"
@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
-/* The status that says that nothing was tested. */
+/* The exit status of a skipped test. */
 #define SKIPPED 77
 #define WAIT_MS_MAX 10000
 /* Links at once; one beyond them is refused. */
@@ -60,7 +60,7 @@ static struct end start(const char *provider)
 	return end;
 }
 
-/* Closing the socket ends it. */
+/* Closes the socket, which ends the carrier. */
 static void stop(struct end *end)
 {
 	int status = -1;
@@ -83,7 +83,7 @@ static void order_fd(const struct end *end, const void *bytes, size_t size, int 
 	CHECK(sendmsg(end->control, &message, 0) == (ssize_t)size, "%m");
 }
 
-/* A stream to the other carrier, of which this process has one end. */
+/* Opens a stream to the other carrier, with one end in this process. */
 static int carry_stream(const struct end *end, const struct end *other, uint64_t own, uint64_t peer)
 {
 	unsigned char order[HWFAB_ORDER_BYTES_MAX] = {'L'};
@@ -115,7 +115,7 @@ struct way {
 	size_t sent, received, total;
 };
 
-/* Moves some bytes of one way, in pieces of random size. */
+/* Moves some bytes in one direction, in pieces of random size. */
 static void move_some(struct way *way, int number, bool reads)
 {
 	static unsigned char bytes[100000];
@@ -146,7 +146,7 @@ static void greet(int from, int to)
 	CHECK(send(from, "!", 1, MSG_NOSIGNAL) == 1 && hear(to, &byte, 1) == 1, "%m");
 }
 
-/* Both ways of all streams at once, with readers that stand still in between. */
+/* Both directions of all streams at once, with readers that pause. */
 static void streams_are_whole(const struct end *one, const struct end *other)
 {
 	struct way ways[2 * STREAMS];
@@ -187,7 +187,7 @@ static void a_slow_reader_costs_little(const struct end *one, const struct end *
 
 		CHECK(done > 0 || errno == EAGAIN, "%m");
 		sent += done > 0 ? (size_t)done : 0;
-		CHECK(sent < bound, "%zu bytes are kept for a reader that takes none", sent);
+		CHECK(sent < bound, "%zu bytes are buffered for a reader that takes none", sent);
 	}
 	while (received < sent) {
 		ssize_t done = hear(there, bytes, sizeof(bytes));
@@ -268,7 +268,7 @@ static void strangers_do_no_harm(const struct end *one, const struct end *other)
 
 	while (way.received < way.total)
 		move_some(&way, 9, true);
-	/* Nothing that was not sent can be taken: the link ends, at both ends. */
+	/* A count of messages that were never sent ends the link at both ends. */
 	hwfab_put_header(slots[0].bytes, &(struct hwfab_header){HWFAB_KIND_CREDIT, 0x7700000000000020, 0, 12345});
 	slots[0].size = HWFAB_HEADER_BYTES;
 	while (hwfab_send(&fabric, &slots[0], address) == -FI_EAGAIN)
@@ -291,7 +291,7 @@ static void a_dead_peer_ends_streams(struct end *one, struct end *other)
 	CHECK(ends(there), "its own daemon sees it at once");
 	/* A sender in between, as daemons are, detects it. */
 	do {
-		CHECK(turns++ < WAIT_MS_MAX, "nobody is there, and that is not told");
+		CHECK(turns++ < WAIT_MS_MAX, "a missing peer is not reported");
 		nanosleep(&pause, NULL);
 	} while (send(here, "alive", 5, MSG_NOSIGNAL) > 0 || errno == EAGAIN);
 	close(here);
@@ -315,6 +315,6 @@ int main(void)
 	CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == 0, "%m");
 	none.control = pair[0];
 	CHECK(!hwfab_carry(pair[1], "nosuchprovider"), "there is no such provider");
-	CHECK(hear(none.control, report, sizeof(report)) > 1 && report[0] == 'E', "it says why");
+	CHECK(hear(none.control, report, sizeof(report)) > 1 && report[0] == 'E', "the reason is reported");
 	return 0;
 }

@@ -114,7 +114,8 @@ fn stale_mounts_are_found_and_removed() {
         return;
     }
     fs::create_dir(site.path("view")).unwrap();
-    // In a namespace of its own, where no other test removes stale mounts. Both are killed at once: a survivor would unmount.
+    // In a namespace of its own, where no other test removes stale mounts. Both are killed at once: a survivor would
+    // unmount.
     let script = "\"$1\" mount --root \"$2/shared\" --store \"$2/store\" \"$2/view\" >&2 || exit 1; \
                   living() { \
                     for pid in $(grep -lz \"$1/store\" /proc/[0-9]*/environ 2>/dev/null | cut -d/ -f3); do \

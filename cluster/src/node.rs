@@ -68,8 +68,8 @@ impl Node {
         here.filter(|here| is_seen(here) == Some(true)).unwrap_or_else(|| "/".into())
     }
 
-    /// Kills all processes of the node and removes its link, as when a node loses power. Returns when its processes have
-    /// ended. The node can't be restarted.
+    /// Kills all processes of the node and removes its link, as when a node loses power. Returns when its processes
+    /// have ended. The node can't be restarted.
     pub fn kill(&self) -> Result<(), Error> {
         self.holder
             .kill()

@@ -35,8 +35,8 @@ impl Process {
         Process::of(self.pid) == Some(self)
     }
 
-    /// Kills it, and waits for its end. A PID 1 of a PID namespace ends after all other processes of the namespace. Does
-    /// nothing if it is gone.
+    /// Kills it, and waits for its end. A PID 1 of a PID namespace ends after all other processes of the namespace.
+    /// Does nothing if it is gone.
     pub fn kill(self) -> io::Result<()> {
         let pid = i32::try_from(self.pid).ok().and_then(Pid::from_raw).expect("a PID is positive");
         let descriptor = match pidfd_open(pid, PidfdFlags::empty()) {

@@ -1,7 +1,7 @@
 //! Detached clusters, by name.
 //!
-//! A cluster is recorded in a file, `NAME.json`, in a private directory of root. The file names the cluster's processes.
-//! A reader that finds them dead removes the file.
+//! A cluster is recorded in a file, `NAME.json`, in a private directory of root. The file names the cluster's
+//! processes. A reader that finds them dead removes the file.
 
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, ErrorKind};

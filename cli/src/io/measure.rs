@@ -149,8 +149,8 @@ fn files(directory: &Path) -> Result<(Storage, Storage)> {
     Ok((read, Storage::new(curve(written)?, 1.0)))
 }
 
-/// Calls `one` for small pieces and then large ones, until `bytes` or the time limit. Returns seconds since the start for
-/// some sizes.
+/// Calls `one` for small pieces and then large ones, until `bytes` or the time limit. Returns seconds since the start
+/// for some sizes.
 fn timed(bytes: usize, mut one: impl FnMut(usize, usize) -> Result<usize>) -> Result<Vec<(usize, f64)>> {
     let started = Instant::now();
     let mut points: Vec<(usize, f64)> = Vec::new();

@@ -8,7 +8,8 @@ use std::process::{Command, Stdio};
 /// A small program that is dynamically linked almost everywhere.
 pub const PROGRAM: &str = "/bin/sh";
 
-/// Runs a program that loads `library` by a variable of the loader. Returns whether it succeeds, and its standard error.
+/// Runs a program that loads `library` by a variable of the loader. Returns whether it succeeds, and its standard
+/// error.
 pub fn load(variable: &str, library: &OsStr) -> io::Result<(bool, String)> {
     let mut command = Command::new(PROGRAM);
     command.args(["-c", ":"]).env_clear().env(variable, library).stdin(Stdio::null());

@@ -9,8 +9,8 @@ use headwater_supervisor::client;
 use rustix::fs::{Mode, OFlags};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-/// Moves this process, which has one thread, into the namespaces of the supervisor at `socket`. The working directory is
-/// opened again by its path; if that fails, it stays.
+/// Moves this process, which has one thread, into the namespaces of the supervisor at `socket`. The working directory
+/// is opened again by its path; if that fails, it stays.
 ///
 /// # Errors
 /// The supervisor is gone or refuses, or the kernel refuses.

@@ -116,7 +116,8 @@ struct Daemon {
 }
 
 impl Settings<'_> {
-    /// Returns the configuration of one node's daemon, without inherited descriptors. `peers` are in the order of ranks.
+    /// Returns the configuration of one node's daemon, without inherited descriptors. `peers` are in the order of
+    /// ranks.
     fn config(&self, session: &Session, node: u32, rank: Rank, peers: &[SocketAddr]) -> Config {
         Config {
             rank: rank.0,

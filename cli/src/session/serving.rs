@@ -79,8 +79,8 @@ pub struct ServiceRequest<'a> {
 }
 
 impl ServiceRequest<'_> {
-    /// Starts a session by the first mechanism that works, from `choice` on, and updates `choice`. Returns `None` if the
-    /// program runs without Headwater.
+    /// Starts a session by the first mechanism that works, from `choice` on, and updates `choice`. Returns `None` if
+    /// the program runs without Headwater.
     ///
     /// # Errors
     /// A signal arrived that ends programs.

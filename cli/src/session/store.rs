@@ -1,7 +1,7 @@
 //! The location and limit of this machine's stores.
 //!
-//! A session's files lie in a shared directory, mostly `/dev/shm`. Its content, which is almost all of it, lies on a RAM
-//! disk of its own, unless the user names a directory or the kernel refuses the disk.
+//! A session's files lie in a shared directory, mostly `/dev/shm`. Its content, which is almost all of it, lies on a
+//! RAM disk of its own, unless the user names a directory or the kernel refuses the disk.
 
 use std::env;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};

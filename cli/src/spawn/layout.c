@@ -1,4 +1,4 @@
-/* Sizes of the structures of pspawn.h, and the offset of a late member of each. A test compares library.rs with them. */
+/* Sizes of structures of pspawn.h, and the offset of a late member of each. A test compares library.rs with them. */
 #define _GNU_SOURCE
 #include "pspawn.h"
 

@@ -263,8 +263,8 @@ impl Context {
             mask_size: size_of::<cpu_set_t>(),
         };
         let mut raw = RawContext { state: ptr::null_mut() };
-        // SAFETY: all pointers are to strings, to a list with NULL at its end, and to a set, that live until the call is
-        // over; the library copies the strings that it keeps, and forgets the list and the set.
+        // SAFETY: all pointers are to strings, to a list with NULL at its end, and to a set, that live until the call
+        // is over; the library copies the strings that it keeps, and forgets the list and the set.
         if unsafe { pspawn_context_create_with(&raw mut raw, program.as_ptr(), &raw const options) } != 0 {
             return Err(io::Error::last_os_error());
         }

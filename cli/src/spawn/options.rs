@@ -65,8 +65,8 @@ pub struct SpawnOptions {
           conflicts_with = "imports", help_heading = ZYGOTES)]
     pub stop: StopOption,
 
-    /// Start nothing: report whether the program's processes can come from a zygote, with all reasons if not; status 0 if
-    /// they can, else 1
+    /// Start nothing: report whether the program's processes can come from a zygote, with all reasons if not; status 0
+    /// if they can, else 1
     #[arg(long,
           conflicts_with_all = ["processes", "cores", "numa", "from", "output", "kill_on_failure", "report", "progress"],
           help_heading = ZYGOTES)]

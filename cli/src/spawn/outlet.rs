@@ -1,7 +1,7 @@
 //! The processes' output, in whole lines, each labelled with its process's number.
 //!
-//! Each stream of each process is a pipe. A process opens it by its path in /proc, so no descriptor is passed on, and no
-//! process has another one's pipe. One thread reads all pipes. If this command's output is closed, the thread closes
+//! Each stream of each process is a pipe. A process opens it by its path in /proc, so no descriptor is passed on, and
+//! no process has another one's pipe. One thread reads all pipes. If this command's output is closed, the thread closes
 //! the pipes of that stream, and writing processes get the same error as without headwater.
 
 use std::collections::HashMap;

@@ -18,7 +18,8 @@ const PRELOAD: &str = "LD_PRELOAD";
 const NOT_FOUND: u8 = 127;
 const NOT_EXECUTABLE: u8 = 126;
 
-/// Executes the launcher; returns an exit status if that fails. If the library is missing, the launcher runs without it.
+/// Executes the launcher; returns an exit status if that fails. If the library is missing, the launcher runs without
+/// it.
 pub fn relay(launcher: &[OsString]) -> Result<u8> {
     let (program, arguments) = launcher.split_first().expect("clap requires a program");
     let mut command = Command::new(program);

@@ -1,8 +1,8 @@
 //! Chooses a program's mechanism.
 //!
 //! Best first: a *namespace*, in which any program finds each file under its original path; *audit*, which needs a
-//! program that glibc's loader starts, and nothing of the kernel; none (*off*). A *mount* changes the program's paths, so
-//! it is used only on request.
+//! program that glibc's loader starts, and nothing of the kernel; none (*off*). A *mount* changes the program's paths,
+//! so it is used only on request.
 
 pub mod prefix;
 mod program;

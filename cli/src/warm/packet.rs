@@ -19,7 +19,8 @@ pub const BYTES_MAX: usize = 8192;
 /// A packet of the owner to a proxy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// A zygote is ready, and the rank starts on [`GO`]. The zygote has not imported these modules, each with the reason.
+    /// A zygote is ready, and the rank starts on [`GO`]. The zygote has not imported these modules, each with the
+    /// reason.
     Ready(Vec<String>),
     /// The rank has started. The packet has its pidfd.
     Started,

@@ -42,8 +42,8 @@ pub fn check() -> io::Result<()> {
 }
 
 impl Tap {
-    /// Makes a device of this name in the calling thread's network namespace. The namespace lives at least as long as the
-    /// device. A device that was moved is removed with its new namespace.
+    /// Makes a device of this name in the calling thread's network namespace. The namespace lives at least as long as
+    /// the device. A device that was moved is removed with its new namespace.
     pub fn make(name: &str) -> io::Result<Tap> {
         let file = open()?;
         let mut request = Request { name: [0; 16], flags: IFF_TAP | IFF_NO_PI | IFF_VNET_HDR, rest: [0; 22] };

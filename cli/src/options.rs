@@ -190,9 +190,9 @@ mod tests {
     use clap::{ArgAction, CommandFactory, FromArgMatches};
     use headwater_daemon::Policy;
 
-    fn settled(words: &[&str]) -> RunOptions {
-        let words = ["headwater", "run"].iter().chain(words).chain(&["true"]);
-        let matches = CommandLine::command().get_matches_from(words);
+    fn settled(arguments: &[&str]) -> RunOptions {
+        let arguments = ["headwater", "run"].iter().chain(arguments).chain(&["true"]);
+        let matches = CommandLine::command().get_matches_from(arguments);
         let Command::Run(mut options) = CommandLine::from_arg_matches(&matches).unwrap().command else {
             panic!("run was given");
         };

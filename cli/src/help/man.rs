@@ -33,9 +33,9 @@ fn add(command: &Command, name: &str, pages: &mut Vec<(String, String)>) {
 fn page(command: &Command, name: &str) -> String {
     let mut page = title(name, "1", &about(command));
     let usage = usage(command);
-    let words = name.replace('-', " ");
-    let rest = usage.strip_prefix(&words).unwrap_or_default().to_owned();
-    page.control("SH", ["SYNOPSIS"]).text([bold(words), roman(rest)]);
+    let command_name = name.replace('-', " ");
+    let rest = usage.strip_prefix(&command_name).unwrap_or_default().to_owned();
+    page.control("SH", ["SYNOPSIS"]).text([bold(command_name), roman(rest)]);
     let text = command.get_after_help().map(ToString::to_string).unwrap_or_default();
     let parts = parts(&text);
     page.control("SH", ["DESCRIPTION"]);

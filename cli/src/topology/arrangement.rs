@@ -139,8 +139,8 @@ mod tests {
 
     /// Returns the arrangement of so many nodes for a line of options.
     fn arranged(line: &str, nodes: u32, switches: Option<&str>) -> Result<Arrangement> {
-        let words = ["headwater", "topology", "--nodes", "1"].into_iter().chain(line.split_ascii_whitespace());
-        let matches = CommandLine::command().try_get_matches_from(words)?;
+        let arguments = ["headwater", "topology", "--nodes", "1"].into_iter().chain(line.split_ascii_whitespace());
+        let matches = CommandLine::command().try_get_matches_from(arguments)?;
         let crate::options::Command::Topology(options) = CommandLine::from_arg_matches(&matches)?.command else {
             bail!("topology was given");
         };

@@ -147,8 +147,8 @@ fn loader(mut file: PathBuf, open: &dyn Fn(&Path) -> io::Result<File>) -> Option
         let mut prefix = vec![0; PREFIX_BYTES];
         let bytes = opened.read_at(&mut prefix, 0).ok()?;
         prefix.truncate(bytes);
-        if let Some(words) = program::script_words(&prefix) {
-            file = interpreter(&words)?.canonicalize().ok()?;
+        if let Some(arguments) = program::script_words(&prefix) {
+            file = interpreter(&arguments)?.canonicalize().ok()?;
             continue;
         }
         let object = elf::inspect(&prefix, opened.metadata().ok()?.len())?;
@@ -164,13 +164,13 @@ fn loader(mut file: PathBuf, open: &dyn Fn(&Path) -> io::Result<File>) -> Option
 }
 
 /// Returns the interpreter of a `#!` line, also behind `env`.
-fn interpreter(words: &[OsString]) -> Option<PathBuf> {
-    let first = PathBuf::from(words.first()?);
+fn interpreter(arguments: &[OsString]) -> Option<PathBuf> {
+    let first = PathBuf::from(arguments.first()?);
     if first.file_name()? != "env" {
         return Some(first);
     }
     let is_operand = |w: &&OsString| !w.as_encoded_bytes().starts_with(b"-") && !w.as_encoded_bytes().contains(&b'=');
-    let named = words.iter().skip(1).find(is_operand)?;
+    let named = arguments.iter().skip(1).find(is_operand)?;
     program::find(named, std::env::var_os("PATH").as_deref(), Path::new("/")).ok()
 }
 

@@ -64,8 +64,8 @@ impl Wires {
 
 impl Drop for Wires {
     fn drop(&mut self) {
-        let told = rustix::io::write(&self.stop, &1u64.to_ne_bytes());
-        let thread = self.thread.take().filter(|_| told.is_ok());
+        let written = rustix::io::write(&self.stop, &1u64.to_ne_bytes());
+        let thread = self.thread.take().filter(|_| written.is_ok());
         let _ = thread.map(JoinHandle::join);
     }
 }

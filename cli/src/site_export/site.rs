@@ -204,7 +204,7 @@ mod tests {
         };
         check(options("/udsl", "r1", "n1"), "n2", "not in the site's lists");
         check(options("/udsl", "n[1-2]", "n1"), "n1", "these are readers");
-        check(options("/", "r1", "n1"), "n1", "below the root");
+        check(options("/", "r1", "n1"), "n1", "the root can't be served");
         for export in ["udsl", "/udsl/", "/a/../udsl", ""] {
             check(options(export, "r1", "n1"), "n1", "the whole path");
         }

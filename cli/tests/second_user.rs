@@ -14,7 +14,7 @@ use site::{Site, skipped, text};
 
 /// The session's user, and the other one.
 const USER: u32 = 1;
-const STRANGER: u32 = 7;
+const OTHER_USER: u32 = 7;
 
 /// Returns a site with a public store directory, like `/dev/shm`.
 fn site() -> Option<Site> {
@@ -54,7 +54,7 @@ fn by(user: u32, command: &Command) -> Command {
 fn attempt(site: &Site, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_headwater"));
     command.args(arguments).env("HEADWATER_STORE", site.path("store"));
-    by(STRANGER, &command).output().unwrap()
+    by(OTHER_USER, &command).output().unwrap()
 }
 
 #[test]
@@ -88,7 +88,7 @@ fn a_second_user_finds_changes_and_ends_nothing() {
     let findings: Value = serde_json::from_slice(&fixed.stdout).unwrap();
     assert_eq!(findings["removed"], Value::Array(Vec::new()));
     // The other user's session lies beside it, and removes nothing of it.
-    let own = by(STRANGER, &site.command(&["--", "true"])).output().unwrap();
+    let own = by(OTHER_USER, &site.command(&["--", "true"])).output().unwrap();
     assert_eq!((own.status.code(), text(&own.stderr)), (Some(0), String::new()));
 
     fs::write(go, "").unwrap();
@@ -103,7 +103,7 @@ fn names_that_another_user_has_taken_are_evaded() {
     let Some(site) = site() else { return };
     let taken = site.path("store").join(format!("headwater-{USER}"));
     fs::create_dir(&taken).unwrap();
-    chown(&taken, Some(STRANGER), Some(STRANGER)).unwrap();
+    chown(&taken, Some(OTHER_USER), Some(OTHER_USER)).unwrap();
     let summary = site.path("work/summary.json");
     let mut command = site.command(&["--summary-json"]);
     command.arg(&summary).args(["--", "sh", "-c", "echo ready; read line; exit 3"]);

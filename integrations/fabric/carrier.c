@@ -104,7 +104,7 @@ static void post_again(struct carrier *carrier)
 		take_first(&carrier->unposted);
 }
 
-static void give_back(struct link *link, struct hwfab_slot *slot)
+static void release_slot(struct link *link, struct hwfab_slot *slot)
 {
 	append(&link->unused, slot);
 	link->unused_count++;
@@ -129,7 +129,7 @@ static void lose(struct carrier *carrier, struct link *link)
 
 	close_stream(carrier, link);
 	while ((slot = take_first(&link->unsent)))
-		give_back(link, slot);
+		release_slot(link, slot);
 }
 
 /* Passes pending messages to the network. Returns whether it took one. */
@@ -307,7 +307,7 @@ static void take_completion(struct carrier *carrier, const struct hwfab_completi
 		return;
 	}
 	link->in_flight--;
-	give_back(link, completion->slot);
+	release_slot(link, completion->slot);
 	if (completion->is_failed)
 		lose(carrier, link);
 }
@@ -325,7 +325,7 @@ static bool prepare(struct carrier *carrier, struct link *link)
 		if (number < HWFAB_WINDOW_MAX)
 			post(carrier, &link->slots[number]);
 		else
-			give_back(link, &link->slots[number]);
+			release_slot(link, &link->slots[number]);
 	}
 	link->is_prepared = true;
 	return true;

@@ -24,7 +24,7 @@ enum hwfab_kind {
 
 struct hwfab_header {
 	enum hwfab_kind kind;
-	uint64_t link;     /* the receiver's number for the link, which strangers can't guess */
+	uint64_t link;     /* the receiver's number for the link, which unauthenticated peers can't guess */
 	uint32_t sequence; /* of HWFAB_KIND_DATA and HWFAB_KIND_END, counted from one */
 	uint32_t taken;    /* so many messages with data has the sender of this one taken so far */
 };

@@ -7,7 +7,7 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::{PATIENCE, Site, processes_with};
+use super::{Site, TIMEOUT, processes_with};
 
 /// A running `headwater run` whose processes have printed `ready`.
 pub struct Running {
@@ -24,7 +24,7 @@ impl Watchdog {
         let pid = Pid::from_child(child);
         let (sender, receiver) = channel();
         std::thread::spawn(move || {
-            if receiver.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
+            if receiver.recv_timeout(TIMEOUT) == Err(RecvTimeoutError::Timeout) {
                 let _ = kill_process(pid, Signal::KILL);
             }
         });

@@ -235,7 +235,7 @@ static void post_all(struct hwfab_fabric *fabric, struct hwfab_slot *slots, size
 }
 
 /* A third endpoint, which knows the carrier's name and nothing else, or at last the number of a link. */
-static void strangers_do_no_harm(const struct end *one, const struct end *other)
+static void unauthenticated_peers_do_no_harm(const struct end *one, const struct end *other)
 {
 	static struct hwfab_fabric fabric;
 	static struct hwfab_slot slots[4];
@@ -310,7 +310,7 @@ int main(void)
 	streams_are_whole(&one, &other);
 	a_slow_reader_costs_little(&one, &other);
 	wrong_orders_end_their_streams(&one, &other);
-	strangers_do_no_harm(&one, &other);
+	unauthenticated_peers_do_no_harm(&one, &other);
 	streams_are_whole(&one, &other);
 	a_dead_peer_ends_streams(&one, &other);
 	stop(&one);

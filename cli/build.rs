@@ -1,6 +1,5 @@
-//! Compiles the C that `headwater exec` shares with the audit library, for a program with a C library; and the spawning
-//! library, but for the functions that stand before the C library's own: this program waits for no child that it does
-//! not know.
+//! Compiles the C code that `headwater exec` shares with the audit library, and the spawning library. Leaves out the
+//! functions that interpose the C library's waiting: this program waits only for children that it knows.
 
 fn main() {
     exec();
@@ -8,7 +7,7 @@ fn main() {
     digest();
 }
 
-/// Which sources `cli/src/warm` and the library below it have, for two processes to compare: FNV-1a, 64 bits.
+/// Computes a digest of the sources of `cli/src/warm` and its library, which two processes compare: FNV-1a, 64 bits.
 fn digest() {
     let mut digest = 0xcbf2_9ce4_8422_2325_u64;
     for folder in ["../spawn/include", "../spawn/core", "../spawn/src", "../spawn/zygote", "src/warm"] {
@@ -43,7 +42,7 @@ fn spawn() {
     let entries = ["../spawn/src", "../spawn/core"].into_iter().flat_map(|folder| {
         std::fs::read_dir(folder).expect("the sources are there").map(|entry| entry.expect("a name").path())
     });
-    // Waiting for any child is the C library's here.
+    // Here the C library's functions wait for children.
     let is_source = |path: &std::path::PathBuf| path.extension().is_some_and(|e| e == "c") && !path.ends_with("wait.c");
     let mut sources: Vec<_> = entries.filter(is_source).collect();
     sources.sort();

@@ -1,4 +1,4 @@
-//! Which directories a program is served from.
+//! Finds the scope of a program.
 
 use std::env;
 use std::ffi::OsString;
@@ -6,18 +6,18 @@ use std::path::Path;
 
 use headwater_closure::scope::{Named, Scope, World, network_file_system};
 
-use crate::message::say;
+use crate::message::log;
 use crate::options::run::ServiceOptions;
 use crate::session::opened::Opened;
 
-/// The directories of a program.
+/// Returns the scope of a program.
 pub fn discover(options: &ServiceOptions, program: &Path, cwd: &Path, opened: &Opened) -> Scope {
     let variable = |name: &str| -> Option<OsString> { env::var_os(name) };
     let open = |path: &Path| opened.open(path);
     let world = World { cwd, variable: &variable, network: &network_file_system, open: &open };
     let scope = Scope::discover(program, Named { shared: &options.shared, exclude: &options.exclude }, world);
     for missing in scope.refused.iter().filter(|r| r.reason == "--shared") {
-        say(format_args!("warning: {}: {}", missing.path.display(), missing.because));
+        log(format_args!("warning: {}: {}", missing.path.display(), missing.because));
     }
     scope
 }

@@ -1,4 +1,4 @@
-//! Becoming the program: one process of a session, from its environment on.
+//! `headwater exec`: sets up one process of a session, and executes the program.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -18,14 +18,14 @@ use rustix::process::Signal;
 
 use crate::io::preload;
 use crate::launch::{CARRIED, MOUNT, SESSION, TABLE};
-use crate::message::say;
+use crate::message::log;
 use crate::namespace;
 use crate::options::inner::ExecOptions;
-use crate::rendezvous::{self, Answer, NodeIo, ToProcess, Way};
+use crate::rendezvous::{self, Answer, NodeAccess, NodeIo, ToProcess};
 use crate::session::prepare::AUDIT_LIBRARY;
 use crate::shim::{self, Resolved};
 use crate::via::prefix;
-use crate::warm::{NotBegun, Wanted, become_rank};
+use crate::warm::{NotBegun, RankSpec, become_rank};
 
 /// A shell's exit status for a program that is not there.
 const NOT_FOUND: u8 = 127;
@@ -34,16 +34,16 @@ const NOT_EXECUTABLE: u8 = 126;
 /// The variable that names the loader's audit libraries.
 const AUDIT: &str = "LD_AUDIT";
 
-/// Executes the program, or says why it can't and gives the exit status that a shell would.
+/// Executes the program. On failure, reports the reason and returns a shell's exit status.
 pub fn exec(options: &ExecOptions) -> u8 {
-    let come_to = |job| come_to(job, options.store.as_deref(), &options.program[0]);
-    let attached = options.job.as_deref().map(come_to).unwrap_or_default();
+    let attach_to = |job| attach(job, options.store.as_deref(), &options.program[0]);
+    let attached = options.job.as_deref().map(attach_to).unwrap_or_default();
     if let Some(supervisor) = options.enter.as_ref().or(attached.enter.as_ref()) {
         enter(supervisor);
     }
-    // After entering, which takes this wish back with the rights that it changes.
+    // After entering, since a change of credentials clears the death signal.
     if let Some(parent) = options.parent {
-        // Without it only the death of the parent goes unnoticed.
+        // On failure, only the death of the parent goes unnoticed.
         let _ = rustix::process::set_parent_process_death_signal(Some(if options.gently {
             Signal::TERM
         } else {
@@ -59,7 +59,7 @@ pub fn exec(options: &ExecOptions) -> u8 {
     if let Err(why) = preload::add(&options.io, attached.io.as_ref(), &mut environment)
         && is_first(LaunchInfo::of(&|name| env::var_os(name)).as_ref())
     {
-        say(format_args!("warning: {why}. The program's I/O stays as it is on this node"));
+        log(format_args!("warning: {why}. The program's I/O stays as it is on this node"));
     }
     if let Some((_, table)) = environment.iter().find(|(name, _)| name == TABLE) {
         shim::attach(table.as_ref());
@@ -69,22 +69,22 @@ pub fn exec(options: &ExecOptions) -> u8 {
     let path = environment.iter().find(|(name, _)| name == "PATH").map(|(_, value)| value.as_os_str());
     if options.zygote {
         let supervisor = options.enter.as_deref().or(attached.enter.as_deref());
-        let speaks = options.speaks || attached.speaks;
-        match warm(supervisor, (options, speaks), (name, path, arguments), &environment) {
-            NotBegun::Refused(why) if speaks => {
-                say(format_args!("warning: {} comes from no zygote: {why}. It is executed", name.display()));
+        let reports = options.reports || attached.reports;
+        match start_from_zygote(supervisor, (options, reports), (name, path, arguments), &environment) {
+            NotBegun::Refused(why) if reports => {
+                log(format_args!("warning: {} is not forked from a zygote: {why}. It is executed", name.display()));
             }
             NotBegun::Refused(_) => {}
             NotBegun::Wrong(why) => {
-                if speaks {
-                    say(format_args!("error: --warm-imports: {why}"));
+                if reports {
+                    log(format_args!("error: --warm-imports: {why}"));
                 }
                 return crate::status::FAILURE;
             }
         }
     }
     let (status, message) = complaint(name, try_all(name, path, arguments, &environment));
-    say(message);
+    log(message);
     status
 }
 
@@ -96,46 +96,46 @@ struct Attached {
     /// The program below the node's mount.
     program: Option<OsString>,
     variables: Vec<(OsString, OsString)>,
-    /// What the node says of its I/O.
+    /// How the node uses the I/O library.
     io: Option<NodeIo>,
-    /// It is the first of its node.
-    speaks: bool,
+    /// This process reports what concerns the whole node.
+    reports: bool,
 }
 
-/// Comes to the node's part of the job. Where that fails, the program runs without it.
-fn come_to(job: &Path, store: Option<&Path>, program: &OsStr) -> Attached {
+/// Attaches to the node agent of the job. On failure the program runs without Headwater.
+fn attach(job: &Path, store: Option<&Path>, program: &OsStr) -> Attached {
     let place = LaunchInfo::of(&|name| env::var_os(name));
     let is_first = is_first(place.as_ref());
-    let (io, served) = match rendezvous::attend(job, store, is_first) {
+    let (io, served) = match rendezvous::attach(job, store, is_first) {
         Ok(Answer { io, served }) => (io, served),
         Err(why) => (None, ToProcess::Alone(why)),
     };
-    let mut attached = Attached { speaks: is_first, io, ..Attached::default() };
-    let (way, session, node, nodes) = match served {
-        ToProcess::Served { way, session, node, nodes } => (way, session, node, nodes),
+    let mut attached = Attached { reports: is_first, io, ..Attached::default() };
+    let (access, session, node, nodes) = match served {
+        ToProcess::Served { access, session, node, nodes } => (access, session, node, nodes),
         ToProcess::Alone(why) => {
             if is_first {
-                say(format_args!("warning: {why}. The program runs without Headwater on this node"));
+                log(format_args!("warning: {why}. The program runs without Headwater on this node"));
             }
             return attached;
         }
     };
-    let mut tell = |name: &str, value: OsString| attached.variables.push((name.into(), value));
-    tell(SESSION, session.into());
-    tell("HEADWATER_NODE", node.to_string().into());
-    tell("HEADWATER_NODES", nodes.to_string().into());
+    let mut set = |name: &str, value: OsString| attached.variables.push((name.into(), value));
+    set(SESSION, session.into());
+    set("HEADWATER_NODE", node.to_string().into());
+    set("HEADWATER_NODES", nodes.to_string().into());
     if let Some((rank, size)) = place.and_then(|place| place.rank.zip(place.size)) {
-        tell("HEADWATER_RANK", rank.to_string().into());
-        tell("HEADWATER_RANKS", size.to_string().into());
+        set("HEADWATER_RANK", rank.to_string().into());
+        set("HEADWATER_RANKS", size.to_string().into());
     }
-    match way {
-        Way::Audit { table, library } => {
-            tell(TABLE, table.into());
+    match access {
+        NodeAccess::Audit { table, library } => {
+            set(TABLE, table.into());
             attached.audit = Some(library);
         }
-        Way::Enter { supervisor } => attached.enter = Some(supervisor),
-        Way::Plain => {}
-        Way::Mount { view, scope } => {
+        NodeAccess::Enter { supervisor } => attached.enter = Some(supervisor),
+        NodeAccess::Plain => {}
+        NodeAccess::Mount { view, scope } => {
             let scope = Scope::of_pairs(scope);
             let by_path = program.as_bytes().contains(&b'/');
             let file = program::find(program, None, &env::current_dir().unwrap_or_default()).ok();
@@ -147,25 +147,25 @@ fn come_to(job: &Path, store: Option<&Path>, program: &OsStr) -> Attached {
     attached
 }
 
-/// Whether the process says what is to be said once a node.
+/// Returns whether the process is its node's first, which reports once for the node.
 fn is_first(place: Option<&LaunchInfo>) -> bool {
     place.and_then(|place| place.local_rank).is_none_or(|rank| rank == 0)
 }
 
-/// Goes into the node's namespaces. Where that fails, the program finds its files where they are.
+/// Enters the node's namespaces. On failure the program uses the source files.
 fn enter(supervisor: &Path) {
     if let Err(error) = namespace::enter(supervisor) {
-        say(format_args!("warning: {error:#}. The program runs outside of the node's namespace"));
+        log(format_args!("warning: {error:#}. The program runs outside of the node's namespace"));
         if let Some(node) = supervisor.parent() {
             shim::count_fallback(&NodeDir::new(node).table_link());
         }
     }
 }
 
-/// Has the node's zygote make the program, and ends as that does. Comes back if it has not begun.
-fn warm(
+/// Has the node's zygote fork the program, and ends with its status. Returns only if the program was not started.
+fn start_from_zygote(
     supervisor: Option<&Path>,
-    (options, speaks): (&ExecOptions, bool),
+    (options, reports): (&ExecOptions, bool),
     (name, path, arguments): (&OsStr, Option<&OsStr>, &[OsString]),
     environment: &[(OsString, OsString)],
 ) -> NotBegun {
@@ -173,24 +173,24 @@ fn warm(
     let Some(node) = supervisor.or(value(TABLE)).or(value(MOUNT)).and_then(Path::parent) else {
         return String::from("no session serves this node").into();
     };
-    // What is not found or can't be executed says so when it is executed.
+    // The later exec reports a program that is missing or can't be executed.
     let Some((file, arguments)) = choose(name, path, arguments) else {
         return String::from("it can't be executed").into();
     };
     let environment: BTreeMap<OsString, OsString> = environment.iter().cloned().collect();
-    become_rank(&Wanted {
+    become_rank(&RankSpec {
         node,
         program: &file,
         arguments: &arguments,
         environment: &environment,
         imports: options.imports.as_deref(),
         reseed: options.reseed.as_deref(),
-        speaks,
+        reports,
         is_audited: value(TABLE).is_some(),
     })
 }
 
-/// What [`try_all`] would execute, and the arguments with the name.
+/// Returns what [`try_all`] would execute, and the arguments with the name.
 fn choose(name: &OsStr, path: Option<&OsStr>, arguments: &[OsString]) -> Option<(PathBuf, Vec<OsString>)> {
     let is_program = |file: &Path| {
         let is_file = file.metadata().is_ok_and(|file| file.is_file());
@@ -209,7 +209,7 @@ fn choose(name: &OsStr, path: Option<&OsStr>, arguments: &[OsString]) -> Option<
     None
 }
 
-/// Tries what `execvp` would try; gives the reason why nothing could be executed.
+/// Tries what `execvp` would try; returns the reason of the failure.
 fn try_all(
     name: &OsStr,
     path: Option<&OsStr>,
@@ -230,15 +230,15 @@ fn try_all(
     failure.into()
 }
 
-/// Executes one file, its copy in the store if there is one; gives the reason why it can't.
+/// Executes one file, by its copy if there is one; returns the reason of the failure.
 fn try_one(file: &Path, name: &OsStr, arguments: &[OsString], environment: &[(OsString, OsString)]) -> io::Error {
     match shim::resolve(file, name, arguments) {
         Resolved::Fails(error) => return error,
         Resolved::Copy { file, arguments } => {
             if let Some((name, arguments)) = arguments.split_first() {
-                // A script's interpreter may be none of the store's.
+                // A script's interpreter may lie outside of the store.
                 let complains = shim::note(file.as_ref());
-                // It returns only if the copy can't be executed: then the original decides.
+                // If the copy can't be executed, the source file decides.
                 let _ = command(file.as_ref(), name, arguments, &loadable(environment, complains)).exec();
             }
         }
@@ -248,7 +248,7 @@ fn try_one(file: &Path, name: &OsStr, arguments: &[OsString], environment: &[(Os
     command(file, name, arguments, &loadable(environment, complains)).exec()
 }
 
-/// The environment without our library if the program's loader would complain of it.
+/// Returns the environment, without the audit library if the program's loader would complain about it.
 fn loadable(environment: &[(OsString, OsString)], complains: bool) -> Vec<(OsString, OsString)> {
     let mut variables = environment.to_vec();
     if complains {
@@ -267,7 +267,7 @@ fn command(file: &Path, name: &OsStr, arguments: &[OsString], environment: &[(Os
     command
 }
 
-/// What a shell says and returns for a program that can't be executed.
+/// Returns a shell's status and message for a program that can't be executed.
 pub fn complaint(program: &OsStr, error: io::Error) -> (u8, String) {
     let shown = program.display();
     let with_slash = program.as_bytes().contains(&b'/');
@@ -285,8 +285,7 @@ pub fn complaint(program: &OsStr, error: io::Error) -> (u8, String) {
     }
 }
 
-/// The program's environment: carried variables are put back, and with an audit library the process
-/// is audited.
+/// Returns the program's environment: carried variables are restored, and LD_AUDIT names the audit library.
 fn environment(own: impl Iterator<Item = (OsString, OsString)>, audit: Option<&Path>) -> Vec<(OsString, OsString)> {
     let mut variables: Vec<(OsString, OsString)> = own
         .map(|(name, value)| match name.as_bytes().strip_prefix(CARRIED.as_bytes()) {
@@ -296,7 +295,7 @@ fn environment(own: impl Iterator<Item = (OsString, OsString)>, audit: Option<&P
         .collect();
     let Some(audit) = audit else { return variables };
     change(&mut variables, AUDIT, |old| {
-        // An outer session's library would stand between the program and this one.
+        // Leaves out an outer session's library.
         let others = old.split(|&b| b == b':').filter(|l| !l.is_empty() && !l.ends_with(AUDIT_LIBRARY.as_bytes()));
         [audit.as_os_str().as_bytes()].into_iter().chain(others).collect::<Vec<_>>().join(&b':')
     });

@@ -1,11 +1,9 @@
-//! The program's processes: starting them through `headwater exec`, and what becomes of them.
+//! Starts the program's processes by `headwater exec`, and waits for them.
 //!
-//! `exec` is started without the variables that steer the dynamic loader, lest each of its processes
-//! search the user's library directories for its own libraries; they travel under other names and
-//! are put back for the program.
+//! `exec` is started without variables of the dynamic loader, so it does not search the user's library directories for
+//! its own libraries. The variables are carried under other names, and restored for the program.
 //!
-//! Processes end with this one: each has itself killed when its parent dies. `SIGKILL`, since a job
-//! step that is gone must not be survived by what ignores a milder signal.
+//! Each process has the kernel kill it when this one dies: by `SIGKILL`, since no process may survive its job step.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -17,19 +15,19 @@ use anyhow::{Context, Result};
 use rustix::process::Pid;
 
 use crate::io::options::IoOptions;
-use crate::own;
+use crate::self_exec;
 use crate::warm::options::RankOptions;
 
-/// Names the session, in each of its processes.
+/// The variable with the session's name.
 pub const SESSION: &str = "HEADWATER_SESSION";
-/// Names the node's table.
+/// The variable with the node's table.
 pub const TABLE: &str = "HEADWATER_TABLE";
-/// Names the node's mount, where the program is to use paths below it.
+/// The variable with the node's mount, if the program uses paths below it.
 pub const MOUNT: &str = "HEADWATER_MOUNT";
-/// Before the name of a variable that `exec` puts back.
+/// Prefix of a carried variable's name.
 pub const CARRIED: &str = "HEADWATER_CARRIED_";
 
-/// What a node's processes need to find its daemon.
+/// How a node's processes find its daemon.
 #[derive(Debug)]
 pub enum Attachment {
     /// They are audited.
@@ -55,22 +53,22 @@ pub enum Attachment {
     },
 }
 
-/// How processes are started.
+/// A program to start.
 #[derive(Debug)]
 pub struct Launch<'a> {
     /// The program and its arguments.
     pub program: &'a [OsString],
     /// The nodes that run it, ascending.
     pub nodes: &'a [u32],
-    /// How many nodes there are, with those that only serve.
+    /// The number of nodes, including servers.
     pub nodes_total: u32,
     /// Processes on each.
     pub ppn: u32,
     /// How they are made.
     pub ranks: &'a RankOptions,
-    /// What becomes of their I/O.
+    /// Options of the I/O library.
     pub io: &'a IoOptions,
-    /// The session's name, and each node's attachment; without it the program runs as it is.
+    /// The session's name, and each node's attachment; without it the program runs without Headwater.
     pub session: Option<(String, Vec<Attachment>)>,
 }
 
@@ -82,7 +80,7 @@ pub struct Processes {
 }
 
 impl Launch<'_> {
-    /// Starts all processes, in the order of their ranks; the ones of a node have adjacent ranks.
+    /// Starts all processes, in the order of their ranks. A node's processes have adjacent ranks.
     pub fn start(&self) -> Result<Processes> {
         let mut processes = Processes::default();
         for rank in 0..self.processes() {
@@ -103,7 +101,7 @@ impl Launch<'_> {
 
     fn command(&self, rank: u32) -> Command {
         let node = self.nodes[(rank / self.ppn) as usize];
-        let mut command = own::again();
+        let mut command = self_exec::command();
         command.args(["exec", "--parent", &std::process::id().to_string()]);
         for name in loader_variables() {
             command.env(carried(&name), std::env::var_os(&name).unwrap_or_default()).env_remove(name);
@@ -122,11 +120,11 @@ impl Launch<'_> {
         ] {
             command.env(name, value.to_string());
         }
-        let words = self.ranks.words();
-        let speaks = !words.is_empty() && rank.is_multiple_of(self.ppn);
-        command.args(words).args(speaks.then_some("--speaks"));
-        // Whoever starts ranks behind this program's back may not hand the library on.
-        command.args(self.io.words(false));
+        let arguments = self.ranks.arguments();
+        let reports = !arguments.is_empty() && rank.is_multiple_of(self.ppn);
+        command.args(arguments).args(reports.then_some("--reports"));
+        // The program may start further ranks without the library.
+        command.args(self.io.arguments(false));
         if rank > 0 {
             command.stdin(Stdio::null());
         }
@@ -136,7 +134,7 @@ impl Launch<'_> {
 }
 
 impl Attachment {
-    /// Adds what `exec` needs; the program that is to be executed instead, if one is.
+    /// Adds arguments and variables of `exec`; returns the program to execute instead, if it differs.
     fn attach(&self, command: &mut Command) -> Option<&OsString> {
         match self {
             Attachment::Audit { table, library } => {
@@ -150,7 +148,7 @@ impl Attachment {
             Attachment::Mount { view, program, variables } => {
                 command.env(MOUNT, view);
                 for (name, value) in variables {
-                    let name = if steers_loader(name) { &carried(name) } else { name };
+                    let name = if is_loader_variable(name) { &carried(name) } else { name };
                     command.env(name, value);
                 }
                 program.as_ref()
@@ -160,12 +158,12 @@ impl Attachment {
 }
 
 impl Processes {
-    /// One, which others may come of.
+    /// Returns a set with one process.
     pub fn of(child: Child) -> Processes {
         Processes { running: vec![child], ended: Vec::new() }
     }
 
-    /// Notes which processes have ended. True once all have.
+    /// Reaps ended processes. Returns whether all have ended.
     pub fn reap(&mut self) -> bool {
         self.running.retain_mut(|child| match child.try_wait() {
             Ok(None) => true,
@@ -182,12 +180,12 @@ impl Processes {
     pub fn signal(&self, number: i32) {
         let Some(signal) = rustix::process::Signal::from_named_raw(number) else { return };
         for child in &self.running {
-            // One that has just ended is reaped soon; its number is not used again before.
+            // A PID is not reused before the process is reaped.
             let _ = rustix::process::kill_process(Pid::from_child(child), signal);
         }
     }
 
-    /// True if there are processes and all of them are stopped.
+    /// Returns whether there are processes and all are stopped.
     pub fn are_stopped(&self) -> bool {
         let state = |child: &Child| {
             let status = std::fs::read_to_string(format!("/proc/{}/stat", child.id())).ok()?;
@@ -196,8 +194,7 @@ impl Processes {
         !self.running.is_empty() && self.running.iter().all(|child| state(child) == Some('T'))
     }
 
-    /// The exit status of all: the highest, as `srun` has it; 128 + n for a process that signal n
-    /// ended.
+    /// Returns the highest exit status of all, as `srun` does; 128 + n for a process that signal n ended.
     pub fn status(&self) -> u8 {
         let status = |s: &ExitStatus| s.code().unwrap_or_else(|| 128 + s.signal().unwrap_or(0));
         self.ended.iter().map(status).max().map_or(crate::status::FAILURE, |highest| highest as u8)
@@ -218,13 +215,13 @@ impl Drop for Processes {
     }
 }
 
-/// The names of the variables that steer the dynamic loader.
+/// Returns the names of the dynamic loader's variables.
 pub fn loader_variables() -> impl Iterator<Item = OsString> {
     let names = std::env::vars_os().map(|(name, _)| name);
-    names.filter(|name| steers_loader(name))
+    names.filter(|name| is_loader_variable(name))
 }
 
-fn steers_loader(name: &OsStr) -> bool {
+fn is_loader_variable(name: &OsStr) -> bool {
     name.as_bytes().starts_with(b"LD_") || name == "GLIBC_TUNABLES"
 }
 

@@ -1,8 +1,8 @@
 //! `headwater`: the one command.
 //!
 //! `run` makes a session on this machine: it starts the nodes' daemons, then the program's processes
-//! through `exec`, passes signals on, and at the end collects the daemons' reports and removes
-//! everything. Whatever of that fails, the program is run without it.
+//! through `exec`, forwards signals, and at the end collects the daemons' reports and removes all
+//! files. On any failure the program runs without Headwater.
 
 mod commands;
 mod control;
@@ -16,16 +16,16 @@ mod message;
 mod mount;
 mod namespace;
 mod options;
-mod own;
 mod preload;
 mod process;
 mod rendezvous;
 mod report;
+mod self_exec;
 mod session;
 mod shim;
 mod simulate;
+mod site_export;
 mod spawn;
-mod standing;
 mod status;
 mod summary;
 mod topology;
@@ -43,9 +43,9 @@ use options::inner::{InnerCommand, InnerLine};
 use options::{Command, CommandLine};
 
 fn main() -> ExitCode {
-    // A copy in memory was started by another name.
+    // A copy in memory has another name.
     let _ = rustix::thread::set_name(c"headwater");
-    // A file that would exceed the user's limit fails by its error. What is executed finds the signal as it was.
+    // A write beyond the limit of file sizes returns an error. Executed programs get the default action again.
     let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default());
     let is_inner = std::env::args().nth(1).is_some_and(|name| InnerCommand::has_subcommand(&name));
     let parsed = if is_inner {
@@ -69,7 +69,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Does what was asked for. `matches` has the command, if a user gave it.
+/// Runs a command. `matches` has its matches, unless it is an inner command.
 fn run(command: Command, matches: &ArgMatches) -> ExitCode {
     let of = |name: &str| matches.subcommand_matches(name).expect("it was parsed");
     let done = match command {
@@ -91,7 +91,7 @@ fn run(command: Command, matches: &ArgMatches) -> ExitCode {
             options.shape.settle(of("mount"), false);
             commands::mount::mount(&options)
         }
-        Command::Key(options) => standing::key::make(&options),
+        Command::Key(options) => site_export::key::make(&options),
         Command::Serve(options) => commands::serve::serve(&options),
         Command::Join(options) => commands::join::join(&options),
         Command::Unmount(options) => commands::unmount::unmount(&options),
@@ -121,7 +121,7 @@ fn run(command: Command, matches: &ArgMatches) -> ExitCode {
     };
     done.map_or_else(
         |e| {
-            message::say(format_args!("{e:#}"));
+            message::log(format_args!("{e:#}"));
             ExitCode::from(FAILURE)
         },
         ExitCode::from,

@@ -17,8 +17,8 @@ use crate::help::options::{Generate, HelpOptions};
 use crate::io::commands::IoCommand;
 use crate::mount::options::{MOUNT_HELP, MountOptions, UnmountOptions};
 use crate::simulate::options::{PLAN_HELP, PlanOptions, SIMULATE_HELP, SimulateOptions};
+use crate::site_export::options::{JOIN_HELP, JoinOptions, KEY_HELP, KeyOptions, SERVE_HELP, ServeOptions};
 use crate::spawn::options::{SPAWN_HELP, SpawnOptions};
-use crate::standing::options::{JOIN_HELP, JoinOptions, KEY_HELP, KeyOptions, SERVE_HELP, ServeOptions};
 use crate::topology::options::{TOPOLOGY_HELP, TopologyOptions};
 
 const RUN_USAGE: &str = "headwater run [OPTIONS] [--] PROGRAM [ARGUMENT]...";
@@ -190,9 +190,9 @@ mod tests {
     use clap::{ArgAction, CommandFactory, FromArgMatches};
     use headwater_daemon::Policy;
 
-    fn settled(words: &[&str]) -> RunOptions {
-        let words = ["headwater", "run"].iter().chain(words).chain(&["true"]);
-        let matches = CommandLine::command().get_matches_from(words);
+    fn settled(arguments: &[&str]) -> RunOptions {
+        let arguments = ["headwater", "run"].iter().chain(arguments).chain(&["true"]);
+        let matches = CommandLine::command().get_matches_from(arguments);
         let Command::Run(mut options) = CommandLine::from_arg_matches(&matches).unwrap().command else {
             panic!("run was given");
         };

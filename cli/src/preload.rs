@@ -1,4 +1,4 @@
-//! `--preload`: what the daemons are told to fetch before the program asks.
+//! `--preload`: files that daemons fetch before the program requests them.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -11,19 +11,19 @@ use anyhow::{Context, Result, bail, ensure};
 use headwater_closure::recorded::{self, ENTRIES_MAX, Entry, What};
 use headwater_daemon::{Preload, PreloadList, PreloadProgram};
 
-use crate::message::say;
+use crate::message::log;
 
-/// The longest list that is read, in bytes: its entries go to each daemon with its configuration.
+/// Limit of a list, in bytes: it is part of each daemon's configuration.
 const LIST_BYTES_MAX: u64 = 32 << 20;
 
-/// What the user says.
+/// The user's choice.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PreloadOption {
-    /// What the program is loaded with.
+    /// The libraries that the program is linked with.
     Auto,
     /// Nothing.
     Off,
-    /// What this file names.
+    /// The paths in this file.
     File(PathBuf),
 }
 
@@ -37,8 +37,8 @@ impl From<OsString> for PreloadOption {
     }
 }
 
-/// What is to be fetched for `program`, an absolute path, started in `cwd`. What can't be used is said, and
-/// then nothing is fetched ahead.
+/// Returns what to fetch for `program`, an absolute path, started in `cwd`. Reports a file that can't be used, and
+/// returns `None`.
 pub fn prepare(option: &PreloadOption, program: &Path, cwd: &Path) -> Option<Preload> {
     match option {
         PreloadOption::Off => None,
@@ -46,14 +46,14 @@ pub fn prepare(option: &PreloadOption, program: &Path, cwd: &Path) -> Option<Pre
         PreloadOption::File(file) => match read(&cwd.join(file), cwd) {
             Ok(entries) => Some(Preload::List(PreloadList { name: file.display().to_string(), entries })),
             Err(error) => {
-                say(format_args!("warning: {error:#}. The program runs without preloading"));
+                log(format_args!("warning: {error:#}. The program runs without preloading"));
                 None
             }
         },
     }
 }
 
-/// What it is called in a summary.
+/// Returns the name in a summary.
 pub fn name(preload: &Preload) -> String {
     match preload {
         Preload::Program(program) => program.file.clone(),
@@ -61,7 +61,7 @@ pub fn name(preload: &Preload) -> String {
     }
 }
 
-/// `None` where a path or variable is no UTF-8: then it is fetched as it is asked for.
+/// Returns `None` if a path or variable is not UTF-8: then nothing is preloaded.
 fn of_program(program: &Path, cwd: &Path) -> Option<Preload> {
     let variable = |name: &str| match env::var(name) {
         Ok(value) => Some(Some(value)),
@@ -78,7 +78,7 @@ fn of_program(program: &Path, cwd: &Path) -> Option<Preload> {
     }))
 }
 
-/// The entries of a closure or of a list of paths, as lines of a closure.
+/// Reads a closure or a list of paths, as lines of a closure.
 fn read(file: &Path, cwd: &Path) -> Result<Vec<String>> {
     let shown = file.display();
     let opened = File::open(file).with_context(|| format!("{shown} can't be opened"))?;
@@ -87,7 +87,7 @@ fn read(file: &Path, cwd: &Path) -> Result<Vec<String>> {
     ensure!(text.len() as u64 <= LIST_BYTES_MAX, "{shown} is larger than {LIST_BYTES_MAX} bytes: shorten it");
     let entries = if recorded::is_closure(&text) {
         recorded::parse(&text).with_context(|| {
-            format!("{shown} is no closure of this version: record it again with `headwater record`")
+            format!("{shown} is not a closure of this version: record it again with `headwater record`")
         })?
     } else {
         listed(&text, cwd).with_context(|| format!("{shown} is neither a closure nor a list of paths"))?
@@ -95,7 +95,7 @@ fn read(file: &Path, cwd: &Path) -> Result<Vec<String>> {
     Ok(entries.iter().map(Entry::to_string).collect())
 }
 
-/// A path on each line; empty lines and those that begin with `#` are passed over.
+/// Parses a list with a path on each line. Empty lines, and those that begin with `#`, are skipped.
 fn listed(text: &[u8], cwd: &Path) -> Result<Vec<Entry>> {
     let mut entries = Vec::new();
     for (number, line) in (1..).zip(text.split(|&b| b == b'\n')) {
@@ -104,7 +104,7 @@ fn listed(text: &[u8], cwd: &Path) -> Result<Vec<Entry>> {
         }
         let path = cwd.join(OsStr::from_bytes(line));
         let Some(path) = headwater_abi::Path::new(path.as_os_str().as_bytes()) else {
-            bail!("its line {number} is no path");
+            bail!("its line {number} is not a path");
         };
         ensure!(entries.len() < ENTRIES_MAX, "it has more than {ENTRIES_MAX} paths");
         entries.push(Entry { what: What::Any, path: OsStr::from_bytes(path.as_bytes()).into() });
@@ -133,7 +133,7 @@ mod tests {
         check(b"headwater closure 1\nnonsense\n", Err("line 2 is damaged"));
         check(b"headwater closure 7\n", Err("record it again"));
         check(b"# mine\n/sw/a b\n\n./c/../d/\n", Ok(&["any /sw/a\\x20b", "any /cwd/c/../d"]));
-        check(b"/sw\n\x7fELF\0\n", Err("line 2 is no path"));
+        check(b"/sw\n\x7fELF\0\n", Err("line 2 is not a path"));
         assert!(read(Path::new("/nonexistent"), Path::new("/")).is_err());
     }
 

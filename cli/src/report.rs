@@ -1,26 +1,26 @@
-//! The summary, as the user wants it.
+//! Prints and writes the summary.
 
 use std::io::{IsTerminal, stderr};
 
-use crate::message::{say, show};
+use crate::message::{log, show};
 use crate::options::run::RunOptions;
 use crate::summary::Summary;
 use crate::via::Mechanism;
 
-/// Shows and writes the summary, as the user wants.
+/// Prints and writes the summary, by the user's options.
 pub fn report(options: &RunOptions, summary: &Summary) {
     if options.prints_summary(stderr().is_terminal()) {
         show(stderr(), summary);
     } else if let Some((why, nodes)) = &summary.tcp_instead {
-        say(format_args!("warning: {nodes} of {} nodes used TCP in place of libfabric: {why}", summary.nodes));
+        log(format_args!("warning: {nodes} of {} nodes used TCP in place of libfabric: {why}", summary.nodes));
     }
     if options.service.numa_replicas && summary.off.is_none() && summary.via != Mechanism::Audit.name() {
-        say(format_args!(
-            "note: --numa-replicas does nothing with --via {}: the kernel has a mounted file in memory once. --via audit makes copies",
+        log(format_args!(
+            "note: --numa-replicas does nothing with --via {}: the kernel caches a mounted file once. Use --via audit for copies",
             summary.via
         ));
     }
     if let Some(Err(e)) = options.summary_json.as_ref().map(|file| summary.write_json(file)) {
-        say(format_args!("{e:#}. Name a file that can be written with --summary-json"));
+        log(format_args!("{e:#}. Name a file that can be written with --summary-json"));
     }
 }

@@ -1,5 +1,5 @@
-//! The audit library's look-ups, which are C (`shim/audit/`): in the table of a node, asking its
-//! daemon for what is not yet there.
+//! Bindings of the audit library's look-ups in C (`shim/audit/`). They read a node's table, and request missing records
+//! from its daemon.
 
 use std::ffi::{CStr, CString, OsStr, OsString, c_char, c_int};
 use std::io;
@@ -9,14 +9,14 @@ use std::ptr;
 
 use crate::launch::TABLE;
 
-/// What executing a file comes to.
+/// The resolution of a file to execute.
 #[derive(Debug)]
 pub enum Resolved {
-    /// The file is to be executed as it is.
+    /// Execute the source file.
     Original,
-    /// The file can't be executed, as the original could not.
+    /// The file can't be executed.
     Fails(io::Error),
-    /// This is to be executed instead.
+    /// Execute a copy instead.
     Copy {
         /// The copy in the store, or a script's interpreter.
         file: OsString,
@@ -55,8 +55,7 @@ unsafe extern "C" {
     fn hwa_announce_unaudited();
 }
 
-/// Makes `table` the one that is looked into. The first that can be used stays; without one every
-/// answer is the original.
+/// Attaches `table`, unless one is attached. Without a table, files resolve to source files.
 pub fn attach(table: &Path) {
     let Ok(variable) = CString::new([TABLE.as_bytes(), b"=", table.as_os_str().as_bytes()].concat()) else { return };
     let envp = [variable.as_ptr(), ptr::null()];
@@ -64,22 +63,22 @@ pub fn attach(table: &Path) {
     unsafe { hwa_attach(envp.as_ptr()) };
 }
 
-/// Counts that this process does without the node of this table, from now on.
+/// Counts in this table that this process uses source files from now on.
 pub fn count_fallback(table: &Path) {
     attach(table);
     // SAFETY: without a table, counting does nothing.
     unsafe { hwa_count(HWA_COUNT_FALLBACKS) };
-    // SAFETY: it only says that all is the original's.
+    // SAFETY: it only detaches the table.
     unsafe { hwa_give_up() };
 }
 
-/// What executing `file` as `name` with `arguments` comes to.
+/// Resolves `file`, to be executed as `name` with `arguments`.
 pub fn resolve(file: &Path, name: &OsStr, arguments: &[OsString]) -> Resolved {
     resolve_strings(file, name, arguments).unwrap_or(Resolved::Original)
 }
 
-/// This original is about to be executed: if it is a program that does not say what it changes, the node
-/// is told so. True if its loader would complain of the audit library.
+/// Notifies the node that this source file is executed, if it is a program that can't be audited. Returns whether its
+/// loader would complain about the audit library.
 pub fn note(file: &Path) -> bool {
     let Ok(path) = CString::new(file.as_os_str().as_bytes()) else { return false };
     // SAFETY: it touches nothing of ours.
@@ -95,7 +94,7 @@ pub fn note(file: &Path) -> bool {
     manner == HWA_COMPLAINS
 }
 
-/// `None` if a string has a NUL inside, which no program can be given.
+/// Returns `None` if a string contains a NUL.
 fn resolve_strings(file: &Path, name: &OsStr, arguments: &[OsString]) -> Option<Resolved> {
     let path = CString::new(file.as_os_str().as_bytes()).ok()?;
     let strings = [name].into_iter().chain(arguments.iter().map(OsString::as_os_str));
@@ -120,7 +119,7 @@ fn resolve_strings(file: &Path, name: &OsStr, arguments: &[OsString]) -> Option<
     match answer {
         HWA_FAILS => Some(Resolved::Fails(io::Error::from_raw_os_error(error))),
         HWA_KNOWN => {
-            // A script is run with its own path in the place of the name.
+            // A script's interpreter gets the script's path in place of the name.
             let of_script = [owned(interpreter), owned(argument)];
             let name = if interpreter.is_null() { name } else { file.as_os_str() };
             let given = [name.to_owned()].into_iter().chain(arguments.iter().cloned());
@@ -133,7 +132,7 @@ fn resolve_strings(file: &Path, name: &OsStr, arguments: &[OsString]) -> Option<
     }
 }
 
-/// A text of [`hwa_exec_copy`]'s, if there is one.
+/// Copies a text of [`hwa_exec_copy`], if there is one.
 fn owned(text: *const c_char) -> Option<OsString> {
     // SAFETY: what is not NULL is NUL-terminated, in an array of the caller's.
     (!text.is_null()).then(|| OsString::from_vec(unsafe { CStr::from_ptr(text) }.to_bytes().to_vec()))

@@ -1,4 +1,4 @@
-//! What a session did, for people and for programs.
+//! The summary of a session, for people and for programs.
 
 use std::fmt;
 use std::fs;
@@ -18,7 +18,7 @@ pub struct Start {
     unix_ms: u64,
 }
 
-/// Milliseconds from the start; `None` for what did not happen.
+/// Milliseconds from the start; `None` for events that did not happen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Timeline {
     /// Every daemon was ready.
@@ -34,19 +34,19 @@ pub struct Timeline {
 /// Traffic between daemons.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Overlay {
-    /// Messages sent by all.
+    /// Messages that all daemons sent.
     pub messages: u64,
-    /// Bytes sent by all.
+    /// Bytes that all daemons sent.
     pub bytes: u64,
-    /// Those of them that went over libfabric.
+    /// How many of the bytes used libfabric.
     pub fabric_bytes: u64,
     /// Hops from the root to the furthest rank.
     pub depth: u32,
-    /// Contents that came from a peer and were not what had been read; they were fetched from others.
+    /// Contents from peers with a wrong digest; they were fetched again from others.
     pub mismatches: u64,
 }
 
-/// What processes asked, on all nodes.
+/// Look-ups of processes on all nodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Clients {
     /// Paths looked up.
@@ -55,22 +55,22 @@ pub struct Clients {
     pub answered_by_table: u64,
     /// Requests to the daemons.
     pub requests: u64,
-    /// Paths for which the original was used though it was in the scope.
+    /// Paths in the scope for which the source file was used.
     pub fallbacks: u64,
 }
 
-/// What was fetched before the program asked, on the node that came furthest.
+/// What was preloaded, on the node that fetched most.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Preloaded {
-    /// The list, or the program whose libraries were fetched; `None` if nothing was to be fetched.
+    /// The list, or the program whose libraries were fetched; `None` without preloading.
     pub from: Option<String>,
-    /// Entries of it.
+    /// Entries of the list.
     pub entries: u64,
-    /// Files of which the content came.
+    /// Files with fetched content.
     pub files: u64,
-    /// Entries whose originals were not what had been recorded.
+    /// Entries whose source files have changed since the recording.
     pub changed: u64,
-    /// Entries that could not be had.
+    /// Entries that could not be fetched.
     pub failed: u64,
 }
 
@@ -90,19 +90,19 @@ pub struct Memory {
 /// What a session did.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Summary {
-    /// How many nodes there were.
+    /// Number of nodes.
     pub nodes: u32,
-    /// How many of them ran no process and read for the others.
+    /// How many of them are servers.
     pub servers: u32,
-    /// How many processes, on all nodes.
+    /// Number of processes on all nodes.
     pub processes: u32,
-    /// How many of them came from a zygote.
+    /// How many of them were forked from a zygote.
     pub from_zygotes: u32,
     /// The exit status.
     pub exit_status: u8,
     /// How the files reached the program: the mechanism's name, as `--via` has it.
     pub via: String,
-    /// Why so.
+    /// The reason for the mechanism.
     pub via_reason: String,
     /// Why the program ran without Headwater, if it did.
     pub off: Option<String>,
@@ -114,11 +114,11 @@ pub struct Summary {
     pub shared_fs: SharedFs,
     /// Traffic between daemons.
     pub overlay: Overlay,
-    /// What was fetched before the program asked.
+    /// Preloading.
     pub preload: Preloaded,
-    /// What processes asked.
+    /// Look-ups of processes.
     pub clients: Clients,
-    /// What the kernel asked of the mounted file systems.
+    /// FUSE requests to the mounts.
     pub mount: Mount,
     /// Memory of the node that used most.
     pub memory: Memory,
@@ -127,18 +127,18 @@ pub struct Summary {
 }
 
 impl Start {
-    /// Now.
+    /// Returns the present time.
     pub fn now() -> Start {
         let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Start { instant: Instant::now(), unix_ms: unix.as_millis() as u64 }
     }
 
-    /// Milliseconds since then.
+    /// Returns the milliseconds since then.
     pub fn elapsed_ms(self) -> f64 {
         (self.instant.elapsed().as_secs_f64() * 1e6).round() / 1e3
     }
 
-    /// When something happened by another machine's clock; `None` if that can't be, because the clock is wrong.
+    /// Returns the milliseconds from the start to a time of another machine's clock; `None` if that clock is wrong.
     fn since(self, unix_ms: u64) -> Option<f64> {
         let ms = unix_ms.checked_sub(self.unix_ms)? as f64;
         (ms <= self.elapsed_ms().ceil()).then_some(ms)
@@ -146,7 +146,7 @@ impl Start {
 }
 
 impl Summary {
-    /// The summary of a program that has not run yet.
+    /// Returns the summary of a program that has not run yet.
     pub fn new(nodes: u32, processes: u32, choice: &Choice) -> Summary {
         Summary {
             nodes,
@@ -169,7 +169,7 @@ impl Summary {
         }
     }
 
-    /// Adds what the daemons report; `None` for one that could not.
+    /// Adds the daemons' reports; `None` for a lost daemon.
     pub fn add(&mut self, reports: &[Option<Report>], start: Start) {
         for report in reports {
             let Some(report) = report else {
@@ -291,14 +291,14 @@ impl Summary {
         writeln!(f)
     }
 
-    /// What processes asked, or the kernel for them.
+    /// Writes the look-ups of processes, or the kernel's requests.
     fn fmt_asked(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (clients, mount) = (&self.clients, &self.mount);
         if mount.upcalls > 0 {
             let in_memory = mount.upcalls.saturating_sub(mount.asked + mount.from_original);
             return writeln!(
                 f,
-                "  kernel              {}, {} answered in memory, {} asked of the daemons, {} of the originals",
+                "  kernel              {}, {} answered in memory, {} sent to the daemons, {} to source files",
                 count(mount.upcalls, "request", "requests"),
                 grouped(in_memory),
                 grouped(mount.asked),
@@ -307,7 +307,7 @@ impl Summary {
         }
         writeln!(
             f,
-            "  processes           {}, {} answered in memory, {} asked of the daemons",
+            "  processes           {}, {} answered in memory, {} sent to the daemons",
             count(clients.lookups, "look-up", "look-ups"),
             grouped(clients.answered_by_table),
             grouped(clients.requests)
@@ -323,7 +323,7 @@ impl Summary {
     fn fmt_troubles(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.clients.fallbacks > 0 {
             let times = count(self.clients.fallbacks, "time", "times");
-            writeln!(f, "  originals           used {times} instead of a copy")?;
+            writeln!(f, "  source files        used {times} instead of a copy")?;
         }
         if let Some((why, nodes)) = &self.tcp_instead {
             let nodes = count(u64::from(*nodes), "node", "nodes");
@@ -344,7 +344,7 @@ fn count(number: u64, one: &str, many: &str) -> String {
     format!("{} {}", grouped(number), if number == 1 { one } else { many })
 }
 
-/// The digits in groups of three.
+/// Returns the digits in groups of three.
 fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut grouped = String::new();
@@ -357,7 +357,7 @@ fn grouped(number: u64) -> String {
     grouped
 }
 
-/// A size with a unit; powers of 1000.
+/// Returns a size with a unit; powers of 1000.
 pub fn bytes(number: u64) -> String {
     const UNITS: [&str; 5] = ["B", "kB", "MB", "GB", "TB"];
     let mut scaled = number as f64;
@@ -418,7 +418,7 @@ mod tests {
         ] {
             assert!(text.contains(expected), "{text}");
         }
-        assert!(!text.contains("originals"));
+        assert!(!text.contains("source files"));
         assert!(!text.contains("preloaded"));
         summary.preload = Preloaded { from: Some("x.closure".into()), entries: 812, files: 700, changed: 3, failed: 0 };
         let preloaded = "preloaded           700 files, 812 entries of x.closure, 3 changed\n";
@@ -430,7 +430,7 @@ mod tests {
         assert!(summary.to_string().contains("16 processes on 3 nodes and 1 server"), "{summary}");
         summary.mount = Mount { upcalls: 3120, asked: 500, from_original: 20, ..Mount::default() };
         let text = summary.to_string();
-        let kernel = "3,120 requests, 2,600 answered in memory, 500 asked of the daemons, 20 of the originals";
+        let kernel = "3,120 requests, 2,600 answered in memory, 500 sent to the daemons, 20 to source files";
         assert!(text.contains(kernel) && !text.contains("look-ups"), "{text}");
         assert!(Summary::new(1, 1, &Choice::off("why".into())).to_string().contains("not used            why"));
     }

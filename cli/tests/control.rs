@@ -10,31 +10,31 @@ use serde_json::Value;
 use site::running::{Running, processes_called};
 use site::{Site, eventually, has_namespaces, text};
 
-/// `headwater` with these words, told where the site's sessions are.
-fn headwater(site: &Site, words: &[&str]) -> Output {
+/// Runs `headwater` with these arguments and the site's store.
+fn headwater(site: &Site, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_headwater"));
-    command.args(words).env("HEADWATER_STORE", site.path("store")).env_remove("HEADWATER_SESSION");
+    command.args(arguments).env("HEADWATER_STORE", site.path("store")).env_remove("HEADWATER_SESSION");
     command.output().unwrap()
 }
 
-fn succeed(site: &Site, words: &[&str]) -> String {
-    let output = headwater(site, words);
-    assert!(output.status.success(), "{words:?}: {}", text(&output.stderr));
+fn succeed(site: &Site, arguments: &[&str]) -> String {
+    let output = headwater(site, arguments);
+    assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
     text(&output.stdout)
 }
 
-fn json(site: &Site, words: &[&str]) -> Value {
-    serde_json::from_str(&succeed(site, words)).unwrap()
+fn json(site: &Site, arguments: &[&str]) -> Value {
+    serde_json::from_str(&succeed(site, arguments)).unwrap()
 }
 
-/// Starts a session whose processes follow `script`, once each has said `ready`.
+/// Starts a session whose processes run `script`, and waits until each has printed `ready`.
 fn start(site: &Site, via: &str, nodes: usize, script: &str) -> Running {
     let mut command = site.command(&["--via", via, "--no-summary", "--nodes", &nodes.to_string()]);
     command.args(["--", "sh", "-c", script]);
     Running::start(command, nodes)
 }
 
-/// What a script waits for; if its directory goes, because the test has failed, it ends.
+/// Returns shell code that waits for a file. It ends if the directory is removed, since the test has failed.
 fn wait(name: &str) -> String {
     format!("while [ ! -e {name} ]; do [ -e $PWD ] || exit 1; sleep 0.01; done;")
 }
@@ -82,25 +82,28 @@ fn statistics_of_a_session() {
 #[test]
 fn a_session_is_chosen() {
     let site = Site::new();
-    let nobody = headwater(&site, &["stats"]);
-    assert_eq!(nobody.status.code(), Some(125));
-    assert!(text(&nobody.stderr).contains("no session of this user lives"), "{}", text(&nobody.stderr));
+    let none = headwater(&site, &["stats"]);
+    assert_eq!(none.status.code(), Some(125));
+    assert!(text(&none.stderr).contains("no session of this user lives"), "{}", text(&none.stderr));
     let script = format!("echo ready; {}", wait("go"));
     let one = start(&site, "audit", 1, &script);
     let name = json(&site, &["stats", "--json"])["session"].as_str().unwrap().to_owned();
     let other = start(&site, "audit", 2, &script);
     let several = headwater(&site, &["stats"]);
     assert_eq!(several.status.code(), Some(125));
-    let said = text(&several.stderr);
-    assert!(said.contains("--session") && said.contains(&format!("{name}  0\n")) && said.contains("  0 1\n"), "{said}");
+    let printed = text(&several.stderr);
+    assert!(
+        printed.contains("--session") && printed.contains(&format!("{name}  0\n")) && printed.contains("  0 1\n"),
+        "{printed}"
+    );
     assert_eq!(json(&site, &["stats", "--json", "--session", &name])["session"], *name);
     let missing = headwater(&site, &["stats", "--session", &name, "--node", "7"]);
     assert!(text(&missing.stderr).contains("has no node 7"), "{}", text(&missing.stderr));
     assert!(text(&headwater(&site, &["stats", "--session", "xyz"]).stderr).contains("no session xyz"));
-    assert!(text(&headwater(&site, &["stats", "/nonexistent"]).stderr).contains("can't be looked at"));
+    assert!(text(&headwater(&site, &["stats", "/nonexistent"]).stderr).contains("can't be examined"));
     assert!(text(&headwater(&site, &["stats", "/proc"]).stderr).contains("has a mount at /proc"));
-    assert_eq!(headwater(&site, &["clear"]).status.code(), Some(125), "what is to be cleared must be said");
-    // A daemon that is stopped answers nobody, and nobody waits for it for ever.
+    assert_eq!(headwater(&site, &["clear"]).status.code(), Some(125), "what is to be cleared must be printed");
+    // A stopped daemon does not answer, and the command waits for a bounded time.
     let daemons = processes_called(&site, "daemon");
     daemons.iter().for_each(|&daemon| kill_process(daemon, Signal::STOP).unwrap());
     let silent = headwater(&site, &["stats", "--session", &name]);
@@ -122,10 +125,10 @@ fn programs_that_start_later_see_what_is_new() {
         site.write(&format!("shared/{name}"), &format!("first {name}\n"));
     }
     let shared = site.path("shared").display().to_string();
-    let look =
+    let show =
         format!("cat {shared}/same {shared}/changed; ls {shared}; cat {shared}/removed {shared}/added 2>/dev/null;");
     let script = format!(
-        "exec 9<{shared}/changed; {look} echo ready; {} {look} {} {look} cat <&9;",
+        "exec 9<{shared}/changed; {show} echo ready; {} {show} {} {show} cat <&9;",
         wait("go1"),
         wait("go2.$HEADWATER_RANK")
     );
@@ -146,7 +149,7 @@ fn programs_that_start_later_see_what_is_new() {
     }
     let refreshed = json(&site, &["refresh", "--json", "--node", "1"]);
     assert_eq!((&refreshed["generation"], &refreshed["changed"]), (&2.into(), &3.into()));
-    // What takes over from a daemon knows the generations.
+    // A daemon's replacement knows the generations.
     let daemons = processes_called(&site, "daemon");
     daemons.iter().for_each(|&daemon| kill_process(daemon, Signal::KILL).unwrap());
     for rank in [0, 1] {
@@ -166,7 +169,7 @@ fn programs_that_start_later_see_what_is_new() {
 }
 
 #[test]
-fn copies_are_given_up_and_fetched_again() {
+fn copies_are_discarded_and_fetched_again() {
     if !has_namespaces() {
         return;
     }
@@ -188,8 +191,11 @@ fn copies_are_given_up_and_fetched_again() {
         let cleared = json(&site, &["clear", "--json", "--node", "1", &format!("{shared}/07")]);
         cleared["1"]["kept_in_use"] == 1
     });
-    let told = succeed(&site, &["clear", "--node", "1", "--subtree", &shared]);
-    assert!(told.starts_with("node 1: 19 files given up") && told.contains("1 kept, since a process has"), "{told}");
+    let printed = succeed(&site, &["clear", "--node", "1", "--subtree", &shared]);
+    assert!(
+        printed.starts_with("node 1: 19 files discarded") && printed.contains("1 retained, since a process has"),
+        "{printed}"
+    );
     assert_eq!(json(&site, &["stats", "--json"])["nodes"]["0"]["holds"]["files"], 20);
     site.write("work/go", "");
     let output = child.wait_with_output_text();

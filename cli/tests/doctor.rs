@@ -1,4 +1,4 @@
-//! `headwater doctor` as a user and as a program see it.
+//! The text and the JSON of `headwater doctor`.
 
 mod site;
 
@@ -10,11 +10,11 @@ use rustix::process::getuid;
 use serde_json::Value;
 use site::{Site, skipped, text};
 
-fn doctor(site: &Site, words: &[&str]) -> Command {
+fn doctor(site: &Site, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_headwater"));
     command
         .arg("doctor")
-        .args(words)
+        .args(arguments)
         .env("HEADWATER_LIBDIR", site.path("lib"))
         .env("HEADWATER_STORE", site.path("store"));
     command
@@ -30,7 +30,7 @@ fn check<'a>(findings: &'a Value, name: &str) -> &'a Value {
 }
 
 #[test]
-fn every_check_has_a_verdict_and_a_next_step_unless_all_is_well() {
+fn every_check_has_a_result_and_a_next_step_unless_all_is_well() {
     let site = Site::new();
     let output = doctor(&site, &["--json"]).output().unwrap();
     let findings = findings(&output);
@@ -50,7 +50,7 @@ fn every_check_has_a_verdict_and_a_next_step_unless_all_is_well() {
 }
 
 #[test]
-fn what_is_missing_is_said_with_the_next_step() {
+fn a_missing_feature_is_reported_with_the_next_step() {
     let site = Site::new();
     let mut command = doctor(&site, &["--json"]);
     command.env("HEADWATER_LIBDIR", site.path("work")).env("HEADWATER_STORE", site.path("nowhere"));
@@ -66,7 +66,7 @@ fn what_is_missing_is_said_with_the_next_step() {
 }
 
 #[test]
-fn a_machine_without_fuse_is_told_from_one_with() {
+fn a_machine_without_fuse_is_recognized() {
     let site = Site::new();
     let unshared = Command::new("unshare").args(["--mount", "true"]).status().is_ok_and(|s| s.success());
     if skipped((!unshared).then_some("this user can make no mount namespace")) {
@@ -114,7 +114,8 @@ fn stale_mounts_are_found_and_removed() {
         return;
     }
     fs::create_dir(site.path("view")).unwrap();
-    // In a namespace of its own, where nobody else looks for stale mounts. Who lives a moment longer would unmount.
+    // In a namespace of its own, where no other test removes stale mounts. Both are killed at once: a survivor would
+    // unmount.
     let script = "\"$1\" mount --root \"$2/shared\" --store \"$2/store\" \"$2/view\" >&2 || exit 1; \
                   living() { \
                     for pid in $(grep -lz \"$1/store\" /proc/[0-9]*/environ 2>/dev/null | cut -d/ -f3); do \

@@ -1,6 +1,6 @@
-//! The plugin of Flux's job shell, under a Lua interpreter. Flux is not here: `shell`, `task` and `plugin` are made
-//! as flux-shell-initrc(5) documents them, so what is shown is that the plugin keeps to that page, and that a program
-//! with the variables that it sets is served by a real session.
+//! The plugin of Flux's job shell, under a Lua interpreter without Flux: `shell`, `task` and `plugin` are made as
+//! flux-shell-initrc(5) documents them. The tests check that the plugin follows that page, and that a real session
+//! serves programs with its variables.
 
 mod site;
 
@@ -42,14 +42,14 @@ for rank = 0, 1 do
 end
 "#;
 
-fn headwater(site: &Site, words: &[&str]) -> Command {
+fn headwater(site: &Site, arguments: &[&str]) -> Command {
     let run = site.plain_command(&[] as &[&str]);
     let mut command = Command::new(run.get_program());
-    command.envs(run.get_envs().filter_map(|(name, value)| Some((name, value?)))).args(words);
+    command.envs(run.get_envs().filter_map(|(name, value)| Some((name, value?)))).args(arguments);
     command
 }
 
-/// The plugin with this option; it can't fail.
+/// Runs the plugin with this option, which never fails.
 fn flux(site: &Site, option: &str) -> Output {
     let plugin = Path::new(env!("CARGO_MANIFEST_DIR")).join("../integrations/flux/headwater.lua");
     let mut lua = Command::new("lua5.4");
@@ -72,21 +72,21 @@ fn tasks_take_part_in_a_session() {
     assert!(started.status.success(), "{started:?}");
     let session = text(&started.stdout).trim().to_owned();
     let output = flux(&site, &format!("{jobs}/{session}"));
-    let said = text(&output.stdout);
+    let printed = text(&output.stdout);
     for rank in ["0", "1"] {
         let variables: HashMap<&str, &str> =
-            said.lines().filter_map(|line| line.strip_prefix(rank)?.trim_start().split_once('\t')).collect();
-        assert_eq!(variables["HEADWATER_SESSION"], session, "{said}");
-        assert_eq!((variables["HEADWATER_RANK"], variables["HEADWATER_RANKS"]), (rank, "2"), "{said}");
-        assert_eq!((variables["HEADWATER_NODE"], variables["HEADWATER_NODES"]), ("0", "1"), "{said}");
+            printed.lines().filter_map(|line| line.strip_prefix(rank)?.trim_start().split_once('\t')).collect();
+        assert_eq!(variables["HEADWATER_SESSION"], session, "{printed}");
+        assert_eq!((variables["HEADWATER_RANK"], variables["HEADWATER_RANKS"]), (rank, "2"), "{printed}");
+        assert_eq!((variables["HEADWATER_NODE"], variables["HEADWATER_NODES"]), ("0", "1"), "{printed}");
         let (library, others) = variables["LD_AUDIT"].split_once(':').expect("the user's library stands behind");
-        assert!(Path::new(library).is_file() && others == "/tool.so", "{said}");
-        assert!(Path::new(variables["HEADWATER_TABLE"]).exists(), "{said}");
+        assert!(Path::new(library).is_file() && others == "/tool.so", "{printed}");
+        assert!(Path::new(variables["HEADWATER_TABLE"]).exists(), "{printed}");
     }
     let stopped = headwater(&site, &["stop", "--job-dir", &jobs, &session]).output().unwrap();
     assert!(text(&stopped.stdout).contains("2 processes on 1 node"), "{stopped:?}");
     site.assert_clean();
-    // A session that has ended, and what is no file: the tasks run as they are.
+    // After a session's end, and without a valid file, the tasks run without the plugin's variables.
     for (option, complaint) in [(&*format!("{jobs}/{session}"), "--job-dir"), ("yes", "-o headwater=FILE")] {
         let output = flux(&site, option);
         assert_eq!(text(&output.stdout), "");

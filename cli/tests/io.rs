@@ -1,4 +1,4 @@
-//! `headwater run --io` as the program sees it: a library that does nothing stands for the one that is to be loaded.
+//! The variables and libraries of programs under `headwater run --io`, with an empty I/O library.
 
 mod site;
 
@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 
 use site::{Site, text};
 
-/// What a process has of it: its variables, and whether the library is loaded.
+/// Prints a process's variables, and whether the library is loaded.
 const SHOW: &str = "env | grep ^HEADWATER_IO | sort; grep -c mpiio.so /proc/self/maps | grep -vx 0 >&2; \
                     echo preload ${LD_PRELOAD##*/}";
 
@@ -23,22 +23,22 @@ fn with_library() -> Site {
 #[track_caller]
 fn check(output: &Output, expected: &str, is_loaded: bool) {
     assert_eq!(text(&output.stdout), expected, "{output:?}");
-    let said = text(&output.stderr);
-    assert_eq!(said.lines().any(|line| line.parse::<u32>().is_ok()), is_loaded, "{said}");
+    let printed = text(&output.stderr);
+    assert_eq!(printed.lines().any(|line| line.parse::<u32>().is_ok()), is_loaded, "{printed}");
 }
 
 #[test]
-fn each_process_has_the_library_and_is_told_what_to_do() {
+fn each_process_has_the_library_and_its_options() {
     let site = with_library();
-    let words = ["--ppn", "2", "--io", "auto", "--io-profile", "profile", "--", "sh", "-c", SHOW];
+    let arguments = ["--ppn", "2", "--io", "auto", "--io-profile", "profile", "--", "sh", "-c", SHOW];
     let profile = site.path("work").canonicalize().unwrap().join("profile").display().to_string();
-    let told = ["HEADWATER_IO=auto", &format!("HEADWATER_IO_PROFILE={profile}"), "preload libheadwater-mpiio.so"];
-    for mut command in [site.plain_command(&words), site.command(&words)] {
+    let expected = ["HEADWATER_IO=auto", &format!("HEADWATER_IO_PROFILE={profile}"), "preload libheadwater-mpiio.so"];
+    for mut command in [site.plain_command(&arguments), site.command(&arguments)] {
         let output = command.output().unwrap();
-        let said = text(&output.stdout);
-        let mut lines: Vec<&str> = said.lines().collect();
+        let printed = text(&output.stdout);
+        let mut lines: Vec<&str> = printed.lines().collect();
         lines.sort_unstable();
-        assert_eq!(lines, told.map(|line| [line, line]).concat(), "{output:?}");
+        assert_eq!(lines, expected.map(|line| [line, line]).concat(), "{output:?}");
         assert!(text(&output.stderr).lines().all(|line| line.parse::<u32>().is_ok()), "{output:?}");
     }
 }
@@ -46,15 +46,16 @@ fn each_process_has_the_library_and_is_told_what_to_do() {
 #[test]
 fn a_launchers_processes_know_that_all_ranks_have_it() {
     let site = with_library();
-    let words = ["--marker", "@", "--io", "verify", "--io-report", "none", "--", "env", "A=1", "@", "sh", "-c", SHOW];
+    let arguments =
+        ["--marker", "@", "--io", "verify", "--io-report", "none", "--", "env", "A=1", "@", "sh", "-c", SHOW];
     let expected =
         "HEADWATER_IO=verify\nHEADWATER_IO_EVERYWHERE=yes\nHEADWATER_IO_REPORT=none\npreload libheadwater-mpiio.so\n";
     let jobs = site.path("work/jobs");
-    for mut command in [site.plain_command(&words), site.command(&words)] {
+    for mut command in [site.plain_command(&arguments), site.command(&arguments)] {
         command.env("HEADWATER_JOB_DIR", &jobs);
         let unsure = expected.replace("HEADWATER_IO_EVERYWHERE=yes\n", "");
         check(&command.output().unwrap(), &unsure, true);
-        // A launcher that tells how many processes there are.
+        // A launcher with the number of processes in its variables.
         for (name, value) in [("RANK", "0"), ("SIZE", "1"), ("LOCAL_RANK", "0"), ("LOCAL_SIZE", "1")] {
             command.env(format!("OMPI_COMM_WORLD_{name}"), value);
         }
@@ -78,8 +79,8 @@ fn the_users_own_come_first() {
 fn where_it_can_not_be_had_the_program_runs_without_it() {
     let site = with_library();
     let off = "HEADWATER_IO=off\npreload\n";
-    let complain = |words: &[&str], part: &str, expected: &str| {
-        let output = site.plain_command(words).output().unwrap();
+    let complain = |arguments: &[&str], part: &str, expected: &str| {
+        let output = site.plain_command(arguments).output().unwrap();
         check(&output, expected, false);
         assert_eq!(text(&output.stderr).matches(part).count(), 1, "{output:?}");
     };
@@ -100,10 +101,10 @@ fn where_it_can_not_be_had_the_program_runs_without_it() {
 fn a_session_takes_it_from_each_launch() {
     let site = with_library();
     let jobs = site.path("work/jobs").display().to_string();
-    let headwater = |words: &[&str]| {
+    let headwater = |arguments: &[&str]| {
         let command = site.plain_command(&[] as &[&str]);
         let mut made = Command::new(command.get_program());
-        made.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?)))).args(words);
+        made.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?)))).args(arguments);
         made.env("HEADWATER_JOB_DIR", &jobs).output().unwrap()
     };
     let started = headwater(&["start", "--shared", site.path("shared").to_str().unwrap(), "--", "sh"]);

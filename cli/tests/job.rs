@@ -1,4 +1,4 @@
-//! A program that a launcher starts, as a user sees it: `env` with a marker stands for the launcher.
+//! Programs that a launcher starts; `env` with a marker stands for the launcher.
 
 mod site;
 
@@ -10,7 +10,7 @@ use std::process::{Command, Output};
 
 use site::{Site, text};
 
-/// Says whether it is served, and ends with a status of its own.
+/// Prints whether it is served, and ends with its own status.
 const PROGRAM: &str = "echo ${HEADWATER_NODE-alone} of ${HEADWATER_NODES-none}; exit 7";
 
 fn jobs(site: &Site) -> PathBuf {
@@ -18,15 +18,15 @@ fn jobs(site: &Site) -> PathBuf {
 }
 
 fn launch(site: &Site, options: &[&str]) -> Command {
-    let mut words = vec!["--marker", "@"];
-    words.extend(options);
-    words.extend(["--", "env", "LAUNCHED=1", "@", "sh", "-c", PROGRAM]);
-    site.command(&words)
+    let mut arguments = vec!["--marker", "@"];
+    arguments.extend(options);
+    arguments.extend(["--", "env", "LAUNCHED=1", "@", "sh", "-c", PROGRAM]);
+    site.command(&arguments)
 }
 
 #[track_caller]
-fn check(output: &Output, said: &str, complaint: &str) {
-    assert_eq!((output.status.code(), &*text(&output.stdout)), (Some(7), said), "{output:?}");
+fn check(output: &Output, printed: &str, complaint: &str) {
+    assert_eq!((output.status.code(), &*text(&output.stdout)), (Some(7), printed), "{output:?}");
     let complaints = text(&output.stderr);
     match complaint {
         "" => assert_eq!(complaints, ""),
@@ -45,7 +45,7 @@ fn it_is_served_and_nothing_is_left() {
 }
 
 #[test]
-fn two_jobs_on_one_node_know_nothing_of_each_other() {
+fn two_jobs_on_one_node_are_independent() {
     let site = Site::new();
     let jobs = jobs(&site).display().to_string();
     let start = || {
@@ -65,8 +65,8 @@ fn a_launcher_that_does_not_wait_needs_a_session() {
     fs::set_permissions(&flux, fs::Permissions::from_mode(0o755)).unwrap();
     let jobs = jobs(&site).display().to_string();
     let submit = |more: &[&str]| {
-        let words = ["--job-dir", &jobs, "--", "./flux", "submit"];
-        site.command(&[&words, more, &["sh", "-c", PROGRAM]].concat()).output().unwrap()
+        let arguments = ["--job-dir", &jobs, "--", "./flux", "submit"];
+        site.command(&[&arguments, more, &["sh", "-c", PROGRAM]].concat()).output().unwrap()
     };
     check(&submit(&[]), "alone of none\n", "headwater start");
     check(&submit(&["--wait"]), "0 of 1\n", "");

@@ -1,4 +1,4 @@
-//! Signals, and what is left after each kind of end: nothing.
+//! Signals, and cleaning up after each kind of end.
 
 mod site;
 
@@ -14,7 +14,7 @@ use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use site::running::{Running, processes_called};
 use site::{Site, eventually, mechanisms, text};
 
-/// Says `ready`, then waits in a way that a signal interrupts at once.
+/// Returns a script that prints `ready`, and waits so that a signal interrupts it at once.
 fn waiting(traps: &str) -> String {
     format!("{traps}; sleep 100 & echo ready; while :; do wait; done")
 }
@@ -67,7 +67,7 @@ fn ignored_signals_stay_ignored() {
     site.assert_clean();
 }
 
-/// A terminal's two ends.
+/// Opens a terminal; returns its two ends.
 fn terminal() -> (File, File) {
     let master: OwnedFd = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
     grantpt(&master).unwrap();
@@ -77,7 +77,7 @@ fn terminal() -> (File, File) {
     (File::from(master), slave)
 }
 
-/// These words of a command in a session of their own whose terminal is `slave`.
+/// Returns the command in a new session with the terminal `slave`.
 fn on_terminal(headwater: &Command, before: &[&str], slave: File) -> Command {
     let mut command = Command::new("setsid");
     command.args(["--ctty", "--wait"]).args(before).arg(headwater.get_program()).args(headwater.get_args());
@@ -103,7 +103,7 @@ fn a_key_of_the_terminal_reaches_each_process_once() {
     let running = Running::start(on_terminal(&headwater, &[], slave), 1);
     for _ in 0..3 {
         master.write_all(b"\x03").unwrap();
-        // Long enough for what is passed on to come apart from what the terminal sends.
+        // Long enough to distinguish forwarded signals from those of the terminal.
         std::thread::sleep(Duration::from_millis(200));
     }
     running.signal(Signal::USR1);
@@ -133,7 +133,7 @@ fn a_shell_stops_and_continues_it() {
 }
 
 #[test]
-fn what_nobody_could_continue_is_not_stopped() {
+fn an_orphaned_group_is_not_stopped() {
     let site = Site::new();
     let headwater = site.command(&["--", "sh", "-c", "echo ready; sleep 1; exit 6"]);
     let (mut master, slave) = terminal();
@@ -171,8 +171,8 @@ fn what_a_killed_session_left_goes_at_the_next_start() {
     running.signal(Signal::KILL);
     running.child.wait().unwrap();
     site.assert_no_process();
-    assert_ne!(fs::read_dir(site.path("store")).unwrap().count(), 0, "nobody was there to clean up");
-    // What the killed had open is closed a moment after they have gone; until then the session is in use.
+    assert_ne!(fs::read_dir(site.path("store")).unwrap().count(), 0, "no process was left to clean up");
+    // The kernel closes files of killed processes a moment later; until then the session is in use.
     eventually("what was left goes", || {
         assert!(site.run(&["--", "true"]).status.success());
         fs::read_dir(site.path("store")).unwrap().count() == 0
@@ -193,7 +193,7 @@ fn a_killed_daemon_is_reported_and_its_directory_removed() {
     assert_eq!(running.end(), (Some(3), "done\ndone\n".into()));
     let mut message = Vec::new();
     errors.read_to_end(&mut message).unwrap();
-    assert!(text(&message).contains("is gone"), "{}", text(&message));
+    assert!(text(&message).contains("has ended"), "{}", text(&message));
     let summary: serde_json::Value = serde_json::from_slice(&fs::read(&json).unwrap()).unwrap();
     assert_eq!(summary["daemons_lost"], 1);
     site.assert_clean();

@@ -13,7 +13,7 @@ use site::{Site, has_namespaces, text};
 /// Bytes of each file that the programs read.
 const FILE_BYTES: usize = 4 << 20;
 
-/// A program that reads `files` files of the shared directory twice and shows what they hold.
+/// Returns a program that reads `files` files of the shared directory twice and prints their contents.
 fn reader(site: &Site, files: usize) -> String {
     for number in 0..files {
         fs::write(site.path("shared").join(number.to_string()), vec![number as u8; FILE_BYTES]).unwrap();
@@ -26,7 +26,7 @@ fn plainly(script: &str) -> String {
     text(&Command::new("sh").args(["-c", script]).output().unwrap().stdout)
 }
 
-/// A session whose processes are put behind `before`, words of a shell.
+/// Runs a session whose processes are started by `before`, a shell command.
 fn run(site: &Site, before: &str, via: &str, options: &[&str], script: &str) -> Output {
     let inner = site.command(&[&["--via", via], options, &["--", "sh", "-c", script]].concat());
     let mut outer = Command::new("sh");
@@ -40,7 +40,7 @@ fn run(site: &Site, before: &str, via: &str, options: &[&str], script: &str) -> 
     outer.current_dir(site.path("work")).output().unwrap()
 }
 
-/// A control group with a bound of memory; removed when dropped.
+/// A control group with a memory limit; removed when dropped.
 struct Group {
     directory: PathBuf,
     is_version_2: bool,
@@ -71,7 +71,7 @@ impl Group {
         fs::read_to_string(self.directory.join(name)).unwrap()
     }
 
-    /// How many processes the kernel has ended for want of memory.
+    /// Returns how many processes the kernel has killed for lack of memory.
     fn killed(&self) -> u64 {
         let events = self.read(if self.is_version_2 { "memory.events" } else { "memory.oom_control" });
         let line = events.lines().find_map(|line| line.strip_prefix("oom_kill "));
@@ -81,7 +81,7 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // What was left in it goes with the store; the kernel may take a moment to see that it is empty.
+        // Its pages are freed with the store; the kernel may take a moment to notice that it is empty.
         for _ in 0..100 {
             if fs::remove_dir(&self.directory).is_ok() {
                 return;
@@ -114,8 +114,8 @@ impl Drop for RamDisk {
     }
 }
 
-/// What a test needs, or `None` and the reason why it can't be had.
-fn had<T>(needed: Result<T, String>) -> Option<T> {
+/// Returns what a test needs, or prints the reason why it is missing.
+fn available<T>(needed: Result<T, String>) -> Option<T> {
     needed.inspect_err(|why| println!("skipped: {why}")).ok()
 }
 
@@ -133,8 +133,8 @@ fn a_job_in_a_small_group_is_not_killed() {
         return;
     }
     let site = Site::new();
-    let Some(_disk) = had(RamDisk::mount(&site, "1g")) else { return };
-    let Some(group) = had(Group::new("memory", 128 << 20)) else { return };
+    let Some(_disk) = available(RamDisk::mount(&site, "1g")) else { return };
+    let Some(group) = available(Group::new("memory", 128 << 20)) else { return };
     let script = reader(&site, 60);
     let before = format!("echo $$ > {}", group.processes().display());
     let json = site.path("work/summary.json");
@@ -152,10 +152,10 @@ fn a_ram_disk_that_is_too_small_is_survived() {
     if !can_mount() {
         return;
     }
-    // From one in which not even the table has room, to one that takes a part of what is read.
+    // From one without room for the table to one with room for a part of the files.
     for size in ["256k", "3500k", "5m", "8m", "16m"] {
         let site = Site::new();
-        let Some(_disk) = had(RamDisk::mount(&site, size)) else { return };
+        let Some(_disk) = available(RamDisk::mount(&site, size)) else { return };
         let script = reader(&site, 5);
         for via in ["namespace", "audit"] {
             let output = run(&site, "true", via, &["--store-max", "1G"], &script);
@@ -179,8 +179,8 @@ fn a_bound_of_file_sizes_is_survived() {
         let options = ["--summary-json", json.to_str().unwrap()];
         let output = run(&site, limit, "namespace", &options, &script);
         assert_eq!((output.status.code(), text(&output.stdout)), (Some(0), plainly(&script)), "{limit}");
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(!said.contains("The program runs without Headwater"), is_served, "{limit}: {said}");
+        let printed = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(!printed.contains("The program runs without Headwater"), is_served, "{limit}: {printed}");
         site.assert_clean();
     }
 }

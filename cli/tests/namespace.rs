@@ -10,26 +10,30 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 use site::{Site, compile, has_namespaces, program_source, skipped, text};
 
-/// A site whose programs run in a namespace; `None`, with a word on why, if none can be had.
+/// Returns a site whose programs run in a namespace; prints the reason and returns `None` if none can be made.
 fn site() -> Option<Site> {
     has_namespaces().then(Site::new)
 }
 
 /// `headwater run --via namespace` over `shared`.
-fn command(site: &Site, words: &[&str]) -> Command {
+fn command(site: &Site, arguments: &[&str]) -> Command {
     let mut command = site.command(&["--via", "namespace"]);
-    command.args(words);
+    command.args(arguments);
     command
 }
 
-/// What the words print in a namespace, which is what they print without; and the summary.
+/// Runs a command with and without a namespace, and compares its output; returns the output and the summary.
 #[track_caller]
-fn same(site: &Site, words: &[&str]) -> (String, Value) {
+fn same(site: &Site, arguments: &[&str]) -> (String, Value) {
     let json = site.path("work/summary.json");
-    let plain = Command::new(words[0]).args(&words[1..]).current_dir(site.path("work")).output().unwrap();
+    let plain = Command::new(arguments[0]).args(&arguments[1..]).current_dir(site.path("work")).output().unwrap();
     let mut command = command(site, &["--summary-json"]);
-    let output = command.arg(&json).arg("--").args(words).output().unwrap();
-    assert_eq!((text(&output.stdout), text(&output.stderr)), (text(&plain.stdout), text(&plain.stderr)), "{words:?}");
+    let output = command.arg(&json).arg("--").args(arguments).output().unwrap();
+    assert_eq!(
+        (text(&output.stdout), text(&output.stderr)),
+        (text(&plain.stdout), text(&plain.stderr)),
+        "{arguments:?}"
+    );
     assert_eq!(output.status.code(), plain.status.code());
     let summary: Value = serde_json::from_slice(&fs::read(&json).unwrap()).unwrap();
     assert_eq!(summary["via"], "namespace", "{summary:#}");
@@ -103,7 +107,7 @@ fn static_programs_get_a_namespace_or_nothing() {
 }
 
 #[test]
-fn excluded_directories_and_other_mounts_are_the_originals() {
+fn excluded_directories_and_other_mounts_are_passed_through() {
     let Some(site) = site() else { return };
     for directory in ["shared/out/deep", "shared/nested"] {
         fs::create_dir_all(site.path(directory)).unwrap();

@@ -1,4 +1,4 @@
-//! `headwater run` as a user sees it: exit status, messages, options, the summary.
+//! `headwater run`: exit status, messages, options, the summary.
 
 mod site;
 
@@ -53,9 +53,11 @@ fn what_can_not_be_executed_is_reported_as_a_shell_does() {
 #[test]
 fn a_wrong_command_line_is_125() {
     let site = Site::new();
-    for words in [&["--no-such-option", "true"][..], &["--nodes", "0", "true"], &["--store-max", "lots", "true"], &[]] {
-        let output = site.run(words);
-        assert_eq!(output.status.code(), Some(125), "{words:?}");
+    for arguments in
+        [&["--no-such-option", "true"][..], &["--nodes", "0", "true"], &["--store-max", "lots", "true"], &[]]
+    {
+        let output = site.run(arguments);
+        assert_eq!(output.status.code(), Some(125), "{arguments:?}");
         assert!(!output.stderr.is_empty() && output.stdout.is_empty());
     }
     let help = site.run(&["--help"]);
@@ -65,7 +67,8 @@ fn a_wrong_command_line_is_125() {
 
 #[test]
 fn help_has_pages_for_commands_and_groups() {
-    let headwater = |words: &[&str]| Command::new(env!("CARGO_BIN_EXE_headwater")).args(words).output().unwrap();
+    let headwater =
+        |arguments: &[&str]| Command::new(env!("CARGO_BIN_EXE_headwater")).args(arguments).output().unwrap();
     let run = headwater(&["help", "run"]);
     assert_eq!((run.status.code(), &run.stdout), (Some(0), &headwater(&["run", "--help"]).stdout));
     assert!(text(&headwater(&["help", "store"]).stdout).contains("--store-max <BYTES>"));
@@ -238,7 +241,7 @@ fn without_what_it_needs_the_program_runs_as_it_is() {
 }
 
 #[test]
-fn what_can_not_be_recorded_is_told_and_the_programs_status_counts() {
+fn a_failed_recording_is_reported_and_the_programs_status_counts() {
     let site = Site::new();
     site.write("shared/file", "");
     let check = |via: &str, complaint: &str| {
@@ -293,7 +296,7 @@ fn man_pages_and_completions_are_generated() {
 }
 
 #[test]
-fn nobody_need_listen() {
+fn closed_outputs_do_no_harm() {
     let site = Site::new();
     let headwater = site.command(&["--nodes", "2", "--summary", "--verbose", "--", "sh", "-c", "exit 4"]);
     let mut command = Command::new("bash");

@@ -1,4 +1,4 @@
-//! Two users of one machine: what one of them does with Headwater is no business of the other.
+//! Two users of one machine are isolated from each other.
 
 mod site;
 
@@ -12,11 +12,11 @@ use serde_json::Value;
 use site::running::Running;
 use site::{Site, skipped, text};
 
-/// Whose the session is, and who wants in.
+/// The session's user, and the other one.
 const USER: u32 = 1;
-const STRANGER: u32 = 7;
+const OTHER_USER: u32 = 7;
 
-/// A site with a store directory that is open to everybody, as `/dev/shm` is.
+/// Returns a site with a public store directory, like `/dev/shm`.
 fn site() -> Option<Site> {
     let is_root = rustix::process::geteuid().is_root();
     if skipped((!is_root).then_some("only root can be two other users")) {
@@ -33,7 +33,7 @@ fn site() -> Option<Site> {
     Some(site)
 }
 
-/// The command, run by this user.
+/// Returns the command, run by this user.
 fn by(user: u32, command: &Command) -> Command {
     let mut changed = Command::new("setpriv");
     changed.arg(format!("--reuid={user}")).arg(format!("--regid={user}")).arg("--clear-groups");
@@ -50,11 +50,11 @@ fn by(user: u32, command: &Command) -> Command {
     changed
 }
 
-/// `headwater` with these words, by the stranger.
-fn attempt(site: &Site, words: &[&str]) -> Output {
+/// Runs `headwater` with these arguments as the other user.
+fn attempt(site: &Site, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_headwater"));
-    command.args(words).env("HEADWATER_STORE", site.path("store"));
-    by(STRANGER, &command).output().unwrap()
+    command.args(arguments).env("HEADWATER_STORE", site.path("store"));
+    by(OTHER_USER, &command).output().unwrap()
 }
 
 #[test]
@@ -71,15 +71,15 @@ fn a_second_user_finds_changes_and_ends_nothing() {
     let base = site.path("store").join(format!("headwater-{USER}"));
     let session = fs::read_dir(&base).unwrap().map(|entry| entry.unwrap().path()).find(|path| path.is_dir()).unwrap();
     let name = session.file_name().unwrap().to_str().unwrap().to_owned();
-    for words in [
+    for arguments in [
         &["stats"][..],
         &["stats", "--session", &name],
         &["clear", "--all", "--session", &name],
         &["refresh", "--session", &name],
     ] {
-        let output = attempt(&site, words);
-        assert_eq!(output.status.code(), Some(125), "{words:?}: {output:?}");
-        assert!(text(&output.stderr).contains("lives on this machine"), "{words:?}: {output:?}");
+        let output = attempt(&site, arguments);
+        assert_eq!(output.status.code(), Some(125), "{arguments:?}: {output:?}");
+        assert!(text(&output.stderr).contains("lives on this machine"), "{arguments:?}: {output:?}");
     }
     let supervisor = session.join("n0/supervisor");
     let entered = attempt(&site, &["exec", "--enter", supervisor.to_str().unwrap(), "--", "true"]);
@@ -87,8 +87,8 @@ fn a_second_user_finds_changes_and_ends_nothing() {
     let fixed = attempt(&site, &["doctor", "--fix", "--json"]);
     let findings: Value = serde_json::from_slice(&fixed.stdout).unwrap();
     assert_eq!(findings["removed"], Value::Array(Vec::new()));
-    // A session of their own stands beside it, and sweeps up nothing of others.
-    let own = by(STRANGER, &site.command(&["--", "true"])).output().unwrap();
+    // The other user's session lies beside it, and removes nothing of it.
+    let own = by(OTHER_USER, &site.command(&["--", "true"])).output().unwrap();
     assert_eq!((own.status.code(), text(&own.stderr)), (Some(0), String::new()));
 
     fs::write(go, "").unwrap();
@@ -103,7 +103,7 @@ fn names_that_another_user_has_taken_are_evaded() {
     let Some(site) = site() else { return };
     let taken = site.path("store").join(format!("headwater-{USER}"));
     fs::create_dir(&taken).unwrap();
-    chown(&taken, Some(STRANGER), Some(STRANGER)).unwrap();
+    chown(&taken, Some(OTHER_USER), Some(OTHER_USER)).unwrap();
     let summary = site.path("work/summary.json");
     let mut command = site.command(&["--summary-json"]);
     command.arg(&summary).args(["--", "sh", "-c", "echo ready; read line; exit 3"]);

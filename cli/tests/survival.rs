@@ -1,4 +1,4 @@
-//! Programs in a namespace outlive what serves them.
+//! Programs in a namespace survive the death of daemons and supervisors.
 
 mod site;
 
@@ -11,11 +11,11 @@ use serde_json::Value;
 use site::running::{Running, processes_called};
 use site::{Site, eventually, has_namespaces, text};
 
-/// How many files a program reads while its daemons die.
+/// Number of files that a program reads while its daemons die.
 const FILES: usize = 200;
 
-/// A program that says `ready`, and then reads every file of `shared`, waiting for a name in `work`
-/// before each fortieth.
+/// Returns a program that prints `ready`, and then reads every file of `shared`. It waits for a name in `work` before
+/// each fortieth file.
 fn reader(site: &Site) -> String {
     for number in 0..FILES {
         site.write(&format!("shared/{number}"), &format!("{number}\n"));
@@ -52,16 +52,16 @@ fn daemons_that_die_are_replaced() {
         go(&site, from);
         for &dead in &daemons() {
             kill_process(dead, Signal::KILL).unwrap();
-            // Of too many in a short time none comes back, and the supervisor serves.
+            // After too many deaths in a short time, no daemon is started, and the supervisor serves.
             if turn < 3 {
                 eventually("there is another daemon", || daemons().iter().any(|&pid| pid != dead));
             }
         }
     }
     assert_eq!(running.end(), (Some(0), expected()));
-    let mut said = Vec::new();
-    errors.read_to_end(&mut said).unwrap();
-    assert!(!text(&said).contains("is gone"), "{}", text(&said));
+    let mut printed = Vec::new();
+    errors.read_to_end(&mut printed).unwrap();
+    assert!(!text(&printed).contains("has ended"), "{}", text(&printed));
     site.assert_clean();
 }
 
@@ -91,10 +91,10 @@ fn a_daemon_serves_on_without_its_supervisor() {
     twice.sort_unstable();
     assert_eq!((status, lines.len()), (Some(0), 2 * FILES));
     assert_eq!(lines, twice);
-    let mut said = Vec::new();
-    errors.read_to_end(&mut said).unwrap();
-    assert!(text(&said).contains("the supervisor of node 0 is gone"), "{}", text(&said));
+    let mut printed = Vec::new();
+    errors.read_to_end(&mut printed).unwrap();
+    assert!(text(&printed).contains("the supervisor of node 0 has ended"), "{}", text(&printed));
     let summary: Value = serde_json::from_slice(&fs::read(&json).unwrap()).unwrap();
-    assert_eq!(summary["daemons_lost"], 2, "nobody passed their reports on");
+    assert_eq!(summary["daemons_lost"], 2, "their reports are lost");
     site.assert_clean();
 }

@@ -1,4 +1,4 @@
-//! The overlay's shape as a user chooses it and sees it.
+//! The overlay's shape: options and output.
 
 mod site;
 
@@ -8,14 +8,14 @@ use std::process::{Command, Output};
 use serde_json::Value;
 use site::{Site, text};
 
-fn topology(words: &[&str], variables: &[(&str, &str)]) -> Output {
+fn topology(arguments: &[&str], variables: &[(&str, &str)]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_headwater"));
-    command.env_clear().arg("topology").args(words).envs(variables.iter().copied());
+    command.env_clear().arg("topology").args(arguments).envs(variables.iter().copied());
     command.output().unwrap()
 }
 
-fn json(words: &[&str], variables: &[(&str, &str)]) -> Value {
-    let output = topology(&[words, &["--json"]].concat(), variables);
+fn json(arguments: &[&str], variables: &[(&str, &str)]) -> Value {
+    let output = topology(&[arguments, &["--json"]].concat(), variables);
     serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{e}: {}", text(&output.stderr)))
 }
 
@@ -37,8 +37,8 @@ fn what_would_be_used_is_shown() {
 
 #[test]
 fn the_command_line_wins_over_variables_that_contradict_it() {
-    let shape = |words: &[&str], variables: &[(&str, &str)]| {
-        json(&[&["--nodes", "16"], words].concat(), variables)["shape"].take()
+    let shape = |arguments: &[&str], variables: &[(&str, &str)]| {
+        json(&[&["--nodes", "16"], arguments].concat(), variables)["shape"].take()
     };
     let (trees, fan_out) = (("HEADWATER_TREES", "4"), ("HEADWATER_FAN_OUT", "2"));
     let (groups, readers) = (("HEADWATER_GROUPS", "3"), ("HEADWATER_READERS", "5"));
@@ -55,7 +55,7 @@ fn the_command_line_wins_over_variables_that_contradict_it() {
 fn what_is_wrong_is_refused_with_what_to_do() {
     let site = Site::new();
     let file = site.write("work/topology.conf", "SwitchName=s0 Nodes=n[0-1]\nSwitchName=s0 Nodes=n2\n");
-    for (words, expected) in [
+    for (arguments, expected) in [
         (&["--nodes", "4", "--trees", "2", "--groups", "2"][..], "Leave one of the two out"),
         (&["--nodes", "4", "--of", "n7"], "n7 is not in the hostlist"),
         (&["--nodes", "4", "--tree", "9"], "0 to 1"),
@@ -63,9 +63,9 @@ fn what_is_wrong_is_refused_with_what_to_do() {
         (&["--nodes", "4", "--fan-out", "none"], "or binomial"),
         (&[], "--nodes"),
     ] {
-        let output = topology(words, &[]);
-        assert_eq!(output.status.code(), Some(125), "{words:?}");
-        assert!(text(&output.stderr).contains(expected), "{words:?}: {}", text(&output.stderr));
+        let output = topology(arguments, &[]);
+        assert_eq!(output.status.code(), Some(125), "{arguments:?}");
+        assert!(text(&output.stderr).contains(expected), "{arguments:?}: {}", text(&output.stderr));
     }
     let output = site.run(&["--nodes", "2", "--readers", "n5", "--", "true"]);
     assert_eq!(output.status.code(), Some(125));

@@ -1,5 +1,4 @@
-//! What an ordinary user's programs see in a user namespace: each test is a line of
-//! docs/guide/transparency.md.
+//! An ordinary user's programs in a user namespace: each test is a line of docs/guide/transparency.md.
 
 mod site;
 
@@ -17,7 +16,7 @@ const GID: u32 = 1000;
 const SUPPLEMENTARY: u32 = 2000;
 const FOREIGN: u32 = 3000;
 
-/// A site that an ordinary user can use; `None`, with a word on why, if there can be none.
+/// Returns a site for an ordinary user; prints the reason and returns `None` if there can be none.
 fn site() -> Option<Site> {
     let is_root = rustix::process::getuid().is_root();
     let probe = || as_user(Path::new("/"), "true", &[]).status().is_ok_and(|s| s.success());
@@ -41,34 +40,34 @@ fn site() -> Option<Site> {
     Some(site)
 }
 
-/// A command that runs as the user, in a supplementary group, where everybody may open `/dev/fuse`.
-fn as_user(directory: &Path, program: &str, words: &[&str]) -> Command {
+/// Returns a command that runs as the user, in a supplementary group, with a public `/dev/fuse`.
+fn as_user(directory: &Path, program: &str, arguments: &[&str]) -> Command {
     let script = "mount -t tmpfs -o mode=755 headwater-test /mnt && mknod -m 666 /mnt/fuse c 10 229 && \
                   mount --bind /mnt/fuse /dev/fuse && cd \"$1\" && shift && exec \"$@\"";
     let mut command = Command::new("unshare");
     command.args(["--mount", "--propagation", "private", "sh", "-c", script, "sh"]).arg(directory);
     command.arg("setpriv").arg(format!("--reuid={UID}")).arg(format!("--regid={GID}"));
-    command.arg(format!("--groups={SUPPLEMENTARY}")).arg(program).args(words);
+    command.arg(format!("--groups={SUPPLEMENTARY}")).arg(program).args(arguments);
     command
 }
 
-/// `headwater run` as the user, with these words, over `shared`.
-fn headwater(site: &Site, words: &[&str]) -> Command {
-    let inner = site.command(words);
+/// Returns `headwater run` as the user, with these arguments, over `shared`.
+fn headwater(site: &Site, arguments: &[&str]) -> Command {
+    let inner = site.command(arguments);
     let arguments: Vec<&str> = inner.get_args().map(|word| word.to_str().unwrap()).collect();
     let mut command = as_user(&site.path("work"), env!("CARGO_BIN_EXE_headwater"), &arguments);
     command.envs(inner.get_envs().filter_map(|(name, value)| Some((name, value?))));
     command
 }
 
-/// What a shell script prints in a user namespace.
+/// Returns the output of a shell script in a user namespace.
 #[track_caller]
 fn inside(site: &Site, script: &str) -> String {
     let output = headwater(site, &["--via", "namespace", "--", "sh", "-c", script]).output().unwrap();
     finished(&output)
 }
 
-/// What it prints for the same user without Headwater.
+/// Returns its output for the same user without Headwater.
 #[track_caller]
 fn outside(site: &Site, script: &str) -> String {
     finished(&as_user(&site.path("work"), "sh", &["-c", script]).output().unwrap())
@@ -118,7 +117,7 @@ fn a_program_has_its_ids_and_no_capabilities() {
 }
 
 #[test]
-fn others_files_are_nobodys_and_their_permissions_hold() {
+fn others_files_belong_to_nobody_and_their_permissions_hold() {
     let Some(site) = site() else { return };
     for (name, uid, mode) in [("roots", 0, 0o644), ("own", UID, 0o600), ("secret", 0, 0o600)] {
         own(&site.write(&format!("shared/{name}"), "text\n"), uid, uid, mode);

@@ -1,4 +1,4 @@
-//! Programs that write in a namespace, while what serves them dies.
+//! Programs that write in a namespace while daemons die.
 
 mod site;
 
@@ -8,8 +8,8 @@ use rustix::process::{Signal, kill_process};
 use site::running::{Running, processes_called};
 use site::{Site, eventually, has_namespaces};
 
-/// Runs a Python program in a namespace over `shared`, its working directory, and calls `disturb` once
-/// it says `ready`; what it prints after that.
+/// Runs a Python program in a namespace over `shared`, its working directory. Calls `disturb` once it prints `ready`;
+/// returns the output after that.
 #[track_caller]
 fn run(site: &Site, script: &str, disturb: impl FnOnce()) -> String {
     let script = format!("import os\nos.chdir({:?})\n{script}", site.path("shared"));
@@ -33,7 +33,7 @@ fn replace_daemon(site: &Site) {
 }
 
 #[test]
-fn who_has_a_renamed_file_open_keeps_it_over_the_death_of_a_daemon() {
+fn a_renamed_open_file_survives_the_death_of_a_daemon() {
     if !has_namespaces() {
         return;
     }

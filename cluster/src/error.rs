@@ -1,4 +1,4 @@
-//! What keeps a cluster from being made or used.
+//! Errors of making and using a cluster.
 
 use std::io;
 use std::path::PathBuf;
@@ -16,14 +16,14 @@ pub enum Error {
     /// A size, name or value that no cluster can have.
     #[error("{what} `{value}`: {problem}")]
     Invalid {
-        /// What it is of.
+        /// The name of the value.
         what: &'static str,
-        /// As it was given.
+        /// The value.
         value: String,
-        /// What is wrong, and what is right.
+        /// What is wrong, and what is expected.
         problem: String,
     },
-    /// A program that isn't installed or can't be started.
+    /// A program is not installed or can't be started.
     #[error("cannot start `{program}`, which makes the cluster: {source}; it comes with the package {package}")]
     Program {
         /// Its name.
@@ -33,7 +33,7 @@ pub enum Error {
         /// Why it doesn't start.
         source: io::Error,
     },
-    /// A step that failed; everything made before it is gone again.
+    /// A step failed; all earlier steps were undone.
     #[error("{step}: {output}")]
     Step {
         /// What was being made.
@@ -53,12 +53,12 @@ pub enum Error {
         module: &'static str,
         /// The kernel's option.
         config: &'static str,
-        /// The option of ours that asked for it.
+        /// The option that requested it.
         option: &'static str,
         /// What `tc` wrote.
         output: String,
     },
-    /// Neither the kernel can delay packets, nor a thread that carries them.
+    /// Neither the kernel nor a thread of this process can delay packets.
     #[error(
         "nothing can delay packets here: this kernel cannot ({output}), and a program that carries them cannot \
          ({wires}): load the module sch_netem (modprobe sch_netem) or, for a program's own cluster, tun (modprobe tun), \
@@ -67,7 +67,7 @@ pub enum Error {
     Delay {
         /// What `tc` wrote.
         output: String,
-        /// Why there can be no wires.
+        /// The reason against wires.
         wires: String,
     },
     /// A cluster of this name is up.
@@ -85,7 +85,7 @@ pub enum Error {
     Unknown {
         /// The name.
         name: String,
-        /// Those that are up.
+        /// The clusters that are up.
         others: String,
     },
     /// The cluster has no such node.
@@ -93,12 +93,12 @@ pub enum Error {
     NoNode {
         /// The cluster's name.
         cluster: String,
-        /// What was asked for.
+        /// The requested node.
         node: String,
-        /// Those that it has.
+        /// The nodes of the cluster.
         nodes: String,
     },
-    /// A node whose processes were ended.
+    /// A node's processes were killed.
     #[error("{node} of cluster `{cluster}` has died: take the cluster down and make it again")]
     Dead {
         /// The cluster's name.
@@ -106,8 +106,8 @@ pub enum Error {
         /// The node's name.
         node: String,
     },
-    /// What is known of running clusters can't be kept or read.
-    #[error("{path}: {problem}; it holds what is known of running clusters, and may be removed when none runs")]
+    /// The records of running clusters can't be read or written.
+    #[error("{path}: {problem}; it has the records of running clusters, and may be removed when none runs")]
     State {
         /// The file or directory.
         path: PathBuf,

@@ -15,21 +15,20 @@ use crate::{Error, NODES_MAX, Node, Options, Process, Running, check};
 
 const SWITCH_SCRIPT: &str = include_str!("switch.sh");
 const NODE_SCRIPT: &str = include_str!("node.sh");
-/// Lines of a failed start that are shown.
+/// Limit of shown lines of a failed start.
 const COMPLAINTS_MAX: usize = 20;
 
-/// What a cluster lives by: it ends with these.
+/// The processes and threads on which a cluster depends.
 #[derive(Debug)]
 pub struct Lifeline {
     /// The parent of the switch's PID 1. The cluster lives as long as its standard input is open, unless
     /// [`stay`] is called.
     pub parent: Child,
-    /// What carries packets, if the kernel doesn't; never in a detached cluster.
+    /// The thread that carries packets, if the kernel doesn't; never in a detached cluster.
     _wires: Option<Wires>,
 }
 
-/// Starts a cluster. It is `detached` if neither its caller's terminal nor its caller's children are to know
-/// of it, and it may outlive its caller.
+/// Starts a cluster. A `detached` one has no terminal, is no child of the caller, and may outlive it.
 pub fn start(name: &str, count: usize, options: &Options, detached: bool) -> Result<(Running, Lifeline), Error> {
     check()?;
     if !(1..=NODES_MAX).contains(&count) {
@@ -53,15 +52,15 @@ pub fn start(name: &str, count: usize, options: &Options, detached: bool) -> Res
 /// Lets a detached cluster live until it is ended or all of its nodes are.
 pub fn stay(Lifeline { parent: mut child, .. }: Lifeline) -> io::Result<()> {
     child.stdin.take().expect("the lifeline is a pipe").write_all(b"stay\n")?;
-    // It was `setsid`, and has long ended.
+    // The child is `setsid`, which has ended.
     child.wait().map(|_| ())
 }
 
-/// The processes while they start. Dropped, it ends them.
+/// The starting processes. They end when this is dropped.
 struct Tree {
-    /// The program that was started, until it is waited for.
+    /// The started program, until it is reaped.
     child: Option<Child>,
-    /// What all of them write.
+    /// The output of all of them.
     output: BufReader<PipeReader>,
     switch: Option<Process>,
 }
@@ -71,8 +70,7 @@ impl Tree {
         let broken = |error: io::Error| Error::Step { step: "a pipe".to_owned(), output: error.to_string() };
         let (reader, writer) = io::pipe().map_err(broken)?;
         let unshare = ["--net", "--mount", "--uts", "--ipc", "--pid", "--fork", "--kill-child", "--propagation=slave"];
-        // `setsid` leaves the terminal, so that its interrupts and its end are nothing to the cluster, and
-        // leaves the program to the host's init, which reaps it.
+        // `setsid` detaches the cluster from the terminal's signals, and leaves the program to the host's init.
         let (program, before) =
             if detached { ("setsid", ["--fork", "unshare"].as_slice()) } else { ("unshare", [].as_slice()) };
         let mut command = Command::new(program);
@@ -87,34 +85,34 @@ impl Tree {
         command.env("CLUSTER_SHARES", lines).current_dir("/").stdin(Stdio::piped());
         command.stdout(writer.try_clone().map_err(broken)?).stderr(writer);
         let child = command.spawn().map_err(|error| not_started(program, error))?;
-        // With the command this process's ends for writing go.
+        // Closes this process's write ends.
         drop(command);
         Ok(Tree { child: Some(child), output: BufReader::new(reader), switch: None })
     }
 
-    /// Waits until every PID 1 has done its part; gives the switch's and the nodes', in their order.
+    /// Waits until every PID 1 is ready; returns the switch's and the nodes' ones, in their order.
     fn await_ready(&mut self, names: &[String]) -> Result<(Process, Vec<Process>), Error> {
         let mut ready = BTreeMap::new();
         let mut complaints = Vec::new();
-        let failed = |who: &str, complaints: &[String]| Error::Step {
-            step: format!("the namespaces of {who}"),
-            output: if complaints.is_empty() { "ended without a word".to_owned() } else { complaints.join("; ") },
+        let failed = |name: &str, complaints: &[String]| Error::Step {
+            step: format!("the namespaces of {name}"),
+            output: if complaints.is_empty() { "ended without a message".to_owned() } else { complaints.join("; ") },
         };
         while ready.len() < 1 + names.len() {
             let mut line = String::new();
             if !self.output.read_line(&mut line).is_ok_and(|length| length > 0) {
                 return Err(failed("the switch", &complaints));
             }
-            let words: Vec<&str> = line.split_whitespace().collect();
-            match words.as_slice() {
-                ["ready", who, pid] => {
-                    let process = pid.parse().ok().and_then(Process::of).ok_or_else(|| failed(who, &complaints))?;
-                    if *who == "switch" {
+            let fields: Vec<&str> = line.split_whitespace().collect();
+            match fields.as_slice() {
+                ["ready", name, pid] => {
+                    let process = pid.parse().ok().and_then(Process::of).ok_or_else(|| failed(name, &complaints))?;
+                    if *name == "switch" {
                         self.switch = Some(process);
                     }
-                    ready.insert((*who).to_owned(), process);
+                    ready.insert((*name).to_owned(), process);
                 }
-                ["end", who] => return Err(failed(who, &complaints)),
+                ["end", name] => return Err(failed(name, &complaints)),
                 _ if complaints.len() < COMPLAINTS_MAX => complaints.push(line.trim().to_owned()),
                 _ => {}
             }
@@ -124,7 +122,7 @@ impl Tree {
         Ok((switch, nodes.ok_or_else(|| failed("the nodes", &complaints))?))
     }
 
-    /// Lets them live as long as the child's standard input is open.
+    /// Returns the child. The processes live as long as its standard input is open.
     fn keep(mut self) -> Child {
         self.child.take().expect("it is taken here only")
     }
@@ -133,14 +131,14 @@ impl Tree {
 impl Drop for Tree {
     fn drop(&mut self) {
         let Some(mut child) = self.child.take() else { return };
-        // Before the switch's PID 1 is known, the end of its lifeline has to do.
+        // Before the switch's PID 1 is known, closing its standard input ends it.
         let ended = self.switch.is_none_or(|switch| switch.kill().is_ok());
         drop(child.stdin.take());
         if !ended {
             return;
         }
         let _ = child.wait();
-        // Whoever is about to end holds the pipe.
+        // Ending processes hold the pipe.
         let _ = io::copy(&mut self.output, &mut io::sink());
     }
 }

@@ -10,7 +10,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A cluster leaves nothing behind because it consists of processes alone. The bridge lies in a network
+//! A cluster leaves nothing behind because it consists only of processes. The bridge lies in a network
 //! namespace of its own, the *switch*; each node's PID namespace lies below the switch's, so that the
 //! kernel ends everything that runs in any node when the switch's PID 1 ends; and the last process to
 //! leave a namespace takes its mounts and devices along. Nothing is mounted, and no device made, where
@@ -52,13 +52,13 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Makes a cluster of `nodes` nodes. If a step fails, what was made before it is gone.
+    /// Makes a cluster of `nodes` nodes. If a step fails, all earlier steps are undone.
     pub fn up(nodes: usize, options: &Options) -> Result<Cluster, Error> {
         let (running, lifeline) = holders::start("test", nodes, options, false)?;
         Ok(Cluster { running, lifeline })
     }
 
-    /// The node with this number, which counts from 1 as the nodes' names do.
+    /// Returns the node with this number, from 1 as in the nodes' names.
     ///
     /// # Panics
     /// If there is none.
@@ -67,12 +67,12 @@ impl Cluster {
         &self.running.nodes[number - 1]
     }
 
-    /// Its nodes, in the order of their numbers.
+    /// Returns its nodes, in the order of their numbers.
     pub fn nodes(&self) -> &[Node] {
         &self.running.nodes
     }
 
-    /// What another process needs to know of it.
+    /// Returns its description for other processes.
     pub fn running(&self) -> &Running {
         &self.running
     }
@@ -82,7 +82,7 @@ impl Drop for Cluster {
     fn drop(&mut self) {
         let ended = self.running.end();
         drop(self.lifeline.parent.stdin.take());
-        // What can't be ended is not waited for twice.
+        // After a failure, waiting could block.
         if ended.is_ok() {
             let _ = self.lifeline.parent.wait();
         }

@@ -17,17 +17,16 @@ use crate::{Error, Node};
 
 /// How long a packet may wait for tokens before the link drops it.
 const QUEUE_MS: u64 = 50;
-/// Tokens for this time may be saved up.
+/// The bucket holds tokens for this time.
 const BURST_MS: u64 = 5;
-/// The largest packet that the kernel makes, with heads: one that the bucket can't hold is taken apart, which
-/// costs the processors more than all else.
+/// The kernel's largest packet, with headers. The kernel would split packets that exceed the bucket, at a high cost.
 const BURST_BYTES_MIN: u64 = 72 << 10;
 const BURST_BYTES_MAX: u64 = 1 << 20;
 /// A bucket of the largest packet that a device takes could never be emptied faster than this.
 const RATE_MIN_BITS: u64 = 100_000;
 const RATE_MAX_BITS: u64 = 100_000_000_000;
 const DELAY_MAX_US: u64 = 10_000_000;
-/// Why a cluster that stays has no wires.
+/// The reason against wires in a detached cluster.
 const OUTLIVES: &str = "it would end with this command, and the cluster does not";
 
 /// The bits that a link carries in a second, in each direction.
@@ -37,12 +36,12 @@ pub struct Rate {
 }
 
 impl Rate {
-    /// The bytes that a link carries in a second.
+    /// Returns the bytes that a link carries in a second.
     pub fn bytes_per_second(self) -> u64 {
         self.bits_per_second / 8
     }
 
-    /// The bytes that go through at once after the link was idle.
+    /// Returns the bytes that pass at once after the link was idle.
     pub fn burst_bytes(self) -> u64 {
         (self.bytes_per_second() * BURST_MS / 1000).clamp(BURST_BYTES_MIN, BURST_BYTES_MAX)
     }
@@ -51,7 +50,7 @@ impl Rate {
 impl FromStr for Rate {
     type Err = Error;
 
-    /// A number with `kbit`, `mbit` or `gbit`, which are powers of 1000, as in `tc`.
+    /// Parses a number with `kbit`, `mbit` or `gbit`, which are powers of 1000, as in `tc`.
     fn from_str(text: &str) -> Result<Rate, Error> {
         let bits = scaled(text, &[("kbit", 1_000), ("mbit", 1_000_000), ("gbit", 1_000_000_000)]);
         match bits {
@@ -70,7 +69,7 @@ impl fmt::Display for Rate {
     }
 }
 
-/// How long a packet is on its way from one node to another, beside the time that it takes anyway.
+/// The added delay of a packet from one node to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Delay {
     us: u64,
@@ -85,7 +84,7 @@ impl From<Delay> for Duration {
 impl FromStr for Delay {
     type Err = Error;
 
-    /// A number with `us`, `ms` or `s`.
+    /// Parses a number with `us`, `ms` or `s`.
     fn from_str(text: &str) -> Result<Delay, Error> {
         match scaled(text, &[("us", 1), ("ms", 1_000), ("s", 1_000_000)]) {
             Some(us) if (1..=DELAY_MAX_US).contains(&us) => Ok(Delay { us }),
@@ -105,7 +104,7 @@ fn invalid(what: &'static str, value: &str, right: &str) -> Error {
     Error::Invalid { what, value: value.to_owned(), problem: format!("expected {right}") }
 }
 
-/// The number before the unit, in the smallest unit.
+/// Parses a number with a unit; returns it in the smallest unit.
 fn scaled(text: &str, units: &[(&str, u64)]) -> Option<u64> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (number, unit) = text.split_at(digits);
@@ -118,28 +117,28 @@ fn unscaled(formatter: &mut fmt::Formatter<'_>, value: u64, units: &[(&str, u64)
     write!(formatter, "{}{name}", value / factor)
 }
 
-/// How links are slowed down, by what there is.
+/// How links are slowed down.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Shaping {
     rate: Option<(Rate, Bucket)>,
-    /// What the kernel adds.
+    /// The delay by the kernel.
     delay: Option<Delay>,
-    /// What wires add.
+    /// The delay by wires.
     wires: Option<Delay>,
 }
 
-/// What limits a rate.
+/// A token bucket of the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Bucket {
     /// `sch_tbf`, a token bucket.
     Tbf,
-    /// `sch_htb` with one class, which is one as well.
+    /// `sch_htb` with one class.
     Htb,
 }
 
 impl Shaping {
-    /// Finds out what the kernel has, in a network namespace that lives for one command; and whether there
-    /// can be wires, for a cluster that does not `outlive` this process.
+    /// Probes the kernel, in a network namespace of one command. Checks whether wires are possible, for a cluster that
+    /// does not outlive this process.
     pub fn find(rate: Option<Rate>, delay: Option<Delay>, outlives: bool) -> Result<Shaping, Error> {
         let rate = rate.map(|rate| Ok::<_, Error>((rate, find_bucket(rate)?))).transpose()?;
         let by_kernel = Shaping { rate, delay, wires: None };
@@ -156,7 +155,7 @@ impl Shaping {
         }
     }
 
-    /// Lines for `tc -batch` that slow down what `device` sends; a delay only if `from_node`.
+    /// Returns lines for `tc -batch` that slow down the packets that `device` sends; with a delay only if `from_node`.
     pub fn batch(&self, device: &str, from_node: bool) -> String {
         let mut batch = String::new();
         let mut parent = "root".to_owned();
@@ -192,13 +191,13 @@ fn find_bucket(rate: Rate) -> Result<Bucket, Error> {
     Err(Error::Kernel { what: "limit a link's rate", module, config, option: "--rate", output: complaint })
 }
 
-/// The kernel's complaint about these lines.
+/// Runs these lines as a trial; returns the kernel's complaint.
 fn try_out(batch: &str) -> Result<Result<(), String>, Error> {
     run::with_input("unshare", &["--net", "--", "tc", "-batch", "-"], batch)
 }
 
 /// Makes the bridge, and the link of each node; `switch` is the PID of the process that holds the
-/// bridge's namespace. The links live as long as what is given back.
+/// bridge's namespace. The links live as long as the returned wires.
 pub fn make(switch: u32, nodes: &[Node], shaping: &Shaping) -> Result<Option<Wires>, Error> {
     let wires = shaping.wires.map(|delay| lay(switch, nodes, delay)).transpose()?;
     let mut devices = "link set lo up\n\
@@ -223,9 +222,8 @@ pub fn make(switch: u32, nodes: &[Node], shaping: &Shaping) -> Result<Option<Wir
     Ok(wires)
 }
 
-/// Lines for `ip -batch` that set a node's device up. It knows all others' hardware addresses: those that a
-/// kernel has to find out are 1,024 at most for all namespaces together, where 64 nodes that talk with 18
-/// each need more.
+/// Returns lines for `ip -batch` that set a node's device up, with all other nodes' hardware addresses. The kernel's
+/// limit of dynamic entries is 1,024 for all namespaces, and 64 nodes with 18 peers each need more.
 fn device(node: &Node, nodes: &[Node]) -> String {
     let (address, own) = (node.address, node.hardware_address());
     let mut lines = format!("link set lo up\nlink set eth0 address {own} up\naddress add {address}/16 dev eth0\n");
@@ -236,7 +234,7 @@ fn device(node: &Node, nodes: &[Node]) -> String {
     lines
 }
 
-/// Makes the wires, whose devices all stand in the switch's network at first.
+/// Makes the wires. All their devices are in the switch's network at first.
 fn lay(switch: u32, nodes: &[Node], delay: Delay) -> Result<Wires, Error> {
     let devices = wires::make(switch, nodes.iter().map(|node| node.name.as_str()));
     devices
@@ -276,7 +274,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_shown_is_read_back(bits in RATE_MIN_BITS / 1000..=RATE_MAX_BITS / 1000, us in 1..=DELAY_MAX_US) {
+        fn formatted_values_are_parsed_back(bits in RATE_MIN_BITS / 1000..=RATE_MAX_BITS / 1000, us in 1..=DELAY_MAX_US) {
             let (rate, delay) = (Rate { bits_per_second: bits * 1000 }, Delay { us });
             prop_assert_eq!(rate.to_string().parse::<Rate>().unwrap(), rate);
             prop_assert_eq!(delay.to_string().parse::<Delay>().unwrap(), delay);

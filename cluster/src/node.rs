@@ -22,30 +22,29 @@ pub struct Node {
 }
 
 impl Node {
-    /// The name of the node with this number, which counts from 1.
+    /// Returns the name of the node with this number, from 1.
     pub(crate) fn name_of(number: usize) -> String {
         format!("node{number:03}")
     }
 
-    /// The address of the node with this number.
+    /// Returns the address of the node with this number.
     pub(crate) fn address_of(number: usize) -> Ipv4Addr {
         Ipv4Addr::new(10, 77, 0, u8::try_from(number).expect("a cluster has at most 250 nodes"))
     }
 
-    /// The hardware address that goes with its address.
+    /// Returns its hardware address, which follows from its address.
     pub(crate) fn hardware_address(&self) -> String {
         let [a, b, c, d] = self.address.octets();
         format!("02:00:{a:02x}:{b:02x}:{c:02x}:{d:02x}")
     }
 
-    /// True until it was killed.
+    /// Returns whether it lives.
     pub fn is_alive(&self) -> bool {
         self.holder.is_alive()
     }
 
-    /// A command that runs `program` on this node, in the caller's working directory or, if the node
-    /// doesn't see that one, in the root. It ends as `program` does, by the same signal too; and when it
-    /// is killed, so is `program`.
+    /// Returns a command that runs `program` on this node, in the caller's working directory or, if the node does not
+    /// see that, in the root. It ends with the status of `program`. If it is killed, so is `program`.
     pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
         self.command_in(&self.working_directory(), program)
     }
@@ -69,8 +68,8 @@ impl Node {
         here.filter(|here| is_seen(here) == Some(true)).unwrap_or_else(|| "/".into())
     }
 
-    /// Kills all that runs on the node and takes its link away, as when a node loses its power. Returns
-    /// when its processes have ended. It doesn't come back.
+    /// Kills all processes of the node and removes its link, as when a node loses power. Returns when its processes
+    /// have ended. The node can't be restarted.
     pub fn kill(&self) -> Result<(), Error> {
         self.holder
             .kill()

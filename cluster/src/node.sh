@@ -1,17 +1,17 @@
-# PID 1 of a node. $1 is its name. The environment says the rest:
+# PID 1 of a node. $1 is its name. Variables:
 #   CLUSTER_HOSTS     the text of /etc/hosts
 #   CLUSTER_RAM_MIB   the size of each RAM disk
-#   CLUSTER_SHARES    directories below a RAM disk's place that are the host's all the same, a line each
+#   CLUSTER_SHARES    directories of the host below a RAM disk's mount point, a line each
 # It prints `ready NAME PID`, with the PID of the namespace that /proc belongs to.
 set -eu
 exec 2>&1
 read -r pid _ </proc/self/stat
 echo "$1" >/proc/sys/kernel/hostname
-# What nearly all machines use. Others misjudge what a bucket of tokens lets through, and lose a tenth of it.
+# The default of nearly all machines. Other algorithms misjudge a token bucket, and lose a tenth of its rate.
 echo cubic 2>/dev/null >/proc/sys/net/ipv4/tcp_congestion_control || :
 
-# The RAM disks are made aside, because a shared directory is found only as long as they don't hide it.
-# Without -n, `mount` would write into /run, which is the host's at first.
+# RAM disks are mounted elsewhere first, since they would hide shared directories.
+# Without -n, `mount` would write to the host's /run.
 mount -n -t tmpfs -o mode=755 cluster /mnt
 for place in /run /tmp /var/tmp /dev/shm; do
     mkdir -p "/mnt$place"
@@ -32,5 +32,5 @@ mount -n -t proc proc /proc
 
 cd /
 echo "ready $1 $pid"
-# It inherits whatever its node's processes leave behind, and reaps it.
+# Orphans of the node become its children, and it reaps them.
 exec env --ignore-signal=CHLD sleep infinity </dev/null >/dev/null 2>&1

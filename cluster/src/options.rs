@@ -1,26 +1,26 @@
-//! What a cluster's nodes are like.
+//! Options of a cluster.
 
 use std::path::{Path, PathBuf};
 
 use crate::error::Error;
 use crate::links::{Delay, Rate};
 
-/// The most nodes that a cluster has.
+/// Limit of a cluster's nodes.
 pub const NODES_MAX: usize = 250;
 
 /// Where each node has a RAM disk of its own.
 pub const RAM_DISKS: [&str; 4] = ["/run", "/tmp", "/var/tmp", "/dev/shm"];
 
-/// What the nodes are like.
+/// Options of a cluster.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// What each link carries, in each direction; as much as it can if `None`.
+    /// The limit of each link, in each direction; `None`: unlimited.
     pub rate: Option<Rate>,
-    /// The time that a packet takes from node to node, added where it is sent.
+    /// The added delay of a packet from node to node.
     pub delay: Option<Delay>,
     /// The size of each RAM disk. Memory is taken as it is used.
     pub ram_disk_mib: u32,
-    /// Directories that a RAM disk would hide and that every node sees all the same, under their path.
+    /// Directories below RAM disks that every node sees nevertheless, under their path.
     pub shares: Vec<PathBuf>,
 }
 

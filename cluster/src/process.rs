@@ -1,4 +1,4 @@
-//! A process that is told from a later one with the same number by when it began.
+//! A process, identified by its PID and start time.
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -8,8 +8,8 @@ use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde::{Deserialize, Serialize};
 
-/// How long a process may take to end. A process that waits for a device or a server, or an init that
-/// doesn't reap what it inherits, can keep its whole namespace.
+/// Timeout of a process's end. A process that waits for a device or a server, or an init that does not reap its
+/// children, can block its namespace's end.
 const END_MAX: Timespec = Timespec { tv_sec: 20, tv_nsec: 0 };
 /// The kernel's `PF_EXITING`, of the flags in `/proc/PID/stat`.
 const EXITING: u32 = 4;
@@ -17,33 +17,33 @@ const EXITING: u32 = 4;
 /// One process, as long as it lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Process {
-    /// Its number in the caller's PID namespace.
+    /// Its PID in the caller's PID namespace.
     pub pid: u32,
-    /// When it began, in the kernel's ticks since boot.
+    /// Its start time, in the kernel's ticks since boot.
     start_ticks: u64,
 }
 
 impl Process {
-    /// The process that has this number now; `None` if there is none, or only a dead one.
+    /// Returns the live process with this PID, if there is one.
     pub fn of(pid: u32) -> Option<Process> {
         let stat = Stat::of(pid)?;
         stat.lives.then_some(Process { pid, start_ticks: stat.start_ticks })
     }
 
-    /// True until it dies. One that waits for its namespace's processes to end, or to be reaped, is dead.
+    /// Returns whether it lives. A process that waits for its namespace's end, or to be reaped, is dead.
     pub fn is_alive(self) -> bool {
         Process::of(self.pid) == Some(self)
     }
 
-    /// Ends it with SIGKILL and returns when it has ended. As the PID 1 of a PID namespace it ends after
-    /// all other processes of that namespace, and those are reaped. Nothing happens if it is gone.
+    /// Kills it, and waits for its end. A PID 1 of a PID namespace ends after all other processes of the namespace.
+    /// Does nothing if it is gone.
     pub fn kill(self) -> io::Result<()> {
-        let pid = i32::try_from(self.pid).ok().and_then(Pid::from_raw).expect("a process's number is positive");
+        let pid = i32::try_from(self.pid).ok().and_then(Pid::from_raw).expect("a PID is positive");
         let descriptor = match pidfd_open(pid, PidfdFlags::empty()) {
             Err(Errno::SRCH) => return Ok(()),
             other => other?,
         };
-        // The descriptor stands for whoever had the number when it was opened.
+        // The PID may have been reused before the descriptor was opened.
         if Stat::of(self.pid).is_none_or(|stat| stat.start_ticks != self.start_ticks) {
             return Ok(());
         }
@@ -61,7 +61,7 @@ impl Process {
     }
 }
 
-/// What `/proc/PID/stat` says.
+/// Fields of `/proc/PID/stat`.
 #[derive(Debug, PartialEq, Eq)]
 struct Stat {
     lives: bool,
@@ -73,9 +73,9 @@ impl Stat {
         Stat::parse(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
     }
 
-    /// Fields 3, 9 and 22, as proc(5) numbers them.
+    /// Parses the fields 3, 9 and 22 of proc(5).
     fn parse(stat: &str) -> Option<Stat> {
-        // The second field is the program's name in parentheses and may hold anything.
+        // The second field, the program's name in parentheses, may contain any character.
         let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
         let is_over = matches!(*fields.first()?, "Z" | "X" | "x");
         let flags: u32 = fields.get(6)?.parse().ok()?;
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn another_process_with_the_same_number_is_left_alone() {
+    fn another_process_with_the_same_pid_is_left_alone() {
         let mut child = Command::new("sleep").arg("1000").spawn().unwrap();
         let process = Process::of(child.id()).unwrap();
         Process { start_ticks: process.start_ticks - 1, ..process }.kill().unwrap();

@@ -1,7 +1,7 @@
-//! Clusters that stay until they are taken down, by name.
+//! Detached clusters, by name.
 //!
-//! A cluster is a file, `NAME.json`, in a directory that is root's alone. The file says which
-//! processes make it; it is worth nothing without them, and is removed by whoever finds them dead.
+//! A cluster is recorded in a file, `NAME.json`, in a private directory of root. The file names the cluster's
+//! processes. A reader that finds them dead removes the file.
 
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, ErrorKind};
@@ -12,20 +12,20 @@ use crate::holders;
 use crate::{Error, Options, Running, check};
 
 const NAME_BYTES_MAX: usize = 32;
-/// How often an opening may come upon a directory that was just removed.
+/// Retries to open a directory that is removed meanwhile.
 const TRIES_MAX: usize = 100;
 
-/// What clusters are up.
+/// The records of running clusters.
 #[derive(Debug)]
 pub struct Registry {
     directory: PathBuf,
-    /// Held while clusters are made and ended, so that two callers don't make the same one.
+    /// Held while clusters are made and ended, so two callers don't make the same one.
     _lock: File,
 }
 
 impl Registry {
-    /// That of this machine, below `/run` or, where there is none, below `$XDG_RUNTIME_DIR`. Waits for
-    /// another process that has it open.
+    /// Opens this machine's registry, below `/run` or, if that is missing, below `$XDG_RUNTIME_DIR`. Waits for another
+    /// process that has it open.
     pub fn open() -> Result<Registry, Error> {
         check()?;
         let run = Path::new("/run");
@@ -35,7 +35,7 @@ impl Registry {
         Registry::open_at(&parent.join("headwater-cluster"))
     }
 
-    /// The one that `directory` holds, which is made if need be.
+    /// Opens the registry in `directory`, which is made if needed.
     pub fn open_at(directory: &Path) -> Result<Registry, Error> {
         check()?;
         for _ in 0..TRIES_MAX {
@@ -43,10 +43,10 @@ impl Registry {
                 return Ok(registry);
             }
         }
-        Err(state(directory, "others remove it again and again"))
+        Err(state(directory, "other processes remove it again and again"))
     }
 
-    /// `None` if another process has removed the directory before it was locked.
+    /// Tries once; `None` if another process removed the directory before it was locked.
     fn try_open(directory: &Path) -> io::Result<Option<Registry>> {
         match DirBuilder::new().mode(0o700).create(directory) {
             Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
@@ -64,12 +64,12 @@ impl Registry {
             other => other?,
         };
         lock.lock()?;
-        // A directory without a name has no links.
+        // A removed directory has no links.
         let is_there = lock.metadata()?.nlink() > 0;
         Ok(is_there.then(|| Registry { directory: directory.to_owned(), _lock: lock }))
     }
 
-    /// Makes a cluster that stays. If that fails, nothing of it is left.
+    /// Makes a detached cluster. On failure nothing is left of it.
     pub fn up(&self, name: &str, nodes: usize, options: &Options) -> Result<Running, Error> {
         let path = self.path(name)?;
         if let Some(running) = self.read(&path)? {
@@ -80,9 +80,9 @@ impl Registry {
         let (running, lifeline) = holders::start(name, nodes, options, true)?;
         let text = serde_json::to_vec(&running).expect("numbers and texts have a form in JSON");
         let aside = self.directory.join(format!("{name}.new"));
-        let kept =
+        let written =
             fs::write(&aside, text).and_then(|()| fs::rename(&aside, &path)).and_then(|()| holders::stay(lifeline));
-        if let Err(error) = kept {
+        if let Err(error) = written {
             running.end()?;
             let _ = fs::remove_file(&aside);
             let _ = fs::remove_file(&path);
@@ -91,7 +91,7 @@ impl Registry {
         Ok(running)
     }
 
-    /// Ends the cluster of this name and returns when all of it has ended; `false` if there was none.
+    /// Ends the cluster of this name, and waits for its end; returns `false` if there was none.
     pub fn down(&self, name: &str) -> Result<bool, Error> {
         let path = self.path(name)?;
         let Some(running) = self.read(&path)? else { return Ok(false) };
@@ -100,7 +100,7 @@ impl Registry {
         Ok(true)
     }
 
-    /// The cluster of this name.
+    /// Returns the cluster of this name.
     pub fn get(&self, name: &str) -> Result<Running, Error> {
         if let Some(running) = self.read(&self.path(name)?)? {
             return Ok(running);
@@ -110,7 +110,7 @@ impl Registry {
         Err(Error::Unknown { name: name.to_owned(), others })
     }
 
-    /// All clusters that are up, by name.
+    /// Returns all running clusters, by name.
     pub fn list(&self) -> Result<Vec<Running>, Error> {
         let failed = |error: io::Error| state(&self.directory, error);
         let mut all = Vec::new();
@@ -119,7 +119,7 @@ impl Registry {
             if path.extension().is_some_and(|extension| extension == "json") {
                 all.extend(self.read(&path)?);
             } else if path.extension().is_some_and(|extension| extension == "new") {
-                // Whoever wrote it was killed before it had a cluster's name.
+                // Its writer was killed before the rename.
                 fs::remove_file(&path).map_err(failed)?;
             }
         }
@@ -136,7 +136,7 @@ impl Registry {
         Ok(self.directory.join(format!("{name}.json")))
     }
 
-    /// What the file says, unless its cluster is dead: then the file goes too.
+    /// Reads a record; removes it if its cluster is dead.
     fn read(&self, path: &Path) -> Result<Option<Running>, Error> {
         let text = match fs::read(path) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
@@ -153,7 +153,7 @@ impl Registry {
 
 impl Drop for Registry {
     fn drop(&mut self) {
-        // It goes when the last cluster has gone.
+        // Fails while clusters are recorded.
         let _ = fs::remove_dir(&self.directory);
     }
 }

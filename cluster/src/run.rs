@@ -1,4 +1,4 @@
-//! Running the programs that make a cluster.
+//! Runs the programs that make a cluster.
 
 use std::io::{ErrorKind, Write};
 use std::process::{Command, Stdio};
@@ -14,13 +14,13 @@ const PACKAGES: &[(&str, &str)] = &[
     ("unshare", "util-linux"),
 ];
 
-/// The error of a program that couldn't be started.
+/// Returns the error of a program that couldn't be started.
 pub fn not_started(program: &'static str, source: std::io::Error) -> Error {
     let package = PACKAGES.iter().find(|(name, _)| *name == program).map_or("util-linux", |(_, package)| package);
     Error::Program { program, package, source }
 }
 
-/// Whether clusters can be made here: the caller is root, and the programs are installed.
+/// Checks that the caller is root, and that the programs are installed.
 pub fn check() -> Result<(), Error> {
     let user = rustix::process::geteuid();
     if !user.is_root() {
@@ -29,7 +29,7 @@ pub fn check() -> Result<(), Error> {
     check_programs()
 }
 
-/// Fails if one of the programs isn't there, before anything is made.
+/// Checks that all programs are installed.
 fn check_programs() -> Result<(), Error> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let missing = |program: &str| !std::env::split_paths(&path).any(|folder| folder.join(program).is_file());
@@ -39,13 +39,13 @@ fn check_programs() -> Result<(), Error> {
     }
 }
 
-/// Runs `program` with `input`; gives what it wrote if it fails.
+/// Runs `program` with `input`; returns its standard error if it fails.
 pub fn with_input(program: &'static str, arguments: &[&str], input: &str) -> Result<Result<(), String>, Error> {
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(|error| not_started(program, error))?;
     let mut stdin = child.stdin.take().expect("standard input is a pipe");
-    // A program that ends early says why on standard error.
+    // A program that ends early reports the reason on standard error.
     let _ = stdin.write_all(input.as_bytes());
     drop(stdin);
     let output = child.wait_with_output().map_err(|error| not_started(program, error))?;

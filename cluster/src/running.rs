@@ -16,19 +16,19 @@ pub struct Running {
     pub switch: Process,
     /// Its nodes, in the order of their numbers.
     pub nodes: Vec<Node>,
-    /// What each link carries.
+    /// The limit of each link.
     pub rate: Option<Rate>,
-    /// What delays packets.
+    /// The added delay of packets.
     pub delay: Option<Delay>,
 }
 
 impl Running {
-    /// True until it was taken down, or all of its processes were killed.
+    /// Returns whether it is up.
     pub fn is_alive(&self) -> bool {
         self.switch.is_alive()
     }
 
-    /// The node with this name, or with this number, which counts from 1.
+    /// Returns the node with this name, or with this number, from 1.
     pub fn find(&self, node: &str) -> Result<&Node, Error> {
         let number = node.parse::<usize>().ok().and_then(|number| number.checked_sub(1));
         let found = number.map_or_else(|| self.nodes.iter().find(|n| n.name == node), |index| self.nodes.get(index));
@@ -39,7 +39,7 @@ impl Running {
         })
     }
 
-    /// The names of its nodes, as one text.
+    /// Returns the names of its nodes, as one text.
     pub fn node_names(&self) -> String {
         match self.nodes.as_slice() {
             [] => String::new(),
@@ -48,7 +48,7 @@ impl Running {
         }
     }
 
-    /// Ends all that runs in it, and returns when it has ended.
+    /// Kills all its processes, and waits for their end.
     pub fn end(&self) -> Result<(), Error> {
         self.switch.kill().map_err(|error| Error::Step {
             step: format!("ending the switch of cluster `{}`, process {}", self.name, self.switch.pid),

@@ -3,8 +3,8 @@
 #   $1    the script of a node's PID 1
 #   $2…   the nodes' names
 # It prints `ready switch PID`, with the PID of the namespace that /proc belongs to, and `end NAME`
-# when a node has ended. Any other line is a program's complaint. It ends when standard input does,
-# unless that says `stay`: then it ends with the last node.
+# when a node has ended. Any other line is a program's error. It ends with standard input, unless
+# that has the line `stay`: then it ends with the last node.
 set -eu
 exec 2>&1
 read -r pid _ </proc/self/stat

@@ -1,4 +1,4 @@
-//! Numbers, tables and curves as people read them: what commands, tests and `cargo xtask` print and draw.
+//! Formats numbers and tables as text, and draws curves, for commands, tests and `cargo xtask`.
 
 pub mod plot;
 pub mod text;

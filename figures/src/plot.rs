@@ -2,10 +2,10 @@
 
 use std::fmt::Write;
 
-/// Points under a name.
+/// A named curve.
 #[derive(Clone, Debug)]
 pub struct Curve {
-    /// What it shows.
+    /// Its name.
     pub name: String,
     /// (x, y), both positive.
     pub points: Vec<(f64, f64)>,
@@ -16,9 +16,9 @@ pub struct Curve {
 pub struct Plot {
     /// The title.
     pub title: String,
-    /// What x is.
+    /// The label of the x axis.
     pub x: String,
-    /// What y is.
+    /// The label of the y axis.
     pub y: String,
     /// The curves.
     pub curves: Vec<Curve>,
@@ -27,13 +27,13 @@ pub struct Plot {
 const COLOURS: [&str; 7] = ["#b2432f", "#2f6db2", "#5a8f3c", "#8a5fb0", "#b58a1f", "#3c8f8a", "#444444"];
 const WIDTH: f64 = 720.0;
 const HEIGHT: f64 = 440.0;
-/// Where the axes stand.
+/// The position of the axes.
 const LEFT: f64 = 80.0;
 const RIGHT: f64 = WIDTH - 30.0;
 const TOP: f64 = 50.0;
 const BOTTOM: f64 = HEIGHT - 60.0;
 
-/// From a value to its place, logarithmically, with powers of ten at both ends or values near them.
+/// A logarithmic scale from values to positions, with rounded values at both ends.
 struct Axis {
     low: f64,
     high: f64,
@@ -53,7 +53,7 @@ impl Axis {
         self.from + (value.max(1e-9).ln() - self.low) / (self.high - self.low) * (self.to - self.from)
     }
 
-    /// 1, 2 and 5 times powers of ten, or these alone where they would be many.
+    /// Returns 1, 2 and 5 times powers of ten, or only powers of ten if these are many.
     fn ticks(&self) -> Vec<f64> {
         let powers = |steps: &[f64]| {
             let all = (-9..10).flat_map(|power| steps.iter().map(move |step| step * 10f64.powi(power)));

@@ -1,7 +1,7 @@
-//! Numbers as people read them, in columns.
+//! Formats numbers and columns as text.
 
-/// Rows of cells in columns that fit; the first row is the heading. The first `left` columns stand
-/// at the left of their place, the others at the right.
+/// Aligns rows of cells in columns; the first row is the heading. The first `left` columns are aligned to the left, the
+/// others to the right.
 pub fn columns(rows: &[Vec<String>], left: usize) -> String {
     let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
     let widths: Vec<usize> = (0..).map_while(width).collect();
@@ -20,12 +20,12 @@ pub fn columns(rows: &[Vec<String>], left: usize) -> String {
     text
 }
 
-/// Bytes with a unit, three digits.
+/// Formats bytes with a unit and three digits.
 pub fn bytes(number: u64) -> String {
     scaled(number as f64, 1024.0, &["", "K", "M", "G", "T", "P", "E"])
 }
 
-/// Nanoseconds as a time, three digits.
+/// Formats nanoseconds as a time with three digits.
 pub fn nanoseconds(number: u64) -> String {
     if number == 0 {
         return "-".into();
@@ -33,7 +33,7 @@ pub fn nanoseconds(number: u64) -> String {
     scaled(number as f64, 1000.0, &["ns", "µs", "ms", "s"])
 }
 
-/// Milliseconds as a span of time.
+/// Formats milliseconds as a duration.
 pub fn milliseconds(number: u64) -> String {
     let seconds = number / 1000;
     match seconds {
@@ -45,7 +45,7 @@ pub fn milliseconds(number: u64) -> String {
 
 fn scaled(mut number: f64, step: f64, units: &[&str]) -> String {
     let mut unit = 0;
-    // What would be rounded to the next unit belongs there.
+    // A value that would be rounded up to the next unit has that unit.
     while number >= step - 0.5 && unit + 1 < units.len() {
         number /= step;
         unit += 1;

@@ -19,7 +19,7 @@
 /* Send slots that data leaves free: for a credit and for the end. */
 #define SLOTS_RESERVED 2
 #define SLOTS_SENDING (HWFAB_WINDOW_MAX + SLOTS_RESERVED)
-/* Posted beyond what links need, for credits and for strangers. */
+/* Receive slots beyond those of links, for credits and for unauthenticated peers. */
 #define SLOTS_SPARE 32
 #define COMPLETIONS_MAX 64
 #define EVENTS_MAX 64
@@ -104,13 +104,13 @@ static void post_again(struct carrier *carrier)
 		take_first(&carrier->unposted);
 }
 
-static void give_back(struct link *link, struct hwfab_slot *slot)
+static void release_slot(struct link *link, struct hwfab_slot *slot)
 {
 	append(&link->unused, slot);
 	link->unused_count++;
 }
 
-/* The stream ends here. What was received and not taken is of no use any more. */
+/* Ends the stream, and drops received data that was not taken. */
 static void close_stream(struct carrier *carrier, struct link *link)
 {
 	if (link->is_leaving)
@@ -122,17 +122,17 @@ static void close_stream(struct carrier *carrier, struct link *link)
 			post(carrier, link->arrived[place]);
 }
 
-/* The same without a word to the peer, and without what is not sent yet. */
+/* The same without a message to the peer, and without pending data. */
 static void lose(struct carrier *carrier, struct link *link)
 {
 	struct hwfab_slot *slot;
 
 	close_stream(carrier, link);
 	while ((slot = take_first(&link->unsent)))
-		give_back(link, slot);
+		release_slot(link, slot);
 }
 
-/* Hands to the network what waits for it. True if it took something. */
+/* Passes pending messages to the network. Returns whether it took one. */
 static bool submit(struct carrier *carrier, struct link *link)
 {
 	bool did = false;
@@ -179,7 +179,7 @@ static struct hwfab_slot *unused_slot(struct link *link)
 	return take_first(&link->unused);
 }
 
-/* Stream to network. True if something moved. */
+/* Moves data from stream to network. Returns whether any moved. */
 static bool take_from_stream(struct carrier *carrier, struct link *link)
 {
 	bool did = false;
@@ -206,7 +206,7 @@ static bool take_from_stream(struct carrier *carrier, struct link *link)
 	return did;
 }
 
-/* Network to stream. True if something moved. */
+/* Moves data from network to stream. Returns whether any moved. */
 static bool give_to_stream(struct carrier *carrier, struct link *link)
 {
 	bool did = false;
@@ -245,7 +245,7 @@ static void leave(struct carrier *carrier, struct link *link)
 		send_slot(carrier, link, unused_slot(link), HWFAB_KIND_END, 0);
 }
 
-/* Does what a link can do. True if something moved. */
+/* Moves a link's data. Returns whether any moved. */
 static bool serve(struct carrier *carrier, struct link *link)
 {
 	bool did = submit(carrier, link);
@@ -273,7 +273,7 @@ static struct link *find_link(struct carrier *carrier, uint64_t own)
 	return NULL;
 }
 
-/* A message has come; what of it is not kept makes room for others at once. */
+/* Handles a received message. Posts its slot again at once, unless the slot holds data. */
 static void take_message(struct carrier *carrier, struct hwfab_slot *slot, size_t size)
 {
 	struct hwfab_header header;
@@ -307,12 +307,12 @@ static void take_completion(struct carrier *carrier, const struct hwfab_completi
 		return;
 	}
 	link->in_flight--;
-	give_back(link, completion->slot);
+	release_slot(link, completion->slot);
 	if (completion->is_failed)
 		lose(carrier, link);
 }
 
-/* Allocates a link's slots, once: later links use them again. */
+/* Allocates a link's slots once: later links reuse them. */
 static bool prepare(struct carrier *carrier, struct link *link)
 {
 	size_t count = sizeof(link->slots) / sizeof(link->slots[0]);
@@ -325,7 +325,7 @@ static bool prepare(struct carrier *carrier, struct link *link)
 		if (number < HWFAB_WINDOW_MAX)
 			post(carrier, &link->slots[number]);
 		else
-			give_back(link, &link->slots[number]);
+			release_slot(link, &link->slots[number]);
 	}
 	link->is_prepared = true;
 	return true;
@@ -367,7 +367,7 @@ static int received_fd(struct msghdr *message)
 	return fd;
 }
 
-/* Takes all orders that have come. An order that can't be followed shows by its stream's end. */
+/* Reads all pending orders. On an invalid order, its stream is closed. */
 static void take_orders(struct carrier *carrier)
 {
 	for (;;) {
@@ -395,7 +395,7 @@ static void take_orders(struct carrier *carrier)
 	}
 }
 
-/* How long nothing is to be done, if nothing moved so many times. */
+/* Returns the sleep time after so many idle rounds. */
 static int rest_ms(struct carrier *carrier, unsigned idle)
 {
 	if (idle == 0)
@@ -426,7 +426,7 @@ static void wait_events(struct carrier *carrier, int timeout_ms)
 
 		link->is_readable |= (events & EPOLLIN) != 0;
 		link->is_writable |= (events & EPOLLOUT) != 0;
-		/* What was written before and is not read yet goes with it, as on a connection that breaks. */
+		/* Unread data is lost with it, as on a broken connection. */
 		link->is_hung_up |= (events & (EPOLLHUP | EPOLLERR)) != 0;
 	}
 }

@@ -6,9 +6,9 @@
 
 #include <stdbool.h>
 
-/* Streams at the same time; of more, the ends are closed at once. */
+/* Limit of streams; further ones are closed at once. */
 #define HWFAB_LINKS_MAX 128
-/* The longest text of why there is no endpoint. */
+/* The longest reason for a missing endpoint. */
 #define HWFAB_WHY_BYTES_MAX 256
 
 /* Opens an endpoint by this provider, or by the best one if it is NULL. Reports its name over the control socket

@@ -10,9 +10,9 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* What stands in an endpoint's name before its address: two ends that differ in these can't talk. */
+/* Prefix of an endpoint's name before its address: two ends with different prefixes can't communicate. */
 #define NAME_PREFIX_BYTES 8
-/* Kinds of memory regions that are understood; what a provider does not need it does not choose. */
+/* Supported modes of memory regions; a provider selects those that it needs. */
 #define MR_MODES (FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_ENDPOINT)
 
 static struct fi_info *look_up(const char *provider, int *error)
@@ -50,7 +50,7 @@ bool hwfab_list(void)
 	return all != NULL;
 }
 
-/* A queue that can be waited for together with sockets, or else one that is looked at. */
+/* Opens a queue that can be waited for together with sockets, or else one that is polled. */
 static int open_queue(struct hwfab_fabric *fabric)
 {
 	struct fi_cq_attr attributes = {.format = FI_CQ_FORMAT_MSG, .wait_obj = FI_WAIT_FD};
@@ -89,7 +89,7 @@ static void close_all(struct hwfab_fabric *fabric)
 	memset(fabric, 0, sizeof(*fabric));
 }
 
-/* Everything up to an endpoint that is heard. */
+/* Opens everything up to an enabled endpoint. */
 static int open_by(struct hwfab_fabric *fabric, struct fi_info *info)
 {
 	struct fi_av_attr addresses = {.type = info->domain_attr->av_type};
@@ -222,7 +222,7 @@ int hwfab_poll(struct hwfab_fabric *fabric, struct hwfab_completion *completions
 			break;
 		if (result != -FI_EAVAIL || fi_cq_readerr(fabric->queue, &failure, 0) != 1)
 			return -1;
-		/* What was sent to a posted buffer that was too short, for one: no slot of ours, nothing to do. */
+		/* An error without a slot, such as a message that was longer than a posted buffer, is ignored. */
 		if (failure.op_context)
 			completions[number++] = (struct hwfab_completion){failure.op_context, 0, true};
 	}

@@ -1,4 +1,4 @@
-/* One reliable-datagram endpoint of libfabric (FI_EP_RDM), with messages alone: what all providers have, by
+/* One reliable-datagram endpoint of libfabric (FI_EP_RDM), with messages only: all providers have these, by
  * themselves or through ofi_rxm. One thread uses it. */
 #ifndef HEADWATER_FABRIC_FABRIC_H
 #define HEADWATER_FABRIC_FABRIC_H
@@ -9,9 +9,9 @@
 #include <rdma/fi_domain.h>
 #include <rdma/fi_endpoint.h>
 
-/* Bytes of a message, its header included: few messages for a chunk, and few links' worth of memory. */
+/* Bytes of a message with its header: large enough for few messages a chunk, small enough for many links. */
 #define HWFAB_SLOT_BYTES 65536
-/* Endpoints that are known by name. */
+/* Limit of known endpoints. */
 #define HWFAB_PEERS_MAX 1024
 
 /* Buffer of one message. The network owns its memory from hwfab_send or hwfab_receive until hwfab_poll returns it. */
@@ -45,7 +45,7 @@ struct hwfab_fabric {
 	struct hwfab_peer peers[HWFAB_PEERS_MAX];
 };
 
-/* What has become of a slot. */
+/* The completion of a slot. */
 struct hwfab_completion {
 	struct hwfab_slot *slot;
 	size_t size; /* of what was received */
@@ -55,20 +55,20 @@ struct hwfab_completion {
 /* Opens an endpoint by this provider, or by the best one if it is NULL. On failure `why` has the reason. */
 bool hwfab_open(struct hwfab_fabric *fabric, const char *provider, char *why, size_t why_bytes);
 
-/* Allocates the slots' memory. False if there is none. */
+/* Allocates the slots' memory. Returns false if memory is short. */
 bool hwfab_prepare(struct hwfab_fabric *fabric, struct hwfab_slot *slots, size_t count);
 
-/* The address of the endpoint with this name. False if it can't be reached from this one. */
+/* Finds the address of the endpoint with this name. Returns false if it can't be reached from this one. */
 bool hwfab_find(struct hwfab_fabric *fabric, const unsigned char *name, size_t name_bytes, fi_addr_t *address);
 
-/* 0; -FI_EAGAIN if it is to be tried again after hwfab_poll; another error of libfabric. */
+/* Returns 0, -FI_EAGAIN to try again after hwfab_poll, or another error of libfabric. */
 ssize_t hwfab_receive(struct hwfab_fabric *fabric, struct hwfab_slot *slot);
 ssize_t hwfab_send(struct hwfab_fabric *fabric, struct hwfab_slot *slot, fi_addr_t address);
 
 /* Returns how many slots have completed; -1 if the endpoint has failed for good. */
 int hwfab_poll(struct hwfab_fabric *fabric, struct hwfab_completion *completions, int count);
 
-/* True if it may be waited for wait_fd. */
+/* Returns whether waiting for wait_fd is safe now. */
 bool hwfab_may_wait(struct hwfab_fabric *fabric);
 
 /* Writes the names of the providers that can be used to standard output, one in a line. */

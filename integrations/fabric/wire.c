@@ -84,7 +84,7 @@ unsigned hwfab_flow_place(uint32_t sequence)
 
 bool hwfab_note_header(struct hwfab_flow *flow, const struct hwfab_header *header)
 {
-	uint32_t ahead = header->sequence - flow->taken - 1, news = header->taken - flow->acknowledged;
+	uint32_t ahead = header->sequence - flow->taken - 1, newly_taken = header->taken - flow->acknowledged;
 
 	if (header->kind == HWFAB_KIND_DATA) {
 		uint32_t bit = 1U << hwfab_flow_place(header->sequence);
@@ -100,7 +100,7 @@ bool hwfab_note_header(struct hwfab_flow *flow, const struct hwfab_header *heade
 		flow->has_end = true;
 		flow->end = header->sequence;
 	}
-	if (news > flow->sent - flow->acknowledged)
+	if (newly_taken > flow->sent - flow->acknowledged)
 		/* A delayed message has an old count; no other message has a lower one. */
 		return flow->acknowledged - header->taken <= 2 * HWFAB_WINDOW_MAX;
 	flow->acknowledged = header->taken;

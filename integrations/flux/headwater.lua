@@ -2,17 +2,17 @@
 -- `headwater start` that has this file.
 --
 -- A plugin in Lua can change a task's variables and not its command (flux-shell-initrc(5)). Variables are all that
--- audit needs, so the session must be one of `--via audit`. Whatever fails, the task runs as without this plugin.
+-- audit needs, so the session must be one of `--via audit`. On any failure the task runs as without this plugin.
 
-local function quoted(word)
-  return "'" .. tostring(word):gsub("'", "'\\''") .. "'"
+local function quoted(argument)
+  return "'" .. tostring(argument):gsub("'", "'\\''") .. "'"
 end
 
--- What a program that comes to its node would find in its environment; empty if it can't be served.
+-- Returns the variables that a program gets when it attaches to its node agent; empty if it can't be served.
 local function variables(job)
   local command = "env -i"
-  local function add(word)
-    command = command .. " " .. quoted(word)
+  local function add(argument)
+    command = command .. " " .. quoted(argument)
   end
   for _, name in ipairs { "HOME", "HEADWATER_LIBDIR" } do
     if shell.getenv(name) then

@@ -30,14 +30,14 @@
 #define FAILED "failed: "
 #define OFF "off: "
 
-/* The front end looks at the program, on the shared file system. */
+/* The front end examines the program, on the shared file system. */
 #define FRONT_MS_MAX 30000
 #define NODE_MS_MAX 10000
 #define ANSWER_MS_MAX 60000
 #define ENTER_MS_MAX 20000
 #define REPORT_MS_MAX 6000
 #define SWEEP_MS_MAX 5000
-/* From here on, numbers of steps stand for what is no step of tasks. */
+/* Step numbers from here on stand for batch scripts and other special steps. */
 #define SPECIAL_STEPS 0xfffffff0u
 /* A group that has no rights. */
 #define NO_GROUP 65534
@@ -51,9 +51,9 @@ static struct hwsl_site site;
 static char *chosen;
 /* In srun: the front end. */
 static struct hwsl_process front = {.input = -1, .output = -1};
-/* In slurmstepd: the socket of the node's part of the job, or nothing. */
+/* In slurmstepd: the socket of the node agent, or an empty string. */
 static char node_socket[PATH_MAX];
-/* The node's part sees by this when slurmstepd is killed. */
+/* The node agent detects slurmstepd's death by this descriptor. */
 static int node_lifeline = -1;
 
 static int choose(int value, const char *argument, int is_remote)
@@ -75,7 +75,7 @@ static struct spank_option option = {"headwater", "[on|off|OPTIONS]",
 
 extern char **environ;
 
-/* Variables without those of these names, and with further ones. The list alone is new; NULL if memory is short. */
+/* Returns a new list of variables, without those of these names, and with further ones; NULL if memory is short. */
 static char **changed(char **variables, const char *const *without, char *const *with, size_t with_count)
 {
 	size_t count = 0, kept = 0;
@@ -124,18 +124,18 @@ static void cut_line(char *text)
 	text[strcspn(text, "\n")] = '\0';
 }
 
-/* Why there is no front end, if the user or an administrator is to know. */
-static void tell(const char *output, bool is_wanted)
+/* Reports why there is no front end. */
+static void report_failure(const char *output, bool is_wanted)
 {
 	if (strncmp(output, FAILED, strlen(FAILED)) == 0)
 		slurm_error("headwater: %s; the job runs without it", output + strlen(FAILED));
 	else if (strncmp(output, OFF, strlen(OFF)) != 0)
-		slurm_error("headwater: %s gives no answer; the job runs without it", site.binary);
+		slurm_error("headwater: %s does not answer; the job runs without it", site.binary);
 	else if (is_wanted)
 		slurm_info("headwater: %s; the job runs without it", output + strlen(OFF));
 }
 
-/* The program; what stands for it in a file of several is for the front end to find. */
+/* Returns the program, or a file of programs, which the front end reads. */
 static const char *program_of(spank_t spank)
 {
 	char **arguments = NULL;
@@ -145,7 +145,7 @@ static const char *program_of(spank_t spank)
 												    : NULL;
 }
 
-/* `headwater run` has put its own command before the program: that is served already. */
+/* Returns whether `headwater run` serves the program already, by its own command before the program. */
 static bool is_served(const char *program)
 {
 	const char *name = program ? strrchr(program, '/') : NULL;
@@ -171,7 +171,7 @@ static void open_front(spank_t spank, const char *program, const char *options, 
 			setenv(JOB_VARIABLE, text, 1);
 		} else {
 			cut_line(text);
-			tell(text, is_wanted);
+			report_failure(text, is_wanted);
 			close(front.input);
 			front.input = -1;
 			hwsl_end_process(&front, true);
@@ -229,8 +229,8 @@ static void complain(spank_t spank, const char *what, const char *why)
 		slurm_info("headwater: %s: %s; the program runs without it", what, why);
 }
 
-/* The step's variables, without the job file and the loader's variables, and with the node's place. */
-static char **place_variables(spank_t spank)
+/* Returns the step's variables, without the job file and the loader's variables, and with the node's number. */
+static char **node_variables(spank_t spank)
 {
 	static const char *const without[] = {JOB_VARIABLE, "LD_*", "GLIBC_TUNABLES", "SLURM_JOB_ID", "SLURM_STEP_ID",
 		"SLURM_STEP_NUM_NODES", "SLURM_STEP_NUM_TASKS", "SLURM_NODEID", "SLURM_PROCID", "SLURM_LOCALID", NULL};
@@ -253,7 +253,7 @@ static char **place_variables(spank_t spank)
 static void start_node(spank_t spank, const char *job)
 {
 	const char *arguments[] = {site.binary, "node", "--has-owner", "-", NULL};
-	char output[PATH_MAX] = "", **variables = place_variables(spank);
+	char output[PATH_MAX] = "", **variables = node_variables(spank);
 	struct hwsl_user user = user_of(spank);
 	struct hwsl_process node;
 
@@ -269,7 +269,7 @@ static void start_node(spank_t spank, const char *job)
 		if (output[0] == '/')
 			strcpy(node_socket, output);
 		else
-			complain(spank, "the node's part can't be reached", output[0] ? output : "no answer");
+			complain(spank, "the node agent can't be reached", output[0] ? output : "no answer");
 	} else {
 		complain(spank, site.binary, strerror(errno));
 	}
@@ -302,7 +302,7 @@ static void audit(spank_t spank, const struct hwsl_answer *answer)
 	spank_setenv(spank, "LD_AUDIT", joined, 1);
 }
 
-/* The library for the program's I/O, and what it is to do. */
+/* Sets the variables of the I/O library. */
 static void preload(spank_t spank, const struct hwsl_answer *answer)
 {
 	static char users[PATH_MAX], joined[2 * PATH_MAX];
@@ -329,14 +329,14 @@ static void set_number(spank_t spank, const char *name, uint32_t number)
 	spank_setenv(spank, name, text, 1);
 }
 
-static void attach(spank_t spank, const struct hwsl_answer *answer, bool speaks)
+static void attach(spank_t spank, const struct hwsl_answer *answer, bool reports)
 {
 	const char *what;
 
 	preload(spank, answer);
 	if (answer->kind == HWSL_ANSWER_ALONE) {
-		if (speaks)
-			complain(spank, "the node's part does not serve", answer->why);
+		if (reports)
+			complain(spank, "the node agent does not serve this node", answer->why);
 		return;
 	}
 	spank_setenv(spank, "HEADWATER_SESSION", answer->session, 1);
@@ -347,15 +347,15 @@ static void attach(spank_t spank, const struct hwsl_answer *answer, bool speaks)
 	if (answer->kind == HWSL_ANSWER_AUDIT)
 		audit(spank, answer);
 	else if (answer->kind == HWSL_ANSWER_ENTER && !hwsl_enter_namespaces(answer->supervisor, ENTER_MS_MAX, &what) &&
-		speaks)
+		reports)
 		complain(spank, what, strerror(errno));
 }
 
 EXPORT int slurm_spank_task_init(spank_t spank, int count, char *arguments[])
 {
-	/* The task becomes a program; nothing of it stays. */
+	/* Static memory: the task executes a program soon. */
 	static char bytes[HWSL_ANSWER_BYTES_MAX];
-	bool speaks = number_of(spank, S_TASK_ID) == 0;
+	bool reports = number_of(spank, S_TASK_ID) == 0;
 	struct hwsl_answer answer;
 
 	(void)count, (void)arguments;
@@ -363,15 +363,15 @@ EXPORT int slurm_spank_task_init(spank_t spank, int count, char *arguments[])
 		return 0;
 	long size = hwsl_ask_node(node_socket, bytes, sizeof(bytes), ANSWER_MS_MAX);
 	if (size >= 0 && hwsl_parse_answer(bytes, (size_t)size, &answer))
-		attach(spank, &answer, speaks);
-	else if (speaks)
-		complain(spank, "the node's part does not answer", size < 0 ? strerror(errno) : "it has ended");
+		attach(spank, &answer, reports);
+	else if (reports)
+		complain(spank, "the node agent does not answer", size < 0 ? strerror(errno) : "it has ended");
 	return 0;
 }
 
 /* ---- ends ---- */
 
-/* Removes what dead sessions of the user have left in the store, or where stores usually are. */
+/* Removes leftovers of the user's dead sessions in the store, or in the default directories. */
 static void sweep(spank_t spank, const char *store)
 {
 	static char path[] = "PATH=/usr/bin:/bin";
@@ -387,7 +387,7 @@ static void sweep(spank_t spank, const char *store)
 	}
 }
 
-/* The directory above, if there is one. */
+/* Shortens the path to its parent directory. Returns false if there is none. */
 static bool go_up(char *path)
 {
 	char *last = strrchr(path, '/');

@@ -1,4 +1,4 @@
-/* A task comes to its node; see node.h. It is what `headwater exec` does (cli/src/job/attend.rs,
+/* Joining a task to its node; see node.h. `headwater exec` does the same (cli/src/rendezvous/attach.rs,
  * cli/src/namespace/enter.rs). */
 #define _GNU_SOURCE
 #include "node.h"
@@ -17,12 +17,12 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-/* The most descriptors beside a message, and the longest line, of a supervisor. */
+/* Limits of a supervisor's message: descriptors, and bytes of a line. */
 #define DESCRIPTORS_MAX 4
 #define LINE_BYTES_MAX 16384
 #define TURNED_AWAY -1
 
-/* Connects to a socket of this user's or root's; -1 if that can't be done. */
+/* Connects to a socket of this user or of root. Returns -1 on failure. */
 static int connect_to(const char *path, int timeout_ms)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -161,7 +161,7 @@ bool hwsl_enter_namespaces(const char *supervisor, int timeout_ms, const char **
 		return false;
 	bool has_path = getcwd(path, sizeof(path)) != NULL;
 	int directory = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	/* The change of rights takes this wish back. */
+	/* A change of credentials clears the death signal. */
 	prctl(PR_GET_PDEATHSIG, &signal_of_parent);
 	bool is_inside = enter_both(descriptors, count, what);
 	if (!is_inside)

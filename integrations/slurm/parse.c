@@ -22,7 +22,7 @@ static bool is_session(const char *text)
 	return strlen(text) == 16 && strspn(text, "0123456789abcdef") == 16;
 }
 
-/* How the process is served. */
+/* Reads how the process is served. */
 static bool parse_served(const char *const field[], size_t count, struct hwsl_answer *answer)
 {
 	if (count == 2 && strcmp(field[0], "alone") == 0) {
@@ -101,7 +101,7 @@ bool hwsl_join_audit(char *out, size_t size, const char *library, const char *us
 	return true;
 }
 
-/* Whether one of the paths in a list, of these bytes, is a file of this name. */
+/* Returns whether one of the paths in a list is a file of this name. */
 static bool has_file(const char *list, const char *name)
 {
 	for (const char *next = list; *next;) {

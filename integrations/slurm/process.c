@@ -37,7 +37,7 @@ static void close_from(unsigned first)
 		close((int)fd);
 }
 
-/* slurmstepd has the user's effective identity while it can go back to root's. */
+/* Changes to the user's identity for good. slurmstepd has only its effective identity, and can return to root's. */
 static bool become(const struct hwsl_user *user)
 {
 	if (getuid() == user->uid && geteuid() == user->uid)
@@ -47,7 +47,7 @@ static bool become(const struct hwsl_user *user)
 	return setresgid(user->gid, user->gid, user->gid) == 0 && setresuid(user->uid, user->uid, user->uid) == 0;
 }
 
-/* slurmstepd is spared when memory is short. */
+/* Resets the OOM score, since slurmstepd has a protected one. */
 static void be_mortal(void)
 {
 	int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
@@ -103,7 +103,7 @@ static void close_pipe(int pipe[2])
 	}
 }
 
-/* A pipe whose ends are none of 0 to 3. */
+/* Makes a pipe with descriptors above 3. */
 static bool make_pipe(int made[2])
 {
 	int low[2];
@@ -135,7 +135,7 @@ bool hwsl_start_process(struct hwsl_process *process, const char *const *argumen
 
 		close(report[1]);
 		report[1] = -1;
-		/* The end comes with `execve`, which closes the child's end. */
+		/* `execve` closes the child's end. */
 		do
 			bytes = read(report[0], &failure, sizeof(failure));
 		while (bytes < 0 && errno == EINTR);
@@ -174,7 +174,7 @@ void hwsl_write_all(int fd, const char *bytes, size_t size)
 			continue;
 		if (polled <= 0)
 			break;
-		/* So much fits if anything does. */
+		/* A writable pipe has room for PIPE_BUF bytes. */
 		ssize_t written = write(fd, bytes, size < PIPE_BUF ? size : PIPE_BUF);
 		if (written < 0 && errno == EINTR)
 			continue;

@@ -1,5 +1,4 @@
-/* Starting `headwater` from srun or slurmstepd, which have threads, privileges and descriptors that it is not
- * to have. */
+/* Starting `headwater` from srun or slurmstepd, without their threads, privileges and descriptors. */
 #ifndef HEADWATER_SLURM_PROCESS_H
 #define HEADWATER_SLURM_PROCESS_H
 
@@ -7,7 +6,7 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-/* The longest job. As a variable of a program it could have no more. */
+/* The longest job: the kernel's limit of a variable. */
 #define HWSL_JOB_BYTES_MAX 131072
 
 /* The credentials of a process. */

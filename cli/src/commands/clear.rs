@@ -1,4 +1,4 @@
-//! `headwater clear`: the nodes give up their copies.
+//! `headwater clear`: discards copies of files.
 
 use std::collections::BTreeMap;
 use std::io::stdout;
@@ -12,9 +12,9 @@ use super::stats::of_node;
 use crate::control::client;
 use crate::control::find::{Node, find};
 use crate::control::options::ClearOptions;
-use crate::message::{say, show};
+use crate::message::{log, show};
 
-/// Clears what is named; the exit status.
+/// Discards the named copies; returns the exit status.
 pub fn clear(options: &ClearOptions) -> Result<u8> {
     let session = find(&options.nodes)?;
     let mut done = BTreeMap::new();
@@ -24,7 +24,7 @@ pub fn clear(options: &ClearOptions) -> Result<u8> {
             Ok(cleared) => drop(done.insert(node.number, cleared)),
             Err(error) => {
                 failures += 1;
-                say(format_args!("node {}: {error:#}", node.number));
+                log(format_args!("node {}: {error:#}", node.number));
             }
         }
     }
@@ -34,7 +34,7 @@ pub fn clear(options: &ClearOptions) -> Result<u8> {
     if options.json {
         show(stdout(), serde_json::to_string(&done)? + "\n");
     } else {
-        done.iter().for_each(|(node, cleared)| show(stdout(), told(*node, cleared)));
+        done.iter().for_each(|(node, cleared)| show(stdout(), describe(*node, cleared)));
     }
     Ok(u8::from(failures > 0))
 }
@@ -49,13 +49,13 @@ fn clear_node(node: &Node, options: &ClearOptions) -> Result<Cleared> {
     }
     match client::ask(&node.socket, Command::Clear(targets))? {
         Answer::Cleared(cleared) => Ok(cleared),
-        _ => bail!("the daemon answers something else; use the session's own headwater"),
+        _ => bail!("the daemon's answer is of another version; use the session's own headwater"),
     }
 }
 
-/// The original's absolute path, of a path that may be the original's or one in the node's mount.
+/// Returns the source file's absolute path, of that path or of one in the node's mount.
 pub fn original(node: &Node, path: &Path) -> Result<PathBuf> {
-    let absolute = std::path::absolute(path).with_context(|| format!("{} is no path", path.display()))?;
+    let absolute = std::path::absolute(path).with_context(|| format!("{} is not a path", path.display()))?;
     let mount = of_node(node).ok().and_then(|stats| stats.mount);
     let inside = mount.as_ref().and_then(|mount| {
         let below = absolute.strip_prefix(mount.mount_point.to_path()).ok()?;
@@ -64,12 +64,12 @@ pub fn original(node: &Node, path: &Path) -> Result<PathBuf> {
     Ok(inside.unwrap_or(absolute))
 }
 
-fn told(node: u32, cleared: &Cleared) -> String {
+fn describe(node: u32, cleared: &Cleared) -> String {
     let Cleared { files, bytes: freed, kept_in_use, kept_in_transit } = *cleared;
-    let mut text = format!("node {node}: {files} files given up, {}", bytes(freed));
-    for (kept, why) in [(kept_in_use, "a process has them open or mapped"), (kept_in_transit, "they are being sent")] {
-        if kept > 0 {
-            text += &format!("; {kept} kept, since {why}");
+    let mut text = format!("node {node}: {files} files discarded, {}", bytes(freed));
+    for (count, why) in [(kept_in_use, "a process has them open or mapped"), (kept_in_transit, "they are being sent")] {
+        if count > 0 {
+            text += &format!("; {count} retained, since {why}");
         }
     }
     text + "\n"
@@ -80,9 +80,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_kept_is_said() {
+    fn retained_files_are_reported() {
         let cleared = Cleared { files: 3, bytes: 4096, kept_in_use: 2, kept_in_transit: 0 };
-        let text = told(1, &cleared);
-        assert_eq!(text, "node 1: 3 files given up, 4.0K; 2 kept, since a process has them open or mapped\n");
+        let text = describe(1, &cleared);
+        assert_eq!(text, "node 1: 3 files discarded, 4.0K; 2 retained, since a process has them open or mapped\n");
     }
 }

@@ -1,7 +1,7 @@
-//! `headwater join`: a site's view on this node.
+//! `headwater join`: shows a site export on this node.
 //!
-//! The mount belongs to its supervisor, which this process starts and then only watches: it can be
-//! started anew, or killed, while programs go on with the mount.
+//! The mount belongs to its supervisor, which this process starts and watches. This process can be restarted or
+//! killed while programs use the mount.
 
 use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -15,7 +15,7 @@ use headwater_supervisor::{MountVia, Via};
 use signal_hook::consts::{SIGHUP, SIGUSR1};
 
 use crate::control::client;
-use crate::message::say;
+use crate::message::log;
 use crate::session::daemons::{Alone, Daemons};
 use crate::session::directory::Session;
 use crate::session::events::{Event, Interrupted};
@@ -24,27 +24,27 @@ use crate::session::prepare;
 use crate::session::signals;
 use crate::session::stale_mounts::remove_stale_mounts;
 use crate::session::store::{self, ReadBy};
-use crate::standing::notify;
-use crate::standing::options::JoinOptions;
-use crate::standing::site::Site;
+use crate::site_export::notify;
+use crate::site_export::options::JoinOptions;
+use crate::site_export::site::Site;
 
-/// How often it is looked whether the mount still stands.
-const LOOK: Duration = Duration::from_secs(1);
+/// How often the mount is checked.
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Mounts, or goes on with a mount that stands, and watches it; the exit status.
+/// Mounts, or takes over an existing mount, and watches it; returns the exit status.
 ///
 /// # Errors
-/// It can't be mounted, or nobody serves it any more.
+/// The directory can't be mounted, or the mount is no longer served.
 pub fn join(options: &JoinOptions) -> Result<u8> {
     let (sender, events) = channel();
     signals::watch(sender.clone())?;
-    let site = Site::new(&options.site, &options.place)?;
-    ensure!(!site.is_reader(), "{} is a reader of this site: `headwater serve` is for such nodes", site.name());
+    let site = Site::new(&options.site, &options.local)?;
+    ensure!(!site.is_reader(), "{} is a reader of this site: run `headwater serve` on this node", site.name());
     remove_stale_mounts();
     let at = options.at.as_deref().unwrap_or(Path::new(&site.export));
     let at = existing_directory(at)?;
-    let node = match node_of(&at, options.place.storage.store.as_deref()) {
-        Some(node) => go_on(&site, &at, node)?,
+    let node = match node_of(&at, options.local.storage.store.as_deref()) {
+        Some(node) => take_over(&site, &at, node)?,
         None => match mount(options, &site, &at, &sender, &events) {
             Ok(node) => node,
             Err(error) => {
@@ -57,31 +57,30 @@ pub fn join(options: &JoinOptions) -> Result<u8> {
     watch(&at, &node.supervisor(), &events)
 }
 
-/// Has a daemon of this executable serve the mount that stands at `at`. Where it listens, and who the
-/// others are, stays as it was when it was mounted.
-fn go_on(site: &Site, at: &Path, node: NodeDir) -> Result<NodeDir> {
+/// Has a daemon of this executable take over the mount at `at`. Its address and its list of nodes stay as mounted.
+fn take_over(site: &Site, at: &Path, node: NodeDir) -> Result<NodeDir> {
     let shown = at.display();
-    // Without a daemon the supervisor can be asked all the same.
+    // Without a daemon, the supervisor can restart it.
     if let Ok(Answer::Stats(stats)) = client::ask(&node.control(), Command::Stats) {
         ensure!(
             stats.session == String::from(site.identity()),
-            "{shown} shows something else through Headwater; `headwater unmount {shown}` first, or name another directory with --at"
+            "{shown} shows another export or session; `headwater unmount {shown}` first, or name another directory with --at"
         );
         if stats.ranks != site.ranks() {
-            say(format_args!(
-                "warning: {shown} was mounted when the site had {} nodes, and has {} by these lists; `headwater unmount \
-                 {shown}`, and the next start has the new lists",
+            log(format_args!(
+                "warning: {shown} was mounted with {} nodes, and the lists name {}; run `headwater unmount {shown}`, and the next \
+                 start uses the new lists",
                 stats.ranks,
                 site.ranks()
             ));
         }
     }
     ask(&node.supervisor(), Request::Restart).with_context(|| format!("the mount at {shown} does not answer"))?;
-    say(format_args!("{} goes on with the mount at {shown}", site.name()));
+    log(format_args!("{} took over the mount at {shown}", site.name()));
     Ok(node)
 }
 
-/// Mounts; the node's directory.
+/// Mounts; returns the node's directory.
 fn mount(
     options: &JoinOptions,
     site: &Site,
@@ -89,13 +88,13 @@ fn mount(
     sender: &Sender<Event>,
     events: &Receiver<Event>,
 ) -> Result<NodeDir> {
-    let storage = &options.place.storage;
+    let storage = &options.local.storage;
     let store = store::open(storage.store.as_deref(), storage.store_max, 1, ReadBy::Daemon)?;
-    let listener = site.listen(options.place.listen)?;
+    let listener = site.listen(options.local.listen)?;
     let mut session = Session::create(&store.directory, 1)?;
     let node = session.node(0);
     prepare::prepare_mount(&node)?;
-    let config = site.config(&mut session, store.bytes_max, &options.place);
+    let config = site.config(&mut session, store.bytes_max, &options.local);
     let via = MountVia {
         mount_point: at.to_owned(),
         root: site.export.clone(),
@@ -104,27 +103,27 @@ fn mount(
         is_own_directory: false,
     };
     let (via, opening) = (Some(Via::Mount(via)), options.opening.named());
-    let alone = Alone { config, disk: store.disk, listener, via, opening, verbose: options.place.verbose };
+    let alone = Alone { config, disk: store.disk, listener, via, opening, verbose: options.local.verbose };
     let mut daemons = Daemons::start_alone(&session, alone, sender)?;
     if let Err(error) = daemons.wait_ready(events) {
-        // What has been mounted is unmounted before the session's directory goes.
+        // Unmounts before the session's directory is removed.
         drop(daemons);
         return Err(error);
     }
     daemons.detach();
     session.detach();
-    say(format_args!("{} sees {} at {}", site.name(), site.export, at.display()));
+    log(format_args!("{} shows {} at {}", site.name(), site.export, at.display()));
     Ok(node)
 }
 
-/// Waits until a signal comes or the mount is over.
+/// Waits for a signal or the mount's end.
 fn watch(at: &Path, socket: &Path, events: &Receiver<Event>) -> Result<u8> {
     loop {
-        match events.recv_timeout(LOOK) {
+        match events.recv_timeout(CHECK_INTERVAL) {
             Ok(Event::Signal(signal)) if signal.number == SIGHUP => return Ok(0),
             Ok(Event::Signal(signal)) if signal.number == SIGUSR1 => {
                 if let Err(error) = ask(socket, Request::Restart) {
-                    say(format_args!("the daemon at {} can't be replaced: {error}", at.display()));
+                    log(format_args!("the daemon at {} can't be replaced: {error}", at.display()));
                 }
             }
             Ok(event) if event.interrupts().is_some() => {
@@ -133,7 +132,7 @@ fn watch(at: &Path, socket: &Path, events: &Receiver<Event>) -> Result<u8> {
                 return Ok(0);
             }
             Ok(_) => {}
-            Err(RecvTimeoutError::Disconnected) => bail!("signals can't be watched any more"),
+            Err(RecvTimeoutError::Disconnected) => bail!("signals are no longer watched; start `headwater join` again"),
             Err(RecvTimeoutError::Timeout) => {
                 ask(socket, Request::Status).with_context(|| {
                     format!("the mount at {} has ended; a start of `headwater join` mounts it again", at.display())

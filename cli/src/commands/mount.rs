@@ -1,4 +1,4 @@
-//! `headwater mount`: a view of a directory through Headwater, for whoever looks there.
+//! `headwater mount`: shows a directory through Headwater at another path.
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, channel};
@@ -19,13 +19,13 @@ use crate::session::stale_mounts::remove_stale_mounts;
 use crate::session::store::{self, ReadBy};
 use crate::topology;
 
-/// Directories that are the kernel's: they are no files to be served.
+/// Virtual file systems of the kernel, which are not served.
 const KERNELS: [&str; 3] = ["/proc", "/sys", "/dev"];
 
-/// Mounts, and returns once the mount serves; in the foreground, once it is over. The exit status.
+/// Mounts, and returns once the mount serves; in the foreground, once it has ended. Returns the exit status.
 ///
 /// # Errors
-/// Why nothing is mounted.
+/// The reason why nothing is mounted.
 pub fn mount(options: &MountOptions) -> Result<u8> {
     let arrangement = topology::arrange(&options.shape, options.nodes)?;
     remove_stale_mounts();
@@ -42,7 +42,7 @@ pub fn mount(options: &MountOptions) -> Result<u8> {
     (0..options.nodes).try_for_each(|node| prepare::prepare_mount(&session.node(node)))?;
     let via = |node: u32| {
         Via::Mount(MountVia {
-            mount_point: place(&mount_point, node, options.nodes),
+            mount_point: node_mount_point(&mount_point, node, options.nodes),
             root: root.to_string_lossy().into_owned(),
             hidden: hidden.clone(),
             allows_others: options.allow_other,
@@ -65,14 +65,14 @@ pub fn mount(options: &MountOptions) -> Result<u8> {
         fabric: None,
     };
     for node in (0..options.nodes).filter(|_| options.nodes > 1) {
-        let place = place(&mount_point, node, options.nodes);
-        std::fs::create_dir_all(&place).with_context(|| format!("{} can't be made", place.display()))?;
+        let directory = node_mount_point(&mount_point, node, options.nodes);
+        std::fs::create_dir_all(&directory).with_context(|| format!("{} can't be made", directory.display()))?;
     }
     let mut daemons = Daemons::start(&session, &settings, &sender)?;
     match daemons.wait_ready(&events) {
         Ok(()) => {}
         Err(error) => {
-            // What has been mounted is unmounted before the session's directory goes.
+            // Unmounts before the session's directory is removed.
             drop(daemons);
             let Interrupted(number) = error.downcast()?;
             return Ok((128 + number) as u8);
@@ -87,11 +87,11 @@ pub fn mount(options: &MountOptions) -> Result<u8> {
     Ok(0)
 }
 
-/// Waits until a signal comes that ends programs, or the mounts are over.
+/// Waits for a signal that ends programs, or for the mounts' end.
 fn stay(mut daemons: Daemons, events: &Receiver<Event>) {
     while !daemons.have_ended() {
         match events.recv() {
-            Ok(Event::Daemon(said)) => daemons.heard(&said),
+            Ok(Event::Daemon(output)) => daemons.note_output(&output),
             Ok(event) if event.interrupts().is_none() => {}
             _ => break,
         }
@@ -99,20 +99,20 @@ fn stay(mut daemons: Daemons, events: &Receiver<Event>) {
     daemons.stop(events);
 }
 
-/// Where a node is mounted.
-fn place(mount_point: &Path, node: u32, nodes: u32) -> PathBuf {
+/// Returns a node's mount point.
+fn node_mount_point(mount_point: &Path, node: u32, nodes: u32) -> PathBuf {
     if nodes == 1 { mount_point.to_owned() } else { mount_point.join(format!("n{node}")) }
 }
 
-/// Directories within `root` that are shown empty: those of the kernel, and what would show the view
-/// in itself.
+/// Returns the directories within `root` that are shown empty: those of the kernel, and those that would show the
+/// mount in itself.
 fn hidden(root: &Path, mount_point: &Path, stores: &Path) -> Vec<String> {
     let all = KERNELS.iter().map(Path::new).chain([mount_point, stores]);
     let inside = all.filter(|directory| directory.starts_with(root) && *directory != root);
     inside.map(|directory| directory.to_string_lossy().into_owned()).collect()
 }
 
-/// The root, without what is excluded or hidden.
+/// Returns the scope: the root without excluded and hidden directories.
 fn scope(root: &Path, exclude: &[PathBuf], hidden: &[String]) -> Result<Vec<(bool, String)>> {
     let text = |path: &Path| {
         path.to_str().map(str::to_owned).with_context(|| format!("{}: names in the scope are UTF-8", path.display()))
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn each_of_several_nodes_has_a_directory() {
-        assert_eq!(place(Path::new("/m"), 0, 1), Path::new("/m"));
-        assert_eq!(place(Path::new("/m"), 1, 2), Path::new("/m/n1"));
+        assert_eq!(node_mount_point(Path::new("/m"), 0, 1), Path::new("/m"));
+        assert_eq!(node_mount_point(Path::new("/m"), 1, 2), Path::new("/m/n1"));
     }
 }

@@ -1,4 +1,4 @@
-//! `headwater record`: what a run used of the scope, as a closure.
+//! `headwater record`: writes the files of the scope that a run used, as a closure.
 
 use std::ffi::OsString;
 use std::fs;
@@ -11,37 +11,37 @@ use headwater_abi::table::{AtomicU64, Reader, Record, State, word};
 use headwater_closure::recorded::{self, ENTRIES_MAX, Entry, Version, What};
 
 use crate::commands::run;
-use crate::message::say;
+use crate::message::log;
 use crate::options::run::RecordOptions;
 use crate::preload::PreloadOption;
 use crate::session::serving::Serving;
 
-/// Runs the program on one node, in a session in which nothing is fetched that it does not ask for, and gives
-/// its exit status, whether what it used could be written or not.
+/// Runs the program on one node without preloading, and writes the closure. Returns the program's exit status, even
+/// if the closure can't be written.
 pub fn record(mut options: RecordOptions) -> Result<u8> {
     (options.run.nodes, options.run.service.preload) = (1, PreloadOption::Off);
     let mut recorded = None;
     let status = run::run_with(&options.run, |serving| recorded = Some(write(serving, &options.output)))?;
     let recorded = recorded.unwrap_or_else(|| {
         Err(anyhow!(
-            "nothing was recorded, because the program ran without Headwater; `headwater run --show-scope` tells why"
+            "nothing was recorded, because the program ran without Headwater; `headwater run --show-scope` shows why"
         ))
     });
     match recorded {
-        Ok(entries) => say(format_args!("{entries} entries in {}", options.output.display())),
-        // The program has run, and its status tells how that went.
-        Err(error) => say(format_args!("warning: {error:#}")),
+        Ok(entries) => log(format_args!("{entries} entries in {}", options.output.display())),
+        // The program has run, so its status counts.
+        Err(error) => log(format_args!("warning: {error:#}")),
     }
     Ok(status)
 }
 
-/// Writes what the node knows; how many entries that is.
+/// Writes the records of the node's table; returns the number of entries.
 fn write(serving: &Serving, output: &Path) -> Result<usize> {
     let table = serving.session.node(0).table_link();
     let words = read_table(&table).with_context(|| format!("{} can't be read", table.display()))?;
     let mut entries = entries(&words).context("the node's table is damaged")?;
     if entries.len() > ENTRIES_MAX {
-        say(format_args!("warning: only the first {ENTRIES_MAX} of {} entries are recorded", entries.len()));
+        log(format_args!("warning: only the first {ENTRIES_MAX} of {} entries are recorded", entries.len()));
         entries.truncate(ENTRIES_MAX);
     }
     fs::write(output, recorded::write(entries.iter()))
@@ -49,8 +49,7 @@ fn write(serving: &Serving, output: &Path) -> Result<usize> {
     Ok(entries.len())
 }
 
-/// The part of a table that has been used. The program has ended, and what the daemon may still write is
-/// complete before a record says so.
+/// Reads the used part of a table. The daemon may still write, but a record is complete before it is published.
 fn read_table(table: &Path) -> Result<Vec<AtomicU64>> {
     use std::io::Read;
 
@@ -69,7 +68,7 @@ fn words(bytes: &[u8]) -> Vec<AtomicU64> {
     words.iter().map(|word| AtomicU64::new(u64::from_ne_bytes(*word))).collect()
 }
 
-/// What a table says, in the order in which its records were made.
+/// Returns the entries of a table, in the order in which its records were made.
 fn entries(words: &[AtomicU64]) -> Option<Vec<Entry>> {
     let mut records: Vec<Record<'_>> = Reader::open(words)?.records().collect();
     records.sort_by_key(Record::index);
@@ -77,7 +76,7 @@ fn entries(words: &[AtomicU64]) -> Option<Vec<Entry>> {
 }
 
 fn entry(record: &Record<'_>) -> Option<Entry> {
-    // What the job has changed is the originals' to answer.
+    // Passthrough paths are served from their source files.
     if record.state.intersects(State::PASSTHROUGH | State::TREE_PASSTHROUGH) {
         return None;
     }
@@ -91,7 +90,7 @@ fn entry(record: &Record<'_>) -> Option<Entry> {
             let (mtime_seconds, mtime_nanoseconds) = attr.mtime;
             let version = Version { size: attr.size, mtime_seconds, mtime_nanoseconds };
             if record.state.contains(State::WHOLE) {
-                // Of a library that is small enough all bytes may be mapped.
+                // All bytes of a small library may be mapped.
                 What::Whole(version)
             } else if record.state.contains(State::LOADABLE) {
                 What::Loadable(version)

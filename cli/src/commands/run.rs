@@ -1,4 +1,4 @@
-//! `headwater run`: a program in a session of its own.
+//! `headwater run`: runs a program in a new session.
 
 use std::env;
 use std::io::{self, stderr, stdout};
@@ -16,7 +16,7 @@ use crate::discover::discover;
 use crate::exec;
 use crate::io::{self as mpi_io, options::IoOptions};
 use crate::launch::Launch;
-use crate::message::{say, show};
+use crate::message::{log, show};
 use crate::namespace;
 use crate::options::run::RunOptions;
 use crate::preload;
@@ -24,7 +24,7 @@ use crate::rendezvous;
 use crate::report::report;
 use crate::session::events::{Event, Interrupted};
 use crate::session::opened::Opened;
-use crate::session::serving::{Serving, Wanted};
+use crate::session::serving::{ServiceRequest, Serving};
 use crate::session::signals;
 use crate::session::wait::wait_for;
 use crate::summary::{Start, Summary};
@@ -32,7 +32,7 @@ use crate::topology;
 use crate::via::{Choice, Mechanism, Program, Via};
 use crate::warm;
 
-/// Runs the program and gives the exit status.
+/// Runs the program and returns the exit status.
 pub fn run(options: &RunOptions) -> Result<u8> {
     if let Some(session) = &options.use_session {
         return rendezvous::run_in(options, session);
@@ -40,8 +40,8 @@ pub fn run(options: &RunOptions) -> Result<u8> {
     match rendezvous::find(&options.program, options.marker.as_deref()) {
         Ok(None) => {}
         Ok(Some(found)) if found.is_detached && !options.show_scope => {
-            let why = "the launcher does not wait for its programs, which would be served by nobody when it has ended: \
-                       have it wait (as `flux run` does), or use a session of `headwater start`";
+            let why = "the launcher does not wait for its programs, so the session would end before them: use a launcher \
+                       that waits (as `flux run` does), or a session of `headwater start`";
             return rendezvous::run_without(options, &anyhow!(why));
         }
         Ok(Some(found)) => return rendezvous::run(options, &found),
@@ -51,18 +51,18 @@ pub fn run(options: &RunOptions) -> Result<u8> {
     run_with(options, |_| ())
 }
 
-/// Runs the program on nodes of this machine, and calls `at_end` when it has ended, before its session does, if it
-/// has one. Where the user may have no more processes, the program takes the place of this one.
+/// Runs the program on nodes of this machine. Calls `at_end` between the program's end and the session's end. If the
+/// user's limit of processes is reached, this process executes the program.
 pub fn run_with(options: &RunOptions, at_end: impl FnOnce(&Serving)) -> Result<u8> {
     let is_alone = options.nodes == 1 && options.ppn == 1;
     match run_beside(options, at_end) {
         Err(error) if is_alone && is_short_of_processes(&error) => {
-            say(format_args!(
+            log(format_args!(
                 "warning: {error:#}: raise the limit of processes (ulimit -u). The program runs without Headwater"
             ));
             let (name, arguments) = options.program.split_first().expect("the program is required");
             let (status, message) = exec::complaint(name, Command::new(name).args(arguments).exec());
-            say(message);
+            log(message);
             Ok(status)
         }
         done => done,
@@ -85,7 +85,7 @@ fn run_beside(options: &RunOptions, at_end: impl FnOnce(&Serving)) -> Result<u8>
         Ok(file) => file,
         Err(e) => {
             let (status, message) = exec::complaint(name, e.into());
-            say(message);
+            log(message);
             return Ok(status);
         }
     };
@@ -98,15 +98,15 @@ fn run_beside(options: &RunOptions, at_end: impl FnOnce(&Serving)) -> Result<u8>
     }
     if options.service.verbose {
         show(stderr(), &scope);
-        say(&choice);
+        log(&choice);
     }
     let (sender, events) = channel();
     signals::watch(sender.clone())?;
     let (file, program, scope) = (&file, &program, &scope);
     let preload = preload::prepare(&options.service.preload, file, &cwd);
     let preload = preload.as_ref();
-    let wanted = Wanted { options, file, program, scope, opened: &opened, arrangement: &arrangement, preload };
-    let mut serving = match wanted.serve(&mut choice, &sender, &events) {
+    let request = ServiceRequest { options, file, program, scope, opened: &opened, arrangement: &arrangement, preload };
+    let mut serving = match request.serve(&mut choice, &sender, &events) {
         Ok(serving) => serving,
         Err(Interrupted(number)) => return Ok((128 + number) as u8),
     };
@@ -128,7 +128,7 @@ fn run_beside(options: &RunOptions, at_end: impl FnOnce(&Serving)) -> Result<u8>
     Ok(summary.exit_status)
 }
 
-/// What is known of the program, and the mechanism for it.
+/// Returns the program's properties, and its mechanism.
 fn choose(options: &RunOptions, file: &Path, scope: &Scope, opened: &Opened) -> (Program, Choice) {
     let is_in_scope = file.canonicalize().is_ok_and(|canonical| scope.includes(&canonical));
     let program = Program::examine(file, is_in_scope, &|path| opened.open(path));
@@ -139,12 +139,12 @@ fn choose(options: &RunOptions, file: &Path, scope: &Scope, opened: &Opened) -> 
     let is_root = rustix::process::geteuid().is_root();
     let choice = Choice::make(options.service.via, &program, is_root, namespace::probe);
     if options.service.via == Via::Namespace && !matches!(choice.mechanism, Mechanism::Namespace { .. }) {
-        say(format_args!("warning: {}. Going on with --via {}", choice.reason, choice.mechanism.name()));
+        log(format_args!("warning: {}. Going on with --via {}", choice.reason, choice.mechanism.name()));
     }
     (program, choice)
 }
 
-/// Starts the processes and waits for them, passing signals on; gives their exit status.
+/// Starts the processes, forwards signals and waits; returns the exit status.
 fn supervise(
     (options, io): (&RunOptions, &IoOptions),
     choice: &Choice,
@@ -166,12 +166,12 @@ fn supervise(
         return Ok((128 + number) as u8);
     }
     wait_for(launch.start()?, events, |event| {
-        let Event::Daemon(said) = event else { return };
-        let Some(serving) = serving.as_mut().filter(|s| s.session.id == said.session) else { return };
-        if said.line.is_none() {
-            warn_of_end(choice.mechanism, said.node);
+        let Event::Daemon(output) = event else { return };
+        let Some(serving) = serving.as_mut().filter(|s| s.session.id == output.session) else { return };
+        if output.line.is_none() {
+            warn_of_end(choice.mechanism, output.node);
         }
-        serving.daemons.heard(&said);
+        serving.daemons.note_output(&output);
     })
 }
 
@@ -180,7 +180,7 @@ fn warn_of_end(mechanism: Mechanism, node: usize) {
         Mechanism::Namespace { .. } | Mechanism::Mount => {
             ("supervisor", "Its daemon serves on, but is not replaced if it fails")
         }
-        Mechanism::Audit | Mechanism::Off => ("daemon", "Its processes use the originals"),
+        Mechanism::Audit | Mechanism::Off => ("daemon", "Its processes use the source files"),
     };
-    say(format_args!("warning: the {what} of node {node} is gone. {then}"));
+    log(format_args!("warning: the {what} of node {node} has ended. {then}"));
 }

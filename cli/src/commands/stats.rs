@@ -1,4 +1,4 @@
-//! `headwater stats`: what the daemons did so far.
+//! `headwater stats`: shows statistics of daemons.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -16,7 +16,7 @@ use serde::Serialize;
 use crate::control::client;
 use crate::control::find::{Node, find, living};
 use crate::control::options::StatsOptions;
-use crate::message::{say, show};
+use crate::message::{log, show};
 
 /// Moves a terminal's cursor to the corner and clears what is below.
 const HOME: &str = "\x1b[H\x1b[J";
@@ -28,7 +28,7 @@ struct Shown<'a> {
     nodes: &'a BTreeMap<u32, NodeStats>,
 }
 
-/// Prints the statistics, once or until it is interrupted; the exit status.
+/// Prints the statistics, once or until it is interrupted; returns the exit status.
 pub fn stats(options: &StatsOptions) -> Result<u8> {
     loop {
         let (session, nodes) = selected(options)?;
@@ -38,7 +38,7 @@ pub fn stats(options: &StatsOptions) -> Result<u8> {
             match of_node(node) {
                 Ok(of_node) => drop(stats.insert(node.number, of_node)),
                 Err(error) => {
-                    say(format_args!("node {}: {error:#}", node.number));
+                    log(format_args!("node {}: {error:#}", node.number));
                     last = Some(error);
                 }
             }
@@ -64,11 +64,11 @@ pub fn stats(options: &StatsOptions) -> Result<u8> {
     }
 }
 
-/// What the daemon of a node did.
+/// Returns the statistics of a node's daemon.
 pub fn of_node(node: &Node) -> Result<NodeStats> {
     match client::ask(&node.socket, Command::Stats)? {
         Answer::Stats(stats) => Ok(*stats),
-        _ => bail!("the daemon at {} answers something else", node.socket.display()),
+        _ => bail!("the daemon at {} has an answer of another version", node.socket.display()),
     }
 }
 
@@ -78,7 +78,7 @@ fn selected(options: &StatsOptions) -> Result<(String, Vec<Node>)> {
         return Ok((session.name, session.nodes));
     };
     let mount_point =
-        mount_point.canonicalize().with_context(|| format!("{} can't be looked at", mount_point.display()))?;
+        mount_point.canonicalize().with_context(|| format!("{} can't be examined", mount_point.display()))?;
     for session in living(options.nodes.store.as_deref()) {
         for node in session.nodes {
             if of_node(&node).is_ok_and(|stats| is_mounted_at(&stats, &mount_point)) {
@@ -100,7 +100,7 @@ fn table(session: &str, nodes: &BTreeMap<u32, NodeStats>) -> String {
     let ranks = nodes.values().next().map_or(0, |stats| stats.ranks);
     let mut text = format!("session {session}: {} of {ranks} nodes\n\n", nodes.len());
     text += &columns(&holdings(nodes), 1);
-    text += "\nANSWERED BY: the node's table and store; its parent; its reader; originals\n";
+    text += "\nANSWERED BY: the node's table and store; its parent; its reader; source files\n";
     text += &columns(&hits(nodes), 1);
     let operations = operations(nodes);
     if !operations.is_empty() {
@@ -119,8 +119,8 @@ fn table(session: &str, nodes: &BTreeMap<u32, NodeStats>) -> String {
         let paths: Vec<String> = stats.changed.paths.iter().map(|path| path.to_path().display().to_string()).collect();
         let _ = writeln!(
             text,
-            "\nnode {number}: {} times an original was found changed and used as it is; `headwater refresh` takes \
-             changes in. The last: {}",
+            "\nnode {number}: {} times a changed source file was found and used; `headwater refresh` publishes \
+             changes. The last: {}",
             stats.changed.count,
             paths.join(", ")
         );
@@ -159,7 +159,7 @@ fn holdings(nodes: &BTreeMap<u32, NodeStats>) -> Vec<Vec<String>> {
     [heading(&names)].into_iter().chain(nodes.iter().map(of)).collect()
 }
 
-/// What the store may hold, and what it may hold otherwise if that is less now.
+/// Returns the store's limit, with the configured one if that is higher.
 fn room(of: &Bytes) -> String {
     let max = bytes(of.store_max);
     if of.store_max < of.store_max_configured { format!("{max} (of {})", bytes(of.store_max_configured)) } else { max }
@@ -188,7 +188,7 @@ fn hits(nodes: &BTreeMap<u32, NodeStats>) -> Vec<Vec<String>> {
     [heading(&names)].into_iter().chain(nodes.iter().map(of)).collect()
 }
 
-/// Operations of all nodes: sums, and the slowest node's times.
+/// Sums up the operations of all nodes, with the slowest node's times.
 fn operations(nodes: &BTreeMap<u32, NodeStats>) -> Vec<OperationStats> {
     let mut sums = BTreeMap::<&str, OperationStats>::new();
     for operation in nodes.values().flat_map(|stats| &stats.operations) {
@@ -256,6 +256,6 @@ mod tests {
             line.split_whitespace().collect::<Vec<_>>(),
             ["read", "7", "0", "0", "0", "0", "0", "-", "-", "-", "2.0ms"]
         );
-        assert!(!text.contains("found changed"));
+        assert!(!text.contains("was found and used"));
     }
 }

@@ -1,4 +1,4 @@
-//! `headwater unmount`: ends the mount at a directory and all that belongs to it.
+//! `headwater unmount`: ends a mount and its session.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,10 +13,10 @@ use crate::namespace::SUBTYPE;
 use crate::session::mounts::{node_with, wait_until_gone};
 use crate::session::stale_mounts::remove_stale_mounts;
 
-/// Users of a mount that are named.
+/// Limit of processes that a message names.
 const USERS_NAMED_MAX: usize = 5;
 
-/// Unmounts, and waits until nothing is left. The exit status.
+/// Unmounts, and waits until nothing is left; returns the exit status.
 ///
 /// # Errors
 /// Nothing of Headwater is mounted there, or it is in use.
@@ -25,27 +25,27 @@ pub fn unmount(options: &UnmountOptions) -> Result<u8> {
     let mount_point = absolute(&options.mount_point)?;
     let mounts = mounts_of(&mount_point)?;
     for mount in &mounts {
-        let place = mount.mount_point.as_path();
-        let asked = match node_with(&mount.source, options.store.as_deref()) {
+        let mount_point = mount.mount_point.as_path();
+        let requested = match node_with(&mount.source, options.store.as_deref()) {
             Some(node) => ask(&node.supervisor(), if options.lazy { Request::Detach } else { Request::Stop }).map(drop),
             None => Err(AskError::Io(std::io::ErrorKind::NotFound.into())),
         };
-        match asked {
+        match requested {
             Ok(()) => {}
-            Err(AskError::Refused(Refusal::Busy)) => return Err(busy(place)),
-            // Nobody is to be asked: then the end of the mount tells whoever serves it.
-            Err(AskError::Io(_)) => by_hand(place, options.lazy)?,
-            Err(error) => bail!("{} can't be unmounted: {error}", place.display()),
+            Err(AskError::Refused(Refusal::Busy)) => return Err(busy(mount_point)),
+            // Without a supervisor, the kernel unmounts and thereby ends the daemon.
+            Err(AskError::Io(_)) => by_hand(mount_point, options.lazy)?,
+            Err(error) => bail!("{} can't be unmounted: {error}", mount_point.display()),
         }
-        wait_until_gone(place)?;
+        wait_until_gone(mount_point)?;
     }
     Ok(0)
 }
 
-/// The path without links, of which the last name is not touched: it may be a mount that fails.
+/// Resolves links of the path, except in the last name: a failing mount must not be accessed.
 fn absolute(path: &Path) -> Result<PathBuf> {
     let shown = path.display();
-    let path = std::path::absolute(path).with_context(|| format!("{shown} is no path"))?;
+    let path = std::path::absolute(path).with_context(|| format!("{shown} is not a path"))?;
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return Ok(path) };
     let parent = parent.canonicalize().with_context(|| format!("there is no {shown}"))?;
     let joined = parent.join(name);
@@ -53,7 +53,7 @@ fn absolute(path: &Path) -> Result<PathBuf> {
     Ok(fs::read_link(&joined).map(|target| parent.join(target)).unwrap_or(joined))
 }
 
-/// The mounts at a directory, or those of a session's nodes in it.
+/// Returns the mounts at a directory, or those of a session's nodes in it.
 fn mounts_of(mount_point: &Path) -> Result<Vec<Mounted>> {
     let all = mounted(SUBTYPE).context("the mount table can't be read")?;
     let whole = all.into_iter().filter(|mount| mount.root == Path::new("/"));
@@ -63,7 +63,7 @@ fn mounts_of(mount_point: &Path) -> Result<Vec<Mounted>> {
     }
     let nodes: Vec<Mounted> = others.into_iter().filter(|mount| is_node(mount, mount_point)).collect();
     if nodes.is_empty() {
-        bail!("{} is no mount of Headwater. `findmnt -t fuse.{SUBTYPE}` lists those", mount_point.display());
+        bail!("no Headwater mount is at {}. `findmnt -t fuse.{SUBTYPE}` lists the mounts", mount_point.display());
     }
     Ok(nodes)
 }
@@ -74,50 +74,50 @@ fn is_node(mount: &Mounted, mount_point: &Path) -> bool {
         && mount.mount_point.file_name().and_then(|name| name.to_str()) == node
 }
 
-fn by_hand(place: &Path, lazy: bool) -> Result<()> {
-    match headwater_fuse::mount::unmount(place, lazy) {
-        Err(error) if error.raw_os_error() == Some(Errno::BUSY.raw_os_error()) => Err(busy(place)),
-        result => result.with_context(|| format!("{} can't be unmounted", place.display())),
+fn by_hand(mount_point: &Path, lazy: bool) -> Result<()> {
+    match headwater_fuse::mount::unmount(mount_point, lazy) {
+        Err(error) if error.raw_os_error() == Some(Errno::BUSY.raw_os_error()) => Err(busy(mount_point)),
+        result => result.with_context(|| format!("{} can't be unmounted", mount_point.display())),
     }
 }
 
-fn busy(place: &Path) -> anyhow::Error {
-    let shown = place.display();
-    let users = users(place);
+fn busy(mount_point: &Path) -> anyhow::Error {
+    let shown = mount_point.display();
+    let users = users(mount_point);
     let by = match users.len() {
         0 => String::new(),
         named if named <= USERS_NAMED_MAX => format!(" by {}", users.join(", ")),
         all => format!(" by {} and {} others", users[..USERS_NAMED_MAX].join(", "), all - USERS_NAMED_MAX),
     };
     anyhow!(
-        "{shown} is in use{by}. End what uses it, or take it out of the tree with `headwater unmount --lazy {shown}`: \
-         what a process has open stays readable to it"
+        "{shown} is in use{by}. End these processes, or detach it with `headwater unmount --lazy {shown}`: open files \
+         stay readable"
     )
 }
 
-/// The processes that are in a mount, or have something of it open or mapped, as far as this user may
-/// know: `name (number)`.
-fn users(place: &Path) -> Vec<String> {
+/// Returns the processes that use a mount by a directory, an open file or a mapping: `name (pid)`. Processes that this
+/// user may not examine are missing.
+fn users(mount_point: &Path) -> Vec<String> {
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let numbers = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    let using = numbers.filter(|number| uses(&PathBuf::from(format!("/proc/{number}")), place));
+    let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let using = pids.filter(|pid| uses(&PathBuf::from(format!("/proc/{pid}")), mount_point));
     using
-        .map(|number| {
-            let name = fs::read_to_string(format!("/proc/{number}/comm")).unwrap_or_default();
-            format!("{} ({number})", name.trim_end())
+        .map(|pid| {
+            let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+            format!("{} ({pid})", name.trim_end())
         })
         .collect()
 }
 
-fn uses(process: &Path, place: &Path) -> bool {
-    let leads = |link: PathBuf| fs::read_link(link).is_ok_and(|target| target.starts_with(place));
+fn uses(process: &Path, mount_point: &Path) -> bool {
+    let leads = |link: PathBuf| fs::read_link(link).is_ok_and(|target| target.starts_with(mount_point));
     let open = fs::read_dir(process.join("fd")).into_iter().flatten().flatten().map(|entry| entry.path());
     let maps = || fs::read_to_string(process.join("maps")).unwrap_or_default();
     ["cwd", "root", "exe"].iter().map(|name| process.join(name)).chain(open).any(leads)
         || maps()
             .lines()
             .filter_map(|line| line.find('/').map(|at| &line[at..]))
-            .any(|file| Path::new(file).starts_with(place))
+            .any(|file| Path::new(file).starts_with(mount_point))
 }
 
 #[cfg(test)]
@@ -125,19 +125,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_is_in_a_directory_is_named() {
+    fn processes_in_a_directory_are_named() {
         let directory = tempfile::tempdir().unwrap();
-        let place = directory.path().canonicalize().unwrap();
-        assert_eq!(users(&place), [""; 0]);
-        fs::write(place.join("f"), "x").unwrap();
-        let file = fs::File::open(place.join("f")).unwrap();
-        let users = users(&place);
+        let mount_point = directory.path().canonicalize().unwrap();
+        assert_eq!(users(&mount_point), [""; 0]);
+        fs::write(mount_point.join("f"), "x").unwrap();
+        let file = fs::File::open(mount_point.join("f")).unwrap();
+        let users = users(&mount_point);
         assert!(users.len() == 1 && users[0].ends_with(&format!("({})", std::process::id())), "{users:?}");
         drop(file);
     }
 
     #[test]
-    fn nodes_are_told_by_their_directory_and_source() {
+    fn nodes_are_recognized_by_their_directory_and_source() {
         let mount = |at: &str, source: &str| Mounted {
             mount_point: at.into(),
             source: source.into(),

@@ -1,5 +1,4 @@
-//! One question to a daemon, over its control socket. Whatever listens there, or nothing, the answer
-//! or an error comes in bounded time.
+//! One request to a daemon, over its control socket. It returns an answer or an error in bounded time.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -10,13 +9,13 @@ use anyhow::{Context, Result, bail, ensure};
 use headwater_daemon::protocol::{Answer, CONTROL_LINE_BYTES_MAX, CONTROL_VERSION, Command, Request, Response};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
 
-/// How long a daemon may be silent; it speaks each second while it works.
+/// Timeout of a silent daemon. A working daemon sends a line each second.
 const SILENCE_MAX: Duration = Duration::from_secs(5);
 
-/// Asks the daemon that listens at `socket`, and waits as long as it says that it works on it.
+/// Sends a request to the daemon at `socket`; waits while the daemon reports that it works on it.
 pub fn ask(socket: &Path, command: Command) -> Result<Answer> {
     ask_within(socket, command, SILENCE_MAX)
-        .with_context(|| format!("the daemon at {} can't be asked", socket.display()))
+        .with_context(|| format!("the request to the daemon at {} failed", socket.display()))
 }
 
 fn ask_within(socket: &Path, command: Command, silence_max: Duration) -> Result<Answer> {
@@ -24,7 +23,7 @@ fn ask_within(socket: &Path, command: Command, silence_max: Duration) -> Result<
     let mut request = serde_json::to_vec(&Request { version: CONTROL_VERSION, command })?;
     ensure!(request.len() < CONTROL_LINE_BYTES_MAX, "the request is too long; name fewer paths at once");
     request.push(b'\n');
-    stream.write_all(&request).map_err(told(silence_max))?;
+    stream.write_all(&request).map_err(explain(silence_max))?;
     let mut received = Vec::new();
     loop {
         let line = read_line(&mut stream, &mut received, silence_max)?;
@@ -38,15 +37,15 @@ fn ask_within(socket: &Path, command: Command, silence_max: Duration) -> Result<
     }
 }
 
-/// A connection on which nothing blocks for longer than `silence_max`.
+/// Connects; no operation on the connection blocks for longer than `silence_max`.
 fn connect(path: &Path, silence_max: Duration) -> Result<UnixStream> {
     let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
-    // This bounds the connecting, too.
+    // This limits the connection, too.
     sockopt::set_socket_timeout(&socket, sockopt::Timeout::Send, Some(silence_max))?;
-    rustix::net::connect(&socket, &SocketAddrUnix::new(path)?).map_err(|error| told(silence_max)(error.into()))?;
+    rustix::net::connect(&socket, &SocketAddrUnix::new(path)?).map_err(|error| explain(silence_max)(error.into()))?;
     let peer = sockopt::socket_peercred(&socket)?;
     let user = rustix::process::geteuid();
-    ensure!(peer.uid == user || peer.uid.is_root() || user.is_root(), "it is another user's");
+    ensure!(peer.uid == user || peer.uid.is_root() || user.is_root(), "the socket belongs to another user");
     Ok(socket.into())
 }
 
@@ -58,24 +57,24 @@ fn read_line(stream: &mut UnixStream, received: &mut Vec<u8>, silence_max: Durat
             let rest = received.split_off(end + 1);
             return Ok(std::mem::replace(received, rest));
         }
-        ensure!(received.len() <= CONTROL_LINE_BYTES_MAX, "it answers without end; end the session and start it anew");
+        ensure!(received.len() <= CONTROL_LINE_BYTES_MAX, "it answers without end; end the session and start it again");
         let left = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
         stream.set_read_timeout(Some(left))?;
         match stream.read(&mut buffer) {
             Ok(0) => bail!("it ended before it answered; see the session's messages, or try again"),
             Ok(bytes) if Instant::now() < deadline => received.extend_from_slice(&buffer[..bytes]),
-            Ok(_) => return Err(told(silence_max)(io::ErrorKind::TimedOut.into())),
+            Ok(_) => return Err(explain(silence_max)(io::ErrorKind::TimedOut.into())),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(told(silence_max)(error)),
+            Err(error) => return Err(explain(silence_max)(error)),
         }
     }
 }
 
-/// What an error of the socket means to a person.
-fn told(silence_max: Duration) -> impl Fn(io::Error) -> anyhow::Error {
+/// Returns a message for an error of the socket.
+fn explain(silence_max: Duration) -> impl Fn(io::Error) -> anyhow::Error {
     move |error| match error.kind() {
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => anyhow::anyhow!(
-            "it has been silent for {} s; its processes go on with the originals. If it stays so, end the session",
+            "it has been silent for {} s; its processes use the source files. If it stays silent, end the session",
             silence_max.as_secs_f64()
         ),
         io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound => {
@@ -93,7 +92,7 @@ mod tests {
     use std::thread;
     use tempfile::TempDir;
 
-    /// Asks a daemon that behaves as `serve` says; the error.
+    /// Sends a request to a daemon that behaves as `serve`; returns the error.
     fn check(serve: impl FnOnce(UnixStream) + Send + 'static) -> String {
         let (_directory, path, listener) = listen();
         let server = thread::spawn(move || serve(listener.accept().unwrap().0));
@@ -114,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_listens_an_answer_comes_in_bounded_time() {
+    fn any_listener_yields_an_answer_in_bounded_time() {
         assert!(check(drain).contains("silent for 0.3 s"));
         assert!(check(drop).contains("before it answered") || check(drop).contains("reset"));
         let dribbling = check(|mut stream| {
@@ -138,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn who_works_on_it_is_waited_for() {
+    fn pending_answers_are_waited_for() {
         let (_directory, path, listener) = listen();
         let server = thread::spawn(move || {
             let mut stream = listener.accept().unwrap().0;
@@ -156,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_there_is_said() {
+    fn a_missing_daemon_is_reported() {
         let (directory, path, listener) = listen();
         drop(listener);
         let error = format!("{:#}", ask(&path, Command::Stats).unwrap_err());
@@ -168,7 +167,7 @@ mod tests {
             std::iter::from_fn(|| connect(&directory.path().join("full"), Duration::from_millis(50)).ok())
                 .take(10_000)
                 .collect();
-        assert!(waiting.len() < 10_000, "a queue that nobody empties is full at some time");
+        assert!(waiting.len() < 10_000, "a queue without a reader fills up");
         drop(full);
     }
 }

@@ -1,4 +1,4 @@
-//! Which daemons on this machine are meant.
+//! Finds the session and daemons of a command.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,12 +10,12 @@ use super::options::Nodes;
 use crate::launch::SESSION;
 use crate::session::{directory, store};
 
-/// A session that lives on this machine.
+/// A live session on this machine.
 #[derive(Debug)]
 pub struct Found {
     /// Its name.
     pub name: String,
-    /// Its nodes here, by number.
+    /// Its nodes on this machine, by number.
     pub nodes: Vec<Node>,
 }
 
@@ -28,13 +28,13 @@ pub struct Node {
     pub socket: PathBuf,
 }
 
-/// The session and the nodes that the user means.
+/// Returns the session and the nodes that the options select.
 pub fn find(options: &Nodes) -> Result<Found> {
     let inside = std::env::var(SESSION).ok();
     choose(living(options.store.as_deref()), options, inside.as_deref())
 }
 
-/// All sessions of this user that live on this machine.
+/// Returns all live sessions of this user on this machine.
 pub fn living(store: Option<&Path>) -> Vec<Found> {
     let mut found = Vec::new();
     for directory in store::candidates(store) {
@@ -61,7 +61,7 @@ fn nodes_of(session: &Path) -> Vec<Node> {
     nodes
 }
 
-/// Of several sessions the one that is named, or else the one that this process is `inside`.
+/// Chooses the named session, or else the one that this process is `inside`.
 fn choose(mut sessions: Vec<Found>, options: &Nodes, inside: Option<&str>) -> Result<Found> {
     match &options.session {
         Some(name) => sessions.retain(|session| session.name.starts_with(name.as_str())),
@@ -81,7 +81,7 @@ fn choose(mut sessions: Vec<Found>, options: &Nodes, inside: Option<&str>) -> Re
     let Some(mut session) = sessions.pop() else {
         match &options.session {
             Some(name) => {
-                bail!("no session {name} lives on this machine; `headwater stats` without --session tells which do")
+                bail!("no session {name} lives on this machine; `headwater stats` without --session lists the sessions")
             }
             None => bail!(
                 "no session of this user lives on this machine; start one with `headwater run` or `headwater mount` \

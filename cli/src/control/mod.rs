@@ -1,4 +1,4 @@
-//! Talking to the daemons of a running session.
+//! Requests to the daemons of a running session.
 
 pub mod client;
 pub mod find;

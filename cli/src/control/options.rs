@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 
-/// Which daemons are meant.
+/// The selected daemons.
 #[derive(Clone, Debug, Args)]
 pub struct Nodes {
     /// The session, by its name or the beginning of that [default: the one that this process runs in,
@@ -49,15 +49,15 @@ pub struct ClearOptions {
     #[allow(missing_docs, reason = "its type says it")]
     pub nodes: Nodes,
 
-    /// Files to be given up
+    /// Files whose copies are discarded
     #[arg(value_name = "PATH", group = "what", value_hint = ValueHint::AnyPath)]
     pub paths: Vec<PathBuf>,
 
-    /// Directories of which all files are to be given up (repeatable)
+    /// Directories whose files are discarded (repeatable)
     #[arg(long, value_name = "PATH", group = "what", value_hint = ValueHint::DirPath)]
     pub subtree: Vec<PathBuf>,
 
-    /// Give up everything
+    /// Discard all copies
     #[arg(long, group = "what")]
     pub all: bool,
 
@@ -73,7 +73,7 @@ pub struct RefreshOptions {
     #[allow(missing_docs, reason = "its type says it")]
     pub nodes: Nodes,
 
-    /// Look for changes at and below these paths only [default: wherever something is known]
+    /// Check only these paths, and those below them [default: all known paths]
     #[arg(value_name = "PATH", value_hint = ValueHint::AnyPath)]
     pub paths: Vec<PathBuf>,
 

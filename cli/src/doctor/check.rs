@@ -1,43 +1,43 @@
-//! What was found, check by check.
+//! The findings, check by check.
 
 use serde::Serialize;
 
-/// How a check came out.
+/// The result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Verdict {
+pub(super) enum CheckResult {
     /// All is well.
     Ok,
     /// Headwater works, but not as well as it could.
     Warning,
-    /// Something that some mechanism needs is not there.
+    /// A mechanism lacks something that it needs.
     Missing,
 }
 
 /// One line of the findings.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Check {
-    /// What was looked at.
+    /// What was checked.
     pub(super) name: &'static str,
-    pub(super) verdict: Verdict,
+    pub(super) verdict: CheckResult,
     /// What was found.
     pub(super) found: String,
-    /// What to do, unless all is well.
+    /// The next step, unless all is well.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) next: Option<String>,
 }
 
 impl Check {
     pub(super) fn ok(name: &'static str, found: impl Into<String>) -> Check {
-        Check { name, verdict: Verdict::Ok, found: found.into(), next: None }
+        Check { name, verdict: CheckResult::Ok, found: found.into(), next: None }
     }
 
     pub(super) fn warning(name: &'static str, found: impl Into<String>, next: impl Into<String>) -> Check {
-        Check { name, verdict: Verdict::Warning, found: found.into(), next: Some(next.into()) }
+        Check { name, verdict: CheckResult::Warning, found: found.into(), next: Some(next.into()) }
     }
 
     pub(super) fn missing(name: &'static str, found: impl Into<String>, next: impl Into<String>) -> Check {
-        Check { name, verdict: Verdict::Missing, found: found.into(), next: Some(next.into()) }
+        Check { name, verdict: CheckResult::Missing, found: found.into(), next: Some(next.into()) }
     }
 }
 
@@ -49,14 +49,14 @@ pub(super) struct Mechanisms {
     pub(super) mount: bool,
 }
 
-/// Everything that was found.
+/// All findings.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Findings {
     pub(super) checks: Vec<Check>,
     pub(super) mechanisms: Mechanisms,
     /// What `--via auto` would choose for an ordinary program.
     pub(super) via: &'static str,
-    /// Why.
+    /// The reason for that.
     pub(super) via_reason: String,
     /// What was removed.
     pub(super) removed: Vec<String>,

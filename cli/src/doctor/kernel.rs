@@ -1,4 +1,4 @@
-//! The kernel: its version, FUSE, namespaces, and the program that mounts for ordinary users.
+//! Checks of the kernel: its version, FUSE, namespaces, and the program that mounts for ordinary users.
 
 use std::env;
 use std::fs::{self, File};
@@ -14,14 +14,14 @@ use crate::namespace::{
 
 const DEVICE: &str = "/dev/fuse";
 const HELPER: &str = "fusermount3";
-/// The first kernel whose FUSE protocol is new enough (7.31), and that binds opened trees.
+/// The first kernel with a sufficient FUSE protocol (7.31), and with `open_tree`.
 const VERSION_MIN: (u32, u32) = (5, 4);
-/// The first kernel that sends requests again which a dead daemon had read.
+/// The first kernel that resends the requests of a dead daemon.
 const VERSION_RESENDS: (u32, u32) = (6, 9);
-/// What each READ may have where the kernel lets it be raised, in pages.
+/// The largest READ where the kernel allows it, in pages.
 const REQUEST_PAGES: u64 = 256;
 
-/// The kernel's version.
+/// Checks the kernel's version.
 pub fn version() -> Check {
     let uname = rustix::system::uname();
     let release = uname.release().to_string_lossy().into_owned();
@@ -32,7 +32,7 @@ pub fn version() -> Check {
         Some(version) if version < VERSION_RESENDS => Check::warning(
             "kernel",
             release,
-            "from Linux 6.9 on, what a program is waiting for survives the death of a mount's daemon",
+            "from Linux 6.9 on, pending requests of programs survive the death of a mount's daemon",
         ),
         _ => Check::ok("kernel", release),
     }
@@ -43,12 +43,12 @@ fn numbers(release: &str) -> Option<(u32, u32)> {
     Some((parts.next()?.ok()?, parts.next()?.ok()?))
 }
 
-/// Whether `/dev/fuse` is there at all.
+/// Returns whether `/dev/fuse` exists.
 pub fn has_device() -> bool {
     fs::metadata(DEVICE).is_ok_and(|m| m.file_type().is_char_device())
 }
 
-/// Whether this user can open `/dev/fuse`.
+/// Checks whether this user can open `/dev/fuse`.
 pub fn device() -> Check {
     match File::options().read(true).write(true).open(DEVICE) {
         Ok(_) => Check::ok(DEVICE, "can be opened"),
@@ -56,10 +56,14 @@ pub fn device() -> Check {
     }
 }
 
-/// What the kernel's FUSE offers.
+/// Checks the features of the kernel's FUSE.
 pub fn features(found: &Found) -> Check {
     let Found::Usable { features, .. } = found else {
-        return Check::warning("FUSE", "its features are not known", "they show once a namespace can be made");
+        return Check::warning(
+            "FUSE",
+            "its features are not known",
+            "make namespaces possible first; their check names the step",
+        );
     };
     describe(*features, setting("fs/fuse/max_pages_limit"))
 }
@@ -85,7 +89,7 @@ fn describe(features: Features, pages_max: Option<u64>) -> Check {
     }
 }
 
-/// Whether a namespace with a mount can be made, by trial.
+/// Checks whether a namespace with a mount can be made, by trial.
 pub fn namespaces(found: &Found) -> Check {
     match found {
         Found::Usable { needs_user_namespace: false, .. } => {
@@ -96,7 +100,7 @@ pub fn namespaces(found: &Found) -> Check {
     }
 }
 
-/// Whether ordinary users may make user namespaces, by the settings.
+/// Checks whether ordinary users may make user namespaces, by the settings.
 pub fn user_namespaces(found: &Found) -> Check {
     const NAME: &str = "user namespaces";
     if matches!(found, Found::Usable { needs_user_namespace: true, .. }) {
@@ -110,7 +114,7 @@ pub fn user_namespaces(found: &Found) -> Check {
     }
 }
 
-/// Whether mounts can be made and removed outside of namespaces.
+/// Checks whether mounts can be made and removed outside of namespaces.
 pub fn helper() -> Check {
     if may_mount() {
         return Check::ok(HELPER, "not needed: this user may mount");
@@ -133,7 +137,7 @@ pub fn helper() -> Check {
 
 #[cfg(test)]
 mod tests {
-    use super::super::check::Verdict;
+    use super::super::check::CheckResult;
     use super::*;
 
     #[test]
@@ -145,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fuse_lacks_is_said() {
+    fn missing_fuse_features_are_listed() {
         let all = flag::NO_OPEN_SUPPORT
             | flag::NO_OPENDIR_SUPPORT
             | flag::HAS_EXPIRE_ONLY
@@ -153,8 +157,8 @@ mod tests {
             | flag::PASSTHROUGH
             | flag::MAX_PAGES;
         let features = |flags| Features { minor: 45, flags };
-        assert_eq!(describe(features(all), Some(256)).verdict, Verdict::Ok);
-        assert_eq!(describe(features(all), None).verdict, Verdict::Ok);
+        assert_eq!(describe(features(all), Some(256)).verdict, CheckResult::Ok);
+        assert_eq!(describe(features(all), None).verdict, CheckResult::Ok);
         let small = describe(features(all), Some(32));
         assert!(small.next.unwrap().contains("max_pages_limit"));
         let old = describe(features(all & !flag::HAS_RESEND & !flag::PASSTHROUGH), None);

@@ -1,4 +1,4 @@
-//! What sessions left that came to a sudden end.
+//! Leftovers of killed sessions.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use headwater_supervisor::{remove_stale, stale_mounts};
 use super::check::Check;
 use crate::session::{directory, store};
 
-/// Directories of dead sessions.
+/// Checks for directories of dead sessions.
 pub fn sessions(named: Option<&Path>) -> Check {
     const NAME: &str = "dead sessions";
     let dead: Vec<_> = store::candidates(named).iter().flat_map(|s| directory::dead(s)).collect();
@@ -20,7 +20,7 @@ pub fn sessions(named: Option<&Path>) -> Check {
     }
 }
 
-/// Mounts that nobody answers for any more.
+/// Checks for mounts whose servers have died.
 pub fn mounts() -> Check {
     const NAME: &str = "stale mounts";
     match stale_mounts() {
@@ -33,7 +33,7 @@ pub fn mounts() -> Check {
     }
 }
 
-/// Removes both; what was removed.
+/// Removes both; returns what was removed.
 pub fn remove(named: Option<&Path>) -> Vec<String> {
     let mut removed = Vec::new();
     for mount in stale_mounts().unwrap_or_default() {

@@ -1,4 +1,4 @@
-//! Whether this C library's loader audits, by trial.
+//! Checks whether this C library's loader supports LD_AUDIT, by trial.
 
 use std::ffi::OsStr;
 
@@ -9,16 +9,16 @@ use crate::session::prepare;
 
 const NAME: &str = "audit";
 const MPI_IO: &str = "MPI I/O";
-/// No library, which a loader that audits complains about.
+/// A missing library, about which an auditing loader complains.
 const NO_LIBRARY: &str = "/proc/self/no-such-library.so";
 
-/// Whether the audit library is installed and gets loaded.
+/// Checks whether the audit library is installed and loadable.
 pub fn audit() -> Check {
     let library = match prepare::find_audit_library() {
         Ok(library) => library,
         Err(error) => return Check::missing(NAME, "the audit library is not installed", format!("{error:#}")),
     };
-    if complaint(NO_LIBRARY.as_ref()).is_none_or(|said| !said.contains(NO_LIBRARY)) {
+    if complaint(NO_LIBRARY.as_ref()).is_none_or(|stderr| !stderr.contains(NO_LIBRARY)) {
         return Check::missing(
             NAME,
             format!("{PROGRAM}'s loader does not audit"),
@@ -26,17 +26,17 @@ pub fn audit() -> Check {
         );
     }
     match complaint(library.as_os_str()) {
-        Some(said) if said.is_empty() => Check::ok(NAME, library.display().to_string()),
-        Some(said) => Check::missing(
+        Some(stderr) if stderr.is_empty() => Check::ok(NAME, library.display().to_string()),
+        Some(stderr) => Check::missing(
             NAME,
-            format!("the loader refuses {}: {}", library.display(), said.trim()),
+            format!("the loader refuses {}: {}", library.display(), stderr.trim()),
             "build it for this machine with `cargo xtask dist`",
         ),
         None => Check::missing(NAME, format!("{PROGRAM} can't be audited"), "use --via namespace"),
     }
 }
 
-/// For which MPIs programs' I/O can be made parallel.
+/// Checks for which MPIs the I/O library is installed.
 pub fn mpi_io() -> Check {
     let without = "`headwater run --io` does nothing here; install Headwater with `cargo xtask install`, on a machine \
                    that has the MPIs' headers";
@@ -52,10 +52,10 @@ pub fn mpi_io() -> Check {
     }
 }
 
-/// What a program says on standard error when it is audited by this library; `None` if it fails.
+/// Returns a program's standard error when this library audits it; `None` if the program fails.
 fn complaint(library: &OsStr) -> Option<String> {
-    let (is_well, said) = trial::load("LD_AUDIT", library).ok()?;
-    is_well.then_some(said)
+    let (is_well, stderr) = trial::load("LD_AUDIT", library).ok()?;
+    is_well.then_some(stderr)
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! `headwater doctor`: what this machine can, what it lacks, and the next step for each thing lacking.
+//! `headwater doctor`: checks what this machine supports and lacks, with the next step for each problem.
 
 mod check;
 mod kernel;
@@ -13,14 +13,14 @@ use std::io::stdout;
 
 use anyhow::Result;
 
-use self::check::{Check, Findings, Mechanisms, Verdict};
+use self::check::{Check, CheckResult, Findings, Mechanisms};
 use crate::message::show;
 use crate::namespace::{self, Found};
 use crate::options::DoctorOptions;
 use crate::options::inner::SweepOptions;
 use crate::via::{Choice, Mechanism, Program, Via};
 
-/// Checks this machine, prints what was found, and gives the exit status: 0 if some mechanism works.
+/// Checks this machine, and prints the findings. Returns the exit status: 0 if a mechanism works.
 pub fn doctor(options: &DoctorOptions) -> Result<u8> {
     let removed = if options.fix { leftovers::remove(options.store.as_deref()) } else { Vec::new() };
     let findings = examine(options, removed);
@@ -33,7 +33,7 @@ pub fn doctor(options: &DoctorOptions) -> Result<u8> {
     Ok(u8::from(!(namespace || audit || mount)))
 }
 
-/// Removes what dead sessions left on this machine, and says nothing.
+/// Removes leftovers of dead sessions on this machine, without output.
 pub fn sweep(options: &SweepOptions) -> u8 {
     leftovers::remove(options.store.as_deref());
     0
@@ -45,7 +45,7 @@ fn examine(options: &DoctorOptions, removed: Vec<String>) -> Findings {
     let audit = loader::audit();
     let device = kernel::device();
     let helper = kernel::helper();
-    let works = |check: &Check| check.verdict != Verdict::Missing;
+    let works = |check: &Check| check.verdict != CheckResult::Missing;
     let has_store = works(&store);
     let mechanisms = Mechanisms {
         namespace: has_store && matches!(found, Found::Usable { .. }),
@@ -78,12 +78,12 @@ fn examine(options: &DoctorOptions, removed: Vec<String>) -> Findings {
     Findings { checks: checks.into(), mechanisms, via: choice.mechanism.name(), via_reason: choice.reason, removed }
 }
 
-/// What an ordinary program would get.
+/// Returns the mechanism of an ordinary program.
 fn choice(found: &Found, mechanisms: Mechanisms) -> Choice {
     let is_root = rustix::process::geteuid().is_root();
     let choice = Choice::make(Via::Auto, &Program::default(), is_root, || found.clone());
     match choice.mechanism {
-        Mechanism::Namespace { .. } if !mechanisms.namespace => Choice::off("there is no place for a store".into()),
+        Mechanism::Namespace { .. } if !mechanisms.namespace => Choice::off("there is no directory for a store".into()),
         Mechanism::Audit if !mechanisms.audit => {
             Choice::off(format!("programs can't be audited here, and {}", choice.reason))
         }

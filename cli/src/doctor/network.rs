@@ -1,4 +1,4 @@
-//! The network: shared file systems, and `ssh`.
+//! Checks of shared file systems and `ssh`.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -7,8 +7,7 @@ use std::path::{Path, PathBuf};
 use super::check::Check;
 use crate::namespace::Found;
 
-/// Types of file systems that nodes share, as mount tables have them; `fuse.` types count, but for
-/// these.
+/// Types of file systems that nodes share, as in mount tables. `fuse.` types count, too, except local ones.
 const NETWORK_TYPES: &[&str] = &[
     "nfs",
     "nfs4",
@@ -32,15 +31,15 @@ const NETWORK_TYPES: &[&str] = &[
     "cvfs",
 ];
 const LOCAL_FUSE_TYPES: &[&str] = &["fuse.headwater", "fuse.gvfsd-fuse", "fuse.portal", "fuse.lxcfs"];
-/// The most that are listed.
+/// Limit of listed file systems.
 const LISTED_MAX: usize = 6;
-/// Files that ssh takes only from root or its user, and that Debian, Fedora and others put there.
+/// The directory of files that ssh accepts only from root or its user, on Debian, Fedora and others.
 const SSH_CONFIGURATION: &str = "/etc/ssh/ssh_config.d";
 
-/// The network file systems that are mounted.
+/// Checks for mounted network file systems.
 pub fn file_systems() -> Check {
     const NAME: &str = "network file systems";
-    // The table alone, since asking a file system whose server is away would hang.
+    // Only the table: a call on a file system without its server would hang.
     let table = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     let found: Vec<String> = table.lines().filter_map(network_mount).collect();
     match found.len() {
@@ -50,7 +49,7 @@ pub fn file_systems() -> Check {
     }
 }
 
-/// The place and type of a line of `/proc/self/mountinfo`, if it is a network file system's.
+/// Returns the mount point and type in a line of `/proc/self/mountinfo`, if it is a network file system.
 fn network_mount(line: &str) -> Option<String> {
     let (mount, file_system) = line.split_once(" - ")?;
     let place = mount.split(' ').nth(4)?;
@@ -59,7 +58,7 @@ fn network_mount(line: &str) -> Option<String> {
     (NETWORK_TYPES.contains(&kind) || is_fuse).then(|| format!("{place} ({kind})"))
 }
 
-/// Whether `ssh` works in a user namespace, in which root's files are nobody's.
+/// Checks whether `ssh` works in a user namespace, in which root's files belong to `nobody`.
 pub fn ssh(found: &Found) -> Check {
     const NAME: &str = "ssh in a namespace";
     if !matches!(found, Found::Usable { needs_user_namespace: true, .. }) {
@@ -86,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn network_mounts_are_told_by_their_type() {
+    fn network_mounts_are_recognized_by_their_type() {
         let check = |line: &str, expected: Option<&str>| assert_eq!(network_mount(line).as_deref(), expected, "{line}");
         check("36 35 98:0 / /lustre rw - lustre 10.0.0.1@o2ib:/x rw", Some("/lustre (lustre)"));
         check("36 35 98:0 / /home rw shared:1 master:2 - nfs4 srv:/home rw", Some("/home (nfs4)"));

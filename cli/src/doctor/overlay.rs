@@ -1,4 +1,4 @@
-//! What the links between nodes depend on.
+//! Checks for the links between nodes.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,16 +10,14 @@ use super::check::Check;
 use crate::summary::bytes;
 use crate::topology::transport::find_carrier;
 
-/// The least that the kernel should let a connection have under way, in bytes: what 100 Gbit/s carry in
-/// 80 µs.
+/// The smallest sufficient buffer of a connection, in bytes: 100 Gbit/s for 80 µs.
 const BUFFER_BYTES_MIN: u64 = 1 << 20;
-/// Descriptors of a daemon that are no links: files, sockets and its clients' connections.
+/// Descriptors of a daemon besides links: files, sockets and its clients' connections.
 const OTHER_DESCRIPTORS: u64 = 1024;
-/// Links of a node in the widest trees that are used by default, with as many again for nodes that turn to
-/// it because others have died.
+/// Links of a node in the widest default trees, twice: after deaths, further nodes turn to it.
 const LINKS_MIN: u64 = 64;
 
-/// How links are encrypted.
+/// Checks how links are encrypted.
 pub fn encryption() -> Check {
     const NAME: &str = "encryption";
     if headwater_daemon::has_aes() {
@@ -30,7 +28,7 @@ pub fn encryption() -> Check {
     Check::warning(NAME, "ChaCha20-Poly1305: the processor lacks AES", next)
 }
 
-/// How much a connection may have under way.
+/// Checks the limits of connections' buffers.
 pub fn socket_buffers() -> Check {
     let most = |name: &str| {
         let text = fs::read_to_string(format!("/proc/sys/net/ipv4/{name}")).ok()?;
@@ -39,11 +37,11 @@ pub fn socket_buffers() -> Check {
     buffers(most("tcp_wmem"), most("tcp_rmem"))
 }
 
-/// The check, where a connection's buffers grow to so many bytes by themselves.
+/// Checks these limits of automatic buffers, in bytes.
 fn buffers(send: Option<u64>, receive: Option<u64>) -> Check {
     const NAME: &str = "socket buffers";
     let (Some(send), Some(receive)) = (send, receive) else {
-        return Check::ok(NAME, "/proc/sys/net/ipv4 doesn't tell");
+        return Check::ok(NAME, "/proc/sys/net/ipv4 can't be read");
     };
     let found = format!("up to {} to send, {} to receive", bytes(send), bytes(receive));
     if send.min(receive) >= BUFFER_BYTES_MIN {
@@ -53,7 +51,7 @@ fn buffers(send: Option<u64>, receive: Option<u64>) -> Check {
     Check::warning(NAME, format!("{found}, too few for a fast network"), next)
 }
 
-/// Whether `--transport libfabric` can be had, and by which providers.
+/// Checks whether `--transport libfabric` works, and with which providers.
 pub fn libfabric() -> Check {
     const NAME: &str = "libfabric";
     let Ok(carrier) = find_carrier() else {
@@ -63,14 +61,14 @@ pub fn libfabric() -> Check {
     let providers = listed.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
     let providers: BTreeSet<&str> = providers.lines().collect();
     if providers.is_empty() {
-        let next = format!("`ldd {0}` and `FI_LOG_LEVEL=warn {0} --list` tell what is missing", carrier.display());
+        let next = format!("`ldd {0}` and `FI_LOG_LEVEL=warn {0} --list` show what is missing", carrier.display());
         return Check::warning(NAME, "no provider can be used; links use TCP", next);
     }
     let providers: Vec<&str> = providers.into_iter().collect();
     Check::ok(NAME, format!("for --transport libfabric:PROVIDER: {}", providers.join(", ")))
 }
 
-/// How many links a node can have.
+/// Checks how many links a node can have.
 pub fn links() -> Check {
     // Daemons raise the soft limit to the hard one.
     links_of(getrlimit(Resource::Nofile).maximum)
@@ -84,28 +82,28 @@ fn links_of(descriptors: Option<u64>) -> Check {
     if links >= LINKS_MIN {
         return Check::ok(NAME, found);
     }
-    let next = "raise the hard limit (`ulimit -n`, /etc/security/limits.conf); `headwater topology` tells how many \
-                links there are";
+    let next = "raise the hard limit (`ulimit -n`, /etc/security/limits.conf); `headwater topology` shows how many \
+                links nodes have";
     Check::warning(NAME, found, next)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::check::Verdict;
+    use super::super::check::CheckResult;
     use super::*;
 
     #[test]
     fn small_buffers_are_worth_a_warning() {
         let check = |send, receive, expected| assert_eq!(buffers(send, receive).verdict, expected);
-        check(Some(4 << 20), Some(6 << 20), Verdict::Ok);
-        check(Some(212_992), Some(6 << 20), Verdict::Warning);
-        check(Some(4 << 20), Some(87_380), Verdict::Warning);
-        check(None, Some(1), Verdict::Ok);
+        check(Some(4 << 20), Some(6 << 20), CheckResult::Ok);
+        check(Some(212_992), Some(6 << 20), CheckResult::Warning);
+        check(Some(4 << 20), Some(87_380), CheckResult::Warning);
+        check(None, Some(1), CheckResult::Ok);
     }
 
     #[test]
     fn few_descriptors_are_few_links() {
-        assert_eq!(links_of(None).verdict, Verdict::Ok);
+        assert_eq!(links_of(None).verdict, CheckResult::Ok);
         assert_eq!(links_of(Some(4096)).found, "descriptors for 3072 from a node");
         for few in [0, 1024, 1030] {
             assert!(links_of(Some(few)).next.unwrap().contains("ulimit -n"), "{few}");

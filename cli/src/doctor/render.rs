@@ -1,10 +1,10 @@
-//! The findings for people.
+//! Prints the findings as text.
 
 use std::env;
 use std::fmt;
 use std::io::{IsTerminal, stdout};
 
-use super::check::{Findings, Verdict};
+use super::check::{CheckResult, Findings};
 
 /// The findings as aligned lines.
 pub struct Text<'a> {
@@ -12,18 +12,18 @@ pub struct Text<'a> {
     pub has_colours: bool,
 }
 
-/// Colours are for terminals that have them, unless the user wants none.
+/// Returns whether the output is coloured: on a terminal with colours, unless NO_COLOR is set.
 pub fn wants_colours() -> bool {
     let is_set = |name| env::var_os(name).is_some_and(|value| !value.is_empty());
     stdout().is_terminal() && !is_set("NO_COLOR") && env::var_os("TERM").is_some_and(|term| term != "dumb")
 }
 
 impl Text<'_> {
-    fn verdict(&self, verdict: Verdict) -> String {
-        let (word, colour) = match verdict {
-            Verdict::Ok => ("ok", 32),
-            Verdict::Warning => ("warning", 33),
-            Verdict::Missing => ("missing", 31),
+    fn label(&self, result: CheckResult) -> String {
+        let (word, colour) = match result {
+            CheckResult::Ok => ("ok", 32),
+            CheckResult::Warning => ("warning", 33),
+            CheckResult::Missing => ("missing", 31),
         };
         if self.has_colours { format!("\x1b[{colour}m{word:7}\x1b[0m") } else { format!("{word:7}") }
     }
@@ -33,7 +33,7 @@ impl fmt::Display for Text<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let width = self.findings.checks.iter().map(|check| check.name.len()).max().unwrap_or(0);
         for check in &self.findings.checks {
-            writeln!(f, "{}  {:width$}  {}", self.verdict(check.verdict), check.name, check.found)?;
+            writeln!(f, "{}  {:width$}  {}", self.label(check.verdict), check.name, check.found)?;
             if let Some(next) = &check.next {
                 writeln!(f, "{:9}{:width$}  -> {next}", "", "")?;
             }

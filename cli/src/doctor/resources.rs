@@ -1,4 +1,4 @@
-//! Memory, descriptors and processes.
+//! Checks of memory, descriptors and processes.
 
 use std::path::Path;
 
@@ -9,16 +9,16 @@ use super::check::Check;
 use crate::session::store::{self, ReadBy};
 use crate::summary::bytes;
 
-/// The least that a store can be useful with, in bytes.
+/// The smallest useful store, in bytes.
 const STORE_BYTES_MIN: u64 = 256 << 20;
-/// The least shared memory that parallel programs get along with, in bytes.
+/// The smallest sufficient shared memory of parallel programs, in bytes.
 const SHARED_BYTES_MIN: u64 = 64 << 20;
-/// Descriptors for a daemon with as many links, requests and open files as it uses at once.
+/// Descriptors for a daemon's links, requests and open files.
 const DESCRIPTORS_MIN: u64 = 4096;
-/// Processes and threads for a node's daemons beside its program.
+/// Processes and threads of a node's daemons.
 const PROCESSES_MIN: u64 = 1024;
 
-/// Where the stores would be.
+/// Checks the location of stores.
 pub fn store(named: Option<&Path>) -> Check {
     const NAME: &str = "store";
     let store = match store::open(named, None, 1, ReadBy::Processes) {
@@ -44,8 +44,9 @@ pub fn store(named: Option<&Path>) -> Check {
     let free = free_bytes(&store.directory);
     let found = format!("{}, {} free, of which it takes at most {most}", store.directory.display(), bytes(free));
     if let Some(why) = &store.why_shared {
-        let next = "what programs share lies there, too: let users make user namespaces, or name a tmpfs with --store";
-        return Check::warning(NAME, format!("{found}. A RAM disk of its own can't be had: {why}"), next);
+        let next =
+            "programs' shared memory lies there, too: let users make user namespaces, or name a tmpfs with --store";
+        return Check::warning(NAME, format!("{found}. A RAM disk can't be made: {why}"), next);
     }
     if !store.is_in_memory {
         let next = "mount a tmpfs without noexec, and name it with --store (/dev/shm is noexec, full or not there)";
@@ -57,7 +58,7 @@ pub fn store(named: Option<&Path>) -> Check {
     }
 }
 
-/// `/dev/shm`, which programs use, too.
+/// Checks `/dev/shm`, which programs use, too.
 pub fn shared_memory() -> Check {
     const NAME: &str = "shared memory";
     let directory = Path::new("/dev/shm");
@@ -80,12 +81,12 @@ pub fn shared_memory() -> Check {
     Check::ok(NAME, found)
 }
 
-/// The limit of open descriptors.
+/// Checks the limit of open descriptors.
 pub fn descriptors() -> Check {
     limit("descriptors", Resource::Nofile, DESCRIPTORS_MIN, "ulimit -n")
 }
 
-/// The limit of processes.
+/// Checks the limit of processes.
 pub fn processes() -> Check {
     limit("processes", Resource::Nproc, PROCESSES_MIN, "ulimit -u")
 }
@@ -108,21 +109,21 @@ fn free_bytes(directory: &Path) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::check::Verdict;
+    use super::super::check::CheckResult;
     use super::*;
 
     #[test]
     fn a_store_on_a_disk_is_worth_a_warning() {
-        assert_eq!(store(Some(Path::new("/nonexistent"))).verdict, Verdict::Missing);
+        assert_eq!(store(Some(Path::new("/nonexistent"))).verdict, CheckResult::Missing);
         assert!(store(Some(Path::new("/dev/shm"))).found.contains("/dev/shm, "));
         let disk = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
-        assert!(store(Some(disk.path())).verdict >= Verdict::Warning);
+        assert!(store(Some(disk.path())).verdict >= CheckResult::Warning);
     }
 
     #[test]
     fn low_limits_name_the_command() {
-        assert_eq!(limit("descriptors", Resource::Nofile, 1, "ulimit -n").verdict, Verdict::Ok);
+        assert_eq!(limit("descriptors", Resource::Nofile, 1, "ulimit -n").verdict, CheckResult::Ok);
         let low = limit("descriptors", Resource::Nofile, u64::MAX, "ulimit -n");
-        assert!(low.verdict == Verdict::Ok || low.next.unwrap().contains("ulimit -n"));
+        assert!(low.verdict == CheckResult::Ok || low.next.unwrap().contains("ulimit -n"));
     }
 }

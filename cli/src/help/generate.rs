@@ -1,4 +1,4 @@
-//! `headwater generate`: what the definition of the command line is turned into.
+//! `headwater generate`: writes man pages, completions and references from the definition of the command line.
 
 use std::fs;
 use std::io::{BufRead, stdin};
@@ -15,7 +15,7 @@ use crate::message::show;
 use crate::options::CommandLine;
 use crate::options::inner::InnerLine;
 
-/// Writes what was asked for.
+/// Writes the requested files.
 pub fn generate(what: &Generate) -> Result<u8> {
     let (Generate::Man { directory } | Generate::Completions { directory } | Generate::Reference { directory }) = what
     else {
@@ -50,25 +50,25 @@ fn rejected() -> Result<u8> {
     for line in stdin().lock().lines() {
         let line = line.context("standard input can't be read")?;
         let parts: Vec<&str> = line.split('\t').collect();
-        let [place, extent, words @ ..] = &parts[..] else {
-            bail!("`{line}` is no place and words, separated by tabs")
+        let [place, extent, arguments @ ..] = &parts[..] else {
+            bail!("`{line}` is not a place and words, separated by tabs")
         };
-        if let Some(why) = rejection(words, *extent == "part") {
+        if let Some(why) = rejection(arguments, *extent == "part") {
             status = 1;
-            show(std::io::stdout(), format_args!("{place}: `{}`: {why}\n", words.join(" ")));
+            show(std::io::stdout(), format_args!("{place}: `{}`: {why}\n", arguments.join(" ")));
         }
     }
     Ok(status)
 }
 
-/// Returns why a command line is none of this program's. Words in capitals stand for values, numbers among them.
+/// Returns why a command line is not valid for this program. Arguments in capitals are placeholders of any value.
 /// `is_part`: arguments may be missing.
-fn rejection(words: &[&str], is_part: bool) -> Option<String> {
+fn rejection(arguments: &[&str], is_part: bool) -> Option<String> {
     let is_capital = |word: &str| word.chars().all(|c| c.is_ascii_uppercase());
-    let numbers = words.iter().map(|&word| if is_capital(word) { "1" } else { word });
-    let error = CommandLine::command().try_get_matches_from(words).err()?;
+    let numbers = arguments.iter().map(|&argument| if is_capital(argument) { "1" } else { argument });
+    let error = CommandLine::command().try_get_matches_from(arguments).err()?;
     let others =
-        [CommandLine::command().try_get_matches_from(numbers), InnerLine::command().try_get_matches_from(words)];
+        [CommandLine::command().try_get_matches_from(numbers), InnerLine::command().try_get_matches_from(arguments)];
     let is_accepted = |error: &Error| match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => true,
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand | ErrorKind::MissingRequiredArgument => is_part,

@@ -48,8 +48,7 @@ pub const GROUPS: [Group; 7] = [
     Group {
         name: "store",
         heading: STORE,
-        about: "Each node keeps its copies of files in a store in memory. A store gives memory back while the job \
-                needs it.",
+        about: "Each node stores its copies of files in memory. A store releases memory while the job needs it.",
         is_apart: true,
     },
     Group {

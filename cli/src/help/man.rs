@@ -33,9 +33,9 @@ fn add(command: &Command, name: &str, pages: &mut Vec<(String, String)>) {
 fn page(command: &Command, name: &str) -> String {
     let mut page = title(name, "1", &about(command));
     let usage = usage(command);
-    let words = name.replace('-', " ");
-    let rest = usage.strip_prefix(&words).unwrap_or_default().to_owned();
-    page.control("SH", ["SYNOPSIS"]).text([bold(words), roman(rest)]);
+    let command_name = name.replace('-', " ");
+    let rest = usage.strip_prefix(&command_name).unwrap_or_default().to_owned();
+    page.control("SH", ["SYNOPSIS"]).text([bold(command_name), roman(rest)]);
     let text = command.get_after_help().map(ToString::to_string).unwrap_or_default();
     let parts = parts(&text);
     page.control("SH", ["DESCRIPTION"]);
@@ -130,7 +130,7 @@ fn commands(command: &Command, name: &str) -> Roff {
     page
 }
 
-/// The command of this name with all its options.
+/// Returns the command of this name with all its options.
 fn full(name: &str) -> Command {
     CommandLine::command().find_subcommand(name).expect("it is a command").clone()
 }
@@ -161,7 +161,7 @@ fn environment(page: &mut Roff, command: &Command) {
     }
 }
 
-/// Files, and what to read next.
+/// Adds the sections FILES and SEE ALSO.
 fn environment_and_files(page: &mut Roff, command: &Command, name: &str) {
     let of = pages::of(command.get_name());
     let files = of.map_or(&[][..], |page| page.files);

@@ -32,11 +32,11 @@ pub fn command() -> Command {
 pub fn help(options: &HelpOptions) -> Result<u8> {
     let mut command = command();
     let subject: Vec<&str> = options.subject.iter().map(String::as_str).collect();
-    // A reader that is gone is no reason to fail.
+    // A closed output is not an error.
     let _ = match (find(&command, &subject), &subject[..]) {
         (Some(_), _) => {
-            let words = ["headwater"].iter().chain(&subject).chain(&["--help"]);
-            command.try_get_matches_from_mut(words).err().map_or(Ok(()), |help| help.print())
+            let arguments = ["headwater"].iter().chain(&subject).chain(&["--help"]);
+            command.try_get_matches_from_mut(arguments).err().map_or(Ok(()), |help| help.print())
         }
         (None, [name]) => groups::find(name).ok_or_else(|| unknown(&command, name))?.page().print_help(),
         _ => return Err(unknown(&command, &subject.join(" "))),
@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn hidden_options_are_accepted() {
-        let parse = |words: &[&str]| command().try_get_matches_from(words).map(|_| ());
+        let parse = |arguments: &[&str]| command().try_get_matches_from(arguments).map(|_| ());
         parse(&["headwater", "run", "--store-max", "1G", "--trees", "2", "--io", "auto", "true"]).unwrap();
         assert!(parse(&["headwater", "run", "--store-max", "much", "true"]).is_err());
         command().debug_assert();

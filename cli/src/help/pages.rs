@@ -1,8 +1,8 @@
-//! What stands beside the options of a command: its page in the documents, its files, and related commands.
+//! Further content of a command's page: its document, its files, and related commands.
 
 use std::path::Path;
 
-use crate::own;
+use crate::self_exec;
 
 /// Where the documents are installed, from the directory of `bin`.
 pub const INSTALLED: &str = "share/doc/headwater";
@@ -18,7 +18,7 @@ pub struct Page {
     pub document: &'static str,
     /// Files that it reads or makes, and what they are.
     pub files: &'static [(&'static str, &'static str)],
-    /// Commands to look at, too.
+    /// Related commands.
     pub related: &'static [&'static str],
 }
 
@@ -80,7 +80,7 @@ pub fn of(command: &str) -> Option<&'static Page> {
 
 /// Returns a document's place: where it is installed beside this executable, else its path in the source tree.
 pub fn place(document: &str) -> String {
-    let executable = own::installed().unwrap_or_default();
+    let executable = self_exec::installed().unwrap_or_default();
     let installed = executable.parent().and_then(Path::parent).map(|prefix| prefix.join(INSTALLED).join(document));
     installed.filter(|path| path.is_file()).map_or_else(|| document.to_owned(), |path| path.display().to_string())
 }

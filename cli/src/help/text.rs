@@ -1,4 +1,4 @@
-//! What stands behind a command's options in its help, taken apart for man pages and documents.
+//! Parses the text after a command's options in its help, for man pages and documents.
 
 /// A part of such a text.
 #[derive(Debug, PartialEq, Eq)]
@@ -13,7 +13,7 @@ pub enum Part<'a> {
     Lines(Vec<&'a str>),
 }
 
-/// Takes a text apart.
+/// Parses a text.
 pub fn parts(text: &str) -> Vec<Part<'_>> {
     let mut parts = Vec::new();
     let mut awaits_examples = false;
@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_are_taken_apart() {
+    fn texts_are_parsed() {
         let text = "Examples:\n  a b\n  c\n\nIt does:\n  x  y\nand more.\n\nExit status: 0.";
         let expected = [
             Part::Examples(vec!["a b", "c"]),

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use clap::{Arg, Command};
 
 use super::visible::visible_below;
-use crate::message::say;
+use crate::message::log;
 
 /// How the names of all variables begin.
 pub const PREFIX: &str = "HEADWATER_";
@@ -88,7 +88,7 @@ fn collect(command: &Command, name: &str, found: &mut BTreeMap<String, (Vec<Stri
     }
 }
 
-/// Reports each variable of the environment whose name begins as Headwater's do and is unknown.
+/// Reports each unknown variable of the environment with Headwater's prefix.
 pub fn check(command: &Command) {
     let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
     let names: Vec<String> = names.filter(|name| name.starts_with(PREFIX)).collect();
@@ -96,7 +96,7 @@ pub fn check(command: &Command) {
         return;
     }
     for complaint in complaints(&names, command) {
-        say(format_args!("warning: {complaint}"));
+        log(format_args!("warning: {complaint}"));
     }
 }
 
@@ -134,7 +134,7 @@ mod tests {
 
     use crate::options::CommandLine;
 
-    fn told(name: &str) -> Option<String> {
+    fn complaint_about(name: &str) -> Option<String> {
         complaints(&[name.to_owned()], &CommandLine::command()).pop()
     }
 
@@ -148,7 +148,7 @@ mod tests {
             ("HEADWATER_ENTIRELY_DIFFERENT", None),
             ("HEADWATER_", None),
         ] {
-            let complaint = told(misspelt).unwrap_or_else(|| panic!("{misspelt} is accepted"));
+            let complaint = complaint_about(misspelt).unwrap_or_else(|| panic!("{misspelt} is accepted"));
             let end = near.map(|near| format!("; the nearest known one is {near}")).unwrap_or("is unknown".into());
             assert!(complaint.ends_with(&end), "{complaint}");
         }
@@ -157,7 +157,7 @@ mod tests {
     #[test]
     fn known_names_are_not() {
         for name in ["SHARED", "EXPORT", "LIBDIR", "TABLE", "CARRIED_LD_AUDIT", "TEST_SEED", "ROOT", "SEED"] {
-            assert_eq!(told(&format!("{PREFIX}{name}")), None);
+            assert_eq!(complaint_about(&format!("{PREFIX}{name}")), None);
         }
     }
 
@@ -183,7 +183,7 @@ mod tests {
         assert!(found.contains("TABLE") && found.contains("SHARED"), "{found:?}");
         // The beginning of a family.
         let names = found.iter().filter(|name| *name != "CARRIED");
-        let unknown: Vec<String> = names.filter_map(|name| told(&format!("{PREFIX}{name}"))).collect();
+        let unknown: Vec<String> = names.filter_map(|name| complaint_about(&format!("{PREFIX}{name}"))).collect();
         assert!(unknown.is_empty(), "{unknown:#?}");
     }
 }

@@ -1,4 +1,4 @@
-//! What of the definition users see.
+//! The visible part of the definition.
 
 use clap::Command;
 

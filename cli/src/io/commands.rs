@@ -27,7 +27,7 @@ Examples:
 /// `headwater io`.
 #[derive(Debug, Subcommand)]
 pub enum IoCommand {
-    /// Tell how long I/O on one rank takes, how long together, and what --io would do
+    /// Predict the time of I/O on one rank and on all together, and what --io would do
     #[command(after_help = PREDICT_HELP)]
     Predict(PredictOptions),
     /// Show what --io found and did, from the file that --io-report has named
@@ -60,7 +60,7 @@ pub struct PredictOptions {
     #[arg(long, help_heading = WORKLOAD)]
     pub rows: bool,
 
-    /// Writing goes on by itself, from a copy of the data
+    /// Writing continues in the background, from a copy of the data
     #[arg(long, conflicts_with = "rows", help_heading = WORKLOAD)]
     pub copy: bool,
 
@@ -73,7 +73,7 @@ pub struct PredictOptions {
     #[arg(long, value_name = "RATE", value_parser = parse_rate, help_heading = MODEL)]
     pub link: Option<Rate>,
 
-    /// What the file server gives to all nodes together; a node gets at most what its link carries
+    /// The file server's rate for all nodes together; the link limits a node's share
     #[arg(long, value_name = "RATE", value_parser = parse_rate, help_heading = MODEL)]
     pub server: Option<Rate>,
 
@@ -111,7 +111,7 @@ pub struct ReportOptions {
 pub struct Rate(pub f64);
 
 impl PredictOptions {
-    /// The patterns that are asked for, with a file of so many bytes.
+    /// Returns the selected patterns, with a file of so many bytes.
     pub fn works(&self, bytes: f64) -> Vec<Work> {
         let form = match (self.rows, self.copy) {
             (true, _) => Form::NodeRows,

@@ -1,7 +1,7 @@
-//! What page protection, memory and the files of a directory cost here: measured in a second or two, for the cost model.
+//! Measures the cost of page protection, memory and files of a directory for the cost model, in a second or two.
 //!
-//! Files are read without the node's cache where the kernel lets go of it. What other nodes, and a server's own cache,
-//! would do is not seen.
+//! Files are read without the node's cache, if the kernel drops it. Effects of other nodes and of a server's cache are
+//! not measured.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
@@ -19,18 +19,18 @@ use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, m
 
 /// Sizes that are measured, in bytes; of a file, the larger ones as far as time allows.
 const SIZES: [usize; 4] = [64 << 10, 1 << 20, 8 << 20, 32 << 20];
-/// How often memory is measured, for the quickest.
+/// Rounds of a memory measurement, of which the quickest counts.
 const ROUNDS: usize = 3;
-/// How long writing, and each way of reading, may take.
+/// Time limit of writing, and of each kind of reading.
 const FILE_TIME_MAX: Duration = Duration::from_millis(400);
 /// One operation on a file.
 const BLOCK: usize = 1 << 20;
-/// Smaller operations, which show the latency.
+/// A small operation, which shows the latency.
 const SMALL: usize = 4096;
-/// The most threads that read together.
+/// Limit of threads that read together.
 const THREADS_MAX: usize = 4;
 
-/// Measures into the parameters, and tells what was found, for people.
+/// Measures into `parameters`; returns a description of the results.
 ///
 /// # Errors
 /// No file can be made in the directory, or there is no memory.
@@ -48,7 +48,7 @@ pub fn measure(directory: &Path, parameters: &mut Parameters) -> Result<String> 
         bytes / seconds / 1e6
     };
     let time = |curve: &Curve| nanoseconds((curve.seconds((32 << 20) as f64) * 1e9) as u64);
-    let told = format!(
+    let description = format!(
         "measured: protection of 32 MB {} ({} if untouched), copy {}; one reader {:.0} MB/s, {:.1} times that by {} at \
          once, one writer {:.0} MB/s\n",
         time(&parameters.protection),
@@ -60,16 +60,16 @@ pub fn measure(directory: &Path, parameters: &mut Parameters) -> Result<String> 
         rate(&write),
     );
     (parameters.read, parameters.write) = (read, write);
-    Ok(told)
+    Ok(description)
 }
 
 fn curve(points: impl IntoIterator<Item = (usize, f64)>) -> Result<Curve> {
-    // A clock may not have moved.
+    // The clock may not have advanced.
     let points = points.into_iter().map(|(bytes, seconds)| (bytes as f64, seconds.max(1e-9))).collect();
     Curve::new(points).map_err(anyhow::Error::msg)
 }
 
-/// Pages of this process's own, which it may take its rights to and give back.
+/// Pages whose protection is changed.
 struct Memory {
     start: *mut u8,
     bytes: usize,
@@ -84,12 +84,12 @@ impl Memory {
     }
 
     fn bytes(&mut self) -> &mut [u8] {
-        // SAFETY: the pages are there and readable and writable whenever no method runs, zeroed at first, and nobody
-        // else has their address.
+        // SAFETY: the pages are there and readable and writable whenever no method runs, zeroed at first, and no other
+        // code has their address.
         unsafe { std::slice::from_raw_parts_mut(self.start, self.bytes) }
     }
 
-    /// Seconds of one change of protection of the first so many bytes, of the two that a transformation makes.
+    /// Returns the seconds of one change of protection of the first `bytes`; a transformation makes two.
     fn protection(&mut self, bytes: usize) -> f64 {
         let set = |flags| {
             // SAFETY: these are this value's own pages; nothing uses them until all rights are back.
@@ -101,7 +101,7 @@ impl Memory {
         }) / 2.0
     }
 
-    /// Seconds of a copy of so many bytes, half of them at most.
+    /// Returns the seconds of a copy of `bytes`, extrapolated from at most half of the pages.
     fn copy(&mut self, bytes: usize) -> f64 {
         let half = bytes.min(self.bytes / 2);
         let (from, to) = self.bytes().split_at_mut(half);
@@ -125,11 +125,11 @@ fn quickest(mut work: impl FnMut()) -> f64 {
     rounds.fold(f64::INFINITY, f64::min)
 }
 
-/// Reading and writing in a directory.
+/// Measures reading and writing in a directory.
 fn files(directory: &Path) -> Result<(Storage, Storage)> {
     let path = directory.join(format!(".headwater-measure-{}", std::process::id()));
     let mut file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&path)?;
-    // It goes with its descriptor, however this process ends.
+    // The file vanishes with its descriptor, however this process ends.
     fs::remove_file(&path)?;
     let block = vec![b'x'; BLOCK];
     let largest = SIZES[SIZES.len() - 1];
@@ -149,8 +149,8 @@ fn files(directory: &Path) -> Result<(Storage, Storage)> {
     Ok((read, Storage::new(curve(written)?, 1.0)))
 }
 
-/// Does it in small pieces and then large ones, from the start to `bytes` or until time is over; seconds since the start
-/// by bytes, for some of them.
+/// Calls `one` for small pieces and then large ones, until `bytes` or the time limit. Returns seconds since the start
+/// for some sizes.
 fn timed(bytes: usize, mut one: impl FnMut(usize, usize) -> Result<usize>) -> Result<Vec<(usize, f64)>> {
     let started = Instant::now();
     let mut points: Vec<(usize, f64)> = Vec::new();
@@ -176,7 +176,7 @@ fn readers() -> usize {
     thread::available_parallelism().map_or(1, usize::from).min(THREADS_MAX)
 }
 
-/// Seconds in which several threads read the file's first bytes, each a part.
+/// Returns the seconds in which several threads read the file's first `bytes`, each a part.
 fn together(file: &File, bytes: usize) -> Result<f64> {
     let started = Instant::now();
     let part = bytes.div_ceil(readers());
@@ -208,8 +208,8 @@ mod tests {
     fn what_is_measured_can_be_used_and_nothing_is_left() {
         let directory = tempfile::tempdir().unwrap();
         let mut parameters = Parameters::default();
-        let told = measure(directory.path(), &mut parameters).unwrap();
-        assert!(told.contains("one reader"), "{told}");
+        let description = measure(directory.path(), &mut parameters).unwrap();
+        assert!(description.contains("one reader"), "{description}");
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
         assert_eq!(Parameters::parse(&parameters.write()).unwrap(), parameters);
         assert_eq!(parameters.protection.points().len(), SIZES.len());

@@ -1,5 +1,5 @@
-//! The I/O of MPI programs that read or write a file on one rank for all: having the ranks do it together. `options` and
-//! `preload` bring the library into a program's processes; the others are `headwater io`.
+//! Parallel I/O for MPI programs that read or write a file on one rank for all. `options` and `preload` load the I/O
+//! library into a program's processes; the other files are `headwater io`.
 
 pub mod commands;
 mod measure;
@@ -13,7 +13,7 @@ pub mod trial;
 use anyhow::Result;
 use commands::IoCommand;
 
-/// `headwater io`.
+/// Runs `headwater io`.
 ///
 /// # Errors
 /// Input that can't be used, or output that can't be written.

@@ -1,4 +1,4 @@
-//! `headwater io predict`: what I/O on one rank costs, what it costs together, and what is better.
+//! `headwater io predict`: compares the cost of I/O on one rank with that of parallel I/O.
 
 use std::fmt::Write;
 use std::fs;
@@ -13,7 +13,7 @@ use super::commands::PredictOptions;
 use super::measure::measure;
 use crate::message::show;
 
-/// The smallest file of a plot, and how many times the asked one the largest is.
+/// The smallest file of a plot, and the factor from the requested one to the largest.
 const PLOT_BYTES_MIN: f64 = 65536.0;
 const PLOT_TIMES: f64 = 16.0;
 const MB: f64 = 1_048_576.0;
@@ -21,7 +21,7 @@ const MB: f64 = 1_048_576.0;
 /// Prints the prediction.
 ///
 /// # Errors
-/// Files that can't be read or written, parameters that make no sense.
+/// A file can't be read or written, or parameters are malformed.
 pub fn predict(options: &PredictOptions) -> Result<u8> {
     let parameters = parameters(options)?;
     if let Some(file) = &options.save {
@@ -36,7 +36,7 @@ pub fn predict(options: &PredictOptions) -> Result<u8> {
     Ok(0)
 }
 
-/// What a file says, or what is measured, and then what the command line says of link and server.
+/// Returns the parameters of a file or of a measurement, with the link and server of the command line.
 fn parameters(options: &PredictOptions) -> Result<Parameters> {
     let mut parameters = match &options.parameters {
         None => Parameters::default(),
@@ -53,7 +53,7 @@ fn parameters(options: &PredictOptions) -> Result<Parameters> {
     if let Some(link) = options.link {
         parameters.set_link(link.0);
     }
-    // What one process gets was measured, or follows from its link.
+    // The rate of one process was measured, or follows from its link.
     let is_known = options.measure.is_some() || options.parameters.is_some();
     match (options.link, options.server) {
         (Some(link), Some(server)) if !is_known => parameters.set_server(link.0, server.0),

@@ -1,6 +1,6 @@
-//! How a process comes to the library that makes its I/O parallel: who gets it, and by which variables.
+//! Loads the I/O library into processes: into which ones, and by which variables.
 //!
-//! A job's ranks work together in it, so either all of them have it or none may count on the others.
+//! A job's ranks cooperate in the library, so either all have it, or none relies on the others.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -11,18 +11,18 @@ use std::path::{Path, PathBuf};
 
 use super::options::{InnerIoOptions, IoMode, IoOptions};
 use super::trial;
-use crate::message::say;
+use crate::message::log;
 use crate::rendezvous::NodeIo;
 use crate::session::prepare;
 use crate::via::Program;
 
 /// The library's file name.
 pub const MPIIO_LIBRARY: &str = "libheadwater-mpiio.so";
-/// Where its parts for each MPI are, beside it, and how their names begin and end.
+/// The folder of its variants for each MPI, and the begin and end of their names.
 pub const VARIANTS: (&str, &str, &str) = ("headwater", "mpiio-", ".so");
 const PRELOAD: &str = "LD_PRELOAD";
 
-/// What the user wants for these programs of one launch, if that can be had; where it can't, says why.
+/// Returns the options for these programs of one launch. If the library can't be loaded, warns and turns it off.
 pub fn settle(options: &IoOptions, programs: &[OsString], known: Option<&Program>) -> IoOptions {
     if !options.is_wanted() {
         return options.clone();
@@ -30,13 +30,13 @@ pub fn settle(options: &IoOptions, programs: &[OsString], known: Option<&Program
     match obstacle(programs, known) {
         None => options.clone(),
         Some(why) => {
-            say(format_args!("warning: {why}. Its I/O stays as it is"));
+            log(format_args!("warning: {why}. Its I/O stays as it is"));
             IoOptions { io: Some(IoMode::Off), ..IoOptions::default() }
         }
     }
 }
 
-/// Why these programs are left alone.
+/// Returns why the library is not loaded into these programs, if so.
 fn obstacle(programs: &[OsString], known: Option<&Program>) -> Option<String> {
     if let Some((first, other)) = programs.first().zip(programs.iter().find(|name| **name != programs[0])) {
         let (first, other) = (first.display(), other.display());
@@ -51,8 +51,7 @@ fn obstacle(programs: &[OsString], known: Option<&Program>) -> Option<String> {
     }
 }
 
-/// The variables of a process that has the library, or that is to do without; why it can't be had. What the node says
-/// of it counts, or else the options.
+/// Sets the variables of a process with the library, or without it on an error. The node's options win over `options`.
 pub fn add(
     options: &InnerIoOptions,
     node: Option<&NodeIo>,
@@ -66,7 +65,7 @@ pub fn add(
     if mode == IoMode::Off {
         return Ok(());
     }
-    // A node has tried its copy.
+    // A node agent has tried its copy.
     let installed = || {
         let library = prepare::find_installed(MPIIO_LIBRARY).map_err(|error| format!("{error:#}"))?;
         trial::preload(&library).map(|()| library)
@@ -83,10 +82,10 @@ pub fn add(
     Ok(())
 }
 
-/// A copy of the library and its parts in this directory, so that no process opens them on a shared file system.
+/// Copies the library and its variants to `directory`, so that no process opens them on a shared file system.
 ///
 /// # Errors
-/// The library is not installed, this node can't load it, or there is no room.
+/// The library is not installed, this node can't load it, or the directory has no room.
 pub fn copy(directory: &Path) -> anyhow::Result<PathBuf> {
     let (library, variants) = installed()?;
     let copy = directory.join("mpiio");
@@ -105,13 +104,13 @@ pub fn copy(directory: &Path) -> anyhow::Result<PathBuf> {
     Ok(copy)
 }
 
-/// Whether the user has it loaded already.
+/// Returns whether the user has loaded the library already.
 fn is_loaded(list: &[u8]) -> bool {
     let mut names = list.split(|byte| b": ".contains(byte)).map(|path| Path::new(OsStr::from_bytes(path)).file_name());
     names.any(|name| name == Some(MPIIO_LIBRARY.as_ref()))
 }
 
-/// Puts the library behind what is there.
+/// Appends the library to LD_PRELOAD.
 fn load(library: &Path, variables: &mut Vec<(OsString, OsString)>) {
     let old = variables.iter().find(|(name, _)| name == PRELOAD).map_or(&b""[..], |(_, value)| value.as_bytes());
     if is_loaded(old) {
@@ -127,7 +126,7 @@ fn set(variables: &mut Vec<(OsString, OsString)>, name: &str, value: &OsStr) {
     variables.push((name.into(), value.to_owned()));
 }
 
-/// The MPIs for which there is a part beside the installed library.
+/// Returns the installed library, and the MPIs with a variant beside it.
 ///
 /// # Errors
 /// The library is not installed.
@@ -142,7 +141,7 @@ pub fn installed() -> anyhow::Result<(PathBuf, Vec<String>)> {
     Ok((library, variants))
 }
 
-/// What is known of a program that the user names, which nobody has looked at yet.
+/// Examines a program that the user names.
 pub fn examine(name: &OsStr) -> Option<Program> {
     let cwd = env::current_dir().ok()?;
     let file = headwater_closure::program::find(name, env::var_os("PATH").as_deref(), &cwd).ok()?;

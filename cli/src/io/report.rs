@@ -1,4 +1,4 @@
-//! `headwater io report`: what the library has written, a line of JSON for each place in the program, as a table.
+//! `headwater io report`: prints the library's report, with a line of JSON for each call site, as a table.
 
 use std::fs;
 use std::io::stdout;
@@ -12,13 +12,13 @@ use super::commands::ReportOptions;
 use super::source::Source;
 use crate::message::show;
 
-/// Between the frames of a place in the program, the innermost first.
+/// The separator of a call site's frames, the innermost first.
 const BETWEEN_FRAMES: &str = " < ";
 
-/// A place in the program that reads or writes, and what became of it.
+/// A call site that reads or writes, and its counts.
 #[derive(Debug, Deserialize)]
-struct Place {
-    /// `module+0xoffset`, of the return addresses, and perhaps a source line in parentheses.
+struct CallSite {
+    /// `module+0xoffset` of the return addresses, optionally with a source line in parentheses.
     context: String,
     #[serde(default)]
     pattern: String,
@@ -39,54 +39,55 @@ struct Place {
 /// Prints the report.
 ///
 /// # Errors
-/// It can't be read, or is none.
+/// It can't be read, or is malformed.
 pub fn report(options: &ReportOptions) -> Result<u8> {
     let name = options.report.display();
     let written = fs::read_to_string(&options.report)
         .with_context(|| format!("{name} can't be read: name the file of --io-report"))?;
-    let places = parse(&written, &options.report)?;
+    let sites = parse(&written, &options.report)?;
     let source = options.program.as_deref().map(Source::open).transpose()?;
-    show(stdout(), text(&places, source.as_ref()));
+    show(stdout(), text(&sites, source.as_ref()));
     Ok(0)
 }
 
-fn parse(text: &str, file: &Path) -> Result<Vec<Place>> {
+fn parse(text: &str, file: &Path) -> Result<Vec<CallSite>> {
     let lines = text.lines().zip(1..).filter(|(line, _)| !line.trim().is_empty());
-    let places = lines.map(|(line, number)| {
-        serde_json::from_str(line)
-            .with_context(|| format!("line {number} of {} is no line of a report", file.display()))
+    let sites = lines.map(|(line, number)| {
+        serde_json::from_str(line).with_context(|| {
+            format!("line {number} of {} is not a line of a report: name the file of --io-report", file.display())
+        })
     });
-    let places: Vec<Place> = places.collect::<Result<_>>()?;
-    ensure!(!places.is_empty(), "{} is empty: no rank was seen to read or write for others", file.display());
-    Ok(places)
+    let sites: Vec<CallSite> = sites.collect::<Result<_>>()?;
+    ensure!(!sites.is_empty(), "{} is empty: no rank was seen to read or write for others", file.display());
+    Ok(sites)
 }
 
-fn text(places: &[Place], source: Option<&Source>) -> String {
+fn text(sites: &[CallSite], source: Option<&Source>) -> String {
     let heading = ["PLACE", "PATTERN", "DECISION", "OPERATIONS", "TOGETHER", "BYTES", "SAVED"];
     let mut rows = vec![heading.map(String::from).to_vec()];
     let mut reasons = String::new();
-    for (place, number) in places.iter().zip(1..) {
-        let saved = if place.seconds_saved > 0.0 { format!("{:.3} s", place.seconds_saved) } else { "-".into() };
+    for (site, number) in sites.iter().zip(1..) {
+        let saved = if site.seconds_saved > 0.0 { format!("{:.3} s", site.seconds_saved) } else { "-".into() };
         let known = |word: &str| if word.is_empty() { "-".to_owned() } else { word.to_owned() };
         rows.push(vec![
-            format!("{number} {}", shown(&place.context, source)),
-            known(&place.pattern),
-            known(&place.decision),
-            place.operations.to_string(),
-            place.transformed.to_string(),
-            bytes(place.bytes),
+            format!("{number} {}", shown(&site.context, source)),
+            known(&site.pattern),
+            known(&site.decision),
+            site.operations.to_string(),
+            site.transformed.to_string(),
+            bytes(site.bytes),
             saved,
         ]);
-        if !place.why.is_empty() {
-            reasons += &format!("{number}: {}\n", place.why);
+        if !site.why.is_empty() {
+            reasons += &format!("{number}: {}\n", site.why);
         }
     }
-    let saved: f64 = places.iter().map(|place| place.seconds_saved).sum();
+    let saved: f64 = sites.iter().map(|site| site.seconds_saved).sum();
     let total = format!("{saved:.3} s saved in all\n");
     format!("{}\n{reasons}{total}", columns(&rows, 3))
 }
 
-/// A place for people: the source line of the innermost frame that is in the program, if it is known.
+/// Returns a call site as text: the source line of the innermost frame in the program, if it is known.
 fn shown(context: &str, source: Option<&Source>) -> String {
     let frames = || context.split(BETWEEN_FRAMES);
     if let Some((_, line)) = frames().next().and_then(|first| first.strip_suffix(')')?.split_once(" (")) {

@@ -1,4 +1,4 @@
-//! Source lines of places in a program, from its debug information.
+//! Source lines of call sites, from a program's debug information.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -8,18 +8,18 @@ use std::path::Path;
 use addr2line::Loader;
 use anyhow::{Context, Result, anyhow};
 
-/// Of ELF files: a program that is not moved, and a segment that is loaded.
+/// ELF constants: a program at fixed addresses, and a loaded segment.
 const ET_EXEC: u16 = 2;
 const PT_LOAD: u32 = 1;
 const PAGE_BYTES: u64 = 4096;
-/// Enough for the headers.
+/// Bytes that contain the headers.
 const HEADERS_BYTES: u64 = 4096;
 
 /// A program with its debug information.
 pub struct Source {
     name: OsString,
     loader: Loader,
-    /// Where the file's first segment is, of its own addresses.
+    /// The address of the file's first segment.
     base: u64,
 }
 
@@ -27,31 +27,31 @@ impl Source {
     /// Opens a program.
     ///
     /// # Errors
-    /// It can't be read, or is no program.
+    /// It can't be read, or is not a program.
     pub fn open(program: &Path) -> Result<Source> {
         let shown = program.display();
         let loader = Loader::new(program).map_err(|error| anyhow!("{shown} has no debug information: {error}"))?;
         let mut headers = Vec::new();
         File::open(program).and_then(|file| file.take(HEADERS_BYTES).read_to_end(&mut headers))?;
-        let name = program.file_name().with_context(|| format!("{shown} is no file"))?.to_owned();
+        let name = program.file_name().with_context(|| format!("{shown} is not a file"))?.to_owned();
         Ok(Source { name, loader, base: base(&headers).unwrap_or(0) })
     }
 
-    /// The source line of `module+0xoffset`, a return address; `None` if it is not this program's, or not known.
+    /// Returns the source line of `module+0xoffset`, a return address; `None` if it is unknown, or of another file.
     pub fn line(&self, frame: &str) -> Option<String> {
         let (module, offset) = frame.rsplit_once("+0x")?;
         let offset = u64::from_str_radix(offset, 16).ok()?;
         if Path::new(module).file_name()? != self.name {
             return None;
         }
-        // The call stands before the address at which it returns.
+        // The call precedes its return address.
         let location = self.loader.find_location(self.base + offset.checked_sub(1)?).ok()??;
         let file = Path::new(location.file?).file_name()?.to_string_lossy().into_owned();
         Some(location.line.map_or_else(|| file.clone(), |line| format!("{file}:{line}")))
     }
 }
 
-/// The address of the first segment of a program that is loaded where it says; `None` for all others.
+/// Returns the address of the first segment of a program at fixed addresses; `None` for others.
 fn base(headers: &[u8]) -> Option<u64> {
     let bytes = |at: usize, size: usize| headers.get(at..at.checked_add(size)?);
     let number = |at: usize, size: usize| {
@@ -84,8 +84,8 @@ mod tests {
         let compiled =
             Command::new("cc").args(["-g", "-rdynamic"]).args(flags).arg("-o").arg(&program).arg(&file).status();
         assert!(compiled.unwrap().success());
-        let said = Command::new(&program).output().unwrap().stdout;
-        let frame = String::from_utf8(said).unwrap();
+        let printed = Command::new(&program).output().unwrap().stdout;
+        let frame = String::from_utf8(printed).unwrap();
         let source = Source::open(&program).unwrap();
         assert_eq!(source.line(&frame).as_deref(), Some("where.c:13"), "{frame} {flags:?}");
         assert_eq!(source.line(&frame.replace("where", "other")), None);

@@ -1,4 +1,4 @@
-//! Loading a library into a process that nobody needs, before a program depends on it.
+//! Loads a library into a small process as a trial, before a program depends on it.
 
 use std::ffi::OsStr;
 use std::io;
@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 /// A small program that is dynamically linked almost everywhere.
 pub const PROGRAM: &str = "/bin/sh";
 
-/// Whether a program ends well that has this library by this variable of the loader, and what it says on standard
+/// Runs a program that loads `library` by a variable of the loader. Returns whether it succeeds, and its standard
 /// error.
 pub fn load(variable: &str, library: &OsStr) -> io::Result<(bool, String)> {
     let mut command = Command::new(PROGRAM);
@@ -17,13 +17,12 @@ pub fn load(variable: &str, library: &OsStr) -> io::Result<(bool, String)> {
     Ok((output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned()))
 }
 
-/// Why a program would not start, or start without it, if this library were loaded into it; where that can't be
-/// tried, it isn't known.
+/// Returns an error if a program can't load this library. A trial that can't be run counts as success.
 pub fn preload(library: &Path) -> Result<(), String> {
     match load("LD_PRELOAD", library.as_os_str()) {
-        Ok((true, said)) if said.is_empty() => Ok(()),
-        Ok((_, said)) => {
-            let why = said.lines().next().unwrap_or("it ends at once").trim();
+        Ok((true, stderr)) if stderr.is_empty() => Ok(()),
+        Ok((_, stderr)) => {
+            let why = stderr.lines().next().unwrap_or("it ends at once").trim();
             Err(format!("{PROGRAM} can't load {}: {why}", library.display()))
         }
         Err(_) => Ok(()),

@@ -15,7 +15,7 @@ Examples:
   headwater mount /mnt/sw --root /lustre/sw   # /lustre/sw/bin is then /mnt/sw/bin
   headwater unmount /mnt/sw
 
-The view is read-only and shows each file as it was when it was first looked at. It needs no privilege \
+The view is read-only and shows each file as it was when it was first read. It needs no privilege \
 where fusermount3 is installed and /dev/fuse can be opened. With --nodes N there is a mount for each node, \
 MOUNTPOINT/n0 to MOUNTPOINT/nN-1, in directories that are made for it and removed afterwards.";
 
@@ -76,7 +76,7 @@ pub struct UnmountOptions {
     #[arg(long, short)]
     pub lazy: bool,
 
-    /// Where the nodes' stores are, if `headwater mount` was told so
+    /// Where the nodes' stores are, if `headwater mount` had --store
     #[arg(long, value_name = "DIR", env = "HEADWATER_STORE", value_hint = ValueHint::DirPath)]
     pub store: Option<PathBuf>,
 }

@@ -1,4 +1,4 @@
-//! Binding the view over the directories of a scope.
+//! Binds the view over the directories of a scope.
 
 use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
@@ -9,47 +9,48 @@ use rustix::fs::CWD;
 use rustix::io::Errno;
 use rustix::mount::{MoveMountFlags, OpenTreeFlags, move_mount, open_tree};
 
-/// One directory of a scope, under its own name (links are at their targets).
+/// A directory of a scope, without links.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Place {
+struct CoveredDirectory {
     depth: usize,
     path: PathBuf,
     is_included: bool,
 }
 
-/// Binds the part of `view` that shows it over each included directory, and over each excluded one
-/// that lies in one of these what was there before, with all that is mounted in it.
+/// Binds the part of `view` over each included directory. Binds over each excluded one its original tree, with all
+/// mounts in it.
 ///
 /// # Errors
-/// A directory that can't be covered. The caller is to give its mount namespace up then.
+/// A directory can't be covered. The mount namespace is then incomplete.
 pub fn cover(view: &Path, scope: &[(bool, String)]) -> Result<()> {
-    let places = places(scope);
-    // All are opened before the first is covered, since afterwards the originals can't be reached.
-    let trees = places.iter().map(|place| tree(view, place)).collect::<Result<Vec<_>>>()?;
-    for (place, tree) in places.iter().zip(trees) {
+    let directories = directories(scope);
+    // Opens all before the first is covered: afterwards the covered directories can't be reached.
+    let trees = directories.iter().map(|directory| tree(view, directory)).collect::<Result<Vec<_>>>()?;
+    for (directory, tree) in directories.iter().zip(trees) {
         if let Some(tree) = tree {
-            put(&tree, &place.path).with_context(|| format!("{} can't be covered", place.path.display()))?;
+            attach_tree(&tree, &directory.path)
+                .with_context(|| format!("{} can't be covered", directory.path.display()))?;
         }
     }
     Ok(())
 }
 
-/// The scope's existing directories, outer ones first.
-fn places(scope: &[(bool, String)]) -> BTreeSet<Place> {
-    let place = |(is_included, path): &(bool, String)| {
+/// Returns the scope's existing directories, outer ones first.
+fn directories(scope: &[(bool, String)]) -> BTreeSet<CoveredDirectory> {
+    let directory = |(is_included, path): &(bool, String)| {
         let path = Path::new(path).canonicalize().ok()?;
-        Some(Place { depth: path.components().count(), path, is_included: *is_included })
+        Some(CoveredDirectory { depth: path.components().count(), path, is_included: *is_included })
     };
-    scope.iter().filter_map(place).collect()
+    scope.iter().filter_map(directory).collect()
 }
 
-/// What is to lie over a place; `None` if it is gone.
-fn tree(view: &Path, place: &Place) -> Result<Option<OwnedFd>> {
-    let (path, flags) = if place.is_included {
-        (view.join(place.path.strip_prefix("/").unwrap_or(&place.path)), OpenTreeFlags::empty())
+/// Returns the tree to bind over a directory; `None` if the directory is gone.
+fn tree(view: &Path, directory: &CoveredDirectory) -> Result<Option<OwnedFd>> {
+    let (path, flags) = if directory.is_included {
+        (view.join(directory.path.strip_prefix("/").unwrap_or(&directory.path)), OpenTreeFlags::empty())
     } else {
-        // Without what is mounted within, a user namespace may not bind it.
-        (place.path.clone(), OpenTreeFlags::AT_RECURSIVE)
+        // A user namespace may bind it only with all mounts in it.
+        (directory.path.clone(), OpenTreeFlags::AT_RECURSIVE)
     };
     let flags = flags | OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
     match open_tree(CWD, &path, flags) {
@@ -59,10 +60,10 @@ fn tree(view: &Path, place: &Place) -> Result<Option<OwnedFd>> {
     }
 }
 
-fn put(tree: &OwnedFd, path: &Path) -> Result<(), Errno> {
+fn attach_tree(tree: &OwnedFd, path: &Path) -> Result<(), Errno> {
     move_mount(tree, "", CWD, path, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)?;
     if path == Path::new("/") {
-        // Only a process that comes in now sees the new root; the rest of the scope lies in it.
+        // Only processes that enter later see the new root; the rest of the scope lies in it.
         rustix::process::fchdir(tree)?;
         rustix::process::chroot(".")?;
     }
@@ -82,7 +83,7 @@ mod tests {
         symlink(root.join("sw"), root.join("link")).unwrap();
         let scope = [(false, "sw/results"), (true, "sw/results/good"), (true, "link"), (true, "sw"), (true, "gone")];
         let scope: Vec<_> = scope.map(|(is_included, p)| (is_included, root.join(p).display().to_string())).into();
-        let found: Vec<_> = places(&scope).into_iter().map(|p| (p.is_included, p.path)).collect();
+        let found: Vec<_> = directories(&scope).into_iter().map(|p| (p.is_included, p.path)).collect();
         let expected = [(true, "sw"), (false, "sw/results"), (true, "sw/results/good")];
         assert_eq!(found, expected.map(|(is_included, path)| (is_included, root.join(path))));
     }

@@ -1,4 +1,4 @@
-//! Going into a node's namespaces.
+//! Enters a node's namespaces.
 
 use std::env;
 use std::os::fd::{AsFd, OwnedFd};
@@ -9,17 +9,16 @@ use headwater_supervisor::client;
 use rustix::fs::{Mode, OFlags};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-/// Moves this process, which has one thread, into the namespaces that the supervisor at `socket`
-/// keeps. The working directory is found again by its path; where that is not to be had, it stays
-/// the directory that it was.
+/// Moves this process, which has one thread, into the namespaces of the supervisor at `socket`. The working directory
+/// is opened again by its path; if that fails, it stays.
 ///
 /// # Errors
-/// The supervisor is gone or refuses, or the kernel does.
+/// The supervisor is gone or refuses, or the kernel refuses.
 pub fn enter(socket: &Path) -> Result<()> {
     let namespaces = client::namespaces(socket)?;
     let path = env::current_dir();
     let directory = rustix::fs::open(".", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
-    // With the rights that being in the user namespace gives, the mount namespace can be entered.
+    // The user namespace grants the rights to enter the mount namespace.
     if let Some(user) = namespaces.user {
         join(&user, LinkNameSpaceType::User).context("the user namespace can't be entered")?;
     }

@@ -1,7 +1,7 @@
-//! The keeper of a RAM disk: a process in whose descriptors others find it, `/proc/PID/fd/N`.
+//! The keeper of a RAM disk: a process by whose descriptor, `/proc/PID/fd/N`, others reach it.
 //!
-//! It knows nothing and does nothing, so that everybody of its user may look at it. The disk goes when it has gone
-//! and the daemons have.
+//! It holds no secrets, so all processes of its user may inspect it. The kernel frees the disk after the keeper and the
+//! daemons have ended.
 
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -13,9 +13,9 @@ use anyhow::{Context, Result, ensure};
 use rustix::io::FdFlags;
 
 use crate::options::inner::KeepOptions;
-use crate::{own, process};
+use crate::{process, self_exec};
 
-/// A disk's keeper, which ends with this.
+/// A disk's keeper. It ends when this is dropped.
 #[derive(Debug)]
 pub struct Keeper {
     process: Child,
@@ -27,28 +27,31 @@ impl Keeper {
     /// Starts a keeper of the disk with this root directory.
     ///
     /// # Errors
-    /// It can't be started, or `/proc` does not show what it has.
+    /// It can't be started, or `/proc` does not show its descriptor.
     pub fn start(root: BorrowedFd<'_>) -> Result<Keeper> {
         let number = root.as_raw_fd();
-        let mut command = own::again();
+        let mut command = self_exec::command();
         command.args(["keep", &number.to_string()]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
-        // Nothing else is started meanwhile, so that the keeper alone inherits it.
+        // No other process is started meanwhile, so only the keeper inherits it.
         rustix::io::fcntl_setfd(root, FdFlags::empty())?;
         let spawned = command.spawn();
         rustix::io::fcntl_setfd(root, FdFlags::CLOEXEC)?;
         let mut process = spawned.context("headwater can't start itself")?;
         let (lifeline, output) = (process.stdin.take(), process.stdout.take());
-        let way = PathBuf::from(format!("/proc/{}/fd/{number}", process.id()));
-        let keeper = Keeper { process, lifeline, root: way };
-        // It says something once it is what others see.
-        let said = output.context("it has no standard output")?.read(&mut [0; 1]).context("it says nothing")?;
-        ensure!(said == 1, "the keeper of the RAM disk has ended");
+        let path = PathBuf::from(format!("/proc/{}/fd/{number}", process.id()));
+        let keeper = Keeper { process, lifeline, root: path };
+        // It writes a byte once it is ready.
+        let bytes = output
+            .context("it has no standard output")?
+            .read(&mut [0; 1])
+            .context("its standard output can't be read")?;
+        ensure!(bytes == 1, "the keeper of the RAM disk has ended");
         let (seen, is) = (std::fs::metadata(keeper.root.join("."))?, rustix::fs::fstat(root)?);
         ensure!((seen.dev(), seen.ino()) == (is.st_dev, is.st_ino), "/proc does not show the keeper's descriptors");
         Ok(keeper)
     }
 
-    /// Where processes find the disk's root.
+    /// Returns the path of the disk's root.
     pub fn root(&self) -> &PathBuf {
         &self.root
     }
@@ -62,13 +65,13 @@ impl Drop for Keeper {
     }
 }
 
-/// `headwater keep`: has the descriptor until standard input ends.
+/// `headwater keep`: holds the descriptor until standard input ends.
 ///
 /// # Errors
 /// Standard output or input fails.
 pub fn keep(options: &KeepOptions) -> Result<u8> {
     let _ = std::env::set_current_dir("/");
-    // What ends the node's processes is no reason to end before them.
+    // A signal to the node's processes must not end the keeper before them.
     let _ = rustix::process::setsid();
     process::close_but(options.root);
     io::stdout().write_all(b"\n")?;

@@ -1,4 +1,4 @@
-//! Making a node's namespaces: a mount namespace, and a user namespace where that needs one.
+//! Makes a node's namespaces: a mount namespace, and a user namespace if mounting needs one.
 
 use std::fs;
 use std::os::fd::{AsFd, OwnedFd};
@@ -17,7 +17,7 @@ use rustix::thread::{
 
 use super::obstacles;
 
-/// What mount tables show as the type's suffix.
+/// The subtype in mount tables.
 pub const SUBTYPE: &str = "headwater";
 
 /// The namespaces of a node, with the view mounted in them.
@@ -32,17 +32,17 @@ pub struct Namespaces {
 }
 
 /// Moves this process into a new mount namespace, before that into a new user namespace if the task
-/// wants one, and mounts a FUSE file system there. Nothing of it is seen outside.
+/// wants one, and mounts a FUSE file system there. Neither is visible outside.
 ///
-/// In the user namespace this process's user and group are what they were, and nobody else is known.
+/// The user namespace maps only this process's user and group, to themselves.
 ///
 /// # Errors
-/// What the kernel does not allow, and what to do about it.
+/// The kernel refuses; the error names the next step.
 pub fn make(task: &Task) -> Result<Namespaces> {
     let made = make_as_allowed(task);
     // A trial covers /proc, which must not be read then.
     if made.is_err() && task.has_user_namespace && obstacles::user_namespaces_forbidden() {
-        // They may come to be, and then be without rights.
+        // A user namespace may be created and have no rights.
         return made.with_context(|| format!("user namespaces can't be used: {}", obstacles::user_namespaces()));
     }
     made
@@ -61,12 +61,12 @@ fn make_as_allowed(task: &Task) -> Result<Namespaces> {
     };
     mount(&device, &task.view, &options)
         .with_context(|| format!("a FUSE file system can't be mounted at {}", task.view.display()))?;
-    // Only root may; others have the kernel's default.
+    // Only root may set it.
     let _ = set_read_ahead(&task.view, READ_AHEAD_KIB);
     Ok(Namespaces { device, mount: mount_namespace, user })
 }
 
-/// True if this process may mount in a mount namespace of its own, without a user namespace.
+/// Returns whether this process may mount in a new mount namespace without a user namespace.
 pub fn may_mount() -> bool {
     capabilities(None).is_ok_and(|sets| sets.effective.contains(CapabilitySet::SYS_ADMIN))
 }
@@ -75,7 +75,7 @@ pub(super) fn mount_namespace() -> Result<OwnedFd> {
     // SAFETY: the descriptor table stays shared.
     unsafe { unshare_unsafe(UnshareFlags::NEWNS) }
         .context("the kernel refuses a mount namespace to this process. A container's profile may forbid it")?;
-    // What is mounted outside later is seen here, and nothing of here is seen outside.
+    // Later mounts outside are visible here, and mounts here are not visible outside.
     mount_change("/", MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC)
         .context("the mounts of the new namespace can't be made its own")?;
     let namespace = open("/proc/self/ns/mnt")?;
@@ -83,7 +83,7 @@ pub(super) fn mount_namespace() -> Result<OwnedFd> {
     Ok(namespace)
 }
 
-/// A user namespace in which this process has every capability, and its own user and group alone.
+/// Enters a new user namespace, in which this process has all capabilities, and only its user and group are mapped.
 pub(super) fn user_namespace() -> Result<OwnedFd> {
     let (uid, gid) = (geteuid(), getegid());
     // SAFETY: the descriptor table stays shared.
@@ -99,8 +99,7 @@ pub(super) fn user_namespace() -> Result<OwnedFd> {
     open("/proc/self/ns/user")
 }
 
-/// Entering a mount namespace also changes the root directory to the namespace's. Where this process
-/// has another one (`chroot`), its programs would see other files.
+/// Checks that this process's root directory is the namespace's. In a `chroot`, entering the namespace would change it.
 fn check_root(mount_namespace: &OwnedFd) -> Result<()> {
     let root = || rustix::fs::statx(CWD, "/", AtFlags::empty(), StatxFlags::INO | StatxFlags::MNT_ID);
     let identity = |s: rustix::fs::Statx| (s.stx_mnt_id, s.stx_dev_major, s.stx_dev_minor, s.stx_ino);

@@ -1,9 +1,9 @@
-//! The namespace mechanism: a node's processes share a mount namespace in which the node's view lies
-//! over the directories of the scope.
+//! The namespace mechanism: a node's processes share a mount namespace in which the view covers the directories of the
+//! scope.
 //!
-//! `headwater namespace` is the process that makes it, for the node's supervisor, which keeps the
-//! descriptors. It mounts the view, hands the device over, waits until requests are answered, binds
-//! the view over the scope, and is done. `headwater exec --enter` goes in.
+//! `headwater namespace` makes it for the node's supervisor, which holds the descriptors. It mounts the view, sends the
+//! device, waits until requests are answered, binds the view over the scope, and ends. `headwater exec --enter` enters
+//! it.
 
 mod cover;
 pub mod disk;
@@ -26,8 +26,8 @@ pub use probe::{Features, Found, presumed, probe};
 use crate::message::show;
 use crate::options::inner::NamespaceOptions;
 
-/// `headwater namespace`: makes the namespaces that standard input, a [`Channel`], asks for, or tries
-/// what is possible. The exit status.
+/// `headwater namespace`: makes the namespaces that are requested over standard input, a [`Channel`], or probes the
+/// kernel. Returns the exit status.
 pub fn run(options: &NamespaceOptions) -> u8 {
     if options.probe {
         let found = serde_json::to_string(&probe::answer()).unwrap_or_default();
@@ -37,11 +37,11 @@ pub fn run(options: &NamespaceOptions) -> u8 {
     if let Some(bytes) = options.disk {
         return disk::answer(bytes).map_or(crate::status::FAILURE, |()| 0);
     }
-    // Whatever lies there may be covered, and is not to be held.
+    // The working directory may be covered later, and must not be held.
     let _ = std::env::set_current_dir("/");
     let Ok(supervisor) = Channel::of_stdin() else { return crate::status::FAILURE };
     let Err(error) = serve_on(&supervisor) else { return 0 };
-    // If it listens no more, nobody wants the namespaces.
+    // The send fails if the supervisor is gone.
     let _ = supervisor.send(&Said::Failed(format!("{error:#}")), &[]);
     crate::status::FAILURE
 }
@@ -53,7 +53,7 @@ fn serve_on(supervisor: &Channel) -> Result<()> {
     let descriptors = [Some(made.device.as_fd()), Some(made.mount.as_fd()), made.user.as_ref().map(AsFd::as_fd)];
     let descriptors: Vec<_> = descriptors.into_iter().flatten().collect();
     supervisor.send(&Said::Mounted, &descriptors).context(gone)?;
-    // The connection is the supervisor's alone from here on.
+    // From here on only the supervisor holds the device.
     drop(made);
     let (Serving { is_served }, _) = supervisor.receive().context(gone)?;
     ensure!(is_served, "the view is not served");

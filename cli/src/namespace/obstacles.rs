@@ -1,4 +1,4 @@
-//! What a kernel or its administrator can have against namespaces and FUSE, and what to do about it.
+//! Why a kernel or its administrator refuses namespaces and FUSE, and the next step.
 
 use std::fs;
 use std::io;
@@ -6,15 +6,15 @@ use std::path::Path;
 
 use rustix::io::Errno;
 
-/// Of AppArmor: user namespaces of ordinary users have no rights.
+/// AppArmor's setting by which user namespaces of ordinary users have no rights.
 const RESTRICTION: &str = "kernel/apparmor_restrict_unprivileged_userns";
 
-/// Why a user namespace was refused, and the next step.
+/// Returns why a user namespace was refused, and the next step.
 pub fn user_namespace(errno: Errno) -> String {
     let reason = match errno {
         _ if user_namespaces_forbidden() => user_namespaces(),
         Errno::NOSPC | Errno::USERS => {
-            "there are too many already; `sysctl user.max_user_namespaces` tells the limit".to_owned()
+            "there are too many already; `sysctl user.max_user_namespaces` shows the limit".to_owned()
         }
         Errno::PERM => "a container's profile, or a chroot, forbids them".to_owned(),
         Errno::INVAL => "this kernel was built without them (CONFIG_USER_NS)".to_owned(),
@@ -23,7 +23,7 @@ pub fn user_namespace(errno: Errno) -> String {
     format!("the kernel refuses user namespaces: {reason}")
 }
 
-/// What would let ordinary users make user namespaces.
+/// Returns the step that allows ordinary users to make user namespaces.
 pub fn user_namespaces() -> String {
     let step = if setting("user/max_user_namespaces") == Some(0) {
         "sysctl user.max_user_namespaces=15000"
@@ -37,7 +37,7 @@ pub fn user_namespaces() -> String {
     format!("as root, `{step}` allows them")
 }
 
-/// True if a setting keeps ordinary users from making user namespaces that can be used.
+/// Returns whether a setting prevents usable user namespaces of ordinary users.
 pub fn user_namespaces_forbidden() -> bool {
     setting("user/max_user_namespaces") == Some(0)
         || setting("kernel/unprivileged_userns_clone") == Some(0)
@@ -45,21 +45,21 @@ pub fn user_namespaces_forbidden() -> bool {
         || !Path::new("/proc/self/ns/user").exists()
 }
 
-/// Why `/dev/fuse` can't be opened, and the next step.
+/// Returns why `/dev/fuse` can't be opened, and the next step.
 pub fn device(error: &io::Error) -> String {
     format!("/dev/fuse can't be opened ({error}); {}", device_step(error))
 }
 
-/// What to do where `/dev/fuse` can't be opened.
+/// Returns the next step if `/dev/fuse` can't be opened.
 pub fn device_step(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::NotFound => "as root, `modprobe fuse` makes it",
-        io::ErrorKind::PermissionDenied => "as root, `chmod 666 /dev/fuse`, as distributions have it",
-        _ => "in a container, the device has to be passed in",
+        io::ErrorKind::PermissionDenied => "as root, `chmod 666 /dev/fuse`, as distributions do",
+        _ => "in a container, pass the device in (--device /dev/fuse)",
     }
 }
 
-/// A number in `/proc/sys`; `None` if this kernel has no such setting.
+/// Reads a number in `/proc/sys`; `None` if this kernel lacks the setting.
 pub fn setting(name: &str) -> Option<u64> {
     fs::read_to_string(format!("/proc/sys/{name}")).ok()?.trim().parse().ok()
 }

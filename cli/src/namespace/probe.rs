@@ -1,4 +1,4 @@
-//! Finding out what the kernel allows, by doing it in a process that then ends.
+//! Probes what the kernel allows, by a trial in a process of its own.
 
 use std::process::Stdio;
 
@@ -8,29 +8,29 @@ use headwater_supervisor::namespace::Task;
 use serde::{Deserialize, Serialize};
 
 use super::make;
-use crate::own;
+use crate::self_exec;
 
-/// Any directory that is there everywhere; the mount vanishes with its namespace.
+/// A directory that every system has. The mount vanishes with its namespace.
 const ANYWHERE: &str = "/proc";
-/// What a READ may have by default.
+/// The kernel's default size of a READ, in bytes.
 const READ_BYTES_MAX: u32 = 128 << 10;
 
-/// What the kernel allows.
+/// The result of a probe.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Found {
-    /// Namespaces with a FUSE file system can be had.
+    /// Namespaces with a FUSE file system can be made.
     Usable {
-        /// Only in a user namespace.
+        /// Whether they need a user namespace.
         needs_user_namespace: bool,
-        /// What the kernel's FUSE can.
+        /// The features of the kernel's FUSE.
         features: Features,
     },
-    /// Why not, and the next step.
+    /// They can't be made; the reason and the next step.
     Unusable(String),
 }
 
-/// What the kernel offers when a FUSE connection begins.
+/// The features in the kernel's INIT request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Features {
     /// The protocol's minor version.
@@ -39,15 +39,15 @@ pub struct Features {
     pub flags: u64,
 }
 
-/// What there would be if the kernel allowed it, for those who find out by having a daemon mount.
+/// Returns the result of a probe that succeeds, for callers that try the mount itself.
 pub fn presumed() -> Found {
     Found::Usable { needs_user_namespace: !make::may_mount(), features: Features { minor: 0, flags: 0 } }
 }
 
-/// Tries to make namespaces with a FUSE file system. Takes some milliseconds.
+/// Makes namespaces with a FUSE file system as a trial, in some milliseconds.
 pub fn probe() -> Found {
     let run = || -> Result<Found> {
-        let mut command = own::again();
+        let mut command = self_exec::command();
         command.args(["namespace", "--probe"]).stdin(Stdio::null()).stderr(Stdio::null());
         let output = command.output().context("headwater can't start itself")?;
         ensure!(!output.stdout.is_empty(), "the trial ended with {}", output.status);
@@ -56,7 +56,7 @@ pub fn probe() -> Found {
     run().unwrap_or_else(|e| Found::Unusable(format!("{e:#}")))
 }
 
-/// `headwater namespace --probe`: tries it and says on standard output what was found.
+/// `headwater namespace --probe`: the trial itself.
 pub fn answer() -> Found {
     let attempt = || -> Result<Found> {
         let needs_user_namespace = !make::may_mount();
@@ -74,7 +74,7 @@ pub fn answer() -> Found {
     attempt().unwrap_or_else(|e| Found::Unusable(format!("{e:#}")))
 }
 
-/// What the kernel's first request says. It is never answered.
+/// Reads the kernel's INIT request, and leaves it unanswered.
 fn offered(device: &Device) -> Result<Features> {
     let mut buffer = vec![0; Device::request_bytes_max(0)];
     let bytes = device.read(&mut buffer).context("the FUSE connection does not begin")?;

@@ -12,7 +12,7 @@ pub const STORE: &str = "Store";
 pub const RENDEZVOUS: &str = "Rendezvous";
 /// How a node's processes are made.
 pub const RANKS: &str = "Ranks";
-/// What becomes of the I/O of MPI programs.
+/// The I/O library.
 pub const MPI_IO: &str = "MPI I/O";
 /// What is printed and written.
 pub const OUTPUT: &str = "Output";

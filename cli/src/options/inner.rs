@@ -1,4 +1,4 @@
-//! The commands that headwater starts by itself.
+//! Hidden commands that headwater starts itself.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -7,8 +7,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::io::options::InnerIoOptions;
 
-/// What headwater starts by itself, on each node. It is parsed apart from all else, which takes a process longer
-/// than what it does.
+/// A hidden command. Its parser is separate, since parsing the whole definition would take longer than the command.
 #[derive(Debug, Parser)]
 #[command(name = "headwater", disable_help_subcommand = true)]
 pub struct InnerLine {
@@ -17,33 +16,32 @@ pub struct InnerLine {
     pub command: InnerCommand,
 }
 
-/// What headwater starts by itself.
+/// Hidden commands.
 #[derive(Debug, Subcommand)]
 #[command(hide = true)]
 pub enum InnerCommand {
-    /// One node's daemon; its configuration comes on standard input.
+    /// Run one node's daemon, with its configuration on standard input.
     #[command(hide = true)]
     Daemon,
-    /// One node's supervisor, which mounts and starts the daemon; its configuration comes on standard
-    /// input.
+    /// Run one node's supervisor, which mounts and starts the daemon, with its configuration on standard input.
     #[command(hide = true)]
     Supervise,
-    /// Make a node's namespaces, as the supervisor on standard input says.
+    /// Make a node's namespaces, as requested by the supervisor over standard input.
     #[command(hide = true)]
     Namespace(NamespaceOptions),
-    /// Become a program, as one process of a session.
+    /// Execute a program, as one process of a session.
     #[command(hide = true)]
     Exec(ExecOptions),
-    /// Be the front end of a job whose nodes are told of it by others, until standard input ends.
+    /// Run the front end for a launcher's plugin, until standard input ends.
     #[command(hide = true)]
     Front(FrontOptions),
-    /// Serve a node's processes of a job, until the job ends.
+    /// Run the node agent of a job.
     #[command(hide = true)]
     Node(NodeOptions),
-    /// Remove what dead sessions left.
+    /// Remove leftovers of dead sessions.
     #[command(hide = true)]
     Sweep(SweepOptions),
-    /// Have a RAM disk's descriptor until standard input ends.
+    /// Hold a RAM disk's descriptor until standard input ends.
     #[command(hide = true)]
     Keep(KeepOptions),
     /// Own the zygotes of a node's ranks.
@@ -54,10 +52,10 @@ pub enum InnerCommand {
 /// Options of `headwater namespace`.
 #[derive(Debug, Args)]
 pub struct NamespaceOptions {
-    /// Only try, and say on standard output what is possible.
+    /// Only probe the kernel, and print the result.
     #[arg(long)]
     pub probe: bool,
-    /// Make a RAM disk of so many bytes instead, for whoever is at standard input.
+    /// Make a RAM disk of so many bytes instead, for the process at standard input.
     #[arg(long)]
     pub disk: Option<u64>,
 }
@@ -78,30 +76,30 @@ pub struct ExecOptions {
     /// The supervisor whose namespaces the program is started in.
     #[arg(long, conflicts_with = "audit")]
     pub enter: Option<PathBuf>,
-    /// The process that this one is not to outlive.
+    /// The process that this one must not outlive.
     #[arg(long)]
     pub parent: Option<u32>,
     /// With --parent: ask the program to end, instead of killing it.
     #[arg(long, requires = "parent")]
     pub gently: bool,
-    /// The job whose node is to be asked how its daemon is found.
+    /// The job file, by which the node agent is found.
     #[arg(long, conflicts_with_all = ["audit", "enter"])]
     pub job: Option<PathBuf>,
-    /// Where the node's store is to be.
+    /// The directory of the node's store.
     #[arg(long, requires = "job")]
     pub store: Option<PathBuf>,
-    /// The program comes from a zygote, where that can be.
+    /// Fork the program from a zygote, if possible.
     #[arg(long)]
     pub zygote: bool,
-    /// What that imports.
+    /// Modules that the zygote imports.
     #[arg(long, requires = "zygote")]
     pub imports: Option<String>,
-    /// The file that tells how ranks reseed what that has imported.
+    /// The file with statements that reseed these modules.
     #[arg(long, requires = "imports")]
     pub reseed: Option<PathBuf>,
-    /// This process tells what is to be told once a node.
+    /// This process reports for its node.
     #[arg(long, requires = "zygote")]
-    pub speaks: bool,
+    pub reports: bool,
     #[command(flatten)]
     #[allow(missing_docs, reason = "its type says it")]
     pub io: InnerIoOptions,
@@ -120,10 +118,10 @@ pub struct WarmOptions {
 /// Options of `headwater node`.
 #[derive(Debug, Args)]
 pub struct NodeOptions {
-    /// Where the node's store is to be.
+    /// The directory of the node's store.
     #[arg(long)]
     pub store: Option<PathBuf>,
-    /// Standard input stays open until who starts the node's processes ends.
+    /// Standard input stays open until the owner of the node's processes ends.
     #[arg(long)]
     pub has_owner: bool,
     /// The job file.
@@ -133,7 +131,7 @@ pub struct NodeOptions {
 /// Options of `headwater front`.
 #[derive(Debug, Args)]
 pub struct FrontOptions {
-    /// Options of `headwater start`, separated by commas, without the dashes before them.
+    /// Options of `headwater start`, separated by commas, without leading dashes.
     #[arg(long, default_value = "")]
     pub options: String,
     /// The program whose directories are served.
@@ -144,7 +142,7 @@ pub struct FrontOptions {
 /// Options of `headwater sweep`.
 #[derive(Debug, Args)]
 pub struct SweepOptions {
-    /// Where the node's stores are.
+    /// The directory of the node's stores.
     #[arg(long)]
     pub store: Option<PathBuf>,
 }

@@ -37,21 +37,21 @@ pub struct OpeningOptions {
     opening: OpeningOption,
 }
 
-/// A way to open files.
+/// An opening mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum OpeningOption {
-    /// The quicker way, by measurement.
+    /// The fastest mode, by measurement.
     Auto,
-    /// The kernel opens files without asking.
+    /// The kernel opens files without a request.
     NoOpen,
-    /// The daemon is asked, and pages stay cached.
+    /// The daemon opens files, and pages stay cached.
     Cached,
     /// The kernel reads the node's copies themselves (as root only).
     Passthrough,
 }
 
 impl OpeningOptions {
-    /// Returns the named way, if one was named.
+    /// Returns the mode, unless it is auto.
     pub fn named(self) -> Option<Opening> {
         match self.opening {
             OpeningOption::Auto => None,

@@ -1,6 +1,6 @@
-//! Values of options.
+//! Parsers of options' values.
 
-/// A number of bytes with an optional unit: K, M, G or T, powers of 1024.
+/// Parses a number of bytes with an optional unit: K, M, G or T, powers of 1024.
 pub fn parse_bytes(text: &str) -> Result<u64, String> {
     let text = text.trim();
     let bare = text.trim_end_matches(['B', 'b']).trim_end_matches('i');

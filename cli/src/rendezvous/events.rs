@@ -1,25 +1,25 @@
-//! What becomes of a job's nodes, for those who wait.
+//! Events of a job's nodes.
 
 use crate::rendezvous::messages::FromNode;
 
-/// What becomes of the nodes.
+/// An event of the rendezvous.
 #[derive(Debug)]
-pub enum News {
-    /// All are there.
+pub enum NodeEvent {
+    /// Membership is decided.
     Members {
-        /// So many.
+        /// Number of nodes.
         count: u32,
-        /// So many at least are missing.
+        /// Lower bound of the number of missing nodes.
         missing: u32,
-        /// All nodes of the program have the library for its I/O.
+        /// Whether all nodes of the program have the I/O library.
         has_io: bool,
     },
-    /// A node says something.
-    Said(u32, FromNode),
-    /// A node's connection has ended.
-    Gone(u32),
-    /// So many launches use the session.
+    /// A message from this node.
+    Message(u32, FromNode),
+    /// The connection to this node has ended.
+    Disconnected(u32),
+    /// Number of launches that use the session.
     Launches(u32),
-    /// Somebody wants the session to end.
+    /// A request to end the session.
     Stop,
 }

@@ -1,5 +1,5 @@
-//! The job file: what a job's nodes are told before they can be spoken to, the session's key among it. It
-//! lies where all nodes see it, and only its user may read it.
+//! The job file: what a job's nodes need before they can connect, including the session's key. It lies in a
+//! directory that all nodes see, and only its user may read it.
 
 use std::env;
 use std::fs::{self, File};
@@ -22,18 +22,18 @@ use crate::via::{Program, Via};
 /// The longest job file, in bytes.
 const BYTES_MAX: u64 = 64 << 20;
 
-/// What the nodes are told.
+/// The contents of a job file.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Job {
-    /// The protocol between daemons; nodes of another version take no part.
+    /// The version of the protocol between daemons. Nodes of another version don't take part.
     pub version: u32,
     /// The session.
     pub session: SessionId,
-    /// What its daemons know of each other.
+    /// The key by which its daemons authenticate each other.
     pub key: SessionKey,
     /// Where the front end listens.
     pub front: Vec<SocketAddr>,
-    /// What the nodes serve.
+    /// What nodes serve, and how.
     pub service: Service,
 }
 
@@ -42,45 +42,45 @@ pub struct Job {
 pub struct Service {
     /// The scope.
     pub scope: Vec<(bool, String)>,
-    /// What is known of the program.
+    /// Properties of the program.
     pub program: Program,
-    /// The mechanism that the user asks for.
+    /// The mechanism that the user chose.
     pub via: Via,
-    /// Who gets what.
+    /// The push policy.
     pub policy: Policy,
-    /// Where the store is to be.
+    /// The directory of the store.
     pub store: Option<PathBuf>,
-    /// The most that it holds, in bytes.
+    /// The store's limit, in bytes.
     pub store_bytes_max: Option<u64>,
-    /// Memory domains have copies of their own.
+    /// Whether each memory domain has its own copies.
     pub numa_replicas: bool,
     /// Files of more bytes travel in blocks.
     pub whole_file_bytes_max: u64,
-    /// How files are opened in a mount.
+    /// The opening mode of a mount.
     pub opening: Option<Opening>,
-    /// What is fetched before processes ask.
+    /// Files to fetch before processes request them.
     pub preload: Option<Preload>,
-    /// Where daemons listen, if not anywhere.
+    /// Ports at which daemons listen, if they are restricted.
     pub ports: Option<Ports>,
-    /// Daemons' links go over libfabric where that can be.
+    /// libfabric for the links between daemons, where it works.
     pub fabric: Option<Fabric>,
-    /// What becomes of the program's I/O, if anything does.
+    /// Options of the I/O library, if it is used.
     #[serde(default)]
     pub io: Option<IoOptions>,
-    /// Whether nodes tell what they do.
+    /// Whether nodes report each step.
     pub verbose: bool,
 }
 
-/// A job file that goes when this is dropped.
+/// A job file that is removed when this is dropped.
 #[derive(Debug)]
 pub struct JobFile(PathBuf);
 
 impl Job {
-    /// Writes the file into `directory`, or the usual one.
+    /// Writes the file into `directory`, or into the default directory.
     pub fn write(&self, directory: Option<&Path>) -> Result<JobFile> {
         let directory = match directory {
             Some(directory) => directory.to_owned(),
-            None => usual_directory()?,
+            None => default_directory()?,
         };
         fs::DirBuilder::new()
             .recursive(true)
@@ -94,7 +94,7 @@ impl Job {
         })?;
         let written = JobFile(path);
         file.write_all(serde_json::to_string(self)?.as_bytes())?;
-        // What other nodes see of it is complete.
+        // Other nodes must see the complete file.
         file.sync_all()?;
         Ok(written)
     }
@@ -118,17 +118,17 @@ impl Job {
         Job::parse(file, path)
     }
 
-    /// Reads the file of a session with this name, in the directory that the user names or the usual one.
+    /// Reads the file of the session `name` in `directory`, or in the default directory.
     pub fn of_session(name: &str, directory: Option<&Path>) -> Result<(PathBuf, Job)> {
         ensure!(is_session_name(name.as_ref()), "{name} is no session. `headwater start` prints its name");
-        let path = directory.map_or_else(usual_directory, |directory| Ok(directory.to_owned()))?.join(name);
+        let path = directory.map_or_else(default_directory, |directory| Ok(directory.to_owned()))?.join(name);
         ensure!(path.exists(), "session {name} has ended, or its file is not {}: see --job-dir", path.display());
         let path = path.canonicalize()?;
         let job = Job::read(&path)?;
         Ok((path, job))
     }
 
-    /// The job that `from` tells of; `path` is what it is called in messages.
+    /// Parses a job; `path` is its name in messages.
     pub fn parse(from: impl Read, path: &Path) -> Result<Job> {
         let mut text = String::new();
         from.take(BYTES_MAX).read_to_string(&mut text)?;
@@ -149,7 +149,7 @@ struct Version {
 }
 
 impl JobFile {
-    /// Where it is.
+    /// Returns the file's path.
     pub fn path(&self) -> &Path {
         &self.0
     }
@@ -161,7 +161,7 @@ impl Drop for JobFile {
     }
 }
 
-/// Removes a job file, and what lies beside it for the same job.
+/// Removes a job file, and further files of the same job beside it.
 pub fn remove(job: &Path) {
     let _ = fs::remove_file(job);
     let (Some(directory), Some(name)) = (job.parent(), job.file_name()) else { return };
@@ -171,7 +171,7 @@ pub fn remove(job: &Path) {
     }
 }
 
-fn usual_directory() -> Result<PathBuf> {
+fn default_directory() -> Result<PathBuf> {
     let home = env::var_os("HOME").filter(|home| !home.is_empty());
     let home = home.context("HOME is not set. Name a directory that all nodes see with --job-dir")?;
     Ok(PathBuf::from(home).join(".headwater"))

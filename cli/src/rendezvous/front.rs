@@ -1,5 +1,5 @@
-//! The front end: where a job's nodes meet, and report. It is a thread of `headwater run`, for as long as the
-//! launcher runs, or of the process that `headwater start` leaves behind.
+//! The front end: a server to which a job's nodes connect and report. It is a thread of `headwater run` while the
+//! launcher runs, or of the background process of `headwater start`.
 
 use std::collections::HashMap;
 use std::io;
@@ -17,41 +17,41 @@ use mio::net::TcpListener;
 use mio::{Events, Interest, Poll, Token, Waker};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use super::membership::{Membership, Time, Verdict};
+use super::membership::{Membership, MembershipState, Time};
 use super::messages::{FromNode, Roster, ToNode};
 use super::ports::{Ports, listen};
-use crate::rendezvous::events::News;
+use crate::rendezvous::events::NodeEvent;
 use crate::session::events::Event;
 use crate::topology::options::{ShapeOptions, local_nodes};
 use crate::topology::{Arrangement, switches};
 
 const LISTENER: Token = Token(0);
 const WAKER: Token = Token(1);
-/// How long those who wait for the end may take to hear of it.
+/// How long closing waits until the summaries are sent.
 const CLOSE_MAX: Duration = Duration::from_secs(2);
-/// Connections that have not proved that they know the key; of more, the oldest is closed.
-const STRANGERS_MAX: usize = 256;
+/// Limit of unauthenticated connections; beyond it, the oldest is closed.
+const UNAUTHENTICATED_MAX: usize = 256;
 
-/// What the front end's thread is to do.
-enum Order {
-    /// Tell the nodes that it is over.
+/// A command to the front end's thread.
+enum Command {
+    /// Notifies the nodes of the end.
     End,
-    /// Tell who wanted that what the session did.
-    Answer(String),
+    /// Sends the session's summary to the peers that requested its end.
+    SendSummary(String),
 }
 
 /// The front end.
 #[derive(Debug)]
 pub struct Front {
-    /// Where it listens, on each of this machine's addresses.
+    /// Its addresses: one for each address of this machine.
     pub addresses: Vec<SocketAddr>,
     waker: Arc<Waker>,
-    orders: Sender<Order>,
+    commands: Sender<Command>,
     thread: JoinHandle<()>,
 }
 
 impl Front {
-    /// Listens, and answers nodes from now on. What becomes of them comes as events.
+    /// Starts the server. Changes of the nodes are sent as `events`.
     pub fn open(
         session: SessionId,
         key: SessionKey,
@@ -66,7 +66,7 @@ impl Front {
         let poll = Poll::new()?;
         poll.registry().register(&mut listener, LISTENER, Interest::READABLE)?;
         let waker = Arc::new(Waker::new(poll.registry(), WAKER)?);
-        let (orders, ordered) = channel();
+        let (commands, received) = channel();
         let server = RendezvousServer {
             session,
             key,
@@ -74,47 +74,46 @@ impl Front {
             events,
             poll,
             listener,
-            guests: HashMap::new(),
+            peers: HashMap::new(),
             next: WAKER.0 + 1,
             membership: Membership::default(),
             tokens: Vec::new(),
             is_settled: false,
             started: Instant::now(),
         };
-        let thread = thread::Builder::new().name("front end".into()).spawn(move || server.serve(&ordered))?;
+        let thread = thread::Builder::new().name("front end".into()).spawn(move || server.serve(&received))?;
         let addresses = own_addresses().into_iter().map(|ip| SocketAddr::new(ip, port)).collect();
-        Ok(Front { addresses, waker, orders, thread })
+        Ok(Front { addresses, waker, commands, thread })
     }
 
-    /// Lets this process have as many connections as it may. What it starts from now on has that limit too.
+    /// Raises this process's limit of connections. Its later children inherit the limit.
     pub fn expect_many(&self) {
         let limit = getrlimit(Resource::Nofile);
-        // Without it, who comes beyond the limit uses the originals.
+        // If this fails, nodes beyond the limit use the source files.
         let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
     }
 
-    /// Tells the nodes that it is over.
+    /// Notifies the nodes of the end.
     pub fn end(&self) {
-        self.order(Order::End);
+        self.send_command(Command::End);
     }
 
-    /// Tells who wanted the session to end what it did, and closes all connections.
+    /// Sends the summary to the peers that requested the end, and closes all connections.
     pub fn close(self, summary: String) {
-        self.order(Order::Answer(summary));
+        self.send_command(Command::SendSummary(summary));
         let Front { thread, .. } = self;
-        // One that has panicked has told nobody.
+        // If the thread panicked, no summary is sent.
         let _ = thread.join();
     }
 
-    fn order(&self, order: Order) {
-        if self.orders.send(order).is_ok() {
+    fn send_command(&self, command: Command) {
+        if self.commands.send(command).is_ok() {
             let _ = self.waker.wake();
         }
     }
 }
 
-/// The addresses at which other machines may reach this one, and at last the one at which only itself does. Ports
-/// are listened on by IPv4.
+/// Returns this machine's IPv4 addresses; the loopback address is the last. The listener uses IPv4.
 fn own_addresses() -> Vec<IpAddr> {
     let all = if_addrs::get_if_addrs().unwrap_or_default();
     let others = all.iter().filter(|one| !one.is_loopback()).map(|one| one.ip());
@@ -131,26 +130,26 @@ struct RendezvousServer {
     events: Sender<Event>,
     poll: Poll,
     listener: TcpListener,
-    guests: HashMap<Token, Guest>,
+    peers: HashMap<Token, Peer>,
     next: usize,
     membership: Membership,
-    /// Whose place in the order of coming it is.
+    /// Node tokens in order of arrival.
     tokens: Vec<Token>,
     /// The roster has been sent.
     is_settled: bool,
     started: Instant,
 }
 
-struct Guest {
+struct Peer {
     channel: Channel,
-    /// The address at which it has reached this machine; `None` for a node on this machine.
-    called: Option<IpAddr>,
-    /// The node's number, once all are there.
+    /// The address of this machine that it connected to; `None` for a node on this machine.
+    local_address: Option<IpAddr>,
+    /// The node's number, once membership is decided.
     node: Option<u32>,
     role: Role,
 }
 
-/// Why somebody has come.
+/// The purpose of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
     Unknown,
@@ -160,7 +159,7 @@ enum Role {
 }
 
 impl RendezvousServer {
-    fn serve(mut self, ordered: &Receiver<Order>) {
+    fn serve(mut self, commands: &Receiver<Command>) {
         let mut ready = Events::with_capacity(256);
         loop {
             let timeout = self.settle();
@@ -172,13 +171,13 @@ impl RendezvousServer {
                 match event.token() {
                     LISTENER => self.accept(),
                     WAKER => {}
-                    token => self.hear(token),
+                    token => self.receive(token),
                 }
             }
             loop {
-                match ordered.try_recv() {
-                    Ok(Order::End) => self.tell_all(Role::Node, &ToNode::End),
-                    Ok(Order::Answer(summary)) => return self.close(summary),
+                match commands.try_recv() {
+                    Ok(Command::End) => self.send_to_all(Role::Node, &ToNode::End),
+                    Ok(Command::SendSummary(summary)) => return self.close(summary),
                     Err(TryRecvError::Disconnected) => return,
                     Err(TryRecvError::Empty) => break,
                 }
@@ -186,14 +185,14 @@ impl RendezvousServer {
         }
     }
 
-    /// Tells the last, and waits until it is sent.
+    /// Sends the summary, and waits until it is sent.
     fn close(mut self, summary: String) {
-        self.tell_all(Role::Stopper, &ToNode::Ended(summary));
+        self.send_to_all(Role::Stopper, &ToNode::Ended(summary));
         let deadline = Instant::now() + CLOSE_MAX;
-        let mut stoppers: Vec<Guest> = self.guests.into_values().filter(|guest| guest.role == Role::Stopper).collect();
+        let mut stoppers: Vec<Peer> = self.peers.into_values().filter(|peer| peer.role == Role::Stopper).collect();
         let mut ready = Events::with_capacity(64);
         while !stoppers.is_empty() && Instant::now() < deadline {
-            stoppers.retain_mut(|guest| matches!(guest.channel.flush(), Ok(false)));
+            stoppers.retain_mut(|peer| matches!(peer.channel.flush(), Ok(false)));
             if !stoppers.is_empty() && self.poll.poll(&mut ready, Some(CLOSE_MAX)).is_err() {
                 return;
             }
@@ -205,132 +204,132 @@ impl RendezvousServer {
     }
 
     fn accept(&mut self) {
-        while let Ok((mut stream, peer)) = self.listener.accept() {
-            let strangers =
-                || self.guests.iter().filter(|(_, guest)| !guest.channel.is_proven()).map(|(token, _)| *token);
-            if strangers().count() >= STRANGERS_MAX
-                && let Some(oldest) = strangers().min()
+        while let Ok((mut stream, remote)) = self.listener.accept() {
+            let unauthenticated =
+                || self.peers.iter().filter(|(_, peer)| !peer.channel.is_proven()).map(|(token, _)| *token);
+            if unauthenticated().count() >= UNAUTHENTICATED_MAX
+                && let Some(oldest) = unauthenticated().min()
             {
-                self.guests.remove(&oldest);
+                self.peers.remove(&oldest);
             }
             let token = Token(self.next);
             self.next += 1;
             let interest = Interest::READABLE | Interest::WRITABLE;
             if self.poll.registry().register(&mut stream, token, interest).is_ok() {
-                let here = stream.local_addr().map_or(peer.ip(), |here| here.ip());
-                let called = if here == peer.ip() { None } else { Some(here) };
+                let local = stream.local_addr().map_or(remote.ip(), |local| local.ip());
+                let local_address = (local != remote.ip()).then_some(local);
                 let channel = Channel::accept(stream, self.session, &self.key);
-                self.guests.insert(token, Guest { channel, called, node: None, role: Role::Unknown });
+                self.peers.insert(token, Peer { channel, local_address, node: None, role: Role::Unknown });
             }
         }
     }
 
-    fn hear(&mut self, token: Token) {
+    fn receive(&mut self, token: Token) {
         loop {
-            let Some(guest) = self.guests.get_mut(&token) else { return };
-            let heard = guest.channel.hear();
-            let flushed = guest.channel.flush();
-            match heard.and_then(|line| flushed.map(|_| line)) {
+            let Some(peer) = self.peers.get_mut(&token) else { return };
+            let received = peer.channel.hear();
+            let flushed = peer.channel.flush();
+            match received.and_then(|line| flushed.map(|_| line)) {
                 Ok(None) => return,
                 Ok(Some(line)) => match serde_json::from_str(&line) {
-                    Ok(message) => self.said(token, message),
-                    Err(_) => return self.gone(token, &ChannelError::Line),
+                    Ok(message) => self.handle(token, message),
+                    Err(_) => return self.disconnected(token, &ChannelError::Line),
                 },
-                Err(error) => return self.gone(token, &error),
+                Err(error) => return self.disconnected(token, &error),
             }
         }
     }
 
-    fn said(&mut self, token: Token, message: FromNode) {
+    fn handle(&mut self, token: Token, message: FromNode) {
         let now = self.now();
-        let Some(guest) = self.guests.get_mut(&token) else { return };
-        match (message, guest.node) {
-            (FromNode::Launching, None) if guest.role == Role::Unknown => {
-                guest.role = Role::Launch;
-                self.tell(token, &ToNode::Welcome);
-                self.tell_launches();
+        let Some(peer) = self.peers.get_mut(&token) else { return };
+        match (message, peer.node) {
+            (FromNode::Launching, None) if peer.role == Role::Unknown => {
+                peer.role = Role::Launch;
+                self.send(token, &ToNode::Welcome);
+                self.report_launches();
             }
-            (FromNode::Stop, None) if guest.role == Role::Unknown => {
-                guest.role = Role::Stopper;
-                self.event(News::Stop);
+            (FromNode::Stop, None) if peer.role == Role::Unknown => {
+                peer.role = Role::Stopper;
+                self.report(NodeEvent::Stop);
             }
-            // A node says so again when it knows more of itself.
-            (FromNode::Here(arrival), None) if !self.is_settled && matches!(guest.role, Role::Unknown | Role::Node) => {
-                guest.role = Role::Node;
+            // A node registers again when it knows more about itself.
+            (FromNode::Here(arrival), None) if !self.is_settled && matches!(peer.role, Role::Unknown | Role::Node) => {
+                peer.role = Role::Node;
                 match self.membership.arrive(now, arrival) {
-                    Some(place) if place < self.tokens.len() => self.tokens[place] = token,
+                    Some(index) if index < self.tokens.len() => self.tokens[index] = token,
                     Some(_) => self.tokens.push(token),
-                    None => self.tell(token, &ToNode::TooLate),
+                    None => self.send(token, &ToNode::TooLate),
                 }
             }
-            (FromNode::Here(_), None) if guest.role == Role::Unknown => {
-                guest.role = Role::Node;
-                self.tell(token, &ToNode::TooLate);
+            (FromNode::Here(_), None) if peer.role == Role::Unknown => {
+                peer.role = Role::Node;
+                self.send(token, &ToNode::TooLate);
             }
-            (message, Some(node)) => self.event(News::Said(node, message)),
+            (message, Some(node)) => self.report(NodeEvent::Message(node, message)),
             (_, None) => {}
         }
     }
 
-    fn gone(&mut self, token: Token, _error: &ChannelError) {
-        let Some(guest) = self.guests.remove(&token) else { return };
-        match guest.node {
-            Some(node) => self.event(News::Gone(node)),
-            None if guest.role == Role::Launch => self.tell_launches(),
+    fn disconnected(&mut self, token: Token, _error: &ChannelError) {
+        let Some(peer) = self.peers.remove(&token) else { return };
+        match peer.node {
+            Some(node) => self.report(NodeEvent::Disconnected(node)),
+            None if peer.role == Role::Launch => self.report_launches(),
             None => {
-                if let Some(place) = self.tokens.iter().position(|&other| other == token) {
-                    self.tokens.remove(place);
-                    self.membership.leave(place);
+                if let Some(index) = self.tokens.iter().position(|&other| other == token) {
+                    self.tokens.remove(index);
+                    self.membership.leave(index);
                 }
             }
         }
     }
 
-    /// Sends the roster once all are there; how long to wait at most until that is to be looked at again.
+    /// Sends the roster once membership is decided. Returns the time until the next check.
     fn settle(&mut self) -> Option<Duration> {
         if self.is_settled {
             return None;
         }
         let now = self.now();
-        let missing = match self.membership.verdict(now) {
-            Verdict::Nobody => return None,
-            Verdict::Wait(until) => return Some(Duration::from_millis(until - now)),
-            Verdict::Complete => 0,
-            Verdict::Without(missing) => missing,
+        let missing = match self.membership.state(now) {
+            MembershipState::Empty => return None,
+            MembershipState::Waiting(until) => return Some(Duration::from_millis(until - now)),
+            MembershipState::Complete => 0,
+            MembershipState::Incomplete(missing) => missing,
         };
         self.is_settled = true;
         let count = self.tokens.len() as u32;
-        self.event(News::Members { count, missing, has_io: self.membership.has_io_everywhere() });
+        self.report(NodeEvent::Members { count, missing, has_io: self.membership.has_io_everywhere() });
         let order = self.membership.order();
         let io_everywhere = self.membership.has_io_everywhere();
         let arrangement = self.arrange(&order);
         let addresses: Vec<SocketAddr> =
             arrangement.nodes.iter().map(|&node| self.address(order[node as usize])).collect();
-        for (node, &place) in (0..).zip(&order) {
-            let token = self.tokens[place];
-            if let Some(guest) = self.guests.get_mut(&token) {
-                guest.node = Some(node);
+        for (node, &index) in (0..).zip(&order) {
+            let token = self.tokens[index];
+            if let Some(peer) = self.peers.get_mut(&token) {
+                peer.node = Some(node);
             }
             let Arrangement { nodes, servers, shape, .. } = arrangement.clone();
             let addresses = addresses.clone();
-            self.tell(token, &ToNode::Roster(Roster { node, nodes, addresses, servers, shape, io_everywhere }));
+            self.send(token, &ToNode::Roster(Roster { node, nodes, addresses, servers, shape, io_everywhere }));
         }
         None
     }
 
-    /// Where the others find a node's daemon. A node on this machine may have come by an address that means
-    /// another machine elsewhere, so it is found where the others have found this machine.
-    fn address(&self, place: usize) -> SocketAddr {
-        let address = self.membership.arrivals()[place].address;
-        let called = |token: &Token| self.guests.get(token).and_then(|guest| guest.called);
-        let is_here = called(&self.tokens[place]).is_none();
-        let by_others = is_here.then(|| self.tokens.iter().find_map(called)).flatten();
+    /// Returns the address of a node's daemon for the other nodes. A node on this machine may have a loopback address,
+    /// so it gets the address by which others have reached this machine.
+    fn address(&self, index: usize) -> SocketAddr {
+        let address = self.membership.arrivals()[index].address;
+        let local_address = |token: &Token| self.peers.get(token).and_then(|peer| peer.local_address);
+        let is_here = local_address(&self.tokens[index]).is_none();
+        let by_others = is_here.then(|| self.tokens.iter().find_map(local_address)).flatten();
         by_others.map_or(address, |ip| SocketAddr::new(ip, address.port()))
     }
 
-    /// Ranks and trees as the user wants them; where these nodes can't be had so, as by default.
+    /// Returns ranks and trees by the user's options, or by default if the options don't fit these nodes.
     fn arrange(&self, order: &[usize]) -> Arrangement {
-        let names: Vec<&str> = order.iter().map(|&place| self.membership.arrivals()[place].name.as_str()).collect();
+        let names: Vec<&str> = order.iter().map(|&index| self.membership.arrivals()[index].name.as_str()).collect();
         let numbered = local_nodes(order.len() as u32);
         let hosts = names.join(",").parse::<Hostlist>().ok().filter(|hosts| hosts.len() == order.len());
         let hosts = hosts.unwrap_or_else(|| numbered.clone());
@@ -338,28 +337,28 @@ impl RendezvousServer {
         arranged.or_else(|_| Arrangement::new(&ShapeOptions::default(), &numbered, None)).expect("any nodes have trees")
     }
 
-    fn tell_launches(&self) {
-        self.event(News::Launches(self.guests.values().filter(|guest| guest.role == Role::Launch).count() as u32));
+    fn report_launches(&self) {
+        self.report(NodeEvent::Launches(self.peers.values().filter(|peer| peer.role == Role::Launch).count() as u32));
     }
 
-    fn tell_all(&mut self, role: Role, message: &ToNode) {
+    fn send_to_all(&mut self, role: Role, message: &ToNode) {
         let tokens: Vec<Token> =
-            self.guests.iter().filter(|(_, guest)| guest.role == role).map(|(token, _)| *token).collect();
+            self.peers.iter().filter(|(_, peer)| peer.role == role).map(|(token, _)| *token).collect();
         for token in tokens {
-            self.tell(token, message);
+            self.send(token, message);
         }
     }
 
-    fn tell(&mut self, token: Token, message: &ToNode) {
-        let Some(guest) = self.guests.get_mut(&token) else { return };
-        guest.channel.say(&serde_json::to_string(message).expect("a message is text"));
-        if let Err(error) = guest.channel.flush() {
-            self.gone(token, &error);
+    fn send(&mut self, token: Token, message: &ToNode) {
+        let Some(peer) = self.peers.get_mut(&token) else { return };
+        peer.channel.say(&serde_json::to_string(message).expect("a message is text"));
+        if let Err(error) = peer.channel.flush() {
+            self.disconnected(token, &error);
         }
     }
 
-    fn event(&self, news: News) {
-        // Nobody listens once the run is over.
-        let _ = self.events.send(Event::Node(news));
+    fn report(&self, event: NodeEvent) {
+        // The receiver is gone once the run has ended.
+        let _ = self.events.send(Event::Node(event));
     }
 }

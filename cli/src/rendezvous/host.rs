@@ -1,5 +1,5 @@
-//! How many of a launcher's nodes this machine is. Two brokers of Flux's, or a host that is named twice, are
-//! nodes to a launcher, and their processes come to one place here.
+//! Counts how many of a launcher's nodes this machine is. To a launcher, two brokers of Flux or a host that is
+//! listed twice are several nodes; here they share one node agent.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -9,29 +9,29 @@ use std::os::unix::ffi::OsStringExt;
 use headwater_launch::info::LaunchInfo;
 use rustix::process::Pid;
 
-/// What the processes of a launch on this machine say of their nodes.
+/// The nodes of the launcher to which processes on this machine belong.
 #[derive(Debug, Default)]
 pub struct Nodes {
-    /// The launcher's numbers for them.
+    /// The launcher's node numbers.
     numbers: BTreeSet<u32>,
-    /// Ranks that are the first of their node.
+    /// The first rank of each node.
     firsts: BTreeSet<u32>,
 }
 
 impl Nodes {
-    /// A process of the launch has come.
+    /// Notes a process of the launch.
     pub fn note(&mut self, place: &LaunchInfo) {
         self.numbers.extend(place.node);
         self.firsts.extend(place.rank.filter(|_| place.local_rank == Some(0)));
     }
 
-    /// How many nodes have processes here.
+    /// Returns how many nodes have processes here.
     pub fn count(&self) -> u32 {
         self.numbers.len().max(self.firsts.len()).max(1) as u32
     }
 }
 
-/// The place of a process of this user's, which has not changed its environment yet.
+/// Reads what the launcher told a process of this user, from its initial environment.
 pub fn place_of(process: Pid) -> Option<LaunchInfo> {
     let bytes = fs::read(format!("/proc/{}/environ", process.as_raw_nonzero())).ok()?;
     LaunchInfo::of(&|name| variable(&bytes, name))
@@ -47,7 +47,7 @@ fn variable(environment: &[u8], name: &str) -> Option<OsString> {
 mod tests {
     use super::*;
 
-    /// The nodes of processes with these variables.
+    /// Counts the nodes of processes with these variables.
     fn count(processes: &[&str]) -> u32 {
         let mut nodes = Nodes::default();
         for process in processes {
@@ -67,7 +67,7 @@ mod tests {
         let slurm = |rank: u32, node: u32| {
             format!("SLURM_JOB_ID=7 SLURM_STEP_ID=0 SLURM_PROCID={rank} SLURM_NODEID={node} SLURM_NTASKS=4")
         };
-        assert_eq!(count(&[&slurm(1, 0), &slurm(3, 1)]), 2, "whoever of a node has come");
+        assert_eq!(count(&[&slurm(1, 0), &slurm(3, 1)]), 2, "any process of a node counts");
         assert_eq!(count(&[]), 1);
     }
 }

@@ -1,9 +1,7 @@
-//! The front end of a job whose nodes are told of it by others: `headwater front`, for a launcher's plugin, which
-//! carries the job to the nodes in its own way.
+//! `headwater front`: the front end for a launcher's plugin, which carries the job to the nodes itself.
 //!
-//! Standard output's first line is the job (see `file`), or `failed: WHY`, or `off: WHY` where there is nothing to
-//! do. The front end is in this process until its standard input ends or says anything: so it ends with its owner,
-//! in whatever way that ends.
+//! The first line of standard output is the job (see `file`), or `failed: WHY`, or `off: WHY` if there is nothing to
+//! serve. The front end ends when its standard input ends or has any input, so it ends with its owner.
 
 use std::env;
 use std::fs::File;
@@ -15,15 +13,15 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow};
 use clap::{CommandFactory, FromArgMatches};
 
-use super::events::News;
+use super::events::NodeEvent;
 use super::file::{Job, Service};
 use super::front::Front;
-use super::lasting::serve;
-use super::look::{find, look, programs, service};
+use super::persistent::serve;
+use super::programs::{discover_all, find, programs, service};
 use super::run::open_front;
 use super::watch::Watch;
 use crate::io::preload;
-use crate::message::{say, show};
+use crate::message::{log, show};
 use crate::options::inner::FrontOptions;
 use crate::options::run::StartOptions;
 use crate::options::{Command, CommandLine};
@@ -33,26 +31,26 @@ use crate::session::signals;
 use crate::summary::{Start, Summary};
 use crate::via::{Choice, Mechanism, Via};
 
-/// What has a session's directories where the program is not found here.
+/// Stands for the program if that is not found on this machine.
 const ANY_PROGRAM: &str = "sh";
 
-/// The longest list of what is fetched ahead, in bytes: a variable holds 128 KiB (execve(2)).
+/// The longest preload list, in bytes: a variable holds 128 KiB (execve(2)).
 const PRELOAD_BYTES_MAX: usize = 64 << 10;
 
-/// Whether there is something to do.
-enum Wanted {
-    Yes(Box<StartOptions>, Box<Service>),
-    /// Why not.
-    No(&'static str),
+/// What to serve, if anything.
+enum ServicePlan {
+    Serve(Box<StartOptions>, Box<Service>),
+    /// The reason why nothing is served.
+    Off(&'static str),
 }
 
-/// Is the front end.
+/// Runs the front end until its owner ends.
 pub fn front(options: &FrontOptions) -> Result<u8> {
     crate::process::inherit_nothing();
-    // What a terminal's keys send is for the owner, who decides.
+    // Signals of the terminal's keys are for the owner.
     let _ = rustix::process::setsid();
     let (sender, events) = channel();
-    let (is_verbose, front, job) = match wanted(options).and_then(|wanted| open(wanted, sender)) {
+    let (is_verbose, front, job) = match plan(options).and_then(|plan| open(plan, sender)) {
         Ok(Ok((is_verbose, front, job))) => {
             println!("{}", serde_json::to_string(&job)?);
             (is_verbose, front, job)
@@ -76,90 +74,92 @@ pub fn front(options: &FrontOptions) -> Result<u8> {
     front.expect_many();
     let start = Start::now();
     let mut watch = Watch::new(&job.service);
-    serve(&events, Duration::MAX, |news| watch.note(news, start));
+    serve(&events, Duration::MAX, |event| watch.note(event, start));
     if !is_verbose {
-        // Whoever reads what the owner says need not wait for the nodes.
+        // A reader of the owner's standard error must not wait for the nodes.
         rustix::stdio::dup2_stderr(&null)?;
     }
     front.end();
-    watch.gather(&events, start);
+    watch.collect_reports(&events, start);
     if is_verbose {
         let choice = Choice { mechanism: Mechanism::Audit, reason: "each node chooses".into() };
         let mut summary = Summary::new(0, 0, &choice);
         summary.timeline.program_exit = Some(start.elapsed_ms());
-        watch.tell(&job.service, &mut summary, start);
+        watch.add_to(&job.service, &mut summary, start);
         show(io::stderr(), summary);
     }
     Ok(0)
 }
 
-/// What the nodes are to serve.
-fn wanted(options: &FrontOptions) -> Result<Wanted> {
+/// Returns what the nodes are to serve.
+fn plan(options: &FrontOptions) -> Result<ServicePlan> {
     let start = parse(&options.options)?;
     if start.service.via == Via::Off && !start.io.is_wanted() {
-        return Ok(Wanted::No("via=off"));
+        return Ok(ServicePlan::Off("via=off"));
     }
     if start.service.via == Via::Mount {
-        return Ok(Wanted::No(
+        return Ok(ServicePlan::Off(
             "via=mount changes a program's paths, which a plugin can't: use `headwater run -- srun`",
         ));
     }
     let opened = Opened::default();
     let program = options.program.get(..1).unwrap_or_default();
     let mut names = program.to_vec();
-    let mut found = look(&start.service, program, &opened);
+    let mut found = discover_all(&start.service, program, &opened);
     if let ((_, None), [file]) = (&found, program) {
         // srun's argument may be a file of programs.
         let listed = find(&["srun".into(), "--multi-prog".into(), file.clone()], None).ok().flatten();
         names = listed.map(|listed| programs(&listed)).unwrap_or_default();
-        found = look(&start.service, &names, &opened);
+        found = discover_all(&start.service, &names, &opened);
     }
     let io = preload::settle(&start.io, &names, found.1.as_ref().map(|found| &found.program));
     if found.1.is_none() {
-        found = look(&start.service, &[ANY_PROGRAM.into()], &opened);
+        found = discover_all(&start.service, &[ANY_PROGRAM.into()], &opened);
     }
     let (scope, program) = found;
     if start.service.verbose {
         show(io::stderr(), &scope);
     }
     if !scope.entries.iter().any(|entry| entry.included) && !io.is_wanted() {
-        return Ok(Wanted::No("no directory of the program is on a network file system; name some with shared=DIR"));
+        return Ok(ServicePlan::Off(
+            "no directory of the program is on a network file system; name some with shared=DIR",
+        ));
     }
     let mut service = service(&start.service, &scope, program.unwrap_or_default(), Some(&io));
     if serde_json::to_string(&service.preload)?.len() > PRELOAD_BYTES_MAX {
-        say("warning: what preload= names is too long to travel in a variable; files are read as they are asked for");
+        log("warning: the preload= list is too long for an environment variable, so nothing is preloaded. Shorten it");
         service.preload = None;
     }
-    Ok(Wanted::Yes(start.into(), service.into()))
+    Ok(ServicePlan::Serve(start.into(), service.into()))
 }
 
-/// The options of `headwater start` that stand in such a list; of what is said twice the last counts.
+/// Parses a list of options of `headwater start`. The last of repeated options counts.
 fn parse(list: &str) -> Result<StartOptions> {
-    let words = list.split(',').filter(|word| !word.is_empty()).map(|word| format!("--{word}"));
+    let options = list.split(',').filter(|option| !option.is_empty()).map(|option| format!("--{option}"));
     let command = CommandLine::command().mut_subcommand("start", |start| start.args_override_self(true));
-    let parsed = command.try_get_matches_from(["headwater".into(), "start".into()].into_iter().chain(words));
+    let parsed = command.try_get_matches_from(["headwater".into(), "start".into()].into_iter().chain(options));
     let parsed = parsed.and_then(|matches| Ok((CommandLine::from_arg_matches(&matches)?, matches)));
     let (line, matches) = parsed.map_err(|error| {
         let text = error.to_string();
         let first = text.lines().next().unwrap_or_default();
-        anyhow!("{}. `headwater start --help` tells the options", first.strip_prefix("error: ").unwrap_or(first))
+        anyhow!("{}. `headwater start --help` lists the options", first.strip_prefix("error: ").unwrap_or(first))
     })?;
     let Command::Start(mut options) = line.command else { return Err(anyhow!("`{list}` is no list of options")) };
     options.service.settle(matches.subcommand_matches("start").context("start was parsed")?, false);
     Ok(options)
 }
 
-fn open(wanted: Wanted, sender: Sender<Event>) -> Result<Result<(bool, Front, Job), &'static str>> {
-    let (options, service) = match wanted {
-        Wanted::Yes(options, service) => (options, service),
-        Wanted::No(why) => return Ok(Err(why)),
+fn open(plan: ServicePlan, sender: Sender<Event>) -> Result<Result<(bool, Front, Job), &'static str>> {
+    let (options, service) = match plan {
+        ServicePlan::Serve(options, service) => (options, service),
+        ServicePlan::Off(why) => return Ok(Err(why)),
     };
     signals::watch(sender.clone())?;
     let (front, job) = open_front(&options.service, *service, sender.clone())?;
     thread::Builder::new().name("owner".into()).spawn(move || {
         let _ = io::stdin().read(&mut [0]);
-        // If nobody listens, it has ended already.
-        let _ = sender.send(Event::Node(News::Stop));
+        // Without a receiver, the front end has ended already.
+        let _ = sender.send(Event::Node(NodeEvent::Stop));
     })?;
     Ok(Ok((options.service.verbose, front, job)))
 }

@@ -1,67 +1,67 @@
-//! Who takes part: a job's nodes come one after the other, in any order, and the front end decides when all
-//! are there. It has no I/O and no clock.
+//! Membership: nodes arrive in any order, and the front end decides when no node is missing. It has no I/O and no
+//! clock.
 //!
-//! What tells that nobody is missing, the first that applies:
-//! - the launcher says how many nodes there are;
-//! - it says how many processes there are, and how many on each node;
-//! - nobody has come for [`QUIET_MS`].
+//! No node is missing by the first rule that applies:
+//! - the launcher's number of nodes has arrived;
+//! - the nodes that have arrived run the launcher's number of processes;
+//! - no node has arrived for [`QUIET_MS`].
 //!
-//! Who does not come in [`MISSING_MS_MAX`] after the first is not waited for.
+//! A node that arrives later than [`MISSING_MS_MAX`] after the first one does not take part.
 
 use std::cmp::Reverse;
 use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
-/// Milliseconds of a clock that never goes back.
+/// Milliseconds of a monotonic clock.
 pub type Time = u64;
 
-/// How long nobody comes until nobody is missing, where nothing else tells, in milliseconds.
+/// How long no node arrives until membership is complete, without numbers of the launcher, in milliseconds.
 pub const QUIET_MS: Time = 1000;
-/// How long the missing are waited for after the first has come, in milliseconds.
+/// How long missing nodes are waited for after the first arrival, in milliseconds.
 pub const MISSING_MS_MAX: Time = 10_000;
-/// The most nodes.
+/// Limit of the number of nodes.
 pub const NODES_MAX: usize = 100_000;
 
-/// What a node says when it comes.
+/// The registration of a node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Arrival {
     /// Its host name.
     pub name: String,
-    /// Where its daemon listens.
+    /// The address of its daemon.
     pub address: SocketAddr,
-    /// The launcher's number for it, counted from zero.
+    /// The launcher's number of the node, from 0.
     pub number: Option<u32>,
-    /// How many nodes there are.
+    /// The launcher's number of nodes.
     pub nodes: Option<u32>,
     /// The lowest rank of its processes.
     pub rank: Option<u32>,
-    /// How many processes it runs.
+    /// The number of its processes.
     pub processes_here: Option<u32>,
-    /// How many there are on all nodes.
+    /// The number of processes on all nodes.
     pub processes: Option<u32>,
-    /// It has the library for the program's I/O.
+    /// Whether it has the I/O library.
     #[serde(default)]
     pub has_io: bool,
-    /// How many of the launcher's nodes it is, as far as it knows yet.
+    /// How many of the launcher's nodes it stands for, as far as it knows.
     #[serde(default)]
     pub stands_for: u32,
 }
 
-/// Whether all are there.
+/// The state of membership.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// More may come; to be asked again at this time, if nobody comes before.
-    Wait(Time),
-    /// Nobody has come yet.
-    Nobody,
-    /// Nobody is missing.
+pub enum MembershipState {
+    /// More nodes may arrive. Check again at this time, or at the next arrival.
+    Waiting(Time),
+    /// No node has arrived.
+    Empty,
+    /// No node is missing.
     Complete,
-    /// So many nodes at least have not come.
-    Without(u32),
+    /// Lower bound of the number of nodes that have not arrived in time.
+    Incomplete(u32),
 }
 
-/// The nodes that have come.
+/// The nodes that have arrived.
 #[derive(Debug, Default)]
 pub struct Membership {
     arrivals: Vec<Arrival>,
@@ -70,17 +70,17 @@ pub struct Membership {
 }
 
 impl Membership {
-    /// A node has come; its place in the order of coming. One that comes again takes its old place.
-    /// `None` if there are too many.
+    /// Registers a node. Returns its index in order of arrival; re-registration keeps the index. `None` if there are
+    /// too many nodes.
     pub fn arrive(&mut self, now: Time, arrival: Arrival) -> Option<usize> {
         if self.arrivals.is_empty() {
             self.first_at = now;
         }
         self.last_at = now;
         let is_same = |other: &Arrival| other.address == arrival.address;
-        if let Some(place) = self.arrivals.iter().position(is_same) {
-            self.arrivals[place] = arrival;
-            return Some(place);
+        if let Some(index) = self.arrivals.iter().position(is_same) {
+            self.arrivals[index] = arrival;
+            return Some(index);
         }
         if self.arrivals.len() >= NODES_MAX {
             return None;
@@ -89,30 +89,30 @@ impl Membership {
         Some(self.arrivals.len() - 1)
     }
 
-    /// A node has gone before all were there.
-    pub fn leave(&mut self, place: usize) {
-        self.arrivals.remove(place);
+    /// Removes a node that left before membership was decided.
+    pub fn leave(&mut self, index: usize) {
+        self.arrivals.remove(index);
     }
 
-    /// Whether all are there.
-    pub fn verdict(&self, now: Time) -> Verdict {
+    /// Returns the state at the time `now`.
+    pub fn state(&self, now: Time) -> MembershipState {
         if self.arrivals.is_empty() {
-            return Verdict::Nobody;
+            return MembershipState::Empty;
         }
         let missing = self.missing();
         let until = match missing {
-            Some(0) => return Verdict::Complete,
+            Some(0) => return MembershipState::Complete,
             Some(_) => self.first_at + MISSING_MS_MAX,
             None => (self.last_at + QUIET_MS).min(self.first_at + MISSING_MS_MAX),
         };
         match missing {
-            _ if now < until => Verdict::Wait(until),
-            Some(missing) => Verdict::Without(missing),
-            None => Verdict::Complete,
+            _ if now < until => MembershipState::Waiting(until),
+            Some(missing) => MembershipState::Incomplete(missing),
+            None => MembershipState::Complete,
         }
     }
 
-    /// How many nodes are missing at least, if that can be told.
+    /// Returns a lower bound of the number of missing nodes, if the launcher's numbers give one.
     fn missing(&self) -> Option<u32> {
         let here = self.arrivals.iter().map(|arrival| arrival.stands_for.max(1)).fold(0, u32::saturating_add);
         if let Some(nodes) = self.arrivals.iter().filter_map(|arrival| arrival.nodes).max() {
@@ -127,24 +127,24 @@ impl Membership {
         Some(left.div_ceil(most))
     }
 
-    /// Whether all nodes of the program are here for certain, and have the library for its I/O.
+    /// Returns whether it is certain that all nodes of the program take part and have the I/O library.
     pub fn has_io_everywhere(&self) -> bool {
         self.missing() == Some(0) && self.arrivals.iter().all(|arrival| arrival.has_io)
     }
 
-    /// The nodes in their order: by the launcher's number, or else by the lowest rank of their processes, or
-    /// else by name. Places in the order of coming.
+    /// Returns the nodes' indices in the order of nodes: by the launcher's number, else by the lowest rank of their
+    /// processes, else by name.
     pub fn order(&self) -> Vec<usize> {
         let mut order: Vec<usize> = (0..self.arrivals.len()).collect();
         let unknown_last = |number: Option<u32>| (Reverse(number.is_some()), number);
-        order.sort_by_cached_key(|&place| {
-            let Arrival { name, number, rank, address, .. } = &self.arrivals[place];
+        order.sort_by_cached_key(|&index| {
+            let Arrival { name, number, rank, address, .. } = &self.arrivals[index];
             (unknown_last(*number), unknown_last(*rank), name.clone(), *address)
         });
         order
     }
 
-    /// Who has come, in the order of coming.
+    /// Returns the registrations in order of arrival.
     pub fn arrivals(&self) -> &[Arrival] {
         &self.arrivals
     }
@@ -181,44 +181,48 @@ mod tests {
         let mut membership = Membership::default();
         let flux = |stands_for| Arrival { nodes: Some(2), stands_for, ..arrival(1) };
         membership.arrive(0, flux(1));
-        assert_eq!(membership.verdict(0), Verdict::Wait(MISSING_MS_MAX));
+        assert_eq!(membership.state(0), MembershipState::Waiting(MISSING_MS_MAX));
         assert_eq!(membership.arrive(5, flux(2)), Some(0));
-        assert_eq!(membership.verdict(5), Verdict::Complete);
+        assert_eq!(membership.state(5), MembershipState::Complete);
         let mut membership = Membership::default();
-        let told = Arrival { processes: Some(4), processes_here: Some(2), stands_for: 2, ..arrival(1) };
-        membership.arrive(0, told);
-        assert_eq!(membership.verdict(0), Verdict::Complete);
+        let arrival = Arrival { processes: Some(4), processes_here: Some(2), stands_for: 2, ..arrival(1) };
+        membership.arrive(0, arrival);
+        assert_eq!(membership.state(0), MembershipState::Complete);
     }
 
     #[test]
     fn the_launchers_number_of_nodes_decides() {
-        let told = |port| Arrival { nodes: Some(3), processes: Some(8), processes_here: Some(1), ..arrival(port) };
-        assert_eq!(membership([]).verdict(5), Verdict::Nobody);
-        let two = membership([told(1), told(2)]);
-        assert_eq!(two.verdict(1100), Verdict::Wait(1000 + MISSING_MS_MAX));
-        assert_eq!(two.verdict(1000 + MISSING_MS_MAX), Verdict::Without(1));
-        assert_eq!(membership([told(1), told(2), told(3)]).verdict(1300), Verdict::Complete);
+        let arrival_of =
+            |port| Arrival { nodes: Some(3), processes: Some(8), processes_here: Some(1), ..arrival(port) };
+        assert_eq!(membership([]).state(5), MembershipState::Empty);
+        let two = membership([arrival_of(1), arrival_of(2)]);
+        assert_eq!(two.state(1100), MembershipState::Waiting(1000 + MISSING_MS_MAX));
+        assert_eq!(two.state(1000 + MISSING_MS_MAX), MembershipState::Incomplete(1));
+        assert_eq!(membership([arrival_of(1), arrival_of(2), arrival_of(3)]).state(1300), MembershipState::Complete);
     }
 
     #[test]
-    fn processes_tell_who_is_missing() {
-        let told = |port, here| Arrival { processes: Some(10), processes_here: Some(here), ..arrival(port) };
-        assert_eq!(membership([told(1, 4), told(2, 4)]).verdict(20_000), Verdict::Without(1));
-        assert_eq!(membership([told(1, 4), told(2, 4), told(3, 2)]).verdict(1300), Verdict::Complete);
-        assert_eq!(membership([told(1, 1)]).verdict(20_000), Verdict::Without(9));
+    fn numbers_of_processes_show_what_is_missing() {
+        let arrival_of = |port, here| Arrival { processes: Some(10), processes_here: Some(here), ..arrival(port) };
+        assert_eq!(membership([arrival_of(1, 4), arrival_of(2, 4)]).state(20_000), MembershipState::Incomplete(1));
+        assert_eq!(
+            membership([arrival_of(1, 4), arrival_of(2, 4), arrival_of(3, 2)]).state(1300),
+            MembershipState::Complete
+        );
+        assert_eq!(membership([arrival_of(1, 1)]).state(20_000), MembershipState::Incomplete(9));
     }
 
     #[test]
-    fn otherwise_silence_does() {
+    fn silence_completes_the_membership() {
         let quiet = membership([arrival(1), arrival(2)]);
-        assert_eq!(quiet.verdict(1200), Verdict::Wait(1100 + QUIET_MS));
-        assert_eq!(quiet.verdict(1100 + QUIET_MS), Verdict::Complete);
+        assert_eq!(quiet.state(1200), MembershipState::Waiting(1100 + QUIET_MS));
+        assert_eq!(quiet.state(1100 + QUIET_MS), MembershipState::Complete);
         let endless = membership((1..200).map(arrival));
-        assert_eq!(endless.verdict(1000 + MISSING_MS_MAX), Verdict::Complete);
+        assert_eq!(endless.state(1000 + MISSING_MS_MAX), MembershipState::Complete);
     }
 
     #[test]
-    fn the_library_is_everywhere_if_nobody_can_lack_it() {
+    fn the_library_is_everywhere_if_no_node_can_lack_it() {
         let with = |port, nodes| Arrival { nodes, has_io: true, ..arrival(port) };
         assert!(membership([with(1, Some(2)), with(2, Some(2))]).has_io_everywhere());
         assert!(!membership([with(1, Some(3)), with(2, Some(3))]).has_io_everywhere());
@@ -240,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_again_is_there_once() {
+    fn reregistration_keeps_the_index() {
         let mut membership = membership([arrival(1), arrival(2)]);
         assert_eq!(membership.arrive(2000, Arrival { rank: Some(1), ..arrival(1) }), Some(0));
         assert_eq!((membership.arrivals().len(), membership.arrivals()[0].rank), (2, Some(1)));

@@ -1,5 +1,5 @@
-//! What a job's front end, its nodes and their processes say to each other. Between machines each message is a
-//! line of JSON; a process hears fields that each end in a zero byte, which C reads without a parser.
+//! The messages between a job's front end, its nodes and their processes. Between machines each message is a line of
+//! JSON. A process receives fields that each end in a zero byte, which C reads without a parser.
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -13,93 +13,93 @@ use serde::{Deserialize, Serialize};
 use super::membership::Arrival;
 use crate::io::options::{IoMode, IoOptions};
 
-/// A node, or a command for a session, to the front end.
+/// A message to the front end, from a node or from a command.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FromNode {
-    /// It takes part.
+    /// Registers the node.
     Here(Arrival),
-    /// It serves its processes, by this mechanism.
+    /// The node serves its processes, by this mechanism.
     Ready(String),
-    /// It can't serve them; why.
+    /// The node can't serve its processes; the reason.
     Failed(String),
-    /// At the end.
+    /// The node's report at the end.
     Report {
-        /// How many processes have come to it.
+        /// Number of processes that attached.
         processes: u32,
-        /// How many of them have come from zygotes.
+        /// Number of these that were forked from zygotes.
         #[serde(default)]
         from_zygotes: u32,
-        /// What its daemon did, if it could still say so.
+        /// The daemon's report, unless it was lost.
         report: Option<Box<Report>>,
     },
-    /// A launch that uses the session begins. It lasts as long as the connection.
+    /// A launch that uses the session begins. It ends with the connection.
     Launching,
-    /// The session is to end.
+    /// Requests the session's end.
     Stop,
 }
 
-/// The front end to a node, or to a command for a session.
+/// A message of the front end to a node or to a command.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ToNode {
-    /// All are there.
+    /// Membership is decided.
     Roster(Roster),
-    /// The others have begun without it.
+    /// The node registered after membership was decided.
     TooLate,
     /// The launcher has ended.
     End,
     /// The launch may begin.
     Welcome,
-    /// The session has ended; what it did, for people.
+    /// The session has ended; its summary as text.
     Ended(String),
 }
 
-/// Who takes part.
+/// The nodes that take part.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Roster {
     /// The receiver's number among the nodes.
     pub node: u32,
     /// By rank, the number of the node.
     pub nodes: Vec<u32>,
-    /// By rank, where its daemon listens.
+    /// By rank, the address of its daemon.
     pub addresses: Vec<SocketAddr>,
-    /// How many of the first ranks only serve.
+    /// How many of the first ranks are servers.
     pub servers: u32,
     /// The trees.
     pub shape: Shape,
-    /// All nodes that the launcher starts processes on take part, and have the library for the program's I/O.
+    /// All nodes of the program take part and have the I/O library.
     #[serde(default)]
     pub io_everywhere: bool,
 }
 
-/// What a node answers one of its processes.
+/// The answer of a node agent to one of its processes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// What becomes of its I/O, if anything does.
+    /// The use of the I/O library, if any.
     pub io: Option<NodeIo>,
     /// How it is served.
     pub served: ToProcess,
 }
 
-/// What becomes of the I/O of a node's processes.
+/// How a node's processes use the I/O library.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeIo {
     /// The node's copy of the library.
     pub library: PathBuf,
-    /// All ranks of the program, on all nodes, have it.
+    /// Whether all ranks of the program have it.
     pub is_everywhere: bool,
-    /// What the user wants.
+    /// The user's options.
     pub options: IoOptions,
 }
 
-/// A node to one of its processes.
+/// How a process is served.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ToProcess {
-    /// It is served.
+    /// The node's daemon serves it.
     Served {
         /// How it finds the node's daemon.
-        way: Way,
+        access: NodeAccess,
         /// The session's name.
         session: String,
         /// The node's number.
@@ -107,13 +107,13 @@ pub enum ToProcess {
         /// How many nodes there are.
         nodes: u32,
     },
-    /// It uses the originals; why.
+    /// It uses the source files; the reason.
     Alone(String),
 }
 
 /// How a process finds its node's daemon.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum NodeAccess {
     /// It is audited.
     Audit {
         /// The node's table.
@@ -126,20 +126,20 @@ pub enum Way {
         /// The socket of the node's supervisor.
         supervisor: PathBuf,
     },
-    /// There is nothing to find.
+    /// There is no daemon to find.
     Plain,
     /// It uses paths below the node's mount.
     Mount {
         /// The mount.
         view: PathBuf,
-        /// The directories that are served, and those in them that are not.
+        /// The scope: included and excluded directories.
         scope: Vec<(bool, String)>,
     },
 }
 
 impl Answer {
-    /// The answer's bytes: `io LIBRARY yes|no HOW PROFILE REPORT` if something becomes of its I/O, with nothing for
-    /// what is not said, and then how it is served.
+    /// Encodes the answer: `io LIBRARY yes|no HOW PROFILE REPORT` if the I/O library is used, with empty fields for
+    /// options that are not set, and then how the process is served.
     pub fn encode(&self) -> Vec<u8> {
         let io = self.io.iter().flat_map(|NodeIo { library, is_everywhere, options }| {
             let path = |path: &Option<PathBuf>| path.clone().unwrap_or_default().into_os_string();
@@ -152,7 +152,7 @@ impl Answer {
         io.chain(self.served.encode()).collect()
     }
 
-    /// The answer with these bytes; `None` if there is none.
+    /// Decodes an answer; `None` if it is malformed.
     pub fn decode(bytes: &[u8]) -> Option<Answer> {
         let mut fields = bytes.splitn(7, |&byte| byte == 0);
         if fields.next()? != b"io" {
@@ -170,18 +170,18 @@ impl Answer {
 }
 
 impl ToProcess {
-    /// The message's bytes: `alone WHY`, `audit SESSION NODE NODES TABLE LIBRARY`,
-    /// `enter SESSION NODE NODES SUPERVISOR`, `plain SESSION NODE NODES` or `mount SESSION NODE NODES VIEW DIRECTORY…`, with `+` before each
-    /// directory that is served, and `-` before one that is not.
+    /// Encodes the message: `alone WHY`, `audit SESSION NODE NODES TABLE LIBRARY`,
+    /// `enter SESSION NODE NODES SUPERVISOR`, `plain SESSION NODE NODES` or
+    /// `mount SESSION NODE NODES VIEW DIRECTORY…`, with `+` before each included directory, `-` before an excluded one.
     pub fn encode(&self) -> Vec<u8> {
         let fields: Vec<OsString> = match self {
             ToProcess::Alone(why) => vec!["alone".into(), why.into()],
-            ToProcess::Served { way, session, node, nodes } => {
-                let (kind, more): (_, Vec<OsString>) = match way {
-                    Way::Audit { table, library } => ("audit", vec![table.into(), library.into()]),
-                    Way::Enter { supervisor } => ("enter", vec![supervisor.into()]),
-                    Way::Plain => ("plain", Vec::new()),
-                    Way::Mount { view, scope } => {
+            ToProcess::Served { access, session, node, nodes } => {
+                let (kind, more): (_, Vec<OsString>) = match access {
+                    NodeAccess::Audit { table, library } => ("audit", vec![table.into(), library.into()]),
+                    NodeAccess::Enter { supervisor } => ("enter", vec![supervisor.into()]),
+                    NodeAccess::Plain => ("plain", Vec::new()),
+                    NodeAccess::Mount { view, scope } => {
                         let sign = |is_included: &bool| if *is_included { '+' } else { '-' };
                         let directories =
                             scope.iter().map(|(included, path)| format!("{}{path}", sign(included)).into());
@@ -195,32 +195,32 @@ impl ToProcess {
         fields.iter().flat_map(|field| field.as_bytes().iter().copied().chain([0])).collect()
     }
 
-    /// The message with these bytes; `None` if there is none.
+    /// Decodes a message; `None` if it is malformed.
     pub fn decode(bytes: &[u8]) -> Option<ToProcess> {
         let fields: Vec<&[u8]> = bytes.strip_suffix(&[0])?.split(|&byte| byte == 0).collect();
         let text = |field: &[u8]| String::from_utf8(field.to_vec()).ok();
         let path = |field: &[u8]| PathBuf::from(OsString::from_vec(field.to_vec()));
-        let (session, node, nodes, way) = match fields[..] {
+        let (session, node, nodes, access) = match fields[..] {
             [b"alone", why] => return Some(ToProcess::Alone(text(why)?)),
             [b"audit", session, node, nodes, table, library] => {
-                (session, node, nodes, Way::Audit { table: path(table), library: path(library) })
+                (session, node, nodes, NodeAccess::Audit { table: path(table), library: path(library) })
             }
             [b"enter", session, node, nodes, supervisor] => {
-                (session, node, nodes, Way::Enter { supervisor: path(supervisor) })
+                (session, node, nodes, NodeAccess::Enter { supervisor: path(supervisor) })
             }
-            [b"plain", session, node, nodes] => (session, node, nodes, Way::Plain),
+            [b"plain", session, node, nodes] => (session, node, nodes, NodeAccess::Plain),
             [b"mount", session, node, nodes, view, ref scope @ ..] => {
                 let directory = |field: &&[u8]| {
                     let path = text(field)?;
                     Some((path.starts_with('+'), path.strip_prefix(['+', '-'])?.to_owned()))
                 };
                 let scope = scope.iter().map(directory).collect::<Option<_>>()?;
-                (session, node, nodes, Way::Mount { view: path(view), scope })
+                (session, node, nodes, NodeAccess::Mount { view: path(view), scope })
             }
             _ => return None,
         };
         let number = |field: &[u8]| text(field)?.parse().ok();
-        Some(ToProcess::Served { way, session: text(session)?, node: number(node)?, nodes: number(nodes)? })
+        Some(ToProcess::Served { access, session: text(session)?, node: number(node)?, nodes: number(nodes)? })
     }
 }
 
@@ -229,14 +229,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn processes_understand_what_nodes_say() {
-        let served = |way| ToProcess::Served { way, session: "0123456789abcdef".into(), node: 3, nodes: 17 };
+    fn answers_are_decoded_as_they_were_encoded() {
+        let served = |access| ToProcess::Served { access, session: "0123456789abcdef".into(), node: 3, nodes: 17 };
         for message in [
             ToProcess::Alone("it\nis over".into()),
-            served(Way::Audit { table: "/dev/shm/a b".into(), library: "/n/é.so".into() }),
-            served(Way::Enter { supervisor: "/n/s".into() }),
-            served(Way::Plain),
-            served(Way::Mount { view: "/n/v".into(), scope: vec![(true, "/sw".into()), (false, "/sw/x".into())] }),
+            served(NodeAccess::Audit { table: "/dev/shm/a b".into(), library: "/n/é.so".into() }),
+            served(NodeAccess::Enter { supervisor: "/n/s".into() }),
+            served(NodeAccess::Plain),
+            served(NodeAccess::Mount {
+                view: "/n/v".into(),
+                scope: vec![(true, "/sw".into()), (false, "/sw/x".into())],
+            }),
         ] {
             let bytes = message.encode();
             assert_eq!(ToProcess::decode(&bytes), Some(message));
@@ -248,7 +251,7 @@ mod tests {
         for (is_everywhere, io_report) in [(true, None), (false, Some("none".into()))] {
             let options = IoOptions { io_report, ..options.clone() };
             let io = NodeIo { library: "/n/libio.so".into(), is_everywhere, options };
-            for served in [served(Way::Plain), ToProcess::Alone("it is over".into())] {
+            for served in [served(NodeAccess::Plain), ToProcess::Alone("it is over".into())] {
                 let answer = Answer { io: Some(io.clone()), served };
                 let bytes = answer.encode();
                 assert_eq!(Answer::decode(&bytes), Some(answer.clone()));

@@ -1,32 +1,32 @@
 //! A job: a program that a launcher starts on other nodes.
 //!
 //! `headwater run -- LAUNCHER … PROGRAM …` puts `headwater exec --job FILE --` before the program. The first
-//! process on a node starts the node's part of the job (`node`), which meets the others' at the front end
-//! (`front`), starts the node's daemon and tells the node's processes how to find it (`attend`). It ends when
-//! the launcher does. Whatever of that fails, the program runs without it.
+//! process on a node starts the node agent (`node`). It joins the others at the front end (`front`), starts the
+//! node's daemon, and tells attaching processes how to find it (`attach`). It ends with the launcher. On any failure
+//! the program runs without it.
 
-mod attend;
-mod call;
+mod attach;
+mod client;
 pub mod events;
 mod file;
 mod front;
 mod host;
 mod inline;
-mod lasting;
-mod look;
 mod membership;
 pub mod messages;
 mod node;
 pub mod paths;
+mod persistent;
 pub mod ports;
+mod programs;
 mod run;
 mod served;
 mod watch;
 
-pub use attend::attend;
+pub use attach::attach;
 pub use inline::front;
-pub use lasting::{start, stop};
-pub use look::find;
-pub use messages::{Answer, NodeIo, ToProcess, Way};
+pub use messages::{Answer, NodeAccess, NodeIo, ToProcess};
 pub use node::serve as serve_node;
+pub use persistent::{start, stop};
+pub use programs::find;
 pub use run::{run, run_in, run_without};

@@ -1,8 +1,8 @@
-//! A node's part of a job: it meets the others at the front end, starts the node's daemon, tells the node's
-//! processes how to find it, and ends it when the launcher has ended, or nobody is left.
+//! The node agent of a job: it joins the others at the front end, starts the node's daemon, and tells the node's
+//! processes how to find it. It ends when the launcher has ended, or when neither processes nor a front end are left.
 //!
-//! Who gives the job on standard input may keep that open, as the one who starts the node's processes. If it ends
-//! without having written more than the job's line, it was killed, and nobody starts processes any more.
+//! A process that passes the job on standard input may keep that open, as the owner: it starts the node's processes.
+//! If standard input ends after the job's line, the owner was killed, and no more processes start.
 
 use std::collections::HashMap;
 use std::env;
@@ -26,9 +26,9 @@ use mio::{Events, Interest, Poll, Token, Waker};
 use rustix::net::sockopt::socket_peercred;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-use super::attend::{FAILED, socket};
-use super::call::connect;
-use super::events::News;
+use super::attach::{FAILED, socket};
+use super::client::connect;
+use super::events::NodeEvent;
 use super::file::{self, Job};
 use super::host;
 use super::membership::{Arrival, MISSING_MS_MAX};
@@ -46,14 +46,14 @@ use crate::warm;
 const LISTENER: Token = Token(0);
 const WAKER: Token = Token(1);
 const FRONT: Token = Token(2);
-/// How long it may take until it says who takes part.
+/// Timeout of the roster.
 const ROSTER_MAX: Duration = Duration::from_millis(MISSING_MS_MAX + 5_000);
-/// How long processes may come once nobody else is there, neither processes nor the front end.
+/// How long the agent waits for processes when neither processes nor the front end are left.
 const EMPTY_MAX: Duration = Duration::from_secs(1);
 
-/// Serves the node's processes until the end, in a process that goes on by itself: not a child of the caller,
-/// which becomes a program, and with none of its descriptors but standard input, by which the job may come. Closes
-/// standard output once processes can reach it; before that it says there why they can't.
+/// Serves the node's processes until the end, in a background process. It is no child of the caller, which becomes a
+/// program, and inherits only standard input, by which the job may be passed. Standard output is closed once
+/// processes can connect; before, it gets the socket's path or the reason of a failure.
 ///
 /// Call it before any thread is started.
 pub fn serve(options: &NodeOptions) -> Result<u8> {
@@ -61,7 +61,7 @@ pub fn serve(options: &NodeOptions) -> Result<u8> {
     let null = File::options().write(true).open("/dev/null")?;
     rustix::stdio::dup2_stderr(&null)?;
     env::set_current_dir("/")?;
-    if let Side::Old(_) = process::fork()? {
+    if let Side::Parent(_) = process::fork()? {
         return Ok(0);
     }
     let _ = rustix::process::setsid();
@@ -73,47 +73,47 @@ pub fn serve(options: &NodeOptions) -> Result<u8> {
     }
     let _ = io::stdout().flush();
     rustix::stdio::dup2_stdout(&null)?;
-    // Another process of this node may have been first.
+    // Another process of this node may have started an agent already.
     if let Some(mut node) = prepared? {
         node.serve()?;
     }
     Ok(0)
 }
 
-/// The node's part of a job.
+/// The node agent.
 struct Node {
     job: Job,
-    /// Where the job was read, if that is a file.
+    /// The job file, if the job was read from one.
     job_file: Option<PathBuf>,
-    /// The front end has gone without a word.
+    /// The connection to the front end broke.
     is_front_lost: bool,
     session: Session,
-    /// What becomes of its processes' I/O.
+    /// How its processes use the I/O library.
     io: Option<NodeIo>,
     place: Option<LaunchInfo>,
     nodes_here: host::Nodes,
-    /// Where its daemon listens, once it has said so.
+    /// The daemon's address, once it is registered.
     address: Option<SocketAddr>,
     poll: Poll,
     listener: UnixListener,
     sender: Sender<Event>,
     events: Receiver<Event>,
     front: Option<Channel>,
-    /// Where the daemon will listen.
+    /// The daemon's listener.
     overlay: TcpListener,
-    /// Who starts processes was killed.
+    /// The process owner was killed.
     is_orphaned: bool,
     /// Processes that wait for an answer.
     waiting: Vec<UnixStream>,
     processes: HashMap<Token, OwnedFd>,
-    /// How many have come.
+    /// Number of processes that have attached.
     processes_total: u32,
     next: usize,
     stage: Stage,
 }
 
 enum Stage {
-    /// The others are awaited until this time.
+    /// Waiting for the roster, until this time.
     Joining(Instant),
     Serving(Box<Served>, Roster),
     Alone(String),
@@ -165,8 +165,8 @@ impl Node {
     }
 
     fn serve(&mut self) -> Result<()> {
-        if let Err(error) = self.meet() {
-            self.alone(format!("the job's front end can't be reached: {error:#}"));
+        if let Err(error) = self.connect_front() {
+            self.fall_back(format!("the job's front end can't be reached: {error:#}"));
         }
         let mut ready = Events::with_capacity(64);
         let mut empty_since = None;
@@ -174,7 +174,7 @@ impl Node {
             if let Stage::Joining(until) = self.stage
                 && Instant::now() >= until
             {
-                self.alone("the job's nodes did not come together".into());
+                self.fall_back("the front end sent no list of nodes in time".into());
             }
             let is_empty = (self.front.is_none() || self.is_orphaned) && self.processes.is_empty();
             empty_since = is_empty.then(|| empty_since.unwrap_or_else(Instant::now));
@@ -191,7 +191,7 @@ impl Node {
                 match token {
                     LISTENER => self.accept(),
                     WAKER => self.take_events(),
-                    FRONT => self.hear(),
+                    FRONT => self.receive(),
                     token => drop(self.processes.remove(&token)),
                 }
             }
@@ -200,8 +200,8 @@ impl Node {
         Ok(())
     }
 
-    /// Connects to the front end and says who this is.
-    fn meet(&mut self) -> Result<()> {
+    /// Connects to the front end and registers.
+    fn connect_front(&mut self) -> Result<()> {
         let stream = connect(&self.job.front)?;
         let address = SocketAddr::new(stream.local_addr()?.ip(), self.overlay.local_addr()?.port());
         stream.set_nonblocking(true)?;
@@ -209,16 +209,16 @@ impl Node {
         self.poll.registry().register(&mut stream, FRONT, Interest::READABLE | Interest::WRITABLE)?;
         self.front = Some(Channel::connect(stream, self.job.session, &self.job.key)?);
         self.address = Some(address);
-        self.tell_here();
+        self.announce();
         Ok(())
     }
 
-    /// Says who this is, or says so again.
-    fn tell_here(&mut self) {
+    /// Registers this node, or updates the registration.
+    fn announce(&mut self) {
         let Some(address) = self.address else { return };
         let place = self.place.as_ref();
         let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
-        self.tell(&FromNode::Here(Arrival {
+        self.send(&FromNode::Here(Arrival {
             name,
             address,
             stands_for: self.nodes_here.count(),
@@ -231,8 +231,8 @@ impl Node {
         }));
     }
 
-    /// A process has come: this machine may be more of the launcher's nodes than was known.
-    fn note_place(&mut self, process: Pid) {
+    /// Notes which of the launcher's nodes a new process belongs to; registers again if that is a further node.
+    fn note_process_node(&mut self, process: Pid) {
         if !matches!(self.stage, Stage::Joining(_)) {
             return;
         }
@@ -242,11 +242,11 @@ impl Node {
             self.nodes_here.note(&place);
         }
         if self.nodes_here.count() > before {
-            self.tell_here();
+            self.announce();
         }
     }
 
-    fn tell(&mut self, message: &FromNode) {
+    fn send(&mut self, message: &FromNode) {
         if let Some(front) = &mut self.front {
             front.say(&serde_json::to_string(message).expect("a message is text"));
             if front.flush().is_err() {
@@ -255,16 +255,17 @@ impl Node {
         }
     }
 
-    fn hear(&mut self) {
+    fn receive(&mut self) {
         while let Some(front) = &mut self.front {
-            let heard = front.hear();
+            let received = front.hear();
             let flushed = front.flush();
-            match heard.and_then(|line| flushed.map(|_| line)) {
+            match received.and_then(|line| flushed.map(|_| line)) {
                 Ok(None) => return,
                 Ok(Some(line)) => match serde_json::from_str(&line) {
                     Ok(ToNode::Roster(roster)) => self.begin(roster),
-                    Ok(ToNode::TooLate) => self.alone("the job's other nodes have begun without this one".into()),
-                    Ok(ToNode::End) => return self.stage_ended(),
+                    Ok(ToNode::TooLate) => self
+                        .fall_back("the job's other nodes started without this one, which registered too late".into()),
+                    Ok(ToNode::End) => return self.finish(),
                     Ok(ToNode::Welcome | ToNode::Ended(_)) => {}
                     Err(_) => self.front = None,
                 },
@@ -273,11 +274,11 @@ impl Node {
         }
         self.is_front_lost = true;
         if matches!(self.stage, Stage::Joining(_)) {
-            self.alone("the job's front end is gone".into());
+            self.fall_back("the connection to the job's front end broke".into());
         }
     }
 
-    /// Starts the daemon; all wait for it.
+    /// Starts the daemon; processes wait meanwhile.
     fn begin(&mut self, roster: Roster) {
         if !matches!(self.stage, Stage::Joining(_)) {
             return;
@@ -289,30 +290,30 @@ impl Node {
             Served::start(&self.job.service, &roster, &self.session, &self.overlay, &self.sender, &self.events);
         match served {
             Ok(served) => {
-                self.tell(&FromNode::Ready(served.mechanism().into()));
+                self.send(&FromNode::Ready(served.mechanism().into()));
                 self.stage = Stage::Serving(Box::new(served), roster);
                 self.answer_all();
             }
             Err(why) => {
-                self.tell(&FromNode::Failed(why.clone()));
-                self.alone(why);
+                self.send(&FromNode::Failed(why.clone()));
+                self.fall_back(why);
             }
         }
     }
 
-    fn alone(&mut self, why: String) {
+    fn fall_back(&mut self, why: String) {
         if !matches!(self.stage, Stage::Ended) {
             self.stage = Stage::Alone(why);
             self.answer_all();
         }
     }
 
-    fn stage_ended(&mut self) {
+    fn finish(&mut self) {
         if let Stage::Serving(served, _) = std::mem::replace(&mut self.stage, Stage::Ended) {
-            // Of the directories of all mechanisms that were tried one has them.
+            // One directory of those for all mechanisms that were tried has the count.
             let from_zygotes = (0..NODES_TRIED_MAX).map(|node| warm::ranks_of(self.session.node(node).path())).sum();
             let report = served.end(&self.events).map(Box::new);
-            self.tell(&FromNode::Report { processes: self.processes_total, from_zygotes, report });
+            self.send(&FromNode::Report { processes: self.processes_total, from_zygotes, report });
         }
     }
 
@@ -324,11 +325,11 @@ impl Node {
         self.answer_all();
     }
 
-    /// Notes when the process at the other end ends.
+    /// Watches for the end of the process at the other end.
     fn watch(&mut self, stream: &UnixStream) {
         self.processes_total += 1;
         let Ok(process) = socket_peercred(stream) else { return };
-        self.note_place(process.pid);
+        self.note_process_node(process.pid);
         let Ok(pidfd) = pidfd_open(process.pid, PidfdFlags::empty()) else { return };
         let token = Token(self.next);
         self.next += 1;
@@ -341,7 +342,7 @@ impl Node {
         let answer = match &self.stage {
             Stage::Joining(_) => return,
             Stage::Serving(served, roster) => ToProcess::Served {
-                way: served.way().clone(),
+                access: served.access().clone(),
                 session: self.session.name(),
                 node: roster.node,
                 nodes: roster.nodes.len() as u32,
@@ -351,7 +352,7 @@ impl Node {
         };
         let bytes = Answer { io: self.io.clone(), served: answer }.encode();
         for mut stream in self.waiting.drain(..) {
-            // Who does not wait any more needs no answer.
+            // A process that has gone needs no answer.
             let _ = stream.write_all(&bytes);
         }
     }
@@ -360,20 +361,20 @@ impl Node {
         let events: Vec<Event> = self.events.try_iter().collect();
         for event in events {
             match (event, &mut self.stage) {
-                (Event::Node(News::Stop), _) => self.is_orphaned = true,
-                (Event::Daemon(said), Stage::Serving(served, _)) => served.heard(&said),
+                (Event::Node(NodeEvent::Stop), _) => self.is_orphaned = true,
+                (Event::Daemon(output), Stage::Serving(served, _)) => served.note_output(&output),
                 _ => {}
             }
         }
     }
 
-    /// Ends the daemon, if that has not been done.
+    /// Ends the daemon, unless it has ended, and sends the report.
     fn end(&mut self) {
-        // Otherwise the front end removes it.
+        // If the front end lives, it removes the file.
         if let Some(job) = self.job_file.as_ref().filter(|_| self.is_front_lost) {
             file::remove(job);
         }
-        self.stage_ended();
+        self.finish();
         let deadline = Instant::now() + Duration::from_secs(2);
         while let Some(front) = &mut self.front
             && Instant::now() < deadline
@@ -386,18 +387,18 @@ impl Node {
     }
 }
 
-/// Sends [`News::Stop`] if standard input ends before anything more comes.
+/// Sends [`NodeEvent::Stop`] if standard input ends before any further input.
 fn watch_owner(events: Sender<Event>) -> Result<()> {
     thread::Builder::new().name("owner".into()).spawn(move || {
         if matches!(io::stdin().read(&mut [0]), Ok(0) | Err(_)) {
-            // If nobody listens, it has ended already.
-            let _ = events.send(Event::Node(News::Stop));
+            // Without a receiver, the agent has ended already.
+            let _ = events.send(Event::Node(NodeEvent::Stop));
         }
     })?;
     Ok(())
 }
 
-/// Events that wake the loop.
+/// Returns a channel of events that wakes the loop.
 fn forwarded(waker: Arc<Waker>) -> Result<(Sender<Event>, Receiver<Event>)> {
     let (sender, from) = channel::<Event>();
     let (to, events) = channel();

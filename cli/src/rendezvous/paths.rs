@@ -1,8 +1,8 @@
-//! Paths that are others on the nodes than where `headwater run` is.
+//! Paths that differ between this machine and the nodes (`--map`).
 
 use std::path::{Path, PathBuf};
 
-/// A directory here, and what nodes call it.
+/// A directory on this machine, and its path on the nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mapping {
     from: PathBuf,
@@ -12,7 +12,7 @@ pub struct Mapping {
 /// Parses `FROM=TO`, two absolute paths.
 ///
 /// # Errors
-/// What is wrong with the text.
+/// The text is malformed.
 pub fn parse_mapping(text: &str) -> Result<Mapping, String> {
     let (from, to) = text.split_once('=').ok_or("write it as FROM=TO: a directory here, and its path on the nodes")?;
     let mapping = Mapping { from: from.into(), to: to.into() };
@@ -20,12 +20,12 @@ pub fn parse_mapping(text: &str) -> Result<Mapping, String> {
     is_absolute.then_some(mapping).ok_or_else(|| "both paths must be absolute".into())
 }
 
-/// What nodes call a path of this machine: by the mapping with the longest directory that holds it.
+/// Returns the nodes' path of a path on this machine, by the mapping with the longest matching directory.
 pub fn on_nodes(mappings: &[Mapping], path: &Path) -> PathBuf {
     moved(mappings.iter().map(|mapping| (&*mapping.from, &*mapping.to)), path)
 }
 
-/// What this machine calls a path of the nodes.
+/// Returns this machine's path of a path on the nodes.
 pub fn here(mappings: &[Mapping], path: &Path) -> PathBuf {
     moved(mappings.iter().map(|mapping| (&*mapping.to, &*mapping.from)), path)
 }

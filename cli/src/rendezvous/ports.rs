@@ -1,4 +1,4 @@
-//! The ports at which what belongs to a job listens, where a site allows only some.
+//! The ports at which front ends and daemons listen (`--ports`).
 
 use std::fmt;
 use std::io;

@@ -1,4 +1,4 @@
-//! `headwater run` with a launcher, or in a session of several launches.
+//! `headwater run` with a launcher, or in a persistent session.
 
 use std::env;
 use std::ffi::OsString;
@@ -14,20 +14,20 @@ use headwater_abi::wire;
 use headwater_closure::scope::Scope;
 use headwater_launch::command::Prepared;
 
-use super::call::Call;
+use super::client::FrontClient;
 use super::file::{Job, JobFile};
 use super::front::Front;
-use super::look::{find, look, programs, service, with_prefix};
 use super::messages::{FromNode, ToNode};
 use super::paths;
+use super::programs::{discover_all, find, programs, service, with_prefix};
 use super::watch::Watch;
 use crate::io::options::IoOptions;
 use crate::io::preload;
 use crate::launch::{self, Processes};
-use crate::message::{say, show};
+use crate::message::{log, show};
 use crate::options::run::{RunOptions, ServiceOptions};
-use crate::own;
 use crate::report::report;
+use crate::self_exec;
 use crate::session::directory::Session;
 use crate::session::events::Event;
 use crate::session::opened::Opened;
@@ -36,36 +36,36 @@ use crate::session::wait::wait;
 use crate::summary::{Start, Summary};
 use crate::via::{Choice, Mechanism, Via};
 
-/// How long a session's front end may take to answer.
+/// Timeout of the front end's answer.
 const WELCOME_MAX: Duration = Duration::from_secs(10);
 
-/// Runs the launcher and gives its exit status.
+/// Runs the launcher and returns its exit status.
 pub fn run(options: &RunOptions, found: &Prepared) -> Result<u8> {
     let start = Start::now();
     let opened = Opened::default();
-    let (scope, program) = look(&options.service, &programs(found), &opened);
+    let (scope, program) = discover_all(&options.service, &programs(found), &opened);
     if options.show_scope {
         show(io::stdout(), format_args!("{}\n{scope}", found.explanation));
         return Ok(0);
     }
     if options.service.verbose {
-        say(&found.explanation);
+        log(&found.explanation);
         show(io::stderr(), &scope);
     }
     let choice = match &program {
         _ if options.service.via == Via::Off => Choice::off("--via off".into()),
-        None => Choice::off("the program is not found here; see --map".into()),
+        None => Choice::off("the program is not found on this machine; see --map".into()),
         Some(_) if !scope.entries.iter().any(|e| e.included) => {
             Choice::off("no directory of the program is on a network file system; name some with --shared".into())
         }
-        // Each node chooses for itself.
+        // Each node chooses its mechanism itself.
         Some(_) => Choice { mechanism: Mechanism::Audit, reason: found.explanation.clone() },
     };
     let io = preload::settle(&options.io, &programs(found), program.as_ref().map(|found| &found.program));
     let mut summary = Summary::new(0, 0, &choice);
     let is_served = choice.mechanism != Mechanism::Off;
     if !is_served && !io.is_wanted() {
-        summary.exit_status = run_words(&plain_words(options))?;
+        summary.exit_status = run_command(&plain_command(options))?;
         summary.timeline.program_exit = Some(start.elapsed_ms());
         report(options, &summary);
         return Ok(summary.exit_status);
@@ -75,34 +75,34 @@ pub fn run(options: &RunOptions, found: &Prepared) -> Result<u8> {
     let scope = if is_served { scope } else { Scope::default() };
     let service = service(&options.service, &scope, program.unwrap_or_default(), Some(&io));
     let begun = open(&options.service, service, sender)
-        .and_then(|(front, job, file)| Ok((prepared_words(options, &io, file.path(), false)?, front, job, file)));
-    let ((words, _replaced), front, job, file) = match begun {
+        .and_then(|(front, job, file)| Ok((prepared_command(options, &io, file.path(), false)?, front, job, file)));
+    let ((command, _replaced), front, job, file) = match begun {
         Ok(begun) => begun,
         Err(error) => {
-            say_without(&error);
+            warn_without(&error);
             let mut summary = Summary::new(0, 0, &Choice::off(format!("{error:#}")));
-            summary.exit_status = wait(start_launcher(&plain_words(options))?, &events, |_| {})?;
+            summary.exit_status = wait(start_launcher(&plain_command(options))?, &events, |_| {})?;
             summary.timeline.program_exit = Some(start.elapsed_ms());
             report(options, &summary);
             return Ok(summary.exit_status);
         }
     };
-    let launcher = start_launcher(&words)?;
+    let launcher = start_launcher(&command)?;
     front.expect_many();
     let mut watch = Watch::new(&job.service);
-    summary.exit_status = wait(launcher, &events, |news| watch.note(news, start))?;
+    summary.exit_status = wait(launcher, &events, |event| watch.note(event, start))?;
     summary.timeline.program_exit = Some(start.elapsed_ms());
     front.end();
-    watch.gather(&events, start);
+    watch.collect_reports(&events, start);
     drop(file);
     if is_served {
-        watch.tell(&job.service, &mut summary, start);
+        watch.add_to(&job.service, &mut summary, start);
     }
     report(options, &summary);
     Ok(summary.exit_status)
 }
 
-/// Opens a front end, and writes the file that tells nodes of it.
+/// Opens a front end, and writes its job file.
 pub fn open(
     options: &ServiceOptions,
     service: super::file::Service,
@@ -113,7 +113,7 @@ pub fn open(
     Ok((front, job, file))
 }
 
-/// Opens a front end; what nodes are to be told of it.
+/// Opens a front end; returns it with the job for its nodes.
 pub fn open_front(
     options: &ServiceOptions,
     service: super::file::Service,
@@ -125,68 +125,69 @@ pub fn open_front(
     Ok((front, job))
 }
 
-/// Runs the command in a session that lives already, or as it is if that can't be; gives its exit status.
+/// Runs the command in an existing session, or without Headwater if that fails; returns its exit status.
 pub fn run_in(options: &RunOptions, session: &str) -> Result<u8> {
-    match come_to(options, session) {
-        Ok((words, _visit)) => run_words(&words),
+    match join_session(options, session) {
+        Ok((command, _use)) => run_command(&command),
         Err(error) => run_without(options, &error),
     }
 }
 
-/// What must last as long as a launch in a session runs.
-struct Visit {
-    _call: Call,
+/// Held while a launch in a session runs: the connection that counts it, and its files.
+struct SessionUse {
+    _client: FrontClient,
     _files: Vec<Written>,
 }
 
-/// The command for the nodes of a session.
-fn come_to(options: &RunOptions, session: &str) -> Result<(Vec<OsString>, Visit)> {
+/// Registers a launch in a session; returns the command for the session's nodes.
+fn join_session(options: &RunOptions, session: &str) -> Result<(Vec<OsString>, SessionUse)> {
     let (path, job) = Job::of_session(session, options.service.job_dir.as_deref())?;
-    let mut call = Call::new(&job).with_context(|| format!("the front end of session {session} can't be reached"))?;
-    ensure!(matches!(call.ask(&FromNode::Launching, WELCOME_MAX)?, ToNode::Welcome), "session {session} ends");
+    let mut client =
+        FrontClient::new(&job).with_context(|| format!("the front end of session {session} can't be reached"))?;
+    ensure!(matches!(client.ask(&FromNode::Launching, WELCOME_MAX)?, ToNode::Welcome), "session {session} is ending");
     let names = find(&options.program, options.marker.as_deref())?.map(|found| programs(&found));
     let names = names.unwrap_or_else(|| options.program[..1].to_vec());
     let io = preload::settle(&options.io, &names, names.first().and_then(|name| preload::examine(name)).as_ref());
-    let (words, replaced) = prepared_words(options, &io, &path, true)?;
-    Ok((words, Visit { _call: call, _files: replaced }))
+    let (command, replaced) = prepared_command(options, &io, &path, true)?;
+    Ok((command, SessionUse { _client: client, _files: replaced }))
 }
 
-/// Runs the command as it is, and says why.
+/// Runs the command without Headwater, and reports why.
 pub fn run_without(options: &RunOptions, why: &anyhow::Error) -> Result<u8> {
-    say_without(why);
-    run_words(&plain_words(options))
+    warn_without(why);
+    run_command(&plain_command(options))
 }
 
-fn say_without(why: &anyhow::Error) {
-    say(format_args!("warning: {why:#}. The command runs without Headwater"));
+fn warn_without(why: &anyhow::Error) {
+    log(format_args!("warning: {why:#}. The command runs without Headwater"));
 }
 
-/// The command without markers, which are for this one alone.
-fn plain_words(options: &RunOptions) -> Vec<OsString> {
-    options.program.iter().filter(|word| Some(*word) != options.marker.as_ref()).cloned().collect()
+/// Returns the command without markers.
+fn plain_command(options: &RunOptions) -> Vec<OsString> {
+    options.program.iter().filter(|argument| Some(*argument) != options.marker.as_ref()).cloned().collect()
 }
 
-fn run_words(words: &[OsString]) -> Result<u8> {
+fn run_command(arguments: &[OsString]) -> Result<u8> {
     let (sender, events) = channel();
     signals::watch(sender)?;
-    wait(start_launcher(words)?, &events, |_| {})
+    wait(start_launcher(arguments)?, &events, |_| {})
 }
 
-/// The command with `headwater exec` before each program, and the files that it needs, which go when they are
-/// dropped. `io_everywhere`: the nodes don't ask each other whether all have the library.
-fn prepared_words(
+/// Returns the command with `headwater exec` before each program, and its files, which are removed when dropped.
+/// `io_everywhere`: all nodes are taken to have the I/O library.
+fn prepared_command(
     options: &RunOptions,
     io: &IoOptions,
     job: &Path,
     io_everywhere: bool,
 ) -> Result<(Vec<OsString>, Vec<Written>)> {
     let on_nodes = |path: &Path| paths::on_nodes(&options.service.map, path);
-    let mut prefix: Vec<OsString> = vec![on_nodes(&own::installed()?).into(), "exec".into()];
+    let mut prefix: Vec<OsString> = vec![on_nodes(&self_exec::installed()?).into(), "exec".into()];
     prefix.extend(["--job".into(), on_nodes(job).into()]);
     prefix.extend(options.service.storage.store.iter().flat_map(|store| [OsString::from("--store"), store.into()]));
-    prefix.extend(options.ranks.words());
+    prefix.extend(options.ranks.arguments());
     let cwd = env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
-    prefix.extend(io.absolute(&cwd, &on_nodes).words(io_everywhere));
+    prefix.extend(io.absolute(&cwd, &on_nodes).arguments(io_everywhere));
     prefix.push("--".into());
     let mut prepared = with_prefix(&options.program, &prefix, options.marker.as_deref())?;
     let written = replace(&mut prepared, job)?;
@@ -194,14 +195,14 @@ fn prepared_words(
 }
 
 /// Starts the launcher, which ends with this process.
-fn start_launcher(words: &[OsString]) -> Result<Processes> {
-    let mut command = own::again();
-    command.args(["exec", "--parent", &std::process::id().to_string(), "--gently", "--"]).args(words);
+fn start_launcher(arguments: &[OsString]) -> Result<Processes> {
+    let mut command = self_exec::command();
+    command.args(["exec", "--parent", &std::process::id().to_string(), "--gently", "--"]).args(arguments);
     command.env_remove(launch::SESSION).env_remove(launch::TABLE).env_remove(launch::MOUNT);
     Ok(Processes::of(command.spawn().context("the launcher can't be started")?))
 }
 
-/// Writes the files that the launcher is to read in place of others, beside the job file.
+/// Writes changed copies of the launcher's files of programs, beside the job file.
 fn replace(prepared: &mut Prepared, job: &Path) -> Result<Vec<Written>> {
     let mut written = Vec::new();
     for (number, replacement) in prepared.files.clone().into_iter().enumerate() {
@@ -215,7 +216,7 @@ fn replace(prepared: &mut Prepared, job: &Path) -> Result<Vec<Written>> {
     Ok(written)
 }
 
-/// A file that goes when this is dropped.
+/// A file that is removed when this is dropped.
 struct Written(PathBuf);
 
 impl Drop for Written {

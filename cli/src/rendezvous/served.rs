@@ -1,4 +1,4 @@
-//! One node's daemon as a part of a job: by the mechanism that suits the node, or else by the next that works.
+//! One node's daemon in a job: by the best mechanism for the node, or by the next one that works.
 
 use std::net::TcpListener;
 use std::sync::mpsc::{Receiver, Sender};
@@ -8,12 +8,12 @@ use headwater_daemon::Report;
 use headwater_topology::Rank;
 
 use super::file::Service;
-use super::messages::{Roster, Way};
+use super::messages::{NodeAccess, Roster};
 use crate::namespace::presumed;
-use crate::session::daemons::{Daemons, Place, Settings};
+use crate::session::daemons::{Daemons, NodeRank, Settings};
 use crate::session::directory::Session;
+use crate::session::events::DaemonOutput;
 use crate::session::events::Event;
-use crate::session::events::Said;
 use crate::session::opened::Opened;
 use crate::session::prepare;
 use crate::session::serving;
@@ -21,21 +21,21 @@ use crate::session::store::{self, Disk, ReadBy};
 use crate::topology::Arrangement;
 use crate::via::{Choice, Mechanism, Via};
 
-/// A daemon that serves.
+/// A running daemon, and how processes find it.
 pub struct Served {
-    /// Unless there is nothing to serve.
+    /// `None` if there is nothing to serve.
     daemons: Option<Daemons>,
-    /// Where content lies. It goes after the daemons.
+    /// The RAM disk with content. It must outlive the daemons.
     disk: Option<Disk>,
-    way: Way,
+    access: NodeAccess,
     mechanism: Mechanism,
 }
 
 impl Served {
-    /// Starts this node's daemon. `overlay` is where its peers find it.
+    /// Starts this node's daemon; `overlay` is its listener for peers.
     ///
     /// # Errors
-    /// Why no mechanism works here.
+    /// The reason why no mechanism works here.
     pub fn start(
         service: &Service,
         roster: &Roster,
@@ -45,10 +45,10 @@ impl Served {
         events: &Receiver<Event>,
     ) -> Result<Served, String> {
         if service.via == Via::Off || !service.scope.iter().any(|(is_included, _)| *is_included) {
-            return Ok(Served { daemons: None, disk: None, way: Way::Plain, mechanism: Mechanism::Off });
+            return Ok(Served { daemons: None, disk: None, access: NodeAccess::Plain, mechanism: Mechanism::Off });
         }
         let is_root = rustix::process::geteuid().is_root();
-        // A trial takes about as long as the thing itself.
+        // No probe: it would take about as long as a start that fails.
         let mut choice = Choice::make(service.via, &service.program, is_root, presumed);
         let attempt = Attempt { service, roster, session, overlay, sender, events };
         for number in 0.. {
@@ -63,24 +63,24 @@ impl Served {
         Err(choice.reason)
     }
 
-    /// How processes come to it.
+    /// Returns the mechanism's name.
     pub fn mechanism(&self) -> &'static str {
         self.mechanism.name()
     }
 
-    /// How a process finds it.
-    pub fn way(&self) -> &Way {
-        &self.way
+    /// Returns how processes find the daemon.
+    pub fn access(&self) -> &NodeAccess {
+        &self.access
     }
 
-    /// Notes what the daemon said.
-    pub fn heard(&mut self, said: &Said) {
+    /// Handles a line of the daemon's output.
+    pub fn note_output(&mut self, output: &DaemonOutput) {
         if let Some(daemons) = &mut self.daemons {
-            daemons.heard(said);
+            daemons.note_output(output);
         }
     }
 
-    /// Ends the daemon; its report, if it still could give one.
+    /// Ends the daemon; returns its report, unless it was lost.
     pub fn end(self, events: &Receiver<Event>) -> Option<Report> {
         let report = self.daemons?.stop(events).into_iter().next().flatten();
         drop(self.disk);
@@ -88,7 +88,7 @@ impl Served {
     }
 }
 
-/// What all attempts have in common.
+/// What all attempts share.
 struct Attempt<'a> {
     service: &'a Service,
     roster: &'a Roster,
@@ -99,21 +99,21 @@ struct Attempt<'a> {
 }
 
 impl Attempt<'_> {
-    /// Starts the daemon by this mechanism, in a directory of its own, and waits until it serves.
+    /// Starts the daemon by this mechanism, in its own directory, and waits until it serves.
     fn by(&self, mechanism: Mechanism, number: u32) -> Result<Served> {
         let Attempt { service, roster, session, .. } = self;
         let read_by = if mechanism == Mechanism::Audit { ReadBy::Processes } else { ReadBy::Daemon };
         let store = store::open(service.store.as_deref(), service.store_bytes_max, 1, read_by)?;
         let node = session.node(number);
-        let way = match mechanism {
+        let access = match mechanism {
             Mechanism::Audit => {
                 let library = prepare::read_audit_library()?;
-                Way::Audit { library: prepare::prepare_audit(&node, &library)?, table: node.table_link() }
+                NodeAccess::Audit { library: prepare::prepare_audit(&node, &library)?, table: node.table_link() }
             }
-            Mechanism::Mount => Way::Mount { view: prepare::prepare_view(&node)?, scope: service.scope.clone() },
+            Mechanism::Mount => NodeAccess::Mount { view: prepare::prepare_view(&node)?, scope: service.scope.clone() },
             _ => {
                 prepare::prepare_view(&node)?;
-                Way::Enter { supervisor: node.supervisor() }
+                NodeAccess::Enter { supervisor: node.supervisor() }
             }
         };
         let arrangement =
@@ -136,10 +136,10 @@ impl Attempt<'_> {
         };
         let rank =
             roster.nodes.iter().position(|&node| node == roster.node).map_or(Rank::ROOT, |rank| Rank(rank as u32));
-        let place = Place { node: number, rank };
+        let node_rank = NodeRank { node: number, rank };
         let mut daemons =
-            Daemons::start_one(session, &settings, place, (&roster.addresses, self.overlay), self.sender)?;
+            Daemons::start_one(session, &settings, node_rank, (&roster.addresses, self.overlay), self.sender)?;
         daemons.wait_ready(self.events)?;
-        Ok(Served { daemons: Some(daemons), disk: store.disk, way, mechanism })
+        Ok(Served { daemons: Some(daemons), disk: store.disk, access, mechanism })
     }
 }

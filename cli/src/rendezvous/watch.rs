@@ -1,4 +1,4 @@
-//! What becomes of a job's nodes, as the front end hears it.
+//! The state of a job's nodes, from the front end's events.
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::Receiver;
@@ -6,18 +6,18 @@ use std::time::{Duration, Instant};
 
 use headwater_daemon::Report;
 
-use super::events::News;
+use super::events::NodeEvent;
 use super::file::Service;
 use super::messages::FromNode;
-use crate::message::say;
+use crate::message::log;
 use crate::preload;
 use crate::session::events::Event;
 use crate::summary::{Start, Summary};
 
-/// How long nodes may take to report when the launcher has ended.
+/// How long nodes may take to report after the launcher's end.
 const REPORTS_MAX: Duration = Duration::from_secs(5);
 
-/// The nodes, as they are heard of.
+/// The state of all nodes.
 #[derive(Debug, Default)]
 pub struct Watch {
     nodes: Vec<NodeState>,
@@ -36,47 +36,47 @@ struct NodeState {
 }
 
 impl Watch {
-    /// Nobody has come yet for this service.
+    /// Returns the state before membership is decided.
     pub fn new(service: &Service) -> Watch {
         Watch { verbose: service.verbose, wants_io: service.io.is_some(), ..Watch::default() }
     }
 
-    /// Notes it, and tells what people should know.
-    pub fn note(&mut self, news: News, start: Start) {
-        match news {
-            News::Members { count, missing, has_io } => {
+    /// Handles an event, and reports failures to the user.
+    pub fn note(&mut self, event: NodeEvent, start: Start) {
+        match event {
+            NodeEvent::Members { count, missing, has_io } => {
                 self.nodes = vec![NodeState::default(); count as usize];
                 if missing > 0 {
-                    say(format_args!(
-                        "warning: {missing} nodes at least did not come in time; their processes use the originals"
+                    log(format_args!(
+                        "warning: at least {missing} nodes did not join in time; their processes use the source files"
                     ));
                 } else if self.verbose {
-                    say(format_args!("{count} nodes take part"));
+                    log(format_args!("{count} nodes take part"));
                 }
                 if self.wants_io && !has_io && (count > 1 || missing > 0) {
-                    say("warning: not all nodes are known to have the library of --io. The program's I/O stays as it \
+                    log("warning: not all nodes are known to have the library of --io. The program's I/O stays as it \
                          is, unless all ranks are on one node");
                 }
             }
-            News::Said(node, FromNode::Failed(why)) => {
+            NodeEvent::Message(node, FromNode::Failed(why)) => {
                 self.state(node).is_gone = true;
-                say(format_args!("warning: node {node}: {why}. Its processes use the originals"));
+                log(format_args!("warning: node {node}: {why}. Its processes use the source files"));
             }
-            News::Said(node, FromNode::Ready(mechanism)) => {
+            NodeEvent::Message(node, FromNode::Ready(mechanism)) => {
                 if self.verbose {
-                    say(format_args!("node {node} serves via {mechanism}"));
+                    log(format_args!("node {node} serves via {mechanism}"));
                 }
                 self.state(node).mechanism = Some(mechanism);
                 self.ready_at = Some(start.elapsed_ms());
             }
-            News::Said(node, FromNode::Report { processes, from_zygotes, report }) => {
+            NodeEvent::Message(node, FromNode::Report { processes, from_zygotes, report }) => {
                 let state = self.state(node);
                 (state.processes, state.from_zygotes) = (processes, from_zygotes);
                 state.report = report.map(|report| *report);
                 state.is_gone = true;
             }
-            News::Said(..) | News::Launches(_) | News::Stop => {}
-            News::Gone(node) => self.state(node).is_gone = true,
+            NodeEvent::Message(..) | NodeEvent::Launches(_) | NodeEvent::Stop => {}
+            NodeEvent::Disconnected(node) => self.state(node).is_gone = true,
         }
     }
 
@@ -84,20 +84,20 @@ impl Watch {
         &mut self.nodes[node as usize]
     }
 
-    /// Waits for the reports of those who are left.
-    pub fn gather(&mut self, events: &Receiver<Event>, start: Start) {
+    /// Waits for the reports of the remaining nodes.
+    pub fn collect_reports(&mut self, events: &Receiver<Event>, start: Start) {
         let deadline = Instant::now() + REPORTS_MAX;
         while self.nodes.iter().any(|node| !node.is_gone) {
             match events.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
-                Ok(Event::Node(news)) => self.note(news, start),
+                Ok(Event::Node(event)) => self.note(event, start),
                 Ok(_) => {}
                 Err(_) => return,
             }
         }
     }
 
-    /// Adds what the nodes told of this service.
-    pub fn tell(self, service: &Service, summary: &mut Summary, start: Start) {
+    /// Adds the nodes' reports to the summary.
+    pub fn add_to(self, service: &Service, summary: &mut Summary, start: Start) {
         summary.preload.from = service.preload.as_ref().map(preload::name);
         summary.nodes = self.nodes.len() as u32;
         summary.processes = self.nodes.iter().map(|node| node.processes).sum();

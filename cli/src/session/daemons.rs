@@ -1,5 +1,4 @@
-//! The daemons of this machine's nodes, or the supervisors that start them: starting, watching and
-//! stopping them.
+//! Starts, watches and stops the daemons of this machine's nodes, or their supervisors.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
@@ -22,84 +21,83 @@ use rustix::io::FdFlags;
 use rustix::pipe::{PipeFlags, pipe_with};
 
 use crate::launch;
-use crate::message::say;
-use crate::own;
+use crate::message::log;
+use crate::self_exec;
 use crate::session::directory::Session;
-use crate::session::events::{Event, Said};
+use crate::session::events::{DaemonOutput, Event};
 use crate::session::opened::Opened;
 use crate::session::store::{Disk, Store};
 use crate::topology::Arrangement;
 
-/// How long the daemons may take to be ready.
+/// Timeout of the daemons' start.
 const READY_TIMEOUT: Duration = Duration::from_secs(30);
-/// Where the kernel tells of memory domains.
+/// The kernel's directory of memory domains.
 const DOMAINS: &str = "/sys/devices/system/node";
-/// How long they may take to end.
+/// Timeout of the daemons' end.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What all daemons of a session have in common.
+/// Settings that all daemons of a session share.
 pub struct Settings<'a> {
-    /// The nodes in their order, and the trees over them.
+    /// The nodes' ranks, and the trees.
     pub arrangement: &'a Arrangement,
-    /// Who gets what.
+    /// The push policy.
     pub policy: Policy,
-    /// Where the stores are, and the most that a node's holds.
+    /// The stores' directory and limit.
     pub store: &'a Store,
-    /// Whether memory domains have copies of their own.
+    /// Whether each memory domain has its own copies.
     pub numa_replicas: bool,
     /// The scope.
     pub scope: Vec<(bool, String)>,
-    /// Files that the reader need not open again.
+    /// Open files for the reader.
     pub opened: &'a Opened,
     /// Files of more bytes travel in blocks.
     pub whole_file_bytes_max: u64,
-    /// How the processes of a node with this number come to a mounted file system; without one the
-    /// daemons need no supervisors.
+    /// Returns how a node's mount is made; without mounts the daemons need no supervisors.
     pub via: Option<&'a dyn Fn(u32) -> Via>,
-    /// How files are opened in it, if that is not to be measured.
+    /// The opening mode of the mount, unless it is measured.
     pub opening: Option<Opening>,
-    /// Whether they tell what they do.
+    /// Whether they report each step.
     pub verbose: bool,
-    /// What they fetch before anybody asks.
+    /// Files to preload.
     pub preload: Option<&'a Preload>,
-    /// Their links go over libfabric where that can be.
+    /// libfabric for their links, where it works.
     pub fabric: Option<Fabric>,
-    /// Whether they are to outlive this process: see [`Daemons::detach`].
+    /// Whether they outlive this process: see [`Daemons::detach`].
     pub is_detached: bool,
 }
 
 /// A daemon whose peers are on other machines.
 pub struct Alone {
-    /// All but what it inherits.
+    /// The configuration, without inherited descriptors.
     pub config: Config,
-    /// Where content lies.
+    /// The RAM disk for content.
     pub disk: Option<Disk>,
-    /// Where its peers reach it.
+    /// The listener for its peers.
     pub listener: TcpListener,
-    /// How processes come to a mounted file system, if there is one.
+    /// How its mount is made, if there is one.
     pub via: Option<Via>,
-    /// How files are opened in it, if that is not to be measured.
+    /// The opening mode of the mount, unless it is measured.
     pub opening: Option<Opening>,
-    /// Whether it tells what it does.
+    /// Whether it reports each step.
     pub verbose: bool,
 }
 
-/// The running daemons; they are ended when this is dropped.
+/// The running daemons. They end when this is dropped.
 #[derive(Debug)]
 pub struct Daemons {
     daemons: Vec<Daemon>,
     session: SessionId,
-    /// The number of the first of them. Those of another attempt in the same session have others.
+    /// The first daemon's number. Other attempts in the same session have other numbers.
     first: usize,
-    /// What is started has the other end: it closes with this process, whoever else has died.
+    /// The end of a pipe to the started processes. It closes with this process.
     owner: Option<OwnedFd>,
-    /// This is that one.
+    /// The other end of the pipe, which they inherit.
     lifeline: Option<OwnedFd>,
 }
 
-/// Which node it is.
+/// A node's number and rank.
 #[derive(Clone, Copy, Debug)]
-pub struct Place {
+pub struct NodeRank {
     /// Its number in the session's directory.
     pub node: u32,
     /// Its rank in the overlay.
@@ -110,15 +108,15 @@ pub struct Place {
 struct Daemon {
     process: Child,
     lifeline: Option<ChildStdin>,
-    /// Its standard output has ended, or whatever it still does concerns nobody.
+    /// Its standard output has ended, or it lingers.
     ended: bool,
-    /// It serves who still uses its mount, and then ends.
+    /// It serves the remaining users of its mount, and ends after them.
     lingers: bool,
     report: Option<Report>,
 }
 
 impl Settings<'_> {
-    /// The configuration of one node's daemon, but for what it inherits. `peers` are in the order of
+    /// Returns the configuration of one node's daemon, without inherited descriptors. `peers` are in the order of
     /// ranks.
     fn config(&self, session: &Session, node: u32, rank: Rank, peers: &[SocketAddr]) -> Config {
         Config {
@@ -151,7 +149,7 @@ impl Settings<'_> {
     }
 }
 
-/// The subcommand that is started, and the line that it reads first.
+/// Returns the subcommand to start, and the first line of its standard input.
 fn subcommand(daemon: Config, via: Option<Via>, opening: Option<Opening>) -> Result<(&'static str, String)> {
     let (command, line) = match via {
         None => ("daemon", serde_json::to_string(&daemon)?),
@@ -164,7 +162,7 @@ fn subcommand(daemon: Config, via: Option<Via>, opening: Option<Opening>) -> Res
 }
 
 impl Daemons {
-    /// Starts a daemon for each node. What they say comes as events.
+    /// Starts a daemon for each node. Lines of their output are sent as `events`.
     pub fn start(session: &Session, settings: &Settings, events: &Sender<Event>) -> Result<Daemons> {
         let ranks = settings.arrangement.ranks();
         let bind = |_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
@@ -174,22 +172,22 @@ impl Daemons {
         let peers = by_rank.collect::<Result<Vec<_>, _>>()?;
         let mut started = Daemons::none(session, settings)?;
         for ((node, &rank), listener) in (0..).zip(&ranks).zip(&listeners) {
-            started.add(session, settings, Place { node, rank }, (&peers, listener), events)?;
+            started.add(session, settings, NodeRank { node, rank }, (&peers, listener), events)?;
         }
         Ok(started)
     }
 
-    /// Starts the daemon of one node alone, whose peers are elsewhere. `listener` is where they find it.
+    /// Starts one node's daemon, with peers on other machines; `listener` is for these.
     pub fn start_one(
         session: &Session,
         settings: &Settings,
-        place: Place,
+        node_rank: NodeRank,
         (peers, listener): (&[SocketAddr], &TcpListener),
         events: &Sender<Event>,
     ) -> Result<Daemons> {
         let mut started = Daemons::none(session, settings)?;
-        started.first = place.node as usize;
-        started.add(session, settings, place, (peers, listener), events)?;
+        started.first = node_rank.node as usize;
+        started.add(session, settings, node_rank, (peers, listener), events)?;
         Ok(started)
     }
 
@@ -204,7 +202,7 @@ impl Daemons {
         &mut self,
         session: &Session,
         settings: &Settings,
-        Place { node, rank }: Place,
+        NodeRank { node, rank }: NodeRank,
         (peers, listener): (&[SocketAddr], &TcpListener),
         events: &Sender<Event>,
     ) -> Result<()> {
@@ -229,15 +227,14 @@ impl Daemons {
                 command.stderr(new_log(&session.node(node))?);
             }
             let (session, number) = (session.id, self.first + self.daemons.len());
-            let said = move |line| Event::Daemon(Said { session, node: number, line });
-            Daemon::start(command, &line, &inherited, events, said)
+            let event = move |line| Event::Daemon(DaemonOutput { session, node: number, line });
+            Daemon::start(command, &line, &inherited, events, event)
         });
         self.daemons.push(daemon.with_context(|| format!("the daemon of node {node} can't be started"))?);
         Ok(())
     }
 
-    /// Starts one daemon, whose peers are on other machines. With a mount, its supervisor can be left to
-    /// itself: see [`Daemons::detach`].
+    /// Starts one daemon, with peers on other machines. Its mount can outlive this process: see [`Daemons::detach`].
     pub fn start_alone(session: &Session, alone: Alone, events: &Sender<Event>) -> Result<Daemons> {
         let Alone { mut config, disk, listener, via, opening, verbose } = alone;
         config.listener_fd = listener.as_raw_fd();
@@ -245,8 +242,8 @@ impl Daemons {
         let inherited: Vec<_> = [listener.as_fd()].into_iter().chain(disk.as_ref().map(Disk::root)).collect();
         let (subcommand, line) = subcommand(config, via, opening)?;
         let session = session.id;
-        let said = move |line| Event::Daemon(Said { session, node: 0, line });
-        let daemon = Daemon::start(command(subcommand, verbose), &line, &inherited, events, said);
+        let event = move |line| Event::Daemon(DaemonOutput { session, node: 0, line });
+        let daemon = Daemon::start(command(subcommand, verbose), &line, &inherited, events, event);
         let daemon = daemon.context("the daemon can't be started")?;
         Ok(Daemons { daemons: vec![daemon], session, first: 0, owner: None, lifeline: None })
     }
@@ -254,15 +251,15 @@ impl Daemons {
     /// Waits until every daemon is ready.
     ///
     /// # Errors
-    /// [`Interrupted`](crate::session::events::Interrupted) if a signal came that ends a program; anything else if a daemon fails.
+    /// [`Interrupted`](crate::session::events::Interrupted) on a signal that ends programs; others if a daemon fails.
     pub fn wait_ready(&mut self, events: &Receiver<Event>) -> Result<()> {
         let deadline = Instant::now() + READY_TIMEOUT;
         let mut waiting = self.daemons.len();
         while waiting > 0 {
             let left = deadline.saturating_duration_since(Instant::now());
             match events.recv_timeout(left) {
-                Ok(Event::Daemon(said)) if self.index(&said).is_none() => {}
-                Ok(Event::Daemon(Said { node, line, .. })) => match line {
+                Ok(Event::Daemon(output)) if self.index(&output).is_none() => {}
+                Ok(Event::Daemon(DaemonOutput { node, line, .. })) => match line {
                     Some(line) if is_ready(&line) => waiting -= 1,
                     Some(line) => failure(&line).map_or(Ok(()), |why| Err(anyhow!(why)))?,
                     None => bail!("the daemon of node {node} ended before it was ready"),
@@ -274,53 +271,53 @@ impl Daemons {
         Ok(())
     }
 
-    /// Which of them said it; `None` if none did.
-    fn index(&self, said: &Said) -> Option<usize> {
-        let index = said.node.checked_sub(self.first).filter(|&index| index < self.daemons.len());
-        index.filter(|_| said.session == self.session)
+    /// Returns the index of the daemon of this output; `None` if it is not one of these.
+    fn index(&self, output: &DaemonOutput) -> Option<usize> {
+        let index = output.node.checked_sub(self.first).filter(|&index| index < self.daemons.len());
+        index.filter(|_| output.session == self.session)
     }
 
-    /// Notes what a daemon said.
-    pub fn heard(&mut self, said: &Said) {
-        let Some(index) = self.index(said) else { return };
+    /// Handles a line of a daemon's output.
+    pub fn note_output(&mut self, output: &DaemonOutput) {
+        let Some(index) = self.index(output) else { return };
         let daemon = &mut self.daemons[index];
-        match said.line.as_deref() {
+        match output.line.as_deref() {
             Some(line) if lingers(line) => (daemon.ended, daemon.lingers) = (true, true),
             Some(line) if let Some(why) = failure(line) => {
-                say(format_args!("warning: {why}. Its processes use the originals"))
+                log(format_args!("warning: {why}. Its processes use the source files"))
             }
             Some(line) => daemon.report = serde_json::from_str(line).ok().or(daemon.report.take()),
             None => daemon.ended = true,
         }
     }
 
-    /// True once none of them is left.
+    /// Returns whether all have ended.
     pub fn have_ended(&self) -> bool {
         self.daemons.iter().all(|daemon| daemon.ended)
     }
 
-    /// Lets the daemons go on without this process.
+    /// Lets the daemons outlive this process.
     pub fn detach(mut self) {
         for mut daemon in std::mem::take(&mut self.daemons) {
             if let Some(lifeline) = &mut daemon.lifeline {
-                // One that has just died needs not be told.
+                // A write fails if the daemon has just died.
                 let _ = lifeline.write_all(b"detach\n");
             }
         }
     }
 
-    /// Ends the daemons and gives the reports of those that still could.
+    /// Ends the daemons; returns their reports, `None` for a lost one.
     pub fn stop(mut self, events: &Receiver<Event>) -> Vec<Option<Report>> {
         for daemon in &mut self.daemons {
             if let Some(lifeline) = &mut daemon.lifeline {
-                // One that has died has no report to give.
+                // A write fails if the daemon has died.
                 let _ = lifeline.write_all(b"stop\n");
             }
         }
         let deadline = Instant::now() + STOP_TIMEOUT;
         while !self.have_ended() {
             match events.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
-                Ok(Event::Daemon(said)) => self.heard(&said),
+                Ok(Event::Daemon(output)) => self.note_output(&output),
                 Ok(Event::Signal(_) | Event::Node(_)) => {}
                 Err(_) => break,
             }
@@ -349,9 +346,9 @@ impl Daemon {
         line: &str,
         inherited: &[BorrowedFd<'_>],
         events: &Sender<Event>,
-        said: impl Fn(Option<String>) -> Event + Send + 'static,
+        event: impl Fn(Option<String>) -> Event + Send + 'static,
     ) -> Result<Daemon> {
-        // Nothing else is started meanwhile, so that only this daemon inherits them.
+        // No other process is started meanwhile, so only this daemon inherits them.
         inherited.iter().try_for_each(|fd| rustix::io::fcntl_setfd(fd, FdFlags::empty()))?;
         let spawned = command.spawn();
         inherited.iter().try_for_each(|fd| rustix::io::fcntl_setfd(fd, FdFlags::CLOEXEC))?;
@@ -362,18 +359,18 @@ impl Daemon {
         let events = events.clone();
         thread::Builder::new().name("daemon".into()).spawn(move || {
             for line in BufReader::new(output).lines().map_while(Result::ok) {
-                if events.send(said(Some(line))).is_err() {
+                if events.send(event(Some(line))).is_err() {
                     return;
                 }
             }
-            let _ = events.send(said(None));
+            let _ = events.send(event(None));
         })?;
         let lifeline = daemon.lifeline.as_mut().ok_or_else(|| anyhow!("the daemon has no standard input"))?;
         lifeline.write_all(line.as_bytes())?;
         Ok(daemon)
     }
 
-    /// Waits for the process until the deadline, and kills it then.
+    /// Waits for the process, and kills it at the deadline.
     fn end(&mut self, deadline: Instant) {
         while !self.lingers && matches!(self.process.try_wait(), Ok(None)) {
             if Instant::now() >= deadline {
@@ -386,9 +383,9 @@ impl Daemon {
     }
 }
 
-/// A subcommand of this executable, to run in the background.
+/// Returns the command for a background process of this executable.
 fn command(subcommand: &str, verbose: bool) -> Command {
-    let mut command = own::again();
+    let mut command = self_exec::command();
     command.arg(subcommand);
     command.stdin(Stdio::piped()).stdout(Stdio::piped());
     for name in launch::loader_variables() {
@@ -400,7 +397,7 @@ fn command(subcommand: &str, verbose: bool) -> Command {
     command
 }
 
-/// What a daemon that outlives this process has to say, for whoever looks.
+/// Creates the log file of a daemon that outlives this process.
 fn new_log(node: &NodeDir) -> Result<File> {
     let path = node.path().join("log");
     let log = File::options().append(true).create_new(true).mode(0o600).open(&path);
@@ -415,7 +412,7 @@ fn is_ready(line: &str) -> bool {
     serde_json::from_str(line).is_ok_and(|line: Ready| line.ready)
 }
 
-/// True if this line says that its supervisor still serves who uses its mount.
+/// Returns whether this line says that the supervisor lingers for users of its mount.
 fn lingers(line: &str) -> bool {
     #[derive(serde::Deserialize)]
     struct Lingers {
@@ -424,7 +421,7 @@ fn lingers(line: &str) -> bool {
     serde_json::from_str(line).is_ok_and(|line: Lingers| line.lingers)
 }
 
-/// Why a supervisor gave up, if this line says so.
+/// Returns the reason of a supervisor's failure, if this line has one.
 fn failure(line: &str) -> Option<String> {
     #[derive(serde::Deserialize)]
     struct Failed {
@@ -438,7 +435,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ready_is_told_from_reports() {
+    fn ready_lines_differ_from_reports() {
         assert!(is_ready(r#"{"ready":true}"#));
         assert!(!is_ready(r#"{"ready":false}"#));
         assert!(!is_ready(&serde_json::to_string(&Report::default()).unwrap()));

@@ -1,10 +1,9 @@
 //! A session on this machine: its directory, its lock and its secrets.
 //!
-//! `STORE/headwater-UID/SESSION/` holds everything that a session leaves on the machine. The lock
-//! file in it is held, shared, by this process and by every daemon: a session whose lock is free is
-//! dead, and the next start removes it. `STORE/headwater-UID` itself is locked while a session is
-//! made or removed, so that nobody takes a half-made one for a dead one. Where another user has made that
-//! directory, in a place that is open to everybody, one with a name that nobody guesses takes its place.
+//! `STORE/headwater-UID/SESSION/` holds all files of a session on this machine. This process and every daemon hold a
+//! shared lock on its lock file: a session without a locked file is dead, and the next start removes it.
+//! `STORE/headwater-UID` is locked while a session is made or removed, so no half-made session is taken for dead. If
+//! another user has made that directory in a public place, one with a random name takes its place.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -21,12 +20,12 @@ use rustix::fs::{FileType, FlockOperation, Mode, OFlags, flock};
 
 use crate::session::stale_mounts::remove_stale_mounts;
 
-/// How often a directory that vanishes while it is being locked is made again.
+/// Retries to make a directory that is removed before it is locked.
 const RETRIES_MAX: usize = 16;
-/// A node whose daemon can't be started by one mechanism has another directory for the next.
+/// Limit of attempts to start a node's daemon. Each has a directory of its own.
 pub const NODES_TRIED_MAX: u32 = 4;
 
-/// A session; what it has on this machine goes when it is dropped.
+/// A session. Its directory on this machine is removed when it is dropped.
 #[derive(Debug)]
 pub struct Session {
     base: PathBuf,
@@ -34,11 +33,11 @@ pub struct Session {
     lock: Option<[File; 2]>,
     /// The session's identity.
     pub id: SessionId,
-    /// What its daemons know of each other.
+    /// The key by which its daemons authenticate each other.
     pub key: SessionKey,
 }
 
-/// Where the sessions of this user lie below a store directory, unless another user is in the way.
+/// Returns the directory of this user's sessions below a store directory, unless another user has taken it.
 fn base_directory(store: &Path) -> PathBuf {
     store.join(base_name())
 }
@@ -47,13 +46,13 @@ fn base_name() -> String {
     format!("headwater-{}", rustix::process::getuid().as_raw())
 }
 
-/// All directories below a store directory in which sessions of this user lie.
+/// Returns all directories of this user's sessions below a store directory.
 pub fn base_directories(store: &Path) -> Vec<PathBuf> {
     let usual = [base_directory(store)].into_iter().filter(|base| is_own(base));
     usual.chain(evasive_bases(store)).collect()
 }
 
-/// The user's directories that were made because another user was in the way.
+/// Returns this user's directories with random names.
 fn evasive_bases(store: &Path) -> impl Iterator<Item = PathBuf> {
     let start = base_name() + "-";
     let entries = fs::read_dir(store).into_iter().flatten().flatten();
@@ -61,7 +60,7 @@ fn evasive_bases(store: &Path) -> impl Iterator<Item = PathBuf> {
     named.map(|entry| entry.path()).filter(|path| is_own(path))
 }
 
-/// A directory for sessions that no other user could have made.
+/// Returns a directory for sessions with a random name: an existing one, or a new path.
 fn evasive_base(store: &Path) -> Result<PathBuf> {
     let known = evasive_bases(store).min();
     let new = || Ok(store.join(format!("{}-{:016x}", base_name(), u64::from_le_bytes(random()?))));
@@ -69,18 +68,18 @@ fn evasive_base(store: &Path) -> Result<PathBuf> {
 }
 
 impl Session {
-    /// A session's identity, and what its daemons know of each other.
+    /// Draws a session's identity and key.
     pub fn draw() -> Result<(SessionId, SessionKey)> {
         Ok((SessionId(u128::from_le_bytes(random()?)), SessionKey(random()?)))
     }
 
-    /// Makes a session with `nodes` nodes below `store`, after removing what dead sessions left.
+    /// Makes a session with `nodes` nodes below `store`, and removes dead sessions.
     pub fn create(store: &Path, nodes: u32) -> Result<Session> {
         let (id, key) = Session::draw()?;
-        Session::make(store, nodes, id, key)?.context("a session of that name is there already")
+        Session::make(store, nodes, id, key)?.context("a session of that name exists already; try again")
     }
 
-    /// Makes this machine's part of a session of several machines, with one node; `None` if it has one.
+    /// Makes this machine's directory of a session of several machines; `None` if it exists.
     pub fn join(store: &Path, id: SessionId, key: SessionKey) -> Result<Option<Session>> {
         Session::make(store, NODES_TRIED_MAX, id, key)
     }
@@ -108,36 +107,35 @@ impl Session {
         Ok(Some(Session { base, directory, lock: Some(lock), id, key }))
     }
 
-    /// The session's name: 16 hexadecimal digits.
+    /// Returns the session's name: 16 hexadecimal digits.
     pub fn name(&self) -> String {
         self.directory.file_name().unwrap_or_default().to_string_lossy().into_owned()
     }
 
-    /// What it has on this machine.
+    /// Returns its directory on this machine.
     pub fn directory(&self) -> &Path {
         &self.directory
     }
 
-    /// The directory in which it lies, with all sessions of this user.
+    /// Returns the directory of all sessions of this user.
     pub fn base(&self) -> &Path {
         &self.base
     }
 
-    /// The file whose shared lock shows that the session lives.
+    /// Returns the lock file's path.
     pub fn lock_path(&self) -> PathBuf {
         self.directory.join("lock")
     }
 
-    /// The directory of the node with this number on this machine.
+    /// Returns the directory of the node with this number.
     pub fn node(&self, node: u32) -> NodeDir {
         NodeDir::new(self.directory.join(format!("n{node}")))
     }
 }
 
 impl Session {
-    /// Leaves the session to its daemons: the last of them removes it.
+    /// Leaves the session to its daemons. The last one removes it.
     pub fn detach(mut self) {
-        // Whoever holds it last removes the session.
         drop(self.lock.take());
         std::mem::forget(self);
     }
@@ -148,27 +146,27 @@ impl Drop for Session {
         let locked = lock_base(&self.base);
         remove(&self.directory);
         if locked.is_ok() {
-            // Fails, as it should, if another session is there.
+            // Fails if another session exists.
             let _ = fs::remove_dir(&self.base);
         }
     }
 }
 
-/// A session's name: 16 hexadecimal digits.
+/// Returns a session's name: 16 hexadecimal digits.
 pub fn name_of(id: SessionId) -> String {
     format!("{:016x}", (id.0 >> 64) as u64)
 }
 
-/// Bytes that nobody guesses.
+/// Returns random bytes for keys and names.
 ///
 /// # Errors
-/// The kernel has none.
+/// The kernel provides none.
 pub fn random<const N: usize>() -> Result<[u8; N]> {
     let mut bytes = [0; N];
     let mut filled = 0;
     while filled < N {
         filled += rustix::rand::getrandom(&mut bytes[filled..], rustix::rand::GetRandomFlags::empty())
-            .context("the kernel gives no random numbers")?;
+            .context("the kernel provides no random numbers")?;
     }
     Ok(bytes)
 }
@@ -184,7 +182,7 @@ fn check_socket_paths(directory: &Path, nodes: u32) -> Result<()> {
     Ok(())
 }
 
-/// Makes the user's directory if need be, makes sure that it is the user's alone, and locks it.
+/// Locks the user's directory; makes it if needed, and checks that it is private.
 fn lock_base(base: &Path) -> Result<OwnedFd> {
     for _ in 0..RETRIES_MAX {
         match rustix::fs::mkdir(base, Mode::RWXU) {
@@ -207,16 +205,15 @@ fn lock_base(base: &Path) -> Result<OwnedFd> {
             base.display()
         );
         flock(&opened, FlockOperation::LockExclusive)?;
-        // The last session's end may have removed it between opening and locking.
+        // A session's end may have removed it before it was locked.
         if rustix::fs::lstat(base).is_ok_and(|now| (now.st_dev, now.st_ino) == (status.st_dev, status.st_ino)) {
             return Ok(opened);
         }
     }
-    bail!("{} keeps vanishing. Name another directory with --store", base.display())
+    bail!("{} is removed again and again. Name another directory with --store", base.display())
 }
 
-/// Two shared locks: that of the lock file, and for systemd-tmpfiles, which leaves alone what is old in a
-/// directory that is locked, the directory's.
+/// Takes two shared locks: one of the lock file, and one of the directory, which makes systemd-tmpfiles keep it.
 fn make_lock(directory: &Path) -> Result<[File; 2]> {
     let path = directory.join("lock");
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
@@ -230,20 +227,19 @@ fn make_lock(directory: &Path) -> Result<[File; 2]> {
     Ok(locks)
 }
 
-/// Removes the sessions that nobody holds any more. The base is locked, so none is in the making.
+/// Removes dead sessions. The base is locked, so none is half made.
 fn sweep(base: &Path, _locked: &OwnedFd) -> Vec<PathBuf> {
     let dead: Vec<PathBuf> = sessions(base).filter(|session| is_dead(session)).collect();
     dead.iter().for_each(|session| remove(session));
     dead.into_iter().filter(|session| !session.exists()).collect()
 }
 
-/// The directories of dead sessions of this user below `store`. One that is in the making may be
-/// among them.
+/// Returns the directories of dead sessions of this user below `store`. A half-made one may be among them.
 pub fn dead(store: &Path) -> Vec<PathBuf> {
     base_directories(store).iter().flat_map(|base| sessions(base)).filter(|session| is_dead(session)).collect()
 }
 
-/// Removes the dead sessions of this user below `store`, and tells which.
+/// Removes the dead sessions of this user below `store`; returns their directories.
 pub fn remove_dead(store: &Path) -> Vec<PathBuf> {
     base_directories(store).iter().flat_map(|base| remove_dead_in(base)).collect()
 }
@@ -251,17 +247,17 @@ pub fn remove_dead(store: &Path) -> Vec<PathBuf> {
 fn remove_dead_in(base: &Path) -> Vec<PathBuf> {
     let Ok(locked) = lock_base(base) else { return Vec::new() };
     let removed = sweep(base, &locked);
-    // Fails, as it should, if a session is there.
+    // Fails if a session exists.
     let _ = fs::remove_dir(base);
     removed
 }
 
-/// The directories of the sessions of this user that live below `store`.
+/// Returns the directories of live sessions of this user below `store`.
 pub fn living(store: &Path) -> Vec<PathBuf> {
     base_directories(store).iter().flat_map(|base| sessions(base)).filter(|session| !is_dead(session)).collect()
 }
 
-/// Whether this is a directory of this user, and private.
+/// Returns whether this is a private directory of this user.
 fn is_own(base: &Path) -> bool {
     rustix::fs::lstat(base).is_ok_and(|status| {
         let is_directory = FileType::from_raw_mode(status.st_mode) == FileType::Directory;
@@ -269,7 +265,7 @@ fn is_own(base: &Path) -> bool {
     })
 }
 
-/// Whether another user has made it.
+/// Returns whether the path belongs to another user.
 fn is_anothers(path: &Path) -> bool {
     rustix::fs::lstat(path).is_ok_and(|status| status.st_uid != rustix::process::getuid().as_raw())
 }
@@ -279,7 +275,7 @@ fn sessions(base: &Path) -> impl Iterator<Item = PathBuf> {
     entries.filter(|entry| is_session_name(&entry.file_name())).map(|entry| entry.path())
 }
 
-/// Whether this could be a session's name.
+/// Returns whether this has the form of a session's name.
 pub fn is_session_name(name: &OsStr) -> bool {
     name.len() == 16 && name.as_bytes().iter().all(u8::is_ascii_hexdigit)
 }
@@ -291,8 +287,8 @@ fn is_dead(session: &Path) -> bool {
     }
 }
 
-/// Removes a tree of which parts may be read-only, as mirrored directories are, and vanish meanwhile.
-/// A view that is still mounted in it must not be walked.
+/// Removes a tree. Mirrored directories in it may be read-only, and files may vanish meanwhile. Mounts in it are
+/// unmounted first, since they must not be walked.
 fn remove(directory: &Path) {
     let _ = remove_mounts_below(directory);
     if fs::remove_dir_all(directory).is_ok() || !directory.exists() {
@@ -389,7 +385,7 @@ mod tests {
                 (1, 1, 0)
             );
             drop((first, second));
-            assert_eq!(fs::read_dir(store.path()).unwrap().count(), 1, "what is another's stays");
+            assert_eq!(fs::read_dir(store.path()).unwrap().count(), 1, "the other user's directory stays");
         }
     }
 

@@ -1,4 +1,4 @@
-//! What a command waits for.
+//! Events that a command waits for.
 
 use std::fmt;
 use std::time::Instant;
@@ -7,21 +7,21 @@ use headwater_daemon::SessionId;
 use libc::c_int;
 use signal_hook::consts::{SIGCHLD, SIGCONT, SIGTSTP, SIGWINCH};
 
-use crate::rendezvous::events::News;
+use crate::rendezvous::events::NodeEvent;
 
-/// What `run` waits for.
+/// An event.
 #[derive(Debug)]
 pub enum Event {
-    /// A signal came.
+    /// A signal arrived.
     Signal(Signal),
-    /// A daemon said something, or has ended.
-    Daemon(Said),
-    /// Something became of a node of a job.
-    Node(News),
+    /// A daemon wrote a line, or has ended.
+    Daemon(DaemonOutput),
+    /// The state of a job's node changed.
+    Node(NodeEvent),
 }
 
 impl Event {
-    /// Says so if this is a signal that ends programs.
+    /// Returns an interruption if this is a signal that ends programs.
     pub fn interrupts(&self) -> Option<Interrupted> {
         match self {
             Event::Signal(signal) if signal.ends() => Some(Interrupted(signal.number)),
@@ -30,58 +30,57 @@ impl Event {
     }
 }
 
-/// A signal that ends programs came before the program was started.
+/// A signal that ends programs arrived before the program was started.
 #[derive(Debug)]
 pub struct Interrupted(pub i32);
 
 impl fmt::Display for Interrupted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "signal {} came before the program was started", self.0)
+        write!(f, "signal {} arrived before the program was started", self.0)
     }
 }
 
 impl std::error::Error for Interrupted {}
 
-/// What a daemon said, or that nothing more comes from it.
+/// A line of a daemon's output, or its end.
 #[derive(Debug)]
-pub struct Said {
-    /// Its session. Another one may have failed before, or another daemon in it.
+pub struct DaemonOutput {
+    /// Its session. An earlier attempt may have had another one.
     pub session: SessionId,
-    /// Its node's number.
+    /// The daemon's number.
     pub node: usize,
     /// A line; `None` at the end.
     pub line: Option<String>,
 }
 
-/// A signal that came to this process.
+/// A signal to this process.
 #[derive(Clone, Copy, Debug)]
 pub struct Signal {
     /// Its number.
     pub number: c_int,
-    /// True if the kernel sent it, as it does for keys of the terminal: then the whole foreground
-    /// group has it already, the processes too.
+    /// Whether the kernel sent it, for a key of the terminal: then the whole foreground group has received it.
     pub from_kernel: bool,
-    /// When it came.
+    /// The time of arrival.
     pub at: Instant,
 }
 
 impl Signal {
-    /// True if a program that does nothing about it ends.
+    /// Returns whether its default action ends a program.
     pub fn ends(self) -> bool {
         !matches!(self.number, SIGCHLD | SIGCONT | SIGTSTP | SIGWINCH)
     }
 
-    /// True if it tells that a child process has changed.
+    /// Returns whether it reports a change of a child process.
     pub fn is_child(self) -> bool {
         self.number == SIGCHLD
     }
 
-    /// True if a program that does nothing about it stops.
+    /// Returns whether its default action stops a program.
     pub fn stops(self) -> bool {
         self.number == SIGTSTP
     }
 
-    /// True if it tells a stopped program to go on.
+    /// Returns whether it continues a stopped program.
     pub fn continues(self) -> bool {
         self.number == SIGCONT
     }

@@ -1,4 +1,4 @@
-//! A session on this machine: its directory, its daemons, and what happens while it lasts.
+//! A session on this machine: its directory, its daemons and its events.
 
 pub mod daemons;
 pub mod directory;

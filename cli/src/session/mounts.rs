@@ -1,4 +1,4 @@
-//! Mounts of Headwater on this machine: where they may stand, and which node serves one.
+//! Mounts of Headwater on this machine: valid mount points, and the node that serves a mount.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -11,13 +11,13 @@ use crate::namespace::SUBTYPE;
 use crate::session::directory::base_directories;
 use crate::session::store;
 
-/// How long the mount may take to vanish after that was asked for.
+/// Timeout of an unmount.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The directory without links, if something can be mounted on it.
+/// Returns the directory without links, as a mount point.
 ///
 /// # Errors
-/// It is no directory that a mount can name.
+/// It is not a directory, or its name is not UTF-8.
 pub fn existing_directory(path: &Path) -> Result<PathBuf> {
     let canonical = path.canonicalize().with_context(|| format!("nothing can be mounted on {}", path.display()))?;
     ensure!(canonical.is_dir(), "nothing can be mounted on {}: it is not a directory", path.display());
@@ -25,7 +25,7 @@ pub fn existing_directory(path: &Path) -> Result<PathBuf> {
     Ok(canonical)
 }
 
-/// The node whose mount stands at this directory, if it is this user's and has a supervisor.
+/// Returns the node of the mount at this directory, if it is this user's and has a supervisor.
 pub fn node_of(mount_point: &Path, store: Option<&Path>) -> Option<NodeDir> {
     let mounts = mounted(SUBTYPE).unwrap_or_default();
     // The last one is on top.
@@ -33,17 +33,17 @@ pub fn node_of(mount_point: &Path, store: Option<&Path>) -> Option<NodeDir> {
     node_with(&here.source, store)
 }
 
-/// The node of the mount with this source.
+/// Returns the node of the mount with this source.
 pub fn node_with(source: &str, store: Option<&Path>) -> Option<NodeDir> {
     let node = source.strip_prefix(SUBTYPE)?.strip_prefix(':')?;
     let bases = store::candidates(store).into_iter().flat_map(|store| base_directories(&store));
     bases.map(|base| NodeDir::new(base.join(node))).find(|node| node.supervisor().exists())
 }
 
-/// Waits until nothing is mounted there any more.
+/// Waits until the mount is gone.
 ///
 /// # Errors
-/// Something still is.
+/// Timeout.
 pub fn wait_until_gone(place: &Path) -> Result<()> {
     let deadline = Instant::now() + TIMEOUT;
     while mounted(SUBTYPE)?.iter().any(|mount| mount.mount_point == place) {

@@ -1,5 +1,4 @@
-//! Files that were opened to find the scope, kept so that the reader need not open them again: a
-//! session opens each file once.
+//! Files that were opened to find the scope. They stay open for the reader, so a session opens each file once.
 
 use std::cell::RefCell;
 use std::fs::File;
@@ -14,7 +13,7 @@ pub struct Opened {
 }
 
 impl Opened {
-    /// Opens a file for reading and keeps it open.
+    /// Opens a file for reading, and retains a descriptor.
     pub fn open(&self, path: &Path) -> io::Result<File> {
         let mut files = self.files.borrow_mut();
         if let Some((_, file)) = files.iter().find(|(opened, _)| opened == path) {
@@ -25,9 +24,9 @@ impl Opened {
         Ok(file)
     }
 
-    /// Calls `visit` with all files that were opened.
-    pub fn with<T>(&self, visit: impl FnOnce(&[(PathBuf, BorrowedFd<'_>)]) -> T) -> T {
+    /// Calls `use_files` with all open files.
+    pub fn with<T>(&self, use_files: impl FnOnce(&[(PathBuf, BorrowedFd<'_>)]) -> T) -> T {
         let files = self.files.borrow();
-        visit(&files.iter().map(|(path, file)| (path.clone(), file.as_fd())).collect::<Vec<_>>())
+        use_files(&files.iter().map(|(path, file)| (path.clone(), file.as_fd())).collect::<Vec<_>>())
     }
 }

@@ -1,5 +1,5 @@
-//! What a node has before its daemon starts: its directory, a place for its view, or the copy of the
-//! audit library, so that no process opens that on a shared file system.
+//! Prepares a node's directory before its daemon starts, with a mount point for its view or a local copy of the audit
+//! library.
 
 use std::env;
 use std::fs::{self, OpenOptions};
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use headwater_store::layout::NodeDir;
 
-use crate::own;
+use crate::self_exec;
 
 /// The audit library's file name.
 pub const AUDIT_LIBRARY: &str = "libheadwater-audit.so";
@@ -23,35 +23,35 @@ pub fn read_audit_library() -> Result<Vec<u8>> {
     fs::read(&library).with_context(|| format!("{} can't be read", library.display()))
 }
 
-/// Where the audit library is installed.
+/// Returns the path of the installed audit library.
 pub fn find_audit_library() -> Result<PathBuf> {
     find_installed(AUDIT_LIBRARY)
 }
 
-/// Where a file is installed that lies beside the audit library.
+/// Returns the path of a file that is installed beside the audit library.
 pub fn find_installed(name: &str) -> Result<PathBuf> {
-    let executable = own::installed().context("/proc/self/exe can't be read")?;
+    let executable = self_exec::installed().context("/proc/self/exe can't be read")?;
     let candidates = match env::var_os(LIBRARY_DIRECTORY).filter(|d| !d.is_empty()) {
         Some(directory) => vec![PathBuf::from(directory).join(name)],
         None => candidates(&executable, name),
     };
     candidates.iter().find(|c| c.is_file()).cloned().with_context(|| {
-        let looked = candidates.iter().map(|c| c.display().to_string()).collect::<Vec<_>>().join(", ");
+        let searched = candidates.iter().map(|c| c.display().to_string()).collect::<Vec<_>>().join(", ");
         format!(
-            "{name} is missing (looked for {looked}). Build it with `cargo xtask dist`, or name its directory \
+            "{name} is missing (searched: {searched}). Build it with `cargo xtask dist`, or name its directory \
              in {LIBRARY_DIRECTORY}"
         )
     })
 }
 
-/// Where the file is for this executable: beside it as installed, or as built by cargo.
+/// Returns the file's possible paths for this executable: as installed, and as built by cargo.
 fn candidates(executable: &Path, name: &str) -> Vec<PathBuf> {
     let installed = executable.parent().and_then(Path::parent).map(|prefix| prefix.join("lib").join(name));
     let target = executable.ancestors().skip(1).take(4).find(|a| a.ends_with("target"));
     installed.into_iter().chain(target.map(|t| t.join("dist/lib").join(name))).collect()
 }
 
-/// Makes a node's directory with its copy of the library, and gives the copy's path.
+/// Makes a node's directory with a copy of the library; returns the copy's path.
 pub fn prepare_audit(node: &NodeDir, library: &[u8]) -> Result<PathBuf> {
     make_private(&[node.path(), &node.library_dir()])?;
     let path = node.library_dir().join(AUDIT_LIBRARY);
@@ -62,7 +62,7 @@ pub fn prepare_audit(node: &NodeDir, library: &[u8]) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// Makes a node's directory with a place for its view, and gives that place.
+/// Makes a node's directory with a mount point for its view; returns the mount point.
 pub fn prepare_view(node: &NodeDir) -> Result<PathBuf> {
     make_private(&[node.path(), &node.view()])?;
     Ok(node.view())

@@ -1,4 +1,4 @@
-//! A session that serves a program: by the mechanism that was chosen, or else by the next that works.
+//! A session on this machine that serves a program: by the chosen mechanism, or by the next one that works.
 
 use std::env;
 use std::os::unix::ffi::OsStrExt;
@@ -14,7 +14,7 @@ use headwater_supervisor::{MountVia, NamespaceVia, Via};
 use rustix::process::{Resource, getrlimit};
 
 use crate::launch::Attachment;
-use crate::message::say;
+use crate::message::log;
 use crate::options::run::RunOptions;
 use crate::session::daemons::{Daemons, Settings};
 use crate::session::directory::Session;
@@ -25,13 +25,13 @@ use crate::session::store::{self, Disk, ReadBy};
 use crate::topology::Arrangement;
 use crate::via::{Choice, Mechanism, Program, prefix};
 
-/// What a view of `/` shows empty: a program's paths there are not files of the scope.
+/// Directories that a view of `/` shows empty.
 const HIDDEN: [&str; 3] = ["/proc", "/sys", "/dev"];
 
-/// The least that a daemon and its supervisor need at once.
+/// Descriptors that a daemon and its supervisor need.
 const DESCRIPTORS_MIN: u64 = 128;
 
-/// Why no daemon could do its work under this process's limits; `None` if it can.
+/// Returns which limit of this process is too low for a daemon, if one is.
 fn limited() -> Option<String> {
     let below = |resource, least| getrlimit(resource).maximum.filter(|most| *most < least);
     let file_bytes_min = Geometry::default().total_bytes();
@@ -47,43 +47,43 @@ fn limited() -> Option<String> {
     })
 }
 
-/// A session that serves. The daemons end before the session's directory goes.
+/// A session that serves. The daemons end before the session's directory is removed.
 pub struct Serving {
     /// The nodes' daemons.
     pub daemons: Daemons,
     /// The session.
     pub session: Session,
-    /// What each node's processes need.
+    /// How each node's processes find its daemon.
     pub attachments: Vec<Attachment>,
-    /// Where content lies.
+    /// The RAM disk with content.
     pub disk: Option<Disk>,
 }
 
-/// What is to be served.
+/// What to serve, and how.
 #[derive(Clone, Copy)]
-pub struct Wanted<'a> {
-    /// What the user says.
+pub struct ServiceRequest<'a> {
+    /// The user's options.
     pub options: &'a RunOptions,
     /// The program's file, absolute.
     pub file: &'a Path,
-    /// What is known of it.
+    /// Its properties.
     pub program: &'a Program,
-    /// The directories.
+    /// The scope.
     pub scope: &'a Scope,
-    /// Files that are open already.
+    /// Files that are open.
     pub opened: &'a Opened,
-    /// The nodes in their order, and the trees over them.
+    /// The nodes' ranks, and the trees.
     pub arrangement: &'a Arrangement,
-    /// What is fetched before the program asks.
+    /// Files to preload.
     pub preload: Option<&'a Preload>,
 }
 
-impl Wanted<'_> {
-    /// Starts a session by the first mechanism that works, from `choice` on, which then tells what
-    /// became of it; `None` if the program is to run as it is.
+impl ServiceRequest<'_> {
+    /// Starts a session by the first mechanism that works, from `choice` on, and updates `choice`. Returns `None` if
+    /// the program runs without Headwater.
     ///
     /// # Errors
-    /// A signal came that ends programs.
+    /// A signal arrived that ends programs.
     pub fn serve(
         self,
         choice: &mut Choice,
@@ -92,7 +92,7 @@ impl Wanted<'_> {
     ) -> Result<Option<Serving>, Interrupted> {
         let fabric = self.options.service.transport.fabric();
         if let Some(why) = limited().filter(|_| choice.mechanism != Mechanism::Off) {
-            say(format_args!("warning: {why}. The program runs without Headwater"));
+            log(format_args!("warning: {why}. The program runs without Headwater"));
             *choice = Choice::off(why);
         }
         while choice.mechanism != Mechanism::Off {
@@ -103,8 +103,8 @@ impl Wanted<'_> {
             let why = format!("{error:#}");
             *choice = choice.after_failure(self.program, &why);
             match choice.mechanism {
-                Mechanism::Off => say(format_args!("warning: {}. The program runs without Headwater", choice.reason)),
-                next => say(format_args!("warning: {why}. Going on with --via {}", next.name())),
+                Mechanism::Off => log(format_args!("warning: {}. The program runs without Headwater", choice.reason)),
+                next => log(format_args!("warning: {why}. Going on with --via {}", next.name())),
             }
         }
         Ok(None)
@@ -124,7 +124,7 @@ impl Wanted<'_> {
         let storage = &options.service.storage;
         let store = store::open(storage.store.as_deref(), storage.store_max, options.nodes, read_by)?;
         if options.service.verbose {
-            say(format_args!("stores {}, of at most {} bytes each", store.place(), store.bytes_max));
+            log(format_args!("stores {}, of at most {} bytes each", store.location(), store.bytes_max));
         }
         let session = Session::create(&store.directory, options.nodes)?;
         let mut scope = self.scope.clone();
@@ -173,7 +173,7 @@ impl Wanted<'_> {
 }
 
 impl Serving {
-    /// Ends the session; the daemons' reports, as far as they still could.
+    /// Ends the session; returns the daemons' reports, `None` for a lost one.
     pub fn end(self, events: &Receiver<Event>) -> Vec<Option<Report>> {
         let reports = self.daemons.stop(events);
         drop(self.session);
@@ -182,11 +182,11 @@ impl Serving {
     }
 }
 
-/// How the processes of a node come to its mount.
+/// Returns how a node's mount is made.
 pub fn via(mechanism: Mechanism, session: &Session, node: u32) -> Via {
     match mechanism {
         Mechanism::Namespace { has_user_namespace } => {
-            // Others are those that root's programs become; in a user namespace there are none.
+            // Programs of root may change their user; in a user namespace there are no other users.
             Via::Namespace(NamespaceVia { has_user_namespace, allows_others: true })
         }
         _ => {

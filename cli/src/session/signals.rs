@@ -1,4 +1,4 @@
-//! Signals as events, with what is needed to pass each on exactly once.
+//! Signals as events, so that each is forwarded exactly once.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
@@ -19,18 +19,17 @@ use signal_hook::low_level::siginfo::Cause;
 
 use crate::session::events::{Event, Signal};
 
-const PASSED_ON: [c_int; 9] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT, SIGWINCH];
+const FORWARDED: [c_int; 9] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT, SIGWINCH];
 
-/// Sends each signal that is to be passed on, and `SIGCHLD`, as an event from now on. Signals that
-/// were ignored when this process started stay ignored, here and in its children: `nohup` relies
-/// on that.
+/// Sends each signal to forward, and `SIGCHLD`, as an event from now on. Signals that were ignored when this process
+/// started stay ignored, here and in its children: `nohup` relies on that.
 pub fn watch(events: Sender<Event>) -> Result<()> {
-    watch_for(&PASSED_ON, move |signal| events.send(Event::Signal(signal)).is_ok())
+    watch_for(&FORWARDED, move |signal| events.send(Event::Signal(signal)).is_ok())
 }
 
-/// The same with these signals. `hear` is told each, until it says that nobody listens any more.
-pub fn watch_for(signals: &[c_int], mut hear: impl FnMut(Signal) -> bool + Send + 'static) -> Result<()> {
-    let watched: Vec<c_int> = heeded(signals).chain([SIGCHLD]).collect();
+/// The same with these signals. Calls `handle` with each, until it returns false.
+pub fn watch_for(signals: &[c_int], mut handle: impl FnMut(Signal) -> bool + Send + 'static) -> Result<()> {
+    let watched: Vec<c_int> = not_ignored(signals).chain([SIGCHLD]).collect();
     let mut signals = SignalsInfo::<WithOrigin>::new(watched).context("signals can't be watched")?;
     thread::Builder::new().name("signals".into()).spawn(move || {
         for origin in signals.forever() {
@@ -39,7 +38,7 @@ pub fn watch_for(signals: &[c_int], mut hear: impl FnMut(Signal) -> bool + Send 
                 from_kernel: matches!(origin.cause, Cause::Kernel),
                 at: Instant::now(),
             };
-            if !hear(signal) {
+            if !handle(signal) {
                 return;
             }
         }
@@ -47,35 +46,36 @@ pub fn watch_for(signals: &[c_int], mut hear: impl FnMut(Signal) -> bool + Send 
     Ok(())
 }
 
-/// Signals of which a process can't take notice, and those that the kernel and the C library need.
-const OWN: [c_int; 5] = [SIGKILL, SIGSTOP, SIGILL, SIGFPE, SIGSEGV];
+/// Signals that a process can't catch, and those for its own faults.
+const UNCATCHABLE: [c_int; 5] = [SIGKILL, SIGSTOP, SIGILL, SIGFPE, SIGSEGV];
 /// The C library's own.
 const RESERVED: std::ops::Range<c_int> = 32..34;
 const SIGNALS: std::ops::RangeInclusive<c_int> = 1..=64;
 
-/// All signals that another process is to be passed, but for those that this one ignores.
-pub struct Passing(SignalDelivery<UnixStream, WithOrigin>);
+/// Receives all signals to forward to another process, except those that this one ignores.
+pub struct SignalForwarder(SignalDelivery<UnixStream, WithOrigin>);
 
-impl Passing {
-    /// From now on they have no other effect here.
-    pub fn begin() -> std::io::Result<Passing> {
-        let passed = |signal: &c_int| !OWN.contains(signal) && !RESERVED.contains(signal) && *signal != SIGCHLD;
-        let all: Vec<c_int> = SIGNALS.filter(passed).collect();
+impl SignalForwarder {
+    /// Catches the signals from now on.
+    pub fn begin() -> std::io::Result<SignalForwarder> {
+        let is_forwarded =
+            |signal: &c_int| !UNCATCHABLE.contains(signal) && !RESERVED.contains(signal) && *signal != SIGCHLD;
+        let all: Vec<c_int> = SIGNALS.filter(is_forwarded).collect();
         let (read, write) = UnixStream::pair()?;
-        Ok(Passing(SignalDelivery::with_pipe(read, write, WithOrigin::default(), heeded(&all))?))
+        Ok(SignalForwarder(SignalDelivery::with_pipe(read, write, WithOrigin::default(), not_ignored(&all))?))
     }
 
-    /// What becomes readable when signals have come.
+    /// Returns a descriptor that is readable when signals have arrived.
     pub fn readable(&self) -> BorrowedFd<'_> {
         self.0.get_read().as_fd()
     }
 
-    /// Signals that have come, each with whether the kernel has sent it.
+    /// Returns the signals that have arrived, each with whether the kernel sent it.
     pub fn pending(&mut self) -> Vec<(c_int, bool)> {
         self.0.pending().map(|origin| (origin.signal, matches!(origin.cause, Cause::Kernel))).collect()
     }
 
-    /// What has come has its usual effect.
+    /// Applies the default action of signals that have arrived.
     pub fn end(&mut self) {
         for (signal, _) in self.pending() {
             let _ = signal_hook::low_level::emulate_default_handler(signal);
@@ -83,8 +83,8 @@ impl Passing {
     }
 }
 
-/// Those of the signals that this process does not ignore.
-pub fn heeded(signals: &[c_int]) -> impl Iterator<Item = c_int> {
+/// Returns the signals that this process does not ignore.
+pub fn not_ignored(signals: &[c_int]) -> impl Iterator<Item = c_int> {
     let ignored = ignored_signals();
     signals.iter().copied().filter(move |signal| ignored >> (signal - 1) & 1 == 0)
 }
@@ -94,7 +94,7 @@ pub fn stop_here() {
     let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::STOP);
 }
 
-/// The mask of ignored signals, bit n-1 for signal n; none if the kernel does not tell.
+/// Returns the mask of ignored signals, bit n-1 for signal n; 0 if /proc is missing.
 fn ignored_signals() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

@@ -1,7 +1,7 @@
-//! Where the stores of this machine's nodes are, and how much they may hold.
+//! The location and limit of this machine's stores.
 //!
-//! What a session has on the machine lies in a directory that others use, too, mostly `/dev/shm`; content, which is
-//! almost all of it, on a RAM disk of the session's own, where it can be had and the user names no place.
+//! A session's files lie in a shared directory, mostly `/dev/shm`. Its content, which is almost all of it, lies on a
+//! RAM disk of its own, unless the user names a directory or the kernel refuses the disk.
 
 use std::env;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -17,34 +17,34 @@ use crate::namespace::keeper::Keeper;
 
 /// `f_type` of tmpfs and ramfs.
 const MEMORY: [u64; 2] = [0x0102_1994, 0x8584_58f6];
-/// The most that a node's store holds unless the user says otherwise, in bytes.
+/// The default limit of a node's store, in bytes.
 const STORE_BYTES_MAX: u64 = 4 << 30;
-/// Of what is free, all stores take at most this part unless the user says otherwise: one half.
+/// The divisor of free memory for the default limit of all stores together.
 const FREE_SHARE: u64 = 2;
 
-/// A place for stores.
+/// The location of stores.
 #[derive(Debug)]
 pub struct Store {
     /// The directory, without links.
     pub directory: PathBuf,
-    /// The most that one node's store may hold.
+    /// The limit of one node's store, in bytes.
     pub bytes_max: u64,
     /// Whether it is in memory, not on a disk.
     pub is_in_memory: bool,
-    /// Where content lies instead.
+    /// The RAM disk for content.
     pub disk: Option<Disk>,
-    /// Why there is no such disk, if the user has not named a place.
+    /// The reason why there is no RAM disk, if the user named no directory.
     pub why_shared: Option<String>,
 }
 
-/// A RAM disk that nothing but content lies on.
+/// A RAM disk for content.
 #[derive(Debug)]
 pub struct Disk {
     root: OwnedFd,
     keeper: Option<Keeper>,
 }
 
-/// Who reads content.
+/// The readers of content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadBy {
     /// The daemon alone.
@@ -53,7 +53,7 @@ pub enum ReadBy {
     Processes,
 }
 
-/// The same as [`choose`], with a disk for content where one can be had and the user names no directory.
+/// As [`choose`], with a RAM disk for content if the user names no directory and the kernel allows it.
 pub fn open(named: Option<&Path>, bytes_max: Option<u64>, nodes: u32, read_by: ReadBy) -> Result<Store> {
     let mut store = choose(named, bytes_max, nodes)?;
     if named.is_some() {
@@ -81,12 +81,12 @@ impl Disk {
         Ok(Disk { root, keeper })
     }
 
-    /// The descriptor of its root directory, for a daemon to inherit.
+    /// Returns the descriptor of its root directory, for a daemon to inherit.
     pub fn root(&self) -> BorrowedFd<'_> {
         self.root.as_fd()
     }
 
-    /// What a daemon is told of it.
+    /// Returns the configuration for a daemon.
     pub fn config(&self) -> headwater_daemon::Disk {
         let shown_at = self.keeper.as_ref().map(|keeper| keeper.root().clone());
         headwater_daemon::Disk { fd: self.root.as_raw_fd(), shown_at }
@@ -94,21 +94,20 @@ impl Disk {
 }
 
 impl Store {
-    /// Where content lies, for the user.
-    pub fn place(&self) -> String {
+    /// Returns the location of content as text.
+    pub fn location(&self) -> String {
         match (&self.disk, &self.why_shared) {
             (Some(_), _) => "on a RAM disk of its own".into(),
-            (None, Some(why)) => format!("in {}, where others' memory is, too: {why}", self.directory.display()),
+            (None, Some(why)) => format!("in {}, which other programs use, too: {why}", self.directory.display()),
             (None, None) => format!("in {}", self.directory.display()),
         }
     }
 }
 
-/// The directory that the user names, or the first in memory that will do, or else the first on a
-/// local disk.
+/// Returns the user's directory, or the first usable one in memory, or the first usable one on a local disk.
 pub fn choose(named: Option<&Path>, bytes_max: Option<u64>, nodes: u32) -> Result<Store> {
     let directory = match named {
-        Some(directory) => usable(directory).context("the store can't be there")?,
+        Some(directory) => usable(directory).context("the store can't be in the directory of --store")?,
         None => default_directory()?,
     };
     let bytes_max = bytes_max.unwrap_or_else(|| share(free_bytes(&directory), nodes));
@@ -116,7 +115,7 @@ pub fn choose(named: Option<&Path>, bytes_max: Option<u64>, nodes: u32) -> Resul
     Ok(Store { directory, bytes_max, is_in_memory, disk: None, why_shared: None })
 }
 
-/// The part of what is free that each of several nodes gets.
+/// Returns a node's default limit.
 fn share(free: u64, nodes: u32) -> u64 {
     (free / FREE_SHARE / u64::from(nodes)).clamp(1, STORE_BYTES_MAX)
 }
@@ -125,7 +124,7 @@ fn free_bytes(directory: &Path) -> u64 {
     rustix::fs::statvfs(directory).map_or(0, |s| s.f_bavail.saturating_mul(s.f_frsize))
 }
 
-/// Where stores can be: in the directory that the user names, or in one of several.
+/// Returns the directories where stores can be: the user's, or the default ones.
 pub fn candidates(named: Option<&Path>) -> Vec<PathBuf> {
     if let Some(named) = named {
         return vec![named.to_owned()];
@@ -143,12 +142,15 @@ fn default_directory() -> Result<PathBuf> {
         Some(directory) => Ok(directory.clone()),
         None => {
             let failures = failures.into_iter().filter_map(Result::err).map(|e| format!("{e:#}"));
-            bail!("no directory will do as a store ({})", failures.collect::<Vec<_>>().join("; "))
+            bail!(
+                "no directory is usable as a store ({}). Name one with --store",
+                failures.collect::<Vec<_>>().join("; ")
+            )
         }
     }
 }
 
-/// The directory without links, if files can be made there and libraries loaded from there.
+/// Returns the directory without links, if files can be made there and libraries loaded from there.
 fn usable(directory: &Path) -> Result<PathBuf> {
     let shown = directory.display();
     let canonical = directory.canonicalize().with_context(|| format!("{shown} can't be used"))?;

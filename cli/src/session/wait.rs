@@ -1,4 +1,4 @@
-//! Waiting for the processes of a launch, signals passed on.
+//! Waits for the processes of a launch, and forwards signals.
 
 use std::sync::mpsc::Receiver;
 use std::time::Instant;
@@ -6,26 +6,25 @@ use std::time::Instant;
 use anyhow::{Context, Result};
 
 use crate::launch::Processes;
-use crate::rendezvous::events::News;
+use crate::rendezvous::events::NodeEvent;
 use crate::session::events::Event;
 use crate::session::signals;
 
-/// Waits for the launcher, passing signals on; gives its exit status. `heard` is told what becomes of nodes.
-pub fn wait(launcher: Processes, events: &Receiver<Event>, mut heard: impl FnMut(News)) -> Result<u8> {
+/// Waits for the launcher and forwards signals; returns its exit status. Calls `handle` with each node event.
+pub fn wait(launcher: Processes, events: &Receiver<Event>, mut handle: impl FnMut(NodeEvent)) -> Result<u8> {
     wait_for(launcher, events, |event| {
-        if let Event::Node(news) = event {
-            heard(news);
+        if let Event::Node(event) = event {
+            handle(event);
         }
     })
 }
 
-/// As [`wait`], with all other events.
-pub fn wait_for(mut processes: Processes, events: &Receiver<Event>, mut heard: impl FnMut(Event)) -> Result<u8> {
+/// As [`wait`]; `handle` gets all events but signals.
+pub fn wait_for(mut processes: Processes, events: &Receiver<Event>, mut handle: impl FnMut(Event)) -> Result<u8> {
     let launched = Instant::now();
     let mut stopping = false;
     while !processes.reap() {
-        // Only after its processes: whether they stop at all is theirs to say, and the kernel's, which
-        // stops no process that nobody could continue.
+        // Stops only after its processes: they may ignore the signal, and the kernel stops no orphaned group.
         if stopping && processes.are_stopped() {
             signals::stop_here();
             stopping = false;
@@ -33,13 +32,13 @@ pub fn wait_for(mut processes: Processes, events: &Receiver<Event>, mut heard: i
         match events.recv().context("signals are no longer watched")? {
             Event::Signal(signal) => {
                 stopping = signal.stops() || stopping && !signal.continues();
-                // What the kernel sends to the foreground group reaches the processes that are there.
+                // A signal of the kernel to the foreground group has reached the processes that existed then.
                 let has_come = signal.from_kernel && signal.at > launched;
                 if !signal.is_child() && !has_come {
                     processes.signal(signal.number);
                 }
             }
-            event => heard(event),
+            event => handle(event),
         }
     }
     Ok(processes.status())

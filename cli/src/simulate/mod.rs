@@ -1,4 +1,4 @@
-//! `headwater simulate` and `headwater plan`: how long a start takes at sizes that nobody has at hand.
+//! `headwater simulate` and `headwater plan`: predict the time of a start at any size.
 
 pub mod options;
 mod plan;
@@ -21,13 +21,13 @@ use crate::message::show;
 /// How often progress is shown on a terminal, and how often in a log.
 const SHOWN_EVERY: Duration = Duration::from_millis(200);
 const LOGGED_EVERY: Duration = Duration::from_secs(10);
-/// Children of a node in one tree if nothing is said.
+/// The default branching of one tree.
 const BRANCHING_DEFAULT: Branching = Branching::KAry(8);
 
 /// `headwater simulate`.
 ///
 /// # Errors
-/// Input that can't be used, or output that can't be written.
+/// Input is malformed, or output can't be written.
 pub fn simulate(options: &SimulateOptions) -> Result<u8> {
     let (trace, machine) = setup::load(&options.setup)?;
     let mut rows = Vec::new();
@@ -72,7 +72,7 @@ pub fn plan(options: &PlanOptions) -> Result<u8> {
     Ok(0)
 }
 
-/// The trees over so many ranks.
+/// Returns the trees over `ranks`.
 fn shape(options: &SimulateOptions, ranks: u32) -> Result<Shape> {
     let &SimulateOptions { trees, readers, groups, fan_out, .. } = options;
     Ok(match (groups, fan_out, Shape::default_of(ranks)) {
@@ -90,7 +90,7 @@ fn shape(options: &SimulateOptions, ranks: u32) -> Result<Shape> {
     })
 }
 
-/// Writes the files that were asked for, by the ends of their names.
+/// Writes the requested files, by the extensions of their names.
 fn write(
     paths: &[std::path::PathBuf],
     trace: &Trace,

@@ -35,7 +35,7 @@ them is simulated, each time with the whole trace. More than 50 readers, servers
 trees are tried only if it was still getting better there. Shapes whose starts differ by less than 2 % count as \
 equal; of these one without servers is recommended that asks the shared file system for least, then the default.";
 
-/// What is started where.
+/// The workload and the model.
 #[derive(Clone, Debug, Args)]
 pub struct SetupOptions {
     /// Processes on each node
@@ -47,7 +47,7 @@ pub struct SetupOptions {
     #[arg(long, value_name = "FILE|NAME", value_hint = ValueHint::FilePath, help_heading = WORKLOAD)]
     pub trace: String,
 
-    /// Of the trace, keep what lies in this directory (repeatable, or separated by colons) [default: all]
+    /// Use only the part of the trace in this directory (repeatable, or separated by colons) [default: all]
     #[arg(long, value_name = "DIR", value_delimiter = ':', help_heading = WORKLOAD)]
     pub shared: Vec<String>,
 
@@ -80,7 +80,7 @@ pub struct SimulateOptions {
     #[arg(long, value_name = "N")]
     pub nodes: Counts,
 
-    /// What is started where.
+    /// The workload and the model.
     #[command(flatten)]
     pub setup: SetupOptions,
 
@@ -122,12 +122,12 @@ pub struct PlanOptions {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=NODES_MAX as i64))]
     pub nodes: u32,
 
-    /// What is started where.
+    /// The workload and the model.
     #[command(flatten)]
     pub setup: SetupOptions,
 }
 
-/// The most nodes.
+/// Limit of the number of nodes.
 const NODES_MAX: u32 = 100_000_000;
 
 /// Numbers of nodes, ascending.

@@ -1,4 +1,4 @@
-//! What planning found.
+//! The results of planning.
 
 use std::fmt::Write;
 
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::report::digits;
 
-/// What was tried on so many nodes.
+/// The trials on so many nodes.
 pub struct Report {
     /// Nodes.
     pub nodes: u32,
@@ -34,7 +34,7 @@ impl Report {
         ]
     }
 
-    /// Tables and a recommendation for people.
+    /// Returns tables and a recommendation as text.
     pub fn text(&self, trace: &Trace) -> String {
         let mut text = format!(
             "{} nodes, {} processes a node, {} look-ups, {} files; without Headwater {} s\n",
@@ -64,7 +64,7 @@ impl Report {
         text
     }
 
-    /// A table for programs.
+    /// Returns the table as CSV.
     pub fn csv(&self) -> String {
         let mut text = String::from("varied,value,seconds,requests,bytes\n");
         for (name, trials) in self.parts() {
@@ -77,7 +77,7 @@ impl Report {
         text
     }
 
-    /// JSON, on one line.
+    /// Returns JSON, on one line.
     pub fn json(&self) -> Result<String> {
         let trial = |name: &str, trial: &Trial| -> Value {
             let Outcome { seconds, counts, .. } = trial.outcome;
@@ -96,7 +96,7 @@ impl Report {
         Ok(serde_json::to_string(&all)? + "\n")
     }
 
-    /// Seconds by the number of readers, servers, trees and groups.
+    /// Returns a plot of the seconds by the number of readers, servers, trees and groups.
     pub fn plot(&self, trace: &str) -> Plot {
         let curve = |(name, trials): (&str, &[Trial])| {
             let points = trials.iter().map(|trial| (count(trial.shape, name), trial.outcome.seconds)).collect();
@@ -133,7 +133,7 @@ fn branching_name(branching: Branching) -> String {
     }
 }
 
-/// What to write on the command line for a shape.
+/// Returns the options for a shape.
 fn options(Trial { shape, servers, .. }: Trial, nodes: u32) -> String {
     match shape {
         Shape::Striped { trees, .. } if servers > 0 => format!("--servers {servers} --trees {trees}"),

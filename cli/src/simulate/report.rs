@@ -1,4 +1,4 @@
-//! What a simulation found, as a table, as CSV, as JSON and as curves.
+//! The results of a simulation, as a table, as CSV, as JSON and as curves.
 
 use std::fmt::Write;
 
@@ -14,7 +14,7 @@ use serde_json::json;
 pub struct Row {
     /// Nodes that run the program.
     pub nodes: u32,
-    /// From "start" until all daemons are ready.
+    /// The time until all daemons are ready.
     pub ready_seconds: f64,
     /// The start with Headwater.
     pub with: Outcome,
@@ -24,11 +24,11 @@ pub struct Row {
     pub is_exact: bool,
 }
 
-/// All of them.
+/// All results.
 pub struct Report<'a> {
-    /// As it was named.
+    /// As named by the user.
     pub trace: &'a str,
-    /// As it was named.
+    /// As named by the user.
     pub fs: &'a str,
     /// Processes on each node.
     pub ppn: u32,
@@ -36,7 +36,7 @@ pub struct Report<'a> {
     pub rows: Vec<Row>,
 }
 
-/// A row for machines.
+/// A row in CSV and JSON.
 #[derive(Serialize)]
 struct Record {
     nodes: u32,
@@ -56,7 +56,7 @@ struct Record {
 }
 
 impl Report<'_> {
-    /// A table for people.
+    /// Returns the table as text.
     pub fn text(&self, trace: &Trace) -> String {
         let mut text = format!("{}\n\n", described(trace, self.trace, self.ppn, self.fs));
         let heading = ["NODES", "READY", "SECONDS", "SHARED FS", "WITHOUT", "SHARED FS", "SIMULATED"];
@@ -80,7 +80,7 @@ impl Report<'_> {
         text
     }
 
-    /// A table for programs.
+    /// Returns the table as CSV.
     pub fn csv(&self) -> String {
         let mut text = String::from(
             "nodes,processes,ready_seconds,seconds,first_seconds,median_seconds,requests,bytes,fallbacks,messages,\
@@ -106,14 +106,14 @@ impl Report<'_> {
         text
     }
 
-    /// JSON, on one line.
+    /// Returns JSON, on one line.
     pub fn json(&self) -> Result<String> {
         let records: Vec<Record> = self.records().collect();
         let all = json!({"trace": self.trace, "fs": self.fs, "ppn": self.ppn, "runs": records});
         Ok(serde_json::to_string(&all)? + "\n")
     }
 
-    /// Seconds by nodes, with and without.
+    /// Returns a plot of the seconds by nodes, with and without Headwater.
     pub fn plot(&self) -> Plot {
         let curve = |name: &str, seconds: fn(&Row) -> f64| Curve {
             name: name.into(),
@@ -150,7 +150,7 @@ impl Report<'_> {
     }
 }
 
-/// What is started, in one line.
+/// Describes what is started, in one line.
 pub fn described(trace: &Trace, name: &str, ppn: u32, fs: &str) -> String {
     format!(
         "{name}: {} look-ups, {} files, {} s of computing; {ppn} process{} a node; {fs}",
@@ -161,7 +161,7 @@ pub fn described(trace: &Trace, name: &str, ppn: u32, fs: &str) -> String {
     )
 }
 
-/// A number with three significant digits.
+/// Formats a number with three significant digits.
 pub fn digits(value: f64) -> String {
     if value == 0.0 || !value.is_finite() {
         return "0".into();

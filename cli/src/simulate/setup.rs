@@ -1,4 +1,4 @@
-//! What is started where, out of names and files.
+//! Loads the workload and the model from names and files.
 
 use std::fs;
 
@@ -7,10 +7,10 @@ use headwater_model::{FileSystem, Machine, Network, Trace};
 
 use super::options::SetupOptions;
 
-/// Reads what the options name.
+/// Loads the trace and the model that the options name.
 ///
 /// # Errors
-/// A file that can't be read or makes no sense, with what is wrong in it.
+/// A file can't be read or is malformed.
 pub fn load(options: &SetupOptions) -> Result<(Trace, Machine)> {
     let network = match &options.network {
         Some(path) => {
@@ -34,7 +34,7 @@ pub fn load(options: &SetupOptions) -> Result<(Trace, Machine)> {
     if !options.shared.is_empty() {
         let directory = |text: &String| {
             let path = headwater_abi::Path::new(text.as_bytes());
-            path.with_context(|| format!("--shared {text}: give the directory's path from / on"))
+            path.with_context(|| format!("--shared {text}: give an absolute path"))
         };
         trace.retain_within(&options.shared.iter().map(directory).collect::<Result<Vec<_>>>()?);
         if trace.lookups.is_empty() {

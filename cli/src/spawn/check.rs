@@ -1,4 +1,4 @@
-//! `headwater spawn --check`: whether a program's processes can come from a zygote.
+//! `headwater spawn --check`: checks whether a zygote can be made of a program.
 
 use std::io::stdout;
 
@@ -6,24 +6,24 @@ use super::library::Mechanism;
 use super::options::{SpawnOptions, StopOption};
 use super::work;
 use crate::exec::complaint;
-use crate::message::{say, show};
+use crate::message::{log, show};
 
-/// What stands between the reasons that the library gives.
-const BETWEEN: &str = "; ";
-/// The status if there can be no zygote.
+/// The separator of the library's reasons.
+const SEPARATOR: &str = "; ";
+/// The exit status if there can be no zygote.
 const NO_ZYGOTE: u8 = 1;
-/// What is seen neither here nor when processes are started.
+/// State of constructors that no check detects.
 const UNNOTICED_AT_MAIN: &str = "not noticed: what constructors have drawn, read or kept: random numbers, the time, the \
                                  process's number and arguments, input, locked memory, children";
 
-/// Makes a zygote, ends it, and tells what that was like. Gives the exit status.
+/// Makes a zygote as a trial, and reports the outcome. Returns the exit status.
 pub fn check(options: &SpawnOptions) -> u8 {
     let program = options.program[0].display();
     let mut context = match work::open_context(options, Mechanism::Zygote) {
         Ok(context) => context,
         Err(e) => {
             let (status, text) = complaint(&options.program[0], e);
-            say(text);
+            log(text);
             return status;
         }
     };
@@ -40,8 +40,8 @@ pub fn check(options: &SpawnOptions) -> u8 {
         false => format!("{program}: processes can't come from a zygote that stops {place}; each is executed:"),
     }];
     let early = context.early();
-    let early = early.iter().flat_map(|early| early.split(BETWEEN));
-    lines.extend(reasons.iter().flat_map(|reasons| reasons.split(BETWEEN)).map(|reason| format!("  {reason}")));
+    let early = early.iter().flat_map(|early| early.split(SEPARATOR));
+    lines.extend(reasons.iter().flat_map(|reasons| reasons.split(SEPARATOR)).map(|reason| format!("  {reason}")));
     lines.extend(early.map(|early| format!("  once for all processes, as it is loaded: {early}")));
     lines.extend((is_zygote && at_main).then(|| format!("  {UNNOTICED_AT_MAIN}")));
     show(stdout(), format_args!("{}\n", lines.join("\n")));

@@ -1,9 +1,9 @@
 //! Two processes, so that the end of either by any signal leaves no process of the program behind.
 //!
-//! Who spawns can't have strangers' processes die with it: they are the program's from their first instruction on. So
-//! the command is a *guard* with a child, the *worker*, which spawns. The worker is told by the kernel when the guard
-//! dies, and ends its processes. When the worker dies, its processes become the guard's, which ends them. The guard
-//! passes signals on, and takes over the worker's exit status.
+//! A spawner can't set a death signal in processes that run the program from their first instruction on. So the command
+//! is a *guard* with a child, the *worker*, which spawns. The kernel notifies the worker of the guard's death, and the
+//! worker ends its processes. When the worker dies, its processes become children of the guard, which ends them. The
+//! guard forwards signals, and ends with the worker's exit status.
 
 use std::fs;
 
@@ -18,57 +18,57 @@ use signal_hook::iterator::SignalsInfo;
 use signal_hook::iterator::exfiltrator::WithOrigin;
 use signal_hook::low_level::siginfo::Cause;
 
-use crate::message::say;
-use crate::process::{self, Held, Side};
+use crate::message::log;
+use crate::process::{self, BlockedSignals, Side};
 use crate::session::signals;
 
-/// What a user or a batch system sends to a job. What stops and continues is the terminal's, for all of its group.
-pub const PASSED_ON: [c_int; 6] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2];
+/// Signals that users and batch systems send to a job. The terminal sends stop signals to the whole group.
+pub const FORWARDED: [c_int; 6] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2];
 
-/// The guard, to its worker.
+/// The worker's handle of the guard.
 #[derive(Clone, Copy, Debug)]
 pub struct Guard(Option<Pid>);
 
 impl Guard {
-    /// False once it is dead. Its death comes as a SIGCHLD, the one signal that is always looked at.
-    pub fn lives(self) -> bool {
+    /// Returns whether the guard lives. Its death is delivered as SIGCHLD, which is never ignored.
+    pub fn is_alive(self) -> bool {
         self.0.is_none() || getppid() == self.0
     }
 }
 
-/// Does the work in a guarded process; gives its exit status. Without a second process it is done in this one. Signals
-/// are held until the work lets them go, when it listens to them: one that comes sooner would end this process.
+/// Does the work in a guarded process; returns its exit status. If fork fails, this process does the work. Signals
+/// stay blocked until the work handles them: an earlier one would end this process.
 ///
 /// Call it before any thread is started.
-pub fn guarded(work: impl FnOnce(Guard, Held) -> Result<u8>) -> Result<u8> {
+pub fn guarded(work: impl FnOnce(Guard, BlockedSignals) -> Result<u8>) -> Result<u8> {
     let guard = Guard(Some(getpid()));
-    let held = process::hold(&PASSED_ON);
+    let blocked = process::block_signals(&FORWARDED);
     match process::fork() {
-        Ok(Side::New) => {
+        Ok(Side::Child) => {
             let _ = set_parent_process_death_signal(Some(Signal::CHILD));
-            // What processes leave behind comes here, where it can be ended.
+            // Orphans of the program become children of this process, which can end them.
             let _ = set_child_subreaper(Some(getpid()));
-            // Too late for the signal, if the guard has died before.
-            if guard.lives() { work(guard, held) } else { Ok(crate::status::FAILURE) }
+            // The guard may have died before the death signal was set.
+            if guard.is_alive() { work(guard, blocked) } else { Ok(crate::status::FAILURE) }
         }
-        Ok(Side::Old(worker)) => Ok(stand(worker, held)),
-        Err(_) => work(Guard(None), held),
+        Ok(Side::Parent(worker)) => Ok(guard_worker(worker, blocked)),
+        Err(_) => work(Guard(None), blocked),
     }
 }
 
-/// Ends everything that this process has started, with all that came of it: orphans come here.
+/// Kills all processes that this one has started, with their descendants: orphans become children of this one.
 pub fn end_all() {
     loop {
         let children = children();
         let killed = children.iter().filter(|&&child| kill_process(child, Signal::KILL).is_ok()).count();
-        // Those of other users can't be killed, and aren't waited for.
+        // Processes of other users can't be killed, and are not waited for.
         if killed == 0 || !reap(children.len()) {
             return;
         }
     }
 }
 
-/// Takes the statuses of so many children, or of all that there are. False if there is none left.
+/// Reaps at most `count` children. Returns false if none is left.
 fn reap(count: usize) -> bool {
     for _ in 0..count {
         match wait(WaitOptions::empty()) {
@@ -79,7 +79,7 @@ fn reap(count: usize) -> bool {
     true
 }
 
-/// The children of this process's threads. An orphan may have become that of any of them.
+/// Returns the children of this process's threads. An orphan may be any thread's child.
 fn children() -> Vec<Pid> {
     let threads = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
     let lists = threads.map(|thread| fs::read_to_string(thread.path().join("children")).unwrap_or_default());
@@ -87,17 +87,17 @@ fn children() -> Vec<Pid> {
     lists.flat_map(pids).filter_map(Pid::from_raw).collect()
 }
 
-/// The guard's part: until the worker has ended.
-fn stand(worker: Pid, held: Held) -> u8 {
+/// Runs the guard until the worker has ended.
+fn guard_worker(worker: Pid, blocked: BlockedSignals) -> u8 {
     let _ = set_child_subreaper(Some(getpid()));
-    let watched = signals::heeded(&PASSED_ON).chain([SIGCHLD]).collect::<Vec<_>>();
+    let watched = signals::not_ignored(&FORWARDED).chain([SIGCHLD]).collect::<Vec<_>>();
     let signals = SignalsInfo::<WithOrigin>::new(&watched);
-    drop(held);
+    drop(blocked);
     let Ok(mut signals) = signals else {
         return status_of(worker, WaitOptions::empty()).unwrap_or(crate::status::FAILURE);
     };
     let passing = signals.handle();
-    // It may have ended before anybody looked.
+    // The worker may have ended before SIGCHLD was watched.
     if let Some(status) = status_of(worker, WaitOptions::NOHANG) {
         return status;
     }
@@ -108,7 +108,7 @@ fn stand(worker: Pid, held: Held) -> u8 {
                 return status;
             }
         } else if !matches!(origin.cause, Cause::Kernel) {
-            // The kernel's came to the worker too.
+            // The kernel has sent its signals to the worker, too.
             if let Some(signal) = Signal::from_named_raw(origin.signal) {
                 let _ = kill_process(worker, signal);
             }
@@ -117,7 +117,7 @@ fn stand(worker: Pid, held: Held) -> u8 {
     crate::status::FAILURE
 }
 
-/// The worker's exit status, once it has ended. Orphans of the program that have ended are forgotten.
+/// Returns the worker's exit status, once it has ended. Reaps orphans of the program.
 fn status_of(worker: Pid, how: WaitOptions) -> Option<u8> {
     loop {
         match wait(how) {
@@ -126,7 +126,7 @@ fn status_of(worker: Pid, how: WaitOptions) -> Option<u8> {
                     return Some(code as u8);
                 }
                 let signal = status.terminating_signal().unwrap_or(0);
-                say(format_args!("signal {signal} ended the part that spawns. Its processes are ended too"));
+                log(format_args!("signal {signal} ended the worker of headwater spawn. Its processes are killed too"));
                 end_all();
                 return Some((128 + signal) as u8);
             }

@@ -1,11 +1,10 @@
-/* How long the structures of pspawn.h are, and where a late member of each stands: what library.rs mirrors by hand is
- * compared with this by a test. */
+/* Sizes of structures of pspawn.h, and the offset of a late member of each. A test compares library.rs with them. */
 #define _GNU_SOURCE
 #include "pspawn.h"
 
 #include "../../../spawn/src/spawn_on_behalf.h"
 
-/* Gives the number with this index, 0 after the last. */
+/* Returns the number with this index, 0 after the last. */
 size_t hwsp_spawn_layout(unsigned index)
 {
 	static const size_t numbers[] = {

@@ -1,7 +1,7 @@
-//! The spawning library, which is C (`spawn/`): processes by exec in several ways, or from a zygote.
+//! Bindings of the spawning library in C (`spawn/`), which executes processes in several ways or forks a zygote.
 //!
-//! Whoever uses it waits for its processes by their numbers, or by their group, as long as a [`Context`] lives: the
-//! zygote is a child too, in a group of its own.
+//! While a [`Context`] lives, wait for processes by PID or by their group: the zygote is a child too, in a group of its
+//! own.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::io;
@@ -16,7 +16,7 @@ use rustix::process::Pid;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Mechanism {
-    /// From a zygote if that is faithful, or else by `Vfork`.
+    /// From a zygote if that is faithful, else by `Vfork`.
     Auto,
     /// Forks of one process that was exec'd.
     Zygote,
@@ -24,7 +24,7 @@ pub enum Mechanism {
     Vfork,
     /// The same, without signals' handlers.
     Clone3,
-    /// The C library's.
+    /// The C library's function.
     PosixSpawn,
     /// fork and exec.
     Fork,
@@ -40,7 +40,7 @@ pub enum Stop {
     Load,
     /// Before `main`, when all constructors have run.
     Main,
-    /// In a Python interpreter, after its imports.
+    /// After the imports of a Python interpreter.
     Python = 3,
 }
 
@@ -91,18 +91,18 @@ pub struct Process {
     pub variables: Vec<CString>,
     /// The processors on which it may run; as the options say if there are none.
     pub cores: Vec<usize>,
-    /// What it does first.
+    /// Actions before the program starts.
     pub actions: Vec<FileAction>,
 }
 
-/// What holds for all processes of one call.
+/// Options of all processes of one call.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// Where those run that have no cores of their own.
+    /// The placement of processes without cores.
     pub numa: Numa,
     /// The number of the first process of the call, from which `numa` counts.
     pub first: u32,
-    /// Most open files, soft and hard, if not as the caller has it.
+    /// The limits of open files, soft and hard, if they differ from the caller's.
     pub open_files_max: Option<(u64, u64)>,
 }
 
@@ -110,7 +110,7 @@ pub struct Options {
 #[derive(Debug)]
 pub struct Context {
     raw: RawContext,
-    /// What the library copies no earlier than when it starts a zygote anew.
+    /// The library refers to it when it restarts a zygote.
     environment: Vec<CString>,
 }
 
@@ -208,7 +208,7 @@ unsafe extern "C" {
 }
 
 impl Mechanism {
-    /// Its name.
+    /// Returns its name.
     pub fn name(self) -> &'static str {
         // SAFETY: the library's names are constants, each ended by NUL.
         let name = unsafe { CStr::from_ptr(pspawn_mechanism_name(self as c_uint)) };
@@ -216,23 +216,23 @@ impl Mechanism {
     }
 }
 
-/// A Python interpreter that a zygote is made of.
+/// A Python interpreter as a zygote.
 #[derive(Debug)]
 pub struct Interpreter {
     /// Its name and options.
-    pub words: Vec<CString>,
-    /// What it imports before it stops, separated by commas.
+    pub arguments: Vec<CString>,
+    /// Its imports before it stops, separated by commas.
     pub imports: CString,
 }
 
 impl Context {
-    /// Prepares `program`, which is looked for in PATH if its name has no slash. All its processes have `environment`
-    /// beside their own variables; a zygote starts with it and with the variables and processors of `like`, one of
-    /// them. `zygote_library` is the path of `libheadwater-zygote.so`. A zygote stops where `stop` says; with `interpreter`, after
-    /// its imports.
+    /// Prepares `program`, which is searched in PATH if its name has no slash. Its processes have `environment` and
+    /// their own variables. A zygote starts with `environment`, and with the variables and processors of the process
+    /// `like`. `zygote_library` is the path of `libheadwater-zygote.so`. A zygote stops at `stop`; with `interpreter`,
+    /// after its imports.
     ///
     /// # Errors
-    /// Those of `execve`. That no zygote can be made of it is none.
+    /// Those of `execve`. A program that can't become a zygote is not an error.
     pub fn create(
         program: &CStr,
         mechanism: Mechanism,
@@ -245,14 +245,14 @@ impl Context {
         let library = CString::new(zygote_library.as_os_str().as_bytes())?;
         let envp = list(environment.iter().chain(&like.variables));
         let mask = (!like.cores.is_empty()).then(|| processors(&like.cores));
-        let words = interpreter.map(|interpreter| list(&interpreter.words));
+        let arguments = interpreter.map(|interpreter| list(&interpreter.arguments));
         let options = RawContextOptions {
             size: size_of::<RawContextOptions>(),
             mechanism: mechanism as c_uint,
             stop: if interpreter.is_some() { Stop::Python } else { stop } as c_uint,
             on_core: 0,
             core: 0,
-            argv: words.as_ref().map_or(ptr::null(), |words| words.as_ptr()),
+            argv: arguments.as_ref().map_or(ptr::null(), |arguments| arguments.as_ptr()),
             envp: envp.as_ptr(),
             imports: interpreter.map_or(ptr::null(), |interpreter| interpreter.imports.as_ptr()),
             key_variables: ptr::null(),
@@ -263,15 +263,15 @@ impl Context {
             mask_size: size_of::<cpu_set_t>(),
         };
         let mut raw = RawContext { state: ptr::null_mut() };
-        // SAFETY: all pointers are to strings, to a list with NULL at its end, and to a set, that live until the call is
-        // over; the library copies the strings that it keeps, and forgets the list and the set.
+        // SAFETY: all pointers are to strings, to a list with NULL at its end, and to a set, that live until the call
+        // is over; the library copies the strings that it keeps, and forgets the list and the set.
         if unsafe { pspawn_context_create_with(&raw mut raw, program.as_ptr(), &raw const options) } != 0 {
             return Err(io::Error::last_os_error());
         }
         Ok(Context { raw, environment })
     }
 
-    /// How its processes are made, and why there is no zygote if one was wanted.
+    /// Returns how its processes are made, and why a requested zygote is missing.
     pub fn mechanism(&mut self) -> (Mechanism, Option<String>) {
         let mut reason = ptr::null();
         // SAFETY: the context was made and not destroyed; `reason` is the library's to write.
@@ -288,23 +288,23 @@ impl Context {
         (mechanism, unsafe { text(reason) })
     }
 
-    /// What of the program has run before its zygote stopped in front of all constructors, once for all processes.
+    /// Returns which code of the program has run before its zygote stopped before the constructors.
     pub fn early(&mut self) -> Option<String> {
         // SAFETY: the context was made and not destroyed; the text lives as long as its zygote.
         unsafe { text(pspawn_context_early(&raw mut self.raw)) }
     }
 
-    /// Modules that the zygote was to import and has not, each with the reason.
+    /// Returns modules that the zygote has not imported, each with the reason.
     pub fn left_out(&self) -> Vec<String> {
         let (missing, own) = left_out(&self.raw);
         missing.into_iter().chain(own).collect()
     }
 
-    /// Spawns these processes; gives for each its number, or why it was not started. They are children of this
-    /// process, and begin with the default action for SIGPIPE, which Rust programs ignore.
+    /// Spawns processes; returns the PID or the error of each. They are children of this process, and start with the
+    /// default action of SIGPIPE, which Rust programs ignore.
     ///
     /// # Errors
-    /// None of them could be tried.
+    /// No process could be tried.
     pub fn spawn(&mut self, processes: &[Process], options: &Options) -> io::Result<Vec<io::Result<Pid>>> {
         let lists: Vec<Lists> = processes.iter().map(|process| Lists::of(process, &self.environment)).collect();
         let raw: Vec<RawProcess> = lists.iter().map(Lists::raw).collect();
@@ -348,7 +348,7 @@ impl Context {
     }
 }
 
-/// A copy of a text of the library's.
+/// Copies a text of the library.
 ///
 /// # Safety
 /// It is NULL, or a string that lives during the call.
@@ -359,12 +359,12 @@ unsafe fn text(text: *const c_char) -> Option<String> {
 
 impl Drop for Context {
     fn drop(&mut self) {
-        // SAFETY: it was made, and nobody uses it after this.
+        // SAFETY: it was made, and is not used afterwards.
         unsafe { pspawn_context_destroy(&raw mut self.raw) };
     }
 }
 
-/// What a process's structure points to.
+/// The memory that a process's structure points to.
 struct Lists {
     argv: Vec<*const c_char>,
     envp: Vec<*const c_char>,
@@ -373,7 +373,7 @@ struct Lists {
 }
 
 impl Lists {
-    /// Points into the process and the environment, which have to outlive it.
+    /// Points into the process and the environment, which must outlive it.
     fn of(process: &Process, environment: &[CString]) -> Lists {
         let actions = process.actions.iter().map(|action| match action {
             FileAction::Open { fd, path, flags, mode } => {
@@ -404,7 +404,7 @@ impl Lists {
     }
 }
 
-/// The strings, with NULL at the end. They have to outlive the list.
+/// Returns pointers to the strings, with NULL at the end. The strings must outlive the list.
 pub(super) fn list<'a>(strings: impl IntoIterator<Item = &'a CString>) -> Vec<*const c_char> {
     strings.into_iter().map(|string| string.as_ptr()).chain([ptr::null()]).collect()
 }
@@ -431,8 +431,8 @@ fn signals(numbers: &[c_int]) -> sigset_t {
     set
 }
 
-/// Modules that the zygote of a context was to import and has not: those that aren't there, and those that processes
-/// import themselves, each with the reason.
+/// Returns modules that a context's zygote has not imported, each with the reason: missing ones, and those that
+/// processes import themselves.
 pub(super) fn left_out(context: &RawContext) -> (Vec<String>, Vec<String>) {
     // SAFETY: the text, ended by NUL, lives until the next call that changes the context.
     let text = unsafe { CStr::from_ptr(hwsp_on_behalf_left_out(context)) }.to_string_lossy().into_owned();
@@ -473,7 +473,7 @@ mod tests {
             offset_of!(RawOptions, limits),
             offset_of!(RawOptions, first),
         ];
-        let here = here.into_iter().chain(super::super::behalf::layout()).collect::<Vec<_>>();
+        let here = here.into_iter().chain(super::super::on_behalf::layout()).collect::<Vec<_>>();
         // SAFETY: it reads a constant.
         let there = (0..).map(|index| unsafe { hwsp_spawn_layout(index) }).take_while(|&number| number != 0);
         assert_eq!(there.collect::<Vec<_>>(), here);
@@ -493,10 +493,10 @@ mod tests {
         let mut context =
             Context::create(&program, Mechanism::Vfork, Vec::new(), &Process::default(), library, Stop::Load, None)
                 .unwrap();
-        let words = |text: &str| text.split('|').map(|word| CString::new(word).unwrap()).collect();
+        let arguments = |text: &str| text.split('|').map(|argument| CString::new(argument).unwrap()).collect();
         let process = |number: u8| Process {
-            arguments: words("sh|-c|exit $NUMBER"),
-            variables: words(&format!("NUMBER={number}")),
+            arguments: arguments("sh|-c|exit $NUMBER"),
+            variables: arguments(&format!("NUMBER={number}")),
             ..Process::default()
         };
         let started = context.spawn(&[process(3), process(4)], &Options::default()).unwrap();

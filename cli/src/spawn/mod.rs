@@ -1,12 +1,13 @@
 //! `headwater spawn`: many processes of one program on this node, placed, labelled and counted.
 //!
 //! A [guard] and a worker; the worker ([`work`]) makes the processes by the spawning library ([`library`]), as
-//! the [plan] has them, reads their output ([`outlet`]), and waits for them ([`processes`]). Or a launcher does all that itself ([`relay`]).
+//! the [plan] says, reads their output ([`outlet`]), and waits for them ([`processes`]). With [`relay`], a launcher
+//! starts the processes itself.
 
-pub mod behalf;
 mod check;
 mod guard;
 pub mod library;
+pub mod on_behalf;
 pub mod options;
 mod outlet;
 mod plan;
@@ -19,9 +20,9 @@ mod work;
 use anyhow::Result;
 
 use self::options::SpawnOptions;
-pub use self::plan::interpreter_words;
+pub use self::plan::interpreter_arguments;
 
-/// Does what was asked for; gives the exit status.
+/// Runs the command; returns the exit status.
 pub fn spawn(options: &SpawnOptions) -> Result<u8> {
     if options.relay {
         return relay::relay(&options.program);
@@ -30,5 +31,5 @@ pub fn spawn(options: &SpawnOptions) -> Result<u8> {
         return Ok(check::check(options));
     }
     plan::check(options)?;
-    guard::guarded(|guard, held| work::work(options, guard, held))
+    guard::guarded(|guard, blocked| work::work(options, guard, blocked))
 }

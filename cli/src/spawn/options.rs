@@ -28,7 +28,7 @@ Signals are passed on; Ctrl-C twice within 2 s kills. Killing headwater itself e
 Exit status: That of the first process that failed, 128+n if signal n ended it, or 0; 127 if the program was not \
 found, 126 if it could not be executed; 125 if headwater itself failed.";
 
-/// What stands for a process's number.
+/// The placeholder of a process's number.
 pub const RANK_MARK: &str = "{rank}";
 /// The most processes of one command.
 const PROCESSES_MAX: i64 = 65_536;
@@ -65,8 +65,8 @@ pub struct SpawnOptions {
           conflicts_with = "imports", help_heading = ZYGOTES)]
     pub stop: StopOption,
 
-    /// Start nothing: say whether the program's processes can come from a zygote, with all reasons if not; status 0 if
-    /// they can, else 1
+    /// Start nothing: report whether the program's processes can come from a zygote, with all reasons if not; status 0
+    /// if they can, else 1
     #[arg(long,
           conflicts_with_all = ["processes", "cores", "numa", "from", "output", "kill_on_failure", "report", "progress"],
           help_heading = ZYGOTES)]
@@ -87,7 +87,7 @@ pub struct SpawnOptions {
     #[arg(long)]
     pub kill_on_failure: bool,
 
-    /// Say on standard error, at the end, how the processes were made and how long it took
+    /// Report on standard error, at the end, how the processes were made and how long it took
     #[arg(long, help_heading = OUTPUT)]
     pub report: bool,
 

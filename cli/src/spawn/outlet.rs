@@ -1,8 +1,8 @@
-//! The processes' output, in whole lines, each behind its process's number.
+//! The processes' output, in whole lines, each labelled with its process's number.
 //!
-//! Each stream of each process is a pipe. A process opens it by its path in /proc: so a descriptor is handed to nobody,
-//! a zygote included, and no process has another one's pipe. One thread reads all of them. What nobody reads any more
-//! has its pipes closed, and processes that write to it see what they would see without us.
+//! Each stream of each process is a pipe. A process opens it by its path in /proc, so no descriptor is passed on, and
+//! no process has another one's pipe. One thread reads all pipes. If this command's output is closed, the thread closes
+//! the pipes of that stream, and writing processes get the same error as without headwater.
 
 use std::collections::HashMap;
 use std::ffi::CString;
@@ -18,28 +18,28 @@ use rustix::pipe::{PipeFlags, pipe_with};
 
 use super::library::FileAction;
 use super::screen::Screen;
-use crate::message::say;
+use crate::message::log;
 
-/// A longer line is broken.
+/// Longer lines are broken.
 const LINE_BYTES_MAX: usize = 64 << 10;
-/// What is read of one pipe before the next has its turn.
+/// Bytes that are read from one pipe in a turn.
 const READ_BYTES: usize = 64 << 10;
 const EVENTS_MAX: usize = 64;
-/// Stands for the pipe that says that no process comes any more.
+/// The event number of the pipe that closes when all processes are started.
 const END: u64 = u64::MAX;
 
-/// Where output goes.
+/// A stream of output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stream {
     Output,
     Error,
 }
 
-/// Pipes of processes, and the thread that reads them. It is dropped when all processes are started.
+/// The thread that reads the processes' pipes. It is dropped when all processes are started.
 #[derive(Debug)]
 pub struct Outlet {
     shared: Arc<Shared>,
-    /// Its end tells the thread that no process comes any more.
+    /// Its closing tells the thread that all processes are started.
     _more: OwnedFd,
     next: u64,
 }
@@ -60,14 +60,14 @@ struct Source {
     pending: Vec<u8>,
 }
 
-/// What is to stay open until the process has opened its pipes.
+/// Descriptors that stay open until the process has opened its pipes.
 #[derive(Debug)]
 pub struct Ends {
     _ends: [OwnedFd; 2],
 }
 
 impl Outlet {
-    /// Starts the thread. `ended` is told when the last pipe is closed at its other end, and whether all was written.
+    /// Starts the thread. Calls `ended` when the last pipe is closed at its other end, with whether all was written.
     pub fn start(screen: Arc<Screen>, ended: impl FnOnce(bool) + Send + 'static) -> io::Result<Outlet> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let (end, more) = pipe_with(PipeFlags::CLOEXEC)?;
@@ -78,7 +78,7 @@ impl Outlet {
         Ok(Outlet { shared, _more: more, next: 0 })
     }
 
-    /// Pipes for a process: what it does to have them, and what is to be kept until it has done that.
+    /// Makes pipes for a process; returns the actions that open them, and descriptors to hold until then.
     pub fn connect(&mut self, rank: u32) -> io::Result<(Vec<FileAction>, Ends)> {
         let (output, output_end) = self.pipe(rank, Stream::Output)?;
         let (error, error_end) = self.pipe(rank, Stream::Error)?;
@@ -99,13 +99,13 @@ impl Outlet {
     }
 }
 
-/// Where a process of this user opens this process's descriptor anew.
+/// Returns the path by which processes open this process's descriptor.
 fn path(fd: &OwnedFd) -> CString {
     let text = format!("/proc/{}/fd/{}", std::process::id(), fd.as_raw_fd());
     CString::new(text).expect("digits and slashes")
 }
 
-/// Whether processes can open this one's pipes; not where /proc is another one, or guarded.
+/// Returns whether processes can open this one's pipes by /proc.
 pub fn can_connect() -> bool {
     let Ok((_pipe, end)) = pipe_with(PipeFlags::CLOEXEC) else { return false };
     rustix::fs::open(path(&end), rustix::fs::OFlags::WRONLY | rustix::fs::OFlags::CLOEXEC, rustix::fs::Mode::empty())
@@ -134,16 +134,16 @@ impl Stream {
     }
 }
 
-/// The thread's part.
+/// The reading thread.
 struct Reader {
     shared: Arc<Shared>,
     end: Option<OwnedFd>,
-    /// What can't be written to any more, by stream.
+    /// Streams that can't be written any more.
     lost: [bool; 2],
 }
 
 impl Reader {
-    /// Until the end; true if all was written.
+    /// Reads until the end; returns whether all was written.
     fn read(mut self) -> bool {
         let mut events = Vec::with_capacity(EVENTS_MAX);
         let mut buffer = vec![0; READ_BYTES];
@@ -183,7 +183,7 @@ impl Reader {
                 *lost = true;
                 if e != Errno::PIPE {
                     let (name, e) = (source.stream.name(), io::Error::from(e));
-                    say(format_args!("{name} can't be written: {e}. What processes write there from now on is lost"));
+                    log(format_args!("{name} can't be written: {e}. Further output of processes there is lost"));
                 }
             }
         }
@@ -194,7 +194,7 @@ impl Reader {
 }
 
 impl Source {
-    /// The complete lines, labelled; at the pipe's end what is left too.
+    /// Takes the complete lines, labelled; at the pipe's end the rest, too.
     fn take_lines(&mut self, has_ended: bool) -> Vec<u8> {
         let complete = match self.pending.iter().rposition(|&byte| byte == b'\n') {
             _ if has_ended || self.pending.len() >= LINE_BYTES_MAX => self.pending.len(),
@@ -215,7 +215,7 @@ impl Source {
     }
 }
 
-/// Whoever shares the file with this process may have made it non-blocking.
+/// Writes all bytes. Another process that shares the file may have made it non-blocking.
 fn write_all(fd: BorrowedFd<'_>, mut bytes: &[u8]) -> Result<(), Errno> {
     while !bytes.is_empty() {
         match rustix::io::write(fd, bytes) {

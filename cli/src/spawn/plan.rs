@@ -1,4 +1,4 @@
-//! What each process is: arguments, variables, processors, and where its input and output are.
+//! The arguments, variables, processors, input and output of each process.
 
 use std::ffi::{CString, OsStr, OsString};
 use std::io;
@@ -12,16 +12,16 @@ use super::library::{FileAction, Interpreter, Mechanism, Numa, Options, Process}
 use super::options::{Cores, From, Output, RANK_MARK, SpawnOptions, with_rank};
 use super::outlet::{Ends, Outlet};
 
-/// Tells a process its number.
+/// The variable with a process's number.
 const RANK: &str = "HEADWATER_RANK";
-/// Tells it how many there are.
+/// The variable with the number of processes.
 const RANKS: &str = "HEADWATER_RANKS";
-/// Descriptors that this process needs beside those of the pipes.
+/// Descriptors of this process beside those of the pipes.
 const OWN_FILES: u64 = 64;
-/// Of one process: either end of two pipes, while it is started.
+/// Descriptors for one process: both ends of two pipes, while it is started.
 const FILES_OF_ONE: u64 = 4;
 
-/// Refuses what can't be, before anything is started.
+/// Refuses contradictory options before any process is started.
 pub fn check(options: &SpawnOptions) -> Result<()> {
     let by_posix_spawn = options.from == From::PosixSpawn;
     ensure!(
@@ -42,7 +42,7 @@ pub fn check(options: &SpawnOptions) -> Result<()> {
     let usable = (0..rustix::thread::CpuSet::MAX_CPU).filter(|&core| allowed.is_set(core));
     ensure!(
         missing.is_none(),
-        "--cores: processor {} is not there, or not for this process; it may use {}",
+        "--cores: processor {} is not there, or not allowed for this process; it may use {}",
         missing.unwrap_or(&0),
         ranges(usable)
     );
@@ -53,7 +53,7 @@ fn contains_mark(name: &OsStr) -> bool {
     name.as_bytes().windows(RANK_MARK.len()).any(|window| window == RANK_MARK.as_bytes())
 }
 
-/// Ascending numbers as a list such as 0-3,8.
+/// Formats ascending numbers as a list such as 0-3,8.
 fn ranges(numbers: impl Iterator<Item = usize>) -> String {
     let mut ranges = Vec::<(usize, usize)>::new();
     for number in numbers {
@@ -69,42 +69,43 @@ fn ranges(numbers: impl Iterator<Item = usize>) -> String {
     texts.collect::<Vec<_>>().join(",")
 }
 
-/// All variables of this process, but for those that processes have of their own.
+/// Returns the variables of this process, without those that each process has.
 pub fn environment(processes: u32) -> Vec<CString> {
     let own = std::env::vars_os().filter(|(name, _)| name != RANK && name != RANKS);
     let all = own.chain([(RANKS.into(), processes.to_string().into())]);
     all.filter_map(|(name, value)| CString::new([name.as_bytes(), b"=", value.as_bytes()].concat()).ok()).collect()
 }
 
-/// The variables of one process.
+/// Returns the variables of one process.
 pub fn variables(rank: u32) -> Vec<CString> {
     CString::new(format!("{RANK}={rank}")).into_iter().collect()
 }
 
-/// The interpreter that a zygote is to be, with the options that stand before the program: those of each process.
+/// Returns the interpreter as a zygote, with its options before the program, which all processes share.
 pub fn interpreter(options: &SpawnOptions) -> io::Result<Option<Interpreter>> {
     let Some(imports) = &options.imports else { return Ok(None) };
-    let words = interpreter_words(&options.program).into_iter().map(|word| CString::new(word.as_bytes()));
-    let words = words.collect::<Result<_, _>>()?;
-    Ok(Some(Interpreter { words, imports: CString::new(imports.as_str())? }))
+    let arguments =
+        interpreter_arguments(&options.program).into_iter().map(|argument| CString::new(argument.as_bytes()));
+    let arguments = arguments.collect::<Result<_, _>>()?;
+    Ok(Some(Interpreter { arguments, imports: CString::new(imports.as_str())? }))
 }
 
-/// An interpreter's name and options, of a whole command.
-pub fn interpreter_words(command: &[OsString]) -> Vec<OsString> {
-    let mut words = command.iter().peekable();
-    let mut kept: Vec<&OsString> = words.next().into_iter().collect();
+/// Returns an interpreter's name and options, out of a command.
+pub fn interpreter_arguments(command: &[OsString]) -> Vec<OsString> {
+    let mut arguments = command.iter().peekable();
+    let mut leading: Vec<&OsString> = arguments.next().into_iter().collect();
     let is_option = |word: &&OsString| {
         word.as_bytes().starts_with(b"-") && !["-", "-c", "-m"].iter().any(|last| *last == word.as_os_str())
     };
-    while let Some(word) = words.next_if(is_option) {
-        kept.push(word);
-        let takes_next = ["-W", "-X", "--check-hash-based-pycs"].iter().any(|option| *option == word.as_os_str());
-        kept.extend(takes_next.then(|| words.next()).flatten());
+    while let Some(argument) = arguments.next_if(is_option) {
+        leading.push(argument);
+        let takes_next = ["-W", "-X", "--check-hash-based-pycs"].iter().any(|option| *option == argument.as_os_str());
+        leading.extend(takes_next.then(|| arguments.next()).flatten());
     }
-    kept.into_iter().cloned().collect()
+    leading.into_iter().cloned().collect()
 }
 
-/// What processes are made of.
+/// Makes the processes' descriptions.
 #[derive(Debug)]
 pub struct Plan<'a> {
     options: &'a SpawnOptions,
@@ -113,7 +114,7 @@ pub struct Plan<'a> {
 }
 
 impl<'a> Plan<'a> {
-    /// With an outlet, each process's output goes there. Then more files may be open in this process, but in no other.
+    /// With an outlet, each process's output is labelled. Then this process raises its own limit of open files.
     pub fn new(options: &'a SpawnOptions, mechanism: Mechanism, outlet: Option<&'a mut Outlet>) -> Result<Plan<'a>> {
         let raised = if outlet.is_some() { raise_open_files(options.processes)? } else { None };
         ensure!(
@@ -125,18 +126,18 @@ impl<'a> Plan<'a> {
         Ok(Plan { options, outlet, open_files_max: raised })
     }
 
-    /// What holds for all processes from this one on.
+    /// Returns the options of a call whose first process has this number.
     pub fn common(&self, first: u32) -> Options {
         let numa = self.options.numa.map_or(Numa::None, |numa| numa.numa());
         Options { numa, first, open_files_max: self.open_files_max }
     }
 
-    /// The process with this number, and what is to be kept until it is started.
+    /// Returns the process with this number, and descriptors to hold until it is started.
     pub fn process(&mut self, rank: u32) -> io::Result<(Process, Option<Ends>)> {
         let (program, arguments) = self.options.program.split_first().ok_or(io::ErrorKind::InvalidInput)?;
-        let mut words = vec![CString::new(program.as_bytes())?];
+        let mut made = vec![CString::new(program.as_bytes())?];
         for argument in arguments {
-            words.push(CString::new(with_rank(argument, rank))?);
+            made.push(CString::new(with_rank(argument, rank))?);
         }
         let cores = self.options.cores.as_ref().map(|Cores(cores)| cores[rank as usize % cores.len()]);
         let (mut actions, ends) = self.output(rank)?;
@@ -144,7 +145,7 @@ impl<'a> Plan<'a> {
             actions.push(FileAction::Open { fd: 0, path: c"/dev/null".into(), flags: libc::O_RDONLY, mode: 0 });
         }
         let process =
-            Process { arguments: words, variables: variables(rank), cores: cores.into_iter().collect(), actions };
+            Process { arguments: made, variables: variables(rank), cores: cores.into_iter().collect(), actions };
         Ok((process, ends))
     }
 
@@ -160,7 +161,7 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// The name of a process's output file, if it has one.
+/// Returns the name of a process's output file, if it has one.
 pub fn output_file(options: &SpawnOptions, rank: u32) -> Option<OsString> {
     match &options.output {
         Output::File(name) => Some(OsStr::from_bytes(&with_rank(name, rank)).to_owned()),
@@ -168,7 +169,7 @@ pub fn output_file(options: &SpawnOptions, rank: u32) -> Option<OsString> {
     }
 }
 
-/// Room for the pipes of so many processes. Gives the limits that were before, if they had to be changed.
+/// Raises the limit of open files for the processes' pipes. Returns the previous limits if they were changed.
 fn raise_open_files(processes: u32) -> Result<Option<(u64, u64)>> {
     let before = getrlimit(Resource::Nofile);
     let (soft, hard) = (before.current.unwrap_or(u64::MAX), before.maximum.unwrap_or(u64::MAX));

@@ -1,16 +1,16 @@
-//! The processes that run, and what became of those that don't.
+//! Running processes, and the outcome of ended ones.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, getpgid, getpgrp, kill_process, wait, waitpgid};
 
-/// Whose statuses are taken.
+/// Which children are reaped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Whose {
-    /// Of this process's group, in which a zygote isn't. Processes that have left it are seen later.
+pub enum ReapScope {
+    /// Those of this process's group, which excludes a zygote. Processes that have left the group are reaped later.
     Group,
-    /// All, when there is no zygote any more.
+    /// All, after the zygote's end.
     All,
 }
 
@@ -18,30 +18,30 @@ pub enum Whose {
 #[derive(Debug, Default)]
 pub struct Processes {
     running: HashMap<Pid, Instant>,
-    /// How long those lived that have ended.
+    /// The lifetimes of ended processes.
     pub lifetimes: Vec<Duration>,
-    /// The exit status of the first that failed.
+    /// The exit status of the first failed process.
     pub failure: Option<u8>,
 }
 
 impl Processes {
-    /// Counts one that was started by a call of this time.
+    /// Adds a process that was started by a call at this time.
     pub fn add(&mut self, pid: Pid, called: Instant) {
         self.running.insert(pid, called);
     }
 
-    /// How many run, as far as is known.
+    /// Returns the number of processes that have not been reaped.
     pub fn running(&self) -> usize {
         self.running.len()
     }
 
-    /// Notes which have ended.
-    pub fn reap(&mut self, whose: Whose) {
+    /// Reaps ended processes.
+    pub fn reap(&mut self, scope: ReapScope) {
         let group = getpgrp();
         loop {
-            let ended = match whose {
-                Whose::Group => waitpgid(group, WaitOptions::NOHANG),
-                Whose::All => wait(WaitOptions::NOHANG),
+            let ended = match scope {
+                ReapScope::Group => waitpgid(group, WaitOptions::NOHANG),
+                ReapScope::All => wait(WaitOptions::NOHANG),
             };
             let Ok(Some((pid, status))) = ended else { return };
             if let Some(called) = self.running.remove(&pid) {
@@ -51,7 +51,7 @@ impl Processes {
         }
     }
 
-    /// All were killed, and somebody has taken their statuses.
+    /// Notes that all processes were killed and reaped.
     pub fn killed(&mut self) {
         if !self.running.is_empty() {
             self.failure.get_or_insert((128 + Signal::KILL.as_raw()) as u8);
@@ -59,15 +59,15 @@ impl Processes {
         self.lifetimes.extend(self.running.drain().map(|(_, called)| called.elapsed()));
     }
 
-    /// Sends a signal to each.
+    /// Sends a signal to each process.
     pub fn signal(&self, signal: Signal) {
         for &pid in self.running.keys() {
-            // Its number is its own until its status is taken.
+            // A PID is not reused before the process is reaped.
             let _ = kill_process(pid, signal);
         }
     }
 
-    /// Sends what the kernel has sent to this process's group to those that have left it.
+    /// Sends a signal of the kernel to processes that have left this process's group.
     pub fn signal_others(&self, signal: Signal) {
         let group = getpgrp();
         for &pid in self.running.keys().filter(|&&pid| getpgid(Some(pid)).is_ok_and(|own| own != group)) {

@@ -8,18 +8,18 @@ use std::process::Command;
 use anyhow::Result;
 
 use crate::io::trial;
-use crate::message::say;
+use crate::message::log;
 use crate::session::prepare;
 
-/// What has a launcher's processes made by zygotes.
+/// The library that has a launcher's processes forked by zygotes.
 const LIBRARY: &str = "libheadwater-relay.so";
 const PRELOAD: &str = "LD_PRELOAD";
-/// As shells say it.
+/// The exit statuses of shells.
 const NOT_FOUND: u8 = 127;
 const NOT_EXECUTABLE: u8 = 126;
 
-/// Becomes the launcher; comes back with the exit status if that is impossible. Without the library it is started as
-/// ever.
+/// Executes the launcher; returns an exit status if that fails. If the library is missing, the launcher runs without
+/// it.
 pub fn relay(launcher: &[OsString]) -> Result<u8> {
     let (program, arguments) = launcher.split_first().expect("clap requires a program");
     let mut command = Command::new(program);
@@ -28,14 +28,14 @@ pub fn relay(launcher: &[OsString]) -> Result<u8> {
         Ok(library) => {
             command.env(PRELOAD, before(library.as_os_str(), std::env::var_os(PRELOAD)));
         }
-        Err(reason) => say(format!("{} starts without a relay: {reason:#}", program.display())),
+        Err(reason) => log(format!("{} starts without a relay: {reason:#}", program.display())),
     }
     let error = command.args(arguments).exec();
-    say(format!("{}: {error}", program.display()));
+    log(format!("{}: {error}", program.display()));
     Ok(if error.kind() == ErrorKind::NotFound { NOT_FOUND } else { NOT_EXECUTABLE })
 }
 
-/// The library, and behind it those that are preloaded already.
+/// Returns the value of LD_PRELOAD: the library before those of the user.
 fn before(library: &OsStr, others: Option<OsString>) -> OsString {
     let mut list = library.to_owned();
     if let Some(others) = others.filter(|others| !others.is_empty()) {

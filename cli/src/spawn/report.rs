@@ -1,28 +1,28 @@
-//! What `--report` says: how processes were made, how many a second, and how long each took.
+//! The text of `--report`: how processes were made, their rate and their times.
 
 use std::fmt::{self, Display};
 use std::time::Duration;
 
-/// What is known at the end.
+/// Counts and times of all processes.
 #[derive(Debug)]
 pub struct Report {
-    /// Processes that were started, and that were wanted.
+    /// Number of started processes.
     pub started: usize,
-    /// Those that were wanted.
+    /// Number of requested processes.
     pub wanted: usize,
     /// The program's name.
     pub program: String,
     /// How they were made.
     pub mechanism: &'static str,
-    /// Why so.
+    /// The reason for that.
     pub why: Option<String>,
-    /// To make the program ready: its zygote.
+    /// The time to prepare the program and its zygote.
     pub prepared: Duration,
-    /// From the first call to the return of the last.
+    /// The time from the first call to the return of the last.
     pub starting: Duration,
-    /// For each process, until the call that started it was back.
+    /// For each process, the duration of the call that started it.
     pub calls: Vec<Duration>,
-    /// For each process, from that call until its end was seen.
+    /// For each process, the time from that call until it was reaped.
     pub lifetimes: Vec<Duration>,
 }
 
@@ -55,7 +55,7 @@ impl Display for Report {
     }
 }
 
-/// The smallest of the sorted times that so many percent don't exceed.
+/// Returns a percentile of the sorted times.
 fn percentile(sorted: &[Duration], percent: usize) -> Duration {
     let rank = (sorted.len() * percent).div_ceil(100).max(1);
     sorted[rank - 1]

@@ -1,4 +1,4 @@
-//! The terminal, on which lines of processes and a bar that shows progress don't meet.
+//! The terminal, shared by lines of processes and a progress bar.
 
 use std::fmt::Arguments;
 use std::io::{IsTerminal, Write, stderr};
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::options::Progress;
 
-/// How long starting takes before it is worth a bar.
+/// The time before a bar is shown.
 const DELAY: Duration = Duration::from_secs(1);
 /// How often a bar is drawn, and how often a line is written where there is no terminal.
 const DRAWN_EVERY: Duration = Duration::from_millis(100);
@@ -22,7 +22,7 @@ pub struct Screen {
 }
 
 impl Screen {
-    /// Does what writes to the terminal, when no bar is on it.
+    /// Removes a bar, and calls `write`, which writes to the terminal.
     pub fn cleared<R>(&self, write: impl FnOnce() -> R) -> R {
         let mut has_bar = self.has_bar.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if std::mem::take(&mut *has_bar) {
@@ -37,7 +37,7 @@ impl Screen {
     }
 }
 
-/// How far starting has come, shown now and then.
+/// The progress of starting, shown at intervals.
 #[derive(Debug)]
 pub struct Shown<'a> {
     screen: &'a Screen,
@@ -47,7 +47,7 @@ pub struct Shown<'a> {
 }
 
 impl<'a> Shown<'a> {
-    /// Nothing yet.
+    /// Returns the progress before the first process.
     pub fn new(screen: &'a Screen, when: Progress, wanted: u32) -> Shown<'a> {
         let is_terminal = stderr().is_terminal();
         let next = match when {
@@ -58,7 +58,7 @@ impl<'a> Shown<'a> {
         Shown { screen, wanted, is_terminal, next }
     }
 
-    /// So many are started.
+    /// Shows the number of started processes, if it is time.
     pub fn show(&mut self, started: u32) {
         let now = Instant::now();
         if self.next.is_none_or(|next| now < next) {
@@ -70,7 +70,7 @@ impl<'a> Shown<'a> {
             let (done, left) = ("#".repeat(full), " ".repeat(BAR_CELLS as usize - full));
             self.screen.draw(format_args!("headwater: [{done}{left}] {started} of {wanted} started"));
         } else {
-            crate::message::say(format_args!("{started} of {wanted} started"));
+            crate::message::log(format_args!("{started} of {wanted} started"));
         }
         self.next = Some(now + if self.is_terminal { DRAWN_EVERY } else { WRITTEN_EVERY });
     }

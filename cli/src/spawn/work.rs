@@ -1,4 +1,4 @@
-//! The part that spawns: it starts the processes, passes signals on, and waits for them and their output.
+//! The worker: it starts the processes, forwards signals, and waits for the processes and their output.
 
 use std::ffi::{CString, OsStr};
 use std::io::{self, stderr};
@@ -13,36 +13,35 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Signal};
 use signal_hook::consts::SIGINT;
 
-use super::guard::{self, Guard, PASSED_ON};
+use super::guard::{self, FORWARDED, Guard};
 use super::library::{Context, Mechanism, Process};
 use super::options::{Cores, From, Output, SpawnOptions};
 use super::outlet::{self, Outlet};
 use super::plan::{self, Plan};
-use super::processes::{Processes, Whose};
+use super::processes::{Processes, ReapScope};
 use super::report::Report;
 use super::screen::{Screen, Shown};
 use crate::exec::complaint;
-use crate::message::{say, show};
-use crate::process::Held;
+use crate::message::{log, show};
+use crate::process::BlockedSignals;
 use crate::session::events;
 use crate::session::prepare;
 use crate::session::signals;
 
-/// What makes a program a zygote.
+/// The library that makes a program a zygote.
 const ZYGOTE_LIBRARY: &str = "libheadwater-zygote.so";
-/// From so many processes on a zygote pays: it takes longer to start than a process, and then saves half of one or
-/// more each time.
+/// The smallest number of processes for which a zygote pays: its start costs more than a process's, and it then saves
+/// at least half of each further one.
 const ZYGOTE_PAYS: u32 = 4;
-/// Processes of one call are at most so many, and fewer if calls take longer than this: between calls signals are
-/// looked at.
+/// Limits of one call's processes and time: signals are handled between calls.
 const BATCH_MAX: usize = 256;
 const BATCH_TIME: Duration = Duration::from_millis(50);
-/// Two Ctrl-C in this time kill.
+/// Two Ctrl-C within this time kill.
 const KILL_WITHIN: Duration = Duration::from_secs(2);
-/// How long processes may take to end by themselves.
+/// How long processes may take to end after SIGTERM.
 const END_MAX: Duration = Duration::from_secs(5);
 
-/// What the part that spawns waits for.
+/// An event of the worker.
 #[derive(Debug)]
 enum Event {
     Signal(events::Signal),
@@ -50,32 +49,32 @@ enum Event {
     OutputEnded(bool),
 }
 
-/// Does all of it; gives the exit status. Signals are held no longer once they are watched for.
-pub fn work(options: &SpawnOptions, guard: Guard, held: Held) -> Result<u8> {
+/// Does the work; returns the exit status. Unblocks signals once they are watched.
+pub fn work(options: &SpawnOptions, guard: Guard, blocked: BlockedSignals) -> Result<u8> {
     let (sender, events) = channel();
     let signal_sender = sender.clone();
-    signals::watch_for(&PASSED_ON, move |signal| signal_sender.send(Event::Signal(signal)).is_ok())?;
-    drop(held);
+    signals::watch_for(&FORWARDED, move |signal| signal_sender.send(Event::Signal(signal)).is_ok())?;
+    drop(blocked);
     let begun = Instant::now();
     let (mut context, why) = match prepare(options) {
         Ok(prepared) => prepared,
         Err(e) => {
             let (status, text) = complaint(&options.program[0], e);
-            say(text);
+            log(text);
             return Ok(status);
         }
     };
     let (mechanism, refusal) = context.mechanism();
     let why = refusal.or(why);
     if let (From::Zygote, Some(why)) = (options.from, why.as_ref().filter(|_| mechanism != Mechanism::Zygote)) {
-        say(format_args!(
+        log(format_args!(
             "warning: no zygote can be made of {}: {why}. Going on by exec",
             options.program[0].display()
         ));
     }
     for module in context.left_out() {
         let (name, why) = module.split_once(": ").unwrap_or((&module, ""));
-        say(format_args!("warning: the zygote has not imported {name}: {why}. Each process imports it itself"));
+        log(format_args!("warning: the zygote has not imported {name}: {why}. Each process imports it itself"));
     }
     let screen = Arc::new(Screen::default());
     let mut outlet = open_outlet(options, &screen, sender)?;
@@ -103,7 +102,7 @@ pub fn work(options: &SpawnOptions, guard: Guard, held: Held) -> Result<u8> {
     Ok(work.status())
 }
 
-/// The program, ready to be spawned, and why it will not be from a zygote if that was decided here.
+/// Prepares the program; returns it with the reason if this function decided against a zygote.
 fn prepare(options: &SpawnOptions) -> io::Result<(Context, Option<String>)> {
     let few = options.from == From::Auto && options.processes < ZYGOTE_PAYS;
     let mechanism = if few { Mechanism::Vfork } else { options.from.mechanism() };
@@ -113,10 +112,10 @@ fn prepare(options: &SpawnOptions) -> io::Result<(Context, Option<String>)> {
     ))
 }
 
-/// The program, and its zygote if processes are to be made from one.
+/// Prepares the program, and its zygote if processes are forked from one.
 pub fn open_context(options: &SpawnOptions, mechanism: Mechanism) -> io::Result<Context> {
     let program = CString::new(options.program[0].as_bytes())?;
-    // Where it is missing the library says so.
+    // The spawning library reports a missing file.
     let library = prepare::find_installed(ZYGOTE_LIBRARY).unwrap_or_else(|_| PathBuf::from(ZYGOTE_LIBRARY));
     let environment = plan::environment(options.processes);
     let interpreter = plan::interpreter(options)?;
@@ -130,7 +129,7 @@ fn open_outlet(options: &SpawnOptions, screen: &Arc<Screen>, sender: Sender<Even
         return Ok(None);
     }
     if !outlet::can_connect() {
-        say("warning: /proc does not show this process's pipes, so output is not labelled (as --output none)");
+        log("warning: /proc does not show this process's pipes, so output is not labelled (as --output none)");
         return Ok(None);
     }
     let outlet = Outlet::start(Arc::clone(screen), move |is_whole| drop(sender.send(Event::OutputEnded(is_whole))));
@@ -143,18 +142,18 @@ struct Work<'a> {
     events: &'a Receiver<Event>,
     processes: Processes,
     started: u32,
-    /// For each process, how long the call took that started it.
+    /// For each process, the duration of the call that started it.
     calls: Vec<Duration>,
-    /// Why one could not be started.
+    /// The exit status for a process that could not be started.
     refused: Option<u8>,
-    /// The signal after which nothing is started any more.
+    /// The signal that stopped the starting of processes.
     stopped_by: Option<i32>,
     interrupted: Option<Instant>,
-    /// When what still runs is killed.
+    /// When remaining processes are killed.
     kill_at: Option<Instant>,
     is_ending: bool,
     is_killed: bool,
-    /// Output is to come, for which somebody still waits.
+    /// Whether the worker waits for output.
     has_output: bool,
     has_lost_output: bool,
 }
@@ -179,7 +178,7 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// Starts all, in calls that are short enough to look at signals between them. The context ends with it.
+    /// Starts all processes, in calls that are short enough to handle signals between them. Drops the context.
     fn start(&mut self, mut context: Context, mut plan: Plan<'_>, screen: &Screen) -> Result<()> {
         let mut shown = Shown::new(screen, self.options.progress, self.options.processes);
         let mut batch = 1;
@@ -187,16 +186,16 @@ impl<'a> Work<'a> {
             let count = batch.min((self.options.processes - self.started) as usize);
             let called = Instant::now();
             if let Err(e) = self.start_batch(&mut context, &mut plan, count) {
-                // Those that run go on.
-                say(format_args!("process {} can't be started: {e:#}", self.started));
+                // Running processes continue.
+                log(format_args!("process {} can't be started: {e:#}", self.started));
                 self.refused = Some(crate::status::FAILURE);
             }
             let took = called.elapsed();
             batch = if took * 2 <= BATCH_TIME { (batch * 2).min(BATCH_MAX) } else { (batch / 2).max(1) };
             while let Ok(event) = self.events.try_recv() {
-                self.handle(event, Whose::Group)?;
+                self.handle(event, ReapScope::Group)?;
             }
-            self.processes.reap(Whose::Group);
+            self.processes.reap(ReapScope::Group);
             self.after_failures();
             shown.show(self.started);
         }
@@ -233,18 +232,18 @@ impl<'a> Work<'a> {
         self.started += 1;
     }
 
-    /// Says why a process, and others with it, could not be started; gives the exit status.
+    /// Reports why a process, and others with it, could not be started; returns the exit status.
     fn complain(&self, rank: u32, error: &io::Error, others: usize) -> u8 {
         let with = if others > 0 { format!(" and {others} after it") } else { String::new() };
         let file = plan::output_file(self.options, rank);
         let unwritable = file.as_ref().and_then(|file| Some((file, file_error(file)?)));
         if let Some((file, e)) = unwritable {
             let file = file.display();
-            say(format_args!("process {rank}{with} can't be started: {file} can't be written: {e}. See --output"));
+            log(format_args!("process {rank}{with} can't be started: {file} can't be written: {e}. See --output"));
             return crate::status::FAILURE;
         }
         if matches!(Errno::from_io_error(error), Some(Errno::AGAIN | Errno::NOMEM)) {
-            say(format_args!(
+            log(format_args!(
                 "process {rank}{with} can't be started: {error}. Start fewer, or allow more processes (ulimit -u) or \
                  memory"
             ));
@@ -252,13 +251,13 @@ impl<'a> Work<'a> {
         }
         let again = io::Error::from_raw_os_error(error.raw_os_error().unwrap_or(libc::EIO));
         let (status, text) = complaint(&self.options.program[0], again);
-        say(format_args!("process {rank}{with} can't be started: {text}"));
+        log(format_args!("process {rank}{with} can't be started: {text}"));
         status
     }
 
-    /// Until no process is left, and none of their output.
+    /// Waits until all processes and their output have ended.
     fn wait(&mut self) -> Result<()> {
-        self.processes.reap(Whose::All);
+        self.processes.reap(ReapScope::All);
         self.after_failures();
         while self.processes.running() > 0 || self.has_output {
             let event = match self.kill_at.map(|at| at.saturating_duration_since(Instant::now())) {
@@ -266,7 +265,7 @@ impl<'a> Work<'a> {
                 Some(left) => self.events.recv_timeout(left),
             };
             match event {
-                Ok(event) => self.handle(event, Whose::All)?,
+                Ok(event) => self.handle(event, ReapScope::All)?,
                 Err(RecvTimeoutError::Timeout) => self.kill(),
                 Err(RecvTimeoutError::Disconnected) => return Err(anyhow!("signals are no longer watched")),
             }
@@ -278,8 +277,8 @@ impl<'a> Work<'a> {
         Ok(())
     }
 
-    /// Ends all, with what they have started. Then what is left of their output comes at once, unless somebody holds
-    /// it who can't be killed.
+    /// Kills all processes and their descendants. The rest of their output then ends at once, unless a process that
+    /// can't be killed holds a pipe.
     fn kill(&mut self) {
         guard::end_all();
         self.processes.killed();
@@ -287,7 +286,7 @@ impl<'a> Work<'a> {
         self.kill_at = self.has_output.then(|| Instant::now() + END_MAX);
     }
 
-    fn handle(&mut self, event: Event, whose: Whose) -> Result<()> {
+    fn handle(&mut self, event: Event, scope: ReapScope) -> Result<()> {
         let signal = match event {
             Event::OutputEnded(is_whole) => {
                 self.has_output = false;
@@ -296,16 +295,16 @@ impl<'a> Work<'a> {
             }
             Event::Signal(signal) => signal,
         };
-        if !self.guard.lives() {
+        if !self.guard.is_alive() {
             guard::end_all();
             return Err(anyhow!("the command was killed, and its processes with it"));
         }
         if signal.is_child() {
-            self.processes.reap(whose);
+            self.processes.reap(scope);
             return Ok(());
         }
         let Some(number) = Signal::from_named_raw(signal.number) else { return Ok(()) };
-        // The kernel's has come to the whole group; its processes that left it are not in the foreground.
+        // The kernel has sent its signal to the whole group, but not to processes that have left it.
         if signal.from_kernel {
             self.processes.signal_others(number)
         } else {
@@ -313,17 +312,17 @@ impl<'a> Work<'a> {
         }
         if matches!(number, Signal::INT | Signal::TERM | Signal::HUP | Signal::QUIT) {
             self.stopped_by = Some(signal.number);
-            // When nothing runs, it is strangers that hold the output open.
-            self.has_output &= whose == Whose::Group || self.processes.running() > 0;
+            // Without running processes, only other programs hold the output open.
+            self.has_output &= scope == ReapScope::Group || self.processes.running() > 0;
         }
         if signal.number == SIGINT && self.interrupted.replace(signal.at).is_some_and(|t| signal.at - t < KILL_WITHIN) {
-            say(format_args!("killing {} processes, and what they have started", self.processes.running()));
+            log(format_args!("killing {} processes and their descendants", self.processes.running()));
             self.kill();
         }
         Ok(())
     }
 
-    /// Ends the others, if one has failed and that is wanted.
+    /// Ends the other processes after a failure, with --kill-on-failure.
     fn after_failures(&mut self) {
         let has_failed = self.processes.failure.or(self.refused).is_some();
         if self.options.kill_on_failure && has_failed && !self.is_ending {
@@ -341,7 +340,7 @@ impl<'a> Work<'a> {
     }
 }
 
-/// Why a process can't have this file for its output.
+/// Returns why a process can't write its output to this file.
 fn file_error(file: &OsStr) -> Option<io::Error> {
     std::fs::OpenOptions::new().append(true).create(true).open(file).err()
 }

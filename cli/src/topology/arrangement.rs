@@ -1,4 +1,4 @@
-//! Which node has which rank, who of them only serves, and the trees over them.
+//! The nodes' ranks, the servers, and the trees.
 
 use anyhow::{Context, Result, bail, ensure};
 use headwater_daemon::{Branching, Forest, Shape};
@@ -7,30 +7,29 @@ use headwater_topology::hosts::{Hostlist, Switches};
 
 use super::options::{Readers, ShapeOptions};
 
-/// Children of a node where nothing is said of them.
+/// The default branching of trees.
 const BRANCHING_DEFAULT: Branching = Branching::KAry(8);
-/// The fewest nodes that are striped by default.
+/// The smallest number of nodes with striped trees by default.
 const STRIPED_MIN: u32 = 4;
 
 /// Nodes with ranks, and the trees over the ranks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Arrangement {
-    /// By rank, the node's place in the list of nodes. Servers come first.
+    /// By rank, the node's index in the list of nodes. Servers precede the others.
     pub nodes: Vec<u32>,
-    /// How many of the first ranks run no program, and read for the others.
+    /// How many of the first ranks are servers.
     pub servers: u32,
     /// The trees.
     pub shape: Shape,
-    /// How many nodes the file with the neighbours lacks.
+    /// How many nodes are missing in the topology file.
     pub unplaced: usize,
 }
 
 impl Arrangement {
-    /// What the options make of these nodes, of which there is one at least and none twice. `switches`
-    /// is what the file with the neighbours says.
+    /// Returns the arrangement of these nodes, which are distinct and at least one. `switches` is the topology file.
     ///
     /// # Errors
-    /// Options that contradict each other or the nodes, with what to do.
+    /// The options contradict each other or the nodes; the error names the next step.
     pub fn new(options: &ShapeOptions, hosts: &Hostlist, switches: Option<&Switches>) -> Result<Arrangement> {
         let servers = match &options.readers {
             Some(Readers::Nodes(named)) => servers(named, hosts)?,
@@ -48,12 +47,12 @@ impl Arrangement {
         Ok(Arrangement { nodes: servers.iter().copied().chain(others).collect(), servers: count, shape, unplaced })
     }
 
-    /// The trees.
+    /// Returns the trees.
     pub fn forest(&self) -> Forest {
         Forest::new(self.nodes.len() as u32, self.servers, self.shape)
     }
 
-    /// By node, its rank.
+    /// Returns the ranks by node.
     pub fn ranks(&self) -> Vec<Rank> {
         let mut ranks = vec![Rank::ROOT; self.nodes.len()];
         for (&node, rank) in self.nodes.iter().zip(0..) {
@@ -62,7 +61,7 @@ impl Arrangement {
         ranks
     }
 
-    /// The nodes that run the program, ascending.
+    /// Returns the nodes that run the program, ascending.
     pub fn program_nodes(&self) -> Vec<u32> {
         let mut nodes = self.nodes[self.servers as usize..].to_vec();
         nodes.sort_unstable();
@@ -70,7 +69,7 @@ impl Arrangement {
     }
 }
 
-/// The places of dedicated servers among the nodes, in the order in which they are named.
+/// Returns the indices of dedicated servers among the nodes, in the order of the option.
 fn servers(named: &Hostlist, hosts: &Hostlist) -> Result<Vec<u32>> {
     let place = |name: String| {
         let found = hosts.rank_of(&name).map(|rank| rank.0);
@@ -81,12 +80,12 @@ fn servers(named: &Hostlist, hosts: &Hostlist) -> Result<Vec<u32>> {
     places.retain(|&place| !std::mem::replace(&mut seen[place as usize], true));
     ensure!(
         places.len() < hosts.len(),
-        "--readers {named} names all nodes, and those that it names run no program: leave one out, or give a number"
+        "--readers {named} names all nodes, but readers run no program: leave one out, or give a number"
     );
     Ok(places)
 }
 
-/// The trees over so many ranks.
+/// Returns the trees over `ranks`.
 fn shape(options: &ShapeOptions, ranks: u32) -> Result<Shape> {
     let &ShapeOptions { trees, groups, fan_out, .. } = options;
     let readers = match options.readers {
@@ -123,7 +122,7 @@ fn shape(options: &ShapeOptions, ranks: u32) -> Result<Shape> {
     }
 }
 
-/// How many trees and readers there are if only one of the two is said.
+/// Returns the default numbers of trees and readers, if only one of the options is given.
 fn striped_default(ranks: u32) -> (u32, u32) {
     match Shape::default_of(ranks.max(STRIPED_MIN)) {
         Shape::Striped { trees, readers } => (trees, readers),
@@ -138,10 +137,10 @@ mod tests {
     use crate::topology::options::local_nodes;
     use clap::{CommandFactory, FromArgMatches};
 
-    /// What a line of options makes of so many nodes.
+    /// Returns the arrangement of so many nodes for a line of options.
     fn arranged(line: &str, nodes: u32, switches: Option<&str>) -> Result<Arrangement> {
-        let words = ["headwater", "topology", "--nodes", "1"].into_iter().chain(line.split_ascii_whitespace());
-        let matches = CommandLine::command().try_get_matches_from(words)?;
+        let arguments = ["headwater", "topology", "--nodes", "1"].into_iter().chain(line.split_ascii_whitespace());
+        let matches = CommandLine::command().try_get_matches_from(arguments)?;
         let crate::options::Command::Topology(options) = CommandLine::from_arg_matches(&matches)?.command else {
             bail!("topology was given");
         };

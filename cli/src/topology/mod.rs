@@ -1,4 +1,4 @@
-//! The overlay as the user chooses it, and `headwater topology`, which shows it.
+//! The overlay by the user's options, and `headwater topology`, which shows it.
 
 mod arrangement;
 pub mod options;
@@ -17,23 +17,23 @@ use headwater_topology::hosts::Switches;
 pub use self::arrangement::Arrangement;
 use self::options::{ShapeOptions, TopologyOptions, local_nodes};
 use self::overview::Plan;
-use crate::message::{say, show};
+use crate::message::{log, show};
 
-/// What the options make of so many nodes of this machine. Without the file with the neighbours it goes
-/// on with a warning, since that only makes it faster.
+/// Returns the arrangement of so many nodes of this machine. A missing topology file is only a warning, since the file
+/// only makes transfers faster.
 ///
 /// # Errors
-/// Options that contradict each other or the nodes.
+/// The options contradict each other or the nodes.
 pub fn arrange(options: &ShapeOptions, nodes: u32) -> Result<Arrangement> {
     let arrangement = Arrangement::new(options, &local_nodes(nodes), switches(options).as_ref())?;
     warn_of_unplaced(options, &arrangement);
     Ok(arrangement)
 }
 
-/// The neighbours that the options' file names. A file that can't be read is told, and done without.
+/// Reads the topology file of the options. Reports a file that can't be read, and returns `None`.
 pub fn switches(options: &ShapeOptions) -> Option<Switches> {
     options.topology.as_deref().map(read_switches).transpose().unwrap_or_else(|error| {
-        say(format_args!("warning: {error:#}. Going on with the nodes in their own order"));
+        log(format_args!("warning: {error:#}. Going on with the nodes in their own order"));
         None
     })
 }
@@ -41,7 +41,7 @@ pub fn switches(options: &ShapeOptions) -> Option<Switches> {
 /// Prints the overlay that would be used.
 ///
 /// # Errors
-/// Options that contradict each other or the nodes, or a file that can't be read.
+/// The options contradict each other or the nodes, or the file can't be read.
 pub fn topology(options: &TopologyOptions) -> Result<u8> {
     let switches = options.shape.topology.as_deref().map(read_switches).transpose()?;
     let arrangement = Arrangement::new(&options.shape, &options.nodes, switches.as_ref())?;
@@ -50,7 +50,7 @@ pub fn topology(options: &TopologyOptions) -> Result<u8> {
     let tree = options.tree.map(TreeId);
     if let Some(TreeId(tree)) = tree {
         let trees = plan.forest.trees();
-        ensure!(tree < trees, "--tree {tree}: the trees have the numbers 0 to {}", trees - 1);
+        ensure!(tree < trees, "--tree {tree}: trees are numbered 0 to {}", trees - 1);
     }
     let text = match &options.of {
         Some(name) => {
@@ -75,14 +75,14 @@ pub fn topology(options: &TopologyOptions) -> Result<u8> {
 fn warn_of_unplaced(options: &ShapeOptions, arrangement: &Arrangement) {
     if let (Some(file), unplaced @ 1..) = (&options.topology, arrangement.unplaced) {
         let of = arrangement.nodes.len();
-        say(format_args!("warning: {} lacks {unplaced} of {of} nodes; they come last", file.display()));
+        log(format_args!("warning: {} lacks {unplaced} of {of} nodes; they come last", file.display()));
     }
 }
 
-/// Slurm's format has `KEY=VALUE`; no node and no rack has a name with `=`.
+/// Reads a topology file. Only Slurm's format has `=`.
 fn read_switches(file: &Path) -> Result<Switches> {
     let text = fs::read_to_string(file);
-    let text = text.with_context(|| format!("--topology {}: it can't be read", file.display()))?;
+    let text = text.with_context(|| format!("--topology {} can't be read", file.display()))?;
     let is_slurms = text.lines().any(|line| line.split('#').next().is_some_and(|line| line.contains('=')));
     let switches = if is_slurms { Switches::parse_topology_conf(&text) } else { Switches::parse_racks(&text) };
     switches.with_context(|| format!("--topology {}", file.display()))
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_formats_are_told_apart() {
+    fn both_formats_are_recognized() {
         let directory = tempfile::tempdir().unwrap();
         let read = |text: &str| {
             let file = directory.path().join("file");

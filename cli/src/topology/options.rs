@@ -20,8 +20,8 @@ Examples:
 
 Without --trees, --groups or --fan-out up to 3 nodes are one tree, and more are striped trees: a node \
 forwards in one of them and only receives in the others, and paths and pieces of large files are dealt to \
-all. THEN is who reads if the reader dies, DEPTH the links from the reader to the furthest node, and \
-FORWARDING how many nodes send on what they get.";
+all. THEN is the node that reads if the reader dies, DEPTH the number of links from the reader to the furthest node, \
+and FORWARDING the number of nodes that forward.";
 
 /// What shapes the overlay.
 #[derive(Clone, Debug, Default, Args)]
@@ -52,7 +52,7 @@ pub struct ShapeOptions {
     pub topology: Option<PathBuf>,
 }
 
-/// Who reads the shared file system.
+/// The readers of the shared file system.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Readers {
     /// So many of the nodes.
@@ -76,7 +76,7 @@ pub struct TopologyOptions {
     #[arg(long, value_name = "T", help_heading = OUTPUT)]
     pub tree: Option<u32>,
 
-    /// One node's place in each tree: its parent, its children, and whom it turns to when others die
+    /// One node's position in each tree: its parent, its children, and the nodes that it turns to when others die
     #[arg(long, value_name = "NODE", help_heading = OUTPUT)]
     pub of: Option<String>,
 
@@ -90,7 +90,7 @@ pub struct TopologyOptions {
 }
 
 impl ShapeOptions {
-    /// Lets the command line win over variables that contradict it; `forget`: variables say nothing.
+    /// Lets the command line win over contradicting variables; `forget`: variables don't count.
     pub fn settle(&mut self, matches: &ArgMatches, forget: bool) {
         let is_typed = |id: &str| matches.value_source(id) == Some(ValueSource::CommandLine);
         let is_outdated = |id: &str, is_contradicted: bool| !is_typed(id) && (forget || is_contradicted);
@@ -115,7 +115,7 @@ impl FromStr for Readers {
     }
 }
 
-/// The names of so many nodes of this machine, as its sessions have them.
+/// Returns the names of so many nodes of a session on this machine.
 pub fn local_nodes(count: u32) -> Hostlist {
     let text = format!("n[0-{}]", count.saturating_sub(1));
     Hostlist::parse(&text).unwrap_or_default()
@@ -129,13 +129,13 @@ fn parse_nodes(text: &str) -> Result<Hostlist, String> {
     }
 }
 
-/// Names of nodes, each once; at least one.
+/// Parses a list of distinct nodes, at least one.
 pub fn parse_list(text: &str) -> Result<Hostlist, String> {
     let list = Hostlist::parse(text).map_err(|error| error.to_string())?.distinct();
     if list.is_empty() { Err("write a number, or names such as node[001-128]".into()) } else { Ok(list) }
 }
 
-/// A number of nodes, if it is one: at least 1.
+/// Parses a number of nodes, at least 1; `None` if the text is not a number.
 fn count(text: &str) -> Result<Option<u32>, String> {
     if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
         return Ok(None);
@@ -157,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_told_from_names() {
+    fn numbers_differ_from_names() {
         let check = |text: &str, expected: Option<Readers>| assert_eq!(text.parse().ok(), expected, "{text}");
         let list = |text| Some(Readers::Nodes(Hostlist::parse(text).unwrap()));
         check("4", Some(Readers::Count(4)));

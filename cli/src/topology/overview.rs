@@ -1,4 +1,4 @@
-//! What the trees look like: all of them in numbers, and one node's place in each.
+//! Describes the trees: their numbers, and one node's position in each.
 
 use headwater_topology::hosts::Hostlist;
 use headwater_topology::{Forest, Rank, Shape, TreeId, Up};
@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::arrangement::Arrangement;
 
-/// Those to whom a node turns in a tree, as far as they are told.
+/// Limit of listed nodes that a node turns to.
 const TURNS_MAX: usize = 4;
 
 /// Nodes, their ranks and the trees.
@@ -21,17 +21,17 @@ pub struct Plan<'a> {
 /// All trees in numbers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Overview {
-    /// How many nodes there are.
+    /// Number of nodes.
     pub nodes: u32,
-    /// Those that run no program, in a hostlist.
+    /// The servers, as a hostlist.
     pub servers: String,
-    /// What kind of trees was asked for.
+    /// The kind of trees.
     pub shape: Shape,
-    /// How many there are of them.
+    /// Number of trees.
     pub trees_total: u32,
-    /// The most links from a reader to a node.
+    /// The depth of the deepest tree.
     pub depth: u32,
-    /// No node is connected to more nodes, over all trees.
+    /// The most links of a node, over all trees.
     pub links_max: u32,
     /// Each tree.
     pub trees: Vec<TreeOverview>,
@@ -42,64 +42,64 @@ pub struct Overview {
 pub struct TreeOverview {
     /// Its number.
     pub tree: u32,
-    /// Who reads for it.
+    /// Its reader.
     pub reader: String,
-    /// Who reads for it if that one dies, and so on.
+    /// The nodes that read for it if the reader dies, in order.
     pub successors: Vec<String>,
-    /// How many nodes take part.
+    /// Number of nodes that take part.
     pub nodes: u32,
-    /// The most links from the reader to a node.
+    /// Its depth.
     pub depth: u32,
     /// The most children that a node has.
     pub children_max: u32,
-    /// Nodes that have children.
+    /// Number of nodes with children.
     pub forwarding: u32,
 }
 
-/// One node's place in all trees.
+/// One node's position in all trees.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Of {
+pub struct NodePosition {
     /// Its name.
     pub node: String,
     /// Its rank.
     pub rank: u32,
-    /// Whether it runs no program.
+    /// Whether it is a server.
     pub is_server: bool,
-    /// The nodes that it is connected to while all live.
+    /// Number of its links while all nodes live.
     pub links: u32,
-    /// Its place in each tree that it takes part in.
-    pub trees: Vec<Place>,
+    /// Its position in each of its trees.
+    pub trees: Vec<TreePosition>,
 }
 
-/// One node's place in a tree.
+/// One node's position in a tree.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Place {
+pub struct TreePosition {
     /// The tree's number.
     pub tree: u32,
-    /// Whom it asks; nobody, if it is the tree's reader.
+    /// Its parent; `None` for the tree's reader.
     pub parent: Option<String>,
-    /// Who asks it.
+    /// Its children.
     pub children: Vec<String>,
-    /// Whom it asks if the parent dies, if that one dies too, and so on: the first of them.
+    /// The first nodes that it turns to, in order, if its parents die.
     pub turns_to: Vec<String>,
-    /// How many more there are.
+    /// Number of further ones.
     pub turns_to_more: u32,
-    /// What is left if all those are dead: it reads, or else its programs use the originals.
+    /// Whether it reads if all those are dead; otherwise its programs use the source files.
     pub may_read: bool,
 }
 
 impl<'a> Plan<'a> {
-    /// The trees of an arrangement of these nodes.
+    /// Returns the trees of an arrangement of these nodes.
     pub fn new(hosts: &'a Hostlist, arrangement: &'a Arrangement) -> Plan<'a> {
         Plan { hosts, arrangement, forest: arrangement.forest() }
     }
 
-    /// The name of a rank's node.
+    /// Returns the name of a rank's node.
     pub fn name(&self, rank: Rank) -> String {
         self.hosts.name(Rank(self.arrangement.nodes[rank.0 as usize])).unwrap_or_default()
     }
 
-    /// All trees, or one, in numbers.
+    /// Describes all trees, or one.
     pub fn overview(&self, only: Option<TreeId>) -> Overview {
         let servers = (0..self.forest.servers()).map(|rank| self.name(Rank(rank)));
         let mut links = vec![0; self.forest.ranks() as usize];
@@ -116,12 +116,12 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// All trees, or the one.
+    /// Returns all trees, or one.
     pub fn trees(&self, only: Option<TreeId>) -> impl Iterator<Item = TreeId> + use<> {
         self.forest.tree_ids().filter(move |tree| only.is_none_or(|only| only == *tree))
     }
 
-    /// One tree in numbers; adds to each rank's links.
+    /// Describes one tree; adds to each rank's links.
     fn tree(&self, tree: TreeId, links: &mut [u32]) -> TreeOverview {
         let unknown = u32::MAX;
         let mut depths = vec![unknown; self.forest.ranks() as usize];
@@ -129,7 +129,7 @@ impl<'a> Plan<'a> {
         depths[self.forest.root(tree).0 as usize] = 0;
         let mut path = Vec::new();
         for member in (0..self.forest.ranks()).map(Rank) {
-            // Up to a rank whose depth is known, and down again.
+            // Ascends to a rank with a known depth, and descends again.
             let mut at = member;
             while depths[at.0 as usize] == unknown {
                 let Some(parent) = self.forest.parent(tree, at) else { break };
@@ -153,19 +153,19 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// A rank's place in all trees, or in one.
-    pub fn of(&self, rank: Rank, only: Option<TreeId>) -> Of {
+    /// Returns a rank's position in all trees, or in one.
+    pub fn of(&self, rank: Rank, only: Option<TreeId>) -> NodePosition {
         let trees = self.trees(only).filter(|tree| self.forest.contains(*tree, rank));
-        Of {
+        NodePosition {
             node: self.name(rank),
             rank: rank.0,
             is_server: rank.0 < self.forest.servers(),
             links: self.forest.neighbours(rank).len() as u32,
-            trees: trees.map(|tree| self.place(tree, rank)).collect(),
+            trees: trees.map(|tree| self.position(tree, rank)).collect(),
         }
     }
 
-    fn place(&self, tree: TreeId, rank: Rank) -> Place {
+    fn position(&self, tree: TreeId, rank: Rank) -> TreePosition {
         let names = |ranks: Vec<Rank>| ranks.into_iter().map(|rank| self.name(rank)).collect();
         let mut dead: Vec<Rank> = self.forest.parent(tree, rank).into_iter().collect();
         let last = loop {
@@ -175,7 +175,7 @@ impl<'a> Plan<'a> {
             }
         };
         let turns_to: Vec<Rank> = dead.split_off(dead.len().min(1));
-        Place {
+        TreePosition {
             tree: tree.0,
             parent: dead.first().map(|&parent| self.name(parent)),
             children: names(self.forest.children(tree, rank)),
@@ -225,20 +225,22 @@ mod tests {
     }
 
     #[test]
-    fn a_node_turns_to_who_is_above_it() {
+    fn a_node_turns_to_its_ancestors() {
         let (hosts, options) = (
             local_nodes(30),
             ShapeOptions { trees: Some(1), fan_out: Some(Branching::KAry(2)), ..ShapeOptions::default() },
         );
         let arrangement = arrangement(30, &options);
         let plan = Plan::new(&hosts, &arrangement);
-        let place = |rank| plan.of(Rank(rank), None).trees.remove(0);
-        let last = place(29);
+        let position = |rank| plan.of(Rank(rank), None).trees.remove(0);
+        let last = position(29);
         assert_eq!((last.parent.as_deref(), last.turns_to.join(" ")), (Some("n14"), "n6 n2 n0 n1".into()));
         assert_eq!((last.turns_to_more, last.may_read), (16 - 4 - 1, false));
-        let second = place(2);
+        let second = position(2);
         assert_eq!((second.children.join(" "), second.turns_to.join(" ")), ("n5 n6".into(), "n1".into()));
-        assert!(second.may_read && place(0).may_read && place(0).parent.is_none() && place(0).turns_to.is_empty());
+        assert!(
+            second.may_read && position(0).may_read && position(0).parent.is_none() && position(0).turns_to.is_empty()
+        );
     }
 
     #[test]

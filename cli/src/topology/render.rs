@@ -1,4 +1,4 @@
-//! The trees for people, and for Graphviz.
+//! Prints the trees as text, and for Graphviz.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use headwater_figures::text::columns;
 use headwater_topology::hosts::Hostlist;
 use headwater_topology::{Rank, TreeId};
 
-use super::overview::{Of, Overview, Plan};
+use super::overview::{NodePosition, Overview, Plan};
 
 impl fmt::Display for Overview {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -34,20 +34,20 @@ impl fmt::Display for Overview {
     }
 }
 
-impl fmt::Display for Of {
+impl fmt::Display for NodePosition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let role = if self.is_server { ", serves and runs no program" } else { "" };
         writeln!(f, "{}, rank {}{role}; {}", self.node, self.rank, counted(self.links, "link"))?;
         let heading = ["TREE", "PARENT", "CHILDREN", "IF PARENTS DIE"].map(String::from);
-        let row = |place: &super::overview::Place| {
-            let last = if place.may_read { "it reads" } else { "the originals" };
-            let more = (place.turns_to_more > 0).then(|| format!("{} more", place.turns_to_more));
-            let then: Vec<String> = place.turns_to.iter().cloned().chain(more).chain([last.into()]).collect();
+        let row = |position: &super::overview::TreePosition| {
+            let last = if position.may_read { "it reads" } else { "source files" };
+            let more = (position.turns_to_more > 0).then(|| format!("{} more", position.turns_to_more));
+            let then: Vec<String> = position.turns_to.iter().cloned().chain(more).chain([last.into()]).collect();
             vec![
-                place.tree.to_string(),
-                place.parent.clone().unwrap_or_else(|| "(reads)".into()),
-                if place.children.is_empty() { "-".into() } else { folded(&place.children) },
-                if place.parent.is_none() { "-".into() } else { then.join(", ") },
+                position.tree.to_string(),
+                position.parent.clone().unwrap_or_else(|| "(reads)".into()),
+                if position.children.is_empty() { "-".into() } else { folded(&position.children) },
+                if position.parent.is_none() { "-".into() } else { then.join(", ") },
             ]
         };
         let rows: Vec<_> = std::iter::once(heading.to_vec()).chain(self.trees.iter().map(row)).collect();
@@ -55,7 +55,7 @@ impl fmt::Display for Of {
     }
 }
 
-/// The trees as a graph in Graphviz's language, each in a colour of its own.
+/// Writes the trees as a graph in Graphviz's language, each in its own colour.
 pub fn dot(plan: &Plan<'_>, only: Option<TreeId>, f: &mut impl fmt::Write) -> fmt::Result {
     writeln!(f, "digraph headwater {{\n  node [shape=box];")?;
     let mut readers: Vec<Rank> = plan.trees(only).map(|tree| plan.forest.root(tree)).collect();
@@ -107,9 +107,9 @@ mod tests {
     use crate::topology::arrangement::Arrangement;
     use crate::topology::options::{ShapeOptions, local_nodes};
 
-    fn with_plan(nodes: u32, options: &ShapeOptions, look: impl FnOnce(&Plan<'_>)) {
+    fn with_plan(nodes: u32, options: &ShapeOptions, check: impl FnOnce(&Plan<'_>)) {
         let hosts = local_nodes(nodes);
-        look(&Plan::new(&hosts, &Arrangement::new(options, &hosts, None).unwrap()));
+        check(&Plan::new(&hosts, &Arrangement::new(options, &hosts, None).unwrap()));
     }
 
     #[test]

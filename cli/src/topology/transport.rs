@@ -1,4 +1,4 @@
-//! How nodes reach each other, as `--transport` says: over TCP, or over libfabric where both ends can.
+//! The transport of links (`--transport`): TCP, or libfabric where both ends support it.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -6,36 +6,36 @@ use std::str::FromStr;
 
 use headwater_daemon::Fabric;
 
-use crate::message::say;
+use crate::message::log;
 use crate::session::prepare::find_installed;
 
 /// The program that carries links over libfabric.
 const CARRIER: &str = "headwater-fabric";
 
-/// What carries links.
+/// A transport of links.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Transport {
     /// TCP.
     Tcp,
-    /// libfabric, by this provider or the first that it finds; TCP where that can't be.
+    /// libfabric, by this provider or the first one found; TCP where it fails.
     Libfabric(Option<String>),
 }
 
 impl Transport {
-    /// What daemons are told of it. Says so if the carrier is not installed.
+    /// Returns the daemons' configuration. Warns if the carrier is not installed.
     pub fn fabric(&self) -> Option<Fabric> {
         let Transport::Libfabric(provider) = self else { return None };
         match find_carrier() {
             Ok(carrier) => Some(Fabric { carrier, provider: provider.clone() }),
             Err(error) => {
-                say(format_args!("warning: {error:#}. It is built where libfabric's headers are. Nodes use TCP"));
+                log(format_args!("warning: {error:#}. Build it on a machine with libfabric's headers. Nodes use TCP"));
                 None
             }
         }
     }
 }
 
-/// Where the carrier is installed.
+/// Returns the carrier's path.
 pub fn find_carrier() -> anyhow::Result<PathBuf> {
     find_installed(CARRIER)
 }
@@ -47,7 +47,7 @@ impl FromStr for Transport {
         let (name, provider) = text.split_once(':').map_or((text, None), |(name, provider)| (name, Some(provider)));
         match (name, provider) {
             ("tcp", None) => Ok(Transport::Tcp),
-            // What begins with a dash would be an option of the carrier.
+            // The carrier would take a leading dash for an option.
             ("libfabric", provider) if provider.is_none_or(|it| !it.is_empty() && !it.starts_with('-')) => {
                 Ok(Transport::Libfabric(provider.map(str::to_owned)))
             }

@@ -1,8 +1,8 @@
-//! Which mechanism a program gets, and why.
+//! Chooses a program's mechanism.
 //!
-//! Best first: a *namespace*, in which any program finds every file under its original name; *audit*,
-//! which needs nothing of the kernel but a program that glibc's loader starts; nothing (*off*). A
-//! *mount* changes the paths that the program sees, so it is for those who ask for it.
+//! Best first: a *namespace*, in which any program finds each file under its original path; *audit*, which needs a
+//! program that glibc's loader starts, and nothing of the kernel; none (*off*). A *mount* changes the program's paths,
+//! so it is used only on request.
 
 pub mod prefix;
 mod program;
@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::namespace::Found;
 
-/// What the user asks for.
+/// The user's choice of a mechanism.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Via {
@@ -31,33 +31,33 @@ pub enum Via {
     Off,
 }
 
-/// How a program's files reach it.
+/// A mechanism by which files reach a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mechanism {
     /// A mount namespace.
     Namespace {
-        /// And a user namespace, since a mount namespace alone is not allowed.
+        /// Whether it needs a user namespace.
         has_user_namespace: bool,
     },
     /// The audit library.
     Audit,
-    /// A mount with a prefix.
+    /// A mount under a prefix.
     Mount,
-    /// The shared file system itself.
+    /// None: the shared file system itself.
     Off,
 }
 
-/// A mechanism, and a sentence on why it was taken.
+/// A mechanism, and the reason for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Choice {
     /// The mechanism.
     pub mechanism: Mechanism,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }
 
 impl Mechanism {
-    /// The word for it, as in `--via`.
+    /// Returns its name in `--via`.
     pub fn name(self) -> &'static str {
         match self {
             Mechanism::Namespace { .. } => "namespace",
@@ -75,8 +75,7 @@ impl fmt::Display for Choice {
 }
 
 impl Choice {
-    /// The mechanism for `program`, where `is_root` tells of the user and `probe` of the kernel, if
-    /// that is asked.
+    /// Chooses the mechanism for `program`; `is_root`: the user is root. Calls `probe` if the kernel matters.
     pub fn make(asked: Via, program: &Program, is_root: bool, probe: impl FnOnce() -> Found) -> Choice {
         let demanded = || format!("--via {}", asked.to_possible_value().map_or(String::new(), |v| v.get_name().into()));
         match asked {
@@ -113,7 +112,7 @@ impl Choice {
         }
     }
 
-    /// What is left after this mechanism could not be had.
+    /// Returns the next mechanism after this one failed.
     pub fn after_failure(&self, program: &Program, why: &str) -> Choice {
         match self.mechanism {
             Mechanism::Namespace { .. } | Mechanism::Mount => Choice::without_kernel(program, why.into()),
@@ -121,12 +120,12 @@ impl Choice {
         }
     }
 
-    /// The program as it is.
+    /// Returns no mechanism.
     pub fn off(reason: String) -> Choice {
         Choice::of(Mechanism::Off, reason)
     }
 
-    /// The best mechanism that asks nothing of the kernel; `why` no other can be had.
+    /// Returns the best mechanism that needs nothing of the kernel; `why` is the reason against the others.
     fn without_kernel(program: &Program, why: String) -> Choice {
         match program.not_audited() {
             None => Choice::of(Mechanism::Audit, why),

@@ -1,4 +1,4 @@
-//! A program's paths under a mount's prefix.
+//! Translates a program's paths to those under a mount's prefix.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -6,8 +6,8 @@ use std::path::{Component, Path};
 
 use headwater_closure::scope::{Scope, search_variables};
 
-/// The variables of which parts are paths that are searched, changed so that what lies in the scope
-/// is found below `view`. Others are not among them.
+/// Returns the variables with search paths, in which directories of the scope are replaced by those below `view`.
+/// Unchanged variables are left out.
 pub fn variables(scope: &Scope, view: &Path, variable: impl Fn(&str) -> Option<OsString>) -> Vec<(OsString, OsString)> {
     let more = [("PATH", ":"), ("MANPATH", ":")];
     let changed = search_variables().chain(more).filter_map(|(name, separators)| {
@@ -18,7 +18,7 @@ pub fn variables(scope: &Scope, view: &Path, variable: impl Fn(&str) -> Option<O
     changed.collect()
 }
 
-/// A path below `view` if it lies in the scope, by its own name or without links.
+/// Returns the path below `view` if it lies in the scope, as it is or without links.
 pub fn path(scope: &Scope, view: &Path, path: &Path) -> Option<OsString> {
     let canonical = || path.canonicalize().ok();
     let is_clean = path.is_absolute() && !path.components().any(|c| c == Component::ParentDir);

@@ -1,4 +1,4 @@
-//! What is known of a program before it runs, as far as it decides on the mechanism.
+//! Properties of a program that decide on its mechanism.
 
 use std::borrow::Cow;
 use std::ffi::OsString;
@@ -10,13 +10,13 @@ use std::path::{Path, PathBuf};
 use headwater_closure::{elf, program};
 use serde::{Deserialize, Serialize};
 
-/// `#!` lines that are followed, as the kernel does.
+/// Limit of nested `#!` lines, as in the kernel.
 const SCRIPTS_MAX: usize = 4;
-/// Bytes of an executable that are looked at: its headers, and the name of its loader.
+/// Bytes of an executable that are read: its headers, and the name of its loader.
 const PREFIX_BYTES: usize = 4096;
 
-/// Programs whose processes are started by a daemon that runs already, hence in no namespace of this
-/// program. Variables reach them, for the most part.
+/// Programs whose processes are started by a running daemon, hence outside of this program's namespaces. Variables
+/// mostly reach them.
 const STARTS_OUTSIDE: &[&str] = &[
     "srun",
     "sbatch",
@@ -33,8 +33,8 @@ const STARTS_OUTSIDE: &[&str] = &[
     "at",
     "batch",
 ];
-/// Programs that reach other nodes by `ssh`, or may. In a user namespace root's files seem to be
-/// somebody's, and `ssh` refuses parts of its system-wide configuration that are not root's.
+/// Programs that may use `ssh`. In a user namespace root's files belong to `nobody`, and `ssh` refuses those of its
+/// system-wide configuration.
 const USES_SSH: &[&str] = &[
     "ssh",
     "scp",
@@ -63,21 +63,20 @@ const USES_SET_ID: &[&str] = &["podman", "buildah", "singularity", "apptainer", 
 /// A program.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Program {
-    /// Its names: as it was called, and the file's.
+    /// Its names: of the command, and of the file.
     names: Vec<String>,
-    /// What the file gives to those who execute it.
+    /// The privilege that executing the file gives.
     privilege: Option<Cow<'static, str>>,
-    /// It lies in the scope.
+    /// Whether it lies in the scope.
     is_in_scope: bool,
-    /// This user may not read it.
+    /// Whether this user may not read it.
     is_unreadable: bool,
     /// Why the audit library can't be loaded into it.
     not_audited: Option<Cow<'static, str>>,
 }
 
 impl Program {
-    /// Looks at the program `file`, an absolute path that may have links. `open` opens a file for
-    /// reading, at any position.
+    /// Examines the program `file`, an absolute path that may have links. `open` opens a file for reading.
     pub fn examine(file: &Path, is_in_scope: bool, open: &dyn Fn(&Path) -> io::Result<File>) -> Program {
         let canonical = file.canonicalize().unwrap_or_else(|_| file.to_owned());
         let name = |path: &Path| path.file_name().map(|n| n.to_string_lossy().into_owned());
@@ -89,10 +88,10 @@ impl Program {
         Program { names, privilege, is_in_scope, is_unreadable, not_audited }
     }
 
-    /// Why it had better not be in any namespace.
+    /// Returns why it should not run in any namespace.
     pub fn not_in_any_namespace(&self) -> Option<String> {
         if let Some(name) = self.is_one_of(STARTS_OUTSIDE) {
-            return Some(format!("{name} has its processes started outside of this program's namespaces"));
+            return Some(format!("{name} starts its processes outside of this program's namespaces"));
         }
         if self.is_in_scope && self.is_unreadable {
             return Some(format!("{} may be executed but not read, so a mount can't show it", self.name()));
@@ -101,7 +100,7 @@ impl Program {
         Some(format!("{} is {privilege}, and gains nothing from a mount", self.name()))
     }
 
-    /// Why it had better not be in a user namespace.
+    /// Returns why it should not run in a user namespace.
     pub fn not_in_a_user_namespace(&self) -> Option<String> {
         if let Some(name) = self.is_one_of(USES_SSH) {
             return Some(format!(
@@ -114,7 +113,7 @@ impl Program {
         Some(format!("{} is {}, and gains nothing in a user namespace", self.name(), self.privilege.as_deref()?))
     }
 
-    /// Why the audit library can't be loaded into it; `None` if it can.
+    /// Returns why the audit library can't be loaded into it, if so.
     pub fn not_audited(&self) -> Option<String> {
         let because = self.not_audited.as_deref().or(self.privilege.as_deref())?;
         Some(format!("{} is {because}", self.name()))
@@ -129,7 +128,7 @@ impl Program {
     }
 }
 
-/// What executing a file gives beyond the caller's own rights.
+/// Returns the privilege that executing a file adds to the caller's rights.
 fn privilege(file: &Path) -> Option<&'static str> {
     let mode = file.metadata().ok()?.mode();
     let has_capabilities = || rustix::fs::getxattr(file, "security.capability", &mut [0; 64]).is_ok();
@@ -141,15 +140,15 @@ fn privilege(file: &Path) -> Option<&'static str> {
     }
 }
 
-/// Why glibc's loader does not start a program, or what interprets it.
+/// Returns why glibc's loader does not start a program or its interpreter, if so.
 fn loader(mut file: PathBuf, open: &dyn Fn(&Path) -> io::Result<File>) -> Option<&'static str> {
     for _ in 0..=SCRIPTS_MAX {
         let opened = open(&file).ok()?;
         let mut prefix = vec![0; PREFIX_BYTES];
         let bytes = opened.read_at(&mut prefix, 0).ok()?;
         prefix.truncate(bytes);
-        if let Some(words) = program::script_arguments(&prefix) {
-            file = interpreter(&words)?.canonicalize().ok()?;
+        if let Some(arguments) = program::script_arguments(&prefix) {
+            file = interpreter(&arguments)?.canonicalize().ok()?;
             continue;
         }
         let object = elf::inspect(&prefix, opened.metadata().ok()?.len())?;
@@ -164,14 +163,14 @@ fn loader(mut file: PathBuf, open: &dyn Fn(&Path) -> io::Result<File>) -> Option
     None
 }
 
-/// What a `#!` line starts in the end: `env` is looked through.
-fn interpreter(words: &[OsString]) -> Option<PathBuf> {
-    let first = PathBuf::from(words.first()?);
+/// Returns the interpreter of a `#!` line, also behind `env`.
+fn interpreter(arguments: &[OsString]) -> Option<PathBuf> {
+    let first = PathBuf::from(arguments.first()?);
     if first.file_name()? != "env" {
         return Some(first);
     }
     let is_operand = |w: &&OsString| !w.as_encoded_bytes().starts_with(b"-") && !w.as_encoded_bytes().contains(&b'=');
-    let named = words.iter().skip(1).find(is_operand)?;
+    let named = arguments.iter().skip(1).find(is_operand)?;
     program::find(named, std::env::var_os("PATH").as_deref(), Path::new("/")).ok()
 }
 

@@ -1,12 +1,12 @@
-//! `--ranks-from zygote`: on each node one process does a program's start, and its ranks are forked from that.
+//! `--ranks-from zygote`: on each node one process does a program's start, and the ranks are forked from it.
 //!
-//! What a launcher starts stays as the rank's [proxy]: it asks the node's [owner], which it starts if there is none,
-//! and then passes signals on and ends as the rank does. The owner has the zygotes. They speak in packets ([packet]),
-//! the first of which is a [request]. Until a rank has begun, whatever fails means that the proxy executes the program,
-//! as it would have done without all this; a rank that has begun is never begun again.
+//! The process that the launcher started stays as the rank's [proxy]. It requests the rank from the node's [owner],
+//! forwards signals, and ends with the rank's status. The first proxy starts the owner, which has the zygotes. They
+//! exchange packets ([packet]), the first of which is a [request]. On any failure before the rank has started, the
+//! proxy executes the program. A rank is never started twice.
 //!
-//! Nothing is left: a rank is killed when its proxy has gone, and by the kernel when the owner has; zygotes end with
-//! the owner, and the owner when no proxy has been there for a second.
+//! Nothing is left: the owner kills a rank whose proxy has ended, and the kernel kills ranks and zygotes with the
+//! owner. The owner ends one second after its last proxy.
 
 mod node;
 pub mod options;
@@ -19,4 +19,4 @@ mod zygotes;
 
 pub use node::ranks_of;
 pub use owner::serve;
-pub use proxy::{NotBegun, Wanted, become_rank};
+pub use proxy::{NotBegun, RankSpec, become_rank};

@@ -1,4 +1,4 @@
-//! How the ranks of a node are made, as the command line has it.
+//! Options of how a node's ranks are made.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum, ValueHint};
 use super::reseed;
 use crate::options::headings::RANKS;
 
-/// Of all modules' names.
+/// Limit of the list of modules, in bytes.
 const IMPORTS_BYTES_MAX: usize = 900;
 
 /// How a node's ranks are made.
@@ -43,14 +43,14 @@ pub enum RanksFrom {
 }
 
 impl RankOptions {
-    /// What `headwater exec` is told of it.
-    pub fn words(&self) -> Vec<OsString> {
+    /// Returns these options as arguments of `headwater exec`.
+    pub fn arguments(&self) -> Vec<OsString> {
         let is_wanted = self.ranks_from.map_or(self.warm_imports.is_some(), |from| from == RanksFrom::Zygote);
         let imports = self.warm_imports.iter().flat_map(|imports| [OsString::from("--imports"), imports.into()]);
         let table = self.warm_reseed.iter().filter(|_| self.warm_imports.is_some());
         let table = table.flat_map(|table| [OsString::from("--reseed"), table.into()]);
-        let words = [OsString::from("--zygote")].into_iter().chain(imports).chain(table);
-        if is_wanted { words.collect() } else { Vec::new() }
+        let arguments = [OsString::from("--zygote")].into_iter().chain(imports).chain(table);
+        if is_wanted { arguments.collect() } else { Vec::new() }
     }
 }
 
@@ -80,14 +80,14 @@ mod tests {
 
     #[test]
     fn imports_want_a_zygote_unless_exec_is_named() {
-        let words = |words: &[&str]| {
-            let all = ["ranks"].iter().chain(words);
-            Ranks::parse_from(all).options.words()
+        let arguments = |arguments: &[&str]| {
+            let all = ["ranks"].iter().chain(arguments);
+            Ranks::parse_from(all).options.arguments()
         };
-        assert_eq!(words(&[]), [""; 0]);
-        assert_eq!(words(&["--ranks-from", "zygote"]), ["--zygote"]);
-        assert_eq!(words(&["--warm-imports", "numpy,a_b.c"]), ["--zygote", "--imports", "numpy,a_b.c"]);
-        assert_eq!(words(&["--warm-imports", "numpy", "--ranks-from", "exec"]), [""; 0]);
+        assert_eq!(arguments(&[]), [""; 0]);
+        assert_eq!(arguments(&["--ranks-from", "zygote"]), ["--zygote"]);
+        assert_eq!(arguments(&["--warm-imports", "numpy,a_b.c"]), ["--zygote", "--imports", "numpy,a_b.c"]);
+        assert_eq!(arguments(&["--warm-imports", "numpy", "--ranks-from", "exec"]), [""; 0]);
         for wrong in ["", "numpy,", "numpy torch", "a..b", "os;x", &"a".repeat(901)] {
             assert!(parse_imports(wrong).is_err(), "{wrong}");
         }

@@ -1,8 +1,8 @@
-//! The owner of a node's zygotes: it has ranks made, tells their proxies what becomes of them, and ends when there are
-//! none.
+//! The owner of a node's zygotes: it has ranks forked, reports their ends to their proxies, and ends after its last
+//! proxy.
 //!
-//! It has one thread, which is the ranks' parent: the kernel kills them when that ends. While a zygote does its imports
-//! nobody else is answered, and most of those who wait want the same one.
+//! Its one thread is the ranks' parent, so the kernel kills them with it. While a zygote does its imports, other
+//! requests wait; most of them need the same zygote.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -23,37 +23,37 @@ use signal_hook::consts::SIGCHLD;
 use super::node::{BUILD, count, ranks_of, socket};
 use super::packet::{self, Answer, GO};
 use super::request::{self, Request};
-use super::zygotes::{Asked, Zygotes};
+use super::zygotes::{PendingRequest, Zygotes};
 use crate::options::inner::WarmOptions;
 use crate::process::{self, Side};
 
-/// How long it stays without a proxy.
+/// How long the owner stays without a proxy.
 const EMPTY_MAX: Duration = Duration::from_secs(1);
-/// How often it then looks whether the node is still there.
-const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
-/// Proxies that are connected at once, at most.
+/// How often it then checks that the node's directory exists.
+const CHECK_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+/// Limit of connected proxies.
 const PROXIES_MAX: usize = 8192;
-/// Proxies that the kernel has wait until they are taken.
+/// Limit of connections that the kernel queues.
 const BACKLOG_MAX: i32 = 4096;
 
-/// Owns the zygotes of a node, in a process that goes on by itself: not a child of the caller, in a session of its own,
-/// and with none of its descriptors. Closes standard output once proxies can reach it.
+/// Owns a node's zygotes in a background process: it is no child of the caller, has its own session, and inherits no
+/// descriptors. Closes standard output once proxies can connect.
 ///
 /// Call it before any thread is started.
 pub fn serve(options: &WarmOptions) -> Result<u8> {
     process::close_inherited();
-    if let Side::Old(_) = process::fork()? {
+    if let Side::Parent(_) = process::fork()? {
         return Ok(0);
     }
     let _ = rustix::process::setsid();
     let _ = rustix::thread::set_name(c"headwater-warm");
-    // What imports print is nobody's, and so is what they read.
+    // Imports have no input, and their output is discarded.
     let null = File::options().read(true).write(true).open("/dev/null")?;
     rustix::stdio::dup2_stdin(&null)?;
     rustix::stdio::dup2_stderr(&null)?;
     std::env::set_current_dir("/")?;
-    // As zygotes have it, whose constructors may look.
-    process::heed_closed_pipes();
+    // Zygotes inherit the action, and constructors may examine it.
+    process::restore_sigpipe();
     let mut owner = Owner::open(&options.node)?;
     rustix::stdio::dup2_stdout(&null)?;
     drop(null);
@@ -64,12 +64,12 @@ pub fn serve(options: &WarmOptions) -> Result<u8> {
 struct Owner {
     node: PathBuf,
     listener: OwnedFd,
-    /// Readable when a child has changed.
+    /// Readable when a child's state has changed.
     children: UnixStream,
     zygotes: Zygotes,
     proxies: BTreeMap<u64, Proxy>,
     next: u64,
-    /// Ranks that have come from zygotes, of this owner and of those before it.
+    /// Number of ranks from zygotes, of this owner and of earlier ones.
     ranks: u32,
 }
 
@@ -79,27 +79,27 @@ struct Proxy {
 }
 
 enum Stage {
-    /// It has said nothing.
+    /// It has sent no request.
     New,
-    /// It was told that there is a zygote.
-    Ready(Box<Asked>),
+    /// It was notified that a zygote is ready.
+    Ready(Box<PendingRequest>),
     /// Its rank runs.
     Running { pid: Pid, rank: OwnedFd },
-    /// Its rank was killed since the proxy has gone.
+    /// The proxy has ended, and its rank was killed.
     Lost { pid: Pid },
 }
 
 impl Owner {
     fn open(node: &Path) -> Result<Owner> {
         let path = socket(node);
-        // Who starts an owner has looked whether there is one.
+        // The starting proxy has checked that no owner answers.
         let _ = fs::remove_file(&path);
         let listener =
             packet::listen(&path, BACKLOG_MAX).with_context(|| format!("{} can't be made", path.display()))?;
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600))?;
-        let (children, told) = UnixStream::pair()?;
+        let (children, notifier) = UnixStream::pair()?;
         children.set_nonblocking(true)?;
-        signal_hook::low_level::pipe::register(SIGCHLD, told)?;
+        signal_hook::low_level::pipe::register(SIGCHLD, notifier)?;
         let zygotes = Zygotes::new();
         let ranks = ranks_of(node);
         Ok(Owner { node: node.into(), listener, children, zygotes, proxies: BTreeMap::new(), next: 0, ranks })
@@ -116,24 +116,24 @@ impl Owner {
             let ready = self.wait()?;
             self.reap();
             for number in ready {
-                self.hear(number);
+                self.receive(number);
             }
             self.accept();
         }
     }
 
-    /// Waits until something happens; the proxies that have said something, or have gone.
+    /// Waits for an event; returns the proxies that have sent a packet or closed their connection.
     fn wait(&self) -> Result<Vec<u64>> {
         let flag = PollFlags::IN;
-        let heard = |proxy: &&Proxy| !matches!(proxy.stage, Stage::Lost { .. });
-        let known = self.proxies.iter().filter(|(_, proxy)| heard(proxy));
+        let received = |proxy: &&Proxy| !matches!(proxy.stage, Stage::Lost { .. });
+        let known = self.proxies.iter().filter(|(_, proxy)| received(proxy));
         let numbers: Vec<u64> = known.clone().map(|(&number, _)| number).collect();
         let own = [PollFd::new(&self.listener, flag), PollFd::new(&self.children, flag)];
         let mut fds: Vec<PollFd> =
             own.into_iter().chain(known.map(|(_, proxy)| PollFd::new(&proxy.socket, flag))).collect();
-        // While ranks run, nothing but what happens to them disturbs the node's cores.
-        let look = self.proxies.is_empty().then_some(&LOOK);
-        match poll(&mut fds, look) {
+        // While ranks run, no timer disturbs the node's cores.
+        let timeout = self.proxies.is_empty().then_some(&CHECK_INTERVAL);
+        match poll(&mut fds, timeout) {
             Err(rustix::io::Errno::INTR) => return Ok(Vec::new()),
             polled => polled?,
         };
@@ -155,65 +155,65 @@ impl Owner {
         }
     }
 
-    /// Hears what a proxy says.
-    fn hear(&mut self, number: u64) {
+    /// Receives a packet of a proxy.
+    fn receive(&mut self, number: u64) {
         // It may have been reaped meanwhile.
         let Some(proxy) = self.proxies.remove(&number) else { return };
-        let heard = packet::receive(&proxy.socket).ok().flatten();
-        let kept = match (heard, proxy.stage) {
-            (heard, Stage::Running { pid, rank }) => {
-                // A proxy whose rank runs says nothing: it has gone.
-                drop(heard);
+        let received = packet::receive(&proxy.socket).ok().flatten();
+        let remaining = match (received, proxy.stage) {
+            (received, Stage::Running { pid, rank }) => {
+                // A proxy sends nothing while its rank runs, so it has closed the connection.
+                drop(received);
                 let _ = pidfd_send_signal(&rank, Signal::KILL);
                 Some(Proxy { socket: proxy.socket, stage: Stage::Lost { pid } })
             }
             (Some((bytes, fds)), Stage::New) => self.prepare(proxy.socket, &bytes, fds),
-            (Some((bytes, _)), Stage::Ready(asked)) if bytes == GO => self.begin(proxy.socket, &asked),
+            (Some((bytes, _)), Stage::Ready(pending)) if bytes == GO => self.begin(proxy.socket, &pending),
             (_, stage @ Stage::Lost { .. }) => Some(Proxy { socket: proxy.socket, stage }),
             _ => None,
         };
-        if let Some(kept) = kept {
-            self.proxies.insert(number, kept);
+        if let Some(remaining) = remaining {
+            self.proxies.insert(number, remaining);
         }
     }
 
-    /// Sees to a zygote for what is asked.
+    /// Prepares a zygote for a request.
     fn prepare(&mut self, socket: OwnedFd, bytes: &[u8], fds: Vec<OwnedFd>) -> Option<Proxy> {
-        let asked = read(bytes, fds);
-        let answer = match &asked {
-            Ok(asked) => self.zygotes.prepare(asked),
+        let pending = decode_request(bytes, fds);
+        let answer = match &pending {
+            Ok(pending) => self.zygotes.prepare(pending),
             Err(why) => Answer::Refused(why.clone()),
         };
-        say(&socket, &answer, &[])?;
-        let asked = asked.ok().filter(|_| matches!(answer, Answer::Ready(_)))?;
-        Some(Proxy { socket, stage: Stage::Ready(Box::new(asked)) })
+        reply(&socket, &answer, &[])?;
+        let pending = pending.ok().filter(|_| matches!(answer, Answer::Ready(_)))?;
+        Some(Proxy { socket, stage: Stage::Ready(Box::new(pending)) })
     }
 
-    /// Has the rank made.
-    fn begin(&mut self, socket: OwnedFd, asked: &Asked) -> Option<Proxy> {
-        let made = self.zygotes.spawn(asked).and_then(|pid| {
-            // It has not been waited for: its number is its own.
+    /// Starts the rank.
+    fn begin(&mut self, socket: OwnedFd, pending: &PendingRequest) -> Option<Proxy> {
+        let made = self.zygotes.spawn(pending).and_then(|pid| {
+            // The rank has not been reaped, so its PID is not reused.
             let rank = pidfd_open(pid, PidfdFlags::empty()).map_err(|error| error.to_string());
             rank.map(|rank| (pid, rank)).inspect_err(|_| kill(pid))
         });
         let (pid, rank) = match made {
             Ok(made) => made,
             Err(why) => {
-                say(&socket, &Answer::Refused(why), &[]);
+                reply(&socket, &Answer::Refused(why), &[]);
                 return None;
             }
         };
         self.ranks += 1;
-        // The number is for people.
+        // The file serves statistics only.
         let _ = fs::write(count(&self.node), self.ranks.to_string());
-        if say(&socket, &Answer::Started, &[rank.as_fd()]).is_none() {
+        if reply(&socket, &Answer::Started, &[rank.as_fd()]).is_none() {
             let _ = pidfd_send_signal(&rank, Signal::KILL);
             return Some(Proxy { socket, stage: Stage::Lost { pid } });
         }
         Some(Proxy { socket, stage: Stage::Running { pid, rank } })
     }
 
-    /// Tells proxies what has become of their ranks.
+    /// Reports stopped and ended ranks to their proxies.
     fn reap(&mut self) {
         while matches!((&self.children).read(&mut [0; 256]), Ok(256)) {}
         self.proxies.retain(|_, proxy| {
@@ -224,33 +224,33 @@ impl Owner {
                 Err(_) => return false,
             };
             if status.stopped() {
-                // Unless it has gone, which is seen next.
-                say(&proxy.socket, &Answer::Stopped, &[]);
+                // A failure means that the proxy has ended, which is handled next.
+                reply(&proxy.socket, &Answer::Stopped, &[]);
                 return true;
             }
             let signal = status.terminating_signal().map(|signal| Answer::Killed(signal as u8));
             let exited = || Answer::Exited(status.exit_status().unwrap_or(0) as u8);
-            say(&proxy.socket, &signal.unwrap_or_else(exited), &[]);
+            reply(&proxy.socket, &signal.unwrap_or_else(exited), &[]);
             false
         });
     }
 }
 
-/// Ends a rank that nobody knows of.
+/// Kills a rank that no proxy knows.
 fn kill(pid: Pid) {
     let _ = rustix::process::kill_process(pid, Signal::KILL);
     let _ = waitpid(Some(pid), WaitOptions::empty());
 }
 
-/// `None` if the proxy can't be told.
-fn say(socket: &OwnedFd, answer: &Answer, fds: &[std::os::fd::BorrowedFd]) -> Option<()> {
+/// Sends an answer; `None` if that fails.
+fn reply(socket: &OwnedFd, answer: &Answer, fds: &[std::os::fd::BorrowedFd]) -> Option<()> {
     packet::send(socket, &answer.encode(), fds, false).ok()
 }
 
-/// A request, which comes in a file in memory, and what it is about.
-fn read(bytes: &[u8], fds: Vec<OwnedFd>) -> Result<Asked, String> {
+/// Decodes a request, which is passed in a memory file, and its descriptors.
+fn decode_request(bytes: &[u8], fds: Vec<OwnedFd>) -> Result<PendingRequest, String> {
     if bytes != BUILD.as_bytes() {
-        return Err("another build of headwater has the node's zygotes".into());
+        return Err("the node's zygotes belong to another build of headwater".into());
     }
     let mut fds = fds.into_iter();
     let (Some(body), Some(cwd)) = (fds.next(), fds.next()) else { return Err("its request is incomplete".into()) };
@@ -259,7 +259,7 @@ fn read(bytes: &[u8], fds: Vec<OwnedFd>) -> Result<Asked, String> {
     let got = body.rewind().and_then(|()| body.take(request::BYTES_MAX as u64 + 1).read_to_end(&mut text));
     let request = got.ok().filter(|&bytes| bytes <= request::BYTES_MAX).and_then(|_| Request::decode(&text));
     match request.filter(|request| request.build == BUILD.as_bytes()) {
-        Some(request) => Ok(Asked { request, cwd, fds: fds.collect() }),
+        Some(request) => Ok(PendingRequest { request, cwd, fds: fds.collect() }),
         None => Err("its request can't be read".into()),
     }
 }

@@ -11,35 +11,36 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
 };
 
-/// Descriptors of one packet: the kernel takes 253.
+/// Limit of descriptors in a packet; the kernel's is 253.
 pub const FDS_MAX: usize = 250;
-/// Bytes of one packet.
+/// Limit of a packet, in bytes.
 pub const BYTES_MAX: usize = 8192;
 
-/// What the owner says to a proxy.
+/// A packet of the owner to a proxy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// There is a zygote: the rank is begun when the proxy says so. These modules it has not imported, and why.
+    /// A zygote is ready, and the rank starts on [`GO`]. The zygote has not imported these modules, each with the
+    /// reason.
     Ready(Vec<String>),
-    /// It has begun. A descriptor of it comes along.
+    /// The rank has started. The packet has its pidfd.
     Started,
-    /// It was not begun; why.
+    /// The rank was not started; the reason.
     Refused(String),
-    /// It can't be begun as the user has asked; why.
+    /// The user's options can't be fulfilled; the reason.
     Wrong(String),
-    /// It was stopped.
+    /// The rank was stopped.
     Stopped,
-    /// It has ended with this exit code.
+    /// The rank has ended with this exit code.
     Exited(u8),
-    /// This signal ended it.
+    /// This signal ended the rank.
     Killed(u8),
 }
 
-/// What the proxy says after it was told that there is a zygote.
+/// The packet by which a proxy starts its rank.
 pub const GO: &[u8] = b"go";
 
 impl Answer {
-    /// The packet's bytes.
+    /// Encodes the answer.
     pub fn encode(&self) -> Vec<u8> {
         let text =
             |kind: &[u8], text: &str| [kind, &text.as_bytes()[..text.floor_char_boundary(BYTES_MAX - 1)]].concat();
@@ -54,7 +55,7 @@ impl Answer {
         }
     }
 
-    /// The answer with these bytes; `None` if there is none.
+    /// Decodes an answer; `None` if it is malformed.
     pub fn decode(bytes: &[u8]) -> Option<Answer> {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         match *bytes {
@@ -74,14 +75,14 @@ fn socket() -> io::Result<OwnedFd> {
     Ok(rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?)
 }
 
-/// Connects to who listens there.
+/// Connects to the socket at `path`.
 pub fn connect(path: &Path) -> io::Result<OwnedFd> {
     let socket = socket()?;
     rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)?;
     Ok(socket)
 }
 
-/// Listens there, for so many that wait.
+/// Listens at `path`, with a queue of `waiting_max` connections.
 pub fn listen(path: &Path, waiting_max: i32) -> io::Result<OwnedFd> {
     let socket = socket()?;
     rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
@@ -89,7 +90,7 @@ pub fn listen(path: &Path, waiting_max: i32) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Sends a packet. With `waits` there may have to be room for it first.
+/// Sends a packet. `waits`: blocks while the queue is full.
 pub fn send(socket: &OwnedFd, bytes: &[u8], fds: &[BorrowedFd], waits: bool) -> io::Result<()> {
     let mut space = vec![MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS_MAX))];
     let mut control = SendAncillaryBuffer::new(&mut space);
@@ -105,7 +106,7 @@ pub fn send(socket: &OwnedFd, bytes: &[u8], fds: &[BorrowedFd], waits: bool) -> 
     }
 }
 
-/// Receives a packet and its descriptors; `None` at the end.
+/// Receives a packet and its descriptors; `None` if the connection is closed.
 pub fn receive(socket: &OwnedFd) -> io::Result<Option<(Vec<u8>, Vec<OwnedFd>)>> {
     let mut space = vec![MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS_MAX))];
     let mut bytes = vec![0; BYTES_MAX];
@@ -138,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers_are_understood_and_nothing_else() {
+    fn answers_are_decoded_and_nothing_else() {
         let refused = Answer::Refused("it is linked statically".into());
         let ready = [&[][..], &["a: draws", "b: fails"]].map(|left| left.iter().map(|&line| line.to_owned()).collect());
         let others = [Answer::Started, refused, Answer::Wrong("no".into()), Answer::Stopped, Answer::Exited(3)];

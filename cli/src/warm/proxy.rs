@@ -1,4 +1,5 @@
-//! A rank's proxy: the process that the launcher knows. It asks for the rank, passes signals on, and ends as it does.
+//! A rank's proxy: the process that the launcher started. It requests the rank, forwards signals, and ends with the
+//! rank's status.
 
 use std::collections::BTreeMap;
 use std::ffi::{CString, OsString};
@@ -21,23 +22,23 @@ use super::packet::{self, Answer, GO};
 use super::request::Request;
 use super::reseed;
 use super::zygotes::START_MS_MAX;
-use crate::message::say;
-use crate::own;
+use crate::message::log;
 use crate::process;
-use crate::session::signals::Passing;
-use crate::spawn::behalf::{Description, describe};
+use crate::self_exec;
+use crate::session::signals::SignalForwarder;
+use crate::spawn::on_behalf::{Description, describe};
 
-/// How long a rank is waited for, until one of the owner's zygotes has been started for it.
+/// Timeout of the owner's zygote.
 const READY_MAX: Duration = Duration::from_millis(START_MS_MAX as u64 + 30_000);
-/// How long the owner may take to come to be.
+/// Timeout of the owner's start.
 const OPEN_MAX: Duration = Duration::from_secs(20);
 const RETRY: Duration = Duration::from_millis(2);
 /// The exit status of a rank that was killed.
 const KILLED: u8 = 137;
 
-/// What would be executed.
+/// The program that would be executed, and options of its zygote.
 #[derive(Debug)]
-pub struct Wanted<'a> {
+pub struct RankSpec<'a> {
     /// The node's directory.
     pub node: &'a Path,
     /// The file.
@@ -46,22 +47,22 @@ pub struct Wanted<'a> {
     pub arguments: &'a [OsString],
     /// Its environment.
     pub environment: &'a BTreeMap<OsString, OsString>,
-    /// What it imports before ranks are made, separated by commas, if it is a Python interpreter.
+    /// Modules that a Python interpreter imports before ranks are forked, separated by commas.
     pub imports: Option<&'a str>,
-    /// The table of how ranks reseed modules that draw random numbers as they are imported.
+    /// The file with statements that reseed random modules in each rank.
     pub reseed: Option<&'a Path>,
-    /// This rank tells what is to be told once a node.
-    pub speaks: bool,
-    /// The processes of the node look up their files in its table.
+    /// Whether this rank reports for its node.
+    pub reports: bool,
+    /// Whether the node's processes are audited.
     pub is_audited: bool,
 }
 
-/// Why a rank has not begun.
+/// Why a rank was not started.
 #[derive(Debug)]
 pub enum NotBegun {
-    /// No zygote can make it: the program is to be executed.
+    /// No zygote can fork it; the program is to be executed.
     Refused(String),
-    /// What the user has asked for can't be.
+    /// The user's options can't be fulfilled.
     Wrong(String),
 }
 
@@ -71,10 +72,10 @@ impl From<String> for NotBegun {
     }
 }
 
-/// Has a zygote make what is wanted, and ends as it ends. Comes back if it has not begun.
-pub fn become_rank(wanted: &Wanted) -> NotBegun {
-    match begin(wanted) {
-        Ok(rank) => rank.attend(),
+/// Has a zygote fork the rank, and ends with its status. Returns only if the rank was not started.
+pub fn become_rank(spec: &RankSpec) -> NotBegun {
+    match begin(spec) {
+        Ok(rank) => rank.wait_for_end(),
         Err(why) => why,
     }
 }
@@ -82,57 +83,57 @@ pub fn become_rank(wanted: &Wanted) -> NotBegun {
 /// A rank that runs.
 struct Rank {
     owner: OwnedFd,
-    /// It is a process's descriptor.
+    /// The rank's pidfd.
     process: OwnedFd,
-    passing: Passing,
+    signals: SignalForwarder,
 }
 
-fn begin(wanted: &Wanted) -> Result<Rank, NotBegun> {
-    let (request, cwd, description) = ask_for(wanted)?;
+fn begin(spec: &RankSpec) -> Result<Rank, NotBegun> {
+    let (request, cwd, description) = describe_request(spec)?;
     let mut attempts = 0;
     let (owner, left_out) = loop {
         attempts += 1;
-        // An owner that has just ended took no request.
-        match offer(wanted.node, &request, &cwd, &description) {
+        // An owner that has just ended has not taken the request.
+        match request_zygote(spec.node, &request, &cwd, &description) {
             Ok(ready) => break ready,
             Err(Failure::Ended) if attempts < 3 => {}
-            Err(Failure::Ended) => return Err(String::from("the process with the node's zygotes has ended").into()),
+            Err(Failure::Ended) => return Err(String::from("the owner of the node's zygotes has ended").into()),
             Err(Failure::NotBegun(why)) => return Err(why),
         }
     };
-    for module in left_out.iter().filter(|_| wanted.speaks) {
+    for module in left_out.iter().filter(|_| spec.reports) {
         let (name, why) = module.split_once(": ").unwrap_or((module, ""));
-        say(format_args!("warning: {name} is not imported warm: {why}. Each rank imports it itself"));
+        log(format_args!("warning: {name} is not imported warm: {why}. Each rank imports it itself"));
     }
-    // From now on signals are the rank's.
-    let mut passing = Passing::begin().map_err(|error| format!("signals can't be watched: {error}"))?;
+    // From now on signals are forwarded to the rank.
+    let mut signals = SignalForwarder::begin().map_err(|error| format!("signals can't be watched: {error}"))?;
     let (answer, mut fds) = match packet::send(&owner, GO, &[], true).map(|()| answer(&owner, None)) {
         Ok(Ok(answered)) => answered,
-        // It may have begun. Then the kernel has killed it.
+        // If the rank has started, the kernel has killed it with the owner.
         _ => {
-            say("the process that ranks come from was killed while this rank began. The rank is killed too");
+            log("the owner of the node's zygotes was killed while this rank started. The rank is killed too");
             std::process::exit(i32::from(KILLED));
         }
     };
     match (answer, fds.pop()) {
         (Answer::Started, Some(process)) => {
-            // What the rank has open is to close when it does so.
+            // Otherwise pipes and sockets of the rank would stay open after it closed them.
             description.close_but(2);
-            Ok(Rank { owner, process, passing })
+            Ok(Rank { owner, process, signals })
         }
         (Answer::Refused(why), _) => {
-            passing.end();
+            signals.end();
             Err(why.into())
         }
         _ => {
-            say("the process that ranks come from is not understood. The rank is killed");
+            log("the owner of the node's zygotes sent a malformed answer. The rank is killed");
             std::process::exit(i32::from(KILLED));
         }
     }
 }
 
-/// What is asked, the working directory, and this process, described.
-fn ask_for(wanted: &Wanted) -> Result<(OwnedFd, OwnedFd, Description), String> {
+/// Returns the encoded request, the working directory, and this process's description.
+fn describe_request(spec: &RankSpec) -> Result<(OwnedFd, OwnedFd, Description), String> {
     if io::stdin().is_terminal() {
         return Err("standard input is a terminal, which only a process of its session can read".into());
     }
@@ -141,40 +142,41 @@ fn ask_for(wanted: &Wanted) -> Result<(OwnedFd, OwnedFd, Description), String> {
     if File::from(cwd.try_clone().map_err(text)?).metadata().is_ok_and(|directory| directory.nlink() == 0) {
         return Err("its directory was removed".into());
     }
-    let strings = |words: Vec<Vec<u8>>| words.into_iter().map(CString::new).collect::<Result<Vec<_>, _>>();
-    let arguments = strings(wanted.arguments.iter().map(|word| word.as_bytes().to_vec()).collect()).map_err(text)?;
-    let variables = wanted.environment.iter().map(|(name, value)| [name.as_bytes(), b"=", value.as_bytes()].concat());
+    let strings = |arguments: Vec<Vec<u8>>| arguments.into_iter().map(CString::new).collect::<Result<Vec<_>, _>>();
+    let arguments =
+        strings(spec.arguments.iter().map(|argument| argument.as_bytes().to_vec()).collect()).map_err(text)?;
+    let variables = spec.environment.iter().map(|(name, value)| [name.as_bytes(), b"=", value.as_bytes()].concat());
     let environment = strings(variables.collect()).map_err(text)?;
     let description =
-        describe(&arguments, &environment, wanted.imports.is_some()).map_err(|error| match error.kind() {
+        describe(&arguments, &environment, spec.imports.is_some()).map_err(|error| match error.kind() {
             io::ErrorKind::Unsupported => {
-                String::from("it has more files open, or at higher numbers, than can be handed on")
+                String::from("it has more open files, or higher descriptors, than can be passed on")
             }
             _ => format!("this process can't be described: {error}"),
         })?;
-    let words = || {
-        // A script's words are its own.
+    let arguments = || {
+        // A script's options belong to the script.
         let mut start = [0; 2];
-        let is_script = File::open(wanted.program).and_then(|mut file| file.read_exact(&mut start)).is_ok();
+        let is_script = File::open(spec.program).and_then(|mut file| file.read_exact(&mut start)).is_ok();
         let is_script = is_script && start == *b"#!";
-        let name = wanted.arguments.first().cloned().into_iter();
+        let name = spec.arguments.first().cloned().into_iter();
         if is_script {
             return name.collect();
         }
-        let mut words = crate::spawn::interpreter_words(wanted.arguments);
-        // The interpreter looks for its libraries beside itself, wherever its zygote began.
-        if let Some(first) = words.first_mut().filter(|first| first.as_bytes().contains(&b'/')) {
+        let mut arguments = crate::spawn::interpreter_arguments(spec.arguments);
+        // The interpreter finds its libraries by its path, and the zygote has another working directory.
+        if let Some(first) = arguments.first_mut().filter(|first| first.as_bytes().contains(&b'/')) {
             *first = std::path::absolute(&*first).map_or_else(|_| first.clone(), PathBuf::into_os_string);
         }
-        words
+        arguments
     };
-    let words = || words().into_iter().map(|word: OsString| word.as_bytes().to_vec()).collect();
+    let arguments = || arguments().into_iter().map(|argument: OsString| argument.as_bytes().to_vec()).collect();
     let request = Request {
         build: BUILD.into(),
         // The owner has another working directory.
-        program: std::path::absolute(wanted.program).map_err(text)?.into_os_string().into_vec(),
-        interpreter: imports(wanted)?.map(|imports| (words(), imports.into())),
-        generation: if wanted.is_audited { NodeDir::new(wanted.node).newest().generation() } else { 0 },
+        program: std::path::absolute(spec.program).map_err(text)?.into_os_string().into_vec(),
+        interpreter: imports(spec)?.map(|imports| (arguments(), imports.into())),
+        generation: if spec.is_audited { NodeDir::new(spec.node).newest().generation() } else { 0 },
         place: description.place,
         variables: description.variables,
         groups: fs::read("/proc/self/cgroup").map_err(|error| format!("/proc/self/cgroup can't be read: {error}"))?,
@@ -186,10 +188,10 @@ fn ask_for(wanted: &Wanted) -> Result<(OwnedFd, OwnedFd, Description), String> {
     Ok((file.into(), cwd, description))
 }
 
-/// What the zygote imports, and behind that the table.
-fn imports(wanted: &Wanted) -> Result<Option<String>, String> {
-    let Some(names) = wanted.imports else { return Ok(None) };
-    let table = wanted.reseed.map(reseed::read).transpose()?.unwrap_or_default();
+/// Returns the zygote's imports, and on further lines the table of reseeding.
+fn imports(spec: &RankSpec) -> Result<Option<String>, String> {
+    let Some(names) = spec.imports else { return Ok(None) };
+    let table = spec.reseed.map(reseed::read).transpose()?.unwrap_or_default();
     Ok(Some(format!("{names}\n{table}")))
 }
 
@@ -198,9 +200,9 @@ fn text(error: impl std::fmt::Display) -> String {
 }
 
 enum Failure {
-    /// There is no owner any more.
+    /// The owner has ended.
     Ended,
-    /// It has none for this one.
+    /// The rank was refused.
     NotBegun(NotBegun),
 }
 
@@ -210,21 +212,21 @@ impl From<String> for Failure {
     }
 }
 
-/// Asks the owner, until it has a zygote; the modules that this has not imported come along.
-fn offer(
+/// Requests a zygote from the owner; returns the connection and the modules that were not imported.
+fn request_zygote(
     node: &Path,
     request: &OwnedFd,
     cwd: &OwnedFd,
     description: &Description,
 ) -> Result<(OwnedFd, Vec<String>), Failure> {
-    let owner = come(node)?;
+    let owner = connect_owner(node)?;
     let fds: Vec<_> = [request.as_fd(), cwd.as_fd()].into_iter().chain(description.borrowed()).collect();
     packet::send(&owner, BUILD.as_bytes(), &fds, true).map_err(|_| Failure::Ended)?;
     match answer(&owner, Some(Instant::now() + READY_MAX)) {
         Ok((Answer::Ready(left_out), _)) => Ok((owner, left_out)),
         Ok((Answer::Refused(why), _)) => Err(why.into()),
         Ok((Answer::Wrong(why), _)) => Err(Failure::NotBegun(NotBegun::Wrong(why))),
-        Ok(_) => Err(String::from("the process with the node's zygotes is not understood").into()),
+        Ok(_) => Err(String::from("the owner of the node's zygotes sent a malformed answer").into()),
         Err(error) if error.kind() == io::ErrorKind::TimedOut => {
             let seconds = READY_MAX.as_secs();
             Err(format!("no zygote was ready within {seconds} seconds").into())
@@ -249,15 +251,14 @@ fn answer(owner: &OwnedFd, until: Option<Instant>) -> io::Result<(Answer, Vec<Ow
     }
 }
 
-/// Connects to the owner, which is started if there is none.
-fn come(node: &Path) -> Result<OwnedFd, String> {
+/// Connects to the owner; starts it if there is none.
+fn connect_owner(node: &Path) -> Result<OwnedFd, String> {
     let path = socket(node);
     if let Ok(owner) = packet::connect(&path) {
         return Ok(owner);
     }
     let until = Instant::now() + OPEN_MAX;
-    let failed =
-        |error: &dyn std::fmt::Display| format!("the process for the node's zygotes can't be started: {error}");
+    let failed = |error: &dyn std::fmt::Display| format!("the owner of the node's zygotes can't be started: {error}");
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     let locked = rustix::fs::open(lock(node), flags, Mode::RUSR | Mode::WUSR).map_err(|e| failed(&e))?;
     while let Err(error) = flock(&locked, FlockOperation::NonBlockingLockExclusive) {
@@ -266,7 +267,7 @@ fn come(node: &Path) -> Result<OwnedFd, String> {
         }
         thread::sleep(RETRY);
     }
-    // Who had the lock may have started it.
+    // The previous holder of the lock may have started it.
     if let Ok(owner) = packet::connect(&path) {
         return Ok(owner);
     }
@@ -274,31 +275,31 @@ fn come(node: &Path) -> Result<OwnedFd, String> {
     packet::connect(&path).map_err(|e| failed(&e))
 }
 
-/// Starts the owner, and waits until it can be reached.
+/// Starts the owner, and waits until it accepts connections.
 fn start(node: &Path, until: Instant) -> io::Result<()> {
-    let mut command = own::again();
+    let mut command = self_exec::command();
     command.arg("warm").arg(node).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut starter = command.spawn()?;
     if let Some(output) = starter.stdout.take() {
         let left = Timespec::try_from(until.saturating_duration_since(Instant::now())).unwrap_or_default();
         poll(&mut [PollFd::new(&output, PollFlags::IN)], Some(&left))?;
     }
-    // It has left the other to itself.
+    // The owner itself is a child of this process.
     starter.wait().map(drop)
 }
 
 impl Rank {
-    /// Passes signals on until the rank has ended; ends as it did.
-    fn attend(mut self) -> ! {
+    /// Forwards signals until the rank has ended; ends with its status.
+    fn wait_for_end(mut self) -> ! {
         loop {
             let mut fds =
-                [self.owner.as_fd(), self.passing.readable()].map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
+                [self.owner.as_fd(), self.signals.readable()].map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
             let _ = poll(&mut fds, None);
-            let is_heard = !fds[0].revents().is_empty();
-            for (signal, from_kernel) in self.passing.pending() {
+            let has_answer = !fds[0].revents().is_empty();
+            for (signal, from_kernel) in self.signals.pending() {
                 process::signal(&self.process, signal, from_kernel);
             }
-            if !is_heard {
+            if !has_answer {
                 continue;
             }
             match answer(&self.owner, None) {
@@ -311,11 +312,11 @@ impl Rank {
         }
     }
 
-    /// Nobody else waits for the rank any more.
+    /// Kills the rank after the owner's death.
     fn give_up(&self) -> ! {
         process::signal(&self.process, libc::SIGKILL, false);
         let _ = poll(&mut [PollFd::new(&self.process, PollFlags::IN)], None);
-        say("the process that ranks come from was killed. The rank is killed too");
+        log("the owner of the node's zygotes was killed. The rank is killed too");
         std::process::exit(i32::from(KILLED))
     }
 }

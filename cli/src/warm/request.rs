@@ -1,34 +1,33 @@
-//! What a proxy asks for, as bytes: fields that each begin with their length. Reading them needs nothing but the
-//! standard library, and ends for any bytes.
+//! A proxy's request: fields that each begin with their length. Decoding is total, and needs only the standard library.
 
-/// The most that a request has, in bytes: twice what exec takes of arguments and environment.
+/// Limit of a request, in bytes: twice exec's limit of arguments and environment.
 pub const BYTES_MAX: usize = 16 << 20;
-/// The most words of an interpreter.
-const WORDS_MAX: usize = 1024;
+/// Limit of an interpreter's arguments.
+const ARGUMENTS_MAX: usize = 1024;
 
-/// A rank that is wanted.
+/// A request for a rank.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Request {
-    /// Of which sources the proxy was made.
+    /// The digest of the proxy's sources.
     pub build: Vec<u8>,
     /// The file that would be executed.
     pub program: Vec<u8>,
-    /// The interpreter's name and options, and what it is to import, if it is one that does so.
+    /// An interpreter's name and options, and its imports.
     pub interpreter: Option<(Vec<Vec<u8>>, Vec<u8>)>,
-    /// What the node's copies belong to: a program that starts later may see other files.
+    /// The generation of the node's copies: later programs may see other files.
     pub generation: u64,
-    /// A digest of what processes of a zygote can't be given later.
+    /// A digest of properties that a forked process can't change.
     pub place: u64,
     /// A digest of the variables at which programs look before `main`.
     pub variables: u64,
     /// The control groups, as `/proc/self/cgroup` has them.
     pub groups: Vec<u8>,
-    /// For the spawning library.
+    /// The description for the spawning library.
     pub description: Vec<u8>,
 }
 
 impl Request {
-    /// The request's bytes.
+    /// Encodes the request.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(self.description.len() + 4096);
         let mut put = |field: &[u8]| {
@@ -37,10 +36,10 @@ impl Request {
         };
         put(&self.build);
         put(&self.program);
-        let (words, imports) =
-            self.interpreter.as_ref().map_or((&[][..], None), |(words, imports)| (words, Some(imports)));
-        put(&(words.len() as u64).to_le_bytes());
-        words.iter().for_each(|word| put(word));
+        let (arguments, imports) =
+            self.interpreter.as_ref().map_or((&[][..], None), |(arguments, imports)| (arguments, Some(imports)));
+        put(&(arguments.len() as u64).to_le_bytes());
+        arguments.iter().for_each(|argument| put(argument));
         put(imports.map_or(&[], |imports| imports));
         for number in [self.generation, self.place, self.variables] {
             put(&number.to_le_bytes());
@@ -50,19 +49,19 @@ impl Request {
         bytes
     }
 
-    /// The request with these bytes; `None` if there is none.
+    /// Decodes a request; `None` if it is malformed.
     pub fn decode(bytes: &[u8]) -> Option<Request> {
         let mut rest = Some(bytes).filter(|bytes| bytes.len() <= BYTES_MAX)?;
         let (build, program) = (take(&mut rest)?.to_vec(), take(&mut rest)?.to_vec());
-        let count = usize::try_from(number(&mut rest)?).ok().filter(|&count| count <= WORDS_MAX)?;
-        let words = (0..count).map(|_| take(&mut rest).map(<[u8]>::to_vec)).collect::<Option<Vec<_>>>()?;
+        let count = usize::try_from(number(&mut rest)?).ok().filter(|&count| count <= ARGUMENTS_MAX)?;
+        let arguments = (0..count).map(|_| take(&mut rest).map(<[u8]>::to_vec)).collect::<Option<Vec<_>>>()?;
         let imports = take(&mut rest)?.to_vec();
-        if words.is_empty() && !imports.is_empty() {
+        if arguments.is_empty() && !imports.is_empty() {
             return None;
         }
         let (generation, place, variables) = (number(&mut rest)?, number(&mut rest)?, number(&mut rest)?);
         let (groups, description) = (take(&mut rest)?.to_vec(), take(&mut rest)?.to_vec());
-        let interpreter = (!words.is_empty()).then_some((words, imports));
+        let interpreter = (!arguments.is_empty()).then_some((arguments, imports));
         rest.is_empty().then_some(Request {
             build,
             program,
@@ -92,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_asked_is_understood_and_nothing_else() {
+    fn requests_are_decoded_and_nothing_else() {
         let plain = Request {
             build: b"0123".into(),
             program: b"/usr/bin/app".into(),
@@ -103,8 +102,8 @@ mod tests {
             description: vec![0; 300],
             ..Request::default()
         };
-        let words = vec![b"python3".to_vec(), b"-u".to_vec()];
-        let python = Request { interpreter: Some((words, b"numpy,scipy".into())), ..plain.clone() };
+        let arguments = vec![b"python3".to_vec(), b"-u".to_vec()];
+        let python = Request { interpreter: Some((arguments, b"numpy,scipy".into())), ..plain.clone() };
         for request in [plain, python] {
             let bytes = request.encode();
             assert_eq!(Request::decode(&bytes), Some(request));

@@ -1,25 +1,25 @@
 //! The table of `--warm-reseed`: how each rank reseeds modules that draw random numbers as they are imported.
 //!
-//! A line is `MODULE: STATEMENT`, and what is indented belongs to the line before. The statement is Python, which finds
-//! the module as `module`; `pass` says that nothing is to be done. The zygote reads it (`spawn/zygote/python_random.c`).
+//! A line is `MODULE: STATEMENT`, and indented lines continue it. The statement is Python, in which `module` is the
+//! module; `pass` does nothing. The zygote reads it (`spawn/zygote/python_random.c`).
 
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// The kernel takes less than twice as much of one variable.
+/// Limit of a table, in bytes: half of the kernel's limit of a variable.
 const BYTES_MAX: u64 = 64 << 10;
 
-/// The option's value: the whole name of a file that is a table.
+/// Parses the option: the absolute path of a file with a table.
 pub fn parse(name: &str) -> Result<PathBuf, String> {
     read(Path::new(name))?;
     std::path::absolute(name).map_err(|error| error.to_string())
 }
 
-/// The table.
+/// Reads the table.
 ///
 /// # Errors
-/// It can't be read, or is none.
+/// It can't be read, or is malformed.
 pub fn read(path: &Path) -> Result<String, String> {
     let shown = path.display();
     let mut text = String::new();
@@ -34,7 +34,7 @@ pub fn read(path: &Path) -> Result<String, String> {
     }
 }
 
-/// The first line that does not belong into a table.
+/// Returns the number of the first malformed line.
 fn wrong_line(text: &str) -> Option<usize> {
     let is_part = |part: &str| !part.is_empty() && part.chars().all(|c| c.is_alphanumeric() || c == '_');
     let is_entry = |line: &str| line.split_once(':').is_some_and(|(name, _)| name.trim_end().split('.').all(is_part));

@@ -1,4 +1,4 @@
-//! The owner's zygotes: one for each program and what it looks at before it stops.
+//! The owner's zygotes: one for each program and the variables that it reads before it stops.
 
 use std::ffi::{CString, OsStr, OsString};
 use std::fs;
@@ -13,26 +13,26 @@ use rustix::process::Pid;
 use super::packet::Answer;
 use super::request::Request;
 use crate::session::prepare;
-use crate::spawn::behalf::{Arrived, Warm};
 use crate::spawn::library::Interpreter;
+use crate::spawn::on_behalf::{Arrived, Warm};
 
-/// Programs and surroundings that have a zygote, at most: each is a process with the memory of a program.
+/// Limit of zygotes: each is a process with the memory of a program.
 const ZYGOTES_MAX: usize = 8;
-/// How long a zygote may take until it has stopped, imports and all.
+/// Timeout of a zygote's start, with its imports.
 pub const START_MS_MAX: u32 = 120_000;
-/// What makes a program a zygote.
+/// The library that makes a program a zygote.
 const ZYGOTE_LIBRARY: &str = "libheadwater-zygote.so";
-/// Where control groups are.
+/// The directory of control groups.
 const GROUPS: &str = "/sys/fs/cgroup";
 
 /// A request with its descriptors.
 #[derive(Debug)]
-pub struct Asked {
-    /// What is wanted.
+pub struct PendingRequest {
+    /// The request.
     pub request: Request,
-    /// Where the rank begins.
+    /// The rank's working directory.
     pub cwd: OwnedFd,
-    /// What it has open.
+    /// The rank's descriptors.
     pub fds: Vec<OwnedFd>,
 }
 
@@ -53,17 +53,17 @@ struct Key {
 }
 
 impl Zygotes {
-    /// None yet.
+    /// Returns an empty list.
     pub fn new() -> Zygotes {
-        // Where it is missing the library says so.
+        // The spawning library reports a missing file.
         let library = prepare::find_installed(ZYGOTE_LIBRARY).map_or_else(|_| ZYGOTE_LIBRARY.into(), Into::into);
         Zygotes { library, all: Vec::new() }
     }
 
-    /// Sees to a zygote that can make the rank; what its proxy is to be told.
-    pub fn prepare(&mut self, asked: &Asked) -> Answer {
-        let prepared = with_arrived(asked, |arrived| {
-            let warm = self.of(&asked.request)?;
+    /// Prepares a zygote for the rank; returns the answer to its proxy.
+    pub fn prepare(&mut self, pending: &PendingRequest) -> Answer {
+        let prepared = with_arrived(pending, |arrived| {
+            let warm = self.of(&pending.request)?;
             let ready = warm.prepare(arrived);
             let (missing, own) = warm.left_out();
             if missing.is_empty() { ready.map(|()| Answer::Ready(own)) } else { Ok(Answer::Wrong(missing.join("; "))) }
@@ -71,12 +71,12 @@ impl Zygotes {
         prepared.unwrap_or_else(Answer::Refused)
     }
 
-    /// Makes the rank.
+    /// Forks the rank.
     ///
     /// # Errors
-    /// Why it was not made.
-    pub fn spawn(&mut self, asked: &Asked) -> Result<Pid, String> {
-        with_arrived(asked, |arrived| self.of(&asked.request)?.spawn(arrived))
+    /// The reason of a failure.
+    pub fn spawn(&mut self, pending: &PendingRequest) -> Result<Pid, String> {
+        with_arrived(pending, |arrived| self.of(&pending.request)?.spawn(arrived))
     }
 
     fn of(&mut self, request: &Request) -> Result<&mut Warm, String> {
@@ -105,26 +105,26 @@ impl Zygotes {
 }
 
 fn create(request: &Request, library: &OsStr) -> io::Result<Warm> {
-    let interpreter = request.interpreter.as_ref().map(|(words, imports)| -> io::Result<Interpreter> {
-        let words = words.iter().map(|word| CString::new(&word[..])).collect::<Result<_, _>>()?;
-        Ok(Interpreter { words, imports: CString::new(&imports[..])? })
+    let interpreter = request.interpreter.as_ref().map(|(arguments, imports)| -> io::Result<Interpreter> {
+        let arguments = arguments.iter().map(|argument| CString::new(&argument[..])).collect::<Result<_, _>>()?;
+        Ok(Interpreter { arguments, imports: CString::new(&imports[..])? })
     });
     let program = Path::new(OsStr::from_bytes(&request.program));
     Warm::create(program, interpreter.transpose()?.as_ref(), library, START_MS_MAX)
 }
 
-fn with_arrived<T>(asked: &Asked, then: impl FnOnce(&Arrived) -> Result<T, String>) -> Result<T, String> {
-    let group = group(&asked.request.groups)?;
+fn with_arrived<T>(pending: &PendingRequest, then: impl FnOnce(&Arrived) -> Result<T, String>) -> Result<T, String> {
+    let group = group(&pending.request.groups)?;
     then(&Arrived {
-        data: &asked.request.description,
-        fds: &asked.fds,
-        cwd: &asked.cwd,
+        data: &pending.request.description,
+        fds: &pending.fds,
+        cwd: &pending.cwd,
         cgroup: group.as_ref().map(AsFd::as_fd),
-        place: asked.request.place,
+        place: pending.request.place,
     })
 }
 
-/// The control group's directory, if it isn't that of this process.
+/// Opens the control group's directory, unless the group is this process's.
 fn group(groups: &[u8]) -> Result<Option<OwnedFd>, String> {
     if fs::read("/proc/self/cgroup").is_ok_and(|own| own == groups) {
         return Ok(None);

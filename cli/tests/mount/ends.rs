@@ -1,4 +1,4 @@
-//! `headwater mount` and `headwater unmount`, and what is left after each kind of end: nothing.
+//! `headwater mount` and `headwater unmount`, and cleaning up after each kind of end.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -44,9 +44,9 @@ fn what_is_in_use_is_named_and_can_be_left_behind() {
     let mut inside = Command::new("sleep").arg("100").current_dir(view.mount_point().join("d0")).spawn().unwrap();
     let mut open = File::open(view.file(1)).unwrap();
     let refused = view.unmount(&[]);
-    let said = text(&refused.stderr);
-    assert!(!refused.status.success() && said.contains(&format!("sleep ({})", inside.id())), "{said}");
-    assert!(said.contains("--lazy"), "{said}");
+    let printed = text(&refused.stderr);
+    assert!(!refused.status.success() && printed.contains(&format!("sleep ({})", inside.id())), "{printed}");
+    assert!(printed.contains("--lazy"), "{printed}");
     view.check(0..3);
 
     assert!(view.unmount(&["--lazy"]).status.success());
@@ -67,20 +67,20 @@ fn what_is_in_use_is_named_and_can_be_left_behind() {
 fn two_sessions_do_not_share_a_place() {
     let Some(view) = View::mounted(1, &[]) else { return };
     let second = view.mount_command().output().unwrap();
-    let said = text(&second.stderr);
+    let printed = text(&second.stderr);
     assert!(
-        !second.status.success() && said.contains("another session") && said.contains("headwater unmount"),
-        "{said}"
+        !second.status.success() && printed.contains("another session") && printed.contains("headwater unmount"),
+        "{printed}"
     );
     view.check([0]);
     view.end();
 }
 
 #[test]
-fn what_is_no_mount_is_said_to_be_none() {
+fn a_directory_without_a_mount_is_refused() {
     let Some(view) = View::prepare(1, &[]) else { return };
     let output = view.unmount(&[]);
-    assert!(!output.status.success() && text(&output.stderr).contains("is no mount of Headwater"));
+    assert!(!output.status.success() && text(&output.stderr).contains("no Headwater mount is at"));
     let nowhere = view.headwater("unmount").arg("/nonexistent/x").output().unwrap();
     assert!(text(&nowhere.stderr).contains("there is no"), "{}", text(&nowhere.stderr));
     let mut nothing = view.headwater("mount");
@@ -130,16 +130,16 @@ fn a_dead_supervisor_leaves_nothing() {
 }
 
 #[test]
-fn the_next_start_removes_what_nobody_serves() {
+fn the_next_start_removes_unserved_mounts() {
     let Some(view) = View::mounted(1, &[]) else { return };
-    // Both at once, before either can do anything about the other's end.
+    // Both at once, before either can react to the other's end.
     let all = view.processes("");
     for pid in &all {
         kill_process(*pid, Signal::STOP).unwrap();
     }
     view.kill("");
-    // Who starts beside this test may be the next one.
-    eventually("nobody serves", || is_dead(&view.mount_point()) || view.mounts().is_empty());
+    // A parallel test's start may have removed them.
+    eventually("the mount is dead", || is_dead(&view.mount_point()) || view.mounts().is_empty());
     let Some(other) = View::prepare(1, &[]) else { return };
     let output = other.headwater("mount").arg(other.mount_point()).arg("--root").arg(other.path("shared")).output();
     assert!(output.unwrap().status.success());

@@ -1,4 +1,4 @@
-//! The daemon of a mount dies, or is replaced, and whoever reads does not notice.
+//! Readers of a mount don't notice the death or replacement of its daemon.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -14,10 +14,10 @@ use headwater_supervisor::client::{Request, ask};
 use rustix::fs::Advice;
 use rustix::process::{Signal, kill_process};
 
-/// No operation may take longer while daemons come and go.
+/// Limit of an operation's duration while daemons are replaced.
 const STALL_MAX: Duration = Duration::from_secs(2);
 
-/// Readers of a view, and what they saw.
+/// Readers of a view, and their observations.
 #[derive(Default)]
 struct Readers {
     stop: AtomicBool,
@@ -26,7 +26,8 @@ struct Readers {
 }
 
 impl Readers {
-    /// Reads `files` files again and again, past what the kernel remembers of them, in several threads, while `meanwhile` goes on. Panics if anything read is wrong.
+    /// Reads `files` files repeatedly in several threads, without the kernel's cache, while `meanwhile` runs. Panics on
+    /// wrong contents.
     fn during(view: &View, files: usize, threads: usize, meanwhile: impl FnOnce(&Readers)) -> Readers {
         let readers = Readers::default();
         std::thread::scope(|scope| {
@@ -47,7 +48,7 @@ impl Readers {
 
     fn read(&self, view: &View, files: usize, thread: usize) {
         for round in 0usize.. {
-            // Each thread starts elsewhere, so that some reads are the first of their file and some not.
+            // Each thread starts at another file, so that only some reads are the first of their file.
             for step in 0..files {
                 if self.stop.load(Ordering::Relaxed) {
                     return;
@@ -75,7 +76,7 @@ impl Readers {
     }
 }
 
-/// Reads a file, and has the kernel forget its pages, so that the next time it has to ask again.
+/// Reads a file, and drops its pages from the kernel's cache.
 fn read_anew(path: &Path) -> io::Result<Vec<u8>> {
     let (mut file, mut read) = (File::open(path)?, Vec::new());
     file.read_to_end(&mut read)?;
@@ -83,12 +84,12 @@ fn read_anew(path: &Path) -> io::Result<Vec<u8>> {
     Ok(read)
 }
 
-/// A number from the environment: these tests are benchmarks, too.
+/// Reads a number from the environment: these tests are benchmarks, too.
 fn setting(name: &str, default: usize) -> usize {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }
 
-/// Waits for the daemon that came after `earlier`, and for its first life sign.
+/// Waits for the daemon after `earlier`, and for its first answer.
 fn next_daemon(view: &View, earlier: Option<u32>) -> u32 {
     let mut daemon = None;
     eventually("another daemon is there", || {
@@ -108,7 +109,7 @@ fn killed_daemons_go_unnoticed() {
             daemon = Some(next_daemon(&view, daemon));
             let reads = readers.reads.load(Ordering::Relaxed);
             eventually("it serves", || readers.reads.load(Ordering::Relaxed) > reads);
-            // At another moment of its routine each time.
+            // At different moments of its work.
             std::thread::sleep(Duration::from_millis(250 + kill as u64 * 37 % 200));
             view.kill("daemon");
         }
@@ -157,8 +158,8 @@ fn a_program_in_a_namespace_survives_its_daemon_and_its_supervisor() {
     }
 }
 
-/// Copies this project's executable in another process: what another thread starts meanwhile would inherit a descriptor
-/// that writes to it from this one, and nobody could execute it until that is closed.
+/// Copies this project's executable in another process. A child of another thread could inherit a write descriptor of
+/// this process, and the file could not be executed until that is closed.
 fn install(binary: &Path) {
     let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_headwater")).arg(binary).status().unwrap();
     assert!(copied.success(), "{}", binary.display());
@@ -209,10 +210,10 @@ fn a_broken_replacement_is_not_used() {
 }
 
 #[test]
-fn without_a_daemon_the_supervisor_serves_the_originals() {
+fn without_a_daemon_the_supervisor_serves_the_source_files() {
     let Some(view) = View::mounted(300, &[]) else { return };
     view.check(0..100);
-    // What no daemon can start without.
+    // No daemon can start without this file.
     let session = view.node(0).path().parent().unwrap().to_owned();
     fs::rename(session.join("lock"), session.join("hidden")).unwrap();
     let readers = Readers::during(&view, 300, 2, |_| {

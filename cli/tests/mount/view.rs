@@ -14,7 +14,7 @@ use tempfile::TempDir;
 
 use crate::site::{eventually, processes_with, text};
 
-/// A mount, which goes when this is dropped, whatever has become of its server.
+/// A mount, which is removed when this is dropped, even if its server is dead.
 pub struct View {
     directory: Arc<TempDir>,
     /// The mount point's name.
@@ -23,15 +23,15 @@ pub struct View {
     binary: PathBuf,
 }
 
-/// What the bytes of file `number` are: known without reading the original.
+/// Returns the bytes of file `number`, without reading the source file.
 pub fn content(number: usize) -> Vec<u8> {
     let line = format!("file {number}\n");
     line.bytes().cycle().take(1024 + number % 4096).collect()
 }
 
 impl View {
-    /// A directory with `files` files in directories of at most 100, to be mounted with these options.
-    /// `None`, and the reason is told, where nothing can be mounted.
+    /// Prepares a directory with `files` files in directories of at most 100, to be mounted with these options. Prints
+    /// the reason and returns `None` if nothing can be mounted.
     pub fn prepare(files: usize, options: &[&str]) -> Option<View> {
         if let Err(error) = fs::File::options().read(true).write(true).open("/dev/fuse") {
             println!("skipped: /dev/fuse can't be opened: {error}");
@@ -137,8 +137,9 @@ impl View {
     pub fn processes(&self, subcommand: &str) -> Vec<Pid> {
         let is_it = |pid: &u32| {
             let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-            let mut words = line.split(|&byte| byte == 0);
-            words.next() == Some(b"headwater") && (subcommand.is_empty() || words.next() == Some(subcommand.as_bytes()))
+            let mut arguments = line.split(|&byte| byte == 0);
+            arguments.next() == Some(b"headwater")
+                && (subcommand.is_empty() || arguments.next() == Some(subcommand.as_bytes()))
         };
         let all = processes_with(&self.path("store")).into_iter().filter(is_it);
         all.map(|pid| Pid::from_raw(pid as i32).unwrap()).collect()
@@ -147,7 +148,7 @@ impl View {
     /// Kills every process of this session that runs this subcommand, at once.
     pub fn kill(&self, subcommand: &str) {
         for pid in self.processes(subcommand) {
-            // One that has just ended needs not be killed.
+            // A process may have just ended.
             let _ = kill_process(pid, Signal::KILL);
         }
     }
@@ -159,12 +160,12 @@ impl View {
         NodeDir::new(session.join(format!("n{node}")))
     }
 
-    /// What the supervisor says of itself.
+    /// Returns the supervisor's status.
     pub fn status(&self) -> Status {
         ask(&self.node(0).supervisor(), Request::Status).unwrap().status.unwrap()
     }
 
-    /// Compares files of the view with what they are to be.
+    /// Compares files of the view with their expected contents.
     #[track_caller]
     pub fn check(&self, numbers: impl IntoIterator<Item = usize>) {
         for number in numbers {
@@ -190,7 +191,7 @@ fn name(number: usize) -> String {
     format!("d{}/f{number}", number / 100)
 }
 
-/// Whether nobody serves what is mounted here: what the kernel remembers is no answer.
+/// Returns whether the mount here is dead. Cached attributes of the kernel don't count.
 pub fn is_dead(mount_point: &Path) -> bool {
     let asked = statx(CWD, mount_point, AtFlags::STATX_FORCE_SYNC, StatxFlags::BASIC_STATS);
     asked.is_err_and(|error| error == rustix::io::Errno::NOTCONN)

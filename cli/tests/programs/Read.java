@@ -1,7 +1,7 @@
 import java.nio.file.Files;
 import java.nio.file.Path;
 
-/** Prints the file that it is given, and how many entries its directory has. */
+/** Prints the file of its argument, and how many entries its directory has. */
 public class Read {
     public static void main(String[] arguments) throws Exception {
         Path file = Path.of(arguments[0]);

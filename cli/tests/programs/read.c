@@ -1,4 +1,4 @@
-/* Prints the file that it is given, and its own executable's name in two places. */
+/* Prints the file of its argument, and its own executable's name in two places. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-// Prints the file that it is given and its own executable's name.
+// Prints the file of its argument and its own executable's name.
 package main
 
 import (

@@ -1,4 +1,4 @@
-// Prints the file that it is given, how many entries its directory has, and its own name.
+// Prints the file of its argument, how many entries its directory has, and its own name.
 const fs = require("fs");
 const path = require("path");
 

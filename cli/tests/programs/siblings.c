@@ -46,7 +46,7 @@ int main(int argc, char **argv)
 	struct meeting *meeting = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (meeting == MAP_FAILED)
 		return 1;
-	/* Any process of this user may look, even where only ancestors may by default. */
+	/* Allows any process of this user to inspect this one, even where only ancestors may by default. */
 	prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
 	int segment = shmget(ftok(path, 1), 4096, IPC_CREAT | 0600);
 	int *shared = shmat(segment, NULL, 0);

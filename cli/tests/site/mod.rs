@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-/// How long anything may take before a test fails.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+/// Timeout of a test's waits.
+pub const TIMEOUT: Duration = Duration::from_secs(20);
 
 pub struct Site {
     directory: TempDir,
@@ -44,42 +44,42 @@ impl Site {
         path
     }
 
-    /// `headwater run` with these words, which end with the program, in a session that serves.
-    pub fn command<S: AsRef<OsStr>>(&self, words: &[S]) -> Command {
+    /// Returns `headwater run` with these arguments, which end with the program, and with a scope.
+    pub fn command<S: AsRef<OsStr>>(&self, arguments: &[S]) -> Command {
         let mut command = self.plain_command(&[] as &[&str]);
-        command.arg("--shared").arg(self.path("shared")).args(words);
+        command.arg("--shared").arg(self.path("shared")).args(arguments);
         command
     }
 
-    /// `headwater run` with these words alone.
-    pub fn plain_command<S: AsRef<OsStr>>(&self, words: &[S]) -> Command {
+    /// Returns `headwater run` with only these arguments.
+    pub fn plain_command<S: AsRef<OsStr>>(&self, arguments: &[S]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_headwater"));
         for (name, _) in std::env::vars_os().filter(|(n, _)| n.to_string_lossy().starts_with("HEADWATER_")) {
             command.env_remove(name);
         }
         command.env("HEADWATER_LIBDIR", self.path("lib")).env("HEADWATER_STORE", self.path("store"));
         command.env("HEADWATER_VIA", "audit");
-        command.current_dir(self.path("work")).arg("run").args(words);
+        command.current_dir(self.path("work")).arg("run").args(arguments);
         command
     }
 
-    pub fn run(&self, words: &[&str]) -> Output {
-        self.command(words).output().unwrap()
+    pub fn run(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().unwrap()
     }
 
-    /// Nothing of any session is left in the store, and no process uses it.
+    /// Asserts that no file and no process of a session is left in the store.
     pub fn assert_clean(&self) {
         eventually("the store is empty", || fs::read_dir(self.path("store")).unwrap().count() == 0);
         self.assert_no_process();
     }
 
-    /// No process of a session in this store runs any more.
+    /// Asserts that no process of a session in this store is left.
     pub fn assert_no_process(&self) {
         eventually("no process is left", || processes_with(&self.path("store")).is_empty());
     }
 }
 
-/// Processes that have this path in their environment, but for zombies.
+/// Returns the processes with this path in their environment, without zombies.
 pub fn processes_with(path: &Path) -> Vec<u32> {
     let needle = path.as_os_str().as_encoded_bytes();
     let mentions = |pid: &u32| {
@@ -93,9 +93,9 @@ pub fn processes_with(path: &Path) -> Vec<u32> {
 /// Waits until `condition` holds.
 #[track_caller]
 pub fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     while !condition() {
-        assert!(Instant::now() < deadline, "not within {PATIENCE:?}: {what}");
+        assert!(Instant::now() < deadline, "not within {TIMEOUT:?}: {what}");
         std::thread::sleep(Duration::from_millis(10));
     }
 }
@@ -112,7 +112,7 @@ pub fn program_source(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(name)
 }
 
-/// True if this user can make the namespaces that `--via namespace` needs; says so if not.
+/// Returns whether this user can make the namespaces of `--via namespace`; prints the reason if not.
 pub fn has_namespaces() -> bool {
     let doctor = Command::new(env!("CARGO_BIN_EXE_headwater")).args(["doctor", "--json"]).output().unwrap();
     let findings: serde_json::Value = serde_json::from_slice(&doctor.stdout).unwrap();
@@ -120,12 +120,12 @@ pub fn has_namespaces() -> bool {
     !skipped((!can).then_some("this user can make no namespace"))
 }
 
-/// The mechanisms that can be had here and leave a program's paths as they are.
+/// Returns the mechanisms that work here without changing paths.
 pub fn mechanisms() -> &'static [&'static str] {
     if has_namespaces() { &["audit", "namespace"] } else { &["audit"] }
 }
 
-/// Says why a test can't run here, if it can't.
+/// Prints why a test is skipped.
 pub fn skipped(reason: Option<&str>) -> bool {
     if let Some(reason) = reason {
         println!("skipped: {reason}");

@@ -1,4 +1,4 @@
-//! A `headwater run` that is under way.
+//! A running `headwater run`.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
@@ -7,16 +7,16 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::{PATIENCE, Site, processes_with};
+use super::{Site, TIMEOUT, processes_with};
 
-/// A running `headwater run` whose processes have said `ready`.
+/// A running `headwater run` whose processes have printed `ready`.
 pub struct Running {
     pub child: Child,
     pub output: BufReader<ChildStdout>,
     _watchdog: Watchdog,
 }
 
-/// Kills a process that still runs when patience is at an end, so that its test fails and not hangs.
+/// Kills a process after a timeout, so that its test fails instead of hanging.
 pub struct Watchdog(#[expect(dead_code, reason = "dropped to call the thread off")] Sender<()>);
 
 impl Watchdog {
@@ -24,7 +24,7 @@ impl Watchdog {
         let pid = Pid::from_child(child);
         let (sender, receiver) = channel();
         std::thread::spawn(move || {
-            if receiver.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
+            if receiver.recv_timeout(TIMEOUT) == Err(RecvTimeoutError::Timeout) {
                 let _ = kill_process(pid, Signal::KILL);
             }
         });
@@ -49,7 +49,7 @@ impl Running {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
-    /// Waits for the end: exit status, and what was said since it was ready.
+    /// Waits for the end; returns the exit status, and the output since it was ready.
     pub fn end(mut self) -> (Option<i32>, String) {
         let mut rest = String::new();
         self.output.read_to_string(&mut rest).unwrap();
@@ -57,7 +57,7 @@ impl Running {
     }
 }
 
-/// The processes of a site's sessions that are this subcommand of headwater.
+/// Returns the processes of a site's sessions that run this subcommand of headwater.
 pub fn processes_called(site: &Site, subcommand: &str) -> Vec<Pid> {
     let start = format!("headwater\0{subcommand}\0");
     let is_called =

@@ -1,4 +1,4 @@
-//! Carrying frames from device to device.
+//! Carries frames from device to device.
 
 use std::collections::VecDeque;
 use std::io::ErrorKind;
@@ -13,29 +13,27 @@ use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, 
 use super::tap::FRAME_BYTES_MAX;
 use super::wire::Wire;
 
-/// The frames of one wire that are on their way have at most so many bytes, with what is kept about each.
-/// What is over is lost, as in a switch.
+/// Limit of a wire's delayed frames, in bytes with their metadata. Further frames are dropped, as in a switch.
 const UNDERWAY_BYTES_MAX: usize = 16 << 20;
-/// Frames that are taken from one device before the others have a turn.
+/// Frames that are taken from one device in a turn.
 const TURN_MAX: usize = 64;
 const EVENTS_MAX: usize = 64;
-/// What epoll calls the descriptors that aren't devices; those count from 0, two for each wire.
+/// epoll's numbers of the descriptors that are not devices. Devices are numbered from 0, two for each wire.
 const STOP: u64 = u64::MAX;
 const TIMER: u64 = u64::MAX - 1;
 
 pub struct Carrier {
-    /// `None` where the node has died.
+    /// `None` if the node has died.
     wires: Vec<Option<Wire>>,
     /// For each wire, the bytes of its frames in `underway`.
     underway_bytes: Vec<usize>,
-    /// All frames that nodes have sent, in this order; which is that of their arrival too, because all are
-    /// delayed alike.
+    /// Delayed frames in the order of arrival, which is that of sending, since all have the same delay.
     underway: VecDeque<Frame>,
     delay: Duration,
     frame: Box<[u8]>,
     epoll: OwnedFd,
     timer: OwnedFd,
-    /// The arrival that the timer is set to.
+    /// The time to which the timer is set.
     set_to: Option<Instant>,
     _stop: OwnedFd,
 }
@@ -53,10 +51,10 @@ impl Frame {
 }
 
 impl Carrier {
-    /// Carries between these devices until `stop` is readable.
+    /// Prepares to carry frames between these devices until `stop` is readable.
     pub fn new(wires: Vec<Wire>, delay: Duration, stop: OwnedFd) -> Result<Carrier> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        // Not early, and exact to the microsecond: a timer of its own has no slack.
+        // A timerfd is exact to the microsecond: it has no timer slack.
         let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK)?;
         let readable = epoll::EventFlags::IN;
         epoll::add(&epoll, &stop, epoll::EventData::new_u64(STOP), readable)?;
@@ -101,7 +99,7 @@ impl Carrier {
         }
     }
 
-    /// Takes what a device has to send: two numbers for each wire, the node's end and the switch's.
+    /// Takes frames from a device. A wire has two numbers: the node's end and the switch's.
     fn take_from(&mut self, device: usize) {
         let (number, is_node) = (device / 2, device.is_multiple_of(2));
         let Some(wire) = &self.wires[number] else { return };
@@ -126,7 +124,7 @@ impl Carrier {
         }
     }
 
-    /// Gives the switch the frames whose time has come.
+    /// Passes due frames to the switch.
     fn deliver(&mut self) {
         while let Some(frame) = self.underway.pop_front_if(|frame| frame.arrival <= Instant::now()) {
             self.underway_bytes[frame.wire] -= frame.size();
@@ -136,7 +134,7 @@ impl Carrier {
         }
     }
 
-    /// Sets the timer to the next arrival, if it isn't.
+    /// Sets the timer to the next due frame.
     fn set_timer(&mut self) {
         let next = self.underway.front().map(|frame| frame.arrival);
         if next.is_none() || self.set_to == next {
@@ -151,7 +149,7 @@ impl Carrier {
         set.unwrap_or_else(|error| panic!("setting a timer: {error}"));
     }
 
-    /// Ends a wire: its devices go.
+    /// Closes a wire's devices.
     fn cut(&mut self, number: usize) {
         if let Some(wire) = self.wires[number].take() {
             // A child between fork and exec may hold the devices a little longer.

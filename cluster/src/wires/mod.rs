@@ -1,7 +1,6 @@
-//! Wires: links that delay packets where the kernel can't. In the place of a pair of virtual Ethernet
-//! devices stand two TAP devices, `eth0` in the node and the switch's port, and a thread of this process
-//! carries each frame from one to the other: what the node sends after the delay, what the switch sends at
-//! once. The devices, and all else but the place of the thread, are as those of a pair.
+//! Wires: links that delay packets where the kernel can't. Two TAP devices replace the pair of virtual
+//! Ethernet devices: `eth0` in the node, and the switch's port. A thread of this process carries each frame from one to
+//! the other: frames of the node after the delay, frames of the switch at once.
 
 mod carrier;
 mod tap;
@@ -23,14 +22,14 @@ use crate::run;
 
 pub use self::tap::check;
 
-/// The thread that carries frames. Dropped, it ends, and the devices go.
+/// The thread that carries frames. When this is dropped, the thread ends, and the devices are removed.
 #[derive(Debug)]
 pub struct Wires {
     stop: OwnedFd,
     thread: Option<JoinHandle<()>>,
 }
 
-/// The name of the device that becomes this node's `eth0` when it is moved there.
+/// Returns the name of the device that becomes this node's `eth0`.
 pub fn end_of(node: &str) -> String {
     format!("{node}-eth0")
 }
@@ -43,18 +42,18 @@ pub fn make<'a>(switch: u32, nodes: impl Iterator<Item = &'a str> + Send) -> io:
         move_into_link_name_space(network.as_fd(), Some(LinkNameSpaceType::Network))?;
         nodes.map(|node| Ok(Wire { node: Tap::make(&end_of(node))?, switch: Tap::make(node)? })).collect()
     };
-    // A thread has a network namespace of its own, and takes it along when it ends.
+    // Only this thread changes its network namespace.
     thread::scope(|scope| scope.spawn(make).join().expect("making devices doesn't panic"))
 }
 
 impl Wires {
-    /// Begins to carry frames.
+    /// Starts to carry frames.
     pub fn begin(wires: Vec<Wire>, delay: Duration) -> io::Result<Wires> {
         let stop = eventfd(0, EventfdFlags::CLOEXEC)?;
         let carrier = Carrier::new(wires, delay, stop.try_clone()?)?;
         let work = move || {
-            // A device's work is done before any program's. Without that privilege, delays are longer while
-            // the processors are busy.
+            // The kernel handles devices before programs. Without this priority, delays would be longer while the
+            // processors are busy.
             let _ = run::with_input("chrt", &["--fifo", "--pid", "1", &gettid().to_string()], "");
             carrier.run();
         };
@@ -65,8 +64,8 @@ impl Wires {
 
 impl Drop for Wires {
     fn drop(&mut self) {
-        let told = rustix::io::write(&self.stop, &1u64.to_ne_bytes());
-        let thread = self.thread.take().filter(|_| told.is_ok());
+        let written = rustix::io::write(&self.stop, &1u64.to_ne_bytes());
+        let thread = self.thread.take().filter(|_| written.is_ok());
         let _ = thread.map(JoinHandle::join);
     }
 }

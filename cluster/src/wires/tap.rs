@@ -1,4 +1,4 @@
-//! TAP devices: network devices whose frames a program takes and gives.
+//! TAP devices: network devices whose frames a program reads and writes.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -8,10 +8,9 @@ use std::os::unix::fs::OpenOptionsExt;
 use rustix::fs::OFlags;
 use rustix::ioctl::{IntegerSetter, Opcode, Updater, ioctl, opcode};
 
-/// Where devices are made.
+/// The file by which devices are made.
 const CLONE_DEVICE: &str = "/dev/net/tun";
-/// The most bytes of a frame, with what stands before it: `virtio_net_hdr`, the Ethernet header, and as
-/// much as TCP leaves to a device to cut up.
+/// Limit of a frame, in bytes: `virtio_net_hdr`, the Ethernet header, and the largest TCP segment for offloading.
 pub const FRAME_BYTES_MAX: usize = 68 << 10;
 
 const TUNSETIFF: Opcode = opcode::write::<i32>(b'T', 202);
@@ -31,20 +30,20 @@ struct Request {
     rest: [u8; 22],
 }
 
-/// A device, which goes when this value does.
+/// A device, which is removed when this is dropped.
 #[derive(Debug)]
 pub struct Tap {
     file: File,
 }
 
-/// Whether devices can be made here.
+/// Checks that devices can be made.
 pub fn check() -> io::Result<()> {
     open().map(|_| ()).map_err(|error| io::Error::other(format!("{CLONE_DEVICE}: {error}")))
 }
 
 impl Tap {
-    /// A device of this name in the calling thread's network namespace. That namespace stays as long as the
-    /// device, also when the device has been moved to another, with which it then goes.
+    /// Makes a device of this name in the calling thread's network namespace. The namespace lives at least as long as
+    /// the device. A device that was moved is removed with its new namespace.
     pub fn make(name: &str) -> io::Result<Tap> {
         let file = open()?;
         let mut request = Request { name: [0; 16], flags: IFF_TAP | IFF_NO_PI | IFF_VNET_HDR, rest: [0; 22] };
@@ -54,21 +53,19 @@ impl Tap {
         // SAFETY: TUNSETIFF reads an `ifreq` and writes one back. `Request` is one on 64-bit machines, where it
         // has 40 bytes, and is longer than the 32 that others have; any bytes are a valid one.
         unsafe { ioctl(&file, Updater::<TUNSETIFF, Request>::new(&mut request))? };
-        // What leaves here enters another such device of this machine, so sums and cutting up can be left to
-        // whoever needs them.
+        // Frames only pass to other devices of this machine, so checksums and segmentation can be offloaded.
         let offload = TUN_F_CSUM | TUN_F_TSO4 | TUN_F_TSO6;
         // SAFETY: TUNSETOFFLOAD takes flags by value.
         unsafe { ioctl(&file, IntegerSetter::<TUNSETOFFLOAD>::new_usize(offload))? };
         Ok(Tap { file })
     }
 
-    /// The next frame that the device sends, if there is one; an error other than `WouldBlock` if the device
-    /// is gone.
+    /// Reads the next frame that the device sends. An error other than `WouldBlock` means that the device is gone.
     pub fn take(&self, frame: &mut [u8]) -> io::Result<usize> {
         (&self.file).read(frame)
     }
 
-    /// Has the device receive a frame. Like any device it may lose it.
+    /// Passes a frame to the device, which may drop it.
     pub fn give(&self, frame: &[u8]) {
         let _ = (&self.file).write(frame);
     }

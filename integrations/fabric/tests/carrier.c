@@ -1,5 +1,5 @@
 /* sources: carrier.c fabric.c wire.c */
-/* Two carriers over the tcp provider, and this process in the place of their daemons and of a stranger. */
+/* Two carriers over the tcp provider; this process acts as their daemons, and as an unauthenticated peer. */
 #define _GNU_SOURCE
 #include "carrier.h"
 #include "check.h"
@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
-/* The status that says that nothing was tested. */
+/* The exit status of a skipped test. */
 #define SKIPPED 77
 #define WAIT_MS_MAX 10000
 /* Links at once; one beyond them is refused. */
@@ -60,7 +60,7 @@ static struct end start(const char *provider)
 	return end;
 }
 
-/* Closing the socket ends it. */
+/* Closes the socket, which ends the carrier. */
 static void stop(struct end *end)
 {
 	int status = -1;
@@ -83,7 +83,7 @@ static void order_fd(const struct end *end, const void *bytes, size_t size, int 
 	CHECK(sendmsg(end->control, &message, 0) == (ssize_t)size, "%m");
 }
 
-/* A stream to the other carrier, of which this process has one end. */
+/* Opens a stream to the other carrier, with one end in this process. */
 static int carry_stream(const struct end *end, const struct end *other, uint64_t own, uint64_t peer)
 {
 	unsigned char order[HWFAB_ORDER_BYTES_MAX] = {'L'};
@@ -110,32 +110,33 @@ static unsigned char byte_at(int stream, size_t position)
 	return (unsigned char)(position * 2654435761U >> 13) ^ (unsigned char)stream;
 }
 
-struct way {
+struct direction {
 	int from, to;
 	size_t sent, received, total;
 };
 
-/* Moves some bytes of one way, in pieces of random size. */
-static void move_some(struct way *way, int number, bool reads)
+/* Moves some bytes in one direction, in pieces of random size. */
+static void move_some(struct direction *direction, int number, bool reads)
 {
 	static unsigned char bytes[100000];
 	size_t size = 1 + (size_t)random() % sizeof(bytes);
 
-	if (size > way->total - way->sent)
-		size = way->total - way->sent;
+	if (size > direction->total - direction->sent)
+		size = direction->total - direction->sent;
 	for (size_t at = 0; at < size; at++)
-		bytes[at] = byte_at(number, way->sent + at);
-	ssize_t done = size ? send(way->from, bytes, size, MSG_NOSIGNAL) : 0;
+		bytes[at] = byte_at(number, direction->sent + at);
+	ssize_t done = size ? send(direction->from, bytes, size, MSG_NOSIGNAL) : 0;
 
-	CHECK(done >= 0 || errno == EAGAIN, "way %d: %m", number);
-	way->sent += done > 0 ? (size_t)done : 0;
+	CHECK(done >= 0 || errno == EAGAIN, "direction %d: %m", number);
+	direction->sent += done > 0 ? (size_t)done : 0;
 	if (!reads)
 		return;
-	done = recv(way->to, bytes, sizeof(bytes), 0);
-	CHECK(done > 0 || (done < 0 && errno == EAGAIN), "way %d has ended", number);
+	done = recv(direction->to, bytes, sizeof(bytes), 0);
+	CHECK(done > 0 || (done < 0 && errno == EAGAIN), "direction %d has ended", number);
 	for (ssize_t at = 0; at < done; at++)
-		CHECK(bytes[at] == byte_at(number, way->received + (size_t)at), "way %d at %zu", number, way->received);
-	way->received += done > 0 ? (size_t)done : 0;
+		CHECK(bytes[at] == byte_at(number, direction->received + (size_t)at), "direction %d at %zu", number,
+			direction->received);
+	direction->received += done > 0 ? (size_t)done : 0;
 }
 
 /* The carrier that was ordered last sends first: the other one's first bytes would find no link. */
@@ -146,10 +147,10 @@ static void greet(int from, int to)
 	CHECK(send(from, "!", 1, MSG_NOSIGNAL) == 1 && hear(to, &byte, 1) == 1, "%m");
 }
 
-/* Both ways of all streams at once, with readers that stand still in between. */
+/* Both directions of all streams at once, with readers that pause. */
 static void streams_are_whole(const struct end *one, const struct end *other)
 {
-	struct way ways[2 * STREAMS];
+	struct direction directions[2 * STREAMS];
 	bool is_done = false;
 
 	for (uint64_t number = 0; number < STREAMS; number++) {
@@ -157,20 +158,21 @@ static void streams_are_whole(const struct end *one, const struct end *other)
 		    here = carry_stream(one, other, number, 100 + number);
 
 		greet(here, there);
-		ways[2 * number] = (struct way){.from = here, .to = there, .total = 3000000};
-		ways[2 * number + 1] = (struct way){.from = there, .to = here, .total = 1000 + number * 700000};
+		directions[2 * number] = (struct direction){.from = here, .to = there, .total = 3000000};
+		directions[2 * number + 1] = (struct direction){
+			.from = there, .to = here, .total = 1000 + number * 700000};
 	}
 	for (long turn = 0; !is_done; turn++) {
 		is_done = true;
 		for (int number = 0; number < 2 * STREAMS; number++) {
-			move_some(&ways[number], number, (turn / 50 + number) % 3 != 0);
-			is_done = is_done && ways[number].received == ways[number].total;
+			move_some(&directions[number], number, (turn / 50 + number) % 3 != 0);
+			is_done = is_done && directions[number].received == directions[number].total;
 		}
 	}
 	for (int number = 0; number < STREAMS; number++) {
-		close(ways[2 * number].from);
-		CHECK(ends(ways[2 * number].to), "the other end stays open");
-		close(ways[2 * number].to);
+		close(directions[2 * number].from);
+		CHECK(ends(directions[2 * number].to), "the other end stays open");
+		close(directions[2 * number].to);
 	}
 }
 
@@ -187,7 +189,7 @@ static void a_slow_reader_costs_little(const struct end *one, const struct end *
 
 		CHECK(done > 0 || errno == EAGAIN, "%m");
 		sent += done > 0 ? (size_t)done : 0;
-		CHECK(sent < bound, "%zu bytes are kept for a reader that takes none", sent);
+		CHECK(sent < bound, "%zu bytes are buffered for a reader that takes none", sent);
 	}
 	while (received < sent) {
 		ssize_t done = hear(there, bytes, sizeof(bytes));
@@ -233,7 +235,7 @@ static void post_all(struct hwfab_fabric *fabric, struct hwfab_slot *slots, size
 }
 
 /* A third endpoint, which knows the carrier's name and nothing else, or at last the number of a link. */
-static void strangers_do_no_harm(const struct end *one, const struct end *other)
+static void unauthenticated_peers_do_no_harm(const struct end *one, const struct end *other)
 {
 	static struct hwfab_fabric fabric;
 	static struct hwfab_slot slots[4];
@@ -264,11 +266,11 @@ static void strangers_do_no_harm(const struct end *one, const struct end *other)
 			count = hwfab_poll(&fabric, &completion, 1);
 		CHECK(count == 1, "%d", count);
 	}
-	struct way way = {.from = here, .to = there, .total = 1000000};
+	struct direction direction = {.from = here, .to = there, .total = 1000000};
 
-	while (way.received < way.total)
-		move_some(&way, 9, true);
-	/* Nothing that was not sent can be taken: the link ends, at both ends. */
+	while (direction.received < direction.total)
+		move_some(&direction, 9, true);
+	/* A count of messages that were never sent ends the link at both ends. */
 	hwfab_put_header(slots[0].bytes, &(struct hwfab_header){HWFAB_KIND_CREDIT, 0x7700000000000020, 0, 12345});
 	slots[0].size = HWFAB_HEADER_BYTES;
 	while (hwfab_send(&fabric, &slots[0], address) == -FI_EAGAIN)
@@ -281,17 +283,17 @@ static void strangers_do_no_harm(const struct end *one, const struct end *other)
 static void a_dead_peer_ends_streams(struct end *one, struct end *other)
 {
 	int there = carry_stream(other, one, 31, 30), here = carry_stream(one, other, 30, 31);
-	struct way way = {.from = here, .to = there, .total = 100000};
+	struct direction direction = {.from = here, .to = there, .total = 100000};
 	struct timespec pause = {0, 1000000};
 	int turns = 0;
 
-	while (way.received < way.total)
-		move_some(&way, 1, true);
+	while (direction.received < direction.total)
+		move_some(&direction, 1, true);
 	CHECK(kill(other->pid, SIGKILL) == 0 && waitpid(other->pid, NULL, 0) == other->pid, "%m");
 	CHECK(ends(there), "its own daemon sees it at once");
 	/* A sender in between, as daemons are, detects it. */
 	do {
-		CHECK(turns++ < WAIT_MS_MAX, "nobody is there, and that is not told");
+		CHECK(turns++ < WAIT_MS_MAX, "a missing peer is not reported");
 		nanosleep(&pause, NULL);
 	} while (send(here, "alive", 5, MSG_NOSIGNAL) > 0 || errno == EAGAIN);
 	close(here);
@@ -308,13 +310,13 @@ int main(void)
 	streams_are_whole(&one, &other);
 	a_slow_reader_costs_little(&one, &other);
 	wrong_orders_end_their_streams(&one, &other);
-	strangers_do_no_harm(&one, &other);
+	unauthenticated_peers_do_no_harm(&one, &other);
 	streams_are_whole(&one, &other);
 	a_dead_peer_ends_streams(&one, &other);
 	stop(&one);
 	CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == 0, "%m");
 	none.control = pair[0];
 	CHECK(!hwfab_carry(pair[1], "nosuchprovider"), "there is no such provider");
-	CHECK(hear(none.control, report, sizeof(report)) > 1 && report[0] == 'E', "it says why");
+	CHECK(hear(none.control, report, sizeof(report)) > 1 && report[0] == 'E', "the reason is reported");
 	return 0;
 }

@@ -1,5 +1,5 @@
 /* sources: wire.c */
-/* Messages of strangers and orders, right, wrong and random, in memory of exactly their size. */
+/* Messages of unauthenticated peers, and orders: valid, invalid and random, in memory of exactly their size. */
 #define _GNU_SOURCE
 #include "check.h"
 #include "wire.h"
@@ -53,7 +53,7 @@ static void orders(void)
 	CHECK(!hwfab_parse_order(bytes, 18, &order), "another order");
 }
 
-/* A link believes nothing that can't be; its messages come in any order, and its counters may wrap. */
+/* A link rejects impossible headers. Its messages arrive in any order, and its counters wrap. */
 static void flows(void)
 {
 	uint32_t start = UINT32_MAX - 3;

@@ -1,5 +1,5 @@
 /* sources: node.c parse.c */
-/* Nodes and supervisors that behave, and that do not. */
+/* Node agents and supervisors with valid and invalid answers. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -24,7 +24,7 @@ static struct {
 	const char *file;
 	int count;
 	bool hangs;
-	/* So many connections before are closed without a word. */
+	/* Number of earlier connections that are closed without an answer. */
 	int turned_away;
 } script;
 
@@ -67,7 +67,7 @@ static void *serve_once(void *unused)
 	}
 	if (!script.hangs)
 		shutdown(fd, SHUT_WR);
-	/* Until the other side goes. */
+	/* Waits until the other side closes the connection. */
 	while (recv(fd, &byte, 1, 0) > 0)
 		;
 	close(fd);
@@ -127,7 +127,7 @@ static void check_enter(const char *line, const char *file, int count, const cha
 	script.count = 0;
 }
 
-/* Entering its own mount namespace again is what root may do; with one thread, hence in a process of its own. */
+/* Root may enter its own mount namespace again, from a process with one thread. */
 static void check_inside(void)
 {
 	const char *what = "";

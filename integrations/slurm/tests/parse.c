@@ -1,5 +1,5 @@
 /* sources: parse.c */
-/* What the plugin is told, rightly and wrongly. Texts lie in memory of exactly their size. */
+/* Valid and invalid inputs of the plugin. Texts lie in memory of exactly their size. */
 #define _GNU_SOURCE
 #include "check.h"
 #include "parse.h"

@@ -1,5 +1,5 @@
 /* sources: process.c */
-/* What a process that the plugin starts has, and has not; and one that says nothing, or dies. */
+/* The state of a process that the plugin starts; processes that are silent, or die. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -61,7 +61,7 @@ static void silence(void)
 	hwsl_end_process(&process, false);
 }
 
-/* More than a pipe holds, to a process that reads late, and to one that has gone. */
+/* Writes more than a pipe holds, to a process that reads late, and to one that has ended. */
 static void much(void)
 {
 	static char bytes[HWSL_JOB_BYTES_MAX];

@@ -83,7 +83,7 @@ fn sorted(output: &Output) -> Vec<&str> {
 fn ranks_of_hydra() {
     let Some(hydra) = Hydra::new(SCRIPT, &[]) else { return };
     let expected = hydra.plain();
-    for (imports, zygotes, reason) in [("mpi4py", 4, ""), ("mpi4py.MPI", 0, "comes from no zygote: ")] {
+    for (imports, zygotes, reason) in [("mpi4py", 4, ""), ("mpi4py.MPI", 0, "is not forked from a zygote: ")] {
         let (output, from_zygotes) = hydra.warm(imports, &[]);
         assert_eq!((sorted(&output), output.status), (sorted(&expected), 0), "{imports}: {output:?}");
         assert_eq!(from_zygotes, zygotes, "{imports}: {output:?}");

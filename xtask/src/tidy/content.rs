@@ -20,8 +20,8 @@ const UNSAFE_FILES: &[&str] = &[
     // rustix has no call that changes descriptors without an owner here, and none that forks.
     "cli/src/process.rs",
     "cli/src/shim.rs",
-    "cli/src/spawn/behalf.rs",
     "cli/src/spawn/library.rs",
+    "cli/src/spawn/on_behalf.rs",
     "cluster/src/wires/tap.rs",
     "daemon/src/process.rs",
     // rustix has no call for memory policies.

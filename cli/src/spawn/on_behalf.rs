@@ -1,7 +1,7 @@
-//! Processes for another process of this program: the library's functions for that (`spawn/src/spawn_on_behalf.h`).
+//! Spawning on behalf of another process: bindings of `spawn/src/spawn_on_behalf.h`.
 //!
-//! One process describes itself, sends the description and its descriptors, and the other one has a zygote make what
-//! the first would have become.
+//! One process describes itself, and sends the description and its descriptors. The other process has a zygote fork
+//! the process that the first would have become.
 
 use std::ffi::{CStr, CString, OsStr, c_char, c_int, c_uint};
 use std::io;
@@ -23,12 +23,12 @@ pub const FDS_MAX: usize = 240;
 /// `HWSP_REASON_BYTES`.
 const REASON_BYTES: usize = 480;
 
-/// What a process tells of itself.
+/// A process's description of itself.
 #[derive(Debug)]
 pub struct Description {
-    /// What the library reads.
+    /// The library's encoding.
     pub data: Vec<u8>,
-    /// A digest of what processes of a zygote can't be given later.
+    /// A digest of properties that a forked process can't change.
     pub place: u64,
     /// A digest of the variables at which programs look before `main`.
     pub variables: u64,
@@ -37,13 +37,13 @@ pub struct Description {
 }
 
 impl Description {
-    /// The descriptors. Nothing closes them as long as the description is there.
+    /// Returns the descriptors. They stay open while the description exists.
     pub fn borrowed(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         // SAFETY: they are open, and belong to the program to be executed, not to anything in this one.
         self.fds.iter().map(|&fd| unsafe { BorrowedFd::borrow_raw(fd) })
     }
 
-    /// Closes them but this one.
+    /// Closes all descriptors but `kept`.
     pub fn close_but(self, kept: RawFd) {
         for fd in self.fds.into_iter().filter(|&fd| fd != kept) {
             // SAFETY: as above; standard input and output aren't used from here on.
@@ -94,10 +94,10 @@ unsafe extern "C" {
     ) -> c_int;
 }
 
-/// Describes this process, and the program that it would execute; `is_python`: that is an interpreter.
+/// Describes this process, and the program that it would execute; `is_python`: that is a Python interpreter.
 ///
 /// # Errors
-/// More is open than can be handed over, or `/proc` can't be read.
+/// More files are open than can be passed on, or `/proc` can't be read.
 pub fn describe(arguments: &[CString], environment: &[CString], is_python: bool) -> io::Result<Description> {
     let (argv, envp) = (list(arguments), list(environment));
     let mut raw = Box::new(MaybeUninit::<RawDescription>::zeroed());
@@ -110,36 +110,36 @@ pub fn describe(arguments: &[CString], environment: &[CString], is_python: bool)
     let raw = unsafe { raw.assume_init_ref() };
     // SAFETY: after success there are so many bytes.
     let data = unsafe { std::slice::from_raw_parts(raw.data.cast::<u8>(), raw.bytes) }.to_vec();
-    // SAFETY: they were allocated for the caller, and nobody uses them any more.
+    // SAFETY: they were allocated for the caller, and are not used afterwards.
     unsafe { libc::free(raw.data.cast()) };
     let fds = raw.fds[..raw.fd_count as usize].to_vec();
     Ok(Description { data, place: raw.place, variables: raw.variables, fds })
 }
 
-/// A description that has come from another process, of any content.
+/// A description that was received from another process. It may have any content.
 #[derive(Debug)]
 pub struct Arrived<'a> {
-    /// What the library reads.
+    /// The library's encoding.
     pub data: &'a [u8],
-    /// What has come for each descriptor that was described.
+    /// The received descriptors, one for each described one.
     pub fds: &'a [OwnedFd],
     /// The working directory.
     pub cwd: &'a OwnedFd,
-    /// The directory of the control group in which it is to begin, unless that is this process's.
+    /// The directory of its control group, unless that is this process's.
     pub cgroup: Option<BorrowedFd<'a>>,
-    /// The digest that came with it.
+    /// The digest that was received with it.
     pub place: u64,
 }
 
-/// A program of which a zygote is made when it is first needed. Its processes are children of this one.
+/// A program whose zygote is started on first use. Its processes are children of this one.
 #[derive(Debug)]
 pub struct Warm(RawContext);
 
 impl Warm {
-    /// Prepares a program by its path. A zygote may take `start_ms_max` until it has stopped.
+    /// Prepares a program by its path; `start_ms_max` is the timeout of its zygote's start.
     ///
     /// # Errors
-    /// Those of `execve`. That no zygote can be made of it is told later.
+    /// Those of `execve`. A program that can't become a zygote is reported later.
     pub fn create(
         program: &Path,
         interpreter: Option<&Interpreter>,
@@ -148,14 +148,14 @@ impl Warm {
     ) -> io::Result<Warm> {
         let program = CString::new(program.as_os_str().as_bytes())?;
         let library = CString::new(zygote_library.as_bytes())?;
-        let words = interpreter.map(|interpreter| list(&interpreter.words));
+        let arguments = interpreter.map(|interpreter| list(&interpreter.arguments));
         let options = RawContextOptions {
             size: size_of::<RawContextOptions>(),
             mechanism: Mechanism::Zygote as c_uint,
             stop: if interpreter.is_some() { Stop::Python } else { Stop::Load } as c_uint,
             on_core: 0,
             core: 0,
-            argv: words.as_ref().map_or(ptr::null(), |words| words.as_ptr()),
+            argv: arguments.as_ref().map_or(ptr::null(), |arguments| arguments.as_ptr()),
             envp: ptr::null(),
             imports: interpreter.map_or(ptr::null(), |interpreter| interpreter.imports.as_ptr()),
             key_variables: ptr::null(),
@@ -174,10 +174,10 @@ impl Warm {
         }
     }
 
-    /// Sees to a zygote that can make the process.
+    /// Starts a zygote for the process, if there is none.
     ///
     /// # Errors
-    /// Why there is none.
+    /// The reason why there is none.
     pub fn prepare(&mut self, arrived: &Arrived) -> Result<(), String> {
         let fds = numbers(arrived);
         let (raw, mut why) = (raw(arrived, &fds), [0; REASON_BYTES]);
@@ -186,29 +186,29 @@ impl Warm {
         outcome(error, &why)
     }
 
-    /// Modules that the zygote was to import and has not: those that aren't there, and those that processes import
-    /// themselves, each with the reason.
+    /// Returns modules that the zygote has not imported, each with the reason: missing ones, and those that processes
+    /// import themselves.
     pub fn left_out(&self) -> (Vec<String>, Vec<String>) {
         left_out(&self.0)
     }
 
-    /// Makes the process, which is killed when this thread ends.
+    /// Forks the process, which is killed when this thread ends.
     ///
     /// # Errors
-    /// Why it was not made.
+    /// The reason of a failure.
     pub fn spawn(&mut self, arrived: &Arrived) -> Result<Pid, String> {
         let fds = numbers(arrived);
         let (raw, mut why, mut pid) = (raw(arrived, &fds), [0; REASON_BYTES], 0);
         // SAFETY: as above, and `pid` is the library's to write.
         let error = unsafe { hwsp_on_behalf_spawn(&raw mut self.0, &raw const raw, &raw mut pid, why.as_mut_ptr()) };
         outcome(error, &why)?;
-        Pid::from_raw(pid).ok_or_else(|| String::from("the zygote tells of no process"))
+        Pid::from_raw(pid).ok_or_else(|| String::from("the zygote reported no process"))
     }
 }
 
 impl Drop for Warm {
     fn drop(&mut self) {
-        // SAFETY: it was made, and nobody uses it after this.
+        // SAFETY: it was made, and is not used afterwards.
         unsafe { pspawn_context_destroy(&raw mut self.0) };
     }
 }
@@ -238,7 +238,7 @@ fn outcome(error: c_int, why: &[c_char; REASON_BYTES]) -> Result<(), String> {
     Err(if text.is_empty() { io::Error::from_raw_os_error(error).to_string() } else { text.into_owned() })
 }
 
-/// Lengths that a test compares with those in C.
+/// Sizes and offsets that a test compares with those in C.
 #[cfg(test)]
 pub(super) fn layout() -> [usize; 4] {
     use std::mem::offset_of;

@@ -1,4 +1,4 @@
-//! A conversation with the front end, for who waits for each answer.
+//! A blocking client of the front end.
 
 use std::io;
 use std::net::{SocketAddr, TcpStream};
@@ -13,37 +13,37 @@ use mio::{Events, Interest, Poll, Token};
 use super::file::Job;
 use super::messages::{FromNode, ToNode};
 
-/// How long the front end may take to be reached.
+/// Timeout of a connection to the front end.
 const CONNECT_MAX: Duration = Duration::from_secs(5);
 
 /// A connection to a front end.
 #[derive(Debug)]
-pub struct Call {
+pub struct FrontClient {
     channel: Channel,
     poll: Poll,
 }
 
-impl Call {
+impl FrontClient {
     /// Connects to a job's front end.
-    pub fn new(job: &Job) -> Result<Call> {
+    pub fn new(job: &Job) -> Result<FrontClient> {
         let stream = connect(&job.front)?;
         stream.set_nonblocking(true)?;
         let mut stream = mio::net::TcpStream::from_std(stream);
         let poll = Poll::new()?;
         poll.registry().register(&mut stream, Token(0), Interest::READABLE | Interest::WRITABLE)?;
-        Ok(Call { channel: Channel::connect(stream, job.session, &job.key)?, poll })
+        Ok(FrontClient { channel: Channel::connect(stream, job.session, &job.key)?, poll })
     }
 
-    /// Says something, and waits for the answer.
-    pub fn ask(&mut self, message: &FromNode, patience: Duration) -> Result<ToNode> {
+    /// Sends a message and waits for the answer.
+    pub fn ask(&mut self, message: &FromNode, timeout: Duration) -> Result<ToNode> {
         self.channel.say(&serde_json::to_string(message)?);
-        let deadline = Instant::now() + patience;
+        let deadline = Instant::now() + timeout;
         let mut ready = Events::with_capacity(4);
         loop {
             self.channel.flush()?;
             if let Some(line) = self.channel.hear()? {
                 return serde_json::from_str(&line)
-                    .context("the session's front end says what this version does not know");
+                    .context("the session's front end sent a message that this version does not know");
             }
             self.channel.flush()?;
             let left = deadline.saturating_duration_since(Instant::now());
@@ -58,7 +58,7 @@ impl Call {
     }
 }
 
-/// A connection to the first address that answers; to this machine itself only if no other one does.
+/// Connects to the address that answers first; to a loopback address only if no other one answers.
 pub fn connect(addresses: &[SocketAddr]) -> Result<TcpStream> {
     let (own, others): (Vec<SocketAddr>, Vec<_>) = addresses.iter().partition(|address| address.ip().is_loopback());
     Ok(connect_any(others).or_else(|failure| connect_any(own).map_err(|_| failure))?)

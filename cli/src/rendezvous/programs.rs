@@ -1,4 +1,4 @@
-//! What a command starts, and what nodes are to serve for it.
+//! The programs that a command starts, and what nodes serve for them.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -27,29 +27,28 @@ use crate::via::Program;
 pub struct Found {
     /// Its file, on this machine.
     pub file: PathBuf,
-    /// What is known of it.
+    /// Its properties.
     pub program: Program,
 }
 
-/// Stands for the prefix while that is not known; it may stand in files of programs too.
+/// Placeholder of the prefix while that is not known; also in a launcher's files of programs.
 const PLACEHOLDER: &str = "headwater-exec-here";
 
-/// The command line of a launcher, if the command begins with one, with something before each program that stands
-/// for the prefix.
+/// Returns the command line of a launcher, if the command begins with one, with a placeholder before each program.
 ///
 /// # Errors
-/// It is a launcher's, and it is not clear where the program stands.
-pub fn find(words: &[OsString], marker: Option<&OsStr>) -> Result<Option<Prepared>> {
-    let prepared = with_prefix(words, &[PLACEHOLDER.into()], marker)?;
+/// The command is a launcher's, and the position of the program is not clear.
+pub fn find(command: &[OsString], marker: Option<&OsStr>) -> Result<Option<Prepared>> {
+    let prepared = with_prefix(command, &[PLACEHOLDER.into()], marker)?;
     Ok(prepared.launcher.is_some().then_some(prepared))
 }
 
-/// The command with a prefix before each program.
-pub fn with_prefix(words: &[OsString], prefix: &[OsString], marker: Option<&OsStr>) -> Result<Prepared> {
-    Ok(prepare(words, prefix, marker, &Words)?)
+/// Returns the command with a prefix before each program.
+pub fn with_prefix(command: &[OsString], prefix: &[OsString], marker: Option<&OsStr>) -> Result<Prepared> {
+    Ok(prepare(command, prefix, marker, &LocalCommands)?)
 }
 
-/// The names of the programs that were found.
+/// Returns the names of the programs that were found.
 pub fn programs(found: &Prepared) -> Vec<OsString> {
     let behind = found.arguments.windows(2).filter(|pair| pair[0] == PLACEHOLDER).map(|pair| pair[1].clone());
     let in_files = found.files.iter().flat_map(|file| programs_in(&file.text));
@@ -63,8 +62,8 @@ fn programs_in(text: &[u8]) -> Vec<OsString> {
     behind.collect()
 }
 
-/// The directories of all programs, and the first of them.
-pub fn look(options: &ServiceOptions, programs: &[OsString], opened: &Opened) -> (Scope, Option<Found>) {
+/// Returns the scope of all programs, and the first program.
+pub fn discover_all(options: &ServiceOptions, programs: &[OsString], opened: &Opened) -> (Scope, Option<Found>) {
     let cwd = working_directory();
     let path = env::var_os("PATH");
     let here = |name: &OsString| paths::here(&options.map, Path::new(name)).into_os_string();
@@ -85,7 +84,7 @@ pub fn look(options: &ServiceOptions, programs: &[OsString], opened: &Opened) ->
     (all, first)
 }
 
-/// What nodes are told of it, with the paths that they know.
+/// Returns the service that nodes get, with paths as nodes see them.
 pub fn service(
     options: &ServiceOptions,
     scope: &Scope,
@@ -123,10 +122,10 @@ fn working_directory() -> PathBuf {
     env::current_dir().unwrap_or_else(|_| PathBuf::from("/"))
 }
 
-/// What words name, on this machine.
-struct Words;
+/// Looks commands up on this machine.
+struct LocalCommands;
 
-impl World for Words {
+impl World for LocalCommands {
     fn executable(&self, word: &OsStr) -> Option<PathBuf> {
         let cwd = env::current_dir().ok()?;
         program::find(word, env::var_os("PATH").as_deref(), &cwd).ok()?.canonicalize().ok()

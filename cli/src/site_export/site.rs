@@ -1,5 +1,5 @@
-//! A site as one of its nodes sees it: who has which rank, where everybody listens, and what the
-//! session is. A pure function of the options, the key file and this node's name.
+//! A site: the nodes' ranks and addresses, and the session. It is a pure function of the options, the key file and this
+//! node's name.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpListener};
 
@@ -9,14 +9,14 @@ use headwater_daemon::{Branching, Config, Policy, SessionId, SessionKey, Shape};
 use headwater_topology::hosts::Hostlist;
 
 use super::key;
-use super::options::{PlaceOptions, SiteOptions};
+use super::options::{LocalOptions, SiteOptions};
 use crate::session::directory::Session;
 
 /// A site.
 pub struct Site {
     /// The directory that is served, by its path on the readers.
     pub export: String,
-    /// The readers, and then the others.
+    /// The readers, followed by the other nodes.
     hosts: Hostlist,
     readers: u32,
     port: u16,
@@ -26,37 +26,37 @@ pub struct Site {
 }
 
 impl Site {
-    /// The site of these options, on this node.
+    /// Returns the site of these options on this node.
     ///
     /// # Errors
-    /// The key can't be used, or this node or the directory are none of the site's.
-    pub fn new(options: &SiteOptions, place: &PlaceOptions) -> Result<Site> {
-        let name = place.name.clone().unwrap_or_else(|| rustix::system::uname().nodename().to_string_lossy().into());
+    /// The key can't be used, this node is not in the lists, or the directory can't be exported.
+    pub fn new(options: &SiteOptions, local: &LocalOptions) -> Result<Site> {
+        let name = local.name.clone().unwrap_or_else(|| rustix::system::uname().nodename().to_string_lossy().into());
         Site::of_node(options, &name, key::read(&options.key)?)
     }
 
     fn of_node(options: &SiteOptions, name: &str, key: SessionKey) -> Result<Site> {
-        let export = options.export.to_str().context("--export: names in UTF-8 alone can be served")?;
+        let export =
+            options.export.to_str().context("--export: only names in UTF-8 can be served; export another directory")?;
         let clean = headwater_abi::Path::new(export.as_bytes()).filter(|clean| clean.as_bytes() == export.as_bytes());
         let is_plain = clean.is_some_and(|clean| clean.components().all(|name| name != b".."));
         ensure!(is_plain, "--export {export}: write the whole path, without `.`, `..` and a `/` at its end");
-        ensure!(
-            export != "/",
-            "--export /: a directory below the root can be served; it needs a file system's contents"
-        );
+        ensure!(export != "/", "--export /: the root can't be served; export a directory below it");
         let readers = options.readers.len();
         let others = options.nodes.iter().filter(|node| options.readers.rank_of(node).is_err());
         let hosts: Vec<String> = options.readers.iter().chain(others).collect();
         ensure!(
             hosts.len() > readers,
-            "--nodes {}: these are readers; name nodes that see the directory",
+            "--nodes {}: these are readers; name further nodes, which run `headwater join`",
             options.nodes
         );
         let hosts = Hostlist::from_names(hosts).context("--readers, --nodes")?;
         let short = name.split('.').next().unwrap_or(name);
         let rank = hosts.rank_of(name).or_else(|_| hosts.rank_of(short));
         let rank = rank.with_context(|| {
-            format!("{name} is none of the site's nodes: name it in --readers or --nodes, or say with --name what it is called there")
+            format!(
+                "{name} is not in the site's lists: name it in --readers or --nodes, or give its name there with --name"
+            )
         })?;
         Ok(Site {
             export: export.to_owned(),
@@ -69,35 +69,35 @@ impl Site {
         })
     }
 
-    /// Whether this node reads.
+    /// Returns whether this node is a reader.
     pub fn is_reader(&self) -> bool {
         self.rank < self.readers
     }
 
-    /// This node's name in the lists.
+    /// Returns this node's name in the lists.
     pub fn name(&self) -> String {
         self.hosts.name(headwater_topology::Rank(self.rank)).unwrap_or_default()
     }
 
-    /// How many nodes read, and how many see the directory.
+    /// Returns the numbers of readers and of other nodes.
     pub fn counts(&self) -> (u32, u32) {
         (self.readers, self.ranks() - self.readers)
     }
 
-    /// How many nodes there are.
+    /// Returns the number of nodes.
     pub fn ranks(&self) -> u32 {
         self.hosts.len() as u32
     }
 
-    /// The session of everybody who serves or sees this directory. It follows from what is served, so it is
-    /// the same on all nodes and after each start.
+    /// Returns the session's identity. It is a digest of the directory's path, so it is the same on all nodes and after
+    /// each start.
     pub fn identity(&self) -> SessionId {
         identity(&self.export)
     }
 
-    /// The configuration of this node's daemon, but for what it inherits; the session gets the site's
-    /// identity and key.
-    pub fn config(&self, session: &mut Session, store_bytes_max: u64, place: &PlaceOptions) -> Config {
+    /// Returns the configuration of this node's daemon, without inherited descriptors; sets the session's identity and
+    /// key.
+    pub fn config(&self, session: &mut Session, store_bytes_max: u64, local: &LocalOptions) -> Config {
         session.id = self.identity();
         session.key = self.key.clone();
         Config {
@@ -122,34 +122,34 @@ impl Site {
             mount: None,
             recover: false,
             lifeline_fd: None,
-            whole_file_bytes_max: place.storage.whole_file_max,
+            whole_file_bytes_max: local.storage.whole_file_max,
             preload: None,
             numa_replicas: None,
             fabric: None,
         }
     }
 
-    /// A group of nodes for each reader, which asks it without a detour unless a tree is wanted.
+    /// Returns a group of nodes for each reader. Without --fan-out, its nodes are all children of the reader.
     fn shape(&self) -> Shape {
         let (readers, others) = self.counts();
         let fan_out = self.fan_out.unwrap_or_else(|| others.div_ceil(readers));
         Shape::Partitioned { groups: readers, branching: Branching::KAry(fan_out) }
     }
 
-    /// Where this node's peers reach it.
+    /// Listens for this node's peers.
     ///
     /// # Errors
     /// The port is taken, or the address is not this node's.
     pub fn listen(&self, address: Option<IpAddr>) -> Result<TcpListener> {
         let listener = match address {
             Some(address) => TcpListener::bind((address, self.port)),
-            // Where there is IPv6, this takes in both.
+            // With IPv6, this listener accepts IPv4, too.
             None => TcpListener::bind((Ipv6Addr::UNSPECIFIED, self.port))
                 .or_else(|_| TcpListener::bind((Ipv4Addr::UNSPECIFIED, self.port))),
         };
         listener.with_context(|| {
             format!(
-                "port {} can't be listened at; if another program has it, name another with --port, on all nodes",
+                "port {} can't be listened on; if another program uses it, name another with --port, on all nodes",
                 self.port
             )
         })
@@ -197,14 +197,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_site_is_refused() {
+    fn malformed_sites_are_refused() {
         let check = |options: SiteOptions, name: &str, why: &str| {
             let error = site(&options, name).err().unwrap();
             assert!(error.contains(why), "{error}");
         };
-        check(options("/udsl", "r1", "n1"), "n2", "none of the site's nodes");
+        check(options("/udsl", "r1", "n1"), "n2", "not in the site's lists");
         check(options("/udsl", "n[1-2]", "n1"), "n1", "these are readers");
-        check(options("/", "r1", "n1"), "n1", "below the root");
+        check(options("/", "r1", "n1"), "n1", "the root can't be served");
         for export in ["udsl", "/udsl/", "/a/../udsl", ""] {
             check(options(export, "r1", "n1"), "n1", "the whole path");
         }

@@ -47,12 +47,12 @@ Examples:
 
 Any process that can read the key can read all served files, and pose as a reader.";
 
-/// The port where nothing else is named; the registry of ports has nobody there.
+/// The default port, which is unassigned.
 const PORT_DEFAULT: u16 = 7447;
-/// The key's place where nothing else is named.
+/// The default path of the key.
 const KEY_DEFAULT: &str = "/etc/headwater/key";
 
-/// What is the same on all nodes of a site.
+/// Options that are the same on all nodes of a site.
 #[derive(Clone, Debug, Args)]
 pub struct SiteOptions {
     /// The directory that the readers read, by its path there, without links; all users must be able to
@@ -84,9 +84,9 @@ pub struct SiteOptions {
     pub key: PathBuf,
 }
 
-/// What concerns this node alone.
+/// Options of this node alone.
 #[derive(Clone, Debug, Args)]
-pub struct PlaceOptions {
+pub struct LocalOptions {
     /// This node's name in the lists [default: its host name, with or without the domain]
     #[arg(long, value_name = "NAME", env = "HEADWATER_NODE_NAME", help_heading = RENDEZVOUS)]
     pub name: Option<String>,
@@ -113,7 +113,7 @@ pub struct ServeOptions {
 
     #[command(flatten)]
     #[allow(missing_docs, reason = "its type says it")]
-    pub place: PlaceOptions,
+    pub local: LocalOptions,
 }
 
 /// Options of `headwater join`.
@@ -125,7 +125,7 @@ pub struct JoinOptions {
 
     #[command(flatten)]
     #[allow(missing_docs, reason = "its type says it")]
-    pub place: PlaceOptions,
+    pub local: LocalOptions,
 
     /// The directory to mount on, which is there [default: the path of --export]
     #[arg(long, value_name = "MOUNTPOINT", env = "HEADWATER_AT", value_hint = ValueHint::DirPath)]

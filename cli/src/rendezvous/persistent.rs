@@ -1,5 +1,4 @@
-//! Sessions of several launches: `headwater start`, `headwater stop`, and the process between them, in which the
-//! front end is.
+//! Persistent sessions: `headwater start`, `headwater stop`, and the background process with the front end.
 
 use std::env;
 use std::io::{self, Read, Write};
@@ -9,18 +8,18 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use super::call::Call;
-use super::events::News;
+use super::client::FrontClient;
+use super::events::NodeEvent;
 use super::file::{self, Job};
 use super::front::Front;
-use super::look::{find, look, programs, service};
 use super::messages::{FromNode, ToNode};
+use super::programs::{discover_all, find, programs, service};
 use super::run::open;
 use super::watch::Watch;
-use crate::message::{say, show};
+use crate::message::{log, show};
 use crate::options::StopOptions;
 use crate::options::run::StartOptions;
-use crate::own;
+use crate::self_exec;
 use crate::session::directory::name_of;
 use crate::session::events::Event;
 use crate::session::opened::Opened;
@@ -28,35 +27,35 @@ use crate::session::signals;
 use crate::summary::{Start, Summary};
 use crate::via::{Choice, Mechanism};
 
-/// How long a session may take to end.
+/// Timeout of a session's end.
 const STOP_MAX: Duration = Duration::from_secs(15);
-/// What the process says first on standard output if it fails; the reason follows.
+/// Prefix of the process's standard output if it fails; the reason follows.
 const FAILED: &str = "failed: ";
 
-/// Makes a session, and prints its name.
+/// Starts a session, and prints its name.
 pub fn start(options: &StartOptions) -> Result<u8> {
     if options.stays {
-        return stay(options);
+        return run_session(options);
     }
     let mut arguments = env::args_os().skip(1);
-    let mut command = own::again();
+    let mut command = self_exec::command();
     command.args(arguments.next()).arg("--stays").args(arguments);
     command.stdin(Stdio::null()).stdout(Stdio::piped());
     let mut process = command.spawn().context("the session's process can't be started")?;
-    let mut said = String::new();
+    let mut output_text = String::new();
     if let Some(mut output) = process.stdout.take() {
-        output.read_to_string(&mut said)?;
+        output.read_to_string(&mut output_text)?;
     }
-    if let Some(why) = said.strip_prefix(FAILED) {
+    if let Some(why) = output_text.strip_prefix(FAILED) {
         bail!("{}", why.trim_end());
     }
-    ensure!(!said.is_empty(), "the session's process has ended at once");
-    show(io::stdout(), said);
+    ensure!(!output_text.is_empty(), "the session's process has ended at once");
+    show(io::stdout(), output_text);
     Ok(0)
 }
 
-/// Is the session's process: the front end is here until the end.
-fn stay(options: &StartOptions) -> Result<u8> {
+/// Runs the front end of a session until the session ends.
+fn run_session(options: &StartOptions) -> Result<u8> {
     crate::process::inherit_nothing();
     let _ = rustix::process::setsid();
     let (sender, events) = channel();
@@ -79,25 +78,25 @@ fn stay(options: &StartOptions) -> Result<u8> {
     let start = Start::now();
     let mut watch = Watch::new(&job.service);
     let lease = Duration::from_secs(60 * u64::from(options.lease));
-    serve(&events, lease, |news| watch.note(news, start));
-    // No launch finds the session any more.
+    serve(&events, lease, |event| watch.note(event, start));
+    // From now on no launch finds the session.
     drop(file);
     front.end();
-    watch.gather(&events, start);
+    watch.collect_reports(&events, start);
     end(front, &job, watch, start);
     Ok(0)
 }
 
-/// Says what the session did to who has stopped it.
+/// Sends the session's summary to the process that stopped it.
 fn end(front: Front, job: &Job, watch: Watch, start: Start) {
     let choice = Choice { mechanism: Mechanism::Audit, reason: "a session of several launches".into() };
     let mut summary = Summary::new(0, 0, &choice);
     summary.timeline.program_exit = Some(start.elapsed_ms());
-    watch.tell(&job.service, &mut summary, start);
+    watch.add_to(&job.service, &mut summary, start);
     front.close(summary.to_string());
 }
 
-/// Nobody waits for this process's output any more.
+/// Closes standard output and error, so that no process waits for their end.
 fn close_output() -> Result<()> {
     let null = std::fs::File::options().write(true).open("/dev/null")?;
     rustix::stdio::dup2_stdout(&null)?;
@@ -105,16 +104,15 @@ fn close_output() -> Result<()> {
     Ok(())
 }
 
-/// Waits until the session is to end: somebody wants that, a signal does, or no launch has used it for as long as
-/// the lease.
-pub fn serve(events: &Receiver<Event>, lease: Duration, mut note: impl FnMut(News)) {
+/// Waits until the session's end is requested, a signal arrives, or the lease has passed without a launch.
+pub fn serve(events: &Receiver<Event>, lease: Duration, mut note: impl FnMut(NodeEvent)) {
     let mut idle_since = Some(Instant::now());
     loop {
         let left = idle_since.map(|since| lease.saturating_sub(since.elapsed()));
         match events.recv_timeout(left.unwrap_or(Duration::MAX / 2)) {
-            Ok(Event::Node(News::Stop)) => return,
-            Ok(Event::Node(News::Launches(count))) => idle_since = (count == 0).then(Instant::now),
-            Ok(Event::Node(news)) => note(news),
+            Ok(Event::Node(NodeEvent::Stop)) => return,
+            Ok(Event::Node(NodeEvent::Launches(count))) => idle_since = (count == 0).then(Instant::now),
+            Ok(Event::Node(event)) => note(event),
             Ok(event) if event.interrupts().is_some() => return,
             Ok(_) => {}
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => return,
@@ -122,24 +120,26 @@ pub fn serve(events: &Receiver<Event>, lease: Duration, mut note: impl FnMut(New
     }
 }
 
-/// What the session's nodes are to serve.
+/// Returns what the session's nodes are to serve.
 fn prepare(options: &StartOptions) -> Result<super::file::Service> {
     let opened = Opened::default();
     let names = match &options.program[..] {
-        // Whatever a shell will start.
+        // A shell stands for any program.
         [] => vec!["sh".into()],
-        words => find(words, options.marker.as_deref())?.map_or_else(|| words[..1].to_vec(), |found| programs(&found)),
+        command => {
+            find(command, options.marker.as_deref())?.map_or_else(|| command[..1].to_vec(), |found| programs(&found))
+        }
     };
-    let (scope, program) = look(&options.service, &names, &opened);
+    let (scope, program) = discover_all(&options.service, &names, &opened);
     ensure!(
         scope.entries.iter().any(|entry| entry.included),
-        "no directory is to be served. Name some with --shared, or a program on a network file system"
+        "no directory would be served. Name some with --shared, or name a program on a network file system"
     );
     if options.service.verbose {
         show(io::stderr(), &scope);
     }
     if options.io.is_wanted() {
-        say("note: --io is not kept by a session: say it to each `headwater run --session`");
+        log("note: a session does not store --io: give it to each `headwater run --session`");
     }
     Ok(service(&options.service, &scope, program.unwrap_or_default(), None))
 }
@@ -147,12 +147,12 @@ fn prepare(options: &StartOptions) -> Result<super::file::Service> {
 /// Ends a session, and prints what it did.
 pub fn stop(options: &StopOptions) -> Result<u8> {
     let (path, job) = Job::of_session(&options.session, options.job_dir.as_deref())?;
-    let asked = Call::new(&job).and_then(|mut call| call.ask(&FromNode::Stop, STOP_MAX));
+    let asked = FrontClient::new(&job).and_then(|mut client| client.ask(&FromNode::Stop, STOP_MAX));
     match asked {
         Ok(ToNode::Ended(summary)) => show(io::stdout(), summary),
-        Ok(_) => say("the session has ended"),
+        Ok(_) => log("the session has ended"),
         Err(error) => {
-            // Its process is gone, and its nodes end by themselves.
+            // Without the front end, the nodes end by themselves.
             file::remove(&path);
             bail!("the front end of session {} can't be reached ({error:#}); its file is removed", options.session);
         }

@@ -1,4 +1,4 @@
-//! A site's key: a file with 64 hexadecimal digits that nobody but its user may read.
+//! A site's key: a file with 64 hexadecimal digits that only its user may read.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Write, stdout};
@@ -10,15 +10,15 @@ use headwater_daemon::SessionKey;
 
 use crate::message::show;
 use crate::session::directory::random;
-use crate::standing::options::KeyOptions;
+use crate::site_export::options::KeyOptions;
 
-/// The longest file that is looked at, in bytes: a key, and some space around it.
+/// Limit of a key file, in bytes.
 const FILE_BYTES_MAX: u64 = 128;
 
-/// Makes a key; the exit status.
+/// Makes a key; returns the exit status.
 ///
 /// # Errors
-/// The file is there already, or can't be made.
+/// The file exists already, or can't be made.
 pub fn make(options: &KeyOptions) -> Result<u8> {
     let shown = options.file.display();
     if let Some(directory) = options.file.parent() {
@@ -26,7 +26,7 @@ pub fn make(options: &KeyOptions) -> Result<u8> {
     }
     let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&options.file);
     let mut file = file.with_context(|| {
-        format!("the key {shown} can't be made. If nodes use one that is there, copy that; otherwise remove it first")
+        format!("the key {shown} can't be made. If nodes use an existing key, copy that; otherwise remove it first")
     })?;
     let digits = String::from(SessionKey(random()?));
     file.write_all(format!("{digits}\n").as_bytes())
@@ -42,7 +42,7 @@ pub fn make(options: &KeyOptions) -> Result<u8> {
 /// Reads a key.
 ///
 /// # Errors
-/// There is none, others may read it, or it belongs to another user.
+/// The file is missing, others may read it, or it belongs to another user.
 pub fn read(path: &Path) -> Result<SessionKey> {
     let shown = path.display();
     let file = File::open(path).with_context(|| {
@@ -50,7 +50,7 @@ pub fn read(path: &Path) -> Result<SessionKey> {
     })?;
     let metadata = file.metadata()?;
     let user = rustix::process::geteuid().as_raw();
-    ensure!(metadata.is_file(), "the site's key {shown} is no file; name one with --key");
+    ensure!(metadata.is_file(), "the site's key {shown} is not a file; name one with --key");
     ensure!(
         metadata.uid() == user,
         "the site's key {shown} belongs to user {}, and this is user {user}: `chown {user} {shown}`",
@@ -62,7 +62,7 @@ pub fn read(path: &Path) -> Result<SessionKey> {
     let mut digits = String::new();
     file.take(FILE_BYTES_MAX).read_to_string(&mut digits).with_context(|| format!("{shown} can't be read"))?;
     let key = SessionKey::try_from(digits.trim().to_owned());
-    key.map_err(|error| anyhow!("the site's key {shown} is none ({error}); copy the one that the other nodes have"))
+    key.map_err(|error| anyhow!("the site's key {shown} is malformed ({error}); copy the file of another node"))
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! A process of a job comes to its node: the first one starts the node's part of the job.
+//! Attaching a process of a job to its node agent. The node's first process starts the agent.
 
 use std::io::{self, Read};
 use std::os::unix::net::UnixStream;
@@ -8,27 +8,26 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::messages::Answer;
-use crate::own;
+use crate::self_exec;
 use crate::session::directory;
 use crate::session::store;
 
-/// How long a process waits for its node, at most.
+/// Timeout of the node agent's answer.
 const ANSWER_MAX: Duration = Duration::from_secs(60);
-/// The longest answer: some paths.
+/// The longest answer. It contains a few paths.
 const ANSWER_BYTES_MAX: u64 = 64 << 10;
-/// How long processes but the node's first wait until they start the node's part themselves.
+/// How long other processes than the node's first wait before they start the agent themselves.
 const OTHERS_WAIT: Duration = Duration::from_secs(2);
-/// How long they try to reach it.
+/// How long a process tries to reach the agent.
 const REACH_MAX: Duration = Duration::from_secs(10);
-/// How often.
+/// Pause between two attempts.
 const RETRY: Duration = Duration::from_millis(4);
 
-/// Comes to the node's part of the job whose file this is. `is_first`: other processes of the node leave it to
-/// this one to start that.
+/// Connects to the node agent of `job`, a job file. With `is_first` this process starts a missing agent at once.
 ///
 /// # Errors
-/// Why the process is to use the originals.
-pub fn attend(job: &Path, store: Option<&Path>, is_first: bool) -> Result<Answer, String> {
+/// The reason why the process uses the source files.
+pub fn attach(job: &Path, store: Option<&Path>, is_first: bool) -> Result<Answer, String> {
     let name = job.file_name().ok_or("the job file has no name")?.to_string_lossy().into_owned();
     let started = Instant::now();
     let mut has_started = false;
@@ -40,18 +39,18 @@ pub fn attend(job: &Path, store: Option<&Path>, is_first: bool) -> Result<Answer
             has_started = true;
             start(job, store)?;
         } else if started.elapsed() >= REACH_MAX {
-            return Err("the node's part of the job can't be reached".into());
+            return Err("the node agent of the job can't be reached".into());
         } else {
             thread::sleep(RETRY);
         }
     }
 }
 
-/// What a node's part says first on its standard output if it can't be reached; the reason follows. Otherwise
-/// it says where its socket is.
+/// Prefix of the agent's standard output if it can't serve; the reason follows. Otherwise the output is the path of
+/// its socket.
 pub const FAILED: &str = "failed: ";
 
-/// The socket of the node's part of a session, in the session's directory.
+/// Returns the path of the node agent's socket in the session's directory.
 pub fn socket(session: &Path) -> PathBuf {
     session.join("join")
 }
@@ -61,31 +60,31 @@ fn connect(store: &Path, name: &str) -> Option<UnixStream> {
     bases.iter().find_map(|base| UnixStream::connect(socket(&base.join(name))).ok())
 }
 
-/// Starts the node's part, which goes on by itself. Another process may have done so meanwhile.
+/// Starts the node agent as a background process. Another process may have started it meanwhile.
 fn start(job: &Path, store: Option<&Path>) -> Result<(), String> {
-    let mut command = own::again();
+    let mut command = self_exec::command();
     command.arg("node").arg(job).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     if let Some(store) = store {
         command.arg("--store").arg(store);
     }
-    let failed = |error: io::Error| format!("the node's part of the job can't be started: {error}");
+    let failed = |error: io::Error| format!("the node agent can't be started: {error}");
     let mut starter = command.spawn().map_err(failed)?;
-    let mut said = String::new();
+    let mut output_text = String::new();
     let output = starter.stdout.take();
-    output.map(|output| output.take(4096).read_to_string(&mut said)).transpose().map_err(failed)?;
-    // It has left the other to itself.
+    output.map(|output| output.take(4096).read_to_string(&mut output_text)).transpose().map_err(failed)?;
+    // The agent itself is a child of this process.
     let status = starter.wait().map_err(failed)?;
-    match said.trim_end().strip_prefix(FAILED) {
+    match output_text.trim_end().strip_prefix(FAILED) {
         Some(why) => Err(why.to_owned()),
-        None if !status.success() => Err(format!("the node's part of the job can't be started: {status}")),
+        None if !status.success() => Err(format!("the node agent can't be started: {status}")),
         None => Ok(()),
     }
 }
 
 fn answer(stream: UnixStream) -> Result<Answer, String> {
-    let failed = |error: io::Error| format!("the node's part of the job does not answer: {error}");
+    let failed = |error: io::Error| format!("the node agent does not answer: {error}");
     stream.set_read_timeout(Some(ANSWER_MAX)).map_err(failed)?;
     let mut answer = Vec::new();
     stream.take(ANSWER_BYTES_MAX).read_to_end(&mut answer).map_err(failed)?;
-    Answer::decode(&answer).ok_or_else(|| String::from("the node's part of the job has ended"))
+    Answer::decode(&answer).ok_or_else(|| String::from("the node agent has ended"))
 }

@@ -1,4 +1,4 @@
-//! This program's own file, and how a process of it starts others.
+//! Starts this program again, from a copy in memory if its file is on a shared file system.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -15,14 +15,14 @@ use headwater_closure::scope::network_file_system;
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::io::Errno;
 
-/// What this process runs, whatever has become of its path.
+/// The executable of this process, even if its path has changed.
 const RUNNING: &str = "/proc/self/exe";
-/// The headers that tell what is mapped stand in so many bytes at the start.
+/// Bytes at the start that contain the headers of mapped ranges.
 const HEADERS_BYTES_MAX: u64 = 4096;
-/// How the kernel shows a file in memory, around its name.
+/// The prefix and suffix of a memory file's name in /proc.
 const IN_MEMORY: (&[u8], &[u8]) = (b"/memfd:", b" (deleted)");
 
-/// Where this program is installed.
+/// Returns the path of the installed program.
 ///
 /// # Errors
 /// `/proc` can't be read.
@@ -30,9 +30,9 @@ pub fn installed() -> io::Result<PathBuf> {
     std::env::current_exe().map(|running| original(&running).unwrap_or(running))
 }
 
-/// A command that starts this program again. Where its file is on a file system that nodes share, it is opened
-/// there once: what this process starts is a copy in memory, and so is what that starts.
-pub fn again() -> Command {
+/// Returns a command that starts this program again. If its file is on a shared file system, this process and its
+/// descendants start a copy in memory, so the file is opened once.
+pub fn command() -> Command {
     static COPY: OnceLock<Option<File>> = OnceLock::new();
     let copy = || network_file_system(Path::new(RUNNING)).and_then(|_| copy().ok());
     let file = match COPY.get_or_init(copy) {
@@ -44,12 +44,12 @@ pub fn again() -> Command {
     command
 }
 
-/// A copy in memory, whose name is the original's path.
+/// Makes a copy in memory, named by the source file's path.
 fn copy() -> io::Result<File> {
     let name = installed()?;
     let flags = MemfdFlags::CLOEXEC;
     let memory = match memfd_create(name.as_os_str(), flags | MemfdFlags::EXEC) {
-        // Before Linux 6.3 all of them can be executed.
+        // Before Linux 6.3 all memory files can be executed.
         Err(Errno::INVAL) => memfd_create(name.as_os_str(), flags),
         made => made,
     };
@@ -58,7 +58,7 @@ fn copy() -> io::Result<File> {
     let bytes = source.metadata()?.len();
     let mut start = Vec::new();
     (&source).take(HEADERS_BYTES_MAX).read_to_end(&mut start)?;
-    // What no loader maps, as symbols for debuggers, stays where it is.
+    // Skips ranges that no loader maps, such as debugging symbols.
     let ranges = elf::inspect(&start, bytes).map_or_else(|| vec![(0, bytes)], |object| object.ranges);
     for (offset, bytes) in ranges {
         source.seek(SeekFrom::Start(offset))?;
@@ -66,11 +66,11 @@ fn copy() -> io::Result<File> {
         io::copy(&mut (&source).take(bytes), &mut copy)?;
     }
     copy.set_len(bytes)?;
-    // What is open for writing can't be executed.
+    // A file that is open for writing can't be executed.
     File::open(format!("/proc/self/fd/{}", copy.as_raw_fd()))
 }
 
-/// What a file in memory was copied from.
+/// Returns the path from which a memory file was copied.
 fn original(running: &Path) -> Option<PathBuf> {
     let name = running.as_os_str().as_bytes().strip_prefix(IN_MEMORY.0)?.strip_suffix(IN_MEMORY.1)?;
     Some(OsStr::from_bytes(name).into())

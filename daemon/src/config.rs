@@ -40,8 +40,8 @@ pub struct Config {
     pub names: Vec<String>,
     /// A site's view for all of its users: servers alone read, and give out what everybody may read; the
     /// other ranks have no originals.
-    #[serde(default)]
-    pub is_standing: bool,
+    #[serde(default, rename = "is_standing")]
+    pub is_site_export: bool,
     /// The inherited descriptor of this rank's listening TCP socket.
     pub listener_fd: i32,
     /// The node's directory; the daemon removes it when it ends.
@@ -167,7 +167,7 @@ impl Config {
                     || !(self.peers.is_empty() || self.names.is_empty()),
                 "there is not one address for each rank",
             ),
-            (self.is_standing && self.servers == 0, "nobody reads: name at least one server"),
+            (self.is_site_export && self.servers == 0, "nobody reads: name at least one server"),
             (!self.node_dir.is_absolute(), "the node's directory is not an absolute path"),
             (
                 !geometry.slot_count.is_power_of_two()
@@ -200,7 +200,7 @@ impl Config {
     /// The overlay's trees, over all ranks. The configuration has been checked.
     pub fn forest(&self) -> Forest {
         let forest = Forest::new(self.ranks, self.servers, self.shape);
-        if self.is_standing { forest.read_by_servers_alone() } else { forest }
+        if self.is_site_export { forest.read_by_servers_alone() } else { forest }
     }
 
     /// How long a daemon above that has not been seen yet may take to come up, in milliseconds. While a
@@ -237,7 +237,7 @@ impl Config {
     pub(crate) fn node(&self, scope: Vec<(bool, Path)>) -> headwater_proto::Config {
         // A mounted file system can be searched from end to end, by programs that want no content. What
         // is loaded into programs is another matter: of its neighbours nothing is wanted.
-        let limits = if self.mount.is_some() || self.is_standing {
+        let limits = if self.mount.is_some() || self.is_site_export {
             Limits {
                 facts_max: FACTS_MAX,
                 listing_bytes_max: LISTING_BYTES_MAX,
@@ -248,7 +248,7 @@ impl Config {
             Limits { details_names_max: 0, ahead_files_max: 0, ..Limits::default() }
         };
         // Where there are mounts there are supervisors.
-        let parent_absence_ms_max = if self.mount.is_some() || self.is_standing { PARENT_ABSENCE_MS_MAX } else { 0 };
+        let parent_absence_ms_max = if self.mount.is_some() || self.is_site_export { PARENT_ABSENCE_MS_MAX } else { 0 };
         headwater_proto::Config {
             rank: Rank(self.rank),
             forest: self.forest(),
@@ -299,7 +299,7 @@ pub(crate) mod tests {
             key: SessionKey([7; 32]),
             peers: vec!["127.0.0.1:1".parse().unwrap(), "127.0.0.1:2".parse().unwrap()],
             names: Vec::new(),
-            is_standing: false,
+            is_site_export: false,
             listener_fd: 3,
             node_dir: "/dev/shm/headwater-0/s/n1".into(),
             session_lock: "/dev/shm/headwater-0/s/lock".into(),

@@ -67,9 +67,9 @@ pub(crate) fn serve(
     }
     session.leave(if is_orphaned { Leaving::Orphaned } else { Leaving::Owned });
     if command == Command::Stop {
-        tell(output, &report);
+        print_line(output, &report);
     } else if let Some(mut mount) = mount {
-        mount.serve_originals(&mut table);
+        mount.serve_from_source(&mut table);
     }
     Ok(())
 }
@@ -105,7 +105,7 @@ impl Daemon {
                 }
             }
             self.take_read_events();
-            self.take_asks();
+            self.take_worker_events();
             self.take_questions();
             self.take_replicas();
             self.take_messages();
@@ -154,7 +154,7 @@ impl Daemon {
             self.feed(input);
         }
         self.content.store.tick(now);
-        self.go_on_clearing(now);
+        self.continue_clearing(now);
         self.check_generations(now);
         self.check_pressure(now);
         self.refresh_changed(now);
@@ -191,16 +191,16 @@ impl Daemon {
                 );
             }
             self.reactor.is_ready = true;
-            tell(output, &Ready { ready: true });
+            print_line(output, &Ready { ready: true });
         }
     }
 
     /// How long to wait for readiness: not at all if there is work left.
     fn timeout(&self) -> Option<Duration> {
-        let is_asked = self.frontends.mount.as_ref().is_some_and(Mount::has_next);
+        let has_worker_events = self.frontends.mount.as_ref().is_some_and(Mount::has_next);
         if self.content.links.has_next()
             || self.content.readers.has_events()
-            || is_asked
+            || has_worker_events
             || self.housekeeping.preloading.has_next()
             || self.housekeeping.replicating.has_next()
             || !self.driver.inbox.is_empty()
@@ -232,10 +232,10 @@ impl Daemon {
         }
     }
 
-    fn take_asks(&mut self) {
+    fn take_worker_events(&mut self) {
         for _ in 0..BATCH {
-            let Some(asked) = self.frontends.mount.as_mut().and_then(Mount::next_event) else { return };
-            self.asked(asked);
+            let Some(event) = self.frontends.mount.as_mut().and_then(Mount::next_event) else { return };
+            self.worker_event(event);
         }
     }
 
@@ -255,7 +255,7 @@ struct Ready {
 }
 
 /// One line of JSON. Whoever started the daemon may be gone: then nobody needs to know.
-fn tell(output: &mut dyn Write, what: &impl serde::Serialize) {
+fn print_line(output: &mut dyn Write, what: &impl serde::Serialize) {
     let line = serde_json::to_string(what).map_err(io::Error::other);
     if let Err(error) = line.and_then(|line| writeln!(output, "{line}").and_then(|()| output.flush())) {
         tracing::debug!(%error, "nobody reads the daemon's output");

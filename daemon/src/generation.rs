@@ -24,7 +24,7 @@ use crate::session::read_counters;
 
 /// How long a generation is kept in any case, in milliseconds: a process that has read its name may
 /// be about to open its table.
-pub(crate) const KEPT_MS_MIN: Time = 5_000;
+pub(crate) const RETAINED_MS_MIN: Time = 5_000;
 
 /// Generations before the newest.
 #[derive(Default)]
@@ -40,7 +40,7 @@ pub(crate) struct Older {
     pub(crate) dir: NodeDir,
     pub(crate) table: Table,
     /// Records that the newer tables lack, though the kernel refers to them.
-    pub(crate) held: Vec<u64>,
+    pub(crate) pinned: Vec<u64>,
     pub(crate) since: Time,
 }
 
@@ -59,9 +59,9 @@ impl Generations {
             } else if generation < newest {
                 match Table::attach(&dir.table(), table.geometry()) {
                     Ok(table) => {
-                        let held = held(&table.reader(), &newer);
+                        let pinned = pinned(&table.reader(), &newer);
                         newer.push(table.reader());
-                        older.push(Older { dir, table, held, since: 0 });
+                        older.push(Older { dir, table, pinned, since: 0 });
                     }
                     Err(error) => {
                         tracing::warn!(generation, %error, "an older generation stays until the session ends");
@@ -70,7 +70,7 @@ impl Generations {
             }
         }
         older.reverse();
-        let next_check = (!older.is_empty()).then_some(KEPT_MS_MIN);
+        let next_check = (!older.is_empty()).then_some(RETAINED_MS_MIN);
         Generations { older, next_check, ..Generations::default() }
     }
 
@@ -80,7 +80,7 @@ impl Generations {
             generation: older.dir.generation(),
             reader: older.table.reader(),
             root: older.dir.root(),
-            held: older.held.iter().copied().map(NodeId).collect(),
+            pinned: older.pinned.iter().copied().map(NodeId).collect(),
         };
         self.older.iter().map(table).collect()
     }
@@ -117,9 +117,9 @@ impl Generations {
     }
 
     /// The job changes `path`.
-    pub(crate) fn live(&mut self, path: &Path, tree: bool) {
+    pub(crate) fn set_passthrough(&mut self, path: &Path, tree: bool) {
         for older in &mut self.older {
-            older.table.live(path, tree);
+            older.table.set_passthrough(path, tree);
         }
     }
 
@@ -142,7 +142,7 @@ pub fn older_tables(dir: &NodeDir, table: &Table) -> Vec<OlderTable> {
 }
 
 /// Records of an older table that the kernel refers to and the newer ones lack.
-pub(crate) fn held(older: &Reader<'static>, newer: &[Reader<'static>]) -> Vec<u64> {
+pub(crate) fn pinned(older: &Reader<'static>, newer: &[Reader<'static>]) -> Vec<u64> {
     let is_lacking = |number: &u64| newer.iter().all(|newer| newer.record(*number).is_none());
     older.records().filter(|record| record.lookups() > 0).map(|record| record.index()).filter(is_lacking).collect()
 }

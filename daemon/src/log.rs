@@ -32,26 +32,26 @@ where
 {
     fn format_event(&self, _: &FmtContext<'_, S, N>, mut writer: Writer<'_>, event: &Event<'_>) -> fmt::Result {
         let kind = if *event.metadata().level() == Level::ERROR { "error" } else { "warning" };
-        let mut said = Said::default();
-        event.record(&mut said);
-        writeln!(writer, "{}", said.line(kind))
+        let mut fields = LineFields::default();
+        event.record(&mut fields);
+        writeln!(writer, "{}", fields.line(kind))
     }
 }
 
 #[derive(Default)]
-struct Said {
+struct LineFields {
     message: String,
     about: Vec<String>,
 }
 
-impl Said {
+impl LineFields {
     fn line(&self, kind: &str) -> String {
         let about = if self.about.is_empty() { String::new() } else { format!(" ({})", self.about.join(", ")) };
         format!("headwater: {kind}: {}{about}", self.message)
     }
 }
 
-impl Visit for Said {
+impl Visit for LineFields {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
         match field.name() {
             "message" => self.message = format!("{value:?}"),
@@ -66,9 +66,9 @@ mod tests {
 
     #[test]
     fn a_user_reads_a_line() {
-        let mut said = Said { message: "the store is full".into(), about: Vec::new() };
-        assert_eq!(said.line("warning"), "headwater: warning: the store is full");
-        said.about = vec!["path: /a".into(), "bytes: 5".into()];
-        assert_eq!(said.line("error"), "headwater: error: the store is full (path: /a, bytes: 5)");
+        let mut fields = LineFields { message: "the store is full".into(), about: Vec::new() };
+        assert_eq!(fields.line("warning"), "headwater: warning: the store is full");
+        fields.about = vec!["path: /a".into(), "bytes: 5".into()];
+        assert_eq!(fields.line("error"), "headwater: error: the store is full (path: /a, bytes: 5)");
     }
 }

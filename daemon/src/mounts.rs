@@ -34,7 +34,7 @@ pub fn serve_mount(
         older,
         blocks,
         whole_file_bytes_max: config.whole_file_bytes_max,
-        has_originals: !config.is_standing,
+        has_source: !config.is_site_export,
     }
     .serve(table, waker)
     .map(Some)

@@ -48,7 +48,7 @@ impl Preloading {
             next: 0,
             tally: tally.clone(),
             whole_bytes_max: config.mount.is_some().then_some(config.whole_file_bytes_max),
-            tells: config.forest().root(TreeId(0)) == Rank(config.rank),
+            reports: config.forest().root(TreeId(0)) == Rank(config.rank),
         };
         tally.get().has_ended = config.preload.is_none();
         if let Some(preload) = config.preload.clone() {

@@ -93,11 +93,10 @@ impl Predecessor {
             let is_linked = file.is_some_and(|file| !files.insert(file));
             Some((path, Memory::Content { head, is_linked }))
         });
-        let live =
-            all.iter().filter(|(_, record)| record.state.intersects(State::PASSTHROUGH | State::TREE_PASSTHROUGH));
-        let live = live
-            .map(|(path, record)| (path, Memory::Passthrough { tree: record.state.contains(State::TREE_PASSTHROUGH) }));
-        for (path, memory) in facts.chain(contents).chain(live) {
+        let passthrough = all.iter().filter(|(_, record)| record.state.intersects(State::PASSTHROUGH | State::TREE_PASSTHROUGH));
+        let passthrough =
+            passthrough.map(|(path, record)| (path, Memory::Passthrough { tree: record.state.contains(State::TREE_PASSTHROUGH) }));
+        for (path, memory) in facts.chain(contents).chain(passthrough) {
             node.restore(path, memory);
         }
         if reader.is_unaudited() {
@@ -211,7 +210,7 @@ mod tests {
         content(&mut store, &mut table, "/sw/part", false);
         table.fact(&path("/sw"), &Fact::Unlistable(Attr { mode: mode::DIR | 0o711, ..attr() }));
         table.fact(&path("/sw/none"), &Fact::Absent);
-        table.live(&path("/sw/live"), false);
+        table.set_passthrough(&path("/sw/live"), false);
         assert!(table.record(&path("/sw/unknown")));
         std::fs::remove_file(dir.root().join("sw/gone")).unwrap();
         std::fs::write(dir.root().join("sw/stray"), "x").unwrap();

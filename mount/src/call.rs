@@ -10,7 +10,7 @@ use rustix::io::Errno;
 
 use crate::state::attempt::Attempt;
 use crate::state::counters::Tally;
-use crate::view::{NAME_BYTES_MAX, Standing, View};
+use crate::view::{NAME_BYTES_MAX, ServedBy, View};
 
 /// Answers of the node after which the original is used. A way of its own can need several: a path's
 /// attributes, a record, content that was evicted meanwhile.
@@ -44,7 +44,7 @@ pub(crate) enum Flow {
     /// It is to wait for this, and to be served again then.
     Ask(Demand),
     /// The original at this path is to answer it.
-    Original(Path),
+    UseSource(Path),
 }
 
 /// What a request waits for.
@@ -64,20 +64,18 @@ pub enum Demand {
 
 impl Call<'_> {
     /// The original of `path` is to answer, or it fails where there are none.
-    pub(crate) fn original(&self, path: &Path) -> Flow {
-        if !self.view.has_originals {
-            return match self.in_place_of_original(path) {
+    pub(crate) fn use_source(&self, path: &Path) -> Flow {
+        if !self.view.has_source {
+            return match self.error_without_source(path) {
                 // A generation will begin in which it is as it is by now.
-                Errno::STALE if !self.attempt.must_use_original && !self.is_superseded() => {
-                    Flow::Ask(Demand::Generation)
-                }
+                Errno::STALE if !self.attempt.must_use_source && !self.is_superseded() => Flow::Ask(Demand::Generation),
                 errno => self.fail(errno),
             };
         }
         if self.attempt.at_once {
             return Flow::Ask(Demand::BlockingThread);
         }
-        Flow::Original(path.clone())
+        Flow::UseSource(path.clone())
     }
 
     /// True if the request is about a file of an older generation: no later one brings that back.
@@ -86,7 +84,7 @@ impl Call<'_> {
     }
 
     /// The error where there is no original of `path` to be used.
-    fn in_place_of_original(&self, path: &Path) -> Errno {
+    fn error_without_source(&self, path: &Path) -> Errno {
         if let Operation::Getxattr { .. } | Operation::Listxattr { .. } = self.request.operation {
             return Errno::OPNOTSUPP;
         }
@@ -96,7 +94,7 @@ impl Call<'_> {
         let known = self.view.table(|reader| reader.find(path.as_bytes()).map(|record| (record.state, record.attr())));
         match known {
             // The snapshot's version is nowhere to be had.
-            Some((state, _)) if self.view.standing(path, state) == Standing::Original => Errno::STALE,
+            Some((state, _)) if self.view.served_by(path, state) == ServedBy::SourceFile => Errno::STALE,
             // The reader gives out what everybody may read.
             Some((_, Some(attr))) if attr.kind() != Kind::Link && attr.mode & 0o004 == 0 => Errno::ACCESS,
             _ => Errno::IO,
@@ -106,7 +104,7 @@ impl Call<'_> {
     /// Has the request wait for knowledge of `path`, and uses the original where that can't be had.
     pub(crate) fn want(&self, path: &Path, want: Want) -> Flow {
         if self.has_tried_enough() {
-            return self.original(path);
+            return self.use_source(path);
         }
         Flow::Ask(Demand::Want(path.clone(), want | Want::NO_FOLLOW))
     }
@@ -114,7 +112,7 @@ impl Call<'_> {
     /// Has the request wait for a block of a large file.
     pub(crate) fn want_block(&self, path: &Path, block: u32) -> Flow {
         if self.has_tried_enough() {
-            return self.original(path);
+            return self.use_source(path);
         }
         Flow::Ask(Demand::Block(path.clone(), block))
     }
@@ -133,20 +131,20 @@ impl Call<'_> {
     }
 
     /// How long what the original says about `path` may be believed.
-    pub(crate) fn original_ttl(&self, path: &Path) -> Duration {
+    pub(crate) fn source_ttl(&self, path: &Path) -> Duration {
         if self.view.leads_to_scope(path) && !self.view.in_scope(path) {
             return FOREVER;
         }
         let state = self.view.table(|reader| reader.find(path.as_bytes()).map(|record| record.state));
-        match self.view.standing(path, state.unwrap_or_default()) {
-            Standing::Snapshot if self.has_tried_enough() => FALLBACK_TTL,
+        match self.view.served_by(path, state.unwrap_or_default()) {
+            ServedBy::Snapshot if self.has_tried_enough() => FALLBACK_TTL,
             _ => Duration::ZERO,
         }
     }
 
     /// True if the node can't help, or has not though it said so.
     pub(crate) fn has_tried_enough(&self) -> bool {
-        self.attempt.must_use_original || self.attempt.rounds >= ROUNDS_MAX
+        self.attempt.must_use_source || self.attempt.rounds >= ROUNDS_MAX
     }
 
     /// Answers with a name's node, and takes its look-up back if the kernel did not want it.

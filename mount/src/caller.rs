@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_killed_is_dying() {
+    fn a_killed_thread_is_dying() {
         assert!(takes_kill("SigPnd:\t0000000000000100\nShdPnd:\t0000000000000000\n"));
         assert!(!takes_kill("SigPnd:\t0000000000000000\nShdPnd:\t0000000000010000\n"));
         assert!(!is_dying(std::process::id()) && !is_dying(0));

@@ -15,7 +15,7 @@ use rustix::io::Errno;
 
 use crate::call::{Call, Demand, Flow, answered};
 use crate::nodes::{Answer, Other, answer, of_snapshot};
-use crate::original;
+use crate::source_file;
 use crate::view::Known;
 
 /// OPEN for reading.
@@ -62,10 +62,10 @@ pub(crate) fn read(call: &Call<'_>, offset: u64, bytes: u32) -> Flow {
         call.tally.bytes(bytes);
         let _ = answered(call.reply.data(&buffer[..bytes]));
     }
-    call.view.contents.keep_buffer(buffer);
+    call.view.contents.return_buffer(buffer);
     // A copy that is shorter than its original was damaged from outside.
     if !is_read {
-        return call.original(&known.path);
+        return call.use_source(&known.path);
     }
     Flow::Answered
 }
@@ -98,12 +98,12 @@ pub(crate) fn seek(call: &Call<'_>, offset: u64, whence: u32) -> Flow {
         return call.fail(Errno::NXIO);
     }
     // A copy may have more holes than its original, or none. Where those are, the original tells, if it is what it was.
-    let has_holes = attr.blocks < attr.size / 512 && call.view.has_originals;
+    let has_holes = attr.blocks < attr.size / 512 && call.view.has_source;
     if has_holes && call.attempt.at_once {
         return Flow::Ask(Demand::BlockingThread);
     }
-    let original = if has_holes { original::unchanged(call, &known.path, &attr) } else { None };
-    match original.map_or(Ok(all_is_data), |original| rustix::fs::seek(original, position)) {
+    let source = if has_holes { source_file::unchanged(call, &known.path, &attr) } else { None };
+    match source.map_or(Ok(all_is_data), |source| rustix::fs::seek(source, position)) {
         Ok(found) => answered(call.reply.offset(found)),
         Err(errno) => call.fail(errno),
     }
@@ -226,5 +226,5 @@ fn closed(call: &Call<'_>, known: &Known) {
 
 /// A copy that can't be opened: it was evicted just now, or there are too many open files.
 fn missing(call: &Call<'_>, path: &Path, errno: Errno) -> Flow {
-    if errno == Errno::NOENT { call.want(path, Want::WHOLE) } else { call.original(path) }
+    if errno == Errno::NOENT { call.want(path, Want::WHOLE) } else { call.use_source(path) }
 }

@@ -33,19 +33,19 @@ const OUTAGE_MAX: Duration = Duration::from_secs(60);
 /// How long it waits for the next generation there.
 const GENERATION_MAX: Duration = Duration::from_secs(10);
 /// How often that is tried, and whether an interrupted thread is dying is looked at, in milliseconds.
-const HELD_MS: Time = 250;
+const RETRY_MS: Time = 250;
 /// Threads that serve what has waited.
 const COMPLETERS: usize = 2;
 
 /// The daemon's side of a mount.
 pub struct Mount {
     pub(crate) connection: Arc<Connection>,
-    asked: Receiver<WorkerEvent>,
+    events: Receiver<WorkerEvent>,
     ready: Sender<Parked>,
     parked: Arc<AtomicUsize>,
     pub(crate) waiting: HashMap<ClientId, Parked>,
     /// What waits until somebody can be asked again, where there are no originals.
-    held: Vec<Parked>,
+    retried: Vec<Parked>,
     /// When that is tried.
     try_at: Option<Time>,
     /// What was served at once and waits for something else.
@@ -70,7 +70,7 @@ pub enum WorkerEvent {
 /// How workers reach the event loop.
 #[derive(Clone)]
 struct RequestDispatcher {
-    asked: Sender<WorkerEvent>,
+    events: Sender<WorkerEvent>,
     waker: Arc<Waker>,
     parked: Arc<AtomicUsize>,
 }
@@ -83,10 +83,10 @@ impl Mount {
         let connection = Arc::new(Connection { view, devices, gate: RwLock::default() });
         let notified = Arc::clone(&connection);
         spawn("mount-notices", move || notifier::run(&notified))?;
-        let (asked, asked_out) = crossbeam_channel::unbounded();
+        let (events, events_out) = crossbeam_channel::unbounded();
         let (ready, ready_out) = crossbeam_channel::unbounded::<Parked>();
         let parked = Arc::new(AtomicUsize::new(0));
-        let dispatcher = RequestDispatcher { asked, waker, parked: Arc::clone(&parked) };
+        let dispatcher = RequestDispatcher { events, waker, parked: Arc::clone(&parked) };
         for device in 0..workers {
             let (connection, dispatcher) = (Arc::clone(&connection), dispatcher.clone());
             spawn("mount", move || connection.work(device, &dispatcher))?;
@@ -97,11 +97,11 @@ impl Mount {
         }
         Ok(Mount {
             connection,
-            asked: asked_out,
+            events: events_out,
             ready,
             parked,
             waiting: HashMap::new(),
-            held: Vec::new(),
+            retried: Vec::new(),
             try_at: None,
             again: VecDeque::new(),
             dispatcher,
@@ -127,27 +127,27 @@ impl Mount {
 
     /// What a worker wants next.
     pub fn next_event(&mut self) -> Option<WorkerEvent> {
-        self.again.pop_front().or_else(|| self.asked.try_recv().ok())
+        self.again.pop_front().or_else(|| self.events.try_recv().ok())
     }
 
     /// What a worker wants next, if that is said within `timeout`.
     pub(crate) fn next_within(&mut self, timeout: Duration) -> Option<WorkerEvent> {
-        self.again.pop_front().or_else(|| self.asked.recv_timeout(timeout).ok())
+        self.again.pop_front().or_else(|| self.events.recv_timeout(timeout).ok())
     }
 
     /// True if a worker wants something.
     pub fn has_next(&self) -> bool {
-        !self.again.is_empty() || !self.asked.is_empty()
+        !self.again.is_empty() || !self.events.is_empty()
     }
 
     /// Keeps a request until [`Mount::answer`].
-    pub fn keep(&mut self, now: Time, client: ClientId, mut parked: Parked) {
+    pub fn park(&mut self, now: Time, client: ClientId, mut parked: Parked) {
         if let Some(at) = self.interrupted.iter().position(|unique| *unique == parked.unique) {
             self.interrupted.remove(at);
             parked.is_interrupted = true;
         }
         if parked.is_interrupted {
-            self.try_at.get_or_insert(now + HELD_MS);
+            self.try_at.get_or_insert(now + RETRY_MS);
         }
         self.waiting.insert(client, parked);
     }
@@ -161,23 +161,23 @@ impl Mount {
 
     /// The node has nobody to ask. Where there are no originals the request waits for a while, as those of
     /// other network file systems do. False if this client is none of the mount's, or is not to wait.
-    pub fn hold(&mut self, now: Time, client: ClientId) -> bool {
+    pub fn park_for_retry(&mut self, now: Time, client: ClientId) -> bool {
         let waits = |parked: &Parked| parked.age() < OUTAGE_MAX;
-        if self.view().has_originals || !self.waiting.get(&client).is_some_and(waits) {
+        if self.view().has_source || !self.waiting.get(&client).is_some_and(waits) {
             return false;
         }
-        self.held.extend(self.waiting.remove(&client));
-        self.try_at.get_or_insert(now + HELD_MS);
+        self.retried.extend(self.waiting.remove(&client));
+        self.try_at.get_or_insert(now + RETRY_MS);
         true
     }
 
     /// Has a request wait for the next generation, for a while.
-    pub fn hold_parked(&mut self, now: Time, parked: Parked) {
+    pub fn wait_for_generation(&mut self, now: Time, parked: Parked) {
         if parked.age() >= GENERATION_MAX {
             return self.hand_out(parked.answered(false));
         }
-        self.held.push(parked);
-        self.try_at.get_or_insert(now + HELD_MS);
+        self.retried.push(parked);
+        self.try_at.get_or_insert(now + RETRY_MS);
     }
 
     /// When [`Mount::try_again`] is due.
@@ -193,14 +193,14 @@ impl Mount {
             return Vec::new();
         }
         self.try_at = None;
-        for parked in std::mem::take(&mut self.held) {
+        for parked in std::mem::take(&mut self.retried) {
             self.hand_out(parked);
         }
         let interrupted = self.waiting.iter().filter(|(_, parked)| parked.is_interrupted);
         let (dying, living): (Vec<_>, Vec<_>) =
-            interrupted.map(|(client, parked)| (*client, parked.is_of_the_dying())).partition(|(_, dying)| *dying);
+            interrupted.map(|(client, parked)| (*client, parked.thread_is_dying())).partition(|(_, dying)| *dying);
         if !living.is_empty() {
-            self.try_at = Some(now + HELD_MS);
+            self.try_at = Some(now + RETRY_MS);
         }
         for (client, _) in &dying {
             self.waiting.remove(client).iter().for_each(|parked| self.give_up(parked));
@@ -210,7 +210,7 @@ impl Mount {
 
     /// Has a request served again: by a thread, or here and now if nothing else is to be done.
     pub fn resume(&mut self, parked: Parked, is_known: bool) {
-        if !is_known || self.waiting.len() > AT_ONCE_MAX || !self.asked.is_empty() {
+        if !is_known || self.waiting.len() > AT_ONCE_MAX || !self.events.is_empty() {
             return self.hand_out(parked.answered(is_known));
         }
         match self.connection.serve_at_once(parked.answered(true), &self.dispatcher) {
@@ -241,9 +241,9 @@ impl Mount {
             self.interrupted.push_back(unique);
             return None;
         };
-        if !parked.is_of_the_dying() {
+        if !parked.thread_is_dying() {
             parked.is_interrupted = true;
-            self.try_at.get_or_insert(now + HELD_MS);
+            self.try_at.get_or_insert(now + RETRY_MS);
             return None;
         }
         let parked = self.waiting.remove(&client)?;
@@ -266,7 +266,7 @@ impl Mount {
             asked: sum.values().map(|count| count.asked).sum(),
             from_original: sum
                 .iter()
-                .filter(|(name, _)| !Counts::OF_ORIGINALS.contains(name))
+                .filter(|(name, _)| !Counts::OF_SOURCE.contains(name))
                 .map(|(_, count)| count.from_original)
                 .sum(),
             bytes: sum.get("read").map_or(0, |count| count.bytes),
@@ -274,16 +274,16 @@ impl Mount {
     }
 
     /// Has the kernel forget what it knows of a path that has gone live.
-    pub fn gone_live(&self, path: &Path, tree: bool) {
+    pub fn became_passthrough(&self, path: &Path, tree: bool) {
         let node = self.view().node_of(path);
         let reads = |parked: &Parked| parked.reads().is_some_and(|read| Some(read) == node);
-        notifier::gone_live(self.view(), path, tree, self.waiting.values().any(reads));
+        notifier::became_passthrough(self.view(), path, tree, self.waiting.values().any(reads));
     }
 
     /// Lets go of a file's copy, so that it can be evicted.
     pub fn close_copy(&self, path: &Path) {
         if let Some(node) = self.view().node_of(path) {
-            self.view().originals.first.was_given(node);
+            self.view().source_files.served.mark_served(node);
             self.view().contents.close(node);
         }
     }
@@ -298,12 +298,12 @@ impl Drop for Mount {
     /// What waits, and what is to come, is answered by the originals.
     fn drop(&mut self) {
         self.view().notices.close();
-        let held = std::mem::take(&mut self.held);
-        for parked in std::mem::take(&mut self.waiting).into_values().chain(held) {
+        let retried = std::mem::take(&mut self.retried);
+        for parked in std::mem::take(&mut self.waiting).into_values().chain(retried) {
             self.hand_out(parked.answered(false));
         }
-        while let Some(asked) = self.next_event() {
-            if let WorkerEvent::Demand(_, parked) = asked {
+        while let Some(event) = self.next_event() {
+            if let WorkerEvent::Demand(_, parked) = event {
                 self.hand_out(parked.answered(false));
             }
         }
@@ -311,8 +311,8 @@ impl Drop for Mount {
 }
 
 impl RequestDispatcher {
-    fn tell(&self, what: WorkerEvent) {
-        if self.asked.send(what).is_ok() {
+    fn send(&self, what: WorkerEvent) {
+        if self.events.send(what).is_ok() {
             let _ = self.waker.wake();
         }
     }
@@ -324,7 +324,7 @@ impl DemandSink for RequestDispatcher {
             self.parked.fetch_sub(1, Ordering::Relaxed);
             return Some(parked.answered(false));
         }
-        match self.asked.send(WorkerEvent::Demand(wanted, parked)) {
+        match self.events.send(WorkerEvent::Demand(wanted, parked)) {
             Ok(()) => {
                 // Fails only where the event loop's descriptor is broken, which it will notice itself.
                 let _ = self.waker.wake();
@@ -338,10 +338,10 @@ impl DemandSink for RequestDispatcher {
     }
 
     fn interrupt(&self, unique: u64) {
-        self.tell(WorkerEvent::Interrupted(unique));
+        self.send(WorkerEvent::Interrupted(unique));
     }
 
     fn used(&self, path: Path, block: Option<u32>) {
-        self.tell(WorkerEvent::Used(path, block));
+        self.send(WorkerEvent::Used(path, block));
     }
 }

@@ -82,8 +82,8 @@ impl Mount {
     /// What the kernel refers to of that which `is_meant`, directories aside.
     pub fn referred(&self, is_meant: impl Fn(&Path) -> bool) -> Vec<Path> {
         self.view().table(|reader| {
-            let held = reader.records().filter(|record| record.lookups() > 0 && record.kind != Kind::Dir);
-            held.filter_map(|record| Path::new(&record.path()?)).filter(is_meant).collect()
+            let referred = reader.records().filter(|record| record.lookups() > 0 && record.kind != Kind::Dir);
+            referred.filter_map(|record| Path::new(&record.path()?)).filter(is_meant).collect()
         })
     }
 

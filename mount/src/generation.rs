@@ -24,8 +24,8 @@ impl Mount {
             self.any_name_came();
             // What the newest table still has a number for is a directory.
             let directories = view.table(|tables| {
-                let held = tables.records().filter(|record| record.kind == Kind::Unknown && record.lookups() > 0);
-                held.map(|record| NodeId(record.index())).collect::<Vec<NodeId>>()
+                let pinned = tables.records().filter(|record| record.kind == Kind::Unknown && record.lookups() > 0);
+                pinned.map(|record| NodeId(record.index())).collect::<Vec<NodeId>>()
             });
             let all = directories.into_iter().chain([NodeId::ROOT]);
             all.for_each(|node| view.notices.send(Notice::ListingChanged(node)));
@@ -41,8 +41,9 @@ impl Mount {
             }
             if *is_same_directory && let Some(node) = view.node_of(path) {
                 view.notices.send(Notice::ListingChanged(node));
-                let is_held = node == NodeId::ROOT || view.table(|t| t.record(node.0).is_some_and(|r| r.lookups() > 0));
-                listed.extend(is_held.then(|| path.clone()));
+                let is_pinned =
+                    node == NodeId::ROOT || view.table(|t| t.record(node.0).is_some_and(|r| r.lookups() > 0));
+                listed.extend(is_pinned.then(|| path.clone()));
             }
         }
         listed
@@ -61,17 +62,17 @@ impl Mount {
     ) -> io::Result<(Table, Vec<u64>)> {
         let view = self.view();
         let mut tables = view.reclaiming();
-        let (table, held) = make()?;
-        view.contents.begin_generation(root, held.iter().copied().map(NodeId));
+        let (table, pinned) = make()?;
+        view.contents.begin_generation(root, pinned.iter().copied().map(NodeId));
         tables.succeed(generation, table.reader());
-        Ok((table, held))
+        Ok((table, pinned))
     }
 
     /// An older generation, of which these records were referred to, has ended.
-    pub fn generation_ended(&self, generation: u64, held: Vec<u64>) {
+    pub fn generation_ended(&self, generation: u64, pinned: Vec<u64>) {
         let view = self.view();
         view.reclaiming().forget(generation);
-        view.contents.forget(held.into_iter().map(NodeId));
+        view.contents.forget(pinned.into_iter().map(NodeId));
     }
 
     /// A directory has names that it had not.

@@ -16,19 +16,19 @@ mod forget;
 mod generation;
 mod nodes;
 mod notifier;
-mod original;
-mod originals;
 mod serve;
+mod source_file;
 mod start;
 mod state;
 mod view;
+mod without_node;
 mod worker;
 
 pub use call::Demand;
 pub use config::MountConfig;
 pub use dispatcher::{Mount, WorkerEvent};
 #[cfg(fuzzing)]
-pub use original::fuzz_journal;
+pub use source_file::fuzz_journal;
 pub use start::Start;
 pub use state::counters::Count;
 pub use state::counts::Counts;

@@ -9,7 +9,7 @@ use headwater_fuse::{Entry, NodeId};
 use rustix::io::Errno;
 
 use crate::call::{Call, Flow, answered};
-use crate::view::{Known, NAME_BYTES_MAX, Standing, View};
+use crate::view::{Known, NAME_BYTES_MAX, ServedBy, View};
 
 /// LOOKUP.
 pub(crate) fn lookup(call: &Call<'_>, name: &[u8]) -> Flow {
@@ -19,12 +19,12 @@ pub(crate) fn lookup(call: &Call<'_>, name: &[u8]) -> Flow {
     if view.is_hidden(&parent.path) {
         return absent(call);
     }
-    let (state, child) = look(view, &path);
-    match view.standing(&path, state) {
-        Standing::Hidden => return entry(call, &path, &hidden_attr(&path)),
-        Standing::Original => return call.original(&path),
-        Standing::Snapshot if name.len() > NAME_BYTES_MAX => return call.original(&path),
-        Standing::Snapshot => {}
+    let (state, child) = find(view, &path);
+    match view.served_by(&path, state) {
+        ServedBy::Hidden => return entry(call, &path, &hidden_attr(&path)),
+        ServedBy::SourceFile => return call.use_source(&path),
+        ServedBy::Snapshot if name.len() > NAME_BYTES_MAX => return call.use_source(&path),
+        ServedBy::Snapshot => {}
     }
     match child {
         Answer::Attr(attr) => return entry(call, &path, &attr),
@@ -34,7 +34,7 @@ pub(crate) fn lookup(call: &Call<'_>, name: &[u8]) -> Flow {
     }
     // Of a name that the session does not know yet only its directory can tell.
     if parent.record.state.intersects(State::PASSTHROUGH | State::TREE_PASSTHROUGH | State::LISTING_PASSTHROUGH) {
-        return call.original(&path);
+        return call.use_source(&path);
     }
     if parent.record.names().and_then(|names| names.find(name)) == Some(None) {
         return absent(call);
@@ -90,11 +90,11 @@ pub(crate) fn of_snapshot(call: &Call<'_>) -> Result<Known, Other> {
         let is_root = call.request.node == NodeId::ROOT;
         return Err(Other::Flow(if is_root { call.want_record(&view.root) } else { call.fail(Errno::STALE) }));
     };
-    match view.standing(&known.path, known.record.state) {
-        Standing::Hidden => Err(Other::Hidden(known.path)),
-        Standing::Original => Err(Other::Flow(call.original(&known.path))),
-        Standing::Snapshot if call.attempt.must_use_original => Err(Other::Flow(call.original(&known.path))),
-        Standing::Snapshot => Ok(known),
+    match view.served_by(&known.path, known.record.state) {
+        ServedBy::Hidden => Err(Other::Hidden(known.path)),
+        ServedBy::SourceFile => Err(Other::Flow(call.use_source(&known.path))),
+        ServedBy::Snapshot if call.attempt.must_use_source => Err(Other::Flow(call.use_source(&known.path))),
+        ServedBy::Snapshot => Ok(known),
     }
 }
 
@@ -111,7 +111,7 @@ pub(crate) enum Answer {
 }
 
 /// What the table says of a path at one moment: its record's bits, and the answer in it.
-pub(crate) fn look(view: &View, path: &Path) -> (State, Answer) {
+pub(crate) fn find(view: &View, path: &Path) -> (State, Answer) {
     view.table(|reader| match reader.find(path.as_bytes()) {
         Some(record) => (record.state, answer(view, path, &record)),
         None => (State::empty(), Answer::Unknown),

@@ -7,7 +7,7 @@ use headwater_abi::{Kind, Path};
 use headwater_fuse::init::flag;
 use headwater_fuse::{Device, NodeId};
 
-use crate::original::unread::is_given;
+use crate::source_file::unread::may_have_served;
 use crate::state::notices::{Next, Notice};
 use crate::view::View;
 use crate::worker::Connection;
@@ -20,14 +20,14 @@ pub(crate) fn run(connection: &Connection) {
     let mut due = None;
     loop {
         match view.notices.next(due) {
-            Next::Tell(notice) => {
-                if let Err(error) = tell(view, device, &notice) {
+            Next::Notify(notice) => {
+                if let Err(error) = notify(view, device, &notice) {
                     tracing::debug!(?notice, %error, "the kernel did not take a notice");
                 }
             }
-            Next::Tend => {
+            Next::CloseIdle => {
                 let now = Instant::now();
-                due = view.originals.files.close_idle(now).map(|left| now + left);
+                due = view.source_files.files.close_idle(now).map(|left| now + left);
             }
             Next::End => return,
         }
@@ -38,12 +38,14 @@ pub(crate) fn run(connection: &Connection) {
 /// wrong. To be called once that is published. `is_read`: somebody waits for a part of it, who will be
 /// given the original's; nor is a node told of at once of which nothing was given out, since its first READ may
 /// be on its way.
-pub(crate) fn gone_live(view: &View, path: &Path, tree: bool, is_read: bool) {
+pub(crate) fn became_passthrough(view: &View, path: &Path, tree: bool, is_read: bool) {
     if tree {
-        view.has_live_trees.store(true, std::sync::atomic::Ordering::Relaxed);
+        view.has_passthrough_trees.store(true, std::sync::atomic::Ordering::Relaxed);
     }
     match view.node_of(path) {
-        Some(node) if is_read || !is_given(view, node, path) => view.notices.send_later(Notice::NodeChanged(node)),
+        Some(node) if is_read || !may_have_served(view, node, path) => {
+            view.notices.send_later(Notice::NodeChanged(node))
+        }
         Some(node) => view.notices.send(Notice::NodeChanged(node)),
         None => {}
     }
@@ -53,7 +55,7 @@ pub(crate) fn gone_live(view: &View, path: &Path, tree: bool, is_read: bool) {
     }
 }
 
-fn tell(view: &View, device: &Device, notice: &Notice) -> std::io::Result<()> {
+fn notify(view: &View, device: &Device, notice: &Notice) -> std::io::Result<()> {
     match notice {
         // Pages of a directory are its listing.
         Notice::NodeChanged(node) | Notice::ListingChanged(node) => device.invalidate_node(*node, 0, 0),

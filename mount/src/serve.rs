@@ -6,20 +6,20 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 
 use crate::call::{Call, Demand, Flow, answered};
-use crate::{change, content, directory, nodes, original};
+use crate::{change, content, directory, nodes, source_file};
 
 /// Serves a request. Returns what it has to wait for, if it is not answered.
 pub(crate) fn serve(call: &Call<'_>) -> Option<Demand> {
     let mut flow = dispatch(call);
-    while let Flow::Original(path) = flow {
-        call.tally.original();
-        flow = original::serve(call, &path);
+    while let Flow::UseSource(path) = flow {
+        call.tally.used_source();
+        flow = source_file::serve(call, &path);
     }
     if let Flow::Ask(wanted) = flow { Some(wanted) } else { None }
 }
 
 fn dispatch(call: &Call<'_>) -> Flow {
-    if let Some(flow) = original::serve_unrecorded(call) {
+    if let Some(flow) = source_file::serve_unrecorded(call) {
         return flow;
     }
     match call.request.operation {
@@ -39,7 +39,7 @@ fn dispatch(call: &Call<'_>) -> Flow {
         Operation::Releasedir { .. } => answered(call.reply.ok()),
         Operation::Statfs => statfs(call),
         Operation::Getxattr { name, .. } => getxattr(call, name),
-        Operation::Listxattr { .. } => of_original(call),
+        Operation::Listxattr { .. } => use_source(call),
         Operation::Forget { lookups } => {
             call.view.release(call.request.node, lookups);
             Flow::Answered
@@ -85,13 +85,13 @@ fn getxattr(call: &Call<'_>, name: &[u8]) -> Flow {
     if name.starts_with(b"security.") {
         return call.fail(Errno::NODATA);
     }
-    of_original(call)
+    use_source(call)
 }
 
-fn of_original(call: &Call<'_>) -> Flow {
+fn use_source(call: &Call<'_>) -> Flow {
     match call.view.path_of(call.request.node) {
         Some(path) if call.view.is_hidden(&path) => call.fail(Errno::OPNOTSUPP),
-        Some(path) => call.original(&path),
+        Some(path) => call.use_source(&path),
         None => call.fail(Errno::STALE),
     }
 }

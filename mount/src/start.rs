@@ -12,7 +12,7 @@ use mio::Waker;
 
 use crate::config::MountConfig;
 use crate::dispatcher::Mount;
-use crate::original::first::First;
+use crate::source_file::served::ServedNodes;
 use crate::state::tables::OlderTable;
 use crate::view::{Parts, View};
 
@@ -39,7 +39,7 @@ pub struct Start<'a> {
     /// Larger files are fetched in blocks.
     pub whole_file_bytes_max: u64,
     /// Whether this machine has the originals.
-    pub has_originals: bool,
+    pub has_source: bool,
 }
 
 impl Start<'_> {
@@ -59,22 +59,22 @@ impl Start<'_> {
             scope: self.scope,
             blocks: self.blocks,
             whole_file_bytes_max: self.whole_file_bytes_max,
-            has_originals: self.has_originals,
+            has_source: self.has_source,
             descriptors_max: self.descriptors_max / 8,
         };
         let mut view = View::new(mount, parts).map_err(io::Error::other)?;
         if !recover {
-            view.originals.first = First::of_new_connection();
+            view.source_files.served = ServedNodes::of_new_connection();
             // Of another connection's nodes; mostly there is none.
             let _ = std::fs::remove_file(&moves);
         }
-        view.has_live_trees.store(recover, Ordering::Relaxed);
-        if let Err(error) = view.originals.note_in(&view, &moves) {
+        view.has_passthrough_trees.store(recover, Ordering::Relaxed);
+        if let Err(error) = view.source_files.note_in(&view, &moves) {
             tracing::warn!(%error, "what is renamed or removed while it is in use is not noted for a successor");
         }
         // The kernel never forgets the root.
         if table.record(&view.root) {
-            view.hold(&view.root);
+            view.count_lookup(&view.root);
         }
         Mount::start(view, devices, Arc::clone(waker))
     }

@@ -23,7 +23,7 @@ use rustix::io::Errno;
 use thiserror::Error;
 
 use crate::config::MountConfig;
-use crate::original::places::{Originals, Records, lent_to};
+use crate::source_file::node_files::{Records, SourceFiles, path_of_spare};
 use crate::state::contents::Contents;
 use crate::state::counters::Counters;
 use crate::state::notices::Notices;
@@ -63,15 +63,15 @@ pub(crate) struct View {
     /// Larger files are fetched in blocks.
     pub(crate) whole_file_bytes_max: u64,
     /// False where this machine has no way to the originals, or only through the mount itself.
-    pub(crate) has_originals: bool,
+    pub(crate) has_source: bool,
     /// How long the kernel may believe names.
     pub(crate) names_ttl: Duration,
     /// Where the size of the file system is asked for.
     sized_as: PathBuf,
     /// What is behind the nodes that originals serve.
-    pub(crate) originals: Originals,
+    pub(crate) source_files: SourceFiles,
     /// True once everything below some directory has gone live.
-    pub(crate) has_live_trees: AtomicBool,
+    pub(crate) has_passthrough_trees: AtomicBool,
     /// What was served.
     pub(crate) counters: Counters,
     /// What the kernel is to be told.
@@ -93,7 +93,7 @@ pub(crate) struct Parts {
     /// Larger files are fetched in blocks.
     pub(crate) whole_file_bytes_max: u64,
     /// Whether this machine has the originals.
-    pub(crate) has_originals: bool,
+    pub(crate) has_source: bool,
     /// Originals that may be open at once.
     pub(crate) descriptors_max: usize,
 }
@@ -105,11 +105,11 @@ pub(crate) struct NotAbsolute(String);
 
 /// Who answers for a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Standing {
+pub(crate) enum ServedBy {
     /// The session's snapshot.
     Snapshot,
     /// The original: the path is live or outside of the scope.
-    Original,
+    SourceFile,
     /// Nobody: an empty directory is shown.
     Hidden,
 }
@@ -135,9 +135,9 @@ impl View {
         Ok(View {
             tables: RwLock::new(Tables::new(parts.reader, &parts.older)),
             root: clean(&config.root)?,
-            sized_as: if parts.has_originals { config.root.clone().into() } else { parts.store.clone() },
-            has_originals: parts.has_originals,
-            names_ttl: names_ttl(&config.negotiated, parts.has_originals),
+            sized_as: if parts.has_source { config.root.clone().into() } else { parts.store.clone() },
+            has_source: parts.has_source,
+            names_ttl: names_ttl(&config.negotiated, parts.has_source),
             scope: parts.scope,
             hidden: config.hidden.iter().map(clean).collect::<Result<_, _>>()?,
             own_groups: config.shown_as_own_group.clone(),
@@ -151,16 +151,16 @@ impl View {
             contents: Contents::new(parts.store, parts.older),
             blocks: parts.blocks,
             whole_file_bytes_max: parts.whole_file_bytes_max,
-            originals: Originals::new(parts.descriptors_max),
-            has_live_trees: AtomicBool::new(true),
+            source_files: SourceFiles::new(parts.descriptors_max),
+            has_passthrough_trees: AtomicBool::new(true),
             counters: Counters::default(),
             notices: Notices::default(),
         })
     }
 
-    /// Looks into the table. `look` must not wait for anything: whoever reclaims records waits for it.
-    pub(crate) fn table<T>(&self, look: impl FnOnce(&Tables) -> T) -> T {
-        look(&self.tables.read().unwrap_or_else(PoisonError::into_inner))
+    /// Looks into the table. `read` must not wait for anything: whoever reclaims records waits for it.
+    pub(crate) fn table<T>(&self, read: impl FnOnce(&Tables) -> T) -> T {
+        read(&self.tables.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Keeps everybody out of the table, so that records can be reclaimed or another table takes its
@@ -175,10 +175,10 @@ impl View {
             let record = self.table(|reader| reader.find(self.root.as_bytes()))?;
             return Some(Known { node, path: self.root.clone(), record });
         }
-        let place = self.originals.path_of(node);
+        let moved = self.source_files.path_of(node);
         self.table(|reader| {
             let Own { record: own, is_superseded } = reader.own(node.0)?;
-            let path = place.map_or_else(|| Path::new(lent_to(&own.path()?)), Some)?;
+            let path = moved.map_or_else(|| Path::new(path_of_spare(&own.path()?)), Some)?;
             let newest = reader.find(path.as_bytes()).filter(|_| !is_superseded);
             Some(Known { node, record: newest.unwrap_or(own), path })
         })
@@ -189,8 +189,8 @@ impl View {
         if node == NodeId::ROOT {
             return Some(self.root.clone());
         }
-        let place = self.originals.path_of(node);
-        place.or_else(|| self.table(|reader| Path::new(lent_to(&reader.own(node.0)?.record.path()?))))
+        let moved = self.source_files.path_of(node);
+        moved.or_else(|| self.table(|reader| Path::new(path_of_spare(&reader.own(node.0)?.record.path()?))))
     }
 
     /// The node of a path, if it has a record.
@@ -203,7 +203,7 @@ impl View {
 
     /// Counts a look-up that the kernel will forget, and gives the path's node; `None` if it has no
     /// record yet: ask for [`Demand::Record`].
-    pub(crate) fn hold(&self, path: &Path) -> Option<NodeId> {
+    pub(crate) fn count_lookup(&self, path: &Path) -> Option<NodeId> {
         self.table(|reader| {
             let record = reader.find(path.as_bytes())?;
             record.pin(1);
@@ -213,38 +213,38 @@ impl View {
 
     /// Takes back look-ups that the kernel has forgotten, or never heard of.
     pub(crate) fn release(&self, node: NodeId, lookups: u64) {
-        if self.originals.unrecorded(node).is_some() {
-            self.originals.release(self, node, lookups);
+        if self.source_files.unrecorded(node).is_some() {
+            self.source_files.release(self, node, lookups);
         } else if node != NodeId::ROOT
             && self.table(|reader| reader.own(node.0).map(|own| own.record.release(lookups))) == Some(0)
         {
-            self.originals.forget(self, node);
+            self.source_files.forget(self, node);
         }
     }
 
     /// Who answers for this path, whose record has these bits.
-    pub(crate) fn standing(&self, path: &Path, state: State) -> Standing {
+    pub(crate) fn served_by(&self, path: &Path, state: State) -> ServedBy {
         if self.hidden.contains(path) {
-            Standing::Hidden
+            ServedBy::Hidden
         } else if state.intersects(State::PASSTHROUGH | State::TREE_PASSTHROUGH | State::LISTING_PASSTHROUGH)
             || path.is_deep()
             || !self.in_scope(path)
-            || self.has_live_trees.load(Ordering::Relaxed) && self.table(|reader| is_in_tree(reader, path))
+            || self.has_passthrough_trees.load(Ordering::Relaxed) && self.table(|reader| is_in_tree(reader, path))
         {
-            Standing::Original
+            ServedBy::SourceFile
         } else {
-            Standing::Snapshot
+            ServedBy::Snapshot
         }
     }
 
     /// True if the original alone tells what `path` is, and with `tree` all that is below it: the job
     /// changes it, or it is outside of the scope.
-    pub(crate) fn is_live(&self, path: &Path, tree: bool) -> bool {
+    pub(crate) fn is_passthrough(&self, path: &Path, tree: bool) -> bool {
         let bits = if tree { State::TREE_PASSTHROUGH } else { State::PASSTHROUGH | State::TREE_PASSTHROUGH };
         !self.in_scope(path)
             || self.table(|reader| {
                 reader.find(path.as_bytes()).is_some_and(|record| record.state.intersects(bits))
-                    || self.has_live_trees.load(Ordering::Relaxed) && is_in_tree(reader, path)
+                    || self.has_passthrough_trees.load(Ordering::Relaxed) && is_in_tree(reader, path)
             })
     }
 
@@ -328,7 +328,7 @@ impl View {
     /// A name's node and attributes for the kernel; counts as a look-up. `None` if the path has no
     /// record yet: ask for [`Demand::Record`].
     pub(crate) fn entry(&self, path: &Path, attr: &Attr, ttl: Duration) -> Option<Entry> {
-        let node = self.hold(path)?;
+        let node = self.count_lookup(path)?;
         Some(Entry { node: Some(node), attr: self.shown(attr), entry_ttl: ttl.min(self.names_ttl), attr_ttl: ttl })
     }
 }
@@ -338,22 +338,22 @@ impl Records for View {
         self.is_writable
     }
 
-    fn table<T>(&self, look: impl FnOnce(&Tables) -> T) -> T {
-        View::table(self, look)
+    fn table<T>(&self, read: impl FnOnce(&Tables) -> T) -> T {
+        View::table(self, read)
     }
 
     fn node_of(&self, path: &Path) -> Option<NodeId> {
         View::node_of(self, path)
     }
 
-    fn hold(&self, path: &Path) -> Option<NodeId> {
-        View::hold(self, path)
+    fn count_lookup(&self, path: &Path) -> Option<NodeId> {
+        View::count_lookup(self, path)
     }
 }
 
 /// How long the kernel may believe names. A session that has its originals ends with its job.
-fn names_ttl(negotiated: &Negotiated, has_originals: bool) -> Duration {
-    if has_originals || negotiated.can_expire_all_names() { FOREVER } else { NAMES_TTL }
+fn names_ttl(negotiated: &Negotiated, has_source: bool) -> Duration {
+    if has_source || negotiated.can_expire_all_names() { FOREVER } else { NAMES_TTL }
 }
 
 /// True if everything below some directory above `path` is live.
@@ -370,9 +370,9 @@ mod tests {
 
     #[test]
     fn names_last_where_the_kernel_can_be_told_that_they_do_not() {
-        let check = |minor, has_originals, expected| {
+        let check = |minor, has_source, expected| {
             let negotiated = Negotiated { minor, flags: 0, transfer_bytes_max: 0 };
-            assert_eq!(names_ttl(&negotiated, has_originals), expected, "{minor} {has_originals}");
+            assert_eq!(names_ttl(&negotiated, has_source), expected, "{minor} {has_source}");
         };
         check(44, false, FOREVER);
         check(43, false, NAMES_TTL);

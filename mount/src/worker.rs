@@ -57,12 +57,12 @@ pub(crate) trait DemandSink {
 
 impl Connection {
     /// Reads and serves requests of one descriptor until the file system is unmounted.
-    pub(crate) fn work(&self, device: usize, asker: &dyn DemandSink) {
+    pub(crate) fn work(&self, device: usize, demands: &dyn DemandSink) {
         let mut buffer = vec![0; Device::request_bytes_max(self.view.negotiated.transfer_bytes_max)];
         loop {
             match self.devices[device].read(&mut buffer) {
                 Ok(0) => return,
-                Ok(bytes) => self.take(&buffer[..bytes], device, asker),
+                Ok(bytes) => self.take(&buffer[..bytes], device, demands),
                 Err(error) => {
                     tracing::error!(%error, "a descriptor of the mounted file system can't be read; what is mounted may stop");
                     return;
@@ -72,19 +72,19 @@ impl Connection {
     }
 
     /// Serves what has waited, as it comes, until nothing more can.
-    pub(crate) fn complete(&self, ready: &Receiver<Parked>, asker: &dyn DemandSink) {
+    pub(crate) fn complete(&self, ready: &Receiver<Parked>, demands: &dyn DemandSink) {
         for parked in ready {
-            self.serve_parked(parked, asker);
+            self.serve_parked(parked, demands);
         }
     }
 
     /// Serves a request again.
-    pub(crate) fn serve_parked(&self, mut parked: Parked, asker: &dyn DemandSink) {
+    pub(crate) fn serve_parked(&self, mut parked: Parked, demands: &dyn DemandSink) {
         loop {
             let Ok(request) = Request::decode(&parked.bytes) else { return };
             let Parked { device, attempt, read_at, .. } = parked;
-            let Some(wanted) = self.serve(&request, device, attempt, read_at, asker) else { return };
-            match asker.ask(wanted, parked) {
+            let Some(wanted) = self.serve(&request, device, attempt, read_at, demands) else { return };
+            match demands.ask(wanted, parked) {
                 Some(again) => parked = again,
                 None => return,
             }
@@ -93,13 +93,13 @@ impl Connection {
 
     /// Serves a request again without waiting for anything. It comes back with what it waits for, if
     /// there is something.
-    pub(crate) fn serve_at_once(&self, parked: Parked, asker: &dyn DemandSink) -> Option<(Demand, Parked)> {
+    pub(crate) fn serve_at_once(&self, parked: Parked, demands: &dyn DemandSink) -> Option<(Demand, Parked)> {
         let request = Request::decode(&parked.bytes).ok()?;
         if !is_quick(&request.operation) {
             return Some((Demand::BlockingThread, parked));
         }
         let attempt = Attempt { at_once: true, ..parked.attempt };
-        let wanted = self.serve(&request, parked.device, attempt, parked.read_at, asker)?;
+        let wanted = self.serve(&request, parked.device, attempt, parked.read_at, demands)?;
         Some((wanted, parked))
     }
 
@@ -109,7 +109,7 @@ impl Connection {
         let _ = reply.error(Errno::INTR.raw_os_error());
     }
 
-    fn take(&self, bytes: &[u8], device: usize, asker: &dyn DemandSink) {
+    fn take(&self, bytes: &[u8], device: usize, demands: &dyn DemandSink) {
         let read_at = Instant::now();
         let request = match Request::decode(bytes) {
             Ok(request) => request,
@@ -123,14 +123,14 @@ impl Connection {
             }
         };
         if let Operation::Interrupt { unique } = request.operation {
-            return asker.interrupt(unique);
+            return demands.interrupt(unique);
         }
         let attempt = Attempt::default();
-        if let Some(wanted) = self.serve(&request, device, attempt, read_at, asker) {
+        if let Some(wanted) = self.serve(&request, device, attempt, read_at, demands) {
             let parked =
                 Parked { bytes: bytes.into(), unique: request.unique, device, attempt, read_at, is_interrupted: false };
-            if let Some(again) = asker.ask(wanted, parked) {
-                self.serve_parked(again, asker);
+            if let Some(again) = demands.ask(wanted, parked) {
+                self.serve_parked(again, demands);
             }
         }
     }
@@ -141,7 +141,7 @@ impl Connection {
         device: usize,
         attempt: Attempt,
         read_at: Instant,
-        asker: &dyn DemandSink,
+        demands: &dyn DemandSink,
     ) -> Option<Demand> {
         let _serving = self.gate.read().unwrap_or_else(PoisonError::into_inner);
         let reply = Reply { device: &self.devices[device], unique: request.unique };
@@ -150,7 +150,7 @@ impl Connection {
         let wanted = serve(&call);
         tracing::trace!(node = request.node.0, pid = request.pid, operation = ?request.operation, ?wanted, "served");
         for (path, block) in call.used.take() {
-            asker.used(path, block);
+            demands.used(path, block);
         }
         if wanted.is_none() {
             self.view.counters.count(device, &request.operation, attempt, &call.tally, read_at.elapsed());
@@ -185,12 +185,12 @@ pub(crate) fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> std::io
 /// Ample for serving a request; the default is what a program might need.
 const STACK_BYTES: usize = 256 << 10;
 
-/// What a request that has come back from `asker` is tried with.
+/// What a request that has come back from `demands` is tried with.
 impl Parked {
     /// It waited for this answer; `is_known` if the node could help.
     pub(crate) fn answered(mut self, is_known: bool) -> Parked {
         self.attempt.rounds = self.attempt.rounds.saturating_add(1);
-        self.attempt.must_use_original |= !is_known;
+        self.attempt.must_use_source |= !is_known;
         self
     }
 
@@ -200,7 +200,7 @@ impl Parked {
     }
 
     /// True if a signal is about to end the thread that waits for it.
-    pub(crate) fn is_of_the_dying(&self) -> bool {
+    pub(crate) fn thread_is_dying(&self) -> bool {
         Request::decode(&self.bytes).is_ok_and(|request| is_dying(request.pid))
     }
 

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use headwater_proto::Rank;
 
 /// How long what a name stands for is believed, while its rank does not answer.
-const BELIEVED_MAX: Duration = Duration::from_secs(10);
+const VALID_MAX: Duration = Duration::from_secs(10);
 /// Addresses of one name that are tried.
 const ADDRESSES_MAX: usize = 16;
 
@@ -24,12 +24,12 @@ pub enum Addresses {
     /// By rank.
     Fixed(Vec<SocketAddr>),
     /// By rank, host and port; and what has been looked up.
-    Named(Vec<String>, HashMap<Rank, LookedUp>),
+    Named(Vec<String>, HashMap<Rank, ResolvedName>),
 }
 
 /// What a name stands for.
 #[derive(Debug)]
-pub struct LookedUp {
+pub struct ResolvedName {
     addresses: Vec<SocketAddr>,
     /// Which of them is tried next.
     next: usize,
@@ -52,9 +52,9 @@ impl Addresses {
     pub(crate) fn of(&mut self, rank: Rank) -> io::Result<SocketAddr> {
         match self {
             Addresses::Fixed(addresses) => addresses.get(rank.0 as usize).copied(),
-            Addresses::Named(names, looked_up) => {
+            Addresses::Named(names, resolved) => {
                 let name = names.get(rank.0 as usize).ok_or(io::ErrorKind::AddrNotAvailable)?;
-                looked_up.entry(rank).or_insert_with(|| LookedUp::begin(name)).next(name)
+                resolved.entry(rank).or_insert_with(|| ResolvedName::begin(name)).next(name)
             }
         }
         .ok_or_else(|| io::ErrorKind::AddrNotAvailable.into())
@@ -75,9 +75,9 @@ impl From<Vec<SocketAddr>> for Addresses {
     }
 }
 
-impl LookedUp {
-    fn begin(name: &str) -> LookedUp {
-        LookedUp { addresses: Vec::new(), next: 0, at: Instant::now(), answer: look_up(name) }
+impl ResolvedName {
+    fn begin(name: &str) -> ResolvedName {
+        ResolvedName { addresses: Vec::new(), next: 0, at: Instant::now(), answer: resolve(name) }
     }
 
     /// One of the addresses, in turn. What was known is kept while the name can't be looked up.
@@ -90,7 +90,7 @@ impl LookedUp {
                 self.answer = None;
             }
             Some(Err(TryRecvError::Disconnected)) => self.answer = None,
-            None if self.at.elapsed() >= BELIEVED_MAX => (self.at, self.answer) = (Instant::now(), look_up(name)),
+            None if self.at.elapsed() >= VALID_MAX => (self.at, self.answer) = (Instant::now(), resolve(name)),
             None => {}
         }
         self.next = self.next.wrapping_add(1);
@@ -99,13 +99,13 @@ impl LookedUp {
 }
 
 /// Has a name looked up by a thread that waits for it.
-fn look_up(name: &str) -> Option<Receiver<io::Result<Vec<SocketAddr>>>> {
-    let (tell, told) = channel();
+fn resolve(name: &str) -> Option<Receiver<io::Result<Vec<SocketAddr>>>> {
+    let (sender, receiver) = channel();
     let name = name.to_owned();
     // Nobody may want to know any more.
-    let looks = move || drop(tell.send(addresses_of(&name)));
-    let thread = std::thread::Builder::new().name("names".into()).spawn(looks);
-    thread.ok().map(|_| told)
+    let resolves = move || drop(sender.send(addresses_of(&name)));
+    let thread = std::thread::Builder::new().name("names".into()).spawn(resolves);
+    thread.ok().map(|_| receiver)
 }
 
 fn addresses_of(name: &str) -> io::Result<Vec<SocketAddr>> {
@@ -153,8 +153,8 @@ mod tests {
         };
         assert_eq!(found.unwrap(), "127.0.0.1:7".parse().unwrap());
         assert!(addresses.of(Rank(2)).is_err(), "there is no such rank");
-        let Addresses::Named(_, looked_up) = &mut addresses else { unreachable!() };
-        let known = looked_up.get_mut(&Rank(0)).unwrap();
+        let Addresses::Named(_, resolved) = &mut addresses else { unreachable!() };
+        let known = resolved.get_mut(&Rank(0)).unwrap();
         known.addresses = vec!["10.0.0.1:7".parse().unwrap(), "10.0.0.2:7".parse().unwrap()];
         let tried: Vec<_> = (0..3).map(|_| known.next("127.0.0.1:7").unwrap()).collect();
         assert!(tried[0] != tried[1] && tried[0] == tried[2], "{tried:?}");

@@ -2,7 +2,7 @@
 //! the front, and hardly any is moved or cleared on the way.
 
 /// Memory above this size is given back when the buffer is empty.
-const KEEP_BYTES_MAX: usize = 2 << 20;
+const IDLE_BYTES_MAX: usize = 2 << 20;
 
 /// A queue of bytes.
 #[derive(Debug, Default)]
@@ -62,7 +62,7 @@ impl Buffer {
         self.start += bytes;
         if self.is_empty() {
             (self.start, self.end) = (0, 0);
-            if self.bytes.len() > KEEP_BYTES_MAX {
+            if self.bytes.len() > IDLE_BYTES_MAX {
                 self.bytes = Vec::new();
             }
         }
@@ -113,7 +113,7 @@ mod tests {
         buffer.room(999)[0] = 2;
         buffer.filled(1);
         assert_eq!((buffer.data(), buffer.capacity()), (&[1, 2][..], before));
-        buffer.put(&vec![3; KEEP_BYTES_MAX + 1]);
+        buffer.put(&vec![3; IDLE_BYTES_MAX + 1]);
         buffer.take_back(1);
         buffer.consume(buffer.len());
         assert_eq!(buffer.capacity(), 0);

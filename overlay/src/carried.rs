@@ -35,7 +35,7 @@ impl Links {
     }
 
     /// A peer has greeted, and may have named a place to go on.
-    pub(crate) fn greeted(&mut self, now: Time, token: Token, peer: Peer, place: Option<Endpoint>) {
+    pub(crate) fn greeted(&mut self, now: Time, token: Token, peer: Peer, endpoint: Option<Endpoint>) {
         let Links { links, upgrading, identity, .. } = self;
         let Some(link) = links.get_mut(&token) else { return };
         match link.dialled {
@@ -43,33 +43,33 @@ impl Links {
                 // The connection on which the places were named has done its work.
                 let replaced = self.dialling.replace(rank, token);
                 self.up(now, token, peer);
-                if let Some(held) = replaced {
-                    self.close(now, held);
+                if let Some(tcp) = replaced {
+                    self.close(now, tcp);
                 }
                 return;
             }
             Some(rank) => {
-                let places = link.offered.take().zip(place);
-                if let Some((own, place)) = places {
-                    link.held_until = Some(now + CARRIED_WAIT_MS_MAX);
-                    if !upgrading.begin(&own, &place, |stream| Link::dial(stream, rank, now)) {
+                let endpoints = link.offered.take().zip(endpoint);
+                if let Some((own, endpoint)) = endpoints {
+                    link.upgrade_until = Some(now + CARRIED_WAIT_MS_MAX);
+                    if !upgrading.begin(&own, &endpoint, |stream| Link::dial(stream, rank, now)) {
                         // The peer holds the connection, too.
-                        self.stay(now, token);
+                        self.fall_back_to_tcp(now, token);
                     }
                     return;
                 }
             }
             None if link.greets_last => {
-                let places = place.and_then(|place| Some((upgrading.offer()?, place)));
-                let begins = |(own, place): &(Endpoint, Endpoint)| {
-                    upgrading.begin(own, place, |stream| Link::accept(stream, identity, now))
+                let endpoints = endpoint.and_then(|endpoint| Some((upgrading.offer()?, endpoint)));
+                let begins = |(own, endpoint): &(Endpoint, Endpoint)| {
+                    upgrading.begin(own, endpoint, |stream| Link::accept(stream, identity, now))
                 };
-                let answer = places.filter(begins).map(|(own, _)| own);
-                let is_held = answer.is_some();
+                let answer = endpoints.filter(begins).map(|(own, _)| own);
+                let is_upgrading = answer.is_some();
                 link.greet(identity, answer);
                 self.writable.insert(token);
-                if is_held {
-                    link.held_until = Some(now + SILENCE_MS_MAX);
+                if is_upgrading {
+                    link.upgrade_until = Some(now + SILENCE_MS_MAX);
                     return;
                 }
             }
@@ -91,19 +91,19 @@ impl Links {
     /// Nothing came of a carried link to this rank. If its connection is held, the link goes on there.
     pub(crate) fn not_carried(&mut self, now: Time, dialled: Option<Rank>, error: &LinkError) {
         let Some(rank) = dialled else { return };
-        let held = self.links.iter().find(|(_, link)| link.dialled == dialled && link.held_until.is_some());
+        let tcp = self.links.iter().find(|(_, link)| link.dialled == dialled && link.upgrade_until.is_some());
         // Without one the peer itself has gone.
-        if let Some(token) = held.map(|(token, _)| *token) {
+        if let Some(token) = tcp.map(|(token, _)| *token) {
             self.upgrading.fail(format!("rank {} can't be reached over libfabric: {error}", rank.0));
             self.upgrading.avoided.insert(rank);
-            self.stay(now, token);
+            self.fall_back_to_tcp(now, token);
         }
     }
 
     /// A held connection is the link after all: the peer says so, or is told.
-    pub(crate) fn stay(&mut self, now: Time, token: Token) {
+    pub(crate) fn fall_back_to_tcp(&mut self, now: Time, token: Token) {
         let Some(link) = self.links.get_mut(&token) else { return };
-        link.held_until = None;
+        link.upgrade_until = None;
         if link.dialled.is_some() {
             // Nothing can be queued yet.
             let _ = link.send(Outgoing::Message(Message::Alive));
@@ -114,7 +114,7 @@ impl Links {
     }
 
     /// A held connection has waited for long enough.
-    pub(crate) fn held_too_long(&mut self, now: Time, token: Token) {
+    pub(crate) fn upgrade_timed_out(&mut self, now: Time, token: Token) {
         let error = LinkError::Silent(CARRIED_WAIT_MS_MAX);
         let Some(rank) = self.links.get(&token).map(|link| link.dialled) else { return };
         let is_carried = |link: &Link| link.stream.is_carried() && link.rank.is_none() && link.dialled == rank;

@@ -23,7 +23,7 @@ use crate::session::Fabric;
 /// How long it may take until it has an endpoint.
 const START_MAX: Duration = Duration::from_secs(3);
 /// The most that it says: a letter, a length, the provider's name and the endpoint's.
-const SAID_BYTES_MAX: usize = 2 + 255 + ENDPOINT_NAME_BYTES_MAX;
+const ANNOUNCEMENT_BYTES_MAX: usize = 2 + 255 + ENDPOINT_NAME_BYTES_MAX;
 
 /// Why there is no carrier.
 #[derive(Debug, Error)]
@@ -62,17 +62,18 @@ impl Carrier {
         // It still has the other end.
         drop(command);
         let mut carrier = Carrier { process, control: control.into(), name: Vec::new() };
-        carrier.name = carrier.hear_name(&program)?;
+        carrier.name = carrier.receive_name(&program)?;
         tracing::info!(program, "links go over libfabric where both ends can");
         Ok(carrier)
     }
 
-    fn hear_name(&mut self, program: &str) -> Result<Vec<u8>, CarrierError> {
-        let mut said = [0; SAID_BYTES_MAX];
-        let heard = self.control.set_read_timeout(Some(START_MAX)).and_then(|()| self.control.read(&mut said));
-        match heard {
+    fn receive_name(&mut self, program: &str) -> Result<Vec<u8>, CarrierError> {
+        let mut announcement = [0; ANNOUNCEMENT_BYTES_MAX];
+        let announced =
+            self.control.set_read_timeout(Some(START_MAX)).and_then(|()| self.control.read(&mut announcement));
+        match announced {
             Ok(0) => Err(CarrierError::Ended(program.into())),
-            Ok(bytes) => parse_said(&said[..bytes], program),
+            Ok(bytes) => parse_announcement(&announcement[..bytes], program),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err(CarrierError::Late(program.into())),
             Err(error) => Err(CarrierError::Start(program.into(), error)),
         }
@@ -113,8 +114,8 @@ impl Drop for Carrier {
 }
 
 /// The endpoint's name: see `carry` in `integrations/fabric/carrier.h`.
-fn parse_said(said: &[u8], program: &str) -> Result<Vec<u8>, CarrierError> {
-    let name = match said {
+fn parse_announcement(announcement: &[u8], program: &str) -> Result<Vec<u8>, CarrierError> {
+    let name = match announcement {
         [b'E', why @ ..] => return Err(CarrierError::Refused(String::from_utf8_lossy(why).into_owned())),
         [b'N', length, rest @ ..] => rest.get(usize::from(*length)..),
         _ => None,
@@ -125,9 +126,9 @@ fn parse_said(said: &[u8], program: &str) -> Result<Vec<u8>, CarrierError> {
 
 /// Whatever a carrier says, its name has a length that a peer takes.
 #[cfg(fuzzing)]
-pub fn fuzz(said: &[u8]) {
-    if let Ok(name) = parse_said(said, "carrier") {
-        assert!(said.ends_with(&name) && (1..=ENDPOINT_NAME_BYTES_MAX).contains(&name.len()));
+pub fn fuzz(announcement: &[u8]) {
+    if let Ok(name) = parse_announcement(announcement, "carrier") {
+        assert!(announcement.ends_with(&name) && (1..=ENDPOINT_NAME_BYTES_MAX).contains(&name.len()));
     }
 }
 
@@ -136,13 +137,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn carriers_say_names_or_reasons() {
-        assert_eq!(parse_said(b"N\x03tcpname", "x").unwrap(), b"name");
-        let why = parse_said(b"Eno provider", "x").unwrap_err().to_string();
+    fn carriers_announce_names_or_reasons() {
+        assert_eq!(parse_announcement(b"N\x03tcpname", "x").unwrap(), b"name");
+        let why = parse_announcement(b"Eno provider", "x").unwrap_err().to_string();
         assert!(why.starts_with("no provider;"), "{why}");
         let long = [b"N\0".as_slice(), &[0; ENDPOINT_NAME_BYTES_MAX + 1]].concat();
         for garbage in [&b""[..], b"N", b"N\x03tcp", b"X\0name", &long] {
-            assert!(matches!(parse_said(garbage, "x"), Err(CarrierError::Unclear(_))), "{garbage:?}");
+            assert!(matches!(parse_announcement(garbage, "x"), Err(CarrierError::Unclear(_))), "{garbage:?}");
         }
     }
 

@@ -95,7 +95,7 @@ impl Channel {
     }
 
     /// Has a line sent, without its end. It goes with the next [`Channel::flush`].
-    pub fn say(&mut self, line: &str) {
+    pub fn send_line(&mut self, line: &str) {
         self.waiting.extend_from_slice(line.as_bytes());
         self.waiting.push(b'\n');
     }
@@ -104,7 +104,7 @@ impl Channel {
     ///
     /// # Errors
     /// The channel has ended.
-    pub fn hear(&mut self) -> Result<Option<String>, ChannelError> {
+    pub fn next_line(&mut self) -> Result<Option<String>, ChannelError> {
         loop {
             if let Some(line) = self.take_line()? {
                 if line.is_empty() {
@@ -205,12 +205,12 @@ mod tests {
     }
 
     /// Lets both speak until the end with this number hears a line, or an end fails.
-    fn heard(channels: &mut [Channel; 2], end: usize) -> Result<String, ChannelError> {
+    fn exchange_until(channels: &mut [Channel; 2], end: usize) -> Result<String, ChannelError> {
         let started = Instant::now();
         loop {
             for (number, channel) in channels.iter_mut().enumerate() {
                 channel.flush()?;
-                if let Some(line) = channel.hear()? {
+                if let Some(line) = channel.next_line()? {
                     assert_eq!(number, end, "{line}");
                     return Ok(line);
                 }
@@ -223,34 +223,34 @@ mod tests {
     fn lines_go_both_ways() {
         let mut channels = pair([7; 2]);
         let long = "x".repeat(LINE_BYTES_MAX - 1);
-        channels[0].say("first");
-        channels[0].say(&long);
-        assert_eq!(heard(&mut channels, 1).unwrap(), "first");
-        assert_eq!(heard(&mut channels, 1).unwrap(), long);
-        channels[1].say(&long);
-        channels[1].say("last");
-        assert_eq!(heard(&mut channels, 0).unwrap(), long);
-        assert_eq!(heard(&mut channels, 0).unwrap(), "last");
+        channels[0].send_line("first");
+        channels[0].send_line(&long);
+        assert_eq!(exchange_until(&mut channels, 1).unwrap(), "first");
+        assert_eq!(exchange_until(&mut channels, 1).unwrap(), long);
+        channels[1].send_line(&long);
+        channels[1].send_line("last");
+        assert_eq!(exchange_until(&mut channels, 0).unwrap(), long);
+        assert_eq!(exchange_until(&mut channels, 0).unwrap(), "last");
         assert!(channels.iter().all(Channel::is_proven));
         let [near, mut far] = channels;
         drop(near);
-        assert!(matches!(far.hear(), Err(ChannelError::Closed)));
+        assert!(matches!(far.next_line(), Err(ChannelError::Closed)));
     }
 
     #[test]
-    fn who_does_not_know_the_key_is_not_heard() {
+    fn a_peer_without_the_key_is_refused() {
         let mut channels = pair([7, 8]);
-        channels[0].say("let me in");
-        assert!(matches!(heard(&mut channels, 1), Err(ChannelError::Refused(_))));
+        channels[0].send_line("let me in");
+        assert!(matches!(exchange_until(&mut channels, 1), Err(ChannelError::Refused(_))));
         assert!(!channels[1].is_proven());
     }
 
     #[test]
     fn endless_lines_are_refused() {
         let mut channels = pair([7; 2]);
-        channels[0].say(&"x".repeat(LINE_BYTES_MAX + 1));
+        channels[0].send_line(&"x".repeat(LINE_BYTES_MAX + 1));
         channels[0].waiting.pop();
         channels[0].waiting.push(b'x');
-        assert!(matches!(heard(&mut channels, 1), Err(ChannelError::Line)));
+        assert!(matches!(exchange_until(&mut channels, 1), Err(ChannelError::Line)));
     }
 }

@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_does_not_answer_is_dialled_ever_less_often() {
+    fn a_silent_rank_is_dialled_ever_less_often() {
         let (mut dialling, rank) = (Dialling::default(), Rank(3));
         dialling.add(5, rank);
         let (mut now, mut waits) = (5, Vec::new());
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_hung_up_is_dialled_no_more() {
+    fn a_removed_rank_is_dialled_no_more() {
         let (mut dialling, rank) = (Dialling::default(), Rank(3));
         dialling.add(0, rank);
         dialling.began(0, rank, Token(1));

@@ -24,7 +24,7 @@ pub(crate) const QUEUE_MAX: usize = 1 << 18;
 /// Plaintext that is gathered before it is encrypted, in bytes; one frame may exceed it.
 const GATHER_BYTES: usize = 256 << 10;
 /// Bytes that one call receives from a peer that has not greeted.
-const RECEIVE_BYTES_STRANGER: usize = 1 << 10;
+const RECEIVE_BYTES_UNAUTHENTICATED: usize = 1 << 10;
 /// Bytes that one call receives, at first and at most: twice as many once a call has filled its room.
 const RECEIVE_BYTES_MIN: usize = 32 << 10;
 const RECEIVE_BYTES_MAX: usize = 512 << 10;
@@ -134,18 +134,18 @@ pub(crate) struct Link {
     /// The peer, once it has greeted.
     pub(crate) rank: Option<Rank>,
     pub(crate) opened_at: Time,
-    pub(crate) heard_at: Time,
-    pub(crate) spoke_at: Time,
+    pub(crate) received_at: Time,
+    pub(crate) sent_at: Time,
     /// Where this end's greeting says that the link can go on; until the peer has greeted.
     pub(crate) offered: Option<Endpoint>,
     /// This end greets once it has been told to: see [`Link::greet`].
     pub(crate) greets_last: bool,
     /// The peer has greeted, and a carried link is to take this one's place until this time.
-    pub(crate) held_until: Option<Time>,
+    pub(crate) upgrade_until: Option<Time>,
     /// Bytes received that have not been counted yet.
     pub(crate) bytes_received: u64,
     /// When something was last handed out.
-    handed_at: Time,
+    delivered_at: Time,
     noise: Noise,
     is_connecting: bool,
     ciphertext: Buffer,
@@ -168,8 +168,8 @@ impl Link {
     }
 
     /// The same link, whose greeting says that it can go on there.
-    pub(crate) fn offering(self, place: Option<Endpoint>) -> Link {
-        Link { offered: place, ..self }
+    pub(crate) fn offering(self, endpoint: Option<Endpoint>) -> Link {
+        Link { offered: endpoint, ..self }
     }
 
     /// A connection that a peer has made.
@@ -183,17 +183,17 @@ impl Link {
             dialled: None,
             rank: None,
             opened_at: now,
-            heard_at: now,
-            spoke_at: now,
+            received_at: now,
+            sent_at: now,
             offered: None,
             greets_last: false,
-            held_until: None,
+            upgrade_until: None,
             bytes_received: 0,
-            handed_at: now,
+            delivered_at: now,
             noise,
             is_connecting: false,
             ciphertext: Buffer::default(),
-            receive_bytes: RECEIVE_BYTES_STRANGER,
+            receive_bytes: RECEIVE_BYTES_UNAUTHENTICATED,
             plain: Buffer::default(),
             handed_out: 0,
             queue: VecDeque::new(),
@@ -234,7 +234,7 @@ impl Link {
                 return Ok(self.sign_of_life(now));
             }
         }
-        self.handed_at = now;
+        self.delivered_at = now;
         let end = LENGTH_BYTES + self.frame_bytes().unwrap_or(0);
         self.handed_out = end;
         let (message, content) = Message::decode(&self.plain.data()[LENGTH_BYTES..end])?;
@@ -242,10 +242,10 @@ impl Link {
         if let Some(peer) = self.peer() {
             return Ok(Some(Received::Message(peer, message, content)));
         }
-        let (rank, place) = check_hello(message, identity, self.dialled)?;
+        let (rank, endpoint) = check_hello(message, identity, self.dialled)?;
         self.rank = Some(rank);
         self.receive_bytes = RECEIVE_BYTES_MIN;
-        Ok(self.peer().map(|peer| Received::Up(peer, place)))
+        Ok(self.peer().map(|peer| Received::Up(peer, endpoint)))
     }
 
     /// The peer, once it has greeted: who was dialled is asked, who has dialled asks.
@@ -255,14 +255,15 @@ impl Link {
 
     /// A parent that sends a part of a long message lives, too.
     fn sign_of_life(&mut self, now: Time) -> Option<Received> {
-        let peer =
-            self.peer().filter(|_| self.dialled.is_some() && self.heard_at >= self.handed_at + SIGN_OF_LIFE_MS)?;
-        self.handed_at = now;
+        let peer = self
+            .peer()
+            .filter(|_| self.dialled.is_some() && self.received_at >= self.delivered_at + SIGN_OF_LIFE_MS)?;
+        self.delivered_at = now;
         Some(Received::Message(peer, Message::Alive, 0..0))
     }
 
     /// True of a peer that has greeted, or has got through the handshake at least: few strangers can.
-    pub(crate) fn is_promising(&self) -> bool {
+    pub(crate) fn has_finished_handshake(&self) -> bool {
         self.noise.is_ready()
     }
 
@@ -296,7 +297,7 @@ impl Link {
                     Ok(0) => return Err(LinkError::Closed),
                     Ok(bytes) => {
                         self.sending.consume(bytes);
-                        self.spoke_at = now;
+                        self.sent_at = now;
                         traffic.bytes += bytes as u64;
                         traffic.carried_bytes += if self.stream.is_carried() { bytes as u64 } else { 0 };
                     }
@@ -407,8 +408,8 @@ impl Link {
     }
 
     /// Has this end greet, with a place where the link can go on.
-    pub(crate) fn greet(&mut self, identity: &Identity, place: Option<Endpoint>) {
-        self.queue.push_front(Outgoing::Message(hello(identity, self.dialled.is_some(), place)));
+    pub(crate) fn greet(&mut self, identity: &Identity, endpoint: Option<Endpoint>) {
+        self.queue.push_front(Outgoing::Message(hello(identity, self.dialled.is_some(), endpoint)));
     }
 
     /// Receives more ciphertext; false if the socket has none.
@@ -425,7 +426,7 @@ impl Link {
                     self.receive_bytes = (self.receive_bytes * 2).min(RECEIVE_BYTES_MAX);
                 }
                 self.bytes_received += bytes as u64;
-                self.heard_at = now;
+                self.received_at = now;
                 Ok(true)
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {

@@ -27,12 +27,12 @@ use crate::upgrading::Upgrading;
 const GREETING_TIMEOUT_MS: Time = 5000;
 /// Connections that have not greeted; the oldest gives way to a new one, at first of those that have not
 /// got through the handshake.
-const STRANGERS_MAX: usize = 64;
+const UNAUTHENTICATED_MAX: usize = 64;
 /// Connections that are taken in before everything else has its turn: fewer than there is room for, so
 /// that each can say something before it gives way.
 const ACCEPTS_MAX: usize = 8;
 /// Strangers that are heard before everything else has its turn.
-const STRANGERS_HEARD_MAX: usize = 16;
+const UNAUTHENTICATED_HANDLED_MAX: usize = 16;
 /// Connections that the kernel keeps until they are taken in; it lets others wait for a second or longer.
 const WAITING_MAX: i32 = 1024;
 /// How long to wait when no connection could be taken in, in milliseconds.
@@ -55,8 +55,8 @@ pub struct Links {
     /// Links whose socket may have something to receive.
     readable: VecDeque<Token>,
     /// The same of strangers, and how many of them have had their turn since the last tick.
-    readable_strangers: VecDeque<Token>,
-    strangers_heard: usize,
+    readable_unauthenticated: VecDeque<Token>,
+    unauthenticated_handled: usize,
     /// Links that may have something to send.
     pub(crate) writable: BTreeSet<Token>,
     /// What the node has to be told before anything else.
@@ -118,8 +118,8 @@ impl Links {
             links: HashMap::new(),
             by_peer: BTreeMap::new(),
             readable: VecDeque::new(),
-            readable_strangers: VecDeque::new(),
-            strangers_heard: 0,
+            readable_unauthenticated: VecDeque::new(),
+            unauthenticated_handled: 0,
             writable: BTreeSet::new(),
             events: VecDeque::new(),
             traffic: Traffic::default(),
@@ -199,8 +199,8 @@ impl Links {
             return self.drop_link(now, token, &error);
         }
         self.writable.insert(token);
-        let is_stranger = link.rank.is_none() && link.dialled.is_none();
-        let queue = if is_stranger { &mut self.readable_strangers } else { &mut self.readable };
+        let is_unauthenticated = link.rank.is_none() && link.dialled.is_none();
+        let queue = if is_unauthenticated { &mut self.readable_unauthenticated } else { &mut self.readable };
         if !queue.contains(&token) {
             queue.push_back(token);
         }
@@ -214,25 +214,25 @@ impl Links {
                 return Some(Next::Event(event));
             }
             // One stranger has its turn in any case, and more when the peers have no more.
-            let first = (self.strangers_heard == 0).then(|| self.next_stranger()).flatten();
-            let token = first.or_else(|| self.readable.pop_front()).or_else(|| self.next_stranger())?;
+            let first = (self.unauthenticated_handled == 0).then(|| self.next_unauthenticated()).flatten();
+            let token = first.or_else(|| self.readable.pop_front()).or_else(|| self.next_unauthenticated())?;
             let Some(link) = self.links.get_mut(&token) else { continue };
             let received = link.receive(&self.identity, now);
             self.traffic.bytes_received += std::mem::take(&mut link.bytes_received);
             match received {
                 Ok(None) => drop(self.writable.insert(token)),
                 Err(error) => self.drop_link(now, token, &error),
-                Ok(Some(Received::Up(peer, place))) => {
+                Ok(Some(Received::Up(peer, endpoint))) => {
                     self.readable.push_back(token);
-                    self.greeted(now, token, peer, place);
+                    self.greeted(now, token, peer, endpoint);
                 }
-                Ok(Some(Received::Message(_, message, _))) if link.held_until.is_some() => {
+                Ok(Some(Received::Message(_, message, _))) if link.upgrade_until.is_some() => {
                     if message != Message::Alive {
                         self.drop_link(now, token, &LinkError::Hello("it goes on where it is held"));
                         continue;
                     }
                     self.readable.push_back(token);
-                    self.stay(now, token);
+                    self.fall_back_to_tcp(now, token);
                 }
                 Ok(Some(Received::Message(peer, message, content))) => {
                     self.readable.push_back(token);
@@ -243,18 +243,18 @@ impl Links {
     }
 
     /// Handshakes are dear: those who come must not keep peers waiting.
-    fn next_stranger(&mut self) -> Option<Token> {
-        if self.strangers_heard == STRANGERS_HEARD_MAX {
+    fn next_unauthenticated(&mut self) -> Option<Token> {
+        if self.unauthenticated_handled == UNAUTHENTICATED_HANDLED_MAX {
             return None;
         }
-        let token = self.readable_strangers.pop_front()?;
-        self.strangers_heard += 1;
+        let token = self.readable_unauthenticated.pop_front()?;
+        self.unauthenticated_handled += 1;
         Some(token)
     }
 
     /// True if [`Links::next`] has something without new readiness.
     pub fn has_next(&self) -> bool {
-        !self.readable.is_empty() || !self.readable_strangers.is_empty() || !self.events.is_empty()
+        !self.readable.is_empty() || !self.readable_unauthenticated.is_empty() || !self.events.is_empty()
     }
 
     /// Has a message sent to a peer; nothing if there is no link.
@@ -309,7 +309,7 @@ impl Links {
 
     /// Does what is due: connections that wait, signs of life, dead peers, dialling.
     pub fn tick(&mut self, now: Time, registry: &Registry, mut token: impl FnMut() -> Token) {
-        self.strangers_heard = 0;
+        self.unauthenticated_handled = 0;
         if self.accept_at.is_some_and(|at| now >= at) {
             self.accept(now, registry, &mut token);
         }
@@ -318,13 +318,13 @@ impl Links {
         let due: Vec<Token> = self.links.iter().filter(|(_, link)| now >= due(link)).map(|(token, _)| *token).collect();
         for token in due {
             let Some(link) = self.links.get_mut(&token) else { continue };
-            let silent_ms = now - link.heard_at;
-            if link.held_until.is_some() {
-                self.held_too_long(now, token);
+            let silent_ms = now - link.received_at;
+            if link.upgrade_until.is_some() {
+                self.upgrade_timed_out(now, token);
             } else if link.rank.is_none() || silent_ms >= SILENCE_MS_MAX {
                 self.drop_link(now, token, &LinkError::Silent(silent_ms));
             } else {
-                link.spoke_at = now;
+                link.sent_at = now;
                 // A full queue needs no sign of life: what is in it is one.
                 let _ = link.send(Outgoing::Message(Message::Alive));
                 self.writable.insert(token);
@@ -384,7 +384,7 @@ impl Links {
         let not_carried = link.dialled.filter(|_| link.stream.is_carried() && link.rank.is_none());
         match (link.peer(), link.dialled) {
             // A carried link has taken its place.
-            (Some(_), None) if link.held_until.is_some() => {}
+            (Some(_), None) if link.upgrade_until.is_some() => {}
             (Some(peer), _) => tracing::info!(?peer, %error, "a link ended"),
             (None, Some(rank)) if error.is_of_connection() => {
                 tracing::debug!(rank = rank.0, %error, "a parent does not answer yet");
@@ -418,10 +418,11 @@ impl Links {
 
     /// Makes room for one more connection that has not greeted.
     fn make_room(&mut self, now: Time) {
-        let strangers = || self.links.iter().filter(|(_, link)| link.rank.is_none() && link.dialled.is_none());
-        if strangers().count() >= STRANGERS_MAX
-            && let Some(oldest) =
-                strangers().min_by_key(|(_, link)| (link.is_promising(), link.opened_at)).map(|(token, _)| *token)
+        let unauthenticated = || self.links.iter().filter(|(_, link)| link.rank.is_none() && link.dialled.is_none());
+        if unauthenticated().count() >= UNAUTHENTICATED_MAX
+            && let Some(oldest) = unauthenticated()
+                .min_by_key(|(_, link)| (link.has_finished_handshake(), link.opened_at))
+                .map(|(token, _)| *token)
         {
             self.drop_link(now, oldest, &LinkError::Crowded);
         }
@@ -431,8 +432,8 @@ impl Links {
 /// When something has to be done about a link.
 fn due(link: &Link) -> Time {
     match link.rank {
-        _ if link.held_until.is_some() => link.held_until.unwrap_or_default(),
+        _ if link.upgrade_until.is_some() => link.upgrade_until.unwrap_or_default(),
         None => link.opened_at + GREETING_TIMEOUT_MS,
-        Some(_) => (link.heard_at + SILENCE_MS_MAX).min(link.spoke_at + ALIVE_INTERVAL_MS),
+        Some(_) => (link.received_at + SILENCE_MS_MAX).min(link.sent_at + ALIVE_INTERVAL_MS),
     }
 }

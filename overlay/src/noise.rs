@@ -272,11 +272,11 @@ mod tests {
     }
 
     #[test]
-    fn no_memory_is_promised_to_strangers() {
-        let stranger = Noise::responder(SessionId(1), &SessionKey([2; 32]));
-        assert!(matches!(stranger.record(b"GET / HTTP", false), Err(NoiseError::Length)));
-        assert!(matches!(stranger.record(&[0, 3], false), Err(NoiseError::Length)));
-        assert!(matches!(stranger.record(&[0], false), Ok(None)));
+    fn unauthenticated_peers_cost_no_memory() {
+        let unauthenticated = Noise::responder(SessionId(1), &SessionKey([2; 32]));
+        assert!(matches!(unauthenticated.record(b"GET / HTTP", false), Err(NoiseError::Length)));
+        assert!(matches!(unauthenticated.record(&[0, 3], false), Err(NoiseError::Length)));
+        assert!(matches!(unauthenticated.record(&[0], false), Ok(None)));
         // Who replays a first record gets as far as this.
         let (_, ready) = pair([1, 1], [2, 2]).unwrap();
         assert!(matches!(ready.record(&[2, 1], false), Err(NoiseError::Length)));

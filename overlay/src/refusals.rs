@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_kind_is_told_once_in_a_while() {
+    fn each_kind_is_reported_once_in_a_while() {
         let mut refusals = Refusals::default();
         assert_eq!(refusals.note(5, "a"), Some(0));
         assert_eq!(refusals.note(6, "b"), Some(0));

@@ -389,7 +389,7 @@ mod tests {
         /// Senders come and go, and begin where the one before stopped or further up; what was sent is
         /// right, and one wrong byte is not.
         #[test]
-        fn whoever_sends_it_the_content_is_checked(
+        fn content_is_checked_whichever_peer_sends_it(
             steps in proptest::collection::vec(any::<(u8, Option<u8>)>(), 0..12),
             wrong in proptest::option::of(0..20usize),
         ) {
@@ -415,8 +415,8 @@ mod tests {
                     position = end;
                 }
             }
-            let verdict = f.verify(sender, u64::from(sender), CONTENT).unwrap();
-            prop_assert_eq!(verdict, if wrong.is_some() { Validation::Wrong } else { Validation::Right });
+            let validation = f.verify(sender, u64::from(sender), CONTENT).unwrap();
+            prop_assert_eq!(validation, if wrong.is_some() { Validation::Wrong } else { Validation::Right });
             f.assert_empty();
         }
     }

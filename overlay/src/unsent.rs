@@ -22,7 +22,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_socket_takes_little_that_nobody_reads() {
+    fn a_socket_buffers_little_that_the_peer_does_not_read() {
         let taken = |bytes: Option<u32>| {
             let listener = TcpListener::bind("127.0.0.1:0").unwrap();
             let mut socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();

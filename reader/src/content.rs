@@ -15,7 +15,7 @@ use headwater_closure::elf;
 use rustix::fs::{Access, Advice, AtFlags, OFlags, accessat, fadvise, fcntl_setfl, fgetxattr_query};
 use rustix::io::Errno;
 
-use crate::everybody::{self, Wish};
+use crate::all_users::{self, Permission};
 use crate::jobs::{FileError, FileEvent, FileJob};
 use crate::reader::Reader;
 
@@ -34,25 +34,25 @@ struct Copy<'a> {
 
 impl Reader {
     /// Copies a file's content to where the job says, and returns the last event of it once the file is
-    /// known to have stayed the same meanwhile. `tell` hears of each step before that, if there are
+    /// known to have stayed the same meanwhile. `report` hears of each step before that, if there are
     /// several. `buffer` is kept for the next file.
     pub(super) fn file(
         &self,
         job: &FileJob,
         buffer: &mut Vec<u8>,
-        tell: &mut dyn FnMut(FileEvent),
+        report: &mut dyn FnMut(FileEvent),
     ) -> Result<FileEvent, FileError> {
-        let original = FileError::Original;
-        let source = self.source(job).map_err(original)?;
-        let attr = self.attr(&*source, b"").map_err(original)?;
+        let source_error = FileError::Source;
+        let source = self.source(job).map_err(source_error)?;
+        let attr = self.attr(&*source, b"").map_err(source_error)?;
         match attr.kind() {
             Kind::File => {}
-            Kind::Dir => return Err(original(Errno::ISDIR)),
-            _ => return Err(original(Errno::INVAL)),
+            Kind::Dir => return Err(source_error(Errno::ISDIR)),
+            _ => return Err(source_error(Errno::INVAL)),
         }
-        if self.for_everybody {
+        if self.for_all_users {
             self.count_operation();
-            everybody::check(&source, &attr, Wish::Read).map_err(original)?;
+            all_users::check(&source, &attr, Permission::Read).map_err(source_error)?;
         }
         if job.have.as_ref().is_some_and(|have| !is_same_version(&have.attr, &attr)) {
             self.sources.forget(&job.path);
@@ -66,16 +66,16 @@ impl Reader {
         buffer.resize(buffer.len().max(bytes), 0);
         let prefix_bytes = if is_known(job) { 0 } else { bytes };
         let prefix = &mut buffer[..prefix_bytes];
-        let kept = job.block().filter(|_| prefix_bytes > 0).and_then(|_| self.sources.take_beginning(&job.path));
-        match kept.filter(|kept| kept.len() == prefix.len()) {
-            Some(kept) => prefix.copy_from_slice(&kept),
+        let cached = job.block().filter(|_| prefix_bytes > 0).and_then(|_| self.sources.take_beginning(&job.path));
+        match cached.filter(|cached| cached.len() == prefix.len()) {
+            Some(cached) => prefix.copy_from_slice(&cached),
             None => self.read(&source, prefix, 0, &job.path)?,
         }
         let head = self.head(job, &source, attr, prefix);
         let head = job.block().map_or(Some(head.clone()), |number| head.block(number));
-        let Some(head) = head else { return Err(original(Errno::INVAL)) };
+        let Some(head) = head else { return Err(source_error(Errno::INVAL)) };
         if head.content_bytes() > job.content_bytes_max {
-            self.sources.keep(&job.path, source, buffer[..prefix_bytes].to_vec());
+            self.sources.cache(&job.path, source, buffer[..prefix_bytes].to_vec());
             return Ok(FileEvent::Opened(head));
         }
         job.incoming.create(&head).map_err(|error| refused(job, &error))?;
@@ -83,11 +83,11 @@ impl Reader {
         let target = target.map_err(|error| refused(job, &error))?;
         let is_short = head.content_bytes() <= READ_BYTES as u64;
         if !is_short {
-            tell(FileEvent::Opened(head.clone()));
+            report(FileEvent::Opened(head.clone()));
         }
         let copy = Copy { reader: self, job, head: &head, source: &source, target: target.as_ref() };
-        copy.run(buffer, prefix_bytes as u64, tell)?;
-        let after = self.version(&*source).map_err(original)?;
+        copy.run(buffer, prefix_bytes as u64, report)?;
+        let after = self.version(&*source).map_err(source_error)?;
         if !is_same_version(&attr, &after) {
             self.sources.forget(&job.path);
             return Err(changed(&job.path));
@@ -128,7 +128,7 @@ impl Reader {
                 Ok(0) => return Err(changed(path)),
                 Ok(bytes) => filled += bytes,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(FileError::Original(Errno::from_io_error(&error).unwrap_or(Errno::IO))),
+                Err(error) => return Err(FileError::Source(Errno::from_io_error(&error).unwrap_or(Errno::IO))),
             }
         }
         self.bytes_read.fetch_add(filled as u64, Ordering::Relaxed);
@@ -184,14 +184,14 @@ impl Reader {
 impl Copy<'_> {
     /// Copies every byte that is wanted and not there yet. `buffer` starts with the file's first
     /// `prefix_bytes`.
-    fn run(&self, buffer: &mut [u8], prefix_bytes: u64, tell: &mut dyn FnMut(FileEvent)) -> Result<(), FileError> {
+    fn run(&self, buffer: &mut [u8], prefix_bytes: u64, report: &mut dyn FnMut(FileEvent)) -> Result<(), FileError> {
         let (content_bytes, mut position) = (self.head.content_bytes(), 0);
         let mut buffered = (0, prefix_bytes);
         while let Some((offset, in_range)) = self.head.locate(position) {
-            let bytes = match self.held(offset) {
+            let bytes = match self.stored_bytes(offset) {
                 Some(bytes) => bytes.min(in_range),
                 None => {
-                    let wanted = in_range.min(self.not_held(offset));
+                    let wanted = in_range.min(self.missing_bytes(offset));
                     if !(buffered.0..buffered.1).contains(&offset) {
                         let bytes = wanted.min(READ_BYTES as u64);
                         self.reader.read(self.source, &mut buffer[..bytes as usize], offset, &self.job.path)?;
@@ -205,7 +205,7 @@ impl Copy<'_> {
             };
             position += bytes;
             if position < content_bytes && content_bytes > READ_BYTES as u64 {
-                tell(FileEvent::Read(position));
+                report(FileEvent::Read(position));
             }
         }
         Ok(())
@@ -223,12 +223,12 @@ impl Copy<'_> {
     }
 
     /// How many bytes from `offset` the store holds already, if any.
-    fn held(&self, offset: u64) -> Option<u64> {
+    fn stored_bytes(&self, offset: u64) -> Option<u64> {
         self.have().find(|&(start, bytes)| (start..start + bytes).contains(&offset)).map(|(s, b)| s + b - offset)
     }
 
     /// How many bytes from `offset`, which the store lacks, it lacks in a row.
-    fn not_held(&self, offset: u64) -> u64 {
+    fn missing_bytes(&self, offset: u64) -> u64 {
         self.have().find(|&(start, _)| start > offset).map_or(u64::MAX, |(start, _)| start - offset)
     }
 
@@ -257,7 +257,7 @@ fn is_same_version(before: &Attr, after: &Attr) -> bool {
 
 fn changed(path: &Path) -> FileError {
     tracing::debug!(%path, "not the file that was seen before");
-    FileError::Original(Errno::STALE)
+    FileError::Source(Errno::STALE)
 }
 
 fn refused(job: &FileJob, error: &io::Error) -> FileError {
@@ -299,16 +299,16 @@ mod tests {
     }
 
     #[test]
-    fn large_files_are_told_of_piece_by_piece() {
+    fn large_files_are_reported_piece_by_piece() {
         let content: Vec<u8> = (0..READ_BYTES * 3 + 5).map(|n| (n / 7) as u8).collect();
         let fixture = Fixture::new(&content);
         let mut positions = Vec::new();
-        let mut tell = |event| match event {
+        let mut report = |event| match event {
             FileEvent::Opened(head) => assert_eq!((head.whole, head.content_bytes()), (true, content.len() as u64)),
             FileEvent::Read(position) => positions.push(position as usize),
             other => panic!("{other:?}"),
         };
-        let total = fixture.reader.file(&fixture.submit("f"), &mut Vec::new(), &mut tell);
+        let total = fixture.reader.file(&fixture.submit("f"), &mut Vec::new(), &mut report);
         assert!(matches!(total, Ok(FileEvent::Read(total)) if total == content.len() as u64), "{total:?}");
         assert_eq!(positions, [READ_BYTES, READ_BYTES * 2, READ_BYTES * 3]);
         assert!(fixture.copy() == content);
@@ -337,12 +337,12 @@ mod tests {
     }
 
     #[test]
-    fn short_files_and_blocks_are_told_of_at_once() {
+    fn short_files_and_blocks_are_reported_at_once() {
         let size = headwater_abi::wire::BLOCK_BYTES as usize + 10;
         let content: Vec<u8> = (0..size).map(|n| (n / 3) as u8).collect();
         let fixture = Fixture::new(&content);
-        let place = tempfile::tempdir().unwrap();
-        let mut store = Store::create(&NodeDir::new(place.path()), Vec::new()).unwrap();
+        let node_dir = tempfile::tempdir().unwrap();
+        let mut store = Store::create(&NodeDir::new(node_dir.path()), Vec::new()).unwrap();
         let job = fixture.submit("f");
         let incoming = store.incoming_block(&job.path, 1, size as u64).unwrap();
         let job = FileJob { aspect: Aspect::Block(1), incoming, ..job };
@@ -368,8 +368,8 @@ mod tests {
         let event = fixture.reader.file(&job, &mut Vec::new(), &mut |_| ());
         let Ok(FileEvent::Opened(head)) = event else { panic!("{event:?}") };
         assert_eq!((head.whole, head.content_bytes()), (true, size as u64));
-        let place = tempfile::tempdir().unwrap();
-        let mut store = Store::create(&NodeDir::new(place.path()), Vec::new()).unwrap();
+        let node_dir = tempfile::tempdir().unwrap();
+        let mut store = Store::create(&NodeDir::new(node_dir.path()), Vec::new()).unwrap();
         for block in [1, 0] {
             let incoming = store.incoming_block(&job.path, block, size as u64).unwrap();
             let have = Some(FileHead { ranges: [].into(), ..head.clone() });
@@ -393,10 +393,10 @@ mod tests {
         ] {
             let fixture = Fixture::new(&vec![1; READ_BYTES + 10]);
             let job = fixture.submit("f");
-            let original = File::options().write(true).open(fixture.dir.path().join("f")).unwrap();
-            let mut tell = |_| change(&original).unwrap();
-            let result = fixture.reader.file(&job, &mut Vec::new(), &mut tell);
-            assert_eq!(result.unwrap_err(), FileError::Original(Errno::STALE));
+            let source = File::options().write(true).open(fixture.dir.path().join("f")).unwrap();
+            let mut report = |_| change(&source).unwrap();
+            let result = fixture.reader.file(&job, &mut Vec::new(), &mut report);
+            assert_eq!(result.unwrap_err(), FileError::Source(Errno::STALE));
         }
     }
 
@@ -410,20 +410,20 @@ mod tests {
             [("d", Errno::ISDIR), ("fifo", Errno::INVAL), ("link", Errno::LOOP), ("absent", Errno::NOENT)]
         {
             let result = fixture.reader.file(&fixture.submit(name), &mut Vec::new(), &mut |_| ());
-            assert_eq!(result.unwrap_err(), FileError::Original(errno), "{name}");
+            assert_eq!(result.unwrap_err(), FileError::Source(errno), "{name}");
         }
     }
 
     #[test]
-    fn who_is_given_up_stops() {
+    fn reading_stops_once_the_content_is_given_up() {
         let fixture = Fixture::new(&vec![1; READ_BYTES * 2]);
         let job = fixture.submit("f");
-        let mut tell = |event| {
+        let mut report = |event| {
             if let FileEvent::Read(..) = event {
                 job.incoming.give_up().unwrap();
             }
         };
-        let result = fixture.reader.file(&job, &mut Vec::new(), &mut tell);
+        let result = fixture.reader.file(&job, &mut Vec::new(), &mut report);
         assert_eq!(result.unwrap_err(), FileError::GivenUp);
         assert_eq!(fixture.reader.counts().bytes_read, 2 * READ_BYTES as u64);
     }

@@ -9,7 +9,7 @@ use headwater_store::attr_of;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, StatxFlags, openat, statx};
 use rustix::io::Errno;
 
-use crate::everybody::{self, Wish};
+use crate::all_users::{self, Permission};
 
 /// The most descriptors that are kept.
 const DIRECTORIES_MAX: usize = 512;
@@ -19,7 +19,7 @@ const DIRECTORIES_MAX: usize = 512;
 pub(crate) struct Directories {
     open: Mutex<Open>,
     /// Those are opened that everybody may search, and no link is followed.
-    for_everybody: bool,
+    for_all_users: bool,
 }
 
 #[derive(Debug, Default)]
@@ -39,8 +39,8 @@ struct Opening {
 
 impl Directories {
     /// Of directories that everybody may search, along the whole path.
-    pub(super) fn for_everybody() -> Directories {
-        Directories { for_everybody: true, ..Directories::default() }
+    pub(super) fn for_all_users() -> Directories {
+        Directories { for_all_users: true, ..Directories::default() }
     }
 
     /// An `O_PATH` descriptor of the directory, opened along its ancestors. With
@@ -59,7 +59,7 @@ impl Directories {
             };
             // Who opens waits for ancestors alone, so nobody waits in a circle.
             let result = opening.result.get_or_init(|| self.look_up(path, opening.last, count)).clone();
-            self.keep(path, &opening, &result);
+            self.cache(path, &opening, &result);
             // A link is an error to one and a directory to another.
             if result.is_ok() || opening.last == last {
                 return result;
@@ -69,7 +69,7 @@ impl Directories {
 
     fn look_up(&self, path: &Path, last: OFlags, count: &dyn Fn()) -> Result<Arc<OwnedFd>, Errno> {
         // Where a directory was, somebody may have put a link meanwhile: to where the daemon may go alone.
-        let last = if self.for_everybody { OFlags::NOFOLLOW } else { last };
+        let last = if self.for_all_users { OFlags::NOFOLLOW } else { last };
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC | last;
         let directory = match path.parent() {
             None => openat(CWD, "/", flags, Mode::empty())?,
@@ -80,10 +80,10 @@ impl Directories {
                 openat(&parent, path.name(), flags, Mode::empty())?
             }
         };
-        if self.for_everybody {
+        if self.for_all_users {
             count();
             let attr = statx(&directory, "", AtFlags::EMPTY_PATH, StatxFlags::MODE)?;
-            everybody::check(&directory, &attr_of(&attr), Wish::Search)?;
+            all_users::check(&directory, &attr_of(&attr), Permission::Search)?;
         }
         Ok(Arc::new(directory))
     }
@@ -95,7 +95,7 @@ impl Directories {
     }
 
     /// Takes in what has been opened, unless another thread did, or it has been forgotten meanwhile.
-    fn keep(&self, path: &Path, opening: &Arc<Opening>, result: &Result<Arc<OwnedFd>, Errno>) {
+    fn cache(&self, path: &Path, opening: &Arc<Opening>, result: &Result<Arc<OwnedFd>, Errno>) {
         let mut open = self.lock();
         if !open.opening.get(path).is_some_and(|current| Arc::ptr_eq(current, opening)) {
             return;
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_is_a_directory_to_those_who_follow_it() {
+    fn a_link_is_a_directory_if_it_is_followed() {
         let dir = tempfile::tempdir().unwrap();
         std::os::unix::fs::symlink(".", dir.path().join("link")).unwrap();
         let link = Path::new(dir.path().join("link").as_os_str().as_encoded_bytes()).unwrap();
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_being_opened_is_not_kept_when_all_is_forgotten() {
+    fn what_was_being_opened_is_not_cached_when_all_is_forgotten() {
         let dir = tempfile::tempdir().unwrap();
         let path = Path::new(dir.path().as_os_str().as_encoded_bytes()).unwrap();
         let directories = Directories::default();

@@ -11,7 +11,7 @@ use headwater_abi::{Attr, Kind, Name, Path};
 use rustix::fs::{Mode, OFlags, RawDir, openat, readlinkat};
 use rustix::io::Errno;
 
-use crate::everybody::{self, Wish};
+use crate::all_users::{self, Permission};
 use crate::reader::Reader;
 
 /// Bytes of directory entries that one call reads.
@@ -56,7 +56,7 @@ impl Reader {
         let directory = match self.directories.open(path, OFlags::NOFOLLOW, &|| self.count_operation()) {
             Err(Errno::NOTDIR | Errno::LOOP) => return self.try_entry(path),
             // Not everybody may search it. What it is, its own directory tells.
-            Err(Errno::ACCESS) if self.for_everybody => {
+            Err(Errno::ACCESS) if self.for_all_users => {
                 return Ok(match self.try_entry(path)? {
                     Fact::Attr(attr) if attr.kind() == Kind::Dir => Fact::Unlistable(attr),
                     other => other,
@@ -65,7 +65,7 @@ impl Reader {
             result => result?,
         };
         let attr = self.attr(&directory, b"")?;
-        if self.for_everybody && everybody::check(&directory, &attr, Wish::Read).is_err() {
+        if self.for_all_users && all_users::check(&directory, &attr, Permission::Read).is_err() {
             return Ok(Fact::Unlistable(attr));
         }
         let directory = match self.open_at(&directory, b".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC) {
@@ -144,8 +144,8 @@ fn fact_of(error: Errno) -> Fact {
 fn is_autofs_in(mounts: &str, (major, minor): (u32, u32)) -> bool {
     let device = format!("{major}:{minor}");
     mounts.lines().any(|mount| {
-        let (place, kind) = mount.split_once(" - ").unwrap_or((mount, ""));
-        place.split(' ').nth(2) == Some(&device) && kind.split(' ').next() == Some("autofs")
+        let (head, kind) = mount.split_once(" - ").unwrap_or((mount, ""));
+        head.split(' ').nth(2) == Some(&device) && kind.split(' ').next() == Some("autofs")
     })
 }
 

@@ -96,7 +96,7 @@ pub enum FileEvent {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileError {
     /// The shared file system said so.
-    Original(Errno),
+    Source(Errno),
     /// The store could not take the content.
     Store,
     /// Nobody wants it any more.

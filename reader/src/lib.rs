@@ -3,9 +3,9 @@
 //! Every call blocks, so it runs on the threads of the [`Pool`]. Each job opens its file or reads
 //! its directory once, at the cost of one look-up of the path's last component.
 
+mod all_users;
 mod content;
 mod directories;
-mod everybody;
 mod facts;
 mod jobs;
 mod pool;

@@ -20,10 +20,10 @@ const THREADS_MAX: usize = 8;
 /// Stack of a thread, in bytes.
 const STACK_BYTES: usize = 256 << 10;
 /// Events that wait for the event loop; a reader that is further ahead waits.
-const NEWS_MAX: usize = 256;
+const EVENTS_MAX: usize = 256;
 
 /// How long events may wait for more while there is more to do, before the event loop is woken.
-const NEWS_WAIT_MAX: Duration = Duration::from_micros(300);
+const EVENT_WAIT_MAX: Duration = Duration::from_micros(300);
 
 /// Takes jobs and reports events. Threads are started as jobs come, so a rank that is no reader has
 /// none.
@@ -46,22 +46,22 @@ struct Worker {
     event: Sender<ReadEvent>,
     waker: Arc<Waker>,
     /// True once the event loop has been woken and has not looked for events since.
-    is_told: Arc<AtomicBool>,
+    is_notified: Arc<AtomicBool>,
     /// Orders that have not been answered to their end.
-    open_orders: Arc<AtomicUsize>,
+    open_jobs: Arc<AtomicUsize>,
 }
 
 impl Pool {
-    /// A pool that wakes the event loop for each event. `for_everybody`: reads nothing but what
+    /// A pool that wakes the event loop for each event. `for_all_users`: reads nothing but what
     /// everybody may read.
-    pub fn new(waker: Arc<Waker>, opened: Opened, for_everybody: bool) -> Pool {
-        let reader = Arc::new(Reader::new(opened, for_everybody));
-        let (jobs, orders_out) = unbounded();
-        let (news_in, event) = bounded(NEWS_MAX);
-        let open_orders = Arc::default();
-        let is_told = Arc::default();
+    pub fn new(waker: Arc<Waker>, opened: Opened, for_all_users: bool) -> Pool {
+        let reader = Arc::new(Reader::new(opened, for_all_users));
+        let (jobs, jobs_out) = unbounded();
+        let (events_in, event) = bounded(EVENTS_MAX);
+        let open_jobs = Arc::default();
+        let is_notified = Arc::default();
         let worker =
-            Worker { reader: Arc::clone(&reader), jobs: orders_out, event: news_in, waker, is_told, open_orders };
+            Worker { reader: Arc::clone(&reader), jobs: jobs_out, event: events_in, waker, is_notified, open_jobs };
         Pool { reader, jobs, pending: Vec::new(), worker, event, threads: 0 }
     }
 
@@ -80,8 +80,8 @@ impl Pool {
     }
 
     fn send(&mut self, job: ReadJob) -> io::Result<()> {
-        let open_orders = self.worker.open_orders.fetch_add(1, Ordering::Relaxed);
-        if open_orders >= self.threads && self.threads < THREADS_MAX {
+        let open_jobs = self.worker.open_jobs.fetch_add(1, Ordering::Relaxed);
+        if open_jobs >= self.threads && self.threads < THREADS_MAX {
             let worker = self.worker.clone();
             let builder = std::thread::Builder::new().name("reader".into()).stack_size(STACK_BYTES);
             match builder.spawn(move || worker.run()) {
@@ -96,7 +96,7 @@ impl Pool {
     /// The next event, if there is one.
     pub fn next_event(&self) -> Option<ReadEvent> {
         // Before the look, so that what comes after it is told of.
-        self.worker.is_told.store(false, Ordering::SeqCst);
+        self.worker.is_notified.store(false, Ordering::SeqCst);
         self.event.try_recv().ok()
     }
 
@@ -107,8 +107,8 @@ impl Pool {
 
     /// Forgets directories that were looked up, and files that were open from the start: they may have
     /// been replaced.
-    pub fn look_anew(&self) {
-        self.reader.look_anew();
+    pub fn revalidate(&self) {
+        self.reader.revalidate();
     }
 
     /// What has been done so far.
@@ -132,15 +132,15 @@ impl Worker {
                 return;
             }
             let began = Instant::now();
-            let last = self.perform(job, &mut buffer);
+            let last = self.execute(job, &mut buffer);
             // First, so that whoever hears of it finds this thread free.
-            self.open_orders.fetch_sub(1, Ordering::Relaxed);
+            self.open_jobs.fetch_sub(1, Ordering::Relaxed);
             let Some(event) = last else { continue };
             if self.event.send(event).is_err() {
                 return;
             }
             // What took long is told at once; the next one may take as long.
-            if unreported.get_or_insert(began).elapsed() >= NEWS_WAIT_MAX {
+            if unreported.get_or_insert(began).elapsed() >= EVENT_WAIT_MAX {
                 unreported = None;
                 if !self.wake() {
                     return;
@@ -161,7 +161,7 @@ impl Worker {
     }
 
     /// The last event of the job, if anybody wants to know.
-    fn perform(&self, job: ReadJob, buffer: &mut Vec<u8>) -> Option<ReadEvent> {
+    fn execute(&self, job: ReadJob, buffer: &mut Vec<u8>) -> Option<ReadEvent> {
         match job {
             ReadJob::Entry(path) => {
                 let fact = self.reader.entry(&path);
@@ -182,10 +182,10 @@ impl Worker {
                 Some(ReadEvent::Digest(path, aspect, digest.ok()))
             }
             ReadJob::File(job) => {
-                let mut tell = |event| {
-                    self.tell(ReadEvent::File(job.clone(), event));
+                let mut report = |event| {
+                    self.report(ReadEvent::File(job.clone(), event));
                 };
-                let event = match self.reader.file(&job, buffer, &mut tell) {
+                let event = match self.reader.file(&job, buffer, &mut report) {
                     Ok(event) => event,
                     Err(FileError::GivenUp) => {
                         // The file may have been made after it was given up.
@@ -202,11 +202,11 @@ impl Worker {
     }
 
     /// False once nobody listens.
-    fn tell(&self, event: ReadEvent) -> bool {
+    fn report(&self, event: ReadEvent) -> bool {
         self.event.send(event).is_ok() && self.wake()
     }
 
     fn wake(&self) -> bool {
-        self.is_told.swap(true, Ordering::SeqCst) || self.waker.wake().is_ok()
+        self.is_notified.swap(true, Ordering::SeqCst) || self.waker.wake().is_ok()
     }
 }

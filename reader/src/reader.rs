@@ -53,14 +53,14 @@ pub(crate) struct Reader {
     /// How often descriptors or memory were waited for since something was opened.
     pub(crate) scarce_waits: AtomicU32,
     /// What is read is given to everybody.
-    pub(crate) for_everybody: bool,
+    pub(crate) for_all_users: bool,
 }
 
 impl Reader {
-    /// With these files open. `for_everybody`: reads what everybody may read, and nothing else.
-    pub(crate) fn new(opened: Opened, for_everybody: bool) -> Reader {
-        let directories = if for_everybody { Directories::for_everybody() } else { Directories::default() };
-        Reader { directories, opened: opened.into(), for_everybody, ..Reader::default() }
+    /// With these files open. `for_all_users`: reads what everybody may read, and nothing else.
+    pub(crate) fn new(opened: Opened, for_all_users: bool) -> Reader {
+        let directories = if for_all_users { Directories::for_all_users() } else { Directories::default() };
+        Reader { directories, opened: opened.into(), for_all_users, ..Reader::default() }
     }
 
     pub(crate) fn counts(&self) -> SharedFs {
@@ -73,7 +73,7 @@ impl Reader {
         }
     }
 
-    pub(crate) fn look_anew(&self) {
+    pub(crate) fn revalidate(&self) {
         self.directories.forget();
         self.sources.forget_all();
         self.opened.lock().unwrap_or_else(PoisonError::into_inner).clear();
@@ -96,8 +96,8 @@ impl Reader {
 
     fn statx(&self, directory: impl AsFd, name: &[u8], wanted: StatxFlags) -> Result<Attr, Errno> {
         self.count_operation();
-        let place = if name.is_empty() { AtFlags::EMPTY_PATH } else { AtFlags::SYMLINK_NOFOLLOW };
-        statx(directory, name, place | AtFlags::NO_AUTOMOUNT, wanted).map(|statx| attr_of(&statx))
+        let flag = if name.is_empty() { AtFlags::EMPTY_PATH } else { AtFlags::SYMLINK_NOFOLLOW };
+        statx(directory, name, flag | AtFlags::NO_AUTOMOUNT, wanted).map(|statx| attr_of(&statx))
     }
 
     /// Tries until the answer is the shared file system's own. A shortage of this machine's, which

@@ -37,7 +37,7 @@ impl Sources {
     }
 
     /// Keeps a file that is open, and how it begins, for those that will want its blocks.
-    pub(super) fn keep(&self, path: &Path, file: Arc<File>, beginning: Vec<u8>) {
+    pub(super) fn cache(&self, path: &Path, file: Arc<File>, beginning: Vec<u8>) {
         *lock(&self.source(path)) = Some(Open { file, beginning: Some(beginning) });
     }
 
@@ -118,7 +118,7 @@ mod tests {
         let (sources, path) = (Sources::default(), Path::new(b"/f").unwrap());
         assert_eq!(sources.take_beginning(&path), None);
         let file = Arc::new(tempfile::tempfile().unwrap());
-        sources.keep(&path, Arc::clone(&file), b"abc".to_vec());
+        sources.cache(&path, Arc::clone(&file), b"abc".to_vec());
         let open = || -> Result<File, io::Error> { panic!("it is open") };
         assert!(Arc::ptr_eq(&sources.get(&path, open).unwrap(), &file));
         assert_eq!(sources.take_beginning(&path), Some(b"abc".to_vec()));
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn who_fails_to_open_leaves_it_to_the_next() {
+    fn a_failed_open_is_left_to_the_next() {
         let (sources, path) = (Sources::default(), Path::new(b"/f").unwrap());
         assert!(sources.get(&path, || Err::<File, _>(io::Error::from(io::ErrorKind::NotFound))).is_err());
         assert!(sources.get(&path, tempfile::tempfile).is_ok());

@@ -179,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_link_tells_the_newest_generation() {
+    fn the_link_names_the_newest_generation() {
         let directory = tempfile::tempdir().unwrap();
         let dir = NodeDir::new(directory.path());
         assert_eq!(dir.newest(), dir, "there is no link yet");

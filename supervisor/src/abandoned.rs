@@ -44,7 +44,7 @@ mod tests {
     use crate::stale::remove_stale;
 
     #[test]
-    fn a_mount_that_nobody_serves_is_found_and_can_be_removed() {
+    fn an_abandoned_mount_is_found_and_can_be_removed() {
         let directory = tempfile::tempdir().unwrap();
         let mounted = Device::open().and_then(|device| {
             let options = Options {

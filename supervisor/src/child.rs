@@ -15,7 +15,7 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use zeroize::Zeroizing;
 
 /// How often it is looked whether one that is waited for hangs in the kernel.
-const LOOK_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+const CHECK_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 /// The longest line that a daemon says.
 const LINE_BYTES_MAX: usize = 64 << 10;
 
@@ -91,7 +91,7 @@ impl DaemonProcess {
     }
 
     /// Says a line to it. One that has died hears nothing.
-    pub(crate) fn say(&mut self, line: &str) {
+    pub(crate) fn send_line(&mut self, line: &str) {
         let _ = self.stdin.write_all(line.as_bytes()).and_then(|()| self.stdin.write_all(b"\n"));
     }
 
@@ -124,7 +124,7 @@ impl DaemonProcess {
                 let _ = self.child.kill();
                 return;
             }
-            let _ = poll(&mut [PollFd::new(&self.ended, PollFlags::IN)], Some(&LOOK_INTERVAL));
+            let _ = poll(&mut [PollFd::new(&self.ended, PollFlags::IN)], Some(&CHECK_INTERVAL));
         }
     }
 }

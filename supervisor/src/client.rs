@@ -94,7 +94,7 @@ pub enum AskError {
     Refused(#[from] Refusal),
     /// Another user's process listens at the socket.
     #[error("the supervisor's socket belongs to another user")]
-    Stranger,
+    OtherUser,
 }
 
 /// Has the supervisor at `socket` do something.
@@ -131,7 +131,7 @@ fn exchange(socket: &Path, request: Request) -> Result<(Reply, Vec<OwnedFd>), As
     let mut stream = UnixStream::connect(socket)?;
     let user = rustix::process::geteuid();
     if !socket_peercred(&stream).is_ok_and(|peer| peer.uid == user || peer.uid.is_root() || user.is_root()) {
-        return Err(AskError::Stranger);
+        return Err(AskError::OtherUser);
     }
     stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
     stream.write_all(&[&serde_json::to_vec(&request).map_err(io::Error::from)?[..], b"\n"].concat())?;

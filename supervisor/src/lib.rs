@@ -15,7 +15,7 @@ mod config;
 pub mod measure;
 mod mounting;
 pub mod namespace;
-mod ownserver;
+mod own_server;
 mod restarts;
 mod run;
 mod socket;

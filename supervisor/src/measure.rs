@@ -230,7 +230,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_way_that_costs_less_is_chosen() {
+    fn the_cheaper_opening_is_chosen() {
         let cost = |first_ns, again_ns| Cost { first_ns, again_ns };
         assert_eq!(cost(300, 10).expected(), 300 + 15 * 10);
         assert!(!passes(cost(80_000, 10_000), cost(40_000, 25_000)));

@@ -16,7 +16,7 @@ use rustix::io::Errno;
 use thiserror::Error;
 
 use crate::config::{MountVia, NamespaceVia, SUBTYPE, SupervisorConfig, Via};
-use crate::namespace::{Channel, Said, Serving, Task};
+use crate::namespace::{Channel, Progress, Serving, Task};
 use crate::{measure, stale};
 
 /// The largest READ and WRITE, in bytes.
@@ -52,11 +52,11 @@ pub(crate) struct Mounting {
     pub(crate) devices: Vec<Device>,
     negotiated: Negotiated,
     opening: Opening,
-    pub(crate) place: Place,
+    pub(crate) placement: MountPlacement,
 }
 
 /// Where it is mounted.
-pub(crate) enum Place {
+pub(crate) enum MountPlacement {
     /// At a directory of this mount namespace.
     Here { via: MountVia, is_mounted: bool },
     /// In a namespace that the node's processes share.
@@ -80,11 +80,13 @@ impl Mounting {
     /// Mounts, and comes to terms with the kernel. From now on whoever touches the mount waits until
     /// somebody serves it.
     pub(crate) fn make(config: &SupervisorConfig, executable: &Path, opening: Opening) -> Result<Mounting, MountError> {
-        let (anchor, place) = match &config.via {
-            Via::Mount(via) => (mount_here(&config.daemon, via)?, Place::Here { via: via.clone(), is_mounted: true }),
+        let (anchor, placement) = match &config.via {
+            Via::Mount(via) => {
+                (mount_here(&config.daemon, via)?, MountPlacement::Here { via: via.clone(), is_mounted: true })
+            }
             Via::Namespace(via) => mount_in_namespace(&config.daemon, via, executable)?,
         };
-        let mut mounting = Mounting { anchor, devices: Vec::new(), negotiated: UNKNOWN, opening, place };
+        let mut mounting = Mounting { anchor, devices: Vec::new(), negotiated: UNKNOWN, opening, placement };
         let prepare = |mounting: &mut Mounting| {
             mounting.negotiated = negotiate(&mounting.anchor, opening).map_err(MountError::Negotiation)?;
             mounting.opening = mounting.negotiated.opening(opening);
@@ -94,7 +96,7 @@ impl Mounting {
         };
         prepare(&mut mounting).inspect_err(|_| {
             // What can't be served must not stay.
-            let _ = mounting.stands_at().map(|at| unmount(at, true));
+            let _ = mounting.visible_at().map(|at| unmount(at, true));
         })?;
         Ok(mounting)
     }
@@ -115,9 +117,9 @@ impl Mounting {
 
     /// What the daemon is told.
     pub(crate) fn config(&self) -> MountConfig {
-        let (root, mount_point, hidden, is_writable) = match &self.place {
-            Place::Here { via, .. } => (via.root.clone(), via.mount_point.clone(), via.hidden.clone(), false),
-            Place::Namespace { view, .. } => ("/".to_owned(), view.clone(), Vec::new(), true),
+        let (root, mount_point, hidden, is_writable) = match &self.placement {
+            MountPlacement::Here { via, .. } => (via.root.clone(), via.mount_point.clone(), via.hidden.clone(), false),
+            MountPlacement::Namespace { view, .. } => ("/".to_owned(), view.clone(), Vec::new(), true),
         };
         MountConfig {
             root,
@@ -134,7 +136,7 @@ impl Mounting {
 
     /// Groups of the user that a user namespace lacks.
     fn foreign_groups(&self) -> Vec<u32> {
-        let Place::Namespace { has_user_namespace: true, .. } = self.place else { return Vec::new() };
+        let MountPlacement::Namespace { has_user_namespace: true, .. } = self.placement else { return Vec::new() };
         let own = rustix::process::getegid();
         let groups = rustix::process::getgroups().unwrap_or_default();
         groups.into_iter().filter(|group| *group != own).map(|group| group.as_raw()).collect()
@@ -142,51 +144,51 @@ impl Mounting {
 
     /// The daemon serves: what has waited for that can be done.
     pub(crate) fn served(&mut self) -> Result<(), MountError> {
-        let Place::Namespace { maker, .. } = &mut self.place else { return Ok(()) };
+        let MountPlacement::Namespace { maker, .. } = &mut self.placement else { return Ok(()) };
         let Some(mut maker) = maker.take() else { return Ok(()) };
         maker.channel.send(&Serving { is_served: true }, &[]).map_err(MountError::Namespace)?;
         match maker.channel.receive().map_err(MountError::Namespace)?.0 {
-            Said::Bound => {}
-            Said::Failed(why) => return Err(MountError::Child(why)),
-            Said::Mounted => return Err(MountError::Namespace(io::ErrorKind::InvalidData.into())),
+            Progress::Bound => {}
+            Progress::Failed(why) => return Err(MountError::Child(why)),
+            Progress::Mounted => return Err(MountError::Namespace(io::ErrorKind::InvalidData.into())),
         }
         maker.child.wait().map(drop).map_err(MountError::Namespace)
     }
 
     /// Where it is mounted.
     pub(crate) fn mount_point(&self) -> &Path {
-        match &self.place {
-            Place::Here { via, .. } => &via.mount_point,
-            Place::Namespace { view, .. } => view,
+        match &self.placement {
+            MountPlacement::Here { via, .. } => &via.mount_point,
+            MountPlacement::Namespace { view, .. } => view,
         }
     }
 
     /// The mount namespace and the user namespace of the node's processes.
     pub(crate) fn namespaces(&self) -> &[OwnedFd] {
-        match &self.place {
-            Place::Namespace { namespaces, .. } => namespaces,
-            Place::Here { .. } => &[],
+        match &self.placement {
+            MountPlacement::Namespace { namespaces, .. } => namespaces,
+            MountPlacement::Here { .. } => &[],
         }
     }
 
     /// Where it stands in this mount namespace, until it has been unmounted.
-    pub(crate) fn stands_at(&self) -> Option<&Path> {
-        match &self.place {
-            Place::Here { via, is_mounted: true } => Some(&via.mount_point),
-            Place::Here { .. } | Place::Namespace { .. } => None,
+    pub(crate) fn visible_at(&self) -> Option<&Path> {
+        match &self.placement {
+            MountPlacement::Here { via, is_mounted: true } => Some(&via.mount_point),
+            MountPlacement::Here { .. } | MountPlacement::Namespace { .. } => None,
         }
     }
 
     /// It has been taken out of the tree, or this process has no more to do with it.
     pub(crate) fn release(&mut self) {
-        match &mut self.place {
-            Place::Here { via, is_mounted } => {
+        match &mut self.placement {
+            MountPlacement::Here { via, is_mounted } => {
                 if std::mem::take(is_mounted) && via.is_own_directory {
                     // Not empty only if somebody put something there before it was mounted over.
                     let _ = std::fs::remove_dir(&via.mount_point);
                 }
             }
-            Place::Namespace { namespaces, maker, .. } => {
+            MountPlacement::Namespace { namespaces, maker, .. } => {
                 namespaces.clear();
                 *maker = None;
             }
@@ -260,7 +262,11 @@ fn mount_here(config: &Config, via: &MountVia) -> Result<Device, MountError> {
     mount::mount_by_helper(&via.mount_point, &options).map_err(|source| MountError::Mount { at: at(), source })
 }
 
-fn mount_in_namespace(config: &Config, via: &NamespaceVia, executable: &Path) -> Result<(Device, Place), MountError> {
+fn mount_in_namespace(
+    config: &Config,
+    via: &NamespaceVia,
+    executable: &Path,
+) -> Result<(Device, MountPlacement), MountError> {
     let view = config.dir().view();
     std::fs::create_dir_all(&view).map_err(|source| MountError::Mount { at: view.clone(), source })?;
     let (channel, theirs) = Channel::pair().map_err(MountError::Namespace)?;
@@ -278,20 +284,20 @@ fn mount_in_namespace(config: &Config, via: &NamespaceVia, executable: &Path) ->
         scope: config.scope.clone(),
     };
     maker.channel.send(&task, &[]).map_err(MountError::Namespace)?;
-    let (said, descriptors) = maker.channel.receive().map_err(MountError::Namespace)?;
-    match said {
-        Said::Mounted if descriptors.len() == 2 + usize::from(via.has_user_namespace) => {}
-        Said::Failed(why) => return Err(MountError::Child(why)),
+    let (progress, descriptors) = maker.channel.receive().map_err(MountError::Namespace)?;
+    match progress {
+        Progress::Mounted if descriptors.len() == 2 + usize::from(via.has_user_namespace) => {}
+        Progress::Failed(why) => return Err(MountError::Child(why)),
         _ => return Err(MountError::Namespace(io::ErrorKind::InvalidData.into())),
     }
     let mut descriptors = descriptors.into_iter();
     let device = descriptors.next().map(Device::from_fd);
     let device = device.ok_or(MountError::Namespace(io::ErrorKind::InvalidData.into()))?;
-    let place = Place::Namespace {
+    let placement = MountPlacement::Namespace {
         view,
         namespaces: descriptors.collect(),
         maker: Some(maker),
         has_user_namespace: via.has_user_namespace,
     };
-    Ok((device, place))
+    Ok((device, placement))
 }

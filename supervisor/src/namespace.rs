@@ -4,12 +4,12 @@
 //! packet of JSON; descriptors travel beside it:
 //!
 //! 1. to the child: [`Task`];
-//! 2. from the child: [`Said::Mounted`] with the device, the mount namespace and, if there is one, the
+//! 2. from the child: [`Progress::Mounted`] with the device, the mount namespace and, if there is one, the
 //!    user namespace, in this order;
 //! 3. to the child, once the device is served: [`Serving`];
-//! 4. from the child: [`Said::Bound`], after which it ends.
+//! 4. from the child: [`Progress::Bound`], after which it ends.
 //!
-//! [`Said::Failed`] may take the place of either of the child's messages.
+//! [`Progress::Failed`] may take the place of either of the child's messages.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -55,7 +55,7 @@ pub struct Serving {
 /// From the child.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Said {
+pub enum Progress {
     /// The file system is mounted; descriptors come with it.
     Mounted,
     /// The view stands over every included directory.
@@ -151,21 +151,21 @@ mod tests {
         let (own, other) = Channel::pair().unwrap();
         let other = Channel(other);
         let (read, write) = rustix::pipe::pipe().unwrap();
-        own.send(&Said::Mounted, &[read.as_fd(), write.as_fd()]).unwrap();
-        own.send(&Said::Failed("no".into()), &[]).unwrap();
-        let (said, descriptors) = other.receive::<Said>().unwrap();
-        assert_eq!((said, descriptors.len()), (Said::Mounted, 2));
+        own.send(&Progress::Mounted, &[read.as_fd(), write.as_fd()]).unwrap();
+        own.send(&Progress::Failed("no".into()), &[]).unwrap();
+        let (progress, descriptors) = other.receive::<Progress>().unwrap();
+        assert_eq!((progress, descriptors.len()), (Progress::Mounted, 2));
         rustix::io::write(&descriptors[1], b"x").unwrap();
         assert_eq!(rustix::io::read(&read, &mut [0u8; 8][..]).unwrap(), 1);
-        assert_eq!(other.receive::<Said>().unwrap().0, Said::Failed("no".into()));
+        assert_eq!(other.receive::<Progress>().unwrap().0, Progress::Failed("no".into()));
         drop(own);
-        assert_eq!(other.receive::<Said>().unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+        assert_eq!(other.receive::<Progress>().unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
     }
 
     #[test]
     fn something_else_is_an_error() {
         let (own, other) = Channel::pair().unwrap();
         own.send(&7, &[]).unwrap();
-        assert!(Channel(other).receive::<Said>().is_err());
+        assert!(Channel(other).receive::<Progress>().is_err());
     }
 }

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use headwater_daemon::{Control, log_to_stderr, process};
 
 use crate::config::SupervisorConfig;
-use crate::supervise::{Supervisor, tell};
+use crate::supervise::{Supervisor, print};
 
 /// The process `headwater supervise`: reads a [`SupervisorConfig`] as one line of JSON from standard
 /// input, mounts, starts the daemon, and keeps the mount answered until standard input says `stop` or
@@ -29,7 +29,7 @@ pub fn supervise_from_stdio() -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
-            if !tell(&serde_json::json!({ "failed": why })) {
+            if !print(&serde_json::json!({ "failed": why })) {
                 tracing::error!("the supervisor ends: {why}");
             }
             ExitCode::FAILURE

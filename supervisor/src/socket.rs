@@ -12,7 +12,7 @@ use crate::client::{LINE_BYTES_MAX, Reply, Request};
 use crate::namespace::send_with_descriptors;
 
 /// How long a peer may take to say what it wants. Meanwhile nothing else is done.
-const PATIENCE: Duration = Duration::from_millis(200);
+const REQUEST_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// The listening socket.
 #[derive(Debug)]
@@ -68,8 +68,8 @@ impl Peer {
 
 fn read_request(mut stream: &UnixStream) -> io::Result<Request> {
     stream.set_nonblocking(false)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(REQUEST_TIMEOUT))?;
+    stream.set_write_timeout(Some(REQUEST_TIMEOUT))?;
     let (mut line, mut buffer) = (Vec::new(), [0; 256]);
     while !line.ends_with(b"\n") {
         match stream.read(&mut buffer)? {

@@ -28,7 +28,7 @@ pub(crate) struct SignOfLife {
 
 impl SignOfLife {
     /// Gives it for the mount with this source.
-    pub(crate) fn give(source: &str) -> io::Result<SignOfLife> {
+    pub(crate) fn bind(source: &str) -> io::Result<SignOfLife> {
         let _socket = UnixDatagram::bind_addr(&SocketAddr::from_abstract_name(source)?)?;
         Ok(SignOfLife { _socket })
     }
@@ -102,16 +102,16 @@ fn is_stale(mounted: &Mounted) -> bool {
     if lives().is_ok() {
         return false;
     }
-    let (tell, told) = mpsc::channel();
+    let (sender, receiver) = mpsc::channel();
     let mount_point = mounted.mount_point.clone();
-    let asks = move || {
+    let probe = move || {
         let answer =
             statx(CWD, &mount_point, AtFlags::SYMLINK_NOFOLLOW | AtFlags::STATX_FORCE_SYNC, StatxFlags::BASIC_STATS);
         // Nobody listens any more after the timeout.
-        let _ = tell.send(matches!(answer, Err(Errno::NOTCONN)));
+        let _ = sender.send(matches!(answer, Err(Errno::NOTCONN)));
     };
-    let asked = thread::Builder::new().name("probe".into()).spawn(asks);
-    let answer = asked.ok().and_then(|_| told.recv_timeout(ANSWER_TIMEOUT).ok());
+    let probing = thread::Builder::new().name("probe".into()).spawn(probe);
+    let answer = probing.ok().and_then(|_| receiver.recv_timeout(ANSWER_TIMEOUT).ok());
     answer.unwrap_or_else(|| is_abandoned(&mounted.mount_point))
 }
 
@@ -128,9 +128,9 @@ mod tests {
             subtype: SUBTYPE.into(),
             root: "/".into(),
         };
-        let sign = SignOfLife::give(&source).unwrap();
-        assert!(SignOfLife::give(&source).is_err() && !is_stale(&nowhere));
+        let sign = SignOfLife::bind(&source).unwrap();
+        assert!(SignOfLife::bind(&source).is_err() && !is_stale(&nowhere));
         drop(sign);
-        assert!(SignOfLife::give(&source).is_ok());
+        assert!(SignOfLife::bind(&source).is_ok());
     }
 }

@@ -21,17 +21,17 @@ use crate::client::{Refusal, Reply, Request, Status};
 use crate::config::{SupervisorConfig, Via};
 use crate::measure;
 use crate::mounting::{Mounting, is_busy, source, unmount};
-use crate::ownserver::OwnServer;
+use crate::own_server::OwnServer;
 use crate::restarts::{Next, Restarts};
 use crate::socket::{Peer, Socket};
 use crate::stale::SignOfLife;
 
 /// How long a daemon may take to end.
-const END_PATIENCE: Duration = Duration::from_secs(8);
+const END_TIMEOUT: Duration = Duration::from_secs(8);
 /// How often it is looked whether the daemon still lives.
-const LOOK_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+const CHECK_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 /// How often the daemon is looked after while the kernel unmounts.
-const UNMOUNT_LOOK_INTERVAL: Duration = Duration::from_millis(2);
+const UNMOUNT_CHECK_INTERVAL: Duration = Duration::from_millis(2);
 /// The executable that this process runs, whatever has become of its path.
 const OWN_EXECUTABLE: &str = "/proc/self/exe";
 
@@ -84,11 +84,11 @@ struct Signals {
 #[derive(Debug)]
 enum End {
     /// With a report.
-    Told,
+    Requested,
     /// Because nobody is left who would want one.
     Orphaned,
     /// A peer wants it.
-    Asked(Peer),
+    RequestedBy(Peer),
     /// Somebody has unmounted the file system.
     Unmounted,
 }
@@ -114,7 +114,7 @@ impl Supervisor {
         });
         let mounting = Mounting::make(&config, &executable, opening).map_err(|error| error.to_string())?;
         // Without it, those who look for dead mounts ask this one.
-        let sign_of_life = SignOfLife::give(&source(&config.daemon)).ok();
+        let sign_of_life = SignOfLife::bind(&source(&config.daemon)).ok();
         let mut supervisor = Supervisor {
             config,
             control: Some(control),
@@ -151,7 +151,7 @@ impl Supervisor {
                 self.end(End::Orphaned);
                 return Ok(());
             }
-            if let Err(why) = self.hear() {
+            if let Err(why) = self.check_daemon() {
                 self.clean();
                 return Err(why);
             }
@@ -181,7 +181,7 @@ impl Supervisor {
             fds.extend(daemon.output().map(|output| PollFd::from_borrowed_fd(output, PollFlags::IN)));
         }
         // A daemon that hangs in the kernel gives no sign.
-        match poll(&mut fds, Some(&LOOK_INTERVAL)) {
+        match poll(&mut fds, Some(&CHECK_INTERVAL)) {
             Ok(_) | Err(Errno::INTR) => Ok(()),
             Err(error) => Err(error.into()),
         }
@@ -191,7 +191,7 @@ impl Supervisor {
     ///
     /// # Errors
     /// It never got ready.
-    fn hear(&mut self) -> Result<(), String> {
+    fn check_daemon(&mut self) -> Result<(), String> {
         self.dying.retain_mut(|daemon| daemon.status().is_none());
         while let Server::Daemon(daemon) = &mut self.server
             && let Some(line) = daemon.line()
@@ -199,7 +199,7 @@ impl Supervisor {
             if !self.is_ready && is_ready(&line) {
                 self.mounting.served().map_err(|error| error.to_string())?;
                 self.is_ready = true;
-                tell_line(&line);
+                print_line(&line);
             } else if let Some(why) = failure(&line) {
                 self.failed = Some(why);
             }
@@ -242,7 +242,7 @@ impl Supervisor {
             }
         }
         tracing::error!("no daemon keeps running; the mounted files are served from the originals");
-        self.serve_originals();
+        self.serve_from_source();
     }
 
     /// Puts a server in the place of the one before, which is reaped when all of it has ended.
@@ -252,7 +252,7 @@ impl Supervisor {
         }
     }
 
-    fn serve_originals(&mut self) {
+    fn serve_from_source(&mut self) {
         match OwnServer::start(&self.config.daemon, &self.mounting.devices) {
             Ok(server) => self.follow(Server::Own(server)),
             Err(error) => tracing::error!(%error, "the originals can't be served; what is mounted stands still"),
@@ -271,8 +271,8 @@ impl Supervisor {
     /// Has a new daemon, from the executable that is there now, take over.
     fn replace(&mut self) {
         if let Server::Daemon(daemon) = &mut self.server {
-            daemon.say("hand over");
-            daemon.wait(END_PATIENCE);
+            daemon.send_line("hand over");
+            daemon.wait(END_TIMEOUT);
             let lived = daemon.age().max(Duration::from_secs(1));
             self.succeed(Some(lived));
         }
@@ -284,19 +284,19 @@ impl Supervisor {
             return Some(End::Unmounted);
         }
         if is_readable(self.signals.terminate.as_fd()) {
-            return Some(End::Told);
+            return Some(End::Requested);
         }
         match self.control.as_mut().and_then(Control::command) {
-            Some(Command::Stop) => return Some(End::Told),
+            Some(Command::Stop) => return Some(End::Requested),
             Some(Command::Orphaned) => return Some(End::Orphaned),
             Some(Command::Detach) => self.control = None,
             Some(Command::HandOver) | None => {}
         }
         let peer = self.socket.next()?;
         match peer.request {
-            Request::Stop | Request::Detach => Some(End::Asked(peer)),
+            Request::Stop | Request::Detach => Some(End::RequestedBy(peer)),
             Request::Enter => {
-                self.let_in(peer);
+                self.send_namespaces(peer);
                 None
             }
             Request::Restart => {
@@ -316,7 +316,7 @@ impl Supervisor {
         }
     }
 
-    fn let_in(&self, peer: Peer) {
+    fn send_namespaces(&self, peer: Peer) {
         let namespaces: Vec<BorrowedFd<'_>> = self.mounting.namespaces().iter().map(AsFd::as_fd).collect();
         let refused = namespaces.is_empty().then_some(Refusal::NoNamespace);
         peer.answer(&Reply { refused, status: None }, &namespaces);
@@ -325,13 +325,13 @@ impl Supervisor {
     /// Takes the mount out of the tree. The kernel may wait for answers meanwhile, so a daemon that dies
     /// just now is followed by another.
     fn unmount(&mut self, is_lazy: bool) -> io::Result<()> {
-        if let Some(at) = self.mounting.stands_at().map(Path::to_owned) {
+        if let Some(at) = self.mounting.visible_at().map(Path::to_owned) {
             let unmounts = move || unmount(&at, is_lazy);
             let unmounting = std::thread::Builder::new().name("unmount".into()).spawn(unmounts)?;
             while !unmounting.is_finished() {
                 // One that never got ready is no reason to stop here.
-                let _ = self.hear();
-                std::thread::sleep(UNMOUNT_LOOK_INTERVAL);
+                let _ = self.check_daemon();
+                std::thread::sleep(UNMOUNT_CHECK_INTERVAL);
             }
             unmounting.join().map_err(|_| io::Error::other("unmounting panicked"))??;
         }
@@ -341,10 +341,10 @@ impl Supervisor {
 
     /// Unmounts. What is in use goes lazily, unless a peer wants to know first: then this goes on.
     fn try_end(&mut self, end: End) -> Option<End> {
-        let asks_first = matches!(&end, End::Asked(peer) if peer.request == Request::Stop);
+        let asks_first = matches!(&end, End::RequestedBy(peer) if peer.request == Request::Stop);
         match (self.unmount(false), end) {
             (Ok(()), end) => Some(end),
-            (Err(error), End::Asked(peer)) if asks_first => {
+            (Err(error), End::RequestedBy(peer)) if asks_first => {
                 let refused = Some(if is_busy(&error) { Refusal::Busy } else { Refusal::Other(error.to_string()) });
                 peer.answer(&Reply { refused, status: None }, &[]);
                 None
@@ -360,26 +360,26 @@ impl Supervisor {
 
     /// Ends the daemon, answers those who still use the mount, and leaves nothing behind.
     fn end(mut self, end: End) {
-        let wants_report = matches!(end, End::Told);
+        let wants_report = matches!(end, End::Requested);
         if let Server::Daemon(daemon) = &mut self.server {
-            daemon.say("stop");
-            daemon.wait(END_PATIENCE);
+            daemon.send_line("stop");
+            daemon.wait(END_TIMEOUT);
             while let Some(line) = daemon.line() {
                 if wants_report {
-                    tell_line(&line);
+                    print_line(&line);
                 }
             }
         }
         if self.mounting.is_connected() {
             self.config.daemon.recover = true;
             if let Server::Daemon(_) = &self.server {
-                self.serve_originals();
+                self.serve_from_source();
             }
         }
         let lingers = self.mounting.is_connected();
         // Whoever waits for the end of this process need not wait for theirs.
         if lingers && wants_report {
-            tell(&serde_json::json!({ "lingers": true }));
+            print(&serde_json::json!({ "lingers": true }));
         }
         let leaving = match end {
             End::Orphaned => Leaving::Orphaned,
@@ -389,7 +389,7 @@ impl Supervisor {
         let Supervisor { session, server, socket, .. } = self;
         drop(socket);
         session.leave(leaving);
-        if let End::Asked(peer) = end {
+        if let End::RequestedBy(peer) = end {
             peer.answer(&Reply::default(), &[]);
         }
         if let Server::Own(server) = server
@@ -440,14 +440,14 @@ impl Signals {
 
 /// One line of JSON on standard output. Whoever started this may be gone: then nobody needs to know.
 /// Tells whoever has started it; false if nobody reads that.
-pub(crate) fn tell(what: &serde_json::Value) -> bool {
-    tell_line(&what.to_string())
+pub(crate) fn print(what: &serde_json::Value) -> bool {
+    print_line(&what.to_string())
 }
 
-fn tell_line(line: &str) -> bool {
+fn print_line(line: &str) -> bool {
     let mut output = io::stdout().lock();
-    let told = writeln!(output, "{line}").and_then(|()| output.flush());
-    told.inspect_err(|error| tracing::debug!(%error, "nobody reads the supervisor's output")).is_ok()
+    let printed = writeln!(output, "{line}").and_then(|()| output.flush());
+    printed.inspect_err(|error| tracing::debug!(%error, "nobody reads the supervisor's output")).is_ok()
 }
 
 fn is_ready(line: &str) -> bool {

@@ -228,7 +228,7 @@ impl RendezvousServer {
     fn hear(&mut self, token: Token) {
         loop {
             let Some(guest) = self.guests.get_mut(&token) else { return };
-            let heard = guest.channel.hear();
+            let heard = guest.channel.next_line();
             let flushed = guest.channel.flush();
             match heard.and_then(|line| flushed.map(|_| line)) {
                 Ok(None) => return,
@@ -352,7 +352,7 @@ impl RendezvousServer {
 
     fn tell(&mut self, token: Token, message: &ToNode) {
         let Some(guest) = self.guests.get_mut(&token) else { return };
-        guest.channel.say(&serde_json::to_string(message).expect("a message is text"));
+        guest.channel.send_line(&serde_json::to_string(message).expect("a message is text"));
         if let Err(error) = guest.channel.flush() {
             self.gone(token, &error);
         }

@@ -31,7 +31,7 @@ pub(crate) struct Clearing {
 
 #[derive(Debug)]
 pub(crate) struct Forgetting {
-    pub(crate) held: u64,
+    pub(crate) pinned: u64,
     /// When that last changed.
     pub(crate) since: Time,
     pub(crate) until: Time,

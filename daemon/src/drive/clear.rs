@@ -34,23 +34,23 @@ impl Daemon {
     }
 
     /// Looks whether the kernel has forgotten what it can.
-    pub(crate) fn go_on_clearing(&mut self, now: Time) {
+    pub(crate) fn continue_clearing(&mut self, now: Time) {
         if self.frontends.clearings.due.is_none_or(|due| now < due) {
             return;
         }
-        let held = self.held_nodes().len() as u64;
-        let is_telling = self.frontends.mount.as_ref().is_some_and(|mount| mount.is_notifying());
+        let pinned = self.pinned_nodes().len() as u64;
+        let is_notifying = self.frontends.mount.as_ref().is_some_and(|mount| mount.is_notifying());
         let Some(forgetting) =
             self.frontends.clearings.queue.front_mut().and_then(|clearing| clearing.forgetting.as_mut())
         else {
             self.frontends.clearings.due = None;
             return;
         };
-        if held != forgetting.held || is_telling {
-            (forgetting.held, forgetting.since) = (held, now);
+        if pinned != forgetting.pinned || is_notifying {
+            (forgetting.pinned, forgetting.since) = (pinned, now);
         }
         let is_quiet = now >= forgetting.since + FORGETTING_MS_QUIET;
-        if held > 0 && !is_quiet && now < forgetting.until {
+        if pinned > 0 && !is_quiet && now < forgetting.until {
             self.frontends.clearings.due = Some(now + CHECK_MS);
             return;
         }
@@ -76,11 +76,11 @@ impl Daemon {
     }
 
     fn begin_clearing(&mut self, now: Time) {
-        let nodes = self.held_nodes();
+        let nodes = self.pinned_nodes();
         let Some(clearing) = self.frontends.clearings.queue.front_mut() else { return };
-        let held = nodes.len() as u64;
-        let Some(mount) = self.frontends.mount.as_ref().filter(|_| held > 0) else { return self.clear_next(now) };
-        clearing.forgetting = Some(Forgetting { held, since: now, until: now + FORGETTING_MS_MAX });
+        let pinned = nodes.len() as u64;
+        let Some(mount) = self.frontends.mount.as_ref().filter(|_| pinned > 0) else { return self.clear_next(now) };
+        clearing.forgetting = Some(Forgetting { pinned, since: now, until: now + FORGETTING_MS_MAX });
         nodes.iter().for_each(|path| mount.notify_kernel(path));
         self.frontends.clearings.due = Some(now + CHECK_MS);
     }
@@ -97,7 +97,7 @@ impl Daemon {
     }
 
     /// What is to be cleared next and the kernel refers to, directories aside.
-    fn held_nodes(&self) -> Vec<Path> {
+    fn pinned_nodes(&self) -> Vec<Path> {
         let (Some(mount), Some(clearing)) = (&self.frontends.mount, self.frontends.clearings.queue.front()) else {
             return Vec::new();
         };

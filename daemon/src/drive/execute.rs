@@ -126,7 +126,7 @@ impl Daemon {
                 self.feed(Input::FileOpened { path: path.clone(), aspect, head });
                 self.feed(Input::FileRead { path, aspect, position });
             }
-            FileEvent::Failed(FileError::Original(errno)) => {
+            FileEvent::Failed(FileError::Source(errno)) => {
                 self.content.store.discard(&path, block);
                 self.feed(Input::FileFailed { path, aspect, errno: errno.raw_os_error() as u16 });
             }
@@ -147,13 +147,13 @@ impl Daemon {
         if matches!(message, Message::Known { .. } | Message::Details { .. } | Message::Chunk { .. }) {
             self.housekeeping.timeline.something_came();
         }
-        let verdict = match (&message, arrival) {
+        let validation = match (&message, arrival) {
             (Message::End { transfer, digest }, Ok(_)) => self.content.transfers.verify(from, *transfer, digest),
             (_, Ok(Arrival::Stored)) => Ok(Validation::Right),
             (_, Ok(Arrival::Unwanted)) => Ok(Validation::Unwanted),
             (_, Err(error)) => Err(error),
         };
-        match (verdict, message) {
+        match (validation, message) {
             (Ok(Validation::Right), message) => self.feed(Input::Message { from: Peer::Parent(from), message }),
             (Ok(Validation::Wrong), Message::End { transfer, .. }) => self.feed(Input::Corrupt { from, transfer }),
             (Ok(Validation::Wrong | Validation::Unwanted), _) => {}
@@ -175,7 +175,7 @@ impl Daemon {
             }
             Output::Reply { client, reply } => {
                 let is_cut_off = reply == Reply::Fallback && !self.content.links.has_a_parent();
-                if is_cut_off && self.frontends.mount.as_mut().is_some_and(|mount| mount.hold(now, client)) {
+                if is_cut_off && self.frontends.mount.as_mut().is_some_and(|mount| mount.park_for_retry(now, client)) {
                     return;
                 }
                 if self.frontends.mount.as_mut().is_some_and(|mount| mount.answer(client, reply == Reply::Done)) {
@@ -226,7 +226,7 @@ impl Daemon {
             Output::Publish(publication) => self.publish(publication),
             Output::Evict { path } => self.evict(path),
             Output::Cleared { path, subtree, next, in_transit } => self.cleared(path, subtree, next, in_transit),
-            Output::DropLookupCache => self.content.readers.look_anew(),
+            Output::DropLookupCache => self.content.readers.revalidate(),
             Output::Generation { generation, changes, passthrough } => {
                 self.begin_generation(generation, changes.as_deref(), &passthrough);
             }
@@ -376,9 +376,9 @@ impl Daemon {
                 }
             }
             Publication::Passthrough { path, tree } => {
-                self.content.table.live(&path, tree);
-                self.content.generations.live(&path, tree);
-                self.frontends.mount.iter().for_each(|mount| mount.gone_live(&path, tree));
+                self.content.table.set_passthrough(&path, tree);
+                self.content.generations.set_passthrough(&path, tree);
+                self.frontends.mount.iter().for_each(|mount| mount.became_passthrough(&path, tree));
                 self.follow(path);
             }
             // A mount sees what is changed in it, whoever does.
@@ -406,8 +406,8 @@ impl Daemon {
 
     /// What a predecessor had follow its originals does so again.
     pub(crate) fn follow_again(&mut self) {
-        let live = |record: &Record<'_>| record.state.contains(State::PASSTHROUGH);
-        let records = self.content.table.reader().records().filter(live);
+        let is_passthrough = |record: &Record<'_>| record.state.contains(State::PASSTHROUGH);
+        let records = self.content.table.reader().records().filter(is_passthrough);
         let paths: Vec<Path> = records.filter_map(|record| Path::new(&record.path()?)).collect();
         paths.into_iter().for_each(|path| self.follow(path));
     }
@@ -432,9 +432,9 @@ impl Daemon {
         let ino = self.content.table.copy_of(&path);
         let (table, generations) = (&mut self.content.table, &mut self.content.generations);
         let bytes = self.content.store.copy_bytes(&path);
-        let is_held = self.frontends.clearings.current().is_some()
+        let is_pinned = self.frontends.clearings.current().is_some()
             && self.frontends.mount.as_ref().is_some_and(|mount| mount.is_referred(table, &path));
-        let result = if is_held {
+        let result = if is_pinned {
             Err(io::ErrorKind::WouldBlock.into())
         } else {
             self.content.store.evict(now, &path, || {
@@ -472,7 +472,7 @@ impl Daemon {
     fn changed(&mut self, path: Path) {
         tracing::warn!(%path, "changed or vanished during the session; from now on its processes use the original. `headwater refresh` takes changes in; or name what changes with --exclude");
         self.housekeeping.changes.note(&path);
-        if self.is_standing {
+        if self.is_site_export {
             let now = self.now();
             self.frontends.refreshes.note(now, path);
         }

@@ -50,7 +50,7 @@ pub(crate) struct Daemon {
     pub(crate) housekeeping: Housekeeping,
     pub(crate) reactor: Reactor,
     /// There are no originals to be used in place of what has changed.
-    pub(crate) is_standing: bool,
+    pub(crate) is_site_export: bool,
     pub(crate) depth: u32,
 }
 

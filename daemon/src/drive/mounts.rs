@@ -7,23 +7,23 @@ use super::Daemon;
 
 impl Daemon {
     /// Does what a worker of the mount wants.
-    pub(crate) fn asked(&mut self, asked: WorkerEvent) {
+    pub(crate) fn worker_event(&mut self, event: WorkerEvent) {
         let now = self.now();
         let Some(mount) = &mut self.frontends.mount else { return };
-        match asked {
+        match event {
             WorkerEvent::Demand(Demand::Want(path, want), parked) => {
                 let client = self.frontends.client_ids.next();
-                mount.keep(now, client, parked);
+                mount.park(now, client, parked);
                 self.feed(Input::Request { client, path, want });
             }
             WorkerEvent::Demand(Demand::Block(path, block), parked) => {
                 let client = self.frontends.client_ids.next();
-                mount.keep(now, client, parked);
+                mount.park(now, client, parked);
                 self.feed(Input::RequestBlock { client, path, block });
             }
             // No thread asks to be served by one that may wait, and the event loop does not ask itself.
             WorkerEvent::Demand(Demand::BlockingThread, parked) => mount.resume(parked, false),
-            WorkerEvent::Demand(Demand::Generation, parked) => mount.hold_parked(now, parked),
+            WorkerEvent::Demand(Demand::Generation, parked) => mount.wait_for_generation(now, parked),
             WorkerEvent::Used(path, block) => self.feed(Input::Used { path, block }),
             WorkerEvent::Demand(Demand::Record(path), parked) => {
                 let is_there = mount.number(&mut self.content.table, path);

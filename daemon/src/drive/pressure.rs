@@ -18,7 +18,7 @@ const GO_ON_MS: Time = 20;
 impl Daemon {
     /// Looks whether the store has the room that it should have, if it is time.
     pub(crate) fn check_pressure(&mut self, now: Time) {
-        if self.next_pressure_check().is_none_or(|look| now < look) {
+        if self.next_pressure_check().is_none_or(|due| now < due) {
             return;
         }
         self.content.table.replenish();
@@ -34,13 +34,13 @@ impl Daemon {
         self.content.store.set_bytes_max(max);
         if let Some(change) = change {
             let gives_up = change.direction == Direction::Lowered && content > max;
-            let is_told = self.housekeeping.pressure.gives_up && change.direction == Direction::Lowered;
+            let is_reported = self.housekeeping.pressure.gives_up && change.direction == Direction::Lowered;
             // A file that found no room has told which option helps.
             let is_known = gives_up && self.housekeeping.pressure.reported_at.is_some_and(|at| now < at + REPORT_MS);
-            if (change.is_turn || (gives_up && !is_told)) && !is_known {
-                tell(change.direction, max, &seen, gives_up);
+            if (change.is_turn || (gives_up && !is_reported)) && !is_known {
+                report_change(change.direction, max, &seen, gives_up);
             }
-            self.housekeeping.pressure.gives_up = gives_up || is_told;
+            self.housekeeping.pressure.gives_up = gives_up || is_reported;
         }
         let content_max = content_bytes_max(self.frontends.mount.is_some(), max);
         let store_bytes_max = content_max.saturating_sub(stands.saturating_sub(holds));
@@ -75,7 +75,7 @@ impl Daemon {
     }
 }
 
-fn tell(direction: Direction, store_bytes_max: u64, seen: &Seen, gives_up: bool) {
+fn report_change(direction: Direction, store_bytes_max: u64, seen: &Seen, gives_up: bool) {
     let Seen { store_bytes, group_free, machine, disk_free, group_stalled_percent, machine_stalled_percent } = *seen;
     let machine_free = machine.map(|(free, _)| free);
     match direction {

@@ -8,7 +8,7 @@ use super::Daemon;
 
 impl Daemon {
     /// Has these directories listed.
-    pub(crate) fn list_anew(&mut self, directories: Vec<Path>) {
+    pub(crate) fn relist(&mut self, directories: Vec<Path>) {
         for path in directories {
             let client = self.frontends.client_ids.next();
             self.content.generations.settling.listing.insert(path.clone(), client);

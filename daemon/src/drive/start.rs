@@ -69,7 +69,7 @@ impl Daemon {
             Driver { node, inbox: VecDeque::new(), received_content: Vec::new(), deferred_outputs: VecDeque::new() };
         let frontends = frontends(config, clients, mount, control_socket);
         let preloading = Preloading::start(config, &scope, &waker);
-        let readers = Pool::new(waker, opened, config.is_standing);
+        let readers = Pool::new(waker, opened, config.is_site_export);
         Ok(Daemon {
             driver,
             content: Content {
@@ -97,7 +97,7 @@ impl Daemon {
                 is_ready: false,
                 ready_by: config.parent_wait_ms_max(),
             },
-            is_standing: config.is_standing,
+            is_site_export: config.is_site_export,
             depth: config.forest().depth_max(),
         })
     }

@@ -53,7 +53,7 @@ pub(super) struct Asker {
     /// The node serves a mount: its files are wanted whole, unless they come in blocks.
     pub(super) whole_bytes_max: Option<u64>,
     /// Of all nodes, this one tells the user.
-    pub(super) tells: bool,
+    pub(super) reports: bool,
 }
 
 impl Asker {

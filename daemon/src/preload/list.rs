@@ -31,7 +31,7 @@ pub(super) fn fetch(mut asker: Asker, list: &PreloadList) {
     }
     let tally = *asker.tally.get();
     tracing::info!(?tally, "preloaded {}", list.name);
-    if tally.changed > 0 && asker.tells {
+    if tally.changed > 0 && asker.reports {
         let more = if tally.changed > changed.len() as u64 { ", …" } else { "" };
         tracing::warn!(
             "{} of {} entries of {} have changed: {}{more}; they are read when they are needed. Record it again",

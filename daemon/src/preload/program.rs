@@ -47,7 +47,7 @@ struct NodeFiles {
 }
 
 /// Where a path leads.
-enum Place {
+enum Resolved {
     /// Into the scope.
     Scope(Path),
     /// To the machine's own files.
@@ -61,7 +61,7 @@ impl NodeFiles {
     }
 
     /// Follows a path until it enters the scope. Nothing beyond that is looked at.
-    fn place(&self, path: &FilePath) -> io::Result<Place> {
+    fn resolve(&self, path: &FilePath) -> io::Result<Resolved> {
         let mut todo: Vec<OsString> = names(path);
         let (mut at, mut links) = (PathBuf::from("/"), 0);
         while let Some(name) = todo.pop() {
@@ -73,7 +73,7 @@ impl NodeFiles {
             let here = Path::new(at.as_os_str().as_bytes()).ok_or(Errno::NAMETOOLONG)?;
             if self.includes(&here) {
                 at.extend(todo.iter().rev());
-                return Ok(Place::Scope(Path::new(at.as_os_str().as_bytes()).ok_or(Errno::NAMETOOLONG)?));
+                return Ok(Resolved::Scope(Path::new(at.as_os_str().as_bytes()).ok_or(Errno::NAMETOOLONG)?));
             }
             if let Ok(target) = std::fs::read_link(&at) {
                 links += 1;
@@ -85,7 +85,7 @@ impl NodeFiles {
                 todo.extend(names(&target));
             }
         }
-        Ok(Place::Own(at))
+        Ok(Resolved::Own(at))
     }
 
     /// What is known of a path of the scope; where that leads out of it, where to.
@@ -102,12 +102,12 @@ impl NodeFiles {
     }
 
     /// What is known of a path, whichever way it goes; `Err` with its place if that is not in the scope.
-    fn look(&mut self, path: &FilePath, want: Want, opens: bool) -> io::Result<Result<Seen, PathBuf>> {
+    fn find(&mut self, path: &FilePath, want: Want, opens: bool) -> io::Result<Result<Seen, PathBuf>> {
         let mut path = path.to_owned();
         for _ in 0..LINKS_MAX {
-            let within = match self.place(&path)? {
-                Place::Own(own) => return Ok(Err(own)),
-                Place::Scope(within) => within,
+            let within = match self.resolve(&path)? {
+                Resolved::Own(own) => return Ok(Err(own)),
+                Resolved::Scope(within) => within,
             };
             let (at, fact, copy) = self.ask(&within, want, opens)?;
             if self.includes(&at) {
@@ -127,7 +127,7 @@ impl NodeFiles {
     /// Whether a file comes in blocks, so that it is not fetched as a whole.
     fn comes_in_blocks(&mut self, path: &FilePath) -> io::Result<bool> {
         let Some(max) = self.asker.whole_bytes_max else { return Ok(false) };
-        let seen = self.look(path, Want::ATTR, false)?;
+        let seen = self.find(path, Want::ATTR, false)?;
         Ok(seen.is_ok_and(|seen| attr_of(&seen.fact).is_some_and(|attr| attr.size > max)))
     }
 }
@@ -141,7 +141,7 @@ struct Seen {
 
 impl Files for NodeFiles {
     fn names(&mut self, directory: &FilePath) -> Names {
-        match self.look(directory, Want::LISTING, false) {
+        match self.find(directory, Want::LISTING, false) {
             Ok(Ok(Seen { fact: Fact::Listing(_, listing), .. })) => {
                 Names::Listed(Rc::new(listing.iter().map(|name| OsStr::from_bytes(name.name).to_owned()).collect()))
             }
@@ -156,7 +156,7 @@ impl Files for NodeFiles {
             return Err(Errno::FBIG.into());
         }
         let want = self.content(bytes);
-        match self.look(path, want, true) {
+        match self.find(path, want, true) {
             Ok(Err(own)) => Ok(Found { file: File::open(&own)?, canonical: own }),
             Ok(Ok(Seen { path, fact, copy: Some(file) })) if attr_of(&fact).is_some_and(|a| a.kind() == Kind::File) => {
                 let canonical = PathBuf::from(OsStr::from_bytes(path.as_bytes()));
@@ -178,7 +178,7 @@ impl Files for NodeFiles {
     }
 
     fn is_there(&mut self, path: &FilePath) -> bool {
-        match self.look(path, Want::ATTR, false) {
+        match self.find(path, Want::ATTR, false) {
             Ok(Ok(seen)) => attr_of(&seen.fact).is_some(),
             Ok(Err(own)) => own.exists(),
             Err(_) => false,
@@ -186,7 +186,7 @@ impl Files for NodeFiles {
     }
 
     fn matters(&self, path: &FilePath) -> bool {
-        matches!(self.place(path), Ok(Place::Scope(_)))
+        matches!(self.resolve(path), Ok(Resolved::Scope(_)))
     }
 
     fn soon(&mut self, path: &FilePath) {
@@ -194,7 +194,7 @@ impl Files for NodeFiles {
         if self.announced.len() >= QUESTIONS_MAX || self.asker.whole_bytes_max.is_some() {
             return;
         }
-        if let Ok(Place::Scope(path)) = self.place(path)
+        if let Ok(Resolved::Scope(path)) = self.resolve(path)
             && let Some(number) = self.asker.ask(&path, Want::LOADABLE, false)
         {
             self.announced.insert(number);

@@ -112,8 +112,8 @@ impl Decider {
         let is_step_due = self.stepped_at.is_none_or(|at| now >= at + STALL_STEP_MS);
         let mut wanted = room;
         if stalled && is_step_due {
-            let kept = seen.store_bytes - seen.store_bytes / STALL_STEP_SHARE;
-            wanted = wanted.min(kept.max(STALL_BYTES_MIN));
+            let retained = seen.store_bytes - seen.store_bytes / STALL_STEP_SHARE;
+            wanted = wanted.min(retained.max(STALL_BYTES_MIN));
         }
         if wanted < self.max {
             if wanted < room {

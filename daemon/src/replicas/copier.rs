@@ -103,13 +103,13 @@ fn extent(file: &File, at: u64) -> io::Result<Option<(u64, u64)>> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::domains::{find, tests::tell};
+    use super::super::domains::{find, tests::write_domain};
     use super::*;
 
     #[test]
     fn a_copy_has_the_holes_mode_and_times() {
         let directory = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
-        tell(directory.path(), 0, "0", (1 << 30, 1 << 30));
+        write_domain(directory.path(), 0, "0", (1 << 30, 1 << 30));
         let domain = find(directory.path()).remove(0);
         let (first, to) = (directory.path().join("first"), directory.path().join("copy"));
         let file = File::create(&first).unwrap();
@@ -133,7 +133,7 @@ mod tests {
         let (first, to) = (directory.path().join("first"), directory.path().join("copy"));
         std::fs::write(&first, [1; 5000]).unwrap();
         for (free, ends) in [(1 << 10, false), (1 << 30, true)] {
-            tell(directory.path(), 0, "0", (1 << 30, free));
+            write_domain(directory.path(), 0, "0", (1 << 30, free));
             let domain = find(directory.path()).remove(0);
             make(&domain, &File::open(&first).unwrap(), &to, &AtomicBool::new(ends)).unwrap_err();
             assert!(!to.exists(), "{free} {ends}");

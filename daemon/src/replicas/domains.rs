@@ -84,7 +84,7 @@ pub(crate) mod tests {
     use super::*;
 
     /// Tells of a domain with these processors and this much memory, total and free, in KiB.
-    pub(crate) fn tell(directory: &Path, number: u32, cpus: &str, (total, free): (u64, u64)) {
+    pub(crate) fn write_domain(directory: &Path, number: u32, cpus: &str, (total, free): (u64, u64)) {
         let node = directory.join(format!("node{number}"));
         fs::create_dir_all(&node).unwrap();
         fs::write(node.join("cpulist"), format!("{cpus}\n")).unwrap();
@@ -117,7 +117,7 @@ pub(crate) mod tests {
             (3, "1023", (9, 9)),
             (7, "0", (8, 3)),
         ] {
-            tell(directory.path(), number, cpus, memory);
+            write_domain(directory.path(), number, cpus, memory);
         }
         let found = find(directory.path());
         assert_eq!(

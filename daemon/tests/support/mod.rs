@@ -104,7 +104,7 @@ impl Cluster {
             numa_replicas: None,
             fabric: None,
             names: Vec::new(),
-            is_standing: false,
+            is_site_export: false,
         }
     }
 

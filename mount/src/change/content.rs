@@ -12,15 +12,15 @@ use headwater_fuse::NodeId;
 use rustix::fs::{FallocateFlags, OFlags, fallocate, fdatasync, fsync};
 use rustix::io::{Errno, ReadWriteFlags, pread, pwritev2};
 
-use super::live::{Stop, go_live, path_of};
+use super::passthrough::{Stop, make_passthrough, path_of};
 use crate::call::{Call, Flow, answered};
 use crate::caller::{as_caller, as_either, as_writer};
-use crate::original::{Identity, Target, Writer, reader, target_of};
+use crate::source_file::{Identity, Target, Writer, reader, target_of};
 
 /// OPEN for writing, where the kernel asks for it.
 pub(super) fn open(call: &Call<'_>, flags: u32) -> Result<Flow, Stop> {
     let path = path_of(call)?;
-    go_live(call, &path, false)?;
+    make_passthrough(call, &path, false)?;
     let writer = writer(call, &path)?;
     if OFlags::from_bits_retain(flags).contains(OFlags::TRUNC) {
         as_writer(call.request, || rustix::fs::ftruncate(&*writer.fd, 0))?;
@@ -31,7 +31,7 @@ pub(super) fn open(call: &Call<'_>, flags: u32) -> Result<Flow, Stop> {
 /// WRITE.
 pub(super) fn write(call: &Call<'_>, offset: u64, flags: u32, is_from_cache: bool, data: &[u8]) -> Result<Flow, Stop> {
     let path = path_of(call)?;
-    go_live(call, &path, false)?;
+    make_passthrough(call, &path, false)?;
     let writer = writer(call, &path)?;
     let how = if is_from_cache { ReadWriteFlags::empty() } else { how(OFlags::from_bits_retain(flags)) };
     let how = if writer.hands_over { how | ReadWriteFlags::DSYNC } else { how };
@@ -47,7 +47,7 @@ pub(super) fn write(call: &Call<'_>, offset: u64, flags: u32, is_from_cache: boo
 /// FALLOCATE.
 pub(super) fn allocate(call: &Call<'_>, offset: u64, bytes: u64, mode: u32) -> Result<Flow, Stop> {
     let path = path_of(call)?;
-    go_live(call, &path, false)?;
+    make_passthrough(call, &path, false)?;
     let writer = writer(call, &path)?;
     as_writer(call.request, || fallocate(&*writer.fd, FallocateFlags::from_bits_retain(mode), offset, bytes))?;
     Ok(answered(call.reply.ok()))
@@ -56,10 +56,10 @@ pub(super) fn allocate(call: &Call<'_>, offset: u64, bytes: u64, mode: u32) -> R
 /// FSYNC. What nobody has changed needs none.
 pub(super) fn sync(call: &Call<'_>, data_only: bool) -> Result<Flow, Stop> {
     let path = path_of(call)?;
-    if !call.view.is_live(&path, false) {
+    if !call.view.is_passthrough(&path, false) {
         return Ok(answered(call.reply.ok()));
     }
-    let file = match call.view.originals.files.writer(call.request.node) {
+    let file = match call.view.source_files.files.writer(call.request.node) {
         Some(writer) => writer.fd,
         None => reader(call, &path)?,
     };
@@ -85,7 +85,7 @@ pub(super) fn sync_directory(call: &Call<'_>, data_only: bool) -> Result<Flow, S
 
 /// A descriptor to write to the request's node with.
 pub(super) fn writer(call: &Call<'_>, path: &Path) -> Result<Writer, Errno> {
-    let (node, files) = (call.request.node, &call.view.originals.files);
+    let (node, files) = (call.request.node, &call.view.source_files.files);
     if let Some(writer) = files.writer(node) {
         return Ok(writer);
     }
@@ -104,18 +104,18 @@ pub(super) fn writer(call: &Call<'_>, path: &Path) -> Result<Writer, Errno> {
         Err(Errno::ACCESS | Errno::PERM) => open(),
         result => result,
     }?;
-    Ok(keep_writer(call, node, &target, Arc::new(fd), true))
+    Ok(cache_writer(call, node, &target, Arc::new(fd), true))
 }
 
 /// Keeps a descriptor to write with, for as long as it is used.
-pub(super) fn keep_writer(
+pub(super) fn cache_writer(
     call: &Call<'_>,
     node: NodeId,
     target: &Target,
     fd: Arc<OwnedFd>,
     opens_again: bool,
 ) -> Writer {
-    let writer = call.view.originals.files.keep_writer(node, Identity::of(&target.attr), fd, opens_again);
+    let writer = call.view.source_files.files.cache_writer(node, Identity::of(&target.attr), fd, opens_again);
     call.view.notices.wake();
     writer
 }

@@ -6,12 +6,12 @@
 
 mod attributes;
 mod content;
-mod live;
 mod names;
+mod passthrough;
 
 use headwater_fuse::Operation;
 
-use self::live::Stop;
+use self::passthrough::Stop;
 use crate::call::{Call, Demand, Flow};
 
 /// Serves a writing request.

@@ -50,9 +50,9 @@ impl Contents {
     /// The copies below `store`, and those of older generations.
     pub(crate) fn new(store: PathBuf, older: Vec<OlderTable>) -> Contents {
         let mut roots = Roots { newest: Arc::new(store), superseded: HashMap::new() };
-        for OlderTable { root, held, .. } in older {
+        for OlderTable { root, pinned, .. } in older {
             let root = Arc::new(root);
-            roots.superseded.extend(held.into_iter().map(|node| (node, Arc::clone(&root))));
+            roots.superseded.extend(pinned.into_iter().map(|node| (node, Arc::clone(&root))));
         }
         Contents {
             roots: RwLock::new(roots),
@@ -102,13 +102,13 @@ impl Contents {
     }
 
     /// The copy of `path`. It is kept open if it is likely to be read again.
-    pub(crate) fn copy(&self, node: NodeId, path: &Path, keep: bool) -> Result<Arc<OwnedFd>, Errno> {
+    pub(crate) fn copy(&self, node: NodeId, path: &Path, caches: bool) -> Result<Arc<OwnedFd>, Errno> {
         if let Some(copy) = self.open().by_node.get(&node) {
             return Ok(Arc::clone(copy));
         }
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NOATIME;
         let copy = Arc::new(rustix::fs::open(self.path(node, path), flags, Mode::empty())?);
-        if keep {
+        if caches {
             let mut open = self.open();
             if open.order.len() >= OPEN_COPIES_MAX
                 && let Some(oldest) = open.order.pop_front()
@@ -132,10 +132,10 @@ impl Contents {
     }
 
     /// Keeps a buffer for the next reads.
-    pub(crate) fn keep_buffer(&self, buffer: Vec<u8>) {
+    pub(crate) fn return_buffer(&self, buffer: Vec<u8>) {
         let mut buffers = self.buffers();
-        let kept: usize = buffers.iter().map(Vec::capacity).sum();
-        if kept + buffer.capacity() <= BUFFER_BYTES_MAX {
+        let cached: usize = buffers.iter().map(Vec::capacity).sum();
+        if cached + buffer.capacity() <= BUFFER_BYTES_MAX {
             buffers.push(buffer);
         }
     }

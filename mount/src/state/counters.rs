@@ -44,15 +44,15 @@ pub struct Count {
 /// What one attempt to serve a request has to say for the counters.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
-    used_original: Cell<bool>,
+    used_source: Cell<bool>,
     failed: Cell<bool>,
     bytes: Cell<u64>,
 }
 
 impl Tally {
     /// The original was used.
-    pub(crate) fn original(&self) {
-        self.used_original.set(true);
+    pub(crate) fn used_source(&self) {
+        self.used_source.set(true);
     }
 
     /// The answer is an error number.
@@ -78,7 +78,7 @@ impl Counters {
     ) {
         let mut part = self.parts[worker % PARTS].lock().unwrap_or_else(PoisonError::into_inner);
         let count = part.entry(name_of(operation)).or_default();
-        let level = if tally.used_original.get() {
+        let level = if tally.used_source.get() {
             &mut count.from_original
         } else if attempt.rounds > 0 {
             &mut count.asked
@@ -177,14 +177,14 @@ mod tests {
     fn parts_add_up() {
         let counters = Counters::default();
         let read = Operation::Read { handle: 0, offset: 0, bytes: 10, flags: 0 };
-        let count = |worker, rounds, used_original, took| {
+        let count = |worker, rounds, used_source, took| {
             let tally = Tally::default();
             tally.bytes(10);
-            if used_original {
-                tally.original();
+            if used_source {
+                tally.used_source();
                 tally.error();
             }
-            let attempt = Attempt { rounds, must_use_original: used_original, at_once: false };
+            let attempt = Attempt { rounds, must_use_source: used_source, at_once: false };
             counters.count(worker, &read, attempt, &tally, Duration::from_micros(took));
         };
         for worker in 0..20 {

@@ -22,7 +22,7 @@ pub struct Counts {
     pub ioctls: u64,
     /// What the table alone could not answer.
     pub asked: u64,
-    /// What the originals answered, but for [`Counts::OF_ORIGINALS`].
+    /// What the originals answered, but for [`Counts::OF_SOURCE`].
     pub from_original: u64,
     /// Bytes read.
     pub bytes: u64,
@@ -30,7 +30,7 @@ pub struct Counts {
 
 impl Counts {
     /// Operations that are the originals' to answer.
-    pub const OF_ORIGINALS: [&str; 3] = ["getxattr", "listxattr", "statfs"];
+    pub const OF_SOURCE: [&str; 3] = ["getxattr", "listxattr", "statfs"];
 
     /// Adds another node's.
     pub fn add(&mut self, other: &Counts) {

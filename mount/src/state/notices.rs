@@ -45,15 +45,15 @@ struct Queue {
     is_woken: bool,
     is_closed: bool,
     /// The kernel is being told something.
-    is_telling: bool,
+    is_notifying: bool,
 }
 
 /// What the thread is to do next.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Next {
-    Tell(Notice),
+    Notify(Notice),
     /// Look after what is kept open.
-    Tend,
+    CloseIdle,
     End,
 }
 
@@ -104,7 +104,7 @@ impl Notices {
     /// Whether the kernel has been told all that was sent.
     pub(crate) fn is_idle(&self) -> bool {
         let queue = self.queue();
-        queue.order.is_empty() && queue.later.is_empty() && !queue.is_telling
+        queue.order.is_empty() && queue.later.is_empty() && !queue.is_notifying
     }
 
     /// Nothing more is taken, and the thread ends.
@@ -121,14 +121,14 @@ impl Notices {
     /// Waits for the next thing to do; at most until `due`, if there is something to look after.
     pub(crate) fn next(&self, due: Option<Instant>) -> Next {
         let mut queue = self.queue();
-        queue.is_telling = false;
+        queue.is_notifying = false;
         loop {
             if queue.is_closed {
                 return Next::End;
             }
             let now = Instant::now();
             if std::mem::take(&mut queue.is_woken) || due.is_some_and(|due| due <= now) {
-                return Next::Tend;
+                return Next::CloseIdle;
             }
             while let Some((_, notice)) = queue.later.pop_front_if(|(at, _)| *at <= now) {
                 if queue.waiting.insert(notice.clone()) {
@@ -137,8 +137,8 @@ impl Notices {
             }
             if let Some(notice) = queue.order.pop_front() {
                 queue.waiting.remove(&notice);
-                queue.is_telling = true;
-                return Next::Tell(notice);
+                queue.is_notifying = true;
+                return Next::Notify(notice);
             }
             let later = queue.later.front().map(|(at, _)| *at);
             queue = match due.into_iter().chain(later).min() {
@@ -163,10 +163,10 @@ mod tests {
         for notice in [&one, &other, &one] {
             notices.send(notice.clone());
         }
-        assert_eq!(notices.next(None), Next::Tell(one.clone()));
+        assert_eq!(notices.next(None), Next::Notify(one.clone()));
         notices.send(one.clone());
-        assert_eq!(notices.next(None), Next::Tell(other));
-        assert_eq!(notices.next(None), Next::Tell(one.clone()));
+        assert_eq!(notices.next(None), Next::Notify(other));
+        assert_eq!(notices.next(None), Next::Notify(one.clone()));
         notices.close();
         notices.send(one);
         assert_eq!(notices.next(None), Next::End);
@@ -179,24 +179,24 @@ mod tests {
         notices.send(Notice::NodeChanged(NodeId(2)));
         notices.send_later(Notice::NodeChanged(NodeId(1)));
         assert!(notices.cancel(NodeId(1)) && !notices.cancel(NodeId(1)));
-        assert_eq!(notices.next(None), Next::Tell(Notice::NodeChanged(NodeId(2))));
-        assert_eq!(notices.next(Some(Instant::now())), Next::Tend);
-        notices.queue().is_telling = false;
+        assert_eq!(notices.next(None), Next::Notify(Notice::NodeChanged(NodeId(2))));
+        assert_eq!(notices.next(Some(Instant::now())), Next::CloseIdle);
+        notices.queue().is_notifying = false;
         assert!(notices.is_idle());
         notices.send(Notice::NodeChanged(NodeId(1)));
-        assert_eq!(notices.next(None), Next::Tell(Notice::NodeChanged(NodeId(1))));
+        assert_eq!(notices.next(None), Next::Notify(Notice::NodeChanged(NodeId(1))));
     }
 
     #[test]
     fn what_is_due_is_not_kept_waiting() {
         let notices = Notices::default();
         notices.send(Notice::NamesChanged);
-        assert_eq!(notices.next(Some(Instant::now())), Next::Tend);
+        assert_eq!(notices.next(Some(Instant::now())), Next::CloseIdle);
         notices.wake();
-        assert_eq!(notices.next(None), Next::Tend);
-        assert_eq!(notices.next(None), Next::Tell(Notice::NamesChanged));
+        assert_eq!(notices.next(None), Next::CloseIdle);
+        assert_eq!(notices.next(None), Next::Notify(Notice::NamesChanged));
         let soon = Instant::now() + std::time::Duration::from_millis(5);
-        assert_eq!(notices.next(Some(soon)), Next::Tend);
+        assert_eq!(notices.next(Some(soon)), Next::CloseIdle);
         assert!(Instant::now() >= soon);
     }
 }

@@ -25,7 +25,7 @@ pub struct OlderTable {
     /// Its mirror.
     pub root: PathBuf,
     /// The nodes that are found in this table alone.
-    pub held: Vec<NodeId>,
+    pub pinned: Vec<NodeId>,
 }
 
 /// A node's record.

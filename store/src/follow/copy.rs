@@ -29,15 +29,15 @@ pub struct Followed {
     path: Path,
     copy: PathBuf,
     attr: Attr,
-    original: Option<File>,
+    source: Option<File>,
 }
 
 impl Followed {
     /// If somebody has the copy open, its original is opened at once: who is about to change the path may rename
     /// or remove it.
     pub fn new(path: Path, copy: PathBuf, attr: Attr) -> Followed {
-        let original = is_in_use(&copy).is_ok_and(|is| is).then(|| open_original(&path, &attr).ok()).flatten();
-        Followed { path, copy, attr, original }
+        let source = is_in_use(&copy).is_ok_and(|is| is).then(|| open_source(&path, &attr).ok()).flatten();
+        Followed { path, copy, attr, source }
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -86,26 +86,26 @@ impl Copy {
     ///
     /// # Errors
     /// Another file stands at its path, or it can't be opened.
-    pub(super) fn original(&mut self) -> io::Result<&File> {
-        if self.of.original.is_none() {
-            self.of.original = Some(open_original(&self.of.path, &self.of.attr)?);
+    pub(super) fn source(&mut self) -> io::Result<&File> {
+        if self.of.source.is_none() {
+            self.of.source = Some(open_source(&self.of.path, &self.of.attr)?);
         }
-        self.of.original.as_ref().ok_or_else(|| io::ErrorKind::NotFound.into())
+        self.of.source.as_ref().ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
-    /// Makes the copy what the original is; `is_told` if the kernel has said that this has changed. True if
+    /// Makes the copy what the original is; `is_reported` if the kernel has said that this has changed. True if
     /// it has to be looked at again soon, since the last look was too short a time ago.
     ///
     /// # Errors
     /// The copy can't follow any further: its original has gone or is too large, or there is no room.
-    pub(super) fn update(&mut self, is_told: bool) -> io::Result<bool> {
+    pub(super) fn update(&mut self, is_reported: bool) -> io::Result<bool> {
         if Instant::now() < self.rest_until {
-            return Ok(is_told);
+            return Ok(is_reported);
         }
         let started = Instant::now();
-        let metadata = self.original()?.metadata()?;
+        let metadata = self.source()?.metadata()?;
         let stamp = stamp(&metadata);
-        if stamp == self.seen && !is_told && !is_fresh(&metadata) {
+        if stamp == self.seen && !is_reported && !is_fresh(&metadata) {
             return Ok(false);
         }
         if metadata.len() > FOLLOWED_BYTES_MAX {
@@ -119,7 +119,7 @@ impl Copy {
 
     /// Writes what differs into the copy's inode, and gives it the original's size, time and permissions.
     fn write_through(&mut self, metadata: &Metadata) -> io::Result<()> {
-        let original = self.of.original.as_ref().ok_or(io::ErrorKind::NotFound)?;
+        let source = self.of.source.as_ref().ok_or(io::ErrorKind::NotFound)?;
         let before = std::fs::metadata(&self.of.copy)?;
         if before.mode() & 0o200 == 0 {
             std::fs::set_permissions(&self.of.copy, Permissions::from_mode(before.mode() | 0o600))?;
@@ -135,7 +135,7 @@ impl Copy {
         // Who adds to it meanwhile is told of to us again.
         while at < metadata.len() {
             let wanted = PIECE_BYTES.min((metadata.len() - at) as usize);
-            let got = read_up_to(original, &mut theirs[..wanted], at)?;
+            let got = read_up_to(source, &mut theirs[..wanted], at)?;
             let had = read_up_to(&copy, &mut ours[..got], at)?;
             if theirs[..got] != ours[..had] {
                 copy.write_all_at(&theirs[..got], at)?;
@@ -153,7 +153,7 @@ impl Copy {
     }
 }
 
-fn open_original(path: &Path, attr: &Attr) -> io::Result<File> {
+fn open_source(path: &Path, attr: &Attr) -> io::Result<File> {
     let flags = OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::NOCTTY;
     let path = std::path::Path::new(OsStr::from_bytes(path.as_bytes()));
     let file = OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(path)?;

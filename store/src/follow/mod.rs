@@ -24,7 +24,7 @@ pub use self::copy::Followed;
 use crate::mirror::Budget;
 
 /// How often originals are looked at, and whether somebody still has the copies open.
-const LOOK: Duration = Duration::from_secs(1);
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// How long a process may take from the table to its copy.
 const GRACE: Duration = Duration::from_secs(5);
 /// Copies that follow at once.
@@ -119,17 +119,17 @@ impl Follower {
         }
         self.take_new();
         self.take_changes();
-        let is_look = Instant::now() >= self.check_at;
-        if is_look {
-            self.check_at = Instant::now() + LOOK;
+        let is_check = Instant::now() >= self.check_at;
+        if is_check {
+            self.check_at = Instant::now() + CHECK_INTERVAL;
         }
         self.copies.retain_mut(|watched| {
-            if !is_look && !watched.is_due {
+            if !is_check && !watched.is_due {
                 return true;
             }
-            let result = watched.look(&self.inotify);
+            let result = watched.check(&self.inotify);
             if let Err(error) = &result {
-                tell(watched, error);
+                report(watched, error);
             }
             if !matches!(result, Ok(true)) {
                 watched.unwatch(&self.inotify);
@@ -141,8 +141,8 @@ impl Follower {
 
     fn wait(&self) {
         let is_due = self.copies.iter().any(|watched| watched.is_due);
-        let until_look = self.check_at.saturating_duration_since(Instant::now());
-        let most = if is_due { until_look.min(Duration::from_millis(10)) } else { until_look };
+        let until_check = self.check_at.saturating_duration_since(Instant::now());
+        let most = if is_due { until_check.min(Duration::from_millis(10)) } else { until_check };
         let timeout = (!self.copies.is_empty()).then(|| Timespec::try_from(most).ok()).flatten();
         let mut ready = [PollFd::new(&self.inotify, PollFlags::IN), PollFd::new(&self.mailbox.wake, PollFlags::IN)];
         let _ = poll(&mut ready, timeout.as_ref());
@@ -187,14 +187,14 @@ impl Follower {
 
 impl Watched {
     /// Brings the copy up to date if somebody has it open. False if nobody has, nor will.
-    fn look(&mut self, inotify: &OwnedFd) -> io::Result<bool> {
+    fn check(&mut self, inotify: &OwnedFd) -> io::Result<bool> {
         if !self.copy.is_in_use() {
             self.is_due = false;
             return Ok(self.copy.age() < GRACE);
         }
         if self.watch.is_none() {
             // Before it is read, so that no change falls between.
-            let link = format!("/proc/self/fd/{}", self.copy.original()?.as_fd().as_raw_fd());
+            let link = format!("/proc/self/fd/{}", self.copy.source()?.as_fd().as_raw_fd());
             self.watch = inotify::add_watch(inotify, link, CHANGES).ok();
         }
         self.is_due = self.copy.update(self.is_due)?;
@@ -208,7 +208,7 @@ impl Watched {
     }
 }
 
-fn tell(watched: &Watched, error: &io::Error) {
+fn report(watched: &Watched, error: &io::Error) {
     let path = watched.copy.path();
     match error.kind() {
         // Who has it open keeps the file that was removed or replaced, as on any file system.

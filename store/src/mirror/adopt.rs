@@ -12,10 +12,14 @@ use super::store::Store;
 use crate::layout::NodeDir;
 
 impl Store {
-    /// The store that stands in `dir`, with those of its files that `keeps` names by their path and
+    /// The store that stands in `dir`, with those of its files that `is_complete` names by their path and
     /// inode number; the others, and whatever was arriving, go. Who has one of them open keeps it, and it is
     /// counted until then.
-    pub fn adopt(dir: &NodeDir, scope: Vec<(bool, Path)>, keeps: impl Fn(&Path, u64) -> bool) -> io::Result<Store> {
+    pub fn adopt(
+        dir: &NodeDir,
+        scope: Vec<(bool, Path)>,
+        is_complete: impl Fn(&Path, u64) -> bool,
+    ) -> io::Result<Store> {
         match fs::remove_dir_all(dir.incoming()) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
@@ -38,11 +42,11 @@ impl Store {
                 if !kind.is_file() || !is_reachable {
                     continue;
                 }
-                let original = file
+                let source_path = file
                     .strip_prefix(&store.prefix)
                     .ok()
                     .and_then(|below| Path::new(&[b"/", below.as_os_str().as_bytes()].concat()));
-                if !original.is_some_and(|path| keeps(&path, metadata.ino())) {
+                if !source_path.is_some_and(|path| is_complete(&path, metadata.ino())) {
                     store.remove_name(&file)?;
                 }
             }

@@ -8,7 +8,7 @@ use headwater_abi::Attr;
 use rustix::fs::{Timespec, Timestamps};
 
 /// Bits of an original's mode that its copy keeps: never set-user-ID and its like.
-pub(super) const MODE_KEPT: u32 = 0o777;
+pub(super) const COPIED_MODE_BITS: u32 = 0o777;
 
 /// Gives a complete copy its original's mode and times.
 pub(super) fn finish(file: &File, attr: &Attr) -> io::Result<()> {
@@ -19,7 +19,7 @@ pub(super) fn finish(file: &File, attr: &Attr) -> io::Result<()> {
 /// The mode of the copy of a file that has this mode. The owner's read bit stays, so that the daemon can send the
 /// content on.
 pub fn copied_mode(mode: u32) -> u32 {
-    mode & MODE_KEPT | 0o400
+    mode & COPIED_MODE_BITS | 0o400
 }
 
 /// The times of the original, for its copy.

@@ -56,8 +56,8 @@ impl Store {
             None => {
                 let (_, beside) = self.beside();
                 let file = options.read(true).write(true).create_new(true).mode(0o600).open(&beside)?;
-                let placed = file.set_len(size).and_then(|()| self.put(path, &beside));
-                placed.inspect_err(|_| drop(std::fs::remove_file(&beside)))?;
+                let moved_in = file.set_len(size).and_then(|()| self.put(path, &beside));
+                moved_in.inspect_err(|_| drop(std::fs::remove_file(&beside)))?;
                 Partial::new(file, size, false)
             }
         };

@@ -174,7 +174,7 @@ mod tests {
     use headwater_abi::wire::BLOCK_BYTES;
 
     #[test]
-    fn a_mark_is_said_once() {
+    fn a_mark_is_reported_once() {
         let (blocks, path) = (Blocks::default(), Path::new(b"/f").unwrap());
         let partial = Arc::new(Partial::new(tempfile::tempfile().unwrap(), 100 * BLOCK_BYTES, false));
         assert!(matches!(blocks.get(&path, 0), Residency::Absent));

@@ -81,7 +81,7 @@ impl Budget {
         }
     }
 
-    fn give_back(&self, bytes: u64) {
+    fn release(&self, bytes: u64) {
         let before = self.0.taken.fetch_sub(bytes, Ordering::Relaxed);
         assert!(before >= bytes, "more is given back than was taken");
     }
@@ -106,7 +106,7 @@ impl Reservation {
         if bytes > self.bytes {
             self.budget.0.taken.fetch_add(bytes - self.bytes, Ordering::Relaxed);
         } else {
-            self.budget.give_back(self.bytes - bytes);
+            self.budget.release(self.bytes - bytes);
         }
         self.bytes = bytes;
     }
@@ -126,7 +126,7 @@ impl Reservation {
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        self.budget.give_back(self.bytes);
+        self.budget.release(self.bytes);
     }
 }
 
@@ -175,35 +175,35 @@ mod tests {
         ) {
             let budget = Budget::default();
             budget.set_max(max);
-            let mut held: Vec<Reservation> = Vec::new();
+            let mut reservations: Vec<Reservation> = Vec::new();
             for (step, bytes, number) in steps {
                 let before = budget.taken();
-                let at = number % held.len().max(1);
+                let at = number % reservations.len().max(1);
                 match step {
                     0 | 1 => match budget.reserve(bytes) {
-                        Ok(reservation) => held.push(reservation),
+                        Ok(reservation) => reservations.push(reservation),
                         Err(error) => {
                             prop_assert_eq!(error.kind(), io::ErrorKind::StorageFull);
                             prop_assert!(before + bytes > max);
                         }
                     },
-                    _ if held.is_empty() => {}
-                    2 => drop(held.swap_remove(at)),
+                    _ if reservations.is_empty() => {}
+                    2 => drop(reservations.swap_remove(at)),
                     3 => {
-                        let known = held[at].bytes();
-                        held[at].settle(bytes.min(known));
-                        let _ = held[at].grow_to(bytes);
+                        let known = reservations[at].bytes();
+                        reservations[at].settle(bytes.min(known));
+                        let _ = reservations[at].grow_to(bytes);
                     }
                     _ => {
-                        let part = held[at].split(bytes);
-                        held[0].join(part);
+                        let part = reservations[at].split(bytes);
+                        reservations[0].join(part);
                         prop_assert_eq!(budget.taken(), before);
                     }
                 }
                 prop_assert!(budget.taken() <= max);
-                prop_assert_eq!(budget.taken(), held.iter().map(Reservation::bytes).sum::<u64>());
+                prop_assert_eq!(budget.taken(), reservations.iter().map(Reservation::bytes).sum::<u64>());
             }
-            drop(held);
+            drop(reservations);
             prop_assert_eq!(budget.taken(), 0);
         }
     }

@@ -16,7 +16,7 @@ use std::rc::Rc;
 use headwater_abi::{Attr, Path};
 use rustix::fs::{AtFlags, Mode};
 
-use super::attributes::MODE_KEPT;
+use super::attributes::COPIED_MODE_BITS;
 use super::budget::Reservation;
 use super::lease;
 use super::paths::{DIRECTORY, below, descend, of_domain, step};
@@ -65,11 +65,11 @@ impl Store {
     /// Puts the copies of `path`, one for each further domain in their order, into the mirrors. `room` was reserved
     /// for them.
     pub fn add_replicas(&mut self, path: &Path, files: &[PathBuf], mut room: Reservation) -> io::Result<()> {
-        let placed = self.place_replicas(path, files);
+        let moved_in = self.move_replicas(path, files);
         let copies = self.replicas_of(path);
-        if placed.is_err() {
+        if moved_in.is_err() {
             copies.iter().for_each(|copy| drop(std::fs::remove_file(copy)));
-            return placed;
+            return moved_in;
         }
         let mut bytes = 0;
         for metadata in copies.iter().filter_map(|copy| std::fs::symlink_metadata(copy).ok()) {
@@ -84,7 +84,7 @@ impl Store {
         Ok(())
     }
 
-    pub(super) fn place_replicas(&self, path: &Path, files: &[PathBuf]) -> io::Result<()> {
+    pub(super) fn move_replicas(&self, path: &Path, files: &[PathBuf]) -> io::Result<()> {
         let parent = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
         for ((_, root), file) in self.replicas.domains.iter().zip(files) {
             let parent = descend(root, &parent)?;
@@ -196,7 +196,7 @@ impl Store {
         for (_, root) in &self.replicas.domains {
             let parent = descend(root, &parent)?;
             step(&parent, path.name())?;
-            let mode = Mode::from(attr.mode & MODE_KEPT | 0o700);
+            let mode = Mode::from(attr.mode & COPIED_MODE_BITS | 0o700);
             rustix::fs::chmodat(&parent, path.name(), mode, AtFlags::empty())?;
         }
         Ok(())

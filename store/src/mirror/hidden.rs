@@ -29,7 +29,7 @@ impl Default for Hidden {
 
 impl Hidden {
     /// Whoever finds that a copy has gone looks the path up again: none need stay.
-    pub(super) fn stay_no_longer(&mut self) {
+    pub(super) fn skip_grace(&mut self) {
         self.grace_ms = 0;
     }
 

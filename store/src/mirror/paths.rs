@@ -47,9 +47,9 @@ pub(super) fn step(directory: impl AsFd + Copy, name: &[u8]) -> io::Result<Owned
 
 /// The place of `path` in the mirror below `prefix`.
 pub(super) fn below(prefix: &FsPath, path: &Path) -> PathBuf {
-    let mut place = prefix.as_os_str().to_owned();
-    place.push(OsStr::from_bytes(path.as_bytes()));
-    place.into()
+    let mut file = prefix.as_os_str().to_owned();
+    file.push(OsStr::from_bytes(path.as_bytes()));
+    file.into()
 }
 
 /// The prefix of a domain's mirror beside the one that all have.

@@ -95,8 +95,8 @@ mod tests {
         assert_eq!(recent.get(&path(95)), Some(&[1][..]));
         recent.remove(&path(95));
         assert_eq!(recent.get(&path(95)), None);
-        let held: usize = recent.by_path.values().map(Vec::len).sum();
-        assert_eq!(recent.bytes, held);
+        let cached: usize = recent.by_path.values().map(Vec::len).sum();
+        assert_eq!(recent.bytes, cached);
     }
 
     #[test]

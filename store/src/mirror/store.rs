@@ -17,7 +17,7 @@ use headwater_proto::Time;
 use rustix::fs::{AtFlags, Mode};
 use rustix::io::Errno;
 
-use super::attributes::{MODE_KEPT, finish};
+use super::attributes::{COPIED_MODE_BITS, finish};
 use super::blocks::Blocks;
 use super::budget::{self, Budget, Reservation};
 use super::hidden::Hidden;
@@ -118,7 +118,7 @@ impl Store {
 
     /// A mounted file system alone will read the store: it looks again if a copy has gone.
     pub fn serves_mount_alone(&mut self) {
-        self.hidden.stay_no_longer();
+        self.hidden.skip_grace();
     }
 
     /// From now on the store takes nothing beyond so many bytes.
@@ -305,7 +305,7 @@ impl Store {
             }
             return Ok(std::fs::symlink_metadata(copy)?.ino());
         };
-        match self.place(path, &incoming, &head.attr) {
+        match self.move_in(path, &incoming, &head.attr) {
             Ok(metadata) => {
                 self.count(path, &metadata, incoming.take_room());
                 if head.whole {
@@ -329,7 +329,7 @@ impl Store {
             self.next_number += 1;
             let beside = self.incoming_dir.join(self.next_number.to_string());
             std::fs::hard_link(&from, &beside)?;
-            self.place_in_mirror(path, &beside, &parent)?;
+            self.put_in_mirror(path, &beside, &parent)?;
             // Renaming one name of a file to another of its names is nothing.
             let _ = std::fs::remove_file(&beside);
             return Ok(std::fs::symlink_metadata(to)?.ino());
@@ -347,7 +347,7 @@ impl Store {
         }
         let parent = self.parent(path)?;
         step(&*parent, path.name())?;
-        let mode = Mode::from(attr.mode & MODE_KEPT | 0o700);
+        let mode = Mode::from(attr.mode & COPIED_MODE_BITS | 0o700);
         rustix::fs::chmodat(&*parent, path.name(), mode, AtFlags::empty())?;
         self.directory_in_domains(path, attr)
     }
@@ -446,7 +446,7 @@ impl Store {
     }
 
     /// Gives a file its name in the mirror's directory, in the place of an evicted copy if there is one.
-    pub(super) fn place_in_mirror(&mut self, path: &Path, file: &std::path::Path, directory: &File) -> io::Result<()> {
+    pub(super) fn put_in_mirror(&mut self, path: &Path, file: &std::path::Path, directory: &File) -> io::Result<()> {
         if !self.hidden.remove(path) {
             return Ok(rustix::fs::renameat(rustix::fs::CWD, file, directory, path.name())?);
         }
@@ -454,9 +454,9 @@ impl Store {
         self.exchange(file, directory, path.name())
     }
 
-    pub(super) fn place(&mut self, path: &Path, incoming: &Incoming, attr: &Attr) -> io::Result<Metadata> {
+    pub(super) fn move_in(&mut self, path: &Path, incoming: &Incoming, attr: &Attr) -> io::Result<Metadata> {
         if let Some(bytes) = incoming.take_memory() {
-            return self.place_small(path, bytes, attr);
+            return self.create_small(path, bytes, attr);
         }
         self.written.borrow_mut().close(&incoming.number);
         let name = incoming.file().ok_or(io::ErrorKind::InvalidInput)?;
@@ -471,7 +471,7 @@ impl Store {
     /// Moves a file into the mirror.
     pub(super) fn put(&mut self, path: &Path, file: &std::path::Path) -> io::Result<()> {
         let parent = self.parent(path)?;
-        self.place_in_mirror(path, file, &parent)
+        self.put_in_mirror(path, file, &parent)
     }
 
     /// A number that was never used, and a file beside the mirror of that name.

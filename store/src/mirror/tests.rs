@@ -80,7 +80,7 @@ fn content_is_there_once_it_is_complete() {
 }
 
 #[test]
-fn the_holes_of_an_original_are_its_copys() {
+fn a_copy_has_the_holes_of_its_source_file() {
     let (_dir, mut store) = store();
     let mut content = vec![0; 1 << 20];
     content[(128 << 10)..(132 << 10)].fill(b'x');
@@ -272,7 +272,7 @@ fn a_discarded_file_is_gone() {
 }
 
 #[test]
-fn eviction_needs_that_nobody_has_the_file() {
+fn an_open_file_is_not_evicted() {
     let (_dir, mut store) = store();
     put(&mut store, "/sw/f", b"content", &[(0, 7)]);
     store.hard_link(&path("/sw/g"), &path("/sw/f")).unwrap();
@@ -291,7 +291,7 @@ fn eviction_needs_that_nobody_has_the_file() {
 }
 
 #[test]
-fn who_comes_just_after_an_eviction_finds_the_copy() {
+fn a_copy_is_found_just_after_its_eviction() {
     let (_dir, mut store) = store();
     let (f, g) = (path("/sw/f"), path("/sw/g"));
     put(&mut store, "/sw/f", b"content", &[(0, 7)]);

@@ -127,7 +127,7 @@ impl Table {
 
     /// Tells processes to use the original of `path`, of the names in its directory, and with
     /// `tree` of everything below it.
-    pub fn live(&mut self, path: &Path, tree: bool) {
+    pub fn set_passthrough(&mut self, path: &Path, tree: bool) {
         let bits = if tree { State::PASSTHROUGH | State::TREE_PASSTHROUGH } else { State::PASSTHROUGH };
         let result = self.writer.mark(path, bits, State::empty());
         self.note(path, result);

@@ -30,7 +30,7 @@ impl Table {
         let (store, counters) = (store.as_os_str().as_bytes(), counters.as_os_str().as_bytes());
         table.writer.begin_generation(dir.generation(), store, counters).map_err(io::Error::other)?;
         table.writer.forget_passthrough();
-        let held = match changes {
+        let pinned = match changes {
             Some(changes) => {
                 changes.iter().filter_map(|change| table.forget(&change.path, change.is_same_directory)).collect()
             }
@@ -41,7 +41,7 @@ impl Table {
                 all.iter().filter_map(|(path, is_directory)| table.forget(path, *is_directory)).collect()
             }
         };
-        Ok((table, held))
+        Ok((table, pinned))
     }
 
     /// The sizes of its parts.

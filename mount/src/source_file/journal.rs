@@ -83,9 +83,9 @@ impl Journal {
     }
 }
 
-fn encode((node, place): Entry<'_>) -> Vec<u8> {
+fn encode((node, entry): Entry<'_>) -> Vec<u8> {
     let (identity, path) =
-        place.map_or(([0; WORDS], &b""[..]), |(identity, path)| (identity.to_words(), path.as_bytes()));
+        entry.map_or(([0; WORDS], &b""[..]), |(identity, path)| (identity.to_words(), path.as_bytes()));
     let words = [node.0].into_iter().chain(identity).chain([path.len() as u64]);
     words.flat_map(u64::to_le_bytes).chain(path.iter().copied()).collect()
 }

@@ -7,47 +7,47 @@ use headwater_fuse::NodeId;
 
 /// What is to be remembered of nodes, until the kernel forgets them.
 #[derive(Debug, Default)]
-pub(crate) struct First(Mutex<Nodes>);
+pub(crate) struct ServedNodes(Mutex<Nodes>);
 
 #[derive(Debug, Default)]
 struct Nodes {
     /// No predecessor has given out anything.
     is_complete: bool,
     /// Their copies were evicted: bytes of them may have been given out.
-    given: HashSet<NodeId>,
+    served: HashSet<NodeId>,
     /// The kernel was told that their attributes are out of date.
-    told: HashSet<NodeId>,
+    notified: HashSet<NodeId>,
 }
 
-impl First {
+impl ServedNodes {
     /// On a connection of which no READ has come yet.
-    pub(crate) fn of_new_connection() -> First {
-        First(Mutex::new(Nodes { is_complete: true, ..Nodes::default() }))
+    pub(crate) fn of_new_connection() -> ServedNodes {
+        ServedNodes(Mutex::new(Nodes { is_complete: true, ..Nodes::default() }))
     }
 
     /// Bytes of the node may have been given out, and its copy goes.
-    pub(crate) fn was_given(&self, node: NodeId) {
-        self.lock().given.insert(node);
+    pub(crate) fn mark_served(&self, node: NodeId) {
+        self.lock().served.insert(node);
     }
 
     /// Whether bytes of the node may have been given out while its copy was there.
-    pub(crate) fn has_given(&self, node: NodeId) -> bool {
+    pub(crate) fn may_have_served(&self, node: NodeId) -> bool {
         let nodes = self.lock();
-        !nodes.is_complete || nodes.given.contains(&node)
+        !nodes.is_complete || nodes.served.contains(&node)
     }
 
     /// The kernel has forgotten the node.
     pub(super) fn forget(&self, node: NodeId) {
         let mut nodes = self.lock();
-        nodes.given.remove(&node);
-        nodes.told.remove(&node);
+        nodes.served.remove(&node);
+        nodes.notified.remove(&node);
     }
 
-    /// Runs `tell` the first time. Who comes meanwhile waits until that is done.
-    pub(crate) fn notify_once(&self, node: NodeId, tell: impl FnOnce()) {
+    /// Runs `notify` the first time. Who comes meanwhile waits until that is done.
+    pub(crate) fn notify_once(&self, node: NodeId, notify: impl FnOnce()) {
         let mut nodes = self.lock();
-        if nodes.told.insert(node) {
-            tell();
+        if nodes.notified.insert(node) {
+            notify();
         }
     }
 

@@ -13,7 +13,7 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 impl Mount {
     /// Answers everybody without a node, until the file system is gone.
-    pub fn serve_originals(&mut self, table: &mut Table) {
+    pub fn serve_from_source(&mut self, table: &mut Table) {
         for (_, parked) in std::mem::take(&mut self.waiting) {
             self.resume(parked, false);
         }
@@ -22,7 +22,7 @@ impl Mount {
             let is_known = match &wanted {
                 Demand::Record(path) => table.record(path),
                 Demand::Want(path, want) if want.contains(Want::PASSTHROUGH) => {
-                    table.live(path, want.contains(Want::TREE));
+                    table.set_passthrough(path, want.contains(Want::TREE));
                     true
                 }
                 Demand::Want(..) | Demand::Block(..) | Demand::BlockingThread | Demand::Generation => false,

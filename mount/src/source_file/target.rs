@@ -32,12 +32,12 @@ impl Target {
     /// # Errors
     /// ESTALE if something else stands there now; otherwise as the original.
     pub(crate) fn of(view: &View, node: NodeId, path: &Path) -> Result<Target, Errno> {
-        if let Some(fd) = view.originals.pinned(node) {
+        if let Some(fd) = view.source_files.pinned(node) {
             let attr = attr_at(&fd, b"")?;
             return Ok(Target { fd, attr });
         }
         let target = Target::at(path)?;
-        match view.originals.expected(view, node) {
+        match view.source_files.expected(view, node) {
             Some(identity) if !identity.is_also(&Identity::of(&target.attr)) => Err(Errno::STALE),
             _ => Ok(target),
         }
@@ -82,9 +82,9 @@ impl Target {
 
 /// The attributes of `name` in `directory`, or of `directory` itself if `name` is empty.
 pub(crate) fn attr_at(directory: impl AsFd, name: &[u8]) -> Result<Attr, Errno> {
-    let place = if name.is_empty() { AtFlags::EMPTY_PATH } else { AtFlags::SYMLINK_NOFOLLOW };
+    let flag = if name.is_empty() { AtFlags::EMPTY_PATH } else { AtFlags::SYMLINK_NOFOLLOW };
     let wanted = StatxFlags::BASIC_STATS | StatxFlags::BTIME | StatxFlags::MNT_ID;
-    statx(directory, name, place | AtFlags::NO_AUTOMOUNT, wanted).map(|statx| attr_of(&statx))
+    statx(directory, name, flag | AtFlags::NO_AUTOMOUNT, wanted).map(|statx| attr_of(&statx))
 }
 
 fn open_path(path: &Path, more: OFlags) -> Result<OwnedFd, Errno> {

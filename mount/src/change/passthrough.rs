@@ -4,7 +4,7 @@ use headwater_abi::{Path, Want};
 use rustix::io::Errno;
 
 use crate::call::{Call, Demand, Flow};
-use crate::original::{Target, target_of};
+use crate::source_file::{Target, target_of};
 
 /// Why an operation was not performed.
 pub(super) enum Stop {
@@ -30,28 +30,28 @@ pub(super) fn path_of(call: &Call<'_>) -> Result<Path, Stop> {
 }
 
 /// The request's node, which is about to be changed.
-pub(super) fn live_target(call: &Call<'_>) -> Result<(Path, Target), Stop> {
+pub(super) fn passthrough_target(call: &Call<'_>) -> Result<(Path, Target), Stop> {
     let path = path_of(call)?;
-    go_live(call, &path, false)?;
+    make_passthrough(call, &path, false)?;
     let target = target_of(call, &path)?;
     Ok((path, target))
 }
 
 /// Has everybody use the original of `path` from now on, and with `tree` of all below it.
-pub(super) fn go_live(call: &Call<'_>, path: &Path, tree: bool) -> Result<(), Stop> {
-    all_go_live(call, &[path], tree)
+pub(super) fn make_passthrough(call: &Call<'_>, path: &Path, tree: bool) -> Result<(), Stop> {
+    make_all_passthrough(call, &[path], tree)
 }
 
-/// As [`go_live`], for several paths. Of what lies too deep for a path to be told, all goes live that is
+/// As [`make_passthrough`], for several paths. Of what lies too deep for a path to be told, all goes live that is
 /// below the lowest directory that can be.
 ///
 /// What the node can't spread, or note, is changed all the same: the job's own file system is the
 /// truth.
-pub(super) fn all_go_live(call: &Call<'_>, paths: &[&Path], tree: bool) -> Result<(), Stop> {
-    let told = paths.iter().map(|path| (path.reachable(), tree || path.is_deep()));
-    let missing: Vec<(Path, bool)> = told.filter(|(path, tree)| !call.view.is_live(path, *tree)).collect();
+pub(super) fn make_all_passthrough(call: &Call<'_>, paths: &[&Path], tree: bool) -> Result<(), Stop> {
+    let reachable = paths.iter().map(|path| (path.reachable(), tree || path.is_deep()));
+    let missing: Vec<(Path, bool)> = reachable.filter(|(path, tree)| !call.view.is_passthrough(path, *tree)).collect();
     let rounds = usize::from(call.attempt.rounds);
-    let is_asked = rounds >= paths.len() && call.view.originals.lacks_records();
+    let is_asked = rounds >= paths.len() && call.view.source_files.lacks_records();
     if missing.is_empty() || call.has_tried_enough() || is_asked {
         return Ok(());
     }

@@ -2,11 +2,11 @@
 //! could not get. Errors are the original's own.
 
 mod files;
-pub(crate) mod first;
 pub(crate) mod identity;
 mod journal;
 mod listing;
-pub(crate) mod places;
+pub(crate) mod node_files;
+pub(crate) mod served;
 mod target;
 pub(crate) mod unread;
 
@@ -63,10 +63,10 @@ pub(super) fn serve(call: &Call<'_>, path: &Path) -> Flow {
 
 /// Serves a reading request about a node of which the table knows nothing, if it is such a one.
 pub(super) fn serve_unrecorded(call: &Call<'_>) -> Option<Flow> {
-    let path = call.view.originals.unrecorded(call.request.node)?;
+    let path = call.view.source_files.unrecorded(call.request.node)?;
     match call.request.operation {
         Operation::Lookup { name } => {
-            Some(path.join_deep(name).map_or_else(|| call.fail(Errno::NAMETOOLONG), |path| call.original(&path)))
+            Some(path.join_deep(name).map_or_else(|| call.fail(Errno::NAMETOOLONG), |path| call.use_source(&path)))
         }
         Operation::Getattr { .. }
         | Operation::Statx { .. }
@@ -74,11 +74,11 @@ pub(super) fn serve_unrecorded(call: &Call<'_>) -> Option<Flow> {
         | Operation::Read { .. }
         | Operation::Lseek { .. }
         | Operation::Readdir { .. }
-        | Operation::Readdirplus { .. } => Some(call.original(&path)),
+        | Operation::Readdirplus { .. } => Some(call.use_source(&path)),
         Operation::Open { flags } if flags & OFlags::ACCMODE.bits() == OFlags::RDONLY.bits() => {
-            Some(call.original(&path))
+            Some(call.use_source(&path))
         }
-        Operation::Opendir { .. } => Some(call.original(&path)),
+        Operation::Opendir { .. } => Some(call.use_source(&path)),
         _ => None,
     }
 }
@@ -91,8 +91,8 @@ pub(super) fn target_of(call: &Call<'_>, path: &Path) -> Result<Target, Errno> {
 /// A name's node and attributes, which count as a look-up; or what the request has to wait for.
 pub(super) fn entry(call: &Call<'_>, path: &Path, target: &Target) -> Result<Entry, Flow> {
     let entry = try_entry(call, path, target, !may_want_record(call)).map_err(|path| call.want_record(&path))?;
-    if !call.may_ask() && entry.node.is_some_and(|node| call.view.originals.unrecorded(node).is_some()) {
-        call.view.originals.note_full_table();
+    if !call.may_ask() && entry.node.is_some_and(|node| call.view.source_files.unrecorded(node).is_some()) {
+        call.view.source_files.note_full_table();
     }
     Ok(entry)
 }
@@ -104,15 +104,15 @@ pub(super) fn made_entry(call: &Call<'_>, path: &Path, target: &Target) -> Resul
 
 fn try_entry(call: &Call<'_>, path: &Path, target: &Target, is_last: bool) -> Result<Entry, Path> {
     let view = call.view;
-    let node = view.originals.claim(view, path, &target.attr, is_last)?;
-    view.originals.files.confirm(node, Identity::of(&target.attr));
-    let ttl = call.original_ttl(path);
+    let node = view.source_files.claim(view, path, &target.attr, is_last)?;
+    view.source_files.files.confirm(node, Identity::of(&target.attr));
+    let ttl = call.source_ttl(path);
     Ok(Entry { node: Some(node), attr: shown(view, path, target), entry_ttl: ttl, attr_ttl: ttl.max(LOOKED_UP_TTL) })
 }
 
 /// False if a request that lacks a record has to do without.
 pub(super) fn may_want_record(call: &Call<'_>) -> bool {
-    call.may_ask() && (call.attempt.rounds == 0 || !call.view.originals.lacks_records())
+    call.may_ask() && (call.attempt.rounds == 0 || !call.view.source_files.lacks_records())
 }
 
 /// Attributes as the mount shows them: a link has the size of its target as it is shown.
@@ -130,7 +130,7 @@ pub(super) fn shown(view: &View, path: &Path, target: &Target) -> Attr {
 /// A descriptor to read the original from.
 pub(super) fn reader(call: &Call<'_>, path: &Path) -> Result<Arc<OwnedFd>, Errno> {
     let node = call.request.node;
-    if let Some(fd) = call.view.originals.files.reader(node) {
+    if let Some(fd) = call.view.source_files.files.reader(node) {
         return Ok(fd);
     }
     let target = match target_of(call, path) {
@@ -147,7 +147,7 @@ pub(super) fn reader(call: &Call<'_>, path: &Path) -> Result<Arc<OwnedFd>, Errno
         _ => return Err(Errno::INVAL),
     }
     let fd = as_either(call.request, || target.open(OFlags::RDONLY))?;
-    let fd = call.view.originals.files.keep_reader(node, Identity::of(&target.attr), fd);
+    let fd = call.view.source_files.files.cache_reader(node, Identity::of(&target.attr), fd);
     call.view.notices.wake();
     Ok(fd)
 }
@@ -167,7 +167,7 @@ fn copy(call: &Call<'_>, path: &Path, identity: Identity) -> Option<Arc<OwnedFd>
     view.table(|reader| reader.record(node.0).filter(|record| record.state.contains(State::WHOLE)))?;
     let file =
         rustix::fs::open(view.contents.path(node, path), OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
-    Some(view.originals.files.keep_reader(node, identity, file))
+    Some(view.source_files.files.cache_reader(node, identity, file))
 }
 
 fn lookup(call: &Call<'_>, path: &Path, name: &[u8]) -> Result<Flow, Errno> {
@@ -186,7 +186,7 @@ fn lookup(call: &Call<'_>, path: &Path, name: &[u8]) -> Result<Flow, Errno> {
 }
 
 fn absent(call: &Call<'_>, path: &Path) -> Flow {
-    let ttl = call.original_ttl(path);
+    let ttl = call.source_ttl(path);
     if ttl.is_zero() {
         return call.fail(Errno::NOENT);
     }
@@ -196,11 +196,11 @@ fn absent(call: &Call<'_>, path: &Path) -> Flow {
 fn getattr(call: &Call<'_>, path: &Path, with_birth: bool) -> Result<Flow, Errno> {
     let (attr, ttl) = match target_of(call, path) {
         Ok(target) => {
-            call.view.originals.files.confirm(call.request.node, Identity::of(&target.attr));
-            (shown(call.view, path, &target), call.original_ttl(path))
+            call.view.source_files.files.confirm(call.request.node, Identity::of(&target.attr));
+            (shown(call.view, path, &target), call.source_ttl(path))
         }
         Err(errno) => match unread::successor(call, path) {
-            Some(target) => (shown(call.view, path, &target), call.original_ttl(path)),
+            Some(target) => (shown(call.view, path, &target), call.source_ttl(path)),
             None => (call.view.shown(&replaced(call, path).ok_or(errno)?.0), FOREVER),
         },
     };
@@ -254,7 +254,7 @@ fn read(call: &Call<'_>, path: &Path, offset: u64, bytes: u32) -> Result<Flow, E
         let filled = match read_full(&file, buffer, offset) {
             Err(Errno::STALE) => {
                 // The server has forgotten what the descriptor stood for; the name may still lead there.
-                call.view.originals.files.close(call.request.node);
+                call.view.source_files.files.close(call.request.node);
                 file = reader(call, path)?;
                 read_full(&file, buffer, offset)?
             }
@@ -264,7 +264,7 @@ fn read(call: &Call<'_>, path: &Path, offset: u64, bytes: u32) -> Result<Flow, E
         // answer itself tells; to come to the end of a longer one, whoever reads on has to learn its size
         // first.
         if let Some(known) = call.view.table(|reader| reader.record(call.request.node.0)?.attr())
-            && !unread::tell(call, path, &file, known.size)
+            && !unread::notify_size(call, path, &file, known.size)
             && call.attempt.rounds > 0
             && known.size < offset + filled as u64
         {

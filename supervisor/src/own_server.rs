@@ -31,8 +31,8 @@ impl OwnServer {
                 devices.iter().map(|device| device.as_fd().try_clone_to_owned()).collect();
             mount.devices = duplicates?.into_iter().map(IntoRawFd::into_raw_fd).collect();
         }
-        let (tell, told) = std::sync::mpsc::channel();
-        let serves = move || {
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let serve = move || {
             let start = || -> io::Result<_> {
                 let mut table = Table::attach(&config.dir().table(), config.geometry())?;
                 let older = headwater_daemon::older_tables(&config.dir(), &table);
@@ -43,15 +43,15 @@ impl OwnServer {
             };
             match start() {
                 Ok((Some(mut mount), mut table, _poll)) => {
-                    let _ = tell.send(Ok(()));
-                    mount.serve_originals(&mut table);
+                    let _ = sender.send(Ok(()));
+                    mount.serve_from_source(&mut table);
                 }
-                Ok((None, ..)) => drop(tell.send(Err(io::ErrorKind::InvalidInput.into()))),
-                Err(error) => drop(tell.send(Err(error))),
+                Ok((None, ..)) => drop(sender.send(Err(io::ErrorKind::InvalidInput.into()))),
+                Err(error) => drop(sender.send(Err(error))),
             }
         };
-        let thread = thread::Builder::new().name("originals".into()).spawn(serves)?;
-        told.recv().map_err(io::Error::other)??;
+        let thread = thread::Builder::new().name("originals".into()).spawn(serve)?;
+        receiver.recv().map_err(io::Error::other)??;
         Ok(OwnServer(Some(thread)))
     }
 

@@ -68,9 +68,9 @@ impl Files {
     }
 
     /// Keeps a descriptor to read from.
-    pub(crate) fn keep_reader(&self, node: NodeId, identity: Identity, fd: OwnedFd) -> Arc<OwnedFd> {
+    pub(crate) fn cache_reader(&self, node: NodeId, identity: Identity, fd: OwnedFd) -> Arc<OwnedFd> {
         let fd = Arc::new(fd);
-        self.keep(node, identity, |file| {
+        self.cache(node, identity, |file| {
             file.reader = Some(Arc::clone(&fd));
             file.read_at = Instant::now();
         });
@@ -78,9 +78,9 @@ impl Files {
     }
 
     /// Keeps a descriptor to write to. `opens_again`: it can be had again by opening the file.
-    pub(crate) fn keep_writer(&self, node: NodeId, identity: Identity, fd: Arc<OwnedFd>, opens_again: bool) -> Writer {
+    pub(crate) fn cache_writer(&self, node: NodeId, identity: Identity, fd: Arc<OwnedFd>, opens_again: bool) -> Writer {
         let writer = Writer { hands_over: !is_coherent(&fd), fd };
-        self.keep(node, identity, |file| {
+        self.cache(node, identity, |file| {
             file.writer = Some(writer.clone());
             file.written_at = Instant::now();
             file.is_retained |= !opens_again;
@@ -135,7 +135,7 @@ impl Files {
         next
     }
 
-    fn keep(&self, node: NodeId, identity: Identity, keep: impl FnOnce(&mut File)) {
+    fn cache(&self, node: NodeId, identity: Identity, update: impl FnOnce(&mut File)) {
         let mut open = self.lock();
         let now = Instant::now();
         let new = File { identity, reader: None, writer: None, read_at: now, written_at: now, is_retained: false };
@@ -144,7 +144,7 @@ impl Files {
             Some(file) if file.identity == identity => (file, Vec::new()),
             other => (new, other.into_iter().collect()),
         };
-        keep(&mut file);
+        update(&mut file);
         open.insert(node, file);
         if open.len() > self.files_max {
             // An eighth at a time, so that looking for the oldest costs little a file.
@@ -194,7 +194,7 @@ mod tests {
     fn the_longest_unused_are_closed() {
         let files = Files::new(16);
         for number in 1..=17 {
-            files.keep_reader(NodeId(number), identity(number), fd());
+            files.cache_reader(NodeId(number), identity(number), fd());
             files.reader(NodeId(1));
         }
         assert!(files.reader(NodeId(1)).is_some() && files.reader(NodeId(17)).is_some());
@@ -205,11 +205,11 @@ mod tests {
     #[test]
     fn idle_files_are_closed_unless_they_could_not_be_opened_again() {
         let files = Files::new(16);
-        files.keep_writer(NodeId(1), identity(1), fd().into(), true);
-        files.keep_writer(NodeId(2), identity(2), fd().into(), false);
+        files.cache_writer(NodeId(1), identity(1), fd().into(), true);
+        files.cache_writer(NodeId(2), identity(2), fd().into(), false);
         let now = Instant::now();
         assert!(files.close_idle(now).is_some_and(|left| left <= WRITER_IDLE_MAX));
-        files.keep_reader(NodeId(1), identity(1), fd());
+        files.cache_reader(NodeId(1), identity(1), fd());
         assert!(files.close_idle(now + WRITER_IDLE_MAX).is_some_and(|left| left > WRITER_IDLE_MAX));
         assert!(files.writer(NodeId(1)).is_none() && files.writer(NodeId(2)).is_some());
         assert!(files.reader(NodeId(1)).is_some());
@@ -220,7 +220,7 @@ mod tests {
     #[test]
     fn another_file_is_not_taken_for_the_one_that_is_open() {
         let files = Files::new(16);
-        files.keep_reader(NodeId(1), identity(1), fd());
+        files.cache_reader(NodeId(1), identity(1), fd());
         files.confirm(NodeId(1), identity(1));
         assert!(files.reader(NodeId(1)).is_some());
         files.confirm(NodeId(1), identity(2));

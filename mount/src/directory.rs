@@ -1,8 +1,8 @@
-//! Directories' names.
+//! Listings of directories.
 //!
-//! There are no handles: an offset is the number of the next name in the listing, which never changes.
-//! It is marked, because a listing that has begun goes on as it was, even if the original serves the
-//! directory by now; the original's offsets say something else.
+//! There are no handles: an offset is the number of the next name in the listing, which never changes. Offsets are
+//! marked: a listing that began with the snapshot continues with it even if the path has become a passthrough path. The
+//! source directory's own offsets mean something else.
 
 use headwater_abi::listing::d_type;
 use headwater_abi::table::{Names, Record, State};
@@ -16,11 +16,11 @@ use crate::call::{Call, Flow, answered};
 use crate::nodes::{Answer, Other, find, hidden_attr, of_snapshot};
 use crate::view::{Known, ServedBy};
 
-/// What the upper half of an offset in a snapshot's listing is. File systems count from zero, or use
-/// hashes, one in 2^31 of which looks like this.
+/// The upper half of each offset in a snapshot's listing. File systems use small offsets or hashes, of which one in
+/// 2^31 equals this.
 const MARK: u64 = 0x4877_4c69;
 
-/// Names that are looked at to tell whether something is known of all.
+/// Names that are checked before it is assumed that all of them are known.
 const NAMES_CHECKED_MAX: usize = 256;
 
 /// OPENDIR.
@@ -61,7 +61,7 @@ pub(crate) fn read(call: &Call<'_>, offset: u64, bytes: u32, with_attributes: bo
     }
     let wanted = if with_attributes { Want::LISTING | Want::DETAILS } else { Want::LISTING };
     match known.record.names() {
-        // The node says at once that nothing more is to come, unless it expects a look at each name.
+        // The node answers at once if it fetches no details of this directory.
         Some(names)
             if with_attributes && call.attempt.rounds == 0 && offset == 0 && lacks_one(call, &known, &names) =>
         {
@@ -72,15 +72,14 @@ pub(crate) fn read(call: &Call<'_>, offset: u64, bytes: u32, with_attributes: bo
     }
 }
 
-/// The directory, if its names are known and no more can be had: they are the snapshot's all the same.
+/// Returns the directory if its names are known although the node can't help any more: they belong to the snapshot.
 fn listed_without_the_node(call: &Call<'_>) -> Option<Known> {
     let known = call.attempt.must_use_source.then(|| call.view.known(call.request.node))??;
     let is_snapshot = matches!(call.view.served_by(&known.path, known.record.state), ServedBy::Snapshot);
     (is_snapshot && !needs_source(&known.record)).then_some(known)
 }
 
-/// Whether there is a name of which nothing is known, among the first ones: in a large directory this
-/// must cost no more than the answer does.
+/// Returns true if one of the first names is unknown. The check must cost no more than the answer does.
 fn lacks_one(call: &Call<'_>, directory: &Known, names: &Names<'_>) -> bool {
     let mut name = Vec::new();
     let is_unknown = |number| {
@@ -92,11 +91,11 @@ fn lacks_one(call: &Call<'_>, directory: &Known, names: &Names<'_>) -> bool {
     (0..names.len().min(NAMES_CHECKED_MAX)).find_map(is_unknown).is_some()
 }
 
-/// Goes on with a listing that began with the snapshot's.
+/// Continues a listing that began with the snapshot's.
 fn resume_listing(call: &Call<'_>, offset: u64, bytes: u32, with_attributes: bool) -> Flow {
     let node = call.request.node;
     let Some(known) = call.view.known(node) else { return call.fail(Errno::STALE) };
-    // A directory that was renamed has its names in the record that its number stands for.
+    // After a rename, the names are in the record of the node's own number.
     let own = call.view.table(|reader| reader.record(node.0)).filter(|own| own.names().is_some());
     let known = Known { record: own.unwrap_or(known.record), ..known };
     match known.record.names() {
@@ -105,7 +104,7 @@ fn resume_listing(call: &Call<'_>, offset: u64, bytes: u32, with_attributes: boo
     }
 }
 
-/// True if the original alone can tell this directory's names.
+/// Returns true if only the source directory has this directory's names.
 fn needs_source(record: &Record<'_>) -> bool {
     record.state.intersects(State::LISTING_PASSTHROUGH | State::UNLISTABLE)
 }
@@ -136,7 +135,7 @@ fn send(call: &Call<'_>, known: &Known, names: &Names<'_>, offset: u64, bytes: u
     Flow::Answered
 }
 
-/// What the session knows of a name already. Counts as a look-up.
+/// Returns a name's attributes if the table has them; counts as a look-up.
 fn entry(call: &Call<'_>, directory: &Known, name: &[u8]) -> Option<Entry> {
     if matches!(name, b"." | b"..") {
         return None;

@@ -1,9 +1,8 @@
 //! The mounted file system: one more client of the node.
 //!
-//! Workers read the kernel's requests and answer from the shared table, without a lock that anybody
-//! holds for long and without a message. What the table lacks is asked of the node, and the request
-//! is parked meanwhile: no thread waits for it. When the node has answered, the request is served
-//! again from its start.
+//! Workers read FUSE requests and answer from the shared table, with short locks and without a message. If the table
+//! lacks something, the node is asked and the request is parked: no thread waits for it. When the node has answered,
+//! the request is served again from its start.
 
 mod call;
 mod caller;

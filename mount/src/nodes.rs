@@ -32,7 +32,7 @@ pub(crate) fn lookup(call: &Call<'_>, name: &[u8]) -> Flow {
         Answer::Error(errno) => return call.fail(errno),
         Answer::Unknown => {}
     }
-    // Of a name that the session does not know yet only its directory can tell.
+    // For a name that the session does not know, only its directory decides.
     if parent.record.state.intersects(State::PASSTHROUGH | State::TREE_PASSTHROUGH | State::LISTING_PASSTHROUGH) {
         return call.use_source(&path);
     }
@@ -74,19 +74,19 @@ pub(crate) fn readlink(call: &Call<'_>) -> Flow {
     }
 }
 
-/// Why a node is not served from the snapshot.
+/// Why the snapshot does not serve a node.
 pub(crate) enum Other {
     /// It is an empty directory at this path.
     Hidden(Path),
-    /// The original has served it, or there is no such node.
+    /// The source file has served it, or there is no such node.
     Flow(Flow),
 }
 
-/// The request's node, if the snapshot serves it; otherwise it has been served.
+/// Returns the request's node if the snapshot serves it; otherwise serves the request.
 pub(crate) fn of_snapshot(call: &Call<'_>) -> Result<Known, Other> {
     let view = call.view;
     let Some(known) = view.known(call.request.node) else {
-        // The root's record is made when it is first needed.
+        // The root's record is created on first use.
         let is_root = call.request.node == NodeId::ROOT;
         return Err(Other::Flow(if is_root { call.want_record(&view.root) } else { call.fail(Errno::STALE) }));
     };
@@ -98,19 +98,19 @@ pub(crate) fn of_snapshot(call: &Call<'_>) -> Result<Known, Other> {
     }
 }
 
-/// What the table says of a path.
+/// What the table has of a path.
 pub(crate) enum Answer {
-    /// The original's attributes; those of a link have the size of its target as it is shown.
+    /// The source file's attributes. The size of a link is that of its target as shown.
     Attr(Attr),
     /// There is no such name.
     Absent,
-    /// The original answers with this error.
+    /// The source file returns this error.
     Error(Errno),
-    /// Not enough.
+    /// The table lacks the answer.
     Unknown,
 }
 
-/// What the table says of a path at one moment: its record's bits, and the answer in it.
+/// Returns the state and the answer of a path's record, read at one moment.
 pub(crate) fn find(view: &View, path: &Path) -> (State, Answer) {
     view.table(|reader| match reader.find(path.as_bytes()) {
         Some(record) => (record.state, answer(view, path, &record)),
@@ -118,7 +118,7 @@ pub(crate) fn find(view: &View, path: &Path) -> (State, Answer) {
     })
 }
 
-/// What `record` says of `path`.
+/// Returns the answer that `record` has for `path`.
 pub(crate) fn answer(view: &View, path: &Path, record: &Record<'_>) -> Answer {
     match record.kind {
         Kind::Absent => Answer::Absent,
@@ -147,7 +147,7 @@ fn entry(call: &Call<'_>, path: &Path, attr: &Attr) -> Flow {
     }
 }
 
-/// The name is absent for as long as the session lasts, unless the job makes it or a generation begins.
+/// Answers that the name is absent until the session ends, the job creates it or a generation begins.
 fn absent(call: &Call<'_>) -> Flow {
     let entry = Entry { node: None, attr: Attr::default(), entry_ttl: call.view.names_ttl, attr_ttl: FOREVER };
     call.answer_entry(&entry)

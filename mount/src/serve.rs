@@ -1,4 +1,4 @@
-//! Which operation is answered how.
+//! Dispatches operations.
 
 use headwater_fuse::Operation;
 use headwater_fuse::init::Opening;
@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use crate::call::{Call, Demand, Flow, answered};
 use crate::{change, content, directory, nodes, source_file};
 
-/// Serves a request. Returns what it has to wait for, if it is not answered.
+/// Serves a request. Returns what it waits for, if it is not answered.
 pub(crate) fn serve(call: &Call<'_>) -> Option<Demand> {
     let mut flow = dispatch(call);
     while let Flow::UseSource(path) = flow {
@@ -50,8 +50,8 @@ fn dispatch(call: &Call<'_>) -> Flow {
             }
             Flow::Answered
         }
-        // An answer to each; the kernel asks no more. Permissions are checked by the kernel, and what
-        // is written is with the original before the write returns.
+        // ENOSYS once for each operation, and the kernel sends it no more: the kernel checks permissions itself, and
+        // the source file has all data before a write returns.
         Operation::Access { .. } | Operation::Flush { .. } => call.unsupported(),
         Operation::Fsync { .. } | Operation::Fsyncdir { .. } if !call.view.is_writable => call.unsupported(),
         Operation::Destroy => answered(call.reply.ok()),
@@ -63,7 +63,7 @@ fn dispatch(call: &Call<'_>) -> Flow {
     }
 }
 
-/// True if an open with these flags may write.
+/// Returns true if an open with these flags may write.
 fn writes(flags: u32) -> bool {
     let flags = OFlags::from_bits_retain(flags);
     flags.intersects(OFlags::WRONLY | OFlags::RDWR | OFlags::TRUNC)
@@ -76,8 +76,8 @@ fn statfs(call: &Call<'_>) -> Flow {
     }
 }
 
-/// Attributes that the kernel and common tools ask of every file are answered here; they belong to the
-/// mount, not to the original.
+/// Answers attributes that the kernel and common tools request of every file; they belong to the mount, not to the
+/// source file.
 fn getxattr(call: &Call<'_>, name: &[u8]) -> Flow {
     if name.starts_with(b"system.posix_acl_") {
         return call.fail(Errno::OPNOTSUPP);

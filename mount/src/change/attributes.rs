@@ -13,7 +13,7 @@ use crate::call::{Call, Flow, answered};
 use crate::caller::as_caller;
 use crate::source_file::{Target, shown, target_of};
 
-/// Bits that executing as somebody else depends on.
+/// The set-user-ID and set-group-ID bits.
 const SET_ID: u32 = 0o6000;
 
 /// SETATTR, in the order in which the kernel's own file systems do it.
@@ -54,7 +54,7 @@ pub(super) fn remove_xattr(call: &Call<'_>, name: &[u8]) -> Result<Flow, Stop> {
     Ok(answered(call.reply.ok()))
 }
 
-/// Attributes that the mount answers for by itself can't be changed through it.
+/// Refuses changes of attributes that the mount answers itself.
 fn refuse_local(name: &[u8]) -> Result<(), Errno> {
     let is_local = name.starts_with(b"system.posix_acl_") || name.starts_with(b"security.");
     if is_local { Err(Errno::OPNOTSUPP) } else { Ok(()) }
@@ -63,14 +63,14 @@ fn refuse_local(name: &[u8]) -> Result<(), Errno> {
 fn set_mode(call: &Call<'_>, target: &Target, link: &str, mode: u32) -> Result<(), Errno> {
     let change = || chmod(link, Mode::from_raw_mode(mode & 0o7777));
     match as_caller(call.request, change) {
-        // Who writes to a file takes such bits from it without being its owner; the kernel does so in
-        // their name.
+        // A write clears these bits also for a writer that is not the owner; the kernel requests it in the writer's
+        // name.
         Err(Errno::PERM) if mode & 0o7777 == target.attr.mode & 0o7777 & !SET_ID => change(),
         result => result,
     }
 }
 
-/// The times to set. One that comes with a size is the change of size's own.
+/// Returns the times to set. A time that accompanies a size is set by the truncation itself.
 fn times(wanted: &Setattr) -> Option<Timestamps> {
     let time = |time: Option<SetTime>| match time {
         Some(SetTime::At(seconds, nanoseconds)) => Timespec { tv_sec: seconds, tv_nsec: nanoseconds.into() },

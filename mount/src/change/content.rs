@@ -1,7 +1,7 @@
 //! Writing to files.
 //!
-//! The kernel checks who may open a file for writing and then writes by node. Nothing is kept back
-//! here: what a write was answered for is with the original.
+//! The kernel checks the permission at open and then writes by node. Nothing is buffered here: a write is answered once
+//! the source file has it.
 
 use std::io::IoSlice;
 use std::os::fd::OwnedFd;
@@ -39,7 +39,7 @@ pub(super) fn write(call: &Call<'_>, offset: u64, flags: u32, is_from_cache: boo
         return Ok(answered(call.reply.written(data.len() as u32)));
     }
     let write = || write_all(&writer, data, offset, how);
-    // Pages that are written back have no writer; the kernel says root.
+    // Pages that are written back have no caller; the kernel passes root.
     let written = if is_from_cache { write()? } else { as_writer(call.request, write)? };
     Ok(answered(call.reply.written(written)))
 }
@@ -53,7 +53,7 @@ pub(super) fn allocate(call: &Call<'_>, offset: u64, bytes: u64, mode: u32) -> R
     Ok(answered(call.reply.ok()))
 }
 
-/// FSYNC. What nobody has changed needs none.
+/// FSYNC. A file that was not changed needs none.
 pub(super) fn sync(call: &Call<'_>, data_only: bool) -> Result<Flow, Stop> {
     let path = path_of(call)?;
     if !call.view.is_passthrough(&path, false) {
@@ -83,7 +83,7 @@ pub(super) fn sync_directory(call: &Call<'_>, data_only: bool) -> Result<Flow, S
     Ok(answered(call.reply.ok()))
 }
 
-/// A descriptor to write to the request's node with.
+/// Returns a descriptor for writing to the request's node.
 pub(super) fn writer(call: &Call<'_>, path: &Path) -> Result<Writer, Errno> {
     let (node, files) = (call.request.node, &call.view.source_files.files);
     if let Some(writer) = files.writer(node) {
@@ -99,7 +99,7 @@ pub(super) fn writer(call: &Call<'_>, path: &Path) -> Result<Writer, Errno> {
         Err(Errno::ACCESS) => target.open(OFlags::WRONLY),
         result => result,
     };
-    // Who writes may have got the descriptor from somebody who was allowed to open it.
+    // The caller may have received the descriptor from a process that was allowed to open the file.
     let fd = match as_caller(call.request, open) {
         Err(Errno::ACCESS | Errno::PERM) => open(),
         result => result,
@@ -107,7 +107,7 @@ pub(super) fn writer(call: &Call<'_>, path: &Path) -> Result<Writer, Errno> {
     Ok(cache_writer(call, node, &target, Arc::new(fd), true))
 }
 
-/// Keeps a descriptor to write with, for as long as it is used.
+/// Caches a descriptor for writing while it is in use.
 pub(super) fn cache_writer(
     call: &Call<'_>,
     node: NodeId,
@@ -120,11 +120,11 @@ pub(super) fn cache_writer(
     writer
 }
 
-/// How a descriptor that was opened with these flags writes.
+/// Returns the write flags of a descriptor that was opened with `flags`.
 fn how(flags: OFlags) -> ReadWriteFlags {
     let mut how = ReadWriteFlags::empty();
     if flags.contains(OFlags::APPEND) {
-        // Others may have appended meanwhile: where the file ends only its file system knows.
+        // Others may have appended in between; only the file system knows the end of the file.
         how |= ReadWriteFlags::APPEND;
     }
     if flags.contains(OFlags::SYNC) {
@@ -135,13 +135,13 @@ fn how(flags: OFlags) -> ReadWriteFlags {
     how
 }
 
-/// Whether this was appended where the kernel expected it, by a predecessor that died before it said so.
+/// Returns true if a predecessor has appended `data` at `offset` and died before it answered.
 fn holds(writer: &Writer, data: &[u8], offset: u64) -> bool {
     let mut found = vec![0; data.len()];
     matches!(pread(&*writer.fd, &mut found, offset), Ok(bytes) if bytes == data.len() && found == data)
 }
 
-/// Writes all of `data`, or as much as there is room for.
+/// Writes all of `data`, or as much as fits.
 fn write_all(writer: &Writer, data: &[u8], offset: u64, how: ReadWriteFlags) -> Result<u32, Errno> {
     let mut written = 0;
     while written < data.len() {

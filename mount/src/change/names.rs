@@ -1,7 +1,7 @@
 //! Making, linking, renaming and removing names.
 //!
-//! A predecessor may have died between a change and its answer. The kernel then repeats the request,
-//! and says so: what it asks for may be done already.
+//! A predecessor may have died between a change and its answer. The kernel then resends the request with a flag: the
+//! change may be done already.
 
 use headwater_abi::{Kind, Path};
 use headwater_fuse::{Entry, NodeId};
@@ -17,16 +17,16 @@ use crate::call::{Call, Flow, answered};
 use crate::caller::{as_caller, as_maker};
 use crate::source_file::{Identity, Target, made_entry, may_want_record};
 
-/// Bits of a new file's mode that a caller chooses.
+/// Mode bits that a caller chooses for a new file.
 const MODE_BITS: u32 = 0o7777;
 
-/// A name that is to be changed: where it stands, and the directory that it is in.
+/// A name that is to be changed: its path and its directory.
 struct Location {
     path: Path,
     directory: Target,
 }
 
-/// CREATE: the file is made or, if somebody else has just made it and the caller allows that, opened.
+/// CREATE: makes the file, or opens it if it was made in between and the caller allows that.
 pub(super) fn create(call: &Call<'_>, name: &[u8], flags: u32, mode: u32, umask: u32) -> Result<Flow, Stop> {
     let at = locate_new(call, name)?;
     let wanted = OFlags::from_bits_retain(flags);
@@ -37,14 +37,14 @@ pub(super) fn create(call: &Call<'_>, name: &[u8], flags: u32, mode: u32, umask:
         as_maker(call.request, umask, || openat(&at.directory.fd, name, flags | access, made))
     };
     let (file, writes) = match open(OFlags::RDWR) {
-        // Somebody made it just before: the predecessor that was asked to.
+        // The predecessor made it before it died.
         Err(Errno::EXIST) if call.request.is_resent() => {
             let open = || openat(&at.directory.fd, name, (fixed - OFlags::CREATE) | OFlags::RDWR, Mode::empty());
             (as_caller(call.request, open)?, true)
         }
-        // It was there, and the caller wants less.
+        // The file exists, and the caller needs fewer rights.
         Err(Errno::ACCESS) => (open(wanted & OFlags::RWMODE)?, wanted.intersects(OFlags::WRONLY | OFlags::RDWR)),
-        // The kernel is to look again.
+        // STALE makes the kernel look the name up again.
         Err(Errno::LOOP | Errno::NXIO | Errno::ISDIR) => return Err(Errno::STALE.into()),
         result => (result?, true),
     };
@@ -54,7 +54,7 @@ pub(super) fn create(call: &Call<'_>, name: &[u8], flags: u32, mode: u32, umask:
     }
     let entry = made_entry(call, &at.path, &target)?;
     if let Some(node) = entry.node.filter(|_| writes) {
-        // Its maker may write to it, whatever its mode says to who opens it later.
+        // The creator may write to it even if its mode forbids later openings.
         let opens_again = target.attr.mode & 0o600 == 0o600;
         cache_writer(call, node, &target, target.fd.clone(), opens_again);
     }
@@ -82,7 +82,7 @@ pub(super) fn symlink(call: &Call<'_>, name: &[u8], target: &[u8]) -> Result<Flo
     make(call, name, None, |directory| symlinkat(target, &directory.fd, name))
 }
 
-/// LINK: `existing` gets one more name. Its other names lead to the same node.
+/// LINK: adds a name to `existing`. All of its names lead to the same node.
 pub(super) fn link(call: &Call<'_>, existing: NodeId, name: &[u8]) -> Result<Flow, Stop> {
     let view = call.view;
     let path = view.path_of(existing).ok_or(Errno::STALE)?;
@@ -92,7 +92,7 @@ pub(super) fn link(call: &Call<'_>, existing: NodeId, name: &[u8]) -> Result<Flo
     make(call, name, None, |directory| linkat(CWD, source.magic_link(), &directory.fd, name, AtFlags::SYMLINK_FOLLOW))
 }
 
-/// UNLINK and RMDIR. Who has it open goes on using it.
+/// UNLINK and RMDIR. Processes that have the file open continue to use it.
 pub(super) fn remove(call: &Call<'_>, name: &[u8], is_directory: bool) -> Result<Flow, Stop> {
     let at = locate(call, call.request.node, name)?;
     make_passthrough(call, &at.path, is_directory)?;
@@ -123,7 +123,7 @@ pub(super) fn rename(call: &Call<'_>, name: &[u8], to: NodeId, to_name: &[u8], f
     let source_files = &call.view.source_files;
     let moved = Identity::of(&moving.attr);
     match replaced.as_ref().map(|target| Identity::of(&target.attr)) {
-        // Two names of one file: nothing has happened.
+        // Both names lead to one file, so rename() changes nothing.
         Some(other) if other == moved => {}
         Some(other) if flags.contains(RenameFlags::EXCHANGE) => {
             source_files.exchanged(call.view, (&from.path, moved), (&to.path, other));
@@ -136,7 +136,7 @@ pub(super) fn rename(call: &Call<'_>, name: &[u8], to: NodeId, to_name: &[u8], f
     Ok(answered(call.reply.ok()))
 }
 
-/// Makes something by `work` in the request's directory, and answers with its node.
+/// Creates an object with `work` in the request's directory, and answers with its node.
 fn make(
     call: &Call<'_>,
     name: &[u8],
@@ -155,7 +155,7 @@ fn make(
     Ok(call.answer_entry(&entry))
 }
 
-/// A name that is about to be made: live, and sure of a node.
+/// Prepares a name for creation: makes its path passthrough and ensures that it can get a node.
 fn locate_new(call: &Call<'_>, name: &[u8]) -> Result<Location, Stop> {
     let at = locate(call, call.request.node, name)?;
     make_passthrough(call, &at.path, false)?;
@@ -182,7 +182,7 @@ fn locate(call: &Call<'_>, directory: NodeId, name: &[u8]) -> Result<Location, S
     Ok(Location { path, directory: Target::directory(call.view, directory, &parent)? })
 }
 
-/// Keeps what has lost its name at `path` for those who use it.
+/// Pins a file that has lost its name at `path` for the processes that use it.
 fn pin_lost(call: &Call<'_>, path: &Path, lost: Option<&Target>) {
     let Some(lost) = lost else { return };
     let identity = Identity::of(&lost.attr);
@@ -197,7 +197,7 @@ fn release(call: &Call<'_>, entry: &Entry) {
     }
 }
 
-/// A device's number as the kernel's `new_encode_dev` packs it.
+/// Decodes a device number of the kernel's `new_encode_dev`.
 fn device(rdev: u32) -> Dev {
     makedev((rdev >> 8) & 0xfff, (rdev & 0xff) | ((rdev >> 12) & 0xfff00))
 }

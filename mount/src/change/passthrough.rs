@@ -1,4 +1,4 @@
-//! What every change begins with: the path that it is about, served from the original from now on.
+//! The first step of each change: its path becomes a passthrough path.
 
 use headwater_abi::{Path, Want};
 use rustix::io::Errno;
@@ -6,11 +6,11 @@ use rustix::io::Errno;
 use crate::call::{Call, Demand, Flow};
 use crate::source_file::{Target, target_of};
 
-/// Why an operation was not performed.
+/// Why a change was not made.
 pub(super) enum Stop {
     /// The request fails.
     Fail(Errno),
-    /// It waits, or is answered already.
+    /// It waits, or has been answered.
     Flow(Flow),
 }
 
@@ -20,7 +20,7 @@ impl From<Errno> for Stop {
     }
 }
 
-/// The path of the request's node.
+/// Returns the path of the request's node.
 pub(super) fn path_of(call: &Call<'_>) -> Result<Path, Stop> {
     let path = call.view.path_of(call.request.node).ok_or(Errno::STALE)?;
     if call.view.is_hidden(&path) {
@@ -29,7 +29,7 @@ pub(super) fn path_of(call: &Call<'_>) -> Result<Path, Stop> {
     Ok(path)
 }
 
-/// The request's node, which is about to be changed.
+/// Returns the request's node, which is about to change.
 pub(super) fn passthrough_target(call: &Call<'_>) -> Result<(Path, Target), Stop> {
     let path = path_of(call)?;
     make_passthrough(call, &path, false)?;
@@ -37,16 +37,15 @@ pub(super) fn passthrough_target(call: &Call<'_>) -> Result<(Path, Target), Stop
     Ok((path, target))
 }
 
-/// Has everybody use the original of `path` from now on, and with `tree` of all below it.
+/// Makes `path` a passthrough path on all nodes; with `tree`, also all paths below it.
 pub(super) fn make_passthrough(call: &Call<'_>, path: &Path, tree: bool) -> Result<(), Stop> {
     make_all_passthrough(call, &[path], tree)
 }
 
-/// As [`make_passthrough`], for several paths. Of what lies too deep for a path to be told, all goes live that is
-/// below the lowest directory that can be.
+/// As [`make_passthrough`], for several paths. A path that is too long for a message is replaced by its lowest
+/// directory that is not, with all below.
 ///
-/// What the node can't spread, or note, is changed all the same: the job's own file system is the
-/// truth.
+/// A change that the node can't spread or record is made all the same: the shared file system is authoritative.
 pub(super) fn make_all_passthrough(call: &Call<'_>, paths: &[&Path], tree: bool) -> Result<(), Stop> {
     let reachable = paths.iter().map(|path| (path.reachable(), tree || path.is_deep()));
     let missing: Vec<(Path, bool)> = reachable.filter(|(path, tree)| !call.view.is_passthrough(path, *tree)).collect();

@@ -1,49 +1,49 @@
-//! Nodes of which the snapshot may have given out bytes.
+//! Nodes of which the kernel may have read content of the snapshot.
 
 use std::collections::HashSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use headwater_fuse::NodeId;
 
-/// What is to be remembered of nodes, until the kernel forgets them.
+/// What is known of such nodes until the kernel forgets them.
 #[derive(Debug, Default)]
 pub(crate) struct ServedNodes(Mutex<Nodes>);
 
 #[derive(Debug, Default)]
 struct Nodes {
-    /// No predecessor has given out anything.
+    /// No predecessor has served any content.
     is_complete: bool,
-    /// Their copies were evicted: bytes of them may have been given out.
+    /// Their copies were evicted; content may have been served before.
     served: HashSet<NodeId>,
-    /// The kernel was told that their attributes are out of date.
+    /// The kernel was notified that their attributes are out of date.
     notified: HashSet<NodeId>,
 }
 
 impl ServedNodes {
-    /// On a connection of which no READ has come yet.
+    /// Returns the state of a connection without any READ so far.
     pub(crate) fn of_new_connection() -> ServedNodes {
         ServedNodes(Mutex::new(Nodes { is_complete: true, ..Nodes::default() }))
     }
 
-    /// Bytes of the node may have been given out, and its copy goes.
+    /// Notes that content of the node may have been served, because its copy is evicted.
     pub(crate) fn mark_served(&self, node: NodeId) {
         self.lock().served.insert(node);
     }
 
-    /// Whether bytes of the node may have been given out while its copy was there.
+    /// Returns true if content of the node may have been served before its copy was evicted.
     pub(crate) fn may_have_served(&self, node: NodeId) -> bool {
         let nodes = self.lock();
         !nodes.is_complete || nodes.served.contains(&node)
     }
 
-    /// The kernel has forgotten the node.
+    /// Drops a node that the kernel has forgotten.
     pub(super) fn forget(&self, node: NodeId) {
         let mut nodes = self.lock();
         nodes.served.remove(&node);
         nodes.notified.remove(&node);
     }
 
-    /// Runs `notify` the first time. Who comes meanwhile waits until that is done.
+    /// Runs `notify` for the first caller; concurrent callers wait until it is done.
     pub(crate) fn notify_once(&self, node: NodeId, notify: impl FnOnce()) {
         let mut nodes = self.lock();
         if nodes.notified.insert(node) {

@@ -1,12 +1,11 @@
-//! Nodes of the snapshot of which no byte has been given out: when the original under the path is another
-//! file by then, they become that one. Whoever opened the node sees what it would have seen by opening
-//! the original now.
+//! Nodes of the snapshot without any served byte. If the source file at such a node's path has been replaced, the node
+//! becomes the new file. So a process that has opened the node sees the present source file.
 //!
-//! The kernel believes in the snapshot's size. A shorter file it understands by an answer with fewer bytes
-//! than it has asked for, and a longer one by the answer to GETATTR; but neither if a notice comes between
-//! question and answer. So of a longer one it is told once, before the first bytes are answered, and then
-//! not by the queue of notices, or a reader would stop at the old end. Of another one it is told some
-//! moments after the last answer, or a reader would find zeros behind the new end.
+//! The kernel uses the snapshot's size. It learns of a shorter file from a short answer to READ, and of a longer one
+//! from GETATTR, unless a notification arrives between request and answer. So for a longer file it is notified once,
+//! before the first answer with bytes, and not by the queue: otherwise a reader would stop at the old end. For other
+//! files the notification is delayed until some time after the last answer: otherwise a reader would find zeros behind
+//! the new end.
 
 use std::os::fd::OwnedFd;
 
@@ -19,10 +18,10 @@ use super::target::Target;
 use crate::call::Call;
 use crate::view::View;
 
-/// An offset that means no page.
+/// An offset that covers no page.
 pub(crate) const ATTRIBUTES_ALONE: i64 = -1;
 
-/// Whether the snapshot may have given out bytes of this node: then they, and no others, are its content.
+/// Returns true if bytes of the snapshot may have been served for this node; then its content must not change.
 pub(crate) fn may_have_served(view: &View, node: NodeId, path: &Path) -> bool {
     let is_whole = |state: State| state.contains(State::WHOLE);
     view.table(|reader| reader.record(node.0).is_none_or(|record| is_whole(record.state)))
@@ -30,24 +29,23 @@ pub(crate) fn may_have_served(view: &View, node: NodeId, path: &Path) -> bool {
         || view.source_files.served.may_have_served(node)
 }
 
-/// The file that has taken the place of the request's node at `path`, if nothing was given out of the
-/// one before.
+/// Returns the file that has replaced the request's node at `path`, if no byte of the old one was served.
 pub(crate) fn successor(call: &Call<'_>, path: &Path) -> Option<Target> {
     let (attr, _) = replaced(call, path)?;
     let target = Target::at(path).ok()?;
-    // What is no file can't be read, and the kernel would not have a node become one.
+    // Only regular files can be read, and the kernel accepts no change of a node's type.
     let is_file = attr.kind() == Kind::File && target.attr.kind() == Kind::File;
     (is_file && !may_have_served(call.view, call.request.node, path)).then_some(target)
 }
 
-/// As [`successor`]; from now on the node is this file.
+/// As [`successor`]; binds the node to the new file.
 pub(crate) fn adopt(call: &Call<'_>, path: &Path) -> Option<Target> {
     let target = successor(call, path)?;
     call.view.source_files.adopt(call.request.node, path, Identity::of(&target.attr)).then_some(target)
 }
 
-/// The request is about to be answered with bytes of this file, for a node that the snapshot has described
-/// as one of `bytes` bytes. False if the snapshot may have given some out, too.
+/// Prepares an answer with bytes of this file, for a node that the snapshot described with `bytes` bytes. Returns false
+/// if bytes of the snapshot may have been served too.
 pub(crate) fn notify_size(call: &Call<'_>, path: &Path, file: &OwnedFd, bytes: u64) -> bool {
     let (view, node) = (call.view, call.request.node);
     if may_have_served(view, node, path) {
@@ -64,8 +62,8 @@ pub(crate) fn notify_size(call: &Call<'_>, path: &Path, file: &OwnedFd, bytes: u
     true
 }
 
-/// The snapshot's attributes of the request's node, if the job has replaced or removed what was at
-/// `path`. The node is of use to who has it open.
+/// Returns the snapshot's attributes of the request's node, if the job has replaced or removed the file at `path`.
+/// Processes may still have the node open.
 pub(crate) fn replaced(call: &Call<'_>, path: &Path) -> Option<(Attr, Identity)> {
     let view = call.view;
     let is_snapshot = view.is_writable && view.source_files.path_of(call.request.node).is_none();

@@ -1,4 +1,4 @@
-//! `clear`: the store's copies of some paths are given up.
+//! `clear`: evicts the store's copies of some paths.
 
 use std::collections::VecDeque;
 
@@ -10,16 +10,15 @@ use super::Daemon;
 use crate::control_socket::clear::{Clearing, Forgetting};
 use crate::control_socket::protocol::{Answer, Cleared, Target};
 
-/// How long the kernel has to forget, in milliseconds.
+/// How long the kernel may take to forget nodes, in milliseconds.
 const FORGETTING_MS_MAX: Time = 2000;
-/// How long nothing more has been forgotten, once it has been told all, when that is all; in
-/// milliseconds.
+/// If the kernel has forgotten nothing for this time after all notifications, the rest is in use; in milliseconds.
 const FORGETTING_MS_QUIET: Time = 50;
-/// How often to look, in milliseconds.
+/// Interval of the checks, in milliseconds.
 const CHECK_MS: Time = 5;
 
 impl Daemon {
-    /// Begins to clear; answered once that is done.
+    /// Begins to clear. The answer follows, unless one is returned.
     pub(crate) fn clear(&mut self, now: Time, token: Token, targets: Vec<Target>) -> Option<Answer> {
         let clean = |target: &Target| Some((Path::new(target.path.as_bytes())?, target.subtree));
         let Some(todo) = targets.iter().map(clean).collect::<Option<VecDeque<_>>>() else {
@@ -33,7 +32,7 @@ impl Daemon {
         None
     }
 
-    /// Looks whether the kernel has forgotten what it can.
+    /// Continues once the kernel has forgotten all unused nodes.
     pub(crate) fn continue_clearing(&mut self, now: Time) {
         if self.frontends.clearings.due.is_none_or(|due| now < due) {
             return;
@@ -61,13 +60,13 @@ impl Daemon {
         self.clear_next(now);
     }
 
-    /// A part of a path is cleared.
+    /// Continues after a part of a path was cleared.
     pub(crate) fn cleared(&mut self, path: Path, subtree: bool, next: Option<Path>, in_transit: u64) {
         if let Some(sum) = self.frontends.clearings.current() {
             sum.kept_in_transit += in_transit;
         }
         if next.is_some() {
-            // Behind the refusals of this part.
+            // After the refusals of this part.
             self.driver.inbox.push_back(Input::Clear { path, subtree, after: next });
         } else {
             let now = self.now();
@@ -96,7 +95,7 @@ impl Daemon {
         self.begin_clearing(now);
     }
 
-    /// What is to be cleared next and the kernel refers to, directories aside.
+    /// Returns the paths to clear next that the kernel refers to, except directories.
     fn pinned_nodes(&self) -> Vec<Path> {
         let (Some(mount), Some(clearing)) = (&self.frontends.mount, self.frontends.clearings.queue.front()) else {
             return Vec::new();

@@ -1,4 +1,4 @@
-//! Generations: when one begins, and when an older one ends.
+//! Begins and ends generations.
 
 use std::collections::HashSet;
 use std::io;
@@ -14,14 +14,13 @@ use super::Daemon;
 use crate::generation::{Older, RETAINED_MS_MIN};
 use crate::session::{create_counters, read_counters};
 
-/// Older generations that are kept; the oldest beyond them are ended, and who still uses them uses
-/// the originals.
+/// Older generations at once; beyond that the oldest end, and their processes use the source files.
 const OLDER_MAX: usize = 16;
-/// How often the daemon looks who uses older generations, in milliseconds.
+/// Interval at which the use of older generations is checked, in milliseconds.
 const CHECK_MS: Time = 1_000;
 
 impl Daemon {
-    /// Begins a generation. Where that can't be done, what has changed is served by the originals.
+    /// Begins a generation. If that fails, source files serve the changed paths.
     pub(crate) fn begin_generation(
         &mut self,
         generation: u64,
@@ -29,7 +28,7 @@ impl Daemon {
         passthrough: &[(Path, bool)],
     ) {
         if let Err(error) = self.try_generation(generation, changes, passthrough) {
-            tracing::warn!(generation, %error, "a generation could not be made; processes use the originals of what has changed. More space under --store helps");
+            tracing::warn!(generation, %error, "a generation can't be made: processes use the source files of changed paths. Make more space under --store");
             let _ = self.content.dir.of_generation(generation).remove_generation();
             self.driver.inbox.push_back(Input::GenerationFailed { changes: changes.map(<[Change]>::to_vec) });
         }
@@ -49,7 +48,7 @@ impl Daemon {
             changes.map(|changes| changes.iter().filter(replaced).map(|change| &change.path).collect());
         let left_out = |path: &Path| left_out.as_ref().is_none_or(|left_out| left_out.contains(path));
         if let Some(mount) = &self.frontends.mount {
-            // A number that is used again must not lead to an open copy of something else.
+            // A reused number must not lead to an open copy of another file.
             changes
                 .map_or_else(|| mount.close_copies(), |changes| changes.iter().for_each(|c| mount.close_copy(&c.path)));
         }
@@ -58,7 +57,7 @@ impl Daemon {
         self.content.links.drop_content(&left_out);
         self.content.store.begin_generation(mirror);
         dir.publish().unwrap_or_else(|error| {
-            tracing::warn!(generation, %error, "processes that start now get the generation before");
+            tracing::warn!(generation, %error, "the generation can't be published: processes that start now get the one before. Make more space under --store");
         });
         let before = std::mem::replace(&mut self.content.dir, dir);
         let table = std::mem::replace(&mut self.content.table, table);
@@ -74,7 +73,7 @@ impl Daemon {
         Ok(())
     }
 
-    /// Makes the next table and lets whoever serves the mount look into it.
+    /// Creates the next table and switches the mount to it.
     fn succeed(
         &mut self,
         dir: &NodeDir,
@@ -92,7 +91,7 @@ impl Daemon {
         }
     }
 
-    /// Ends older generations that nobody uses, if it is time to look.
+    /// Ends unused older generations, if the check is due.
     pub(crate) fn check_generations(&mut self, now: Time) {
         if self.content.generations.next_check.is_none_or(|due| now < due) {
             return;

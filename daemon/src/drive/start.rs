@@ -1,4 +1,4 @@
-//! How a daemon comes to be: every part of it, in the order in which processes may meet them.
+//! Starts a daemon, part by part, in the order in which processes may meet them.
 
 use std::collections::VecDeque;
 use std::io::{self};
@@ -115,7 +115,7 @@ fn frontends(config: &Config, clients: Clients, mount: Option<Mount>, control_so
     }
 }
 
-/// The links to other nodes, which come about through `listener` and by dialling.
+/// Creates the links, which are accepted by `listener` or dialled.
 fn links(config: &Config, listener: TcpListener, registry: &Registry) -> io::Result<Links> {
     let identity =
         Identity { rank: Rank(config.rank), forest: config.forest(), session: config.session, key: config.key.clone() };
@@ -126,7 +126,7 @@ fn links(config: &Config, listener: TcpListener, registry: &Registry) -> io::Res
     Ok(links)
 }
 
-/// What the table tells every process.
+/// Returns the table's header, which every process reads.
 fn header(dir: &NodeDir, scope: &[(bool, headwater_abi::Path)], store_dev: (u32, u32)) -> Header {
     Header {
         generation: dir.generation(),
@@ -139,7 +139,7 @@ fn header(dir: &NodeDir, scope: &[(bool, headwater_abi::Path)], store_dev: (u32,
     }
 }
 
-/// Tells the store who will read it, so that it keeps nothing for others.
+/// Tells the store which kinds of reader it has, so that it retains nothing for others.
 fn note_readers(store: &mut Store, config: &Config) {
     if is_leaf(&config.forest(), Rank(config.rank)) {
         store.sends_nothing();
@@ -149,7 +149,7 @@ fn note_readers(store: &mut Store, config: &Config) {
     }
 }
 
-/// True if a rank sends to nobody while everybody lives.
+/// Returns true if a rank sends to no other rank while all are alive.
 fn is_leaf(forest: &Forest, rank: Rank) -> bool {
     forest.tree_ids().all(|tree| !forest.contains(tree, rank) || forest.children(tree, rank).is_empty())
 }

@@ -118,5 +118,5 @@ fn wrong_content_is_found_out_and_fetched_from_elsewhere() {
     let path = session.cluster.shared("large");
     assert_eq!(session.nodes[2].ask(&path), Some(Status::Done));
     assert!(std::fs::read(session.nodes[2].copy(&path)).unwrap() == content());
-    assert!(session.nodes[2].logged("content that is not what was read") >= 1, "{}", session.nodes[2].log());
+    assert!(session.nodes[2].logged("damaged content") >= 1, "{}", session.nodes[2].log());
 }

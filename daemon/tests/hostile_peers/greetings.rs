@@ -60,7 +60,7 @@ fn who_greets_wrongly_is_refused_and_each_reason_told_once() {
         (own(VERSION, SESSION.0, 6, 3), "another topology"),
         (own(VERSION, SESSION.0, 5, 2), "another topology"),
         (hello(0, 5), "its rank is no neighbour's"),
-        (parents_hello(1, 5), "it asks whom it should answer"),
+        (parents_hello(1, 5), "the dialling end must be the child"),
         (hello(5, 5), "its rank is no neighbour's"),
         (hello(u32::MAX, 5), "its rank is no neighbour's"),
         (Message::Alive, "it is missing"),

@@ -8,7 +8,7 @@ use headwater_abi::Path;
 
 use super::*;
 
-/// An original, its copy as the store has it, and a thread that makes the one follow the other.
+/// A source file, its copy as in the store, and a thread that follows.
 struct Pair {
     dir: tempfile::TempDir,
     following: Following,
@@ -142,7 +142,7 @@ fn what_has_got_the_number_is_another_file() {
     let pair = Pair::new(b"new");
     let attr = pair.attr();
     if attr.btime == (0, 0) {
-        // The file system does not tell when files were born.
+        // The file system has no birth times.
         return;
     }
     let before = headwater_abi::Attr { btime: (attr.btime.0 - 1, attr.btime.1), ..attr };
@@ -177,7 +177,7 @@ fn a_copy_that_is_not_open_is_left_alone() {
     let copy = Copy::new(pair.followed(), &Budget::default());
     let mut watched = Watched { copy, watch: None, is_due: true };
     pair.append(b"er");
-    // Somebody may still come who has looked into the table before.
+    // A process may have read the table before, and open the copy now.
     assert!(watched.check(&inotify).unwrap());
     assert_eq!(content(&pair.open()), b"old");
     let open = pair.open();

@@ -1,4 +1,4 @@
-//! Taking over the store of a predecessor.
+//! Continuing with a predecessor's store.
 
 use std::fs;
 use std::io;
@@ -12,9 +12,8 @@ use super::store::Store;
 use crate::layout::NodeDir;
 
 impl Store {
-    /// The store that stands in `dir`, with those of its files that `is_complete` names by their path and
-    /// inode number; the others, and whatever was arriving, go. Who has one of them open keeps it, and it is
-    /// counted until then.
+    /// Opens the store in `dir`. Keeps files for which `is_complete` returns true, given path and inode number; removes
+    /// all others and all incoming files. A removed file counts until no process has it open.
     pub fn adopt(
         dir: &NodeDir,
         scope: Vec<(bool, Path)>,
@@ -31,7 +30,7 @@ impl Store {
             for entry in fs::read_dir(&directory)? {
                 let entry = entry?;
                 let (kind, file) = (entry.file_type()?, entry.path());
-                // Below the mirror's prefix a path can be too long, and nobody finds what is there.
+                // Below the mirror's prefix a path can be too long to be opened.
                 let is_reachable = file.as_os_str().len() <= PATH_BYTES_MAX;
                 if kind.is_dir() {
                     directories.extend(is_reachable.then_some(file));

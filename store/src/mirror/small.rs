@@ -1,4 +1,4 @@
-//! Small files, which come about in the mirror at once.
+//! Small files, which are created in the mirror at once.
 
 use std::fs::{File, Metadata, Permissions};
 use std::io::{self, Write};
@@ -12,8 +12,8 @@ use super::attributes::{COPIED_MODE_BITS, finish, times};
 use super::store::Store;
 
 impl Store {
-    /// Makes a complete copy of `bytes` in the mirror, with its original's mode and times. Nobody looks
-    /// into it before the table says that it is there.
+    /// Creates a complete copy of `bytes` in the mirror, with its source file's mode and times. Processes open it only
+    /// after it has been published.
     pub(super) fn create_small(&mut self, path: &Path, bytes: Vec<u8>, attr: &Attr) -> io::Result<Metadata> {
         let parent = self.parent(path)?;
         let wanted = attr.mode & COPIED_MODE_BITS | 0o400;
@@ -38,7 +38,7 @@ impl Store {
         result
     }
 
-    /// The same where a copy stands: one that was evicted is replaced, the holes of another are filled.
+    /// As [`Store::create_small`], if a copy exists: replaces an evicted one, and fills the holes of any other.
     pub(super) fn replace_small(&mut self, path: &Path, bytes: Vec<u8>, attr: &Attr) -> io::Result<Metadata> {
         let copy = self.copy_of(path);
         let is_hidden = self.hidden.contains(path);
@@ -51,7 +51,7 @@ impl Store {
             std::fs::set_permissions(&copy, Permissions::from_mode(0o600))?;
             let file = File::options().write(true).open(&copy)?;
             if let Err(error) = file.write_all_at(&bytes, 0) {
-                // What stood there stands, and some of what is new takes room.
+                // The old content stays, and some of the new bytes are allocated.
                 self.count_as(&file.metadata()?);
                 finish(&file, attr)?;
                 return Err(error);

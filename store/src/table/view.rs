@@ -1,9 +1,9 @@
-//! Where the daemon's paths lead, for processes to compare with theirs.
+//! The daemon's root and namespaces, which processes compare with their own.
 
 use headwater_abi::table::View;
 use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 
-/// The daemon's root directory and namespaces, as far as the kernel tells.
+/// Returns the daemon's root directory and namespaces, as far as the kernel shows them.
 pub fn view() -> View {
     let stat = |path: &str| statx(CWD, path, AtFlags::empty(), StatxFlags::INO | StatxFlags::MNT_ID);
     let number = |path: &str| stat(path).map_or(0, |found| found.stx_ino);

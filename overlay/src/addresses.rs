@@ -1,8 +1,8 @@
-//! Where ranks listen: at addresses that are known from the start, or under names that are looked up.
+//! The addresses of ranks: fixed from the start, or resolved from host names.
 //!
-//! A name is looked up when its rank is dialled, and again while that fails, so a node that has come
-//! back with another address is found. The system's own `getent` does it, in a process of its own: a
-//! statically linked program can't load the resolver modules that a site may use.
+//! A name is resolved when its rank is dialled, and again while that fails, so a node that returns with another address
+//! is found. The system's `getent` resolves it, in a process of its own: a statically linked program can't load a
+//! site's resolver modules.
 
 use std::collections::HashMap;
 use std::io;
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use headwater_proto::Rank;
 
-/// How long what a name stands for is believed, while its rank does not answer.
+/// How long resolved addresses are used while their rank does not answer.
 const VALID_MAX: Duration = Duration::from_secs(10);
 /// Addresses of one name that are tried.
 const ADDRESSES_MAX: usize = 16;
@@ -23,23 +23,23 @@ const ADDRESSES_MAX: usize = 16;
 pub enum Addresses {
     /// By rank.
     Fixed(Vec<SocketAddr>),
-    /// By rank, host and port; and what has been looked up.
+    /// Host and port by rank, and the resolved names.
     Named(Vec<String>, HashMap<Rank, ResolvedName>),
 }
 
-/// What a name stands for.
+/// The addresses of a name.
 #[derive(Debug)]
 pub struct ResolvedName {
     addresses: Vec<SocketAddr>,
     /// Which of them is tried next.
     next: usize,
     at: Instant,
-    /// The answer to come.
+    /// The pending resolution.
     answer: Option<Receiver<io::Result<Vec<SocketAddr>>>>,
 }
 
 impl Addresses {
-    /// The hosts and ports `names`, by rank; where there are none, `peers`.
+    /// Uses the hosts and ports `names`, by rank; without names, `peers`.
     pub fn new(peers: &[SocketAddr], names: &[String]) -> Addresses {
         match names.is_empty() {
             true => Addresses::Fixed(peers.to_vec()),
@@ -47,8 +47,7 @@ impl Addresses {
         }
     }
 
-    /// The address at which to dial a rank. Nothing is waited for: while its name is being looked up this
-    /// fails, to be tried again.
+    /// Returns the address for dialling a rank. Never blocks: fails while the name is being resolved.
     pub(crate) fn of(&mut self, rank: Rank) -> io::Result<SocketAddr> {
         match self {
             Addresses::Fixed(addresses) => addresses.get(rank.0 as usize).copied(),
@@ -60,7 +59,7 @@ impl Addresses {
         .ok_or_else(|| io::ErrorKind::AddrNotAvailable.into())
     }
 
-    /// Where a rank listens, for people.
+    /// Returns where a rank listens, for messages.
     pub(crate) fn shown(&self, rank: Rank) -> Option<String> {
         match self {
             Addresses::Fixed(addresses) => addresses.get(rank.0 as usize).map(SocketAddr::to_string),
@@ -80,13 +79,13 @@ impl ResolvedName {
         ResolvedName { addresses: Vec::new(), next: 0, at: Instant::now(), answer: resolve(name) }
     }
 
-    /// One of the addresses, in turn. What was known is kept while the name can't be looked up.
+    /// Returns the addresses in turn. Known ones stay while the name can't be resolved.
     fn next(&mut self, name: &str) -> Option<SocketAddr> {
         match self.answer.as_ref().map(Receiver::try_recv) {
             Some(Err(TryRecvError::Empty)) => {}
             Some(Ok(Ok(addresses))) => (self.addresses, self.answer) = (addresses, None),
             Some(Ok(Err(error))) => {
-                tracing::warn!(name, %error, "a name can't be looked up; it is tried again");
+                tracing::warn!(name, %error, "a host name can't be resolved; it is tried again. Check the list of nodes and the name service");
                 self.answer = None;
             }
             Some(Err(TryRecvError::Disconnected)) => self.answer = None,
@@ -98,11 +97,11 @@ impl ResolvedName {
     }
 }
 
-/// Has a name looked up by a thread that waits for it.
+/// Resolves a name on a thread of its own.
 fn resolve(name: &str) -> Option<Receiver<io::Result<Vec<SocketAddr>>>> {
     let (sender, receiver) = channel();
     let name = name.to_owned();
-    // Nobody may want to know any more.
+    // The receiver may be gone.
     let resolves = move || drop(sender.send(addresses_of(&name)));
     let thread = std::thread::Builder::new().name("names".into()).spawn(resolves);
     thread.ok().map(|_| receiver)
@@ -114,10 +113,10 @@ fn addresses_of(name: &str) -> io::Result<Vec<SocketAddr>> {
     let mut getent = Command::new("getent");
     let output = getent.args(["ahosts", "--", host]).stdin(Stdio::null()).stderr(Stdio::null()).output()?;
     let addresses = addresses_in(&String::from_utf8_lossy(&output.stdout), port);
-    if addresses.is_empty() { Err(io::Error::new(io::ErrorKind::NotFound, "nobody knows it")) } else { Ok(addresses) }
+    if addresses.is_empty() { Err(io::Error::new(io::ErrorKind::NotFound, "unknown host")) } else { Ok(addresses) }
 }
 
-/// The addresses in what `getent ahosts` writes: each in a line for each type of socket.
+/// Parses the output of `getent ahosts`, which has a line for each address and type of socket.
 fn addresses_in(text: &str, port: u16) -> Vec<SocketAddr> {
     let words = text.lines().filter_map(|line| line.split_whitespace().next());
     let mut addresses: Vec<SocketAddr> = Vec::new();

@@ -1,8 +1,7 @@
-//! The program `headwater-fabric`, which carries links over libfabric, as this daemon's child.
+//! The program `headwater-fabric`, this daemon's child, which carries links over libfabric.
 //!
-//! It has one end of a socket, on which it says the name of its endpoint, or why it has none, and takes orders; it
-//! ends with this process and with that socket. With each order comes one end of a stream (see
-//! `integrations/fabric/wire.h`).
+//! On its end of a socket it announces the name of its endpoint, or why it has none, and receives orders. It ends with
+//! this process or with the socket. Each order comes with one end of a stream (see `integrations/fabric/wire.h`).
 
 use std::io::{self, IoSlice, Read};
 use std::mem::MaybeUninit;
@@ -20,9 +19,9 @@ use thiserror::Error;
 
 use crate::session::Fabric;
 
-/// How long it may take until it has an endpoint.
+/// How long it may take to announce its endpoint.
 const START_MAX: Duration = Duration::from_secs(3);
-/// The most that it says: a letter, a length, the provider's name and the endpoint's.
+/// The longest announcement: a letter, a length, the names of the provider and the endpoint.
 const ANNOUNCEMENT_BYTES_MAX: usize = 2 + 255 + ENDPOINT_NAME_BYTES_MAX;
 
 /// Why there is no carrier.
@@ -40,7 +39,7 @@ pub(crate) enum CarrierError {
     Unclear(String),
 }
 
-/// A carrier with an endpoint. Dropped, it ends, and all of its streams.
+/// A carrier with an endpoint. Dropping it ends it and all of its streams.
 #[derive(Debug)]
 pub(crate) struct Carrier {
     process: Child,
@@ -49,7 +48,7 @@ pub(crate) struct Carrier {
 }
 
 impl Carrier {
-    /// Starts it, and waits until it has an endpoint.
+    /// Starts it and waits for its announcement.
     pub(crate) fn start(fabric: &Fabric) -> Result<Carrier, CarrierError> {
         let program = fabric.carrier.display().to_string();
         let failed = |error: io::Error| CarrierError::Start(program.clone(), error);
@@ -59,11 +58,11 @@ impl Carrier {
         let mut command = Command::new(&fabric.carrier);
         command.args(&fabric.provider).stdin(Stdio::from(theirs)).stdout(Stdio::null()).current_dir("/");
         let process = command.spawn().map_err(failed)?;
-        // It still has the other end.
+        // The command still has the other end.
         drop(command);
         let mut carrier = Carrier { process, control: control.into(), name: Vec::new() };
         carrier.name = carrier.receive_name(&program)?;
-        tracing::info!(program, "links go over libfabric where both ends can");
+        tracing::info!(program, "links use libfabric if both ends have it");
         Ok(carrier)
     }
 
@@ -79,19 +78,19 @@ impl Carrier {
         }
     }
 
-    /// True while it runs.
+    /// Returns true while it runs.
     pub(crate) fn is_alive(&mut self) -> bool {
         matches!(self.process.try_wait(), Ok(None))
     }
 
-    /// A place for one link to go on; `None` without random numbers.
+    /// Returns an endpoint for one link; `None` without random numbers.
     pub(crate) fn offer(&self) -> Option<Endpoint> {
         let mut number = [0; 8];
         let drawn = getrandom(&mut number, GetRandomFlags::empty()).ok()?;
         (drawn == number.len()).then(|| Endpoint { link: u64::from_le_bytes(number), name: self.name.clone() })
     }
 
-    /// The stream of the link between `own`, which was offered, and the peer's place.
+    /// Orders a link between the offered endpoint `own` and the peer's. Returns its stream.
     pub(crate) fn carry(&mut self, own: &Endpoint, peer: &Endpoint) -> io::Result<mio::net::UnixStream> {
         let (ours, theirs) = UnixStream::pair()?;
         ours.set_nonblocking(true)?;
@@ -113,7 +112,7 @@ impl Drop for Carrier {
     }
 }
 
-/// The endpoint's name: see `carry` in `integrations/fabric/carrier.h`.
+/// Parses an announcement: see `carry` in `integrations/fabric/carrier.h`.
 fn parse_announcement(announcement: &[u8], program: &str) -> Result<Vec<u8>, CarrierError> {
     let name = match announcement {
         [b'E', why @ ..] => return Err(CarrierError::Refused(String::from_utf8_lossy(why).into_owned())),
@@ -124,7 +123,7 @@ fn parse_announcement(announcement: &[u8], program: &str) -> Result<Vec<u8>, Car
     name.map(<[u8]>::to_vec).ok_or_else(|| CarrierError::Unclear(program.into()))
 }
 
-/// Whatever a carrier says, its name has a length that a peer takes.
+/// Checks that a parsed name has a length that peers accept.
 #[cfg(fuzzing)]
 pub fn fuzz(announcement: &[u8]) {
     if let Ok(name) = parse_announcement(announcement, "carrier") {

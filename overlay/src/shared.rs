@@ -1,4 +1,4 @@
-//! Content that is sent to several peers: read from the store once, while they are not far from each other.
+//! Content for several peers, which is read from the store once if they progress at a similar pace.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::io;
@@ -6,15 +6,15 @@ use std::rc::{Rc, Weak};
 
 use crate::content_out::ContentOut;
 
-/// Bytes that are kept for those that have yet to be sent them.
+/// Bytes that are retained for further peers.
 const RETAINED_BYTES_MAX: usize = 2 << 20;
-/// Buffers that are kept for what comes next.
+/// Buffers that are cached for further chunks.
 const SPARE_MAX: usize = 4;
 
-/// Who shares what, as long as chunks are to be sent.
+/// The sharing of queued chunks.
 #[derive(Debug, Default)]
 pub(crate) struct Sharing {
-    /// The chunk that was to be sent last, for whom it is to be sent to next.
+    /// The chunk that was queued last, which the next one may share.
     last: Option<(ContentOut, Weak<Shared>)>,
     memory: Rc<Memory>,
 }
@@ -25,7 +25,7 @@ struct Memory {
     spare: RefCell<Vec<Vec<u8>>>,
 }
 
-/// One chunk's bytes, once they have been read. They go with the last peer that they are to be sent to.
+/// One chunk's bytes, once they have been read. The last peer frees them.
 #[derive(Debug)]
 pub(crate) struct Shared {
     bytes: OnceCell<Vec<u8>>,
@@ -33,7 +33,7 @@ pub(crate) struct Shared {
 }
 
 impl Sharing {
-    /// What a chunk shares with that which was to be sent before it, if it is the same content.
+    /// Returns the shared bytes of a chunk: those of the last one, if it has the same content.
     pub(crate) fn of(&mut self, chunk: &ContentOut) -> Rc<Shared> {
         let known = self.last.as_ref().filter(|(last, _)| last.is_same_content(chunk));
         if let Some(shared) = known.and_then(|(_, shared)| shared.upgrade()) {
@@ -46,8 +46,8 @@ impl Sharing {
 }
 
 impl Shared {
-    /// The bytes, read by `read` into as much room unless that was done before; `None` if nobody else is to
-    /// be sent them, or so much is kept already: then nothing was read.
+    /// Returns the bytes, read by `read` on first use. Reads nothing and returns `None` if no other peer needs them, or
+    /// if too much is retained.
     pub(crate) fn get(
         self: &Rc<Shared>,
         bytes: usize,
@@ -108,7 +108,7 @@ mod tests {
         drop(first);
         assert_eq!(second.get(3, fill(8)).unwrap(), Some(&[7; 3][..]));
         let other = sharing.of(&chunk(2, 1 << 20));
-        assert_eq!(other.get(3, fill(8)).unwrap(), None, "nobody shares it");
+        assert_eq!(other.get(3, fill(8)).unwrap(), None, "no other peer shares it");
         drop(second);
         assert_eq!(sharing.memory.retained_bytes.get(), 0);
         assert_eq!(sharing.of(&chunk(3, 0)).get(3, fill(8)).unwrap(), None, "it has gone");

@@ -1,10 +1,9 @@
-//! What everybody may read: the rule of a reader that may read more than those it reads for.
+//! The rule of a reader with more permissions than its users: it reads only what all users may read.
 //!
-//! Of a directory's names and of a file's content, what `other` may is given out, mode by mode along
-//! the whole path. An access control list counts only as a refusal: what it denies to any user or group
-//! that it names is given to nobody, because nobody down the tree could tell whom to refuse it.
-//! Owner and group need no look here: their bits travel with the attributes, and are checked by each
-//! node's kernel.
+//! Names of a directory and content of a file are served if the mode grants them to `other`, along the whole path. An
+//! access control list can only deny: what it denies to a named user or group is denied to all, because no node down
+//! the tree could enforce the difference. The bits of owner and group travel with the attributes, and each node's
+//! kernel checks them.
 
 use std::os::fd::{AsFd, AsRawFd};
 
@@ -12,11 +11,11 @@ use headwater_abi::Attr;
 use rustix::fs::getxattr;
 use rustix::io::Errno;
 
-/// The list's name, and the longest that is looked at, in bytes: room for some five hundred entries.
+/// The list's name, and its longest length in bytes: about five hundred entries.
 const LIST: &str = "system.posix_acl_access";
 const LIST_BYTES_MAX: usize = 4096;
 
-/// What somebody wants to do, as a bit of a mode's last digit.
+/// A permission, as its bit in a mode's last digit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub(super) enum Permission {
@@ -26,10 +25,10 @@ pub(super) enum Permission {
     Search = 1,
 }
 
-/// Whether everybody may do this with what is open as `fd`, perhaps for its name alone (`O_PATH`).
+/// Checks that all users have this permission for the open file `fd`, which may be `O_PATH`.
 ///
 /// # Errors
-/// EACCES if somebody may not, or if that can't be told.
+/// EACCES if a user may lack it, or if that is unknown.
 pub(super) fn check(fd: impl AsFd, attr: &Attr, permission: Permission) -> Result<(), Errno> {
     if attr.mode & permission as u32 == 0 {
         return Err(Errno::ACCESS);
@@ -42,8 +41,8 @@ pub(super) fn check(fd: impl AsFd, attr: &Attr, permission: Permission) -> Resul
     }
 }
 
-/// Whether each entry of an access control list allows it, as far as the list's mask does. The owner's
-/// is the mode's, as are those that are not named. The list is as in linux/posix_acl_xattr.h.
+/// Returns true if each entry of an access control list grants it. The entries of owner and others equal the mode and
+/// are skipped. The format is that of linux/posix_acl_xattr.h.
 fn allows_all(list: &[u8], permission: Permission) -> bool {
     const VERSION: u32 = 2;
     /// A named user, the owning group, a named group, the mask.
@@ -92,7 +91,7 @@ mod tests {
         let file = tempfile::tempfile().unwrap();
         let attr = Attr { mode: 0o100_644, ..Attr::default() };
         let mut list = list(&[(0x01, 6), (0x02, 0), (0x04, 4), (0x10, 4), (0x20, 4)]);
-        // The named user's number; the other entries have none.
+        // The ID of the named user; the other entries have none.
         list[16..20].copy_from_slice(&7u32.to_le_bytes());
         match rustix::fs::fsetxattr(&file, LIST, &list, rustix::fs::XattrFlags::empty()) {
             Err(Errno::OPNOTSUPP) => return println!("skipped: the temporary directory has no access control lists"),

@@ -1,4 +1,4 @@
-//! A file's content, from the shared file system into the store.
+//! Copies files' content from the shared file system into the store.
 
 use std::fs::File;
 use std::io;
@@ -19,7 +19,7 @@ use crate::all_users::{self, Permission};
 use crate::jobs::{FileError, FileEvent, FileJob};
 use crate::reader::Reader;
 
-/// Bytes that one call reads: as many as the kernel reads ahead in a file that is read in order.
+/// Bytes of one read: the kernel's read-ahead for sequential reading.
 const READ_BYTES: usize = 256 << 10;
 
 /// A file that is being copied.
@@ -28,14 +28,13 @@ struct Copy<'a> {
     job: &'a FileJob,
     head: &'a FileHead,
     source: &'a File,
-    /// `None` if the content is gathered in memory.
+    /// `None` if the content is collected in memory.
     target: Option<&'a File>,
 }
 
 impl Reader {
-    /// Copies a file's content to where the job says, and returns the last event of it once the file is
-    /// known to have stayed the same meanwhile. `report` hears of each step before that, if there are
-    /// several. `buffer` is kept for the next file.
+    /// Copies a file's content to the job's target. Returns the last event, once it is certain that the file has not
+    /// changed meanwhile. Calls `report` for each earlier event. `buffer` is reused for the next file.
     pub(super) fn file(
         &self,
         job: &FileJob,
@@ -59,7 +58,7 @@ impl Reader {
             return Err(changed(&job.path));
         }
         if attr.size > READ_BYTES as u64 / 2 {
-            // Twice the readahead, hence half as many questions to the server.
+            // This doubles the read-ahead and halves the requests to the server.
             let _ = fadvise(&source, 0, None, Advice::Sequential);
         }
         let bytes = READ_BYTES.min(attr.size.try_into().unwrap_or(READ_BYTES));
@@ -95,7 +94,7 @@ impl Reader {
         Ok(if is_short { FileEvent::All(head) } else { FileEvent::Read(head.content_bytes()) })
     }
 
-    /// The file, open. One that is read in blocks stays so, and is not opened again for more of it.
+    /// Opens the file. A file that is read in blocks stays open for further blocks.
     fn source(&self, job: &FileJob) -> Result<Arc<File>, Errno> {
         let open = || {
             let source = self.retried(|| self.open_file(&job.path))?;
@@ -114,12 +113,12 @@ impl Reader {
             return Ok(file);
         }
         let parent = path.parent().ok_or(Errno::ISDIR)?;
-        // O_NONBLOCK: a FIFO must not hold the reader up.
+        // O_NONBLOCK: opening a FIFO must not block.
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         self.open_at(&*self.directory(&parent)?, path.name(), flags)
     }
 
-    /// Fills `buffer` from `offset`; a file that ends before has changed.
+    /// Fills `buffer` from `offset`. A file that ends before has changed.
     fn read(&self, source: &File, buffer: &mut [u8], offset: u64, path: &Path) -> Result<(), FileError> {
         let mut filled = 0;
         while filled < buffer.len() {
@@ -135,8 +134,7 @@ impl Reader {
         Ok(())
     }
 
-    /// What the content looks like, where `prefix` is how it begins, or empty if that is known or of
-    /// no matter.
+    /// Describes the content. `prefix` is the file's beginning; it is empty if the beginning is known or not needed.
     fn head(&self, job: &FileJob, source: &File, attr: Attr, prefix: &[u8]) -> FileHead {
         let object = elf::inspect(prefix, attr.size);
         let mut format = State::from_bits_truncate(job.have.as_ref().map_or(0, |have| have.format));
@@ -144,7 +142,7 @@ impl Reader {
             format.set(State::NATIVE_OBJECT, object.as_ref().is_some_and(|object| object.native));
             format.set(State::SCRIPT, prefix.starts_with(b"#!"));
         }
-        // Only these are ever executed from the store; a library with mode 0755 costs no question.
+        // Only programs are executed from the store; a library of mode 0755 needs no check.
         let is_program = match &object {
             Some(object) => object.has_interpreter,
             None => begins_in_store(job) || format.contains(State::SCRIPT),
@@ -155,14 +153,14 @@ impl Reader {
             _ => all.as_slice().into(),
         };
         let whole = *ranges == *all;
-        // Whoever has all bytes may come to execute them, without asking again.
+        // Complete content may be executed later without another request.
         let may_be_executed = is_program && (job.execute || whole);
         format.set(State::EXECUTABLE, may_be_executed && self.is_executable(job, source, &attr));
         FileHead { attr, format: format.bits(), ranges, whole }
     }
 
-    /// True if executing the copy is the same as executing the original: the user may, and it
-    /// gives the process nothing that the copy would not.
+    /// Returns true if the copy may be executed in place of the source file: the user may execute it, and it has
+    /// neither set-ID bits nor capabilities.
     fn is_executable(&self, job: &FileJob, source: &File, attr: &Attr) -> bool {
         if attr.mode & 0o111 == 0 || attr.mode & mode::SET_ID != 0 {
             return false;
@@ -182,8 +180,7 @@ impl Reader {
 }
 
 impl Copy<'_> {
-    /// Copies every byte that is wanted and not there yet. `buffer` starts with the file's first
-    /// `prefix_bytes`.
+    /// Copies all missing bytes. `buffer` begins with the file's first `prefix_bytes`.
     fn run(&self, buffer: &mut [u8], prefix_bytes: u64, report: &mut dyn FnMut(FileEvent)) -> Result<(), FileError> {
         let (content_bytes, mut position) = (self.head.content_bytes(), 0);
         let mut buffered = (0, prefix_bytes);
@@ -222,12 +219,12 @@ impl Copy<'_> {
         result.map_err(|error| refused(self.job, &error))
     }
 
-    /// How many bytes from `offset` the store holds already, if any.
+    /// Returns how many bytes from `offset` on are stored already, if any.
     fn stored_bytes(&self, offset: u64) -> Option<u64> {
         self.have().find(|&(start, bytes)| (start..start + bytes).contains(&offset)).map(|(s, b)| s + b - offset)
     }
 
-    /// How many bytes from `offset`, which the store lacks, it lacks in a row.
+    /// Returns how many bytes from `offset` on are missing.
     fn missing_bytes(&self, offset: u64) -> u64 {
         self.have().find(|&(start, _)| start > offset).map_or(u64::MAX, |(start, _)| start - offset)
     }
@@ -238,8 +235,7 @@ impl Copy<'_> {
     }
 }
 
-/// Whether the reader need not look at how the file begins: that is in the store, and what follows from
-/// it is known; or another block than the first is to be read.
+/// Returns true if the file's beginning need not be read: it is stored, or the job is for a later block.
 fn is_known(job: &FileJob) -> bool {
     begins_in_store(job) || job.block().is_some_and(|number| number > 0)
 }
@@ -249,14 +245,14 @@ fn begins_in_store(job: &FileJob) -> bool {
     first.is_some_and(|&(offset, _)| offset == 0)
 }
 
-/// What was seen before may have been seen on another node, where devices have other numbers.
+/// Compares versions, perhaps seen by different nodes, which number devices differently.
 fn is_same_version(before: &Attr, after: &Attr) -> bool {
     let version = |attr: &Attr| (attr.ino, attr.size, attr.mtime);
     version(before) == version(after)
 }
 
 fn changed(path: &Path) -> FileError {
-    tracing::debug!(%path, "not the file that was seen before");
+    tracing::debug!(%path, "the file has changed since it was first read");
     FileError::Source(Errno::STALE)
 }
 
@@ -264,7 +260,7 @@ fn refused(job: &FileJob, error: &io::Error) -> FileError {
     if job.incoming.is_given_up() {
         return FileError::GivenUp;
     }
-    tracing::debug!(path = %job.path, %error, "the store could not take a file");
+    tracing::debug!(path = %job.path, %error, "a file does not fit into the store");
     FileError::Store
 }
 

@@ -1,4 +1,4 @@
-//! The threads on which the reader's calls block.
+//! The threads on which reading blocks.
 
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -15,24 +15,23 @@ use crate::jobs::{DigestJob, FileError, FileEvent, Opened, ReadEvent, ReadJob};
 use crate::reader::Reader;
 use crate::reader::SharedFs;
 
-/// Threads that read at once; more would only queue at the shared file system's servers.
+/// Threads at once; more would only queue at the shared file system's servers.
 const THREADS_MAX: usize = 8;
 /// Stack of a thread, in bytes.
 const STACK_BYTES: usize = 256 << 10;
-/// Events that wait for the event loop; a reader that is further ahead waits.
+/// Events that are queued for the event loop; then the threads wait.
 const EVENTS_MAX: usize = 256;
 
-/// How long events may wait for more while there is more to do, before the event loop is woken.
+/// How long events may wait for further ones before the event loop is woken.
 const EVENT_WAIT_MAX: Duration = Duration::from_micros(300);
 
-/// Takes jobs and reports events. Threads are started as jobs come, so a rank that is no reader has
-/// none.
+/// Takes jobs and reports events. It starts threads as jobs come, so a rank that is not a reader has none.
 #[derive(Debug)]
 pub struct Pool {
     reader: Arc<Reader>,
-    /// Unbounded, because the node limits what it asks for.
+    /// Unbounded, because the node limits its requests.
     jobs: Sender<ReadJob>,
-    /// Orders that have not been handed out: see [`Pool::hand_out`].
+    /// Submitted jobs that are not sent to the threads yet: see [`Pool::hand_out`].
     pending: Vec<ReadJob>,
     worker: Worker,
     event: Receiver<ReadEvent>,
@@ -45,15 +44,15 @@ struct Worker {
     jobs: Receiver<ReadJob>,
     event: Sender<ReadEvent>,
     waker: Arc<Waker>,
-    /// True once the event loop has been woken and has not looked for events since.
+    /// True from waking the event loop until it takes an event.
     is_notified: Arc<AtomicBool>,
-    /// Orders that have not been answered to their end.
+    /// Jobs that are not finished.
     open_jobs: Arc<AtomicUsize>,
 }
 
 impl Pool {
-    /// A pool that wakes the event loop for each event. `for_all_users`: reads nothing but what
-    /// everybody may read.
+    /// Creates a pool that wakes the event loop for events. With `for_all_users`, it reads only what all users may
+    /// read.
     pub fn new(waker: Arc<Waker>, opened: Opened, for_all_users: bool) -> Pool {
         let reader = Arc::new(Reader::new(opened, for_all_users));
         let (jobs, jobs_out) = unbounded();
@@ -65,13 +64,13 @@ impl Pool {
         Pool { reader, jobs, pending: Vec::new(), worker, event, threads: 0 }
     }
 
-    /// Takes a job, to be handed out with others.
+    /// Submits a job for the next [`Pool::hand_out`].
     pub fn submit(&mut self, job: ReadJob) {
         self.pending.push(job);
     }
 
-    /// Has the jobs done that were taken: several at a time, since threads that are at work need not
-    /// be woken. Fails if there is no thread and none can be started.
+    /// Sends the submitted jobs to the threads: several at once, because busy threads need not be woken. Fails if there
+    /// is no thread and none can be started.
     pub fn hand_out(&mut self) -> io::Result<()> {
         for job in std::mem::take(&mut self.pending) {
             self.send(job)?;
@@ -93,32 +92,31 @@ impl Pool {
         self.jobs.send(job).map_err(io::Error::other)
     }
 
-    /// The next event, if there is one.
+    /// Returns the next event, if there is one.
     pub fn next_event(&self) -> Option<ReadEvent> {
-        // Before the look, so that what comes after it is told of.
+        // Before the check, so that later events wake the loop.
         self.worker.is_notified.store(false, Ordering::SeqCst);
         self.event.try_recv().ok()
     }
 
-    /// True if there are events.
+    /// Returns true if there are events.
     pub fn has_events(&self) -> bool {
         !self.event.is_empty()
     }
 
-    /// Forgets directories that were looked up, and files that were open from the start: they may have
-    /// been replaced.
+    /// Drops open directories and files, which may have been replaced.
     pub fn revalidate(&self) {
         self.reader.revalidate();
     }
 
-    /// What has been done so far.
+    /// Returns the counters so far.
     pub fn counts(&self) -> SharedFs {
         self.reader.counts()
     }
 }
 
 impl Drop for Pool {
-    /// The threads end after what they are doing; nobody waits for them.
+    /// The threads end after their jobs, without being waited for.
     fn drop(&mut self) {
         self.reader.stopping.store(true, Ordering::Relaxed);
     }
@@ -133,13 +131,13 @@ impl Worker {
             }
             let began = Instant::now();
             let last = self.execute(job, &mut buffer);
-            // First, so that whoever hears of it finds this thread free.
+            // First, so that the event loop finds this thread free.
             self.open_jobs.fetch_sub(1, Ordering::Relaxed);
             let Some(event) = last else { continue };
             if self.event.send(event).is_err() {
                 return;
             }
-            // What took long is told at once; the next one may take as long.
+            // After a long job, report at once: the next one may take as long.
             if unreported.get_or_insert(began).elapsed() >= EVENT_WAIT_MAX {
                 unreported = None;
                 if !self.wake() {
@@ -149,7 +147,7 @@ impl Worker {
         }
     }
 
-    /// The next job. Before this thread waits for one, it reports what it has not reported.
+    /// Returns the next job. Reports pending events before it waits.
     fn next(&self, unreported: &mut Option<Instant>) -> Option<ReadJob> {
         if let Ok(job) = self.jobs.try_recv() {
             return Some(job);
@@ -160,7 +158,7 @@ impl Worker {
         self.jobs.recv().ok()
     }
 
-    /// The last event of the job, if anybody wants to know.
+    /// Executes the job. Returns its last event, unless its content was discarded.
     fn execute(&self, job: ReadJob, buffer: &mut Vec<u8>) -> Option<ReadEvent> {
         match job {
             ReadJob::Entry(path) => {
@@ -178,7 +176,7 @@ impl Worker {
             ReadJob::Digest(DigestJob { path, aspect, head, copy }) => {
                 let digest = digest_of(&head, |bytes, offset| copy.read_exact_at(bytes, offset));
                 let digest =
-                    digest.inspect_err(|error| tracing::warn!(%path, %error, "the store's copy can't be read"));
+                    digest.inspect_err(|error| tracing::warn!(%path, %error, "the store's copy can't be read; check the memory and the file system of --store"));
                 Some(ReadEvent::Digest(path, aspect, digest.ok()))
             }
             ReadJob::File(job) => {
@@ -188,7 +186,7 @@ impl Worker {
                 let event = match self.reader.file(&job, buffer, &mut report) {
                     Ok(event) => event,
                     Err(FileError::GivenUp) => {
-                        // The file may have been made after it was given up.
+                        // The file may have been created after it was discarded.
                         if !job.incoming.is_in_place() {
                             let _ = job.incoming.give_up();
                         }
@@ -201,7 +199,7 @@ impl Worker {
         }
     }
 
-    /// False once nobody listens.
+    /// Sends an event. Returns false once the pool is gone.
     fn report(&self, event: ReadEvent) -> bool {
         self.event.send(event).is_ok() && self.wake()
     }

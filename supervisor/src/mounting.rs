@@ -1,4 +1,4 @@
-//! Mounting: the connection's descriptors, and what the daemon has to know of them.
+//! Mounting: the connection's descriptors and their configuration for the daemon.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -21,12 +21,12 @@ use crate::{measure, stale};
 
 /// The largest READ and WRITE, in bytes.
 const TRANSFER_BYTES_MAX: u32 = 1 << 20;
-/// How long a mount that is busy may be so by chance.
+/// How long a mount may be busy by chance.
 const BUSY_MAX: Duration = Duration::from_millis(200);
-/// How often it is tried again.
+/// The interval of attempts.
 const BUSY_RETRY: Duration = Duration::from_millis(10);
 
-/// Why a file system could not be mounted.
+/// Why mounting failed.
 #[derive(Debug, Error)]
 pub(crate) enum MountError {
     #[error("{0}")]
@@ -39,16 +39,16 @@ pub(crate) enum MountError {
     Negotiation(io::Error),
     #[error("the namespace can't be made: {0}")]
     Namespace(io::Error),
-    /// The child's own words.
+    /// The child's message.
     #[error("{0}")]
     Child(String),
 }
 
-/// A mounted file system's connection, and what holds it in place.
+/// A mounted file system's connection and its mount.
 pub(crate) struct Mounting {
-    /// Keeps the connection; nobody reads from it.
+    /// Keeps the connection alive; never read.
     anchor: Device,
-    /// What the daemon's workers read from.
+    /// The descriptors of the daemon's workers.
     pub(crate) devices: Vec<Device>,
     negotiated: Negotiated,
     opening: Opening,
@@ -63,13 +63,13 @@ pub(crate) enum MountPlacement {
     Namespace { view: PathBuf, namespaces: Vec<OwnedFd>, maker: Option<Maker>, has_user_namespace: bool },
 }
 
-/// The child that makes the namespace.
+/// The child that creates the namespace.
 pub(crate) struct Maker {
     child: Child,
     channel: Channel,
 }
 
-/// The mount's source: `headwater:SESSION/nK`.
+/// Returns the mount's source: `headwater:SESSION/nK`.
 pub(crate) fn source(config: &Config) -> String {
     let mut names = config.node_dir.components().rev().map(|name| name.as_os_str().to_string_lossy());
     let (node, session) = (names.next().unwrap_or_default(), names.next().unwrap_or_default());
@@ -77,8 +77,7 @@ pub(crate) fn source(config: &Config) -> String {
 }
 
 impl Mounting {
-    /// Mounts, and comes to terms with the kernel. From now on whoever touches the mount waits until
-    /// somebody serves it.
+    /// Mounts and performs INIT. From now on accesses to the mount wait until a daemon serves it.
     pub(crate) fn make(config: &SupervisorConfig, executable: &Path, opening: Opening) -> Result<Mounting, MountError> {
         let (anchor, placement) = match &config.via {
             Via::Mount(via) => {
@@ -95,14 +94,14 @@ impl Mounting {
             Ok(())
         };
         prepare(&mut mounting).inspect_err(|_| {
-            // What can't be served must not stay.
+            // A mount that can't be served must not stay.
             let _ = mounting.visible_at().map(|at| unmount(at, true));
         })?;
         Ok(mounting)
     }
 
-    /// A daemon has died. Where the kernel can't repeat what it left unanswered, those who wait for
-    /// that get an error, rather than none for ever.
+    /// Prepares for a new daemon. If the kernel can't resend unanswered requests, closing the descriptors makes them
+    /// fail instead of hanging.
     pub(crate) fn abandon_unanswered(&mut self) {
         if self.negotiated.has(flag::HAS_RESEND) {
             return;
@@ -115,7 +114,7 @@ impl Mounting {
         }
     }
 
-    /// What the daemon is told.
+    /// Returns the daemon's configuration of the mount.
     pub(crate) fn config(&self) -> MountConfig {
         let (root, mount_point, hidden, is_writable) = match &self.placement {
             MountPlacement::Here { via, .. } => (via.root.clone(), via.mount_point.clone(), via.hidden.clone(), false),
@@ -134,7 +133,7 @@ impl Mounting {
         }
     }
 
-    /// Groups of the user that a user namespace lacks.
+    /// Returns the user's groups that a user namespace lacks.
     fn foreign_groups(&self) -> Vec<u32> {
         let MountPlacement::Namespace { has_user_namespace: true, .. } = self.placement else { return Vec::new() };
         let own = rustix::process::getegid();
@@ -142,7 +141,7 @@ impl Mounting {
         groups.into_iter().filter(|group| *group != own).map(|group| group.as_raw()).collect()
     }
 
-    /// The daemon serves: what has waited for that can be done.
+    /// Completes the namespace, once the daemon serves.
     pub(crate) fn served(&mut self) -> Result<(), MountError> {
         let MountPlacement::Namespace { maker, .. } = &mut self.placement else { return Ok(()) };
         let Some(mut maker) = maker.take() else { return Ok(()) };
@@ -155,7 +154,7 @@ impl Mounting {
         maker.child.wait().map(drop).map_err(MountError::Namespace)
     }
 
-    /// Where it is mounted.
+    /// Returns the mount point.
     pub(crate) fn mount_point(&self) -> &Path {
         match &self.placement {
             MountPlacement::Here { via, .. } => &via.mount_point,
@@ -163,7 +162,7 @@ impl Mounting {
         }
     }
 
-    /// The mount namespace and the user namespace of the node's processes.
+    /// Returns the mount namespace and the user namespace of the node's processes.
     pub(crate) fn namespaces(&self) -> &[OwnedFd] {
         match &self.placement {
             MountPlacement::Namespace { namespaces, .. } => namespaces,
@@ -171,7 +170,7 @@ impl Mounting {
         }
     }
 
-    /// Where it stands in this mount namespace, until it has been unmounted.
+    /// Returns where it is mounted in this mount namespace, until it is unmounted.
     pub(crate) fn visible_at(&self) -> Option<&Path> {
         match &self.placement {
             MountPlacement::Here { via, is_mounted: true } => Some(&via.mount_point),
@@ -179,12 +178,12 @@ impl Mounting {
         }
     }
 
-    /// It has been taken out of the tree, or this process has no more to do with it.
+    /// Drops the mount, which has been unmounted or is no longer this process's.
     pub(crate) fn release(&mut self) {
         match &mut self.placement {
             MountPlacement::Here { via, is_mounted } => {
                 if std::mem::take(is_mounted) && via.is_own_directory {
-                    // Not empty only if somebody put something there before it was mounted over.
+                    // Fails if the directory had other files before it was mounted over.
                     let _ = std::fs::remove_dir(&via.mount_point);
                 }
             }
@@ -195,12 +194,12 @@ impl Mounting {
         }
     }
 
-    /// What has an error once the file system has gone.
+    /// Returns the device, which has a poll error once the file system is unmounted.
     pub(crate) fn anchor(&self) -> &Device {
         &self.anchor
     }
 
-    /// True while anybody can still ask something.
+    /// Returns true while the file system is mounted.
     pub(crate) fn is_connected(&self) -> bool {
         self.anchor.is_connected()
     }
@@ -216,24 +215,24 @@ impl Drop for Maker {
 /// Before INIT.
 const UNKNOWN: Negotiated = Negotiated { minor: 0, flags: 0, transfer_bytes_max: 0 };
 
-/// Takes a mount out of the tree. Processes may still use what they have open. Whoever only looks at a
-/// mount, be it to see whether it is alive, makes it busy for a moment, which is waited for.
+/// Unmounts. Processes may still use open files. A process that only examines the mount makes it busy for a moment, so
+/// this tries again for a while.
 ///
 /// # Errors
-/// [`io::ErrorKind::ResourceBusy`] if it is in use and not to go lazily.
+/// [`io::ErrorKind::ResourceBusy`] if it is in use and `is_lazy` is false.
 pub(crate) fn unmount(mount_point: &Path, is_lazy: bool) -> io::Result<()> {
     let deadline = Instant::now() + BUSY_MAX;
     loop {
         match mount::unmount(mount_point, is_lazy) {
             Err(error) if is_busy(&error) && Instant::now() < deadline => std::thread::sleep(BUSY_RETRY),
-            // Somebody else was quicker.
+            // It has been unmounted by another process.
             Err(error) if error.raw_os_error() == Some(Errno::INVAL.raw_os_error()) => return Ok(()),
             result => return result,
         }
     }
 }
 
-/// True if something is in use.
+/// Returns true if the error is EBUSY.
 pub(crate) fn is_busy(error: &io::Error) -> bool {
     error.raw_os_error() == Some(Errno::BUSY.raw_os_error())
 }
@@ -253,7 +252,7 @@ fn mount_here(config: &Config, via: &MountVia) -> Result<Device, MountError> {
             Err(error) if error.raw_os_error() == Some(Errno::PERM.raw_os_error()) => {}
             result => {
                 result.map_err(|source| MountError::Mount { at: at(), source })?;
-                // Reading goes on in smaller steps without it.
+                // Without it, reading uses smaller steps.
                 let _ = mount::set_read_ahead(&via.mount_point, measure::READ_AHEAD_KIB);
                 return Ok(device);
             }
@@ -273,7 +272,7 @@ fn mount_in_namespace(
     let mut command = Command::new(executable);
     command.arg0("headwater").arg("namespace").stdin(Stdio::from(theirs)).stdout(Stdio::null());
     let maker = Maker { child: command.spawn().map_err(MountError::Namespace)?, channel };
-    // The child's end goes with the command, so that its death is noticed.
+    // Closes the child's end here, so that its death is noticed.
     drop(command);
     let task = Task {
         view: view.clone(),

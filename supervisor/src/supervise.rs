@@ -28,17 +28,17 @@ use crate::stale::SignOfLife;
 
 /// How long a daemon may take to end.
 const END_TIMEOUT: Duration = Duration::from_secs(8);
-/// How often it is looked whether the daemon still lives.
+/// How often the daemon is checked.
 const CHECK_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
-/// How often the daemon is looked after while the kernel unmounts.
+/// How often the daemon is checked while the kernel unmounts.
 const UNMOUNT_CHECK_INTERVAL: Duration = Duration::from_millis(2);
-/// The executable that this process runs, whatever has become of its path.
+/// The executable that this process runs, even if its file was replaced.
 const OWN_EXECUTABLE: &str = "/proc/self/exe";
 
 /// One node's supervisor.
 pub(crate) struct Supervisor {
     config: SupervisorConfig,
-    /// None once nobody steers this any more.
+    /// `None` once the supervisor is detached.
     control: Option<Control>,
     signals: Signals,
     socket: Socket,
@@ -52,26 +52,26 @@ pub(crate) struct Supervisor {
     inherited: Inherited,
     session: Session,
     is_ready: bool,
-    /// Why the daemon ends, if it has said so.
+    /// The daemon's reason for ending, if it has reported one.
     failed: Option<String>,
     _sign_of_life: Option<SignOfLife>,
 }
 
-/// Who answers the kernel.
+/// What serves the kernel.
 enum Server {
     Daemon(DaemonProcess),
     Own(OwnServer),
 }
 
-/// Descriptors that each daemon gets.
+/// Descriptors that each daemon inherits.
 struct Inherited {
     listener: OwnedFd,
     lifeline: OwnedFd,
-    /// Files that are open already. They are for the first daemon: later ones read what they need.
+    /// Open files for the first daemon; later ones open what they need.
     opened: Vec<OwnedFd>,
-    /// The disk that content lies on.
+    /// The disk for content.
     disk: Option<OwnedFd>,
-    /// The other end of the lifeline, where this process is the session's owner.
+    /// The other end of the lifeline, if this process is the session's owner.
     owner: Option<OwnedFd>,
 }
 
@@ -80,16 +80,16 @@ struct Signals {
     restart: File,
 }
 
-/// How the loop ends.
+/// Why the loop ends.
 #[derive(Debug)]
 enum End {
-    /// With a report.
+    /// On a command, with a report.
     Requested,
-    /// Because nobody is left who would want one.
+    /// The session's owner has ended.
     Orphaned,
-    /// A peer wants it.
+    /// A peer has requested it.
     RequestedBy(Peer),
-    /// Somebody has unmounted the file system.
+    /// The file system was unmounted by another process.
     Unmounted,
 }
 
@@ -101,7 +101,7 @@ impl Supervisor {
         let signals = Signals::catch().map_err(shown("catch signals"))?;
         let inherited = Inherited::take(&mut config.daemon).map_err(shown("use the inherited descriptors"))?;
         control.files().try_for_each(|file| rustix::io::ioctl_fionbio(file, true)).map_err(|e| e.to_string())?;
-        // A copy in memory has no path.
+        // An executable in memory has no path.
         let own = std::env::current_exe().ok().filter(|path| path.exists());
         let executable = own.unwrap_or_else(|| OWN_EXECUTABLE.into());
         let dir = config.daemon.dir();
@@ -113,7 +113,7 @@ impl Supervisor {
             Via::Namespace(_) => Opening::None,
         });
         let mounting = Mounting::make(&config, &executable, opening).map_err(|error| error.to_string())?;
-        // Without it, those who look for dead mounts ask this one.
+        // Without it, processes that look for stale mounts access this one.
         let sign_of_life = SignOfLife::bind(&source(&config.daemon)).ok();
         let mut supervisor = Supervisor {
             config,
@@ -143,7 +143,7 @@ impl Supervisor {
         Ok(supervisor)
     }
 
-    /// Supervises until it is told to end, and leaves nothing behind.
+    /// Supervises until a command ends it, and leaves nothing behind.
     pub(crate) fn run(mut self) -> Result<(), String> {
         loop {
             if let Err(error) = self.wait() {
@@ -166,13 +166,13 @@ impl Supervisor {
         }
     }
 
-    /// Waits for anything to happen.
+    /// Waits for the next event.
     fn wait(&self) -> io::Result<()> {
         let mut fds = vec![
             PollFd::new(&self.signals.terminate, PollFlags::IN),
             PollFd::new(&self.signals.restart, PollFlags::IN),
             PollFd::new(&self.socket, PollFlags::IN),
-            // The end of the mount is an error, which needs not be asked for.
+            // The end of the mount is a poll error, which is always reported.
             PollFd::new(self.mounting.anchor(), PollFlags::empty()),
         ];
         fds.extend(self.control.iter().flat_map(Control::files).map(|file| PollFd::new(file, PollFlags::IN)));
@@ -180,17 +180,17 @@ impl Supervisor {
             fds.push(PollFd::from_borrowed_fd(daemon.ended(), PollFlags::IN));
             fds.extend(daemon.output().map(|output| PollFd::from_borrowed_fd(output, PollFlags::IN)));
         }
-        // A daemon that hangs in the kernel gives no sign.
+        // A daemon that hangs in the kernel causes no event.
         match poll(&mut fds, Some(&CHECK_INTERVAL)) {
             Ok(_) | Err(Errno::INTR) => Ok(()),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// Takes in what the daemon says, and starts another if it has died.
+    /// Reads the daemon's output, and starts another daemon if it has died.
     ///
     /// # Errors
-    /// It never got ready.
+    /// It died before it was ready.
     fn check_daemon(&mut self) -> Result<(), String> {
         self.dying.retain_mut(|daemon| daemon.status().is_none());
         while let Server::Daemon(daemon) = &mut self.server
@@ -220,7 +220,7 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Starts a daemon in the place of one that has died after a while, or could not be started.
+    /// Starts a daemon in place of one that died after `lived` or could not be started.
     fn succeed(&mut self, mut lived: Option<Duration>) {
         self.config.daemon.recover = true;
         self.config.daemon.opened.clear();
@@ -241,11 +241,13 @@ impl Supervisor {
                 Err(error) => tracing::warn!(%error, "the daemon can't be started"),
             }
         }
-        tracing::error!("no daemon keeps running; the mounted files are served from the originals");
+        tracing::error!(
+            "no daemon stays alive; the mounted files are served from their source files. See the daemon's earlier messages"
+        );
         self.serve_from_source();
     }
 
-    /// Puts a server in the place of the one before, which is reaped when all of it has ended.
+    /// Replaces the server. The previous one is reaped when all of its threads have ended.
     fn follow(&mut self, server: Server) {
         if let Server::Daemon(daemon) = std::mem::replace(&mut self.server, server) {
             self.dying.push(daemon);
@@ -255,7 +257,9 @@ impl Supervisor {
     fn serve_from_source(&mut self) {
         match OwnServer::start(&self.config.daemon, &self.mounting.devices) {
             Ok(server) => self.follow(Server::Own(server)),
-            Err(error) => tracing::error!(%error, "the originals can't be served; what is mounted stands still"),
+            Err(error) => {
+                tracing::error!(%error, "the source files can't be served either; accesses to the mount hang")
+            }
         }
     }
 
@@ -268,7 +272,7 @@ impl Supervisor {
         DaemonProcess::start(executable, &self.config.daemon, &inherited)
     }
 
-    /// Has a new daemon, from the executable that is there now, take over.
+    /// Replaces the daemon by one from the present executable.
     fn replace(&mut self) {
         if let Server::Daemon(daemon) = &mut self.server {
             daemon.send_line("hand over");
@@ -278,7 +282,7 @@ impl Supervisor {
         }
     }
 
-    /// Why to end, if anything says so.
+    /// Returns the reason to end, if there is one.
     fn next_end(&mut self) -> Option<End> {
         if !self.mounting.is_connected() {
             return Some(End::Unmounted);
@@ -322,14 +326,13 @@ impl Supervisor {
         peer.answer(&Reply { refused, status: None }, &namespaces);
     }
 
-    /// Takes the mount out of the tree. The kernel may wait for answers meanwhile, so a daemon that dies
-    /// just now is followed by another.
+    /// Unmounts. The kernel may wait for answers meanwhile, so a daemon that dies now is replaced.
     fn unmount(&mut self, is_lazy: bool) -> io::Result<()> {
         if let Some(at) = self.mounting.visible_at().map(Path::to_owned) {
             let unmounts = move || unmount(&at, is_lazy);
             let unmounting = std::thread::Builder::new().name("unmount".into()).spawn(unmounts)?;
             while !unmounting.is_finished() {
-                // One that never got ready is no reason to stop here.
+                // A daemon that was never ready must not stop the unmounting.
                 let _ = self.check_daemon();
                 std::thread::sleep(UNMOUNT_CHECK_INTERVAL);
             }
@@ -339,7 +342,7 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Unmounts. What is in use goes lazily, unless a peer wants to know first: then this goes on.
+    /// Unmounts; lazily if the mount is in use. A peer's stop request is refused in that case.
     fn try_end(&mut self, end: End) -> Option<End> {
         let asks_first = matches!(&end, End::RequestedBy(peer) if peer.request == Request::Stop);
         match (self.unmount(false), end) {
@@ -351,14 +354,14 @@ impl Supervisor {
             }
             (Err(_), end) => {
                 if let Err(error) = self.unmount(true) {
-                    tracing::error!(%error, at = %self.mounting.mount_point().display(), "can't be unmounted");
+                    tracing::error!(%error, at = %self.mounting.mount_point().display(), "the mount can't be unmounted");
                 }
                 Some(end)
             }
         }
     }
 
-    /// Ends the daemon, answers those who still use the mount, and leaves nothing behind.
+    /// Ends the daemon, serves processes that still use the mount, and leaves nothing behind.
     fn end(mut self, end: End) {
         let wants_report = matches!(end, End::Requested);
         if let Server::Daemon(daemon) = &mut self.server {
@@ -377,7 +380,7 @@ impl Supervisor {
             }
         }
         let lingers = self.mounting.is_connected();
-        // Whoever waits for the end of this process need not wait for theirs.
+        // The starter need not wait for processes that still use the mount.
         if lingers && wants_report {
             print(&serde_json::json!({ "lingers": true }));
         }
@@ -399,18 +402,18 @@ impl Supervisor {
         }
     }
 
-    /// Takes everything back after a failure.
+    /// Removes everything after a failure.
     fn clean(mut self) {
         if let Err(error) = self.unmount(true) {
-            tracing::error!(%error, at = %self.mounting.mount_point().display(), "can't be unmounted");
+            tracing::error!(%error, at = %self.mounting.mount_point().display(), "the mount can't be unmounted");
         }
-        // Whoever started this sees it fail, and removes the session.
+        // The starter notices the failure and removes the session.
         self.session.leave(Leaving::Owned);
     }
 }
 
 impl Inherited {
-    /// Takes what the configuration names, and makes what it lacks.
+    /// Takes the configured descriptors, and creates a lifeline if there is none.
     fn take(config: &mut Config) -> io::Result<Inherited> {
         let opened = config.opened.iter().map(|(path, number)| process::inherited_file(path, *number));
         let opened = opened.map(|opened| opened.map(|(_, file)| file)).collect::<io::Result<_>>()?;
@@ -438,8 +441,7 @@ impl Signals {
     }
 }
 
-/// One line of JSON on standard output. Whoever started this may be gone: then nobody needs to know.
-/// Tells whoever has started it; false if nobody reads that.
+/// Writes a line of JSON to standard output, for the starter. Returns false if that fails.
 pub(crate) fn print(what: &serde_json::Value) -> bool {
     print_line(&what.to_string())
 }
@@ -447,7 +449,7 @@ pub(crate) fn print(what: &serde_json::Value) -> bool {
 fn print_line(line: &str) -> bool {
     let mut output = io::stdout().lock();
     let printed = writeln!(output, "{line}").and_then(|()| output.flush());
-    printed.inspect_err(|error| tracing::debug!(%error, "nobody reads the supervisor's output")).is_ok()
+    printed.inspect_err(|error| tracing::debug!(%error, "the supervisor's output can't be written")).is_ok()
 }
 
 fn is_ready(line: &str) -> bool {
@@ -458,7 +460,7 @@ fn is_ready(line: &str) -> bool {
     serde_json::from_str(line).is_ok_and(|line: Ready| line.ready)
 }
 
-/// Why a daemon ends, if this line says so.
+/// Returns a daemon's reason for ending, if this line has one.
 fn failure(line: &str) -> Option<String> {
     #[derive(serde::Deserialize)]
     struct Failed {

@@ -161,13 +161,13 @@ impl Config {
                 matches!(self.shape, Shape::Striped { trees, .. } if trees == 0 || trees > TREES_MAX),
                 "there are no trees, or more than 64",
             ),
-            (matches!(self.shape, Shape::Striped { readers: 0, .. }), "nobody reads: name at least one reader"),
+            (matches!(self.shape, Shape::Striped { readers: 0, .. }), "there is no reader: name at least one"),
             (
                 self.peers.len().max(self.names.len()) != self.ranks as usize
                     || !(self.peers.is_empty() || self.names.is_empty()),
                 "there is not one address for each rank",
             ),
-            (self.is_site_export && self.servers == 0, "nobody reads: name at least one server"),
+            (self.is_site_export && self.servers == 0, "there is no server: name at least one"),
             (!self.node_dir.is_absolute(), "the node's directory is not an absolute path"),
             (
                 !geometry.slot_count.is_power_of_two()

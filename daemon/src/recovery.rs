@@ -1,7 +1,7 @@
 //! Continues from a predecessor's state in the node's directory.
 //!
 //! The table is the memory: its facts were published, so they stay valid; pending requests are repeated. Content counts
-//! if the table says that it is complete and the store has it; parts of files are removed.
+//! if the table marks it complete and the store has it; parts of files are removed.
 
 use std::collections::HashSet;
 use std::io;

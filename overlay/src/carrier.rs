@@ -27,15 +27,15 @@ const ANNOUNCEMENT_BYTES_MAX: usize = 2 + 255 + ENDPOINT_NAME_BYTES_MAX;
 /// Why there is no carrier.
 #[derive(Debug, Error)]
 pub(crate) enum CarrierError {
-    #[error("{0} can't be started: {1}. `headwater doctor` on the node tells more")]
+    #[error("{0} can't be started: {1}. `headwater doctor` on the node reports more")]
     Start(String, io::Error),
-    #[error("{0} ended at once; on the node, `ldd {0}` tells whether libfabric is there")]
+    #[error("{0} ended at once; on the node, `ldd {0}` shows whether libfabric is there")]
     Ended(String),
-    #[error("{0} has no endpoint after {s} s; FI_LOG_LEVEL=warn tells why", s = START_MAX.as_secs())]
+    #[error("{0} has no endpoint after {s} s; FI_LOG_LEVEL=warn reports why", s = START_MAX.as_secs())]
     Late(String),
     #[error("{0}; `headwater doctor` on the node lists the providers")]
     Refused(String),
-    #[error("{0} says something else; install it with this version of headwater")]
+    #[error("{0} is of another version; install it with this version of headwater")]
     Unclear(String),
 }
 

@@ -365,7 +365,7 @@ impl Link {
                         }
                         Ok(None) => scratch.filled(bytes),
                         Err(error) => {
-                            // Evicted in between; the node's next message says so.
+                            // Evicted in between; the node's next message reports it.
                             tracing::debug!(path = %out.path, %error, "queued content is no longer in the store");
                             scratch.take_back(header);
                             let Some(message) = out.instead() else { continue };

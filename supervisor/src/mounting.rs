@@ -31,7 +31,7 @@ const BUSY_RETRY: Duration = Duration::from_millis(10);
 pub(crate) enum MountError {
     #[error("{0}")]
     Stale(String),
-    #[error("nothing can be mounted at {}: {source}. `headwater doctor` tells what this machine lacks", at.display())]
+    #[error("nothing can be mounted at {}: {source}. `headwater doctor` reports what this machine lacks", at.display())]
     Mount { at: PathBuf, source: io::Error },
     #[error("/dev/fuse can't be opened: {0}. Ask the administrator to load the module fuse and to let users open it")]
     Device(io::Error),

@@ -133,7 +133,7 @@ pub(crate) mod tests {
     fn this_machines_domains_are_found() {
         let system = Path::new("/sys/devices/system/node");
         if !system.join("node0").exists() {
-            println!("skipped: this kernel tells of no memory domains");
+            println!("skipped: this kernel reports no memory domains");
             return;
         }
         let found = find(system);

@@ -13,7 +13,7 @@ use std::process::Command;
 use headwater_abi::client::{Status, Want};
 use headwater_abi::table::State;
 use headwater_daemon::protocol::{Answer, Cleared};
-use support::{Cluster, Node, PATIENCE, control, eventually, stats};
+use support::{Cluster, Node, TEST_TIMEOUT, control, eventually, stats};
 
 /// Names the socket for the test that is run as another user.
 const OTHERS_SOCKET: &str = "HEADWATER_TEST_OTHERS_SOCKET";
@@ -65,7 +65,7 @@ fn statistics_are_exact() {
     assert_eq!((&request.name[..], request.count, request.asked, request.from_original), ("request", 7, 6, 1));
     let latency = request.latency;
     assert!(1000 < latency.p50_ns && latency.p50_ns <= latency.p90_ns && latency.p90_ns <= latency.p99_ns);
-    assert!(latency.p99_ns <= latency.max_ns && u128::from(latency.max_ns) < PATIENCE.as_nanos());
+    assert!(latency.p99_ns <= latency.max_ns && u128::from(latency.max_ns) < TEST_TIMEOUT.as_nanos());
     cluster.stop();
 }
 
@@ -138,12 +138,12 @@ fn a_change_is_noticed_when_cleared_content_is_read_again() {
     }
     cluster.ask(1, "lib/a", Want::WHOLE);
     let path = cluster.shared("lib/a");
-    let is_live = |node: &Node| {
+    let is_passthrough = |node: &Node| {
         let table = node.table();
         table.reader().find(path.as_os_str().as_encoded_bytes()).unwrap().state.contains(State::PASSTHROUGH)
     };
     for node in &cluster.nodes {
-        eventually("the original is used", || is_live(node));
+        eventually("the original is used", || is_passthrough(node));
         assert!(!is_resident(node, &path));
     }
     let changed = stats(&cluster.nodes[0]).changed;
@@ -153,7 +153,7 @@ fn a_change_is_noticed_when_cleared_content_is_read_again() {
 
 fn connect(node: &Node) -> UnixStream {
     let stream = UnixStream::connect(node.dir.control()).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(TEST_TIMEOUT)).unwrap();
     stream
 }
 
@@ -214,7 +214,7 @@ fn connections_are_few_and_short() {
 }
 
 #[test]
-fn others_are_turned_away() {
+fn other_users_are_refused() {
     if let Some(socket) = std::env::var_os(OTHERS_SOCKET) {
         let mut stream = UnixStream::connect(socket).unwrap();
         // The daemon may close before or after this.
@@ -239,15 +239,19 @@ fn others_are_turned_away() {
     let program = cluster.dir.path().join("other");
     std::fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
     let other = Command::new(&program)
-        .args(["--exact", "others_are_turned_away", "--nocapture"])
+        .args(["--exact", "other_users_are_refused", "--nocapture"])
         .env(OTHERS_SOCKET, &socket)
         .current_dir("/")
         .uid(65_534)
         .gid(65_534)
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&other.stdout);
-    assert!(other.status.success() && said.contains("turned away"), "{said}{}", String::from_utf8_lossy(&other.stderr));
+    let output = String::from_utf8_lossy(&other.stdout);
+    assert!(
+        other.status.success() && output.contains("turned away"),
+        "{output}{}",
+        String::from_utf8_lossy(&other.stderr)
+    );
     assert_eq!(stats(&cluster.nodes[0]).rank, 0);
     cluster.stop();
 }

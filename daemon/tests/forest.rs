@@ -91,7 +91,7 @@ fn five_nodes_share_the_sending_of_a_large_file() {
 }
 
 #[test]
-fn nobody_who_pulls_gets_anything_twice() {
+fn no_child_that_pulls_receives_anything_twice() {
     all_have_a_large_file(4, Policy::Pull);
 }
 

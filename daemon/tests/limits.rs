@@ -26,7 +26,7 @@ fn is_resident(cluster: &Cluster, name: &str) -> bool {
 }
 
 #[test]
-fn unused_content_gives_way() {
+fn unused_content_is_evicted() {
     let mut cluster = Cluster::prepare();
     for name in ["a", "b", "c"] {
         cluster.write(name, &vec![b'x'; 40 << 10]);
@@ -34,10 +34,10 @@ fn unused_content_gives_way() {
     cluster.run(1, |config| config.store_bytes_max = 100 << 10);
     assert_eq!(cluster.ask(0, "a", Want::WHOLE), Status::Done);
     assert!(is_resident(&cluster, "a"));
-    let held = File::open(cluster.nodes[0].copy(&cluster.shared("a"))).unwrap();
+    let file = File::open(cluster.nodes[0].copy(&cluster.shared("a"))).unwrap();
     assert_eq!(cluster.ask(0, "b", Want::WHOLE), Status::Fallback, "what is in use stays");
     assert!(is_resident(&cluster, "a") && !is_resident(&cluster, "b"));
-    drop(held);
+    drop(file);
     assert_eq!(cluster.ask(0, "c", Want::WHOLE), Status::Done);
     assert!(!is_resident(&cluster, "a") && is_resident(&cluster, "c"));
     assert_eq!(
@@ -48,7 +48,7 @@ fn unused_content_gives_way() {
 }
 
 #[test]
-fn what_a_leaf_has_evicted_comes_from_its_parent_again() {
+fn content_that_a_leaf_has_evicted_comes_from_its_parent_again() {
     let mut cluster = Cluster::prepare();
     for name in ["a", "b"] {
         cluster.write(name, &vec![b'x'; 40 << 10]);
@@ -68,7 +68,7 @@ fn what_a_leaf_has_evicted_comes_from_its_parent_again() {
 }
 
 #[test]
-fn content_beyond_the_limit_is_the_originals() {
+fn content_beyond_the_limit_is_left_to_the_source() {
     let mut cluster = Cluster::prepare();
     cluster.write("large", &vec![b'x'; 100 << 10]);
     cluster.write("small", b"x");
@@ -174,33 +174,34 @@ fn what_is_evicted_and_still_in_use_is_counted() {
         let taken = used(&session).saturating_sub(others + table(cluster));
         assert!(taken <= BOUND, "{taken} bytes are taken");
     };
-    let mut held = Vec::new();
+    let mut evicted_copies = Vec::new();
     for number in 0..60 {
         cluster.ask(0, &format!("f{number}"), Want::WHOLE);
         check(&cluster);
-        // What has been evicted, and nobody has told those who looked it up before.
+        // A copy that was evicted without notice to processes that have looked it up.
         let evicted = (0..number)
             .map(|before| format!("f{before}"))
             .find(|before| cluster.nodes[0].copy(&cluster.shared(before)).exists() && !is_resident(&cluster, before));
         if let Some(copy) = evicted.and_then(|name| File::open(cluster.nodes[0].copy(&cluster.shared(&name))).ok()) {
-            held.push(copy);
+            evicted_copies.push(copy);
         }
     }
-    assert!(!held.is_empty(), "something was evicted");
+    assert!(!evicted_copies.is_empty(), "something was evicted");
     let parked = cluster.nodes[0].dir.parked();
     let started = Instant::now();
     while std::fs::read_dir(&parked).unwrap().count() == 0 {
-        assert!(started.elapsed() < Duration::from_secs(60), "what is in use never loses its place");
+        assert!(started.elapsed() < Duration::from_secs(60), "a file in use is never parked");
         std::thread::sleep(Duration::from_millis(50));
         cluster.ask(0, &format!("f{}", started.elapsed().as_millis() % 60), Want::WHOLE);
         check(&cluster);
     }
-    let copies = held.iter().map(|copy| copy.metadata().unwrap()).map(|copy| (copy.ino(), copy.blocks() * 512));
+    let copies =
+        evicted_copies.iter().map(|copy| copy.metadata().unwrap()).map(|copy| (copy.ino(), copy.blocks() * 512));
     let bytes: u64 = copies.collect::<HashMap<_, _>>().into_values().sum();
-    assert!(bytes > 0 && stats(&cluster.nodes[0]).memory.store >= bytes, "what is held is counted");
-    drop(held);
+    assert!(bytes > 0 && stats(&cluster.nodes[0]).memory.store >= bytes, "open copies are counted");
+    drop(evicted_copies);
     while std::fs::read_dir(&parked).unwrap().count() > 0 {
-        assert!(started.elapsed() < Duration::from_secs(60), "what nobody uses goes");
+        assert!(started.elapsed() < Duration::from_secs(60), "unused files are removed");
         std::thread::sleep(Duration::from_millis(50));
         check(&cluster);
     }

@@ -73,7 +73,7 @@ fn end(mut cluster: Cluster, mounts: Vec<Mounted>) -> Vec<Report> {
 }
 
 #[test]
-fn a_tree_looks_as_its_original_does() {
+fn a_tree_looks_like_its_source() {
     for opening in [Opening::None, Opening::Cached, Opening::Passthrough] {
         let mut cluster = Cluster::prepare();
         plant(&cluster);
@@ -104,8 +104,8 @@ fn absent_names_are_absent_and_need_no_file_system() {
     plant(&cluster);
     let Some(mounts) = run(&mut cluster, 1, Opening::None) else { return };
     for name in ["lib/absent", "absent", "lib/deep/absent/x", "lib/small/x"] {
-        let (original, shown) = (std::fs::metadata(cluster.shared(name)), std::fs::metadata(mounts[0].path(name)));
-        assert_eq!(shown.unwrap_err().raw_os_error(), original.unwrap_err().raw_os_error(), "{name}");
+        let (source, shown) = (std::fs::metadata(cluster.shared(name)), std::fs::metadata(mounts[0].path(name)));
+        assert_eq!(shown.unwrap_err().raw_os_error(), source.unwrap_err().raw_os_error(), "{name}");
     }
     let report = end(cluster, mounts).swap_remove(0);
     assert_eq!((report.shared_fs.files_read, report.mount.from_original), (0, 0));
@@ -134,7 +134,7 @@ fn programs_and_maps_work() {
 }
 
 #[test]
-fn errors_are_the_originals() {
+fn errors_are_those_of_the_source() {
     let mut cluster = Cluster::prepare();
     plant(&cluster);
     cluster.write("lib/vanishing", b"soon gone");
@@ -150,7 +150,7 @@ fn errors_are_the_originals() {
 }
 
 #[test]
-fn what_is_out_of_the_scope_comes_from_the_original() {
+fn paths_outside_of_the_scope_come_from_the_source() {
     let mut cluster = Cluster::prepare();
     plant(&cluster);
     let (root, lib) = (cluster.shared(""), cluster.shared("lib").to_str().unwrap().to_owned());
@@ -237,7 +237,7 @@ fn waiting_reader(cluster: &mut Cluster, reader: &mut Command) -> Option<(Vec<Mo
 }
 
 #[test]
-fn who_waits_for_an_answer_can_be_killed() {
+fn a_process_that_waits_for_an_answer_can_be_killed() {
     // The second one has had another signal before, which it handles.
     let handling = "import signal, sys\nsignal.signal(signal.SIGUSR1, lambda *_: 0)\nopen(sys.argv[1])";
     let mut python = Command::new("python3");

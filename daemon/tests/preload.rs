@@ -97,7 +97,7 @@ fn every_node_has_what_the_list_names() {
 }
 
 #[test]
-fn what_has_changed_is_left_until_it_is_asked_for() {
+fn changed_files_are_left_until_requested() {
     let mut cluster = Cluster::prepare();
     let files = fill(&cluster);
     let versions: Vec<Version> = files.iter().map(|file| version(file)).collect();

@@ -75,14 +75,14 @@ fn a_disk_that_others_fill_makes_the_store_smaller_until_there_is_room_again() {
 }
 
 #[test]
-fn content_in_use_is_asked_for_in_vain_and_served_on() {
+fn content_in_use_is_not_evicted_and_still_served() {
     let Some((mut cluster, tmpfs)) = on_a_small_disk() else { return };
     let open =
         |cluster: &Cluster, name: &str| std::fs::File::open(cluster.nodes[0].copy(&cluster.shared(name))).unwrap();
     for number in 0..8 {
         assert_eq!(cluster.ask(0, &format!("f{number}"), Want::WHOLE), Status::Done);
     }
-    let held: Vec<_> = (0..8).map(|number| open(&cluster, &format!("f{number}"))).collect();
+    let files: Vec<_> = (0..8).map(|number| open(&cluster, &format!("f{number}"))).collect();
     tmpfs.fill("others");
     assert_eq!(cluster.ask(0, "f8", Want::WHOLE), Status::Fallback);
     eventually("the limit is lowered", || {
@@ -91,7 +91,7 @@ fn content_in_use_is_asked_for_in_vain_and_served_on() {
     });
     let stays = now(&cluster);
     assert_eq!((stays.holds.files, stays.holds.evictions), (8, 0));
-    drop(held);
+    drop(files);
     eventually("it gives way once nobody has it", || now(&cluster).holds.evictions > 0);
     cluster.stop();
 }

@@ -195,7 +195,7 @@ fn nothing_has_changed() {
 }
 
 #[test]
-fn only_what_is_named_is_looked_at() {
+fn only_named_paths_are_checked() {
     let mut cluster = known_and_changed(2);
     change(&cluster);
     let (before, gone) = (stats(&cluster.nodes[0]).shared_fs.operations, cluster.shared("gone"));
@@ -224,9 +224,9 @@ fn what_was_found_changed_is_known_again() {
         control(node, &serde_json::json!({"clear": [{"path": modified, "subtree": false}]}));
     }
     cluster.ask(1, "lib/modified", Want::WHOLE);
-    let is_live =
+    let is_passthrough =
         |node: &Node| Process::start(node).state(&modified).is_some_and(|(_, s)| s.contains(State::PASSTHROUGH));
-    cluster.nodes.iter().for_each(|node| eventually("the original is used", || is_live(node)));
+    cluster.nodes.iter().for_each(|node| eventually("the original is used", || is_passthrough(node)));
     refresh(&cluster.nodes[0], &[]);
     for node in &cluster.nodes {
         eventually("the generation", || stats(node).generation == 2);
@@ -241,7 +241,7 @@ fn what_was_found_changed_is_known_again() {
 }
 
 #[test]
-fn what_the_job_writes_stays_the_originals() {
+fn paths_that_the_job_writes_stay_passthrough() {
     let mut cluster = known_and_changed(3);
     let mut old = Process::start(&cluster.nodes[1]);
     let path = cluster.shared("lib/modified");
@@ -252,8 +252,8 @@ fn what_the_job_writes_stays_the_originals() {
     assert_eq!(old.ask(&path, Want::PASSTHROUGH), Status::Done);
     cluster.write("lib/modified", b"by the job");
     for node in &cluster.nodes {
-        let is_live = || Process::start(node).state(&path).is_some_and(|(_, state)| state.contains(State::PASSTHROUGH));
-        eventually("everybody uses the original", is_live);
+        let is_passthrough = || Process::start(node).state(&path).is_some_and(|(_, state)| state.contains(State::PASSTHROUGH));
+        eventually("everybody uses the original", is_passthrough);
     }
     assert!(old.state(&path).unwrap().1.contains(State::PASSTHROUGH));
     let same = cluster.shared("other/same");
@@ -300,7 +300,7 @@ fn generations_follow_each_other_and_share_what_stays() {
 }
 
 #[test]
-fn a_generation_goes_when_nobody_uses_it() {
+fn an_unused_generation_is_removed() {
     let mut cluster = known_and_changed(1);
     let node = &cluster.nodes[0];
     let old = Process::start(node);
@@ -327,20 +327,20 @@ fn a_generation_goes_when_nobody_uses_it() {
 }
 
 #[test]
-fn where_a_generation_can_not_be_made_the_originals_are_used() {
+fn without_a_new_generation_the_source_files_are_used() {
     let mut cluster = known_and_changed(2);
     let (modified, same) = (cluster.shared("lib/modified"), cluster.shared("lib/same"));
     // Something stands where the leaf's second generation is to be.
     std::fs::write(cluster.nodes[1].dir.of_generation(2).generation_dir(), b"").unwrap();
     cluster.write("lib/modified", b"second, and longer");
     assert_eq!(refresh(&cluster.nodes[0], &[]).generation, 2);
-    let is_live = |path: &Path| {
+    let is_passthrough = |path: &Path| {
         let process = Process::start(&cluster.nodes[1]);
         assert_eq!(process.dir.generation(), 1);
         process.state(path).is_some_and(|(_, state)| state.contains(State::PASSTHROUGH))
     };
-    eventually("the original is used", || is_live(&modified));
-    assert!(!is_live(&same));
+    eventually("the original is used", || is_passthrough(&modified));
+    assert!(!is_passthrough(&same));
     let mut process = Process::start(&cluster.nodes[1]);
     assert_eq!(process.content(&same), Some(b"first lib/same".to_vec()));
     assert_eq!(process.ask(&cluster.shared("other/same"), Want::WHOLE), Status::Done, "all else goes on");

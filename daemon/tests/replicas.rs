@@ -16,9 +16,9 @@ use support::{Cluster, allocated, control, elf, eventually, final_status, stats}
 const BYTES: u64 = 64 << 10;
 
 /// Tells of these domains in place of the kernel: the number, and KiB of free memory.
-fn domains(cluster: &Cluster, told: &[(u32, u64)]) -> PathBuf {
+fn domains(cluster: &Cluster, simulated: &[(u32, u64)]) -> PathBuf {
     let directory = cluster.dir.path().join("domains");
-    for (number, free) in told {
+    for (number, free) in simulated {
         let node = directory.join(format!("node{number}"));
         fs::create_dir_all(&node).unwrap();
         fs::write(node.join("cpulist"), "0-1023\n").unwrap();
@@ -192,7 +192,7 @@ fn copies_are_evicted_with_the_first_and_come_back_with_it() {
 }
 
 #[test]
-fn content_takes_the_room_of_copies_that_nobody_uses() {
+fn content_takes_the_room_of_unused_copies() {
     // Eight libraries fit beside what is left to evicted content, and copies of two before all are there.
     let mut cluster = session(|config| config.store_bytes_max = 15 * BYTES);
     fetch(&cluster, "lib0.so", Want::WHOLE);
@@ -214,7 +214,7 @@ fn content_takes_the_room_of_copies_that_nobody_uses() {
 }
 
 #[test]
-fn a_new_generation_keeps_the_copies_of_what_has_not_changed() {
+fn a_new_generation_retains_copies_of_unchanged_files() {
     let mut cluster = session(|_| ());
     fetch(&cluster, "lib0.so", Want::WHOLE);
     fetch(&cluster, "lib1.so", Want::WHOLE);

@@ -65,7 +65,7 @@ fn a_renamed_directory_is_renamed_everywhere() {
     let mut cluster = Cluster::prepare();
     let Some(mounts) = start(&mut cluster) else { return };
     let [root, _, leaf] = &mounts[..] else { panic!("three mounts") };
-    let held = File::open(leaf.path("dir/deep/er/leaf")).unwrap();
+    let file = File::open(leaf.path("dir/deep/er/leaf")).unwrap();
     fs::rename(root.path("dir"), root.path("moved")).unwrap();
     fs::create_dir_all(root.path("dir/deep/er")).unwrap();
     fs::write(root.path("dir/deep/er/leaf"), "a new one").unwrap();
@@ -76,9 +76,9 @@ fn a_renamed_directory_is_renamed_everywhere() {
         assert_same(&cluster.shared(""), &mount.at);
     }
     let mut content = [0; 4];
-    held.read_exact_at(&mut content, 0).unwrap();
+    file.read_exact_at(&mut content, 0).unwrap();
     assert_eq!(&content, b"leaf", "who has a file open keeps it");
-    drop(held);
+    drop(file);
     drop(mounts);
     cluster.stop();
 }
@@ -88,17 +88,17 @@ fn what_is_replaced_stays_what_it_was_for_its_users() {
     let mut cluster = Cluster::prepare();
     let Some(mounts) = start(&mut cluster) else { return };
     let [root, _, leaf] = &mounts[..] else { panic!("three mounts") };
-    let held = File::open(leaf.path("library")).unwrap();
-    let ino = held.metadata().unwrap().ino();
+    let file = File::open(leaf.path("library")).unwrap();
+    let ino = file.metadata().unwrap().ino();
     fs::write(root.path("library.new"), [8; 9000]).unwrap();
     fs::rename(root.path("library.new"), root.path("library")).unwrap();
     eventually("the new library", || fs::read(leaf.path("library")).unwrap() == [8; 9000]);
     let mut page = [0; 9000];
-    held.read_exact_at(&mut page, 0).unwrap();
+    file.read_exact_at(&mut page, 0).unwrap();
     assert_eq!(page, [7; 9000]);
-    assert_eq!(held.metadata().unwrap().ino(), ino);
+    assert_eq!(file.metadata().unwrap().ino(), ino);
     assert_ne!(fs::metadata(leaf.path("library")).unwrap().ino(), ino);
-    drop(held);
+    drop(file);
     drop(mounts);
     cluster.stop();
 }
@@ -123,7 +123,7 @@ fn lines_that_two_nodes_append_are_all_there() {
 }
 
 #[test]
-fn changes_beside_the_mounts_are_seen_where_a_path_is_live() {
+fn changes_beside_the_mounts_are_seen_on_passthrough_paths() {
     let mut cluster = Cluster::prepare();
     let Some(mounts) = start(&mut cluster) else { return };
     fs::write(mounts[0].path("dir/file"), "live now").unwrap();
@@ -140,7 +140,7 @@ fn changes_beside_the_mounts_are_seen_where_a_path_is_live() {
 }
 
 #[test]
-fn a_path_goes_live_once_and_writers_let_go() {
+fn a_path_becomes_passthrough_once_and_writers_release_it() {
     let mut cluster = Cluster::prepare();
     let Some(mounts) = start(&mut cluster) else { return };
     let copied = Command::new("cp").arg("/bin/true").arg(mounts[0].path("dir/program")).status().unwrap();

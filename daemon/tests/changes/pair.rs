@@ -132,7 +132,7 @@ pub fn summary(root: &Path) -> BTreeMap<PathBuf, String> {
 }
 
 /// What came of a system call.
-pub fn said<T: Debug>(result: Result<T, Errno>) -> String {
+pub fn outcome<T: Debug>(result: Result<T, Errno>) -> String {
     match result {
         Ok(value) => format!("{value:?}"),
         Err(errno) => format!("{errno:?}"),
@@ -140,8 +140,8 @@ pub fn said<T: Debug>(result: Result<T, Errno>) -> String {
 }
 
 /// What came of several.
-pub fn all<const N: usize>(said: [String; N]) -> String {
-    said.join("; ")
+pub fn all<const N: usize>(outcomes: [String; N]) -> String {
+    outcomes.join("; ")
 }
 
 /// truncate(2), which takes a path; what came of it.

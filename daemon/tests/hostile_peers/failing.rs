@@ -9,7 +9,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::liar::Liar;
 use crate::process::{FILES, Session};
-use crate::support::{CHAIN, PATIENCE, eventually};
+use crate::support::{CHAIN, TEST_TIMEOUT, eventually};
 use crate::wire::{Fate, Seen, Wire};
 
 /// Bytes of the large file, and of its chunks that may be on their way when a daemon dies.
@@ -51,7 +51,7 @@ fn counted(bytes: &Arc<AtomicU64>) -> impl FnMut(Seen, Vec<u8>) -> Fate + Send +
 }
 
 #[test]
-fn who_loses_its_parent_gets_the_rest_from_the_next() {
+fn a_child_that_loses_its_parent_receives_the_rest_from_the_next() {
     let (killed, before, after) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU64::new(0)), Arc::default());
     let session = chain(4, |session, rank| {
         let address = session.address(rank as usize);
@@ -84,7 +84,7 @@ fn who_loses_its_parent_gets_the_rest_from_the_next() {
 }
 
 #[test]
-fn who_hangs_is_passed_by_until_it_goes_on() {
+fn a_hanging_parent_is_bypassed_until_it_continues() {
     let session = chain(4, |session, rank| session.address(rank as usize));
     assert_eq!(session.ask(3, 0), Some(Status::Done));
     signal(session.nodes[1].id(), Signal::STOP);
@@ -112,7 +112,7 @@ fn wrong_content_is_found_out_and_fetched_from_elsewhere() {
     let number = AtomicUsize::new(0);
     eventually("a lie", || {
         assert_eq!(session.ask(2, number.fetch_add(1, Ordering::SeqCst).min(FILES - 1)), Some(Status::Done));
-        std::thread::sleep(PATIENCE / FILES as u32);
+        std::thread::sleep(TEST_TIMEOUT / FILES as u32);
         liar.lies() > 0
     });
     let path = session.cluster.shared("large");

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use headwater_abi::client::Status;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
+use crate::peer::{Secrets, TRUE, first_record};
 use crate::process::{FILES, Session};
-use crate::stranger::{Secrets, TRUE, first_record};
 use crate::support::eventually;
 use crate::wire::{Fate, Seen, Wire};
 
@@ -20,23 +20,23 @@ use crate::wire::{Fate, Seen, Wire};
 const CONNECTIONS_MIN: usize = 1000;
 /// How much memory the attacked daemon may gain for each, in bytes.
 const MEMORY_BYTES_MAX: u64 = 512;
-/// Connections of each kind that are kept open on this side.
-const KEPT_MAX: usize = 150;
+/// Connections of each kind that stay open on this side.
+const OPEN_MAX: usize = 150;
 /// Descriptors that the daemon may have more: what has not greeted (64), processes that ask, files that
 /// are read and sent.
 const DESCRIPTORS_MAX: usize = 64 + 16;
 
 /// Connects and says `first`, over and over.
 fn connect_again_and_again(address: SocketAddr, first: &[u8], made: &AtomicUsize, is_over: &dyn Fn() -> bool) {
-    let mut kept = VecDeque::new();
+    let mut open = VecDeque::new();
     while !is_over() {
         // While too many wait already, the kernel refuses more.
         let Ok(mut stream) = TcpStream::connect(address) else { continue };
         let _ = stream.write_all(first);
         made.fetch_add(1, Ordering::SeqCst);
-        kept.push_back(stream);
-        if kept.len() > KEPT_MAX {
-            kept.pop_front();
+        open.push_back(stream);
+        if open.len() > OPEN_MAX {
+            open.pop_front();
         }
     }
 }

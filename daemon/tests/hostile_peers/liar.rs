@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use headwater_abi::wire::Message;
 
-use crate::stranger::{Peer, TRUE, answer_hands, frame, hello_in, parents_hello_in, shake_hands};
+use crate::peer::{Peer, TRUE, answer_hands, frame, hello_in, parents_hello_in, shake_hands};
 use crate::support::CHAIN;
 
 /// What it did.
@@ -29,7 +29,7 @@ impl Liar {
             for stream in listener.incoming() {
                 let (stream, lies) = (stream.unwrap(), Arc::clone(&lies));
                 // Who doesn't say more keeps nobody else from coming.
-                std::thread::spawn(move || stand_between(stream, parent, rank, ranks, &lies));
+                std::thread::spawn(move || relay_between(stream, parent, rank, ranks, &lies));
             }
         });
         self.listener.local_addr().unwrap()
@@ -42,10 +42,10 @@ impl Liar {
 }
 
 /// Is `rank` for one child.
-fn stand_between(stream: TcpStream, parent: SocketAddr, rank: u32, ranks: u32, lies: &Arc<AtomicU64>) {
+fn relay_between(stream: TcpStream, parent: SocketAddr, rank: u32, ranks: u32, lies: &Arc<AtomicU64>) {
     let (Some(mut child), Some(mut above)) = (answer_hands(stream), shake_hands(parent, &TRUE)) else { return };
-    child.say(&frame(&parents_hello_in(CHAIN, rank, ranks), b""));
-    above.say(&frame(&hello_in(CHAIN, rank, ranks), b""));
+    child.send_plain(&frame(&parents_hello_in(CHAIN, rank, ranks), b""));
+    above.send_plain(&frame(&hello_in(CHAIN, rank, ranks), b""));
     let ends = [child, above].map(|end| (end.stream.try_clone().unwrap(), Arc::new(Mutex::new(end))));
     for (from, to, lies) in [(0, 1, None), (1, 0, Some(Arc::clone(lies)))] {
         let (stream, from) = (ends[from].0.try_clone().unwrap(), Arc::clone(&ends[from].1));
@@ -57,7 +57,7 @@ fn stand_between(stream: TcpStream, parent: SocketAddr, rank: u32, ranks: u32, l
 /// Passes frames on, but for greetings; with `lies`, each piece of content with one bit changed.
 fn pass_on(mut stream: TcpStream, from: &Mutex<Peer>, to: &Mutex<Peer>, lies: Option<&AtomicU64>) {
     let mut plain = Vec::new();
-    while let Some(record) = crate::stranger::read_record(&mut stream) {
+    while let Some(record) = crate::peer::read_record(&mut stream) {
         let Some(more) = from.lock().unwrap().open(&record) else { break };
         plain.extend(more);
         while let Some(length) = plain.first_chunk() {
@@ -74,7 +74,7 @@ fn pass_on(mut stream: TcpStream, from: &Mutex<Peer>, to: &Mutex<Peer>, lies: Op
                 }
                 _ => {}
             }
-            to.lock().unwrap().say_long(&frame);
+            to.lock().unwrap().send_long(&frame);
         }
     }
     let _ = stream.shutdown(Shutdown::Both);

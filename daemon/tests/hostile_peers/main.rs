@@ -4,10 +4,10 @@ mod failing;
 mod flood;
 mod greetings;
 mod liar;
+mod peer;
 mod process;
 mod recordings;
 mod secret;
-mod stranger;
 #[path = "../support/mod.rs"]
 mod support;
 mod users;

@@ -17,7 +17,7 @@ use headwater_store::layout::NodeDir;
 use headwater_supervisor::SupervisorConfig;
 use rustix::io::FdFlags;
 
-use crate::support::{Cluster, PATIENCE, final_status};
+use crate::support::{Cluster, TEST_TIMEOUT, final_status};
 
 /// In the environment of what is started here.
 const STARTED: &str = "HEADWATER_HOSTILE_PEERS";
@@ -162,7 +162,7 @@ impl Process {
     pub fn ask(&self, path: &Path) -> Option<Status> {
         let path = headwater_abi::Path::new(path.as_os_str().as_encoded_bytes()).unwrap();
         let mut stream = UnixStream::connect(self.dir.socket()).ok()?;
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(TEST_TIMEOUT)).unwrap();
         stream.write_all(&Request { want: Want::WHOLE, generation: 1, path }.encode()).ok()?;
         final_status(&mut stream)
     }

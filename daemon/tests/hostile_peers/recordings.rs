@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 
 use headwater_abi::client::Status;
 
+use crate::peer::{connect, read_record, rest};
 use crate::process::Session;
-use crate::stranger::{connect, read_record, rest};
 use crate::support::eventually;
 use crate::wire::{Fate, Seen, Wire};
 
@@ -32,7 +32,7 @@ fn to_root(session: &Session, _: usize) -> SocketAddr {
 }
 
 #[test]
-fn a_recorded_connection_said_again_gets_nowhere() {
+fn a_replayed_connection_is_refused() {
     let recorded = Arc::new(Mutex::new([Vec::new(), Vec::new()]));
     let recorder = Arc::clone(&recorded);
     let (session, wire) = pair(to_root, move |seen, record| {
@@ -99,8 +99,8 @@ fn a_roots_own_bytes_mean_nothing_to_it() {
         stream.write_all(&first.lock().unwrap()).unwrap();
         let answer = read_record(&mut stream).expect("a first record is answered");
         let greeting = read_record(&mut stream).expect("a greeting follows");
-        let said = if way == 0 { [answer, greeting].concat() } else { greeting };
-        let _ = stream.write_all(&said).and_then(|()| stream.shutdown(Shutdown::Write));
+        let outcome_text = if way == 0 { [answer, greeting].concat() } else { greeting };
+        let _ = stream.write_all(&outcome_text).and_then(|()| stream.shutdown(Shutdown::Write));
         assert_eq!(rest(&stream), b"");
     }
     assert_eq!(session.nodes[0].logged("a link ended"), 0, "{}", session.nodes[0].log());
@@ -111,7 +111,7 @@ fn a_roots_own_bytes_mean_nothing_to_it() {
 const NUMBER: usize = 6;
 
 #[test]
-fn a_changed_connection_is_given_up_and_made_anew() {
+fn a_tampered_connection_is_closed_and_replaced() {
     type Change = fn(&mut Vec<Vec<u8>>, Vec<u8>) -> Fate;
     let changes: [(&str, Change); 7] = [
         ("said again", |earlier, record| Fate::Goes([record, earlier[NUMBER - 1].clone()].concat())),

@@ -11,13 +11,13 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 
+use crate::peer::{Secrets, TRUE, answer, connect, rest, shake_hands};
 use crate::process::Session;
-use crate::stranger::{Secrets, TRUE, answer, connect, rest, shake_hands};
 use crate::support::SESSION;
 
 /// Whose the session is, and who wants in.
 const USER: u32 = 1;
-const STRANGER: u32 = 7;
+const OTHER_USER: u32 = 7;
 
 /// Does something as this user: to the kernel, users are a matter of threads.
 fn by<T: Send>(user: u32, act: impl FnOnce() -> T + Send) -> T {
@@ -80,22 +80,22 @@ fn a_second_user_neither_enters_nor_disturbs() {
     let own: usize = paths.iter().map(|path| by(USER, || usize::from(fs::metadata(path).is_ok()))).sum();
     assert_eq!(own, paths.len(), "what is asked below is not refused to everybody");
     for path in &paths {
-        assert_eq!(by(STRANGER, || possible(path)), [], "by a second user");
+        assert_eq!(by(OTHER_USER, || possible(path)), [], "by a second user");
     }
     for node in &session.nodes {
         let pid = Pid::from_raw(node.id() as i32).unwrap();
         for name in ["environ", "maps", "mem", "fd", "root", "cwd/", "auxv", "stack"] {
             let path = format!("/proc/{}/{name}", node.id());
-            assert!(by(STRANGER, || File::open(&path).is_err() && fs::read_dir(&path).is_err()), "{path}");
+            assert!(by(OTHER_USER, || File::open(&path).is_err() && fs::read_dir(&path).is_err()), "{path}");
         }
         // Not even the same user's other processes look into the memory.
         assert!(by(USER, || File::open(format!("/proc/{}/mem", node.id())).is_err()));
         for signal in [Signal::KILL, Signal::TERM, Signal::STOP, Signal::INT] {
-            assert_eq!(by(STRANGER, || kill_process(pid, signal)), Err(Errno::PERM));
+            assert_eq!(by(OTHER_USER, || kill_process(pid, signal)), Err(Errno::PERM));
         }
-        assert_eq!(by(STRANGER, || test_kill_process(pid)), Err(Errno::PERM));
+        assert_eq!(by(OTHER_USER, || test_kill_process(pid)), Err(Errno::PERM));
     }
-    by(STRANGER, || join_the_overlay(&session));
+    by(OTHER_USER, || join_the_overlay(&session));
     for (rank, number) in [(0, 1), (1, 2), (1, 3)] {
         assert_eq!(ask(rank, number), Some(Status::Done), "who it belongs to is still served");
     }

@@ -5,7 +5,7 @@ use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use crate::stranger::read_record;
+use crate::peer::read_record;
 
 /// Where a record is seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -23,7 +23,7 @@ use headwater_store::layout::NodeDir;
 use tempfile::TempDir;
 
 /// How long anything may take.
-pub const PATIENCE: Duration = Duration::from_secs(10);
+pub const TEST_TIMEOUT: Duration = Duration::from_secs(10);
 pub const SESSION: SessionId = SessionId(0x5e55);
 pub const KEY: [u8; 32] = [7; 32];
 /// Each rank but the first has the one before it as its parent.
@@ -145,7 +145,7 @@ impl Node {
     fn start(config: Config, listener: TcpListener) -> Node {
         let (lifeline, daemon_lifeline) = UnixStream::pair().unwrap();
         let (output, mut daemon_output) = UnixStream::pair().unwrap();
-        output.set_read_timeout(Some(PATIENCE)).unwrap();
+        output.set_read_timeout(Some(TEST_TIMEOUT)).unwrap();
         let dir = NodeDir::new(&config.node_dir);
         let is_mounted = config.mount.is_some();
         let thread = std::thread::spawn(move || {
@@ -179,7 +179,7 @@ impl Node {
     pub fn send(&self, path: &Path, want: Want, generation: u64) -> UnixStream {
         let path = headwater_abi::Path::new(path.as_os_str().as_encoded_bytes()).unwrap();
         let mut stream = UnixStream::connect(self.dir.socket()).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(TEST_TIMEOUT)).unwrap();
         stream.write_all(&Request { want, generation, path }.encode()).unwrap();
         stream
     }
@@ -232,7 +232,7 @@ pub fn final_status(stream: &mut UnixStream) -> Option<Status> {
 /// Asks a daemon on its control socket, and waits for the final answer.
 pub fn control(node: &Node, command: &serde_json::Value) -> Answer {
     let mut stream = UnixStream::connect(node.dir.control()).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(TEST_TIMEOUT)).unwrap();
     let request = serde_json::json!({"version": CONTROL_VERSION, "command": command});
     writeln!(stream, "{request}").unwrap();
     for line in BufReader::new(stream).lines() {
@@ -260,7 +260,7 @@ fn listener() -> TcpListener {
 pub fn eventually(what: &str, holds: impl Fn() -> bool) {
     let started = Instant::now();
     while !holds() {
-        assert!(started.elapsed() < PATIENCE, "{what} has not come about");
+        assert!(started.elapsed() < TEST_TIMEOUT, "{what} has not come about");
         std::thread::sleep(Duration::from_millis(5));
     }
 }

@@ -114,9 +114,9 @@ pub fn check_at(root: &Path) -> BTreeMap<PathBuf, Seen> {
 }
 
 /// Compares two trees, name by name.
-pub fn assert_same(original: &Path, view: &Path) {
-    let (original, mut view) = (check_at(original), check_at(view));
-    for (path, expected) in &original {
+pub fn assert_same(source: &Path, view: &Path) {
+    let (source, mut view) = (check_at(source), check_at(view));
+    for (path, expected) in &source {
         let found = view.remove(path).unwrap_or_else(|| panic!("{} is missing", path.display()));
         assert!(found == *expected, "{}:\n  {found:?}\nis not\n  {expected:?}", path.display());
     }

@@ -7,7 +7,7 @@ use headwater_abi::wire::{Message, VERSION};
 use headwater_daemon::{Branching, Forest, Shape};
 use snow::{Builder, HandshakeState, TransportState};
 
-use crate::support::{KEY, PATIENCE, SESSION};
+use crate::support::{KEY, SESSION, TEST_TIMEOUT};
 
 /// What a handshake is made with.
 #[derive(Clone, Copy)]
@@ -29,7 +29,7 @@ pub const TRUE: Secrets = Secrets { key: KEY, session: SESSION.0, version: VERSI
 
 pub fn connect(address: SocketAddr) -> TcpStream {
     let stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(TEST_TIMEOUT)).unwrap();
     stream
 }
 
@@ -157,18 +157,18 @@ impl Peer {
     }
 
     /// Sends these bytes, encrypted.
-    pub fn say(&mut self, plain: &[u8]) {
+    pub fn send_plain(&mut self, plain: &[u8]) {
         let record = self.record(plain);
         self.send(&record);
     }
 
     /// The same in as many records as it needs.
-    pub fn say_long(&mut self, plain: &[u8]) {
-        plain.chunks(60_000).for_each(|piece| self.say(piece));
+    pub fn send_long(&mut self, plain: &[u8]) {
+        plain.chunks(60_000).for_each(|piece| self.send_plain(piece));
     }
 
     /// The next record's plaintext.
-    pub fn hear(&mut self) -> Option<Vec<u8>> {
+    pub fn receive_plain(&mut self) -> Option<Vec<u8>> {
         let record = read_record(&mut self.stream)?;
         self.open(&record)
     }

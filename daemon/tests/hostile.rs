@@ -1,4 +1,4 @@
-//! Strangers, garbage, and ends of all kinds.
+//! Unauthenticated peers, garbage, and ends of all kinds.
 
 mod support;
 
@@ -10,11 +10,11 @@ use headwater_abi::client::{Status, Want};
 use headwater_daemon::{Branching, SessionId, SessionKey, Shape};
 use support::{Cluster, TEST_TIMEOUT, eventually, final_status};
 
-/// What a connection to the first daemon's TCP socket gets for these bytes.
+/// Sends these bytes to the first daemon's TCP socket and returns the reply.
 fn answer_to(cluster: &Cluster, bytes: &[u8]) -> Vec<u8> {
     let mut stream = TcpStream::connect(cluster.addresses[0]).unwrap();
     stream.set_read_timeout(Some(TEST_TIMEOUT)).unwrap();
-    // A refusal may come before everything is sent.
+    // A refusal may arrive before everything is sent.
     let _ = stream.write_all(bytes);
     let mut answer = Vec::new();
     let _ = stream.read_to_end(&mut answer);
@@ -39,7 +39,7 @@ fn garbage_from_the_network_is_refused() {
         assert_eq!(answer_to(&cluster, &handshake), b"");
     }
     assert!(rss() < before + (8 << 20), "memory grows with garbage");
-    assert_eq!(cluster.ask(0, "a", Want::WHOLE), Status::Done, "the daemon lives on");
+    assert_eq!(cluster.ask(0, "a", Want::WHOLE), Status::Done, "the daemon still serves");
     cluster.stop();
 }
 
@@ -66,14 +66,14 @@ fn another_key_or_session_gets_nothing() {
         cluster.write("a", b"x");
         let mut other = Cluster::prepare();
         cluster.run(2, |_| ());
-        // A daemon that takes the first one's root for its parent.
+        // A daemon whose parent is the first session's root.
         let root = cluster.addresses[0];
         other.start(1, 2, |config| {
             config.peers = vec![root, config.peers[1]];
             change(config);
         });
         std::thread::sleep(std::time::Duration::from_millis(300));
-        assert_eq!(cluster.ask(1, "a", Want::WHOLE), Status::Done, "the true child keeps its link");
+        assert_eq!(cluster.ask(1, "a", Want::WHOLE), Status::Done, "the true child's link stays up");
         cluster.stop();
     }
 }
@@ -108,7 +108,7 @@ fn waiting_processes_are_notified_when_the_session_ends() {
     let mut cluster = Cluster::prepare();
     rustix::fs::mkfifoat(rustix::fs::CWD, cluster.shared("fifo"), rustix::fs::Mode::RUSR).unwrap();
     cluster.run(1, |_| ());
-    // Nothing of it can be served, but the daemon must not hang on it either.
+    // None of it can be served, but the daemon must not hang either.
     assert_eq!(cluster.ask(0, "fifo", Want::ATTR), Status::Done);
     let mut idle = UnixStream::connect(cluster.nodes[0].dir.socket()).unwrap();
     idle.set_read_timeout(Some(TEST_TIMEOUT)).unwrap();
@@ -126,11 +126,11 @@ fn losing_its_starter_ends_a_daemon_without_a_trace() {
     let table = cluster.nodes[2].dir.table();
     let file = std::fs::File::open(&table).unwrap();
     for node in &mut cluster.nodes {
-        assert_eq!(node.orphan(), "", "nobody is there to read a report");
+        assert_eq!(node.orphan(), "", "no report is printed without a reader");
         assert!(!node.dir.path().exists());
     }
     assert!(!cluster.dir.path().join("session").exists(), "the last one removes the session");
     let mut head = [0; 160];
     std::os::unix::fs::FileExt::read_exact_at(&file, &mut head, 0).unwrap();
-    assert_eq!(head[19 * 8], 2, "who still maps the table knows that the session is over");
+    assert_eq!(head[19 * 8], 2, "the mapped table marks the session's end");
 }

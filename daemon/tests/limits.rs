@@ -1,4 +1,4 @@
-//! A store that is full: content gives way, or its processes use the originals.
+//! A full store: content is evicted, or processes use the source files.
 
 mod support;
 
@@ -20,8 +20,8 @@ fn is_resident(cluster: &Cluster, name: &str) -> bool {
     let path = cluster.shared(name);
     let record = table.reader().find(path.as_os_str().as_encoded_bytes());
     let resident = record.is_some_and(|record| record.state.contains(State::WHOLE));
-    // The other way round a copy may stand a little longer than the table names it.
-    assert!(!resident || cluster.nodes[0].copy(&path).exists(), "{name}: the table names what is not there");
+    // A copy may exist a little longer than the table names it.
+    assert!(!resident || cluster.nodes[0].copy(&path).exists(), "{name}: the table names a missing copy");
     resident
 }
 
@@ -35,7 +35,7 @@ fn unused_content_is_evicted() {
     assert_eq!(cluster.ask(0, "a", Want::WHOLE), Status::Done);
     assert!(is_resident(&cluster, "a"));
     let file = File::open(cluster.nodes[0].copy(&cluster.shared("a"))).unwrap();
-    assert_eq!(cluster.ask(0, "b", Want::WHOLE), Status::Fallback, "what is in use stays");
+    assert_eq!(cluster.ask(0, "b", Want::WHOLE), Status::Fallback, "a file in use stays");
     assert!(is_resident(&cluster, "a") && !is_resident(&cluster, "b"));
     drop(file);
     assert_eq!(cluster.ask(0, "c", Want::WHOLE), Status::Done);
@@ -43,7 +43,7 @@ fn unused_content_is_evicted() {
     assert_eq!(
         cluster.stop()[0].memory.store_bytes,
         80 << 10,
-        "what was evicted a moment ago still stands, within the bound"
+        "a recently evicted file still exists, within the bound"
     );
 }
 
@@ -57,7 +57,10 @@ fn content_that_a_leaf_has_evicted_comes_from_its_parent_again() {
     for name in ["a", "b", "a", "b"] {
         let started = Instant::now();
         while cluster.ask(1, name, Want::WHOLE) != Status::Done {
-            assert!(started.elapsed() < Duration::from_secs(60), "{name}: what was evicted before has not gone");
+            assert!(
+                started.elapsed() < Duration::from_secs(60),
+                "{name}: the copy that was evicted before still exists"
+            );
             std::thread::sleep(Duration::from_millis(100));
         }
         assert!(stats(&cluster.nodes[1]).memory.store <= 100 << 10, "{name}");
@@ -143,7 +146,7 @@ fn a_full_file_system_is_survived() {
     cluster.run(1, |_| ());
     assert_eq!(cluster.ask(0, "large", Want::WHOLE), Status::Fallback);
     assert!(!is_resident(&cluster, "large"));
-    assert_eq!(cluster.ask(0, "small", Want::WHOLE), Status::Done, "what was written of the large one is gone");
+    assert_eq!(cluster.ask(0, "small", Want::WHOLE), Status::Done, "the written part of the large one is removed");
     assert!(is_resident(&cluster, "small"));
     cluster.stop();
 }

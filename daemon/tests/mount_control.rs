@@ -43,7 +43,7 @@ fn refresh(node: &Node) -> Refreshed {
     }
 }
 
-/// How often the kernel asked for this.
+/// Counts the kernel's requests for this operation.
 fn requests(node: &Node, operation: &str) -> u64 {
     stats(node).operations.iter().find(|o| o.name == operation).map_or(0, |o| o.count)
 }
@@ -67,7 +67,7 @@ fn cleared_content_is_requested_again() {
         let cleared = clear(&cluster.nodes[1], &cluster.shared("lib"));
         assert_eq!((cleared.files, cleared.kept_in_use, cleared.kept_in_transit), (39, 1, 0), "{opening:?}");
         assert_eq!(stats(&cluster.nodes[1]).holds.files, 1);
-        assert_eq!(stats(&cluster.nodes[0]).holds.files, 40, "the parent keeps its own");
+        assert_eq!(stats(&cluster.nodes[0]).holds.files, 40, "the parent's copies stay");
         let lookups = requests(&cluster.nodes[1], "lookup");
         (0..40).for_each(|number| assert_eq!(read(number), vec![number; 10_000], "{opening:?}"));
         assert!(requests(&cluster.nodes[1], "lookup") >= lookups + 39, "the kernel has forgotten the names");
@@ -123,7 +123,7 @@ fn a_refresh_shows_what_is_new_and_leaves_open_files_alone() {
             assert_eq!(std::fs::read(view.path("kept/same")).unwrap(), b"first kept/same");
             assert_eq!(std::fs::read(view.path("lib/same")).unwrap(), b"first lib/same");
             if opening != Opening::Passthrough {
-                assert_eq!(requests(node, "read"), reads, "the kernel still has the pages of what has not changed");
+                assert_eq!(requests(node, "read"), reads, "the kernel still caches pages of unchanged files");
             }
             assert_same(&source, &view.at);
         }
@@ -137,7 +137,7 @@ fn a_refresh_shows_what_is_new_and_leaves_open_files_alone() {
             assert_eq!(file.metadata().unwrap().len(), content.len() as u64);
         }
         let root = stats(&cluster.nodes[0]);
-        assert_eq!(root.generations_kept, 1, "open files keep the older one");
+        assert_eq!(root.generations_kept, 1, "open files retain the older one");
         drop(open);
         drop(mounts);
         cluster.stop();

@@ -1,4 +1,4 @@
-//! Several daemons: one reads, all have.
+//! Several daemons: one reads, all receive.
 
 mod support;
 
@@ -116,7 +116,7 @@ fn holes_are_filled_on_every_node() {
     }
     assert_eq!(cluster.ask(3, "lib/x.so", Want::WHOLE), Status::Done);
     assert!(std::fs::read(cluster.nodes[3].copy(&path)).unwrap() == content);
-    assert_eq!(support::allocated(&cluster.nodes[1].copy(&path)), 4096, "others keep their holes");
+    assert_eq!(support::allocated(&cluster.nodes[1].copy(&path)), 4096, "copies elsewhere retain their holes");
     let reports = cluster.stop();
     assert_eq!(reports[0].shared_fs.bytes_read, 2 * content.len() as u64 - 4096);
 }

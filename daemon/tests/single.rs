@@ -1,4 +1,4 @@
-//! One daemon: what a process asks for is in the table and in the store once it is answered.
+//! One daemon: requested content is in the table and in the store once the request is answered.
 
 mod support;
 
@@ -70,7 +70,7 @@ fn unloaded_sections_are_holes_until_they_are_wanted() {
     let ino = std::fs::metadata(&copy).unwrap().ino();
     let loadable = std::fs::read(&copy).unwrap();
     assert_eq!((loadable.len(), &loadable[..4096]), (content.len(), &content[..4096]));
-    assert!(loadable[4096..].iter().all(|&b| b == 0), "what no loader maps is not there");
+    assert!(loadable[4096..].iter().all(|&b| b == 0), "unmapped parts are missing");
     assert_eq!(allocated(&copy), 4096);
     let state = |cluster: &Cluster| {
         cluster.nodes[node].table().reader().find(source.as_os_str().as_encoded_bytes()).unwrap().state
@@ -85,7 +85,7 @@ fn unloaded_sections_are_holes_until_they_are_wanted() {
     assert_eq!(copied.ino(), ino, "the holes are filled in place");
     assert_eq!((copied.mtime(), copied.mtime_nsec()), (metadata.mtime(), metadata.mtime_nsec()));
     let report = cluster.stop().swap_remove(0);
-    assert_eq!(report.shared_fs.bytes_read, content.len() as u64 * 2 - 4096, "what is there is not read again");
+    assert_eq!(report.shared_fs.bytes_read, content.len() as u64 * 2 - 4096, "stored parts are not read again");
     assert_eq!(report.memory.store_bytes, content.len() as u64);
 }
 

@@ -46,7 +46,7 @@ const CASES: &[Case] = &[
         let ended = writers.map(|mut writer| writer.wait().unwrap().success());
         let lines = fs::read_to_string(d.join("file")).unwrap();
         let count = |name: &str| lines.matches(name).count();
-        fs::write(d.join("file"), "the order is anybody's").unwrap();
+        fs::write(d.join("file"), "in any order").unwrap();
         format!("{ended:?} {} {} {}", count("one"), count("two"), lines.len())
     }),
     ("truncate", |d| {
@@ -70,7 +70,7 @@ const CASES: &[Case] = &[
         for file in [&mut unwritable, &mut unreadable, &mut nameless] {
             file.write_all(b"still writable").unwrap();
         }
-        // Longer than files that can be opened again are kept open.
+        // Longer than the mount caches descriptors of files that it can open again.
         std::thread::sleep(std::time::Duration::from_millis(1300));
         for file in [&mut unwritable, &mut unreadable, &mut nameless] {
             file.write_all(b" after a while").unwrap();
@@ -126,7 +126,7 @@ const CASES: &[Case] = &[
     }),
     ("direct_and_synchronous", |d| {
         let open = |flags| OpenOptions::new().write(true).custom_flags(flags).open(d.join("file")).unwrap();
-        // `dd` has the aligned memory that this takes.
+        // `dd` has the aligned memory that direct I/O needs.
         let dd =
             ["if=/dev/zero", "of=file", "bs=4096", "seek=1", "count=1", "oflag=direct", "conv=notrunc", "status=none"];
         let direct = Command::new("dd").args(dd).current_dir(d).status().unwrap();
@@ -162,7 +162,7 @@ const CASES: &[Case] = &[
         all([copied, text(d.join("copied"))])
     }),
     ("executed_after_writing", |d| {
-        // Written by processes of their own: whatever is forked here meanwhile has none of it open.
+        // Separate processes write them: a process that this test forks meanwhile would hold them open.
         let script = "printf '#!/bin/sh\necho it runs\n' > script && chmod 755 script && cp /bin/true binary";
         let written = Command::new("/bin/sh").args(["-c", script]).current_dir(d).status().unwrap();
         let first = Command::new(d.join("script")).output().unwrap();

@@ -161,7 +161,7 @@ const CASES: &[Case] = &[
     ("socket", |d| {
         use std::io::{Read, Write};
         use std::os::unix::net::{UnixListener, UnixStream};
-        // Paths of sockets are short: it is reached from where it is.
+        // Socket paths are short, so the working directory is the socket's.
         let directory = File::open(d).unwrap();
         let path = format!("/proc/self/fd/{}/s", std::os::fd::AsRawFd::as_raw_fd(&directory));
         let listener = UnixListener::bind(Path::new(&path)).unwrap();

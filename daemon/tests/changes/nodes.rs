@@ -1,4 +1,4 @@
-//! What is changed on one node is seen on the others.
+//! A change on one node is seen on the others.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
@@ -48,7 +48,7 @@ fn changes_reach_all_nodes() {
         eventually("the new file", || reads(&mount.path("dir/new"), "made on the leaf"));
         eventually("its name", || fs::read_dir(mount.path("dir")).unwrap().count() == 4);
     }
-    // What is live once needs no more messages.
+    // A passthrough path needs no more messages.
     fs::write(root.path("dir/file"), "changed on the root").unwrap();
     assert!(reads(&leaf.path("dir/file"), "changed on the root"));
     fs::remove_file(root.path("dir/new")).unwrap();
@@ -77,7 +77,7 @@ fn a_renamed_directory_is_renamed_everywhere() {
     }
     let mut content = [0; 4];
     file.read_exact_at(&mut content, 0).unwrap();
-    assert_eq!(&content, b"leaf", "who has a file open keeps it");
+    assert_eq!(&content, b"leaf", "an open file stays readable");
     drop(file);
     drop(mounts);
     cluster.stop();
@@ -126,12 +126,12 @@ fn lines_that_two_nodes_append_are_all_there() {
 fn changes_beside_the_mounts_are_seen_on_passthrough_paths() {
     let mut cluster = Cluster::prepare();
     let Some(mounts) = start(&mut cluster) else { return };
-    fs::write(mounts[0].path("dir/file"), "live now").unwrap();
+    fs::write(mounts[0].path("dir/file"), "passthrough now").unwrap();
     for round in 0..5 {
         let text = format!("round {round}");
         fs::write(cluster.shared("dir/file.new"), &text).unwrap();
         fs::rename(cluster.shared("dir/file.new"), cluster.shared("dir/file")).unwrap();
-        // The kernel is told that names have gone live as soon as it takes that in.
+        // The kernel is notified of passthrough names once it accepts the notification.
         eventually("the kernel's view", || round > 0 || reads(&mounts[0].path("dir/file"), &text));
         assert!(reads(&mounts[0].path("dir/file"), &text), "{text}");
     }
@@ -148,11 +148,11 @@ fn a_path_becomes_passthrough_once_and_writers_release_it() {
     for round in 0..100 {
         fs::write(mounts[0].path("dir/file"), format!("round {round}")).unwrap();
     }
-    // As long as a file is open for writing it can't be executed.
+    // A file that is open for writing can't be executed.
     let run = || Command::new(cluster.shared("dir/program")).status();
     eventually("the program", || run().is_ok_and(|status| status.success()));
     drop(mounts);
     let asked = cluster.stop()[0].mount.asked;
-    // Once about each thing that was there, and about the two that go live.
+    // One request for each name that existed, and for the two that become passthrough.
     assert!(asked < 20, "{asked} questions");
 }

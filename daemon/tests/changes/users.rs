@@ -1,4 +1,4 @@
-//! What one user may do with another's files.
+//! One user's permissions on another's files.
 
 use std::fs::{self, OpenOptions, Permissions};
 use std::io::Write;
@@ -11,7 +11,7 @@ use rustix::fs::{
 
 use crate::pair::{Case, NOBODY, USER, all, compare, outcome, truncate};
 
-/// Gives what the case finds to somebody else, and leaves doors open.
+/// Gives the case's input to another user, with some of it writable for all.
 fn plant(d: &Path) {
     for (name, gid, mode) in [
         ("", 0, 0o755),
@@ -85,7 +85,7 @@ const CASES: &[Case] = &[
         format!("{:?} {:?}", owner("empty/mine"), owner("empty/link"))
     }),
     ("a_descriptor_that_was_given", |d| {
-        // Opened while it was allowed, used when it is no more.
+        // Opened while permitted, used when it no longer is.
         fs::write(d.join("empty/given"), "").unwrap();
         let mut file = OpenOptions::new().append(true).open(d.join("empty/given")).unwrap();
         fs::set_permissions(d.join("empty/given"), Permissions::from_mode(0o400)).unwrap();

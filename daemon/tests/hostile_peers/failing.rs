@@ -1,4 +1,4 @@
-//! Daemons that are killed, stopped, or lie to those that ask them.
+//! Daemons that are killed, stopped, or send altered content.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -12,11 +12,11 @@ use crate::process::{FILES, Session};
 use crate::support::{CHAIN, TEST_TIMEOUT, eventually};
 use crate::wire::{Fate, Seen, Wire};
 
-/// Bytes of the large file, and of its chunks that may be on their way when a daemon dies.
+/// Bytes of the large file, and of its chunks that may be in transit when a daemon dies.
 const LARGE_BYTES: usize = 20 << 20;
 const IN_FLIGHT_BYTES: u64 = 4 << 20;
 
-/// What the large file holds.
+/// Returns the large file's content.
 fn content() -> Vec<u8> {
     (0..LARGE_BYTES as u32).map(|n| (n / 5).wrapping_mul(2_654_435_761).to_be_bytes()[0]).collect()
 }
@@ -39,7 +39,7 @@ fn chain(ranks: u32, to: impl Fn(&Session, u32) -> SocketAddr) -> Session {
     session
 }
 
-/// Counts what comes over a wire from a parent, and lets it go on.
+/// Counts the bytes that a wire carries from a parent, and forwards them.
 fn counted(bytes: &Arc<AtomicU64>) -> impl FnMut(Seen, Vec<u8>) -> Fate + Send + use<> {
     let bytes = Arc::clone(bytes);
     move |seen, record| {
@@ -75,9 +75,9 @@ fn a_child_that_loses_its_parent_receives_the_rest_from_the_next() {
     let path = session.cluster.shared("large");
     assert_eq!(session.nodes[3].ask(&path), Some(Status::Done));
     assert!(std::fs::read(session.nodes[3].copy(&path)).unwrap() == content());
-    assert_eq!(killed.load(Ordering::SeqCst), 0, "it was killed in the middle");
+    assert_eq!(killed.load(Ordering::SeqCst), 0, "it was killed during the transfer");
     let (before, after) = (before.load(Ordering::SeqCst), after.load(Ordering::SeqCst));
-    println!("{before} bytes came from the parent, and {after} from the one above");
+    println!("{before} bytes arrived from the parent, and {after} from its parent");
     assert!(before > LARGE_BYTES as u64 / 3 && after > LARGE_BYTES as u64 / 4, "{before} and {after}");
     assert!(before + after < LARGE_BYTES as u64 + IN_FLIGHT_BYTES, "sent twice: {before} and {after}");
     assert_eq!(session.ask(3, 1), Some(Status::Done));
@@ -106,9 +106,9 @@ fn wrong_content_is_found_out_and_fetched_from_elsewhere() {
         1 => liar.between(session.address(0), 1, 3),
         rank => session.address(rank as usize),
     });
-    // The true rank 1 would take the liar's place at the root again and again.
+    // The true rank 1 would displace the altering relay at the root again and again.
     signal(session.nodes[1].id(), Signal::KILL);
-    // On a busy machine it may look dead at first, and is passed by: there are files for as long as the test waits.
+    // On a busy machine it may seem dead at first and is bypassed: the files last as long as the test waits.
     let number = AtomicUsize::new(0);
     eventually("a lie", || {
         assert_eq!(session.ask(2, number.fetch_add(1, Ordering::SeqCst).min(FILES - 1)), Some(Status::Done));

@@ -27,7 +27,7 @@ fn a_peer_with_the_secrets_is_accepted_with_either_cipher() {
         let mut peer = shake_hands(session.address(0), &Secrets { cipher, ..TRUE }).expect("the secrets are right");
         peer.send_plain(&frame(&hello(rank, 5), b""));
         assert_eq!(peer.receive_plain(), Some(frame(&parents_hello(0, 5), b"")));
-        assert_eq!(peer.receive_plain(), Some(frame(&Message::Alive, b"")), "the link stands");
+        assert_eq!(peer.receive_plain(), Some(frame(&Message::Alive, b"")), "the link is up");
     }
 }
 
@@ -69,7 +69,7 @@ fn a_wrong_greeting_is_refused_and_each_reason_reported_once() {
             let mut peer = shake_hands(session.address(0), &TRUE).expect("the secrets are right");
             peer.send_plain(&frame(&message, b""));
             assert_eq!(peer.receive_plain(), Some(frame(&parents_hello(0, 5), b"")), "it greets at once itself");
-            assert_eq!(peer.receive_plain(), None, "nothing more is said: {message:?}");
+            assert_eq!(peer.receive_plain(), None, "nothing more is sent: {message:?}");
             peer.must_be_refused();
         }
         assert_eq!(session.nodes[0].logged(why), 1, "{why}: {}", session.nodes[0].log());
@@ -121,7 +121,7 @@ fn unauthenticated_peers_have_room_for_a_greeting_only() {
         let mut peer = shake_hands(session.address(0), &TRUE).expect("the secrets are right");
         peer.send(&long);
         assert!(peer.receive_plain().is_none_or(|greeting| greeting == frame(&parents_hello(0, 5), b"")));
-        // It is closed though the other end is still open.
+        // The daemon closes it although the other end is still open.
         rest(&peer.stream);
     }
     assert_eq!(session.nodes[0].logged("speaks no Noise"), 1, "{}", session.nodes[0].log());
@@ -162,7 +162,7 @@ fn a_child_that_sends_nonsense_loses_its_link() {
     let grown = session.nodes[0].memory().saturating_sub(before);
     assert!(grown < 4 << 20, "{grown} bytes more after 180 links");
     let ended = session.nodes[0].logged("a link ended") + session.nodes[0].logged("broke the protocol");
-    assert_eq!(ended, 180, "each of them stood");
+    assert_eq!(ended, 180, "each of them was up");
 }
 
 #[test]
@@ -172,13 +172,13 @@ fn a_silent_connection_is_closed_after_its_timeout() {
     let (_, first) = first_record(&TRUE);
     let mut slow = connect(session.address(0));
     let greeted = shake_hands(session.address(0), &TRUE).expect("the secrets are right");
-    // A byte now and then is no greeting either.
+    // A slow trickle of bytes is no greeting either.
     let slow_one = std::thread::spawn(move || {
         let done = first.iter().take(20).position(|byte| {
             std::thread::sleep(Duration::from_millis(500));
             slow.write_all(&[*byte]).is_err()
         });
-        assert!(done.is_some(), "20 bytes were taken, one after another");
+        assert!(done.is_some(), "20 bytes were accepted, one after another");
     });
     assert_eq!(rest(&silent), b"");
     rest(&greeted.stream);
@@ -197,6 +197,6 @@ fn closed_connections_leave_nothing() {
         let stream = connect(session.address(0));
         stream.shutdown(Shutdown::Both).unwrap();
     }
-    eventually("the end of what nobody has open", || session.nodes[0].descriptors() == Some(before));
+    eventually("the end of closed connections", || session.nodes[0].descriptors() == Some(before));
     assert!(session.nodes[0].logged("refused") <= 3, "{}", session.nodes[0].log());
 }

@@ -1,4 +1,4 @@
-//! Daemons as processes, attacked over TCP by peers and strangers, and on the node by other users.
+//! Daemons as processes, attacked over TCP by peers with and without the key, and on the node by other users.
 
 mod failing;
 mod flood;

@@ -1,4 +1,4 @@
-//! Bytes of a good connection, said again, sent back, changed or cut off.
+//! Bytes of a good connection, replayed, sent back, changed or cut off.
 
 use std::io::Write;
 use std::net::{Shutdown, SocketAddr};
@@ -11,7 +11,7 @@ use crate::process::Session;
 use crate::support::eventually;
 use crate::wire::{Fate, Seen, Wire};
 
-/// A root and its child, between whom somebody decides about records.
+/// Starts a root and its child, with a wire between them that decides about records.
 fn pair(
     to: impl Fn(&Session, usize) -> SocketAddr,
     decide: impl FnMut(Seen, Vec<u8>) -> Fate + Send + 'static,
@@ -50,13 +50,13 @@ fn a_replayed_connection_is_refused() {
         let mut stream = connect(session.address(0));
         let _ = stream.write_all(&childs).and_then(|()| stream.shutdown(Shutdown::Write));
         answers.push(rest(&stream));
-        // The parent's part, to either.
+        // The parent's part, replayed to either.
         for rank in 0..2 {
             let mut stream = connect(session.address(rank));
             let _ = stream.write_all(&parents).and_then(|()| stream.shutdown(Shutdown::Write));
-            assert_eq!(rest(&stream), b"", "said to rank {rank}");
+            assert_eq!(rest(&stream), b"", "replayed to rank {rank}");
         }
-        assert_eq!(session.ask(1, 20 + round), Some(Status::Done), "the child keeps its link");
+        assert_eq!(session.ask(1, 20 + round), Some(Status::Done), "the child's link stays up");
     }
     let longest = answers.iter().map(Vec::len).max().unwrap_or(0);
     assert!(longest < 200, "a handshake's answer and a greeting at most, not {longest} bytes");
@@ -71,7 +71,7 @@ fn a_replayed_connection_is_refused() {
 
 #[test]
 fn own_bytes_sent_back_mean_nothing() {
-    // To the child: at first what it says itself, then itself as its parent, and then its parent.
+    // To the child: first its own records, then itself as its parent, and then its parent.
     let to = |session: &Session, connection: usize| session.address(usize::from(connection == 1));
     let (session, wire) = pair(to, |seen, record| match (seen.connection, seen.is_childs) {
         (0, true) => Fate::Returns(record),
@@ -107,7 +107,7 @@ fn a_roots_own_bytes_mean_nothing_to_it() {
     assert_eq!(session.ask(1, 0), Some(Status::Done));
 }
 
-/// The record that is changed: the greetings and what follows on them are before.
+/// The record that is changed: the greetings and their answers precede it.
 const NUMBER: usize = 6;
 
 #[test]
@@ -115,7 +115,7 @@ fn a_tampered_connection_is_closed_and_replaced() {
     type Change = fn(&mut Vec<Vec<u8>>, Vec<u8>) -> Fate;
     let changes: [(&str, Change); 7] = [
         ("said again", |earlier, record| Fate::Goes([record, earlier[NUMBER - 1].clone()].concat())),
-        ("the first ones said again", |earlier, record| Fate::Goes([earlier[2].clone(), record].concat())),
+        ("the first ones replayed", |earlier, record| Fate::Goes([earlier[2].clone(), record].concat())),
         ("left out", |_, _| Fate::Goes(Vec::new())),
         ("a bit of the content", |_, record| Fate::Goes(flipped(record, 40))),
         ("a bit of the tag", |_, record| Fate::Goes(flipped(record, usize::MAX))),
@@ -135,7 +135,7 @@ fn a_tampered_connection_is_closed_and_replaced() {
                 earlier.push(record.clone());
                 if seen.number == NUMBER { change(&mut earlier, record) } else { Fate::Goes(record) }
             });
-            // What is asked for while there is no link is the original's business.
+            // Requests without a link are served from the source.
             for number in 0..40 {
                 let status = session.ask(1, number);
                 assert!(matches!(status, Some(Status::Done | Status::Fallback)), "{what}: {status:?}");
@@ -147,7 +147,7 @@ fn a_tampered_connection_is_closed_and_replaced() {
     }
 }
 
-/// The record with one bit of the byte at `at`, or of its last one, changed.
+/// Returns the record with one bit of the byte at `at`, or of its last one, changed.
 fn flipped(mut record: Vec<u8>, at: usize) -> Vec<u8> {
     let at = at.clamp(2, record.len() - 1);
     record[at] ^= 0x10;

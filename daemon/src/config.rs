@@ -141,7 +141,7 @@ pub enum ConfigError {
     SocketPath(String),
 }
 
-/// How long a parent may be gone until its successor is there, in milliseconds.
+/// How long a parent may be down before its successor takes over, in milliseconds.
 const PARENT_ABSENCE_MS_MAX: u64 = 1000;
 /// The part of the store that is reserved for evicted content.
 const EVICTED_SHARE: u64 = 4;

@@ -57,10 +57,7 @@ fn content_that_a_leaf_has_evicted_comes_from_its_parent_again() {
     for name in ["a", "b", "a", "b"] {
         let started = Instant::now();
         while cluster.ask(1, name, Want::WHOLE) != Status::Done {
-            assert!(
-                started.elapsed() < Duration::from_secs(60),
-                "{name}: the copy that was evicted before still exists"
-            );
+            assert!(started.elapsed() < Duration::from_secs(60), "{name}: an evicted copy still exists");
             std::thread::sleep(Duration::from_millis(100));
         }
         assert!(stats(&cluster.nodes[1]).memory.store <= 100 << 10, "{name}");

@@ -55,11 +55,7 @@ fn check_permissions() {
             assert_eq!(cluster.ask(node, name, Want::ATTR), Status::Done, "{name}");
         }
         for name in ["secret", "write-only"] {
-            assert_eq!(
-                cluster.ask(node, name, Want::WHOLE),
-                Status::Fallback,
-                "{name}: the source file reports the error"
-            );
+            assert_eq!(cluster.ask(node, name, Want::WHOLE), Status::Fallback, "{name}: the source has the error");
             assert!(!cluster.nodes[node].copy(&cluster.shared(name)).exists());
         }
         assert_eq!(cluster.ask(node, "read-only", Want::WHOLE), Status::Done);

@@ -135,11 +135,7 @@ fn what_comes_whole_later_is_loaded_from_the_copies_and_executed_from_the_first(
     fetch(&cluster, "lib4.so", Want::WHOLE);
     assert!(state(&cluster, "lib3.so").contains(State::WHOLE | State::REPLICATED));
     assert!(!state(&cluster, "lib3.so").contains(State::REPLICATED_WHOLE));
-    assert_eq!(
-        fs::metadata(replica(&cluster, 0, "lib3.so")).unwrap().ino(),
-        before,
-        "a process that has loaded it finds it"
-    );
+    assert_eq!(fs::metadata(replica(&cluster, 0, "lib3.so")).unwrap().ino(), before, "its user finds it");
     cluster.stop();
 }
 
@@ -211,10 +207,7 @@ fn content_takes_the_room_of_unused_copies() {
     assert_eq!(fs::metadata(link).unwrap().ino(), fs::metadata(first).unwrap().ino());
     assert!(is_replicated(&cluster, "lib1.so"), "its names lead to the first copy");
     for number in 0..8 {
-        assert!(
-            state(&cluster, &format!("lib{number}.so")).contains(State::WHOLE),
-            "no content was evicted for copies"
-        );
+        assert!(state(&cluster, &format!("lib{number}.so")).contains(State::WHOLE), "copies evict no content");
     }
     assert_eq!(cluster.stop().remove(0).memory.replica_bytes, 2 * BYTES);
     drop(open);

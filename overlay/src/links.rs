@@ -128,7 +128,7 @@ impl Links {
         })
     }
 
-    /// Dials this rank until a link stands or [`Links::hang_up`] is called.
+    /// Dials this rank until a link is up or [`Links::hang_up`] is called.
     pub fn dial(&mut self, now: Time, rank: Rank) {
         self.dialling.add(now, rank);
     }
@@ -140,7 +140,7 @@ impl Links {
         self.events.retain(|event| event.peer() != Peer::Parent(rank));
     }
 
-    /// Returns true while the links to all dialled ranks stand; a root may have none.
+    /// Returns true while the links to all dialled ranks are up; a root may have none.
     pub fn has_parents(&self) -> bool {
         self.dialling.ranks().all(|rank| self.by_peer.contains_key(&Peer::Parent(rank)))
     }

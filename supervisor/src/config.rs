@@ -33,7 +33,7 @@ pub struct SupervisorConfig {
 pub enum Via {
     /// Below a directory of their mount namespace, read-only.
     Mount(MountVia),
-    /// In a mount namespace of their own, under the original paths; writing goes to the source files.
+    /// In a separate mount namespace, under the source paths; writing goes to the source files.
     Namespace(NamespaceVia),
 }
 

@@ -58,7 +58,7 @@ impl Daemon {
         // Last, because a table without a daemon would make processes wait.
         let create = || Table::create(&dir.table(), config.geometry(), &header);
         let mut table = table.map_or_else(create, Ok).map_err(failed("create", &dir.table()))?;
-        // Before threads are started that write content, and before a process can look into the table.
+        // Before threads are started that write content, and before a process can read the table.
         let replicating = Replicating::start(config, &mut store, &mut table, &waker);
         dir.publish().map_err(failed("create", &dir.table_link()))?;
         let generations = if config.recover { Generations::find(&dir, &table) } else { Generations::default() };

@@ -25,15 +25,15 @@ fn signal(pid: u32, signal: Signal) {
     kill_process(Pid::from_raw(pid as i32).unwrap(), signal).unwrap();
 }
 
-/// A chain of `ranks` daemons, of which the last one finds each other by the way that `to` gives.
+/// A chain of `ranks` daemons, of which the last dials each other at the address that `to` returns.
 fn chain(ranks: u32, to: impl Fn(&Session, u32) -> SocketAddr) -> Session {
     let mut session = Session::prepare(ranks);
     session.cluster.write("large", &content());
-    let ways: Vec<SocketAddr> = (0..ranks).map(|rank| to(&session, rank)).collect();
+    let addresses: Vec<SocketAddr> = (0..ranks).map(|rank| to(&session, rank)).collect();
     session.start(ranks as usize, |config| {
         config.shape = CHAIN;
         if config.rank == ranks - 1 {
-            config.peers.clone_from(&ways);
+            config.peers.clone_from(&addresses);
         }
     });
     session

@@ -1,4 +1,4 @@
-//! Which source file each node of a writable mount stands for.
+//! Which source file each node of a writable mount represents.
 //!
 //! In the snapshot a node is a path. A job renames, replaces and removes files while programs have them open; for these
 //! a node is a file, whatever its name. So a source file's node is found by the file's identity, and keeps its number
@@ -404,7 +404,7 @@ fn spare(path: &Path, number: u32) -> Option<Path> {
     Path::new(&[format!("/../{number}").as_bytes(), path.as_bytes()].concat())
 }
 
-/// Returns the path that a record stands for; the inverse of [`spare`].
+/// Returns the path that a record represents; the inverse of [`spare`].
 pub(crate) fn path_of_spare(raw: &[u8]) -> &[u8] {
     let Some(rest) = raw.strip_prefix(b"/../") else { return raw };
     rest.iter().position(|&byte| byte == b'/').map_or(raw, |slash| &rest[slash..])

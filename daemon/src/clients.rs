@@ -1,8 +1,7 @@
-//! The socket on which this node's processes ask.
+//! The socket for requests of this node's processes.
 //!
-//! One request a connection; see `headwater_abi::client`. Connections are bounded, belong to this
-//! user, and must say what they want soon. While a request is worked on, its process hears so every
-//! second.
+//! One request for each connection; see `headwater_abi::client`. Connections are limited in number, belong to this user
+//! and must send their request soon. While a request is pending, its process receives a sign of life every second.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Read, Write};
@@ -18,17 +17,17 @@ use mio::net::{UnixListener, UnixStream};
 use mio::{Interest, Registry, Token};
 use rustix::net::sockopt::socket_peercred;
 
-/// How long a process may take to say what it wants, in milliseconds.
+/// How long a process may take to send its request, in milliseconds.
 const REQUEST_TIMEOUT_MS: u64 = 5000;
 /// Significant digits of a latency.
 const LATENCY_DIGITS: u8 = 2;
 
-/// Gives every request that the node gets a number of its own, wherever it comes from.
+/// Numbers all requests to the node, whatever their origin.
 #[derive(Debug, Default)]
 pub(crate) struct ClientIds(u64);
 
 impl ClientIds {
-    /// A number that no request has had.
+    /// Returns an unused number.
     pub(crate) fn next(&mut self) -> ClientId {
         self.0 += 1;
         ClientId(self.0)
@@ -39,7 +38,7 @@ impl ClientIds {
 #[derive(Debug)]
 pub(crate) struct Clients {
     listener: UnixListener,
-    /// Whose processes are answered.
+    /// The user whose processes are served.
     user: rustix::process::Uid,
     clients: HashMap<Token, Client>,
     waiting: BTreeMap<ClientId, Token>,
@@ -53,11 +52,11 @@ pub(crate) struct Clients {
 /// How requests were answered.
 #[derive(Debug)]
 pub(crate) struct Answered {
-    /// Times that the table then said what is known.
+    /// Answered from the table, after an answer of the node.
     pub(crate) done: u64,
-    /// Times that the original was to be used.
+    /// Answered with the fallback to the source file.
     pub(crate) fallback: u64,
-    /// From the request to its answer, in nanoseconds.
+    /// Time from request to answer, in nanoseconds.
     pub(crate) latency: Histogram<u64>,
 }
 
@@ -71,7 +70,7 @@ struct Client {
 }
 
 impl Clients {
-    /// Listens at `socket` for processes of `generation`; at most `clients_max` connections are held.
+    /// Listens at `socket` for processes of `generation`, with at most `clients_max` connections.
     pub(crate) fn listen(
         socket: &Path,
         registry: &Registry,
@@ -94,7 +93,7 @@ impl Clients {
         })
     }
 
-    /// Takes every waiting connection in. `token` gives each a number of its own.
+    /// Accepts all waiting connections. `token` returns a new token for each.
     pub(crate) fn accept(&mut self, now: Time, registry: &Registry, mut token: impl FnMut() -> Token) {
         loop {
             match self.listener.accept() {
@@ -102,7 +101,7 @@ impl Clients {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => {
-                    tracing::warn!(%error, "a process could not be accepted and uses the originals; a higher limit of open files (ulimit -n) helps");
+                    tracing::warn!(%error, "a process can't be accepted and uses the source files. Raise the limit of open files (ulimit -n)");
                     self.next_tick.get_or_insert(now + PENDING_INTERVAL_MS);
                     return;
                 }
@@ -110,12 +109,12 @@ impl Clients {
         }
     }
 
-    /// True if this is the token of a connection.
+    /// Returns true if this is the token of a connection.
     pub(crate) fn owns(&self, token: Token) -> bool {
         self.clients.contains_key(&token)
     }
 
-    /// Reads from a connection; what the node is to be told.
+    /// Reads from a connection. Returns the node's input, if there is one.
     pub(crate) fn readable(&mut self, token: Token, ids: &mut ClientIds) -> Option<Input> {
         let client = self.clients.get_mut(&token)?;
         let mut buffer = [0; REQUEST_BYTES + PATH_BYTES_MAX];
@@ -131,11 +130,10 @@ impl Clients {
             match Request::decode(&client.received) {
                 Decoded::Incomplete => {}
                 Decoded::Invalid => {
-                    tracing::debug!("a process sent no request of this version");
+                    tracing::debug!("a process sent an invalid request, or one of another version");
                     return self.gone(token);
                 }
-                // What an older generation does not know it will not learn; but what its processes change
-                // concerns all.
+                // An older generation learns nothing new, but changes by its processes concern all generations.
                 Decoded::Request(request)
                     if request.generation != self.generation
                         && !request.want.intersects(Want::PASSTHROUGH | Want::UNAUDITED) =>
@@ -165,8 +163,8 @@ impl Clients {
         }
     }
 
-    /// Tells every waiting process that its daemon lives, if it is time; drops those that never
-    /// said what they want. Returns what the node is to be told.
+    /// If it is due, sends a sign of life to each waiting process, and closes connections without a request. Returns
+    /// inputs for the node.
     pub(crate) fn tick(&mut self, now: Time) -> Vec<Input> {
         if self.next_tick.is_none_or(|tick| now < tick) {
             return Vec::new();
@@ -188,17 +186,17 @@ impl Clients {
         self.next_tick
     }
 
-    /// Requests are those of processes of this generation from now on.
+    /// Accepts requests of processes of this generation from now on.
     pub(crate) fn begin_generation(&mut self, generation: u64) {
         self.generation = generation;
     }
 
-    /// How requests were answered so far.
+    /// Returns how requests were answered so far.
     pub(crate) fn answered(&self) -> &Answered {
         &self.answered
     }
 
-    /// Sends every process to the originals.
+    /// Answers all processes with the fallback to the source files.
     pub(crate) fn close(&mut self) {
         let tokens: Vec<Token> = self.clients.keys().copied().collect();
         for token in tokens {
@@ -217,7 +215,7 @@ impl Clients {
             if self.turned_away == 0 {
                 tracing::warn!(
                     clients_max = self.clients_max,
-                    "too many processes ask at once; some use the originals. A higher limit of open files (ulimit -n) helps"
+                    "too many processes have requests at once; some use the source files. Raise the limit of open files (ulimit -n)"
                 );
             }
             self.turned_away += 1;
@@ -233,7 +231,7 @@ impl Clients {
 
     fn end(&mut self, token: Token, status: Status) {
         if let Some(mut client) = self.clients.remove(&token) {
-            // A socket that can't take twelve bytes is not being read: closing it is the answer.
+            // A socket that can't take twelve bytes is not being read; closing it answers too.
             let _ = client.stream.write(&encode_reply(status));
         }
     }
@@ -252,7 +250,7 @@ impl Answered {
             Status::Fallback => self.fallback += 1,
             Status::Pending => {}
         }
-        // Refused only where no memory is left to grow.
+        // Fails only without memory to grow.
         let _ = self.latency.record(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX));
     }
 }

@@ -1,4 +1,4 @@
-//! What a daemon is told when it starts, as one line of JSON.
+//! A daemon's configuration, one line of JSON on standard input.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -15,33 +15,33 @@ use thiserror::Error;
 
 use crate::preload::plan::Preload;
 
-/// A node's place, its session and its bounds.
+/// A node's rank, its session and its limits.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Config {
     /// This daemon's rank.
     pub rank: u32,
     /// How many ranks there are.
     pub ranks: u32,
-    /// The first ranks that run no program and read for all others; without any, the shape says who reads.
+    /// The number of server ranks, which come first: they run no program and read for all others. Without servers, the
+    /// shape determines the readers.
     #[serde(default)]
     pub servers: u32,
     /// The overlay's trees.
     pub shape: Shape,
-    /// Who gets what a child asks for.
+    /// The push policy.
     pub policy: Policy,
     /// The session's identity, the same on all nodes.
     pub session: SessionId,
-    /// What every peer must know.
+    /// The key that every peer must know.
     pub key: SessionKey,
-    /// Where each rank listens, by rank.
+    /// Where each rank listens, in the order of ranks.
     pub peers: Vec<SocketAddr>,
-    /// The same as host and port, to be looked up whenever a rank is dialled; `peers` is empty then.
+    /// The same as host and port, resolved at each dial; `peers` is then empty.
     #[serde(default)]
     pub names: Vec<String>,
-    /// A site's view for all of its users: servers alone read, and give out what everybody may read; the
-    /// other ranks have no originals.
-    #[serde(default)]
-    pub is_standing: bool,
+    /// A site export: servers alone read, and serve only what all users may read. The other ranks have no source files.
+    #[serde(default, rename = "is_standing")]
+    pub is_site_export: bool,
     /// The inherited descriptor of this rank's listening TCP socket.
     pub listener_fd: i32,
     /// The node's directory; the daemon removes it when it ends.
@@ -50,13 +50,13 @@ pub struct Config {
     pub session_lock: PathBuf,
     /// Bytes of content that the store may hold.
     pub store_bytes_max: u64,
-    /// A RAM disk of the session's own, for content; without it, content lies in the node's directory.
+    /// A RAM disk for content; without it, content lies in the node's directory.
     #[serde(default)]
     pub disk: Option<Disk>,
     /// Included (`true`) and excluded directories; the longest match decides.
     pub scope: Vec<(bool, String)>,
-    /// Files of the shared file system, by canonical path, that are open already in inherited
-    /// descriptors; the reader opens them no more.
+    /// Files of the shared file system, by canonical path, that inherited descriptors have open; the reader does not
+    /// open them again.
     #[serde(default)]
     pub opened: Vec<(String, i32)>,
     /// Sizes of the shared table; the default has room for 131,072 paths.
@@ -65,23 +65,23 @@ pub struct Config {
     /// The mounted file system to serve, if any.
     #[serde(default)]
     pub mount: Option<MountConfig>,
-    /// Go on from what a predecessor left in the node's directory.
+    /// Continue from a predecessor's state in the node's directory.
     #[serde(default)]
     pub recover: bool,
-    /// An inherited pipe that closes when the session's owner is gone; while it is open, the end of
-    /// standard input alone does not end the daemon.
+    /// An inherited pipe that closes when the session's owner ends; while it is open, the end of standard input does
+    /// not end the daemon.
     #[serde(default)]
     pub lifeline_fd: Option<i32>,
-    /// Files of more bytes travel in blocks, as they are read.
+    /// Larger files travel in blocks, as they are read.
     #[serde(default = "whole_file_bytes_max_default")]
     pub whole_file_bytes_max: u64,
-    /// What is fetched before anybody asks; the same on all nodes.
+    /// What is fetched before any request; the same on all nodes.
     #[serde(default)]
     pub preload: Option<Preload>,
-    /// Copies of libraries for each memory domain, of which this directory tells: `/sys/devices/system/node`.
+    /// Make copies of libraries for each memory domain in this directory: `/sys/devices/system/node`.
     #[serde(default)]
     pub numa_replicas: Option<PathBuf>,
-    /// Links go over libfabric where both ends can.
+    /// Links use libfabric if both ends have it.
     #[serde(default)]
     pub fabric: Option<Fabric>,
 }
@@ -91,28 +91,28 @@ pub struct Config {
 pub struct Disk {
     /// The inherited descriptor of its root directory.
     pub fd: i32,
-    /// How the node's processes come to its root, if they do.
+    /// The root's path for the node's processes, if they can reach it.
     pub shown_at: Option<PathBuf>,
 }
 
-/// Paths that a node with a mounted file system knows before it forgets what nobody uses: some 30 MB.
+/// Paths that a node with a mounted file system may know before it forgets unused ones: about 30 MB.
 const FACTS_MAX: usize = 32_000;
-/// Bytes of listings that it knows.
+/// Bytes of listings that it may know.
 const LISTING_BYTES_MAX: u64 = 8 << 20;
 
 fn whole_file_bytes_max_default() -> u64 {
     16 << 20
 }
 
-/// Who gets what a child asks for.
+/// The push policy: which nodes receive content that one node has requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Policy {
-    /// Everybody.
+    /// All nodes.
     Push,
-    /// The path of the request.
+    /// The nodes between the root and the requesting node.
     Pull,
-    /// The path of the request at first, everybody once enough ask.
+    /// The same at first, all nodes once enough have requested it.
     Adaptive,
 }
 
@@ -141,15 +141,15 @@ pub enum ConfigError {
     SocketPath(String),
 }
 
-/// How long a daemon above may be gone until its successor is there, in milliseconds.
+/// How long a parent may be down before its successor takes over, in milliseconds.
 const PARENT_ABSENCE_MS_MAX: u64 = 1000;
-/// The part of the store that is left to evicted content.
+/// The part of the store that is reserved for evicted content.
 const EVICTED_SHARE: u64 = 4;
 /// The longest path of a Unix socket, in bytes.
 pub const SOCKET_PATH_BYTES_MAX: usize = 107;
 
 impl Config {
-    /// Checks every number and path.
+    /// Checks all numbers and paths.
     pub fn check(&self) -> Result<(), ConfigError> {
         let geometry = self.geometry();
         let broken = [
@@ -161,13 +161,13 @@ impl Config {
                 matches!(self.shape, Shape::Striped { trees, .. } if trees == 0 || trees > TREES_MAX),
                 "there are no trees, or more than 64",
             ),
-            (matches!(self.shape, Shape::Striped { readers: 0, .. }), "nobody reads: name at least one reader"),
+            (matches!(self.shape, Shape::Striped { readers: 0, .. }), "there is no reader: name at least one"),
             (
                 self.peers.len().max(self.names.len()) != self.ranks as usize
                     || !(self.peers.is_empty() || self.names.is_empty()),
                 "there is not one address for each rank",
             ),
-            (self.is_standing && self.servers == 0, "nobody reads: name at least one server"),
+            (self.is_site_export && self.servers == 0, "there is no server: name at least one"),
             (!self.node_dir.is_absolute(), "the node's directory is not an absolute path"),
             (
                 !geometry.slot_count.is_power_of_two()
@@ -188,7 +188,7 @@ impl Config {
         self.scope_paths().map(drop)
     }
 
-    /// The node's directory, with its newest generation.
+    /// Returns the node's directory, with its newest generation.
     pub fn dir(&self) -> NodeDir {
         let dir = NodeDir::new(&self.node_dir).newest();
         let Some(disk) = &self.disk else { return dir };
@@ -197,19 +197,19 @@ impl Config {
         dir.on_disk(DiskRoots { own, shown })
     }
 
-    /// The overlay's trees, over all ranks. The configuration has been checked.
+    /// Returns the overlay's trees over all ranks. The configuration must have been checked.
     pub fn forest(&self) -> Forest {
         let forest = Forest::new(self.ranks, self.servers, self.shape);
-        if self.is_standing { forest.read_by_servers_alone() } else { forest }
+        if self.is_site_export { forest.read_by_servers_alone() } else { forest }
     }
 
-    /// How long a daemon above that has not been seen yet may take to come up, in milliseconds. While a
-    /// predecessor served, it was there.
+    /// Returns how long a parent that was not seen yet may take to start, in milliseconds. Beside a predecessor it was
+    /// running.
     pub(crate) fn parent_wait_ms_max(&self) -> u64 {
         if self.recover { PARENT_ABSENCE_MS_MAX } else { Limits::default().starting_ms_max }
     }
 
-    /// The scope as cleaned paths.
+    /// Returns the scope as cleaned paths.
     pub fn scope_paths(&self) -> Result<Vec<(bool, Path)>, ConfigError> {
         let clean = |(included, directory): &(bool, String)| {
             let path = Path::new(directory.as_bytes()).ok_or_else(|| ConfigError::Scope(directory.clone()))?;
@@ -218,13 +218,13 @@ impl Config {
         self.scope.iter().map(clean).collect()
     }
 
-    /// What content that the table names may take of a store that may take so many bytes. What has been evicted
-    /// stands for some seconds, unless a mounted file system alone reads the store.
+    /// Returns how much of a store of this size published content may use. Evicted content stays for some seconds,
+    /// unless only a mounted file system reads the store.
     pub(crate) fn content_bytes_max(&self, store_bytes_max: u64) -> u64 {
         content_bytes_max(self.mount.is_some(), store_bytes_max)
     }
 
-    /// The table's sizes.
+    /// Returns the table's sizes.
     pub fn geometry(&self) -> Geometry {
         self.table.map_or_else(Geometry::default, |table| Geometry {
             slot_count: table.slot_count,
@@ -233,11 +233,11 @@ impl Config {
         })
     }
 
-    /// What the node is told. The configuration has been checked.
+    /// Returns the node's configuration. This configuration must have been checked.
     pub(crate) fn node(&self, scope: Vec<(bool, Path)>) -> headwater_proto::Config {
-        // A mounted file system can be searched from end to end, by programs that want no content. What
-        // is loaded into programs is another matter: of its neighbours nothing is wanted.
-        let limits = if self.mount.is_some() || self.is_standing {
+        // Programs may search a mounted file system from end to end without reading content. Under audit, files are
+        // loaded, and their neighbours are not needed.
+        let limits = if self.mount.is_some() || self.is_site_export {
             Limits {
                 facts_max: FACTS_MAX,
                 listing_bytes_max: LISTING_BYTES_MAX,
@@ -247,8 +247,8 @@ impl Config {
         } else {
             Limits { details_names_max: 0, ahead_files_max: 0, ..Limits::default() }
         };
-        // Where there are mounts there are supervisors.
-        let parent_absence_ms_max = if self.mount.is_some() || self.is_standing { PARENT_ABSENCE_MS_MAX } else { 0 };
+        // Mounts and site exports have supervisors, which restart daemons.
+        let parent_absence_ms_max = if self.mount.is_some() || self.is_site_export { PARENT_ABSENCE_MS_MAX } else { 0 };
         headwater_proto::Config {
             rank: Rank(self.rank),
             forest: self.forest(),
@@ -269,12 +269,12 @@ impl Config {
     }
 }
 
-/// [`Config::content_bytes_max`] of a daemon that `has_mount`.
+/// As [`Config::content_bytes_max`], for a daemon that `has_mount`.
 pub(crate) fn content_bytes_max(has_mount: bool, store_bytes_max: u64) -> u64 {
     store_bytes_max - if has_mount { 0 } else { store_bytes_max / EVICTED_SHARE }
 }
 
-/// How a shape's trees branch, if that is for the user to say.
+/// Returns how a shape's trees branch, if the user can choose it.
 fn branching(shape: Shape) -> Option<Branching> {
     match shape {
         Shape::Single(branching) | Shape::Partitioned { branching, .. } => Some(branching),
@@ -299,7 +299,7 @@ pub(crate) mod tests {
             key: SessionKey([7; 32]),
             peers: vec!["127.0.0.1:1".parse().unwrap(), "127.0.0.1:2".parse().unwrap()],
             names: Vec::new(),
-            is_standing: false,
+            is_site_export: false,
             listener_fd: 3,
             node_dir: "/dev/shm/headwater-0/s/n1".into(),
             session_lock: "/dev/shm/headwater-0/s/lock".into(),

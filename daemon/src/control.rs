@@ -1,4 +1,4 @@
-//! Standard input as a lifeline: what starts a daemon also ends it.
+//! Standard input as a lifeline: the starter of a daemon also ends it.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -11,34 +11,34 @@ use zeroize::Zeroizing;
 
 /// The longest configuration, in bytes: room for a million addresses.
 const CONFIG_BYTES_MAX: u64 = 64 << 20;
-/// The longest line after it.
+/// The longest command line.
 const LINE_BYTES_MAX: usize = 256;
 
 /// The lifeline.
 #[derive(Debug)]
 pub struct Control {
-    /// None once it has ended, where another one tells when to end.
+    /// `None` once it has ended, if `owner` is there.
     input: Option<File>,
     received: Vec<u8>,
-    /// A pipe that closes when the session's owner is gone, where whoever holds `input` may go before.
+    /// A pipe that closes when the session's owner ends, if the process at `input` may end before.
     owner: Option<File>,
 }
 
-/// What the lifeline says.
+/// A command on the lifeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Command {
     /// Finish, with a report.
     Stop,
-    /// End at once, and leave everything to a successor.
+    /// End at once, and leave all to a successor.
     HandOver,
-    /// Go on without whoever started this.
+    /// Continue when the starter ends.
     Detach,
-    /// Whoever started the daemon is gone: finish.
+    /// The starter has ended: finish.
     Orphaned,
 }
 
 impl Control {
-    /// Reads the configuration, waiting for it, and makes the rest of `input` the lifeline.
+    /// Waits for the configuration and returns it; the rest of `input` becomes the lifeline.
     pub fn start<T: DeserializeOwned>(input: OwnedFd) -> io::Result<(T, Control)> {
         let mut input = File::from(input);
         let mut line = Zeroizing::new(Vec::new());
@@ -58,17 +58,17 @@ impl Control {
         Ok((config, Control { input: Some(input), received: line[end + 1..].to_vec(), owner: None }))
     }
 
-    /// A lifeline whose configuration is known.
+    /// Creates a lifeline after the configuration.
     pub fn new(input: OwnedFd) -> Control {
         Control { input: Some(File::from(input)), received: Vec::new(), owner: None }
     }
 
-    /// From now on the daemon is orphaned only when `owner` has ended as well.
+    /// Delays [`Command::Orphaned`] until `owner` has ended as well.
     pub fn owned_by(self, owner: OwnedFd) -> Control {
         Control { owner: Some(File::from(owner)), ..self }
     }
 
-    /// Has the event loop woken when something is said.
+    /// Registers the lifeline's files with the event loop.
     pub fn register(&self, registry: &Registry, token: Token) -> io::Result<()> {
         for file in self.files() {
             rustix::io::ioctl_fionbio(file, true)?;
@@ -77,12 +77,12 @@ impl Control {
         Ok(())
     }
 
-    /// What to wait for.
+    /// Returns the files to watch.
     pub fn files(&self) -> impl Iterator<Item = &File> {
         self.input.iter().chain(&self.owner)
     }
 
-    /// What has been said since the last call. The files must not block.
+    /// Returns the next command, if there is one. The files must not block.
     pub fn command(&mut self) -> Option<Command> {
         while let Some(input) = &mut self.input {
             if let Some(command) = next_line(&mut self.received) {
@@ -95,9 +95,9 @@ impl Control {
                 Ok(Received::End) | Err(_) => self.input = None,
             }
         }
-        // While whoever holds the input lives, it is its business to notice the owner's end.
+        // While `input` is open, the process at its other end watches the owner.
         let owner = self.owner.as_mut().filter(|_| self.input.is_none())?;
-        // Nobody writes into it.
+        // Nothing is ever written into the pipe.
         matches!(receive(owner, &mut Vec::new()), Ok(Received::End) | Err(_)).then_some(Command::Orphaned)
     }
 }
@@ -108,7 +108,7 @@ enum Received {
     End,
 }
 
-/// Reads once, unless there is nothing to be read.
+/// Reads once, if there is anything.
 fn receive(file: &mut File, received: &mut Vec<u8>) -> io::Result<Received> {
     let mut buffer = [0; LINE_BYTES_MAX];
     loop {
@@ -126,7 +126,7 @@ fn receive(file: &mut File, received: &mut Vec<u8>) -> io::Result<Received> {
     }
 }
 
-/// The next line that means something.
+/// Returns the next known command.
 fn next_line(received: &mut Vec<u8>) -> Option<Command> {
     while let Some(end) = received.iter().position(|&b| b == b'\n') {
         let line: Vec<u8> = received.drain(..=end).collect();

@@ -1,4 +1,4 @@
-//! Why a daemon could not run.
+//! The errors of a daemon.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ pub enum DaemonError {
     Directory {
         /// What was tried.
         what: &'static str,
-        /// On what.
+        /// Its path.
         path: PathBuf,
         /// Why it failed.
         source: io::Error,
@@ -33,7 +33,7 @@ pub enum DaemonError {
     },
 }
 
-/// The error of something that can't be done with a path.
+/// Returns a conversion for errors of an operation on a path.
 pub(crate) fn failed(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> DaemonError {
     let path = path.to_owned();
     move |source| DaemonError::Directory { what, path, source }

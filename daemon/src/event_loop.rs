@@ -18,16 +18,16 @@ use crate::error::DaemonError;
 use crate::process;
 use crate::session::{Leaving, Session};
 
-/// Readiness taken in at once.
+/// Readiness events of one poll.
 const EVENTS_MAX: usize = 256;
-/// Messages, or pieces of news, between two looks at everything else.
+/// Messages, or events of one kind, before the others.
 const BATCH: usize = 64;
-/// How long messages are taken in between two looks at everything else, in milliseconds: what is answered
-/// has to be sent, or this node looks as if it hung.
+/// How long messages are received before other events are handled, in milliseconds. Answers must be sent in time, or
+/// this node seems to hang.
 const BATCH_MS_MAX: Time = 20;
 
-/// Runs the daemon until `control` or `termination` ends it, and leaves nothing behind. Writes
-/// `{"ready":true}` and, when it was told to stop, its report to `output`.
+/// Runs the daemon until `control` or `termination` ends it, and removes what it made. Writes `{"ready":true}` to
+/// `output` and, after a stop command, the report.
 pub(crate) fn serve(
     config: &Config,
     listener: TcpListener,
@@ -62,20 +62,20 @@ pub(crate) fn serve(
     let (mount, mut table) = (daemon.frontends.mount, daemon.content.table);
     let is_orphaned = command == Command::Orphaned;
     if is_orphaned && let Some(config) = &config.mount {
-        // Fails where it is mounted in a namespace of its processes: there it goes with them.
+        // Fails for a mount in a namespace, which disappears with its processes.
         let _ = headwater_fuse::mount::unmount(&config.mount_point, true);
     }
     session.leave(if is_orphaned { Leaving::Orphaned } else { Leaving::Owned });
     if command == Command::Stop {
-        tell(output, &report);
+        print_line(output, &report);
     } else if let Some(mut mount) = mount {
-        mount.serve_originals(&mut table);
+        mount.serve_from_source(&mut table);
     }
     Ok(())
 }
 
 impl Daemon {
-    /// Serves until it is told to stop.
+    /// Serves until a command ends it.
     fn serve(&mut self, control: &mut Control, output: &mut dyn Write) -> Command {
         let mut events = Events::with_capacity(EVENTS_MAX);
         loop {
@@ -85,7 +85,7 @@ impl Daemon {
             let timeout = self.timeout();
             match self.reactor.poll.poll(&mut events, timeout) {
                 Err(error) if error.kind() != io::ErrorKind::Interrupted => {
-                    tracing::error!(%error, "the daemon can't watch its sockets and ends; processes use the originals");
+                    tracing::error!(%error, "the daemon can't watch its sockets and ends; processes use the source files");
                     return Command::Stop;
                 }
                 _ => {}
@@ -105,7 +105,7 @@ impl Daemon {
                 }
             }
             self.take_read_events();
-            self.take_asks();
+            self.take_worker_events();
             self.take_questions();
             self.take_replicas();
             self.take_messages();
@@ -144,7 +144,7 @@ impl Daemon {
         control_socket.tick(now);
         links.tick(now, poll.registry(), || fresh(next_token));
         let lost = if clients.next_tick().is_some_and(|tick| tick <= now) {
-            // Those that found no free descriptor before.
+            // Connections for which there was no free descriptor before.
             clients.accept(now, poll.registry(), || fresh(next_token));
             clients.tick(now)
         } else {
@@ -154,7 +154,7 @@ impl Daemon {
             self.feed(input);
         }
         self.content.store.tick(now);
-        self.go_on_clearing(now);
+        self.continue_clearing(now);
         self.check_generations(now);
         self.check_pressure(now);
         self.refresh_changed(now);
@@ -166,7 +166,7 @@ impl Daemon {
         }
     }
 
-    /// Performs what is left to do, and hands what waits to the sockets.
+    /// Executes pending outputs, and flushes the links.
     fn settle(&mut self) {
         self.execute_outputs();
         self.answer_inbox();
@@ -187,20 +187,20 @@ impl Daemon {
         if is_linked || is_late {
             if !is_linked {
                 tracing::warn!(
-                    "not all daemons can be reached that this one asks; others are asked instead, and where there are none the processes use the originals"
+                    "not all parent daemons can be reached; other ancestors are used instead, or the source files if none is reachable. Check the network between the nodes"
                 );
             }
             self.reactor.is_ready = true;
-            tell(output, &Ready { ready: true });
+            print_line(output, &Ready { ready: true });
         }
     }
 
-    /// How long to wait for readiness: not at all if there is work left.
+    /// Returns how long to wait for readiness: not at all while work is pending.
     fn timeout(&self) -> Option<Duration> {
-        let is_asked = self.frontends.mount.as_ref().is_some_and(Mount::has_next);
+        let has_worker_events = self.frontends.mount.as_ref().is_some_and(Mount::has_next);
         if self.content.links.has_next()
             || self.content.readers.has_events()
-            || is_asked
+            || has_worker_events
             || self.housekeeping.preloading.has_next()
             || self.housekeeping.replicating.has_next()
             || !self.driver.inbox.is_empty()
@@ -232,10 +232,10 @@ impl Daemon {
         }
     }
 
-    fn take_asks(&mut self) {
+    fn take_worker_events(&mut self) {
         for _ in 0..BATCH {
-            let Some(asked) = self.frontends.mount.as_mut().and_then(Mount::next_event) else { return };
-            self.asked(asked);
+            let Some(event) = self.frontends.mount.as_mut().and_then(Mount::next_event) else { return };
+            self.worker_event(event);
         }
     }
 
@@ -254,11 +254,11 @@ struct Ready {
     ready: bool,
 }
 
-/// One line of JSON. Whoever started the daemon may be gone: then nobody needs to know.
-fn tell(output: &mut dyn Write, what: &impl serde::Serialize) {
+/// Writes a line of JSON. The starter of the daemon may be gone; then the line is lost.
+fn print_line(output: &mut dyn Write, what: &impl serde::Serialize) {
     let line = serde_json::to_string(what).map_err(io::Error::other);
     if let Err(error) = line.and_then(|line| writeln!(output, "{line}").and_then(|()| output.flush())) {
-        tracing::debug!(%error, "nobody reads the daemon's output");
+        tracing::debug!(%error, "the daemon's output can't be written");
     }
 }
 

@@ -1,10 +1,8 @@
-//! Generations: processes that started earlier go on with what they began with, those that start
-//! from now on find what is new.
+//! Generations: running processes continue with the generation that they began with; new ones use the newest.
 //!
-//! A generation has a table, a mirror and a counters file of its own. Its table is a copy of the one
-//! before, in which nothing is known of what has changed; so the kernel's references to all else, and
-//! what it remembers of that, stay good. A process of the audit library has its generation's
-//! counters file mapped as long as it lives, which a lease on that file tells.
+//! A generation has a table, a mirror and a counters file. Its table is a copy of the previous one without the changed
+//! paths. So the kernel's references to all other paths, and its caches for them, stay valid. A process under audit has
+//! the counters file of its generation mapped while it lives, which a lease on that file shows.
 
 pub(crate) mod settling;
 
@@ -22,15 +20,15 @@ use self::settling::Settling;
 use crate::report::Clients;
 use crate::session::read_counters;
 
-/// How long a generation is kept in any case, in milliseconds: a process that has read its name may
-/// be about to open its table.
-pub(crate) const KEPT_MS_MIN: Time = 5_000;
+/// The least time for which a generation is retained, in milliseconds: a process that has read its name may be about to
+/// open its table.
+pub(crate) const RETAINED_MS_MIN: Time = 5_000;
 
 /// Generations before the newest.
 #[derive(Default)]
 pub(crate) struct Generations {
     pub(crate) older: Vec<Older>,
-    /// What processes of those counted that have ended.
+    /// The counters of ended generations.
     pub(crate) ended: Clients,
     pub(crate) next_check: Option<Time>,
     pub(crate) settling: Settling,
@@ -39,13 +37,13 @@ pub(crate) struct Generations {
 pub(crate) struct Older {
     pub(crate) dir: NodeDir,
     pub(crate) table: Table,
-    /// Records that the newer tables lack, though the kernel refers to them.
-    pub(crate) held: Vec<u64>,
+    /// Records that the newer tables lack although the kernel refers to them.
+    pub(crate) pinned: Vec<u64>,
     pub(crate) since: Time,
 }
 
 impl Generations {
-    /// Those that a predecessor left in `dir`, whose newest has this table; what it was making goes.
+    /// Finds those of a predecessor in `dir`, whose newest has this table; removes an unfinished one.
     pub(crate) fn find(dir: &NodeDir, table: &Table) -> Generations {
         let entries = std::fs::read_dir(dir.path()).into_iter().flatten().flatten();
         let mut numbers: Vec<u64> = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
@@ -59,48 +57,48 @@ impl Generations {
             } else if generation < newest {
                 match Table::attach(&dir.table(), table.geometry()) {
                     Ok(table) => {
-                        let held = held(&table.reader(), &newer);
+                        let pinned = pinned(&table.reader(), &newer);
                         newer.push(table.reader());
-                        older.push(Older { dir, table, held, since: 0 });
+                        older.push(Older { dir, table, pinned, since: 0 });
                     }
                     Err(error) => {
-                        tracing::warn!(generation, %error, "an older generation stays until the session ends");
+                        tracing::warn!(generation, %error, "the table of an older generation can't be read; its files stay until the session ends");
                     }
                 }
             }
         }
         older.reverse();
-        let next_check = (!older.is_empty()).then_some(KEPT_MS_MIN);
+        let next_check = (!older.is_empty()).then_some(RETAINED_MS_MIN);
         Generations { older, next_check, ..Generations::default() }
     }
 
-    /// What a mount needs of them, in their order.
+    /// Returns their tables for a mount, in their order.
     pub(crate) fn tables(&self) -> Vec<OlderTable> {
         let table = |older: &Older| OlderTable {
             generation: older.dir.generation(),
             reader: older.table.reader(),
             root: older.dir.root(),
-            held: older.held.iter().copied().map(NodeId).collect(),
+            pinned: older.pinned.iter().copied().map(NodeId).collect(),
         };
         self.older.iter().map(table).collect()
     }
 
-    /// Their directories.
+    /// Returns their directories.
     pub(crate) fn directories(&self) -> impl Iterator<Item = &NodeDir> {
         self.older.iter().map(|older| &older.dir)
     }
 
-    /// How many older generations there are.
+    /// Returns the number of older generations.
     pub(crate) fn len(&self) -> usize {
         self.older.len()
     }
 
-    /// When to check whether older generations are still used.
+    /// Returns when to check whether older generations are used.
     pub(crate) fn next_check(&self) -> Option<Time> {
         self.next_check
     }
 
-    /// What processes counted, in the newest generation in `dir` and in all before.
+    /// Returns the sum of all processes' counters, with those of the newest generation in `dir`.
     pub(crate) fn clients(&self, dir: &NodeDir) -> io::Result<Clients> {
         let mut sum = read_counters(&dir.counters())?.plus(&self.ended);
         for older in &self.older {
@@ -109,26 +107,26 @@ impl Generations {
         Ok(sum)
     }
 
-    /// The copy of `path` with this inode number has gone.
+    /// Notes that the copy of `path` with this inode number has been evicted.
     pub(crate) fn evicted(&mut self, path: &Path, ino: Option<u64>) {
         for older in self.older.iter_mut().filter(|older| ino.is_some() && older.table.copy_of(path) == ino) {
             older.table.evicted(path);
         }
     }
 
-    /// The job changes `path`.
-    pub(crate) fn live(&mut self, path: &Path, tree: bool) {
+    /// Makes a path, with `tree` all below it, passthrough in all older tables.
+    pub(crate) fn set_passthrough(&mut self, path: &Path, tree: bool) {
         for older in &mut self.older {
-            older.table.live(path, tree);
+            older.table.set_passthrough(path, tree);
         }
     }
 
-    /// Programs run that do not say what they change.
+    /// Notes in all older tables that programs run without audit.
     pub(crate) fn unaudited(&mut self) {
         self.older.iter_mut().for_each(|older| older.table.unaudited());
     }
 
-    /// No request will be answered any more.
+    /// Marks all older tables as closed.
     pub(crate) fn close(&mut self) {
         for older in &mut self.older {
             older.table.close();
@@ -136,13 +134,13 @@ impl Generations {
     }
 }
 
-/// Tables of the generations before that which `table` is of, as a mount needs them, in their order.
+/// Returns the tables of the generations before that of `table`, for a mount, in their order.
 pub fn older_tables(dir: &NodeDir, table: &Table) -> Vec<OlderTable> {
     Generations::find(dir, table).tables()
 }
 
-/// Records of an older table that the kernel refers to and the newer ones lack.
-pub(crate) fn held(older: &Reader<'static>, newer: &[Reader<'static>]) -> Vec<u64> {
+/// Returns the records of an older table that the kernel refers to and the newer ones lack.
+pub(crate) fn pinned(older: &Reader<'static>, newer: &[Reader<'static>]) -> Vec<u64> {
     let is_lacking = |number: &u64| newer.iter().all(|newer| newer.record(*number).is_none());
     older.records().filter(|record| record.lookups() > 0).map(|record| record.index()).filter(is_lacking).collect()
 }

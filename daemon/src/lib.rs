@@ -1,8 +1,7 @@
-//! One node's daemon: a `proto::Node`, which decides, over real sockets, store, shared table and
-//! readers, which do.
+//! One node's daemon: a `proto::Node`, which decides, and real sockets, store, table and readers, which act.
 //!
-//! One thread runs the event loop and owns everything but the readers: only it writes the table and
-//! changes the mirror. A few more threads block on the shared file system, on the reader alone.
+//! One thread runs the event loop and owns all but the readers: only it writes the table and changes the mirror. On a
+//! reader, a few more threads block on the shared file system.
 
 mod clients;
 mod config;

@@ -1,4 +1,4 @@
-//! How the mounted file system of a configuration comes to be served.
+//! Serving the configured mount.
 
 use std::io;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use mio::Waker;
 use crate::config::Config;
 use crate::process::{descriptors_max, inherited_devices};
 
-/// Serves the mount that `config` speaks of, if it does. `older` generations have open files.
+/// Serves the mount of `config`, if it has one. Files of the `older` generations may be open.
 pub fn serve_mount(
     config: &Config,
     table: &mut Table,
@@ -34,7 +34,7 @@ pub fn serve_mount(
         older,
         blocks,
         whole_file_bytes_max: config.whole_file_bytes_max,
-        has_originals: !config.is_standing,
+        has_source: !config.is_site_export,
     }
     .serve(table, waker)
     .map(Some)

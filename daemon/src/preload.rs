@@ -1,12 +1,12 @@
-//! Fetching before anybody asks: what a list names, or what the program will be loaded with.
+//! Fetches files before any request: those of a list, or those that the program will load.
 //!
-//! Every node asks for the same things in the same order, some at a time, as its processes would. The
-//! questions of all meet on their way up the trees, so a root reads each thing once, and it comes down as it
-//! always does: whoever loses a parent asks the next, who comes late asks later, and nobody has to know who
-//! has what. A root asks without a way to go, so it reads ahead of the others.
+//! Every node requests the same things in the same order, a limited number at once, as its processes would. The
+//! requests of all nodes are merged on their way up the trees. So a root reads each thing once, and it comes down as
+//! usual: a node that loses its parent asks the next ancestor, and a late node asks later. A root's own requests travel
+//! no distance, so it reads ahead of the others.
 //!
-//! One thread decides what is next and waits; the event loop gives its questions to the node. Whatever fails
-//! is left to be asked for when it is needed.
+//! One thread decides what to request and waits for the answers; the event loop feeds its questions to the node. What
+//! fails is fetched when it is needed.
 
 pub(crate) mod asker;
 mod list;
@@ -36,7 +36,7 @@ pub(crate) struct Preloading {
 }
 
 impl Preloading {
-    /// Begins with what the configuration names.
+    /// Starts fetching what the configuration names.
     pub(crate) fn start(config: &Config, scope: &[(bool, Path)], waker: &Arc<Waker>) -> Preloading {
         let (questions_in, questions) = unbounded();
         let (answers, answers_out) = unbounded();
@@ -48,7 +48,7 @@ impl Preloading {
             next: 0,
             tally: tally.clone(),
             whole_bytes_max: config.mount.is_some().then_some(config.whole_file_bytes_max),
-            tells: config.forest().root(TreeId(0)) == Rank(config.rank),
+            reports: config.forest().root(TreeId(0)) == Rank(config.rank),
         };
         tally.get().has_ended = config.preload.is_none();
         if let Some(preload) = config.preload.clone() {
@@ -61,7 +61,7 @@ impl Preloading {
                 }
                 ended.get().has_ended = true;
             };
-            // It ends with the daemon, when nobody takes its questions any more.
+            // The thread ends with the daemon, whose end closes its channels.
             if let Err(error) = std::thread::Builder::new().name("preload".into()).spawn(run) {
                 tracing::debug!(%error, "nothing is preloaded");
             }
@@ -69,12 +69,12 @@ impl Preloading {
         Preloading { questions, answers, waiting: HashMap::new(), tally }
     }
 
-    /// True if there is a question to be taken.
+    /// Returns true if a question can be taken.
     pub(crate) fn has_next(&self) -> bool {
         !self.questions.is_empty() && self.waiting.len() < QUESTIONS_MAX
     }
 
-    /// What has been done so far.
+    /// Returns the numbers so far.
     pub(crate) fn report(&self) -> Preloaded {
         *self.tally.get()
     }

@@ -14,34 +14,33 @@ use rustix::fs::{FileType, Mode};
 use rustix::process::{DumpableBehavior, Resource, Rlimit, getrlimit, setrlimit, umask};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGIO, SIGTERM, SIGXFSZ};
 
-/// Descriptors to plan with where the limit can't be known.
+/// Assumed where the limit is unknown.
 const DESCRIPTORS_DEFAULT: usize = 1024;
 
-/// Makes this process a background process that keeps its secrets.
+/// Makes this process a background process that protects its secrets.
 pub fn settle() {
     umask(Mode::RWXG | Mode::RWXO);
-    // The file system of its starter's directory may go.
+    // The file system of the starter's directory may be unmounted.
     let _ = std::env::set_current_dir("/");
-    // Fails for the leader of a process group, whose signals are its own already.
+    // Fails for a process group leader, which has a group of its own already.
     let _ = rustix::process::setsid();
-    // No core file and no debugger of the same user shows the session's key.
+    // Neither core files nor debuggers of this user may show the session's key.
     let _ = rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable);
 }
 
-/// Has the event loop woken by a signal.
+/// Registers the signal pipe with the event loop.
 pub fn watch(pipe: &OwnedFd, registry: &Registry, token: Token) -> io::Result<()> {
     registry.register(&mut SourceFd(&pipe.as_raw_fd()), token, Interest::READABLE)
 }
 
-/// Descriptors that this process may have open.
+/// Returns how many descriptors this process may have open.
 pub fn descriptors_max() -> usize {
     let limit = getrlimit(Resource::Nofile).current.map_or(1 << 20, |limit| limit.min(1 << 20));
     usize::try_from(limit).unwrap_or(DESCRIPTORS_DEFAULT)
 }
 
-/// The end of a pipe that becomes readable on SIGTERM. What else could end the daemon is ignored: it
-/// outlives Ctrl-C, SIGIO only says that a process waits for a lease, and a file that would exceed the user's
-/// limit fails by its error.
+/// Returns a pipe's end that becomes readable on SIGTERM. Other signals are ignored: SIGINT and SIGHUP, which are meant
+/// for the program; SIGIO, which shows that a process waits for a lease; and SIGXFSZ, whose cause is an error anyway.
 pub fn catch_signals() -> io::Result<OwnedFd> {
     let ignored = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGHUP, SIGIO, SIGXFSZ] {
@@ -52,7 +51,7 @@ pub fn catch_signals() -> io::Result<OwnedFd> {
     Ok(read.into())
 }
 
-/// Raises to what the user may have: open files, and bytes of a file, of which the table needs some.
+/// Raises the limits of open files and of file sizes, which the table needs, to the allowed maxima.
 pub fn raise_limits() {
     for resource in [Resource::Nofile, Resource::Fsize] {
         let limit = getrlimit(resource);
@@ -60,35 +59,34 @@ pub fn raise_limits() {
     }
 }
 
-/// A listening socket.
+/// Takes an inherited listening socket.
 pub fn inherited_listener(number: i32) -> io::Result<TcpListener> {
     let is_listening = |socket: BorrowedFd<'_>| Ok(rustix::net::sockopt::socket_acceptconn(socket)?);
     Ok(inherited(number, is_listening)?.into())
 }
 
-/// Descriptors of the mounted file system's connection.
+/// Takes the inherited descriptors of the mounted file system's connection.
 pub fn inherited_devices(numbers: &[i32]) -> io::Result<Vec<OwnedFd>> {
     numbers.iter().map(|number| inherited(*number, |device| is_a(device, FileType::CharacterDevice))).collect()
 }
 
-/// A pipe.
+/// Takes an inherited pipe.
 pub fn inherited_pipe(number: i32) -> io::Result<OwnedFd> {
     inherited(number, |pipe| is_a(pipe, FileType::Fifo))
 }
 
-/// A directory.
+/// Takes an inherited directory.
 pub fn inherited_directory(number: i32) -> io::Result<OwnedFd> {
     inherited(number, |directory| is_a(directory, FileType::Directory))
 }
 
-/// A regular file, by its path.
+/// Takes an inherited regular file; `path` is its path.
 pub fn inherited_file(path: &str, number: i32) -> io::Result<(Path, OwnedFd)> {
     let path = Path::new(path.as_bytes()).ok_or(io::ErrorKind::InvalidInput)?;
     Ok((path, inherited(number, |file| is_a(file, FileType::RegularFile))?))
 }
 
-/// A descriptor that this process was started with, if it is what it should be. It is closed on
-/// `exec` from now on.
+/// Takes an inherited descriptor if it is of the right kind, and sets close-on-exec.
 pub fn inherited(number: i32, is_right: impl FnOnce(BorrowedFd<'_>) -> io::Result<bool>) -> io::Result<OwnedFd> {
     if number <= 2 {
         return Err(io::ErrorKind::InvalidInput.into());

@@ -1,8 +1,7 @@
-//! What a predecessor left in the node's directory, and what the node knows from it.
+//! Continues from a predecessor's state in the node's directory.
 //!
-//! The table is the memory: a fact that it holds was published, so it stays true; what was on its way
-//! is asked for again. Content counts if the table says that all of it is there and the store has it;
-//! parts of files are taken back.
+//! The table is the memory: its facts were published, so they stay valid; pending requests are repeated. Content counts
+//! if the table marks it complete and the store has it; parts of files are removed.
 
 use std::collections::HashSet;
 use std::io;
@@ -23,11 +22,10 @@ use crate::session::create_counters;
 
 /// Residency and what it implies.
 const RESIDENT: State = State::LOADABLE.union(State::WHOLE);
-/// What a file's head says of its format.
+/// The format bits of a file's head.
 const FORMAT: State = State::NATIVE_OBJECT.union(State::EXECUTABLE).union(State::SCRIPT);
 
-/// What a daemon starts with: a node and a store, and the table of a predecessor, if it has one and is
-/// to go on from it.
+/// Returns a new node and store, and the predecessor's table if this daemon continues from one.
 pub(crate) fn begin(config: &Config, scope: &[(bool, Path)]) -> Result<(Node, Store, Option<Table>), DaemonError> {
     let dir = config.dir();
     let mut node = Node::new(config.node(scope.to_vec()), config.session.0 as u64 ^ u64::from(config.rank));
@@ -50,13 +48,13 @@ struct Predecessor {
 }
 
 impl Predecessor {
-    /// What stands in the node's directory; `None` if the predecessor ended before it served.
+    /// Finds the predecessor's state; `None` if it ended before it served.
     ///
     /// # Errors
-    /// There is something, but this daemon can't go on with it.
+    /// There is a state, but this daemon can't continue from it.
     fn find(config: &Config, scope: &[(bool, Path)]) -> Result<Option<Predecessor>, DaemonError> {
         let dir = config.dir();
-        // The link is made when the table is complete.
+        // The link is created when the table is complete.
         if !dir.table_link().exists() {
             clean(&dir).map_err(failed("clean", dir.path()))?;
             return Ok(None);
@@ -79,7 +77,7 @@ impl Predecessor {
         Ok(Some(Predecessor { table, store }))
     }
 
-    /// Tells a new node what was known.
+    /// Restores the table's facts in a new node.
     fn remind(&self, node: &mut Node) {
         let started = Instant::now();
         let reader = self.table.reader();
@@ -93,21 +91,21 @@ impl Predecessor {
             let is_linked = file.is_some_and(|file| !files.insert(file));
             Some((path, Memory::Content { head, is_linked }))
         });
-        let live =
+        let passthrough =
             all.iter().filter(|(_, record)| record.state.intersects(State::PASSTHROUGH | State::TREE_PASSTHROUGH));
-        let live = live
+        let passthrough = passthrough
             .map(|(path, record)| (path, Memory::Passthrough { tree: record.state.contains(State::TREE_PASSTHROUGH) }));
-        for (path, memory) in facts.chain(contents).chain(live) {
+        for (path, memory) in facts.chain(contents).chain(passthrough) {
             node.restore(path, memory);
         }
         if reader.is_unaudited() {
             node.restore_unaudited();
         }
-        tracing::info!(records = all.len(), took = ?started.elapsed(), "went on with a predecessor's knowledge");
+        tracing::info!(records = all.len(), took = ?started.elapsed(), "restored the predecessor's facts");
     }
 }
 
-/// Removes what a predecessor left that never served.
+/// Removes the state of a predecessor that never served.
 fn clean(dir: &NodeDir) -> io::Result<()> {
     remove_socket(dir)?;
     ignore_absent(std::fs::remove_file(dir.counters()))?;
@@ -126,7 +124,7 @@ fn path_of(record: &Record<'_>) -> Option<Path> {
     Path::new(&record.path()?)
 }
 
-/// The fact that a record holds, if it holds one.
+/// Returns the fact of a record, if it has one.
 fn fact(record: &Record<'_>) -> Option<Fact> {
     Some(match record.kind {
         Kind::Unknown => return None,
@@ -149,7 +147,7 @@ fn listing(record: &Record<'_>) -> Option<Listing> {
     Some(listing.finish())
 }
 
-/// The head of a file whose content is all in the store.
+/// Returns the head of a file whose content is complete in the store.
 fn head(record: &Record<'_>) -> Option<FileHead> {
     if record.kind != Kind::File || !record.state.contains(RESIDENT) {
         return None;
@@ -190,7 +188,7 @@ mod tests {
         table.content(&path, if whole { Aspect::Whole } else { Aspect::Loadable }, &head, ino);
     }
 
-    /// A node's directory as a killed daemon leaves it.
+    /// Creates a node's directory as a killed daemon leaves it.
     fn left_behind(config: &Config, scope: &[(bool, Path)]) {
         let dir = config.dir();
         let mut store = Store::create(&dir, scope.to_vec()).unwrap();
@@ -211,7 +209,7 @@ mod tests {
         content(&mut store, &mut table, "/sw/part", false);
         table.fact(&path("/sw"), &Fact::Unlistable(Attr { mode: mode::DIR | 0o711, ..attr() }));
         table.fact(&path("/sw/none"), &Fact::Absent);
-        table.live(&path("/sw/live"), false);
+        table.set_passthrough(&path("/sw/live"), false);
         assert!(table.record(&path("/sw/unknown")));
         std::fs::remove_file(dir.root().join("sw/gone")).unwrap();
         std::fs::write(dir.root().join("sw/stray"), "x").unwrap();

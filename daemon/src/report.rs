@@ -1,4 +1,4 @@
-//! What a daemon did, as one line of JSON at its end.
+//! A daemon's report at its end, one line of JSON.
 
 pub use headwater_mount::Counts as Mount;
 pub use headwater_reader::SharedFs;
@@ -16,48 +16,48 @@ pub struct Report {
     pub tcp_instead: Option<String>,
     /// Hops from the root to the furthest rank.
     pub depth: u32,
-    /// What the node's processes asked.
+    /// Look-ups and requests of the node's processes.
     pub clients: Clients,
-    /// What the kernel asked of the mounted file system.
+    /// FUSE requests to the mounted file system.
     #[serde(default)]
     pub mount: Mount,
-    /// What was fetched before anybody asked.
+    /// What was fetched before any request.
     #[serde(default)]
     pub preload: Preloaded,
     /// Memory used.
     pub memory: Memory,
-    /// When the first fact or byte was here, in milliseconds since the epoch.
+    /// Time of the first received fact or byte, in milliseconds since the epoch.
     pub first_byte_unix_ms: Option<u64>,
-    /// When the last file was complete, in milliseconds since the epoch.
+    /// Time of the last complete file, in milliseconds since the epoch.
     pub last_file_unix_ms: Option<u64>,
 }
 
-/// What this node was told to fetch before anybody asked.
+/// What this node fetched before any request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Preloaded {
-    /// Entries of the list, or files that the program was found to need, as far as they lie in the scope.
+    /// Entries of the list, or files in the scope that the program needs.
     pub entries: u64,
-    /// Files whose content came so.
+    /// Files whose content was fetched.
     pub files: u64,
-    /// Entries whose originals are not what they were; they are left to be asked for.
+    /// Entries whose source files have changed; they are fetched when they are needed.
     pub changed: u64,
-    /// Entries that could not be had, or for which there was no room.
+    /// Entries that could not be fetched, or for which there was no room.
     pub failed: u64,
-    /// All that was to be fetched has been, or has failed.
+    /// All entries have been fetched or have failed.
     pub has_ended: bool,
 }
 
-/// What this rank sent to its peers.
+/// Traffic from this rank to its peers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Overlay {
     /// Messages, chunks included.
     pub messages: u64,
     /// Bytes, encryption and framing included.
     pub bytes: u64,
-    /// Those of them that went over libfabric.
+    /// Of these, over libfabric.
     #[serde(default)]
     pub fabric_bytes: u64,
-    /// Contents that came from a peer and were not what had been read; they were fetched from others.
+    /// Damaged contents of peers, which were fetched from others.
     #[serde(default)]
     pub mismatches: u64,
 }
@@ -71,14 +71,14 @@ pub struct Clients {
     pub answered_by_table: u64,
     /// Requests sent to the daemon.
     pub requests: u64,
-    /// Paths in the scope for which the original was used though the process only read.
+    /// Paths in the scope for which the source file was used though the process only read.
     pub fallbacks: u64,
     /// Processes that attached to the table.
     pub processes: u64,
 }
 
 impl Clients {
-    /// The sums of these and `other`.
+    /// Returns the sums of these and `other`.
     pub(crate) fn plus(&self, other: &Clients) -> Clients {
         Clients {
             lookups: self.lookups + other.lookups,

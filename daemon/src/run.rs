@@ -16,18 +16,17 @@ use crate::process::{
     catch_signals, inherited_directory, inherited_file, inherited_listener, inherited_pipe, raise_limits, settle,
 };
 
-/// The process `headwater daemon`: reads a [`Config`] as one line of JSON from standard input, and
-/// serves until standard input says `stop` or ends, or SIGTERM comes. Standard output gets
-/// `{"ready":true}` and, unless standard input has ended, a [`Report`](crate::Report); or
-/// `{"failed":"why"}`.
+/// The process `headwater daemon`. Reads a [`Config`] as one line of JSON from standard input, and serves until
+/// standard input has `stop` or ends, or until SIGTERM. Writes `{"ready":true}` to standard output and, unless standard
+/// input has ended, a [`Report`](crate::Report); or `{"failed":"why"}`.
 ///
-/// Call it before any thread is started. Logs go to standard error as `HEADWATER_LOG` says.
+/// Call it before any thread is started. It logs to standard error as `HEADWATER_LOG` configures.
 pub fn run_from_stdio() -> ExitCode {
     log_to_stderr();
     match run_process() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // Whoever started it knows what becomes of the programs, and tells the user.
+            // The starter knows the effect on the programs, and informs the user.
             let failed = serde_json::json!({ "failed": error.to_string() });
             if writeln!(io::stdout(), "{failed}").is_err() {
                 tracing::error!("the daemon ends: {error}");
@@ -37,8 +36,8 @@ pub fn run_from_stdio() -> ExitCode {
     }
 }
 
-/// Runs a daemon in this process, on `listener` instead of the configuration's descriptor, until
-/// `lifeline` says `stop` or ends. `output` gets what standard output would.
+/// Runs a daemon in this process, on `listener` instead of the configuration's descriptor, until `lifeline` has `stop`
+/// or ends. `output` replaces standard output.
 pub fn run(
     config: &Config,
     listener: TcpListener,
@@ -61,7 +60,7 @@ fn run_process() -> Result<(), DaemonError> {
     }
     let listener = inherited_listener(config.listener_fd).map_err(system("use the inherited socket"))?;
     let opened = config.opened.iter().filter_map(|(path, number)| inherited_file(path, *number).ok()).collect();
-    // Open as long as this process: content is reached by its number.
+    // Content is reached by this descriptor's number, so it stays open.
     let disk = config.disk.as_ref().map(|disk| inherited_directory(disk.fd)).transpose();
     let _disk = disk.map_err(system("use the inherited disk"))?;
     serve(&config, listener, opened, control, Some(termination), &mut io::stdout().lock())

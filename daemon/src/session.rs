@@ -1,4 +1,4 @@
-//! The session's directory: being in it, reporting from it, leaving it clean.
+//! The session's directory: joining, counters and removal.
 
 use std::fs::File;
 use std::io;
@@ -18,9 +18,9 @@ use crate::report::Clients;
 /// Bytes of the file with the processes' counters.
 const COUNTERS_BYTES: usize = COUNTER_SLOTS * COUNTER_WORDS * 8;
 
-/// How long an orphan waits for the session's lock.
+/// How long an orphaned daemon waits for the session's lock.
 const LOCK_WAIT_MAX: Duration = Duration::from_secs(2);
-/// How often it tries.
+/// The interval of its attempts.
 const LOCK_RETRY: Duration = Duration::from_millis(10);
 
 /// Membership of a session. Dropping it removes the node's directory, unless a supervisor will.
@@ -29,7 +29,7 @@ pub struct Session {
     pub(crate) dir: NodeDir,
     pub(crate) lock_path: PathBuf,
     pub(crate) lock: File,
-    /// The session's directory, locked so that systemd-tmpfiles leaves alone what is old in it.
+    /// The session's directory, locked so that systemd-tmpfiles does not remove old files in it.
     pub(crate) _directory_lock: Option<File>,
     pub(crate) is_supervised: bool,
 }
@@ -37,11 +37,11 @@ pub struct Session {
 /// How a session is left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Leaving {
-    /// Its owner is there, and removes it.
+    /// Its owner removes it.
     Owned,
     /// It has no owner but its daemons.
     Ownerless,
-    /// Its owner has been killed, and maybe others with it.
+    /// Its owner was killed, perhaps with other daemons.
     Orphaned,
 }
 
@@ -57,8 +57,8 @@ impl Session {
         Ok(Session { dir: config.dir(), lock_path, lock, _directory_lock, is_supervised: config.mount.is_some() })
     }
 
-    /// Removes the node's directory, unless a supervisor will; and the session's, if this is the last of
-    /// its daemons and nobody else will.
+    /// Leaves the session. Removes the node's directory, unless a supervisor will, and the session's if this is its
+    /// last daemon and it has no owner.
     pub fn leave(mut self, leaving: Leaving) {
         let timeout = match leaving {
             Leaving::Owned => return,
@@ -71,17 +71,17 @@ impl Session {
             && let Some(session) = self.lock_path.parent()
         {
             remove(session);
-            // Fails, as it should, while another session is there.
+            // Fails while another session is there.
             let _ = session.parent().map(std::fs::remove_dir);
         }
     }
 
-    /// True once nobody else holds the lock. What a killed process had open is closed piece by piece,
-    /// so its lock may outlast its end of the lifeline for a moment.
+    /// Returns true once no other daemon holds the lock. The kernel closes a killed process's files one by one, so its
+    /// lock may outlast its end of the lifeline.
     fn is_last(&self, timeout: Duration) -> bool {
         let deadline = Instant::now() + timeout;
         loop {
-            // Letting go first makes one of several that leave at once succeed.
+            // Unlocking first lets one of several daemons that leave at once succeed.
             let attempt = flock(&self.lock, FlockOperation::Unlock)
                 .and_then(|()| flock(&self.lock, FlockOperation::NonBlockingLockExclusive));
             let is_in_use = attempt == Err(Errno::WOULDBLOCK);
@@ -105,8 +105,7 @@ impl Drop for Session {
     }
 }
 
-/// Makes the file in which the node's processes count. Its memory is allocated at once, because they
-/// map it.
+/// Creates the counters file of the node's processes. Its memory is allocated at once, because processes map it.
 pub(crate) fn create_counters(path: &Path) -> io::Result<()> {
     let file = File::options().write(true).create_new(true).mode(0o600).open(path)?;
     file.write_all_at(&vec![0; COUNTERS_BYTES], 0)
@@ -129,12 +128,12 @@ pub(crate) fn read_counters(path: &Path) -> io::Result<Clients> {
     })
 }
 
-/// The resident set, in bytes.
+/// Returns the resident set, in bytes.
 pub(crate) fn rss() -> Option<u64> {
     status_bytes("VmRSS:")
 }
 
-/// A size in `/proc/self/status`, see proc(5).
+/// Returns a size in `/proc/self/status`, see proc(5).
 pub(crate) fn status_bytes(name: &str) -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix(name))?;
@@ -145,7 +144,7 @@ pub(crate) fn status_bytes(name: &str) -> Option<u64> {
 fn remove(directory: &Path) {
     match std::fs::remove_dir_all(directory) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            tracing::warn!(directory = %directory.display(), %error, "can't be removed; remove it by hand");
+            tracing::warn!(directory = %directory.display(), %error, "the directory can't be removed; remove it by hand");
         }
         _ => {}
     }

@@ -1,4 +1,4 @@
-//! The control socket: statistics, clearing, and whatever a peer may do to it.
+//! The control socket: statistics, clearing, and malformed requests.
 
 mod support;
 
@@ -13,7 +13,7 @@ use std::process::Command;
 use headwater_abi::client::{Status, Want};
 use headwater_abi::table::State;
 use headwater_daemon::protocol::{Answer, Cleared};
-use support::{Cluster, Node, PATIENCE, control, eventually, stats};
+use support::{Cluster, Node, TEST_TIMEOUT, control, eventually, stats};
 
 /// Names the socket for the test that is run as another user.
 const OTHERS_SOCKET: &str = "HEADWATER_TEST_OTHERS_SOCKET";
@@ -65,7 +65,7 @@ fn statistics_are_exact() {
     assert_eq!((&request.name[..], request.count, request.asked, request.from_original), ("request", 7, 6, 1));
     let latency = request.latency;
     assert!(1000 < latency.p50_ns && latency.p50_ns <= latency.p90_ns && latency.p90_ns <= latency.p99_ns);
-    assert!(latency.p99_ns <= latency.max_ns && u128::from(latency.max_ns) < PATIENCE.as_nanos());
+    assert!(latency.p99_ns <= latency.max_ns && u128::from(latency.max_ns) < TEST_TIMEOUT.as_nanos());
     cluster.stop();
 }
 
@@ -101,7 +101,7 @@ fn what_is_cleared_is_read_again_from_the_nearest_node() {
     }
     assert_eq!(cluster.ask(1, "lib/b", Want::WHOLE), Status::Done);
     assert_eq!(std::fs::read(cluster.nodes[1].copy(&b)).unwrap(), b"lib/b");
-    assert_eq!(stats(&cluster.nodes[0]).shared_fs.files_read, 4, "nobody had it");
+    assert_eq!(stats(&cluster.nodes[0]).shared_fs.files_read, 4, "no node had it");
     assert_eq!(clear(&cluster.nodes[1], &cluster.shared("lib/nothing"), true), Cleared::default());
     cluster.stop();
 }
@@ -138,12 +138,12 @@ fn a_change_is_noticed_when_cleared_content_is_read_again() {
     }
     cluster.ask(1, "lib/a", Want::WHOLE);
     let path = cluster.shared("lib/a");
-    let is_live = |node: &Node| {
+    let is_passthrough = |node: &Node| {
         let table = node.table();
         table.reader().find(path.as_os_str().as_encoded_bytes()).unwrap().state.contains(State::PASSTHROUGH)
     };
     for node in &cluster.nodes {
-        eventually("the original is used", || is_live(node));
+        eventually("the source file is used", || is_passthrough(node));
         assert!(!is_resident(node, &path));
     }
     let changed = stats(&cluster.nodes[0]).changed;
@@ -153,7 +153,7 @@ fn a_change_is_noticed_when_cleared_content_is_read_again() {
 
 fn connect(node: &Node) -> UnixStream {
     let stream = UnixStream::connect(node.dir.control()).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(TEST_TIMEOUT)).unwrap();
     stream
 }
 
@@ -184,9 +184,9 @@ fn nonsense_gets_an_error_or_the_end() {
     let mut flood = connect(node);
     let junk = vec![b'x'; 1 << 20];
     let sent = (0..64).take_while(|_| flood.write_all(&junk).is_ok()).count();
-    assert!(sent < 64, "a line without an end is not taken for ever");
+    assert!(sent < 64, "the daemon bounds a line without an end");
     drop(connect(node));
-    // Who sends more than one request gets no answer to the first.
+    // A client that sends more than one request receives no answer to the first.
     let mut twice = connect(node);
     twice.write_all(b"{\"version\":1,\"command\":{\"refresh\":[]}}\n").unwrap();
     let mut rest = Vec::new();
@@ -205,16 +205,16 @@ fn connections_are_few_and_short() {
     let mut idle: Vec<UnixStream> = (0..16).map(|_| connect(node)).collect();
     let refused = answer(connect(node), b"");
     assert!(refused.contains("control connections already"), "{refused}");
-    assert_eq!(cluster.ask(0, "a", Want::WHOLE), Status::Done, "processes are served all the while");
+    assert_eq!(cluster.ask(0, "a", Want::WHOLE), Status::Done, "processes are served meanwhile");
     let mut end = Vec::new();
     idle[0].read_to_end(&mut end).unwrap();
-    assert!(end.is_empty(), "who says nothing for seconds is turned out");
+    assert!(end.is_empty(), "a client that is silent for seconds is disconnected");
     assert_eq!(stats(node).holds.files, 1);
     cluster.stop();
 }
 
 #[test]
-fn others_are_turned_away() {
+fn other_users_are_refused() {
     if let Some(socket) = std::env::var_os(OTHERS_SOCKET) {
         let mut stream = UnixStream::connect(socket).unwrap();
         // The daemon may close before or after this.
@@ -226,7 +226,7 @@ fn others_are_turned_away() {
         return;
     }
     if !rustix::process::geteuid().is_root() {
-        return println!("skipped: only root can be somebody else");
+        return println!("skipped: only root can become another user");
     }
     let mut cluster = Cluster::prepare();
     cluster.run(1, |_| {});
@@ -235,19 +235,23 @@ fn others_are_turned_away() {
     for path in socket.ancestors().take_while(|path| path.starts_with(cluster.dir.path())) {
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o777)).unwrap();
     }
-    // A copy, since another user may not reach where this program lies.
+    // A copy, since another user may have no access to this program's directory.
     let program = cluster.dir.path().join("other");
     std::fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
     let other = Command::new(&program)
-        .args(["--exact", "others_are_turned_away", "--nocapture"])
+        .args(["--exact", "other_users_are_refused", "--nocapture"])
         .env(OTHERS_SOCKET, &socket)
         .current_dir("/")
         .uid(65_534)
         .gid(65_534)
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&other.stdout);
-    assert!(other.status.success() && said.contains("turned away"), "{said}{}", String::from_utf8_lossy(&other.stderr));
+    let output = String::from_utf8_lossy(&other.stdout);
+    assert!(
+        other.status.success() && output.contains("turned away"),
+        "{output}{}",
+        String::from_utf8_lossy(&other.stderr)
+    );
     assert_eq!(stats(&cluster.nodes[0]).rank, 0);
     cluster.stop();
 }

@@ -1,4 +1,4 @@
-//! Large files that go down several trees, and small ones whose paths are spread over them.
+//! Large files that several trees distribute, and small ones whose paths are spread over the trees.
 
 mod support;
 
@@ -10,7 +10,7 @@ use support::{Cluster, elf};
 
 const LARGE_BYTES: usize = 20 << 20;
 
-/// Bytes of which no two blocks are alike.
+/// Returns bytes of which no two blocks are equal.
 fn large() -> Vec<u8> {
     (0..LARGE_BYTES as u32).map(|n| (n / 5).wrapping_mul(2_654_435_761).to_be_bytes()[0]).collect()
 }
@@ -22,7 +22,7 @@ fn run(cluster: &mut Cluster, ranks: u32, policy: Policy) {
     });
 }
 
-/// Has all nodes ask for the same at once.
+/// Requests the same path on all nodes at once.
 fn ask_all(cluster: &Cluster, name: &str, want: Want) {
     std::thread::scope(|scope| {
         for node in 0..cluster.nodes.len() {
@@ -31,8 +31,8 @@ fn ask_all(cluster: &Cluster, name: &str, want: Want) {
     });
 }
 
-/// Has a large file go to all nodes. Nodes that look dead, as they may on a machine that is busy, are passed
-/// by; so the counts have to be right in one of some sessions.
+/// Distributes a large file to all nodes. On a busy machine a node may seem dead and is bypassed,
+/// so the counts have to be right in one of several sessions.
 fn all_have_a_large_file(ranks: u32, policy: Policy) {
     let mut counts = Vec::new();
     while counts.last().is_none_or(|last: &Counts| !last.are_right()) {
@@ -49,9 +49,9 @@ struct Counts {
 }
 
 impl Counts {
-    /// True if the file is opened once, nothing is read or sent twice, and nobody sends more than a file.
+    /// Whether the file is opened once, nothing is read or sent twice, and no node sends more than a file.
     fn are_right(&self) -> bool {
-        // Of twenty blocks a tree has seven at most, and what is pushed may cross what is asked for.
+        // Of twenty blocks a tree has seven at most, and a push may cross a request.
         let (file, spare) = (LARGE_BYTES as u64, 3 * BLOCK_BYTES);
         let needed = (self.sent.len() as u64 - 1) * file;
         (self.opened, self.read) == (1, file)
@@ -91,7 +91,7 @@ fn five_nodes_share_the_sending_of_a_large_file() {
 }
 
 #[test]
-fn nobody_who_pulls_gets_anything_twice() {
+fn no_child_that_pulls_receives_anything_twice() {
     all_have_a_large_file(4, Policy::Pull);
 }
 

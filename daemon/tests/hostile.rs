@@ -1,4 +1,4 @@
-//! Strangers, garbage, and ends of all kinds.
+//! Unauthenticated peers, garbage, and ends of all kinds.
 
 mod support;
 
@@ -8,13 +8,13 @@ use std::os::unix::net::UnixStream;
 
 use headwater_abi::client::{Status, Want};
 use headwater_daemon::{Branching, SessionId, SessionKey, Shape};
-use support::{Cluster, PATIENCE, eventually, final_status};
+use support::{Cluster, TEST_TIMEOUT, eventually, final_status};
 
-/// What a connection to the first daemon's TCP socket gets for these bytes.
+/// Sends these bytes to the first daemon's TCP socket and returns the reply.
 fn answer_to(cluster: &Cluster, bytes: &[u8]) -> Vec<u8> {
     let mut stream = TcpStream::connect(cluster.addresses[0]).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    // A refusal may come before everything is sent.
+    stream.set_read_timeout(Some(TEST_TIMEOUT)).unwrap();
+    // A refusal may arrive before everything is sent.
     let _ = stream.write_all(bytes);
     let mut answer = Vec::new();
     let _ = stream.read_to_end(&mut answer);
@@ -39,17 +39,17 @@ fn garbage_from_the_network_is_refused() {
         assert_eq!(answer_to(&cluster, &handshake), b"");
     }
     assert!(rss() < before + (8 << 20), "memory grows with garbage");
-    assert_eq!(cluster.ask(0, "a", Want::WHOLE), Status::Done, "the daemon lives on");
+    assert_eq!(cluster.ask(0, "a", Want::WHOLE), Status::Done, "the daemon still serves");
     cluster.stop();
 }
 
 #[test]
-fn strangers_that_say_nothing_give_way() {
+fn silent_unauthenticated_peers_are_displaced() {
     let mut cluster = Cluster::prepare();
     cluster.write("a", b"x");
     cluster.run(1, |_| ());
     let mut streams: Vec<TcpStream> = (0..80).map(|_| TcpStream::connect(cluster.addresses[0]).unwrap()).collect();
-    streams[0].set_read_timeout(Some(PATIENCE)).unwrap();
+    streams[0].set_read_timeout(Some(TEST_TIMEOUT)).unwrap();
     assert_eq!(streams[0].read(&mut [0; 8]).unwrap(), 0, "the oldest is closed for a newer one");
     assert_eq!(cluster.ask(0, "a", Want::WHOLE), Status::Done);
     cluster.stop();
@@ -66,14 +66,14 @@ fn another_key_or_session_gets_nothing() {
         cluster.write("a", b"x");
         let mut other = Cluster::prepare();
         cluster.run(2, |_| ());
-        // A daemon that takes the first one's root for its parent.
+        // A daemon whose parent is the first session's root.
         let root = cluster.addresses[0];
         other.start(1, 2, |config| {
             config.peers = vec![root, config.peers[1]];
             change(config);
         });
         std::thread::sleep(std::time::Duration::from_millis(300));
-        assert_eq!(cluster.ask(1, "a", Want::WHOLE), Status::Done, "the true child keeps its link");
+        assert_eq!(cluster.ask(1, "a", Want::WHOLE), Status::Done, "the true child's link stays up");
         cluster.stop();
     }
 }
@@ -91,7 +91,7 @@ fn garbage_from_processes_is_survived() {
         b"HWQ1\xff\xff\xff\xff\0\0\0\0\0\0\0\0\xff\xff\xff\xff\0\0\0\0",
     ] {
         let mut stream = UnixStream::connect(&socket).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(TEST_TIMEOUT)).unwrap();
         let _ = stream.write_all(garbage);
         assert_eq!(final_status(&mut stream), None);
     }
@@ -104,14 +104,14 @@ fn garbage_from_processes_is_survived() {
 }
 
 #[test]
-fn waiting_processes_are_told_when_the_session_ends() {
+fn waiting_processes_are_notified_when_the_session_ends() {
     let mut cluster = Cluster::prepare();
     rustix::fs::mkfifoat(rustix::fs::CWD, cluster.shared("fifo"), rustix::fs::Mode::RUSR).unwrap();
     cluster.run(1, |_| ());
-    // Nothing of it can be served, but the daemon must not hang on it either.
+    // None of it can be served, but the daemon must not hang either.
     assert_eq!(cluster.ask(0, "fifo", Want::ATTR), Status::Done);
     let mut idle = UnixStream::connect(cluster.nodes[0].dir.socket()).unwrap();
-    idle.set_read_timeout(Some(PATIENCE)).unwrap();
+    idle.set_read_timeout(Some(TEST_TIMEOUT)).unwrap();
     eventually("the connection", || cluster.nodes[0].dir.socket().exists());
     cluster.stop();
     assert_ne!(final_status(&mut idle), Some(Status::Done));
@@ -124,13 +124,13 @@ fn losing_its_starter_ends_a_daemon_without_a_trace() {
     cluster.run(3, |_| ());
     assert_eq!(cluster.ask(2, "a", Want::WHOLE), Status::Done);
     let table = cluster.nodes[2].dir.table();
-    let held = std::fs::File::open(&table).unwrap();
+    let file = std::fs::File::open(&table).unwrap();
     for node in &mut cluster.nodes {
-        assert_eq!(node.orphan(), "", "nobody is there to read a report");
+        assert_eq!(node.orphan(), "", "no report is printed without a reader");
         assert!(!node.dir.path().exists());
     }
     assert!(!cluster.dir.path().join("session").exists(), "the last one removes the session");
     let mut head = [0; 160];
-    std::os::unix::fs::FileExt::read_exact_at(&held, &mut head, 0).unwrap();
-    assert_eq!(head[19 * 8], 2, "who still maps the table knows that the session is over");
+    std::os::unix::fs::FileExt::read_exact_at(&file, &mut head, 0).unwrap();
+    assert_eq!(head[19 * 8], 2, "the mapped table marks the session's end");
 }

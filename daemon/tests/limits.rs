@@ -1,4 +1,4 @@
-//! A store that is full: content gives way, or its processes use the originals.
+//! A full store: content is evicted, or processes use the source files.
 
 mod support;
 
@@ -20,13 +20,13 @@ fn is_resident(cluster: &Cluster, name: &str) -> bool {
     let path = cluster.shared(name);
     let record = table.reader().find(path.as_os_str().as_encoded_bytes());
     let resident = record.is_some_and(|record| record.state.contains(State::WHOLE));
-    // The other way round a copy may stand a little longer than the table names it.
-    assert!(!resident || cluster.nodes[0].copy(&path).exists(), "{name}: the table names what is not there");
+    // A copy may exist a little longer than the table names it.
+    assert!(!resident || cluster.nodes[0].copy(&path).exists(), "{name}: the table names a missing copy");
     resident
 }
 
 #[test]
-fn unused_content_gives_way() {
+fn unused_content_is_evicted() {
     let mut cluster = Cluster::prepare();
     for name in ["a", "b", "c"] {
         cluster.write(name, &vec![b'x'; 40 << 10]);
@@ -34,21 +34,21 @@ fn unused_content_gives_way() {
     cluster.run(1, |config| config.store_bytes_max = 100 << 10);
     assert_eq!(cluster.ask(0, "a", Want::WHOLE), Status::Done);
     assert!(is_resident(&cluster, "a"));
-    let held = File::open(cluster.nodes[0].copy(&cluster.shared("a"))).unwrap();
-    assert_eq!(cluster.ask(0, "b", Want::WHOLE), Status::Fallback, "what is in use stays");
+    let file = File::open(cluster.nodes[0].copy(&cluster.shared("a"))).unwrap();
+    assert_eq!(cluster.ask(0, "b", Want::WHOLE), Status::Fallback, "a file in use stays");
     assert!(is_resident(&cluster, "a") && !is_resident(&cluster, "b"));
-    drop(held);
+    drop(file);
     assert_eq!(cluster.ask(0, "c", Want::WHOLE), Status::Done);
     assert!(!is_resident(&cluster, "a") && is_resident(&cluster, "c"));
     assert_eq!(
         cluster.stop()[0].memory.store_bytes,
         80 << 10,
-        "what was evicted a moment ago still stands, within the bound"
+        "a recently evicted file still exists, within the bound"
     );
 }
 
 #[test]
-fn what_a_leaf_has_evicted_comes_from_its_parent_again() {
+fn content_that_a_leaf_has_evicted_comes_from_its_parent_again() {
     let mut cluster = Cluster::prepare();
     for name in ["a", "b"] {
         cluster.write(name, &vec![b'x'; 40 << 10]);
@@ -57,7 +57,7 @@ fn what_a_leaf_has_evicted_comes_from_its_parent_again() {
     for name in ["a", "b", "a", "b"] {
         let started = Instant::now();
         while cluster.ask(1, name, Want::WHOLE) != Status::Done {
-            assert!(started.elapsed() < Duration::from_secs(60), "{name}: what was evicted before has not gone");
+            assert!(started.elapsed() < Duration::from_secs(60), "{name}: an evicted copy still exists");
             std::thread::sleep(Duration::from_millis(100));
         }
         assert!(stats(&cluster.nodes[1]).memory.store <= 100 << 10, "{name}");
@@ -68,7 +68,7 @@ fn what_a_leaf_has_evicted_comes_from_its_parent_again() {
 }
 
 #[test]
-fn content_beyond_the_limit_is_the_originals() {
+fn content_beyond_the_limit_is_left_to_the_source() {
     let mut cluster = Cluster::prepare();
     cluster.write("large", &vec![b'x'; 100 << 10]);
     cluster.write("small", b"x");
@@ -143,7 +143,7 @@ fn a_full_file_system_is_survived() {
     cluster.run(1, |_| ());
     assert_eq!(cluster.ask(0, "large", Want::WHOLE), Status::Fallback);
     assert!(!is_resident(&cluster, "large"));
-    assert_eq!(cluster.ask(0, "small", Want::WHOLE), Status::Done, "what was written of the large one is gone");
+    assert_eq!(cluster.ask(0, "small", Want::WHOLE), Status::Done, "the written part of the large one is removed");
     assert!(is_resident(&cluster, "small"));
     cluster.stop();
 }
@@ -174,33 +174,34 @@ fn what_is_evicted_and_still_in_use_is_counted() {
         let taken = used(&session).saturating_sub(others + table(cluster));
         assert!(taken <= BOUND, "{taken} bytes are taken");
     };
-    let mut held = Vec::new();
+    let mut evicted_copies = Vec::new();
     for number in 0..60 {
         cluster.ask(0, &format!("f{number}"), Want::WHOLE);
         check(&cluster);
-        // What has been evicted, and nobody has told those who looked it up before.
+        // A copy that was evicted without notice to processes that have looked it up.
         let evicted = (0..number)
             .map(|before| format!("f{before}"))
             .find(|before| cluster.nodes[0].copy(&cluster.shared(before)).exists() && !is_resident(&cluster, before));
         if let Some(copy) = evicted.and_then(|name| File::open(cluster.nodes[0].copy(&cluster.shared(&name))).ok()) {
-            held.push(copy);
+            evicted_copies.push(copy);
         }
     }
-    assert!(!held.is_empty(), "something was evicted");
+    assert!(!evicted_copies.is_empty(), "something was evicted");
     let parked = cluster.nodes[0].dir.parked();
     let started = Instant::now();
     while std::fs::read_dir(&parked).unwrap().count() == 0 {
-        assert!(started.elapsed() < Duration::from_secs(60), "what is in use never loses its place");
+        assert!(started.elapsed() < Duration::from_secs(60), "a file in use is never parked");
         std::thread::sleep(Duration::from_millis(50));
         cluster.ask(0, &format!("f{}", started.elapsed().as_millis() % 60), Want::WHOLE);
         check(&cluster);
     }
-    let copies = held.iter().map(|copy| copy.metadata().unwrap()).map(|copy| (copy.ino(), copy.blocks() * 512));
+    let copies =
+        evicted_copies.iter().map(|copy| copy.metadata().unwrap()).map(|copy| (copy.ino(), copy.blocks() * 512));
     let bytes: u64 = copies.collect::<HashMap<_, _>>().into_values().sum();
-    assert!(bytes > 0 && stats(&cluster.nodes[0]).memory.store >= bytes, "what is held is counted");
-    drop(held);
+    assert!(bytes > 0 && stats(&cluster.nodes[0]).memory.store >= bytes, "open copies are counted");
+    drop(evicted_copies);
     while std::fs::read_dir(&parked).unwrap().count() > 0 {
-        assert!(started.elapsed() < Duration::from_secs(60), "what nobody uses goes");
+        assert!(started.elapsed() < Duration::from_secs(60), "unused files are removed");
         std::thread::sleep(Duration::from_millis(50));
         check(&cluster);
     }

@@ -1,4 +1,4 @@
-//! A tree through a real mount, against the original.
+//! A tree through a real mount, compared with its source.
 
 mod support;
 
@@ -66,14 +66,14 @@ fn run(cluster: &mut Cluster, ranks: u32, opening: Opening) -> Option<Vec<Mounte
     mounts.into_inner().into_iter().collect()
 }
 
-/// Ends a session: first the mounts go, then the daemons.
+/// Ends a session: first the mounts, then the daemons.
 fn end(mut cluster: Cluster, mounts: Vec<Mounted>) -> Vec<Report> {
     drop(mounts);
     cluster.stop()
 }
 
 #[test]
-fn a_tree_looks_as_its_original_does() {
+fn a_tree_looks_like_its_source() {
     for opening in [Opening::None, Opening::Cached, Opening::Passthrough] {
         let mut cluster = Cluster::prepare();
         plant(&cluster);
@@ -104,8 +104,8 @@ fn absent_names_are_absent_and_need_no_file_system() {
     plant(&cluster);
     let Some(mounts) = run(&mut cluster, 1, Opening::None) else { return };
     for name in ["lib/absent", "absent", "lib/deep/absent/x", "lib/small/x"] {
-        let (original, shown) = (std::fs::metadata(cluster.shared(name)), std::fs::metadata(mounts[0].path(name)));
-        assert_eq!(shown.unwrap_err().raw_os_error(), original.unwrap_err().raw_os_error(), "{name}");
+        let (source, shown) = (std::fs::metadata(cluster.shared(name)), std::fs::metadata(mounts[0].path(name)));
+        assert_eq!(shown.unwrap_err().raw_os_error(), source.unwrap_err().raw_os_error(), "{name}");
     }
     let report = end(cluster, mounts).swap_remove(0);
     assert_eq!((report.shared_fs.files_read, report.mount.from_original), (0, 0));
@@ -134,7 +134,7 @@ fn programs_and_maps_work() {
 }
 
 #[test]
-fn errors_are_the_originals() {
+fn errors_are_those_of_the_source() {
     let mut cluster = Cluster::prepare();
     plant(&cluster);
     cluster.write("lib/vanishing", b"soon gone");
@@ -150,7 +150,7 @@ fn errors_are_the_originals() {
 }
 
 #[test]
-fn what_is_out_of_the_scope_comes_from_the_original() {
+fn paths_outside_of_the_scope_come_from_the_source() {
     let mut cluster = Cluster::prepare();
     plant(&cluster);
     let (root, lib) = (cluster.shared(""), cluster.shared("lib").to_str().unwrap().to_owned());
@@ -168,7 +168,7 @@ fn what_is_out_of_the_scope_comes_from_the_original() {
     assert!(report.mount.from_original > 0);
 }
 
-/// One daemon with a mount that `change` has made as it should be.
+/// Starts one daemon with a mount that `change` has configured.
 fn run_one(cluster: &mut Cluster, change: impl Fn(&mut MountConfig)) -> Option<Vec<Mounted>> {
     let root = cluster.shared("").components().as_path().to_owned();
     let dir = cluster.dir.path().to_owned();
@@ -219,7 +219,7 @@ fn hidden_directories_are_empty() {
     end(cluster, mounts);
 }
 
-/// A daemon whose parent never comes, so that nothing can be known for a long time, and a process that waits for it.
+/// Starts a daemon whose parent never connects, and a process that waits for its answer.
 fn waiting_reader(cluster: &mut Cluster, reader: &mut Command) -> Option<(Vec<Mounted>, std::process::Child)> {
     plant(cluster);
     let (root, dir) = (cluster.shared("").components().as_path().to_owned(), cluster.dir.path().to_owned());
@@ -237,8 +237,8 @@ fn waiting_reader(cluster: &mut Cluster, reader: &mut Command) -> Option<(Vec<Mo
 }
 
 #[test]
-fn who_waits_for_an_answer_can_be_killed() {
-    // The second one has had another signal before, which it handles.
+fn a_process_that_waits_for_an_answer_can_be_killed() {
+    // The second one received another signal before, which it handles.
     let handling = "import signal, sys\nsignal.signal(signal.SIGUSR1, lambda *_: 0)\nopen(sys.argv[1])";
     let mut python = Command::new("python3");
     for (reader, handled) in [(&mut Command::new("cat"), false), (python.args(["-c", handling]), true)] {
@@ -248,7 +248,7 @@ fn who_waits_for_an_answer_can_be_killed() {
             let pid = rustix::process::Pid::from_child(&reader);
             rustix::process::kill_process(pid, rustix::process::Signal::USR1).unwrap();
             std::thread::sleep(Duration::from_millis(600));
-            assert_eq!(reader.try_wait().unwrap(), None, "it waits on");
+            assert_eq!(reader.try_wait().unwrap(), None, "it still waits");
         }
         let killed_at = Instant::now();
         reader.kill().unwrap();
@@ -262,7 +262,7 @@ fn who_waits_for_an_answer_can_be_killed() {
 #[test]
 fn any_number_that_waits_can_be_killed() {
     let mut cluster = Cluster::prepare();
-    // Each thread waits for a name of its own; the signal that is handled comes to one of them first.
+    // Each thread waits for another name; one of them receives the handled signal first.
     let script = "import os, signal, sys, threading\n\
         signal.signal(signal.SIGUSR1, lambda *_: 0)\n\
         def wait(number): os.stat(f'{sys.argv[1]}{number}')\n\

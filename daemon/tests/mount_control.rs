@@ -43,13 +43,13 @@ fn refresh(node: &Node) -> Refreshed {
     }
 }
 
-/// How often the kernel asked for this.
-fn asked(node: &Node, operation: &str) -> u64 {
+/// Counts the kernel's requests for this operation.
+fn requests(node: &Node, operation: &str) -> u64 {
     stats(node).operations.iter().find(|o| o.name == operation).map_or(0, |o| o.count)
 }
 
 #[test]
-fn what_is_cleared_is_asked_for_again() {
+fn cleared_content_is_requested_again() {
     for opening in OPENINGS {
         let mut cluster = Cluster::prepare();
         for number in 0..40 {
@@ -67,10 +67,10 @@ fn what_is_cleared_is_asked_for_again() {
         let cleared = clear(&cluster.nodes[1], &cluster.shared("lib"));
         assert_eq!((cleared.files, cleared.kept_in_use, cleared.kept_in_transit), (39, 1, 0), "{opening:?}");
         assert_eq!(stats(&cluster.nodes[1]).holds.files, 1);
-        assert_eq!(stats(&cluster.nodes[0]).holds.files, 40, "the parent keeps its own");
-        let lookups = asked(&cluster.nodes[1], "lookup");
+        assert_eq!(stats(&cluster.nodes[0]).holds.files, 40, "the parent's copies stay");
+        let lookups = requests(&cluster.nodes[1], "lookup");
         (0..40).for_each(|number| assert_eq!(read(number), vec![number; 10_000], "{opening:?}"));
-        assert!(asked(&cluster.nodes[1], "lookup") >= lookups + 39, "the kernel has forgotten the names");
+        assert!(requests(&cluster.nodes[1], "lookup") >= lookups + 39, "the kernel has forgotten the names");
         assert_eq!(stats(&cluster.nodes[1]).holds.files, 40);
         assert_eq!(stats(&cluster.nodes[0]).shared_fs.files_read, 40, "nothing is read from the shared file system");
         let mut content = Vec::new();
@@ -89,10 +89,10 @@ fn a_refresh_shows_what_is_new_and_leaves_open_files_alone() {
             cluster.write(name, format!("first {name}").as_bytes());
         }
         symlink("same", cluster.shared("lib/link")).unwrap();
-        let original = cluster.shared("").components().as_path().to_owned();
+        let source = cluster.shared("").components().as_path().to_owned();
         let Some(mounts) = run(&mut cluster, 3, opening) else { return };
         for view in &mounts {
-            assert_same(&original, &view.at);
+            assert_same(&source, &view.at);
             assert!(!view.path("lib/added").exists() && !view.path("kept/added/x").exists());
         }
         let mut open: Vec<File> = mounts
@@ -119,13 +119,13 @@ fn a_refresh_shows_what_is_new_and_leaves_open_files_alone() {
         for (node, view) in cluster.nodes.iter().zip(&mounts) {
             eventually("the generation", || stats(node).generation == 2 && !stats(node).is_settling);
             assert!(view.path("lib/added").exists());
-            let reads = asked(node, "read");
+            let reads = requests(node, "read");
             assert_eq!(std::fs::read(view.path("kept/same")).unwrap(), b"first kept/same");
             assert_eq!(std::fs::read(view.path("lib/same")).unwrap(), b"first lib/same");
             if opening != Opening::Passthrough {
-                assert_eq!(asked(node, "read"), reads, "the kernel still has the pages of what has not changed");
+                assert_eq!(requests(node, "read"), reads, "the kernel still caches pages of unchanged files");
             }
-            assert_same(&original, &view.at);
+            assert_same(&source, &view.at);
         }
         assert_eq!(std::fs::metadata(mounts[2].path("lib/modified")).unwrap().ino(), inode);
         for (number, file) in open.iter_mut().enumerate() {
@@ -137,7 +137,7 @@ fn a_refresh_shows_what_is_new_and_leaves_open_files_alone() {
             assert_eq!(file.metadata().unwrap().len(), content.len() as u64);
         }
         let root = stats(&cluster.nodes[0]);
-        assert_eq!(root.generations_kept, 1, "open files keep the older one");
+        assert_eq!(root.generations_kept, 1, "open files retain the older one");
         drop(open);
         drop(mounts);
         cluster.stop();

@@ -1,4 +1,4 @@
-//! Several daemons: one reads, all have.
+//! Several daemons: one reads, all receive.
 
 mod support;
 
@@ -86,7 +86,7 @@ fn sixteen_nodes_adapt() {
 }
 
 #[test]
-fn what_one_asks_for_is_pushed_to_all() {
+fn content_that_one_node_requests_is_pushed_to_all() {
     let mut cluster = Cluster::prepare();
     cluster.write("a.py", b"pushed");
     cluster.run(6, |config| config.policy = Policy::Push);
@@ -116,7 +116,7 @@ fn holes_are_filled_on_every_node() {
     }
     assert_eq!(cluster.ask(3, "lib/x.so", Want::WHOLE), Status::Done);
     assert!(std::fs::read(cluster.nodes[3].copy(&path)).unwrap() == content);
-    assert_eq!(support::allocated(&cluster.nodes[1].copy(&path)), 4096, "others keep their holes");
+    assert_eq!(support::allocated(&cluster.nodes[1].copy(&path)), 4096, "copies elsewhere retain their holes");
     let reports = cluster.stop();
     assert_eq!(reports[0].shared_fs.bytes_read, 2 * content.len() as u64 - 4096);
 }
@@ -147,7 +147,7 @@ fn loadable_and_whole_are_wanted_at_once() {
 }
 
 #[test]
-fn a_live_path_is_live_everywhere() {
+fn a_passthrough_path_is_passthrough_on_all_nodes() {
     let mut cluster = Cluster::prepare();
     cluster.write("pkg/a.py", b"pass");
     cluster.run(4, |_| ());
@@ -164,7 +164,7 @@ fn a_live_path_is_live_everywhere() {
 }
 
 #[test]
-fn who_has_lost_everybody_above_reads() {
+fn a_node_without_ancestors_reads() {
     let mut cluster = Cluster::prepare();
     cluster.write("a.py", b"x");
     cluster.run(2, |_| ());

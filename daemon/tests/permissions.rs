@@ -1,4 +1,4 @@
-//! What the user may not do stays so. Root may do everything, so as root the test runs itself again
+//! Refused accesses stay refused. Root has every permission, so as root the test runs itself again
 //! as another user.
 
 mod support;
@@ -55,11 +55,11 @@ fn check_permissions() {
             assert_eq!(cluster.ask(node, name, Want::ATTR), Status::Done, "{name}");
         }
         for name in ["secret", "write-only"] {
-            assert_eq!(cluster.ask(node, name, Want::WHOLE), Status::Fallback, "{name}: the original says why not");
+            assert_eq!(cluster.ask(node, name, Want::WHOLE), Status::Fallback, "{name}: the source has the error");
             assert!(!cluster.nodes[node].copy(&cluster.shared(name)).exists());
         }
         assert_eq!(cluster.ask(node, "read-only", Want::WHOLE), Status::Done);
-        // The copy of what nobody may write is filled nevertheless, and looks the same afterwards.
+        // The copy of a read-only file is filled nevertheless, and has the same attributes afterwards.
         for want in [Want::LOADABLE, Want::WHOLE] {
             assert_eq!(cluster.ask(node, "lib.so", want), Status::Done);
         }

@@ -1,4 +1,4 @@
-//! Fetching before anybody asks: every node has it, and the shared file system is asked once.
+//! Fetching before any request: every node has the files, and the shared file system is read once.
 
 mod support;
 
@@ -29,14 +29,14 @@ fn list(entries: &[(What, &Path)]) -> Preload {
     Preload::List(PreloadList { name: "app.closure".into(), entries: entries.iter().map(line).collect() })
 }
 
-/// Waits until every node has fetched all that it was to, and gives what that was.
+/// Waits until every node has fetched all its files, and returns the counts.
 fn fetched(cluster: &Cluster) -> Vec<Preloaded> {
     let tally = |node| stats(node).preload;
     cluster.nodes.iter().for_each(|node| eventually("the end of preloading", || tally(node).has_ended));
     cluster.nodes.iter().map(tally).collect()
 }
 
-/// Checks that each node's table says all this.
+/// Checks that each node's table has these records.
 fn published(cluster: &Cluster, wanted: &[(&Path, State)]) {
     for (number, node) in cluster.nodes.iter().enumerate() {
         let table = node.table();
@@ -97,7 +97,7 @@ fn every_node_has_what_the_list_names() {
 }
 
 #[test]
-fn what_has_changed_is_left_until_it_is_asked_for() {
+fn changed_files_are_left_until_requested() {
     let mut cluster = Cluster::prepare();
     let files = fill(&cluster);
     let versions: Vec<Version> = files.iter().map(|file| version(file)).collect();
@@ -140,7 +140,7 @@ fn a_list_does_not_fill_the_store() {
     cluster.stop();
 }
 
-/// A program with a library that needs another, which its directory's search path leads to.
+/// Writes a program with a library that needs another one, which the search path of its directory has.
 fn program(cluster: &Cluster) -> Vec<std::path::PathBuf> {
     let compile = |output: &str, flags: &[&str]| {
         let output = cluster.shared(output);

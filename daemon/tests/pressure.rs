@@ -1,4 +1,4 @@
-//! A store whose file system fills up while it is used, by others than the store.
+//! A store whose file system other programs fill while it is used.
 
 mod support;
 
@@ -13,7 +13,7 @@ use support::{Cluster, stats};
 /// Bytes of each file.
 const BYTES: usize = 512 << 10;
 
-/// A session on a tmpfs of 16 MB and files `f0` to `f15`; `None` where that can't be had.
+/// Starts a session on a tmpfs of 16 MB with files `f0` to `f15`; `None` where tmpfs can't be mounted.
 fn on_a_small_disk() -> Option<(Cluster, Tmpfs)> {
     let mut cluster = Cluster::prepare();
     let session = cluster.dir.path().join("session");
@@ -32,12 +32,12 @@ fn on_a_small_disk() -> Option<(Cluster, Tmpfs)> {
     Some((cluster, tmpfs))
 }
 
-/// Waits until something holds that takes some seconds: what is given up stands for a while, and bounds are
+/// Waits until a condition holds that takes some seconds: evicted files exist for a while, and bounds are
 /// raised slowly.
 fn eventually(what: &str, holds: impl Fn() -> bool) {
     let started = Instant::now();
     while !holds() {
-        assert!(started.elapsed() < Duration::from_secs(60), "{what}: has not come about");
+        assert!(started.elapsed() < Duration::from_secs(60), "{what}: not within the limit");
         std::thread::sleep(Duration::from_millis(20));
     }
 }
@@ -59,11 +59,11 @@ fn a_disk_that_others_fill_makes_the_store_smaller_until_there_is_room_again() {
         assert_eq!(cluster.ask(0, &format!("f{number}"), Want::WHOLE), Status::Done);
     }
     tmpfs.fill("others");
-    assert_eq!(cluster.ask(0, "f8", Want::WHOLE), Status::Fallback, "there is no room, whatever the limit says");
-    eventually("content gives way", || now(&cluster).holds.evictions > 0);
+    assert_eq!(cluster.ask(0, "f8", Want::WHOLE), Status::Fallback, "there is no room, whatever the limit is");
+    eventually("content is evicted", || now(&cluster).holds.evictions > 0);
     let full = now(&cluster).bytes;
     assert!(full.store_max < full.store_max_configured && full.store >= 4 * BYTES as u64, "{full:?}");
-    eventually("what gives way makes room for what is wanted now", || {
+    eventually("eviction makes room for requested content", || {
         cluster.ask(0, "f9", Want::WHOLE) == Status::Done && now(&cluster).bytes.store <= now(&cluster).bytes.store_max
     });
     std::fs::remove_file(cluster.dir.path().join("session/others")).unwrap();
@@ -75,14 +75,14 @@ fn a_disk_that_others_fill_makes_the_store_smaller_until_there_is_room_again() {
 }
 
 #[test]
-fn content_in_use_is_asked_for_in_vain_and_served_on() {
+fn content_in_use_is_not_evicted_and_still_served() {
     let Some((mut cluster, tmpfs)) = on_a_small_disk() else { return };
     let open =
         |cluster: &Cluster, name: &str| std::fs::File::open(cluster.nodes[0].copy(&cluster.shared(name))).unwrap();
     for number in 0..8 {
         assert_eq!(cluster.ask(0, &format!("f{number}"), Want::WHOLE), Status::Done);
     }
-    let held: Vec<_> = (0..8).map(|number| open(&cluster, &format!("f{number}"))).collect();
+    let files: Vec<_> = (0..8).map(|number| open(&cluster, &format!("f{number}"))).collect();
     tmpfs.fill("others");
     assert_eq!(cluster.ask(0, "f8", Want::WHOLE), Status::Fallback);
     eventually("the limit is lowered", || {
@@ -91,8 +91,8 @@ fn content_in_use_is_asked_for_in_vain_and_served_on() {
     });
     let stays = now(&cluster);
     assert_eq!((stays.holds.files, stays.holds.evictions), (8, 0));
-    drop(held);
-    eventually("it gives way once nobody has it", || now(&cluster).holds.evictions > 0);
+    drop(files);
+    eventually("it is evicted once it is unused", || now(&cluster).holds.evictions > 0);
     cluster.stop();
 }
 
@@ -119,8 +119,8 @@ fn a_disk_without_inodes_is_a_full_disk() {
         record.is_some_and(|record| record.state.contains(State::WHOLE))
     };
     assert!((1..300).contains(&(0..400).filter(is_whole).count()));
-    eventually("files give way to others", || now(&cluster).holds.evictions > 0);
-    eventually("others are taken in", || {
+    eventually("files are evicted for others", || now(&cluster).holds.evictions > 0);
+    eventually("others are stored", || {
         cluster.ask(0, "f399", Want::WHOLE);
         is_resident(&cluster, "f399")
     });
@@ -140,7 +140,7 @@ fn a_table_on_a_full_disk_serves_on() {
     for number in 0..3000 {
         cluster.ask(0, &format!("a-name-that-is-long-enough-to-fill-a-table-soon-{number}"), Want::ATTR);
     }
-    assert!(is_resident(&cluster, "f7") || now(&cluster).holds.evictions > 0, "what was published stays");
+    assert!(is_resident(&cluster, "f7") || now(&cluster).holds.evictions > 0, "published content stays");
     eventually("the table has memory again", || {
         cluster.ask(0, "f15", Want::WHOLE) == Status::Done && is_resident(&cluster, "f15")
     });

@@ -1,4 +1,4 @@
-//! Generations: who started before a refresh keeps what there was, who starts later finds what is new.
+//! Generations: processes from before a refresh retain the old files, later ones see the new files.
 
 mod support;
 
@@ -20,24 +20,24 @@ fn refresh(node: &Node, paths: &[&Path]) -> Refreshed {
     }
 }
 
-/// What a process of one generation sees on a node.
+/// The view of a process of one generation on a node.
 struct Process<'a> {
     node: &'a Node,
     dir: NodeDir,
     words: Vec<AtomicU64>,
-    /// As long as it lives.
+    /// Open as long as the process runs.
     _counters: File,
 }
 
 impl<'a> Process<'a> {
-    /// A process that starts now.
+    /// Starts a process.
     fn start(node: &'a Node) -> Process<'a> {
         let dir = node.dir.newest();
         let counters = File::open(dir.counters()).unwrap();
         Process { node, words: words(&dir.table()), dir, _counters: counters }
     }
 
-    /// Asks, and looks again.
+    /// Sends a request, and reads the table again.
     fn ask(&mut self, path: &Path, want: Want) -> Status {
         let mut stream = self.node.send(path, want, self.dir.generation());
         let status = final_status(&mut stream).unwrap();
@@ -50,7 +50,7 @@ impl<'a> Process<'a> {
         reader.find(path.as_os_str().as_encoded_bytes()).map(|record| (record.kind, record.state))
     }
 
-    /// The content of the copy, if the table says that there is one.
+    /// Returns the copy's content, if the table names a copy.
     fn content(&self, path: &Path) -> Option<Vec<u8>> {
         let (_, state) = self.state(path)?;
         state.contains(State::WHOLE).then(|| std::fs::read(self.copy(path)).unwrap())
@@ -73,7 +73,7 @@ fn words(table: &Path) -> Vec<AtomicU64> {
 
 const NAMES: [&str; 5] = ["lib/same", "lib/modified", "lib/replaced", "lib/removed", "other/same"];
 
-/// A tree that is known on all nodes, and then changed.
+/// Writes a tree that all nodes know, and then changes it.
 fn known_and_changed(ranks: u32) -> Cluster {
     let mut cluster = Cluster::prepare();
     NAMES.iter().for_each(|name| cluster.write(name, format!("first {name}").as_bytes()));
@@ -106,7 +106,7 @@ fn old_processes_keep_and_new_ones_find(ranks: u32) {
     let mut old: Vec<Process<'_>> = cluster.nodes.iter().map(Process::start).collect();
     change(&cluster);
     let before = stats(&cluster.nodes[0]);
-    // Asked for at the far end of the tree.
+    // Requested at the far end of the tree.
     let refreshed = refresh(cluster.nodes.last().unwrap(), &[]);
     // lib, lib/modified, replaced, removed and link; gone, deep and file; the scope's root.
     assert_eq!((refreshed.generation, refreshed.changed), (2, Some(9)));
@@ -122,12 +122,12 @@ fn old_processes_keep_and_new_ones_find(ranks: u32) {
         let mut new = Process::start(node);
         assert_eq!(new.dir.generation(), 2);
         for name in ["lib/same", "other/same"] {
-            assert_eq!(new.content(&shared(name)), Some(format!("first {name}").into_bytes()), "it is kept");
+            assert_eq!(new.content(&shared(name)), Some(format!("first {name}").into_bytes()), "it is retained");
             let inode = |process: &Process<'_>| std::fs::metadata(process.copy(&shared(name))).unwrap().ino();
-            assert_eq!(inode(&new), inode(&old[rank]), "and takes no memory twice");
+            assert_eq!(inode(&new), inode(&old[rank]), "and is stored once");
         }
         for name in ["lib/modified", "lib/replaced", "lib/removed", "lib/link", "gone/deep/file"] {
-            assert_eq!(new.state(&shared(name)), None, "{name} is not known any more");
+            assert_eq!(new.state(&shared(name)), None, "{name} is no longer known");
         }
         for (name, content) in [
             ("lib/modified", "second, and longer"),
@@ -152,12 +152,12 @@ fn old_processes_keep_and_new_ones_find(ranks: u32) {
         assert_eq!(
             old.ask(&shared("lib/added"), Want::WHOLE),
             Status::Fallback,
-            "what it does not know it learns no more"
+            "the older generation learns nothing new"
         );
         assert_eq!(old.content(&shared("lib/modified")), Some(b"first lib/modified".to_vec()));
     }
     let [root, leaf] = [0, ranks as usize - 1].map(|node| stats(&cluster.nodes[node]));
-    assert_eq!(root.shared_fs.files_read, before.shared_fs.files_read + 4, "only what is new is read");
+    assert_eq!(root.shared_fs.files_read, before.shared_fs.files_read + 4, "only new files are read");
     if ranks > 1 {
         assert_eq!(leaf.shared_fs.files_read, 0);
     }
@@ -195,14 +195,14 @@ fn nothing_has_changed() {
 }
 
 #[test]
-fn only_what_is_named_is_looked_at() {
+fn only_named_paths_are_checked() {
     let mut cluster = known_and_changed(2);
     change(&cluster);
     let (before, gone) = (stats(&cluster.nodes[0]).shared_fs.operations, cluster.shared("gone"));
     let refreshed = refresh(&cluster.nodes[1], &[&gone]);
     // It, the two below it, and the directory that it is in.
     assert_eq!((refreshed.generation, refreshed.changed), (2, Some(4)));
-    // Directories may have been replaced, so each name on the way to them is looked up again, once.
+    // Directories may have been replaced, so each of their paths' names is looked up again, once.
     let on_the_way = gone.ancestors().skip(1).filter(|directory| directory.parent().is_some()).count() as u64;
     let after = stats(&cluster.nodes[0]).shared_fs.operations;
     assert!(after <= before + on_the_way + 4, "{before}, {after}");
@@ -224,9 +224,9 @@ fn what_was_found_changed_is_known_again() {
         control(node, &serde_json::json!({"clear": [{"path": modified, "subtree": false}]}));
     }
     cluster.ask(1, "lib/modified", Want::WHOLE);
-    let is_live =
+    let is_passthrough =
         |node: &Node| Process::start(node).state(&modified).is_some_and(|(_, s)| s.contains(State::PASSTHROUGH));
-    cluster.nodes.iter().for_each(|node| eventually("the original is used", || is_live(node)));
+    cluster.nodes.iter().for_each(|node| eventually("the source file is used", || is_passthrough(node)));
     refresh(&cluster.nodes[0], &[]);
     for node in &cluster.nodes {
         eventually("the generation", || stats(node).generation == 2);
@@ -241,7 +241,7 @@ fn what_was_found_changed_is_known_again() {
 }
 
 #[test]
-fn what_the_job_writes_stays_the_originals() {
+fn paths_that_the_job_writes_stay_passthrough() {
     let mut cluster = known_and_changed(3);
     let mut old = Process::start(&cluster.nodes[1]);
     let path = cluster.shared("lib/modified");
@@ -252,8 +252,9 @@ fn what_the_job_writes_stays_the_originals() {
     assert_eq!(old.ask(&path, Want::PASSTHROUGH), Status::Done);
     cluster.write("lib/modified", b"by the job");
     for node in &cluster.nodes {
-        let is_live = || Process::start(node).state(&path).is_some_and(|(_, state)| state.contains(State::PASSTHROUGH));
-        eventually("everybody uses the original", is_live);
+        let is_passthrough =
+            || Process::start(node).state(&path).is_some_and(|(_, state)| state.contains(State::PASSTHROUGH));
+        eventually("all nodes use the source file", is_passthrough);
     }
     assert!(old.state(&path).unwrap().1.contains(State::PASSTHROUGH));
     let same = cluster.shared("other/same");
@@ -263,7 +264,7 @@ fn what_the_job_writes_stays_the_originals() {
     for node in &cluster.nodes {
         eventually("the generation", || stats(node).generation == 3);
         let mut new = Process::start(node);
-        assert!(new.state(&path).unwrap().1.contains(State::PASSTHROUGH), "it may go on writing");
+        assert!(new.state(&path).unwrap().1.contains(State::PASSTHROUGH), "it may still write");
         assert_eq!(new.ask(&path, Want::WHOLE), Status::Done);
         assert_eq!(new.content(&path).filter(|_| !new.state(&path).unwrap().1.contains(State::PASSTHROUGH)), None);
     }
@@ -289,7 +290,7 @@ fn generations_follow_each_other_and_share_what_stays() {
     let newest = Process::start(&cluster.nodes[1]);
     let inode = |process: &Process<'_>| std::fs::metadata(process.copy(&same)).unwrap().ino();
     assert_eq!(inode(&first), inode(&newest));
-    // What is given up now goes from all of them.
+    // Content that is evicted now is removed from all of them.
     let clear = serde_json::json!({"clear": [{"path": same, "subtree": false}]});
     assert!(matches!(control(&cluster.nodes[1], &clear), Answer::Cleared(cleared) if cleared.files == 1));
     drop(newest);
@@ -300,7 +301,7 @@ fn generations_follow_each_other_and_share_what_stays() {
 }
 
 #[test]
-fn a_generation_goes_when_nobody_uses_it() {
+fn an_unused_generation_is_removed() {
     let mut cluster = known_and_changed(1);
     let node = &cluster.nodes[0];
     let old = Process::start(node);
@@ -315,7 +316,7 @@ fn a_generation_goes_when_nobody_uses_it() {
     eventually("the older generation's end", || stats(node).generations_kept == 0);
     assert!(!dir.exists() && new.dir.table().exists());
     let after = stats(node);
-    assert!(after.memory.store < used, "the older version's bytes are given back");
+    assert!(after.memory.store < used, "the older version's bytes are released");
     assert_eq!(
         after.bytes.store,
         100_000
@@ -327,26 +328,26 @@ fn a_generation_goes_when_nobody_uses_it() {
 }
 
 #[test]
-fn where_a_generation_can_not_be_made_the_originals_are_used() {
+fn without_a_new_generation_the_source_files_are_used() {
     let mut cluster = known_and_changed(2);
     let (modified, same) = (cluster.shared("lib/modified"), cluster.shared("lib/same"));
-    // Something stands where the leaf's second generation is to be.
+    // A file blocks the path of the leaf's second generation.
     std::fs::write(cluster.nodes[1].dir.of_generation(2).generation_dir(), b"").unwrap();
     cluster.write("lib/modified", b"second, and longer");
     assert_eq!(refresh(&cluster.nodes[0], &[]).generation, 2);
-    let is_live = |path: &Path| {
+    let is_passthrough = |path: &Path| {
         let process = Process::start(&cluster.nodes[1]);
         assert_eq!(process.dir.generation(), 1);
         process.state(path).is_some_and(|(_, state)| state.contains(State::PASSTHROUGH))
     };
-    eventually("the original is used", || is_live(&modified));
-    assert!(!is_live(&same));
+    eventually("the source file is used", || is_passthrough(&modified));
+    assert!(!is_passthrough(&same));
     let mut process = Process::start(&cluster.nodes[1]);
     assert_eq!(process.content(&same), Some(b"first lib/same".to_vec()));
-    assert_eq!(process.ask(&cluster.shared("other/same"), Want::WHOLE), Status::Done, "all else goes on");
+    assert_eq!(process.ask(&cluster.shared("other/same"), Want::WHOLE), Status::Done, "everything else works");
     assert_eq!(process.ask(&modified, Want::WHOLE), Status::Done);
     assert_eq!(std::fs::read(process.copy(&modified)).unwrap(), b"first lib/modified", "nothing is mixed up");
-    // The next one can be made. What changed before stays the original's, what changes now is known.
+    // The next one can be made. Paths that changed before stay passthrough, new changes are known.
     let mut root = Process::start(&cluster.nodes[0]);
     assert_eq!(root.ask(&cluster.shared("lib"), Want::LISTING), Status::Done);
     cluster.write("other/same", b"third");
@@ -376,7 +377,7 @@ fn a_node_sends_the_version_that_it_speaks_of() {
     cluster.write("lib/large", &[2; 600_000]);
     refresh(&cluster.nodes[2], &[]);
     eventually("the generation", || cluster.nodes.iter().all(|node| stats(node).generation == 2));
-    // The middle one has both, and passes on what is new.
+    // The middle one has both, and forwards the new content.
     for node in [1, 2] {
         let mut new = Process::start(&cluster.nodes[node]);
         for (name, content) in [("lib/small", b"other".to_vec()), ("lib/large", vec![2; 600_000])] {

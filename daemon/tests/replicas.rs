@@ -1,4 +1,4 @@
-//! Copies for memory domains: a daemon with real files on a machine whose domains the test tells of.
+//! Copies for memory domains: a daemon with real files on a machine whose domains the test simulates.
 
 mod support;
 
@@ -15,10 +15,10 @@ use support::{Cluster, allocated, control, elf, eventually, final_status, stats}
 /// Bytes of each library.
 const BYTES: u64 = 64 << 10;
 
-/// Tells of these domains in place of the kernel: the number, and KiB of free memory.
-fn domains(cluster: &Cluster, told: &[(u32, u64)]) -> PathBuf {
+/// Simulates the kernel's description of these domains: the number, and KiB of free memory.
+fn domains(cluster: &Cluster, simulated: &[(u32, u64)]) -> PathBuf {
     let directory = cluster.dir.path().join("domains");
-    for (number, free) in told {
+    for (number, free) in simulated {
         let node = directory.join(format!("node{number}"));
         fs::create_dir_all(&node).unwrap();
         fs::write(node.join("cpulist"), "0-1023\n").unwrap();
@@ -83,7 +83,7 @@ fn fetch(cluster: &Cluster, name: &str, want: Want) {
     eventually("a library's copies", || is_replicated(cluster, name));
 }
 
-/// Has the daemon give up all content; how many files it has, and how many it keeps because they are in use.
+/// Clears all content of the daemon; returns how many files it cleared, and how many are in use and stay.
 fn clear(cluster: &Cluster) -> (u64, u64) {
     let command = serde_json::json!({"clear": [{"path": cluster.dir.path().join("shared"), "subtree": true}]});
     match control(&cluster.nodes[0], &command) {
@@ -118,7 +118,7 @@ fn each_further_domain_has_a_copy_of_what_is_mapped() {
             assert_eq!((copy.mode(), copy.mtime(), copy.blocks()), (first.mode(), first.mtime(), first.blocks()));
             assert!(copy.ino() != first.ino(), "{name}");
         }
-        assert!(!replica(&cluster, domain, "data").exists(), "what is only read is read once");
+        assert!(!replica(&cluster, domain, "data").exists(), "a file that is only read has one copy");
     }
     let first = allocated(&first(&cluster, "lib0.so")) + allocated(&first(&cluster, "lib1.so"));
     let report = cluster.stop().remove(0);
@@ -135,7 +135,7 @@ fn what_comes_whole_later_is_loaded_from_the_copies_and_executed_from_the_first(
     fetch(&cluster, "lib4.so", Want::WHOLE);
     assert!(state(&cluster, "lib3.so").contains(State::WHOLE | State::REPLICATED));
     assert!(!state(&cluster, "lib3.so").contains(State::REPLICATED_WHOLE));
-    assert_eq!(fs::metadata(replica(&cluster, 0, "lib3.so")).unwrap().ino(), before, "who has loaded it finds it");
+    assert_eq!(fs::metadata(replica(&cluster, 0, "lib3.so")).unwrap().ino(), before, "its user finds it");
     cluster.stop();
 }
 
@@ -164,7 +164,7 @@ fn what_has_no_room_in_a_domain_is_not_copied() {
     assert_eq!(cluster.ask(0, "large.so", Want::WHOLE), Status::Done);
     fetch(&cluster, "small.so", Want::WHOLE);
     assert!(!is_replicated(&cluster, "large.so") && !replica(&cluster, 2, "large.so").exists());
-    assert_eq!(fs::read_dir(cluster.nodes[0].dir.incoming()).unwrap().count(), 0, "nor is anything left of it");
+    assert_eq!(fs::read_dir(cluster.nodes[0].dir.incoming()).unwrap().count(), 0, "and nothing of it is left");
     cluster.stop();
 }
 
@@ -174,17 +174,17 @@ fn copies_are_evicted_with_the_first_and_come_back_with_it() {
     fetch(&cluster, "lib2.so", Want::WHOLE);
     let open = fs::File::open(replica(&cluster, 12, "lib2.so")).unwrap();
     assert_eq!(clear(&cluster), (0, 1));
-    assert!(is_replicated(&cluster, "lib2.so"), "who has a domain's copy open keeps the first");
+    assert!(is_replicated(&cluster, "lib2.so"), "an open copy of a domain retains the first");
     drop(open);
     assert_eq!(clear(&cluster), (1, 0));
     assert_eq!(state(&cluster, "lib2.so") & State::CONTENT, State::empty());
-    assert!(replica(&cluster, 0, "lib2.so").exists(), "whoever looked it up before finds it");
+    assert!(replica(&cluster, 0, "lib2.so").exists(), "a process that has looked it up finds it");
     fetch(&cluster, "lib2.so", Want::WHOLE);
     for domain in [0, 12] {
         assert!(!is_link(&replica(&cluster, domain, "lib2.so")));
     }
     assert_eq!(clear(&cluster), (1, 0));
-    eventually("evicted copies go", || {
+    eventually("evicted copies are removed", || {
         !replica(&cluster, 0, "lib2.so").exists() && !first(&cluster, "lib2.so").exists()
     });
     assert_eq!(stats(&cluster.nodes[0]).memory.store, 0);
@@ -192,7 +192,7 @@ fn copies_are_evicted_with_the_first_and_come_back_with_it() {
 }
 
 #[test]
-fn content_takes_the_room_of_copies_that_nobody_uses() {
+fn content_takes_the_room_of_unused_copies() {
     // Eight libraries fit beside what is left to evicted content, and copies of two before all are there.
     let mut cluster = session(|config| config.store_bytes_max = 15 * BYTES);
     fetch(&cluster, "lib0.so", Want::WHOLE);
@@ -201,20 +201,20 @@ fn content_takes_the_room_of_copies_that_nobody_uses() {
     for number in 2..8 {
         assert_eq!(cluster.ask(0, &format!("lib{number}.so"), Want::WHOLE), Status::Done);
     }
-    eventually("copies that nobody uses give way", || is_link(&replica(&cluster, 12, "lib1.so")));
-    assert!(!is_link(&replica(&cluster, 0, "lib0.so")), "what is in use stays");
+    eventually("unused copies are evicted", || is_link(&replica(&cluster, 12, "lib1.so")));
+    assert!(!is_link(&replica(&cluster, 0, "lib0.so")), "a file in use stays");
     let (link, first) = (replica(&cluster, 0, "lib1.so"), first(&cluster, "lib1.so"));
     assert_eq!(fs::metadata(link).unwrap().ino(), fs::metadata(first).unwrap().ino());
     assert!(is_replicated(&cluster, "lib1.so"), "its names lead to the first copy");
     for number in 0..8 {
-        assert!(state(&cluster, &format!("lib{number}.so")).contains(State::WHOLE), "no content has gone for copies");
+        assert!(state(&cluster, &format!("lib{number}.so")).contains(State::WHOLE), "copies evict no content");
     }
     assert_eq!(cluster.stop().remove(0).memory.replica_bytes, 2 * BYTES);
     drop(open);
 }
 
 #[test]
-fn a_new_generation_keeps_the_copies_of_what_has_not_changed() {
+fn a_new_generation_retains_copies_of_unchanged_files() {
     let mut cluster = session(|_| ());
     fetch(&cluster, "lib0.so", Want::WHOLE);
     fetch(&cluster, "lib1.so", Want::WHOLE);
@@ -225,7 +225,7 @@ fn a_new_generation_keeps_the_copies_of_what_has_not_changed() {
         PathBuf::from(copy)
     };
     let before: Vec<u64> = ["lib0.so", "lib1.so"].map(|name| fs::metadata(old(name)).unwrap().ino()).into();
-    // Who uses the older generation keeps it.
+    // A process of the older generation retains it.
     let counters = fs::File::open(cluster.nodes[0].dir.counters()).unwrap();
     fs::remove_file(cluster.shared("lib1.so")).unwrap();
     cluster.write("lib1.so", &elf(20, 99));
@@ -238,7 +238,7 @@ fn a_new_generation_keeps_the_copies_of_what_has_not_changed() {
     assert_eq!(fs::metadata(replica(&cluster, 12, "lib1.so")).unwrap().len(), 20 * 4096);
     assert_eq!(fs::metadata(old("lib1.so")).unwrap().ino(), before[1]);
     drop(counters);
-    eventually("the older generation goes", || !cluster.nodes[0].dir.generation_dir().exists());
+    eventually("the older generation is removed", || !cluster.nodes[0].dir.generation_dir().exists());
     let (store, replicas) = (3 * (BYTES + 20 * 4096), 2 * (BYTES + 20 * 4096));
     let report = cluster.stop().remove(0);
     assert_eq!((report.memory.store_bytes, report.memory.replica_bytes), (store, replicas));

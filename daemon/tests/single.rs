@@ -1,4 +1,4 @@
-//! One daemon: what a process asks for is in the table and in the store once it is answered.
+//! One daemon: requested content is in the table and in the store once the request is answered.
 
 mod support;
 
@@ -13,26 +13,26 @@ use support::{Cluster, allocated, elf};
 fn a_file_is_read_published_and_stored() {
     let mut cluster = Cluster::prepare();
     cluster.write("lib/a.txt", b"some text");
-    let original = cluster.shared("lib/a.txt");
-    std::fs::set_permissions(&original, std::fs::Permissions::from_mode(0o444)).unwrap();
+    let source = cluster.shared("lib/a.txt");
+    std::fs::set_permissions(&source, std::fs::Permissions::from_mode(0o444)).unwrap();
     cluster.run(1, |_| ());
     assert_eq!(cluster.ask(0, "lib/a.txt", Want::WHOLE), Status::Done);
     let node = &cluster.nodes[0];
     let table = node.table();
-    let record = table.reader().find(original.as_os_str().as_encoded_bytes()).expect("published");
+    let record = table.reader().find(source.as_os_str().as_encoded_bytes()).expect("published");
     assert_eq!(record.kind, Kind::File);
     assert!(record.state.contains(State::ATTR | State::WHOLE | State::LOADABLE));
     assert!(!record.state.intersects(State::EXECUTABLE | State::SCRIPT | State::NATIVE_OBJECT));
-    let (attr, metadata) = (record.attr().unwrap(), std::fs::metadata(&original).unwrap());
+    let (attr, metadata) = (record.attr().unwrap(), std::fs::metadata(&source).unwrap());
     assert_eq!((attr.ino, attr.size, attr.mode), (metadata.ino(), 9, metadata.mode()));
     assert_eq!(attr.mtime, (metadata.mtime(), metadata.mtime_nsec() as u32));
 
-    let copy = node.copy(&original);
+    let copy = node.copy(&source);
     let copied = std::fs::metadata(&copy).unwrap();
     assert_eq!(std::fs::read(&copy).unwrap(), b"some text");
     assert_eq!((copied.mode() & 0o7777, copied.mtime_nsec()), (0o444, metadata.mtime_nsec()));
     let by_inode = table.reader().find_inode(copied.ino()).expect("found by its copy's inode");
-    assert_eq!(by_inode.path().unwrap(), original.as_os_str().as_encoded_bytes());
+    assert_eq!(by_inode.path().unwrap(), source.as_os_str().as_encoded_bytes());
     cluster.stop();
 }
 
@@ -64,16 +64,16 @@ fn unloaded_sections_are_holes_until_they_are_wanted() {
     let content = elf(32, 0xab);
     cluster.write("lib/x.so", &content);
     cluster.run(1, |_| ());
-    let (original, node) = (cluster.shared("lib/x.so"), 0);
+    let (source, node) = (cluster.shared("lib/x.so"), 0);
     assert_eq!(cluster.ask(node, "lib/x.so", Want::LOADABLE), Status::Done);
-    let copy = cluster.nodes[node].copy(&original);
+    let copy = cluster.nodes[node].copy(&source);
     let ino = std::fs::metadata(&copy).unwrap().ino();
     let loadable = std::fs::read(&copy).unwrap();
     assert_eq!((loadable.len(), &loadable[..4096]), (content.len(), &content[..4096]));
-    assert!(loadable[4096..].iter().all(|&b| b == 0), "what no loader maps is not there");
+    assert!(loadable[4096..].iter().all(|&b| b == 0), "unmapped parts are missing");
     assert_eq!(allocated(&copy), 4096);
     let state = |cluster: &Cluster| {
-        cluster.nodes[node].table().reader().find(original.as_os_str().as_encoded_bytes()).unwrap().state
+        cluster.nodes[node].table().reader().find(source.as_os_str().as_encoded_bytes()).unwrap().state
     };
     assert!(state(&cluster).contains(State::LOADABLE | State::NATIVE_OBJECT));
     assert!(!state(&cluster).contains(State::WHOLE));
@@ -81,11 +81,11 @@ fn unloaded_sections_are_holes_until_they_are_wanted() {
     assert_eq!(cluster.ask(node, "lib/x.so", Want::WHOLE), Status::Done);
     assert_eq!(std::fs::read(&copy).unwrap(), content);
     assert!(state(&cluster).contains(State::LOADABLE | State::WHOLE));
-    let (copied, metadata) = (std::fs::metadata(&copy).unwrap(), std::fs::metadata(&original).unwrap());
+    let (copied, metadata) = (std::fs::metadata(&copy).unwrap(), std::fs::metadata(&source).unwrap());
     assert_eq!(copied.ino(), ino, "the holes are filled in place");
     assert_eq!((copied.mtime(), copied.mtime_nsec()), (metadata.mtime(), metadata.mtime_nsec()));
     let report = cluster.stop().swap_remove(0);
-    assert_eq!(report.shared_fs.bytes_read, content.len() as u64 * 2 - 4096, "what is there is not read again");
+    assert_eq!(report.shared_fs.bytes_read, content.len() as u64 * 2 - 4096, "stored parts are not read again");
     assert_eq!(report.memory.store_bytes, content.len() as u64);
 }
 
@@ -155,7 +155,7 @@ fn executables_are_marked_unless_they_are_privileged() {
 }
 
 #[test]
-fn outside_of_the_scope_is_the_originals() {
+fn paths_outside_of_the_scope_are_the_sources() {
     let mut cluster = Cluster::prepare();
     cluster.run(1, |_| ());
     assert_eq!(cluster.nodes[0].ask("/etc/passwd".as_ref(), Want::WHOLE), Status::Fallback);
@@ -164,7 +164,7 @@ fn outside_of_the_scope_is_the_originals() {
 }
 
 #[test]
-fn what_a_job_changes_is_live() {
+fn a_path_that_a_job_changes_is_passthrough() {
     let mut cluster = Cluster::prepare();
     cluster.write("pkg/a.py", b"pass");
     cluster.run(1, |_| ());
@@ -179,7 +179,7 @@ fn what_a_job_changes_is_live() {
 }
 
 #[test]
-fn clients_of_another_generation_use_the_originals() {
+fn clients_of_another_generation_use_the_source_files() {
     let mut cluster = Cluster::prepare();
     cluster.write("a", b"x");
     cluster.run(1, |_| ());

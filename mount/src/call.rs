@@ -1,4 +1,4 @@
-//! One request on its way through the daemon: what it is, how often it was tried, and what it waits for.
+//! One FUSE request while it is served: its content, its attempts, and what it waits for.
 
 use std::cell::RefCell;
 use std::time::Duration;
@@ -10,13 +10,13 @@ use rustix::io::Errno;
 
 use crate::state::attempt::Attempt;
 use crate::state::counters::Tally;
-use crate::view::{NAME_BYTES_MAX, Standing, View};
+use crate::view::{NAME_BYTES_MAX, ServedBy, View};
 
-/// Answers of the node after which the original is used. A way of its own can need several: a path's
-/// attributes, a record, content that was evicted meanwhile.
+/// Answers of the node after which the source file is used. An ordinary request can need several: a path's attributes,
+/// a record, content that was evicted in between.
 const ROUNDS_MAX: u8 = 4;
 
-/// How long what an original says in place of a failed fetch is believed.
+/// How long the kernel caches what a source file returned after a failed fetch.
 const FALLBACK_TTL: Duration = Duration::from_secs(1);
 
 /// One request being served.
@@ -25,68 +25,66 @@ pub(crate) struct Call<'a> {
     pub(crate) view: &'a View,
     /// The request.
     pub(crate) request: &'a Request<'a>,
-    /// Where the answer goes.
+    /// The destination of the answer.
     pub(crate) reply: Reply<'a>,
-    /// How often it was tried.
+    /// The attempts so far.
     pub(crate) attempt: Attempt,
-    /// What the counters are told of it.
+    /// What the counters record of it.
     pub(crate) tally: Tally,
-    /// What of its path's content it has used that the node wants to know of: all of it, or a block.
+    /// Marked content that it has read, which is reported to the node: a whole file, or a block.
     pub(crate) used: RefCell<Vec<(Path, Option<u32>)>>,
 }
 
-/// What became of a request.
+/// The outcome of an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]
 pub(crate) enum Flow {
     /// It is answered, or needs no answer.
     Answered,
-    /// It is to wait for this, and to be served again then.
+    /// The request waits for this and is then served again.
     Ask(Demand),
-    /// The original at this path is to answer it.
-    Original(Path),
+    /// The source file at this path serves it.
+    UseSource(Path),
 }
 
 /// What a request waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Demand {
-    /// Knowledge of a path.
+    /// Facts or content of a path.
     Want(Path, Want),
     /// One block of a big file.
     Block(Path, u32),
-    /// A record for a path of which the table says nothing, so that it has a number.
+    /// A record for a path that the table lacks; the record's number becomes the node.
     Record(Path),
     /// A thread that may wait for a file system.
     BlockingThread,
-    /// The next generation: this one's version of a path is nowhere to be had.
+    /// The next generation, because no reachable node has this generation's version of the path.
     Generation,
 }
 
 impl Call<'_> {
-    /// The original of `path` is to answer, or it fails where there are none.
-    pub(crate) fn original(&self, path: &Path) -> Flow {
-        if !self.view.has_originals {
-            return match self.in_place_of_original(path) {
-                // A generation will begin in which it is as it is by now.
-                Errno::STALE if !self.attempt.must_use_original && !self.is_superseded() => {
-                    Flow::Ask(Demand::Generation)
-                }
+    /// Serves the request from the source file of `path`, or fails where this machine has none.
+    pub(crate) fn use_source(&self, path: &Path) -> Flow {
+        if !self.view.has_source {
+            return match self.error_without_source(path) {
+                // The next generation will publish the present version.
+                Errno::STALE if !self.attempt.must_use_source && !self.is_superseded() => Flow::Ask(Demand::Generation),
                 errno => self.fail(errno),
             };
         }
         if self.attempt.at_once {
             return Flow::Ask(Demand::BlockingThread);
         }
-        Flow::Original(path.clone())
+        Flow::UseSource(path.clone())
     }
 
-    /// True if the request is about a file of an older generation: no later one brings that back.
+    /// Returns true if the request is about a file of an older generation, which no later one restores.
     fn is_superseded(&self) -> bool {
         self.view.table(|tables| tables.own(self.request.node.0).is_some_and(|own| own.is_superseded))
     }
 
-    /// The error where there is no original of `path` to be used.
-    fn in_place_of_original(&self, path: &Path) -> Errno {
+    /// Returns the error where no source file of `path` can be used.
+    fn error_without_source(&self, path: &Path) -> Errno {
         if let Operation::Getxattr { .. } | Operation::Listxattr { .. } = self.request.operation {
             return Errno::OPNOTSUPP;
         }
@@ -95,36 +93,36 @@ impl Call<'_> {
         }
         let known = self.view.table(|reader| reader.find(path.as_bytes()).map(|record| (record.state, record.attr())));
         match known {
-            // The snapshot's version is nowhere to be had.
-            Some((state, _)) if self.view.standing(path, state) == Standing::Original => Errno::STALE,
-            // The reader gives out what everybody may read.
+            // No reachable node has the snapshot's version.
+            Some((state, _)) if self.view.served_by(path, state) == ServedBy::SourceFile => Errno::STALE,
+            // The reader serves only what all users may read.
             Some((_, Some(attr))) if attr.kind() != Kind::Link && attr.mode & 0o004 == 0 => Errno::ACCESS,
             _ => Errno::IO,
         }
     }
 
-    /// Has the request wait for knowledge of `path`, and uses the original where that can't be had.
+    /// Parks the request until the node knows `path`; if that fails, uses the source file.
     pub(crate) fn want(&self, path: &Path, want: Want) -> Flow {
         if self.has_tried_enough() {
-            return self.original(path);
+            return self.use_source(path);
         }
         Flow::Ask(Demand::Want(path.clone(), want | Want::NO_FOLLOW))
     }
 
-    /// Has the request wait for a block of a large file.
+    /// Parks the request until a block of a large file is here.
     pub(crate) fn want_block(&self, path: &Path, block: u32) -> Flow {
         if self.has_tried_enough() {
-            return self.original(path);
+            return self.use_source(path);
         }
         Flow::Ask(Demand::Block(path.clone(), block))
     }
 
-    /// False if all that could be waited for has come, or will not.
+    /// Returns false if the node has been asked as often as allowed.
     pub(crate) fn may_ask(&self) -> bool {
         self.attempt.rounds <= ROUNDS_MAX
     }
 
-    /// Has the request wait until `path` has a record.
+    /// Parks the request until `path` has a record.
     pub(crate) fn want_record(&self, path: &Path) -> Flow {
         if !self.may_ask() {
             return self.fail(Errno::NOMEM);
@@ -132,24 +130,24 @@ impl Call<'_> {
         Flow::Ask(Demand::Record(path.clone()))
     }
 
-    /// How long what the original says about `path` may be believed.
-    pub(crate) fn original_ttl(&self, path: &Path) -> Duration {
+    /// Returns how long the kernel may cache what the source file of `path` returned.
+    pub(crate) fn source_ttl(&self, path: &Path) -> Duration {
         if self.view.leads_to_scope(path) && !self.view.in_scope(path) {
             return FOREVER;
         }
         let state = self.view.table(|reader| reader.find(path.as_bytes()).map(|record| record.state));
-        match self.view.standing(path, state.unwrap_or_default()) {
-            Standing::Snapshot if self.has_tried_enough() => FALLBACK_TTL,
+        match self.view.served_by(path, state.unwrap_or_default()) {
+            ServedBy::Snapshot if self.has_tried_enough() => FALLBACK_TTL,
             _ => Duration::ZERO,
         }
     }
 
-    /// True if the node can't help, or has not though it said so.
+    /// Returns true if the node can't help, or has answered often enough without success.
     pub(crate) fn has_tried_enough(&self) -> bool {
-        self.attempt.must_use_original || self.attempt.rounds >= ROUNDS_MAX
+        self.attempt.must_use_source || self.attempt.rounds >= ROUNDS_MAX
     }
 
-    /// Answers with a name's node, and takes its look-up back if the kernel did not want it.
+    /// Answers with a name's node; takes the look-up back if the kernel no longer waits.
     pub(crate) fn answer_entry(&self, entry: &Entry) -> Flow {
         if self.reply.entry(entry).is_err()
             && let Some(node) = entry.node
@@ -159,7 +157,7 @@ impl Call<'_> {
         Flow::Answered
     }
 
-    /// Answers that this operation is not supported, which the kernel remembers.
+    /// Answers ENOSYS, which the kernel remembers for this operation.
     pub(crate) fn unsupported(&self) -> Flow {
         answered(self.reply.error(Errno::NOSYS.raw_os_error()))
     }
@@ -171,11 +169,11 @@ impl Call<'_> {
     }
 }
 
-/// A reply was written. The kernel refuses only what it has stopped waiting for, and a connection
-/// that is gone shows at the next read.
+/// Logs a reply that the kernel refused. It refuses only replies that it no longer waits for; a lost connection is
+/// noticed at the next read.
 pub(crate) fn answered(written: std::io::Result<()>) -> Flow {
     if let Err(error) = written {
-        tracing::debug!(%error, "the kernel took no answer");
+        tracing::debug!(%error, "the kernel refused a reply");
     }
     Flow::Answered
 }

@@ -1,8 +1,8 @@
-//! Acting as the user who asks.
+//! Acting as the calling user.
 //!
-//! A daemon that runs as an ordinary user serves nobody else, and acts as itself. Root's daemon
-//! serves everybody whom the kernel lets in; what they make is to be theirs, and is subject to their
-//! quotas, to what their file server knows of them, and to the rules for set-user-ID files.
+//! A daemon of an ordinary user serves that user alone and acts as itself. Root's daemon serves all users that the
+//! kernel lets in. Files that they create must belong to them, count towards their quotas and obey the file server's
+//! rules and those for set-user-ID files.
 
 use std::cell::Cell;
 use std::sync::OnceLock;
@@ -13,7 +13,7 @@ use rustix::io::Errno;
 use rustix::process::{Gid, Signal, Uid, getgid, getgroups, getuid, umask};
 use rustix::thread::{UnshareFlags, set_thread_groups, set_thread_res_gid, set_thread_res_uid, unshare_unsafe};
 
-/// Does `work` as the caller with all their groups, on this thread.
+/// Runs `work` on this thread as the caller, with all of its groups.
 ///
 /// # Errors
 /// EPERM if this process may not act for others; otherwise those of `work`.
@@ -22,13 +22,13 @@ pub(crate) fn as_caller<T>(request: &Request<'_>, work: impl FnOnce() -> Result<
     work()
 }
 
-/// As [`as_caller`], for work on what is open already: groups don't matter.
+/// As [`as_caller`], for files that are open already: groups don't matter.
 pub(crate) fn as_writer<T>(request: &Request<'_>, work: impl FnOnce() -> Result<T, Errno>) -> Result<T, Errno> {
     let _acting = Acting::start(request, false)?;
     work()
 }
 
-/// As [`as_caller`], with the caller's mask of permissions for what is made.
+/// As [`as_caller`], for new files: with the caller's umask.
 pub(crate) fn as_maker<T>(
     request: &Request<'_>,
     mask: u32,
@@ -41,7 +41,7 @@ pub(crate) fn as_maker<T>(
     result
 }
 
-/// Gives this thread a mask of its own, once.
+/// Gives this thread its own umask, once.
 fn own_mask() -> Result<(), Errno> {
     thread_local! {
         static HAS_MASK: Cell<bool> = const { Cell::new(false) };
@@ -54,13 +54,13 @@ fn own_mask() -> Result<(), Errno> {
     Ok(())
 }
 
-/// While it lives, this thread acts as somebody else.
+/// While it lives, this thread acts as another user.
 struct Acting {
     has_groups: bool,
 }
 
 impl Acting {
-    /// `None` if the caller is whom this process runs as, or is not to be told apart.
+    /// Switches to the caller. Returns `None` if this process acts as the caller already, or can't switch users.
     fn start(request: &Request<'_>, with_groups: bool) -> Result<Option<Acting>, Errno> {
         let (uid, gid) = (Uid::from_raw(request.uid), Gid::from_raw(request.gid));
         if !getuid().is_root() || (uid.is_root() && gid == own_gid()) {
@@ -81,7 +81,7 @@ impl Drop for Acting {
         let restored = set_thread_res_uid(None, Uid::ROOT, None)
             .and_then(|()| set_thread_res_gid(None, own_gid(), None))
             .and_then(|()| if self.has_groups { set_thread_groups(own_groups()) } else { Ok(()) });
-        // Going on as somebody else would be worse than ending.
+        // Continuing as the wrong user would be worse than ending.
         assert_eq!(restored, Ok(()), "a thread could not become root again");
     }
 }
@@ -96,7 +96,7 @@ fn own_groups() -> &'static [Gid] {
     GROUPS.get_or_init(|| getgroups().unwrap_or_default())
 }
 
-/// The caller's supplementary groups. `None` if the process is gone or another one by now.
+/// Returns the caller's supplementary groups; `None` if its process has ended or its PID is reused.
 fn groups_of(request: &Request<'_>) -> Option<Vec<Gid>> {
     own_groups();
     if request.pid == 0 {
@@ -106,10 +106,10 @@ fn groups_of(request: &Request<'_>) -> Option<Vec<Gid>> {
     groups_in(&status, request.uid)
 }
 
-/// True if the thread `pid` is about to be ended by a signal, whichever one that was: the kernel has each thread of
-/// such a process take SIGKILL. A thread that is gone waits for nothing either.
+/// Returns true if a signal is about to end the thread `pid`: the kernel queues SIGKILL to each thread of such a
+/// process. An ended thread counts as well.
 pub(crate) fn is_dying(pid: u32) -> bool {
-    // 0 is a thread that can't be seen from here.
+    // 0 is a thread of another PID namespace.
     pid != 0 && std::fs::read_to_string(format!("/proc/{pid}/status")).map_or(true, |status| takes_kill(&status))
 }
 
@@ -130,8 +130,8 @@ fn groups_in(status: &str, uid: u32) -> Option<Vec<Gid>> {
     Some(numbers("Groups:")?.map(Gid::from_raw).collect())
 }
 
-/// Does `work` as the daemon, and as the caller where the daemon may not: root is nobody on some file
-/// systems. The kernel has checked that the caller may.
+/// Runs `work` as the daemon; if the daemon may not, as the caller, because some file systems squash root. The kernel
+/// has checked the caller's permission.
 pub(crate) fn as_either<T>(request: &Request<'_>, work: impl Fn() -> Result<T, Errno>) -> Result<T, Errno> {
     match work() {
         Err(Errno::ACCESS | Errno::PERM) => as_caller(request, work),
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_killed_is_dying() {
+    fn a_killed_thread_is_dying() {
         assert!(takes_kill("SigPnd:\t0000000000000100\nShdPnd:\t0000000000000000\n"));
         assert!(!takes_kill("SigPnd:\t0000000000000000\nShdPnd:\t0000000000010000\n"));
         assert!(!is_dying(std::process::id()) && !is_dying(0));

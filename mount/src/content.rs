@@ -15,7 +15,7 @@ use rustix::io::Errno;
 
 use crate::call::{Call, Demand, Flow, answered};
 use crate::nodes::{Answer, Other, answer, of_snapshot};
-use crate::original;
+use crate::source_file;
 use crate::view::Known;
 
 /// OPEN for reading.
@@ -31,7 +31,7 @@ pub(crate) fn open(call: &Call<'_>) -> Flow {
     answered(call.reply.open(0, open_flag::KEEP_CACHE | open_flag::NOFLUSH, None))
 }
 
-/// RELEASE: `handle` is the node's number if its file passes through, otherwise 0.
+/// RELEASE: `handle` is the node's number for passthrough openings, otherwise 0.
 pub(crate) fn release(call: &Call<'_>, handle: u64) -> Flow {
     if handle != 0
         && let Some(known) = call.view.known(NodeId(handle))
@@ -62,10 +62,10 @@ pub(crate) fn read(call: &Call<'_>, offset: u64, bytes: u32) -> Flow {
         call.tally.bytes(bytes);
         let _ = answered(call.reply.data(&buffer[..bytes]));
     }
-    call.view.contents.keep_buffer(buffer);
-    // A copy that is shorter than its original was damaged from outside.
+    call.view.contents.return_buffer(buffer);
+    // A copy that is shorter than its source file was damaged from outside.
     if !is_read {
-        return call.original(&known.path);
+        return call.use_source(&known.path);
     }
     Flow::Answered
 }
@@ -83,7 +83,7 @@ fn read_exact(source: &Source, bytes: &mut [u8], offset: u64) -> bool {
     true
 }
 
-/// LSEEK, which the kernel sends for holes alone.
+/// LSEEK, which the kernel sends only for SEEK_DATA and SEEK_HOLE.
 pub(crate) fn seek(call: &Call<'_>, offset: u64, whence: u32) -> Flow {
     let (known, attr) = match file(call) {
         Ok(file) => file,
@@ -97,23 +97,23 @@ pub(crate) fn seek(call: &Call<'_>, offset: u64, whence: u32) -> Flow {
     if offset >= attr.size {
         return call.fail(Errno::NXIO);
     }
-    // A copy may have more holes than its original, or none. Where those are, the original tells, if it is what it was.
-    let has_holes = attr.blocks < attr.size / 512 && call.view.has_originals;
+    // The holes of a copy can differ from those of the source file, which is asked if it is unchanged.
+    let has_holes = attr.blocks < attr.size / 512 && call.view.has_source;
     if has_holes && call.attempt.at_once {
         return Flow::Ask(Demand::BlockingThread);
     }
-    let original = if has_holes { original::unchanged(call, &known.path, &attr) } else { None };
-    match original.map_or(Ok(all_is_data), |original| rustix::fs::seek(original, position)) {
+    let source = if has_holes { source_file::unchanged(call, &known.path, &attr) } else { None };
+    match source.map_or(Ok(all_is_data), |source| rustix::fs::seek(source, position)) {
         Ok(found) => answered(call.reply.offset(found)),
         Err(errno) => call.fail(errno),
     }
 }
 
-/// Where a file's bytes are read.
+/// The file that a read uses.
 enum Source {
-    /// From its copy.
+    /// The complete copy.
     Whole(Arc<OwnedFd>),
-    /// From the sparse copy of one that is fetched in blocks.
+    /// The sparse copy of a file that is fetched in blocks.
     Blocks(Arc<Partial>),
 }
 
@@ -126,7 +126,7 @@ impl AsFd for Source {
     }
 }
 
-/// Where these bytes of a file can be read, once they are here. There is at least one.
+/// Returns the copy that has these bytes, at least one, or what to fetch first.
 fn source(call: &Call<'_>, known: &Known, attr: &Attr, offset: u64, bytes: usize) -> Result<Source, Flow> {
     let (view, path) = (call.view, &known.path);
     let is_large = attr.size > view.whole_file_bytes_max;
@@ -161,7 +161,7 @@ fn source(call: &Call<'_>, known: &Known, attr: &Attr, offset: u64, bytes: usize
     source.map_err(|call| call.want_block(path, last))
 }
 
-/// The request's node as a file of the snapshot, with its attributes.
+/// Returns the request's node as a file of the snapshot, with its attributes.
 fn file(call: &Call<'_>) -> Result<(Known, Attr), Flow> {
     let known = match of_snapshot(call) {
         Ok(known) => known,
@@ -174,15 +174,15 @@ fn file(call: &Call<'_>) -> Result<(Known, Attr), Flow> {
         Answer::Attr(_) => Err(call.fail(Errno::INVAL)),
         Answer::Absent => Err(call.fail(Errno::NOENT)),
         Answer::Error(errno) => Err(call.fail(errno)),
-        // Not the content: how much of it to fetch, its size tells.
+        // Attributes only: the size decides how the content is fetched.
         Answer::Unknown => Err(call.want(&known.path, Want::ATTR)),
     }
 }
 
 fn open_passing(call: &Call<'_>, known: &Known) -> Flow {
     let attr = known.record.attr().filter(|_| known.record.kind == Kind::File);
-    // What has no copy in one piece can't pass through, now or later: the kernel does not take a file
-    // both ways.
+    // Without a complete copy it can't be opened passthrough, now or later: the kernel does not mix both openings of
+    // one file.
     if attr.is_none_or(|attr| attr.size == 0 || attr.size > call.view.whole_file_bytes_max) {
         return answered(call.reply.open(0, open_flag::KEEP_CACHE | open_flag::NOFLUSH, None));
     }
@@ -203,7 +203,7 @@ fn open_passing(call: &Call<'_>, known: &Known) -> Flow {
             Ok(number) => backing = number,
             Err(error) => {
                 *has_failed = true;
-                tracing::debug!(%error, "files do not pass through any more");
+                tracing::debug!(%error, "no more files are opened passthrough");
                 return answered(call.reply.open(0, open_flag::KEEP_CACHE | open_flag::NOFLUSH, None));
             }
         }
@@ -215,7 +215,7 @@ fn open_passing(call: &Call<'_>, known: &Known) -> Flow {
     Flow::Answered
 }
 
-/// A file that passes through is closed once; the last time, the kernel lets go of it.
+/// Counts a closed passthrough opening; the last one releases the kernel's backing file.
 fn closed(call: &Call<'_>, known: &Known) {
     let (backing, opened) = known.record.passing();
     known.record.set_passing(backing, opened.saturating_sub(1));
@@ -224,7 +224,7 @@ fn closed(call: &Call<'_>, known: &Known) {
     }
 }
 
-/// A copy that can't be opened: it was evicted just now, or there are too many open files.
+/// Handles a copy that can't be opened: it was just evicted, or too many files are open.
 fn missing(call: &Call<'_>, path: &Path, errno: Errno) -> Flow {
-    if errno == Errno::NOENT { call.want(path, Want::WHOLE) } else { call.original(path) }
+    if errno == Errno::NOENT { call.want(path, Want::WHOLE) } else { call.use_source(path) }
 }

@@ -1,8 +1,8 @@
-//! Directories' names.
+//! Listings of directories.
 //!
-//! There are no handles: an offset is the number of the next name in the listing, which never changes.
-//! It is marked, because a listing that has begun goes on as it was, even if the original serves the
-//! directory by now; the original's offsets say something else.
+//! There are no handles: an offset is the number of the next name in the listing, which never changes. Offsets are
+//! marked: a listing that began with the snapshot continues with it even if the path has become a passthrough path. The
+//! source directory's own offsets mean something else.
 
 use headwater_abi::listing::d_type;
 use headwater_abi::table::{Names, Record, State};
@@ -13,15 +13,15 @@ use headwater_fuse::{Directory, Entry, NodeId};
 use rustix::io::Errno;
 
 use crate::call::{Call, Flow, answered};
-use crate::nodes::{Answer, Other, hidden_attr, look, of_snapshot};
-use crate::view::{Known, Standing};
+use crate::nodes::{Answer, Other, find, hidden_attr, of_snapshot};
+use crate::view::{Known, ServedBy};
 
-/// What the upper half of an offset in a snapshot's listing is. File systems count from zero, or use
-/// hashes, one in 2^31 of which looks like this.
+/// The upper half of each offset in a snapshot's listing. File systems use small offsets or hashes, of which one in
+/// 2^31 equals this.
 const MARK: u64 = 0x4877_4c69;
 
-/// Names that are looked at to tell whether something is known of all.
-const NAMES_LOOKED_AT_MAX: usize = 256;
+/// Names that are checked before it is assumed that all of them are known.
+const NAMES_CHECKED_MAX: usize = 256;
 
 /// OPENDIR.
 pub(crate) fn open(call: &Call<'_>) -> Flow {
@@ -29,10 +29,10 @@ pub(crate) fn open(call: &Call<'_>) -> Flow {
         return call.unsupported();
     }
     match of_snapshot(call) {
-        Ok(known) if !needs_original(&known.record) => {
+        Ok(known) if !needs_source(&known.record) => {
             answered(call.reply.open(0, open_flag::KEEP_CACHE | open_flag::CACHE_DIR, None))
         }
-        Ok(known) => call.original(&known.path),
+        Ok(known) => call.use_source(&known.path),
         Err(Other::Hidden(_)) => answered(call.reply.open(0, open_flag::CACHE_DIR, None)),
         Err(Other::Flow(flow)) => flow,
     }
@@ -41,7 +41,7 @@ pub(crate) fn open(call: &Call<'_>) -> Flow {
 /// READDIR, and READDIRPLUS if `with_attributes`.
 pub(crate) fn read(call: &Call<'_>, offset: u64, bytes: u32, with_attributes: bool) -> Flow {
     if offset >> 32 == MARK {
-        return go_on(call, offset, bytes, with_attributes);
+        return resume_listing(call, offset, bytes, with_attributes);
     }
     if let Some(known) = listed_without_the_node(call)
         && let Some(names) = known.record.names()
@@ -53,15 +53,15 @@ pub(crate) fn read(call: &Call<'_>, offset: u64, bytes: u32, with_attributes: bo
         Err(Other::Hidden(path)) => return read_hidden(call, hidden_attr(&path).ino, offset, bytes, with_attributes),
         Err(Other::Flow(flow)) => return flow,
     };
-    if needs_original(&known.record) {
-        return call.original(&known.path);
+    if needs_source(&known.record) {
+        return call.use_source(&known.path);
     }
     if !matches!(known.record.kind, Kind::Dir | Kind::Unknown) {
         return call.fail(Errno::NOTDIR);
     }
     let wanted = if with_attributes { Want::LISTING | Want::DETAILS } else { Want::LISTING };
     match known.record.names() {
-        // The node says at once that nothing more is to come, unless it expects a look at each name.
+        // The node answers at once if it fetches no details of this directory.
         Some(names)
             if with_attributes && call.attempt.rounds == 0 && offset == 0 && lacks_one(call, &known, &names) =>
         {
@@ -72,31 +72,30 @@ pub(crate) fn read(call: &Call<'_>, offset: u64, bytes: u32, with_attributes: bo
     }
 }
 
-/// The directory, if its names are known and no more can be had: they are the snapshot's all the same.
+/// Returns the directory if its names are known although the node can't help any more: they belong to the snapshot.
 fn listed_without_the_node(call: &Call<'_>) -> Option<Known> {
-    let known = call.attempt.must_use_original.then(|| call.view.known(call.request.node))??;
-    let is_snapshot = matches!(call.view.standing(&known.path, known.record.state), Standing::Snapshot);
-    (is_snapshot && !needs_original(&known.record)).then_some(known)
+    let known = call.attempt.must_use_source.then(|| call.view.known(call.request.node))??;
+    let is_snapshot = matches!(call.view.served_by(&known.path, known.record.state), ServedBy::Snapshot);
+    (is_snapshot && !needs_source(&known.record)).then_some(known)
 }
 
-/// Whether there is a name of which nothing is known, among the first ones: in a large directory this
-/// must cost no more than the answer does.
+/// Returns true if one of the first names is unknown. The check must cost no more than the answer does.
 fn lacks_one(call: &Call<'_>, directory: &Known, names: &Names<'_>) -> bool {
     let mut name = Vec::new();
     let is_unknown = |number| {
         names.get(number, &mut name)?;
         let path = directory.path.join(&name).filter(|_| !matches!(&*name, b"." | b".."))?;
-        matches!(look(call.view, &path), (state, Answer::Unknown) if !state.intersects(State::PASSTHROUGH | State::TREE_PASSTHROUGH))
+        matches!(find(call.view, &path), (state, Answer::Unknown) if !state.intersects(State::PASSTHROUGH | State::TREE_PASSTHROUGH))
             .then_some(())
     };
-    (0..names.len().min(NAMES_LOOKED_AT_MAX)).find_map(is_unknown).is_some()
+    (0..names.len().min(NAMES_CHECKED_MAX)).find_map(is_unknown).is_some()
 }
 
-/// Goes on with a listing that began with the snapshot's.
-fn go_on(call: &Call<'_>, offset: u64, bytes: u32, with_attributes: bool) -> Flow {
+/// Continues a listing that began with the snapshot's.
+fn resume_listing(call: &Call<'_>, offset: u64, bytes: u32, with_attributes: bool) -> Flow {
     let node = call.request.node;
     let Some(known) = call.view.known(node) else { return call.fail(Errno::STALE) };
-    // A directory that was renamed has its names in the record that its number stands for.
+    // After a rename, the names are in the record of the node's own number.
     let own = call.view.table(|reader| reader.record(node.0)).filter(|own| own.names().is_some());
     let known = Known { record: own.unwrap_or(known.record), ..known };
     match known.record.names() {
@@ -105,46 +104,46 @@ fn go_on(call: &Call<'_>, offset: u64, bytes: u32, with_attributes: bool) -> Flo
     }
 }
 
-/// True if the original alone can tell this directory's names.
-fn needs_original(record: &Record<'_>) -> bool {
+/// Returns true if only the source directory has this directory's names.
+fn needs_source(record: &Record<'_>) -> bool {
     record.state.intersects(State::LISTING_PASSTHROUGH | State::UNLISTABLE)
 }
 
 fn send(call: &Call<'_>, known: &Known, names: &Names<'_>, offset: u64, bytes: u32, with_attributes: bool) -> Flow {
     let mut reply = Directory::new(bytes as usize);
-    let mut held = Vec::new();
+    let mut counted = Vec::new();
     let mut name = Vec::new();
     let device = known.record.attr().map(|attr| (attr.dev_major, attr.dev_minor)).unwrap_or_default();
     for number in offset as u32 as usize..names.len() {
         let Some(named) = names.get(number, &mut name) else { break };
         let (ino, next) = (call.view.ino(device, named.ino), MARK << 32 | (number as u64 + 1));
         let entry = if with_attributes { entry(call, known, &name) } else { None };
-        held.extend(entry.as_ref().and_then(|entry| entry.node));
+        counted.extend(entry.as_ref().and_then(|entry| entry.node));
         let fits = if with_attributes {
             reply.name_plus(ino, next, named.d_type, &name, entry.as_ref())
         } else {
             reply.name(ino, next, named.d_type, &name)
         };
         if !fits {
-            release(call, held.pop_if(|_| entry.is_some()).as_slice());
+            release(call, counted.pop_if(|_| entry.is_some()).as_slice());
             break;
         }
     }
     if call.reply.data(reply.as_bytes()).is_err() {
-        release(call, &held);
+        release(call, &counted);
     }
     Flow::Answered
 }
 
-/// What the session knows of a name already. Counts as a look-up.
+/// Returns a name's attributes if the table has them; counts as a look-up.
 fn entry(call: &Call<'_>, directory: &Known, name: &[u8]) -> Option<Entry> {
     if matches!(name, b"." | b"..") {
         return None;
     }
     let path = directory.path.join(name)?;
-    let (state, answer) = look(call.view, &path);
+    let (state, answer) = find(call.view, &path);
     match answer {
-        Answer::Attr(attr) if call.view.standing(&path, state) == Standing::Snapshot => {
+        Answer::Attr(attr) if call.view.served_by(&path, state) == ServedBy::Snapshot => {
             call.view.entry(&path, &attr, FOREVER)
         }
         _ => None,
@@ -164,8 +163,8 @@ fn read_hidden(call: &Call<'_>, ino: u64, offset: u64, bytes: u32, with_attribut
     answered(call.reply.data(reply.as_bytes()))
 }
 
-fn release(call: &Call<'_>, held: &[NodeId]) {
-    for node in held {
+fn release(call: &Call<'_>, counted: &[NodeId]) {
+    for node in counted {
         call.view.release(*node, 1);
     }
 }

@@ -1,4 +1,4 @@
-//! Between the threads that serve and the event loop: what waits for the node.
+//! The link between workers and the event loop: parked requests and their answers.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io;
@@ -20,73 +20,72 @@ use crate::state::forgetting::Forgetting;
 use crate::view::View;
 use crate::worker::{Connection, DemandSink, Parked, spawn};
 
-/// Requests that wait at once; more use the original.
+/// Requests that are parked at once; further ones use the source files.
 const PARKED_MAX: usize = 16 << 10;
-/// Interrupts that may be ahead of their request.
+/// Interrupts that may arrive before their request is parked.
 const INTERRUPTED_MAX: usize = 64;
-/// Requests waiting at once up to which the event loop serves what is ready itself: then waking a
-/// thread costs more than it could do at the same time.
+/// Up to this many parked requests the event loop serves a ready one itself: waking a thread would cost more.
 const AT_ONCE_MAX: usize = 2;
-/// How long a request waits for somebody to be asked, where there are no originals: a reader is started
-/// again in that time.
+/// How long a request is retried while no parent or reader is reachable and there are no source files. A reader
+/// restarts within that time.
 const OUTAGE_MAX: Duration = Duration::from_secs(60);
-/// How long it waits for the next generation there.
+/// How long a request is retried until the next generation begins.
 const GENERATION_MAX: Duration = Duration::from_secs(10);
-/// How often that is tried, and whether an interrupted thread is dying is looked at, in milliseconds.
-const HELD_MS: Time = 250;
-/// Threads that serve what has waited.
+/// Interval between retries and between checks of interrupted threads, in milliseconds.
+const RETRY_MS: Time = 250;
+/// Threads that serve requests whose answer has arrived.
 const COMPLETERS: usize = 2;
 
 /// The daemon's side of a mount.
 pub struct Mount {
     pub(crate) connection: Arc<Connection>,
-    asked: Receiver<WorkerEvent>,
+    events: Receiver<WorkerEvent>,
     ready: Sender<Parked>,
     parked: Arc<AtomicUsize>,
     pub(crate) waiting: HashMap<ClientId, Parked>,
-    /// What waits until somebody can be asked again, where there are no originals.
-    held: Vec<Parked>,
-    /// When that is tried.
+    /// Requests that are retried while no parent is reachable, without source files.
+    retried: Vec<Parked>,
+    /// When they are retried.
     try_at: Option<Time>,
-    /// What was served at once and waits for something else.
+    /// Events of requests that the event loop served itself and that wait again.
     again: VecDeque<WorkerEvent>,
     dispatcher: RequestDispatcher,
-    /// Requests whose threads have got a signal, and that are not kept. They may be yet to come.
+    /// Interrupted requests that are not parked, perhaps not yet.
     interrupted: VecDeque<u64>,
     pub(crate) forgetting: Forgetting,
 }
 
-/// What a worker tells the event loop.
+/// An event of a worker, for the event loop.
 #[derive(Debug)]
 pub enum WorkerEvent {
-    /// A request waits.
+    /// A request has to wait.
     Demand(Demand, Parked),
-    /// Who waits for a request has got a signal.
+    /// The thread that waits for a request has received a signal.
     Interrupted(u64),
-    /// Content was used that the node wants to know of.
+    /// Marked content was read.
     Used(Path, Option<u32>),
 }
 
-/// How workers reach the event loop.
+/// The workers' side: sends events and wakes the event loop.
 #[derive(Clone)]
 struct RequestDispatcher {
-    asked: Sender<WorkerEvent>,
+    events: Sender<WorkerEvent>,
     waker: Arc<Waker>,
     parked: Arc<AtomicUsize>,
 }
 
 impl Mount {
-    /// Starts to serve `view` on the descriptors of its connection. The threads serve as long as the
-    /// file system is mounted, from the originals alone once the [`Mount`] is gone.
+    /// Starts serving `view` on the descriptors of its connection. The threads serve while the file system is mounted;
+    /// once the [`Mount`] is dropped, from the source files alone.
     pub(crate) fn start(view: View, devices: Vec<Device>, waker: Arc<Waker>) -> io::Result<Mount> {
         let workers = devices.len();
         let connection = Arc::new(Connection { view, devices, gate: RwLock::default() });
         let notified = Arc::clone(&connection);
         spawn("mount-notices", move || notifier::run(&notified))?;
-        let (asked, asked_out) = crossbeam_channel::unbounded();
+        let (events, events_out) = crossbeam_channel::unbounded();
         let (ready, ready_out) = crossbeam_channel::unbounded::<Parked>();
         let parked = Arc::new(AtomicUsize::new(0));
-        let dispatcher = RequestDispatcher { asked, waker, parked: Arc::clone(&parked) };
+        let dispatcher = RequestDispatcher { events, waker, parked: Arc::clone(&parked) };
         for device in 0..workers {
             let (connection, dispatcher) = (Arc::clone(&connection), dispatcher.clone());
             spawn("mount", move || connection.work(device, &dispatcher))?;
@@ -97,11 +96,11 @@ impl Mount {
         }
         Ok(Mount {
             connection,
-            asked: asked_out,
+            events: events_out,
             ready,
             parked,
             waiting: HashMap::new(),
-            held: Vec::new(),
+            retried: Vec::new(),
             try_at: None,
             again: VecDeque::new(),
             dispatcher,
@@ -110,74 +109,74 @@ impl Mount {
         })
     }
 
-    /// Waits until no request is being served, and lets none be served any more: a successor does that.
+    /// Waits until no request is being served, and blocks further ones: a successor serves them.
     pub fn hand_over(&self) {
         std::mem::forget(self.connection.gate.write().unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// The mounted tree.
     pub(crate) fn view(&self) -> &View {
         &self.connection.view
     }
 
-    /// All that was counted so far, by operation.
+    /// Returns all counters so far, by operation.
     pub fn counted(&self) -> BTreeMap<&'static str, Count> {
         self.view().counters.sum()
     }
 
-    /// What a worker wants next.
+    /// Returns the next event of a worker.
     pub fn next_event(&mut self) -> Option<WorkerEvent> {
-        self.again.pop_front().or_else(|| self.asked.try_recv().ok())
+        self.again.pop_front().or_else(|| self.events.try_recv().ok())
     }
 
-    /// What a worker wants next, if that is said within `timeout`.
+    /// Returns the next event of a worker, or `None` after `timeout`.
     pub(crate) fn next_within(&mut self, timeout: Duration) -> Option<WorkerEvent> {
-        self.again.pop_front().or_else(|| self.asked.recv_timeout(timeout).ok())
+        self.again.pop_front().or_else(|| self.events.recv_timeout(timeout).ok())
     }
 
-    /// True if a worker wants something.
+    /// Returns true if an event of a worker is pending.
     pub fn has_next(&self) -> bool {
-        !self.again.is_empty() || !self.asked.is_empty()
+        !self.again.is_empty() || !self.events.is_empty()
     }
 
-    /// Keeps a request until [`Mount::answer`].
-    pub fn keep(&mut self, now: Time, client: ClientId, mut parked: Parked) {
+    /// Parks a request until [`Mount::answer`].
+    pub fn park(&mut self, now: Time, client: ClientId, mut parked: Parked) {
         if let Some(at) = self.interrupted.iter().position(|unique| *unique == parked.unique) {
             self.interrupted.remove(at);
             parked.is_interrupted = true;
         }
         if parked.is_interrupted {
-            self.try_at.get_or_insert(now + HELD_MS);
+            self.try_at.get_or_insert(now + RETRY_MS);
         }
         self.waiting.insert(client, parked);
     }
 
-    /// The node has answered. False if this client is none of the mount's.
+    /// Resumes the request that the node has answered. Returns false if `client` is not the mount's.
     pub fn answer(&mut self, client: ClientId, is_known: bool) -> bool {
         let Some(parked) = self.waiting.remove(&client) else { return false };
         self.resume(parked, is_known);
         true
     }
 
-    /// The node has nobody to ask. Where there are no originals the request waits for a while, as those of
-    /// other network file systems do. False if this client is none of the mount's, or is not to wait.
-    pub fn hold(&mut self, now: Time, client: ClientId) -> bool {
+    /// Parks a request again because the node can reach neither parent nor reader. As on other network file systems, it
+    /// then waits for a while if there are no source files. Returns false if `client` is not the mount's or must not
+    /// wait.
+    pub fn park_for_retry(&mut self, now: Time, client: ClientId) -> bool {
         let waits = |parked: &Parked| parked.age() < OUTAGE_MAX;
-        if self.view().has_originals || !self.waiting.get(&client).is_some_and(waits) {
+        if self.view().has_source || !self.waiting.get(&client).is_some_and(waits) {
             return false;
         }
-        self.held.extend(self.waiting.remove(&client));
-        self.try_at.get_or_insert(now + HELD_MS);
+        self.retried.extend(self.waiting.remove(&client));
+        self.try_at.get_or_insert(now + RETRY_MS);
         true
     }
 
-    /// Has a request wait for the next generation, for a while.
-    pub fn hold_parked(&mut self, now: Time, parked: Parked) {
+    /// Parks a request until the next generation begins, for a limited time.
+    pub fn wait_for_generation(&mut self, now: Time, parked: Parked) {
         if parked.age() >= GENERATION_MAX {
             return self.hand_out(parked.answered(false));
         }
-        self.held.push(parked);
-        self.try_at.get_or_insert(now + HELD_MS);
+        self.retried.push(parked);
+        self.try_at.get_or_insert(now + RETRY_MS);
     }
 
     /// When [`Mount::try_again`] is due.
@@ -185,22 +184,22 @@ impl Mount {
         self.try_at
     }
 
-    /// If it is time to, has what is held served from its start, and gives up what was asked for by threads that
-    /// are dying, whose clients these are. Those that got another signal are looked at again: the kernel tells of
-    /// the first one alone.
+    /// If it is due, serves requests from `retried` again, and cancels those of dying threads. Returns the clients of
+    /// the cancelled ones. Threads that received another signal are checked again: the kernel reports the first signal
+    /// only.
     pub fn try_again(&mut self, now: Time) -> Vec<ClientId> {
         if self.try_at.is_none_or(|at| now < at) {
             return Vec::new();
         }
         self.try_at = None;
-        for parked in std::mem::take(&mut self.held) {
+        for parked in std::mem::take(&mut self.retried) {
             self.hand_out(parked);
         }
         let interrupted = self.waiting.iter().filter(|(_, parked)| parked.is_interrupted);
         let (dying, living): (Vec<_>, Vec<_>) =
-            interrupted.map(|(client, parked)| (*client, parked.is_of_the_dying())).partition(|(_, dying)| *dying);
+            interrupted.map(|(client, parked)| (*client, parked.thread_is_dying())).partition(|(_, dying)| *dying);
         if !living.is_empty() {
-            self.try_at = Some(now + HELD_MS);
+            self.try_at = Some(now + RETRY_MS);
         }
         for (client, _) in &dying {
             self.waiting.remove(client).iter().for_each(|parked| self.give_up(parked));
@@ -208,9 +207,9 @@ impl Mount {
         dying.into_iter().map(|(client, _)| client).collect()
     }
 
-    /// Has a request served again: by a thread, or here and now if nothing else is to be done.
+    /// Serves a request again, on this thread if nothing else is pending, otherwise on another.
     pub fn resume(&mut self, parked: Parked, is_known: bool) {
-        if !is_known || self.waiting.len() > AT_ONCE_MAX || !self.asked.is_empty() {
+        if !is_known || self.waiting.len() > AT_ONCE_MAX || !self.events.is_empty() {
             return self.hand_out(parked.answered(is_known));
         }
         match self.connection.serve_at_once(parked.answered(true), &self.dispatcher) {
@@ -222,28 +221,28 @@ impl Mount {
         }
     }
 
-    /// Has a thread serve a request again.
+    /// Passes a request to a thread that serves it again.
     fn hand_out(&self, parked: Parked) {
         self.parked.fetch_sub(1, Ordering::Relaxed);
-        // The completing threads end with the process alone.
+        // The completing threads live as long as the process.
         let _ = self.ready.send(parked);
     }
 
-    /// The thread that waits for a request has got a signal. If that ends it, the request is given up; its client, if
-    /// the node was asked. Otherwise it waits on, as for a disk, where a signal that is handled or ignored interrupts
-    /// no call: programs don't expect EINTR of stat().
+    /// Handles a signal of the thread that waits for a request. If the signal ends the thread, the request is
+    /// cancelled; returns its client if the node was asked. Otherwise the request waits on, as for a disk: a handled or
+    /// ignored signal does not interrupt it, because programs don't expect EINTR of stat().
     pub fn interrupt(&mut self, now: Time, unique: u64) -> Option<ClientId> {
         let Some((&client, parked)) = self.waiting.iter_mut().find(|(_, parked)| parked.unique == unique) else {
-            // It is on its way here, or was answered just now.
+            // The request is about to be parked, or was just answered.
             if self.interrupted.len() >= INTERRUPTED_MAX {
                 self.interrupted.pop_front();
             }
             self.interrupted.push_back(unique);
             return None;
         };
-        if !parked.is_of_the_dying() {
+        if !parked.thread_is_dying() {
             parked.is_interrupted = true;
-            self.try_at.get_or_insert(now + HELD_MS);
+            self.try_at.get_or_insert(now + RETRY_MS);
             return None;
         }
         let parked = self.waiting.remove(&client)?;
@@ -251,7 +250,7 @@ impl Mount {
         Some(client)
     }
 
-    /// What the kernel asked, for the summary.
+    /// Returns the counters of the summary.
     pub fn report(&self) -> Counts {
         let sum = self.view().counters.sum();
         let of = |names: &[&str]| names.iter().filter_map(|name| sum.get(name)).map(Count::requests).sum::<u64>();
@@ -266,24 +265,24 @@ impl Mount {
             asked: sum.values().map(|count| count.asked).sum(),
             from_original: sum
                 .iter()
-                .filter(|(name, _)| !Counts::OF_ORIGINALS.contains(name))
+                .filter(|(name, _)| !Counts::OF_SOURCE.contains(name))
                 .map(|(_, count)| count.from_original)
                 .sum(),
             bytes: sum.get("read").map_or(0, |count| count.bytes),
         }
     }
 
-    /// Has the kernel forget what it knows of a path that has gone live.
-    pub fn gone_live(&self, path: &Path, tree: bool) {
+    /// Makes the kernel forget what it caches of a new passthrough path.
+    pub fn became_passthrough(&self, path: &Path, tree: bool) {
         let node = self.view().node_of(path);
         let reads = |parked: &Parked| parked.reads().is_some_and(|read| Some(read) == node);
-        notifier::gone_live(self.view(), path, tree, self.waiting.values().any(reads));
+        notifier::became_passthrough(self.view(), path, tree, self.waiting.values().any(reads));
     }
 
-    /// Lets go of a file's copy, so that it can be evicted.
+    /// Closes a file's copy, so that it can be evicted.
     pub fn close_copy(&self, path: &Path) {
         if let Some(node) = self.view().node_of(path) {
-            self.view().originals.first.was_given(node);
+            self.view().source_files.served.mark_served(node);
             self.view().contents.close(node);
         }
     }
@@ -295,15 +294,15 @@ impl Mount {
 }
 
 impl Drop for Mount {
-    /// What waits, and what is to come, is answered by the originals.
+    /// The source files serve all parked requests and those that follow.
     fn drop(&mut self) {
         self.view().notices.close();
-        let held = std::mem::take(&mut self.held);
-        for parked in std::mem::take(&mut self.waiting).into_values().chain(held) {
+        let retried = std::mem::take(&mut self.retried);
+        for parked in std::mem::take(&mut self.waiting).into_values().chain(retried) {
             self.hand_out(parked.answered(false));
         }
-        while let Some(asked) = self.next_event() {
-            if let WorkerEvent::Demand(_, parked) = asked {
+        while let Some(event) = self.next_event() {
+            if let WorkerEvent::Demand(_, parked) = event {
                 self.hand_out(parked.answered(false));
             }
         }
@@ -311,8 +310,8 @@ impl Drop for Mount {
 }
 
 impl RequestDispatcher {
-    fn tell(&self, what: WorkerEvent) {
-        if self.asked.send(what).is_ok() {
+    fn send(&self, what: WorkerEvent) {
+        if self.events.send(what).is_ok() {
             let _ = self.waker.wake();
         }
     }
@@ -324,9 +323,9 @@ impl DemandSink for RequestDispatcher {
             self.parked.fetch_sub(1, Ordering::Relaxed);
             return Some(parked.answered(false));
         }
-        match self.asked.send(WorkerEvent::Demand(wanted, parked)) {
+        match self.events.send(WorkerEvent::Demand(wanted, parked)) {
             Ok(()) => {
-                // Fails only where the event loop's descriptor is broken, which it will notice itself.
+                // Fails only if the event loop's descriptor is broken, which the loop notices itself.
                 let _ = self.waker.wake();
                 None
             }
@@ -338,10 +337,10 @@ impl DemandSink for RequestDispatcher {
     }
 
     fn interrupt(&self, unique: u64) {
-        self.tell(WorkerEvent::Interrupted(unique));
+        self.send(WorkerEvent::Interrupted(unique));
     }
 
     fn used(&self, path: Path, block: Option<u32>) {
-        self.tell(WorkerEvent::Used(path, block));
+        self.send(WorkerEvent::Used(path, block));
     }
 }

@@ -1,7 +1,7 @@
-//! Forgetting what nobody uses, so that the table does not grow with every path that was looked at.
+//! Forgets unused paths, so that the table does not grow with every path that was looked up.
 //!
-//! The node says what it knows nothing of any more. The kernel may still refer to that path's record;
-//! then it is told to forget too, and the record's place is used again once it has.
+//! The node reports paths that it has forgotten. If the kernel still refers to the record of one, the kernel is asked
+//! to forget it too; the record is reused after that.
 
 use headwater_abi::{Kind, Path};
 use headwater_store::Table;
@@ -9,17 +9,17 @@ use headwater_store::Table;
 use crate::dispatcher::Mount;
 use crate::state::notices::Notice;
 
-/// Paths that wait for the kernel; where it holds on to more, the oldest keep their records.
+/// Paths that wait for the kernel. If it refers to more, the oldest keep their records.
 const WAITING_MAX: usize = 1 << 14;
-/// Paths that are tried again when another one is to be forgotten: as the kernel forgets in the order in
-/// which it was told, the oldest are the likeliest.
+/// Paths that are retried whenever another one is forgotten. The kernel forgets in the order of the notifications, so
+/// the oldest are tried.
 const TRIES: usize = 4;
 
-/// Records that were made for nothing but a number, before the oldest are forgotten.
+/// Records that exist only for their number, before the oldest are forgotten.
 const NUMBERED_MAX: usize = 1 << 14;
 
 impl Mount {
-    /// The node knows nothing of `path` any more.
+    /// Reclaims the record of `path`, which the node has forgotten, now or once the kernel has forgotten it.
     pub fn forget(&mut self, table: &mut Table, path: Path) {
         if self.reclaim(table, &path) {
             return;
@@ -42,7 +42,7 @@ impl Mount {
         tracing::trace!(waiting = self.forgetting.order.len(), "forgetting");
     }
 
-    /// Makes a record for `path` if there is none, so that it has a number; false if there is no room.
+    /// Creates a record for `path` if there is none, so that it has a number. Returns false without room.
     pub fn number(&mut self, table: &mut Table, path: Path) -> bool {
         if self.view().node_of(&path).is_some() {
             return true;
@@ -63,36 +63,36 @@ impl Mount {
         record.is_some_and(|record| record.kind == Kind::Unknown && record.state.is_empty())
     }
 
-    /// The node knows something of `path` again, so its record stays.
+    /// Retains the record of `path`, because the node knows the path again.
     pub fn remember(&mut self, path: &Path) {
         self.forgetting.waiting.remove(path);
     }
 
-    /// Takes a record out of the table, while nobody looks into it; false if the kernel refers to it.
+    /// Removes a record from the table while no worker reads it. Returns false if the kernel refers to it.
     fn reclaim(&self, table: &mut Table, path: &Path) -> bool {
         let _alone = self.view().reclaiming();
         table.reclaim(path)
     }
 
-    /// Whether the kernel refers to the record of `path`.
+    /// Returns true if the kernel refers to the record of `path`.
     pub fn is_referred(&self, table: &Table, path: &Path) -> bool {
         self.view().node_of(path).is_some_and(|node| table.lookups(node.0) > 0)
     }
 
-    /// What the kernel refers to of that which `is_meant`, directories aside.
+    /// Returns the paths, except directories, that the kernel refers to and for which `is_meant` is true.
     pub fn referred(&self, is_meant: impl Fn(&Path) -> bool) -> Vec<Path> {
         self.view().table(|reader| {
-            let held = reader.records().filter(|record| record.lookups() > 0 && record.kind != Kind::Dir);
-            held.filter_map(|record| Path::new(&record.path()?)).filter(is_meant).collect()
+            let referred = reader.records().filter(|record| record.lookups() > 0 && record.kind != Kind::Dir);
+            referred.filter_map(|record| Path::new(&record.path()?)).filter(is_meant).collect()
         })
     }
 
-    /// True while the kernel has yet to be told of something.
+    /// Returns true while notifications to the kernel are pending.
     pub fn is_notifying(&self) -> bool {
         !self.view().notices.is_idle()
     }
 
-    /// Tells the kernel to forget `path`.
+    /// Asks the kernel to forget `path`.
     pub fn notify_kernel(&self, path: &Path) {
         let view = self.view();
         let directory = path.parent().and_then(|parent| view.node_of(&parent));

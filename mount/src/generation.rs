@@ -1,7 +1,7 @@
-//! A generation begins: what the kernel remembers of names and directories may be out of date.
+//! Begins a generation: entries that the kernel caches may be out of date.
 //!
-//! It is told what has changed, name by name. It could be told to forget all names at once, but would
-//! then forget the pages and the places of what has not changed, too.
+//! The kernel is notified of each changed name. It could be asked to expire all names at once, but would then drop the
+//! pages and positions of unchanged files too.
 
 use std::io;
 use std::path::PathBuf;
@@ -15,17 +15,16 @@ use crate::dispatcher::Mount;
 use crate::state::notices::Notice;
 
 impl Mount {
-    /// Tells the kernel of these changes; without them, of all that it knows. Files need nothing but
-    /// that their names lead elsewhere: those that have changed are other nodes now. Returns the
-    /// directories of which the kernel may remember that names are absent.
+    /// Notifies the kernel of these changes; without them, of all that it caches. For a changed file, its name is
+    /// enough: the file is a new node now. Returns the directories of which the kernel may cache absent names.
     pub fn generation_began(&self, changes: Option<&[Change]>) -> Vec<Path> {
         let view = self.view();
         let Some(changes) = changes else {
             self.any_name_came();
-            // What the newest table still has a number for is a directory.
+            // A record without a kind that the kernel refers to is a directory.
             let directories = view.table(|tables| {
-                let held = tables.records().filter(|record| record.kind == Kind::Unknown && record.lookups() > 0);
-                held.map(|record| NodeId(record.index())).collect::<Vec<NodeId>>()
+                let pinned = tables.records().filter(|record| record.kind == Kind::Unknown && record.lookups() > 0);
+                pinned.map(|record| NodeId(record.index())).collect::<Vec<NodeId>>()
             });
             let all = directories.into_iter().chain([NodeId::ROOT]);
             all.for_each(|node| view.notices.send(Notice::ListingChanged(node)));
@@ -41,18 +40,19 @@ impl Mount {
             }
             if *is_same_directory && let Some(node) = view.node_of(path) {
                 view.notices.send(Notice::ListingChanged(node));
-                let is_held = node == NodeId::ROOT || view.table(|t| t.record(node.0).is_some_and(|r| r.lookups() > 0));
-                listed.extend(is_held.then(|| path.clone()));
+                let is_pinned =
+                    node == NodeId::ROOT || view.table(|t| t.record(node.0).is_some_and(|r| r.lookups() > 0));
+                listed.extend(is_pinned.then(|| path.clone()));
             }
         }
         listed
     }
 
-    /// Serves from the table that `make` makes, whose copies lie below `root`. The one so far is `generation`'s, and
-    /// `make` tells which of its records the kernel still refers to.
+    /// Switches to the table that `make` creates, whose copies lie below `root`. The present table belongs to
+    /// `generation`; `make` returns which of its records the kernel still refers to.
     ///
     /// # Errors
-    /// Those of `make`; then all stays as it was.
+    /// Those of `make`; then nothing has changed.
     pub fn succeed(
         &self,
         generation: u64,
@@ -61,20 +61,20 @@ impl Mount {
     ) -> io::Result<(Table, Vec<u64>)> {
         let view = self.view();
         let mut tables = view.reclaiming();
-        let (table, held) = make()?;
-        view.contents.begin_generation(root, held.iter().copied().map(NodeId));
+        let (table, pinned) = make()?;
+        view.contents.begin_generation(root, pinned.iter().copied().map(NodeId));
         tables.succeed(generation, table.reader());
-        Ok((table, held))
+        Ok((table, pinned))
     }
 
-    /// An older generation, of which these records were referred to, has ended.
-    pub fn generation_ended(&self, generation: u64, held: Vec<u64>) {
+    /// Drops an older generation, whose records were these.
+    pub fn generation_ended(&self, generation: u64, pinned: Vec<u64>) {
         let view = self.view();
         view.reclaiming().forget(generation);
-        view.contents.forget(held.into_iter().map(NodeId));
+        view.contents.forget(pinned.into_iter().map(NodeId));
     }
 
-    /// A directory has names that it had not.
+    /// Notifies the kernel of new names in a directory.
     pub fn names_came<'a>(&self, directory: &Path, names: impl Iterator<Item = &'a [u8]>) {
         let view = self.view();
         if let Some(node) = view.node_of(directory) {
@@ -82,12 +82,12 @@ impl Mount {
         }
     }
 
-    /// Some names may lead to something that led to nothing; nobody knows which.
+    /// Notifies the kernel that any absent name may exist now.
     pub fn any_name_came(&self) {
         self.view().notices.send(Notice::NamesChanged);
     }
 
-    /// Lets go of all copies, so that none is found by a number that is used again.
+    /// Closes all copies, so that a reused number does not lead to an old one.
     pub fn close_copies(&self) {
         self.view().contents.close_all();
     }

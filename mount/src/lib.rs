@@ -1,9 +1,8 @@
 //! The mounted file system: one more client of the node.
 //!
-//! Workers read the kernel's requests and answer from the shared table, without a lock that anybody
-//! holds for long and without a message. What the table lacks is asked of the node, and the request
-//! is parked meanwhile: no thread waits for it. When the node has answered, the request is served
-//! again from its start.
+//! Workers read FUSE requests and answer from the shared table, with short locks and without a message. If the table
+//! lacks something, the node is asked and the request is parked: no thread waits for it. When the node has answered,
+//! the request is served again from its start.
 
 mod call;
 mod caller;
@@ -16,19 +15,19 @@ mod forget;
 mod generation;
 mod nodes;
 mod notifier;
-mod original;
-mod originals;
 mod serve;
+mod source_file;
 mod start;
 mod state;
 mod view;
+mod without_node;
 mod worker;
 
 pub use call::Demand;
 pub use config::MountConfig;
 pub use dispatcher::{Mount, WorkerEvent};
 #[cfg(fuzzing)]
-pub use original::fuzz_journal;
+pub use source_file::fuzz_journal;
 pub use start::Start;
 pub use state::counters::Count;
 pub use state::counts::Counts;

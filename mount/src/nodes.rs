@@ -9,7 +9,7 @@ use headwater_fuse::{Entry, NodeId};
 use rustix::io::Errno;
 
 use crate::call::{Call, Flow, answered};
-use crate::view::{Known, NAME_BYTES_MAX, Standing, View};
+use crate::view::{Known, NAME_BYTES_MAX, ServedBy, View};
 
 /// LOOKUP.
 pub(crate) fn lookup(call: &Call<'_>, name: &[u8]) -> Flow {
@@ -19,12 +19,12 @@ pub(crate) fn lookup(call: &Call<'_>, name: &[u8]) -> Flow {
     if view.is_hidden(&parent.path) {
         return absent(call);
     }
-    let (state, child) = look(view, &path);
-    match view.standing(&path, state) {
-        Standing::Hidden => return entry(call, &path, &hidden_attr(&path)),
-        Standing::Original => return call.original(&path),
-        Standing::Snapshot if name.len() > NAME_BYTES_MAX => return call.original(&path),
-        Standing::Snapshot => {}
+    let (state, child) = find(view, &path);
+    match view.served_by(&path, state) {
+        ServedBy::Hidden => return entry(call, &path, &hidden_attr(&path)),
+        ServedBy::SourceFile => return call.use_source(&path),
+        ServedBy::Snapshot if name.len() > NAME_BYTES_MAX => return call.use_source(&path),
+        ServedBy::Snapshot => {}
     }
     match child {
         Answer::Attr(attr) => return entry(call, &path, &attr),
@@ -32,9 +32,9 @@ pub(crate) fn lookup(call: &Call<'_>, name: &[u8]) -> Flow {
         Answer::Error(errno) => return call.fail(errno),
         Answer::Unknown => {}
     }
-    // Of a name that the session does not know yet only its directory can tell.
+    // For a name that the session does not know, only its directory decides.
     if parent.record.state.intersects(State::PASSTHROUGH | State::TREE_PASSTHROUGH | State::LISTING_PASSTHROUGH) {
-        return call.original(&path);
+        return call.use_source(&path);
     }
     if parent.record.names().and_then(|names| names.find(name)) == Some(None) {
         return absent(call);
@@ -74,51 +74,51 @@ pub(crate) fn readlink(call: &Call<'_>) -> Flow {
     }
 }
 
-/// Why a node is not served from the snapshot.
+/// Why the snapshot does not serve a node.
 pub(crate) enum Other {
     /// It is an empty directory at this path.
     Hidden(Path),
-    /// The original has served it, or there is no such node.
+    /// The source file has served it, or there is no such node.
     Flow(Flow),
 }
 
-/// The request's node, if the snapshot serves it; otherwise it has been served.
+/// Returns the request's node if the snapshot serves it; otherwise serves the request.
 pub(crate) fn of_snapshot(call: &Call<'_>) -> Result<Known, Other> {
     let view = call.view;
     let Some(known) = view.known(call.request.node) else {
-        // The root's record is made when it is first needed.
+        // The root's record is created on first use.
         let is_root = call.request.node == NodeId::ROOT;
         return Err(Other::Flow(if is_root { call.want_record(&view.root) } else { call.fail(Errno::STALE) }));
     };
-    match view.standing(&known.path, known.record.state) {
-        Standing::Hidden => Err(Other::Hidden(known.path)),
-        Standing::Original => Err(Other::Flow(call.original(&known.path))),
-        Standing::Snapshot if call.attempt.must_use_original => Err(Other::Flow(call.original(&known.path))),
-        Standing::Snapshot => Ok(known),
+    match view.served_by(&known.path, known.record.state) {
+        ServedBy::Hidden => Err(Other::Hidden(known.path)),
+        ServedBy::SourceFile => Err(Other::Flow(call.use_source(&known.path))),
+        ServedBy::Snapshot if call.attempt.must_use_source => Err(Other::Flow(call.use_source(&known.path))),
+        ServedBy::Snapshot => Ok(known),
     }
 }
 
-/// What the table says of a path.
+/// What the table has of a path.
 pub(crate) enum Answer {
-    /// The original's attributes; those of a link have the size of its target as it is shown.
+    /// The source file's attributes. The size of a link is that of its target as shown.
     Attr(Attr),
     /// There is no such name.
     Absent,
-    /// The original answers with this error.
+    /// The source file returns this error.
     Error(Errno),
-    /// Not enough.
+    /// The table lacks the answer.
     Unknown,
 }
 
-/// What the table says of a path at one moment: its record's bits, and the answer in it.
-pub(crate) fn look(view: &View, path: &Path) -> (State, Answer) {
+/// Returns the state and the answer of a path's record, read at one moment.
+pub(crate) fn find(view: &View, path: &Path) -> (State, Answer) {
     view.table(|reader| match reader.find(path.as_bytes()) {
         Some(record) => (record.state, answer(view, path, &record)),
         None => (State::empty(), Answer::Unknown),
     })
 }
 
-/// What `record` says of `path`.
+/// Returns the answer that `record` has for `path`.
 pub(crate) fn answer(view: &View, path: &Path, record: &Record<'_>) -> Answer {
     match record.kind {
         Kind::Absent => Answer::Absent,
@@ -147,7 +147,7 @@ fn entry(call: &Call<'_>, path: &Path, attr: &Attr) -> Flow {
     }
 }
 
-/// The name is absent for as long as the session lasts, unless the job makes it or a generation begins.
+/// Answers that the name is absent until the session ends, the job creates it or a generation begins.
 fn absent(call: &Call<'_>) -> Flow {
     let entry = Entry { node: None, attr: Attr::default(), entry_ttl: call.view.names_ttl, attr_ttl: FOREVER };
     call.answer_entry(&entry)

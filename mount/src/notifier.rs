@@ -1,5 +1,5 @@
-//! What the kernel is told without having asked, from a thread of its own: it may wait, since nothing
-//! waits for it.
+//! Sends notifications to the kernel, from a thread of its own: a notification may block, and no other thread depends
+//! on this one.
 
 use std::time::Instant;
 
@@ -7,43 +7,43 @@ use headwater_abi::{Kind, Path};
 use headwater_fuse::init::flag;
 use headwater_fuse::{Device, NodeId};
 
-use crate::original::unread::is_given;
+use crate::source_file::unread::may_have_served;
 use crate::state::notices::{Next, Notice};
 use crate::view::View;
 use crate::worker::Connection;
 
-/// Tells the kernel what is in the view's queue until that is closed. Also closes originals that
-/// nobody has written to for a while.
+/// Sends the notifications of the view's queue until the queue is closed. Also closes idle source files.
 pub(crate) fn run(connection: &Connection) {
     let Some(device) = connection.devices.first() else { return };
     let view = &connection.view;
     let mut due = None;
     loop {
         match view.notices.next(due) {
-            Next::Tell(notice) => {
-                if let Err(error) = tell(view, device, &notice) {
-                    tracing::debug!(?notice, %error, "the kernel did not take a notice");
+            Next::Notify(notice) => {
+                if let Err(error) = notify(view, device, &notice) {
+                    tracing::debug!(?notice, %error, "the kernel refused a notification");
                 }
             }
-            Next::Tend => {
+            Next::CloseIdle => {
                 let now = Instant::now();
-                due = view.originals.files.close_idle(now).map(|left| now + left);
+                due = view.source_files.files.close_idle(now).map(|left| now + left);
             }
             Next::End => return,
         }
     }
 }
 
-/// `path` has gone live, and with `tree` everything below it: what the kernel remembers of it may be
-/// wrong. To be called once that is published. `is_read`: somebody waits for a part of it, who will be
-/// given the original's; nor is a node told of at once of which nothing was given out, since its first READ may
-/// be on its way.
-pub(crate) fn gone_live(view: &View, path: &Path, tree: bool, is_read: bool) {
+/// Notifies the kernel that `path`, and with `tree` all below it, is passthrough; its caches may be wrong. Call it
+/// after the table has been published. If `is_read`, a READ that will be answered from the source file is pending, and
+/// the notification is delayed. It is also delayed if no byte has been served, because the first READ may be under way.
+pub(crate) fn became_passthrough(view: &View, path: &Path, tree: bool, is_read: bool) {
     if tree {
-        view.has_live_trees.store(true, std::sync::atomic::Ordering::Relaxed);
+        view.has_passthrough_trees.store(true, std::sync::atomic::Ordering::Relaxed);
     }
     match view.node_of(path) {
-        Some(node) if is_read || !is_given(view, node, path) => view.notices.send_later(Notice::NodeChanged(node)),
+        Some(node) if is_read || !may_have_served(view, node, path) => {
+            view.notices.send_later(Notice::NodeChanged(node))
+        }
         Some(node) => view.notices.send(Notice::NodeChanged(node)),
         None => {}
     }
@@ -53,15 +53,14 @@ pub(crate) fn gone_live(view: &View, path: &Path, tree: bool, is_read: bool) {
     }
 }
 
-fn tell(view: &View, device: &Device, notice: &Notice) -> std::io::Result<()> {
+fn notify(view: &View, device: &Device, notice: &Notice) -> std::io::Result<()> {
     match notice {
-        // Pages of a directory are its listing.
+        // A directory's pages are its listing.
         Notice::NodeChanged(node) | Notice::ListingChanged(node) => device.invalidate_node(*node, 0, 0),
         Notice::NameChanged(directory, name) if view.negotiated.has(flag::HAS_EXPIRE_ONLY) => {
             device.invalidate_name(*directory, name, true)
         }
-        // To be invalidated is to be unmounted, for what is mounted there, and to lose its place, for
-        // a process whose working directory it is.
+        // Invalidating a directory's entry would unmount what is mounted there and detach it as a working directory.
         Notice::NameChanged(directory, name) if is_directory(view, *directory, name) => Ok(()),
         Notice::NameChanged(directory, name) => device.invalidate_name(*directory, name, false),
         Notice::NamesChanged if !view.negotiated.can_expire_all_names() => Ok(()),

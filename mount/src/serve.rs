@@ -1,4 +1,4 @@
-//! Which operation is answered how.
+//! Dispatches operations.
 
 use headwater_fuse::Operation;
 use headwater_fuse::init::Opening;
@@ -6,20 +6,20 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 
 use crate::call::{Call, Demand, Flow, answered};
-use crate::{change, content, directory, nodes, original};
+use crate::{change, content, directory, nodes, source_file};
 
-/// Serves a request. Returns what it has to wait for, if it is not answered.
+/// Serves a request. Returns what it waits for, if it is not answered.
 pub(crate) fn serve(call: &Call<'_>) -> Option<Demand> {
     let mut flow = dispatch(call);
-    while let Flow::Original(path) = flow {
-        call.tally.original();
-        flow = original::serve(call, &path);
+    while let Flow::UseSource(path) = flow {
+        call.tally.used_source();
+        flow = source_file::serve(call, &path);
     }
     if let Flow::Ask(wanted) = flow { Some(wanted) } else { None }
 }
 
 fn dispatch(call: &Call<'_>) -> Flow {
-    if let Some(flow) = original::serve_unrecorded(call) {
+    if let Some(flow) = source_file::serve_unrecorded(call) {
         return flow;
     }
     match call.request.operation {
@@ -39,7 +39,7 @@ fn dispatch(call: &Call<'_>) -> Flow {
         Operation::Releasedir { .. } => answered(call.reply.ok()),
         Operation::Statfs => statfs(call),
         Operation::Getxattr { name, .. } => getxattr(call, name),
-        Operation::Listxattr { .. } => of_original(call),
+        Operation::Listxattr { .. } => use_source(call),
         Operation::Forget { lookups } => {
             call.view.release(call.request.node, lookups);
             Flow::Answered
@@ -50,8 +50,8 @@ fn dispatch(call: &Call<'_>) -> Flow {
             }
             Flow::Answered
         }
-        // An answer to each; the kernel asks no more. Permissions are checked by the kernel, and what
-        // is written is with the original before the write returns.
+        // ENOSYS once for each operation, and the kernel sends it no more: the kernel checks permissions itself, and
+        // the source file has all data before a write returns.
         Operation::Access { .. } | Operation::Flush { .. } => call.unsupported(),
         Operation::Fsync { .. } | Operation::Fsyncdir { .. } if !call.view.is_writable => call.unsupported(),
         Operation::Destroy => answered(call.reply.ok()),
@@ -63,7 +63,7 @@ fn dispatch(call: &Call<'_>) -> Flow {
     }
 }
 
-/// True if an open with these flags may write.
+/// Returns true if an open with these flags may write.
 fn writes(flags: u32) -> bool {
     let flags = OFlags::from_bits_retain(flags);
     flags.intersects(OFlags::WRONLY | OFlags::RDWR | OFlags::TRUNC)
@@ -76,8 +76,8 @@ fn statfs(call: &Call<'_>) -> Flow {
     }
 }
 
-/// Attributes that the kernel and common tools ask of every file are answered here; they belong to the
-/// mount, not to the original.
+/// Answers attributes that the kernel and common tools request of every file; they belong to the mount, not to the
+/// source file.
 fn getxattr(call: &Call<'_>, name: &[u8]) -> Flow {
     if name.starts_with(b"system.posix_acl_") {
         return call.fail(Errno::OPNOTSUPP);
@@ -85,13 +85,13 @@ fn getxattr(call: &Call<'_>, name: &[u8]) -> Flow {
     if name.starts_with(b"security.") {
         return call.fail(Errno::NODATA);
     }
-    of_original(call)
+    use_source(call)
 }
 
-fn of_original(call: &Call<'_>) -> Flow {
+fn use_source(call: &Call<'_>) -> Flow {
     match call.view.path_of(call.request.node) {
         Some(path) if call.view.is_hidden(&path) => call.fail(Errno::OPNOTSUPP),
-        Some(path) => call.original(&path),
+        Some(path) => call.use_source(&path),
         None => call.fail(Errno::STALE),
     }
 }

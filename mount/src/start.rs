@@ -1,4 +1,4 @@
-//! How a mount comes to be served.
+//! Starting to serve a mount.
 
 use std::io;
 use std::path::PathBuf;
@@ -12,23 +12,23 @@ use mio::Waker;
 
 use crate::config::MountConfig;
 use crate::dispatcher::Mount;
-use crate::original::first::First;
+use crate::source_file::served::ServedNodes;
 use crate::state::tables::OlderTable;
 use crate::view::{Parts, View};
 
-/// What a mount is served with.
+/// The parts from which a mount is served.
 pub struct Start<'a> {
-    /// The file system. Its connection stands.
+    /// The file system, after INIT.
     pub mount: &'a MountConfig,
     /// Its connection, once for each worker.
     pub devices: Vec<Device>,
     /// Descriptors that this process may have open.
     pub descriptors_max: usize,
-    /// A predecessor has served it.
+    /// Continue from a predecessor.
     pub recover: bool,
     /// The mirror's prefix.
     pub store: PathBuf,
-    /// Where renamed and removed files that are in use are noted for a successor.
+    /// The journal of renamed and removed files that are in use.
     pub moves: PathBuf,
     /// Included and excluded directories.
     pub scope: Vec<(bool, Path)>,
@@ -38,8 +38,8 @@ pub struct Start<'a> {
     pub blocks: Arc<Blocks>,
     /// Larger files are fetched in blocks.
     pub whole_file_bytes_max: u64,
-    /// Whether this machine has the originals.
-    pub has_originals: bool,
+    /// True if this machine can read the source files.
+    pub has_source: bool,
 }
 
 impl Start<'_> {
@@ -50,7 +50,7 @@ impl Start<'_> {
     pub fn serve(self, table: &mut Table, waker: &Arc<Waker>) -> io::Result<Mount> {
         let Start { mount, devices, recover, moves, .. } = self;
         if recover && let Err(error) = devices[0].resend() {
-            tracing::warn!(%error, "the kernel can't repeat what a predecessor left unanswered");
+            tracing::warn!(%error, "the kernel can't resend the requests that the previous daemon left unanswered");
         }
         let parts = Parts {
             reader: table.reader(),
@@ -59,22 +59,22 @@ impl Start<'_> {
             scope: self.scope,
             blocks: self.blocks,
             whole_file_bytes_max: self.whole_file_bytes_max,
-            has_originals: self.has_originals,
+            has_source: self.has_source,
             descriptors_max: self.descriptors_max / 8,
         };
         let mut view = View::new(mount, parts).map_err(io::Error::other)?;
         if !recover {
-            view.originals.first = First::of_new_connection();
-            // Of another connection's nodes; mostly there is none.
+            view.source_files.served = ServedNodes::of_new_connection();
+            // The journal of another connection, if there is one.
             let _ = std::fs::remove_file(&moves);
         }
-        view.has_live_trees.store(recover, Ordering::Relaxed);
-        if let Err(error) = view.originals.note_in(&view, &moves) {
-            tracing::warn!(%error, "what is renamed or removed while it is in use is not noted for a successor");
+        view.has_passthrough_trees.store(recover, Ordering::Relaxed);
+        if let Err(error) = view.source_files.note_in(&view, &moves) {
+            tracing::warn!(%error, "the journal can't be opened: files that are renamed or removed while in use will be lost if the daemon is killed");
         }
         // The kernel never forgets the root.
         if table.record(&view.root) {
-            view.hold(&view.root);
+            view.count_lookup(&view.root);
         }
         Mount::start(view, devices, Arc::clone(waker))
     }

@@ -1,8 +1,7 @@
-//! What everything that serves the mount shares: the table seen as a tree of nodes, and what is served
-//! from where.
+//! The state that all workers of the mount share: the table as a tree of nodes, and what serves each path.
 //!
-//! A node's number is the number of its record in the table, so it outlives the daemon that gave it
-//! out. The root is the exception: it is 1, and stands for the record of the mount's root path.
+//! A node's number is that of its record in the table, so it survives the daemon that assigned it. The root is the
+//! exception: it is 1 and stands for the record of the mount's root path.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -23,21 +22,21 @@ use rustix::io::Errno;
 use thiserror::Error;
 
 use crate::config::MountConfig;
-use crate::original::places::{Originals, Records, lent_to};
+use crate::source_file::node_files::{Records, SourceFiles, path_of_spare};
 use crate::state::contents::Contents;
 use crate::state::counters::Counters;
 use crate::state::notices::Notices;
 use crate::state::tables::{OlderTable, Own, Tables};
 
-/// Names of more bytes fail as they do in the original.
+/// Longer names fail with the source file's own error.
 pub(crate) const NAME_BYTES_MAX: usize = 255;
-/// How long names are believed where the kernel can't be told that all of them may have changed, and the
-/// mount is to outlive many such changes.
+/// How long the kernel caches names if it can't be notified that all of them may have changed, and the mount outlives
+/// many such changes.
 const NAMES_TTL: Duration = Duration::from_secs(10);
 
 /// A mounted tree.
 pub(crate) struct View {
-    /// Held shared while records are looked at, exclusively while some are reclaimed.
+    /// Locked shared while records are read, exclusively while records are reclaimed.
     tables: RwLock<Tables>,
     /// The directory that the mount shows.
     pub(crate) root: Path,
@@ -50,9 +49,9 @@ pub(crate) struct View {
     statfs: OnceLock<StatVfs>,
     /// How files are opened.
     pub(crate) opening: Opening,
-    /// What was agreed on in INIT.
+    /// The result of INIT.
     pub(crate) negotiated: Negotiated,
-    /// Writing goes to the original; otherwise it is refused.
+    /// Writing goes to the source files; otherwise it is refused.
     pub(crate) is_writable: bool,
     /// Absolute link targets within the view are shown as relative ones.
     pub(crate) keeps_links_inside: bool,
@@ -62,23 +61,22 @@ pub(crate) struct View {
     pub(crate) blocks: Arc<Blocks>,
     /// Larger files are fetched in blocks.
     pub(crate) whole_file_bytes_max: u64,
-    /// False where this machine has no way to the originals, or only through the mount itself.
-    pub(crate) has_originals: bool,
-    /// How long the kernel may believe names.
+    /// False if this machine can't reach the source files, or only through the mount itself.
+    pub(crate) has_source: bool,
+    /// How long the kernel may cache names.
     pub(crate) names_ttl: Duration,
-    /// Where the size of the file system is asked for.
+    /// The path whose file system's size is shown.
     sized_as: PathBuf,
-    /// What is behind the nodes that originals serve.
-    pub(crate) originals: Originals,
-    /// True once everything below some directory has gone live.
-    pub(crate) has_live_trees: AtomicBool,
-    /// What was served.
+    /// The source files behind nodes.
+    pub(crate) source_files: SourceFiles,
+    /// True once a directory with all below it has become passthrough.
+    pub(crate) has_passthrough_trees: AtomicBool,
     pub(crate) counters: Counters,
-    /// What the kernel is to be told.
+    /// Notifications to the kernel.
     pub(crate) notices: Notices,
 }
 
-/// What a [`View`] is made of.
+/// The parts of a [`View`].
 pub(crate) struct Parts {
     /// The node's table.
     pub(crate) reader: Reader<'static>,
@@ -92,9 +90,9 @@ pub(crate) struct Parts {
     pub(crate) blocks: Arc<Blocks>,
     /// Larger files are fetched in blocks.
     pub(crate) whole_file_bytes_max: u64,
-    /// Whether this machine has the originals.
-    pub(crate) has_originals: bool,
-    /// Originals that may be open at once.
+    /// True if this machine can read the source files.
+    pub(crate) has_source: bool,
+    /// Source files that may be open at once.
     pub(crate) descriptors_max: usize,
 }
 
@@ -103,30 +101,30 @@ pub(crate) struct Parts {
 #[error("the mount names \"{0}\", which is not an absolute path")]
 pub(crate) struct NotAbsolute(String);
 
-/// Who answers for a path.
+/// What serves a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Standing {
+pub(crate) enum ServedBy {
     /// The session's snapshot.
     Snapshot,
-    /// The original: the path is live or outside of the scope.
-    Original,
-    /// Nobody: an empty directory is shown.
+    /// The source file: the path is passthrough or outside of the scope.
+    SourceFile,
+    /// An empty directory is shown.
     Hidden,
 }
 
-/// A node as the table has it at one moment. The kernel refers to it, so its record stays.
+/// A node as the table had it at one moment. The kernel refers to it, so its record is pinned.
 #[derive(Clone, Debug)]
 pub(crate) struct Known {
     /// Its number.
     pub(crate) node: NodeId,
     /// Its path.
     pub(crate) path: Path,
-    /// What the table says of it.
+    /// Its record.
     pub(crate) record: Record<'static>,
 }
 
 impl View {
-    /// The tree that `config` describes.
+    /// Creates the tree that `config` describes.
     ///
     /// # Errors
     /// A directory is no absolute path.
@@ -135,9 +133,9 @@ impl View {
         Ok(View {
             tables: RwLock::new(Tables::new(parts.reader, &parts.older)),
             root: clean(&config.root)?,
-            sized_as: if parts.has_originals { config.root.clone().into() } else { parts.store.clone() },
-            has_originals: parts.has_originals,
-            names_ttl: names_ttl(&config.negotiated, parts.has_originals),
+            sized_as: if parts.has_source { config.root.clone().into() } else { parts.store.clone() },
+            has_source: parts.has_source,
+            names_ttl: names_ttl(&config.negotiated, parts.has_source),
             scope: parts.scope,
             hidden: config.hidden.iter().map(clean).collect::<Result<_, _>>()?,
             own_groups: config.shown_as_own_group.clone(),
@@ -151,49 +149,48 @@ impl View {
             contents: Contents::new(parts.store, parts.older),
             blocks: parts.blocks,
             whole_file_bytes_max: parts.whole_file_bytes_max,
-            originals: Originals::new(parts.descriptors_max),
-            has_live_trees: AtomicBool::new(true),
+            source_files: SourceFiles::new(parts.descriptors_max),
+            has_passthrough_trees: AtomicBool::new(true),
             counters: Counters::default(),
             notices: Notices::default(),
         })
     }
 
-    /// Looks into the table. `look` must not wait for anything: whoever reclaims records waits for it.
-    pub(crate) fn table<T>(&self, look: impl FnOnce(&Tables) -> T) -> T {
-        look(&self.tables.read().unwrap_or_else(PoisonError::into_inner))
+    /// Runs `read` on the table. It must not block, because reclaiming waits for it.
+    pub(crate) fn table<T>(&self, read: impl FnOnce(&Tables) -> T) -> T {
+        read(&self.tables.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Keeps everybody out of the table, so that records can be reclaimed or another table takes its
-    /// place.
+    /// Locks the table exclusively, to reclaim records or to replace it.
     pub(crate) fn reclaiming(&self) -> RwLockWriteGuard<'_, Tables> {
         self.tables.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What the table says of a node; `None` if there is no such node (any more).
+    /// Returns the path and record of a node; `None` if there is no such node, or no longer.
     pub(crate) fn known(&self, node: NodeId) -> Option<Known> {
         if node == NodeId::ROOT {
             let record = self.table(|reader| reader.find(self.root.as_bytes()))?;
             return Some(Known { node, path: self.root.clone(), record });
         }
-        let place = self.originals.path_of(node);
+        let moved = self.source_files.path_of(node);
         self.table(|reader| {
             let Own { record: own, is_superseded } = reader.own(node.0)?;
-            let path = place.map_or_else(|| Path::new(lent_to(&own.path()?)), Some)?;
+            let path = moved.map_or_else(|| Path::new(path_of_spare(&own.path()?)), Some)?;
             let newest = reader.find(path.as_bytes()).filter(|_| !is_superseded);
             Some(Known { node, record: newest.unwrap_or(own), path })
         })
     }
 
-    /// The path of a node.
+    /// Returns the path of a node.
     pub(crate) fn path_of(&self, node: NodeId) -> Option<Path> {
         if node == NodeId::ROOT {
             return Some(self.root.clone());
         }
-        let place = self.originals.path_of(node);
-        place.or_else(|| self.table(|reader| Path::new(lent_to(&reader.own(node.0)?.record.path()?))))
+        let moved = self.source_files.path_of(node);
+        moved.or_else(|| self.table(|reader| Path::new(path_of_spare(&reader.own(node.0)?.record.path()?))))
     }
 
-    /// The node of a path, if it has a record.
+    /// Returns the node of a path that has a record.
     pub(crate) fn node_of(&self, path: &Path) -> Option<NodeId> {
         if *path == self.root {
             return Some(NodeId::ROOT);
@@ -201,9 +198,9 @@ impl View {
         self.table(|reader| reader.find(path.as_bytes()).map(|record| NodeId(record.index())))
     }
 
-    /// Counts a look-up that the kernel will forget, and gives the path's node; `None` if it has no
-    /// record yet: ask for [`Demand::Record`].
-    pub(crate) fn hold(&self, path: &Path) -> Option<NodeId> {
+    /// Counts a look-up that the kernel will forget, and returns the path's node. `None` if it has no record yet: see
+    /// [`Demand::Record`].
+    pub(crate) fn count_lookup(&self, path: &Path) -> Option<NodeId> {
         self.table(|reader| {
             let record = reader.find(path.as_bytes())?;
             record.pin(1);
@@ -211,68 +208,68 @@ impl View {
         })
     }
 
-    /// Takes back look-ups that the kernel has forgotten, or never heard of.
+    /// Takes back look-ups that the kernel has forgotten or never accepted.
     pub(crate) fn release(&self, node: NodeId, lookups: u64) {
-        if self.originals.unrecorded(node).is_some() {
-            self.originals.release(self, node, lookups);
+        if self.source_files.unrecorded(node).is_some() {
+            self.source_files.release(self, node, lookups);
         } else if node != NodeId::ROOT
             && self.table(|reader| reader.own(node.0).map(|own| own.record.release(lookups))) == Some(0)
         {
-            self.originals.forget(self, node);
+            self.source_files.forget(self, node);
         }
     }
 
-    /// Who answers for this path, whose record has these bits.
-    pub(crate) fn standing(&self, path: &Path, state: State) -> Standing {
+    /// Returns what serves this path, whose record has these bits.
+    pub(crate) fn served_by(&self, path: &Path, state: State) -> ServedBy {
         if self.hidden.contains(path) {
-            Standing::Hidden
+            ServedBy::Hidden
         } else if state.intersects(State::PASSTHROUGH | State::TREE_PASSTHROUGH | State::LISTING_PASSTHROUGH)
             || path.is_deep()
             || !self.in_scope(path)
-            || self.has_live_trees.load(Ordering::Relaxed) && self.table(|reader| is_in_tree(reader, path))
+            || self.has_passthrough_trees.load(Ordering::Relaxed) && self.table(|reader| is_in_tree(reader, path))
         {
-            Standing::Original
+            ServedBy::SourceFile
         } else {
-            Standing::Snapshot
+            ServedBy::Snapshot
         }
     }
 
-    /// True if the original alone tells what `path` is, and with `tree` all that is below it: the job
-    /// changes it, or it is outside of the scope.
-    pub(crate) fn is_live(&self, path: &Path, tree: bool) -> bool {
+    /// Returns true if the source file serves `path`, and with `tree` all below it: the job changes it, or it is
+    /// outside of the scope.
+    pub(crate) fn is_passthrough(&self, path: &Path, tree: bool) -> bool {
         let bits = if tree { State::TREE_PASSTHROUGH } else { State::PASSTHROUGH | State::TREE_PASSTHROUGH };
         !self.in_scope(path)
             || self.table(|reader| {
                 reader.find(path.as_bytes()).is_some_and(|record| record.state.intersects(bits))
-                    || self.has_live_trees.load(Ordering::Relaxed) && is_in_tree(reader, path)
+                    || self.has_passthrough_trees.load(Ordering::Relaxed) && is_in_tree(reader, path)
             })
     }
 
-    /// True if the session answers for the path as far as it knows it.
+    /// Returns true if the path is in the scope.
     pub(crate) fn in_scope(&self, path: &Path) -> bool {
         in_scope(&self.scope, path)
     }
 
-    /// True if an empty directory is shown at this path.
+    /// Returns true if an empty directory is shown at this path.
     pub(crate) fn is_hidden(&self, path: &Path) -> bool {
         self.hidden.contains(path)
     }
 
-    /// True for a directory outside of the scope on the way to what is inside: as lasting as the
+    /// Returns true for a directory that is outside of the scope but contains part of it: it is as permanent as the
     /// session.
     pub(crate) fn leads_to_scope(&self, path: &Path) -> bool {
         self.scope.iter().any(|(included, directory)| *included && directory != path && directory.is_within(path))
     }
 
-    /// An original's attributes as the mount shows them.
+    /// Returns a source file's attributes as the mount shows them.
     pub(crate) fn shown(&self, attr: &Attr) -> Attr {
         let gid = if self.own_groups.contains(&attr.gid) { self.own_gid } else { attr.gid };
         Attr { gid, ino: self.ino((attr.dev_major, attr.dev_minor), attr.ino), ..*attr }
     }
 
-    /// The inode number that stands for one of `device`. A mount that is no namespace is one device
-    /// to its users, so where it spans several file systems the numbers of those other than the
-    /// root's are set apart; otherwise a walk of the tree would take two directories for one.
+    /// Returns the shown inode number for one of `device`. A mount below a prefix is one device to its users. If it
+    /// spans several file systems, the numbers of all but the root's are modified, so that tools don't mistake two
+    /// directories for one.
     pub(crate) fn ino(&self, device: (u32, u32), ino: u64) -> u64 {
         if !self.keeps_links_inside || self.base_device() == Some(device) {
             return ino;
@@ -294,7 +291,7 @@ impl View {
         Some(*self.base_device.get_or_init(|| device))
     }
 
-    /// A link's target as the mount shows it; `path` is the link's.
+    /// Returns a link's target as the mount shows it; `path` is the link's.
     pub(crate) fn shown_target<'a>(&self, path: &Path, target: &'a [u8]) -> Cow<'a, [u8]> {
         let inside = || {
             let absolute = Path::new(target).filter(|_| self.keeps_links_inside)?;
@@ -315,8 +312,7 @@ impl View {
         inside().map_or(Cow::Borrowed(target), Cow::Owned)
     }
 
-    /// What the original's file system says of its size, or the store's where there are no originals; asked
-    /// once.
+    /// Returns the size of the source's file system, or of the store's without source files; read once.
     pub(crate) fn statfs(&self) -> Result<&StatVfs, Errno> {
         if let Some(known) = self.statfs.get() {
             return Ok(known);
@@ -325,10 +321,10 @@ impl View {
         Ok(self.statfs.get_or_init(|| statfs))
     }
 
-    /// A name's node and attributes for the kernel; counts as a look-up. `None` if the path has no
-    /// record yet: ask for [`Demand::Record`].
+    /// Returns a name's node and attributes for the kernel, counted as a look-up. `None` if the path has no record yet:
+    /// see [`Demand::Record`].
     pub(crate) fn entry(&self, path: &Path, attr: &Attr, ttl: Duration) -> Option<Entry> {
-        let node = self.hold(path)?;
+        let node = self.count_lookup(path)?;
         Some(Entry { node: Some(node), attr: self.shown(attr), entry_ttl: ttl.min(self.names_ttl), attr_ttl: ttl })
     }
 }
@@ -338,25 +334,25 @@ impl Records for View {
         self.is_writable
     }
 
-    fn table<T>(&self, look: impl FnOnce(&Tables) -> T) -> T {
-        View::table(self, look)
+    fn table<T>(&self, read: impl FnOnce(&Tables) -> T) -> T {
+        View::table(self, read)
     }
 
     fn node_of(&self, path: &Path) -> Option<NodeId> {
         View::node_of(self, path)
     }
 
-    fn hold(&self, path: &Path) -> Option<NodeId> {
-        View::hold(self, path)
+    fn count_lookup(&self, path: &Path) -> Option<NodeId> {
+        View::count_lookup(self, path)
     }
 }
 
-/// How long the kernel may believe names. A session that has its originals ends with its job.
-fn names_ttl(negotiated: &Negotiated, has_originals: bool) -> Duration {
-    if has_originals || negotiated.can_expire_all_names() { FOREVER } else { NAMES_TTL }
+/// Returns how long the kernel may cache names. A session with source files ends with its job.
+fn names_ttl(negotiated: &Negotiated, has_source: bool) -> Duration {
+    if has_source || negotiated.can_expire_all_names() { FOREVER } else { NAMES_TTL }
 }
 
-/// True if everything below some directory above `path` is live.
+/// Returns true if a directory above `path` is passthrough with all below it.
 fn is_in_tree(reader: &Reader<'_>, path: &Path) -> bool {
     let is_tree = |above: Path| {
         reader.find(above.as_bytes()).is_some_and(|record| record.state.contains(State::TREE_PASSTHROUGH))
@@ -369,10 +365,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_last_where_the_kernel_can_be_told_that_they_do_not() {
-        let check = |minor, has_originals, expected| {
+    fn names_are_cached_for_ever_if_the_kernel_can_expire_them() {
+        let check = |minor, has_source, expected| {
             let negotiated = Negotiated { minor, flags: 0, transfer_bytes_max: 0 };
-            assert_eq!(names_ttl(&negotiated, has_originals), expected, "{minor} {has_originals}");
+            assert_eq!(names_ttl(&negotiated, has_source), expected, "{minor} {has_source}");
         };
         check(44, false, FOREVER);
         check(43, false, NAMES_TTL);

@@ -1,8 +1,8 @@
-//! Where ranks listen: at addresses that are known from the start, or under names that are looked up.
+//! The addresses of ranks: fixed from the start, or resolved from host names.
 //!
-//! A name is looked up when its rank is dialled, and again while that fails, so a node that has come
-//! back with another address is found. The system's own `getent` does it, in a process of its own: a
-//! statically linked program can't load the resolver modules that a site may use.
+//! A name is resolved when its rank is dialled, and again while that fails, so a node that returns with another address
+//! is found. The system's `getent` resolves it, in a process of its own: a statically linked program can't load a
+//! site's resolver modules.
 
 use std::collections::HashMap;
 use std::io;
@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 
 use headwater_proto::Rank;
 
-/// How long what a name stands for is believed, while its rank does not answer.
-const BELIEVED_MAX: Duration = Duration::from_secs(10);
+/// How long resolved addresses are used while their rank does not answer.
+const VALID_MAX: Duration = Duration::from_secs(10);
 /// Addresses of one name that are tried.
 const ADDRESSES_MAX: usize = 16;
 
@@ -23,23 +23,23 @@ const ADDRESSES_MAX: usize = 16;
 pub enum Addresses {
     /// By rank.
     Fixed(Vec<SocketAddr>),
-    /// By rank, host and port; and what has been looked up.
-    Named(Vec<String>, HashMap<Rank, LookedUp>),
+    /// Host and port by rank, and the resolved names.
+    Named(Vec<String>, HashMap<Rank, ResolvedName>),
 }
 
-/// What a name stands for.
+/// The addresses of a name.
 #[derive(Debug)]
-pub struct LookedUp {
+pub struct ResolvedName {
     addresses: Vec<SocketAddr>,
     /// Which of them is tried next.
     next: usize,
     at: Instant,
-    /// The answer to come.
+    /// The pending resolution.
     answer: Option<Receiver<io::Result<Vec<SocketAddr>>>>,
 }
 
 impl Addresses {
-    /// The hosts and ports `names`, by rank; where there are none, `peers`.
+    /// Uses the hosts and ports `names`, by rank; without names, `peers`.
     pub fn new(peers: &[SocketAddr], names: &[String]) -> Addresses {
         match names.is_empty() {
             true => Addresses::Fixed(peers.to_vec()),
@@ -47,20 +47,19 @@ impl Addresses {
         }
     }
 
-    /// The address at which to dial a rank. Nothing is waited for: while its name is being looked up this
-    /// fails, to be tried again.
+    /// Returns the address for dialling a rank. Never blocks: fails while the name is being resolved.
     pub(crate) fn of(&mut self, rank: Rank) -> io::Result<SocketAddr> {
         match self {
             Addresses::Fixed(addresses) => addresses.get(rank.0 as usize).copied(),
-            Addresses::Named(names, looked_up) => {
+            Addresses::Named(names, resolved) => {
                 let name = names.get(rank.0 as usize).ok_or(io::ErrorKind::AddrNotAvailable)?;
-                looked_up.entry(rank).or_insert_with(|| LookedUp::begin(name)).next(name)
+                resolved.entry(rank).or_insert_with(|| ResolvedName::begin(name)).next(name)
             }
         }
         .ok_or_else(|| io::ErrorKind::AddrNotAvailable.into())
     }
 
-    /// Where a rank listens, for people.
+    /// Returns where a rank listens, for messages.
     pub(crate) fn shown(&self, rank: Rank) -> Option<String> {
         match self {
             Addresses::Fixed(addresses) => addresses.get(rank.0 as usize).map(SocketAddr::to_string),
@@ -75,22 +74,22 @@ impl From<Vec<SocketAddr>> for Addresses {
     }
 }
 
-impl LookedUp {
-    fn begin(name: &str) -> LookedUp {
-        LookedUp { addresses: Vec::new(), next: 0, at: Instant::now(), answer: look_up(name) }
+impl ResolvedName {
+    fn begin(name: &str) -> ResolvedName {
+        ResolvedName { addresses: Vec::new(), next: 0, at: Instant::now(), answer: resolve(name) }
     }
 
-    /// One of the addresses, in turn. What was known is kept while the name can't be looked up.
+    /// Returns the addresses in turn. Known ones stay while the name can't be resolved.
     fn next(&mut self, name: &str) -> Option<SocketAddr> {
         match self.answer.as_ref().map(Receiver::try_recv) {
             Some(Err(TryRecvError::Empty)) => {}
             Some(Ok(Ok(addresses))) => (self.addresses, self.answer) = (addresses, None),
             Some(Ok(Err(error))) => {
-                tracing::warn!(name, %error, "a name can't be looked up; it is tried again");
+                tracing::warn!(name, %error, "a host name can't be resolved; it is tried again. Check the list of nodes and the name service");
                 self.answer = None;
             }
             Some(Err(TryRecvError::Disconnected)) => self.answer = None,
-            None if self.at.elapsed() >= BELIEVED_MAX => (self.at, self.answer) = (Instant::now(), look_up(name)),
+            None if self.at.elapsed() >= VALID_MAX => (self.at, self.answer) = (Instant::now(), resolve(name)),
             None => {}
         }
         self.next = self.next.wrapping_add(1);
@@ -98,14 +97,14 @@ impl LookedUp {
     }
 }
 
-/// Has a name looked up by a thread that waits for it.
-fn look_up(name: &str) -> Option<Receiver<io::Result<Vec<SocketAddr>>>> {
-    let (tell, told) = channel();
+/// Resolves a name on a thread of its own.
+fn resolve(name: &str) -> Option<Receiver<io::Result<Vec<SocketAddr>>>> {
+    let (sender, receiver) = channel();
     let name = name.to_owned();
-    // Nobody may want to know any more.
-    let looks = move || drop(tell.send(addresses_of(&name)));
-    let thread = std::thread::Builder::new().name("names".into()).spawn(looks);
-    thread.ok().map(|_| told)
+    // The receiver may be gone.
+    let resolves = move || drop(sender.send(addresses_of(&name)));
+    let thread = std::thread::Builder::new().name("names".into()).spawn(resolves);
+    thread.ok().map(|_| receiver)
 }
 
 fn addresses_of(name: &str) -> io::Result<Vec<SocketAddr>> {
@@ -114,10 +113,10 @@ fn addresses_of(name: &str) -> io::Result<Vec<SocketAddr>> {
     let mut getent = Command::new("getent");
     let output = getent.args(["ahosts", "--", host]).stdin(Stdio::null()).stderr(Stdio::null()).output()?;
     let addresses = addresses_in(&String::from_utf8_lossy(&output.stdout), port);
-    if addresses.is_empty() { Err(io::Error::new(io::ErrorKind::NotFound, "nobody knows it")) } else { Ok(addresses) }
+    if addresses.is_empty() { Err(io::Error::new(io::ErrorKind::NotFound, "unknown host")) } else { Ok(addresses) }
 }
 
-/// The addresses in what `getent ahosts` writes: each in a line for each type of socket.
+/// Parses the output of `getent ahosts`, which has a line for each address and type of socket.
 fn addresses_in(text: &str, port: u16) -> Vec<SocketAddr> {
     let words = text.lines().filter_map(|line| line.split_whitespace().next());
     let mut addresses: Vec<SocketAddr> = Vec::new();
@@ -153,8 +152,8 @@ mod tests {
         };
         assert_eq!(found.unwrap(), "127.0.0.1:7".parse().unwrap());
         assert!(addresses.of(Rank(2)).is_err(), "there is no such rank");
-        let Addresses::Named(_, looked_up) = &mut addresses else { unreachable!() };
-        let known = looked_up.get_mut(&Rank(0)).unwrap();
+        let Addresses::Named(_, resolved) = &mut addresses else { unreachable!() };
+        let known = resolved.get_mut(&Rank(0)).unwrap();
         known.addresses = vec!["10.0.0.1:7".parse().unwrap(), "10.0.0.2:7".parse().unwrap()];
         let tried: Vec<_> = (0..3).map(|_| known.next("127.0.0.1:7").unwrap()).collect();
         assert!(tried[0] != tried[1] && tried[0] == tried[2], "{tried:?}");

@@ -1,8 +1,8 @@
-//! A queue of bytes whose memory is initialised once and reused: bytes go in at the end and out at
-//! the front, and hardly any is moved or cleared on the way.
+//! A queue of bytes whose memory is initialised once and reused. Bytes enter at the end and leave at the front; few are
+//! moved or cleared.
 
-/// Memory above this size is given back when the buffer is empty.
-const KEEP_BYTES_MAX: usize = 2 << 20;
+/// An empty buffer with more memory than this frees it.
+const IDLE_BYTES_MAX: usize = 2 << 20;
 
 /// A queue of bytes.
 #[derive(Debug, Default)]
@@ -13,7 +13,7 @@ pub(crate) struct Buffer {
 }
 
 impl Buffer {
-    /// The bytes that are in the queue.
+    /// Returns the queued bytes.
     pub(crate) fn data(&self) -> &[u8] {
         &self.bytes[self.start..self.end]
     }
@@ -26,7 +26,7 @@ impl Buffer {
         self.start == self.end
     }
 
-    /// Room for `bytes` behind the data, with any content; see [`Buffer::filled`].
+    /// Returns space for `bytes` after the data, with any content; see [`Buffer::filled`].
     pub(crate) fn room(&mut self, bytes: usize) -> &mut [u8] {
         if self.start > 0 && self.end + bytes > self.bytes.len() {
             self.bytes.copy_within(self.start..self.end, 0);
@@ -38,44 +38,44 @@ impl Buffer {
         &mut self.bytes[self.end..self.end + bytes]
     }
 
-    /// The first `bytes` of the room are data now.
+    /// Turns the first `bytes` of the room into data.
     pub(crate) fn filled(&mut self, bytes: usize) {
         assert!(self.end + bytes <= self.bytes.len(), "only room can be filled");
         self.end += bytes;
     }
 
-    /// Adds bytes at the end.
+    /// Appends bytes.
     pub(crate) fn put(&mut self, bytes: &[u8]) {
         self.room(bytes.len()).copy_from_slice(bytes);
         self.filled(bytes.len());
     }
 
-    /// Takes the last `bytes` back.
+    /// Removes the last `bytes`.
     pub(crate) fn take_back(&mut self, bytes: usize) {
         assert!(bytes <= self.len(), "only data can be taken back");
         self.end -= bytes;
     }
 
-    /// The first `bytes` are done with.
+    /// Removes the first `bytes`.
     pub(crate) fn consume(&mut self, bytes: usize) {
         assert!(bytes <= self.len(), "only data can be consumed");
         self.start += bytes;
         if self.is_empty() {
             (self.start, self.end) = (0, 0);
-            if self.bytes.len() > KEEP_BYTES_MAX {
+            if self.bytes.len() > IDLE_BYTES_MAX {
                 self.bytes = Vec::new();
             }
         }
     }
 
-    /// Gives the memory back if there is no data.
+    /// Frees the memory if there is no data.
     pub(crate) fn release(&mut self) {
         if self.is_empty() {
             *self = Buffer::default();
         }
     }
 
-    /// Bytes of memory held.
+    /// Returns the bytes of memory.
     #[cfg(test)]
     pub(crate) fn capacity(&self) -> usize {
         self.bytes.capacity()
@@ -113,7 +113,7 @@ mod tests {
         buffer.room(999)[0] = 2;
         buffer.filled(1);
         assert_eq!((buffer.data(), buffer.capacity()), (&[1, 2][..], before));
-        buffer.put(&vec![3; KEEP_BYTES_MAX + 1]);
+        buffer.put(&vec![3; IDLE_BYTES_MAX + 1]);
         buffer.take_back(1);
         buffer.consume(buffer.len());
         assert_eq!(buffer.capacity(), 0);

@@ -1,8 +1,7 @@
-//! The program `headwater-fabric`, which carries links over libfabric, as this daemon's child.
+//! The program `headwater-fabric`, this daemon's child, which carries links over libfabric.
 //!
-//! It has one end of a socket, on which it says the name of its endpoint, or why it has none, and takes orders; it
-//! ends with this process and with that socket. With each order comes one end of a stream (see
-//! `integrations/fabric/wire.h`).
+//! On its end of a socket it announces the name of its endpoint, or why it has none, and receives orders. It ends with
+//! this process or with the socket. Each order comes with one end of a stream (see `integrations/fabric/wire.h`).
 
 use std::io::{self, IoSlice, Read};
 use std::mem::MaybeUninit;
@@ -20,27 +19,27 @@ use thiserror::Error;
 
 use crate::session::Fabric;
 
-/// How long it may take until it has an endpoint.
+/// How long it may take to announce its endpoint.
 const START_MAX: Duration = Duration::from_secs(3);
-/// The most that it says: a letter, a length, the provider's name and the endpoint's.
-const SAID_BYTES_MAX: usize = 2 + 255 + ENDPOINT_NAME_BYTES_MAX;
+/// The longest announcement: a letter, a length, the names of the provider and the endpoint.
+const ANNOUNCEMENT_BYTES_MAX: usize = 2 + 255 + ENDPOINT_NAME_BYTES_MAX;
 
 /// Why there is no carrier.
 #[derive(Debug, Error)]
 pub(crate) enum CarrierError {
-    #[error("{0} can't be started: {1}. `headwater doctor` on the node tells more")]
+    #[error("{0} can't be started: {1}. `headwater doctor` on the node reports more")]
     Start(String, io::Error),
-    #[error("{0} ended at once; on the node, `ldd {0}` tells whether libfabric is there")]
+    #[error("{0} ended at once; on the node, `ldd {0}` shows whether libfabric is there")]
     Ended(String),
-    #[error("{0} has no endpoint after {s} s; FI_LOG_LEVEL=warn tells why", s = START_MAX.as_secs())]
+    #[error("{0} has no endpoint after {s} s; FI_LOG_LEVEL=warn reports why", s = START_MAX.as_secs())]
     Late(String),
     #[error("{0}; `headwater doctor` on the node lists the providers")]
     Refused(String),
-    #[error("{0} says something else; install it with this version of headwater")]
+    #[error("{0} is of another version; install it with this version of headwater")]
     Unclear(String),
 }
 
-/// A carrier with an endpoint. Dropped, it ends, and all of its streams.
+/// A carrier with an endpoint. Dropping it ends it and all of its streams.
 #[derive(Debug)]
 pub(crate) struct Carrier {
     process: Child,
@@ -49,7 +48,7 @@ pub(crate) struct Carrier {
 }
 
 impl Carrier {
-    /// Starts it, and waits until it has an endpoint.
+    /// Starts it and waits for its announcement.
     pub(crate) fn start(fabric: &Fabric) -> Result<Carrier, CarrierError> {
         let program = fabric.carrier.display().to_string();
         let failed = |error: io::Error| CarrierError::Start(program.clone(), error);
@@ -59,38 +58,39 @@ impl Carrier {
         let mut command = Command::new(&fabric.carrier);
         command.args(&fabric.provider).stdin(Stdio::from(theirs)).stdout(Stdio::null()).current_dir("/");
         let process = command.spawn().map_err(failed)?;
-        // It still has the other end.
+        // The command still has the other end.
         drop(command);
         let mut carrier = Carrier { process, control: control.into(), name: Vec::new() };
-        carrier.name = carrier.hear_name(&program)?;
-        tracing::info!(program, "links go over libfabric where both ends can");
+        carrier.name = carrier.receive_name(&program)?;
+        tracing::info!(program, "links use libfabric if both ends have it");
         Ok(carrier)
     }
 
-    fn hear_name(&mut self, program: &str) -> Result<Vec<u8>, CarrierError> {
-        let mut said = [0; SAID_BYTES_MAX];
-        let heard = self.control.set_read_timeout(Some(START_MAX)).and_then(|()| self.control.read(&mut said));
-        match heard {
+    fn receive_name(&mut self, program: &str) -> Result<Vec<u8>, CarrierError> {
+        let mut announcement = [0; ANNOUNCEMENT_BYTES_MAX];
+        let announced =
+            self.control.set_read_timeout(Some(START_MAX)).and_then(|()| self.control.read(&mut announcement));
+        match announced {
             Ok(0) => Err(CarrierError::Ended(program.into())),
-            Ok(bytes) => parse_said(&said[..bytes], program),
+            Ok(bytes) => parse_announcement(&announcement[..bytes], program),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err(CarrierError::Late(program.into())),
             Err(error) => Err(CarrierError::Start(program.into(), error)),
         }
     }
 
-    /// True while it runs.
+    /// Returns true while it runs.
     pub(crate) fn is_alive(&mut self) -> bool {
         matches!(self.process.try_wait(), Ok(None))
     }
 
-    /// A place for one link to go on; `None` without random numbers.
+    /// Returns an endpoint for one link; `None` without random numbers.
     pub(crate) fn offer(&self) -> Option<Endpoint> {
         let mut number = [0; 8];
         let drawn = getrandom(&mut number, GetRandomFlags::empty()).ok()?;
         (drawn == number.len()).then(|| Endpoint { link: u64::from_le_bytes(number), name: self.name.clone() })
     }
 
-    /// The stream of the link between `own`, which was offered, and the peer's place.
+    /// Orders a link between the offered endpoint `own` and the peer's. Returns its stream.
     pub(crate) fn carry(&mut self, own: &Endpoint, peer: &Endpoint) -> io::Result<mio::net::UnixStream> {
         let (ours, theirs) = UnixStream::pair()?;
         ours.set_nonblocking(true)?;
@@ -112,9 +112,9 @@ impl Drop for Carrier {
     }
 }
 
-/// The endpoint's name: see `carry` in `integrations/fabric/carrier.h`.
-fn parse_said(said: &[u8], program: &str) -> Result<Vec<u8>, CarrierError> {
-    let name = match said {
+/// Parses an announcement: see `carry` in `integrations/fabric/carrier.h`.
+fn parse_announcement(announcement: &[u8], program: &str) -> Result<Vec<u8>, CarrierError> {
+    let name = match announcement {
         [b'E', why @ ..] => return Err(CarrierError::Refused(String::from_utf8_lossy(why).into_owned())),
         [b'N', length, rest @ ..] => rest.get(usize::from(*length)..),
         _ => None,
@@ -123,11 +123,11 @@ fn parse_said(said: &[u8], program: &str) -> Result<Vec<u8>, CarrierError> {
     name.map(<[u8]>::to_vec).ok_or_else(|| CarrierError::Unclear(program.into()))
 }
 
-/// Whatever a carrier says, its name has a length that a peer takes.
+/// Checks that a parsed name has a length that peers accept.
 #[cfg(fuzzing)]
-pub fn fuzz(said: &[u8]) {
-    if let Ok(name) = parse_said(said, "carrier") {
-        assert!(said.ends_with(&name) && (1..=ENDPOINT_NAME_BYTES_MAX).contains(&name.len()));
+pub fn fuzz(announcement: &[u8]) {
+    if let Ok(name) = parse_announcement(announcement, "carrier") {
+        assert!(announcement.ends_with(&name) && (1..=ENDPOINT_NAME_BYTES_MAX).contains(&name.len()));
     }
 }
 
@@ -136,13 +136,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn carriers_say_names_or_reasons() {
-        assert_eq!(parse_said(b"N\x03tcpname", "x").unwrap(), b"name");
-        let why = parse_said(b"Eno provider", "x").unwrap_err().to_string();
+    fn carriers_announce_names_or_reasons() {
+        assert_eq!(parse_announcement(b"N\x03tcpname", "x").unwrap(), b"name");
+        let why = parse_announcement(b"Eno provider", "x").unwrap_err().to_string();
         assert!(why.starts_with("no provider;"), "{why}");
         let long = [b"N\0".as_slice(), &[0; ENDPOINT_NAME_BYTES_MAX + 1]].concat();
         for garbage in [&b""[..], b"N", b"N\x03tcp", b"X\0name", &long] {
-            assert!(matches!(parse_said(garbage, "x"), Err(CarrierError::Unclear(_))), "{garbage:?}");
+            assert!(matches!(parse_announcement(garbage, "x"), Err(CarrierError::Unclear(_))), "{garbage:?}");
         }
     }
 

@@ -1,7 +1,7 @@
-//! Lines of text over an encrypted connection: what a job's front end and its nodes say to each other.
+//! Lines of text over an encrypted connection, between a job's front end and its nodes.
 //!
-//! Below the lines lies the same stream as below the overlay's links: both ends prove that they know the
-//! session's key before a line is heard.
+//! The stream below is that of the overlay's links: no line is accepted from an end that has not proved that it knows
+//! the session's key.
 
 use std::io::{self, Read, Write};
 
@@ -26,7 +26,7 @@ pub enum ChannelError {
     /// The other end closed it.
     #[error("the other end closed the connection")]
     Closed,
-    /// The other end does not know the session's key, or does not say what it should.
+    /// The other end does not know the session's key, or breaks the protocol.
     #[error("{0}")]
     Refused(String),
     /// A line is longer than [`LINE_BYTES_MAX`], or no text.
@@ -40,27 +40,27 @@ impl From<NoiseError> for ChannelError {
     }
 }
 
-/// One end of a channel. It never waits.
+/// One end of a channel. It never blocks.
 #[derive(Debug)]
 pub struct Channel {
-    /// The connection, for whoever watches it.
+    /// The connection, to be watched by the owner.
     pub stream: TcpStream,
     noise: Noise,
     /// Lines that wait for the handshake.
     waiting: Vec<u8>,
     received: Buffer,
     plain: Buffer,
-    /// Bytes of it that hold no end of a line.
+    /// Bytes of it that contain no line end.
     searched: usize,
     sending: Buffer,
-    /// Whether this end has connected.
+    /// True if this end has connected.
     connects: bool,
-    /// The other end has said something that only who knows the key can.
+    /// The other end has proved that it knows the key.
     is_proven: bool,
 }
 
 impl Channel {
-    /// The end that has connected, or is about to.
+    /// Creates the end that has connected, or is about to.
     ///
     /// # Errors
     /// There is no cryptography.
@@ -70,7 +70,7 @@ impl Channel {
         Ok(Channel::new(stream, noise, sending, true))
     }
 
-    /// The end that was connected to.
+    /// Creates the end that was connected to.
     pub fn accept(stream: TcpStream, session: SessionId, key: &SessionKey) -> Channel {
         Channel::new(stream, Noise::responder(session, key), Buffer::default(), false)
     }
@@ -89,22 +89,22 @@ impl Channel {
         }
     }
 
-    /// Whether the other end has proved that it knows the key.
+    /// Returns true if the other end has proved that it knows the key.
     pub fn is_proven(&self) -> bool {
         self.is_proven
     }
 
-    /// Has a line sent, without its end. It goes with the next [`Channel::flush`].
-    pub fn say(&mut self, line: &str) {
+    /// Queues a line, given without its end, for the next [`Channel::flush`].
+    pub fn send_line(&mut self, line: &str) {
         self.waiting.extend_from_slice(line.as_bytes());
         self.waiting.push(b'\n');
     }
 
-    /// The next line; `None` if there is none as yet.
+    /// Returns the next line, if there is one.
     ///
     /// # Errors
     /// The channel has ended.
-    pub fn hear(&mut self) -> Result<Option<String>, ChannelError> {
+    pub fn next_line(&mut self) -> Result<Option<String>, ChannelError> {
         loop {
             if let Some(line) = self.take_line()? {
                 if line.is_empty() {
@@ -120,7 +120,7 @@ impl Channel {
                     if was_ready {
                         self.is_proven = true;
                     } else if self.noise.is_ready() && self.connects {
-                        // The answer is a proof to this end; to the other one a first record is, which is short.
+                        // The answer is proof for this end; a first, short record is proof for the other.
                         self.is_proven = true;
                         self.noise.send(b"\n", &mut self.sending)?;
                     }
@@ -131,7 +131,7 @@ impl Channel {
         }
     }
 
-    /// Hands what waits to the socket; whether it has taken all.
+    /// Sends queued lines. Returns true if all have been sent.
     ///
     /// # Errors
     /// The channel has ended.
@@ -164,7 +164,7 @@ impl Channel {
         Ok(Some(line))
     }
 
-    /// Receives more; false if the socket has none.
+    /// Receives more. Returns false if the socket has none.
     fn receive(&mut self) -> Result<bool, ChannelError> {
         match self.stream.read(self.received.room(RECEIVE_BYTES)) {
             Ok(0) => Err(ChannelError::Closed),
@@ -179,7 +179,7 @@ impl Channel {
     }
 }
 
-/// Whether a socket has no room or nothing to say as yet, or is not connected as yet.
+/// Returns true if a socket has no room, no data, or is not connected yet.
 fn is_later(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::NotConnected)
 }
@@ -204,18 +204,18 @@ mod tests {
         [near, Channel::accept(far, SessionId(1), &accepting)]
     }
 
-    /// Lets both speak until the end with this number hears a line, or an end fails.
-    fn heard(channels: &mut [Channel; 2], end: usize) -> Result<String, ChannelError> {
+    /// Exchanges lines until the end with this number receives one, or an end fails.
+    fn exchange_until(channels: &mut [Channel; 2], end: usize) -> Result<String, ChannelError> {
         let started = Instant::now();
         loop {
             for (number, channel) in channels.iter_mut().enumerate() {
                 channel.flush()?;
-                if let Some(line) = channel.hear()? {
+                if let Some(line) = channel.next_line()? {
                     assert_eq!(number, end, "{line}");
                     return Ok(line);
                 }
             }
-            assert!(started.elapsed() < Duration::from_secs(10), "nothing comes");
+            assert!(started.elapsed() < Duration::from_secs(10), "no line arrives");
         }
     }
 
@@ -223,34 +223,34 @@ mod tests {
     fn lines_go_both_ways() {
         let mut channels = pair([7; 2]);
         let long = "x".repeat(LINE_BYTES_MAX - 1);
-        channels[0].say("first");
-        channels[0].say(&long);
-        assert_eq!(heard(&mut channels, 1).unwrap(), "first");
-        assert_eq!(heard(&mut channels, 1).unwrap(), long);
-        channels[1].say(&long);
-        channels[1].say("last");
-        assert_eq!(heard(&mut channels, 0).unwrap(), long);
-        assert_eq!(heard(&mut channels, 0).unwrap(), "last");
+        channels[0].send_line("first");
+        channels[0].send_line(&long);
+        assert_eq!(exchange_until(&mut channels, 1).unwrap(), "first");
+        assert_eq!(exchange_until(&mut channels, 1).unwrap(), long);
+        channels[1].send_line(&long);
+        channels[1].send_line("last");
+        assert_eq!(exchange_until(&mut channels, 0).unwrap(), long);
+        assert_eq!(exchange_until(&mut channels, 0).unwrap(), "last");
         assert!(channels.iter().all(Channel::is_proven));
         let [near, mut far] = channels;
         drop(near);
-        assert!(matches!(far.hear(), Err(ChannelError::Closed)));
+        assert!(matches!(far.next_line(), Err(ChannelError::Closed)));
     }
 
     #[test]
-    fn who_does_not_know_the_key_is_not_heard() {
+    fn a_peer_without_the_key_is_refused() {
         let mut channels = pair([7, 8]);
-        channels[0].say("let me in");
-        assert!(matches!(heard(&mut channels, 1), Err(ChannelError::Refused(_))));
+        channels[0].send_line("let me in");
+        assert!(matches!(exchange_until(&mut channels, 1), Err(ChannelError::Refused(_))));
         assert!(!channels[1].is_proven());
     }
 
     #[test]
     fn endless_lines_are_refused() {
         let mut channels = pair([7; 2]);
-        channels[0].say(&"x".repeat(LINE_BYTES_MAX + 1));
+        channels[0].send_line(&"x".repeat(LINE_BYTES_MAX + 1));
         channels[0].waiting.pop();
         channels[0].waiting.push(b'x');
-        assert!(matches!(heard(&mut channels, 1), Err(ChannelError::Line)));
+        assert!(matches!(exchange_until(&mut channels, 1), Err(ChannelError::Line)));
     }
 }

@@ -1,4 +1,4 @@
-//! Whom this rank dials, and when.
+//! Which ranks this rank dials, and when.
 
 use std::collections::BTreeMap;
 
@@ -7,11 +7,11 @@ use mio::Token;
 
 /// The shortest and the longest wait before a rank is dialled again, in milliseconds.
 const WAIT_MS: (Time, Time) = (20, 1000);
-/// Between them it is this part of the time since the rank was dialled first: whoever comes up late is
-/// found at most so much later still.
+/// In between, the wait is this part of the time since the first attempt, so a rank that starts late is found with
+/// little further delay.
 const WAIT_PART: Time = 16;
 
-/// The ranks to be linked to: as many as the node asks of.
+/// The ranks to dial: the parents.
 #[derive(Debug, Default)]
 pub(crate) struct Dialling(BTreeMap<Rank, Dialled>);
 
@@ -19,42 +19,42 @@ pub(crate) struct Dialling(BTreeMap<Rank, Dialled>);
 struct Dialled {
     link: Option<Token>,
     dial_at: Time,
-    /// When it was dialled first, if no link has stood since.
+    /// The time of the first attempt since the last link.
     since: Option<Time>,
 }
 
 impl Dialling {
-    /// From now on this rank is to be linked to.
+    /// Adds a rank to dial.
     pub(crate) fn add(&mut self, now: Time, rank: Rank) {
         self.0.entry(rank).or_insert(Dialled { link: None, dial_at: now, since: None });
     }
 
-    /// It is no more; the link to it, if there is one.
+    /// Removes a rank. Returns its link, if there is one.
     pub(crate) fn remove(&mut self, rank: Rank) -> Option<Token> {
         self.0.remove(&rank)?.link
     }
 
-    /// This link takes the place of the rank's other one, if there is one: that.
+    /// Replaces the rank's link. Returns the earlier one.
     pub(crate) fn replace(&mut self, rank: Rank, link: Token) -> Option<Token> {
         self.0.get_mut(&rank)?.link.replace(link)
     }
 
-    /// All of them.
+    /// Returns all of them.
     pub(crate) fn ranks(&self) -> impl Iterator<Item = Rank> + '_ {
         self.0.keys().copied()
     }
 
-    /// Those to be dialled at once.
+    /// Returns the ranks that are due.
     pub(crate) fn due(&self, now: Time) -> Vec<Rank> {
         self.0.iter().filter(|(_, d)| d.link.is_none() && now >= d.dial_at).map(|(rank, _)| *rank).collect()
     }
 
-    /// When the next one is to be dialled.
+    /// Returns when the next rank is due.
     pub(crate) fn next(&self) -> Option<Time> {
         self.0.values().filter(|d| d.link.is_none()).map(|d| d.dial_at).min()
     }
 
-    /// A rank is being dialled by this link. If that comes to nothing, the next time is later.
+    /// Notes that a rank is being dialled by this link, and schedules the next attempt.
     pub(crate) fn began(&mut self, now: Time, rank: Rank, link: Token) {
         let Some(dialled) = self.0.get_mut(&rank) else { return };
         dialled.link = Some(link);
@@ -62,14 +62,14 @@ impl Dialling {
         dialled.dial_at = now + (waited_ms / WAIT_PART).clamp(WAIT_MS.0, WAIT_MS.1);
     }
 
-    /// This link stands.
+    /// Notes that this link has been greeted.
     pub(crate) fn greeted(&mut self, link: Token) {
         if let Some(dialled) = self.0.values_mut().find(|d| d.link == Some(link)) {
             dialled.since = None;
         }
     }
 
-    /// This link has ended.
+    /// Notes that this link has ended.
     pub(crate) fn ended(&mut self, now: Time, link: Token) {
         if let Some(dialled) = self.0.values_mut().find(|d| d.link == Some(link)) {
             dialled.link = None;
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_does_not_answer_is_dialled_ever_less_often() {
+    fn a_silent_rank_is_dialled_ever_less_often() {
         let (mut dialling, rank) = (Dialling::default(), Rank(3));
         dialling.add(5, rank);
         let (mut now, mut waits) = (5, Vec::new());
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_hung_up_is_dialled_no_more() {
+    fn a_removed_rank_is_dialled_no_more() {
         let (mut dialling, rank) = (Dialling::default(), Rank(3));
         dialling.add(0, rank);
         dialling.began(0, rank, Token(1));
@@ -131,6 +131,6 @@ mod tests {
         assert_eq!((dialling.due(9999), dialling.next(), dialling.ranks().count()), (vec![], None, 0));
         dialling.add(7, rank);
         dialling.add(9, rank);
-        assert_eq!(dialling.due(7), [rank], "anew, and without a wait");
+        assert_eq!(dialling.due(7), [rank], "again, without a wait");
     }
 }

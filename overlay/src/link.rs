@@ -1,7 +1,7 @@
 //! One connection to a peer: handshake, greeting, then frames both ways.
 //!
-//! What waits to be sent is kept as descriptions, and encoded when the socket has taken all that was
-//! sent before: a slow peer costs no memory for content.
+//! Queued content is described, not copied, and read when the socket has taken all before it: a slow peer costs no
+//! memory for content.
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
@@ -19,21 +19,21 @@ use crate::session::{SessionId, SessionKey};
 use crate::shared::Shared;
 use crate::stream::Stream;
 
-/// Messages and chunks that wait for one peer.
+/// Messages and chunks that are queued for one peer.
 pub(crate) const QUEUE_MAX: usize = 1 << 18;
-/// Plaintext that is gathered before it is encrypted, in bytes; one frame may exceed it.
+/// Plaintext that is collected before it is encrypted, in bytes; one frame may exceed it.
 const GATHER_BYTES: usize = 256 << 10;
 /// Bytes that one call receives from a peer that has not greeted.
-const RECEIVE_BYTES_STRANGER: usize = 1 << 10;
-/// Bytes that one call receives, at first and at most: twice as many once a call has filled its room.
+const RECEIVE_BYTES_UNAUTHENTICATED: usize = 1 << 10;
+/// Bytes that one call receives, at first and at most. The size doubles when a call has filled it.
 const RECEIVE_BYTES_MIN: usize = 32 << 10;
 const RECEIVE_BYTES_MAX: usize = 512 << 10;
-/// How often it is told at most that a long message is arriving, in milliseconds.
+/// The least time between signs of life for a long message that is arriving, in milliseconds.
 const SIGN_OF_LIFE_MS: Time = 100;
 /// Bytes of a frame's length.
 const LENGTH_BYTES: usize = 4;
 
-/// Who this daemon is to its peers.
+/// This daemon's identity for its peers.
 #[derive(Clone, Debug)]
 pub struct Identity {
     /// This node's rank.
@@ -46,15 +46,14 @@ pub struct Identity {
     pub key: SessionKey,
 }
 
-/// Something to be sent.
+/// A queued item.
 #[derive(Clone, Debug)]
 pub(crate) enum Outgoing {
     /// A message.
     Message(Message),
-    /// Content, to be read from the store when its turn comes, if others that share it have not been sent
-    /// it before.
+    /// Content, which is read from the store when it is sent, unless another peer that shares it was sent it before.
     Content(ContentOut, Rc<Shared>),
-    /// What was content and is not to be sent any more.
+    /// Content that was dropped.
     Nothing,
 }
 
@@ -82,7 +81,7 @@ pub(crate) enum LinkError {
 }
 
 impl LinkError {
-    /// Its kind, for telling one of each.
+    /// Returns its kind; each kind is reported once.
     pub(crate) fn kind(&self) -> &'static str {
         match self {
             LinkError::Io(_) => "broke",
@@ -97,7 +96,7 @@ impl LinkError {
         }
     }
 
-    /// True if the connection failed, and nothing wrong was said on it.
+    /// Returns true if the connection failed, and false if the peer broke the protocol.
     pub(crate) fn is_of_connection(&self) -> bool {
         matches!(self, LinkError::Io(_) | LinkError::Closed | LinkError::Silent(_))
     }
@@ -106,9 +105,9 @@ impl LinkError {
 /// What a link has received.
 #[allow(clippy::large_enum_variant, reason = "it lives for one call; boxing would cost more")]
 pub(crate) enum Received {
-    /// The peer has greeted, and may have named a place where the link can go on.
+    /// The peer has greeted, perhaps with an endpoint for the upgrade.
     Up(Peer, Option<Endpoint>),
-    /// A message and where the bytes of its content are: see [`Link::content`].
+    /// A message and the range of its content: see [`Link::content`].
     Message(Peer, Message, Range<usize>),
 }
 
@@ -117,9 +116,9 @@ pub(crate) enum Received {
 pub struct Traffic {
     /// Messages sent, chunks included.
     pub messages: u64,
-    /// Bytes sent, on whatever network.
+    /// Bytes sent, over TCP and libfabric.
     pub bytes: u64,
-    /// Those of them that a carrier took.
+    /// Of these, over libfabric.
     pub carried_bytes: u64,
     /// Bytes received.
     pub bytes_received: u64,
@@ -129,29 +128,29 @@ pub struct Traffic {
 #[derive(Debug)]
 pub(crate) struct Link {
     pub(crate) stream: Stream,
-    /// Whom this rank dialled; `None` if the peer did.
+    /// The rank that this end dialled; `None` if the peer dialled.
     pub(crate) dialled: Option<Rank>,
     /// The peer, once it has greeted.
     pub(crate) rank: Option<Rank>,
     pub(crate) opened_at: Time,
-    pub(crate) heard_at: Time,
-    pub(crate) spoke_at: Time,
-    /// Where this end's greeting says that the link can go on; until the peer has greeted.
+    pub(crate) received_at: Time,
+    pub(crate) sent_at: Time,
+    /// The endpoint that this end's greeting offers, until the peer has greeted.
     pub(crate) offered: Option<Endpoint>,
-    /// This end greets once it has been told to: see [`Link::greet`].
+    /// This end greets after the peer: see [`Link::greet`].
     pub(crate) greets_last: bool,
-    /// The peer has greeted, and a carried link is to take this one's place until this time.
-    pub(crate) held_until: Option<Time>,
+    /// The peer has greeted, and until this time a carried link may replace this one.
+    pub(crate) upgrade_until: Option<Time>,
     /// Bytes received that have not been counted yet.
     pub(crate) bytes_received: u64,
-    /// When something was last handed out.
-    handed_at: Time,
+    /// When the last message was returned.
+    delivered_at: Time,
     noise: Noise,
     is_connecting: bool,
     ciphertext: Buffer,
     receive_bytes: usize,
     plain: Buffer,
-    /// Bytes of the frame that was handed out last, at the front of `plain`.
+    /// Bytes of the frame that was returned last, at the front of `plain`.
     handed_out: usize,
     queue: VecDeque<Outgoing>,
     sending: Buffer,
@@ -160,19 +159,19 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    /// A connection that is being made to `rank`.
+    /// Creates a link on a connection that is being made to `rank`.
     pub(crate) fn dial(stream: impl Into<Stream>, rank: Rank, now: Time) -> Link {
         let mut link = Link::new(stream.into(), Noise::Silent, now);
         (link.dialled, link.is_connecting) = (Some(rank), true);
         link
     }
 
-    /// The same link, whose greeting says that it can go on there.
-    pub(crate) fn offering(self, place: Option<Endpoint>) -> Link {
-        Link { offered: place, ..self }
+    /// Sets the endpoint that this end's greeting offers.
+    pub(crate) fn offering(self, endpoint: Option<Endpoint>) -> Link {
+        Link { offered: endpoint, ..self }
     }
 
-    /// A connection that a peer has made.
+    /// Creates a link on a connection that a peer has made.
     pub(crate) fn accept(stream: impl Into<Stream>, identity: &Identity, now: Time) -> Link {
         Link::new(stream.into(), Noise::responder(identity.session, &identity.key), now)
     }
@@ -183,17 +182,17 @@ impl Link {
             dialled: None,
             rank: None,
             opened_at: now,
-            heard_at: now,
-            spoke_at: now,
+            received_at: now,
+            sent_at: now,
             offered: None,
             greets_last: false,
-            held_until: None,
+            upgrade_until: None,
             bytes_received: 0,
-            handed_at: now,
+            delivered_at: now,
             noise,
             is_connecting: false,
             ciphertext: Buffer::default(),
-            receive_bytes: RECEIVE_BYTES_STRANGER,
+            receive_bytes: RECEIVE_BYTES_UNAUTHENTICATED,
             plain: Buffer::default(),
             handed_out: 0,
             queue: VecDeque::new(),
@@ -202,8 +201,7 @@ impl Link {
         }
     }
 
-    /// Has something sent; in order, when its turn comes. A sign of life goes before all else but
-    /// the greeting.
+    /// Queues an item. A sign of life precedes all but the greeting.
     pub(crate) fn send(&mut self, outgoing: Outgoing) -> Result<(), LinkError> {
         if self.queue.len() >= QUEUE_MAX {
             return Err(LinkError::QueueFull);
@@ -217,7 +215,7 @@ impl Link {
         Ok(())
     }
 
-    /// Sends no content of paths that are `left_out`, though that was to be sent. It counts as sent.
+    /// Drops queued content of paths that are `left_out`; it counts as sent.
     pub(crate) fn drop_content(&mut self, left_out: &dyn Fn(&headwater_abi::Path) -> bool) {
         for outgoing in &mut self.queue {
             if matches!(outgoing, Outgoing::Content(content, _) if left_out(&content.path)) {
@@ -226,7 +224,7 @@ impl Link {
         }
     }
 
-    /// The next thing that has been received; `None` if the socket has no more.
+    /// Returns the next message or greeting; `None` if the socket has no more.
     pub(crate) fn receive(&mut self, identity: &Identity, now: Time) -> Result<Option<Received>, LinkError> {
         self.plain.consume(std::mem::take(&mut self.handed_out));
         while !self.has_frame()? {
@@ -234,7 +232,7 @@ impl Link {
                 return Ok(self.sign_of_life(now));
             }
         }
-        self.handed_at = now;
+        self.delivered_at = now;
         let end = LENGTH_BYTES + self.frame_bytes().unwrap_or(0);
         self.handed_out = end;
         let (message, content) = Message::decode(&self.plain.data()[LENGTH_BYTES..end])?;
@@ -242,43 +240,44 @@ impl Link {
         if let Some(peer) = self.peer() {
             return Ok(Some(Received::Message(peer, message, content)));
         }
-        let (rank, place) = check_hello(message, identity, self.dialled)?;
+        let (rank, endpoint) = check_hello(message, identity, self.dialled)?;
         self.rank = Some(rank);
         self.receive_bytes = RECEIVE_BYTES_MIN;
-        Ok(self.peer().map(|peer| Received::Up(peer, place)))
+        Ok(self.peer().map(|peer| Received::Up(peer, endpoint)))
     }
 
-    /// The peer, once it has greeted: who was dialled is asked, who has dialled asks.
+    /// Returns the peer, once it has greeted: the end that was dialled is the parent.
     pub(crate) fn peer(&self) -> Option<Peer> {
         self.rank.map(|rank| if self.dialled.is_some() { Peer::Parent(rank) } else { Peer::Child(rank) })
     }
 
-    /// A parent that sends a part of a long message lives, too.
+    /// Returns a sign of life if a parent is sending a long message.
     fn sign_of_life(&mut self, now: Time) -> Option<Received> {
-        let peer =
-            self.peer().filter(|_| self.dialled.is_some() && self.heard_at >= self.handed_at + SIGN_OF_LIFE_MS)?;
-        self.handed_at = now;
+        let peer = self
+            .peer()
+            .filter(|_| self.dialled.is_some() && self.received_at >= self.delivered_at + SIGN_OF_LIFE_MS)?;
+        self.delivered_at = now;
         Some(Received::Message(peer, Message::Alive, 0..0))
     }
 
-    /// True of a peer that has greeted, or has got through the handshake at least: few strangers can.
-    pub(crate) fn is_promising(&self) -> bool {
+    /// Returns true after the handshake, which few unauthenticated peers complete.
+    pub(crate) fn has_finished_handshake(&self) -> bool {
         self.noise.is_ready()
     }
 
-    /// The bytes of the content that was received last.
+    /// Returns the bytes of the content that was received last.
     pub(crate) fn content(&self, range: Range<usize>) -> &[u8] {
         &self.plain.data()[range]
     }
 
-    /// Bytes of memory held for this peer.
+    /// Returns the bytes of memory for this peer.
     #[cfg(test)]
     pub(crate) fn buffered(&self) -> usize {
         self.sending.capacity() + self.ciphertext.capacity() + self.plain.capacity()
     }
 
-    /// Sends until the socket takes no more. `read` fills a buffer with the bytes of content. Returns how
-    /// many chunks the socket has taken.
+    /// Sends until the socket is full. `read` fills a buffer with content. Returns how many chunks the socket has
+    /// taken.
     pub(crate) fn flush(
         &mut self,
         now: Time,
@@ -296,7 +295,7 @@ impl Link {
                     Ok(0) => return Err(LinkError::Closed),
                     Ok(bytes) => {
                         self.sending.consume(bytes);
-                        self.spoke_at = now;
+                        self.sent_at = now;
                         traffic.bytes += bytes as u64;
                         traffic.carried_bytes += if self.stream.is_carried() { bytes as u64 } else { 0 };
                     }
@@ -315,7 +314,7 @@ impl Link {
         }
     }
 
-    /// Whether a connection that is being made has come about; then this end speaks.
+    /// Begins the handshake once the connection has been made.
     pub(crate) fn connected(&mut self, identity: &Identity) -> Result<(), LinkError> {
         if self.is_connecting && self.stream.is_connected()? {
             self.is_connecting = false;
@@ -324,14 +323,14 @@ impl Link {
         Ok(())
     }
 
-    /// Encodes what waits, up to about [`GATHER_BYTES`]; how many frames it is. Shared content is encrypted at
-    /// once, and what stands before it.
+    /// Encodes queued items, up to about [`GATHER_BYTES`]. Returns the number of frames. Shared content is encrypted at
+    /// once, with all before it.
     fn gather(
         &mut self,
         scratch: &mut Buffer,
         read: &dyn Fn(&ContentOut, &mut [u8]) -> io::Result<()>,
     ) -> Result<u64, LinkError> {
-        // What a link that broke may have left is not for this peer.
+        // A link that broke may have left data.
         scratch.consume(scratch.len());
         let mut frames = 0;
         while scratch.len() + self.sending.len() < GATHER_BYTES
@@ -341,7 +340,7 @@ impl Link {
                 Outgoing::Message(message) => {
                     put_frame(scratch, &message, 0);
                     if matches!(message, Message::Hello { .. }) {
-                        // It has a record of its own: longer ones are not taken from strangers.
+                        // It needs its own record, because longer ones are refused before the greeting.
                         return Ok(frames + 1);
                     }
                 }
@@ -366,8 +365,8 @@ impl Link {
                         }
                         Ok(None) => scratch.filled(bytes),
                         Err(error) => {
-                            // Given up meanwhile; what the node sends next says so.
-                            tracing::debug!(path = %out.path, %error, "content to be sent has gone");
+                            // Evicted in between; the node's next message reports it.
+                            tracing::debug!(path = %out.path, %error, "queued content is no longer in the store");
                             scratch.take_back(header);
                             let Some(message) = out.instead() else { continue };
                             put_frame(scratch, &message, 0);
@@ -380,7 +379,7 @@ impl Link {
         Ok(frames)
     }
 
-    /// The length of the frame that starts what has not been taken, if that much has arrived.
+    /// Returns the length of the next frame, once it has arrived.
     fn frame_bytes(&self) -> Option<usize> {
         let length = self.plain.data().first_chunk::<LENGTH_BYTES>()?;
         Some(u32::from_le_bytes(*length) as usize)
@@ -394,7 +393,7 @@ impl Link {
         Ok(self.plain.len() >= LENGTH_BYTES + bytes)
     }
 
-    /// Decrypts the next record; false if none is whole.
+    /// Decrypts the next record. Returns false if none is complete.
     fn take_record(&mut self, identity: &Identity) -> Result<bool, LinkError> {
         let Some(bytes) = self.noise.record(self.ciphertext.data(), self.rank.is_some())? else { return Ok(false) };
         let was_ready = self.noise.is_ready();
@@ -406,12 +405,12 @@ impl Link {
         Ok(true)
     }
 
-    /// Has this end greet, with a place where the link can go on.
-    pub(crate) fn greet(&mut self, identity: &Identity, place: Option<Endpoint>) {
-        self.queue.push_front(Outgoing::Message(hello(identity, self.dialled.is_some(), place)));
+    /// Queues this end's greeting, with an endpoint for the upgrade.
+    pub(crate) fn greet(&mut self, identity: &Identity, endpoint: Option<Endpoint>) {
+        self.queue.push_front(Outgoing::Message(hello(identity, self.dialled.is_some(), endpoint)));
     }
 
-    /// Receives more ciphertext; false if the socket has none.
+    /// Receives more ciphertext. Returns false if the socket has none.
     fn fill(&mut self, now: Time) -> Result<bool, LinkError> {
         if self.is_connecting {
             return Ok(false);
@@ -425,12 +424,12 @@ impl Link {
                     self.receive_bytes = (self.receive_bytes * 2).min(RECEIVE_BYTES_MAX);
                 }
                 self.bytes_received += bytes as u64;
-                self.heard_at = now;
+                self.received_at = now;
                 Ok(true)
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 if self.rank.is_none() {
-                    // Nothing is kept for strangers.
+                    // Unauthenticated peers cost no memory.
                     self.ciphertext.release();
                     self.plain.release();
                 }
@@ -453,8 +452,8 @@ fn hello(identity: &Identity, is_child: bool, endpoint: Option<Endpoint>) -> Mes
     }
 }
 
-/// The rank of a peer that greets as it should: the one that was dialled, or any other that dials. And the place that
-/// it names.
+/// Checks a greeting. Returns the peer's rank and endpoint. The rank must be the one that was dialled, or any other if
+/// the peer dialled.
 fn check_hello(
     message: Message,
     identity: &Identity,
@@ -472,7 +471,7 @@ fn check_hello(
         (session == identity.session.0, "another session"),
         (forest == identity.forest.fingerprint(), "another topology"),
         (is_expected, "its rank is no neighbour's"),
-        (is_child == dialled.is_none(), "it asks whom it should answer, or answers whom it should ask"),
+        (is_child == dialled.is_none(), "the dialling end must be the child"),
     ];
     match checks.into_iter().find(|(holds, _)| !holds) {
         Some((_, why)) => Err(LinkError::Hello(why)),
@@ -480,7 +479,7 @@ fn check_hello(
     }
 }
 
-/// Appends a frame without its content, which is to follow; the bytes that were appended.
+/// Appends a frame without its content, which must follow. Returns the number of bytes.
 fn put_frame(out: &mut Buffer, message: &Message, content_bytes: usize) -> usize {
     let body = message.encode();
     out.put(&((body.len() + content_bytes) as u32).to_le_bytes());

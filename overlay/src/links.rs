@@ -1,8 +1,7 @@
-//! The links of one rank: to its parents, which it dials, and from its children, which dial it. The node
-//! decides who they are. Between two ranks there may be a link of either kind.
+//! The links of one rank: to its parents, which it dials, and from its children, which dial it. The node chooses the
+//! parents. Two ranks may have a link in each direction.
 //!
-//! Strangers can open connections, so those that have not yet proved that they know the session's
-//! key are few, short-lived and cost little.
+//! Any host can open connections, so unauthenticated peers are limited in number, time and cost.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::io;
@@ -25,19 +24,18 @@ use crate::upgrading::Upgrading;
 
 /// How long a connection may take until its peer has greeted, in milliseconds.
 const GREETING_TIMEOUT_MS: Time = 5000;
-/// Connections that have not greeted; the oldest gives way to a new one, at first of those that have not
-/// got through the handshake.
-const STRANGERS_MAX: usize = 64;
-/// Connections that are taken in before everything else has its turn: fewer than there is room for, so
-/// that each can say something before it gives way.
+/// Unauthenticated connections; a new one replaces the oldest, preferably one before the end of its handshake.
+const UNAUTHENTICATED_MAX: usize = 64;
+/// Connections that are accepted before other events: fewer than [`UNAUTHENTICATED_MAX`], so that each can greet before
+/// it is replaced.
 const ACCEPTS_MAX: usize = 8;
-/// Strangers that are heard before everything else has its turn.
-const STRANGERS_HEARD_MAX: usize = 16;
-/// Connections that the kernel keeps until they are taken in; it lets others wait for a second or longer.
+/// Unauthenticated connections that are handled between two ticks.
+const UNAUTHENTICATED_HANDLED_MAX: usize = 16;
+/// Connections that the kernel queues for accept(); it delays others for a second or longer.
 const WAITING_MAX: i32 = 1024;
-/// How long to wait when no connection could be taken in, in milliseconds.
+/// How long to wait after a failed accept(), in milliseconds.
 const ACCEPT_RETRY_MS: Time = 100;
-/// How often a peer hears from this rank at least, in milliseconds.
+/// The longest time between two messages to a peer, in milliseconds.
 const ALIVE_INTERVAL_MS: Time = 2000;
 
 /// All links of a rank.
@@ -45,21 +43,21 @@ const ALIVE_INTERVAL_MS: Time = 2000;
 pub struct Links {
     pub(crate) identity: Identity,
     listener: TcpListener,
-    /// When to look for more connections, though the listener does not say that there are any.
+    /// When to accept again without readiness of the listener.
     accept_at: Option<Time>,
     /// Where each rank listens.
     addresses: Addresses,
     pub(crate) dialling: Dialling,
     pub(crate) links: HashMap<Token, Link>,
     by_peer: BTreeMap<Peer, Token>,
-    /// Links whose socket may have something to receive.
+    /// Links with readable sockets.
     readable: VecDeque<Token>,
-    /// The same of strangers, and how many of them have had their turn since the last tick.
-    readable_strangers: VecDeque<Token>,
-    strangers_heard: usize,
-    /// Links that may have something to send.
+    /// Unauthenticated links with readable sockets, and how many of them have been handled since the last tick.
+    readable_unauthenticated: VecDeque<Token>,
+    unauthenticated_handled: usize,
+    /// Links that may have queued items.
     pub(crate) writable: BTreeSet<Token>,
-    /// What the node has to be told before anything else.
+    /// Events for the node, which precede messages.
     events: VecDeque<LinkEvent>,
     traffic: Traffic,
     scratch: Buffer,
@@ -68,14 +66,14 @@ pub struct Links {
     pub(crate) upgrading: Upgrading,
 }
 
-/// What happens on the links.
+/// An event of a link.
 #[derive(Debug)]
 pub enum LinkEvent {
-    /// A link stands.
+    /// A link has been greeted.
     Up(Peer),
     /// A link has ended.
     Down(Peer),
-    /// A chunk, or short content, has been taken by the network.
+    /// The network has taken a chunk or short content.
     ChunkSent(Peer),
 }
 
@@ -87,18 +85,18 @@ impl LinkEvent {
     }
 }
 
-/// The next thing from the links.
+/// The next item for the node.
 #[derive(Debug)]
 #[allow(clippy::large_enum_variant, reason = "it lives for one call; boxing would cost more")]
 pub enum Next<'a> {
-    /// Something happened.
+    /// An event.
     Event(LinkEvent),
     /// A peer's message and the bytes of its content.
     Message(Peer, Message, &'a [u8]),
 }
 
 impl Links {
-    /// Links that will come about through `listener`, and by dialling ranks at their `addresses`.
+    /// Creates the set of links, which `listener` accepts or which are dialled at `addresses`.
     pub fn new(
         identity: Identity,
         mut listener: TcpListener,
@@ -106,7 +104,7 @@ impl Links {
         registry: &Registry,
         token: Token,
     ) -> io::Result<Links> {
-        // It listens already, with room for fewer.
+        // The socket listens already, with a shorter queue.
         rustix::net::listen(&listener, WAITING_MAX)?;
         registry.register(&mut listener, token, Interest::READABLE)?;
         Ok(Links {
@@ -118,8 +116,8 @@ impl Links {
             links: HashMap::new(),
             by_peer: BTreeMap::new(),
             readable: VecDeque::new(),
-            readable_strangers: VecDeque::new(),
-            strangers_heard: 0,
+            readable_unauthenticated: VecDeque::new(),
+            unauthenticated_handled: 0,
             writable: BTreeSet::new(),
             events: VecDeque::new(),
             traffic: Traffic::default(),
@@ -130,40 +128,39 @@ impl Links {
         })
     }
 
-    /// Has this rank linked to, and tries until that succeeds or it is hung up.
+    /// Dials this rank until a link is up or [`Links::hang_up`] is called.
     pub fn dial(&mut self, now: Time, rank: Rank) {
         self.dialling.add(now, rank);
     }
 
-    /// Ends the link to this rank, or the attempts to make one. Nothing more is heard of it.
+    /// Ends the link to this rank, or the attempts to dial it, and drops its events.
     pub fn hang_up(&mut self, now: Time, rank: Rank) {
         self.dialling.remove(rank);
         self.forget_carried(now, rank);
         self.events.retain(|event| event.peer() != Peer::Parent(rank));
     }
 
-    /// True while all links stand that this rank is to make; a root may have none.
+    /// Returns true while the links to all dialled ranks are up; a root may have none.
     pub fn has_parents(&self) -> bool {
         self.dialling.ranks().all(|rank| self.by_peer.contains_key(&Peer::Parent(rank)))
     }
 
-    /// Where a rank listens, for people.
+    /// Returns where a rank listens, for messages.
     pub fn address(&self, rank: Rank) -> Option<String> {
         self.addresses.shown(rank)
     }
 
-    /// True if there is anybody whom this rank can ask.
+    /// Returns true if this rank has a link to any parent.
     pub fn has_a_parent(&self) -> bool {
         self.by_peer.keys().any(|peer| matches!(peer, Peer::Parent(_)))
     }
 
-    /// Frames and bytes sent.
+    /// Returns the traffic so far.
     pub fn traffic(&self) -> Traffic {
         self.traffic
     }
 
-    /// Takes waiting connections in; what is left of them is for the next [`Links::tick`]. `token` gives
-    /// each a number of its own.
+    /// Accepts waiting connections; the next [`Links::tick`] accepts the rest. `token` returns a new token for each.
     pub fn accept(&mut self, now: Time, registry: &Registry, mut token: impl FnMut() -> Token) {
         self.accept_at = None;
         for _ in 0..ACCEPTS_MAX {
@@ -177,12 +174,12 @@ impl Links {
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                // Of what ended before it was taken in there is nothing to say.
+                // A connection that ended before accept() is not reported.
                 Err(error) if matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted) => {
                 }
                 Err(error) => {
                     if let Some(unreported) = self.refusals.note(now, "not accepted") {
-                        tracing::warn!(%error, unreported, "no connection could be accepted; a higher limit of open files (ulimit -n) helps");
+                        tracing::warn!(%error, unreported, "no connection can be accepted. Raise the limit of open files (ulimit -n)");
                     }
                     self.accept_at = Some(now + ACCEPT_RETRY_MS);
                     return;
@@ -192,47 +189,47 @@ impl Links {
         self.accept_at = Some(now);
     }
 
-    /// Notes that a socket is ready for something.
+    /// Handles the readiness of a socket.
     pub fn ready(&mut self, now: Time, token: Token) {
         let Some(link) = self.links.get_mut(&token) else { return };
         if let Err(error) = link.connected(&self.identity) {
             return self.drop_link(now, token, &error);
         }
         self.writable.insert(token);
-        let is_stranger = link.rank.is_none() && link.dialled.is_none();
-        let queue = if is_stranger { &mut self.readable_strangers } else { &mut self.readable };
+        let is_unauthenticated = link.rank.is_none() && link.dialled.is_none();
+        let queue = if is_unauthenticated { &mut self.readable_unauthenticated } else { &mut self.readable };
         if !queue.contains(&token) {
             queue.push_back(token);
         }
     }
 
-    /// The next event or message; `None` if the sockets have no more, or none but strangers that have to
-    /// wait for the next [`Links::tick`]. Links take turns.
+    /// Returns the next event or message; `None` if the sockets have no more, or only unauthenticated ones that wait
+    /// for the next [`Links::tick`]. Links take turns.
     pub fn next(&mut self, now: Time) -> Option<Next<'_>> {
         loop {
             if let Some(event) = self.events.pop_front() {
                 return Some(Next::Event(event));
             }
-            // One stranger has its turn in any case, and more when the peers have no more.
-            let first = (self.strangers_heard == 0).then(|| self.next_stranger()).flatten();
-            let token = first.or_else(|| self.readable.pop_front()).or_else(|| self.next_stranger())?;
+            // One unauthenticated link in any case, and more when the peers have no more.
+            let first = (self.unauthenticated_handled == 0).then(|| self.next_unauthenticated()).flatten();
+            let token = first.or_else(|| self.readable.pop_front()).or_else(|| self.next_unauthenticated())?;
             let Some(link) = self.links.get_mut(&token) else { continue };
             let received = link.receive(&self.identity, now);
             self.traffic.bytes_received += std::mem::take(&mut link.bytes_received);
             match received {
                 Ok(None) => drop(self.writable.insert(token)),
                 Err(error) => self.drop_link(now, token, &error),
-                Ok(Some(Received::Up(peer, place))) => {
+                Ok(Some(Received::Up(peer, endpoint))) => {
                     self.readable.push_back(token);
-                    self.greeted(now, token, peer, place);
+                    self.greeted(now, token, peer, endpoint);
                 }
-                Ok(Some(Received::Message(_, message, _))) if link.held_until.is_some() => {
+                Ok(Some(Received::Message(_, message, _))) if link.upgrade_until.is_some() => {
                     if message != Message::Alive {
                         self.drop_link(now, token, &LinkError::Hello("it goes on where it is held"));
                         continue;
                     }
                     self.readable.push_back(token);
-                    self.stay(now, token);
+                    self.fall_back_to_tcp(now, token);
                 }
                 Ok(Some(Received::Message(peer, message, content))) => {
                     self.readable.push_back(token);
@@ -242,27 +239,27 @@ impl Links {
         }
     }
 
-    /// Handshakes are dear: those who come must not keep peers waiting.
-    fn next_stranger(&mut self) -> Option<Token> {
-        if self.strangers_heard == STRANGERS_HEARD_MAX {
+    /// Returns the next unauthenticated link, up to the limit: handshakes are expensive and must not delay peers.
+    fn next_unauthenticated(&mut self) -> Option<Token> {
+        if self.unauthenticated_handled == UNAUTHENTICATED_HANDLED_MAX {
             return None;
         }
-        let token = self.readable_strangers.pop_front()?;
-        self.strangers_heard += 1;
+        let token = self.readable_unauthenticated.pop_front()?;
+        self.unauthenticated_handled += 1;
         Some(token)
     }
 
-    /// True if [`Links::next`] has something without new readiness.
+    /// Returns true if [`Links::next`] has items without new readiness.
     pub fn has_next(&self) -> bool {
-        !self.readable.is_empty() || !self.readable_strangers.is_empty() || !self.events.is_empty()
+        !self.readable.is_empty() || !self.readable_unauthenticated.is_empty() || !self.events.is_empty()
     }
 
-    /// Has a message sent to a peer; nothing if there is no link.
+    /// Queues a message to a peer; drops it without a link.
     pub fn send(&mut self, now: Time, to: Peer, message: Message) {
         self.put(now, to, Outgoing::Message(message));
     }
 
-    /// The same with content.
+    /// As [`Links::send`], with content.
     pub fn send_content(&mut self, now: Time, to: Peer, content: ContentOut) {
         let shared = self.sharing.of(&content);
         self.put(now, to, Outgoing::Content(content, shared));
@@ -277,7 +274,7 @@ impl Links {
         }
     }
 
-    /// Sends no content of paths that are `left_out`.
+    /// Drops queued content of paths that are `left_out`.
     pub fn drop_content(&mut self, left_out: &dyn Fn(&headwater_abi::Path) -> bool) {
         for (token, link) in &mut self.links {
             link.drop_content(left_out);
@@ -285,7 +282,7 @@ impl Links {
         }
     }
 
-    /// Hands what waits to the sockets. `read` fills a buffer with the bytes of content.
+    /// Sends queued items. `read` fills a buffer with content.
     pub fn flush(&mut self, now: Time, read: &dyn Fn(&ContentOut, &mut [u8]) -> io::Result<()>) {
         for token in std::mem::take(&mut self.writable) {
             let Some(link) = self.links.get_mut(&token) else { continue };
@@ -307,9 +304,9 @@ impl Links {
         }
     }
 
-    /// Does what is due: connections that wait, signs of life, dead peers, dialling.
+    /// Handles what is due: accepting, signs of life, silent peers and dialling.
     pub fn tick(&mut self, now: Time, registry: &Registry, mut token: impl FnMut() -> Token) {
-        self.strangers_heard = 0;
+        self.unauthenticated_handled = 0;
         if self.accept_at.is_some_and(|at| now >= at) {
             self.accept(now, registry, &mut token);
         }
@@ -318,21 +315,21 @@ impl Links {
         let due: Vec<Token> = self.links.iter().filter(|(_, link)| now >= due(link)).map(|(token, _)| *token).collect();
         for token in due {
             let Some(link) = self.links.get_mut(&token) else { continue };
-            let silent_ms = now - link.heard_at;
-            if link.held_until.is_some() {
-                self.held_too_long(now, token);
+            let silent_ms = now - link.received_at;
+            if link.upgrade_until.is_some() {
+                self.upgrade_timed_out(now, token);
             } else if link.rank.is_none() || silent_ms >= SILENCE_MS_MAX {
                 self.drop_link(now, token, &LinkError::Silent(silent_ms));
             } else {
-                link.spoke_at = now;
-                // A full queue needs no sign of life: what is in it is one.
+                link.sent_at = now;
+                // The items of a full queue are signs of life themselves.
                 let _ = link.send(Outgoing::Message(Message::Alive));
                 self.writable.insert(token);
             }
         }
     }
 
-    /// When [`Links::tick`] is due.
+    /// Returns when [`Links::tick`] is due.
     pub fn next_tick(&self) -> Option<Time> {
         self.links
             .values()
@@ -365,9 +362,9 @@ impl Links {
         Ok(())
     }
 
-    /// A link stands.
+    /// Reports a new link to the node.
     pub(crate) fn up(&mut self, now: Time, token: Token, peer: Peer) {
-        // A peer that comes again has lost its earlier link, noticed here or not.
+        // A peer that connects again has lost its earlier link, even if that is not noticed yet.
         if let Some(earlier) = self.by_peer.get(&peer).copied() {
             self.close(now, earlier);
         }
@@ -383,14 +380,14 @@ impl Links {
         let address = link.stream.peer_addr();
         let not_carried = link.dialled.filter(|_| link.stream.is_carried() && link.rank.is_none());
         match (link.peer(), link.dialled) {
-            // A carried link has taken its place.
-            (Some(_), None) if link.held_until.is_some() => {}
+            // A carried link has replaced it.
+            (Some(_), None) if link.upgrade_until.is_some() => {}
             (Some(peer), _) => tracing::info!(?peer, %error, "a link ended"),
             (None, Some(rank)) if error.is_of_connection() => {
                 tracing::debug!(rank = rank.0, %error, "a parent does not answer yet");
             }
-            // Where its connection is held, the peer tells what becomes of the link.
-            (None, None) if link.stream.is_carried() => tracing::debug!(%error, "nothing came of a carried link"),
+            // The peer still has the TCP connection and decides about the link.
+            (None, None) if link.stream.is_carried() => tracing::debug!(%error, "a carried link failed"),
             (None, _) => self.refused(now, address, error),
         }
         self.close(now, token);
@@ -416,23 +413,24 @@ impl Links {
         self.dialling.ended(now, token);
     }
 
-    /// Makes room for one more connection that has not greeted.
+    /// Makes room for one more unauthenticated connection.
     fn make_room(&mut self, now: Time) {
-        let strangers = || self.links.iter().filter(|(_, link)| link.rank.is_none() && link.dialled.is_none());
-        if strangers().count() >= STRANGERS_MAX
-            && let Some(oldest) =
-                strangers().min_by_key(|(_, link)| (link.is_promising(), link.opened_at)).map(|(token, _)| *token)
+        let unauthenticated = || self.links.iter().filter(|(_, link)| link.rank.is_none() && link.dialled.is_none());
+        if unauthenticated().count() >= UNAUTHENTICATED_MAX
+            && let Some(oldest) = unauthenticated()
+                .min_by_key(|(_, link)| (link.has_finished_handshake(), link.opened_at))
+                .map(|(token, _)| *token)
         {
             self.drop_link(now, oldest, &LinkError::Crowded);
         }
     }
 }
 
-/// When something has to be done about a link.
+/// Returns when a link needs attention.
 fn due(link: &Link) -> Time {
     match link.rank {
-        _ if link.held_until.is_some() => link.held_until.unwrap_or_default(),
+        _ if link.upgrade_until.is_some() => link.upgrade_until.unwrap_or_default(),
         None => link.opened_at + GREETING_TIMEOUT_MS,
-        Some(_) => (link.heard_at + SILENCE_MS_MAX).min(link.spoke_at + ALIVE_INTERVAL_MS),
+        Some(_) => (link.received_at + SILENCE_MS_MAX).min(link.sent_at + ALIVE_INTERVAL_MS),
     }
 }

@@ -5,9 +5,8 @@
 //! The session's identity and the protocol's version are the prologue, so peers of another session
 //! fail in the handshake.
 //!
-//! The answer proves to the end that spoke first that the other one knows the key. To the end that
-//! answered, only the first record after the handshake proves it: what came before may have been
-//! recorded earlier.
+//! The answer proves to the initiator that the responder knows the key. To the responder, only the first record after
+//! the handshake is proof: all before may be a replay.
 
 use headwater_abi::wire;
 use snow::params::NoiseParams;
@@ -17,8 +16,8 @@ use thiserror::Error;
 use crate::buffer::Buffer;
 use crate::session::{SessionId, SessionKey};
 
-/// The patterns that are answered, by cipher. Whoever speaks first chooses the first one, where its
-/// processor helps with AES, or else the second.
+/// The accepted patterns, by cipher. The initiator chooses the first one if its processor has AES instructions,
+/// otherwise the second.
 const PATTERNS: [&str; 2] = ["Noise_NNpsk0_25519_AESGCM_SHA256", "Noise_NNpsk0_25519_ChaChaPoly_SHA256"];
 /// Bytes of a record's length.
 const LENGTH_BYTES: usize = 2;
@@ -33,7 +32,7 @@ const HANDSHAKE_BYTES_MAX: usize = 64;
 /// The largest record of a peer that has not greeted.
 const GREETING_BYTES_MAX: usize = 512;
 
-/// Why a stream is given up.
+/// Why a stream ends.
 #[derive(Debug, Error)]
 pub(crate) enum NoiseError {
     #[error("the peer does not know the session's key, or belongs to another session or version")]
@@ -47,7 +46,7 @@ pub(crate) enum NoiseError {
 }
 
 impl NoiseError {
-    /// Its kind, for telling one of each.
+    /// Returns its kind; each kind is reported once.
     pub(crate) fn kind(&self) -> &'static str {
         match self {
             NoiseError::Refused => "refused",
@@ -60,9 +59,9 @@ impl NoiseError {
 
 /// One end of an encrypted stream.
 pub(crate) enum Noise {
-    /// Nothing has come yet from the end that speaks first. Nothing has been prepared for it either.
+    /// The responder before the first record, without any state.
     Expecting(SessionId, SessionKey),
-    /// This end speaks first, and has nobody to speak to yet.
+    /// The initiator before its connection.
     Silent,
     /// The first record is sent.
     Handshake(Box<HandshakeState>),
@@ -73,7 +72,7 @@ pub(crate) enum Noise {
 }
 
 impl Noise {
-    /// The end that speaks first; its first record is appended to `out`.
+    /// Creates the initiator; appends its first record to `out`.
     pub(crate) fn initiator(session: SessionId, key: &SessionKey, out: &mut Buffer) -> Result<Noise, NoiseError> {
         let pattern = PATTERNS[usize::from(!has_aes())];
         Noise::initiator_by(pattern, session, key, out)
@@ -90,18 +89,18 @@ impl Noise {
         Ok(Noise::Handshake(Box::new(state)))
     }
 
-    /// The end that answers.
+    /// Creates the responder.
     pub(crate) fn responder(session: SessionId, key: &SessionKey) -> Noise {
         Noise::Expecting(session, key.clone())
     }
 
-    /// True once the handshake is over.
+    /// Returns true after the handshake.
     pub(crate) fn is_ready(&self) -> bool {
         matches!(self, Noise::Transport(_))
     }
 
-    /// How many of the first bytes of `received` are one whole record; `None` if more are needed. A peer
-    /// that has not greeted can't send long ones.
+    /// Returns the length of the first record of `received`; `None` if it is incomplete. Before its greeting, a peer
+    /// can't send long records.
     pub(crate) fn record(&self, received: &[u8], has_greeted: bool) -> Result<Option<usize>, NoiseError> {
         let Some(length) = received.first_chunk::<LENGTH_BYTES>() else { return Ok(None) };
         let bytes = usize::from(u16::from_be_bytes(*length));
@@ -116,8 +115,7 @@ impl Noise {
         Ok((received.len() >= LENGTH_BYTES + bytes).then_some(LENGTH_BYTES + bytes))
     }
 
-    /// Takes one whole record in: appends its plaintext to `plain`, or the handshake's answer to
-    /// `out`.
+    /// Decrypts one complete record: appends its plaintext to `plain`, or the handshake's answer to `out`.
     pub(crate) fn receive(&mut self, record: &[u8], plain: &mut Buffer, out: &mut Buffer) -> Result<(), NoiseError> {
         let ciphertext = &record[LENGTH_BYTES..];
         match std::mem::replace(self, Noise::Broken) {
@@ -137,7 +135,7 @@ impl Noise {
         Ok(())
     }
 
-    /// Appends `plain`, encrypted and cut into records, to `out`.
+    /// Encrypts `plain` as records and appends them to `out`.
     pub(crate) fn send(&mut self, plain: &[u8], out: &mut Buffer) -> Result<(), NoiseError> {
         let Noise::Transport(state) = self else { return Err(NoiseError::Refused) };
         for piece in plain.chunks(PLAINTEXT_BYTES_MAX) {
@@ -150,7 +148,7 @@ impl Noise {
     }
 }
 
-/// Reads the first record by the pattern that it was written by, and appends the answer to `out`.
+/// Reads the first record by any pattern, and appends the answer to `out`.
 fn answer(session: SessionId, key: &SessionKey, first: &[u8], out: &mut Buffer) -> Result<HandshakeState, NoiseError> {
     for pattern in PATTERNS {
         let mut state = handshake_state(pattern, session, key, |builder| builder.build_responder())?;
@@ -167,8 +165,8 @@ fn transport(state: HandshakeState) -> Result<Noise, NoiseError> {
     Ok(Noise::Transport(Box::new(state)))
 }
 
-/// True if the processor computes AES and GCM's products itself. Otherwise AES-GCM is done by software,
-/// several times as slowly as ChaCha20-Poly1305.
+/// Returns true if the processor has instructions for AES and GCM. In software, AES-GCM is several times slower than
+/// ChaCha20-Poly1305.
 pub fn has_aes() -> bool {
     #[cfg(target_arch = "x86_64")]
     return std::arch::is_x86_feature_detected!("aes") && std::arch::is_x86_feature_detected!("pclmulqdq");
@@ -215,7 +213,7 @@ impl std::fmt::Debug for Noise {
 mod tests {
     use super::*;
 
-    /// Passes every whole record of `wire` to `to`.
+    /// Passes all complete records of `wire` to `to`.
     fn pass(wire: &mut Buffer, to: &mut Noise, plain: &mut Buffer, out: &mut Buffer) -> Result<(), NoiseError> {
         while let Some(bytes) = to.record(wire.data(), true)? {
             to.receive(&wire.data()[..bytes], plain, out)?;
@@ -227,7 +225,7 @@ mod tests {
     fn pair(sessions: [u128; 2], keys: [u8; 2]) -> Result<(Noise, Noise), NoiseError> {
         let pairs = PATTERNS.map(|pattern| pair_by(pattern, sessions, keys));
         let [pair, other] = pairs;
-        assert_eq!(pair.is_ok(), other.is_ok(), "the ciphers differ in nothing else");
+        assert_eq!(pair.is_ok(), other.is_ok(), "both ciphers behave the same");
         pair
     }
 
@@ -272,12 +270,12 @@ mod tests {
     }
 
     #[test]
-    fn no_memory_is_promised_to_strangers() {
-        let stranger = Noise::responder(SessionId(1), &SessionKey([2; 32]));
-        assert!(matches!(stranger.record(b"GET / HTTP", false), Err(NoiseError::Length)));
-        assert!(matches!(stranger.record(&[0, 3], false), Err(NoiseError::Length)));
-        assert!(matches!(stranger.record(&[0], false), Ok(None)));
-        // Who replays a first record gets as far as this.
+    fn unauthenticated_peers_cost_no_memory() {
+        let unauthenticated = Noise::responder(SessionId(1), &SessionKey([2; 32]));
+        assert!(matches!(unauthenticated.record(b"GET / HTTP", false), Err(NoiseError::Length)));
+        assert!(matches!(unauthenticated.record(&[0, 3], false), Err(NoiseError::Length)));
+        assert!(matches!(unauthenticated.record(&[0], false), Ok(None)));
+        // The replay of a first record gets this far.
         let (_, ready) = pair([1, 1], [2, 2]).unwrap();
         assert!(matches!(ready.record(&[2, 1], false), Err(NoiseError::Length)));
         assert!(matches!(ready.record(&[2, 0], false), Ok(None)));

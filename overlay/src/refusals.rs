@@ -1,13 +1,13 @@
-//! Refused strangers, told once of each kind: whoever opens connections can't fill the log.
+//! Limits the reports of refused connections to one of each kind, so that they can't fill the log.
 
 use std::collections::BTreeMap;
 
 use headwater_proto::Time;
 
-/// How long it takes until a kind is told again, in milliseconds.
+/// How long until a kind is reported again, in milliseconds.
 const REPEAT_MS_MIN: Time = 600_000;
 
-/// What has been told. There are as many kinds as names of them in the code.
+/// The reported kinds, all of which are constants of the code.
 #[derive(Debug, Default)]
 pub(crate) struct Refusals(BTreeMap<&'static str, Kind>);
 
@@ -18,7 +18,7 @@ struct Kind {
 }
 
 impl Refusals {
-    /// Notes one refusal. If it is to be told, how many of its kind were not since the last one that was.
+    /// Notes a refusal. If it is to be reported, returns the number of unreported ones of its kind.
     pub(crate) fn note(&mut self, now: Time, kind: &'static str) -> Option<u64> {
         let Some(kind) = self.0.get_mut(kind) else {
             self.0.insert(kind, Kind { reported_at: now, unreported: 0 });
@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_kind_is_told_once_in_a_while() {
+    fn each_kind_is_reported_once_in_a_while() {
         let mut refusals = Refusals::default();
         assert_eq!(refusals.note(5, "a"), Some(0));
         assert_eq!(refusals.note(6, "b"), Some(0));

@@ -1,4 +1,4 @@
-//! A session's identity and key, and how its links are carried.
+//! A session's identity and key, and its use of libfabric.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -17,7 +17,7 @@ pub struct SessionId(pub u128);
 #[serde(try_from = "String", into = "String")]
 pub struct SessionKey(pub [u8; 32]);
 
-/// How links go over libfabric.
+/// How links use libfabric.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fabric {
     /// The program `headwater-fabric`, as this node sees it.

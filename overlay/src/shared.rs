@@ -1,4 +1,4 @@
-//! Content that is sent to several peers: read from the store once, while they are not far from each other.
+//! Content for several peers, which is read from the store once if they progress at a similar pace.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::io;
@@ -6,26 +6,26 @@ use std::rc::{Rc, Weak};
 
 use crate::content_out::ContentOut;
 
-/// Bytes that are kept for those that have yet to be sent them.
-const KEPT_BYTES_MAX: usize = 2 << 20;
-/// Buffers that are kept for what comes next.
+/// Bytes that are retained for further peers.
+const RETAINED_BYTES_MAX: usize = 2 << 20;
+/// Buffers that are cached for further chunks.
 const SPARE_MAX: usize = 4;
 
-/// Who shares what, as long as chunks are to be sent.
+/// The sharing of queued chunks.
 #[derive(Debug, Default)]
 pub(crate) struct Sharing {
-    /// The chunk that was to be sent last, for whom it is to be sent to next.
+    /// The chunk that was queued last, which the next one may share.
     last: Option<(ContentOut, Weak<Shared>)>,
     memory: Rc<Memory>,
 }
 
 #[derive(Debug, Default)]
 struct Memory {
-    kept_bytes: Cell<usize>,
+    retained_bytes: Cell<usize>,
     spare: RefCell<Vec<Vec<u8>>>,
 }
 
-/// One chunk's bytes, once they have been read. They go with the last peer that they are to be sent to.
+/// One chunk's bytes, once they have been read. The last peer frees them.
 #[derive(Debug)]
 pub(crate) struct Shared {
     bytes: OnceCell<Vec<u8>>,
@@ -33,7 +33,7 @@ pub(crate) struct Shared {
 }
 
 impl Sharing {
-    /// What a chunk shares with that which was to be sent before it, if it is the same content.
+    /// Returns the shared bytes of a chunk: those of the last one, if it has the same content.
     pub(crate) fn of(&mut self, chunk: &ContentOut) -> Rc<Shared> {
         let known = self.last.as_ref().filter(|(last, _)| last.is_same_content(chunk));
         if let Some(shared) = known.and_then(|(_, shared)| shared.upgrade()) {
@@ -46,8 +46,8 @@ impl Sharing {
 }
 
 impl Shared {
-    /// The bytes, read by `read` into as much room unless that was done before; `None` if nobody else is to
-    /// be sent them, or so much is kept already: then nothing was read.
+    /// Returns the bytes, read by `read` on first use. Reads nothing and returns `None` if no other peer needs them, or
+    /// if too much is retained.
     pub(crate) fn get(
         self: &Rc<Shared>,
         bytes: usize,
@@ -56,14 +56,14 @@ impl Shared {
         if let Some(bytes) = self.bytes.get() {
             return Ok(Some(bytes));
         }
-        let kept = self.memory.kept_bytes.get() + bytes;
-        if Rc::strong_count(self) == 1 || kept > KEPT_BYTES_MAX {
+        let retained = self.memory.retained_bytes.get() + bytes;
+        if Rc::strong_count(self) == 1 || retained > RETAINED_BYTES_MAX {
             return Ok(None);
         }
         let mut content = self.memory.spare.borrow_mut().pop().unwrap_or_default();
         content.resize(bytes, 0);
         read(&mut content)?;
-        self.memory.kept_bytes.set(kept);
+        self.memory.retained_bytes.set(retained);
         Ok(Some(self.bytes.get_or_init(|| content)))
     }
 }
@@ -71,8 +71,8 @@ impl Shared {
 impl Drop for Shared {
     fn drop(&mut self) {
         let Some(bytes) = self.bytes.take() else { return };
-        let Memory { kept_bytes, spare } = &*self.memory;
-        kept_bytes.set(kept_bytes.get() - bytes.len());
+        let Memory { retained_bytes, spare } = &*self.memory;
+        retained_bytes.set(retained_bytes.get() - bytes.len());
         let mut spare = spare.borrow_mut();
         if spare.len() < SPARE_MAX {
             spare.push(bytes);
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn content_is_read_once_for_all_and_kept_for_nobody() {
+    fn content_is_read_once_and_released_with_the_last_peer() {
         let mut sharing = Sharing::default();
         let [first, second] = [1, 2].map(|transfer| sharing.of(&chunk(transfer, 0)));
         let fill = |byte: u8| {
@@ -108,17 +108,17 @@ mod tests {
         drop(first);
         assert_eq!(second.get(3, fill(8)).unwrap(), Some(&[7; 3][..]));
         let other = sharing.of(&chunk(2, 1 << 20));
-        assert_eq!(other.get(3, fill(8)).unwrap(), None, "nobody shares it");
+        assert_eq!(other.get(3, fill(8)).unwrap(), None, "no other peer shares it");
         drop(second);
-        assert_eq!(sharing.memory.kept_bytes.get(), 0);
+        assert_eq!(sharing.memory.retained_bytes.get(), 0);
         assert_eq!(sharing.of(&chunk(3, 0)).get(3, fill(8)).unwrap(), None, "it has gone");
     }
 
     #[test]
-    fn little_is_kept() {
+    fn little_is_retained() {
         let mut sharing = Sharing::default();
         let pairs: Vec<_> = (0..4).map(|n| [1, 2].map(|transfer| sharing.of(&chunk(transfer, n)))).collect();
-        let kept = pairs.iter().filter(|[one, _]| one.get(1 << 20, |_| Ok(())).unwrap().is_some()).count();
-        assert_eq!((kept, sharing.memory.kept_bytes.get()), (2, KEPT_BYTES_MAX));
+        let retained = pairs.iter().filter(|[one, _]| one.get(1 << 20, |_| Ok(())).unwrap().is_some()).count();
+        assert_eq!((retained, sharing.memory.retained_bytes.get()), (2, RETAINED_BYTES_MAX));
     }
 }

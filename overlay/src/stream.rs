@@ -1,4 +1,4 @@
-//! What a link's bytes travel on: a TCP connection, or a Unix socket to this node's carrier.
+//! The transport of a link: a TCP connection, or a Unix socket to this node's carrier.
 
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
@@ -14,8 +14,8 @@ use crate::unsent;
 
 /// How long a peer may be silent, in milliseconds.
 pub(crate) const SILENCE_MS_MAX: Time = 10_000;
-/// What a socket takes beyond what it has sent: what comes later, as a sign of life, waits for that. A Unix
-/// socket takes less by itself (`net.core.wmem_default`).
+/// Unsent bytes that a socket accepts: later ones, such as a sign of life, wait for these. A Unix socket accepts less
+/// by default (`net.core.wmem_default`).
 const UNSENT_BYTES_MAX: u32 = 256 << 10;
 
 /// An ordered stream of bytes.
@@ -23,21 +23,21 @@ const UNSENT_BYTES_MAX: u32 = 256 << 10;
 pub(crate) enum Stream {
     /// To the peer.
     Tcp(TcpStream),
-    /// To the carrier, which has the peer's carrier give the peer the same bytes.
+    /// To the carrier, which passes the bytes to the peer's carrier.
     Carried(UnixStream),
 }
 
 impl Stream {
-    /// True if it goes over the carrier.
+    /// Returns true if it uses the carrier.
     pub(crate) fn is_carried(&self) -> bool {
         matches!(self, Stream::Carried(_))
     }
 
-    /// Settles how the socket behaves.
+    /// Sets the socket's options.
     pub(crate) fn prepare(&self) -> io::Result<()> {
         let Stream::Tcp(stream) = self else { return Ok(()) };
         sockopt::set_tcp_nodelay(stream, true)?;
-        // Half-open connections end even while nothing is sent.
+        // This ends half-open connections even while nothing is sent.
         sockopt::set_socket_keepalive(stream, true)?;
         let _ = sockopt::set_tcp_keepidle(stream, Duration::from_millis(SILENCE_MS_MAX));
         let _ = sockopt::set_tcp_user_timeout(stream, SILENCE_MS_MAX as u32);
@@ -45,7 +45,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Whether a connection that was being made has come about.
+    /// Returns true once the connection has been made.
     pub(crate) fn is_connected(&self) -> io::Result<bool> {
         let Stream::Tcp(stream) = self else { return Ok(true) };
         if let Some(error) = stream.take_error()? {
@@ -58,7 +58,7 @@ impl Stream {
         }
     }
 
-    /// The peer's address, where that can be told.
+    /// Returns the peer's address, if it is known.
     pub(crate) fn peer_addr(&self) -> Option<SocketAddr> {
         match self {
             Stream::Tcp(stream) => stream.peer_addr().ok(),

@@ -1,4 +1,4 @@
-//! One link against a peer that knows the key and still misbehaves.
+//! Tests of a link against a peer that knows the key but breaks the protocol.
 
 use std::cell::Cell;
 use std::io::{self, Read, Write};
@@ -72,7 +72,7 @@ impl Pair {
         self.peer.write_all(out.data()).unwrap();
     }
 
-    /// What the link makes of what the peer has sent.
+    /// Returns what the link has received from the peer.
     fn receive(&mut self) -> Result<Received, LinkError> {
         loop {
             if let Some(received) = self.link.receive(&identity(), 0)? {
@@ -131,7 +131,7 @@ fn greetings_are_checked() {
         (hello_by(0, 1, 1, 3), "another version"),
         (hello_by(VERSION, 2, 1, 3), "another session"),
         (hello_by(VERSION, 1, 1, 4), "another topology"),
-        (answering, "it asks whom it should answer, or answers whom it should ask"),
+        (answering, "the dialling end must be the child"),
     ] {
         let mut pair = Pair::new();
         pair.send(&frame(&message, b""));

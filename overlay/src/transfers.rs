@@ -1,4 +1,4 @@
-//! Content on its way from peers into the store, and its digests.
+//! Content that arrives from peers, and its digests.
 
 use std::collections::HashMap;
 use std::io;
@@ -14,42 +14,42 @@ use thiserror::Error;
 /// A file, or a block of it.
 type Piece = (Path, Option<u32>);
 
-/// What arrives, and from whom.
+/// Incoming pieces and their senders.
 #[derive(Debug, Default)]
 pub struct Transfers {
     senders: HashMap<(Rank, TransferId), Piece>,
-    /// Their senders may change; what has arrived stays, and so does what it was hashed to.
+    /// The pieces. A change of the sender keeps the content and its hash so far.
     pieces: HashMap<Piece, Arriving>,
 }
 
-/// A piece that arrives.
+/// An incoming piece.
 #[derive(Debug)]
 struct Arriving {
     head: FileHead,
     digester: Digester,
-    /// What stands there already.
+    /// Ranges that are published already.
     have: Option<FileHead>,
-    /// Who sends it, and that peer's number for it.
+    /// The sender, and its number of the transfer.
     sender: (Rank, TransferId),
 }
 
-/// What became of a message's content.
+/// The result of a message with content.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Arrival {
-    /// The node may see the message.
+    /// The node handles the message.
     Stored,
-    /// Content that nobody wants any more: the node need not see it.
+    /// The content is no longer needed; the message is dropped.
     Unwanted,
 }
 
-/// What a sender's digest says of what has arrived.
+/// The result of comparing content with its sender's digest.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Validation {
-    /// All of it is as its reader read it.
+    /// The content is as the reader read it.
     Right,
-    /// It is not. What has arrived is not to be used.
+    /// The content is damaged and must not be used.
     Wrong,
-    /// Nobody wants it any more.
+    /// The content is no longer needed.
     Unwanted,
 }
 
@@ -59,15 +59,14 @@ pub enum ArrivalError {
     /// The peer broke the protocol.
     #[error("a chunk is not the next of its file's content")]
     OutOfRange,
-    /// The store has no room, or worse.
+    /// The store failed, mostly for want of room.
     #[error("{2}")]
     Store(Path, Option<u32>, io::Error),
 }
 
 impl Transfers {
-    /// A peer will send this, from `position` of its content on; who sent it before does no more. What
-    /// stands before that position has arrived, or else is in the store. What processes `have` is not written
-    /// again.
+    /// Expects a piece from a peer, from `position` of its content on, instead of from an earlier sender. All before
+    /// that position has arrived or is in the store. Ranges of `have` are published and not written again.
     pub fn expect(
         &mut self,
         store: &Store,
@@ -89,17 +88,17 @@ impl Transfers {
         Ok(())
     }
 
-    /// Nothing more of this file, or of this block, is wanted: it is complete, or given up.
+    /// Drops a file, or a block, that is complete or discarded.
     pub fn forget(&mut self, path: &Path, block: Option<u32>) {
         self.remove(&(path.clone(), block));
     }
 
-    /// Nothing more comes from this peer. Another may go on with what it sent.
+    /// Drops a peer's transfers. Other peers may continue them.
     pub fn forget_peer(&mut self, rank: Rank) {
         self.senders.retain(|(from, _), _| *from != rank);
     }
 
-    /// Writes a chunk's bytes to the store and hashes them; other messages carry none.
+    /// Writes a chunk to the store and hashes it; other messages have no content.
     pub fn arrived(
         &mut self,
         store: &Store,
@@ -136,11 +135,10 @@ impl Transfers {
         Ok(Arrival::Stored)
     }
 
-    /// Compares what has arrived with what its sender says was read. What is wrong is forgotten: it is to
-    /// come anew, from its beginning.
+    /// Compares a piece with its sender's digest. A damaged piece is dropped and must be sent again.
     ///
     /// # Errors
-    /// The sender says so before it has sent everything.
+    /// The digest comes before the end of the content.
     pub fn verify(&mut self, from: Rank, transfer: TransferId, expected: &Digest) -> Result<Validation, ArrivalError> {
         let Some(piece) = self.senders.get(&(from, transfer)).cloned() else { return Ok(Validation::Unwanted) };
         let Some(Arriving { head, digester, .. }) = self.remove(&piece) else { return Ok(Validation::Unwanted) };
@@ -152,7 +150,7 @@ impl Transfers {
 
     fn remove(&mut self, piece: &Piece) -> Option<Arriving> {
         let arriving = self.pieces.remove(piece)?;
-        // The peer may have come back, and have given the number to another piece.
+        // The peer may have reconnected and used the number for another piece.
         if self.senders.get(&arriving.sender) == Some(piece) {
             self.senders.remove(&arriving.sender);
         }
@@ -160,7 +158,7 @@ impl Transfers {
     }
 }
 
-/// Stores all of a file's content; what processes `have` is not written again.
+/// Stores all of a file's content; ranges of `have` are not written again.
 pub fn store_all(
     store: &mut Store,
     path: &Path,
@@ -182,7 +180,7 @@ pub fn store_all(
     Ok(())
 }
 
-/// The parts of so many bytes from `offset` on that are not published.
+/// Returns the unpublished parts of `bytes` bytes from `offset` on.
 fn missing(have: Option<&FileHead>, offset: u64, bytes: usize) -> Vec<Range<usize>> {
     let (mut at, end) = (offset, offset + bytes as u64);
     let mut missing = Vec::new();
@@ -241,7 +239,7 @@ mod tests {
             self.transfers.arrived(&self.store, Rank(from), &message, bytes)
         }
 
-        /// The chunk that follows from this position on.
+        /// Sends the chunk of these positions.
         fn send(&mut self, from: u32, transfer: u64, positions: std::ops::Range<usize>) {
             let arrival = self.arrive(from, transfer, positions.start as u64, &CONTENT[positions]);
             assert!(matches!(arrival, Ok(Arrival::Stored)), "{arrival:?}");
@@ -276,7 +274,7 @@ mod tests {
             (&CONTENT[..10], &[0; 40][..], &CONTENT[10..])
         );
         assert!(matches!(f.verify(0, 7, CONTENT), Ok(Validation::Right)));
-        assert!(matches!(f.arrive(0, 7, 0, b"again"), Ok(Arrival::Unwanted)), "it is complete");
+        assert!(matches!(f.arrive(0, 7, 0, b"again"), Ok(Arrival::Unwanted)), "it is complete already");
         f.assert_empty();
     }
 
@@ -323,7 +321,10 @@ mod tests {
         f.expect(1, 2, 0);
         f.send(1, 2, 0..10);
         f.send(1, 2, 10..20);
-        assert!(matches!(f.verify(1, 2, CONTENT), Ok(Validation::Right)), "it began anew in the middle, too");
+        assert!(
+            matches!(f.verify(1, 2, CONTENT), Ok(Validation::Right)),
+            "a repeated transfer counts from its beginning"
+        );
         f.assert_empty();
     }
 
@@ -365,7 +366,7 @@ mod tests {
         f.store.complete(&f.path, &f.head).unwrap();
         store_all(&mut f.store, &f.path, &f.head, Some(&f.head), &[b'x'; 20]).unwrap();
         f.store.complete(&f.path, &f.head).unwrap();
-        assert_eq!(&read(&f), CONTENT, "what processes have stays");
+        assert_eq!(&read(&f), CONTENT, "published ranges stay");
     }
 
     #[test]
@@ -386,10 +387,10 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
-        /// Senders come and go, and begin where the one before stopped or further up; what was sent is
-        /// right, and one wrong byte is not.
+        /// Senders change, and each begins where the last one stopped or before. The content is right, unless one byte
+        /// is wrong.
         #[test]
-        fn whoever_sends_it_the_content_is_checked(
+        fn content_is_checked_whichever_peer_sends_it(
             steps in proptest::collection::vec(any::<(u8, Option<u8>)>(), 0..12),
             wrong in proptest::option::of(0..20usize),
         ) {
@@ -415,8 +416,8 @@ mod tests {
                     position = end;
                 }
             }
-            let verdict = f.verify(sender, u64::from(sender), CONTENT).unwrap();
-            prop_assert_eq!(verdict, if wrong.is_some() { Validation::Wrong } else { Validation::Right });
+            let validation = f.verify(sender, u64::from(sender), CONTENT).unwrap();
+            prop_assert_eq!(validation, if wrong.is_some() { Validation::Wrong } else { Validation::Right });
             f.assert_empty();
         }
     }

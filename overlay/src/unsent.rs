@@ -1,10 +1,10 @@
-//! How much a socket takes that it can't send yet.
+//! Limits the unsent bytes of a socket.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 
-/// Has a socket take no more than this many bytes beyond those that it has sent (`TCP_NOTSENT_LOWAT`).
-/// The kernel would take some megabytes of each, which is seconds on a slow link that many share.
+/// Limits the unsent bytes that a socket accepts (`TCP_NOTSENT_LOWAT`). The default is some megabytes, which take
+/// seconds on a slow shared link.
 pub(crate) fn limit(socket: &impl AsFd, bytes: u32) -> io::Result<()> {
     let fd = socket.as_fd().as_raw_fd();
     let length = size_of::<u32>() as libc::socklen_t;
@@ -22,7 +22,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_socket_takes_little_that_nobody_reads() {
+    fn a_socket_buffers_little_that_the_peer_does_not_read() {
         let taken = |bytes: Option<u32>| {
             let listener = TcpListener::bind("127.0.0.1:0").unwrap();
             let mut socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();

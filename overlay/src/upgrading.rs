@@ -1,4 +1,4 @@
-//! What links need to leave TCP; `carried.rs` tells how they do.
+//! The state of upgrades from TCP to libfabric; see `carried.rs`.
 
 use std::collections::BTreeSet;
 
@@ -8,25 +8,25 @@ use headwater_proto::{Rank, Time};
 use crate::carrier::Carrier;
 use crate::link::Link;
 
-/// What links need to leave TCP.
+/// The state of upgrades from TCP to libfabric.
 #[derive(Debug, Default)]
 pub(crate) struct Upgrading {
     pub(crate) carrier: Option<Carrier>,
-    /// Carried links that are to begin.
+    /// Carried links that are not registered yet.
     pub(crate) begun: Vec<Link>,
-    /// Ranks to which no carried link came about.
+    /// Ranks whose carried links have failed.
     pub(crate) avoided: BTreeSet<Rank>,
-    /// Why TCP is used first.
+    /// The first reason for using TCP.
     pub(crate) failure: Option<String>,
 }
 
 impl Upgrading {
-    /// When there is something to do.
+    /// Returns when a registration is due.
     pub(crate) fn next(&self) -> Option<Time> {
         (!self.begun.is_empty()).then_some(0)
     }
 
-    /// A place for a link to go on, if there is a carrier.
+    /// Returns an endpoint for a link, if there is a carrier.
     pub(crate) fn offer(&mut self) -> Option<Endpoint> {
         if self.carrier.as_mut().is_some_and(|carrier| !carrier.is_alive()) {
             self.carrier = None;
@@ -35,17 +35,17 @@ impl Upgrading {
         self.carrier.as_ref()?.offer()
     }
 
-    /// The same for a link to this rank.
+    /// As [`Upgrading::offer`], for a link to this rank.
     pub(crate) fn offer_to(&mut self, rank: Rank) -> Option<Endpoint> {
         if self.avoided.contains(&rank) { None } else { self.offer() }
     }
 
     pub(crate) fn fail(&mut self, why: String) {
-        tracing::info!(why, "links go over TCP in place of libfabric");
+        tracing::info!(why, "links use TCP in place of libfabric");
         self.failure.get_or_insert(why);
     }
 
-    /// Has a link begin that goes on from where `own` and `peer` say. False if there is none.
+    /// Begins a carried link between two endpoints. Returns false if that fails.
     pub(crate) fn begin(
         &mut self,
         own: &Endpoint,
@@ -56,7 +56,7 @@ impl Upgrading {
         match carrier.carry(own, peer) {
             Ok(stream) => self.begun.push(link(stream)),
             Err(error) => {
-                self.fail(format!("headwater-fabric takes no orders: {error}"));
+                self.fail(format!("headwater-fabric refuses orders: {error}"));
                 return false;
             }
         }

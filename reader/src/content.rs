@@ -1,4 +1,4 @@
-//! A file's content, from the shared file system into the store.
+//! Copies files' content from the shared file system into the store.
 
 use std::fs::File;
 use std::io;
@@ -15,11 +15,11 @@ use headwater_closure::elf;
 use rustix::fs::{Access, Advice, AtFlags, OFlags, accessat, fadvise, fcntl_setfl, fgetxattr_query};
 use rustix::io::Errno;
 
-use crate::everybody::{self, Wish};
+use crate::all_users::{self, Permission};
 use crate::jobs::{FileError, FileEvent, FileJob};
 use crate::reader::Reader;
 
-/// Bytes that one call reads: as many as the kernel reads ahead in a file that is read in order.
+/// Bytes of one read: the kernel's read-ahead for sequential reading.
 const READ_BYTES: usize = 256 << 10;
 
 /// A file that is being copied.
@@ -28,54 +28,53 @@ struct Copy<'a> {
     job: &'a FileJob,
     head: &'a FileHead,
     source: &'a File,
-    /// `None` if the content is gathered in memory.
+    /// `None` if the content is collected in memory.
     target: Option<&'a File>,
 }
 
 impl Reader {
-    /// Copies a file's content to where the job says, and returns the last event of it once the file is
-    /// known to have stayed the same meanwhile. `tell` hears of each step before that, if there are
-    /// several. `buffer` is kept for the next file.
+    /// Copies a file's content to the job's target. Returns the last event, once it is certain that the file has not
+    /// changed meanwhile. Calls `report` for each earlier event. `buffer` is reused for the next file.
     pub(super) fn file(
         &self,
         job: &FileJob,
         buffer: &mut Vec<u8>,
-        tell: &mut dyn FnMut(FileEvent),
+        report: &mut dyn FnMut(FileEvent),
     ) -> Result<FileEvent, FileError> {
-        let original = FileError::Original;
-        let source = self.source(job).map_err(original)?;
-        let attr = self.attr(&*source, b"").map_err(original)?;
+        let source_error = FileError::Source;
+        let source = self.source(job).map_err(source_error)?;
+        let attr = self.attr(&*source, b"").map_err(source_error)?;
         match attr.kind() {
             Kind::File => {}
-            Kind::Dir => return Err(original(Errno::ISDIR)),
-            _ => return Err(original(Errno::INVAL)),
+            Kind::Dir => return Err(source_error(Errno::ISDIR)),
+            _ => return Err(source_error(Errno::INVAL)),
         }
-        if self.for_everybody {
+        if self.for_all_users {
             self.count_operation();
-            everybody::check(&source, &attr, Wish::Read).map_err(original)?;
+            all_users::check(&source, &attr, Permission::Read).map_err(source_error)?;
         }
         if job.have.as_ref().is_some_and(|have| !is_same_version(&have.attr, &attr)) {
             self.sources.forget(&job.path);
             return Err(changed(&job.path));
         }
         if attr.size > READ_BYTES as u64 / 2 {
-            // Twice the readahead, hence half as many questions to the server.
+            // This doubles the read-ahead and halves the requests to the server.
             let _ = fadvise(&source, 0, None, Advice::Sequential);
         }
         let bytes = READ_BYTES.min(attr.size.try_into().unwrap_or(READ_BYTES));
         buffer.resize(buffer.len().max(bytes), 0);
         let prefix_bytes = if is_known(job) { 0 } else { bytes };
         let prefix = &mut buffer[..prefix_bytes];
-        let kept = job.block().filter(|_| prefix_bytes > 0).and_then(|_| self.sources.take_beginning(&job.path));
-        match kept.filter(|kept| kept.len() == prefix.len()) {
-            Some(kept) => prefix.copy_from_slice(&kept),
+        let cached = job.block().filter(|_| prefix_bytes > 0).and_then(|_| self.sources.take_beginning(&job.path));
+        match cached.filter(|cached| cached.len() == prefix.len()) {
+            Some(cached) => prefix.copy_from_slice(&cached),
             None => self.read(&source, prefix, 0, &job.path)?,
         }
         let head = self.head(job, &source, attr, prefix);
         let head = job.block().map_or(Some(head.clone()), |number| head.block(number));
-        let Some(head) = head else { return Err(original(Errno::INVAL)) };
+        let Some(head) = head else { return Err(source_error(Errno::INVAL)) };
         if head.content_bytes() > job.content_bytes_max {
-            self.sources.keep(&job.path, source, buffer[..prefix_bytes].to_vec());
+            self.sources.cache(&job.path, source, buffer[..prefix_bytes].to_vec());
             return Ok(FileEvent::Opened(head));
         }
         job.incoming.create(&head).map_err(|error| refused(job, &error))?;
@@ -83,11 +82,11 @@ impl Reader {
         let target = target.map_err(|error| refused(job, &error))?;
         let is_short = head.content_bytes() <= READ_BYTES as u64;
         if !is_short {
-            tell(FileEvent::Opened(head.clone()));
+            report(FileEvent::Opened(head.clone()));
         }
         let copy = Copy { reader: self, job, head: &head, source: &source, target: target.as_ref() };
-        copy.run(buffer, prefix_bytes as u64, tell)?;
-        let after = self.version(&*source).map_err(original)?;
+        copy.run(buffer, prefix_bytes as u64, report)?;
+        let after = self.version(&*source).map_err(source_error)?;
         if !is_same_version(&attr, &after) {
             self.sources.forget(&job.path);
             return Err(changed(&job.path));
@@ -95,7 +94,7 @@ impl Reader {
         Ok(if is_short { FileEvent::All(head) } else { FileEvent::Read(head.content_bytes()) })
     }
 
-    /// The file, open. One that is read in blocks stays so, and is not opened again for more of it.
+    /// Opens the file. A file that is read in blocks stays open for further blocks.
     fn source(&self, job: &FileJob) -> Result<Arc<File>, Errno> {
         let open = || {
             let source = self.retried(|| self.open_file(&job.path))?;
@@ -114,12 +113,12 @@ impl Reader {
             return Ok(file);
         }
         let parent = path.parent().ok_or(Errno::ISDIR)?;
-        // O_NONBLOCK: a FIFO must not hold the reader up.
+        // O_NONBLOCK: opening a FIFO must not block.
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         self.open_at(&*self.directory(&parent)?, path.name(), flags)
     }
 
-    /// Fills `buffer` from `offset`; a file that ends before has changed.
+    /// Fills `buffer` from `offset`. A file that ends before has changed.
     fn read(&self, source: &File, buffer: &mut [u8], offset: u64, path: &Path) -> Result<(), FileError> {
         let mut filled = 0;
         while filled < buffer.len() {
@@ -128,15 +127,14 @@ impl Reader {
                 Ok(0) => return Err(changed(path)),
                 Ok(bytes) => filled += bytes,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(FileError::Original(Errno::from_io_error(&error).unwrap_or(Errno::IO))),
+                Err(error) => return Err(FileError::Source(Errno::from_io_error(&error).unwrap_or(Errno::IO))),
             }
         }
         self.bytes_read.fetch_add(filled as u64, Ordering::Relaxed);
         Ok(())
     }
 
-    /// What the content looks like, where `prefix` is how it begins, or empty if that is known or of
-    /// no matter.
+    /// Describes the content. `prefix` is the file's beginning; it is empty if the beginning is known or not needed.
     fn head(&self, job: &FileJob, source: &File, attr: Attr, prefix: &[u8]) -> FileHead {
         let object = elf::inspect(prefix, attr.size);
         let mut format = State::from_bits_truncate(job.have.as_ref().map_or(0, |have| have.format));
@@ -144,7 +142,7 @@ impl Reader {
             format.set(State::NATIVE_OBJECT, object.as_ref().is_some_and(|object| object.native));
             format.set(State::SCRIPT, prefix.starts_with(b"#!"));
         }
-        // Only these are ever executed from the store; a library with mode 0755 costs no question.
+        // Only programs are executed from the store; a library of mode 0755 needs no check.
         let is_program = match &object {
             Some(object) => object.has_interpreter,
             None => begins_in_store(job) || format.contains(State::SCRIPT),
@@ -155,14 +153,14 @@ impl Reader {
             _ => all.as_slice().into(),
         };
         let whole = *ranges == *all;
-        // Whoever has all bytes may come to execute them, without asking again.
+        // Complete content may be executed later without another request.
         let may_be_executed = is_program && (job.execute || whole);
         format.set(State::EXECUTABLE, may_be_executed && self.is_executable(job, source, &attr));
         FileHead { attr, format: format.bits(), ranges, whole }
     }
 
-    /// True if executing the copy is the same as executing the original: the user may, and it
-    /// gives the process nothing that the copy would not.
+    /// Returns true if the copy may be executed in place of the source file: the user may execute it, and it has
+    /// neither set-ID bits nor capabilities.
     fn is_executable(&self, job: &FileJob, source: &File, attr: &Attr) -> bool {
         if attr.mode & 0o111 == 0 || attr.mode & mode::SET_ID != 0 {
             return false;
@@ -182,16 +180,15 @@ impl Reader {
 }
 
 impl Copy<'_> {
-    /// Copies every byte that is wanted and not there yet. `buffer` starts with the file's first
-    /// `prefix_bytes`.
-    fn run(&self, buffer: &mut [u8], prefix_bytes: u64, tell: &mut dyn FnMut(FileEvent)) -> Result<(), FileError> {
+    /// Copies all missing bytes. `buffer` begins with the file's first `prefix_bytes`.
+    fn run(&self, buffer: &mut [u8], prefix_bytes: u64, report: &mut dyn FnMut(FileEvent)) -> Result<(), FileError> {
         let (content_bytes, mut position) = (self.head.content_bytes(), 0);
         let mut buffered = (0, prefix_bytes);
         while let Some((offset, in_range)) = self.head.locate(position) {
-            let bytes = match self.held(offset) {
+            let bytes = match self.stored_bytes(offset) {
                 Some(bytes) => bytes.min(in_range),
                 None => {
-                    let wanted = in_range.min(self.not_held(offset));
+                    let wanted = in_range.min(self.missing_bytes(offset));
                     if !(buffered.0..buffered.1).contains(&offset) {
                         let bytes = wanted.min(READ_BYTES as u64);
                         self.reader.read(self.source, &mut buffer[..bytes as usize], offset, &self.job.path)?;
@@ -205,7 +202,7 @@ impl Copy<'_> {
             };
             position += bytes;
             if position < content_bytes && content_bytes > READ_BYTES as u64 {
-                tell(FileEvent::Read(position));
+                report(FileEvent::Read(position));
             }
         }
         Ok(())
@@ -222,13 +219,13 @@ impl Copy<'_> {
         result.map_err(|error| refused(self.job, &error))
     }
 
-    /// How many bytes from `offset` the store holds already, if any.
-    fn held(&self, offset: u64) -> Option<u64> {
+    /// Returns how many bytes from `offset` on are stored already, if any.
+    fn stored_bytes(&self, offset: u64) -> Option<u64> {
         self.have().find(|&(start, bytes)| (start..start + bytes).contains(&offset)).map(|(s, b)| s + b - offset)
     }
 
-    /// How many bytes from `offset`, which the store lacks, it lacks in a row.
-    fn not_held(&self, offset: u64) -> u64 {
+    /// Returns how many bytes from `offset` on are missing.
+    fn missing_bytes(&self, offset: u64) -> u64 {
         self.have().find(|&(start, _)| start > offset).map_or(u64::MAX, |(start, _)| start - offset)
     }
 
@@ -238,8 +235,7 @@ impl Copy<'_> {
     }
 }
 
-/// Whether the reader need not look at how the file begins: that is in the store, and what follows from
-/// it is known; or another block than the first is to be read.
+/// Returns true if the file's beginning need not be read: it is stored, or the job is for a later block.
 fn is_known(job: &FileJob) -> bool {
     begins_in_store(job) || job.block().is_some_and(|number| number > 0)
 }
@@ -249,22 +245,22 @@ fn begins_in_store(job: &FileJob) -> bool {
     first.is_some_and(|&(offset, _)| offset == 0)
 }
 
-/// What was seen before may have been seen on another node, where devices have other numbers.
+/// Compares versions, perhaps seen by different nodes, which number devices differently.
 fn is_same_version(before: &Attr, after: &Attr) -> bool {
     let version = |attr: &Attr| (attr.ino, attr.size, attr.mtime);
     version(before) == version(after)
 }
 
 fn changed(path: &Path) -> FileError {
-    tracing::debug!(%path, "not the file that was seen before");
-    FileError::Original(Errno::STALE)
+    tracing::debug!(%path, "the file has changed since it was first read");
+    FileError::Source(Errno::STALE)
 }
 
 fn refused(job: &FileJob, error: &io::Error) -> FileError {
     if job.incoming.is_given_up() {
         return FileError::GivenUp;
     }
-    tracing::debug!(path = %job.path, %error, "the store could not take a file");
+    tracing::debug!(path = %job.path, %error, "a file does not fit into the store");
     FileError::Store
 }
 
@@ -299,16 +295,16 @@ mod tests {
     }
 
     #[test]
-    fn large_files_are_told_of_piece_by_piece() {
+    fn large_files_are_reported_piece_by_piece() {
         let content: Vec<u8> = (0..READ_BYTES * 3 + 5).map(|n| (n / 7) as u8).collect();
         let fixture = Fixture::new(&content);
         let mut positions = Vec::new();
-        let mut tell = |event| match event {
+        let mut report = |event| match event {
             FileEvent::Opened(head) => assert_eq!((head.whole, head.content_bytes()), (true, content.len() as u64)),
             FileEvent::Read(position) => positions.push(position as usize),
             other => panic!("{other:?}"),
         };
-        let total = fixture.reader.file(&fixture.submit("f"), &mut Vec::new(), &mut tell);
+        let total = fixture.reader.file(&fixture.submit("f"), &mut Vec::new(), &mut report);
         assert!(matches!(total, Ok(FileEvent::Read(total)) if total == content.len() as u64), "{total:?}");
         assert_eq!(positions, [READ_BYTES, READ_BYTES * 2, READ_BYTES * 3]);
         assert!(fixture.copy() == content);
@@ -337,12 +333,12 @@ mod tests {
     }
 
     #[test]
-    fn short_files_and_blocks_are_told_of_at_once() {
+    fn short_files_and_blocks_are_reported_at_once() {
         let size = headwater_abi::wire::BLOCK_BYTES as usize + 10;
         let content: Vec<u8> = (0..size).map(|n| (n / 3) as u8).collect();
         let fixture = Fixture::new(&content);
-        let place = tempfile::tempdir().unwrap();
-        let mut store = Store::create(&NodeDir::new(place.path()), Vec::new()).unwrap();
+        let node_dir = tempfile::tempdir().unwrap();
+        let mut store = Store::create(&NodeDir::new(node_dir.path()), Vec::new()).unwrap();
         let job = fixture.submit("f");
         let incoming = store.incoming_block(&job.path, 1, size as u64).unwrap();
         let job = FileJob { aspect: Aspect::Block(1), incoming, ..job };
@@ -368,8 +364,8 @@ mod tests {
         let event = fixture.reader.file(&job, &mut Vec::new(), &mut |_| ());
         let Ok(FileEvent::Opened(head)) = event else { panic!("{event:?}") };
         assert_eq!((head.whole, head.content_bytes()), (true, size as u64));
-        let place = tempfile::tempdir().unwrap();
-        let mut store = Store::create(&NodeDir::new(place.path()), Vec::new()).unwrap();
+        let node_dir = tempfile::tempdir().unwrap();
+        let mut store = Store::create(&NodeDir::new(node_dir.path()), Vec::new()).unwrap();
         for block in [1, 0] {
             let incoming = store.incoming_block(&job.path, block, size as u64).unwrap();
             let have = Some(FileHead { ranges: [].into(), ..head.clone() });
@@ -393,10 +389,10 @@ mod tests {
         ] {
             let fixture = Fixture::new(&vec![1; READ_BYTES + 10]);
             let job = fixture.submit("f");
-            let original = File::options().write(true).open(fixture.dir.path().join("f")).unwrap();
-            let mut tell = |_| change(&original).unwrap();
-            let result = fixture.reader.file(&job, &mut Vec::new(), &mut tell);
-            assert_eq!(result.unwrap_err(), FileError::Original(Errno::STALE));
+            let source = File::options().write(true).open(fixture.dir.path().join("f")).unwrap();
+            let mut report = |_| change(&source).unwrap();
+            let result = fixture.reader.file(&job, &mut Vec::new(), &mut report);
+            assert_eq!(result.unwrap_err(), FileError::Source(Errno::STALE));
         }
     }
 
@@ -410,20 +406,20 @@ mod tests {
             [("d", Errno::ISDIR), ("fifo", Errno::INVAL), ("link", Errno::LOOP), ("absent", Errno::NOENT)]
         {
             let result = fixture.reader.file(&fixture.submit(name), &mut Vec::new(), &mut |_| ());
-            assert_eq!(result.unwrap_err(), FileError::Original(errno), "{name}");
+            assert_eq!(result.unwrap_err(), FileError::Source(errno), "{name}");
         }
     }
 
     #[test]
-    fn who_is_given_up_stops() {
+    fn reading_stops_once_the_content_is_given_up() {
         let fixture = Fixture::new(&vec![1; READ_BYTES * 2]);
         let job = fixture.submit("f");
-        let mut tell = |event| {
+        let mut report = |event| {
             if let FileEvent::Read(..) = event {
                 job.incoming.give_up().unwrap();
             }
         };
-        let result = fixture.reader.file(&job, &mut Vec::new(), &mut tell);
+        let result = fixture.reader.file(&job, &mut Vec::new(), &mut report);
         assert_eq!(result.unwrap_err(), FileError::GivenUp);
         assert_eq!(fixture.reader.counts().bytes_read, 2 * READ_BYTES as u64);
     }

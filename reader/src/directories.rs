@@ -1,4 +1,4 @@
-//! Descriptors of the shared file system's directories, so that opening a file looks up one name.
+//! Open directories of the shared file system, so that opening a file looks up one name.
 
 use std::collections::{HashMap, VecDeque};
 use std::os::fd::OwnedFd;
@@ -9,24 +9,24 @@ use headwater_store::attr_of;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, StatxFlags, openat, statx};
 use rustix::io::Errno;
 
-use crate::everybody::{self, Wish};
+use crate::all_users::{self, Permission};
 
-/// The most descriptors that are kept.
+/// Directories that stay open.
 const DIRECTORIES_MAX: usize = 512;
 
 /// A bounded set of open directories, shared by the reader's threads.
 #[derive(Debug, Default)]
 pub(crate) struct Directories {
     open: Mutex<Open>,
-    /// Those are opened that everybody may search, and no link is followed.
-    for_everybody: bool,
+    /// Only directories that all users may search are opened, and no link is followed.
+    for_all_users: bool,
 }
 
 #[derive(Debug, Default)]
 struct Open {
     by_path: HashMap<Path, Arc<OwnedFd>>,
     by_age: VecDeque<Path>,
-    /// Directories that some threads are opening: one of them does, the others wait for it.
+    /// Directories that are being opened: one thread opens each, others wait for it.
     opening: HashMap<Path, Arc<Opening>>,
 }
 
@@ -38,15 +38,14 @@ struct Opening {
 }
 
 impl Directories {
-    /// Of directories that everybody may search, along the whole path.
-    pub(super) fn for_everybody() -> Directories {
-        Directories { for_everybody: true, ..Directories::default() }
+    /// Creates a set that opens only directories that all users may search.
+    pub(super) fn for_all_users() -> Directories {
+        Directories { for_all_users: true, ..Directories::default() }
     }
 
-    /// An `O_PATH` descriptor of the directory, opened along its ancestors. With
-    /// [`OFlags::NOFOLLOW`] as `last`, a link as its last component is `ENOTDIR`; EACCES if it is not for
-    /// everybody, where that matters. `count` is told of
-    /// each call that looks a name up: threads that want the same directory at once look it up once.
+    /// Returns an `O_PATH` descriptor of the directory, opened along its ancestors. With [`OFlags::NOFOLLOW`] as
+    /// `last`, a link as last component is `ENOTDIR`. In a set for all users, a directory that some may not search is
+    /// EACCES. Calls `count` for each look-up of a name: concurrent threads look a directory up once.
     pub(crate) fn open(&self, path: &Path, last: OFlags, count: &dyn Fn()) -> Result<Arc<OwnedFd>, Errno> {
         loop {
             let opening = {
@@ -57,10 +56,10 @@ impl Directories {
                 let new = || Arc::new(Opening { last, result: OnceLock::new() });
                 Arc::clone(open.opening.entry(path.clone()).or_insert_with(new))
             };
-            // Who opens waits for ancestors alone, so nobody waits in a circle.
+            // The opening thread waits for ancestors only, so there is no deadlock.
             let result = opening.result.get_or_init(|| self.look_up(path, opening.last, count)).clone();
-            self.keep(path, &opening, &result);
-            // A link is an error to one and a directory to another.
+            self.cache(path, &opening, &result);
+            // With other flags, a link may be a directory.
             if result.is_ok() || opening.last == last {
                 return result;
             }
@@ -68,34 +67,34 @@ impl Directories {
     }
 
     fn look_up(&self, path: &Path, last: OFlags, count: &dyn Fn()) -> Result<Arc<OwnedFd>, Errno> {
-        // Where a directory was, somebody may have put a link meanwhile: to where the daemon may go alone.
-        let last = if self.for_everybody { OFlags::NOFOLLOW } else { last };
+        // A directory may have been replaced by a link to where only the daemon may go.
+        let last = if self.for_all_users { OFlags::NOFOLLOW } else { last };
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC | last;
         let directory = match path.parent() {
             None => openat(CWD, "/", flags, Mode::empty())?,
             Some(parent) => {
-                // What leads to the scope may be a link.
+                // Ancestors outside of the scope may be links.
                 let parent = self.open(&parent, OFlags::empty(), count)?;
                 count();
                 openat(&parent, path.name(), flags, Mode::empty())?
             }
         };
-        if self.for_everybody {
+        if self.for_all_users {
             count();
             let attr = statx(&directory, "", AtFlags::EMPTY_PATH, StatxFlags::MODE)?;
-            everybody::check(&directory, &attr_of(&attr), Wish::Search)?;
+            all_users::check(&directory, &attr_of(&attr), Permission::Search)?;
         }
         Ok(Arc::new(directory))
     }
 
-    /// Closes every descriptor that no thread is using: one may be stale, or there are too many. What is
-    /// being opened now is not kept.
+    /// Closes all unused descriptors, because one may be stale or there are too many. Directories that are being opened
+    /// are not cached.
     pub(crate) fn forget(&self) {
         *self.lock() = Open::default();
     }
 
-    /// Takes in what has been opened, unless another thread did, or it has been forgotten meanwhile.
-    fn keep(&self, path: &Path, opening: &Arc<Opening>, result: &Result<Arc<OwnedFd>, Errno>) {
+    /// Caches an opened directory, unless another thread did or the set was cleared meanwhile.
+    fn cache(&self, path: &Path, opening: &Arc<Opening>, result: &Result<Arc<OwnedFd>, Errno>) {
         let mut open = self.lock();
         if !open.opening.get(path).is_some_and(|current| Arc::ptr_eq(current, opening)) {
             return;
@@ -157,7 +156,7 @@ mod tests {
                 together.wait();
                 directories.open(&deep, OFlags::empty(), &|| {
                     count.fetch_add(1, Ordering::Relaxed);
-                    // Whoever else is about to look it up does so now.
+                    // Lets concurrent look-ups happen now.
                     std::thread::yield_now();
                 })
             };
@@ -170,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_is_a_directory_to_those_who_follow_it() {
+    fn a_link_is_a_directory_if_it_is_followed() {
         let dir = tempfile::tempdir().unwrap();
         std::os::unix::fs::symlink(".", dir.path().join("link")).unwrap();
         let link = Path::new(dir.path().join("link").as_os_str().as_encoded_bytes()).unwrap();
@@ -191,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_being_opened_is_not_kept_when_all_is_forgotten() {
+    fn what_was_being_opened_is_not_cached_when_all_is_forgotten() {
         let dir = tempfile::tempdir().unwrap();
         let path = Path::new(dir.path().as_os_str().as_encoded_bytes()).unwrap();
         let directories = Directories::default();

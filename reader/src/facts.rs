@@ -1,4 +1,4 @@
-//! What a path is, and what a directory holds.
+//! Reads entries and listings.
 
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
@@ -11,24 +11,24 @@ use headwater_abi::{Attr, Kind, Name, Path};
 use rustix::fs::{Mode, OFlags, RawDir, openat, readlinkat};
 use rustix::io::Errno;
 
-use crate::everybody::{self, Wish};
+use crate::all_users::{self, Permission};
 use crate::reader::Reader;
 
 /// Bytes of directory entries that one call reads.
 const LISTING_READ_BYTES: usize = 32 << 10;
 
 impl Reader {
-    /// What `path` is, by its name alone.
+    /// Examines `path` without following a link.
     pub(super) fn entry(&self, path: &Path) -> Fact {
         self.retried(|| self.try_entry(path)).unwrap_or_else(fact_of)
     }
 
-    /// All names of the directory `path`; or what the path is, if it is no directory.
+    /// Lists the directory `path`; examines the path if it is not a directory.
     pub(super) fn listing(&self, path: &Path) -> Fact {
         self.retried(|| self.try_listing(path)).unwrap_or_else(fact_of)
     }
 
-    /// What these names of the directory `path` are, without those that could not be examined.
+    /// Examines these names of the directory `path`. Leaves out those that fail.
     pub(super) fn details(&self, path: &Path, names: Vec<Box<[u8]>>) -> Vec<Detail> {
         let detail = |name: Box<[u8]>| {
             let fact = self.entry(&path.join(&name)?);
@@ -52,11 +52,11 @@ impl Reader {
     }
 
     fn try_listing(&self, path: &Path) -> Result<Fact, Errno> {
-        // The directory's name is looked up once, for this and for all that is below it.
+        // The directory's name is looked up once, for its listing and for all below.
         let directory = match self.directories.open(path, OFlags::NOFOLLOW, &|| self.count_operation()) {
             Err(Errno::NOTDIR | Errno::LOOP) => return self.try_entry(path),
-            // Not everybody may search it. What it is, its own directory tells.
-            Err(Errno::ACCESS) if self.for_everybody => {
+            // Not all users may search it; its parent has its attributes.
+            Err(Errno::ACCESS) if self.for_all_users => {
                 return Ok(match self.try_entry(path)? {
                     Fact::Attr(attr) if attr.kind() == Kind::Dir => Fact::Unlistable(attr),
                     other => other,
@@ -65,7 +65,7 @@ impl Reader {
             result => result?,
         };
         let attr = self.attr(&directory, b"")?;
-        if self.for_everybody && everybody::check(&directory, &attr, Wish::Read).is_err() {
+        if self.for_all_users && all_users::check(&directory, &attr, Permission::Read).is_err() {
             return Ok(Fact::Unlistable(attr));
         }
         let directory = match self.open_at(&directory, b".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC) {
@@ -79,8 +79,8 @@ impl Reader {
         Ok(self.names(path, &directory, attr))
     }
 
-    /// Whether the directory's names appear as they are used. The kernel's list of mounts tells without
-    /// a question to a server.
+    /// Returns true if the directory's names appear only when they are used. The kernel's list of mounts shows this
+    /// without a request to a server.
     fn is_autofs(&self, attr: &Attr) -> bool {
         let device = (attr.dev_major, attr.dev_minor);
         let mut known = self.autofs_devices.lock().unwrap_or_else(PoisonError::into_inner);
@@ -89,7 +89,7 @@ impl Reader {
         })
     }
 
-    /// A listing that breaks off is as good as none: its names are then looked up one by one.
+    /// Reads all names. If that fails, the names are looked up one by one.
     fn names(&self, path: &Path, directory: &OwnedFd, attr: Attr) -> Fact {
         let mut buffer = vec![MaybeUninit::uninit(); LISTING_READ_BYTES];
         let mut entries = RawDir::new(directory, &mut buffer);
@@ -102,7 +102,7 @@ impl Reader {
                 None => break,
                 Some(Ok(entry)) => entry,
                 Some(Err(error)) => {
-                    tracing::warn!(%path, %error, "a directory could not be read to its end; each of its names is looked up");
+                    tracing::warn!(%path, %error, "a directory can't be read to its end; its names are looked up one by one");
                     return Fact::Unlistable(attr);
                 }
             };
@@ -114,12 +114,12 @@ impl Reader {
         Fact::Listing(attr, names.finish())
     }
 
-    /// The `O_PATH` descriptor of a directory that is known to be one.
+    /// Returns the `O_PATH` descriptor of a known directory.
     pub(super) fn directory(&self, path: &Path) -> Result<Arc<OwnedFd>, Errno> {
         self.directories.open(path, OFlags::empty(), &|| self.count_operation())
     }
 
-    /// Opens for reading, without touching the access time where that is allowed.
+    /// Opens for reading, if possible without updating the access time.
     pub(super) fn open_at(&self, directory: &OwnedFd, name: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
         if !self.noatime_refused.load(Ordering::Relaxed) {
             self.count_operation();
@@ -140,12 +140,12 @@ fn fact_of(error: Errno) -> Fact {
     }
 }
 
-/// Whether a device is an automounter's in the text of `/proc/self/mountinfo`; see proc(5).
+/// Returns true if a device is an automounter's, given `/proc/self/mountinfo`; see proc(5).
 fn is_autofs_in(mounts: &str, (major, minor): (u32, u32)) -> bool {
     let device = format!("{major}:{minor}");
     mounts.lines().any(|mount| {
-        let (place, kind) = mount.split_once(" - ").unwrap_or((mount, ""));
-        place.split(' ').nth(2) == Some(&device) && kind.split(' ').next() == Some("autofs")
+        let (head, kind) = mount.split_once(" - ").unwrap_or((mount, ""));
+        head.split(' ').nth(2) == Some(&device) && kind.split(' ').next() == Some("autofs")
     })
 }
 

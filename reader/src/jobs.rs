@@ -1,4 +1,4 @@
-//! What the pool is asked to read, and what it answers.
+//! The jobs of the pool and their events.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -10,22 +10,22 @@ use headwater_abi::wire::{Aspect, Detail, Digest, Fact, FileHead};
 use headwater_store::Incoming;
 use rustix::io::Errno;
 
-/// What is to be read.
+/// A read job.
 #[derive(Debug)]
 pub enum ReadJob {
-    /// What a path is, by its name alone.
+    /// Examine a path without following a link.
     Entry(Path),
-    /// A directory's names.
+    /// List a directory.
     Listing(Path),
-    /// What these names of a directory are.
+    /// Examine these names of a directory.
     Details(Path, Vec<Box<[u8]>>),
-    /// A file's content.
+    /// Read a file's content.
     File(FileJob),
-    /// The digest of content in the store.
+    /// Hash content in the store.
     Digest(DigestJob),
 }
 
-/// Content in the store whose digest is wanted.
+/// Stored content to hash.
 #[derive(Debug)]
 pub struct DigestJob {
     /// The file's original path.
@@ -38,25 +38,25 @@ pub struct DigestJob {
     pub copy: File,
 }
 
-/// One file's content.
+/// A file's content to read.
 #[derive(Clone, Debug)]
 pub struct FileJob {
     /// The file's original path.
     pub path: Path,
     /// The whole file, or one block of it.
     pub aspect: Aspect,
-    /// What the store holds already.
+    /// What the store has already.
     pub have: Option<FileHead>,
     /// The file is executed: the ranges that the loader maps are enough.
     pub execute: bool,
-    /// Content of more bytes is not read.
+    /// Larger content is not read.
     pub content_bytes_max: u64,
-    /// Where the content goes.
+    /// The target of the content.
     pub incoming: Arc<Incoming>,
 }
 
 impl FileJob {
-    /// The block that is to be read; `None` if it is the file in one piece.
+    /// Returns the block to read; `None` for the whole file.
     pub fn block(&self) -> Option<u32> {
         match self.aspect {
             Aspect::Block(number) => Some(number),
@@ -65,7 +65,7 @@ impl FileJob {
     }
 }
 
-/// What came of a [`ReadJob`].
+/// The result of a [`ReadJob`].
 #[derive(Debug)]
 #[allow(clippy::large_enum_variant, reason = "it lives for one call; boxing would cost more")]
 pub enum ReadEvent {
@@ -75,33 +75,33 @@ pub enum ReadEvent {
     Details(Path, Vec<Detail>),
     /// A step of a job for content.
     File(FileJob, FileEvent),
-    /// The answer to a job for a digest; none if the copy can't be read.
+    /// The answer to a job for a digest; `None` if the copy can't be read.
     Digest(Path, Aspect, Option<Digest>),
 }
 
-/// What happens on the way of a [`FileJob`].
+/// A step of a [`FileJob`].
 #[derive(Debug)]
 pub enum FileEvent {
-    /// It is open. If it is larger than was wanted, nothing follows.
+    /// The file is open. If it is larger than allowed, this is the last event.
     Opened(FileHead),
-    /// The bytes up to this position of its content are in the store.
+    /// The content is in the store up to this position.
     Read(u64),
-    /// It was opened, and all of its content is in the store.
+    /// The file was opened, and all of its content is in the store.
     All(FileHead),
-    /// It ended early.
+    /// The job ended early.
     Failed(FileError),
 }
 
 /// Why a [`FileJob`] ended early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileError {
-    /// The shared file system said so.
-    Original(Errno),
-    /// The store could not take the content.
+    /// The shared file system returned an error.
+    Source(Errno),
+    /// The store failed.
     Store,
-    /// Nobody wants it any more.
+    /// The content was discarded.
     GivenUp,
 }
 
-/// Files that are open already, each to be read once.
+/// Files that are open from the start, each to be read once.
 pub type Opened = HashMap<Path, OwnedFd>;

@@ -1,11 +1,11 @@
-//! Reading the shared file system: the only code that touches it.
+//! Reads the shared file system; no other code touches it.
 //!
-//! Every call blocks, so it runs on the threads of the [`Pool`]. Each job opens its file or reads
-//! its directory once, at the cost of one look-up of the path's last component.
+//! All calls block, so they run on the threads of the [`Pool`]. Each job opens its file or lists its directory once,
+//! with one look-up of the path's last component.
 
+mod all_users;
 mod content;
 mod directories;
-mod everybody;
 mod facts;
 mod jobs;
 mod pool;

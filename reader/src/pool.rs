@@ -1,4 +1,4 @@
-//! The threads on which the reader's calls block.
+//! The threads on which reading blocks.
 
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -15,24 +15,23 @@ use crate::jobs::{DigestJob, FileError, FileEvent, Opened, ReadEvent, ReadJob};
 use crate::reader::Reader;
 use crate::reader::SharedFs;
 
-/// Threads that read at once; more would only queue at the shared file system's servers.
+/// Threads at once; more would only queue at the shared file system's servers.
 const THREADS_MAX: usize = 8;
 /// Stack of a thread, in bytes.
 const STACK_BYTES: usize = 256 << 10;
-/// Events that wait for the event loop; a reader that is further ahead waits.
-const NEWS_MAX: usize = 256;
+/// Events that are queued for the event loop; then the threads wait.
+const EVENTS_MAX: usize = 256;
 
-/// How long events may wait for more while there is more to do, before the event loop is woken.
-const NEWS_WAIT_MAX: Duration = Duration::from_micros(300);
+/// How long events may wait for further ones before the event loop is woken.
+const EVENT_WAIT_MAX: Duration = Duration::from_micros(300);
 
-/// Takes jobs and reports events. Threads are started as jobs come, so a rank that is no reader has
-/// none.
+/// Takes jobs and reports events. It starts threads as jobs come, so a rank that is not a reader has none.
 #[derive(Debug)]
 pub struct Pool {
     reader: Arc<Reader>,
-    /// Unbounded, because the node limits what it asks for.
+    /// Unbounded, because the node limits its requests.
     jobs: Sender<ReadJob>,
-    /// Orders that have not been handed out: see [`Pool::hand_out`].
+    /// Submitted jobs that are not sent to the threads yet: see [`Pool::hand_out`].
     pending: Vec<ReadJob>,
     worker: Worker,
     event: Receiver<ReadEvent>,
@@ -45,33 +44,33 @@ struct Worker {
     jobs: Receiver<ReadJob>,
     event: Sender<ReadEvent>,
     waker: Arc<Waker>,
-    /// True once the event loop has been woken and has not looked for events since.
-    is_told: Arc<AtomicBool>,
-    /// Orders that have not been answered to their end.
-    open_orders: Arc<AtomicUsize>,
+    /// True from waking the event loop until it takes an event.
+    is_notified: Arc<AtomicBool>,
+    /// Jobs that are not finished.
+    open_jobs: Arc<AtomicUsize>,
 }
 
 impl Pool {
-    /// A pool that wakes the event loop for each event. `for_everybody`: reads nothing but what
-    /// everybody may read.
-    pub fn new(waker: Arc<Waker>, opened: Opened, for_everybody: bool) -> Pool {
-        let reader = Arc::new(Reader::new(opened, for_everybody));
-        let (jobs, orders_out) = unbounded();
-        let (news_in, event) = bounded(NEWS_MAX);
-        let open_orders = Arc::default();
-        let is_told = Arc::default();
+    /// Creates a pool that wakes the event loop for events. With `for_all_users`, it reads only what all users may
+    /// read.
+    pub fn new(waker: Arc<Waker>, opened: Opened, for_all_users: bool) -> Pool {
+        let reader = Arc::new(Reader::new(opened, for_all_users));
+        let (jobs, jobs_out) = unbounded();
+        let (events_in, event) = bounded(EVENTS_MAX);
+        let open_jobs = Arc::default();
+        let is_notified = Arc::default();
         let worker =
-            Worker { reader: Arc::clone(&reader), jobs: orders_out, event: news_in, waker, is_told, open_orders };
+            Worker { reader: Arc::clone(&reader), jobs: jobs_out, event: events_in, waker, is_notified, open_jobs };
         Pool { reader, jobs, pending: Vec::new(), worker, event, threads: 0 }
     }
 
-    /// Takes a job, to be handed out with others.
+    /// Submits a job for the next [`Pool::hand_out`].
     pub fn submit(&mut self, job: ReadJob) {
         self.pending.push(job);
     }
 
-    /// Has the jobs done that were taken: several at a time, since threads that are at work need not
-    /// be woken. Fails if there is no thread and none can be started.
+    /// Sends the submitted jobs to the threads: several at once, because busy threads need not be woken. Fails if there
+    /// is no thread and none can be started.
     pub fn hand_out(&mut self) -> io::Result<()> {
         for job in std::mem::take(&mut self.pending) {
             self.send(job)?;
@@ -80,8 +79,8 @@ impl Pool {
     }
 
     fn send(&mut self, job: ReadJob) -> io::Result<()> {
-        let open_orders = self.worker.open_orders.fetch_add(1, Ordering::Relaxed);
-        if open_orders >= self.threads && self.threads < THREADS_MAX {
+        let open_jobs = self.worker.open_jobs.fetch_add(1, Ordering::Relaxed);
+        if open_jobs >= self.threads && self.threads < THREADS_MAX {
             let worker = self.worker.clone();
             let builder = std::thread::Builder::new().name("reader".into()).stack_size(STACK_BYTES);
             match builder.spawn(move || worker.run()) {
@@ -93,32 +92,31 @@ impl Pool {
         self.jobs.send(job).map_err(io::Error::other)
     }
 
-    /// The next event, if there is one.
+    /// Returns the next event, if there is one.
     pub fn next_event(&self) -> Option<ReadEvent> {
-        // Before the look, so that what comes after it is told of.
-        self.worker.is_told.store(false, Ordering::SeqCst);
+        // Before the check, so that later events wake the loop.
+        self.worker.is_notified.store(false, Ordering::SeqCst);
         self.event.try_recv().ok()
     }
 
-    /// True if there are events.
+    /// Returns true if there are events.
     pub fn has_events(&self) -> bool {
         !self.event.is_empty()
     }
 
-    /// Forgets directories that were looked up, and files that were open from the start: they may have
-    /// been replaced.
-    pub fn look_anew(&self) {
-        self.reader.look_anew();
+    /// Drops open directories and files, which may have been replaced.
+    pub fn revalidate(&self) {
+        self.reader.revalidate();
     }
 
-    /// What has been done so far.
+    /// Returns the counters so far.
     pub fn counts(&self) -> SharedFs {
         self.reader.counts()
     }
 }
 
 impl Drop for Pool {
-    /// The threads end after what they are doing; nobody waits for them.
+    /// The threads end after their jobs, without being waited for.
     fn drop(&mut self) {
         self.reader.stopping.store(true, Ordering::Relaxed);
     }
@@ -132,15 +130,15 @@ impl Worker {
                 return;
             }
             let began = Instant::now();
-            let last = self.perform(job, &mut buffer);
-            // First, so that whoever hears of it finds this thread free.
-            self.open_orders.fetch_sub(1, Ordering::Relaxed);
+            let last = self.execute(job, &mut buffer);
+            // First, so that the event loop finds this thread free.
+            self.open_jobs.fetch_sub(1, Ordering::Relaxed);
             let Some(event) = last else { continue };
             if self.event.send(event).is_err() {
                 return;
             }
-            // What took long is told at once; the next one may take as long.
-            if unreported.get_or_insert(began).elapsed() >= NEWS_WAIT_MAX {
+            // After a long job, report at once: the next one may take as long.
+            if unreported.get_or_insert(began).elapsed() >= EVENT_WAIT_MAX {
                 unreported = None;
                 if !self.wake() {
                     return;
@@ -149,7 +147,7 @@ impl Worker {
         }
     }
 
-    /// The next job. Before this thread waits for one, it reports what it has not reported.
+    /// Returns the next job. Reports pending events before it waits.
     fn next(&self, unreported: &mut Option<Instant>) -> Option<ReadJob> {
         if let Ok(job) = self.jobs.try_recv() {
             return Some(job);
@@ -160,8 +158,8 @@ impl Worker {
         self.jobs.recv().ok()
     }
 
-    /// The last event of the job, if anybody wants to know.
-    fn perform(&self, job: ReadJob, buffer: &mut Vec<u8>) -> Option<ReadEvent> {
+    /// Executes the job. Returns its last event, unless its content was discarded.
+    fn execute(&self, job: ReadJob, buffer: &mut Vec<u8>) -> Option<ReadEvent> {
         match job {
             ReadJob::Entry(path) => {
                 let fact = self.reader.entry(&path);
@@ -178,17 +176,17 @@ impl Worker {
             ReadJob::Digest(DigestJob { path, aspect, head, copy }) => {
                 let digest = digest_of(&head, |bytes, offset| copy.read_exact_at(bytes, offset));
                 let digest =
-                    digest.inspect_err(|error| tracing::warn!(%path, %error, "the store's copy can't be read"));
+                    digest.inspect_err(|error| tracing::warn!(%path, %error, "the store's copy can't be read; check the memory and the file system of --store"));
                 Some(ReadEvent::Digest(path, aspect, digest.ok()))
             }
             ReadJob::File(job) => {
-                let mut tell = |event| {
-                    self.tell(ReadEvent::File(job.clone(), event));
+                let mut report = |event| {
+                    self.report(ReadEvent::File(job.clone(), event));
                 };
-                let event = match self.reader.file(&job, buffer, &mut tell) {
+                let event = match self.reader.file(&job, buffer, &mut report) {
                     Ok(event) => event,
                     Err(FileError::GivenUp) => {
-                        // The file may have been made after it was given up.
+                        // The file may have been created after it was discarded.
                         if !job.incoming.is_in_place() {
                             let _ = job.incoming.give_up();
                         }
@@ -201,12 +199,12 @@ impl Worker {
         }
     }
 
-    /// False once nobody listens.
-    fn tell(&self, event: ReadEvent) -> bool {
+    /// Sends an event. Returns false once the pool is gone.
+    fn report(&self, event: ReadEvent) -> bool {
         self.event.send(event).is_ok() && self.wake()
     }
 
     fn wake(&self) -> bool {
-        self.is_told.swap(true, Ordering::SeqCst) || self.waker.wake().is_ok()
+        self.is_notified.swap(true, Ordering::SeqCst) || self.waker.wake().is_ok()
     }
 }

@@ -1,4 +1,4 @@
-//! What the threads of the pool share: open directories and sources, counters, and how often a shortage is waited out.
+//! The state that the pool's threads share: open directories and files, counters, and shortages.
 
 use std::collections::HashMap;
 use std::os::fd::AsFd;
@@ -16,12 +16,12 @@ use crate::directories::Directories;
 use crate::jobs::Opened;
 use crate::sources::Sources;
 
-/// How long to wait for this machine's descriptors or memory before trying again.
+/// How long to wait before trying again if this machine lacks descriptors or memory.
 const SCARCE_WAIT: Duration = Duration::from_millis(100);
-/// How often to wait in succession. Then nothing is waited for until something could be opened again.
+/// Such waits in succession; after that there are none until a call succeeds.
 const SCARCE_WAITS_MAX: u32 = 20;
 
-/// Work of this rank on the shared file system; all zero but on the reader.
+/// This rank's work on the shared file system; zero unless it is a reader.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SharedFs {
     /// Files opened for their content.
@@ -45,22 +45,22 @@ pub(crate) struct Reader {
     pub(crate) directories_read: AtomicU64,
     pub(crate) bytes_read: AtomicU64,
     pub(crate) operations: AtomicU64,
-    /// Set once `O_NOATIME` was refused: others own the software.
+    /// Set once `O_NOATIME` was refused, because the files have another owner.
     pub(crate) noatime_refused: AtomicBool,
-    /// Devices by major and minor number, and whether they are an automounter's.
+    /// Whether devices, by major and minor number, are an automounter's.
     pub(crate) autofs_devices: Mutex<HashMap<(u32, u32), bool>>,
     pub(crate) stopping: AtomicBool,
-    /// How often descriptors or memory were waited for since something was opened.
+    /// Waits for descriptors or memory since the last success.
     pub(crate) scarce_waits: AtomicU32,
-    /// What is read is given to everybody.
-    pub(crate) for_everybody: bool,
+    /// Only what all users may read is read.
+    pub(crate) for_all_users: bool,
 }
 
 impl Reader {
-    /// With these files open. `for_everybody`: reads what everybody may read, and nothing else.
-    pub(crate) fn new(opened: Opened, for_everybody: bool) -> Reader {
-        let directories = if for_everybody { Directories::for_everybody() } else { Directories::default() };
-        Reader { directories, opened: opened.into(), for_everybody, ..Reader::default() }
+    /// Creates a reader with these open files. With `for_all_users`, it reads only what all users may read.
+    pub(crate) fn new(opened: Opened, for_all_users: bool) -> Reader {
+        let directories = if for_all_users { Directories::for_all_users() } else { Directories::default() };
+        Reader { directories, opened: opened.into(), for_all_users, ..Reader::default() }
     }
 
     pub(crate) fn counts(&self) -> SharedFs {
@@ -73,7 +73,7 @@ impl Reader {
         }
     }
 
-    pub(crate) fn look_anew(&self) {
+    pub(crate) fn revalidate(&self) {
         self.directories.forget();
         self.sources.forget_all();
         self.opened.lock().unwrap_or_else(PoisonError::into_inner).clear();
@@ -83,25 +83,25 @@ impl Reader {
         self.operations.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The attributes of what `name` in `directory` is; of `directory` itself if `name` is empty.
+    /// Returns the attributes of `name` in `directory`, or of `directory` itself if `name` is empty.
     pub(crate) fn attr(&self, directory: impl AsFd, name: &[u8]) -> Result<Attr, Errno> {
         self.statx(directory, name, StatxFlags::BASIC_STATS | StatxFlags::BTIME | StatxFlags::MNT_ID)
     }
 
-    /// What shows whether an open file has changed. Asking for no more lets a file system answer from
-    /// what it knows: reading, for one, makes it forget the access time.
+    /// Returns the attributes that show whether an open file has changed. A file system can answer these few from its
+    /// caches; reading invalidates the access time, for instance.
     pub(crate) fn version(&self, file: impl AsFd) -> Result<Attr, Errno> {
         self.statx(file, b"", StatxFlags::INO | StatxFlags::SIZE | StatxFlags::MTIME)
     }
 
     fn statx(&self, directory: impl AsFd, name: &[u8], wanted: StatxFlags) -> Result<Attr, Errno> {
         self.count_operation();
-        let place = if name.is_empty() { AtFlags::EMPTY_PATH } else { AtFlags::SYMLINK_NOFOLLOW };
-        statx(directory, name, place | AtFlags::NO_AUTOMOUNT, wanted).map(|statx| attr_of(&statx))
+        let flag = if name.is_empty() { AtFlags::EMPTY_PATH } else { AtFlags::SYMLINK_NOFOLLOW };
+        statx(directory, name, flag | AtFlags::NO_AUTOMOUNT, wanted).map(|statx| attr_of(&statx))
     }
 
-    /// Tries until the answer is the shared file system's own. A shortage of this machine's, which
-    /// nobody publishes as a fact, is waited out for a while; stale descriptors are opened anew, once.
+    /// Repeats `attempt` until its result is that of the shared file system. Shortages of this machine are no facts and
+    /// are waited out for a while. Stale descriptors are opened again, once.
     pub(crate) fn retried<T>(&self, attempt: impl Fn() -> Result<T, Errno>) -> Result<T, Errno> {
         let mut stale = false;
         loop {
@@ -124,12 +124,12 @@ impl Reader {
         }
     }
 
-    /// Whether a shortage is waited out once more. It is told once that it isn't.
+    /// Returns true if a shortage is to be waited out once more. Warns when it no longer is.
     fn waits_on(&self) -> bool {
         let waits = self.scarce_waits.fetch_add(1, Ordering::Relaxed);
         if waits == SCARCE_WAITS_MAX {
             tracing::warn!(
-                "no file can be opened for want of descriptors or memory; processes use the originals. Raise the limit of open files (ulimit -n)"
+                "no file can be opened for want of descriptors or memory; processes use the source files. Raise the limit of open files (ulimit -n)"
             );
         }
         waits < SCARCE_WAITS_MAX && !self.stopping.load(Ordering::Relaxed)

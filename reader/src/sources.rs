@@ -9,24 +9,24 @@ use headwater_abi::Path;
 /// The most files that stay open.
 const SOURCES_MAX: usize = 32;
 
-/// A file that is open, or is being opened by the thread that holds the lock.
+/// An open file, or one that the holder of the lock is opening.
 type Source = Arc<Mutex<Option<Open>>>;
 
 #[derive(Debug)]
 struct Open {
     file: Arc<File>,
-    /// How it begins, if that has been read and not been asked for yet.
+    /// The file's beginning, if it has been read for the first block.
     beginning: Option<Vec<u8>>,
 }
 
-/// A bounded set of open files, the one that was used last at the end.
+/// A bounded set of open files, in the order of their last uses.
 #[derive(Debug, Default)]
 pub(super) struct Sources {
     all: Mutex<VecDeque<(Path, Source)>>,
 }
 
 impl Sources {
-    /// The open file of this path. One thread opens it by `open` while others wait.
+    /// Returns the open file of this path. One thread opens it by `open` while others wait.
     pub(super) fn get<E>(&self, path: &Path, open: impl FnOnce() -> Result<File, E>) -> Result<Arc<File>, E> {
         let source = self.source(path);
         let mut source = lock(&source);
@@ -36,19 +36,19 @@ impl Sources {
         Ok(Arc::clone(&source.insert(Open { file: Arc::new(open()?), beginning: None }).file))
     }
 
-    /// Keeps a file that is open, and how it begins, for those that will want its blocks.
-    pub(super) fn keep(&self, path: &Path, file: Arc<File>, beginning: Vec<u8>) {
+    /// Caches an open file and its beginning for jobs that read its blocks.
+    pub(super) fn cache(&self, path: &Path, file: Arc<File>, beginning: Vec<u8>) {
         *lock(&self.source(path)) = Some(Open { file, beginning: Some(beginning) });
     }
 
-    /// The file, if it is open.
+    /// Returns the file, if it is open.
     pub(super) fn find(&self, path: &Path) -> Option<Arc<File>> {
         let source = self.find_source(path)?;
         let source = lock(&source);
         source.as_ref().map(|open| Arc::clone(&open.file))
     }
 
-    /// How a file begins that was kept. Given once.
+    /// Takes a file's cached beginning.
     pub(super) fn take_beginning(&self, path: &Path) -> Option<Vec<u8>> {
         let source = self.find_source(path)?;
         let mut source = lock(&source);
@@ -59,12 +59,12 @@ impl Sources {
         lock(&self.all).iter().find(|(of, _)| of == path).map(|(_, source)| Arc::clone(source))
     }
 
-    /// Closes what is open of this path: it is another file by now.
+    /// Closes the file of this path, which has been replaced.
     pub(super) fn forget(&self, path: &Path) {
         lock(&self.all).retain(|(of, _)| of != path);
     }
 
-    /// Closes all that is open.
+    /// Closes all files.
     pub(super) fn forget_all(&self) {
         lock(&self.all).clear();
     }
@@ -110,7 +110,7 @@ mod tests {
         get(SOURCES_MAX);
         sources.forget(&Path::new(b"/0").unwrap());
         get(0);
-        assert_eq!(opened.get(), 2, "the first of all was closed for others, and the last was not");
+        assert_eq!(opened.get(), 2, "the least recently used file was closed, and the last one was not");
     }
 
     #[test]
@@ -118,7 +118,7 @@ mod tests {
         let (sources, path) = (Sources::default(), Path::new(b"/f").unwrap());
         assert_eq!(sources.take_beginning(&path), None);
         let file = Arc::new(tempfile::tempfile().unwrap());
-        sources.keep(&path, Arc::clone(&file), b"abc".to_vec());
+        sources.cache(&path, Arc::clone(&file), b"abc".to_vec());
         let open = || -> Result<File, io::Error> { panic!("it is open") };
         assert!(Arc::ptr_eq(&sources.get(&path, open).unwrap(), &file));
         assert_eq!(sources.take_beginning(&path), Some(b"abc".to_vec()));
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn who_fails_to_open_leaves_it_to_the_next() {
+    fn a_failed_open_is_left_to_the_next() {
         let (sources, path) = (Sources::default(), Path::new(b"/f").unwrap());
         assert!(sources.get(&path, || Err::<File, _>(io::Error::from(io::ErrorKind::NotFound))).is_err());
         assert!(sources.get(&path, tempfile::tempfile).is_ok());

@@ -1,9 +1,9 @@
-//! The attributes of a file, as the system call gives them.
+//! Attributes from statx().
 
 use headwater_abi::Attr;
 use rustix::fs::Statx;
 
-/// The attributes that `statx` holds.
+/// Converts the result of statx().
 pub fn attr_of(statx: &Statx) -> Attr {
     Attr {
         mode: statx.stx_mode.into(),

@@ -1,6 +1,5 @@
-//! Digests of content: BLAKE3 over its bytes in the order of its head's ranges, whoever reads them and
-//! in whatever pieces they come. A receiver hashes what arrives; who has read it hashes the store's copy,
-//! once somebody wants to know.
+//! Digests of content: BLAKE3 over its bytes in the order of its head's ranges, however they are split. A receiver
+//! hashes content as it arrives. The reader's node hashes the store's copy once a digest is requested.
 
 use std::io;
 
@@ -9,7 +8,7 @@ use headwater_abi::wire::{Digest, FileHead};
 /// Bytes of stored content that are hashed at once.
 const PIECE_BYTES: u64 = 256 << 10;
 
-/// Hashes content as it comes by, from its beginning on.
+/// Hashes content from its beginning on, piece by piece.
 #[derive(Clone, Debug, Default)]
 pub struct Digester {
     hasher: blake3::Hasher,
@@ -17,19 +16,19 @@ pub struct Digester {
 }
 
 impl Digester {
-    /// How many bytes of the content it has hashed.
+    /// Returns how many bytes of the content have been hashed.
     pub fn position(&self) -> u64 {
         self.position
     }
 
-    /// The next bytes of the content.
+    /// Hashes the next bytes of the content.
     pub fn update(&mut self, bytes: &[u8]) {
         self.hasher.update(bytes);
         self.position += bytes.len() as u64;
     }
 
-    /// Hashes what stands in a store already, up to `position` of the content that `head` describes.
-    /// `read` fills bytes from an offset of the file.
+    /// Hashes stored content up to `position` of the content that `head` describes. `read` fills a buffer from an
+    /// offset of the file.
     pub fn hash_stored(
         &mut self,
         head: &FileHead,
@@ -47,18 +46,18 @@ impl Digester {
         Ok(())
     }
 
-    /// The digest of what has been hashed so far.
+    /// Returns the digest of the bytes so far.
     pub fn digest(&self) -> Digest {
         Digest(*self.hasher.finalize().as_bytes())
     }
 }
 
-/// The digest of content that is at hand.
+/// Returns the digest of content in memory.
 pub fn digest(content: &[u8]) -> Digest {
     Digest(*blake3::hash(content).as_bytes())
 }
 
-/// The digest of content that stands in a store. `read` fills bytes from an offset of the file.
+/// Returns the digest of stored content. `read` fills a buffer from an offset of the file.
 pub fn digest_of(head: &FileHead, read: impl FnMut(&mut [u8], u64) -> io::Result<()>) -> io::Result<Digest> {
     let mut digester = Digester::default();
     digester.hash_stored(head, head.content_bytes(), read)?;

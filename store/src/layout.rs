@@ -1,19 +1,19 @@
-//! Names inside a node's directory.
+//! Paths in a node's directory.
 //!
-//! Each generation has a directory of its own, `1`, `2` and so on. The link `table` leads to the table
-//! of the newest: replacing it is what makes a generation the one that processes start with.
+//! Each generation has a directory of its own, `1`, `2` and so on. The link `table` leads to the newest table;
+//! replacing it publishes a generation to processes that start.
 
 use std::io;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-/// The generation that a session starts with.
+/// A session's first generation.
 pub const GENERATION: u64 = 1;
 
-/// A node's directory, `SESSION/nK`, and what stands in it. Of what each generation has, one
-/// generation's is meant: the first, unless another was named.
+/// A node's directory, `SESSION/nK`, and the paths in it. Paths of a generation are those of the first, unless another
+/// one was selected.
 ///
-/// Content may lie on a disk of the session's own, at the same path below the disk's root.
+/// Content may be on the session's own disk, at the same path below the disk's root.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeDir {
     path: PathBuf,
@@ -21,54 +21,54 @@ pub struct NodeDir {
     disk: Option<DiskRoots>,
 }
 
-/// Two names of a disk's root.
+/// The paths of a disk's root.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DiskRoots {
-    /// The daemon's.
+    /// For the daemon.
     pub own: PathBuf,
-    /// The one for the node's processes.
+    /// For the node's processes.
     pub shown: PathBuf,
 }
 
 impl NodeDir {
-    /// The node directory at this path.
+    /// Returns the node directory at this path.
     pub fn new(path: impl Into<PathBuf>) -> NodeDir {
         NodeDir { path: path.into(), generation: GENERATION, disk: None }
     }
 
-    /// The same with content on a disk.
+    /// Returns the same with content on a disk.
     pub fn on_disk(self, disk: DiskRoots) -> NodeDir {
         NodeDir { disk: Some(disk), ..self }
     }
 
-    /// The directory itself.
+    /// Returns the path of the directory.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The socket on which processes ask.
+    /// The socket for processes' requests.
     pub fn socket(&self) -> PathBuf {
         self.path.join("sock")
     }
 
-    /// The same directory with this generation's things.
+    /// Selects this generation.
     pub fn of_generation(&self, generation: u64) -> NodeDir {
         NodeDir { generation, ..self.clone() }
     }
 
-    /// The same directory with the newest generation's things.
+    /// Selects the newest generation.
     pub fn newest(&self) -> NodeDir {
         let target = std::fs::read_link(self.table_link()).ok();
         let number = target.as_deref().and_then(Path::parent).and_then(Path::to_str).and_then(|text| text.parse().ok());
         self.of_generation(number.unwrap_or(GENERATION))
     }
 
-    /// The generation that is meant.
+    /// Returns the selected generation.
     pub fn generation(&self) -> u64 {
         self.generation
     }
 
-    /// Makes the generation that is meant the newest, at one stroke.
+    /// Atomically publishes the selected generation as the newest.
     pub fn publish(&self) -> io::Result<()> {
         let beside = self.path.join("table.new");
         match std::fs::remove_file(&beside) {
@@ -79,7 +79,7 @@ impl NodeDir {
         std::fs::rename(beside, self.table_link())
     }
 
-    /// The link to the newest generation's table, which processes are started with.
+    /// The link to the newest generation's table, which processes start with.
     pub fn table_link(&self) -> PathBuf {
         self.path.join("table")
     }
@@ -89,7 +89,7 @@ impl NodeDir {
         self.generation_dir().join("counters")
     }
 
-    /// The socket on which the daemon is asked what it does, and told to clear or refresh.
+    /// The control socket.
     pub fn control(&self) -> PathBuf {
         self.path.join("control")
     }
@@ -99,12 +99,12 @@ impl NodeDir {
         self.path.join("supervisor")
     }
 
-    /// Where the node's file system is mounted, unless the user names a place.
+    /// The default mount point of the node's file system.
     pub fn view(&self) -> PathBuf {
         self.path.join("view")
     }
 
-    /// Where files are that are in use and were renamed or have no record, for a daemon that takes over.
+    /// The journal of renamed and removed files that are in use, for a successor.
     pub fn moves(&self) -> PathBuf {
         self.path.join("moves")
     }
@@ -119,12 +119,12 @@ impl NodeDir {
         self.path.join(self.generation.to_string())
     }
 
-    /// The generation's directory where content lies; without a disk, the same.
+    /// The generation's directory for content; without a disk, the same.
     pub fn content_dir(&self) -> PathBuf {
         self.content(&self.generation.to_string())
     }
 
-    /// Removes both.
+    /// Removes both directories of the generation.
     pub fn remove_generation(&self) -> io::Result<()> {
         let content = match std::fs::remove_dir_all(self.content_dir()) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -143,7 +143,7 @@ impl NodeDir {
         }
     }
 
-    /// What the node's processes call something in the mirror.
+    /// Returns the path of a file in the mirror as the node's processes see it.
     pub fn shown(&self, file: &Path) -> PathBuf {
         let rest = self.disk.as_ref().and_then(|disk| Some((disk, file.strip_prefix(&disk.own).ok()?)));
         rest.map_or_else(|| file.to_owned(), |(disk, rest)| disk.shown.join(rest))
@@ -154,17 +154,17 @@ impl NodeDir {
         self.generation_dir().join("table")
     }
 
-    /// The mirror: this prefix and then the original's absolute path.
+    /// The mirror: this prefix, then a file's original path.
     pub fn root(&self) -> PathBuf {
         self.content_dir().join("root")
     }
 
-    /// Where files are that have lost their place in the mirror and are still in use.
+    /// Copies that have lost their names in the mirror and are still in use.
     pub fn parked(&self) -> PathBuf {
         self.content("parked")
     }
 
-    /// Where files are until they are complete.
+    /// Files that are incomplete.
     pub fn incoming(&self) -> PathBuf {
         self.content("incoming")
     }
@@ -179,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_link_tells_the_newest_generation() {
+    fn the_link_names_the_newest_generation() {
         let directory = tempfile::tempdir().unwrap();
         let dir = NodeDir::new(directory.path());
         assert_eq!(dir.newest(), dir, "there is no link yet");

@@ -1,5 +1,5 @@
-//! One node's content and facts, in node-local memory: the mirror of the original tree with its blocks and replicas,
-//! the mapped table that processes read, copies that follow their source files, and the layout of the node's directory.
+//! One node's content and facts, in node-local memory: the mirror of the source tree with its blocks and replicas, the
+//! mapped table that processes read, copies that follow their source files, and the layout of the node's directory.
 
 mod attr;
 mod digest;

@@ -1,16 +1,14 @@
-//! Connections that no process serves any more and that still stand: a thread of a killed daemon may
-//! hang in the kernel, where it waits for an answer of its own process, and keeps the connection.
-//! Whoever touches such a mount waits for ever.
+//! Abandoned mounts: their connection has no server but still exists, because a killed daemon's thread hangs in the
+//! kernel, waiting for an answer of its own process. Any access to such a mount blocks for ever.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 
-/// True if no process that lives has the connection of what is mounted here open. False if that can't be
-/// told.
+/// Returns true if no living process has the connection of this mount open; false if that is unknown.
 pub(crate) fn is_abandoned(mount_point: &Path) -> bool {
-    // What the kernel remembers suffices, so nobody is asked.
+    // The kernel's cached attributes suffice, so no server is asked.
     let status = statx(CWD, mount_point, AtFlags::SYMLINK_NOFOLLOW | AtFlags::STATX_DONT_SYNC, StatxFlags::empty());
     let Ok(connection) = status.map(|status| status.stx_dev_minor) else { return false };
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten().map(|entry| entry.path());
@@ -18,7 +16,7 @@ pub(crate) fn is_abandoned(mount_point: &Path) -> bool {
     !processes.filter(is_process).any(|process| may_serve(&process, connection))
 }
 
-/// True if a process has the connection open, or if that can't be told of one of Headwater.
+/// Returns true if a process has the connection open, or is a Headwater process of which that is unknown.
 fn may_serve(process: &Path, connection: u32) -> bool {
     let status = fs::read_to_string(process.join("stat")).unwrap_or_default();
     if status.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with(['Z', 'X'])) {
@@ -44,7 +42,7 @@ mod tests {
     use crate::stale::remove_stale;
 
     #[test]
-    fn a_mount_that_nobody_serves_is_found_and_can_be_removed() {
+    fn an_abandoned_mount_is_found_and_can_be_removed() {
         let directory = tempfile::tempdir().unwrap();
         let mounted = Device::open().and_then(|device| {
             let options = Options {
@@ -61,7 +59,7 @@ mod tests {
             Err(error) => return println!("skipped: nothing can be mounted: {error}"),
         };
         assert!(!is_abandoned(directory.path()), "this process may serve it");
-        // On its way to nobody it is open in no process.
+        // While it is in transit, no process has it open.
         let (own, other) = Channel::pair().unwrap();
         send_with_descriptors(own.as_fd(), b"x", &[device.as_fd()]).unwrap();
         drop(device);

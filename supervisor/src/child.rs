@@ -1,4 +1,4 @@
-//! A daemon as its supervisor sees it.
+//! The daemon's process.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -14,12 +14,12 @@ use rustix::io::FdFlags;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use zeroize::Zeroizing;
 
-/// How often it is looked whether one that is waited for hangs in the kernel.
-const LOOK_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
-/// The longest line that a daemon says.
+/// How often a daemon that is to end is checked, in case it hangs in the kernel.
+const CHECK_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+/// The longest line of a daemon's output.
 const LINE_BYTES_MAX: usize = 64 << 10;
 
-/// A daemon's process. It is killed when this is dropped, and not waited for.
+/// A daemon's process. Dropping it kills the process without waiting.
 #[derive(Debug)]
 pub(crate) struct DaemonProcess {
     child: Child,
@@ -37,7 +37,7 @@ impl DaemonProcess {
         let mut command = Command::new(executable);
         command.arg0("headwater").arg("daemon").stdin(Stdio::piped()).stdout(Stdio::piped());
         let line = Zeroizing::new(serde_json::to_vec(config)?);
-        // Nothing else is started meanwhile, so that only the daemon inherits them.
+        // No other process is started meanwhile, so only the daemon inherits them.
         inherited.iter().try_for_each(|fd| rustix::io::fcntl_setfd(fd, FdFlags::empty()))?;
         let spawned = command.spawn();
         inherited.iter().try_for_each(|fd| rustix::io::fcntl_setfd(fd, FdFlags::CLOEXEC))?;
@@ -47,55 +47,55 @@ impl DaemonProcess {
         let stdout = File::from(OwnedFd::from(stdout));
         rustix::io::ioctl_fionbio(&stdout, true)?;
         let ended = pidfd_open(Pid::from_child(&child), PidfdFlags::empty())?;
-        // One that ends before it has read this is noticed by its end.
+        // A daemon that ends before reading this is noticed by its end.
         let _ = stdin.write_all(&line).and_then(|()| stdin.write_all(b"\n"));
         Ok(DaemonProcess { child, ended, stdin, stdout: Some(stdout), received: Vec::new(), started: Instant::now() })
     }
 
-    /// Its process number.
+    /// Returns its PID.
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// How long ago it was started.
+    /// Returns how long ago it was started.
     pub(crate) fn age(&self) -> Duration {
         self.started.elapsed()
     }
 
-    /// True once it has ended, or has been killed and hangs in the kernel: a thread that tells the kernel
-    /// something may wait there for an answer that only a successor gives.
+    /// Returns true once it has ended, or has been killed and hangs in the kernel: a thread that sends a notification
+    /// may wait for an answer that only a successor sends.
     pub(crate) fn has_died(&self) -> bool {
         let none = Timespec { tv_sec: 0, tv_nsec: 0 };
         matches!(poll(&mut [PollFd::new(&self.ended, PollFlags::IN)], Some(&none)), Ok(1..)) || self.is_zombie()
     }
 
-    /// See proc_pid_stat(5). The name before the state may hold anything.
+    /// See proc_pid_stat(5). The name before the state may contain anything.
     fn is_zombie(&self) -> bool {
         let status = std::fs::read_to_string(format!("/proc/{}/stat", self.id())).unwrap_or_default();
         status.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(['Z', 'X']))
     }
 
-    /// How it has ended, if all of it has.
+    /// Returns its exit status once all of its threads have ended.
     pub(crate) fn status(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().ok().flatten()
     }
 
-    /// What becomes readable when it has ended.
+    /// Returns a descriptor that is readable once it has ended.
     pub(crate) fn ended(&self) -> BorrowedFd<'_> {
         self.ended.as_fd()
     }
 
-    /// Its standard output, until that ends.
+    /// Returns its standard output, until that ends.
     pub(crate) fn output(&self) -> Option<BorrowedFd<'_>> {
         self.stdout.as_ref().map(AsFd::as_fd)
     }
 
-    /// Says a line to it. One that has died hears nothing.
-    pub(crate) fn say(&mut self, line: &str) {
+    /// Sends a line to it, which is lost if it has died.
+    pub(crate) fn send_line(&mut self, line: &str) {
         let _ = self.stdin.write_all(line.as_bytes()).and_then(|()| self.stdin.write_all(b"\n"));
     }
 
-    /// The next line that it has said, without its end; `None` if there is none yet, or no more.
+    /// Returns the next line of its output, without its end; `None` if there is none.
     pub(crate) fn line(&mut self) -> Option<String> {
         loop {
             if let Some(end) = self.received.iter().position(|&byte| byte == b'\n') {
@@ -114,17 +114,17 @@ impl DaemonProcess {
         }
     }
 
-    /// Waits until it has died; kills it if it has not after `timeout`.
+    /// Waits until it has died, and kills it after `timeout`.
     pub(crate) fn wait(&mut self, timeout: Duration) {
         let deadline = Instant::now() + timeout;
         while !self.has_died() {
             if Instant::now() >= deadline {
-                tracing::warn!(pid = self.id(), "the daemon does not end and is killed");
-                // Nothing else can be done about one that survives this.
+                tracing::warn!(pid = self.id(), "the daemon does not end in time and is killed");
+                // A process that survives this can't be ended.
                 let _ = self.child.kill();
                 return;
             }
-            let _ = poll(&mut [PollFd::new(&self.ended, PollFlags::IN)], Some(&LOOK_INTERVAL));
+            let _ = poll(&mut [PollFd::new(&self.ended, PollFlags::IN)], Some(&CHECK_INTERVAL));
         }
     }
 }

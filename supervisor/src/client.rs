@@ -1,6 +1,6 @@
-//! Asking a node's supervisor, over its socket in the node's directory.
+//! Requests to a node's supervisor, over its socket in the node's directory.
 //!
-//! One request a connection: a line of JSON each way. The peer's user is checked on both sides.
+//! One request for each connection: a line of JSON in each direction. Both sides check the peer's user.
 
 use std::io::{self, ErrorKind, Write};
 use std::os::fd::{AsFd, OwnedFd};
@@ -16,31 +16,31 @@ use crate::namespace::receive_with_descriptors;
 
 /// The longest line, in bytes.
 pub(crate) const LINE_BYTES_MAX: usize = 16 << 10;
-/// How long an answer may take. Unmounting is the longest.
+/// How long an answer may take. Unmounting takes longest.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(20);
-/// How often a process asks for its node's namespaces.
+/// How often a process requests its node's namespaces.
 const ATTEMPTS_MAX: u32 = 10;
 
-/// What a supervisor can be asked.
+/// A request to a supervisor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Request {
-    /// The namespaces of the node's processes.
+    /// Return the namespaces of the node's processes.
     Enter,
-    /// What it does.
+    /// Return the supervisor's status.
     Status,
     /// Start a new daemon from the current executable, and hand over to it.
     Restart,
     /// Unmount and end; refused if the mount is in use.
     Stop,
-    /// Unmount and end; what is in use is served on from the originals until it is closed.
+    /// Unmount and end; files in use are served from the source until they are closed.
     Detach,
 }
 
 /// The answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reply {
-    /// Why it was not done.
+    /// Why the request was refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused: Option<Refusal>,
     /// The answer to [`Request::Status`].
@@ -48,7 +48,7 @@ pub struct Reply {
     pub status: Option<Status>,
 }
 
-/// Why a supervisor does not do what it is asked.
+/// Why a supervisor refuses a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Error)]
 #[serde(rename_all = "lowercase")]
 pub enum Refusal {
@@ -58,15 +58,15 @@ pub enum Refusal {
     /// There is no namespace to enter.
     #[error("this node's processes have no namespace of their own")]
     NoNamespace,
-    /// Something else.
+    /// Another reason.
     #[error("{0}")]
     Other(String),
 }
 
-/// What a supervisor does.
+/// A supervisor's status.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Status {
-    /// The daemon's process, unless the supervisor serves the mount itself.
+    /// The daemon's PID, unless the supervisor serves the mount itself.
     pub daemon: Option<u32>,
     /// Daemons started so far.
     pub starts: u64,
@@ -83,21 +83,21 @@ pub struct Namespaces {
     pub user: Option<OwnedFd>,
 }
 
-/// Why a supervisor could not be asked.
+/// Why a request failed.
 #[derive(Debug, Error)]
 pub enum AskError {
-    /// Nobody answers at the socket.
+    /// No supervisor answers at the socket.
     #[error("the supervisor can't be asked: {0}")]
     Io(#[from] io::Error),
-    /// It refuses.
+    /// The supervisor refuses.
     #[error(transparent)]
     Refused(#[from] Refusal),
     /// Another user's process listens at the socket.
     #[error("the supervisor's socket belongs to another user")]
-    Stranger,
+    OtherUser,
 }
 
-/// Has the supervisor at `socket` do something.
+/// Sends a request to the supervisor at `socket`.
 ///
 /// # Errors
 /// See [`AskError`].
@@ -105,14 +105,14 @@ pub fn ask(socket: &Path, request: Request) -> Result<Reply, AskError> {
     exchange(socket, request).map(|(reply, _)| reply)
 }
 
-/// The namespaces of the node whose supervisor listens at `socket`.
+/// Returns the namespaces of the node whose supervisor listens at `socket`.
 ///
 /// # Errors
 /// See [`AskError`].
 pub fn namespaces(socket: &Path) -> Result<Namespaces, AskError> {
     let mut answer = exchange(socket, Request::Enter);
     for _ in 1..ATTEMPTS_MAX {
-        // The supervisor does not wait long for who has connected, and then may not run for a while.
+        // The supervisor times out soon, and this process may not be scheduled for a while after connecting.
         let Err(AskError::Io(error)) = &answer else { break };
         let is_turned_away =
             matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset | ErrorKind::UnexpectedEof);
@@ -131,7 +131,7 @@ fn exchange(socket: &Path, request: Request) -> Result<(Reply, Vec<OwnedFd>), As
     let mut stream = UnixStream::connect(socket)?;
     let user = rustix::process::geteuid();
     if !socket_peercred(&stream).is_ok_and(|peer| peer.uid == user || peer.uid.is_root() || user.is_root()) {
-        return Err(AskError::Stranger);
+        return Err(AskError::OtherUser);
     }
     stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
     stream.write_all(&[&serde_json::to_vec(&request).map_err(io::Error::from)?[..], b"\n"].concat())?;

@@ -1,4 +1,4 @@
-//! What a supervisor is told when it starts, as one line of JSON on standard input.
+//! A supervisor's configuration, one line of JSON on standard input.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,7 @@ use headwater_daemon::Config;
 use headwater_fuse::init::Opening;
 use serde::{Deserialize, Serialize};
 
-/// What `/proc/mounts` has behind the file system's type: `fuse.headwater`.
+/// The file system's subtype; `/proc/mounts` shows `fuse.headwater`.
 pub(crate) const SUBTYPE: &str = "headwater";
 
 /// A node's daemon and the mounted file system that it serves.
@@ -14,31 +14,30 @@ pub(crate) const SUBTYPE: &str = "headwater";
 pub struct SupervisorConfig {
     /// The daemon's configuration; the supervisor adds [`Config::mount`] and [`Config::recover`].
     ///
-    /// Without [`Config::lifeline_fd`] the supervisor is the owner of the session: its daemon goes
-    /// when it goes.
+    /// Without [`Config::lifeline_fd`] the supervisor is the session's owner: the daemon ends with it.
     pub daemon: Config,
-    /// How processes come to the file system.
+    /// How processes reach the file system.
     pub via: Via,
-    /// How files are opened. Without it, a mount that stays has the quicker way on this machine, which is
-    /// measured; a job's namespace, which must be there quickly, has no-open: its processes open the same files.
+    /// How files are opened. By default, a persistent mount measures which opening is faster on this machine. A job's
+    /// namespace, which must be ready quickly, uses no-open: its processes open the same files.
     #[serde(default)]
     pub opening: Option<Opening>,
-    /// Threads that answer the kernel.
+    /// Threads that serve FUSE requests.
     #[serde(default = "workers_default")]
     pub workers: u32,
 }
 
-/// How processes come to a mounted file system.
+/// How processes reach a mounted file system.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Via {
-    /// Below a directory of their own mount namespace, read-only.
+    /// Below a directory of their mount namespace, read-only.
     Mount(MountVia),
-    /// In a mount namespace of their own, under the original paths; writing goes to the originals.
+    /// In a separate mount namespace, under the source paths; writing goes to the source files.
     Namespace(NamespaceVia),
 }
 
-/// A mount that everybody (of this user) sees.
+/// A mount that all processes of the user see.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MountVia {
     /// An existing directory.
@@ -50,7 +49,7 @@ pub struct MountVia {
     /// Other users may enter, as far as the files' modes allow.
     #[serde(default)]
     pub allows_others: bool,
-    /// The mount point was made for this, and goes with the mount.
+    /// The mount point was created for this, and is removed with the mount.
     #[serde(default)]
     pub is_own_directory: bool,
 }
@@ -58,14 +57,14 @@ pub struct MountVia {
 /// A namespace that the node's processes share.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NamespaceVia {
-    /// Make a user namespace as well, since this user may not make a mount namespace alone.
+    /// Create a user namespace too, because this user may not create a mount namespace alone.
     pub has_user_namespace: bool,
     /// Other users may enter, as far as the files' modes allow.
     #[serde(default)]
     pub allows_others: bool,
 }
 
-/// Threads that answer the kernel, unless told otherwise.
+/// The default number of threads that serve FUSE requests.
 pub const WORKERS_DEFAULT: u32 = 4;
 
 fn workers_default() -> u32 {

@@ -1,12 +1,11 @@
-//! The supervisor: it holds a mounted file system's connection, and starts the daemon that serves it,
-//! again and again if need be.
+//! The supervisor: it holds a mounted file system's connection and starts the daemon that serves it, again if the
+//! daemon dies.
 //!
-//! It opens the device, mounts, and comes to terms with the kernel; the daemon inherits the
-//! connection's descriptors. While one process has them open, the kernel keeps every request: a daemon
-//! that takes over has those sent again that its predecessor left unanswered. If no daemon comes up
-//! any more, the supervisor answers from the originals itself.
+//! It opens the device, mounts and performs INIT; the daemon inherits the connection's descriptors. While any process
+//! has them open, the kernel retains all requests. A new daemon has the requests resent that its predecessor left
+//! unanswered. If no daemon can be started, the supervisor serves the source files itself.
 //!
-//! It has one thread and does little, so that little can go wrong with it.
+//! It has one thread and does little, so that it rarely fails.
 
 mod abandoned;
 mod child;
@@ -15,7 +14,7 @@ mod config;
 pub mod measure;
 mod mounting;
 pub mod namespace;
-mod ownserver;
+mod own_server;
 mod restarts;
 mod run;
 mod socket;

@@ -1,9 +1,8 @@
-//! Which way of opening files is the quicker one on this machine, measured before the mount.
+//! Measures, before the mount, which opening of files is faster on this machine.
 //!
-//! Without OPEN the kernel asks nothing on an open, and gets pages by READ, once. With passthrough it
-//! asks on every open, and reads the copy itself. A connection has the one or the other. Each is
-//! tried for some milliseconds on a connection of its own, whose mount is attached nowhere, over a
-//! few files that stand for those of a software tree.
+//! With no-open the kernel sends no OPEN, and reads pages by READ, once. With passthrough it sends OPEN each time, and
+//! reads the copy itself. A connection supports one or the other. Each is measured for some milliseconds on its own
+//! connection, with a detached mount and a few files like those of a software tree.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -19,51 +18,50 @@ use rustix::fs::{MemfdFlags, Mode, OFlags, memfd_create, openat};
 use rustix::io::{Errno, pread, read, retry_on_intr, write};
 use serde::{Deserialize, Serialize};
 
-/// What programs read of a file of a software tree on average, in bytes: of the thousand files that a
-/// large Python import reads, most have some kilobytes and the libraries some megabytes.
+/// The average of what programs read of one file of a software tree, in bytes: of the thousand files of a large Python
+/// import, most have some kilobytes and the libraries some megabytes.
 const FILE_BYTES: usize = 128 << 10;
-/// How often a file is opened in a session: by each of a node's processes, of which there are seldom
-/// fewer.
+/// The expected openings of a file in a session: one by each of a node's processes.
 const OPENS_EXPECTED: u64 = 16;
 /// The first file's node.
 const NODE_MIN: u64 = NodeId::ROOT.0 + 1;
-/// Files that are tried.
+/// Files that are measured.
 const FILES: usize = 24;
-/// Both ways together may take no longer; otherwise nothing is known.
+/// The most time for both measurements; beyond it there is no result.
 const TIME_MAX: Duration = Duration::from_millis(40);
 
-/// How far the kernel is to read ahead where that may be set, in KiB (its default is 128). Sequential
-/// reading and mapping of a big file are a third faster so, and a large Python import asks for a
-/// quarter less, while it brings in a third more; beyond this only the waste grows.
+/// The kernel's read-ahead where it can be set, in KiB (its default is 128). Reading and mapping a big file is then a
+/// third faster. A large Python import sends a quarter fewer requests, and reads a third more; beyond this only the
+/// waste grows.
 pub const READ_AHEAD_KIB: u32 = 512;
 
-/// How files are to be opened, and why.
+/// The chosen opening, with its reasons.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Choice {
-    /// The way.
+    /// The opening.
     pub opening: Opening,
-    /// What opening without OPEN costs here, if it was measured.
+    /// The cost of no-open, if it was measured.
     #[serde(default)]
     pub no_open: Option<Cost>,
-    /// What passing through costs here, if it was measured.
+    /// The cost of passthrough, if it was measured.
     #[serde(default)]
     pub passthrough: Option<Cost>,
-    /// Why there is no choice, if there is none.
+    /// Why there is no alternative, if there is none.
     #[serde(default)]
     pub only_way_because: Option<String>,
 }
 
-/// What it takes to open a file of 128 KiB, to read all of it, and to close it.
+/// The time to open a file of 128 KiB, read all of it and close it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cost {
     /// The first time, in nanoseconds.
     pub first_ns: u64,
-    /// Again, in nanoseconds.
+    /// Each further time, in nanoseconds.
     pub again_ns: u64,
 }
 
-/// Chooses how files are to be opened. It takes at most some 50 ms, less than 1 ms where this user
-/// can't pass files through, and leaves nothing behind.
+/// Chooses the opening. Takes at most about 50 ms, less than 1 ms if this user can't use passthrough, and leaves
+/// nothing behind.
 pub fn choose() -> Choice {
     let deadline = Instant::now() + TIME_MAX;
     let cost = |opening| measure(opening, deadline);
@@ -81,19 +79,19 @@ pub fn choose() -> Choice {
 }
 
 impl Cost {
-    /// What a file costs in a session, in nanoseconds.
+    /// Returns the cost of a file in a session, in nanoseconds.
     pub fn expected(&self) -> u64 {
         self.first_ns + self.again_ns * (OPENS_EXPECTED - 1)
     }
 }
 
-/// Whether passing through is worth it. It has to be a third cheaper: with many processes, which are
-/// not tried here, each open waits for the daemon, and a busy machine blurs what is measured.
+/// Returns true if passthrough is worth it. It must be a third cheaper: with many processes, which are not measured,
+/// each open waits for the daemon, and a busy machine distorts the times.
 fn passes(no_open: Cost, passthrough: Cost) -> bool {
     passthrough.expected() * 3 < no_open.expected() * 2
 }
 
-/// What one way costs, on a connection of its own.
+/// Measures one opening on its own connection.
 fn measure(opening: Opening, deadline: Instant) -> io::Result<Cost> {
     let device = Device::open()?;
     let options = Options {
@@ -110,13 +108,12 @@ fn measure(opening: Opening, deadline: Instant) -> io::Result<Cost> {
     // The connection ends with the mount, and so does the thread.
     drop(root);
     let served = server.join().unwrap_or_else(|_| Err(io::Error::other("the server of the measurement failed")));
-    // What the server could not do is why its files could not be read; that it loses the last replies
-    // when the mount goes is nothing.
+    // The server's error explains the reader's. Its last replies fail when the mount ends, which is no error.
     cost.map_err(|error| if error.kind() == io::ErrorKind::TimedOut { error } else { served.err().unwrap_or(error) })
 }
 
-/// A file of its own, since all in one place would be in the processor's caches. The copies of a store
-/// are in memory too.
+/// Creates a file of its own for each copy, because one file would stay in the processor's caches. The store's copies
+/// are in memory as well.
 fn copy() -> io::Result<OwnedFd> {
     let copy = memfd_create("headwater-measure", MemfdFlags::CLOEXEC)?;
     retry_on_intr(|| write(&copy, &[1; FILE_BYTES]))?;
@@ -125,7 +122,7 @@ fn copy() -> io::Result<OwnedFd> {
 
 fn try_files(root: &OwnedFd, deadline: Instant) -> io::Result<Cost> {
     let mut buffer = vec![0; FILE_BYTES];
-    // The median, since a busy machine makes some of them long.
+    // The median, because a busy machine makes some times long.
     let mut pass = || {
         let mut times = [0; FILES];
         for (number, time) in times.iter_mut().enumerate() {
@@ -154,7 +151,7 @@ fn try_file(root: &OwnedFd, number: usize, buffer: &mut [u8]) -> io::Result<()> 
     Ok(())
 }
 
-/// Serves files named by numbers, with the bytes of these copies, until their mount is gone.
+/// Serves files named by numbers from these copies until the mount ends.
 fn serve(device: &Device, opening: Opening, copies: &[OwnedFd]) -> io::Result<()> {
     let negotiated = negotiate(device, opening)?;
     if opening == Opening::Passthrough && !negotiated.has(flag::PASSTHROUGH) {
@@ -230,7 +227,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_way_that_costs_less_is_chosen() {
+    fn the_cheaper_opening_is_chosen() {
         let cost = |first_ns, again_ns| Cost { first_ns, again_ns };
         assert_eq!(cost(300, 10).expected(), 300 + 15 * 10);
         assert!(!passes(cost(80_000, 10_000), cost(40_000, 25_000)));

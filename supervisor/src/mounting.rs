@@ -1,4 +1,4 @@
-//! Mounting: the connection's descriptors, and what the daemon has to know of them.
+//! Mounting: the connection's descriptors and their configuration for the daemon.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -16,22 +16,22 @@ use rustix::io::Errno;
 use thiserror::Error;
 
 use crate::config::{MountVia, NamespaceVia, SUBTYPE, SupervisorConfig, Via};
-use crate::namespace::{Channel, Said, Serving, Task};
+use crate::namespace::{Channel, Progress, Serving, Task};
 use crate::{measure, stale};
 
 /// The largest READ and WRITE, in bytes.
 const TRANSFER_BYTES_MAX: u32 = 1 << 20;
-/// How long a mount that is busy may be so by chance.
+/// How long a mount may be busy by chance.
 const BUSY_MAX: Duration = Duration::from_millis(200);
-/// How often it is tried again.
+/// The interval of attempts.
 const BUSY_RETRY: Duration = Duration::from_millis(10);
 
-/// Why a file system could not be mounted.
+/// Why mounting failed.
 #[derive(Debug, Error)]
 pub(crate) enum MountError {
     #[error("{0}")]
     Stale(String),
-    #[error("nothing can be mounted at {}: {source}. `headwater doctor` tells what this machine lacks", at.display())]
+    #[error("nothing can be mounted at {}: {source}. `headwater doctor` reports what this machine lacks", at.display())]
     Mount { at: PathBuf, source: io::Error },
     #[error("/dev/fuse can't be opened: {0}. Ask the administrator to load the module fuse and to let users open it")]
     Device(io::Error),
@@ -39,37 +39,37 @@ pub(crate) enum MountError {
     Negotiation(io::Error),
     #[error("the namespace can't be made: {0}")]
     Namespace(io::Error),
-    /// The child's own words.
+    /// The child's message.
     #[error("{0}")]
     Child(String),
 }
 
-/// A mounted file system's connection, and what holds it in place.
+/// A mounted file system's connection and its mount.
 pub(crate) struct Mounting {
-    /// Keeps the connection; nobody reads from it.
+    /// Keeps the connection alive; never read.
     anchor: Device,
-    /// What the daemon's workers read from.
+    /// The descriptors of the daemon's workers.
     pub(crate) devices: Vec<Device>,
     negotiated: Negotiated,
     opening: Opening,
-    pub(crate) place: Place,
+    pub(crate) placement: MountPlacement,
 }
 
 /// Where it is mounted.
-pub(crate) enum Place {
+pub(crate) enum MountPlacement {
     /// At a directory of this mount namespace.
     Here { via: MountVia, is_mounted: bool },
     /// In a namespace that the node's processes share.
     Namespace { view: PathBuf, namespaces: Vec<OwnedFd>, maker: Option<Maker>, has_user_namespace: bool },
 }
 
-/// The child that makes the namespace.
+/// The child that creates the namespace.
 pub(crate) struct Maker {
     child: Child,
     channel: Channel,
 }
 
-/// The mount's source: `headwater:SESSION/nK`.
+/// Returns the mount's source: `headwater:SESSION/nK`.
 pub(crate) fn source(config: &Config) -> String {
     let mut names = config.node_dir.components().rev().map(|name| name.as_os_str().to_string_lossy());
     let (node, session) = (names.next().unwrap_or_default(), names.next().unwrap_or_default());
@@ -77,14 +77,15 @@ pub(crate) fn source(config: &Config) -> String {
 }
 
 impl Mounting {
-    /// Mounts, and comes to terms with the kernel. From now on whoever touches the mount waits until
-    /// somebody serves it.
+    /// Mounts and performs INIT. From now on accesses to the mount wait until a daemon serves it.
     pub(crate) fn make(config: &SupervisorConfig, executable: &Path, opening: Opening) -> Result<Mounting, MountError> {
-        let (anchor, place) = match &config.via {
-            Via::Mount(via) => (mount_here(&config.daemon, via)?, Place::Here { via: via.clone(), is_mounted: true }),
+        let (anchor, placement) = match &config.via {
+            Via::Mount(via) => {
+                (mount_here(&config.daemon, via)?, MountPlacement::Here { via: via.clone(), is_mounted: true })
+            }
             Via::Namespace(via) => mount_in_namespace(&config.daemon, via, executable)?,
         };
-        let mut mounting = Mounting { anchor, devices: Vec::new(), negotiated: UNKNOWN, opening, place };
+        let mut mounting = Mounting { anchor, devices: Vec::new(), negotiated: UNKNOWN, opening, placement };
         let prepare = |mounting: &mut Mounting| {
             mounting.negotiated = negotiate(&mounting.anchor, opening).map_err(MountError::Negotiation)?;
             mounting.opening = mounting.negotiated.opening(opening);
@@ -93,14 +94,14 @@ impl Mounting {
             Ok(())
         };
         prepare(&mut mounting).inspect_err(|_| {
-            // What can't be served must not stay.
-            let _ = mounting.stands_at().map(|at| unmount(at, true));
+            // A mount that can't be served must not stay.
+            let _ = mounting.visible_at().map(|at| unmount(at, true));
         })?;
         Ok(mounting)
     }
 
-    /// A daemon has died. Where the kernel can't repeat what it left unanswered, those who wait for
-    /// that get an error, rather than none for ever.
+    /// Prepares for a new daemon. If the kernel can't resend unanswered requests, closing the descriptors makes them
+    /// fail instead of hanging.
     pub(crate) fn abandon_unanswered(&mut self) {
         if self.negotiated.has(flag::HAS_RESEND) {
             return;
@@ -113,11 +114,11 @@ impl Mounting {
         }
     }
 
-    /// What the daemon is told.
+    /// Returns the daemon's configuration of the mount.
     pub(crate) fn config(&self) -> MountConfig {
-        let (root, mount_point, hidden, is_writable) = match &self.place {
-            Place::Here { via, .. } => (via.root.clone(), via.mount_point.clone(), via.hidden.clone(), false),
-            Place::Namespace { view, .. } => ("/".to_owned(), view.clone(), Vec::new(), true),
+        let (root, mount_point, hidden, is_writable) = match &self.placement {
+            MountPlacement::Here { via, .. } => (via.root.clone(), via.mount_point.clone(), via.hidden.clone(), false),
+            MountPlacement::Namespace { view, .. } => ("/".to_owned(), view.clone(), Vec::new(), true),
         };
         MountConfig {
             root,
@@ -132,73 +133,73 @@ impl Mounting {
         }
     }
 
-    /// Groups of the user that a user namespace lacks.
+    /// Returns the user's groups that a user namespace lacks.
     fn foreign_groups(&self) -> Vec<u32> {
-        let Place::Namespace { has_user_namespace: true, .. } = self.place else { return Vec::new() };
+        let MountPlacement::Namespace { has_user_namespace: true, .. } = self.placement else { return Vec::new() };
         let own = rustix::process::getegid();
         let groups = rustix::process::getgroups().unwrap_or_default();
         groups.into_iter().filter(|group| *group != own).map(|group| group.as_raw()).collect()
     }
 
-    /// The daemon serves: what has waited for that can be done.
+    /// Completes the namespace, once the daemon serves.
     pub(crate) fn served(&mut self) -> Result<(), MountError> {
-        let Place::Namespace { maker, .. } = &mut self.place else { return Ok(()) };
+        let MountPlacement::Namespace { maker, .. } = &mut self.placement else { return Ok(()) };
         let Some(mut maker) = maker.take() else { return Ok(()) };
         maker.channel.send(&Serving { is_served: true }, &[]).map_err(MountError::Namespace)?;
         match maker.channel.receive().map_err(MountError::Namespace)?.0 {
-            Said::Bound => {}
-            Said::Failed(why) => return Err(MountError::Child(why)),
-            Said::Mounted => return Err(MountError::Namespace(io::ErrorKind::InvalidData.into())),
+            Progress::Bound => {}
+            Progress::Failed(why) => return Err(MountError::Child(why)),
+            Progress::Mounted => return Err(MountError::Namespace(io::ErrorKind::InvalidData.into())),
         }
         maker.child.wait().map(drop).map_err(MountError::Namespace)
     }
 
-    /// Where it is mounted.
+    /// Returns the mount point.
     pub(crate) fn mount_point(&self) -> &Path {
-        match &self.place {
-            Place::Here { via, .. } => &via.mount_point,
-            Place::Namespace { view, .. } => view,
+        match &self.placement {
+            MountPlacement::Here { via, .. } => &via.mount_point,
+            MountPlacement::Namespace { view, .. } => view,
         }
     }
 
-    /// The mount namespace and the user namespace of the node's processes.
+    /// Returns the mount namespace and the user namespace of the node's processes.
     pub(crate) fn namespaces(&self) -> &[OwnedFd] {
-        match &self.place {
-            Place::Namespace { namespaces, .. } => namespaces,
-            Place::Here { .. } => &[],
+        match &self.placement {
+            MountPlacement::Namespace { namespaces, .. } => namespaces,
+            MountPlacement::Here { .. } => &[],
         }
     }
 
-    /// Where it stands in this mount namespace, until it has been unmounted.
-    pub(crate) fn stands_at(&self) -> Option<&Path> {
-        match &self.place {
-            Place::Here { via, is_mounted: true } => Some(&via.mount_point),
-            Place::Here { .. } | Place::Namespace { .. } => None,
+    /// Returns where it is mounted in this mount namespace, until it is unmounted.
+    pub(crate) fn visible_at(&self) -> Option<&Path> {
+        match &self.placement {
+            MountPlacement::Here { via, is_mounted: true } => Some(&via.mount_point),
+            MountPlacement::Here { .. } | MountPlacement::Namespace { .. } => None,
         }
     }
 
-    /// It has been taken out of the tree, or this process has no more to do with it.
+    /// Drops the mount, which has been unmounted or is no longer this process's.
     pub(crate) fn release(&mut self) {
-        match &mut self.place {
-            Place::Here { via, is_mounted } => {
+        match &mut self.placement {
+            MountPlacement::Here { via, is_mounted } => {
                 if std::mem::take(is_mounted) && via.is_own_directory {
-                    // Not empty only if somebody put something there before it was mounted over.
+                    // Fails if the directory had other files before it was mounted over.
                     let _ = std::fs::remove_dir(&via.mount_point);
                 }
             }
-            Place::Namespace { namespaces, maker, .. } => {
+            MountPlacement::Namespace { namespaces, maker, .. } => {
                 namespaces.clear();
                 *maker = None;
             }
         }
     }
 
-    /// What has an error once the file system has gone.
+    /// Returns the device, which has a poll error once the file system is unmounted.
     pub(crate) fn anchor(&self) -> &Device {
         &self.anchor
     }
 
-    /// True while anybody can still ask something.
+    /// Returns true while the file system is mounted.
     pub(crate) fn is_connected(&self) -> bool {
         self.anchor.is_connected()
     }
@@ -214,24 +215,24 @@ impl Drop for Maker {
 /// Before INIT.
 const UNKNOWN: Negotiated = Negotiated { minor: 0, flags: 0, transfer_bytes_max: 0 };
 
-/// Takes a mount out of the tree. Processes may still use what they have open. Whoever only looks at a
-/// mount, be it to see whether it is alive, makes it busy for a moment, which is waited for.
+/// Unmounts. Processes may still use open files. A process that only examines the mount makes it busy for a moment, so
+/// this tries again for a while.
 ///
 /// # Errors
-/// [`io::ErrorKind::ResourceBusy`] if it is in use and not to go lazily.
+/// [`io::ErrorKind::ResourceBusy`] if it is in use and `is_lazy` is false.
 pub(crate) fn unmount(mount_point: &Path, is_lazy: bool) -> io::Result<()> {
     let deadline = Instant::now() + BUSY_MAX;
     loop {
         match mount::unmount(mount_point, is_lazy) {
             Err(error) if is_busy(&error) && Instant::now() < deadline => std::thread::sleep(BUSY_RETRY),
-            // Somebody else was quicker.
+            // It has been unmounted by another process.
             Err(error) if error.raw_os_error() == Some(Errno::INVAL.raw_os_error()) => return Ok(()),
             result => return result,
         }
     }
 }
 
-/// True if something is in use.
+/// Returns true if the error is EBUSY.
 pub(crate) fn is_busy(error: &io::Error) -> bool {
     error.raw_os_error() == Some(Errno::BUSY.raw_os_error())
 }
@@ -251,7 +252,7 @@ fn mount_here(config: &Config, via: &MountVia) -> Result<Device, MountError> {
             Err(error) if error.raw_os_error() == Some(Errno::PERM.raw_os_error()) => {}
             result => {
                 result.map_err(|source| MountError::Mount { at: at(), source })?;
-                // Reading goes on in smaller steps without it.
+                // Without it, reading uses smaller steps.
                 let _ = mount::set_read_ahead(&via.mount_point, measure::READ_AHEAD_KIB);
                 return Ok(device);
             }
@@ -260,14 +261,18 @@ fn mount_here(config: &Config, via: &MountVia) -> Result<Device, MountError> {
     mount::mount_by_helper(&via.mount_point, &options).map_err(|source| MountError::Mount { at: at(), source })
 }
 
-fn mount_in_namespace(config: &Config, via: &NamespaceVia, executable: &Path) -> Result<(Device, Place), MountError> {
+fn mount_in_namespace(
+    config: &Config,
+    via: &NamespaceVia,
+    executable: &Path,
+) -> Result<(Device, MountPlacement), MountError> {
     let view = config.dir().view();
     std::fs::create_dir_all(&view).map_err(|source| MountError::Mount { at: view.clone(), source })?;
     let (channel, theirs) = Channel::pair().map_err(MountError::Namespace)?;
     let mut command = Command::new(executable);
     command.arg0("headwater").arg("namespace").stdin(Stdio::from(theirs)).stdout(Stdio::null());
     let maker = Maker { child: command.spawn().map_err(MountError::Namespace)?, channel };
-    // The child's end goes with the command, so that its death is noticed.
+    // Closes the child's end here, so that its death is noticed.
     drop(command);
     let task = Task {
         view: view.clone(),
@@ -278,20 +283,20 @@ fn mount_in_namespace(config: &Config, via: &NamespaceVia, executable: &Path) ->
         scope: config.scope.clone(),
     };
     maker.channel.send(&task, &[]).map_err(MountError::Namespace)?;
-    let (said, descriptors) = maker.channel.receive().map_err(MountError::Namespace)?;
-    match said {
-        Said::Mounted if descriptors.len() == 2 + usize::from(via.has_user_namespace) => {}
-        Said::Failed(why) => return Err(MountError::Child(why)),
+    let (progress, descriptors) = maker.channel.receive().map_err(MountError::Namespace)?;
+    match progress {
+        Progress::Mounted if descriptors.len() == 2 + usize::from(via.has_user_namespace) => {}
+        Progress::Failed(why) => return Err(MountError::Child(why)),
         _ => return Err(MountError::Namespace(io::ErrorKind::InvalidData.into())),
     }
     let mut descriptors = descriptors.into_iter();
     let device = descriptors.next().map(Device::from_fd);
     let device = device.ok_or(MountError::Namespace(io::ErrorKind::InvalidData.into()))?;
-    let place = Place::Namespace {
+    let placement = MountPlacement::Namespace {
         view,
         namespaces: descriptors.collect(),
         maker: Some(maker),
         has_user_namespace: via.has_user_namespace,
     };
-    Ok((device, place))
+    Ok((device, placement))
 }

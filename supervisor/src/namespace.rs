@@ -1,15 +1,15 @@
-//! What the supervisor and the process that makes a namespace say to each other.
+//! Messages between the supervisor and the process that creates a namespace.
 //!
-//! The supervisor starts `headwater namespace` with a socket as standard input. Each message is one
-//! packet of JSON; descriptors travel beside it:
+//! The supervisor starts `headwater namespace` with a socket as standard input. Each message is one packet of JSON,
+//! with descriptors:
 //!
 //! 1. to the child: [`Task`];
-//! 2. from the child: [`Said::Mounted`] with the device, the mount namespace and, if there is one, the
+//! 2. from the child: [`Progress::Mounted`] with the device, the mount namespace and, if there is one, the
 //!    user namespace, in this order;
 //! 3. to the child, once the device is served: [`Serving`];
-//! 4. from the child: [`Said::Bound`], after which it ends.
+//! 4. from the child: [`Progress::Bound`], after which it ends.
 //!
-//! [`Said::Failed`] may take the place of either of the child's messages.
+//! [`Progress::Failed`] may replace either of the child's messages.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -28,12 +28,12 @@ const MESSAGE_BYTES_MAX: usize = 256 << 10;
 /// The most descriptors beside a message.
 const DESCRIPTORS_MAX: usize = 4;
 
-/// What the child is to make.
+/// The child's task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Task {
-    /// Where the file system is to be mounted: an empty directory. It shows all of `/`.
+    /// The mount point, an empty directory. The file system shows all of `/`.
     pub view: PathBuf,
-    /// The mount's source, for those who read the mount table.
+    /// The mount's source, as the mount table shows it.
     pub source: String,
     /// Make a user namespace as well.
     pub has_user_namespace: bool,
@@ -45,37 +45,37 @@ pub struct Task {
     pub scope: Vec<(bool, String)>,
 }
 
-/// To the child: the device is served, so the view can be walked.
+/// To the child: the device is served, so the view is accessible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Serving {
-    /// False if it can't be served: the child is to end.
+    /// False if it can't be served: then the child must end.
     pub is_served: bool,
 }
 
-/// From the child.
+/// A message of the child.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Said {
-    /// The file system is mounted; descriptors come with it.
+pub enum Progress {
+    /// The file system is mounted; its descriptors are attached.
     Mounted,
-    /// The view stands over every included directory.
+    /// The view is bound over every included directory.
     Bound,
-    /// It can't be done; why, and the next step, for the user to read.
+    /// The task failed: cause and next step, for the user.
     Failed(String),
 }
 
-/// One end of the socket between the two.
+/// One end of the socket.
 #[derive(Debug)]
 pub struct Channel(OwnedFd);
 
 impl Channel {
-    /// Two connected ends, both closed on `exec`.
+    /// Creates two connected ends, both closed on `exec`.
     pub fn pair() -> io::Result<(Channel, OwnedFd)> {
         let (own, other) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
         Ok((Channel(own), other))
     }
 
-    /// The child's end: a duplicate of its standard input.
+    /// Returns the child's end: a duplicate of its standard input.
     pub fn of_stdin() -> io::Result<Channel> {
         Ok(Channel(io::stdin().as_fd().try_clone_to_owned()?))
     }
@@ -92,8 +92,8 @@ impl Channel {
     /// Waits for the next message and its descriptors.
     ///
     /// # Errors
-    /// [`io::ErrorKind::UnexpectedEof`] if the other side has ended, [`io::ErrorKind::InvalidData`]
-    /// if it said something else.
+    /// [`io::ErrorKind::UnexpectedEof`] if the other side has ended, [`io::ErrorKind::InvalidData`] for an invalid
+    /// message.
     pub fn receive<T: DeserializeOwned>(&self) -> io::Result<(T, Vec<OwnedFd>)> {
         let mut packet = vec![0; MESSAGE_BYTES_MAX];
         let (bytes, descriptors) = receive_with_descriptors(self.0.as_fd(), &mut packet)?;
@@ -110,7 +110,7 @@ impl AsFd for Channel {
     }
 }
 
-/// Sends bytes and descriptors in one piece.
+/// Sends bytes and descriptors in one message.
 pub(crate) fn send_with_descriptors(
     socket: BorrowedFd<'_>,
     bytes: &[u8],
@@ -125,7 +125,7 @@ pub(crate) fn send_with_descriptors(
     if sent == bytes.len() { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
 }
 
-/// Receives bytes, 0 at the end, and the descriptors that came with them, closed on `exec`.
+/// Receives bytes, 0 at the end, and their descriptors, which are closed on `exec`.
 pub(crate) fn receive_with_descriptors(socket: BorrowedFd<'_>, bytes: &mut [u8]) -> io::Result<(usize, Vec<OwnedFd>)> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
@@ -151,21 +151,21 @@ mod tests {
         let (own, other) = Channel::pair().unwrap();
         let other = Channel(other);
         let (read, write) = rustix::pipe::pipe().unwrap();
-        own.send(&Said::Mounted, &[read.as_fd(), write.as_fd()]).unwrap();
-        own.send(&Said::Failed("no".into()), &[]).unwrap();
-        let (said, descriptors) = other.receive::<Said>().unwrap();
-        assert_eq!((said, descriptors.len()), (Said::Mounted, 2));
+        own.send(&Progress::Mounted, &[read.as_fd(), write.as_fd()]).unwrap();
+        own.send(&Progress::Failed("no".into()), &[]).unwrap();
+        let (progress, descriptors) = other.receive::<Progress>().unwrap();
+        assert_eq!((progress, descriptors.len()), (Progress::Mounted, 2));
         rustix::io::write(&descriptors[1], b"x").unwrap();
         assert_eq!(rustix::io::read(&read, &mut [0u8; 8][..]).unwrap(), 1);
-        assert_eq!(other.receive::<Said>().unwrap().0, Said::Failed("no".into()));
+        assert_eq!(other.receive::<Progress>().unwrap().0, Progress::Failed("no".into()));
         drop(own);
-        assert_eq!(other.receive::<Said>().unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+        assert_eq!(other.receive::<Progress>().unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
     }
 
     #[test]
     fn something_else_is_an_error() {
         let (own, other) = Channel::pair().unwrap();
         own.send(&7, &[]).unwrap();
-        assert!(Channel(other).receive::<Said>().is_err());
+        assert!(Channel(other).receive::<Progress>().is_err());
     }
 }

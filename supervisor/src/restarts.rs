@@ -1,34 +1,33 @@
-//! When a daemon that keeps dying is started no more.
+//! Limits the restarts of a daemon that keeps dying.
 
 use std::time::Duration;
 
-/// A daemon that lives no longer than this has not proved that it can serve.
+/// A daemon that dies earlier has not proved that it can serve.
 const LIFE_MIN: Duration = Duration::from_millis(250);
-/// Daemons in a row that have not proved it; the next would not either.
+/// Such daemons in a row, after which none is started.
 const FAILURES_MAX: u32 = 5;
-/// After so many the executable at hand is not trusted: it may have been replaced by one that does not
-/// work here.
+/// After so many, the executable is not trusted: its file may have been replaced by one that does not run here.
 const FAILURES_OF_REPLACED_MAX: u32 = 2;
 
-/// Daemons that died lately.
+/// The latest failures.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Restarts {
     failures: u32,
 }
 
-/// What to do about a daemon that has died.
+/// What to do after a daemon has died.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// Start one from the executable's path.
+    /// Start the executable at its path.
     Start,
-    /// Start one from the executable that this process runs.
+    /// Start the executable that this process runs.
     StartOwn,
-    /// None can be had.
+    /// Start none.
     GiveUp,
 }
 
 impl Restarts {
-    /// One has died that was started `lived` ago, or could not be started (`None`).
+    /// Notes that a daemon died after `lived`, or could not be started (`None`). Returns what to do.
     pub(crate) fn died(&mut self, lived: Option<Duration>) -> Next {
         let has_served = lived.is_some_and(|lived| lived >= LIFE_MIN);
         self.failures = if has_served { 0 } else { self.failures + 1 };

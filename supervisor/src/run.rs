@@ -7,14 +7,13 @@ use std::process::ExitCode;
 use headwater_daemon::{Control, log_to_stderr, process};
 
 use crate::config::SupervisorConfig;
-use crate::supervise::{Supervisor, tell};
+use crate::supervise::{Supervisor, print};
 
-/// The process `headwater supervise`: reads a [`SupervisorConfig`] as one line of JSON from standard
-/// input, mounts, starts the daemon, and keeps the mount answered until standard input says `stop` or
-/// ends. After the line `detach` the end of standard input is nothing. Standard output gets what the
-/// daemon says: `{"ready":true}` and, at the end, its [`Report`](headwater_daemon::Report); or
-/// `{"failed":"why"}`. If processes still use the mount after that, `{"lingers":true}` follows, and the
-/// process goes when they have left.
+/// The process `headwater supervise`. Reads a [`SupervisorConfig`] as one line of JSON from standard input, mounts,
+/// starts the daemon, and keeps the mount served until standard input has `stop` or ends. After the line `detach`, the
+/// end of standard input is ignored. Writes the daemon's output to standard output: `{"ready":true}` and, at the end,
+/// its [`Report`](headwater_daemon::Report); or `{"failed":"why"}`. If processes still use the mount after that, writes
+/// `{"lingers":true}` and ends with the last of them.
 ///
 /// Call it before any thread is started.
 pub fn supervise_from_stdio() -> ExitCode {
@@ -29,7 +28,7 @@ pub fn supervise_from_stdio() -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
-            if !tell(&serde_json::json!({ "failed": why })) {
+            if !print(&serde_json::json!({ "failed": why })) {
                 tracing::error!("the supervisor ends: {why}");
             }
             ExitCode::FAILURE

@@ -1,4 +1,4 @@
-//! The supervisor's socket: who asks, and how it is answered. See [`super::client`].
+//! The supervisor's socket. See [`super::client`].
 
 use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -11,14 +11,14 @@ use rustix::net::sockopt::socket_peercred;
 use crate::client::{LINE_BYTES_MAX, Reply, Request};
 use crate::namespace::send_with_descriptors;
 
-/// How long a peer may take to say what it wants. Meanwhile nothing else is done.
-const PATIENCE: Duration = Duration::from_millis(200);
+/// How long a peer may take to send its request. Meanwhile the supervisor does nothing else.
+const REQUEST_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// The listening socket.
 #[derive(Debug)]
 pub(crate) struct Socket(UnixListener);
 
-/// A peer whose request is known.
+/// A peer and its request.
 #[derive(Debug)]
 pub(crate) struct Peer {
     stream: UnixStream,
@@ -26,7 +26,7 @@ pub(crate) struct Peer {
 }
 
 impl Socket {
-    /// Listens at `path`, in the place of a predecessor that was killed.
+    /// Listens at `path`, replacing a killed predecessor's socket.
     pub(crate) fn listen(path: &Path) -> io::Result<Socket> {
         match std::fs::remove_file(path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -37,7 +37,7 @@ impl Socket {
         Ok(Socket(listener))
     }
 
-    /// The next peer of this user, or of root, that says something sensible.
+    /// Accepts the next peer, if it belongs to this user or root and sends a valid request.
     pub(crate) fn next(&self) -> Option<Peer> {
         let (stream, _) = self.0.accept().ok()?;
         let user = rustix::process::geteuid();
@@ -56,7 +56,7 @@ impl AsFd for Socket {
 }
 
 impl Peer {
-    /// Answers. A peer that is gone needs no answer.
+    /// Sends the answer, unless the peer is gone.
     pub(crate) fn answer(self, reply: &Reply, descriptors: &[BorrowedFd<'_>]) {
         let mut line = serde_json::to_vec(reply).unwrap_or_default();
         line.push(b'\n');
@@ -68,8 +68,8 @@ impl Peer {
 
 fn read_request(mut stream: &UnixStream) -> io::Result<Request> {
     stream.set_nonblocking(false)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(REQUEST_TIMEOUT))?;
+    stream.set_write_timeout(Some(REQUEST_TIMEOUT))?;
     let (mut line, mut buffer) = (Vec::new(), [0; 256]);
     while !line.ends_with(b"\n") {
         match stream.read(&mut buffer)? {

@@ -1,4 +1,4 @@
-//! Mounts whose server is dead: every access fails, and nothing can be put in their place.
+//! Stale mounts: their server is dead, every access fails, and they block their mount points.
 
 use std::io;
 use std::os::linux::net::SocketAddrExt;
@@ -16,48 +16,47 @@ use rustix::mount::UnmountFlags;
 use crate::abandoned::is_abandoned;
 use crate::config::SUBTYPE;
 
-/// How long a mount may take to say that it is dead. One that is alive may take longer to answer.
+/// How long a mount may take to fail as dead. A living one may take longer to answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// That a mount's supervisor lives, for those who know its source alone: a socket that has a name as
-/// long as somebody has it open.
+/// Shows that a mount's supervisor lives to processes that know only the mount's source: an abstract socket, which
+/// exists while it is open.
 #[derive(Debug)]
 pub(crate) struct SignOfLife {
     _socket: UnixDatagram,
 }
 
 impl SignOfLife {
-    /// Gives it for the mount with this source.
-    pub(crate) fn give(source: &str) -> io::Result<SignOfLife> {
+    /// Creates it for the mount with this source.
+    pub(crate) fn bind(source: &str) -> io::Result<SignOfLife> {
         let _socket = UnixDatagram::bind_addr(&SocketAddr::from_abstract_name(source)?)?;
         Ok(SignOfLife { _socket })
     }
 }
 
-/// The mounts of Headwater in this mount namespace that nobody serves any more, of this user. Those of
-/// a supervisor that lives are left in peace: a server may be slow to answer, and is not to be asked
-/// for nothing.
+/// Returns this user's Headwater mounts in this mount namespace that have no server. Mounts with a living supervisor
+/// are not accessed, because their server may be slow.
 ///
 /// # Errors
 /// The mount table can't be read.
 pub fn stale_mounts() -> io::Result<Vec<PathBuf>> {
     let all = mounted(SUBTYPE)?;
     let stale = all.into_iter().filter(is_stale).map(|mounted| mounted.mount_point);
-    // Those on top of others come last in the table and have to go first.
+    // Mounts on top of others are last in the table and must be removed first.
     let mut stale: Vec<PathBuf> = stale.collect();
     stale.reverse();
     Ok(stale)
 }
 
-/// Removes such a mount. What has it open keeps failing.
+/// Removes a stale mount. Open files on it keep failing.
 ///
 /// # Errors
 /// The kernel's or `fusermount3`'s.
 pub fn remove_stale(mount_point: &Path) -> io::Result<()> {
-    // Forced, so that what hangs in the kernel, and would make this wait, is ended first.
+    // Forced, so that requests that hang in the kernel fail first.
     match rustix::mount::unmount(mount_point, UnmountFlags::FORCE | UnmountFlags::DETACH | UnmountFlags::NOFOLLOW) {
         Err(Errno::PERM) => unmount(mount_point, true),
-        // Somebody else was quicker.
+        // It has been unmounted by another process.
         Err(Errno::INVAL | Errno::NOENT) => Ok(()),
         result => Ok(result?),
     }
@@ -73,7 +72,7 @@ pub fn remove_mounts_below(directory: &Path) -> io::Result<()> {
     below.iter().rev().try_for_each(|mount_point| unmount(mount_point, true))
 }
 
-/// Makes sure that nothing dead is mounted at `mount_point`, and no other view either.
+/// Removes a stale mount at `mount_point`, and refuses any other one.
 pub(crate) fn clear(mount_point: &Path) -> Result<(), String> {
     let shown = mount_point.display();
     let Ok(all) = mounted(SUBTYPE) else { return Ok(()) };
@@ -94,24 +93,23 @@ pub(crate) fn clear(mount_point: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// True if the server of this mount is dead. Without its supervisor the daemon may still live, and asking
-/// it may take as long as its answer, so another thread asks; what the kernel remembers of the root is
-/// no answer.
+/// Returns true if this mount's server is dead. Without its supervisor the daemon may still live and be slow, so
+/// another thread accesses the root, bypassing the kernel's cached attributes.
 fn is_stale(mounted: &Mounted) -> bool {
     let lives = || UnixDatagram::unbound()?.connect_addr(&SocketAddr::from_abstract_name(&mounted.source)?);
     if lives().is_ok() {
         return false;
     }
-    let (tell, told) = mpsc::channel();
+    let (sender, receiver) = mpsc::channel();
     let mount_point = mounted.mount_point.clone();
-    let asks = move || {
+    let probe = move || {
         let answer =
             statx(CWD, &mount_point, AtFlags::SYMLINK_NOFOLLOW | AtFlags::STATX_FORCE_SYNC, StatxFlags::BASIC_STATS);
-        // Nobody listens any more after the timeout.
-        let _ = tell.send(matches!(answer, Err(Errno::NOTCONN)));
+        // The receiver is gone after the timeout.
+        let _ = sender.send(matches!(answer, Err(Errno::NOTCONN)));
     };
-    let asked = thread::Builder::new().name("probe".into()).spawn(asks);
-    let answer = asked.ok().and_then(|_| told.recv_timeout(ANSWER_TIMEOUT).ok());
+    let probing = thread::Builder::new().name("probe".into()).spawn(probe);
+    let answer = probing.ok().and_then(|_| receiver.recv_timeout(ANSWER_TIMEOUT).ok());
     answer.unwrap_or_else(|| is_abandoned(&mounted.mount_point))
 }
 
@@ -128,9 +126,9 @@ mod tests {
             subtype: SUBTYPE.into(),
             root: "/".into(),
         };
-        let sign = SignOfLife::give(&source).unwrap();
-        assert!(SignOfLife::give(&source).is_err() && !is_stale(&nowhere));
+        let sign = SignOfLife::bind(&source).unwrap();
+        assert!(SignOfLife::bind(&source).is_err() && !is_stale(&nowhere));
         drop(sign);
-        assert!(SignOfLife::give(&source).is_ok());
+        assert!(SignOfLife::bind(&source).is_ok());
     }
 }

@@ -21,24 +21,24 @@ use crate::client::{Refusal, Reply, Request, Status};
 use crate::config::{SupervisorConfig, Via};
 use crate::measure;
 use crate::mounting::{Mounting, is_busy, source, unmount};
-use crate::ownserver::OwnServer;
+use crate::own_server::OwnServer;
 use crate::restarts::{Next, Restarts};
 use crate::socket::{Peer, Socket};
 use crate::stale::SignOfLife;
 
 /// How long a daemon may take to end.
-const END_PATIENCE: Duration = Duration::from_secs(8);
-/// How often it is looked whether the daemon still lives.
-const LOOK_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
-/// How often the daemon is looked after while the kernel unmounts.
-const UNMOUNT_LOOK_INTERVAL: Duration = Duration::from_millis(2);
-/// The executable that this process runs, whatever has become of its path.
+const END_TIMEOUT: Duration = Duration::from_secs(8);
+/// How often the daemon is checked.
+const CHECK_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+/// How often the daemon is checked while the kernel unmounts.
+const UNMOUNT_CHECK_INTERVAL: Duration = Duration::from_millis(2);
+/// The executable that this process runs, even if its file was replaced.
 const OWN_EXECUTABLE: &str = "/proc/self/exe";
 
 /// One node's supervisor.
 pub(crate) struct Supervisor {
     config: SupervisorConfig,
-    /// None once nobody steers this any more.
+    /// `None` once the supervisor is detached.
     control: Option<Control>,
     signals: Signals,
     socket: Socket,
@@ -52,26 +52,26 @@ pub(crate) struct Supervisor {
     inherited: Inherited,
     session: Session,
     is_ready: bool,
-    /// Why the daemon ends, if it has said so.
+    /// The daemon's reason for ending, if it has reported one.
     failed: Option<String>,
     _sign_of_life: Option<SignOfLife>,
 }
 
-/// Who answers the kernel.
+/// What serves the kernel.
 enum Server {
     Daemon(DaemonProcess),
     Own(OwnServer),
 }
 
-/// Descriptors that each daemon gets.
+/// Descriptors that each daemon inherits.
 struct Inherited {
     listener: OwnedFd,
     lifeline: OwnedFd,
-    /// Files that are open already. They are for the first daemon: later ones read what they need.
+    /// Open files for the first daemon; later ones open what they need.
     opened: Vec<OwnedFd>,
-    /// The disk that content lies on.
+    /// The disk for content.
     disk: Option<OwnedFd>,
-    /// The other end of the lifeline, where this process is the session's owner.
+    /// The other end of the lifeline, if this process is the session's owner.
     owner: Option<OwnedFd>,
 }
 
@@ -80,16 +80,16 @@ struct Signals {
     restart: File,
 }
 
-/// How the loop ends.
+/// Why the loop ends.
 #[derive(Debug)]
 enum End {
-    /// With a report.
-    Told,
-    /// Because nobody is left who would want one.
+    /// On a command, with a report.
+    Requested,
+    /// The session's owner has ended.
     Orphaned,
-    /// A peer wants it.
-    Asked(Peer),
-    /// Somebody has unmounted the file system.
+    /// A peer has requested it.
+    RequestedBy(Peer),
+    /// The file system was unmounted by another process.
     Unmounted,
 }
 
@@ -101,7 +101,7 @@ impl Supervisor {
         let signals = Signals::catch().map_err(shown("catch signals"))?;
         let inherited = Inherited::take(&mut config.daemon).map_err(shown("use the inherited descriptors"))?;
         control.files().try_for_each(|file| rustix::io::ioctl_fionbio(file, true)).map_err(|e| e.to_string())?;
-        // A copy in memory has no path.
+        // An executable in memory has no path.
         let own = std::env::current_exe().ok().filter(|path| path.exists());
         let executable = own.unwrap_or_else(|| OWN_EXECUTABLE.into());
         let dir = config.daemon.dir();
@@ -113,8 +113,8 @@ impl Supervisor {
             Via::Namespace(_) => Opening::None,
         });
         let mounting = Mounting::make(&config, &executable, opening).map_err(|error| error.to_string())?;
-        // Without it, those who look for dead mounts ask this one.
-        let sign_of_life = SignOfLife::give(&source(&config.daemon)).ok();
+        // Without it, processes that look for stale mounts access this one.
+        let sign_of_life = SignOfLife::bind(&source(&config.daemon)).ok();
         let mut supervisor = Supervisor {
             config,
             control: Some(control),
@@ -143,7 +143,7 @@ impl Supervisor {
         Ok(supervisor)
     }
 
-    /// Supervises until it is told to end, and leaves nothing behind.
+    /// Supervises until a command ends it, and leaves nothing behind.
     pub(crate) fn run(mut self) -> Result<(), String> {
         loop {
             if let Err(error) = self.wait() {
@@ -151,7 +151,7 @@ impl Supervisor {
                 self.end(End::Orphaned);
                 return Ok(());
             }
-            if let Err(why) = self.hear() {
+            if let Err(why) = self.check_daemon() {
                 self.clean();
                 return Err(why);
             }
@@ -166,13 +166,13 @@ impl Supervisor {
         }
     }
 
-    /// Waits for anything to happen.
+    /// Waits for the next event.
     fn wait(&self) -> io::Result<()> {
         let mut fds = vec![
             PollFd::new(&self.signals.terminate, PollFlags::IN),
             PollFd::new(&self.signals.restart, PollFlags::IN),
             PollFd::new(&self.socket, PollFlags::IN),
-            // The end of the mount is an error, which needs not be asked for.
+            // The end of the mount is a poll error, which is always reported.
             PollFd::new(self.mounting.anchor(), PollFlags::empty()),
         ];
         fds.extend(self.control.iter().flat_map(Control::files).map(|file| PollFd::new(file, PollFlags::IN)));
@@ -180,18 +180,18 @@ impl Supervisor {
             fds.push(PollFd::from_borrowed_fd(daemon.ended(), PollFlags::IN));
             fds.extend(daemon.output().map(|output| PollFd::from_borrowed_fd(output, PollFlags::IN)));
         }
-        // A daemon that hangs in the kernel gives no sign.
-        match poll(&mut fds, Some(&LOOK_INTERVAL)) {
+        // A daemon that hangs in the kernel causes no event.
+        match poll(&mut fds, Some(&CHECK_INTERVAL)) {
             Ok(_) | Err(Errno::INTR) => Ok(()),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// Takes in what the daemon says, and starts another if it has died.
+    /// Reads the daemon's output, and starts another daemon if it has died.
     ///
     /// # Errors
-    /// It never got ready.
-    fn hear(&mut self) -> Result<(), String> {
+    /// It died before it was ready.
+    fn check_daemon(&mut self) -> Result<(), String> {
         self.dying.retain_mut(|daemon| daemon.status().is_none());
         while let Server::Daemon(daemon) = &mut self.server
             && let Some(line) = daemon.line()
@@ -199,7 +199,7 @@ impl Supervisor {
             if !self.is_ready && is_ready(&line) {
                 self.mounting.served().map_err(|error| error.to_string())?;
                 self.is_ready = true;
-                tell_line(&line);
+                print_line(&line);
             } else if let Some(why) = failure(&line) {
                 self.failed = Some(why);
             }
@@ -220,7 +220,7 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Starts a daemon in the place of one that has died after a while, or could not be started.
+    /// Starts a daemon in place of one that died after `lived` or could not be started.
     fn succeed(&mut self, mut lived: Option<Duration>) {
         self.config.daemon.recover = true;
         self.config.daemon.opened.clear();
@@ -241,21 +241,25 @@ impl Supervisor {
                 Err(error) => tracing::warn!(%error, "the daemon can't be started"),
             }
         }
-        tracing::error!("no daemon keeps running; the mounted files are served from the originals");
-        self.serve_originals();
+        tracing::error!(
+            "no daemon stays alive; the mounted files are served from their source files. See the daemon's earlier messages"
+        );
+        self.serve_from_source();
     }
 
-    /// Puts a server in the place of the one before, which is reaped when all of it has ended.
+    /// Replaces the server. The previous one is reaped when all of its threads have ended.
     fn follow(&mut self, server: Server) {
         if let Server::Daemon(daemon) = std::mem::replace(&mut self.server, server) {
             self.dying.push(daemon);
         }
     }
 
-    fn serve_originals(&mut self) {
+    fn serve_from_source(&mut self) {
         match OwnServer::start(&self.config.daemon, &self.mounting.devices) {
             Ok(server) => self.follow(Server::Own(server)),
-            Err(error) => tracing::error!(%error, "the originals can't be served; what is mounted stands still"),
+            Err(error) => {
+                tracing::error!(%error, "the source files can't be served either; accesses to the mount hang")
+            }
         }
     }
 
@@ -268,35 +272,35 @@ impl Supervisor {
         DaemonProcess::start(executable, &self.config.daemon, &inherited)
     }
 
-    /// Has a new daemon, from the executable that is there now, take over.
+    /// Replaces the daemon by one from the present executable.
     fn replace(&mut self) {
         if let Server::Daemon(daemon) = &mut self.server {
-            daemon.say("hand over");
-            daemon.wait(END_PATIENCE);
+            daemon.send_line("hand over");
+            daemon.wait(END_TIMEOUT);
             let lived = daemon.age().max(Duration::from_secs(1));
             self.succeed(Some(lived));
         }
     }
 
-    /// Why to end, if anything says so.
+    /// Returns the reason to end, if there is one.
     fn next_end(&mut self) -> Option<End> {
         if !self.mounting.is_connected() {
             return Some(End::Unmounted);
         }
         if is_readable(self.signals.terminate.as_fd()) {
-            return Some(End::Told);
+            return Some(End::Requested);
         }
         match self.control.as_mut().and_then(Control::command) {
-            Some(Command::Stop) => return Some(End::Told),
+            Some(Command::Stop) => return Some(End::Requested),
             Some(Command::Orphaned) => return Some(End::Orphaned),
             Some(Command::Detach) => self.control = None,
             Some(Command::HandOver) | None => {}
         }
         let peer = self.socket.next()?;
         match peer.request {
-            Request::Stop | Request::Detach => Some(End::Asked(peer)),
+            Request::Stop | Request::Detach => Some(End::RequestedBy(peer)),
             Request::Enter => {
-                self.let_in(peer);
+                self.send_namespaces(peer);
                 None
             }
             Request::Restart => {
@@ -316,22 +320,21 @@ impl Supervisor {
         }
     }
 
-    fn let_in(&self, peer: Peer) {
+    fn send_namespaces(&self, peer: Peer) {
         let namespaces: Vec<BorrowedFd<'_>> = self.mounting.namespaces().iter().map(AsFd::as_fd).collect();
         let refused = namespaces.is_empty().then_some(Refusal::NoNamespace);
         peer.answer(&Reply { refused, status: None }, &namespaces);
     }
 
-    /// Takes the mount out of the tree. The kernel may wait for answers meanwhile, so a daemon that dies
-    /// just now is followed by another.
+    /// Unmounts. The kernel may wait for answers meanwhile, so a daemon that dies now is replaced.
     fn unmount(&mut self, is_lazy: bool) -> io::Result<()> {
-        if let Some(at) = self.mounting.stands_at().map(Path::to_owned) {
+        if let Some(at) = self.mounting.visible_at().map(Path::to_owned) {
             let unmounts = move || unmount(&at, is_lazy);
             let unmounting = std::thread::Builder::new().name("unmount".into()).spawn(unmounts)?;
             while !unmounting.is_finished() {
-                // One that never got ready is no reason to stop here.
-                let _ = self.hear();
-                std::thread::sleep(UNMOUNT_LOOK_INTERVAL);
+                // A daemon that was never ready must not stop the unmounting.
+                let _ = self.check_daemon();
+                std::thread::sleep(UNMOUNT_CHECK_INTERVAL);
             }
             unmounting.join().map_err(|_| io::Error::other("unmounting panicked"))??;
         }
@@ -339,47 +342,47 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Unmounts. What is in use goes lazily, unless a peer wants to know first: then this goes on.
+    /// Unmounts; lazily if the mount is in use. A peer's stop request is refused in that case.
     fn try_end(&mut self, end: End) -> Option<End> {
-        let asks_first = matches!(&end, End::Asked(peer) if peer.request == Request::Stop);
+        let asks_first = matches!(&end, End::RequestedBy(peer) if peer.request == Request::Stop);
         match (self.unmount(false), end) {
             (Ok(()), end) => Some(end),
-            (Err(error), End::Asked(peer)) if asks_first => {
+            (Err(error), End::RequestedBy(peer)) if asks_first => {
                 let refused = Some(if is_busy(&error) { Refusal::Busy } else { Refusal::Other(error.to_string()) });
                 peer.answer(&Reply { refused, status: None }, &[]);
                 None
             }
             (Err(_), end) => {
                 if let Err(error) = self.unmount(true) {
-                    tracing::error!(%error, at = %self.mounting.mount_point().display(), "can't be unmounted");
+                    tracing::error!(%error, at = %self.mounting.mount_point().display(), "the mount can't be unmounted");
                 }
                 Some(end)
             }
         }
     }
 
-    /// Ends the daemon, answers those who still use the mount, and leaves nothing behind.
+    /// Ends the daemon, serves processes that still use the mount, and leaves nothing behind.
     fn end(mut self, end: End) {
-        let wants_report = matches!(end, End::Told);
+        let wants_report = matches!(end, End::Requested);
         if let Server::Daemon(daemon) = &mut self.server {
-            daemon.say("stop");
-            daemon.wait(END_PATIENCE);
+            daemon.send_line("stop");
+            daemon.wait(END_TIMEOUT);
             while let Some(line) = daemon.line() {
                 if wants_report {
-                    tell_line(&line);
+                    print_line(&line);
                 }
             }
         }
         if self.mounting.is_connected() {
             self.config.daemon.recover = true;
             if let Server::Daemon(_) = &self.server {
-                self.serve_originals();
+                self.serve_from_source();
             }
         }
         let lingers = self.mounting.is_connected();
-        // Whoever waits for the end of this process need not wait for theirs.
+        // The starter need not wait for processes that still use the mount.
         if lingers && wants_report {
-            tell(&serde_json::json!({ "lingers": true }));
+            print(&serde_json::json!({ "lingers": true }));
         }
         let leaving = match end {
             End::Orphaned => Leaving::Orphaned,
@@ -389,7 +392,7 @@ impl Supervisor {
         let Supervisor { session, server, socket, .. } = self;
         drop(socket);
         session.leave(leaving);
-        if let End::Asked(peer) = end {
+        if let End::RequestedBy(peer) = end {
             peer.answer(&Reply::default(), &[]);
         }
         if let Server::Own(server) = server
@@ -399,18 +402,18 @@ impl Supervisor {
         }
     }
 
-    /// Takes everything back after a failure.
+    /// Removes everything after a failure.
     fn clean(mut self) {
         if let Err(error) = self.unmount(true) {
-            tracing::error!(%error, at = %self.mounting.mount_point().display(), "can't be unmounted");
+            tracing::error!(%error, at = %self.mounting.mount_point().display(), "the mount can't be unmounted");
         }
-        // Whoever started this sees it fail, and removes the session.
+        // The starter notices the failure and removes the session.
         self.session.leave(Leaving::Owned);
     }
 }
 
 impl Inherited {
-    /// Takes what the configuration names, and makes what it lacks.
+    /// Takes the configured descriptors, and creates a lifeline if there is none.
     fn take(config: &mut Config) -> io::Result<Inherited> {
         let opened = config.opened.iter().map(|(path, number)| process::inherited_file(path, *number));
         let opened = opened.map(|opened| opened.map(|(_, file)| file)).collect::<io::Result<_>>()?;
@@ -438,16 +441,15 @@ impl Signals {
     }
 }
 
-/// One line of JSON on standard output. Whoever started this may be gone: then nobody needs to know.
-/// Tells whoever has started it; false if nobody reads that.
-pub(crate) fn tell(what: &serde_json::Value) -> bool {
-    tell_line(&what.to_string())
+/// Writes a line of JSON to standard output, for the starter. Returns false if that fails.
+pub(crate) fn print(what: &serde_json::Value) -> bool {
+    print_line(&what.to_string())
 }
 
-fn tell_line(line: &str) -> bool {
+fn print_line(line: &str) -> bool {
     let mut output = io::stdout().lock();
-    let told = writeln!(output, "{line}").and_then(|()| output.flush());
-    told.inspect_err(|error| tracing::debug!(%error, "nobody reads the supervisor's output")).is_ok()
+    let printed = writeln!(output, "{line}").and_then(|()| output.flush());
+    printed.inspect_err(|error| tracing::debug!(%error, "the supervisor's output can't be written")).is_ok()
 }
 
 fn is_ready(line: &str) -> bool {
@@ -458,7 +460,7 @@ fn is_ready(line: &str) -> bool {
     serde_json::from_str(line).is_ok_and(|line: Ready| line.ready)
 }
 
-/// Why a daemon ends, if this line says so.
+/// Returns a daemon's reason for ending, if this line has one.
 fn failure(line: &str) -> Option<String> {
     #[derive(serde::Deserialize)]
     struct Failed {

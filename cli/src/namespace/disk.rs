@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::process::Stdio;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use headwater_supervisor::namespace::{Channel, Said};
+use headwater_supervisor::namespace::{Channel, Progress};
 use rustix::io::Errno;
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsconfig_set_string, fsmount, fsopen};
 
@@ -33,12 +33,12 @@ fn make_elsewhere(bytes: u64) -> Result<OwnedFd> {
     let mut child = command.spawn().context("headwater can't start itself")?;
     // Closes this process's copy of the child's end.
     drop(command);
-    let answer = channel.receive::<Said>();
+    let answer = channel.receive::<Progress>();
     let _ = child.wait();
     match answer.context("the process that makes a RAM disk has ended")? {
-        (Said::Mounted, descriptors) => descriptors.into_iter().next().context("a RAM disk has no descriptor"),
-        (Said::Failed(why), _) => Err(anyhow!(why)),
-        (Said::Bound, _) => bail!("a RAM disk was not made"),
+        (Progress::Mounted, descriptors) => descriptors.into_iter().next().context("a RAM disk has no descriptor"),
+        (Progress::Failed(why), _) => Err(anyhow!(why)),
+        (Progress::Bound, _) => bail!("a RAM disk was not made"),
     }
 }
 
@@ -53,8 +53,8 @@ pub fn answer(bytes: u64) -> Result<()> {
         make_here(bytes).context("a RAM disk can't be made")
     });
     match made {
-        Ok(root) => starter.send(&Said::Mounted, &[root.as_fd()])?,
-        Err(error) => starter.send(&Said::Failed(format!("{error:#}")), &[])?,
+        Ok(root) => starter.send(&Progress::Mounted, &[root.as_fd()])?,
+        Err(error) => starter.send(&Progress::Failed(format!("{error:#}")), &[])?,
     }
     Ok(())
 }

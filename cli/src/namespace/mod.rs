@@ -18,7 +18,7 @@ use std::os::fd::AsFd;
 
 use anyhow::{Context, Result, ensure};
 pub use enter::enter;
-use headwater_supervisor::namespace::{Channel, Said, Serving, Task};
+use headwater_supervisor::namespace::{Channel, Progress, Serving, Task};
 pub use make::{SUBTYPE, may_mount};
 pub use obstacles::{device_step, setting, user_namespaces as explain_user_namespaces, user_namespaces_forbidden};
 pub use probe::{Features, Found, presumed, probe};
@@ -42,7 +42,7 @@ pub fn run(options: &NamespaceOptions) -> u8 {
     let Ok(supervisor) = Channel::of_stdin() else { return crate::status::FAILURE };
     let Err(error) = serve_on(&supervisor) else { return 0 };
     // The send fails if the supervisor is gone.
-    let _ = supervisor.send(&Said::Failed(format!("{error:#}")), &[]);
+    let _ = supervisor.send(&Progress::Failed(format!("{error:#}")), &[]);
     crate::status::FAILURE
 }
 
@@ -52,11 +52,11 @@ fn serve_on(supervisor: &Channel) -> Result<()> {
     let made = make::make(&task)?;
     let descriptors = [Some(made.device.as_fd()), Some(made.mount.as_fd()), made.user.as_ref().map(AsFd::as_fd)];
     let descriptors: Vec<_> = descriptors.into_iter().flatten().collect();
-    supervisor.send(&Said::Mounted, &descriptors).context(gone)?;
+    supervisor.send(&Progress::Mounted, &descriptors).context(gone)?;
     // From here on only the supervisor holds the device.
     drop(made);
     let (Serving { is_served }, _) = supervisor.receive().context(gone)?;
     ensure!(is_served, "the view is not served");
     cover::cover(&task.view, &task.scope)?;
-    supervisor.send(&Said::Bound, &[]).context(gone)
+    supervisor.send(&Progress::Bound, &[]).context(gone)
 }

@@ -36,12 +36,12 @@ impl FrontClient {
 
     /// Sends a message and waits for the answer.
     pub fn ask(&mut self, message: &FromNode, timeout: Duration) -> Result<ToNode> {
-        self.channel.say(&serde_json::to_string(message)?);
+        self.channel.send_line(&serde_json::to_string(message)?);
         let deadline = Instant::now() + timeout;
         let mut ready = Events::with_capacity(4);
         loop {
             self.channel.flush()?;
-            if let Some(line) = self.channel.hear()? {
+            if let Some(line) = self.channel.next_line()? {
                 return serde_json::from_str(&line)
                     .context("the session's front end sent a message that this version does not know");
             }

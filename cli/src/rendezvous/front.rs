@@ -227,7 +227,7 @@ impl RendezvousServer {
     fn receive(&mut self, token: Token) {
         loop {
             let Some(peer) = self.peers.get_mut(&token) else { return };
-            let received = peer.channel.hear();
+            let received = peer.channel.next_line();
             let flushed = peer.channel.flush();
             match received.and_then(|line| flushed.map(|_| line)) {
                 Ok(None) => return,
@@ -351,7 +351,7 @@ impl RendezvousServer {
 
     fn send(&mut self, token: Token, message: &ToNode) {
         let Some(peer) = self.peers.get_mut(&token) else { return };
-        peer.channel.say(&serde_json::to_string(message).expect("a message is text"));
+        peer.channel.send_line(&serde_json::to_string(message).expect("a message is text"));
         if let Err(error) = peer.channel.flush() {
             self.disconnected(token, &error);
         }

@@ -248,7 +248,7 @@ impl Node {
 
     fn send(&mut self, message: &FromNode) {
         if let Some(front) = &mut self.front {
-            front.say(&serde_json::to_string(message).expect("a message is text"));
+            front.send_line(&serde_json::to_string(message).expect("a message is text"));
             if front.flush().is_err() {
                 self.front = None;
             }
@@ -257,7 +257,7 @@ impl Node {
 
     fn receive(&mut self) {
         while let Some(front) = &mut self.front {
-            let received = front.hear();
+            let received = front.next_line();
             let flushed = front.flush();
             match received.and_then(|line| flushed.map(|_| line)) {
                 Ok(None) => return,

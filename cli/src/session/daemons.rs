@@ -129,7 +129,7 @@ impl Settings<'_> {
             key: session.key.clone(),
             peers: peers.to_vec(),
             names: Vec::new(),
-            is_standing: false,
+            is_site_export: false,
             listener_fd: -1,
             node_dir: session.node(node).path().to_owned(),
             session_lock: session.lock_path(),

@@ -110,7 +110,7 @@ impl Site {
             key: session.key.clone(),
             peers: Vec::new(),
             names: self.hosts.iter().map(|name| format!("{name}:{}", self.port)).collect(),
-            is_standing: true,
+            is_site_export: true,
             listener_fd: -1,
             node_dir: session.node(0).path().to_owned(),
             session_lock: session.lock_path(),

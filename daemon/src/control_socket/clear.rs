@@ -1,8 +1,7 @@
-//! `clear`: the store's copies of some paths are given up.
+//! `clear`: evicts the store's copies of some paths.
 //!
-//! Where a file system is mounted, the kernel is told first to forget those of its nodes that nobody
-//! uses, and their pages. It then says that it has, node by node; what it still refers to after that
-//! is in use.
+//! With a mount, the kernel is first asked to forget unused nodes and their pages. It confirms this node by node; nodes
+//! that it still refers to after that are in use.
 
 use std::collections::VecDeque;
 
@@ -12,11 +11,11 @@ use mio::Token;
 
 use super::protocol::Cleared;
 
-/// What is to be cleared, one request after the other.
+/// Pending requests to clear, in order.
 #[derive(Debug, Default)]
 pub(crate) struct Clearings {
     pub(crate) queue: VecDeque<Clearing>,
-    /// When to look whether the kernel has forgotten.
+    /// When to check whether the kernel has forgotten the nodes.
     pub(crate) due: Option<Time>,
 }
 
@@ -25,25 +24,25 @@ pub(crate) struct Clearing {
     pub(crate) token: Token,
     pub(crate) todo: VecDeque<(Path, bool)>,
     pub(crate) sum: Cleared,
-    /// While the kernel forgets.
+    /// Set while the kernel forgets nodes.
     pub(crate) forgetting: Option<Forgetting>,
 }
 
 #[derive(Debug)]
 pub(crate) struct Forgetting {
-    pub(crate) held: u64,
-    /// When that last changed.
+    pub(crate) pinned: u64,
+    /// When `pinned` last changed.
     pub(crate) since: Time,
     pub(crate) until: Time,
 }
 
 impl Clearings {
-    /// When to check whether the kernel has forgotten.
+    /// Returns when to check whether the kernel has forgotten the nodes.
     pub(crate) fn due(&self) -> Option<Time> {
         self.due
     }
 
-    /// What is being cleared, once the kernel has forgotten; to be told what became of each file.
+    /// Returns the sum of the current request, once the kernel has forgotten the nodes.
     pub(crate) fn current(&mut self) -> Option<&mut Cleared> {
         self.queue.front_mut().filter(|clearing| clearing.forgetting.is_none()).map(|clearing| &mut clearing.sum)
     }

@@ -1,4 +1,4 @@
-//! What the daemon does when it is asked to on its control socket.
+//! The constant part of the answers on the control socket.
 
 use headwater_mount::MountConfig;
 
@@ -6,7 +6,7 @@ use super::protocol::PathText;
 use super::stats::MountStats;
 use crate::config::Config;
 
-/// What stays the same about a daemon.
+/// What does not change while a daemon runs.
 #[derive(Clone, Debug)]
 pub(crate) struct About {
     pub(crate) session: String,
@@ -16,7 +16,7 @@ pub(crate) struct About {
 }
 
 impl About {
-    /// What `config` says.
+    /// Takes it from `config`.
     pub(crate) fn new(config: &Config) -> About {
         About {
             session: config.session.into(),

@@ -1,8 +1,7 @@
-//! The socket on which the daemon is asked what it does, and told to clear or to refresh.
+//! The control socket, for statistics and for the commands `clear` and `refresh`.
 //!
-//! One request a connection; see [`protocol`]. It is served by the event loop, so nothing here waits:
-//! connections are few, must say what they want soon and take the answer soon, and belong to this
-//! user or to root.
+//! One request for each connection; see [`protocol`]. The event loop serves it, so nothing here blocks. Connections are
+//! few, must send and receive quickly, and belong to this user or to root.
 
 pub(crate) mod clear;
 pub(crate) mod commands;
@@ -26,9 +25,9 @@ pub(crate) use self::commands::About;
 use self::protocol::{Answer, CONTROL_LINE_BYTES_MAX, CONTROL_PENDING_MS, CONTROL_VERSION, Command, Request, Response};
 pub(crate) use self::refresh::Refreshes;
 
-/// Connections at once; further ones are told so.
+/// Connections at once; further ones receive an error.
 const CONNECTIONS_MAX: usize = 16;
-/// How long a peer may take to say what it wants, and then to take the answer, in milliseconds.
+/// How long a peer may take to send its request, and then to receive the answer, in milliseconds.
 const TIMEOUT_MS: Time = 5000;
 
 /// The listening socket and its connections.
@@ -43,7 +42,7 @@ pub(crate) struct ControlSocket {
 struct Connection {
     stream: UnixStream,
     state: State,
-    /// When its time is over, or it is to hear again that the daemon works.
+    /// When it times out, or the next sign of life is due.
     due: Time,
     received: Vec<u8>,
     sending: Vec<u8>,
@@ -51,18 +50,18 @@ struct Connection {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// It has not said all of what it wants.
+    /// Its request is incomplete.
     Asking,
-    /// Its request is worked on.
+    /// Its request is being executed.
     Waiting,
-    /// All that is left is to send.
+    /// The answer is being sent.
     Answered,
 }
 
 impl ControlSocket {
     /// Listens at `socket`.
     pub(crate) fn listen(socket: &Path, registry: &Registry, token: Token) -> io::Result<ControlSocket> {
-        // A predecessor that was killed left its own there.
+        // A killed predecessor may have left its socket.
         let _ = std::fs::remove_file(socket);
         let mut listener = UnixListener::bind(socket)?;
         std::fs::set_permissions(socket, std::fs::Permissions::from_mode(0o600))?;
@@ -70,7 +69,7 @@ impl ControlSocket {
         Ok(ControlSocket { listener, connections: HashMap::new(), next_tick: None })
     }
 
-    /// Takes every waiting connection in. `token` gives each a number of its own.
+    /// Accepts all waiting connections. `token` returns a new token for each.
     pub(crate) fn accept(&mut self, now: Time, registry: &Registry, mut token: impl FnMut() -> Token) {
         loop {
             match self.listener.accept() {
@@ -78,20 +77,20 @@ impl ControlSocket {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => {
-                    tracing::warn!(%error, "a control connection could not be accepted; a higher limit of open files (ulimit -n) helps");
+                    tracing::warn!(%error, "a control connection can't be accepted. Raise the limit of open files (ulimit -n)");
                     return;
                 }
             }
         }
     }
 
-    /// True if this is the token of a connection.
+    /// Returns true if this is the token of a connection.
     pub(crate) fn owns(&self, token: Token) -> bool {
         self.connections.contains_key(&token)
     }
 
-    /// Receives and sends what the socket can. Returns a request once it is there, to be answered by
-    /// one [`ControlSocket::answer`]; whoever asked may be gone by then.
+    /// Receives and sends as far as possible. Returns a complete request, which needs one [`ControlSocket::answer`];
+    /// its peer may be gone by then.
     pub(crate) fn ready(&mut self, now: Time, token: Token) -> Option<Command> {
         let connection = self.connections.get_mut(&token)?;
         match connection.receive() {
@@ -110,7 +109,7 @@ impl ControlSocket {
         None
     }
 
-    /// Answers a request and, once the answer is taken, closes its connection.
+    /// Answers a request; closes the connection once the answer is sent.
     pub(crate) fn answer(&mut self, now: Time, token: Token, answer: Answer) {
         let Some(connection) = self.connections.get_mut(&token) else { return };
         connection.put(answer);
@@ -120,7 +119,7 @@ impl ControlSocket {
         self.send(token);
     }
 
-    /// Tells those who wait that their request is worked on, and drops those who took too long.
+    /// Sends signs of life to waiting peers, and closes connections that took too long.
     pub(crate) fn tick(&mut self, now: Time) {
         if self.next_tick.is_none_or(|tick| now < tick) {
             return;
@@ -129,7 +128,7 @@ impl ControlSocket {
         let due: Vec<Token> = due.map(|(token, _)| *token).collect();
         for token in due {
             let Some(connection) = self.connections.get_mut(&token) else { continue };
-            // Who does not even take the signs of life does not listen.
+            // A peer that has not read the last sign of life is gone or hangs.
             if connection.state == State::Waiting && connection.sending.is_empty() {
                 connection.put(Answer::Pending);
                 connection.due = now + CONTROL_PENDING_MS;
@@ -170,7 +169,7 @@ impl ControlSocket {
         self.schedule();
     }
 
-    /// Sends what the socket takes, and closes what is done with.
+    /// Sends as far as possible; closes the connection if it is complete or broken.
     fn send(&mut self, token: Token) {
         let Some(connection) = self.connections.get_mut(&token) else { return };
         let is_done = connection.send().map(|is_empty| is_empty && connection.state == State::Answered);
@@ -190,7 +189,7 @@ impl ControlSocket {
 }
 
 impl Connection {
-    /// Reads; a whole line once one is there. An error ends the connection.
+    /// Reads. Returns a line once it is complete; an error ends the connection.
     fn receive(&mut self) -> io::Result<Option<Vec<u8>>> {
         let mut buffer = [0; 16 << 10];
         loop {
@@ -203,7 +202,7 @@ impl Connection {
             match self.state {
                 State::Asking if bytes > 0 => {}
                 State::Asking => return Err(io::ErrorKind::UnexpectedEof.into()),
-                // It may have shut down its sending side alone; writing will tell.
+                // The peer may have shut down its sending side alone; writing reveals it.
                 _ if bytes == 0 => return Ok(None),
                 _ => return Err(io::ErrorKind::InvalidData.into()),
             }
@@ -223,7 +222,7 @@ impl Connection {
         self.sending.extend_from_slice(&line(answer));
     }
 
-    /// True once all is sent.
+    /// Sends; returns true once all is sent.
     fn send(&mut self) -> io::Result<bool> {
         while !self.sending.is_empty() {
             match self.stream.write(&self.sending) {
@@ -243,7 +242,7 @@ fn line(answer: Answer) -> Vec<u8> {
     line
 }
 
-/// The command in a line, or why there is none.
+/// Returns the command in a line, or an error message.
 fn understood(line: &[u8]) -> Result<Command, String> {
     #[derive(serde::Deserialize)]
     struct Version {

@@ -1,17 +1,17 @@
-//! Paths in JSON: text where they are, bytes where not.
+//! Paths in JSON: text if they are UTF-8, otherwise bytes.
 
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-/// A path; as text where it is UTF-8.
+/// A path, as text if it is UTF-8.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum PathText {
     /// UTF-8.
     Text(String),
-    /// Anything.
+    /// Other bytes.
     Bytes(Vec<u8>),
 }
 

@@ -1,5 +1,5 @@
-//! What is said on a daemon's control socket: one line of JSON with a [`Request`]; then lines with a
-//! [`Response`], of which all but the last say that the daemon still works on it.
+//! The protocol of a daemon's control socket: one line of JSON with a [`Request`], then lines with a [`Response`]. All
+//! responses but the last are signs of life.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,28 +10,27 @@ use super::stats::NodeStats;
 pub const CONTROL_VERSION: u32 = 1;
 /// The longest line, in bytes.
 pub const CONTROL_LINE_BYTES_MAX: usize = 4 << 20;
-/// How often a daemon that works on a request says so, in milliseconds.
+/// The interval of signs of life, in milliseconds.
 pub const CONTROL_PENDING_MS: u64 = 1000;
 
-/// What is asked of a daemon.
+/// A request to a daemon.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Request {
     /// [`CONTROL_VERSION`].
     pub version: u32,
-    /// What it is to do.
+    /// The command.
     pub command: Command,
 }
 
-/// What a daemon can do when asked.
+/// A command of the control socket.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Command {
-    /// Say what it did so far.
+    /// Return the statistics.
     Stats,
-    /// Give up the store's copies.
+    /// Evict the store's copies.
     Clear(Vec<Target>),
-    /// Begin a generation, in which what has changed below these paths is read anew; below none of
-    /// them: everything.
+    /// Begin a generation, in which changed paths below these are read again; without paths, all.
     Refresh(Vec<PathText>),
 }
 
@@ -40,7 +39,7 @@ pub enum Command {
 pub struct Target {
     /// The path.
     pub path: PathText,
-    /// Everything below it, too.
+    /// Also all paths below it.
     pub subtree: bool,
 }
 
@@ -49,15 +48,15 @@ pub struct Target {
 pub struct Response {
     /// [`CONTROL_VERSION`].
     pub version: u32,
-    /// What it says.
+    /// The answer.
     pub answer: Answer,
 }
 
-/// What a daemon says.
+/// A daemon's answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Answer {
-    /// It works on it.
+    /// The command is being executed.
     Pending,
     /// The answer to [`Command::Stats`].
     Stats(Box<NodeStats>),
@@ -65,37 +64,36 @@ pub enum Answer {
     Cleared(Cleared),
     /// The answer to [`Command::Refresh`].
     Refreshed(Refreshed),
-    /// It can't be done: the object, the cause and the next step.
+    /// The command failed: object, cause and next step.
     Error(String),
 }
 
-/// What came of clearing.
+/// The result of clearing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cleared {
-    /// Files given up.
+    /// Evicted files.
     pub files: u64,
-    /// Bytes of the store that they took.
+    /// Their bytes in the store.
     pub bytes: u64,
-    /// Files kept, because a process has them open or mapped.
+    /// Files that a process has open or mapped, which stay.
     pub kept_in_use: u64,
-    /// Files kept, because they are being received or sent on.
+    /// Files that are being received or sent, which stay.
     pub kept_in_transit: u64,
 }
 
-/// What came of refreshing.
+/// The result of refreshing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refreshed {
-    /// The generation that processes which start from now on get.
+    /// The generation of processes that start from now on.
     pub generation: u64,
-    /// Paths that have changed, of those of which something was known; unknown where knowledge was
-    /// bounded, and everything is read anew.
+    /// The known paths that have changed; `None` if they were not counted and all is read again.
     pub changed: Option<u64>,
-    /// Files of the store that are as they were.
+    /// Unchanged files in the store.
     pub files: u64,
 }
 
 impl Cleared {
-    /// A file of so many bytes was given up, or not.
+    /// Counts a file of `bytes` bytes that was evicted, or not.
     pub(crate) fn note(&mut self, result: &std::io::Result<()>, bytes: u64) {
         match result {
             Ok(()) => {

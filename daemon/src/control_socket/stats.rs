@@ -1,4 +1,4 @@
-//! What a daemon did so far, in numbers.
+//! A daemon's statistics.
 
 use hdrhistogram::Histogram;
 use headwater_abi::Path;
@@ -18,9 +18,9 @@ pub struct NodeStats {
     pub ranks: u32,
     /// The daemon's process.
     pub pid: u32,
-    /// The generation that processes which start now get.
+    /// The generation of processes that start now.
     pub generation: u64,
-    /// A generation has begun, and the kernel has yet to hear of some of its changes.
+    /// A generation has begun, and the kernel has not been notified of all changes.
     pub is_settling: bool,
     /// Older generations that processes still use.
     pub generations_kept: u64,
@@ -28,17 +28,17 @@ pub struct NodeStats {
     pub uptime_ms: u64,
     /// The mounted file system, if there is one.
     pub mount: Option<MountStats>,
-    /// Who answered.
+    /// Answers by source.
     pub hits: Hits,
     /// Bytes moved.
     pub bytes: Bytes,
-    /// What the node holds.
+    /// What the node has.
     pub holds: Holds,
     /// Memory in use.
     pub memory: MemoryNow,
-    /// What processes of the audit library asked.
+    /// Requests of processes under audit.
     pub clients: Clients,
-    /// What was fetched before anybody asked.
+    /// What was fetched before any request.
     #[serde(default)]
     pub preload: Preloaded,
     /// Work on the shared file system.
@@ -46,9 +46,9 @@ pub struct NodeStats {
     /// Why TCP is used in place of libfabric, if it is.
     #[serde(default)]
     pub tcp_instead: Option<String>,
-    /// Originals that were found changed during the session, and are used in place of copies.
+    /// Source files that changed during the session and are used in place of copies.
     pub changed: Changed,
-    /// What was asked of this daemon, by operation; those that never happened are left out.
+    /// Requests to this daemon by operation, without those that never occurred.
     pub operations: Vec<OperationStats>,
 }
 
@@ -61,22 +61,22 @@ pub struct MountStats {
     pub root: PathText,
     /// How files are opened: none, cached or passthrough.
     pub opening: String,
-    /// Writing goes to the originals.
+    /// Writing goes to the source files.
     pub is_writable: bool,
 }
 
-/// Answers, by who gave them. What the kernel answers from its own caches is seen by nobody.
+/// Answers by source, without those from the kernel's own caches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hits {
-    /// Requests of the kernel about the mounted file system.
+    /// FUSE requests to the mounted file system.
     pub upcalls: u64,
-    /// Look-ups and upcalls that the node's table and store answered at once.
+    /// Look-ups and FUSE requests that the node's table and store answered at once.
     pub table: u64,
     /// Facts and files that came from the parent daemon.
     pub parent: u64,
     /// Facts and files that this daemon read from the shared file system.
     pub reader: u64,
-    /// Look-ups and upcalls for which the original was used.
+    /// Look-ups and FUSE requests for which the source file was used.
     pub original: u64,
 }
 
@@ -85,14 +85,13 @@ pub struct Hits {
 pub struct Bytes {
     /// Content in the store.
     pub store: u64,
-    /// The most that the store holds now: less than was configured while memory or the store's file
-    /// system is short.
+    /// The present limit of the store, which is lower than configured while memory or the store's file system is short.
     pub store_max: u64,
-    /// The most that it holds otherwise.
+    /// The configured limit of the store.
     pub store_max_configured: u64,
     /// Sent to other daemons.
     pub sent: u64,
-    /// Those of them that went over libfabric.
+    /// Of these, over libfabric.
     #[serde(default)]
     pub sent_by_fabric: u64,
     /// Received from other daemons.
@@ -101,14 +100,14 @@ pub struct Bytes {
     pub shared_fs: u64,
 }
 
-/// What the node holds.
+/// What the node has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Holds {
     /// Files with content in the store.
     pub files: u64,
-    /// Paths of which something is known.
+    /// Known paths.
     pub entries: u64,
-    /// Files that gave way to others.
+    /// Evicted files.
     pub evictions: u64,
 }
 
@@ -123,55 +122,54 @@ pub struct MemoryNow {
     pub store: u64,
 }
 
-/// Originals that have changed.
+/// Source files that have changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Changed {
-    /// How many times one was found.
+    /// How often a change was noticed.
     pub count: u64,
-    /// The last of them.
+    /// The latest of them.
     pub paths: Vec<PathText>,
 }
 
 /// One operation.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OperationStats {
-    /// Its name: `request` for what processes of the audit library ask, otherwise what the kernel asks
-    /// about the mounted file system.
+    /// Its name: `request` for requests of processes under audit, otherwise a FUSE operation.
     pub name: String,
-    /// How often it was answered.
+    /// Answers in all.
     pub count: u64,
-    /// Of these, from the table and the store at once.
+    /// Answers from the table and the store at once.
     pub from_table: u64,
-    /// Once the node had fetched something.
+    /// Answers after the node had fetched something.
     pub asked: u64,
-    /// By the original.
+    /// Answers from the source file.
     pub from_original: u64,
-    /// With an error number; an absent name that the kernel remembers is none.
+    /// Answers with an error number; an absent name that the kernel caches is none.
     pub errors: u64,
     /// Bytes of content in the answers.
     pub bytes: u64,
-    /// How long the answers took.
+    /// Time until the answer.
     pub latency: Latency,
 }
 
-/// Percentiles, in nanoseconds; zero if nothing was answered yet.
+/// Percentiles in nanoseconds; zero without answers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Latency {
-    /// Half took at most this.
+    /// The median.
     pub p50_ns: u64,
-    /// Nine of ten.
+    /// The 90th percentile.
     pub p90_ns: u64,
-    /// 99 of a hundred.
+    /// The 99th percentile.
     pub p99_ns: u64,
     /// The longest.
     pub max_ns: u64,
 }
 
-/// Changed originals that are shown by their paths.
+/// Changed source files that are shown by path.
 const CHANGED_SHOWN_MAX: usize = 16;
 
 impl Changed {
-    /// One more.
+    /// Counts a change.
     pub(crate) fn note(&mut self, path: &Path) {
         self.count += 1;
         if self.paths.len() == CHANGED_SHOWN_MAX {

@@ -1,4 +1,4 @@
-//! `clear`: the store's copies of some paths are given up.
+//! `clear`: evicts the store's copies of some paths.
 
 use std::collections::VecDeque;
 
@@ -10,16 +10,15 @@ use super::Daemon;
 use crate::control_socket::clear::{Clearing, Forgetting};
 use crate::control_socket::protocol::{Answer, Cleared, Target};
 
-/// How long the kernel has to forget, in milliseconds.
+/// How long the kernel may take to forget nodes, in milliseconds.
 const FORGETTING_MS_MAX: Time = 2000;
-/// How long nothing more has been forgotten, once it has been told all, when that is all; in
-/// milliseconds.
+/// If the kernel has forgotten nothing for this time after all notifications, the rest is in use; in milliseconds.
 const FORGETTING_MS_QUIET: Time = 50;
-/// How often to look, in milliseconds.
+/// Interval of the checks, in milliseconds.
 const CHECK_MS: Time = 5;
 
 impl Daemon {
-    /// Begins to clear; answered once that is done.
+    /// Begins to clear. The answer follows, unless one is returned.
     pub(crate) fn clear(&mut self, now: Time, token: Token, targets: Vec<Target>) -> Option<Answer> {
         let clean = |target: &Target| Some((Path::new(target.path.as_bytes())?, target.subtree));
         let Some(todo) = targets.iter().map(clean).collect::<Option<VecDeque<_>>>() else {
@@ -33,24 +32,24 @@ impl Daemon {
         None
     }
 
-    /// Looks whether the kernel has forgotten what it can.
-    pub(crate) fn go_on_clearing(&mut self, now: Time) {
+    /// Continues once the kernel has forgotten all unused nodes.
+    pub(crate) fn continue_clearing(&mut self, now: Time) {
         if self.frontends.clearings.due.is_none_or(|due| now < due) {
             return;
         }
-        let held = self.held_nodes().len() as u64;
-        let is_telling = self.frontends.mount.as_ref().is_some_and(|mount| mount.is_notifying());
+        let pinned = self.pinned_nodes().len() as u64;
+        let is_notifying = self.frontends.mount.as_ref().is_some_and(|mount| mount.is_notifying());
         let Some(forgetting) =
             self.frontends.clearings.queue.front_mut().and_then(|clearing| clearing.forgetting.as_mut())
         else {
             self.frontends.clearings.due = None;
             return;
         };
-        if held != forgetting.held || is_telling {
-            (forgetting.held, forgetting.since) = (held, now);
+        if pinned != forgetting.pinned || is_notifying {
+            (forgetting.pinned, forgetting.since) = (pinned, now);
         }
         let is_quiet = now >= forgetting.since + FORGETTING_MS_QUIET;
-        if held > 0 && !is_quiet && now < forgetting.until {
+        if pinned > 0 && !is_quiet && now < forgetting.until {
             self.frontends.clearings.due = Some(now + CHECK_MS);
             return;
         }
@@ -61,13 +60,13 @@ impl Daemon {
         self.clear_next(now);
     }
 
-    /// A part of a path is cleared.
+    /// Continues after a part of a path was cleared.
     pub(crate) fn cleared(&mut self, path: Path, subtree: bool, next: Option<Path>, in_transit: u64) {
         if let Some(sum) = self.frontends.clearings.current() {
             sum.kept_in_transit += in_transit;
         }
         if next.is_some() {
-            // Behind the refusals of this part.
+            // After the refusals of this part.
             self.driver.inbox.push_back(Input::Clear { path, subtree, after: next });
         } else {
             let now = self.now();
@@ -76,11 +75,11 @@ impl Daemon {
     }
 
     fn begin_clearing(&mut self, now: Time) {
-        let nodes = self.held_nodes();
+        let nodes = self.pinned_nodes();
         let Some(clearing) = self.frontends.clearings.queue.front_mut() else { return };
-        let held = nodes.len() as u64;
-        let Some(mount) = self.frontends.mount.as_ref().filter(|_| held > 0) else { return self.clear_next(now) };
-        clearing.forgetting = Some(Forgetting { held, since: now, until: now + FORGETTING_MS_MAX });
+        let pinned = nodes.len() as u64;
+        let Some(mount) = self.frontends.mount.as_ref().filter(|_| pinned > 0) else { return self.clear_next(now) };
+        clearing.forgetting = Some(Forgetting { pinned, since: now, until: now + FORGETTING_MS_MAX });
         nodes.iter().for_each(|path| mount.notify_kernel(path));
         self.frontends.clearings.due = Some(now + CHECK_MS);
     }
@@ -96,8 +95,8 @@ impl Daemon {
         self.begin_clearing(now);
     }
 
-    /// What is to be cleared next and the kernel refers to, directories aside.
-    fn held_nodes(&self) -> Vec<Path> {
+    /// Returns the paths to clear next that the kernel refers to, except directories.
+    fn pinned_nodes(&self) -> Vec<Path> {
         let (Some(mount), Some(clearing)) = (&self.frontends.mount, self.frontends.clearings.queue.front()) else {
             return Vec::new();
         };

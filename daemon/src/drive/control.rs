@@ -1,4 +1,4 @@
-//! What the control socket asks for.
+//! Executes commands of the control socket.
 
 use headwater_mount::Mount;
 use headwater_proto::Time;
@@ -10,11 +10,11 @@ use crate::control_socket::protocol::{Answer, Command};
 use crate::control_socket::stats::{Bytes, Hits, Holds, MemoryNow, NodeStats, OperationStats};
 use crate::session::rss;
 
-/// The operation that stands for requests of the audit library.
+/// The operation of requests from processes under audit.
 const REQUEST: &str = "request";
 
 impl Daemon {
-    /// Does what was asked on the control connection `token`, or begins to.
+    /// Executes the command of the connection `token`, or begins to.
     pub(crate) fn control(&mut self, now: Time, token: Token, command: Command) {
         let answer = match command {
             Command::Stats => Some(Answer::Stats(Box::new(self.stats(now)))),

@@ -1,4 +1,4 @@
-//! What the node wants done, and what it is told in return.
+//! Executes the node's outputs, and feeds the results back.
 
 use std::io;
 use std::sync::Arc;
@@ -16,13 +16,13 @@ use headwater_store::{digest as digest_of_bytes, digest_of};
 
 use super::Daemon;
 
-/// Content of at most so many bytes is hashed on the event loop's thread.
+/// Smaller content is hashed on the event loop's thread.
 const DIGEST_AT_ONCE_BYTES_MAX: u64 = 256 << 10;
 
 impl Daemon {
-    /// Executes the node's outputs in their order, but for content that is complete and for replies: these
-    /// wait while there are only messages to be sent, so that other nodes get what they wait for before this
-    /// node's processes do. What the node has to hear of outputs waits in the inbox.
+    /// Executes the node's outputs in order, except complete content and replies. These are deferred behind messages,
+    /// because other nodes depend on the messages, and the replies only serve this node. The results of outputs are put
+    /// into the inbox.
     pub(crate) fn execute_outputs(&mut self) {
         while let Some(output) = self.driver.node.poll_output() {
             match output {
@@ -39,7 +39,7 @@ impl Daemon {
                     }
                 }
                 Output::Send { .. } | Output::SendChunk { .. } | Output::SendContent { .. } => self.execute(output),
-                // Behind content goes its digest.
+                // The digest follows its content.
                 Output::Digest { ref head, .. } if head.content_bytes() <= DIGEST_AT_ONCE_BYTES_MAX => {
                     self.execute(output);
                 }
@@ -51,14 +51,14 @@ impl Daemon {
         }
     }
 
-    /// Executes what was deferred.
+    /// Executes the deferred outputs.
     pub(crate) fn flush_deferred(&mut self) {
         while let Some(output) = self.driver.deferred_outputs.pop_front() {
             self.execute(output);
         }
     }
 
-    /// Takes the next message or event of the links; false if there is none.
+    /// Handles the next message or event of the links; returns false if there is none.
     pub(crate) fn take_message(&mut self) -> bool {
         let now = self.now();
         let Some(next) = self.content.links.next(now) else { return false };
@@ -91,7 +91,7 @@ impl Daemon {
         true
     }
 
-    /// Tells the node what a reader says.
+    /// Feeds a reader's event to the node.
     pub(crate) fn read(&mut self, event: ReadEvent) {
         let (job, event) = match event {
             ReadEvent::Fact(path, aspect, fact) => {
@@ -126,7 +126,7 @@ impl Daemon {
                 self.feed(Input::FileOpened { path: path.clone(), aspect, head });
                 self.feed(Input::FileRead { path, aspect, position });
             }
-            FileEvent::Failed(FileError::Original(errno)) => {
+            FileEvent::Failed(FileError::Source(errno)) => {
                 self.content.store.discard(&path, block);
                 self.feed(Input::FileFailed { path, aspect, errno: errno.raw_os_error() as u16 });
             }
@@ -147,13 +147,13 @@ impl Daemon {
         if matches!(message, Message::Known { .. } | Message::Details { .. } | Message::Chunk { .. }) {
             self.housekeeping.timeline.something_came();
         }
-        let verdict = match (&message, arrival) {
+        let validation = match (&message, arrival) {
             (Message::End { transfer, digest }, Ok(_)) => self.content.transfers.verify(from, *transfer, digest),
             (_, Ok(Arrival::Stored)) => Ok(Validation::Right),
             (_, Ok(Arrival::Unwanted)) => Ok(Validation::Unwanted),
             (_, Err(error)) => Err(error),
         };
-        match (verdict, message) {
+        match (validation, message) {
             (Ok(Validation::Right), message) => self.feed(Input::Message { from: Peer::Parent(from), message }),
             (Ok(Validation::Wrong), Message::End { transfer, .. }) => self.feed(Input::Corrupt { from, transfer }),
             (Ok(Validation::Wrong | Validation::Unwanted), _) => {}
@@ -175,7 +175,7 @@ impl Daemon {
             }
             Output::Reply { client, reply } => {
                 let is_cut_off = reply == Reply::Fallback && !self.content.links.has_a_parent();
-                if is_cut_off && self.frontends.mount.as_mut().is_some_and(|mount| mount.hold(now, client)) {
+                if is_cut_off && self.frontends.mount.as_mut().is_some_and(|mount| mount.park_for_retry(now, client)) {
                     return;
                 }
                 if self.frontends.mount.as_mut().is_some_and(|mount| mount.answer(client, reply == Reply::Done)) {
@@ -226,7 +226,7 @@ impl Daemon {
             Output::Publish(publication) => self.publish(publication),
             Output::Evict { path } => self.evict(path),
             Output::Cleared { path, subtree, next, in_transit } => self.cleared(path, subtree, next, in_transit),
-            Output::DropLookupCache => self.content.readers.look_anew(),
+            Output::DropLookupCache => self.content.readers.revalidate(),
             Output::Generation { generation, changes, passthrough } => {
                 self.begin_generation(generation, changes.as_deref(), &passthrough);
             }
@@ -236,11 +236,11 @@ impl Daemon {
         }
     }
 
-    /// Hands out what the shared file system is to be asked. A job that no thread can take is never
-    /// answered; its clients are sent to the originals when their time is up.
+    /// Passes read jobs to the reader threads. A job without a thread is never answered; its clients time out and use
+    /// the source files.
     pub(crate) fn hand_out_jobs(&mut self) {
         if let Err(error) = self.content.readers.hand_out() {
-            tracing::error!(%error, "no thread can be started to read the shared file system; processes use the originals. A higher limit of processes (ulimit -u) helps");
+            tracing::error!(%error, "no thread can be started to read the shared file system; processes use the source files. Raise the limit of processes (ulimit -u)");
         }
     }
 
@@ -253,7 +253,7 @@ impl Daemon {
         }
     }
 
-    /// Makes room for what a parent will send from `position` on; what stands before that stays.
+    /// Prepares the store for content that a parent sends from `position` on; content before that stays.
     fn receive(
         &mut self,
         (from, transfer): (Rank, TransferId),
@@ -278,14 +278,14 @@ impl Daemon {
         }
     }
 
-    /// Stores the content that came with the message that is being handled.
+    /// Stores the content of the message that is being handled.
     fn store_received(&mut self, path: &Path, head: &FileHead, have: Option<&FileHead>) -> io::Result<()> {
         self.housekeeping.timeline.from_parent += 1;
         self.find_room();
         store_all(&mut self.content.store, path, head, have, &self.driver.received_content)
     }
 
-    /// Has the store look for memory that nobody uses any more, if there is little left.
+    /// If the store is short of room, makes it free unused memory.
     fn find_room(&mut self) {
         let now = self.now();
         if self.content.store.is_short() {
@@ -293,7 +293,7 @@ impl Daemon {
         }
     }
 
-    /// Has content in the store hashed; what is short at once.
+    /// Hashes stored content: short content at once, longer content on a reader thread.
     fn digest(&mut self, path: Path, aspect: Aspect, head: &FileHead) {
         let block = block_of(aspect);
         if head.content_bytes() > DIGEST_AT_ONCE_BYTES_MAX {
@@ -315,16 +315,16 @@ impl Daemon {
 
     fn digested(&mut self, path: Path, aspect: Aspect, digest: io::Result<Digest>) {
         if let Err(error) = &digest {
-            tracing::warn!(%path, %error, "the store's copy can't be read");
+            tracing::warn!(%path, %error, "the store's copy can't be read; check the memory and the file system of --store");
         }
         self.driver.inbox.push_back(Input::Digested { path, aspect, digest: digest.ok() });
     }
 
-    /// A parent has sent what its reader did not read.
+    /// Reports content that differs from what its reader read.
     fn mismatch(&mut self, path: &Path, from: Rank) {
         self.housekeeping.timeline.mismatches += 1;
         let address = self.content.links.address(from);
-        tracing::warn!(%path, rank = from.0, ?address, "a node has sent content that is not what was read; it is fetched from elsewhere. If this goes on, look after that node's memory and network");
+        tracing::warn!(%path, rank = from.0, ?address, "a node has sent damaged content, which is fetched from another node. If this recurs, check that node's memory and network");
     }
 
     fn incoming(&mut self, path: &Path, block: Option<u32>, size: u64) -> io::Result<Arc<Incoming>> {
@@ -359,7 +359,7 @@ impl Daemon {
                 }
                 Err(error) => self.store_failed(path, None, &error),
             },
-            // It was stored when it was put out, and is published as other content.
+            // Stored by `execute_outputs`, and published as `Content`.
             Publication::Arrived { .. } => {}
             Publication::Block { path, block, is_marked, .. } => {
                 if let Err(error) = self.content.store.complete_block(&path, block, is_marked) {
@@ -376,15 +376,15 @@ impl Daemon {
                 }
             }
             Publication::Passthrough { path, tree } => {
-                self.content.table.live(&path, tree);
-                self.content.generations.live(&path, tree);
-                self.frontends.mount.iter().for_each(|mount| mount.gone_live(&path, tree));
+                self.content.table.set_passthrough(&path, tree);
+                self.content.generations.set_passthrough(&path, tree);
+                self.frontends.mount.iter().for_each(|mount| mount.became_passthrough(&path, tree));
                 self.follow(path);
             }
-            // A mount sees what is changed in it, whoever does.
+            // A mount sees all changes that are made in it.
             Publication::Unaudited => {
                 tracing::info!(
-                    "a program runs that does not say what it changes; processes compare what is known with the originals"
+                    "a program runs without audit, and its changes are not reported: processes compare facts with the source files"
                 );
                 self.content.table.unaudited();
                 self.content.generations.unaudited();
@@ -392,7 +392,7 @@ impl Daemon {
         }
     }
 
-    /// Who has the copy of `path` open is to see what becomes of the original.
+    /// Keeps the copy of `path` up to date with its source file, for processes that have it open.
     fn follow(&mut self, path: Path) {
         if self.frontends.mount.is_some() {
             return;
@@ -404,15 +404,15 @@ impl Daemon {
         }
     }
 
-    /// What a predecessor had follow its originals does so again.
+    /// Restores the following of a predecessor's passthrough paths.
     pub(crate) fn follow_again(&mut self) {
-        let live = |record: &Record<'_>| record.state.contains(State::PASSTHROUGH);
-        let records = self.content.table.reader().records().filter(live);
+        let is_passthrough = |record: &Record<'_>| record.state.contains(State::PASSTHROUGH);
+        let records = self.content.table.reader().records().filter(is_passthrough);
         let paths: Vec<Path> = records.filter_map(|record| Path::new(&record.path()?)).collect();
         paths.into_iter().for_each(|path| self.follow(path));
     }
 
-    /// The mirror shows what is known. Where it can't, only opening by a path of the store fails.
+    /// Shows the fact in the mirror. If that fails, only opening by a path of the store fails.
     fn mirror(&mut self, path: &Path, fact: &Fact) {
         let result = match fact {
             Fact::Listing(attr, _) | Fact::Unlistable(attr) => self.content.store.directory(path, attr),
@@ -432,9 +432,9 @@ impl Daemon {
         let ino = self.content.table.copy_of(&path);
         let (table, generations) = (&mut self.content.table, &mut self.content.generations);
         let bytes = self.content.store.copy_bytes(&path);
-        let is_held = self.frontends.clearings.current().is_some()
+        let is_pinned = self.frontends.clearings.current().is_some()
             && self.frontends.mount.as_ref().is_some_and(|mount| mount.is_referred(table, &path));
-        let result = if is_held {
+        let result = if is_pinned {
             Err(io::ErrorKind::WouldBlock.into())
         } else {
             self.content.store.evict(now, &path, || {
@@ -447,7 +447,7 @@ impl Daemon {
         }
         if let Err(error) = result {
             if error.kind() != io::ErrorKind::WouldBlock {
-                tracing::warn!(%path, %error, "a file can't be removed from the store");
+                tracing::warn!(%path, %error, "a file can't be removed from the store; check the permissions under --store");
             }
             self.driver.inbox.push_back(Input::EvictRefused { path });
         }
@@ -459,37 +459,37 @@ impl Daemon {
         }
     }
 
-    /// The node knows nothing of this path any more.
+    /// Drops the record of a path that the node has forgotten.
     fn forget(&mut self, path: Path) {
         match &mut self.frontends.mount {
             Some(mount) => mount.forget(&mut self.content.table, path),
-            // Facts are forgotten where no process of the audit library looks into the table.
+            // Facts are forgotten only if no process under audit reads the table.
             None => drop(self.content.table.reclaim(&path)),
         }
     }
 
-    /// The original of this path has changed.
+    /// Reports that the source file of this path has changed.
     fn changed(&mut self, path: Path) {
-        tracing::warn!(%path, "changed or vanished during the session; from now on its processes use the original. `headwater refresh` takes changes in; or name what changes with --exclude");
+        tracing::warn!(%path, "the file has changed or vanished during the session; from now on its processes use the source file. Run `headwater refresh` to publish changes, or exclude it with --exclude");
         self.housekeeping.changes.note(&path);
-        if self.is_standing {
+        if self.is_site_export {
             let now = self.now();
             self.frontends.refreshes.note(now, path);
         }
     }
 
-    /// Tells the user which option helps, once in a while, and has a look at what room there is.
+    /// Reports at intervals which option helps, and checks the free room soon.
     fn report_store_failure(&mut self, path: &Path, error: &io::Error) {
         let now = self.now();
         let Some(unreported) = self.housekeeping.pressure.store_failed(now) else { return };
         let (max, configured) = self.housekeeping.pressure.store_bytes_max();
         let helps = match error.raw_os_error() {
-            // The store's own bound.
+            // The store's own limit.
             None if max == configured => "A larger --store-max",
             None => "More memory or another directory with --store",
             Some(_) => "More space under --store, another directory or a smaller --store-max",
         };
-        tracing::warn!(%path, %error, store_max = max, unreported, "the store could not take a file, whose processes use the original. {helps} helps. Further files are only counted for a minute");
+        tracing::warn!(%path, %error, store_max = max, unreported, "a file does not fit into the store, and processes use its source file. {helps} helps. Further files are only counted for a minute");
     }
 
     fn store_failed(&mut self, path: Path, block: Option<u32>, error: &io::Error) {

@@ -1,6 +1,6 @@
-//! The driver: it feeds inputs to the node, executes its outputs, and owns what that takes.
+//! The driver: it feeds inputs to the node, executes its outputs and owns the daemon's parts.
 //!
-//! Each file here has the inputs and outputs of one subsystem. The subsystems know nothing of it.
+//! Each file here has the inputs and outputs of one subsystem. The subsystems don't depend on the driver.
 
 mod clear;
 mod control;
@@ -39,7 +39,7 @@ use crate::pressure::Pressure;
 use crate::replicas::Replicating;
 use crate::stats::Changed;
 
-/// Answers to the node's outputs between two looks at everything else.
+/// Inputs from the inbox that are handled before other events.
 const EXCHANGES_MAX: usize = 64;
 
 /// A running daemon.
@@ -49,23 +49,23 @@ pub(crate) struct Daemon {
     pub(crate) frontends: Frontends,
     pub(crate) housekeeping: Housekeeping,
     pub(crate) reactor: Reactor,
-    /// There are no originals to be used in place of what has changed.
-    pub(crate) is_standing: bool,
+    /// There are no source files for changed paths.
+    pub(crate) is_site_export: bool,
     pub(crate) depth: u32,
 }
 
-/// The node, and what lies between its outputs and its inputs.
+/// The node, its pending inputs and its deferred outputs.
 pub(crate) struct Driver {
     pub(crate) node: Node,
-    /// What the node has yet to hear of its outputs.
+    /// Results of outputs, for the node.
     pub(crate) inbox: VecDeque<Input>,
-    /// The content that came with the message that is being handled.
+    /// The content of the message that is being handled.
     pub(crate) received_content: Vec<u8>,
-    /// Outputs that wait until others have been sent what they wait for.
+    /// Outputs that wait until the messages of the same step have been sent.
     pub(crate) deferred_outputs: VecDeque<Output>,
 }
 
-/// What is known and stored, and where it comes from and goes to.
+/// Known facts and stored content, and their transport.
 pub(crate) struct Content {
     pub(crate) store: Store,
     pub(crate) table: Table,
@@ -77,7 +77,7 @@ pub(crate) struct Content {
     pub(crate) readers: Pool,
 }
 
-/// Those who ask: processes, the kernel, and people.
+/// The sources of requests: processes, the kernel, and users.
 pub(crate) struct Frontends {
     pub(crate) clients: Clients,
     pub(crate) client_ids: ClientIds,
@@ -88,13 +88,13 @@ pub(crate) struct Frontends {
     pub(crate) refreshes: Refreshes,
 }
 
-/// What the daemon does of its own accord.
+/// What the daemon does without a request.
 pub(crate) struct Housekeeping {
     pub(crate) timeline: Timeline,
     pub(crate) pressure: Pressure,
     pub(crate) preloading: Preloading,
     pub(crate) replicating: Replicating,
-    /// Originals that were found changed.
+    /// Source files that were found changed.
     pub(crate) changes: Changed,
 }
 
@@ -104,12 +104,12 @@ pub(crate) struct Reactor {
     pub(crate) started: Instant,
     pub(crate) next_token: usize,
     pub(crate) is_ready: bool,
-    /// When it says that it is ready, though a parent is missing.
+    /// When it reports that it is ready even without a parent.
     pub(crate) ready_by: Time,
 }
 
 impl Daemon {
-    /// Feeds the node and performs all that it wants.
+    /// Feeds an input to the node and executes its outputs.
     pub(crate) fn feed(&mut self, input: Input) {
         let now = self.now();
         self.driver.node.handle(now, input);
@@ -117,7 +117,7 @@ impl Daemon {
         self.answer_inbox();
     }
 
-    /// Tells the node what came of its outputs; a long exchange goes on after everything else.
+    /// Feeds the results of outputs to the node; a long exchange continues after other events.
     pub(crate) fn answer_inbox(&mut self) {
         for _ in 0..EXCHANGES_MAX {
             let Some(input) = self.driver.inbox.pop_front() else { return };
@@ -127,7 +127,7 @@ impl Daemon {
         }
     }
 
-    /// Milliseconds since the start.
+    /// Returns the time since the start, in milliseconds.
     pub(crate) fn now(&self) -> Time {
         self.reactor.started.elapsed().as_millis() as Time
     }

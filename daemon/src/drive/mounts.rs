@@ -1,4 +1,4 @@
-//! What the mounted file system's workers want of the node.
+//! Events of the mount's workers.
 
 use headwater_mount::{Demand, WorkerEvent};
 use headwater_proto::Input;
@@ -6,24 +6,24 @@ use headwater_proto::Input;
 use super::Daemon;
 
 impl Daemon {
-    /// Does what a worker of the mount wants.
-    pub(crate) fn asked(&mut self, asked: WorkerEvent) {
+    /// Handles an event of a worker.
+    pub(crate) fn worker_event(&mut self, event: WorkerEvent) {
         let now = self.now();
         let Some(mount) = &mut self.frontends.mount else { return };
-        match asked {
+        match event {
             WorkerEvent::Demand(Demand::Want(path, want), parked) => {
                 let client = self.frontends.client_ids.next();
-                mount.keep(now, client, parked);
+                mount.park(now, client, parked);
                 self.feed(Input::Request { client, path, want });
             }
             WorkerEvent::Demand(Demand::Block(path, block), parked) => {
                 let client = self.frontends.client_ids.next();
-                mount.keep(now, client, parked);
+                mount.park(now, client, parked);
                 self.feed(Input::RequestBlock { client, path, block });
             }
-            // No thread asks to be served by one that may wait, and the event loop does not ask itself.
+            // Only the event loop's own attempts need another thread, and `resume` handles those.
             WorkerEvent::Demand(Demand::BlockingThread, parked) => mount.resume(parked, false),
-            WorkerEvent::Demand(Demand::Generation, parked) => mount.hold_parked(now, parked),
+            WorkerEvent::Demand(Demand::Generation, parked) => mount.wait_for_generation(now, parked),
             WorkerEvent::Used(path, block) => self.feed(Input::Used { path, block }),
             WorkerEvent::Demand(Demand::Record(path), parked) => {
                 let is_there = mount.number(&mut self.content.table, path);

@@ -1,4 +1,4 @@
-//! What is fetched before a process asks.
+//! Preloading.
 
 use headwater_proto::{ClientId, Input, Reply};
 
@@ -6,7 +6,7 @@ use super::Daemon;
 use crate::preload::asker::{Answer, Question};
 
 impl Daemon {
-    /// Gives the node what is to be fetched ahead, as far as there is room.
+    /// Feeds questions of the preloading thread to the node, up to their limit.
     pub(crate) fn take_questions(&mut self) {
         while self.housekeeping.preloading.has_next() {
             let Ok(question) = self.housekeeping.preloading.questions.try_recv() else { return };
@@ -17,7 +17,7 @@ impl Daemon {
         }
     }
 
-    /// A question is answered. False if it is none of these.
+    /// Answers a question of the preloading thread. Returns false if `client` is none of its questions.
     pub(crate) fn preload_answered(&mut self, client: ClientId, reply: Reply) -> bool {
         let Some(Question { number, path, want, opens }) = self.housekeeping.preloading.waiting.remove(&client) else {
             return false;

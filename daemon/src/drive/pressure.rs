@@ -1,4 +1,4 @@
-//! Room for the store: the node is told how much there is.
+//! Adjusts the store's limit to the free memory.
 
 use headwater_proto::{Input, Time};
 
@@ -7,18 +7,18 @@ use crate::config::content_bytes_max;
 use crate::pressure::REPORT_MS;
 use crate::pressure::decide::{Direction, Seen};
 
-/// How often to look while there is content, in milliseconds; less often while so many times the store's
-/// bound is free.
+/// Interval of the checks while there is content, in milliseconds; the longer one while `ROOMY` times the store's limit
+/// is free.
 const CHECK_MS: Time = 1000;
 const CHECK_MS_ROOMY: Time = 5000;
 const ROOMY: u64 = 8;
-/// How soon more is given up if some was and more has to be, in milliseconds.
+/// How soon eviction continues if it was not enough, in milliseconds.
 const GO_ON_MS: Time = 20;
 
 impl Daemon {
-    /// Looks whether the store has the room that it should have, if it is time.
+    /// Checks the room for the store, if it is due.
     pub(crate) fn check_pressure(&mut self, now: Time) {
-        if self.next_pressure_check().is_none_or(|look| now < look) {
+        if self.next_pressure_check().is_none_or(|due| now < due) {
             return;
         }
         self.content.table.replenish();
@@ -26,7 +26,7 @@ impl Daemon {
         let going = self.content.store.bytes_going();
         let replicas = self.content.store.replica_bytes();
         let stands = self.content.store.bytes().saturating_sub(going + replicas);
-        // Whole pages, and what older generations and slow users keep, are counted by the store alone.
+        // Only the store counts whole pages, and what older generations and open files retain.
         let content = stands.max(holds);
         let seen = self.housekeeping.pressure.see(content + replicas, going);
         let change = self.housekeeping.pressure.decider.decide(now, &seen);
@@ -34,13 +34,13 @@ impl Daemon {
         self.content.store.set_bytes_max(max);
         if let Some(change) = change {
             let gives_up = change.direction == Direction::Lowered && content > max;
-            let is_told = self.housekeeping.pressure.gives_up && change.direction == Direction::Lowered;
-            // A file that found no room has told which option helps.
+            let is_reported = self.housekeeping.pressure.gives_up && change.direction == Direction::Lowered;
+            // The failure of a file without room has been reported with the option that helps.
             let is_known = gives_up && self.housekeeping.pressure.reported_at.is_some_and(|at| now < at + REPORT_MS);
-            if (change.is_turn || (gives_up && !is_told)) && !is_known {
-                tell(change.direction, max, &seen, gives_up);
+            if (change.is_turn || (gives_up && !is_reported)) && !is_known {
+                report_change(change.direction, max, &seen, gives_up);
             }
-            self.housekeeping.pressure.gives_up = gives_up || is_told;
+            self.housekeeping.pressure.gives_up = gives_up || is_reported;
         }
         let content_max = content_bytes_max(self.frontends.mount.is_some(), max);
         let store_bytes_max = content_max.saturating_sub(stands.saturating_sub(holds));
@@ -63,7 +63,7 @@ impl Daemon {
             };
     }
 
-    /// When [`Daemon::check_pressure`] is due.
+    /// Returns when [`Daemon::check_pressure`] is due.
     pub(crate) fn next_pressure_check(&self) -> Option<Time> {
         let (max, configured_max) = self.housekeeping.pressure.store_bytes_max();
         let is_of_interest = self.content.store.bytes() > 0
@@ -75,7 +75,7 @@ impl Daemon {
     }
 }
 
-fn tell(direction: Direction, store_bytes_max: u64, seen: &Seen, gives_up: bool) {
+fn report_change(direction: Direction, store_bytes_max: u64, seen: &Seen, gives_up: bool) {
     let Seen { store_bytes, group_free, machine, disk_free, group_stalled_percent, machine_stalled_percent } = *seen;
     let machine_free = machine.map(|(free, _)| free);
     match direction {
@@ -88,7 +88,7 @@ fn tell(direction: Direction, store_bytes_max: u64, seen: &Seen, gives_up: bool)
                 disk_free,
                 group_stalled_percent,
                 machine_stalled_percent,
-                "memory or room under --store is short: the store gives content up, which is fetched again when it is wanted. A smaller --store-max, a larger memory limit of the job or another directory helps"
+                "memory or room under --store is short: the store evicts content, which is fetched again when it is needed. A smaller --store-max, a larger memory limit of the job or another --store directory helps"
             );
         }
         Direction::Lowered => {
@@ -98,7 +98,7 @@ fn tell(direction: Direction, store_bytes_max: u64, seen: &Seen, gives_up: bool)
                 group_free,
                 machine_free,
                 disk_free,
-                "the store may hold less, so that memory is left for others"
+                "the store's limit is lowered, so that memory is left for other processes"
             );
         }
         Direction::Raised => {
@@ -108,7 +108,7 @@ fn tell(direction: Direction, store_bytes_max: u64, seen: &Seen, gives_up: bool)
                 group_free,
                 machine_free,
                 disk_free,
-                "the store may hold more again"
+                "the store's limit is raised again"
             );
         }
     }

@@ -1,4 +1,4 @@
-//! `refresh`: changes are published to processes that start later.
+//! `refresh`: publishes changes to processes that start later.
 
 use headwater_abi::Path;
 use headwater_abi::wire::CHANGES_MAX;
@@ -9,7 +9,7 @@ use super::Daemon;
 use crate::control_socket::protocol::{Answer, PathText, Refreshed};
 
 impl Daemon {
-    /// Begins a refresh; answered once it is done.
+    /// Begins a refresh. The answer follows, unless an error is returned.
     pub(crate) fn refresh(&mut self, token: Token, paths: &[PathText]) -> Option<Answer> {
         let Some(paths) = paths.iter().map(|path| Path::new(path.as_bytes())).collect::<Option<Vec<Path>>>() else {
             return Some(Answer::Error("the paths to refresh must be absolute".into()));
@@ -25,7 +25,7 @@ impl Daemon {
         None
     }
 
-    /// Asks for a refresh of what was found changed, if it is time to. It is asked for again while that fails.
+    /// Requests a refresh of changed paths, if it is due. A failed one is repeated.
     pub(crate) fn refresh_changed(&mut self, now: Time) {
         if self.frontends.refreshes.due.is_none_or(|due| now < due) {
             return;
@@ -39,13 +39,13 @@ impl Daemon {
         self.feed(Input::Refresh { request, paths });
     }
 
-    /// A refresh is done.
+    /// Answers a finished refresh.
     pub(crate) fn refreshed(&mut self, request: u64, generation: u64, changed: Option<u64>) {
         let refreshed = Refreshed { generation, changed, files: self.driver.node.stats().store_files };
         self.answer_refresh(request, Answer::Refreshed(refreshed));
     }
 
-    /// A refresh can't be done.
+    /// Answers a failed refresh, and schedules an automatic one again.
     pub(crate) fn refresh_failed(&mut self, request: u64) {
         if let Some((_, changed)) = self.frontends.refreshes.automatic.take_if(|(automatic, _)| *automatic == request) {
             let now = self.now();

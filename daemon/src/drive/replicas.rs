@@ -1,4 +1,4 @@
-//! Copies for memory domains, as far as there is room.
+//! Makes copies for memory domains, as far as there is room.
 
 use std::fs::File;
 use std::io;
@@ -12,13 +12,13 @@ use crate::config::content_bytes_max;
 use crate::replicas::UnderWay;
 use crate::replicas::copier::CopyJob;
 
-/// Of what content leaves of the store's bound, copies take at most this part; the rest is for content to come.
+/// The part of the room beside content that copies may use; the rest is for further content.
 const ROOM_SHARE: u64 = 2;
-/// Files of whose copies it is tried at once whether they can be given up.
+/// Files that are tried at once when copies are removed.
 const TRIES_MAX: usize = 64;
 
 impl Daemon {
-    /// Content of a file is complete, and the table says so.
+    /// Schedules copies of a file that is complete and published.
     pub(crate) fn replicate(&mut self, path: &Path, head: &FileHead) {
         self.housekeeping.replicating.note(path, head);
         if self.content.store.replica_bytes() > 0 {
@@ -26,7 +26,7 @@ impl Daemon {
         }
     }
 
-    /// Puts copies that are there in their places, and has the next file copied.
+    /// Publishes finished copies, and orders those of the next file.
     pub(crate) fn take_replicas(&mut self) {
         if let Some(copies) = self.housekeeping.replicating.take() {
             self.add_replicas(copies);
@@ -39,7 +39,7 @@ impl Daemon {
         }
     }
 
-    /// Gives copies up for whose bytes there is no room beside content.
+    /// Removes copies that no longer fit beside content.
     pub(crate) fn fit_replicas(&mut self) {
         let excess = self.content.store.replica_bytes().saturating_sub(self.replica_room());
         if excess > 0 {
@@ -48,7 +48,7 @@ impl Daemon {
         }
     }
 
-    /// Bytes of the store's bound that content leaves.
+    /// Returns the bytes of the store's limit that content leaves.
     fn replica_room(&self) -> u64 {
         let (max, _) = self.housekeeping.pressure.store_bytes_max();
         let stands = self.content.store.bytes() - self.content.store.replica_bytes();
@@ -67,7 +67,7 @@ impl Daemon {
             return Ok(());
         }
         let room = self.content.store.reserve_replicas(bytes)?;
-        // Each thread reads by an offset of its own.
+        // Each thread needs an offset of its own.
         let opened: Vec<File> = files.iter().map(|_| File::open(&first)).collect::<io::Result<_>>()?;
         let mut awaited = 0;
         for ((copier, from), to) in self.housekeeping.replicating.copiers.iter().zip(opened).zip(&files) {

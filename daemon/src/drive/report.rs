@@ -1,11 +1,11 @@
-//! What this node did, for the summary.
+//! The node's part of the summary.
 
 use super::Daemon;
 use crate::report::{Clients, Memory, Overlay, Report};
 use crate::session::status_bytes;
 
 impl Daemon {
-    /// What this daemon and its node's processes did.
+    /// Returns the report of this daemon and its node's processes.
     pub(crate) fn report(&self) -> Report {
         let traffic = self.content.links.traffic();
         Report {
@@ -36,7 +36,7 @@ impl Daemon {
     }
 }
 
-/// The largest resident set so far, in bytes.
+/// Returns the largest resident set so far, in bytes.
 fn rss_max() -> Option<u64> {
     status_bytes("VmHWM:")
 }

@@ -1,4 +1,4 @@
-//! What the kernel is told after a generation has begun.
+//! Notifies the kernel of new names after a generation has begun.
 
 use headwater_abi::wire::Fact;
 use headwater_abi::{Path, Want};
@@ -7,8 +7,8 @@ use headwater_proto::Input;
 use super::Daemon;
 
 impl Daemon {
-    /// Has these directories listed.
-    pub(crate) fn list_anew(&mut self, directories: Vec<Path>) {
+    /// Requests the listings of these directories.
+    pub(crate) fn relist(&mut self, directories: Vec<Path>) {
         for path in directories {
             let client = self.frontends.client_ids.next();
             self.content.generations.settling.listing.insert(path.clone(), client);
@@ -16,7 +16,7 @@ impl Daemon {
         }
     }
 
-    /// Something is known of a path; to be called before it is published.
+    /// Notifies the kernel of a directory's new names. Call it before the fact is published.
     pub(crate) fn learned(&mut self, path: &Path, fact: &Fact) {
         if !self.content.generations.settling.listing.contains_key(path) {
             return;
@@ -29,12 +29,12 @@ impl Daemon {
                 let is_new = |name: &[u8]| before.is_none_or(|before| before.find(name).flatten().is_none());
                 mount.names_came(path, listing.iter().map(|name| name.name).filter(|name| is_new(name)));
             }
-            // Its names are known to nobody.
+            // Without a listing any name may be new.
             _ => mount.any_name_came(),
         }
     }
 
-    /// Whether the kernel has yet to hear of something.
+    /// Returns true while notifications of the kernel are pending.
     pub(crate) fn is_settling(&self) -> bool {
         !self.content.generations.settling.listing.is_empty()
             || self.frontends.mount.as_ref().is_some_and(|mount| mount.is_notifying())

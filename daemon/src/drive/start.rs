@@ -1,4 +1,4 @@
-//! How a daemon comes to be: every part of it, in the order in which processes may meet them.
+//! Starts a daemon, part by part, in the order in which processes may meet them.
 
 use std::collections::VecDeque;
 use std::io::{self};
@@ -58,7 +58,7 @@ impl Daemon {
         // Last, because a table without a daemon would make processes wait.
         let create = || Table::create(&dir.table(), config.geometry(), &header);
         let mut table = table.map_or_else(create, Ok).map_err(failed("create", &dir.table()))?;
-        // Before threads are started that write content, and before a process can look into the table.
+        // Before threads are started that write content, and before a process can read the table.
         let replicating = Replicating::start(config, &mut store, &mut table, &waker);
         dir.publish().map_err(failed("create", &dir.table_link()))?;
         let generations = if config.recover { Generations::find(&dir, &table) } else { Generations::default() };
@@ -69,7 +69,7 @@ impl Daemon {
             Driver { node, inbox: VecDeque::new(), received_content: Vec::new(), deferred_outputs: VecDeque::new() };
         let frontends = frontends(config, clients, mount, control_socket);
         let preloading = Preloading::start(config, &scope, &waker);
-        let readers = Pool::new(waker, opened, config.is_standing);
+        let readers = Pool::new(waker, opened, config.is_site_export);
         Ok(Daemon {
             driver,
             content: Content {
@@ -97,7 +97,7 @@ impl Daemon {
                 is_ready: false,
                 ready_by: config.parent_wait_ms_max(),
             },
-            is_standing: config.is_standing,
+            is_site_export: config.is_site_export,
             depth: config.forest().depth_max(),
         })
     }
@@ -115,7 +115,7 @@ fn frontends(config: &Config, clients: Clients, mount: Option<Mount>, control_so
     }
 }
 
-/// The links to other nodes, which come about through `listener` and by dialling.
+/// Creates the links, which are accepted by `listener` or dialled.
 fn links(config: &Config, listener: TcpListener, registry: &Registry) -> io::Result<Links> {
     let identity =
         Identity { rank: Rank(config.rank), forest: config.forest(), session: config.session, key: config.key.clone() };
@@ -126,7 +126,7 @@ fn links(config: &Config, listener: TcpListener, registry: &Registry) -> io::Res
     Ok(links)
 }
 
-/// What the table tells every process.
+/// Returns the table's header, which every process reads.
 fn header(dir: &NodeDir, scope: &[(bool, headwater_abi::Path)], store_dev: (u32, u32)) -> Header {
     Header {
         generation: dir.generation(),
@@ -139,7 +139,7 @@ fn header(dir: &NodeDir, scope: &[(bool, headwater_abi::Path)], store_dev: (u32,
     }
 }
 
-/// Tells the store who will read it, so that it keeps nothing for others.
+/// Tells the store which kinds of reader it has, so that it retains nothing for others.
 fn note_readers(store: &mut Store, config: &Config) {
     if is_leaf(&config.forest(), Rank(config.rank)) {
         store.sends_nothing();
@@ -149,7 +149,7 @@ fn note_readers(store: &mut Store, config: &Config) {
     }
 }
 
-/// True if a rank sends to nobody while everybody lives.
+/// Returns true if a rank sends to no other rank while all are alive.
 fn is_leaf(forest: &Forest, rank: Rank) -> bool {
     forest.tree_ids().all(|tree| !forest.contains(tree, rank) || forest.children(tree, rank).is_empty())
 }

@@ -1,8 +1,8 @@
-//! When a node got what, for the summary.
+//! Times and numbers of received facts and files, for the summary.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// When this node got what.
+/// Times and numbers of received facts and files.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Timeline {
     /// The first fact or byte, in milliseconds since the epoch.
@@ -13,17 +13,17 @@ pub(crate) struct Timeline {
     pub(crate) from_parent: u64,
     /// Facts and files that the reader read.
     pub(crate) from_reader: u64,
-    /// Contents that a parent sent and that were not what they should have been.
+    /// Damaged contents that a parent sent.
     pub(crate) mismatches: u64,
 }
 
 impl Timeline {
-    /// A fact or content has come.
+    /// Notes that a fact or content was received.
     pub(crate) fn something_came(&mut self) {
         self.first_byte.get_or_insert_with(unix_ms);
     }
 
-    /// A file is complete.
+    /// Notes that a file is complete.
     pub(crate) fn file_completed(&mut self) {
         self.last_file = Some(unix_ms());
     }

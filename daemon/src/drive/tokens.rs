@@ -1,4 +1,4 @@
-//! The tokens by which the event loop knows its sources.
+//! The event loop's tokens.
 
 use mio::Token;
 

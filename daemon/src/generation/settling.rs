@@ -1,22 +1,21 @@
-//! After a generation began, the kernel is told what may have come.
+//! The listings that show new names after a generation has begun.
 //!
-//! It remembers that a name is absent, and is to be told of each name that is not any more; which
-//! these are shows the directory's listing. So the directories that have changed are listed at once,
-//! where the kernel knows them.
+//! The kernel caches absent names, and must be notified of each that exists now; the directory's listing shows these.
+//! So changed directories that the kernel knows are listed at once.
 
 use std::collections::BTreeMap;
 
 use headwater_abi::Path;
 use headwater_proto::ClientId;
 
-/// Directories that are being listed, and by which request.
+/// Directories that are being listed, each with its request.
 #[derive(Debug, Default)]
 pub(crate) struct Settling {
     pub(crate) listing: BTreeMap<Path, ClientId>,
 }
 
 impl Settling {
-    /// A request is answered. False if it is none of these.
+    /// Removes an answered request. Returns false if it is none of these.
     pub(crate) fn answered(&mut self, client: ClientId) -> bool {
         let before = self.listing.len();
         self.listing.retain(|_, of| *of != client);

@@ -1,4 +1,4 @@
-//! Fetching what a list names.
+//! Fetches the entries of a list.
 
 use std::collections::HashMap;
 use std::os::unix::ffi::OsStrExt;
@@ -10,18 +10,18 @@ use headwater_closure::recorded::{ENTRIES_MAX, Entry, Version, What};
 use super::asker::{Answer, Asker, QUESTIONS_MAX};
 use super::plan::PreloadList;
 
-/// Changed files that are named.
+/// Changed files that are named in the warning.
 const NAMED_MAX: usize = 3;
 
-/// An entry on its way.
+/// A requested entry.
 struct Pending {
     entry: Entry,
     path: Path,
-    /// Its content is asked for; before that it was its attributes, if these decide.
+    /// Its content was requested; otherwise its attributes, which decide about the content.
     is_last: bool,
 }
 
-/// Fetches all, and tells what has changed.
+/// Fetches all entries, and reports those that have changed.
 pub(super) fn fetch(mut asker: Asker, list: &PreloadList) {
     let entries: Vec<Entry> = list.entries.iter().take(ENTRIES_MAX).filter_map(|line| Entry::parse(line)).collect();
     asker.tally.get().entries = entries.len() as u64;
@@ -31,10 +31,10 @@ pub(super) fn fetch(mut asker: Asker, list: &PreloadList) {
     }
     let tally = *asker.tally.get();
     tracing::info!(?tally, "preloaded {}", list.name);
-    if tally.changed > 0 && asker.tells {
+    if tally.changed > 0 && asker.reports {
         let more = if tally.changed > changed.len() as u64 { ", …" } else { "" };
         tracing::warn!(
-            "{} of {} entries of {} have changed: {}{more}; they are read when they are needed. Record it again",
+            "{} of {} entries of {} have changed: {}{more}; they are read when they are needed. Record the list again with `headwater record`",
             tally.changed,
             tally.entries,
             list.name,
@@ -43,7 +43,7 @@ pub(super) fn fetch(mut asker: Asker, list: &PreloadList) {
     }
 }
 
-/// `None` if the daemon has ended.
+/// Fetches all entries. Returns `None` if the daemon has ended.
 fn fetch_all(asker: &mut Asker, entries: Vec<Entry>, changed: &mut Vec<String>) -> Option<()> {
     let mut waiting: HashMap<u64, Pending> = HashMap::new();
     let mut entries = entries.into_iter();
@@ -80,7 +80,7 @@ fn fetch_all(asker: &mut Asker, entries: Vec<Entry>, changed: &mut Vec<String>) 
             continue;
         }
         let is_large = |max| attr.is_some_and(|attr| attr.kind() == Kind::File && attr.size > max);
-        // In blocks it comes as it is read.
+        // Larger files are fetched in blocks, as they are read.
         let comes_whole = !asker.whole_bytes_max.is_some_and(is_large);
         if let Some(want) = content_wanted(asker, &pending.entry).filter(|_| comes_whole) {
             let number = asker.ask(&pending.path, want, false)?;
@@ -89,7 +89,7 @@ fn fetch_all(asker: &mut Asker, entries: Vec<Entry>, changed: &mut Vec<String>) 
     }
 }
 
-/// What is asked first of an entry, and whether that is all.
+/// Returns the first request for an entry, and true if it needs no other.
 fn first_want(asker: &Asker, entry: &Entry) -> (Want, bool) {
     match entry.what {
         What::Directory => (Want::LISTING, true),
@@ -101,7 +101,7 @@ fn first_want(asker: &Asker, entry: &Entry) -> (Want, bool) {
     }
 }
 
-/// The content that is asked for of an entry. A mount shows files of which all is there.
+/// Returns the content to request for an entry. A mount needs whole files.
 fn content_wanted(asker: &Asker, entry: &Entry) -> Option<Want> {
     match entry.what {
         What::Loadable(_) | What::Library if asker.whole_bytes_max.is_none() => Some(Want::LOADABLE),
@@ -111,7 +111,7 @@ fn content_wanted(asker: &Asker, entry: &Entry) -> Option<Want> {
     }
 }
 
-/// The attributes of what is known.
+/// Returns the attributes in a fact.
 pub(super) fn attr_of(fact: &Fact) -> Option<Attr> {
     match fact {
         Fact::Attr(attr) | Fact::Link(attr, _) | Fact::Listing(attr, _) | Fact::Unlistable(attr) => Some(*attr),

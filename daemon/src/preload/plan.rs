@@ -1,23 +1,23 @@
-//! What is to be fetched before a process asks.
+//! The configuration of preloading.
 
 use serde::{Deserialize, Serialize};
 
-/// What is to be fetched.
+/// What is fetched before any request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Preload {
-    /// What this program is loaded with.
+    /// All that this program loads.
     Program(PreloadProgram),
-    /// What this list names.
+    /// All entries of this list.
     List(PreloadList),
 }
 
-/// A program that is going to be started.
+/// A program that will be started.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PreloadProgram {
     /// Its file, absolute; links are followed.
     pub file: String,
-    /// The working directory that it is started in.
+    /// The working directory of its start.
     pub cwd: String,
     /// Its `PATH`.
     #[serde(default)]
@@ -36,8 +36,8 @@ pub struct PreloadProgram {
 /// A list of paths.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PreloadList {
-    /// What messages call it.
+    /// Its name in messages.
     pub name: String,
-    /// Its entries, each as a line of a closure: see `docs/internals/closure.md`. Others are left out.
+    /// Its entries, each as a line of a closure: see `docs/internals/closure.md`. Invalid lines are skipped.
     pub entries: Vec<String>,
 }

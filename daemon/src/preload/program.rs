@@ -1,5 +1,5 @@
-//! Fetching what a program is loaded with: its search is done in what the node knows, and reads the node's
-//! copies, so that the shared file system sees nothing of it.
+//! Fetches what a program loads. The search uses the node's facts and copies, so it does not touch the shared file
+//! system.
 
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
@@ -18,10 +18,10 @@ use super::asker::{Asker, QUESTIONS_MAX};
 use super::list::attr_of;
 use super::plan::PreloadProgram;
 
-/// Links that a path is followed through, as in the kernel.
+/// The most links in a path, as in the kernel.
 const LINKS_MAX: usize = 40;
 
-/// Fetches a program and what it is loaded with.
+/// Fetches a program and all that it loads.
 pub(super) fn fetch(asker: Asker, program: &PreloadProgram, scope: Vec<(bool, Path)>) {
     let text = |value: &Option<String>| value.clone().map(OsString::from);
     let environment = Environment {
@@ -36,21 +36,21 @@ pub(super) fn fetch(asker: Asker, program: &PreloadProgram, scope: Vec<(bool, Pa
     tracing::info!(files = needs.files.len(), directories = needs.directories.len(), "preloaded {}", program.file);
 }
 
-/// The files as the node has them, and those of the machine itself.
+/// The files in the scope as the node has them, and this machine's own files.
 struct NodeFiles {
     asker: Asker,
     scope: Vec<(bool, Path)>,
-    /// What was asked for without waiting.
+    /// Questions that were sent ahead.
     announced: HashSet<u64>,
-    /// Files that are counted.
+    /// Files that have been counted.
     fetched: HashSet<Path>,
 }
 
-/// Where a path leads.
-enum Place {
-    /// Into the scope.
+/// The target of a path.
+enum Resolved {
+    /// In the scope.
     Scope(Path),
-    /// To the machine's own files.
+    /// Among the machine's own files.
     Own(PathBuf),
 }
 
@@ -60,8 +60,8 @@ impl NodeFiles {
         containing.max_by_key(|(_, directory)| directory.as_bytes().len()).is_some_and(|(included, _)| *included)
     }
 
-    /// Follows a path until it enters the scope. Nothing beyond that is looked at.
-    fn place(&self, path: &FilePath) -> io::Result<Place> {
+    /// Resolves links until the path enters the scope.
+    fn resolve(&self, path: &FilePath) -> io::Result<Resolved> {
         let mut todo: Vec<OsString> = names(path);
         let (mut at, mut links) = (PathBuf::from("/"), 0);
         while let Some(name) = todo.pop() {
@@ -73,7 +73,7 @@ impl NodeFiles {
             let here = Path::new(at.as_os_str().as_bytes()).ok_or(Errno::NAMETOOLONG)?;
             if self.includes(&here) {
                 at.extend(todo.iter().rev());
-                return Ok(Place::Scope(Path::new(at.as_os_str().as_bytes()).ok_or(Errno::NAMETOOLONG)?));
+                return Ok(Resolved::Scope(Path::new(at.as_os_str().as_bytes()).ok_or(Errno::NAMETOOLONG)?));
             }
             if let Ok(target) = std::fs::read_link(&at) {
                 links += 1;
@@ -85,10 +85,10 @@ impl NodeFiles {
                 todo.extend(names(&target));
             }
         }
-        Ok(Place::Own(at))
+        Ok(Resolved::Own(at))
     }
 
-    /// What is known of a path of the scope; where that leads out of it, where to.
+    /// Requests a path of the scope. Returns where it leads, perhaps out of the scope, and its fact and copy.
     fn ask(&mut self, path: &Path, want: Want, opens: bool) -> io::Result<(Path, Option<Fact>, Option<File>)> {
         let ended = || io::Error::from(io::ErrorKind::Interrupted);
         let number = self.asker.ask(path, want, opens).ok_or_else(ended)?;
@@ -101,13 +101,13 @@ impl NodeFiles {
         }
     }
 
-    /// What is known of a path, whichever way it goes; `Err` with its place if that is not in the scope.
-    fn look(&mut self, path: &FilePath, want: Want, opens: bool) -> io::Result<Result<Seen, PathBuf>> {
+    /// Requests a path after resolving all links; `Err` with the resolved path if that is outside of the scope.
+    fn find(&mut self, path: &FilePath, want: Want, opens: bool) -> io::Result<Result<Seen, PathBuf>> {
         let mut path = path.to_owned();
         for _ in 0..LINKS_MAX {
-            let within = match self.place(&path)? {
-                Place::Own(own) => return Ok(Err(own)),
-                Place::Scope(within) => within,
+            let within = match self.resolve(&path)? {
+                Resolved::Own(own) => return Ok(Err(own)),
+                Resolved::Scope(within) => within,
             };
             let (at, fact, copy) = self.ask(&within, want, opens)?;
             if self.includes(&at) {
@@ -118,21 +118,21 @@ impl NodeFiles {
         Err(Errno::LOOP.into())
     }
 
-    /// The content that is asked for. A mount shows files of which all is there.
+    /// Returns the content to request. A mount needs whole files.
     fn content(&self, bytes: Bytes) -> Want {
         let is_loadable = bytes == Bytes::Loadable && self.asker.whole_bytes_max.is_none();
         if is_loadable { Want::LOADABLE } else { Want::WHOLE }
     }
 
-    /// Whether a file comes in blocks, so that it is not fetched as a whole.
+    /// Returns true if a file is fetched in blocks, and not as a whole.
     fn comes_in_blocks(&mut self, path: &FilePath) -> io::Result<bool> {
         let Some(max) = self.asker.whole_bytes_max else { return Ok(false) };
-        let seen = self.look(path, Want::ATTR, false)?;
+        let seen = self.find(path, Want::ATTR, false)?;
         Ok(seen.is_ok_and(|seen| attr_of(&seen.fact).is_some_and(|attr| attr.size > max)))
     }
 }
 
-/// What is known of a path.
+/// A path of the scope, with its fact and perhaps its copy.
 struct Seen {
     path: Path,
     fact: Fact,
@@ -141,7 +141,7 @@ struct Seen {
 
 impl Files for NodeFiles {
     fn names(&mut self, directory: &FilePath) -> Names {
-        match self.look(directory, Want::LISTING, false) {
+        match self.find(directory, Want::LISTING, false) {
             Ok(Ok(Seen { fact: Fact::Listing(_, listing), .. })) => {
                 Names::Listed(Rc::new(listing.iter().map(|name| OsStr::from_bytes(name.name).to_owned()).collect()))
             }
@@ -156,7 +156,7 @@ impl Files for NodeFiles {
             return Err(Errno::FBIG.into());
         }
         let want = self.content(bytes);
-        match self.look(path, want, true) {
+        match self.find(path, want, true) {
             Ok(Err(own)) => Ok(Found { file: File::open(&own)?, canonical: own }),
             Ok(Ok(Seen { path, fact, copy: Some(file) })) if attr_of(&fact).is_some_and(|a| a.kind() == Kind::File) => {
                 let canonical = PathBuf::from(OsStr::from_bytes(path.as_bytes()));
@@ -178,7 +178,7 @@ impl Files for NodeFiles {
     }
 
     fn is_there(&mut self, path: &FilePath) -> bool {
-        match self.look(path, Want::ATTR, false) {
+        match self.find(path, Want::ATTR, false) {
             Ok(Ok(seen)) => attr_of(&seen.fact).is_some(),
             Ok(Err(own)) => own.exists(),
             Err(_) => false,
@@ -186,15 +186,15 @@ impl Files for NodeFiles {
     }
 
     fn matters(&self, path: &FilePath) -> bool {
-        matches!(self.place(path), Ok(Place::Scope(_)))
+        matches!(self.resolve(path), Ok(Resolved::Scope(_)))
     }
 
     fn soon(&mut self, path: &FilePath) {
-        // Of a mount's files the size decides, which has to be waited for.
+        // With a mount the size decides, which is not known without waiting.
         if self.announced.len() >= QUESTIONS_MAX || self.asker.whole_bytes_max.is_some() {
             return;
         }
-        if let Ok(Place::Scope(path)) = self.place(path)
+        if let Ok(Resolved::Scope(path)) = self.resolve(path)
             && let Some(number) = self.asker.ask(&path, Want::LOADABLE, false)
         {
             self.announced.insert(number);
@@ -202,7 +202,7 @@ impl Files for NodeFiles {
     }
 }
 
-/// A path's components, the first last.
+/// Returns a path's components in reverse order.
 fn names(path: &FilePath) -> Vec<OsString> {
     let names = path.components().filter_map(|component| match component {
         Component::Normal(name) => Some(name.to_owned()),

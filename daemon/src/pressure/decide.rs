@@ -1,73 +1,70 @@
-//! How much the store may hold, from what is left of memory and of the store's file system.
+//! Decides the store's limit from the free memory and the free space of its file system.
 //!
-//! Nothing is read here: what was seen comes in, the bound goes out.
+//! Nothing is read here: observations are arguments, and the limit is the result.
 
 use headwater_proto::Time;
 
-/// The store takes at most this part of the memory that others leave: one half.
+/// The store uses at most this part of the memory that other processes leave: one half.
 const MEMORY_SHARE: u64 = 2;
-/// This part of the file system that others leave stays free for the table and for them, up to
-/// [`DISK_SPARE_BYTES_MAX`].
+/// This part of the file system's free space stays free for the table and others, up to [`DISK_SPARE_BYTES_MAX`].
 const DISK_SPARE_SHARE: u64 = 8;
 const DISK_SPARE_BYTES_MAX: u64 = 64 << 20;
-/// From this share of time lost to waiting for memory on, the store gives content up; below the other, it
-/// may grow again; in percent.
+/// Above this percentage of time lost to waiting for memory, the store evicts content; below the other, its limit may
+/// rise.
 pub(crate) const STALLED_PERCENT: f32 = 10.0;
 pub(crate) const CALM_PERCENT: f32 = 1.0;
-/// A stall makes the store give up this part of what it holds, down to this many bytes.
+/// A stall lowers the limit by this part of the store's bytes, but not below this many bytes.
 const STALL_STEP_SHARE: u64 = 4;
 const STALL_BYTES_MIN: u64 = 64 << 20;
-/// How long after one step for a stall the next one may be, in milliseconds: until what was given up has
-/// left memory.
+/// The least time between two steps for stalls, in milliseconds: evicted content needs it to leave memory.
 const STALL_STEP_MS: Time = 6_000;
-/// How long after the bound was lowered it may be raised, and how long between two raises, in milliseconds.
+/// The least time from lowering to raising the limit, and between two raises, in milliseconds.
 const CALM_MS: Time = 5_000;
 const RAISE_MS: Time = 1_000;
-/// A raise is of this part of the bound that was configured.
+/// A raise is this part of the configured limit.
 const RAISE_SHARE: u64 = 16;
-/// The bound is raised if that makes it larger by this part at least.
+/// The limit is raised only if it can grow by at least this part.
 const RAISE_SHARE_MIN: u64 = 8;
-/// Bounds are rounded down to about this part of themselves, so that small changes are none.
+/// Limits are rounded down to about this part, which suppresses small changes.
 const ROUNDING_SHARE: u64 = 16;
 
-/// What was seen, each as far as it is known.
+/// Observations, each if it is available.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Seen {
-    /// Bytes that the store takes, without what is about to go.
+    /// Bytes of the store, without those that will be freed soon.
     pub(crate) store_bytes: u64,
-    /// Bytes of memory that can be had before a control group's bound is reached: the least of all.
+    /// Bytes that can be allocated before a control group reaches its limit; the least of all groups.
     pub(crate) group_free: Option<u64>,
-    /// Bytes of memory that can be had on the machine, and that it has.
+    /// Bytes that can be allocated on the machine, and its memory.
     pub(crate) machine: Option<(u64, u64)>,
-    /// Bytes of the store's file system that can be had.
+    /// Bytes that can be allocated in the store's file system.
     pub(crate) disk_free: Option<u64>,
-    /// Share of the last ten seconds in which something in the daemon's control group waited for memory,
-    /// in percent.
+    /// Percentage of the last ten seconds in which a task of the daemon's control group waited for memory.
     pub(crate) group_stalled_percent: Option<f32>,
-    /// The same of all that runs on the machine.
+    /// The same of the whole machine.
     pub(crate) machine_stalled_percent: Option<f32>,
 }
 
 impl Seen {
-    /// Bytes of memory that can be had.
+    /// Returns the bytes of memory that can be allocated.
     fn memory_free(&self) -> Option<u64> {
         self.group_free.into_iter().chain(self.machine.map(|(free, _)| free)).min()
     }
 
-    /// Bytes that can be had, of memory and of the store's file system.
+    /// Returns the bytes that can be allocated in memory and in the store's file system.
     pub(crate) fn free(&self) -> Option<u64> {
         self.memory_free().into_iter().chain(self.disk_free).min()
     }
 }
 
-/// Which way the bound went.
+/// The direction of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Direction {
     Lowered,
     Raised,
 }
 
-/// A new bound.
+/// A new limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Change {
     pub(crate) store_bytes_max: u64,
@@ -76,7 +73,7 @@ pub(crate) struct Change {
     pub(crate) is_turn: bool,
 }
 
-/// The bound, and when it changed.
+/// The limit and the times of its changes.
 #[derive(Clone, Debug)]
 pub(crate) struct Decider {
     configured_max: u64,
@@ -88,32 +85,32 @@ pub(crate) struct Decider {
 }
 
 impl Decider {
-    /// A store that may hold as much as was configured.
+    /// Starts with the configured limit.
     pub(crate) fn new(configured_max: u64) -> Decider {
         let max = configured_max;
         Decider { configured_max, max, turned: None, lowered_at: None, raised_at: None, stepped_at: None }
     }
 
-    /// The present bound, in bytes.
+    /// Returns the present limit, in bytes.
     pub(crate) fn max(&self) -> u64 {
         self.max
     }
 
-    /// What was configured, in bytes.
+    /// Returns the configured limit, in bytes.
     pub(crate) fn configured_max(&self) -> u64 {
         self.configured_max
     }
 
-    /// Takes in what was seen at `now`. The bound is lowered at once and raised slowly; it is never above
-    /// what was configured.
+    /// Adapts the limit to observations at `now`. It falls at once and rises slowly, and never exceeds the configured
+    /// limit.
     pub(crate) fn decide(&mut self, now: Time, seen: &Seen) -> Option<Change> {
         let room = room(self.configured_max, seen);
         let (stalled, is_calm) = (is_stalled(seen), is_calm(seen));
         let is_step_due = self.stepped_at.is_none_or(|at| now >= at + STALL_STEP_MS);
         let mut wanted = room;
         if stalled && is_step_due {
-            let kept = seen.store_bytes - seen.store_bytes / STALL_STEP_SHARE;
-            wanted = wanted.min(kept.max(STALL_BYTES_MIN));
+            let retained = seen.store_bytes - seen.store_bytes / STALL_STEP_SHARE;
+            wanted = wanted.min(retained.max(STALL_BYTES_MIN));
         }
         if wanted < self.max {
             if wanted < room {
@@ -144,7 +141,7 @@ impl Decider {
     }
 }
 
-/// The most that the store may hold if nothing waits for memory.
+/// Returns the largest limit while no task waits for memory.
 fn room(configured_max: u64, seen: &Seen) -> u64 {
     let store = seen.store_bytes;
     let of_memory = seen.memory_free().map(|free| store.saturating_add(free) / MEMORY_SHARE);
@@ -164,8 +161,8 @@ fn rounded(bytes: u64) -> u64 {
     }
 }
 
-/// Whether so much waits for memory that the store gives content up. What other groups wait for at bounds
-/// of their own is no reason, so the machine's stalls count only while its memory is short.
+/// Returns true if so much time is lost that the store must evict content. Other groups may stall at their own limits,
+/// so the machine's stalls count only while its memory is short.
 fn is_stalled(seen: &Seen) -> bool {
     let is_much = |percent: Option<f32>| percent.is_some_and(|percent| percent >= STALLED_PERCENT);
     is_much(seen.group_stalled_percent) || (is_much(seen.machine_stalled_percent) && is_short(seen))
@@ -227,7 +224,7 @@ mod tests {
         let stalled = Seen { group_stalled_percent: Some(30.0), ..seen(800 * MIB, 10 * GIB) };
         let change = |max, direction, is_turn| Some(Change { store_bytes_max: max, direction, is_turn });
         assert_eq!(decider.decide(0, &stalled), change(600 * MIB, Direction::Lowered, true));
-        assert_eq!(decider.decide(1000, &stalled), None, "what was given up still stands");
+        assert_eq!(decider.decide(1000, &stalled), None, "evicted content is not freed yet");
         let stalled = Seen { store_bytes: 600 * MIB, ..stalled };
         assert_eq!(decider.decide(6000, &stalled), change(450 * MIB, Direction::Lowered, false));
         let calm = seen(450 * MIB, 10 * GIB);
@@ -316,7 +313,7 @@ mod tests {
             for second in 1..100 {
                 decider.decide(now + second * 1000, &Seen::default());
             }
-            prop_assert_eq!(decider.max(), configured, "when all is calm it is as it was configured");
+            prop_assert_eq!(decider.max(), configured, "without stalls the configured limit returns");
         }
     }
 }

@@ -1,15 +1,15 @@
-//! The memory bounds of the daemon's control groups, of version 2 or 1. What is written to a RAM disk is
-//! counted in the writer's group, so a full store can end its neighbours there.
+//! Memory limits of the daemon's control groups, version 2 or 1. A RAM disk's pages count in the writer's group, so a
+//! full store can cause other processes of the group to be killed.
 
 use std::path::{Path, PathBuf};
 
-/// Names of a version's files and fields.
+/// File and field names of one version.
 #[derive(Debug)]
 struct Names {
-    /// Files that hold a bound in bytes.
+    /// Files with a limit in bytes.
     bounds: &'static [&'static str],
     used: &'static str,
-    /// Fields of `memory.stat`: bytes that the kernel takes back before it lacks any.
+    /// Fields of `memory.stat` with reclaimable bytes.
     reclaimable: [&'static str; 2],
 }
 
@@ -23,10 +23,10 @@ const V1: Names = Names {
     used: "memory.usage_in_bytes",
     reclaimable: ["total_inactive_file", "total_active_file"],
 };
-/// Version 1 writes the absence of a bound as the largest number of whole pages.
+/// Version 1 shows a missing limit as the largest number of whole pages.
 const NO_BOUND_MIN: u64 = 1 << 60;
 
-/// The daemon's group and those around it.
+/// The daemon's group and its ancestors.
 #[derive(Debug, Default)]
 pub(crate) struct Groups {
     /// The innermost first.
@@ -34,7 +34,7 @@ pub(crate) struct Groups {
 }
 
 impl Groups {
-    /// The groups of this process, as `proc` (usually `/proc/self`) tells.
+    /// Finds the groups of the process directory `proc`, usually `/proc/self`.
     pub(crate) fn find(proc: &Path) -> Groups {
         let read = |name: &str| std::fs::read_to_string(proc.join(name)).unwrap_or_default();
         let (groups, mounts) = (read("cgroup"), read("mountinfo"));
@@ -57,14 +57,14 @@ impl Groups {
         Groups { levels }
     }
 
-    /// The file with the stalls of the daemon's own group; `None` if that is the root of all, whose stalls
-    /// are the machine's.
+    /// Returns the file with the stalls of the daemon's own group; `None` for the root group, whose stalls are the
+    /// machine's.
     pub(crate) fn stall_file(&self) -> Option<PathBuf> {
         let (own, _) = self.levels.iter().find(|(_, names)| names.used == V2.used)?;
         own.join("cgroup.type").exists().then(|| own.join("memory.pressure"))
     }
 
-    /// Bytes of memory that can be had before a bound of any group is reached; `None` if there is no bound.
+    /// Returns the bytes that can be allocated before any group reaches its limit; `None` without a limit.
     pub(crate) fn free(&self) -> Option<u64> {
         self.levels.iter().filter_map(|(directory, names)| free(directory, names)).min()
     }
@@ -101,10 +101,10 @@ impl<'a> Mount<'a> {
         Some(Mount { root, point, kind: after.next()?, options: after.nth(1)? })
     }
 
-    /// The directories of the group called `path` and of those around it, as far as they are seen here.
+    /// Returns the directories of the group `path` and its ancestors, as far as they are mounted.
     fn directories(&self, path: &str) -> Vec<PathBuf> {
         let below = Path::new(path).strip_prefix(self.root).unwrap_or(Path::new(""));
-        // A group outside of what is mounted is shown with `..`.
+        // The path of a group outside of the mount contains `..`.
         let is_seen = below.components().all(|part| matches!(part, std::path::Component::Normal(_)));
         let below = if is_seen { below } else { Path::new("") };
         below.ancestors().map(|below| Path::new(self.point).join(below)).collect()
@@ -117,7 +117,7 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    /// A `/proc/self` and the groups that it tells of, in a directory.
+    /// A directory with a `/proc/self` and its groups.
     struct Site(tempfile::TempDir);
 
     impl Site {
@@ -168,7 +168,7 @@ mod tests {
         let site = Site::new(groups, &mounts);
         site.file("memory/memory.limit_in_bytes", "9223372036854771712\n");
         site.file("memory/memory.usage_in_bytes", "1000\n");
-        assert_eq!(site.free(), None, "that is no bound");
+        assert_eq!(site.free(), None, "that is no limit");
         site.file("memory/job/memory.limit_in_bytes", &format!("{}\n", 64 * MIB));
         site.file("memory/job/memory.usage_in_bytes", &format!("{}\n", 60 * MIB));
         site.file("memory/job/memory.stat", &format!("inactive_file 7\ntotal_inactive_file {}\n", 2 * MIB));

@@ -1,7 +1,7 @@
-//! Room for the store: what memory and the store's file system leave, watched while there is content.
+//! Watches the memory and the file system of the store while there is content.
 //!
-//! `decide` says how much that is; this reads what it needs, and tells the node. All of it is optional:
-//! without stall information, without control groups, and as any user, what is left decides.
+//! `decide` computes the limit; this module observes and reports to the node. Each observation is optional: without
+//! stall information and control groups, and for any user, the available ones decide.
 
 pub(crate) mod decide;
 mod group;
@@ -18,44 +18,44 @@ use self::decide::{CALM_PERCENT, Decider, STALLED_PERCENT, Seen};
 use self::group::Groups;
 use self::stall::Stall;
 
-/// How long after a look the next one may be if something asks for it, in milliseconds.
+/// The least time between two checks, in milliseconds.
 const CHECK_MS_MIN: Time = 200;
-/// How often a failing store is told of, in milliseconds.
+/// The interval between reports of a failing store, in milliseconds.
 pub(crate) const REPORT_MS: Time = 60_000;
-/// Files that can still be made in the store's file system, below which it counts as full.
+/// With fewer free inodes, the store's file system counts as full.
 const INODES_MIN: u64 = 64;
-/// Looks after a stall in which its averages must have risen, since they do so every two seconds.
+/// Checks after an alarm in which the averages must have risen: they are updated every two seconds.
 const ALARMED_CHECKS: u32 = 4;
 /// `f_type` of tmpfs and ramfs.
 const MEMORY: [u64; 2] = [0x0102_1994, 0x8584_58f6];
 
-/// Watches what the store may hold.
+/// The observed state and the store's limit.
 #[derive(Debug)]
 pub(crate) struct Pressure {
     pub(crate) decider: Decider,
     /// The store's directory.
     pub(crate) store: Option<OwnedFd>,
-    /// False if the store's pages can be written to a disk: then it needs no memory.
+    /// False if the store's pages can be written to a disk: then memory does not limit it.
     pub(crate) is_in_memory: bool,
     pub(crate) groups: Groups,
     pub(crate) group_stall: Option<Stall>,
     pub(crate) machine_stall: Option<Stall>,
-    /// Content has been given up since the bound was last raised.
+    /// Content has been evicted since the limit was last raised.
     pub(crate) gives_up: bool,
-    /// What the node was told last, in bytes of content.
+    /// The limit that the node was last notified of, in bytes of content.
     pub(crate) notified_max: u64,
     pub(crate) checked_at: Option<Time>,
     pub(crate) check_at: Time,
-    /// How many looks are to take into account that the kernel has told of a stall.
+    /// Further checks that treat rising averages as a stall.
     pub(crate) alarmed_checks: u32,
-    /// When a failure was told last, and how many were not since.
+    /// The time of the last report, and the failures since.
     pub(crate) reported_at: Option<Time>,
     pub(crate) unreported: u64,
 }
 
 impl Pressure {
-    /// Watches for a store in a directory, or on a disk of its own, that may hold `store_bytes_max`. The event
-    /// loop may be woken by `token`: see [`Pressure::woken`].
+    /// Observes a store in a directory, or on its own disk, with this configured limit. The kernel may wake the event
+    /// loop by `token`: see [`Pressure::woken`].
     pub(crate) fn start(
         store_bytes_max: u64,
         (directory, is_own_disk): (&Path, bool),
@@ -68,7 +68,7 @@ impl Pressure {
         let group_stall = groups.stall_file().and_then(|file| Stall::open(&file, registry, token));
         Pressure {
             decider: Decider::new(store_bytes_max),
-            // Of a disk of its own nobody else takes anything.
+            // No other process uses the store's own disk.
             store: store.filter(|_| !is_own_disk),
             is_in_memory: kind.is_none_or(|kind| MEMORY.contains(&(kind & 0xffff_ffff))),
             groups,
@@ -84,19 +84,19 @@ impl Pressure {
         }
     }
 
-    /// What the store may hold now, and what was configured, in bytes.
+    /// Returns the present and the configured limit of the store, in bytes.
     pub(crate) fn store_bytes_max(&self) -> (u64, u64) {
         (self.decider.max(), self.decider.configured_max())
     }
 
-    /// The kernel says that time is lost.
+    /// Handles the kernel's alarm that tasks wait for memory.
     pub(crate) fn woken(&mut self) {
         self.alarmed_checks = ALARMED_CHECKS;
         self.check_soon();
     }
 
-    /// The store has failed: there may be less room than was thought. How many failures were not told
-    /// since the last that was, if this one is to be told.
+    /// Notes that the store failed, so that the room is checked soon. If the failure is to be reported, returns the
+    /// number of unreported ones.
     pub(crate) fn store_failed(&mut self, now: Time) -> Option<u64> {
         self.check_soon();
         if self.reported_at.is_some_and(|at| now < at + REPORT_MS) {
@@ -112,13 +112,12 @@ impl Pressure {
         self.check_at = self.check_at.min(soon);
     }
 
-    /// What is to be seen of memory and disk, where the store takes `store_bytes` and gives back
-    /// `bytes_going` soon.
+    /// Observes memory and disk. The store has `store_bytes` and will free `bytes_going` soon.
     pub(crate) fn see(&mut self, store_bytes: u64, bytes_going: u64) -> Seen {
         let soon = |free: u64| free.saturating_add(bytes_going);
         let disk = self.store.as_ref().and_then(|store| fstatvfs(store).ok()).filter(|status| status.f_blocks > 0);
         let disk_free = disk.map(|status| {
-            // Where no more files can be made there is no room, however many bytes are free.
+            // Without free inodes there is no room, however many bytes are free.
             let has_inodes = status.f_files == 0 || status.f_favail > INODES_MIN;
             if has_inodes { status.f_bavail.saturating_mul(status.f_frsize) } else { 0 }
         });
@@ -130,7 +129,7 @@ impl Pressure {
             seen.machine_stalled_percent = self.machine_stall.as_ref().and_then(Stall::percent);
             if self.alarmed_checks > 0 {
                 self.alarmed_checks -= 1;
-                // The averages lag behind; which of them rises shows whose stall it is.
+                // The averages lag; the one that rises shows whose stall it is.
                 let raised = |percent: f32| if percent < CALM_PERCENT { percent } else { percent.max(STALLED_PERCENT) };
                 seen.group_stalled_percent = seen.group_stalled_percent.map(raised);
                 seen.machine_stalled_percent = seen.machine_stalled_percent.map(raised);
@@ -140,13 +139,13 @@ impl Pressure {
     }
 }
 
-/// Bytes of memory that can be had: in the tightest of the control groups around this process, and on the machine.
+/// Returns the bytes of memory that can be allocated in this process's tightest control group and on the machine.
 pub fn memory_free() -> Option<u64> {
     let machine = machine().map(|(free, _)| free);
     Groups::find(Path::new("/proc/self")).free().into_iter().chain(machine).min()
 }
 
-/// Bytes of memory that can be had on this machine without swapping, and that it has; see proc(5).
+/// Returns the bytes that can be allocated on this machine without swapping, and its memory; see proc(5).
 fn machine() -> Option<(u64, u64)> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let bytes = |name: &str| {

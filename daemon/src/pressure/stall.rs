@@ -1,5 +1,4 @@
-//! Pressure stall information: how much time is lost to waiting for memory (the kernel's
-//! `Documentation/accounting/psi.rst`).
+//! Pressure stall information: the time lost to waiting for memory (the kernel's `Documentation/accounting/psi.rst`).
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -10,8 +9,7 @@ use std::path::Path;
 use mio::unix::SourceFd;
 use mio::{Interest, Registry, Token};
 
-/// What the kernel is asked to tell of: 200 ms in which something waited, within two seconds. Shorter
-/// windows need a privilege.
+/// The kernel's alarm: 200 ms of waiting within two seconds. Shorter windows need a privilege.
 const TRIGGER: &[u8] = b"some 200000 2000000\0";
 
 /// The file of one group, or of the machine.
@@ -21,15 +19,15 @@ pub(crate) struct Stall {
 }
 
 impl Stall {
-    /// Opens the file, and has the event loop woken by `token` when time is lost, where the kernel does
-    /// that for this user. `None` if the kernel doesn't count.
+    /// Opens the file, and wakes the event loop by `token` on alarms if this user may request them. `None` if the
+    /// kernel has no such information.
     pub(crate) fn open(path: &Path, registry: &Registry, token: Token) -> Option<Stall> {
         match Stall::with_trigger(path, registry, token) {
             Ok(stall) => Some(stall),
             Err(error) => {
-                tracing::debug!(path = %path.display(), %error, "the kernel does not tell when memory is short");
+                tracing::debug!(path = %path.display(), %error, "the kernel sends no alarms when memory is short");
                 let stall = Stall { file: File::open(path).ok()? };
-                // It can be switched off at boot; then the file is there and can't be read.
+                // If it is switched off at boot, the file exists but can't be read.
                 stall.percent().map(|_| stall)
             }
         }
@@ -42,7 +40,7 @@ impl Stall {
         Ok(Stall { file })
     }
 
-    /// Share of the last ten seconds in which something waited, in percent.
+    /// Returns the percentage of the last ten seconds in which a task waited.
     pub(crate) fn percent(&self) -> Option<f32> {
         let mut text = [0; 256];
         let bytes = self.file.read_at(&mut text, 0).ok()?;

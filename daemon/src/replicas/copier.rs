@@ -1,8 +1,7 @@
 //! The thread that makes copies in one memory domain.
 //!
-//! A page of a file in memory lies where the thread that first writes it asks for it. The thread runs on the
-//! domain's processors and prefers its memory; either is enough by itself where the other is refused, as
-//! containers may.
+//! A page of a file in memory is allocated in the domain of the thread that first writes it. The thread runs on the
+//! domain's processors and prefers its memory. Either is enough if the other is refused, as in some containers.
 
 use std::fs::{File, Metadata, OpenOptions, Permissions};
 use std::io;
@@ -21,19 +20,19 @@ use super::policy;
 
 /// Bytes that are copied at once.
 const COPY_BYTES: usize = 256 << 10;
-/// Free memory that is left in a domain: beyond it the kernel would look for pages elsewhere.
+/// Memory that stays free in a domain; with less, the kernel would allocate elsewhere.
 const LEFT_BYTES_MIN: u64 = 64 << 20;
 
-/// A copy that is to be made.
+/// A copy to make.
 #[derive(Debug)]
 pub(crate) struct CopyJob {
-    /// What is copied; its offset is the thread's.
+    /// The source; the thread uses its offset.
     pub(crate) from: File,
-    /// A name that nobody has.
+    /// The path of the new file, which must not exist.
     pub(crate) to: PathBuf,
 }
 
-/// Makes the copies that are ordered, until nobody orders any more or `ends`; says of each whether it was made.
+/// Makes copies until the channel closes or `ends` is set. Reports each result.
 pub(crate) fn serve(
     domain: &Domain,
     orders: &Receiver<CopyJob>,
@@ -63,7 +62,7 @@ fn make(domain: &Domain, from: &File, to: &Path, ends: &AtomicBool) -> io::Resul
     copy(from, &file, &metadata, ends).inspect_err(|_| drop(std::fs::remove_file(to)))
 }
 
-/// Copies what there is of a file, with its holes, mode and times.
+/// Copies a file with its holes, mode and times.
 fn copy(from: &File, to: &File, metadata: &Metadata, ends: &AtomicBool) -> io::Result<()> {
     to.set_len(metadata.len())?;
     let (mut buffer, mut at) = (vec![0; COPY_BYTES], 0);
@@ -90,7 +89,7 @@ fn copy(from: &File, to: &File, metadata: &Metadata, ends: &AtomicBool) -> io::R
     to.set_permissions(Permissions::from_mode(metadata.mode() & 0o7777))
 }
 
-/// The next bytes from `at` on that are there: their offset, and where they end.
+/// Returns the offset and the end of the next data from `at` on.
 fn extent(file: &File, at: u64) -> io::Result<Option<(u64, u64)>> {
     match seek(file, SeekFrom::Data(at)) {
         Err(Errno::NXIO) => Ok(None),
@@ -103,13 +102,13 @@ fn extent(file: &File, at: u64) -> io::Result<Option<(u64, u64)>> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::domains::{find, tests::tell};
+    use super::super::domains::{find, tests::write_domain};
     use super::*;
 
     #[test]
     fn a_copy_has_the_holes_mode_and_times() {
         let directory = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
-        tell(directory.path(), 0, "0", (1 << 30, 1 << 30));
+        write_domain(directory.path(), 0, "0", (1 << 30, 1 << 30));
         let domain = find(directory.path()).remove(0);
         let (first, to) = (directory.path().join("first"), directory.path().join("copy"));
         let file = File::create(&first).unwrap();
@@ -133,7 +132,7 @@ mod tests {
         let (first, to) = (directory.path().join("first"), directory.path().join("copy"));
         std::fs::write(&first, [1; 5000]).unwrap();
         for (free, ends) in [(1 << 10, false), (1 << 30, true)] {
-            tell(directory.path(), 0, "0", (1 << 30, free));
+            write_domain(directory.path(), 0, "0", (1 << 30, free));
             let domain = find(directory.path()).remove(0);
             make(&domain, &File::open(&first).unwrap(), &to, &AtomicBool::new(ends)).unwrap_err();
             assert!(!to.exists(), "{free} {ends}");

@@ -1,7 +1,7 @@
-//! The machine's memory domains, as the kernel tells them in files.
+//! The machine's memory domains, read from the kernel's files.
 //!
-//! The spawning library reads the same files for where processes run (`spawn/core/cpu_placement.c`), in C and in other
-//! people's processes, so it shares no code with this.
+//! The spawning library reads the same files (`spawn/core/cpu_placement.c`), in C and in other processes, so it shares
+//! no code with this.
 
 use std::fs;
 use std::io;
@@ -15,7 +15,7 @@ pub(crate) const DOMAINS_MAX: u32 = 64;
 /// A memory domain with memory and with processors that this process may use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Domain {
-    /// The kernel's number of it.
+    /// The kernel's number.
     pub(crate) number: u32,
     /// Its processors.
     cpus: Vec<usize>,
@@ -23,12 +23,12 @@ pub(crate) struct Domain {
 }
 
 impl Domain {
-    /// Bytes of its memory that are free.
+    /// Returns the free bytes of its memory.
     pub(crate) fn free(&self) -> u64 {
         memory(&self.directory, "MemFree:").unwrap_or(0)
     }
 
-    /// Moves the calling thread to the domain's processors. The kernel leaves out those that it may not use.
+    /// Moves the calling thread to the domain's processors, without those that it may not use.
     ///
     /// # Errors
     /// It may use none of them.
@@ -39,12 +39,12 @@ impl Domain {
     }
 }
 
-/// The domains that `directory` tells of, in place of `/sys/devices/system/node`, by their numbers. A kernel
-/// without domains tells of none.
+/// Finds the domains in `directory`, a `/sys/devices/system/node`, in the order of their numbers. A kernel without
+/// domains has none.
 pub(crate) fn find(directory: &Path) -> Vec<Domain> {
     let mut domains: Vec<Domain> = (0..DOMAINS_MAX).filter_map(|number| domain(directory, number)).collect();
     if domains.len() > 1 {
-        // A thread of its own, because what it may use is found by trying.
+        // A separate thread, because it tries to move to each domain.
         let tried = std::thread::scope(|scope| {
             scope.spawn(|| domains.iter().map(|domain| domain.enter().is_ok()).collect::<Vec<bool>>()).join()
         });
@@ -61,14 +61,14 @@ fn domain(directory: &Path, number: u32) -> Option<Domain> {
     (has_memory && !cpus.is_empty()).then_some(Domain { number, cpus, directory })
 }
 
-/// A size of a domain's `meminfo`, in bytes: `Node 0 MemFree:   1234 kB`.
+/// Returns a size in a domain's `meminfo`, in bytes: `Node 0 MemFree:   1234 kB`.
 fn memory(directory: &Path, name: &str) -> Option<u64> {
     let text = fs::read_to_string(directory.join("meminfo")).ok()?;
     let size = text.lines().find_map(|line| line.split_once(name))?.1;
     size.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
-/// The numbers of a list such as `0-3,8`; `None` if it is none.
+/// Returns the numbers of a list such as `0-3,8`; `None` if it is invalid.
 fn list(text: &str) -> Option<Vec<usize>> {
     let mut all = Vec::new();
     for part in text.split(',').filter(|part| !part.is_empty()) {
@@ -83,8 +83,8 @@ fn list(text: &str) -> Option<Vec<usize>> {
 pub(crate) mod tests {
     use super::*;
 
-    /// Tells of a domain with these processors and this much memory, total and free, in KiB.
-    pub(crate) fn tell(directory: &Path, number: u32, cpus: &str, (total, free): (u64, u64)) {
+    /// Writes the files of a domain with these processors and this memory, total and free, in KiB.
+    pub(crate) fn write_domain(directory: &Path, number: u32, cpus: &str, (total, free): (u64, u64)) {
         let node = directory.join(format!("node{number}"));
         fs::create_dir_all(&node).unwrap();
         fs::write(node.join("cpulist"), format!("{cpus}\n")).unwrap();
@@ -117,13 +117,13 @@ pub(crate) mod tests {
             (3, "1023", (9, 9)),
             (7, "0", (8, 3)),
         ] {
-            tell(directory.path(), number, cpus, memory);
+            write_domain(directory.path(), number, cpus, memory);
         }
         let found = find(directory.path());
         assert_eq!(
             found.iter().map(|domain| domain.number).collect::<Vec<_>>(),
             [0, 7],
-            "1023 processors are not here"
+            "this machine has no processor 1023"
         );
         assert_eq!(found[1].free(), 3 << 10);
         assert_eq!(find(&directory.path().join("nothing")), []);
@@ -133,7 +133,7 @@ pub(crate) mod tests {
     fn this_machines_domains_are_found() {
         let system = Path::new("/sys/devices/system/node");
         if !system.join("node0").exists() {
-            println!("skipped: this kernel tells of no memory domains");
+            println!("skipped: this kernel reports no memory domains");
             return;
         }
         let found = find(system);

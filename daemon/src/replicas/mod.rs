@@ -1,12 +1,12 @@
 //! Copies of libraries and programs in each memory domain (`--numa-replicas`).
 //!
-//! All that comes into the store is written by threads that prefer one domain's memory, the *home*. Of a complete
-//! file that processes map, one more copy is made in each of the other domains, in the order in which files come,
-//! a file at a time; the store keeps them (`store/replicas.rs`), and the table says where they are. They use room
-//! that content does not need, and are the first to be given up.
+//! All content is written by threads that prefer one domain's memory, the *home*. Each complete file that processes map
+//! is copied to the other domains, one file at a time, in the order of arrival. The store manages the copies
+//! (`store/src/mirror/domain_copies.rs`), and the table shows where they are. They use room that content does not need,
+//! and are removed first.
 //!
-//! Who starts before the copies are there uses the first ones. A daemon with a mount makes none: the kernel has the
-//! pages of a mounted file once, whatever its readers' domains.
+//! A process that starts before the copies are made uses the first ones. A daemon with a mount makes none: the kernel
+//! caches the pages of a mounted file once for all domains.
 
 pub(crate) mod copier;
 mod domains;
@@ -31,7 +31,7 @@ use self::copier::CopyJob;
 use self::domains::Domain;
 use crate::config::Config;
 
-/// Files that wait for their copies; those that come when there are more get none.
+/// Files that wait for copies; further ones get none.
 const PENDING_MAX: usize = 16 << 10;
 
 /// The event loop's side.
@@ -59,23 +59,23 @@ pub(crate) struct UnderWay {
     /// The first copy's inode number.
     pub(crate) ino: u64,
     pub(crate) files: Vec<PathBuf>,
-    /// What they may take.
+    /// The bytes that they may use.
     pub(crate) room: Reservation,
-    /// Copies that are not there yet.
+    /// Copies that are not made yet.
     pub(crate) awaited: usize,
     pub(crate) has_failed: bool,
 }
 
 impl Replicating {
-    /// Begins where the configuration wants it and there is more than one domain. The threads that the caller
-    /// starts from now on write in the home.
+    /// Starts if it is configured and there are several domains. Threads that the caller starts from now on write in
+    /// the home.
     pub(crate) fn start(config: &Config, store: &mut Store, table: &mut Table, waker: &Arc<Waker>) -> Replicating {
         let Some(directory) = config.numa_replicas.as_ref().filter(|_| config.mount.is_none()) else {
             return Replicating::default();
         };
         let mut domains = domains::find(directory);
         if domains.len() < 2 {
-            tracing::info!("there is one memory domain: --numa-replicas makes no copies");
+            tracing::info!("this machine has one memory domain: --numa-replicas makes no copies");
             return Replicating::default();
         }
         let home = (0..domains.len()).max_by_key(|&number| domains[number].free()).unwrap_or(0);
@@ -95,7 +95,7 @@ impl Replicating {
                 replicating
             }
             Err(error) => {
-                tracing::warn!(%error, "no copies are made for memory domains. A higher limit of processes (ulimit -u) or more room under --store helps");
+                tracing::warn!(%error, "no copies can be made for memory domains. Raise the limit of processes (ulimit -u), or make more room under --store");
                 Replicating::default()
             }
         }
@@ -115,17 +115,17 @@ impl Replicating {
         Ok(replicating)
     }
 
-    /// Content of a file is complete.
+    /// Schedules copies of a complete file.
     pub(crate) fn note(&mut self, path: &Path, head: &FileHead) {
         let is_mapped = head.format & State::NATIVE_OBJECT.bits() != 0;
-        // Of a file with several names, processes must come to one copy by all of them.
+        // All names of a file must lead to the same copy, so files with several names are not copied.
         let is_wanted = is_mapped && head.attr.nlink <= 1 && head.attr.size > 0;
         if is_wanted && !self.copiers.is_empty() && self.pending.len() < PENDING_MAX {
             self.pending.push_back((path.clone(), head.whole));
         }
     }
 
-    /// Takes in what the threads have done; the file of which all copies are there, or have failed.
+    /// Takes the threads' results. Returns the file whose copies are all made or failed.
     pub(crate) fn take(&mut self) -> Option<UnderWay> {
         let under_way = self.under_way.as_mut()?;
         while let Some(Ok(result)) = self.copied.as_ref().map(Receiver::try_recv) {
@@ -138,12 +138,12 @@ impl Replicating {
         self.under_way.take_if(|under_way| under_way.awaited == 0)
     }
 
-    /// Whether the calling thread has something to do, now.
+    /// Returns true if a file can be copied now.
     pub(crate) fn has_next(&self) -> bool {
         self.under_way.is_none() && !self.pending.is_empty()
     }
 
-    /// Ends the threads. They write nothing any more.
+    /// Ends the threads, which write nothing after that.
     pub(crate) fn end(&mut self) {
         self.ends.store(true, Ordering::Relaxed);
         for Copier { orders, thread } in self.copiers.drain(..) {

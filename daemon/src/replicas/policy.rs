@@ -4,16 +4,16 @@ use std::io;
 
 use super::domains::DOMAINS_MAX;
 
-/// Bits of the mask that the kernel reads: it takes one off the number that it is told.
+/// Bits of the mask that the kernel reads: one fewer than this number.
 const MASK_BITS: usize = DOMAINS_MAX as usize + 1;
 
-/// The calling thread's new pages, those of files in memory too, come from this domain while that has any, and
-/// from others otherwise. Threads that it starts from now on do the same.
+/// Makes the calling thread's new pages, those of files in memory too, come from this domain while it has any. Threads
+/// that it starts inherit this.
 ///
-/// A policy that binds would have processes killed for want of memory in one domain.
+/// A binding policy would cause processes to be killed if one domain runs out of memory.
 ///
 /// # Errors
-/// The kernel has no such domain, or doesn't let this process choose.
+/// The kernel has no such domain, or refuses the policy.
 pub(crate) fn prefer(domain: u32) -> io::Result<()> {
     let mask = [1u64 << domain, 0];
     // SAFETY: the kernel reads `MASK_BITS` bits of the mask, which has more, and writes nothing here.

@@ -9,7 +9,7 @@ use rustix::fs::{
     fchmod, getxattr, mkdir, open, setxattr, utimensat,
 };
 
-use crate::pair::{Case, ROOT, USER, all, compare, said, truncate};
+use crate::pair::{Case, ROOT, USER, all, compare, outcome, truncate};
 
 fn mode_of(path: impl AsRef<Path>) -> String {
     format!("{:o}", fs::symlink_metadata(path).unwrap().mode())
@@ -21,15 +21,15 @@ fn time(tv_sec: i64, tv_nsec: i64) -> Timespec {
 
 const CASES: &[Case] = &[
     ("chmod", |d| {
-        let set = |name: &str, mode: u32| said(chmod(d.join(name), Mode::from_raw_mode(mode)));
+        let set = |name: &str, mode: u32| outcome(chmod(d.join(name), Mode::from_raw_mode(mode)));
         let results =
             all([set("file", 0o600), set("dir", 0o711), set("link", 0o640), set("absent", 0o600), set("tool", 0o6755)]);
-        let by_descriptor = said(fchmod(File::open(d.join("other")).unwrap(), Mode::from_raw_mode(0o604)));
+        let by_descriptor = outcome(fchmod(File::open(d.join("other")).unwrap(), Mode::from_raw_mode(0o604)));
         all([results, by_descriptor, mode_of(d.join("same")), mode_of(d.join("other"))])
     }),
     ("chown", |d| {
         let set = |name: &str, uid: Option<u32>, gid: Option<u32>, flags| {
-            said(chownat(CWD, d.join(name), uid.map(Uid::from_raw), gid.map(Gid::from_raw), flags))
+            outcome(chownat(CWD, d.join(name), uid.map(Uid::from_raw), gid.map(Gid::from_raw), flags))
         };
         chmod(d.join("tool"), Mode::from_raw_mode(0o6755)).unwrap();
         all([
@@ -44,7 +44,7 @@ const CASES: &[Case] = &[
     ("times", |d| {
         let set = |name: &str, access, modification, flags| {
             let times = Timestamps { last_access: access, last_modification: modification };
-            said(utimensat(CWD, d.join(name), &times, flags))
+            outcome(utimensat(CWD, d.join(name), &times, flags))
         };
         let results = all([
             set("file", time(1_000_000, 5), time(2_000_000, 999_999_999), AtFlags::empty()),
@@ -72,10 +72,10 @@ const CASES: &[Case] = &[
     }),
     ("extended", |d| {
         let set =
-            |name: &str, key: &str, value: &str, flags| said(setxattr(d.join(name), key, value.as_bytes(), flags));
+            |name: &str, key: &str, value: &str, flags| outcome(setxattr(d.join(name), key, value.as_bytes(), flags));
         let get = |name: &str, key: &str| {
             let mut value = [0; 100];
-            said(getxattr(d.join(name), key, &mut value).map(|bytes| String::from_utf8(value[..bytes].to_vec())))
+            outcome(getxattr(d.join(name), key, &mut value).map(|bytes| String::from_utf8(value[..bytes].to_vec())))
         };
         let mut short = [0; 2];
         all([
@@ -85,9 +85,9 @@ const CASES: &[Case] = &[
             set("dir", "user.dir", "", XattrFlags::CREATE),
             get("same", "user.one"),
             get("file", "user.absent"),
-            said(getxattr(d.join("file"), "user.one", &mut short)),
-            said(rustix::fs::removexattr(d.join("file"), "user.one")),
-            said(rustix::fs::removexattr(d.join("file"), "user.one")),
+            outcome(getxattr(d.join("file"), "user.one", &mut short)),
+            outcome(rustix::fs::removexattr(d.join("file"), "user.one")),
+            outcome(rustix::fs::removexattr(d.join("file"), "user.one")),
             set("file", "unknown.kind", "x", XattrFlags::empty()),
         ])
     }),

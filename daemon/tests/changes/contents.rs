@@ -8,7 +8,7 @@ use std::process::Command;
 
 use rustix::fs::{FallocateFlags, Mode, OFlags, fallocate, open};
 
-use crate::pair::{Case, ROOT, USER, all, compare, said, truncate};
+use crate::pair::{Case, ROOT, USER, all, compare, outcome, truncate};
 
 fn text(path: impl AsRef<Path>) -> String {
     format!("{:?}", fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).map_err(|e| e.kind()))
@@ -46,7 +46,7 @@ const CASES: &[Case] = &[
         let ended = writers.map(|mut writer| writer.wait().unwrap().success());
         let lines = fs::read_to_string(d.join("file")).unwrap();
         let count = |name: &str| lines.matches(name).count();
-        fs::write(d.join("file"), "the order is anybody's").unwrap();
+        fs::write(d.join("file"), "in any order").unwrap();
         format!("{ended:?} {} {} {}", count("one"), count("two"), lines.len())
     }),
     ("truncate", |d| {
@@ -70,7 +70,7 @@ const CASES: &[Case] = &[
         for file in [&mut unwritable, &mut unreadable, &mut nameless] {
             file.write_all(b"still writable").unwrap();
         }
-        // Longer than files that can be opened again are kept open.
+        // Longer than the mount caches descriptors of files that it can open again.
         std::thread::sleep(std::time::Duration::from_millis(1300));
         for file in [&mut unwritable, &mut unreadable, &mut nameless] {
             file.write_all(b" after a while").unwrap();
@@ -93,8 +93,8 @@ const CASES: &[Case] = &[
         file.read_to_string(&mut all_of_it).unwrap();
         file.set_len(4).unwrap();
         let m = file.metadata().unwrap();
-        let chmod = said(rustix::fs::fchmod(&file, Mode::from_raw_mode(0o600)));
-        let sync = said(rustix::fs::fsync(&file));
+        let chmod = outcome(rustix::fs::fchmod(&file, Mode::from_raw_mode(0o600)));
+        let sync = outcome(rustix::fs::fsync(&file));
         let unread = std::io::read_to_string(unread).unwrap();
         all([all_of_it, format!("{} {} {unread}", m.len(), m.nlink()), chmod, sync, text(d.join("other"))])
     }),
@@ -109,10 +109,10 @@ const CASES: &[Case] = &[
     }),
     ("fallocate", |d| {
         let file = edit(d.join("file"));
-        let grow = said(fallocate(&file, FallocateFlags::empty(), 0, 8192));
-        let keep = said(fallocate(&file, FallocateFlags::KEEP_SIZE, 0, 1 << 20));
-        let punch = said(fallocate(&file, FallocateFlags::KEEP_SIZE | FallocateFlags::PUNCH_HOLE, 0, 4096));
-        let zero = said(fallocate(&file, FallocateFlags::ZERO_RANGE, 4096, 100));
+        let grow = outcome(fallocate(&file, FallocateFlags::empty(), 0, 8192));
+        let keep = outcome(fallocate(&file, FallocateFlags::KEEP_SIZE, 0, 1 << 20));
+        let punch = outcome(fallocate(&file, FallocateFlags::KEEP_SIZE | FallocateFlags::PUNCH_HOLE, 0, 4096));
+        let zero = outcome(fallocate(&file, FallocateFlags::ZERO_RANGE, 4096, 100));
         all([grow, keep, punch, zero, format!("{} {}", file.metadata().unwrap().len(), text(d.join("file")).len())])
     }),
     ("holes", |d| {
@@ -120,13 +120,13 @@ const CASES: &[Case] = &[
         file.set_len(1 << 20).unwrap();
         file.write_all_at(b"data", 512 << 10).unwrap();
         file.sync_all().unwrap();
-        let seek = |position| said(rustix::fs::seek(&file, position));
+        let seek = |position| outcome(rustix::fs::seek(&file, position));
         use rustix::fs::SeekFrom::{Data, Hole};
         all([seek(Data(0)), seek(Hole(512 << 10)), seek(Data(600 << 10)), seek(Hole(0)), seek(Data(2 << 20))])
     }),
     ("direct_and_synchronous", |d| {
         let open = |flags| OpenOptions::new().write(true).custom_flags(flags).open(d.join("file")).unwrap();
-        // `dd` has the aligned memory that this takes.
+        // `dd` has the aligned memory that direct I/O needs.
         let dd =
             ["if=/dev/zero", "of=file", "bs=4096", "seek=1", "count=1", "oflag=direct", "conv=notrunc", "status=none"];
         let direct = Command::new("dd").args(dd).current_dir(d).status().unwrap();
@@ -134,8 +134,8 @@ const CASES: &[Case] = &[
         open(libc::O_DSYNC).write_all_at(b"data", 10_010).unwrap();
         let file = edit(d.join("file"));
         file.write_all_at(b"later", 10_020).unwrap();
-        let synced = all([said(rustix::fs::fsync(&file)), said(rustix::fs::fdatasync(&file))]);
-        let directory = said(rustix::fs::fsync(File::open(d.join("dir")).unwrap()));
+        let synced = all([outcome(rustix::fs::fsync(&file)), outcome(rustix::fs::fdatasync(&file))]);
+        let directory = outcome(rustix::fs::fsync(File::open(d.join("dir")).unwrap()));
         all([format!("{direct:?}"), synced, directory, format!("{}", text(d.join("file")).len())])
     }),
     ("maps", |d| {
@@ -158,11 +158,11 @@ const CASES: &[Case] = &[
     }),
     ("copy_file_range", |d| {
         let (from, to) = (File::open(d.join("file")).unwrap(), File::create(d.join("copied")).unwrap());
-        let copied = said(rustix::fs::copy_file_range(&from, None, &to, None, 100));
+        let copied = outcome(rustix::fs::copy_file_range(&from, None, &to, None, 100));
         all([copied, text(d.join("copied"))])
     }),
     ("executed_after_writing", |d| {
-        // Written by processes of their own: whatever is forked here meanwhile has none of it open.
+        // Separate processes write them: a process that this test forks meanwhile would hold them open.
         let script = "printf '#!/bin/sh\necho it runs\n' > script && chmod 755 script && cp /bin/true binary";
         let written = Command::new("/bin/sh").args(["-c", script]).current_dir(d).status().unwrap();
         let first = Command::new(d.join("script")).output().unwrap();

@@ -1,4 +1,4 @@
-//! What changes a tree, done through a real, writable mount and on a plain copy of the tree: results,
+//! Changes of a tree through a real, writable mount and on a plain copy of the tree: results,
 //! error numbers and trees must be the same.
 
 mod attributes;

@@ -9,12 +9,12 @@ use rustix::fs::{
     renameat_with, rmdir, stat, symlink, unlink,
 };
 
-use crate::pair::{Case, ROOT, USER, all, compare, said};
+use crate::pair::{Case, ROOT, USER, all, compare, outcome};
 
 const CASES: &[Case] = &[
     ("create", |d| {
         let make = |name: &str, flags, mode: u32| {
-            said(open(d.join(name), OFlags::CREATE | OFlags::CLOEXEC | flags, Mode::from_raw_mode(mode)).map(drop))
+            outcome(open(d.join(name), OFlags::CREATE | OFlags::CLOEXEC | flags, Mode::from_raw_mode(mode)).map(drop))
         };
         all([
             make("new", OFlags::WRONLY, 0o666),
@@ -33,20 +33,20 @@ const CASES: &[Case] = &[
         ])
     }),
     ("make_and_look", |d| {
-        let before = said(stat(d.join("made")).map(drop));
+        let before = outcome(stat(d.join("made")).map(drop));
         fs::create_dir(d.join("made")).unwrap();
-        let inside = said(stat(d.join("made/x")).map(drop));
+        let inside = outcome(stat(d.join("made/x")).map(drop));
         fs::write(d.join("made/x"), "x").unwrap();
         let names: Vec<_> = fs::read_dir(d.join("made")).unwrap().map(|e| e.unwrap().file_name()).collect();
         all([before, inside, format!("{names:?} {:?}", fs::read(d.join("made/x")))])
     }),
     ("mkdir", |d| {
-        let make = |name: &str, mode: u32| said(mkdir(d.join(name), Mode::from_raw_mode(mode)));
+        let make = |name: &str, mode: u32| outcome(mkdir(d.join(name), Mode::from_raw_mode(mode)));
         all([make("new", 0o777), make("new", 0o777), make("file", 0o777), make("new/a", 0o700), make("x/y", 0o700)])
     }),
     ("mknod", |d| {
         let make =
-            |name: &str, kind, device| said(mknodat(CWD, d.join(name), kind, Mode::from_raw_mode(0o640), device));
+            |name: &str, kind, device| outcome(mknodat(CWD, d.join(name), kind, Mode::from_raw_mode(0o640), device));
         all([
             make("fifo", FileType::Fifo, 0),
             make("socket", FileType::Socket, 0),
@@ -57,19 +57,19 @@ const CASES: &[Case] = &[
         ])
     }),
     ("symlink", |d| {
-        let make = |target: &str, name: &str| said(symlink(target, d.join(name)));
+        let make = |target: &str, name: &str| outcome(symlink(target, d.join(name)));
         let made =
             all([make("file", "a"), make("/absolute/target", "b"), make("x", "file"), make(&"t".repeat(4000), "c")]);
         all([made, format!("{:?} {:?}", fs::read(d.join("a")), fs::read_link(d.join("b")))])
     }),
     ("link", |d| {
         let results = all([
-            said(link(d.join("other"), d.join("dir/second"))),
-            said(link(d.join("other"), d.join("file"))),
-            said(link(d.join("dir"), d.join("x"))),
-            said(link(d.join("absent"), d.join("x"))),
-            said(linkat(CWD, d.join("link"), CWD, d.join("link2"), AtFlags::empty())),
-            said(linkat(CWD, d.join("link"), CWD, d.join("third"), AtFlags::SYMLINK_FOLLOW)),
+            outcome(link(d.join("other"), d.join("dir/second"))),
+            outcome(link(d.join("other"), d.join("file"))),
+            outcome(link(d.join("dir"), d.join("x"))),
+            outcome(link(d.join("absent"), d.join("x"))),
+            outcome(linkat(CWD, d.join("link"), CWD, d.join("link2"), AtFlags::empty())),
+            outcome(linkat(CWD, d.join("link"), CWD, d.join("third"), AtFlags::SYMLINK_FOLLOW)),
         ]);
         fs::write(d.join("dir/second"), "through the second name").unwrap();
         let ino = |name: &str| fs::symlink_metadata(d.join(name)).unwrap().ino();
@@ -77,13 +77,13 @@ const CASES: &[Case] = &[
         all([results, format!("{same:?} {:?}", fs::read(d.join("other")))])
     }),
     ("unlink", |d| {
-        let remove = |name: &str| said(unlink(d.join(name)));
+        let remove = |name: &str| outcome(unlink(d.join(name)));
         let gone =
             all([remove("file"), remove("file"), remove("dir"), remove("link"), remove("absent"), remove("dir/inner")]);
         all([gone, format!("{:?} {:?}", fs::read(d.join("same")), fs::metadata(d.join("same")).unwrap().nlink())])
     }),
     ("rmdir", |d| {
-        let remove = |name: &str| said(rmdir(d.join(name)));
+        let remove = |name: &str| outcome(rmdir(d.join(name)));
         all([remove("empty"), remove("empty"), remove("dir"), remove("file"), remove("dir/sub"), remove("absent")])
     }),
     ("remove_all", |d| {
@@ -94,7 +94,7 @@ const CASES: &[Case] = &[
         format!("{:?} {}", result.map_err(|e| e.kind()), d.join("dir").exists())
     }),
     ("rename", |d| {
-        let mv = |from: &str, to: &str| said(rename(d.join(from), d.join(to)));
+        let mv = |from: &str, to: &str| outcome(rename(d.join(from), d.join(to)));
         let moved = all([
             mv("file", "moved"),
             mv("file", "x"),
@@ -111,7 +111,7 @@ const CASES: &[Case] = &[
         all([moved, format!("{:?} {:?}", fs::read(d.join("empty/inner")), fs::read(d.join("empty/sub/leaf")))])
     }),
     ("rename_flags", |d| {
-        let mv = |from: &str, to: &str, flags| said(renameat_with(CWD, d.join(from), CWD, d.join(to), flags));
+        let mv = |from: &str, to: &str, flags| outcome(renameat_with(CWD, d.join(from), CWD, d.join(to), flags));
         let moved = all([
             mv("file", "other", RenameFlags::NOREPLACE),
             mv("file", "fresh", RenameFlags::NOREPLACE),
@@ -135,33 +135,33 @@ const CASES: &[Case] = &[
         format!("{seen:?}")
     }),
     ("rename_directory_in_use", |d| {
-        let held = File::open(d.join("dir/sub/leaf")).unwrap();
+        let file = File::open(d.join("dir/sub/leaf")).unwrap();
         let directory = File::open(d.join("dir/sub")).unwrap();
         fs::rename(d.join("dir"), d.join("elsewhere")).unwrap();
         fs::create_dir_all(d.join("dir/sub")).unwrap();
         fs::write(d.join("dir/sub/leaf"), "another leaf").unwrap();
-        let by_directory = said(
+        let by_directory = outcome(
             rustix::fs::openat(&directory, "leaf", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
                 .map(|fd| std::io::read_to_string(File::from(fd)).unwrap()),
         );
-        let made = said(rustix::fs::mkdirat(&directory, "made", Mode::from_raw_mode(0o755)));
+        let made = outcome(rustix::fs::mkdirat(&directory, "made", Mode::from_raw_mode(0o755)));
         all([
-            format!("{:?}", std::io::read_to_string(held).unwrap()),
+            format!("{:?}", std::io::read_to_string(file).unwrap()),
             by_directory,
             made,
             format!("{:?} {}", fs::read(d.join("dir/sub/leaf")), d.join("elsewhere/sub/made").is_dir()),
         ])
     }),
     ("rename_over_open", |d| {
-        let held = File::open(d.join("other")).unwrap();
+        let file = File::open(d.join("other")).unwrap();
         fs::rename(d.join("tool"), d.join("other")).unwrap();
-        let nlink = held.metadata().unwrap().nlink();
-        format!("{:?} {nlink} {:?}", std::io::read_to_string(&held).unwrap(), fs::read(d.join("other")))
+        let nlink = file.metadata().unwrap().nlink();
+        format!("{:?} {nlink} {:?}", std::io::read_to_string(&file).unwrap(), fs::read(d.join("other")))
     }),
     ("socket", |d| {
         use std::io::{Read, Write};
         use std::os::unix::net::{UnixListener, UnixStream};
-        // Paths of sockets are short: it is reached from where it is.
+        // Socket paths are short, so the working directory is the socket's.
         let directory = File::open(d).unwrap();
         let path = format!("/proc/self/fd/{}/s", std::os::fd::AsRawFd::as_raw_fd(&directory));
         let listener = UnixListener::bind(Path::new(&path)).unwrap();
@@ -195,7 +195,7 @@ fn a_directory_can_be_emptied_while_it_is_listed() {
     let case: Case = ("empty", |d| {
         let removed =
             fs::read_dir(d.join("many")).unwrap().map(|entry| fs::remove_file(entry.unwrap().path()).unwrap());
-        all([removed.count().to_string(), said(rmdir(d.join("many")))])
+        all([removed.count().to_string(), outcome(rmdir(d.join("many")))])
     });
     compare(&[case], ROOT, |d| {
         fs::create_dir(d.join("many")).unwrap();

@@ -1,4 +1,4 @@
-//! What is changed on one node is seen on the others.
+//! A change on one node is seen on the others.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
@@ -48,7 +48,7 @@ fn changes_reach_all_nodes() {
         eventually("the new file", || reads(&mount.path("dir/new"), "made on the leaf"));
         eventually("its name", || fs::read_dir(mount.path("dir")).unwrap().count() == 4);
     }
-    // What is live once needs no more messages.
+    // A passthrough path needs no more messages.
     fs::write(root.path("dir/file"), "changed on the root").unwrap();
     assert!(reads(&leaf.path("dir/file"), "changed on the root"));
     fs::remove_file(root.path("dir/new")).unwrap();
@@ -65,7 +65,7 @@ fn a_renamed_directory_is_renamed_everywhere() {
     let mut cluster = Cluster::prepare();
     let Some(mounts) = start(&mut cluster) else { return };
     let [root, _, leaf] = &mounts[..] else { panic!("three mounts") };
-    let held = File::open(leaf.path("dir/deep/er/leaf")).unwrap();
+    let file = File::open(leaf.path("dir/deep/er/leaf")).unwrap();
     fs::rename(root.path("dir"), root.path("moved")).unwrap();
     fs::create_dir_all(root.path("dir/deep/er")).unwrap();
     fs::write(root.path("dir/deep/er/leaf"), "a new one").unwrap();
@@ -76,9 +76,9 @@ fn a_renamed_directory_is_renamed_everywhere() {
         assert_same(&cluster.shared(""), &mount.at);
     }
     let mut content = [0; 4];
-    held.read_exact_at(&mut content, 0).unwrap();
-    assert_eq!(&content, b"leaf", "who has a file open keeps it");
-    drop(held);
+    file.read_exact_at(&mut content, 0).unwrap();
+    assert_eq!(&content, b"leaf", "an open file stays readable");
+    drop(file);
     drop(mounts);
     cluster.stop();
 }
@@ -88,17 +88,17 @@ fn what_is_replaced_stays_what_it_was_for_its_users() {
     let mut cluster = Cluster::prepare();
     let Some(mounts) = start(&mut cluster) else { return };
     let [root, _, leaf] = &mounts[..] else { panic!("three mounts") };
-    let held = File::open(leaf.path("library")).unwrap();
-    let ino = held.metadata().unwrap().ino();
+    let file = File::open(leaf.path("library")).unwrap();
+    let ino = file.metadata().unwrap().ino();
     fs::write(root.path("library.new"), [8; 9000]).unwrap();
     fs::rename(root.path("library.new"), root.path("library")).unwrap();
     eventually("the new library", || fs::read(leaf.path("library")).unwrap() == [8; 9000]);
     let mut page = [0; 9000];
-    held.read_exact_at(&mut page, 0).unwrap();
+    file.read_exact_at(&mut page, 0).unwrap();
     assert_eq!(page, [7; 9000]);
-    assert_eq!(held.metadata().unwrap().ino(), ino);
+    assert_eq!(file.metadata().unwrap().ino(), ino);
     assert_ne!(fs::metadata(leaf.path("library")).unwrap().ino(), ino);
-    drop(held);
+    drop(file);
     drop(mounts);
     cluster.stop();
 }
@@ -123,15 +123,15 @@ fn lines_that_two_nodes_append_are_all_there() {
 }
 
 #[test]
-fn changes_beside_the_mounts_are_seen_where_a_path_is_live() {
+fn changes_beside_the_mounts_are_seen_on_passthrough_paths() {
     let mut cluster = Cluster::prepare();
     let Some(mounts) = start(&mut cluster) else { return };
-    fs::write(mounts[0].path("dir/file"), "live now").unwrap();
+    fs::write(mounts[0].path("dir/file"), "passthrough now").unwrap();
     for round in 0..5 {
         let text = format!("round {round}");
         fs::write(cluster.shared("dir/file.new"), &text).unwrap();
         fs::rename(cluster.shared("dir/file.new"), cluster.shared("dir/file")).unwrap();
-        // The kernel is told that names have gone live as soon as it takes that in.
+        // The kernel is notified of passthrough names once it accepts the notification.
         eventually("the kernel's view", || round > 0 || reads(&mounts[0].path("dir/file"), &text));
         assert!(reads(&mounts[0].path("dir/file"), &text), "{text}");
     }
@@ -140,7 +140,7 @@ fn changes_beside_the_mounts_are_seen_where_a_path_is_live() {
 }
 
 #[test]
-fn a_path_goes_live_once_and_writers_let_go() {
+fn a_path_becomes_passthrough_once_and_writers_release_it() {
     let mut cluster = Cluster::prepare();
     let Some(mounts) = start(&mut cluster) else { return };
     let copied = Command::new("cp").arg("/bin/true").arg(mounts[0].path("dir/program")).status().unwrap();
@@ -148,11 +148,11 @@ fn a_path_goes_live_once_and_writers_let_go() {
     for round in 0..100 {
         fs::write(mounts[0].path("dir/file"), format!("round {round}")).unwrap();
     }
-    // As long as a file is open for writing it can't be executed.
+    // A file that is open for writing can't be executed.
     let run = || Command::new(cluster.shared("dir/program")).status();
     eventually("the program", || run().is_ok_and(|status| status.success()));
     drop(mounts);
     let asked = cluster.stop()[0].mount.asked;
-    // Once about each thing that was there, and about the two that go live.
+    // One request for each name that existed, and for the two that become passthrough.
     assert!(asked < 20, "{asked} questions");
 }

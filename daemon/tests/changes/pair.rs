@@ -15,10 +15,10 @@ use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 use crate::support::Cluster;
 use crate::support::mounted::{Mounted, assert_same, check_at};
 
-/// Something that is done to a directory, and says what came of it.
+/// A change of a directory, which returns its outcome.
 pub type Case = (&'static str, fn(&Path) -> String);
 
-/// Who does it.
+/// The user that makes the change.
 #[derive(Clone, Copy, Debug)]
 pub struct User {
     pub uid: u32,
@@ -30,8 +30,8 @@ pub const ROOT: User = User { uid: 0, gid: 0, groups: &[] };
 pub const USER: User = User { uid: 1000, gid: 1000, groups: &[2000] };
 pub const NOBODY: User = User { uid: 65534, gid: 65534, groups: &[] };
 
-/// Does each case as `user`, in a directory of its own, on both trees; once with the kernel knowing
-/// nothing of them and once with the kernel knowing all. `plant` adds to what the directories hold.
+/// Runs each case as `user`, in its own directory, on both trees: once with nothing of them in the
+/// kernel's caches and once with everything. `plant` adds to the directories' content.
 pub fn compare(cases: &[Case], user: User, plant: fn(&Path)) {
     for opening in [Opening::None, Opening::Cached] {
         for is_warm in [false, true] {
@@ -72,7 +72,7 @@ fn compare_once(cases: &[Case], user: User, plant: fn(&Path), opening: Opening, 
     cluster.stop();
 }
 
-/// What every case finds: plain files, one executable, one with two names, directories, links.
+/// Creates the input of every case: plain files, one executable, one with two names, directories, links.
 fn plant_one(root: &Path, user: User) {
     fs::create_dir_all(root.join("dir/sub")).unwrap();
     fs::create_dir(root.join("empty")).unwrap();
@@ -94,7 +94,7 @@ fn plant_one(root: &Path, user: User) {
     }
 }
 
-/// Does `work` on a thread that is `user`'s.
+/// Runs `work` on a thread with `user`'s credentials.
 pub fn as_user<T: Send>(user: User, work: impl FnOnce() -> T + Send) -> T {
     let change = move || {
         if user.uid != 0 {
@@ -109,7 +109,7 @@ pub fn as_user<T: Send>(user: User, work: impl FnOnce() -> T + Send) -> T {
     std::thread::scope(|scope| scope.spawn(change).join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
 }
 
-/// A tree but for times and inode numbers, which no two trees share.
+/// Describes a tree without times and inode numbers, which no two trees share.
 pub fn summary(root: &Path) -> BTreeMap<PathBuf, String> {
     let describe = |(path, seen): (PathBuf, crate::support::mounted::Seen)| {
         let m = fs::symlink_metadata(root.join(&path)).unwrap();
@@ -131,20 +131,20 @@ pub fn summary(root: &Path) -> BTreeMap<PathBuf, String> {
     check_at(root).into_iter().map(describe).collect()
 }
 
-/// What came of a system call.
-pub fn said<T: Debug>(result: Result<T, Errno>) -> String {
+/// Returns a system call's result as text.
+pub fn outcome<T: Debug>(result: Result<T, Errno>) -> String {
     match result {
         Ok(value) => format!("{value:?}"),
         Err(errno) => format!("{errno:?}"),
     }
 }
 
-/// What came of several.
-pub fn all<const N: usize>(said: [String; N]) -> String {
-    said.join("; ")
+/// Joins several results.
+pub fn all<const N: usize>(outcomes: [String; N]) -> String {
+    outcomes.join("; ")
 }
 
-/// truncate(2), which takes a path; what came of it.
+/// Calls truncate(2), which takes a path.
 pub fn truncate(path: &Path, bytes: u64) -> String {
     let script = "import os, sys\ntry: os.truncate(sys.argv[1], int(sys.argv[2]))\nexcept OSError as e: print(e.errno)";
     let output = Command::new("python3").args(["-c", script]).arg(path).arg(bytes.to_string()).output().unwrap();

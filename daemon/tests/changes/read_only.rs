@@ -1,4 +1,4 @@
-//! A mount that is no namespace refuses every change.
+//! A mount outside of a namespace refuses every change.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};

@@ -1,4 +1,4 @@
-//! What one user may do with another's files.
+//! One user's permissions on another's files.
 
 use std::fs::{self, OpenOptions, Permissions};
 use std::io::Write;
@@ -9,9 +9,9 @@ use rustix::fs::{
     CWD, Mode, OFlags, Timespec, Timestamps, UTIME_NOW, chmod, mkdir, open, rename, rmdir, unlink, utimensat,
 };
 
-use crate::pair::{Case, NOBODY, USER, all, compare, said, truncate};
+use crate::pair::{Case, NOBODY, USER, all, compare, outcome, truncate};
 
-/// Gives what the case finds to somebody else, and leaves doors open.
+/// Gives the case's input to another user, with some of it writable for all.
 fn plant(d: &Path) {
     for (name, gid, mode) in [
         ("", 0, 0o755),
@@ -33,18 +33,18 @@ fn plant(d: &Path) {
 
 const CASES: &[Case] = &[
     ("names", |d| {
-        let make = |name: &str| said(mkdir(d.join(name), Mode::from_raw_mode(0o755)));
+        let make = |name: &str| outcome(mkdir(d.join(name), Mode::from_raw_mode(0o755)));
         let owner = |name: &str| fs::symlink_metadata(d.join(name)).map(|m| (m.uid(), m.gid())).map_err(|e| e.kind());
         let results = all([
             make("new"),
             make("dir/new"),
             make("empty/new"),
             make("dir/sub/new"),
-            said(unlink(d.join("file"))),
-            said(unlink(d.join("dir/sub/theirs"))),
-            said(rename(d.join("file"), d.join("empty/file"))),
-            said(rename(d.join("empty/new"), d.join("empty/renamed"))),
-            said(rmdir(d.join("dir/sub/new"))),
+            outcome(unlink(d.join("file"))),
+            outcome(unlink(d.join("dir/sub/theirs"))),
+            outcome(rename(d.join("file"), d.join("empty/file"))),
+            outcome(rename(d.join("empty/new"), d.join("empty/renamed"))),
+            outcome(rmdir(d.join("dir/sub/new"))),
         ]);
         all([results, format!("{:?} {:?}", owner("dir/new"), owner("empty/renamed"))])
     }),
@@ -57,11 +57,11 @@ const CASES: &[Case] = &[
         all([append("file"), append("other"), append("secret"), append("dir/inner"), read("secret"), read("other")])
     }),
     ("attributes", |d| {
-        let set = |name: &str, mode: u32| said(chmod(d.join(name), Mode::from_raw_mode(mode)));
+        let set = |name: &str, mode: u32| outcome(chmod(d.join(name), Mode::from_raw_mode(mode)));
         let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
         let touch = |name: &str, time: Timespec| {
             let times = Timestamps { last_access: time, last_modification: time };
-            said(utimensat(CWD, d.join(name), &times, rustix::fs::AtFlags::empty()))
+            outcome(utimensat(CWD, d.join(name), &times, rustix::fs::AtFlags::empty()))
         };
         all([
             set("other", 0o600),
@@ -85,7 +85,7 @@ const CASES: &[Case] = &[
         format!("{:?} {:?}", owner("empty/mine"), owner("empty/link"))
     }),
     ("a_descriptor_that_was_given", |d| {
-        // Opened while it was allowed, used when it is no more.
+        // Opened while permitted, used when it no longer is.
         fs::write(d.join("empty/given"), "").unwrap();
         let mut file = OpenOptions::new().append(true).open(d.join("empty/given")).unwrap();
         fs::set_permissions(d.join("empty/given"), Permissions::from_mode(0o400)).unwrap();
@@ -103,6 +103,6 @@ fn members_of_a_group_may_what_they_may_in_a_plain_tree() {
 }
 
 #[test]
-fn strangers_may_what_they_may_in_a_plain_tree() {
+fn other_users_have_their_permissions_in_a_plain_tree() {
     compare(CASES, NOBODY, plant);
 }

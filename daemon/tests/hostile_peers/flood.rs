@@ -1,4 +1,4 @@
-//! Thousands of connections, while peers and processes go on being served.
+//! Thousands of connections, while peers and processes are still served.
 
 use std::collections::VecDeque;
 use std::io::Write;
@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use headwater_abi::client::Status;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
+use crate::peer::{Secrets, TRUE, first_record};
 use crate::process::{FILES, Session};
-use crate::stranger::{Secrets, TRUE, first_record};
 use crate::support::eventually;
 use crate::wire::{Fate, Seen, Wire};
 
@@ -20,28 +20,28 @@ use crate::wire::{Fate, Seen, Wire};
 const CONNECTIONS_MIN: usize = 1000;
 /// How much memory the attacked daemon may gain for each, in bytes.
 const MEMORY_BYTES_MAX: u64 = 512;
-/// Connections of each kind that are kept open on this side.
-const KEPT_MAX: usize = 150;
-/// Descriptors that the daemon may have more: what has not greeted (64), processes that ask, files that
-/// are read and sent.
+/// Connections of each kind that stay open on this side.
+const OPEN_MAX: usize = 150;
+/// How many more descriptors the daemon may have: for connections without a greeting (64), for clients,
+/// and for files that are read and sent.
 const DESCRIPTORS_MAX: usize = 64 + 16;
 
-/// Connects and says `first`, over and over.
+/// Connects and sends `first`, over and over.
 fn connect_again_and_again(address: SocketAddr, first: &[u8], made: &AtomicUsize, is_over: &dyn Fn() -> bool) {
-    let mut kept = VecDeque::new();
+    let mut open = VecDeque::new();
     while !is_over() {
         // While too many wait already, the kernel refuses more.
         let Ok(mut stream) = TcpStream::connect(address) else { continue };
         let _ = stream.write_all(first);
         made.fetch_add(1, Ordering::SeqCst);
-        kept.push_back(stream);
-        if kept.len() > KEPT_MAX {
-            kept.pop_front();
+        open.push_back(stream);
+        if open.len() > OPEN_MAX {
+            open.pop_front();
         }
     }
 }
 
-/// Makes `count` connections of each kind, and more until `meanwhile` is done; how many it were.
+/// Makes `count` connections of each kind, and more until `meanwhile` is done; returns their number.
 fn flood(address: SocketAddr, kinds: &[Vec<u8>], count: usize, meanwhile: impl FnOnce()) -> usize {
     let (made, is_done) = ([const { AtomicUsize::new(0) }; 4], AtomicBool::new(false));
     std::thread::scope(|scope| {
@@ -59,7 +59,7 @@ fn flood(address: SocketAddr, kinds: &[Vec<u8>], count: usize, meanwhile: impl F
     made.iter().map(|made| made.load(Ordering::SeqCst)).sum()
 }
 
-/// A root and its child; the first record that the child has sent to the root, and what cuts their link.
+/// Starts a root and its child; returns the child's first record too, and a function that cuts their link.
 fn pair() -> (Session, Wire, Arc<Mutex<Vec<u8>>>, Arc<AtomicBool>) {
     let (recorded, is_cut) = (Arc::new(Mutex::new(Vec::new())), Arc::new(AtomicBool::new(false)));
     let (recorder, cutter) = (Arc::clone(&recorded), Arc::clone(&is_cut));
@@ -80,7 +80,7 @@ fn pair() -> (Session, Wire, Arc<Mutex<Vec<u8>>>, Arc<AtomicBool>) {
     (session, wire, recorded, is_cut)
 }
 
-/// What is measured once it hasn't changed for a while: what a node does after it has answered is done then.
+/// Measures until the value is stable: a node's work after its answer is done then.
 fn at_rest(measure: impl Fn() -> Option<usize>) -> Option<usize> {
     let (mut last, mut since) = (measure(), Instant::now());
     while since.elapsed() < Duration::from_millis(300) {
@@ -100,11 +100,11 @@ fn a_flood_of_connections_costs_and_disturbs_nothing() {
     let (session, wire, recorded, is_cut) = pair();
     assert_eq!(session.ask(1, 0), Some(Status::Done));
     let wrong = first_record(&Secrets { key: [9; 32], ..TRUE }).1;
-    // Nothing; garbage; a wrong key; and what a good peer once said.
+    // Nothing; garbage; a wrong key; and a recorded first record of a good peer.
     let kinds = [Vec::new(), vec![255; 4096], wrong, recorded.lock().unwrap().clone()];
     let (root, node) = (session.address(0), &session.nodes[0]);
     let descriptors = at_rest(|| node.descriptors());
-    // So that what is made once has been made.
+    // Allocations that happen only once have happened after this.
     flood(root, &kinds, 100, || ());
     let memory = node.memory();
     let mut descriptors_max = 0;
@@ -113,9 +113,9 @@ fn a_flood_of_connections_costs_and_disturbs_nothing() {
             assert_eq!(session.ask(number % 2, number), Some(Status::Done), "f{number}");
             descriptors_max = descriptors_max.max(node.descriptors().unwrap_or(0));
         }
-        assert_eq!(wire.connections(), 1, "the link stands throughout");
+        assert_eq!(wire.connections(), 1, "the link stays up throughout");
     });
-    // A good peer comes in as well. Who has recorded another's first record can delay that; strangers can't.
+    // A good peer is accepted as well. Only replays of a recorded first record can delay it.
     let connections = connections
         + flood(root, &kinds[..3], 100, || {
             is_cut.store(true, Ordering::SeqCst);

@@ -7,10 +7,10 @@ use std::time::Duration;
 use headwater_abi::client::Status;
 use headwater_abi::wire::{FRAME_BYTES_MAX, Message, TransferId, VERSION};
 
-use crate::process::Session;
-use crate::stranger::{
+use crate::peer::{
     Secrets, TRUE, answer, connect, first_record, frame, hello, hello_by, parents_hello, rest, shake_hands,
 };
+use crate::process::Session;
 use crate::support::{SESSION, eventually};
 
 /// The root of five ranks: ranks 1 to 3 are its children, 4 is a child of 1.
@@ -21,18 +21,18 @@ fn root() -> Session {
 }
 
 #[test]
-fn who_knows_the_secrets_gets_in_by_either_cipher() {
+fn a_peer_with_the_secrets_is_accepted_with_either_cipher() {
     let session = root();
     for (rank, cipher) in [(1, "AESGCM"), (2, "ChaChaPoly")] {
         let mut peer = shake_hands(session.address(0), &Secrets { cipher, ..TRUE }).expect("the secrets are right");
-        peer.say(&frame(&hello(rank, 5), b""));
-        assert_eq!(peer.hear(), Some(frame(&parents_hello(0, 5), b"")));
-        assert_eq!(peer.hear(), Some(frame(&Message::Alive, b"")), "the link stands");
+        peer.send_plain(&frame(&hello(rank, 5), b""));
+        assert_eq!(peer.receive_plain(), Some(frame(&parents_hello(0, 5), b"")));
+        assert_eq!(peer.receive_plain(), Some(frame(&Message::Alive, b"")), "the link is up");
     }
 }
 
 #[test]
-fn who_lacks_a_secret_is_refused_and_told_of_once() {
+fn a_peer_without_a_secret_is_refused_and_reported_once() {
     let session = root();
     for secrets in [
         Secrets { key: [8; 32], ..TRUE },
@@ -51,7 +51,7 @@ fn who_lacks_a_secret_is_refused_and_told_of_once() {
 }
 
 #[test]
-fn who_greets_wrongly_is_refused_and_each_reason_told_once() {
+fn a_wrong_greeting_is_refused_and_each_reason_reported_once() {
     let session = root();
     let own = |version, session, ranks, fan_out| hello_by(version, session, 1, ranks, fan_out);
     for (message, why) in [
@@ -60,16 +60,16 @@ fn who_greets_wrongly_is_refused_and_each_reason_told_once() {
         (own(VERSION, SESSION.0, 6, 3), "another topology"),
         (own(VERSION, SESSION.0, 5, 2), "another topology"),
         (hello(0, 5), "its rank is no neighbour's"),
-        (parents_hello(1, 5), "it asks whom it should answer"),
+        (parents_hello(1, 5), "the dialling end must be the child"),
         (hello(5, 5), "its rank is no neighbour's"),
         (hello(u32::MAX, 5), "its rank is no neighbour's"),
         (Message::Alive, "it is missing"),
     ] {
         for _ in 0..3 {
             let mut peer = shake_hands(session.address(0), &TRUE).expect("the secrets are right");
-            peer.say(&frame(&message, b""));
-            assert_eq!(peer.hear(), Some(frame(&parents_hello(0, 5), b"")), "it greets at once itself");
-            assert_eq!(peer.hear(), None, "nothing more is said: {message:?}");
+            peer.send_plain(&frame(&message, b""));
+            assert_eq!(peer.receive_plain(), Some(frame(&parents_hello(0, 5), b"")), "it greets at once itself");
+            assert_eq!(peer.receive_plain(), None, "nothing more is sent: {message:?}");
             peer.must_be_refused();
         }
         assert_eq!(session.nodes[0].logged(why), 1, "{why}: {}", session.nodes[0].log());
@@ -101,7 +101,7 @@ fn garbage_instead_of_a_handshake_is_refused() {
 }
 
 #[test]
-fn strangers_have_room_for_a_greeting_alone() {
+fn unauthenticated_peers_have_room_for_a_greeting_only() {
     let session = root();
     let mut bytes = 3;
     let mut at = 2;
@@ -112,16 +112,16 @@ fn strangers_have_room_for_a_greeting_alone() {
         record[at] ^= 1 << (at % 8);
         at += 1;
         peer.send(&record);
-        assert_eq!(peer.hear(), Some(frame(&parents_hello(0, 5), b"")), "it greets at once itself");
-        assert_eq!(peer.hear(), None, "byte {at}");
+        assert_eq!(peer.receive_plain(), Some(frame(&parents_hello(0, 5), b"")), "it greets at once itself");
+        assert_eq!(peer.receive_plain(), None, "byte {at}");
         peer.must_be_refused();
     }
     assert!(bytes > 2 + 4 + 16, "all of a greeting");
     for long in [vec![255; 1 << 20], vec![2, 1], vec![255, 255]] {
         let mut peer = shake_hands(session.address(0), &TRUE).expect("the secrets are right");
         peer.send(&long);
-        assert!(peer.hear().is_none_or(|greeting| greeting == frame(&parents_hello(0, 5), b"")));
-        // It is closed though the other end is still open.
+        assert!(peer.receive_plain().is_none_or(|greeting| greeting == frame(&parents_hello(0, 5), b"")));
+        // The daemon closes it although the other end is still open.
         rest(&peer.stream);
     }
     assert_eq!(session.nodes[0].logged("speaks no Noise"), 1, "{}", session.nodes[0].log());
@@ -146,14 +146,14 @@ fn a_child_that_sends_nonsense_loses_its_link() {
             frame(&hello(1, 5), b""),
         ] {
             let mut peer = shake_hands(session.address(0), &TRUE).expect("the secrets are right");
-            peer.say(&frame(&hello(1, 5), b""));
-            assert!(peer.hear().is_some(), "it greets");
-            peer.say(&plain);
+            peer.send_plain(&frame(&hello(1, 5), b""));
+            assert!(peer.receive_plain().is_some(), "it greets");
+            peer.send_plain(&plain);
             peer.must_be_refused();
         }
         // Half a record.
         let mut peer = shake_hands(session.address(0), &TRUE).expect("the secrets are right");
-        peer.say(&frame(&hello(1, 5), b""));
+        peer.send_plain(&frame(&hello(1, 5), b""));
         let record = peer.record(&whole);
         peer.send(&record[..record.len() - 1]);
         peer.must_be_refused();
@@ -162,23 +162,23 @@ fn a_child_that_sends_nonsense_loses_its_link() {
     let grown = session.nodes[0].memory().saturating_sub(before);
     assert!(grown < 4 << 20, "{grown} bytes more after 180 links");
     let ended = session.nodes[0].logged("a link ended") + session.nodes[0].logged("broke the protocol");
-    assert_eq!(ended, 180, "each of them stood");
+    assert_eq!(ended, 180, "each of them was up");
 }
 
 #[test]
-fn who_says_nothing_is_closed_after_a_while() {
+fn a_silent_connection_is_closed_after_its_timeout() {
     let session = root();
     let silent = connect(session.address(0));
     let (_, first) = first_record(&TRUE);
     let mut slow = connect(session.address(0));
     let greeted = shake_hands(session.address(0), &TRUE).expect("the secrets are right");
-    // A byte now and then is no greeting either.
+    // A slow trickle of bytes is no greeting either.
     let slow_one = std::thread::spawn(move || {
         let done = first.iter().take(20).position(|byte| {
             std::thread::sleep(Duration::from_millis(500));
             slow.write_all(&[*byte]).is_err()
         });
-        assert!(done.is_some(), "20 bytes were taken, one after another");
+        assert!(done.is_some(), "20 bytes were accepted, one after another");
     });
     assert_eq!(rest(&silent), b"");
     rest(&greeted.stream);
@@ -187,7 +187,7 @@ fn who_says_nothing_is_closed_after_a_while() {
 }
 
 #[test]
-fn who_comes_and_goes_leaves_nothing() {
+fn closed_connections_leave_nothing() {
     let session = root();
     let Some(before) = session.nodes[0].descriptors() else {
         return println!("skipped: this user may not count another process's descriptors");
@@ -197,6 +197,6 @@ fn who_comes_and_goes_leaves_nothing() {
         let stream = connect(session.address(0));
         stream.shutdown(Shutdown::Both).unwrap();
     }
-    eventually("the end of what nobody has open", || session.nodes[0].descriptors() == Some(before));
+    eventually("the end of closed connections", || session.nodes[0].descriptors() == Some(before));
     assert!(session.nodes[0].logged("refused") <= 3, "{}", session.nodes[0].log());
 }

@@ -1,4 +1,4 @@
-//! A rank that knows the session's key, and changes the content that it passes on.
+//! A rank that knows the session's key, and alters the content that it forwards.
 
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,46 +6,46 @@ use std::sync::{Arc, Mutex};
 
 use headwater_abi::wire::Message;
 
-use crate::stranger::{Peer, TRUE, answer_hands, frame, hello_in, parents_hello_in, shake_hands};
+use crate::peer::{Peer, TRUE, answer_hands, frame, hello_in, parents_hello_in, shake_hands};
 use crate::support::CHAIN;
 
-/// What it did.
+/// Its counts.
 pub struct Liar {
     listener: TcpListener,
     lies: Arc<AtomicU64>,
 }
 
 impl Liar {
-    /// One that nobody has found yet.
+    /// Binds its sockets; no peer has connected yet.
     pub fn prepare() -> Liar {
         Liar { listener: TcpListener::bind("127.0.0.1:0").unwrap(), lies: Arc::default() }
     }
 
-    /// Has it be `rank` of a chain of `ranks`, which has its knowledge from the one at `parent`. Where its
-    /// children find it.
+    /// Runs it as `rank` of a chain of `ranks` below the daemon at `parent`. Returns the address for its
+    /// children.
     pub fn between(&self, parent: SocketAddr, rank: u32, ranks: u32) -> SocketAddr {
         let (listener, lies) = (self.listener.try_clone().unwrap(), Arc::clone(&self.lies));
         std::thread::spawn(move || {
             for stream in listener.incoming() {
                 let (stream, lies) = (stream.unwrap(), Arc::clone(&lies));
-                // Who doesn't say more keeps nobody else from coming.
-                std::thread::spawn(move || stand_between(stream, parent, rank, ranks, &lies));
+                // A silent connection must not block others.
+                std::thread::spawn(move || relay_between(stream, parent, rank, ranks, &lies));
             }
         });
         self.listener.local_addr().unwrap()
     }
 
-    /// How many contents and chunks of them it has changed.
+    /// Returns how many contents and chunks it has altered.
     pub fn lies(&self) -> u64 {
         self.lies.load(Ordering::SeqCst)
     }
 }
 
-/// Is `rank` for one child.
-fn stand_between(stream: TcpStream, parent: SocketAddr, rank: u32, ranks: u32, lies: &Arc<AtomicU64>) {
+/// Acts as `rank` for one child.
+fn relay_between(stream: TcpStream, parent: SocketAddr, rank: u32, ranks: u32, lies: &Arc<AtomicU64>) {
     let (Some(mut child), Some(mut above)) = (answer_hands(stream), shake_hands(parent, &TRUE)) else { return };
-    child.say(&frame(&parents_hello_in(CHAIN, rank, ranks), b""));
-    above.say(&frame(&hello_in(CHAIN, rank, ranks), b""));
+    child.send_plain(&frame(&parents_hello_in(CHAIN, rank, ranks), b""));
+    above.send_plain(&frame(&hello_in(CHAIN, rank, ranks), b""));
     let ends = [child, above].map(|end| (end.stream.try_clone().unwrap(), Arc::new(Mutex::new(end))));
     for (from, to, lies) in [(0, 1, None), (1, 0, Some(Arc::clone(lies)))] {
         let (stream, from) = (ends[from].0.try_clone().unwrap(), Arc::clone(&ends[from].1));
@@ -54,10 +54,10 @@ fn stand_between(stream: TcpStream, parent: SocketAddr, rank: u32, ranks: u32, l
     }
 }
 
-/// Passes frames on, but for greetings; with `lies`, each piece of content with one bit changed.
+/// Forwards frames except greetings; with `lies`, each piece of content with one bit changed.
 fn pass_on(mut stream: TcpStream, from: &Mutex<Peer>, to: &Mutex<Peer>, lies: Option<&AtomicU64>) {
     let mut plain = Vec::new();
-    while let Some(record) = crate::stranger::read_record(&mut stream) {
+    while let Some(record) = crate::peer::read_record(&mut stream) {
         let Some(more) = from.lock().unwrap().open(&record) else { break };
         plain.extend(more);
         while let Some(length) = plain.first_chunk() {
@@ -74,7 +74,7 @@ fn pass_on(mut stream: TcpStream, from: &Mutex<Peer>, to: &Mutex<Peer>, lies: Op
                 }
                 _ => {}
             }
-            to.lock().unwrap().say_long(&frame);
+            to.lock().unwrap().send_long(&frame);
         }
     }
     let _ = stream.shutdown(Shutdown::Both);

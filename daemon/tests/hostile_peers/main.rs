@@ -1,13 +1,13 @@
-//! Daemons as processes, attacked over TCP by peers and strangers, and on the node by other users.
+//! Daemons as processes, attacked over TCP by peers with and without the key, and on the node by other users.
 
 mod failing;
 mod flood;
 mod greetings;
 mod liar;
+mod peer;
 mod process;
 mod recordings;
 mod secret;
-mod stranger;
 #[path = "../support/mod.rs"]
 mod support;
 mod users;

@@ -1,4 +1,4 @@
-//! Daemons and supervisors as processes of their own: this executable, started again.
+//! Daemons and supervisors as separate processes: this executable, started again.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -17,17 +17,17 @@ use headwater_store::layout::NodeDir;
 use headwater_supervisor::SupervisorConfig;
 use rustix::io::FdFlags;
 
-use crate::support::{Cluster, PATIENCE, final_status};
+use crate::support::{Cluster, TEST_TIMEOUT, final_status};
 
-/// In the environment of what is started here.
+/// The environment variable that marks started processes.
 const STARTED: &str = "HEADWATER_HOSTILE_PEERS";
 /// How many small files a session has.
 pub const FILES: usize = 300;
-/// Of all tests, only one process is started at a time, so that it alone inherits its socket.
+/// Serializes starts of processes in all tests, so that only one process inherits each socket.
 static STARTING: Mutex<()> = Mutex::new(());
 
-/// What `headwater daemon` is; nothing by itself. A supervisor finds it by its name, which no other test
-/// may have in its own.
+/// Runs as `headwater daemon` if started so. A supervisor finds it by its name, which no other test
+/// may contain.
 #[test]
 fn daemon() {
     if std::env::var_os(STARTED).is_some() {
@@ -35,7 +35,7 @@ fn daemon() {
     }
 }
 
-/// What `headwater supervise` is; nothing by itself.
+/// Runs as `headwater supervise` if started so.
 #[test]
 fn supervise() {
     if std::env::var_os(STARTED).is_some() {
@@ -48,7 +48,7 @@ pub struct Session {
     pub nodes: Vec<Process>,
     listeners: Vec<TcpListener>,
     user: Option<u32>,
-    /// Last, because its directories go with it.
+    /// Last, because its drop removes the directories.
     pub cluster: Cluster,
 }
 
@@ -62,7 +62,7 @@ pub struct Process {
 }
 
 impl Session {
-    /// Sockets for `ranks` daemons, none of which runs yet, and `FILES` files `fN` with their numbers.
+    /// Binds sockets for `ranks` daemons, none of which runs yet, and writes `FILES` files `fN` with their numbers.
     pub fn prepare(ranks: u32) -> Session {
         let mut cluster = Cluster::prepare();
         for number in 0..FILES {
@@ -73,7 +73,7 @@ impl Session {
         Session { cluster, nodes: Vec::new(), listeners, user: None }
     }
 
-    /// Has everything belong to another user, as far as a way to it is open to everybody.
+    /// Gives all files to another user, as far as all users can reach them.
     pub fn belong_to(mut self, user: u32) -> Session {
         self.user = Some(user);
         let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
@@ -110,7 +110,7 @@ impl Session {
         self.cluster.addresses[rank]
     }
 
-    /// Asks a daemon for all of the file with this number, which must then be right if it is there.
+    /// Requests all of the file with this number from a daemon, and checks the copy.
     pub fn ask(&self, rank: usize, number: usize) -> Option<Status> {
         let path = self.cluster.shared(&format!("f{number}"));
         let status = self.nodes[rank].ask(&path);
@@ -120,7 +120,7 @@ impl Session {
         status
     }
 
-    /// Where everything of the session lies.
+    /// Returns the session's directory.
     pub fn dir(&self) -> PathBuf {
         self.cluster.dir.path().join("session")
     }
@@ -135,7 +135,7 @@ impl Session {
         let dir = NodeDir::new(self.dir().join(format!("n{rank}")));
         let log = self.cluster.dir.path().join(format!("log{rank}"));
         let mut command = Command::new(std::env::current_exe().unwrap());
-        // Several test threads, because one alone writes its tests' names into their output.
+        // Several test threads, because a single one writes its tests' names into their output.
         command.args(["--exact", role]).env(STARTED, "1").env("RUST_TEST_THREADS", "2").env("HEADWATER_LOG", "info");
         command.current_dir("/").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(File::create(&log).unwrap());
         if let Some(user) = self.user {
@@ -162,19 +162,19 @@ impl Process {
     pub fn ask(&self, path: &Path) -> Option<Status> {
         let path = headwater_abi::Path::new(path.as_os_str().as_encoded_bytes()).unwrap();
         let mut stream = UnixStream::connect(self.dir.socket()).ok()?;
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(TEST_TIMEOUT)).unwrap();
         stream.write_all(&Request { want: Want::WHOLE, generation: 1, path }.encode()).ok()?;
         final_status(&mut stream)
     }
 
-    /// Where a path's copy stands.
+    /// Returns the location of a path's copy.
     pub fn copy(&self, path: &Path) -> PathBuf {
         let mut copy = self.dir.root().into_os_string();
         copy.push(path);
         copy.into()
     }
 
-    /// How many lines of the log have this in them.
+    /// Counts the log's lines that contain this.
     pub fn logged(&self, what: &str) -> usize {
         self.log().lines().filter(|line| line.contains(what)).count()
     }
@@ -183,14 +183,14 @@ impl Process {
         std::fs::read_to_string(&self.log).unwrap()
     }
 
-    /// Bytes of memory that nothing else stands for; see proc_pid_status(5).
+    /// Returns the bytes of anonymous memory; see proc_pid_status(5).
     pub fn memory(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.id())).unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();
         line.trim().trim_end_matches("kB").trim().parse::<u64>().unwrap() * 1024
     }
 
-    /// How many descriptors are open; `None` if this user is not told.
+    /// Counts open descriptors; `None` if this user may not see them.
     pub fn descriptors(&self) -> Option<usize> {
         std::fs::read_dir(format!("/proc/{}/fd", self.id())).ok().map(Iterator::count)
     }

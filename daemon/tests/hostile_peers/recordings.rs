@@ -1,4 +1,4 @@
-//! Bytes of a good connection, said again, sent back, changed or cut off.
+//! Bytes of a good connection, replayed, sent back, changed or cut off.
 
 use std::io::Write;
 use std::net::{Shutdown, SocketAddr};
@@ -6,12 +6,12 @@ use std::sync::{Arc, Mutex};
 
 use headwater_abi::client::Status;
 
+use crate::peer::{connect, read_record, rest};
 use crate::process::Session;
-use crate::stranger::{connect, read_record, rest};
 use crate::support::eventually;
 use crate::wire::{Fate, Seen, Wire};
 
-/// A root and its child, between whom somebody decides about records.
+/// Starts a root and its child, with a wire between them that decides about records.
 fn pair(
     to: impl Fn(&Session, usize) -> SocketAddr,
     decide: impl FnMut(Seen, Vec<u8>) -> Fate + Send + 'static,
@@ -32,7 +32,7 @@ fn to_root(session: &Session, _: usize) -> SocketAddr {
 }
 
 #[test]
-fn a_recorded_connection_said_again_gets_nowhere() {
+fn a_replayed_connection_is_refused() {
     let recorded = Arc::new(Mutex::new([Vec::new(), Vec::new()]));
     let recorder = Arc::clone(&recorded);
     let (session, wire) = pair(to_root, move |seen, record| {
@@ -50,13 +50,13 @@ fn a_recorded_connection_said_again_gets_nowhere() {
         let mut stream = connect(session.address(0));
         let _ = stream.write_all(&childs).and_then(|()| stream.shutdown(Shutdown::Write));
         answers.push(rest(&stream));
-        // The parent's part, to either.
+        // The parent's part, replayed to either.
         for rank in 0..2 {
             let mut stream = connect(session.address(rank));
             let _ = stream.write_all(&parents).and_then(|()| stream.shutdown(Shutdown::Write));
-            assert_eq!(rest(&stream), b"", "said to rank {rank}");
+            assert_eq!(rest(&stream), b"", "replayed to rank {rank}");
         }
-        assert_eq!(session.ask(1, 20 + round), Some(Status::Done), "the child keeps its link");
+        assert_eq!(session.ask(1, 20 + round), Some(Status::Done), "the child's link stays up");
     }
     let longest = answers.iter().map(Vec::len).max().unwrap_or(0);
     assert!(longest < 200, "a handshake's answer and a greeting at most, not {longest} bytes");
@@ -71,7 +71,7 @@ fn a_recorded_connection_said_again_gets_nowhere() {
 
 #[test]
 fn own_bytes_sent_back_mean_nothing() {
-    // To the child: at first what it says itself, then itself as its parent, and then its parent.
+    // To the child: first its own records, then itself as its parent, and then its parent.
     let to = |session: &Session, connection: usize| session.address(usize::from(connection == 1));
     let (session, wire) = pair(to, |seen, record| match (seen.connection, seen.is_childs) {
         (0, true) => Fate::Returns(record),
@@ -99,23 +99,23 @@ fn a_roots_own_bytes_mean_nothing_to_it() {
         stream.write_all(&first.lock().unwrap()).unwrap();
         let answer = read_record(&mut stream).expect("a first record is answered");
         let greeting = read_record(&mut stream).expect("a greeting follows");
-        let said = if way == 0 { [answer, greeting].concat() } else { greeting };
-        let _ = stream.write_all(&said).and_then(|()| stream.shutdown(Shutdown::Write));
+        let outcome_text = if way == 0 { [answer, greeting].concat() } else { greeting };
+        let _ = stream.write_all(&outcome_text).and_then(|()| stream.shutdown(Shutdown::Write));
         assert_eq!(rest(&stream), b"");
     }
     assert_eq!(session.nodes[0].logged("a link ended"), 0, "{}", session.nodes[0].log());
     assert_eq!(session.ask(1, 0), Some(Status::Done));
 }
 
-/// The record that is changed: the greetings and what follows on them are before.
+/// The record that is changed: the greetings and their answers precede it.
 const NUMBER: usize = 6;
 
 #[test]
-fn a_changed_connection_is_given_up_and_made_anew() {
+fn a_tampered_connection_is_closed_and_replaced() {
     type Change = fn(&mut Vec<Vec<u8>>, Vec<u8>) -> Fate;
     let changes: [(&str, Change); 7] = [
         ("said again", |earlier, record| Fate::Goes([record, earlier[NUMBER - 1].clone()].concat())),
-        ("the first ones said again", |earlier, record| Fate::Goes([earlier[2].clone(), record].concat())),
+        ("the first ones replayed", |earlier, record| Fate::Goes([earlier[2].clone(), record].concat())),
         ("left out", |_, _| Fate::Goes(Vec::new())),
         ("a bit of the content", |_, record| Fate::Goes(flipped(record, 40))),
         ("a bit of the tag", |_, record| Fate::Goes(flipped(record, usize::MAX))),
@@ -135,7 +135,7 @@ fn a_changed_connection_is_given_up_and_made_anew() {
                 earlier.push(record.clone());
                 if seen.number == NUMBER { change(&mut earlier, record) } else { Fate::Goes(record) }
             });
-            // What is asked for while there is no link is the original's business.
+            // Requests without a link are served from the source.
             for number in 0..40 {
                 let status = session.ask(1, number);
                 assert!(matches!(status, Some(Status::Done | Status::Fallback)), "{what}: {status:?}");
@@ -147,7 +147,7 @@ fn a_changed_connection_is_given_up_and_made_anew() {
     }
 }
 
-/// The record with one bit of the byte at `at`, or of its last one, changed.
+/// Returns the record with one bit of the byte at `at`, or of its last one, changed.
 fn flipped(mut record: Vec<u8>, at: usize) -> Vec<u8> {
     let at = at.clamp(2, record.len() - 1);
     record[at] ^= 0x10;

@@ -1,5 +1,5 @@
-//! The key is nowhere but in the memory of who needs it, and what a session leaves on a node is closed to
-//! others.
+//! The key is only in the memory of processes that need it, and other users have no access to a session's
+//! files on a node.
 
 use std::fs;
 use std::io::Read;
@@ -15,14 +15,14 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::process::Session;
 use crate::support::eventually;
 
-/// A key that nothing else on this machine has, without zeros.
+/// Returns a key that nothing else on this machine has, without zeros.
 fn new_key() -> [u8; 32] {
     let mut key = [0; 32];
     fs::File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut key)).unwrap();
     key.map(|byte| byte.max(1))
 }
 
-/// How a key could be written, by half of it.
+/// Returns the notations of one half of a key.
 fn forms(key: [u8; 32]) -> Vec<Vec<u8>> {
     let half = &key[..16];
     let hexadecimal: String = half.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -38,7 +38,7 @@ fn holds(content: &[u8], forms: &[Vec<u8>]) -> bool {
     starts.into_iter().any(|rest| forms.iter().any(|form| rest.starts_with(form)))
 }
 
-/// Everything at and below `path`, but what is mounted there.
+/// Lists everything at and below `path`, but not other mounts.
 fn everything(path: &Path) -> Vec<PathBuf> {
     let (mut found, mut todo) = (Vec::new(), vec![path.to_path_buf()]);
     let device = fs::metadata(path).unwrap().dev();
@@ -52,21 +52,21 @@ fn everything(path: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Files, command lines and environments that hold the key.
+/// Lists files, command lines and environments that contain the key.
 fn where_it_is(session: &Session, forms: &[Vec<u8>]) -> Vec<PathBuf> {
     let mut places = everything(session.cluster.dir.path());
     let processes = fs::read_dir("/proc").unwrap().map(|entry| entry.unwrap().path());
     for process in processes.filter(|path| path.join("cmdline").exists()) {
         places.extend(["cmdline", "environ"].map(|name| process.join(name)));
     }
-    // Others end meanwhile, sockets are no files, and not every user may read everything.
+    // Processes end meanwhile, sockets are no files, and not every user may read everything.
     let may_be_read =
         |path: &PathBuf| path.starts_with("/proc") || fs::symlink_metadata(path).is_ok_and(|m| m.is_file());
     places.retain(|path| may_be_read(path) && fs::read(path).is_ok_and(|content| holds(&content, forms)));
     places
 }
 
-/// What of the session's directory another user could come to.
+/// Lists the files of the session's directory that another user could open.
 fn open_to_others(session: &Session) -> Vec<PathBuf> {
     let (mut open, mut todo) = (Vec::new(), vec![session.dir()]);
     while let Some(directory) = todo.pop() {
@@ -82,7 +82,7 @@ fn open_to_others(session: &Session) -> Vec<PathBuf> {
             }
         }
     }
-    // The tests make it, by hand.
+    // The tests create it themselves.
     open.retain(|path| !path.ends_with("session/lock"));
     open
 }
@@ -90,8 +90,8 @@ fn open_to_others(session: &Session) -> Vec<PathBuf> {
 fn check(session: &Session, key: [u8; 32]) {
     let forms = forms(key);
     assert_eq!(where_it_is(session, &forms), Vec::<PathBuf>::new(), "the key is there");
-    assert_eq!(open_to_others(session), Vec::<PathBuf>::new(), "others can come there");
-    // What finds nothing must be able to find something.
+    assert_eq!(open_to_others(session), Vec::<PathBuf>::new(), "others have access");
+    // The search must be able to find a key.
     let planted: Vec<PathBuf> = (0..forms.len()).map(|number| session.dir().join(format!("planted{number}"))).collect();
     for (path, form) in planted.iter().zip(&forms) {
         fs::write(path, [b"x", &form[..], b"y"].concat()).unwrap();
@@ -136,7 +136,7 @@ fn the_key_is_not_seen_with_supervisors_either() {
     });
     assert_eq!(fs::read(mount_point.join("f7")).unwrap(), b"7");
     check(&session, key);
-    // A successor is told in the same way.
+    // A successor receives it in the same way.
     let daemons = || {
         let tasks = fs::read_dir(format!("/proc/{}/task", session.nodes[0].id())).unwrap();
         let of_task = tasks.filter_map(|task| fs::read_to_string(task.unwrap().path().join("children")).ok());

@@ -1,4 +1,4 @@
-//! Two users of one node: one has a session, and the other one wants in.
+//! Two users of one node: one has a session, and the other one attacks it.
 
 use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt;
@@ -11,15 +11,15 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 
+use crate::peer::{Secrets, TRUE, answer, connect, rest, shake_hands};
 use crate::process::Session;
-use crate::stranger::{Secrets, TRUE, answer, connect, rest, shake_hands};
 use crate::support::SESSION;
 
-/// Whose the session is, and who wants in.
+/// The session's owner, and the attacker.
 const USER: u32 = 1;
-const STRANGER: u32 = 7;
+const OTHER_USER: u32 = 7;
 
-/// Does something as this user: to the kernel, users are a matter of threads.
+/// Runs a function as this user: for the kernel, credentials belong to threads.
 fn by<T: Send>(user: u32, act: impl FnOnce() -> T + Send) -> T {
     std::thread::scope(|scope| {
         let acting = scope.spawn(|| {
@@ -33,7 +33,7 @@ fn by<T: Send>(user: u32, act: impl FnOnce() -> T + Send) -> T {
     })
 }
 
-/// Everything of the session, as root sees it.
+/// Lists all files of the session, as root sees them.
 fn everything(session: &Session) -> Vec<PathBuf> {
     let (mut found, mut todo) = (Vec::new(), vec![session.dir().join("n0"), session.dir().join("n1")]);
     while let Some(path) = todo.pop() {
@@ -45,7 +45,7 @@ fn everything(session: &Session) -> Vec<PathBuf> {
     found
 }
 
-/// What can be done with a path, by name.
+/// Lists the operations that a path permits.
 fn possible(path: &Path) -> Vec<(&'static str, PathBuf)> {
     let tries: [(&str, bool); 6] = [
         ("read", File::open(path).is_ok()),
@@ -71,48 +71,48 @@ fn a_second_user_neither_enters_nor_disturbs() {
     session.start(2, |_| ());
     let ask = |rank, number| by(USER, || session.ask(rank, number));
     for rank in 0..2 {
-        assert_eq!(ask(rank, 0), Some(Status::Done), "who it belongs to is served");
+        assert_eq!(ask(rank, 0), Some(Status::Done), "the owner is served");
     }
     let paths = everything(&session);
     for name in ["sock", "control", "table", "counters", "f0"] {
         assert!(paths.iter().any(|path| path.ends_with(name)), "{name}: {paths:?}");
     }
     let own: usize = paths.iter().map(|path| by(USER, || usize::from(fs::metadata(path).is_ok()))).sum();
-    assert_eq!(own, paths.len(), "what is asked below is not refused to everybody");
+    assert_eq!(own, paths.len(), "the owner may do what others are refused below");
     for path in &paths {
-        assert_eq!(by(STRANGER, || possible(path)), [], "by a second user");
+        assert_eq!(by(OTHER_USER, || possible(path)), [], "by a second user");
     }
     for node in &session.nodes {
         let pid = Pid::from_raw(node.id() as i32).unwrap();
         for name in ["environ", "maps", "mem", "fd", "root", "cwd/", "auxv", "stack"] {
             let path = format!("/proc/{}/{name}", node.id());
-            assert!(by(STRANGER, || File::open(&path).is_err() && fs::read_dir(&path).is_err()), "{path}");
+            assert!(by(OTHER_USER, || File::open(&path).is_err() && fs::read_dir(&path).is_err()), "{path}");
         }
-        // Not even the same user's other processes look into the memory.
+        // Not even other processes of the same user may read the memory.
         assert!(by(USER, || File::open(format!("/proc/{}/mem", node.id())).is_err()));
         for signal in [Signal::KILL, Signal::TERM, Signal::STOP, Signal::INT] {
-            assert_eq!(by(STRANGER, || kill_process(pid, signal)), Err(Errno::PERM));
+            assert_eq!(by(OTHER_USER, || kill_process(pid, signal)), Err(Errno::PERM));
         }
-        assert_eq!(by(STRANGER, || test_kill_process(pid)), Err(Errno::PERM));
+        assert_eq!(by(OTHER_USER, || test_kill_process(pid)), Err(Errno::PERM));
     }
-    by(STRANGER, || join_the_overlay(&session));
+    by(OTHER_USER, || join_the_overlay(&session));
     for (rank, number) in [(0, 1), (1, 2), (1, 3)] {
-        assert_eq!(ask(rank, number), Some(Status::Done), "who it belongs to is still served");
+        assert_eq!(ask(rank, number), Some(Status::Done), "the owner is still served");
     }
     assert_eq!(session.nodes[0].logged("a link ended") + session.nodes[1].logged("a link ended"), 0);
 }
 
-/// The TCP port is open to everybody on the node, and of no use to who lacks the key.
+/// Every user of the node can connect to the TCP port, but only the key opens a link.
 fn join_the_overlay(session: &Session) {
     for rank in 0..2 {
         let address = session.address(rank);
-        // The session's number is in the name of its directory; that it is known helps nobody.
+        // The session's number is in the name of its directory; it isn't secret.
         for secrets in [Secrets { key: [0; 32], ..TRUE }, Secrets { key: [1; 32], session: SESSION.0, ..TRUE }] {
             assert!(shake_hands(address, &secrets).is_none());
         }
         assert_eq!(answer(address, b"GET / HTTP/1.1\r\n\r\n"), b"");
     }
-    // More than there is room for: some of them are closed, none gets anything.
+    // More than the daemon has room for: it closes some of them and answers none.
     let streams: Vec<_> = (0..100).map(|_| connect(session.address(0))).collect();
     assert_eq!(rest(&streams[0]), b"");
 }

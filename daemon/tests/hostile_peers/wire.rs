@@ -1,16 +1,16 @@
-//! Somebody in the middle, who sees all records between a child and its parent and may change them.
+//! An attacker in the middle, which sees all records between a child and its parent and may change them.
 
 use std::io::Write;
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use crate::stranger::read_record;
+use crate::peer::read_record;
 
-/// Where a record is seen.
+/// A record's position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seen {
-    /// Of which connection, from 0.
+    /// Its connection, from 0.
     pub connection: usize,
     /// Whether the child sent it.
     pub is_childs: bool,
@@ -18,27 +18,27 @@ pub struct Seen {
     pub number: usize,
 }
 
-/// What becomes of a record.
+/// What the wire does with a record.
 pub enum Fate {
-    /// These bytes go on in its place.
+    /// Forwards these bytes in its place.
     Goes(Vec<u8>),
-    /// These bytes go back to its sender.
+    /// Returns these bytes to its sender.
     Returns(Vec<u8>),
-    /// These bytes go on, and then the connection ends.
+    /// Forwards these bytes and then closes the connection.
     Ends(Vec<u8>),
 }
 
 type Decide = dyn FnMut(Seen, Vec<u8>) -> Fate + Send;
 
-/// The way from a child to its parent.
+/// The connection from a child to its parent.
 pub struct Wire {
-    /// Where the child finds it.
+    /// The address that the child dials.
     pub address: SocketAddr,
     connections: Arc<AtomicUsize>,
 }
 
 impl Wire {
-    /// Leads each connection where `to` says, and has `decide` decide about each record.
+    /// Forwards each connection to the address that `to` returns; `decide` decides about each record.
     pub fn new(
         to: impl Fn(usize) -> SocketAddr + Send + 'static,
         decide: impl FnMut(Seen, Vec<u8>) -> Fate + Send + 'static,
@@ -62,7 +62,7 @@ impl Wire {
         Wire { address, connections }
     }
 
-    /// How often the child has dialled.
+    /// Returns how often the child has dialled.
     pub fn connections(&self) -> usize {
         self.connections.load(Ordering::SeqCst)
     }

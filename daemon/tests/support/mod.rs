@@ -22,14 +22,14 @@ use headwater_daemon::{Branching, Config, Policy, Report, SessionId, SessionKey,
 use headwater_store::layout::NodeDir;
 use tempfile::TempDir;
 
-/// How long anything may take.
-pub const PATIENCE: Duration = Duration::from_secs(10);
+/// The time limit of every wait.
+pub const TEST_TIMEOUT: Duration = Duration::from_secs(10);
 pub const SESSION: SessionId = SessionId(0x5e55);
 pub const KEY: [u8; 32] = [7; 32];
 /// Each rank but the first has the one before it as its parent.
 pub const CHAIN: Shape = Shape::Single(Branching::KAry(1));
 
-/// The directory that stands for the shared file system, and a session over it.
+/// The directory that simulates the shared file system, and a session over it.
 pub struct Cluster {
     pub dir: TempDir,
     pub nodes: Vec<Node>,
@@ -55,7 +55,7 @@ impl Cluster {
         Cluster { dir, nodes: Vec::new(), addresses: Vec::new() }
     }
 
-    /// Runs `ranks` daemons, each with its configuration changed by `change`, until all are ready.
+    /// Starts `ranks` daemons, each with its configuration changed by `change`, and waits until all are ready.
     pub fn run(&mut self, ranks: u32, change: impl Fn(&mut Config)) {
         let listeners: Vec<TcpListener> = (0..ranks).map(|_| listener()).collect();
         self.addresses = listeners.iter().map(|l| l.local_addr().unwrap()).collect();
@@ -69,7 +69,7 @@ impl Cluster {
         }
     }
 
-    /// Starts one daemon of `ranks`, and does not wait for it.
+    /// Starts one daemon of `ranks` without waiting for it.
     pub fn start(&mut self, rank: u32, ranks: u32, change: impl Fn(&mut Config)) {
         let listener = listener();
         self.addresses = vec![listener.local_addr().unwrap(); ranks as usize];
@@ -104,7 +104,7 @@ impl Cluster {
             numa_replicas: None,
             fabric: None,
             names: Vec::new(),
-            is_standing: false,
+            is_site_export: false,
         }
     }
 
@@ -120,12 +120,12 @@ impl Cluster {
         std::fs::write(path, content).unwrap();
     }
 
-    /// Asks a node about a path of the shared file system.
+    /// Requests a path of the shared file system from a node.
     pub fn ask(&self, node: usize, name: &str, want: Want) -> Status {
         self.nodes[node].ask(&self.shared(name), want)
     }
 
-    /// Ends all daemons properly; their reports.
+    /// Ends all daemons properly and returns their reports.
     pub fn stop(&mut self) -> Vec<Report> {
         for node in &mut self.nodes {
             node.lifeline.as_ref().unwrap().write_all(b"stop\n").unwrap();
@@ -145,7 +145,7 @@ impl Node {
     fn start(config: Config, listener: TcpListener) -> Node {
         let (lifeline, daemon_lifeline) = UnixStream::pair().unwrap();
         let (output, mut daemon_output) = UnixStream::pair().unwrap();
-        output.set_read_timeout(Some(PATIENCE)).unwrap();
+        output.set_read_timeout(Some(TEST_TIMEOUT)).unwrap();
         let dir = NodeDir::new(&config.node_dir);
         let is_mounted = config.mount.is_some();
         let thread = std::thread::spawn(move || {
@@ -156,11 +156,11 @@ impl Node {
 
     fn line(&mut self) -> String {
         let mut line = String::new();
-        self.output.read_line(&mut line).expect("the daemon says nothing");
+        self.output.read_line(&mut line).expect("the daemon prints nothing");
         line.trim_end().to_owned()
     }
 
-    /// Lets go of the daemon, and waits until it has ended.
+    /// Closes the daemon's input, and waits until it has ended.
     pub fn orphan(&mut self) -> String {
         self.lifeline = None;
         self.thread.take().unwrap().join().unwrap().unwrap();
@@ -169,7 +169,7 @@ impl Node {
         rest
     }
 
-    /// Asks for a path and waits for the final answer.
+    /// Requests a path and waits for the final answer.
     pub fn ask(&self, path: &Path, want: Want) -> Status {
         let mut stream = self.send(path, want, 1);
         final_status(&mut stream).expect("the daemon ends the request without an answer")
@@ -179,7 +179,7 @@ impl Node {
     pub fn send(&self, path: &Path, want: Want, generation: u64) -> UnixStream {
         let path = headwater_abi::Path::new(path.as_os_str().as_encoded_bytes()).unwrap();
         let mut stream = UnixStream::connect(self.dir.socket()).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(TEST_TIMEOUT)).unwrap();
         stream.write_all(&Request { want, generation, path }.encode()).unwrap();
         stream
     }
@@ -191,7 +191,7 @@ impl Node {
         Table(words.collect())
     }
 
-    /// Where a path's copy stands.
+    /// Returns the location of a path's copy.
     pub fn copy(&self, path: &Path) -> PathBuf {
         let mut copy = self.dir.root().into_os_string();
         copy.push(path);
@@ -217,7 +217,7 @@ impl Table {
     }
 }
 
-/// The final answer on a connection; `None` if it is closed without one.
+/// Reads the final answer of a connection; `None` if it is closed without one.
 pub fn final_status(stream: &mut UnixStream) -> Option<Status> {
     let mut reply = [0; REPLY_BYTES];
     loop {
@@ -229,10 +229,10 @@ pub fn final_status(stream: &mut UnixStream) -> Option<Status> {
     }
 }
 
-/// Asks a daemon on its control socket, and waits for the final answer.
+/// Sends a request to a daemon's control socket, and waits for the final answer.
 pub fn control(node: &Node, command: &serde_json::Value) -> Answer {
     let mut stream = UnixStream::connect(node.dir.control()).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(TEST_TIMEOUT)).unwrap();
     let request = serde_json::json!({"version": CONTROL_VERSION, "command": command});
     writeln!(stream, "{request}").unwrap();
     for line in BufReader::new(stream).lines() {
@@ -244,7 +244,7 @@ pub fn control(node: &Node, command: &serde_json::Value) -> Answer {
     panic!("the daemon ends the request without an answer");
 }
 
-/// What a daemon did so far.
+/// Returns a daemon's statistics.
 pub fn stats(node: &Node) -> NodeStats {
     match control(node, &"stats".into()) {
         Answer::Stats(stats) => *stats,
@@ -256,11 +256,11 @@ fn listener() -> TcpListener {
     TcpListener::bind("127.0.0.1:0").unwrap()
 }
 
-/// Waits until something holds.
+/// Waits until a condition holds.
 pub fn eventually(what: &str, holds: impl Fn() -> bool) {
     let started = Instant::now();
     while !holds() {
-        assert!(started.elapsed() < PATIENCE, "{what} has not come about");
+        assert!(started.elapsed() < TEST_TIMEOUT, "{what}: not within the limit");
         std::thread::sleep(Duration::from_millis(5));
     }
 }

@@ -14,19 +14,19 @@ use headwater_fuse::{Device, mount};
 /// Threads that serve.
 const WORKERS: usize = 4;
 
-/// A mount that goes with this value.
+/// A mount that is unmounted when dropped.
 pub struct Mounted {
     pub at: PathBuf,
 }
 
 impl Mounted {
-    /// Mounts what is below `root` at `at` and has `config` say so; `None` where the machine does not
+    /// Mounts the tree below `root` at `at` and enters it into `config`; `None` where the machine does not
     /// allow it.
     pub fn new(config: &mut Config, at: &Path, root: &Path, opening: Opening) -> Option<Mounted> {
         Mounted::with(config, at, root, opening, false)
     }
 
-    /// As [`Mounted::new`]; with `is_writable`, writing goes through to the original.
+    /// As [`Mounted::new`]; with `is_writable`, writes go to the source file.
     pub fn with(config: &mut Config, at: &Path, root: &Path, opening: Opening, is_writable: bool) -> Option<Mounted> {
         std::fs::create_dir_all(at).unwrap();
         let mounted = Device::open().and_then(|device| {
@@ -76,13 +76,13 @@ impl Drop for Mounted {
     }
 }
 
-/// All that can be seen of one name.
+/// All visible properties of one name.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Seen {
     pub stat: String,
     pub link: Option<PathBuf>,
     pub content: Option<Vec<u8>>,
-    /// Names with their types and inode numbers as the directory gives them.
+    /// Names with their types and inode numbers from the directory's listing.
     pub names: Option<BTreeMap<OsString, (String, u64)>>,
     pub xattrs: BTreeMap<OsString, Vec<u8>>,
 }
@@ -114,9 +114,9 @@ pub fn check_at(root: &Path) -> BTreeMap<PathBuf, Seen> {
 }
 
 /// Compares two trees, name by name.
-pub fn assert_same(original: &Path, view: &Path) {
-    let (original, mut view) = (check_at(original), check_at(view));
-    for (path, expected) in &original {
+pub fn assert_same(source: &Path, view: &Path) {
+    let (source, mut view) = (check_at(source), check_at(view));
+    for (path, expected) in &source {
         let found = view.remove(path).unwrap_or_else(|| panic!("{} is missing", path.display()));
         assert!(found == *expected, "{}:\n  {found:?}\nis not\n  {expected:?}", path.display());
     }

@@ -9,7 +9,7 @@ use std::process::Command;
 pub struct Tmpfs(PathBuf);
 
 impl Tmpfs {
-    /// Mounts one of this size, as mount(8) writes it, or says why not.
+    /// Mounts one of this size, as mount(8) writes it, or returns the reason why not.
     pub fn mount(at: PathBuf, size: &str) -> Result<Tmpfs, String> {
         if !rustix::process::geteuid().is_root() {
             return Err("needs root to mount tmpfs".to_owned());
@@ -23,7 +23,7 @@ impl Tmpfs {
         }
     }
 
-    /// Fills all that is free with a file of this name.
+    /// Fills the free space with a file of this name.
     pub fn fill(&self, name: &str) {
         let mut file = File::options().append(true).create(true).open(self.0.join(name)).unwrap();
         while file.write(&[1; 4096]).is_ok_and(|bytes| bytes > 0) {}

@@ -8,17 +8,17 @@ use rustix::fs::{
 use rustix::io::Errno;
 
 use super::content::writer;
-use super::live::{Stop, live_target};
+use super::passthrough::{Stop, passthrough_target};
 use crate::call::{Call, Flow, answered};
 use crate::caller::as_caller;
-use crate::original::{Target, shown, target_of};
+use crate::source_file::{Target, shown, target_of};
 
-/// Bits that executing as somebody else depends on.
+/// The set-user-ID and set-group-ID bits.
 const SET_ID: u32 = 0o6000;
 
 /// SETATTR, in the order in which the kernel's own file systems do it.
 pub(super) fn set(call: &Call<'_>, wanted: &Setattr) -> Result<Flow, Stop> {
-    let (path, target) = live_target(call)?;
+    let (path, target) = passthrough_target(call)?;
     if let Some(size) = wanted.size {
         let writer = writer(call, &path)?;
         as_caller(call.request, || ftruncate(&*writer.fd, size))?;
@@ -35,13 +35,13 @@ pub(super) fn set(call: &Call<'_>, wanted: &Setattr) -> Result<Flow, Stop> {
         as_caller(call.request, || utimensat(CWD, &link, &times, AtFlags::empty()))?;
     }
     let target = target_of(call, &path)?;
-    Ok(answered(call.reply.attr(&shown(call.view, &path, &target), call.original_ttl(&path))))
+    Ok(answered(call.reply.attr(&shown(call.view, &path, &target), call.source_ttl(&path))))
 }
 
 /// SETXATTR.
 pub(super) fn set_xattr(call: &Call<'_>, name: &[u8], value: &[u8], flags: u32) -> Result<Flow, Stop> {
     refuse_local(name)?;
-    let (_, target) = live_target(call)?;
+    let (_, target) = passthrough_target(call)?;
     as_caller(call.request, || setxattr(target.magic_link(), name, value, XattrFlags::from_bits_retain(flags)))?;
     Ok(answered(call.reply.ok()))
 }
@@ -49,12 +49,12 @@ pub(super) fn set_xattr(call: &Call<'_>, name: &[u8], value: &[u8], flags: u32) 
 /// REMOVEXATTR.
 pub(super) fn remove_xattr(call: &Call<'_>, name: &[u8]) -> Result<Flow, Stop> {
     refuse_local(name)?;
-    let (_, target) = live_target(call)?;
+    let (_, target) = passthrough_target(call)?;
     as_caller(call.request, || removexattr(target.magic_link(), name))?;
     Ok(answered(call.reply.ok()))
 }
 
-/// Attributes that the mount answers for by itself can't be changed through it.
+/// Refuses changes of attributes that the mount answers itself.
 fn refuse_local(name: &[u8]) -> Result<(), Errno> {
     let is_local = name.starts_with(b"system.posix_acl_") || name.starts_with(b"security.");
     if is_local { Err(Errno::OPNOTSUPP) } else { Ok(()) }
@@ -63,14 +63,14 @@ fn refuse_local(name: &[u8]) -> Result<(), Errno> {
 fn set_mode(call: &Call<'_>, target: &Target, link: &str, mode: u32) -> Result<(), Errno> {
     let change = || chmod(link, Mode::from_raw_mode(mode & 0o7777));
     match as_caller(call.request, change) {
-        // Who writes to a file takes such bits from it without being its owner; the kernel does so in
-        // their name.
+        // A write clears these bits also for a writer that is not the owner; the kernel requests it in the writer's
+        // name.
         Err(Errno::PERM) if mode & 0o7777 == target.attr.mode & 0o7777 & !SET_ID => change(),
         result => result,
     }
 }
 
-/// The times to set. One that comes with a size is the change of size's own.
+/// Returns the times to set. A time that accompanies a size is set by the truncation itself.
 fn times(wanted: &Setattr) -> Option<Timestamps> {
     let time = |time: Option<SetTime>| match time {
         Some(SetTime::At(seconds, nanoseconds)) => Timespec { tv_sec: seconds, tv_nsec: nanoseconds.into() },

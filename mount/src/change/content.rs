@@ -1,7 +1,7 @@
 //! Writing to files.
 //!
-//! The kernel checks who may open a file for writing and then writes by node. Nothing is kept back
-//! here: what a write was answered for is with the original.
+//! The kernel checks the permission at open and then writes by node. Nothing is buffered here: a write is answered once
+//! the source file has it.
 
 use std::io::IoSlice;
 use std::os::fd::OwnedFd;
@@ -12,15 +12,15 @@ use headwater_fuse::NodeId;
 use rustix::fs::{FallocateFlags, OFlags, fallocate, fdatasync, fsync};
 use rustix::io::{Errno, ReadWriteFlags, pread, pwritev2};
 
-use super::live::{Stop, go_live, path_of};
+use super::passthrough::{Stop, make_passthrough, path_of};
 use crate::call::{Call, Flow, answered};
 use crate::caller::{as_caller, as_either, as_writer};
-use crate::original::{Identity, Target, Writer, reader, target_of};
+use crate::source_file::{Identity, Target, Writer, reader, target_of};
 
 /// OPEN for writing, where the kernel asks for it.
 pub(super) fn open(call: &Call<'_>, flags: u32) -> Result<Flow, Stop> {
     let path = path_of(call)?;
-    go_live(call, &path, false)?;
+    make_passthrough(call, &path, false)?;
     let writer = writer(call, &path)?;
     if OFlags::from_bits_retain(flags).contains(OFlags::TRUNC) {
         as_writer(call.request, || rustix::fs::ftruncate(&*writer.fd, 0))?;
@@ -31,7 +31,7 @@ pub(super) fn open(call: &Call<'_>, flags: u32) -> Result<Flow, Stop> {
 /// WRITE.
 pub(super) fn write(call: &Call<'_>, offset: u64, flags: u32, is_from_cache: bool, data: &[u8]) -> Result<Flow, Stop> {
     let path = path_of(call)?;
-    go_live(call, &path, false)?;
+    make_passthrough(call, &path, false)?;
     let writer = writer(call, &path)?;
     let how = if is_from_cache { ReadWriteFlags::empty() } else { how(OFlags::from_bits_retain(flags)) };
     let how = if writer.hands_over { how | ReadWriteFlags::DSYNC } else { how };
@@ -39,7 +39,7 @@ pub(super) fn write(call: &Call<'_>, offset: u64, flags: u32, is_from_cache: boo
         return Ok(answered(call.reply.written(data.len() as u32)));
     }
     let write = || write_all(&writer, data, offset, how);
-    // Pages that are written back have no writer; the kernel says root.
+    // Pages that are written back have no caller; the kernel passes root.
     let written = if is_from_cache { write()? } else { as_writer(call.request, write)? };
     Ok(answered(call.reply.written(written)))
 }
@@ -47,19 +47,19 @@ pub(super) fn write(call: &Call<'_>, offset: u64, flags: u32, is_from_cache: boo
 /// FALLOCATE.
 pub(super) fn allocate(call: &Call<'_>, offset: u64, bytes: u64, mode: u32) -> Result<Flow, Stop> {
     let path = path_of(call)?;
-    go_live(call, &path, false)?;
+    make_passthrough(call, &path, false)?;
     let writer = writer(call, &path)?;
     as_writer(call.request, || fallocate(&*writer.fd, FallocateFlags::from_bits_retain(mode), offset, bytes))?;
     Ok(answered(call.reply.ok()))
 }
 
-/// FSYNC. What nobody has changed needs none.
+/// FSYNC. A file that was not changed needs none.
 pub(super) fn sync(call: &Call<'_>, data_only: bool) -> Result<Flow, Stop> {
     let path = path_of(call)?;
-    if !call.view.is_live(&path, false) {
+    if !call.view.is_passthrough(&path, false) {
         return Ok(answered(call.reply.ok()));
     }
-    let file = match call.view.originals.files.writer(call.request.node) {
+    let file = match call.view.source_files.files.writer(call.request.node) {
         Some(writer) => writer.fd,
         None => reader(call, &path)?,
     };
@@ -83,9 +83,9 @@ pub(super) fn sync_directory(call: &Call<'_>, data_only: bool) -> Result<Flow, S
     Ok(answered(call.reply.ok()))
 }
 
-/// A descriptor to write to the request's node with.
+/// Returns a descriptor for writing to the request's node.
 pub(super) fn writer(call: &Call<'_>, path: &Path) -> Result<Writer, Errno> {
-    let (node, files) = (call.request.node, &call.view.originals.files);
+    let (node, files) = (call.request.node, &call.view.source_files.files);
     if let Some(writer) = files.writer(node) {
         return Ok(writer);
     }
@@ -99,32 +99,32 @@ pub(super) fn writer(call: &Call<'_>, path: &Path) -> Result<Writer, Errno> {
         Err(Errno::ACCESS) => target.open(OFlags::WRONLY),
         result => result,
     };
-    // Who writes may have got the descriptor from somebody who was allowed to open it.
+    // The caller may have received the descriptor from a process that was allowed to open the file.
     let fd = match as_caller(call.request, open) {
         Err(Errno::ACCESS | Errno::PERM) => open(),
         result => result,
     }?;
-    Ok(keep_writer(call, node, &target, Arc::new(fd), true))
+    Ok(cache_writer(call, node, &target, Arc::new(fd), true))
 }
 
-/// Keeps a descriptor to write with, for as long as it is used.
-pub(super) fn keep_writer(
+/// Caches a descriptor for writing while it is in use.
+pub(super) fn cache_writer(
     call: &Call<'_>,
     node: NodeId,
     target: &Target,
     fd: Arc<OwnedFd>,
     opens_again: bool,
 ) -> Writer {
-    let writer = call.view.originals.files.keep_writer(node, Identity::of(&target.attr), fd, opens_again);
+    let writer = call.view.source_files.files.cache_writer(node, Identity::of(&target.attr), fd, opens_again);
     call.view.notices.wake();
     writer
 }
 
-/// How a descriptor that was opened with these flags writes.
+/// Returns the write flags of a descriptor that was opened with `flags`.
 fn how(flags: OFlags) -> ReadWriteFlags {
     let mut how = ReadWriteFlags::empty();
     if flags.contains(OFlags::APPEND) {
-        // Others may have appended meanwhile: where the file ends only its file system knows.
+        // Others may have appended in between; only the file system knows the end of the file.
         how |= ReadWriteFlags::APPEND;
     }
     if flags.contains(OFlags::SYNC) {
@@ -135,13 +135,13 @@ fn how(flags: OFlags) -> ReadWriteFlags {
     how
 }
 
-/// Whether this was appended where the kernel expected it, by a predecessor that died before it said so.
+/// Returns true if a predecessor has appended `data` at `offset` and died before it answered.
 fn holds(writer: &Writer, data: &[u8], offset: u64) -> bool {
     let mut found = vec![0; data.len()];
     matches!(pread(&*writer.fd, &mut found, offset), Ok(bytes) if bytes == data.len() && found == data)
 }
 
-/// Writes all of `data`, or as much as there is room for.
+/// Writes all of `data`, or as much as fits.
 fn write_all(writer: &Writer, data: &[u8], offset: u64, how: ReadWriteFlags) -> Result<u32, Errno> {
     let mut written = 0;
     while written < data.len() {

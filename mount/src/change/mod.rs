@@ -1,20 +1,20 @@
-//! Serving what changes the tree: by the original, at once, as the user who asks.
+//! Changes of the tree: made in the source files, at once, as the calling user.
 //!
-//! Before a path is changed it goes live: the node tells all others, and everybody uses its original
-//! from then on. A request is served again after each question, so what it needs to be answered is
-//! made sure of before anything is changed.
+//! A path becomes a passthrough path before it is changed: the node informs all others, and all use its source file
+//! from then on. A request restarts after each answer of the node. So all that it needs from the node is fetched before
+//! it changes anything.
 
 mod attributes;
 mod content;
-mod live;
 mod names;
+mod passthrough;
 
 use headwater_fuse::Operation;
 
-use self::live::Stop;
+use self::passthrough::Stop;
 use crate::call::{Call, Demand, Flow};
 
-/// Serves a writing request.
+/// Serves a request that changes the tree.
 pub(super) fn serve(call: &Call<'_>) -> Flow {
     if call.attempt.at_once {
         return Flow::Ask(Demand::BlockingThread);
@@ -38,7 +38,7 @@ pub(super) fn serve(call: &Call<'_>) -> Flow {
         Operation::Fallocate { offset, bytes, mode, .. } => content::allocate(call, offset, bytes, mode),
         Operation::Fsync { data_only, .. } => content::sync(call, data_only),
         Operation::Fsyncdir { data_only, .. } => content::sync_directory(call, data_only),
-        // The kernel copies by reading and writing instead.
+        // COPY_FILE_RANGE: the kernel then reads and writes.
         _ => return call.unsupported(),
     };
     match result {

@@ -1,7 +1,7 @@
 //! Making, linking, renaming and removing names.
 //!
-//! A predecessor may have died between a change and its answer. The kernel then repeats the request,
-//! and says so: what it asks for may be done already.
+//! A predecessor may have died between a change and its answer. The kernel then resends the request with a flag: the
+//! change may be done already.
 
 use headwater_abi::{Kind, Path};
 use headwater_fuse::{Entry, NodeId};
@@ -11,40 +11,40 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use super::content::keep_writer;
-use super::live::{Stop, all_go_live, go_live, path_of};
+use super::content::cache_writer;
+use super::passthrough::{Stop, make_all_passthrough, make_passthrough, path_of};
 use crate::call::{Call, Flow, answered};
 use crate::caller::{as_caller, as_maker};
-use crate::original::{Identity, Target, made_entry, may_want_record};
+use crate::source_file::{Identity, Target, made_entry, may_want_record};
 
-/// Bits of a new file's mode that a caller chooses.
+/// Mode bits that a caller chooses for a new file.
 const MODE_BITS: u32 = 0o7777;
 
-/// A name that is to be changed: where it stands, and the directory that it is in.
-struct Place {
+/// A name that is to be changed: its path and its directory.
+struct Location {
     path: Path,
     directory: Target,
 }
 
-/// CREATE: the file is made or, if somebody else has just made it and the caller allows that, opened.
+/// CREATE: makes the file, or opens it if it was made in between and the caller allows that.
 pub(super) fn create(call: &Call<'_>, name: &[u8], flags: u32, mode: u32, umask: u32) -> Result<Flow, Stop> {
-    let place = new_place(call, name)?;
+    let at = locate_new(call, name)?;
     let wanted = OFlags::from_bits_retain(flags);
-    let kept = OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
-    let flags = kept | wanted & (OFlags::EXCL | OFlags::TRUNC);
+    let fixed = OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let flags = fixed | wanted & (OFlags::EXCL | OFlags::TRUNC);
     let open = |access: OFlags| {
         let made = Mode::from_raw_mode(mode & MODE_BITS);
-        as_maker(call.request, umask, || openat(&place.directory.fd, name, flags | access, made))
+        as_maker(call.request, umask, || openat(&at.directory.fd, name, flags | access, made))
     };
     let (file, writes) = match open(OFlags::RDWR) {
-        // Somebody made it just before: the predecessor that was asked to.
+        // The predecessor made it before it died.
         Err(Errno::EXIST) if call.request.is_resent() => {
-            let open = || openat(&place.directory.fd, name, (kept - OFlags::CREATE) | OFlags::RDWR, Mode::empty());
+            let open = || openat(&at.directory.fd, name, (fixed - OFlags::CREATE) | OFlags::RDWR, Mode::empty());
             (as_caller(call.request, open)?, true)
         }
-        // It was there, and the caller wants less.
+        // The file exists, and the caller needs fewer rights.
         Err(Errno::ACCESS) => (open(wanted & OFlags::RWMODE)?, wanted.intersects(OFlags::WRONLY | OFlags::RDWR)),
-        // The kernel is to look again.
+        // STALE makes the kernel look the name up again.
         Err(Errno::LOOP | Errno::NXIO | Errno::ISDIR) => return Err(Errno::STALE.into()),
         result => (result?, true),
     };
@@ -52,11 +52,11 @@ pub(super) fn create(call: &Call<'_>, name: &[u8], flags: u32, mode: u32, umask:
     if target.attr.kind() != Kind::File {
         return Err(Errno::STALE.into());
     }
-    let entry = made_entry(call, &place.path, &target)?;
+    let entry = made_entry(call, &at.path, &target)?;
     if let Some(node) = entry.node.filter(|_| writes) {
-        // Its maker may write to it, whatever its mode says to who opens it later.
+        // The creator may write to it even if its mode forbids later openings.
         let opens_again = target.attr.mode & 0o600 == 0o600;
-        keep_writer(call, node, &target, target.fd.clone(), opens_again);
+        cache_writer(call, node, &target, target.fd.clone(), opens_again);
     }
     if call.reply.create(&entry, 0, 0).is_err() {
         release(call, &entry);
@@ -82,35 +82,35 @@ pub(super) fn symlink(call: &Call<'_>, name: &[u8], target: &[u8]) -> Result<Flo
     make(call, name, None, |directory| symlinkat(target, &directory.fd, name))
 }
 
-/// LINK: `existing` gets one more name. Its other names lead to the same node.
+/// LINK: adds a name to `existing`. All of its names lead to the same node.
 pub(super) fn link(call: &Call<'_>, existing: NodeId, name: &[u8]) -> Result<Flow, Stop> {
     let view = call.view;
     let path = view.path_of(existing).ok_or(Errno::STALE)?;
-    go_live(call, &path, false)?;
+    make_passthrough(call, &path, false)?;
     let source = Target::of(view, existing, &path)?;
-    view.originals.settle(existing, &path, Identity::of(&source.attr));
+    view.source_files.settle(existing, &path, Identity::of(&source.attr));
     make(call, name, None, |directory| linkat(CWD, source.magic_link(), &directory.fd, name, AtFlags::SYMLINK_FOLLOW))
 }
 
-/// UNLINK and RMDIR. Who has it open goes on using it.
+/// UNLINK and RMDIR. Processes that have the file open continue to use it.
 pub(super) fn remove(call: &Call<'_>, name: &[u8], is_directory: bool) -> Result<Flow, Stop> {
-    let place = place(call, call.request.node, name)?;
-    go_live(call, &place.path, is_directory)?;
-    let doomed = place.directory.child(name);
+    let at = locate(call, call.request.node, name)?;
+    make_passthrough(call, &at.path, is_directory)?;
+    let doomed = at.directory.child(name);
     if call.request.is_resent() && matches!(doomed, Err(Errno::NOENT)) {
         return Ok(answered(call.reply.ok()));
     }
     let how = if is_directory { AtFlags::REMOVEDIR } else { AtFlags::empty() };
-    as_caller(call.request, || unlinkat(&place.directory.fd, name, how))?;
-    keep(call, &place.path, doomed.ok().as_ref());
+    as_caller(call.request, || unlinkat(&at.directory.fd, name, how))?;
+    pin_lost(call, &at.path, doomed.ok().as_ref());
     Ok(answered(call.reply.ok()))
 }
 
 /// RENAME.
 pub(super) fn rename(call: &Call<'_>, name: &[u8], to: NodeId, to_name: &[u8], flags: u32) -> Result<Flow, Stop> {
     let flags = RenameFlags::from_bits_retain(flags);
-    let from = place(call, call.request.node, name)?;
-    let to = place(call, to, to_name)?;
+    let from = locate(call, call.request.node, name)?;
+    let to = locate(call, to, to_name)?;
     let replaced = to.directory.child(to_name).ok();
     let moving = match as_caller(call.request, || from.directory.child(name)) {
         Err(Errno::NOENT) if call.request.is_resent() && replaced.is_some() => return Ok(answered(call.reply.ok())),
@@ -118,58 +118,58 @@ pub(super) fn rename(call: &Call<'_>, name: &[u8], to: NodeId, to_name: &[u8], f
     };
     let is_directory = |target: &Target| target.attr.kind() == Kind::Dir;
     let tree = is_directory(&moving) || replaced.as_ref().is_some_and(is_directory);
-    all_go_live(call, &[&from.path, &to.path], tree)?;
+    make_all_passthrough(call, &[&from.path, &to.path], tree)?;
     as_caller(call.request, || renameat_with(&from.directory.fd, name, &to.directory.fd, to_name, flags))?;
-    let originals = &call.view.originals;
+    let source_files = &call.view.source_files;
     let moved = Identity::of(&moving.attr);
     match replaced.as_ref().map(|target| Identity::of(&target.attr)) {
-        // Two names of one file: nothing has happened.
+        // Both names lead to one file, so rename() changes nothing.
         Some(other) if other == moved => {}
         Some(other) if flags.contains(RenameFlags::EXCHANGE) => {
-            originals.exchanged(call.view, (&from.path, moved), (&to.path, other));
+            source_files.exchanged(call.view, (&from.path, moved), (&to.path, other));
         }
         _ => {
-            keep(call, &to.path, replaced.as_ref());
-            originals.moved(call.view, moved, &from.path, &to.path);
+            pin_lost(call, &to.path, replaced.as_ref());
+            source_files.moved(call.view, moved, &from.path, &to.path);
         }
     }
     Ok(answered(call.reply.ok()))
 }
 
-/// Makes something by `work` in the request's directory, and answers with its node.
+/// Creates an object with `work` in the request's directory, and answers with its node.
 fn make(
     call: &Call<'_>,
     name: &[u8],
     umask: Option<u32>,
     work: impl Fn(&Target) -> Result<(), Errno>,
 ) -> Result<Flow, Stop> {
-    let place = new_place(call, name)?;
-    let work = || work(&place.directory);
+    let at = locate_new(call, name)?;
+    let work = || work(&at.directory);
     let result = umask.map_or_else(|| as_caller(call.request, work), |mask| as_maker(call.request, mask, work));
     match result {
         Err(Errno::EXIST) if call.request.is_resent() => {}
         result => result?,
     }
-    let target = place.directory.child(name)?;
-    let entry = made_entry(call, &place.path, &target)?;
+    let target = at.directory.child(name)?;
+    let entry = made_entry(call, &at.path, &target)?;
     Ok(call.answer_entry(&entry))
 }
 
-/// A name that is about to be made: live, and sure of a node.
-fn new_place(call: &Call<'_>, name: &[u8]) -> Result<Place, Stop> {
-    let place = place(call, call.request.node, name)?;
-    go_live(call, &place.path, false)?;
-    match call.view.originals.wanted_for(call.view, &place.path) {
+/// Prepares a name for creation: makes its path passthrough and ensures that it can get a node.
+fn locate_new(call: &Call<'_>, name: &[u8]) -> Result<Location, Stop> {
+    let at = locate(call, call.request.node, name)?;
+    make_passthrough(call, &at.path, false)?;
+    match call.view.source_files.wanted_for(call.view, &at.path) {
         Some(record) if may_want_record(call) => Err(Stop::Flow(call.want_record(&record))),
         Some(_) => {
-            call.view.originals.note_full_table();
-            Ok(place)
+            call.view.source_files.note_full_table();
+            Ok(at)
         }
-        None => Ok(place),
+        None => Ok(at),
     }
 }
 
-fn place(call: &Call<'_>, directory: NodeId, name: &[u8]) -> Result<Place, Stop> {
+fn locate(call: &Call<'_>, directory: NodeId, name: &[u8]) -> Result<Location, Stop> {
     let parent = if directory == call.request.node {
         path_of(call)?
     } else {
@@ -179,15 +179,15 @@ fn place(call: &Call<'_>, directory: NodeId, name: &[u8]) -> Result<Place, Stop>
     if call.view.is_hidden(&path) {
         return Err(Errno::BUSY.into());
     }
-    Ok(Place { path, directory: Target::directory(call.view, directory, &parent)? })
+    Ok(Location { path, directory: Target::directory(call.view, directory, &parent)? })
 }
 
-/// Keeps what has lost its name at `path` for those who use it.
-fn keep(call: &Call<'_>, path: &Path, lost: Option<&Target>) {
+/// Pins a file that has lost its name at `path` for the processes that use it.
+fn pin_lost(call: &Call<'_>, path: &Path, lost: Option<&Target>) {
     let Some(lost) = lost else { return };
     let identity = Identity::of(&lost.attr);
-    if let Some(node) = call.view.originals.used(call.view, path, identity) {
-        call.view.originals.pin(node, path, identity, lost.fd.clone());
+    if let Some(node) = call.view.source_files.used(call.view, path, identity) {
+        call.view.source_files.pin(node, path, identity, lost.fd.clone());
     }
 }
 
@@ -197,7 +197,7 @@ fn release(call: &Call<'_>, entry: &Entry) {
     }
 }
 
-/// A device's number as the kernel's `new_encode_dev` packs it.
+/// Decodes a device number of the kernel's `new_encode_dev`.
 fn device(rdev: u32) -> Dev {
     makedev((rdev >> 8) & 0xfff, (rdev & 0xff) | ((rdev >> 12) & 0xfff00))
 }

@@ -1,12 +1,12 @@
-//! How often a request has been tried.
+//! The attempts to serve a request.
 
-/// Which time a request is served.
+/// One attempt to serve a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Attempt {
-    /// Answers of the node that it has waited for.
+    /// Answers of the node so far.
     pub(crate) rounds: u8,
-    /// The node can't help: the original is to be used.
-    pub(crate) must_use_original: bool,
-    /// Whoever serves must not wait for a file system.
+    /// The node can't help: use the source file.
+    pub(crate) must_use_source: bool,
+    /// Don't wait for a file system.
     pub(crate) at_once: bool,
 }

@@ -14,20 +14,20 @@ use rustix::io::Errno;
 
 use crate::state::tables::OlderTable;
 
-/// Copies that are kept open.
+/// Copies that stay open.
 const OPEN_COPIES_MAX: usize = 128;
 
-/// Bytes of buffers that are kept for the next reads; more are there only while they are used.
+/// Bytes of buffers that are cached for further reads.
 const BUFFER_BYTES_MAX: usize = 1 << 20;
 
-/// The store's copies, some kept open between two reads, and the files that pass through.
+/// The store's copies, some open between reads, and the state of passthrough openings.
 #[derive(Debug)]
 pub(crate) struct Contents {
     roots: RwLock<Roots>,
     open: Mutex<OpenCopies>,
     buffers: Mutex<Vec<Vec<u8>>>,
-    /// Held while what passes through is changed. True once a file could not: then no other is tried,
-    /// since the kernel does not take one file both ways.
+    /// Locked while passthrough openings change. True once one has failed; then no other is tried, because the kernel
+    /// does not mix both openings of one file.
     passing: Mutex<bool>,
 }
 
@@ -35,24 +35,24 @@ pub(crate) struct Contents {
 #[derive(Debug)]
 struct Roots {
     newest: Arc<PathBuf>,
-    /// Nodes of which the newest generation knows something else: their copies are in an older one.
+    /// Nodes of which the newest generation has another version: their copies are in an older mirror.
     superseded: HashMap<NodeId, Arc<PathBuf>>,
 }
 
 #[derive(Debug, Default)]
 struct OpenCopies {
     by_node: HashMap<NodeId, Arc<OwnedFd>>,
-    /// The one to close first stands first.
+    /// In the order in which they are closed.
     order: VecDeque<NodeId>,
 }
 
 impl Contents {
-    /// The copies below `store`, and those of older generations.
+    /// Creates the set for the copies below `store` and those of older generations.
     pub(crate) fn new(store: PathBuf, older: Vec<OlderTable>) -> Contents {
         let mut roots = Roots { newest: Arc::new(store), superseded: HashMap::new() };
-        for OlderTable { root, held, .. } in older {
+        for OlderTable { root, pinned, .. } in older {
             let root = Arc::new(root);
-            roots.superseded.extend(held.into_iter().map(|node| (node, Arc::clone(&root))));
+            roots.superseded.extend(pinned.into_iter().map(|node| (node, Arc::clone(&root))));
         }
         Contents {
             roots: RwLock::new(roots),
@@ -62,7 +62,7 @@ impl Contents {
         }
     }
 
-    /// From now on copies are below `newest`, but for those of these nodes, which are where they are.
+    /// Uses copies below `newest` from now on, except for these nodes, whose copies stay.
     pub(crate) fn begin_generation(&self, newest: PathBuf, superseded: impl IntoIterator<Item = NodeId>) {
         let mut roots = self.roots.write().unwrap_or_else(PoisonError::into_inner);
         let before = std::mem::replace(&mut roots.newest, Arc::new(newest));
@@ -71,7 +71,7 @@ impl Contents {
         }
     }
 
-    /// The copies of these nodes have gone, and the nodes too.
+    /// Drops nodes whose generation has ended.
     pub(crate) fn forget(&self, superseded: impl IntoIterator<Item = NodeId>) {
         let mut roots = self.roots.write().unwrap_or_else(PoisonError::into_inner);
         for node in superseded {
@@ -79,7 +79,7 @@ impl Contents {
         }
     }
 
-    /// Where the copy of `path`, whose node this is, is, if there is one.
+    /// Returns the path of the copy of `path`, the path of `node`.
     pub(crate) fn path(&self, node: NodeId, path: &Path) -> PathBuf {
         let roots = self.roots.read().unwrap_or_else(PoisonError::into_inner);
         let root = roots.superseded.get(&node).unwrap_or(&roots.newest);
@@ -88,7 +88,7 @@ impl Contents {
         copy.into()
     }
 
-    /// Closes the copy of a node, so that nothing keeps it from being evicted.
+    /// Closes the copy of a node, so that it can be evicted.
     pub(crate) fn close(&self, node: NodeId) {
         let mut open = self.open();
         if open.by_node.remove(&node).is_some() {
@@ -101,14 +101,14 @@ impl Contents {
         *self.open() = OpenCopies::default();
     }
 
-    /// The copy of `path`. It is kept open if it is likely to be read again.
-    pub(crate) fn copy(&self, node: NodeId, path: &Path, keep: bool) -> Result<Arc<OwnedFd>, Errno> {
+    /// Opens the copy of `path`; with `caches`, it stays open for further reads.
+    pub(crate) fn copy(&self, node: NodeId, path: &Path, caches: bool) -> Result<Arc<OwnedFd>, Errno> {
         if let Some(copy) = self.open().by_node.get(&node) {
             return Ok(Arc::clone(copy));
         }
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NOATIME;
         let copy = Arc::new(rustix::fs::open(self.path(node, path), flags, Mode::empty())?);
-        if keep {
+        if caches {
             let mut open = self.open();
             if open.order.len() >= OPEN_COPIES_MAX
                 && let Some(oldest) = open.order.pop_front()
@@ -122,7 +122,7 @@ impl Contents {
         Ok(copy)
     }
 
-    /// Room for `bytes` bytes, or more.
+    /// Returns a buffer of at least `bytes` bytes.
     pub(crate) fn take_buffer(&self, bytes: usize) -> Vec<u8> {
         let mut buffer = self.buffers().pop().unwrap_or_default();
         if buffer.len() < bytes {
@@ -131,11 +131,11 @@ impl Contents {
         buffer
     }
 
-    /// Keeps a buffer for the next reads.
-    pub(crate) fn keep_buffer(&self, buffer: Vec<u8>) {
+    /// Caches a buffer for further reads.
+    pub(crate) fn return_buffer(&self, buffer: Vec<u8>) {
         let mut buffers = self.buffers();
-        let kept: usize = buffers.iter().map(Vec::capacity).sum();
-        if kept + buffer.capacity() <= BUFFER_BYTES_MAX {
+        let cached: usize = buffers.iter().map(Vec::capacity).sum();
+        if cached + buffer.capacity() <= BUFFER_BYTES_MAX {
             buffers.push(buffer);
         }
     }
@@ -148,7 +148,7 @@ impl Contents {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Locks the changes of what passes through.
+    /// Locks the state of passthrough openings.
     pub(crate) fn passing(&self) -> MutexGuard<'_, bool> {
         self.passing.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,4 +1,4 @@
-//! What the mount served: how often, from where, how much, how fast.
+//! Counters of served requests: number, source, bytes and latency.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -13,8 +13,7 @@ use crate::state::attempt::Attempt;
 /// Significant digits of a latency.
 const LATENCY_DIGITS: u8 = 2;
 
-/// Counters of one mount. Each worker has a part of its own; the parts are added up when somebody
-/// wants to know.
+/// Counters of one mount, in parts that workers use without contention.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     parts: [Mutex<BTreeMap<&'static str, Count>>; PARTS],
@@ -23,44 +22,43 @@ pub(crate) struct Counters {
 /// Parts of the counters; more workers than this share some.
 const PARTS: usize = 8;
 
-/// What was served of one operation.
+/// Counters of one operation.
 #[derive(Clone, Debug)]
 pub struct Count {
     /// Answered from the table and the store at once.
     pub from_table: u64,
     /// Answered once the node had fetched something.
     pub asked: u64,
-    /// Answered by the original.
+    /// Answered from the source file.
     pub from_original: u64,
     /// Answered with an error number; an absent name that the kernel remembers is none.
     pub errors: u64,
     /// Bytes of content.
     pub bytes: u64,
-    /// From the kernel's request to the answer, in nanoseconds. Bounded: it grows with the logarithm
-    /// of the longest.
+    /// Time from request to answer, in nanoseconds. Its size grows with the logarithm of the longest time.
     pub latency: Histogram<u64>,
 }
 
-/// What one attempt to serve a request has to say for the counters.
+/// What one attempt adds to the counters.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
-    used_original: Cell<bool>,
+    used_source: Cell<bool>,
     failed: Cell<bool>,
     bytes: Cell<u64>,
 }
 
 impl Tally {
-    /// The original was used.
-    pub(crate) fn original(&self) {
-        self.used_original.set(true);
+    /// Notes that the source file was used.
+    pub(crate) fn used_source(&self) {
+        self.used_source.set(true);
     }
 
-    /// The answer is an error number.
+    /// Notes that the answer is an error number.
     pub(crate) fn error(&self) {
         self.failed.set(true);
     }
 
-    /// Content was read or written.
+    /// Adds bytes that were read or written.
     pub(crate) fn bytes(&self, bytes: usize) {
         self.bytes.set(self.bytes.get() + bytes as u64);
     }
@@ -78,7 +76,7 @@ impl Counters {
     ) {
         let mut part = self.parts[worker % PARTS].lock().unwrap_or_else(PoisonError::into_inner);
         let count = part.entry(name_of(operation)).or_default();
-        let level = if tally.used_original.get() {
+        let level = if tally.used_source.get() {
             &mut count.from_original
         } else if attempt.rounds > 0 {
             &mut count.asked
@@ -88,11 +86,11 @@ impl Counters {
         *level += 1;
         count.errors += u64::from(tally.failed.get());
         count.bytes += tally.bytes.get();
-        // Refused only where no memory is left to grow.
+        // Fails only without memory to grow.
         let _ = count.latency.record(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX));
     }
 
-    /// All that was counted so far, by operation.
+    /// Returns all counters so far, by operation.
     pub(crate) fn sum(&self) -> BTreeMap<&'static str, Count> {
         let mut sum = BTreeMap::<_, Count>::new();
         for part in &self.parts {
@@ -105,7 +103,7 @@ impl Counters {
 }
 
 impl Count {
-    /// How many requests these are.
+    /// Returns the number of requests.
     pub fn requests(&self) -> u64 {
         self.from_table + self.asked + self.from_original
     }
@@ -116,7 +114,7 @@ impl Count {
         self.from_original += other.from_original;
         self.errors += other.errors;
         self.bytes += other.bytes;
-        // Only a histogram that may not grow refuses another.
+        // Fails only for a histogram of fixed size.
         let _ = self.latency.add(&other.latency);
     }
 }
@@ -134,7 +132,7 @@ impl Default for Count {
     }
 }
 
-/// FUSE_IOCTL: whether a file is a terminal, mostly.
+/// FUSE_IOCTL: mostly isatty().
 const IOCTL: u32 = 39;
 
 fn name_of(operation: &Operation<'_>) -> &'static str {
@@ -177,14 +175,14 @@ mod tests {
     fn parts_add_up() {
         let counters = Counters::default();
         let read = Operation::Read { handle: 0, offset: 0, bytes: 10, flags: 0 };
-        let count = |worker, rounds, used_original, took| {
+        let count = |worker, rounds, used_source, took| {
             let tally = Tally::default();
             tally.bytes(10);
-            if used_original {
-                tally.original();
+            if used_source {
+                tally.used_source();
                 tally.error();
             }
-            let attempt = Attempt { rounds, must_use_original: used_original, at_once: false };
+            let attempt = Attempt { rounds, must_use_source: used_source, at_once: false };
             counters.count(worker, &read, attempt, &tally, Duration::from_micros(took));
         };
         for worker in 0..20 {

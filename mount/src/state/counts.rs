@@ -1,11 +1,11 @@
-//! What the kernel asked of a mounted file system, for the summary.
+//! FUSE requests to a mounted file system, for the summary.
 
 use serde::{Deserialize, Serialize};
 
 /// Requests of the kernel to this node's mounted file system; all zero without one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
-    /// All for whose answer somebody waits.
+    /// All requests that have an answer.
     pub upcalls: u64,
     /// LOOKUP.
     pub lookups: u64,
@@ -17,20 +17,20 @@ pub struct Counts {
     pub reads: u64,
     /// READDIR and READDIRPLUS.
     pub readdirs: u64,
-    /// IOCTL, mostly whether a file is a terminal, which the kernel never remembers.
+    /// IOCTL, mostly isatty(), whose answer the kernel never caches.
     #[serde(default)]
     pub ioctls: u64,
-    /// What the table alone could not answer.
+    /// Requests that the table alone could not answer.
     pub asked: u64,
-    /// What the originals answered, but for [`Counts::OF_ORIGINALS`].
+    /// Requests that source files answered, except [`Counts::OF_SOURCE`].
     pub from_original: u64,
     /// Bytes read.
     pub bytes: u64,
 }
 
 impl Counts {
-    /// Operations that are the originals' to answer.
-    pub const OF_ORIGINALS: [&str; 3] = ["getxattr", "listxattr", "statfs"];
+    /// Operations that source files always answer.
+    pub const OF_SOURCE: [&str; 3] = ["getxattr", "listxattr", "statfs"];
 
     /// Adds another node's.
     pub fn add(&mut self, other: &Counts) {

@@ -1,15 +1,15 @@
-//! Paths that only the kernel still knows.
+//! Paths that the node has forgotten and the kernel has not.
 
 use std::collections::{HashSet, VecDeque};
 
 use headwater_abi::Path;
 
-/// Paths that only the kernel still knows.
+/// Paths that the node has forgotten and the kernel has not.
 #[derive(Debug, Default)]
 pub(crate) struct Forgetting {
     pub(crate) waiting: HashSet<Path>,
-    /// All that wait, and some that wait no more.
+    /// All that wait, in order, and some that no longer wait.
     pub(crate) order: VecDeque<Path>,
-    /// Paths whose record was made for nothing but a number.
+    /// Paths whose records exist only for their numbers.
     pub(crate) numbered: VecDeque<Path>,
 }

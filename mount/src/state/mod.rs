@@ -1,4 +1,4 @@
-//! What the parts of the mount keep, each for itself: none of these files knows a request or the tree.
+//! The state of the mount's parts. None of these files knows a request or the tree.
 
 pub(crate) mod attempt;
 pub(crate) mod contents;

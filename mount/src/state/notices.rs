@@ -1,8 +1,7 @@
-//! What the kernel is to be told, in the order in which it is noticed.
+//! The queue of notifications to the kernel.
 //!
-//! While the kernel takes a notification in it may wait for a lock whose holder waits for an answer
-//! of ours. So whoever notices a change only puts it into this queue. The queue holds each notice once, so
-//! it never grows beyond what the table has records for.
+//! Sending a notification can block on a lock in the kernel whose holder waits for an answer of this daemon. So workers
+//! only queue notifications. The queue has each one once and never exceeds the records of the table.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -19,46 +18,46 @@ pub(crate) enum Notice {
     NameChanged(NodeId, Box<[u8]>),
     /// A directory's attributes and names are out of date.
     ListingChanged(NodeId),
-    /// Any name may lead to something else, or to something.
+    /// Any name may lead to another object, or to one at all.
     NamesChanged,
-    /// A node that nobody uses need not be remembered: its directory and name.
+    /// An unused node that need not be cached: its directory and name.
     Forget(NodeId, NodeId, Box<[u8]>),
 }
 
-/// Notices on their way.
+/// Pending notifications.
 #[derive(Debug, Default)]
 pub(crate) struct Notices {
     queue: Mutex<Queue>,
     changed: Condvar,
 }
 
-/// When a notice is sent about a node that is being read: once that is answered. The kernel would not
-/// believe what an answer says of the node's size if a notice had come meanwhile.
+/// The delay of a notification about a node that is being read, so that the read is answered first. The kernel ignores
+/// the size in an answer if a notification has arrived since the request.
 const LATER: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Default)]
 struct Queue {
     order: VecDeque<Notice>,
-    /// To be put in order at their times.
+    /// Notifications that are queued at these times.
     later: VecDeque<(Instant, Notice)>,
     waiting: HashSet<Notice>,
     is_woken: bool,
     is_closed: bool,
-    /// The kernel is being told something.
-    is_telling: bool,
+    /// A notification is being sent.
+    is_notifying: bool,
 }
 
-/// What the thread is to do next.
+/// The thread's next step.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Next {
-    Tell(Notice),
-    /// Look after what is kept open.
-    Tend,
+    Notify(Notice),
+    /// Close idle source files.
+    CloseIdle,
     End,
 }
 
 impl Notices {
-    /// Puts a notice into the queue, unless it waits there already. Never waits.
+    /// Queues a notification unless it is queued already. Never blocks.
     pub(crate) fn send(&self, notice: Notice) {
         let mut queue = self.queue();
         if !queue.is_closed && queue.waiting.insert(notice.clone()) {
@@ -67,7 +66,7 @@ impl Notices {
         }
     }
 
-    /// Puts a notice into the queue some moments later.
+    /// Queues a notification after a short delay.
     pub(crate) fn send_later(&self, notice: Notice) {
         let mut queue = self.queue();
         if !queue.is_closed {
@@ -76,7 +75,7 @@ impl Notices {
         }
     }
 
-    /// A node's attributes and pages need no notice any more. False if there was none in the queue.
+    /// Removes the notification of a node's attributes and pages. Returns false if there was none.
     pub(crate) fn cancel(&self, node: NodeId) -> bool {
         let notice = Notice::NodeChanged(node);
         let mut queue = self.queue();
@@ -88,26 +87,26 @@ impl Notices {
         queue.later.len() + queue.order.len() < before
     }
 
-    /// A node's notice, if it is in the queue, is sent some moments from now.
+    /// Delays a node's notification, if it is queued.
     pub(crate) fn postpone(&self, node: NodeId) {
         if self.cancel(node) {
             self.send_later(Notice::NodeChanged(node));
         }
     }
 
-    /// Has the thread look after what is kept open, soon.
+    /// Makes the thread check for idle source files soon.
     pub(crate) fn wake(&self) {
         self.queue().is_woken = true;
         self.changed.notify_one();
     }
 
-    /// Whether the kernel has been told all that was sent.
+    /// Returns true if all notifications have been sent.
     pub(crate) fn is_idle(&self) -> bool {
         let queue = self.queue();
-        queue.order.is_empty() && queue.later.is_empty() && !queue.is_telling
+        queue.order.is_empty() && queue.later.is_empty() && !queue.is_notifying
     }
 
-    /// Nothing more is taken, and the thread ends.
+    /// Drops all notifications, refuses further ones and ends the thread.
     pub(crate) fn close(&self) {
         let mut queue = self.queue();
         *queue = Queue { is_closed: true, ..Queue::default() };
@@ -118,17 +117,17 @@ impl Notices {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for the next thing to do; at most until `due`, if there is something to look after.
+    /// Waits for the next step; at most until `due`, if it is set.
     pub(crate) fn next(&self, due: Option<Instant>) -> Next {
         let mut queue = self.queue();
-        queue.is_telling = false;
+        queue.is_notifying = false;
         loop {
             if queue.is_closed {
                 return Next::End;
             }
             let now = Instant::now();
             if std::mem::take(&mut queue.is_woken) || due.is_some_and(|due| due <= now) {
-                return Next::Tend;
+                return Next::CloseIdle;
             }
             while let Some((_, notice)) = queue.later.pop_front_if(|(at, _)| *at <= now) {
                 if queue.waiting.insert(notice.clone()) {
@@ -137,8 +136,8 @@ impl Notices {
             }
             if let Some(notice) = queue.order.pop_front() {
                 queue.waiting.remove(&notice);
-                queue.is_telling = true;
-                return Next::Tell(notice);
+                queue.is_notifying = true;
+                return Next::Notify(notice);
             }
             let later = queue.later.front().map(|(at, _)| *at);
             queue = match due.into_iter().chain(later).min() {
@@ -163,10 +162,10 @@ mod tests {
         for notice in [&one, &other, &one] {
             notices.send(notice.clone());
         }
-        assert_eq!(notices.next(None), Next::Tell(one.clone()));
+        assert_eq!(notices.next(None), Next::Notify(one.clone()));
         notices.send(one.clone());
-        assert_eq!(notices.next(None), Next::Tell(other));
-        assert_eq!(notices.next(None), Next::Tell(one.clone()));
+        assert_eq!(notices.next(None), Next::Notify(other));
+        assert_eq!(notices.next(None), Next::Notify(one.clone()));
         notices.close();
         notices.send(one);
         assert_eq!(notices.next(None), Next::End);
@@ -179,24 +178,24 @@ mod tests {
         notices.send(Notice::NodeChanged(NodeId(2)));
         notices.send_later(Notice::NodeChanged(NodeId(1)));
         assert!(notices.cancel(NodeId(1)) && !notices.cancel(NodeId(1)));
-        assert_eq!(notices.next(None), Next::Tell(Notice::NodeChanged(NodeId(2))));
-        assert_eq!(notices.next(Some(Instant::now())), Next::Tend);
-        notices.queue().is_telling = false;
+        assert_eq!(notices.next(None), Next::Notify(Notice::NodeChanged(NodeId(2))));
+        assert_eq!(notices.next(Some(Instant::now())), Next::CloseIdle);
+        notices.queue().is_notifying = false;
         assert!(notices.is_idle());
         notices.send(Notice::NodeChanged(NodeId(1)));
-        assert_eq!(notices.next(None), Next::Tell(Notice::NodeChanged(NodeId(1))));
+        assert_eq!(notices.next(None), Next::Notify(Notice::NodeChanged(NodeId(1))));
     }
 
     #[test]
-    fn what_is_due_is_not_kept_waiting() {
+    fn a_due_check_precedes_notifications() {
         let notices = Notices::default();
         notices.send(Notice::NamesChanged);
-        assert_eq!(notices.next(Some(Instant::now())), Next::Tend);
+        assert_eq!(notices.next(Some(Instant::now())), Next::CloseIdle);
         notices.wake();
-        assert_eq!(notices.next(None), Next::Tend);
-        assert_eq!(notices.next(None), Next::Tell(Notice::NamesChanged));
+        assert_eq!(notices.next(None), Next::CloseIdle);
+        assert_eq!(notices.next(None), Next::Notify(Notice::NamesChanged));
         let soon = Instant::now() + std::time::Duration::from_millis(5);
-        assert_eq!(notices.next(Some(soon)), Next::Tend);
+        assert_eq!(notices.next(Some(soon)), Next::CloseIdle);
         assert!(Instant::now() >= soon);
     }
 }

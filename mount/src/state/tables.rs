@@ -1,5 +1,5 @@
-//! The tables that nodes are found in: the newest generation's, and older ones for the nodes that the
-//! kernel still uses though what they stand for has changed since.
+//! The tables in which nodes are found: the newest generation's, and older ones for nodes that the kernel still uses
+//! although their paths have changed.
 
 use std::ops::Deref;
 use std::path::PathBuf;
@@ -11,11 +11,11 @@ use headwater_fuse::NodeId;
 #[derive(Debug)]
 pub(crate) struct Tables {
     newest: Reader<'static>,
-    /// By generation, the newest of them last.
+    /// By generation, the newest last.
     older: Vec<(u64, Reader<'static>)>,
 }
 
-/// What a predecessor left of an older generation.
+/// A predecessor's older generation.
 #[derive(Debug)]
 pub struct OlderTable {
     /// Its number.
@@ -24,8 +24,8 @@ pub struct OlderTable {
     pub reader: Reader<'static>,
     /// Its mirror.
     pub root: PathBuf,
-    /// The nodes that are found in this table alone.
-    pub held: Vec<NodeId>,
+    /// The nodes that only this table has.
+    pub pinned: Vec<NodeId>,
 }
 
 /// A node's record.
@@ -33,17 +33,17 @@ pub struct OlderTable {
 pub(crate) struct Own {
     /// The record.
     pub(crate) record: Record<'static>,
-    /// The newest generation knows something else of its path.
+    /// The newest generation has another version of its path.
     pub(crate) is_superseded: bool,
 }
 
 impl Tables {
-    /// These tables; the older ones in the order of their generations.
+    /// Creates the set; `older` is in the order of generations.
     pub(crate) fn new(newest: Reader<'static>, older: &[OlderTable]) -> Tables {
         Tables { newest, older: older.iter().map(|older| (older.generation, older.reader)).collect() }
     }
 
-    /// The record with this number.
+    /// Returns the record with this number.
     pub(crate) fn own(&self, number: u64) -> Option<Own> {
         if let Some(record) = self.newest.record(number) {
             return Some(Own { record, is_superseded: false });
@@ -52,17 +52,17 @@ impl Tables {
         Some(Own { record, is_superseded: true })
     }
 
-    /// As [`Tables::own`], whichever table it is in.
+    /// As [`Tables::own`], without the generation.
     pub(crate) fn record(&self, number: u64) -> Option<Record<'static>> {
         self.own(number).map(|own| own.record)
     }
 
-    /// `newest` takes the place of the table of `generation`.
+    /// Makes `newest` the newest table; the present one belongs to `generation`.
     pub(crate) fn succeed(&mut self, generation: u64, newest: Reader<'static>) {
         self.older.push((generation, std::mem::replace(&mut self.newest, newest)));
     }
 
-    /// Looks into the table of this older generation no more.
+    /// Drops the table of an older generation.
     pub(crate) fn forget(&mut self, generation: u64) {
         self.older.retain(|(older, _)| *older != generation);
     }

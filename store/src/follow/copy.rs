@@ -1,4 +1,4 @@
-//! One copy that follows its original.
+//! One copy that follows its source file.
 
 use std::ffi::OsStr;
 use std::fs::{File, FileTimes, Metadata, OpenOptions, Permissions};
@@ -16,28 +16,28 @@ use crate::mirror::{Budget, Reservation, copied_mode, is_in_use};
 const PAGE_BYTES: u64 = 4096;
 /// Bytes that are compared at once.
 const PIECE_BYTES: usize = 256 << 10;
-/// Larger files are not followed, in bytes: each change means to read the whole file.
+/// Larger files are not followed, in bytes, because each change means reading the whole file.
 pub(super) const FOLLOWED_BYTES_MAX: u64 = 64 << 20;
-/// How long after its last change a file may change again without showing by its times.
+/// Within this time after a change, a file may change again with the same times.
 const TIMES_GRAIN: Duration = Duration::from_secs(2);
-/// Between two rounds passes this many times what a round took.
+/// The pause between two updates, in durations of the last one.
 const REST_SHARE: u32 = 4;
 
-/// What there is to follow: the original's path, its copy, and its attributes when that was made.
+/// A copy to follow: its path, its source file's path, and the source file's attributes at the time of the copy.
 #[derive(Debug)]
 pub struct Followed {
     path: Path,
     copy: PathBuf,
     attr: Attr,
-    original: Option<File>,
+    source: Option<File>,
 }
 
 impl Followed {
-    /// If somebody has the copy open, its original is opened at once: who is about to change the path may rename
-    /// or remove it.
+    /// If a process has the copy open, opens the source file at once, because the job may be about to rename or remove
+    /// it.
     pub fn new(path: Path, copy: PathBuf, attr: Attr) -> Followed {
-        let original = is_in_use(&copy).is_ok_and(|is| is).then(|| open_original(&path, &attr).ok()).flatten();
-        Followed { path, copy, attr, original }
+        let source = is_in_use(&copy).is_ok_and(|is| is).then(|| open_source(&path, &attr).ok()).flatten();
+        Followed { path, copy, attr, source }
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -45,18 +45,18 @@ impl Followed {
     }
 }
 
-/// What tells that a file has changed.
+/// Size, mtime and ctime, which show that a file has changed.
 type Stamp = (u64, (i64, i64), (i64, i64));
 
-/// A copy that follows its original, by the original's inode: what takes the original's place is another
-/// file, which who has the old one open doesn't see.
+/// A copy that follows its source file's inode. A file that replaces the source file is another one; processes with the
+/// old one open don't see it.
 #[derive(Debug)]
 pub(super) struct Copy {
     of: Followed,
     seen: Stamp,
     rest_until: Instant,
     since: Instant,
-    /// What the copy may have grown by. It stays as large when it is followed no more.
+    /// The growth of the copy, which remains when it is followed no more.
     grown: Reservation,
 }
 
@@ -72,40 +72,40 @@ impl Copy {
         &self.of.path
     }
 
-    /// How long it is followed.
+    /// Returns how long it has been followed.
     pub(super) fn age(&self) -> Duration {
         self.since.elapsed()
     }
 
-    /// True if a process has the copy open or mapped.
+    /// Returns true if a process has the copy open or mapped.
     pub(super) fn is_in_use(&self) -> bool {
         is_in_use(&self.of.copy).unwrap_or(false)
     }
 
-    /// The original, opened when it is first needed.
+    /// Returns the source file, opened on first use.
     ///
     /// # Errors
-    /// Another file stands at its path, or it can't be opened.
-    pub(super) fn original(&mut self) -> io::Result<&File> {
-        if self.of.original.is_none() {
-            self.of.original = Some(open_original(&self.of.path, &self.of.attr)?);
+    /// Another file is at its path, or it can't be opened.
+    pub(super) fn source(&mut self) -> io::Result<&File> {
+        if self.of.source.is_none() {
+            self.of.source = Some(open_source(&self.of.path, &self.of.attr)?);
         }
-        self.of.original.as_ref().ok_or_else(|| io::ErrorKind::NotFound.into())
+        self.of.source.as_ref().ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
-    /// Makes the copy what the original is; `is_told` if the kernel has said that this has changed. True if
-    /// it has to be looked at again soon, since the last look was too short a time ago.
+    /// Updates the copy from the source file; `is_reported` if the kernel has reported a change. Returns true if the
+    /// update is due but must wait, because the last one was a short time ago.
     ///
     /// # Errors
-    /// The copy can't follow any further: its original has gone or is too large, or there is no room.
-    pub(super) fn update(&mut self, is_told: bool) -> io::Result<bool> {
+    /// The copy can't follow any longer: its source file is gone or too large, or there is no room.
+    pub(super) fn update(&mut self, is_reported: bool) -> io::Result<bool> {
         if Instant::now() < self.rest_until {
-            return Ok(is_told);
+            return Ok(is_reported);
         }
         let started = Instant::now();
-        let metadata = self.original()?.metadata()?;
+        let metadata = self.source()?.metadata()?;
         let stamp = stamp(&metadata);
-        if stamp == self.seen && !is_told && !is_fresh(&metadata) {
+        if stamp == self.seen && !is_reported && !is_fresh(&metadata) {
             return Ok(false);
         }
         if metadata.len() > FOLLOWED_BYTES_MAX {
@@ -117,25 +117,25 @@ impl Copy {
         Ok(false)
     }
 
-    /// Writes what differs into the copy's inode, and gives it the original's size, time and permissions.
+    /// Writes the differences into the copy, and sets the source file's size, time and permissions.
     fn write_through(&mut self, metadata: &Metadata) -> io::Result<()> {
-        let original = self.of.original.as_ref().ok_or(io::ErrorKind::NotFound)?;
+        let source = self.of.source.as_ref().ok_or(io::ErrorKind::NotFound)?;
         let before = std::fs::metadata(&self.of.copy)?;
         if before.mode() & 0o200 == 0 {
             std::fs::set_permissions(&self.of.copy, Permissions::from_mode(before.mode() | 0o600))?;
         }
         let copy = OpenOptions::new().read(true).write(true).open(&self.of.copy)?;
-        // Whatever isn't allocated yet may be from now on, holes as well.
+        // All parts that are not allocated yet may be from now on, also holes.
         self.grown.grow_to(metadata.len().saturating_sub(before.blocks() * 512).next_multiple_of(PAGE_BYTES))?;
         if before.len() > metadata.len() {
             copy.set_len(metadata.len())?;
         }
         let (mut theirs, mut ours) = (vec![0; PIECE_BYTES], vec![0; PIECE_BYTES]);
         let mut at = 0;
-        // Who adds to it meanwhile is told of to us again.
+        // A change in between is reported again.
         while at < metadata.len() {
             let wanted = PIECE_BYTES.min((metadata.len() - at) as usize);
-            let got = read_up_to(original, &mut theirs[..wanted], at)?;
+            let got = read_up_to(source, &mut theirs[..wanted], at)?;
             let had = read_up_to(&copy, &mut ours[..got], at)?;
             if theirs[..got] != ours[..had] {
                 copy.write_all_at(&theirs[..got], at)?;
@@ -153,7 +153,7 @@ impl Copy {
     }
 }
 
-fn open_original(path: &Path, attr: &Attr) -> io::Result<File> {
+fn open_source(path: &Path, attr: &Attr) -> io::Result<File> {
     let flags = OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::NOCTTY;
     let path = std::path::Path::new(OsStr::from_bytes(path.as_bytes()));
     let file = OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(path)?;
@@ -164,7 +164,7 @@ fn open_original(path: &Path, attr: &Attr) -> io::Result<File> {
     Ok(file)
 }
 
-/// True if it has the number of a file that was removed, as far as its file system tells.
+/// Returns true if it reuses the inode number of a removed file, as far as the birth time shows.
 fn is_born_later(metadata: &Metadata, attr: &Attr) -> bool {
     let (seconds, nanoseconds) = attr.btime;
     let Ok(since_epoch) = metadata.created().map(|born| born.duration_since(SystemTime::UNIX_EPOCH)) else {
@@ -178,13 +178,13 @@ fn stamp(metadata: &Metadata) -> Stamp {
     (metadata.len(), (metadata.mtime(), metadata.mtime_nsec()), (metadata.ctime(), metadata.ctime_nsec()))
 }
 
-/// True if it may change again, or has, without showing by its times.
+/// Returns true if it may have changed, or may change again, with the same times.
 fn is_fresh(metadata: &Metadata) -> bool {
     let age = metadata.modified().ok().and_then(|modified| SystemTime::now().duration_since(modified).ok());
     age.is_none_or(|age| age < TIMES_GRAIN)
 }
 
-/// Fills `bytes` as far as the file goes: how far.
+/// Fills `bytes` up to the end of the file. Returns the number of bytes read.
 fn read_up_to(file: &File, bytes: &mut [u8], at: u64) -> io::Result<usize> {
     let mut got = 0;
     while got < bytes.len() {

@@ -1,9 +1,8 @@
-//! Copies that follow their originals.
+//! Copies that follow their source files.
 //!
-//! A process that has opened or mapped a copy keeps it when its path goes live, and would never see what
-//! others write from then on. So the copy's inode is kept as the original is, for as long as somebody has it: a
-//! thread hears of the kernel when the original changes on this node, looks once a second for what other
-//! nodes change, and writes what differs into the copy.
+//! A process that has a copy open or mapped keeps it when its path becomes passthrough, and would never see later
+//! writes. So the copy is kept equal to the source file while it is in use. A thread is notified by the kernel of
+//! changes on this node, checks once a second for changes by other nodes, and writes the differences into the copy.
 
 mod copy;
 #[cfg(test)]
@@ -23,23 +22,23 @@ use self::copy::Copy;
 pub use self::copy::Followed;
 use crate::mirror::Budget;
 
-/// How often originals are looked at, and whether somebody still has the copies open.
-const LOOK: Duration = Duration::from_secs(1);
-/// How long a process may take from the table to its copy.
+/// How often source files are checked, and whether the copies are in use.
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+/// How long a process may take from reading the table to opening the copy.
 const GRACE: Duration = Duration::from_secs(5);
-/// Copies that follow at once.
+/// Copies that are followed at once.
 const FOLLOWED_MAX: usize = 1024;
-/// What a change of content looks like to inotify.
+/// The inotify events of a changed file.
 const CHANGES: WatchFlags = WatchFlags::MODIFY.union(WatchFlags::CLOSE_WRITE).union(WatchFlags::ATTRIB);
 
-/// The thread, once there is something to follow.
+/// The thread, once a copy is followed.
 #[derive(Debug, Default)]
 pub struct Following {
     thread: Option<Arc<Mailbox>>,
     has_failed: bool,
 }
 
-/// What the thread is to follow next. It ends when nobody else has this.
+/// New copies for the thread, which ends once it alone has the mailbox.
 #[derive(Debug)]
 struct Mailbox {
     new: Mutex<Vec<Followed>>,
@@ -47,13 +46,13 @@ struct Mailbox {
 }
 
 impl Following {
-    /// From now on the copy becomes what its original becomes, until nobody has it open.
+    /// Keeps the copy equal to its source file until no process has it open.
     pub fn follow(&mut self, followed: Followed, budget: &Budget) {
         if self.thread.is_none() && !self.has_failed {
             match start(budget.clone()) {
                 Ok(mailbox) => self.thread = Some(mailbox),
                 Err(error) => {
-                    tracing::warn!(%error, "open files will not show what others write to them");
+                    tracing::warn!(%error, "the thread that follows changed files can't be started: open files will not show later writes. Raise the limit of processes (ulimit -u)");
                     self.has_failed = true;
                 }
             }
@@ -76,7 +75,7 @@ impl Drop for Following {
 
 impl Mailbox {
     fn wake(&self) {
-        // Full means that it is awake.
+        // A full counter means that the thread is awake.
         let _ = write(&self.wake, &1_u64.to_ne_bytes());
     }
 }
@@ -89,7 +88,7 @@ fn start(budget: Budget) -> io::Result<Arc<Mailbox>> {
     Ok(mailbox)
 }
 
-/// What the thread has.
+/// The thread's state.
 struct Follower {
     mailbox: Arc<Mailbox>,
     budget: Budget,
@@ -101,7 +100,7 @@ struct Follower {
 struct Watched {
     copy: Copy,
     watch: Option<i32>,
-    /// The kernel has told of a change that isn't in the copy yet.
+    /// The kernel has reported a change that the copy lacks.
     is_due: bool,
 }
 
@@ -111,7 +110,7 @@ impl Follower {
         Ok(Follower { mailbox, budget, inotify, copies: Vec::new(), check_at: Instant::now() })
     }
 
-    /// Waits for something to do, and does it. False if nobody wants any of it any more.
+    /// Waits for events and handles them. Returns false once the thread must end.
     fn round(&mut self) -> bool {
         self.wait();
         if Arc::strong_count(&self.mailbox) == 1 {
@@ -119,17 +118,17 @@ impl Follower {
         }
         self.take_new();
         self.take_changes();
-        let is_look = Instant::now() >= self.check_at;
-        if is_look {
-            self.check_at = Instant::now() + LOOK;
+        let is_check = Instant::now() >= self.check_at;
+        if is_check {
+            self.check_at = Instant::now() + CHECK_INTERVAL;
         }
         self.copies.retain_mut(|watched| {
-            if !is_look && !watched.is_due {
+            if !is_check && !watched.is_due {
                 return true;
             }
-            let result = watched.look(&self.inotify);
+            let result = watched.check(&self.inotify);
             if let Err(error) = &result {
-                tell(watched, error);
+                report(watched, error);
             }
             if !matches!(result, Ok(true)) {
                 watched.unwatch(&self.inotify);
@@ -141,8 +140,8 @@ impl Follower {
 
     fn wait(&self) {
         let is_due = self.copies.iter().any(|watched| watched.is_due);
-        let until_look = self.check_at.saturating_duration_since(Instant::now());
-        let most = if is_due { until_look.min(Duration::from_millis(10)) } else { until_look };
+        let until_check = self.check_at.saturating_duration_since(Instant::now());
+        let most = if is_due { until_check.min(Duration::from_millis(10)) } else { until_check };
         let timeout = (!self.copies.is_empty()).then(|| Timespec::try_from(most).ok()).flatten();
         let mut ready = [PollFd::new(&self.inotify, PollFlags::IN), PollFd::new(&self.mailbox.wake, PollFlags::IN)];
         let _ = poll(&mut ready, timeout.as_ref());
@@ -157,9 +156,9 @@ impl Follower {
             }
             let copy = Copy::new(followed, &self.budget);
             if self.copies.len() >= FOLLOWED_MAX {
-                // Of many that are removed at once most are open nowhere.
+                // Most of many files that are removed at once are not open.
                 if copy.is_in_use() {
-                    tracing::warn!(path = %copy.path(), "too many open files change at once; this one keeps what it had for those who have it open");
+                    tracing::warn!(path = %copy.path(), "too many open files change at once; processes that have this file open will not see its changes");
                 }
                 continue;
             }
@@ -167,7 +166,7 @@ impl Follower {
         }
     }
 
-    /// Marks what has changed as the kernel tells.
+    /// Marks the copies whose changes the kernel has reported.
     fn take_changes(&mut self) {
         let mut buffer = [MaybeUninit::uninit(); 4096];
         let mut events = inotify::Reader::new(&self.inotify, &mut buffer);
@@ -186,15 +185,15 @@ impl Follower {
 }
 
 impl Watched {
-    /// Brings the copy up to date if somebody has it open. False if nobody has, nor will.
-    fn look(&mut self, inotify: &OwnedFd) -> io::Result<bool> {
+    /// Updates the copy if it is in use. Returns false if it is not, and no process can be about to open it.
+    fn check(&mut self, inotify: &OwnedFd) -> io::Result<bool> {
         if !self.copy.is_in_use() {
             self.is_due = false;
             return Ok(self.copy.age() < GRACE);
         }
         if self.watch.is_none() {
-            // Before it is read, so that no change falls between.
-            let link = format!("/proc/self/fd/{}", self.copy.original()?.as_fd().as_raw_fd());
+            // Before the file is read, so that no change is missed.
+            let link = format!("/proc/self/fd/{}", self.copy.source()?.as_fd().as_raw_fd());
             self.watch = inotify::add_watch(inotify, link, CHANGES).ok();
         }
         self.is_due = self.copy.update(self.is_due)?;
@@ -208,13 +207,13 @@ impl Watched {
     }
 }
 
-fn tell(watched: &Watched, error: &io::Error) {
+fn report(watched: &Watched, error: &io::Error) {
     let path = watched.copy.path();
     match error.kind() {
-        // Who has it open keeps the file that was removed or replaced, as on any file system.
+        // Processes that have a removed or replaced file open keep it, as on any file system.
         io::ErrorKind::NotFound => {}
         _ => {
-            tracing::warn!(%path, %error, "who has this file open will not see what is written to it from now on; name it with --exclude if that matters")
+            tracing::warn!(%path, %error, "processes that have this file open will not see later writes to it. If they must, exclude it with --exclude")
         }
     }
 }

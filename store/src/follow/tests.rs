@@ -8,7 +8,7 @@ use headwater_abi::Path;
 
 use super::*;
 
-/// An original, its copy as the store has it, and a thread that makes the one follow the other.
+/// A source file, its copy as in the store, and a thread that follows.
 struct Pair {
     dir: tempfile::TempDir,
     following: Following,
@@ -17,13 +17,13 @@ struct Pair {
 impl Pair {
     fn new(content: &[u8]) -> Pair {
         let dir = tempfile::tempdir().unwrap();
-        fs::write(dir.path().join("original"), content).unwrap();
+        fs::write(dir.path().join("source"), content).unwrap();
         fs::write(dir.path().join("copy"), content).unwrap();
         Pair { dir, following: Following::default() }
     }
 
-    fn original(&self) -> std::path::PathBuf {
-        self.dir.path().join("original")
+    fn source(&self) -> std::path::PathBuf {
+        self.dir.path().join("source")
     }
 
     fn open(&self) -> File {
@@ -35,12 +35,12 @@ impl Pair {
     }
 
     fn followed(&self) -> Followed {
-        let path = Path::new(self.original().as_os_str().as_bytes()).unwrap();
+        let path = Path::new(self.source().as_os_str().as_bytes()).unwrap();
         Followed::new(path, self.dir.path().join("copy"), self.attr())
     }
 
     fn attr(&self) -> headwater_abi::Attr {
-        let metadata = fs::metadata(self.original()).unwrap();
+        let metadata = fs::metadata(self.source()).unwrap();
         headwater_abi::Attr {
             ino: metadata.ino(),
             size: metadata.len(),
@@ -52,7 +52,7 @@ impl Pair {
     }
 
     fn append(&self, bytes: &[u8]) {
-        OpenOptions::new().append(true).open(self.original()).unwrap().write_all(bytes).unwrap();
+        OpenOptions::new().append(true).open(self.source()).unwrap().write_all(bytes).unwrap();
     }
 }
 
@@ -84,12 +84,12 @@ fn what_is_open_sees_what_is_written() {
     pair.follow(&Budget::default());
     pair.append(b"second\n");
     becomes(&open, b"first\nsecond\n");
-    let change = OpenOptions::new().write(true).open(pair.original()).unwrap();
+    let change = OpenOptions::new().write(true).open(pair.source()).unwrap();
     change.write_all_at(b"FIRST", 0).unwrap();
     becomes(&open, b"FIRST\nsecond\n");
     change.set_len(3).unwrap();
     becomes(&open, b"FIR");
-    fs::write(pair.original(), b"anew, and longer than it was before").unwrap();
+    fs::write(pair.source(), b"anew, and longer than it was before").unwrap();
     becomes(&open, b"anew, and longer than it was before");
 }
 
@@ -97,9 +97,9 @@ fn what_is_open_sees_what_is_written() {
 fn what_was_written_before_is_seen_as_well() {
     let mut pair = Pair::new(b"old");
     let open = pair.open();
-    let original = pair.original();
+    let source = pair.source();
     pair.follow(&Budget::default());
-    fs::write(original, b"new").unwrap();
+    fs::write(source, b"new").unwrap();
     becomes(&open, b"new");
 }
 
@@ -108,12 +108,12 @@ fn what_takes_the_place_is_another_file() {
     let mut pair = Pair::new(b"old");
     let open = pair.open();
     pair.follow(&Budget::default());
-    let old = OpenOptions::new().append(true).open(pair.original()).unwrap();
+    let old = OpenOptions::new().append(true).open(pair.source()).unwrap();
     pair.append(b"er");
     becomes(&open, b"older");
     let beside = pair.dir.path().join("beside");
     fs::write(&beside, b"another").unwrap();
-    fs::rename(beside, pair.original()).unwrap();
+    fs::rename(beside, pair.source()).unwrap();
     (&old).write_all(b" still").unwrap();
     becomes(&open, b"older still");
 }
@@ -124,8 +124,8 @@ fn what_is_renamed_at_once_is_followed_still() {
     let open = pair.open();
     let followed = pair.followed();
     let moved = pair.dir.path().join("moved");
-    fs::rename(pair.original(), &moved).unwrap();
-    fs::write(pair.original(), b"another").unwrap();
+    fs::rename(pair.source(), &moved).unwrap();
+    fs::write(pair.source(), b"another").unwrap();
     fs::set_permissions(&moved, fs::Permissions::from_mode(0o444)).unwrap();
     OpenOptions::new().append(true).open(&moved).unwrap().write_all(b"er").unwrap();
     pair.following.follow(followed, &Budget::default());
@@ -142,15 +142,15 @@ fn what_has_got_the_number_is_another_file() {
     let pair = Pair::new(b"new");
     let attr = pair.attr();
     if attr.btime == (0, 0) {
-        // The file system does not tell when files were born.
+        // The file system has no birth times.
         return;
     }
     let before = headwater_abi::Attr { btime: (attr.btime.0 - 1, attr.btime.1), ..attr };
-    let path = Path::new(pair.original().as_os_str().as_bytes()).unwrap();
+    let path = Path::new(pair.source().as_os_str().as_bytes()).unwrap();
     let followed = |attr| Followed::new(path.clone(), pair.dir.path().join("copy"), attr);
-    let result = Copy::new(followed(before), &Budget::default()).original().map(drop);
+    let result = Copy::new(followed(before), &Budget::default()).source().map(drop);
     assert_eq!(result.unwrap_err().kind(), io::ErrorKind::NotFound);
-    assert!(Copy::new(followed(attr), &Budget::default()).original().is_ok());
+    assert!(Copy::new(followed(attr), &Budget::default()).source().is_ok());
 }
 
 #[test]
@@ -171,16 +171,16 @@ fn what_finds_no_room_stays_as_it_was() {
 }
 
 #[test]
-fn what_nobody_has_open_is_left_alone() {
+fn a_copy_that_is_not_open_is_left_alone() {
     let pair = Pair::new(b"old");
     let inotify = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).unwrap();
     let copy = Copy::new(pair.followed(), &Budget::default());
     let mut watched = Watched { copy, watch: None, is_due: true };
     pair.append(b"er");
-    // Somebody may still come who has looked into the table before.
-    assert!(watched.look(&inotify).unwrap());
+    // A process may have read the table before, and open the copy now.
+    assert!(watched.check(&inotify).unwrap());
     assert_eq!(content(&pair.open()), b"old");
     let open = pair.open();
-    assert!(watched.look(&inotify).unwrap());
+    assert!(watched.check(&inotify).unwrap());
     assert_eq!(content(&open), b"older");
 }

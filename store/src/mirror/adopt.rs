@@ -1,4 +1,4 @@
-//! Taking over the store of a predecessor.
+//! Continuing with a predecessor's store.
 
 use std::fs;
 use std::io;
@@ -12,10 +12,13 @@ use super::store::Store;
 use crate::layout::NodeDir;
 
 impl Store {
-    /// The store that stands in `dir`, with those of its files that `keeps` names by their path and
-    /// inode number; the others, and whatever was arriving, go. Who has one of them open keeps it, and it is
-    /// counted until then.
-    pub fn adopt(dir: &NodeDir, scope: Vec<(bool, Path)>, keeps: impl Fn(&Path, u64) -> bool) -> io::Result<Store> {
+    /// Opens the store in `dir`. Keeps files for which `is_complete` returns true, given path and inode number; removes
+    /// all others and all incoming files. A removed file counts until no process has it open.
+    pub fn adopt(
+        dir: &NodeDir,
+        scope: Vec<(bool, Path)>,
+        is_complete: impl Fn(&Path, u64) -> bool,
+    ) -> io::Result<Store> {
         match fs::remove_dir_all(dir.incoming()) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
@@ -27,7 +30,7 @@ impl Store {
             for entry in fs::read_dir(&directory)? {
                 let entry = entry?;
                 let (kind, file) = (entry.file_type()?, entry.path());
-                // Below the mirror's prefix a path can be too long, and nobody finds what is there.
+                // Below the mirror's prefix a path can be too long to be opened.
                 let is_reachable = file.as_os_str().len() <= PATH_BYTES_MAX;
                 if kind.is_dir() {
                     directories.extend(is_reachable.then_some(file));
@@ -38,11 +41,11 @@ impl Store {
                 if !kind.is_file() || !is_reachable {
                     continue;
                 }
-                let original = file
+                let source_path = file
                     .strip_prefix(&store.prefix)
                     .ok()
                     .and_then(|below| Path::new(&[b"/", below.as_os_str().as_bytes()].concat()));
-                if !original.is_some_and(|path| keeps(&path, metadata.ino())) {
+                if !source_path.is_some_and(|path| is_complete(&path, metadata.ino())) {
                     store.remove_name(&file)?;
                 }
             }

@@ -1,8 +1,7 @@
-//! Files of which some blocks are in the store: which ones, readable by every thread; and files whose use
-//! the node wants to hear of.
+//! Files with some blocks in the store, and marked files whose reads are reported to the node.
 //!
-//! The event loop alone changes this. A copy stays the same file from its first block until it is
-//! complete or evicted, and who reads a block holds it open, so that what was said to be there is.
+//! The event loop alone changes this; every thread may read it. A copy is the same file from its first block until it
+//! is complete or evicted. A thread that reads a block holds the copy open, so the block stays.
 
 use std::fs::{File, Permissions};
 use std::io;
@@ -17,7 +16,7 @@ use super::incoming::Incoming;
 use super::store::Store;
 
 impl Store {
-    /// Where a block of `path`, a file of `size` bytes, is to be written.
+    /// Returns where to write a block of `path`, a file of `size` bytes.
     pub fn incoming_block(&mut self, path: &Path, block: u32, size: u64) -> io::Result<Arc<Incoming>> {
         let piece = (path.clone(), Some(block));
         if let Some(incoming) = self.incoming.get(&piece) {
@@ -30,7 +29,7 @@ impl Store {
         Ok(incoming)
     }
 
-    /// A block is complete. With `is_marked`, the first who reads it is told so.
+    /// Publishes a complete block. With `is_marked`, its first read is reported.
     pub fn complete_block(&mut self, path: &Path, block: u32, is_marked: bool) -> io::Result<()> {
         let incoming = self.incoming.remove(&(path.clone(), Some(block)));
         let partial = self.blocks.partial(path).ok_or(io::ErrorKind::NotFound)?;
@@ -39,7 +38,7 @@ impl Store {
         Ok(())
     }
 
-    /// The sparse copy of `path`, a file of `size` bytes; made in the mirror if need be.
+    /// Returns the sparse copy of `path`, a file of `size` bytes, creating it if necessary.
     pub(super) fn partial_of(&mut self, path: &Path, size: u64) -> io::Result<Arc<Partial>> {
         if let Some(partial) = self.blocks.partial(path) {
             return Ok(partial);
@@ -56,8 +55,8 @@ impl Store {
             None => {
                 let (_, beside) = self.beside();
                 let file = options.read(true).write(true).create_new(true).mode(0o600).open(&beside)?;
-                let placed = file.set_len(size).and_then(|()| self.put(path, &beside));
-                placed.inspect_err(|_| drop(std::fs::remove_file(&beside)))?;
+                let moved_in = file.set_len(size).and_then(|()| self.put(path, &beside));
+                moved_in.inspect_err(|_| drop(std::fs::remove_file(&beside)))?;
                 Partial::new(file, size, false)
             }
         };
@@ -66,7 +65,7 @@ impl Store {
         Ok(partial)
     }
 
-    /// A sparse copy of which nothing came about goes again.
+    /// Removes a sparse copy without blocks.
     pub(super) fn drop_empty(&mut self, path: &Path) {
         let Some(partial) = self.blocks.partial(path).filter(|partial| partial.is_empty()) else { return };
         if self.incoming.keys().any(|(of, block)| of == path && block.is_some()) {
@@ -80,8 +79,8 @@ impl Store {
         }
     }
 
-    /// Closes the sparse copy of `path`, if there is one, so that nobody has it open; refused with
-    /// [`io::ErrorKind::WouldBlock`] while a block of it is being read.
+    /// Closes the sparse copy of `path`, if there is one. Fails with [`io::ErrorKind::WouldBlock`] while a block of it
+    /// is being read.
     pub(super) fn close_partial(&mut self, path: &Path) -> io::Result<Option<Closed>> {
         let Some(partial) = self.blocks.remove(path) else { return Ok(None) };
         match Arc::try_unwrap(partial) {
@@ -93,7 +92,7 @@ impl Store {
         }
     }
 
-    /// Undoes [`Store::close_partial`].
+    /// Reopens it; the inverse of [`Store::close_partial`].
     pub(super) fn reopen_partial(&mut self, path: &Path, closed: Closed) -> io::Result<()> {
         let copy = self.copy_of(path);
         let mode = std::fs::symlink_metadata(&copy)?.mode();
@@ -104,8 +103,8 @@ impl Store {
         Ok(())
     }
 
-    /// All of a sparse copy is there: it is a file like others; its inode number. `None` if there is
-    /// no sparse copy.
+    /// Turns a sparse copy with all blocks into an ordinary file and returns its inode number; `None` if there is no
+    /// sparse copy.
     pub(super) fn complete_partial(&mut self, path: &Path, attr: &Attr) -> Option<io::Result<u64>> {
         let partial = self.blocks.remove(path)?;
         let result = finish(&partial.copy, attr).and_then(|()| partial.copy.metadata());

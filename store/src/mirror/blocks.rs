@@ -1,4 +1,4 @@
-//! Which blocks are there of files that are there in part.
+//! The resident blocks of partial files.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
@@ -8,18 +8,18 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use headwater_abi::Path;
 use headwater_abi::wire::block_count;
 
-/// The files that are there in part.
+/// The partial files.
 #[derive(Debug, Default)]
 pub struct Blocks {
     pub(super) files: RwLock<HashMap<Path, Arc<Partial>>>,
-    /// How many there are, to spare most readers the lock.
+    /// The number of files, so that most readers need no lock.
     pub(super) count: AtomicUsize,
-    /// Whole files whose use is to be told.
+    /// Marked whole files, whose reads are reported.
     pub(super) marks: Mutex<HashSet<Path>>,
     pub(super) mark_count: AtomicUsize,
 }
 
-/// Whole files that are marked at once; of more, the use is not told.
+/// Whole files that are marked at once.
 const MARKS_MAX: usize = 4096;
 
 /// A sparse copy.
@@ -29,11 +29,11 @@ pub struct Partial {
     /// A bit for each block.
     pub(super) resident: Box<[AtomicU64]>,
     pub(super) marked: Box<[AtomicU64]>,
-    /// True if other content stood in the copy before.
+    /// True if the copy had other content before.
     pub(super) is_older: bool,
 }
 
-/// A sparse copy that is not open.
+/// A sparse copy that is closed.
 #[derive(Debug)]
 pub(super) struct Closed {
     pub(super) resident: Box<[AtomicU64]>,
@@ -41,19 +41,19 @@ pub(super) struct Closed {
     pub(super) is_older: bool,
 }
 
-/// What there is of a block.
+/// Whether a block is in the store.
 #[derive(Clone, Debug)]
 pub enum Residency {
-    /// Nothing.
+    /// It is not.
     Absent,
-    /// All of it, in this copy.
+    /// It is, in this copy.
     Resident(Arc<Partial>),
-    /// The same; and the node wants to know that it is used. Said once.
+    /// The same, for the first read of a marked block, which must be reported to the node.
     Marked(Arc<Partial>),
 }
 
 impl Blocks {
-    /// What there is of a block.
+    /// Returns whether a block is in the store.
     pub fn get(&self, path: &Path, block: u32) -> Residency {
         if self.count.load(Ordering::Acquire) == 0 {
             return Residency::Absent;
@@ -67,12 +67,12 @@ impl Blocks {
         }
     }
 
-    /// Whether there is any block of this file.
+    /// Returns true if any block of this file is in the store.
     pub fn has_any(&self, path: &Path) -> bool {
         self.partial(path).is_some_and(|file| file.resident.iter().any(|word| word.load(Ordering::Acquire) != 0))
     }
 
-    /// Whether the node wants to know that this whole file is used. Said once.
+    /// Clears a whole file's mark. Returns true if it was set: then the read must be reported to the node.
     pub fn take_mark(&self, path: &Path) -> bool {
         if self.mark_count.load(Ordering::Relaxed) == 0 {
             return false;
@@ -83,7 +83,7 @@ impl Blocks {
         was_marked
     }
 
-    /// The node wants to know when this whole file is used.
+    /// Marks a whole file, whose first read will be reported.
     pub fn mark(&self, path: &Path) {
         let mut marks = self.marks.lock().unwrap_or_else(PoisonError::into_inner);
         if marks.len() < MARKS_MAX {
@@ -111,8 +111,8 @@ impl Blocks {
 }
 
 impl Partial {
-    /// A copy of a file of `size` bytes of which no block is said to be there; some of it is if other
-    /// content `is_older`.
+    /// Creates the state of a file of `size` bytes without resident blocks. With `is_older` the copy has other content
+    /// already.
     pub(super) fn new(copy: File, size: u64, is_older: bool) -> Partial {
         let words = block_count(size).div_ceil(64) as usize;
         let none = || (0..words).map(|_| AtomicU64::new(0)).collect();
@@ -124,17 +124,17 @@ impl Partial {
         Closed { resident, marked, is_older }
     }
 
-    /// True if the copy was made for blocks.
+    /// Returns true if the copy was created for blocks.
     pub(super) fn is_new(&self) -> bool {
         !self.is_older
     }
 
-    /// The sparse copy, open; a resident block's bytes stand where the original's do.
+    /// Returns the open sparse copy. A resident block is at its offset in the file.
     pub fn copy(&self) -> &File {
         &self.copy
     }
 
-    /// A block is all there.
+    /// Adds a complete block.
     pub(super) fn add(&self, block: u32, is_marked: bool) {
         if is_marked {
             set(&self.marked, block);
@@ -142,7 +142,7 @@ impl Partial {
         set(&self.resident, block);
     }
 
-    /// True if no block is there.
+    /// Returns true without resident blocks.
     pub(super) fn is_empty(&self) -> bool {
         self.resident.iter().all(|word| word.load(Ordering::Relaxed) == 0)
     }
@@ -159,7 +159,7 @@ fn set(words: &[AtomicU64], block: u32) {
     }
 }
 
-/// Clears a bit; whether it was set.
+/// Clears a bit. Returns true if it was set.
 fn take(words: &[AtomicU64], block: u32) -> bool {
     let bit = 1 << (block % 64);
     let is_set = |word: &AtomicU64| word.load(Ordering::Relaxed) & bit != 0;
@@ -174,7 +174,7 @@ mod tests {
     use headwater_abi::wire::BLOCK_BYTES;
 
     #[test]
-    fn a_mark_is_said_once() {
+    fn a_mark_is_reported_once() {
         let (blocks, path) = (Blocks::default(), Path::new(b"/f").unwrap());
         let partial = Arc::new(Partial::new(tempfile::tempfile().unwrap(), 100 * BLOCK_BYTES, false));
         assert!(matches!(blocks.get(&path, 0), Residency::Absent));

@@ -1,7 +1,7 @@
-//! Who takes how much of the store's bound.
+//! The accounting of the store's limit.
 //!
-//! Every byte is reserved before it is allocated, in whole pages, and released once the memory is really free: a
-//! [`Reservation`] lives as long as what it stands for. Whoever gets none stores nothing.
+//! Every byte is reserved before it is allocated, in whole pages, and released once its memory is free: a
+//! [`Reservation`] lives as long as its memory. Without a reservation nothing is stored.
 
 use std::io;
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use headwater_abi::wire::FileHead;
 
 /// The unit in which memory is allocated, in bytes.
 const PAGE_BYTES: u64 = 4096;
-/// If less than this part of the bound is left, the store is short of room.
+/// With less than this part of the limit left, the store is short of room.
 const SHORT_SHARE: u64 = 8;
 
-/// The store's bound and what is taken of it; every thread may reserve.
+/// The store's limit and its reservations; every thread may reserve.
 #[derive(Clone, Debug)]
 pub struct Budget(Arc<Account>);
 
@@ -24,7 +24,7 @@ struct Account {
     taken: AtomicU64,
 }
 
-/// Bytes that are, or may be, allocated. They are given back when it is dropped.
+/// Bytes that are or may be allocated; released when it is dropped.
 #[derive(Debug)]
 pub struct Reservation {
     budget: Budget,
@@ -32,41 +32,41 @@ pub struct Reservation {
 }
 
 impl Default for Budget {
-    /// Without a bound.
+    /// Creates a budget without a limit.
     fn default() -> Budget {
         Budget(Arc::new(Account { max: u64::MAX.into(), taken: 0.into() }))
     }
 }
 
 impl Budget {
-    /// From now on nothing is reserved beyond `max`; what is taken stays.
+    /// Sets the limit for further reservations; existing ones stay.
     pub fn set_max(&self, max: u64) {
         self.0.max.store(max, Ordering::Relaxed);
     }
 
-    /// Bytes that are taken.
+    /// Returns the reserved bytes.
     pub fn taken(&self) -> u64 {
         self.0.taken.load(Ordering::Relaxed)
     }
 
-    /// True if most of the bound is taken.
+    /// Returns true if most of the limit is reserved.
     pub(super) fn is_short(&self) -> bool {
         let max = self.0.max.load(Ordering::Relaxed);
         self.taken() >= max - max / SHORT_SHARE
     }
 
-    /// Takes so many bytes, or fails with [`io::ErrorKind::StorageFull`].
+    /// Reserves bytes, or fails with [`io::ErrorKind::StorageFull`].
     pub fn reserve(&self, bytes: u64) -> io::Result<Reservation> {
         self.take(bytes)?;
         Ok(Reservation { budget: self.clone(), bytes })
     }
 
-    /// A reservation of nothing, which may grow.
+    /// Returns an empty reservation, which may grow.
     pub fn nothing(&self) -> Reservation {
         self.count(0)
     }
 
-    /// Counts what is allocated already, whatever the bound says.
+    /// Counts bytes that are allocated already, even beyond the limit.
     pub(super) fn count(&self, bytes: u64) -> Reservation {
         self.0.taken.fetch_add(bytes, Ordering::Relaxed);
         Reservation { budget: self.clone(), bytes }
@@ -81,19 +81,19 @@ impl Budget {
         }
     }
 
-    fn give_back(&self, bytes: u64) {
+    fn release(&self, bytes: u64) {
         let before = self.0.taken.fetch_sub(bytes, Ordering::Relaxed);
-        assert!(before >= bytes, "more is given back than was taken");
+        assert!(before >= bytes, "more bytes are released than were reserved");
     }
 }
 
 impl Reservation {
-    /// How many bytes they are.
+    /// Returns the number of bytes.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Makes it so many bytes at least, or fails with [`io::ErrorKind::StorageFull`].
+    /// Grows to at least this size, or fails with [`io::ErrorKind::StorageFull`].
     pub fn grow_to(&mut self, bytes: u64) -> io::Result<()> {
         let more = bytes.saturating_sub(self.bytes);
         self.budget.take(more)?;
@@ -101,22 +101,22 @@ impl Reservation {
         Ok(())
     }
 
-    /// Makes it what has really been allocated.
+    /// Sets the number of bytes that are really allocated.
     pub(super) fn settle(&mut self, bytes: u64) {
         if bytes > self.bytes {
             self.budget.0.taken.fetch_add(bytes - self.bytes, Ordering::Relaxed);
         } else {
-            self.budget.give_back(self.bytes - bytes);
+            self.budget.release(self.bytes - bytes);
         }
         self.bytes = bytes;
     }
 
-    /// Takes in what another stands for.
+    /// Adds another reservation to this one.
     pub(super) fn join(&mut self, mut other: Reservation) {
         self.bytes += std::mem::take(&mut other.bytes);
     }
 
-    /// Gives so many of its bytes to another.
+    /// Moves up to so many bytes to a new reservation.
     pub(super) fn split(&mut self, bytes: u64) -> Reservation {
         let bytes = bytes.min(self.bytes);
         self.bytes -= bytes;
@@ -126,16 +126,16 @@ impl Reservation {
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        self.budget.give_back(self.bytes);
+        self.budget.release(self.bytes);
     }
 }
 
-/// Bytes of the pages that so many bytes take.
+/// Rounds up to whole pages.
 pub(super) fn pages(bytes: u64) -> u64 {
     bytes.next_multiple_of(PAGE_BYTES)
 }
 
-/// Bytes of the pages that hold what `head` describes.
+/// Returns the bytes of the pages that the content of `head` covers.
 pub(super) fn pages_of(head: &FileHead) -> u64 {
     let mut counted = 0;
     let of_range = |&(offset, bytes): &(u64, u64)| {
@@ -175,35 +175,35 @@ mod tests {
         ) {
             let budget = Budget::default();
             budget.set_max(max);
-            let mut held: Vec<Reservation> = Vec::new();
+            let mut reservations: Vec<Reservation> = Vec::new();
             for (step, bytes, number) in steps {
                 let before = budget.taken();
-                let at = number % held.len().max(1);
+                let at = number % reservations.len().max(1);
                 match step {
                     0 | 1 => match budget.reserve(bytes) {
-                        Ok(reservation) => held.push(reservation),
+                        Ok(reservation) => reservations.push(reservation),
                         Err(error) => {
                             prop_assert_eq!(error.kind(), io::ErrorKind::StorageFull);
                             prop_assert!(before + bytes > max);
                         }
                     },
-                    _ if held.is_empty() => {}
-                    2 => drop(held.swap_remove(at)),
+                    _ if reservations.is_empty() => {}
+                    2 => drop(reservations.swap_remove(at)),
                     3 => {
-                        let known = held[at].bytes();
-                        held[at].settle(bytes.min(known));
-                        let _ = held[at].grow_to(bytes);
+                        let known = reservations[at].bytes();
+                        reservations[at].settle(bytes.min(known));
+                        let _ = reservations[at].grow_to(bytes);
                     }
                     _ => {
-                        let part = held[at].split(bytes);
-                        held[0].join(part);
+                        let part = reservations[at].split(bytes);
+                        reservations[0].join(part);
                         prop_assert_eq!(budget.taken(), before);
                     }
                 }
                 prop_assert!(budget.taken() <= max);
-                prop_assert_eq!(budget.taken(), held.iter().map(Reservation::bytes).sum::<u64>());
+                prop_assert_eq!(budget.taken(), reservations.iter().map(Reservation::bytes).sum::<u64>());
             }
-            drop(held);
+            drop(reservations);
             prop_assert_eq!(budget.taken(), 0);
         }
     }

@@ -1,9 +1,9 @@
 //! Copies of files for memory domains.
 //!
-//! Beside the mirror at `…/root` stands one for each further domain, at `…/root3` for domain 3, with the same
-//! directories and links. Once the table says so, a name in them leads to a copy until some time after the first
-//! copy has been evicted: one that is given up before is replaced by a link to the first. A copy in use stays, and
-//! keeps the first with it, for a process that comes to a library again must find the file that it has loaded.
+//! Beside the mirror at `…/root` each further domain has one, such as `…/root3` for domain 3, with the same directories
+//! and links. Once published, a name in it leads to a copy until some time after the eviction of the first copy. A copy
+//! that is removed before is replaced by a link to the first. A copy in use stays and also keeps the first: a process
+//! that opens a library again must find the file that it has loaded.
 
 use std::fs::File;
 use std::io;
@@ -16,13 +16,13 @@ use std::rc::Rc;
 use headwater_abi::{Attr, Path};
 use rustix::fs::{AtFlags, Mode};
 
-use super::attributes::MODE_KEPT;
+use super::attributes::COPIED_MODE_BITS;
 use super::budget::Reservation;
 use super::lease;
 use super::paths::{DIRECTORY, below, descend, of_domain, step};
 use super::store::Store;
 
-/// What is put in the place of a copy.
+/// What replaces a copy.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Instead {
     /// A link to the first copy.
@@ -31,7 +31,7 @@ enum Instead {
 }
 
 impl Store {
-    /// From now on these domains have mirrors. Nothing may be mirrored yet.
+    /// Creates mirrors for these domains. Call it before anything is mirrored.
     pub fn replicate_in(&mut self, domains: &[u32]) -> io::Result<()> {
         for &domain in domains {
             let directory = of_domain(&self.prefix, domain);
@@ -42,12 +42,12 @@ impl Store {
         Ok(())
     }
 
-    /// Bytes of all copies for further domains; [`Store::bytes`] has them too.
+    /// Returns the bytes of all copies for further domains, which [`Store::bytes`] includes.
     pub fn replica_bytes(&self) -> u64 {
         self.replicas.bytes
     }
 
-    /// The first copy of `path`, and a name for each further domain's, if they can be made: it is complete, and has
+    /// Returns the first copy of `path` and a new name for each further domain's copy, if the file is complete and has
     /// none yet.
     pub fn begin_replicas(&mut self, path: &Path) -> Option<(PathBuf, Vec<PathBuf>)> {
         if self.hidden.contains(path) || self.replicas.made.contains_key(path) {
@@ -57,19 +57,19 @@ impl Store {
         Some((self.copy_of(path), beside))
     }
 
-    /// Room for so many bytes of copies.
+    /// Reserves bytes for copies.
     pub fn reserve_replicas(&self, bytes: u64) -> io::Result<Reservation> {
         self.budget.reserve(bytes)
     }
 
-    /// Puts the copies of `path`, one for each further domain in their order, into the mirrors. `room` was reserved
-    /// for them.
+    /// Moves the copies of `path`, one for each further domain in order, into the mirrors. `room` was reserved for
+    /// them.
     pub fn add_replicas(&mut self, path: &Path, files: &[PathBuf], mut room: Reservation) -> io::Result<()> {
-        let placed = self.place_replicas(path, files);
+        let moved_in = self.move_replicas(path, files);
         let copies = self.replicas_of(path);
-        if placed.is_err() {
+        if moved_in.is_err() {
             copies.iter().for_each(|copy| drop(std::fs::remove_file(copy)));
-            return placed;
+            return moved_in;
         }
         let mut bytes = 0;
         for metadata in copies.iter().filter_map(|copy| std::fs::symlink_metadata(copy).ok()) {
@@ -84,7 +84,7 @@ impl Store {
         Ok(())
     }
 
-    pub(super) fn place_replicas(&self, path: &Path, files: &[PathBuf]) -> io::Result<()> {
+    pub(super) fn move_replicas(&self, path: &Path, files: &[PathBuf]) -> io::Result<()> {
         let parent = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
         for ((_, root), file) in self.replicas.domains.iter().zip(files) {
             let parent = descend(root, &parent)?;
@@ -93,8 +93,8 @@ impl Store {
         Ok(())
     }
 
-    /// Gives up the copies that were made last and that nobody uses, of `tries_max` files at most; the bytes that
-    /// are free then.
+    /// Removes unused copies of at most `tries_max` files, the newest first, until `bytes` are free. Returns the freed
+    /// bytes.
     pub fn give_up_replicas(&mut self, bytes: u64, tries_max: usize) -> u64 {
         let before = self.replicas.bytes;
         let last: Vec<Path> = self.replicas.order.iter().rev().take(tries_max).cloned().collect();
@@ -104,7 +104,7 @@ impl Store {
             }
             match self.lease_replicas(&path).map(drop) {
                 Ok(()) => self.drop_replicas(&path, Instead::Link),
-                // The next time others are tried first.
+                // The next call tries other files first.
                 Err(_) => {
                     self.replicas.order.retain(|other| *other != path);
                     self.replicas.order.insert(0, path);
@@ -114,7 +114,7 @@ impl Store {
         before - self.replicas.bytes
     }
 
-    /// Leases on all copies of `path`, which show that nobody uses one.
+    /// Takes leases on all copies of `path`, which shows that none is in use.
     pub(super) fn lease_replicas(&self, path: &Path) -> io::Result<Vec<File>> {
         if !self.replicas.made.contains_key(path) {
             return Ok(Vec::new());
@@ -127,25 +127,25 @@ impl Store {
         self.replicas_of(path).iter().map(lease).collect()
     }
 
-    /// The first copy of `path` has been evicted; these go with it. Returns their bytes, which are not among
-    /// [`Store::replica_bytes`] any more.
+    /// Notes that the first copy of `path` has been evicted, and its copies with it. Returns their bytes, which
+    /// [`Store::replica_bytes`] no longer includes.
     pub(super) fn replicas_go(&mut self, path: &Path) -> u64 {
         let replicas = &mut self.replicas;
         let Some(bytes) = replicas.made.get_mut(path).map(std::mem::take) else { return 0 };
         replicas.order.retain(|other| other != path);
         replicas.bytes -= bytes;
-        // What has gone before may be evicted again before its time has come.
+        // The same path may have been evicted before, with its copies still there.
         let going = replicas.going.entry(path.clone()).or_default();
         *going += bytes;
         *going
     }
 
-    /// Something else takes the place of the first copy of `path`; names that were looked up before lead to it.
+    /// Replaces the copies of `path` by links to the first copy, which is about to be replaced.
     pub(super) fn link_replicas(&mut self, path: &Path) {
         self.drop_replicas(path, Instead::Link);
     }
 
-    /// The first copy of `path` goes, and so does what any domain's mirror has at its place.
+    /// Removes the copies of `path`, with all that is at its path in the domains' mirrors.
     pub(super) fn remove_replicas(&mut self, path: &Path) {
         self.drop_replicas(path, Instead::Nothing);
         let mut names = Vec::new();
@@ -169,13 +169,13 @@ impl Store {
                 let name = below(&of_domain(prefix, domain), path);
                 let is_it = std::fs::symlink_metadata(&name).is_ok_and(|it| it.ino() == metadata.ino());
                 if is_it && let Err(error) = self.replace(&name, &below(prefix, path), instead) {
-                    tracing::warn!(copy = %name.display(), %error, "a copy for a memory domain can't be given up");
+                    tracing::warn!(copy = %name.display(), %error, "a copy for a memory domain can't be removed");
                 }
             }
         }
     }
 
-    /// At no time does the name lead nowhere.
+    /// Replaces a copy so that its name always leads to a file.
     fn replace(&mut self, name: &FsPath, first: &FsPath, instead: Instead) -> io::Result<()> {
         if instead == Instead::Nothing {
             return self.remove_name(name);
@@ -183,26 +183,26 @@ impl Store {
         let beside = self.incoming_dir.join("link");
         let _ = std::fs::remove_file(&beside);
         match self.make_link(self.dir.shown(first).as_os_str().as_bytes(), rustix::fs::CWD, &beside) {
-            // A further name of the same file takes nothing.
+            // A further name of a file needs no room.
             Err(error) if error.kind() == io::ErrorKind::StorageFull => std::fs::hard_link(first, &beside)?,
             made => self.taken.extend(made?),
         }
         self.exchange(&beside, rustix::fs::CWD, name)
     }
 
-    /// The domains' mirrors show the directory as well.
+    /// Creates a directory in the domains' mirrors.
     pub(super) fn directory_in_domains(&self, path: &Path, attr: &Attr) -> io::Result<()> {
         let Some(parent) = path.parent() else { return Ok(()) };
         for (_, root) in &self.replicas.domains {
             let parent = descend(root, &parent)?;
             step(&parent, path.name())?;
-            let mode = Mode::from(attr.mode & MODE_KEPT | 0o700);
+            let mode = Mode::from(attr.mode & COPIED_MODE_BITS | 0o700);
             rustix::fs::chmodat(&parent, path.name(), mode, AtFlags::empty())?;
         }
         Ok(())
     }
 
-    /// And the link, whose target in the first mirror this is.
+    /// Creates a link in the domains' mirrors; `target` is its target in the first mirror.
     pub(super) fn link_in_domains(&mut self, path: &Path, target: &[u8]) -> io::Result<()> {
         let Some(parent) = path.parent() else { return Ok(()) };
         let rest = target
@@ -222,7 +222,7 @@ impl Store {
         Ok(())
     }
 
-    /// Goes on in the mirrors of a generation, which lack what `lacks` says.
+    /// Switches to the mirrors of a generation without the paths for which `lacks` is true.
     pub(super) fn begin_replica_generation(&mut self, roots: Vec<(u32, Rc<OwnedFd>)>, lacks: impl Fn(&Path) -> bool) {
         let replicas = &mut self.replicas;
         replicas.domains = roots;
@@ -232,7 +232,7 @@ impl Store {
         replicas.going.clear();
     }
 
-    /// Where the copies of `path` stand.
+    /// Returns the paths of the copies of `path`.
     pub(super) fn replicas_of(&self, path: &Path) -> Vec<PathBuf> {
         self.replicas.domains.iter().map(|(domain, _)| below(&of_domain(&self.prefix, *domain), path)).collect()
     }
@@ -257,15 +257,15 @@ mod tests {
         }
     }
 
-    /// A store, with what the test knows of it.
+    /// A store, with the expected state.
     struct World {
         dir: tempfile::TempDir,
         store: Store,
         now: u64,
         generation: u64,
-        /// Files of which the table says that they are resident, and whether in the domains' mirrors.
+        /// Files that are resident according to the table, and whether in the domains' mirrors too.
         resident: HashMap<usize, bool>,
-        /// Copies that somebody has open.
+        /// Copies that are open.
         open: Vec<(usize, File)>,
     }
 
@@ -311,7 +311,7 @@ mod tests {
             let result = self.store.evict(self.now, &World::path(file), || {
                 self.resident.remove(&file);
             });
-            assert!(!(is_open && result.is_ok()), "a copy that somebody has open keeps the first");
+            assert!(!(is_open && result.is_ok()), "an open copy keeps the first");
         }
 
         fn open(&mut self, file: usize, domain: usize) {
@@ -321,7 +321,7 @@ mod tests {
             }
         }
 
-        /// All files go on but the one that has changed.
+        /// Begins a generation in which one file has changed.
         fn begin_generation(&mut self, changed: usize) {
             self.generation += 1;
             let dir = NodeDir::new(self.dir.path()).of_generation(self.generation);

@@ -1,8 +1,8 @@
 //! Mirrors of several generations.
 //!
-//! A new generation's mirror begins with everything of the one before that has not changed: files as
-//! further names of the same bytes, so that it costs no memory and what is filled in later is filled
-//! in for both. The older mirror stays as it is for those who use it.
+//! A new generation's mirror begins with all unchanged files of the one before. These are further names of the same
+//! files, so they cost no memory, and later content appears in both mirrors. The older mirror stays as it is for its
+//! processes.
 
 use std::collections::HashSet;
 use std::fs;
@@ -30,18 +30,18 @@ pub struct Mirror {
     root: Rc<OwnedFd>,
     /// Those of memory domains.
     domains: Vec<(u32, Rc<OwnedFd>)>,
-    /// What it lacks of the one before.
+    /// The paths of the previous mirror that it lacks.
     left: Vec<Path>,
-    /// What its long links take, by inode number.
+    /// The room for its long links, by inode number.
     links: Vec<(u64, Reservation)>,
 }
 
 impl Store {
-    /// Makes the mirror of the generation that `dir` means, with everything that is not `left_out`, and those of
-    /// memory domains.
+    /// Creates the mirror, and those of memory domains, for the generation selected in `dir`, without the paths that
+    /// are `left_out`.
     pub fn next_mirror(&self, dir: &NodeDir, left_out: &dyn Fn(&Path) -> bool) -> io::Result<Mirror> {
         let prefix = dir.root();
-        // Copies that are on their way out don't come along.
+        // Copies that are about to be removed are left out.
         let lacks = |path: &Path| left_out(path) || self.hidden.contains(path);
         let mut links = Vec::new();
         let (root, left) = self.next_tree((&self.prefix, &prefix), &prefix, &lacks, &mut links)?;
@@ -54,7 +54,8 @@ impl Store {
         Ok(Mirror { prefix, root, domains, left, links })
     }
 
-    /// Makes one tree of it after another; what it `lacks`. The first mirror will stand at `prefix`.
+    /// Creates one tree of the mirror. Returns its root and the paths that it lacks. The first mirror will be at
+    /// `prefix`.
     pub(super) fn next_tree(
         &self,
         (from, to): (&std::path::Path, &std::path::Path),
@@ -95,7 +96,7 @@ impl Store {
         Ok((root, left))
     }
 
-    /// Goes on in this mirror.
+    /// Switches to this mirror.
     pub fn begin_generation(&mut self, mirror: Mirror) {
         let left: HashSet<Path> = mirror.left.into_iter().collect();
         for path in &left {
@@ -105,13 +106,13 @@ impl Store {
             |path: &Path| std::iter::successors(Some(path.clone()), Path::parent).any(|it| left.contains(&it));
         self.begin_replica_generation(mirror.domains, is_left);
         self.taken.extend(mirror.links);
-        // What is kept by its path may be another version by now.
+        // Caches by path may have another version.
         (self.recent, self.sent) = Default::default();
         self.older.push(std::mem::replace(&mut self.prefix, mirror.prefix));
         (self.root, self.parents, self.hidden) = (mirror.root, OpenFiles::default(), Hidden::default());
     }
 
-    /// Knows the mirror of an older generation, which a predecessor left.
+    /// Counts the mirror of an older generation, which a predecessor left.
     pub fn remember_generation(&mut self, dir: &NodeDir) {
         self.older.push(dir.root());
         for (_, metadata) in files(dir) {
@@ -119,27 +120,27 @@ impl Store {
         }
     }
 
-    /// Removes the mirror of an older generation, which nobody uses any more.
+    /// Removes the mirror of an unused older generation.
     pub fn end_generation(&mut self, dir: &NodeDir) {
         let prefix = dir.root();
         self.older.retain(|older| *older != prefix);
         for (file, _) in files(dir) {
             if let Err(error) = self.remove_name(&file) {
-                tracing::debug!(file = %file.display(), %error, "goes with its generation");
+                tracing::debug!(file = %file.display(), %error, "removed with its generation");
             }
         }
         if let Err(error) = dir.remove_generation() {
             let directory = dir.generation_dir();
-            tracing::warn!(directory = %directory.display(), %error, "an older generation can't be removed and stays until the session ends");
+            tracing::warn!(directory = %directory.display(), %error, "an older generation can't be removed and stays until the session ends. Check the permissions under --store");
         }
     }
 
-    /// Bytes that the copy of `path` takes.
+    /// Returns the bytes of the copy of `path`.
     pub fn copy_bytes(&self, path: &Path) -> u64 {
         fs::symlink_metadata(self.copy_of(path)).map_or(0, |metadata| metadata.blocks() * 512)
     }
 
-    /// Removes the names that `copy`, the evicted copy of `path`, has in older mirrors.
+    /// Removes the names of `copy`, the evicted copy of `path`, from older mirrors.
     pub(super) fn remove_older(&mut self, path: &Path, copy: &std::path::Path) {
         let ino = |name: &std::path::Path| fs::symlink_metadata(name).map(|metadata| metadata.ino()).ok();
         let names: Vec<PathBuf> = self.older.iter().map(|older| below(older, path)).collect();
@@ -147,18 +148,18 @@ impl Store {
             if ino(&name).is_some_and(|it| Some(it) == ino(copy))
                 && let Err(error) = fs::remove_file(&name)
             {
-                tracing::warn!(%path, %error, "an evicted file could not be removed from an older generation");
+                tracing::warn!(%path, %error, "an evicted file can't be removed from an older generation");
             }
         }
     }
 }
 
-/// Where a link to something below `from` leads when that is below `to`; `None` if it leads elsewhere.
+/// Translates a link's target from below `from` to below `to`; `None` if it leads elsewhere.
 fn moved(target: &std::path::Path, from: &std::path::Path, to: &std::path::Path) -> Option<PathBuf> {
     target.strip_prefix(from).ok().map(|rest| to.join(rest))
 }
 
-/// A generation's files and links, in all of its mirrors.
+/// Returns a generation's files and links in all of its mirrors.
 fn files(dir: &NodeDir) -> Vec<(PathBuf, fs::Metadata)> {
     let entries = |directory: PathBuf| fs::read_dir(directory).into_iter().flatten().flatten();
     let mirrors = entries(dir.content_dir()).filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));

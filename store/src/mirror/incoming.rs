@@ -13,114 +13,114 @@ use rustix::fs::{FallocateFlags, fallocate};
 use super::blocks::Partial;
 use super::budget::{Budget, Reservation, pages, pages_of};
 
-/// Files up to this size are gathered in memory and made in the mirror at once, in bytes: for them,
-/// opening costs more than copying.
+/// Smaller files are collected in memory and created in the mirror at once, in bytes: for them, opening costs more than
+/// copying.
 pub(super) const SMALL_BYTES_MAX: u64 = 32 << 10;
 /// Holes begin and end with pages.
 const PAGE_BYTES: usize = 4096;
 
-/// Where content is written.
+/// Content that is being received or read.
 #[derive(Debug)]
 pub struct Incoming {
-    /// Never reused, so that late news of what was given up is recognised.
+    /// Never reused, so that late events of discarded content are recognised.
     pub number: u64,
-    /// The mirror's file, unless what stands there has been given up.
+    /// The mirror's file, unless it has been evicted.
     copy: Option<PathBuf>,
     /// A new file beside the mirror.
     beside: PathBuf,
-    /// Decided when it is known what comes.
-    place: OnceLock<Place>,
-    /// Counts what is written.
+    /// Chosen once the head is known.
+    slot: OnceLock<StoreSlot>,
+    /// The store's budget.
     budget: Budget,
-    /// What it may take of the store in addition to what was there.
+    /// The reservation for the new bytes.
     room: Mutex<Option<Reservation>>,
     given_up: AtomicBool,
 }
 
 #[derive(Debug)]
-pub(super) enum Place {
-    /// Nowhere yet: all of a small file, as far as it has come.
+pub(super) enum StoreSlot {
+    /// In memory: a small file, as far as it has arrived.
     Memory(Mutex<Vec<u8>>),
-    /// A new file beside the mirror. If the original has holes, so has this: pages of zeros are left out.
+    /// A new file beside the mirror. If the source file has holes, pages of zeros are left out.
     Beside { with_holes: bool },
-    /// The mirror's own file, as it stood before, whose holes are filled.
+    /// The mirror's own file with these attributes, whose holes are filled.
     Mirror(Box<Metadata>),
-    /// A sparse copy of which one block is filled.
+    /// One block of a sparse copy.
     Block(Arc<Partial>),
 }
 
 impl Incoming {
-    /// Content in one piece, which fills the holes of `copy` if that stands in the mirror, and is
-    /// written to `beside` otherwise, within `budget`.
+    /// Creates a target for a whole file. It fills the holes of `copy` if that is in the mirror; otherwise it is the
+    /// new file `beside`. Both are within `budget`.
     pub fn new(number: u64, copy: Option<PathBuf>, beside: PathBuf, budget: Budget) -> Incoming {
-        let (place, given_up) = (OnceLock::new(), AtomicBool::new(false));
-        Incoming { number, copy, beside, place, budget, room: Mutex::default(), given_up }
+        let (slot, given_up) = (OnceLock::new(), AtomicBool::new(false));
+        Incoming { number, copy, beside, slot, budget, room: Mutex::default(), given_up }
     }
 
-    /// One block.
+    /// Creates a target for one block.
     pub fn block(number: u64, partial: Arc<Partial>, budget: Budget) -> Incoming {
         let incoming = Incoming::new(number, None, PathBuf::new(), budget);
-        Incoming { place: Place::Block(partial).into(), ..incoming }
+        Incoming { slot: StoreSlot::Block(partial).into(), ..incoming }
     }
 
-    /// Where the content goes, once [`Incoming::create`] has decided it.
-    pub(super) fn place(&self) -> Option<&Place> {
-        self.place.get()
+    /// Returns where the content is written, once [`Incoming::create`] has chosen it.
+    pub(super) fn slot(&self) -> Option<&StoreSlot> {
+        self.slot.get()
     }
 
-    /// True if what the file had before is there as well.
+    /// Returns true if the file's earlier content is there as well.
     pub fn is_in_place(&self) -> bool {
-        matches!(self.place(), Some(Place::Mirror(_) | Place::Block(_)))
+        matches!(self.slot(), Some(StoreSlot::Mirror(_) | StoreSlot::Block(_)))
     }
 
-    /// The file by its path; what is in memory and what goes into a sparse copy has none.
+    /// Returns the path of the file; memory and sparse copies have none.
     pub(super) fn file(&self) -> Option<&PathBuf> {
-        match self.place()? {
-            Place::Beside { .. } => Some(&self.beside),
-            Place::Mirror(_) => self.copy.as_ref(),
-            Place::Memory(_) | Place::Block(_) => None,
+        match self.slot()? {
+            StoreSlot::Beside { .. } => Some(&self.beside),
+            StoreSlot::Mirror(_) => self.copy.as_ref(),
+            StoreSlot::Memory(_) | StoreSlot::Block(_) => None,
         }
     }
 
-    /// The bytes that this may take, for whoever counts them from now on.
+    /// Returns the reservation, which the caller counts from now on.
     pub(super) fn take_room(&self) -> Option<Reservation> {
         lock(&self.room).take()
     }
 
-    /// What the file is that keeps what has been written, whatever becomes of this; `None` if nothing stays.
+    /// Returns the attributes of the file that stays with the written bytes if this is discarded; `None` if none stays.
     pub(super) fn what_stays(&self) -> io::Result<Option<Metadata>> {
-        match self.place() {
-            Some(Place::Mirror(_)) => self.copy.as_ref().map(std::fs::symlink_metadata).transpose(),
-            Some(Place::Block(partial)) => Ok(Some(partial.copy().metadata()?).filter(|copy| copy.nlink() > 0)),
+        match self.slot() {
+            Some(StoreSlot::Mirror(_)) => self.copy.as_ref().map(std::fs::symlink_metadata).transpose(),
+            Some(StoreSlot::Block(partial)) => Ok(Some(partial.copy().metadata()?).filter(|copy| copy.nlink() > 0)),
             _ => Ok(None),
         }
     }
 
-    /// Makes room for what `head` describes, or fails with [`io::ErrorKind::StorageFull`]; a new file gets
-    /// its size at once, as one hole.
+    /// Chooses the target for the content of `head` and reserves its bytes, or fails with
+    /// [`io::ErrorKind::StorageFull`]. A new file gets its size at once, as one hole.
     pub fn create(&self, head: &FileHead) -> io::Result<()> {
         let is_small = head.whole && head.attr.size <= SMALL_BYTES_MAX;
-        match self.place() {
-            Some(Place::Block(_)) => return self.reserve(pages_of(head)),
+        match self.slot() {
+            Some(StoreSlot::Block(_)) => return self.reserve(pages_of(head)),
             Some(_) => return Ok(()),
             None => {}
         }
         let before = self.choose()?;
         self.reserve(match &before {
-            Place::Mirror(before) if head.whole => pages(head.attr.size).saturating_sub(before.blocks() * 512),
+            StoreSlot::Mirror(before) if head.whole => pages(head.attr.size).saturating_sub(before.blocks() * 512),
             _ => pages_of(head),
         })?;
-        let mut place = if is_small { Place::Memory(Mutex::default()) } else { before };
-        if let Place::Beside { with_holes } = &mut place {
+        let mut slot = if is_small { StoreSlot::Memory(Mutex::default()) } else { before };
+        if let StoreSlot::Beside { with_holes } = &mut slot {
             let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&self.beside)?;
             file.set_len(head.attr.size).inspect_err(|_| drop(std::fs::remove_file(&self.beside)))?;
-            // What is never written has its room all the same, for whoever maps it.
+            // Holes need room too, because processes may map them.
             *with_holes = head.whole
                 && head.attr.blocks < head.attr.size / 512
                 && fallocate(&file, FallocateFlags::KEEP_SIZE, 0, head.attr.size).is_ok();
         }
-        // Who calls it twice does so from one thread.
-        let _ = self.place.set(place);
+        // All calls come from one thread, so this can't fail.
+        let _ = self.slot.set(slot);
         Ok(())
     }
 
@@ -137,16 +137,16 @@ impl Incoming {
 
     /// Writes at an offset.
     pub fn write(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        match self.place() {
-            Some(Place::Memory(memory)) => put(&mut lock(memory), bytes, offset as usize),
-            Some(Place::Block(partial)) => partial.copy().write_all_at(bytes, offset),
+        match self.slot() {
+            Some(StoreSlot::Memory(memory)) => put(&mut lock(memory), bytes, offset as usize),
+            Some(StoreSlot::Block(partial)) => partial.copy().write_all_at(bytes, offset),
             _ => self.write_to(&self.open()?, bytes, offset),
         }
     }
 
-    /// As [`Incoming::write`], where the file is open already.
+    /// As [`Incoming::write`], for a file that is open.
     pub fn write_to(&self, file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
-        if !matches!(self.place(), Some(Place::Beside { with_holes: true })) {
+        if !matches!(self.slot(), Some(StoreSlot::Beside { with_holes: true })) {
             return file.write_all_at(bytes, offset);
         }
         let (mut at, mut written) = (0, 0);
@@ -161,29 +161,29 @@ impl Incoming {
         file.write_all_at(&bytes[written..], offset + written as u64)
     }
 
-    /// Fills `bytes` with what has arrived.
+    /// Fills `bytes` from the content that has arrived.
     pub fn read(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
-        match self.place() {
-            Some(Place::Memory(memory)) => {
+        match self.slot() {
+            Some(StoreSlot::Memory(memory)) => {
                 let memory = lock(memory);
                 let arrived = memory.get(offset as usize..).and_then(|rest| rest.get(..bytes.len()));
                 bytes.copy_from_slice(arrived.ok_or(io::ErrorKind::UnexpectedEof)?);
                 Ok(())
             }
-            Some(Place::Block(partial)) => partial.copy().read_exact_at(bytes, offset),
+            Some(StoreSlot::Block(partial)) => partial.copy().read_exact_at(bytes, offset),
             _ => File::open(self.file().ok_or(io::ErrorKind::NotFound)?)?.read_exact_at(bytes, offset),
         }
     }
 
     /// Opens the file for writing.
     pub fn open(&self) -> io::Result<File> {
-        if let Some(Place::Block(partial)) = self.place() {
+        if let Some(StoreSlot::Block(partial)) = self.slot() {
             return partial.copy().try_clone();
         }
         let file = self.file().ok_or(io::ErrorKind::NotFound)?;
         let open = || OpenOptions::new().write(true).open(file);
         match open() {
-            // A read-only original's copy is read-only too; its mode is set again at the end.
+            // The copy of a read-only source file is read-only; its mode is restored at the end.
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied && self.is_in_place() => {
                 let mode = std::fs::metadata(file)?.permissions().mode();
                 std::fs::set_permissions(file, Permissions::from_mode(mode | 0o200))?;
@@ -193,46 +193,46 @@ impl Incoming {
         }
     }
 
-    /// True if the content is gathered in memory.
+    /// Returns true if the content is collected in memory.
     pub fn is_small(&self) -> bool {
-        matches!(self.place(), Some(Place::Memory(_)))
+        matches!(self.slot(), Some(StoreSlot::Memory(_)))
     }
 
-    /// What has been gathered in memory.
+    /// Returns the content that was collected in memory.
     pub(super) fn take_memory(&self) -> Option<Vec<u8>> {
-        match self.place()? {
-            Place::Memory(memory) => Some(std::mem::take(&mut *lock(memory))),
+        match self.slot()? {
+            StoreSlot::Memory(memory) => Some(std::mem::take(&mut *lock(memory))),
             _ => None,
         }
     }
 
-    /// Gives the content up: a reader that still works on it is to stop, a new file goes, and one in
-    /// the mirror looks as before.
+    /// Discards the content: its reader stops, a new file is removed, and a file of the mirror gets its attributes
+    /// back.
     pub fn give_up(&self) -> io::Result<()> {
         self.given_up.store(true, Ordering::Relaxed);
-        match self.place() {
-            Some(Place::Beside { .. }) => std::fs::remove_file(&self.beside),
-            Some(Place::Mirror(before)) => {
+        match self.slot() {
+            Some(StoreSlot::Beside { .. }) => std::fs::remove_file(&self.beside),
+            Some(StoreSlot::Mirror(before)) => {
                 let file = File::open(self.file().ok_or(io::ErrorKind::NotFound)?)?;
                 file.set_times(FileTimes::new().set_accessed(before.accessed()?).set_modified(before.modified()?))?;
                 file.set_permissions(before.permissions())
             }
-            Some(Place::Memory(_) | Place::Block(_)) | None => Ok(()),
+            Some(StoreSlot::Memory(_) | StoreSlot::Block(_)) | None => Ok(()),
         }
     }
 
-    /// True once nobody wants it.
+    /// Returns true if it has been discarded.
     pub fn is_given_up(&self) -> bool {
         self.given_up.load(Ordering::Relaxed)
     }
 
-    fn choose(&self) -> io::Result<Place> {
+    fn choose(&self) -> io::Result<StoreSlot> {
         let before = match self.copy.as_ref().map(std::fs::symlink_metadata) {
             Some(Err(error)) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             Some(Ok(before)) if before.is_file() => Some(before),
             _ => None,
         };
-        Ok(before.map_or(Place::Beside { with_holes: false }, |before| Place::Mirror(Box::new(before))))
+        Ok(before.map_or(StoreSlot::Beside { with_holes: false }, |before| StoreSlot::Mirror(Box::new(before))))
     }
 }
 

@@ -1,13 +1,13 @@
-//! Whether anybody has a stored file open or mapped.
+//! Detects whether a stored file is open or mapped.
 
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 
-/// A write lease on `file`, which the kernel grants only if nobody else has the file open or mapped,
-/// and which ends when `file` is closed. While it lasts, who opens the file waits.
+/// Takes a write lease on `file`, which ends when `file` is closed. The kernel grants it only if no other descriptor or
+/// mapping of the file exists. Meanwhile, processes that open the file wait.
 ///
-/// The kernel announces such a waiter by SIGIO, which the daemon ignores. Fails with `EAGAIN`
+/// The kernel announces a waiting process by SIGIO, which the daemon ignores. Fails with `EAGAIN`
 /// ([`io::ErrorKind::WouldBlock`]) if the file is in use.
 pub fn take(file: &File) -> io::Result<()> {
     // SAFETY: fcntl with F_SETLEASE takes an integer and touches no memory of this process.
@@ -15,7 +15,7 @@ pub fn take(file: &File) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Whether another process has this file open or mapped.
+/// Returns true if another process has this file open or mapped.
 pub fn is_in_use(file: &std::path::Path) -> io::Result<bool> {
     match take(&File::open(file)?) {
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(true),

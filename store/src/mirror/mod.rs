@@ -1,10 +1,9 @@
-//! The store: a mirror of the original tree in node-local memory.
+//! The store: a mirror of the source tree in node-local memory.
 //!
-//! Under one prefix every path stands as in the original: directories as their listings become
-//! known, links as links, files once their content is complete. A file that is still arriving stands
-//! beside the mirror and is renamed into it; the holes of one that is there in part are filled in
-//! place, so its inode stays. Only the event loop changes the mirror; readers write the files that
-//! they are given. Nothing here is mapped.
+//! Below one prefix every path is as in the source tree: directories once they are listed, links, and files once their
+//! content is complete. An incomplete file is beside the mirror and is renamed into it. The holes of a partial file are
+//! filled in place, so its inode stays. Only the event loop changes the mirror; reader threads write files that they
+//! are given. Nothing here is mapped.
 
 mod adopt;
 mod attributes;

@@ -1,13 +1,13 @@
-//! Which copies have lost their place and are still in use.
+//! Copies that have lost their names in the mirror and are still in use.
 
 use std::path::PathBuf;
 
 use headwater_proto::Time;
 
-/// How often it is looked whether they are still in use, in milliseconds.
+/// How often they are checked, in milliseconds.
 pub(super) const CHECK_MS: Time = 1_000;
 
-/// Copies without a place.
+/// Copies that have lost their names in the mirror and are still in use.
 #[derive(Debug, Default)]
 pub(super) struct Parked {
     pub(super) files: Vec<PathBuf>,
@@ -15,7 +15,7 @@ pub(super) struct Parked {
 }
 
 impl Parked {
-    /// When to look again.
+    /// Returns when the next check is due.
     pub(super) fn next(&self) -> Option<Time> {
         (!self.files.is_empty()).then_some(self.checked_at + CHECK_MS)
     }

@@ -1,7 +1,7 @@
-//! Copies that have lost their place and are still in use.
+//! Removes copies from the mirror that may be in use.
 //!
-//! A process keeps what it has open or mapped, so the memory is taken until the last one lets go. Until then the
-//! copy has a name of its own beside the mirror, where only the store comes to it, and a successor finds it.
+//! A process keeps the files that it has open or mapped, so their memory stays allocated. Meanwhile the copy has a name
+//! beside the mirror, which only the store and a successor use.
 
 use std::fs::File;
 use std::io;
@@ -17,11 +17,11 @@ use super::lease;
 use super::parked::CHECK_MS;
 use super::store::Store;
 
-/// How often at most if something waits for room, in milliseconds.
+/// The least time between checks while room is needed, in milliseconds.
 const CHECK_MS_MIN: Time = 50;
 
 impl Store {
-    /// Removes a name of a copy, or of a link. Who has the copy open keeps it, and it is counted until then.
+    /// Removes a name of a copy or link. A copy that is in use counts until it is closed.
     pub(super) fn remove_name(&mut self, name: &FsPath) -> io::Result<()> {
         let metadata = std::fs::symlink_metadata(name)?;
         if !metadata.is_file() || metadata.nlink() > 1 {
@@ -40,17 +40,16 @@ impl Store {
         Ok(())
     }
 
-    /// Puts `file` in the place of a copy, which goes as by [`Store::remove_name`]. At no time does the name lead
-    /// nowhere.
+    /// Replaces a copy by `file`, atomically; the copy is removed as by [`Store::remove_name`].
     pub(super) fn exchange(&mut self, file: &FsPath, directory: impl AsFd, name: impl Arg + Copy) -> io::Result<()> {
         match renameat_with(CWD, file, &directory, name, RenameFlags::EXCHANGE) {
             Ok(()) => self.remove_name(file),
-            // Then the copy's memory is not counted while somebody has it.
+            // In this case the copy's memory is not counted while it is in use.
             Err(_) => Ok(rustix::fs::renameat(CWD, file, &directory, name)?),
         }
     }
 
-    /// Frees those that nobody uses any more, if it is time to look.
+    /// Frees unused parked copies, if the check is due.
     pub(super) fn check_parked(&mut self, now: Time, is_room_wanted: bool) {
         let interval = if is_room_wanted { CHECK_MS_MIN } else { CHECK_MS };
         if now >= self.parked.checked_at + interval {
@@ -60,7 +59,7 @@ impl Store {
         }
     }
 
-    /// Knows those that a predecessor left.
+    /// Finds the parked copies of a predecessor.
     pub(super) fn find_parked(&mut self) -> io::Result<()> {
         for entry in std::fs::read_dir(&self.parked_dir)? {
             let entry = entry?;
@@ -72,22 +71,22 @@ impl Store {
         Ok(())
     }
 
-    /// Removes a parked copy unless somebody uses it; true if it is gone.
+    /// Removes a parked copy unless it is in use. Returns true if it is gone.
     pub(super) fn free(&mut self, parked: &FsPath) -> bool {
         let freed = File::open(parked).and_then(|file| {
             match lease::take(&file) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
-                // Where the file system has no leases nobody can tell.
+                // Without leases the use can't be detected.
                 _ => std::fs::remove_file(parked)?,
             }
             let ino = file.metadata()?.ino();
-            // Its memory is free with the last descriptor.
+            // The last descriptor frees its memory.
             drop(file);
             self.taken.remove(&ino);
             Ok(true)
         });
         freed.unwrap_or_else(|error| {
-            tracing::warn!(file = %parked.display(), %error, "a copy that nobody uses can't be removed from the store");
+            tracing::warn!(file = %parked.display(), %error, "an unused copy can't be removed from the store; check the permissions under --store");
             error.kind() == io::ErrorKind::NotFound
         })
     }

@@ -1,4 +1,4 @@
-//! Where things stand in a mirror, and how the mirror's directories are reached.
+//! Paths in a mirror, and access to its directories.
 
 use std::ffi::OsStr;
 use std::io;
@@ -10,17 +10,17 @@ use headwater_abi::Path;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
-/// How a directory is opened to be walked through.
+/// The flags for opening a directory on the way to a file.
 pub(super) const DIRECTORY: OFlags =
     OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// True if the longest entry that `path` lies in includes it.
+/// Returns true if the longest entry that contains `path` includes it.
 pub fn in_scope(scope: &[(bool, Path)], path: &Path) -> bool {
     let entries = scope.iter().filter(|(_, directory)| path.is_within(directory));
     entries.max_by_key(|(_, directory)| directory.as_bytes().len()).is_some_and(|(included, _)| *included)
 }
 
-/// The directory at `path` below `root`, made if it is not there. No link is followed.
+/// Opens the directory at `path` below `root`, creating it if necessary. Follows no link.
 pub(super) fn descend(root: &OwnedFd, path: &Path) -> io::Result<OwnedFd> {
     let mut directory = root.try_clone()?;
     for name in path.components() {
@@ -29,7 +29,7 @@ pub(super) fn descend(root: &OwnedFd, path: &Path) -> io::Result<OwnedFd> {
     Ok(directory)
 }
 
-/// The directory called `name` in the mirror's `directory`, made if it is not there.
+/// Opens the directory `name` in `directory`, creating it if necessary.
 pub(super) fn step(directory: impl AsFd + Copy, name: &[u8]) -> io::Result<OwnedFd> {
     if name == b".." {
         return Err(io::ErrorKind::InvalidInput.into());
@@ -45,14 +45,14 @@ pub(super) fn step(directory: impl AsFd + Copy, name: &[u8]) -> io::Result<Owned
     Ok(rustix::fs::openat(directory, name, DIRECTORY, Mode::empty())?)
 }
 
-/// The place of `path` in the mirror below `prefix`.
+/// Returns the path of `path` in the mirror below `prefix`.
 pub(super) fn below(prefix: &FsPath, path: &Path) -> PathBuf {
-    let mut place = prefix.as_os_str().to_owned();
-    place.push(OsStr::from_bytes(path.as_bytes()));
-    place.into()
+    let mut file = prefix.as_os_str().to_owned();
+    file.push(OsStr::from_bytes(path.as_bytes()));
+    file.into()
 }
 
-/// The prefix of a domain's mirror beside the one that all have.
+/// Returns the prefix of a domain's mirror.
 pub(super) fn of_domain(prefix: &FsPath, domain: u32) -> PathBuf {
     let mut name = prefix.as_os_str().to_owned();
     name.push(domain.to_string());

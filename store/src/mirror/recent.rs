@@ -1,4 +1,4 @@
-//! What was written last, for whoever sends it on: small files' bytes, and open files.
+//! Caches for sending: the bytes of recent small files, and open files.
 
 use std::collections::{HashMap, VecDeque};
 use std::fs::File;
@@ -8,12 +8,12 @@ use std::rc::Rc;
 
 use headwater_abi::Path;
 
-/// Bytes of small files that are kept.
+/// Bytes of small files that are cached.
 const BYTES_MAX: usize = 1 << 20;
-/// Files that are kept open.
+/// Files that stay open.
 const OPEN_MAX: usize = 16;
 
-/// The contents of small files that were completed last.
+/// The contents of the small files that were completed last.
 #[derive(Debug, Default)]
 pub(super) struct Recent {
     by_path: HashMap<Path, Vec<u8>>,
@@ -40,7 +40,7 @@ impl Recent {
         self.by_path.get(path).map(Vec::as_slice)
     }
 
-    /// The path's content is not in the store any more.
+    /// Drops the content of an evicted path.
     pub(super) fn remove(&mut self, path: &Path) {
         if let Some(bytes) = self.by_path.remove(path) {
             self.bytes -= bytes.len();
@@ -48,7 +48,7 @@ impl Recent {
     }
 }
 
-/// A few files that stay open from one use to the next, the one that was used last at the end.
+/// A few files that stay open between uses, in the order of their last uses.
 #[derive(Debug)]
 pub(super) struct OpenFiles<K>(VecDeque<(K, Rc<File>)>);
 
@@ -59,7 +59,7 @@ impl<K> Default for OpenFiles<K> {
 }
 
 impl<K: Eq + Hash> OpenFiles<K> {
-    /// The open file of this key, opened by `open` if need be.
+    /// Returns the open file of this key; `open` opens it on first use.
     pub(super) fn get(&mut self, key: K, open: impl FnOnce() -> io::Result<File>) -> io::Result<Rc<File>> {
         let known = self.0.iter().position(|(of, _)| *of == key).and_then(|at| self.0.remove(at));
         let (key, file) = match known {
@@ -95,8 +95,8 @@ mod tests {
         assert_eq!(recent.get(&path(95)), Some(&[1][..]));
         recent.remove(&path(95));
         assert_eq!(recent.get(&path(95)), None);
-        let held: usize = recent.by_path.values().map(Vec::len).sum();
-        assert_eq!(recent.bytes, held);
+        let cached: usize = recent.by_path.values().map(Vec::len).sum();
+        assert_eq!(recent.bytes, cached);
     }
 
     #[test]

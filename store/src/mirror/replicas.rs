@@ -1,4 +1,4 @@
-//! What is known of the copies for memory domains.
+//! The state of the copies for memory domains.
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
@@ -16,6 +16,6 @@ pub(super) struct Replicas {
     /// The same files, those made last at the end.
     pub(super) order: Vec<Path>,
     pub(super) bytes: u64,
-    /// Bytes of those whose first copy has been evicted, which stand for a while.
+    /// Bytes of those whose first copy has been evicted and not removed yet.
     pub(super) going: BTreeMap<Path, u64>,
 }

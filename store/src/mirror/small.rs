@@ -1,4 +1,4 @@
-//! Small files, which come about in the mirror at once.
+//! Small files, which are created in the mirror at once.
 
 use std::fs::{File, Metadata, Permissions};
 use std::io::{self, Write};
@@ -8,15 +8,15 @@ use headwater_abi::{Attr, Path};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
-use super::attributes::{MODE_KEPT, finish, times};
+use super::attributes::{COPIED_MODE_BITS, finish, times};
 use super::store::Store;
 
 impl Store {
-    /// Makes a complete copy of `bytes` in the mirror, with its original's mode and times. Nobody looks
-    /// into it before the table says that it is there.
-    pub(super) fn place_small(&mut self, path: &Path, bytes: Vec<u8>, attr: &Attr) -> io::Result<Metadata> {
+    /// Creates a complete copy of `bytes` in the mirror, with its source file's mode and times. Processes open it only
+    /// after it has been published.
+    pub(super) fn create_small(&mut self, path: &Path, bytes: Vec<u8>, attr: &Attr) -> io::Result<Metadata> {
         let parent = self.parent(path)?;
-        let wanted = attr.mode & MODE_KEPT | 0o400;
+        let wanted = attr.mode & COPIED_MODE_BITS | 0o400;
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let mut file = match rustix::fs::openat(&*parent, path.name(), flags, Mode::from(wanted)) {
             Ok(file) => File::from(file),
@@ -32,26 +32,26 @@ impl Store {
             Ok(metadata)
         });
         match result {
-            Ok(_) => self.keep(path, bytes),
+            Ok(_) => self.cache_recent(path, bytes),
             Err(_) => drop(std::fs::remove_file(self.copy_of(path))),
         }
         result
     }
 
-    /// The same where a copy stands: one that was evicted is replaced, the holes of another are filled.
+    /// As [`Store::create_small`], if a copy exists: replaces an evicted one, and fills the holes of any other.
     pub(super) fn replace_small(&mut self, path: &Path, bytes: Vec<u8>, attr: &Attr) -> io::Result<Metadata> {
         let copy = self.copy_of(path);
         let is_hidden = self.hidden.contains(path);
         let file = if is_hidden {
             let (_, beside) = self.beside();
-            let placed = std::fs::write(&beside, &bytes).and_then(|()| self.put(path, &beside));
-            placed.inspect_err(|_| drop(std::fs::remove_file(&beside)))?;
+            let moved_in = std::fs::write(&beside, &bytes).and_then(|()| self.put(path, &beside));
+            moved_in.inspect_err(|_| drop(std::fs::remove_file(&beside)))?;
             File::open(&copy)?
         } else {
             std::fs::set_permissions(&copy, Permissions::from_mode(0o600))?;
             let file = File::options().write(true).open(&copy)?;
             if let Err(error) = file.write_all_at(&bytes, 0) {
-                // What stood there stands, and some of what is new takes room.
+                // The old content stays, and some of the new bytes are allocated.
                 self.count_as(&file.metadata()?);
                 finish(&file, attr)?;
                 return Err(error);
@@ -59,11 +59,11 @@ impl Store {
             file
         };
         finish(&file, attr)?;
-        self.keep(path, bytes);
+        self.cache_recent(path, bytes);
         file.metadata()
     }
 
-    pub(super) fn keep(&mut self, path: &Path, bytes: Vec<u8>) {
+    pub(super) fn cache_recent(&mut self, path: &Path, bytes: Vec<u8>) {
         if self.is_sending {
             self.recent.insert(path, bytes);
         }

@@ -1,4 +1,4 @@
-//! The store itself: what of the mirror is there, and how it comes and goes.
+//! The store itself: adding, finding and evicting copies.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -17,7 +17,7 @@ use headwater_proto::Time;
 use rustix::fs::{AtFlags, Mode};
 use rustix::io::Errno;
 
-use super::attributes::{MODE_KEPT, finish};
+use super::attributes::{COPIED_MODE_BITS, finish};
 use super::blocks::Blocks;
 use super::budget::{self, Budget, Reservation};
 use super::hidden::Hidden;
@@ -29,7 +29,7 @@ use super::recent::{OpenFiles, Recent};
 use super::replicas::Replicas;
 use crate::layout::NodeDir;
 
-/// The longest target of a link that takes no page of a RAM disk, in bytes.
+/// The longest target of a link that needs no page of a RAM disk, in bytes.
 const SHORT_LINK_BYTES_MAX: usize = 127;
 
 /// A file in one piece, or one block of it.
@@ -45,11 +45,11 @@ pub struct Store {
     pub(super) incoming_dir: PathBuf,
     pub(super) parked_dir: PathBuf,
     pub(super) root: Rc<OwnedFd>,
-    /// Directories that were used last; the mirror's directories stay.
+    /// Recently used directories. Directories of the mirror are never removed.
     pub(super) parents: OpenFiles<Path>,
     pub(super) scope: Vec<(bool, Path)>,
     pub(super) incoming: HashMap<Piece, Arc<Incoming>>,
-    /// What was given up, and a reader may still write.
+    /// Discarded content that a reader may still be writing.
     pub(super) leaving: Vec<(Path, Arc<Incoming>)>,
     pub(super) blocks: Arc<Blocks>,
     pub(super) recent: Recent,
@@ -62,12 +62,12 @@ pub struct Store {
     pub(super) replicas: Replicas,
     pub(super) next_number: u64,
     pub(super) budget: Budget,
-    /// What the files and links of all mirrors take, by inode number.
+    /// The bytes of the files and links of all mirrors, by inode number.
     pub(super) taken: HashMap<u64, Reservation>,
 }
 
 impl Store {
-    /// An empty store. Links to directories within `scope` will lead to the mirror.
+    /// Creates an empty store. Links to directories within `scope` will lead to the mirror.
     pub fn create(dir: &NodeDir, scope: Vec<(bool, Path)>) -> io::Result<Store> {
         let (prefix, incoming_dir, parked_dir) = (dir.root(), dir.incoming(), dir.parked());
         std::fs::create_dir_all(dir.generation_dir())?;
@@ -100,63 +100,64 @@ impl Store {
         })
     }
 
-    /// Major and minor number of the store's device.
+    /// Returns the major and minor number of the store's device.
     pub fn device(&self) -> io::Result<(u32, u32)> {
         let dev = rustix::fs::fstat(&self.root)?.st_dev;
         Ok((rustix::fs::major(dev), rustix::fs::minor(dev)))
     }
 
-    /// Who takes how much of the store's bound.
+    /// Returns the accounting of the store's limit.
     pub fn budget(&self) -> &Budget {
         &self.budget
     }
 
-    /// Nothing will be sent to other nodes, and nothing need be kept for that.
+    /// Disables caches for sending, because this node sends nothing.
     pub fn sends_nothing(&mut self) {
         self.is_sending = false;
     }
 
-    /// A mounted file system alone will read the store: it looks again if a copy has gone.
+    /// Removes evicted copies at once, because only a mounted file system reads the store, and looks up again if a copy
+    /// is missing.
     pub fn serves_mount_alone(&mut self) {
-        self.hidden.stay_no_longer();
+        self.hidden.skip_grace();
     }
 
-    /// From now on the store takes nothing beyond so many bytes.
+    /// Sets the store's limit.
     pub fn set_bytes_max(&self, bytes_max: u64) {
         self.budget.set_max(bytes_max);
     }
 
-    /// True if little is left below the bound.
+    /// Returns true if little room is left.
     pub fn is_short(&self) -> bool {
         self.budget.is_short()
     }
 
-    /// Bytes that all mirrors take, with what arrives and what has been evicted and is not gone yet.
+    /// Returns the bytes of all mirrors, with incoming content and with evicted content that is not removed yet.
     pub fn bytes(&self) -> u64 {
         self.budget.taken()
     }
 
-    /// Of these, bytes of evicted content that goes soon.
+    /// Returns the bytes of evicted content that is removed soon.
     pub fn bytes_going(&self) -> u64 {
         self.hidden.bytes()
     }
 
-    /// True if the mirror has a file at `path`.
+    /// Returns true if the mirror has a file at `path`.
     pub fn has(&self, path: &Path) -> bool {
         std::fs::symlink_metadata(self.copy_of(path)).is_ok_and(|metadata| metadata.is_file())
     }
 
-    /// The inode number of the mirror's file at `path`.
+    /// Returns the inode number of the mirror's file at `path`.
     pub fn file_of(&self, path: &Path) -> Option<u64> {
         std::fs::symlink_metadata(self.copy_of(path)).ok().map(|metadata| metadata.ino())
     }
 
-    /// Which blocks are there of files that are there in part.
+    /// Returns the resident blocks of partial files.
     pub fn blocks(&self) -> Arc<Blocks> {
         Arc::clone(&self.blocks)
     }
 
-    /// Where content of `path` is to be written in one piece: what has arrived of it continues.
+    /// Returns the target for the whole content of `path`, with what has arrived so far.
     pub fn incoming(&mut self, path: &Path) -> Arc<Incoming> {
         let piece = (path.clone(), None);
         if let Some(incoming) = self.incoming.get(&piece) {
@@ -169,12 +170,12 @@ impl Store {
         incoming
     }
 
-    /// True if this is still where content of `path`, or a block of it, is written.
+    /// Returns true if this target of `path`, or of a block of it, is still in use.
     pub fn is_incoming(&self, path: &Path, block: Option<u32>, number: u64) -> bool {
         self.incoming.get(&(path.clone(), block)).is_some_and(|incoming| incoming.number == number)
     }
 
-    /// Writes a piece of content that is arriving.
+    /// Writes a piece of incoming content.
     pub fn write(&self, path: &Path, block: Option<u32>, bytes: &[u8], offset: u64) -> io::Result<()> {
         let incoming = self.incoming.get(&(path.clone(), block)).ok_or(io::ErrorKind::NotFound)?;
         if incoming.is_small() {
@@ -187,9 +188,9 @@ impl Store {
         incoming.write_to(&file, bytes, offset)
     }
 
-    /// Fills `bytes` from the content of `path`, or of a block of it, complete or arriving.
+    /// Fills `bytes` from the content of `path`, or of a block of it, complete or incoming.
     pub fn read(&self, path: &Path, block: Option<u32>, bytes: &mut [u8], offset: u64) -> io::Result<()> {
-        // What is complete may be sent on while more of the file begins to arrive.
+        // Complete content may be sent while more of the file arrives.
         if let Some(incoming) = self.incoming.get(&(path.clone(), block))
             && incoming.read(bytes, offset).is_ok()
         {
@@ -207,7 +208,7 @@ impl Store {
         file.read_exact_at(bytes, offset)
     }
 
-    /// The same of several ranges, one behind the other: (offset, length).
+    /// As [`Store::read`], for several ranges of (offset, length), one after another.
     pub fn read_ranges(
         &self,
         path: &Path,
@@ -223,7 +224,7 @@ impl Store {
         Ok(())
     }
 
-    /// The copy of content that is complete, as a whole or in blocks.
+    /// Opens the copy of complete content, whole or in blocks.
     pub fn open_copy(&self, path: &Path) -> io::Result<File> {
         match self.blocks.partial(path) {
             Some(partial) => partial.copy().try_clone(),
@@ -231,19 +232,19 @@ impl Store {
         }
     }
 
-    /// Where the copy of `path` stands, if it is to be what its original becomes. It is not kept open here.
+    /// Returns the path of the copy of `path`, if it is to follow its source file, and closes it here.
     pub fn copy_to_follow(&mut self, path: &Path) -> Option<PathBuf> {
         self.sent.borrow_mut().close(path);
         self.has(path).then(|| self.copy_of(path))
     }
 
-    /// Forgets what has arrived of `path`, or of a block of it. What stands in the mirror stays.
+    /// Discards the incoming content of `path`, or of a block of it. The mirror is unchanged.
     pub fn discard(&mut self, path: &Path, block: Option<u32>) {
         let Some(incoming) = self.incoming.remove(&(path.clone(), block)) else { return };
         self.written.borrow_mut().close(&incoming.number);
         match incoming.give_up() {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                tracing::warn!(%path, %error, "what had arrived of a file could not be removed");
+                tracing::warn!(%path, %error, "incomplete content can't be removed from the store; check the permissions under --store");
             }
             _ => {}
         }
@@ -254,21 +255,21 @@ impl Store {
         }
     }
 
-    /// Counts what stays of what was given up, once nobody writes it any more.
+    /// Counts the remains of discarded content once no reader writes it.
     pub(super) fn settle_leaving(&mut self) {
         for (path, incoming) in std::mem::take(&mut self.leaving) {
             match Arc::try_unwrap(incoming) {
                 Ok(incoming) => match incoming.what_stays() {
                     Ok(Some(metadata)) => self.count(&path, &metadata, incoming.take_room()),
                     Ok(None) => {}
-                    Err(error) => tracing::debug!(%path, %error, "what had arrived of a file has gone"),
+                    Err(error) => tracing::debug!(%path, %error, "discarded content is gone"),
                 },
                 Err(incoming) => self.leaving.push((path, incoming)),
             }
         }
     }
 
-    /// A file of the mirror, the copy of `path`, takes what was reserved for more of it.
+    /// Counts a file of the mirror, the copy of `path`, with the reservation for its new bytes.
     pub(super) fn count(&mut self, path: &Path, metadata: &Metadata, room: Option<Reservation>) {
         let is_arriving =
             self.incoming.keys().any(|(of, _)| of == path) || self.leaving.iter().any(|(of, _)| of == path);
@@ -277,11 +278,11 @@ impl Store {
             taken.join(room);
         }
         let bytes = metadata.blocks() * 512;
-        // What else arrives has room of its own.
+        // Other incoming content of the file has its own reservation.
         taken.settle(if is_arriving { bytes.min(taken.bytes()) } else { bytes });
     }
 
-    /// Counts what a file or a link takes, whatever has been reserved for it.
+    /// Counts the bytes of a file or link, whatever was reserved for it.
     pub(super) fn count_as(&mut self, metadata: &Metadata) {
         if metadata.blocks() == 0 {
             return drop(self.taken.remove(&metadata.ino()));
@@ -290,7 +291,7 @@ impl Store {
         taken.settle(metadata.blocks() * 512);
     }
 
-    /// Moves complete content into the mirror, with its original's mode and times; its inode number.
+    /// Moves complete content into the mirror, with its source file's mode and times. Returns its inode number.
     pub fn complete(&mut self, path: &Path, head: &FileHead) -> io::Result<u64> {
         let copy = self.copy_of(path);
         let piece = (path.clone(), None);
@@ -305,7 +306,7 @@ impl Store {
             }
             return Ok(std::fs::symlink_metadata(copy)?.ino());
         };
-        match self.place(path, &incoming, &head.attr) {
+        match self.move_in(path, &incoming, &head.attr) {
             Ok(metadata) => {
                 self.count(path, &metadata, incoming.take_room());
                 if head.whole {
@@ -321,7 +322,7 @@ impl Store {
         }
     }
 
-    /// Gives complete content a second name.
+    /// Adds a second name to complete content.
     pub fn hard_link(&mut self, path: &Path, target: &Path) -> io::Result<u64> {
         let (from, to) = (self.copy_of(target), self.copy_of(path));
         let parent = self.parent(path)?;
@@ -329,8 +330,8 @@ impl Store {
             self.next_number += 1;
             let beside = self.incoming_dir.join(self.next_number.to_string());
             std::fs::hard_link(&from, &beside)?;
-            self.place_in_mirror(path, &beside, &parent)?;
-            // Renaming one name of a file to another of its names is nothing.
+            self.put_in_mirror(path, &beside, &parent)?;
+            // rename() does nothing if both names lead to the same file.
             let _ = std::fs::remove_file(&beside);
             return Ok(std::fs::symlink_metadata(to)?.ino());
         }
@@ -340,20 +341,20 @@ impl Store {
         }
     }
 
-    /// Mirrors a directory, with its original's mode as far as the mirror stays usable.
+    /// Creates a directory in the mirror, with its source's mode as far as the mirror stays usable.
     pub fn directory(&mut self, path: &Path, attr: &Attr) -> io::Result<()> {
         if path.name().is_empty() {
             return Ok(());
         }
         let parent = self.parent(path)?;
         step(&*parent, path.name())?;
-        let mode = Mode::from(attr.mode & MODE_KEPT | 0o700);
+        let mode = Mode::from(attr.mode & COPIED_MODE_BITS | 0o700);
         rustix::fs::chmodat(&*parent, path.name(), mode, AtFlags::empty())?;
         self.directory_in_domains(path, attr)
     }
 
-    /// Mirrors a symbolic link. One that leads out of the mirror where the original stays below `/`
-    /// is left out: its copy would name another file.
+    /// Creates a symbolic link in the mirror. A relative link that leaves the mirror's root is left out, because it
+    /// would name another file.
     pub fn symbolic_link(&mut self, path: &Path, target: &[u8]) -> io::Result<()> {
         let Some(target) = self.mirrored_target(path, target) else { return Ok(()) };
         let parent = self.parent(path)?;
@@ -364,7 +365,7 @@ impl Store {
         self.link_in_domains(path, &target)
     }
 
-    /// Makes a link; what it takes, if its target is long.
+    /// Creates a link. Returns its inode number and reservation if its target is long.
     pub(super) fn make_link(
         &self,
         target: &[u8],
@@ -380,9 +381,8 @@ impl Store {
         Ok(Some((ino, room)))
     }
 
-    /// Gives up content, unless a process has it open or mapped: then
-    /// [`io::ErrorKind::WouldBlock`]. `hide` is called once it is sure that nobody has; the copy goes
-    /// some time later, in [`Store::tick`].
+    /// Evicts content. Fails with [`io::ErrorKind::WouldBlock`] if a process has it open or mapped. Calls `hide` once
+    /// it is certain that none has; [`Store::tick`] removes the copy some time later.
     pub fn evict(&mut self, now: Time, path: &Path, hide: impl FnOnce()) -> io::Result<()> {
         if self.incoming.keys().any(|(of, _)| of == path) {
             return Err(io::ErrorKind::WouldBlock.into());
@@ -415,14 +415,14 @@ impl Store {
         Ok(())
     }
 
-    /// Removes evicted copies whose time has come, and frees what nobody uses any more.
+    /// Removes evicted copies that are due, and frees unused memory.
     pub fn tick(&mut self, now: Time) {
         self.remove_due(now);
         self.check_parked(now, false);
         self.settle_leaving();
     }
 
-    /// The same, at once.
+    /// As [`Store::tick`], at once.
     pub fn find_room(&mut self, now: Time) {
         self.remove_due(now);
         self.check_parked(now, true);
@@ -435,18 +435,18 @@ impl Store {
             self.remove_replicas(&path);
             self.remove_older(&path, &copy);
             if let Err(error) = self.remove_name(&copy) {
-                tracing::warn!(%path, %error, "an evicted file could not be removed from the store");
+                tracing::warn!(%path, %error, "an evicted file can't be removed from the store; check the permissions under --store");
             }
         }
     }
 
-    /// When [`Store::tick`] is due.
+    /// Returns when [`Store::tick`] is due.
     pub fn next_tick(&self) -> Option<Time> {
         self.hidden.next().into_iter().chain(self.parked.next()).min()
     }
 
-    /// Gives a file its name in the mirror's directory, in the place of an evicted copy if there is one.
-    pub(super) fn place_in_mirror(&mut self, path: &Path, file: &std::path::Path, directory: &File) -> io::Result<()> {
+    /// Moves a file to its name in the mirror's directory, replacing an evicted copy.
+    pub(super) fn put_in_mirror(&mut self, path: &Path, file: &std::path::Path, directory: &File) -> io::Result<()> {
         if !self.hidden.remove(path) {
             return Ok(rustix::fs::renameat(rustix::fs::CWD, file, directory, path.name())?);
         }
@@ -454,9 +454,9 @@ impl Store {
         self.exchange(file, directory, path.name())
     }
 
-    pub(super) fn place(&mut self, path: &Path, incoming: &Incoming, attr: &Attr) -> io::Result<Metadata> {
+    pub(super) fn move_in(&mut self, path: &Path, incoming: &Incoming, attr: &Attr) -> io::Result<Metadata> {
         if let Some(bytes) = incoming.take_memory() {
-            return self.place_small(path, bytes, attr);
+            return self.create_small(path, bytes, attr);
         }
         self.written.borrow_mut().close(&incoming.number);
         let name = incoming.file().ok_or(io::ErrorKind::InvalidInput)?;
@@ -471,10 +471,10 @@ impl Store {
     /// Moves a file into the mirror.
     pub(super) fn put(&mut self, path: &Path, file: &std::path::Path) -> io::Result<()> {
         let parent = self.parent(path)?;
-        self.place_in_mirror(path, file, &parent)
+        self.put_in_mirror(path, file, &parent)
     }
 
-    /// A number that was never used, and a file beside the mirror of that name.
+    /// Returns a new number, and a path of that name beside the mirror.
     pub(super) fn beside(&mut self) -> (u64, PathBuf) {
         self.next_number += 1;
         (self.next_number, self.incoming_dir.join(self.next_number.to_string()))
@@ -486,8 +486,8 @@ impl Store {
         copy.into()
     }
 
-    /// The mirror's directory that holds `path`, made if need be. No link is followed on the way, so
-    /// nothing can be written outside of the mirror.
+    /// Opens the mirror's directory that has `path`, creating it if necessary. Follows no link, so nothing is written
+    /// outside of the mirror.
     pub(super) fn parent(&mut self, path: &Path) -> io::Result<Rc<File>> {
         let parent = path.parent().filter(|_| path.name() != b"..").ok_or(io::ErrorKind::InvalidInput)?;
         let root = &self.root;

@@ -1,4 +1,4 @@
-//! What a store holds, and that nothing leaves it unseen.
+//! Tests of the store's content and accounting.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -35,7 +35,7 @@ fn head(content: &[u8], ranges: &[(u64, u64)]) -> FileHead {
     FileHead { attr, format: 0, ranges: ranges.into(), whole }
 }
 
-/// Brings the ranges of `content` into the store.
+/// Stores the ranges of `content`.
 fn put(store: &mut Store, name: &str, content: &[u8], ranges: &[(u64, u64)]) -> u64 {
     let (path, head) = (path(name), head(content, ranges));
     store.incoming(&path).create(&head).unwrap();
@@ -65,7 +65,7 @@ fn content_is_there_once_it_is_complete() {
         store.write(&name, None, &content[..5000], 0).unwrap();
         let mut part = vec![0; 4000];
         store.read(&name, None, &mut part, 1000).unwrap();
-        assert!(part == content[1000..5000], "what has arrived can be sent on");
+        assert!(part == content[1000..5000], "incoming content can be sent");
         assert!(!store.copy_of(&name).exists());
         store.write(&name, None, &content[5000..], 5000).unwrap();
         let ino = store.complete(&name, &head).unwrap();
@@ -74,13 +74,13 @@ fn content_is_there_once_it_is_complete() {
         assert_eq!(store.bytes(), metadata.blocks() * 512);
         assert!(std::fs::read(store.copy_of(&name)).unwrap() == content);
         store.read(&name, None, &mut part, 6000).unwrap();
-        assert!(part == content[6000..10_000], "what is complete, too");
+        assert!(part == content[6000..10_000], "complete content can be sent");
         assert_eq!(std::fs::read_dir(&store.incoming_dir).unwrap().count(), 0);
     }
 }
 
 #[test]
-fn the_holes_of_an_original_are_its_copys() {
+fn a_copy_has_the_holes_of_its_source_file() {
     let (_dir, mut store) = store();
     let mut content = vec![0; 1 << 20];
     content[(128 << 10)..(132 << 10)].fill(b'x');
@@ -272,7 +272,7 @@ fn a_discarded_file_is_gone() {
 }
 
 #[test]
-fn eviction_needs_that_nobody_has_the_file() {
+fn an_open_file_is_not_evicted() {
     let (_dir, mut store) = store();
     put(&mut store, "/sw/f", b"content", &[(0, 7)]);
     store.hard_link(&path("/sw/g"), &path("/sw/f")).unwrap();
@@ -291,7 +291,7 @@ fn eviction_needs_that_nobody_has_the_file() {
 }
 
 #[test]
-fn who_comes_just_after_an_eviction_finds_the_copy() {
+fn a_copy_is_found_just_after_its_eviction() {
     let (_dir, mut store) = store();
     let (f, g) = (path("/sw/f"), path("/sw/g"));
     put(&mut store, "/sw/f", b"content", &[(0, 7)]);
@@ -349,7 +349,7 @@ fn what_lies_too_deep_in_the_mirror_is_no_hindrance_to_a_successor() {
     let long = format!("/sw/{}", ("d".repeat(199) + "/").repeat(21));
     let deep = |bytes: usize| format!("{}f", &long[..bytes - 1]);
     for bytes in [PATH_BYTES_MAX - 100, PATH_BYTES_MAX - 3, PATH_BYTES_MAX] {
-        // Whether it can be made or not.
+        // It may fail or not.
         let _ = store.directory(&path(&deep(bytes)), &Attr { mode: mode::DIR | 0o755, ..Attr::default() });
     }
     put(&mut store, "/sw/f", b"x", &[(0, 1)]);

@@ -11,24 +11,23 @@ use rustix::mm::{MapFlags, ProtFlags, mmap};
 
 /// Memory is added to the table's file in steps of this many bytes.
 const STEP_BYTES: u64 = 1 << 20;
-/// So much more is had ahead of need, as long as there is room: when there is none, the store makes some
-/// before the table needs it.
+/// Memory beyond the present need. If it can't be allocated, the store frees some before the table needs it.
 const AHEAD_BYTES: u64 = 256 << 10;
 
-/// How a table's file is opened.
+/// The flags for opening a table's file.
 const OPENING: OFlags = OFlags::RDWR.union(OFlags::CLOEXEC).union(OFlags::NOFOLLOW);
 
-/// A new table file of `total_bytes`, mapped until the process ends, and the handle that gives it
-/// memory. No byte may be touched before [`Backing::reserve`] has covered it: the file has holes,
-/// and a full file system would answer with SIGBUS.
+/// Creates and maps a table file of `total_bytes`, mapped until the process ends. Returns its words and the handle that
+/// allocates memory. No byte may be touched before [`Backing::reserve`] has covered it: the file has holes, and on a
+/// full file system an access is a SIGBUS.
 pub fn create(path: &Path, total_bytes: u64) -> io::Result<(&'static [AtomicU64], Backing)> {
     let file = File::from(open(path, OPENING | OFlags::CREATE | OFlags::EXCL, Mode::from(0o600))?);
     ftruncate(&file, total_bytes)?;
     map(file, total_bytes)
 }
 
-/// The table file of a predecessor, which must have this size: [`io::ErrorKind::InvalidData`].
-/// Nothing is taken to have memory, so [`Backing::reserve`] comes first here as well.
+/// Maps the table file of a predecessor; fails with [`io::ErrorKind::InvalidData`] if it has another size. Here too,
+/// [`Backing::reserve`] must precede every access.
 pub fn attach(path: &Path, total_bytes: u64) -> io::Result<(&'static [AtomicU64], Backing)> {
     let file = File::from(open(path, OPENING, Mode::empty())?);
     if file.metadata()?.len() != total_bytes {
@@ -56,12 +55,12 @@ pub struct Backing {
     file: File,
     total_bytes: u64,
     reserved: u64,
-    /// There was no memory ahead of need.
+    /// Memory beyond the need could not be allocated.
     is_short: bool,
 }
 
 impl Backing {
-    /// Gives memory to the bytes below `end`, and ahead of them if it can; false if there is none.
+    /// Allocates memory below `end`, and some beyond if possible. Returns false if `end` is not covered.
     pub fn reserve(&mut self, end: u64) -> bool {
         if end > self.total_bytes {
             return false;
@@ -73,12 +72,12 @@ impl Backing {
         end <= self.reserved || self.extend(end)
     }
 
-    /// Has memory ahead of need again, if there was none the last time.
+    /// Tries again to allocate memory beyond the need, if it failed the last time.
     pub fn replenish(&mut self) {
         self.is_short = self.is_short && !self.extend(self.reserved + AHEAD_BYTES);
     }
 
-    /// True if there was no memory ahead of need.
+    /// Returns true if memory beyond the need could not be allocated.
     pub fn is_short(&self) -> bool {
         self.is_short
     }
@@ -93,7 +92,7 @@ impl Backing {
         true
     }
 
-    /// Gives all memory back; what was there reads as zero.
+    /// Frees all memory; its content then reads as zero.
     pub fn release(&mut self) {
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         if let Err(error) = fallocate(&self.file, flags, 0, self.total_bytes) {
@@ -102,7 +101,7 @@ impl Backing {
         self.reserved = 0;
     }
 
-    /// Bytes that have memory.
+    /// Returns the allocated bytes.
     pub fn reserved(&self) -> u64 {
         self.reserved
     }

@@ -1,7 +1,7 @@
-//! Publishing in the node's shared table.
+//! Publishes in the node's shared table.
 //!
-//! What can't be published stays unknown to the processes, which then use the original: a full
-//! table costs speed, never correctness. So errors are counted and told once, not returned.
+//! Processes use the source files for what can't be published: a full table costs speed, never correctness. So errors
+//! are counted and reported once, not returned.
 
 mod mapping;
 mod successor;
@@ -31,17 +31,16 @@ pub struct Table {
 }
 
 impl Table {
-    /// Makes the table's file at `path`, with its memory for all but the heap allocated.
+    /// Creates the table's file at `path`, with memory for all but the heap.
     pub fn create(path: &std::path::Path, geometry: Geometry, header: &Header) -> io::Result<Table> {
         let (words, backing) = mapping::create(path, geometry.total_bytes())?;
         Table::over(words, backing, geometry, |reserve| Writer::create(words, geometry, header, reserve))
     }
 
-    /// Goes on with the table's file at `path`, whose writer has ended in whatever way. The numbers of
-    /// its records stay.
+    /// Continues with the table's file at `path`, however its writer has ended. The numbers of its records stay.
     ///
     /// # Errors
-    /// [`io::ErrorKind::InvalidData`] if it is no table of this version and these sizes.
+    /// [`io::ErrorKind::InvalidData`] if it is not a table of this version and these sizes.
     pub fn attach(path: &std::path::Path, geometry: Geometry) -> io::Result<Table> {
         let (words, backing) = mapping::attach(path, geometry.total_bytes())?;
         Table::over(words, backing, geometry, |reserve| Writer::attach(words, geometry, reserve))
@@ -67,12 +66,12 @@ impl Table {
         Ok(Table { writer, words, geometry, reader, backing, failures: 0 })
     }
 
-    /// The table as everybody else sees it.
+    /// Returns a reader of the table.
     pub fn reader(&self) -> Reader<'static> {
         self.reader
     }
 
-    /// Makes sure that `path` has a record, so that it has a number. Nothing is said of it.
+    /// Ensures that `path` has a record, perhaps without facts, so that it has a number. Returns false without room.
     pub fn record(&mut self, path: &Path) -> bool {
         let result = self.writer.mark(path, State::empty(), State::empty());
         let is_there = result.is_ok();
@@ -80,8 +79,7 @@ impl Table {
         is_there
     }
 
-    /// Takes a record out, and uses its place again. False if it must stay. Nobody may be looking into
-    /// the table.
+    /// Removes a record for reuse. Returns false if it must stay. No reader may use the table meanwhile.
     pub fn reclaim(&mut self, path: &Path) -> bool {
         self.writer.reclaim(path)
     }
@@ -106,28 +104,27 @@ impl Table {
         self.note(path, result);
     }
 
-    /// Tells processes that the content of `path` is not in the store any more.
+    /// Publishes that the content of `path` is no longer in the store.
     pub fn evicted(&mut self, path: &Path) {
         let result = self.writer.mark(path, State::empty(), State::CONTENT);
         let result = result.and_then(|()| self.writer.forget_inode(path));
         self.note(path, result);
     }
 
-    /// Tells processes that the mirrors of all `domains` have the content of `path`, all of it with `whole`.
+    /// Publishes that the mirrors of all `domains` have the content of `path`, with `whole` all of it.
     pub fn replicated(&mut self, path: &Path, whole: bool) {
         let bits = if whole { State::REPLICATED | State::REPLICATED_WHOLE } else { State::REPLICATED };
         let result = self.writer.mark(path, bits, State::empty());
         self.note(path, result);
     }
 
-    /// Tells processes which memory domains have mirrors.
+    /// Publishes which memory domains have mirrors.
     pub fn set_domains(&mut self, domains: u64) {
         self.writer.set_domains(domains);
     }
 
-    /// Tells processes to use the original of `path`, of the names in its directory, and with
-    /// `tree` of everything below it.
-    pub fn live(&mut self, path: &Path, tree: bool) {
+    /// Makes `path` a passthrough path, with `tree` also all below it, and marks its directory's listing.
+    pub fn set_passthrough(&mut self, path: &Path, tree: bool) {
         let bits = if tree { State::PASSTHROUGH | State::TREE_PASSTHROUGH } else { State::PASSTHROUGH };
         let result = self.writer.mark(path, bits, State::empty());
         self.note(path, result);
@@ -137,34 +134,34 @@ impl Table {
         }
     }
 
-    /// Tells processes that programs run which do not say what they change.
+    /// Publishes that programs run without audit, whose changes are not reported.
     pub fn unaudited(&mut self) {
         self.writer.set_unaudited();
     }
 
-    /// Tells processes that no request will be answered any more.
+    /// Publishes that no request will be answered any longer.
     pub fn close(&mut self) {
         self.writer.close();
     }
 
-    /// Has memory ahead of need, so that the next facts find some.
+    /// Allocates memory beyond the present need, for further facts.
     pub fn replenish(&mut self) {
         self.backing.borrow_mut().replenish();
     }
 
-    /// True if there was no memory to be had ahead of need.
+    /// Returns true if memory beyond the need could not be allocated.
     pub fn is_short(&self) -> bool {
         self.backing.borrow().is_short()
     }
 
-    /// Bytes allocated.
+    /// Returns the allocated bytes.
     pub fn bytes(&self) -> u64 {
         self.backing.borrow().reserved()
     }
 
     fn try_content(&mut self, path: &Path, aspect: Aspect, head: &FileHead, ino: u64) -> Result<(), TableError> {
         self.writer.publish(path, &TableFact::Attr(head.attr))?;
-        // The inode first: who sees the residency may open the copy and ask what it is.
+        // The inode first: a process that sees the residency may open the copy and look its inode up.
         self.writer.index_inode(path, ino)?;
         let residency =
             if aspect == Aspect::Whole || head.whole { State::LOADABLE | State::WHOLE } else { State::LOADABLE };
@@ -174,7 +171,7 @@ impl Table {
     fn note(&mut self, path: &Path, result: Result<(), TableError>) {
         let Err(error) = result else { return };
         if self.failures == 0 {
-            tracing::warn!(%path, %error, "the shared table could not take an entry; processes use the original of this path and others like it");
+            tracing::warn!(%path, %error, "the shared table could not take an entry; processes use the source files of this and further paths. Exclude large data directories with --exclude");
         }
         self.failures += 1;
     }

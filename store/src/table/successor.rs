@@ -11,12 +11,11 @@ use super::{Table, mapping};
 use crate::layout::NodeDir;
 
 impl Table {
-    /// A copy of this table for the generation that `dir` means, in which nothing is known of what
-    /// has changed; without `changes`, nothing of anything. No path is live in it. Other paths keep the numbers of their
-    /// records. Returns the numbers of those that were taken out while the kernel refers to them:
-    /// they are found in this table alone.
+    /// Creates a copy of this table for the generation selected in `dir`, without the facts of changed paths; without
+    /// `changes`, without any. It has no passthrough path. Other paths keep their records' numbers. Returns the numbers
+    /// of removed records that the kernel refers to, which only this table has.
     ///
-    /// Nobody may write to this table or count references meanwhile.
+    /// Meanwhile, no thread may write to this table or count references.
     pub fn successor(&self, dir: &NodeDir, changes: Option<&[Change]>) -> io::Result<(Table, Vec<u64>)> {
         let geometry = self.geometry;
         let (words, backing) = mapping::create(&dir.table(), geometry.total_bytes())?;
@@ -30,7 +29,7 @@ impl Table {
         let (store, counters) = (store.as_os_str().as_bytes(), counters.as_os_str().as_bytes());
         table.writer.begin_generation(dir.generation(), store, counters).map_err(io::Error::other)?;
         table.writer.forget_passthrough();
-        let held = match changes {
+        let pinned = match changes {
             Some(changes) => {
                 changes.iter().filter_map(|change| table.forget(&change.path, change.is_same_directory)).collect()
             }
@@ -41,31 +40,30 @@ impl Table {
                 all.iter().filter_map(|(path, is_directory)| table.forget(path, *is_directory)).collect()
             }
         };
-        Ok((table, held))
+        Ok((table, pinned))
     }
 
-    /// The sizes of its parts.
+    /// Returns the sizes of its parts.
     pub fn geometry(&self) -> Geometry {
         self.geometry
     }
 
-    /// How often the kernel refers to a record.
+    /// Returns how often the kernel refers to a record.
     pub fn lookups(&self, number: u64) -> u64 {
         self.reader.record(number).map_or(0, |record| record.lookups())
     }
 
-    /// The inode number of the copy of `path`, if the table says that there is one.
+    /// Returns the inode number of the copy of `path`, if the table has one.
     pub fn copy_of(&self, path: &Path) -> Option<u64> {
         self.reader.find(path.as_bytes()).map(|record| record.store_ino()).filter(|ino| *ino != 0)
     }
 
-    /// Gives the table's memory back. Nobody looks into it any more.
+    /// Frees the table's memory; no reader may use it any longer.
     pub fn release(self) {
         self.backing.borrow_mut().release();
     }
 
-    /// Forgets what is known of a path. A directory keeps its number, under which the kernel finds what
-    /// it is now.
+    /// Drops the facts of a path. A directory keeps its number, under which the kernel finds the new directory.
     fn forget(&mut self, path: &Path, is_directory: bool) -> Option<u64> {
         if is_directory {
             self.writer.renew(path);

@@ -140,7 +140,7 @@ fn what_has_changed_since_is_reported_and_right() {
     read_once(&session, &counts);
     let message = format!("have changed: {}", site.at("data/é.txt").display());
     assert!(
-        session.messages.contains(&message) && session.messages.contains("Record it again"),
+        session.messages.contains(&message) && session.messages.contains("Record the list again"),
         "{}",
         session.messages
     );

@@ -1,10 +1,9 @@
-//! What everybody may read: the rule of a reader that may read more than those it reads for.
+//! The rule of a reader with more permissions than its users: it reads only what all users may read.
 //!
-//! Of a directory's names and of a file's content, what `other` may is given out, mode by mode along
-//! the whole path. An access control list counts only as a refusal: what it denies to any user or group
-//! that it names is given to nobody, because nobody down the tree could tell whom to refuse it.
-//! Owner and group need no look here: their bits travel with the attributes, and are checked by each
-//! node's kernel.
+//! Names of a directory and content of a file are served if the mode grants them to `other`, along the whole path. An
+//! access control list can only deny: what it denies to a named user or group is denied to all, because no node down
+//! the tree could enforce the difference. The bits of owner and group travel with the attributes, and each node's
+//! kernel checks them.
 
 use std::os::fd::{AsFd, AsRawFd};
 
@@ -12,39 +11,39 @@ use headwater_abi::Attr;
 use rustix::fs::getxattr;
 use rustix::io::Errno;
 
-/// The list's name, and the longest that is looked at, in bytes: room for some five hundred entries.
+/// The list's name, and its longest length in bytes: about five hundred entries.
 const LIST: &str = "system.posix_acl_access";
 const LIST_BYTES_MAX: usize = 4096;
 
-/// What somebody wants to do, as a bit of a mode's last digit.
+/// A permission, as its bit in a mode's last digit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
-pub(super) enum Wish {
+pub(super) enum Permission {
     /// Read a file, or a directory's names.
     Read = 4,
     /// Use names in a directory.
     Search = 1,
 }
 
-/// Whether everybody may do this with what is open as `fd`, perhaps for its name alone (`O_PATH`).
+/// Checks that all users have this permission for the open file `fd`, which may be `O_PATH`.
 ///
 /// # Errors
-/// EACCES if somebody may not, or if that can't be told.
-pub(super) fn check(fd: impl AsFd, attr: &Attr, wish: Wish) -> Result<(), Errno> {
-    if attr.mode & wish as u32 == 0 {
+/// EACCES if a user may lack it, or if that is unknown.
+pub(super) fn check(fd: impl AsFd, attr: &Attr, permission: Permission) -> Result<(), Errno> {
+    if attr.mode & permission as u32 == 0 {
         return Err(Errno::ACCESS);
     }
     let mut list = [0; LIST_BYTES_MAX];
     match getxattr(format!("/proc/self/fd/{}", fd.as_fd().as_raw_fd()), LIST, &mut list[..]) {
         Err(Errno::NODATA | Errno::OPNOTSUPP) => Ok(()),
-        Ok(bytes) if allows_all(&list[..bytes], wish) => Ok(()),
+        Ok(bytes) if allows_all(&list[..bytes], permission) => Ok(()),
         Ok(_) | Err(_) => Err(Errno::ACCESS),
     }
 }
 
-/// Whether each entry of an access control list allows it, as far as the list's mask does. The owner's
-/// is the mode's, as are those that are not named. The list is as in linux/posix_acl_xattr.h.
-fn allows_all(list: &[u8], wish: Wish) -> bool {
+/// Returns true if each entry of an access control list grants it. The entries of owner and others equal the mode and
+/// are skipped. The format is that of linux/posix_acl_xattr.h.
+fn allows_all(list: &[u8], permission: Permission) -> bool {
     const VERSION: u32 = 2;
     /// A named user, the owning group, a named group, the mask.
     const TAGS: [u16; 4] = [0x02, 0x04, 0x08, 0x10];
@@ -54,7 +53,7 @@ fn allows_all(list: &[u8], wish: Wish) -> bool {
         return false;
     }
     let counts = |&&[low, high, ..]: &&[u8; 8]| TAGS.contains(&u16::from_le_bytes([low, high]));
-    entries.iter().filter(counts).all(|&[_, _, permissions, ..]| u32::from(permissions) & wish as u32 != 0)
+    entries.iter().filter(counts).all(|&[_, _, permissions, ..]| u32::from(permissions) & permission as u32 != 0)
 }
 
 #[cfg(test)]
@@ -73,7 +72,11 @@ mod tests {
     fn lists_only_take_away() {
         let check = |entries: &[(u16, u16)], expected: [bool; 2]| {
             let list = list(entries);
-            assert_eq!([Wish::Read, Wish::Search].map(|wish| allows_all(&list, wish)), expected, "{entries:?}");
+            assert_eq!(
+                [Permission::Read, Permission::Search].map(|permission| allows_all(&list, permission)),
+                expected,
+                "{entries:?}"
+            );
         };
         let (owner, user, group_object, group, mask, other) = (0x01, 0x02, 0x04, 0x08, 0x10, 0x20);
         check(&[(owner, 0), (group_object, 5), (other, 0)], [true, true]);
@@ -84,37 +87,40 @@ mod tests {
     }
 
     #[test]
-    fn what_is_denied_to_one_is_given_to_nobody() {
+    fn what_is_denied_to_one_user_is_denied_to_all() {
         let file = tempfile::tempfile().unwrap();
         let attr = Attr { mode: 0o100_644, ..Attr::default() };
         let mut list = list(&[(0x01, 6), (0x02, 0), (0x04, 4), (0x10, 4), (0x20, 4)]);
-        // The named user's number; the other entries have none.
+        // The ID of the named user; the other entries have none.
         list[16..20].copy_from_slice(&7u32.to_le_bytes());
         match rustix::fs::fsetxattr(&file, LIST, &list, rustix::fs::XattrFlags::empty()) {
             Err(Errno::OPNOTSUPP) => return println!("skipped: the temporary directory has no access control lists"),
             result => result.unwrap(),
         }
-        assert_eq!(check(&file, &attr, Wish::Read), Err(Errno::ACCESS));
+        assert_eq!(check(&file, &attr, Permission::Read), Err(Errno::ACCESS));
         rustix::fs::fremovexattr(&file, LIST).unwrap();
-        assert_eq!(check(&file, &attr, Wish::Read), Ok(()));
+        assert_eq!(check(&file, &attr, Permission::Read), Ok(()));
     }
 
     #[test]
     fn what_is_no_list_allows_nothing() {
         let whole = list(&[(0x01, 7), (0x20, 5)]);
-        assert!(allows_all(&whole, Wish::Read));
+        assert!(allows_all(&whole, Permission::Read));
         for wrong in [&whole[..3], &whole[..whole.len() - 1], &[3, 0, 0, 0], &[]] {
-            assert!(!allows_all(wrong, Wish::Read), "{wrong:?}");
+            assert!(!allows_all(wrong, Permission::Read), "{wrong:?}");
         }
     }
 
     #[test]
     fn modes_are_those_of_others() {
         let file = tempfile::tempfile().unwrap();
-        let check = |mode, wish| check(&file, &Attr { mode, ..Attr::default() }, wish);
-        assert_eq!(check(0o100_664, Wish::Read), Ok(()));
-        assert_eq!(check(0o100_640, Wish::Read), Err(Errno::ACCESS));
-        assert_eq!((check(0o040_751, Wish::Search), check(0o040_751, Wish::Read)), (Ok(()), Err(Errno::ACCESS)));
-        assert_eq!(check(0o040_754, Wish::Search), Err(Errno::ACCESS));
+        let check = |mode, permission| check(&file, &Attr { mode, ..Attr::default() }, permission);
+        assert_eq!(check(0o100_664, Permission::Read), Ok(()));
+        assert_eq!(check(0o100_640, Permission::Read), Err(Errno::ACCESS));
+        assert_eq!(
+            (check(0o040_751, Permission::Search), check(0o040_751, Permission::Read)),
+            (Ok(()), Err(Errno::ACCESS))
+        );
+        assert_eq!(check(0o040_754, Permission::Search), Err(Errno::ACCESS));
     }
 }

@@ -1,4 +1,4 @@
-//! What tells one file from another.
+//! The identity of a file.
 
 use headwater_abi::Attr;
 use headwater_abi::attr::mode;
@@ -6,7 +6,7 @@ use headwater_abi::attr::mode;
 /// Words that an [`Identity`] packs into.
 pub(crate) const WORDS: usize = 4;
 
-/// What tells one file from another, also from one that has got a removed one's inode number.
+/// Distinguishes files, even one that reuses a removed file's inode number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Identity {
     device: (u32, u32),
@@ -16,13 +16,12 @@ pub(crate) struct Identity {
 }
 
 impl Identity {
-    /// Whether one path led to the same file, as seen by this node and perhaps by another one, where devices
-    /// have other numbers.
+    /// Returns true if both are the same file, perhaps seen by different nodes, which number devices differently.
     pub(crate) fn is_also(&self, other: &Identity) -> bool {
         Identity { device: other.device, ..*self } == *other
     }
 
-    /// The identity of the file that has these attributes.
+    /// Returns the identity of the file that has these attributes.
     pub(crate) fn of(attr: &Attr) -> Identity {
         Identity {
             device: (attr.dev_major, attr.dev_minor),

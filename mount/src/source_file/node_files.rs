@@ -1,11 +1,10 @@
-//! Which original a node of a writable mount stands for.
+//! Which source file each node of a writable mount represents.
 //!
-//! In the snapshot a node is a path. What the job changes it also renames, replaces and removes, while
-//! programs have it open; to them a node is a file, whatever its name. So the node of an original is
-//! found by what identifies the file, and keeps its number under a new name. A name whose own number
-//! is still another file's gets a spare one: the record of a path that nobody can mean. Where the table
-//! has no room for that, or nobody writes it any more, it gets a number that is no record's, which a
-//! successor reads in the journal.
+//! In the snapshot a node is a path. A job renames, replaces and removes files while programs have them open; for these
+//! a node is a file, whatever its name. So a source file's node is found by the file's identity, and keeps its number
+//! under a new name. If a name's own number still belongs to another file, the name gets a spare number: that of a path
+//! that can't occur. If the table has no room or no writer, the node gets a number without a record, which a successor
+//! finds in the journal.
 
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
@@ -16,151 +15,150 @@ use headwater_abi::{Attr, Path};
 use headwater_fuse::NodeId;
 
 use super::files::Files;
-use super::first::First;
 use super::identity::Identity;
 use super::journal::Journal;
+use super::served::ServedNodes;
 use crate::state::tables::Tables;
 
-/// Spare numbers of one path.
+/// Spare numbers for one path.
 const SPARES_MAX: u32 = 64;
-/// The bit of numbers that are no record's; records' numbers are below it.
+/// Set in numbers without a record; records' numbers are smaller.
 const UNRECORDED: u64 = 1 << 62;
-/// More than the kernel can give back: who does not know how many there are keeps what they are of.
+/// More look-ups than the kernel can forget: their number is unknown, so the node is never released by count.
 const LOOKUPS_OF_PREDECESSORS: u64 = u64::MAX / 2;
 
-/// What the places of originals need of the mounted tree.
+/// What [`SourceFiles`] needs of the mounted tree.
 pub(crate) trait Records {
-    /// Writing goes to the originals.
+    /// Returns true if writing goes to the source files.
     fn is_writable(&self) -> bool;
-    /// Looks into the table, without waiting for anything.
-    fn table<T>(&self, look: impl FnOnce(&Tables) -> T) -> T;
-    /// The node of a path, if it has a record.
+    /// Runs `read` on the table, without blocking.
+    fn table<T>(&self, read: impl FnOnce(&Tables) -> T) -> T;
+    /// Returns the node of a path that has a record.
     fn node_of(&self, path: &Path) -> Option<NodeId>;
-    /// Counts a look-up that the kernel will forget, and gives the path's node, if it has a record.
-    fn hold(&self, path: &Path) -> Option<NodeId>;
+    /// Counts a look-up that the kernel will forget, and returns the path's node, if it has a record.
+    fn count_lookup(&self, path: &Path) -> Option<NodeId>;
 }
 
-/// What is known of the originals behind nodes.
+/// The source files of nodes.
 #[derive(Debug)]
-pub(crate) struct Originals {
-    places: Mutex<Places>,
-    /// The table once had no room for a record.
+pub(crate) struct SourceFiles {
+    node_files: Mutex<NodeFiles>,
+    /// The table has once had no room for a record.
     lacks_records: AtomicBool,
-    /// Open ones.
+    /// The open ones.
     pub(crate) files: Files,
-    /// Those that take the place of what nobody has read.
-    pub(crate) first: First,
+    /// Nodes of which the kernel may have content.
+    pub(crate) served: ServedNodes,
 }
 
 #[derive(Debug, Default)]
-struct Places {
-    by_node: HashMap<NodeId, Place>,
+struct NodeFiles {
+    by_node: HashMap<NodeId, NodeFile>,
     by_identity: HashMap<Identity, NodeId>,
-    /// Nodes so far that have no record.
+    /// The number of nodes without a record so far.
     unrecorded: u64,
     journal: Journal,
 }
 
 #[derive(Debug)]
-struct Place {
+struct NodeFile {
     identity: Identity,
     path: Path,
-    /// Its only hold, once it has lost the name that it was known by.
+    /// Keeps the file reachable after it has lost its name.
     pin: Option<Arc<OwnedFd>>,
-    /// The kernel's references, where no record counts them; of those that a predecessor gave out only
-    /// that there are some.
+    /// The kernel's references to a node without a record. For a predecessor's node the exact number is unknown.
     lookups: u64,
-    /// A successor would find it in the journal.
+    /// The journal has it.
     is_noted: bool,
 }
 
-impl Originals {
-    /// Keeps at most `open_max` originals open.
-    pub(crate) fn new(open_max: usize) -> Originals {
-        Originals {
-            places: Mutex::default(),
+impl SourceFiles {
+    /// Creates the set, with at most `open_max` open source files.
+    pub(crate) fn new(open_max: usize) -> SourceFiles {
+        SourceFiles {
+            node_files: Mutex::default(),
             lacks_records: AtomicBool::new(false),
             files: Files::new(open_max),
-            first: First::default(),
+            served: ServedNodes::default(),
         }
     }
 
-    /// Where the original of `node` stands, if that can differ from its record's path.
+    /// Returns the path of the source file of `node`, if it may differ from its record's.
     pub(crate) fn path_of(&self, node: NodeId) -> Option<Path> {
-        self.lock().by_node.get(&node).map(|place| place.path.clone())
+        self.lock().by_node.get(&node).map(|file| file.path.clone())
     }
 
-    /// Notes in the file `path` what a successor must know, and goes on with what a predecessor noted.
+    /// Opens the journal at `path` and restores a predecessor's entries.
     pub(crate) fn note_in(&self, view: &impl Records, path: &std::path::Path) -> std::io::Result<()> {
         let (journal, known) = Journal::open(path)?;
-        let mut places = self.lock();
-        places.journal = journal;
+        let mut node_files = self.lock();
+        node_files.journal = journal;
         for (node, (identity, path)) in known {
             let is_unrecorded = node.0 & UNRECORDED != 0;
             if is_unrecorded || view.table(|reader| reader.record(node.0).is_some_and(|record| record.lookups() > 0)) {
-                places.insert(node, identity, &path);
+                node_files.insert(node, identity, &path);
                 let lookups = if is_unrecorded { LOOKUPS_OF_PREDECESSORS } else { 0 };
-                places.by_node.entry(node).and_modify(|place| (place.is_noted, place.lookups) = (true, lookups));
+                node_files.by_node.entry(node).and_modify(|file| (file.is_noted, file.lookups) = (true, lookups));
             }
             if is_unrecorded {
-                places.unrecorded = places.unrecorded.max(node.0 & !UNRECORDED);
+                node_files.unrecorded = node_files.unrecorded.max(node.0 & !UNRECORDED);
             }
         }
         Ok(())
     }
 
-    /// The table has no room for a record.
+    /// Notes that the table has no room for a record.
     pub(crate) fn note_full_table(&self) {
         self.lacks_records.store(true, Ordering::Relaxed);
     }
 
-    /// True once the table had no room for a record: then one question for each is enough.
+    /// Returns true once the table had no room for a record: then each request asks only once.
     pub(crate) fn lacks_records(&self) -> bool {
         self.lacks_records.load(Ordering::Relaxed)
     }
 
-    /// The path of a node that has no record.
+    /// Returns the path of a node without a record.
     pub(crate) fn unrecorded(&self, node: NodeId) -> Option<Path> {
         if node.0 & UNRECORDED == 0 { None } else { self.path_of(node) }
     }
 
-    /// The node of the original at `path`; counts as a look-up. Otherwise the path of which there has
-    /// to be a record first, unless `is_last`: then there can't be one.
+    /// Returns the node of the source file at `path` and counts a look-up. Otherwise returns the path that needs a
+    /// record first, unless `is_last`: then there can't be one.
     pub(crate) fn claim(&self, view: &impl Records, path: &Path, attr: &Attr, is_last: bool) -> Result<NodeId, Path> {
         let (identity, is_alone) = (Identity::of(attr), attr.nlink == 1);
-        // What lies too deep for a path has no record.
+        // A path that is too deep has no record.
         let is_last = is_last || path.is_deep();
-        let mut places = self.lock();
-        if let Some(&node) = places.by_identity.get(&identity) {
-            places.found(node, path, is_alone);
-            places.hold(view, node);
+        let mut node_files = self.lock();
+        if let Some(&node) = node_files.by_identity.get(&identity) {
+            node_files.found(node, path, is_alone);
+            node_files.count_lookup(view, node);
             return Ok(node);
         }
         if !view.is_writable() {
-            match view.hold(path) {
+            match view.count_lookup(path) {
                 Some(node) => return Ok(node),
                 None if !is_last => return Err(path.clone()),
                 None => {}
             }
         }
-        let node = match places.free(view, path, Some(identity)) {
+        let node = match node_files.free(view, path, Some(identity)) {
             Free::Node(node) => {
-                // Whoever has the name's own number is to be known by more than that.
-                places.note(view.node_of(path).filter(|own| *own != node));
+                // The journal must also identify the owner of the name's own number.
+                node_files.note(view.node_of(path).filter(|own| *own != node));
                 node
             }
             Free::Needs(record) if !is_last => return Err(record),
-            _ => places.unrecorded(),
+            _ => node_files.unrecorded(),
         };
-        places.insert(node, identity, path);
+        node_files.insert(node, identity, path);
         if node.0 & UNRECORDED != 0 {
-            places.note([node]);
+            node_files.note([node]);
         }
-        places.hold(view, node);
+        node_files.count_lookup(view, node);
         Ok(node)
     }
 
-    /// The path of which there has to be a record, so that a new file at `path` will have a node.
+    /// Returns the path that needs a record before a new file at `path` can have a node.
     pub(crate) fn wanted_for(&self, view: &impl Records, path: &Path) -> Option<Path> {
         match self.lock().free(view, path, None) {
             Free::Needs(record) => Some(record).filter(|record| !record.is_deep()),
@@ -168,82 +166,84 @@ impl Originals {
         }
     }
 
-    /// Says which original `node` stands for, unless that is known.
+    /// Binds `node` to this source file, unless it or the file is bound.
     pub(crate) fn settle(&self, node: NodeId, path: &Path, identity: Identity) {
-        let mut places = self.lock();
-        if node != NodeId::ROOT && !places.by_node.contains_key(&node) && !places.by_identity.contains_key(&identity) {
-            places.insert(node, identity, path);
+        let mut node_files = self.lock();
+        if node != NodeId::ROOT
+            && !node_files.by_node.contains_key(&node)
+            && !node_files.by_identity.contains_key(&identity)
+        {
+            node_files.insert(node, identity, path);
         }
     }
 
-    /// Says that `node`, of which that was not settled, stands for another original now. False if it stands for
-    /// one already that is not this.
+    /// Binds `node`, which was not bound, to another source file. Returns false if it is bound to a different one.
     pub(super) fn adopt(&self, node: NodeId, path: &Path, identity: Identity) -> bool {
-        let mut places = self.lock();
-        if let Some(place) = places.by_node.get(&node) {
-            return place.identity == identity;
+        let mut node_files = self.lock();
+        if let Some(file) = node_files.by_node.get(&node) {
+            return file.identity == identity;
         }
-        // The name may have been looked up since, and have a node of its own.
-        let known = places.by_identity.get(&identity).copied();
-        places.insert(node, identity, path);
+        // A look-up of the name may have given the file its own node in between.
+        let known = node_files.by_identity.get(&identity).copied();
+        node_files.insert(node, identity, path);
         if let Some(known) = known {
-            places.by_identity.insert(identity, known);
+            node_files.by_identity.insert(identity, known);
         }
-        places.note([node]);
+        node_files.note([node]);
         true
     }
 
-    /// What must stand where `node` is, if that is known.
+    /// Returns the identity that the source file of `node` must have, if it is known.
     pub(crate) fn expected(&self, view: &impl Records, node: NodeId) -> Option<Identity> {
         if !view.is_writable() || node == NodeId::ROOT {
             return None;
         }
-        if let Some(place) = self.lock().by_node.get(&node) {
-            return Some(place.identity);
+        if let Some(file) = self.lock().by_node.get(&node) {
+            return Some(file.identity);
         }
         view.table(|reader| reader.record(node.0)?.attr()).map(|attr| Identity::of(&attr))
     }
 
-    /// The descriptor of an original that has lost its name.
+    /// Returns the descriptor of a source file that has lost its name.
     pub(crate) fn pinned(&self, node: NodeId) -> Option<Arc<OwnedFd>> {
-        self.lock().by_node.get(&node).and_then(|place| place.pin.clone())
+        self.lock().by_node.get(&node).and_then(|file| file.pin.clone())
     }
 
-    /// The node that the kernel has for what stands at `path`, and may go on using without its name.
+    /// Returns the node that the kernel has for the file at `path` and may continue to use.
     pub(crate) fn used(&self, view: &impl Records, path: &Path, identity: Identity) -> Option<NodeId> {
-        let places = self.lock();
-        if let Some(&node) = places.by_identity.get(&identity) {
+        let node_files = self.lock();
+        if let Some(&node) = node_files.by_identity.get(&identity) {
             return Some(node);
         }
         let node = view.table(|reader| {
             let record = reader.find(path.as_bytes())?;
             (record.lookups() > 0).then(|| NodeId(record.index()))
         });
-        node.filter(|node| !places.by_node.contains_key(node))
+        node.filter(|node| !node_files.by_node.contains_key(node))
     }
 
-    /// The original of `node` loses its name at `path`, and is kept by `fd` until the kernel forgets it.
+    /// Pins the source file of `node`, which loses its name at `path`, by `fd` until the kernel forgets the node.
     pub(crate) fn pin(&self, node: NodeId, path: &Path, identity: Identity, fd: Arc<OwnedFd>) {
-        let mut places = self.lock();
-        if !places.by_node.contains_key(&node) {
-            places.insert(node, identity, path);
+        let mut node_files = self.lock();
+        if !node_files.by_node.contains_key(&node) {
+            node_files.insert(node, identity, path);
         }
-        if let Some(place) = places.by_node.get_mut(&node)
-            && place.path == *path
+        if let Some(file) = node_files.by_node.get_mut(&node)
+            && file.path == *path
         {
-            place.pin = Some(fd);
+            file.pin = Some(fd);
             self.files.retain(node);
         }
-        places.note([node]);
+        node_files.note([node]);
     }
 
-    /// What stood at `from`, and with it all below, stands at `to` now; `identity` is what has moved.
+    /// Records that the file `identity` moved from `from` to `to`, with all below it.
     pub(crate) fn moved(&self, view: &impl Records, identity: Identity, from: &Path, to: &Path) {
         self.settle_tree(view, from, identity);
         self.rewrite(|path| moved_path(path, from, to));
     }
 
-    /// What stood at two paths has changed places, with all that is below.
+    /// Records that two paths were exchanged, with all below them.
     pub(crate) fn exchanged(&self, view: &impl Records, one: (&Path, Identity), other: (&Path, Identity)) {
         self.settle_tree(view, one.0, one.1);
         self.settle_tree(view, other.0, other.1);
@@ -251,19 +251,19 @@ impl Originals {
     }
 
     fn rewrite(&self, path: impl Fn(&Path) -> Option<Path>) {
-        let mut places = self.lock();
+        let mut node_files = self.lock();
         let mut changed = Vec::new();
-        for (node, place) in places.by_node.iter_mut().filter(|(_, place)| place.pin.is_none()) {
-            if let Some(path) = path(&place.path) {
-                place.path = path;
+        for (node, file) in node_files.by_node.iter_mut().filter(|(_, file)| file.pin.is_none()) {
+            if let Some(path) = path(&file.path) {
+                file.path = path;
                 changed.push(*node);
             }
         }
-        places.note(changed);
+        node_files.note(changed);
     }
 
-    /// Notes what the kernel has of `path` and, if that is a directory, of all below it: so far these
-    /// nodes were what their paths say.
+    /// Binds the kernel's node for `path` and, for a directory, those of all paths below it; so far their records
+    /// identified them.
     fn settle_tree(&self, view: &impl Records, path: &Path, identity: Identity) {
         if let Some(node) = self.used(view, path, identity) {
             self.settle(node, path, identity);
@@ -284,75 +284,75 @@ impl Originals {
         }
     }
 
-    /// The kernel has forgotten `lookups` references to a node that has no record.
+    /// Drops `lookups` references of the kernel to a node without a record.
     pub(crate) fn release(&self, view: &impl Records, node: NodeId, lookups: u64) {
-        if let Some(place) = self.lock().by_node.get_mut(&node) {
-            place.lookups = place.lookups.saturating_sub(lookups);
+        if let Some(file) = self.lock().by_node.get_mut(&node) {
+            file.lookups = file.lookups.saturating_sub(lookups);
         }
         self.forget(view, node);
     }
 
-    /// The kernel has forgotten `node`.
+    /// Releases a node that the kernel has forgotten.
     pub(crate) fn forget(&self, view: &impl Records, node: NodeId) {
-        let mut places = self.lock();
-        // A look-up may have come in between.
-        if places.by_node.get(&node).is_some_and(|place| place.lookups > 0)
+        let mut node_files = self.lock();
+        // A look-up may have happened in between.
+        if node_files.by_node.get(&node).is_some_and(|file| file.lookups > 0)
             || view.table(|reader| reader.record(node.0).is_some_and(|record| record.lookups() > 0))
         {
             return;
         }
-        let place = places.by_node.remove(&node);
-        if let Some(place) = &place {
-            if places.by_identity.get(&place.identity) == Some(&node) {
-                places.by_identity.remove(&place.identity);
+        let file = node_files.by_node.remove(&node);
+        if let Some(file) = &file {
+            if node_files.by_identity.get(&file.identity) == Some(&node) {
+                node_files.by_identity.remove(&file.identity);
             }
-            if place.is_noted {
-                places.log(&[(node, None)]);
+            if file.is_noted {
+                node_files.log(&[(node, None)]);
             }
         }
-        drop(places);
-        drop(place);
-        self.first.forget(node);
+        drop(node_files);
+        drop(file);
+        self.served.forget(node);
         self.files.close(node);
     }
 
-    fn lock(&self) -> MutexGuard<'_, Places> {
-        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, NodeFiles> {
+        self.node_files.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Places {
+impl NodeFiles {
     fn insert(&mut self, node: NodeId, identity: Identity, path: &Path) {
-        self.by_node.insert(node, Place { identity, path: path.clone(), pin: None, lookups: 0, is_noted: false });
+        self.by_node.insert(node, NodeFile { identity, path: path.clone(), pin: None, lookups: 0, is_noted: false });
         self.by_identity.insert(identity, node);
     }
 
-    /// The original of `node` was found at `path`, which is its only name if it `is_alone`.
+    /// Records that the source file of `node` is at `path`, which is its only name if `is_alone`.
     fn found(&mut self, node: NodeId, path: &Path, is_alone: bool) {
-        let Some(place) = self.by_node.get_mut(&node).filter(|place| place.path != *path) else { return };
-        place.path = path.clone();
-        if is_alone || place.is_noted {
+        let Some(file) = self.by_node.get_mut(&node).filter(|file| file.path != *path) else { return };
+        file.path = path.clone();
+        if is_alone || file.is_noted {
             self.note([node]);
         }
     }
 
-    /// Notes where the originals of `nodes` stand.
+    /// Writes the paths of the source files of `nodes` to the journal.
     fn note(&mut self, nodes: impl IntoIterator<Item = NodeId>) {
         let mut entries = Vec::new();
         for node in nodes {
-            if let Some(place) = self.by_node.get_mut(&node) {
-                place.is_noted = true;
-                entries.push((node, Some((place.identity, place.path.clone()))));
+            if let Some(file) = self.by_node.get_mut(&node) {
+                file.is_noted = true;
+                entries.push((node, Some((file.identity, file.path.clone()))));
             }
         }
         self.log(&entries);
     }
 
     fn log(&mut self, entries: &[(NodeId, Option<(Identity, Path)>)]) {
-        let noted = self.by_node.iter().filter(|(_, place)| place.is_noted);
-        let all = noted.map(|(node, place)| (*node, Some((place.identity, &place.path))));
+        let noted = self.by_node.iter().filter(|(_, file)| file.is_noted);
+        let all = noted.map(|(node, file)| (*node, Some((file.identity, &file.path))));
         let entries =
-            entries.iter().map(|(node, place)| (*node, place.as_ref().map(|(identity, path)| (*identity, path))));
+            entries.iter().map(|(node, file)| (*node, file.as_ref().map(|(identity, path)| (*identity, path))));
         self.journal.note(entries, || all);
     }
 
@@ -361,20 +361,19 @@ impl Places {
         NodeId(UNRECORDED | self.unrecorded)
     }
 
-    /// Counts a look-up.
-    fn hold(&mut self, view: &impl Records, node: NodeId) {
+    fn count_lookup(&mut self, view: &impl Records, node: NodeId) {
         match self.by_node.get_mut(&node).filter(|_| node.0 & UNRECORDED != 0) {
-            Some(place) => place.lookups += 1,
+            Some(file) => file.lookups += 1,
             None => view.table(|reader| reader.record(node.0).iter().for_each(|record| record.pin(1))),
         }
     }
 
-    /// A number that stands for nothing else than what is to be at `path`.
+    /// Returns a free number for the file that is, or will be, at `path`.
     fn free(&self, view: &impl Records, path: &Path, identity: Option<Identity>) -> Free {
         for candidate in (0..SPARES_MAX).map_while(|number| spare(path, number)) {
             let found = view.table(|reader| {
                 let record = reader.find(candidate.as_bytes())?;
-                // The kernel may have the snapshot's file of this path, which can be another one.
+                // The kernel may use the snapshot's file of this path, which can be another file.
                 let other = record.attr().is_some_and(|attr| Some(Identity::of(&attr)) != identity);
                 Some((NodeId(record.index()), other && record.lookups() > 0))
             });
@@ -388,16 +387,16 @@ impl Places {
     }
 }
 
-/// What there is to number a path with.
+/// A number for a path.
 enum Free {
     Node(NodeId),
-    /// A record, once there is one of this path.
+    /// The path whose record would supply one.
     Needs(Path),
     None,
 }
 
-/// The path whose record lends its number to `path`: the path itself first, then ones that start with
-/// `/..`, which no cleaned walk of the tree gives.
+/// Returns the path whose record supplies number `number` for `path`: the path itself, then paths that start with
+/// `/..`, which a cleaned path never does.
 fn spare(path: &Path, number: u32) -> Option<Path> {
     if number == 0 {
         return Some(path.clone());
@@ -405,8 +404,8 @@ fn spare(path: &Path, number: u32) -> Option<Path> {
     Path::new(&[format!("/../{number}").as_bytes(), path.as_bytes()].concat())
 }
 
-/// The path that a record stands for: [`spare`] undone.
-pub(crate) fn lent_to(raw: &[u8]) -> &[u8] {
+/// Returns the path that a record represents; the inverse of [`spare`].
+pub(crate) fn path_of_spare(raw: &[u8]) -> &[u8] {
     let Some(rest) = raw.strip_prefix(b"/../") else { return raw };
     rest.iter().position(|&byte| byte == b'/').map_or(raw, |slash| &rest[slash..])
 }
@@ -428,10 +427,10 @@ mod tests {
     fn spare_paths_lead_back() {
         for number in [0, 1, 63] {
             let spare = spare(&path("/sw/lib/x"), number).unwrap();
-            assert_eq!(lent_to(spare.as_bytes()), b"/sw/lib/x");
+            assert_eq!(path_of_spare(spare.as_bytes()), b"/sw/lib/x");
         }
         assert_ne!(spare(&path("/a"), 1), spare(&path("/a"), 2));
-        assert_eq!(lent_to(b"/.."), b"/..");
+        assert_eq!(path_of_spare(b"/.."), b"/..");
     }
 
     #[test]

@@ -1,5 +1,4 @@
-//! The supervisor as a server: when no daemon can be had, or the session is over and a process still
-//! uses what it has open.
+//! The supervisor as a server: used if no daemon can be started, or for open files after the session's end.
 
 use std::io;
 use std::os::fd::{AsFd, IntoRawFd, OwnedFd};
@@ -11,17 +10,16 @@ use headwater_fuse::Device;
 use headwater_store::Table;
 use mio::{Poll, Token, Waker};
 
-/// Threads that serve a mount from the originals.
+/// A thread that serves a mount from its source files.
 pub(crate) struct OwnServer(Option<JoinHandle<()>>);
 
 impl OwnServer {
-    /// Nobody.
+    /// Returns a server without a thread.
     pub(crate) fn none() -> OwnServer {
         OwnServer(None)
     }
 
-    /// Serves with these descriptors until the file system is gone. No daemon may write the table any
-    /// more.
+    /// Serves with these descriptors until the file system is unmounted. No daemon may write the table meanwhile.
     pub(crate) fn start(config: &Config, devices: &[Device]) -> io::Result<OwnServer> {
         let mut config = config.clone();
         config.recover = true;
@@ -31,8 +29,8 @@ impl OwnServer {
                 devices.iter().map(|device| device.as_fd().try_clone_to_owned()).collect();
             mount.devices = duplicates?.into_iter().map(IntoRawFd::into_raw_fd).collect();
         }
-        let (tell, told) = std::sync::mpsc::channel();
-        let serves = move || {
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let serve = move || {
             let start = || -> io::Result<_> {
                 let mut table = Table::attach(&config.dir().table(), config.geometry())?;
                 let older = headwater_daemon::older_tables(&config.dir(), &table);
@@ -43,22 +41,22 @@ impl OwnServer {
             };
             match start() {
                 Ok((Some(mut mount), mut table, _poll)) => {
-                    let _ = tell.send(Ok(()));
-                    mount.serve_originals(&mut table);
+                    let _ = sender.send(Ok(()));
+                    mount.serve_from_source(&mut table);
                 }
-                Ok((None, ..)) => drop(tell.send(Err(io::ErrorKind::InvalidInput.into()))),
-                Err(error) => drop(tell.send(Err(error))),
+                Ok((None, ..)) => drop(sender.send(Err(io::ErrorKind::InvalidInput.into()))),
+                Err(error) => drop(sender.send(Err(error))),
             }
         };
-        let thread = thread::Builder::new().name("originals".into()).spawn(serves)?;
-        told.recv().map_err(io::Error::other)??;
+        let thread = thread::Builder::new().name("own-server".into()).spawn(serve)?;
+        receiver.recv().map_err(io::Error::other)??;
         Ok(OwnServer(Some(thread)))
     }
 
-    /// Waits until the file system is gone.
+    /// Waits until the file system is unmounted.
     pub(crate) fn wait(self) {
         if let Some(thread) = self.0 {
-            // A panic there has been told, and nobody is served any more.
+            // A panic of the thread has been reported by it.
             let _ = thread.join();
         }
     }

@@ -1,4 +1,4 @@
-//! Who connects to a daemon's TCP socket, with or without the session's secrets.
+//! A peer that connects to a daemon's TCP socket, with or without the session's secrets.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -7,9 +7,9 @@ use headwater_abi::wire::{Message, VERSION};
 use headwater_daemon::{Branching, Forest, Shape};
 use snow::{Builder, HandshakeState, TransportState};
 
-use crate::support::{KEY, PATIENCE, SESSION};
+use crate::support::{KEY, SESSION, TEST_TIMEOUT};
 
-/// What a handshake is made with.
+/// The inputs of a handshake.
 #[derive(Clone, Copy)]
 pub struct Secrets {
     pub key: [u8; 32],
@@ -29,29 +29,29 @@ pub const TRUE: Secrets = Secrets { key: KEY, session: SESSION.0, version: VERSI
 
 pub fn connect(address: SocketAddr) -> TcpStream {
     let stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(TEST_TIMEOUT)).unwrap();
     stream
 }
 
-/// Everything that still comes, until the other end closes the connection, as it must.
+/// Reads until the other end closes the connection, as it must.
 pub fn rest(mut stream: &TcpStream) -> Vec<u8> {
     let mut bytes = Vec::new();
     match stream.read_to_end(&mut bytes) {
         Err(error) if error.kind() == ErrorKind::WouldBlock => panic!("the connection was not closed"),
-        // What was sent in vain makes a reset of it.
+        // Unread bytes turn the close into a reset.
         _ => bytes,
     }
 }
 
-/// What comes for these bytes, after which nothing more is said.
+/// Sends these bytes and nothing more, and returns the reply.
 pub fn answer(address: SocketAddr, bytes: &[u8]) -> Vec<u8> {
     let mut stream = connect(address);
-    // A refusal may come before everything is sent.
+    // A refusal may arrive before everything is sent.
     let _ = stream.write_all(bytes).and_then(|()| stream.shutdown(Shutdown::Write));
     rest(&stream)
 }
 
-/// The first record of a handshake.
+/// Returns the first record of a handshake.
 pub fn first_record(secrets: &Secrets) -> (HandshakeState, Vec<u8>) {
     let mut state = builder(secrets).and_then(Builder::build_initiator).unwrap();
     let record = handshake_record(&mut state);
@@ -62,7 +62,7 @@ fn builder(secrets: &Secrets) -> Result<Builder<'_>, snow::Error> {
     let Secrets { key, session, version, cipher } = secrets;
     let prologue = [&session.to_be_bytes()[..], &version.to_be_bytes()].concat();
     let params = format!("Noise_NNpsk0_25519_{cipher}_SHA256").parse().unwrap();
-    // The prologue is hashed when the handshake is made, so it has to live as long.
+    // The prologue is hashed when the handshake is made, so it needs the same lifetime.
     Builder::new(params).psk(0, key)?.prologue(Box::leak(prologue.into_boxed_slice()))
 }
 
@@ -74,7 +74,7 @@ fn handshake_record(state: &mut HandshakeState) -> Vec<u8> {
     record
 }
 
-/// Makes a handshake; `None` if it is refused, without a byte.
+/// Makes a handshake; returns `None` if the other end refuses it, without a byte.
 pub fn shake_hands(address: SocketAddr, secrets: &Secrets) -> Option<Peer> {
     let mut stream = connect(address);
     let (mut state, first) = first_record(secrets);
@@ -87,7 +87,7 @@ pub fn shake_hands(address: SocketAddr, secrets: &Secrets) -> Option<Peer> {
     Some(Peer { stream, state: state.into_transport_mode().unwrap() })
 }
 
-/// Answers a handshake; `None` if it is none.
+/// Answers a handshake; returns `None` if the bytes are none.
 pub fn answer_hands(mut stream: TcpStream) -> Option<Peer> {
     let first = read_record(&mut stream)?;
     let mut state = builder(&TRUE).and_then(Builder::build_responder).unwrap();
@@ -96,7 +96,7 @@ pub fn answer_hands(mut stream: TcpStream) -> Option<Peer> {
     Some(Peer { stream, state: state.into_transport_mode().unwrap() })
 }
 
-/// A record with its length, if one comes.
+/// Reads a record with its length, if one arrives.
 pub fn read_record(stream: &mut impl Read) -> Option<Vec<u8>> {
     let mut record = vec![0; 2];
     stream.read_exact(&mut record).ok()?;
@@ -105,7 +105,7 @@ pub fn read_record(stream: &mut impl Read) -> Option<Vec<u8>> {
     Some(record)
 }
 
-/// A child's greeting with everything right for `rank` of `ranks`.
+/// Returns the correct greeting of the child `rank` of `ranks`.
 pub fn hello(rank: u32, ranks: u32) -> Message {
     hello_by(VERSION, SESSION.0, rank, ranks, 3)
 }
@@ -116,13 +116,13 @@ pub fn hello_in(shape: Shape, rank: u32, ranks: u32) -> Message {
     Message::Hello { version: VERSION, session: SESSION.0, rank, forest, is_child: true, endpoint: None }
 }
 
-/// The same with everything as it is said.
+/// The same with every field given.
 pub fn hello_by(version: u32, session: u128, rank: u32, ranks: u32, fan_out: u32) -> Message {
     let forest = Forest::new(ranks, 0, Shape::Single(Branching::KAry(fan_out))).fingerprint();
     Message::Hello { version, session, rank, forest, is_child: true, endpoint: None }
 }
 
-/// What a parent with this rank of `ranks` answers to a greeting.
+/// Returns the answer of the parent with this rank of `ranks` to a greeting.
 pub fn parents_hello(rank: u32, ranks: u32) -> Message {
     parents_hello_in(Shape::Single(Branching::KAry(3)), rank, ranks)
 }
@@ -143,7 +143,7 @@ pub fn frame(message: &Message, content: &[u8]) -> Vec<u8> {
 }
 
 impl Peer {
-    /// What would be sent for this, as a record.
+    /// Encrypts this as a record.
     pub fn record(&mut self, plain: &[u8]) -> Vec<u8> {
         let mut record = vec![0; 2 + plain.len() + 16];
         let bytes = self.state.write_message(plain, &mut record[2..]).unwrap();
@@ -151,29 +151,29 @@ impl Peer {
         record
     }
 
-    /// Sends bytes as they are. They may be refused on the way.
+    /// Sends bytes unchanged. The other end may refuse them.
     pub fn send(&mut self, bytes: &[u8]) {
         let _ = self.stream.write_all(bytes);
     }
 
     /// Sends these bytes, encrypted.
-    pub fn say(&mut self, plain: &[u8]) {
+    pub fn send_plain(&mut self, plain: &[u8]) {
         let record = self.record(plain);
         self.send(&record);
     }
 
-    /// The same in as many records as it needs.
-    pub fn say_long(&mut self, plain: &[u8]) {
-        plain.chunks(60_000).for_each(|piece| self.say(piece));
+    /// The same in as many records as needed.
+    pub fn send_long(&mut self, plain: &[u8]) {
+        plain.chunks(60_000).for_each(|piece| self.send_plain(piece));
     }
 
-    /// The next record's plaintext.
-    pub fn hear(&mut self) -> Option<Vec<u8>> {
+    /// Receives a record and returns its plaintext.
+    pub fn receive_plain(&mut self) -> Option<Vec<u8>> {
         let record = read_record(&mut self.stream)?;
         self.open(&record)
     }
 
-    /// A record's plaintext.
+    /// Decrypts a record.
     pub fn open(&mut self, record: &[u8]) -> Option<Vec<u8>> {
         let mut plain = vec![0; record.len()];
         let bytes = self.state.read_message(&record[2..], &mut plain).ok()?;
@@ -181,7 +181,7 @@ impl Peer {
         Some(plain)
     }
 
-    /// Says nothing more, and waits for the other end to close the connection.
+    /// Sends nothing more, and waits for the other end to close the connection.
     pub fn must_be_refused(self) {
         let _ = self.stream.shutdown(Shutdown::Write);
         rest(&self.stream);

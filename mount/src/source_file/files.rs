@@ -1,6 +1,7 @@
-//! Open originals, kept between requests: the kernel does not say when it opens and closes a file.
+//! Source files that stay open between requests, because without OPEN and RELEASE the kernel does not report when it
+//! opens and closes a file.
 //!
-//! To close one can take as long as its file system wants, so it is done when no lock is held.
+//! Closing can take as long as the file system needs, so no lock is held meanwhile.
 
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
@@ -12,14 +13,14 @@ use rustix::fs::fstatfs;
 
 use super::identity::Identity;
 
-/// How long a file stays open for writing after the last write. Meanwhile nobody can execute it, and
-/// its file system may keep it from others.
+/// How long a file stays open for writing after the last write. While it is open, it can't be executed, and its file
+/// system may deny others access.
 const WRITER_IDLE_MAX: Duration = Duration::from_secs(1);
-/// How long a file stays open for reading after the last read. Meanwhile its file system may not be
-/// able to free its space, or to be unmounted.
+/// How long a file stays open for reading after the last read. While it is open, its file system may be unable to free
+/// its space or to be unmounted.
 const READER_IDLE_MAX: Duration = Duration::from_secs(10);
 
-/// Open originals by node; the longest unused ones are closed beyond a number.
+/// Open source files by node; beyond a limit, those unused for longest are closed.
 #[derive(Debug)]
 pub(crate) struct Files {
     open: Mutex<HashMap<NodeId, File>>,
@@ -33,16 +34,15 @@ struct File {
     writer: Option<Writer>,
     read_at: Instant,
     written_at: Instant,
-    /// It could not be opened again.
+    /// It can't be opened again, so it is not closed for being idle.
     is_retained: bool,
 }
 
-/// An original that is open for writing.
+/// A source file that is open for writing.
 #[derive(Clone, Debug)]
 pub(crate) struct Writer {
     pub(crate) fd: Arc<OwnedFd>,
-    /// Others see what was written only once it has been closed, of which nobody tells: each write
-    /// has to be handed over by itself.
+    /// Other nodes see written data only after a close, which is not reported: each write is flushed by itself.
     pub(crate) hands_over: bool,
 }
 
@@ -51,7 +51,7 @@ impl Files {
         Files { open: Mutex::default(), files_max }
     }
 
-    /// A descriptor to read from.
+    /// Returns the cached descriptor for reading.
     pub(crate) fn reader(&self, node: NodeId) -> Option<Arc<OwnedFd>> {
         let mut open = self.lock();
         let file = open.get_mut(&node)?;
@@ -59,7 +59,7 @@ impl Files {
         file.reader.clone()
     }
 
-    /// A descriptor to write to.
+    /// Returns the cached descriptor for writing.
     pub(crate) fn writer(&self, node: NodeId) -> Option<Writer> {
         let mut open = self.lock();
         let file = open.get_mut(&node)?;
@@ -67,20 +67,20 @@ impl Files {
         file.writer.clone()
     }
 
-    /// Keeps a descriptor to read from.
-    pub(crate) fn keep_reader(&self, node: NodeId, identity: Identity, fd: OwnedFd) -> Arc<OwnedFd> {
+    /// Caches a descriptor for reading.
+    pub(crate) fn cache_reader(&self, node: NodeId, identity: Identity, fd: OwnedFd) -> Arc<OwnedFd> {
         let fd = Arc::new(fd);
-        self.keep(node, identity, |file| {
+        self.cache(node, identity, |file| {
             file.reader = Some(Arc::clone(&fd));
             file.read_at = Instant::now();
         });
         fd
     }
 
-    /// Keeps a descriptor to write to. `opens_again`: it can be had again by opening the file.
-    pub(crate) fn keep_writer(&self, node: NodeId, identity: Identity, fd: Arc<OwnedFd>, opens_again: bool) -> Writer {
+    /// Caches a descriptor for writing. With `opens_again`, the file can be opened again.
+    pub(crate) fn cache_writer(&self, node: NodeId, identity: Identity, fd: Arc<OwnedFd>, opens_again: bool) -> Writer {
         let writer = Writer { hands_over: !is_coherent(&fd), fd };
-        self.keep(node, identity, |file| {
+        self.cache(node, identity, |file| {
             file.writer = Some(writer.clone());
             file.written_at = Instant::now();
             file.is_retained |= !opens_again;
@@ -88,7 +88,7 @@ impl Files {
         writer
     }
 
-    /// `node` turns out to be the file `identity`; what is open of another is closed.
+    /// Closes the descriptors of `node` unless they belong to the file `identity`.
     pub(crate) fn confirm(&self, node: NodeId, identity: Identity) {
         let mut open = self.lock();
         let is_another = open.get(&node).is_some_and(|file| file.identity != identity);
@@ -97,20 +97,20 @@ impl Files {
         drop(closed);
     }
 
-    /// The file has lost its name: it is not closed for being idle.
+    /// Exempts the file from idle closing, because it has lost its name.
     pub(super) fn retain(&self, node: NodeId) {
         if let Some(file) = self.lock().get_mut(&node) {
             file.is_retained = true;
         }
     }
 
-    /// Closes what is open of a node.
+    /// Closes the descriptors of a node.
     pub(crate) fn close(&self, node: NodeId) {
         let closed = self.lock().remove(&node);
         drop(closed);
     }
 
-    /// Closes what has not been used for a while; how long until there may be more to close.
+    /// Closes idle descriptors. Returns the time until the next ones may be idle.
     pub(crate) fn close_idle(&self, now: Instant) -> Option<Duration> {
         let mut open = self.lock();
         let (mut next, mut closed) = (None, Vec::new());
@@ -135,7 +135,7 @@ impl Files {
         next
     }
 
-    fn keep(&self, node: NodeId, identity: Identity, keep: impl FnOnce(&mut File)) {
+    fn cache(&self, node: NodeId, identity: Identity, update: impl FnOnce(&mut File)) {
         let mut open = self.lock();
         let now = Instant::now();
         let new = File { identity, reader: None, writer: None, read_at: now, written_at: now, is_retained: false };
@@ -144,10 +144,10 @@ impl Files {
             Some(file) if file.identity == identity => (file, Vec::new()),
             other => (new, other.into_iter().collect()),
         };
-        keep(&mut file);
+        update(&mut file);
         open.insert(node, file);
         if open.len() > self.files_max {
-            // An eighth at a time, so that looking for the oldest costs little a file.
+            // An eighth at a time, so that the search costs little for each file.
             let mut uses: Vec<Instant> = open.values().map(File::used_at).collect();
             let (_, &mut newest_closed, _) = uses.select_nth_unstable(self.files_max / 8);
             closed.extend(open.extract_if(|_, file| file.used_at() <= newest_closed).map(|(_, file)| file));
@@ -167,9 +167,8 @@ impl File {
     }
 }
 
-/// Whether everybody sees at once what is written to this file. Network file systems that promise it
-/// only between a close and an open (NFS, SMB, AFS, 9P, FUSE) are known by their numbers in
-/// linux/magic.h.
+/// Returns true if written data is visible to all nodes at once. Network file systems with close-to-open consistency
+/// (NFS, SMB, AFS, 9P, FUSE) are recognised by their numbers in linux/magic.h.
 fn is_coherent(file: &OwnedFd) -> bool {
     const CLOSE_TO_OPEN: [u32; 8] =
         [0x6969, 0x517b, 0xff53_4d42, 0xfe53_4d42, 0x5346_414f, 0x6b41_4653, 0x0102_1997, 0x6573_5546];
@@ -194,7 +193,7 @@ mod tests {
     fn the_longest_unused_are_closed() {
         let files = Files::new(16);
         for number in 1..=17 {
-            files.keep_reader(NodeId(number), identity(number), fd());
+            files.cache_reader(NodeId(number), identity(number), fd());
             files.reader(NodeId(1));
         }
         assert!(files.reader(NodeId(1)).is_some() && files.reader(NodeId(17)).is_some());
@@ -205,11 +204,11 @@ mod tests {
     #[test]
     fn idle_files_are_closed_unless_they_could_not_be_opened_again() {
         let files = Files::new(16);
-        files.keep_writer(NodeId(1), identity(1), fd().into(), true);
-        files.keep_writer(NodeId(2), identity(2), fd().into(), false);
+        files.cache_writer(NodeId(1), identity(1), fd().into(), true);
+        files.cache_writer(NodeId(2), identity(2), fd().into(), false);
         let now = Instant::now();
         assert!(files.close_idle(now).is_some_and(|left| left <= WRITER_IDLE_MAX));
-        files.keep_reader(NodeId(1), identity(1), fd());
+        files.cache_reader(NodeId(1), identity(1), fd());
         assert!(files.close_idle(now + WRITER_IDLE_MAX).is_some_and(|left| left > WRITER_IDLE_MAX));
         assert!(files.writer(NodeId(1)).is_none() && files.writer(NodeId(2)).is_some());
         assert!(files.reader(NodeId(1)).is_some());
@@ -220,7 +219,7 @@ mod tests {
     #[test]
     fn another_file_is_not_taken_for_the_one_that_is_open() {
         let files = Files::new(16);
-        files.keep_reader(NodeId(1), identity(1), fd());
+        files.cache_reader(NodeId(1), identity(1), fd());
         files.confirm(NodeId(1), identity(1));
         assert!(files.reader(NodeId(1)).is_some());
         files.confirm(NodeId(1), identity(2));

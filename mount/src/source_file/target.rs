@@ -1,8 +1,7 @@
-//! Originals as descriptors.
+//! Source files as descriptors.
 //!
-//! A node's path holds no links, because the kernel has walked it. If one of its components is a link
-//! by now, somebody put it there: it is not followed, so nobody is led to where the daemon may go and
-//! they may not.
+//! A node's path contains no links, because the kernel has resolved it. A component that is a link now was put there
+//! since. It is not followed, so no user reaches files through the daemon's rights.
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::Arc;
@@ -18,8 +17,7 @@ use rustix::io::Errno;
 use super::identity::Identity;
 use crate::view::View;
 
-/// What stands behind a node, itself if it is a link: a descriptor that names it (`O_PATH`), and its
-/// attributes.
+/// The object behind a node, a link itself included: an `O_PATH` descriptor and its attributes.
 #[derive(Debug)]
 pub(crate) struct Target {
     pub(crate) fd: Arc<OwnedFd>,
@@ -27,24 +25,23 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    /// The original of `node`, which stood at `path` when it was last looked up.
+    /// Opens the source file of `node`, which was last seen at `path`.
     ///
     /// # Errors
-    /// ESTALE if something else stands there now; otherwise as the original.
+    /// ESTALE if another file is there now; otherwise those of the source file.
     pub(crate) fn of(view: &View, node: NodeId, path: &Path) -> Result<Target, Errno> {
-        if let Some(fd) = view.originals.pinned(node) {
+        if let Some(fd) = view.source_files.pinned(node) {
             let attr = attr_at(&fd, b"")?;
             return Ok(Target { fd, attr });
         }
         let target = Target::at(path)?;
-        match view.originals.expected(view, node) {
+        match view.source_files.expected(view, node) {
             Some(identity) if !identity.is_also(&Identity::of(&target.attr)) => Err(Errno::STALE),
             _ => Ok(target),
         }
     }
 
-    /// As [`Target::of`], for what is used as a directory: where an automounter waits for that, it
-    /// mounts.
+    /// As [`Target::of`], for use as a directory, which triggers an automount.
     pub(crate) fn directory(view: &View, node: NodeId, path: &Path) -> Result<Target, Errno> {
         let target = Target::of(view, node, path)?;
         if target.attr.attributes & StatxAttributes::AUTOMOUNT.bits() == 0 {
@@ -53,43 +50,43 @@ impl Target {
         Target::opened(open_path(path, OFlags::DIRECTORY)?)
     }
 
-    /// What stands at `path`.
+    /// Opens the object at `path`.
     pub(crate) fn at(path: &Path) -> Result<Target, Errno> {
         Target::opened(open_path(path, OFlags::empty())?)
     }
 
-    /// What is open as `fd`.
+    /// Returns the object that is open as `fd`.
     pub(crate) fn opened(fd: OwnedFd) -> Result<Target, Errno> {
         let attr = attr_at(&fd, b"")?;
         Ok(Target { fd: Arc::new(fd), attr })
     }
 
-    /// What is called `name` in this directory.
+    /// Opens `name` in this directory.
     pub(crate) fn child(&self, name: &[u8]) -> Result<Target, Errno> {
         Target::opened(openat(&self.fd, name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?)
     }
 
-    /// Opens it for reading or writing. Permissions are checked as for any opening.
+    /// Opens the object for reading or writing, with the usual permission checks.
     pub(crate) fn open(&self, flags: OFlags) -> Result<OwnedFd, Errno> {
         open(self.magic_link(), flags | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY, Mode::empty())
     }
 
-    /// A path that leads to it, whatever became of its names.
+    /// Returns a path that leads to the object even after it has lost its names.
     pub(crate) fn magic_link(&self) -> String {
         format!("/proc/self/fd/{}", self.fd.as_raw_fd())
     }
 }
 
-/// The attributes of `name` in `directory`, or of `directory` itself if `name` is empty.
+/// Returns the attributes of `name` in `directory`, or of `directory` itself if `name` is empty.
 pub(crate) fn attr_at(directory: impl AsFd, name: &[u8]) -> Result<Attr, Errno> {
-    let place = if name.is_empty() { AtFlags::EMPTY_PATH } else { AtFlags::SYMLINK_NOFOLLOW };
+    let flag = if name.is_empty() { AtFlags::EMPTY_PATH } else { AtFlags::SYMLINK_NOFOLLOW };
     let wanted = StatxFlags::BASIC_STATS | StatxFlags::BTIME | StatxFlags::MNT_ID;
-    statx(directory, name, place | AtFlags::NO_AUTOMOUNT, wanted).map(|statx| attr_of(&statx))
+    statx(directory, name, flag | AtFlags::NO_AUTOMOUNT, wanted).map(|statx| attr_of(&statx))
 }
 
 fn open_path(path: &Path, more: OFlags) -> Result<OwnedFd, Errno> {
     let (mut directory, mut rest) = (None, path.as_bytes());
-    // What lies too deep for one path is come to in steps.
+    // A path that is too long for one call is opened in steps.
     while rest.len() > PATH_BYTES_MAX {
         let slash = rest[..=PATH_BYTES_MAX].iter().rposition(|byte| *byte == b'/').filter(|slash| *slash > 0);
         let (step, below) = rest.split_at(slash.ok_or(Errno::NAMETOOLONG)?);
@@ -99,7 +96,7 @@ fn open_path(path: &Path, more: OFlags) -> Result<OwnedFd, Errno> {
     open_below(directory.as_ref(), rest, more)
 }
 
-/// `path` below `directory`; it is absolute if there is none.
+/// Opens `path` below `directory`, or from the root without one.
 fn open_below(directory: Option<&OwnedFd>, path: &[u8], more: OFlags) -> Result<OwnedFd, Errno> {
     static LACKS_OPENAT2: AtomicBool = AtomicBool::new(false);
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;

@@ -1,9 +1,8 @@
-//! What a successor must know of nodes that have no record, and of those whose originals may not stand where
-//! their records say.
+//! The journal for a successor: nodes without a record, and nodes whose source files may not be at their records'
+//! paths.
 //!
-//! A program that has such a file open goes on with it whatever happens to the daemon, and above all it
-//! must not get another file that has the name now. The journal lies in the node's directory, in
-//! memory: it is for the death of a process, not of the machine.
+//! A program that has such a file open continues with it if the daemon dies, and must never get another file of the
+//! same name. The journal is in the node's directory, in memory: it survives a process, not a reboot.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -17,29 +16,29 @@ use headwater_fuse::NodeId;
 
 use super::identity::{Identity, WORDS};
 
-/// Bytes above which a journal is written anew once half of it may be out of date.
+/// Size above which a journal is rewritten once half of it may be out of date.
 const BYTES_MIN: u64 = 1 << 20;
 /// Bytes of an entry before its path: the node, the identity, the path's length.
 const HEAD_BYTES: usize = (WORDS + 2) * 8;
 
-/// Where a node's original stands; `None`: where its record says.
+/// The path of a node's source file; `None` if its record has it.
 pub(super) type Entry<'a> = (NodeId, Option<(Identity, &'a Path)>);
 
-/// Where originals stand by what a journal says.
+/// The paths of source files according to a journal.
 pub(super) type Known = BTreeMap<NodeId, (Identity, Path)>;
 
-/// A journal, or none: then nothing is noted.
+/// A journal; without a file, entries are dropped.
 #[derive(Debug, Default)]
 pub(super) struct Journal {
     path: PathBuf,
     file: Option<File>,
     bytes: u64,
-    /// Bytes at which it is written anew.
+    /// Size at which it is rewritten.
     bytes_max: u64,
 }
 
 impl Journal {
-    /// Goes on with the journal at `path`, or begins it; what its entries come to.
+    /// Opens or creates the journal at `path`. Returns it with its decoded entries.
     pub(super) fn open(path: &FilePath) -> io::Result<(Journal, Known)> {
         let known = match std::fs::read(path) {
             Ok(bytes) => decode(&bytes),
@@ -51,7 +50,7 @@ impl Journal {
         Ok((journal, known))
     }
 
-    /// Adds entries. `all` gives those that are to be there if it is written anew.
+    /// Appends entries. `all` returns the entries of a rewritten journal.
     pub(super) fn note<'a, I>(&mut self, entries: impl Iterator<Item = Entry<'a>>, all: impl FnOnce() -> I)
     where
         I: Iterator<Item = Entry<'a>>,
@@ -64,7 +63,7 @@ impl Journal {
             result = self.rewrite(all());
         }
         if let Err(error) = result {
-            tracing::warn!(path = %self.path.display(), %error, "renamed and removed files that are in use would be lost if the daemon were killed; more space under --store helps");
+            tracing::warn!(path = %self.path.display(), %error, "renamed and removed files that are in use will be lost if the daemon is killed: the journal can't be written. Make more space under --store");
             self.file = None;
         }
     }
@@ -83,14 +82,14 @@ impl Journal {
     }
 }
 
-fn encode((node, place): Entry<'_>) -> Vec<u8> {
+fn encode((node, entry): Entry<'_>) -> Vec<u8> {
     let (identity, path) =
-        place.map_or(([0; WORDS], &b""[..]), |(identity, path)| (identity.to_words(), path.as_bytes()));
+        entry.map_or(([0; WORDS], &b""[..]), |(identity, path)| (identity.to_words(), path.as_bytes()));
     let words = [node.0].into_iter().chain(identity).chain([path.len() as u64]);
     words.flat_map(u64::to_le_bytes).chain(path.iter().copied()).collect()
 }
 
-/// What entries come to. What the end of a process cut off is as if it had not been noted.
+/// Decodes entries. An incomplete last entry is ignored.
 fn decode(mut bytes: &[u8]) -> Known {
     let mut known = BTreeMap::new();
     while let Some((head, rest)) = bytes.split_at_checked(HEAD_BYTES) {
@@ -109,7 +108,7 @@ fn decode(mut bytes: &[u8]) -> Known {
     known
 }
 
-/// What entries come to is written as it was read.
+/// Checks that decoded entries are encoded as they were.
 #[cfg(fuzzing)]
 pub fn fuzz(bytes: &[u8]) {
     let known = decode(bytes);
@@ -147,10 +146,10 @@ mod tests {
         journal.note(entries.into_iter(), std::iter::empty);
         let expected = BTreeMap::from([(NodeId(2), (identity(2), b))]);
         assert_eq!(Journal::open(&file).unwrap().1, expected);
-        assert_eq!(Journal::open(&file).unwrap().1, expected, "also after it was written anew");
+        assert_eq!(Journal::open(&file).unwrap().1, expected, "also after a rewrite");
         let mut bytes = std::fs::read(&file).unwrap();
         bytes.extend_from_slice(&bytes.clone()[..HEAD_BYTES + 1]);
-        assert_eq!(decode(&bytes), expected, "a broken end is nothing");
+        assert_eq!(decode(&bytes), expected, "an incomplete entry is ignored");
     }
 
     #[test]

@@ -1,12 +1,12 @@
-//! Serving from the original: what is outside of the scope, what the job changes, and what the node
-//! could not get. Errors are the original's own.
+//! Serves requests from the source files: outside of the scope, on passthrough paths, and if the node can't help.
+//! Errors are those of the source file.
 
 mod files;
-pub(crate) mod first;
 pub(crate) mod identity;
 mod journal;
 mod listing;
-pub(crate) mod places;
+pub(crate) mod node_files;
+pub(crate) mod served;
 mod target;
 pub(crate) mod unread;
 
@@ -34,8 +34,8 @@ use crate::call::{Call, Flow, answered};
 use crate::caller::as_either;
 use crate::view::View;
 
-/// How long attributes that come with a name are believed, at least: for the rest of the system call,
-/// which would ask for them again to check permissions. The name is looked up again by the next one.
+/// The least time for which the kernel caches attributes that come with a name: until the system call has checked
+/// permissions. The next call looks the name up again.
 const LOOKED_UP_TTL: Duration = Duration::from_millis(1);
 
 /// The largest extended attribute, and the longest list of them, as in linux/limits.h.
@@ -61,12 +61,12 @@ pub(super) fn serve(call: &Call<'_>, path: &Path) -> Flow {
     result.unwrap_or_else(|errno| call.fail(errno))
 }
 
-/// Serves a reading request about a node of which the table knows nothing, if it is such a one.
+/// Serves a reading request about a node without a record; returns `None` for all others.
 pub(super) fn serve_unrecorded(call: &Call<'_>) -> Option<Flow> {
-    let path = call.view.originals.unrecorded(call.request.node)?;
+    let path = call.view.source_files.unrecorded(call.request.node)?;
     match call.request.operation {
         Operation::Lookup { name } => {
-            Some(path.join_deep(name).map_or_else(|| call.fail(Errno::NAMETOOLONG), |path| call.original(&path)))
+            Some(path.join_deep(name).map_or_else(|| call.fail(Errno::NAMETOOLONG), |path| call.use_source(&path)))
         }
         Operation::Getattr { .. }
         | Operation::Statx { .. }
@@ -74,48 +74,48 @@ pub(super) fn serve_unrecorded(call: &Call<'_>) -> Option<Flow> {
         | Operation::Read { .. }
         | Operation::Lseek { .. }
         | Operation::Readdir { .. }
-        | Operation::Readdirplus { .. } => Some(call.original(&path)),
+        | Operation::Readdirplus { .. } => Some(call.use_source(&path)),
         Operation::Open { flags } if flags & OFlags::ACCMODE.bits() == OFlags::RDONLY.bits() => {
-            Some(call.original(&path))
+            Some(call.use_source(&path))
         }
-        Operation::Opendir { .. } => Some(call.original(&path)),
+        Operation::Opendir { .. } => Some(call.use_source(&path)),
         _ => None,
     }
 }
 
-/// The request's node as the original has it.
+/// Opens the source file of the request's node.
 pub(super) fn target_of(call: &Call<'_>, path: &Path) -> Result<Target, Errno> {
     Target::of(call.view, call.request.node, path)
 }
 
-/// A name's node and attributes, which count as a look-up; or what the request has to wait for.
+/// Returns a name's node and attributes, counted as a look-up; or what the request waits for.
 pub(super) fn entry(call: &Call<'_>, path: &Path, target: &Target) -> Result<Entry, Flow> {
     let entry = try_entry(call, path, target, !may_want_record(call)).map_err(|path| call.want_record(&path))?;
-    if !call.may_ask() && entry.node.is_some_and(|node| call.view.originals.unrecorded(node).is_some()) {
-        call.view.originals.note_full_table();
+    if !call.may_ask() && entry.node.is_some_and(|node| call.view.source_files.unrecorded(node).is_some()) {
+        call.view.source_files.note_full_table();
     }
     Ok(entry)
 }
 
-/// As [`entry`], for what has just been made: it can't be made a second time.
+/// As [`entry`], for a file that was just created: the request can't be repeated.
 pub(super) fn made_entry(call: &Call<'_>, path: &Path, target: &Target) -> Result<Entry, Errno> {
     try_entry(call, path, target, true).map_err(|_| Errno::NFILE)
 }
 
 fn try_entry(call: &Call<'_>, path: &Path, target: &Target, is_last: bool) -> Result<Entry, Path> {
     let view = call.view;
-    let node = view.originals.claim(view, path, &target.attr, is_last)?;
-    view.originals.files.confirm(node, Identity::of(&target.attr));
-    let ttl = call.original_ttl(path);
+    let node = view.source_files.claim(view, path, &target.attr, is_last)?;
+    view.source_files.files.confirm(node, Identity::of(&target.attr));
+    let ttl = call.source_ttl(path);
     Ok(Entry { node: Some(node), attr: shown(view, path, target), entry_ttl: ttl, attr_ttl: ttl.max(LOOKED_UP_TTL) })
 }
 
-/// False if a request that lacks a record has to do without.
+/// Returns false if the request must do without a record.
 pub(super) fn may_want_record(call: &Call<'_>) -> bool {
-    call.may_ask() && (call.attempt.rounds == 0 || !call.view.originals.lacks_records())
+    call.may_ask() && (call.attempt.rounds == 0 || !call.view.source_files.lacks_records())
 }
 
-/// Attributes as the mount shows them: a link has the size of its target as it is shown.
+/// Returns the attributes that the mount shows: the size of a link is that of its target as shown.
 pub(super) fn shown(view: &View, path: &Path, target: &Target) -> Attr {
     let mut attr = view.shown(&target.attr);
     if view.keeps_links_inside
@@ -127,10 +127,10 @@ pub(super) fn shown(view: &View, path: &Path, target: &Target) -> Attr {
     attr
 }
 
-/// A descriptor to read the original from.
+/// Returns a descriptor for reading the source file.
 pub(super) fn reader(call: &Call<'_>, path: &Path) -> Result<Arc<OwnedFd>, Errno> {
     let node = call.request.node;
-    if let Some(fd) = call.view.originals.files.reader(node) {
+    if let Some(fd) = call.view.source_files.files.reader(node) {
         return Ok(fd);
     }
     let target = match target_of(call, path) {
@@ -140,19 +140,19 @@ pub(super) fn reader(call: &Call<'_>, path: &Path) -> Result<Arc<OwnedFd>, Errno
         },
         Ok(target) => target,
     };
-    // Opening anything else could wait, or be noticed.
+    // Opening anything else could block or have effects.
     match target.attr.kind() {
         Kind::File => {}
         Kind::Dir => return Err(Errno::ISDIR),
         _ => return Err(Errno::INVAL),
     }
     let fd = as_either(call.request, || target.open(OFlags::RDONLY))?;
-    let fd = call.view.originals.files.keep_reader(node, Identity::of(&target.attr), fd);
+    let fd = call.view.source_files.files.cache_reader(node, Identity::of(&target.attr), fd);
     call.view.notices.wake();
     Ok(fd)
 }
 
-/// The original at `path`, to look at, if the snapshot's attributes are still what it has.
+/// Returns the source file at `path` if it still has the snapshot's attributes.
 pub(super) fn unchanged(call: &Call<'_>, path: &Path, known: &Attr) -> Option<Arc<OwnedFd>> {
     let file = reader(call, path).ok()?;
     let now = target::attr_at(&file, b"").ok()?;
@@ -161,13 +161,13 @@ pub(super) fn unchanged(call: &Call<'_>, path: &Path, known: &Attr) -> Option<Ar
     is_same.then_some(file)
 }
 
-/// The store's copy of a file that has been replaced.
+/// Returns the store's copy of a file that has been replaced.
 fn copy(call: &Call<'_>, path: &Path, identity: Identity) -> Option<Arc<OwnedFd>> {
     let (view, node) = (call.view, call.request.node);
     view.table(|reader| reader.record(node.0).filter(|record| record.state.contains(State::WHOLE)))?;
     let file =
         rustix::fs::open(view.contents.path(node, path), OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
-    Some(view.originals.files.keep_reader(node, identity, file))
+    Some(view.source_files.files.cache_reader(node, identity, file))
 }
 
 fn lookup(call: &Call<'_>, path: &Path, name: &[u8]) -> Result<Flow, Errno> {
@@ -186,7 +186,7 @@ fn lookup(call: &Call<'_>, path: &Path, name: &[u8]) -> Result<Flow, Errno> {
 }
 
 fn absent(call: &Call<'_>, path: &Path) -> Flow {
-    let ttl = call.original_ttl(path);
+    let ttl = call.source_ttl(path);
     if ttl.is_zero() {
         return call.fail(Errno::NOENT);
     }
@@ -196,11 +196,11 @@ fn absent(call: &Call<'_>, path: &Path) -> Flow {
 fn getattr(call: &Call<'_>, path: &Path, with_birth: bool) -> Result<Flow, Errno> {
     let (attr, ttl) = match target_of(call, path) {
         Ok(target) => {
-            call.view.originals.files.confirm(call.request.node, Identity::of(&target.attr));
-            (shown(call.view, path, &target), call.original_ttl(path))
+            call.view.source_files.files.confirm(call.request.node, Identity::of(&target.attr));
+            (shown(call.view, path, &target), call.source_ttl(path))
         }
         Err(errno) => match unread::successor(call, path) {
-            Some(target) => (shown(call.view, path, &target), call.original_ttl(path)),
+            Some(target) => (shown(call.view, path, &target), call.source_ttl(path)),
             None => (call.view.shown(&replaced(call, path).ok_or(errno)?.0), FOREVER),
         },
     };
@@ -220,14 +220,14 @@ fn open(call: &Call<'_>, path: &Path, flags: u32) -> Result<Flow, Errno> {
     if call.view.opening == Opening::None {
         return Ok(call.unsupported());
     }
-    // What is to be executed only need not be readable.
+    // A file that is only executed need not be readable.
     if flags & OFlags::ACCMODE.bits() == OFlags::RDONLY.bits() {
         match reader(call, path) {
             Err(Errno::ACCESS | Errno::PERM) | Ok(_) => {}
             Err(errno) => return Err(errno),
         }
     }
-    // While a node's file passes through, the kernel opens it in no way that uses its own pages.
+    // While a node has passthrough openings, the kernel accepts no opening that uses its own pages.
     let passes = call.view.table(|reader| reader.record(call.request.node.0).is_some_and(|r| r.passing().1 > 0));
     let pages = if passes { open_flag::DIRECT_IO } else { open_flag::KEEP_CACHE };
     Ok(answered(call.reply.open(0, pages | open_flag::NOFLUSH, None)))
@@ -253,18 +253,17 @@ fn read(call: &Call<'_>, path: &Path, offset: u64, bytes: u32) -> Result<Flow, E
         let mut file = reader(call, path)?;
         let filled = match read_full(&file, buffer, offset) {
             Err(Errno::STALE) => {
-                // The server has forgotten what the descriptor stood for; the name may still lead there.
-                call.view.originals.files.close(call.request.node);
+                // The server has dropped the descriptor's file handle; the name may still lead to the file.
+                call.view.source_files.files.close(call.request.node);
                 file = reader(call, path)?;
                 read_full(&file, buffer, offset)?
             }
             result => result?,
         };
-        // The original has taken the snapshot's place, and may have another size. Of a shorter one the
-        // answer itself tells; to come to the end of a longer one, whoever reads on has to learn its size
-        // first.
+        // The source file has replaced the snapshot's, perhaps with another size. A short answer reveals that it is
+        // shorter; to read a longer one to its end, the kernel needs the new size first.
         if let Some(known) = call.view.table(|reader| reader.record(call.request.node.0)?.attr())
-            && !unread::tell(call, path, &file, known.size)
+            && !unread::notify_size(call, path, &file, known.size)
             && call.attempt.rounds > 0
             && known.size < offset + filled as u64
         {
@@ -282,7 +281,7 @@ fn read_full(file: &OwnedFd, buffer: &mut [u8], offset: u64) -> Result<usize, Er
             Ok(0) => break,
             Ok(bytes) => filled += bytes,
             Err(Errno::INTR) => {}
-            // What came before the error is read; the error comes again with what follows.
+            // The bytes before the error are returned; the next call returns the error.
             Err(_) if filled > 0 => break,
             Err(errno) => return Err(errno),
         }
@@ -298,7 +297,7 @@ fn seek(call: &Call<'_>, path: &Path, offset: u64, whence: u32) -> Result<Flow, 
         SEEK_HOLE => SeekFrom::Hole(offset),
         _ => return Err(Errno::INVAL),
     };
-    // Reading uses positions of its own, so the descriptor's is free.
+    // Reads pass their own offsets, so the descriptor's offset is free.
     let offset = rustix::fs::seek(&*reader(call, path)?, to)?;
     Ok(answered(call.reply.offset(offset)))
 }

@@ -1,4 +1,4 @@
-//! Serving without a node: what the table and the store have, and everything else from the originals.
+//! Serving without a node: from the table, the store and the source files.
 
 use std::time::Duration;
 
@@ -8,12 +8,12 @@ use headwater_store::Table;
 use crate::call::Demand;
 use crate::dispatcher::{Mount, WorkerEvent};
 
-/// How often it is looked whether the file system is still there.
+/// How often the connection is checked.
 const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 impl Mount {
-    /// Answers everybody without a node, until the file system is gone.
-    pub fn serve_originals(&mut self, table: &mut Table) {
+    /// Serves all requests without a node until the file system is unmounted.
+    pub fn serve_from_source(&mut self, table: &mut Table) {
         for (_, parked) in std::mem::take(&mut self.waiting) {
             self.resume(parked, false);
         }
@@ -22,7 +22,7 @@ impl Mount {
             let is_known = match &wanted {
                 Demand::Record(path) => table.record(path),
                 Demand::Want(path, want) if want.contains(Want::PASSTHROUGH) => {
-                    table.live(path, want.contains(Want::TREE));
+                    table.set_passthrough(path, want.contains(Want::TREE));
                     true
                 }
                 Demand::Want(..) | Demand::Block(..) | Demand::BlockingThread | Demand::Generation => false,

@@ -1,8 +1,8 @@
-//! The names of a directory whose original is used.
+//! Listings of directories that are served from the source.
 //!
-//! There are no handles, so an offset is the original's own (`d_off`), at which any descriptor of the
-//! directory can go on, also after names have come and gone. What began with the snapshot's listing
-//! goes on with it: its offsets are marked, and never the original's.
+//! There are no handles, so an offset is the source directory's own (`d_off`). Any descriptor of the directory can
+//! continue there, even after names were added or removed. A listing that began with the snapshot's continues with
+//! that: its offsets are marked, unlike these.
 
 use std::mem::MaybeUninit;
 
@@ -18,8 +18,8 @@ use crate::caller::as_either;
 /// Bytes of directory entries that one call reads.
 const READ_BYTES: usize = 32 << 10;
 
-/// READDIR and READDIRPLUS. The attributes of the names are not read for it: they could not be
-/// believed for longer than the listing takes.
+/// READDIR and READDIRPLUS. Attributes of the names are not read: they could be cached only for as long as the listing
+/// takes.
 pub(super) fn read(call: &Call<'_>, path: &Path, offset: u64, bytes: u32, plus: bool) -> Result<Flow, Errno> {
     let target = Target::directory(call.view, call.request.node, path)?;
     if target.attr.kind() != Kind::Dir {
@@ -35,7 +35,7 @@ pub(super) fn read(call: &Call<'_>, path: &Path, offset: u64, bytes: u32, plus: 
     let mut entries = RawDir::new(&directory, &mut buffer);
     while let Some(entry) = entries.next() {
         let entry = match entry {
-            // What came before the error is shown; the error comes again with what follows.
+            // Names before the error are returned; the next call returns the error.
             Err(_) if !reply.as_bytes().is_empty() => break,
             result => result?,
         };

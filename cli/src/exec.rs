@@ -104,8 +104,8 @@ struct Attached {
 
 /// Attaches to the node agent of the job. On failure the program runs without Headwater.
 fn attach(job: &Path, store: Option<&Path>, program: &OsStr) -> Attached {
-    let place = LaunchInfo::of(&|name| env::var_os(name));
-    let is_first = is_first(place.as_ref());
+    let info = LaunchInfo::of(&|name| env::var_os(name));
+    let is_first = is_first(info.as_ref());
     let (io, served) = match rendezvous::attach(job, store, is_first) {
         Ok(Answer { io, served }) => (io, served),
         Err(why) => (None, ToProcess::Alone(why)),
@@ -124,7 +124,7 @@ fn attach(job: &Path, store: Option<&Path>, program: &OsStr) -> Attached {
     set(SESSION, session.into());
     set("HEADWATER_NODE", node.to_string().into());
     set("HEADWATER_NODES", nodes.to_string().into());
-    if let Some((rank, size)) = place.and_then(|place| place.rank.zip(place.size)) {
+    if let Some((rank, size)) = info.and_then(|info| info.rank.zip(info.size)) {
         set("HEADWATER_RANK", rank.to_string().into());
         set("HEADWATER_RANKS", size.to_string().into());
     }
@@ -148,8 +148,8 @@ fn attach(job: &Path, store: Option<&Path>, program: &OsStr) -> Attached {
 }
 
 /// Returns whether the process is its node's first, which reports once for the node.
-fn is_first(place: Option<&LaunchInfo>) -> bool {
-    place.and_then(|place| place.local_rank).is_none_or(|rank| rank == 0)
+fn is_first(info: Option<&LaunchInfo>) -> bool {
+    info.and_then(|info| info.local_rank).is_none_or(|rank| rank == 0)
 }
 
 /// Enters the node's namespaces. On failure the program uses the source files.

@@ -20,9 +20,9 @@ pub struct Nodes {
 
 impl Nodes {
     /// Notes a process of the launch.
-    pub fn note(&mut self, place: &LaunchInfo) {
-        self.numbers.extend(place.node);
-        self.firsts.extend(place.rank.filter(|_| place.local_rank == Some(0)));
+    pub fn note(&mut self, info: &LaunchInfo) {
+        self.numbers.extend(info.node);
+        self.firsts.extend(info.rank.filter(|_| info.local_rank == Some(0)));
     }
 
     /// Returns how many nodes have processes here.
@@ -32,7 +32,7 @@ impl Nodes {
 }
 
 /// Reads what the launcher told a process of this user, from its initial environment.
-pub fn place_of(process: Pid) -> Option<LaunchInfo> {
+pub fn launch_info_of(process: Pid) -> Option<LaunchInfo> {
     let bytes = fs::read(format!("/proc/{}/environ", process.as_raw_nonzero())).ok()?;
     LaunchInfo::of(&|name| variable(&bytes, name))
 }

@@ -90,7 +90,7 @@ struct Node {
     session: Session,
     /// How its processes use the I/O library.
     io: Option<NodeIo>,
-    place: Option<LaunchInfo>,
+    launch_info: Option<LaunchInfo>,
     nodes_here: host::Nodes,
     /// The daemon's address, once it is registered.
     address: Option<SocketAddr>,
@@ -146,7 +146,7 @@ impl Node {
             is_front_lost: false,
             session,
             io,
-            place: LaunchInfo::of(&|name| env::var_os(name)),
+            launch_info: LaunchInfo::of(&|name| env::var_os(name)),
             nodes_here: host::Nodes::default(),
             address: None,
             poll,
@@ -216,17 +216,17 @@ impl Node {
     /// Registers this node, or updates the registration.
     fn announce(&mut self) {
         let Some(address) = self.address else { return };
-        let place = self.place.as_ref();
+        let info = self.launch_info.as_ref();
         let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
         self.send(&FromNode::Here(Arrival {
             name,
             address,
             stands_for: self.nodes_here.count(),
-            number: place.and_then(|place| place.node),
-            nodes: place.and_then(|place| place.nodes),
-            rank: place.and_then(|place| place.rank),
-            processes_here: place.and_then(|place| place.local_size),
-            processes: place.and_then(|place| place.size),
+            number: info.and_then(|info| info.node),
+            nodes: info.and_then(|info| info.nodes),
+            rank: info.and_then(|info| info.rank),
+            processes_here: info.and_then(|info| info.local_size),
+            processes: info.and_then(|info| info.size),
             has_io: self.io.is_some(),
         }));
     }
@@ -237,9 +237,9 @@ impl Node {
             return;
         }
         let before = self.nodes_here.count();
-        let launcher = self.place.as_ref().map(|place| place.launcher);
-        if let Some(place) = host::place_of(process).filter(|place| Some(place.launcher) == launcher) {
-            self.nodes_here.note(&place);
+        let launcher = self.launch_info.as_ref().map(|info| info.launcher);
+        if let Some(info) = host::launch_info_of(process).filter(|info| Some(info.launcher) == launcher) {
+            self.nodes_here.note(&info);
         }
         if self.nodes_here.count() > before {
             self.announce();

@@ -29,7 +29,7 @@ pub struct Description {
     /// The library's encoding.
     pub data: Vec<u8>,
     /// A digest of properties that a forked process can't change.
-    pub place: u64,
+    pub attributes: u64,
     /// A digest of the variables at which programs look before `main`.
     pub variables: u64,
     /// The descriptors that exec keeps.
@@ -56,7 +56,7 @@ impl Description {
 struct RawDescription {
     data: *mut c_char,
     bytes: usize,
-    place: u64,
+    attributes: u64,
     variables: u64,
     fd_count: u32,
     fds: [i32; FDS_MAX],
@@ -70,7 +70,7 @@ struct RawArrived {
     fd_count: u32,
     cwd: c_int,
     cgroup: c_int,
-    place: u64,
+    attributes: u64,
 }
 
 unsafe extern "C" {
@@ -113,7 +113,7 @@ pub fn describe(arguments: &[CString], environment: &[CString], is_python: bool)
     // SAFETY: they were allocated for the caller, and are not used afterwards.
     unsafe { libc::free(raw.data.cast()) };
     let fds = raw.fds[..raw.fd_count as usize].to_vec();
-    Ok(Description { data, place: raw.place, variables: raw.variables, fds })
+    Ok(Description { data, attributes: raw.attributes, variables: raw.variables, fds })
 }
 
 /// A description that was received from another process. It may have any content.
@@ -128,7 +128,7 @@ pub struct Arrived<'a> {
     /// The directory of its control group, unless that is this process's.
     pub cgroup: Option<BorrowedFd<'a>>,
     /// The digest that was received with it.
-    pub place: u64,
+    pub attributes: u64,
 }
 
 /// A program whose zygote is started on first use. Its processes are children of this one.
@@ -225,7 +225,7 @@ fn raw(arrived: &Arrived, fds: &[c_int]) -> RawArrived {
         fd_count: fds.len() as u32,
         cwd: arrived.cwd.as_raw_fd(),
         cgroup: arrived.cgroup.map_or(-1, |directory| directory.as_raw_fd()),
-        place: arrived.place,
+        attributes: arrived.attributes,
     }
 }
 
@@ -243,5 +243,5 @@ fn outcome(error: c_int, why: &[c_char; REASON_BYTES]) -> Result<(), String> {
 pub(super) fn layout() -> [usize; 4] {
     use std::mem::offset_of;
     let fds = offset_of!(RawDescription, fds);
-    [size_of::<RawDescription>(), fds, size_of::<RawArrived>(), offset_of!(RawArrived, place)]
+    [size_of::<RawDescription>(), fds, size_of::<RawArrived>(), offset_of!(RawArrived, attributes)]
 }

@@ -17,7 +17,7 @@ pub struct Request {
     /// The generation of the node's copies: later programs may see other files.
     pub generation: u64,
     /// A digest of properties that a forked process can't change.
-    pub place: u64,
+    pub attributes: u64,
     /// A digest of the variables at which programs look before `main`.
     pub variables: u64,
     /// The control groups, as `/proc/self/cgroup` has them.
@@ -41,7 +41,7 @@ impl Request {
         put(&(arguments.len() as u64).to_le_bytes());
         arguments.iter().for_each(|argument| put(argument));
         put(imports.map_or(&[], |imports| imports));
-        for number in [self.generation, self.place, self.variables] {
+        for number in [self.generation, self.attributes, self.variables] {
             put(&number.to_le_bytes());
         }
         put(&self.groups);
@@ -59,7 +59,7 @@ impl Request {
         if arguments.is_empty() && !imports.is_empty() {
             return None;
         }
-        let (generation, place, variables) = (number(&mut rest)?, number(&mut rest)?, number(&mut rest)?);
+        let (generation, attributes, variables) = (number(&mut rest)?, number(&mut rest)?, number(&mut rest)?);
         let (groups, description) = (take(&mut rest)?.to_vec(), take(&mut rest)?.to_vec());
         let interpreter = (!arguments.is_empty()).then_some((arguments, imports));
         rest.is_empty().then_some(Request {
@@ -67,7 +67,7 @@ impl Request {
             program,
             interpreter,
             generation,
-            place,
+            attributes,
             variables,
             groups,
             description,
@@ -96,7 +96,7 @@ mod tests {
             build: b"0123".into(),
             program: b"/usr/bin/app".into(),
             generation: 1,
-            place: u64::MAX,
+            attributes: u64::MAX,
             variables: 7,
             groups: b"0::/a\n".into(),
             description: vec![0; 300],

@@ -48,7 +48,7 @@ struct Key {
     program: Vec<u8>,
     interpreter: Option<(Vec<Vec<u8>>, Vec<u8>)>,
     generation: u64,
-    place: u64,
+    attributes: u64,
     variables: u64,
 }
 
@@ -84,7 +84,7 @@ impl Zygotes {
             program: request.program.clone(),
             interpreter: request.interpreter.clone(),
             generation: request.generation,
-            place: request.place,
+            attributes: request.attributes,
             variables: request.variables,
         };
         let at = match self.all.iter().position(|(known, _)| *known == key) {
@@ -120,7 +120,7 @@ fn with_arrived<T>(pending: &PendingRequest, then: impl FnOnce(&Arrived) -> Resu
         fds: &pending.fds,
         cwd: &pending.cwd,
         cgroup: group.as_ref().map(AsFd::as_fd),
-        place: pending.request.place,
+        attributes: pending.request.attributes,
     })
 }
 

@@ -177,7 +177,7 @@ mod tests {
             rewrite(b"0 ./a\n", Format::Ranks, &[OsString::from(argument)], Path::new("f"), &Fake::default())
         };
         for argument in ["", "a b", "it's", "a\\b", "50%", "#", ":", "a\nb"] {
-            assert!(rewrite(argument).unwrap_err().to_string().contains("f can't hold"), "{argument}");
+            assert!(rewrite(argument).unwrap_err().to_string().contains("f can't contain"), "{argument}");
         }
         assert_eq!(rewrite("/opt/hw-1.0/bin/headwater").unwrap(), b"0 /opt/hw-1.0/bin/headwater ./a\n");
     }

@@ -123,7 +123,7 @@ impl World {
         let is_unchanged = |path: &Path| {
             !std::iter::successors(Some(path.clone()), Path::parent).any(|path| self.changed.contains(&path))
         };
-        let is_lasting = |outcome: &Outcome| match outcome {
+        let is_permanent = |outcome: &Outcome| match outcome {
             Outcome::Found(at) => {
                 is_unchanged(at) && !matches!(self.tree.item(at), Some(Item::File { is_readable: false, .. }))
             }
@@ -131,7 +131,7 @@ impl World {
         };
         // Names beside a passthrough path are looked up in the source, too.
         let is_passthrough = self.sites.iter().any(|site| !site.table.passthrough.is_empty());
-        is_connected && fits && !is_passthrough && is_unchanged(path) && is_lasting(&self.truth(path, want))
+        is_connected && fits && !is_passthrough && is_unchanged(path) && is_permanent(&self.truth(path, want))
     }
 
     fn random_request(&mut self) -> (Path, Want) {

@@ -77,12 +77,12 @@ fn run(command: Command, matches: &ArgMatches) -> ExitCode {
             options.settle(of("run"), std::env::var_os(launch::SESSION).is_some());
             commands::run::run(&options)
         }
-        Command::Spawn(options) => spawn::spawn(&options),
+        Command::Spawn(options) => commands::spawn::spawn(&options),
         Command::Start(mut options) => {
             options.service.settle(of("start"), false);
-            rendezvous::start(&options)
+            commands::start::start(&options)
         }
-        Command::Stop(options) => rendezvous::stop(&options),
+        Command::Stop(options) => commands::stop::stop(&options),
         Command::Record(mut options) => {
             options.run.settle(of("record"), std::env::var_os(launch::SESSION).is_some());
             commands::record::record(options)
@@ -95,17 +95,17 @@ fn run(command: Command, matches: &ArgMatches) -> ExitCode {
         Command::Serve(options) => commands::serve::serve(&options),
         Command::Join(options) => commands::join::join(&options),
         Command::Unmount(options) => commands::unmount::unmount(&options),
-        Command::Doctor(options) => doctor::doctor(&options),
+        Command::Doctor(options) => commands::doctor::doctor(&options),
         Command::Stats(options) => commands::stats::stats(&options),
         Command::Clear(options) => commands::clear::clear(&options),
         Command::Refresh(options) => commands::refresh::refresh(&options),
         Command::Topology(mut options) => {
             options.shape.settle(of("topology"), false);
-            topology::topology(&options)
+            commands::topology::topology(&options)
         }
-        Command::Simulate(options) => simulate::simulate(&options),
-        Command::Plan(options) => simulate::plan(&options),
-        Command::Io(command) => io::run(&command),
+        Command::Simulate(options) => commands::simulate::simulate(&options),
+        Command::Plan(options) => commands::simulate::plan(&options),
+        Command::Io(command) => commands::io::io(&command),
         Command::Help(options) => help::help(&options),
         Command::Version => help::version(),
         Command::Generate(what) => help::generate::generate(&what),
@@ -115,7 +115,7 @@ fn run(command: Command, matches: &ArgMatches) -> ExitCode {
         Command::Inner(InnerCommand::Exec(options)) => Ok(exec::exec(&options)),
         Command::Inner(InnerCommand::Front(options)) => rendezvous::front(&options),
         Command::Inner(InnerCommand::Node(options)) => rendezvous::serve_node(&options),
-        Command::Inner(InnerCommand::Sweep(options)) => Ok(doctor::sweep(&options)),
+        Command::Inner(InnerCommand::Sweep(options)) => Ok(commands::doctor::sweep(&options)),
         Command::Inner(InnerCommand::Keep(options)) => namespace::keeper::keep(&options),
         Command::Inner(InnerCommand::Warm(options)) => warm::serve(&options),
     };

@@ -1,11 +1,18 @@
 //! One file for each command of the command line.
 
 pub mod clear;
+pub mod doctor;
+pub mod io;
 pub mod join;
 pub mod mount;
 pub mod record;
 pub mod refresh;
 pub mod run;
 pub mod serve;
+pub mod simulate;
+pub mod spawn;
+pub mod start;
 pub mod stats;
+pub mod stop;
+pub mod topology;
 pub mod unmount;

@@ -16,7 +16,7 @@ pub(super) enum CheckResult {
 
 /// One line of the findings.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(super) struct Check {
+pub struct Check {
     /// What was checked.
     pub(super) name: &'static str,
     pub(super) verdict: CheckResult,
@@ -43,17 +43,17 @@ impl Check {
 
 /// Which mechanisms work here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub(super) struct Mechanisms {
-    pub(super) namespace: bool,
-    pub(super) audit: bool,
-    pub(super) mount: bool,
+pub struct Mechanisms {
+    pub namespace: bool,
+    pub audit: bool,
+    pub mount: bool,
 }
 
 /// All findings.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(super) struct Findings {
+pub struct Findings {
     pub(super) checks: Vec<Check>,
-    pub(super) mechanisms: Mechanisms,
+    pub mechanisms: Mechanisms,
     /// What `--via auto` would choose for an ordinary program.
     pub(super) via: &'static str,
     /// The reason for that.

@@ -1,45 +1,21 @@
-//! `headwater doctor`: checks what this machine supports and lacks, with the next step for each problem.
+//! What this machine supports and lacks, with the next step for each problem.
 
-mod check;
+pub mod check;
 mod kernel;
-mod leftovers;
+pub mod leftovers;
 mod loader;
 mod network;
 mod overlay;
-mod render;
+pub mod render;
 mod resources;
 
-use std::io::stdout;
-
-use anyhow::Result;
-
 use self::check::{Check, CheckResult, Findings, Mechanisms};
-use crate::message::show;
 use crate::namespace::{self, Found};
 use crate::options::DoctorOptions;
-use crate::options::inner::SweepOptions;
 use crate::via::{Choice, Mechanism, Program, Via};
 
-/// Checks this machine, and prints the findings. Returns the exit status: 0 if a mechanism works.
-pub fn doctor(options: &DoctorOptions) -> Result<u8> {
-    let removed = if options.fix { leftovers::remove(options.store.as_deref()) } else { Vec::new() };
-    let findings = examine(options, removed);
-    if options.json {
-        show(stdout(), format_args!("{}\n", serde_json::to_string_pretty(&findings)?));
-    } else {
-        show(stdout(), render::Text { findings: &findings, has_colours: render::wants_colours() });
-    }
-    let Mechanisms { namespace, audit, mount } = findings.mechanisms;
-    Ok(u8::from(!(namespace || audit || mount)))
-}
-
-/// Removes leftovers of dead sessions on this machine, without output.
-pub fn sweep(options: &SweepOptions) -> u8 {
-    leftovers::remove(options.store.as_deref());
-    0
-}
-
-fn examine(options: &DoctorOptions, removed: Vec<String>) -> Findings {
+/// Examines this machine; `removed` names the leftovers that were removed before.
+pub fn examine(options: &DoctorOptions, removed: Vec<String>) -> Findings {
     let found = namespace::probe();
     let store = resources::store(options.store.as_deref());
     let audit = loader::audit();

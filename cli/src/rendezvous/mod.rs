@@ -6,9 +6,9 @@
 //! the program runs without it.
 
 mod attach;
-mod client;
+pub mod client;
 pub mod events;
-mod file;
+pub mod file;
 mod front;
 mod host;
 mod inline;
@@ -16,7 +16,7 @@ mod membership;
 pub mod messages;
 mod node;
 pub mod paths;
-mod persistent;
+pub mod persistent;
 pub mod ports;
 mod programs;
 mod run;
@@ -27,6 +27,5 @@ pub use attach::attach;
 pub use inline::front;
 pub use messages::{Answer, NodeAccess, NodeIo, ToProcess};
 pub use node::serve as serve_node;
-pub use persistent::{start, stop};
 pub use programs::find;
 pub use run::{run, run_in, run_without};

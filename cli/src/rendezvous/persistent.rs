@@ -1,25 +1,20 @@
-//! Persistent sessions: `headwater start`, `headwater stop`, and the background process with the front end.
+//! Persistent sessions: the background process with the front end, which `headwater start` begins.
 
 use std::env;
-use std::io::{self, Read, Write};
-use std::process::Stdio;
+use std::io::{self, Write};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Result, ensure};
 
-use super::client::FrontClient;
 use super::events::NodeEvent;
-use super::file::{self, Job};
+use super::file::Job;
 use super::front::Front;
-use super::messages::{FromNode, ToNode};
 use super::programs::{discover_all, find, programs, service};
 use super::run::open;
 use super::watch::Watch;
 use crate::message::{log, show};
-use crate::options::StopOptions;
 use crate::options::run::StartOptions;
-use crate::self_exec;
 use crate::session::directory::name_of;
 use crate::session::events::Event;
 use crate::session::opened::Opened;
@@ -27,35 +22,11 @@ use crate::session::signals;
 use crate::summary::{Start, Summary};
 use crate::via::{Choice, Mechanism};
 
-/// Timeout of a session's end.
-const STOP_MAX: Duration = Duration::from_secs(15);
 /// Prefix of the process's standard output if it fails; the reason follows.
-const FAILED: &str = "failed: ";
-
-/// Starts a session, and prints its name.
-pub fn start(options: &StartOptions) -> Result<u8> {
-    if options.stays {
-        return run_session(options);
-    }
-    let mut arguments = env::args_os().skip(1);
-    let mut command = self_exec::command();
-    command.args(arguments.next()).arg("--stays").args(arguments);
-    command.stdin(Stdio::null()).stdout(Stdio::piped());
-    let mut process = command.spawn().context("the session's process can't be started")?;
-    let mut output_text = String::new();
-    if let Some(mut output) = process.stdout.take() {
-        output.read_to_string(&mut output_text)?;
-    }
-    if let Some(why) = output_text.strip_prefix(FAILED) {
-        bail!("{}", why.trim_end());
-    }
-    ensure!(!output_text.is_empty(), "the session's process has ended at once");
-    show(io::stdout(), output_text);
-    Ok(0)
-}
+pub const FAILED: &str = "failed: ";
 
 /// Runs the front end of a session until the session ends.
-fn run_session(options: &StartOptions) -> Result<u8> {
+pub fn run_session(options: &StartOptions) -> Result<u8> {
     crate::process::inherit_nothing();
     let _ = rustix::process::setsid();
     let (sender, events) = channel();
@@ -142,20 +113,4 @@ fn prepare(options: &StartOptions) -> Result<super::file::Service> {
         log("note: a session does not store --io: give it to each `headwater run --session`");
     }
     Ok(service(&options.service, &scope, program.unwrap_or_default(), None))
-}
-
-/// Ends a session, and prints what it did.
-pub fn stop(options: &StopOptions) -> Result<u8> {
-    let (path, job) = Job::of_session(&options.session, options.job_dir.as_deref())?;
-    let asked = FrontClient::new(&job).and_then(|mut client| client.ask(&FromNode::Stop, STOP_MAX));
-    match asked {
-        Ok(ToNode::Ended(summary)) => show(io::stdout(), summary),
-        Ok(_) => log("the session has ended"),
-        Err(error) => {
-            // Without the front end, the nodes end by themselves.
-            file::remove(&path);
-            bail!("the front end of session {} can't be reached ({error:#}); its file is removed", options.session);
-        }
-    }
-    Ok(0)
 }

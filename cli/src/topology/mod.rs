@@ -1,23 +1,20 @@
-//! The overlay by the user's options, and `headwater topology`, which shows it.
+//! The overlay by the user's options.
 
 mod arrangement;
 pub mod options;
-mod overview;
-mod render;
+pub mod overview;
+pub mod render;
 pub mod transport;
 
 use std::fs;
-use std::io::stdout;
 use std::path::Path;
 
-use anyhow::{Context, Result, ensure};
-use headwater_topology::TreeId;
+use anyhow::{Context, Result};
 use headwater_topology::hosts::Switches;
 
 pub use self::arrangement::Arrangement;
-use self::options::{ShapeOptions, TopologyOptions, local_nodes};
-use self::overview::Plan;
-use crate::message::{log, show};
+use self::options::{ShapeOptions, local_nodes};
+use crate::message::log;
 
 /// Returns the arrangement of so many nodes of this machine. A missing topology file is only a warning, since the file
 /// only makes transfers faster.
@@ -38,41 +35,8 @@ pub fn switches(options: &ShapeOptions) -> Option<Switches> {
     })
 }
 
-/// Prints the overlay that would be used.
-///
-/// # Errors
-/// The options contradict each other or the nodes, or the file can't be read.
-pub fn topology(options: &TopologyOptions) -> Result<u8> {
-    let switches = options.shape.topology.as_deref().map(read_switches).transpose()?;
-    let arrangement = Arrangement::new(&options.shape, &options.nodes, switches.as_ref())?;
-    warn_of_unplaced(&options.shape, &arrangement);
-    let plan = Plan::new(&options.nodes, &arrangement);
-    let tree = options.tree.map(TreeId);
-    if let Some(TreeId(tree)) = tree {
-        let trees = plan.forest.trees();
-        ensure!(tree < trees, "--tree {tree}: trees are numbered 0 to {}", trees - 1);
-    }
-    let text = match &options.of {
-        Some(name) => {
-            let node = options.nodes.rank_of(name).with_context(|| format!("--of {name}"))?;
-            let of = plan.of(arrangement.ranks()[node.0 as usize], tree);
-            if options.json { serde_json::to_string_pretty(&of)? + "\n" } else { of.to_string() }
-        }
-        None if options.dot => {
-            let mut graph = String::new();
-            render::dot(&plan, tree, &mut graph)?;
-            graph
-        }
-        None => {
-            let overview = plan.overview(tree);
-            if options.json { serde_json::to_string_pretty(&overview)? + "\n" } else { overview.to_string() }
-        }
-    };
-    show(stdout(), text);
-    Ok(0)
-}
-
-fn warn_of_unplaced(options: &ShapeOptions, arrangement: &Arrangement) {
+/// Warns of nodes that the topology file lacks.
+pub fn warn_of_unplaced(options: &ShapeOptions, arrangement: &Arrangement) {
     if let (Some(file), unplaced @ 1..) = (&options.topology, arrangement.unplaced) {
         let of = arrangement.nodes.len();
         log(format_args!("warning: {} lacks {unplaced} of {of} nodes; they come last", file.display()));
@@ -80,7 +44,7 @@ fn warn_of_unplaced(options: &ShapeOptions, arrangement: &Arrangement) {
 }
 
 /// Reads a topology file. Only Slurm's format has `=`.
-fn read_switches(file: &Path) -> Result<Switches> {
+pub fn read_switches(file: &Path) -> Result<Switches> {
     let text = fs::read_to_string(file);
     let text = text.with_context(|| format!("--topology {} can't be read", file.display()))?;
     let is_slurms = text.lines().any(|line| line.split('#').next().is_some_and(|line| line.contains('=')));

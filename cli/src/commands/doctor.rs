@@ -1,0 +1,30 @@
+//! `headwater doctor`: checks what this machine supports and lacks.
+
+use std::io::stdout;
+
+use anyhow::Result;
+
+use crate::doctor::check::Mechanisms;
+use crate::doctor::{self, leftovers, render};
+use crate::message::show;
+use crate::options::DoctorOptions;
+use crate::options::inner::SweepOptions;
+
+/// Checks this machine, and prints the findings. Returns the exit status: 0 if a mechanism works.
+pub fn doctor(options: &DoctorOptions) -> Result<u8> {
+    let removed = if options.fix { leftovers::remove(options.store.as_deref()) } else { Vec::new() };
+    let findings = doctor::examine(options, removed);
+    if options.json {
+        show(stdout(), format_args!("{}\n", serde_json::to_string_pretty(&findings)?));
+    } else {
+        show(stdout(), render::Text { findings: &findings, has_colours: render::wants_colours() });
+    }
+    let Mechanisms { namespace, audit, mount } = findings.mechanisms;
+    Ok(u8::from(!(namespace || audit || mount)))
+}
+
+/// Removes leftovers of dead sessions on this machine, without output.
+pub fn sweep(options: &SweepOptions) -> u8 {
+    leftovers::remove(options.store.as_deref());
+    0
+}

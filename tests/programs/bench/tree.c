@@ -2,8 +2,8 @@
  *
  * LIST contains paths of files below each DIR, a line for each; a file begins with its own path.
  * ACTIONS, separated by commas: walk (list every directory, and stat every name), find (the same by
- * find(1)), stat, read (open, read, compare, close), absent (stat what is not there), big and map
- * (read DIR/big, or touch its pages), run (run.sh of DIR).
+ * find(1)), stat, read (open, read, compare, close), mixed (the same in no order), absent (stat what is
+ * not there), big and map (read DIR/big, or touch its pages), run (run.sh of DIR).
  * Each action is done on each DIR in turn, ROUNDS times, by PROCESSES at once, which share the paths
  * among them. A line for each: ACTION DIR ROUND NANOSECONDS LONGEST, the last being the longest single
  * operation. Exit status 1 if anything failed or had other bytes. */
@@ -81,11 +81,12 @@ static void do_read(int dir, const char *path)
 	close(fd);
 }
 
-static void each(int dir, void (*action)(int, const char *))
+/* `stride`: 1, or a number that has no divisor in common with the paths' count. */
+static void each(int dir, void (*action)(int, const char *), long stride)
 {
 	for (int i = process; i < path_count; i += processes) {
 		long start = now_ns();
-		action(dir, paths[i]);
+		action(dir, paths[i * stride % path_count]);
 		long took = now_ns() - start;
 		if (took > longest_ns)
 			longest_ns = took;
@@ -161,11 +162,13 @@ static void start(int dir, char *const *argv)
 static void act(const char *action, int dir)
 {
 	if (!strcmp(action, "stat"))
-		each(dir, do_stat);
+		each(dir, do_stat, 1);
 	else if (!strcmp(action, "read"))
-		each(dir, do_read);
+		each(dir, do_read, 1);
+	else if (!strcmp(action, "mixed"))
+		each(dir, do_read, 7919);
 	else if (!strcmp(action, "absent"))
-		each(dir, do_absent);
+		each(dir, do_absent, 1);
 	else if (!strcmp(action, "walk"))
 		walk(openat(dir, ".", O_RDONLY | O_DIRECTORY));
 	else if (!strcmp(action, "find"))

@@ -33,8 +33,11 @@ pub(in crate::bench) fn run(report: &mut Report) {
     let skipped = import("numpy", "600").or_else(|| import("scipy.stats", ""));
     let first = |action: &'static str| move |times: &Times, _: usize| times.first(action, 0);
     row(&mut table, &measured, &format!("walk with stat of {FILES} files, ms"), "walk", first("walk"), "500");
-    let found_and_read = |times: &Times, _: usize| times.first("find", 0) + times.first("read", 0);
-    row(&mut table, &measured, &format!("find, and read {FILES} files, ms"), "find,read", found_and_read, "2000");
+    let found_and =
+        |action: &'static str| move |times: &Times, _: usize| times.first("find", 0) + times.first(action, 0);
+    row(&mut table, &measured, &format!("find, and read {FILES} files, ms"), "find,read", found_and("read"), "2000");
+    let mixed = "the same in no order, so that none is fetched ahead, ms";
+    row(&mut table, &measured, mixed, "find,mixed", found_and("mixed"), "");
     let rate = |action: &'static str| move |times: &Times, _: usize| BIG_BYTES as f64 / 1e3 / times.first(action, 0);
     row(&mut table, &measured, "100 MB in sequence, MB/s", "big", rate("big"), "500");
     row(&mut table, &measured, "100 MB mapped, MB/s", "map", rate("map"), "");

@@ -218,18 +218,10 @@ static int send_offer(bool is_synchronous, const struct offering *offering, int 
 {
 	const struct hwio_offer *offer = &offering->offer;
 	MPI_Request request;
-	int is_done = 0;
 	bool is_long = offering->layout.bytes >= HWIO_RENDEZVOUS_BYTES_MIN;
 	int result = (is_synchronous || is_long ? hwio_real.MPI_Issend : hwio_real.MPI_Isend)(offer, sizeof(*offer),
 		MPI_BYTE, destination, tag, comm, &request);
-	while (result == MPI_SUCCESS && !is_done) {
-		result = hwio_real.MPI_Test(&request, &is_done, MPI_STATUS_IGNORE);
-		if (!is_done && result == MPI_SUCCESS) {
-			hwio_outstanding_poll();
-			hwio_pause();
-		}
-	}
-	return result;
+	return result == MPI_SUCCESS ? hwio_outstanding_answer_until(&request) : result;
 }
 
 bool hwio_offer_instead(bool is_synchronous, const void *buffer, MPI_Count count, MPI_Datatype type, int destination,

@@ -323,6 +323,19 @@ static bool push_to_all(const struct hwio_file *file)
 	return is_any;
 }
 
+int hwio_outstanding_answer_until(MPI_Request *request)
+{
+	int is_done = 0, result = MPI_SUCCESS;
+	while (result == MPI_SUCCESS && !is_done) {
+		result = hwio_real.MPI_Test(request, &is_done, MPI_STATUS_IGNORE);
+		if (!is_done && result == MPI_SUCCESS) {
+			hwio_outstanding_poll();
+			hwio_pause();
+		}
+	}
+	return result;
+}
+
 /* Waits until no rank depends on the file. Ranks that have not begun within `timeout_s` are sent the data. True if
  * there were any. */
 static bool settle_file(const struct hwio_file *file, double timeout_s)

@@ -33,6 +33,8 @@ void hwio_outstanding_fill(uint64_t id, const struct hwio_layout *layout);
 void hwio_outstanding_settle(void);
 /* Handles the acknowledgements that have arrived. */
 void hwio_outstanding_poll(void);
+/* Handles them until a request of this rank completes. */
+int hwio_outstanding_answer_until(MPI_Request *request);
 /* Ensures that no rank depends on this file, or on any (NULL), by sending unread data. `is_changing`: the file's times
  * differ afterwards, whatever their resolution. */
 void hwio_outstanding_detach(const struct hwio_file *file, bool is_changing);

@@ -166,17 +166,9 @@ static int send_and_answer(send_call call, const void *buffer, MPI_Count count, 
 	int tag, MPI_Comm comm)
 {
 	MPI_Request request;
-	int is_done = 0;
 	int result = (call == hwio_real.MPI_Ssend ? hwio_real.MPI_Issend : hwio_real.MPI_Isend)(buffer, (int)count,
 		type, destination, tag, comm, &request);
-	while (result == MPI_SUCCESS && !is_done) {
-		result = hwio_real.MPI_Test(&request, &is_done, MPI_STATUS_IGNORE);
-		if (!is_done && result == MPI_SUCCESS) {
-			hwio_outstanding_poll();
-			hwio_pause();
-		}
-	}
-	return result;
+	return result == MPI_SUCCESS ? hwio_outstanding_answer_until(&request) : result;
 }
 
 static int send_or_not(send_call call, const void *buffer, MPI_Count count, MPI_Datatype type, int destination, int tag,

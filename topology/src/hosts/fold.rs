@@ -14,7 +14,6 @@ const BATCH: usize = 1 << 16;
 /// result has.
 #[derive(Debug, Default)]
 pub(super) struct Fold {
-    done: Vec<Pattern>,
     patterns: Vec<Pattern>,
     folded: usize,
 }
@@ -22,25 +21,7 @@ pub(super) struct Fold {
 impl Fold {
     /// Adds a name.
     pub fn push(&mut self, name: &str) {
-        self.push_pattern(Pattern::from_name(name));
-    }
-
-    /// Adds the names of an expression.
-    pub fn push_all(&mut self, pattern: Pattern) {
-        let (groups, varying) = (pattern.groups.len(), varying(&pattern.groups));
-        if groups == 0 {
-            self.push(&pattern.head);
-        } else if groups < 3 || varying < 2 || varying == groups {
-            self.push_pattern(pattern);
-        } else {
-            // Here single numbers affect the order, so it has to stay as it is.
-            self.seal();
-            self.done.push(pattern);
-        }
-    }
-
-    fn push_pattern(&mut self, pattern: Pattern) {
-        self.patterns.push(pattern);
+        self.patterns.push(Pattern::from_name(name));
         if self.patterns.len() >= BATCH + 2 * self.folded {
             self.fold();
         }
@@ -48,15 +29,8 @@ impl Fold {
 
     /// Returns all names that were pushed.
     pub fn finish(mut self) -> Vec<Pattern> {
-        self.seal();
-        self.done
-    }
-
-    /// Separates what follows from what was pushed.
-    fn seal(&mut self) {
         self.fold();
-        self.folded = 0;
-        self.done.extend(self.patterns.drain(..).map(Pattern::without_single_numbers));
+        self.patterns.into_iter().map(Pattern::without_single_numbers).collect()
     }
 
     /// One pass goes from the last group to the first. Where a group before the last but one varies

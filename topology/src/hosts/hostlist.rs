@@ -11,7 +11,7 @@ use core::str::FromStr;
 use thiserror::Error;
 
 use super::fold::Fold;
-use super::parse::{Alphabet, Collected, HOSTS_MAX, HostlistError, Problem, Result, Separators, check_name};
+use super::parse::{Alphabet, HOSTS_MAX, HostlistError, Problem, Result, check_name, read};
 use super::pattern::Pattern;
 use crate::Rank;
 
@@ -53,30 +53,7 @@ impl Hostlist {
     /// Of several groups the last varies fastest; of three and more then the first, the second and so
     /// on, as in Slurm.
     pub fn parse(text: &str) -> core::result::Result<Hostlist, HostlistError> {
-        Hostlist::read(text, Separators::Commas, Alphabet::Nodes)
-    }
-
-    /// Reads a line in PBS's form: `node1+node2`, or with slots, `node1/0*16+node2/1*16`, which are ignored.
-    /// It may have expressions with brackets.
-    pub fn parse_pbs(line: &str) -> core::result::Result<Hostlist, HostlistError> {
-        Hostlist::read(line, Separators::Pluses, Alphabet::Nodes)
-    }
-
-    /// Reads a file with a name on each line, which may be an expression. A `#` begins a comment, and empty
-    /// lines are skipped. Names in succession are folded.
-    pub fn parse_lines(text: &str) -> core::result::Result<Hostlist, HostlistError> {
-        let (mut collected, mut fold) = (Collected::default(), Fold::default());
-        for (number, line) in text.lines().enumerate() {
-            let in_line = |problem| HostlistError { line: number + 1, ..HostlistError::new(line, problem) };
-            let content = line.split('#').next().unwrap_or(line).trim_ascii_end();
-            let start = content.len() - content.trim_ascii_start().len();
-            if let Some(at) = second_word(content, start) {
-                return Err(in_line((at, Problem::SecondWord)));
-            }
-            collected.read(content, Separators::Commas, Alphabet::Nodes).map_err(in_line)?;
-            collected.patterns.drain(..).for_each(|pattern| fold.push_all(pattern));
-        }
-        Ok(Hostlist::of(fold.finish(), collected.hosts))
+        Hostlist::read_nodes(text).map_err(|problem| HostlistError::new(text, problem))
     }
 
     /// Makes a list of these names, folded into few expressions. Names are without brackets.
@@ -95,24 +72,19 @@ impl Hostlist {
         Ok(Hostlist::of(fold.finish(), len))
     }
 
-    fn read(text: &str, separators: Separators, alphabet: Alphabet) -> core::result::Result<Hostlist, HostlistError> {
-        Hostlist::read_at(text, separators, alphabet).map_err(|problem| HostlistError::new(text, problem))
-    }
-
     /// Reads names of switches.
     pub(super) fn read_switches(text: &str) -> Result<Hostlist> {
-        Hostlist::read_at(text, Separators::Commas, Alphabet::Switches)
+        Hostlist::read(text, Alphabet::Switches)
     }
 
     /// Reads nodes as [`Hostlist::parse`], with the problem's position as an offset in the text.
     pub(super) fn read_nodes(text: &str) -> Result<Hostlist> {
-        Hostlist::read_at(text, Separators::Commas, Alphabet::Nodes)
+        Hostlist::read(text, Alphabet::Nodes)
     }
 
-    fn read_at(text: &str, separators: Separators, alphabet: Alphabet) -> Result<Hostlist> {
-        let mut collected = Collected::default();
-        collected.read(text, separators, alphabet)?;
-        Ok(Hostlist::of(collected.patterns, collected.hosts))
+    fn read(text: &str, alphabet: Alphabet) -> Result<Hostlist> {
+        let (patterns, len) = read(text, alphabet)?;
+        Ok(Hostlist::of(patterns, len))
     }
 
     fn of(patterns: Vec<Pattern>, len: usize) -> Hostlist {
@@ -233,17 +205,6 @@ impl Hostlist {
 pub(super) fn host_part(name: &str) -> Option<&str> {
     let (host, _) = name.split_once('.')?;
     (!host.is_empty() && name.parse::<IpAddr>().is_err()).then_some(host)
-}
-
-/// Returns where text follows a blank outside of brackets.
-fn second_word(line: &str, start: usize) -> Option<usize> {
-    let mut inside = false;
-    let blank = line[start..].find(|c: char| {
-        inside = (inside || c == '[') && c != ']';
-        !inside && c.is_ascii_whitespace()
-    })?;
-    let behind = &line[start + blank..];
-    Some(line.len() - behind.trim_ascii_start().len())
 }
 
 /// Writes the expressions, separated by commas.

@@ -59,9 +59,6 @@ pub enum Problem {
     /// A number beyond 64 bits.
     #[error("the number is above {max}: write the names without brackets", max = u64::MAX)]
     LargeNumber,
-    /// In a file of names: a second word on a line.
-    #[error("a line has one name or expression without blanks: put this on a line of its own, or behind a `#`")]
-    SecondWord,
     /// A bracket group too many.
     #[error("an expression has at most {GROUPS_MAX} pairs of brackets: write it as several")]
     Groups,
@@ -109,42 +106,25 @@ impl Alphabet {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Separators {
-    /// Commas and blanks.
-    Commas,
-    /// `+` and blanks; a `/` begins the slots of a node: `node1/0*16`.
-    Pluses,
+/// Separates expressions.
+fn is_separator(c: char) -> bool {
+    c.is_ascii_whitespace() || c == ','
 }
 
-impl Separators {
-    fn has(self, c: char) -> bool {
-        c.is_ascii_whitespace() || c == if self == Separators::Commas { ',' } else { '+' }
-    }
-}
-
-/// Expressions and their number of names, at most [`HOSTS_MAX`].
-#[derive(Debug, Default)]
-pub(super) struct Collected {
-    pub patterns: Vec<Pattern>,
-    pub hosts: usize,
-}
-
-impl Collected {
-    /// Reads the expressions in `text` and adds them.
-    pub fn read(&mut self, text: &str, separators: Separators, alphabet: Alphabet) -> Result<()> {
-        let mut reader = Reader { text, at: 0, separators, alphabet };
-        loop {
-            reader.skip(|c| separators.has(c));
-            let start = reader.at;
-            if reader.peek().is_none() {
-                return Ok(());
-            }
-            let pattern = reader.pattern()?;
-            let hosts = pattern.checked_len().filter(|&len| len <= (HOSTS_MAX - self.hosts) as u64);
-            self.hosts += hosts.ok_or((start, Problem::Hosts))? as usize;
-            self.patterns.push(pattern);
+/// Reads the expressions in `text`, and their number of names, at most [`HOSTS_MAX`].
+pub(super) fn read(text: &str, alphabet: Alphabet) -> Result<(Vec<Pattern>, usize)> {
+    let (mut patterns, mut hosts) = (Vec::new(), 0);
+    let mut reader = Reader { text, at: 0, alphabet };
+    loop {
+        reader.skip(is_separator);
+        let start = reader.at;
+        if reader.peek().is_none() {
+            return Ok((patterns, hosts));
         }
+        let pattern = reader.pattern()?;
+        let len = pattern.checked_len().filter(|&len| len <= (HOSTS_MAX - hosts) as u64);
+        hosts += len.ok_or((start, Problem::Hosts))? as usize;
+        patterns.push(pattern);
     }
 }
 
@@ -162,7 +142,6 @@ pub(super) fn check_name(name: &str) -> Result<()> {
 struct Reader<'a> {
     text: &'a str,
     at: usize,
-    separators: Separators,
     alphabet: Alphabet,
 }
 
@@ -202,12 +181,9 @@ impl<'a> Reader<'a> {
             let numbers = self.group()?;
             pattern.groups.push((numbers, String::from(self.skip(|c| alphabet.has(c)))));
         }
-        if self.separators == Separators::Pluses && self.take('/') {
-            self.skip(|c| c.is_ascii_digit() || "*-,".contains(c));
-        }
         match self.peek() {
             Some(']') => return Err((self.at, Problem::Unopened)),
-            Some(c) if !self.separators.has(c) => return Err((self.at, Problem::Character(c))),
+            Some(c) if !is_separator(c) => return Err((self.at, Problem::Character(c))),
             _ if pattern.name_bytes_max() > NAME_BYTES_MAX => return Err((start, Problem::LongName)),
             _ if pattern.name_bytes_max() == 0 => return Err((start, Problem::Empty)),
             _ => {}

@@ -48,11 +48,6 @@ impl Switches {
         walk(&read_racks(text)?)
     }
 
-    /// Returns the number of nodes.
-    pub fn node_count(&self) -> usize {
-        self.nodes.len()
-    }
-
     /// Returns the leaf switch, block, ring or rack of a node. As in [`Hostlist::rank_of`], a domain need not
     /// be given on both sides.
     pub fn leaf(&self, node: &str) -> Option<&str> {
@@ -68,12 +63,6 @@ impl Switches {
         places.sort_unstable();
         let unknown = places.iter().filter(|(place, _)| *place == u32::MAX).count();
         Order { ranks: places.into_iter().map(|(_, rank)| Rank(rank)).collect(), unknown }
-    }
-
-    /// Returns the names of `hosts` in that order, folded.
-    pub fn ordered(&self, hosts: &Hostlist) -> Hostlist {
-        let names = self.order(hosts).ranks.into_iter().map(|rank| hosts.name(rank).expect("the order has its ranks"));
-        Hostlist::from_names(names).expect("the names come from a hostlist")
     }
 
     fn find(&self, node: &str) -> Option<(u32, u32)> {

@@ -150,48 +150,6 @@ fn a_wrong_name_of_a_list_is_reported() {
 }
 
 #[test]
-fn lines_of_pbs() {
-    for (line, expected) in [
-        ("node1+node2", "node1,node2"),
-        (" node1 + node2 \n", "node1,node2"),
-        ("node1/0*16+node2/1*16", "node1,node2"),
-        ("node1/0-3,5+node[2-3]", "node1,node[2-3]"),
-        ("node1/0+node1/1", "node1,node1"),
-        ("", ""),
-    ] {
-        assert_eq!(Hostlist::parse_pbs(line).unwrap().to_string(), expected, "{line}");
-    }
-    assert_eq!(Hostlist::parse_pbs("node1/0+node1/1+node2/0").unwrap().distinct().to_string(), "node[1-2]");
-    for (line, column, problem) in [
-        ("a,b", 2, Problem::Character(',')),
-        ("a/x", 3, Problem::Character('x')),
-        ("a+/0", 3, Problem::Empty),
-        ("(a:ncpus=4)", 1, Problem::Character('(')),
-    ] {
-        assert_eq!(Hostlist::parse_pbs(line), Err(HostlistError { line: 1, column, problem }), "{line}");
-    }
-}
-
-#[test]
-fn files_with_a_name_on_each_line() {
-    let text = "# nodes\nnode1\r\n  node2  # the second\n\nnode[3-4, 6],login\nnode6\nnode7";
-    assert_eq!(Hostlist::parse_lines(text).unwrap().to_string(), "node[1-4,6],login,node[6-7]");
-    let text = "a1\na2\nb[1-1000]c[1-1000]d[1]\na3\na4";
-    assert_eq!(Hostlist::parse_lines(text).unwrap().to_string(), "a[1-2],b[1-1000]c[1-1000]d[1],a[3-4]");
-    assert!(Hostlist::parse_lines("\n# none\n").unwrap().is_empty());
-    for (text, line, column, problem) in [
-        ("a\n b slots=8\n", 2, 4, Problem::SecondWord),
-        ("a\n\nb;c", 3, 2, Problem::Character(';')),
-        ("a\n  [3-1]", 2, 4, Problem::Backwards(3, 1)),
-        ("a\nb[1-2", 2, 2, Problem::Unclosed),
-    ] {
-        assert_eq!(Hostlist::parse_lines(text), Err(HostlistError { line, column, problem }), "{text}");
-    }
-    let many = format!("a[1-{HOSTS_MAX}]\nb\n");
-    assert_eq!(Hostlist::parse_lines(&many).unwrap_err().problem, Problem::Hosts);
-}
-
-#[test]
 fn a_name_has_its_first_rank() {
     let list = Hostlist::parse("a[1-3],b[01-02]x[5,5],a2,c[1-2][1-12],login").unwrap();
     for (name, rank) in [("a1", 0), ("a2", 1), ("b01x5", 3), ("b02x5", 5), ("c11", 8), ("c112", 19), ("login", 32)] {
@@ -276,8 +234,6 @@ proptest! {
         let again = Hostlist::parse(&folded.to_string()).unwrap();
         prop_assert_eq!(&names(&again), &list);
         prop_assert!(folded.to_string().len() <= 2 * list.join(",").len());
-        let lines = Hostlist::parse_lines(&list.join("\n")).unwrap();
-        prop_assert_eq!(lines.to_string(), folded.to_string());
         let backwards: Vec<String> = folded.iter().rev().collect();
         prop_assert!(backwards.iter().rev().eq(&list));
     }
@@ -291,7 +247,6 @@ proptest! {
         prop_assert_eq!(&names(&list), &expected);
         prop_assert_eq!(&names(&Hostlist::parse(&list.to_string()).unwrap()), &expected);
         prop_assert_eq!(&names(&list.folded()), &expected);
-        prop_assert_eq!(&names(&Hostlist::parse_lines(&texts.join("\n")).unwrap()), &expected);
         for name in expected.iter().step_by(expected.len() / 10 + 1) {
             prop_assert_eq!(list.rank_of(name).ok(), first_with_name(&expected, name));
         }
@@ -325,7 +280,7 @@ proptest! {
 
     #[test]
     fn any_text_is_read_or_refused(text in "[ab019,\\[\\]+/# \n.-]{0,40}") {
-        for list in [Hostlist::parse(&text), Hostlist::parse_pbs(&text), Hostlist::parse_lines(&text)].into_iter().flatten() {
+        if let Ok(list) = Hostlist::parse(&text) {
             prop_assert_eq!(&Hostlist::parse(&list.to_string()).unwrap(), &list);
         }
     }

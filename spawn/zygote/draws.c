@@ -186,28 +186,27 @@ EXPORT unsigned _ZNSt13random_device9_M_getvalEv(void *device)
 }
 
 /* OpenSSL, whose generator queries the kernel now and then. */
-EXPORT int RAND_bytes(unsigned char *buffer, int bytes);
-EXPORT int RAND_bytes(unsigned char *buffer, int bytes)
+static int draw_bytes(const char *name, const void *caller, unsigned char *buffer, int bytes)
 {
-	int (*original)(unsigned char *, int) = find_for(__builtin_return_address(0), "RAND_bytes");
+	int (*original)(unsigned char *, int) = find_for(caller, name);
 
-	note_draw("RAND_bytes");
+	note_draw(name);
 	if (original)
 		return original(buffer, bytes);
 	fill_buffer(buffer, bytes > 0 ? (size_t)bytes : 0);
 	return bytes >= 0;
 }
 
+EXPORT int RAND_bytes(unsigned char *buffer, int bytes);
+EXPORT int RAND_bytes(unsigned char *buffer, int bytes)
+{
+	return draw_bytes("RAND_bytes", __builtin_return_address(0), buffer, bytes);
+}
+
 EXPORT int RAND_priv_bytes(unsigned char *buffer, int bytes);
 EXPORT int RAND_priv_bytes(unsigned char *buffer, int bytes)
 {
-	int (*original)(unsigned char *, int) = find_for(__builtin_return_address(0), "RAND_priv_bytes");
-
-	note_draw("RAND_priv_bytes");
-	if (original)
-		return original(buffer, bytes);
-	fill_buffer(buffer, bytes > 0 ? (size_t)bytes : 0);
-	return bytes >= 0;
+	return draw_bytes("RAND_priv_bytes", __builtin_return_address(0), buffer, bytes);
 }
 
 /* The kernel's answer: a negative errno value for an error. */

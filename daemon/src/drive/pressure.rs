@@ -91,24 +91,18 @@ fn report_change(direction: Direction, store_bytes_max: u64, seen: &Seen, gives_
                 "memory or room under --store is short: the store evicts content, which is fetched again when it is needed. A smaller --store-max, a larger memory limit of the job or another --store directory helps"
             );
         }
-        Direction::Lowered => {
+        Direction::Lowered | Direction::Raised => {
+            let what = match direction {
+                Direction::Lowered => "lowered, so that memory is left for other processes",
+                Direction::Raised => "raised again",
+            };
             tracing::info!(
                 store_bytes_max,
                 store_bytes,
                 group_free,
                 machine_free,
                 disk_free,
-                "the store's limit is lowered, so that memory is left for other processes"
-            );
-        }
-        Direction::Raised => {
-            tracing::info!(
-                store_bytes_max,
-                store_bytes,
-                group_free,
-                machine_free,
-                disk_free,
-                "the store's limit is raised again"
+                "the store's limit is {what}"
             );
         }
     }

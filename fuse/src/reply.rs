@@ -39,7 +39,6 @@ pub struct Reply<'a> {
 pub mod open_flag {
     pub const DIRECT_IO: u32 = 1;
     pub const KEEP_CACHE: u32 = 2;
-    pub const NONSEEKABLE: u32 = 4;
     pub const CACHE_DIR: u32 = 8;
     pub const STREAM: u32 = 16;
     pub const NOFLUSH: u32 = 32;

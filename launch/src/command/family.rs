@@ -138,7 +138,7 @@ fn of_version(version: &str) -> Option<Kind> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::command::fixture::Fake;
+    use crate::command::tests::fixture::Fake;
     use std::ffi::OsString;
 
     const NO_FILE: Option<&str> = None;

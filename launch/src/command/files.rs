@@ -124,8 +124,8 @@ fn is_plain(argument: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::command::fixture::{Fake, PREFIX};
     use crate::command::table;
+    use crate::command::tests::fixture::{Fake, PREFIX};
 
     /// Checks that the text without `@ ` becomes the text with the prefix for each `@`.
     fn check(format: Format, text: &str) {

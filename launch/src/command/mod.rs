@@ -12,8 +12,6 @@ mod error;
 mod family;
 mod files;
 mod find;
-#[cfg(test)]
-mod fixture;
 mod grammar;
 mod line;
 mod prepared;

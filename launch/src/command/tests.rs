@@ -1,9 +1,11 @@
 //! Command lines of all launchers. An `@` marks the position of the prefix.
 
+pub(super) mod fixture;
+
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
-use super::fixture::{Fake, PREFIX};
+use self::fixture::{Fake, PREFIX};
 use super::{Prepared, prepare};
 use crate::Launcher;
 

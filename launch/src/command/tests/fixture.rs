@@ -5,9 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::error::Error;
-use super::world::World;
-use super::{Prepared, prepare};
+use crate::command::{Error, Prepared, World, prepare};
 
 /// What is put before programs in tests.
 pub const PREFIX: [&str; 3] = ["hw", "exec", "--"];

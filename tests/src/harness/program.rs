@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
+use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::FileExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -17,6 +18,8 @@ pub(super) const TIME_MAX: Duration = Duration::from_secs(60);
 
 /// How many differing lines a failure shows of each kind.
 const LINES_MAX: usize = 30;
+/// Limit of the wait for a program that is busy.
+const BUSY_MAX: Duration = Duration::from_secs(5);
 
 /// A program with its arguments and environment.
 #[derive(Clone, Debug)]
@@ -134,7 +137,7 @@ impl Program {
             .stderr(copy(&stderr))
             .current_dir(self.dir.clone().unwrap_or_else(std::env::temp_dir))
             .process_group(0);
-        let child = command.spawn().unwrap_or_else(|e| panic!("{:?} can't be started: {e}", self.argv[0]));
+        let child = spawn(&mut command).unwrap_or_else(|e| panic!("{:?} can't be started: {e}", self.argv[0]));
         Running { child, stdout, stderr, what: format!("{:?}", self.argv) }
     }
 
@@ -231,4 +234,18 @@ fn text(file: &File) -> String {
     let mut content = vec![0; bytes];
     file.read_exact_at(&mut content, 0).expect("a scratch file can be read");
     String::from_utf8_lossy(&content).into_owned()
+}
+
+/// Spawns a process. A program that the test has just written is busy while a child that another thread has forked, and
+/// that has not executed yet, holds the descriptor.
+fn spawn(command: &mut Command) -> io::Result<Child> {
+    let deadline = Instant::now() + BUSY_MAX;
+    loop {
+        match command.spawn() {
+            Err(error) if error.kind() == io::ErrorKind::ExecutableFileBusy && Instant::now() < deadline => {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            other => return other,
+        }
+    }
 }

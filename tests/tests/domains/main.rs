@@ -146,7 +146,7 @@ fn one_domain_or_a_mount_means_no_copies() {
         let headwater = fixture.headwater().via(via).option("--numa-replicas").option("--verbose");
         let session = headwater.run(&Program::new(&app).arg("objects"));
         let message = match via {
-            Mechanism::Audit => "there is one memory domain",
+            Mechanism::Audit => "this machine has one memory domain",
             _ => "--numa-replicas does nothing with --via namespace",
         };
         assert!(session.messages.contains(message), "{}", session.messages);

@@ -15,7 +15,7 @@ const PROCESSES: usize = 4;
 /// The beginnings of the list in each file, and of its second part.
 const LISTS: [(&str, &str, &str, &str); 2] = [
     ("spawn/include/pspawn.h", "How a process from a zygote differs", "With PSPAWN_STOP_MAIN, besides:", "*/"),
-    ("docs/guide/spawning.md", "### What is different", "With `--stop main`, besides:", "What a Python"),
+    ("docs/guide/spawning.md", "### What is different", "With `--stop main`, besides:", "A Python interpreter"),
 ];
 
 /// For each observation, the value of each process.

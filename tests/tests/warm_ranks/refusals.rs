@@ -28,7 +28,7 @@ fn the_reason_is_reported_once_a_node() {
     let plain = python(&fixture, &["-c", "import os; os.write(1, b'ok\\n')"]);
     check(&fixture, "threads", &plain, "thread");
     check(&fixture, "sockets", &plain, "it has opened socket:");
-    check(&fixture, "json", &Program::new(fixture.path("app.sh")), "no zygote");
+    check(&fixture, "json", &Program::new(fixture.path("app.sh")), "is not forked from a zygote");
     let program = Program::new(fixture.build("by_pointer.c", "static", &["-static"])).arg(PYTHON);
     check(&fixture, "json", &program, "static");
     let inspected = python(&fixture, &["-c", "import os; os.write(1, b'ok\\n')"]).env("PYTHONVERBOSE", "");

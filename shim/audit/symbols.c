@@ -128,7 +128,7 @@ static int protection_of(const struct link_map *map, const void *address)
 
 static void replace_all(const struct symbols *symbols, int slot)
 {
-	struct hwa_namespace *namespace = &hwa_namespaces[slot];
+	struct hwa_namespace *ns = &hwa_namespaces[slot];
 	const char *name = names;
 
 	for (int function = 0; function < HWA_FUNCTIONS; function++, name += strlen(name) + 1) {
@@ -137,8 +137,8 @@ static void replace_all(const struct symbols *symbols, int slot)
 		each_version(symbols, STT_FUNC, name, choose_version, &choice);
 		if (!choice.found)
 			continue;
-		if (!namespace->real[function])
-		namespace->real[function] = (void *)(symbols->base + choice.value);
+		if (!ns->real[function])
+			ns->real[function] = (void *)(symbols->base + choice.value);
 		struct replacement replacement = {
 			choice.value, (Elf64_Addr)hwa_wrappers[slot][function] - symbols->base};
 		if (hwa_wrappers[slot][function])

@@ -51,7 +51,7 @@ impl Watch {
                         "warning: at least {missing} nodes did not join in time; their processes use the source files"
                     ));
                 } else if self.verbose {
-                    log(format_args!("{count} nodes take part"));
+                    log(format_args!("nodes that take part: {count}"));
                 }
                 if self.wants_io && !has_io && (count > 1 || missing > 0) {
                     log("warning: not all nodes are known to have the library of --io. The program's I/O stays as it \

@@ -103,7 +103,7 @@ fn static_programs_get_a_namespace_or_nothing() {
         let mut command = site.command(&["--via", "auto", "--show-scope", "--"]);
         text(&command.arg(&program).envs(variables.iter().copied()).output().unwrap().stdout)
     };
-    assert!(chosen(&[]).contains("via namespace: this user may mount"), "{}", chosen(&[]));
+    assert!(chosen(&[]).contains("via namespace: this user can make a mount namespace"), "{}", chosen(&[]));
 }
 
 #[test]

@@ -93,9 +93,9 @@ fn describe(features: Features, pages_max: Option<u64>) -> Check {
 pub fn namespaces(found: &Found) -> Check {
     match found {
         Found::Usable { needs_user_namespace: false, .. } => {
-            Check::ok("namespace", "this user may mount in a namespace of its own")
+            Check::ok("namespace", "this user can make a mount namespace")
         }
-        Found::Usable { .. } => Check::ok("namespace", "this user may mount in a user namespace"),
+        Found::Usable { .. } => Check::ok("namespace", "this user can make a mount namespace in a user namespace"),
         Found::Unusable(why) => Check::missing("namespace", "can't be made", why),
     }
 }

@@ -97,7 +97,7 @@ impl Choice {
         match probe() {
             Found::Unusable(why) => Choice::without_kernel(program, why),
             Found::Usable { needs_user_namespace: false, .. } => {
-                Choice::namespace(false, "this user may mount in a namespace of its own".into())
+                Choice::namespace(false, "this user can make a mount namespace".into())
             }
             Found::Usable { .. } if is_root => Choice::without_kernel(
                 program,

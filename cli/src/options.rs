@@ -62,7 +62,7 @@ Examples:
 Exit status: That of the program, as for `headwater run`.";
 
 const STATS: &str = "\
-The kernel answers most requests from its own caches, and nothing counts these. UPCALLS are the FUSE requests \
+The kernel answers most requests from its own caches, and nothing counts these. REQUESTS are the FUSE requests \
 that reach a daemon. LOOK-UPS are those of programs that run with the audit library.";
 
 const CLEAR: &str = "\

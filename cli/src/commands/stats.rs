@@ -166,7 +166,7 @@ fn room(of: &Bytes) -> String {
 }
 
 fn hits(nodes: &BTreeMap<u32, NodeStats>) -> Vec<Vec<String>> {
-    let names = ["NODE", "PROCESSES", "LOOK-UPS", "UPCALLS", "TABLE", "PARENT", "READER", "ORIGINAL"];
+    let names = ["NODE", "PROCESSES", "LOOK-UPS", "REQUESTS", "TABLE", "PARENT", "READER", "SOURCE"];
     let more = ["SENT", "RECEIVED", "FROM FS", "FS OPS"];
     let of = |(number, stats): (&u32, &NodeStats)| {
         row([
@@ -215,7 +215,7 @@ fn slower(a: Latency, b: Latency) -> Latency {
 }
 
 fn operation_rows(operations: &[OperationStats]) -> Vec<Vec<String>> {
-    let names = ["OPERATION", "COUNT", "TABLE", "FETCHED", "ORIGINAL", "ERRORS", "BYTES", "P50", "P90", "P99", "MAX"];
+    let names = ["OPERATION", "COUNT", "TABLE", "FETCHED", "SOURCE", "ERRORS", "BYTES", "P50", "P90", "P99", "MAX"];
     let of = |operation: &OperationStats| {
         row([
             operation.name.clone(),

@@ -165,7 +165,7 @@ mod tests {
     fn auto_takes_the_best() {
         let none = || Found::Unusable("no /dev/fuse".into());
         let (app, go) = (Program::named("app"), Program::static_named("go"));
-        check(Via::Auto, &app, true, found(false), PRIVILEGED, "may mount");
+        check(Via::Auto, &app, true, found(false), PRIVILEGED, "can make a mount namespace");
         check(Via::Auto, &app, false, found(true), ORDINARY, "user namespace");
         check(Via::Auto, &app, false, none(), Mechanism::Audit, "no /dev/fuse");
         check(Via::Auto, &app, true, found(true), Mechanism::Audit, "root would lose");

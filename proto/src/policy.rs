@@ -1,6 +1,6 @@
 //! The push policy: which children get what they have not requested.
 //!
-//! *Adaptive* starts with pull. As soon as a majority of a node's children have requested the same thing, the
+//! *Adaptive* starts with pull. As soon as half of a node's children, and at least two, have requested the same thing, the
 //! other children get it too. The thing is *decided* then, or, against a majority, [`DECISION_MS`] after it
 //! was obtained. While at least [`AGREED_MIN`] of the last [`WINDOW`] decisions were for a majority, new
 //! things are pushed at once. One in [`PROBE_EVERY`], at random, is not pushed, so that a change of the

@@ -22,6 +22,12 @@ pub fn check(shell: &Shell, page: &str, text: &str) -> Vec<String> {
                 complaints.push(format!("{page}:{number}: `{name}` is in no file that this line names"));
             }
         }
+        for (caller, callee) in arrows(line) {
+            let calls = |text: &String| bodies(text, caller).any(|body| has_word(body, callee));
+            if !texts.iter().any(calls) {
+                complaints.push(format!("{page}:{number}: `{caller}` does not call `{callee}`"));
+            }
+        }
     }
     complaints
 }
@@ -36,6 +42,43 @@ fn name_in(code: &str) -> Option<&str> {
 
 fn is_of_name(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_'
+}
+
+/// The calls that a line claims: `a` → `b`, `c` are two, and a chain goes on from its last function.
+fn arrows(line: &str) -> Vec<(&str, &str)> {
+    let mut arrows = Vec::new();
+    let (mut last, mut caller) = (None, None);
+    let mut parts = line.split('`');
+    let mut between = parts.next().unwrap_or_default();
+    while let Some(code) = parts.next() {
+        let name = name_in(code);
+        caller = match between {
+            " → " => last,
+            ", " => caller,
+            _ => None,
+        };
+        arrows.extend(caller.zip(name));
+        last = name;
+        between = parts.next().unwrap_or_default();
+    }
+    arrows.retain(|(caller, _)| caller.starts_with(|c: char| c.is_ascii_lowercase()));
+    arrows
+}
+
+/// The bodies of functions of this name.
+fn bodies<'a>(text: &'a str, name: &'a str) -> impl Iterator<Item = &'a str> {
+    text.match_indices(name).filter_map(move |(at, _)| {
+        let start = text[..at].rfind('\n').map_or(0, |end| end + 1);
+        let line = text[start..].lines().next().unwrap_or_default();
+        let indentation = &line[..line.len() - line.trim_start().len()];
+        let end = text[at..].find(&format!("\n{indentation}}}"))?;
+        is_in(line, name).then(|| &text[at + name.len()..at + end])
+    })
+}
+
+fn has_word(text: &str, word: &str) -> bool {
+    text.match_indices(word)
+        .any(|(at, _)| !text[..at].ends_with(is_of_name) && !text[at + word.len()..].starts_with(is_of_name))
 }
 
 /// Whether a source text defines this function, in Rust or in C, or has this type, variant or macro.
@@ -60,6 +103,16 @@ mod tests {
         assert!(is_in(rust, "begin") && !is_in(rust, "end") && !is_in(rust, "beg") && is_in(rust, "A"));
         let c = "static int begin(void)\n{\n\treturn end();\n}\n";
         assert!(is_in(c, "begin") && !is_in(c, "end"));
+    }
+
+    #[test]
+    fn calls_are_found_in_bodies() {
+        let line = "1. `a.rs`: `A::begin` → `end` → `last`, `other`; `apart`, then `late`. `Flow::X` → `no`";
+        assert_eq!(arrows(line), [("begin", "end"), ("end", "last"), ("end", "other")]);
+        let text =
+            "impl A {\n    fn begin(&self) {\n        end();\n    }\n\n    fn end() {\n        last();\n    }\n}\n";
+        let calls = |caller, callee| bodies(text, caller).any(|body| has_word(body, callee));
+        assert!(calls("begin", "end") && calls("end", "last") && !calls("begin", "last"));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
@@ -63,16 +63,19 @@ impl DaemonProcess {
     }
 
     /// Returns true once it has ended, or has been killed and hangs in the kernel: a thread that sends a notification
-    /// may wait for an answer that only a successor sends.
+    /// may wait for an answer that only a successor sends. A killed thread that still runs may be taking a request from
+    /// the kernel, which would not resend it to a successor that begins before.
     pub(crate) fn has_died(&self) -> bool {
         let none = Timespec { tv_sec: 0, tv_nsec: 0 };
-        matches!(poll(&mut [PollFd::new(&self.ended, PollFlags::IN)], Some(&none)), Ok(1..)) || self.is_zombie()
+        matches!(poll(&mut [PollFd::new(&self.ended, PollFlags::IN)], Some(&none)), Ok(1..)) || self.hangs()
     }
 
-    /// See proc_pid_stat(5). The name before the state may contain anything.
-    fn is_zombie(&self) -> bool {
-        let status = std::fs::read_to_string(format!("/proc/{}/stat", self.id())).unwrap_or_default();
-        status.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(['Z', 'X']))
+    /// Returns true if it has been killed, and all threads that are left wait in the kernel.
+    fn hangs(&self) -> bool {
+        let process = PathBuf::from(format!("/proc/{}", self.id()));
+        let threads = std::fs::read_dir(process.join("task")).into_iter().flatten().flatten();
+        matches!(state(&process), Some('Z' | 'X'))
+            && threads.map(|thread| thread.path()).all(|thread| state(&thread) != Some('R'))
     }
 
     /// Returns its exit status once all of its threads have ended.
@@ -127,6 +130,12 @@ impl DaemonProcess {
             let _ = poll(&mut [PollFd::new(&self.ended, PollFlags::IN)], Some(&CHECK_INTERVAL));
         }
     }
+}
+
+/// Reads the state of a process or thread; see proc_pid_stat(5). The name before it may contain anything.
+fn state(process: &Path) -> Option<char> {
+    let status = std::fs::read_to_string(process.join("stat")).ok()?;
+    status.rsplit_once(") ")?.1.chars().next()
 }
 
 impl Drop for DaemonProcess {

@@ -67,15 +67,8 @@ impl DaemonProcess {
     /// the kernel, which would not resend it to a successor that begins before.
     pub(crate) fn has_died(&self) -> bool {
         let none = Timespec { tv_sec: 0, tv_nsec: 0 };
-        matches!(poll(&mut [PollFd::new(&self.ended, PollFlags::IN)], Some(&none)), Ok(1..)) || self.hangs()
-    }
-
-    /// Returns true if it has been killed, and all threads that are left wait in the kernel.
-    fn hangs(&self) -> bool {
-        let process = PathBuf::from(format!("/proc/{}", self.id()));
-        let threads = std::fs::read_dir(process.join("task")).into_iter().flatten().flatten();
-        matches!(state(&process), Some('Z' | 'X'))
-            && threads.map(|thread| thread.path()).all(|thread| state(&thread) != Some('R'))
+        matches!(poll(&mut [PollFd::new(&self.ended, PollFlags::IN)], Some(&none)), Ok(1..))
+            || hangs(&PathBuf::from(format!("/proc/{}", self.id())))
     }
 
     /// Returns its exit status once all of its threads have ended.
@@ -132,6 +125,14 @@ impl DaemonProcess {
     }
 }
 
+/// Returns true if a process, by its directory in /proc, has been killed, and all threads that are left wait in the
+/// kernel.
+fn hangs(process: &Path) -> bool {
+    let threads = std::fs::read_dir(process.join("task")).into_iter().flatten().flatten();
+    matches!(state(process), Some('Z' | 'X'))
+        && threads.map(|thread| thread.path()).all(|thread| state(&thread) != Some('R'))
+}
+
 /// Reads the state of a process or thread; see proc_pid_stat(5). The name before it may contain anything.
 fn state(process: &Path) -> Option<char> {
     let status = std::fs::read_to_string(process.join("stat")).ok()?;
@@ -142,5 +143,36 @@ impl Drop for DaemonProcess {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.try_wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The first thread ends; the other one runs or waits, as the argument says.
+    const PROGRAM: &str = "
+import ctypes, os, sys, threading, time
+def run():
+    while True: pass
+threading.Thread(target=run if sys.argv[1] == 'runs' else lambda: time.sleep(60)).start()
+ctypes.CDLL(None).syscall({'x86_64': 60, 'aarch64': 93}[os.uname().machine], 0)
+";
+
+    #[test]
+    fn a_process_whose_threads_run_does_not_hang() {
+        for (what, expected) in [("runs", false), ("waits", true)] {
+            let mut child = Command::new("python3").args(["-c", PROGRAM, what]).spawn().unwrap();
+            let process = PathBuf::from(format!("/proc/{}", child.id()));
+            let deadline = Instant::now() + Duration::from_secs(20);
+            while state(&process) != Some('Z') || hangs(&process) != expected {
+                assert!(Instant::now() < deadline, "{what}: {:?}", state(&process));
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            std::thread::sleep(Duration::from_millis(50));
+            assert_eq!(hangs(&process), expected, "{what}");
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
     }
 }

@@ -16,6 +16,8 @@ use zeroize::Zeroizing;
 
 /// How often a daemon that is to end is checked, in case it hangs in the kernel.
 const CHECK_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+/// How long a killed daemon is waited for: its threads may be taking requests from the kernel.
+const KILL_TIMEOUT: Duration = Duration::from_secs(1);
 /// The longest line of a daemon's output.
 const LINE_BYTES_MAX: usize = 64 << 10;
 
@@ -110,15 +112,19 @@ impl DaemonProcess {
         }
     }
 
-    /// Waits until it has died, and kills it after `timeout`.
+    /// Waits until it has died, and kills it after `timeout`. A process that outlives that by [`KILL_TIMEOUT`] can't be
+    /// ended, and is not waited for.
     pub(crate) fn wait(&mut self, timeout: Duration) {
-        let deadline = Instant::now() + timeout;
+        let mut deadline = Instant::now() + timeout;
+        let mut is_killed = false;
         while !self.has_died() {
             if Instant::now() >= deadline {
+                if is_killed {
+                    return;
+                }
                 tracing::warn!(pid = self.id(), "the daemon does not end in time and is killed");
-                // A process that survives this can't be ended.
                 let _ = self.child.kill();
-                return;
+                (is_killed, deadline) = (true, Instant::now() + KILL_TIMEOUT);
             }
             let _ = poll(&mut [PollFd::new(&self.ended, PollFlags::IN)], Some(&CHECK_INTERVAL));
         }

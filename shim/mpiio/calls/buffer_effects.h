@@ -1,6 +1,6 @@
 /* Calls by which the generated wrappers report the memory that a call of MPI is about to use. NULL, MPI_BOTTOM and
- * MPI_IN_PLACE are valid buffers. hwio_in: it is read. hwio_out: all of it is overwritten. hwio_inout: it is read, or
- * partly written. Wrappers make these calls only while something is deferred (hwio_is_busy) or when the memory stays in
+ * MPI_IN_PLACE are valid buffers. What is deferred in it is filled before, even if the call will overwrite it, since a
+ * call that fails leaves it as it was. Wrappers make these calls only while something is deferred (hwio_is_busy) or when the memory stays in
  * use (hwio_stays_in_use), and never from within MPI (hwio_depth). */
 #ifndef HWIO_BUFFER_EFFECTS_H
 #define HWIO_BUFFER_EFFECTS_H
@@ -56,70 +56,27 @@ void hwio_kernel_uses(const void *memory, size_t bytes);
 /* Assumed size of memory whose length is unknown. */
 #define HWIO_UNSIZED_BYTES 4096
 
-void hwio_in(const void *buffer, MPI_Count count, MPI_Datatype type);
-void hwio_out(void *buffer, MPI_Count count, MPI_Datatype type);
-void hwio_inout(void *buffer, MPI_Count count, MPI_Datatype type);
+void hwio_uses(const void *buffer, MPI_Count count, MPI_Datatype type);
+/* The counts of so many parts, which are contiguous. */
+void hwio_uses_sum(const void *buffer, const int counts[], MPI_Datatype type, int parts);
+void hwio_uses_sum_c(const void *buffer, const MPI_Count counts[], MPI_Datatype type, int parts);
+/* So many parts, each with a count, and a displacement in extents of the type. */
+void hwio_uses_v(const void *buffer, const int counts[], const int displacements[], MPI_Datatype type, int parts);
+void hwio_uses_v_c(const void *buffer, const MPI_Count counts[], const MPI_Aint displacements[], MPI_Datatype type,
+	int parts);
+/* The same with a type for each, and displacements in bytes; _near: those of neighbours. */
+void hwio_uses_w(const void *buffer, const int counts[], const int displacements[], const MPI_Datatype types[],
+	int parts);
+void hwio_uses_w_near(const void *buffer, const int counts[], const MPI_Aint displacements[],
+	const MPI_Datatype types[], int parts);
+void hwio_uses_w_c(const void *buffer, const MPI_Count counts[], const MPI_Aint displacements[],
+	const MPI_Datatype types[], int parts);
 
-/* One part for each process of the communicator, or of an inter-communicator's other group. */
-void hwio_in_each(const void *buffer, MPI_Count count, MPI_Datatype type, MPI_Comm comm);
-void hwio_out_each(void *buffer, MPI_Count count, MPI_Datatype type, MPI_Comm comm);
-void hwio_inout_each(void *buffer, MPI_Count count, MPI_Datatype type, MPI_Comm comm);
-
-/* One part for each process of the communicator's own group. */
-void hwio_in_local(const void *buffer, MPI_Count count, MPI_Datatype type, MPI_Comm comm);
-void hwio_inout_local(void *buffer, MPI_Count count, MPI_Datatype type, MPI_Comm comm);
-
-/* One part for each neighbour: hwio_in for destinations, hwio_inout for sources. */
-void hwio_in_near(const void *buffer, MPI_Count count, MPI_Datatype type, MPI_Comm comm);
-void hwio_inout_near(void *buffer, MPI_Count count, MPI_Datatype type, MPI_Comm comm);
-
-/* The counts of all processes of the own group, contiguous; _mine: the caller's. */
-void hwio_in_sum(const void *buffer, const int counts[], MPI_Datatype type, MPI_Comm comm);
-void hwio_in_sum_c(const void *buffer, const MPI_Count counts[], MPI_Datatype type, MPI_Comm comm);
-void hwio_inout_sum(void *buffer, const int counts[], MPI_Datatype type, MPI_Comm comm);
-void hwio_inout_sum_c(void *buffer, const MPI_Count counts[], MPI_Datatype type, MPI_Comm comm);
-void hwio_out_mine(void *buffer, const int counts[], MPI_Datatype type, MPI_Comm comm);
-void hwio_out_mine_c(void *buffer, const MPI_Count counts[], MPI_Datatype type, MPI_Comm comm);
-
-/* A count and a displacement in extents of the type for each process, as for _each. */
-void hwio_in_v(const void *buffer, const int counts[], const int displacements[], MPI_Datatype type, MPI_Comm comm);
-void hwio_out_v(void *buffer, const int counts[], const int displacements[], MPI_Datatype type, MPI_Comm comm);
-void hwio_inout_v(void *buffer, const int counts[], const int displacements[], MPI_Datatype type, MPI_Comm comm);
-void hwio_in_v_c(const void *buffer, const MPI_Count counts[], const MPI_Aint displacements[], MPI_Datatype type,
-	MPI_Comm comm);
-void hwio_out_v_c(void *buffer, const MPI_Count counts[], const MPI_Aint displacements[], MPI_Datatype type,
-	MPI_Comm comm);
-void hwio_inout_v_c(void *buffer, const MPI_Count counts[], const MPI_Aint displacements[], MPI_Datatype type,
-	MPI_Comm comm);
-
-/* The same with a type for each, and displacements in bytes. */
-void hwio_in_w(const void *buffer, const int counts[], const int displacements[], const MPI_Datatype types[],
-	MPI_Comm comm);
-void hwio_out_w(void *buffer, const int counts[], const int displacements[], const MPI_Datatype types[], MPI_Comm comm);
-void hwio_inout_w(void *buffer, const int counts[], const int displacements[], const MPI_Datatype types[],
-	MPI_Comm comm);
-void hwio_in_w_c(const void *buffer, const MPI_Count counts[], const MPI_Aint displacements[],
-	const MPI_Datatype types[], MPI_Comm comm);
-void hwio_out_w_c(void *buffer, const MPI_Count counts[], const MPI_Aint displacements[], const MPI_Datatype types[],
-	MPI_Comm comm);
-void hwio_inout_w_c(void *buffer, const MPI_Count counts[], const MPI_Aint displacements[], const MPI_Datatype types[],
-	MPI_Comm comm);
-
-/* Both for each neighbour. */
-void hwio_in_near_v(const void *buffer, const int counts[], const int displacements[], MPI_Datatype type,
-	MPI_Comm comm);
-void hwio_inout_near_v(void *buffer, const int counts[], const int displacements[], MPI_Datatype type, MPI_Comm comm);
-void hwio_in_near_v_c(const void *buffer, const MPI_Count counts[], const MPI_Aint displacements[], MPI_Datatype type,
-	MPI_Comm comm);
-void hwio_inout_near_v_c(void *buffer, const MPI_Count counts[], const MPI_Aint displacements[], MPI_Datatype type,
-	MPI_Comm comm);
-void hwio_in_near_w(const void *buffer, const int counts[], const MPI_Aint displacements[], const MPI_Datatype types[],
-	MPI_Comm comm);
-void hwio_inout_near_w(void *buffer, const int counts[], const MPI_Aint displacements[], const MPI_Datatype types[],
-	MPI_Comm comm);
-void hwio_in_near_w_c(const void *buffer, const MPI_Count counts[], const MPI_Aint displacements[],
-	const MPI_Datatype types[], MPI_Comm comm);
-void hwio_inout_near_w_c(void *buffer, const MPI_Count counts[], const MPI_Aint displacements[],
-	const MPI_Datatype types[], MPI_Comm comm);
+/* Return how many parts a call has: one for each process of the communicator or of an inter-communicator's other
+ * group; of its own group; of the neighbours that the caller receives from; of those that it sends to. */
+int hwio_peers(MPI_Comm comm);
+int hwio_group_size(MPI_Comm comm);
+int hwio_sources(MPI_Comm comm);
+int hwio_destinations(MPI_Comm comm);
 
 #endif

@@ -11,6 +11,8 @@ void hwio_sends(void);
 /* For memory of unknown size: all records from its allocation on. */
 void hwio_in_all(const void *buffer);
 struct hwio_layout;
+/* All of the buffer is overwritten: what is deferred in it is discarded. */
+void hwio_out(void *buffer, MPI_Count count, MPI_Datatype type);
 /* The layout is overwritten by a message. MPI must be admitted to pages that stay protected. */
 void hwio_out_received(const struct hwio_layout *layout);
 /* The same by address, for calls that aren't MPI's. */

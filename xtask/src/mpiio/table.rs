@@ -5,12 +5,8 @@ use anyhow::{Context, Result, bail, ensure};
 /// How a call uses memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
-    /// It reads all of it.
-    In,
-    /// It overwrites all of it.
-    Out,
-    /// It reads it, or writes it in part.
-    InOut,
+    /// It reads or writes it.
+    Used,
     /// It gives it to the program.
     Allocated,
     /// It takes it back.
@@ -26,12 +22,12 @@ pub enum Share {
     Each,
     /// One for each process of the communicator's own group.
     Local,
-    /// One for each neighbour.
-    Near,
+    /// One for each neighbour that the caller receives from.
+    Sources,
+    /// One for each neighbour that it sends to.
+    Destinations,
     /// Those of all processes, one behind the other.
     Sum,
-    /// The caller's own of the counts of all.
-    Mine,
     /// As many times as this parameter's value.
     Times(String),
 }
@@ -214,15 +210,12 @@ fn named(text: &str) -> Option<(String, String)> {
 
 fn role(text: &str) -> Result<Role> {
     let mut words: Vec<&str> = text.split_whitespace().collect();
-    ensure!(!words.is_empty(), "an empty role");
-    let usage = match words.remove(0) {
-        "in" => Use::In,
-        "out" => Use::Out,
-        "io" => Use::InOut,
-        "allocated" => Use::Allocated,
-        "freed" => Use::Freed,
-        word => bail!("`{word}` is no role"),
+    let usage = match words.first() {
+        Some(&"allocated") => Use::Allocated,
+        Some(&"freed") => Use::Freed,
+        _ => Use::Used,
     };
+    words.drain(..usize::from(usage != Use::Used));
     let mut ranks = Ranks::All;
     if let [before @ .., preposition @ ("at" | "under"), "root"] = words.as_slice() {
         ranks = if *preposition == "at" { Ranks::Root } else { Ranks::UnderRoot };
@@ -231,16 +224,16 @@ fn role(text: &str) -> Result<Role> {
     let (share, rest) = match words.as_slice() {
         [rest @ .., "each"] => (Share::Each, rest),
         [rest @ .., "local"] => (Share::Local, rest),
-        [rest @ .., "near"] => (Share::Near, rest),
+        [rest @ .., "sources"] => (Share::Sources, rest),
+        [rest @ .., "destinations"] => (Share::Destinations, rest),
         [rest @ .., "sum"] => (Share::Sum, rest),
-        [rest @ .., "mine"] => (Share::Mine, rest),
         [rest @ .., "times", count] => (Share::Times((*count).to_owned()), rest),
         rest => (Share::One, rest),
     };
     let extent_words = match (usage, &share) {
         (Use::Freed, _) => 0..=0,
         (Use::Allocated, _) => 1..=1,
-        (_, Share::Each | Share::Near) => 2..=3,
+        (_, Share::Each | Share::Sources | Share::Destinations) => 2..=3,
         _ => 2..=2,
     };
     ensure!(extent_words.contains(&rest.len()), "`{text}` has too many or too few words");
@@ -272,9 +265,9 @@ mod tests {
     use super::*;
 
     const TABLE: &str = "# Of these:\n\
-        int MPI_Bcast(void *buffer [io count datatype], int count,\n\tMPI_Datatype datatype, int root, MPI_Comm comm)\n\
+        int MPI_Bcast(void *buffer [count datatype], int count,\n\tMPI_Datatype datatype, int root, MPI_Comm comm)\n\
         \tsync large\n\
-        int MPI_Iscatterv(const void *sendbuf [in counts displs sendtype each at root], const int counts[],\n\
+        int MPI_Iscatterv(const void *sendbuf [counts displs sendtype each at root], const int counts[],\n\
         \tconst int displs[], MPI_Datatype sendtype, int root, MPI_Comm comm) sync\n\
         \nint open(const char *path, int flags, ..., mode_t mode)\nFILE *popen(char *const a[])\nint MPI_Finalize(void)";
 
@@ -297,7 +290,7 @@ mod tests {
         assert_eq!(functions[2].fixed, Some(2));
         assert_eq!(functions[0].arguments(), "buffer, count, datatype, root, comm");
         let role = functions[1].parameters[0].role.clone().unwrap();
-        assert_eq!((role.usage, role.share, role.ranks), (Use::In, Share::Each, Ranks::Root));
+        assert_eq!((role.usage, role.share, role.ranks), (Use::Used, Share::Each, Ranks::Root));
         assert_eq!(role.extent, ["counts", "displs", "sendtype"]);
         assert!(functions[1].parameters[1].role.is_none());
     }
@@ -308,11 +301,10 @@ mod tests {
             let error = format!("{:#}", parse(line).unwrap_err());
             assert!(error.contains(part), "{line}: {error}");
         };
-        check("int f(void *b [in count type], int count)", "no parameter `type`");
-        check("int f(void *b [in count MPI_BYTE each], int count)", "no parameter `comm`");
-        check("int f(void *b [in count MPI_BYTE at root], int count, MPI_Comm comm)", "no parameter `root`");
-        check("int f(void *b [in count], int count)", "too few words");
-        check("int f(void *b [at count MPI_BYTE], int count)", "no role");
+        check("int f(void *b [count type], int count)", "no parameter `type`");
+        check("int f(void *b [count MPI_BYTE each], int count)", "no parameter `comm`");
+        check("int f(void *b [count MPI_BYTE at root], int count, MPI_Comm comm)", "no parameter `root`");
+        check("int f(void *b [count], int count)", "too few words");
         check("int f(int) sync", "no name");
         check("int f(int a) snyc", "`snyc` is unknown");
         check("int f(int a) hand_c", "`hand_c` without `large`");

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 
 use super::header::Functions;
 use super::table::{Function, Parameter, Ranks, Role, Share, Use};
@@ -277,53 +277,43 @@ fn uses(function: &Function, parameter: &Parameter, role: &Role) -> Result<Strin
     if role.usage == Use::Freed {
         return Ok(format!("\t\thwio_freed({buffer});\n"));
     }
-    let call = statement(function, buffer, role.usage, role)?;
-    let sent = function.parameter("sendbuf").and_then(|sent| sent.role.as_ref());
-    let body = match sent.filter(|_| buffer == "recvbuf" && role.usage == Use::Out) {
-        None => vec![call],
-        Some(sent) => {
-            // A reduction in place takes as much as it would have sent.
-            let input = if matches!(sent.share, Share::Sum | Share::Local) { sent } else { role };
-            let reduced = statement(function, buffer, Use::InOut, input)?;
-            vec!["if (sendbuf == MPI_IN_PLACE)".into(), format!("\t{reduced}"), "else".into(), format!("\t{call}")]
-        }
-    };
+    let call = statement(function, buffer, role)?;
     let (open, indent, close) = match role.ranks {
         Ranks::All => ("", "\t\t", ""),
         Ranks::Root => ("\t\tif (hwio_is_root(root, comm)) {\n", "\t\t\t", "\t\t}\n"),
         Ranks::UnderRoot => ("\t\tif (hwio_is_under_root(root, comm)) {\n", "\t\t\t", "\t\t}\n"),
     };
-    let lines: String = body.iter().map(|line| format!("{indent}{line}\n")).collect();
-    Ok(format!("{open}{lines}{close}"))
+    Ok(format!("{open}{indent}{call}\n{close}"))
 }
 
-fn statement(function: &Function, buffer: &str, usage: Use, role: &Role) -> Result<String> {
-    let verb = match usage {
-        Use::In => "hwio_in",
-        Use::Out => "hwio_out",
-        _ => "hwio_inout",
+fn statement(function: &Function, buffer: &str, role: &Role) -> Result<String> {
+    let parameter = |name: &str| function.parameter(name).with_context(|| format!("no parameter `{name}`"));
+    let suffix = |counts: &str| parameter(counts).map(|p| if p.kind.contains("MPI_Count") { "_c" } else { "" });
+    let parts = match &role.share {
+        Share::One => "1",
+        Share::Times(times) => times,
+        Share::Each => "hwio_peers(comm)",
+        Share::Local | Share::Sum => "hwio_group_size(comm)",
+        Share::Sources => "hwio_sources(comm)",
+        Share::Destinations => "hwio_destinations(comm)",
     };
-    let kind =
-        |name: &str| function.parameter(name).map(|p| (p.kind.as_str(), p.suffix.as_str(), p.kind.ends_with('*')));
-    let is_large = |name: &str| kind(name).is_some_and(|(kind, ..)| kind.contains("MPI_Count"));
-    let is_array = |name: &str| kind(name).is_some_and(|(_, suffix, is_pointer)| is_pointer || !suffix.is_empty());
-    let near = if role.share == Share::Near { "_near" } else { "" };
-    if let [counts, displacements, kinds] = role.extent.as_slice() {
-        let preposition = if is_array(kinds) { "_w" } else { "_v" };
-        let large = if is_large(counts) { "_c" } else { "" };
-        return Ok(format!("{verb}{near}{preposition}{large}({buffer}, {counts}, {displacements}, {kinds}, comm);"));
+    match role.extent.as_slice() {
+        [counts, displacements, kinds] => {
+            let is_wide = parameter(displacements)?.kind.contains("MPI_Aint");
+            let suffix = match (parameter(kinds)?.suffix.as_str(), suffix(counts)?) {
+                ("", large) => format!("v{large}"),
+                (_, "") if is_wide => "w_near".into(),
+                (_, large) => format!("w{large}"),
+            };
+            Ok(format!("hwio_uses_{suffix}({buffer}, {counts}, {displacements}, {kinds}, {parts});"))
+        }
+        [counts, kind] if role.share == Share::Sum => {
+            Ok(format!("hwio_uses_sum{}({buffer}, {counts}, {kind}, {parts});", suffix(counts)?))
+        }
+        [count, kind] if role.share == Share::One => Ok(format!("hwio_uses({buffer}, {count}, {kind});")),
+        [count, kind] => Ok(format!("hwio_uses({buffer}, (MPI_Count){count} * {parts}, {kind});")),
+        words => bail!("a role with {} words", words.len()),
     }
-    let [count, kind] = role.extent.as_slice() else { anyhow::bail!("a role with {} words", role.extent.len()) };
-    let large = if is_large(count) { "_c" } else { "" };
-    Ok(match &role.share {
-        Share::One => format!("{verb}({buffer}, {count}, {kind});"),
-        Share::Times(times) => format!("{verb}({buffer}, (MPI_Count){count} * {times}, {kind});"),
-        Share::Each => format!("{verb}_each({buffer}, {count}, {kind}, comm);"),
-        Share::Local => format!("{verb}_local({buffer}, {count}, {kind}, comm);"),
-        Share::Near => format!("{verb}_near({buffer}, {count}, {kind}, comm);"),
-        Share::Sum => format!("{verb}_sum{large}({buffer}, {count}, {kind}, comm);"),
-        Share::Mine => format!("{verb}_mine{large}({buffer}, {count}, {kind}, comm);"),
-    })
 }
 
 fn traced_libc(function: &Function) -> String {
@@ -467,12 +457,12 @@ mod tests {
     use super::super::{header, table};
     use super::*;
 
-    const TABLE: &str = "int MPI_Send(const void *buf [in count datatype], int count, MPI_Datatype datatype, int dest, \
+    const TABLE: &str = "int MPI_Send(const void *buf [count datatype], int count, MPI_Datatype datatype, int dest, \
         int tag, MPI_Comm comm) sync hand large\n\
-        int MPI_Igatherv(const void *sendbuf [in sendcount sendtype under root], int sendcount, MPI_Datatype sendtype, \
-        void *recvbuf [out recvcounts displs recvtype each at root], const int recvcounts[], const int displs[], \
+        int MPI_Igatherv(const void *sendbuf [sendcount sendtype under root], int sendcount, MPI_Datatype sendtype, \
+        void *recvbuf [recvcounts displs recvtype each at root], const int recvcounts[], const int displs[], \
         MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Request *request) sync large\n\
-        int MPI_Send_init(const void *buf [in count datatype], int count, MPI_Datatype datatype, int dest, int tag, \
+        int MPI_Send_init(const void *buf [count datatype], int count, MPI_Datatype datatype, int dest, int tag, \
         MPI_Comm comm, MPI_Request *request) sync persistent\n\
         int MPI_Session_init(MPI_Info info) sync new\n";
     const LIBC: &str = "int close(int fd) hand\nssize_t readlink(const char *path, char *buffer, size_t bytes)\n\
@@ -500,10 +490,10 @@ mod tests {
         has(
             "\tif (count >= 0 && count <= INT_MAX)\n\t\treturn hwio_MPI_Send(buf, (int)count, datatype, dest, tag, comm);",
         );
-        has("\t\thwio_communicates();\n\t\thwio_in(buf, count, datatype);\n");
-        has("\t\tif (hwio_is_under_root(root, comm)) {\n\t\t\thwio_in(sendbuf, sendcount, sendtype);\n\t\t}\n");
-        has("\t\t\tif (sendbuf == MPI_IN_PLACE)\n\t\t\t\thwio_inout_v_c(recvbuf, recvcounts, displs, recvtype, comm);");
-        has("\t\thwio_stays_in_use = 1;\n\t\thwio_in(buf, count, datatype);\n\t\thwio_stays_in_use = 0;\n");
+        has("\t\thwio_communicates();\n\t\thwio_uses(buf, count, datatype);\n");
+        has("\t\tif (hwio_is_under_root(root, comm)) {\n\t\t\thwio_uses(sendbuf, sendcount, sendtype);\n\t\t}\n");
+        has("\t\t\thwio_uses_v_c(recvbuf, recvcounts, displs, recvtype, hwio_peers(comm));");
+        has("\t\thwio_stays_in_use = 1;\n\t\thwio_uses(buf, count, datatype);\n\t\thwio_stays_in_use = 0;\n");
         has("{ \"MPI_Igatherv_c\", (void *)hwio_MPI_Igatherv_c },");
         has("{ \"close\", (void *)hwio_close },");
         has("\t\thwio_kernel_uses(path, PATH_MAX);\n\t\thwio_kernel_uses(buffer, (size_t)bytes);\n");

@@ -31,14 +31,19 @@ void hwio_free(void *memory)
 	hwio_libc.free(memory);
 }
 
+/* The memory may be moved or replaced, or stay as it is if the call fails: it is filled, and nothing known of it. */
+static void before_replacement(void *memory, size_t bytes)
+{
+	int saved = errno;
+	hwio_use_in(memory, bytes);
+	hwio_forget_records(memory, bytes);
+	errno = saved;
+}
+
 static void before_realloc(void *memory)
 {
-	if (may_concern(memory)) {
-		int saved = errno;
-		hwio_use_in(memory, malloc_usable_size(memory));
-		hwio_forget_records(memory, malloc_usable_size(memory));
-		errno = saved;
-	}
+	if (may_concern(memory))
+		before_replacement(memory, malloc_usable_size(memory));
 }
 
 void *hwio_realloc(void *memory, size_t bytes)
@@ -62,7 +67,7 @@ void hwio_before_mapping(void *address, size_t bytes, int protection, int flags,
 	if ((flags & MAP_TYPE) != MAP_PRIVATE || (flags & (MAP_FIXED | MAP_FIXED_NOREPLACE)))
 		hwio_memory_map_forget();
 	if ((flags & MAP_FIXED) && hwio_is_busy)
-		hwio_use_released(address, bytes);
+		before_replacement(address, bytes);
 	/* Stores to the mapping change the file without a call. */
 	if ((flags & MAP_TYPE) != MAP_PRIVATE && (protection & PROT_WRITE) && descriptor >= 0 &&
 		fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode)) {
@@ -84,34 +89,27 @@ void *hwio_mmap64(void *address, size_t bytes, int protection, int flags, int de
 	return hwio_libc.mmap64(address, bytes, protection, flags, descriptor, offset);
 }
 
-static void before_release(void *address, size_t bytes)
-{
-	uintptr_t low = hwio_page_down((uintptr_t)address), high = hwio_page_up((uintptr_t)address + bytes);
-	int saved = errno;
-	hwio_memory_map_forget();
-	if (hwio_is_busy && hwio_depth == 0)
-		hwio_use_released((void *)low, high - low);
-	errno = saved;
-}
-
 int hwio_munmap(void *address, size_t bytes)
 {
-	before_release(address, bytes);
+	int saved = errno;
+	hwio_memory_map_forget();
 	/* The kernel refuses an address within a page. */
-	if (hwio_depth == 0 && (uintptr_t)address % HWIO_PAGE_BYTES == 0)
-		hwio_memory_map_unmapped((uintptr_t)address, hwio_page_up((uintptr_t)address + bytes));
+	if (hwio_depth == 0 && (uintptr_t)address % HWIO_PAGE_BYTES == 0) {
+		uintptr_t high = hwio_page_up((uintptr_t)address + bytes);
+		if (hwio_is_busy)
+			hwio_use_released(address, high - (uintptr_t)address);
+		hwio_memory_map_unmapped((uintptr_t)address, high);
+	}
+	errno = saved;
 	return hwio_libc.munmap(address, bytes);
 }
 
 void *hwio_mremap(void *address, size_t old_bytes, size_t new_bytes, int flags, void *new_address)
 {
 	if (hwio_is_busy && hwio_depth == 0) {
-		int saved = errno;
-		hwio_use_in(address, old_bytes);
-		hwio_forget_records(address, old_bytes);
+		before_replacement(address, old_bytes);
 		if (flags & MREMAP_FIXED)
-			hwio_use_released(new_address, new_bytes);
-		errno = saved;
+			before_replacement(new_address, new_bytes);
 	}
 	hwio_memory_map_forget();
 	return hwio_libc.mremap(address, old_bytes, new_bytes, flags, new_address);
@@ -120,8 +118,8 @@ void *hwio_mremap(void *address, size_t old_bytes, size_t new_bytes, int flags, 
 int hwio_madvise(void *address, size_t bytes, int advice)
 {
 	bool discards_content = advice == MADV_DONTNEED || advice == MADV_FREE || advice == MADV_REMOVE;
-	if (discards_content && hwio_is_busy)
-		before_release(address, bytes);
+	if (discards_content && hwio_is_busy && hwio_depth == 0)
+		before_replacement(address, bytes);
 	return hwio_libc.madvise(address, bytes, advice);
 }
 
@@ -149,6 +147,8 @@ int hwio_pkey_mprotect(void *address, size_t bytes, int protection, int key)
 
 void *hwio_shmat(int segment, const void *address, int flags)
 {
+	if ((flags & SHM_REMAP) && hwio_is_busy && hwio_depth == 0)
+		hwio_in_all(address);
 	hwio_memory_map_forget();
 	return hwio_libc.shmat(segment, address, flags);
 }

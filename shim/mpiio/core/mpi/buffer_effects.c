@@ -14,8 +14,6 @@
 #include "../patterns/outstanding.h"
 #include "real.h"
 
-enum use { READ, OVERWRITTEN, BOTH };
-
 __thread int hwio_stays_in_use;
 
 void hwio_communicates(void)
@@ -81,15 +79,15 @@ void hwio_in_all(const void *buffer)
 	hwio_use_in(buffer, UINTPTR_MAX - low - HWIO_PAGE_BYTES);
 }
 
-static void use_range(uintptr_t low, uintptr_t high, enum use use)
+static void use_range(uintptr_t low, uintptr_t high, bool is_overwritten)
 {
-	if (use == OVERWRITTEN)
+	if (is_overwritten)
 		hwio_use_out((void *)low, high - low);
 	else
 		hwio_use_in((void *)low, high - low);
 }
 
-static void use(const void *buffer, MPI_Count count, MPI_Datatype type, enum use how)
+static void use(const void *buffer, MPI_Count count, MPI_Datatype type, bool is_overwritten)
 {
 	MPI_Aint lower, extent, true_lower, true_extent;
 	struct hwio_layout layout;
@@ -109,30 +107,30 @@ static void use(const void *buffer, MPI_Count count, MPI_Datatype type, enum use
 		hwio_real.MPI_Type_size_x(type, &size);
 		bool is_dense = (MPI_Count)true_extent == size && (count == 1 || extent == true_extent);
 		/* The gaps of a buffer that is read are mostly read next, too. */
-		if (is_near && (is_dense || how != OVERWRITTEN)) {
-			use_range(low, high, how);
+		if (is_near && (is_dense || !is_overwritten)) {
+			use_range(low, high, is_overwritten);
 		} else if (is_near && hwio_layout_make(&layout, buffer, count, type)) {
 			for (size_t i = 0; i < layout.count; i++) {
 				uintptr_t at = (uintptr_t)(layout.buffer + layout.blocks[i].at);
-				use_range(at, at + layout.blocks[i].bytes, how);
+				use_range(at, at + layout.blocks[i].bytes, true);
 			}
 			hwio_layout_free(&layout);
 		} else if (is_near) {
 			/* Unknown layout: gaps are filled, too, and nothing is discarded. */
-			use_range(low, high, BOTH);
+			use_range(low, high, false);
 		}
 	}
 	hwio_step_out();
 }
 
-void hwio_in(const void *buffer, MPI_Count count, MPI_Datatype type)
+void hwio_uses(const void *buffer, MPI_Count count, MPI_Datatype type)
 {
-	use(buffer, count, type, READ);
+	use(buffer, count, type, false);
 }
 
 void hwio_out(void *buffer, MPI_Count count, MPI_Datatype type)
 {
-	use(buffer, count, type, OVERWRITTEN);
+	use(buffer, count, type, true);
 }
 
 void hwio_out_received(const struct hwio_layout *layout)
@@ -148,11 +146,6 @@ void hwio_out_received(const struct hwio_layout *layout)
 		hwio_incoming_drop_blocks(layout);
 }
 
-void hwio_inout(void *buffer, MPI_Count count, MPI_Datatype type)
-{
-	use(buffer, count, type, BOTH);
-}
-
 void hwio_allocated(void *memory, MPI_Aint bytes)
 {
 	if (memory && bytes > 0)
@@ -165,8 +158,7 @@ void hwio_freed(void *memory)
 		hwio_in_all(memory);
 }
 
-/* Returns the number of processes that a collective call addresses. */
-static int peers(MPI_Comm comm)
+int hwio_peers(MPI_Comm comm)
 {
 	int is_inter = 0, count = 0;
 	hwio_step_in();
@@ -179,7 +171,7 @@ static int peers(MPI_Comm comm)
 	return count;
 }
 
-static int group_size(MPI_Comm comm)
+int hwio_group_size(MPI_Comm comm)
 {
 	int count = 0;
 	hwio_step_in();
@@ -230,78 +222,32 @@ static void neighbours(MPI_Comm comm, int *from, int *to)
 	hwio_step_out();
 }
 
-static int sources(MPI_Comm comm)
+int hwio_sources(MPI_Comm comm)
 {
 	int from, to;
 	neighbours(comm, &from, &to);
 	return from;
 }
 
-static int destinations(MPI_Comm comm)
+int hwio_destinations(MPI_Comm comm)
 {
 	int from, to;
 	neighbours(comm, &from, &to);
 	return to;
 }
 
-void hwio_in_each(const void *buffer, MPI_Count count, MPI_Datatype type, MPI_Comm comm)
-{
-	use(buffer, count * peers(comm), type, READ);
-}
-
-void hwio_out_each(void *buffer, MPI_Count count, MPI_Datatype type, MPI_Comm comm)
-{
-	use(buffer, count * peers(comm), type, OVERWRITTEN);
-}
-
-void hwio_inout_each(void *buffer, MPI_Count count, MPI_Datatype type, MPI_Comm comm)
-{
-	use(buffer, count * peers(comm), type, BOTH);
-}
-
-void hwio_in_local(const void *buffer, MPI_Count count, MPI_Datatype type, MPI_Comm comm)
-{
-	use(buffer, count * group_size(comm), type, READ);
-}
-
-void hwio_inout_local(void *buffer, MPI_Count count, MPI_Datatype type, MPI_Comm comm)
-{
-	use(buffer, count * group_size(comm), type, BOTH);
-}
-
-void hwio_in_near(const void *buffer, MPI_Count count, MPI_Datatype type, MPI_Comm comm)
-{
-	use(buffer, count * destinations(comm), type, READ);
-}
-
-void hwio_inout_near(void *buffer, MPI_Count count, MPI_Datatype type, MPI_Comm comm)
-{
-	use(buffer, count * sources(comm), type, BOTH);
-}
-
 /* The same for both sizes of counts. */
-#define SUMS(SUFFIX, COUNT) \
-	void hwio_in_sum##SUFFIX(const void *buffer, const COUNT counts[], MPI_Datatype type, MPI_Comm comm) \
+#define SUM(NAME, COUNT) \
+	void NAME(const void *buffer, const COUNT counts[], MPI_Datatype type, int parts) \
 	{ \
 		MPI_Count all = 0; \
-		for (int i = 0, size = group_size(comm); i < size; i++) \
+		for (int i = 0; i < parts; i++) \
 			all += counts[i]; \
-		use(buffer, all, type, READ); \
-	} \
-	void hwio_inout_sum##SUFFIX(void *buffer, const COUNT counts[], MPI_Datatype type, MPI_Comm comm) \
-	{ \
-		MPI_Count all = 0; \
-		for (int i = 0, size = group_size(comm); i < size; i++) \
-			all += counts[i]; \
-		use(buffer, all, type, BOTH); \
-	} \
-	void hwio_out_mine##SUFFIX(void *buffer, const COUNT counts[], MPI_Datatype type, MPI_Comm comm) \
-	{ \
-		use(buffer, counts[group_rank(comm)], type, OVERWRITTEN); \
+		hwio_uses(buffer, all, type); \
 	}
 
-SUMS(, int)
-SUMS(_c, MPI_Count)
+SUM(hwio_uses_sum, int)
+SUM(hwio_uses_sum_c, MPI_Count)
 
 static const void *element(const void *buffer, MPI_Aint index, MPI_Datatype type)
 {
@@ -312,44 +258,29 @@ static const void *element(const void *buffer, MPI_Aint index, MPI_Datatype type
 	return (const char *)buffer + index * extent;
 }
 
-#define VECTOR(NAME, QUALIFIER, COUNT, DISPLACEMENT, PEERS, HOW) \
-	void NAME(QUALIFIER void *buffer, const COUNT counts[], const DISPLACEMENT displacements[], MPI_Datatype type, \
-		MPI_Comm comm) \
+#define VECTOR(NAME, COUNT, DISPLACEMENT) \
+	void NAME(const void *buffer, const COUNT counts[], const DISPLACEMENT displacements[], MPI_Datatype type, \
+		int parts) \
 	{ \
 		if (buffer == MPI_IN_PLACE || type == MPI_DATATYPE_NULL) \
 			return; \
-		for (int i = 0, size = PEERS(comm); i < size; i++) \
-			use(element(buffer, displacements[i], type), counts[i], type, HOW); \
+		for (int i = 0; i < parts; i++) \
+			hwio_uses(element(buffer, displacements[i], type), counts[i], type); \
 	}
 
-VECTOR(hwio_in_v, const, int, int, peers, READ)
-VECTOR(hwio_out_v, , int, int, peers, OVERWRITTEN)
-VECTOR(hwio_inout_v, , int, int, peers, BOTH)
-VECTOR(hwio_in_v_c, const, MPI_Count, MPI_Aint, peers, READ)
-VECTOR(hwio_out_v_c, , MPI_Count, MPI_Aint, peers, OVERWRITTEN)
-VECTOR(hwio_inout_v_c, , MPI_Count, MPI_Aint, peers, BOTH)
-VECTOR(hwio_in_near_v, const, int, int, destinations, READ)
-VECTOR(hwio_inout_near_v, , int, int, sources, BOTH)
-VECTOR(hwio_in_near_v_c, const, MPI_Count, MPI_Aint, destinations, READ)
-VECTOR(hwio_inout_near_v_c, , MPI_Count, MPI_Aint, sources, BOTH)
+VECTOR(hwio_uses_v, int, int)
+VECTOR(hwio_uses_v_c, MPI_Count, MPI_Aint)
 
-#define TYPED(NAME, QUALIFIER, COUNT, DISPLACEMENT, PEERS, HOW) \
-	void NAME(QUALIFIER void *buffer, const COUNT counts[], const DISPLACEMENT displacements[], \
-		const MPI_Datatype types[], MPI_Comm comm) \
+#define TYPED(NAME, COUNT, DISPLACEMENT) \
+	void NAME(const void *buffer, const COUNT counts[], const DISPLACEMENT displacements[], \
+		const MPI_Datatype types[], int parts) \
 	{ \
 		if (buffer == MPI_IN_PLACE) \
 			return; \
-		for (int i = 0, size = PEERS(comm); i < size; i++) \
-			use((QUALIFIER char *)buffer + displacements[i], counts[i], types[i], HOW); \
+		for (int i = 0; i < parts; i++) \
+			hwio_uses((const char *)buffer + displacements[i], counts[i], types[i]); \
 	}
 
-TYPED(hwio_in_w, const, int, int, peers, READ)
-TYPED(hwio_out_w, , int, int, peers, OVERWRITTEN)
-TYPED(hwio_inout_w, , int, int, peers, BOTH)
-TYPED(hwio_in_w_c, const, MPI_Count, MPI_Aint, peers, READ)
-TYPED(hwio_out_w_c, , MPI_Count, MPI_Aint, peers, OVERWRITTEN)
-TYPED(hwio_inout_w_c, , MPI_Count, MPI_Aint, peers, BOTH)
-TYPED(hwio_in_near_w, const, int, MPI_Aint, destinations, READ)
-TYPED(hwio_inout_near_w, , int, MPI_Aint, sources, BOTH)
-TYPED(hwio_in_near_w_c, const, MPI_Count, MPI_Aint, destinations, READ)
-TYPED(hwio_inout_near_w_c, , MPI_Count, MPI_Aint, sources, BOTH)
+TYPED(hwio_uses_w, int, int)
+TYPED(hwio_uses_w_near, int, MPI_Aint)
+TYPED(hwio_uses_w_c, MPI_Count, MPI_Aint)

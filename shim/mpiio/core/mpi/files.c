@@ -188,7 +188,7 @@ static bool write_instead(MPI_File file, MPI_Offset offset, const void *buffer, 
 		set_status(status, (size_t)written);
 		return true;
 	}
-	hwio_in(buffer, count, type);
+	hwio_uses(buffer, count, type);
 	hwio_before_change(one->descriptor, 0, INT64_MAX);
 	return false;
 }
@@ -206,7 +206,7 @@ int hwio_MPI_File_read_at(MPI_File file, MPI_Offset offset, void *buffer, int co
 	if (hwio_depth == 0 && hwio_mode != HWIO_OFF && read_instead(file, offset, buffer, count, type, status))
 		return MPI_SUCCESS;
 	if (hwio_is_busy && hwio_depth == 0)
-		hwio_inout(buffer, count, type);
+		hwio_uses(buffer, count, type);
 	hwio_step_in();
 	int result = hwio_real.MPI_File_read_at(file, offset, buffer, count, type, status);
 	hwio_step_out();
@@ -225,7 +225,7 @@ int hwio_MPI_File_read(MPI_File file, void *buffer, int count, MPI_Datatype type
 		return MPI_SUCCESS;
 	}
 	if (hwio_is_busy && hwio_depth == 0)
-		hwio_inout(buffer, count, type);
+		hwio_uses(buffer, count, type);
 	hwio_step_in();
 	int result = hwio_real.MPI_File_read(file, buffer, count, type, status);
 	hwio_step_out();
@@ -238,7 +238,7 @@ int hwio_MPI_File_write_at(MPI_File file, MPI_Offset offset, const void *buffer,
 	if (hwio_depth == 0 && hwio_mode != HWIO_OFF && write_instead(file, offset, buffer, count, type, status))
 		return MPI_SUCCESS;
 	if (hwio_is_busy && hwio_depth == 0)
-		hwio_in(buffer, count, type);
+		hwio_uses(buffer, count, type);
 	hwio_step_in();
 	int result = hwio_real.MPI_File_write_at(file, offset, buffer, count, type, status);
 	hwio_step_out();
@@ -258,7 +258,7 @@ int hwio_MPI_File_write(MPI_File file, const void *buffer, int count, MPI_Dataty
 		return MPI_SUCCESS;
 	}
 	if (hwio_is_busy && hwio_depth == 0)
-		hwio_in(buffer, count, type);
+		hwio_uses(buffer, count, type);
 	hwio_step_in();
 	int result = hwio_real.MPI_File_write(file, buffer, count, type, status);
 	hwio_step_out();
@@ -272,7 +272,7 @@ static void before_write_all(MPI_File file, const void *buffer, int count, MPI_D
 	struct opened *one = hwio_is_busy && hwio_depth == 0 ? opened_of(file) : NULL;
 	if (hwio_is_busy && hwio_depth == 0) {
 		hwio_communicates();
-		hwio_in(buffer, count, type);
+		hwio_uses(buffer, count, type);
 	}
 	if (one && one->descriptor >= 0)
 		hwio_before_change(one->descriptor, 0, INT64_MAX);

@@ -93,12 +93,18 @@ static int gather_unchanged(const struct gather *g)
 	return result;
 }
 
+/* Discards what the gather will overwrite at the root. A call that MPI refuses leaves the memory as it is: for such
+ * arguments it is filled. */
 static void clear_destination(const struct gather *g)
 {
+	bool is_refused = g->send == g->receive ||
+		(g->send != MPI_IN_PLACE && (g->send_count < 0 || g->send_type == MPI_DATATYPE_NULL));
 	for (int rank = 0; hwio_is_busy && rank < g->known->size; rank++) {
 		MPI_Count count;
 		void *block = gather_block_of(g, rank, &count);
-		if (!(rank == g->root && g->send == MPI_IN_PLACE))
+		if (is_refused)
+			hwio_uses(block, count, g->receive_type);
+		else if (!(rank == g->root && g->send == MPI_IN_PLACE))
 			hwio_out(block, count, g->receive_type);
 	}
 }
@@ -147,7 +153,7 @@ static int copy_root_part(const struct gather *g)
 	void *block = gather_block_of(g, g->root, &count);
 	if (g->send == MPI_IN_PLACE)
 		return MPI_SUCCESS;
-	hwio_in(g->send, g->send_count, g->send_type);
+	hwio_uses(g->send, g->send_count, g->send_type);
 	/* By MPI's own gather: Open MPI 4 copies long messages between two types with gaps otherwise than it sends
 	 * them. */
 	return hwio_real.MPI_Gather(g->send, (int)g->send_count, g->send_type, block, (int)count, g->receive_type, 0,
@@ -261,7 +267,7 @@ static int gather(struct gather *g)
 	if (is_root)
 		clear_destination(g);
 	if (g->send != MPI_IN_PLACE)
-		hwio_in(g->send, g->send_count, g->send_type);
+		hwio_uses(g->send, g->send_count, g->send_type);
 	if (!hwio_turn_is_due(turn)) {
 		g->why = hwio_memory_map_is_threaded() ? HWIO_LEFT_THREADS : HWIO_LEFT_NO_GAIN;
 		if (is_root)
@@ -327,7 +333,7 @@ static int enter_gather(struct gather *g)
 	if (hwio_is_busy) {
 		hwio_communicates();
 		if (g->send != MPI_IN_PLACE)
-			hwio_in(g->send, g->send_count, g->send_type);
+			hwio_uses(g->send, g->send_count, g->send_type);
 		if (is_plain)
 			hwio_in_all(g->receive);
 		else if (g->known->rank == g->root)

@@ -322,7 +322,7 @@ static int receive_over_deferred(void *buffer, int count, MPI_Datatype type, int
 	bool is_known = bytes >= 0 && (size_t)bytes <= hwio_type_bytes(count, type) &&
 		hwio_layout_make(&layout, buffer, count, type);
 	if (!is_known) {
-		hwio_inout(buffer, count, type);
+		hwio_uses(buffer, count, type);
 		hwio_incoming_fetch_all();
 		result = hwio_real.MPI_Mrecv(buffer, count, type, &message, status);
 		return result == MPI_SUCCESS ? hwio_received(buffer, count, type, comm, status, false) : result;
@@ -357,7 +357,7 @@ void hwio_before_receive(void *buffer, MPI_Count count, MPI_Datatype type)
 	if (hwio_is_busy && hwio_depth == 0) {
 		hwio_outstanding_poll();
 		/* The message may be shorter than the buffer. */
-		hwio_inout(buffer, count, type);
+		hwio_uses(buffer, count, type);
 	}
 }
 

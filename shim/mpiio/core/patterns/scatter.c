@@ -107,7 +107,7 @@ static void fill_source(const struct scatter *s)
 		MPI_Count count;
 		const void *block = scatter_block_of(s, rank, &count);
 		if (!(rank == s->root && s->receive == MPI_IN_PLACE))
-			hwio_in(block, count, s->send_type);
+			hwio_uses(block, count, s->send_type);
 	}
 }
 
@@ -224,7 +224,7 @@ static int copy_root_part(const struct scatter *s)
 		if (is_read)
 			return MPI_SUCCESS;
 	}
-	hwio_in(block, count, s->send_type);
+	hwio_uses(block, count, s->send_type);
 	/* By MPI's own scatter. */
 	return hwio_real.MPI_Scatter(block, (int)count, s->send_type, s->receive, (int)s->receive_count,
 		s->receive_type, 0, MPI_COMM_SELF);
@@ -239,7 +239,7 @@ static int serve_ranks(const struct scatter *s, const int *has_read, uint64_t id
 		const void *block = scatter_block_of(s, rank, &count);
 		if (rank == s->root || has_read[rank])
 			continue;
-		hwio_in(block, count, s->send_type);
+		hwio_uses(block, count, s->send_type);
 		result = hwio_real.MPI_Send(block, (int)count, s->send_type, s->known->world_ranks[rank],
 			HWIO_TAG_OF(HWIO_TAG_DATA, id), hwio_control);
 	}
@@ -364,8 +364,10 @@ static int scatter(struct scatter *s)
 	bool is_root = s->known->rank == s->root;
 	struct hwio_turn *turn = hwio_comm_turn(s->known, s->root, HWIO_TURN_SCATTER);
 	memset(&order, 0, sizeof(order));
-	if (hwio_is_busy)
+	if (hwio_is_busy) {
 		hwio_communicates();
+		hwio_uses(s->receive, s->receive_count, s->receive_type);
+	}
 	if (!hwio_turn_is_due(turn)) {
 		if (is_root) {
 			note_scatter_left(s);
@@ -381,11 +383,8 @@ static int scatter(struct scatter *s)
 	hwio_real.MPI_Bcast(&order, sizeof(order), MPI_BYTE, s->root, s->comm);
 	turn->skip = order.skip;
 	int result = MPI_SUCCESS;
-	if (order.action == BY_FILE) {
-		if (!is_root)
-			hwio_out(s->receive, s->receive_count, s->receive_type);
+	if (order.action == BY_FILE)
 		result = is_root ? scatter_at_root(s, &order) : scatter_at_rank(s, &order);
-	}
 	hwio_step_out();
 	if (order.action != BY_FILE) {
 		if (is_root) {
@@ -443,13 +442,10 @@ __attribute__((noinline)) static int enter(const void *send, int send_count, MPI
 				fill_source(&s);
 			else if (!s.known)
 				hwio_in_all(send);
-			if (receive != MPI_IN_PLACE)
-				hwio_out(receive, receive_count, receive_type);
+			hwio_uses(receive, receive_count, receive_type);
 		}
 		return scatter_unchanged(&s);
 	}
-	if (receive != MPI_IN_PLACE && hwio_is_busy)
-		hwio_out(receive, receive_count, receive_type);
 	return scatter(&s);
 }
 
@@ -483,13 +479,10 @@ static int enter_by_counts(struct scatter *s)
 		if (hwio_is_busy) {
 			hwio_communicates();
 			hwio_in_all(s->send);
-			if (s->receive != MPI_IN_PLACE)
-				hwio_out(s->receive, s->receive_count, s->receive_type);
+			hwio_uses(s->receive, s->receive_count, s->receive_type);
 		}
 		return scatter_unchanged(s);
 	}
-	if (s->receive != MPI_IN_PLACE && hwio_is_busy)
-		hwio_out(s->receive, s->receive_count, s->receive_type);
 	return scatter(s);
 }
 

@@ -157,7 +157,7 @@ void hwio_before_send(const void *buffer, MPI_Count count, MPI_Datatype type)
 {
 	if (hwio_is_busy && hwio_depth == 0) {
 		hwio_sends();
-		hwio_in(buffer, count, type);
+		hwio_uses(buffer, count, type);
 	}
 }
 
@@ -256,7 +256,7 @@ static int start_send(isend_call call, const void *buffer, int count, MPI_Dataty
 		hwio_left_forwarded(HWIO_READ_SEND, buffer, hwio_type_bytes(count, type));
 	if (hwio_is_busy && hwio_depth == 0) {
 		hwio_outstanding_poll();
-		hwio_in(buffer, count, type);
+		hwio_uses(buffer, count, type);
 	}
 	int result;
 	struct hwio_offered *offered = NULL;

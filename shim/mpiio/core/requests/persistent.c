@@ -79,7 +79,7 @@ int hwio_MPI_Start(MPI_Request *request)
 	if (hwio_depth == 0 && hwio_tracked_any())
 		hwio_communicates();
 	if (one && one->kind == HWIO_PERSISTENT_SEND)
-		hwio_in(one->buffer, one->count, one->type);
+		hwio_uses(one->buffer, one->count, one->type);
 	bool is_receive = one && one->kind == HWIO_PERSISTENT_RECEIVE;
 	if (is_receive)
 		hwio_before_receive(one->buffer, one->count, one->type);

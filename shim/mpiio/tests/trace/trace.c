@@ -77,6 +77,29 @@ int hwio_is_under_root(int root, MPI_Comm comm)
 	return root >= 0;
 }
 
+int hwio_peers(MPI_Comm comm)
+{
+	return hwio_group_size(comm);
+}
+
+int hwio_group_size(MPI_Comm comm)
+{
+	int size = 0;
+
+	hwio_real.MPI_Comm_size(comm, &size);
+	return size;
+}
+
+int hwio_sources(MPI_Comm comm)
+{
+	return hwio_group_size(comm);
+}
+
+int hwio_destinations(MPI_Comm comm)
+{
+	return hwio_group_size(comm);
+}
+
 /* All of these only record that they were called. */
 #define ROLE(NAME, ...) \
 	void NAME(__VA_ARGS__) \
@@ -85,54 +108,15 @@ int hwio_is_under_root(int root, MPI_Comm comm)
 	}
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 
-ROLE(hwio_in, const void *buffer, MPI_Count count, MPI_Datatype type)
-ROLE(hwio_out, void *buffer, MPI_Count count, MPI_Datatype type)
-ROLE(hwio_inout, void *buffer, MPI_Count count, MPI_Datatype type)
-ROLE(hwio_in_each, const void *buffer, MPI_Count count, MPI_Datatype type, MPI_Comm comm)
-ROLE(hwio_out_each, void *buffer, MPI_Count count, MPI_Datatype type, MPI_Comm comm)
-ROLE(hwio_inout_each, void *buffer, MPI_Count count, MPI_Datatype type, MPI_Comm comm)
-ROLE(hwio_in_local, const void *buffer, MPI_Count count, MPI_Datatype type, MPI_Comm comm)
-ROLE(hwio_inout_local, void *buffer, MPI_Count count, MPI_Datatype type, MPI_Comm comm)
-ROLE(hwio_in_near, const void *buffer, MPI_Count count, MPI_Datatype type, MPI_Comm comm)
-ROLE(hwio_inout_near, void *buffer, MPI_Count count, MPI_Datatype type, MPI_Comm comm)
-ROLE(hwio_in_sum, const void *buffer, const int counts[], MPI_Datatype type, MPI_Comm comm)
-ROLE(hwio_in_sum_c, const void *buffer, const MPI_Count counts[], MPI_Datatype type, MPI_Comm comm)
-ROLE(hwio_inout_sum, void *buffer, const int counts[], MPI_Datatype type, MPI_Comm comm)
-ROLE(hwio_inout_sum_c, void *buffer, const MPI_Count counts[], MPI_Datatype type, MPI_Comm comm)
-ROLE(hwio_out_mine, void *buffer, const int counts[], MPI_Datatype type, MPI_Comm comm)
-ROLE(hwio_out_mine_c, void *buffer, const MPI_Count counts[], MPI_Datatype type, MPI_Comm comm)
-ROLE(hwio_in_v, const void *buffer, const int counts[], const int displacements[], MPI_Datatype type, MPI_Comm comm)
-ROLE(hwio_out_v, void *buffer, const int counts[], const int displacements[], MPI_Datatype type, MPI_Comm comm)
-ROLE(hwio_inout_v, void *buffer, const int counts[], const int displacements[], MPI_Datatype type, MPI_Comm comm)
-ROLE(hwio_in_v_c, const void *buffer, const MPI_Count counts[], const MPI_Aint displacements[], MPI_Datatype type,
-	MPI_Comm comm)
-ROLE(hwio_out_v_c, void *buffer, const MPI_Count counts[], const MPI_Aint displacements[], MPI_Datatype type,
-	MPI_Comm comm)
-ROLE(hwio_inout_v_c, void *buffer, const MPI_Count counts[], const MPI_Aint displacements[], MPI_Datatype type,
-	MPI_Comm comm)
-ROLE(hwio_in_w, const void *buffer, const int counts[], const int displacements[], const MPI_Datatype types[],
-	MPI_Comm comm)
-ROLE(hwio_out_w, void *buffer, const int counts[], const int displacements[], const MPI_Datatype types[], MPI_Comm comm)
-ROLE(hwio_inout_w, void *buffer, const int counts[], const int displacements[], const MPI_Datatype types[],
-	MPI_Comm comm)
-ROLE(hwio_in_w_c, const void *buffer, const MPI_Count counts[], const MPI_Aint displacements[],
-	const MPI_Datatype types[], MPI_Comm comm)
-ROLE(hwio_out_w_c, void *buffer, const MPI_Count counts[], const MPI_Aint displacements[], const MPI_Datatype types[],
-	MPI_Comm comm)
-ROLE(hwio_inout_w_c, void *buffer, const MPI_Count counts[], const MPI_Aint displacements[], const MPI_Datatype types[],
-	MPI_Comm comm)
-ROLE(hwio_in_near_v, const void *buffer, const int counts[], const int displacements[], MPI_Datatype type,
-	MPI_Comm comm)
-ROLE(hwio_inout_near_v, void *buffer, const int counts[], const int displacements[], MPI_Datatype type, MPI_Comm comm)
-ROLE(hwio_in_near_v_c, const void *buffer, const MPI_Count counts[], const MPI_Aint displacements[], MPI_Datatype type,
-	MPI_Comm comm)
-ROLE(hwio_inout_near_v_c, void *buffer, const MPI_Count counts[], const MPI_Aint displacements[], MPI_Datatype type,
-	MPI_Comm comm)
-ROLE(hwio_in_near_w, const void *buffer, const int counts[], const MPI_Aint displacements[], const MPI_Datatype types[],
-	MPI_Comm comm)
-ROLE(hwio_inout_near_w, void *buffer, const int counts[], const MPI_Aint displacements[], const MPI_Datatype types[],
-	MPI_Comm comm)
-ROLE(hwio_in_near_w_c, const void *buffer, const MPI_Count counts[], const MPI_Aint displacements[],
-	const MPI_Datatype types[], MPI_Comm comm)
-ROLE(hwio_inout_near_w_c, void *buffer, const MPI_Count counts[], const MPI_Aint displacements[],
-	const MPI_Datatype types[], MPI_Comm comm)
+ROLE(hwio_uses, const void *buffer, MPI_Count count, MPI_Datatype type)
+ROLE(hwio_uses_sum, const void *buffer, const int counts[], MPI_Datatype type, int parts)
+ROLE(hwio_uses_sum_c, const void *buffer, const MPI_Count counts[], MPI_Datatype type, int parts)
+ROLE(hwio_uses_v, const void *buffer, const int counts[], const int displacements[], MPI_Datatype type, int parts)
+ROLE(hwio_uses_v_c, const void *buffer, const MPI_Count counts[], const MPI_Aint displacements[], MPI_Datatype type,
+	int parts)
+ROLE(hwio_uses_w, const void *buffer, const int counts[], const int displacements[], const MPI_Datatype types[],
+	int parts)
+ROLE(hwio_uses_w_near, const void *buffer, const int counts[], const MPI_Aint displacements[],
+	const MPI_Datatype types[], int parts)
+ROLE(hwio_uses_w_c, const void *buffer, const MPI_Count counts[], const MPI_Aint displacements[],
+	const MPI_Datatype types[], int parts)

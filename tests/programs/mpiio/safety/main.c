@@ -153,6 +153,8 @@ void *memory(size_t bytes)
 	void *at = malloc(bytes ? bytes : 1);
 
 	must(at != NULL, "memory");
+	/* Of the data of an earlier case nothing is left. */
+	memset(at, 0xa5, bytes);
 	return at;
 }
 

@@ -77,6 +77,20 @@ STEP(partly_unmapped)
 	}
 }
 
+/* What the kernel refuses changes nothing. */
+STEP(refused)
+{
+	if (rank == 0) {
+		int flags = MAP_PRIVATE | MAP_FIXED, all = PROT_READ | PROT_WRITE;
+
+		note_result("munmap within a page", munmap(work->data + 1, 65536));
+		note_result("madvise within a page", madvise(work->data + 1, 65536, MADV_DONTNEED));
+		note_result("madvise of private memory", madvise(work->data, 65536, MADV_REMOVE));
+		must(mmap(work->data, 65536, all, flags, -1, 0) == MAP_FAILED, "no file is mapped");
+		must(mremap(work->data + 65536, 65536, 65536, MREMAP_FIXED, work->data) == MAP_FAILED, "not moved");
+	}
+}
+
 STEP(scattered_once_more)
 {
 	char *mine = memory(PART);
@@ -107,7 +121,7 @@ STEP(locked)
 /* clang-format off */
 #define CHANGES(X) \
 	X(one_byte_changed) X(part_changed) X(all_changed) X(moved_within) X(pages_dropped) X(pages_replaced) \
-	X(file_mapped_there) X(remapped) X(partly_unmapped) X(scattered_once_more) X(read_again)
+	X(file_mapped_there) X(remapped) X(partly_unmapped) X(refused) X(scattered_once_more) X(read_again)
 /* clang-format on */
 
 #define BOTH(name) READ_SCATTER(name##_before, name, NULL) READ_SCATTER(name##_after, NULL, name)

@@ -316,4 +316,14 @@ void do_wrong(void)
 	else if (what == 9)
 		event_code("gather to null",
 			MPI_Gather(t.at, t.count, t.type, t.at, t.count, t.type, 1000, program.comms[0]));
+	else if (what == 10)
+		event_code("reduce to null", MPI_Reduce(t.at, t.at, t.count, t.type, MPI_SUM, 1000, comm));
+	else if (what == 11)
+		event_code("allreduce by null", MPI_Allreduce(t.at, t.at, t.count, t.type, MPI_OP_NULL, comm));
+	else if (what == 12)
+		event_code("alltoall of null",
+			MPI_Alltoall(t.at, t.count, MPI_DATATYPE_NULL, t.at, t.count, t.type, comm));
+	else if (what == 13)
+		event_code("allgather of null",
+			MPI_Allgather(t.at, t.count, MPI_DATATYPE_NULL, t.at, t.count, t.type, comm));
 }

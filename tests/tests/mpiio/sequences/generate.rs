@@ -348,9 +348,9 @@ impl Maker {
                 let (rank, base, buffer) = (self.rank(), self.base(), self.random.index(4));
                 let elements = self.size(100_000) / 8;
                 let typed = self.typed(base, elements, buffer);
-                let (tag, what) = (self.tag(), self.random.below(14));
+                let (tag, what) = (self.tag(), self.random.below(18));
                 let wrong = Kind::Wrong { rank, what, typed: typed.clone() };
-                self.add(if what < 10 { wrong } else { Kind::Cancel { rank, tag, typed } });
+                self.add(if what < 14 { wrong } else { Kind::Cancel { rank, tag, typed } });
             }
         }
     }

@@ -131,6 +131,7 @@ impl Program {
         command
             .args(&self.argv[1..])
             .env_remove("LD_LIBRARY_PATH") // cargo's
+            .env_remove("PYTHONUNBUFFERED") // it takes the output of several ranks apart
             .envs(self.env.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null())
             .stdout(copy(&stdout))

@@ -43,266 +43,110 @@ pub enum Reply {
     Fallback,
 }
 
-/// An event.
+/// An event. A `client` is the driver's number for a request. A `block` is counted from zero; `None` stands for
+/// content in one piece.
 #[derive(Clone, Debug)]
+#[allow(missing_docs, reason = "the variants' descriptions name their fields")]
 pub enum Input {
-    /// A process requests a path.
-    Request {
-        /// Its number; it gets exactly one [`Output::Reply`] unless it goes away.
-        client: ClientId,
-        /// The path; `..` is resolved by the node along the directory tree.
-        path: Path,
-        /// What it needs.
-        want: Want,
-    },
+    /// A process requests a path, in which `..` is resolved by the node along the directory tree. It gets exactly
+    /// one [`Output::Reply`] unless it goes away.
+    Request { client: ClientId, path: Path, want: Want },
     /// The driver requests something ahead of processes. It is handled like a request of a process, but does
     /// not count as demand, and fails if other content would have to be evicted.
-    Preload {
-        /// Its number, as in [`Input::Request`].
-        client: ClientId,
-        /// The path.
-        path: Path,
-        /// What is needed.
-        want: Want,
-    },
-    /// A process reads a block of a large file.
-    RequestBlock {
-        /// Its number, as in [`Input::Request`].
-        client: ClientId,
-        /// The file's canonical path.
-        path: Path,
-        /// The block, counted from zero.
-        block: u32,
-    },
+    Preload { client: ClientId, path: Path, want: Want },
+    /// A process reads a block of a large file, by its canonical path.
+    RequestBlock { client: ClientId, path: Path, block: u32 },
     /// A process has used content that was published as marked.
-    Used {
-        /// The file.
-        path: Path,
-        /// The block; `None` if the content was published as a whole.
-        block: Option<u32>,
-    },
+    Used { path: Path, block: Option<u32> },
     /// A process no longer waits.
-    ClientGone {
-        /// Its number.
-        client: ClientId,
-    },
+    ClientGone { client: ClientId },
     /// A link to this peer is up, and its `Hello` has been checked.
-    PeerUp {
-        /// The peer.
-        peer: Peer,
-    },
+    PeerUp { peer: Peer },
     /// The link is down; nothing more arrives from it, and what was sent may be lost.
-    PeerDown {
-        /// The peer.
-        peer: Peer,
-    },
+    PeerDown { peer: Peer },
     /// A message from a peer. The bytes of a chunk are already stored; before [`Message::End`] and
     /// [`Message::Content`] they have been checked against the digest.
-    Message {
-        /// The peer.
-        from: Peer,
-        /// The message.
-        message: Message,
-    },
-    /// Received content does not match the digest of [`Message::End`].
-    Corrupt {
-        /// The parent that sent it.
-        from: Rank,
-        /// The parent's number for the transfer.
-        transfer: TransferId,
-    },
-    /// The bytes of [`Message::Content`] do not match its digest.
-    CorruptContent {
-        /// The parent that sent it.
-        from: Rank,
-        /// The path.
-        path: Path,
-    },
-    /// Answer to [`Output::Digest`].
-    Digested {
-        /// The path.
-        path: Path,
-        /// The requested aspect.
-        aspect: Aspect,
-        /// The digest; `None` if the content can't be read.
-        digest: Option<Digest>,
-    },
-    /// One [`Output::SendChunk`] or [`Output::SendContent`] has been handed to the network.
-    ChunkSent {
-        /// The child that it was sent to.
-        to: Rank,
-    },
+    Message { from: Peer, message: Message },
+    /// Content received from a parent, under its number, does not match the digest of [`Message::End`].
+    Corrupt { from: Rank, transfer: TransferId },
+    /// The bytes of a parent's [`Message::Content`] do not match its digest.
+    CorruptContent { from: Rank, path: Path },
+    /// Answer to [`Output::Digest`]. There is no digest if the content can't be read.
+    Digested { path: Path, aspect: Aspect, digest: Option<Digest> },
+    /// One [`Output::SendChunk`] or [`Output::SendContent`] to this child has been handed to the network.
+    ChunkSent { to: Rank },
     /// Answer to [`Output::ReadEntry`] and [`Output::ReadListing`].
-    FactRead {
-        /// The path.
-        path: Path,
-        /// The requested aspect.
-        aspect: Aspect,
-        /// The fact that was read.
-        fact: Fact,
-    },
-    /// Answer to [`Output::ReadDetails`].
-    DetailsRead {
-        /// The directory.
-        path: Path,
-        /// The facts about its names. Names that could not be examined are missing.
-        details: Vec<Detail>,
-    },
+    FactRead { path: Path, aspect: Aspect, fact: Fact },
+    /// Answer to [`Output::ReadDetails`]: the facts about a directory's names. Names that could not be examined
+    /// are missing.
+    DetailsRead { path: Path, details: Vec<Detail> },
     /// First answer to [`Output::ReadFile`]: the file is open.
-    FileOpened {
-        /// The path.
-        path: Path,
-        /// The requested aspect.
-        aspect: Aspect,
-        /// Its head.
-        head: FileHead,
-    },
-    /// The bytes of an open file up to this position of its content are stored.
-    FileRead {
-        /// The path.
-        path: Path,
-        /// The requested aspect.
-        aspect: Aspect,
-        /// End of the stored bytes; the file is complete when it equals the head's `content_bytes`.
-        position: u64,
-    },
+    FileOpened { path: Path, aspect: Aspect, head: FileHead },
+    /// The bytes of an open file up to this position of its content are stored. The file is complete when it
+    /// equals the head's `content_bytes`.
+    FileRead { path: Path, aspect: Aspect, position: u64 },
     /// Last answer to [`Output::ReadFile`] if it fails, before or after opening.
-    FileFailed {
-        /// The path.
-        path: Path,
-        /// The requested aspect.
-        aspect: Aspect,
-        /// The error number.
-        errno: u16,
-    },
+    FileFailed { path: Path, aspect: Aspect, errno: u16 },
     /// The store could not take this content (no space): it is dropped, and its clients use the source file.
-    StoreFailed {
-        /// The path.
-        path: Path,
-        /// The block; `None` for content in one piece.
-        block: Option<u32>,
-    },
+    StoreFailed { path: Path, block: Option<u32> },
     /// An [`Output::Evict`] was refused, because a process has the file open or mapped.
-    EvictRefused {
-        /// The path.
-        path: Path,
-    },
-    /// The store's limit has changed. Content beyond it is evicted in steps; the driver repeats the input
-    /// while [`Stats::store_bytes`] exceeds the limit.
-    Room {
-        /// The new limit, in place of [`Limits::store_bytes_max`](crate::Limits::store_bytes_max).
-        store_bytes_max: u64,
-    },
-    /// The user clears content. Answered by [`Output::Cleared`], behind the resulting [`Output::Evict`]s.
-    Clear {
-        /// The path.
-        path: Path,
-        /// Everything below it too.
-        subtree: bool,
-        /// The path at which an earlier answer stopped.
-        after: Option<Path>,
-    },
-    /// The user refreshes: what has changed on the shared file system is to be read again. Answered by one
-    /// [`Output::Refreshed`] or [`Output::RefreshFailed`].
-    Refresh {
-        /// The driver's number for it.
-        request: u64,
-        /// Paths at and below which to check, at most half of
-        /// [`CHANGES_MAX`](headwater_abi::wire::CHANGES_MAX); if there are none, everywhere.
-        paths: Vec<Path>,
-    },
-    /// The driver could not execute an [`Output::Generation`]: what was published stays, and this node serves
-    /// what has changed from the source files.
-    GenerationFailed {
-        /// The changes of that generation.
-        changes: Option<Vec<Change>>,
-    },
+    EvictRefused { path: Path },
+    /// The store's limit has changed: this replaces [`Limits::store_bytes_max`](crate::Limits::store_bytes_max).
+    /// Content beyond it is evicted in steps; the driver repeats the input while [`Stats::store_bytes`] exceeds
+    /// the limit.
+    Room { store_bytes_max: u64 },
+    /// The user clears content of a path, with `subtree` everything below it too. Answered by
+    /// [`Output::Cleared`], behind the resulting [`Output::Evict`]s. Continues `after` the path at which an
+    /// earlier answer stopped.
+    Clear { path: Path, subtree: bool, after: Option<Path> },
+    /// The user refreshes, by the driver's number: what has changed on the shared file system is to be read
+    /// again, at and below at most half of [`CHANGES_MAX`](headwater_abi::wire::CHANGES_MAX) paths; if there are
+    /// none, everywhere. Answered by one [`Output::Refreshed`] or [`Output::RefreshFailed`].
+    Refresh { request: u64, paths: Vec<Path> },
+    /// The driver could not execute an [`Output::Generation`] with these changes: what was published stays, and
+    /// this node serves what has changed from the source files.
+    GenerationFailed { changes: Option<Vec<Change>> },
     /// No process uses an older generation any more, and its content was removed from the store.
-    GenerationGone {
-        /// Its number.
-        generation: u64,
-    },
+    GenerationGone { generation: u64 },
 }
 
-/// An action for the driver.
+/// An action for the driver. A `block` is counted from zero; `None` stands for content in one piece.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the variants' descriptions name their fields")]
 pub enum Output {
     /// Link to this rank, as its child; retry until that succeeds or [`Output::HangUp`] follows.
-    Dial {
-        /// The rank.
-        rank: Rank,
-    },
+    Dial { rank: Rank },
     /// End the link to this rank, or the attempts to make it.
-    HangUp {
-        /// The rank.
-        rank: Rank,
-    },
+    HangUp { rank: Rank },
     /// Answer a process. It sees everything that was published before.
-    Reply {
-        /// The process.
-        client: ClientId,
-        /// The answer.
-        reply: Reply,
-    },
-    /// Send a message.
-    Send {
-        /// The peer.
-        to: Peer,
-        /// The message; never one with bytes of content.
-        message: Message,
-    },
-    /// Send [`Message::Content`] with its bytes from the store, or [`Message::Unavailable`] if they were
-    /// evicted; answered by [`Input::ChunkSent`].
-    SendContent {
-        /// The child.
-        to: Rank,
-        /// The path.
-        path: Path,
-        /// [`Aspect::Loadable`] or [`Aspect::Whole`].
-        aspect: Aspect,
-        /// Its head.
-        head: Arc<FileHead>,
-        /// The digest of its bytes.
-        digest: Digest,
-    },
-    /// Send bytes of content from the store; answered by [`Input::ChunkSent`].
+    Reply { client: ClientId, reply: Reply },
+    /// Send a message; never one with bytes of content.
+    Send { to: Peer, message: Message },
+    /// Send a child [`Message::Content`] ([`Aspect::Loadable`] or [`Aspect::Whole`]) with its bytes from the
+    /// store, or [`Message::Unavailable`] if they were evicted; answered by [`Input::ChunkSent`].
+    SendContent { to: Rank, path: Path, aspect: Aspect, head: Arc<FileHead>, digest: Digest },
+    /// Send a child bytes of content from the store; answered by [`Input::ChunkSent`].
     SendChunk {
-        /// The child.
         to: Rank,
         /// This node's number for the transfer.
         transfer: TransferId,
-        /// The file.
         path: Path,
-        /// The block; `None` for content in one piece.
         block: Option<u32>,
         /// Position of the bytes in the content.
         position: u64,
         /// Offset of the bytes in the file.
         offset: u64,
-        /// Number of bytes.
         bytes: u32,
     },
     /// Read the entry of a path (reader only).
-    ReadEntry {
-        /// The path.
-        path: Path,
-    },
+    ReadEntry { path: Path },
     /// Read a directory (reader only).
-    ReadListing {
-        /// The path.
-        path: Path,
-    },
+    ReadListing { path: Path },
     /// Read the facts about these names of a directory (reader only); answered by one [`Input::DetailsRead`].
-    ReadDetails {
-        /// The directory.
-        path: Path,
-        /// The names.
-        names: Vec<Box<[u8]>>,
-    },
+    ReadDetails { path: Path, names: Vec<Box<[u8]>> },
     /// Read content into the store (reader only). Answered by `FileOpened`, then `FileRead`s; or
     /// `FileFailed`.
     ReadFile {
-        /// The path.
         path: Path,
         /// [`Aspect::Loadable`], [`Aspect::Whole`] or [`Aspect::Block`].
         aspect: Aspect,
@@ -317,15 +161,11 @@ pub enum Output {
     /// A parent will send this content: reserve space. Chunks are written at `head.locate(position)` before
     /// the node gets them.
     Receive {
-        /// The parent.
         from: Rank,
-        /// The peer's number for the transfer.
+        /// The parent's number for the transfer.
         transfer: TransferId,
-        /// The file.
         path: Path,
-        /// The block; `None` for content in one piece.
         block: Option<u32>,
-        /// Its head.
         head: FileHead,
         /// Bytes of the content that have arrived from another rank and stay.
         position: u64,
@@ -333,65 +173,31 @@ pub enum Output {
         /// wrong.
         have: Option<FileHead>,
     },
-    /// Compute the digest of content in the store; answered by [`Input::Digested`].
-    Digest {
-        /// The file.
-        path: Path,
-        /// [`Aspect::Loadable`], [`Aspect::Whole`] or [`Aspect::Block`].
-        aspect: Aspect,
-        /// Its head.
-        head: FileHead,
-    },
+    /// Compute the digest of content in the store ([`Aspect::Loadable`], [`Aspect::Whole`] or
+    /// [`Aspect::Block`]); answered by [`Input::Digested`].
+    Digest { path: Path, aspect: Aspect, head: FileHead },
     /// A parent has sent wrong content, which is requested from another rank.
-    Mismatch {
-        /// The file.
-        path: Path,
-        /// The parent.
-        from: Rank,
-    },
+    Mismatch { path: Path, from: Rank },
     /// Discard what has arrived of this content.
-    Discard {
-        /// The file.
-        path: Path,
-        /// The block; `None` for content in one piece.
-        block: Option<u32>,
-    },
+    Discard { path: Path, block: Option<u32> },
     /// Make something visible to processes.
     Publish(Publication),
     /// Remove content from the store, blocks included: clear its residency, then remove the file. The store
     /// may refuse.
-    Evict {
-        /// The file.
-        path: Path,
-    },
+    Evict { path: Path },
     /// The record of this path may be removed. If it is published again, it is the same.
-    Forget {
-        /// The path.
-        path: Path,
-    },
+    Forget { path: Path },
     /// The source file has changed or vanished since it was published; it is a passthrough path now. Reported
     /// once, by the node that has noticed it.
-    Changed {
-        /// The path.
-        path: Path,
-    },
-    /// The clearing is done, as far as it could be done at once.
-    Cleared {
-        /// As in the request.
-        path: Path,
-        /// As in the request.
-        subtree: bool,
-        /// The path at which another [`Input::Clear`] continues.
-        next: Option<Path>,
-        /// Files that stay because they are being received or sent.
-        in_transit: u64,
-    },
+    Changed { path: Path },
+    /// The requested clearing is done, as far as it could be done at once; another [`Input::Clear`] continues at
+    /// `next`. Counts files that stay because they are being received or sent.
+    Cleared { path: Path, subtree: bool, next: Option<Path>, in_transit: u64 },
     /// Drop all caches of look-ups: directories may have been replaced (reader only).
     DropLookupCache,
-    /// Begin this generation. What was published stays, except for the changes; processes that began with an
-    /// earlier generation continue with that.
+    /// Begin this generation; generations ascend. What was published stays, except for the changes; processes
+    /// that began with an earlier generation continue with that.
     Generation {
-        /// Its number; generations ascend.
         generation: u64,
         /// Paths whose records are dropped; `None`: all.
         changes: Option<Vec<Change>>,
@@ -399,93 +205,35 @@ pub enum Output {
         /// longer are.
         passthrough: Vec<(Path, bool)>,
     },
-    /// Answer to [`Input::Refresh`]: the generation that has all changes; without changes, the current one.
-    Refreshed {
-        /// The driver's number.
-        request: u64,
-        /// The generation.
-        generation: u64,
-        /// Number of known paths that have changed; `None` if unknown.
-        changed: Option<u64>,
-    },
+    /// Answer to [`Input::Refresh`]: the generation that has all changes, and how many known paths have changed,
+    /// `None` if unknown; without changes, the current generation.
+    Refreshed { request: u64, generation: u64, changed: Option<u64> },
     /// Answer to [`Input::Refresh`]: the parent can't be reached.
-    RefreshFailed {
-        /// The driver's number.
-        request: u64,
-    },
-    /// A peer broke the protocol: close the link.
-    Disconnect {
-        /// The peer.
-        peer: Peer,
-        /// The breach, for the log.
-        reason: &'static str,
-    },
+    RefreshFailed { request: u64 },
+    /// A peer broke the protocol: close the link. The reason is for the log.
+    Disconnect { peer: Peer, reason: &'static str },
 }
 
-/// A change of the node's table.
+/// A change of the node's table. The driver reports the use of what `is_marked` with [`Input::Used`].
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the variants' descriptions name their fields")]
 pub enum Publication {
     /// A fact.
-    Fact {
-        /// The path.
-        path: Path,
-        /// The fact.
-        fact: Fact,
-    },
-    /// Content that is complete in the store.
-    Content {
-        /// The path.
-        path: Path,
-        /// [`Aspect::Loadable`] or [`Aspect::Whole`].
-        aspect: Aspect,
-        /// Its head.
-        head: FileHead,
-        /// True if the driver reports its use with [`Input::Used`].
-        is_marked: bool,
-    },
-    /// The same, of content that arrived with the message that is being handled and is stored first.
-    Arrived {
-        /// The path.
-        path: Path,
-        /// [`Aspect::Loadable`] or [`Aspect::Whole`].
-        aspect: Aspect,
-        /// Its head.
-        head: FileHead,
-        /// What of it is published already: see [`Output::Receive`].
-        have: Option<FileHead>,
-        /// True if the driver reports its use with [`Input::Used`].
-        is_marked: bool,
-    },
-    /// A block that is complete in the store, in the file's sparse copy. When all are, the content is
-    /// published too.
-    Block {
-        /// The file.
-        path: Path,
-        /// The block, counted from zero.
-        block: u32,
-        /// The block's head.
-        head: FileHead,
-        /// True if the driver reports its use with [`Input::Used`].
-        is_marked: bool,
-    },
-    /// The same bytes are stored under another name of the same inode: link to it.
-    HardLink {
-        /// The new name.
-        path: Path,
-        /// The name whose content is complete.
-        target: Path,
-        /// The aspect that is complete there.
-        aspect: Aspect,
-        /// Its head.
-        head: FileHead,
-    },
-    /// The job changes this path: its source file is used, and its directory's source for listings.
-    Passthrough {
-        /// The path.
-        path: Path,
-        /// Everything below it too.
-        tree: bool,
-    },
+    Fact { path: Path, fact: Fact },
+    /// Content ([`Aspect::Loadable`] or [`Aspect::Whole`]) that is complete in the store.
+    Content { path: Path, aspect: Aspect, head: FileHead, is_marked: bool },
+    /// The same, of content that arrived with the message that is being handled and is stored first. `have` is
+    /// published already: see [`Output::Receive`].
+    Arrived { path: Path, aspect: Aspect, head: FileHead, have: Option<FileHead>, is_marked: bool },
+    /// A block, counted from zero, that is complete in the store, in the file's sparse copy. When all are, the
+    /// content is published too.
+    Block { path: Path, block: u32, head: FileHead, is_marked: bool },
+    /// The same bytes are stored under another name of the same inode, the `target`, where this aspect is
+    /// complete: link to it.
+    HardLink { path: Path, target: Path, aspect: Aspect, head: FileHead },
+    /// The job changes this path, with `tree` everything below it: its source file is used, and its directory's
+    /// source for listings.
+    Passthrough { path: Path, tree: bool },
     /// Programs run that don't announce their changes: processes compare what is known with the source file
     /// before they use it.
     Unaudited,

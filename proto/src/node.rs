@@ -197,7 +197,7 @@ impl Node {
             stats: Stats::default(),
             config,
         };
-        node.reroute(0);
+        node.reroute();
         node
     }
 
@@ -208,29 +208,29 @@ impl Node {
             Input::Request { client, path, want } => self.request(client, path, want),
             Input::Preload { client, path, want } => self.preload(client, path, want),
             Input::RequestBlock { client, path, block } => self.request_block(client, path, block),
-            Input::Used { path, block } => self.used(now, &path, block),
+            Input::Used { path, block } => self.used(&path, block),
             Input::ClientGone { client } => self.client_gone(client),
-            Input::PeerUp { peer } => self.peer_up(now, peer),
-            Input::PeerDown { peer } => self.peer_down(now, peer),
-            Input::Corrupt { from, transfer } => self.corrupt(now, from, transfer),
-            Input::CorruptContent { from, path } => self.corrupt_content(now, from, path),
+            Input::PeerUp { peer } => self.peer_up(peer),
+            Input::PeerDown { peer } => self.peer_down(peer),
+            Input::Corrupt { from, transfer } => self.corrupt(from, transfer),
+            Input::CorruptContent { from, path } => self.corrupt_content(from, path),
             Input::Digested { path, aspect, digest } => self.digested(&path, aspect, digest),
-            Input::Message { from, message } => self.message(now, from, message),
+            Input::Message { from, message } => self.message(from, message),
             Input::ChunkSent { to } => self.chunk_sent(to),
-            Input::FactRead { path, aspect, fact } => self.fact_read(now, path, aspect, fact),
-            Input::DetailsRead { path, details } => self.details_read(now, &path, details),
-            Input::FileOpened { path, aspect, head } => self.file_opened(now, path, aspect, head),
-            Input::FileRead { path, aspect, position } => self.file_read(now, &path, aspect, position),
-            Input::FileFailed { path, aspect, errno } => self.file_failed(now, &path, aspect, errno),
-            Input::StoreFailed { path, block } => self.store_failed(now, &path, block),
-            Input::EvictRefused { path } => self.evict_refused(now, &path),
+            Input::FactRead { path, aspect, fact } => self.fact_read(path, aspect, fact),
+            Input::DetailsRead { path, details } => self.details_read(&path, details),
+            Input::FileOpened { path, aspect, head } => self.file_opened(path, aspect, head),
+            Input::FileRead { path, aspect, position } => self.file_read(&path, aspect, position),
+            Input::FileFailed { path, aspect, errno } => self.file_failed(&path, aspect, errno),
+            Input::StoreFailed { path, block } => self.store_failed(&path, block),
+            Input::EvictRefused { path } => self.evict_refused(&path),
             Input::Room { store_bytes_max } => self.set_room(store_bytes_max),
             Input::Clear { path, subtree, after } => self.clear(&path, subtree, after.as_ref()),
             Input::Refresh { request, paths } => self.refresh_requested(request, paths),
             Input::GenerationFailed { changes } => self.generation_failed(changes),
             Input::GenerationGone { generation } => self.generation_gone(generation),
         }
-        self.settle(now);
+        self.settle();
     }
 
     /// Returns the next output, in order.
@@ -247,10 +247,10 @@ impl Node {
     pub fn handle_timeout(&mut self, now: Time) {
         self.now = now;
         for key in self.pending.overdue(now, self.config.limits.request_timeout_ms_max) {
-            self.give_up(now, &key);
+            self.give_up(&key);
         }
-        self.watch_parents(now);
-        self.settle(now);
+        self.watch_parents();
+        self.settle();
     }
 
     /// Returns the counters.
@@ -281,20 +281,20 @@ impl Node {
     }
 
     /// Processes what the input changed, until nothing is left to do.
-    fn settle(&mut self, now: Time) {
+    fn settle(&mut self) {
         loop {
             if let Some(waiter) = self.woken.pop_front() {
                 match waiter {
-                    Waiter::Client(client) => self.resume(now, client),
-                    Waiter::Child(want) => self.serve(now, want),
+                    Waiter::Client(client) => self.resume(client),
+                    Waiter::Child(want) => self.serve(want),
                 }
             } else if let Some(thing) = self.fresh.pop_front() {
-                if !self.children.is_empty() && self.push_policy.pushes_new(now) {
+                if !self.children.is_empty() && self.push_policy.pushes_new(self.now) {
                     self.push_to_all(&thing);
                 }
             } else if let Some(path) = self.downloads.pop_front() {
-                self.download_blocks(now, &path);
-            } else if !self.start_read() && !self.start_batch(now) && !self.continue_checking() {
+                self.download_blocks(&path);
+            } else if !self.start_read() && !self.start_batch() && !self.continue_checking() {
                 break;
             }
         }
@@ -342,7 +342,7 @@ impl Node {
     }
 
     /// Advances a client's request as far as the known facts allow.
-    fn resume(&mut self, now: Time, id: ClientId) {
+    fn resume(&mut self, id: ClientId) {
         let Some(client) = self.clients.get_mut(&id) else { return };
         client.waits_for = None;
         client.rounds += 1;
@@ -352,26 +352,26 @@ impl Node {
         let (path, want) = (client.path.clone(), client.want);
         let block = client.block;
         match (self.map().walk(&path, want).step, block) {
-            (Step::Done, None) if want.contains(Want::DETAILS) && self.waits_for_details(now, id, &path) => {}
+            (Step::Done, None) if want.contains(Want::DETAILS) && self.waits_for_details(id, &path) => {}
             (Step::Done, None) => self.finish(id, Reply::Done),
-            (Step::Done, Some(block)) => self.resume_block(now, id, &path, block),
+            (Step::Done, Some(block)) => self.resume_block(id, &path, block),
             (Step::Missing(path, aspect), _) => {
-                self.wait_for(now, path.clone(), aspect, Waiter::Client(id));
-                self.count(now, id, &path, aspect);
+                self.wait_for(path.clone(), aspect, Waiter::Client(id));
+                self.count(id, &path, aspect);
             }
         }
     }
 
     /// Counts what a client lacks, each thing once: several of one kind start reading ahead.
-    fn count(&mut self, now: Time, id: ClientId, path: &Path, aspect: Aspect) {
+    fn count(&mut self, id: ClientId, path: &Path, aspect: Aspect) {
         if let Some(client) = self.clients.get_mut(&id)
             && (client.is_ahead || client.counted.replace(aspect) == Some(aspect))
         {
             return;
         }
         match aspect {
-            Aspect::Entry => self.note_lookup(now, path),
-            Aspect::Loadable | Aspect::Whole => self.note_content(now, path, aspect),
+            Aspect::Entry => self.note_lookup(path),
+            Aspect::Loadable | Aspect::Whole => self.note_content(path, aspect),
             Aspect::Listing | Aspect::Details | Aspect::Block(_) => {}
         }
     }

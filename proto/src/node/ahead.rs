@@ -4,7 +4,6 @@ use headwater_abi::Path;
 use headwater_abi::wire::{Aspect, Fact};
 
 use super::Node;
-use crate::Time;
 use crate::entry::Details;
 
 /// Larger files are not read ahead: their transfer takes longer than the request.
@@ -14,15 +13,15 @@ const STEPS_MAX: usize = 1024;
 
 impl Node {
     /// Notes that a process needs content that is not stored.
-    pub(super) fn note_content(&mut self, now: Time, path: &Path, aspect: Aspect) {
-        self.advance_files(now, path, aspect, true);
+    pub(super) fn note_content(&mut self, path: &Path, aspect: Aspect) {
+        self.advance_files(path, aspect, true);
     }
 
     /// Notes that a process has used marked content.
-    pub(super) fn used(&mut self, now: Time, path: &Path, block: Option<u32>) {
+    pub(super) fn used(&mut self, path: &Path, block: Option<u32>) {
         match block {
-            None => self.advance_files(now, path, Aspect::Whole, false),
-            Some(block) => self.advance_blocks(now, path, block, false),
+            None => self.advance_files(path, Aspect::Whole, false),
+            Some(block) => self.advance_blocks(path, block, false),
         }
     }
 
@@ -34,7 +33,7 @@ impl Node {
             && listing.find(path.name()).is_some_and(|(number, _)| directory.files.is_marked(number))
     }
 
-    fn advance_files(&mut self, now: Time, path: &Path, aspect: Aspect, is_missing: bool) {
+    fn advance_files(&mut self, path: &Path, aspect: Aspect, is_missing: bool) {
         let files_max = self.config.limits.ahead_files_max;
         let Some(at) = path.parent().filter(|_| files_max > 0) else { return };
         let Some(listing) = self.entries.listing(&at).cloned() else { return };
@@ -59,7 +58,7 @@ impl Node {
         for _ in 0..STEPS_MAX {
             let Some(number) = files.next(&listing, files_max, self.config.limits.ahead_bytes_max) else { break };
             let next = listing.get(number).and_then(|name| at.join(name.name));
-            match next.map(|next| self.read_ahead(now, next, aspect)) {
+            match next.map(|next| self.read_ahead(next, aspect)) {
                 Some(Ahead::Requested(bytes)) => files.take(number, bytes),
                 Some(Ahead::Unknown) if !is_known => break,
                 _ => files.pass(),
@@ -69,16 +68,16 @@ impl Node {
             directory.files = files;
         }
         if !is_known {
-            self.request_details(now, &at);
+            self.request_details(&at);
         }
     }
 
-    fn read_ahead(&mut self, now: Time, path: Path, aspect: Aspect) -> Ahead {
+    fn read_ahead(&mut self, path: Path, aspect: Aspect) -> Ahead {
         let Some(entry) = self.entries.get(&path) else { return Ahead::Unknown };
         let bytes = entry.attr().map_or(0, |attr| attr.size);
         let is_fit = entry.is_file() && (1..=FILE_BYTES_MAX).contains(&bytes);
         let is_here = entry.knows(aspect) || entry.is_arriving() || self.passthrough.covers(&path);
-        if !is_fit || is_here || self.is_content_requested(&path) || !self.start(now, &(path, aspect), None) {
+        if !is_fit || is_here || self.is_content_requested(&path) || !self.start(&(path, aspect), None) {
             return Ahead::Passed;
         }
         Ahead::Requested(bytes)

@@ -5,7 +5,7 @@ use headwater_abi::{Path, Want};
 
 use super::Node;
 use crate::pending::Waiter;
-use crate::{ClientId, Reply, Time};
+use crate::{ClientId, Reply};
 
 impl Node {
     pub(super) fn request_block(&mut self, client: ClientId, path: Path, block: u32) {
@@ -18,7 +18,7 @@ impl Node {
     }
 
     /// Advances a client that needs a block of `path` and for which all else is known.
-    pub(super) fn resume_block(&mut self, now: Time, id: ClientId, path: &Path, block: u32) {
+    pub(super) fn resume_block(&mut self, id: ClientId, path: &Path, block: u32) {
         let aspect = Aspect::Block(block);
         let Some(entry) = self.entries.get(path).filter(|entry| entry.is_file() && !self.passthrough.covers(path))
         else {
@@ -31,15 +31,15 @@ impl Node {
         if !is_missing {
             return self.finish(id, Reply::Done);
         }
-        self.wait_for(now, path.clone(), aspect, Waiter::Client(id));
+        self.wait_for(path.clone(), aspect, Waiter::Client(id));
         let counted = self.clients.get_mut(&id).map(|client| client.counted.replace(aspect));
         if counted.is_some_and(|before| before != Some(aspect)) {
-            self.advance_blocks(now, path, block, true);
+            self.advance_blocks(path, block, true);
         }
     }
 
     /// Reads blocks ahead after a process has needed a missing block or used a marked one.
-    pub(super) fn advance_blocks(&mut self, now: Time, path: &Path, block: u32, is_missing: bool) {
+    pub(super) fn advance_blocks(&mut self, path: &Path, block: u32, is_missing: bool) {
         let window_max = self.config.limits.blocks_ahead_max;
         let Some(entry) = self.entries.get_mut(path).filter(|entry| entry.is_file()) else { return };
         let count = entry.block_count();
@@ -57,7 +57,7 @@ impl Node {
                 && !self.pending.contains(&key)
                 && !self.is_content_requested(path)
             {
-                self.start(now, &key, None);
+                self.start(&key, None);
             }
         }
     }

@@ -13,7 +13,7 @@ use crate::entry::{Arriving, Piece, Source, aspect_of, block_of, covers};
 use crate::pending::{Key, Route, Waiter};
 use crate::policy::{Recipients, Thing};
 use crate::stored::{StoredContent, whole_head};
-use crate::{Output, Peer, Publication, Rank, Time};
+use crate::{Output, Peer, Publication, Rank};
 
 /// Error numbers of opening or reading a file that mean that its name leads elsewhere by now, or that its
 /// bytes have changed: `ENOENT`, `ENOTDIR`, `EISDIR`, `EINVAL`, `ELOOP`, `ESTALE`.
@@ -40,7 +40,7 @@ pub(super) enum Refusal {
 
 impl Node {
     /// Handles the opening of a file by the reader.
-    pub(super) fn file_opened(&mut self, now: Time, path: Path, aspect: Aspect, head: FileHead) {
+    pub(super) fn file_opened(&mut self, path: Path, aspect: Aspect, head: FileHead) {
         let block = block_of(aspect);
         if self.reads.get(&(path.clone(), block)) != Some(&aspect) {
             return;
@@ -58,8 +58,8 @@ impl Node {
             }
             return;
         }
-        if !is_content_head(&head, aspect) || !self.learn(now, &path, Fact::Attr(head.attr), false) {
-            return self.stop_reading(now, &path, block);
+        if !is_content_head(&head, aspect) || !self.learn(&path, Fact::Attr(head.attr), false) {
+            return self.stop_reading(&path, block);
         }
         self.note_read(&path);
         if self.linked_content(&path, aspect).is_some() {
@@ -72,44 +72,44 @@ impl Node {
         if block.is_none() && self.is_large(&head) {
             self.reads.remove(&(path.clone(), block));
             self.outputs.push_back(Output::Discard { path: path.clone(), block });
-            return self.large(now, &path, aspect, head);
+            return self.large(&path, aspect, head);
         }
-        if !self.begin(now, &path, aspect, head, Source::Reader) {
-            self.stop_reading(now, &path, block);
+        if !self.begin(&path, aspect, head, Source::Reader) {
+            self.stop_reading(&path, block);
         }
     }
 
     /// Handles progress of the reader.
-    pub(super) fn file_read(&mut self, now: Time, path: &Path, aspect: Aspect, position: u64) {
+    pub(super) fn file_read(&mut self, path: &Path, aspect: Aspect, position: u64) {
         if self.reads.get(&(path.clone(), block_of(aspect))) == Some(&aspect) {
-            self.advance(now, path, block_of(aspect), position);
+            self.advance(path, block_of(aspect), position);
         }
     }
 
     /// Handles a failure of the reader.
-    pub(super) fn file_failed(&mut self, now: Time, path: &Path, aspect: Aspect, errno: u16) {
+    pub(super) fn file_failed(&mut self, path: &Path, aspect: Aspect, errno: u16) {
         let block = block_of(aspect);
         if self.reads.get(&(path.clone(), block)) != Some(&aspect) {
             return;
         }
-        if !self.abandon(now, path, block, errno, false) {
+        if !self.abandon(path, block, errno, false) {
             self.reads.remove(&(path.clone(), block));
-            self.fail_content(now, path, block);
+            self.fail_content(path, block);
         }
         if CHANGED.contains(&errno) {
             self.changed(path, false);
         }
     }
 
-    fn stop_reading(&mut self, now: Time, path: &Path, block: Option<u32>) {
+    fn stop_reading(&mut self, path: &Path, block: Option<u32>) {
         if self.reads.remove(&(path.clone(), block)).is_some() {
             self.outputs.push_back(Output::Discard { path: path.clone(), block });
         }
-        self.fail_content(now, path, block);
+        self.fail_content(path, block);
     }
 
     /// Handles the beginning of a file that a parent sends.
-    pub(super) fn file_offered(&mut self, now: Time, from: Rank, offer: Offer) -> Result<(), Refusal> {
+    pub(super) fn file_offered(&mut self, from: Rank, offer: Offer) -> Result<(), Refusal> {
         let Offer { transfer, path, aspect, head, position } = offer;
         let (path, block) = (&path, block_of(aspect));
         if !is_content_head(&head, aspect) || (block.is_none() && aspect != aspect_of(&head)) {
@@ -118,8 +118,8 @@ impl Node {
         if position != 0 || self.is_to_be_continued(path, aspect, &head) {
             return self.file_continued(from, Offer { transfer, path: path.clone(), aspect, head, position });
         }
-        self.admit_content(now, path, aspect, &head)?;
-        if !self.begin(now, path, aspect, head, Source::Parent(from, transfer)) {
+        self.admit_content(path, aspect, &head)?;
+        if !self.begin(path, aspect, head, Source::Parent(from, transfer)) {
             return Err(Refusal::Impossible);
         }
         Ok(())
@@ -128,7 +128,6 @@ impl Node {
     /// Handles a file whose content a parent sends in one message.
     pub(super) fn content_announced(
         &mut self,
-        now: Time,
         from: Rank,
         (path, aspect): Key,
         head: FileHead,
@@ -137,7 +136,7 @@ impl Node {
         if !is_content_head(&head, aspect) || aspect != aspect_of(&head) {
             return Err(Refusal::Breach("a file's head is not that of such a file"));
         }
-        self.admit_content(now, &path, aspect, &head)?;
+        self.admit_content(&path, aspect, &head)?;
         let Some((head, reserved)) = self.reserve(&path, head) else { return Err(Refusal::Impossible) };
         self.receive_instead_of_reading(from, &path, None);
         let have = self.published(&path);
@@ -154,7 +153,7 @@ impl Node {
     }
 
     /// Returns whether content from a parent is needed, and drops the content that it replaces.
-    fn admit_content(&mut self, now: Time, path: &Path, aspect: Aspect, head: &FileHead) -> Result<(), Refusal> {
+    fn admit_content(&mut self, path: &Path, aspect: Aspect, head: &FileHead) -> Result<(), Refusal> {
         let block = block_of(aspect);
         if !self.scope.contains(path) || self.passthrough.covers(path) {
             return Err(Refusal::Unwanted);
@@ -167,7 +166,7 @@ impl Node {
                 return Err(Refusal::Unwanted);
             }
         }
-        if !self.learn(now, path, Fact::Attr(head.attr), false) {
+        if !self.learn(path, Fact::Attr(head.attr), false) {
             return Err(Refusal::Impossible);
         }
         // Content that begins again replaces all that came before.
@@ -217,7 +216,6 @@ impl Node {
     /// Handles bytes of a file from a parent.
     pub(super) fn chunk(
         &mut self,
-        now: Time,
         from: Rank,
         transfer: TransferId,
         position: u64,
@@ -236,7 +234,7 @@ impl Node {
         if arriving.head.locate(position).is_none_or(|(_, in_range)| u64::from(bytes) > in_range || bytes == 0) {
             return Err("a chunk reaches beyond its range");
         }
-        self.advance(now, &path, block, position + u64::from(bytes));
+        self.advance(&path, block, position + u64::from(bytes));
         Ok(())
     }
 
@@ -256,7 +254,7 @@ impl Node {
     }
 
     /// Reserves room for content, and serves the children that wait for it. False if there is no room.
-    fn begin(&mut self, now: Time, path: &Path, aspect: Aspect, head: FileHead, source: Source) -> bool {
+    fn begin(&mut self, path: &Path, aspect: Aspect, head: FileHead, source: Source) -> bool {
         let Some((head, reserved)) = self.reserve(path, head) else { return false };
         let (head, block) = (Arc::new(head), block_of(aspect));
         let Some(entry) = self.entries.get_mut(path) else { return false };
@@ -278,7 +276,7 @@ impl Node {
             }
         }
         self.fresh.push_back(Thing::Content(path.clone(), block));
-        self.advance(now, path, block, 0);
+        self.advance(path, block, 0);
         true
     }
 
@@ -308,7 +306,7 @@ impl Node {
     }
 
     /// Notes that the bytes before `position` are stored.
-    fn advance(&mut self, now: Time, path: &Path, block: Option<u32>, position: u64) {
+    fn advance(&mut self, path: &Path, block: Option<u32>, position: u64) {
         let Some(arriving) = self.entries.get_mut(path).and_then(|e| e.arriving_mut(block)) else { return };
         let total = arriving.head.content_bytes();
         if position < arriving.position || position > total {
@@ -317,7 +315,7 @@ impl Node {
         arriving.position = position;
         let is_read = arriving.source == Source::Reader;
         for aspect in aspects_of(block) {
-            self.pending.note_progress(now, &(path.clone(), aspect));
+            self.pending.note_progress(self.now, &(path.clone(), aspect));
         }
         if position == total && is_read {
             return self.complete(path, block, None);
@@ -420,17 +418,10 @@ impl Node {
     }
 
     /// Drops what arrives of this, here and below. False if nothing arrives.
-    pub(super) fn abandon(
-        &mut self,
-        now: Time,
-        path: &Path,
-        block: Option<u32>,
-        errno: u16,
-        notifies_parent: bool,
-    ) -> bool {
+    pub(super) fn abandon(&mut self, path: &Path, block: Option<u32>, errno: u16, notifies_parent: bool) -> bool {
         let Some(arriving) = self.drop_arriving(path, block, notifies_parent) else { return false };
         self.fail_children((path.clone(), block), &arriving, errno);
-        self.fail_content(now, path, block);
+        self.fail_content(path, block);
         true
     }
 
@@ -503,12 +494,12 @@ impl Node {
     }
 
     /// Handles content that the store could not take.
-    pub(super) fn store_failed(&mut self, now: Time, path: &Path, block: Option<u32>) {
-        if self.abandon(now, path, block, EIO, true) {
+    pub(super) fn store_failed(&mut self, path: &Path, block: Option<u32>) {
+        if self.abandon(path, block, EIO, true) {
             return;
         }
         if self.reads.remove(&(path.clone(), block)).is_some() {
-            self.fail_content(now, path, block);
+            self.fail_content(path, block);
         }
         match block {
             None => {

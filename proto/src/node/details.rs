@@ -14,7 +14,7 @@ use crate::entry::{Details, Directory, is_name, is_sound};
 use crate::pending::{ChildWant, Key, Route, Waiter};
 use crate::topology::Up;
 use crate::transfer::Child;
-use crate::{ClientId, Output, Rank, Time};
+use crate::{ClientId, Output, Rank};
 
 /// Look-ups of unknown names after which the details are requested. A program that knows its files makes
 /// fewer; one that lists the directory and examines each name reaches this at once.
@@ -26,7 +26,7 @@ const BATCHES_READING_MAX: usize = 4;
 
 impl Node {
     /// Notes a look-up of an unknown name.
-    pub(super) fn note_lookup(&mut self, now: Time, path: &Path) {
+    pub(super) fn note_lookup(&mut self, path: &Path) {
         let Some(at) = path.parent() else { return };
         let Some(listing) = self.entries.listing(&at) else { return };
         let (count, number) = (listing.len(), listing.find(path.name()).map(|(number, _)| number));
@@ -36,28 +36,28 @@ impl Node {
         let (streak, lookups) = (directory.streak, directory.lookups);
         let is_traversal = self.traversal.is_going_through(&at, streak);
         if is_traversal || lookups >= DETAILS_AFTER.max(count / DETAILS_SHARE) {
-            self.request_details(now, &at);
+            self.request_details(&at);
         }
     }
 
     /// Lets a client that lists a directory wait for its details, if it is likely to examine each name. False
     /// if it need not wait.
-    pub(super) fn waits_for_details(&mut self, now: Time, id: ClientId, path: &Path) -> bool {
+    pub(super) fn waits_for_details(&mut self, id: ClientId, path: &Path) -> bool {
         let has_waited = self.clients.get(&id).is_none_or(|client| client.counted == Some(Aspect::Details));
         let is_unknown = self.directory_mut(path).is_some_and(|directory| directory.details != Details::Known);
-        if has_waited || !is_unknown || !self.traversal.reaches(path) || !self.request_details(now, path) {
+        if has_waited || !is_unknown || !self.traversal.reaches(path) || !self.request_details(path) {
             return false;
         }
         if let Some(client) = self.clients.get_mut(&id) {
             client.counted = Some(Aspect::Details);
         }
-        self.wait_for(now, path.clone(), Aspect::Details, Waiter::Client(id));
+        self.wait_for(path.clone(), Aspect::Details, Waiter::Client(id));
         true
     }
 
     /// Requests a directory's details, unless they are known, pending or too many. Returns whether they are
     /// pending.
-    pub(super) fn request_details(&mut self, now: Time, at: &Path) -> bool {
+    pub(super) fn request_details(&mut self, at: &Path) -> bool {
         let names_max = self.config.limits.details_names_max;
         if self.entries.listing(at).is_none_or(|listing| listing.len() > names_max) {
             return false;
@@ -67,14 +67,14 @@ impl Node {
             Some(Details::Requested { .. }) => return true,
             _ => return false,
         }
-        let is_pushed = !self.children.is_empty() && self.push_policy.pushes_new(now);
+        let is_pushed = !self.children.is_empty() && self.push_policy.pushes_new(self.now);
         let set = |node: &mut Node, details| {
             if let Some(directory) = node.directory_mut(at) {
                 (directory.lookups, directory.details) = (0, details);
             }
         };
         set(self, Details::Requested { batches: 0, is_pushed });
-        let owes_answer = self.start(now, &(at.clone(), Aspect::Details), None);
+        let owes_answer = self.start(&(at.clone(), Aspect::Details), None);
         if !owes_answer {
             set(self, Details::Unknown);
         }
@@ -99,7 +99,7 @@ impl Node {
     }
 
     /// Starts the read of the next batch of names, if the limit allows. False if there is none.
-    pub(super) fn start_batch(&mut self, now: Time) -> bool {
+    pub(super) fn start_batch(&mut self) -> bool {
         if self.batches_reading >= BATCHES_READING_MAX {
             return false;
         }
@@ -116,7 +116,7 @@ impl Node {
         let names = numbers.filter_map(|number| listing.get(number)).map(|name| name.name);
         let names: Vec<Box<[u8]>> = names.filter(is_unknown).map(Box::from).collect();
         if names.is_empty() {
-            self.batch_done(now, &path, Arc::from([]));
+            self.batch_done(&path, Arc::from([]));
         } else {
             self.batches_reading += 1;
             self.outputs.push_back(Output::ReadDetails { path, names });
@@ -125,10 +125,10 @@ impl Node {
     }
 
     /// Handles a batch that the reader has examined.
-    pub(super) fn details_read(&mut self, now: Time, path: &Path, details: Vec<Detail>) {
+    pub(super) fn details_read(&mut self, path: &Path, details: Vec<Detail>) {
         self.batches_reading = self.batches_reading.saturating_sub(1);
         let sound = details.into_iter().filter(is_sound_detail).collect();
-        self.batch_done(now, path, sound);
+        self.batch_done(path, sound);
         let tree = self.tree_of(path, Aspect::Details);
         if self.up_in(tree) != Up::Reader {
             // A rank that has to get a report has come back since these were read.
@@ -136,7 +136,7 @@ impl Node {
         }
     }
 
-    fn batch_done(&mut self, now: Time, path: &Path, details: Arc<[Detail]>) {
+    fn batch_done(&mut self, path: &Path, details: Arc<[Detail]>) {
         let batches = match self.directory_mut(path).map(|directory| &mut directory.details) {
             Some(Details::Requested { batches, .. }) => {
                 *batches = batches.saturating_sub(1);
@@ -144,13 +144,12 @@ impl Node {
             }
             _ => usize::MAX,
         };
-        self.take_details(now, path, details, batches == 0);
+        self.take_details(path, details, batches == 0);
     }
 
     /// Handles details from the parent.
     pub(super) fn details_received(
         &mut self,
-        now: Time,
         path: &Path,
         details: Arc<[Detail]>,
         is_last: bool,
@@ -158,17 +157,17 @@ impl Node {
         if !details.iter().all(is_sound_detail) {
             return Err("a directory's details are malformed");
         }
-        self.take_details(now, path, details, is_last);
+        self.take_details(path, details, is_last);
         Ok(())
     }
 
     /// Publishes new details and passes them on.
-    fn take_details(&mut self, now: Time, path: &Path, details: Arc<[Detail]>, is_last: bool) {
+    fn take_details(&mut self, path: &Path, details: Arc<[Detail]>, is_last: bool) {
         let key = (path.clone(), Aspect::Details);
-        self.pending.note_progress(now, &key);
+        self.pending.note_progress(self.now, &key);
         let learnt = details.iter().filter_map(|Detail { name, fact }| {
             let at = path.join(name)?;
-            self.learn(now, &at, fact.clone(), false).then_some(at)
+            self.learn(&at, fact.clone(), false).then_some(at)
         });
         let learnt: Vec<Path> = learnt.collect();
         let mut to: Vec<Rank> = self
@@ -202,18 +201,18 @@ impl Node {
     }
 
     /// Answers a child: known details at once, the rest as it arrives.
-    pub(super) fn serve_details(&mut self, now: Time, want: ChildWant) {
+    pub(super) fn serve_details(&mut self, want: ChildWant) {
         let ChildWant { rank, ref path, aspect, .. } = want;
         let listing = match self.entries.fact(path) {
-            None => return self.wait_for(now, path.clone(), Aspect::Listing, Waiter::Child(want)),
+            None => return self.wait_for(path.clone(), Aspect::Listing, Waiter::Child(want)),
             Some(Fact::Attr(attr)) if attr.kind() == Kind::Dir => {
-                return self.wait_for(now, path.clone(), Aspect::Listing, Waiter::Child(want));
+                return self.wait_for(path.clone(), Aspect::Listing, Waiter::Child(want));
             }
             Some(Fact::Listing(_, listing)) => listing.clone(),
             Some(_) => return self.send_to_child(rank, Message::Unavailable { path: path.clone(), aspect }),
         };
         let is_known = self.entries.knows(path, Aspect::Details);
-        if !is_known && !self.request_details(now, path) {
+        if !is_known && !self.request_details(path) {
             return self.send_to_child(rank, Message::Unavailable { path: path.clone(), aspect });
         }
         self.stats.pulls += 1;

@@ -15,7 +15,7 @@ use crate::entry::{Source, aspect_of, covers};
 use crate::pending::Route;
 use crate::policy::Thing;
 use crate::state::block_download::BlockDownload;
-use crate::{Peer, Publication, Rank, Time};
+use crate::{Peer, Publication, Rank};
 
 impl Node {
     /// Returns whether such content travels block by block.
@@ -24,28 +24,22 @@ impl Node {
     }
 
     /// Handles a parent's announcement that content is large.
-    pub(super) fn large_announced(
-        &mut self,
-        now: Time,
-        path: Path,
-        aspect: Aspect,
-        head: FileHead,
-    ) -> Result<(), &'static str> {
+    pub(super) fn large_announced(&mut self, path: Path, aspect: Aspect, head: FileHead) -> Result<(), &'static str> {
         if !is_content_head(&head, aspect) || aspect != aspect_of(&head) || !self.is_large(&head) {
             return Err("a large file's head is not that of such a file");
         }
-        self.large(now, &path, aspect, head);
+        self.large(&path, aspect, head);
         Ok(())
     }
 
     /// Announces large content to the children that wait for it, and downloads it for this node's waiters, or
     /// because it is pushed to all.
-    pub(super) fn large(&mut self, now: Time, path: &Path, aspect: Aspect, head: FileHead) {
+    pub(super) fn large(&mut self, path: &Path, aspect: Aspect, head: FileHead) {
         if !self.scope.contains(path) || self.passthrough.covers(path) {
             return;
         }
-        if !self.learn(now, path, Fact::Attr(head.attr), false) {
-            return self.fail_content(now, path, None);
+        if !self.learn(path, Fact::Attr(head.attr), false) {
+            return self.fail_content(path, None);
         }
         let Some(entry) = self.entries.get_mut(path).filter(|entry| entry.is_file()) else { return };
         let mut head = head;
@@ -110,7 +104,7 @@ impl Node {
     }
 
     /// Requests the next blocks of a file that is being downloaded.
-    pub(super) fn download_blocks(&mut self, now: Time, path: &Path) {
+    pub(super) fn download_blocks(&mut self, path: &Path) {
         let Some(entry) = self.entries.get_mut(path) else { return };
         let count = entry.block_count();
         let Some(mut download) = entry.blocks.as_mut().and_then(|blocks| blocks.download.take()) else { return };
@@ -132,17 +126,17 @@ impl Node {
             if is_here || !touches(&head, number) {
                 continue;
             }
-            if !is_coming(self, number) && !self.start(now, &(path.clone(), Aspect::Block(number)), None) {
+            if !is_coming(self, number) && !self.start(&(path.clone(), Aspect::Block(number)), None) {
                 has_failed = true;
                 break;
             }
             download.in_flight.insert(number);
         }
         for requested in aspects_of(None) {
-            self.pending.note_progress(now, &(path.clone(), requested));
+            self.pending.note_progress(self.now, &(path.clone(), requested));
         }
         if has_failed {
-            return self.fail_content(now, path, None);
+            return self.fail_content(path, None);
         }
         if download.in_flight.is_empty() {
             return self.finish_download(path, aspect, &head);

@@ -9,7 +9,7 @@ use super::Node;
 use crate::entry::{Learned, attr_of, inode_of, is_sound};
 use crate::pending::{Key, Route};
 use crate::policy::Thing;
-use crate::{Output, Peer, Publication, Time};
+use crate::{Output, Peer, Publication};
 
 /// Error numbers that are facts about the path: `EPERM`, `EACCES`, `ENOTDIR`, `ENAMETOOLONG`, `ELOOP`.
 /// Others, such as `EIO`, may be temporary, and the process uses the source file.
@@ -17,25 +17,25 @@ const PERMANENT: [u16; 5] = [1, 13, 20, 36, 40];
 
 impl Node {
     /// Handles a fact from the reader.
-    pub(super) fn fact_read(&mut self, now: Time, path: Path, aspect: Aspect, fact: Fact) {
+    pub(super) fn fact_read(&mut self, path: Path, aspect: Aspect, fact: Fact) {
         let key = (path.clone(), aspect);
         if is_sound(&fact) {
             let was_checked = aspect == Aspect::Entry && self.checked(&path, &fact);
             if was_checked && self.pending.route(&key) != Some(Route::Read) {
                 return;
             }
-            if self.learn(now, &path, fact, true) {
+            if self.learn(&path, fact, true) {
                 self.note_read(&path);
             }
         }
         if self.pending.route(&key) == Some(Route::Read) {
-            self.fail_for_now(now, &key);
+            self.fail_for_now(&key);
         }
     }
 
     /// Adds a fact and publishes it. True if it is new or was known. Children get a fact that `is_alone` at
     /// once, any other with its content.
-    pub(super) fn learn(&mut self, now: Time, path: &Path, fact: Fact, is_alone: bool) -> bool {
+    pub(super) fn learn(&mut self, path: &Path, fact: Fact, is_alone: bool) -> bool {
         let is_passing = matches!(&fact, Fact::Error(errno) if !PERMANENT.contains(errno));
         if is_passing || !self.scope.contains(path) || self.passthrough.covers(path) {
             return false;
@@ -66,7 +66,7 @@ impl Node {
             }
             Learned::Full => {
                 for key in self.pending.keys_of(path).cloned().collect::<Vec<Key>>() {
-                    self.fail_for_now(now, &key);
+                    self.fail_for_now(&key);
                 }
                 return false;
             }

@@ -14,16 +14,16 @@ use crate::state::parent::{Joined, Link, Parent};
 use crate::{Output, Peer, Rank, Time};
 
 impl Node {
-    pub(super) fn parent_up(&mut self, now: Time, rank: Rank) {
+    pub(super) fn parent_up(&mut self, rank: Rank) {
         self.orphan_all(rank);
         let joined = Joined::at_first(&self.config.forest, self.config.rank, rank);
         let is_control = joined.is_control;
         let is_back = self.parents.get(&rank).is_some_and(|parent| !matches!(parent.link, Link::Starting(_)));
         // It may have been hung up meanwhile.
         let Some(parent) = self.parents.get_mut(&rank) else { return };
-        (parent.link, parent.heard, parent.probed) = (Link::Up, now, None);
+        (parent.link, parent.heard, parent.probed) = (Link::Up, self.now, None);
         if let Some(doublings) = parent.given_up.take() {
-            self.timeouts.was_too_short(now, doublings);
+            self.timeouts.was_too_short(self.now, doublings);
         }
         (parent.newest, parent.generation, parent.joined) = (None, 1, joined);
         let is_downstream_source = parent.is_downstream_source;
@@ -35,7 +35,7 @@ impl Node {
             // Before anything else: the link ends once the source owes nothing.
             self.redispatch();
         }
-        self.reroute(now);
+        self.reroute();
         if is_back {
             self.unsettle(self.trees_reported_to(rank));
         }
@@ -43,18 +43,18 @@ impl Node {
     }
 
     /// Handles the end of a parent's link.
-    pub(super) fn parent_down(&mut self, now: Time, rank: Rank) {
+    pub(super) fn parent_down(&mut self, rank: Rank) {
         self.unsettle(self.trees_reported_to(rank));
         let absence_ms = self.config.limits.parent_absence_ms_max;
         let Some(parent) = self.parents.get_mut(&rank) else { return };
         parent.link = match parent.link {
-            Link::Up if absence_ms > 0 => Link::Away(now.saturating_add(absence_ms)),
+            Link::Up if absence_ms > 0 => Link::Away(self.now.saturating_add(absence_ms)),
             Link::Up => Link::Dead,
             link => link,
         };
         self.orphan_all(rank);
         self.forget_downstream_source(rank);
-        self.reroute(now);
+        self.reroute();
         self.redispatch();
         self.fail_refreshes_without_parent();
     }
@@ -117,34 +117,34 @@ impl Node {
     }
 
     /// Probes silent parents, and gives up those that remain silent.
-    pub(super) fn watch_parents(&mut self, now: Time) {
+    pub(super) fn watch_parents(&mut self) {
         let [quiet_ms, probe_ms] = self.silence_ms_max();
-        let doublings = self.timeouts.doublings(now);
+        let doublings = self.timeouts.doublings(self.now);
         let ranks: Vec<Rank> = self.parents.keys().copied().collect();
         for rank in ranks {
             let owes = self.parents.get(&rank).is_some_and(|parent| self.owes(rank, parent));
             let Some(parent) = self.parents.get_mut(&rank) else { continue };
             match (parent.link, parent.probed) {
-                (Link::Up, Some(probed)) if now >= probed.saturating_add(probe_ms + quiet_ms) => {
+                (Link::Up, Some(probed)) if self.now >= probed.saturating_add(probe_ms + quiet_ms) => {
                     // This node itself was held up: the parent's answer may be waiting.
-                    parent.probed = Some(now);
+                    parent.probed = Some(self.now);
                     self.send(Peer::Parent(rank), Message::Probe);
                 }
-                (Link::Up, Some(probed)) if now >= probed.saturating_add(probe_ms) => {
+                (Link::Up, Some(probed)) if self.now >= probed.saturating_add(probe_ms) => {
                     // It is dialled again in any case.
                     self.outputs.extend([Output::HangUp { rank }, Output::Dial { rank }]);
                     (parent.link, parent.given_up) = (Link::Dead, Some(doublings));
-                    self.parent_down(now, rank);
+                    self.parent_down(rank);
                 }
-                (Link::Up, None) if owes && now >= parent.heard.saturating_add(quiet_ms) => {
-                    parent.probed = Some(now);
+                (Link::Up, None) if owes && self.now >= parent.heard.saturating_add(quiet_ms) => {
+                    parent.probed = Some(self.now);
                     self.send(Peer::Parent(rank), Message::Probe);
                 }
-                (Link::Starting(until) | Link::Away(until), _) if now >= until => {
+                (Link::Starting(until) | Link::Away(until), _) if self.now >= until => {
                     parent.link = Link::Dead;
-                    self.parent_down(now, rank);
+                    self.parent_down(rank);
                 }
-                (Link::Banned(until), _) if now >= until => {
+                (Link::Banned(until), _) if self.now >= until => {
                     parent.link = Link::Dead;
                     self.outputs.push_back(Output::Dial { rank });
                 }
@@ -154,33 +154,33 @@ impl Node {
     }
 
     /// Notes a message of a parent.
-    pub(super) fn heard(&mut self, now: Time, rank: Rank) {
+    pub(super) fn heard(&mut self, rank: Rank) {
         if let Some(parent) = self.parents.get_mut(&rank) {
-            (parent.heard, parent.probed) = (now, None);
+            (parent.heard, parent.probed) = (self.now, None);
         }
     }
 
     /// Bans a parent that has sent wrong bytes, and requests the piece again.
-    pub(super) fn corrupt(&mut self, now: Time, rank: Rank, transfer: TransferId) {
+    pub(super) fn corrupt(&mut self, rank: Rank, transfer: TransferId) {
         let Some(parent) = self.parents.get_mut(&rank).filter(|parent| parent.link == Link::Up) else { return };
         let Some(piece) = parent.incoming.remove(&transfer) else { return };
-        self.ban(now, rank, piece.0.clone());
+        self.ban(rank, piece.0.clone());
         self.begin_again(piece, Some(rank));
-        self.parent_down(now, rank);
+        self.parent_down(rank);
     }
 
     /// Bans a parent whose message had wrong content, of which nothing was stored.
-    pub(super) fn corrupt_content(&mut self, now: Time, rank: Rank, path: Path) {
+    pub(super) fn corrupt_content(&mut self, rank: Rank, path: Path) {
         if self.is_up(rank) {
-            self.ban(now, rank, path);
-            self.parent_down(now, rank);
+            self.ban(rank, path);
+            self.parent_down(rank);
         }
     }
 
     /// Bans a parent for a while, because it has sent wrong content of this path.
-    fn ban(&mut self, now: Time, rank: Rank, path: Path) {
+    fn ban(&mut self, rank: Rank, path: Path) {
         if let Some(parent) = self.parents.get_mut(&rank) {
-            parent.link = Link::Banned(now.saturating_add(self.config.limits.ban_ms));
+            parent.link = Link::Banned(self.now.saturating_add(self.config.limits.ban_ms));
         }
         self.outputs.push_back(Output::Mismatch { path, from: rank });
         self.outputs.push_back(Output::HangUp { rank });

@@ -7,24 +7,24 @@ use headwater_abi::wire::Message;
 
 use super::Node;
 use super::content::{Offer, Refusal};
-use crate::entry::{Piece, block_of, is_sound};
+use crate::entry::{block_of, is_sound};
 use crate::pending::{ChildWant, Key, Route, Waiter};
 use crate::state::parent::{Joined, Link};
 use crate::topology::TreeId;
 use crate::transfer::Child;
-use crate::{Output, Peer, Rank, Time};
+use crate::{Output, Peer, Rank};
 
 impl Node {
-    pub(super) fn peer_up(&mut self, now: Time, peer: Peer) {
+    pub(super) fn peer_up(&mut self, peer: Peer) {
         match peer {
-            Peer::Parent(rank) => self.parent_up(now, rank),
+            Peer::Parent(rank) => self.parent_up(rank),
             Peer::Child(rank) => self.child_up(rank),
         }
     }
 
-    pub(super) fn peer_down(&mut self, now: Time, peer: Peer) {
+    pub(super) fn peer_down(&mut self, peer: Peer) {
         match peer {
-            Peer::Parent(rank) => self.parent_down(now, rank),
+            Peer::Parent(rank) => self.parent_down(rank),
             Peer::Child(rank) => self.child_down(rank),
         }
     }
@@ -85,9 +85,9 @@ impl Node {
     }
 
     /// Closes a link on which the peer broke the protocol.
-    pub(super) fn disconnect(&mut self, now: Time, peer: Peer, reason: &'static str) {
+    pub(super) fn disconnect(&mut self, peer: Peer, reason: &'static str) {
         self.outputs.push_back(Output::Disconnect { peer, reason });
-        self.peer_down(now, peer);
+        self.peer_down(peer);
     }
 
     pub(super) fn chunk_sent(&mut self, to: Rank) {
@@ -96,7 +96,7 @@ impl Node {
         }
     }
 
-    pub(super) fn message(&mut self, now: Time, from: Peer, message: Message) {
+    pub(super) fn message(&mut self, from: Peer, message: Message) {
         let is_up = match from {
             Peer::Parent(rank) => self.is_up(rank),
             Peer::Child(rank) => self.children.contains_key(&rank),
@@ -106,28 +106,19 @@ impl Node {
             return;
         }
         if let Peer::Parent(rank) = from {
-            self.heard(now, rank);
+            self.heard(rank);
         }
         let result = match (from, message) {
             (_, message) if !is_canonical(&message) => Err("a path is not canonical"),
-            (_, Message::Alive) => Ok(()),
-            (_, Message::Probe) => {
-                self.send(from, Message::Alive);
-                Ok(())
-            }
-            (_, Message::Passthrough { path, tree }) => {
-                self.begin_passthrough(&path, tree, Some(from));
-                Ok(())
-            }
-            (_, Message::Unaudited) => {
-                self.begin_unaudited(Some(from));
-                Ok(())
-            }
-            (Peer::Parent(rank), message) => self.message_from_parent(now, rank, message),
+            (_, Message::Alive) => return,
+            (_, Message::Probe) => return self.send(from, Message::Alive),
+            (_, Message::Passthrough { path, tree }) => return self.begin_passthrough(&path, tree, Some(from)),
+            (_, Message::Unaudited) => return self.begin_unaudited(Some(from)),
+            (Peer::Parent(rank), message) => self.message_from_parent(rank, message),
             (Peer::Child(rank), message) => self.message_from_child(rank, message),
         };
         if let Err(reason) = result {
-            self.disconnect(now, from, reason);
+            self.disconnect(from, reason);
         }
     }
 
@@ -136,7 +127,6 @@ impl Node {
             Message::Want { tree, path, aspect, position, only_stored } => {
                 let tree = TreeId(tree);
                 self.woken.push_back(Waiter::Child(ChildWant { rank, tree, path, aspect, position, only_stored }));
-                Ok(())
             }
             Message::Join { trees, is_control, is_reader } => {
                 let trees: Vec<TreeId> = trees.into_iter().map(TreeId).collect();
@@ -146,32 +136,22 @@ impl Node {
                 if is_new_control {
                     self.send_passthrough_paths(Peer::Child(rank));
                 }
-                Ok(())
             }
             Message::Cancel { transfer } => {
                 if let Some(child) = self.children.get_mut(&rank) {
                     child.cancel(transfer);
                 }
-                Ok(())
             }
-            Message::Newer { generation } => {
-                self.newer_below(generation);
-                Ok(())
-            }
-            Message::Read { tree, versions } => self.versions_reported(rank, TreeId(tree), versions),
-            Message::FoundChanges { number, changes, is_last } => {
-                self.changes_found(rank, number, changes, is_last);
-                Ok(())
-            }
-            Message::RefreshWanted { rank, request, paths } => {
-                self.refresh_wanted(rank, request, paths);
-                Ok(())
-            }
-            _ => Err("a child sends what only a parent may"),
+            Message::Newer { generation } => self.newer_below(generation),
+            Message::Read { tree, versions } => self.versions_reported(rank, TreeId(tree), versions)?,
+            Message::FoundChanges { number, changes, is_last } => self.changes_found(rank, number, changes, is_last),
+            Message::RefreshWanted { rank, request, paths } => self.refresh_wanted(rank, request, paths),
+            _ => return Err("a child sends what only a parent may"),
         }
+        Ok(())
     }
 
-    fn message_from_parent(&mut self, now: Time, from: Rank, message: Message) -> Result<(), &'static str> {
+    fn message_from_parent(&mut self, from: Rank, message: Message) -> Result<(), &'static str> {
         if self.is_behind(from)
             && matches!(
                 message,
@@ -190,78 +170,56 @@ impl Node {
                 if !is_sound(&fact) {
                     return Err("a fact is malformed");
                 }
-                if !self.learn(now, &path, fact, true) {
-                    self.fail_unknown(now, &path);
+                if !self.learn(&path, fact, true) {
+                    self.fail_unknown(&path);
                 }
-                Ok(())
             }
             Message::File { transfer, path, aspect, head, position } => {
-                self.file(now, from, Offer { transfer, path, aspect, head, position })
+                self.file(from, Offer { transfer, path, aspect, head, position })?
             }
             Message::Content { path, aspect, head, digest } => {
-                let result = self.content_announced(now, from, (path.clone(), aspect), head, digest);
-                self.content_refused(now, from, &path, result)
+                match self.content_announced(from, (path.clone(), aspect), head, digest) {
+                    Ok(()) => {}
+                    Err(Refusal::Breach(reason)) => return Err(reason),
+                    Err(Refusal::Unwanted) => self.refused(from, &path, None),
+                    Err(Refusal::Impossible) => self.fail_content(&path, None),
+                }
             }
-            Message::Large { path, aspect, head } => self.large_announced(now, path, aspect, head),
-            Message::Chunk { transfer, position, bytes } => self.chunk(now, from, transfer, position, bytes),
-            Message::End { transfer, digest } => self.end(from, transfer, digest),
+            Message::Large { path, aspect, head } => self.large_announced(path, aspect, head)?,
+            Message::Chunk { transfer, position, bytes } => self.chunk(from, transfer, position, bytes)?,
+            Message::End { transfer, digest } => self.end(from, transfer, digest)?,
             Message::Again { transfer } => {
-                if let Some(piece) = self.take_incoming(from, transfer) {
+                if let Some(piece) = self.parents.get_mut(&from).and_then(|parent| parent.incoming.remove(&transfer)) {
                     self.begin_again(piece, Some(from));
                     self.redispatch();
                 }
-                Ok(())
             }
             Message::Failed { transfer, errno } => {
                 let piece = self.parents.get(&from).and_then(|parent| parent.incoming.get(&transfer)).cloned();
                 if let Some((path, block)) = piece {
-                    self.abandon(now, &path, block, errno, false);
+                    self.abandon(&path, block, errno, false);
                 }
-                Ok(())
             }
-            Message::Details { path, details, is_last } => self.details_received(now, &path, details, is_last),
+            Message::Details { path, details, is_last } => self.details_received(&path, details, is_last)?,
             Message::Unavailable { path, aspect } => {
                 let key = (path, aspect);
                 if self.downstream_source_declines(from, &key) {
                     return Ok(());
                 }
                 if self.pending.route(&key).is_none_or(|route| route == Route::Parent(from)) {
-                    self.fail_for_now(now, &key);
+                    self.fail_for_now(&key);
                 }
-                Ok(())
             }
-            Message::CheckChanges { number, paths } => {
-                self.check_for_changes(from, number, paths);
-                Ok(())
-            }
+            Message::CheckChanges { number, paths } => self.check_for_changes(from, number, paths),
             Message::Refresh { generation, changes, is_last, requesters } => {
-                self.refresh_announced(from, generation, changes, is_last, requesters)
+                self.refresh_announced(from, generation, changes, is_last, requesters)?
             }
-            _ => Err("a parent sends what only a child may"),
-        }
-    }
-
-    fn content_refused(
-        &mut self,
-        now: Time,
-        from: Rank,
-        path: &Path,
-        result: Result<(), Refusal>,
-    ) -> Result<(), &'static str> {
-        match result {
-            Ok(()) => {}
-            Err(Refusal::Breach(reason)) => return Err(reason),
-            Err(Refusal::Unwanted) => self.refused(from, path, None),
-            Err(Refusal::Impossible) => self.fail_content(now, path, None),
+            _ => return Err("a parent sends what only a child may"),
         }
         Ok(())
     }
 
-    fn take_incoming(&mut self, from: Rank, transfer: headwater_abi::wire::TransferId) -> Option<Piece> {
-        self.parents.get_mut(&from)?.incoming.remove(&transfer)
-    }
-
-    fn file(&mut self, now: Time, from: Rank, offer: Offer) -> Result<(), &'static str> {
+    fn file(&mut self, from: Rank, offer: Offer) -> Result<(), &'static str> {
         let is_behind = self.is_behind(from);
         let Some(parent) = self.parents.get_mut(&from) else { return Err("content from nowhere") };
         let transfer = offer.transfer;
@@ -274,7 +232,7 @@ impl Node {
         let result = match (is_behind, is_full) {
             (true, _) => Err(Refusal::Unwanted),
             (_, true) => Err(Refusal::Impossible),
-            _ => self.file_offered(now, from, offer),
+            _ => self.file_offered(from, offer),
         };
         match result {
             Ok(()) => Ok(()),
@@ -282,7 +240,7 @@ impl Node {
             Err(refusal) => {
                 self.send(Peer::Parent(from), Message::Cancel { transfer });
                 match refusal {
-                    Refusal::Impossible => self.fail_content(now, &path, block),
+                    Refusal::Impossible => self.fail_content(&path, block),
                     _ if is_behind => {}
                     _ => self.refused(from, &path, block),
                 }
@@ -292,18 +250,16 @@ impl Node {
     }
 
     /// Ends the requests for an answer that can't be taken: clients use the source file.
-    fn fail_unknown(&mut self, now: Time, path: &Path) {
+    fn fail_unknown(&mut self, path: &Path) {
         let unknown = self.pending.keys_of(path).filter(|(requested, aspect)| !self.entries.knows(requested, *aspect));
         for key in unknown.cloned().collect::<Vec<Key>>() {
-            self.fail_for_now(now, &key);
+            self.fail_for_now(&key);
         }
     }
 }
 
 fn is_canonical_path(path: &Path) -> bool {
-    let is_up = |path: &[u8]| path.starts_with(b"/..") && matches!(path.get(3), None | Some(b'/'));
-    let bytes = path.as_bytes();
-    !(0..bytes.len()).any(|at| bytes[at] == b'/' && is_up(&bytes[at..]))
+    path.components().all(|name| name != b"..")
 }
 
 fn is_canonical(message: &Message) -> bool {
@@ -316,8 +272,9 @@ fn is_canonical(message: &Message) -> bool {
         | Message::Unavailable { path, .. }
         | Message::Details { path, .. }
         | Message::Passthrough { path, .. } => is_canonical_path(path),
-        Message::Refresh { changes, .. } => changes.iter().flatten().all(|change| is_canonical_path(&change.path)),
-        Message::FoundChanges { changes, .. } => changes.iter().flatten().all(|change| is_canonical_path(&change.path)),
+        Message::Refresh { changes, .. } | Message::FoundChanges { changes, .. } => {
+            changes.iter().flatten().all(|change| is_canonical_path(&change.path))
+        }
         Message::Read { versions, .. } => versions.iter().all(|version| is_canonical_path(&version.path)),
         Message::RefreshWanted { paths, .. } | Message::CheckChanges { paths, .. } => {
             paths.iter().all(is_canonical_path)

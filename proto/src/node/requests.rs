@@ -26,7 +26,7 @@ pub(super) const EIO: u16 = 5;
 
 impl Node {
     /// Lets `waiter` wait until `aspect` of `path` is known, and requests it unless that is pending.
-    pub(super) fn wait_for(&mut self, now: Time, path: Path, aspect: Aspect, waiter: Waiter) {
+    pub(super) fn wait_for(&mut self, path: Path, aspect: Aspect, waiter: Waiter) {
         if is_content(aspect) && self.adopt_hard_link(&path, aspect) {
             return self.woken.push_back(waiter);
         }
@@ -35,7 +35,7 @@ impl Node {
             Waiter::Child(want) if key.1 == aspect => Some(want.tree),
             _ => None,
         };
-        if !self.pending.contains(&key) && !self.start(now, &key, tree) {
+        if !self.pending.contains(&key) && !self.start(&key, tree) {
             return self.refuse(waiter);
         }
         self.escalate(&key, tree);
@@ -95,7 +95,7 @@ impl Node {
     }
 
     /// Starts a request. False if that is impossible now.
-    pub(super) fn start(&mut self, now: Time, key: &Key, tree: Option<TreeId>) -> bool {
+    pub(super) fn start(&mut self, key: &Key, tree: Option<TreeId>) -> bool {
         if self.pending.len() >= self.config.limits.pending_max {
             return false;
         }
@@ -114,31 +114,32 @@ impl Node {
                     None => return false,
                 },
             };
-            self.pending.insert(now, key.clone(), route, tree, timeout_ms);
+            self.pending.insert(self.now, key.clone(), route, tree, timeout_ms);
             return true;
         }
         if matches!(aspect, Aspect::Loadable | Aspect::Whole)
             && entry.and_then(|entry| entry.download()).is_some_and(|g| covers(g.aspect, *aspect))
         {
-            self.pending.insert(now, key.clone(), Route::Blocks, tree, timeout_ms);
+            self.pending.insert(self.now, key.clone(), Route::Blocks, tree, timeout_ms);
             return true;
         }
         let room = self.config.limits.entries_max.saturating_sub(self.entries.len() + self.pending.len());
-        let failed_lately = self.failed.get(&failure(key)).is_some_and(|&at| now.saturating_sub(at) < RETRY_MS_MIN);
+        let failed_lately =
+            self.failed.get(&failure(key)).is_some_and(|&at| self.now.saturating_sub(at) < RETRY_MS_MIN);
         if failed_lately || (entry.is_none() && room == 0) {
             return false;
         }
         if matches!(aspect, Aspect::Loadable | Aspect::Whole)
             && let Some((large, head)) = entry.and_then(|entry| entry.large_for(*aspect))
         {
-            self.pending.insert(now, key.clone(), Route::Blocks, tree, timeout_ms);
+            self.pending.insert(self.now, key.clone(), Route::Blocks, tree, timeout_ms);
             self.begin_download(path, large, head);
             return true;
         }
         let is_detailed = *aspect == Aspect::Entry && self.is_detailed(path);
         let route = if is_detailed { Some(Route::Details) } else { self.dispatch(key, tree) };
         let Some(route) = route else { return false };
-        self.pending.insert(now, key.clone(), route, tree, timeout_ms);
+        self.pending.insert(self.now, key.clone(), route, tree, timeout_ms);
         true
     }
 
@@ -320,25 +321,25 @@ impl Node {
     }
 
     /// Fails a request as [`Node::fail`], and delays its repetition.
-    pub(super) fn fail_for_now(&mut self, now: Time, key: &Key) {
+    pub(super) fn fail_for_now(&mut self, key: &Key) {
         if self.failed.len() >= FAILED_MAX {
-            self.failed.retain(|_, at| now.saturating_sub(*at) < RETRY_MS_MIN);
+            self.failed.retain(|_, at| self.now.saturating_sub(*at) < RETRY_MS_MIN);
         }
         if self.failed.len() < FAILED_MAX {
-            self.failed.insert(failure(key), now);
+            self.failed.insert(failure(key), self.now);
         }
         self.fail(key);
     }
 
     /// Fails the requests for this path's content, or for this block.
-    pub(super) fn fail_content(&mut self, now: Time, path: &Path, block: Option<u32>) {
+    pub(super) fn fail_content(&mut self, path: &Path, block: Option<u32>) {
         if block.is_none()
             && let Some(blocks) = self.entries.get_mut(path).and_then(|entry| entry.blocks.as_mut())
         {
             blocks.download = None;
         }
         for aspect in aspects_of(block) {
-            self.fail_for_now(now, &(path.clone(), aspect));
+            self.fail_for_now(&(path.clone(), aspect));
         }
         if block.is_some() {
             // A download that needs the block need not have requested it: it may have been pushed.
@@ -347,16 +348,16 @@ impl Node {
     }
 
     /// Ends a request that has made no progress for too long.
-    pub(super) fn give_up(&mut self, now: Time, key: &Key) {
+    pub(super) fn give_up(&mut self, key: &Key) {
         let (path, aspect) = key;
         let block = block_of(*aspect);
         if is_content(*aspect)
-            && !self.abandon(now, path, block, EIO, true)
+            && !self.abandon(path, block, EIO, true)
             && self.reads.remove(&(path.clone(), block)).is_some()
         {
             self.outputs.push_back(Output::Discard { path: path.clone(), block });
         }
-        self.fail_for_now(now, key);
+        self.fail_for_now(key);
     }
 
     fn refuse(&mut self, waiter: Waiter) {

@@ -16,7 +16,7 @@ use crate::entry::block_of;
 use crate::pending::{Key, Route};
 use crate::state::parent::{Joined, Link, Parent, control_tree};
 use crate::topology::{TreeId, Up};
-use crate::{Output, Peer, Rank, Time};
+use crate::{Output, Peer, Rank};
 
 impl Node {
     /// Returns this node's next hop in a tree.
@@ -100,7 +100,7 @@ impl Node {
     }
 
     /// Computes the next hops, makes and ends links accordingly, and notifies the parents.
-    pub(super) fn reroute(&mut self, now: Time) {
+    pub(super) fn reroute(&mut self) {
         let forest = self.config.forest;
         let own = self.config.rank;
         let up = |tree| forest.contains(tree, own).then(|| forest.next_alive(tree, own, |rank| self.is_dead(rank)));
@@ -144,7 +144,7 @@ impl Node {
                 // a lost rank has been started.
                 let limits = &self.config.limits;
                 let starting_ms_max = if has_lost_one { 0 } else { limits.starting_ms_max };
-                let until = starting_ms_max.max(now.saturating_add(limits.probe_ms_max));
+                let until = starting_ms_max.max(self.now.saturating_add(limits.probe_ms_max));
                 self.parents.insert(rank, Parent::starting(until, joined));
                 self.outputs.push_back(Output::Dial { rank });
             }

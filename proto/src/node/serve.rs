@@ -13,29 +13,29 @@ use crate::pending::{ChildWant, Waiter};
 use crate::policy::Thing;
 use crate::topology::TreeId;
 use crate::transfer::{Child, new_transfer};
-use crate::{Output, Peer, Rank, Time};
+use crate::{Output, Peer, Rank};
 
 impl Node {
     /// Answers a child, or lets it wait until that is possible.
-    pub(super) fn serve(&mut self, now: Time, want: ChildWant) {
+    pub(super) fn serve(&mut self, want: ChildWant) {
         let ChildWant { rank, ref path, aspect, position, .. } = want;
         if !self.children.contains_key(&rank) {
             return;
         }
         if want.tree.0 >= self.config.forest.trees() {
-            return self.disconnect(now, Peer::Child(rank), "there is no such tree");
+            return self.disconnect(Peer::Child(rank), "there is no such tree");
         }
         if !self.scope.contains(path) || self.passthrough.covers(path) {
             return self.send_to_child(rank, Message::Unavailable { path: path.clone(), aspect });
         }
         if want.only_stored {
             return match self.entries.get(path).is_some_and(|entry| is_content(aspect) && entry.has_content(aspect)) {
-                true => self.serve_content(now, rank, path, aspect, position),
+                true => self.serve_content(rank, path, aspect, position),
                 false => self.send_to_child(rank, Message::Unavailable { path: path.clone(), aspect }),
             };
         }
         if aspect == Aspect::Details {
-            return self.serve_details(now, want);
+            return self.serve_details(want);
         }
         if let Some(entry) = self.entries.get(path) {
             if is_content(aspect) && entry.is_file() {
@@ -43,10 +43,10 @@ impl Node {
                     return self.send_to_child(rank, Message::Unavailable { path: path.clone(), aspect });
                 }
                 if entry.content_for(aspect).or_else(|| entry.large_for(aspect)).is_some() {
-                    return self.serve_content(now, rank, path, aspect, position);
+                    return self.serve_content(rank, path, aspect, position);
                 }
             } else if self.entries.knows(path, aspect) {
-                return self.serve_fact(now, rank, path);
+                return self.serve_fact(rank, path);
             }
         } else if let Some(directory) = self.listed_absent_in(path) {
             let message = if self.passthrough.changes_names_of(&directory) {
@@ -56,10 +56,10 @@ impl Node {
             };
             return self.send_to_child(rank, message);
         }
-        self.wait_for(now, want.path.clone(), aspect, Waiter::Child(want));
+        self.wait_for(want.path.clone(), aspect, Waiter::Child(want));
     }
 
-    fn serve_fact(&mut self, now: Time, rank: Rank, path: &Path) {
+    fn serve_fact(&mut self, rank: Rank, path: &Path) {
         let Some(entry) = self.entries.get_mut(path) else { return };
         let is_first = !entry.fact_at.contains(rank);
         entry.fact_at.insert(rank);
@@ -67,11 +67,11 @@ impl Node {
         self.stats.pulls += 1;
         self.send_to_child(rank, Message::Known { path: path.clone(), fact });
         if is_first {
-            self.count_request(now, Thing::Fact(path.clone()), requested);
+            self.count_request(Thing::Fact(path.clone()), requested);
         }
     }
 
-    fn serve_content(&mut self, now: Time, rank: Rank, path: &Path, aspect: Aspect, position: u64) {
+    fn serve_content(&mut self, rank: Rank, path: &Path, aspect: Aspect, position: u64) {
         let Some(entry) = self.entries.get_mut(path) else { return };
         let Some((has, head)) = entry.content_for(aspect).or_else(|| entry.large_for(aspect)) else { return };
         let block = block_of(aspect);
@@ -86,13 +86,13 @@ impl Node {
         // A position counts in the requested content; other content starts at its beginning.
         let position = if has == aspect { position } else { 0 };
         if position > head.content_bytes() {
-            return self.disconnect(now, Peer::Child(rank), "content is wanted from beyond its end");
+            return self.disconnect(Peer::Child(rank), "content is wanted from beyond its end");
         }
         if block.is_none() && self.is_large(&head) {
             let message = Message::Large { path: path.clone(), aspect: has, head: (*head).clone() };
             self.send_to_child(rank, message);
             if is_first {
-                self.count_request(now, Thing::Content(path.clone(), block), requested);
+                self.count_request(Thing::Content(path.clone(), block), requested);
             }
             return;
         }
@@ -108,7 +108,7 @@ impl Node {
             child.start(id, path, has, head, position);
         }
         if is_first {
-            self.count_request(now, Thing::Content(path.clone(), block), requested);
+            self.count_request(Thing::Content(path.clone(), block), requested);
         }
     }
 
@@ -141,12 +141,12 @@ impl Node {
         self.children.iter().filter_map(gets)
     }
 
-    fn count_request(&mut self, now: Time, thing: Thing, requested: Option<usize>) {
+    fn count_request(&mut self, thing: Thing, requested: Option<usize>) {
         if !self.push_policy.counts(requested) {
             return;
         }
         let children = self.receivers(&thing).count();
-        if self.push_policy.requested(now, thing.clone(), requested, children) {
+        if self.push_policy.requested(self.now, thing.clone(), requested, children) {
             self.push_to_all(&thing);
         }
     }

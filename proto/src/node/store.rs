@@ -11,7 +11,7 @@ use super::{Evicted, Node};
 use crate::entry::{Inode, block_of, inode_of, is_same_version};
 use crate::policy::{Recipients, Thing};
 use crate::stored::StoredContent;
-use crate::{Output, Peer, Publication, Time};
+use crate::{Output, Peer, Publication};
 
 /// Evictions that the store can still refuse.
 pub(super) const EVICTED_MAX: usize = 256;
@@ -58,7 +58,7 @@ impl Node {
     }
 
     /// Restores content that the store refused to evict because a process uses it, and evicts other content.
-    pub(super) fn evict_refused(&mut self, now: Time, path: &Path) {
+    pub(super) fn evict_refused(&mut self, path: &Path) {
         let Some(at) = self.evicted.iter().rposition(|e| e.path == *path) else { return };
         let Some(Evicted { stored, is_shared, for_path, .. }) = self.evicted.remove(at) else { return };
         let Some(entry) = self.entries.get_mut(path) else { return };
@@ -77,7 +77,7 @@ impl Node {
         let Some(arriving) = self.entries.get_mut(&for_path).and_then(|e| e.arriving.as_mut()) else { return };
         arriving.unevictable.push(path.clone());
         if !self.make_room(&for_path, 0) {
-            self.abandon(now, &for_path, None, EIO, true);
+            self.abandon(&for_path, None, EIO, true);
         }
     }
 

@@ -10,7 +10,7 @@ use headwater_abi::listing::Name;
 use headwater_abi::wire::{Aspect, Fact};
 use headwater_abi::{Listing, Path, hash};
 
-use crate::entry::{Entry, Inode, Learned, inode_of};
+use crate::entry::{Details, Entry, Inode, Learned, inode_of};
 
 /// Bytes of listings that a node stores at most, even if nothing is forgotten: more than the shared table has
 /// room for.
@@ -117,12 +117,18 @@ impl Entries {
         learned
     }
 
+    /// Removes an entry. Its directory's details are then no longer complete.
     pub(crate) fn remove(&mut self, path: &Path) -> Option<Box<Entry>> {
         let entry = self.by_path.find_entry(path.hash(), |entry| entry.path == *path).ok()?.remove().0;
         if let Some(ordered) = self.ordered.get_mut() {
             ordered.remove(path);
         }
         self.listing_bytes -= listing_bytes(&entry.fact);
+        if let Some(directory) = path.parent().and_then(|at| self.get_mut(&at)?.directory.as_mut())
+            && directory.details == Details::Known
+        {
+            directory.details = Details::Unknown;
+        }
         Some(entry)
     }
 

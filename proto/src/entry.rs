@@ -362,7 +362,7 @@ pub(crate) fn inode_of(attr: &Attr) -> Inode {
     (attr.dev_major, attr.dev_minor, attr.ino)
 }
 
-fn is_same_directory(a: &Attr, b: &Attr) -> bool {
+pub(crate) fn is_same_directory(a: &Attr, b: &Attr) -> bool {
     a.kind() == Kind::Dir && b.kind() == Kind::Dir && a.ino == b.ino
 }
 

@@ -44,7 +44,7 @@ impl Node {
             self.versions.remember(path, fact);
         }
         if self.is_reader_of(path, Aspect::Entry) {
-            self.refresh.note_ignorance();
+            self.refresh.may_have_forgotten = true;
         }
         for tree in self.homes(path) {
             if self.version_reports.unsettled.contains(&tree) {
@@ -144,7 +144,7 @@ impl Node {
             }
             if self.reader_of(self.home(&version.path, Aspect::Whole, None)) != Up::To(from) {
                 // Ranks that know it may not be asked whether it has changed.
-                self.refresh.note_ignorance();
+                self.refresh.may_have_forgotten = true;
             }
             let facts = self.home(&version.path, Aspect::Entry, None);
             if facts != tree {

@@ -103,11 +103,6 @@ impl Node {
         }
         let Some(entry) = self.entries.remove(path) else { return false };
         self.note_forgotten(path, &entry.fact);
-        if let Some(directory) = path.parent().and_then(|at| self.entries.get_mut(&at)?.directory.as_mut())
-            && directory.details == Details::Known
-        {
-            directory.details = Details::Unknown;
-        }
         self.stats.forgotten += 1;
         self.outputs.push_back(Output::Forget { path: path.clone() });
         debug_assert!(!matches!(entry.fact, Fact::Listing(..)) || !self.entries.has_descendants(path));

@@ -12,11 +12,11 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use headwater_abi::wire::{Aspect, CHANGES_MAX, Change, Fact, Message};
-use headwater_abi::{Kind, Path, Want};
+use headwater_abi::{Path, Want};
 
 use super::Node;
 use super::requests::is_content;
-use crate::entry::{Details, is_same_version};
+use crate::entry::{attr_of, is_same_directory, is_same_version};
 use crate::pending::{Key, Route};
 use crate::state::refresh::{Checking, Demand, Requester};
 use crate::topology::Up;
@@ -162,7 +162,7 @@ impl Node {
         let Checking { demand, changes, is_partial, answers, .. } = checking;
         let changes = self.all_changes(&demand, changes).filter(|_| !is_partial);
         if let Some((to, number)) = answers {
-            self.answer_check(to, number, changes);
+            self.answer_check(to, number, changes.as_deref());
         } else if changes.as_ref().is_some_and(Vec::is_empty) {
             self.answer_unchanged(&demand.requesters);
         } else {
@@ -179,22 +179,11 @@ impl Node {
     }
 
     /// Reports the changes of what this node has read to the rank that asked.
-    fn answer_check(&mut self, to: Rank, number: u64, changes: Option<Vec<Change>>) {
-        if !self.is_up(to) {
-            return;
-        }
-        let Some(changes) = changes else {
-            return self.send(Peer::Parent(to), Message::FoundChanges { number, changes: None, is_last: true });
-        };
-        let mut rest = &changes[..];
-        loop {
-            let (part, after) = rest.split_at(rest.len().min(CHANGES_MAX));
-            rest = after;
-            let message = Message::FoundChanges { number, changes: Some(part.to_vec()), is_last: rest.is_empty() };
-            self.send(Peer::Parent(to), message);
-            if rest.is_empty() {
-                return;
-            }
+    fn answer_check(&mut self, to: Rank, number: u64, changes: Option<&[Change]>) {
+        if self.is_up(to) {
+            in_parts(changes, |changes, is_last| {
+                self.send(Peer::Parent(to), Message::FoundChanges { number, changes, is_last });
+            });
         }
     }
 
@@ -223,7 +212,8 @@ impl Node {
         if checking.changes.contains_key(path) {
             return true;
         }
-        let is_same_directory = is_same_directory(known, now);
+        let is_same_directory =
+            attr_of(known).zip(attr_of(now)).is_some_and(|(known, now)| is_same_directory(known, now));
         checking.changes.insert(path.clone(), is_same_directory);
         if !is_same_directory {
             // What was below has moved or vanished.
@@ -355,23 +345,10 @@ impl Node {
 
     /// Announces a generation to a child, in as many messages as it takes.
     fn announce(&mut self, rank: Rank, generation: u64, changes: Option<&[Change]>, requesters: &[Requester]) {
-        let Some(mut rest) = changes else {
-            let requesters = requesters.to_vec();
-            return self.send_to_child(rank, Message::Refresh { generation, changes: None, is_last: true, requesters });
-        };
-        loop {
-            let (part, after) = rest.split_at(rest.len().min(CHANGES_MAX));
-            rest = after;
-            let is_last = rest.is_empty();
+        in_parts(changes, |changes, is_last| {
             let requesters = if is_last { requesters.to_vec() } else { Vec::new() };
-            self.send_to_child(
-                rank,
-                Message::Refresh { generation, changes: Some(part.to_vec()), is_last, requesters },
-            );
-            if is_last {
-                return;
-            }
-        }
+            self.send_to_child(rank, Message::Refresh { generation, changes, is_last, requesters });
+        });
     }
 
     /// Announces the generation to a child that has come up and may have missed some. Unless it is of this
@@ -433,11 +410,6 @@ impl Node {
             child.stop_all(path);
         }
         self.entries.remove(path);
-        if let Some(directory) = path.parent().and_then(|above| self.entries.get_mut(&above)?.directory.as_mut())
-            && directory.details == Details::Known
-        {
-            directory.details = Details::Unknown;
-        }
         // Requests about this version stay unanswered.
         let is_lost = |aspect: Aspect| aspect == Aspect::Details || (is_content(aspect) && !pieces.is_empty());
         let lost: Vec<Key> = self.pending.keys_of(path).filter(|(_, aspect)| is_lost(*aspect)).cloned().collect();
@@ -449,24 +421,23 @@ impl Node {
     }
 }
 
-/// Returns whether a path is as it was known.
-fn is_unchanged(known: &Fact, now: &Fact) -> bool {
-    match (known, now) {
-        (Fact::Absent, Fact::Absent) => true,
-        (Fact::Error(known), Fact::Error(now)) => known == now,
-        (Fact::Link(known, _), Fact::Link(now, _))
-        | (Fact::Attr(known) | Fact::Listing(known, _) | Fact::Unlistable(known), Fact::Attr(now)) => {
-            is_same_version(known, now)
+/// Passes on changes in the parts that one message carries, each with whether it is the last.
+fn in_parts(changes: Option<&[Change]>, mut send: impl FnMut(Option<Vec<Change>>, bool)) {
+    let Some(mut rest) = changes else { return send(None, true) };
+    loop {
+        let (part, after) = rest.split_at(rest.len().min(CHANGES_MAX));
+        rest = after;
+        send(Some(part.to_vec()), rest.is_empty());
+        if rest.is_empty() {
+            return;
         }
-        _ => false,
     }
 }
 
-fn is_same_directory(known: &Fact, now: &Fact) -> bool {
-    match (known, now) {
-        (Fact::Attr(known) | Fact::Listing(known, _) | Fact::Unlistable(known), Fact::Attr(now)) => {
-            known.kind() == Kind::Dir && now.kind() == Kind::Dir && known.ino == now.ino
-        }
-        _ => false,
+/// Returns whether a path is as it was known.
+fn is_unchanged(known: &Fact, now: &Fact) -> bool {
+    match (attr_of(known), attr_of(now)) {
+        (Some(known), Some(now)) => is_same_version(known, now),
+        _ => known == now,
     }
 }

@@ -112,7 +112,7 @@ impl Node {
         let is_new = |(before, after): (&Option<Up>, &Option<Up>)| before != after && *after == Some(Up::Reader);
         if before.iter().zip(&self.ups).any(is_new) {
             // Others may have read what is unknown here.
-            self.refresh.note_ignorance();
+            self.refresh.may_have_forgotten = true;
         }
         self.unsettle(others);
         let mut wanted: BTreeSet<Rank> = BTreeSet::new();

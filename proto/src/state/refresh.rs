@@ -13,10 +13,10 @@ use crate::pending::Key;
 pub(crate) type Requester = (u32, u64);
 
 /// A node's generation and refreshes.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Refresh {
     pub(crate) generation: u64,
-    /// A predecessor may have forgotten facts.
+    /// Other nodes may know what this node does not, though it is the reader.
     pub(crate) may_have_forgotten: bool,
     /// The root's check of what it knows.
     pub(crate) checking: Option<Checking>,
@@ -61,21 +61,7 @@ pub(crate) struct Checking {
 impl Refresh {
     /// Returns the state in the first generation.
     pub(crate) fn new() -> Refresh {
-        Refresh {
-            generation: 1,
-            may_have_forgotten: false,
-            checking: None,
-            next: None,
-            requests: BTreeSet::new(),
-            announced: Vec::new(),
-            check: 0,
-            retained_bytes: BTreeMap::new(),
-        }
-    }
-
-    /// Notes that other nodes may know what this node does not, though it is the reader.
-    pub(crate) fn note_ignorance(&mut self) {
-        self.may_have_forgotten = true;
+        Refresh { generation: 1, ..Refresh::default() }
     }
 }
 

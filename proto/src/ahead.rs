@@ -116,39 +116,27 @@ pub(crate) enum By {
 }
 
 impl By {
-    /// Returns whether the file numbered `b` follows the one numbered `a`.
-    fn is_ascending(self, listing: &Listing, a: usize, b: usize) -> bool {
-        let name = |number: usize| listing.get(number).map(|n| n.name);
+    /// Returns what the files are ordered by.
+    fn key(self, listing: &Listing, number: usize) -> (Option<&[u8]>, usize) {
         match self {
-            By::Listing => a < b,
-            By::Name => name(a) < name(b),
+            By::Listing => (None, number),
+            By::Name => (listing.get(number).map(|n| n.name), 0),
         }
     }
 }
 
-/// The order in which files are read.
+/// The order in which files are read, with the numbers of all names in this order.
 #[derive(Debug)]
-enum Order {
-    Listing,
-    /// The numbers of the names in their order.
-    Names(Vec<u32>),
+struct Order {
+    by: By,
+    numbers: Vec<u32>,
 }
 
 impl Order {
     fn new(by: By, listing: &Listing) -> Order {
-        if by == By::Listing {
-            return Order::Listing;
-        }
         let mut numbers: Vec<u32> = (0..listing.len() as u32).collect();
-        numbers.sort_unstable_by_key(|&number| listing.get(number as usize).map(|n| n.name));
-        Order::Names(numbers)
-    }
-
-    fn by(&self) -> By {
-        match self {
-            Order::Listing => By::Listing,
-            Order::Names(_) => By::Name,
-        }
+        numbers.sort_unstable_by_key(|&number| by.key(listing, number as usize));
+        Order { by, numbers }
     }
 }
 
@@ -190,7 +178,7 @@ impl Files {
 
     /// Returns the order of the files, if each follows the one before.
     pub(crate) fn strictly_by(&self) -> Option<By> {
-        let by = self.order.as_ref().map(Order::by)?;
+        let by = self.order.as_ref()?.by;
         (self.streaks[by as usize].files == self.requests).then_some(by)
     }
 
@@ -210,15 +198,12 @@ impl Files {
     }
 
     /// Returns the next file to consider, if the credit suffices; the caller takes or passes it.
-    pub(crate) fn next(&self, listing: &Listing, files_max: usize, bytes_max: u64) -> Option<usize> {
+    pub(crate) fn next(&self, files_max: usize, bytes_max: u64) -> Option<usize> {
         let is_enough = self.all.files >= files_max || self.all.bytes >= bytes_max;
-        if is_enough || self.credit == 0 || self.end >= listing.len() {
+        if is_enough || self.credit == 0 {
             return None;
         }
-        match self.order.as_ref()? {
-            Order::Listing => Some(self.end),
-            Order::Names(numbers) => numbers.get(self.end).map(|&number| number as usize),
-        }
+        self.order.as_ref()?.numbers.get(self.end).map(|&number| number as usize)
     }
 
     /// Skips the next file.
@@ -246,7 +231,7 @@ impl Files {
             return;
         }
         for by in [By::Listing, By::Name] {
-            let is_behind = self.requests > 0 && by.is_ascending(listing, last, number);
+            let is_behind = self.requests > 0 && by.key(listing, last) < by.key(listing, number);
             let streak = &mut self.streaks[by as usize];
             if is_behind {
                 streak.files += 1;
@@ -267,7 +252,8 @@ impl Files {
                 continue;
             }
             let (first, last) = (first as usize, self.last as usize);
-            let is_between = |n: usize| !by.is_ascending(listing, n, first) && !by.is_ascending(listing, last, n);
+            let read = by.key(listing, first)..=by.key(listing, last);
+            let is_between = |n: usize| read.contains(&by.key(listing, n));
             let is_file = |name: Name<'_>| matches!(name.d_type, d_type::FILE | d_type::UNKNOWN);
             if listing.iter().enumerate().filter(|&(n, name)| is_file(name) && is_between(n)).count() == files as usize
             {
@@ -279,13 +265,8 @@ impl Files {
     }
 
     fn position(&self, listing: &Listing, number: usize) -> Option<usize> {
-        match self.order.as_ref()? {
-            Order::Listing => Some(number),
-            Order::Names(numbers) => {
-                let name = listing.get(number)?.name;
-                numbers.binary_search_by_key(&Some(name), |&n| listing.get(n as usize).map(|n| n.name)).ok()
-            }
-        }
+        let Order { by, numbers } = self.order.as_ref()?;
+        numbers.binary_search_by_key(&by.key(listing, number), |&n| by.key(listing, n as usize)).ok()
     }
 }
 
@@ -348,7 +329,7 @@ mod tests {
                 unused.remove(&number);
                 files.is_marked(number) && files.used(number, files_max)
             };
-            while goes_on && let Some(next) = files.next(listing, files_max, 1 << 20) {
+            while goes_on && let Some(next) = files.next(files_max, 1 << 20) {
                 match here.insert(next) && unused.insert(next) {
                     true => files.take(next, 1000),
                     false => files.pass(),
@@ -408,11 +389,11 @@ mod tests {
         assert!((0..15).all(|number| !files.missed(&listing, number, 512, None)));
         assert!(files.missed(&listing, 15, 512, None));
         let mut bytes = 0;
-        while let Some(next) = files.next(&listing, 512, 100_000) {
+        while let Some(next) = files.next(512, 100_000) {
             files.take(next, 9_000);
             bytes += 9_000;
         }
         assert_eq!(bytes, 108_000);
-        assert!(files.used(16, 512) && files.next(&listing, 512, 100_000).is_some(), "what is used counts no more");
+        assert!(files.used(16, 512) && files.next(512, 100_000).is_some(), "what is used counts no more");
     }
 }

@@ -56,7 +56,7 @@ impl Node {
             self.read_by = Some(by);
         }
         for _ in 0..STEPS_MAX {
-            let Some(number) = files.next(&listing, files_max, self.config.limits.ahead_bytes_max) else { break };
+            let Some(number) = files.next(files_max, self.config.limits.ahead_bytes_max) else { break };
             let next = listing.get(number).and_then(|name| at.join(name.name));
             match next.map(|next| self.read_ahead(next, aspect)) {
                 Some(Ahead::Requested(bytes)) => files.take(number, bytes),

@@ -213,11 +213,10 @@ impl PendingRequests {
 
     /// Returns the requests about names of this directory that its details will answer.
     pub(crate) fn detailed(&self, directory: &Path) -> Vec<Key> {
-        let is_below = |key: &Key| key.0.is_within(directory);
-        let below = self.by_key.range((directory.clone(), Aspect::Entry)..);
-        let below = below.take_while(|(key, _)| key.0.as_bytes().starts_with(directory.as_bytes()));
-        let detailed = below.filter(|(key, request)| request.route == Route::Details && is_below(key));
-        detailed.map(|(key, _)| key.clone()).filter(|key| key.0.parent().as_ref() == Some(directory)).collect()
+        let after = self.by_key.range((directory.clone(), Aspect::Entry)..);
+        let below = after.take_while(|(key, _)| key.0.as_bytes().starts_with(directory.as_bytes()));
+        let detailed = below.filter(|(_, request)| request.route == Route::Details).map(|(key, _)| key);
+        detailed.filter(|key| key.0.parent().as_ref() == Some(directory)).cloned().collect()
     }
 
     /// Returns whether a request about a path below this one is pending.

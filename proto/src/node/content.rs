@@ -63,15 +63,13 @@ impl Node {
         }
         self.note_read(&path);
         if self.linked_content(&path, aspect).is_some() {
-            self.reads.remove(&(path.clone(), block));
-            self.outputs.push_back(Output::Discard { path: path.clone(), block });
+            self.end_read(&path, block);
             self.adopt_hard_link(&path, aspect);
             return;
         }
         let aspect = if block.is_some() { aspect } else { aspect_of(&head) };
         if block.is_none() && self.is_large(&head) {
-            self.reads.remove(&(path.clone(), block));
-            self.outputs.push_back(Output::Discard { path: path.clone(), block });
+            self.end_read(&path, block);
             return self.large(&path, aspect, head);
         }
         if !self.begin(&path, aspect, head, Source::Reader) {
@@ -102,10 +100,15 @@ impl Node {
     }
 
     fn stop_reading(&mut self, path: &Path, block: Option<u32>) {
+        self.end_read(path, block);
+        self.fail_content(path, block);
+    }
+
+    /// Ends a read by this node, if there is one, and discards what it has stored.
+    pub(super) fn end_read(&mut self, path: &Path, block: Option<u32>) {
         if self.reads.remove(&(path.clone(), block)).is_some() {
             self.outputs.push_back(Output::Discard { path: path.clone(), block });
         }
-        self.fail_content(path, block);
     }
 
     /// Handles the beginning of a file that a parent sends.
@@ -295,9 +298,7 @@ impl Node {
 
     /// Accepts content from a rank that came back after this node had queued a read of its own.
     fn receive_instead_of_reading(&mut self, from: Rank, path: &Path, block: Option<u32>) {
-        if self.reads.remove(&(path.clone(), block)).is_some() {
-            self.outputs.push_back(Output::Discard { path: path.clone(), block });
-        }
+        self.end_read(path, block);
         for key in aspects_of(block).map(|aspect| (path.clone(), aspect)) {
             if self.pending.route(&key) == Some(Route::Read) {
                 self.pending.set_route(&key, Route::Parent(from));
@@ -471,9 +472,8 @@ impl Node {
             let of_path = self.reads.range((path.clone(), None)..=(path.clone(), Some(u32::MAX)));
             reads.extend(of_path.map(|(piece, _)| piece.clone()));
         }
-        for piece in reads {
-            self.reads.remove(&piece);
-            self.outputs.push_back(Output::Discard { path: piece.0, block: piece.1 });
+        for (path, block) in reads {
+            self.end_read(&path, block);
         }
         // What was forwarded while it arrived may be stored by other means.
         arriving.iter().for_each(|&block| self.children.wake(&(path.clone(), block)));

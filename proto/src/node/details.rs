@@ -11,7 +11,7 @@ use headwater_abi::{Kind, Path};
 
 use super::Node;
 use crate::entry::{Details, Directory, is_name, is_sound};
-use crate::pending::{ChildWant, Key, Route, Waiter};
+use crate::pending::{ChildWant, Route, Waiter};
 use crate::topology::Up;
 use crate::transfer::Child;
 use crate::{ClientId, Output, Rank};
@@ -68,15 +68,10 @@ impl Node {
             _ => return false,
         }
         let is_pushed = !self.children.is_empty() && self.push_policy.pushes_new(self.now);
-        let set = |node: &mut Node, details| {
-            if let Some(directory) = node.directory_mut(at) {
-                (directory.lookups, directory.details) = (0, details);
-            }
-        };
-        set(self, Details::Requested { batches: 0, is_pushed });
+        self.set_details(at, Details::Requested { batches: 0, is_pushed });
         let owes_answer = self.start(&(at.clone(), Aspect::Details), None);
         if !owes_answer {
-            set(self, Details::Unknown);
+            self.set_details(at, Details::Unknown);
         }
         owes_answer
     }
@@ -255,10 +250,14 @@ impl Node {
 
     /// Handles details that can't be had now: names are requested one by one.
     pub(super) fn no_details(&mut self, path: &Path) {
-        if let Some(directory) = self.directory_mut(path) {
-            (directory.lookups, directory.details) = (0, Details::Unknown);
-        }
+        self.set_details(path, Details::Unknown);
         self.request_singly(path);
+    }
+
+    fn set_details(&mut self, at: &Path, details: Details) {
+        if let Some(directory) = self.directory_mut(at) {
+            (directory.lookups, directory.details) = (0, details);
+        }
     }
 
     /// Requests one by one what the details failed to answer.
@@ -285,9 +284,4 @@ fn is_proper(name: &[u8]) -> bool {
 
 fn is_sound_detail(detail: &Detail) -> bool {
     is_proper(&detail.name) && is_sound(&detail.fact) && matches!(detail.fact, Fact::Attr(_) | Fact::Link(..))
-}
-
-/// Returns whether a request is for the details of a directory.
-pub(super) fn is_details((_, aspect): &Key) -> bool {
-    *aspect == Aspect::Details
 }

@@ -93,8 +93,7 @@ impl Node {
 
     /// Passes `path` through, and with `tree` everything below it. Reported by `from`, or by a process.
     pub(super) fn begin_passthrough(&mut self, path: &Path, tree: bool, from: Option<Peer>) {
-        let parent = self.control_parent().map(Peer::Parent);
-        let is_from_above = from.is_some() && from == parent;
+        let is_from_above = from.is_some() && from == self.control_parent().map(Peer::Parent);
         if !self.scope.contains(path) || self.passthrough.covers_as(path, tree, is_from_above) {
             return;
         }
@@ -102,7 +101,7 @@ impl Node {
         self.passthrough.extend_inodes(inode);
         if is_from_above || !self.begin_passthrough_of_directory(path) {
             self.passthrough.insert(path, tree, is_from_above);
-            self.announce_passthrough(path, tree, from, parent);
+            self.announce_passthrough(path, tree, from);
         }
         // Writing through one name changes the content of the others.
         let names = inode.into_iter().flat_map(|inode| self.entries.names_of(inode));
@@ -112,12 +111,8 @@ impl Node {
     }
 
     /// Announces `path` as a passthrough path.
-    fn announce_passthrough(&mut self, path: &Path, tree: bool, from: Option<Peer>, parent: Option<Peer>) {
-        let children = self.children.iter().filter(|(_, child)| child.joined.is_control);
-        for to in children.map(|(&rank, _)| Peer::Child(rank)).chain(parent).filter(|&to| Some(to) != from) {
-            let message = Message::Passthrough { path: path.clone(), tree };
-            self.outputs.push_back(Output::Send { to, message });
-        }
+    fn announce_passthrough(&mut self, path: &Path, tree: bool, from: Option<Peer>) {
+        self.spread(&Message::Passthrough { path: path.clone(), tree }, from);
         self.publish_passthrough(path, tree);
         if tree {
             let below: Vec<Path> = self.entries.descendants(path).cloned().collect();
@@ -149,12 +144,17 @@ impl Node {
         if core::mem::replace(&mut self.is_unaudited, true) {
             return;
         }
+        self.spread(&Message::Unaudited, from);
+        self.publish(Publication::Unaudited);
+    }
+
+    /// Sends a message for all nodes to the neighbours, except to the one from which it came.
+    fn spread(&mut self, message: &Message, from: Option<Peer>) {
         let parent = self.control_parent().map(Peer::Parent);
         let children = self.children.iter().filter(|(_, child)| child.joined.is_control);
         for to in children.map(|(&rank, _)| Peer::Child(rank)).chain(parent).filter(|&to| Some(to) != from) {
-            self.outputs.push_back(Output::Send { to, message: Message::Unaudited });
+            self.outputs.push_back(Output::Send { to, message: message.clone() });
         }
-        self.publish(Publication::Unaudited);
     }
 
     pub(super) fn publish_passthrough(&mut self, path: &Path, tree: bool) {

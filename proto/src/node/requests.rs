@@ -7,7 +7,6 @@ use headwater_abi::Path;
 use headwater_abi::wire::{Aspect, Message};
 
 use super::Node;
-use super::details::is_details;
 use crate::entries::Lookup;
 use crate::entry::{Source, block_of, covers};
 use crate::pending::{Key, Route, Waiter};
@@ -182,19 +181,15 @@ impl Node {
             Aspect::Listing => self.outputs.push_back(Output::ReadListing { path }),
             Aspect::Loadable | Aspect::Whole | Aspect::Block(_) => {
                 if self.reads_waiting.len() >= 2 * self.pending.len() + READS_UNREQUESTED_MAX {
-                    self.forget_unrequested_reads();
+                    // Removes duplicates, and files whose request has ended.
+                    let mut seen = BTreeSet::new();
+                    let is_requested = |key: &Key| self.pending.route(key) == Some(Route::Read);
+                    self.reads_waiting.retain(|key| is_requested(key) && seen.insert(key.clone()));
                 }
                 self.reads_waiting.push_back((path, *aspect));
             }
             Aspect::Details => self.start_batches(&path),
         }
-    }
-
-    /// Removes duplicates from the files to be read, and those whose request has ended.
-    fn forget_unrequested_reads(&mut self) {
-        let mut seen = BTreeSet::new();
-        let pending = &self.pending;
-        self.reads_waiting.retain(|key| pending.route(key) == Some(Route::Read) && seen.insert(key.clone()));
     }
 
     /// Starts the next waiting read of a file, if the limit allows. False if there is none.
@@ -274,7 +269,7 @@ impl Node {
     pub(super) fn release(&mut self, key: &Key) {
         let Some(request) = self.pending.remove(key) else { return };
         self.woken.extend(request.waiters());
-        if is_details(key) {
+        if key.1 == Aspect::Details {
             self.no_details(&key.0);
         }
     }
@@ -292,11 +287,11 @@ impl Node {
         for waiter in request.waiters() {
             match waiter {
                 // It has the names, and examines them one by one.
-                Waiter::Client(id) if is_details(key) => self.finish(id, Reply::Done),
+                Waiter::Client(id) if key.1 == Aspect::Details => self.finish(id, Reply::Done),
                 waiter => self.refuse(waiter),
             }
         }
-        if is_details(key) {
+        if key.1 == Aspect::Details {
             self.no_details(&key.0);
         }
     }
@@ -351,11 +346,8 @@ impl Node {
     pub(super) fn give_up(&mut self, key: &Key) {
         let (path, aspect) = key;
         let block = block_of(*aspect);
-        if is_content(*aspect)
-            && !self.abandon(path, block, EIO, true)
-            && self.reads.remove(&(path.clone(), block)).is_some()
-        {
-            self.outputs.push_back(Output::Discard { path: path.clone(), block });
+        if is_content(*aspect) && !self.abandon(path, block, EIO, true) {
+            self.end_read(path, block);
         }
         self.fail_for_now(key);
     }

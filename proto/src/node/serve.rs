@@ -91,21 +91,14 @@ impl Node {
         if block.is_none() && self.is_large(&head) {
             let message = Message::Large { path: path.clone(), aspect: has, head: (*head).clone() };
             self.send_to_child(rank, message);
-            if is_first {
-                self.count_request(Thing::Content(path.clone(), block), requested);
-            }
-            return;
-        }
-        let id = new_transfer(&mut self.next_transfer);
-        let transfers_max = self.config.limits.transfers_max;
-        if let Some(child) = self.children.get_mut(&rank)
+        } else if let Some(child) = self.children.get_mut(&rank)
             && !child.receives(path, has)
         {
-            if child.transfers() >= transfers_max {
+            if child.transfers() >= self.config.limits.transfers_max {
                 return self.send_to_child(rank, Message::Unavailable { path: path.clone(), aspect });
             }
             self.stats.pulls += 1;
-            child.start(id, path, has, head, position);
+            child.start(new_transfer(&mut self.next_transfer), path, has, head, position);
         }
         if is_first {
             self.count_request(Thing::Content(path.clone(), block), requested);
@@ -236,12 +229,11 @@ impl Node {
             self.stats.pushes += 1;
             return self.send_to_child(rank, Message::Large { path: path.clone(), aspect, head: (*head).clone() });
         }
-        let id = new_transfer(&mut self.next_transfer);
         if let Some(child) = self.children.get_mut(&rank)
             && !child.receives(path, aspect)
         {
             self.stats.pushes += 1;
-            child.start(id, path, aspect, head, 0);
+            child.start(new_transfer(&mut self.next_transfer), path, aspect, head, 0);
         }
     }
 

@@ -1,7 +1,7 @@
 //! What is known of one path.
 
 use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
@@ -12,7 +12,6 @@ use headwater_abi::{Attr, Kind, Path};
 use crate::Rank;
 use crate::ahead::{Files, Sequence};
 use crate::policy::Recipients;
-use crate::state::block_download::BlockDownload;
 use crate::stored::StoredContent;
 use crate::traversal::Streak;
 
@@ -89,6 +88,16 @@ pub(crate) struct Blocks {
     pub(crate) download: Option<BlockDownload>,
     /// The reader's description of content that is to be requested block by block.
     pub(crate) large: Option<(Aspect, Arc<FileHead>)>,
+}
+
+/// Content that is downloaded block by block.
+#[derive(Debug)]
+pub(crate) struct BlockDownload {
+    pub(crate) aspect: Aspect,
+    pub(crate) head: Arc<FileHead>,
+    /// The first block that has not been requested.
+    pub(crate) next: u32,
+    pub(crate) in_flight: BTreeSet<u32>,
 }
 
 /// Requests about a directory's names.

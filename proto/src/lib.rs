@@ -29,7 +29,6 @@ mod versions;
 mod walk;
 
 pub use config::{Config, Limits, Policy};
-pub use io::{ClientId, Input, Load, Output, Peer, Publication, Reply, Stats, Time};
+pub use io::{ClientId, Input, Load, Memory, Output, Peer, Publication, Reply, Stats, Time};
 pub use node::Node;
-pub use state::memory::Memory;
 pub use topology::{Forest, Rank, Shape, TreeId};

@@ -2,7 +2,6 @@
 
 mod ahead;
 mod block;
-mod clear;
 mod compare;
 mod content;
 mod details;
@@ -16,7 +15,6 @@ mod preload;
 mod refresh;
 mod requests;
 mod restore;
-mod room;
 mod route;
 mod serve;
 mod store;
@@ -39,13 +37,12 @@ use crate::policy::{PushPolicy, Thing};
 use crate::scope::Scope;
 use crate::state::parent::Parent;
 use crate::state::refresh::Refresh;
-use crate::state::version_reports::VersionReports;
 use crate::stored::StoredContent;
 use crate::timeouts::AdaptiveTimeouts;
 use crate::topology::Up;
 use crate::transfer::{Child, Children};
 use crate::traversal::Traversal;
-use crate::versions::Versions;
+use crate::versions::{VersionReports, Versions};
 use crate::walk::{Map, Step};
 use crate::{ClientId, Config, Input, Load, Output, Publication, Rank, Reply, Stats, Time};
 

@@ -1,9 +1,13 @@
-//! Versions of forgotten paths, in eight bytes each: enough to notice when the source file has changed since.
+//! Versions of paths: those to be reported, and those of forgotten paths, in eight bytes each: enough to notice when
+//! the source file has changed since.
 
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use headwater_abi::wire::{Fact, Version};
 use headwater_abi::{Attr, Kind, Path, hash};
+
+use crate::topology::{Forest, Rank, TreeId};
 
 /// Slots of the table at most; changes of further forgotten paths may go unnoticed.
 const SLOTS_MAX: usize = 1 << 21;
@@ -75,6 +79,24 @@ impl Versions {
         self.used = 0;
         before.into_iter().filter(|&word| word != 0).for_each(|word| self.insert(word));
         true
+    }
+}
+
+/// Versions of paths that a node has to report.
+#[derive(Debug)]
+pub(crate) struct VersionReports {
+    /// Versions that this node does not know, or that may be unknown elsewhere.
+    pub(crate) unreported: BTreeMap<TreeId, BTreeMap<Path, Version>>,
+    /// Trees whose new parent is to get all versions that this node knows.
+    pub(crate) unsettled: BTreeSet<TreeId>,
+    /// Whether this node may become a reader.
+    pub(crate) may_read: bool,
+}
+
+impl VersionReports {
+    pub(crate) fn new(forest: &Forest, own: Rank) -> VersionReports {
+        let may_read = forest.tree_ids().any(|tree| forest.candidates(tree).any(|candidate| candidate == own));
+        VersionReports { unreported: BTreeMap::new(), unsettled: BTreeSet::new(), may_read }
     }
 }
 

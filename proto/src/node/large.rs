@@ -11,10 +11,9 @@ use headwater_abi::wire::{Aspect, Fact, FileHead, Message, block_range};
 use super::Node;
 use super::content::is_content_head;
 use super::requests::aspects_of;
-use crate::entry::{Source, aspect_of, covers};
+use crate::entry::{BlockDownload, Source, aspect_of, covers};
 use crate::pending::Route;
 use crate::policy::Thing;
-use crate::state::block_download::BlockDownload;
 use crate::{Peer, Publication, Rank};
 
 impl Node {

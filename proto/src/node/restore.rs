@@ -6,9 +6,9 @@ use headwater_abi::Path;
 use headwater_abi::wire::{Aspect, FileHead};
 
 use super::Node;
+use crate::Memory;
 use crate::entry::{Learned, inode_of, is_sound};
 use crate::policy::Recipients;
-use crate::state::memory::Memory;
 use crate::stored::StoredContent;
 
 impl Node {

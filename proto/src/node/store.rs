@@ -1,10 +1,10 @@
-//! The store's room: eviction, and files that have several names.
+//! The store's room: its limit, eviction, clearing at the user's request, and files that have several names.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use headwater_abi::Path;
 use headwater_abi::wire::{Aspect, Message};
+use headwater_abi::{Path, Want};
 
 use super::requests::EIO;
 use super::{Evicted, Node};
@@ -14,7 +14,9 @@ use crate::stored::StoredContent;
 use crate::{Output, Peer, Publication};
 
 /// Evictions that the store can still refuse.
-pub(super) const EVICTED_MAX: usize = 256;
+const EVICTED_MAX: usize = 256;
+/// Files that are evicted at once: few enough for the driver to have answered for all before the next.
+const GIVEN_UP_AT_ONCE_MAX: usize = 64;
 
 impl Node {
     /// Evicts until `bytes` more fit. False if they can't.
@@ -35,7 +37,7 @@ impl Node {
     }
 
     /// Returns the content to evict next, among what `may_go` accepts and is neither arriving nor being sent.
-    pub(super) fn victim(&mut self, may_go: impl Fn(&Path) -> bool) -> Option<Path> {
+    fn victim(&mut self, may_go: impl Fn(&Path) -> bool) -> Option<Path> {
         let (entries, children) = (&self.entries, &self.children);
         self.sieve.victim(|candidate| {
             may_go(candidate)
@@ -44,7 +46,7 @@ impl Node {
         })
     }
 
-    pub(super) fn evict(&mut self, path: Path, for_path: &Path) {
+    fn evict(&mut self, path: Path, for_path: &Path) {
         let attr = self.entries.get(&path).and_then(|e| e.attr());
         let names = attr.and_then(|attr| self.inodes.get(&inode_of(attr)));
         let is_shared = names.is_some_and(|names| names.contains(&path));
@@ -79,6 +81,40 @@ impl Node {
         if !self.make_room(&for_path, 0) {
             self.abandon(&for_path, None, EIO, true);
         }
+    }
+
+    /// Sets the store's limit, and evicts content beyond it. What is arriving, being sent or in use stays;
+    /// the hand of the eviction order has then passed it, so the next attempt begins behind it.
+    pub(super) fn set_room(&mut self, store_bytes_max: u64) {
+        self.config.limits.store_bytes_max = store_bytes_max;
+        for _ in 0..GIVEN_UP_AT_ONCE_MAX {
+            if self.sieve.bytes() <= store_bytes_max {
+                return;
+            }
+            let Some(victim) = self.victim(|_| true) else { return };
+            self.evict(victim.clone(), &victim);
+        }
+    }
+
+    /// Evicts content of `path`, and with `subtree` of everything below it: from `after` on, in the order of
+    /// paths, at most as many files as the store can still refuse.
+    pub(super) fn clear(&mut self, path: &Path, subtree: bool, after: Option<&Path>) {
+        let root = self.map().walk(path, Want::empty()).path;
+        let below = self.entries.descendants(&root).filter(|_| subtree);
+        let targets = [&root].into_iter().chain(below).filter(|target| after.is_none_or(|after| *target > after));
+        let stored = targets.filter(|target| self.entries.get(target).is_some_and(|entry| entry.stored.is_some()));
+        let stored: Vec<Path> = stored.take(EVICTED_MAX).cloned().collect();
+        let next = stored.last().filter(|_| stored.len() == EVICTED_MAX).cloned();
+        let mut in_transit = 0;
+        for target in stored {
+            let Some(entry) = self.entries.get(&target) else { continue };
+            if entry.is_arriving() || self.children.values().any(|child| child.needs(&target)) {
+                in_transit += 1;
+            } else {
+                self.evict(target.clone(), &target);
+            }
+        }
+        self.outputs.push_back(Output::Cleared { path: path.clone(), subtree, next, in_transit });
     }
 
     /// Drops the record of stored content. If the file has another name in the store, that is charged for the
@@ -194,5 +230,87 @@ impl Node {
         self.publish(Publication::HardLink { path: path.clone(), target: target.clone(), aspect, head });
         self.fresh.push_back(Thing::Content(path.clone(), None));
         self.wake(path);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Config, Input, Limits, Memory, Output, Policy, Rank};
+    use alloc::format;
+    use alloc::vec::Vec;
+    use headwater_abi::attr::mode;
+    use headwater_abi::{Attr, Path};
+    use headwater_topology::{Branching, Forest, Shape};
+
+    use crate::stored::whole_head;
+
+    fn path(number: u64) -> Path {
+        Path::new(format!("/sw/{number:03}").as_bytes()).unwrap()
+    }
+
+    /// Returns a node with so many files of ten bytes.
+    fn node(files: u64) -> Node {
+        let mut node = Node::new(
+            Config {
+                rank: Rank(0),
+                forest: Forest::new(1, 0, Shape::Single(Branching::KAry(1))),
+                session: 1,
+                policy: Policy::Pull,
+                limits: Limits::default(),
+                scope: [(true, Path::new(b"/sw").unwrap())].into(),
+            },
+            1,
+        );
+        for number in 0..files {
+            let attr = Attr { mode: mode::FILE, ino: number, nlink: 1, size: 10, ..Attr::default() };
+            node.restore(&path(number), Memory::Fact(headwater_abi::wire::Fact::Attr(attr)));
+            node.restore(&path(number), Memory::Content { head: whole_head(attr, 0), is_linked: false });
+        }
+        node
+    }
+
+    fn evicted(node: &mut Node) -> Vec<Path> {
+        let outputs = core::iter::from_fn(|| node.poll_output());
+        outputs.filter_map(|output| if let Output::Evict { path } = output { Some(path) } else { None }).collect()
+    }
+
+    #[test]
+    fn a_smaller_limit_evicts_the_oldest_first() {
+        let mut node = node(5);
+        node.handle(0, Input::Room { store_bytes_max: 29 });
+        assert_eq!(evicted(&mut node), [path(0), path(1), path(2)]);
+        assert_eq!(node.stats().store_bytes, 20);
+        node.handle(0, Input::Room { store_bytes_max: 1000 });
+        assert_eq!(evicted(&mut node), []);
+    }
+
+    #[test]
+    fn content_in_use_is_tried_once_a_round() {
+        let mut node = node(4);
+        node.handle(0, Input::Room { store_bytes_max: 20 });
+        assert_eq!(evicted(&mut node), [path(0), path(1)]);
+        for number in 0..2 {
+            node.handle(0, Input::EvictRefused { path: path(number) });
+            assert_eq!(evicted(&mut node), [], "a refusal alone gives nothing up");
+        }
+        assert_eq!(node.stats().store_bytes, 40);
+        node.handle(0, Input::Room { store_bytes_max: 20 });
+        assert_eq!(evicted(&mut node), [path(2), path(3)]);
+        assert_eq!((node.stats().store_bytes, node.stats().evictions), (20, 2));
+    }
+
+    #[test]
+    fn many_files_go_in_several_steps() {
+        let mut node = node(200);
+        let mut steps = 0;
+        while node.stats().store_bytes > 0 {
+            node.handle(0, Input::Room { store_bytes_max: 0 });
+            assert!((1..=GIVEN_UP_AT_ONCE_MAX).contains(&evicted(&mut node).len()));
+            steps += 1;
+        }
+        assert_eq!(steps, 4);
+        node.handle(0, Input::Room { store_bytes_max: 0 });
+        assert_eq!(evicted(&mut node), []);
     }
 }

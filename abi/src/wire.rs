@@ -50,6 +50,13 @@ pub enum Aspect {
     Block(u32),
 }
 
+impl Aspect {
+    /// Returns the number of the block that it is about.
+    pub fn block(self) -> Option<u32> {
+        if let Aspect::Block(number) = self { Some(number) } else { None }
+    }
+}
+
 /// A fact about a path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Fact {
@@ -65,6 +72,16 @@ pub enum Fact {
     Listing(Attr, Listing),
     /// A directory that can be searched but not listed.
     Unlistable(Attr),
+}
+
+impl Fact {
+    /// Returns the attributes in it.
+    pub fn attr(&self) -> Option<&Attr> {
+        match self {
+            Fact::Absent | Fact::Error(_) => None,
+            Fact::Attr(attr) | Fact::Link(attr, _) | Fact::Listing(attr, _) | Fact::Unlistable(attr) => Some(attr),
+        }
+    }
 }
 
 /// A change on the shared file system.

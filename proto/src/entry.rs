@@ -154,7 +154,7 @@ impl Entry {
     }
 
     pub(crate) fn attr(&self) -> Option<&Attr> {
-        attr_of(&self.fact)
+        self.fact.attr()
     }
 
     pub(crate) fn is_file(&self) -> bool {
@@ -194,17 +194,17 @@ impl Entry {
     pub(crate) fn have(&self, aspect: Aspect) -> Option<FileHead> {
         let attr = *self.attr()?;
         let stored = self.stored.as_ref().map(|stored| stored.summary(attr));
-        let is_block = block_of(aspect).is_some();
+        let is_block = aspect.block().is_some();
         stored.or_else(|| is_block.then(|| FileHead { attr, format: 0, ranges: Arc::from([]), whole: false }))
     }
 
     /// Returns content that covers `aspect`, stored or arriving.
     pub(crate) fn content_for(&self, aspect: Aspect) -> Option<(Aspect, Arc<FileHead>)> {
         if let Some(head) = self.stored_head(aspect) {
-            let has = if head.whole && block_of(aspect).is_none() { Aspect::Whole } else { aspect };
+            let has = if head.whole && aspect.block().is_none() { Aspect::Whole } else { aspect };
             return Some((has, Arc::new(head)));
         }
-        let arriving = self.arriving(block_of(aspect)).filter(|a| covers(a.aspect, aspect))?;
+        let arriving = self.arriving(aspect.block()).filter(|a| covers(a.aspect, aspect))?;
         Some((arriving.aspect, arriving.head.clone()))
     }
 
@@ -231,7 +231,7 @@ impl Entry {
     }
 
     pub(crate) fn set_arriving(&mut self, arriving: Arriving) {
-        match block_of(arriving.aspect) {
+        match arriving.aspect.block() {
             None => self.arriving = Some(Box::new(arriving)),
             Some(number) => drop(self.blocks.get_or_insert_default().arriving.insert(number, arriving)),
         }
@@ -275,7 +275,7 @@ impl Entry {
         if self.has_content(aspect) {
             return Some(head.content_bytes());
         }
-        self.arriving(block_of(aspect)).filter(|a| Arc::ptr_eq(&a.head, head)).map(|a| a.position)
+        self.arriving(aspect.block()).filter(|a| Arc::ptr_eq(&a.head, head)).map(|a| a.position)
     }
 
     /// Returns the children that have this content, or requested it.
@@ -313,21 +313,6 @@ impl Entry {
         self.fact = grown;
         self.fact_at = Recipients::default();
         Learned::New
-    }
-}
-
-pub(crate) fn attr_of(fact: &Fact) -> Option<&Attr> {
-    match fact {
-        Fact::Absent | Fact::Error(_) => None,
-        Fact::Attr(attr) | Fact::Link(attr, _) | Fact::Listing(attr, _) | Fact::Unlistable(attr) => Some(attr),
-    }
-}
-
-/// Returns the number of the block that an aspect is about.
-pub(crate) fn block_of(aspect: Aspect) -> Option<u32> {
-    match aspect {
-        Aspect::Block(number) => Some(number),
-        _ => None,
     }
 }
 

@@ -11,7 +11,7 @@ use headwater_abi::Path;
 use headwater_abi::wire::{Aspect, CHUNK_BYTES_MAX, FileHead, Message, TransferId};
 
 use crate::entries::Entries;
-use crate::entry::{Piece, block_of, covers};
+use crate::entry::{Piece, covers};
 use crate::state::parent::Joined;
 use crate::{Output, Peer, Rank};
 
@@ -103,7 +103,7 @@ impl Child {
 
     /// Returns whether content that covers `aspect` is being sent.
     pub(crate) fn receives(&self, path: &Path, aspect: Aspect) -> bool {
-        self.cursor(path, block_of(aspect)).is_some_and(|c| covers(c.aspect, aspect))
+        self.cursor(path, aspect.block()).is_some_and(|c| covers(c.aspect, aspect))
     }
 
     /// Returns whether a transfer needs the stored copy of this path.
@@ -117,7 +117,7 @@ impl Child {
 
     /// Starts to send content from `position`, in place of content that covers less of the same file.
     pub(crate) fn start(&mut self, id: TransferId, path: &Path, aspect: Aspect, head: Arc<FileHead>, position: u64) {
-        let piece = (path.clone(), block_of(aspect));
+        let piece = (path.clone(), aspect.block());
         self.stop(&piece);
         let cursor = Cursor { path: path.clone(), aspect, head, position, is_announced: false, is_ready: true };
         self.cursors.insert(id, cursor);
@@ -265,7 +265,7 @@ pub(crate) fn new_transfer(next_transfer: &mut u64) -> TransferId {
 
 impl Cursor {
     fn piece(&self) -> Piece {
-        (self.path.clone(), block_of(self.aspect))
+        (self.path.clone(), self.aspect.block())
     }
 
     /// Returns whether content of one chunk waits: an announcement ahead of it would gain nothing, so it is
@@ -276,7 +276,7 @@ impl Cursor {
 
     /// Returns whether the content travels in one message.
     fn is_single_message(&self) -> bool {
-        !self.is_announced && self.position == 0 && self.is_short() && block_of(self.aspect).is_none()
+        !self.is_announced && self.position == 0 && self.is_short() && self.aspect.block().is_none()
     }
 
     fn is_short(&self) -> bool {

@@ -245,7 +245,7 @@ impl Daemon {
     }
 
     fn read_file(&mut self, path: Path, aspect: Aspect, size: u64, job: impl FnOnce(Path, Arc<Incoming>) -> FileJob) {
-        let block = block_of(aspect);
+        let block = aspect.block();
         self.find_room();
         match self.incoming(&path, block, size) {
             Ok(incoming) => self.content.readers.submit(ReadJob::File(job(path, incoming))),
@@ -295,7 +295,7 @@ impl Daemon {
 
     /// Hashes stored content: short content at once, longer content on a reader thread.
     fn digest(&mut self, path: Path, aspect: Aspect, head: &FileHead) {
-        let block = block_of(aspect);
+        let block = aspect.block();
         if head.content_bytes() > DIGEST_AT_ONCE_BYTES_MAX {
             match self.content.store.open_copy(&path) {
                 Ok(copy) => {
@@ -498,8 +498,4 @@ impl Daemon {
         self.content.store.discard(&path, block);
         self.driver.inbox.push_back(Input::StoreFailed { path, block });
     }
-}
-
-fn block_of(aspect: Aspect) -> Option<u32> {
-    if let Aspect::Block(number) = aspect { Some(number) } else { None }
 }

@@ -65,7 +65,7 @@ fn fetch_all(asker: &mut Asker, entries: Vec<Entry>, changed: &mut Vec<String>) 
             asker.tally.get().failed += 1;
             continue;
         };
-        let attr = fact.as_ref().and_then(attr_of);
+        let attr = fact.as_ref().and_then(Fact::attr).copied();
         if pending.is_last {
             if content_wanted(asker, &pending.entry).is_some() && attr.is_some_and(|attr| attr.kind() == Kind::File) {
                 asker.tally.get().files += 1;
@@ -108,14 +108,6 @@ fn content_wanted(asker: &Asker, entry: &Entry) -> Option<Want> {
         What::Loadable(_) | What::Library | What::Whole(_) => Some(Want::WHOLE),
         What::Any => Some(Want::WHOLE | Want::LISTING),
         What::Directory | What::Link | What::Name | What::Attributes(_) => None,
-    }
-}
-
-/// Returns the attributes in a fact.
-pub(super) fn attr_of(fact: &Fact) -> Option<Attr> {
-    match fact {
-        Fact::Attr(attr) | Fact::Link(attr, _) | Fact::Listing(attr, _) | Fact::Unlistable(attr) => Some(*attr),
-        Fact::Absent | Fact::Error(_) => None,
     }
 }
 

@@ -15,7 +15,6 @@ use headwater_closure::libraries::{Bytes, Environment, Files, Found, Names, need
 use rustix::io::Errno;
 
 use super::asker::{Asker, QUESTIONS_MAX};
-use super::list::attr_of;
 use super::plan::PreloadProgram;
 
 /// The most links in a path, as in the kernel.
@@ -128,7 +127,7 @@ impl NodeFiles {
     fn comes_in_blocks(&mut self, path: &FilePath) -> io::Result<bool> {
         let Some(max) = self.asker.whole_bytes_max else { return Ok(false) };
         let seen = self.find(path, Want::ATTR, false)?;
-        Ok(seen.is_ok_and(|seen| attr_of(&seen.fact).is_some_and(|attr| attr.size > max)))
+        Ok(seen.is_ok_and(|seen| seen.fact.attr().is_some_and(|attr| attr.size > max)))
     }
 }
 
@@ -158,7 +157,7 @@ impl Files for NodeFiles {
         let want = self.content(bytes);
         match self.find(path, want, true) {
             Ok(Err(own)) => Ok(Found { file: File::open(&own)?, canonical: own }),
-            Ok(Ok(Seen { path, fact, copy: Some(file) })) if attr_of(&fact).is_some_and(|a| a.kind() == Kind::File) => {
+            Ok(Ok(Seen { path, fact, copy: Some(file) })) if fact.attr().is_some_and(|a| a.kind() == Kind::File) => {
                 let canonical = PathBuf::from(OsStr::from_bytes(path.as_bytes()));
                 if self.fetched.insert(path) {
                     let mut tally = self.asker.tally.get();
@@ -179,7 +178,7 @@ impl Files for NodeFiles {
 
     fn is_there(&mut self, path: &FilePath) -> bool {
         match self.find(path, Want::ATTR, false) {
-            Ok(Ok(seen)) => attr_of(&seen.fact).is_some(),
+            Ok(Ok(seen)) => seen.fact.attr().is_some(),
             Ok(Err(own)) => own.exists(),
             Err(_) => false,
         }

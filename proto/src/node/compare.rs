@@ -12,7 +12,6 @@ use headwater_abi::Path;
 use headwater_abi::wire::{Aspect, CHANGES_MAX, Fact, Message, Version};
 
 use super::Node;
-use crate::entry::attr_of;
 use crate::topology::{TreeId, Up};
 use crate::versions::version_of;
 use crate::{Peer, Rank};
@@ -165,7 +164,7 @@ impl Node {
         }
         if let Some(fact) = self.entries.fact(path) {
             let known = version_of(path, fact);
-            let is_listed = attr_of(fact).is_some() && matches!(fact, Fact::Listing(..) | Fact::Unlistable(_));
+            let is_listed = fact.attr().is_some() && matches!(fact, Fact::Listing(..) | Fact::Unlistable(_));
             if is_other(&known, reported) {
                 self.changed(path, is_listed && known.fact != reported.fact);
             }

@@ -9,7 +9,7 @@ use headwater_abi::{Kind, Path};
 
 use super::Node;
 use super::requests::{EIO, aspects_of};
-use crate::entry::{Arriving, Piece, Source, aspect_of, block_of, covers};
+use crate::entry::{Arriving, Piece, Source, aspect_of, covers};
 use crate::pending::{Key, Route, Waiter};
 use crate::policy::{Recipients, Thing};
 use crate::stored::{StoredContent, whole_head};
@@ -41,7 +41,7 @@ pub(super) enum Refusal {
 impl Node {
     /// Handles the opening of a file by the reader.
     pub(super) fn file_opened(&mut self, path: Path, aspect: Aspect, head: FileHead) {
-        let block = block_of(aspect);
+        let block = aspect.block();
         if self.reads.get(&(path.clone(), block)) != Some(&aspect) {
             return;
         }
@@ -79,14 +79,14 @@ impl Node {
 
     /// Handles progress of the reader.
     pub(super) fn file_read(&mut self, path: &Path, aspect: Aspect, position: u64) {
-        if self.reads.get(&(path.clone(), block_of(aspect))) == Some(&aspect) {
-            self.advance(path, block_of(aspect), position);
+        if self.reads.get(&(path.clone(), aspect.block())) == Some(&aspect) {
+            self.advance(path, aspect.block(), position);
         }
     }
 
     /// Handles a failure of the reader.
     pub(super) fn file_failed(&mut self, path: &Path, aspect: Aspect, errno: u16) {
-        let block = block_of(aspect);
+        let block = aspect.block();
         if self.reads.get(&(path.clone(), block)) != Some(&aspect) {
             return;
         }
@@ -114,7 +114,7 @@ impl Node {
     /// Handles the beginning of a file that a parent sends.
     pub(super) fn file_offered(&mut self, from: Rank, offer: Offer) -> Result<(), Refusal> {
         let Offer { transfer, path, aspect, head, position } = offer;
-        let (path, block) = (&path, block_of(aspect));
+        let (path, block) = (&path, aspect.block());
         if !is_content_head(&head, aspect) || (block.is_none() && aspect != aspect_of(&head)) {
             return Err(Refusal::Breach("a file's head is not that of such a file"));
         }
@@ -157,7 +157,7 @@ impl Node {
 
     /// Returns whether content from a parent is needed, and drops the content that it replaces.
     fn admit_content(&mut self, path: &Path, aspect: Aspect, head: &FileHead) -> Result<(), Refusal> {
-        let block = block_of(aspect);
+        let block = aspect.block();
         if !self.scope.contains(path) || self.passthrough.covers(path) {
             return Err(Refusal::Unwanted);
         }
@@ -179,14 +179,14 @@ impl Node {
 
     /// Returns whether a lost parent has announced this and sent nothing of it yet.
     fn is_to_be_continued(&self, path: &Path, aspect: Aspect, head: &FileHead) -> bool {
-        let arriving = self.entries.get(path).and_then(|entry| entry.arriving(block_of(aspect)));
+        let arriving = self.entries.get(path).and_then(|entry| entry.arriving(aspect.block()));
         arriving.is_some_and(|a| (a.source, a.position, a.aspect) == (Source::Lost, 0, aspect) && a.is_of(head))
     }
 
     /// Continues with content that another parent has begun.
     fn file_continued(&mut self, from: Rank, offer: Offer) -> Result<(), Refusal> {
         let Offer { transfer, path, aspect, head, position } = offer;
-        let block = block_of(aspect);
+        let block = aspect.block();
         let Some(arriving) = self.entries.get_mut(&path).and_then(|e| e.arriving_mut(block)) else {
             return Err(Refusal::Unwanted);
         };
@@ -259,7 +259,7 @@ impl Node {
     /// Reserves room for content, and serves the children that wait for it. False if there is no room.
     fn begin(&mut self, path: &Path, aspect: Aspect, head: FileHead, source: Source) -> bool {
         let Some((head, reserved)) = self.reserve(path, head) else { return false };
-        let (head, block) = (Arc::new(head), block_of(aspect));
+        let (head, block) = (Arc::new(head), aspect.block());
         let Some(entry) = self.entries.get_mut(path) else { return false };
         let unevictable = Vec::new();
         entry.set_arriving(Arriving { aspect, head: head.clone(), position: 0, reserved, source, unevictable });

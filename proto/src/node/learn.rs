@@ -6,7 +6,7 @@ use headwater_abi::wire::{Aspect, Fact, Message};
 use headwater_abi::{Kind, Path, Want};
 
 use super::Node;
-use crate::entry::{Learned, attr_of, inode_of, is_sound};
+use crate::entry::{Learned, inode_of, is_sound};
 use crate::pending::{Key, Route};
 use crate::policy::Thing;
 use crate::{Output, Peer, Publication};
@@ -51,7 +51,7 @@ impl Node {
         if self.versions.contradict(path, &fact) {
             // If only a directory's names have changed, what is known below stays.
             let is_other = |attr| self.versions.contradict(path, &Fact::Attr(attr));
-            let tree = attr_of(&fact).is_some_and(|attr| attr.kind() == Kind::Dir && is_other(*attr));
+            let tree = fact.attr().is_some_and(|attr| attr.kind() == Kind::Dir && is_other(*attr));
             self.changed(path, tree);
             return false;
         }

@@ -7,7 +7,7 @@ use headwater_abi::wire::Message;
 
 use super::Node;
 use super::content::{Offer, Refusal};
-use crate::entry::{block_of, is_sound};
+use crate::entry::is_sound;
 use crate::pending::{ChildWant, Key, Route, Waiter};
 use crate::state::parent::{Joined, Link};
 use crate::topology::TreeId;
@@ -227,7 +227,7 @@ impl Node {
             return Err("a transfer's number is not new");
         }
         parent.newest = Some(transfer);
-        let (path, block) = (offer.path.clone(), block_of(offer.aspect));
+        let (path, block) = (offer.path.clone(), offer.aspect.block());
         let is_full = parent.incoming.len() >= self.config.limits.transfers_max;
         let result = match (is_behind, is_full) {
             (true, _) => Err(Refusal::Unwanted),

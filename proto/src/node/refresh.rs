@@ -16,7 +16,7 @@ use headwater_abi::{Path, Want};
 
 use super::Node;
 use super::requests::is_content;
-use crate::entry::{attr_of, is_same_directory, is_same_version};
+use crate::entry::{is_same_directory, is_same_version};
 use crate::pending::{Key, Route};
 use crate::state::refresh::{Checking, Demand, Requester};
 use crate::topology::Up;
@@ -212,8 +212,7 @@ impl Node {
         if checking.changes.contains_key(path) {
             return true;
         }
-        let is_same_directory =
-            attr_of(known).zip(attr_of(now)).is_some_and(|(known, now)| is_same_directory(known, now));
+        let is_same_directory = known.attr().zip(now.attr()).is_some_and(|(known, now)| is_same_directory(known, now));
         checking.changes.insert(path.clone(), is_same_directory);
         if !is_same_directory {
             // What was below has moved or vanished.
@@ -436,7 +435,7 @@ fn in_parts(changes: Option<&[Change]>, mut send: impl FnMut(Option<Vec<Change>>
 
 /// Returns whether a path is as it was known.
 fn is_unchanged(known: &Fact, now: &Fact) -> bool {
-    match (attr_of(known), attr_of(now)) {
+    match (known.attr(), now.attr()) {
         (Some(known), Some(now)) => is_same_version(known, now),
         _ => known == now,
     }

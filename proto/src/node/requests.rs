@@ -8,7 +8,7 @@ use headwater_abi::wire::{Aspect, Message};
 
 use super::Node;
 use crate::entries::Lookup;
-use crate::entry::{Source, block_of, covers};
+use crate::entry::{Source, covers};
 use crate::pending::{Key, Route, Waiter};
 use crate::state::parent::Link;
 use crate::topology::{TreeId, Up};
@@ -74,7 +74,7 @@ impl Node {
         if !is_content(aspect) {
             return (path, aspect);
         }
-        let is_download = block_of(aspect).is_some() && self.config.forest.is_striped();
+        let is_download = aspect.block().is_some() && self.config.forest.is_striped();
         for requested in [Aspect::Loadable, Aspect::Whole].into_iter().filter(|_| !is_download) {
             let key = (path.clone(), requested);
             if self.pending.contains(&key) {
@@ -86,7 +86,7 @@ impl Node {
         }
         // To read a block, the reader needs the file's size.
         let is_unsized =
-            block_of(aspect).is_some() && self.entries.get(&path).is_none() && self.is_reader_of(&path, aspect);
+            aspect.block().is_some() && self.entries.get(&path).is_none() && self.is_reader_of(&path, aspect);
         if is_unsized || self.is_linked_by_hint(&path) {
             return (path, Aspect::Entry);
         }
@@ -103,7 +103,7 @@ impl Node {
         let tree = tree.unwrap_or_else(|| self.tree_of(path, *aspect));
         let entry = self.entries.get(path);
         if is_content(*aspect)
-            && let Some(arriving) = entry.and_then(|e| e.arriving(block_of(*aspect)))
+            && let Some(arriving) = entry.and_then(|e| e.arriving(aspect.block()))
         {
             let route = match arriving.source {
                 Source::Reader => Route::Read,
@@ -167,8 +167,7 @@ impl Node {
 
     /// Sends a request to a parent, for what has not arrived yet.
     pub(super) fn send_want(&mut self, rank: Rank, tree: TreeId, (path, aspect): &Key) {
-        let arriving =
-            self.entries.get(path).filter(|_| is_content(*aspect)).and_then(|e| e.arriving(block_of(*aspect)));
+        let arriving = self.entries.get(path).filter(|_| is_content(*aspect)).and_then(|e| e.arriving(aspect.block()));
         let position = arriving.filter(|arriving| arriving.aspect == *aspect).map_or(0, |arriving| arriving.position);
         let message = Message::Want { tree: tree.0, path: path.clone(), aspect: *aspect, position, only_stored: false };
         self.send(Peer::Parent(rank), message);
@@ -199,7 +198,7 @@ impl Node {
         }
         let Some(key) = self.reads_waiting.pop_front() else { return false };
         let (path, aspect) = &key;
-        let piece = (path.clone(), block_of(*aspect));
+        let piece = (path.clone(), aspect.block());
         let Some(tree) = self.pending.tree(&key).filter(|_| self.pending.route(&key) == Some(Route::Read)) else {
             return true;
         };
@@ -242,7 +241,7 @@ impl Node {
         let have = self.entries.get(path).and_then(|entry| entry.have(*aspect));
         // A file's first block decides for the file.
         let execute = matches!(aspect, Aspect::Whole | Aspect::Block(0));
-        let is_one_piece = block_of(*aspect).is_some() || !self.config.forest.is_striped();
+        let is_one_piece = aspect.block().is_some() || !self.config.forest.is_striped();
         let content_bytes_max = if is_one_piece { u64::MAX } else { self.config.limits.piece_bytes_max };
         let path = path.clone();
         self.outputs.push_back(Output::ReadFile { path, aspect: *aspect, have, execute, content_bytes_max });
@@ -298,7 +297,7 @@ impl Node {
 
     /// Drops arriving content that has lost its sender, if no pending request is for the rest.
     fn drop_orphan(&mut self, (path, aspect): &Key) {
-        let block = block_of(*aspect);
+        let block = aspect.block();
         let is_orphan =
             self.entries.get(path).and_then(|e| e.arriving(block)).is_some_and(|a| a.source == Source::Lost);
         let owes_answer = |aspect| self.pending.contains(&(path.clone(), aspect));
@@ -345,7 +344,7 @@ impl Node {
     /// Ends a request that has made no progress for too long.
     pub(super) fn give_up(&mut self, key: &Key) {
         let (path, aspect) = key;
-        let block = block_of(*aspect);
+        let block = aspect.block();
         if is_content(*aspect) && !self.abandon(path, block, EIO, true) {
             self.end_read(path, block);
         }

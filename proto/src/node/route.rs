@@ -12,7 +12,6 @@ use headwater_abi::wire::{Aspect, Message};
 use headwater_abi::{Path, wire};
 
 use super::Node;
-use crate::entry::block_of;
 use crate::pending::{Key, Route};
 use crate::state::parent::{Joined, Link, Parent, control_tree};
 use crate::topology::{TreeId, Up};
@@ -71,7 +70,7 @@ impl Node {
 
     /// Returns the tree in which something is requested.
     pub(super) fn tree_of(&self, path: &Path, aspect: Aspect) -> TreeId {
-        match block_of(aspect) {
+        match aspect.block() {
             Some(block) => {
                 let hash = hash_of(path, aspect);
                 self.config.forest.tree_of_chunk(self.config.rank, hash, block.into())

@@ -8,7 +8,7 @@ use headwater_abi::wire::{Aspect, Digest, Fact, FileHead, Message};
 
 use super::Node;
 use super::requests::is_content;
-use crate::entry::{Entry, block_of};
+use crate::entry::Entry;
 use crate::pending::{ChildWant, Waiter};
 use crate::policy::Thing;
 use crate::topology::TreeId;
@@ -39,7 +39,7 @@ impl Node {
         }
         if let Some(entry) = self.entries.get(path) {
             if is_content(aspect) && entry.is_file() {
-                if block_of(aspect).is_some_and(|block| block >= entry.block_count()) {
+                if aspect.block().is_some_and(|block| block >= entry.block_count()) {
                     return self.send_to_child(rank, Message::Unavailable { path: path.clone(), aspect });
                 }
                 if entry.content_for(aspect).or_else(|| entry.large_for(aspect)).is_some() {
@@ -74,7 +74,7 @@ impl Node {
     fn serve_content(&mut self, rank: Rank, path: &Path, aspect: Aspect, position: u64) {
         let Some(entry) = self.entries.get_mut(path) else { return };
         let Some((has, head)) = entry.content_for(aspect).or_else(|| entry.large_for(aspect)) else { return };
-        let block = block_of(aspect);
+        let block = aspect.block();
         entry.fact_at.insert(rank);
         let recipients = entry.recipients(block);
         let is_first = !recipients.contains(rank);
@@ -264,7 +264,7 @@ impl Node {
             // The content can't be read any more.
             _ => return drop(self.drop_stored(path)),
         }
-        let piece = (path.clone(), block_of(aspect));
+        let piece = (path.clone(), aspect.block());
         self.children.wake(&piece);
     }
 }

@@ -8,7 +8,7 @@ use headwater_abi::{Path, Want};
 
 use super::requests::EIO;
 use super::{Evicted, Node};
-use crate::entry::{Inode, block_of, inode_of, is_same_version};
+use crate::entry::{Inode, inode_of, is_same_version};
 use crate::policy::{Recipients, Thing};
 use crate::stored::StoredContent;
 use crate::{Output, Peer, Publication};
@@ -176,7 +176,7 @@ impl Node {
         let is_new = entry.stored.is_none();
         let target = self.linked_content(path, aspect);
         let target = target
-            .or_else(|| self.linked_content(path, Aspect::Loadable).filter(|_| is_new && block_of(aspect).is_none()));
+            .or_else(|| self.linked_content(path, Aspect::Loadable).filter(|_| is_new && aspect.block().is_none()));
         if let Some(target) = target {
             self.link(path, &target);
         }
@@ -193,7 +193,7 @@ impl Node {
             return None;
         }
         // A partly stored file belongs to its own name.
-        let aspect = if block_of(aspect).is_some() { Aspect::Whole } else { aspect };
+        let aspect = if aspect.block().is_some() { Aspect::Whole } else { aspect };
         let is_source = |name: &&Path| {
             self.entries
                 .get(name)

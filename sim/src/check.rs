@@ -8,10 +8,9 @@ use headwater_abi::wire::{Aspect, Fact, FileHead};
 use headwater_abi::{Attr, Kind, Path, Want};
 use headwater_proto::{Publication, Rank, Reply};
 
-use crate::ensure::{Check, ensure};
-use crate::reader::block_of;
 use crate::site::Waiting;
 use crate::tree::{Item, Outcome, PathState, Tree, resolve};
+use crate::violation::{Check, ensure};
 use crate::world::World;
 
 impl World {
@@ -45,7 +44,7 @@ impl World {
             let grows = matches!((before, fact), (Fact::Attr(old), Fact::Listing(new, _) | Fact::Unlistable(new)) if old == new);
             ensure(grows, || format!("{path} changes from {before:?} to {fact:?}"))?;
         }
-        if let Some(attr) = attr_of(fact)
+        if let Some(attr) = fact.attr()
             && (self.past.is_empty() || self.readers.len() <= 1)
         {
             // Each read sets the access time; without faults there is one.
@@ -59,7 +58,7 @@ impl World {
     }
 
     fn check_content(&mut self, rank: Rank, path: &Path, aspect: Aspect, head: &FileHead) -> Check {
-        let (store, piece) = (&self.site(rank).store, (path.clone(), block_of(aspect)));
+        let (store, piece) = (&self.site(rank).store, (path.clone(), aspect.block()));
         ensure(store.contains_all(&piece, head), || format!("{path} is published before all of it is in the store"))?;
         ensure(store.is_right(&piece, head), || format!("wrong bytes are published as {piece:?}"))?;
         self.check_content_head(rank, path, aspect, head)
@@ -144,30 +143,12 @@ impl World {
 
     fn truth_in(&self, tree: &Tree, path: &Path, want: Want) -> Outcome {
         let follows = !want.contains(Want::NO_FOLLOW);
-        resolve(
-            path,
-            follows,
-            |p| self.in_scope(p),
-            |at| match tree.entry(at, 0) {
-                Fact::Absent => PathState::Absent,
-                Fact::Error(_) => PathState::Error,
-                Fact::Link(_, target) => PathState::Link(target.to_vec()),
-                Fact::Attr(attr) if attr.kind() == Kind::Dir => PathState::Dir,
-                _ => PathState::Other,
-            },
-        )
+        resolve(path, follows, |p| self.in_scope(p), |at| PathState::of(&tree.entry(at, 0)))
     }
 }
 
 pub(crate) fn wants_content(want: Want) -> bool {
     want.intersects(Want::LOADABLE | Want::WHOLE | Want::EXECUTE)
-}
-
-fn attr_of(fact: &Fact) -> Option<&Attr> {
-    match fact {
-        Fact::Absent | Fact::Error(_) => None,
-        Fact::Attr(attr) | Fact::Link(attr, _) | Fact::Listing(attr, _) | Fact::Unlistable(attr) => Some(attr),
-    }
 }
 
 /// Returns whether two facts are the same, but for access times, and for the times of a directory whose names

@@ -5,11 +5,9 @@
 //! that what can succeed succeeds.
 
 mod check;
-mod ensure;
 mod options;
 mod random;
 mod reader;
-mod run;
 mod seeds;
 mod site;
 mod store;
@@ -19,7 +17,6 @@ mod violation;
 mod world;
 
 pub use options::Options;
-pub use run::run;
-pub use seeds::{Until, run_seeds};
+pub use seeds::{Until, run, run_seeds};
 pub use summary::Summary;
 pub use violation::Violation;

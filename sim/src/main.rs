@@ -13,12 +13,6 @@ fn main() -> ExitCode {
         found.parse().ok()
     };
     let first = number("--first").unwrap_or(0);
-    if let Some(seeds) = number("--survey") {
-        let found: Vec<_> = (first..first + seeds).filter_map(|seed| run(seed, false).err()).collect();
-        found.iter().for_each(|violation| println!("{violation}"));
-        println!("{} of {seeds} runs failed", found.len());
-        return ExitCode::SUCCESS;
-    }
     let result = match (number("--seed"), number("--seeds"), number("--minutes")) {
         (Some(seed), None, None) => run(seed, true),
         (None, Some(seeds), None) => run_seeds(first, Until::Seeds(seeds)),

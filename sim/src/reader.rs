@@ -8,13 +8,6 @@ use headwater_abi::wire::{Aspect, FileHead};
 /// A file in one piece, or a block of it.
 pub(crate) type Piece = (Path, Option<u32>);
 
-pub(crate) fn block_of(aspect: Aspect) -> Option<u32> {
-    match aspect {
-        Aspect::Block(number) => Some(number),
-        _ => None,
-    }
-}
-
 #[derive(Clone, Debug)]
 pub(crate) struct Read {
     pub(crate) number: u64,
@@ -38,7 +31,7 @@ impl Reads {
     pub(crate) fn open(&mut self, path: &Path, aspect: Aspect, content_bytes_max: u64) -> u64 {
         self.next += 1;
         let read = Read { number: self.next, aspect, head: None, position: 0, content_bytes_max };
-        self.files.insert((path.clone(), block_of(aspect)), read);
+        self.files.insert((path.clone(), aspect.block()), read);
         self.next
     }
 

@@ -1,11 +1,13 @@
-//! Many runs, on all processors.
+//! One run, and many on all processors.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Instant;
 
-use crate::{Summary, Violation, run};
+use crate::world::World;
+use crate::{Summary, Violation};
 
 /// The end of a series of runs.
 #[derive(Clone, Copy, Debug)]
@@ -14,6 +16,19 @@ pub enum Until {
     Seeds(u64),
     /// At this time.
     Time(Instant),
+}
+
+/// Runs one session; with `trace`, each input and output is printed.
+///
+/// # Errors
+/// The first property that does not hold. A panic is one, too.
+pub fn run(seed: u64, trace: bool) -> Result<Summary, Violation> {
+    let result = catch_unwind(AssertUnwindSafe(|| World::new(seed, trace).run()));
+    result.unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
+        let what = format!("a panic: {}", text.unwrap_or("without a text"));
+        Err(Violation { seed, at_ms: 0, rank: 0, what })
+    })
 }
 
 /// Runs ascending seeds from `first` on.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use headwater_abi::wire::{Aspect, Fact, FileHead, TransferId};
-use headwater_abi::{Kind, Path, Want};
+use headwater_abi::{Path, Want};
 use headwater_proto::{ClientId, Memory, Node, Peer, Rank};
 
 use crate::reader::{Piece, Reads};
@@ -183,12 +183,7 @@ impl Site {
             return PathState::Passthrough;
         }
         match self.table.facts.get(path) {
-            Some(Fact::Absent) => PathState::Absent,
-            Some(Fact::Error(_)) => PathState::Error,
-            Some(Fact::Link(_, target)) => PathState::Link(target.to_vec()),
-            Some(Fact::Listing(..) | Fact::Unlistable(_)) => PathState::Dir,
-            Some(Fact::Attr(attr)) if attr.kind() == Kind::Dir => PathState::Dir,
-            Some(Fact::Attr(_)) => PathState::Other,
+            Some(fact) => PathState::of(fact),
             None => self.state_in_listing(path),
         }
     }

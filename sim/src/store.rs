@@ -19,17 +19,22 @@ pub(crate) fn stamp_of(attr: &Attr) -> u64 {
 
 /// Returns the digest of bytes, however they were split.
 pub(crate) fn digest_of(segments: impl IntoIterator<Item = Segment>) -> Digest {
-    let mut runs: Vec<Segment> = Vec::new();
-    for segment in segments {
-        match runs.last_mut() {
-            Some(last) if last.1 == segment.0 && last.2 == segment.2 => last.1 = segment.1,
-            _ => runs.push(segment),
-        }
-    }
-    let words: Vec<u64> = runs.iter().flat_map(|&(s, e, stamp)| [s, e, stamp]).collect();
+    let words: Vec<u64> = merged(segments).iter().flat_map(|&(s, e, stamp)| [s, e, stamp]).collect();
     let mut digest = [0; 32];
     digest[..8].copy_from_slice(&hash::words(words.iter().copied(), words.len() * 8).to_le_bytes());
     Digest(digest)
+}
+
+/// Joins adjacent segments with the same stamp.
+fn merged(segments: impl IntoIterator<Item = Segment>) -> Vec<Segment> {
+    let mut merged: Vec<Segment> = Vec::new();
+    for segment in segments {
+        match merged.last_mut() {
+            Some(last) if last.1 == segment.0 && last.2 == segment.2 => last.1 = segment.1,
+            _ => merged.push(segment),
+        }
+    }
+    merged
 }
 
 #[derive(Clone, Debug, Default)]
@@ -44,14 +49,7 @@ impl Bytes {
         let last = self.0.partition_point(|&(s, _, _)| s <= end);
         let left = self.0[first..last].first().filter(|s| s.0 < start).map(|&(s, e, stamp)| (s, e.min(start), stamp));
         let right = self.0[first..last].last().filter(|s| s.1 > end).map(|&(s, e, stamp)| (s.max(end), e, stamp));
-        let mut merged: Vec<Segment> = Vec::with_capacity(3);
-        for segment in left.into_iter().chain([new]).chain(right) {
-            match merged.last_mut() {
-                Some(last) if last.1 == segment.0 && last.2 == segment.2 => last.1 = segment.1,
-                _ => merged.push(segment),
-            }
-        }
-        self.0.splice(first..last, merged);
+        self.0.splice(first..last, merged(left.into_iter().chain([new]).chain(right)));
         self.count() - before
     }
 

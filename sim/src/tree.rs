@@ -240,6 +240,19 @@ pub(crate) enum PathState {
     Other,
 }
 
+impl PathState {
+    /// Returns the state that a fact shows.
+    pub(crate) fn of(fact: &Fact) -> PathState {
+        match fact {
+            Fact::Absent => PathState::Absent,
+            Fact::Error(_) => PathState::Error,
+            Fact::Link(_, target) => PathState::Link(target.to_vec()),
+            Fact::Attr(attr) if attr.kind() != Kind::Dir => PathState::Other,
+            Fact::Attr(_) | Fact::Listing(..) | Fact::Unlistable(_) => PathState::Dir,
+        }
+    }
+}
+
 /// Follows a path from the top of the scope, as a reader of the table does.
 pub(crate) fn resolve(
     path: &Path,

@@ -1,4 +1,4 @@
-//! A run's finding.
+//! A run's finding, and the expectations that lead to it.
 
 use thiserror::Error;
 
@@ -14,4 +14,12 @@ pub struct Violation {
     pub rank: u32,
     /// The property and the object.
     pub what: String,
+}
+
+/// An unmet expectation, without its place and time.
+pub(crate) type Check = Result<(), String>;
+
+/// Fails with `what` unless it `holds`.
+pub(crate) fn ensure(holds: bool, what: impl FnOnce() -> String) -> Check {
+    if holds { Ok(()) } else { Err(what()) }
 }

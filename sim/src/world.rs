@@ -15,11 +15,11 @@ use headwater_proto::topology::Branching;
 use headwater_proto::{ClientId, Config, Forest, Input, Limits, Node, Output, Policy, Rank, Shape, TreeId};
 
 use self::wire::{Ends, Wire};
-use crate::ensure::{Check, ensure};
 use crate::random::Random;
 use crate::reader::Piece;
 use crate::site::Site;
 use crate::tree::Tree;
+use crate::violation::{Check, ensure};
 use crate::{Options, Summary, Violation};
 
 /// Events after which a run counts as one that never ends.

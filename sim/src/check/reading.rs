@@ -4,8 +4,8 @@ use headwater_abi::Path;
 use headwater_abi::wire::{Aspect, Fact, FileHead};
 use headwater_proto::{Rank, TreeId};
 
-use crate::ensure::{Check, ensure};
 use crate::tree::Item;
+use crate::violation::{Check, ensure};
 use crate::world::World;
 
 impl World {

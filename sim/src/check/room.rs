@@ -2,8 +2,8 @@
 
 use headwater_proto::Rank;
 
-use crate::ensure::{Check, ensure};
 use crate::site::Site;
+use crate::violation::{Check, ensure};
 use crate::world::World;
 
 impl World {

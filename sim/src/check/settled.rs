@@ -2,15 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use headwater_abi::wire::Fact;
 use headwater_abi::{Attr, Path};
 use headwater_proto::topology::Up;
 use headwater_proto::{Peer, Rank};
 
-use super::{attr_of, version_of};
+use super::version_of;
 use crate::Violation;
-use crate::ensure::{Check, ensure};
 use crate::site::Site;
+use crate::violation::{Check, ensure};
 use crate::world::World;
 
 impl World {
@@ -57,9 +56,8 @@ impl World {
     fn check_versions(&self) -> Result<(), Violation> {
         let mut versions: BTreeMap<(u64, &Path), Attr> = BTreeMap::new();
         for (rank, site) in self.ranks().filter(|(_, site)| site.is_alive) {
-            let described = |(path, fact): (&'_ Path, &'_ Fact)| attr_of(fact).is_some() && !site.is_passthrough(path);
-            for (path, fact) in site.table.facts.iter().filter(|&(path, fact)| described((path, fact))) {
-                let Some(attr) = attr_of(fact) else { continue };
+            for (path, fact) in site.table.facts.iter().filter(|(path, _)| !site.is_passthrough(path)) {
+                let Some(attr) = fact.attr() else { continue };
                 let attr = version_of(attr);
                 let version = *versions.entry((site.table.generation, path)).or_insert(attr);
                 let check = ensure(version == attr, || format!("{path} has two versions: {version:?} and {attr:?}"));

@@ -4,12 +4,11 @@ use headwater_abi::Path;
 use headwater_abi::wire::{Aspect, Change};
 use headwater_proto::{Input, Output, Peer, Publication, Rank};
 
-use super::links::{ChunkOut, ContentOut};
-use super::reading::ReadFile;
+use super::links::ChunkOut;
 use super::{Event, World};
-use crate::ensure::{Check, ensure};
 use crate::reader::Piece;
 use crate::site::Table;
+use crate::violation::{Check, ensure};
 
 impl World {
     pub(super) fn local(&mut self, rank: Rank, input: Input) -> Check {
@@ -36,7 +35,7 @@ impl World {
                 self.send_chunk(rank, to, ChunkOut { transfer, piece, position, offset, bytes })
             }
             Output::SendContent { to, path, aspect, head, digest } => {
-                self.send_content(rank, to, ContentOut { path, aspect, head: (*head).clone(), digest })
+                self.send_content(rank, to, (path, aspect), (*head).clone(), digest)
             }
             Output::Digest { path, aspect, head } => {
                 let (after, life) = (self.random.below(10), self.site(rank).life);
@@ -47,7 +46,7 @@ impl World {
             Output::ReadListing { path } => self.read(rank, path, Aspect::Listing),
             Output::ReadDetails { path, names } => self.read_details(rank, path, names),
             Output::ReadFile { path, aspect, have, content_bytes_max, .. } => {
-                self.read_file(rank, ReadFile { path, aspect, have, content_bytes_max })
+                self.read_file(rank, path, aspect, have, content_bytes_max)
             }
             Output::Receive { from, transfer, path, block, head, position, .. } => {
                 let site = self.site_mut(rank);

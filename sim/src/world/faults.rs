@@ -3,7 +3,7 @@
 use headwater_proto::{Input, Rank};
 
 use super::{Event, Fault, World};
-use crate::ensure::Check;
+use crate::violation::Check;
 
 /// How long a node pauses, at most, in milliseconds.
 const PAUSE_MS_MAX: u64 = 4000;
@@ -55,7 +55,7 @@ impl World {
         self.trace(rank, || format!("dies, silently: {is_silent}"));
         self.site_mut(rank).die();
         let notice_ms_max = if is_silent { 5000 } else { 50 };
-        self.cut_all(notice_ms_max, |ends| ends.0 == rank || ends.1 == rank);
+        self.cut_all(notice_ms_max, |ends, _| ends.0 == rank || ends.1 == rank);
         if self.random.chance(self.options.restart) {
             let after = self.random.below(ABSENCE_MS_MAX);
             self.schedule(after, Event::Start(rank));
@@ -71,7 +71,7 @@ impl World {
         let (sides, seed) = (self.sides.clone(), self.random.next());
         self.trace(Rank::ROOT, || format!("is parted until {}: {sides:?}", self.parted_until));
         let ends_now = |(a, b): (Rank, Rank)| (seed ^ u64::from(a.0) ^ u64::from(b.0)).is_multiple_of(2);
-        self.cut_all(3000, |ends| sides[ends.0.0 as usize] != sides[ends.1.0 as usize] && ends_now(ends));
+        self.cut_all(3000, |ends, _| sides[ends.0.0 as usize] != sides[ends.1.0 as usize] && ends_now(ends));
     }
 
     fn refresh(&mut self, rank: Rank) -> Check {
@@ -82,12 +82,8 @@ impl World {
             let all: Vec<_> = self.tree.paths().cloned().collect();
             paths.push(self.random.pick(&all).clone());
         }
-        if paths.is_empty() {
-            let version = self.past.len();
-            self.site_mut(rank).refreshes.insert(request, version);
-        } else {
-            self.site_mut(rank).refreshes.insert(request, 0);
-        }
+        let version = if paths.is_empty() { self.past.len() } else { 0 };
+        self.site_mut(rank).refreshes.insert(request, version);
         self.pass_input(rank, Input::Refresh { request, paths })
     }
 
@@ -113,7 +109,8 @@ impl World {
     pub(super) fn stop_faults(&mut self) -> Check {
         self.trace(Rank::ROOT, || "no faults from here on".into());
         self.options = self.options.without_faults();
-        self.cut_silent();
+        // Links that deliver nothing are given up.
+        self.cut_all(50, |_, wire| wire.lanes.iter().any(|lane| lane.is_silent));
         for site in &mut self.sites {
             site.lies_until = 0;
         }

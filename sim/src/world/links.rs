@@ -6,10 +6,10 @@ use headwater_proto::{Input, Peer, Rank};
 
 use super::wire::{Ends, Packet, Wire};
 use super::{Event, World};
-use crate::ensure::{Check, ensure};
-use crate::reader::{Piece, block_of};
+use crate::reader::Piece;
 use crate::site::Link;
 use crate::store::{Segment, digest_of};
+use crate::violation::{Check, ensure};
 
 /// How long a dialled rank may take to greet, in milliseconds.
 const GREETING_MS_MAX: u64 = 1500;
@@ -100,21 +100,11 @@ impl World {
         }
     }
 
-    /// Cuts the links of a rank that `matches` accepts.
-    pub(super) fn cut_all(&mut self, ms_max: u64, matches: impl Fn(Ends) -> bool) {
-        let wires: Vec<Ends> =
-            self.wires.iter().filter(|(ends, wire)| wire.is_up && matches(**ends)).map(|w| *w.0).collect();
-        for ends in wires {
+    /// Cuts the links that `matches` accepts.
+    pub(super) fn cut_all(&mut self, ms_max: u64, matches: impl Fn(Ends, &Wire) -> bool) {
+        let wires = self.wires.iter().filter(|(ends, wire)| wire.is_up && matches(**ends, wire));
+        for ends in wires.map(|(ends, _)| *ends).collect::<Vec<Ends>>() {
             self.cut(ends, ms_max);
-        }
-    }
-
-    /// Links that deliver nothing are given up.
-    pub(super) fn cut_silent(&mut self) {
-        let is_silent = |wire: &Wire| wire.is_up && wire.lanes.iter().any(|lane| lane.is_silent);
-        let wires: Vec<Ends> = self.wires.iter().filter(|(_, wire)| is_silent(wire)).map(|(ends, _)| *ends).collect();
-        for ends in wires {
-            self.cut(ends, 50);
         }
     }
 
@@ -145,7 +135,7 @@ impl World {
         if let Message::Want { tree, path, aspect, .. } = &message {
             let before = link.wants.insert((path.clone(), *aspect, *tree), now);
             // A block may be requested from two ranks, in its own tree and in its file's.
-            let is_again = before.is_some_and(|at| now - at < RETRY_MS_MIN) && block_of(*aspect).is_none();
+            let is_again = before.is_some_and(|at| now - at < RETRY_MS_MIN) && aspect.block().is_none();
             ensure(!is_again, || format!("{path} is asked for twice at once"))?;
         }
         let (ends, direction) = ends(from, to);
@@ -162,8 +152,14 @@ impl World {
         self.transmit_content(from, to, piece.0, Packet::Chunk { transfer, position, bytes, content })
     }
 
-    pub(super) fn send_content(&mut self, from: Rank, to: Rank, content: ContentOut) -> Check {
-        let ContentOut { path, aspect, head, digest } = content;
+    pub(super) fn send_content(
+        &mut self,
+        from: Rank,
+        to: Rank,
+        (path, aspect): (Path, Aspect),
+        head: FileHead,
+        digest: Digest,
+    ) -> Check {
         let piece = (path.clone(), None);
         let site = self.site(from);
         let packet = match site.store.read_all(&piece, &head) {
@@ -336,13 +332,6 @@ impl World {
     }
 }
 
-pub(super) struct ContentOut {
-    pub(super) path: Path,
-    pub(super) aspect: Aspect,
-    pub(super) head: FileHead,
-    pub(super) digest: Digest,
-}
-
 pub(super) struct ChunkOut {
     pub(super) transfer: TransferId,
     pub(super) piece: Piece,
@@ -376,8 +365,8 @@ fn note_answer(link: &mut Link, message: &Message) {
 /// Returns whether a request is about another block than this message.
 fn is_other(aspect: headwater_abi::wire::Aspect, message: &Message) -> bool {
     let described = match message {
-        Message::File { aspect, .. } | Message::Unavailable { aspect, .. } => block_of(*aspect),
+        Message::File { aspect, .. } | Message::Unavailable { aspect, .. } => aspect.block(),
         _ => return false,
     };
-    block_of(aspect).is_some() && described.is_some() && block_of(aspect) != described
+    aspect.block().is_some() && described.is_some() && aspect.block() != described
 }

@@ -5,8 +5,8 @@ use headwater_abi::{Attr, Path};
 use headwater_proto::{Input, Rank};
 
 use super::{Event, World};
-use crate::ensure::{Check, ensure};
-use crate::reader::{Piece, block_of};
+use crate::reader::Piece;
+use crate::violation::{Check, ensure};
 
 const EIO: u16 = 5;
 const ESTALE: u16 = 116;
@@ -61,9 +61,15 @@ impl World {
         Ok(())
     }
 
-    pub(super) fn read_file(&mut self, rank: Rank, wanted: ReadFile) -> Check {
-        let ReadFile { path, aspect, have, content_bytes_max } = wanted;
-        let is_block = block_of(aspect).is_some();
+    pub(super) fn read_file(
+        &mut self,
+        rank: Rank,
+        path: Path,
+        aspect: Aspect,
+        have: Option<FileHead>,
+        content_bytes_max: u64,
+    ) -> Check {
+        let is_block = aspect.block().is_some();
         ensure(have.is_some() || !is_block, || format!("a block of {path}, but how large?"))?;
         if let Some(have) = &have {
             if is_block {
@@ -74,13 +80,13 @@ impl World {
         }
         self.check_read(rank, &path, aspect)?;
         self.summary.files_opened += 1;
-        let max = self.limits.reads_in_flight_max;
+        let count_max = self.limits.reads_in_flight_max;
         let site = self.site_mut(rank);
-        let piece = (path.clone(), block_of(aspect));
+        let piece = (path.clone(), aspect.block());
         ensure(!site.reads.files.contains_key(&piece), || format!("{piece:?} is read twice at once"))?;
         let number = site.reads.open(&path, aspect, content_bytes_max);
         let (count, life) = (site.reads.files.len(), site.life);
-        ensure(count <= max, || format!("{count} files are read at once"))?;
+        ensure(count <= count_max, || format!("{count} files are read at once"))?;
         if self.random.chance(self.options.read_hang) {
             self.summary.faults += 1;
         } else {
@@ -144,7 +150,7 @@ impl World {
 
     /// Computes a digest of what is in the store by now.
     pub(super) fn digest(&mut self, rank: Rank, path: Path, aspect: Aspect, head: &FileHead) -> Check {
-        let digest = self.site(rank).store.digest(&(path.clone(), block_of(aspect)), head);
+        let digest = self.site(rank).store.digest(&(path.clone(), aspect.block()), head);
         self.pass_input(rank, Input::Digested { path, aspect, digest })
     }
 
@@ -164,11 +170,4 @@ impl World {
     fn device(&self, rank: Rank) -> u32 {
         if self.options.devices_differ { rank.0 } else { 0 }
     }
-}
-
-pub(super) struct ReadFile {
-    pub(super) path: Path,
-    pub(super) aspect: Aspect,
-    pub(super) have: Option<FileHead>,
-    pub(super) content_bytes_max: u64,
 }

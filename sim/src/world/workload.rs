@@ -5,9 +5,9 @@ use headwater_proto::{Input, Rank};
 
 use super::{Event, Fault, World};
 use crate::check::wants_content;
-use crate::ensure::Check;
 use crate::site::Waiting;
 use crate::tree::{Item, Outcome};
+use crate::violation::Check;
 
 /// How late a node may start, in milliseconds.
 const LATE_MS_MAX: u64 = 6000;

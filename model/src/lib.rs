@@ -15,7 +15,6 @@
 mod crowd;
 mod data;
 pub mod io;
-mod machine;
 mod outcome;
 mod parameters;
 mod plan;
@@ -29,9 +28,8 @@ mod wires;
 mod without;
 mod world;
 
-pub use machine::Machine;
 pub use outcome::{Outcome, Progress};
-pub use parameters::{Daemon, FileSystem, Network, Node, ParameterError, Tier};
+pub use parameters::{Daemon, FileSystem, Machine, Network, Node, ParameterError, Tier};
 pub use plan::{Plan, Trial, plan, readers};
 pub use start::{Detail, with_headwater, without_headwater};
 pub use startup::ready_seconds;

@@ -1,4 +1,4 @@
-//! The machine's parameters: network, nodes and shared file system, in files, and their defaults.
+//! A machine and its parameters: network, nodes and shared file system, in files, and their defaults.
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -102,6 +102,19 @@ pub struct FileSystem {
     pub opens_reach_server: bool,
 }
 
+/// A machine.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Machine {
+    /// Network and nodes.
+    pub network: Network,
+    /// The shared file system.
+    pub file_system: FileSystem,
+    /// Processes on each node, 1 or more.
+    pub processes: u32,
+    /// The seed of all random choices.
+    pub seed: u64,
+}
+
 /// Why a file of parameters can't be used.
 #[derive(Clone, Debug, Error, PartialEq)]
 pub enum ParameterError {
@@ -173,6 +186,13 @@ impl Default for FileSystem {
     }
 }
 
+/// Checks fields of a table whose names begin with `$table`.
+macro_rules! check {
+    ($is_right:ident, $table:literal, $from:ident: $($field:ident),+) => {
+        $($is_right(concat!($table, stringify!($field)), $from.$field.into())?;)+
+    };
+}
+
 impl Network {
     /// Reads a TOML file's text. Missing parameters have their defaults.
     ///
@@ -180,31 +200,18 @@ impl Network {
     /// The mistake, with its position.
     pub fn parse(text: &str) -> Result<Network, ParameterError> {
         let network: Network = toml::from_str(text).map_err(|e| ParameterError::Toml(e.to_string()))?;
-        positive("rate_gbit", network.rate_gbit)?;
-        not_negative("latency_us", network.latency_us)?;
+        check!(positive, "", network: rate_gbit);
+        check!(not_negative, "", network: latency_us);
         for tier in &network.tiers {
-            positive("tiers.nodes", tier.nodes.into())?;
-            positive("tiers.oversubscription", tier.oversubscription)?;
-            not_negative("tiers.latency_us", tier.latency_us)?;
+            check!(positive, "tiers.", tier: nodes, oversubscription);
+            check!(not_negative, "tiers.", tier: latency_us);
         }
         let (daemon, node) = (&network.daemon, &network.node);
-        positive("daemon.reader_threads", daemon.reader_threads.into())?;
-        positive("node.cores", node.cores.into())?;
-        positive("node.launch_fan_out", node.launch_fan_out.into())?;
-        for (name, value) in [
-            ("daemon.receive_us", daemon.receive_us),
-            ("daemon.send_us", daemon.send_us),
-            ("daemon.receive_us_per_mb", daemon.receive_us_per_mb),
-            ("daemon.send_us_per_mb", daemon.send_us_per_mb),
-            ("daemon.publish_us", daemon.publish_us),
-            ("daemon.request_us", daemon.request_us),
-            ("daemon.start_ms", daemon.start_ms),
-            ("daemon.handshake_us", daemon.handshake_us),
-            ("node.lookup_us", node.lookup_us),
-            ("node.launch_ms", node.launch_ms),
-        ] {
-            not_negative(name, value)?;
-        }
+        check!(positive, "daemon.", daemon: reader_threads);
+        check!(positive, "node.", node: cores, launch_fan_out);
+        check!(not_negative, "daemon.", daemon: receive_us, send_us, receive_us_per_mb, send_us_per_mb);
+        check!(not_negative, "daemon.", daemon: publish_us, request_us, start_ms, handshake_us);
+        check!(not_negative, "node.", node: lookup_us, launch_ms);
         Ok(network)
     }
 }
@@ -216,18 +223,8 @@ impl FileSystem {
     /// The mistake, with its position.
     pub fn parse(text: &str) -> Result<FileSystem, ParameterError> {
         let system: FileSystem = toml::from_str(text).map_err(|e| ParameterError::Toml(e.to_string()))?;
-        positive("servers", system.servers.into())?;
-        positive("total_gb", system.total_gb)?;
-        positive("client_gb", system.client_gb)?;
-        for (name, value) in [
-            ("latency_us", system.latency_us),
-            ("stat_us", system.stat_us),
-            ("open_us", system.open_us),
-            ("list_us", system.list_us),
-            ("list_us_per_name", system.list_us_per_name),
-        ] {
-            not_negative(name, value)?;
-        }
+        check!(positive, "", system: servers, total_gb, client_gb);
+        check!(not_negative, "", system: latency_us, stat_us, open_us, list_us, list_us_per_name);
         Ok(system)
     }
 }

@@ -9,6 +9,7 @@ use headwater_abi::listing::{Builder, Name, d_type};
 use headwater_abi::wire::{Fact, FileHead, Message};
 use headwater_abi::{Attr, Listing, Path, Want};
 
+use crate::storage::Operation;
 use crate::trace::{Kind, Trace, TraceError};
 
 /// A path that exists, by its number.
@@ -34,6 +35,17 @@ pub(crate) struct Step {
     pub(crate) size: u64,
     /// Whether no earlier step had the same path and kind.
     pub(crate) is_first: bool,
+}
+
+impl Step {
+    /// Returns what it asks of the shared file system.
+    pub(crate) fn operation(&self) -> Operation {
+        match self.kind {
+            Kind::Stat | Kind::Absent => Operation::Stat,
+            Kind::List => Operation::List(self.size),
+            Kind::Open | Kind::Load => Operation::Open,
+        }
+    }
 }
 
 /// An existing file, directory or link.

@@ -3,8 +3,8 @@
 use headwater_topology::Forest;
 
 use crate::crowd::Crowd;
-use crate::machine::Machine;
 use crate::outcome::{Outcome, Progress};
+use crate::parameters::Machine;
 use crate::program::Program;
 use crate::trace::{Trace, TraceError};
 use crate::without;

@@ -58,13 +58,8 @@ impl Storage {
         Storage { system: system.clone(), servers_free, data_free: 0, counts: Counts::default() }
     }
 
-    /// Returns when an operation that begins now ends.
-    pub(crate) fn operate(&mut self, at_ns: u64, path: &Path, operation: Operation) -> u64 {
-        self.operate_all(at_ns, path, operation, 1)
-    }
-
     /// Returns when some operations end that begin at once.
-    pub(crate) fn operate_all(&mut self, at_ns: u64, path: &Path, operation: Operation, count: u64) -> u64 {
+    pub(crate) fn operate(&mut self, at_ns: u64, path: &Path, operation: Operation, count: u64) -> u64 {
         match operation {
             Operation::Stat => self.counts.stats += count,
             Operation::Open => self.counts.opens += count,
@@ -98,9 +93,9 @@ mod tests {
         let system = FileSystem { servers: 1, latency_us: 10.0, stat_us: 5.0, ..FileSystem::default() };
         let mut storage = Storage::new(&system);
         let path = Path::new(b"/a").unwrap();
-        assert_eq!(storage.operate(0, &path, Operation::Stat), 15_000);
-        assert_eq!(storage.operate(0, &path, Operation::Stat), 20_000);
-        assert_eq!(storage.operate(100_000, &path, Operation::Stat), 115_000);
+        assert_eq!(storage.operate(0, &path, Operation::Stat, 1), 15_000);
+        assert_eq!(storage.operate(0, &path, Operation::Stat, 1), 20_000);
+        assert_eq!(storage.operate(100_000, &path, Operation::Stat, 1), 115_000);
         assert_eq!(storage.counts.requests(), 3);
     }
 

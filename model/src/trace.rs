@@ -1,13 +1,11 @@
 //! The look-ups of one process of a program until it has started, with the computing between.
 
-mod error;
 mod lookups;
 mod pynamic;
 mod strace;
 mod text;
 
-pub use self::error::TraceError;
-pub use self::lookups::{Kind, Lookup, Trace};
+pub use self::lookups::{Kind, Lookup, Trace, TraceError};
 
 impl Trace {
     /// Reads a trace: Headwater's own form, or the output of `strace -f -ttt`.

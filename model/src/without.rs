@@ -66,23 +66,21 @@ fn storage_busy_seconds(program: &Program, machine: &Machine, visits: &[Visit]) 
 fn visits(program: &Program, machine: &Machine) -> Vec<Visit> {
     let mut read = HashSet::new();
     let visit = |step: &Step| {
-        let (operation, count) = operation(step, &machine.file_system, machine.processes.into());
+        let operation = step.operation();
         let bytes = if operation == Operation::Open && read.insert(step.path.clone()) { step.size } else { 0 };
+        let count =
+            if is_cached(step.kind, &machine.file_system) { step.is_first.into() } else { machine.processes.into() };
         Visit { operation, count, bytes }
     };
     program.steps.iter().map(visit).collect()
 }
 
-fn operation(step: &Step, system: &FileSystem, processes: u64) -> (Operation, u64) {
-    let cached = |keeps: bool| match (keeps, step.is_first) {
-        (false, _) => processes,
-        (true, is_first) => u64::from(is_first),
-    };
-    match step.kind {
-        Kind::Stat => (Operation::Stat, cached(system.keeps_entries)),
-        Kind::Absent => (Operation::Stat, cached(system.keeps_absent)),
-        Kind::List => (Operation::List(step.size), cached(system.keeps_entries)),
-        Kind::Open | Kind::Load => (Operation::Open, cached(!system.opens_reach_server)),
+/// Returns whether a node's kernel answers all of its processes after the first.
+fn is_cached(kind: Kind, system: &FileSystem) -> bool {
+    match kind {
+        Kind::Stat | Kind::List => system.keeps_entries,
+        Kind::Absent => system.keeps_absent,
+        Kind::Open | Kind::Load => !system.opens_reach_server,
     }
 }
 
@@ -103,7 +101,7 @@ fn step_by_step(program: &Program, machine: &Machine, visits: &[Visit], nodes: u
         };
         let mut done = at_ns + step.before_ns + lookup_ns;
         if visit.count > 0 {
-            done = storage.operate_all(done, &step.path, visit.operation, visit.count);
+            done = storage.operate(done, &step.path, visit.operation, visit.count);
         }
         if visit.bytes > 0 {
             done = storage.read(done, visit.bytes);

@@ -11,7 +11,6 @@
 //! references would cost more than all else.
 
 mod drive;
-mod part;
 mod process;
 mod read;
 mod session;
@@ -23,9 +22,9 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 pub(crate) use self::session::World;
 
-use self::part::Part;
 use self::shard::Shard;
 use self::site::Mail;
+use crate::outcome::Part;
 use crate::program::Program;
 use crate::{Outcome, Progress};
 

@@ -1,8 +1,9 @@
-//! The look-ups of one process.
+//! The look-ups of one process, and why they can't be used.
 
 use std::collections::BTreeSet;
 
 use headwater_abi::Path;
+use thiserror::Error;
 
 /// The kind of a look-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,4 +67,29 @@ impl Trace {
     pub fn computing_ns(&self) -> u64 {
         self.after_ns + self.lookups.iter().map(|lookup| lookup.before_ns).sum::<u64>()
     }
+}
+
+/// Why a trace can't be used.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum TraceError {
+    /// An invalid line of Headwater's own form.
+    #[error("line {line}: {what}; a line is SECONDS KIND SIZE PATH, as in `0.0002 open 48213 /sw/lib/libx.so`")]
+    Line {
+        /// Its number, from 1.
+        line: usize,
+        /// The mistake.
+        what: &'static str,
+    },
+    /// The trace is empty.
+    #[error("no look-ups: a trace has lines such as `0.0002 open 48213 /sw/lib/libx.so`, or is what strace wrote")]
+    Empty,
+    /// The trace contradicts itself.
+    #[error("{path} is a file in one line and a directory in another: correct the trace")]
+    Contradiction {
+        /// The path.
+        path: Path,
+    },
+    /// An invalid name of a generated trace.
+    #[error("`{0}` is no generated trace: write pynamic:MODULES:UTILITIES, such as pynamic:280:215")]
+    Generator(String),
 }

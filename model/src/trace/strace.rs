@@ -17,16 +17,11 @@ const ABSENT: [&str; 2] = ["ENOENT", "ENOTDIR"];
 /// Longer pauses are not the program's own: the user's, or a child's.
 const PAUSE_NS_MAX: u64 = 2_000_000_000;
 
-struct Open {
-    lookup: usize,
-    path: Path,
-}
-
 #[derive(Default)]
 struct Conversion {
     trace: Trace,
-    /// By process and descriptor.
-    open: BTreeMap<(u32, u64), Open>,
+    /// The look-ups of open files, by process and descriptor.
+    open: BTreeMap<(u32, u64), usize>,
     /// Lines whose end comes later, by process.
     unfinished: BTreeMap<u32, String>,
     /// The end of the last line, by process.
@@ -124,8 +119,8 @@ impl Conversion {
                 Kind::Open
             };
             let lookup = self.trace.lookups.len();
-            if !writes && self.push(kind, path.clone(), 0) {
-                self.open.insert((process, descriptor), Open { lookup, path });
+            if !writes && self.push(kind, path, 0) {
+                self.open.insert((process, descriptor), lookup);
             } else {
                 self.open.remove(&(process, descriptor));
             }
@@ -147,10 +142,15 @@ impl Conversion {
         }
     }
 
+    /// Returns the look-up of the open file whose descriptor this text begins with.
+    fn file(&mut self, process: u32, descriptor: &str) -> Option<&mut Lookup> {
+        let lookup = *self.open.get(&(process, number(descriptor)?))?;
+        Some(&mut self.trace.lookups[lookup])
+    }
+
     /// Takes a file's size, and whether it is a directory, from a descriptor's attributes.
     fn sized(&mut self, process: u32, arguments: &str) {
-        let Some(open) = number(arguments).and_then(|descriptor| self.open.get(&(process, descriptor))) else { return };
-        let lookup = &mut self.trace.lookups[open.lookup];
+        let Some(lookup) = self.file(process, arguments) else { return };
         if arguments.contains("S_IFDIR") {
             lookup.kind = Kind::List;
         } else if let Some((_, size)) = arguments.split_once("st_size=") {
@@ -160,34 +160,25 @@ impl Conversion {
 
     /// Sets a file's size to what was read of it, if no size was seen.
     fn grown(&mut self, process: u32, arguments: &str, result: &str) {
-        let (Some(descriptor), Some(bytes)) = (number(arguments), number(result)) else { return };
-        if let Some(open) = self.open.get(&(process, descriptor)) {
-            let lookup = &mut self.trace.lookups[open.lookup];
+        if let (Some(lookup), Some(bytes)) = (self.file(process, arguments), number(result)) {
             lookup.size = lookup.size.max(bytes);
         }
     }
 
     fn mapped(&mut self, process: u32, arguments: &str) {
         let words: Vec<&str> = arguments.split(", ").collect();
-        let (Some(bytes), Some(descriptor)) =
-            (words.get(1).and_then(|w| number(w)), words.get(4).and_then(|w| number(w)))
-        else {
-            return;
-        };
-        if let Some(open) = self.open.get(&(process, descriptor)) {
-            let lookup = &mut self.trace.lookups[open.lookup];
-            if lookup.size == 0 {
-                lookup.size = bytes;
-            }
+        if let (Some(bytes), Some(descriptor)) = (words.get(1), words.get(4))
+            && let (Some(bytes), Some(lookup)) = (number(bytes), self.file(process, descriptor))
+            && lookup.size == 0
+        {
+            lookup.size = bytes;
         }
     }
 
     fn listed(&mut self, process: u32, arguments: &str) {
-        let Some(open) = number(arguments).and_then(|descriptor| self.open.get(&(process, descriptor))) else { return };
+        let Some(lookup) = self.file(process, arguments) else { return };
         let names = arguments.split_once("/* ").and_then(|(_, rest)| number(rest)).unwrap_or(0);
-        let lookup = &mut self.trace.lookups[open.lookup];
         (lookup.kind, lookup.size) = (Kind::List, lookup.size + names);
-        debug_assert_eq!(lookup.path, open.path);
     }
 
     /// Adds a look-up; false if the path is the machine's own.

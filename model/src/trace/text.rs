@@ -4,8 +4,7 @@ use std::fmt::Write;
 
 use headwater_abi::Path;
 
-use super::error::TraceError;
-use super::lookups::{Kind, Lookup, Trace};
+use super::lookups::{Kind, Lookup, Trace, TraceError};
 
 const KINDS: [(&str, Kind); 5] =
     [("stat", Kind::Stat), ("absent", Kind::Absent), ("list", Kind::List), ("open", Kind::Open), ("load", Kind::Load)];

@@ -4,8 +4,6 @@ use headwater_proto::{ClientId, Input, Reply};
 
 use super::shard::{Shard, compute};
 use crate::queue::Event;
-use crate::storage::Operation;
-use crate::trace::Kind;
 
 impl Shard<'_> {
     /// Computes up to the next look-up, and past those that the table answers.
@@ -54,12 +52,7 @@ impl Shard<'_> {
         }
         self.fallbacks += 1;
         let step = &self.program.steps[number];
-        let operation = match step.kind {
-            Kind::Stat | Kind::Absent => Operation::Stat,
-            Kind::List => Operation::List(step.size),
-            Kind::Open | Kind::Load => Operation::Open,
-        };
-        self.storage.operate_all(at_ns, &step.path, operation, self.world.machine.processes.into())
+        self.storage.operate(at_ns, &step.path, step.operation(), self.world.machine.processes.into())
     }
 
     /// Continues with processes that were answered, once all other effects of the answer are done.

@@ -46,12 +46,12 @@ impl Shard<'_> {
                     Fact::Listing(_, listing) => listing.len() as u64,
                     _ => 0,
                 };
-                storage.operate(at_ns, path, Operation::List(names))
+                storage.operate(at_ns, path, Operation::List(names), 1)
             }
-            Some(Read::Fact { path, .. }) => storage.operate(at_ns, path, Operation::Stat),
+            Some(Read::Fact { path, .. }) => storage.operate(at_ns, path, Operation::Stat, 1),
             Some(Read::Details { path, names }) => {
                 let each = names.iter().filter_map(|name| path.join(name));
-                each.fold(at_ns, |at_ns, path| storage.operate(at_ns, &path, Operation::Stat))
+                each.fold(at_ns, |at_ns, path| storage.operate(at_ns, &path, Operation::Stat, 1))
             }
             // A file stays open for its blocks.
             Some(Read::File { path, aspect: Aspect::Block(_), .. })
@@ -61,7 +61,7 @@ impl Shard<'_> {
             }
             Some(Read::File { path, .. }) => {
                 it.open.extend(program.find(path));
-                storage.operate(at_ns, path, Operation::Open)
+                storage.operate(at_ns, path, Operation::Open, 1)
             }
             None => return,
         };

@@ -3,7 +3,7 @@
 use headwater_topology::Forest;
 
 use crate::crowd::Crowd;
-use crate::machine::Machine;
+use crate::parameters::Machine;
 use crate::parameters::us;
 use crate::program::Program;
 

@@ -2,10 +2,9 @@
 
 use headwater_proto::Input;
 
-use super::part::Part;
 use super::session::World;
 use super::site::{Mail, Packet, Site};
-use crate::outcome::Outcome;
+use crate::outcome::{Outcome, Part};
 use crate::parameters::{Network, us};
 use crate::program::Program;
 use crate::queue::{Event, Moment, Queue, Slab};

@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 
+use crate::child::state;
+
 /// Returns true if no living process has the connection of this mount open; false if that is unknown.
 pub(crate) fn is_abandoned(mount_point: &Path) -> bool {
     // The kernel's cached attributes suffice, so no server is asked.
@@ -18,8 +20,7 @@ pub(crate) fn is_abandoned(mount_point: &Path) -> bool {
 
 /// Returns true if a process has the connection open, or is a Headwater process of which that is unknown.
 fn may_serve(process: &Path, connection: u32) -> bool {
-    let status = fs::read_to_string(process.join("stat")).unwrap_or_default();
-    if status.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with(['Z', 'X'])) {
+    if matches!(state(process), None | Some('Z' | 'X')) {
         return false;
     }
     let Ok(descriptors) = fs::read_dir(process.join("fdinfo")) else {

@@ -68,9 +68,7 @@ impl DaemonProcess {
     /// may wait for an answer that only a successor sends. A killed thread that still runs may be taking a request from
     /// the kernel, which would not resend it to a successor that begins before.
     pub(crate) fn has_died(&self) -> bool {
-        let none = Timespec { tv_sec: 0, tv_nsec: 0 };
-        matches!(poll(&mut [PollFd::new(&self.ended, PollFlags::IN)], Some(&none)), Ok(1..))
-            || hangs(&PathBuf::from(format!("/proc/{}", self.id())))
+        is_readable(self.ended()) || hangs(&PathBuf::from(format!("/proc/{}", self.id())))
     }
 
     /// Returns its exit status once all of its threads have ended.
@@ -139,8 +137,14 @@ fn hangs(process: &Path) -> bool {
         && threads.map(|thread| thread.path()).all(|thread| state(&thread) != Some('R'))
 }
 
-/// Reads the state of a process or thread; see proc_pid_stat(5). The name before it may contain anything.
-fn state(process: &Path) -> Option<char> {
+/// Returns true if reading would not wait.
+pub(crate) fn is_readable(fd: BorrowedFd<'_>) -> bool {
+    matches!(poll(&mut [PollFd::from_borrowed_fd(fd, PollFlags::IN)], Some(&Timespec::default())), Ok(1..))
+}
+
+/// Reads the state of a process or thread, by its directory in /proc; see proc_pid_stat(5). The name before it may
+/// contain anything.
+pub(crate) fn state(process: &Path) -> Option<char> {
     let status = std::fs::read_to_string(process.join("stat")).ok()?;
     status.rsplit_once(") ")?.1.chars().next()
 }

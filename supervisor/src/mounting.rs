@@ -29,8 +29,6 @@ const BUSY_RETRY: Duration = Duration::from_millis(10);
 /// Why mounting failed.
 #[derive(Debug, Error)]
 pub(crate) enum MountError {
-    #[error("{0}")]
-    Stale(String),
     #[error("nothing can be mounted at {}: {source}. `headwater doctor` reports what this machine lacks", at.display())]
     Mount { at: PathBuf, source: io::Error },
     #[error("/dev/fuse can't be opened: {0}. Ask the administrator to load the module fuse and to let users open it")]
@@ -39,15 +37,15 @@ pub(crate) enum MountError {
     Negotiation(io::Error),
     #[error("the namespace can't be made: {0}")]
     Namespace(io::Error),
-    /// The child's message.
+    /// A message with its cause and next step.
     #[error("{0}")]
-    Child(String),
+    Other(String),
 }
 
 /// A mounted file system's connection and its mount.
 pub(crate) struct Mounting {
-    /// Keeps the connection alive; never read.
-    anchor: Device,
+    /// Keeps the connection alive; never read. It has a poll error once the file system is unmounted.
+    pub(crate) anchor: Device,
     /// The descriptors of the daemon's workers.
     pub(crate) devices: Vec<Device>,
     negotiated: Negotiated,
@@ -148,7 +146,7 @@ impl Mounting {
         maker.channel.send(&Serving { is_served: true }, &[]).map_err(MountError::Namespace)?;
         match maker.channel.receive().map_err(MountError::Namespace)?.0 {
             Progress::Bound => {}
-            Progress::Failed(why) => return Err(MountError::Child(why)),
+            Progress::Failed(why) => return Err(MountError::Other(why)),
             Progress::Mounted => return Err(MountError::Namespace(io::ErrorKind::InvalidData.into())),
         }
         maker.child.wait().map(drop).map_err(MountError::Namespace)
@@ -193,16 +191,6 @@ impl Mounting {
             }
         }
     }
-
-    /// Returns the device, which has a poll error once the file system is unmounted.
-    pub(crate) fn anchor(&self) -> &Device {
-        &self.anchor
-    }
-
-    /// Returns true while the file system is mounted.
-    pub(crate) fn is_connected(&self) -> bool {
-        self.anchor.is_connected()
-    }
 }
 
 impl Drop for Maker {
@@ -244,7 +232,7 @@ fn options(config: &Config, is_read_only: bool, allows_others: bool) -> Options 
 
 fn mount_here(config: &Config, via: &MountVia) -> Result<Device, MountError> {
     let at = || via.mount_point.clone();
-    stale::clear(&via.mount_point).map_err(MountError::Stale)?;
+    stale::clear(&via.mount_point).map_err(MountError::Other)?;
     let options = options(config, true, via.allows_others);
     if rustix::process::geteuid().is_root() {
         let device = Device::open().map_err(MountError::Device)?;
@@ -286,7 +274,7 @@ fn mount_in_namespace(
     let (progress, descriptors) = maker.channel.receive().map_err(MountError::Namespace)?;
     match progress {
         Progress::Mounted if descriptors.len() == 2 + usize::from(via.has_user_namespace) => {}
-        Progress::Failed(why) => return Err(MountError::Child(why)),
+        Progress::Failed(why) => return Err(MountError::Other(why)),
         _ => return Err(MountError::Namespace(io::ErrorKind::InvalidData.into())),
     }
     let mut descriptors = descriptors.into_iter();

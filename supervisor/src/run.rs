@@ -28,7 +28,7 @@ pub fn supervise_from_stdio() -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
-            if !print(&serde_json::json!({ "failed": why })) {
+            if !print(&serde_json::json!({ "failed": why }).to_string()) {
                 tracing::error!("the supervisor ends: {why}");
             }
             ExitCode::FAILURE

@@ -1,6 +1,6 @@
 //! The supervisor's socket. See [`super::client`].
 
-use std::io::{self, Read};
+use std::io::{self, BufRead, BufReader, Read};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
@@ -66,19 +66,14 @@ impl Peer {
     }
 }
 
-fn read_request(mut stream: &UnixStream) -> io::Result<Request> {
+fn read_request(stream: &UnixStream) -> io::Result<Request> {
     stream.set_nonblocking(false)?;
     stream.set_read_timeout(Some(REQUEST_TIMEOUT))?;
     stream.set_write_timeout(Some(REQUEST_TIMEOUT))?;
-    let (mut line, mut buffer) = (Vec::new(), [0; 256]);
-    while !line.ends_with(b"\n") {
-        match stream.read(&mut buffer)? {
-            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-            bytes => line.extend_from_slice(&buffer[..bytes]),
-        }
-        if line.len() > LINE_BYTES_MAX {
-            return Err(io::ErrorKind::InvalidData.into());
-        }
+    let mut line = Vec::new();
+    BufReader::new(stream.take(LINE_BYTES_MAX as u64)).read_until(b'\n', &mut line)?;
+    if !line.ends_with(b"\n") {
+        return Err(io::ErrorKind::UnexpectedEof.into());
     }
     Ok(serde_json::from_slice(&line)?)
 }

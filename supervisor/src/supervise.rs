@@ -16,7 +16,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use signal_hook::consts::SIGUSR1;
 
-use crate::child::DaemonProcess;
+use crate::child::{DaemonProcess, is_readable};
 use crate::client::{Refusal, Reply, Request, Status};
 use crate::config::{SupervisorConfig, Via};
 use crate::measure;
@@ -61,6 +61,14 @@ pub(crate) struct Supervisor {
 enum Server {
     Daemon(DaemonProcess),
     Own(OwnServer),
+}
+
+/// A line of the daemon's output: it is ready, or its reason for ending.
+#[derive(Default, serde::Deserialize)]
+#[serde(default)]
+struct DaemonStatus {
+    ready: bool,
+    failed: Option<String>,
 }
 
 /// Descriptors that each daemon inherits.
@@ -173,7 +181,7 @@ impl Supervisor {
             PollFd::new(&self.signals.restart, PollFlags::IN),
             PollFd::new(&self.socket, PollFlags::IN),
             // The end of the mount is a poll error, which is always reported.
-            PollFd::new(self.mounting.anchor(), PollFlags::empty()),
+            PollFd::new(&self.mounting.anchor, PollFlags::empty()),
         ];
         fds.extend(self.control.iter().flat_map(Control::files).map(|file| PollFd::new(file, PollFlags::IN)));
         if let Server::Daemon(daemon) = &self.server {
@@ -196,16 +204,17 @@ impl Supervisor {
         while let Server::Daemon(daemon) = &mut self.server
             && let Some(line) = daemon.line()
         {
-            if !self.is_ready && is_ready(&line) {
+            let status: DaemonStatus = serde_json::from_str(&line).unwrap_or_default();
+            if !self.is_ready && status.ready {
                 self.mounting.served().map_err(|error| error.to_string())?;
                 self.is_ready = true;
-                print_line(&line);
-            } else if let Some(why) = failure(&line) {
-                self.failed = Some(why);
+                print(&line);
+            } else if status.failed.is_some() {
+                self.failed = status.failed;
             }
         }
         let Server::Daemon(daemon) = &mut self.server else { return Ok(()) };
-        if !daemon.has_died() || !self.mounting.is_connected() {
+        if !daemon.has_died() || !self.mounting.anchor.is_connected() {
             return Ok(());
         }
         let status = daemon.status().map_or_else(|| "not all of it yet".to_owned(), |status| status.to_string());
@@ -284,7 +293,7 @@ impl Supervisor {
 
     /// Returns the reason to end, if there is one.
     fn next_end(&mut self) -> Option<End> {
-        if !self.mounting.is_connected() {
+        if !self.mounting.anchor.is_connected() {
             return Some(End::Unmounted);
         }
         if is_readable(self.signals.terminate.as_fd()) {
@@ -369,20 +378,20 @@ impl Supervisor {
             daemon.wait(END_TIMEOUT);
             while let Some(line) = daemon.line() {
                 if wants_report {
-                    print_line(&line);
+                    print(&line);
                 }
             }
         }
-        if self.mounting.is_connected() {
+        if self.mounting.anchor.is_connected() {
             self.config.daemon.recover = true;
             if let Server::Daemon(_) = &self.server {
                 self.serve_from_source();
             }
         }
-        let lingers = self.mounting.is_connected();
+        let lingers = self.mounting.anchor.is_connected();
         // The starter need not wait for processes that still use the mount.
         if lingers && wants_report {
-            print(&serde_json::json!({ "lingers": true }));
+            print(&serde_json::json!({ "lingers": true }).to_string());
         }
         let leaving = match end {
             End::Orphaned => Leaving::Orphaned,
@@ -442,34 +451,8 @@ impl Signals {
 }
 
 /// Writes a line of JSON to standard output, for the starter. Returns false if that fails.
-pub(crate) fn print(what: &serde_json::Value) -> bool {
-    print_line(&what.to_string())
-}
-
-fn print_line(line: &str) -> bool {
+pub(crate) fn print(line: &str) -> bool {
     let mut output = io::stdout().lock();
     let printed = writeln!(output, "{line}").and_then(|()| output.flush());
     printed.inspect_err(|error| tracing::debug!(%error, "the supervisor's output can't be written")).is_ok()
-}
-
-fn is_ready(line: &str) -> bool {
-    #[derive(serde::Deserialize)]
-    struct Ready {
-        ready: bool,
-    }
-    serde_json::from_str(line).is_ok_and(|line: Ready| line.ready)
-}
-
-/// Returns a daemon's reason for ending, if this line has one.
-fn failure(line: &str) -> Option<String> {
-    #[derive(serde::Deserialize)]
-    struct Failed {
-        failed: String,
-    }
-    serde_json::from_str(line).ok().map(|line: Failed| line.failed)
-}
-
-fn is_readable(fd: BorrowedFd<'_>) -> bool {
-    let none = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
-    matches!(poll(&mut [PollFd::from_borrowed_fd(fd, PollFlags::IN)], Some(&none)), Ok(1..))
 }

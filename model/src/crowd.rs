@@ -149,7 +149,7 @@ impl Crowd {
                 let joined = joined(forest, rank, parent);
                 // Preferably a child that no rank replaces yet: then no rank gets what another has requested.
                 let fitting = pairs.filter(|&(foster, child)| joins(forest, child, foster, &joined));
-                let found = first_least(fitting, |&(foster, child)| self.downward(foster, child).count());
+                let found = fitting.min_by_key(|&(foster, child)| self.downward(foster, child).count());
                 let Some((foster, child)) = found else {
                     missing.insert(Rank(parent));
                     continue;
@@ -160,21 +160,6 @@ impl Crowd {
         }
         missing
     }
-}
-
-/// Returns the first thing with the smallest count.
-fn first_least<T>(things: impl Iterator<Item = T>, count: impl Fn(&T) -> usize) -> Option<T> {
-    let mut least: Option<(usize, T)> = None;
-    for thing in things {
-        let counted = count(&thing);
-        if least.as_ref().is_none_or(|(fewest, _)| counted < *fewest) {
-            least = Some((counted, thing));
-        }
-        if counted == 0 {
-            break;
-        }
-    }
-    least.map(|(_, thing)| thing)
 }
 
 /// Returns the trees in which a rank has another for its parent.

@@ -16,7 +16,6 @@ use headwater_fuse::reply::{FOREVER, open_flag};
 use headwater_fuse::{Device, Entry, NodeId, Operation, Reply, Request};
 use rustix::fs::{MemfdFlags, Mode, OFlags, memfd_create, openat};
 use rustix::io::{Errno, pread, read, retry_on_intr, write};
-use serde::{Deserialize, Serialize};
 
 /// The average of what programs read of one file of a software tree, in bytes: of the thousand files of a large Python
 /// import, most have some kilobytes and the libraries some megabytes.
@@ -35,52 +34,37 @@ const TIME_MAX: Duration = Duration::from_millis(40);
 /// waste grows.
 pub const READ_AHEAD_KIB: u32 = 512;
 
-/// The chosen opening, with its reasons.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Choice {
-    /// The opening.
-    pub opening: Opening,
-    /// The cost of no-open, if it was measured.
-    #[serde(default)]
-    pub no_open: Option<Cost>,
-    /// The cost of passthrough, if it was measured.
-    #[serde(default)]
-    pub passthrough: Option<Cost>,
-    /// Why there is no alternative, if there is none.
-    #[serde(default)]
-    pub only_way_because: Option<String>,
-}
-
 /// The time to open a file of 128 KiB, read all of it and close it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Cost {
+#[derive(Clone, Copy, Debug)]
+struct Cost {
     /// The first time, in nanoseconds.
-    pub first_ns: u64,
+    first_ns: u64,
     /// Each further time, in nanoseconds.
-    pub again_ns: u64,
+    again_ns: u64,
 }
 
 /// Chooses the opening. Takes at most about 50 ms, less than 1 ms if this user can't use passthrough, and leaves
 /// nothing behind.
-pub fn choose() -> Choice {
-    let deadline = Instant::now() + TIME_MAX;
-    let cost = |opening| measure(opening, deadline);
-    let costs = cost(Opening::Passthrough).and_then(|passthrough| Ok((passthrough, cost(Opening::None)?)));
-    match costs {
-        Ok((passthrough, no_open)) => {
-            let opening = if passes(no_open, passthrough) { Opening::Passthrough } else { Opening::None };
-            Choice { opening, no_open: Some(no_open), passthrough: Some(passthrough), only_way_because: None }
-        }
-        Err(error) => {
-            let because = Some(format!("files can't be passed through: {error}"));
-            Choice { opening: Opening::None, no_open: None, passthrough: None, only_way_because: because }
-        }
+pub(crate) fn choose() -> Opening {
+    match measure_both() {
+        Ok((no_open, passthrough)) if passes(no_open, passthrough) => Opening::Passthrough,
+        Ok(_) | Err(_) => Opening::None,
     }
+}
+
+/// Returns the costs of no-open and of passthrough.
+///
+/// # Errors
+/// Files can't be passed through here, or the measurement took too long.
+fn measure_both() -> io::Result<(Cost, Cost)> {
+    let deadline = Instant::now() + TIME_MAX;
+    let passthrough = measure(Opening::Passthrough, deadline)?;
+    Ok((measure(Opening::None, deadline)?, passthrough))
 }
 
 impl Cost {
     /// Returns the cost of a file in a session, in nanoseconds.
-    pub fn expected(&self) -> u64 {
+    fn expected(&self) -> u64 {
         self.first_ns + self.again_ns * (OPENS_EXPECTED - 1)
     }
 }
@@ -237,22 +221,18 @@ mod tests {
 
     #[test]
     fn this_machine_is_measured_or_says_why_not() {
-        let choice = choose();
+        let costs = measure_both();
         let mounts = headwater_fuse::mount::mounted("headwater").unwrap();
         assert!(mounts.iter().all(|mount| mount.source != "headwater-measure"), "{mounts:?}");
-        match &choice.only_way_because {
-            Some(why) => {
-                println!("skipped: {why}");
-                assert_eq!((choice.opening, choice.no_open), (Opening::None, None));
+        match costs {
+            Err(why) => {
+                println!("skipped: files can't be passed through: {why}");
+                assert_eq!(choose(), Opening::None);
             }
-            None => {
-                let (no_open, passthrough) = (choice.no_open.unwrap(), choice.passthrough.unwrap());
-                assert_eq!(choice.opening == Opening::Passthrough, passes(no_open, passthrough), "{choice:?}");
-                assert!(no_open.again_ns > 0 && passthrough.again_ns > 0, "{choice:?}");
+            Ok((no_open, passthrough)) => {
+                assert!(no_open.again_ns > 0 && passthrough.again_ns > 0, "{no_open:?}, {passthrough:?}");
             }
         }
-        let json = serde_json::to_string(&choice).unwrap();
-        assert_eq!(serde_json::from_str::<Choice>(&json).unwrap(), choice);
     }
 
     #[test]

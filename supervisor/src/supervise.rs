@@ -117,7 +117,7 @@ impl Supervisor {
         let session = Session::join(&config.daemon).map_err(|error| error.to_string())?;
         let socket = Socket::listen(&dir.supervisor()).map_err(shown("listen at the supervisor's socket"))?;
         let opening = config.opening.unwrap_or_else(|| match config.via {
-            Via::Mount(_) => measure::choose().opening,
+            Via::Mount(_) => measure::choose(),
             Via::Namespace(_) => Opening::None,
         });
         let mounting = Mounting::make(&config, &executable, opening).map_err(|error| error.to_string())?;

@@ -326,9 +326,7 @@ size_t hwio_basic_find(MPI_Datatype type)
 		*one = (struct hwio_basic){.type = type};
 		return 0;
 	}
-	hwio_step_in();
-	bool is_known = hwio_real.MPI_Type_size_x(type, &size) == MPI_SUCCESS && size > 0;
-	hwio_step_out();
+	bool is_known = HWIO_INSIDE(hwio_real.MPI_Type_size_x(type, &size) == MPI_SUCCESS && size > 0);
 	if (!is_known)
 		return 0;
 	*one = (struct hwio_basic){type, (size_t)size};
@@ -343,8 +341,6 @@ size_t hwio_type_bytes(MPI_Count count, MPI_Datatype type)
 	size_t basic = hwio_basic_bytes(type);
 	if (basic > 0)
 		return basic * (size_t)count;
-	hwio_step_in();
-	bool is_known = hwio_real.MPI_Type_size_x(type, &size) == MPI_SUCCESS && size > 0;
-	hwio_step_out();
+	bool is_known = HWIO_INSIDE(hwio_real.MPI_Type_size_x(type, &size) == MPI_SUCCESS && size > 0);
 	return is_known ? (size_t)(size * count) : 0;
 }

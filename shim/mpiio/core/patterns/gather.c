@@ -87,10 +87,7 @@ static int call_gather(const struct gather *g)
 
 static int gather_unchanged(const struct gather *g)
 {
-	hwio_step_in();
-	int result = call_gather(g);
-	hwio_step_out();
-	return result;
+	return HWIO_INSIDE(call_gather(g));
 }
 
 /* Discards what the gather will overwrite at the root. A call that MPI refuses leaves the memory as it is: for such

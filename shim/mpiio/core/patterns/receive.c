@@ -266,9 +266,8 @@ int hwio_received(void *buffer, MPI_Count count, MPI_Datatype type, MPI_Comm com
 	int bytes = 0;
 	if (hwio_mode == HWIO_OFF || is_surely_data(buffer, count, type))
 		return MPI_SUCCESS;
-	hwio_step_in();
-	bool is_known = hwio_real.MPI_Get_count(status, MPI_BYTE, &bytes) == MPI_SUCCESS && hwio_may_be_envelope(bytes);
-	hwio_step_out();
+	bool is_known = HWIO_INSIDE(hwio_real.MPI_Get_count(status, MPI_BYTE, &bytes) == MPI_SUCCESS &&
+		hwio_may_be_envelope(bytes));
 	return is_known ? replace_message(buffer, count, type, comm, bytes, status, may_defer) : MPI_SUCCESS;
 }
 

@@ -94,10 +94,7 @@ static int call_scatter(const struct scatter *s)
 
 static int scatter_unchanged(const struct scatter *s)
 {
-	hwio_step_in();
-	int result = call_scatter(s);
-	hwio_step_out();
-	return result;
+	return HWIO_INSIDE(call_scatter(s));
 }
 
 /* Fills the memory that the root sends from. */

@@ -187,12 +187,9 @@ static int send_or_not(send_call call, const void *buffer, MPI_Count count, MPI_
 				 &result))
 			return result;
 	}
-	hwio_step_in();
-	result = hwio_depth == 1 && hwio_outstanding_any()
-		? send_and_answer(call, buffer, count, type, destination, tag, comm)
-		: call(buffer, (int)count, type, destination, tag, comm);
-	hwio_step_out();
-	return result;
+	return HWIO_INSIDE(hwio_depth == 1 && hwio_outstanding_any()
+			? send_and_answer(call, buffer, count, type, destination, tag, comm)
+			: call(buffer, (int)count, type, destination, tag, comm));
 }
 
 /* A function of its own, so that a message that passes is a jump to MPI. */
@@ -241,9 +238,8 @@ static int start_send(isend_call call, const void *buffer, int count, MPI_Dataty
 			hint = NULL;
 		}
 		if (hint) {
-			hwio_step_in();
-			int result = call(hint, (int)hwio_hint_bytes(hint), MPI_BYTE, destination, tag, comm, request);
-			hwio_step_out();
+			int result = HWIO_INSIDE(call(hint, (int)hwio_hint_bytes(hint), MPI_BYTE, destination, tag,
+				comm, request));
 			if (result == MPI_SUCCESS)
 				hwio_requests_own(*request, hint);
 			hwio_context_transformed(sending.context, HWIO_READ_SEND, sending.layout.bytes, saved);
@@ -269,10 +265,7 @@ static int start_send(isend_call call, const void *buffer, int count, MPI_Dataty
 		hwio_requests_offered(*request, offered);
 		return result;
 	}
-	hwio_step_in();
-	result = call(buffer, count, type, destination, tag, comm, request);
-	hwio_step_out();
-	return result;
+	return HWIO_INSIDE(call(buffer, count, type, destination, tag, comm, request));
 }
 
 int hwio_MPI_Isend(const void *buffer, int count, MPI_Datatype type, int destination, int tag, MPI_Comm comm,

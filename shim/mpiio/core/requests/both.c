@@ -72,10 +72,8 @@ int hwio_MPI_Sendrecv(const void *send, int send_count, MPI_Datatype send_type, 
 			receive_type, source, receive_tag, comm};
 		return send_and_receive(&both, is_shared, status);
 	}
-	hwio_step_in();
-	int result = hwio_real.MPI_Sendrecv(send, send_count, send_type, destination, send_tag, receive, receive_count,
-		receive_type, source, receive_tag, comm, actual);
-	hwio_step_out();
+	int result = HWIO_INSIDE(hwio_real.MPI_Sendrecv(send, send_count, send_type, destination, send_tag, receive,
+		receive_count, receive_type, source, receive_tag, comm, actual));
 	if (result == MPI_SUCCESS && source != MPI_PROC_NULL)
 		result = hwio_received(receive, receive_count, receive_type, comm, actual, false);
 	return result;
@@ -112,10 +110,8 @@ int hwio_MPI_Sendrecv_replace(void *buffer, int count, MPI_Datatype type, int de
 		free(copy);
 		return result;
 	}
-	hwio_step_in();
-	int result = hwio_real.MPI_Sendrecv_replace(buffer, count, type, destination, send_tag, source, receive_tag,
-		comm, actual);
-	hwio_step_out();
+	int result = HWIO_INSIDE(hwio_real.MPI_Sendrecv_replace(buffer, count, type, destination, send_tag, source,
+		receive_tag, comm, actual));
 	if (result == MPI_SUCCESS && source != MPI_PROC_NULL)
 		result = hwio_received(buffer, count, type, comm, actual, false);
 	return result;
@@ -127,10 +123,8 @@ int hwio_MPI_Sendrecv_replace(void *buffer, int count, MPI_Datatype type, int de
 static int send_and_deliver(const struct both *b, void *memory, struct hwio_probed *one, MPI_Request *request)
 {
 	MPI_Status status;
-	hwio_step_in();
-	int sent = hwio_real.MPI_Isend(b->send, b->send_count, b->send_type, b->destination, b->send_tag, b->comm,
-		request);
-	hwio_step_out();
+	int sent = HWIO_INSIDE(hwio_real.MPI_Isend(b->send, b->send_count, b->send_type, b->destination, b->send_tag,
+		b->comm, request));
 	int received = hwio_match_deliver(one, b->receive, b->receive_count, b->receive_type, &status);
 	if (sent == MPI_SUCCESS)
 		hwio_requests_delivered(*request, memory, &status, received);
@@ -156,10 +150,8 @@ int hwio_MPI_Isendrecv(const void *send, int send_count, MPI_Datatype send_type,
 		hwio_match_unlock(is_shared);
 		return send_and_deliver(&both, NULL, one, request);
 	}
-	hwio_step_in();
-	int result = hwio_real.MPI_Isendrecv(send, send_count, send_type, destination, send_tag, receive, receive_count,
-		receive_type, source, receive_tag, comm, request);
-	hwio_step_out();
+	int result = HWIO_INSIDE(hwio_real.MPI_Isendrecv(send, send_count, send_type, destination, send_tag, receive,
+		receive_count, receive_type, source, receive_tag, comm, request));
 	hwio_match_unlock(is_shared);
 	if (result == MPI_SUCCESS)
 		hwio_requests_receive(*request, true, receive, receive_count, receive_type, source, comm);
@@ -187,10 +179,8 @@ int hwio_MPI_Isendrecv_replace(void *buffer, int count, MPI_Datatype type, int d
 		hwio_match_unlock(is_shared);
 		return send_and_deliver(&both, copy, one, request);
 	}
-	hwio_step_in();
-	int result = hwio_real.MPI_Isendrecv_replace(buffer, count, type, destination, send_tag, source, receive_tag,
-		comm, request);
-	hwio_step_out();
+	int result = HWIO_INSIDE(hwio_real.MPI_Isendrecv_replace(buffer, count, type, destination, send_tag, source,
+		receive_tag, comm, request));
 	hwio_match_unlock(is_shared);
 	if (result == MPI_SUCCESS)
 		hwio_requests_receive(*request, true, buffer, count, type, source, comm);

@@ -263,9 +263,8 @@ int hwio_MPI_Improbe(int source, int tag, MPI_Comm comm, int *flag, MPI_Message 
 	result = probe(source, tag, comm, flag, &shown);
 	if (result == MPI_SUCCESS && *flag && !hand_over(comm, source, tag, message, status)) {
 		/* Exactly the message that was shown: one that has arrived since may be an envelope. */
-		hwio_step_in();
-		result = hwio_real.MPI_Improbe(shown.MPI_SOURCE, shown.MPI_TAG, comm, flag, message, status);
-		hwio_step_out();
+		result = HWIO_INSIDE(hwio_real.MPI_Improbe(shown.MPI_SOURCE, shown.MPI_TAG, comm, flag, message,
+			status));
 	}
 	hwio_match_unlock(is_shared);
 	return result;
@@ -311,10 +310,8 @@ int hwio_MPI_Mrecv(void *buffer, int count, MPI_Datatype type, MPI_Message *mess
 	struct hwio_probed *one = take_matched(*message);
 	if (!one)
 		hwio_before_receive(buffer, count, type);
-	hwio_step_in();
-	int result = one ? hwio_real.MPI_Mrecv(NULL, 0, MPI_BYTE, message, MPI_STATUS_IGNORE)
-			 : hwio_real.MPI_Mrecv(buffer, count, type, message, status);
-	hwio_step_out();
+	int result = HWIO_INSIDE(one ? hwio_real.MPI_Mrecv(NULL, 0, MPI_BYTE, message, MPI_STATUS_IGNORE)
+				     : hwio_real.MPI_Mrecv(buffer, count, type, message, status));
 	return one ? hwio_match_deliver(one, buffer, count, type, status) : result;
 }
 
@@ -326,10 +323,8 @@ int hwio_MPI_Imrecv(void *buffer, int count, MPI_Datatype type, MPI_Message *mes
 	struct hwio_probed *one = take_matched(*message);
 	if (!one)
 		hwio_before_receive(buffer, count, type);
-	hwio_step_in();
-	int result = one ? hwio_real.MPI_Imrecv(NULL, 0, MPI_BYTE, message, request)
-			 : hwio_real.MPI_Imrecv(buffer, count, type, message, request);
-	hwio_step_out();
+	int result = HWIO_INSIDE(one ? hwio_real.MPI_Imrecv(NULL, 0, MPI_BYTE, message, request)
+				     : hwio_real.MPI_Imrecv(buffer, count, type, message, request));
 	if (!one)
 		return result;
 	int delivered = hwio_match_deliver(one, buffer, count, type, &status);

@@ -10,9 +10,7 @@ int hwio_MPI_Recv_init(void *buffer, int count, MPI_Datatype type, int source, i
 {
 	if (hwio_depth == 0 && hwio_mode != HWIO_OFF)
 		hwio_before_receive(buffer, count, type);
-	hwio_step_in();
-	int result = hwio_real.MPI_Recv_init(buffer, count, type, source, tag, comm, request);
-	hwio_step_out();
+	int result = HWIO_INSIDE(hwio_real.MPI_Recv_init(buffer, count, type, source, tag, comm, request));
 	if (result != MPI_SUCCESS || hwio_mode == HWIO_OFF || hwio_depth > 0 || source == MPI_PROC_NULL)
 		return result;
 	struct hwio_tracked one = {.request = *request,
@@ -32,9 +30,7 @@ typedef int (*send_init)(const void *, int, MPI_Datatype, int, int, MPI_Comm, MP
 static int init_send(send_init call, const void *buffer, int count, MPI_Datatype type, int destination, int tag,
 	MPI_Comm comm, MPI_Request *request)
 {
-	hwio_step_in();
-	int result = call(buffer, count, type, destination, tag, comm, request);
-	hwio_step_out();
+	int result = HWIO_INSIDE(call(buffer, count, type, destination, tag, comm, request));
 	if (result != MPI_SUCCESS || hwio_mode == HWIO_OFF || hwio_depth > 0)
 		return result;
 	struct hwio_tracked one = {.request = *request,
@@ -90,9 +86,7 @@ int hwio_MPI_Start(MPI_Request *request)
 	/* A small buffer has no envelope. */
 	if (is_receive)
 		hwio_tracked_activate(one, hwio_type_bytes(one->count, one->type) >= hwio_bytes_min);
-	hwio_step_in();
-	int result = hwio_real.MPI_Start(request);
-	hwio_step_out();
+	int result = HWIO_INSIDE(hwio_real.MPI_Start(request));
 	hwio_match_unlock(is_shared);
 	return result;
 }

@@ -118,9 +118,7 @@ __attribute__((noinline)) static int start_receive(void *buffer, int count, MPI_
 	hwio_match_lock(is_shared);
 	if (hwio_match_request(buffer, count, type, source, tag, comm, is_shared, request))
 		return MPI_SUCCESS;
-	hwio_step_in();
-	int result = hwio_real.MPI_Irecv(buffer, count, type, source, tag, comm, request);
-	hwio_step_out();
+	int result = HWIO_INSIDE(hwio_real.MPI_Irecv(buffer, count, type, source, tag, comm, request));
 	hwio_match_unlock(is_shared);
 	if (result == MPI_SUCCESS)
 		hwio_requests_receive(*request, false, buffer, count, type, source, comm);
@@ -210,9 +208,7 @@ int hwio_MPI_Test(MPI_Request *request, int *flag, MPI_Status *status)
 		*flag = 0;
 		return MPI_SUCCESS;
 	}
-	hwio_step_in();
-	int result = hwio_real.MPI_Test(request, flag, actual);
-	hwio_step_out();
+	int result = HWIO_INSIDE(hwio_real.MPI_Test(request, flag, actual));
 	hwio_outstanding_poll();
 	if (result == MPI_SUCCESS && *flag)
 		return finish_request(one, actual);
@@ -235,9 +231,7 @@ int hwio_MPI_Wait(MPI_Request *request, MPI_Status *status)
 	}
 	struct hwio_tracked *one = claim(*request);
 	MPI_Status own, *actual = status == MPI_STATUS_IGNORE ? &own : status;
-	hwio_step_in();
-	result = hwio_real.MPI_Wait(request, actual);
-	hwio_step_out();
+	result = HWIO_INSIDE(hwio_real.MPI_Wait(request, actual));
 	if (result == MPI_SUCCESS)
 		return finish_request(one, actual);
 	fail_receive(one, *request);
@@ -331,9 +325,7 @@ int hwio_MPI_Testall(int count, MPI_Request requests[], int *flag, MPI_Status st
 		release_several(&several, count);
 		return MPI_SUCCESS;
 	}
-	hwio_step_in();
-	int result = hwio_real.MPI_Testall(count, requests, flag, several.statuses);
-	hwio_step_out();
+	int result = HWIO_INSIDE(hwio_real.MPI_Testall(count, requests, flag, several.statuses));
 	hwio_outstanding_poll();
 	if (result != MPI_SUCCESS || *flag)
 		result = finish_several(&several, requests, NULL, count, result);
@@ -357,9 +349,7 @@ int hwio_MPI_Waitall(int count, MPI_Request requests[], MPI_Status statuses[])
 	}
 	if (!claim_several(&several, count, requests, statuses))
 		return hwio_real.MPI_Waitall(count, requests, statuses);
-	hwio_step_in();
-	result = hwio_real.MPI_Waitall(count, requests, several.statuses);
-	hwio_step_out();
+	result = HWIO_INSIDE(hwio_real.MPI_Waitall(count, requests, several.statuses));
 	result = finish_several(&several, requests, NULL, count, result);
 	release_several(&several, count);
 	return result;
@@ -391,9 +381,7 @@ int hwio_MPI_Testany(int count, MPI_Request requests[], int *index, int *flag, M
 		release_several(&several, count);
 		return one;
 	}
-	hwio_step_in();
-	int result = hwio_real.MPI_Testany(count, requests, index, flag, actual);
-	hwio_step_out();
+	int result = HWIO_INSIDE(hwio_real.MPI_Testany(count, requests, index, flag, actual));
 	hwio_outstanding_poll();
 	if (result == MPI_SUCCESS && *flag && *index != MPI_UNDEFINED)
 		result = finish_at(&several, *index, actual);
@@ -428,9 +416,7 @@ int hwio_MPI_Testsome(int count, MPI_Request requests[], int *done, int indices[
 		release_several(&several, count);
 		return one;
 	}
-	hwio_step_in();
-	int result = hwio_real.MPI_Testsome(count, requests, done, indices, several.statuses);
-	hwio_step_out();
+	int result = HWIO_INSIDE(hwio_real.MPI_Testsome(count, requests, done, indices, several.statuses));
 	hwio_outstanding_poll();
 	if (*done != MPI_UNDEFINED)
 		result = finish_several(&several, requests, indices, *done, result);
@@ -457,9 +443,7 @@ int hwio_MPI_Request_free(MPI_Request *request)
 	/* The program has freed the request: the data is sent unrequested. */
 	if (one && one->kind == HWIO_OFFERED)
 		hwio_offer_release();
-	hwio_step_in();
-	int result = hwio_real.MPI_Request_free(request);
-	hwio_step_out();
+	int result = HWIO_INSIDE(hwio_real.MPI_Request_free(request));
 	/* A hint that is being sent keeps its memory; a freed receive's envelope is never processed. */
 	if (result != MPI_SUCCESS) {
 		hwio_tracked_release(one);
@@ -497,9 +481,7 @@ int hwio_MPI_Request_get_status(MPI_Request request, int *flag, MPI_Status *stat
 	MPI_Status own, *actual = status == MPI_STATUS_IGNORE ? &own : status;
 	if (has_nothing_pending())
 		return hwio_real.MPI_Request_get_status(request, flag, status);
-	hwio_step_in();
-	int result = hwio_real.MPI_Request_get_status(request, flag, actual);
-	hwio_step_out();
+	int result = HWIO_INSIDE(hwio_real.MPI_Request_get_status(request, flag, actual));
 	return result == MPI_SUCCESS && *flag ? process_query(request, actual) : result;
 }
 
@@ -524,9 +506,8 @@ int hwio_MPI_Request_get_status_some(int count, const MPI_Request requests[], in
 	struct several several;
 	if (has_nothing_pending() || !claim_several(&several, count, requests, statuses))
 		return hwio_real.MPI_Request_get_status_some(count, requests, done, indices, statuses);
-	hwio_step_in();
-	int result = hwio_real.MPI_Request_get_status_some(count, requests, done, indices, several.statuses);
-	hwio_step_out();
+	int result = HWIO_INSIDE(hwio_real.MPI_Request_get_status_some(count, requests, done, indices,
+		several.statuses));
 	for (int i = 0; result == MPI_SUCCESS && *done != MPI_UNDEFINED && i < *done; i++)
 		result = process_query(requests[indices[i]], &several.statuses[i]);
 	release_several(&several, count);
@@ -540,9 +521,7 @@ int hwio_MPI_Request_get_status_any(int count, const MPI_Request requests[], int
 	MPI_Status own, *actual = status == MPI_STATUS_IGNORE ? &own : status;
 	if (has_nothing_pending())
 		return hwio_real.MPI_Request_get_status_any(count, requests, index, flag, status);
-	hwio_step_in();
-	int result = hwio_real.MPI_Request_get_status_any(count, requests, index, flag, actual);
-	hwio_step_out();
+	int result = HWIO_INSIDE(hwio_real.MPI_Request_get_status_any(count, requests, index, flag, actual));
 	return result == MPI_SUCCESS && *flag && *index != MPI_UNDEFINED ? process_query(requests[*index], actual)
 									 : result;
 }

@@ -351,7 +351,13 @@ pub fn stubs(mpi: &[Function], libc: &[Function]) -> String {
     let mut text = String::from("/* Generated from shim/mpiio/calls. */\n#include \"stub.h\"\n\n");
     let (mut names, mut stubs, mut notice, mut slots) = (String::new(), String::new(), String::new(), 0);
     let mut stub = |name: &str, count: usize| {
-        let _ = writeln!(text, "HWIO_STUB{count}({slots}, \"{name}\")");
+        let list = |one: fn(usize) -> String| (0..count).map(one).collect::<Vec<_>>().join(", ");
+        let (kinds, parameters) = match count {
+            0 => ("void".into(), "void".into()),
+            _ => (list(|_| "long".into()), list(|at| format!("long a{at}"))),
+        };
+        let arguments = list(|at| format!("a{at}"));
+        let _ = writeln!(text, "HWIO_STUB({slots}, \"{name}\", ({kinds}), ({parameters}), ({arguments}))");
         let _ = writeln!(names, "\t\"{name}\",");
         let _ = writeln!(stubs, "\t(void *)hwio_stub_{slots},");
         slots += 1;
@@ -514,8 +520,10 @@ mod tests {
         let (mpi, libc) = (table::parse(TABLE).unwrap(), table::parse("int close(int fd)").unwrap());
         let text = stubs(&mpi, &libc);
         let has = |part: &str| assert!(text.contains(part), "{part} is not in {text}");
-        has("HWIO_STUB6(0, \"MPI_Send\")\nHWIO_STUB6(1, \"PMPI_Send\")\nHWIO_STUB10(2, \"MPI_Igatherv\")\n");
-        has("HWIO_STUB1(6, \"close\")\n");
+        has("HWIO_STUB(0, \"MPI_Send\", (long, long, long, long, long, long), (long a0, long a1, long a2, long a3, ");
+        has("HWIO_STUB(1, \"PMPI_Send\", ");
+        has("HWIO_STUB(2, \"MPI_Igatherv\", ");
+        has("HWIO_STUB(6, \"close\", (long), (long a0), (a0))\n");
         has("hwio_slots_of_mpi = 6, hwio_slots_all = 7;");
         has("hwio_new_names[] = {\n\t\"PMPI_Send_c\",\n\t\"PMPI_Igatherv_c\",\n\t\"PMPI_Session_init\",\n};");
         assert!(slots(&mpi, &libc).contains("HWIO_SLOT_close = 6,"));

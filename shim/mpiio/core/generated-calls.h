@@ -20,8 +20,6 @@ void hwio_use_in(const void *memory, size_t bytes);
 void hwio_use_out(void *memory, size_t bytes);
 /* Removes the records of this memory, which is filled already. */
 void hwio_forget_records(void *memory, size_t bytes);
-/* Called before mmap: from a writable shared mapping on, the file's reads are not deferred. */
-void hwio_before_mapping(void *address, size_t bytes, int protection, int flags, int descriptor);
 /* The program releases the memory. */
 void hwio_use_released(void *memory, size_t bytes);
 

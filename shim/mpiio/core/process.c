@@ -1,9 +1,6 @@
 /* Other processes and threads of the program: what is deferred completes before they begin. */
 #include <errno.h>
 #include <pthread.h>
-#include <spawn.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -38,74 +35,6 @@ pid_t hwio_fork(void)
 	hwio_leave();
 	errno = saved;
 	return child;
-}
-
-void hwio__exit(int status)
-{
-	hwio_settle_for_others();
-	hwio_libc._exit(status);
-}
-
-int hwio_system(const char *command)
-{
-	hwio_settle_everything();
-	return hwio_libc.system(command);
-}
-
-FILE *hwio_popen(const char *command, const char *mode)
-{
-	hwio_settle_everything();
-	return hwio_libc.popen(command, mode);
-}
-
-int hwio_posix_spawn(pid_t *process, const char *path, const posix_spawn_file_actions_t *actions,
-	const posix_spawnattr_t *attributes, char *const arguments[], char *const environment[])
-{
-	hwio_settle_everything();
-	return hwio_libc.posix_spawn(process, path, actions, attributes, arguments, environment);
-}
-
-int hwio_posix_spawnp(pid_t *process, const char *file, const posix_spawn_file_actions_t *actions,
-	const posix_spawnattr_t *attributes, char *const arguments[], char *const environment[])
-{
-	hwio_settle_everything();
-	return hwio_libc.posix_spawnp(process, file, actions, attributes, arguments, environment);
-}
-
-int hwio_execve(const char *path, char *const arguments[], char *const environment[])
-{
-	hwio_settle_everything();
-	return hwio_libc.execve(path, arguments, environment);
-}
-
-int hwio_execv(const char *path, char *const arguments[])
-{
-	hwio_settle_everything();
-	return hwio_libc.execv(path, arguments);
-}
-
-int hwio_execvp(const char *file, char *const arguments[])
-{
-	hwio_settle_everything();
-	return hwio_libc.execvp(file, arguments);
-}
-
-int hwio_execvpe(const char *file, char *const arguments[], char *const environment[])
-{
-	hwio_settle_everything();
-	return hwio_libc.execvpe(file, arguments, environment);
-}
-
-int hwio_fexecve(int descriptor, char *const arguments[], char *const environment[])
-{
-	hwio_settle_everything();
-	return hwio_libc.fexecve(descriptor, arguments, environment);
-}
-
-int hwio_daemon(int stays, int keeps_open)
-{
-	hwio_settle_everything();
-	return hwio_libc.daemon(stays, keeps_open);
 }
 
 /* MPI's own threads block the program's signals. Otherwise its handlers would run there while the program's thread has

@@ -60,7 +60,7 @@ impl Tables {
         };
         let (mpi, mut libc) = (read("mpi.txt")?, read("libc.txt")?);
         for function in &mut libc {
-            function.is_hand = true;
+            function.is_hand = function.before.is_empty() && function.same_as.is_none();
         }
         libc.extend(read("kernel.txt")?);
         Ok(Tables { mpi, libc })

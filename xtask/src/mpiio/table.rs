@@ -1,5 +1,7 @@
 //! The tables of functions that the library interposes: prototypes, and what a call does to memory.
 
+use std::mem;
+
 use anyhow::{Context, Result, bail, ensure};
 
 /// How a call uses memory.
@@ -82,6 +84,11 @@ pub struct Function {
     pub is_hand_c: bool,
     /// Not every MPI has it.
     pub is_new: bool,
+    /// Calls of the core before the original and after it, without their prefix `hwio_`.
+    pub before: Vec<String>,
+    pub after: Vec<String>,
+    /// The core's function of this name serves it, too.
+    pub same_as: Option<String>,
 }
 
 impl Parameter {
@@ -146,7 +153,7 @@ pub fn parse(text: &str) -> Result<Vec<Function>> {
 
 fn function(line: &str) -> Result<Function> {
     let (head, rest) = line.split_once('(').context("no `(`")?;
-    let (inside, words) = rest.rsplit_once(')').context("no `)`")?;
+    let (inside, mut words) = rest.split_once(')').context("no `)`")?;
     let (returns, name) = named(head).context("no name")?;
     let mut made = Function {
         returns,
@@ -159,9 +166,26 @@ fn function(line: &str) -> Result<Function> {
         is_large: false,
         is_hand_c: false,
         is_new: false,
+        before: Vec::new(),
+        after: Vec::new(),
+        same_as: None,
     };
-    for word in words.split_whitespace() {
+    let mut is_after = false;
+    while !words.trim_start().is_empty() {
+        words = words.trim_start();
+        let end = words.find([' ', '(']).unwrap_or(words.len());
+        if words[end..].starts_with('(') {
+            let end = words.find(')').context("no `)`")? + 1;
+            let calls = if is_after { &mut made.after } else { &mut made.before };
+            calls.push(words[..end].to_owned());
+            words = &words[end..];
+            continue;
+        }
+        let word = &words[..end];
+        words = &words[end..];
         match word {
+            "then" => is_after = true,
+            "as" => made.same_as = Some(mem::take(&mut words).trim().to_owned()),
             "sync" => made.is_sync = true,
             "hand" => made.is_hand = true,
             "persistent" => made.is_persistent = true,
@@ -269,7 +293,8 @@ mod tests {
         \tsync large\n\
         int MPI_Iscatterv(const void *sendbuf [counts displs sendtype each at root], const int counts[],\n\
         \tconst int displs[], MPI_Datatype sendtype, int root, MPI_Comm comm) sync\n\
-        \nint open(const char *path, int flags, ..., mode_t mode)\nFILE *popen(char *const a[])\nint MPI_Finalize(void)";
+        \nint open(const char *path, int flags, ..., mode_t mode) as openat\n\
+        FILE *popen(char *const a[]) settle(a, 1) note() then forget(a)\nint MPI_Finalize(void)";
 
     #[test]
     fn tables() {
@@ -288,6 +313,9 @@ mod tests {
         );
         assert!(functions[0].is_sync && functions[0].is_large && !functions[0].is_hand && !functions[1].is_large);
         assert_eq!(functions[2].fixed, Some(2));
+        assert_eq!((functions[2].before.as_slice(), functions[2].same_as.as_deref()), ([].as_slice(), Some("openat")));
+        assert_eq!(functions[3].before, ["settle(a, 1)", "note()"]);
+        assert_eq!(functions[3].after, ["forget(a)"]);
         assert_eq!(functions[0].arguments(), "buffer, count, datatype, root, comm");
         let role = functions[1].parameters[0].role.clone().unwrap();
         assert_eq!((role.usage, role.share, role.ranks), (Use::Used, Share::Each, Ranks::Root));
@@ -308,6 +336,7 @@ mod tests {
         check("int f(int) sync", "no name");
         check("int f(int a) snyc", "`snyc` is unknown");
         check("int f(int a) hand_c", "`hand_c` without `large`");
+        check("int f(int a) g(a", "no `)`");
         check("int f(int a)\nint f(int a)", "twice");
         check("\tint f(int a)", "continues nothing");
     }

@@ -138,7 +138,7 @@ impl<'a> Variant<'a> {
              #include \"variant.h\"\n\n_Static_assert({macro_of_major} == {major}, \"mpi.h is of another MPI\");\n\n\
              #undef hwio_real\nstruct hwio_real hwio_real;\nstruct hwio_libc hwio_libc;\n"
         );
-        text.push_str(if self.hand == Hand::Traced { "#include \"trace.h\"\n" } else { "" });
+        text.push_str(if self.hand == Hand::Traced { "#include \"trace.h\"\n" } else { "#include \"effects.h\"\n" });
         text.push_str(if self.globals.is_empty() { "" } else { "struct hwio_globals hwio_globals;\n" });
         for function in &self.mpi {
             let name = &function.name;
@@ -151,7 +151,10 @@ impl<'a> Variant<'a> {
             }
         }
         for function in self.libc.iter().filter(|function| !self.is_by_core(function)) {
-            text.push_str(&if self.hand == Hand::Traced { traced_libc(function) } else { giving(function) });
+            text.push_str(&match self.hand {
+                Hand::Traced => libc_wrapper(function, &format!("\thwio_trace(\"{}\");\n", function.name), ""),
+                Hand::Core => self.libc_wrapper(function)?,
+            });
         }
         text.push_str("\nconst struct hwio_entry hwio_entries[] = {\n");
         for function in self.mpi.iter().chain(self.libc) {
@@ -233,6 +236,25 @@ impl<'a> Variant<'a> {
         )
     }
 
+    /// The wrapper of a function of the C library that the core doesn't have.
+    fn libc_wrapper(&self, function: &Function) -> Result<String> {
+        if let Some(name) = &function.same_as {
+            let same = self.libc.iter().find(|same| same.name == *name).with_context(|| format!("no `{name}`"))?;
+            let prototype = function.prototype("hwio_");
+            return Ok(format!("\n{prototype}\n{{\n\treturn hwio_{name}({});\n}}\n", same.arguments()));
+        }
+        if function.before.is_empty() {
+            return Ok(giving(function));
+        }
+        Ok(libc_wrapper(function, &self.calls(&function.before), &self.calls(&function.after)))
+    }
+
+    /// Calls of the core, as statements.
+    fn calls(&self, all: &[String]) -> String {
+        let calls = all.iter().filter(|_| self.hand == Hand::Core);
+        calls.map(|call| format!("\thwio_{call};\n")).collect()
+    }
+
     fn wrapper(&self, function: &Function) -> Result<String> {
         let mut roles = String::new();
         for parameter in &function.parameters {
@@ -255,8 +277,10 @@ impl<'a> Variant<'a> {
             text.push_str(if function.is_sync { "\t\thwio_communicates();\n" } else { "" });
             let _ = writeln!(text, "{roles}\t}}");
         }
+        text.push_str(&self.calls(&function.before));
         let call = format!("hwio_real.{}({})", function.name, function.arguments());
         let _ = write!(text, "\thwio_step_in();\n\t{} result = {call};\n\thwio_step_out();\n", function.returns);
+        text.push_str(&self.calls(&function.after));
         for parameter in &function.parameters {
             if let Some(role) = parameter.role.as_ref().filter(|role| role.usage == Use::Allocated) {
                 text.push_str("\tif (result == MPI_SUCCESS && hwio_depth == 0)\n");
@@ -316,10 +340,15 @@ fn statement(function: &Function, buffer: &str, role: &Role) -> Result<String> {
     }
 }
 
-fn traced_libc(function: &Function) -> String {
+/// A function that calls the C library's between these statements.
+fn libc_wrapper(function: &Function, before: &str, after: &str) -> String {
     let call = format!("hwio_libc.{}({});", function.name, function.arguments());
-    let back = if function.returns == "void" { "" } else { "return " };
-    format!("\n{}\n{{\n\thwio_trace(\"{}\");\n\t{back}{call}\n}}\n", function.prototype("hwio_"), function.name)
+    let call = match (function.returns.as_str(), after) {
+        ("void", _) => call,
+        (_, "") => format!("return {call}"),
+        (returns, _) => format!("{returns} result = {call}\n{after}\treturn result;"),
+    };
+    format!("\n{}\n{{\n{before}\t{call}\n}}\n", function.prototype("hwio_"))
 }
 
 /// A function that passes memory to the kernel, which is filled before.
@@ -337,12 +366,7 @@ fn giving(function: &Function) -> String {
         };
         let _ = writeln!(statements, "\t\thwio_kernel_uses({name}, {bytes});");
     }
-    format!(
-        "\n{}\n{{\n\tif (hwio_is_busy && hwio_depth == 0) {{\n{statements}\t}}\n\treturn hwio_libc.{}({});\n}}\n",
-        function.prototype("hwio_"),
-        function.name,
-        function.arguments()
-    )
+    libc_wrapper(function, &format!("\tif (hwio_is_busy && hwio_depth == 0) {{\n{statements}\t}}\n"), "")
 }
 
 /// The front's stubs and the names of their slots: those of MPI's functions that every MPI has, each as `MPI_X` and

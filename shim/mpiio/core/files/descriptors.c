@@ -2,20 +2,21 @@
  * a file. */
 #include <errno.h>
 #include <fcntl.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "../effects.h"
 #include "../patterns/delegated.h"
 #include "../patterns/incoming.h"
-#include "change.h"
-#include "real.h"
-#include "transfer.h"
 
 unsigned int hwio_descriptor_changes;
+
+void hwio_descriptor_changed(void)
+{
+	__atomic_fetch_add(&hwio_descriptor_changes, 1, __ATOMIC_RELAXED);
+}
 
 /* Waits for other ranks' writes to this file. False, with errno set: one of them has failed. */
 static bool await_writes(int descriptor)
@@ -46,21 +47,6 @@ int hwio_close(int descriptor)
 	return is_good ? result : -1;
 }
 
-int hwio_close_range(unsigned int first, unsigned int last, int flags)
-{
-	hwio_descriptor_changed();
-	/* The engine's descriptors may be among them. */
-	hwio_settle_everything();
-	return hwio_libc.close_range(first, last, flags);
-}
-
-void hwio_closefrom(int first)
-{
-	hwio_descriptor_changed();
-	hwio_settle_everything();
-	hwio_libc.closefrom(first);
-}
-
 int hwio_fclose(FILE *stream)
 {
 	hwio_descriptor_changed();
@@ -72,7 +58,7 @@ int hwio_fclose(FILE *stream)
 	return is_good ? result : EOF;
 }
 
-static void before_fopen(const char *path, const char *mode)
+void hwio_before_fopen(const char *path, const char *mode)
 {
 	if (mode && (strchr(mode, 'w') || strchr(mode, 'a') || strchr(mode, '+')))
 		hwio_before_change_of(path, AT_FDCWD);
@@ -80,39 +66,7 @@ static void before_fopen(const char *path, const char *mode)
 		hwio_before_reading(path);
 }
 
-FILE *hwio_fopen(const char *path, const char *mode)
-{
-	before_fopen(path, mode);
-	return hwio_libc.fopen(path, mode);
-}
-
-FILE *hwio_fopen64(const char *path, const char *mode)
-{
-	before_fopen(path, mode);
-	return hwio_libc.fopen64(path, mode);
-}
-
-FILE *hwio_freopen(const char *path, const char *mode, FILE *stream)
-{
-	hwio_descriptor_changed();
-	before_fopen(path, mode);
-	return hwio_libc.freopen(path, mode, stream);
-}
-
-FILE *hwio_freopen64(const char *path, const char *mode, FILE *stream)
-{
-	hwio_descriptor_changed();
-	before_fopen(path, mode);
-	return hwio_libc.freopen64(path, mode, stream);
-}
-
-int hwio_dup(int descriptor)
-{
-	return hwio_libc.dup(descriptor);
-}
-
-/* The program may choose a descriptor number that the engine uses. */
-static void vacate_descriptor(int descriptor)
+void hwio_vacate_descriptor(int descriptor)
 {
 	hwio_descriptor_changed();
 	if (hwio_is_busy && hwio_depth == 0 && hwio_file_owns(descriptor)) {
@@ -121,47 +75,11 @@ static void vacate_descriptor(int descriptor)
 	}
 }
 
-int hwio_dup2(int from, int to)
-{
-	vacate_descriptor(to);
-	return hwio_libc.dup2(from, to);
-}
-
-int hwio_dup3(int from, int to, int flags)
-{
-	vacate_descriptor(to);
-	return hwio_libc.dup3(from, to, flags);
-}
-
-static void note_locks(int command)
+void hwio_note_locks(int command)
 {
 	/* MPI's own locks don't count: it releases them before its call returns. */
 	if (hwio_depth == 0 && (command == F_SETLK || command == F_SETLKW))
 		hwio_file_stop_closing();
-}
-
-int hwio_fcntl(int descriptor, int command, void *argument)
-{
-	note_locks(command);
-	return hwio_libc.fcntl(descriptor, command, argument);
-}
-
-int hwio_fcntl64(int descriptor, int command, void *argument)
-{
-	note_locks(command);
-	return hwio_libc.fcntl64(descriptor, command, argument);
-}
-
-int hwio_lockf(int descriptor, int command, off_t bytes)
-{
-	note_locks(F_SETLK);
-	return hwio_libc.lockf(descriptor, command, bytes);
-}
-
-int hwio_lockf64(int descriptor, int command, off64_t bytes)
-{
-	note_locks(F_SETLK);
-	return hwio_libc.lockf64(descriptor, command, bytes);
 }
 
 int hwio_fsync(int descriptor)

@@ -10,18 +10,15 @@
 #include <unistd.h>
 
 #include "../context.h"
+#include "../effects.h"
 #include "../generated-calls.h"
 #include "../memory/deferred.h"
-#include "../memory/memory_map.h"
 #include "../model.h"
 #include "../mpi/control.h"
 #include "../patterns/delegated.h"
 #include "../patterns/incoming.h"
 #include "../mpi/mounts.h"
-#include "change.h"
 #include "fortran.h"
-#include "real.h"
-#include "transfer.h"
 
 /* Returns how many bytes a read would return; 0 if it can't be deferred. */
 static size_t available_bytes(int descriptor, size_t bytes, off_t *offset, const struct stat *status)
@@ -258,11 +255,6 @@ ssize_t hwio_pread(int descriptor, void *memory, size_t bytes, off_t offset)
 	return result;
 }
 
-ssize_t hwio_pread64(int descriptor, void *memory, size_t bytes, off64_t offset)
-{
-	return hwio_pread(descriptor, memory, bytes, offset);
-}
-
 /* If the buffer is too small, the original ends the process. */
 ssize_t hwio___read_chk(int descriptor, void *memory, size_t bytes, size_t buffer_bytes)
 {
@@ -325,9 +317,9 @@ static bool is_regular(int descriptor)
 	return fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode);
 }
 
-static void before_read_vector(const struct iovec *pieces, int count)
+void hwio_before_read_vector(const struct iovec *pieces, size_t count)
 {
-	for (int i = 0; hwio_is_busy && hwio_depth == 0 && i < count; i++)
+	for (size_t i = 0; hwio_is_busy && hwio_depth == 0 && i < count; i++)
 		hwio_use_in(pieces[i].iov_base, pieces[i].iov_len);
 }
 
@@ -337,7 +329,7 @@ ssize_t hwio_readv(int descriptor, const struct iovec *pieces, int count)
 	if (count > 0 && hwio_examines(total(pieces, count)) && is_regular(descriptor) &&
 		read_vector_instead(descriptor, pieces, count, HWIO_OWN_POSITION, &result))
 		return result;
-	before_read_vector(pieces, count);
+	hwio_before_read_vector(pieces, (size_t)count);
 	return hwio_libc.readv(descriptor, pieces, count);
 }
 
@@ -347,13 +339,8 @@ ssize_t hwio_preadv(int descriptor, const struct iovec *pieces, int count, off_t
 	if (offset >= 0 && count > 0 && hwio_examines(total(pieces, count)) && is_regular(descriptor) &&
 		read_vector_instead(descriptor, pieces, count, offset, &result))
 		return result;
-	before_read_vector(pieces, count);
+	hwio_before_read_vector(pieces, (size_t)count);
 	return hwio_libc.preadv(descriptor, pieces, count, offset);
-}
-
-ssize_t hwio_preadv64(int descriptor, const struct iovec *pieces, int count, off64_t offset)
-{
-	return hwio_preadv(descriptor, pieces, count, offset);
 }
 
 ssize_t hwio_preadv2(int descriptor, const struct iovec *pieces, int count, off_t offset, int flags)
@@ -361,11 +348,6 @@ ssize_t hwio_preadv2(int descriptor, const struct iovec *pieces, int count, off_
 	if (flags == 0)
 		return offset == -1 ? hwio_readv(descriptor, pieces, count)
 				    : hwio_preadv(descriptor, pieces, count, offset);
-	before_read_vector(pieces, count);
+	hwio_before_read_vector(pieces, (size_t)count);
 	return hwio_libc.preadv2(descriptor, pieces, count, offset, flags);
-}
-
-ssize_t hwio_preadv64v2(int descriptor, const struct iovec *pieces, int count, off64_t offset, int flags)
-{
-	return hwio_preadv2(descriptor, pieces, count, offset, flags);
 }

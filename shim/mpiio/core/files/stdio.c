@@ -51,7 +51,7 @@ static size_t read_past(char *memory, size_t bytes, FILE *stream)
 	return buffered + (size_t)got;
 }
 
-static size_t read_stream(void *memory, size_t size, size_t count, FILE *stream)
+size_t hwio_fread(void *memory, size_t size, size_t count, FILE *stream)
 {
 	size_t bytes;
 	if (__builtin_mul_overflow(size, count, &bytes) || size == 0 || !hwio_examines(bytes) ||
@@ -87,22 +87,12 @@ static size_t read_stream(void *memory, size_t size, size_t count, FILE *stream)
 	return done / size;
 }
 
-size_t hwio_fread(void *memory, size_t size, size_t count, FILE *stream)
-{
-	return read_stream(memory, size, count, stream);
-}
-
-size_t hwio_fread_unlocked(void *memory, size_t size, size_t count, FILE *stream)
-{
-	return read_stream(memory, size, count, stream);
-}
-
 size_t hwio___fread_chk(void *memory, size_t buffer_bytes, size_t size, size_t count, FILE *stream)
 {
 	size_t bytes;
 	if (__builtin_mul_overflow(size, count, &bytes) || bytes > buffer_bytes)
 		return hwio_libc.__fread_chk(memory, buffer_bytes, size, count, stream);
-	return read_stream(memory, size, count, stream);
+	return hwio_fread(memory, size, count, stream);
 }
 
 size_t hwio___fread_unlocked_chk(void *memory, size_t buffer_bytes, size_t size, size_t count, FILE *stream)
@@ -110,7 +100,7 @@ size_t hwio___fread_unlocked_chk(void *memory, size_t buffer_bytes, size_t size,
 	size_t bytes;
 	if (__builtin_mul_overflow(size, count, &bytes) || bytes > buffer_bytes)
 		return hwio_libc.__fread_unlocked_chk(memory, buffer_bytes, size, count, stream);
-	return read_stream(memory, size, count, stream);
+	return hwio_fread(memory, size, count, stream);
 }
 
 /* Has the owners of the data write it, past the buffer. False: the original has to be called. */
@@ -127,7 +117,7 @@ static bool write_past(const void *memory, size_t bytes, FILE *stream)
 	return true;
 }
 
-static size_t write_stream(const void *memory, size_t size, size_t count, FILE *stream)
+size_t hwio_fwrite(const void *memory, size_t size, size_t count, FILE *stream)
 {
 	size_t bytes, done = 0;
 	bool is_sane = !__builtin_mul_overflow(size, count, &bytes) && bytes > 0;
@@ -153,14 +143,4 @@ static size_t write_stream(const void *memory, size_t size, size_t count, FILE *
 	}
 	funlockfile(stream);
 	return done / size;
-}
-
-size_t hwio_fwrite(const void *memory, size_t size, size_t count, FILE *stream)
-{
-	return write_stream(memory, size, count, stream);
-}
-
-size_t hwio_fwrite_unlocked(const void *memory, size_t size, size_t count, FILE *stream)
-{
-	return write_stream(memory, size, count, stream);
 }

@@ -10,11 +10,7 @@
 
 /* Counts calls that may assign a descriptor's number to another file. */
 extern unsigned int hwio_descriptor_changes;
-
-static inline void hwio_descriptor_changed(void)
-{
-	__atomic_fetch_add(&hwio_descriptor_changes, 1, __ATOMIC_RELAXED);
-}
+void hwio_descriptor_changed(void);
 
 /* Defers a read. `caller` is the return address of the program's call, NULL if it isn't known. False: nothing was done,
  * the original has to be called. */

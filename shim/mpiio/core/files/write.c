@@ -6,12 +6,10 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "../effects.h"
 #include "../generated-calls.h"
 #include "../patterns/incoming.h"
 #include "../report.h"
-#include "change.h"
-#include "real.h"
-#include "transfer.h"
 
 bool hwio_write_instead(int descriptor, const void *memory, size_t bytes, off_t offset, ssize_t *result)
 {
@@ -88,11 +86,6 @@ ssize_t hwio_pwrite(int descriptor, const void *memory, size_t bytes, off_t offs
 	return result;
 }
 
-ssize_t hwio_pwrite64(int descriptor, const void *memory, size_t bytes, off64_t offset)
-{
-	return hwio_pwrite(descriptor, memory, bytes, offset);
-}
-
 /* Streams write their buffer and a long piece in one call: the pieces are written one after another. */
 static bool write_vector_instead(int descriptor, const struct iovec *pieces, int count, off_t offset, ssize_t *result)
 {
@@ -118,7 +111,7 @@ static bool write_vector_instead(int descriptor, const struct iovec *pieces, int
 	return true;
 }
 
-static void before_write_vector(int descriptor, const struct iovec *pieces, int count, off_t offset)
+void hwio_before_write_vector(int descriptor, const struct iovec *pieces, int count, off_t offset)
 {
 	size_t bytes = 0;
 	if (!hwio_is_busy || hwio_depth > 0)
@@ -143,7 +136,7 @@ ssize_t hwio_writev(int descriptor, const struct iovec *pieces, int count)
 	if (hwio_is_busy && hwio_depth == 0 &&
 		write_vector_instead(descriptor, pieces, count, HWIO_OWN_POSITION, &result))
 		return result;
-	before_write_vector(descriptor, pieces, count, HWIO_OWN_POSITION);
+	hwio_before_write_vector(descriptor, pieces, count, HWIO_OWN_POSITION);
 	result = hwio_libc.writev(descriptor, pieces, count);
 	hwio_after_change(descriptor);
 	return result;
@@ -156,34 +149,8 @@ ssize_t hwio_pwritev(int descriptor, const struct iovec *pieces, int count, off_
 	if (hwio_is_busy && hwio_depth == 0 && offset >= 0 &&
 		write_vector_instead(descriptor, pieces, count, offset, &result))
 		return result;
-	before_write_vector(descriptor, pieces, count, offset);
+	hwio_before_write_vector(descriptor, pieces, count, offset);
 	result = hwio_libc.pwritev(descriptor, pieces, count, offset);
 	hwio_after_change(descriptor);
 	return result;
-}
-
-ssize_t hwio_pwritev64(int descriptor, const struct iovec *pieces, int count, off64_t offset)
-{
-	return hwio_pwritev(descriptor, pieces, count, offset);
-}
-
-ssize_t hwio_pwritev2(int descriptor, const struct iovec *pieces, int count, off_t offset, int flags)
-{
-	before_write_vector(descriptor, pieces, count, HWIO_OWN_POSITION);
-	hwio_before_change(descriptor, 0, INT64_MAX);
-	ssize_t result = hwio_libc.pwritev2(descriptor, pieces, count, offset, flags);
-	hwio_after_change(descriptor);
-	return result;
-}
-
-ssize_t hwio_pwritev64v2(int descriptor, const struct iovec *pieces, int count, off64_t offset, int flags)
-{
-	return hwio_pwritev2(descriptor, pieces, count, offset, flags);
-}
-
-ssize_t hwio_vmsplice(int descriptor, const struct iovec *pieces, size_t count, unsigned int flags)
-{
-	for (size_t i = 0; hwio_is_busy && hwio_depth == 0 && i < count; i++)
-		hwio_use_in(pieces[i].iov_base, pieces[i].iov_len);
-	return hwio_libc.vmsplice(descriptor, pieces, count, flags);
 }

@@ -6,11 +6,9 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
-#include "../files/change.h"
+#include "../effects.h"
 #include "../generated-calls.h"
 #include "../patterns/incoming.h"
-#include "memory_map.h"
-#include "real.h"
 #include "records.h"
 
 static bool may_concern(const void *memory)
@@ -40,22 +38,10 @@ static void before_replacement(void *memory, size_t bytes)
 	errno = saved;
 }
 
-static void before_realloc(void *memory)
+void hwio_before_realloc(void *memory)
 {
 	if (may_concern(memory))
 		before_replacement(memory, malloc_usable_size(memory));
-}
-
-void *hwio_realloc(void *memory, size_t bytes)
-{
-	before_realloc(memory);
-	return hwio_libc.realloc(memory, bytes);
-}
-
-void *hwio_reallocarray(void *memory, size_t count, size_t size)
-{
-	before_realloc(memory);
-	return hwio_libc.reallocarray(memory, count, size);
 }
 
 void hwio_before_mapping(void *address, size_t bytes, int protection, int flags, int descriptor)
@@ -75,18 +61,6 @@ void hwio_before_mapping(void *address, size_t bytes, int protection, int flags,
 		hwio_before_change(descriptor, 0, INT64_MAX);
 	}
 	errno = saved;
-}
-
-void *hwio_mmap(void *address, size_t bytes, int protection, int flags, int descriptor, off_t offset)
-{
-	hwio_before_mapping(address, bytes, protection, flags, descriptor);
-	return hwio_libc.mmap(address, bytes, protection, flags, descriptor, offset);
-}
-
-void *hwio_mmap64(void *address, size_t bytes, int protection, int flags, int descriptor, off64_t offset)
-{
-	hwio_before_mapping(address, bytes, protection, flags, descriptor);
-	return hwio_libc.mmap64(address, bytes, protection, flags, descriptor, offset);
 }
 
 int hwio_munmap(void *address, size_t bytes)
@@ -115,15 +89,14 @@ void *hwio_mremap(void *address, size_t old_bytes, size_t new_bytes, int flags, 
 	return hwio_libc.mremap(address, old_bytes, new_bytes, flags, new_address);
 }
 
-int hwio_madvise(void *address, size_t bytes, int advice)
+void hwio_before_advice(void *address, size_t bytes, int advice)
 {
 	bool discards_content = advice == MADV_DONTNEED || advice == MADV_FREE || advice == MADV_REMOVE;
 	if (discards_content && hwio_is_busy && hwio_depth == 0)
 		before_replacement(address, bytes);
-	return hwio_libc.madvise(address, bytes, advice);
 }
 
-static void before_protection(void *address, size_t bytes)
+void hwio_before_protection(void *address, size_t bytes)
 {
 	if (hwio_is_busy && hwio_depth == 0) {
 		int saved = errno;
@@ -131,18 +104,6 @@ static void before_protection(void *address, size_t bytes)
 		errno = saved;
 	}
 	hwio_memory_map_forget();
-}
-
-int hwio_mprotect(void *address, size_t bytes, int protection)
-{
-	before_protection(address, bytes);
-	return hwio_libc.mprotect(address, bytes, protection);
-}
-
-int hwio_pkey_mprotect(void *address, size_t bytes, int protection, int key)
-{
-	before_protection(address, bytes);
-	return hwio_libc.pkey_mprotect(address, bytes, protection, key);
 }
 
 void *hwio_shmat(int segment, const void *address, int flags)
@@ -153,14 +114,7 @@ void *hwio_shmat(int segment, const void *address, int flags)
 	return hwio_libc.shmat(segment, address, flags);
 }
 
-int hwio_shmdt(const void *address)
-{
-	hwio_memory_map_forget();
-	return hwio_libc.shmdt(address);
-}
-
-/* The kernel, or the C library, may use this memory from now on. */
-static void before_persistent(const void *address, size_t bytes)
+void hwio_before_persistent(const void *address, size_t bytes)
 {
 	if (hwio_mode == HWIO_OFF || hwio_depth > 0)
 		return;
@@ -168,18 +122,6 @@ static void before_persistent(const void *address, size_t bytes)
 	hwio_use_in(address, bytes);
 	hwio_memory_map_exclude(address, bytes);
 	errno = saved;
-}
-
-int hwio_mlock(const void *address, size_t bytes)
-{
-	before_persistent(address, bytes);
-	return hwio_libc.mlock(address, bytes);
-}
-
-int hwio_mlock2(const void *address, size_t bytes, unsigned int flags)
-{
-	before_persistent(address, bytes);
-	return hwio_libc.mlock2(address, bytes, flags);
 }
 
 int hwio_mlockall(int flags)
@@ -190,27 +132,8 @@ int hwio_mlockall(int flags)
 	return hwio_libc.mlockall(flags);
 }
 
-/* A stream's buffer: the C library's reads into it and writes from it are not intercepted. */
-static void before_buffer(void *buffer, size_t bytes)
+void hwio_before_buffer(void *buffer, size_t bytes)
 {
 	if (buffer)
-		before_persistent(buffer, bytes);
-}
-
-int hwio_setvbuf(FILE *stream, char *buffer, int mode, size_t bytes)
-{
-	before_buffer(buffer, bytes);
-	return hwio_libc.setvbuf(stream, buffer, mode, bytes);
-}
-
-void hwio_setbuffer(FILE *stream, char *buffer, size_t bytes)
-{
-	before_buffer(buffer, bytes);
-	hwio_libc.setbuffer(stream, buffer, bytes);
-}
-
-void hwio_setbuf(FILE *stream, char *buffer)
-{
-	before_buffer(buffer, BUFSIZ);
-	hwio_libc.setbuf(stream, buffer);
+		hwio_before_persistent(buffer, bytes);
 }

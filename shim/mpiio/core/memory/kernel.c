@@ -14,13 +14,11 @@
 #include <sys/syscall.h>
 #include <ucontext.h>
 
-#include "../files/change.h"
+#include "../effects.h"
 #include "../generated-calls.h"
 #include "../patterns/incoming.h"
 #include "../signals/aside.h"
 #include "../signals/handler.h"
-#include "memory_map.h"
-#include "real.h"
 #include "records.h"
 #include "signals.h"
 

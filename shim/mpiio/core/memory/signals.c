@@ -128,16 +128,6 @@ handler hwio_signal(int signal, handler wanted)
 	return hwio_sigaction(signal, &action, &old) == 0 ? old.sa_handler : SIG_ERR;
 }
 
-handler hwio_bsd_signal(int signal, handler wanted)
-{
-	return hwio_signal(signal, wanted);
-}
-
-handler hwio_sysv_signal(int signal, handler wanted)
-{
-	return hwio___sysv_signal(signal, wanted);
-}
-
 handler hwio___sysv_signal(int signal, handler wanted)
 {
 	if (!find_intercepted(signal))

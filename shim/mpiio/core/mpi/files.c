@@ -66,13 +66,9 @@ int hwio_MPI_File_open(MPI_Comm comm, const char *name, int mode, MPI_Info info,
 	return result;
 }
 
-int hwio_MPI_File_close(MPI_File *file)
+void hwio_before_file_close(MPI_File file)
 {
-	struct opened *one = hwio_depth == 0 && hwio_mode != HWIO_OFF ? opened_of(*file) : NULL;
-	if (hwio_is_busy && hwio_depth == 0) {
-		hwio_communicates();
-		hwio_incoming_wait();
-	}
+	struct opened *one = hwio_depth == 0 && hwio_mode != HWIO_OFF ? opened_of(file) : NULL;
 	if (one) {
 		struct opened **link = &opened_list;
 		while (*link != one)
@@ -82,57 +78,27 @@ int hwio_MPI_File_close(MPI_File *file)
 			hwio_libc.close(one->descriptor);
 		free(one);
 	}
-	hwio_step_in();
-	int result = hwio_real.MPI_File_close(file);
-	hwio_step_out();
-	return result;
 }
 
-int hwio_MPI_File_set_view(MPI_File file, MPI_Offset displacement, MPI_Datatype element, MPI_Datatype type,
-	const char *representation, MPI_Info info)
+void hwio_note_view(MPI_File file, bool is_strange)
 {
 	struct opened *one = hwio_depth == 0 ? opened_of(file) : NULL;
-	/* From now on positions count elements. */
-	if (one)
+	if (one && is_strange)
 		one->is_plain = false;
-	hwio_step_in();
-	int result = hwio_real.MPI_File_set_view(file, displacement, element, type, representation, info);
-	hwio_step_out();
-	return result;
 }
 
-int hwio_MPI_File_set_atomicity(MPI_File file, int flag)
+void hwio_before_file_change(MPI_File file)
 {
-	struct opened *one = hwio_depth == 0 ? opened_of(file) : NULL;
-	if (one && flag)
-		one->is_plain = false;
-	hwio_step_in();
-	int result = hwio_real.MPI_File_set_atomicity(file, flag);
-	hwio_step_out();
-	return result;
-}
-
-int hwio_MPI_File_seek(MPI_File file, MPI_Offset offset, int whence)
-{
-	hwio_step_in();
-	int result = hwio_real.MPI_File_seek(file, offset, whence);
-	hwio_step_out();
-	return result;
-}
-
-int hwio_MPI_File_set_size(MPI_File file, MPI_Offset bytes)
-{
-	struct opened *one = hwio_depth == 0 && hwio_is_busy ? opened_of(file) : NULL;
-	if (hwio_is_busy && hwio_depth == 0)
-		hwio_communicates();
+	struct opened *one = hwio_is_busy && hwio_depth == 0 ? opened_of(file) : NULL;
 	if (one && one->descriptor >= 0)
 		hwio_before_change(one->descriptor, 0, INT64_MAX);
-	hwio_step_in();
-	int result = hwio_real.MPI_File_set_size(file, bytes);
-	hwio_step_out();
+}
+
+void hwio_after_file_change(MPI_File file)
+{
+	struct opened *one = hwio_is_busy && hwio_depth == 0 ? opened_of(file) : NULL;
 	if (one && one->descriptor >= 0)
 		hwio_after_change(one->descriptor);
-	return result;
 }
 
 /* Returns the buffer's one block of memory if it is large; NULL if it isn't, or has several. */
@@ -193,13 +159,6 @@ static bool write_instead(MPI_File file, MPI_Offset offset, const void *buffer, 
 	return false;
 }
 
-static void after_write(MPI_File file)
-{
-	struct opened *one = hwio_is_busy && hwio_depth == 0 ? opened_of(file) : NULL;
-	if (one && one->descriptor >= 0)
-		hwio_after_change(one->descriptor);
-}
-
 int hwio_MPI_File_read_at(MPI_File file, MPI_Offset offset, void *buffer, int count, MPI_Datatype type,
 	MPI_Status *status)
 {
@@ -207,29 +166,22 @@ int hwio_MPI_File_read_at(MPI_File file, MPI_Offset offset, void *buffer, int co
 		return MPI_SUCCESS;
 	if (hwio_is_busy && hwio_depth == 0)
 		hwio_uses(buffer, count, type);
-	hwio_step_in();
-	int result = hwio_real.MPI_File_read_at(file, offset, buffer, count, type, status);
-	hwio_step_out();
-	return result;
+	return HWIO_INSIDE(hwio_real.MPI_File_read_at(file, offset, buffer, count, type, status));
 }
 
 int hwio_MPI_File_read(MPI_File file, void *buffer, int count, MPI_Datatype type, MPI_Status *status)
 {
 	MPI_Offset position = 0;
-	hwio_step_in();
-	bool is_known = hwio_depth == 1 && hwio_mode != HWIO_OFF && opened_of(file) &&
-		hwio_real.MPI_File_get_position(file, &position) == MPI_SUCCESS;
-	hwio_step_out();
+	bool is_known = hwio_depth == 0 && hwio_mode != HWIO_OFF && opened_of(file) &&
+		HWIO_INSIDE(hwio_real.MPI_File_get_position(file, &position)) == MPI_SUCCESS;
 	if (is_known && read_instead(file, position, buffer, count, type, status)) {
-		hwio_MPI_File_seek(file, position + (MPI_Offset)hwio_type_bytes(count, type), MPI_SEEK_SET);
+		position += (MPI_Offset)hwio_type_bytes(count, type);
+		HWIO_INSIDE(hwio_real.MPI_File_seek(file, position, MPI_SEEK_SET));
 		return MPI_SUCCESS;
 	}
 	if (hwio_is_busy && hwio_depth == 0)
 		hwio_uses(buffer, count, type);
-	hwio_step_in();
-	int result = hwio_real.MPI_File_read(file, buffer, count, type, status);
-	hwio_step_out();
-	return result;
+	return HWIO_INSIDE(hwio_real.MPI_File_read(file, buffer, count, type, status));
 }
 
 int hwio_MPI_File_write_at(MPI_File file, MPI_Offset offset, const void *buffer, int count, MPI_Datatype type,
@@ -239,62 +191,24 @@ int hwio_MPI_File_write_at(MPI_File file, MPI_Offset offset, const void *buffer,
 		return MPI_SUCCESS;
 	if (hwio_is_busy && hwio_depth == 0)
 		hwio_uses(buffer, count, type);
-	hwio_step_in();
-	int result = hwio_real.MPI_File_write_at(file, offset, buffer, count, type, status);
-	hwio_step_out();
-	after_write(file);
+	int result = HWIO_INSIDE(hwio_real.MPI_File_write_at(file, offset, buffer, count, type, status));
+	hwio_after_file_change(file);
 	return result;
 }
 
 int hwio_MPI_File_write(MPI_File file, const void *buffer, int count, MPI_Datatype type, MPI_Status *status)
 {
 	MPI_Offset position = 0;
-	hwio_step_in();
-	bool is_known = hwio_depth == 1 && hwio_is_busy && opened_of(file) &&
-		hwio_real.MPI_File_get_position(file, &position) == MPI_SUCCESS;
-	hwio_step_out();
+	bool is_known = hwio_depth == 0 && hwio_is_busy && opened_of(file) &&
+		HWIO_INSIDE(hwio_real.MPI_File_get_position(file, &position)) == MPI_SUCCESS;
 	if (is_known && write_instead(file, position, buffer, count, type, status)) {
-		hwio_MPI_File_seek(file, position + (MPI_Offset)hwio_type_bytes(count, type), MPI_SEEK_SET);
+		position += (MPI_Offset)hwio_type_bytes(count, type);
+		HWIO_INSIDE(hwio_real.MPI_File_seek(file, position, MPI_SEEK_SET));
 		return MPI_SUCCESS;
 	}
 	if (hwio_is_busy && hwio_depth == 0)
 		hwio_uses(buffer, count, type);
-	hwio_step_in();
-	int result = hwio_real.MPI_File_write(file, buffer, count, type, status);
-	hwio_step_out();
-	after_write(file);
+	int result = HWIO_INSIDE(hwio_real.MPI_File_write(file, buffer, count, type, status));
+	hwio_after_file_change(file);
 	return result;
-}
-
-/* Called before a collective write. */
-static void before_write_all(MPI_File file, const void *buffer, int count, MPI_Datatype type)
-{
-	struct opened *one = hwio_is_busy && hwio_depth == 0 ? opened_of(file) : NULL;
-	if (hwio_is_busy && hwio_depth == 0) {
-		hwio_communicates();
-		hwio_uses(buffer, count, type);
-	}
-	if (one && one->descriptor >= 0)
-		hwio_before_change(one->descriptor, 0, INT64_MAX);
-	hwio_step_in();
-}
-
-static int after_write_all(MPI_File file, int result)
-{
-	hwio_step_out();
-	after_write(file);
-	return result;
-}
-
-int hwio_MPI_File_write_at_all(MPI_File file, MPI_Offset offset, const void *buffer, int count, MPI_Datatype type,
-	MPI_Status *status)
-{
-	before_write_all(file, buffer, count, type);
-	return after_write_all(file, hwio_real.MPI_File_write_at_all(file, offset, buffer, count, type, status));
-}
-
-int hwio_MPI_File_write_all(MPI_File file, const void *buffer, int count, MPI_Datatype type, MPI_Status *status)
-{
-	before_write_all(file, buffer, count, type);
-	return after_write_all(file, hwio_real.MPI_File_write_all(file, buffer, count, type, status));
 }

@@ -134,11 +134,6 @@ static bool agree_on_mode(enum hwio_mode mode)
 	return least[0] == -least[1] && least[2] == -least[3] && least[2] != HWIO_OFF;
 }
 
-static void at_exit(void)
-{
-	hwio_settle_for_others();
-}
-
 static bool agree_and_start(enum hwio_mode mode)
 {
 	const char *least = getenv("HEADWATER_IO_BYTES_MIN"), *profile = getenv("HEADWATER_IO_PROFILE");
@@ -203,7 +198,7 @@ static void start_after_init(bool is_up)
 	hwio_step_out();
 	if (is_agreed) {
 		hwio_mode = wanted;
-		atexit(at_exit);
+		atexit(hwio_settle_for_others);
 	}
 	errno = saved;
 }
@@ -231,9 +226,7 @@ int hwio_MPI_Init(int *count, char ***arguments)
 {
 	if (hwio_depth == 0)
 		begin_rendezvous();
-	hwio_step_in();
-	int result = hwio_real.MPI_Init(count, arguments);
-	hwio_step_out();
+	int result = HWIO_INSIDE(hwio_real.MPI_Init(count, arguments));
 	if (hwio_depth == 0)
 		start_after_init(result == MPI_SUCCESS);
 	return result;
@@ -243,9 +236,7 @@ int hwio_MPI_Init_thread(int *count, char ***arguments, int required, int *provi
 {
 	if (hwio_depth == 0)
 		begin_rendezvous();
-	hwio_step_in();
-	int result = hwio_real.MPI_Init_thread(count, arguments, required, provided);
-	hwio_step_out();
+	int result = HWIO_INSIDE(hwio_real.MPI_Init_thread(count, arguments, required, provided));
 	if (hwio_depth == 0)
 		start_after_init(result == MPI_SUCCESS);
 	return result;
@@ -255,37 +246,5 @@ int hwio_MPI_Finalize(void)
 {
 	if (hwio_depth == 0)
 		hwio_finish();
-	hwio_step_in();
-	int result = hwio_real.MPI_Finalize();
-	hwio_step_out();
-	return result;
-}
-
-int hwio_MPI_Abort(MPI_Comm comm, int code)
-{
-	hwio_step_in();
-	int result = hwio_real.MPI_Abort(comm, code);
-	/* MPICH's MPI_Abort may return; the program continues until it is ended. */
-	hwio_step_out();
-	return result;
-}
-
-int hwio_MPI_Comm_free(MPI_Comm *comm)
-{
-	if (hwio_is_busy && hwio_depth == 0)
-		hwio_communicates();
-	hwio_step_in();
-	int result = hwio_real.MPI_Comm_free(comm);
-	hwio_step_out();
-	return result;
-}
-
-int hwio_MPI_Comm_disconnect(MPI_Comm *comm)
-{
-	if (hwio_is_busy && hwio_depth == 0)
-		hwio_communicates();
-	hwio_step_in();
-	int result = hwio_real.MPI_Comm_disconnect(comm);
-	hwio_step_out();
-	return result;
+	return HWIO_INSIDE(hwio_real.MPI_Finalize());
 }

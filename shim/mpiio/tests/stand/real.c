@@ -12,3 +12,29 @@ bool hwio_bind_real(void *libmpi, void *(*next)(const char *name))
 	(void)next;
 	return true;
 }
+
+/* Generated wrappers that the core calls. */
+int hwio_close_range(unsigned int first, unsigned int last, int flags)
+{
+	return close_range(first, last, flags);
+}
+
+int hwio_dup2(int from, int to)
+{
+	return dup2(from, to);
+}
+
+int hwio_dup3(int from, int to, int flags)
+{
+	return dup3(from, to, flags);
+}
+
+int hwio_fcntl(int descriptor, int command, void *argument)
+{
+	return fcntl(descriptor, command, argument);
+}
+
+int hwio_pkey_mprotect(void *address, size_t bytes, int protection, int key)
+{
+	return pkey_mprotect(address, bytes, protection, key);
+}

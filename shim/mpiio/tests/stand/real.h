@@ -47,38 +47,20 @@
 	X(MPI_Waitany) X(MPI_Waitsome) X(MPI_Win_create_errhandler)
 
 #define HWIO_STAND_LIBC(X) \
-	X(__fread_chk) X(__fread_unlocked_chk) X(__open64_2) X(__open_2) X(__openat64_2) X(__openat_2) \
-	X(__pread64_chk) X(__pread_chk) X(__read_chk) X(__recv_chk) X(__recvfrom_chk) X(__sysv_signal) X(_exit) \
-	X(aio_read) X(aio_read64) X(aio_write) X(aio_write64) X(close) X(close_range) X(closefrom) \
-	X(copy_file_range) X(creat) X(creat64) X(daemon) X(dup) X(dup2) X(dup3) X(execv) X(execve) X(execvp) \
-	X(execvpe) X(fallocate) X(fallocate64) X(fclose) X(fcntl) X(fcntl64) X(fdatasync) X(fexecve) X(fopen) \
-	X(fopen64) X(fork) X(fread) X(fread_unlocked) X(free) X(freopen) X(freopen64) X(fsync) X(ftruncate) \
-	X(ftruncate64) X(fwrite) X(fwrite_unlocked) X(lio_listio) X(lio_listio64) X(lockf) \
-	X(lockf64) X(madvise) X(mlock) X(mlock2) \
-	X(mlockall) X(mmap) X(mmap64) X(mprotect) X(mremap) X(munmap) X(pkey_mprotect) X(open) X(open64) X(openat) X(openat64) \
-	X(popen) X(posix_fallocate) X(posix_fallocate64) X(posix_spawn) X(posix_spawnp) X(pread) X(pread64) \
-	X(preadv) X(preadv2) X(preadv64) X(preadv64v2) X(process_vm_readv) X(process_vm_writev) \
-	X(pthread_create) X(pthread_exit) X(pthread_sigmask) X(pwrite) X(pwrite64) X(pwritev) X(pwritev2) X(pwritev64) \
-	X(pwritev64v2) X(read) X(readv) X(realloc) X(reallocarray) X(recv) X(recvfrom) X(recvmmsg) X(recvmsg) \
-	X(rename) X(renameat) X(renameat2) X(send) X(sendfile) X(sendfile64) X(sendmmsg) X(sendmsg) X(sendto) \
-	X(setbuf) X(setbuffer) X(setvbuf) X(shmat) X(shmdt) X(sigaction) X(signal) X(sigprocmask) X(splice) X(syscall) X(system) X(sysv_signal) \
-	X(truncate) X(truncate64) X(unlink) X(unlinkat) X(vmsplice) X(write) X(writev)
+	X(__fread_chk) X(__fread_unlocked_chk) X(__pread64_chk) X(__pread_chk) X(__read_chk) X(__sysv_signal) \
+	X(close) X(fclose) X(fdatasync) X(fork) X(fread) X(free) X(fsync) X(ftruncate) X(fwrite) X(mlockall) \
+	X(mmap) X(mprotect) X(mremap) X(munmap) X(open) X(pread) X(preadv) X(preadv2) X(process_vm_readv) \
+	X(pthread_create) X(pthread_exit) X(pthread_sigmask) X(pwrite) X(pwritev) X(read) X(readv) X(recv) \
+	X(recvmmsg) X(recvmsg) X(send) X(sendmmsg) X(sendmsg) X(shmat) X(sigaction) X(signal) X(sigprocmask) \
+	X(syscall) X(write) X(writev)
 /* clang-format on */
 
 /* Functions of the C library that are in none of its headers. */
-int __open_2(const char *path, int flags);
-int __open64_2(const char *path, int flags);
-int __openat_2(int directory, const char *path, int flags);
-int __openat64_2(int directory, const char *path, int flags);
 ssize_t __read_chk(int descriptor, void *buffer, size_t bytes, size_t room);
 ssize_t __pread_chk(int descriptor, void *buffer, size_t bytes, off_t offset, size_t room);
 ssize_t __pread64_chk(int descriptor, void *buffer, size_t bytes, off64_t offset, size_t room);
-ssize_t __recv_chk(int descriptor, void *buffer, size_t bytes, size_t room, int flags);
-ssize_t __recvfrom_chk(int descriptor, void *buffer, size_t bytes, size_t room, int flags, struct sockaddr *address,
-	socklen_t *address_bytes);
 size_t __fread_chk(void *buffer, size_t room, size_t size, size_t count, FILE *stream);
 size_t __fread_unlocked_chk(void *buffer, size_t room, size_t size, size_t count, FILE *stream);
-int fcntl64(int descriptor, int command, ...);
 
 #define HWIO_STAND_FIELD(name) __typeof__(name) *name;
 

@@ -1,6 +1,7 @@
 /* Finds the MPI library of the process, and its variant, when the program first calls MPI. In doubt, the program's
  * calls are not redirected. */
 #include <dlfcn.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -57,20 +58,8 @@ static bool is_first(void)
 /* Prints why the program isn't changed, if --io was requested. */
 static void report(const char *what, const char *of)
 {
-	char line[PATH_BYTES_MAX + 256];
-	size_t length = 0;
-	const char *const parts[] = {"headwater: this program's I/O is left as it is: ", what, of, "\n"};
-
-	if (getenv("HEADWATER_IO") == NULL || !is_first())
-		return;
-	for (size_t at = 0; at < sizeof(parts) / sizeof(parts[0]); at++) {
-		size_t bytes = strnlen(parts[at], sizeof(line) - length - 1);
-		memcpy(line + length, parts[at], bytes);
-		length += bytes;
-	}
-	line[length - 1] = '\n';
-	if (write(STDERR_FILENO, line, length) < 0)
-		return;
+	if (getenv("HEADWATER_IO") != NULL && is_first())
+		dprintf(STDERR_FILENO, "headwater: this program's I/O is left as it is: %s%s\n", what, of);
 }
 
 /* Finds the path of the variant for a library of this version; false: there is none. */
@@ -89,19 +78,9 @@ static bool variant_path(const char *version, char path[PATH_BYTES_MAX], unsigne
 		if (count == 0 || count > 2 || digits[count] != '.' || dladdr(&families, &own) == 0 ||
 			(slash = strrchr(own.dli_fname, '/')) == NULL)
 			return false;
-		const char *const parts[] = {"/headwater/mpiio-", family->name, digits, ".so"};
-		size_t length = (size_t)(slash - own.dli_fname);
-		if (length > PATH_BYTES_MAX - 64)
-			return false;
-		memcpy(path, own.dli_fname, length);
-		for (size_t part = 0; part < sizeof(parts) / sizeof(parts[0]); part++) {
-			size_t bytes = parts[part] == digits ? count : strlen(parts[part]);
-			memcpy(path + length, parts[part], bytes);
-			length += bytes;
-		}
-		path[length] = '\0';
 		*major = (unsigned int)strtoul(digits, NULL, 10);
-		return true;
+		return snprintf(path, PATH_BYTES_MAX, "%.*s/headwater/mpiio-%s%u.so", (int)(slash - own.dli_fname),
+			       own.dli_fname, family->name, *major) < PATH_BYTES_MAX;
 	}
 	return false;
 }

@@ -37,10 +37,8 @@ void hwio_communicates(void);
 void hwio_allocated(void *memory, MPI_Aint bytes);
 /* Called before the program frees memory that MPI has allocated. */
 void hwio_freed(void *memory);
-/* Return whether the caller is the root, and whether the root sends to it or receives from it (always true of a plain
- * communicator). */
+/* Returns whether the caller is the root. */
 int hwio_is_root(int root, MPI_Comm comm);
-int hwio_is_under_root(int root, MPI_Comm comm);
 
 /* A count and its type: of a count larger than an int, `type` becomes one element of that many, which `hwio_large_free`
  * frees. */

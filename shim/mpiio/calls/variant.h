@@ -43,6 +43,6 @@ struct hwio_variant {
 /* The variant's definitions of `runtime`, `start` and `before_vfork`. */
 extern const struct hwio_runtime_entry hwio_runtime[];
 int hwio_variant_start(void *libmpi, void *(*next)(const char *name));
-void hwio_before_vfork(void);
+void hwio_settle_everything(void);
 
 #endif

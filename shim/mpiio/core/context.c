@@ -166,7 +166,7 @@ struct hwio_context *hwio_context_here(enum hwio_operation_kind kind)
 			if (!frames[0])
 				context->frames[0] = (void *)1;
 			describe(context);
-			context->is_off = context->is_from_profile = is_in_profile(context);
+			context->is_off = is_in_profile(context);
 			context->why = context->is_off ? "an earlier run gained nothing there" : NULL;
 			order[count++] = context;
 			found = context;
@@ -233,8 +233,7 @@ void hwio_context_transformed(struct hwio_context *context, enum hwio_pattern pa
 	context->transformed++;
 	context->bytes += bytes;
 	context->seconds_saved += seconds_saved;
-	context->fruitless = 0;
-	context->charged = context->operations;
+	hwio_context_used(context);
 }
 
 void hwio_context_observed(struct hwio_context *context, enum hwio_pattern pattern, uint64_t bytes, const char *why)

@@ -25,7 +25,7 @@ struct hwio_context {
 	uint64_t bytes;
 	double seconds_saved;
 	enum hwio_pattern pattern;
-	bool has_pattern, is_off, is_from_profile;
+	bool has_pattern, is_off;
 	/* True if frames of a language's run time, between program and call, were skipped. */
 	bool is_of_runtime;
 	const char *why;

@@ -20,7 +20,5 @@ void hwio_use_in(const void *memory, size_t bytes);
 void hwio_use_out(void *memory, size_t bytes);
 /* Removes the records of this memory, which is filled already. */
 void hwio_forget_records(void *memory, size_t bytes);
-/* The program releases the memory. */
-void hwio_use_released(void *memory, size_t bytes);
 
 #endif

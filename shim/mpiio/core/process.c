@@ -14,11 +14,6 @@
 #include "real.h"
 #include "variant.h"
 
-void hwio_before_vfork(void)
-{
-	hwio_settle_everything();
-}
-
 /* The child of an MPI process can't use MPI; nothing is deferred in it. */
 pid_t hwio_fork(void)
 {

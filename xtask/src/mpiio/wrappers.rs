@@ -167,7 +167,7 @@ impl<'a> Variant<'a> {
             "\n__attribute__((visibility(\"default\"))) const struct hwio_variant headwater_mpiio_variant = {{\n\
              \t.version = HWIO_VARIANT_VERSION,\n\t.family = \"{family}\",\n\t.major = {major},\n\
              \t.entries = hwio_entries,\n\t.entry_count = sizeof(hwio_entries) / sizeof(hwio_entries[0]),\n\
-             \t.runtime = hwio_runtime,\n\t.start = hwio_variant_start,\n\t.before_vfork = hwio_before_vfork,\n}};\n"
+             \t.runtime = hwio_runtime,\n\t.start = hwio_variant_start,\n\t.before_vfork = hwio_settle_everything,\n}};\n"
         );
         Ok(text)
     }
@@ -305,7 +305,8 @@ fn uses(function: &Function, parameter: &Parameter, role: &Role) -> Result<Strin
     let (open, indent, close) = match role.ranks {
         Ranks::All => ("", "\t\t", ""),
         Ranks::Root => ("\t\tif (hwio_is_root(root, comm)) {\n", "\t\t\t", "\t\t}\n"),
-        Ranks::UnderRoot => ("\t\tif (hwio_is_under_root(root, comm)) {\n", "\t\t\t", "\t\t}\n"),
+        // Otherwise the caller is the root, or has no part, in an inter-communicator.
+        Ranks::UnderRoot => ("\t\tif (root >= 0) {\n", "\t\t\t", "\t\t}\n"),
     };
     Ok(format!("{open}{indent}{call}\n{close}"))
 }
@@ -521,7 +522,7 @@ mod tests {
             "\tif (count >= 0 && count <= INT_MAX)\n\t\treturn hwio_MPI_Send(buf, (int)count, datatype, dest, tag, comm);",
         );
         has("\t\thwio_communicates();\n\t\thwio_uses(buf, count, datatype);\n");
-        has("\t\tif (hwio_is_under_root(root, comm)) {\n\t\t\thwio_uses(sendbuf, sendcount, sendtype);\n\t\t}\n");
+        has("\t\tif (root >= 0) {\n\t\t\thwio_uses(sendbuf, sendcount, sendtype);\n\t\t}\n");
         has("\t\t\thwio_uses_v_c(recvbuf, recvcounts, displs, recvtype, hwio_peers(comm));");
         has("\t\thwio_stays_in_use = 1;\n\t\thwio_uses(buf, count, datatype);\n\t\thwio_stays_in_use = 0;\n");
         has("{ \"MPI_Igatherv_c\", (void *)hwio_MPI_Igatherv_c },");

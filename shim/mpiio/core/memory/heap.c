@@ -23,7 +23,7 @@ void hwio_free(void *memory)
 		int saved = errno;
 		size_t bytes = malloc_usable_size(memory);
 		if (hwio_may_be_recorded((uintptr_t)memory, (uintptr_t)memory + bytes) || hwio_incoming_any())
-			hwio_use_released(memory, bytes);
+			hwio_use_out(memory, bytes);
 		errno = saved;
 	}
 	hwio_libc.free(memory);
@@ -71,7 +71,7 @@ int hwio_munmap(void *address, size_t bytes)
 	if (hwio_depth == 0 && (uintptr_t)address % HWIO_PAGE_BYTES == 0) {
 		uintptr_t high = hwio_page_up((uintptr_t)address + bytes);
 		if (hwio_is_busy)
-			hwio_use_released(address, high - (uintptr_t)address);
+			hwio_use_out(address, high - (uintptr_t)address);
 		hwio_memory_map_unmapped((uintptr_t)address, high);
 	}
 	errno = saved;

@@ -57,11 +57,6 @@ void hwio_use_out(void *memory, size_t bytes)
 		hwio_incoming_drop((uintptr_t)memory, (uintptr_t)memory + bytes);
 }
 
-void hwio_use_released(void *memory, size_t bytes)
-{
-	hwio_use_out(memory, bytes);
-}
-
 void hwio_forget_records(void *memory, size_t bytes)
 {
 	hwio_enter();
@@ -196,12 +191,6 @@ int hwio_is_root(int root, MPI_Comm comm)
 	hwio_real.MPI_Comm_test_inter(comm, &is_inter);
 	hwio_step_out();
 	return is_inter ? root == MPI_ROOT : root == group_rank(comm);
-}
-
-int hwio_is_under_root(int root, MPI_Comm comm)
-{
-	(void)comm;
-	return root >= 0;
 }
 
 static void neighbours(MPI_Comm comm, int *from, int *to)

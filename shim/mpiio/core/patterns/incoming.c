@@ -159,7 +159,7 @@ static bool is_ascending(const struct hwio_layout *layout)
 	return layout->count > 0;
 }
 
-static bool can_defer(const struct hwio_layout *layout)
+bool hwio_incoming_can_defer(const struct hwio_layout *layout)
 {
 	return layout->bytes >= 4 * HWIO_PAGE_BYTES && is_ascending(layout) && !hwio_memory_map_is_threaded() &&
 		hwio_page_up(layout->low) < hwio_page_down(layout->high) &&
@@ -213,7 +213,7 @@ void hwio_incoming_fetch_now(uint64_t id, int world_rank, struct hwio_layout *la
 void hwio_incoming_accept(const struct hwio_offer *offer, struct hwio_layout *layout, bool may_defer)
 {
 	const struct hwio_envelope *envelope = &offer->envelope;
-	if (may_defer && layout->bytes == envelope->bytes && can_defer(layout))
+	if (may_defer && layout->bytes == envelope->bytes && hwio_incoming_can_defer(layout))
 		begin_pending(make_pending(envelope->id, envelope->sender, layout, NULL), offer->first, offer->last);
 	else
 		hwio_incoming_fetch_now(envelope->id, envelope->sender, layout, envelope->bytes);
@@ -224,11 +224,6 @@ bool hwio_incoming_defer(uint64_t id, int world_rank, struct hwio_layout *layout
 {
 	begin_pending(make_pending(id, world_rank, layout, context), first, last);
 	return true;
-}
-
-bool hwio_incoming_can_defer(const struct hwio_layout *layout)
-{
-	return can_defer(layout);
 }
 
 void hwio_incoming_reject(const struct hwio_envelope *envelope)

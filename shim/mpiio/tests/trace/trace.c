@@ -37,7 +37,7 @@ int hwio_variant_start(void *libmpi, void *(*next)(const char *name))
 
 const struct hwio_runtime_entry hwio_runtime[] = {{NULL, NULL, NULL, NULL}};
 
-void hwio_before_vfork(void)
+void hwio_settle_everything(void)
 {
 	hwio_trace("vfork");
 }
@@ -69,12 +69,6 @@ int hwio_is_root(int root, MPI_Comm comm)
 	int rank = -1;
 
 	return hwio_real.MPI_Comm_rank(comm, &rank) == MPI_SUCCESS && rank == root;
-}
-
-int hwio_is_under_root(int root, MPI_Comm comm)
-{
-	(void)comm;
-	return root >= 0;
 }
 
 int hwio_peers(MPI_Comm comm)

@@ -104,3 +104,10 @@ double hwio_seconds(void)
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
+
+uint64_t hwio_hash(uint64_t hash, const void *data, size_t bytes)
+{
+	for (size_t at = 0; at < bytes; at++)
+		hash = (hash ^ ((const unsigned char *)data)[at]) * 0x100000001b3;
+	return hash;
+}

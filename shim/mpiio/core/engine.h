@@ -60,6 +60,16 @@ static inline uintptr_t hwio_page_down(uintptr_t address)
 	return address & ~(HWIO_PAGE_BYTES - 1);
 }
 
+static inline uintptr_t hwio_least(uintptr_t a, uintptr_t b)
+{
+	return a < b ? a : b;
+}
+
+static inline uintptr_t hwio_most(uintptr_t a, uintptr_t b)
+{
+	return a > b ? a : b;
+}
+
 /* Acquires and releases the engine's lock. Calls may nest. */
 void hwio_enter(void);
 void hwio_leave(void);
@@ -71,5 +81,9 @@ void hwio_count_busy(void);
 /* Writes one line to standard error, "headwater: …". Doesn't allocate. */
 __attribute__((format(printf, 1, 2))) void hwio_log(const char *format, ...);
 double hwio_seconds(void);
+
+/* FNV-1a. */
+#define HWIO_HASH_START 0xcbf29ce484222325
+uint64_t hwio_hash(uint64_t hash, const void *data, size_t bytes);
 
 #endif

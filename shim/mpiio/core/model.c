@@ -190,14 +190,8 @@ bool hwio_model_defers_exchanges(void)
 	return !is_at_once;
 }
 
-double hwio_model_scatter_saved(size_t bytes, int ranks, double seconds)
+double hwio_model_saved(size_t bytes, int ranks, double seconds)
 {
 	double before = messages_s(bytes, ranks) + (double)bytes * parameters.file_byte_s;
-	return before > seconds ? before - seconds : 0;
-}
-
-double hwio_model_write_gain(size_t bytes, double seconds)
-{
-	double before = messages_s(bytes, hwio_ranks) + (double)bytes * parameters.file_byte_s;
 	return before > seconds ? before - seconds : 0;
 }

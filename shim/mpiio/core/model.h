@@ -24,7 +24,6 @@ bool hwio_model_exchanges(uint64_t bytes, uint64_t pieces, bool is_shared);
 /* Returns true if exchanges of successive writes may become one. */
 bool hwio_model_defers_exchanges(void);
 /* Returns the time that an operation of this duration has saved. */
-double hwio_model_scatter_saved(size_t bytes, int ranks, double seconds);
-double hwio_model_write_gain(size_t bytes, double seconds);
+double hwio_model_saved(size_t bytes, int ranks, double seconds);
 
 #endif

@@ -26,14 +26,6 @@
 /* The first rank's listening socket, and another rank's connection to the first. */
 static int listener = -1, to_first = -1;
 
-static uint64_t hash_of(uint64_t hash, const void *data, size_t bytes)
-{
-	/* FNV-1a. */
-	for (size_t at = 0; at < bytes; at++)
-		hash = (hash ^ ((const unsigned char *)data)[at]) * 0x100000001b3;
-	return hash;
-}
-
 /* Returns a digest of the launcher's name for this job, which differs for jobs on one node; 0 if there is none. */
 static uint64_t job_digest(void)
 {
@@ -41,12 +33,12 @@ static uint64_t job_digest(void)
 	static const char *const names[] = {"PMIX_NAMESPACE", "PMIX_SERVER_URI2", "PMIX_SERVER_URI3",
 		"PMIX_SERVER_URI4", "PMIX_SERVER_URI41", "PMI_JOBID", "SLURM_JOB_ID", "SLURM_STEP_ID", "PALS_APID",
 		"PMI_PORT"};
-	uint64_t hash = 0xcbf29ce484222325;
+	uint64_t hash = HWIO_HASH_START;
 	bool is_any = false;
 	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
 		const char *value = getenv(names[i]);
 		if (value)
-			hash = hash_of(hash, value, strlen(value) + 1);
+			hash = hwio_hash(hash, value, strlen(value) + 1);
 		is_any = is_any || value;
 	}
 	/* Hydra has no name for a job. Its proxy, which made the rank's socket, serves only this job. */
@@ -54,7 +46,7 @@ static uint64_t job_digest(void)
 	struct ucred proxy;
 	socklen_t bytes = sizeof(proxy);
 	if (descriptor && getsockopt(atoi(descriptor), SOL_SOCKET, SO_PEERCRED, &proxy, &bytes) == 0) {
-		hash = hash_of(hash, &proxy.pid, sizeof(proxy.pid));
+		hash = hwio_hash(hash, &proxy.pid, sizeof(proxy.pid));
 		is_any = true;
 	}
 	return is_any ? hash : 0;

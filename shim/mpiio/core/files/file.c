@@ -42,23 +42,25 @@ static size_t banned_count;
 static bool is_everything_banned;
 static bool never_closes;
 
-static uint64_t fingerprint(const char *path)
+static uint64_t find_boot(void)
 {
 	char text[64];
-	uint64_t hash = 0xcbf29ce484222325;
-	int descriptor = hwio_libc.open(path, O_RDONLY | O_CLOEXEC);
+	int descriptor = hwio_libc.open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
 	if (descriptor < 0)
 		return 0;
 	ssize_t length = hwio_libc.read(descriptor, text, sizeof(text));
 	hwio_libc.close(descriptor);
-	for (ssize_t i = 0; i < length; i++)
-		hash = (hash ^ (unsigned char)text[i]) * 0x100000001b3;
-	return hash;
+	return length > 0 ? hwio_hash(HWIO_HASH_START, text, (size_t)length) : 0;
+}
+
+uint64_t hwio_file_boot(void)
+{
+	return boot;
 }
 
 void hwio_file_start(void)
 {
-	boot = fingerprint("/proc/sys/kernel/random/boot_id");
+	boot = find_boot();
 	for (size_t i = 0; i < FILES_MAX; i++) {
 		pool[i].next = unused;
 		unused = &pool[i];

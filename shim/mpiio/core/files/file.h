@@ -73,5 +73,7 @@ bool hwio_identity_of(int descriptor, const struct stat *status, struct hwio_ide
 /* Returns true if both are the same file in the same state; with `is_written`, if they are the same file. */
 bool hwio_identity_agrees(const struct hwio_identity *a, const struct hwio_identity *b, bool is_written);
 void hwio_file_start(void);
+/* Returns a digest of the machine's boot; 0: it isn't known. */
+uint64_t hwio_file_boot(void);
 
 #endif

@@ -22,23 +22,13 @@
 static uintptr_t last_filled;
 static size_t window_bytes = WINDOW_BYTES_MIN;
 
-static uintptr_t least(uintptr_t a, uintptr_t b)
-{
-	return a < b ? a : b;
-}
-
-static uintptr_t most(uintptr_t a, uintptr_t b)
-{
-	return a > b ? a : b;
-}
-
 static bool find_owed_read(uintptr_t low, uintptr_t high, struct hwio_range *owed)
 {
 	const struct hwio_record *record;
 	for (size_t index = hwio_record_find(low); (record = hwio_record_at(index)) && record->low < high; index++)
 		if (record->state == HWIO_DEFERRED) {
-			*owed = (struct hwio_range){
-				most(hwio_page_down(record->low), low), least(hwio_page_up(record->high), high)};
+			*owed = (struct hwio_range){hwio_most(hwio_page_down(record->low), low),
+				hwio_least(hwio_page_up(record->high), high)};
 			return true;
 		}
 	return false;
@@ -162,7 +152,7 @@ static void fill_pages(uintptr_t low, uintptr_t high)
 		struct hwio_record part = *hwio_record_at(index);
 		if (part.state != HWIO_DEFERRED)
 			continue;
-		uintptr_t from = most(part.low, low), to = least(part.high, high);
+		uintptr_t from = hwio_most(part.low, low), to = hwio_least(part.high, high);
 		part.offset += (off_t)(from - part.low);
 		part.low = from;
 		part.high = to;
@@ -190,8 +180,8 @@ static void fill_within(uintptr_t low, uintptr_t high)
 		if (record->state != HWIO_DEFERRED)
 			continue;
 		bool is_full = hwio_record_count() + 4 > HWIO_RECORDS_MAX;
-		uintptr_t from = is_full ? record->low : most(record->low, low);
-		uintptr_t to = is_full ? record->high : least(record->high, high);
+		uintptr_t from = is_full ? record->low : hwio_most(record->low, low);
+		uintptr_t to = is_full ? record->high : hwio_least(record->high, high);
 		fill_pages(hwio_page_down(from), hwio_page_up(to));
 		index = hwio_record_find(to - 1);
 	}
@@ -291,7 +281,7 @@ void hwio_deferred_fill_partial(void)
 		while (hwio_record_at(index) && hwio_record_at(index)->state != HWIO_DEFERRED)
 			index++;
 		const struct hwio_record *record = hwio_record_at(index);
-		uintptr_t low = record ? most(record->low, at) : 0, high = record ? record->high : 0;
+		uintptr_t low = record ? hwio_most(record->low, at) : 0, high = record ? record->high : 0;
 		hwio_leave();
 		if (!record)
 			return;
@@ -313,8 +303,8 @@ bool hwio_deferred_touch(uintptr_t address)
 		index++;
 	if (!record || record->low >= page + HWIO_PAGE_BYTES)
 		return false;
-	window_bytes = page == last_filled ? least(window_bytes * 2, WINDOW_BYTES_MAX) : WINDOW_BYTES_MIN;
-	uintptr_t end = least(hwio_page_up(record->high), page + window_bytes);
+	window_bytes = page == last_filled ? hwio_least(window_bytes * 2, WINDOW_BYTES_MAX) : WINDOW_BYTES_MIN;
+	uintptr_t end = hwio_least(hwio_page_up(record->high), page + window_bytes);
 	struct hwio_range whole;
 	/* Opening scattered parts must not make too many ranges. */
 	if (hwio_pages_count() > HWIO_CLOSED_MAX && hwio_pages_find(address, &whole)) {

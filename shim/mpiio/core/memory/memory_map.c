@@ -4,25 +4,23 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "pages.h"
 #include "real.h"
 
 #define CACHED_MAX 16
 #define EXCLUDED_MAX 256
 #define STAGE_BYTES (256UL << 10)
 
-struct range {
-	uintptr_t low, high;
-};
-
-static struct range cached[CACHED_MAX];
+static struct hwio_range cached[CACHED_MAX];
 static size_t cached_next;
-static struct range excluded[EXCLUDED_MAX];
+static struct hwio_range excluded[EXCLUDED_MAX];
 static size_t excluded_count;
 static bool is_threaded;
 static int memory_descriptor = -1;
@@ -40,18 +38,18 @@ void hwio_memory_map_exclude(const void *memory, size_t bytes)
 	if (bytes == 0)
 		return;
 	hwio_enter();
-	struct range one = {(uintptr_t)memory, (uintptr_t)memory + bytes};
+	struct hwio_range one = {(uintptr_t)memory, (uintptr_t)memory + bytes};
 	/* Ranges that it touches are merged with it. */
 	for (size_t i = excluded_count; i-- > 0;) {
 		if (excluded[i].low > one.high || excluded[i].high < one.low)
 			continue;
-		one.low = excluded[i].low < one.low ? excluded[i].low : one.low;
-		one.high = excluded[i].high > one.high ? excluded[i].high : one.high;
+		one.low = hwio_least(one.low, excluded[i].low);
+		one.high = hwio_most(one.high, excluded[i].high);
 		excluded[i] = excluded[--excluded_count];
 	}
 	/* If the table is full, all memory is excluded. */
 	if (excluded_count == EXCLUDED_MAX)
-		excluded[0] = (struct range){0, UINTPTR_MAX};
+		excluded[0] = (struct hwio_range){0, UINTPTR_MAX};
 	else
 		excluded[excluded_count++] = one;
 	hwio_leave();
@@ -63,7 +61,7 @@ void hwio_memory_map_unmapped(uintptr_t low, uintptr_t high)
 		return;
 	hwio_enter();
 	for (size_t i = excluded_count; i-- > 0;) {
-		struct range *one = &excluded[i];
+		struct hwio_range *one = &excluded[i];
 		if (one->high == UINTPTR_MAX || one->low >= high || one->high <= low)
 			continue;
 		/* A range that extends beyond both ends stays excluded. */
@@ -85,31 +83,20 @@ static bool is_excluded(uintptr_t low, uintptr_t high)
 	return false;
 }
 
-static bool hexadecimal(const char **text, uintptr_t *value)
-{
-	const char *start = *text;
-	for (*value = 0;; (*text)++) {
-		char c = **text;
-		if (c >= '0' && c <= '9')
-			*value = *value << 4 | (uintptr_t)(c - '0');
-		else if (c >= 'a' && c <= 'f')
-			*value = *value << 4 | (uintptr_t)(c - 'a' + 10);
-		else
-			return *text != start;
-	}
-}
-
 struct mapping {
-	struct range range;
+	struct hwio_range range;
 	bool is_fit;
 };
 
 /* "55d0c8a00000-55d0c8a21000 rw-p 00000000 00:00 0   [heap]" */
 static bool parse(const char *line, struct mapping *mapping)
 {
-	if (!hexadecimal(&line, &mapping->range.low) || *line++ != '-' || !hexadecimal(&line, &mapping->range.high))
+	char *rest;
+	mapping->range.low = strtoul(line, &rest, 16);
+	if (*rest != '-')
 		return false;
-	bool is_private = strncmp(line, " rw-p ", 6) == 0 || strncmp(line, " ---p ", 6) == 0;
+	mapping->range.high = strtoul(rest + 1, &rest, 16);
+	bool is_private = strncmp(rest, " rw-p ", 6) == 0 || strncmp(rest, " ---p ", 6) == 0;
 	bool is_strange = strstr(line, "[stack") || strstr(line, "/dev/") || strstr(line, "anon_hugepage") ||
 		strstr(line, "[v");
 	mapping->is_fit = is_private && !is_strange;
@@ -117,11 +104,11 @@ static bool parse(const char *line, struct mapping *mapping)
 }
 
 /* Finds the fit mappings around the address, joined where they touch. */
-static bool find_mapping(uintptr_t address, struct range *found)
+static bool find_mapping(uintptr_t address, struct hwio_range *found)
 {
 	char buffer[8192 + 1];
 	size_t filled = 0;
-	struct range joined = {0, 0};
+	struct hwio_range joined = {0, 0};
 	int descriptor = hwio_libc.open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
 	if (descriptor < 0)
 		return false;
@@ -142,7 +129,7 @@ static bool find_mapping(uintptr_t address, struct range *found)
 			else if (does_continue)
 				joined.high = mapping.range.high;
 			else
-				joined = mapping.is_fit ? mapping.range : (struct range){0, 0};
+				joined = mapping.is_fit ? mapping.range : (struct hwio_range){0, 0};
 		}
 		filled -= (size_t)(line - buffer);
 		memmove(buffer, line, filled);
@@ -163,7 +150,7 @@ bool hwio_memory_map_is_private(const void *memory, size_t bytes)
 	for (size_t i = 0; i < CACHED_MAX; i++)
 		if (cached[i].low <= low && high <= cached[i].high && !(cached[i].low <= here && here < cached[i].high))
 			return true;
-	struct range found;
+	struct hwio_range found;
 	if (!find_mapping(low, &found) || high > found.high || (found.low <= here && here < found.high))
 		return false;
 	cached[cached_next++ % CACHED_MAX] = found;

@@ -34,16 +34,6 @@ void hwio_pages_add_source(const struct hwio_source *source)
 		sources[source_count++] = source;
 }
 
-static uintptr_t least(uintptr_t a, uintptr_t b)
-{
-	return a < b ? a : b;
-}
-
-static uintptr_t most(uintptr_t a, uintptr_t b)
-{
-	return a > b ? a : b;
-}
-
 static struct hwio_range whole_pages(uintptr_t low, uintptr_t high)
 {
 	/* The last page's end is no address. */
@@ -85,8 +75,8 @@ static void note_closed(uintptr_t low, uintptr_t high)
 	size_t first = low == 0 ? 0 : find_closed(low - 1), end = first;
 	struct hwio_range one = {low, high};
 	while (end < closed_count && closed[end].low <= high) {
-		one.low = least(one.low, closed[end].low);
-		one.high = most(one.high, closed[end].high);
+		one.low = hwio_least(one.low, closed[end].low);
+		one.high = hwio_most(one.high, closed[end].high);
 		end++;
 	}
 	replace(first, end, &one, 1);
@@ -112,7 +102,7 @@ void hwio_pages_open(uintptr_t low, uintptr_t high)
 {
 	for (size_t index = find_closed(low); index < closed_count && closed[index].low < high;) {
 		struct hwio_range one = closed[index], rest[2];
-		uintptr_t from = most(one.low, low), to = least(one.high, high);
+		uintptr_t from = hwio_most(one.low, low), to = hwio_least(one.high, high);
 		size_t count = 0;
 		if (closed_count == TABLE_MAX || !protect_pages(from, to, PROT_READ | PROT_WRITE)) {
 			hwio_log("protected memory can't be opened again: %m");
@@ -149,10 +139,10 @@ static bool close_pages(uintptr_t low, uintptr_t high)
 	}
 	/* mprotect may have protected a part. */
 	for (; low < high; index++) {
-		uintptr_t end = index < closed_count ? least(most(closed[index].low, low), high) : high;
+		uintptr_t end = index < closed_count ? hwio_least(hwio_most(closed[index].low, low), high) : high;
 		if (low < end)
 			protect_pages(low, end, PROT_READ | PROT_WRITE);
-		low = index < closed_count ? most(closed[index].high, end) : high;
+		low = index < closed_count ? hwio_most(closed[index].high, end) : high;
 	}
 	return false;
 }
@@ -203,7 +193,8 @@ size_t hwio_pages_admit(uintptr_t low, uintptr_t high)
 		 * never protected. */
 		if (admitted_count == ADMITTED_MAX) {
 			struct hwio_range *last = &admitted[ADMITTED_MAX - 1];
-			*last = (struct hwio_range){least(last->low, range.low), most(last->high, range.high)};
+			*last = (struct hwio_range){
+				hwio_least(last->low, range.low), hwio_most(last->high, range.high)};
 		} else {
 			admitted[admitted_count++] = range;
 		}

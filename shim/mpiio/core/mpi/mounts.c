@@ -52,13 +52,6 @@ static size_t mount_count;
 static uint64_t common;
 static bool is_one_node;
 
-static uint64_t hash_text(uint64_t hash, const char *text)
-{
-	for (; *text; text++)
-		hash = (hash ^ (unsigned char)*text) * 0x100000001b3;
-	return hash;
-}
-
 /* For nodes that are namespaces of one machine: the same device is the same file system. */
 static bool is_local(const char *type)
 {
@@ -99,7 +92,7 @@ void hwio_mounts_parse(FILE *file, bool is_one_machine)
 		bool is_common = is_network(type, &seen);
 		if (is_common || (is_one_machine && is_local(type))) {
 			uint64_t device = makedev(major, minor),
-				 hash = hash_text(hash_text(0xcbf29ce484222325, type), point);
+				 hash = hwio_hash(hwio_hash(HWIO_HASH_START, type, strlen(type)), point, strlen(point));
 			mounts[mount_count++] = (struct mount){device, is_common ? hash : hash ^ device << 20, seen};
 		}
 	}
@@ -118,14 +111,11 @@ static void find_mounts(bool is_one_machine)
 /* Computes digests of the machine and of its mount namespace; if unknown, the rank's number + 1. */
 static void find_machine(uint64_t *machine, uint64_t *view)
 {
-	char link[64] = "", boot[64] = "";
-	FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
-	bool is_known = readlink("/proc/self/ns/mnt", link, sizeof(link) - 1) > 0 && file &&
-		fgets(boot, sizeof(boot), file);
-	if (file)
-		fclose(file);
-	*machine = is_known ? hash_text(0xcbf29ce484222325, boot) : (uint64_t)hwio_rank + 1;
-	*view = is_known ? hash_text(*machine, link) : (uint64_t)hwio_rank + 1;
+	char link[64];
+	ssize_t length = readlink("/proc/self/ns/mnt", link, sizeof(link));
+	bool is_known = length > 0 && hwio_file_boot() != 0;
+	*machine = is_known ? hwio_file_boot() : (uint64_t)hwio_rank + 1;
+	*view = is_known ? hwio_hash(*machine, link, (size_t)length) : (uint64_t)hwio_rank + 1;
 }
 
 void hwio_mounts_start(void)

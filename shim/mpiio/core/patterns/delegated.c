@@ -533,7 +533,7 @@ bool hwio_incoming_write(int descriptor, const void *memory, size_t bytes, off_t
 		hwio_leave();
 		if (is_done)
 			hwio_context_transformed(context, is_gather ? HWIO_GATHER_WRITE : HWIO_RECEIVE_WRITE, bytes,
-				hwio_model_write_gain(bytes, hwio_seconds() - begin));
+				hwio_model_saved(bytes, hwio_ranks, hwio_seconds() - begin));
 	}
 	if (!is_done)
 		hwio_incoming_fetch(w.low, w.high);

@@ -263,7 +263,7 @@ static int scatter_at_root(struct scatter *s, const struct order *order)
 	if (refused > 0)
 		hwio_context_switch_off(s->context, "another rank can't read the file");
 	hwio_context_transformed(s->context, HWIO_READ_SCATTER, bytes,
-		hwio_model_scatter_saved(bytes, s->known->size, hwio_seconds() - begin));
+		hwio_model_saved(bytes, s->known->size, hwio_seconds() - begin));
 	free(has_read);
 	release_scatter(s);
 	return result == MPI_SUCCESS ? served : result;
@@ -300,7 +300,7 @@ static int scatter_at_rank(struct scatter *s, const struct order *order)
 }
 
 /* Scatters by messages, too, and compares; the program gets the result of the messages. */
-static int verify(struct scatter *s, const struct order *order, int result)
+static int verify(struct scatter *s, int result)
 {
 	struct hwio_layout layout;
 	int is_same = 1;
@@ -331,7 +331,6 @@ static int verify(struct scatter *s, const struct order *order, int result)
 	hwio_step_out();
 	if (is_root && !all_same)
 		hwio_context_switch_off(s->context, "what another rank read was not what was sent");
-	(void)order;
 	return result == MPI_SUCCESS ? second : result;
 }
 
@@ -392,7 +391,7 @@ static int scatter(struct scatter *s)
 			hwio_observe_scatter(s->send, s->known->size, s->send_count, s->send_type);
 		result = scatter_unchanged(s);
 	} else if (order.is_verified) {
-		result = verify(s, &order, result);
+		result = verify(s, result);
 	}
 	free(s->parts);
 	return result == MPI_SUCCESS ? result : hwio_error(s->comm, result);

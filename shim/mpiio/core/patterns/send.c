@@ -89,7 +89,6 @@ static void write_hint(const struct sending *sending, struct hwio_hint *hint)
 	hwio_envelope_fill(&hint->envelope, HWIO_HINT, sending->layout.bytes);
 	hint->identity = sending->file->identity;
 	hint->runs = sending->runs;
-	hint->is_verified = 0;
 	hint->path_bytes = (uint32_t)strlen(sending->file->path) + 1;
 	memcpy(hint->path, sending->file->path, hint->path_bytes);
 }

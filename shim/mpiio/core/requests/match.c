@@ -51,12 +51,12 @@ static bool matches(const struct hwio_probed *one, int source, int tag, MPI_Comm
 		(tag == MPI_ANY_TAG || tag == one->status.MPI_TAG);
 }
 
-static void copy_taken_status(const struct hwio_probed *one, MPI_Status *status)
+void hwio_match_copy_status(const MPI_Status *from, MPI_Status *status)
 {
 	if (status == MPI_STATUS_IGNORE)
 		return;
 	int error = status->MPI_ERROR;
-	*status = one->status;
+	*status = *from;
 	status->MPI_ERROR = error;
 }
 
@@ -70,7 +70,7 @@ bool hwio_match_is_probed(int source, int tag, MPI_Comm comm, MPI_Status *status
 	while (one && !matches(one, source, tag, comm))
 		one = one->next;
 	if (one)
-		copy_taken_status(one, status);
+		hwio_match_copy_status(&one->status, status);
 	hwio_leave();
 	return one != NULL;
 }
@@ -103,7 +103,7 @@ int hwio_match_deliver(struct hwio_probed *one, void *buffer, MPI_Count count, M
 	} else {
 		hwio_error(one->comm, result);
 	}
-	copy_taken_status(one, status);
+	hwio_match_copy_status(&one->status, status);
 	free(one->content);
 	free(one);
 	return result;
@@ -139,7 +139,7 @@ static void take_probed(MPI_Comm comm, MPI_Status *status)
 	memcpy(&envelope, content, sizeof(envelope));
 	if (hwio_is_envelope(content, (size_t)bytes))
 		hwio_real.MPI_Status_set_elements_x(&one->status, MPI_BYTE, (MPI_Count)envelope.bytes);
-	copy_taken_status(one, status);
+	hwio_match_copy_status(&one->status, status);
 	hwio_enter();
 	struct hwio_probed **link = &probed_list;
 	while (*link)
@@ -246,7 +246,7 @@ static bool hand_over(MPI_Comm comm, int source, int tag, MPI_Message *message, 
 	matched_list = one;
 	hwio_leave();
 	*message = one->message;
-	copy_taken_status(one->probed, status);
+	hwio_match_copy_status(&one->probed->status, status);
 	return true;
 }
 

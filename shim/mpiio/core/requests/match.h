@@ -25,5 +25,7 @@ struct hwio_probed;
 bool hwio_match_is_probed(int source, int tag, MPI_Comm comm, MPI_Status *status);
 struct hwio_probed *hwio_match_claim(int source, int tag, MPI_Comm comm);
 int hwio_match_deliver(struct hwio_probed *one, void *buffer, MPI_Count count, MPI_Datatype type, MPI_Status *status);
+/* Copies a status that is to be the program's, except for its error, which MPI sets only in some calls. */
+void hwio_match_copy_status(const MPI_Status *from, MPI_Status *status);
 
 #endif

@@ -59,14 +59,6 @@ void hwio_requests_receive(MPI_Request request, bool has_send, void *buffer, MPI
 		hwio_tracked_add(&one);
 }
 
-/* Copies the status of a message that was delivered before. */
-static void copy_tracked_status(const struct hwio_tracked *one, MPI_Status *status)
-{
-	int error = status->MPI_ERROR;
-	*status = one->status;
-	status->MPI_ERROR = error;
-}
-
 /* Processes a completed receive. In MPICH the status of a send and receive isn't the receive's; then, and for an empty
  * status, the buffer's content decides. */
 static int process_received(const struct hwio_tracked *one, MPI_Status *status, bool may_defer)
@@ -88,7 +80,7 @@ static int finish_request(struct hwio_tracked *one, MPI_Status *status)
 	if (copy.kind == HWIO_OFFERED) {
 		hwio_offer_progress(one->offered, true);
 	} else if (copy.is_delivered) {
-		copy_tracked_status(one, status);
+		hwio_match_copy_status(&one->status, status);
 		result = copy.result;
 	} else if (copy.is_seen) {
 		hwio_real.MPI_Status_set_elements_x(status, MPI_BYTE, one->bytes);
@@ -464,7 +456,7 @@ static int process_query(MPI_Request request, MPI_Status *status)
 	if (!one)
 		return result;
 	if (one->is_delivered) {
-		copy_tracked_status(one, status);
+		hwio_match_copy_status(&one->status, status);
 	} else if (one->is_seen) {
 		hwio_real.MPI_Status_set_elements_x(status, MPI_BYTE, one->bytes);
 	} else if (one->is_active) {

@@ -132,9 +132,7 @@ void hwio_before_removal(const char *path, int directory)
 		if (file) {
 			hwio_outstanding_detach(file, false);
 			hwio_file_forget_path(&status);
-			hwio_enter();
 			hwio_file_release(file);
-			hwio_leave();
 		}
 	}
 	errno = saved;

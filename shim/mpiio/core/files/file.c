@@ -175,7 +175,7 @@ struct hwio_file *hwio_file_of(int descriptor, const struct stat *status)
 	return file;
 }
 
-struct hwio_file *hwio_file_open(const char *path, int flags, const struct hwio_identity *wanted)
+static struct hwio_file *find_or_open(const char *path, int flags, const struct hwio_identity *wanted)
 {
 	struct stat status;
 	struct hwio_identity identity = {0};
@@ -215,6 +215,16 @@ struct hwio_file *hwio_file_open(const char *path, int flags, const struct hwio_
 	return file;
 }
 
+struct hwio_file *hwio_file_open(const char *path, int flags, const struct hwio_identity *wanted)
+{
+	hwio_enter();
+	struct hwio_file *file = find_or_open(path, flags, wanted);
+	int saved = errno;
+	hwio_leave();
+	errno = saved;
+	return file;
+}
+
 bool hwio_path_is_sound(const char path[HWIO_PATH_BYTES_MAX], uint32_t bytes)
 {
 	return bytes > 1 && bytes <= HWIO_PATH_BYTES_MAX && path[0] == '/' && strnlen(path, bytes) == bytes - 1;
@@ -225,10 +235,8 @@ void hwio_file_retain(struct hwio_file *file)
 	file->references++;
 }
 
-void hwio_file_release(struct hwio_file *file)
+static void free_file(struct hwio_file *file)
 {
-	if (--file->references > 0)
-		return;
 	hwio_file_unlease(file);
 	if (!never_closes)
 		hwio_libc.close(file->descriptor);
@@ -238,6 +246,14 @@ void hwio_file_release(struct hwio_file *file)
 	*link = file->next;
 	file->next = unused;
 	unused = file;
+}
+
+void hwio_file_release(struct hwio_file *file)
+{
+	hwio_enter();
+	if (--file->references == 0)
+		free_file(file);
+	hwio_leave();
 }
 
 bool hwio_file_is_unchanged(const struct hwio_file *file)

@@ -33,7 +33,7 @@ struct hwio_file {
 /* Returns the regular file of the program's descriptor, with one reference for the caller; NULL if its reads can't be
  * deferred. */
 struct hwio_file *hwio_file_of(int descriptor, const struct stat *status);
-/* The same by path; `wanted` is the identity that it must have. */
+/* The same by path; `wanted` is the identity that it must have. NULL, with errno set: there is none. */
 struct hwio_file *hwio_file_open(const char *path, int flags, const struct hwio_identity *wanted);
 /* Returns true if a path that another rank has sent, with its NUL, is absolute and complete. */
 bool hwio_path_is_sound(const char path[HWIO_PATH_BYTES_MAX], uint32_t bytes);

@@ -210,9 +210,7 @@ static void send_instead(struct outstanding *one)
 static void release_outstanding(struct outstanding *one)
 {
 	free_contents(one);
-	hwio_enter();
 	hwio_file_release(one->file);
-	hwio_leave();
 	if (one->copy) {
 		one->next = obsolete;
 		obsolete = one;

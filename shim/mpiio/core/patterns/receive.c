@@ -32,16 +32,6 @@ static struct cached {
 } cached[CACHED_FILES_MAX];
 static size_t cached_next;
 
-static struct hwio_file *open_file(const struct hwio_hint *hint)
-{
-	hwio_enter();
-	struct hwio_file *file = hwio_file_open(hint->path, O_RDONLY, &hint->identity);
-	int saved = errno;
-	hwio_leave();
-	errno = saved;
-	return file;
-}
-
 static struct cached *cached_file(const struct hwio_hint *hint)
 {
 	for (size_t i = 0; i < CACHED_FILES_MAX; i++)
@@ -50,16 +40,15 @@ static struct cached *cached_file(const struct hwio_hint *hint)
 			return &cached[i];
 	double end = hwio_seconds() + TIMEOUT_SECONDS;
 	struct hwio_file *file;
-	while (!(file = open_file(hint)) && errno != ENOLCK && hwio_seconds() < end)
+	while (!(file = hwio_file_open(hint->path, O_RDONLY, &hint->identity)) && errno != ENOLCK &&
+		hwio_seconds() < end)
 		hwio_pause();
 	if (!file)
 		return NULL;
 	struct cached *slot = &cached[cached_next++ % CACHED_FILES_MAX];
-	hwio_enter();
 	if (slot->file)
 		hwio_file_release(slot->file);
 	*slot = (struct cached){.file = file};
-	hwio_leave();
 	return slot;
 }
 

@@ -139,11 +139,9 @@ static bool find_part(struct scatter *s, int rank, size_t *by_file)
 
 static void release_scatter(struct scatter *s)
 {
-	hwio_enter();
 	if (s->file)
 		hwio_file_release(s->file);
 	s->file = NULL;
-	hwio_leave();
 }
 
 static bool is_scatter_worth_it(struct scatter *s, size_t by_file)
@@ -192,15 +190,11 @@ static bool read_scatter_part(const struct part *part, const struct order *order
 	if (part->bytes > layout->bytes || !hwio_path_is_sound(order->path, order->path_bytes) ||
 		!hwio_runs_are_sound(&part->runs, part->bytes))
 		return false;
-	hwio_enter();
 	struct hwio_file *file = hwio_file_open(order->path, O_RDONLY, &order->identity);
-	hwio_leave();
 	if (!file)
 		return false;
 	bool is_good = hwio_runs_transfer(file->descriptor, &part->runs, layout, false) && hwio_file_is_unchanged(file);
-	hwio_enter();
 	hwio_file_release(file);
-	hwio_leave();
 	return is_good;
 }
 

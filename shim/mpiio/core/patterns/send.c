@@ -78,9 +78,7 @@ static bool may_hint(const void *buffer, MPI_Count count, MPI_Datatype type, int
 static void end_sending(struct sending *sending)
 {
 	hwio_layout_free(&sending->layout);
-	hwio_enter();
 	hwio_file_release(sending->file);
-	hwio_leave();
 }
 
 static void write_hint(const struct sending *sending, struct hwio_hint *hint)

@@ -120,7 +120,7 @@ bool hwio_deferred_write_add(const struct hwio_target *target, const struct hwio
 	hwio_layout_copy(own, 0, deferred.own + deferred.own_bytes, own->bytes, false);
 	deferred.own_bytes += own->bytes;
 	for (struct hwio_pending *one = hwio_pending_list; one; one = one->next) {
-		if (one->layout.low < target->low || one->layout.high > target->high)
+		if (!hwio_target_has(target, &one->layout))
 			continue;
 		for (uint32_t i = 1; i < plan.count; i++)
 			if (plan.shares[i].world_rank == one->world_rank)
@@ -155,8 +155,7 @@ static char *receive(const struct deferred *from, uint32_t share)
 
 static struct hwio_reply reply_of(const struct deferred *from, uint32_t share)
 {
-	struct hwio_pending stub = {.id = from->ids[share], .world_rank = from->plan.shares[share].world_rank};
-	return hwio_pending_reply(&stub);
+	return hwio_pending_reply(from->ids[share], from->plan.shares[share].world_rank);
 }
 
 static void notify_rank(const struct deferred *from, uint32_t share, const void *message, size_t bytes)

@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 
 #include "../generated-calls.h"
+#include "../memory/deferred.h"
 #include "../mpi/mounts.h"
 #include "real.h"
 
@@ -180,16 +181,7 @@ static void copy_part(const struct hwio_runs *runs, struct stripe stripe, const 
 
 static int write_part(int descriptor, struct stripe stripe, const char *memory)
 {
-	while (stripe.low < stripe.high) {
-		ssize_t written = hwio_libc.pwrite(descriptor, memory, stripe.high - stripe.low, (off_t)stripe.low);
-		if (written < 0 && errno == EINTR)
-			continue;
-		if (written <= 0)
-			return written < 0 ? errno : EIO;
-		stripe.low += (uint64_t)written;
-		memory += written;
-	}
-	return 0;
+	return hwio_write_whole(descriptor, memory, stripe.high - stripe.low, (off_t)stripe.low) ? 0 : errno;
 }
 
 /* Bytes of a stripe that no participating rank has are left as they are: another rank writes them. */
@@ -260,12 +252,6 @@ int hwio_exchange(const struct hwio_plan *plan, uint32_t own, const struct hwio_
 	return error ? error : hwio_mounts_publish(descriptor);
 }
 
-static void send_reply(uint64_t id, int world_rank, enum hwio_reply_kind kind, int error)
-{
-	struct hwio_reply reply = {.id = id, .kind = (int32_t)kind, .error = error};
-	hwio_real.MPI_Send(&reply, sizeof(reply), MPI_BYTE, world_rank, HWIO_TAG_OF(HWIO_TAG_REPLY, id), hwio_control);
-}
-
 /* Takes part in the exchange. Returns true if the data is in the file. */
 static bool participate(uint64_t id, const struct hwio_layout *layout, int root, int descriptor, char *space)
 {
@@ -282,7 +268,7 @@ static bool participate(uint64_t id, const struct hwio_layout *layout, int root,
 		return false;
 	}
 	int error = hwio_exchange(&plan, own, layout, descriptor, space);
-	send_reply(id, root, error ? HWIO_REPLY_FAILED : HWIO_REPLY_DONE, error);
+	hwio_offer_reply(id, root, error ? HWIO_REPLY_FAILED : HWIO_REPLY_DONE, error);
 	hwio_real.MPI_Recv(&end, sizeof(end), MPI_BYTE, root, tag, hwio_control, MPI_STATUS_IGNORE);
 	return end.kind == HWIO_VERDICT_DROP;
 }
@@ -295,22 +281,17 @@ bool hwio_exchange_join(const struct hwio_verdict *verdict, const struct hwio_la
 	int error = ENOMEM;
 	struct hwio_file *file = NULL;
 	if (space && hwio_path_is_sound(verdict->path, verdict->path_bytes)) {
-		hwio_enter();
 		file = hwio_file_open(verdict->path, O_WRONLY, &verdict->identity);
 		error = errno;
-		hwio_leave();
 	}
 	bool is_done = false;
-	send_reply(verdict->id, root, file ? HWIO_REPLY_READY : HWIO_REPLY_FAILED, error);
+	hwio_offer_reply(verdict->id, root, file ? HWIO_REPLY_READY : HWIO_REPLY_FAILED, error);
 	if (file)
 		is_done = participate(verdict->id, layout, root, file->descriptor, space);
 	if (!is_done)
 		hwio_stream_send(layout, layout->bytes, root, HWIO_TAG_OF(HWIO_TAG_DATA, verdict->id));
-	if (file) {
-		hwio_enter();
+	if (file)
 		hwio_file_release(file);
-		hwio_leave();
-	}
 	hwio_exchange_free(space);
 	return is_done;
 }

@@ -60,6 +60,14 @@ struct hwio_target {
 	const char *path;
 };
 
+/* Returns true if the layout lies in the written memory as a whole. */
+static inline bool hwio_target_has(const struct hwio_target *target, const struct hwio_layout *layout)
+{
+	return layout->low >= target->low && layout->high <= target->high;
+}
+
+/* Finds the parts of the file to which a part of the memory is written. False: there are too many runs. */
+bool hwio_target_runs(const struct hwio_target *target, const struct hwio_layout *layout, struct hwio_runs *runs);
 /* Makes the shares of the range, this rank's first. False: a plan can't express them. */
 bool hwio_plan_make(const struct hwio_target *target, const struct hwio_layout *own, struct hwio_plan *plan);
 /* Returns true if the pending data in this memory, and this rank's own, should be exchanged. */

@@ -10,12 +10,7 @@
 #include "exchange.h"
 #include "real.h"
 
-static bool lies_in_target(const struct hwio_pending *one, const struct hwio_target *target)
-{
-	return one->layout.low >= target->low && one->layout.high <= target->high;
-}
-
-static bool map_to_target(const struct hwio_layout *layout, const struct hwio_target *target, struct hwio_runs *runs)
+bool hwio_target_runs(const struct hwio_target *target, const struct hwio_layout *layout, struct hwio_runs *runs)
 {
 	runs->count = 0;
 	for (size_t i = 0; i < layout->count; i++) {
@@ -23,7 +18,7 @@ static bool map_to_target(const struct hwio_layout *layout, const struct hwio_ta
 		if (!hwio_runs_append(runs, (uint64_t)target->offset + (at - target->low), layout->blocks[i].bytes))
 			return false;
 	}
-	return hwio_runs_are_ascending(runs);
+	return true;
 }
 
 bool hwio_plan_make(const struct hwio_target *target, const struct hwio_layout *own, struct hwio_plan *plan)
@@ -32,11 +27,11 @@ bool hwio_plan_make(const struct hwio_target *target, const struct hwio_layout *
 	plan->low = (uint64_t)target->offset;
 	plan->high = plan->low + (target->high - target->low);
 	plan->shares[0].world_rank = hwio_rank;
-	if (!map_to_target(own, target, &plan->shares[0].runs))
+	if (!hwio_target_runs(target, own, &plan->shares[0].runs) || !hwio_runs_are_ascending(&plan->shares[0].runs))
 		return false;
 	plan->count = 1;
 	for (struct hwio_pending *one = hwio_pending_list; one; one = one->next) {
-		if (!lies_in_target(one, target))
+		if (!hwio_target_has(target, &one->layout))
 			continue;
 		for (uint32_t i = 0; i < plan->count; i++)
 			if (plan->shares[i].world_rank == one->world_rank)
@@ -45,7 +40,7 @@ bool hwio_plan_make(const struct hwio_target *target, const struct hwio_layout *
 			return false;
 		struct hwio_share *share = &plan->shares[plan->count++];
 		share->world_rank = one->world_rank;
-		if (!map_to_target(&one->layout, target, &share->runs))
+		if (!hwio_target_runs(target, &one->layout, &share->runs) || !hwio_runs_are_ascending(&share->runs))
 			return false;
 	}
 	return plan->count > 1;
@@ -77,7 +72,8 @@ static bool are_all_ready(const struct hwio_target *target)
 	bool are_ready = true;
 	for (struct hwio_pending *one = hwio_pending_list, *next; one; one = next) {
 		next = one->next;
-		if (!lies_in_target(one, target) || hwio_pending_reply(one).kind == HWIO_REPLY_READY)
+		if (!hwio_target_has(target, &one->layout) ||
+			hwio_pending_reply(one->id, one->world_rank).kind == HWIO_REPLY_READY)
 			continue;
 		are_ready = false;
 		hwio_pending_fill(one);
@@ -88,7 +84,7 @@ static bool are_all_ready(const struct hwio_target *target)
 static void send_plan(const struct hwio_target *target, const struct hwio_plan *plan)
 {
 	for (struct hwio_pending *one = hwio_pending_list; one; one = one->next)
-		if (lies_in_target(one, target))
+		if (hwio_target_has(target, &one->layout))
 			hwio_real.MPI_Send(plan, sizeof(*plan), MPI_BYTE, one->world_rank,
 				HWIO_TAG_OF(HWIO_TAG_VERDICT, one->id), hwio_control);
 }
@@ -97,7 +93,7 @@ static void send_plan(const struct hwio_target *target, const struct hwio_plan *
 static void end_root_exchange(const struct hwio_target *target, bool is_done)
 {
 	for (struct hwio_pending *one = hwio_pending_list; one; one = one->next)
-		if (lies_in_target(one, target))
+		if (hwio_target_has(target, &one->layout))
 			hwio_pending_notify(one, is_done ? HWIO_VERDICT_DROP : HWIO_VERDICT_SEND);
 }
 
@@ -105,7 +101,7 @@ static void fill_all(const struct hwio_target *target)
 {
 	for (struct hwio_pending *one = hwio_pending_list, *next; one; one = next) {
 		next = one->next;
-		if (lies_in_target(one, target))
+		if (hwio_target_has(target, &one->layout))
 			hwio_pending_fill(one);
 	}
 }
@@ -121,7 +117,7 @@ bool hwio_exchange_write(const struct hwio_target *target, const struct hwio_lay
 		return false;
 	}
 	for (struct hwio_pending *one = hwio_pending_list; one; one = one->next)
-		if (lies_in_target(one, target))
+		if (hwio_target_has(target, &one->layout))
 			ask_rank(one, target);
 	bool is_done = are_all_ready(target);
 	uint32_t number = hwio_plan_sort(&plan);
@@ -131,8 +127,8 @@ bool hwio_exchange_write(const struct hwio_target *target, const struct hwio_lay
 	if (is_done) {
 		is_done = hwio_exchange(&plan, number, own, target->descriptor, space) == 0;
 		for (struct hwio_pending *one = hwio_pending_list; one; one = one->next)
-			if (lies_in_target(one, target))
-				is_done &= hwio_pending_reply(one).kind == HWIO_REPLY_DONE;
+			if (hwio_target_has(target, &one->layout))
+				is_done &= hwio_pending_reply(one->id, one->world_rank).kind == HWIO_REPLY_DONE;
 		end_root_exchange(target, is_done);
 		if (!is_done && (off_t)plan.high > target->bytes_before &&
 			hwio_libc.ftruncate(target->descriptor, target->bytes_before) != 0)
@@ -140,7 +136,7 @@ bool hwio_exchange_write(const struct hwio_target *target, const struct hwio_lay
 	}
 	if (is_done)
 		for (struct hwio_pending *one = hwio_pending_list; one; one = one->next)
-			one->is_notified |= lies_in_target(one, target);
+			one->is_notified |= hwio_target_has(target, &one->layout);
 	else
 		fill_all(target);
 	hwio_exchange_free(space);

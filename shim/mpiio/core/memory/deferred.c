@@ -65,6 +65,23 @@ bool hwio_read_whole(int descriptor, void *memory, size_t bytes, off_t offset)
 	return true;
 }
 
+bool hwio_write_whole(int descriptor, const void *memory, size_t bytes, off_t offset)
+{
+	while (bytes > 0) {
+		ssize_t written = hwio_libc.pwrite(descriptor, memory, bytes, offset);
+		if (written < 0 && errno == EINTR)
+			continue;
+		if (written == 0)
+			errno = EIO;
+		if (written <= 0)
+			return false;
+		memory = (const char *)memory + written;
+		bytes -= (size_t)written;
+		offset += written;
+	}
+	return true;
+}
+
 static bool add(uintptr_t low, uintptr_t high, enum hwio_state state, struct hwio_file *file, off_t offset,
 	struct hwio_context *context)
 {

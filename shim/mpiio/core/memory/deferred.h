@@ -31,5 +31,7 @@ void hwio_deferred_fill_file(const struct hwio_file *file, off_t low, off_t high
 void hwio_deferred_fill_all(void);
 /* Reads the whole range into memory of any kind. False: an error or the file's end. */
 bool hwio_read_whole(int descriptor, void *memory, size_t bytes, off_t offset);
+/* Writes the whole range. False, with errno set: an error. */
+bool hwio_write_whole(int descriptor, const void *memory, size_t bytes, off_t offset);
 
 #endif

@@ -102,9 +102,8 @@ int hwio_delegated_error(uint64_t device, uint64_t inode)
 /* Receives one rank's reply, and writes what the rank couldn't write. False, with errno set: that has failed, too. */
 static bool collect_reply(struct awaited *one)
 {
-	struct hwio_pending stub = {.id = one->id, .world_rank = one->world_rank};
 	bool is_good = true;
-	bool is_written = hwio_pending_reply(&stub).kind == HWIO_REPLY_DONE;
+	bool is_written = hwio_pending_reply(one->id, one->world_rank).kind == HWIO_REPLY_DONE;
 	if (is_written && one->is_sent_too) {
 		hwio_pending_receive(one->pending);
 		mark_complete(one->pending);
@@ -169,9 +168,7 @@ int hwio_incoming_wait(void)
 
 /* A write as the program requested it. */
 struct writing {
-	int descriptor;
-	uintptr_t low, high;
-	off_t offset;
+	struct hwio_target target;
 	struct stat status;
 	struct hwio_identity identity;
 	char path[HWIO_PATH_BYTES_MAX];
@@ -182,11 +179,17 @@ struct writing {
 	struct hwio_file *file;
 };
 
+/* Returns the offset in the file of an address in the written memory. */
+static off_t offset_of(const struct writing *w, uintptr_t at)
+{
+	return w->target.offset + (off_t)(at - w->target.low);
+}
+
 static bool is_named(struct writing *w)
 {
 	char link[32];
 	struct stat status;
-	snprintf(link, sizeof(link), "/proc/self/fd/%d", w->descriptor);
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", w->target.descriptor);
 	ssize_t length = readlink(link, w->path, sizeof(w->path) - 1);
 	if (length <= 0 || (size_t)length >= sizeof(w->path) - 1)
 		return false;
@@ -196,15 +199,16 @@ static bool is_named(struct writing *w)
 
 static bool is_fit(struct writing *w)
 {
-	int flags = fcntl(w->descriptor, F_GETFL);
+	int flags = fcntl(w->target.descriptor, F_GETFL);
 	struct rlimit limit;
-	uint64_t end = (uint64_t)w->offset + (w->high - w->low);
+	uint64_t end = (uint64_t)w->target.offset + (w->target.high - w->target.low);
 	if (flags < 0 || (flags & O_ACCMODE) == O_RDONLY || (flags & (O_APPEND | O_DIRECT | O_SYNC | O_DSYNC)) ||
-		w->high - w->low > HWIO_CALL_BYTES_MAX || fstat(w->descriptor, &w->status) != 0 ||
+		w->target.high - w->target.low > HWIO_CALL_BYTES_MAX || fstat(w->target.descriptor, &w->status) != 0 ||
 		!S_ISREG(w->status.st_mode) || getrlimit(RLIMIT_FSIZE, &limit) != 0 ||
 		(limit.rlim_cur != RLIM_INFINITY && end > limit.rlim_cur) ||
-		!hwio_identity_of(w->descriptor, &w->status, &w->identity))
+		!hwio_identity_of(w->target.descriptor, &w->status, &w->identity))
 		return false;
+	w->target.bytes_before = w->status.st_size;
 	/* Clients of NFS don't see each other's writes until they open the file anew. */
 	return w->identity.file_system != NFS_SUPER_MAGIC && hwio_mounts_share(&w->identity) && is_named(w);
 }
@@ -229,7 +233,7 @@ static bool is_readable_here(int descriptor)
 static bool find_file(struct writing *w)
 {
 	char link[32];
-	snprintf(link, sizeof(link), "/proc/self/fd/%d", w->descriptor);
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", w->target.descriptor);
 	int readable = hwio_libc.open(link, O_RDONLY | O_CLOEXEC);
 	if (readable < 0)
 		return false;
@@ -238,11 +242,6 @@ static bool find_file(struct writing *w)
 	hwio_leave();
 	hwio_libc.close(readable);
 	return w->file != NULL;
-}
-
-static bool lies_in_writing(const struct hwio_pending *one, const struct writing *w)
-{
-	return one->layout.low >= w->low && one->layout.high <= w->high;
 }
 
 /* Returns true if the program has changed bytes that were delivered at once: its changes would be lost. */
@@ -260,17 +259,6 @@ static bool has_changed(const struct hwio_pending *one)
 	return has_changed;
 }
 
-static bool map_writing(const struct hwio_pending *one, const struct writing *w, struct hwio_runs *runs)
-{
-	runs->count = 0;
-	for (size_t i = 0; i < one->layout.count; i++) {
-		uintptr_t at = (uintptr_t)(one->layout.buffer + one->layout.blocks[i].at);
-		if (!hwio_runs_append(runs, (uint64_t)w->offset + (at - w->low), one->layout.blocks[i].bytes))
-			return false;
-	}
-	return true;
-}
-
 /* Fetches messages that can't be delegated as a whole. Returns how many can. */
 static size_t fetch_rest(const struct writing *w)
 {
@@ -278,9 +266,10 @@ static size_t fetch_rest(const struct writing *w)
 	struct hwio_runs runs;
 	for (struct hwio_pending *one = hwio_pending_list, *next; one; one = next) {
 		next = one->next;
-		if (one->layout.low >= w->high || one->layout.high <= w->low)
+		if (one->layout.low >= w->target.high || one->layout.high <= w->target.low)
 			continue;
-		if (lies_in_writing(one, w) && !has_changed(one) && map_writing(one, w, &runs)) {
+		if (hwio_target_has(&w->target, &one->layout) && !has_changed(one) &&
+			hwio_target_runs(&w->target, &one->layout, &runs)) {
 			left++;
 			continue;
 		}
@@ -298,7 +287,7 @@ static void send_verdict(struct hwio_pending *one, const struct writing *w)
 	struct awaited *waiting = calloc(1, sizeof(*waiting));
 	if (!waiting)
 		abort();
-	map_writing(one, w, &verdict.runs);
+	hwio_target_runs(&w->target, &one->layout, &verdict.runs);
 	verdict.path_bytes = (uint32_t)strlen(w->path) + 1;
 	memcpy(verdict.path, w->path, verdict.path_bytes);
 	hwio_real.MPI_Send(&verdict, (int)(offsetof(struct hwio_verdict, path) + verdict.path_bytes), MPI_BYTE,
@@ -310,7 +299,7 @@ static void send_verdict(struct hwio_pending *one, const struct writing *w)
 		.device = w->status.st_dev,
 		.inode = w->status.st_ino,
 		.runs = verdict.runs,
-		.descriptor = fcntl(w->descriptor, F_DUPFD_CLOEXEC, 512),
+		.descriptor = fcntl(w->target.descriptor, F_DUPFD_CLOEXEC, 512),
 		.is_sent_too = verdict.is_sent_too,
 		.pending = one,
 		.next = awaited_list,
@@ -327,38 +316,24 @@ static int by_address(const void *a, const void *b)
 	return (left->at > right->at) - (left->at < right->at);
 }
 
-static bool write_whole(const struct writing *w, uintptr_t from, uintptr_t to)
-{
-	while (from < to) {
-		off_t offset = w->offset + (off_t)(from - w->low);
-		ssize_t written = hwio_libc.pwrite(w->descriptor, (void *)from, to - from, offset);
-		if (written < 0 && errno == EINTR)
-			continue;
-		if (written <= 0)
-			return false;
-		from += (uintptr_t)written;
-	}
-	return true;
-}
-
 /* Finds the blocks between the delegated ones, which this rank writes itself. */
 static bool find_own(const struct writing *w, struct hwio_layout *own)
 {
 	size_t count = 0, filled = 0;
 	for (struct hwio_pending *one = hwio_pending_list; one; one = one->next)
-		count += lies_in_writing(one, w) ? one->layout.count : 0;
+		count += hwio_target_has(&w->target, &one->layout) ? one->layout.count : 0;
 	struct hwio_block *blocks = malloc((count + 1) * sizeof(*blocks));
 	if (!blocks)
 		return false;
 	for (struct hwio_pending *one = hwio_pending_list; one; one = one->next)
-		for (size_t i = 0; lies_in_writing(one, w) && i < one->layout.count; i++)
+		for (size_t i = 0; hwio_target_has(&w->target, &one->layout) && i < one->layout.count; i++)
 			blocks[filled++] = (struct hwio_block){
-				(intptr_t)(one->layout.buffer + one->layout.blocks[i].at - (char *)w->low),
+				(intptr_t)(one->layout.buffer + one->layout.blocks[i].at - (char *)w->target.low),
 				one->layout.blocks[i].bytes};
 	qsort(blocks, filled, sizeof(*blocks), by_address);
-	blocks[filled] = (struct hwio_block){(intptr_t)(w->high - w->low), 0};
+	blocks[filled] = (struct hwio_block){(intptr_t)(w->target.high - w->target.low), 0};
 	memset(own, 0, sizeof(*own));
-	own->buffer = (char *)w->low;
+	own->buffer = (char *)w->target.low;
 	own->blocks = blocks;
 	intptr_t at = 0;
 	for (size_t i = 0; i <= filled; i++) {
@@ -375,10 +350,10 @@ static bool find_own(const struct writing *w, struct hwio_layout *own)
 static bool write_own(const struct writing *w, const struct hwio_layout *own)
 {
 	bool is_good = true;
-	size_t admitted = hwio_pages_admit(w->low, w->high);
+	size_t admitted = hwio_pages_admit(w->target.low, w->target.high);
 	for (size_t i = 0; i < own->count && is_good; i++) {
-		uintptr_t at = w->low + (uintptr_t)own->blocks[i].at;
-		is_good = write_whole(w, at, at + own->blocks[i].bytes);
+		uintptr_t at = w->target.low + (uintptr_t)own->blocks[i].at;
+		is_good = hwio_write_whole(w->target.descriptor, (void *)at, own->blocks[i].bytes, offset_of(w, at));
 	}
 	hwio_pages_dismiss(admitted);
 	return is_good;
@@ -396,16 +371,15 @@ static void restore(const struct writing *w)
 		/* The data of ranks that have written is in the file; that of the others is here. */
 		for (size_t i = 0; one->low < one->high && i < one->layout.count; i++) {
 			uintptr_t at = (uintptr_t)(one->layout.buffer + one->layout.blocks[i].at);
-			hwio_read_whole(w->file->descriptor, (void *)at, one->layout.blocks[i].bytes,
-				w->offset + (off_t)(at - w->low));
+			hwio_read_whole(w->file->descriptor, (void *)at, one->layout.blocks[i].bytes, offset_of(w, at));
 		}
 		hwio_pages_dismiss(admitted);
 		hwio_pages_settle(one->low, one->high);
 		hwio_pending_free(one);
 	}
 	hwio_delegated_error(w->status.st_dev, w->status.st_ino);
-	if (w->offset + (off_t)(w->high - w->low) > w->status.st_size &&
-		hwio_libc.ftruncate(w->descriptor, w->status.st_size) != 0)
+	if (w->target.offset + (off_t)(w->target.high - w->target.low) > w->status.st_size &&
+		hwio_libc.ftruncate(w->target.descriptor, w->status.st_size) != 0)
 		hwio_log("%s can't be cut to its former size: %m", w->path);
 }
 
@@ -421,7 +395,7 @@ static void defer_to_file(const struct writing *w, struct hwio_context *context)
 			.high = one->high,
 			.state = HWIO_DEFERRED,
 			.file = w->file,
-			.offset = w->offset + (off_t)(one->low - w->low),
+			.offset = offset_of(w, one->low),
 			.context = context};
 		for (struct awaited *waiting = awaited_list; waiting; waiting = waiting->next)
 			waiting->pending = waiting->pending == one ? NULL : waiting->pending;
@@ -444,12 +418,12 @@ static void defer_to_file(const struct writing *w, struct hwio_context *context)
 static bool delegate_parts(struct writing *w, const struct hwio_layout *own)
 {
 	for (struct hwio_pending *one = hwio_pending_list; one; one = one->next)
-		if (lies_in_writing(one, w))
+		if (hwio_target_has(&w->target, &one->layout))
 			send_verdict(one, w);
 	bool is_done = write_own(w, own);
 	/* By now the others' writes have allocated most of the space; the rest is reserved fast. */
 	bool may_return = w->may_return && is_done &&
-		fallocate(w->descriptor, 0, w->offset, (off_t)(w->high - w->low)) == 0;
+		fallocate(w->target.descriptor, 0, w->target.offset, (off_t)(w->target.high - w->target.low)) == 0;
 	if (!may_return)
 		is_done = hwio_incoming_wait() == 0 && is_done;
 	if (!is_done)
@@ -460,25 +434,19 @@ static bool delegate_parts(struct writing *w, const struct hwio_layout *own)
 static bool delegate(struct writing *w, struct hwio_context *context, bool *is_gather)
 {
 	struct hwio_layout own;
-	struct hwio_target target = {.descriptor = w->descriptor,
-		.low = w->low,
-		.high = w->high,
-		.offset = w->offset,
-		.bytes_before = w->status.st_size,
-		.identity = &w->identity,
-		.path = w->path};
 	bool is_done = false;
 	if (!find_own(w, &own))
 		return false;
 	for (struct hwio_pending *one = hwio_pending_list; one; one = one->next)
-		if (lies_in_writing(one, w)) {
+		if (hwio_target_has(&w->target, &one->layout)) {
 			*is_gather |= one->context && one->context->kind == HWIO_OP_GATHER;
 			hwio_context_used(one->context);
 		}
-	if (!w->is_sent_too && hwio_exchange_is_better(&target, &own)) {
-		size_t admitted = hwio_pages_admit(w->low, w->high);
-		is_done = (w->may_return && hwio_model_defers_exchanges() && hwio_deferred_write_add(&target, &own)) ||
-			hwio_exchange_write(&target, &own);
+	if (!w->is_sent_too && hwio_exchange_is_better(&w->target, &own)) {
+		size_t admitted = hwio_pages_admit(w->target.low, w->target.high);
+		is_done = (w->may_return && hwio_model_defers_exchanges() &&
+				  hwio_deferred_write_add(&w->target, &own)) ||
+			hwio_exchange_write(&w->target, &own);
 		hwio_pages_dismiss(admitted);
 	} else {
 		is_done = delegate_parts(w, &own);
@@ -495,9 +463,9 @@ static bool is_as_intended(const struct writing *w)
 	size_t piece_bytes = 1UL << 20;
 	char *piece = malloc(piece_bytes);
 	bool is_same = piece;
-	for (uintptr_t at = w->low; at < w->high && is_same; at += piece_bytes) {
-		size_t part = w->high - at < piece_bytes ? w->high - at : piece_bytes;
-		is_same = hwio_read_whole(w->file->descriptor, piece, part, w->offset + (off_t)(at - w->low)) &&
+	for (uintptr_t at = w->target.low; at < w->target.high && is_same; at += piece_bytes) {
+		size_t part = w->target.high - at < piece_bytes ? w->target.high - at : piece_bytes;
+		is_same = hwio_read_whole(w->file->descriptor, piece, part, offset_of(w, at)) &&
 			memcmp(piece, (void *)at, part) == 0;
 	}
 	free(piece);
@@ -506,13 +474,15 @@ static bool is_as_intended(const struct writing *w)
 
 bool hwio_incoming_write(int descriptor, const void *memory, size_t bytes, off_t offset)
 {
-	struct writing w = {.descriptor = descriptor,
-		.low = (uintptr_t)memory,
-		.high = (uintptr_t)memory + bytes,
-		.offset = offset};
+	struct writing w = {.target = {.descriptor = descriptor,
+				    .low = (uintptr_t)memory,
+				    .high = (uintptr_t)memory + bytes,
+				    .offset = offset,
+				    .identity = &w.identity,
+				    .path = w.path}};
 	bool is_any = false, is_done = false, is_gather = false;
 	for (struct hwio_pending *one = hwio_pending_list; one; one = one->next)
-		is_any |= one->layout.low < w.high && one->layout.high > w.low;
+		is_any |= one->layout.low < w.target.high && one->layout.high > w.target.low;
 	if (!is_any)
 		return false;
 	hwio_step_in();
@@ -528,15 +498,13 @@ bool hwio_incoming_write(int descriptor, const void *memory, size_t bytes, off_t
 			hwio_context_switch_off(context, "what other ranks wrote was not what was gathered");
 			is_done = false;
 		}
-		hwio_enter();
 		hwio_file_release(w.file);
-		hwio_leave();
 		if (is_done)
 			hwio_context_transformed(context, is_gather ? HWIO_GATHER_WRITE : HWIO_RECEIVE_WRITE, bytes,
 				hwio_model_saved(bytes, hwio_ranks, hwio_seconds() - begin));
 	}
 	if (!is_done)
-		hwio_incoming_fetch(w.low, w.high);
+		hwio_incoming_fetch(w.target.low, w.target.high);
 	hwio_step_out();
 	return is_done;
 }

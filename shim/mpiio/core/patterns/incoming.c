@@ -73,11 +73,11 @@ void hwio_pending_notify(const struct hwio_pending *one, enum hwio_verdict_kind 
 		HWIO_TAG_OF(HWIO_TAG_VERDICT, one->id), hwio_control);
 }
 
-struct hwio_reply hwio_pending_reply(const struct hwio_pending *one)
+struct hwio_reply hwio_pending_reply(uint64_t id, int world_rank)
 {
 	struct hwio_reply reply = {0};
-	hwio_real.MPI_Recv(&reply, sizeof(reply), MPI_BYTE, one->world_rank, HWIO_TAG_OF(HWIO_TAG_REPLY, one->id),
-		hwio_control, MPI_STATUS_IGNORE);
+	hwio_real.MPI_Recv(&reply, sizeof(reply), MPI_BYTE, world_rank, HWIO_TAG_OF(HWIO_TAG_REPLY, id), hwio_control,
+		MPI_STATUS_IGNORE);
 	return reply;
 }
 
@@ -132,7 +132,7 @@ static void fetch(struct hwio_pending *one)
 {
 	hwio_step_in();
 	hwio_pending_notify(one, HWIO_VERDICT_SEND);
-	hwio_pending_reply(one);
+	hwio_pending_reply(one->id, one->world_rank);
 	hwio_pending_fill(one);
 	hwio_step_out();
 }
@@ -143,7 +143,7 @@ static void drop(struct hwio_pending *one)
 	hwio_pending_unlink(one);
 	hwio_pages_settle(one->low, one->high);
 	hwio_pending_notify(one, HWIO_VERDICT_DROP);
-	if (hwio_pending_reply(one).kind == HWIO_REPLY_LATE)
+	if (hwio_pending_reply(one->id, one->world_rank).kind == HWIO_REPLY_LATE)
 		hwio_stream_receive(NULL, one->layout.bytes, one->world_rank, HWIO_TAG_OF(HWIO_TAG_DATA, one->id));
 	hwio_pending_free(one);
 	hwio_step_out();
@@ -205,7 +205,7 @@ void hwio_incoming_fetch_now(uint64_t id, int world_rank, struct hwio_layout *la
 	struct hwio_pending *one = make_pending(id, world_rank, layout, NULL);
 	one->layout.bytes = bytes;
 	hwio_pending_notify(one, HWIO_VERDICT_SEND);
-	hwio_pending_reply(one);
+	hwio_pending_reply(one->id, one->world_rank);
 	hwio_pending_receive(one);
 	hwio_pending_free(one);
 }

@@ -28,7 +28,7 @@ struct late {
 
 static struct late *late_list;
 
-static void send_offer_reply(uint64_t id, int world_rank, enum hwio_reply_kind kind, int error)
+void hwio_offer_reply(uint64_t id, int world_rank, enum hwio_reply_kind kind, int error)
 {
 	struct hwio_reply reply = {.id = id, .kind = (int32_t)kind, .error = error};
 	hwio_real.MPI_Send(&reply, sizeof(reply), MPI_BYTE, world_rank, HWIO_TAG_OF(HWIO_TAG_REPLY, id), hwio_control);
@@ -40,17 +40,13 @@ static bool write_there(const struct hwio_verdict *verdict, const struct hwio_la
 	if (!hwio_path_is_sound(verdict->path, verdict->path_bytes) ||
 		!hwio_runs_are_sound(&verdict->runs, layout->bytes))
 		return false;
-	hwio_enter();
 	struct hwio_file *file = hwio_file_open(verdict->path, O_WRONLY, &verdict->identity);
-	hwio_leave();
 	*error = errno;
 	if (!file)
 		return false;
 	bool is_good = hwio_runs_transfer(file->descriptor, &verdict->runs, layout, true);
 	*error = is_good ? hwio_mounts_publish(file->descriptor) : errno;
-	hwio_enter();
 	hwio_file_release(file);
-	hwio_leave();
 	return is_good && *error == 0;
 }
 
@@ -62,13 +58,13 @@ static void carry_out_verdict(const struct hwio_verdict *verdict, const struct h
 	switch (verdict->kind) {
 	case HWIO_VERDICT_WRITE:
 		if (write_there(verdict, layout, &error)) {
-			send_offer_reply(verdict->id, world_rank, HWIO_REPLY_DONE, 0);
+			hwio_offer_reply(verdict->id, world_rank, HWIO_REPLY_DONE, 0);
 			if (verdict->is_sent_too)
 				hwio_stream_send(layout, layout->bytes, world_rank, data_tag);
 			hwio_context_used(context);
 			break;
 		}
-		send_offer_reply(verdict->id, world_rank, HWIO_REPLY_FAILED, error);
+		hwio_offer_reply(verdict->id, world_rank, HWIO_REPLY_FAILED, error);
 		hwio_stream_send(layout, layout->bytes, world_rank, data_tag);
 		break;
 	case HWIO_VERDICT_EXCHANGE:
@@ -76,10 +72,10 @@ static void carry_out_verdict(const struct hwio_verdict *verdict, const struct h
 			hwio_context_used(context);
 		break;
 	case HWIO_VERDICT_DROP:
-		send_offer_reply(verdict->id, world_rank, HWIO_REPLY_DONE, 0);
+		hwio_offer_reply(verdict->id, world_rank, HWIO_REPLY_DONE, 0);
 		break;
 	default:
-		send_offer_reply(verdict->id, world_rank, HWIO_REPLY_DONE, 0);
+		hwio_offer_reply(verdict->id, world_rank, HWIO_REPLY_DONE, 0);
 		hwio_stream_send(layout, layout->bytes, world_rank, data_tag);
 		hwio_context_touched(context, hwio_context_operation(context));
 	}
@@ -147,7 +143,7 @@ static bool send_after_timeout(struct late *one, uint64_t id, const struct hwio_
 {
 	if (!send_copy(one, id, layout, world_rank))
 		return false;
-	send_offer_reply(id, world_rank, HWIO_REPLY_LATE, 0);
+	hwio_offer_reply(id, world_rank, HWIO_REPLY_LATE, 0);
 	return true;
 }
 

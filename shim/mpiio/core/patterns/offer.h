@@ -36,6 +36,9 @@ struct hwio_reply {
 	int32_t error;
 };
 
+/* Sends the reply to a verdict. */
+void hwio_offer_reply(uint64_t id, int world_rank, enum hwio_reply_kind kind, int error);
+
 /* An offer whose call has returned: MPI_Isend's, until its request completes. */
 struct hwio_offered;
 

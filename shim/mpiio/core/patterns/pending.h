@@ -24,7 +24,7 @@ extern struct hwio_pending *hwio_pending_list;
 void hwio_pending_unlink(struct hwio_pending *one);
 void hwio_pending_free(struct hwio_pending *one);
 void hwio_pending_notify(const struct hwio_pending *one, enum hwio_verdict_kind kind);
-struct hwio_reply hwio_pending_reply(const struct hwio_pending *one);
+struct hwio_reply hwio_pending_reply(uint64_t id, int world_rank);
 /* Receives the data, except for edges, which were delivered at once and may have changed. */
 void hwio_pending_receive(struct hwio_pending *one);
 /* Receives data that is being sent, and removes it from the list. */

@@ -26,7 +26,7 @@ void hwio_before_output(const void *memory, size_t bytes);
 void hwio_before_input(const void *memory, size_t bytes);
 void hwio_before_output_pieces(const struct iovec *pieces, size_t count);
 void hwio_before_input_pieces(const struct iovec *pieces, size_t count);
-void hwio_before_read_vector(const struct iovec *pieces, size_t count);
+void hwio_before_read_vector(const struct iovec *pieces, int count);
 void hwio_before_write_vector(int descriptor, const struct iovec *pieces, int count, off_t offset);
 /* The request is a struct aiocb or aiocb64, the list one of pointers to them. */
 void hwio_before_asynchronous(const void *request, bool is_write);

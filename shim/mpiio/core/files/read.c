@@ -214,45 +214,40 @@ static void before_read(int descriptor, void *memory, size_t bytes, off_t offset
 	errno = saved;
 }
 
-/* Returns true if the original may be called at once. */
-static inline bool needs_nothing(size_t bytes)
+/* Calls the original. */
+static inline ssize_t read_now(int descriptor, void *memory, size_t bytes, off_t offset)
 {
-	return bytes < hwio_bytes_min && !hwio_is_busy;
+	return offset == HWIO_OWN_POSITION ? hwio_libc.read(descriptor, memory, bytes)
+					   : hwio_libc.pread(descriptor, memory, bytes, offset);
+}
+
+static inline ssize_t read_or_defer(int descriptor, void *memory, size_t bytes, off_t offset, const void *caller)
+{
+	ssize_t result;
+	if (bytes < hwio_bytes_min && !hwio_is_busy) {
+		result = read_now(descriptor, memory, bytes, offset);
+		hwio_left_read(descriptor, memory, result, HWIO_LEFT_SMALL);
+		return result;
+	}
+	if (hwio_read_instead(descriptor, memory, bytes, offset, caller, &result))
+		return result;
+	before_read(descriptor, memory, bytes, offset);
+	result = read_now(descriptor, memory, bytes, offset);
+	hwio_left_read(descriptor, memory, result, hwio_read_left);
+	hwio_read_observed(descriptor, memory, result, offset);
+	return result;
 }
 
 ssize_t hwio_read(int descriptor, void *memory, size_t bytes)
 {
-	ssize_t result;
-	if (needs_nothing(bytes)) {
-		result = hwio_libc.read(descriptor, memory, bytes);
-		hwio_left_read(descriptor, memory, result, HWIO_LEFT_SMALL);
-		return result;
-	}
-	if (hwio_read_instead(descriptor, memory, bytes, HWIO_OWN_POSITION, __builtin_return_address(0), &result))
-		return result;
-	before_read(descriptor, memory, bytes, HWIO_OWN_POSITION);
-	result = hwio_libc.read(descriptor, memory, bytes);
-	hwio_left_read(descriptor, memory, result, hwio_read_left);
-	hwio_read_observed(descriptor, memory, result, HWIO_OWN_POSITION);
-	return result;
+	return read_or_defer(descriptor, memory, bytes, HWIO_OWN_POSITION, __builtin_return_address(0));
 }
 
 ssize_t hwio_pread(int descriptor, void *memory, size_t bytes, off_t offset)
 {
-	ssize_t result;
-	hwio_read_left = HWIO_LEFT_SMALL;
-	if (needs_nothing(bytes)) {
-		result = hwio_libc.pread(descriptor, memory, bytes, offset);
-		hwio_left_read(descriptor, memory, result, hwio_read_left);
-		return result;
-	}
-	if (offset >= 0 && hwio_read_instead(descriptor, memory, bytes, offset, __builtin_return_address(0), &result))
-		return result;
-	before_read(descriptor, memory, bytes, offset);
-	result = hwio_libc.pread(descriptor, memory, bytes, offset);
-	hwio_left_read(descriptor, memory, result, hwio_read_left);
-	hwio_read_observed(descriptor, memory, result, offset);
-	return result;
+	/* The kernel refuses a negative offset. */
+	return offset < 0 ? hwio_libc.pread(descriptor, memory, bytes, offset)
+			  : read_or_defer(descriptor, memory, bytes, offset, __builtin_return_address(0));
 }
 
 /* If the buffer is too small, the original ends the process. */
@@ -283,32 +278,26 @@ static size_t total(const struct iovec *pieces, int count)
 }
 
 /* Streams read short pieces and then a long one: the short ones are read, the long one is deferred. */
-static bool read_vector_instead(int descriptor, const struct iovec *pieces, int count, off_t offset, ssize_t *result)
+static ssize_t read_pieces(int descriptor, const struct iovec *pieces, int count, off_t offset)
 {
-	if (count < 1 || count > IOV_MAX || !hwio_examines(total(pieces, count)))
-		return false;
-	bool is_own = offset == HWIO_OWN_POSITION;
-	*result = 0;
+	ssize_t all = 0;
 	for (int i = 0; i < count; i++) {
-		off_t at = is_own ? offset : offset + *result;
+		off_t at = offset == HWIO_OWN_POSITION ? offset : offset + all;
 		ssize_t got;
 		if (!hwio_read_instead(descriptor, pieces[i].iov_base, pieces[i].iov_len, at, NULL, &got)) {
 			if (pieces[i].iov_len == 0)
 				continue;
 			before_read(descriptor, pieces[i].iov_base, pieces[i].iov_len, at);
-			got = is_own ? hwio_libc.read(descriptor, pieces[i].iov_base, pieces[i].iov_len)
-				     : hwio_libc.pread(descriptor, pieces[i].iov_base, pieces[i].iov_len, at);
+			got = read_now(descriptor, pieces[i].iov_base, pieces[i].iov_len, at);
 			hwio_left_read(descriptor, pieces[i].iov_base, got, hwio_read_left);
 		}
-		if (got < 0) {
-			*result = *result > 0 ? *result : -1;
-			return true;
-		}
-		*result += got;
+		if (got < 0)
+			return all > 0 ? all : -1;
+		all += got;
 		if ((size_t)got < pieces[i].iov_len)
-			return true;
+			break;
 	}
-	return true;
+	return all;
 }
 
 static bool is_regular(int descriptor)
@@ -317,30 +306,30 @@ static bool is_regular(int descriptor)
 	return fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode);
 }
 
-void hwio_before_read_vector(const struct iovec *pieces, size_t count)
+void hwio_before_read_vector(const struct iovec *pieces, int count)
 {
-	for (size_t i = 0; hwio_is_busy && hwio_depth == 0 && i < count; i++)
+	for (int i = 0; hwio_is_busy && hwio_depth == 0 && i < count; i++)
 		hwio_use_in(pieces[i].iov_base, pieces[i].iov_len);
+}
+
+static ssize_t read_vector(int descriptor, const struct iovec *pieces, int count, off_t offset)
+{
+	if (count > 0 && count <= IOV_MAX && hwio_examines(total(pieces, count)) && is_regular(descriptor))
+		return read_pieces(descriptor, pieces, count, offset);
+	hwio_before_read_vector(pieces, count);
+	return offset == HWIO_OWN_POSITION ? hwio_libc.readv(descriptor, pieces, count)
+					   : hwio_libc.preadv(descriptor, pieces, count, offset);
 }
 
 ssize_t hwio_readv(int descriptor, const struct iovec *pieces, int count)
 {
-	ssize_t result;
-	if (count > 0 && hwio_examines(total(pieces, count)) && is_regular(descriptor) &&
-		read_vector_instead(descriptor, pieces, count, HWIO_OWN_POSITION, &result))
-		return result;
-	hwio_before_read_vector(pieces, (size_t)count);
-	return hwio_libc.readv(descriptor, pieces, count);
+	return read_vector(descriptor, pieces, count, HWIO_OWN_POSITION);
 }
 
 ssize_t hwio_preadv(int descriptor, const struct iovec *pieces, int count, off_t offset)
 {
-	ssize_t result;
-	if (offset >= 0 && count > 0 && hwio_examines(total(pieces, count)) && is_regular(descriptor) &&
-		read_vector_instead(descriptor, pieces, count, offset, &result))
-		return result;
-	hwio_before_read_vector(pieces, (size_t)count);
-	return hwio_libc.preadv(descriptor, pieces, count, offset);
+	return offset < 0 ? hwio_libc.preadv(descriptor, pieces, count, offset)
+			  : read_vector(descriptor, pieces, count, offset);
 }
 
 ssize_t hwio_preadv2(int descriptor, const struct iovec *pieces, int count, off_t offset, int flags)
@@ -348,6 +337,6 @@ ssize_t hwio_preadv2(int descriptor, const struct iovec *pieces, int count, off_
 	if (flags == 0)
 		return offset == -1 ? hwio_readv(descriptor, pieces, count)
 				    : hwio_preadv(descriptor, pieces, count, offset);
-	hwio_before_read_vector(pieces, (size_t)count);
+	hwio_before_read_vector(pieces, count);
 	return hwio_libc.preadv2(descriptor, pieces, count, offset, flags);
 }

@@ -54,61 +54,60 @@ static void before_write(int descriptor, off_t offset, size_t bytes)
 	errno = saved;
 }
 
-ssize_t hwio_write(int descriptor, const void *memory, size_t bytes)
+static ssize_t write_or_delegate(int descriptor, const void *memory, size_t bytes, off_t offset)
 {
 	ssize_t result;
+	bool is_own = offset == HWIO_OWN_POSITION;
 	if (!hwio_is_busy && hwio_mode != HWIO_OBSERVE) {
 		hwio_left_written(memory, bytes);
-		return hwio_libc.write(descriptor, memory, bytes);
+		return is_own ? hwio_libc.write(descriptor, memory, bytes)
+			      : hwio_libc.pwrite(descriptor, memory, bytes, offset);
 	}
 	hwio_observe_write(memory, bytes);
-	if (hwio_write_instead(descriptor, memory, bytes, HWIO_OWN_POSITION, &result))
+	if (hwio_write_instead(descriptor, memory, bytes, offset, &result))
 		return result;
-	before_write(descriptor, HWIO_OWN_POSITION, bytes);
-	result = hwio_libc.write(descriptor, memory, bytes);
+	before_write(descriptor, offset, bytes);
+	result = is_own ? hwio_libc.write(descriptor, memory, bytes)
+			: hwio_libc.pwrite(descriptor, memory, bytes, offset);
 	hwio_after_change(descriptor);
 	return result;
+}
+
+ssize_t hwio_write(int descriptor, const void *memory, size_t bytes)
+{
+	return write_or_delegate(descriptor, memory, bytes, HWIO_OWN_POSITION);
 }
 
 ssize_t hwio_pwrite(int descriptor, const void *memory, size_t bytes, off_t offset)
 {
-	ssize_t result;
-	if (!hwio_is_busy && hwio_mode != HWIO_OBSERVE) {
-		hwio_left_written(memory, bytes);
-		return hwio_libc.pwrite(descriptor, memory, bytes, offset);
-	}
-	hwio_observe_write(memory, bytes);
-	if (offset >= 0 && hwio_write_instead(descriptor, memory, bytes, offset, &result))
-		return result;
-	before_write(descriptor, offset, bytes);
-	result = hwio_libc.pwrite(descriptor, memory, bytes, offset);
-	hwio_after_change(descriptor);
-	return result;
+	/* The kernel refuses a negative offset. */
+	return offset < 0 ? hwio_libc.pwrite(descriptor, memory, bytes, offset)
+			  : write_or_delegate(descriptor, memory, bytes, offset);
 }
 
-/* Streams write their buffer and a long piece in one call: the pieces are written one after another. */
-static bool write_vector_instead(int descriptor, const struct iovec *pieces, int count, off_t offset, ssize_t *result)
+/* Returns true if the pieces are written one after another: streams write their buffer and a long piece in one call. */
+static bool is_written_in_pieces(int descriptor, int count)
 {
 	struct stat status;
-	bool is_own = offset == HWIO_OWN_POSITION;
-	int flags = fcntl(descriptor, F_GETFL);
-	if (!hwio_incoming_any() || count < 1 || count > IOV_MAX || flags < 0 || (flags & O_APPEND) ||
-		fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode))
+	if (!hwio_is_busy || hwio_depth > 0 || !hwio_incoming_any() || count < 1 || count > IOV_MAX)
 		return false;
-	*result = 0;
+	int flags = fcntl(descriptor, F_GETFL);
+	return flags >= 0 && !(flags & O_APPEND) && fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode);
+}
+
+static ssize_t write_pieces(int descriptor, const struct iovec *pieces, int count, off_t offset)
+{
+	ssize_t all = 0;
 	for (int i = 0; i < count; i++) {
-		off_t at = is_own ? offset : offset + *result;
-		ssize_t written = is_own ? hwio_write(descriptor, pieces[i].iov_base, pieces[i].iov_len)
-					 : hwio_pwrite(descriptor, pieces[i].iov_base, pieces[i].iov_len, at);
-		if (written < 0) {
-			*result = *result > 0 ? *result : -1;
-			return true;
-		}
-		*result += written;
+		off_t at = offset == HWIO_OWN_POSITION ? offset : offset + all;
+		ssize_t written = write_or_delegate(descriptor, pieces[i].iov_base, pieces[i].iov_len, at);
+		if (written < 0)
+			return all > 0 ? all : -1;
+		all += written;
 		if ((size_t)written < pieces[i].iov_len)
-			return true;
+			break;
 	}
-	return true;
+	return all;
 }
 
 void hwio_before_write_vector(int descriptor, const struct iovec *pieces, int count, off_t offset)
@@ -123,34 +122,26 @@ void hwio_before_write_vector(int descriptor, const struct iovec *pieces, int co
 	before_write(descriptor, offset, bytes);
 }
 
-static void observe_vector(const struct iovec *pieces, int count)
+static ssize_t write_vector(int descriptor, const struct iovec *pieces, int count, off_t offset)
 {
 	for (int i = 0; hwio_mode == HWIO_OBSERVE && i < count; i++)
 		hwio_observe_write(pieces[i].iov_base, pieces[i].iov_len);
+	if (is_written_in_pieces(descriptor, count))
+		return write_pieces(descriptor, pieces, count, offset);
+	hwio_before_write_vector(descriptor, pieces, count, offset);
+	ssize_t result = offset == HWIO_OWN_POSITION ? hwio_libc.writev(descriptor, pieces, count)
+						     : hwio_libc.pwritev(descriptor, pieces, count, offset);
+	hwio_after_change(descriptor);
+	return result;
 }
 
 ssize_t hwio_writev(int descriptor, const struct iovec *pieces, int count)
 {
-	ssize_t result;
-	observe_vector(pieces, count);
-	if (hwio_is_busy && hwio_depth == 0 &&
-		write_vector_instead(descriptor, pieces, count, HWIO_OWN_POSITION, &result))
-		return result;
-	hwio_before_write_vector(descriptor, pieces, count, HWIO_OWN_POSITION);
-	result = hwio_libc.writev(descriptor, pieces, count);
-	hwio_after_change(descriptor);
-	return result;
+	return write_vector(descriptor, pieces, count, HWIO_OWN_POSITION);
 }
 
 ssize_t hwio_pwritev(int descriptor, const struct iovec *pieces, int count, off_t offset)
 {
-	ssize_t result;
-	observe_vector(pieces, count);
-	if (hwio_is_busy && hwio_depth == 0 && offset >= 0 &&
-		write_vector_instead(descriptor, pieces, count, offset, &result))
-		return result;
-	hwio_before_write_vector(descriptor, pieces, count, offset);
-	result = hwio_libc.pwritev(descriptor, pieces, count, offset);
-	hwio_after_change(descriptor);
-	return result;
+	return offset < 0 ? hwio_libc.pwritev(descriptor, pieces, count, offset)
+			  : write_vector(descriptor, pieces, count, offset);
 }

@@ -5,21 +5,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../context.h"
 #include "../generated-calls.h"
-#include "../left.h"
 #include "../memory/pages.h"
 #include "../memory/memory_map.h"
 #include "../model.h"
-#include "../mpi/control.h"
 #include "../mpi/mounts.h"
-#include "../mpi/turn.h"
 #include "../mpi/typed.h"
 #include "../report.h"
 #include "envelope.h"
 #include "incoming.h"
 #include "offer.h"
 #include "real.h"
+#include "rooted.h"
 
 /* Shorter parts are sent. */
 #define PART_BYTES_MIN (4 * HWIO_PAGE_BYTES)
@@ -37,41 +34,7 @@ struct edges {
 	char first[HWIO_PAGE_BYTES], last[HWIO_PAGE_BYTES];
 };
 
-struct gather {
-	const void *send;
-	MPI_Count send_count;
-	MPI_Datatype send_type;
-	void *receive;
-	/* True for MPI_Gatherv, and for its twin with large counts. */
-	bool has_counts, is_large;
-	const int *counts, *displacements;
-	const MPI_Count *large_counts;
-	const MPI_Aint *large_displacements;
-	int receive_count;
-	MPI_Datatype receive_type;
-	int root;
-	MPI_Comm comm;
-	struct hwio_comm *known;
-	struct hwio_context *context;
-	struct hwio_layout *layouts;
-	/* At the root: why the gather isn't transformed. */
-	enum hwio_left why;
-};
-
-static void *gather_block_of(const struct gather *g, int rank, MPI_Count *count)
-{
-	MPI_Aint lower, extent = 0, elements = (MPI_Aint)rank * g->receive_count;
-	if (g->receive_type != MPI_DATATYPE_NULL)
-		hwio_real.MPI_Type_get_extent(g->receive_type, &lower, &extent);
-	*count = g->receive_count;
-	if (g->has_counts) {
-		*count = g->is_large ? g->large_counts[rank] : g->counts[rank];
-		elements = g->is_large ? g->large_displacements[rank] : g->displacements[rank];
-	}
-	return (char *)g->receive + elements * extent;
-}
-
-static int call_gather(const struct gather *g)
+static int call_gather(const struct hwio_rooted *g)
 {
 #if MPI_VERSION >= 4
 	if (g->is_large)
@@ -81,24 +44,24 @@ static int call_gather(const struct gather *g)
 	if (g->has_counts)
 		return hwio_real.MPI_Gatherv(g->send, (int)g->send_count, g->send_type, g->receive, g->counts,
 			g->displacements, g->receive_type, g->root, g->comm);
-	return hwio_real.MPI_Gather(g->send, (int)g->send_count, g->send_type, g->receive, g->receive_count,
+	return hwio_real.MPI_Gather(g->send, (int)g->send_count, g->send_type, g->receive, (int)g->receive_count,
 		g->receive_type, g->root, g->comm);
 }
 
-static int gather_unchanged(const struct gather *g)
+static int gather_unchanged(const struct hwio_rooted *g)
 {
 	return HWIO_INSIDE(call_gather(g));
 }
 
 /* Discards what the gather will overwrite at the root. A call that MPI refuses leaves the memory as it is: for such
  * arguments it is filled. */
-static void clear_destination(const struct gather *g)
+static void clear_destination(const struct hwio_rooted *g)
 {
 	bool is_refused = g->send == g->receive ||
 		(g->send != MPI_IN_PLACE && (g->send_count < 0 || g->send_type == MPI_DATATYPE_NULL));
 	for (int rank = 0; hwio_is_busy && rank < g->known->size; rank++) {
 		MPI_Count count;
-		void *block = gather_block_of(g, rank, &count);
+		void *block = hwio_rooted_block(g, rank, &count);
 		if (is_refused)
 			hwio_uses(block, count, g->receive_type);
 		else if (!(rank == g->root && g->send == MPI_IN_PLACE))
@@ -106,7 +69,7 @@ static void clear_destination(const struct gather *g)
 	}
 }
 
-static void free_layouts(struct gather *g)
+static void free_layouts(struct hwio_rooted *g)
 {
 	for (int rank = 0; g->layouts && rank < g->known->size; rank++)
 		hwio_layout_free(&g->layouts[rank]);
@@ -114,7 +77,7 @@ static void free_layouts(struct gather *g)
 	g->layouts = NULL;
 }
 
-static bool decide_gather(struct gather *g)
+static bool decide_gather(struct hwio_rooted *g)
 {
 	size_t bytes = 0;
 	if ((hwio_mode != HWIO_AUTO && hwio_mode != HWIO_VERIFY) || g->known->size > RANKS_MAX)
@@ -130,7 +93,7 @@ static bool decide_gather(struct gather *g)
 	bool is_fit = g->layouts != NULL && g->send_count <= INT_MAX;
 	for (int rank = 0; rank < g->known->size && is_fit; rank++) {
 		MPI_Count count;
-		void *block = gather_block_of(g, rank, &count);
+		void *block = hwio_rooted_block(g, rank, &count);
 		is_fit = count <= INT_MAX && hwio_layout_make(&g->layouts[rank], block, count, g->receive_type);
 		if (!is_fit || rank == g->root || g->layouts[rank].bytes < PART_BYTES_MIN)
 			continue;
@@ -144,10 +107,10 @@ static bool decide_gather(struct gather *g)
 	return false;
 }
 
-static int copy_root_part(const struct gather *g)
+static int copy_root_part(const struct hwio_rooted *g)
 {
 	MPI_Count count;
-	void *block = gather_block_of(g, g->root, &count);
+	void *block = hwio_rooted_block(g, g->root, &count);
 	if (g->send == MPI_IN_PLACE)
 		return MPI_SUCCESS;
 	hwio_uses(g->send, g->send_count, g->send_type);
@@ -158,11 +121,11 @@ static int copy_root_part(const struct gather *g)
 }
 
 /* Receives one rank's part. The part's size decides how it is sent, and only that rank knows the size before. */
-static int receive_edges_part(struct gather *g, const struct order *order, int rank, const struct edges *edges)
+static int receive_edges_part(struct hwio_rooted *g, const struct order *order, int rank, const struct edges *edges)
 {
 	int peer = g->known->world_ranks[rank];
 	MPI_Count count;
-	void *block = gather_block_of(g, rank, &count);
+	void *block = hwio_rooted_block(g, rank, &count);
 	struct hwio_layout *layout = &g->layouts[rank];
 	if (edges->bytes == 0)
 		return MPI_SUCCESS;
@@ -188,7 +151,7 @@ static int receive_edges_part(struct gather *g, const struct order *order, int r
 	return MPI_SUCCESS;
 }
 
-static int gather_at_root(struct gather *g, const struct order *order)
+static int gather_at_root(struct hwio_rooted *g, const struct order *order)
 {
 	struct edges *edges = malloc((size_t)g->known->size * sizeof(*edges));
 	if (!edges)
@@ -204,7 +167,7 @@ static int gather_at_root(struct gather *g, const struct order *order)
 	return result;
 }
 
-static int gather_at_rank(struct gather *g, const struct order *order)
+static int gather_at_rank(struct hwio_rooted *g, const struct order *order)
 {
 	struct edges edges = {0};
 	struct hwio_layout layout;
@@ -238,26 +201,17 @@ static int gather_at_rank(struct gather *g, const struct order *order)
 }
 
 /* Records that the root's gather is not transformed; it is counted if the data is written. */
-static void note_gather_left(const struct gather *g)
+static void note_gather_left(const struct hwio_rooted *g)
 {
-	MPI_Count count, all = 0;
-	if (g->why == HWIO_NOT_LEFT || hwio_mode == HWIO_OFF)
-		return;
-	hwio_step_in();
-	void *first = gather_block_of(g, 0, &count);
-	for (int rank = 0; rank < g->known->size; rank++) {
-		gather_block_of(g, rank, &count);
-		all += count;
-	}
-	size_t bytes = hwio_type_bytes(all, g->receive_type);
-	hwio_step_out();
-	hwio_left_gathered(first, bytes, g->why);
+	MPI_Count count;
+	if (g->why != HWIO_NOT_LEFT && hwio_mode != HWIO_OFF)
+		hwio_left_gathered(HWIO_INSIDE(hwio_rooted_block(g, 0, &count)), hwio_rooted_bytes(g), g->why);
 }
 
-static int gather(struct gather *g)
+static int gather(struct hwio_rooted *g)
 {
 	struct order order = {0};
-	bool is_root = g->known->rank == g->root;
+	bool is_root = hwio_rooted_is_root(g);
 	struct hwio_turn *turn = hwio_comm_turn(g->known, g->root, HWIO_TURN_GATHER);
 	if (hwio_is_busy)
 		hwio_communicates();
@@ -293,35 +247,27 @@ static int gather(struct gather *g)
 	return order.is_tried && result != MPI_SUCCESS ? hwio_error(g->comm, result) : result;
 }
 
-static size_t gather_part_bytes(const void *of)
-{
-	const struct gather *g = of;
-	bool is_root = g->known->rank == g->root;
-	return is_root ? hwio_type_bytes(g->receive_count, g->receive_type)
-		       : hwio_type_bytes(g->send_count, g->send_type);
-}
-
 /* Returns true if the gather may gain, the same on all ranks; only the root knows the parts of MPI_Gatherv. */
-static bool may_gather_gain(const struct gather *g)
+static bool may_gather_gain(const struct hwio_rooted *g)
 {
 	if (g->has_counts)
 		return hwio_model_gather_gain(SIZE_MAX / 2, g->known->size) > 0;
-	size_t part = gather_part_bytes(g);
+	size_t part = hwio_rooted_part_bytes(g);
 	return part >= hwio_bytes_min && hwio_model_gather_gain(part * (size_t)g->known->size, g->known->size) > 0;
 }
 
-static int enter_gather(struct gather *g)
+static int enter_gather(struct hwio_rooted *g)
 {
 	if (hwio_depth > 0 || hwio_mode == HWIO_OFF)
 		return gather_unchanged(g);
 	g->known = hwio_comm_of(g->comm);
 	bool is_plain = !g->known || g->root < 0 || g->root >= g->known->size;
 	bool is_even = !is_plain &&
-		(g->has_counts || hwio_comm_is_even(g->known, g->comm, HWIO_TURN_GATHER, gather_part_bytes, g));
+		(g->has_counts || hwio_comm_is_even(g->known, g->comm, HWIO_TURN_GATHER, hwio_rooted_part_bytes, g));
 	if (is_even && may_gather_gain(g))
 		return gather(g);
-	if (!is_plain && g->known->rank == g->root) {
-		bool is_small = !g->has_counts && gather_part_bytes(g) < hwio_bytes_min;
+	if (!is_plain && hwio_rooted_is_root(g)) {
+		bool is_small = !g->has_counts && hwio_rooted_part_bytes(g) < hwio_bytes_min;
 		g->why = is_small                   ? HWIO_LEFT_SMALL
 			: hwio_mounts_is_one_node() ? HWIO_LEFT_ONE_NODE
 						    : HWIO_LEFT_NO_GAIN;
@@ -333,7 +279,7 @@ static int enter_gather(struct gather *g)
 			hwio_uses(g->send, g->send_count, g->send_type);
 		if (is_plain)
 			hwio_in_all(g->receive);
-		else if (g->known->rank == g->root)
+		else if (hwio_rooted_is_root(g))
 			clear_destination(g);
 	}
 	return gather_unchanged(g);
@@ -343,14 +289,7 @@ static int enter_gather(struct gather *g)
 __attribute__((noinline)) static int enter_alike(const void *send, int send_count, MPI_Datatype send_type,
 	void *receive, int receive_count, MPI_Datatype receive_type, int root, MPI_Comm comm)
 {
-	struct gather g = {.send = send,
-		.send_count = send_count,
-		.send_type = send_type,
-		.receive = receive,
-		.receive_count = receive_count,
-		.receive_type = receive_type,
-		.root = root,
-		.comm = comm};
+	struct hwio_rooted g = HWIO_ROOTED(HWIO_TURN_GATHER, .send_count = send_count, .receive_count = receive_count);
 	return enter_gather(&g);
 }
 
@@ -366,16 +305,8 @@ int hwio_MPI_Gather(const void *send, int send_count, MPI_Datatype send_type, vo
 int hwio_MPI_Gatherv(const void *send, int send_count, MPI_Datatype send_type, void *receive, const int counts[],
 	const int displacements[], MPI_Datatype receive_type, int root, MPI_Comm comm)
 {
-	struct gather g = {.send = send,
-		.send_count = send_count,
-		.send_type = send_type,
-		.receive = receive,
-		.has_counts = true,
-		.counts = counts,
-		.displacements = displacements,
-		.receive_type = receive_type,
-		.root = root,
-		.comm = comm};
+	struct hwio_rooted g = HWIO_ROOTED(HWIO_TURN_GATHER, .send_count = send_count, .has_counts = true,
+		.counts = counts, .displacements = displacements);
 	return enter_gather(&g);
 }
 
@@ -383,17 +314,8 @@ int hwio_MPI_Gatherv(const void *send, int send_count, MPI_Datatype send_type, v
 int hwio_MPI_Gatherv_c(const void *send, MPI_Count send_count, MPI_Datatype send_type, void *receive,
 	const MPI_Count counts[], const MPI_Aint displacements[], MPI_Datatype receive_type, int root, MPI_Comm comm)
 {
-	struct gather g = {.send = send,
-		.send_count = send_count,
-		.send_type = send_type,
-		.receive = receive,
-		.has_counts = true,
-		.is_large = true,
-		.large_counts = counts,
-		.large_displacements = displacements,
-		.receive_type = receive_type,
-		.root = root,
-		.comm = comm};
+	struct hwio_rooted g = HWIO_ROOTED(HWIO_TURN_GATHER, .send_count = send_count, .has_counts = true,
+		.is_large = true, .large_counts = counts, .large_displacements = displacements);
 	return enter_gather(&g);
 }
 #endif

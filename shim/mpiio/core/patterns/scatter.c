@@ -7,21 +7,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../context.h"
 #include "../generated-calls.h"
-#include "../left.h"
 #include "../memory/deferred.h"
 #include "../model.h"
-#include "../mpi/control.h"
 #include "../mpi/mounts.h"
 #include "../mpi/runs.h"
-#include "../mpi/turn.h"
 #include "../report.h"
 #include "envelope.h"
 #include "incoming.h"
 #include "outstanding.h"
 #include "real.h"
 #include "receive.h"
+#include "rooted.h"
 
 enum action { AS_ALWAYS, BY_FILE };
 
@@ -42,43 +39,7 @@ struct part {
 	struct hwio_runs runs;
 };
 
-/* A scatter as the program called it; counts and displacements are those of Scatterv, or NULL. Python's mpi4py calls
- * the twin with large counts if MPI has it. */
-struct scatter {
-	const void *send;
-	bool has_counts, is_large;
-	const int *counts, *displacements;
-	const MPI_Count *large_counts;
-	const MPI_Aint *large_displacements;
-	int send_count;
-	MPI_Datatype send_type;
-	void *receive;
-	MPI_Count receive_count;
-	MPI_Datatype receive_type;
-	int root;
-	MPI_Comm comm;
-	struct hwio_comm *known;
-	struct hwio_context *context;
-	/* At the root. */
-	enum hwio_left why;
-	struct part *parts;
-	struct hwio_file *file;
-};
-
-static const void *scatter_block_of(const struct scatter *s, int rank, MPI_Count *count)
-{
-	MPI_Aint lower, extent = 0, elements = (MPI_Aint)rank * s->send_count;
-	if (s->send_type != MPI_DATATYPE_NULL)
-		hwio_real.MPI_Type_get_extent(s->send_type, &lower, &extent);
-	*count = s->send_count;
-	if (s->has_counts) {
-		*count = s->is_large ? s->large_counts[rank] : s->counts[rank];
-		elements = s->is_large ? s->large_displacements[rank] : s->displacements[rank];
-	}
-	return (const char *)s->send + elements * extent;
-}
-
-static int call_scatter(const struct scatter *s)
+static int call_scatter(const struct hwio_rooted *s)
 {
 #if MPI_VERSION >= 4
 	if (s->is_large)
@@ -88,33 +49,33 @@ static int call_scatter(const struct scatter *s)
 	if (s->has_counts)
 		return hwio_real.MPI_Scatterv(s->send, s->counts, s->displacements, s->send_type, s->receive,
 			(int)s->receive_count, s->receive_type, s->root, s->comm);
-	return hwio_real.MPI_Scatter(s->send, s->send_count, s->send_type, s->receive, (int)s->receive_count,
+	return hwio_real.MPI_Scatter(s->send, (int)s->send_count, s->send_type, s->receive, (int)s->receive_count,
 		s->receive_type, s->root, s->comm);
 }
 
-static int scatter_unchanged(const struct scatter *s)
+static int scatter_unchanged(const struct hwio_rooted *s)
 {
 	return HWIO_INSIDE(call_scatter(s));
 }
 
 /* Fills the memory that the root sends from. */
-static void fill_source(const struct scatter *s)
+static void fill_source(const struct hwio_rooted *s)
 {
 	for (int rank = 0; rank < s->known->size; rank++) {
 		MPI_Count count;
-		const void *block = scatter_block_of(s, rank, &count);
+		const void *block = hwio_rooted_block(s, rank, &count);
 		if (!(rank == s->root && s->receive == MPI_IN_PLACE))
 			hwio_uses(block, count, s->send_type);
 	}
 }
 
 /* MPI is called before the lock is acquired: another thread may hold a lock of MPI and wait for the engine's. */
-static bool find_part(struct scatter *s, int rank, size_t *by_file)
+static bool find_part(struct hwio_rooted *s, int rank, size_t *by_file)
 {
 	struct hwio_layout layout;
 	struct hwio_file *file = NULL;
 	MPI_Count count;
-	const void *block = scatter_block_of(s, rank, &count);
+	const void *block = hwio_rooted_block(s, rank, &count);
 	struct part *part = &s->parts[rank];
 	/* The data must fit one message, for ranks that can't read the file. */
 	if (count > INT_MAX || !hwio_layout_make(&layout, block, count, s->send_type))
@@ -137,14 +98,14 @@ static bool find_part(struct scatter *s, int rank, size_t *by_file)
 	return true;
 }
 
-static void release_scatter(struct scatter *s)
+static void release_scatter(struct hwio_rooted *s)
 {
 	if (s->file)
 		hwio_file_release(s->file);
 	s->file = NULL;
 }
 
-static bool is_scatter_worth_it(struct scatter *s, size_t by_file)
+static bool is_scatter_worth_it(struct hwio_rooted *s, size_t by_file)
 {
 	if (by_file == 0)
 		return false;
@@ -160,7 +121,7 @@ static bool is_scatter_worth_it(struct scatter *s, size_t by_file)
 }
 
 /* Decides whether the scatter is read from a file, and which. */
-static bool decide_scatter(struct scatter *s, struct order *order)
+static bool decide_scatter(struct hwio_rooted *s, struct order *order)
 {
 	size_t by_file = 0;
 	bool is_known = true;
@@ -199,10 +160,10 @@ static bool read_scatter_part(const struct part *part, const struct order *order
 }
 
 /* Copies the root's own part into its receive buffer. */
-static int copy_root_part(const struct scatter *s)
+static int copy_root_part(const struct hwio_rooted *s)
 {
 	MPI_Count count;
-	const void *block = scatter_block_of(s, s->root, &count);
+	const void *block = hwio_rooted_block(s, s->root, &count);
 	const struct part *part = &s->parts[s->root];
 	struct hwio_layout layout;
 	if (s->receive == MPI_IN_PLACE)
@@ -222,12 +183,12 @@ static int copy_root_part(const struct scatter *s)
 }
 
 /* The root sends the data to the ranks that couldn't read, in turn. */
-static int serve_ranks(const struct scatter *s, const int *has_read, uint64_t id)
+static int serve_ranks(const struct hwio_rooted *s, const int *has_read, uint64_t id)
 {
 	int result = MPI_SUCCESS;
 	for (int rank = 0; rank < s->known->size && result == MPI_SUCCESS; rank++) {
 		MPI_Count count;
-		const void *block = scatter_block_of(s, rank, &count);
+		const void *block = hwio_rooted_block(s, rank, &count);
 		if (rank == s->root || has_read[rank])
 			continue;
 		hwio_uses(block, count, s->send_type);
@@ -237,7 +198,7 @@ static int serve_ranks(const struct scatter *s, const int *has_read, uint64_t id
 	return result;
 }
 
-static int scatter_at_root(struct scatter *s, const struct order *order)
+static int scatter_at_root(struct hwio_rooted *s, const struct order *order)
 {
 	int is_done = 1, result;
 	int *has_read = calloc((size_t)s->known->size, sizeof(*has_read));
@@ -263,7 +224,7 @@ static int scatter_at_root(struct scatter *s, const struct order *order)
 	return result == MPI_SUCCESS ? served : result;
 }
 
-static int receive_part(const struct scatter *s, const struct order *order)
+static int receive_part(const struct hwio_rooted *s, const struct order *order)
 {
 	MPI_Datatype type = s->receive_type;
 	int peer = s->known->world_ranks[s->root], count = (int)s->receive_count;
@@ -279,7 +240,7 @@ static int receive_part(const struct scatter *s, const struct order *order)
 	return result;
 }
 
-static int scatter_at_rank(struct scatter *s, const struct order *order)
+static int scatter_at_rank(struct hwio_rooted *s, const struct order *order)
 {
 	struct part part;
 	struct hwio_layout layout;
@@ -294,11 +255,11 @@ static int scatter_at_rank(struct scatter *s, const struct order *order)
 }
 
 /* Scatters by messages, too, and compares; the program gets the result of the messages. */
-static int verify(struct scatter *s, int result)
+static int verify(struct hwio_rooted *s, int result)
 {
 	struct hwio_layout layout;
 	int is_same = 1;
-	bool is_root = s->known->rank == s->root;
+	bool is_root = hwio_rooted_is_root(s);
 	char *read = NULL;
 	hwio_step_in();
 	bool is_known = !is_root && hwio_layout_make(&layout, s->receive, s->receive_count, s->receive_type);
@@ -329,29 +290,20 @@ static int verify(struct scatter *s, int result)
 }
 
 /* Records that the root's scatter is not transformed. */
-static void note_scatter_left(const struct scatter *s)
+static void note_scatter_left(const struct hwio_rooted *s)
 {
-	MPI_Count count, all = 0;
-	if (s->why == HWIO_NOT_LEFT && hwio_left_reads.high == 0)
-		return;
-	hwio_step_in();
-	const void *first = scatter_block_of(s, 0, &count);
-	for (int rank = 0; rank < s->known->size; rank++) {
-		scatter_block_of(s, rank, &count);
-		all += count;
-	}
-	size_t bytes = hwio_type_bytes(all, s->send_type);
-	hwio_step_out();
+	MPI_Count count;
 	if (s->why != HWIO_NOT_LEFT)
-		hwio_left_count(HWIO_READ_SCATTER, bytes, s->why);
-	else
-		hwio_left_forwarded(HWIO_READ_SCATTER, first, bytes);
+		hwio_left_count(HWIO_READ_SCATTER, hwio_rooted_bytes(s), s->why);
+	else if (hwio_left_reads.high != 0)
+		hwio_left_forwarded(HWIO_READ_SCATTER, HWIO_INSIDE(hwio_rooted_block(s, 0, &count)),
+			hwio_rooted_bytes(s));
 }
 
-static int scatter(struct scatter *s)
+static int scatter(struct hwio_rooted *s)
 {
 	struct order order;
-	bool is_root = s->known->rank == s->root;
+	bool is_root = hwio_rooted_is_root(s);
 	struct hwio_turn *turn = hwio_comm_turn(s->known, s->root, HWIO_TURN_SCATTER);
 	memset(&order, 0, sizeof(order));
 	if (hwio_is_busy) {
@@ -391,18 +343,9 @@ static int scatter(struct scatter *s)
 	return result == MPI_SUCCESS ? result : hwio_error(s->comm, result);
 }
 
-/* Returns the bytes of a part, which both sides know. */
-static size_t scatter_part_bytes(const void *of)
+static bool may_scatter_gain(const struct hwio_rooted *s)
 {
-	const struct scatter *s = of;
-	bool is_root = !s->known || s->known->rank == s->root;
-	return is_root ? hwio_type_bytes(s->send_count, s->send_type)
-		       : hwio_type_bytes(s->receive_count, s->receive_type);
-}
-
-static bool may_scatter_gain(const struct scatter *s)
-{
-	size_t bytes = scatter_part_bytes(s);
+	size_t bytes = hwio_rooted_part_bytes(s);
 	return bytes >= hwio_bytes_min && hwio_model_scatter_gain(bytes * (size_t)s->known->size, s->known->size) > 0;
 }
 
@@ -410,25 +353,18 @@ static bool may_scatter_gain(const struct scatter *s)
 __attribute__((noinline)) static int enter(const void *send, int send_count, MPI_Datatype send_type, void *receive,
 	int receive_count, MPI_Datatype receive_type, int root, MPI_Comm comm)
 {
-	struct scatter s = {.send = send,
-		.send_count = send_count,
-		.send_type = send_type,
-		.receive = receive,
-		.receive_count = receive_count,
-		.receive_type = receive_type,
-		.root = root,
-		.comm = comm};
+	struct hwio_rooted s = HWIO_ROOTED(HWIO_TURN_SCATTER, .send_count = send_count, .receive_count = receive_count);
 	if (hwio_depth > 0 || hwio_mode == HWIO_OFF)
 		return scatter_unchanged(&s);
 	s.known = hwio_comm_of(comm);
 	bool is_fit = s.known && root >= 0 && root < s.known->size &&
-		hwio_comm_is_even(s.known, comm, HWIO_TURN_SCATTER, scatter_part_bytes, &s);
+		hwio_comm_is_even(s.known, comm, HWIO_TURN_SCATTER, hwio_rooted_part_bytes, &s);
 	if (!is_fit || !may_scatter_gain(&s)) {
-		if (s.known && s.known->rank == root)
+		if (hwio_rooted_is_root(&s))
 			note_scatter_left(&s);
 		if (hwio_is_busy) {
 			hwio_communicates();
-			if (s.known && s.known->rank == root)
+			if (hwio_rooted_is_root(&s))
 				fill_source(&s);
 			else if (!s.known)
 				hwio_in_all(send);
@@ -442,9 +378,14 @@ __attribute__((noinline)) static int enter(const void *send, int send_count, MPI
 __attribute__((noinline)) static void pass_noted(const void *send, int send_count, MPI_Datatype send_type, int root,
 	MPI_Comm comm)
 {
-	struct scatter s = {.send = send, .send_count = send_count, .send_type = send_type, .root = root, .comm = comm};
-	s.known = hwio_last_comm.known;
-	if (s.known->rank == root)
+	struct hwio_rooted s = {.kind = HWIO_TURN_SCATTER,
+		.send = send,
+		.send_count = send_count,
+		.send_type = send_type,
+		.root = root,
+		.comm = comm,
+		.known = hwio_last_comm.known};
+	if (hwio_rooted_is_root(&s))
 		note_scatter_left(&s);
 }
 
@@ -460,7 +401,7 @@ int hwio_MPI_Scatter(const void *send, int send_count, MPI_Datatype send_type, v
 	return enter(send, send_count, send_type, receive, receive_count, receive_type, root, comm);
 }
 
-static int enter_by_counts(struct scatter *s)
+static int enter_by_counts(struct hwio_rooted *s)
 {
 	if (hwio_depth > 0 || hwio_mode == HWIO_OFF)
 		return scatter_unchanged(s);
@@ -479,16 +420,8 @@ static int enter_by_counts(struct scatter *s)
 int hwio_MPI_Scatterv(const void *send, const int counts[], const int displacements[], MPI_Datatype send_type,
 	void *receive, int receive_count, MPI_Datatype receive_type, int root, MPI_Comm comm)
 {
-	struct scatter s = {.send = send,
-		.has_counts = true,
-		.counts = counts,
-		.displacements = displacements,
-		.send_type = send_type,
-		.receive = receive,
-		.receive_count = receive_count,
-		.receive_type = receive_type,
-		.root = root,
-		.comm = comm};
+	struct hwio_rooted s = HWIO_ROOTED(HWIO_TURN_SCATTER, .has_counts = true, .counts = counts,
+		.displacements = displacements, .receive_count = receive_count);
 	return enter_by_counts(&s);
 }
 
@@ -497,17 +430,8 @@ int hwio_MPI_Scatterv_c(const void *send, const MPI_Count counts[], const MPI_Ai
 	MPI_Datatype send_type, void *receive, MPI_Count receive_count, MPI_Datatype receive_type, int root,
 	MPI_Comm comm)
 {
-	struct scatter s = {.send = send,
-		.has_counts = true,
-		.is_large = true,
-		.large_counts = counts,
-		.large_displacements = displacements,
-		.send_type = send_type,
-		.receive = receive,
-		.receive_count = receive_count,
-		.receive_type = receive_type,
-		.root = root,
-		.comm = comm};
+	struct hwio_rooted s = HWIO_ROOTED(HWIO_TURN_SCATTER, .has_counts = true, .is_large = true,
+		.large_counts = counts, .large_displacements = displacements, .receive_count = receive_count);
 	return enter_by_counts(&s);
 }
 #endif

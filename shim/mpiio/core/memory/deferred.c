@@ -22,16 +22,23 @@
 static uintptr_t last_filled;
 static size_t window_bytes = WINDOW_BYTES_MIN;
 
+/* Returns the first deferred record with a byte in the range, or NULL. */
+static struct hwio_record *first_deferred(uintptr_t low, uintptr_t high)
+{
+	struct hwio_record *record;
+	for (size_t index = hwio_record_find(low); (record = hwio_record_at(index)) && record->low < high; index++)
+		if (record->state == HWIO_DEFERRED)
+			return record;
+	return NULL;
+}
+
 static bool find_owed_read(uintptr_t low, uintptr_t high, struct hwio_range *owed)
 {
-	const struct hwio_record *record;
-	for (size_t index = hwio_record_find(low); (record = hwio_record_at(index)) && record->low < high; index++)
-		if (record->state == HWIO_DEFERRED) {
-			*owed = (struct hwio_range){hwio_most(hwio_page_down(record->low), low),
-				hwio_least(hwio_page_up(record->high), high)};
-			return true;
-		}
-	return false;
+	const struct hwio_record *record = first_deferred(low, high);
+	if (record)
+		*owed = (struct hwio_range){
+			hwio_most(hwio_page_down(record->low), low), hwio_least(hwio_page_up(record->high), high)};
+	return record != NULL;
 }
 
 static void complete_range(uintptr_t low, uintptr_t high)
@@ -164,12 +171,11 @@ static void fill_pages(uintptr_t low, uintptr_t high)
 {
 	if (!must_stay_protected())
 		hwio_pages_open(low, high);
-	for (size_t index = hwio_record_find(low); hwio_record_at(index) && hwio_record_at(index)->low < high;
-		index++) {
-		struct hwio_record part = *hwio_record_at(index);
-		if (part.state != HWIO_DEFERRED)
-			continue;
+	const struct hwio_record *record;
+	for (uintptr_t at = low; (record = first_deferred(at, high));) {
+		struct hwio_record part = *record;
 		uintptr_t from = hwio_most(part.low, low), to = hwio_least(part.high, high);
+		at = to;
 		part.offset += (off_t)(from - part.low);
 		part.low = from;
 		part.high = to;
@@ -181,7 +187,6 @@ static void fill_pages(uintptr_t low, uintptr_t high)
 		hwio_record_add(&part);
 		hwio_file_release(part.file);
 		hwio_context_touched(part.context, part.operation);
-		index = hwio_record_find(to - 1);
 	}
 	hwio_pages_settle(low, high);
 	hwio_count_busy();
@@ -191,16 +196,13 @@ static void fill_pages(uintptr_t low, uintptr_t high)
  * a cut record would be lost. */
 static void fill_within(uintptr_t low, uintptr_t high)
 {
-	for (size_t index = hwio_record_find(low); hwio_record_at(index) && hwio_record_at(index)->low < high;
-		index++) {
-		struct hwio_record *record = hwio_record_at(index);
-		if (record->state != HWIO_DEFERRED)
-			continue;
+	const struct hwio_record *record;
+	for (uintptr_t at = low; (record = first_deferred(at, high));) {
 		bool is_full = hwio_record_count() + 4 > HWIO_RECORDS_MAX;
 		uintptr_t from = is_full ? record->low : hwio_most(record->low, low);
 		uintptr_t to = is_full ? record->high : hwio_least(record->high, high);
+		at = to;
 		fill_pages(hwio_page_down(from), hwio_page_up(to));
-		index = hwio_record_find(to - 1);
 	}
 }
 
@@ -236,13 +238,8 @@ void hwio_memory_in_loosely(const void *memory, size_t bytes)
 
 bool hwio_deferred_in(uintptr_t low, uintptr_t high)
 {
-	bool is_any = false;
 	hwio_enter();
-	for (size_t index = hwio_record_find(low); hwio_record_at(index) && hwio_record_at(index)->low < high; index++)
-		if (hwio_record_at(index)->state == HWIO_DEFERRED) {
-			is_any = true;
-			break;
-		}
+	bool is_any = first_deferred(low, high) != NULL;
 	hwio_leave();
 	return is_any;
 }
@@ -294,10 +291,7 @@ void hwio_deferred_fill_partial(void)
 	/* Filling a record may join and split others, so the search restarts. */
 	for (uintptr_t at = 0;;) {
 		hwio_enter();
-		size_t index = hwio_record_find(at);
-		while (hwio_record_at(index) && hwio_record_at(index)->state != HWIO_DEFERRED)
-			index++;
-		const struct hwio_record *record = hwio_record_at(index);
+		const struct hwio_record *record = first_deferred(at, UINTPTR_MAX);
 		uintptr_t low = record ? hwio_most(record->low, at) : 0, high = record ? record->high : 0;
 		hwio_leave();
 		if (!record)
@@ -313,12 +307,8 @@ void hwio_deferred_fill_partial(void)
 bool hwio_deferred_touch(uintptr_t address)
 {
 	uintptr_t page = hwio_page_down(address);
-	size_t index = hwio_record_find(page);
-	struct hwio_record *record;
-	while ((record = hwio_record_at(index)) && record->state != HWIO_DEFERRED &&
-		record->low < page + HWIO_PAGE_BYTES)
-		index++;
-	if (!record || record->low >= page + HWIO_PAGE_BYTES)
+	const struct hwio_record *record = first_deferred(page, page + HWIO_PAGE_BYTES);
+	if (!record)
 		return false;
 	window_bytes = page == last_filled ? hwio_least(window_bytes * 2, WINDOW_BYTES_MAX) : WINDOW_BYTES_MIN;
 	uintptr_t end = hwio_least(hwio_page_up(record->high), page + window_bytes);

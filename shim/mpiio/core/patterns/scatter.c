@@ -343,36 +343,44 @@ static int scatter(struct hwio_rooted *s)
 	return result == MPI_SUCCESS ? result : hwio_error(s->comm, result);
 }
 
+/* Returns true if the scatter may gain, the same on all ranks; only the root knows the parts of MPI_Scatterv. */
 static bool may_scatter_gain(const struct hwio_rooted *s)
 {
-	size_t bytes = hwio_rooted_part_bytes(s);
-	return bytes >= hwio_bytes_min && hwio_model_scatter_gain(bytes * (size_t)s->known->size, s->known->size) > 0;
+	if (s->has_counts)
+		return true;
+	size_t part = hwio_rooted_part_bytes(s);
+	return part >= hwio_bytes_min && hwio_model_scatter_gain(part * (size_t)s->known->size, s->known->size) > 0;
+}
+
+static int enter_scatter(struct hwio_rooted *s)
+{
+	if (hwio_depth > 0 || hwio_mode == HWIO_OFF)
+		return scatter_unchanged(s);
+	s->known = hwio_comm_of(s->comm);
+	bool is_plain = !s->known || s->root < 0 || s->root >= s->known->size;
+	bool is_even = !is_plain &&
+		(s->has_counts || hwio_comm_is_even(s->known, s->comm, HWIO_TURN_SCATTER, hwio_rooted_part_bytes, s));
+	if (is_even && may_scatter_gain(s))
+		return scatter(s);
+	if (hwio_rooted_is_root(s))
+		note_scatter_left(s);
+	if (hwio_is_busy) {
+		hwio_communicates();
+		if (is_plain)
+			hwio_in_all(s->send);
+		else if (hwio_rooted_is_root(s))
+			fill_source(s);
+		hwio_uses(s->receive, s->receive_count, s->receive_type);
+	}
+	return scatter_unchanged(s);
 }
 
 /* A function of its own, so that a small scatter is a jump to MPI. */
-__attribute__((noinline)) static int enter(const void *send, int send_count, MPI_Datatype send_type, void *receive,
-	int receive_count, MPI_Datatype receive_type, int root, MPI_Comm comm)
+__attribute__((noinline)) static int enter_alike(const void *send, int send_count, MPI_Datatype send_type,
+	void *receive, int receive_count, MPI_Datatype receive_type, int root, MPI_Comm comm)
 {
 	struct hwio_rooted s = HWIO_ROOTED(HWIO_TURN_SCATTER, .send_count = send_count, .receive_count = receive_count);
-	if (hwio_depth > 0 || hwio_mode == HWIO_OFF)
-		return scatter_unchanged(&s);
-	s.known = hwio_comm_of(comm);
-	bool is_fit = s.known && root >= 0 && root < s.known->size &&
-		hwio_comm_is_even(s.known, comm, HWIO_TURN_SCATTER, hwio_rooted_part_bytes, &s);
-	if (!is_fit || !may_scatter_gain(&s)) {
-		if (hwio_rooted_is_root(&s))
-			note_scatter_left(&s);
-		if (hwio_is_busy) {
-			hwio_communicates();
-			if (hwio_rooted_is_root(&s))
-				fill_source(&s);
-			else if (!s.known)
-				hwio_in_all(send);
-			hwio_uses(receive, receive_count, receive_type);
-		}
-		return scatter_unchanged(&s);
-	}
-	return scatter(&s);
+	return enter_scatter(&s);
 }
 
 __attribute__((noinline)) static void pass_noted(const void *send, int send_count, MPI_Datatype send_type, int root,
@@ -398,23 +406,7 @@ int hwio_MPI_Scatter(const void *send, int send_count, MPI_Datatype send_type, v
 		return hwio_real.MPI_Scatter(send, send_count, send_type, receive, receive_count, receive_type, root,
 			comm);
 	}
-	return enter(send, send_count, send_type, receive, receive_count, receive_type, root, comm);
-}
-
-static int enter_by_counts(struct hwio_rooted *s)
-{
-	if (hwio_depth > 0 || hwio_mode == HWIO_OFF)
-		return scatter_unchanged(s);
-	s->known = hwio_comm_of(s->comm);
-	if (!s->known || s->root < 0 || s->root >= s->known->size) {
-		if (hwio_is_busy) {
-			hwio_communicates();
-			hwio_in_all(s->send);
-			hwio_uses(s->receive, s->receive_count, s->receive_type);
-		}
-		return scatter_unchanged(s);
-	}
-	return scatter(s);
+	return enter_alike(send, send_count, send_type, receive, receive_count, receive_type, root, comm);
 }
 
 int hwio_MPI_Scatterv(const void *send, const int counts[], const int displacements[], MPI_Datatype send_type,
@@ -422,7 +414,7 @@ int hwio_MPI_Scatterv(const void *send, const int counts[], const int displaceme
 {
 	struct hwio_rooted s = HWIO_ROOTED(HWIO_TURN_SCATTER, .has_counts = true, .counts = counts,
 		.displacements = displacements, .receive_count = receive_count);
-	return enter_by_counts(&s);
+	return enter_scatter(&s);
 }
 
 #if MPI_VERSION >= 4
@@ -432,6 +424,6 @@ int hwio_MPI_Scatterv_c(const void *send, const MPI_Count counts[], const MPI_Ai
 {
 	struct hwio_rooted s = HWIO_ROOTED(HWIO_TURN_SCATTER, .has_counts = true, .is_large = true,
 		.large_counts = counts, .large_displacements = displacements, .receive_count = receive_count);
-	return enter_by_counts(&s);
+	return enter_scatter(&s);
 }
 #endif

@@ -132,25 +132,28 @@ bool hwio_read_instead(int descriptor, void *memory, size_t bytes, off_t offset,
 	return is_deferred;
 }
 
+/* Records that memory is a copy of a part of the file. */
+static void record_copy(int descriptor, const struct stat *status, struct hwio_record *record)
+{
+	hwio_enter();
+	record->file = hwio_file_of(descriptor, status);
+	hwio_record_cut(record->low, record->high);
+	if (record->file) {
+		hwio_record_add(record);
+		hwio_file_release(record->file);
+	}
+	hwio_count_busy();
+	hwio_leave();
+}
+
 void hwio_read_recorded(int descriptor, void *memory, size_t bytes, off_t offset)
 {
 	struct stat status;
 	if (bytes == 0 || fstat(descriptor, &status) != 0 || hwio_record_count() + 4 > HWIO_RECORDS_MAX)
 		return;
-	hwio_enter();
-	struct hwio_file *file = hwio_file_of(descriptor, &status);
-	struct hwio_record record = {.low = (uintptr_t)memory,
-		.high = (uintptr_t)memory + bytes,
-		.state = HWIO_PEEKED,
-		.file = file,
-		.offset = offset};
-	if (file) {
-		hwio_record_cut(record.low, record.high);
-		hwio_record_add(&record);
-		hwio_file_release(file);
-	}
-	hwio_count_busy();
-	hwio_leave();
+	struct hwio_record record = {
+		.low = (uintptr_t)memory, .high = (uintptr_t)memory + bytes, .state = HWIO_PEEKED, .offset = offset};
+	record_copy(descriptor, &status, &record);
 }
 
 void hwio_read_observed(int descriptor, void *memory, ssize_t bytes, off_t offset)
@@ -171,21 +174,12 @@ void hwio_read_observed(int descriptor, void *memory, ssize_t bytes, off_t offse
 		if (offset == HWIO_OWN_POSITION)
 			offset = lseek(descriptor, 0, SEEK_CUR) - bytes;
 		hwio_context_begin(context);
-		hwio_enter();
-		hwio_record_cut((uintptr_t)memory, (uintptr_t)memory + (size_t)bytes);
-		struct hwio_file *file = hwio_file_of(descriptor, &status);
 		struct hwio_record record = {.low = (uintptr_t)memory,
 			.high = (uintptr_t)memory + (size_t)bytes,
 			.state = HWIO_OBSERVED,
-			.file = file,
 			.offset = offset,
 			.context = context};
-		if (file) {
-			hwio_record_add(&record);
-			hwio_file_release(file);
-		}
-		hwio_count_busy();
-		hwio_leave();
+		record_copy(descriptor, &status, &record);
 		is_noted = true;
 	}
 	hwio_step_out();

@@ -81,7 +81,8 @@ static void end_sending(struct sending *sending)
 	hwio_file_release(sending->file);
 }
 
-static void write_hint(const struct sending *sending, struct hwio_hint *hint)
+/* Makes the hint. False: the file is about to change. */
+static bool make_hint(const struct sending *sending, int peer, struct hwio_hint *hint)
 {
 	memset(hint, 0, sizeof(*hint));
 	hwio_envelope_fill(&hint->envelope, HWIO_HINT, sending->layout.bytes);
@@ -89,6 +90,7 @@ static void write_hint(const struct sending *sending, struct hwio_hint *hint)
 	hint->runs = sending->runs;
 	hint->path_bytes = (uint32_t)strlen(sending->file->path) + 1;
 	memcpy(hint->path, sending->file->path, hint->path_bytes);
+	return hwio_outstanding_hint(hint->envelope.id, peer, sending->file, &sending->runs, sending->context);
 }
 
 typedef int (*send_call)(const void *, int, MPI_Datatype, int, int, MPI_Comm);
@@ -135,8 +137,7 @@ static bool hint_instead(send_call call, const void *buffer, MPI_Count count, MP
 		end_sending(&sending);
 		return false;
 	}
-	write_hint(&sending, &hint);
-	if (!hwio_outstanding_hint(hint.envelope.id, peer, sending.file, &sending.runs, sending.context)) {
+	if (!make_hint(&sending, peer, &hint)) {
 		end_sending(&sending);
 		return false;
 	}
@@ -226,11 +227,7 @@ static int start_send(isend_call call, const void *buffer, int count, MPI_Dataty
 		/* The hint's memory lives as long as the request. */
 		double saved = hwio_model_send_gain(sending.layout.bytes, hwio_runs_pieces(&sending.runs));
 		struct hwio_hint *hint = saved > 0 ? malloc(sizeof(*hint)) : NULL;
-		if (hint)
-			write_hint(&sending, hint);
-		int peer = sending.comm->world_ranks[destination];
-		if (hint &&
-			!hwio_outstanding_hint(hint->envelope.id, peer, sending.file, &sending.runs, sending.context)) {
+		if (hint && !make_hint(&sending, sending.comm->world_ranks[destination], hint)) {
 			free(hint);
 			hint = NULL;
 		}

@@ -158,10 +158,7 @@ int hwio_peers(MPI_Comm comm)
 	int is_inter = 0, count = 0;
 	hwio_step_in();
 	hwio_real.MPI_Comm_test_inter(comm, &is_inter);
-	if (is_inter)
-		hwio_real.MPI_Comm_remote_size(comm, &count);
-	else
-		hwio_real.MPI_Comm_size(comm, &count);
+	(is_inter ? hwio_real.MPI_Comm_remote_size : hwio_real.MPI_Comm_size)(comm, &count);
 	hwio_step_out();
 	return count;
 }
@@ -175,34 +172,27 @@ int hwio_group_size(MPI_Comm comm)
 	return count;
 }
 
-static int group_rank(MPI_Comm comm)
-{
-	int rank = 0;
-	hwio_step_in();
-	hwio_real.MPI_Comm_rank(comm, &rank);
-	hwio_step_out();
-	return rank;
-}
-
 int hwio_is_root(int root, MPI_Comm comm)
 {
-	int is_inter = 0;
+	int is_inter = 0, rank = 0;
 	hwio_step_in();
 	hwio_real.MPI_Comm_test_inter(comm, &is_inter);
+	hwio_real.MPI_Comm_rank(comm, &rank);
 	hwio_step_out();
-	return is_inter ? root == MPI_ROOT : root == group_rank(comm);
+	return root == (is_inter ? MPI_ROOT : rank);
 }
 
 static void neighbours(MPI_Comm comm, int *from, int *to)
 {
-	int topology = MPI_UNDEFINED, weighted, dimensions = 0;
+	int topology = MPI_UNDEFINED, weighted, dimensions = 0, rank = 0;
 	*from = *to = 0;
 	hwio_step_in();
 	hwio_real.MPI_Topo_test(comm, &topology);
 	if (topology == MPI_DIST_GRAPH) {
 		hwio_real.MPI_Dist_graph_neighbors_count(comm, from, to, &weighted);
 	} else if (topology == MPI_GRAPH) {
-		hwio_real.MPI_Graph_neighbors_count(comm, group_rank(comm), from);
+		hwio_real.MPI_Comm_rank(comm, &rank);
+		hwio_real.MPI_Graph_neighbors_count(comm, rank, from);
 		*to = *from;
 	} else if (topology == MPI_CART) {
 		hwio_real.MPI_Cartdim_get(comm, &dimensions);

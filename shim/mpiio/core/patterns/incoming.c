@@ -250,12 +250,18 @@ bool hwio_incoming_overlaps(uintptr_t low, uintptr_t high)
 	return find_pending(low, high) != NULL;
 }
 
+/* Returns a pending message for which this page is protected, or NULL. */
+static struct hwio_pending *find_protected(uintptr_t address)
+{
+	for (struct hwio_pending *one = hwio_pending_list; one; one = one->next)
+		if (one->low <= address && address < one->high)
+			return one;
+	return NULL;
+}
+
 bool hwio_incoming_protects(uintptr_t address)
 {
-	for (const struct hwio_pending *one = hwio_pending_list; one; one = one->next)
-		if (one->low <= address && address < one->high)
-			return true;
-	return false;
+	return find_protected(address) != NULL;
 }
 
 void hwio_incoming_expose(uintptr_t address)
@@ -269,14 +275,8 @@ void hwio_incoming_expose(uintptr_t address)
 bool hwio_incoming_touch(uintptr_t address)
 {
 	bool is_ours = false;
-	for (struct hwio_pending *one = hwio_pending_list, *next; one; one = next) {
-		next = one->next;
-		if (one->low <= address && address < one->high) {
-			fetch(one);
-			is_ours = true;
-			next = hwio_pending_list;
-		}
-	}
+	for (struct hwio_pending *one; (one = find_protected(address)); is_ours = true)
+		fetch(one);
 	return is_ours;
 }
 

@@ -8,27 +8,16 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
 
-use headwater_launch::info::{Hosts, LaunchInfo, Names};
+use headwater_launch::info::LaunchInfo;
 
 /// Returns the information as lines `FACT VALUE`, without the facts that are unknown.
 fn show(info: Option<&LaunchInfo>) -> String {
     let Some(info) = info else { return "no launch\n".into() };
-    let LaunchInfo { launcher, rank, size, local_rank, local_size, node, nodes, hosts, switches, identity } = info;
+    let LaunchInfo { launcher, rank, size, local_rank, local_size, node, nodes } = info;
     let mut facts = vec![("launcher", Some(launcher.to_string()))];
     let numbers = [("rank", rank), ("size", size), ("local rank", local_rank), ("local size", local_size)];
     facts.extend(numbers.map(|(name, number)| (name, number.map(|n| n.to_string()))));
     facts.extend([("node", node), ("nodes", nodes)].map(|(name, number)| (name, number.map(|n| n.to_string()))));
-    let show_hosts = |Hosts { names, exact }: &Hosts| {
-        let names = match names {
-            Names::List(list) => list.to_string(),
-            Names::File(file) => format!("in {}", file.display()),
-            Names::FluxAttribute => "by flux getattr hostlist".into(),
-        };
-        format!("{names}{}", if *exact { "" } else { ", or some of them" })
-    };
-    facts.push(("hosts", hosts.as_ref().map(show_hosts)));
-    facts.push(("switches", switches.clone()));
-    facts.push(("identity", identity.clone()));
     facts.into_iter().filter_map(|(name, value)| value.map(|value| format!("{name}: {value}\n"))).collect()
 }
 

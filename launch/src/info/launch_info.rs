@@ -1,6 +1,5 @@
 //! A process's information about its launch.
 
-use super::hosts::Hosts;
 use crate::Launcher;
 
 /// A process's information about its launch.
@@ -20,30 +19,12 @@ pub struct LaunchInfo {
     pub node: Option<u32>,
     /// Number of nodes of the launch.
     pub nodes: Option<u32>,
-    /// The nodes.
-    pub hosts: Option<Hosts>,
-    /// Names of switches and of this node, from the top of the network down, separated by dots.
-    pub switches: Option<String>,
-    /// Distinguishes this launch from all others on this node at the same time. All of the launch's processes
-    /// on a node have the same; on another node it may differ.
-    pub identity: Option<String>,
 }
 
 impl LaunchInfo {
     /// Returns information in which only the launcher is known.
     pub(super) fn unknown(launcher: Launcher) -> LaunchInfo {
-        LaunchInfo {
-            launcher,
-            rank: None,
-            size: None,
-            local_rank: None,
-            local_size: None,
-            node: None,
-            nodes: None,
-            hosts: None,
-            switches: None,
-            identity: None,
-        }
+        LaunchInfo { launcher, rank: None, size: None, local_rank: None, local_size: None, node: None, nodes: None }
     }
 
     /// Removes numbers that contradict others.

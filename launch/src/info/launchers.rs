@@ -1,7 +1,6 @@
 //! Each launcher's own variables.
 
 use super::detect::slurm_step;
-use super::hosts::{Hosts, Names};
 use super::launch_info::LaunchInfo;
 use super::variables::Variables;
 use crate::Launcher;
@@ -26,10 +25,7 @@ pub fn info(launcher: Launcher, variables: &Variables<'_>) -> LaunchInfo {
 /// nodes are those of all components.
 fn slurm(variables: &Variables<'_>, unknown: LaunchInfo) -> LaunchInfo {
     let node = variables.number("SLURM_NODEID");
-    let per_node = variables.first_text(&["SLURM_STEP_TASKS_PER_NODE", "SLURM_TASKS_PER_NODE"]);
-    let hosts = variables.hostlist("SLURM_STEP_NODELIST").map(|list| Hosts { names: Names::List(list), exact: true });
-    let has_switches = |pattern: String| pattern.split('.').any(|part| part == "switch");
-    let tree = variables.text("SLURM_TOPOLOGY_ADDR_PATTERN").is_some_and(has_switches);
+    let per_node = variables.text("SLURM_STEP_TASKS_PER_NODE").or_else(|| variables.text("SLURM_TASKS_PER_NODE"));
     LaunchInfo {
         rank: variables.number("SLURM_PROCID"),
         size: variables.first_number(&["SLURM_STEP_NUM_TASKS", "SLURM_NTASKS", "SLURM_NPROCS"]),
@@ -37,9 +33,6 @@ fn slurm(variables: &Variables<'_>, unknown: LaunchInfo) -> LaunchInfo {
         local_size: node.zip(per_node).and_then(|(node, counts)| tasks_on(&counts, node)),
         node,
         nodes: variables.first_number(&["SLURM_STEP_NUM_NODES", "SLURM_NNODES"]),
-        hosts,
-        switches: variables.text("SLURM_TOPOLOGY_ADDR").filter(|_| tree),
-        identity: slurm_step(variables).map(|step| format!("slurm-{step}")),
         ..unknown
     }
 }
@@ -71,7 +64,6 @@ fn nodes_of_regex(regex: &str) -> Option<u32> {
 /// Reads Open MPI 4's, from mpirun(1), "Exported environment variables", and those that `orted` sets. It
 /// counts nodes twice if ranks are placed by a file.
 fn open_mpi(variables: &Variables<'_>, unknown: LaunchInfo) -> LaunchInfo {
-    let identity = variables.first_text(&["PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"]);
     let size = variables.number("OMPI_COMM_WORLD_SIZE");
     let listed = variables.text("OMPI_MCA_orte_node_regex").and_then(|regex| nodes_of_regex(&regex));
     let nodes = variables.number("OMPI_MCA_orte_num_nodes");
@@ -81,7 +73,6 @@ fn open_mpi(variables: &Variables<'_>, unknown: LaunchInfo) -> LaunchInfo {
         local_rank: variables.number("OMPI_COMM_WORLD_LOCAL_RANK"),
         local_size: variables.number("OMPI_COMM_WORLD_LOCAL_SIZE"),
         nodes: nodes.map(|nodes| [listed, size].into_iter().flatten().fold(nodes, u32::min)),
-        identity: identity.map(|id| format!("openmpi-{id}")),
         ..unknown
     }
 }
@@ -93,27 +84,25 @@ fn pmix(variables: &Variables<'_>, unknown: LaunchInfo) -> LaunchInfo {
         size: variables.first_number(&["OMPI_COMM_WORLD_SIZE", "OMPI_WORLD_SIZE"]),
         local_rank: variables.number("OMPI_COMM_WORLD_LOCAL_RANK"),
         local_size: variables.first_number(&["OMPI_COMM_WORLD_LOCAL_SIZE", "OMPI_WORLD_LOCAL_SIZE"]),
-        identity: variables.text("PMIX_NAMESPACE").map(|id| format!("pmix-{id}")),
         ..unknown
     }
 }
 
-/// Reads those of MPICH's `src/pm/hydra/proxy`. Hydra has no name for a launch; but if it starts its proxies
-/// as a step of Slurm's it sets a variable, and then that step is the launch's.
+/// Reads those of MPICH's `src/pm/hydra/proxy`. If hydra starts its proxies as a step of Slurm's it sets a
+/// variable, and then that step is the launch's.
 fn hydra(variables: &Variables<'_>, unknown: LaunchInfo) -> LaunchInfo {
     let info = LaunchInfo {
         rank: variables.first_number(&["PMI_RANK", "PMI_ID"]),
         size: variables.number("PMI_SIZE"),
         local_rank: variables.number("MPI_LOCALRANKID"),
         local_size: variables.number("MPI_LOCALNRANKS"),
-        identity: variables.text("PMI_JOBID").map(|id| format!("pmi-{id}")),
         ..unknown.clone()
     };
     if !variables.has("SLURM_EXTERNAL_LAUNCHER") || slurm_step(variables).is_none() {
         return info;
     }
-    let LaunchInfo { node, nodes, hosts, switches, identity, .. } = slurm(variables, unknown);
-    LaunchInfo { node, nodes, hosts, switches, identity, ..info }
+    let LaunchInfo { node, nodes, .. } = slurm(variables, unknown);
+    LaunchInfo { node, nodes, ..info }
 }
 
 /// Reads PALS's, and those of the PMI that it serves. Slurm sets both as PALS does
@@ -125,35 +114,28 @@ fn pals(variables: &Variables<'_>, unknown: LaunchInfo) -> LaunchInfo {
         local_rank: variables.first_number(&["PALS_LOCAL_RANKID", "PMI_LOCAL_RANK"]),
         local_size: variables.first_number(&["PALS_LOCAL_SIZE", "PMI_LOCAL_SIZE"]),
         node: variables.number("PALS_NODEID"),
-        identity: variables.text("PALS_APID").map(|id| format!("pals-{id}")),
         ..unknown
     }
 }
 
-/// Reads Flux's, from flux-environment(7). A job's number is unique in its instance only, so the identity
-/// names both.
+/// Reads Flux's, from flux-environment(7).
 fn flux(variables: &Variables<'_>, unknown: LaunchInfo) -> LaunchInfo {
-    let instance = variables.text("FLUX_URI").unwrap_or_default();
     LaunchInfo {
         rank: variables.number("FLUX_TASK_RANK"),
         size: variables.number("FLUX_JOB_SIZE"),
         local_rank: variables.number("FLUX_TASK_LOCAL_ID"),
         nodes: variables.number("FLUX_JOB_NNODES"),
-        hosts: variables.has("FLUX_URI").then_some(Hosts { names: Names::FluxAttribute, exact: false }),
-        identity: variables.text("FLUX_JOB_ID").map(|id| format!("flux-{id}@{instance}")),
         ..unknown
     }
 }
 
-/// Reads JSM's. A launch is a PMIx namespace in a job.
+/// Reads JSM's.
 fn jsm(variables: &Variables<'_>, unknown: LaunchInfo) -> LaunchInfo {
-    let job = variables.text("LSB_JOBID").unwrap_or_default();
     LaunchInfo {
         rank: variables.number("JSM_NAMESPACE_RANK"),
         size: variables.number("JSM_NAMESPACE_SIZE"),
         local_rank: variables.number("JSM_NAMESPACE_LOCAL_RANK"),
         local_size: variables.number("JSM_NAMESPACE_LOCAL_SIZE"),
-        identity: variables.text("PMIX_NAMESPACE").map(|id| format!("jsm-{job}.{id}")),
         ..unknown
     }
 }

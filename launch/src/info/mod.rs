@@ -24,16 +24,11 @@
 //! 12. `PMI_RANK` and `PMI_SIZE`: a launcher with PMI, taken for hydra.
 //! 13. `PBS_NODENUM` of a task that isn't the job's script (`PBS_TASKNUM` above 1): `pbsdsh`.
 //!
-//! Variables of outer launchers are used only for the nodes of the allocation, of which the launch may use a
-//! part ([`Hosts::exact`]).
-//!
 //! # Invalid values
 //!
 //! A value that is no number, or contradicts another (a rank beyond the size), is ignored.
 
-mod allocation;
 mod detect;
-mod hosts;
 mod launch_info;
 mod launchers;
 #[cfg(test)]
@@ -42,7 +37,6 @@ mod variables;
 
 use std::ffi::OsString;
 
-pub use self::hosts::{Hosts, Names};
 pub use self::launch_info::LaunchInfo;
 
 use self::variables::Variables;
@@ -53,10 +47,6 @@ impl LaunchInfo {
     pub fn of(variable: &dyn Fn(&str) -> Option<OsString>) -> Option<LaunchInfo> {
         let variables = Variables::new(variable);
         let launcher = detect::launcher(&variables)?;
-        let mut info = LaunchInfo { launcher, ..launchers::info(launcher, &variables) };
-        if info.hosts.is_none() {
-            info.hosts = allocation::hosts(launcher, &variables);
-        }
-        Some(info.checked())
+        Some(launchers::info(launcher, &variables).checked())
     }
 }

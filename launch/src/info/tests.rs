@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 
-use super::{LaunchInfo, Names};
+use super::LaunchInfo;
 use crate::Launcher;
 
 fn info(variables: &str) -> Option<LaunchInfo> {
@@ -92,30 +92,9 @@ fn nonsense_is_unknown() {
     check("SLURM_NODEID=1 SLURM_TASKS_PER_NODE=2,3 SLURM_LOCALID=3", |info| info.local_rank, None);
     check("SLURM_NODEID=1 SLURM_TASKS_PER_NODE=2,3 SLURM_NTASKS=2", |info| info.local_size, None);
     check("SLURM_NODEID=2 SLURM_TASKS_PER_NODE=2,3", |info| info.local_size, None);
-    assert_eq!(info(&format!("{STEP} SLURM_STEP_NODELIST=n[3-1]")).unwrap().hosts, None);
     let bytes = |name: &str| match name {
         "PMI_RANK" | "PMI_SIZE" => Some(OsString::from_vec(vec![0xff, b'1'])),
         _ => None,
     };
     assert_eq!(LaunchInfo::of(&bytes).map(|info| (info.rank, info.size)), Some((None, None)));
-}
-
-#[test]
-fn hosts_of_the_allocation() {
-    let check = |variables: &str, expected: Option<(Names, bool)>| {
-        let hosts = info(variables).unwrap().hosts.map(|hosts| (hosts.names, hosts.exact));
-        assert_eq!(hosts, expected, "{variables}");
-    };
-    let list = |names: &str| Names::List(names.parse().unwrap());
-    check(&format!("{STEP} SLURM_STEP_NODELIST=n1 SLURM_JOB_NODELIST=n[1-2]"), Some((list("n1"), true)));
-    check(&format!("{STEP} SLURM_JOB_NODELIST=n[1-2]"), Some((list("n[1-2]"), false)));
-    check(&format!("{ORTE} SLURM_STEP_NODELIST=n1 SLURM_JOB_NODELIST=n[1-2]"), Some((list("n[1-2]"), false)));
-    check(&format!("{HYDRA} PBS_NODEFILE=/x"), Some((Names::File("/x".into()), false)));
-    check(&format!("{JSM} LSB_MCPU_HOSTS=b1_1_n1_42_n2_42"), Some((list("n1,n2"), false)));
-    check(&format!("{JSM} LSB_MCPU_HOSTS=n1_1_n2_1"), Some((list("n1,n2"), false)));
-    check(&format!("{JSM} LSB_MCPU_HOSTS=n1_4"), Some((list("n1"), false)));
-    check(&format!("{ORTE} LSB_MCPU_HOSTS=n1_4_n2"), None);
-    check(&format!("{ORTE} LSB_DJOB_HOSTFILE=/h"), Some((Names::File("/h".into()), false)));
-    check(FLUX, Some((Names::FluxAttribute, false)));
-    check(HYDRA, None);
 }

@@ -2,8 +2,6 @@
 
 use std::ffi::OsString;
 
-use headwater_topology::hosts::Hostlist;
-
 /// The variables of a process.
 pub struct Variables<'a> {
     variable: &'a dyn Fn(&str) -> Option<OsString>,
@@ -34,15 +32,5 @@ impl<'a> Variables<'a> {
     /// Returns the first of these variables that is a number.
     pub fn first_number(&self, names: &[&str]) -> Option<u32> {
         names.iter().find_map(|name| self.number(name))
-    }
-
-    /// Returns the first of these variables that has a value.
-    pub fn first_text(&self, names: &[&str]) -> Option<String> {
-        names.iter().find_map(|name| self.text(name))
-    }
-
-    /// Returns a variable that is a list of nodes in Slurm's syntax, at least one.
-    pub fn hostlist(&self, name: &str) -> Option<Hostlist> {
-        Hostlist::parse(&self.text(name)?).ok().filter(|list| !list.is_empty())
     }
 }

@@ -36,7 +36,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "headwater-supervisor",
         &["headwater-abi", "headwater-fuse", "headwater-store", "headwater-mount", "headwater-daemon"],
     ),
-    ("headwater-launch", &["headwater-topology"]),
+    ("headwater-launch", &[]),
     ("headwater-cluster", &[]),
     ("headwater-figures", &[]),
     ("xtask", &["headwater-cluster", "headwater-figures"]),
@@ -107,7 +107,7 @@ mod tests {
         check("headwater-proto", "headwater-topology", false);
         check("headwater-topology", "headwater-proto", true);
         check("headwater", "headwater-launch", false);
-        check("headwater-launch", "headwater-topology", false);
+        check("headwater-launch", "headwater-topology", true);
         check("headwater-launch", "headwater-daemon", true);
         check("headwater-abi", "headwater-proto", true);
         check("headwater-proto", "headwater-daemon", true);

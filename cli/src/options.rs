@@ -146,7 +146,6 @@ pub enum Command {
     #[command(subcommand)]
     Io(IoCommand),
     #[command(flatten)]
-    #[allow(missing_docs, reason = "its type says it")]
     Inner(InnerCommand),
     /// Print the help of a command or of a group of options
     Help(HelpOptions),

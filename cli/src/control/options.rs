@@ -25,7 +25,6 @@ pub struct Nodes {
 #[derive(Clone, Debug, Args)]
 pub struct StatsOptions {
     #[command(flatten)]
-    #[allow(missing_docs, reason = "its type says it")]
     pub nodes: Nodes,
 
     /// Of the session with this mount
@@ -46,7 +45,6 @@ pub struct StatsOptions {
 #[command(group = clap::ArgGroup::new("what").required(true).multiple(true))]
 pub struct ClearOptions {
     #[command(flatten)]
-    #[allow(missing_docs, reason = "its type says it")]
     pub nodes: Nodes,
 
     /// Files whose copies are discarded
@@ -70,7 +68,6 @@ pub struct ClearOptions {
 #[derive(Clone, Debug, Args)]
 pub struct RefreshOptions {
     #[command(flatten)]
-    #[allow(missing_docs, reason = "its type says it")]
     pub nodes: Nodes,
 
     /// Check only these paths, and those below them [default: all known paths]

@@ -45,15 +45,12 @@ pub struct MountOptions {
     pub nodes: u32,
 
     #[command(flatten)]
-    #[allow(missing_docs, reason = "its type says it")]
     pub shape: ShapeOptions,
 
     #[command(flatten)]
-    #[allow(missing_docs, reason = "its type says it")]
     pub storage: StoreOptions,
 
     #[command(flatten)]
-    #[allow(missing_docs, reason = "its type says it")]
     pub opening: OpeningOptions,
 
     /// Stay in the foreground until Ctrl-C, or until it is unmounted

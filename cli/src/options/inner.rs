@@ -101,7 +101,6 @@ pub struct ExecOptions {
     #[arg(long, requires = "zygote")]
     pub reports: bool,
     #[command(flatten)]
-    #[allow(missing_docs, reason = "its type says it")]
     pub io: InnerIoOptions,
     /// The program and its arguments.
     #[arg(required = true, trailing_var_arg = true)]

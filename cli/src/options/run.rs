@@ -33,7 +33,6 @@ pub struct RunOptions {
     pub ppn: u32,
 
     #[command(flatten)]
-    #[allow(missing_docs, reason = "its type says it")]
     pub service: ServiceOptions,
 
     /// Print the directories that would be served, and why, and do not run the program
@@ -62,11 +61,9 @@ pub struct RunOptions {
     pub marker: Option<OsString>,
 
     #[command(flatten)]
-    #[allow(missing_docs, reason = "its type says it")]
     pub ranks: RankOptions,
 
     #[command(flatten)]
-    #[allow(missing_docs, reason = "its type says it")]
     pub io: IoOptions,
 
     /// The program and its arguments
@@ -79,11 +76,9 @@ pub struct RunOptions {
 #[derive(Debug, Args)]
 pub struct StartOptions {
     #[command(flatten)]
-    #[allow(missing_docs, reason = "its type says it")]
     pub service: ServiceOptions,
 
     #[command(flatten)]
-    #[allow(missing_docs, reason = "its type says it")]
     pub io: IoOptions,
 
     /// How long the session stays without a launch, in minutes
@@ -137,7 +132,6 @@ pub struct ServiceOptions {
     pub adaptive: bool,
 
     #[command(flatten)]
-    #[allow(missing_docs, reason = "its type says it")]
     pub shape: ShapeOptions,
 
     /// Files that are sent to all nodes before the program opens them: auto (the libraries that it is linked with),
@@ -148,7 +142,6 @@ pub struct ServiceOptions {
     pub preload: PreloadOption,
 
     #[command(flatten)]
-    #[allow(missing_docs, reason = "its type says it")]
     pub storage: StoreOptions,
 
     /// Keep a copy of each library in every memory domain of a node, as far as the store has room (audit only)
@@ -156,7 +149,6 @@ pub struct ServiceOptions {
     pub numa_replicas: bool,
 
     #[command(flatten)]
-    #[allow(missing_docs, reason = "its type says it")]
     pub opening: OpeningOptions,
 
     /// A directory that all nodes see, for the file with the front end's address [default: ~/.headwater]
@@ -190,7 +182,6 @@ pub struct RecordOptions {
     pub output: PathBuf,
 
     #[command(flatten)]
-    #[allow(missing_docs, reason = "its type says it")]
     pub run: RunOptions,
 }
 

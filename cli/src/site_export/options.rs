@@ -96,7 +96,6 @@ pub struct LocalOptions {
     pub listen: Option<IpAddr>,
 
     #[command(flatten)]
-    #[allow(missing_docs, reason = "its type says it")]
     pub storage: StoreOptions,
 
     /// Report each step on standard error
@@ -108,11 +107,9 @@ pub struct LocalOptions {
 #[derive(Clone, Debug, Args)]
 pub struct ServeOptions {
     #[command(flatten)]
-    #[allow(missing_docs, reason = "its type says it")]
     pub site: SiteOptions,
 
     #[command(flatten)]
-    #[allow(missing_docs, reason = "its type says it")]
     pub local: LocalOptions,
 }
 
@@ -120,11 +117,9 @@ pub struct ServeOptions {
 #[derive(Clone, Debug, Args)]
 pub struct JoinOptions {
     #[command(flatten)]
-    #[allow(missing_docs, reason = "its type says it")]
     pub site: SiteOptions,
 
     #[command(flatten)]
-    #[allow(missing_docs, reason = "its type says it")]
     pub local: LocalOptions,
 
     /// The directory to mount on, which is there [default: the path of --export]
@@ -132,7 +127,6 @@ pub struct JoinOptions {
     pub at: Option<PathBuf>,
 
     #[command(flatten)]
-    #[allow(missing_docs, reason = "its type says it")]
     pub opening: OpeningOptions,
 }
 

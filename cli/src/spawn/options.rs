@@ -115,7 +115,6 @@ pub struct Cores(pub Vec<usize>);
 
 /// `--numa`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-#[allow(missing_docs, reason = "the option's help tells them")]
 pub enum NumaOption {
     Fill,
     Spread,
@@ -125,7 +124,6 @@ pub enum NumaOption {
 /// `--from`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 #[value(rename_all = "snake_case")]
-#[allow(missing_docs, reason = "the option's help tells them")]
 pub enum From {
     Auto,
     Zygote,
@@ -139,7 +137,6 @@ pub enum From {
 
 /// `--stop`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-#[allow(missing_docs, reason = "the option's help tells them")]
 pub enum StopOption {
     Load,
     Main,
@@ -158,7 +155,6 @@ pub enum Output {
 
 /// `--progress`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-#[allow(missing_docs, reason = "the option's help tells them")]
 pub enum Progress {
     Auto,
     Always,

@@ -69,7 +69,6 @@ pub struct TopologyOptions {
     pub nodes: Hostlist,
 
     #[command(flatten)]
-    #[allow(missing_docs, reason = "its type says it")]
     pub shape: ShapeOptions,
 
     /// Only this tree

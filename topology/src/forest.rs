@@ -282,15 +282,6 @@ impl Forest {
         self.tree_ids().map(depth).max().unwrap_or(0)
     }
 
-    /// Returns the most children of a rank that is neither root nor server: in a striped forest over all
-    /// layouts together, else in its tree.
-    pub fn children_max(&self) -> u32 {
-        match self.plan {
-            Plan::Branched { .. } => self.branched(TreeId(self.trees() - 1)).fan_out(),
-            Plan::Striped { stripes, .. } => stripes.children_max(),
-        }
-    }
-
     /// Returns a rank's number in a tree: 0 is the root, parents come before children, servers before all
     /// others.
     pub(crate) fn order(&self, tree: TreeId, rank: Rank) -> Option<u32> {

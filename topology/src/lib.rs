@@ -5,7 +5,7 @@
 //! memory, and every answer takes O(log n) steps, up to `u32::MAX` ranks. The reasons and the arithmetic are
 //! in `docs/internals/topology.md`.
 //!
-//! - [`Tree`]: one tree over ranks, k-ary or binomial; [`Topology`] is the k-ary one.
+//! - [`Tree`]: one tree over ranks, k-ary or binomial.
 //! - [`Forest`]: a single tree, striped trees or partitions, with or without dedicated servers; the
 //!   assignment of paths and chunks to the trees; a rank's next hop when others have died.
 //! - [`hosts`]: names of nodes, and the order of ranks that follows switches or racks.
@@ -25,4 +25,4 @@ mod tree;
 pub use forest::{Forest, READERS_NODES, SUCCESSORS_MAX, Shape, TREES_MAX, TreeId};
 pub use rank::Rank;
 pub use succession::Up;
-pub use tree::{Binomial, Branching, Topology, Tree};
+pub use tree::{Branching, Tree};

@@ -88,11 +88,6 @@ impl Stripes {
         (u128::from(slot) * u128::from(self.bodies) / all) as u32
     }
 
-    /// Returns the most children of a body, in all trees together.
-    pub fn children_max(&self) -> u32 {
-        (u64::from(self.trees) * self.edges()).div_ceil(u64::from(self.bodies)) as u32
-    }
-
     /// Returns the index in the row of a body: every T-th body in turn, then those beside them.
     fn index(&self, body: u32) -> u32 {
         let (column, line) = (body % self.trees, body / self.trees);

@@ -7,165 +7,60 @@ use serde::{Deserialize, Serialize};
 
 use crate::rank::Rank;
 
-/// A complete k-ary tree over the ranks in their order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Topology {
-    ranks: u32,
-    fan_out: u32,
-}
-
-impl Topology {
-    /// `ranks` and `fan_out` are at least 1.
-    pub fn new(ranks: u32, fan_out: u32) -> Topology {
-        assert!(ranks > 0 && fan_out > 0, "a tree has a root and a fan-out");
-        Topology { ranks, fan_out }
-    }
-
-    /// Returns the number of ranks.
-    pub fn ranks(&self) -> u32 {
-        self.ranks
-    }
-
-    /// Returns the most children of a rank.
-    pub fn fan_out(&self) -> u32 {
-        self.fan_out
-    }
-
-    /// Returns the rank one hop nearer to the root.
-    pub fn parent(&self, rank: Rank) -> Option<Rank> {
-        (rank.0 > 0).then(|| Rank((rank.0 - 1) / self.fan_out))
-    }
-
-    /// Returns the ranks one hop further from the root, ascending.
-    pub fn children(&self, rank: Rank) -> impl Iterator<Item = Rank> + use<> {
-        let first = u64::from(rank.0) * u64::from(self.fan_out) + 1;
-        let end = (first + u64::from(self.fan_out)).min(u64::from(self.ranks));
-        (first..end.max(first)).map(|r| Rank(r as u32))
-    }
-
-    /// Returns the ranks from the parent up to the root.
-    pub fn ancestors(&self, rank: Rank) -> impl Iterator<Item = Rank> + use<> {
-        let tree = *self;
-        core::iter::successors(tree.parent(rank), move |&r| tree.parent(r))
-    }
-
-    /// Returns the hops from the root to the furthest rank.
-    pub fn depth(&self) -> u32 {
-        match self.fan_out {
-            1 => self.ranks - 1,
-            _ => self.ancestors(Rank(self.ranks - 1)).count() as u32,
-        }
-    }
-}
-
-/// A binomial tree over the ranks in their order: a rank's parent is its number without the lowest set bit,
-/// so each subtree is an interval of ranks. If each rank sends a message to one child after the other, it
-/// reaches all in ⌈log₂ n⌉ steps, the fewest possible.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Binomial {
-    ranks: u32,
-}
-
-impl Binomial {
-    /// `ranks` is at least 1.
-    pub fn new(ranks: u32) -> Binomial {
-        assert!(ranks > 0, "a tree has a root");
-        Binomial { ranks }
-    }
-
-    /// Returns the number of ranks.
-    pub fn ranks(&self) -> u32 {
-        self.ranks
-    }
-
-    /// Returns the most children of a rank: the root's.
-    pub fn fan_out(&self) -> u32 {
-        u32::BITS - (self.ranks - 1).leading_zeros()
-    }
-
-    /// Returns the rank one hop nearer to the root.
-    pub fn parent(&self, rank: Rank) -> Option<Rank> {
-        (rank.0 > 0).then(|| Rank(rank.0 & (rank.0 - 1)))
-    }
-
-    /// Returns the ranks one hop further from the root, descending: the largest subtree first.
-    pub fn children(&self, rank: Rank) -> impl Iterator<Item = Rank> + use<> {
-        let (ranks, bits) = (self.ranks, rank.0.trailing_zeros());
-        (0..bits).rev().map(move |bit| rank.0 | 1 << bit).filter(move |&child| child < ranks).map(Rank)
-    }
-
-    /// Returns the ranks from the parent up to the root.
-    pub fn ancestors(&self, rank: Rank) -> impl Iterator<Item = Rank> + use<> {
-        let tree = *self;
-        core::iter::successors(tree.parent(rank), move |&r| tree.parent(r))
-    }
-
-    /// Returns the hops from the root to the furthest rank: the most bits in a rank's number.
-    pub fn depth(&self) -> u32 {
-        let last = self.ranks - 1;
-        let with_lower_ones = |bit: u32| (last >> bit >> 1).count_ones() + bit;
-        let shorter = (0..u32::BITS).filter(|bit| last >> bit & 1 == 1).map(with_lower_ones);
-        shorter.max().unwrap_or(0).max(last.count_ones())
-    }
-}
-
-/// How one tree branches.
+/// How a tree branches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Branching {
     /// Complete, with this many children.
     KAry(u32),
-    /// Binomial.
+    /// Binomial: a rank's parent is its number without the lowest set bit, so each subtree is an interval of ranks.
+    /// If each rank sends a message to one child after the other, it reaches all in ⌈log₂ n⌉ steps, the fewest
+    /// possible.
     Binomial,
 }
 
-/// A tree of either kind.
+/// A tree over the ranks in their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Tree {
-    /// A complete k-ary tree.
-    KAry(Topology),
-    /// A binomial tree.
-    Binomial(Binomial),
+pub struct Tree {
+    ranks: u32,
+    branching: Branching,
 }
 
 impl Tree {
-    /// `ranks` and a k-ary tree's fan-out are at least 1.
+    /// `ranks` and a k-ary tree's number of children are at least 1.
     pub fn new(ranks: u32, branching: Branching) -> Tree {
-        match branching {
-            Branching::KAry(fan_out) => Tree::KAry(Topology::new(ranks, fan_out)),
-            Branching::Binomial => Tree::Binomial(Binomial::new(ranks)),
-        }
+        assert!(ranks > 0 && branching != Branching::KAry(0), "a tree has a root and a fan-out");
+        Tree { ranks, branching }
     }
 
     /// Returns the number of ranks.
     pub fn ranks(&self) -> u32 {
-        match self {
-            Tree::KAry(tree) => tree.ranks(),
-            Tree::Binomial(tree) => tree.ranks(),
-        }
-    }
-
-    /// Returns the most children of a rank.
-    pub fn fan_out(&self) -> u32 {
-        match self {
-            Tree::KAry(tree) => tree.fan_out(),
-            Tree::Binomial(tree) => tree.fan_out(),
-        }
+        self.ranks
     }
 
     /// Returns the rank one hop nearer to the root.
-    pub fn parent(&self, rank: Rank) -> Option<Rank> {
-        match self {
-            Tree::KAry(tree) => tree.parent(rank),
-            Tree::Binomial(tree) => tree.parent(rank),
-        }
+    pub fn parent(&self, Rank(rank): Rank) -> Option<Rank> {
+        let below = rank.checked_sub(1)?;
+        Some(Rank(match self.branching {
+            Branching::KAry(fan_out) => below / fan_out,
+            Branching::Binomial => rank & below,
+        }))
     }
 
-    /// Returns the ranks one hop further from the root, in the order in which to serve them.
-    pub fn children(&self, rank: Rank) -> Box<dyn Iterator<Item = Rank>> {
-        match self {
-            Tree::KAry(tree) => Box::new(tree.children(rank)),
-            Tree::Binomial(tree) => Box::new(tree.children(rank)),
+    /// Returns the ranks one hop further from the root, in the order in which to serve them: in a k-ary tree
+    /// ascending, in a binomial one the largest subtree first.
+    pub fn children(&self, Rank(rank): Rank) -> Box<dyn Iterator<Item = Rank>> {
+        let ranks = self.ranks;
+        match self.branching {
+            Branching::KAry(fan_out) => {
+                let first = u64::from(rank) * u64::from(fan_out) + 1;
+                let end = (first + u64::from(fan_out)).min(ranks.into());
+                Box::new((first..end).map(|child| Rank(child as u32)))
+            }
+            Branching::Binomial => {
+                let children = (0..rank.trailing_zeros()).rev().map(move |bit| rank | 1 << bit);
+                Box::new(children.filter(move |&child| child < ranks).map(Rank))
+            }
         }
     }
 
@@ -177,9 +72,16 @@ impl Tree {
 
     /// Returns the hops from the root to the furthest rank.
     pub fn depth(&self) -> u32 {
-        match self {
-            Tree::KAry(tree) => tree.depth(),
-            Tree::Binomial(tree) => tree.depth(),
+        let last = self.ranks - 1;
+        match self.branching {
+            Branching::KAry(1) => last,
+            Branching::KAry(_) => self.ancestors(Rank(last)).count() as u32,
+            // The most bits in a rank's number.
+            Branching::Binomial => {
+                let with_lower_ones = |bit: u32| (last >> bit >> 1).count_ones() + bit;
+                let shorter = (0..u32::BITS).filter(|bit| last >> bit & 1 == 1).map(with_lower_ones);
+                shorter.max().unwrap_or(0).max(last.count_ones())
+            }
         }
     }
 }
@@ -193,7 +95,11 @@ mod tests {
         let mut reached = alloc::vec![Rank::ROOT];
         let mut depth = 0;
         for rank in (0..tree.ranks()).map(Rank) {
-            assert!(tree.children(rank).count() as u32 <= tree.fan_out(), "{tree:?} {rank:?}");
+            let fan_out = match tree.branching {
+                Branching::KAry(fan_out) => fan_out,
+                Branching::Binomial => u32::BITS - (tree.ranks() - 1).leading_zeros(),
+            };
+            assert!(tree.children(rank).count() as u32 <= fan_out, "{tree:?} {rank:?}");
             for child in tree.children(rank) {
                 assert_eq!(tree.parent(child), Some(rank), "{tree:?}");
                 assert!(rank < child, "{tree:?}");
@@ -217,7 +123,7 @@ mod tests {
 
     #[test]
     fn k_ary_children_ascend() {
-        let tree = Topology::new(17, 3);
+        let tree = Tree::new(17, Branching::KAry(3));
         let reached: Vec<Rank> = (0..17).flat_map(|rank| tree.children(Rank(rank))).collect();
         assert_eq!(reached, (1..17).map(Rank).collect::<Vec<_>>());
     }
@@ -225,11 +131,10 @@ mod tests {
     #[test]
     fn the_root_of_a_binomial_tree_has_the_logarithm_of_children() {
         for (ranks, fan_out) in [(1, 0), (2, 1), (3, 2), (4, 2), (5, 3), (1024, 10), (1025, 11), (u32::MAX, 32)] {
-            let tree = Binomial::new(ranks);
-            assert_eq!(tree.fan_out(), fan_out, "{ranks}");
+            let tree = Tree::new(ranks, Branching::Binomial);
             assert_eq!(tree.children(Rank::ROOT).count() as u32, fan_out, "{ranks}");
         }
-        assert_eq!(Binomial::new(12).children(Rank(8)).collect::<Vec<_>>(), [Rank(10), Rank(9)]);
+        assert_eq!(Tree::new(12, Branching::Binomial).children(Rank(8)).collect::<Vec<_>>(), [Rank(10), Rank(9)]);
     }
 
     #[test]

@@ -4,7 +4,6 @@ use alloc::collections::BTreeSet;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
-use core::iter::FusedIterator;
 use core::net::IpAddr;
 use core::str::FromStr;
 
@@ -120,8 +119,8 @@ impl Hostlist {
     }
 
     /// Returns the names in their order.
-    pub fn iter(&self) -> Names<'_> {
-        Names { list: self, next: 0, end: self.len as u32 }
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = String> + ExactSizeIterator + Clone {
+        (0..self.len as u32).map(|rank| self.name(Rank(rank)).expect("the rank is below the list's length"))
     }
 
     /// Returns the first rank of `name`.
@@ -232,58 +231,6 @@ impl PartialEq for Hostlist {
 }
 
 impl Eq for Hostlist {}
-
-impl<'a> IntoIterator for &'a Hostlist {
-    type Item = String;
-    type IntoIter = Names<'a>;
-
-    fn into_iter(self) -> Names<'a> {
-        self.iter()
-    }
-}
-
-/// The names of a [`Hostlist`], made one by one.
-#[derive(Clone, Debug)]
-pub struct Names<'a> {
-    list: &'a Hostlist,
-    next: u32,
-    end: u32,
-}
-
-impl Iterator for Names<'_> {
-    type Item = String;
-
-    fn next(&mut self) -> Option<String> {
-        self.nth(0)
-    }
-
-    fn nth(&mut self, skipped: usize) -> Option<String> {
-        let skipped = u32::try_from(skipped).unwrap_or(u32::MAX);
-        self.next = self.next.saturating_add(skipped).min(self.end);
-        let rank = self.next;
-        (rank < self.end).then(|| {
-            self.next += 1;
-            self.list.name(Rank(rank)).expect("the rank is below the list's length")
-        })
-    }
-
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        let left = (self.end - self.next) as usize;
-        (left, Some(left))
-    }
-}
-
-impl DoubleEndedIterator for Names<'_> {
-    fn next_back(&mut self) -> Option<String> {
-        (self.next < self.end).then(|| {
-            self.end -= 1;
-            self.list.name(Rank(self.end)).expect("the rank is below the list's length")
-        })
-    }
-}
-
-impl ExactSizeIterator for Names<'_> {}
-impl FusedIterator for Names<'_> {}
 
 #[cfg(test)]
 mod tests;

@@ -15,7 +15,7 @@ mod pattern;
 mod switches;
 mod switches_error;
 
-pub use hostlist::{Hostlist, Names, NoRank};
+pub use hostlist::{Hostlist, NoRank};
 pub use parse::{HOSTS_MAX, HostlistError, NAME_BYTES_MAX, Problem, RANGES_MAX};
 pub use pattern::GROUPS_MAX;
 pub use switches::{Order, Switches};

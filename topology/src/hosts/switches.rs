@@ -166,7 +166,7 @@ impl Switches {
     fn add_leaf(&mut self, switch: &Switch) -> Result<(), SwitchesError> {
         let leaf = self.leaves.len() as u32;
         for (line, nodes) in &switch.nodes {
-            for node in nodes {
+            for node in nodes.iter() {
                 let here = (self.nodes.len() as u32, leaf);
                 match self.nodes.entry(node) {
                     Entry::Vacant(place) => place.insert(here),

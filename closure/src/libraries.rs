@@ -25,6 +25,7 @@ use std::rc::Rc;
 use object::read::ReadCache;
 
 pub use loader::Loader;
+pub(crate) use search::expand;
 
 use self::cache::Cache;
 use self::search::{Paths, SearchLocation};
@@ -411,7 +412,7 @@ impl Program {
     }
 
     fn expand(&self, name: &[u8], object: usize) -> Option<Vec<u8>> {
-        search::expand(name, &self.objects[object].origin, &self.loader)
+        expand(name, &self.objects[object].origin, &self.loader)
     }
 
     /// Returns the locations that are searched for an object's needs.

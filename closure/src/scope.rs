@@ -22,7 +22,7 @@ pub use self::sources::search_variables;
 pub use self::world::World;
 
 use self::forms::{clean, forms};
-use self::protected::{Protected, Protection};
+use self::protected::Protected;
 use self::sources::{Candidate, Kind};
 
 /// Directories of a prefix that contain software, for when the whole prefix can't be taken.
@@ -156,22 +156,22 @@ impl Scope {
             return self.refused.push(refuse("it is on a local file system".into()));
         };
         match protected.judge(&forms) {
-            Protection::Free if self.entries.len() + forms.len() > ENTRIES_MAX => {
+            None if self.entries.len() + forms.len() > ENTRIES_MAX => {
                 self.refused.push(refuse(format!("there are {ENTRIES_MAX} already")));
             }
-            Protection::Free => {
+            None => {
                 for path in forms {
                     self.add(true, path, &format!("{} ({network})", candidate.reason));
                 }
             }
-            Protection::Protected(_) if candidate.kind == Kind::Prefix => {
+            Some(_) if candidate.kind == Kind::Prefix => {
                 for name in SOFTWARE {
                     let path = candidate.path.join(name);
                     let reason = format!("{name} of the {}", candidate.reason);
                     self.consider(Candidate { path, kind: Kind::Usual, reason }, protected, excluded, world);
                 }
             }
-            Protection::Protected(what) => self.refused.push(refuse(format!("it is {what}"))),
+            Some(what) => self.refused.push(refuse(format!("it is {what}"))),
         }
     }
 

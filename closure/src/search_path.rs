@@ -1,38 +1,21 @@
-//! Search paths in the linker's form.
+//! Search paths in the linker's form, of a program that may be for another machine.
 
 use std::ffi::OsString;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
+
+use crate::libraries::{Loader, expand as expand_for};
 
 /// Values of `$LIB` on different distributions.
 const LIB: [&str; 4] = ["lib64", "lib/x86_64-linux-gnu", "lib/aarch64-linux-gnu", "lib"];
+
 /// Returns the directories of an entry of a search path.
 pub(crate) fn expand(entry: &[u8], origin: &Path) -> Vec<PathBuf> {
-    let mut entries = vec![entry.to_vec()];
-    let machine = rustix::system::uname();
-    let machine = machine.machine().to_bytes();
-    for (token, values) in [
-        ("ORIGIN", vec![origin.as_os_str().as_bytes()]),
-        ("LIB", LIB.iter().map(|l| l.as_bytes()).collect()),
-        ("PLATFORM", vec![machine]),
-    ] {
-        for form in [format!("${{{token}}}"), format!("${token}")] {
-            let replaced = |entry: &Vec<u8>| match find(entry, form.as_bytes()) {
-                None => vec![entry.clone()],
-                Some(at) => {
-                    let rest = &entry[at + form.len()..];
-                    values.iter().map(|value| [&entry[..at], value, rest].concat()).collect()
-                }
-            };
-            entries = entries.iter().flat_map(replaced).collect();
-        }
-    }
+    let loaders = LIB.iter().map(|&lib| Loader { lib: lib.into(), ..Loader::usual() });
+    let mut entries: Vec<_> = loaders.filter_map(|loader| expand_for(entry, origin, &loader)).collect();
+    entries.dedup();
     entries.retain(|e| !e.is_empty());
     entries.into_iter().map(|e| PathBuf::from(OsString::from_vec(e))).collect()
-}
-
-fn find(text: &[u8], pattern: &[u8]) -> Option<usize> {
-    text.windows(pattern.len()).position(|w| w == pattern)
 }
 
 #[cfg(test)]

@@ -165,13 +165,10 @@ fn loader(mut file: PathBuf, open: &dyn Fn(&Path) -> io::Result<File>) -> Option
 
 /// Returns the interpreter of a `#!` line, also behind `env`.
 fn interpreter(arguments: &[OsString]) -> Option<PathBuf> {
-    let first = PathBuf::from(arguments.first()?);
-    if first.file_name()? != "env" {
-        return Some(first);
+    match program::behind_env(arguments) {
+        Some(named) => program::find(named, std::env::var_os("PATH").as_deref(), Path::new("/")).ok(),
+        None => arguments.first().map(PathBuf::from),
     }
-    let is_operand = |w: &&OsString| !w.as_encoded_bytes().starts_with(b"-") && !w.as_encoded_bytes().contains(&b'=');
-    let named = arguments.iter().skip(1).find(is_operand)?;
-    program::find(named, std::env::var_os("PATH").as_deref(), Path::new("/")).ok()
 }
 
 #[cfg(test)]

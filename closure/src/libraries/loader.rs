@@ -52,7 +52,7 @@ impl Loader {
     }
 
     /// Returns the settings of a distribution's loader.
-    pub(super) fn usual() -> Loader {
+    pub(crate) fn usual() -> Loader {
         let lib = format!("lib/{}-linux-gnu", std::env::consts::ARCH);
         let directories = [&*format!("/{lib}"), &*format!("/usr/{lib}"), "/lib64", "/usr/lib64", "/lib", "/usr/lib"];
         Loader {

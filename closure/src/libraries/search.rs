@@ -91,7 +91,7 @@ fn directories<'a>(
 }
 
 /// Replaces `$ORIGIN`, `$LIB` and `$PLATFORM`, with or without braces. `None` if one of them has no value.
-pub(super) fn expand(text: &[u8], origin: &Path, loader: &Loader) -> Option<Vec<u8>> {
+pub(crate) fn expand(text: &[u8], origin: &Path, loader: &Loader) -> Option<Vec<u8>> {
     let tokens: [(&[u8], Option<&[u8]>); 3] = [
         (b"ORIGIN", Some(origin.as_os_str().as_bytes())),
         (b"PLATFORM", loader.platform.as_deref()),

@@ -17,15 +17,6 @@ const TOPS: [&str; 10] = ["/", "/dev", "/dev/shm", "/home", "/mnt", "/opt", "/ru
 const SCRATCH: [&str; 10] =
     ["SCRATCH", "PSCRATCH", "CSCRATCH", "SCRATCHDIR", "TMPDIR", "TMP", "TEMP", "WORK", "WORKDIR", "LOCAL_SCRATCH"];
 
-/// Whether a directory may be taken.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Protection {
-    /// It may.
-    Free,
-    /// It is, or contains, this.
-    Protected(String),
-}
-
 /// The directories that are never taken, each with what it is.
 pub struct Protected {
     wholes: Vec<(PathBuf, String)>,
@@ -46,20 +37,20 @@ impl Protected {
         }
     }
 
-    /// Checks a directory by all of its names.
-    pub fn judge(&self, forms: &[PathBuf]) -> Protection {
+    /// Returns what a directory with these names is, or contains, that may not be taken.
+    pub fn judge(&self, forms: &[PathBuf]) -> Option<String> {
         for form in forms {
             if TOPS.iter().any(|top| Path::new(top) == form) || is_system(form) {
-                return Protection::Protected("part of the operating system, or too much".into());
+                return Some("part of the operating system, or too much".into());
             }
             if self.cwd.contains(form) {
-                return Protection::Protected("the working directory".into());
+                return Some("the working directory".into());
             }
             if let Some((_, what)) = self.wholes.iter().find(|(whole, _)| whole.starts_with(form)) {
-                return Protection::Protected(format!("{what} as a whole"));
+                return Some(format!("{what} as a whole"));
             }
         }
-        Protection::Free
+        None
     }
 
     /// Returns the working directory's names that are in a directory that was found.

@@ -2,8 +2,8 @@
 
 use std::io::stdout;
 
-use super::library::Mechanism;
-use super::options::{SpawnOptions, StopOption};
+use super::library::{Mechanism, Stop};
+use super::options::SpawnOptions;
 use super::work;
 use crate::exec::complaint;
 use crate::message::{log, show};
@@ -29,11 +29,11 @@ pub fn check(options: &SpawnOptions) -> u8 {
     };
     let (mechanism, reasons) = context.mechanism();
     let is_zygote = mechanism == Mechanism::Zygote;
-    let at_main = options.stop == StopOption::Main || options.imports.is_some();
+    let at_main = options.stop == Stop::Main || options.imports.is_some();
     let place = match (&options.imports, options.stop) {
         (Some(imports), _) => format!("after the import of {imports}"),
-        (None, StopOption::Load) => String::from("before its first constructor"),
-        (None, StopOption::Main) => String::from("before main"),
+        (None, Stop::Main) => String::from("before main"),
+        (None, _) => String::from("before its first constructor"),
     };
     let mut lines = vec![match is_zygote {
         true => format!("{program}: processes can come from a zygote that stops {place}"),

@@ -3,12 +3,13 @@
 //! While a [`Context`] lives, wait for processes by PID or by their group: the zygote is a child too, in a group of its
 //! own.
 
-use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
+use std::ffi::{CStr, CString, OsStr, c_char, c_int, c_uint, c_void};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::ptr;
 
+use clap::ValueEnum;
 use libc::{cpu_set_t, mode_t, pid_t, rlimit, sigset_t};
 use rustix::process::Pid;
 
@@ -33,7 +34,7 @@ pub enum Mechanism {
 }
 
 /// Where a zygote stops, as `enum pspawn_stop` has it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 #[repr(u32)]
 pub enum Stop {
     /// When all libraries are loaded, before the first constructor.
@@ -41,15 +42,17 @@ pub enum Stop {
     /// Before `main`, when all constructors have run.
     Main,
     /// After the imports of a Python interpreter.
+    #[value(skip)]
     Python = 3,
 }
 
 /// How processes are spread over the machine's memory domains, as `enum pspawn_numa` has it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 #[repr(u32)]
 pub enum Numa {
     /// Not at all.
     #[default]
+    #[value(skip)]
     None,
     /// One core each; a domain's cores before those of the next.
     Fill,
@@ -114,12 +117,14 @@ pub struct Context {
     environment: Vec<CString>,
 }
 
+/// It is destroyed when this is dropped.
 #[derive(Debug)]
 #[repr(C)]
 pub(super) struct RawContext {
-    pub(super) state: *mut c_void,
+    state: *mut c_void,
 }
 
+#[derive(Default)]
 #[repr(C)]
 pub(super) struct RawContextOptions {
     pub(super) size: usize,
@@ -137,6 +142,9 @@ pub(super) struct RawContextOptions {
     pub(super) mask: *const cpu_set_t,
     pub(super) mask_size: usize,
 }
+
+/// A function of the library that creates a context.
+pub(super) type Creator = unsafe extern "C" fn(*mut RawContext, *const c_char, *const RawContextOptions) -> c_int;
 
 #[repr(C)]
 struct RawFileAction {
@@ -193,7 +201,7 @@ unsafe extern "C" {
         path: *const c_char,
         options: *const RawContextOptions,
     ) -> c_int;
-    pub(super) fn pspawn_context_destroy(context: *mut RawContext);
+    fn pspawn_context_destroy(context: *mut RawContext);
     fn pspawn_context_mechanism(context: *mut RawContext, reason: *mut *const c_char) -> c_uint;
     fn pspawn_context_early(context: *mut RawContext) -> *const c_char;
     fn pspawn_mechanism_name(mechanism: c_uint) -> *const c_char;
@@ -242,32 +250,20 @@ impl Context {
         stop: Stop,
         interpreter: Option<&Interpreter>,
     ) -> io::Result<Context> {
-        let library = CString::new(zygote_library.as_os_str().as_bytes())?;
         let envp = list(environment.iter().chain(&like.variables));
         let mask = (!like.cores.is_empty()).then(|| processors(&like.cores));
-        let arguments = interpreter.map(|interpreter| list(&interpreter.arguments));
         let options = RawContextOptions {
-            size: size_of::<RawContextOptions>(),
             mechanism: mechanism as c_uint,
-            stop: if interpreter.is_some() { Stop::Python } else { stop } as c_uint,
-            on_core: 0,
-            core: 0,
-            argv: arguments.as_ref().map_or(ptr::null(), |arguments| arguments.as_ptr()),
+            stop: stop as c_uint,
             envp: envp.as_ptr(),
-            imports: interpreter.map_or(ptr::null(), |interpreter| interpreter.imports.as_ptr()),
-            key_variables: ptr::null(),
-            start_ms_max: 0,
-            zygote_library: library.as_ptr(),
-            stopped_ms_max: 0,
             mask: mask.as_ref().map_or(ptr::null(), ptr::from_ref),
             mask_size: size_of::<cpu_set_t>(),
+            ..RawContextOptions::default()
         };
-        let mut raw = RawContext { state: ptr::null_mut() };
-        // SAFETY: all pointers are to strings, to a list with NULL at its end, and to a set, that live until the call
-        // is over; the library copies the strings that it keeps, and forgets the list and the set.
-        if unsafe { pspawn_context_create_with(&raw mut raw, program.as_ptr(), &raw const options) } != 0 {
-            return Err(io::Error::last_os_error());
-        }
+        // SAFETY: the list ends with NULL; it and the set live until the call is over.
+        let raw = unsafe {
+            RawContext::create(pspawn_context_create_with, program, interpreter, zygote_library.as_os_str(), options)?
+        };
         Ok(Context { raw, environment })
     }
 
@@ -357,10 +353,43 @@ unsafe fn text(text: *const c_char) -> Option<String> {
     (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
 }
 
-impl Drop for Context {
+impl RawContext {
+    /// Creates a context by this function, with the path of `libheadwater-zygote.so`. With an interpreter, a zygote
+    /// stops after its imports.
+    ///
+    /// # Errors
+    /// Those of `execve`.
+    ///
+    /// # Safety
+    /// What the options point to is as the library expects it, and lives during the call.
+    pub(super) unsafe fn create(
+        creator: Creator,
+        program: &CStr,
+        interpreter: Option<&Interpreter>,
+        zygote_library: &OsStr,
+        mut options: RawContextOptions,
+    ) -> io::Result<RawContext> {
+        let library = CString::new(zygote_library.as_bytes())?;
+        let arguments = interpreter.map(|interpreter| list(&interpreter.arguments));
+        if let (Some(interpreter), Some(arguments)) = (interpreter, &arguments) {
+            options.stop = Stop::Python as c_uint;
+            (options.argv, options.imports) = (arguments.as_ptr(), interpreter.imports.as_ptr());
+        }
+        (options.size, options.zygote_library) = (size_of::<RawContextOptions>(), library.as_ptr());
+        let mut raw = RawContext { state: ptr::null_mut() };
+        // SAFETY: all pointers are to strings, and to a list with NULL at its end, that live until the call is over, or
+        // as the caller says; the library copies the strings that it keeps, and forgets the rest.
+        match unsafe { creator(&raw mut raw, program.as_ptr(), &raw const options) } {
+            0 => Ok(raw),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+}
+
+impl Drop for RawContext {
     fn drop(&mut self) {
-        // SAFETY: it was made, and is not used afterwards.
-        unsafe { pspawn_context_destroy(&raw mut self.raw) };
+        // SAFETY: it was made, or is NULL, and is not used afterwards.
+        unsafe { pspawn_context_destroy(self) };
     }
 }
 

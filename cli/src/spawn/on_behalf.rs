@@ -9,14 +9,11 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::ptr;
 
 use libc::pid_t;
 use rustix::process::Pid;
 
-use super::library::{
-    Interpreter, Mechanism, RawContext, RawContextOptions, Stop, left_out, list, pspawn_context_destroy,
-};
+use super::library::{Interpreter, Mechanism, RawContext, RawContextOptions, left_out, list};
 
 /// `HWSP_FDS_MAX`.
 pub const FDS_MAX: usize = 240;
@@ -147,31 +144,11 @@ impl Warm {
         start_ms_max: u32,
     ) -> io::Result<Warm> {
         let program = CString::new(program.as_os_str().as_bytes())?;
-        let library = CString::new(zygote_library.as_bytes())?;
-        let arguments = interpreter.map(|interpreter| list(&interpreter.arguments));
-        let options = RawContextOptions {
-            size: size_of::<RawContextOptions>(),
-            mechanism: Mechanism::Zygote as c_uint,
-            stop: if interpreter.is_some() { Stop::Python } else { Stop::Load } as c_uint,
-            on_core: 0,
-            core: 0,
-            argv: arguments.as_ref().map_or(ptr::null(), |arguments| arguments.as_ptr()),
-            envp: ptr::null(),
-            imports: interpreter.map_or(ptr::null(), |interpreter| interpreter.imports.as_ptr()),
-            key_variables: ptr::null(),
-            start_ms_max,
-            zygote_library: library.as_ptr(),
-            stopped_ms_max: 0,
-            mask: ptr::null(),
-            mask_size: 0,
-        };
-        let mut raw = RawContext { state: ptr::null_mut() };
-        // SAFETY: all pointers are to strings, and to a list with NULL at its end, that live until the call is over;
-        // the library copies what it keeps.
-        match unsafe { hwsp_context_create_idle(&raw mut raw, program.as_ptr(), &raw const options) } {
-            0 => Ok(Warm(raw)),
-            _ => Err(io::Error::last_os_error()),
-        }
+        let mechanism = Mechanism::Zygote as c_uint;
+        let options = RawContextOptions { mechanism, start_ms_max, ..RawContextOptions::default() };
+        // SAFETY: the options point to nothing. A zygote stops before the first constructor, which is 0.
+        unsafe { RawContext::create(hwsp_context_create_idle, &program, interpreter, zygote_library, options) }
+            .map(Warm)
     }
 
     /// Starts a zygote for the process, if there is none.
@@ -203,13 +180,6 @@ impl Warm {
         let error = unsafe { hwsp_on_behalf_spawn(&raw mut self.0, &raw const raw, &raw mut pid, why.as_mut_ptr()) };
         outcome(error, &why)?;
         Pid::from_raw(pid).ok_or_else(|| String::from("the zygote reported no process"))
-    }
-}
-
-impl Drop for Warm {
-    fn drop(&mut self) {
-        // SAFETY: it was made, and is not used afterwards.
-        unsafe { pspawn_context_destroy(&raw mut self.0) };
     }
 }
 

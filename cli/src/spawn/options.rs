@@ -50,7 +50,7 @@ pub struct SpawnOptions {
     /// Over the memory domains: fill (a core each, one domain after another), spread (a core each, the next domain for
     /// each process), domain (all cores of a domain, the next for each process)
     #[arg(long, value_name = "HOW", value_enum, hide_possible_values = true, help_heading = PLACEMENT)]
-    pub numa: Option<NumaOption>,
+    pub numa: Option<Numa>,
 
     /// How processes are made: zygote (forks of the program, loaded once and stopped before it begins), exec
     /// (each starts the program; also vfork, clone3, posix_spawn, fork, pfork), or auto: by a zygote where that is
@@ -63,7 +63,7 @@ pub struct SpawnOptions {
     /// constructors have run, once for all processes: faster, for programs of which you know that it does no harm)
     #[arg(long, value_name = "WHERE", value_enum, default_value = "load", hide_possible_values = true,
           conflicts_with = "imports", help_heading = ZYGOTES)]
-    pub stop: StopOption,
+    pub stop: Stop,
 
     /// Start nothing: report whether the program's processes can come from a zygote, with all reasons if not; status 0
     /// if they can, else 1
@@ -113,14 +113,6 @@ pub struct SpawnOptions {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cores(pub Vec<usize>);
 
-/// `--numa`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum NumaOption {
-    Fill,
-    Spread,
-    Domain,
-}
-
 /// `--from`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 #[value(rename_all = "snake_case")]
@@ -133,13 +125,6 @@ pub enum From {
     PosixSpawn,
     Fork,
     Pfork,
-}
-
-/// `--stop`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum StopOption {
-    Load,
-    Main,
 }
 
 /// `--output`.
@@ -167,27 +152,6 @@ impl std::convert::From<OsString> for Output {
             Some("label") => Output::Label,
             Some("none") => Output::None,
             _ => Output::File(text),
-        }
-    }
-}
-
-impl NumaOption {
-    /// As the library has it.
-    pub fn numa(self) -> Numa {
-        match self {
-            NumaOption::Fill => Numa::Fill,
-            NumaOption::Spread => Numa::Spread,
-            NumaOption::Domain => Numa::Domain,
-        }
-    }
-}
-
-impl StopOption {
-    /// As the library has it.
-    pub fn stop(self) -> Stop {
-        match self {
-            StopOption::Load => Stop::Load,
-            StopOption::Main => Stop::Main,
         }
     }
 }

@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result, ensure};
 use rustix::process::{Resource, getrlimit, setrlimit};
 use rustix::thread::sched_getaffinity;
 
-use super::library::{FileAction, Interpreter, Mechanism, Numa, Options, Process};
+use super::library::{FileAction, Interpreter, Mechanism, Options, Process};
 use super::options::{Cores, From, Output, RANK_MARK, SpawnOptions, with_rank};
 use super::outlet::{Ends, Outlet};
 
@@ -128,8 +128,7 @@ impl<'a> Plan<'a> {
 
     /// Returns the options of a call whose first process has this number.
     pub fn common(&self, first: u32) -> Options {
-        let numa = self.options.numa.map_or(Numa::None, |numa| numa.numa());
-        Options { numa, first, open_files_max: self.open_files_max }
+        Options { numa: self.options.numa.unwrap_or_default(), first, open_files_max: self.open_files_max }
     }
 
     /// Returns the process with this number, and descriptors to hold until it is started.

@@ -121,7 +121,7 @@ pub fn open_context(options: &SpawnOptions, mechanism: Mechanism) -> io::Result<
     let interpreter = plan::interpreter(options)?;
     let cores = options.cores.iter().flat_map(|Cores(cores)| cores.first().copied()).collect();
     let like = Process { variables: plan::variables(0), cores, ..Process::default() };
-    Context::create(&program, mechanism, environment, &like, &library, options.stop.stop(), interpreter.as_ref())
+    Context::create(&program, mechanism, environment, &like, &library, options.stop, interpreter.as_ref())
 }
 
 fn open_outlet(options: &SpawnOptions, screen: &Arc<Screen>, sender: Sender<Event>) -> Result<Option<Outlet>> {

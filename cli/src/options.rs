@@ -145,7 +145,8 @@ pub enum Command {
     /// Predict and report how --io changes the I/O of MPI programs
     #[command(subcommand)]
     Io(IoCommand),
-    #[command(flatten)]
+    /// Its parser is [`inner::InnerLine`].
+    #[command(skip)]
     Inner(InnerCommand),
     /// Print the help of a command or of a group of options
     Help(HelpOptions),

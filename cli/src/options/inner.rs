@@ -18,34 +18,24 @@ pub struct InnerLine {
 
 /// Hidden commands.
 #[derive(Debug, Subcommand)]
-#[command(hide = true)]
 pub enum InnerCommand {
     /// Run one node's daemon, with its configuration on standard input.
-    #[command(hide = true)]
     Daemon,
     /// Run one node's supervisor, which mounts and starts the daemon, with its configuration on standard input.
-    #[command(hide = true)]
     Supervise,
     /// Make a node's namespaces, as requested by the supervisor over standard input.
-    #[command(hide = true)]
     Namespace(NamespaceOptions),
     /// Execute a program, as one process of a session.
-    #[command(hide = true)]
     Exec(ExecOptions),
     /// Run the front end for a launcher's plugin, until standard input ends.
-    #[command(hide = true)]
     Front(FrontOptions),
     /// Run the node agent of a job.
-    #[command(hide = true)]
     Node(NodeOptions),
     /// Remove leftovers of dead sessions.
-    #[command(hide = true)]
     Sweep(SweepOptions),
     /// Hold a RAM disk's descriptor until standard input ends.
-    #[command(hide = true)]
     Keep(KeepOptions),
     /// Own the zygotes of a node's ranks.
-    #[command(hide = true)]
     Warm(WarmOptions),
 }
 

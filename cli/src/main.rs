@@ -38,6 +38,7 @@ use std::sync::Arc;
 use clap::error::ErrorKind;
 use clap::{ArgMatches, FromArgMatches, Parser, Subcommand};
 
+use crate::io::commands::IoCommand;
 use crate::status::FAILURE;
 use options::inner::{InnerCommand, InnerLine};
 use options::{Command, CommandLine};
@@ -105,7 +106,8 @@ fn run(command: Command, matches: &ArgMatches) -> ExitCode {
         }
         Command::Simulate(options) => commands::simulate::simulate(&options),
         Command::Plan(options) => commands::simulate::plan(&options),
-        Command::Io(command) => commands::io::io(&command),
+        Command::Io(IoCommand::Predict(options)) => io::predict::predict(&options),
+        Command::Io(IoCommand::Report(options)) => io::report::report(&options),
         Command::Help(options) => help::help(&options),
         Command::Version => help::version(),
         Command::Generate(what) => help::generate::generate(&what),

@@ -2,7 +2,6 @@
 
 pub mod clear;
 pub mod doctor;
-pub mod io;
 pub mod join;
 pub mod mount;
 pub mod record;

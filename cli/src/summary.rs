@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
-use headwater_daemon::{Mount, Report, SharedFs};
+use headwater_daemon::{Memory, Mount, Report, SharedFs};
 use serde::Serialize;
 
 use crate::via::{Choice, Mechanism};
@@ -74,21 +74,8 @@ pub struct Preloaded {
     pub failed: u64,
 }
 
-/// Memory of the node that used most, in bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct Memory {
-    /// The store's files.
-    pub store_bytes: u64,
-    /// Of these, copies for further memory domains.
-    pub replica_bytes: u64,
-    /// The shared table.
-    pub table_bytes: u64,
-    /// The daemon's largest resident set.
-    pub daemon_rss_max: u64,
-}
-
 /// What a session did.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Summary {
     /// Number of nodes.
     pub nodes: u32,
@@ -150,22 +137,11 @@ impl Summary {
     pub fn new(nodes: u32, processes: u32, choice: &Choice) -> Summary {
         Summary {
             nodes,
-            servers: 0,
             processes,
-            from_zygotes: 0,
             via: choice.mechanism.name().into(),
             via_reason: choice.reason.clone(),
             off: (choice.mechanism == Mechanism::Off).then(|| choice.reason.clone()),
-            exit_status: 0,
-            tcp_instead: None,
-            daemons_lost: 0,
-            shared_fs: SharedFs::default(),
-            overlay: Overlay::default(),
-            preload: Preloaded::default(),
-            clients: Clients::default(),
-            mount: Mount::default(),
-            memory: Memory::default(),
-            timeline: Timeline::default(),
+            ..Summary::default()
         }
     }
 

@@ -28,8 +28,8 @@ use crate::options::{Command, CommandLine};
 use crate::session::events::Event;
 use crate::session::opened::Opened;
 use crate::session::signals;
-use crate::summary::{Start, Summary};
-use crate::via::{Choice, Mechanism, Via};
+use crate::summary::Start;
+use crate::via::Via;
 
 /// Stands for the program if that is not found on this machine.
 const ANY_PROGRAM: &str = "sh";
@@ -82,11 +82,7 @@ pub fn front(options: &FrontOptions) -> Result<u8> {
     front.end();
     watch.collect_reports(&events, start);
     if is_verbose {
-        let choice = Choice { mechanism: Mechanism::Audit, reason: "each node chooses".into() };
-        let mut summary = Summary::new(0, 0, &choice);
-        summary.timeline.program_exit = Some(start.elapsed_ms());
-        watch.add_to(&job.service, &mut summary, start);
-        show(io::stderr(), summary);
+        show(io::stderr(), watch.summary(&job.service, "each node chooses", start));
     }
     Ok(0)
 }

@@ -8,8 +8,6 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, ensure};
 
 use super::events::NodeEvent;
-use super::file::Job;
-use super::front::Front;
 use super::programs::{discover_all, find, programs, service};
 use super::run::open;
 use super::watch::Watch;
@@ -19,8 +17,7 @@ use crate::session::directory::name_of;
 use crate::session::events::Event;
 use crate::session::opened::Opened;
 use crate::session::signals;
-use crate::summary::{Start, Summary};
-use crate::via::{Choice, Mechanism};
+use crate::summary::Start;
 
 /// Prefix of the process's standard output if it fails; the reason follows.
 pub const FAILED: &str = "failed: ";
@@ -54,17 +51,8 @@ pub fn run_session(options: &StartOptions) -> Result<u8> {
     drop(file);
     front.end();
     watch.collect_reports(&events, start);
-    end(front, &job, watch, start);
+    front.close(watch.summary(&job.service, "a session of several launches", start).to_string());
     Ok(0)
-}
-
-/// Sends the session's summary to the process that stopped it.
-fn end(front: Front, job: &Job, watch: Watch, start: Start) {
-    let choice = Choice { mechanism: Mechanism::Audit, reason: "a session of several launches".into() };
-    let mut summary = Summary::new(0, 0, &choice);
-    summary.timeline.program_exit = Some(start.elapsed_ms());
-    watch.add_to(&job.service, &mut summary, start);
-    front.close(summary.to_string());
 }
 
 /// Closes standard output and error, so that no process waits for their end.

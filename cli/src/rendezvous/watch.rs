@@ -13,6 +13,7 @@ use crate::message::log;
 use crate::preload;
 use crate::session::events::Event;
 use crate::summary::{Start, Summary};
+use crate::via::{Choice, Mechanism};
 
 /// How long nodes may take to report after the launcher's end.
 const REPORTS_MAX: Duration = Duration::from_secs(5);
@@ -94,6 +95,15 @@ impl Watch {
                 Err(_) => return,
             }
         }
+    }
+
+    /// Returns the summary of a session at its end.
+    pub fn summary(self, service: &Service, reason: &str, start: Start) -> Summary {
+        let choice = Choice { mechanism: Mechanism::Audit, reason: reason.into() };
+        let mut summary = Summary::new(0, 0, &choice);
+        summary.timeline.program_exit = Some(start.elapsed_ms());
+        self.add_to(service, &mut summary, start);
+        summary
     }
 
     /// Adds the nodes' reports to the summary.

@@ -1,4 +1,4 @@
-//! A blocking client of the front end.
+//! Messages over a connection with the front end, and a blocking client.
 
 use std::io;
 use std::net::{SocketAddr, TcpStream};
@@ -6,15 +6,34 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
-use headwater_overlay::channel::Channel;
+use anyhow::{Context, bail};
+use headwater_overlay::channel::{Channel, ChannelError};
 use mio::{Events, Interest, Poll, Token};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use super::file::Job;
 use super::messages::{FromNode, ToNode};
 
 /// Timeout of a connection to the front end.
 const CONNECT_MAX: Duration = Duration::from_secs(5);
+
+/// Sends a message as a line.
+pub fn send(channel: &mut Channel, message: &impl Serialize) -> Result<(), ChannelError> {
+    channel.send_line(&serde_json::to_string(message).expect("a message is text"));
+    channel.flush().map(drop)
+}
+
+/// Receives a message; `None` if none is complete.
+///
+/// # Errors
+/// The connection is closed, or the message is malformed.
+pub fn receive<M: DeserializeOwned>(channel: &mut Channel) -> Result<Option<M>, ChannelError> {
+    let received = channel.next_line();
+    let flushed = channel.flush();
+    let line = received.and_then(|line| flushed.map(|_| line))?;
+    line.map(|line| serde_json::from_str(&line)).transpose().map_err(|_| ChannelError::Line)
+}
 
 /// A connection to a front end.
 #[derive(Debug)]
@@ -25,7 +44,7 @@ pub struct FrontClient {
 
 impl FrontClient {
     /// Connects to a job's front end.
-    pub fn new(job: &Job) -> Result<FrontClient> {
+    pub fn new(job: &Job) -> anyhow::Result<FrontClient> {
         let stream = connect(&job.front)?;
         stream.set_nonblocking(true)?;
         let mut stream = mio::net::TcpStream::from_std(stream);
@@ -35,7 +54,7 @@ impl FrontClient {
     }
 
     /// Sends a message and waits for the answer.
-    pub fn ask(&mut self, message: &FromNode, timeout: Duration) -> Result<ToNode> {
+    pub fn ask(&mut self, message: &FromNode, timeout: Duration) -> anyhow::Result<ToNode> {
         self.channel.send_line(&serde_json::to_string(message)?);
         let deadline = Instant::now() + timeout;
         let mut ready = Events::with_capacity(4);
@@ -59,7 +78,7 @@ impl FrontClient {
 }
 
 /// Connects to the address that answers first; to a loopback address only if no other one answers.
-pub fn connect(addresses: &[SocketAddr]) -> Result<TcpStream> {
+pub fn connect(addresses: &[SocketAddr]) -> anyhow::Result<TcpStream> {
     let (own, others): (Vec<SocketAddr>, Vec<_>) = addresses.iter().partition(|address| address.ip().is_loopback());
     Ok(connect_any(others).or_else(|failure| connect_any(own).map_err(|_| failure))?)
 }

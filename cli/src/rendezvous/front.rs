@@ -11,12 +11,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use headwater_daemon::{SessionId, SessionKey};
-use headwater_overlay::channel::{Channel, ChannelError};
+use headwater_overlay::channel::Channel;
 use headwater_topology::hosts::Hostlist;
 use mio::net::TcpListener;
 use mio::{Events, Interest, Poll, Token, Waker};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
+use super::client::{receive, send};
 use super::membership::{Membership, MembershipState, Time};
 use super::messages::{FromNode, Roster, ToNode};
 use super::ports::{Ports, listen};
@@ -227,15 +228,10 @@ impl RendezvousServer {
     fn receive(&mut self, token: Token) {
         loop {
             let Some(peer) = self.peers.get_mut(&token) else { return };
-            let received = peer.channel.next_line();
-            let flushed = peer.channel.flush();
-            match received.and_then(|line| flushed.map(|_| line)) {
+            match receive(&mut peer.channel) {
                 Ok(None) => return,
-                Ok(Some(line)) => match serde_json::from_str(&line) {
-                    Ok(message) => self.handle(token, message),
-                    Err(_) => return self.disconnected(token, &ChannelError::Line),
-                },
-                Err(error) => return self.disconnected(token, &error),
+                Ok(Some(message)) => self.handle(token, message),
+                Err(_) => return self.disconnected(token),
             }
         }
     }
@@ -271,7 +267,7 @@ impl RendezvousServer {
         }
     }
 
-    fn disconnected(&mut self, token: Token, _error: &ChannelError) {
+    fn disconnected(&mut self, token: Token) {
         let Some(peer) = self.peers.remove(&token) else { return };
         match peer.node {
             Some(node) => self.report(NodeEvent::Disconnected(node)),
@@ -351,9 +347,8 @@ impl RendezvousServer {
 
     fn send(&mut self, token: Token, message: &ToNode) {
         let Some(peer) = self.peers.get_mut(&token) else { return };
-        peer.channel.send_line(&serde_json::to_string(message).expect("a message is text"));
-        if let Err(error) = peer.channel.flush() {
-            self.disconnected(token, &error);
+        if send(&mut peer.channel, message).is_err() {
+            self.disconnected(token);
         }
     }
 

@@ -27,7 +27,7 @@ use rustix::net::sockopt::socket_peercred;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::attach::{FAILED, socket};
-use super::client::connect;
+use super::client::{connect, receive, send};
 use super::events::NodeEvent;
 use super::file::{self, Job};
 use super::host;
@@ -247,28 +247,19 @@ impl Node {
     }
 
     fn send(&mut self, message: &FromNode) {
-        if let Some(front) = &mut self.front {
-            front.send_line(&serde_json::to_string(message).expect("a message is text"));
-            if front.flush().is_err() {
-                self.front = None;
-            }
-        }
+        self.front.take_if(|front| send(front, message).is_err());
     }
 
     fn receive(&mut self) {
         while let Some(front) = &mut self.front {
-            let received = front.next_line();
-            let flushed = front.flush();
-            match received.and_then(|line| flushed.map(|_| line)) {
+            match receive(front) {
                 Ok(None) => return,
-                Ok(Some(line)) => match serde_json::from_str(&line) {
-                    Ok(ToNode::Roster(roster)) => self.begin(roster),
-                    Ok(ToNode::TooLate) => self
-                        .fall_back("the job's other nodes started without this one, which registered too late".into()),
-                    Ok(ToNode::End) => return self.finish(),
-                    Ok(ToNode::Welcome | ToNode::Ended(_)) => {}
-                    Err(_) => self.front = None,
-                },
+                Ok(Some(ToNode::Roster(roster))) => self.begin(roster),
+                Ok(Some(ToNode::TooLate)) => {
+                    self.fall_back("the job's other nodes started without this one, which registered too late".into());
+                }
+                Ok(Some(ToNode::End)) => return self.finish(),
+                Ok(Some(ToNode::Welcome | ToNode::Ended(_))) => {}
                 Err(_) => self.front = None,
             }
         }

@@ -6,8 +6,7 @@ use anyhow::Result;
 use headwater_figures::plot::{Curve, Plot};
 use headwater_figures::text::columns;
 use headwater_model::{Outcome, Trace};
-use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// One number of nodes.
 #[derive(Clone, Copy, Debug)]
@@ -34,25 +33,6 @@ pub struct Report<'a> {
     pub ppn: u32,
     /// By ascending number of nodes.
     pub rows: Vec<Row>,
-}
-
-/// A row in CSV and JSON.
-#[derive(Serialize)]
-struct Record {
-    nodes: u32,
-    processes: u64,
-    ready_seconds: f64,
-    seconds: f64,
-    first_seconds: f64,
-    median_seconds: f64,
-    requests: u64,
-    bytes: u64,
-    fallbacks: u64,
-    messages: u64,
-    simulated: u32,
-    without_seconds: f64,
-    without_requests: u64,
-    without_bytes: u64,
 }
 
 impl Report<'_> {
@@ -82,35 +62,39 @@ impl Report<'_> {
 
     /// Returns the table as CSV.
     pub fn csv(&self) -> String {
-        let mut text = String::from(
-            "nodes,processes,ready_seconds,seconds,first_seconds,median_seconds,requests,bytes,fallbacks,messages,\
-             simulated,without_seconds,without_requests,without_bytes\n",
-        );
-        for record in self.records() {
-            let Record { nodes, processes, requests, bytes, fallbacks, messages, simulated, .. } = record;
-            let [ready, seconds, first, median, without] = [
-                record.ready_seconds,
-                record.seconds,
-                record.first_seconds,
-                record.median_seconds,
-                record.without_seconds,
-            ]
-            .map(digits);
-            let _ = writeln!(
-                text,
-                "{nodes},{processes},{ready},{seconds},{first},{median},{requests},{bytes},{fallbacks},{messages},\
-                 {simulated},{without},{},{}",
-                record.without_requests, record.without_bytes
-            );
-        }
-        text
+        let line = |cells: Vec<String>| cells.join(",") + "\n";
+        let text = |(_, value): (_, Value)| {
+            value.as_u64().map_or_else(|| digits(value.as_f64().unwrap_or(0.0)), |n| n.to_string())
+        };
+        let names = self.rows.first().map(|row| line(self.cells(row).map(|(name, _)| name.into()).into()));
+        names.into_iter().chain(self.rows.iter().map(|row| line(self.cells(row).map(text).into()))).collect()
     }
 
     /// Returns JSON, on one line.
     pub fn json(&self) -> Result<String> {
-        let records: Vec<Record> = self.records().collect();
-        let all = json!({"trace": self.trace, "fs": self.fs, "ppn": self.ppn, "runs": records});
+        let runs: Vec<Value> = self.rows.iter().map(|row| self.cells(row).into_iter().collect()).collect();
+        let all = json!({"trace": self.trace, "fs": self.fs, "ppn": self.ppn, "runs": runs});
         Ok(serde_json::to_string(&all)? + "\n")
+    }
+
+    /// Returns a row in CSV and JSON.
+    fn cells(&self, row: &Row) -> [(&'static str, Value); 14] {
+        [
+            ("nodes", row.nodes.into()),
+            ("processes", (u64::from(row.nodes) * u64::from(self.ppn)).into()),
+            ("ready_seconds", row.ready_seconds.into()),
+            ("seconds", row.with.seconds.into()),
+            ("first_seconds", row.with.first_seconds.into()),
+            ("median_seconds", row.with.median_seconds.into()),
+            ("requests", row.with.counts.requests().into()),
+            ("bytes", row.with.counts.bytes.into()),
+            ("fallbacks", row.with.fallbacks.into()),
+            ("messages", row.with.messages.into()),
+            ("simulated", row.with.simulated.into()),
+            ("without_seconds", row.without.seconds.into()),
+            ("without_requests", row.without.counts.requests().into()),
+            ("without_bytes", row.without.counts.bytes.into()),
+        ]
     }
 
     /// Returns a plot of the seconds by nodes, with and without Headwater.
@@ -128,25 +112,6 @@ impl Report<'_> {
                 curve("with Headwater", |row| row.with.seconds),
             ],
         }
-    }
-
-    fn records(&self) -> impl Iterator<Item = Record> + '_ {
-        self.rows.iter().map(|row| Record {
-            nodes: row.nodes,
-            processes: u64::from(row.nodes) * u64::from(self.ppn),
-            ready_seconds: row.ready_seconds,
-            seconds: row.with.seconds,
-            first_seconds: row.with.first_seconds,
-            median_seconds: row.with.median_seconds,
-            requests: row.with.counts.requests(),
-            bytes: row.with.counts.bytes,
-            fallbacks: row.with.fallbacks,
-            messages: row.with.messages,
-            simulated: row.with.simulated,
-            without_seconds: row.without.seconds,
-            without_requests: row.without.counts.requests(),
-            without_bytes: row.without.counts.bytes,
-        })
     }
 }
 

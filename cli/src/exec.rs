@@ -1,6 +1,5 @@
 //! `headwater exec`: sets up one process of a session, and executes the program.
 
-use std::collections::BTreeMap;
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -10,13 +9,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use headwater_closure::program;
-use headwater_closure::scope::Scope;
 use headwater_launch::info::LaunchInfo;
 use headwater_store::layout::NodeDir;
 use rustix::io::Errno;
 use rustix::process::Signal;
 
-use crate::io::preload;
+use crate::io::preload::{self, Environment};
 use crate::launch::{CARRIED, MOUNT, SESSION, TABLE};
 use crate::message::log;
 use crate::namespace;
@@ -61,12 +59,12 @@ pub fn exec(options: &ExecOptions) -> u8 {
     {
         log(format_args!("warning: {why}. The program's I/O stays as it is on this node"));
     }
-    if let Some((_, table)) = environment.iter().find(|(name, _)| name == TABLE) {
+    if let Some(table) = environment.get(OsStr::new(TABLE)) {
         shim::attach(table.as_ref());
     }
     let (name, arguments) = options.program.split_first().expect("the program is required");
     let name = attached.program.as_ref().unwrap_or(name);
-    let path = environment.iter().find(|(name, _)| name == "PATH").map(|(_, value)| value.as_os_str());
+    let path = environment.get(OsStr::new("PATH")).map(OsString::as_os_str);
     if options.zygote {
         let supervisor = options.enter.as_deref().or(attached.enter.as_deref());
         let reports = options.reports || attached.reports;
@@ -136,11 +134,9 @@ fn attach(job: &Path, store: Option<&Path>, program: &OsStr) -> Attached {
         NodeAccess::Enter { supervisor } => attached.enter = Some(supervisor),
         NodeAccess::Plain => {}
         NodeAccess::Mount { view, scope } => {
-            let scope = Scope::of_pairs(scope);
-            let by_path = program.as_bytes().contains(&b'/');
-            let file = program::find(program, None, &env::current_dir().unwrap_or_default()).ok();
-            attached.program = file.filter(|_| by_path).and_then(|file| prefix::path(&scope, &view, &file));
-            attached.variables.extend(prefix::variables(&scope, &view, |name| env::var_os(name)));
+            let (program, variables) = prefix::translated(program, &view, scope);
+            attached.program = program;
+            attached.variables.extend(variables);
             attached.variables.push((MOUNT.into(), view.into()));
         }
     }
@@ -167,9 +163,9 @@ fn start_from_zygote(
     supervisor: Option<&Path>,
     (options, reports): (&ExecOptions, bool),
     (name, path, arguments): (&OsStr, Option<&OsStr>, &[OsString]),
-    environment: &[(OsString, OsString)],
+    environment: &Environment,
 ) -> NotBegun {
-    let value = |wanted: &str| environment.iter().find(|(name, _)| name == wanted).map(|(_, value)| Path::new(value));
+    let value = |wanted: &str| environment.get(OsStr::new(wanted)).map(Path::new);
     let Some(node) = supervisor.or(value(TABLE)).or(value(MOUNT)).and_then(Path::parent) else {
         return String::from("no session serves this node").into();
     };
@@ -177,12 +173,11 @@ fn start_from_zygote(
     let Some((file, arguments)) = choose(name, path, arguments) else {
         return String::from("it can't be executed").into();
     };
-    let environment: BTreeMap<OsString, OsString> = environment.iter().cloned().collect();
     become_rank(&RankSpec {
         node,
         program: &file,
         arguments: &arguments,
-        environment: &environment,
+        environment,
         imports: options.imports.as_deref(),
         reseed: options.reseed.as_deref(),
         reports,
@@ -210,12 +205,7 @@ fn choose(name: &OsStr, path: Option<&OsStr>, arguments: &[OsString]) -> Option<
 }
 
 /// Tries what `execvp` would try; returns the reason of the failure.
-fn try_all(
-    name: &OsStr,
-    path: Option<&OsStr>,
-    arguments: &[OsString],
-    environment: &[(OsString, OsString)],
-) -> io::Error {
+fn try_all(name: &OsStr, path: Option<&OsStr>, arguments: &[OsString], environment: &Environment) -> io::Error {
     let mut failure = Errno::NOENT;
     let with_slash = name.as_bytes().contains(&b'/');
     for candidate in program::candidates(name, path) {
@@ -231,7 +221,7 @@ fn try_all(
 }
 
 /// Executes one file, by its copy if there is one; returns the reason of the failure.
-fn try_one(file: &Path, name: &OsStr, arguments: &[OsString], environment: &[(OsString, OsString)]) -> io::Error {
+fn try_one(file: &Path, name: &OsStr, arguments: &[OsString], environment: &Environment) -> io::Error {
     match shim::resolve(file, name, arguments) {
         Resolved::Fails(error) => return error,
         Resolved::Copy { file, arguments } => {
@@ -249,21 +239,21 @@ fn try_one(file: &Path, name: &OsStr, arguments: &[OsString], environment: &[(Os
 }
 
 /// Returns the environment, without the audit library if the program's loader would complain about it.
-fn loadable(environment: &[(OsString, OsString)], complains: bool) -> Vec<(OsString, OsString)> {
-    let mut variables = environment.to_vec();
+fn loadable(environment: &Environment, complains: bool) -> Environment {
+    let mut variables = environment.clone();
     if complains {
         change(&mut variables, AUDIT, |old| {
             let others = old.split(|&b| b == b':').filter(|l| !l.ends_with(AUDIT_LIBRARY.as_bytes()));
             others.collect::<Vec<_>>().join(&b':')
         });
-        variables.retain(|(name, value)| name != AUDIT || !value.is_empty());
+        variables.retain(|name, value| name != AUDIT || !value.is_empty());
     }
     variables
 }
 
-fn command(file: &Path, name: &OsStr, arguments: &[OsString], environment: &[(OsString, OsString)]) -> Command {
+fn command(file: &Path, name: &OsStr, arguments: &[OsString], environment: &Environment) -> Command {
     let mut command = Command::new(file);
-    command.arg0(name).args(arguments).env_clear().envs(environment.iter().map(|(k, v)| (k, v)));
+    command.arg0(name).args(arguments).env_clear().envs(environment);
     command
 }
 
@@ -286,8 +276,8 @@ pub fn complaint(program: &OsStr, error: io::Error) -> (u8, String) {
 }
 
 /// Returns the program's environment: carried variables are restored, and LD_AUDIT names the audit library.
-fn environment(own: impl Iterator<Item = (OsString, OsString)>, audit: Option<&Path>) -> Vec<(OsString, OsString)> {
-    let mut variables: Vec<(OsString, OsString)> = own
+fn environment(own: impl Iterator<Item = (OsString, OsString)>, audit: Option<&Path>) -> Environment {
+    let mut variables: Environment = own
         .map(|(name, value)| match name.as_bytes().strip_prefix(CARRIED.as_bytes()) {
             Some(carried) => (OsStr::from_bytes(carried).to_owned(), value),
             None => (name, value),
@@ -302,11 +292,9 @@ fn environment(own: impl Iterator<Item = (OsString, OsString)>, audit: Option<&P
     variables
 }
 
-fn change(variables: &mut Vec<(OsString, OsString)>, name: &str, new: impl FnOnce(&[u8]) -> Vec<u8>) {
-    match variables.iter_mut().find(|(n, _)| n == name) {
-        Some((_, value)) => *value = OsString::from_vec(new(value.as_bytes())),
-        None => variables.push((name.into(), OsString::from_vec(new(b"")))),
-    }
+fn change(variables: &mut Environment, name: &str, new: impl FnOnce(&[u8]) -> Vec<u8>) {
+    let value = variables.entry(name.into()).or_default();
+    *value = OsString::from_vec(new(value.as_bytes()));
 }
 
 #[cfg(test)]
@@ -316,7 +304,7 @@ mod tests {
     fn check(own: &[(&str, &str)], audit: Option<&str>, expected: &[(&str, &str)]) {
         let own = own.iter().map(|(n, v)| (OsString::from(n), OsString::from(v)));
         let made = environment(own, audit.map(Path::new));
-        let expected: Vec<_> = expected.iter().map(|(n, v)| (OsString::from(n), OsString::from(v))).collect();
+        let expected: Environment = expected.iter().map(|(n, v)| (OsString::from(n), OsString::from(v))).collect();
         assert_eq!(made, expected);
     }
 

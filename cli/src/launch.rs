@@ -8,14 +8,15 @@
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 
 use anyhow::{Context, Result};
 use rustix::process::Pid;
 
 use crate::io::options::IoOptions;
+use crate::rendezvous::messages::NodeAccess;
 use crate::self_exec;
+use crate::via::prefix;
 use crate::warm::options::RankOptions;
 
 /// The variable with the session's name.
@@ -26,32 +27,6 @@ pub const TABLE: &str = "HEADWATER_TABLE";
 pub const MOUNT: &str = "HEADWATER_MOUNT";
 /// Prefix of a carried variable's name.
 pub const CARRIED: &str = "HEADWATER_CARRIED_";
-
-/// How a node's processes find its daemon.
-#[derive(Debug)]
-pub enum Attachment {
-    /// They are audited.
-    Audit {
-        /// The node's table.
-        table: PathBuf,
-        /// The node's copy of the audit library.
-        library: PathBuf,
-    },
-    /// They enter the node's namespaces.
-    Namespace {
-        /// The socket of the node's supervisor.
-        supervisor: PathBuf,
-    },
-    /// They use paths below the node's mount.
-    Mount {
-        /// The mount.
-        view: PathBuf,
-        /// The program there, if it lies in the scope and was named by its path.
-        program: Option<OsString>,
-        /// Variables with paths there.
-        variables: Vec<(OsString, OsString)>,
-    },
-}
 
 /// A program to start.
 #[derive(Debug)]
@@ -68,8 +43,8 @@ pub struct Launch<'a> {
     pub ranks: &'a RankOptions,
     /// Options of the I/O library.
     pub io: &'a IoOptions,
-    /// The session's name, and each node's attachment; without it the program runs without Headwater.
-    pub session: Option<(String, Vec<Attachment>)>,
+    /// The session's name, and how each node's processes find its daemon; without it the program runs without Headwater.
+    pub session: Option<(String, Vec<NodeAccess>)>,
 }
 
 /// The processes of a program.
@@ -107,10 +82,10 @@ impl Launch<'_> {
             command.env(carried(&name), std::env::var_os(&name).unwrap_or_default()).env_remove(name);
         }
         command.env_remove(SESSION).env_remove(TABLE).env_remove(MOUNT);
-        let mut program = &self.program[0];
-        if let Some((session, attachments)) = &self.session {
+        let mut program = self.program[0].clone();
+        if let Some((session, access)) = &self.session {
             command.env(SESSION, session);
-            program = attachments[node as usize].attach(&mut command).unwrap_or(program);
+            program = attach(&access[node as usize], &program, &mut command).unwrap_or(program);
         }
         for (name, value) in [
             ("HEADWATER_NODE", node),
@@ -133,28 +108,26 @@ impl Launch<'_> {
     }
 }
 
-impl Attachment {
-    /// Adds arguments and variables of `exec`; returns the program to execute instead, if it differs.
-    fn attach(&self, command: &mut Command) -> Option<&OsString> {
-        match self {
-            Attachment::Audit { table, library } => {
-                command.arg("--audit").arg(library).env(TABLE, table);
-                None
+/// Adds arguments and variables of `exec`; returns the program to execute instead, if it differs.
+fn attach(access: &NodeAccess, program: &OsStr, command: &mut Command) -> Option<OsString> {
+    match access {
+        NodeAccess::Audit { table, library } => {
+            command.arg("--audit").arg(library).env(TABLE, table);
+        }
+        NodeAccess::Enter { supervisor } => {
+            command.arg("--enter").arg(supervisor);
+        }
+        NodeAccess::Plain => {}
+        NodeAccess::Mount { view, scope } => {
+            let (program, variables) = prefix::translated(program, view, scope.clone());
+            command.env(MOUNT, view);
+            for (name, value) in variables {
+                command.env(if is_loader_variable(&name) { carried(&name) } else { name }, value);
             }
-            Attachment::Namespace { supervisor } => {
-                command.arg("--enter").arg(supervisor);
-                None
-            }
-            Attachment::Mount { view, program, variables } => {
-                command.env(MOUNT, view);
-                for (name, value) in variables {
-                    let name = if is_loader_variable(name) { &carried(name) } else { name };
-                    command.env(name, value);
-                }
-                program.as_ref()
-            }
+            return program;
         }
     }
+    None
 }
 
 impl Processes {

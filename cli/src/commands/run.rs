@@ -105,7 +105,7 @@ fn run_beside(options: &RunOptions, at_end: impl FnOnce(&Serving)) -> Result<u8>
     let (file, program, scope) = (&file, &program, &scope);
     let preload = preload::prepare(&options.service.preload, file, &cwd);
     let preload = preload.as_ref();
-    let request = ServiceRequest { options, file, program, scope, opened: &opened, arrangement: &arrangement, preload };
+    let request = ServiceRequest { options, program, scope, opened: &opened, arrangement: &arrangement, preload };
     let mut serving = match request.serve(&mut choice, &sender, &events) {
         Ok(serving) => serving,
         Err(Interrupted(number)) => return Ok((128 + number) as u8),
@@ -152,7 +152,7 @@ fn supervise(
     serving: &mut Option<Serving>,
     events: &Receiver<Event>,
 ) -> Result<u8> {
-    let session = serving.as_mut().map(|s| (s.session.name(), std::mem::take(&mut s.attachments)));
+    let session = serving.as_mut().map(|s| (s.session.name(), std::mem::take(&mut s.access)));
     let launch = Launch {
         program: &options.program,
         nodes,

@@ -2,6 +2,7 @@
 //!
 //! A job's ranks cooperate in the library, so either all have it, or none relies on the others.
 
+use std::collections::BTreeMap;
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, DirBuilder};
@@ -21,6 +22,9 @@ pub const MPIIO_LIBRARY: &str = "libheadwater-mpiio.so";
 /// The folder of its variants for each MPI, and the begin and end of their names.
 pub const VARIANTS: (&str, &str, &str) = ("headwater", "mpiio-", ".so");
 const PRELOAD: &str = "LD_PRELOAD";
+
+/// Variables of a process.
+pub type Environment = BTreeMap<OsString, OsString>;
 
 /// Returns the options for these programs of one launch. If the library can't be loaded, warns and turns it off.
 pub fn settle(options: &IoOptions, programs: &[OsString], known: Option<&Program>) -> IoOptions {
@@ -52,11 +56,7 @@ fn obstacle(programs: &[OsString], known: Option<&Program>) -> Option<String> {
 }
 
 /// Sets the variables of a process with the library, or without it on an error. The node's options win over `options`.
-pub fn add(
-    options: &InnerIoOptions,
-    node: Option<&NodeIo>,
-    variables: &mut Vec<(OsString, OsString)>,
-) -> Result<(), String> {
+pub fn add(options: &InnerIoOptions, node: Option<&NodeIo>, variables: &mut Environment) -> Result<(), String> {
     let own =
         || IoOptions { io: options.io, io_profile: options.io_profile.clone(), io_report: options.io_report.clone() };
     let wanted = node.map_or_else(own, |node| node.options.clone());
@@ -111,8 +111,8 @@ fn is_loaded(list: &[u8]) -> bool {
 }
 
 /// Appends the library to LD_PRELOAD.
-fn load(library: &Path, variables: &mut Vec<(OsString, OsString)>) {
-    let old = variables.iter().find(|(name, _)| name == PRELOAD).map_or(&b""[..], |(_, value)| value.as_bytes());
+fn load(library: &Path, variables: &mut Environment) {
+    let old = variables.get(OsStr::new(PRELOAD)).map_or(&b""[..], |value| value.as_bytes());
     if is_loaded(old) {
         return;
     }
@@ -121,9 +121,8 @@ fn load(library: &Path, variables: &mut Vec<(OsString, OsString)>) {
     set(variables, PRELOAD, &value);
 }
 
-fn set(variables: &mut Vec<(OsString, OsString)>, name: &str, value: &OsStr) {
-    variables.retain(|(other, _)| other != name);
-    variables.push((name.into(), value.to_owned()));
+fn set(variables: &mut Environment, name: &str, value: &OsStr) {
+    variables.insert(name.into(), value.to_owned());
 }
 
 /// Returns the installed library, and the MPIs with a variant beside it.
@@ -155,10 +154,10 @@ mod tests {
     #[test]
     fn the_library_comes_last_and_once() {
         let check = |old: Option<&str>, expected: &str| {
-            let mut variables: Vec<(OsString, OsString)> = vec![("A".into(), "1".into())];
+            let mut variables = Environment::from([("A".into(), "1".into())]);
             variables.extend(old.map(|old| (PRELOAD.into(), old.into())));
             load(Path::new("/hw/lib/libheadwater-mpiio.so"), &mut variables);
-            assert_eq!(variables, [("A".into(), "1".into()), (PRELOAD.into(), expected.into())]);
+            assert_eq!(variables, [("A".into(), "1".into()), (PRELOAD.into(), expected.into())].into());
         };
         check(None, "/hw/lib/libheadwater-mpiio.so");
         check(Some(""), "/hw/lib/libheadwater-mpiio.so");

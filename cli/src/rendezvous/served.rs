@@ -104,18 +104,8 @@ impl Attempt<'_> {
         let Attempt { service, roster, session, .. } = self;
         let read_by = if mechanism == Mechanism::Audit { ReadBy::Processes } else { ReadBy::Daemon };
         let store = store::open(service.store.as_deref(), service.store_bytes_max, 1, read_by)?;
-        let node = session.node(number);
-        let access = match mechanism {
-            Mechanism::Audit => {
-                let library = prepare::read_audit_library()?;
-                NodeAccess::Audit { library: prepare::prepare_audit(&node, &library)?, table: node.table_link() }
-            }
-            Mechanism::Mount => NodeAccess::Mount { view: prepare::prepare_view(&node)?, scope: service.scope.clone() },
-            _ => {
-                prepare::prepare_view(&node)?;
-                NodeAccess::Enter { supervisor: node.supervisor() }
-            }
-        };
+        let library = prepare::read_library(mechanism)?;
+        let access = prepare::prepare(&session.node(number), mechanism, &library, &service.scope)?;
         let arrangement =
             Arrangement { nodes: roster.nodes.clone(), servers: roster.servers, shape: roster.shape, unplaced: 0 };
         let (opened, via) = (Opened::default(), |number| serving::via(mechanism, session, number));

@@ -10,15 +10,20 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use headwater_store::layout::NodeDir;
 
+use crate::rendezvous::messages::NodeAccess;
 use crate::self_exec;
+use crate::via::Mechanism;
 
 /// The audit library's file name.
 pub const AUDIT_LIBRARY: &str = "libheadwater-audit.so";
 /// The variable that names the directory of the libraries.
 const LIBRARY_DIRECTORY: &str = "HEADWATER_LIBDIR";
 
-/// Reads the installed audit library.
-pub fn read_audit_library() -> Result<Vec<u8>> {
+/// Reads the installed audit library, if processes need it.
+pub fn read_library(mechanism: Mechanism) -> Result<Vec<u8>> {
+    if mechanism != Mechanism::Audit {
+        return Ok(Vec::new());
+    }
     let library = find_audit_library()?;
     fs::read(&library).with_context(|| format!("{} can't be read", library.display()))
 }
@@ -51,8 +56,20 @@ fn candidates(executable: &Path, name: &str) -> Vec<PathBuf> {
     installed.into_iter().chain(target.map(|t| t.join("dist/lib").join(name))).collect()
 }
 
+/// Makes a node's directory for a mechanism; returns how processes find its daemon.
+pub fn prepare(node: &NodeDir, mechanism: Mechanism, library: &[u8], scope: &[(bool, String)]) -> Result<NodeAccess> {
+    if mechanism == Mechanism::Audit {
+        return Ok(NodeAccess::Audit { library: prepare_audit(node, library)?, table: node.table_link() });
+    }
+    make_private(&[node.path(), &node.view()])?;
+    Ok(match mechanism {
+        Mechanism::Mount => NodeAccess::Mount { view: node.view(), scope: scope.to_vec() },
+        _ => NodeAccess::Enter { supervisor: node.supervisor() },
+    })
+}
+
 /// Makes a node's directory with a copy of the library; returns the copy's path.
-pub fn prepare_audit(node: &NodeDir, library: &[u8]) -> Result<PathBuf> {
+fn prepare_audit(node: &NodeDir, library: &[u8]) -> Result<PathBuf> {
     make_private(&[node.path(), &node.library_dir()])?;
     let path = node.library_dir().join(AUDIT_LIBRARY);
     let file = OpenOptions::new().write(true).create_new(true).mode(0o500).open(&path);
@@ -60,12 +77,6 @@ pub fn prepare_audit(node: &NodeDir, library: &[u8]) -> Result<PathBuf> {
         format!("{} can't be written: choose another directory with --store, or make room there", path.display())
     })?;
     Ok(path)
-}
-
-/// Makes a node's directory with a mount point for its view; returns the mount point.
-pub fn prepare_view(node: &NodeDir) -> Result<PathBuf> {
-    make_private(&[node.path(), &node.view()])?;
-    Ok(node.view())
 }
 
 /// Makes a node's directory.

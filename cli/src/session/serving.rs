@@ -1,21 +1,17 @@
 //! A session on this machine that serves a program: by the chosen mechanism, or by the next one that works.
 
-use std::env;
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender};
 
 use anyhow::Result;
 use headwater_abi::table::Geometry;
 use headwater_closure::scope::Scope;
 use headwater_daemon::{Fabric, Preload, Report};
-use headwater_store::layout::NodeDir;
 use headwater_supervisor::{MountVia, NamespaceVia, Via};
 use rustix::process::{Resource, getrlimit};
 
-use crate::launch::Attachment;
 use crate::message::log;
 use crate::options::run::RunOptions;
+use crate::rendezvous::messages::NodeAccess;
 use crate::session::daemons::{Daemons, Settings};
 use crate::session::directory::Session;
 use crate::session::events::{Event, Interrupted};
@@ -23,7 +19,7 @@ use crate::session::opened::Opened;
 use crate::session::prepare;
 use crate::session::store::{self, Disk, ReadBy};
 use crate::topology::Arrangement;
-use crate::via::{Choice, Mechanism, Program, prefix};
+use crate::via::{Choice, Mechanism, Program};
 
 /// Directories that a view of `/` shows empty.
 const HIDDEN: [&str; 3] = ["/proc", "/sys", "/dev"];
@@ -54,7 +50,7 @@ pub struct Serving {
     /// The session.
     pub session: Session,
     /// How each node's processes find its daemon.
-    pub attachments: Vec<Attachment>,
+    pub access: Vec<NodeAccess>,
     /// The RAM disk with content.
     pub disk: Option<Disk>,
 }
@@ -64,8 +60,6 @@ pub struct Serving {
 pub struct ServiceRequest<'a> {
     /// The user's options.
     pub options: &'a RunOptions,
-    /// The program's file, absolute.
-    pub file: &'a Path,
     /// Its properties.
     pub program: &'a Program,
     /// The scope.
@@ -119,8 +113,8 @@ impl ServiceRequest<'_> {
         events: &Receiver<Event>,
     ) -> Result<Serving> {
         let options = self.options;
-        let library = (mechanism == Mechanism::Audit).then(prepare::read_audit_library).transpose()?;
-        let read_by = if library.is_some() { ReadBy::Processes } else { ReadBy::Daemon };
+        let library = prepare::read_library(mechanism)?;
+        let read_by = if mechanism == Mechanism::Audit { ReadBy::Processes } else { ReadBy::Daemon };
         let storage = &options.service.storage;
         let store = store::open(storage.store.as_deref(), storage.store_max, options.nodes, read_by)?;
         if options.service.verbose {
@@ -129,23 +123,16 @@ impl ServiceRequest<'_> {
         let session = Session::create(&store.directory, options.nodes)?;
         let mut scope = self.scope.clone();
         scope.cut_out(session.base(), "the store");
-        let attach = |number| {
-            let node = session.node(number);
-            match &library {
-                Some(library) => {
-                    Ok(Attachment::Audit { library: prepare::prepare_audit(&node, library)?, table: node.table_link() })
-                }
-                None => self.attach_to_view(mechanism, &scope, &node),
-            }
-        };
-        let attachments = (0..options.nodes).map(attach).collect::<Result<Vec<_>>>()?;
+        let scope = scope.pairs();
+        let prepare = |number| prepare::prepare(&session.node(number), mechanism, &library, &scope);
+        let access = (0..options.nodes).map(prepare).collect::<Result<Vec<_>>>()?;
         let via = |number| via(mechanism, &session, number);
         let settings = Settings {
             arrangement: self.arrangement,
             policy: options.service.policy(),
             store: &store,
             numa_replicas: options.service.numa_replicas,
-            scope: scope.pairs(),
+            scope,
             opened: self.opened,
             whole_file_bytes_max: storage.whole_file_max,
             via: if mechanism == Mechanism::Audit { None } else { Some(&via) },
@@ -157,18 +144,7 @@ impl ServiceRequest<'_> {
         };
         let mut daemons = Daemons::start(&session, &settings, sender)?;
         daemons.wait_ready(events)?;
-        Ok(Serving { daemons, session, attachments, disk: store.disk })
-    }
-
-    fn attach_to_view(self, mechanism: Mechanism, scope: &Scope, node: &NodeDir) -> Result<Attachment> {
-        let view = prepare::prepare_view(node)?;
-        if mechanism != Mechanism::Mount {
-            return Ok(Attachment::Namespace { supervisor: node.supervisor() });
-        }
-        let by_path = self.options.program[0].as_bytes().contains(&b'/');
-        let program = by_path.then(|| prefix::path(scope, &view, self.file)).flatten();
-        let variables = prefix::variables(scope, &view, |name| env::var_os(name));
-        Ok(Attachment::Mount { view, program, variables })
+        Ok(Serving { daemons, session, access, disk: store.disk })
     }
 }
 

@@ -1,14 +1,30 @@
 //! Translates a program's paths to those under a mount's prefix.
 
+use std::env;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Component, Path};
 
+use headwater_closure::program;
 use headwater_closure::scope::{Scope, search_variables};
+
+/// Returns a program below `view`, if it lies in the scope and was named by its path, and this process's variables with
+/// paths below `view`.
+pub fn translated(
+    program: &OsStr,
+    view: &Path,
+    scope: Vec<(bool, String)>,
+) -> (Option<OsString>, Vec<(OsString, OsString)>) {
+    let scope = Scope::of_pairs(scope);
+    let by_path = program.as_bytes().contains(&b'/');
+    let file = program::find(program, None, &env::current_dir().unwrap_or_default()).ok();
+    let program = file.filter(|_| by_path).and_then(|file| path(&scope, view, &file));
+    (program, variables(&scope, view, |name| env::var_os(name)))
+}
 
 /// Returns the variables with search paths, in which directories of the scope are replaced by those below `view`.
 /// Unchanged variables are left out.
-pub fn variables(scope: &Scope, view: &Path, variable: impl Fn(&str) -> Option<OsString>) -> Vec<(OsString, OsString)> {
+fn variables(scope: &Scope, view: &Path, variable: impl Fn(&str) -> Option<OsString>) -> Vec<(OsString, OsString)> {
     let more = [("PATH", ":"), ("MANPATH", ":")];
     let changed = search_variables().chain(more).filter_map(|(name, separators)| {
         let value = variable(name)?;
@@ -19,7 +35,7 @@ pub fn variables(scope: &Scope, view: &Path, variable: impl Fn(&str) -> Option<O
 }
 
 /// Returns the path below `view` if it lies in the scope, as it is or without links.
-pub fn path(scope: &Scope, view: &Path, path: &Path) -> Option<OsString> {
+fn path(scope: &Scope, view: &Path, path: &Path) -> Option<OsString> {
     let canonical = || path.canonicalize().ok();
     let is_clean = path.is_absolute() && !path.components().any(|c| c == Component::ParentDir);
     if is_clean && scope.includes(path) {

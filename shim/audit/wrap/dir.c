@@ -77,11 +77,7 @@ static __attribute__((noinline)) DIR *serve_opendir(struct hwa_namespace *ns, in
 	return stream ? (DIR *)stream : UNSERVED_POINTER;
 }
 
-WRAP(DIR *, opendir, (const char *path), (path))
-{
-	DIR *dir = serve_opendir(ns, AT_FDCWD, path, -1);
-	return dir != UNSERVED_POINTER ? dir : REAL(opendir)(path);
-}
+SERVED(DIR *, opendir, (const char *path), (path), serve_opendir(ns, AT_FDCWD, path, -1))
 
 /* Reading starts at the descriptor's position, which only libc can do if it isn't the start. */
 static DIR *serve_fdopendir(struct hwa_namespace *ns, int fd)
@@ -93,11 +89,7 @@ static DIR *serve_fdopendir(struct hwa_namespace *ns, int fd)
 	return dir ? dir : UNSERVED_POINTER;
 }
 
-WRAP(DIR *, fdopendir, (int fd), (fd))
-{
-	DIR *dir = serve_fdopendir(ns, fd);
-	return dir != UNSERVED_POINTER ? dir : REAL(fdopendir)(fd);
-}
+SERVED(DIR *, fdopendir, (int fd), (fd), serve_fdopendir(ns, fd))
 
 static int release(struct stream *stream)
 {

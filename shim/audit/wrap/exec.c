@@ -312,17 +312,9 @@ WRAP(int, execv, (const char *path, char *const argv[]), (path, argv))
 	return exec_path(ns, path, argv, own_environment);
 }
 
-WRAP(int, execvp, (const char *file, char *const argv[]), (file, argv))
-{
-	int result = exec_search(ns, file, argv, own_environment);
-	return result != UNSERVED ? result : REAL(execvp)(file, argv);
-}
-
-WRAP(int, execvpe, (const char *file, char *const argv[], char *const envp[]), (file, argv, envp))
-{
-	int result = exec_search(ns, file, argv, envp);
-	return result != UNSERVED ? result : REAL(execvpe)(file, argv, envp);
-}
+SERVED(int, execvp, (const char *file, char *const argv[]), (file, argv), exec_search(ns, file, argv, own_environment))
+SERVED(int, execvpe, (const char *file, char *const argv[], char *const envp[]), (file, argv, envp),
+	exec_search(ns, file, argv, envp))
 
 /* A descriptor of the store's copy replaces the original's path. A script runs by the descriptor's name, which leads
  * its interpreter to the copy. */
@@ -558,14 +550,5 @@ static __attribute__((noinline)) void note_shell(struct hwa_namespace *ns)
 		hwa_bare_here(ns, libraries);
 }
 
-WRAP(int, system, (const char *command), (command))
-{
-	note_shell(ns);
-	return REAL(system)(command);
-}
-
-WRAP(FILE *, popen, (const char *command, const char *mode), (command, mode))
-{
-	note_shell(ns);
-	return REAL(popen)(command, mode);
-}
+NOTED(int, system, (const char *command), (command), note_shell(ns))
+NOTED(FILE *, popen, (const char *command, const char *mode), (command, mode), note_shell(ns))

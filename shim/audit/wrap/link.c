@@ -126,25 +126,25 @@ WRAP(ssize_t, readlinkat, (int dirfd, const char *path, char *buffer, size_t siz
 }
 
 /* The fortified forms abort if the buffer is smaller than the size. */
-WRAP(ssize_t, __readlink_chk, (const char *path, char *buffer, size_t size, size_t room), (path, buffer, size, room))
-{
-	ssize_t result = size > room ? UNSERVED : read_link(ns, AT_FDCWD, path, buffer, size);
-	return result != UNSERVED ? result : REAL(__readlink_chk)(path, buffer, size, room);
-}
-
-WRAP(ssize_t, __readlinkat_chk, (int dirfd, const char *path, char *buffer, size_t size, size_t room),
-	(dirfd, path, buffer, size, room))
-{
-	ssize_t result = size > room ? UNSERVED : read_link(ns, dirfd, path, buffer, size);
-	return result != UNSERVED ? result : REAL(__readlinkat_chk)(dirfd, path, buffer, size, room);
-}
+SERVED(ssize_t, __readlink_chk, (const char *path, char *buffer, size_t size, size_t room), (path, buffer, size, room),
+	size > room ? UNSERVED : read_link(ns, AT_FDCWD, path, buffer, size))
+SERVED(ssize_t, __readlinkat_chk, (int dirfd, const char *path, char *buffer, size_t size, size_t room),
+	(dirfd, path, buffer, size, room), size > room ? UNSERVED : read_link(ns, dirfd, path, buffer, size))
 
 typedef char *duplicates(const char *);
 
-/* The memory is from libc's strdup, which allocates as realpath does: with the program's own malloc if it has one. */
-static __attribute__((noinline)) char *serve_realpath(struct hwa_namespace *ns, const char *path, char *resolved)
+/* Copies the path into the caller's buffer, or into new memory. That is from libc's strdup, which allocates as realpath
+ * does: with the program's own malloc if it has one. */
+static char *give_path(struct hwa_namespace *ns, const struct hwa_path *path, char *resolved)
 {
 	duplicates *duplicate = REAL_AS(duplicates *, strdup);
+	if (!resolved)
+		return duplicate ? duplicate(path->at) : UNSERVED_POINTER;
+	return memcpy(resolved, path->at, path->bytes + 1);
+}
+
+static __attribute__((noinline)) char *serve_realpath(struct hwa_namespace *ns, const char *path, char *resolved)
+{
 	/* The file may have another name by now. */
 	if (hwa_unaudited())
 		return UNSERVED_POINTER;
@@ -161,25 +161,18 @@ static __attribute__((noinline)) char *serve_realpath(struct hwa_namespace *ns, 
 	default:
 		return UNSERVED_POINTER;
 	}
-	if (!resolved)
-		return duplicate ? duplicate(found.path.at) : UNSERVED_POINTER;
-	memcpy(resolved, found.path.at, found.path.bytes + 1);
-	return resolved;
+	return give_path(ns, &found.path, resolved);
 }
 
 /* The kernel's name of a file on a disk that is mounted nowhere leads nowhere; the original's path does. */
 static __attribute__((noinline)) char *serve_proc_link(struct hwa_namespace *ns, const char *path, char *resolved)
 {
-	duplicates *duplicate = REAL_AS(duplicates *, strdup);
 	if (!hwa_is_proc(path) || !hwa_store_can_vanish())
 		return UNSERVED_POINTER;
 	HWA_PATH_APART(original);
 	if (!hwa_link_into_store(AT_FDCWD, path, &original))
 		return UNSERVED_POINTER;
-	if (!resolved)
-		return duplicate ? duplicate(original.at) : UNSERVED_POINTER;
-	memcpy(resolved, original.at, original.bytes + 1);
-	return resolved;
+	return give_path(ns, &original, resolved);
 }
 
 static char *serve_real(struct hwa_namespace *ns, const char *path, char *resolved)

@@ -43,7 +43,7 @@ static void note_lock(int fd)
 		exchange(fd, record);
 }
 
-static bool is_lock(int command)
+static void note_command(int fd, int command)
 {
 	switch (command) {
 	case F_GETLK:
@@ -52,32 +52,12 @@ static bool is_lock(int command)
 	case F_OFD_GETLK:
 	case F_OFD_SETLK:
 	case F_OFD_SETLKW:
-		return true;
+		note_lock(fd);
 	}
-	return false;
 }
 
-#define WRAP_FCNTL(name) \
-	WRAP(int, name, (int fd, int command, long argument), (fd, command, argument)) \
-	{ \
-		if (is_lock(command)) \
-			note_lock(fd); \
-		return REAL(name)(fd, command, argument); \
-	}
-WRAP_FCNTL(fcntl)
-WRAP_FCNTL(fcntl64)
-
-WRAP(int, flock, (int fd, int operation), (fd, operation))
-{
-	note_lock(fd);
-	return REAL(flock)(fd, operation);
-}
-
-#define WRAP_LOCKF(name) \
-	WRAP(int, name, (int fd, int command, off_t bytes), (fd, command, bytes)) \
-	{ \
-		note_lock(fd); \
-		return REAL(name)(fd, command, bytes); \
-	}
-WRAP_LOCKF(lockf)
-WRAP_LOCKF(lockf64)
+NOTED(int, fcntl, (int fd, int command, long argument), (fd, command, argument), note_command(fd, command))
+NOTED(int, fcntl64, (int fd, int command, long argument), (fd, command, argument), note_command(fd, command))
+NOTED(int, flock, (int fd, int operation), (fd, operation), note_lock(fd))
+NOTED(int, lockf, (int fd, int command, off_t bytes), (fd, command, bytes), note_lock(fd))
+NOTED(int, lockf64, (int fd, int command, off_t bytes), (fd, command, bytes), note_lock(fd))

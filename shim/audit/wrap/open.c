@@ -56,17 +56,23 @@ static __attribute__((noinline)) int serve_read(struct hwa_namespace *ns, int di
 
 /* A descriptor's link names the store's copy, which is read-only. So the original is opened, if it is the file that
  * was copied. */
+static int find_original(struct hwa_namespace *ns, int dirfd, const char *path, struct hwa_path *original)
+{
+	if (!hwa_link_into_store(dirfd, path, original))
+		return UNSERVED;
+	hwa_announce_change(AT_FDCWD, original->at, 0);
+	return hwa_is_replaced(original->at) ? fail(ns, ESTALE) : 0;
+}
+
 static __attribute__((noinline)) int serve_reopen(struct hwa_namespace *ns, int dirfd, const char *path, int flags,
 	mode_t mode)
 {
 	if (!hwa_is_proc(path))
 		return UNSERVED;
 	HWA_PATH_APART(original);
-	if (!hwa_link_into_store(dirfd, path, &original))
-		return UNSERVED;
-	hwa_announce_change(AT_FDCWD, original.at, 0);
-	if (hwa_is_replaced(original.at))
-		return fail(ns, ESTALE);
+	int result = find_original(ns, dirfd, path, &original);
+	if (result != 0)
+		return result;
 	long fd = hwa_sys(__NR_openat, AT_FDCWD, original.at, flags, mode);
 	return fd < 0 ? fail(ns, (int)-fd) : (int)fd;
 }
@@ -86,22 +92,16 @@ static int serve_open(struct hwa_namespace *ns, int dirfd, const char *path, int
 
 /* Without O_CREAT the mode is whatever the caller's register holds, and means nothing. */
 #define WRAP_OPEN(name) \
-	WRAP(int, name, (const char *path, int flags, mode_t mode), (path, flags, mode)) \
-	{ \
-		int result = serve_open(ns, AT_FDCWD, path, flags, mode); \
-		return result != UNSERVED ? result : REAL(name)(path, flags, mode); \
-	}
+	SERVED(int, name, (const char *path, int flags, mode_t mode), (path, flags, mode), \
+		serve_open(ns, AT_FDCWD, path, flags, mode))
 WRAP_OPEN(open)
 WRAP_OPEN(open64)
 WRAP_OPEN(__open)
 WRAP_OPEN(__open64)
 
 #define WRAP_OPENAT(name) \
-	WRAP(int, name, (int dirfd, const char *path, int flags, mode_t mode), (dirfd, path, flags, mode)) \
-	{ \
-		int result = serve_open(ns, dirfd, path, flags, mode); \
-		return result != UNSERVED ? result : REAL(name)(dirfd, path, flags, mode); \
-	}
+	SERVED(int, name, (int dirfd, const char *path, int flags, mode_t mode), (dirfd, path, flags, mode), \
+		serve_open(ns, dirfd, path, flags, mode))
 WRAP_OPENAT(openat)
 WRAP_OPENAT(openat64)
 
@@ -109,29 +109,20 @@ WRAP_OPENAT(openat64)
 #define NEEDS_MODE(flags) ((flags)&O_CREAT || ((flags)&O_TMPFILE) == O_TMPFILE)
 
 #define WRAP_OPEN_2(name) \
-	WRAP(int, name, (const char *path, int flags), (path, flags)) \
-	{ \
-		int result = NEEDS_MODE(flags) ? UNSERVED : serve_open(ns, AT_FDCWD, path, flags, 0); \
-		return result != UNSERVED ? result : REAL(name)(path, flags); \
-	}
+	SERVED(int, name, (const char *path, int flags), (path, flags), \
+		NEEDS_MODE(flags) ? UNSERVED : serve_open(ns, AT_FDCWD, path, flags, 0))
 WRAP_OPEN_2(__open_2)
 WRAP_OPEN_2(__open64_2)
 
 #define WRAP_OPENAT_2(name) \
-	WRAP(int, name, (int dirfd, const char *path, int flags), (dirfd, path, flags)) \
-	{ \
-		int result = NEEDS_MODE(flags) ? UNSERVED : serve_open(ns, dirfd, path, flags, 0); \
-		return result != UNSERVED ? result : REAL(name)(dirfd, path, flags); \
-	}
+	SERVED(int, name, (int dirfd, const char *path, int flags), (dirfd, path, flags), \
+		NEEDS_MODE(flags) ? UNSERVED : serve_open(ns, dirfd, path, flags, 0))
 WRAP_OPENAT_2(__openat_2)
 WRAP_OPENAT_2(__openat64_2)
 
 #define WRAP_CREAT(name) \
-	WRAP(int, name, (const char *path, mode_t mode), (path, mode)) \
-	{ \
-		int result = serve_open(ns, AT_FDCWD, path, O_CREAT | O_WRONLY | O_TRUNC, mode); \
-		return result != UNSERVED ? result : REAL(name)(path, mode); \
-	}
+	SERVED(int, name, (const char *path, mode_t mode), (path, mode), \
+		serve_open(ns, AT_FDCWD, path, O_CREAT | O_WRONLY | O_TRUNC, mode))
 WRAP_CREAT(creat)
 WRAP_CREAT(creat64)
 
@@ -179,13 +170,8 @@ static __attribute__((noinline)) FILE *serve_fopen_reopen(struct hwa_namespace *
 	if (!hwa_is_proc(path))
 		return UNSERVED_POINTER;
 	HWA_PATH_APART(original);
-	if (!hwa_link_into_store(AT_FDCWD, path, &original))
-		return UNSERVED_POINTER;
-	hwa_announce_change(AT_FDCWD, original.at, 0);
-	if (!hwa_is_replaced(original.at))
-		return real(original.at, mode);
-	fail(ns, ESTALE);
-	return NULL;
+	int result = find_original(ns, AT_FDCWD, path, &original);
+	return result == 0 ? real(original.at, mode) : pointer_for(result);
 }
 
 static FILE *serve_fopen(struct hwa_namespace *ns, opens_file *real, const char *path, const char *mode)
@@ -200,22 +186,17 @@ static FILE *serve_fopen(struct hwa_namespace *ns, opens_file *real, const char 
 	return file;
 }
 
-#define WRAP_FOPEN(name) \
-	WRAP(FILE *, name, (const char *path, const char *mode), (path, mode)) \
-	{ \
-		FILE *file = serve_fopen(ns, REAL(name), path, mode); \
-		return file != UNSERVED_POINTER ? file : REAL(name)(path, mode); \
-	}
-WRAP_FOPEN(fopen)
-WRAP_FOPEN(fopen64)
+SERVED(FILE *, fopen, (const char *path, const char *mode), (path, mode), serve_fopen(ns, REAL(fopen), path, mode))
+SERVED(FILE *, fopen64, (const char *path, const char *mode), (path, mode), serve_fopen(ns, REAL(fopen64), path, mode))
 
 /* A freopen that fails has closed the stream and can't be repeated elsewhere, so the original is opened for reading. */
-#define WRAP_FREOPEN(name) \
-	WRAP(FILE *, name, (const char *path, const char *mode, FILE *stream), (path, mode, stream)) \
-	{ \
-		if (path && mode && mode_writes(mode)) \
-			hwa_announce_change(AT_FDCWD, path, HWA_CHANGES_TARGET); \
-		return REAL(name)(path, mode, stream); \
-	}
-WRAP_FREOPEN(freopen)
-WRAP_FREOPEN(freopen64)
+static void note_freopen(const char *path, const char *mode)
+{
+	if (path && mode && mode_writes(mode))
+		hwa_announce_change(AT_FDCWD, path, HWA_CHANGES_TARGET);
+}
+
+NOTED(FILE *, freopen, (const char *path, const char *mode, FILE *stream), (path, mode, stream),
+	note_freopen(path, mode))
+NOTED(FILE *, freopen64, (const char *path, const char *mode, FILE *stream), (path, mode, stream),
+	note_freopen(path, mode))

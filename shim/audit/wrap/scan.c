@@ -102,21 +102,13 @@ static int serve_scan(struct hwa_namespace *ns, int dirfd, const char *path, str
 }
 
 #define WRAP_SCANDIR(name) \
-	WRAP(int, name, (const char *path, struct dirent ***list, selects *select, compares *compare), \
-		(path, list, select, compare)) \
-	{ \
-		int result = serve_scan(ns, AT_FDCWD, path, list, select, compare); \
-		return result != UNSERVED ? result : REAL(name)(path, list, select, compare); \
-	}
+	SERVED(int, name, (const char *path, struct dirent ***list, selects *select, compares *compare), \
+		(path, list, select, compare), serve_scan(ns, AT_FDCWD, path, list, select, compare))
 WRAP_SCANDIR(scandir)
 WRAP_SCANDIR(scandir64)
 
 #define WRAP_SCANDIRAT(name) \
-	WRAP(int, name, (int dirfd, const char *path, struct dirent ***list, selects *select, compares *compare), \
-		(dirfd, path, list, select, compare)) \
-	{ \
-		int result = serve_scan(ns, dirfd, path, list, select, compare); \
-		return result != UNSERVED ? result : REAL(name)(dirfd, path, list, select, compare); \
-	}
+	SERVED(int, name, (int dirfd, const char *path, struct dirent ***list, selects *select, compares *compare), \
+		(dirfd, path, list, select, compare), serve_scan(ns, dirfd, path, list, select, compare))
 WRAP_SCANDIRAT(scandirat)
 WRAP_SCANDIRAT(scandirat64)

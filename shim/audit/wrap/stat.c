@@ -295,12 +295,16 @@ static __attribute__((noinline)) int serve_stat(struct hwa_namespace *ns, int di
 	return result;
 }
 
-#define WRAP_STAT(name, flags) \
-	WRAP(int, name, (const char *path, struct stat *out), (path, out)) \
+/* The table's answer for (dirfd, path), or the original's as it is mapped. */
+#define STAT(name, parameters, arguments, serve, dirfd) \
+	WRAP(int, name, parameters, arguments) \
 	{ \
-		int result = serve_stat(ns, AT_FDCWD, path, out, flags); \
-		return result != UNSERVED ? result : mapped(REAL(name)(path, out), out, OF_PATH(AT_FDCWD, path)); \
+		int result = serve; \
+		return result != UNSERVED ? result : mapped(REAL(name) arguments, out, OF_PATH(dirfd, path)); \
 	}
+#define WRAP_STAT(name, flags) \
+	STAT(name, (const char *path, struct stat *out), (path, out), serve_stat(ns, AT_FDCWD, path, out, flags), \
+		AT_FDCWD)
 WRAP_STAT(stat, 0)
 WRAP_STAT(stat64, 0)
 WRAP_STAT(lstat, AT_SYMLINK_NOFOLLOW)
@@ -315,12 +319,8 @@ WRAP_FSTAT(fstat)
 WRAP_FSTAT(fstat64)
 
 #define WRAP_FSTATAT(name) \
-	WRAP(int, name, (int dirfd, const char *path, struct stat *out, int flags), (dirfd, path, out, flags)) \
-	{ \
-		int result = serve_stat(ns, dirfd, path, out, flags); \
-		struct place place = OF_PATH(dirfd, path); \
-		return result != UNSERVED ? result : mapped(REAL(name)(dirfd, path, out, flags), out, place); \
-	}
+	STAT(name, (int dirfd, const char *path, struct stat *out, int flags), (dirfd, path, out, flags), \
+		serve_stat(ns, dirfd, path, out, flags), dirfd)
 WRAP_FSTATAT(fstatat)
 WRAP_FSTATAT(fstatat64)
 
@@ -332,12 +332,8 @@ WRAP_FSTATAT(fstatat64)
 #endif
 
 #define WRAP_XSTAT(name, flags) \
-	WRAP(int, name, (int version, const char *path, struct stat *out), (version, path, out)) \
-	{ \
-		int result = VERSION_HOLDS(version) ? serve_stat(ns, AT_FDCWD, path, out, flags) : UNSERVED; \
-		struct place place = OF_PATH(AT_FDCWD, path); \
-		return result != UNSERVED ? result : mapped(REAL(name)(version, path, out), out, place); \
-	}
+	STAT(name, (int version, const char *path, struct stat *out), (version, path, out), \
+		VERSION_HOLDS(version) ? serve_stat(ns, AT_FDCWD, path, out, flags) : UNSERVED, AT_FDCWD)
 WRAP_XSTAT(__xstat, 0)
 WRAP_XSTAT(__xstat64, 0)
 WRAP_XSTAT(__lxstat, AT_SYMLINK_NOFOLLOW)
@@ -352,13 +348,9 @@ WRAP_FXSTAT(__fxstat)
 WRAP_FXSTAT(__fxstat64)
 
 #define WRAP_FXSTATAT(name) \
-	WRAP(int, name, (int version, int dirfd, const char *path, struct stat *out, int flags), \
-		(version, dirfd, path, out, flags)) \
-	{ \
-		int result = VERSION_HOLDS(version) ? serve_stat(ns, dirfd, path, out, flags) : UNSERVED; \
-		struct place place = OF_PATH(dirfd, path); \
-		return result != UNSERVED ? result : mapped(REAL(name)(version, dirfd, path, out, flags), out, place); \
-	}
+	STAT(name, (int version, int dirfd, const char *path, struct stat *out, int flags), \
+		(version, dirfd, path, out, flags), \
+		VERSION_HOLDS(version) ? serve_stat(ns, dirfd, path, out, flags) : UNSERVED, dirfd)
 WRAP_FXSTATAT(__fxstatat)
 WRAP_FXSTATAT(__fxstatat64)
 
@@ -422,17 +414,10 @@ static int serve_access(struct hwa_namespace *ns, int dirfd, const char *path, i
 }
 
 #define WRAP_ACCESS(name, flags) \
-	WRAP(int, name, (const char *path, int mode), (path, mode)) \
-	{ \
-		int result = serve_access(ns, AT_FDCWD, path, mode, flags); \
-		return result != UNSERVED ? result : REAL(name)(path, mode); \
-	}
+	SERVED(int, name, (const char *path, int mode), (path, mode), serve_access(ns, AT_FDCWD, path, mode, flags))
 WRAP_ACCESS(access, 0)
 WRAP_ACCESS(eaccess, AT_EACCESS)
 WRAP_ACCESS(euidaccess, AT_EACCESS)
 
-WRAP(int, faccessat, (int dirfd, const char *path, int mode, int flags), (dirfd, path, mode, flags))
-{
-	int result = serve_access(ns, dirfd, path, mode, flags);
-	return result != UNSERVED ? result : REAL(faccessat)(dirfd, path, mode, flags);
-}
+SERVED(int, faccessat, (int dirfd, const char *path, int mode, int flags), (dirfd, path, mode, flags),
+	serve_access(ns, dirfd, path, mode, flags))

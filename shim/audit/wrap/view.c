@@ -68,68 +68,28 @@ static void note_mounting(const char *source, const char *path, unsigned long fl
 		note_mount(AT_FDCWD, path);
 }
 
-WRAP(int, mount, (const char *source, const char *path, const char *type, unsigned long flags, const void *data),
-	(source, path, type, flags, data))
-{
-	note_mounting(source, path, flags);
-	return REAL(mount)(source, path, type, flags, data);
-}
-
-WRAP(int, umount, (const char *path), (path))
-{
-	note_mount(AT_FDCWD, path);
-	return REAL(umount)(path);
-}
-
-WRAP(int, umount2, (const char *path, int flags), (path, flags))
-{
-	note_mount(AT_FDCWD, path);
-	return REAL(umount2)(path, flags);
-}
-
-WRAP(int, move_mount, (int from, const char *from_path, int to, const char *to_path, unsigned flags),
-	(from, from_path, to, to_path, flags))
-{
-	/* A mount that is moved away disappears, too. */
-	note_mount(from, from_path);
-	note_mount(to, to_path);
-	return REAL(move_mount)(from, from_path, to, to_path, flags);
-}
+NOTED(int, mount, (const char *source, const char *path, const char *type, unsigned long flags, const void *data),
+	(source, path, type, flags, data), note_mounting(source, path, flags))
+NOTED(int, umount, (const char *path), (path), note_mount(AT_FDCWD, path))
+NOTED(int, umount2, (const char *path, int flags), (path, flags), note_mount(AT_FDCWD, path))
+/* A mount that is moved away disappears, too. */
+NOTED(int, move_mount, (int from, const char *from_path, int to, const char *to_path, unsigned flags),
+	(from, from_path, to, to_path, flags), (note_mount(from, from_path), note_mount(to, to_path)))
 
 /* ---- this process ---- */
 
-WRAP(int, chroot, (const char *path), (path))
+static void leave_if(bool leaves)
 {
-	leave();
-	return REAL(chroot)(path);
-}
-
-WRAP(int, pivot_root, (const char *root, const char *old), (root, old))
-{
-	leave();
-	return REAL(pivot_root)(root, old);
-}
-
-WRAP(int, setns, (int fd, int type), (fd, type))
-{
-	if (!type || (uint64_t)(unsigned)type & VIEW_FLAGS)
+	if (leaves)
 		leave();
-	return REAL(setns)(fd, type);
 }
 
-WRAP(int, unshare, (int flags), (flags))
-{
-	if ((uint64_t)(unsigned)flags & VIEW_FLAGS)
-		leave();
-	return REAL(unshare)(flags);
-}
-
-WRAP(int, prctl, (int option, unsigned long a, unsigned long b, unsigned long c, unsigned long d), (option, a, b, c, d))
-{
-	if (option == PR_SET_SECCOMP)
-		leave();
-	return REAL(prctl)(option, a, b, c, d);
-}
+NOTED(int, chroot, (const char *path), (path), leave())
+NOTED(int, pivot_root, (const char *root, const char *old), (root, old), leave())
+NOTED(int, setns, (int fd, int type), (fd, type), leave_if(!type || (uint64_t)type & VIEW_FLAGS))
+NOTED(int, unshare, (int flags), (flags), leave_if((uint64_t)flags &VIEW_FLAGS))
+NOTED(int, prctl, (int option, unsigned long a, unsigned long b, unsigned long c, unsigned long d),
+	(option, a, b, c, d), leave_if(option == PR_SET_SECCOMP))
 
 /* The daemon accepts its own user only. A process that becomes another user can't announce its changes. */
 static __attribute__((noinline)) void note_user(uid_t user)
@@ -138,29 +98,10 @@ static __attribute__((noinline)) void note_user(uid_t user)
 		hwa_announce_unaudited();
 }
 
-WRAP(int, setuid, (uid_t user), (user))
-{
-	note_user(user);
-	return REAL(setuid)(user);
-}
-
-WRAP(int, seteuid, (uid_t user), (user))
-{
-	note_user(user);
-	return REAL(seteuid)(user);
-}
-
-WRAP(int, setreuid, (uid_t real, uid_t user), (real, user))
-{
-	note_user(user);
-	return REAL(setreuid)(real, user);
-}
-
-WRAP(int, setresuid, (uid_t real, uid_t user, uid_t saved), (real, user, saved))
-{
-	note_user(user);
-	return REAL(setresuid)(real, user, saved);
-}
+NOTED(int, setuid, (uid_t user), (user), note_user(user))
+NOTED(int, seteuid, (uid_t user), (user), note_user(user))
+NOTED(int, setreuid, (uid_t real, uid_t user), (real, user), note_user(user))
+NOTED(int, setresuid, (uid_t real, uid_t user, uid_t saved), (real, user, saved), note_user(user))
 
 /* ---- a child ---- */
 
@@ -187,11 +128,11 @@ static int clone_elsewhere(clones *real, int (*run)(void *), void *stack, int fl
 	{ \
 		if ((uint64_t)(unsigned)flags & VIEW_FLAGS) { \
 			if (!(flags & CLONE_VM)) \
-				return clone_elsewhere((clones *)ns->real[HWA_FN_##name], run, stack, flags, argument, \
-					parent_id, tls, child_id); \
+				return clone_elsewhere(REAL(name), run, stack, flags, argument, parent_id, tls, \
+					child_id); \
 			leave(); \
 		} \
-		return ((clones *)ns->real[HWA_FN_##name])(run, stack, flags, argument, parent_id, tls, child_id); \
+		return REAL(name)(run, stack, flags, argument, parent_id, tls, child_id); \
 	}
 WRAP_CLONE(clone)
 WRAP_CLONE(__clone)
@@ -260,20 +201,16 @@ static __attribute__((noinline)) long call_by_number(struct hwa_namespace *ns, l
 		leave();
 		break;
 	case __NR_seccomp:
-		if (a == SECCOMP_SET_MODE_STRICT || a == SECCOMP_SET_MODE_FILTER)
-			leave();
+		leave_if(a == SECCOMP_SET_MODE_STRICT || a == SECCOMP_SET_MODE_FILTER);
 		break;
 	case __NR_prctl:
-		if (a == PR_SET_SECCOMP)
-			leave();
+		leave_if(a == PR_SET_SECCOMP);
 		break;
 	case __NR_setns:
-		if (!b || (uint64_t)b & VIEW_FLAGS)
-			leave();
+		leave_if(!b || (uint64_t)b & VIEW_FLAGS);
 		break;
 	case __NR_unshare:
-		if ((uint64_t)a & VIEW_FLAGS)
-			leave();
+		leave_if((uint64_t)a & VIEW_FLAGS);
 		break;
 	case __NR_setuid:
 		note_user((uid_t)a);

@@ -48,8 +48,5 @@ static __attribute__((noinline)) int serve_watch(struct hwa_namespace *ns, int i
 	return watch < 0 ? fail(ns, (int)-watch) : (int)watch;
 }
 
-WRAP(int, inotify_add_watch, (int instance, const char *path, uint32_t mask), (instance, path, mask))
-{
-	int result = serve_watch(ns, instance, path, mask);
-	return result != UNSERVED ? result : REAL(inotify_add_watch)(instance, path, mask);
-}
+SERVED(int, inotify_add_watch, (int instance, const char *path, uint32_t mask), (instance, path, mask),
+	serve_watch(ns, instance, path, mask))

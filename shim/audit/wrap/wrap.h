@@ -51,6 +51,21 @@ _Static_assert(HWA_NAMESPACES == 4, "WRAP makes one entry for each namespace");
 /* The same for a function without a wrapper, with its type. */
 #define REAL_AS(type, name) ((type)ns->real[HWA_FN_##name])
 
+/* A wrapper with the result of `serve`, or with the original's if that is UNSERVED. */
+#define SERVED(type, name, parameters, arguments, serve) \
+	WRAP(type, name, parameters, arguments) \
+	{ \
+		type result = serve; \
+		return result != (type)(intptr_t)UNSERVED ? result : REAL(name) arguments; \
+	}
+/* A wrapper that calls the original after `note`. */
+#define NOTED(type, name, parameters, arguments, note) \
+	WRAP(type, name, parameters, arguments) \
+	{ \
+		note; \
+		return REAL(name) arguments; \
+	}
+
 /* Fails as the namespace's libc would. */
 static inline int fail(const struct hwa_namespace *ns, int error)
 {

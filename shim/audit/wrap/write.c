@@ -18,13 +18,6 @@
 
 #include "sys.h"
 
-/* A tail call after the announcement. */
-#define WRITER(type, name, parameters, arguments, announce) \
-	WRAP(type, name, parameters, arguments) \
-	{ \
-		announce; \
-		return REAL(name) arguments; \
-	}
 #define HERE(path) hwa_announce_change(AT_FDCWD, path, 0)
 #define AT(dirfd, path) hwa_announce_change(dirfd, path, 0)
 /* Announce the path's target; with AT_SYMLINK_NOFOLLOW in the call's flags, the path itself. */
@@ -34,62 +27,62 @@
 /* The path may be a directory's. */
 #define TREE(dirfd, path) hwa_announce_change(dirfd, path, HWA_CHANGES_TREE)
 
-WRITER(int, mkdir, (const char *path, mode_t mode), (path, mode), HERE(path))
-WRITER(int, mkdirat, (int fd, const char *path, mode_t mode), (fd, path, mode), AT(fd, path))
-WRITER(int, mkfifo, (const char *path, mode_t mode), (path, mode), HERE(path))
-WRITER(int, mkfifoat, (int fd, const char *path, mode_t mode), (fd, path, mode), AT(fd, path))
-WRITER(int, mknod, (const char *path, mode_t mode, dev_t dev), (path, mode, dev), HERE(path))
-WRITER(int, mknodat, (int fd, const char *path, mode_t mode, dev_t dev), (fd, path, mode, dev), AT(fd, path))
-WRITER(int, __xmknod, (int version, const char *path, mode_t mode, dev_t *dev), (version, path, mode, dev), HERE(path))
-WRITER(int, __xmknodat, (int version, int fd, const char *path, mode_t mode, dev_t *dev),
-	(version, fd, path, mode, dev), AT(fd, path))
-WRITER(int, symlink, (const char *target, const char *path), (target, path), HERE(path))
-WRITER(int, symlinkat, (const char *target, int fd, const char *path), (target, fd, path), AT(fd, path))
+NOTED(int, mkdir, (const char *path, mode_t mode), (path, mode), HERE(path))
+NOTED(int, mkdirat, (int fd, const char *path, mode_t mode), (fd, path, mode), AT(fd, path))
+NOTED(int, mkfifo, (const char *path, mode_t mode), (path, mode), HERE(path))
+NOTED(int, mkfifoat, (int fd, const char *path, mode_t mode), (fd, path, mode), AT(fd, path))
+NOTED(int, mknod, (const char *path, mode_t mode, dev_t dev), (path, mode, dev), HERE(path))
+NOTED(int, mknodat, (int fd, const char *path, mode_t mode, dev_t dev), (fd, path, mode, dev), AT(fd, path))
+NOTED(int, __xmknod, (int version, const char *path, mode_t mode, dev_t *dev), (version, path, mode, dev), HERE(path))
+NOTED(int, __xmknodat, (int version, int fd, const char *path, mode_t mode, dev_t *dev), (version, fd, path, mode, dev),
+	AT(fd, path))
+NOTED(int, symlink, (const char *target, const char *path), (target, path), HERE(path))
+NOTED(int, symlinkat, (const char *target, int fd, const char *path), (target, fd, path), AT(fd, path))
 
 /* The file's link count changes with its names. */
-WRITER(int, link, (const char *old, const char *path), (old, path), (HERE(old), HERE(path)))
-WRITER(int, linkat, (int old_fd, const char *old, int fd, const char *path, int flags), (old_fd, old, fd, path, flags),
+NOTED(int, link, (const char *old, const char *path), (old, path), (HERE(old), HERE(path)))
+NOTED(int, linkat, (int old_fd, const char *old, int fd, const char *path, int flags), (old_fd, old, fd, path, flags),
 	(FILE_AT(old_fd, old, flags &AT_SYMLINK_FOLLOW ? 0 : AT_SYMLINK_NOFOLLOW), AT(fd, path)))
 
-WRITER(int, unlink, (const char *path), (path), HERE(path))
-WRITER(int, unlinkat, (int fd, const char *path, int flags), (fd, path, flags),
+NOTED(int, unlink, (const char *path), (path), HERE(path))
+NOTED(int, unlinkat, (int fd, const char *path, int flags), (fd, path, flags),
 	hwa_announce_change(fd, path, flags &AT_REMOVEDIR ? HWA_CHANGES_TREE : 0))
-WRITER(int, rmdir, (const char *path), (path), TREE(AT_FDCWD, path))
-WRITER(int, remove, (const char *path), (path), TREE(AT_FDCWD, path))
-WRITER(int, rename, (const char *old, const char *path), (old, path), (TREE(AT_FDCWD, old), TREE(AT_FDCWD, path)))
-WRITER(int, renameat, (int old_fd, const char *old, int fd, const char *path), (old_fd, old, fd, path),
+NOTED(int, rmdir, (const char *path), (path), TREE(AT_FDCWD, path))
+NOTED(int, remove, (const char *path), (path), TREE(AT_FDCWD, path))
+NOTED(int, rename, (const char *old, const char *path), (old, path), (TREE(AT_FDCWD, old), TREE(AT_FDCWD, path)))
+NOTED(int, renameat, (int old_fd, const char *old, int fd, const char *path), (old_fd, old, fd, path),
 	(TREE(old_fd, old), TREE(fd, path)))
-WRITER(int, renameat2, (int old_fd, const char *old, int fd, const char *path, unsigned flags),
+NOTED(int, renameat2, (int old_fd, const char *old, int fd, const char *path, unsigned flags),
 	(old_fd, old, fd, path, flags), (TREE(old_fd, old), TREE(fd, path)))
 
-WRITER(int, truncate, (const char *path, off_t bytes), (path, bytes), FILE_HERE(path))
-WRITER(int, truncate64, (const char *path, off64_t bytes), (path, bytes), FILE_HERE(path))
-WRITER(int, chmod, (const char *path, mode_t mode), (path, mode), FILE_HERE(path))
-WRITER(int, lchmod, (const char *path, mode_t mode), (path, mode), HERE(path))
-WRITER(int, fchmodat, (int fd, const char *path, mode_t mode, int flags), (fd, path, mode, flags),
+NOTED(int, truncate, (const char *path, off_t bytes), (path, bytes), FILE_HERE(path))
+NOTED(int, truncate64, (const char *path, off64_t bytes), (path, bytes), FILE_HERE(path))
+NOTED(int, chmod, (const char *path, mode_t mode), (path, mode), FILE_HERE(path))
+NOTED(int, lchmod, (const char *path, mode_t mode), (path, mode), HERE(path))
+NOTED(int, fchmodat, (int fd, const char *path, mode_t mode, int flags), (fd, path, mode, flags),
 	FILE_AT(fd, path, flags))
-WRITER(int, chown, (const char *path, uid_t owner, gid_t group), (path, owner, group), FILE_HERE(path))
-WRITER(int, lchown, (const char *path, uid_t owner, gid_t group), (path, owner, group), HERE(path))
-WRITER(int, utime, (const char *path, const struct utimbuf *times), (path, times), FILE_HERE(path))
-WRITER(int, utimes, (const char *path, const struct timeval times[2]), (path, times), FILE_HERE(path))
-WRITER(int, lutimes, (const char *path, const struct timeval times[2]), (path, times), HERE(path))
-WRITER(int, setxattr, (const char *path, const char *name, const void *value, size_t bytes, int flags),
+NOTED(int, chown, (const char *path, uid_t owner, gid_t group), (path, owner, group), FILE_HERE(path))
+NOTED(int, lchown, (const char *path, uid_t owner, gid_t group), (path, owner, group), HERE(path))
+NOTED(int, utime, (const char *path, const struct utimbuf *times), (path, times), FILE_HERE(path))
+NOTED(int, utimes, (const char *path, const struct timeval times[2]), (path, times), FILE_HERE(path))
+NOTED(int, lutimes, (const char *path, const struct timeval times[2]), (path, times), HERE(path))
+NOTED(int, setxattr, (const char *path, const char *name, const void *value, size_t bytes, int flags),
 	(path, name, value, bytes, flags), FILE_HERE(path))
-WRITER(int, lsetxattr, (const char *path, const char *name, const void *value, size_t bytes, int flags),
+NOTED(int, lsetxattr, (const char *path, const char *name, const void *value, size_t bytes, int flags),
 	(path, name, value, bytes, flags), HERE(path))
-WRITER(int, removexattr, (const char *path, const char *name), (path, name), FILE_HERE(path))
-WRITER(int, lremovexattr, (const char *path, const char *name), (path, name), HERE(path))
+NOTED(int, removexattr, (const char *path, const char *name), (path, name), FILE_HERE(path))
+NOTED(int, lremovexattr, (const char *path, const char *name), (path, name), HERE(path))
 
 /* Announces the template's directory: the name is not yet known, and then no longer secret. */
-WRITER(int, mkstemp, (char *path), (path), HERE(path))
-WRITER(int, mkstemp64, (char *path), (path), HERE(path))
-WRITER(int, mkostemp, (char *path, int flags), (path, flags), HERE(path))
-WRITER(int, mkostemp64, (char *path, int flags), (path, flags), HERE(path))
-WRITER(int, mkstemps, (char *path, int suffix), (path, suffix), HERE(path))
-WRITER(int, mkstemps64, (char *path, int suffix), (path, suffix), HERE(path))
-WRITER(int, mkostemps, (char *path, int suffix, int flags), (path, suffix, flags), HERE(path))
-WRITER(int, mkostemps64, (char *path, int suffix, int flags), (path, suffix, flags), HERE(path))
-WRITER(char *, mkdtemp, (char *path), (path), HERE(path))
+NOTED(int, mkstemp, (char *path), (path), HERE(path))
+NOTED(int, mkstemp64, (char *path), (path), HERE(path))
+NOTED(int, mkostemp, (char *path, int flags), (path, flags), HERE(path))
+NOTED(int, mkostemp64, (char *path, int flags), (path, flags), HERE(path))
+NOTED(int, mkstemps, (char *path, int suffix), (path, suffix), HERE(path))
+NOTED(int, mkstemps64, (char *path, int suffix), (path, suffix), HERE(path))
+NOTED(int, mkostemps, (char *path, int suffix, int flags), (path, suffix, flags), HERE(path))
+NOTED(int, mkostemps64, (char *path, int suffix, int flags), (path, suffix, flags), HERE(path))
+NOTED(char *, mkdtemp, (char *path), (path), HERE(path))
 
 /* ---- through a descriptor ---- */
 
@@ -253,11 +246,11 @@ static __attribute__((noinline)) void note_limit(int resource, const struct rlim
 		hwa_announce_unaudited();
 }
 
-WRITER(int, setrlimit, (int resource, const struct rlimit *limit), (resource, limit), note_limit(resource, limit))
-WRITER(int, setrlimit64, (int resource, const struct rlimit *limit), (resource, limit), note_limit(resource, limit))
-WRITER(int, prlimit, (pid_t process, int resource, const struct rlimit *limit, struct rlimit *old),
+NOTED(int, setrlimit, (int resource, const struct rlimit *limit), (resource, limit), note_limit(resource, limit))
+NOTED(int, setrlimit64, (int resource, const struct rlimit *limit), (resource, limit), note_limit(resource, limit))
+NOTED(int, prlimit, (pid_t process, int resource, const struct rlimit *limit, struct rlimit *old),
 	(process, resource, limit, old), note_limit(resource, limit))
-WRITER(int, prlimit64, (pid_t process, int resource, const struct rlimit *limit, struct rlimit *old),
+NOTED(int, prlimit64, (pid_t process, int resource, const struct rlimit *limit, struct rlimit *old),
 	(process, resource, limit, old), note_limit(resource, limit))
 
 /* ---- what only the original knows ---- */

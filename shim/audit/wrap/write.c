@@ -112,70 +112,51 @@ static int announced(int fd)
 	return record && original < 0 ? GONE : original;
 }
 
-/* Changes the original by `call`, which uses its descriptor's path `link`; then closes the descriptor. */
-#define BY_ORIGINAL(original, call) \
-	if ((original) == GONE) \
-		return fail(ns, ESTALE); \
-	char link[HWA_LINK_BYTES]; \
-	hwa_descriptor_link(original, link); \
-	int result = (call); \
-	hwa_sys(__NR_close, original); \
-	return result
+/* A wrapper for a descriptor's file. Where that is the store's copy, `find` opens the original, and `call` uses it by
+ * `original` or by its path `link`. */
+#define BY_ORIGINAL(type, name, parameters, arguments, find, call) \
+	static __attribute__((noinline)) type name##_of(struct hwa_namespace *ns, int original, SPLICE parameters) \
+	{ \
+		char link[HWA_LINK_BYTES]; \
+		(void)fd; \
+		if (original == GONE) \
+			return fail(ns, ESTALE); \
+		hwa_descriptor_link(original, link); \
+		type result = call; \
+		hwa_sys(__NR_close, original); \
+		return result; \
+	} \
+	WRAP(type, name, parameters, arguments) \
+	{ \
+		int original = find(fd); \
+		return original != OWN ? name##_of(ns, original, SPLICE arguments) : REAL(name) arguments; \
+	}
 
 static int settled(struct hwa_namespace *ns, long result)
 {
 	return result < 0 ? fail(ns, (int)-result) : (int)result;
 }
 
-static __attribute__((noinline)) int change_mode(struct hwa_namespace *ns, int original, mode_t mode)
-{
-	BY_ORIGINAL(original, settled(ns, hwa_sys(__NR_fchmodat, AT_FDCWD, link, mode)));
-}
-
-static __attribute__((noinline)) int change_owner(struct hwa_namespace *ns, int original, uid_t owner, gid_t group)
-{
-	BY_ORIGINAL(original, settled(ns, hwa_sys(__NR_fchownat, AT_FDCWD, link, owner, group, 0)));
-}
-
-static __attribute__((noinline)) int change_times(struct hwa_namespace *ns, int original,
-	const struct timespec times[2])
-{
-	BY_ORIGINAL(original, settled(ns, hwa_sys(__NR_utimensat, AT_FDCWD, link, times, 0)));
-}
-
-static __attribute__((noinline)) int change_times_us(struct hwa_namespace *ns, int original,
-	const struct timeval times[2])
-{
-	BY_ORIGINAL(original, REAL(utimes)(link, times));
-}
-
-WRAP(int, fchmod, (int fd, mode_t mode), (fd, mode))
-{
-	int original = announced(fd);
-	return original != OWN ? change_mode(ns, original, mode) : REAL(fchmod)(fd, mode);
-}
-
-WRAP(int, fchown, (int fd, uid_t owner, gid_t group), (fd, owner, group))
-{
-	int original = announced(fd);
-	return original != OWN ? change_owner(ns, original, owner, group) : REAL(fchown)(fd, owner, group);
-}
+BY_ORIGINAL(int, fchmod, (int fd, mode_t mode), (fd, mode), announced,
+	settled(ns, hwa_sys(__NR_fchmodat, AT_FDCWD, link, mode)))
+BY_ORIGINAL(int, fchown, (int fd, uid_t owner, gid_t group), (fd, owner, group), announced,
+	settled(ns, hwa_sys(__NR_fchownat, AT_FDCWD, link, owner, group, 0)))
+BY_ORIGINAL(int, futimens, (int fd, const struct timespec times[2]), (fd, times), announced,
+	settled(ns, hwa_sys(__NR_utimensat, AT_FDCWD, link, times, 0)))
+BY_ORIGINAL(int, futimes, (int fd, const struct timeval times[2]), (fd, times), announced, REAL(utimes)(link, times))
+BY_ORIGINAL(int, fsetxattr, (int fd, const char *name, const void *value, size_t bytes, int flags),
+	(fd, name, value, bytes, flags), announced, REAL(setxattr)(link, name, value, bytes, flags))
+BY_ORIGINAL(int, fremovexattr, (int fd, const char *name), (fd, name), announced, REAL(removexattr)(link, name))
 
 WRAP(int, fchownat, (int fd, const char *path, uid_t owner, gid_t group, int flags), (fd, path, owner, group, flags))
 {
 	if (path && !*path && flags & AT_EMPTY_PATH) {
 		int original = announced(fd);
 		if (original != OWN)
-			return change_owner(ns, original, owner, group);
+			return fchown_of(ns, original, fd, owner, group);
 	}
 	FILE_AT(fd, path, flags);
 	return REAL(fchownat)(fd, path, owner, group, flags);
-}
-
-WRAP(int, futimens, (int fd, const struct timespec times[2]), (fd, times))
-{
-	int original = announced(fd);
-	return original != OWN ? change_times(ns, original, times) : REAL(futimens)(fd, times);
 }
 
 /* Without a path the call changes the descriptor's file, here and in futimesat. */
@@ -184,49 +165,18 @@ WRAP(int, utimensat, (int fd, const char *path, const struct timespec times[2], 
 	bool itself = !path || (!*path && flags & AT_EMPTY_PATH);
 	int original = itself ? announced(fd) : OWN;
 	if (original != OWN)
-		return change_times(ns, original, times);
+		return futimens_of(ns, original, fd, times);
 	FILE_AT(fd, path, flags);
 	return REAL(utimensat)(fd, path, times, flags);
-}
-
-WRAP(int, futimes, (int fd, const struct timeval times[2]), (fd, times))
-{
-	int original = announced(fd);
-	return original != OWN ? change_times_us(ns, original, times) : REAL(futimes)(fd, times);
 }
 
 WRAP(int, futimesat, (int fd, const char *path, const struct timeval times[2]), (fd, path, times))
 {
 	int original = path ? OWN : announced(fd);
 	if (original != OWN)
-		return change_times_us(ns, original, times);
+		return futimes_of(ns, original, fd, times);
 	FILE_AT(fd, path, 0);
 	return REAL(futimesat)(fd, path, times);
-}
-
-static __attribute__((noinline)) int set_attribute(struct hwa_namespace *ns, int original, const char *name,
-	const void *value, size_t bytes, int flags)
-{
-	BY_ORIGINAL(original, REAL(setxattr)(link, name, value, bytes, flags));
-}
-
-static __attribute__((noinline)) int remove_attribute(struct hwa_namespace *ns, int original, const char *name)
-{
-	BY_ORIGINAL(original, REAL(removexattr)(link, name));
-}
-
-WRAP(int, fsetxattr, (int fd, const char *name, const void *value, size_t bytes, int flags),
-	(fd, name, value, bytes, flags))
-{
-	int original = announced(fd);
-	return original != OWN ? set_attribute(ns, original, name, value, bytes, flags)
-			       : REAL(fsetxattr)(fd, name, value, bytes, flags);
-}
-
-WRAP(int, fremovexattr, (int fd, const char *name), (fd, name))
-{
-	int original = announced(fd);
-	return original != OWN ? remove_attribute(ns, original, name) : REAL(fremovexattr)(fd, name);
 }
 
 /* ---- by the kernel ---- */
@@ -265,43 +215,14 @@ static int original_of(int fd)
 typedef ssize_t gets_attribute(const char *path, const char *name, void *value, size_t bytes);
 typedef ssize_t lists_attributes(const char *path, char *list, size_t bytes);
 
-static __attribute__((noinline)) ssize_t get_attribute(struct hwa_namespace *ns, int original, const char *name,
-	void *value, size_t bytes)
-{
-	BY_ORIGINAL(original, (int)REAL_AS(gets_attribute *, getxattr)(link, name, value, bytes));
-}
-
-static __attribute__((noinline)) ssize_t list_attributes(struct hwa_namespace *ns, int original, char *list,
-	size_t bytes)
-{
-	BY_ORIGINAL(original, (int)REAL_AS(lists_attributes *, listxattr)(link, list, bytes));
-}
-
-WRAP(ssize_t, fgetxattr, (int fd, const char *name, void *value, size_t bytes), (fd, name, value, bytes))
-{
-	int original = original_of(fd);
-	return original != OWN ? get_attribute(ns, original, name, value, bytes)
-			       : REAL(fgetxattr)(fd, name, value, bytes);
-}
-
-WRAP(ssize_t, flistxattr, (int fd, char *list, size_t bytes), (fd, list, bytes))
-{
-	int original = original_of(fd);
-	return original != OWN ? list_attributes(ns, original, list, bytes) : REAL(flistxattr)(fd, list, bytes);
-}
+BY_ORIGINAL(ssize_t, fgetxattr, (int fd, const char *name, void *value, size_t bytes), (fd, name, value, bytes),
+	original_of, REAL_AS(gets_attribute *, getxattr)(link, name, value, bytes))
+BY_ORIGINAL(ssize_t, flistxattr, (int fd, char *list, size_t bytes), (fd, list, bytes), original_of,
+	REAL_AS(lists_attributes *, listxattr)(link, list, bytes))
 
 #define WRAP_FSTATFS(name, structure) \
-	static __attribute__((noinline)) int name##_of(struct hwa_namespace *ns, int original, struct structure *out) \
-	{ \
-		int result = REAL_AS(__typeof__(&name), name)(original, out); \
-		hwa_sys(__NR_close, original); \
-		return result; \
-	} \
-	WRAP(int, name, (int fd, struct structure *out), (fd, out)) \
-	{ \
-		int original = original_of(fd); \
-		return original != OWN ? name##_of(ns, original, out) : REAL(name)(fd, out); \
-	}
+	BY_ORIGINAL(int, name, (int fd, struct structure *out), (fd, out), original_of, \
+		REAL_AS(__typeof__(&name), name)(original, out))
 WRAP_FSTATFS(fstatfs, statfs)
 WRAP_FSTATFS(fstatfs64, statfs64)
 WRAP_FSTATFS(fstatvfs, statvfs)

@@ -220,8 +220,8 @@ char **hwa_environment(const struct hwa_namespace *ns);
 
 /* ---- wrap/ ---- */
 
-/* The wrapper of a function for the slot-th namespace. */
-extern void *const hwa_wrappers[HWA_NAMESPACES][HWA_FUNCTIONS];
+/* A function's wrapper for each namespace. */
+extern void *const hwa_wrappers[HWA_FUNCTIONS][HWA_NAMESPACES];
 
 /* ---- objects, as dladdr, dlinfo and the loader's search need them ---- */
 struct link_map;

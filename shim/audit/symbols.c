@@ -139,9 +139,9 @@ static void replace_all(const struct symbols *symbols, int slot)
 			continue;
 		if (!ns->real[function])
 			ns->real[function] = (void *)(symbols->base + choice.value);
-		struct replacement replacement = {
-			choice.value, (Elf64_Addr)hwa_wrappers[slot][function] - symbols->base};
-		if (hwa_wrappers[slot][function])
+		Elf64_Addr wrapper = (Elf64_Addr)hwa_wrappers[function][slot];
+		struct replacement replacement = {choice.value, wrapper - symbols->base};
+		if (wrapper)
 			each_version(symbols, STT_FUNC, name, replace, &replacement);
 	}
 }

@@ -13,7 +13,7 @@
 #include "wrap/show.h"
 
 #define SLOT 2
-#define WRAPPED(name) ((__typeof__(&name))hwa_wrappers[SLOT][HWA_FN_##name])
+#define WRAPPED(name) ((__typeof__(&name))hwa_wrappers[HWA_FN_##name][SLOT])
 
 struct hwa_namespace hwa_namespaces[HWA_NAMESPACES];
 static char tree[80], store[80];

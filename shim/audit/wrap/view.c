@@ -246,48 +246,11 @@ static __attribute__((noinline)) long call_by_number(struct hwa_namespace *ns, l
 	return tell_by_number(ns, number, a, b, c, d, e LAST_ARGUMENT);
 }
 
-static bool is_looked_at(long number)
-{
-	switch (number) {
-	case __NR_chroot:
-	case __NR_pivot_root:
-	case __NR_landlock_restrict_self:
-	case __NR_seccomp:
-	case __NR_prctl:
-	case __NR_setns:
-	case __NR_unshare:
-	case __NR_setuid:
-	case __NR_setreuid:
-	case __NR_setresuid:
-	case __NR_mount:
-	case __NR_umount2:
-	case __NR_move_mount:
-#ifdef __NR_readlink
-	case __NR_readlink:
-#endif
-	case __NR_readlinkat:
-#ifdef __NR_stat
-	case __NR_stat:
-#endif
-	case __NR_fstat:
-	case __NR_newfstatat:
-	case __NR_statx:
-	case __NR_execve:
-	case __NR_execveat:
-	case __NR_clone:
-	case __NR_clone3:
-		return true;
-	}
-	return false;
-}
-
 #define SYSCALL_ENTRY(slot) \
 	long hwa_entry##slot##_syscall(long number, long a, long b, long c, long d, long e LAST_PARAMETER); \
 	long hwa_entry##slot##_syscall(long number, long a, long b, long c, long d, long e LAST_PARAMETER) \
 	{ \
-		long result = is_looked_at(number) \
-			? call_by_number(&hwa_namespaces[slot], number, a, b, c, d, e LAST_ARGUMENT) \
-			: UNCALLED; \
+		long result = call_by_number(&hwa_namespaces[slot], number, a, b, c, d, e LAST_ARGUMENT); \
 		if (result != UNCALLED) \
 			return result; \
 		return ((calls *)hwa_namespaces[slot].real[HWA_FN_syscall])(number, a, b, c, d, e LAST_ARGUMENT); \

@@ -380,8 +380,8 @@ static void identify(struct hwa_object *object, const void *limit)
 
 	object->replica = hwa_names_replica(name);
 	if (object == hwa_object_main()) {
-		object->from_store = *hwa_executable() != '\0';
-		object->path = hwa_executable();
+		object->from_store = *hwa_start.executable != '\0';
+		object->path = hwa_start.executable;
 	} else if (answered || displayed) {
 		object->from_store = target->in_store;
 	} else if (strchr(name, '/') && spell(object, stripped ? stripped : name, target)) {

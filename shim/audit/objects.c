@@ -259,10 +259,8 @@ static void find_origin(const struct link_map *map, const char *name, const void
 /* Removes the store's prefix; NULL and glibc's mark for an unknown origin are not changed. */
 static void shorten(char *text)
 {
-	const char *original = text == UNKNOWN_ORIGIN ? NULL : hwa_strip_store(text);
-
-	if (original)
-		memmove(text, original, strlen(original) + 1);
+	if (text != UNKNOWN_ORIGIN)
+		hwa_strip_in_place(text);
 }
 
 /* The program's own $ORIGIN is computed when it is first needed, from /proc/self/exe. */
@@ -270,7 +268,7 @@ static void rename_program(void)
 {
 	char **origin = program ? origin_of(program->map, origin_at) : NULL;
 
-	if (!origin || !*hwa_executable())
+	if (!origin || !*hwa_start.executable)
 		return;
 	if (*origin)
 		shorten(*origin);
@@ -282,7 +280,7 @@ void hwa_object_rename(struct hwa_object *object, const char *display, const voi
 {
 	struct link_map *map = object->map;
 	const char *original = hwa_strip_store(map->l_name);
-	bool program_needs_it = !hwa_start.loader_base || *hwa_executable();
+	bool program_needs_it = !hwa_start.loader_base || *hwa_start.executable;
 
 	if (!origin_at && (original || (program_needs_it && map->l_name[0] == '/'))) {
 		find_origin(map, map->l_name, limit);
@@ -312,9 +310,4 @@ bool hwa_original_origin(const struct link_map *map, char *out)
 	memcpy(out, object->path, bytes);
 	out[bytes] = '\0';
 	return true;
-}
-
-const char *hwa_executable(void)
-{
-	return hwa_start.executable;
 }

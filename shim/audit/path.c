@@ -152,21 +152,33 @@ static long working_directory(struct hwa_path *out)
 	return length;
 }
 
-static __attribute__((noinline)) long directory_behind(int dirfd, struct hwa_path *out)
+char *hwa_put_number(char *at, size_t number)
 {
-	char link[32] = "/proc/self/fd/", digits[12];
-	size_t end = strlen(link), count = 0;
+	if (number >= 10)
+		at = hwa_put_number(at, number / 10);
+	*at = (char)('0' + number % 10);
+	return at + 1;
+}
 
-	for (unsigned rest = (unsigned)dirfd; rest || !count; rest /= 10)
-		digits[count++] = (char)('0' + rest % 10);
-	while (count)
-		link[end++] = digits[--count];
+void hwa_descriptor_link(int fd, char out[HWA_LINK_BYTES])
+{
+	static const char directory[] = "/proc/self/fd/";
+
+	memcpy(out, directory, sizeof(directory) - 1);
+	*hwa_put_number(out + sizeof(directory) - 1, (unsigned)fd) = '\0';
+}
+
+long hwa_descriptor_path(int fd, struct hwa_path *out)
+{
+	char link[HWA_LINK_BYTES];
+
+	hwa_descriptor_link(fd, link);
 	return hwa_read_link(AT_FDCWD, link, out);
 }
 
 int hwa_directory_of(int dirfd, struct hwa_path *out)
 {
-	long length = dirfd == AT_FDCWD ? working_directory(out) : dirfd < 0 ? -EBADF : directory_behind(dirfd, out);
+	long length = dirfd == AT_FDCWD ? working_directory(out) : dirfd < 0 ? -EBADF : hwa_descriptor_path(dirfd, out);
 
 	if (length < 0)
 		return (int)length;
@@ -247,6 +259,19 @@ int hwa_absolute(int dirfd, const char *path, struct hwa_path *out)
 
 /* ---- in the store ---- */
 
+char *hwa_strip_in_place(char *path)
+{
+	const char *original = hwa_strip_store(path);
+
+	if (original) {
+		size_t all = strlen(path), bytes = strlen(original);
+
+		memmove(path, original, bytes);
+		memset(path + bytes, 0, all - bytes);
+	}
+	return path;
+}
+
 /* Writes the path of a mirror, a domain's or the common one. Returns its length. */
 static size_t put_prefix(int domain, char *out)
 {
@@ -254,11 +279,7 @@ static size_t put_prefix(int domain, char *out)
 	const char *store = hwa_store_prefix(&prefix);
 
 	memcpy(out, store, prefix);
-	if (domain >= 10)
-		out[prefix++] = (char)('0' + domain / 10);
-	if (domain >= 0)
-		out[prefix++] = (char)('0' + domain % 10);
-	return prefix;
+	return domain < 0 ? prefix : (size_t)(hwa_put_number(out + prefix, (size_t)domain) - out);
 }
 
 const char *hwa_copy_of(struct hwa_path *path, bool replica)

@@ -19,6 +19,8 @@ bool hwa_copy(struct hwa_path *out, const char *text, size_t bytes);
 int hwa_directory_of(int dirfd, struct hwa_path *out);
 /* Reads a link's target. Returns its length or a negative error number. */
 long hwa_read_link(int dirfd, const char *link, struct hwa_path *out);
+/* The same of the link of /proc to a descriptor's file. */
+long hwa_descriptor_path(int fd, struct hwa_path *out);
 /* As hwa_absolute; also reports whether the path was clean and doesn't demand a directory: then it has no "..". */
 int hwa_absolute_plain(int dirfd, const char *path, struct hwa_path *out, bool *plain);
 /* Returns where the first component ".." begins, its slash included; `bytes` if there is none. */

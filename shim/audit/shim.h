@@ -52,6 +52,14 @@ bool hwa_path_widen(struct hwa_path *path);
  * store. It is written before the path's own text, which doesn't change. */
 const char *hwa_copy_of(struct hwa_path *path, bool replica);
 
+/* Replaces a path in the store by the original's, which is shorter; nothing of it remains. Returns the path. */
+char *hwa_strip_in_place(char *path);
+/* Writes a number in decimal. Returns its end, which is not terminated. */
+char *hwa_put_number(char *at, size_t number);
+/* Writes the link of /proc to a descriptor's file. */
+#define HWA_LINK_BYTES 32
+void hwa_descriptor_link(int fd, char out[HWA_LINK_BYTES]);
+
 /* ---- table.c: the mapped table ---- */
 
 /* Maps the table named by HEADWATER_TABLE in envp and the counters that it names. Idempotent. Without a usable
@@ -228,8 +236,6 @@ struct link_map;
 /* Writes the original directory of a link map's object, as $ORIGIN shows it, and a NUL; false, and nothing is written,
  * if it did not come from the store. */
 bool hwa_original_origin(const struct link_map *map, char *out);
-/* Returns the executable's original path, "" if it did not come from the store. */
-const char *hwa_executable(void);
 
 /* ---- exec.c, shared with the `headwater exec` command ---- */
 

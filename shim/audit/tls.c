@@ -11,6 +11,7 @@
  * library with a larger alignment than the program's: such a program runs without the audit library. */
 #include "loader.h"
 #include "sys.h"
+#include "wrap/wrap.h"
 
 #include <elf.h>
 #include <fcntl.h>
@@ -24,7 +25,6 @@
 #define TABLE "HEADWATER_TABLE="
 
 #define AUDIT "LD_AUDIT="
-#define LIBRARY "/libheadwater-audit.so"
 
 /* glibc's default for the tunable. */
 #define OPTIONAL_BYTES 512
@@ -147,8 +147,6 @@ static char *with_tunable(const char *entry, size_t optional)
 	const char *tunables = hwa_after(entry, TUNABLES);
 	size_t bytes = strlen(tunables ? tunables : entry);
 	char *text = hwa_arena(sizeof(TUNABLES) + bytes + sizeof(ADDED) + DECIMAL_DIGITS_MAX), *at = text;
-	char digits[DECIMAL_DIGITS_MAX];
-	unsigned count = 0;
 
 	if (!text)
 		return NULL;
@@ -158,12 +156,7 @@ static char *with_tunable(const char *entry, size_t optional)
 	at += bytes;
 	memcpy(at, ADDED, sizeof(ADDED) - 1);
 	at += sizeof(ADDED) - 1;
-	do
-		digits[count++] = (char)('0' + optional % 10);
-	while (optional /= 10);
-	while (count)
-		*at++ = digits[--count];
-	*at = '\0';
+	*hwa_put_number(at, optional) = '\0';
 	return text;
 }
 
@@ -186,33 +179,6 @@ static void execute_again(void)
 	hwa_sys(__NR_execve, "/proc/self/exe", tls.argv, tls.envp);
 }
 
-/* LD_AUDIT without this library, in new memory; NULL if there is none. */
-static char *without_library(const char *value)
-{
-	char *text = hwa_arena(sizeof(AUDIT) + strlen(value)), *at = text;
-
-	if (!text)
-		return NULL;
-	memcpy(at, AUDIT, sizeof(AUDIT) - 1);
-	at += sizeof(AUDIT) - 1;
-	while (*value) {
-		size_t bytes = 0;
-
-		while (value[bytes] && value[bytes] != ':')
-			bytes++;
-		if (bytes < sizeof(LIBRARY) - 1 ||
-			memcmp(value + bytes - (sizeof(LIBRARY) - 1), LIBRARY, sizeof(LIBRARY) - 1) != 0) {
-			if (at[-1] != '=')
-				*at++ = ':';
-			memcpy(at, value, bytes);
-			at += bytes;
-		}
-		value += bytes + (value[bytes] == ':');
-	}
-	*at = '\0';
-	return text;
-}
-
 /* Executes the program's source file, unaudited. Returns if it can't. */
 static void start_unaudited(void)
 {
@@ -220,13 +186,14 @@ static void start_unaudited(void)
 
 	while (*slot && !hwa_after(*slot, AUDIT))
 		slot++;
-	text = *slot ? without_library(hwa_after(*slot, AUDIT)) : NULL;
+	text = *slot ? hwa_arena(strlen(*slot) + 1) : NULL;
 	if (!text)
 		return;
+	hwa_bare_variable(hwa_after(*slot, AUDIT), text);
 	saved = *slot;
 	*slot = text;
-	if (*hwa_executable())
-		hwa_sys(__NR_execve, hwa_executable(), tls.argv, tls.envp);
+	if (*hwa_start.executable)
+		hwa_sys(__NR_execve, hwa_start.executable, tls.argv, tls.envp);
 	else
 		execute_again();
 	*slot = saved;

@@ -80,22 +80,22 @@ size_t hwa_bare_variable(const char *libraries, char *out)
 	return bytes + strlen(after);
 }
 
-static size_t count_variables(char *const envp[])
+size_t hwa_count_strings(char *const list[])
 {
 	size_t number = 0;
-	while (envp[number])
+	while (list && list[number])
 		number++;
 	return number;
 }
 
 size_t hwa_bare_slots(char *const envp[], const char *libraries)
 {
-	return count_variables(envp) + 1 + (sizeof NAME + strlen(libraries)) / sizeof(char *) + 1;
+	return hwa_count_strings(envp) + 1 + (sizeof NAME + strlen(libraries)) / sizeof(char *) + 1;
 }
 
 char **hwa_bare(char *const envp[], const char *libraries, char **slots)
 {
-	char *text = (char *)(slots + count_variables(envp) + 1), **out = slots;
+	char *text = (char *)(slots + hwa_count_strings(envp) + 1), **out = slots;
 	bool any = hwa_bare_variable(libraries, text) > sizeof NAME - 1;
 	for (; *envp; envp++) {
 		if (!hwa_after(*envp, NAME))

@@ -9,21 +9,10 @@
 
 #include "sys.h"
 
-/* Replaces a store's path in place by the original's, which is shorter; nothing of it remains. */
-static void strip(char *path)
-{
-	const char *original = hwa_strip_store(path);
-	if (!original)
-		return;
-	size_t all = strlen(path), bytes = strlen(original);
-	memmove(path, original, bytes);
-	memset(path + bytes, 0, all - bytes);
-}
-
 static int stripped_search(int result, Dl_serinfo *info)
 {
 	for (unsigned i = 0; result == 0 && i < info->dls_cnt; i++)
-		strip(info->dls_serpath[i].dls_name);
+		hwa_strip_in_place(info->dls_serpath[i].dls_name);
 	return result;
 }
 

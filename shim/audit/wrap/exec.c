@@ -33,14 +33,6 @@ typedef char *gets_variable(const char *name);
 typedef int executes(const char *file, char *const argv[], char *const envp[]);
 typedef int executes_here(const char *file, char *const argv[]);
 
-static size_t count_arguments(char *const argv[])
-{
-	size_t number = 0;
-	while (argv && argv[number])
-		number++;
-	return number;
-}
-
 static const char *variable(struct hwa_namespace *ns, char *const envp[], const char *name)
 {
 	size_t bytes = strlen(name);
@@ -107,7 +99,7 @@ static void note_environment(struct hwa_namespace *ns, char *const envp[], const
 #define BARE(function, before, after) \
 	const char *libraries = variable(ns, envp, "LD_AUDIT"); \
 	char *const *whole = envp == own_environment ? hwa_environment(ns) : envp; \
-	if (!libraries || !whole || count_arguments(whole) > VARIABLES_MAX) \
+	if (!libraries || !whole || hwa_count_strings(whole) > VARIABLES_MAX) \
 		return function(SPLICE before, (char *const *)(whole ? whole : envp)SPLICE after); \
 	char *slots[hwa_bare_slots(whole, libraries)]; \
 	return function(SPLICE before, hwa_bare(whole, libraries, slots) SPLICE after)
@@ -130,14 +122,14 @@ static int execute(struct hwa_namespace *ns, const char *file, char *const argv[
 /* Returns true unless more would have to be copied than the stack has space for. */
 static bool is_ready(const struct hwa_exec *exec, char *const argv[])
 {
-	return strlen(exec->file) < FILE_BYTES_MAX && (!exec->interpreter || count_arguments(argv) <= ARGUMENTS_MAX);
+	return strlen(exec->file) < FILE_BYTES_MAX && (!exec->interpreter || hwa_count_strings(argv) <= ARGUMENTS_MAX);
 }
 
 /* Executes a script's interpreter. */
 static __attribute__((noinline)) int execute_script(struct hwa_namespace *ns, const struct hwa_exec *exec,
 	const char *path, char *const argv[], char *const envp[], bool bare)
 {
-	char *arguments[count_arguments(argv) + 3];
+	char *arguments[hwa_count_strings(argv) + 3];
 	hwa_exec_arguments(exec, path, argv, arguments);
 	return execute(ns, exec->file, arguments, envp, bare);
 }
@@ -199,7 +191,7 @@ static int exec_path(struct hwa_namespace *ns, const char *path, char *const arg
 static __attribute__((noinline)) int exec_shell(struct hwa_namespace *ns, const char *path, char *const argv[],
 	char *const envp[])
 {
-	size_t arguments = count_arguments(argv);
+	size_t arguments = hwa_count_strings(argv);
 	char *shell_argv[arguments + 3];
 	size_t used = 0;
 	shell_argv[used++] = (char *)SHELL;
@@ -415,7 +407,7 @@ static __attribute__((noinline)) int spawn_script(spawns *spawn, const struct hw
 	pid_t *pid, const posix_spawn_file_actions_t *actions, const posix_spawnattr_t *attributes, char *const argv[],
 	char *const envp[])
 {
-	char *arguments[count_arguments(argv) + 3];
+	char *arguments[hwa_count_strings(argv) + 3];
 	hwa_exec_arguments(exec, path, argv, arguments);
 	return spawn(pid, exec->file, actions, attributes, arguments, envp);
 }

@@ -199,22 +199,13 @@ static __attribute__((noinline)) char *call_realpath(resolves *real, const char 
 	return result ? resolved : NULL;
 }
 
-/* A path that libc has allocated. */
-static char *stripped(char *path)
-{
-	const char *original = path && hwa_attached() ? hwa_strip_store(path) : NULL;
-	if (original)
-		memmove(path, original, strlen(original) + 1);
-	return path;
-}
-
 static char *resolve_path(struct hwa_namespace *ns, resolves *real, const char *path, char *resolved)
 {
 	char *result = serve_real(ns, path, resolved);
 	if (result != UNSERVED_POINTER)
 		return result;
 	if (!resolved)
-		return stripped(real(path, NULL));
+		return hwa_strip_in_place(real(path, NULL));
 	return hwa_attached() ? call_realpath(real, path, resolved) : real(path, resolved);
 }
 
@@ -234,5 +225,5 @@ WRAP(char *, __realpath_chk, (const char *path, char *resolved, size_t room), (p
 WRAP(char *, canonicalize_file_name, (const char *path), (path))
 {
 	char *result = serve_real(ns, path, NULL);
-	return result != UNSERVED_POINTER ? result : stripped(REAL(canonicalize_file_name)(path));
+	return result != UNSERVED_POINTER ? result : hwa_strip_in_place(REAL(canonicalize_file_name)(path));
 }

@@ -99,20 +99,6 @@ struct place {
 #define OF_DESCRIPTOR(fd) ((struct place){(fd), NULL})
 #define OF_PATH(dirfd, path) ((struct place){(dirfd), (path)})
 
-void hwa_descriptor_link(int fd, char out[HWA_LINK_BYTES])
-{
-	char digits[16];
-	size_t at = strlen("/proc/self/fd/"), count = 0;
-	unsigned number = (unsigned)fd;
-	memcpy(out, "/proc/self/fd/", at);
-	do
-		digits[count++] = (char)('0' + number % 10);
-	while (number /= 10);
-	while (count)
-		out[at++] = digits[--count];
-	out[at] = 0;
-}
-
 /* The record of a file in a memory domain's mirror, whose inode the table does not know. A program reaches one only
  * by a link of /proc, its executable's; a descriptor that was opened there is another. */
 static __attribute__((noinline)) const struct hw_record *replica(struct place place, uint64_t *state)

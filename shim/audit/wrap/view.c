@@ -31,14 +31,6 @@ static void leave(void)
 
 /* ---- mounts ---- */
 
-/* Finds the path of a descriptor. */
-static bool path_of(int fd, struct hwa_path *out)
-{
-	char link[HWA_LINK_BYTES];
-	hwa_descriptor_link(fd, link);
-	return hwa_read_link(AT_FDCWD, link, out) > 0;
-}
-
 /* Announces a mount or an unmount at a path. */
 static __attribute__((noinline)) void note_mount(int dirfd, const char *path)
 {
@@ -48,7 +40,7 @@ static __attribute__((noinline)) void note_mount(int dirfd, const char *path)
 	long fd = !path || !*path ? dirfd : hwa_sys(__NR_openat, dirfd, path, O_PATH | O_CLOEXEC);
 	if (fd < 0 && fd != AT_FDCWD)
 		return;
-	bool known = fd != AT_FDCWD && path_of((int)fd, &place);
+	bool known = fd != AT_FDCWD && hwa_descriptor_path((int)fd, &place) > 0;
 	if (path && *path && fd >= 0)
 		hwa_sys(__NR_close, fd);
 	if (!known)

@@ -110,9 +110,6 @@ const struct hw_record *hwa_store_descriptor(int fd);
 int hwa_open_original(const struct hw_record *record, int flags);
 /* Returns true if the file at a passthrough path is not the one of which the store had a copy. */
 bool hwa_is_replaced(const char *original);
-/* Writes the link of /proc to a descriptor's file. */
-#define HWA_LINK_BYTES 32
-void hwa_descriptor_link(int fd, char out[HWA_LINK_BYTES]);
 
 /* Converts what a system call with these arguments has reported of a descriptor or path to the original's. Returns
  * the call's result. */
@@ -131,6 +128,8 @@ void hwa_give_entry(struct dirent *out, const struct hw_listing_entry *entry, co
 bool hwa_is_audited_by(const char *libraries);
 /* Returns true if ld.so could open it. */
 bool hwa_library_opens(const char *libraries);
+/* Counts the strings before a NULL; 0 for no list. */
+size_t hwa_count_strings(char *const list[]);
 /* Writes the variable without the library, "LD_AUDIT=" and a NUL if there are no others. Returns its length. */
 size_t hwa_bare_variable(const char *libraries, char *out);
 /* Builds an environment that has the list without the library, in `slots`, of which it takes hwa_bare_slots. */

@@ -135,79 +135,47 @@ static void fill_buffer(unsigned char *buffer, size_t bytes)
 	}
 }
 
-EXPORT void arc4random_buf(void *buffer, size_t bytes);
-EXPORT void arc4random_buf(void *buffer, size_t bytes)
+static uint32_t draw_number(void)
 {
-	void (*original)(void *, size_t) = find_for(__builtin_return_address(0), "arc4random_buf");
-
-	note_draw("arc4random");
-	original ? original(buffer, bytes) : fill_buffer(buffer, bytes);
-}
-
-EXPORT uint32_t arc4random(void);
-EXPORT uint32_t arc4random(void)
-{
-	uint32_t (*original)(void) = find_for(__builtin_return_address(0), "arc4random"), value;
-
-	note_draw("arc4random");
-	if (original)
-		return original();
+	uint32_t value;
 	fill_buffer((unsigned char *)&value, sizeof value);
 	return value;
 }
 
-EXPORT uint32_t arc4random_uniform(uint32_t bound);
-EXPORT uint32_t arc4random_uniform(uint32_t bound)
+static uint32_t draw_below(uint32_t bound)
 {
-	uint32_t (*original)(uint32_t) = find_for(__builtin_return_address(0), "arc4random_uniform"), value;
-
-	note_draw("arc4random");
-	if (original)
-		return original(bound);
 	/* The numbers below this would make the small ones more frequent. */
-	uint32_t left_out = bound > 1 ? -bound % bound : 0;
+	uint32_t left_out = bound > 1 ? -bound % bound : 0, value;
 	do
-		fill_buffer((unsigned char *)&value, sizeof value);
+		value = draw_number();
 	while (value < left_out);
 	return bound > 1 ? value % bound : 0;
 }
 
-/* std::random_device's operator(), which takes its numbers from the processor where it can. */
-EXPORT unsigned _ZNSt13random_device9_M_getvalEv(void *device);
-EXPORT unsigned _ZNSt13random_device9_M_getvalEv(void *device)
+static int draw_bytes(unsigned char *buffer, int bytes)
 {
-	unsigned (*original)(void *) = find_for(__builtin_return_address(0), "_ZNSt13random_device9_M_getvalEv"), value;
-
-	note_draw("std::random_device");
-	if (original)
-		return original(device);
-	fill_buffer((unsigned char *)&value, sizeof value);
-	return value;
-}
-
-/* OpenSSL, whose generator queries the kernel now and then. */
-static int draw_bytes(const char *name, const void *caller, unsigned char *buffer, int bytes)
-{
-	int (*original)(unsigned char *, int) = find_for(caller, name);
-
-	note_draw(name);
-	if (original)
-		return original(buffer, bytes);
 	fill_buffer(buffer, bytes > 0 ? (size_t)bytes : 0);
 	return bytes >= 0;
 }
 
-EXPORT int RAND_bytes(unsigned char *buffer, int bytes);
-EXPORT int RAND_bytes(unsigned char *buffer, int bytes)
-{
-	return draw_bytes("RAND_bytes", __builtin_return_address(0), buffer, bytes);
-}
-
-EXPORT int RAND_priv_bytes(unsigned char *buffer, int bytes);
-EXPORT int RAND_priv_bytes(unsigned char *buffer, int bytes)
-{
-	return draw_bytes("RAND_priv_bytes", __builtin_return_address(0), buffer, bytes);
-}
+/* A function of a library that the caller may not have, which is `instead` then. */
+#define DRAWS(result, name, parameters, arguments, what, instead) \
+	EXPORT result name parameters; \
+	EXPORT result name parameters \
+	{ \
+		result(*original) parameters = find_for(__builtin_return_address(0), #name); \
+		note_draw(what); \
+		return original ? original arguments : instead; \
+	}
+DRAWS(void, arc4random_buf, (void *buffer, size_t bytes), (buffer, bytes), "arc4random", fill_buffer(buffer, bytes))
+DRAWS(uint32_t, arc4random, (void), (), "arc4random", draw_number())
+DRAWS(uint32_t, arc4random_uniform, (uint32_t bound), (bound), "arc4random", draw_below(bound))
+/* std::random_device's operator(), which takes its numbers from the processor where it can. */
+DRAWS(unsigned, _ZNSt13random_device9_M_getvalEv, (void *device), (device), "std::random_device", draw_number())
+/* OpenSSL, whose generator queries the kernel now and then. */
+DRAWS(int, RAND_bytes, (unsigned char *buffer, int bytes), (buffer, bytes), "RAND_bytes", draw_bytes(buffer, bytes))
+DRAWS(int, RAND_priv_bytes, (unsigned char *buffer, int bytes), (buffer, bytes), "RAND_priv_bytes",
+	draw_bytes(buffer, bytes))
 
 /* The kernel's answer: a negative errno value for an error. */
 static long enter_kernel(long number, const long arguments[6])
@@ -259,24 +227,24 @@ EXPORT long syscall(long number, ...)
 	return -1;
 }
 
-/* X(name, parameters, arguments): of the C library, seeding a generator of its own. */
-#define SEEDS(X) \
-	X(void, srand, (unsigned seed), (seed)) \
-	X(void, srandom, (unsigned seed), (seed)) \
-	X(void, srand48, (long seed), (seed)) \
-	X(void, lcong48, (unsigned short seed[7]), (seed)) \
-	X(unsigned short *, seed48, (unsigned short seed[3]), (seed)) \
-	X(char *, initstate, (unsigned seed, char *state, size_t bytes), (seed, state, bytes))
-
-#define DEFINE(result, name, parameters, arguments) \
+/* A function of the C library, after `note`. */
+#define NOTES(result, name, parameters, arguments, note) \
+	EXPORT result name parameters; \
 	EXPORT result name parameters \
 	{ \
 		static _Atomic(void *) known; \
 		result(*original) parameters = find_next_function(&known, #name); \
-		note_draw(#name); \
+		note; \
 		return original arguments; \
 	}
-SEEDS(DEFINE)
+
+/* Those that seed a generator of the C library's. */
+NOTES(void, srand, (unsigned seed), (seed), note_draw("srand"))
+NOTES(void, srandom, (unsigned seed), (seed), note_draw("srandom"))
+NOTES(void, srand48, (long seed), (seed), note_draw("srand48"))
+NOTES(void, lcong48, (unsigned short seed[7]), (seed), note_draw("lcong48"))
+NOTES(unsigned short *, seed48, (unsigned short seed[3]), (seed), note_draw("seed48"))
+NOTES(char *, initstate, (unsigned seed, char *state, size_t bytes), (seed, state, bytes), note_draw("initstate"))
 
 /* Other values that distinguish processes, and seed generators. */
 EXPORT pid_t getpid(void)
@@ -290,56 +258,25 @@ static mode_t mode_of(int flags, va_list list)
 	return flags & O_CREAT || (flags & O_TMPFILE) == O_TMPFILE ? va_arg(list, mode_t) : 0;
 }
 
-#define OPENS(name) \
-	EXPORT int name(const char *path, int flags, ...) \
+#define OPENS(name, parameters, arguments) \
+	EXPORT int name parameters \
 	{ \
 		static _Atomic(void *) known; \
-		int (*original)(const char *, int, ...) = find_next_function(&known, #name); \
+		int(*original) parameters = find_next_function(&known, #name); \
 		va_list list; \
 		va_start(list, flags); \
 		mode_t mode = mode_of(flags, list); \
 		va_end(list); \
 		note_file(path); \
-		return original(path, flags, mode); \
+		return original arguments; \
 	}
-OPENS(open)
-OPENS(open64)
-
-#define OPENS_AT(name) \
-	EXPORT int name(int directory, const char *path, int flags, ...) \
-	{ \
-		static _Atomic(void *) known; \
-		int (*original)(int, const char *, int, ...) = find_next_function(&known, #name); \
-		va_list list; \
-		va_start(list, flags); \
-		mode_t mode = mode_of(flags, list); \
-		va_end(list); \
-		note_file(path); \
-		return original(directory, path, flags, mode); \
-	}
-OPENS_AT(openat)
-OPENS_AT(openat64)
+OPENS(open, (const char *path, int flags, ...), (path, flags, mode))
+OPENS(open64, (const char *path, int flags, ...), (path, flags, mode))
+OPENS(openat, (int directory, const char *path, int flags, ...), (directory, path, flags, mode))
+OPENS(openat64, (int directory, const char *path, int flags, ...), (directory, path, flags, mode))
 
 /* Called by programs that were compiled with checks. */
-#define OPENS_2(name) \
-	EXPORT int name(const char *path, int flags); \
-	EXPORT int name(const char *path, int flags) \
-	{ \
-		static _Atomic(void *) known; \
-		int (*original)(const char *, int) = find_next_function(&known, #name); \
-		note_file(path); \
-		return original(path, flags); \
-	}
-OPENS_2(__open_2)
-OPENS_2(__open64_2)
-
-#define OPENS_STREAM(name) \
-	EXPORT FILE *name(const char *path, const char *mode) \
-	{ \
-		static _Atomic(void *) known; \
-		FILE *(*original)(const char *, const char *) = find_next_function(&known, #name); \
-		note_file(path); \
-		return original(path, mode); \
-	}
-OPENS_STREAM(fopen)
-OPENS_STREAM(fopen64)
+NOTES(int, __open_2, (const char *path, int flags), (path, flags), note_file(path))
+NOTES(int, __open64_2, (const char *path, int flags), (path, flags), note_file(path))
+NOTES(FILE *, fopen, (const char *path, const char *mode), (path, mode), note_file(path))
+NOTES(FILE *, fopen64, (const char *path, const char *mode), (path, mode), note_file(path))

@@ -2,12 +2,10 @@
 #include "internal.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define DOMAINS_MAX 256
 
@@ -33,25 +31,12 @@ static void add_list(const char *list, cpu_set_t *set)
 	}
 }
 
-/* Reads a file's beginning as a string; false if there is none. Without the C library's memory: a zygote may not use it
- * yet. */
-static bool read_text(const char *path, char *text, size_t bytes)
-{
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t got = fd < 0 ? -1 : read(fd, text, bytes - 1);
-
-	if (fd >= 0)
-		close(fd);
-	text[got > 0 ? got : 0] = 0;
-	return got > 0;
-}
-
 static void find_domains(void)
 {
 	for (int number = 0; number < DOMAINS_MAX; number++) {
 		char path[64], list[4096];
 		snprintf(path, sizeof path, "/sys/devices/system/node/node%d/cpulist", number);
-		if (!read_text(path, list, sizeof list))
+		if (hwsp_read_text(path, list, sizeof list) <= 0)
 			continue;
 		add_list(list, &machine.cores[machine.count]);
 		if (CPU_COUNT(&machine.cores[machine.count]))

@@ -15,6 +15,8 @@
 
 #include "pspawn.h"
 
+#define EXPORT __attribute__((visibility("default")))
+
 #define HWSP_SPAWN_VERSION 3u
 /* Set in a process that is to become a zygote: "SOCKET STOP NAME". */
 #define HWSP_ZYGOTE_VARIABLE "HEADWATER_ZYGOTE_SOCKET"
@@ -116,9 +118,16 @@ struct hwsp_request {
 /* Adds one to a list of reasons, as far as there is room. */
 __attribute__((format(printf, 2, 3))) void hwsp_add_reason(char list[HWSP_REASON_BYTES], const char *format, ...);
 
-/* descriptors.c: moves a descriptor to a high number, so that it takes none that the program would get and its
- * processes would see. Returns its number: close-on-exec if moved, the old one where there is no room. */
+/* system.c */
+
+/* Moves a descriptor to a high number, so that it takes none that the program would get and its processes would see.
+ * Returns its number: close-on-exec if moved, the old one where there is no room. */
 int hwsp_move_high(int fd);
+/* Returns the time of a clock that only runs forward. */
+long hwsp_now_ms(void);
+/* Reads a file's beginning, or a link, as a string. Returns its length, -1 on failure: then it is empty. */
+ssize_t hwsp_read_text(const char *path, char *text, size_t bytes);
+ssize_t hwsp_read_link(const char *path, char *text, size_t bytes);
 
 /* wire.c */
 
@@ -360,12 +369,13 @@ bool hwsp_children_hide(pid_t pid);
 void hwsp_children_show(pid_t pid);
 #endif
 
-/* message.c: packets with descriptors. Both functions return 0 or an errno value. */
-int hwsp_send(int socket, const void *head, size_t head_bytes, const void *body, size_t body_bytes, const int *fds,
-	uint32_t fd_count);
-/* The same without waiting: EAGAIN if there is no room. */
-int hwsp_send_now(int socket, const void *head, size_t head_bytes, const void *body, size_t body_bytes, const int *fds,
-	uint32_t fd_count);
+/* message.c: packets with descriptors. All functions return 0 or an errno value. */
+
+/* Sends a packet with one descriptor, or none if that is -1. */
+int hwsp_send(int socket, const void *data, size_t bytes, int fd);
+/* Sends a packet of two parts by these flags of sendmsg(). */
+int hwsp_send_parts(int flags, int socket, const void *head, size_t head_bytes, const void *body, size_t body_bytes,
+	const int *fds, uint32_t fd_count);
 /* `*received` are bytes, 0 at the end; at most `*fd_count` descriptors, and how many were received. */
 int hwsp_receive(int socket, void *data, size_t bytes, size_t *received, int *fds, uint32_t *fd_count);
 

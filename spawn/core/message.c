@@ -10,7 +10,7 @@ union hwsp_control {
 	struct cmsghdr align;
 };
 
-static int send_with(int flags, int socket, const void *head, size_t head_bytes, const void *body, size_t body_bytes,
+int hwsp_send_parts(int flags, int socket, const void *head, size_t head_bytes, const void *body, size_t body_bytes,
 	const int *fds, uint32_t fd_count)
 {
 	union hwsp_control control;
@@ -38,16 +38,9 @@ static int send_with(int flags, int socket, const void *head, size_t head_bytes,
 	return (size_t)sent == head_bytes + body_bytes ? 0 : EMSGSIZE;
 }
 
-int hwsp_send(int socket, const void *head, size_t head_bytes, const void *body, size_t body_bytes, const int *fds,
-	uint32_t fd_count)
+int hwsp_send(int socket, const void *data, size_t bytes, int fd)
 {
-	return send_with(0, socket, head, head_bytes, body, body_bytes, fds, fd_count);
-}
-
-int hwsp_send_now(int socket, const void *head, size_t head_bytes, const void *body, size_t body_bytes, const int *fds,
-	uint32_t fd_count)
-{
-	return send_with(MSG_DONTWAIT, socket, head, head_bytes, body, body_bytes, fds, fd_count);
+	return hwsp_send_parts(0, socket, data, bytes, NULL, 0, &fd, fd >= 0);
 }
 
 int hwsp_receive(int socket, void *data, size_t bytes, size_t *received, int *fds, uint32_t *fd_count)

@@ -2,13 +2,10 @@
  * zygote, and then calls the C library's function. */
 #include "relay.h"
 
-#include <dlfcn.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-#define EXPORT __attribute__((visibility("default")))
-#define ORIGINAL(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
 #define ARGUMENTS_MAX 4096
 
 EXPORT int execve(const char *path, char *const argv[], char *const envp[])

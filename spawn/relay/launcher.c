@@ -7,7 +7,6 @@
  */
 #include "relay.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -23,7 +22,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#define EXPORT __attribute__((visibility("default")))
 /* How long a fork waits for its child's exec. Some children wait for their parent first. */
 #define EXEC_MS_MAX 50
 /* At a call site from which this many forks have waited in vain, forks no longer wait. */
@@ -50,19 +48,6 @@ static struct {
 } sites[SITES_MAX];
 static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
 
-static pid_t original_fork(void)
-{
-	pid_t (*fork_function)(void) = (pid_t(*)(void))dlsym(RTLD_NEXT, "fork");
-	return fork_function();
-}
-
-static long now_ms(void)
-{
-	struct timespec now;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 /* Launchers that note their children's numbers, each for its job, before any of them may exec. No zygote can have made
  * those, and to wait for the exec is in vain. */
 static const char *const noting_first[] = {"slurmd", "slurmstepd"};
@@ -70,9 +55,8 @@ static const char *const noting_first[] = {"slurmd", "slurmstepd"};
 static bool is_noting_first(void)
 {
 	char path[PATH_MAX];
-	ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
 
-	path[length > 0 ? length : 0] = 0;
+	hwsp_read_link("/proc/self/exe", path, sizeof path);
 	const char *slash = strrchr(path, '/');
 	for (size_t i = 0; slash && i < sizeof noting_first / sizeof noting_first[0]; i++)
 		if (!strcmp(slash + 1, noting_first[i]))
@@ -174,11 +158,11 @@ static int take_connection(pid_t child)
 /* Waits until the child sends a request, begins its program without one, or the timeout expires. */
 static int await_question(pid_t child, int alive)
 {
-	long end = now_ms() + EXEC_MS_MAX;
+	long end = hwsp_now_ms() + EXEC_MS_MAX;
 	for (;;) {
 		struct pollfd ready[2] = {
 			{.fd = hwsp_relay.listener, .events = POLLIN}, {.fd = alive, .events = POLLIN}};
-		long left = end - now_ms();
+		long left = end - hwsp_now_ms();
 		if (left <= 0 || (poll(ready, 2, (int)left) < 0 && errno != EINTR))
 			return -1;
 		int connection = take_connection(child);
@@ -187,7 +171,7 @@ static int await_question(pid_t child, int alive)
 		/* Closed by exec, or by a child that closes all descriptors and then sends its request. */
 		if (ready[1].revents) {
 			alive = -1;
-			end = now_ms() + EXEC_MS_MAX / 10;
+			end = hwsp_now_ms() + EXEC_MS_MAX / 10;
 		}
 	}
 }
@@ -215,7 +199,7 @@ static pid_t answer_child(int connection)
 	}
 	if (program && program->context.state && hwsp_context_zygote(&program->context, &reply.zygote))
 		reply.go = 1;
-	if (hwsp_send(connection, &reply, sizeof reply, NULL, 0, &reply.zygote.socket, reply.go))
+	if (hwsp_send(connection, &reply, sizeof reply, reply.go ? reply.zygote.socket : -1))
 		return 0;
 	if (!reply.go) {
 		learn(program);
@@ -227,12 +211,6 @@ static pid_t answer_child(int connection)
 	return outcome.pid;
 }
 
-static void become_stub(uint32_t generation)
-{
-	hwsp_relay.child = true;
-	hwsp_relay.generation = generation;
-}
-
 /* Forks, and waits until the child executes a program or continues by itself. */
 static pid_t relay(unsigned *fruitless)
 {
@@ -241,12 +219,13 @@ static pid_t relay(unsigned *fruitless)
 	pid_t made = 0;
 
 	if (pipe2(alive, O_CLOEXEC))
-		return original_fork();
+		return ORIGINAL(fork)();
 	alive[0] = hwsp_move_high(alive[0]);
 	alive[1] = hwsp_move_high(alive[1]);
-	pid_t child = original_fork();
+	pid_t child = ORIGINAL(fork)();
 	if (child == 0) {
-		become_stub(generation);
+		hwsp_relay.child = true;
+		hwsp_relay.generation = generation;
 		return 0;
 	}
 	int error = errno;
@@ -296,13 +275,13 @@ static pid_t fork_from(const void *site)
 	pid_t pid;
 
 	if (pthread_mutex_trylock(&one_at_a_time))
-		return original_fork();
+		return ORIGINAL(fork)();
 	/* The stub is not visible to the program. */
 	sigemptyset(&child_ends);
 	sigaddset(&child_ends, SIGCHLD);
 	pthread_sigmask(SIG_BLOCK, &child_ends, &before);
 	fruitless = prepare_process() ? fruitless_at(site) : NULL;
-	pid = fruitless && *fruitless < FRUITLESS_MAX ? relay(fruitless) : original_fork();
+	pid = fruitless && *fruitless < FRUITLESS_MAX ? relay(fruitless) : ORIGINAL(fork)();
 	int error = errno;
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	pthread_mutex_unlock(&one_at_a_time);

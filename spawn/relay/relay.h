@@ -2,11 +2,14 @@
 #ifndef HEADWATER_RELAY_H
 #define HEADWATER_RELAY_H
 
-#include <stdatomic.h>
-
 #include "../core/internal.h"
 
+#include <dlfcn.h>
+#include <stdatomic.h>
+
 #define RELAY_PATH_BYTES 4096
+/* The C library's function behind one of the same name here. */
+#define ORIGINAL(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
 
 /* A child's request before it would exec. */
 struct relay_question {

@@ -2,16 +2,12 @@
  * library can read. So each action is recorded when it is added to a list. */
 #include "relay.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
 #include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#define EXPORT __attribute__((visibility("default")))
-#define ORIGINAL(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
 
 /* A list as its owner fills it. */
 struct noted {

@@ -108,13 +108,13 @@ void hwsp_relay_exec(const char *path, char *const argv[], char *const envp[])
 	int connection = connect_to_parent();
 	if (connection < 0)
 		return;
-	if (hwsp_send(connection, &question, sizeof question, NULL, 0, NULL, 0) == 0 &&
+	if (hwsp_send(connection, &question, sizeof question, -1) == 0 &&
 		hwsp_receive(connection, &reply, sizeof reply, &received, &zygote_socket, &fds) == 0 &&
 		received == sizeof reply && reply.go && fds == 1) {
 		reply.zygote.socket = zygote_socket;
 		outcome.pid = spawn_by_zygote(&reply.zygote, argv, envp ? envp : environ);
 		close(zygote_socket);
-		hwsp_send(connection, &outcome, sizeof outcome, NULL, 0, NULL, 0);
+		hwsp_send(connection, &outcome, sizeof outcome, -1);
 		if (outcome.pid > 0)
 			_exit(0);
 	}

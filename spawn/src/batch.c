@@ -8,8 +8,6 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#define EXPORT __attribute__((visibility("default")))
-
 struct pspawn_batch {
 	uint32_t count, tried;
 	int error;

@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define EXPORT __attribute__((visibility("default")))
-
 EXPORT pid_t pspawn(pspawn_context_t *ctx, char *argv[])
 {
 	pid_t pid;

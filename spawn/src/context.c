@@ -8,9 +8,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define EXPORT __attribute__((visibility("default")))
-/* The end of descriptors if no zygote needs some of its own. */
-#define NO_BOUNDARY INT32_MAX
 /* The limits of exec: of a string, of all strings with the pointers to them, and a size that is always accepted. The
  * kernel needs a part of it. */
 #define STRING_MAX (32u * 4096)
@@ -90,12 +87,15 @@ static int copy_options(struct pspawn_context_options *own, const struct pspawn_
 	return own->stop == PSPAWN_STOP_PYTHON ? add_variables(own) : 0;
 }
 
-static void forget_options(struct pspawn_context_options *options)
+static void forget(struct pspawn_state *state)
 {
-	free((void *)options->argv);
-	free((void *)options->imports);
-	free((void *)options->key_variables);
-	free((void *)options->zygote_library);
+	hwsp_program_free(&state->program);
+	free((void *)state->options.argv);
+	free((void *)state->options.imports);
+	free((void *)state->options.key_variables);
+	free((void *)state->options.zygote_library);
+	free(state->left_out);
+	free(state);
 }
 
 bool hwsp_wants_zygote(const struct pspawn_state *state)
@@ -185,10 +185,7 @@ static int create(pspawn_context_t *ctx, const char *path, const struct pspawn_c
 	state->zygote = HWSP_NO_ZYGOTE;
 	int error = open_context(state, path, options, idle);
 	if (error) {
-		hwsp_program_free(&state->program);
-		forget_options(&state->options);
-		free(state->left_out);
-		free(state);
+		forget(state);
 		errno = error;
 		return -1;
 	}
@@ -219,10 +216,7 @@ EXPORT void pspawn_context_destroy(pspawn_context_t *ctx)
 	if (!state)
 		return;
 	hwsp_zygote_end(&state->zygote);
-	hwsp_program_free(&state->program);
-	forget_options(&state->options);
-	free(state->left_out);
-	free(state);
+	forget(state);
 	ctx->state = NULL;
 }
 

@@ -9,6 +9,8 @@
 /* From so many processes on a zygote pays: it takes longer to start than a process, and then saves half of one or
  * more each time. */
 #define HWSP_ZYGOTE_PAYS 4
+/* The end of descriptors if no zygote needs some of its own. */
+#define NO_BOUNDARY INT32_MAX
 
 extern char **environ;
 

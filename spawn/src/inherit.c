@@ -94,18 +94,6 @@ int hwsp_inherit_named(struct hwsp_inherited *inherited, const struct pspawn_pro
 	return error;
 }
 
-/* One of the process's files in /proc, as a string. */
-static ssize_t read_own(const char *path, char *text, size_t bytes)
-{
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return -1;
-	ssize_t got = read(fd, text, bytes - 1);
-	close(fd);
-	text[got > 0 ? got : 0] = 0;
-	return got;
-}
-
 static unsigned long long field(const char *status, const char *name, int base)
 {
 	const char *at = strstr(status, name);
@@ -143,7 +131,7 @@ int hwsp_inherit(struct hwsp_inherited *inherited, int boundary)
 	char status[STATUS_BYTES];
 
 	memset(inherited, 0, offsetof(struct hwsp_inherited, fds));
-	if (read_own("/proc/thread-self/status", status, sizeof status) <= 0)
+	if (hwsp_read_text("/proc/thread-self/status", status, sizeof status) <= 0)
 		return errno ? errno : ENOTSUP;
 	inherited->umask = (mode_t)field(status, "\nUmask:", 8);
 	inherited->ignored = field(status, "\nSigIgn:", 16);
@@ -200,7 +188,7 @@ static uint64_t mix_spaces(uint64_t digest)
 static uint64_t mix_text(uint64_t digest, const char *path)
 {
 	char text[4096];
-	ssize_t got = read_own(path, text, sizeof text);
+	ssize_t got = hwsp_read_text(path, text, sizeof text);
 	return mix(digest, text, got > 0 ? (size_t)got : 0);
 }
 
@@ -235,7 +223,7 @@ uint64_t hwsp_key_elsewhere(const struct hwsp_inherited *inherited)
 {
 	char status[STATUS_BYTES];
 	long bits = prctl(PR_GET_SECUREBITS);
-	bool known = read_own("/proc/thread-self/status", status, sizeof status) > 0;
+	bool known = hwsp_read_text("/proc/thread-self/status", status, sizeof status) > 0;
 	uint64_t digest = key_here(inherited, known ? credentials(status, true) : inherited->credentials);
 	return mix_spaces(mix(digest, &bits, sizeof bits));
 }

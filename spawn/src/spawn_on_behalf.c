@@ -11,8 +11,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define NO_BOUNDARY INT32_MAX
-
 int hwsp_describe(char *const argv[], char *const envp[], bool python, struct hwsp_description *description)
 {
 	const struct pspawn_process process = {.argv = argv, .envp = envp};
@@ -168,11 +166,8 @@ static const char *path_of(int directory, char *path)
 	char link[32];
 
 	snprintf(link, sizeof link, "/proc/self/fd/%d", directory);
-	ssize_t length = readlink(link, path, PATH_MAX);
-	if (length <= 0 || length == PATH_MAX)
-		return NULL;
-	path[length] = 0;
-	return path;
+	ssize_t length = hwsp_read_link(link, path, PATH_MAX);
+	return length > 0 && length < PATH_MAX - 1 ? path : NULL;
 }
 
 int hwsp_on_behalf_spawn(pspawn_context_t *ctx, const struct hwsp_arrived *arrived, pid_t *pid, char *why)

@@ -18,8 +18,6 @@
 #include <unistd.h>
 
 #define HIDDEN_MAX 256
-#define EXPORT __attribute__((visibility("default")))
-
 static _Atomic pid_t hidden[HIDDEN_MAX];
 static atomic_int hidden_count;
 /* Their parent: a fork of that process has none of them. */

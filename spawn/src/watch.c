@@ -25,13 +25,6 @@ struct hwsp_seen {
 	struct hwsp_identity file;
 };
 
-static long now_ms(void)
-{
-	struct timespec now;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 static bool add_refusal(char reason[HWSP_REASON_BYTES], const char *what, const char *detail)
 {
 	hwsp_add_reason(reason, "%s%.100s", what, detail);
@@ -43,8 +36,7 @@ static void target_of(const char *process, int fd, char target[PATH_MAX])
 {
 	char path[PATH_BYTES];
 	snprintf(path, sizeof path, "/proc/%s/fd/%d", process, fd);
-	ssize_t length = readlink(path, target, PATH_MAX - 1);
-	target[length > 0 ? length : 0] = 0;
+	hwsp_read_link(path, target, PATH_MAX);
 }
 
 /* Checks that inherited descriptors still have their targets. */
@@ -204,7 +196,7 @@ bool hwsp_watch_begin(struct hwsp_watch *watch, pid_t pid, const struct hwsp_sta
 	char reason[HWSP_REASON_BYTES])
 {
 	*watch = (struct hwsp_watch){.inotify = hwsp_move_high(inotify_init1(IN_CLOEXEC | IN_NONBLOCK)),
-		.checked_ms = now_ms(),
+		.checked_ms = hwsp_now_ms(),
 		.is_notified = true};
 	if (watch->inotify >= 0)
 		fcntl(watch->inotify, F_SETSIG, MARK);
@@ -236,7 +228,7 @@ bool hwsp_watch_unchanged(struct hwsp_watch *watch)
 	bool is_notified = watch->is_notified && is_open(watch);
 	if (is_notified && read(watch->inotify, event, sizeof event) > 0)
 		return false;
-	long now = now_ms();
+	long now = hwsp_now_ms();
 	if (is_notified && now - watch->checked_ms < CHECK_MS)
 		return true;
 	watch->checked_ms = now;

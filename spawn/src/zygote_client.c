@@ -139,25 +139,18 @@ static char **make_arguments(const struct hwsp_start *start)
 	return arguments;
 }
 
-static long now_ms(void)
-{
-	struct timespec now;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 /* Waits for the first message, which brings the memory for results. */
 static int receive_hello(struct hwsp_zygote *zygote, const struct hwsp_start *start, char reason[HWSP_REASON_BYTES])
 {
 	unsigned ms_max = start->options->start_ms_max;
 	struct pollfd ready = {.fd = zygote->socket, .events = POLLIN};
-	long end = now_ms() + (ms_max ? ms_max : START_MS_MAX);
+	long end = hwsp_now_ms() + (ms_max ? ms_max : START_MS_MAX);
 	struct hwsp_hello hello;
 	size_t received = 0;
 	int polled, error;
 
 	do {
-		long left = end - now_ms();
+		long left = end - hwsp_now_ms();
 		polled = poll(&ready, 1, left > 0 ? (int)left : 0);
 	} while (polled < 0 && errno == EINTR);
 	if (polled <= 0) {
@@ -271,7 +264,7 @@ int hwsp_zygote_start(struct hwsp_zygote *zygote, const struct hwsp_start *start
 		zygote->began = hwsp_began(zygote->pid);
 		int fd = is_hidden ? shared_memory(RESULTS_BYTES, &memory) : -1;
 		zygote->results = fd >= 0 ? memory : NULL;
-		error = !is_hidden ? ENOSPC : fd < 0 ? errno : hwsp_send(zygote->socket, "", 1, NULL, 0, &fd, 1);
+		error = !is_hidden ? ENOSPC : fd < 0 ? errno : hwsp_send(zygote->socket, "", 1, fd);
 		if (fd >= 0)
 			close(fd);
 		if (error == EPIPE)
@@ -280,7 +273,7 @@ int hwsp_zygote_start(struct hwsp_zygote *zygote, const struct hwsp_start *start
 		if (!error &&
 			(!hwsp_watch_begin(&zygote->watch, zygote->pid, start, zygote->boundary, reason) || *reason))
 			error = ENOTSUP;
-		error = error ? error : hwsp_send(zygote->socket, "", 1, NULL, 0, NULL, 0);
+		error = error ? error : hwsp_send(zygote->socket, "", 1, -1);
 	}
 	if (error)
 		hwsp_zygote_end(zygote);
@@ -375,8 +368,8 @@ static int send_request(const struct hwsp_zygote *zygote, const struct hwsp_pend
 	int error;
 
 	socket.socket = zygote->socket;
-	while ((error = hwsp_send_now(zygote->socket, head, sizeof *head, body->data, inside, attached->fds,
-			attached->count)) == EAGAIN)
+	while ((error = hwsp_send_parts(MSG_DONTWAIT, zygote->socket, head, sizeof *head, body->data, inside,
+			attached->fds, attached->count)) == EAGAIN)
 		if (!hwsp_zygote_await(&socket, POLLOUT))
 			return EPIPE;
 	return error;

@@ -18,13 +18,6 @@
 /* A process that was killed ends at once, unless the kernel waits for a device: then it runs no more either. */
 #define END_MS_MAX 5000
 
-static long now_ms(void)
-{
-	struct timespec now;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 /* Reads a process's state, as a letter. Returns its start time, which distinguishes it from a later process with
  * the same PID; 0 if unknown. */
 static uint64_t read_process_state(pid_t pid, char *state)
@@ -33,11 +26,7 @@ static uint64_t read_process_state(pid_t pid, char *state)
 	unsigned long long began = 0;
 
 	snprintf(path, sizeof path, "/proc/%d/stat", pid);
-	FILE *file = fopen(path, "re");
-	size_t got = file ? fread(text, 1, sizeof text - 1, file) : 0;
-	if (file)
-		fclose(file);
-	text[got] = 0;
+	hwsp_read_text(path, text, sizeof text);
 	/* The name before it may contain anything. Of 22 fields the second is the name, and the last is the start time. */
 	const char *at = strrchr(text, ')');
 	if (!at ||
@@ -71,9 +60,9 @@ static bool kill_zygote(const struct hwsp_pending_request *pending)
 	if (is_it)
 		syscall(SYS_pidfd_send_signal, zygote, SIGKILL, NULL, 0);
 	struct pollfd ended = {.fd = zygote, .events = POLLIN};
-	long end = now_ms() + END_MS_MAX, left;
+	long end = hwsp_now_ms() + END_MS_MAX, left;
 	/* The descriptor reports the end also while a debugger withholds it from the parent. */
-	while (is_it && (left = end - now_ms()) > 0 && poll(&ended, 1, (int)left) < 0 && errno == EINTR)
+	while (is_it && (left = end - hwsp_now_ms()) > 0 && poll(&ended, 1, (int)left) < 0 && errno == EINTR)
 		;
 	close(zygote);
 	return true;
@@ -85,16 +74,16 @@ bool hwsp_zygote_await(const struct hwsp_pending_request *pending, short events)
 	long stopped_ms_max = pending->stopped_ms_max ? (long)pending->stopped_ms_max : STOPPED_MS_MAX;
 	long check_ms = stopped_ms_max / 4 + 1 < CHECK_MS_MAX ? stopped_ms_max / 4 + 1 : CHECK_MS_MAX;
 	/* Counted in checks: a caller that was stopped together with the zygote starts anew when both continue. */
-	long began = now_ms(), next = began + check_ms, stopped_ms = 0;
+	long began = hwsp_now_ms(), next = began + check_ms, stopped_ms = 0;
 
 	for (;;) {
-		long now = now_ms();
+		long now = hwsp_now_ms();
 		int polled = poll(&ready, 1, next > now ? (int)(next - now) : 0);
 		if (polled > 0 || (polled < 0 && errno != EINTR))
 			return true;
 		if (polled < 0)
 			continue;
-		now = now_ms();
+		now = hwsp_now_ms();
 		next = now + check_ms;
 		stopped_ms = is_stopped(pending) ? stopped_ms + check_ms : 0;
 		bool is_late = pending->answer_ms_max && now - began >= (long)pending->answer_ms_max;

@@ -1,4 +1,4 @@
-/* sources: core/cpu_placement.c */
+/* sources: core/cpu_placement.c core/system.c */
 /* Placement of processes on machines of many kinds. Functions of this test interpose on the C library's, and report
  * domains and processors in place of the kernel. Each machine is a process, since it is read once. */
 #include "core/internal.h"

@@ -35,8 +35,7 @@ static bool is_libc(const char *path)
 	return same(name, "libc.so.6");
 }
 
-/* Entries of a loaded object's dynamic section. The loader has turned them into addresses, but not in all objects. */
-static uintptr_t entry_of(const ElfW(Dyn) * dynamic, ElfW(Sxword) tag, uintptr_t base)
+uintptr_t hwsp_dynamic_address(const ElfW(Dyn) * dynamic, ElfW(Sxword) tag, uintptr_t base)
 {
 	for (; dynamic->d_tag != DT_NULL; dynamic++)
 		if (dynamic->d_tag == tag)
@@ -44,7 +43,7 @@ static uintptr_t entry_of(const ElfW(Dyn) * dynamic, ElfW(Sxword) tag, uintptr_t
 	return 0;
 }
 
-static size_t size_of(const ElfW(Dyn) * dynamic, ElfW(Sxword) tag)
+size_t hwsp_dynamic_size(const ElfW(Dyn) * dynamic, ElfW(Sxword) tag)
 {
 	for (; dynamic->d_tag != DT_NULL; dynamic++)
 		if (dynamic->d_tag == tag)
@@ -71,10 +70,10 @@ static bool find_libc(struct names *libc)
 		return false;
 	*libc = (struct names){
 		map->l_addr,
-		(const uint32_t *)entry_of(map->l_ld, DT_GNU_HASH, map->l_addr),
-		(const ElfW(Sym) *)entry_of(map->l_ld, DT_SYMTAB, map->l_addr),
-		(const char *)entry_of(map->l_ld, DT_STRTAB, map->l_addr),
-		(const ElfW(Half) *)entry_of(map->l_ld, DT_VERSYM, map->l_addr),
+		(const uint32_t *)hwsp_dynamic_address(map->l_ld, DT_GNU_HASH, map->l_addr),
+		(const ElfW(Sym) *)hwsp_dynamic_address(map->l_ld, DT_SYMTAB, map->l_addr),
+		(const char *)hwsp_dynamic_address(map->l_ld, DT_STRTAB, map->l_addr),
+		(const ElfW(Half) *)hwsp_dynamic_address(map->l_ld, DT_VERSYM, map->l_addr),
 	};
 	return libc->hash && libc->symbols && libc->strings && libc->versions;
 }
@@ -118,8 +117,8 @@ static bool is_memory(const char *name)
 static void bind_all(const struct names *libc, const ElfW(Rela) * relocation, size_t bytes)
 {
 	const uintptr_t base = (uintptr_t)__ehdr_start;
-	const ElfW(Sym) *symbols = (const ElfW(Sym) *)entry_of(_DYNAMIC, DT_SYMTAB, base);
-	const char *strings = (const char *)entry_of(_DYNAMIC, DT_STRTAB, base);
+	const ElfW(Sym) *symbols = (const ElfW(Sym) *)hwsp_dynamic_address(_DYNAMIC, DT_SYMTAB, base);
+	const char *strings = (const char *)hwsp_dynamic_address(_DYNAMIC, DT_STRTAB, base);
 
 	for (const ElfW(Rela) *end = relocation + bytes / sizeof *relocation; relocation < end; relocation++) {
 		unsigned type = ELF64_R_TYPE(relocation->r_info);
@@ -158,8 +157,10 @@ void hwsp_bind(char *const *envp)
 
 	if (!is_wanted(envp) || !find_libc(&libc))
 		return;
-	bind_all(&libc, (const ElfW(Rela) *)entry_of(_DYNAMIC, DT_RELA, base), size_of(_DYNAMIC, DT_RELASZ));
-	bind_all(&libc, (const ElfW(Rela) *)entry_of(_DYNAMIC, DT_JMPREL, base), size_of(_DYNAMIC, DT_PLTRELSZ));
+	bind_all(&libc, (const ElfW(Rela) *)hwsp_dynamic_address(_DYNAMIC, DT_RELA, base),
+		hwsp_dynamic_size(_DYNAMIC, DT_RELASZ));
+	bind_all(&libc, (const ElfW(Rela) *)hwsp_dynamic_address(_DYNAMIC, DT_JMPREL, base),
+		hwsp_dynamic_size(_DYNAMIC, DT_PLTRELSZ));
 }
 
 #else

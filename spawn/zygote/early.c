@@ -10,28 +10,12 @@
 
 #define CHOOSES_MAX 6
 
-static const ElfW(Dyn) * entry_of(const struct link_map *map, ElfW(Sxword) tag)
-{
-	for (const ElfW(Dyn) *entry = map->l_ld; entry->d_tag != DT_NULL; entry++)
-		if (entry->d_tag == tag)
-			return entry;
-	return NULL;
-}
-
-static const void *address_of(const struct link_map *map, ElfW(Sxword) tag)
-{
-	const ElfW(Dyn) *entry = entry_of(map, tag);
-	ElfW(Addr) address = entry ? entry->d_un.d_ptr : 0;
-	return (const void *)(address && address < map->l_addr ? address + map->l_addr : address);
-}
-
 /* True if one of its relocations, in this table, calls a function of its own for the address. */
 static bool chooses(const struct link_map *map, ElfW(Sxword) table, ElfW(Sxword) bytes)
 {
-	const ElfW(Rela) *relocation = address_of(map, table);
-	const ElfW(Sym) *symbols = address_of(map, DT_SYMTAB);
-	const ElfW(Dyn) *size = entry_of(map, bytes);
-	size_t count = relocation && symbols && size ? size->d_un.d_val / sizeof *relocation : 0;
+	const ElfW(Rela) *relocation = (const void *)hwsp_dynamic_address(map->l_ld, table, map->l_addr);
+	const ElfW(Sym) *symbols = (const void *)hwsp_dynamic_address(map->l_ld, DT_SYMTAB, map->l_addr);
+	size_t count = relocation && symbols ? hwsp_dynamic_size(map->l_ld, bytes) / sizeof *relocation : 0;
 
 	for (size_t i = 0; i < count; i++) {
 		const ElfW(Sym) *symbol = &symbols[ELF64_R_SYM(relocation[i].r_info)];

@@ -248,7 +248,7 @@ void hwsp_load_stop(int argc, char **argv, char *const *envp)
 {
 	const char *reason = prepare_stop(argc, argv, envp);
 	if (reason)
-		hwsp_zygote_refuse("%s", reason);
+		hwsp_zygote_refuse(HWSP_UNFAITHFUL, "%s", reason);
 	hwsp_memory = (struct hwsp_memory){allocate, release};
 	move_last();
 	__asm__ volatile("mov %[top], %%rsp\n\t"
@@ -265,7 +265,7 @@ void hwsp_load_stop(int argc, char **argv, char *const *envp)
 void hwsp_load_stop(int argc, char **argv, char *const *envp)
 {
 	(void)argc, (void)argv, (void)envp;
-	hwsp_zygote_refuse("on this kind of processor a program can be stopped before main alone");
+	hwsp_zygote_refuse(HWSP_UNFAITHFUL, "on this kind of processor a program can be stopped before main alone");
 }
 
 #endif

@@ -357,7 +357,7 @@ static bool serve_request(struct served *served, size_t received, int *fds, uint
 		return true;
 	if (error)
 		answer.error = (uint32_t)error;
-	hwsp_send(served->answer >= 0 ? served->answer : hwsp_zygote.socket, &answer, sizeof answer, NULL, 0, NULL, 0);
+	hwsp_send(served->answer >= 0 ? served->answer : hwsp_zygote.socket, &answer, sizeof answer, -1);
 	close_request(served);
 	return false;
 }
@@ -407,34 +407,17 @@ static int take_results(void)
 	return fd;
 }
 
-__attribute__((noreturn, format(printf, 2, 0))) static void refuse(enum hwsp_refusal refused, const char *format,
-	va_list values)
+void hwsp_zygote_refuse(enum hwsp_refusal refused, const char *format, ...)
 {
 	struct hwsp_hello hello = {.version = HWSP_SPAWN_VERSION, .refused = refused};
+	va_list values;
 
 	take_results();
+	va_start(values, format);
 	vsnprintf(hello.reason, sizeof hello.reason, format, values);
-	hwsp_send(hwsp_zygote.socket, &hello, sizeof hello, NULL, 0, NULL, 0);
+	va_end(values);
+	hwsp_send(hwsp_zygote.socket, &hello, sizeof hello, -1);
 	_exit(0);
-}
-
-void hwsp_zygote_refuse(const char *format, ...)
-{
-	va_list values;
-	va_start(values, format);
-	refuse(HWSP_UNFAITHFUL, format, values);
-}
-
-__attribute__((noreturn, format(printf, 1, 2))) static void leave_out(const char *format, ...)
-{
-	va_list values;
-	va_start(values, format);
-	refuse(HWSP_LEAVES_OUT, format, values);
-}
-
-void hwsp_zygote_leave_out(const char *reason)
-{
-	leave_out("%s", reason);
 }
 
 /* Receives the memory for results, and reports that the zygote has stopped. */
@@ -464,7 +447,7 @@ static void send_hello(const char changed[HWSP_REASON_BYTES])
 	/* Threads that a library has for its own use are ended before a fork. */
 	hwsp_fork_prepare();
 	hwsp_fork_parent();
-	hwsp_send(hwsp_zygote.socket, &hello, sizeof hello, NULL, 0, NULL, 0);
+	hwsp_send(hwsp_zygote.socket, &hello, sizeof hello, -1);
 	if (hwsp_receive(hwsp_zygote.socket, &byte, sizeof byte, &received, NULL, NULL) || received != sizeof byte)
 		_exit(0);
 	close_range(0, (unsigned)hwsp_zygote.socket - 1, 0);

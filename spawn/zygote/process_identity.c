@@ -2,7 +2,6 @@
 #include "zygote.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <linux/prctl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,14 +43,9 @@ bool hwsp_process_identity_prepare(void)
 	};
 	unsigned long field[FIELDS] = {0};
 	char text[2048];
-	int fd = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
-	ssize_t got = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
 
-	if (fd >= 0)
-		close(fd);
-	if (got <= 0)
+	if (hwsp_read_text("/proc/self/stat", text, sizeof text) <= 0)
 		return false;
-	text[got] = 0;
 	/* The second field is a name in parentheses, and may contain some itself. */
 	char *at = strrchr(text, ')');
 	at = at ? strchr(at + 2, ' ') : NULL;

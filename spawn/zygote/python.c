@@ -129,8 +129,7 @@ static void exec_interpreter(void)
 			sigaction(number, &plain, NULL);
 	}
 	if (!path || path[0] != '/') {
-		ssize_t length = readlink("/proc/self/exe", linked, sizeof linked - 1);
-		linked[length > 0 ? length : 0] = 0;
+		hwsp_read_link("/proc/self/exe", linked, sizeof linked);
 		path = linked;
 	}
 	execv(path, hwsp_zygote.argv);
@@ -256,10 +255,9 @@ static bool is_as_at_start(void)
 static void refuse_program(void)
 {
 	char program[96];
-	ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
 
-	program[length > 0 ? length : 0] = 0;
-	hwsp_zygote_refuse("what runs is %s, no Python of version 3.8 to 3.13", program);
+	hwsp_read_link("/proc/self/exe", program, sizeof program);
+	hwsp_zygote_refuse(HWSP_UNFAITHFUL, "what runs is %s, no Python of version 3.8 to 3.13", program);
 }
 
 int hwsp_python_main(int argc, char **argv)
@@ -271,7 +269,7 @@ int hwsp_python_main(int argc, char **argv)
 		if (getenv(refused_variables[i]) && *getenv(refused_variables[i]))
 			reason = refused_variables[i];
 	if (reason)
-		hwsp_zygote_refuse("the environment has %s, which is for one interpreter", reason);
+		hwsp_zygote_refuse(HWSP_UNFAITHFUL, "the environment has %s, which is for one interpreter", reason);
 	if (!find_functions())
 		refuse_program();
 	const char *given = getenv(HWSP_IMPORTS_VARIABLE);
@@ -279,17 +277,16 @@ int hwsp_python_main(int argc, char **argv)
 	unsetenv(HWSP_IMPORTS_VARIABLE);
 	read_signals(zygote.inherited);
 	if (!names || stat(".", &zygote.directory))
-		hwsp_zygote_refuse("%s", strerror(errno));
+		hwsp_zygote_refuse(HWSP_UNFAITHFUL, "%s", strerror(errno));
 	unsigned opened = open_files();
 	hwsp_draws_begin();
 	if (!hwsp_python_read(argv, &read) || read.kind != HWSP_PYTHON_INPUT || read.what ||
 		!start_interpreter(argc, argv))
-		hwsp_zygote_refuse("the interpreter does not start with these %s", "options");
+		hwsp_zygote_refuse(HWSP_UNFAITHFUL, "the interpreter does not start with these options");
 	reason = import(names);
-	if (reason && (reason[0] == '?' || reason[0] == '-'))
-		hwsp_zygote_leave_out(reason);
 	if (reason)
-		hwsp_zygote_refuse("%s", reason);
+		hwsp_zygote_refuse(reason[0] == '?' || reason[0] == '-' ? HWSP_LEAVES_OUT : HWSP_UNFAITHFUL, "%s",
+			reason);
 	hwsp_draws_end();
 	free(names);
 	fflush(NULL);

@@ -28,6 +28,13 @@ static int fail(void)
 	return 1;
 }
 
+/* The status of a program that has ended. */
+static int status_of(int failed)
+{
+	interrupted = failed && was_interrupt();
+	return failed != 0;
+}
+
 static int run_command(const char *code)
 {
 	struct compiler_flags flags = {IGNORE_COOKIE, hwsp_py.minor};
@@ -35,9 +42,7 @@ static int run_command(const char *code)
 
 	if (!text || hwsp_py.PySys_Audit("cpython.run_command", "O", text) < 0)
 		return fail();
-	int failed = hwsp_py.PyRun_SimpleStringFlags(hwsp_py.PyUnicode_AsUTF8(text), &flags);
-	interrupted = failed && was_interrupt();
-	return failed != 0;
+	return status_of(hwsp_py.PyRun_SimpleStringFlags(hwsp_py.PyUnicode_AsUTF8(text), &flags));
 }
 
 /* As runpy runs it; `as_argument` is false for the __main__ of a directory or an archive. */
@@ -89,9 +94,7 @@ static int run_file(const char *given)
 		fclose(file);
 		return fail();
 	}
-	int failed = hwsp_py.PyRun_AnyFileExFlags(file, name, 1, &flags);
-	interrupted = failed && was_interrupt();
-	return failed != 0;
+	return status_of(hwsp_py.PyRun_AnyFileExFlags(file, name, 1, &flags));
 }
 
 static int run_input(void)
@@ -100,9 +103,7 @@ static int run_input(void)
 
 	if (hwsp_py.PySys_Audit("cpython.run_stdin", NULL) < 0)
 		return fail();
-	int failed = hwsp_py.PyRun_AnyFileExFlags(stdin, "<stdin>", 0, &flags);
-	interrupted = failed && was_interrupt();
-	return failed != 0;
+	return status_of(hwsp_py.PyRun_AnyFileExFlags(stdin, "<stdin>", 0, &flags));
 }
 
 bool hwsp_python_can_run(const struct hwsp_python *read)

@@ -4,7 +4,7 @@
 
 #include "../core/internal.h"
 
-#define EXPORT __attribute__((visibility("default")))
+#include <link.h>
 
 /* zygote.c */
 struct zygote {
@@ -41,14 +41,16 @@ void hwsp_early(char notes[HWSP_REASON_BYTES]);
 /* bind.c: if the process is to stop before all constructors, this library's calls of the C library are of that
  * alone. To be called before anything else is. */
 void hwsp_bind(char *const *envp);
+/* Return entries of a loaded object's dynamic section, 0 if there is none. The loader has turned those with addresses
+ * into such, but not in all objects. */
+uintptr_t hwsp_dynamic_address(const ElfW(Dyn) * dynamic, ElfW(Sxword) tag, uintptr_t base);
+size_t hwsp_dynamic_size(const ElfW(Dyn) * dynamic, ElfW(Sxword) tag);
 
 /* loop.c: answers requests, and returns in each process that it makes. */
 void hwsp_zygote_serve(void);
 /* Reports to the owner why this program can't be a zygote, and ends. */
-__attribute__((noreturn, format(printf, 1, 2))) void hwsp_zygote_refuse(const char *format, ...);
-
-/* The same, if that is for one of the modules that it was to import: see enum hwsp_refusal. */
-__attribute__((noreturn)) void hwsp_zygote_leave_out(const char *reason);
+__attribute__((noreturn, format(printf, 2, 3))) void hwsp_zygote_refuse(enum hwsp_refusal refused, const char *format,
+	...);
 
 /* fork_safety.c: what constructors change. */
 

@@ -379,7 +379,7 @@ static void identify(struct hwa_object *object, const void *limit)
 	struct hwa_target *target = &pending.target;
 
 	object->replica = hwa_names_replica(name);
-	if (object == hwa_object_main()) {
+	if (object == hwa_program) {
 		object->from_store = *hwa_start.executable != '\0';
 		object->path = hwa_start.executable;
 	} else if (answered || displayed) {
@@ -393,7 +393,7 @@ static void identify(struct hwa_object *object, const void *limit)
 	} else {
 		target->path_bytes = 0;
 	}
-	if (object != hwa_object_main() && target->path_bytes) {
+	if (object != hwa_program && target->path_bytes) {
 		const struct hwa_interned *path = hwa_intern(target->path, target->path_bytes);
 
 		object->path = path ? path->text : "";

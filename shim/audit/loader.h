@@ -59,9 +59,8 @@ struct hwa_object *hwa_object_of(const uintptr_t *cookie);
 uintptr_t hwa_object_cookie(struct hwa_object *object);
 /* Returns an object of the namespace that was loaded from the source file (dev, ino) or its copy. */
 struct hwa_object *hwa_object_same(int slot, uint64_t dev, uint64_t ino);
-/* Return the program, and ld.so; NULL before they have been opened. */
-struct hwa_object *hwa_object_main(void);
-struct hwa_object *hwa_object_ld_so(void);
+/* NULL before they have been opened. */
+extern struct hwa_object *hwa_program, *hwa_ld_so;
 
 /* Returns the directory that $ORIGIN means, interned; NULL if unknown. */
 const char *hwa_object_origin(struct hwa_object *object);

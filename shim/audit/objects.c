@@ -32,7 +32,7 @@ static struct {
 } arena = {first_chunk, ARENA_BYTES};
 static struct hwa_interned *interned[INTERNED_BUCKETS];
 static struct hwa_object *objects;
-static struct hwa_object *program, *ld_so;
+struct hwa_object *hwa_program, *hwa_ld_so;
 
 static size_t origin_at; /* offset of the origin in a link map; 0: not found */
 static unsigned origin_tries;
@@ -114,10 +114,10 @@ struct hwa_object *hwa_object_new(struct link_map *map, int slot)
 	}
 	*object = (struct hwa_object){.next = object->next, .map = map, .slot = slot, .path = ""};
 	read_dynamic(object);
-	if (!program)
-		program = object;
-	if (!ld_so && hwa_start.loader_base && map->l_addr == hwa_start.loader_base)
-		ld_so = object;
+	if (!hwa_program)
+		hwa_program = object;
+	if (!hwa_ld_so && hwa_start.loader_base && map->l_addr == hwa_start.loader_base)
+		hwa_ld_so = object;
 	return object;
 }
 
@@ -165,16 +165,6 @@ void hwa_identify_record(const struct hw_record *record, struct hwa_target *targ
 	target->ino = record->attr.ino;
 }
 
-struct hwa_object *hwa_object_main(void)
-{
-	return program;
-}
-
-struct hwa_object *hwa_object_ld_so(void)
-{
-	return ld_so;
-}
-
 /* ---- original names ---- */
 
 /* The length of a path's directory; 1 for "/". */
@@ -210,12 +200,12 @@ const char *hwa_object_origin(struct hwa_object *object)
 {
 	const struct hwa_interned *directory;
 
-	if (object == program && !hwa_start.loader_base) {
+	if (object == hwa_program && !hwa_start.loader_base) {
 		const char *origin = origin_at ? *origin_of(object->map, origin_at) : NULL;
 
 		return origin == UNKNOWN_ORIGIN ? NULL : origin;
 	}
-	if (object == program && !*object->path)
+	if (object == hwa_program && !*object->path)
 		object->path = executable_path();
 	if (object->path[0] != '/')
 		return NULL;
@@ -266,14 +256,14 @@ static void shorten(char *text)
 /* The program's own $ORIGIN is computed when it is first needed, from /proc/self/exe. */
 static void rename_program(void)
 {
-	char **origin = program ? origin_of(program->map, origin_at) : NULL;
+	char **origin = hwa_program ? origin_of(hwa_program->map, origin_at) : NULL;
 
 	if (!origin || !*hwa_start.executable)
 		return;
 	if (*origin)
 		shorten(*origin);
 	else
-		*origin = (char *)hwa_object_origin(program);
+		*origin = (char *)hwa_object_origin(hwa_program);
 }
 
 void hwa_object_rename(struct hwa_object *object, const char *display, const void *limit)

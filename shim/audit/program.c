@@ -39,16 +39,6 @@ struct program {
 	Elf64_Phdr segment;
 };
 
-static struct program *begin(void)
-{
-	return hwa_map(sizeof(struct program));
-}
-
-static void end(struct program *program)
-{
-	hwa_sys(__NR_munmap, program, sizeof *program);
-}
-
 /* Copies a part of the file; false if it is shorter. */
 static bool part(const struct program *program, uint64_t offset, void *out, size_t bytes)
 {
@@ -183,13 +173,13 @@ static enum hwa_format format_of(struct program *program, long fd)
 
 enum hwa_format hwa_format(long fd, char *line)
 {
-	struct program *program = begin();
+	struct program *program = hwa_map(sizeof *program);
 	if (!program)
 		return HWA_IS_FOREIGN;
 	enum hwa_format format = format_of(program, fd);
 	if (line)
 		memcpy(line, program->line, HWA_LINE_BYTES);
-	end(program);
+	hwa_sys(__NR_munmap, program, sizeof *program);
 	return format;
 }
 
@@ -265,10 +255,10 @@ static enum hwa_manner manner_of(struct program *program, int dirfd, const char 
 
 enum hwa_manner hwa_manner_of(int dirfd, const char *path)
 {
-	struct program *program = begin();
+	struct program *program = hwa_map(sizeof *program);
 	if (!program)
 		return HWA_SILENT;
 	enum hwa_manner manner = manner_of(program, dirfd, path);
-	end(program);
+	hwa_sys(__NR_munmap, program, sizeof *program);
 	return manner;
 }

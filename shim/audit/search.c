@@ -25,8 +25,6 @@ static const char *const capabilities[] = {"glibc-hwcaps", "tls", "aarch64", "at
 /* Longest search path that is cached, with its origin. */
 #define KEY_BYTES ((size_t)64 << 10)
 
-enum match_result { NEXT, HIT, UNSURE };
-
 struct directory {
 	enum {
 		IN_TABLE, /* listed: what it lacks is absent */
@@ -137,22 +135,22 @@ static bool is_native_object(long fd)
 }
 
 /* A candidate on disk, outside the scope or without a daemon. */
-static enum match_result on_disk(struct hwa_target *target)
+static enum hwa_search on_disk(struct hwa_target *target)
 {
 	long fd = hwa_sys(__NR_openat, AT_FDCWD, target->path, O_RDONLY | O_CLOEXEC);
 	struct stat st;
 	bool native;
 
 	if (fd < 0)
-		return fd == -ENOENT || fd == -ENOTDIR ? NEXT : UNSURE;
+		return fd == -ENOENT || fd == -ENOTDIR ? HWA_NOWHERE : HWA_UNSURE;
 	native = is_native_object(fd) && hwa_sys(__NR_fstat, fd, &st) == 0;
 	if (native)
 		hwa_identify(&st, target);
 	hwa_sys(__NR_close, fd);
-	return native ? HIT : UNSURE;
+	return native ? HWA_FOUND : HWA_UNSURE;
 }
 
-static enum match_result candidate(struct search *search)
+static enum hwa_search candidate(struct search *search)
 {
 	struct hwa_target *target = search->target;
 	struct hwa_found *found = &search->found;
@@ -160,38 +158,38 @@ static enum match_result candidate(struct search *search)
 	switch (hwa_resolve(AT_FDCWD, target->path, HW_WANT_LOADABLE, found)) {
 	case HWA_KNOWN:
 		if (!(found->state & HW_NATIVE_OBJECT))
-			return UNSURE;
+			return HWA_UNSURE;
 		target->in_store = true;
 		target->replica = hwa_replicated(found->state, HW_REPLICATED);
 		hwa_identify_record(found->record, target);
-		return HIT;
+		return HWA_FOUND;
 	case HWA_FAILS:
-		return found->error == ENOENT || found->error == ENOTDIR ? NEXT : UNSURE;
+		return found->error == ENOENT || found->error == ENOTDIR ? HWA_NOWHERE : HWA_UNSURE;
 	case HWA_ORIGINAL:
 		break;
 	}
 	return on_disk(target);
 }
 
-static enum match_result try_directory(struct search *search, const struct hwa_interned *path)
+static enum hwa_search try_directory(struct search *search, const struct hwa_interned *path)
 {
 	struct hwa_target *target = search->target;
 	const struct directory *directory = directory_of((struct hwa_interned *)path, &search->found);
 	size_t bytes = path->bytes == 1 ? 0 : path->bytes;
 
 	if (!directory || directory->kind == ODD || bytes + 1 + search->name_bytes >= HWA_PATH_MAX)
-		return UNSURE;
+		return HWA_UNSURE;
 	if (directory->kind == ABSENT)
-		return NEXT;
+		return HWA_NOWHERE;
 	bool in_table = directory->kind == IN_TABLE && hwa_in_use();
 	if (in_table) {
 		uint64_t state = __atomic_load_n(&directory->record->state, __ATOMIC_ACQUIRE);
 		bool damaged = (state & (HW_PASSTHROUGH | HW_TREE_PASSTHROUGH | HW_LISTING_PASSTHROUGH)) != 0;
 
 		if (!damaged && !listed(directory, state, search->name, &damaged) && !damaged)
-			return NEXT;
+			return HWA_NOWHERE;
 		if (damaged)
-			return UNSURE;
+			return HWA_UNSURE;
 	}
 	memcpy(target->path, path->text, bytes);
 	target->path[bytes] = '/';
@@ -201,15 +199,15 @@ static enum match_result try_directory(struct search *search, const struct hwa_i
 }
 
 /* Tries an element relative to the working directory. glibc must name a library that is found there. */
-static enum match_result try_relative(struct search *search, const struct hwa_interned *path)
+static enum hwa_search try_relative(struct search *search, const struct hwa_interned *path)
 {
 	struct hwa_path *absolute = &search->found.path;
 	int error = hwa_absolute(AT_FDCWD, path->bytes ? path->text : ".", absolute);
 
 	if (error && error != -EXDEV)
-		return UNSURE;
+		return HWA_UNSURE;
 	path = hwa_intern(absolute->at, absolute->bytes);
-	return path && try_directory(search, path) == NEXT ? NEXT : UNSURE;
+	return path && try_directory(search, path) == HWA_NOWHERE ? HWA_NOWHERE : HWA_UNSURE;
 }
 
 /* ---- search paths ---- */
@@ -283,97 +281,93 @@ static const struct list *list_of(const char *text, const char *separators, cons
 	return list;
 }
 
-static enum match_result try_list(struct search *search, const char *text, const char *separators,
+static enum hwa_search try_list(struct search *search, const char *text, const char *separators,
 	struct hwa_object *owner)
 {
 	const char *origin = owner && strchr(text, '$') ? hwa_object_origin(owner) : NULL;
 	const struct list *list = list_of(text, separators, origin ? origin : "");
-	enum match_result result = list ? NEXT : UNSURE;
+	enum hwa_search result = list ? HWA_NOWHERE : HWA_UNSURE;
 
 	search->any = true;
-	for (size_t i = 0; result == NEXT && i < list->count; i++) {
+	for (size_t i = 0; result == HWA_NOWHERE && i < list->count; i++) {
 		const struct hwa_interned *directory = list->directories[i];
 
 		if (!directory)
-			return UNSURE;
+			return HWA_UNSURE;
 		result = directory->text[0] == '/' ? try_directory(search, directory) : try_relative(search, directory);
 	}
 	return result;
 }
 
 /* Tries the DT_RPATH of the object that needs the name, of its loaders, and of the program. */
-static enum match_result try_rpaths(struct search *search, struct hwa_object *loader)
+static enum hwa_search try_rpaths(struct search *search, struct hwa_object *loader)
 {
-	struct hwa_object *program = hwa_object_main();
 	bool did_program = false;
-	enum match_result result = NEXT;
+	enum hwa_search result = HWA_NOWHERE;
 
-	for (struct hwa_object *object = loader; result == NEXT && object; object = object->loader) {
+	for (struct hwa_object *object = loader; result == HWA_NOWHERE && object; object = object->loader) {
 		if (object->rpath && *object->rpath) {
 			result = try_list(search, object->rpath, ":", object);
-			did_program |= object == program;
+			did_program |= object == hwa_program;
 		}
 	}
-	if (result == NEXT && !did_program && program && program->rpath && *program->rpath)
-		result = try_list(search, program->rpath, ":", program);
+	if (result == HWA_NOWHERE && !did_program && hwa_program && hwa_program->rpath && *hwa_program->rpath)
+		result = try_list(search, hwa_program->rpath, ":", hwa_program);
 	return result;
 }
 
-static enum match_result hit(struct search *search, const char *path)
+static enum hwa_search hit(struct search *search, const char *path)
 {
 	struct hwa_target *target = search->target;
 
 	target->path_bytes = strlen(path);
 	if (path[0] != '/' || target->path_bytes >= HWA_PATH_MAX)
-		return UNSURE;
+		return HWA_UNSURE;
 	memcpy(target->path, path, target->path_bytes + 1);
-	return HIT;
+	return HWA_FOUND;
 }
 
-static enum match_result try_cache(struct search *search, const struct hwa_object *loader)
+static enum hwa_search try_cache(struct search *search, const struct hwa_object *loader)
 {
 	bool unsure;
 	const char *path = hwa_ldcache_find(search->name, &unsure);
 
 	if (loader->flags_1 & DF_1_NODEFLIB || unsure)
-		return UNSURE;
+		return HWA_UNSURE;
 	if (!path)
-		return NEXT;
-	if (hit(search, path) != HIT)
-		return UNSURE;
+		return HWA_NOWHERE;
+	if (hit(search, path) != HWA_FOUND)
+		return HWA_UNSURE;
 	if (hwa_in_scope(path, search->target->path_bytes))
-		return candidate(search) == HIT ? HIT : UNSURE;
-	return hwa_sys(__NR_faccessat, AT_FDCWD, path, R_OK) == 0 ? HIT : UNSURE;
+		return candidate(search) == HWA_FOUND ? HWA_FOUND : HWA_UNSURE;
+	return hwa_sys(__NR_faccessat, AT_FDCWD, path, R_OK) == 0 ? HWA_FOUND : HWA_UNSURE;
 }
 
 /* Tries the directories that distributions build into glibc. glibc must find a library in one of them. */
-static enum match_result try_defaults(struct search *search)
+static enum hwa_search try_defaults(struct search *search)
 {
-	struct hwa_object *ld_so = hwa_object_ld_so();
-
-	if (!ld_so || strcmp(ld_so->map->l_name, USUAL_LD_SO) != 0)
-		return UNSURE;
-	return try_list(search, DEFAULT_DIRECTORIES, ":", NULL) == NEXT ? NEXT : UNSURE;
+	if (!hwa_ld_so || strcmp(hwa_ld_so->map->l_name, USUAL_LD_SO) != 0)
+		return HWA_UNSURE;
+	return try_list(search, DEFAULT_DIRECTORIES, ":", NULL) == HWA_NOWHERE ? HWA_NOWHERE : HWA_UNSURE;
 }
 
-static enum match_result try_all(struct search *search, struct hwa_object *loader)
+static enum hwa_search try_all(struct search *search, struct hwa_object *loader)
 {
-	struct hwa_object *ld_so = hwa_object_ld_so();
-	enum match_result result = NEXT;
+	enum hwa_search result = HWA_NOWHERE;
 
 	/* In a further namespace the loader knows itself by this name alone. */
-	if (ld_so && ld_so->soname && strcmp(search->name, ld_so->soname) == 0)
-		return UNSURE;
+	if (hwa_ld_so && hwa_ld_so->soname && strcmp(search->name, hwa_ld_so->soname) == 0)
+		return HWA_UNSURE;
 	if (!loader->runpath)
 		result = try_rpaths(search, loader);
-	if (result == NEXT && *hwa_start.library_path)
-		result = try_list(search, hwa_start.library_path, ":;", hwa_object_main());
-	if (result == NEXT && loader->runpath && *loader->runpath)
+	if (result == HWA_NOWHERE && *hwa_start.library_path)
+		result = try_list(search, hwa_start.library_path, ":;", hwa_program);
+	if (result == HWA_NOWHERE && loader->runpath && *loader->runpath)
 		result = try_list(search, loader->runpath, ":", loader);
 	/* Without search paths glibc finds the cache by itself. */
-	if (result == NEXT)
-		result = search->any ? try_cache(search, loader) : UNSURE;
-	return result == NEXT ? try_defaults(search) : result;
+	if (result == HWA_NOWHERE)
+		result = search->any ? try_cache(search, loader) : HWA_UNSURE;
+	return result == HWA_NOWHERE ? try_defaults(search) : result;
 }
 
 enum hwa_search hwa_search(struct hwa_object *loader, const char *name, struct hwa_target *target)
@@ -388,16 +382,9 @@ enum hwa_search hwa_search(struct hwa_object *loader, const char *name, struct h
 	target->in_store = target->replica = false;
 	target->dev = target->ino = 0;
 	hwa_path_begin(&search.found.path, near, sizeof near);
-	enum match_result result = hwa_start.loader_base && search.name_bytes && !hwa_unaudited()
+	enum hwa_search result = hwa_start.loader_base && search.name_bytes && !hwa_unaudited()
 		? try_all(&search, loader)
-		: UNSURE;
+		: HWA_UNSURE;
 	hwa_found_end(&search.found);
-	switch (result) {
-	case HIT:
-		return HWA_FOUND;
-	case NEXT:
-		return HWA_NOWHERE;
-	default:
-		return HWA_UNSURE;
-	}
+	return result;
 }

@@ -101,8 +101,6 @@ int hwa_listing_has(const struct hw_record *record, const struct hw_listing *lis
 
 /* The header's strings, NUL-terminated. */
 const char *hwa_store_prefix(size_t *bytes);
-/* The prefix of the original's path in the kernel's names of the store's files. */
-const char *hwa_store_prefix_shown(size_t *bytes);
 /* Returns true if the store is reached through a process that may end: then a known copy can't be opened. */
 bool hwa_store_can_vanish(void);
 /* Returns the memory domain whose mirror this process uses; -1 for the common mirror. */

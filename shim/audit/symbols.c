@@ -157,11 +157,10 @@ static char ***environment_in(const struct symbols *symbols)
 /* A program that uses the variable has a copy of it, which libc uses. */
 char **hwa_environment(const struct hwa_namespace *ns)
 {
-	const struct hwa_object *program = hwa_object_main();
 	char ***place = ns->environment;
 	struct symbols symbols;
 
-	if (ns->lmid == LM_ID_BASE && program && read_symbols(program->map, &symbols)) {
+	if (ns->lmid == LM_ID_BASE && hwa_program && read_symbols(hwa_program->map, &symbols)) {
 		char ***own = environment_in(&symbols);
 		place = own ? own : place;
 	}

@@ -356,12 +356,6 @@ const char *hwa_store_prefix(size_t *bytes)
 	return table.store.at;
 }
 
-const char *hwa_store_prefix_shown(size_t *bytes)
-{
-	*bytes = table.store.bytes - table.way_bytes;
-	return table.store.at ? table.store.at + table.way_bytes : NULL;
-}
-
 bool hwa_store_can_vanish(void)
 {
 	return table.way_bytes > 0;

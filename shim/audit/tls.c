@@ -302,7 +302,7 @@ static const Elf64_Phdr *tls_segment(const struct hwa_object *object)
 	const Elf64_Phdr *segment = read;
 	size_t count;
 
-	if (object == hwa_object_main()) {
+	if (object == hwa_program) {
 		segment = hwa_start.segments;
 		count = hwa_start.segment_count;
 	} else if (has_first_page(map) && is_header(header) && header->e_phoff < hwa_start.page_bytes &&
@@ -336,7 +336,7 @@ void hwa_tls_object(const struct hwa_object *object)
 			is_static = entry->d_un.d_val & DF_STATIC_TLS;
 	}
 	segment = tls_segment(object);
-	if (segment && object == hwa_object_main()) {
+	if (segment && object == hwa_program) {
 		/* The program's own storage was laid out before. */
 		if (segment->p_align > tls.align)
 			tls.align = segment->p_align;

@@ -110,13 +110,9 @@ char **hwa_bare(char *const envp[], const char *libraries, char **slots)
 void hwa_bare_here(struct hwa_namespace *ns, const char *libraries)
 {
 	HWA_PATH_APART(text);
-	typedef int sets(const char *name, const char *value, int overwrite);
-	typedef int unsets(const char *name);
-	sets *set = REAL_AS(sets *, setenv);
-	unsets *unset = REAL_AS(unsets *, unsetenv);
 	bool fits = sizeof NAME + strlen(libraries) <= text.room;
-	if (fits && hwa_bare_variable(libraries, text.at) > sizeof NAME - 1 && set)
-		set("LD_AUDIT", text.at + sizeof NAME - 1, 1);
-	else if (unset)
-		unset("LD_AUDIT");
+	if (fits && hwa_bare_variable(libraries, text.at) > sizeof NAME - 1 && LIBC(setenv))
+		LIBC(setenv)("LD_AUDIT", text.at + sizeof NAME - 1, 1);
+	else if (LIBC(unsetenv))
+		LIBC(unsetenv)("LD_AUDIT");
 }

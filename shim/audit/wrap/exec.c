@@ -9,6 +9,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "sys.h"
 
@@ -29,17 +30,11 @@
 /* The process's own environment, which only libc knows. */
 static char *const own_environment[1];
 
-typedef char *gets_variable(const char *name);
-typedef int executes(const char *file, char *const argv[], char *const envp[]);
-typedef int executes_here(const char *file, char *const argv[]);
-
 static const char *variable(struct hwa_namespace *ns, char *const envp[], const char *name)
 {
 	size_t bytes = strlen(name);
-	if (envp == own_environment) {
-		gets_variable *get = REAL_AS(gets_variable *, getenv);
-		return get ? get(name) : NULL;
-	}
+	if (envp == own_environment)
+		return LIBC(getenv) ? LIBC(getenv)(name) : NULL;
 	for (; envp && *envp; envp++) {
 		if (strlen(*envp) > bytes && memcmp(*envp, name, bytes) == 0 && (*envp)[bytes] == '=')
 			return *envp + bytes + 1;
@@ -107,7 +102,7 @@ static void note_environment(struct hwa_namespace *ns, char *const envp[], const
 static __attribute__((noinline)) int execute_bare(struct hwa_namespace *ns, const char *file, char *const argv[],
 	char *const envp[])
 {
-	BARE(REAL_AS(executes *, execve), (file, argv), ());
+	BARE(LIBC(execve), (file, argv), ());
 }
 
 static int execute(struct hwa_namespace *ns, const char *file, char *const argv[], char *const envp[], bool bare)
@@ -115,8 +110,8 @@ static int execute(struct hwa_namespace *ns, const char *file, char *const argv[
 	if (bare)
 		return execute_bare(ns, file, argv, envp);
 	if (envp == own_environment)
-		return REAL_AS(executes_here *, execv)(file, argv);
-	return REAL_AS(executes *, execve)(file, argv, envp);
+		return LIBC(execv)(file, argv);
+	return LIBC(execve)(file, argv, envp);
 }
 
 /* Returns true unless more would have to be copied than the stack has space for. */
@@ -323,8 +318,7 @@ static int serve_fexecve(struct hwa_namespace *ns, int fd, char *const argv[], c
 static __attribute__((noinline)) int fexecve_bare(struct hwa_namespace *ns, int fd, char *const argv[],
 	char *const envp[])
 {
-	typedef int runs(int fd, char *const argv[], char *const envp[]);
-	BARE(REAL_AS(runs *, fexecve), (fd, argv), ());
+	BARE(LIBC(fexecve), (fd, argv), ());
 }
 
 WRAP(int, fexecve, (int fd, char *const argv[], char *const envp[]), (fd, argv, envp))
@@ -338,8 +332,7 @@ WRAP(int, fexecve, (int fd, char *const argv[], char *const envp[]), (fd, argv, 
 static __attribute__((noinline)) int execveat_bare(struct hwa_namespace *ns, int dirfd, const char *path,
 	char *const argv[], char *const envp[], int flags)
 {
-	typedef int runs(int dirfd, const char *path, char *const argv[], char *const envp[], int flags);
-	BARE(REAL_AS(runs *, execveat), (dirfd, path, argv), (, flags));
+	BARE(LIBC(execveat), (dirfd, path, argv), (, flags));
 }
 
 WRAP(int, execveat, (int dirfd, const char *path, char *const argv[], char *const envp[], int flags),
@@ -430,7 +423,7 @@ static __attribute__((noinline)) int spawn_path(struct hwa_namespace *ns, const 
 		*answer = HWA_ORIGINAL;
 		return UNSERVED;
 	}
-	spawns *spawn = REAL_AS(spawns *, posix_spawn);
+	spawns *spawn = LIBC(posix_spawn);
 	int error = exec.interpreter ? spawn_script(spawn, &exec, path, pid, actions, attributes, argv, envp)
 				     : spawn(pid, exec.file, actions, attributes, argv, envp);
 	if (error == 0 || error == E2BIG || error == ENOMEM || error == EAGAIN)

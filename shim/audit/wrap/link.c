@@ -3,6 +3,7 @@
 #include "wrap.h"
 
 #include <errno.h>
+#include <string.h>
 
 #include "path.h"
 #include "sys.h"
@@ -131,15 +132,12 @@ SERVED(ssize_t, __readlink_chk, (const char *path, char *buffer, size_t size, si
 SERVED(ssize_t, __readlinkat_chk, (int dirfd, const char *path, char *buffer, size_t size, size_t room),
 	(dirfd, path, buffer, size, room), size > room ? UNSERVED : read_link(ns, dirfd, path, buffer, size))
 
-typedef char *duplicates(const char *);
-
 /* Copies the path into the caller's buffer, or into new memory. That is from libc's strdup, which allocates as realpath
  * does: with the program's own malloc if it has one. */
 static char *give_path(struct hwa_namespace *ns, const struct hwa_path *path, char *resolved)
 {
-	duplicates *duplicate = REAL_AS(duplicates *, strdup);
 	if (!resolved)
-		return duplicate ? duplicate(path->at) : UNSERVED_POINTER;
+		return LIBC(strdup) ? LIBC(strdup)(path->at) : UNSERVED_POINTER;
 	return memcpy(resolved, path->at, path->bytes + 1);
 }
 

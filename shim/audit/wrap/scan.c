@@ -6,23 +6,22 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "sys.h"
 
-typedef char *duplicates(const char *);
 typedef int selects(const struct dirent *);
 typedef int compares(const struct dirent **, const struct dirent **);
-typedef void sorts(void *base, size_t count, size_t bytes, int (*compare)(const void *, const void *));
 
 /* Returns a block of the program's malloc; NULL if there is no memory. */
 static void *allocate(struct hwa_namespace *ns, size_t bytes)
 {
-	duplicates *duplicate = REAL_AS(duplicates *, strdup);
 	char *text = hwa_map(bytes);
 	if (!text)
 		return NULL;
 	memset(text, 'x', bytes - 1);
-	void *block = duplicate(text);
+	void *block = LIBC(strdup)(text);
 	hwa_sys(__NR_munmap, text, bytes);
 	return block;
 }
@@ -32,7 +31,7 @@ static void *allocate_entry(struct hwa_namespace *ns, const struct dirent *entry
 	char text[sizeof(struct dirent) + 1];
 	memset(text, 'x', entry->d_reclen - 1u);
 	text[entry->d_reclen - 1] = 0;
-	char *block = REAL_AS(duplicates *, strdup)(text);
+	char *block = LIBC(strdup)(text);
 	return block ? memcpy(block, entry, entry->d_reclen) : NULL;
 }
 
@@ -71,7 +70,7 @@ static int scan(struct hwa_namespace *ns, const struct hw_record *record, const 
 		found[count++] = copy;
 	}
 	if (count > 0 && compare) {
-		sorts *sort = REAL_AS(sorts *, qsort);
+		__typeof__(&qsort) sort = LIBC(qsort);
 		sort(found, (size_t)count, sizeof *found, (int (*)(const void *, const void *))(void (*)(void))compare);
 	}
 	*list = found;

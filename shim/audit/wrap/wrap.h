@@ -48,8 +48,8 @@ _Static_assert(HWA_NAMESPACES == 4, "WRAP makes one entry for each namespace");
 
 /* The function that the namespace's own libc has under a wrapper's name. */
 #define REAL(name) ((__typeof__(&hwa_entry0_##name))ns->real[HWA_FN_##name])
-/* The same for a function without a wrapper, with its type. */
-#define REAL_AS(type, name) ((type)ns->real[HWA_FN_##name])
+/* The same for a function that libc's headers declare. */
+#define LIBC(name) ((__typeof__(&name))ns->real[HWA_FN_##name])
 
 /* A wrapper with the result of `serve`, or with the original's if that is UNSERVED. */
 #define SERVED(type, name, parameters, arguments, serve) \

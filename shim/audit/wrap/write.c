@@ -212,17 +212,13 @@ static int original_of(int fd)
 	return record ? hwa_open_original(record, O_PATH) : OWN;
 }
 
-typedef ssize_t gets_attribute(const char *path, const char *name, void *value, size_t bytes);
-typedef ssize_t lists_attributes(const char *path, char *list, size_t bytes);
-
 BY_ORIGINAL(ssize_t, fgetxattr, (int fd, const char *name, void *value, size_t bytes), (fd, name, value, bytes),
-	original_of, REAL_AS(gets_attribute *, getxattr)(link, name, value, bytes))
+	original_of, LIBC(getxattr)(link, name, value, bytes))
 BY_ORIGINAL(ssize_t, flistxattr, (int fd, char *list, size_t bytes), (fd, list, bytes), original_of,
-	REAL_AS(lists_attributes *, listxattr)(link, list, bytes))
+	LIBC(listxattr)(link, list, bytes))
 
 #define WRAP_FSTATFS(name, structure) \
-	BY_ORIGINAL(int, name, (int fd, struct structure *out), (fd, out), original_of, \
-		REAL_AS(__typeof__(&name), name)(original, out))
+	BY_ORIGINAL(int, name, (int fd, struct structure *out), (fd, out), original_of, LIBC(name)(original, out))
 WRAP_FSTATFS(fstatfs, statfs)
 WRAP_FSTATFS(fstatfs64, statfs64)
 WRAP_FSTATFS(fstatvfs, statvfs)

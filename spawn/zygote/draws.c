@@ -19,8 +19,6 @@
 #include <unistd.h>
 
 #define ERRNO_MAX 4095
-/* The random bytes that the kernel provides to each program. */
-#define AT_RANDOM_BYTES 16
 
 static atomic_bool notices;
 static atomic_uint count;
@@ -45,13 +43,6 @@ unsigned hwsp_draws_count(void)
 const char *hwsp_draws_take(void)
 {
 	return atomic_exchange(&first, NULL);
-}
-
-void hwsp_draws_renew(void)
-{
-	void *bytes = (void *)getauxval(AT_RANDOM);
-	if (bytes)
-		syscall(SYS_getrandom, bytes, AT_RANDOM_BYTES, GRND_NONBLOCK);
 }
 
 static void note_draw(const char *what)

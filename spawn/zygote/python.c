@@ -295,7 +295,6 @@ int hwsp_python_main(int argc, char **argv)
 	hwsp_zygote.before_fork = hwsp_py.PyOS_BeforeFork;
 	hwsp_zygote.after_fork = hwsp_py.PyOS_AfterFork_Parent;
 	hwsp_zygote_serve();
-	hwsp_draws_renew();
 	if (!is_as_at_start() || !hwsp_python_read(hwsp_zygote.argv, &read) || !hwsp_python_can_run(&read))
 		exec_interpreter();
 	hwsp_py.PyOS_AfterFork_Child();

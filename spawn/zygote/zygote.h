@@ -75,8 +75,6 @@ void hwsp_draws_end(void);
 unsigned hwsp_draws_count(void);
 /* Returns what was noticed first since the call before, or NULL. */
 const char *hwsp_draws_take(void);
-/* A process gets random bytes of its own where the kernel has written some. */
-void hwsp_draws_renew(void);
 
 /* signals.c */
 

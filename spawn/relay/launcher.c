@@ -18,7 +18,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
-#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -68,7 +67,6 @@ static bool is_noting_first(void)
 static bool prepare_process(void)
 {
 	uint64_t random;
-	struct sockaddr_un address = {.sun_family = AF_UNIX};
 
 	/* A zygote that could not be made is not tried again at each fork. */
 	if (hwsp_relay.owner == getpid())
@@ -77,16 +75,17 @@ static bool prepare_process(void)
 	hwsp_relay = (struct relay){.listener = -1, .owner = getpid()};
 	if (is_noting_first() || getrandom(&random, sizeof random, 0) != sizeof random)
 		return false;
-	snprintf(hwsp_relay.address, sizeof hwsp_relay.address, "headwater-relay-%d-%016llx", getpid(),
-		(unsigned long long)random);
-	strcpy(address.sun_path + 1, hwsp_relay.address);
+	hwsp_relay.address.sun_family = AF_UNIX;
+	int length = snprintf(hwsp_relay.address.sun_path + 1, sizeof hwsp_relay.address.sun_path - 1,
+		"headwater-relay-%d-%016llx", getpid(), (unsigned long long)random);
+	hwsp_relay.address_bytes = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
 	hwsp_relay.listener = hwsp_move_high(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-	hwsp_relay.shared = mmap(NULL, sizeof *hwsp_relay.shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+	hwsp_relay.awaited = mmap(NULL, sizeof *hwsp_relay.awaited, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
 		-1, 0);
-	if (hwsp_relay.listener < 0 || hwsp_relay.shared == MAP_FAILED)
+	if (hwsp_relay.listener < 0 || hwsp_relay.awaited == MAP_FAILED)
 		return false;
-	socklen_t length = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(hwsp_relay.address));
-	hwsp_relay.ready = bind(hwsp_relay.listener, (struct sockaddr *)&address, length) == 0 &&
+	hwsp_relay.ready = bind(hwsp_relay.listener, (struct sockaddr *)&hwsp_relay.address,
+				   hwsp_relay.address_bytes) == 0 &&
 		listen(hwsp_relay.listener, SITES_MAX) == 0;
 	return hwsp_relay.ready;
 }
@@ -185,17 +184,16 @@ static bool await_child(int connection, int ms)
 /* Replies to the child. Returns the PID of the process that replaces it, or 0 if the child itself continues. */
 static pid_t answer_child(int connection)
 {
-	struct relay_question question;
+	char path[RELAY_PATH_BYTES];
 	struct relay_reply reply = {0};
-	struct relay_outcome outcome = {0};
+	int32_t made;
 	struct program *program = NULL;
 	size_t received;
 
 	if (await_child(connection, EXEC_MS_MAX) &&
-		hwsp_receive(connection, &question, sizeof question, &received, NULL, NULL) == 0 &&
-		received == sizeof question) {
-		question.path[RELAY_PATH_BYTES - 1] = 0;
-		program = find_program(question.path);
+		hwsp_receive(connection, path, sizeof path, &received, NULL, NULL) == 0 && received == sizeof path) {
+		path[RELAY_PATH_BYTES - 1] = 0;
+		program = find_program(path);
 	}
 	if (program && program->context.state && hwsp_context_zygote(&program->context, &reply.zygote))
 		reply.go = 1;
@@ -206,16 +204,16 @@ static pid_t answer_child(int connection)
 		return 0;
 	}
 	if (!await_child(connection, GO_MS_MAX) ||
-		hwsp_receive(connection, &outcome, sizeof outcome, &received, NULL, NULL) || received != sizeof outcome)
+		hwsp_receive(connection, &made, sizeof made, &received, NULL, NULL) || received != sizeof made)
 		return 0;
-	return outcome.pid;
+	return made;
 }
 
 /* Forks, and waits until the child executes a program or continues by itself. */
 static pid_t relay(unsigned *fruitless)
 {
 	int alive[2];
-	uint32_t generation = atomic_fetch_add(&hwsp_relay.shared->generation, 1) + 1;
+	uint32_t generation = atomic_fetch_add(hwsp_relay.awaited, 1) + 1;
 	pid_t made = 0;
 
 	if (pipe2(alive, O_CLOEXEC))
@@ -242,7 +240,7 @@ static pid_t relay(unsigned *fruitless)
 			hwsp_children_show(child);
 		}
 		/* From now on the child is the one that fork() has returned. */
-		atomic_fetch_add(&hwsp_relay.shared->generation, 1);
+		atomic_fetch_add(hwsp_relay.awaited, 1);
 	}
 	close(alive[0]);
 	errno = error;

@@ -6,38 +6,28 @@
 
 #include <dlfcn.h>
 #include <stdatomic.h>
+#include <sys/un.h>
 
 #define RELAY_PATH_BYTES 4096
 /* The C library's function behind one of the same name here. */
 #define ORIGINAL(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
 
-/* A child's request before it would exec. */
-struct relay_question {
-	uint32_t generation;
-	char path[RELAY_PATH_BYTES];
-};
-/* The reply: exec, or have the zygote spawn. The zygote's socket is attached to the latter. */
+/* The reply to a child's request, the path that it would exec: exec, or have the zygote spawn, and return the
+ * PID of the process, 0 if there is none. The zygote's socket is attached to the latter. */
 struct relay_reply {
 	uint32_t go;
 	struct hwsp_zygote zygote; /* as its owner sees it; the memory for results has the same address in the child */
 };
-/* The outcome of that. */
-struct relay_outcome {
-	int32_t pid; /* 0: it execs itself */
-};
 
 /* launcher.c: the process that forks. */
 
-/* Shared with all children. */
-struct relay_shared {
-	_Atomic uint32_t generation; /* of the child that may send a request */
-};
 struct relay {
 	bool ready;
 	pid_t owner;
 	int listener;
-	char address[64]; /* of an abstract socket: a child may close descriptors that it did not open */
-	struct relay_shared *shared;
+	struct sockaddr_un address; /* of an abstract socket: a child may close descriptors that it did not open */
+	socklen_t address_bytes;
+	_Atomic uint32_t *awaited; /* generation of the child that may send a request; shared with all children */
 	/* In a child. */
 	bool child;
 	uint32_t generation;

@@ -3,11 +3,9 @@
 
 #include <errno.h>
 #include <limits.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/un.h>
 #include <termios.h>
 #include <unistd.h>
 
@@ -16,17 +14,14 @@
 
 static int connect_to_parent(void)
 {
-	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	struct timeval limit = {.tv_sec = ANSWER_S_MAX};
 	int connection = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 
 	if (connection < 0)
 		return -1;
-	strcpy(address.sun_path + 1, hwsp_relay.address);
-	socklen_t length = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(hwsp_relay.address));
 	setsockopt(connection, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
 	setsockopt(connection, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
-	if (connect(connection, (struct sockaddr *)&address, length)) {
+	if (connect(connection, (struct sockaddr *)&hwsp_relay.address, hwsp_relay.address_bytes)) {
 		close(connection);
 		return -1;
 	}
@@ -89,33 +84,31 @@ static bool absolute(const char *path, char out[RELAY_PATH_BYTES])
 
 void hwsp_relay_exec(const char *path, char *const argv[], char *const envp[])
 {
-	struct relay_question question = {.generation = hwsp_relay.generation};
+	char whole[RELAY_PATH_BYTES] = "";
 	struct relay_reply reply;
-	struct relay_outcome outcome = {0};
 	int error = errno, zygote_socket = -1;
 	uint32_t fds = 1;
 	size_t received;
 
 	/* Once: a program that could not be begun may be followed by another. */
-	if (!hwsp_relay.child || !argv || !argv[0] ||
-		atomic_load(&hwsp_relay.shared->generation) != hwsp_relay.generation)
+	if (!hwsp_relay.child || !argv || !argv[0] || atomic_load(hwsp_relay.awaited) != hwsp_relay.generation)
 		return;
 	hwsp_relay.child = false;
-	if (access(path, X_OK) || !absolute(path, question.path)) {
+	if (access(path, X_OK) || !absolute(path, whole)) {
 		errno = error;
 		return;
 	}
 	int connection = connect_to_parent();
 	if (connection < 0)
 		return;
-	if (hwsp_send(connection, &question, sizeof question, -1) == 0 &&
+	if (hwsp_send(connection, whole, sizeof whole, -1) == 0 &&
 		hwsp_receive(connection, &reply, sizeof reply, &received, &zygote_socket, &fds) == 0 &&
 		received == sizeof reply && reply.go && fds == 1) {
 		reply.zygote.socket = zygote_socket;
-		outcome.pid = spawn_by_zygote(&reply.zygote, argv, envp ? envp : environ);
+		int32_t made = spawn_by_zygote(&reply.zygote, argv, envp ? envp : environ);
 		close(zygote_socket);
-		hwsp_send(connection, &outcome, sizeof outcome, -1);
-		if (outcome.pid > 0)
+		hwsp_send(connection, &made, sizeof made, -1);
+		if (made > 0)
 			_exit(0);
 	}
 	close(connection);

@@ -246,32 +246,6 @@ fn half(bytes: &[u8], at: usize) -> usize {
     bytes[at..].first_chunk().map_or(0, |word| u32::from_le_bytes(*word) as usize)
 }
 
-/// Looks `name` up in a blob. `None` if the blob is damaged, `Some(None)` if the name is not in it,
-/// otherwise its `d_type`.
-pub fn find_in_blob(blob: &[u8], name: &[u8]) -> Option<Option<u8>> {
-    let word = |at: usize| Some(u32::from_le_bytes(blob.get(at..at + 4)?.try_into().ok()?));
-    let slots = word(4)? as usize;
-    if !is_index(slots) {
-        return None;
-    }
-    let entries_at = slots.checked_mul(4)?.checked_add(HEADER_BYTES)?;
-    let mut slot = hash::bytes(name) as usize & (slots - 1);
-    for _ in 0..slots {
-        let number = word(HEADER_BYTES + slot * 4)? as usize;
-        if number == 0 {
-            return Some(None);
-        }
-        let at = (number - 1).checked_mul(ENTRY_BYTES)?.checked_add(entries_at)?;
-        let name_at = word(at + 8)? as usize;
-        let bytes = u16::from_le_bytes(blob.get(at + 12..at + 14)?.try_into().ok()?) as usize;
-        if blob.get(name_at..name_at.checked_add(bytes)?)? == name {
-            return Some(Some(*blob.get(at + 14)?));
-        }
-        slot = (slot + 1) & (slots - 1);
-    }
-    None
-}
-
 fn insert(index: &mut [u8], slots: usize, hash: u64, value: u32) {
     let mut slot = hash as usize & (slots - 1);
     while index[slot * 4..slot * 4 + 4] != [0; 4] {
@@ -298,15 +272,11 @@ mod tests {
         assert_eq!(listing.len(), 1000);
         for (number, name) in names.iter().enumerate() {
             let expected = Name { ino: number as u64, d_type: d_type::FILE, name: name.as_bytes() };
-            assert_eq!(find_in_blob(listing.blob(), name.as_bytes()), Some(Some(d_type::FILE)));
             assert_eq!(listing.find(name.as_bytes()), Some((number, expected)));
             assert_eq!(listing.get(number), Some(expected));
         }
-        assert_eq!(find_in_blob(listing.blob(), b"lib1000.so"), Some(None));
         assert_eq!((listing.find(b"lib1000.so"), listing.get(1000)), (None, None));
-        assert_eq!(find_in_blob(Listing::default().blob(), b"x"), Some(None));
         assert_eq!((Listing::default().find(b""), Listing::default().is_empty()), (None, true));
-        assert_eq!(find_in_blob(&listing.blob()[..50], b"lib7.so"), None);
     }
 
     #[test]

@@ -6,8 +6,7 @@
 #![cfg(loom)]
 
 use headwater_abi::attr::mode;
-use headwater_abi::listing::find_in_blob;
-use headwater_abi::table::{AtomicU64, Fact, Geometry, Header, Reader, State, View, Writer};
+use headwater_abi::table::{AtomicU64, Fact, Geometry, Header, Named, Reader, State, View, Writer};
 use headwater_abi::{Attr, Kind, Listing, Name, Path};
 use loom::sync::Arc;
 use loom::thread;
@@ -93,7 +92,7 @@ fn attributes_then_a_listing() {
             assert_eq!(record.kind == Kind::Dir, record.state.contains(State::ATTR));
             assert_eq!(record.attr(), record.state.contains(State::ATTR).then(|| attr(mode::DIR)));
             if record.state.contains(State::LISTED) {
-                assert_eq!(find_in_blob(&record.aux().unwrap(), b"n"), Some(Some(8)));
+                assert_eq!(record.names().unwrap().find(b"n"), Some(Some(Named { ino: 1, d_type: 8 })));
             }
         },
     );

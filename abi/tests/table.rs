@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 
 use headwater_abi::attr::mode;
-use headwater_abi::listing::find_in_blob;
 use headwater_abi::table::{
     AtomicU64, Fact, Geometry, Header, MAGIC, Ordering, Reader, Record, State, TableError, VERSION, View, Writer, word,
 };
@@ -222,8 +221,9 @@ fn survive(words: &[u64], seed: u8) {
     for record in found.into_iter().flatten().chain(by_number) {
         record.path();
         record.attr();
-        if let Some(aux) = record.aux() {
-            find_in_blob(&aux, b"libz.so");
+        record.aux();
+        if let Some(names) = record.names() {
+            names.find(b"libz.so");
         }
     }
 }

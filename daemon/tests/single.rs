@@ -48,11 +48,12 @@ fn a_listing_answers_for_absent_names() {
     let lib = cluster.shared("lib");
     let record = table.reader().find(lib.as_os_str().as_encoded_bytes()).expect("its directory is published");
     assert!(record.state.contains(State::LISTED));
-    let blob = record.aux().unwrap();
-    assert_eq!(listing::find_in_blob(&blob, b"absent.so"), Some(None));
-    assert_eq!(listing::find_in_blob(&blob, b"a.so"), Some(Some(listing::d_type::FILE)));
-    assert_eq!(listing::find_in_blob(&blob, b"sub"), Some(Some(listing::d_type::DIR)));
-    assert_eq!(listing::find_in_blob(&blob, b".."), Some(Some(listing::d_type::DIR)));
+    let names = record.names().unwrap();
+    let d_type = |name: &[u8]| names.find(name).map(|found| found.map(|named| named.d_type));
+    assert_eq!(d_type(b"absent.so"), Some(None));
+    assert_eq!(d_type(b"a.so"), Some(Some(listing::d_type::FILE)));
+    assert_eq!(d_type(b"sub"), Some(Some(listing::d_type::DIR)));
+    assert_eq!(d_type(b".."), Some(Some(listing::d_type::DIR)));
     let reports = cluster.stop();
     assert_eq!(reports[0].shared_fs.files_read, 0, "no file is opened for an absent name");
     assert_eq!(reports[0].shared_fs.directories_read, 2, "the scope's root and lib");

@@ -2,7 +2,6 @@
 
 #![no_main]
 
-use headwater_abi::listing::find_in_blob;
 use headwater_abi::table::{AtomicU64, Reader, Record, word};
 use headwater_fuzz::{PATHS, STORE_INO, damaged_table};
 use libfuzzer_sys::fuzz_target;
@@ -37,7 +36,8 @@ fn read_table(words: &[AtomicU64]) {
 
 fn read_record(record: &Record<'_>) {
     let _ = record.attr();
-    if let Some(blob) = record.aux() {
-        let _ = find_in_blob(&blob, b"liba.so");
+    let _ = record.aux();
+    if let Some(names) = record.names() {
+        let _ = names.find(b"liba.so");
     }
 }

@@ -27,7 +27,7 @@ pub struct Named {
 
 impl<'a> Names<'a> {
     /// Returns the listing in the first `bytes` bytes of `words`; `None` if its header does not fit.
-    pub(super) fn new(words: &'a [AtomicU64], bytes: usize) -> Option<Names<'a>> {
+    pub fn new(words: &'a [AtomicU64], bytes: usize) -> Option<Names<'a>> {
         let header = words.first()?.load(Ordering::Relaxed);
         let (count, slots) = (header as u32 as usize, (header >> 32) as usize);
         let names = Names { words, bytes, count, slots };

@@ -9,7 +9,7 @@
 use alloc::vec::Vec;
 
 use super::free::Free;
-use super::layout::{Geometry, MAGIC, State, VERSION, word};
+use super::layout::{Geometry, MAGIC, State, word};
 use super::reader::Record;
 use super::slots::{Slots, VACATED, retired};
 use super::sync::{AtomicU64, Ordering};
@@ -27,18 +27,9 @@ impl<'a, R: FnMut(u64) -> bool> Writer<'a, R> {
     /// [`TableError::NoMemory`] if `reserve` fails for what is in use.
     pub fn attach(words: &'a [AtomicU64], geometry: Geometry, mut reserve: R) -> Result<Self, TableError> {
         let header = |number: usize| words[number].load(Ordering::Relaxed);
-        let expected = [
-            (word::VERSION, VERSION),
-            (word::TOTAL_BYTES, geometry.total_bytes()),
-            (word::SLOTS_AT, geometry.slots_at()),
-            (word::SLOT_COUNT, geometry.slot_count),
-            (word::INO_SLOTS_AT, geometry.ino_slots_at()),
-            (word::INO_SLOT_COUNT, geometry.ino_slot_count),
-            (word::HEAP_AT, geometry.heap_at()),
-        ];
         if (words.len() as u64) * 8 < geometry.total_bytes()
             || words[word::MAGIC].load(Ordering::Acquire) != MAGIC
-            || expected.iter().any(|&(number, value)| header(number) != value)
+            || geometry.constants().iter().any(|&(number, value)| header(number) != value)
         {
             return Err(TableError::Foreign);
         }

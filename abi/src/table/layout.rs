@@ -162,6 +162,19 @@ impl Geometry {
     pub fn heap_at(&self) -> u64 {
         self.ino_slots_at() + self.ino_slot_count * 8
     }
+
+    /// Returns the header's words that are the same in every table of this version and these sizes.
+    pub(super) fn constants(&self) -> [(usize, u64); 7] {
+        [
+            (word::VERSION, VERSION),
+            (word::TOTAL_BYTES, self.total_bytes()),
+            (word::SLOTS_AT, self.slots_at()),
+            (word::SLOT_COUNT, self.slot_count),
+            (word::INO_SLOTS_AT, self.ino_slots_at()),
+            (word::INO_SLOT_COUNT, self.ino_slot_count),
+            (word::HEAP_AT, self.heap_at()),
+        ]
+    }
 }
 
 impl Default for Geometry {

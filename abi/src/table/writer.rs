@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use thiserror::Error;
 
 use super::free::Free;
-use super::layout::{Geometry, Header, MAGIC, State, VERSION, word};
+use super::layout::{Geometry, Header, MAGIC, State, word};
 use super::reader::Record;
 use super::slots::{Slots, VACATED};
 use super::sync::{AtomicU64, Ordering};
@@ -72,27 +72,20 @@ impl<'a, R: FnMut(u64) -> bool> Writer<'a, R> {
         }
         let free = Free::default();
         let mut writer = Writer { words, geometry, heap_used: 0, free, records: 0, inodes: 0, reserve };
-        let slots_at = geometry.slots_at();
-        writer.put(word::VERSION, VERSION);
-        writer.put(word::TOTAL_BYTES, geometry.total_bytes());
-        writer.put(word::GENERATION, header.generation);
-        writer.put(word::SLOTS_AT, slots_at);
-        writer.put(word::SLOT_COUNT, geometry.slot_count);
-        writer.put(word::INO_SLOTS_AT, geometry.ino_slots_at());
-        writer.put(word::INO_SLOT_COUNT, geometry.ino_slot_count);
-        writer.put(word::HEAP_AT, geometry.heap_at());
         let device = |(major, minor): (u32, u32)| u64::from(major) | u64::from(minor) << 32;
-        writer.put(word::STORE_DEV, device(header.store_dev));
-        for (at, value) in [
+        let about = [
+            (word::GENERATION, header.generation),
+            (word::STORE_DEV, device(header.store_dev)),
             (word::ROOT_DEV, device(header.view.root_dev)),
             (word::ROOT_INO, header.view.root_ino),
             (word::ROOT_MNT_ID, header.view.root_mnt_id),
             (word::MNT_NS, header.view.mnt_ns),
             (word::USER_NS, header.view.user_ns),
-        ] {
+            (word::SERVING, 1),
+        ];
+        for (at, value) in geometry.constants().into_iter().chain(about) {
             writer.put(at, value);
         }
-        writer.put(word::SERVING, 1);
         for (at, bytes) in [
             (word::SCOPE_AT, &header.scope_blob()),
             (word::STORE_AT, &header.store),

@@ -2,7 +2,7 @@
  *
  * A call must use the errno and the functions of the libc that the caller was bound to, and its arguments don't show
  * which that is. So every wrapper is written once, with its namespace as an argument, and WRAP makes one entry for each
- * namespace's slot.
+ * namespace's slot. Most are made by SERVED or NOTED.
  *
  * A wrapper that can't serve a call ends in a tail call of the original, unless it must process the result. Then no
  * frame of the library's lies under the original, so cancellation and exceptions unwind, and backtraces read, as

@@ -6,9 +6,9 @@ use crate::NodeId;
 use crate::init::flag;
 use crate::request::{DecodeError, Forgets, Init, Operation, Request, SetTime, Setattr};
 use crate::wire::{
-    BatchForgetIn, CopyFileRangeIn, CreateIn, FSYNC_FDATASYNC, FallocateIn, FlushIn, ForgetIn, ForgetOne, FsyncIn,
-    GETATTR_FH, GetattrIn, InHeader, InitIn, InterruptIn, LinkIn, LseekIn, MkdirIn, MknodIn, Number, OpenIn, ReleaseIn,
-    Rename2In, RenameIn, SetattrIn, SetxattrIn, StatxIn, TransferIn, WRITE_CACHE, fattr, opcode,
+    CopyFileRangeIn, CreateIn, FSYNC_FDATASYNC, FallocateIn, FlushIn, ForgetOne, FsyncIn, GetattrIn, InHeader, InitIn,
+    LseekIn, MkdirIn, MknodIn, Number, OpenIn, ReleaseIn, Rename2In, SetattrIn, SetxattrIn, StatxIn, TransferIn,
+    WRITE_CACHE, fattr, opcode,
 };
 
 impl<'a> Request<'a> {
@@ -47,72 +47,66 @@ impl<'a> Arguments<'a> {
     fn operation(mut self, opcode: u32) -> Option<Operation<'a>> {
         let operation = match opcode {
             opcode::INIT => return self.init().map(Operation::Init),
-            opcode::BATCH_FORGET => self.batch_forget()?,
-            opcode::FORGET => Operation::Forget { lookups: self.take::<ForgetIn>()?.nlookup },
-            opcode::INTERRUPT => Operation::Interrupt { unique: self.take::<InterruptIn>()?.unique },
             opcode::DESTROY => Operation::Destroy,
             opcode::STATFS => Operation::Statfs,
-            opcode::LOOKUP | opcode::UNLINK | opcode::RMDIR | opcode::LINK | opcode::RENAME | opcode::RENAME2 => {
-                self.name_operation(opcode)?
+            opcode::INTERRUPT => Operation::Interrupt { unique: self.take()? },
+            opcode::FORGET => Operation::Forget { lookups: self.take()? },
+            opcode::BATCH_FORGET => self.batch_forget()?,
+            opcode::GETATTR => self.after::<GetattrIn>(Operation::Getattr)?,
+            opcode::STATX => self.after::<StatxIn>(Operation::Statx)?,
+            opcode::SETATTR => Operation::Setattr(Setattr::new(&self.take()?)),
+            opcode::READLINK => Operation::Readlink,
+            opcode::ACCESS => self.after::<Number>(Operation::Access)?,
+            opcode::LISTXATTR => Operation::Listxattr { bytes: self.take::<Number>()?.value },
+            opcode::OPEN => Operation::Open { flags: self.take::<OpenIn>()?.flags },
+            opcode::READ => {
+                let TransferIn { offset, size, .. } = self.take()?;
+                Operation::Read { offset, bytes: size }
             }
-            opcode::CREATE | opcode::MKNOD | opcode::MKDIR | opcode::SYMLINK => self.creation(opcode)?,
-            opcode::GETATTR | opcode::STATX | opcode::SETATTR | opcode::READLINK | opcode::ACCESS => {
-                self.attribute_operation(opcode)?
+            opcode::WRITE => {
+                let TransferIn { offset, size, transfer_flags, flags, .. } = self.take()?;
+                let is_from_cache = transfer_flags & WRITE_CACHE != 0;
+                Operation::Write { offset, flags, is_from_cache, data: self.bytes(size as usize)? }
             }
-            opcode::GETXATTR | opcode::LISTXATTR | opcode::SETXATTR | opcode::REMOVEXATTR => self.xattr(opcode)?,
-            opcode::OPENDIR | opcode::READDIR | opcode::READDIRPLUS | opcode::RELEASEDIR | opcode::FSYNCDIR => {
-                self.directory_operation(opcode)?
+            opcode::FLUSH => self.after::<FlushIn>(Operation::Flush)?,
+            opcode::RELEASE => Operation::Release { handle: self.take::<ReleaseIn>()?.fh },
+            opcode::FSYNC => Operation::Fsync { data_only: self.data_only()? },
+            opcode::FALLOCATE => {
+                let FallocateIn { offset, length, mode, .. } = self.take()?;
+                Operation::Fallocate { offset, bytes: length, mode }
             }
-            opcode::OPEN
-            | opcode::READ
-            | opcode::WRITE
-            | opcode::FLUSH
-            | opcode::RELEASE
-            | opcode::FSYNC
-            | opcode::FALLOCATE
-            | opcode::LSEEK
-            | opcode::COPY_FILE_RANGE => self.file_operation(opcode)?,
-            unknown => return Some(Operation::Unknown(unknown)),
+            opcode::LSEEK => {
+                let LseekIn { offset, whence, .. } = self.take()?;
+                Operation::Lseek { offset, whence }
+            }
+            opcode::COPY_FILE_RANGE => self.after::<CopyFileRangeIn>(Operation::CopyFileRange)?,
+            opcode::OPENDIR => self.after::<OpenIn>(Operation::Opendir)?,
+            opcode::READDIR | opcode::READDIRPLUS => {
+                let TransferIn { offset, size, .. } = self.take()?;
+                Operation::Readdir { offset, bytes: size, plus: opcode == opcode::READDIRPLUS }
+            }
+            opcode::RELEASEDIR => self.after::<ReleaseIn>(Operation::Releasedir)?,
+            opcode::FSYNCDIR => Operation::Fsyncdir { data_only: self.data_only()? },
+            opcode => self.name_operation(opcode)?,
         };
-        self.0.is_empty().then_some(operation)
+        (self.0.is_empty() || matches!(operation, Operation::Unknown(_))).then_some(operation)
     }
 
-    /// Takes the known part and leaves the rest: INIT grows with the versions.
-    fn init(&mut self) -> Option<Init> {
-        let InitIn { major, minor, max_readahead, flags } = self.take()?;
-        let mut flags = u64::from(flags);
-        if flags & flag::INIT_EXT != 0 {
-            flags |= u64::from(self.take::<u32>()?) << 32;
-        }
-        Some(Init { major, minor, readahead_bytes_max: max_readahead, flags })
-    }
-
-    fn batch_forget(&mut self) -> Option<Operation<'a>> {
-        let count = self.take::<BatchForgetIn>()?.count as usize;
-        let forgets = self.bytes(count.checked_mul(size_of::<ForgetOne>())?)?;
-        Some(Operation::BatchForget(Forgets(forgets)))
-    }
-
+    /// Decodes an operation with a name, or an unknown one.
     fn name_operation(&mut self, opcode: u32) -> Option<Operation<'a>> {
         Some(match opcode {
             opcode::LOOKUP => Operation::Lookup { name: self.name()? },
             opcode::UNLINK => Operation::Unlink { name: self.name()? },
             opcode::RMDIR => Operation::Rmdir { name: self.name()? },
-            opcode::LINK => Operation::Link { existing: NodeId(self.take::<LinkIn>()?.oldnodeid), name: self.name()? },
+            opcode::LINK => Operation::Link { existing: NodeId(self.take()?), name: self.name()? },
             opcode::RENAME => {
-                let to = NodeId(self.take::<RenameIn>()?.newdir);
+                let to = NodeId(self.take()?);
                 Operation::Rename { name: self.name()?, to, to_name: self.name()?, flags: 0 }
             }
             opcode::RENAME2 => {
                 let Rename2In { newdir, flags, .. } = self.take()?;
                 Operation::Rename { name: self.name()?, to: NodeId(newdir), to_name: self.name()?, flags }
             }
-            _ => return None,
-        })
-    }
-
-    fn creation(&mut self, opcode: u32) -> Option<Operation<'a>> {
-        Some(match opcode {
             opcode::CREATE => {
                 let CreateIn { flags, mode, umask, .. } = self.take()?;
                 Operation::Create { flags, mode, umask, name: self.name()? }
@@ -126,104 +120,39 @@ impl<'a> Arguments<'a> {
                 Operation::Mkdir { mode, umask, name: self.name()? }
             }
             opcode::SYMLINK => Operation::Symlink { name: self.name()?, target: self.text()? },
-            _ => return None,
-        })
-    }
-
-    fn attribute_operation(&mut self, opcode: u32) -> Option<Operation<'a>> {
-        let handle = |flags: u32, fh: u64| (flags & GETATTR_FH != 0).then_some(fh);
-        Some(match opcode {
-            opcode::GETATTR => {
-                let GetattrIn { getattr_flags, fh, .. } = self.take()?;
-                Operation::Getattr { handle: handle(getattr_flags, fh) }
-            }
-            opcode::STATX => {
-                let StatxIn { getattr_flags, fh, sx_mask, .. } = self.take()?;
-                Operation::Statx { handle: handle(getattr_flags, fh), mask: sx_mask }
-            }
-            opcode::SETATTR => Operation::Setattr(Setattr::new(&self.take()?)),
-            opcode::READLINK => Operation::Readlink,
-            opcode::ACCESS => Operation::Access { mask: self.take::<Number>()?.value },
-            _ => return None,
-        })
-    }
-
-    fn xattr(&mut self, opcode: u32) -> Option<Operation<'a>> {
-        Some(match opcode {
             opcode::GETXATTR => Operation::Getxattr { bytes: self.take::<Number>()?.value, name: self.text()? },
-            opcode::LISTXATTR => Operation::Listxattr { bytes: self.take::<Number>()?.value },
             opcode::REMOVEXATTR => Operation::Removexattr { name: self.text()? },
             opcode::SETXATTR => {
                 let SetxattrIn { size, flags } = self.take()?;
                 Operation::Setxattr { name: self.text()?, value: self.bytes(size as usize)?, flags }
             }
-            _ => return None,
+            unknown => Operation::Unknown(unknown),
         })
     }
 
-    fn directory_operation(&mut self, opcode: u32) -> Option<Operation<'a>> {
-        Some(match opcode {
-            opcode::OPENDIR => Operation::Opendir { flags: self.take::<OpenIn>()?.flags },
-            opcode::READDIR => {
-                let TransferIn { fh, offset, size, .. } = self.take()?;
-                Operation::Readdir { handle: fh, offset, bytes: size }
-            }
-            opcode::READDIRPLUS => {
-                let TransferIn { fh, offset, size, .. } = self.take()?;
-                Operation::Readdirplus { handle: fh, offset, bytes: size }
-            }
-            opcode::RELEASEDIR => Operation::Releasedir { handle: self.take::<ReleaseIn>()?.fh },
-            opcode::FSYNCDIR => {
-                let FsyncIn { fh, fsync_flags, .. } = self.take()?;
-                Operation::Fsyncdir { handle: fh, data_only: fsync_flags & FSYNC_FDATASYNC != 0 }
-            }
-            _ => return None,
-        })
+    /// Takes the known part and leaves the rest: INIT grows with the versions.
+    fn init(&mut self) -> Option<Init> {
+        let InitIn { major, minor, max_readahead, flags } = self.take()?;
+        let mut flags = u64::from(flags);
+        if flags & flag::INIT_EXT != 0 {
+            flags |= u64::from(self.take::<u32>()?) << 32;
+        }
+        Some(Init { major, minor, readahead_bytes_max: max_readahead, flags })
     }
 
-    fn file_operation(&mut self, opcode: u32) -> Option<Operation<'a>> {
-        Some(match opcode {
-            opcode::OPEN => Operation::Open { flags: self.take::<OpenIn>()?.flags },
-            opcode::READ => {
-                let TransferIn { fh, offset, size, flags, .. } = self.take()?;
-                Operation::Read { handle: fh, offset, bytes: size, flags }
-            }
-            opcode::WRITE => {
-                let TransferIn { fh, offset, size, transfer_flags, flags, .. } = self.take()?;
-                let is_from_cache = transfer_flags & WRITE_CACHE != 0;
-                let data = self.bytes(size as usize)?;
-                Operation::Write { handle: fh, offset, flags, is_from_cache, data }
-            }
-            opcode::FLUSH => Operation::Flush { handle: self.take::<FlushIn>()?.fh },
-            opcode::RELEASE => {
-                let ReleaseIn { fh, flags, .. } = self.take()?;
-                Operation::Release { handle: fh, flags }
-            }
-            opcode::FSYNC => {
-                let FsyncIn { fh, fsync_flags, .. } = self.take()?;
-                Operation::Fsync { handle: fh, data_only: fsync_flags & FSYNC_FDATASYNC != 0 }
-            }
-            opcode::FALLOCATE => {
-                let FallocateIn { fh, offset, length, mode, .. } = self.take()?;
-                Operation::Fallocate { handle: fh, offset, bytes: length, mode }
-            }
-            opcode::LSEEK => {
-                let LseekIn { fh, offset, whence, .. } = self.take()?;
-                Operation::Lseek { handle: fh, offset, whence }
-            }
-            opcode::COPY_FILE_RANGE => {
-                let CopyFileRangeIn { fh_in, off_in, nodeid_out, fh_out, off_out, len, .. } = self.take()?;
-                Operation::CopyFileRange {
-                    handle: fh_in,
-                    offset: off_in,
-                    to: NodeId(nodeid_out),
-                    to_handle: fh_out,
-                    to_offset: off_out,
-                    bytes: len,
-                }
-            }
-            _ => return None,
-        })
+    fn batch_forget(&mut self) -> Option<Operation<'a>> {
+        let count = self.take::<Number>()?.value as usize;
+        let forgets = self.bytes(count.checked_mul(size_of::<ForgetOne>())?)?;
+        Some(Operation::BatchForget(Forgets(forgets)))
+    }
+
+    fn data_only(&mut self) -> Option<bool> {
+        Some(self.take::<FsyncIn>()?.fsync_flags & FSYNC_FDATASYNC != 0)
+    }
+
+    /// Takes arguments that no server needs.
+    fn after<T: FromBytes>(&mut self, operation: Operation<'a>) -> Option<Operation<'a>> {
+        self.take::<T>().map(|_| operation)
     }
 
     fn take<T: FromBytes>(&mut self) -> Option<T> {
@@ -267,7 +196,6 @@ impl Setattr {
             size: has(fattr::SIZE).then_some(from.size),
             atime: time(fattr::ATIME, fattr::ATIME_NOW, from.atime, from.atimensec),
             mtime: time(fattr::MTIME, fattr::MTIME_NOW, from.mtime, from.mtimensec),
-            handle: has(fattr::FH).then_some(from.fh),
         }
     }
 }

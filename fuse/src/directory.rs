@@ -10,37 +10,20 @@ use crate::wire::{DIRENT_ALIGN, Dirent, EntryOut};
 pub struct Directory {
     bytes: Vec<u8>,
     bytes_max: usize,
+    plus: bool,
 }
 
 impl Directory {
-    /// Makes an empty reply of at most `bytes_max` bytes.
-    pub fn new(bytes_max: usize) -> Directory {
-        Directory { bytes: Vec::new(), bytes_max }
+    /// Makes an empty reply of at most `bytes_max` bytes, with `plus` to READDIRPLUS.
+    pub fn new(bytes_max: usize, plus: bool) -> Directory {
+        Directory { bytes: Vec::new(), bytes_max, plus }
     }
 
-    /// Adds a name without its node. `next`: the offset behind it. False, and no change, if it does not fit.
-    pub fn name(&mut self, ino: u64, next: u64, d_type: u8, name: &[u8]) -> bool {
-        self.push(&[], ino, next, d_type, name)
-    }
-
-    /// Adds a name of READDIRPLUS. Without an entry (`.`, `..`, or an unknown node) the kernel takes the name
-    /// alone, and no look-up counts.
-    pub fn name_plus(&mut self, ino: u64, next: u64, d_type: u8, name: &[u8], entry: Option<&Entry>) -> bool {
+    /// Adds a name. `next`: the offset behind it. False, and no change, if it does not fit. In a reply to READDIRPLUS
+    /// without an entry (`.`, `..`, or an unknown node), the kernel takes the name alone, and no look-up counts.
+    pub fn name(&mut self, ino: u64, next: u64, d_type: u8, name: &[u8], entry: Option<&Entry>) -> bool {
         let entry = entry.map_or_else(EntryOut::default, Entry::encode);
-        self.push(entry.as_bytes(), ino, next, d_type, name)
-    }
-
-    /// Returns the bytes for [`Reply::data`](crate::Reply::data).
-    pub fn as_bytes(&self) -> &[u8] {
-        &self.bytes
-    }
-
-    /// Returns true until a name is added.
-    pub fn is_empty(&self) -> bool {
-        self.bytes.is_empty()
-    }
-
-    fn push(&mut self, entry: &[u8], ino: u64, next: u64, d_type: u8, name: &[u8]) -> bool {
+        let entry = if self.plus { entry.as_bytes() } else { &[] };
         let bytes = (entry.len() + size_of::<Dirent>() + name.len()).next_multiple_of(DIRENT_ALIGN);
         let end = self.bytes.len() + bytes;
         if end > self.bytes_max {
@@ -53,6 +36,11 @@ impl Directory {
         }
         self.bytes.resize(end, 0);
         true
+    }
+
+    /// Returns the bytes for [`Reply::data`](crate::Reply::data).
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes
     }
 }
 
@@ -86,7 +74,7 @@ mod tests {
             is_plus: bool,
             bytes_max in 0usize..4096,
         ) {
-            let mut directory = Directory::new(bytes_max);
+            let mut directory = Directory::new(bytes_max, is_plus);
             let node = |at: u64| at.is_multiple_of(2).then_some(NodeId(at + 2));
             let entry = |at| Entry {
                 node: node(at),
@@ -94,13 +82,12 @@ mod tests {
                 entry_ttl: crate::reply::FOREVER,
                 attr_ttl: crate::reply::FOREVER,
             };
-            let added = (0..).zip(&names).take_while(|&(at, name)| match is_plus {
-                true => directory.name_plus(at, at + 1, 8, name, node(at).map(|_| entry(at)).as_ref()),
-                false => directory.name(at, at + 1, 8, name),
+            let added = (0..).zip(&names).take_while(|&(at, name)| {
+                directory.name(at, at + 1, 8, name, node(at).map(|_| entry(at)).as_ref())
             });
             let added = added.count();
             prop_assert!(directory.as_bytes().len() <= bytes_max);
-            prop_assert_eq!(directory.is_empty(), added == 0);
+            prop_assert_eq!(directory.as_bytes().is_empty(), added == 0);
             let mut bytes = directory.as_bytes();
             for (at, name) in (0..).zip(&names[..added]) {
                 let expected = (if is_plus { node(at).map_or(0, |n| n.0) } else { 0 }, at, at + 1, 8, name.clone());

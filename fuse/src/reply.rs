@@ -40,7 +40,6 @@ pub mod open_flag {
     pub const DIRECT_IO: u32 = 1;
     pub const KEEP_CACHE: u32 = 2;
     pub const CACHE_DIR: u32 = 8;
-    pub const STREAM: u32 = 16;
     pub const NOFLUSH: u32 = 32;
     pub const PASSTHROUGH: u32 = 128;
 }
@@ -90,19 +89,14 @@ impl Reply<'_> {
         self.value(&CreateOut { entry: entry.encode(), open: encode_open(handle, open_flags, None) })
     }
 
-    /// Replies with a number of bytes written or copied.
-    pub fn written(&self, bytes: u32) -> io::Result<()> {
+    /// Replies with a number of bytes: those written, or those of an extended attribute.
+    pub fn count(&self, bytes: u32) -> io::Result<()> {
         self.value(&Number { value: bytes, padding: 0 })
     }
 
     /// Replies with an offset.
     pub fn offset(&self, offset: u64) -> io::Result<()> {
         self.value(&offset)
-    }
-
-    /// Replies with the size of an extended attribute.
-    pub fn xattr_size(&self, bytes: u32) -> io::Result<()> {
-        self.value(&Number { value: bytes, padding: 0 })
     }
 
     /// Replies with the result of `statfs`.
@@ -249,8 +243,7 @@ mod tests {
         assert_eq!(written(|r| r.data(b"abc")), (0, b"abc".to_vec()));
         assert_eq!(written(|r| r.offset(7)), (0, 7u64.to_ne_bytes().to_vec()));
         let number = [7u32.to_ne_bytes(), [0; 4]].concat();
-        assert_eq!(written(|r| r.written(7)), (0, number.clone()));
-        assert_eq!(written(|r| r.xattr_size(7)), (0, number));
+        assert_eq!(written(|r| r.count(7)), (0, number));
     }
 
     #[test]

@@ -23,7 +23,7 @@ pub struct Request<'a> {
     pub operation: Operation<'a>,
 }
 
-/// An operation and its arguments.
+/// An operation and the arguments that servers need.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "fields are those of the system calls and of linux/fuse.h")]
 pub enum Operation<'a> {
@@ -42,18 +42,11 @@ pub enum Operation<'a> {
     Interrupt {
         unique: u64,
     },
-    Getattr {
-        handle: Option<u64>,
-    },
-    Statx {
-        handle: Option<u64>,
-        mask: u32,
-    },
+    Getattr,
+    Statx,
     Setattr(Setattr),
     Readlink,
-    Access {
-        mask: u32,
-    },
+    Access,
     Open {
         flags: u32,
     },
@@ -64,67 +57,42 @@ pub enum Operation<'a> {
         name: &'a [u8],
     },
     Read {
-        handle: u64,
         offset: u64,
         bytes: u32,
-        flags: u32,
     },
     /// `is_from_cache`: written back from shared mappings, with no caller.
     Write {
-        handle: u64,
         offset: u64,
         flags: u32,
         is_from_cache: bool,
         data: &'a [u8],
     },
-    Flush {
-        handle: u64,
-    },
+    Flush,
     Release {
         handle: u64,
-        flags: u32,
     },
     Fsync {
-        handle: u64,
         data_only: bool,
     },
     Fallocate {
-        handle: u64,
         offset: u64,
         bytes: u64,
         mode: u32,
     },
     Lseek {
-        handle: u64,
         offset: u64,
         whence: u32,
     },
-    CopyFileRange {
-        handle: u64,
-        offset: u64,
-        to: NodeId,
-        to_handle: u64,
-        to_offset: u64,
-        bytes: u64,
-    },
-    Opendir {
-        flags: u32,
-    },
+    CopyFileRange,
+    Opendir,
+    /// `plus`: READDIRPLUS.
     Readdir {
-        handle: u64,
         offset: u64,
         bytes: u32,
+        plus: bool,
     },
-    Readdirplus {
-        handle: u64,
-        offset: u64,
-        bytes: u32,
-    },
-    Releasedir {
-        handle: u64,
-    },
+    Releasedir,
     Fsyncdir {
-        handle: u64,
         data_only: bool,
     },
     Statfs,
@@ -202,7 +170,6 @@ pub struct Setattr {
     pub size: Option<u64>,
     pub atime: Option<SetTime>,
     pub mtime: Option<SetTime>,
-    pub handle: Option<u64>,
 }
 
 /// A time to be set.

@@ -72,12 +72,10 @@ pub(crate) mod fattr {
     pub const SIZE: u32 = 1 << 3;
     pub const ATIME: u32 = 1 << 4;
     pub const MTIME: u32 = 1 << 5;
-    pub const FH: u32 = 1 << 6;
     pub const ATIME_NOW: u32 = 1 << 7;
     pub const MTIME_NOW: u32 = 1 << 8;
 }
 
-pub(crate) const GETATTR_FH: u32 = 1;
 pub(crate) const WRITE_CACHE: u32 = 1;
 pub(crate) const FSYNC_FDATASYNC: u32 = 1;
 /// The bit of `unique` that marks a resent request.
@@ -177,16 +175,9 @@ structures! {
         attr_valid_nsec: u32,
         attr: Attr,
     }
-    struct ForgetIn {
-        nlookup: u64,
-    }
     struct ForgetOne {
         nodeid: u64,
         nlookup: u64,
-    }
-    struct BatchForgetIn {
-        count: u32,
-        dummy: u32,
     }
     struct GetattrIn {
         getattr_flags: u32,
@@ -223,16 +214,10 @@ structures! {
         mode: u32,
         umask: u32,
     }
-    struct RenameIn {
-        newdir: u64,
-    }
     struct Rename2In {
         newdir: u64,
         flags: u32,
         padding: u32,
-    }
-    struct LinkIn {
-        oldnodeid: u64,
     }
     struct SetattrIn {
         valid: u32,
@@ -303,7 +288,7 @@ structures! {
         size: u32,
         flags: u32,
     }
-    /// `fuse_write_out`, `fuse_getxattr_in`, `fuse_getxattr_out` and `fuse_access_in`.
+    /// `fuse_write_out`, `fuse_getxattr_in`, `fuse_getxattr_out`, `fuse_access_in` and `fuse_batch_forget_in`.
     struct Number {
         value: u32,
         padding: u32,
@@ -330,9 +315,6 @@ structures! {
         max_stack_depth: u32,
         request_timeout: u16,
         unused: [u16; 11],
-    }
-    struct InterruptIn {
-        unique: u64,
     }
     struct FallocateIn {
         fh: u64,

@@ -110,7 +110,7 @@ fn needs_source(record: &Record<'_>) -> bool {
 }
 
 fn send(call: &Call<'_>, known: &Known, names: &Names<'_>, offset: u64, bytes: u32, with_attributes: bool) -> Flow {
-    let mut reply = Directory::new(bytes as usize);
+    let mut reply = Directory::new(bytes as usize, with_attributes);
     let mut counted = Vec::new();
     let mut name = Vec::new();
     let device = known.record.attr().map(|attr| (attr.dev_major, attr.dev_minor)).unwrap_or_default();
@@ -119,12 +119,7 @@ fn send(call: &Call<'_>, known: &Known, names: &Names<'_>, offset: u64, bytes: u
         let (ino, next) = (call.view.ino(device, named.ino), MARK << 32 | (number as u64 + 1));
         let entry = if with_attributes { entry(call, known, &name) } else { None };
         counted.extend(entry.as_ref().and_then(|entry| entry.node));
-        let fits = if with_attributes {
-            reply.name_plus(ino, next, named.d_type, &name, entry.as_ref())
-        } else {
-            reply.name(ino, next, named.d_type, &name)
-        };
-        if !fits {
+        if !reply.name(ino, next, named.d_type, &name, entry.as_ref()) {
             release(call, counted.pop_if(|_| entry.is_some()).as_slice());
             break;
         }
@@ -151,14 +146,9 @@ fn entry(call: &Call<'_>, directory: &Known, name: &[u8]) -> Option<Entry> {
 }
 
 fn read_hidden(call: &Call<'_>, ino: u64, offset: u64, bytes: u32, with_attributes: bool) -> Flow {
-    let mut reply = Directory::new(bytes as usize);
+    let mut reply = Directory::new(bytes as usize, with_attributes);
     for (number, name) in [b".".as_slice(), b".."].into_iter().enumerate().skip(usize::try_from(offset).unwrap_or(2)) {
-        let next = number as u64 + 1;
-        if with_attributes {
-            reply.name_plus(ino, next, d_type::DIR, name, None);
-        } else {
-            reply.name(ino, next, d_type::DIR, name);
-        }
+        reply.name(ino, number as u64 + 1, d_type::DIR, name, None);
     }
     answered(call.reply.data(reply.as_bytes()))
 }

@@ -24,19 +24,18 @@ fn dispatch(call: &Call<'_>) -> Flow {
     }
     match call.request.operation {
         Operation::Lookup { name } => nodes::lookup(call, name),
-        Operation::Getattr { .. } => nodes::getattr(call, false),
-        Operation::Statx { .. } => nodes::getattr(call, true),
+        Operation::Getattr => nodes::getattr(call, false),
+        Operation::Statx => nodes::getattr(call, true),
         Operation::Readlink => nodes::readlink(call),
         Operation::Open { .. } if call.view.opening == Opening::None => call.unsupported(),
         Operation::Open { flags } if writes(flags) => change::serve(call),
         Operation::Open { .. } => content::open(call),
-        Operation::Read { offset, bytes, .. } => content::read(call, offset, bytes),
-        Operation::Lseek { offset, whence, .. } => content::seek(call, offset, whence),
-        Operation::Release { handle, .. } => content::release(call, handle),
-        Operation::Opendir { .. } => directory::open(call),
-        Operation::Readdir { offset, bytes, .. } => directory::read(call, offset, bytes, false),
-        Operation::Readdirplus { offset, bytes, .. } => directory::read(call, offset, bytes, true),
-        Operation::Releasedir { .. } => answered(call.reply.ok()),
+        Operation::Read { offset, bytes } => content::read(call, offset, bytes),
+        Operation::Lseek { offset, whence } => content::seek(call, offset, whence),
+        Operation::Release { handle } => content::release(call, handle),
+        Operation::Opendir => directory::open(call),
+        Operation::Readdir { offset, bytes, plus } => directory::read(call, offset, bytes, plus),
+        Operation::Releasedir => answered(call.reply.ok()),
         Operation::Statfs => statfs(call),
         Operation::Getxattr { name, .. } => getxattr(call, name),
         Operation::Listxattr { .. } => use_source(call),
@@ -52,7 +51,7 @@ fn dispatch(call: &Call<'_>) -> Flow {
         }
         // ENOSYS once for each operation, and the kernel sends it no more: the kernel checks permissions itself, and
         // the source file has all data before a write returns.
-        Operation::Access { .. } | Operation::Flush { .. } => call.unsupported(),
+        Operation::Access | Operation::Flush => call.unsupported(),
         Operation::Fsync { .. } | Operation::Fsyncdir { .. } if !call.view.is_writable => call.unsupported(),
         Operation::Destroy => answered(call.reply.ok()),
         Operation::Interrupt { .. } => Flow::Answered,

@@ -162,12 +162,11 @@ fn is_quick(operation: &Operation<'_>) -> bool {
     match operation {
         Operation::Read { bytes, .. } => *bytes <= QUICK_BYTES_MAX,
         Operation::Lookup { .. }
-        | Operation::Getattr { .. }
-        | Operation::Statx { .. }
+        | Operation::Getattr
+        | Operation::Statx
         | Operation::Readlink
         | Operation::Open { .. }
-        | Operation::Readdir { .. }
-        | Operation::Readdirplus { .. } => true,
+        | Operation::Readdir { .. } => true,
         _ => false,
     }
 }

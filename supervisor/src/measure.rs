@@ -159,11 +159,11 @@ fn serve(device: &Device, opening: Opening, copies: &[OwnedFd]) -> io::Result<()
                 let backing = device.open_backing(copy()?.as_fd())?;
                 reply.open(u64::from(backing), open_flag::NOFLUSH, Some(backing))?;
             }
-            Operation::Release { handle, .. } => {
+            Operation::Release { handle } => {
                 device.close_backing(handle as u32)?;
                 reply.ok()?;
             }
-            Operation::Read { offset, bytes, .. } => {
+            Operation::Read { offset, bytes } => {
                 let bytes = content.len().min(bytes as usize);
                 let bytes = pread(copy()?, &mut content[..bytes], offset)?;
                 reply.data(&content[..bytes])?;
@@ -185,7 +185,7 @@ fn answer(node: NodeId, operation: &Operation<'_>, reply: Reply<'_>) -> io::Resu
                 attr_ttl: FOREVER,
             })
         }
-        Operation::Getattr { .. } => reply.attr(&attr(node), FOREVER),
+        Operation::Getattr => reply.attr(&attr(node), FOREVER),
         Operation::Forget { .. } | Operation::BatchForget(_) | Operation::Interrupt { .. } => Ok(()),
         _ => reply.error(Errno::NOSYS.raw_os_error()),
     }

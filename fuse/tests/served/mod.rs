@@ -190,22 +190,21 @@ impl Tree {
         let node = request.node;
         match request.operation {
             Operation::Lookup { name } => reply.entry(&lookup(node, name)),
-            Operation::Getattr { .. } => reply.attr(&attr(node), FOREVER),
-            Operation::Statx { .. } => reply.statx(&attr(node), FOREVER),
+            Operation::Getattr => reply.attr(&attr(node), FOREVER),
+            Operation::Statx => reply.statx(&attr(node), FOREVER),
             Operation::Readlink => reply.data(b"hello"),
             Operation::Open { .. } => self.open(node, reply),
-            Operation::Opendir { .. } => reply.error(Errno::NOSYS.raw_os_error()),
+            Operation::Opendir => reply.error(Errno::NOSYS.raw_os_error()),
             Operation::Read { offset, bytes, .. } => {
                 let content = content(node);
                 let rest = content.get(offset as usize..).unwrap_or_default();
                 reply.data(&rest[..rest.len().min(bytes as usize)])
             }
-            Operation::Readdir { offset, bytes, .. } => reply.data(list(node, offset, bytes, false).as_bytes()),
-            Operation::Readdirplus { offset, bytes, .. } => reply.data(list(node, offset, bytes, true).as_bytes()),
-            Operation::Getxattr { name: b"user.note", bytes: 0 } if node == HELLO => reply.xattr_size(3),
+            Operation::Readdir { offset, bytes, plus } => reply.data(list(node, offset, bytes, plus).as_bytes()),
+            Operation::Getxattr { name: b"user.note", bytes: 0 } if node == HELLO => reply.count(3),
             Operation::Getxattr { name: b"user.note", .. } if node == HELLO => reply.data(b"abc"),
             Operation::Getxattr { .. } => reply.error(Errno::NODATA.raw_os_error()),
-            Operation::Listxattr { bytes: 0 } => reply.xattr_size(10),
+            Operation::Listxattr { bytes: 0 } => reply.count(10),
             Operation::Listxattr { .. } => reply.data(b"user.note\0"),
             // All data, and a hole at the end.
             Operation::Lseek { offset, whence: 3, .. } => reply.offset(offset),
@@ -275,15 +274,10 @@ fn attr(node: NodeId) -> Attr {
 }
 
 fn list(directory: NodeId, offset: u64, bytes: u32, with_entries: bool) -> Directory {
-    let mut listing = Directory::new(bytes as usize);
+    let mut listing = Directory::new(bytes as usize, with_entries);
     for (next, (name, node)) in (1..).zip(names(directory)).skip(offset as usize) {
         let (ino, d_type) = (attr(node).ino, (attr(node).mode >> 12) as u8);
-        let added = if with_entries {
-            listing.name_plus(ino, next, d_type, name.as_bytes(), Some(&entry(Some(node))))
-        } else {
-            listing.name(ino, next, d_type, name.as_bytes())
-        };
-        if !added {
+        if !listing.name(ino, next, d_type, name.as_bytes(), Some(&entry(Some(node)))) {
             break;
         }
     }

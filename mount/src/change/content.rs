@@ -36,12 +36,12 @@ pub(super) fn write(call: &Call<'_>, offset: u64, flags: u32, is_from_cache: boo
     let how = if is_from_cache { ReadWriteFlags::empty() } else { how(OFlags::from_bits_retain(flags)) };
     let how = if writer.hands_over { how | ReadWriteFlags::DSYNC } else { how };
     if call.request.is_resent() && how.contains(ReadWriteFlags::APPEND) && holds(&writer, data, offset) {
-        return Ok(answered(call.reply.written(data.len() as u32)));
+        return Ok(answered(call.reply.count(data.len() as u32)));
     }
     let write = || write_all(&writer, data, offset, how);
     // Pages that are written back have no caller; the kernel passes root.
     let written = if is_from_cache { write()? } else { as_writer(call.request, write)? };
-    Ok(answered(call.reply.written(written)))
+    Ok(answered(call.reply.count(written)))
 }
 
 /// FALLOCATE.

@@ -32,12 +32,12 @@ pub(super) fn serve(call: &Call<'_>) -> Flow {
         Operation::Setxattr { name, value, flags } => attributes::set_xattr(call, name, value, flags),
         Operation::Removexattr { name } => attributes::remove_xattr(call, name),
         Operation::Open { flags } => content::open(call, flags),
-        Operation::Write { offset, flags, is_from_cache, data, .. } => {
+        Operation::Write { offset, flags, is_from_cache, data } => {
             content::write(call, offset, flags, is_from_cache, data)
         }
-        Operation::Fallocate { offset, bytes, mode, .. } => content::allocate(call, offset, bytes, mode),
-        Operation::Fsync { data_only, .. } => content::sync(call, data_only),
-        Operation::Fsyncdir { data_only, .. } => content::sync_directory(call, data_only),
+        Operation::Fallocate { offset, bytes, mode } => content::allocate(call, offset, bytes, mode),
+        Operation::Fsync { data_only } => content::sync(call, data_only),
+        Operation::Fsyncdir { data_only } => content::sync_directory(call, data_only),
         // COPY_FILE_RANGE: the kernel then reads and writes.
         _ => return call.unsupported(),
     };

@@ -30,7 +30,7 @@ pub(super) fn read(call: &Call<'_>, path: &Path, offset: u64, bytes: u32, plus: 
         seek(&directory, SeekFrom::Start(offset))?;
     }
     let device = (target.attr.dev_major, target.attr.dev_minor);
-    let mut reply = Directory::new(bytes as usize);
+    let mut reply = Directory::new(bytes as usize, plus);
     let mut buffer = vec![MaybeUninit::uninit(); READ_BYTES.min(bytes as usize).max(READ_BYTES / 8)];
     let mut entries = RawDir::new(&directory, &mut buffer);
     while let Some(entry) = entries.next() {
@@ -40,12 +40,7 @@ pub(super) fn read(call: &Call<'_>, path: &Path, offset: u64, bytes: u32, plus: 
             result => result?,
         };
         let (ino, next, name) = (call.view.ino(device, entry.ino()), entry.next_entry_cookie(), entry.file_name());
-        let fits = if plus {
-            reply.name_plus(ino, next, d_type(entry.file_type()), name.to_bytes(), None)
-        } else {
-            reply.name(ino, next, d_type(entry.file_type()), name.to_bytes())
-        };
-        if !fits {
+        if !reply.name(ino, next, d_type(entry.file_type()), name.to_bytes(), None) {
             break;
         }
     }

@@ -45,15 +45,14 @@ const XATTR_BYTES_MAX: u32 = 64 << 10;
 pub(super) fn serve(call: &Call<'_>, path: &Path) -> Flow {
     let result = match call.request.operation {
         Operation::Lookup { name } => lookup(call, path, name),
-        Operation::Getattr { .. } => getattr(call, path, false),
-        Operation::Statx { .. } => getattr(call, path, true),
+        Operation::Getattr => getattr(call, path, false),
+        Operation::Statx => getattr(call, path, true),
         Operation::Readlink => readlink(call, path),
         Operation::Open { flags } => open(call, path, flags),
-        Operation::Read { offset, bytes, .. } => read(call, path, offset, bytes),
-        Operation::Lseek { offset, whence, .. } => seek(call, path, offset, whence),
-        Operation::Opendir { .. } => opendir(call),
-        Operation::Readdir { offset, bytes, .. } => listing::read(call, path, offset, bytes, false),
-        Operation::Readdirplus { offset, bytes, .. } => listing::read(call, path, offset, bytes, true),
+        Operation::Read { offset, bytes } => read(call, path, offset, bytes),
+        Operation::Lseek { offset, whence } => seek(call, path, offset, whence),
+        Operation::Opendir => opendir(call),
+        Operation::Readdir { offset, bytes, plus } => listing::read(call, path, offset, bytes, plus),
         Operation::Getxattr { name, bytes } => getxattr(call, path, name, bytes),
         Operation::Listxattr { bytes } => listxattr(call, path, bytes),
         _ => return call.unsupported(),
@@ -68,17 +67,15 @@ pub(super) fn serve_unrecorded(call: &Call<'_>) -> Option<Flow> {
         Operation::Lookup { name } => {
             Some(path.join_deep(name).map_or_else(|| call.fail(Errno::NAMETOOLONG), |path| call.use_source(&path)))
         }
-        Operation::Getattr { .. }
-        | Operation::Statx { .. }
+        Operation::Open { flags } if flags & OFlags::ACCMODE.bits() != OFlags::RDONLY.bits() => None,
+        Operation::Getattr
+        | Operation::Statx
         | Operation::Readlink
+        | Operation::Open { .. }
         | Operation::Read { .. }
         | Operation::Lseek { .. }
-        | Operation::Readdir { .. }
-        | Operation::Readdirplus { .. } => Some(call.use_source(&path)),
-        Operation::Open { flags } if flags & OFlags::ACCMODE.bits() == OFlags::RDONLY.bits() => {
-            Some(call.use_source(&path))
-        }
-        Operation::Opendir { .. } => Some(call.use_source(&path)),
+        | Operation::Opendir
+        | Operation::Readdir { .. } => Some(call.use_source(&path)),
         _ => None,
     }
 }
@@ -306,7 +303,7 @@ fn getxattr(call: &Call<'_>, path: &Path, name: &[u8], bytes: u32) -> Result<Flo
     let link = target_of(call, path)?;
     if bytes == 0 {
         let size = as_either(call.request, || rustix::fs::getxattr_query(link.magic_link(), name))?;
-        return Ok(answered(call.reply.xattr_size(size as u32)));
+        return Ok(answered(call.reply.count(size as u32)));
     }
     let value = as_either(call.request, || {
         let mut value = vec![0; bytes.min(XATTR_BYTES_MAX) as usize];
@@ -321,7 +318,7 @@ fn listxattr(call: &Call<'_>, path: &Path, bytes: u32) -> Result<Flow, Errno> {
     let target = target_of(call, path)?;
     if bytes == 0 {
         let size = rustix::fs::listxattr_query(target.magic_link())?;
-        return Ok(answered(call.reply.xattr_size(size as u32)));
+        return Ok(answered(call.reply.count(size as u32)));
     }
     let mut names = vec![0; bytes.min(XATTR_BYTES_MAX) as usize];
     let size = rustix::fs::listxattr(target.magic_link(), &mut names[..])?;

@@ -140,23 +140,23 @@ fn name_of(operation: &Operation<'_>) -> &'static str {
         Operation::Init(_) | Operation::Destroy | Operation::Interrupt { .. } => "connection",
         Operation::Lookup { .. } => "lookup",
         Operation::Forget { .. } | Operation::BatchForget(_) => "forget",
-        Operation::Getattr { .. } | Operation::Statx { .. } => "getattr",
+        Operation::Getattr | Operation::Statx => "getattr",
         Operation::Readlink => "readlink",
-        Operation::Access { .. } => "access",
+        Operation::Access => "access",
         Operation::Open { .. } | Operation::Create { .. } => "open",
         Operation::Read { .. } => "read",
         Operation::Write { .. } => "write",
-        Operation::Flush { .. } | Operation::Release { .. } | Operation::Releasedir { .. } => "release",
+        Operation::Flush | Operation::Release { .. } | Operation::Releasedir => "release",
         Operation::Fsync { .. } | Operation::Fsyncdir { .. } => "fsync",
         Operation::Lseek { .. } => "lseek",
-        Operation::Opendir { .. } => "opendir",
-        Operation::Readdir { .. } => "readdir",
-        Operation::Readdirplus { .. } => "readdirplus",
+        Operation::Opendir => "opendir",
+        Operation::Readdir { plus: false, .. } => "readdir",
+        Operation::Readdir { plus: true, .. } => "readdirplus",
         Operation::Statfs => "statfs",
         Operation::Getxattr { .. } | Operation::Listxattr { .. } => "getxattr",
         Operation::Setattr(_) => "setattr",
         Operation::Setxattr { .. } | Operation::Removexattr { .. } => "setxattr",
-        Operation::Fallocate { .. } | Operation::CopyFileRange { .. } => "allocate",
+        Operation::Fallocate { .. } | Operation::CopyFileRange => "allocate",
         Operation::Mknod { .. } | Operation::Mkdir { .. } | Operation::Symlink { .. } | Operation::Link { .. } => {
             "create"
         }
@@ -174,7 +174,7 @@ mod tests {
     #[test]
     fn parts_add_up() {
         let counters = Counters::default();
-        let read = Operation::Read { handle: 0, offset: 0, bytes: 10, flags: 0 };
+        let read = Operation::Read { offset: 0, bytes: 10 };
         let count = |worker, rounds, used_source, took| {
             let tally = Tally::default();
             tally.bytes(10);

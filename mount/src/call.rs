@@ -80,7 +80,7 @@ impl Call<'_> {
 
     /// Returns true if the request is about a file of an older generation, which no later one restores.
     fn is_superseded(&self) -> bool {
-        self.view.table(|tables| tables.own(self.request.node.0).is_some_and(|own| own.is_superseded))
+        self.view.tables.read(|tables| tables.own(self.request.node.0).is_some_and(|own| own.is_superseded))
     }
 
     /// Returns the error where no source file of `path` can be used.
@@ -91,7 +91,8 @@ impl Call<'_> {
         if path.name().len() > NAME_BYTES_MAX || path.is_deep() {
             return Errno::NAMETOOLONG;
         }
-        let known = self.view.table(|reader| reader.find(path.as_bytes()).map(|record| (record.state, record.attr())));
+        let known =
+            self.view.tables.read(|reader| reader.find(path.as_bytes()).map(|record| (record.state, record.attr())));
         match known {
             // No reachable node has the snapshot's version.
             Some((state, _)) if self.view.served_by(path, state) == ServedBy::SourceFile => Errno::STALE,
@@ -135,7 +136,7 @@ impl Call<'_> {
         if self.view.leads_to_scope(path) && !self.view.in_scope(path) {
             return FOREVER;
         }
-        let state = self.view.table(|reader| reader.find(path.as_bytes()).map(|record| record.state));
+        let state = self.view.tables.read(|reader| reader.find(path.as_bytes()).map(|record| record.state));
         match self.view.served_by(path, state.unwrap_or_default()) {
             ServedBy::Snapshot if self.has_tried_enough() => FALLBACK_TTL,
             _ => Duration::ZERO,

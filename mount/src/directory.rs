@@ -96,7 +96,7 @@ fn resume_listing(call: &Call<'_>, offset: u64, bytes: u32, with_attributes: boo
     let node = call.request.node;
     let Some(known) = call.view.known(node) else { return call.fail(Errno::STALE) };
     // After a rename, the names are in the record of the node's own number.
-    let own = call.view.table(|reader| reader.record(node.0)).filter(|own| own.names().is_some());
+    let own = call.view.tables.read(|reader| reader.record(node.0)).filter(|own| own.names().is_some());
     let known = Known { record: own.unwrap_or(known.record), ..known };
     match known.record.names() {
         Some(names) => send(call, &known, &names, offset, bytes, with_attributes),

@@ -274,14 +274,14 @@ impl Mount {
 
     /// Makes the kernel forget what it caches of a new passthrough path.
     pub fn became_passthrough(&self, path: &Path, tree: bool) {
-        let node = self.view().node_of(path);
+        let node = self.view().tables.node_of(path);
         let reads = |parked: &Parked| parked.reads().is_some_and(|read| Some(read) == node);
         notifier::became_passthrough(self.view(), path, tree, self.waiting.values().any(reads));
     }
 
     /// Closes a file's copy, so that it can be evicted.
     pub fn close_copy(&self, path: &Path) {
-        if let Some(node) = self.view().node_of(path) {
+        if let Some(node) = self.view().tables.node_of(path) {
             self.view().source_files.served.mark_served(node);
             self.view().contents.close(node);
         }

@@ -44,7 +44,7 @@ impl Mount {
 
     /// Creates a record for `path` if there is none, so that it has a number. Returns false without room.
     pub fn number(&mut self, table: &mut Table, path: Path) -> bool {
-        if self.view().node_of(&path).is_some() {
+        if self.view().tables.node_of(&path).is_some() {
             return true;
         }
         if self.forgetting.numbered.len() >= NUMBERED_MAX
@@ -59,7 +59,7 @@ impl Mount {
     }
 
     fn is_only_number(&self, path: &Path) -> bool {
-        let record = self.view().table(|reader| reader.find(path.as_bytes()));
+        let record = self.view().tables.read(|reader| reader.find(path.as_bytes()));
         record.is_some_and(|record| record.kind == Kind::Unknown && record.state.is_empty())
     }
 
@@ -70,18 +70,18 @@ impl Mount {
 
     /// Removes a record from the table while no worker reads it. Returns false if the kernel refers to it.
     fn reclaim(&self, table: &mut Table, path: &Path) -> bool {
-        let _alone = self.view().reclaiming();
+        let _alone = self.view().tables.reclaiming();
         table.reclaim(path)
     }
 
     /// Returns true if the kernel refers to the record of `path`.
     pub fn is_referred(&self, table: &Table, path: &Path) -> bool {
-        self.view().node_of(path).is_some_and(|node| table.lookups(node.0) > 0)
+        self.view().tables.node_of(path).is_some_and(|node| table.lookups(node.0) > 0)
     }
 
     /// Returns the paths, except directories, that the kernel refers to and for which `is_meant` is true.
     pub fn referred(&self, is_meant: impl Fn(&Path) -> bool) -> Vec<Path> {
-        self.view().table(|reader| {
+        self.view().tables.read(|reader| {
             let referred = reader.records().filter(|record| record.lookups() > 0 && record.kind != Kind::Dir);
             referred.filter_map(|record| Path::new(&record.path()?)).filter(is_meant).collect()
         })
@@ -95,8 +95,8 @@ impl Mount {
     /// Asks the kernel to forget `path`.
     pub fn notify_kernel(&self, path: &Path) {
         let view = self.view();
-        let directory = path.parent().and_then(|parent| view.node_of(&parent));
-        if let (Some(node), Some(directory)) = (view.node_of(path), directory) {
+        let directory = path.parent().and_then(|parent| view.tables.node_of(&parent));
+        if let (Some(node), Some(directory)) = (view.tables.node_of(path), directory) {
             view.notices.send(Notice::Forget(node, directory, path.name().into()));
         }
     }

@@ -22,7 +22,7 @@ impl Mount {
         let Some(changes) = changes else {
             self.any_name_came();
             // A record without a kind that the kernel refers to is a directory.
-            let directories = view.table(|tables| {
+            let directories = view.tables.read(|tables| {
                 let pinned = tables.records().filter(|record| record.kind == Kind::Unknown && record.lookups() > 0);
                 pinned.map(|record| NodeId(record.index())).collect::<Vec<NodeId>>()
             });
@@ -32,16 +32,16 @@ impl Mount {
         };
         let mut listed = Vec::new();
         for Change { path, is_same_directory } in changes {
-            match path.parent().and_then(|directory| view.node_of(&directory)) {
+            match path.parent().and_then(|directory| view.tables.node_of(&directory)) {
                 Some(directory) if !is_same_directory => {
                     view.notices.send(Notice::NameChanged(directory, path.name().into()));
                 }
                 _ => {}
             }
-            if *is_same_directory && let Some(node) = view.node_of(path) {
+            if *is_same_directory && let Some(node) = view.tables.node_of(path) {
                 view.notices.send(Notice::ListingChanged(node));
                 let is_pinned =
-                    node == NodeId::ROOT || view.table(|t| t.record(node.0).is_some_and(|r| r.lookups() > 0));
+                    node == NodeId::ROOT || view.tables.read(|t| t.record(node.0).is_some_and(|r| r.lookups() > 0));
                 listed.extend(is_pinned.then(|| path.clone()));
             }
         }
@@ -60,7 +60,7 @@ impl Mount {
         make: impl FnOnce() -> io::Result<(Table, Vec<u64>)>,
     ) -> io::Result<(Table, Vec<u64>)> {
         let view = self.view();
-        let mut tables = view.reclaiming();
+        let mut tables = view.tables.reclaiming();
         let (table, pinned) = make()?;
         view.contents.begin_generation(root, pinned.iter().copied().map(NodeId));
         tables.succeed(generation, table.reader());
@@ -70,14 +70,14 @@ impl Mount {
     /// Drops an older generation, whose records were these.
     pub fn generation_ended(&self, generation: u64, pinned: Vec<u64>) {
         let view = self.view();
-        view.reclaiming().forget(generation);
+        view.tables.reclaiming().forget(generation);
         view.contents.forget(pinned.into_iter().map(NodeId));
     }
 
     /// Notifies the kernel of new names in a directory.
     pub fn names_came<'a>(&self, directory: &Path, names: impl Iterator<Item = &'a [u8]>) {
         let view = self.view();
-        if let Some(node) = view.node_of(directory) {
+        if let Some(node) = view.tables.node_of(directory) {
             names.for_each(|name| view.notices.send(Notice::NameChanged(node, name.into())));
         }
     }

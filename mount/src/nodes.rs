@@ -88,7 +88,7 @@ pub(crate) fn of_snapshot(call: &Call<'_>) -> Result<Known, Other> {
     let Some(known) = view.known(call.request.node) else {
         // The root's record is created on first use.
         let is_root = call.request.node == NodeId::ROOT;
-        return Err(Other::Flow(if is_root { call.want_record(&view.root) } else { call.fail(Errno::STALE) }));
+        return Err(Other::Flow(if is_root { call.want_record(&view.tables.root) } else { call.fail(Errno::STALE) }));
     };
     match view.served_by(&known.path, known.record.state) {
         ServedBy::Hidden => Err(Other::Hidden(known.path)),
@@ -112,7 +112,7 @@ pub(crate) enum Answer {
 
 /// Returns the state and the answer of a path's record, read at one moment.
 pub(crate) fn find(view: &View, path: &Path) -> (State, Answer) {
-    view.table(|reader| match reader.find(path.as_bytes()) {
+    view.tables.read(|reader| match reader.find(path.as_bytes()) {
         Some(record) => (record.state, answer(view, path, &record)),
         None => (State::empty(), Answer::Unknown),
     })

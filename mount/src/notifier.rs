@@ -40,14 +40,14 @@ pub(crate) fn became_passthrough(view: &View, path: &Path, tree: bool, is_read: 
     if tree {
         view.has_passthrough_trees.store(true, std::sync::atomic::Ordering::Relaxed);
     }
-    match view.node_of(path) {
+    match view.tables.node_of(path) {
         Some(node) if is_read || !may_have_served(view, node, path) => {
             view.notices.send_later(Notice::NodeChanged(node))
         }
         Some(node) => view.notices.send(Notice::NodeChanged(node)),
         None => {}
     }
-    if let Some(directory) = path.parent().and_then(|parent| view.node_of(&parent)) {
+    if let Some(directory) = path.parent().and_then(|parent| view.tables.node_of(&parent)) {
         view.notices.send(Notice::NameChanged(directory, path.name().into()));
         view.notices.send(Notice::ListingChanged(directory));
     }
@@ -75,6 +75,6 @@ fn notify(view: &View, device: &Device, notice: &Notice) -> std::io::Result<()> 
 fn is_directory(view: &View, directory: NodeId, name: &[u8]) -> bool {
     let path = view.path_of(directory).and_then(|directory| directory.join(name));
     path.is_some_and(|path| {
-        view.table(|reader| reader.find(path.as_bytes()).is_some_and(|record| record.kind == Kind::Dir))
+        view.tables.read(|reader| reader.find(path.as_bytes()).is_some_and(|record| record.kind == Kind::Dir))
     })
 }

@@ -69,12 +69,12 @@ impl Start<'_> {
             let _ = std::fs::remove_file(&moves);
         }
         view.has_passthrough_trees.store(recover, Ordering::Relaxed);
-        if let Err(error) = view.source_files.note_in(&view, &moves) {
+        if let Err(error) = view.source_files.note_in(&view.tables, &moves) {
             tracing::warn!(%error, "the journal can't be opened: files that are renamed or removed while in use will be lost if the daemon is killed");
         }
         // The kernel never forgets the root.
-        if table.record(&view.root) {
-            view.count_lookup(&view.root);
+        if table.record(&view.tables.root) {
+            view.tables.count_lookup(&view.tables.root);
         }
         Mount::start(view, devices, Arc::clone(waker))
     }

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockWriteGuard};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use headwater_abi::path::PATH_BYTES_MAX;
@@ -22,11 +22,11 @@ use rustix::io::Errno;
 use thiserror::Error;
 
 use crate::config::MountConfig;
-use crate::source_file::node_files::{Records, SourceFiles, path_of_spare};
+use crate::source_file::node_files::{SourceFiles, path_of_spare};
 use crate::state::contents::Contents;
 use crate::state::counters::Counters;
 use crate::state::notices::Notices;
-use crate::state::tables::{OlderTable, Own, Tables};
+use crate::state::tables::{OlderTable, Own, TreeTables};
 
 /// Longer names fail with the source file's own error.
 pub(crate) const NAME_BYTES_MAX: usize = 255;
@@ -36,10 +36,7 @@ const NAMES_TTL: Duration = Duration::from_secs(10);
 
 /// A mounted tree.
 pub(crate) struct View {
-    /// Locked shared while records are read, exclusively while records are reclaimed.
-    tables: RwLock<Tables>,
-    /// The directory that the mount shows.
-    pub(crate) root: Path,
+    pub(crate) tables: TreeTables,
     scope: Vec<(bool, Path)>,
     hidden: HashSet<Path>,
     own_groups: Vec<u32>,
@@ -131,8 +128,7 @@ impl View {
     pub(crate) fn new(config: &MountConfig, parts: Parts) -> Result<View, NotAbsolute> {
         let clean = |text: &String| Path::new(text.as_bytes()).ok_or_else(|| NotAbsolute(text.clone()));
         Ok(View {
-            tables: RwLock::new(Tables::new(parts.reader, &parts.older)),
-            root: clean(&config.root)?,
+            tables: TreeTables::new(clean(&config.root)?, parts.reader, &parts.older),
             sized_as: if parts.has_source { config.root.clone().into() } else { parts.store.clone() },
             has_source: parts.has_source,
             names_ttl: names_ttl(&config.negotiated, parts.has_source),
@@ -149,31 +145,21 @@ impl View {
             contents: Contents::new(parts.store, parts.older),
             blocks: parts.blocks,
             whole_file_bytes_max: parts.whole_file_bytes_max,
-            source_files: SourceFiles::new(parts.descriptors_max),
+            source_files: SourceFiles::new(parts.descriptors_max, config.is_writable),
             has_passthrough_trees: AtomicBool::new(true),
             counters: Counters::default(),
             notices: Notices::default(),
         })
     }
 
-    /// Runs `read` on the table. It must not block, because reclaiming waits for it.
-    pub(crate) fn table<T>(&self, read: impl FnOnce(&Tables) -> T) -> T {
-        read(&self.tables.read().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    /// Locks the table exclusively, to reclaim records or to replace it.
-    pub(crate) fn reclaiming(&self) -> RwLockWriteGuard<'_, Tables> {
-        self.tables.write().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Returns the path and record of a node; `None` if there is no such node, or no longer.
     pub(crate) fn known(&self, node: NodeId) -> Option<Known> {
         if node == NodeId::ROOT {
-            let record = self.table(|reader| reader.find(self.root.as_bytes()))?;
-            return Some(Known { node, path: self.root.clone(), record });
+            let record = self.tables.read(|reader| reader.find(self.tables.root.as_bytes()))?;
+            return Some(Known { node, path: self.tables.root.clone(), record });
         }
         let moved = self.source_files.path_of(node);
-        self.table(|reader| {
+        self.tables.read(|reader| {
             let Own { record: own, is_superseded } = reader.own(node.0)?;
             let path = moved.map_or_else(|| Path::new(path_of_spare(&own.path()?)), Some)?;
             let newest = reader.find(path.as_bytes()).filter(|_| !is_superseded);
@@ -184,38 +170,20 @@ impl View {
     /// Returns the path of a node.
     pub(crate) fn path_of(&self, node: NodeId) -> Option<Path> {
         if node == NodeId::ROOT {
-            return Some(self.root.clone());
+            return Some(self.tables.root.clone());
         }
         let moved = self.source_files.path_of(node);
-        moved.or_else(|| self.table(|reader| Path::new(path_of_spare(&reader.own(node.0)?.record.path()?))))
-    }
-
-    /// Returns the node of a path that has a record.
-    pub(crate) fn node_of(&self, path: &Path) -> Option<NodeId> {
-        if *path == self.root {
-            return Some(NodeId::ROOT);
-        }
-        self.table(|reader| reader.find(path.as_bytes()).map(|record| NodeId(record.index())))
-    }
-
-    /// Counts a look-up that the kernel will forget, and returns the path's node. `None` if it has no record yet: see
-    /// [`Demand::Record`].
-    pub(crate) fn count_lookup(&self, path: &Path) -> Option<NodeId> {
-        self.table(|reader| {
-            let record = reader.find(path.as_bytes())?;
-            record.pin(1);
-            Some(NodeId(record.index()))
-        })
+        moved.or_else(|| self.tables.read(|reader| Path::new(path_of_spare(&reader.own(node.0)?.record.path()?))))
     }
 
     /// Takes back look-ups that the kernel has forgotten or never accepted.
     pub(crate) fn release(&self, node: NodeId, lookups: u64) {
         if self.source_files.unrecorded(node).is_some() {
-            self.source_files.release(self, node, lookups);
+            self.source_files.release(&self.tables, node, lookups);
         } else if node != NodeId::ROOT
-            && self.table(|reader| reader.own(node.0).map(|own| own.record.release(lookups))) == Some(0)
+            && self.tables.read(|reader| reader.own(node.0).map(|own| own.record.release(lookups))) == Some(0)
         {
-            self.source_files.forget(self, node);
+            self.source_files.forget(&self.tables, node);
         }
     }
 
@@ -226,7 +194,7 @@ impl View {
         } else if state.intersects(State::PASSTHROUGH | State::TREE_PASSTHROUGH | State::LISTING_PASSTHROUGH)
             || path.is_deep()
             || !self.in_scope(path)
-            || self.has_passthrough_trees.load(Ordering::Relaxed) && self.table(|reader| is_in_tree(reader, path))
+            || self.has_passthrough_trees.load(Ordering::Relaxed) && self.tables.read(|reader| is_in_tree(reader, path))
         {
             ServedBy::SourceFile
         } else {
@@ -239,7 +207,7 @@ impl View {
     pub(crate) fn is_passthrough(&self, path: &Path, tree: bool) -> bool {
         let bits = if tree { State::TREE_PASSTHROUGH } else { State::PASSTHROUGH | State::TREE_PASSTHROUGH };
         !self.in_scope(path)
-            || self.table(|reader| {
+            || self.tables.read(|reader| {
                 reader.find(path.as_bytes()).is_some_and(|record| record.state.intersects(bits))
                     || self.has_passthrough_trees.load(Ordering::Relaxed) && is_in_tree(reader, path)
             })
@@ -281,11 +249,11 @@ impl View {
         if let Some(&known) = self.base_device.get() {
             return Some(known);
         }
-        let device = if self.in_scope(&self.root) {
-            let attr = self.table(|reader| reader.find(self.root.as_bytes())?.attr())?;
+        let device = if self.in_scope(&self.tables.root) {
+            let attr = self.tables.read(|reader| reader.find(self.tables.root.as_bytes())?.attr())?;
             (attr.dev_major, attr.dev_minor)
         } else {
-            let device = rustix::fs::lstat(self.root.as_bytes()).ok()?.st_dev;
+            let device = rustix::fs::lstat(self.tables.root.as_bytes()).ok()?.st_dev;
             (rustix::fs::major(device), rustix::fs::minor(device))
         };
         Some(*self.base_device.get_or_init(|| device))
@@ -296,13 +264,13 @@ impl View {
         let inside = || {
             let absolute = Path::new(target).filter(|_| self.keeps_links_inside)?;
             let is_hidden = self.hidden.iter().any(|hidden| absolute.is_within(hidden));
-            if is_hidden || !absolute.is_within(&self.root) {
+            if is_hidden || !absolute.is_within(&self.tables.root) {
                 return None;
             }
             let depth = |path: &Path| path.components().count();
-            let up = depth(path).checked_sub(depth(&self.root) + 1)?;
+            let up = depth(path).checked_sub(depth(&self.tables.root) + 1)?;
             let mut relative = b"../".repeat(up);
-            let below: Vec<&[u8]> = absolute.components().skip(depth(&self.root)).collect();
+            let below: Vec<&[u8]> = absolute.components().skip(depth(&self.tables.root)).collect();
             relative.extend_from_slice(&below.join(&b'/'));
             if relative.is_empty() {
                 relative.push(b'.');
@@ -324,26 +292,8 @@ impl View {
     /// Returns a name's node and attributes for the kernel, counted as a look-up. `None` if the path has no record yet:
     /// see [`Demand::Record`].
     pub(crate) fn entry(&self, path: &Path, attr: &Attr, ttl: Duration) -> Option<Entry> {
-        let node = self.count_lookup(path)?;
+        let node = self.tables.count_lookup(path)?;
         Some(Entry { node: Some(node), attr: self.shown(attr), entry_ttl: ttl.min(self.names_ttl), attr_ttl: ttl })
-    }
-}
-
-impl Records for View {
-    fn is_writable(&self) -> bool {
-        self.is_writable
-    }
-
-    fn table<T>(&self, read: impl FnOnce(&Tables) -> T) -> T {
-        View::table(self, read)
-    }
-
-    fn node_of(&self, path: &Path) -> Option<NodeId> {
-        View::node_of(self, path)
-    }
-
-    fn count_lookup(&self, path: &Path) -> Option<NodeId> {
-        View::count_lookup(self, path)
     }
 }
 

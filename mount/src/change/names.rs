@@ -126,11 +126,11 @@ pub(super) fn rename(call: &Call<'_>, name: &[u8], to: NodeId, to_name: &[u8], f
         // Both names lead to one file, so rename() changes nothing.
         Some(other) if other == moved => {}
         Some(other) if flags.contains(RenameFlags::EXCHANGE) => {
-            source_files.exchanged(call.view, (&from.path, moved), (&to.path, other));
+            source_files.exchanged(&call.view.tables, (&from.path, moved), (&to.path, other));
         }
         _ => {
             pin_lost(call, &to.path, replaced.as_ref());
-            source_files.moved(call.view, moved, &from.path, &to.path);
+            source_files.moved(&call.view.tables, moved, &from.path, &to.path);
         }
     }
     Ok(answered(call.reply.ok()))
@@ -159,7 +159,7 @@ fn make(
 fn locate_new(call: &Call<'_>, name: &[u8]) -> Result<Location, Stop> {
     let at = locate(call, call.request.node, name)?;
     make_passthrough(call, &at.path, false)?;
-    match call.view.source_files.wanted_for(call.view, &at.path) {
+    match call.view.source_files.wanted_for(&call.view.tables, &at.path) {
         Some(record) if may_want_record(call) => Err(Stop::Flow(call.want_record(&record))),
         Some(_) => {
             call.view.source_files.note_full_table();
@@ -186,7 +186,7 @@ fn locate(call: &Call<'_>, directory: NodeId, name: &[u8]) -> Result<Location, S
 fn pin_lost(call: &Call<'_>, path: &Path, lost: Option<&Target>) {
     let Some(lost) = lost else { return };
     let identity = Identity::of(&lost.attr);
-    if let Some(node) = call.view.source_files.used(call.view, path, identity) {
+    if let Some(node) = call.view.source_files.used(&call.view.tables, path, identity) {
         call.view.source_files.pin(node, path, identity, lost.fd.clone());
     }
 }

@@ -101,7 +101,7 @@ pub(super) fn made_entry(call: &Call<'_>, path: &Path, target: &Target) -> Resul
 
 fn try_entry(call: &Call<'_>, path: &Path, target: &Target, is_last: bool) -> Result<Entry, Path> {
     let view = call.view;
-    let node = view.source_files.claim(view, path, &target.attr, is_last)?;
+    let node = view.source_files.claim(&view.tables, path, &target.attr, is_last)?;
     view.source_files.files.confirm(node, Identity::of(&target.attr));
     let ttl = call.source_ttl(path);
     Ok(Entry { node: Some(node), attr: shown(view, path, target), entry_ttl: ttl, attr_ttl: ttl.max(LOOKED_UP_TTL) })
@@ -161,7 +161,7 @@ pub(super) fn unchanged(call: &Call<'_>, path: &Path, known: &Attr) -> Option<Ar
 /// Returns the store's copy of a file that has been replaced.
 fn copy(call: &Call<'_>, path: &Path, identity: Identity) -> Option<Arc<OwnedFd>> {
     let (view, node) = (call.view, call.request.node);
-    view.table(|reader| reader.record(node.0).filter(|record| record.state.contains(State::WHOLE)))?;
+    view.tables.read(|reader| reader.record(node.0).filter(|record| record.state.contains(State::WHOLE)))?;
     let file =
         rustix::fs::open(view.contents.path(node, path), OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
     Some(view.source_files.files.cache_reader(node, identity, file))
@@ -225,7 +225,7 @@ fn open(call: &Call<'_>, path: &Path, flags: u32) -> Result<Flow, Errno> {
         }
     }
     // While a node has passthrough openings, the kernel accepts no opening that uses its own pages.
-    let passes = call.view.table(|reader| reader.record(call.request.node.0).is_some_and(|r| r.passing().1 > 0));
+    let passes = call.view.tables.read(|reader| reader.record(call.request.node.0).is_some_and(|r| r.passing().1 > 0));
     let pages = if passes { open_flag::DIRECT_IO } else { open_flag::KEEP_CACHE };
     Ok(answered(call.reply.open(0, pages | open_flag::NOFLUSH, None)))
 }
@@ -259,7 +259,7 @@ fn read(call: &Call<'_>, path: &Path, offset: u64, bytes: u32) -> Result<Flow, E
         };
         // The source file has replaced the snapshot's, perhaps with another size. A short answer reveals that it is
         // shorter; to read a longer one to its end, the kernel needs the new size first.
-        if let Some(known) = call.view.table(|reader| reader.record(call.request.node.0)?.attr())
+        if let Some(known) = call.view.tables.read(|reader| reader.record(call.request.node.0)?.attr())
             && !unread::notify_size(call, path, &file, known.size)
             && call.attempt.rounds > 0
             && known.size < offset + filled as u64

@@ -18,7 +18,7 @@ use super::files::Files;
 use super::identity::Identity;
 use super::journal::Journal;
 use super::served::ServedNodes;
-use crate::state::tables::Tables;
+use crate::state::tables::TreeTables;
 
 /// Spare numbers for one path.
 const SPARES_MAX: u32 = 64;
@@ -27,21 +27,11 @@ const UNRECORDED: u64 = 1 << 62;
 /// More look-ups than the kernel can forget: their number is unknown, so the node is never released by count.
 const LOOKUPS_OF_PREDECESSORS: u64 = u64::MAX / 2;
 
-/// What [`SourceFiles`] needs of the mounted tree.
-pub(crate) trait Records {
-    /// Returns true if writing goes to the source files.
-    fn is_writable(&self) -> bool;
-    /// Runs `read` on the table, without blocking.
-    fn table<T>(&self, read: impl FnOnce(&Tables) -> T) -> T;
-    /// Returns the node of a path that has a record.
-    fn node_of(&self, path: &Path) -> Option<NodeId>;
-    /// Counts a look-up that the kernel will forget, and returns the path's node, if it has a record.
-    fn count_lookup(&self, path: &Path) -> Option<NodeId>;
-}
-
 /// The source files of nodes.
 #[derive(Debug)]
 pub(crate) struct SourceFiles {
+    /// Writing goes to the source files.
+    is_writable: bool,
     node_files: Mutex<NodeFiles>,
     /// The table has once had no room for a record.
     lacks_records: AtomicBool,
@@ -73,9 +63,10 @@ struct NodeFile {
 }
 
 impl SourceFiles {
-    /// Creates the set, with at most `open_max` open source files.
-    pub(crate) fn new(open_max: usize) -> SourceFiles {
+    /// Creates the set, with at most `open_max` open source files. With `is_writable`, writing goes to them.
+    pub(crate) fn new(open_max: usize, is_writable: bool) -> SourceFiles {
         SourceFiles {
+            is_writable,
             node_files: Mutex::default(),
             lacks_records: AtomicBool::new(false),
             files: Files::new(open_max),
@@ -89,13 +80,13 @@ impl SourceFiles {
     }
 
     /// Opens the journal at `path` and restores a predecessor's entries.
-    pub(crate) fn note_in(&self, view: &impl Records, path: &std::path::Path) -> std::io::Result<()> {
+    pub(crate) fn note_in(&self, tables: &TreeTables, path: &std::path::Path) -> std::io::Result<()> {
         let (journal, known) = Journal::open(path)?;
         let mut node_files = self.lock();
         node_files.journal = journal;
         for (node, (identity, path)) in known {
             let is_unrecorded = node.0 & UNRECORDED != 0;
-            if is_unrecorded || view.table(|reader| reader.record(node.0).is_some_and(|record| record.lookups() > 0)) {
+            if is_unrecorded || tables.read(|tables| tables.record(node.0).is_some_and(|record| record.lookups() > 0)) {
                 node_files.insert(node, identity, &path);
                 let lookups = if is_unrecorded { LOOKUPS_OF_PREDECESSORS } else { 0 };
                 node_files.by_node.entry(node).and_modify(|file| (file.is_noted, file.lookups) = (true, lookups));
@@ -124,27 +115,27 @@ impl SourceFiles {
 
     /// Returns the node of the source file at `path` and counts a look-up. Otherwise returns the path that needs a
     /// record first, unless `is_last`: then there can't be one.
-    pub(crate) fn claim(&self, view: &impl Records, path: &Path, attr: &Attr, is_last: bool) -> Result<NodeId, Path> {
+    pub(crate) fn claim(&self, tables: &TreeTables, path: &Path, attr: &Attr, is_last: bool) -> Result<NodeId, Path> {
         let (identity, is_alone) = (Identity::of(attr), attr.nlink == 1);
         // A path that is too deep has no record.
         let is_last = is_last || path.is_deep();
         let mut node_files = self.lock();
         if let Some(&node) = node_files.by_identity.get(&identity) {
             node_files.found(node, path, is_alone);
-            node_files.count_lookup(view, node);
+            node_files.count_lookup(tables, node);
             return Ok(node);
         }
-        if !view.is_writable() {
-            match view.count_lookup(path) {
+        if !self.is_writable {
+            match tables.count_lookup(path) {
                 Some(node) => return Ok(node),
                 None if !is_last => return Err(path.clone()),
                 None => {}
             }
         }
-        let node = match node_files.free(view, path, Some(identity)) {
+        let node = match node_files.free(tables, path, Some(identity)) {
             Free::Node(node) => {
                 // The journal must also identify the owner of the name's own number.
-                node_files.note(view.node_of(path).filter(|own| *own != node));
+                node_files.note(tables.node_of(path).filter(|own| *own != node));
                 node
             }
             Free::Needs(record) if !is_last => return Err(record),
@@ -154,13 +145,13 @@ impl SourceFiles {
         if node.0 & UNRECORDED != 0 {
             node_files.note([node]);
         }
-        node_files.count_lookup(view, node);
+        node_files.count_lookup(tables, node);
         Ok(node)
     }
 
     /// Returns the path that needs a record before a new file at `path` can have a node.
-    pub(crate) fn wanted_for(&self, view: &impl Records, path: &Path) -> Option<Path> {
-        match self.lock().free(view, path, None) {
+    pub(crate) fn wanted_for(&self, tables: &TreeTables, path: &Path) -> Option<Path> {
+        match self.lock().free(tables, path, None) {
             Free::Needs(record) => Some(record).filter(|record| !record.is_deep()),
             _ => None,
         }
@@ -194,14 +185,14 @@ impl SourceFiles {
     }
 
     /// Returns the identity that the source file of `node` must have, if it is known.
-    pub(crate) fn expected(&self, view: &impl Records, node: NodeId) -> Option<Identity> {
-        if !view.is_writable() || node == NodeId::ROOT {
+    pub(crate) fn expected(&self, tables: &TreeTables, node: NodeId) -> Option<Identity> {
+        if !self.is_writable || node == NodeId::ROOT {
             return None;
         }
         if let Some(file) = self.lock().by_node.get(&node) {
             return Some(file.identity);
         }
-        view.table(|reader| reader.record(node.0)?.attr()).map(|attr| Identity::of(&attr))
+        tables.read(|tables| tables.record(node.0)?.attr()).map(|attr| Identity::of(&attr))
     }
 
     /// Returns the descriptor of a source file that has lost its name.
@@ -210,13 +201,13 @@ impl SourceFiles {
     }
 
     /// Returns the node that the kernel has for the file at `path` and may continue to use.
-    pub(crate) fn used(&self, view: &impl Records, path: &Path, identity: Identity) -> Option<NodeId> {
+    pub(crate) fn used(&self, tables: &TreeTables, path: &Path, identity: Identity) -> Option<NodeId> {
         let node_files = self.lock();
         if let Some(&node) = node_files.by_identity.get(&identity) {
             return Some(node);
         }
-        let node = view.table(|reader| {
-            let record = reader.find(path.as_bytes())?;
+        let node = tables.read(|tables| {
+            let record = tables.find(path.as_bytes())?;
             (record.lookups() > 0).then(|| NodeId(record.index()))
         });
         node.filter(|node| !node_files.by_node.contains_key(node))
@@ -238,15 +229,15 @@ impl SourceFiles {
     }
 
     /// Records that the file `identity` moved from `from` to `to`, with all below it.
-    pub(crate) fn moved(&self, view: &impl Records, identity: Identity, from: &Path, to: &Path) {
-        self.settle_tree(view, from, identity);
+    pub(crate) fn moved(&self, tables: &TreeTables, identity: Identity, from: &Path, to: &Path) {
+        self.settle_tree(tables, from, identity);
         self.rewrite(|path| moved_path(path, from, to));
     }
 
     /// Records that two paths were exchanged, with all below them.
-    pub(crate) fn exchanged(&self, view: &impl Records, one: (&Path, Identity), other: (&Path, Identity)) {
-        self.settle_tree(view, one.0, one.1);
-        self.settle_tree(view, other.0, other.1);
+    pub(crate) fn exchanged(&self, tables: &TreeTables, one: (&Path, Identity), other: (&Path, Identity)) {
+        self.settle_tree(tables, one.0, one.1);
+        self.settle_tree(tables, other.0, other.1);
         self.rewrite(|path| moved_path(path, one.0, other.0).or_else(|| moved_path(path, other.0, one.0)));
     }
 
@@ -264,15 +255,15 @@ impl SourceFiles {
 
     /// Binds the kernel's node for `path` and, for a directory, those of all paths below it; so far their records
     /// identified them.
-    fn settle_tree(&self, view: &impl Records, path: &Path, identity: Identity) {
-        if let Some(node) = self.used(view, path, identity) {
+    fn settle_tree(&self, tables: &TreeTables, path: &Path, identity: Identity) {
+        if let Some(node) = self.used(tables, path, identity) {
             self.settle(node, path, identity);
         }
         if !identity.is_directory() {
             return;
         }
-        let below: Vec<(NodeId, Path, Identity)> = view.table(|reader| {
-            let used = reader.records().filter(|record| record.lookups() > 0);
+        let below: Vec<(NodeId, Path, Identity)> = tables.read(|tables| {
+            let used = tables.records().filter(|record| record.lookups() > 0);
             let used = used.filter_map(|record| {
                 let path = Path::new(&record.path()?)?;
                 Some((NodeId(record.index()), path, Identity::of(&record.attr()?)))
@@ -285,19 +276,19 @@ impl SourceFiles {
     }
 
     /// Drops `lookups` references of the kernel to a node without a record.
-    pub(crate) fn release(&self, view: &impl Records, node: NodeId, lookups: u64) {
+    pub(crate) fn release(&self, tables: &TreeTables, node: NodeId, lookups: u64) {
         if let Some(file) = self.lock().by_node.get_mut(&node) {
             file.lookups = file.lookups.saturating_sub(lookups);
         }
-        self.forget(view, node);
+        self.forget(tables, node);
     }
 
     /// Releases a node that the kernel has forgotten.
-    pub(crate) fn forget(&self, view: &impl Records, node: NodeId) {
+    pub(crate) fn forget(&self, tables: &TreeTables, node: NodeId) {
         let mut node_files = self.lock();
         // A look-up may have happened in between.
         if node_files.by_node.get(&node).is_some_and(|file| file.lookups > 0)
-            || view.table(|reader| reader.record(node.0).is_some_and(|record| record.lookups() > 0))
+            || tables.read(|tables| tables.record(node.0).is_some_and(|record| record.lookups() > 0))
         {
             return;
         }
@@ -361,18 +352,18 @@ impl NodeFiles {
         NodeId(UNRECORDED | self.unrecorded)
     }
 
-    fn count_lookup(&mut self, view: &impl Records, node: NodeId) {
+    fn count_lookup(&mut self, tables: &TreeTables, node: NodeId) {
         match self.by_node.get_mut(&node).filter(|_| node.0 & UNRECORDED != 0) {
             Some(file) => file.lookups += 1,
-            None => view.table(|reader| reader.record(node.0).iter().for_each(|record| record.pin(1))),
+            None => tables.read(|tables| tables.record(node.0).iter().for_each(|record| record.pin(1))),
         }
     }
 
     /// Returns a free number for the file that is, or will be, at `path`.
-    fn free(&self, view: &impl Records, path: &Path, identity: Option<Identity>) -> Free {
+    fn free(&self, tables: &TreeTables, path: &Path, identity: Option<Identity>) -> Free {
         for candidate in (0..SPARES_MAX).map_while(|number| spare(path, number)) {
-            let found = view.table(|reader| {
-                let record = reader.find(candidate.as_bytes())?;
+            let found = tables.read(|tables| {
+                let record = tables.find(candidate.as_bytes())?;
                 // The kernel may use the snapshot's file of this path, which can be another file.
                 let other = record.attr().is_some_and(|attr| Some(Identity::of(&attr)) != identity);
                 Some((NodeId(record.index()), other && record.lookups() > 0))

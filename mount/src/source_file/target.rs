@@ -35,7 +35,7 @@ impl Target {
             return Ok(Target { fd, attr });
         }
         let target = Target::at(path)?;
-        match view.source_files.expected(view, node) {
+        match view.source_files.expected(&view.tables, node) {
             Some(identity) if !identity.is_also(&Identity::of(&target.attr)) => Err(Errno::STALE),
             _ => Ok(target),
         }

@@ -24,7 +24,7 @@ pub(crate) const ATTRIBUTES_ALONE: i64 = -1;
 /// Returns true if bytes of the snapshot may have been served for this node; then its content must not change.
 pub(crate) fn may_have_served(view: &View, node: NodeId, path: &Path) -> bool {
     let is_whole = |state: State| state.contains(State::WHOLE);
-    view.table(|reader| reader.record(node.0).is_none_or(|record| is_whole(record.state)))
+    view.tables.read(|reader| reader.record(node.0).is_none_or(|record| is_whole(record.state)))
         || view.blocks.has_any(path)
         || view.source_files.served.may_have_served(node)
 }
@@ -70,6 +70,6 @@ pub(crate) fn replaced(call: &Call<'_>, path: &Path) -> Option<(Attr, Identity)>
     if !is_snapshot || !view.is_passthrough(path, false) {
         return None;
     }
-    let attr = view.table(|reader| reader.record(call.request.node.0)?.attr())?;
+    let attr = view.tables.read(|reader| reader.record(call.request.node.0)?.attr())?;
     Some((attr, Identity::of(&attr)))
 }

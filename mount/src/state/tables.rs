@@ -3,9 +3,19 @@
 
 use std::ops::Deref;
 use std::path::PathBuf;
+use std::sync::{PoisonError, RwLock, RwLockWriteGuard};
 
+use headwater_abi::Path;
 use headwater_abi::table::{Reader, Record};
 use headwater_fuse::NodeId;
+
+/// The tables of a mounted tree.
+pub(crate) struct TreeTables {
+    /// Locked shared while records are read, exclusively while records are reclaimed.
+    tables: RwLock<Tables>,
+    /// The directory that the mount shows.
+    pub(crate) root: Path,
+}
 
 /// The newest table, and older ones.
 #[derive(Debug)]
@@ -37,12 +47,43 @@ pub(crate) struct Own {
     pub(crate) is_superseded: bool,
 }
 
-impl Tables {
+impl TreeTables {
     /// Creates the set; `older` is in the order of generations.
-    pub(crate) fn new(newest: Reader<'static>, older: &[OlderTable]) -> Tables {
-        Tables { newest, older: older.iter().map(|older| (older.generation, older.reader)).collect() }
+    pub(crate) fn new(root: Path, newest: Reader<'static>, older: &[OlderTable]) -> TreeTables {
+        let older = older.iter().map(|older| (older.generation, older.reader)).collect();
+        TreeTables { tables: RwLock::new(Tables { newest, older }), root }
     }
 
+    /// Runs `read` on the tables. It must not block, because reclaiming waits for it.
+    pub(crate) fn read<T>(&self, read: impl FnOnce(&Tables) -> T) -> T {
+        read(&self.tables.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Locks the tables exclusively, to reclaim records or to replace the newest.
+    pub(crate) fn reclaiming(&self) -> RwLockWriteGuard<'_, Tables> {
+        self.tables.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the node of a path that has a record.
+    pub(crate) fn node_of(&self, path: &Path) -> Option<NodeId> {
+        if *path == self.root {
+            return Some(NodeId::ROOT);
+        }
+        self.read(|tables| tables.find(path.as_bytes()).map(|record| NodeId(record.index())))
+    }
+
+    /// Counts a look-up that the kernel will forget, and returns the path's node. `None` if it has no record yet: see
+    /// [`Demand::Record`](crate::call::Demand::Record).
+    pub(crate) fn count_lookup(&self, path: &Path) -> Option<NodeId> {
+        self.read(|tables| {
+            let record = tables.find(path.as_bytes())?;
+            record.pin(1);
+            Some(NodeId(record.index()))
+        })
+    }
+}
+
+impl Tables {
     /// Returns the record with this number.
     pub(crate) fn own(&self, number: u64) -> Option<Own> {
         if let Some(record) = self.newest.record(number) {

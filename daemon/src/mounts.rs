@@ -25,7 +25,6 @@ pub fn serve_mount(
     let devices = inherited_devices(&mount.devices)?.into_iter().map(Device::from_fd).collect();
     Start {
         mount,
-        devices,
         descriptors_max: descriptors_max(),
         recover: config.recover,
         store: config.dir().root(),
@@ -36,6 +35,6 @@ pub fn serve_mount(
         whole_file_bytes_max: config.whole_file_bytes_max,
         has_source: !config.is_site_export,
     }
-    .serve(table, waker)
+    .serve(devices, table, waker)
     .map(Some)
 }

@@ -1,10 +1,15 @@
 //! The daemon's configuration of a mounted file system.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
+use headwater_abi::Path;
 use headwater_fuse::Negotiated;
 use headwater_fuse::init::Opening;
+use headwater_store::Blocks;
 use serde::{Deserialize, Serialize};
+
+use crate::state::tables::OlderTable;
 
 /// A mounted file system that the daemon serves, after INIT.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -30,4 +35,28 @@ pub struct MountConfig {
     /// Directories of the view that are shown empty.
     #[serde(default)]
     pub hidden: Vec<String>,
+}
+
+/// The parts from which a mount is served.
+pub struct Start<'a> {
+    /// The file system, after INIT.
+    pub mount: &'a MountConfig,
+    /// Descriptors that this process may have open.
+    pub descriptors_max: usize,
+    /// Continue from a predecessor.
+    pub recover: bool,
+    /// The mirror's prefix.
+    pub store: PathBuf,
+    /// The journal of renamed and removed files that are in use.
+    pub moves: PathBuf,
+    /// Included and excluded directories.
+    pub scope: Vec<(bool, Path)>,
+    /// Tables of older generations that the kernel may still use nodes of, in order.
+    pub older: Vec<OlderTable>,
+    /// Files of which some blocks are in the store.
+    pub blocks: Arc<Blocks>,
+    /// Larger files are fetched in blocks.
+    pub whole_file_bytes_max: u64,
+    /// True if this machine can read the source files.
+    pub has_source: bool,
 }

@@ -24,11 +24,10 @@ mod without_node;
 mod worker;
 
 pub use call::Demand;
-pub use config::MountConfig;
+pub use config::{MountConfig, Start};
 pub use dispatcher::{Mount, WorkerEvent};
 #[cfg(fuzzing)]
 pub use source_file::fuzz_journal;
-pub use start::Start;
 pub use state::counters::Count;
 pub use state::counts::Counts;
 pub use state::tables::OlderTable;

@@ -1,68 +1,29 @@
 //! Starting to serve a mount.
 
 use std::io;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use headwater_abi::Path;
 use headwater_fuse::Device;
-use headwater_store::{Blocks, Table};
+use headwater_store::Table;
 use mio::Waker;
 
-use crate::config::MountConfig;
+use crate::config::Start;
 use crate::dispatcher::Mount;
 use crate::source_file::served::ServedNodes;
-use crate::state::tables::OlderTable;
-use crate::view::{Parts, View};
-
-/// The parts from which a mount is served.
-pub struct Start<'a> {
-    /// The file system, after INIT.
-    pub mount: &'a MountConfig,
-    /// Its connection, once for each worker.
-    pub devices: Vec<Device>,
-    /// Descriptors that this process may have open.
-    pub descriptors_max: usize,
-    /// Continue from a predecessor.
-    pub recover: bool,
-    /// The mirror's prefix.
-    pub store: PathBuf,
-    /// The journal of renamed and removed files that are in use.
-    pub moves: PathBuf,
-    /// Included and excluded directories.
-    pub scope: Vec<(bool, Path)>,
-    /// Tables of older generations that the kernel may still use nodes of, in order.
-    pub older: Vec<OlderTable>,
-    /// Files of which some blocks are in the store.
-    pub blocks: Arc<Blocks>,
-    /// Larger files are fetched in blocks.
-    pub whole_file_bytes_max: u64,
-    /// True if this machine can read the source files.
-    pub has_source: bool,
-}
+use crate::view::View;
 
 impl Start<'_> {
-    /// Serves from `table`; `waker` is woken when the event loop has something to do.
+    /// Serves from `table` on `devices`, the connection once for each worker. `waker` is woken when the event loop has something to do.
     ///
     /// # Errors
     /// A directory of the mount is no absolute path, or a thread can't be started.
-    pub fn serve(self, table: &mut Table, waker: &Arc<Waker>) -> io::Result<Mount> {
-        let Start { mount, devices, recover, moves, .. } = self;
+    pub fn serve(self, devices: Vec<Device>, table: &mut Table, waker: &Arc<Waker>) -> io::Result<Mount> {
+        let (recover, moves) = (self.recover, self.moves.clone());
         if recover && let Err(error) = devices[0].resend() {
             tracing::warn!(%error, "the kernel can't resend the requests that the previous daemon left unanswered");
         }
-        let parts = Parts {
-            reader: table.reader(),
-            older: self.older,
-            store: self.store,
-            scope: self.scope,
-            blocks: self.blocks,
-            whole_file_bytes_max: self.whole_file_bytes_max,
-            has_source: self.has_source,
-            descriptors_max: self.descriptors_max / 8,
-        };
-        let mut view = View::new(mount, parts).map_err(io::Error::other)?;
+        let mut view = View::new(self, table.reader()).map_err(io::Error::other)?;
         if !recover {
             view.source_files.served = ServedNodes::of_new_connection();
             // The journal of another connection, if there is one.

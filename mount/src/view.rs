@@ -21,15 +21,17 @@ use rustix::fs::StatVfs;
 use rustix::io::Errno;
 use thiserror::Error;
 
-use crate::config::MountConfig;
+use crate::config::Start;
 use crate::source_file::node_files::{SourceFiles, path_of_spare};
 use crate::state::contents::Contents;
 use crate::state::counters::Counters;
 use crate::state::notices::Notices;
-use crate::state::tables::{OlderTable, Own, TreeTables};
+use crate::state::tables::{Own, TreeTables};
 
 /// Longer names fail with the source file's own error.
 pub(crate) const NAME_BYTES_MAX: usize = 255;
+/// Source files may use this part of the process's descriptors.
+const DESCRIPTORS_SHARE: usize = 8;
 /// How long the kernel caches names if it can't be notified that all of them may have changed, and the mount outlives
 /// many such changes.
 const NAMES_TTL: Duration = Duration::from_secs(10);
@@ -73,26 +75,6 @@ pub(crate) struct View {
     pub(crate) notices: Notices,
 }
 
-/// The parts of a [`View`].
-pub(crate) struct Parts {
-    /// The node's table.
-    pub(crate) reader: Reader<'static>,
-    /// Tables of older generations that the kernel may still use nodes of, in order.
-    pub(crate) older: Vec<OlderTable>,
-    /// The mirror's prefix.
-    pub(crate) store: PathBuf,
-    /// Included and excluded directories.
-    pub(crate) scope: Vec<(bool, Path)>,
-    /// Files of which some blocks are in the store.
-    pub(crate) blocks: Arc<Blocks>,
-    /// Larger files are fetched in blocks.
-    pub(crate) whole_file_bytes_max: u64,
-    /// True if this machine can read the source files.
-    pub(crate) has_source: bool,
-    /// Source files that may be open at once.
-    pub(crate) descriptors_max: usize,
-}
-
 /// A directory of the mount is no absolute path.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("the mount names \"{0}\", which is not an absolute path")]
@@ -121,31 +103,32 @@ pub(crate) struct Known {
 }
 
 impl View {
-    /// Creates the tree that `config` describes.
+    /// Creates the tree that `start` describes, of which `reader` reads the newest table.
     ///
     /// # Errors
     /// A directory is no absolute path.
-    pub(crate) fn new(config: &MountConfig, parts: Parts) -> Result<View, NotAbsolute> {
+    pub(crate) fn new(start: Start<'_>, reader: Reader<'static>) -> Result<View, NotAbsolute> {
+        let mount = start.mount;
         let clean = |text: &String| Path::new(text.as_bytes()).ok_or_else(|| NotAbsolute(text.clone()));
         Ok(View {
-            tables: TreeTables::new(clean(&config.root)?, parts.reader, &parts.older),
-            sized_as: if parts.has_source { config.root.clone().into() } else { parts.store.clone() },
-            has_source: parts.has_source,
-            names_ttl: names_ttl(&config.negotiated, parts.has_source),
-            scope: parts.scope,
-            hidden: config.hidden.iter().map(clean).collect::<Result<_, _>>()?,
-            own_groups: config.shown_as_own_group.clone(),
+            tables: TreeTables::new(clean(&mount.root)?, reader, &start.older),
+            sized_as: if start.has_source { mount.root.clone().into() } else { start.store.clone() },
+            has_source: start.has_source,
+            names_ttl: names_ttl(&mount.negotiated, start.has_source),
+            scope: start.scope,
+            hidden: mount.hidden.iter().map(clean).collect::<Result<_, _>>()?,
+            own_groups: mount.shown_as_own_group.clone(),
             own_gid: rustix::process::getegid().as_raw(),
             base_device: OnceLock::new(),
             statfs: OnceLock::new(),
-            opening: config.opening,
-            negotiated: config.negotiated,
-            is_writable: config.is_writable,
-            keeps_links_inside: config.keeps_links_inside,
-            contents: Contents::new(parts.store, parts.older),
-            blocks: parts.blocks,
-            whole_file_bytes_max: parts.whole_file_bytes_max,
-            source_files: SourceFiles::new(parts.descriptors_max, config.is_writable),
+            opening: mount.opening,
+            negotiated: mount.negotiated,
+            is_writable: mount.is_writable,
+            keeps_links_inside: mount.keeps_links_inside,
+            contents: Contents::new(start.store, start.older),
+            blocks: start.blocks,
+            whole_file_bytes_max: start.whole_file_bytes_max,
+            source_files: SourceFiles::new(start.descriptors_max / DESCRIPTORS_SHARE, mount.is_writable),
             has_passthrough_trees: AtomicBool::new(true),
             counters: Counters::default(),
             notices: Notices::default(),

@@ -18,10 +18,8 @@ use crate::state::counters::Count;
 use crate::state::counts::Counts;
 use crate::state::forgetting::Forgetting;
 use crate::view::View;
-use crate::worker::{Connection, DemandSink, Parked, spawn};
+use crate::worker::{Connection, Parked, RequestDispatcher, WorkerEvent, spawn};
 
-/// Requests that are parked at once; further ones use the source files.
-const PARKED_MAX: usize = 16 << 10;
 /// Interrupts that may arrive before their request is parked.
 const INTERRUPTED_MAX: usize = 64;
 /// Up to this many parked requests the event loop serves a ready one itself: waking a thread would cost more.
@@ -53,25 +51,6 @@ pub struct Mount {
     /// Interrupted requests that are not parked, perhaps not yet.
     interrupted: VecDeque<u64>,
     pub(crate) forgetting: Forgetting,
-}
-
-/// An event of a worker, for the event loop.
-#[derive(Debug)]
-pub enum WorkerEvent {
-    /// A request has to wait.
-    Demand(Demand, Parked),
-    /// The thread that waits for a request has received a signal.
-    Interrupted(u64),
-    /// Marked content was read.
-    Used(Path, Option<u32>),
-}
-
-/// The workers' side: sends events and wakes the event loop.
-#[derive(Clone)]
-struct RequestDispatcher {
-    events: Sender<WorkerEvent>,
-    waker: Arc<Waker>,
-    parked: Arc<AtomicUsize>,
 }
 
 impl Mount {
@@ -306,41 +285,5 @@ impl Drop for Mount {
                 self.hand_out(parked.answered(false));
             }
         }
-    }
-}
-
-impl RequestDispatcher {
-    fn send(&self, what: WorkerEvent) {
-        if self.events.send(what).is_ok() {
-            let _ = self.waker.wake();
-        }
-    }
-}
-
-impl DemandSink for RequestDispatcher {
-    fn ask(&self, wanted: Demand, parked: Parked) -> Option<Parked> {
-        if self.parked.fetch_add(1, Ordering::Relaxed) >= PARKED_MAX {
-            self.parked.fetch_sub(1, Ordering::Relaxed);
-            return Some(parked.answered(false));
-        }
-        match self.events.send(WorkerEvent::Demand(wanted, parked)) {
-            Ok(()) => {
-                // Fails only if the event loop's descriptor is broken, which the loop notices itself.
-                let _ = self.waker.wake();
-                None
-            }
-            Err(refused) => match refused.into_inner() {
-                WorkerEvent::Demand(_, parked) => Some(parked.answered(false)),
-                WorkerEvent::Interrupted(_) | WorkerEvent::Used(..) => None,
-            },
-        }
-    }
-
-    fn interrupt(&self, unique: u64) {
-        self.send(WorkerEvent::Interrupted(unique));
-    }
-
-    fn used(&self, path: Path, block: Option<u32>) {
-        self.send(WorkerEvent::Used(path, block));
     }
 }

@@ -25,10 +25,10 @@ mod worker;
 
 pub use call::Demand;
 pub use config::{MountConfig, Start};
-pub use dispatcher::{Mount, WorkerEvent};
+pub use dispatcher::Mount;
 #[cfg(fuzzing)]
 pub use source_file::fuzz_journal;
 pub use state::counters::Count;
 pub use state::counts::Counts;
 pub use state::tables::OlderTable;
-pub use worker::Parked;
+pub use worker::{Parked, WorkerEvent};

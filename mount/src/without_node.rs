@@ -6,7 +6,8 @@ use headwater_abi::Want;
 use headwater_store::Table;
 
 use crate::call::Demand;
-use crate::dispatcher::{Mount, WorkerEvent};
+use crate::dispatcher::Mount;
+use crate::worker::WorkerEvent;
 
 /// How often the connection is checked.
 const CHECK_INTERVAL: Duration = Duration::from_millis(100);

@@ -1,12 +1,14 @@
 //! The threads that serve FUSE requests, from the device to the answer.
 
 use std::cell::RefCell;
-use std::sync::{PoisonError, RwLock};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::Receiver;
+use crossbeam_channel::{Receiver, SendError, Sender};
 use headwater_abi::Path;
 use headwater_fuse::{Device, NodeId, Operation, Reply, Request};
+use mio::Waker;
 use rustix::io::Errno;
 
 use crate::call::{Call, Demand};
@@ -15,6 +17,9 @@ use crate::serve::serve;
 use crate::state::attempt::Attempt;
 use crate::state::counters::Tally;
 use crate::view::View;
+
+/// Requests that are parked at once; further ones use the source files.
+const PARKED_MAX: usize = 16 << 10;
 
 /// A mounted tree and the descriptors of its connection.
 pub(crate) struct Connection {
@@ -41,27 +46,56 @@ pub struct Parked {
     pub(crate) is_interrupted: bool,
 }
 
-/// Receives what workers can't serve from the table.
-pub(crate) trait DemandSink {
+/// An event of a worker, for the event loop.
+#[derive(Debug)]
+pub enum WorkerEvent {
+    /// A request has to wait.
+    Demand(Demand, Parked),
+    /// The thread that waits for a request has received a signal.
+    Interrupted(u64),
+    /// Marked content was read.
+    Used(Path, Option<u32>),
+}
+
+/// The workers' link to the event loop: sends events and wakes it.
+#[derive(Clone)]
+pub(crate) struct RequestDispatcher {
+    pub(crate) events: Sender<WorkerEvent>,
+    pub(crate) waker: Arc<Waker>,
+    /// Parked requests.
+    pub(crate) parked: Arc<AtomicUsize>,
+}
+
+impl RequestDispatcher {
     /// Parks a request until `wanted` is here. Returns the request if it can't be parked: then it must use the source
     /// file.
-    fn ask(&self, wanted: Demand, parked: Parked) -> Option<Parked>;
+    fn ask(&self, wanted: Demand, parked: Parked) -> Option<Parked> {
+        if self.parked.fetch_add(1, Ordering::Relaxed) >= PARKED_MAX {
+            self.parked.fetch_sub(1, Ordering::Relaxed);
+            return Some(parked.answered(false));
+        }
+        match self.send(WorkerEvent::Demand(wanted, parked)) {
+            Err(SendError(WorkerEvent::Demand(_, parked))) => Some(parked.answered(false)),
+            _ => None,
+        }
+    }
 
-    /// Handles a signal of the thread that waits for this request; ignored if it is not parked.
-    fn interrupt(&self, unique: u64);
-
-    /// Reports to the node that marked content was read: all of a file, or a block.
-    fn used(&self, path: Path, block: Option<u32>);
+    fn send(&self, what: WorkerEvent) -> Result<(), SendError<WorkerEvent>> {
+        self.events.send(what)?;
+        // Fails only if the event loop's descriptor is broken, which the loop notices itself.
+        let _ = self.waker.wake();
+        Ok(())
+    }
 }
 
 impl Connection {
     /// Reads and serves requests of one descriptor until the file system is unmounted.
-    pub(crate) fn work(&self, device: usize, demands: &dyn DemandSink) {
+    pub(crate) fn work(&self, device: usize, dispatcher: &RequestDispatcher) {
         let mut buffer = vec![0; Device::request_bytes_max(self.view.negotiated.transfer_bytes_max)];
         loop {
             match self.devices[device].read(&mut buffer) {
                 Ok(0) => return,
-                Ok(bytes) => self.take(&buffer[..bytes], device, demands),
+                Ok(bytes) => self.take(&buffer[..bytes], device, dispatcher),
                 Err(error) => {
                     tracing::error!(%error, "/dev/fuse can't be read; the mounted file system may hang");
                     return;
@@ -71,19 +105,19 @@ impl Connection {
     }
 
     /// Serves requests whose answer has arrived, until the channel closes.
-    pub(crate) fn complete(&self, ready: &Receiver<Parked>, demands: &dyn DemandSink) {
+    pub(crate) fn complete(&self, ready: &Receiver<Parked>, dispatcher: &RequestDispatcher) {
         for parked in ready {
-            self.serve_parked(parked, demands);
+            self.serve_parked(parked, dispatcher);
         }
     }
 
     /// Serves a request again.
-    pub(crate) fn serve_parked(&self, mut parked: Parked, demands: &dyn DemandSink) {
+    pub(crate) fn serve_parked(&self, mut parked: Parked, dispatcher: &RequestDispatcher) {
         loop {
             let Ok(request) = Request::decode(&parked.bytes) else { return };
             let Parked { device, attempt, read_at, .. } = parked;
-            let Some(wanted) = self.serve(&request, device, attempt, read_at, demands) else { return };
-            match demands.ask(wanted, parked) {
+            let Some(wanted) = self.serve(&request, device, attempt, read_at, dispatcher) else { return };
+            match dispatcher.ask(wanted, parked) {
                 Some(again) => parked = again,
                 None => return,
             }
@@ -91,13 +125,13 @@ impl Connection {
     }
 
     /// Serves a request again without blocking. If it has to wait, returns it with what it waits for.
-    pub(crate) fn serve_at_once(&self, parked: Parked, demands: &dyn DemandSink) -> Option<(Demand, Parked)> {
+    pub(crate) fn serve_at_once(&self, parked: Parked, dispatcher: &RequestDispatcher) -> Option<(Demand, Parked)> {
         let request = Request::decode(&parked.bytes).ok()?;
         if !is_quick(&request.operation) {
             return Some((Demand::BlockingThread, parked));
         }
         let attempt = Attempt { at_once: true, ..parked.attempt };
-        let wanted = self.serve(&request, parked.device, attempt, parked.read_at, demands)?;
+        let wanted = self.serve(&request, parked.device, attempt, parked.read_at, dispatcher)?;
         Some((wanted, parked))
     }
 
@@ -107,7 +141,7 @@ impl Connection {
         let _ = reply.error(Errno::INTR.raw_os_error());
     }
 
-    fn take(&self, bytes: &[u8], device: usize, demands: &dyn DemandSink) {
+    fn take(&self, bytes: &[u8], device: usize, dispatcher: &RequestDispatcher) {
         let read_at = Instant::now();
         let request = match Request::decode(bytes) {
             Ok(request) => request,
@@ -121,14 +155,14 @@ impl Connection {
             }
         };
         if let Operation::Interrupt { unique } = request.operation {
-            return demands.interrupt(unique);
+            return drop(dispatcher.send(WorkerEvent::Interrupted(unique)));
         }
         let attempt = Attempt::default();
-        if let Some(wanted) = self.serve(&request, device, attempt, read_at, demands) {
+        if let Some(wanted) = self.serve(&request, device, attempt, read_at, dispatcher) {
             let parked =
                 Parked { bytes: bytes.into(), unique: request.unique, device, attempt, read_at, is_interrupted: false };
-            if let Some(again) = demands.ask(wanted, parked) {
-                self.serve_parked(again, demands);
+            if let Some(again) = dispatcher.ask(wanted, parked) {
+                self.serve_parked(again, dispatcher);
             }
         }
     }
@@ -139,7 +173,7 @@ impl Connection {
         device: usize,
         attempt: Attempt,
         read_at: Instant,
-        demands: &dyn DemandSink,
+        dispatcher: &RequestDispatcher,
     ) -> Option<Demand> {
         let _serving = self.gate.read().unwrap_or_else(PoisonError::into_inner);
         let reply = Reply { device: &self.devices[device], unique: request.unique };
@@ -148,7 +182,7 @@ impl Connection {
         let wanted = serve(&call);
         tracing::trace!(node = request.node.0, pid = request.pid, operation = ?request.operation, ?wanted, "served");
         for (path, block) in call.used.take() {
-            demands.used(path, block);
+            let _ = dispatcher.send(WorkerEvent::Used(path, block));
         }
         if wanted.is_none() {
             self.view.counters.count(device, &request.operation, attempt, &call.tally, read_at.elapsed());

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::time::Duration;
 
-use headwater_abi::{Kind, Path, Want};
+use headwater_abi::{Attr, Kind, Path, Want};
 use headwater_fuse::reply::FOREVER;
 use headwater_fuse::{Entry, Operation, Reply, Request};
 use rustix::io::Errno;
@@ -156,6 +156,12 @@ impl Call<'_> {
             self.view.release(node, 1);
         }
         Flow::Answered
+    }
+
+    /// Answers GETATTR or STATX.
+    pub(crate) fn answer_attr(&self, attr: &Attr, ttl: Duration) -> Flow {
+        let with_birth = self.request.operation == Operation::Statx;
+        answered(if with_birth { self.reply.statx(attr, ttl) } else { self.reply.attr(attr, ttl) })
     }
 
     /// Answers ENOSYS, which the kernel remembers for this operation.

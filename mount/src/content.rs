@@ -14,21 +14,17 @@ use rustix::fs::SeekFrom;
 use rustix::io::Errno;
 
 use crate::call::{Call, Demand, Flow, answered};
-use crate::nodes::{Answer, Other, answer, of_snapshot};
-use crate::source_file;
+use crate::nodes::{attr_of, visible};
+use crate::source_file::{self, check_file, read_full};
 use crate::view::Known;
 
 /// OPEN for reading.
-pub(crate) fn open(call: &Call<'_>) -> Flow {
-    let known = match of_snapshot(call) {
-        Ok(known) => known,
-        Err(Other::Hidden(_)) => return call.fail(Errno::ISDIR),
-        Err(Other::Flow(flow)) => return flow,
-    };
+pub(crate) fn open(call: &Call<'_>) -> Result<Flow, Flow> {
+    let known = visible(call, Errno::ISDIR)?;
     if call.view.opening == Opening::Passthrough {
-        return open_passing(call, &known);
+        return Ok(open_passing(call, &known));
     }
-    answered(call.reply.open(0, open_flag::KEEP_CACHE | open_flag::NOFLUSH, None))
+    Ok(answered(call.reply.open(0, open_flag::KEEP_CACHE | open_flag::NOFLUSH, None)))
 }
 
 /// RELEASE: `handle` is the node's number for passthrough openings, otherwise 0.
@@ -43,70 +39,43 @@ pub(crate) fn release(call: &Call<'_>, handle: u64) -> Flow {
 }
 
 /// READ.
-pub(crate) fn read(call: &Call<'_>, offset: u64, bytes: u32) -> Flow {
-    let (known, attr) = match file(call) {
-        Ok(file) => file,
-        Err(flow) => return flow,
-    };
+pub(crate) fn read(call: &Call<'_>, offset: u64, bytes: u32) -> Result<Flow, Flow> {
+    let (known, attr) = file(call)?;
     let bytes = u64::from(bytes).min(attr.size.saturating_sub(offset)) as usize;
     if bytes == 0 {
-        return answered(call.reply.data(&[]));
+        return Ok(answered(call.reply.data(&[])));
     }
-    let source = match source(call, &known, &attr, offset, bytes) {
-        Ok(source) => source,
-        Err(flow) => return flow,
-    };
+    let source = source(call, &known, &attr, offset, bytes)?;
     let mut buffer = call.view.contents.take_buffer(bytes);
-    let is_read = read_exact(&source, &mut buffer[..bytes], offset);
+    let is_read = read_full(&source, &mut buffer[..bytes], offset) == Ok(bytes);
     if is_read {
         call.tally.bytes(bytes);
         let _ = answered(call.reply.data(&buffer[..bytes]));
     }
     call.view.contents.return_buffer(buffer);
     // A copy that is shorter than its source file was damaged from outside.
-    if !is_read {
-        return call.use_source(&known.path);
-    }
-    Flow::Answered
-}
-
-fn read_exact(source: &Source, bytes: &mut [u8], offset: u64) -> bool {
-    let mut done = 0;
-    while done < bytes.len() {
-        match rustix::io::pread(source, &mut bytes[done..], offset + done as u64) {
-            Ok(0) => return false,
-            Ok(more) => done += more,
-            Err(Errno::INTR) => {}
-            Err(_) => return false,
-        }
-    }
-    true
+    Ok(if is_read { Flow::Answered } else { call.use_source(&known.path) })
 }
 
 /// LSEEK, which the kernel sends only for SEEK_DATA and SEEK_HOLE.
-pub(crate) fn seek(call: &Call<'_>, offset: u64, whence: u32) -> Flow {
-    let (known, attr) = match file(call) {
-        Ok(file) => file,
-        Err(flow) => return flow,
-    };
+pub(crate) fn seek(call: &Call<'_>, offset: u64, whence: u32) -> Result<Flow, Flow> {
+    let (known, attr) = file(call)?;
     let (position, all_is_data) = match whence as i32 {
         libc::SEEK_DATA => (SeekFrom::Data(offset), offset),
         libc::SEEK_HOLE => (SeekFrom::Hole(offset), attr.size),
-        _ => return call.fail(Errno::INVAL),
+        _ => return Err(call.fail(Errno::INVAL)),
     };
     if offset >= attr.size {
-        return call.fail(Errno::NXIO);
+        return Err(call.fail(Errno::NXIO));
     }
     // The holes of a copy can differ from those of the source file, which is asked if it is unchanged.
     let has_holes = attr.blocks < attr.size / 512 && call.view.has_source;
     if has_holes && call.attempt.at_once {
-        return Flow::Ask(Demand::BlockingThread);
+        return Err(Flow::Ask(Demand::BlockingThread));
     }
     let source = if has_holes { source_file::unchanged(call, &known.path, &attr) } else { None };
-    match source.map_or(Ok(all_is_data), |source| rustix::fs::seek(source, position)) {
-        Ok(found) => answered(call.reply.offset(found)),
-        Err(errno) => call.fail(errno),
-    }
+    let found = source.map_or(Ok(all_is_data), |source| rustix::fs::seek(source, position));
+    Ok(answered(call.reply.offset(found.map_err(|errno| call.fail(errno))?)))
 }
 
 /// The file that a read uses.
@@ -163,20 +132,10 @@ fn source(call: &Call<'_>, known: &Known, attr: &Attr, offset: u64, bytes: usize
 
 /// Returns the request's node as a file of the snapshot, with its attributes.
 fn file(call: &Call<'_>) -> Result<(Known, Attr), Flow> {
-    let known = match of_snapshot(call) {
-        Ok(known) => known,
-        Err(Other::Hidden(_)) => return Err(call.fail(Errno::ISDIR)),
-        Err(Other::Flow(flow)) => return Err(flow),
-    };
-    match answer(call.view, &known.path, &known.record) {
-        Answer::Attr(attr) if known.record.kind == Kind::File => Ok((known, attr)),
-        Answer::Attr(_) if known.record.kind == Kind::Dir => Err(call.fail(Errno::ISDIR)),
-        Answer::Attr(_) => Err(call.fail(Errno::INVAL)),
-        Answer::Absent => Err(call.fail(Errno::NOENT)),
-        Answer::Error(errno) => Err(call.fail(errno)),
-        // Attributes only: the size decides how the content is fetched.
-        Answer::Unknown => Err(call.want(&known.path, Want::ATTR)),
-    }
+    let known = visible(call, Errno::ISDIR)?;
+    let attr = attr_of(call, &known)?;
+    check_file(known.record.kind).map_err(|errno| call.fail(errno))?;
+    Ok((known, attr))
 }
 
 fn open_passing(call: &Call<'_>, known: &Known) -> Flow {

@@ -42,36 +42,24 @@ pub(crate) fn lookup(call: &Call<'_>, name: &[u8]) -> Flow {
     call.want(&path, Want::ATTR)
 }
 
-/// GETATTR, and STATX if `with_birth`.
-pub(crate) fn getattr(call: &Call<'_>, with_birth: bool) -> Flow {
-    let reply = |attr: &Attr| {
-        if with_birth { call.reply.statx(attr, FOREVER) } else { call.reply.attr(attr, FOREVER) }
+/// GETATTR and STATX.
+pub(crate) fn getattr(call: &Call<'_>) -> Result<Flow, Flow> {
+    let attr = match of_snapshot(call) {
+        Ok(known) => call.view.shown(&attr_of(call, &known)?),
+        Err(Other::Hidden(path)) => hidden_attr(&path),
+        Err(Other::Flow(flow)) => return Err(flow),
     };
-    let known = match of_snapshot(call) {
-        Ok(known) => known,
-        Err(Other::Hidden(path)) => return answered(reply(&hidden_attr(&path))),
-        Err(Other::Flow(flow)) => return flow,
-    };
-    match answer(call.view, &known.path, &known.record) {
-        Answer::Attr(attr) => answered(reply(&call.view.shown(&attr))),
-        Answer::Absent => call.fail(Errno::NOENT),
-        Answer::Error(errno) => call.fail(errno),
-        Answer::Unknown => call.want(&known.path, Want::ATTR),
-    }
+    Ok(call.answer_attr(&attr, FOREVER))
 }
 
 /// READLINK.
-pub(crate) fn readlink(call: &Call<'_>) -> Flow {
-    let known = match of_snapshot(call) {
-        Ok(known) => known,
-        Err(Other::Hidden(_)) => return call.fail(Errno::INVAL),
-        Err(Other::Flow(flow)) => return flow,
-    };
-    match (known.record.kind, known.record.aux()) {
+pub(crate) fn readlink(call: &Call<'_>) -> Result<Flow, Flow> {
+    let known = visible(call, Errno::INVAL)?;
+    Ok(match (known.record.kind, known.record.aux()) {
         (Kind::Link, Some(target)) => answered(call.reply.data(&call.view.shown_target(&known.path, &target))),
         (Kind::Link | Kind::Unknown, _) => call.want(&known.path, Want::ATTR),
         _ => call.fail(Errno::INVAL),
-    }
+    })
 }
 
 /// Why the snapshot does not serve a node.
@@ -98,6 +86,25 @@ pub(crate) fn of_snapshot(call: &Call<'_>) -> Result<Known, Other> {
     }
 }
 
+/// As [`of_snapshot`]; fails with `errno` for an empty directory.
+pub(crate) fn visible(call: &Call<'_>, errno: Errno) -> Result<Known, Flow> {
+    of_snapshot(call).map_err(|other| match other {
+        Other::Hidden(_) => call.fail(errno),
+        Other::Flow(flow) => flow,
+    })
+}
+
+/// Returns the attributes of a node, or what serves the request without them.
+pub(crate) fn attr_of(call: &Call<'_>, known: &Known) -> Result<Attr, Flow> {
+    match answer(call.view, &known.path, &known.record) {
+        Answer::Attr(attr) => Ok(attr),
+        Answer::Absent => Err(call.fail(Errno::NOENT)),
+        Answer::Error(errno) => Err(call.fail(errno)),
+        // Attributes only: the size decides how content is fetched.
+        Answer::Unknown => Err(call.want(&known.path, Want::ATTR)),
+    }
+}
+
 /// What the table has of a path.
 pub(crate) enum Answer {
     /// The source file's attributes. The size of a link is that of its target as shown.
@@ -119,7 +126,7 @@ pub(crate) fn find(view: &View, path: &Path) -> (State, Answer) {
 }
 
 /// Returns the answer that `record` has for `path`.
-pub(crate) fn answer(view: &View, path: &Path, record: &Record<'_>) -> Answer {
+fn answer(view: &View, path: &Path, record: &Record<'_>) -> Answer {
     match record.kind {
         Kind::Absent => Answer::Absent,
         Kind::Error => Answer::Error(Errno::from_raw_os_error(i32::from(record.errno))),

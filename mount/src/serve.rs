@@ -24,14 +24,13 @@ fn dispatch(call: &Call<'_>) -> Flow {
     }
     match call.request.operation {
         Operation::Lookup { name } => nodes::lookup(call, name),
-        Operation::Getattr => nodes::getattr(call, false),
-        Operation::Statx => nodes::getattr(call, true),
-        Operation::Readlink => nodes::readlink(call),
+        Operation::Getattr | Operation::Statx => either(nodes::getattr(call)),
+        Operation::Readlink => either(nodes::readlink(call)),
         Operation::Open { .. } if call.view.opening == Opening::None => call.unsupported(),
         Operation::Open { flags } if writes(flags) => change::serve(call),
-        Operation::Open { .. } => content::open(call),
-        Operation::Read { offset, bytes } => content::read(call, offset, bytes),
-        Operation::Lseek { offset, whence } => content::seek(call, offset, whence),
+        Operation::Open { .. } => either(content::open(call)),
+        Operation::Read { offset, bytes } => either(content::read(call, offset, bytes)),
+        Operation::Lseek { offset, whence } => either(content::seek(call, offset, whence)),
         Operation::Release { handle } => content::release(call, handle),
         Operation::Opendir => directory::open(call),
         Operation::Readdir { offset, bytes, plus } => directory::read(call, offset, bytes, plus),
@@ -60,6 +59,11 @@ fn dispatch(call: &Call<'_>) -> Flow {
         _ if !call.view.is_writable => call.fail(Errno::ROFS),
         _ => change::serve(call),
     }
+}
+
+/// Returns the outcome, early or not.
+fn either(outcome: Result<Flow, Flow>) -> Flow {
+    outcome.unwrap_or_else(|early| early)
 }
 
 /// Returns true if an open with these flags may write.

@@ -4,10 +4,10 @@
 //! the source file has it.
 
 use std::io::IoSlice;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
-use headwater_abi::{Kind, Path};
+use headwater_abi::Path;
 use headwater_fuse::NodeId;
 use rustix::fs::{FallocateFlags, OFlags, fallocate, fdatasync, fsync};
 use rustix::io::{Errno, ReadWriteFlags, pread, pwritev2};
@@ -15,13 +15,11 @@ use rustix::io::{Errno, ReadWriteFlags, pread, pwritev2};
 use super::passthrough::{Stop, make_passthrough, path_of};
 use crate::call::{Call, Flow, answered};
 use crate::caller::{as_caller, as_either, as_writer};
-use crate::source_file::{Identity, Target, Writer, reader, target_of};
+use crate::source_file::{Identity, Target, Writer, check_file, reader, target_of};
 
 /// OPEN for writing, where the kernel asks for it.
 pub(super) fn open(call: &Call<'_>, flags: u32) -> Result<Flow, Stop> {
-    let path = path_of(call)?;
-    make_passthrough(call, &path, false)?;
-    let writer = writer(call, &path)?;
+    let writer = passthrough_writer(call)?;
     if OFlags::from_bits_retain(flags).contains(OFlags::TRUNC) {
         as_writer(call.request, || rustix::fs::ftruncate(&*writer.fd, 0))?;
     }
@@ -30,9 +28,7 @@ pub(super) fn open(call: &Call<'_>, flags: u32) -> Result<Flow, Stop> {
 
 /// WRITE.
 pub(super) fn write(call: &Call<'_>, offset: u64, flags: u32, is_from_cache: bool, data: &[u8]) -> Result<Flow, Stop> {
-    let path = path_of(call)?;
-    make_passthrough(call, &path, false)?;
-    let writer = writer(call, &path)?;
+    let writer = passthrough_writer(call)?;
     let how = if is_from_cache { ReadWriteFlags::empty() } else { how(OFlags::from_bits_retain(flags)) };
     let how = if writer.hands_over { how | ReadWriteFlags::DSYNC } else { how };
     if call.request.is_resent() && how.contains(ReadWriteFlags::APPEND) && holds(&writer, data, offset) {
@@ -46,9 +42,7 @@ pub(super) fn write(call: &Call<'_>, offset: u64, flags: u32, is_from_cache: boo
 
 /// FALLOCATE.
 pub(super) fn allocate(call: &Call<'_>, offset: u64, bytes: u64, mode: u32) -> Result<Flow, Stop> {
-    let path = path_of(call)?;
-    make_passthrough(call, &path, false)?;
-    let writer = writer(call, &path)?;
+    let writer = passthrough_writer(call)?;
     as_writer(call.request, || fallocate(&*writer.fd, FallocateFlags::from_bits_retain(mode), offset, bytes))?;
     Ok(answered(call.reply.ok()))
 }
@@ -63,24 +57,26 @@ pub(super) fn sync(call: &Call<'_>, data_only: bool) -> Result<Flow, Stop> {
         Some(writer) => writer.fd,
         None => reader(call, &path)?,
     };
-    if data_only {
-        fdatasync(&*file)?
-    } else {
-        fsync(&*file)?
-    }
-    Ok(answered(call.reply.ok()))
+    flush(call, &*file, data_only)
 }
 
 /// FSYNCDIR.
 pub(super) fn sync_directory(call: &Call<'_>, data_only: bool) -> Result<Flow, Stop> {
     let target = target_of(call, &path_of(call)?)?;
     let directory = as_either(call.request, || target.open(OFlags::RDONLY | OFlags::DIRECTORY))?;
-    if data_only {
-        fdatasync(&directory)?
-    } else {
-        fsync(&directory)?
-    }
+    flush(call, &directory, data_only)
+}
+
+fn flush(call: &Call<'_>, file: impl AsFd, data_only: bool) -> Result<Flow, Stop> {
+    if data_only { fdatasync(file) } else { fsync(file) }?;
     Ok(answered(call.reply.ok()))
+}
+
+/// Makes the request's file passthrough, and returns a descriptor for writing to it.
+fn passthrough_writer(call: &Call<'_>) -> Result<Writer, Stop> {
+    let path = path_of(call)?;
+    make_passthrough(call, &path, false)?;
+    Ok(writer(call, &path)?)
 }
 
 /// Returns a descriptor for writing to the request's node.
@@ -90,11 +86,7 @@ pub(super) fn writer(call: &Call<'_>, path: &Path) -> Result<Writer, Errno> {
         return Ok(writer);
     }
     let target = target_of(call, path)?;
-    match target.attr.kind() {
-        Kind::File => {}
-        Kind::Dir => return Err(Errno::ISDIR),
-        _ => return Err(Errno::INVAL),
-    }
+    check_file(target.attr.kind())?;
     let open = || match target.open(OFlags::RDWR) {
         Err(Errno::ACCESS) => target.open(OFlags::WRONLY),
         result => result,

@@ -4,7 +4,7 @@
 //! change may be done already.
 
 use headwater_abi::{Kind, Path};
-use headwater_fuse::{Entry, NodeId};
+use headwater_fuse::NodeId;
 use rustix::fs::{
     AtFlags, CWD, Dev, FileType, Mode, OFlags, RenameFlags, linkat, makedev, mkdirat, mknodat, openat, renameat_with,
     symlinkat, unlinkat,
@@ -58,8 +58,10 @@ pub(super) fn create(call: &Call<'_>, name: &[u8], flags: u32, mode: u32, umask:
         let opens_again = target.attr.mode & 0o600 == 0o600;
         cache_writer(call, node, &target, target.fd.clone(), opens_again);
     }
-    if call.reply.create(&entry, 0, 0).is_err() {
-        release(call, &entry);
+    if call.reply.create(&entry, 0, 0).is_err()
+        && let Some(node) = entry.node
+    {
+        call.view.release(node, 1);
     }
     Ok(Flow::Answered)
 }
@@ -188,12 +190,6 @@ fn pin_lost(call: &Call<'_>, path: &Path, lost: Option<&Target>) {
     let identity = Identity::of(&lost.attr);
     if let Some(node) = call.view.source_files.used(&call.view.tables, path, identity) {
         call.view.source_files.pin(node, path, identity, lost.fd.clone());
-    }
-}
-
-fn release(call: &Call<'_>, entry: &Entry) {
-    if let Some(node) = entry.node {
-        call.view.release(node, 1);
     }
 }
 

@@ -11,7 +11,7 @@ mod target;
 pub(crate) mod unread;
 
 use std::cell::RefCell;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -45,8 +45,7 @@ const XATTR_BYTES_MAX: u32 = 64 << 10;
 pub(super) fn serve(call: &Call<'_>, path: &Path) -> Flow {
     let result = match call.request.operation {
         Operation::Lookup { name } => lookup(call, path, name),
-        Operation::Getattr => getattr(call, path, false),
-        Operation::Statx => getattr(call, path, true),
+        Operation::Getattr | Operation::Statx => getattr(call, path),
         Operation::Readlink => readlink(call, path),
         Operation::Open { flags } => open(call, path, flags),
         Operation::Read { offset, bytes } => read(call, path, offset, bytes),
@@ -138,15 +137,20 @@ pub(super) fn reader(call: &Call<'_>, path: &Path) -> Result<Arc<OwnedFd>, Errno
         Ok(target) => target,
     };
     // Opening anything else could block or have effects.
-    match target.attr.kind() {
-        Kind::File => {}
-        Kind::Dir => return Err(Errno::ISDIR),
-        _ => return Err(Errno::INVAL),
-    }
+    check_file(target.attr.kind())?;
     let fd = as_either(call.request, || target.open(OFlags::RDONLY))?;
     let fd = call.view.source_files.files.cache_reader(node, Identity::of(&target.attr), fd);
     call.view.notices.wake();
     Ok(fd)
+}
+
+/// Fails unless an object of this kind can be read and written.
+pub(super) fn check_file(kind: Kind) -> Result<(), Errno> {
+    match kind {
+        Kind::File => Ok(()),
+        Kind::Dir => Err(Errno::ISDIR),
+        _ => Err(Errno::INVAL),
+    }
 }
 
 /// Returns the source file at `path` if it still has the snapshot's attributes.
@@ -190,7 +194,7 @@ fn absent(call: &Call<'_>, path: &Path) -> Flow {
     call.answer_entry(&Entry { node: None, attr: Attr::default(), entry_ttl: ttl, attr_ttl: ttl })
 }
 
-fn getattr(call: &Call<'_>, path: &Path, with_birth: bool) -> Result<Flow, Errno> {
+fn getattr(call: &Call<'_>, path: &Path) -> Result<Flow, Errno> {
     let (attr, ttl) = match target_of(call, path) {
         Ok(target) => {
             call.view.source_files.files.confirm(call.request.node, Identity::of(&target.attr));
@@ -201,7 +205,7 @@ fn getattr(call: &Call<'_>, path: &Path, with_birth: bool) -> Result<Flow, Errno
             None => (call.view.shown(&replaced(call, path).ok_or(errno)?.0), FOREVER),
         },
     };
-    Ok(answered(if with_birth { call.reply.statx(&attr, ttl) } else { call.reply.attr(&attr, ttl) }))
+    Ok(call.answer_attr(&attr, ttl))
 }
 
 fn readlink(call: &Call<'_>, path: &Path) -> Result<Flow, Errno> {
@@ -271,10 +275,10 @@ fn read(call: &Call<'_>, path: &Path, offset: u64, bytes: u32) -> Result<Flow, E
 }
 
 /// Reads until `buffer` is full or the file ends.
-fn read_full(file: &OwnedFd, buffer: &mut [u8], offset: u64) -> Result<usize, Errno> {
+pub(super) fn read_full(file: impl AsFd, buffer: &mut [u8], offset: u64) -> Result<usize, Errno> {
     let mut filled = 0;
     while filled < buffer.len() {
-        match pread(file, &mut buffer[filled..], offset + filled as u64) {
+        match pread(&file, &mut buffer[filled..], offset + filled as u64) {
             Ok(0) => break,
             Ok(bytes) => filled += bytes,
             Err(Errno::INTR) => {}
@@ -287,11 +291,9 @@ fn read_full(file: &OwnedFd, buffer: &mut [u8], offset: u64) -> Result<usize, Er
 }
 
 fn seek(call: &Call<'_>, path: &Path, offset: u64, whence: u32) -> Result<Flow, Errno> {
-    const SEEK_DATA: u32 = 3;
-    const SEEK_HOLE: u32 = 4;
-    let to = match whence {
-        SEEK_DATA => SeekFrom::Data(offset),
-        SEEK_HOLE => SeekFrom::Hole(offset),
+    let to = match whence as i32 {
+        libc::SEEK_DATA => SeekFrom::Data(offset),
+        libc::SEEK_HOLE => SeekFrom::Hole(offset),
         _ => return Err(Errno::INVAL),
     };
     // Reads pass their own offsets, so the descriptor's offset is free.

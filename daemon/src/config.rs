@@ -7,7 +7,7 @@ use headwater_abi::table::Geometry;
 use headwater_abi::{Path, client};
 use headwater_mount::MountConfig;
 use headwater_overlay::{Fabric, SessionId, SessionKey};
-use headwater_proto::{Limits, Rank};
+use headwater_proto::{Limits, Policy, Rank};
 use headwater_store::layout::{DiskRoots, NodeDir};
 use headwater_topology::{Branching, Forest, Shape, TREES_MAX};
 use serde::{Deserialize, Serialize};
@@ -28,7 +28,7 @@ pub struct Config {
     pub servers: u32,
     /// The overlay's trees.
     pub shape: Shape,
-    /// The push policy.
+    /// The push policy: which nodes receive content that one node has requested.
     pub policy: Policy,
     /// The session's identity, the same on all nodes.
     pub session: SessionId,
@@ -61,7 +61,7 @@ pub struct Config {
     pub opened: Vec<(String, i32)>,
     /// Sizes of the shared table; the default has room for 131,072 paths.
     #[serde(default)]
-    pub table: Option<TableGeometry>,
+    pub table: Option<Geometry>,
     /// The mounted file system to serve, if any.
     #[serde(default)]
     pub mount: Option<MountConfig>,
@@ -102,29 +102,6 @@ const LISTING_BYTES_MAX: u64 = 8 << 20;
 
 fn whole_file_bytes_max_default() -> u64 {
     16 << 20
-}
-
-/// The push policy: which nodes receive content that one node has requested.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Policy {
-    /// All nodes.
-    Push,
-    /// The nodes between the root and the requesting node.
-    Pull,
-    /// The same at first, all nodes once enough have requested it.
-    Adaptive,
-}
-
-/// Sizes of the shared table; see [`Geometry`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TableGeometry {
-    /// Path slots, a power of two; at most half are used.
-    pub slot_count: u64,
-    /// Inode slots, a power of two; at most half are used.
-    pub ino_slot_count: u64,
-    /// Bytes for records, listings and strings.
-    pub heap_bytes: u64,
 }
 
 /// Why a configuration can't be used.
@@ -226,11 +203,7 @@ impl Config {
 
     /// Returns the table's sizes.
     pub fn geometry(&self) -> Geometry {
-        self.table.map_or_else(Geometry::default, |table| Geometry {
-            slot_count: table.slot_count,
-            ino_slot_count: table.ino_slot_count,
-            heap_bytes: table.heap_bytes,
-        })
+        self.table.unwrap_or_default()
     }
 
     /// Returns the node's configuration. This configuration must have been checked.
@@ -253,11 +226,7 @@ impl Config {
             rank: Rank(self.rank),
             forest: self.forest(),
             session: self.session.0,
-            policy: match self.policy {
-                Policy::Push => headwater_proto::Policy::Push,
-                Policy::Pull => headwater_proto::Policy::Pull,
-                Policy::Adaptive => headwater_proto::Policy::Adaptive,
-            },
+            policy: self.policy,
             limits: Limits {
                 store_bytes_max: self.content_bytes_max(self.store_bytes_max),
                 parent_absence_ms_max,
@@ -355,7 +324,7 @@ pub(crate) mod tests {
         assert!(matches!(check(|c| c.peers.truncate(1)), ConfigError::Number(_)));
         assert!(matches!(check(|c| c.scope.push((true, "sw".into()))), ConfigError::Scope(_)));
         assert!(matches!(check(|c| c.node_dir = format!("/{}", "x".repeat(110)).into()), ConfigError::SocketPath(_)));
-        let odd = TableGeometry { slot_count: 3, ino_slot_count: 4, heap_bytes: 1 << 20 };
+        let odd = Geometry { slot_count: 3, ino_slot_count: 4, heap_bytes: 1 << 20 };
         let mut table = config();
         table.table = Some(odd);
         assert!(table.check().is_err());

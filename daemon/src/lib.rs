@@ -22,13 +22,15 @@ mod report;
 mod run;
 mod session;
 
-pub use config::{Config, ConfigError, Disk, Policy, SOCKET_PATH_BYTES_MAX, TableGeometry};
+pub use config::{Config, ConfigError, Disk, SOCKET_PATH_BYTES_MAX};
 pub use control::{Command, Control};
 pub use control_socket::{protocol, stats};
 pub use error::DaemonError;
 pub use generation::older_tables;
+pub use headwater_abi::table::Geometry;
 pub use headwater_mount::MountConfig;
 pub use headwater_overlay::{Fabric, SessionId, SessionKey, has_aes};
+pub use headwater_proto::Policy;
 pub use headwater_topology::{Branching, Forest, Shape};
 pub use log::log_to_stderr;
 pub use mounts::serve_mount;

@@ -167,7 +167,7 @@ mod tests {
     use headwater_abi::{Attr, Want};
     use headwater_proto::{ClientId, Input, Output, Reply};
 
-    use crate::config::TableGeometry;
+    use headwater_abi::table::Geometry;
 
     const CONTENT: &[u8] = b"0123456789";
 
@@ -224,7 +224,7 @@ mod tests {
             ranks: 1,
             node_dir: directory.join("n0"),
             scope: vec![(true, "/sw".into())],
-            table: Some(TableGeometry { slot_count: 64, ino_slot_count: 64, heap_bytes: 64 << 10 }),
+            table: Some(Geometry { slot_count: 64, ino_slot_count: 64, heap_bytes: 64 << 10 }),
             ..crate::config::tests::config()
         }
     }

@@ -11,7 +11,7 @@ use headwater_abi::Kind;
 use headwater_abi::client::{Status, Want};
 use headwater_abi::listing::LISTING_BYTES_MAX;
 use headwater_abi::table::State;
-use headwater_daemon::TableGeometry;
+use headwater_daemon::Geometry;
 use support::tmpfs::Tmpfs;
 use support::{Cluster, stats};
 
@@ -86,7 +86,7 @@ fn a_full_table_is_survived() {
     for number in 0..100 {
         cluster.write(&format!("f{number}"), b"x");
     }
-    let table = TableGeometry { slot_count: 32, ino_slot_count: 32, heap_bytes: 64 << 10 };
+    let table = Geometry { slot_count: 32, ino_slot_count: 32, heap_bytes: 64 << 10 };
     cluster.run(1, |config| config.table = Some(table));
     for number in 0..100 {
         cluster.ask(0, &format!("f{number}"), Want::WHOLE);
@@ -112,7 +112,7 @@ fn a_directory_with_too_many_names_is_looked_up_name_by_name() {
     for (directory, names) in [("most", most), ("more", most + 10)] {
         (0..names).for_each(|number| cluster.write(&format!("{directory}/{}", long_name(number)), b""));
     }
-    let table = TableGeometry { slot_count: 1 << 12, ino_slot_count: 1 << 12, heap_bytes: 64 << 20 };
+    let table = Geometry { slot_count: 1 << 12, ino_slot_count: 1 << 12, heap_bytes: 64 << 20 };
     cluster.run(2, |config| config.table = Some(table));
     for (directory, is_listed) in [("most", true), ("more", false)] {
         let (there, absent) = (format!("{directory}/{}", long_name(7)), format!("{directory}/none"));

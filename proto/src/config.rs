@@ -1,10 +1,13 @@
 //! A node's configuration.
 
+use serde::{Deserialize, Serialize};
+
 use crate::timeouts::DOUBLINGS_MAX;
 use crate::topology::{Forest, Rank};
 
 /// Which children get content that one of them requests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Policy {
     /// A first request sends it to all children: SPMD programs.
     Push,

@@ -3,6 +3,7 @@
 use alloc::vec::Vec;
 
 use bitflags::bitflags;
+use serde::{Deserialize, Serialize};
 
 use crate::attr::{ATTR_WORDS, Kind};
 
@@ -132,7 +133,7 @@ impl State {
 }
 
 /// Sizes of a table's parts.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Geometry {
     /// Path slots, a power of two; at most half are used.
     pub slot_count: u64,

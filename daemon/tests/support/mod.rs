@@ -18,7 +18,7 @@ use headwater_abi::client::{REPLY_BYTES, Request, Status, Want, decode_reply};
 use headwater_abi::table::{AtomicU64, Reader};
 use headwater_daemon::protocol::{Answer, CONTROL_VERSION, Response};
 use headwater_daemon::stats::NodeStats;
-use headwater_daemon::{Branching, Config, Policy, Report, SessionId, SessionKey, Shape, TableGeometry};
+use headwater_daemon::{Branching, Config, Policy, Report, SessionId, SessionKey, Shape, Geometry};
 use headwater_store::layout::NodeDir;
 use tempfile::TempDir;
 
@@ -95,7 +95,7 @@ impl Cluster {
             disk: None,
             scope: vec![(true, self.shared("").to_str().unwrap().trim_end_matches('/').into())],
             opened: Vec::new(),
-            table: Some(TableGeometry { slot_count: 1 << 12, ino_slot_count: 1 << 12, heap_bytes: 4 << 20 }),
+            table: Some(Geometry { slot_count: 1 << 12, ino_slot_count: 1 << 12, heap_bytes: 4 << 20 }),
             mount: None,
             recover: false,
             lifeline_fd: None,

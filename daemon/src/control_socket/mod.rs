@@ -4,7 +4,6 @@
 //! few, must send and receive quickly, and belong to this user or to root.
 
 pub(crate) mod clear;
-pub(crate) mod commands;
 mod path_text;
 pub mod protocol;
 mod refresh;
@@ -21,7 +20,6 @@ use mio::{Interest, Registry, Token};
 use rustix::net::sockopt::socket_peercred;
 
 pub(crate) use self::clear::Clearings;
-pub(crate) use self::commands::About;
 use self::protocol::{Answer, CONTROL_LINE_BYTES_MAX, CONTROL_PENDING_MS, CONTROL_VERSION, Command, Request, Response};
 pub(crate) use self::refresh::Refreshes;
 

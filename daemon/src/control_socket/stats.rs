@@ -5,6 +5,7 @@ use headwater_abi::Path;
 use serde::{Deserialize, Serialize};
 
 use super::path_text::PathText;
+use crate::config::Config;
 use crate::report::{Clients, Preloaded, SharedFs};
 
 /// A node's counters since its daemon started.
@@ -167,6 +168,26 @@ pub struct Latency {
 
 /// Changed source files that are shown by path.
 const CHANGED_SHOWN_MAX: usize = 16;
+
+impl NodeStats {
+    /// Returns what does not change while a daemon runs.
+    pub(crate) fn of(config: &Config) -> NodeStats {
+        let mount = config.mount.as_ref().map(|mount| MountStats {
+            mount_point: PathText::from(&*mount.mount_point),
+            root: PathText::Text(mount.root.clone()),
+            opening: format!("{:?}", mount.opening).to_lowercase(),
+            is_writable: mount.is_writable,
+        });
+        NodeStats {
+            session: config.session.into(),
+            rank: config.rank,
+            ranks: config.ranks,
+            pid: std::process::id(),
+            mount,
+            ..NodeStats::default()
+        }
+    }
+}
 
 impl Changed {
     /// Counts a change.

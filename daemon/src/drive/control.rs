@@ -5,7 +5,6 @@ use headwater_proto::Time;
 use mio::Token;
 
 use super::Daemon;
-use crate::control_socket::commands::About;
 use crate::control_socket::protocol::{Answer, Command};
 use crate::control_socket::stats::{Bytes, Hits, Holds, MemoryNow, NodeStats, OperationStats};
 use crate::session::rss;
@@ -27,7 +26,6 @@ impl Daemon {
     }
 
     fn stats(&self, now: Time) -> NodeStats {
-        let About { session, rank, ranks, mount } = self.frontends.about.clone();
         let (node, traffic, shared_fs) =
             (self.driver.node.stats(), self.content.links.traffic(), self.content.readers.counts());
         let clients = self.content.generations.clients(&self.content.dir).unwrap_or_default();
@@ -42,15 +40,10 @@ impl Daemon {
             original: clients.fallbacks + upcalls().map(|operation| operation.from_original).sum::<u64>(),
         };
         NodeStats {
-            session,
-            rank,
-            ranks,
-            pid: std::process::id(),
             generation: self.content.dir.generation(),
             is_settling: self.is_settling(),
             generations_kept: self.content.generations.len() as u64,
             uptime_ms: now,
-            mount,
             hits,
             bytes: Bytes {
                 store: node.store_bytes,
@@ -73,6 +66,7 @@ impl Daemon {
             shared_fs,
             changed: self.housekeeping.changes.clone(),
             operations,
+            ..self.frontends.about.clone()
         }
     }
 

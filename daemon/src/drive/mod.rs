@@ -32,12 +32,12 @@ use mio::Poll;
 
 use self::timeline::Timeline;
 use crate::clients::{ClientIds, Clients};
-use crate::control_socket::{About, Clearings, ControlSocket, Refreshes};
+use crate::control_socket::{Clearings, ControlSocket, Refreshes};
 use crate::generation::Generations;
 use crate::preload::Preloading;
 use crate::pressure::Pressure;
 use crate::replicas::Replicating;
-use crate::stats::Changed;
+use crate::stats::{Changed, NodeStats};
 
 /// Inputs from the inbox that are handled before other events.
 const EXCHANGES_MAX: usize = 64;
@@ -83,7 +83,8 @@ pub(crate) struct Frontends {
     pub(crate) client_ids: ClientIds,
     pub(crate) mount: Option<Mount>,
     pub(crate) control_socket: ControlSocket,
-    pub(crate) about: About,
+    /// What does not change of the statistics.
+    pub(crate) about: NodeStats,
     pub(crate) clearings: Clearings,
     pub(crate) refreshes: Refreshes,
 }

@@ -23,7 +23,7 @@ use super::tokens::{CLIENTS, CONTROL_SOCKET, FIRST_FREE, PEERS, PRESSURE, WAKER}
 use super::{Content, Daemon, Driver, Frontends, Housekeeping, Reactor};
 use crate::clients::{ClientIds, Clients};
 use crate::config::Config;
-use crate::control_socket::{About, Clearings, ControlSocket, Refreshes};
+use crate::control_socket::{Clearings, ControlSocket, Refreshes};
 use crate::error::{DaemonError, failed};
 use crate::generation::Generations;
 use crate::mounts;
@@ -32,7 +32,7 @@ use crate::pressure::Pressure;
 use crate::process;
 use crate::recovery;
 use crate::replicas::Replicating;
-use crate::stats::Changed;
+use crate::stats::{Changed, NodeStats};
 
 impl Daemon {
     pub(crate) fn start(config: &Config, listener: TcpListener, opened: Opened) -> Result<Daemon, DaemonError> {
@@ -109,7 +109,7 @@ fn frontends(config: &Config, clients: Clients, mount: Option<Mount>, control_so
         client_ids: ClientIds::default(),
         mount,
         control_socket,
-        about: About::new(config),
+        about: NodeStats::of(config),
         clearings: Clearings::default(),
         refreshes: Refreshes::default(),
     }

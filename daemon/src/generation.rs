@@ -4,19 +4,17 @@
 //! paths. So the kernel's references to all other paths, and its caches for them, stay valid. A process under audit has
 //! the counters file of its generation mapped while it lives, which a lease on that file shows.
 
-pub(crate) mod settling;
-
+use std::collections::BTreeMap;
 use std::io;
 
 use headwater_abi::Path;
 use headwater_abi::table::Reader;
 use headwater_fuse::NodeId;
 use headwater_mount::OlderTable;
-use headwater_proto::Time;
+use headwater_proto::{ClientId, Time};
 use headwater_store::Table;
 use headwater_store::layout::NodeDir;
 
-use self::settling::Settling;
 use crate::report::Clients;
 use crate::session::read_counters;
 
@@ -31,7 +29,10 @@ pub(crate) struct Generations {
     /// The counters of ended generations.
     pub(crate) ended: Clients,
     pub(crate) next_check: Option<Time>,
-    pub(crate) settling: Settling,
+    /// Directories that are being listed, each with its request. The kernel caches absent names, and must be notified
+    /// of each that exists now; the directory's listing shows these. So changed directories that the kernel knows are
+    /// listed at once.
+    pub(crate) settling: BTreeMap<Path, ClientId>,
 }
 
 pub(crate) struct Older {
@@ -83,21 +84,6 @@ impl Generations {
         self.older.iter().map(table).collect()
     }
 
-    /// Returns their directories.
-    pub(crate) fn directories(&self) -> impl Iterator<Item = &NodeDir> {
-        self.older.iter().map(|older| &older.dir)
-    }
-
-    /// Returns the number of older generations.
-    pub(crate) fn len(&self) -> usize {
-        self.older.len()
-    }
-
-    /// Returns when to check whether older generations are used.
-    pub(crate) fn next_check(&self) -> Option<Time> {
-        self.next_check
-    }
-
     /// Returns the sum of all processes' counters, with those of the newest generation in `dir`.
     pub(crate) fn clients(&self, dir: &NodeDir) -> io::Result<Clients> {
         let mut sum = read_counters(&dir.counters())?.plus(&self.ended);
@@ -105,6 +91,11 @@ impl Generations {
             sum = sum.plus(&read_counters(&older.dir.counters())?);
         }
         Ok(sum)
+    }
+
+    /// Removes an answered request from `settling`. Returns false if it is none of these.
+    pub(crate) fn settled(&mut self, client: ClientId) -> bool {
+        self.settling.extract_if(.., |_, of| *of == client).count() > 0
     }
 
     /// Notes that the copy of `path` with this inode number has been evicted.

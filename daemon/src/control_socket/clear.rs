@@ -37,11 +37,6 @@ pub(crate) struct Forgetting {
 }
 
 impl Clearings {
-    /// Returns when to check whether the kernel has forgotten the nodes.
-    pub(crate) fn due(&self) -> Option<Time> {
-        self.due
-    }
-
     /// Returns the sum of the current request, once the kernel has forgotten the nodes.
     pub(crate) fn current(&mut self) -> Option<&mut Cleared> {
         self.queue.front_mut().filter(|clearing| clearing.forgetting.is_none()).map(|clearing| &mut clearing.sum)

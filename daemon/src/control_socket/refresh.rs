@@ -31,9 +31,4 @@ impl Refreshes {
         }
         self.due.get_or_insert(now + GATHERING_MS);
     }
-
-    /// Returns when the automatic refresh is due.
-    pub(crate) fn due(&self) -> Option<Time> {
-        self.due
-    }
 }

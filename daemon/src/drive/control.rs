@@ -42,7 +42,7 @@ impl Daemon {
         NodeStats {
             generation: self.content.dir.generation(),
             is_settling: self.is_settling(),
-            generations_kept: self.content.generations.len() as u64,
+            generations_kept: self.content.generations.older.len() as u64,
             uptime_ms: now,
             hits,
             bytes: Bytes {

@@ -181,7 +181,7 @@ impl Daemon {
                 if self.frontends.mount.as_mut().is_some_and(|mount| mount.answer(client, reply == Reply::Done)) {
                     return;
                 }
-                if !self.content.generations.settling.answered(client) && !self.preload_answered(client, reply) {
+                if !self.content.generations.settled(client) && !self.preload_answered(client, reply) {
                     let status = if reply == Reply::Done { Status::Done } else { Status::Fallback };
                     self.frontends.clients.reply(client, status);
                 }

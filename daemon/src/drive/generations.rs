@@ -110,7 +110,7 @@ impl Daemon {
                 number += 1;
             }
         }
-        self.content.generations.next_check = (self.content.generations.len() > 0).then_some(now + CHECK_MS);
+        self.content.generations.next_check = (!self.content.generations.older.is_empty()).then_some(now + CHECK_MS);
     }
 
     fn end_generation(&mut self, mut older: Older) {

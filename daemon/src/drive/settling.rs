@@ -11,14 +11,14 @@ impl Daemon {
     pub(crate) fn relist(&mut self, directories: Vec<Path>) {
         for path in directories {
             let client = self.frontends.client_ids.next();
-            self.content.generations.settling.listing.insert(path.clone(), client);
+            self.content.generations.settling.insert(path.clone(), client);
             self.driver.inbox.push_back(Input::Request { client, path, want: Want::LISTING });
         }
     }
 
     /// Notifies the kernel of a directory's new names. Call it before the fact is published.
     pub(crate) fn learned(&mut self, path: &Path, fact: &Fact) {
-        if !self.content.generations.settling.listing.contains_key(path) {
+        if !self.content.generations.settling.contains_key(path) {
             return;
         }
         let Some(mount) = &self.frontends.mount else { return };
@@ -36,7 +36,7 @@ impl Daemon {
 
     /// Returns true while notifications of the kernel are pending.
     pub(crate) fn is_settling(&self) -> bool {
-        !self.content.generations.settling.listing.is_empty()
+        !self.content.generations.settling.is_empty()
             || self.frontends.mount.as_ref().is_some_and(|mount| mount.is_notifying())
     }
 }

@@ -62,7 +62,7 @@ impl Daemon {
         let replicating = Replicating::start(config, &mut store, &mut table, &waker);
         dir.publish().map_err(failed("create", &dir.table_link()))?;
         let generations = if config.recover { Generations::find(&dir, &table) } else { Generations::default() };
-        generations.directories().for_each(|dir| store.remember_generation(dir));
+        generations.older.iter().for_each(|older| store.remember_generation(&older.dir));
         let mount = mounts::serve_mount(config, &mut table, generations.tables(), &scope, store.blocks(), &waker)
             .map_err(system("serve the mounted file system"))?;
         let driver =

@@ -8,9 +8,10 @@ use headwater_fuse::Device;
 use headwater_mount::{Mount, OlderTable, Start};
 use headwater_store::{Blocks, Table};
 use mio::Waker;
+use rustix::fs::FileType;
 
 use crate::config::Config;
-use crate::process::{descriptors_max, inherited_devices};
+use crate::process::{descriptors_max, inherited};
 
 /// Serves the mount of `config`, if it has one. Files of the `older` generations may be open.
 pub fn serve_mount(
@@ -22,7 +23,8 @@ pub fn serve_mount(
     waker: &Arc<Waker>,
 ) -> io::Result<Option<Mount>> {
     let Some(mount) = &config.mount else { return Ok(None) };
-    let devices = inherited_devices(&mount.devices)?.into_iter().map(Device::from_fd).collect();
+    let device = |number: &i32| inherited(*number, FileType::CharacterDevice).map(Device::from_fd);
+    let devices = mount.devices.iter().map(device).collect::<io::Result<_>>()?;
     Start {
         mount,
         descriptors_max: descriptors_max(),

@@ -11,6 +11,7 @@ use headwater_abi::Path;
 use mio::unix::SourceFd;
 use mio::{Interest, Registry, Token};
 use rustix::fs::{FileType, Mode};
+use rustix::net::sockopt::socket_acceptconn;
 use rustix::process::{DumpableBehavior, Resource, Rlimit, getrlimit, setrlimit, umask};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGIO, SIGTERM, SIGXFSZ};
 
@@ -61,39 +62,25 @@ pub fn raise_limits() {
 
 /// Takes an inherited listening socket.
 pub fn inherited_listener(number: i32) -> io::Result<TcpListener> {
-    let is_listening = |socket: BorrowedFd<'_>| Ok(rustix::net::sockopt::socket_acceptconn(socket)?);
-    Ok(inherited(number, is_listening)?.into())
-}
-
-/// Takes the inherited descriptors of the mounted file system's connection.
-pub fn inherited_devices(numbers: &[i32]) -> io::Result<Vec<OwnedFd>> {
-    numbers.iter().map(|number| inherited(*number, |device| is_a(device, FileType::CharacterDevice))).collect()
-}
-
-/// Takes an inherited pipe.
-pub fn inherited_pipe(number: i32) -> io::Result<OwnedFd> {
-    inherited(number, |pipe| is_a(pipe, FileType::Fifo))
-}
-
-/// Takes an inherited directory.
-pub fn inherited_directory(number: i32) -> io::Result<OwnedFd> {
-    inherited(number, |directory| is_a(directory, FileType::Directory))
+    let socket = inherited(number, FileType::Socket)?;
+    if socket_acceptconn(&socket)? { Ok(socket.into()) } else { Err(io::ErrorKind::InvalidInput.into()) }
 }
 
 /// Takes an inherited regular file; `path` is its path.
 pub fn inherited_file(path: &str, number: i32) -> io::Result<(Path, OwnedFd)> {
     let path = Path::new(path.as_bytes()).ok_or(io::ErrorKind::InvalidInput)?;
-    Ok((path, inherited(number, |file| is_a(file, FileType::RegularFile))?))
+    Ok((path, inherited(number, FileType::RegularFile)?))
 }
 
-/// Takes an inherited descriptor if it is of the right kind, and sets close-on-exec.
-pub fn inherited(number: i32, is_right: impl FnOnce(BorrowedFd<'_>) -> io::Result<bool>) -> io::Result<OwnedFd> {
+/// Takes an inherited descriptor if it is of this type, and sets close-on-exec.
+pub fn inherited(number: i32, kind: FileType) -> io::Result<OwnedFd> {
     if number <= 2 {
         return Err(io::ErrorKind::InvalidInput.into());
     }
     // SAFETY: the number is a descriptor that this process was started with for this purpose; if it
     // is not open, every use of it fails with EBADF.
-    if !is_right(unsafe { BorrowedFd::borrow_raw(number) })? {
+    let status = rustix::fs::fstat(unsafe { BorrowedFd::borrow_raw(number) })?;
+    if FileType::from_raw_mode(status.st_mode) != kind {
         return Err(io::ErrorKind::InvalidInput.into());
     }
     // SAFETY: as above, it is open, and nothing else in this process knows of it.
@@ -102,6 +89,14 @@ pub fn inherited(number: i32, is_right: impl FnOnce(BorrowedFd<'_>) -> io::Resul
     Ok(fd)
 }
 
-fn is_a(fd: BorrowedFd<'_>, kind: FileType) -> io::Result<bool> {
-    Ok(FileType::from_raw_mode(rustix::fs::fstat(fd)?.st_mode) == kind)
+/// Returns a size in bytes, given the text of a file of `/proc` or `/sys` with a line such as `VmRSS:  1234 kB`, and the
+/// name before the number. See proc(5).
+pub(crate) fn size_in(text: &str, name: &str) -> Option<u64> {
+    let size = text.lines().find_map(|line| line.split_once(name))?.1;
+    size.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
+}
+
+/// Returns a size in `/proc/self/status`, in bytes.
+pub(crate) fn own_size(name: &str) -> Option<u64> {
+    size_in(&std::fs::read_to_string("/proc/self/status").ok()?, name)
 }

@@ -162,12 +162,10 @@ fn head(record: &Record<'_>) -> Option<FileHead> {
 mod tests {
     use super::*;
     use headwater_abi::attr::mode;
-    use headwater_abi::table::{Header, View};
+    use headwater_abi::table::{Geometry, Header, View};
     use headwater_abi::wire::Aspect;
     use headwater_abi::{Attr, Want};
     use headwater_proto::{ClientId, Input, Output, Reply};
-
-    use headwater_abi::table::Geometry;
 
     const CONTENT: &[u8] = b"0123456789";
 

@@ -6,15 +6,14 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::process::ExitCode;
 
 use headwater_reader::Opened;
+use rustix::fs::FileType;
 
 use crate::config::Config;
 use crate::control::Control;
 use crate::error::DaemonError;
 use crate::event_loop::serve;
 use crate::log::log_to_stderr;
-use crate::process::{
-    catch_signals, inherited_directory, inherited_file, inherited_listener, inherited_pipe, raise_limits, settle,
-};
+use crate::process::{catch_signals, inherited, inherited_file, inherited_listener, raise_limits, settle};
 
 /// The process `headwater daemon`. Reads a [`Config`] as one line of JSON from standard input, and serves until
 /// standard input has `stop` or ends, or until SIGTERM. Writes `{"ready":true}` to standard output and, unless standard
@@ -56,12 +55,12 @@ fn run_process() -> Result<(), DaemonError> {
     let (config, mut control): (Config, _) =
         Control::start(input).map_err(system("read a configuration from standard input"))?;
     if let Some(number) = config.lifeline_fd {
-        control = control.owned_by(inherited_pipe(number).map_err(system("use the inherited lifeline"))?);
+        control = control.owned_by(inherited(number, FileType::Fifo).map_err(system("use the inherited lifeline"))?);
     }
     let listener = inherited_listener(config.listener_fd).map_err(system("use the inherited socket"))?;
     let opened = config.opened.iter().filter_map(|(path, number)| inherited_file(path, *number).ok()).collect();
     // Content is reached by this descriptor's number, so it stays open.
-    let disk = config.disk.as_ref().map(|disk| inherited_directory(disk.fd)).transpose();
+    let disk = config.disk.as_ref().map(|disk| inherited(disk.fd, FileType::Directory)).transpose();
     let _disk = disk.map_err(system("use the inherited disk"))?;
     serve(&config, listener, opened, control, Some(termination), &mut io::stdout().lock())
 }

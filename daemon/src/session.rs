@@ -66,7 +66,7 @@ impl Session {
             Leaving::Orphaned => LOCK_WAIT_MAX,
         };
         self.is_supervised = false;
-        self.remove();
+        remove(self.dir.path());
         if self.is_last(timeout)
             && let Some(session) = self.lock_path.parent()
         {
@@ -91,16 +91,12 @@ impl Session {
             std::thread::sleep(LOCK_RETRY);
         }
     }
-
-    fn remove(&self) {
-        remove(self.dir.path());
-    }
 }
 
 impl Drop for Session {
     fn drop(&mut self) {
         if !self.is_supervised {
-            self.remove();
+            remove(self.dir.path());
         }
     }
 }
@@ -126,19 +122,6 @@ pub(crate) fn read_counters(path: &Path) -> io::Result<Clients> {
         fallbacks: sum(counter::FALLBACKS),
         processes: sum(counter::PROCESSES),
     })
-}
-
-/// Returns the resident set, in bytes.
-pub(crate) fn rss() -> Option<u64> {
-    status_bytes("VmRSS:")
-}
-
-/// Returns a size in `/proc/self/status`, see proc(5).
-pub(crate) fn status_bytes(name: &str) -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix(name))?;
-    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    Some(kib * 1024)
 }
 
 fn remove(directory: &Path) {

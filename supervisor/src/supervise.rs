@@ -13,6 +13,7 @@ use headwater_daemon::{Command, Control};
 use headwater_daemon::{Leaving, Session};
 use headwater_fuse::init::Opening;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::FileType;
 use rustix::io::Errno;
 use signal_hook::consts::SIGUSR1;
 
@@ -428,14 +429,14 @@ impl Inherited {
         let opened = opened.map(|opened| opened.map(|(_, file)| file)).collect::<io::Result<_>>()?;
         let listener = process::inherited_listener(config.listener_fd)?.into();
         let (lifeline, owner) = match config.lifeline_fd {
-            Some(number) => (process::inherited_pipe(number)?, None),
+            Some(number) => (process::inherited(number, FileType::Fifo)?, None),
             None => {
                 let (read, write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
                 config.lifeline_fd = Some(read.as_raw_fd());
                 (read, Some(write))
             }
         };
-        let disk = config.disk.as_ref().map(|disk| process::inherited_directory(disk.fd)).transpose()?;
+        let disk = config.disk.as_ref().map(|disk| process::inherited(disk.fd, FileType::Directory)).transpose()?;
         Ok(Inherited { listener, lifeline, opened, disk, owner })
     }
 }

@@ -7,7 +7,7 @@ use mio::Token;
 use super::Daemon;
 use crate::control_socket::protocol::{Answer, Command};
 use crate::control_socket::stats::{Bytes, Hits, Holds, MemoryNow, NodeStats, OperationStats};
-use crate::session::rss;
+use crate::process::own_size;
 
 /// The operation of requests from processes under audit.
 const REQUEST: &str = "request";
@@ -56,7 +56,7 @@ impl Daemon {
             },
             holds: Holds { files: node.store_files, entries: node.entries, evictions: node.evictions },
             memory: MemoryNow {
-                daemon_rss: rss().unwrap_or(0),
+                daemon_rss: own_size("VmRSS:").unwrap_or(0),
                 table: self.content.table.bytes(),
                 store: self.content.store.bytes(),
             },

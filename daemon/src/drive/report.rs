@@ -1,8 +1,8 @@
 //! The node's part of the summary.
 
 use super::Daemon;
+use crate::process::own_size;
 use crate::report::{Clients, Memory, Overlay, Report};
-use crate::session::status_bytes;
 
 impl Daemon {
     /// Returns the report of this daemon and its node's processes.
@@ -28,15 +28,10 @@ impl Daemon {
                 store_bytes: self.content.store.bytes(),
                 replica_bytes: self.content.store.replica_bytes(),
                 table_bytes: self.content.table.bytes(),
-                daemon_rss_max: rss_max().unwrap_or(0),
+                daemon_rss_max: own_size("VmHWM:").unwrap_or(0),
             },
             first_byte_unix_ms: self.housekeeping.timeline.first_byte,
             last_file_unix_ms: self.housekeeping.timeline.last_file,
         }
     }
-}
-
-/// Returns the largest resident set so far, in bytes.
-fn rss_max() -> Option<u64> {
-    status_bytes("VmHWM:")
 }

@@ -17,6 +17,7 @@ use rustix::fs::{Mode, OFlags, fstatfs, fstatvfs, open};
 use self::decide::{CALM_PERCENT, Decider, STALLED_PERCENT, Seen};
 use self::group::Groups;
 use self::stall::Stall;
+use crate::process::size_in;
 
 /// The least time between two checks, in milliseconds.
 const CHECK_MS_MIN: Time = 200;
@@ -148,11 +149,7 @@ pub fn memory_free() -> Option<u64> {
 /// Returns the bytes that can be allocated on this machine without swapping, and its memory; see proc(5).
 fn machine() -> Option<(u64, u64)> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let bytes = |name: &str| {
-        let line = text.lines().find_map(|line| line.strip_prefix(name))?;
-        line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
-    };
-    Some((bytes("MemAvailable:")?, bytes("MemTotal:")?))
+    Some((size_in(&text, "MemAvailable:")?, size_in(&text, "MemTotal:")?))
 }
 
 #[cfg(test)]

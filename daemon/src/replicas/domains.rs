@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 
 use rustix::thread::{CpuSet, sched_setaffinity};
 
+use crate::process::size_in;
+
 /// Domains that the shared table can name: 0 to 63.
 pub(crate) const DOMAINS_MAX: u32 = 64;
 
@@ -63,9 +65,7 @@ fn domain(directory: &Path, number: u32) -> Option<Domain> {
 
 /// Returns a size in a domain's `meminfo`, in bytes: `Node 0 MemFree:   1234 kB`.
 fn memory(directory: &Path, name: &str) -> Option<u64> {
-    let text = fs::read_to_string(directory.join("meminfo")).ok()?;
-    let size = text.lines().find_map(|line| line.split_once(name))?.1;
-    size.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
+    size_in(&fs::read_to_string(directory.join("meminfo")).ok()?, name)
 }
 
 /// Returns the numbers of a list such as `0-3,8`; `None` if it is invalid.

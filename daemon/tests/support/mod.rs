@@ -18,7 +18,7 @@ use headwater_abi::client::{REPLY_BYTES, Request, Status, Want, decode_reply};
 use headwater_abi::table::{AtomicU64, Reader};
 use headwater_daemon::protocol::{Answer, CONTROL_VERSION, Response};
 use headwater_daemon::stats::NodeStats;
-use headwater_daemon::{Branching, Config, Policy, Report, SessionId, SessionKey, Shape, Geometry};
+use headwater_daemon::{Branching, Config, Geometry, Policy, Report, SessionId, SessionKey, Shape};
 use headwater_store::layout::NodeDir;
 use tempfile::TempDir;
 

@@ -6,12 +6,12 @@
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Read, Write};
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use hdrhistogram::Histogram;
 use headwater_abi::Want;
 use headwater_abi::client::{Decoded, PENDING_INTERVAL_MS, REQUEST_BYTES, Request, Status, encode_reply};
 use headwater_abi::path::PATH_BYTES_MAX;
+use headwater_mount::Count;
 use headwater_proto::{ClientId, Input, Time};
 use mio::net::{UnixListener, UnixStream};
 use mio::{Interest, Registry, Token};
@@ -19,8 +19,6 @@ use rustix::net::sockopt::socket_peercred;
 
 /// How long a process may take to send its request, in milliseconds.
 const REQUEST_TIMEOUT_MS: u64 = 5000;
-/// Significant digits of a latency.
-const LATENCY_DIGITS: u8 = 2;
 
 /// Numbers all requests to the node, whatever their origin.
 #[derive(Debug, Default)]
@@ -45,19 +43,8 @@ pub(crate) struct Clients {
     clients_max: usize,
     next_tick: Option<Time>,
     turned_away: u64,
-    answered: Answered,
+    answered: Count,
     generation: u64,
-}
-
-/// How requests were answered.
-#[derive(Debug)]
-pub(crate) struct Answered {
-    /// Answered from the table, after an answer of the node.
-    pub(crate) done: u64,
-    /// Answered with the fallback to the source file.
-    pub(crate) fallback: u64,
-    /// Time from request to answer, in nanoseconds.
-    pub(crate) latency: Histogram<u64>,
 }
 
 #[derive(Debug)]
@@ -88,7 +75,7 @@ impl Clients {
             clients_max,
             next_tick: None,
             turned_away: 0,
-            answered: Answered::default(),
+            answered: Count::default(),
             generation,
         })
     }
@@ -157,7 +144,12 @@ impl Clients {
     pub(crate) fn reply(&mut self, id: ClientId, status: Status) {
         if let Some(token) = self.waiting.remove(&id) {
             if let Some(client) = self.clients.get(&token) {
-                self.answered.count(status, client.asked_at.elapsed());
+                match status {
+                    Status::Done => self.answered.asked += 1,
+                    Status::Fallback => self.answered.from_original += 1,
+                    Status::Pending => {}
+                }
+                self.answered.took(client.asked_at.elapsed());
             }
             self.end(token, status);
         }
@@ -192,7 +184,7 @@ impl Clients {
     }
 
     /// Returns how requests were answered so far.
-    pub(crate) fn answered(&self) -> &Answered {
+    pub(crate) fn answered(&self) -> &Count {
         &self.answered
     }
 
@@ -240,24 +232,5 @@ impl Clients {
         let id = self.clients.remove(&token)?.id?;
         self.waiting.remove(&id);
         Some(Input::ClientGone { client: id })
-    }
-}
-
-impl Answered {
-    fn count(&mut self, status: Status, took: Duration) {
-        match status {
-            Status::Done => self.done += 1,
-            Status::Fallback => self.fallback += 1,
-            Status::Pending => {}
-        }
-        // Fails only without memory to grow.
-        let _ = self.latency.record(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX));
-    }
-}
-
-impl Default for Answered {
-    fn default() -> Answered {
-        let latency = Histogram::new(LATENCY_DIGITS).expect("so many digits are allowed");
-        Answered { done: 0, fallback: 0, latency }
     }
 }

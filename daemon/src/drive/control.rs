@@ -1,6 +1,6 @@
 //! Executes commands of the control socket.
 
-use headwater_mount::Mount;
+use headwater_mount::{Count, Mount};
 use headwater_proto::Time;
 use mio::Token;
 
@@ -71,17 +71,9 @@ impl Daemon {
     }
 
     fn operations(&self) -> Vec<OperationStats> {
-        let requests = self.frontends.clients.answered();
-        let of_clients = OperationStats {
-            name: REQUEST.into(),
-            count: requests.done + requests.fallback,
-            asked: requests.done,
-            from_original: requests.fallback,
-            latency: (&requests.latency).into(),
-            ..OperationStats::default()
-        };
-        let of_mount = self.frontends.mount.iter().flat_map(Mount::counted);
-        let of_mount = of_mount.map(|(name, count)| OperationStats {
+        let counts = [(REQUEST, self.frontends.clients.answered().clone())].into_iter();
+        let counts = counts.chain(self.frontends.mount.iter().flat_map(Mount::counted));
+        let operation = |(name, count): (&str, Count)| OperationStats {
             name: name.into(),
             count: count.requests(),
             from_table: count.from_table,
@@ -90,7 +82,7 @@ impl Daemon {
             errors: count.errors,
             bytes: count.bytes,
             latency: (&count.latency).into(),
-        });
-        [of_clients].into_iter().chain(of_mount).filter(|operation| operation.count > 0).collect()
+        };
+        counts.map(operation).filter(|operation| operation.count > 0).collect()
     }
 }

@@ -86,8 +86,7 @@ impl Counters {
         *level += 1;
         count.errors += u64::from(tally.failed.get());
         count.bytes += tally.bytes.get();
-        // Fails only without memory to grow.
-        let _ = count.latency.record(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX));
+        count.took(took);
     }
 
     /// Returns all counters so far, by operation.
@@ -106,6 +105,12 @@ impl Count {
     /// Returns the number of requests.
     pub fn requests(&self) -> u64 {
         self.from_table + self.asked + self.from_original
+    }
+
+    /// Records the time from a request to its answer.
+    pub fn took(&mut self, took: Duration) {
+        // Fails only without memory to grow.
+        let _ = self.latency.record(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX));
     }
 
     fn add(&mut self, other: &Count) {

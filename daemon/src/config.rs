@@ -195,12 +195,6 @@ impl Config {
         self.scope.iter().map(clean).collect()
     }
 
-    /// Returns how much of a store of this size published content may use. Evicted content stays for some seconds,
-    /// unless only a mounted file system reads the store.
-    pub(crate) fn content_bytes_max(&self, store_bytes_max: u64) -> u64 {
-        content_bytes_max(self.mount.is_some(), store_bytes_max)
-    }
-
     /// Returns the table's sizes.
     pub fn geometry(&self) -> Geometry {
         self.table.unwrap_or_default()
@@ -228,7 +222,7 @@ impl Config {
             session: self.session.0,
             policy: self.policy,
             limits: Limits {
-                store_bytes_max: self.content_bytes_max(self.store_bytes_max),
+                store_bytes_max: content_bytes_max(self.mount.is_some(), self.store_bytes_max),
                 parent_absence_ms_max,
                 starting_ms_max: self.parent_wait_ms_max(),
                 ..limits
@@ -238,7 +232,8 @@ impl Config {
     }
 }
 
-/// As [`Config::content_bytes_max`], for a daemon that `has_mount`.
+/// Returns how much of a store of this size published content may use. Evicted content stays for some seconds, unless
+/// only a mounted file system reads the store.
 pub(crate) fn content_bytes_max(has_mount: bool, store_bytes_max: u64) -> u64 {
     store_bytes_max - if has_mount { 0 } else { store_bytes_max / EVICTED_SHARE }
 }

@@ -12,9 +12,8 @@ use headwater_abi::table::{Named, Record, State};
 use headwater_abi::wire::{Fact, FileHead};
 use headwater_abi::{Kind, Listing, Path};
 use headwater_proto::{Memory, Node};
-use headwater_store::Store;
-use headwater_store::Table;
 use headwater_store::layout::NodeDir;
+use headwater_store::{Store, Table};
 
 use crate::config::Config;
 use crate::error::{DaemonError, failed};

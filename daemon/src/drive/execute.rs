@@ -10,9 +10,7 @@ use headwater_abi::wire::{Aspect, Digest, Fact, FileHead, Message, TransferId};
 use headwater_overlay::{Arrival, ArrivalError, ContentOut, LinkEvent, Next, Validation, store_all};
 use headwater_proto::{Input, Output, Peer, Publication, Rank, Reply};
 use headwater_reader::{DigestJob, FileError, FileEvent, FileJob, ReadEvent, ReadJob};
-use headwater_store::Followed;
-use headwater_store::Incoming;
-use headwater_store::{digest as digest_of_bytes, digest_of};
+use headwater_store::{Followed, Incoming, digest as digest_of_bytes, digest_of};
 
 use super::Daemon;
 
@@ -95,13 +93,11 @@ impl Daemon {
     pub(crate) fn read(&mut self, event: ReadEvent) {
         let (job, event) = match event {
             ReadEvent::Fact(path, aspect, fact) => {
-                self.housekeeping.timeline.something_came();
-                self.housekeeping.timeline.from_reader += 1;
+                self.housekeeping.timeline.reader_read(1);
                 return self.feed(Input::FactRead { path, aspect, fact });
             }
             ReadEvent::Details(path, details) => {
-                self.housekeeping.timeline.something_came();
-                self.housekeeping.timeline.from_reader += details.len() as u64;
+                self.housekeeping.timeline.reader_read(details.len());
                 return self.feed(Input::DetailsRead { path, details });
             }
             ReadEvent::Digest(path, aspect, digest) => return self.feed(Input::Digested { path, aspect, digest }),
@@ -114,14 +110,12 @@ impl Daemon {
         }
         match event {
             FileEvent::Opened(head) => {
-                self.housekeeping.timeline.something_came();
-                self.housekeeping.timeline.from_reader += 1;
+                self.housekeeping.timeline.reader_read(1);
                 self.feed(Input::FileOpened { path, aspect, head });
             }
             FileEvent::Read(position) => self.feed(Input::FileRead { path, aspect, position }),
             FileEvent::All(head) => {
-                self.housekeeping.timeline.something_came();
-                self.housekeeping.timeline.from_reader += 1;
+                self.housekeeping.timeline.reader_read(1);
                 let position = head.content_bytes();
                 self.feed(Input::FileOpened { path: path.clone(), aspect, head });
                 self.feed(Input::FileRead { path, aspect, position });

@@ -6,9 +6,8 @@ use std::io;
 use headwater_abi::Path;
 use headwater_abi::wire::Change;
 use headwater_proto::{Input, Time};
-use headwater_store::Table;
-use headwater_store::is_in_use;
 use headwater_store::layout::NodeDir;
+use headwater_store::{Table, is_in_use};
 
 use super::Daemon;
 use crate::generation::{Older, RETAINED_MS_MIN};

@@ -24,10 +24,8 @@ use headwater_mount::Mount;
 use headwater_overlay::{Links, Transfers};
 use headwater_proto::{Input, Node, Output, Time};
 use headwater_reader::Pool;
-use headwater_store::Following;
-use headwater_store::Store;
-use headwater_store::Table;
 use headwater_store::layout::NodeDir;
+use headwater_store::{Following, Store, Table};
 use mio::Poll;
 
 use self::timeline::Timeline;

@@ -12,10 +12,8 @@ use headwater_mount::Mount;
 use headwater_overlay::{Addresses, Identity, Links, Transfers};
 use headwater_proto::{Forest, Rank};
 use headwater_reader::{Opened, Pool};
-use headwater_store::Following;
-use headwater_store::Store;
 use headwater_store::layout::NodeDir;
-use headwater_store::{Table, view};
+use headwater_store::{Following, Store, Table, view};
 use mio::{Poll, Registry, Waker};
 
 use super::timeline::Timeline;

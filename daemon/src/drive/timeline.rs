@@ -23,6 +23,12 @@ impl Timeline {
         self.first_byte.get_or_insert_with(unix_ms);
     }
 
+    /// Notes that the reader has read so many facts or files.
+    pub(crate) fn reader_read(&mut self, number: usize) {
+        self.something_came();
+        self.from_reader += number as u64;
+    }
+
     /// Notes that a file is complete.
     pub(crate) fn file_completed(&mut self) {
         self.last_file = Some(unix_ms());

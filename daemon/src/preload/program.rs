@@ -12,6 +12,7 @@ use std::rc::Rc;
 use headwater_abi::wire::Fact;
 use headwater_abi::{Kind, Path, Want};
 use headwater_closure::libraries::{Bytes, Environment, Files, Found, Names, needs};
+use headwater_store::in_scope;
 use rustix::io::Errno;
 
 use super::asker::{Asker, QUESTIONS_MAX};
@@ -54,11 +55,6 @@ enum Resolved {
 }
 
 impl NodeFiles {
-    fn includes(&self, path: &Path) -> bool {
-        let containing = self.scope.iter().filter(|(_, directory)| path.is_within(directory));
-        containing.max_by_key(|(_, directory)| directory.as_bytes().len()).is_some_and(|(included, _)| *included)
-    }
-
     /// Resolves links until the path enters the scope.
     fn resolve(&self, path: &FilePath) -> io::Result<Resolved> {
         let mut todo: Vec<OsString> = names(path);
@@ -70,7 +66,7 @@ impl NodeFiles {
             }
             at.push(name);
             let here = Path::new(at.as_os_str().as_bytes()).ok_or(Errno::NAMETOOLONG)?;
-            if self.includes(&here) {
+            if in_scope(&self.scope, &here) {
                 at.extend(todo.iter().rev());
                 return Ok(Resolved::Scope(Path::new(at.as_os_str().as_bytes()).ok_or(Errno::NAMETOOLONG)?));
             }
@@ -109,7 +105,7 @@ impl NodeFiles {
                 Resolved::Scope(within) => within,
             };
             let (at, fact, copy) = self.ask(&within, want, opens)?;
-            if self.includes(&at) {
+            if in_scope(&self.scope, &at) {
                 return Ok(Ok(Seen { path: at, fact: fact.ok_or(Errno::NOENT)?, copy }));
             }
             path = PathBuf::from(OsStr::from_bytes(at.as_bytes()));

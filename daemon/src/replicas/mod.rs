@@ -23,8 +23,7 @@ use crossbeam_channel::{Receiver, Sender, unbounded};
 use headwater_abi::Path;
 use headwater_abi::table::State;
 use headwater_abi::wire::FileHead;
-use headwater_store::Table;
-use headwater_store::{Reservation, Store};
+use headwater_store::{Reservation, Store, Table};
 use mio::Waker;
 
 use self::copier::CopyJob;

@@ -28,4 +28,4 @@ pub use link::{Identity, Traffic};
 pub use links::{LinkEvent, Links, Next};
 pub use noise::has_aes;
 pub use session::{Fabric, NotHexadecimal, SessionId, SessionKey};
-pub use transfers::{Arrival, ArrivalError, Transfers, Validation, store_all};
+pub use transfers::{Arrival, ArrivalError, Transfers, store_all};

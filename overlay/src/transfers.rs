@@ -33,23 +33,14 @@ struct Arriving {
     sender: (Rank, TransferId),
 }
 
-/// The result of a message with content.
+/// The result of a message with content or a digest.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Arrival {
     /// The node handles the message.
-    Stored,
-    /// The content is no longer needed; the message is dropped.
-    Unwanted,
-}
-
-/// The result of comparing content with its sender's digest.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Validation {
-    /// The content is as the reader read it.
     Right,
-    /// The content is damaged and must not be used.
+    /// The content differs from what the reader read, and must not be used.
     Wrong,
-    /// The content is no longer needed.
+    /// The content is no longer needed; the message is dropped.
     Unwanted,
 }
 
@@ -98,7 +89,8 @@ impl Transfers {
         self.senders.retain(|(from, _), _| *from != rank);
     }
 
-    /// Writes a chunk to the store and hashes it; other messages have no content.
+    /// Writes a chunk to the store and hashes it, or compares a complete piece with its sender's digest; other messages
+    /// have no content.
     pub fn arrived(
         &mut self,
         store: &Store,
@@ -110,9 +102,10 @@ impl Transfers {
             Message::Chunk { transfer, position, .. } => (transfer, position),
             Message::Failed { transfer, .. } => {
                 self.senders.remove(&(from, transfer));
-                return Ok(Arrival::Stored);
+                return Ok(Arrival::Right);
             }
-            _ => return Ok(Arrival::Stored),
+            Message::End { transfer, ref digest } => return self.verify(from, transfer, digest),
+            _ => return Ok(Arrival::Right),
         };
         let Some(piece) = self.senders.get(&(from, transfer)) else { return Ok(Arrival::Unwanted) };
         let Some(Arriving { head, digester, have, .. }) = self.pieces.get_mut(piece) else {
@@ -132,20 +125,20 @@ impl Transfers {
             written.map_err(|error| ArrivalError::Store(path.clone(), *block, error))?;
         }
         digester.update(bytes);
-        Ok(Arrival::Stored)
+        Ok(Arrival::Right)
     }
 
     /// Compares a piece with its sender's digest. A damaged piece is dropped and must be sent again.
     ///
     /// # Errors
     /// The digest comes before the end of the content.
-    pub fn verify(&mut self, from: Rank, transfer: TransferId, expected: &Digest) -> Result<Validation, ArrivalError> {
-        let Some(piece) = self.senders.get(&(from, transfer)).cloned() else { return Ok(Validation::Unwanted) };
-        let Some(Arriving { head, digester, .. }) = self.remove(&piece) else { return Ok(Validation::Unwanted) };
+    fn verify(&mut self, from: Rank, transfer: TransferId, expected: &Digest) -> Result<Arrival, ArrivalError> {
+        let Some(piece) = self.senders.get(&(from, transfer)).cloned() else { return Ok(Arrival::Unwanted) };
+        let Some(Arriving { head, digester, .. }) = self.remove(&piece) else { return Ok(Arrival::Unwanted) };
         if digester.position() != head.content_bytes() {
             return Err(ArrivalError::OutOfRange);
         }
-        Ok(if digester.digest() == *expected { Validation::Right } else { Validation::Wrong })
+        Ok(if digester.digest() == *expected { Arrival::Right } else { Arrival::Wrong })
     }
 
     fn remove(&mut self, piece: &Piece) -> Option<Arriving> {
@@ -242,10 +235,10 @@ mod tests {
         /// Sends the chunk of these positions.
         fn send(&mut self, from: u32, transfer: u64, positions: std::ops::Range<usize>) {
             let arrival = self.arrive(from, transfer, positions.start as u64, &CONTENT[positions]);
-            assert!(matches!(arrival, Ok(Arrival::Stored)), "{arrival:?}");
+            assert!(matches!(arrival, Ok(Arrival::Right)), "{arrival:?}");
         }
 
-        fn verify(&mut self, from: u32, transfer: u64, expected: &[u8]) -> Result<Validation, ArrivalError> {
+        fn verify(&mut self, from: u32, transfer: u64, expected: &[u8]) -> Result<Arrival, ArrivalError> {
             self.transfers.verify(Rank(from), TransferId(transfer), &digest(expected))
         }
 
@@ -273,7 +266,7 @@ mod tests {
             (&content[..10], &content[10..50], &content[50..60]),
             (&CONTENT[..10], &[0; 40][..], &CONTENT[10..])
         );
-        assert!(matches!(f.verify(0, 7, CONTENT), Ok(Validation::Right)));
+        assert!(matches!(f.verify(0, 7, CONTENT), Ok(Arrival::Right)));
         assert!(matches!(f.arrive(0, 7, 0, b"again"), Ok(Arrival::Unwanted)), "it is complete already");
         f.assert_empty();
     }
@@ -293,8 +286,8 @@ mod tests {
         f.transfers.expect(&f.store, (Rank(0), TransferId(7)), other.clone(), head, 0, None).unwrap();
         f.transfers.forget(&other.0, None);
         f.send(2, 3, 10..20);
-        assert!(matches!(f.verify(1, 3, CONTENT), Ok(Validation::Unwanted)));
-        assert!(matches!(f.verify(2, 3, CONTENT), Ok(Validation::Right)));
+        assert!(matches!(f.verify(1, 3, CONTENT), Ok(Arrival::Unwanted)));
+        assert!(matches!(f.verify(2, 3, CONTENT), Ok(Arrival::Right)));
         f.assert_empty();
     }
 
@@ -305,7 +298,7 @@ mod tests {
         f.store.write(&f.path, None, &CONTENT[10..13], 50).unwrap();
         f.expect(0, 1, 13);
         f.send(0, 1, 13..20);
-        assert!(matches!(f.verify(0, 1, CONTENT), Ok(Validation::Right)));
+        assert!(matches!(f.verify(0, 1, CONTENT), Ok(Arrival::Right)));
     }
 
     #[test]
@@ -315,16 +308,13 @@ mod tests {
         f.arrive(0, 1, 0, b"wrong").unwrap();
         f.send(0, 1, 5..10);
         f.send(0, 1, 10..20);
-        assert!(matches!(f.verify(0, 1, CONTENT), Ok(Validation::Wrong)));
+        assert!(matches!(f.verify(0, 1, CONTENT), Ok(Arrival::Wrong)));
         f.expect(1, 1, 0);
         f.send(1, 1, 0..10);
         f.expect(1, 2, 0);
         f.send(1, 2, 0..10);
         f.send(1, 2, 10..20);
-        assert!(
-            matches!(f.verify(1, 2, CONTENT), Ok(Validation::Right)),
-            "a repeated transfer counts from its beginning"
-        );
+        assert!(matches!(f.verify(1, 2, CONTENT), Ok(Arrival::Right)), "a repeated transfer counts from its beginning");
         f.assert_empty();
     }
 
@@ -337,7 +327,7 @@ mod tests {
         f.expect(0, 2, 0);
         f.send(0, 2, 0..10);
         f.send(0, 2, 10..20);
-        assert!(matches!(f.verify(0, 2, CONTENT), Ok(Validation::Right)));
+        assert!(matches!(f.verify(0, 2, CONTENT), Ok(Arrival::Right)));
     }
 
     #[test]
@@ -348,7 +338,7 @@ mod tests {
         assert!(matches!(f.verify(0, 1, &CONTENT[..10]), Err(ArrivalError::OutOfRange)));
         f.expect(0, 2, 0);
         f.transfers.forget(&f.path.clone(), None);
-        assert!(matches!(f.verify(0, 2, CONTENT), Ok(Validation::Unwanted)));
+        assert!(matches!(f.verify(0, 2, CONTENT), Ok(Arrival::Unwanted)));
         f.assert_empty();
     }
 
@@ -412,12 +402,12 @@ mod tests {
                         chunk[wrong - position] ^= 1;
                     }
                     let arrival = f.arrive(sender, u64::from(sender), position as u64, &chunk);
-                    prop_assert!(matches!(arrival, Ok(Arrival::Stored)), "{:?}", arrival);
+                    prop_assert!(matches!(arrival, Ok(Arrival::Right)), "{:?}", arrival);
                     position = end;
                 }
             }
             let validation = f.verify(sender, u64::from(sender), CONTENT).unwrap();
-            prop_assert_eq!(validation, if wrong.is_some() { Validation::Wrong } else { Validation::Right });
+            prop_assert_eq!(validation, if wrong.is_some() { Arrival::Wrong } else { Arrival::Right });
             f.assert_empty();
         }
     }

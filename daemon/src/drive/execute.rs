@@ -7,7 +7,7 @@ use headwater_abi::Path;
 use headwater_abi::client::Status;
 use headwater_abi::table::{Record, State};
 use headwater_abi::wire::{Aspect, Digest, Fact, FileHead, Message, TransferId};
-use headwater_overlay::{Arrival, ArrivalError, ContentOut, LinkEvent, Next, Validation, store_all};
+use headwater_overlay::{Arrival, ArrivalError, ContentOut, LinkEvent, Next, store_all};
 use headwater_proto::{Input, Output, Peer, Publication, Rank, Reply};
 use headwater_reader::{DigestJob, FileError, FileEvent, FileJob, ReadEvent, ReadJob};
 use headwater_store::{Followed, Incoming, digest as digest_of_bytes, digest_of};
@@ -141,16 +141,10 @@ impl Daemon {
         if matches!(message, Message::Known { .. } | Message::Details { .. } | Message::Chunk { .. }) {
             self.housekeeping.timeline.something_came();
         }
-        let validation = match (&message, arrival) {
-            (Message::End { transfer, digest }, Ok(_)) => self.content.transfers.verify(from, *transfer, digest),
-            (_, Ok(Arrival::Stored)) => Ok(Validation::Right),
-            (_, Ok(Arrival::Unwanted)) => Ok(Validation::Unwanted),
-            (_, Err(error)) => Err(error),
-        };
-        match (validation, message) {
-            (Ok(Validation::Right), message) => self.feed(Input::Message { from: Peer::Parent(from), message }),
-            (Ok(Validation::Wrong), Message::End { transfer, .. }) => self.feed(Input::Corrupt { from, transfer }),
-            (Ok(Validation::Wrong | Validation::Unwanted), _) => {}
+        match (arrival, message) {
+            (Ok(Arrival::Right), message) => self.feed(Input::Message { from: Peer::Parent(from), message }),
+            (Ok(Arrival::Wrong), Message::End { transfer, .. }) => self.feed(Input::Corrupt { from, transfer }),
+            (Ok(Arrival::Wrong | Arrival::Unwanted), _) => {}
             (Err(ArrivalError::OutOfRange), _) => {
                 let now = self.now();
                 self.content.links.disconnect(now, Peer::Parent(from), "a chunk is not the next of its file's content");

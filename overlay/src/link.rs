@@ -4,7 +4,7 @@
 //! memory for content.
 
 use std::collections::VecDeque;
-use std::io::{self, Read, Write};
+use std::io;
 use std::ops::Range;
 use std::rc::Rc;
 

@@ -355,9 +355,8 @@ impl Links {
         }
     }
 
-    pub(crate) fn add(&mut self, mut link: Link, token: Token, registry: &Registry) -> Result<(), LinkError> {
-        link.stream.prepare()?;
-        registry.register(&mut link.stream, token, Interest::READABLE | Interest::WRITABLE)?;
+    pub(crate) fn add(&mut self, link: Link, token: Token, registry: &Registry) -> Result<(), LinkError> {
+        link.stream.register(registry, token)?;
         self.links.insert(token, link);
         Ok(())
     }

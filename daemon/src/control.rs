@@ -89,40 +89,32 @@ impl Control {
                 return Some(command);
             }
             match receive(input, &mut self.received) {
-                Ok(Received::Something) => {}
-                Ok(Received::Nothing) => break,
-                Ok(Received::End) | Err(_) if self.owner.is_none() => return Some(Command::Orphaned),
-                Ok(Received::End) | Err(_) => self.input = None,
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(_) if self.owner.is_none() => return Some(Command::Orphaned),
+                Err(_) => self.input = None,
             }
         }
         // While `input` is open, the process at its other end watches the owner.
         let owner = self.owner.as_mut().filter(|_| self.input.is_none())?;
         // Nothing is ever written into the pipe.
-        matches!(receive(owner, &mut Vec::new()), Ok(Received::End) | Err(_)).then_some(Command::Orphaned)
+        receive(owner, &mut Vec::new()).is_err().then_some(Command::Orphaned)
     }
 }
 
-enum Received {
-    Something,
-    Nothing,
-    End,
-}
-
-/// Reads once, if there is anything.
-fn receive(file: &mut File, received: &mut Vec<u8>) -> io::Result<Received> {
+/// Reads once. Returns false if there is nothing now; fails at the end.
+fn receive(file: &mut File, received: &mut Vec<u8>) -> io::Result<bool> {
     let mut buffer = [0; LINE_BYTES_MAX];
-    loop {
-        return match file.read(&mut buffer) {
-            Ok(0) => Ok(Received::End),
-            Ok(_) if received.len() > LINE_BYTES_MAX => Err(io::ErrorKind::InvalidData.into()),
-            Ok(bytes) => {
-                received.extend_from_slice(&buffer[..bytes]);
-                Ok(Received::Something)
-            }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(Received::Nothing),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error) => Err(error),
-        };
+    match file.read(&mut buffer) {
+        Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
+        Ok(_) if received.len() > LINE_BYTES_MAX => Err(io::ErrorKind::InvalidData.into()),
+        Ok(bytes) => {
+            received.extend_from_slice(&buffer[..bytes]);
+            Ok(true)
+        }
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
+        Err(error) if error.kind() == io::ErrorKind::Interrupted => receive(file, received),
+        Err(error) => Err(error),
     }
 }
 

@@ -78,32 +78,21 @@ impl Daemon {
 fn report_change(direction: Direction, store_bytes_max: u64, seen: &Seen, gives_up: bool) {
     let Seen { store_bytes, group_free, machine, disk_free, group_stalled_percent, machine_stalled_percent } = *seen;
     let machine_free = machine.map(|(free, _)| free);
-    match direction {
-        Direction::Lowered if gives_up => {
-            tracing::warn!(
-                store_bytes_max,
-                store_bytes,
-                group_free,
-                machine_free,
-                disk_free,
-                group_stalled_percent,
-                machine_stalled_percent,
-                "memory or room under --store is short: the store evicts content, which is fetched again when it is needed. A smaller --store-max, a larger memory limit of the job or another --store directory helps"
-            );
-        }
-        Direction::Lowered | Direction::Raised => {
-            let what = match direction {
-                Direction::Lowered => "lowered, so that memory is left for other processes",
-                Direction::Raised => "raised again",
-            };
-            tracing::info!(
-                store_bytes_max,
-                store_bytes,
-                group_free,
-                machine_free,
-                disk_free,
-                "the store's limit is {what}"
-            );
-        }
+    if gives_up {
+        return tracing::warn!(
+            store_bytes_max,
+            store_bytes,
+            group_free,
+            machine_free,
+            disk_free,
+            group_stalled_percent,
+            machine_stalled_percent,
+            "memory or room under --store is short: the store evicts content, which is fetched again when it is needed. A smaller --store-max, a larger memory limit of the job or another --store directory helps"
+        );
     }
+    let what = match direction {
+        Direction::Lowered => "lowered, so that memory is left for other processes",
+        Direction::Raised => "raised again",
+    };
+    tracing::info!(store_bytes_max, store_bytes, group_free, machine_free, disk_free, "the store's limit is {what}");
 }

@@ -12,7 +12,7 @@ use headwater_abi::table::{Named, Record, State};
 use headwater_abi::wire::{Fact, FileHead};
 use headwater_abi::{Kind, Listing, Path};
 use headwater_proto::{Memory, Node};
-use headwater_store::layout::NodeDir;
+use headwater_store::layout::{NodeDir, ignore_absent};
 use headwater_store::{Store, Table};
 
 use crate::config::Config;
@@ -113,10 +113,6 @@ fn clean(dir: &NodeDir) -> io::Result<()> {
 
 fn remove_socket(dir: &NodeDir) -> io::Result<()> {
     ignore_absent(std::fs::remove_file(dir.socket()))
-}
-
-fn ignore_absent(result: io::Result<()>) -> io::Result<()> {
-    result.or_else(|error| if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) })
 }
 
 fn path_of(record: &Record<'_>) -> Option<Path> {

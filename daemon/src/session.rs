@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use headwater_abi::client::{COUNTER_SLOTS, COUNTER_WORDS, counter};
-use headwater_store::layout::NodeDir;
+use headwater_store::layout::{NodeDir, ignore_absent};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
@@ -125,10 +125,7 @@ pub(crate) fn read_counters(path: &Path) -> io::Result<Clients> {
 }
 
 fn remove(directory: &Path) {
-    match std::fs::remove_dir_all(directory) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            tracing::warn!(directory = %directory.display(), %error, "the directory can't be removed; remove it by hand");
-        }
-        _ => {}
+    if let Err(error) = ignore_absent(std::fs::remove_dir_all(directory)) {
+        tracing::warn!(directory = %directory.display(), %error, "the directory can't be removed; remove it by hand");
     }
 }

@@ -71,10 +71,7 @@ impl NodeDir {
     /// Atomically publishes the selected generation as the newest.
     pub fn publish(&self) -> io::Result<()> {
         let beside = self.path.join("table.new");
-        match std::fs::remove_file(&beside) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
+        ignore_absent(std::fs::remove_file(&beside))?;
         symlink(Path::new(&self.generation.to_string()).join("table"), &beside)?;
         std::fs::rename(beside, self.table_link())
     }
@@ -126,10 +123,7 @@ impl NodeDir {
 
     /// Removes both directories of the generation.
     pub fn remove_generation(&self) -> io::Result<()> {
-        let content = match std::fs::remove_dir_all(self.content_dir()) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            _ => Ok(()),
-        };
+        let content = ignore_absent(std::fs::remove_dir_all(self.content_dir()));
         match &self.disk {
             Some(_) => std::fs::remove_dir_all(self.generation_dir()).and(content),
             None => content,
@@ -168,6 +162,11 @@ impl NodeDir {
     pub fn incoming(&self) -> PathBuf {
         self.content("incoming")
     }
+}
+
+/// Turns the error for an absent file into success.
+pub fn ignore_absent<T: Default>(result: io::Result<T>) -> io::Result<T> {
+    result.or_else(|error| if error.kind() == io::ErrorKind::NotFound { Ok(T::default()) } else { Err(error) })
 }
 
 fn below(root: &Path, path: &Path) -> PathBuf {

@@ -13,6 +13,7 @@ use std::path::{Path as FilePath, PathBuf};
 use headwater_abi::Path;
 use headwater_abi::path::DEEP_BYTES_MAX;
 use headwater_fuse::NodeId;
+use headwater_store::layout::ignore_absent;
 
 use super::identity::{Identity, WORDS};
 
@@ -40,11 +41,7 @@ pub(super) struct Journal {
 impl Journal {
     /// Opens or creates the journal at `path`. Returns it with its decoded entries.
     pub(super) fn open(path: &FilePath) -> io::Result<(Journal, Known)> {
-        let known = match std::fs::read(path) {
-            Ok(bytes) => decode(&bytes),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => BTreeMap::new(),
-            Err(error) => return Err(error),
-        };
+        let known = decode(&ignore_absent(std::fs::read(path))?);
         let mut journal = Journal { path: path.to_owned(), file: None, bytes: 0, bytes_max: 0 };
         journal.rewrite(known.iter().map(|(node, (identity, path))| (*node, Some((*identity, path)))))?;
         Ok((journal, known))

@@ -9,7 +9,7 @@ use headwater_abi::Path;
 use headwater_abi::path::PATH_BYTES_MAX;
 
 use super::store::Store;
-use crate::layout::NodeDir;
+use crate::layout::{NodeDir, ignore_absent};
 
 impl Store {
     /// Opens the store in `dir`. Keeps files for which `is_complete` returns true, given path and inode number; removes
@@ -19,10 +19,7 @@ impl Store {
         scope: Vec<(bool, Path)>,
         is_complete: impl Fn(&Path, u64) -> bool,
     ) -> io::Result<Store> {
-        match fs::remove_dir_all(dir.incoming()) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
+        ignore_absent(fs::remove_dir_all(dir.incoming()))?;
         let mut store = Store::create(dir, scope)?;
         store.find_parked()?;
         let mut directories = vec![dir.root()];

@@ -27,7 +27,7 @@ use super::parked::Parked;
 use super::paths::{DIRECTORY, descend, in_scope, step};
 use super::recent::{OpenFiles, Recent};
 use super::replicas::Replicas;
-use crate::layout::NodeDir;
+use crate::layout::{NodeDir, ignore_absent};
 
 /// The longest target of a link that needs no page of a RAM disk, in bytes.
 const SHORT_LINK_BYTES_MAX: usize = 127;
@@ -242,11 +242,8 @@ impl Store {
     pub fn discard(&mut self, path: &Path, block: Option<u32>) {
         let Some(incoming) = self.incoming.remove(&(path.clone(), block)) else { return };
         self.written.borrow_mut().close(&incoming.number);
-        match incoming.give_up() {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                tracing::warn!(%path, %error, "incomplete content can't be removed from the store; check the permissions under --store");
-            }
-            _ => {}
+        if let Err(error) = ignore_absent(incoming.give_up()) {
+            tracing::warn!(%path, %error, "incomplete content can't be removed from the store; check the permissions under --store");
         }
         self.leaving.push((path.clone(), incoming));
         self.settle_leaving();

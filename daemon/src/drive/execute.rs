@@ -276,7 +276,7 @@ impl Daemon {
     /// If the store is short of room, makes it free unused memory.
     fn find_room(&mut self) {
         let now = self.now();
-        if self.content.store.is_short() {
+        if self.content.store.budget().is_short() {
             self.content.store.find_room(now);
         }
     }

@@ -31,7 +31,7 @@ impl Daemon {
         let seen = self.housekeeping.pressure.see(content + replicas, going);
         let change = self.housekeeping.pressure.decider.decide(now, &seen);
         let (max, configured_max) = self.housekeeping.pressure.store_bytes_max();
-        self.content.store.set_bytes_max(max);
+        self.content.store.budget().set_max(max);
         if let Some(change) = change {
             let gives_up = change.direction == Direction::Lowered && content > max;
             let is_reported = self.housekeeping.pressure.gives_up && change.direction == Direction::Lowered;

@@ -66,7 +66,7 @@ impl Daemon {
         if metadata.ino() != ino || self.content.store.replica_bytes() + bytes > self.replica_room() / ROOM_SHARE {
             return Ok(());
         }
-        let room = self.content.store.reserve_replicas(bytes)?;
+        let room = self.content.store.budget().reserve(bytes)?;
         // Each thread needs an offset of its own.
         let opened: Vec<File> = files.iter().map(|_| File::open(&first)).collect::<io::Result<_>>()?;
         let mut awaited = 0;

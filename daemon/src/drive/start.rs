@@ -41,7 +41,7 @@ impl Daemon {
         let registry = poll.registry();
         let (node, mut store, table) = recovery::begin(config, &scope)?;
         note_readers(&mut store, config);
-        store.set_bytes_max(config.store_bytes_max);
+        store.budget().set_max(config.store_bytes_max);
         let device = store.device().map_err(failed("examine the store in", dir.path()))?;
         let header = header(&dir, &scope, device);
         let clients_max = process::descriptors_max() / 2;

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use headwater_abi::{Attr, Path};
 
 use super::attributes::finish;
-use super::blocks::{Closed, Partial};
+use super::blocks::{Partial, PartialState};
 use super::incoming::Incoming;
 use super::store::Store;
 
@@ -81,10 +81,10 @@ impl Store {
 
     /// Closes the sparse copy of `path`, if there is one. Fails with [`io::ErrorKind::WouldBlock`] while a block of it
     /// is being read.
-    pub(super) fn close_partial(&mut self, path: &Path) -> io::Result<Option<Closed>> {
+    pub(super) fn close_partial(&mut self, path: &Path) -> io::Result<Option<PartialState>> {
         let Some(partial) = self.blocks.remove(path) else { return Ok(None) };
         match Arc::try_unwrap(partial) {
-            Ok(partial) => Ok(Some(partial.close())),
+            Ok(partial) => Ok(Some(partial.state)),
             Err(partial) => {
                 self.blocks.insert(path, partial);
                 Err(io::ErrorKind::WouldBlock.into())
@@ -93,13 +93,12 @@ impl Store {
     }
 
     /// Reopens it; the inverse of [`Store::close_partial`].
-    pub(super) fn reopen_partial(&mut self, path: &Path, closed: Closed) -> io::Result<()> {
+    pub(super) fn reopen_partial(&mut self, path: &Path, state: PartialState) -> io::Result<()> {
         let copy = self.copy_of(path);
         let mode = std::fs::symlink_metadata(&copy)?.mode();
         std::fs::set_permissions(&copy, Permissions::from_mode(mode | 0o600))?;
         let copy = File::options().read(true).write(true).open(copy)?;
-        let Closed { resident, marked, is_older } = closed;
-        self.blocks.insert(path, Arc::new(Partial { copy, resident, marked, is_older }));
+        self.blocks.insert(path, Arc::new(Partial { copy, state }));
         Ok(())
     }
 

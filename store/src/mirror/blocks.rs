@@ -26,19 +26,17 @@ const MARKS_MAX: usize = 4096;
 #[derive(Debug)]
 pub struct Partial {
     pub(super) copy: File,
-    /// A bit for each block.
-    pub(super) resident: Box<[AtomicU64]>,
-    pub(super) marked: Box<[AtomicU64]>,
-    /// True if the copy had other content before.
-    pub(super) is_older: bool,
+    pub(super) state: PartialState,
 }
 
-/// A sparse copy that is closed.
+/// What is known of a sparse copy, open or closed.
 #[derive(Debug)]
-pub(super) struct Closed {
-    pub(super) resident: Box<[AtomicU64]>,
-    pub(super) marked: Box<[AtomicU64]>,
-    pub(super) is_older: bool,
+pub(super) struct PartialState {
+    /// A bit for each block.
+    resident: Box<[AtomicU64]>,
+    marked: Box<[AtomicU64]>,
+    /// True if the copy had other content before.
+    is_older: bool,
 }
 
 /// Whether a block is in the store.
@@ -61,7 +59,7 @@ impl Blocks {
         let file = self.files.read().unwrap_or_else(PoisonError::into_inner).get(path).map(Arc::clone);
         match file {
             Some(file) if !file.has(block) => Residency::Absent,
-            Some(file) if take(&file.marked, block) => Residency::Marked(file),
+            Some(file) if take(&file.state.marked, block) => Residency::Marked(file),
             Some(file) => Residency::Resident(file),
             None => Residency::Absent,
         }
@@ -69,7 +67,7 @@ impl Blocks {
 
     /// Returns true if any block of this file is in the store.
     pub fn has_any(&self, path: &Path) -> bool {
-        self.partial(path).is_some_and(|file| file.resident.iter().any(|word| word.load(Ordering::Acquire) != 0))
+        self.partial(path).is_some_and(|file| file.state.resident.iter().any(|word| word.load(Ordering::Acquire) != 0))
     }
 
     /// Clears a whole file's mark. Returns true if it was set: then the read must be reported to the node.
@@ -116,17 +114,12 @@ impl Partial {
     pub(super) fn new(copy: File, size: u64, is_older: bool) -> Partial {
         let words = block_count(size).div_ceil(64) as usize;
         let none = || (0..words).map(|_| AtomicU64::new(0)).collect();
-        Partial { copy, resident: none(), marked: none(), is_older }
-    }
-
-    pub(super) fn close(self) -> Closed {
-        let Partial { resident, marked, is_older, .. } = self;
-        Closed { resident, marked, is_older }
+        Partial { copy, state: PartialState { resident: none(), marked: none(), is_older } }
     }
 
     /// Returns true if the copy was created for blocks.
     pub(super) fn is_new(&self) -> bool {
-        !self.is_older
+        !self.state.is_older
     }
 
     /// Returns the open sparse copy. A resident block is at its offset in the file.
@@ -137,18 +130,18 @@ impl Partial {
     /// Adds a complete block.
     pub(super) fn add(&self, block: u32, is_marked: bool) {
         if is_marked {
-            set(&self.marked, block);
+            set(&self.state.marked, block);
         }
-        set(&self.resident, block);
+        set(&self.state.resident, block);
     }
 
     /// Returns true without resident blocks.
     pub(super) fn is_empty(&self) -> bool {
-        self.resident.iter().all(|word| word.load(Ordering::Relaxed) == 0)
+        self.state.resident.iter().all(|word| word.load(Ordering::Relaxed) == 0)
     }
 
     pub(super) fn has(&self, block: u32) -> bool {
-        let word = self.resident.get(block as usize / 64);
+        let word = self.state.resident.get(block as usize / 64);
         word.is_some_and(|word| word.load(Ordering::Acquire) >> (block % 64) & 1 == 1)
     }
 }

@@ -50,7 +50,7 @@ impl Budget {
     }
 
     /// Returns true if most of the limit is reserved.
-    pub(super) fn is_short(&self) -> bool {
+    pub fn is_short(&self) -> bool {
         let max = self.0.max.load(Ordering::Relaxed);
         self.taken() >= max - max / SHORT_SHARE
     }

@@ -57,11 +57,6 @@ impl Store {
         Some((self.copy_of(path), beside))
     }
 
-    /// Reserves bytes for copies.
-    pub fn reserve_replicas(&self, bytes: u64) -> io::Result<Reservation> {
-        self.budget.reserve(bytes)
-    }
-
     /// Moves the copies of `path`, one for each further domain in order, into the mirrors. `room` was reserved for
     /// them.
     pub fn add_replicas(&mut self, path: &Path, files: &[PathBuf], mut room: Reservation) -> io::Result<()> {
@@ -301,7 +296,7 @@ mod tests {
             for copy in &files {
                 std::fs::copy(&first, copy).unwrap();
             }
-            let room = self.store.reserve_replicas(1 << 20).unwrap();
+            let room = self.store.budget().reserve(1 << 20).unwrap();
             self.store.add_replicas(&path, &files, room).unwrap();
             self.resident.insert(file, true);
         }

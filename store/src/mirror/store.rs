@@ -24,7 +24,7 @@ use super::hidden::Hidden;
 use super::incoming::Incoming;
 use super::lease;
 use super::parked::Parked;
-use super::paths::{DIRECTORY, descend, in_scope, step};
+use super::paths::{DIRECTORY, below, descend, in_scope, step};
 use super::recent::{OpenFiles, Recent};
 use super::replicas::Replicas;
 use crate::layout::{NodeDir, ignore_absent};
@@ -122,16 +122,6 @@ impl Store {
         self.hidden.skip_grace();
     }
 
-    /// Sets the store's limit.
-    pub fn set_bytes_max(&self, bytes_max: u64) {
-        self.budget.set_max(bytes_max);
-    }
-
-    /// Returns true if little room is left.
-    pub fn is_short(&self) -> bool {
-        self.budget.is_short()
-    }
-
     /// Returns the bytes of all mirrors, with incoming content and with evicted content that is not removed yet.
     pub fn bytes(&self) -> u64 {
         self.budget.taken()
@@ -178,10 +168,7 @@ impl Store {
     /// Writes a piece of incoming content.
     pub fn write(&self, path: &Path, block: Option<u32>, bytes: &[u8], offset: u64) -> io::Result<()> {
         let incoming = self.incoming.get(&(path.clone(), block)).ok_or(io::ErrorKind::NotFound)?;
-        if incoming.is_small() {
-            return incoming.write(bytes, offset);
-        }
-        if block.is_some() {
+        if incoming.is_small() || block.is_some() {
             return incoming.write(bytes, offset);
         }
         let file = self.written.borrow_mut().get(incoming.number, || incoming.open())?;
@@ -324,8 +311,7 @@ impl Store {
         let (from, to) = (self.copy_of(target), self.copy_of(path));
         let parent = self.parent(path)?;
         if self.hidden.contains(path) {
-            self.next_number += 1;
-            let beside = self.incoming_dir.join(self.next_number.to_string());
+            let (_, beside) = self.beside();
             std::fs::hard_link(&from, &beside)?;
             self.put_in_mirror(path, &beside, &parent)?;
             // rename() does nothing if both names lead to the same file.
@@ -478,9 +464,7 @@ impl Store {
     }
 
     pub(super) fn copy_of(&self, path: &Path) -> PathBuf {
-        let mut copy = self.prefix.as_os_str().to_owned();
-        copy.push(std::ffi::OsStr::from_bytes(path.as_bytes()));
-        copy.into()
+        below(&self.prefix, path)
     }
 
     /// Opens the mirror's directory that has `path`, creating it if necessary. Follows no link, so nothing is written

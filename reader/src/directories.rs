@@ -5,8 +5,8 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use headwater_abi::Path;
-use headwater_store::attr_of;
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, StatxFlags, openat, statx};
+use headwater_store::attr_at;
+use rustix::fs::{CWD, Mode, OFlags, StatxFlags, openat};
 use rustix::io::Errno;
 
 use crate::all_users::{self, Permission};
@@ -81,8 +81,7 @@ impl Directories {
         };
         if self.for_all_users {
             count();
-            let attr = statx(&directory, "", AtFlags::EMPTY_PATH, StatxFlags::MODE)?;
-            all_users::check(&directory, &attr_of(&attr), Permission::Search)?;
+            all_users::check(&directory, &attr_at(&directory, b"", StatxFlags::MODE)?, Permission::Search)?;
         }
         Ok(Arc::new(directory))
     }

@@ -8,6 +8,7 @@ use std::sync::{Arc, PoisonError};
 use headwater_abi::listing::Builder;
 use headwater_abi::wire::{Detail, Fact};
 use headwater_abi::{Attr, Kind, Name, Path};
+use headwater_store::d_type_of;
 use rustix::fs::{Mode, OFlags, RawDir, openat, readlinkat};
 use rustix::io::Errno;
 
@@ -106,7 +107,7 @@ impl Reader {
                     return Fact::Unlistable(attr);
                 }
             };
-            let (ino, d_type, name) = (entry.ino(), d_type(entry.file_type()), entry.file_name().to_bytes());
+            let (ino, d_type, name) = (entry.ino(), d_type_of(entry.file_type()), entry.file_name().to_bytes());
             if !names.push(Name { ino, d_type, name }) {
                 return Fact::Unlistable(attr);
             }
@@ -149,14 +150,6 @@ fn is_autofs_in(mounts: &str, (major, minor): (u32, u32)) -> bool {
     })
 }
 
-fn d_type(file_type: rustix::fs::FileType) -> u8 {
-    // `DT_*` is the file type of the mode, shifted.
-    match file_type {
-        rustix::fs::FileType::Unknown => headwater_abi::listing::d_type::UNKNOWN,
-        known => (known.as_raw_mode() >> 12) as u8,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -168,13 +161,5 @@ mod tests {
                       36 35 0:44 / /home/autofs rw - nfs4 server:/autofs rw\n";
         assert!(is_autofs_in(mounts, (0, 31)));
         assert!(!is_autofs_in(mounts, (259, 1)) && !is_autofs_in(mounts, (0, 44)) && !is_autofs_in(mounts, (0, 3)));
-    }
-
-    #[test]
-    fn types_of_directory_entries_are_the_kernels() {
-        use headwater_abi::listing::d_type::{DIR, FILE, LINK, UNKNOWN};
-        use rustix::fs::FileType;
-        let given = [FileType::Directory, FileType::RegularFile, FileType::Symlink, FileType::Unknown];
-        assert_eq!(given.map(d_type), [DIR, FILE, LINK, UNKNOWN]);
     }
 }

@@ -7,8 +7,8 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use headwater_abi::Attr;
-use headwater_store::attr_of;
-use rustix::fs::{AtFlags, StatxFlags, statx};
+use headwater_store::{ATTR_FIELDS, attr_at};
+use rustix::fs::StatxFlags;
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
@@ -85,7 +85,7 @@ impl Reader {
 
     /// Returns the attributes of `name` in `directory`, or of `directory` itself if `name` is empty.
     pub(crate) fn attr(&self, directory: impl AsFd, name: &[u8]) -> Result<Attr, Errno> {
-        self.statx(directory, name, StatxFlags::BASIC_STATS | StatxFlags::BTIME | StatxFlags::MNT_ID)
+        self.statx(directory, name, ATTR_FIELDS)
     }
 
     /// Returns the attributes that show whether an open file has changed. A file system can answer these few from its
@@ -96,8 +96,7 @@ impl Reader {
 
     fn statx(&self, directory: impl AsFd, name: &[u8], wanted: StatxFlags) -> Result<Attr, Errno> {
         self.count_operation();
-        let flag = if name.is_empty() { AtFlags::EMPTY_PATH } else { AtFlags::SYMLINK_NOFOLLOW };
-        statx(directory, name, flag | AtFlags::NO_AUTOMOUNT, wanted).map(|statx| attr_of(&statx))
+        attr_at(directory, name, wanted)
     }
 
     /// Repeats `attempt` until its result is that of the shared file system. Shortages of this machine are no facts and

@@ -8,7 +8,7 @@ pub mod layout;
 mod mirror;
 mod table;
 
-pub use attr::attr_of;
+pub use attr::{ATTR_FIELDS, attr_at, d_type_of};
 pub use digest::{Digester, digest, digest_of};
 pub use follow::{Followed, Following};
 pub use mirror::{Blocks, Budget, Incoming, Partial, Reservation, Residency, Store, copied_mode, in_scope, is_in_use};

@@ -8,7 +8,8 @@ use std::mem::MaybeUninit;
 
 use headwater_abi::{Kind, Path};
 use headwater_fuse::Directory;
-use rustix::fs::{FileType, OFlags, RawDir, SeekFrom, seek};
+use headwater_store::d_type_of;
+use rustix::fs::{OFlags, RawDir, SeekFrom, seek};
 use rustix::io::Errno;
 
 use super::target::Target;
@@ -40,17 +41,9 @@ pub(super) fn read(call: &Call<'_>, path: &Path, offset: u64, bytes: u32, plus: 
             result => result?,
         };
         let (ino, next, name) = (call.view.ino(device, entry.ino()), entry.next_entry_cookie(), entry.file_name());
-        if !reply.name(ino, next, d_type(entry.file_type()), name.to_bytes(), None) {
+        if !reply.name(ino, next, d_type_of(entry.file_type()), name.to_bytes(), None) {
             break;
         }
     }
     Ok(answered(call.reply.data(reply.as_bytes())))
-}
-
-fn d_type(file_type: FileType) -> u8 {
-    match file_type {
-        FileType::Unknown => headwater_abi::listing::d_type::UNKNOWN,
-        // `DT_*` is the file type of the mode, shifted.
-        known => (known.as_raw_mode() >> 12) as u8,
-    }
 }

@@ -20,6 +20,7 @@ use headwater_abi::{Attr, Kind, Path};
 use headwater_fuse::init::Opening;
 use headwater_fuse::reply::{FOREVER, open_flag};
 use headwater_fuse::{Entry, Operation};
+use headwater_store::{ATTR_FIELDS, attr_at};
 use rustix::fs::{Mode, OFlags, SeekFrom, readlinkat};
 use rustix::io::{Errno, pread};
 
@@ -156,7 +157,7 @@ pub(super) fn check_file(kind: Kind) -> Result<(), Errno> {
 /// Returns the source file at `path` if it still has the snapshot's attributes.
 pub(super) fn unchanged(call: &Call<'_>, path: &Path, known: &Attr) -> Option<Arc<OwnedFd>> {
     let file = reader(call, path).ok()?;
-    let now = target::attr_at(&file, b"").ok()?;
+    let now = attr_at(&file, b"", ATTR_FIELDS).ok()?;
     let is_same = Identity::of(&now).is_also(&Identity::of(known))
         && (now.size, now.mtime, now.ctime) == (known.size, known.mtime, known.ctime);
     is_same.then_some(file)

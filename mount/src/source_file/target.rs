@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use headwater_abi::path::PATH_BYTES_MAX;
 use headwater_abi::{Attr, Path};
 use headwater_fuse::NodeId;
-use headwater_store::attr_of;
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, StatxAttributes, StatxFlags, open, openat, openat2, statx};
+use headwater_store::{ATTR_FIELDS, attr_at};
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, StatxAttributes, open, openat, openat2};
 use rustix::io::Errno;
 
 use super::identity::Identity;
@@ -31,7 +31,7 @@ impl Target {
     /// ESTALE if another file is there now; otherwise those of the source file.
     pub(crate) fn of(view: &View, node: NodeId, path: &Path) -> Result<Target, Errno> {
         if let Some(fd) = view.source_files.pinned(node) {
-            let attr = attr_at(&fd, b"")?;
+            let attr = attr_at(&fd, b"", ATTR_FIELDS)?;
             return Ok(Target { fd, attr });
         }
         let target = Target::at(path)?;
@@ -57,7 +57,7 @@ impl Target {
 
     /// Returns the object that is open as `fd`.
     pub(crate) fn opened(fd: OwnedFd) -> Result<Target, Errno> {
-        let attr = attr_at(&fd, b"")?;
+        let attr = attr_at(&fd, b"", ATTR_FIELDS)?;
         Ok(Target { fd: Arc::new(fd), attr })
     }
 
@@ -75,13 +75,6 @@ impl Target {
     pub(crate) fn magic_link(&self) -> String {
         format!("/proc/self/fd/{}", self.fd.as_raw_fd())
     }
-}
-
-/// Returns the attributes of `name` in `directory`, or of `directory` itself if `name` is empty.
-pub(crate) fn attr_at(directory: impl AsFd, name: &[u8]) -> Result<Attr, Errno> {
-    let flag = if name.is_empty() { AtFlags::EMPTY_PATH } else { AtFlags::SYMLINK_NOFOLLOW };
-    let wanted = StatxFlags::BASIC_STATS | StatxFlags::BTIME | StatxFlags::MNT_ID;
-    statx(directory, name, flag | AtFlags::NO_AUTOMOUNT, wanted).map(|statx| attr_of(&statx))
 }
 
 fn open_path(path: &Path, more: OFlags) -> Result<OwnedFd, Errno> {

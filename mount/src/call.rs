@@ -8,7 +8,6 @@ use headwater_fuse::reply::FOREVER;
 use headwater_fuse::{Entry, Operation, Reply, Request};
 use rustix::io::Errno;
 
-use crate::state::attempt::Attempt;
 use crate::state::counters::Tally;
 use crate::view::{NAME_BYTES_MAX, ServedBy, View};
 
@@ -21,9 +20,7 @@ const FALLBACK_TTL: Duration = Duration::from_secs(1);
 
 /// One request being served.
 pub(crate) struct Call<'a> {
-    /// The tree.
     pub(crate) view: &'a View,
-    /// The request.
     pub(crate) request: &'a Request<'a>,
     /// The destination of the answer.
     pub(crate) reply: Reply<'a>,
@@ -33,6 +30,17 @@ pub(crate) struct Call<'a> {
     pub(crate) tally: Tally,
     /// Marked content that it has read, which is reported to the node: a whole file, or a block.
     pub(crate) used: RefCell<Vec<(Path, Option<u32>)>>,
+}
+
+/// One attempt to serve a request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Attempt {
+    /// Answers of the node so far.
+    pub(crate) rounds: u8,
+    /// The node can't help: use the source file.
+    pub(crate) must_use_source: bool,
+    /// Don't wait for a file system.
+    pub(crate) at_once: bool,
 }
 
 /// The outcome of an attempt.

@@ -1,6 +1,6 @@
 //! The link between workers and the event loop: parked requests and their answers.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -16,7 +16,6 @@ use crate::call::Demand;
 use crate::notifier;
 use crate::state::counters::Count;
 use crate::state::counts::Counts;
-use crate::state::forgetting::Forgetting;
 use crate::view::View;
 use crate::worker::{Connection, Parked, RequestDispatcher, WorkerEvent, spawn};
 
@@ -51,6 +50,16 @@ pub struct Mount {
     /// Interrupted requests that are not parked, perhaps not yet.
     interrupted: VecDeque<u64>,
     pub(crate) forgetting: Forgetting,
+}
+
+/// Paths that the node has forgotten and the kernel has not.
+#[derive(Debug, Default)]
+pub(crate) struct Forgetting {
+    pub(crate) waiting: HashSet<Path>,
+    /// All that wait, in order, and some that no longer wait.
+    pub(crate) order: VecDeque<Path>,
+    /// Paths whose records exist only for their numbers.
+    pub(crate) numbered: VecDeque<Path>,
 }
 
 impl Mount {

@@ -11,10 +11,9 @@ use headwater_fuse::{Device, NodeId, Operation, Reply, Request};
 use mio::Waker;
 use rustix::io::Errno;
 
-use crate::call::{Call, Demand};
+use crate::call::{Attempt, Call, Demand};
 use crate::caller::is_dying;
 use crate::serve::serve;
-use crate::state::attempt::Attempt;
 use crate::state::counters::Tally;
 use crate::view::View;
 
@@ -23,7 +22,6 @@ const PARKED_MAX: usize = 16 << 10;
 
 /// A mounted tree and the descriptors of its connection.
 pub(crate) struct Connection {
-    /// The tree.
     pub(crate) view: View,
     /// The connection, once for each worker. A reply is written to the descriptor of its request.
     pub(crate) devices: Vec<Device>,
@@ -185,7 +183,7 @@ impl Connection {
             let _ = dispatcher.send(WorkerEvent::Used(path, block));
         }
         if wanted.is_none() {
-            self.view.counters.count(device, &request.operation, attempt, &call.tally, read_at.elapsed());
+            self.view.counters.count(device, &request.operation, attempt.rounds > 0, &call.tally, read_at.elapsed());
         }
         wanted
     }

@@ -8,8 +8,6 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 use headwater_fuse::Operation;
 
-use crate::state::attempt::Attempt;
-
 /// Significant digits of a latency.
 const LATENCY_DIGITS: u8 = 2;
 
@@ -65,12 +63,12 @@ impl Tally {
 }
 
 impl Counters {
-    /// Counts one answered request of `worker`.
+    /// Counts one answered request of `worker`; `is_asked` if the node was asked.
     pub(crate) fn count(
         &self,
         worker: usize,
         operation: &Operation<'_>,
-        attempt: Attempt,
+        is_asked: bool,
         tally: &Tally,
         took: Duration,
     ) {
@@ -78,7 +76,7 @@ impl Counters {
         let count = part.entry(name_of(operation)).or_default();
         let level = if tally.used_source.get() {
             &mut count.from_original
-        } else if attempt.rounds > 0 {
+        } else if is_asked {
             &mut count.asked
         } else {
             &mut count.from_table
@@ -180,21 +178,20 @@ mod tests {
     fn parts_add_up() {
         let counters = Counters::default();
         let read = Operation::Read { offset: 0, bytes: 10 };
-        let count = |worker, rounds, used_source, took| {
+        let count = |worker, is_asked, used_source, took| {
             let tally = Tally::default();
             tally.bytes(10);
             if used_source {
                 tally.used_source();
                 tally.error();
             }
-            let attempt = Attempt { rounds, must_use_source: used_source, at_once: false };
-            counters.count(worker, &read, attempt, &tally, Duration::from_micros(took));
+            counters.count(worker, &read, is_asked, &tally, Duration::from_micros(took));
         };
         for worker in 0..20 {
-            count(worker, 0, false, 100);
-            count(worker, 1, false, 1000);
+            count(worker, false, false, 100);
+            count(worker, true, false, 1000);
         }
-        count(0, 1, true, 1000);
+        count(0, true, true, 1000);
         let sum = counters.sum();
         let read = &sum["read"];
         assert_eq!((read.from_table, read.asked, read.from_original, read.requests()), (20, 20, 1, 41));

@@ -1,9 +1,7 @@
 //! The state of the mount's parts. None of these files knows a request or the tree.
 
-pub(crate) mod attempt;
 pub(crate) mod contents;
 pub(crate) mod counters;
 pub(crate) mod counts;
-pub(crate) mod forgetting;
 pub(crate) mod notices;
 pub(crate) mod tables;

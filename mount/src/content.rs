@@ -21,7 +21,7 @@ use crate::view::Known;
 /// OPEN for reading.
 pub(crate) fn open(call: &Call<'_>) -> Result<Flow, Flow> {
     let known = visible(call, Errno::ISDIR)?;
-    if call.view.opening == Opening::Passthrough {
+    if call.view.config.opening == Opening::Passthrough {
         return Ok(open_passing(call, &known));
     }
     Ok(answered(call.reply.open(0, open_flag::KEEP_CACHE | open_flag::NOFLUSH, None)))

@@ -25,7 +25,7 @@ const NAMES_CHECKED_MAX: usize = 256;
 
 /// OPENDIR.
 pub(crate) fn open(call: &Call<'_>) -> Flow {
-    if call.view.opening == Opening::None {
+    if call.view.config.opening == Opening::None {
         return call.unsupported();
     }
     match of_snapshot(call) {

@@ -131,7 +131,7 @@ fn answer(view: &View, path: &Path, record: &Record<'_>) -> Answer {
         Kind::Absent => Answer::Absent,
         Kind::Error => Answer::Error(Errno::from_raw_os_error(i32::from(record.errno))),
         _ => match record.attr() {
-            Some(attr) if record.kind == Kind::Link && view.keeps_links_inside => {
+            Some(attr) if record.kind == Kind::Link && view.config.keeps_links_inside => {
                 let target = record.aux().unwrap_or_default();
                 Answer::Attr(Attr { size: view.shown_target(path, &target).len() as u64, ..attr })
             }

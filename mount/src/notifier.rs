@@ -57,13 +57,13 @@ fn notify(view: &View, device: &Device, notice: &Notice) -> std::io::Result<()> 
     match notice {
         // A directory's pages are its listing.
         Notice::NodeChanged(node) | Notice::ListingChanged(node) => device.invalidate_node(*node, 0, 0),
-        Notice::NameChanged(directory, name) if view.negotiated.has(flag::HAS_EXPIRE_ONLY) => {
+        Notice::NameChanged(directory, name) if view.config.negotiated.has(flag::HAS_EXPIRE_ONLY) => {
             device.invalidate_name(*directory, name, true)
         }
         // Invalidating a directory's entry would unmount what is mounted there and detach it as a working directory.
         Notice::NameChanged(directory, name) if is_directory(view, *directory, name) => Ok(()),
         Notice::NameChanged(directory, name) => device.invalidate_name(*directory, name, false),
-        Notice::NamesChanged if !view.negotiated.can_expire_all_names() => Ok(()),
+        Notice::NamesChanged if !view.config.negotiated.can_expire_all_names() => Ok(()),
         Notice::NamesChanged => device.expire_all_names(),
         Notice::Forget(node, directory, name) => match device.prune(&[*node]) {
             Err(_) => device.invalidate_name(*directory, name, false),

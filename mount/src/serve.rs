@@ -26,7 +26,7 @@ fn dispatch(call: &Call<'_>) -> Flow {
         Operation::Lookup { name } => nodes::lookup(call, name),
         Operation::Getattr | Operation::Statx => either(nodes::getattr(call)),
         Operation::Readlink => either(nodes::readlink(call)),
-        Operation::Open { .. } if call.view.opening == Opening::None => call.unsupported(),
+        Operation::Open { .. } if call.view.config.opening == Opening::None => call.unsupported(),
         Operation::Open { flags } if writes(flags) => change::serve(call),
         Operation::Open { .. } => either(content::open(call)),
         Operation::Read { offset, bytes } => either(content::read(call, offset, bytes)),
@@ -51,12 +51,12 @@ fn dispatch(call: &Call<'_>) -> Flow {
         // ENOSYS once for each operation, and the kernel sends it no more: the kernel checks permissions itself, and
         // the source file has all data before a write returns.
         Operation::Access | Operation::Flush => call.unsupported(),
-        Operation::Fsync { .. } | Operation::Fsyncdir { .. } if !call.view.is_writable => call.unsupported(),
+        Operation::Fsync { .. } | Operation::Fsyncdir { .. } if !call.view.config.is_writable => call.unsupported(),
         Operation::Destroy => answered(call.reply.ok()),
         Operation::Interrupt { .. } => Flow::Answered,
         Operation::Init(_) => call.fail(Errno::IO),
         Operation::Unknown(_) => call.unsupported(),
-        _ if !call.view.is_writable => call.fail(Errno::ROFS),
+        _ if !call.view.config.is_writable => call.fail(Errno::ROFS),
         _ => change::serve(call),
     }
 }

@@ -21,7 +21,7 @@ use rustix::fs::StatVfs;
 use rustix::io::Errno;
 use thiserror::Error;
 
-use crate::config::Start;
+use crate::config::{MountConfig, Start};
 use crate::source_file::node_files::{SourceFiles, path_of_spare};
 use crate::state::contents::Contents;
 use crate::state::counters::Counters;
@@ -41,24 +41,14 @@ pub(crate) struct View {
     pub(crate) tables: TreeTables,
     scope: Vec<(bool, Path)>,
     hidden: HashSet<Path>,
-    own_groups: Vec<u32>,
     own_gid: u32,
     /// The device whose inode numbers are shown as they are; see [`View::ino`].
     base_device: OnceLock<(u32, u32)>,
     statfs: OnceLock<StatVfs>,
-    /// How files are opened.
-    pub(crate) opening: Opening,
-    /// The result of INIT.
-    pub(crate) negotiated: Negotiated,
-    /// Writing goes to the source files; otherwise it is refused.
-    pub(crate) is_writable: bool,
-    /// Absolute link targets within the view are shown as relative ones.
-    pub(crate) keeps_links_inside: bool,
+    pub(crate) config: MountConfig,
     /// Open copies.
     pub(crate) contents: Contents,
-    /// Files of which some blocks are in the store.
     pub(crate) blocks: Arc<Blocks>,
-    /// Larger files are fetched in blocks.
     pub(crate) whole_file_bytes_max: u64,
     /// False if this machine can't reach the source files, or only through the mount itself.
     pub(crate) has_source: bool,
@@ -94,11 +84,8 @@ pub(crate) enum ServedBy {
 /// A node as the table had it at one moment. The kernel refers to it, so its record is pinned.
 #[derive(Clone, Debug)]
 pub(crate) struct Known {
-    /// Its number.
     pub(crate) node: NodeId,
-    /// Its path.
     pub(crate) path: Path,
-    /// Its record.
     pub(crate) record: Record<'static>,
 }
 
@@ -117,14 +104,10 @@ impl View {
             names_ttl: names_ttl(&mount.negotiated, start.has_source),
             scope: start.scope,
             hidden: mount.hidden.iter().map(clean).collect::<Result<_, _>>()?,
-            own_groups: mount.shown_as_own_group.clone(),
             own_gid: rustix::process::getegid().as_raw(),
             base_device: OnceLock::new(),
             statfs: OnceLock::new(),
-            opening: mount.opening,
-            negotiated: mount.negotiated,
-            is_writable: mount.is_writable,
-            keeps_links_inside: mount.keeps_links_inside,
+            config: mount.clone(),
             contents: Contents::new(start.store, start.older),
             blocks: start.blocks,
             whole_file_bytes_max: start.whole_file_bytes_max,
@@ -214,7 +197,7 @@ impl View {
 
     /// Returns a source file's attributes as the mount shows them.
     pub(crate) fn shown(&self, attr: &Attr) -> Attr {
-        let gid = if self.own_groups.contains(&attr.gid) { self.own_gid } else { attr.gid };
+        let gid = if self.config.shown_as_own_group.contains(&attr.gid) { self.own_gid } else { attr.gid };
         Attr { gid, ino: self.ino((attr.dev_major, attr.dev_minor), attr.ino), ..*attr }
     }
 
@@ -222,7 +205,7 @@ impl View {
     /// spans several file systems, the numbers of all but the root's are modified, so that tools don't mistake two
     /// directories for one.
     pub(crate) fn ino(&self, device: (u32, u32), ino: u64) -> u64 {
-        if !self.keeps_links_inside || self.base_device() == Some(device) {
+        if !self.config.keeps_links_inside || self.base_device() == Some(device) {
             return ino;
         }
         ino ^ (u64::from(device.0 & 0xff) << 56 | u64::from(device.1 & 0xff) << 48)
@@ -245,7 +228,7 @@ impl View {
     /// Returns a link's target as the mount shows it; `path` is the link's.
     pub(crate) fn shown_target<'a>(&self, path: &Path, target: &'a [u8]) -> Cow<'a, [u8]> {
         let inside = || {
-            let absolute = Path::new(target).filter(|_| self.keeps_links_inside)?;
+            let absolute = Path::new(target).filter(|_| self.config.keeps_links_inside)?;
             let is_hidden = self.hidden.iter().any(|hidden| absolute.is_within(hidden));
             if is_hidden || !absolute.is_within(&self.tables.root) {
                 return None;

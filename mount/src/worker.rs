@@ -89,7 +89,7 @@ impl RequestDispatcher {
 impl Connection {
     /// Reads and serves requests of one descriptor until the file system is unmounted.
     pub(crate) fn work(&self, device: usize, dispatcher: &RequestDispatcher) {
-        let mut buffer = vec![0; Device::request_bytes_max(self.view.negotiated.transfer_bytes_max)];
+        let mut buffer = vec![0; Device::request_bytes_max(self.view.config.negotiated.transfer_bytes_max)];
         loop {
             match self.devices[device].read(&mut buffer) {
                 Ok(0) => return,

@@ -115,7 +115,7 @@ pub(super) fn may_want_record(call: &Call<'_>) -> bool {
 /// Returns the attributes that the mount shows: the size of a link is that of its target as shown.
 pub(super) fn shown(view: &View, path: &Path, target: &Target) -> Attr {
     let mut attr = view.shown(&target.attr);
-    if view.keeps_links_inside
+    if view.config.keeps_links_inside
         && attr.kind() == Kind::Link
         && let Ok(link) = readlinkat(&target.fd, b"".as_slice(), Vec::new())
     {
@@ -219,7 +219,7 @@ fn readlink(call: &Call<'_>, path: &Path) -> Result<Flow, Errno> {
 }
 
 fn open(call: &Call<'_>, path: &Path, flags: u32) -> Result<Flow, Errno> {
-    if call.view.opening == Opening::None {
+    if call.view.config.opening == Opening::None {
         return Ok(call.unsupported());
     }
     // A file that is only executed need not be readable.
@@ -236,7 +236,7 @@ fn open(call: &Call<'_>, path: &Path, flags: u32) -> Result<Flow, Errno> {
 }
 
 fn opendir(call: &Call<'_>) -> Result<Flow, Errno> {
-    if call.view.opening == Opening::None {
+    if call.view.config.opening == Opening::None {
         return Ok(call.unsupported());
     }
     Ok(answered(call.reply.open(0, 0, None)))
@@ -247,7 +247,7 @@ fn read(call: &Call<'_>, path: &Path, offset: u64, bytes: u32) -> Result<Flow, E
         static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
     }
     BUFFER.with_borrow_mut(|buffer| {
-        let bytes = bytes.min(call.view.negotiated.transfer_bytes_max) as usize;
+        let bytes = bytes.min(call.view.config.negotiated.transfer_bytes_max) as usize;
         if buffer.len() < bytes {
             buffer.resize(bytes, 0);
         }

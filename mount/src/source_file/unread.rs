@@ -66,7 +66,7 @@ pub(crate) fn notify_size(call: &Call<'_>, path: &Path, file: &OwnedFd, bytes: u
 /// Processes may still have the node open.
 pub(crate) fn replaced(call: &Call<'_>, path: &Path) -> Option<(Attr, Identity)> {
     let view = call.view;
-    let is_snapshot = view.is_writable && view.source_files.path_of(call.request.node).is_none();
+    let is_snapshot = view.config.is_writable && view.source_files.path_of(call.request.node).is_none();
     if !is_snapshot || !view.is_passthrough(path, false) {
         return None;
     }

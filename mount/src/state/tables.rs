@@ -41,7 +41,6 @@ pub struct OlderTable {
 /// A node's record.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Own {
-    /// The record.
     pub(crate) record: Record<'static>,
     /// The newest generation has another version of its path.
     pub(crate) is_superseded: bool,

@@ -132,7 +132,13 @@ impl Config {
         let broken = [
             (self.ranks == 0 || self.rank >= self.ranks, "the rank is not among the ranks"),
             (self.ranks <= self.servers, "no rank is left that runs programs: name fewer servers"),
-            (matches!(branching(self.shape), Some(Branching::KAry(0))), "the fan-out is zero"),
+            (
+                matches!(
+                    self.shape,
+                    Shape::Single(Branching::KAry(0)) | Shape::Partitioned { branching: Branching::KAry(0), .. }
+                ),
+                "the fan-out is zero",
+            ),
             (matches!(self.shape, Shape::Partitioned { groups: 0, .. }), "there are no groups"),
             (
                 matches!(self.shape, Shape::Striped { trees, .. } if trees == 0 || trees > TREES_MAX),
@@ -236,14 +242,6 @@ impl Config {
 /// only a mounted file system reads the store.
 pub(crate) fn content_bytes_max(has_mount: bool, store_bytes_max: u64) -> u64 {
     store_bytes_max - if has_mount { 0 } else { store_bytes_max / EVICTED_SHARE }
-}
-
-/// Returns how a shape's trees branch, if the user can choose it.
-fn branching(shape: Shape) -> Option<Branching> {
-    match shape {
-        Shape::Single(branching) | Shape::Partitioned { branching, .. } => Some(branching),
-        Shape::Striped { .. } => None,
-    }
 }
 
 const _: () = assert!(client::PENDING_INTERVAL_MS < client::SILENCE_MS_MAX);

@@ -13,7 +13,6 @@ use std::time::Duration;
 use headwater_abi::path::PATH_BYTES_MAX;
 use headwater_abi::table::{Reader, Record, State};
 use headwater_abi::{Attr, Path};
-use headwater_fuse::init::Opening;
 use headwater_fuse::reply::FOREVER;
 use headwater_fuse::{Entry, Negotiated, NodeId};
 use headwater_store::{Blocks, in_scope};

@@ -38,9 +38,9 @@ struct Opening {
 }
 
 impl Directories {
-    /// Creates a set that opens only directories that all users may search.
-    pub(super) fn for_all_users() -> Directories {
-        Directories { for_all_users: true, ..Directories::default() }
+    /// Creates a set, with `for_all_users` of directories that all users may search.
+    pub(super) fn new(for_all_users: bool) -> Directories {
+        Directories { for_all_users, ..Directories::default() }
     }
 
     /// Returns an `O_PATH` descriptor of the directory, opened along its ancestors. With [`OFlags::NOFOLLOW`] as

@@ -28,7 +28,6 @@ const EVENT_WAIT_MAX: Duration = Duration::from_micros(300);
 /// Takes jobs and reports events. It starts threads as jobs come, so a rank that is not a reader has none.
 #[derive(Debug)]
 pub struct Pool {
-    reader: Arc<Reader>,
     /// Unbounded, because the node limits its requests.
     jobs: Sender<ReadJob>,
     /// Submitted jobs that are not sent to the threads yet: see [`Pool::hand_out`].
@@ -59,9 +58,8 @@ impl Pool {
         let (events_in, event) = bounded(EVENTS_MAX);
         let open_jobs = Arc::default();
         let is_notified = Arc::default();
-        let worker =
-            Worker { reader: Arc::clone(&reader), jobs: jobs_out, event: events_in, waker, is_notified, open_jobs };
-        Pool { reader, jobs, pending: Vec::new(), worker, event, threads: 0 }
+        let worker = Worker { reader, jobs: jobs_out, event: events_in, waker, is_notified, open_jobs };
+        Pool { jobs, pending: Vec::new(), worker, event, threads: 0 }
     }
 
     /// Submits a job for the next [`Pool::hand_out`].
@@ -106,19 +104,19 @@ impl Pool {
 
     /// Drops open directories and files, which may have been replaced.
     pub fn revalidate(&self) {
-        self.reader.revalidate();
+        self.worker.reader.revalidate();
     }
 
     /// Returns the counters so far.
     pub fn counts(&self) -> SharedFs {
-        self.reader.counts()
+        self.worker.reader.counts()
     }
 }
 
 impl Drop for Pool {
     /// The threads end after their jobs, without being waited for.
     fn drop(&mut self) {
-        self.reader.stopping.store(true, Ordering::Relaxed);
+        self.worker.reader.stopping.store(true, Ordering::Relaxed);
     }
 }
 

@@ -59,8 +59,12 @@ pub(crate) struct Reader {
 impl Reader {
     /// Creates a reader with these open files. With `for_all_users`, it reads only what all users may read.
     pub(crate) fn new(opened: Opened, for_all_users: bool) -> Reader {
-        let directories = if for_all_users { Directories::for_all_users() } else { Directories::default() };
-        Reader { directories, opened: opened.into(), for_all_users, ..Reader::default() }
+        Reader {
+            directories: Directories::new(for_all_users),
+            opened: opened.into(),
+            for_all_users,
+            ..Reader::default()
+        }
     }
 
     pub(crate) fn counts(&self) -> SharedFs {

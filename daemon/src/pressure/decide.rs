@@ -76,8 +76,10 @@ pub(crate) struct Change {
 /// The limit and the times of its changes.
 #[derive(Clone, Debug)]
 pub(crate) struct Decider {
-    configured_max: u64,
-    max: u64,
+    /// In bytes.
+    pub(super) configured_max: u64,
+    /// The present limit, in bytes.
+    pub(super) max: u64,
     turned: Option<Direction>,
     lowered_at: Option<Time>,
     raised_at: Option<Time>,
@@ -89,16 +91,6 @@ impl Decider {
     pub(crate) fn new(configured_max: u64) -> Decider {
         let max = configured_max;
         Decider { configured_max, max, turned: None, lowered_at: None, raised_at: None, stepped_at: None }
-    }
-
-    /// Returns the present limit, in bytes.
-    pub(crate) fn max(&self) -> u64 {
-        self.max
-    }
-
-    /// Returns the configured limit, in bytes.
-    pub(crate) fn configured_max(&self) -> u64 {
-        self.configured_max
     }
 
     /// Adapts the limit to observations at `now`. It falls at once and rises slowly, and never exceeds the configured
@@ -212,7 +204,7 @@ mod tests {
         for (now, job) in (1..20).map(|n| (n * 1000, n * limit / 20)) {
             let free = limit.saturating_sub(job + store);
             decider.decide(now, &seen(store, free));
-            store = store.min(decider.max());
+            store = store.min(decider.max);
             assert!(job + store <= limit, "{job} and {store} at {now}");
         }
         assert!(store <= limit / 40, "{store}");
@@ -237,7 +229,7 @@ mod tests {
         for now in (18_000..).step_by(1000).take(8) {
             decider.decide(now, &calm);
         }
-        assert_eq!(decider.max(), GIB);
+        assert_eq!(decider.max, GIB);
     }
 
     #[test]
@@ -300,10 +292,10 @@ mod tests {
             let (mut decider, mut now) = (Decider::new(configured), 0);
             for (after, seen) in steps {
                 now += after;
-                let before = decider.max();
+                let before = decider.max;
                 let change = decider.decide(now, &seen);
-                prop_assert!(decider.max() <= room(configured, &seen), "never more than there is room for");
-                prop_assert_eq!(decider.max(), change.map_or(before, |change| change.store_bytes_max));
+                prop_assert!(decider.max <= room(configured, &seen), "never more than there is room for");
+                prop_assert_eq!(decider.max, change.map_or(before, |change| change.store_bytes_max));
                 if let Some(change) = change {
                     prop_assert_eq!(change.direction == Direction::Lowered, change.store_bytes_max < before);
                     prop_assert!(change.store_bytes_max != before);
@@ -313,7 +305,7 @@ mod tests {
             for second in 1..100 {
                 decider.decide(now + second * 1000, &Seen::default());
             }
-            prop_assert_eq!(decider.max(), configured, "without stalls the configured limit returns");
+            prop_assert_eq!(decider.max, configured, "without stalls the configured limit returns");
         }
     }
 }

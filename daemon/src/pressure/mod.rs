@@ -87,7 +87,7 @@ impl Pressure {
 
     /// Returns the present and the configured limit of the store, in bytes.
     pub(crate) fn store_bytes_max(&self) -> (u64, u64) {
-        (self.decider.max(), self.decider.configured_max())
+        (self.decider.max, self.decider.configured_max)
     }
 
     /// Handles the kernel's alarm that tasks wait for memory.

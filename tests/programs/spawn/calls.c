@@ -154,17 +154,23 @@ static void zygote_killed(char **unused)
 	no_children();
 }
 
+/* A zygote frees a request's memory after its answer, and then sleeps until the next one. */
 static long zygote_kb(pid_t pid)
 {
-	char path[64], line[256];
+	char path[64], line[256], state = 0;
 	long kb = 0;
 	snprintf(path, sizeof path, "/proc/%d/status", pid);
-	FILE *status = fopen(path, "re");
-	while (status && fgets(line, sizeof line, status))
-		if (sscanf(line, "VmData: %ld", &kb) == 1)
-			break;
-	CHECK(status && kb, "%s", path);
-	fclose(status);
+	for (int tries = 0; tries < 10000 && state != 'S'; tries++) {
+		FILE *status = fopen(path, "re");
+		CHECK(status != NULL, "%s", path);
+		while (fgets(line, sizeof line, status))
+			if (sscanf(line, "State: %c", &state) != 1 && sscanf(line, "VmData: %ld", &kb) == 1)
+				break;
+		fclose(status);
+		if (state != 'S')
+			usleep(1000);
+	}
+	CHECK(state == 'S' && kb, "%s", path);
 	return kb;
 }
 

@@ -97,6 +97,10 @@ impl<T> Slab<T> {
         thing
     }
 
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.things.iter_mut().flatten()
+    }
+
     pub(crate) fn get_mut(&mut self, number: u32) -> Option<&mut T> {
         self.things.get_mut(number as usize)?.as_mut()
     }

@@ -59,3 +59,16 @@ fn a_seed_has_one_outcome() {
     assert_eq!(run(100_000), run(100_000));
     assert_eq!(run(100_000).counts.opens, 4);
 }
+
+/// Nodes that wait in vain end their links, and make them anew.
+#[test]
+fn a_slow_network_delays_the_program() {
+    let mut network = Network { rate_gbit: 0.2, ..Network::default() };
+    (network.node.cores, network.node.one_machine) = (2, true);
+    let machine =
+        Machine { network, file_system: FileSystem::named("lustre").unwrap().unwrap(), processes: 1, seed: 1 };
+    let trace = Trace::named("import-numpy").unwrap().unwrap();
+    let forest = Forest::new(100, 0, Shape::default_of(100));
+    let outcome = with_headwater(&trace, &machine, forest, Detail::Exact, &mut |_| {}).unwrap();
+    assert!(outcome.simulated == 100 && outcome.seconds > 10.0, "{outcome:?}");
+}

@@ -115,6 +115,7 @@ impl Shard<'_> {
                 self.dialled(site, rank);
                 later.inputs.push(Input::PeerUp { peer: Peer::Parent(rank) });
             }
+            Output::HangUp { rank } => self.hang_up(site, rank),
             Output::Send { to: Peer::Parent(to), message } => {
                 self.note_want(site, &message);
                 self.send_up(site, to, message, later);
@@ -148,18 +149,44 @@ impl Shard<'_> {
         at_ns
     }
 
-    /// Links a node to another that is not its parent in any tree: readers do that for each other's blocks.
+    /// Links a node to another that is not its parent in any tree, or no longer: readers do that for each other's
+    /// blocks.
     fn dialled(&mut self, site: u32, to: Rank) {
         let (forest, rank) = (self.world.forest, Rank(self.at(site).rank));
         let mut trees = forest.tree_ids().filter(|&tree| forest.contains(tree, rank));
-        if trees.any(|tree| forest.parent(tree, rank) == Some(to)) {
+        let is_anew = self.at(site).hung_up.contains(&to);
+        if !is_anew && trees.any(|tree| forest.parent(tree, rank) == Some(to)) {
             return;
         }
+        self.at(site).hung_up.retain(|&parent| parent != to);
         let end = self.first + self.sites.len() as u32;
         if let Some(other) = self.world.crowd.site(to.0).filter(|other| (self.first..end).contains(other)) {
             let now_ms = self.now_ns / 1_000_000;
             self.at(other).node.handle(now_ms, Input::PeerUp { peer: Peer::Child(rank) });
         }
+    }
+
+    /// Ends a link to a parent, which the node dials again: what is in transit is lost. A parent in another shard
+    /// does not notice; links are that slow only where there is one shard.
+    fn hang_up(&mut self, site: u32, parent: Rank) {
+        let rank = self.at(site).rank;
+        let end = self.first + self.sites.len() as u32;
+        let Some(other) = self.world.crowd.site(parent.0).filter(|other| (self.first..end).contains(other)) else {
+            return;
+        };
+        for packet in self.packets.iter_mut() {
+            let is_downward = packet.is_down && (packet.site, packet.from) == (site, parent.0);
+            let is_upward = !packet.is_down && (packet.site, packet.from) == (other, rank);
+            if is_downward || is_upward {
+                packet.messages.clear();
+            }
+        }
+        for (at, to, is_down) in [(site, parent.0, false), (other, rank, true)] {
+            self.at(at).links.retain(|link| (link.to, link.is_down) != (to, is_down));
+        }
+        let now_ms = self.now_ns / 1_000_000;
+        self.at(other).node.handle(now_ms, Input::PeerDown { peer: Peer::Child(Rank(rank)) });
+        self.at(site).hung_up.push(parent);
     }
 
     fn send_up(&mut self, site: u32, to: Rank, message: Message, later: &mut Later) {

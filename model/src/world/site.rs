@@ -60,6 +60,8 @@ pub(super) struct Site {
     pub(super) free_ns: u64,
     pub(super) card: Card,
     pub(super) links: Vec<Link>,
+    /// Parents to which the node has ended its link.
+    pub(super) hung_up: Vec<Rank>,
     /// The link whose turn it is, and whether the card's next turn is planned.
     pub(super) turn: usize,
     pub(super) is_card_planned: bool,
@@ -101,6 +103,7 @@ impl Site {
             free_ns: 0,
             card: Card::default(),
             links: Vec::new(),
+            hung_up: Vec::new(),
             turn: 0,
             is_card_planned: false,
             ghosts: world.crowd.ghosts(&world.forest, rank),

@@ -33,7 +33,7 @@ pub(crate) fn lookup(call: &Call<'_>, name: &[u8]) -> Flow {
         Answer::Unknown => {}
     }
     // For a name that the session does not know, only its directory decides.
-    if parent.record.state.intersects(State::PASSTHROUGH | State::TREE_PASSTHROUGH | State::LISTING_PASSTHROUGH) {
+    if parent.record.state.intersects(State::ANY_PASSTHROUGH) {
         return call.use_source(&path);
     }
     if parent.record.names().and_then(|names| names.find(name)) == Some(None) {

@@ -156,7 +156,7 @@ impl View {
     pub(crate) fn served_by(&self, path: &Path, state: State) -> ServedBy {
         if self.hidden.contains(path) {
             ServedBy::Hidden
-        } else if state.intersects(State::PASSTHROUGH | State::TREE_PASSTHROUGH | State::LISTING_PASSTHROUGH)
+        } else if state.intersects(State::ANY_PASSTHROUGH)
             || path.is_deep()
             || !self.in_scope(path)
             || self.has_passthrough_trees.load(Ordering::Relaxed) && self.tables.read(|reader| is_in_tree(reader, path))

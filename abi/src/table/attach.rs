@@ -59,7 +59,7 @@ impl<'a, R: FnMut(u64) -> bool> Writer<'a, R> {
     ///
     /// The space is reused, so no process may read the table meanwhile, or have a [`Record`].
     pub fn reclaim(&mut self, path: &Path) -> bool {
-        let durable = State::CONTENT | State::PASSTHROUGH | State::LISTING_PASSTHROUGH | State::TREE_PASSTHROUGH;
+        let durable = State::CONTENT | State::ANY_PASSTHROUGH;
         let Some(at) = self.find(path) else { return true };
         let Some(record) = Record::at(self.words, at) else { return false };
         if record.lookups() > 0 || record.state.intersects(durable) {

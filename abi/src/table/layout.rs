@@ -120,6 +120,10 @@ impl State {
     pub const CONTENT: State =
         State::LOADABLE.union(State::WHOLE).union(State::REPLICATED).union(State::REPLICATED_WHOLE);
 
+    /// All bits by which the source file serves a path, or names of a directory.
+    pub const ANY_PASSTHROUGH: State =
+        State::PASSTHROUGH.union(State::LISTING_PASSTHROUGH).union(State::TREE_PASSTHROUGH);
+
     /// Returns the state word for these bits.
     pub fn word(self, kind: Kind, errno: u16) -> u64 {
         self.bits() | kind as u64 | u64::from(errno) << 8

@@ -40,13 +40,13 @@ impl<R: FnMut(u64) -> bool> Writer<'_, R> {
         Ok(())
     }
 
-    /// Clears all passthrough bits.
-    pub fn forget_passthrough(&mut self) {
-        let passthrough = State::PASSTHROUGH | State::LISTING_PASSTHROUGH | State::TREE_PASSTHROUGH;
+    /// Sets and clears these bits of all records.
+    pub fn mark_all(&mut self, set: State, clear: State) {
         let records: Vec<usize> = self.paths().all(self.words).map(|(record, _)| record).collect();
         for record in records.into_iter().filter_map(|at| Record::at(self.words, at)) {
-            if record.state.intersects(passthrough) {
-                self.set_state(record.index() as usize, record.state - passthrough, record.kind, record.errno);
+            let state = (record.state | set) - clear;
+            if state != record.state {
+                self.set_state(record.index() as usize, state, record.kind, record.errno);
             }
         }
     }
@@ -147,7 +147,7 @@ mod tests {
             after.find(b"/sw/live").unwrap().state,
             State::PASSTHROUGH | State::WHOLE | State::LOADABLE | State::ATTR
         );
-        writer.forget_passthrough();
+        writer.mark_all(State::empty(), State::ANY_PASSTHROUGH);
         assert!(writer.renew(&path("/sw")) && !writer.renew(&path("/sw/nothing")));
 
         for name in ["/sw", "/sw/kept", "/sw/live"] {
@@ -174,5 +174,10 @@ mod tests {
         // Everything is found again by a writer that goes on.
         let again = Writer::attach(&new, GEOMETRY, |_| true).unwrap();
         assert_eq!((again.records(), again.heap_bytes()), (writer.records(), writer.heap_bytes()));
+
+        writer.mark_all(State::PASSTHROUGH, State::empty());
+        let is_passed = |name: &str| after.find(name.as_bytes()).unwrap().state.contains(State::PASSTHROUGH);
+        assert!(["/sw", "/sw/kept", "/sw/live", "/sw/held"].iter().all(|name| is_passed(name)));
+        assert_eq!(after.find(b"/sw/held").unwrap().attr().unwrap().ino, 33);
     }
 }

@@ -29,6 +29,9 @@ impl Daemon {
         if let Err(error) = self.try_generation(generation, changes, passthrough) {
             tracing::warn!(generation, %error, "a generation can't be made: processes use the source files of changed paths. Make more space under --store");
             let _ = self.content.dir.of_generation(generation).remove_generation();
+            if changes.is_none() {
+                self.content.table.set_all_passthrough();
+            }
             self.driver.inbox.push_back(Input::GenerationFailed { changes: changes.map(<[Change]>::to_vec) });
         }
     }

@@ -134,6 +134,11 @@ impl Table {
         }
     }
 
+    /// Makes all known paths passthrough paths.
+    pub fn set_all_passthrough(&mut self) {
+        self.writer.mark_all(State::PASSTHROUGH, State::empty());
+    }
+
     /// Publishes that programs run without audit, whose changes are not reported.
     pub fn unaudited(&mut self) {
         self.writer.set_unaudited();

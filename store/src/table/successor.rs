@@ -3,7 +3,7 @@
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 
-use headwater_abi::table::{Geometry, Record, Writer, copy};
+use headwater_abi::table::{Geometry, Record, State, Writer, copy};
 use headwater_abi::wire::Change;
 use headwater_abi::{Kind, Path};
 
@@ -28,7 +28,7 @@ impl Table {
         let (store, counters) = (dir.shown(&dir.root()), dir.counters());
         let (store, counters) = (store.as_os_str().as_bytes(), counters.as_os_str().as_bytes());
         table.writer.begin_generation(dir.generation(), store, counters).map_err(io::Error::other)?;
-        table.writer.forget_passthrough();
+        table.writer.mark_all(State::empty(), State::ANY_PASSTHROUGH);
         let pinned = match changes {
             Some(changes) => {
                 changes.iter().filter_map(|change| table.forget(&change.path, change.is_same_directory)).collect()

@@ -20,6 +20,8 @@ static const char *const capabilities[] = {
 #elif defined(__aarch64__)
 #define MACHINE EM_AARCH64
 static const char *const capabilities[] = {"glibc-hwcaps", "tls", "aarch64", "atomics", NULL};
+#define USUAL_LD_SO "/lib/ld-linux-aarch64.so.1"
+#define DEFAULT_DIRECTORIES "/lib/aarch64-linux-gnu:/usr/lib/aarch64-linux-gnu:/lib64:/usr/lib64:/lib:/usr/lib"
 #endif
 
 /* Longest search path that is cached, with its origin. */

@@ -10,6 +10,11 @@
 
 #include <asm/unistd.h>
 
+/* Newer than the oldest headers; all architectures have this number. */
+#ifndef __NR_landlock_restrict_self
+#define __NR_landlock_restrict_self 446
+#endif
+
 #if defined(__x86_64__)
 
 static inline long hwa_syscall6(long number, long a, long b, long c, long d, long e, long f)

@@ -123,6 +123,8 @@ __attribute__((format(printf, 2, 3))) void hwsp_add_reason(char list[HWSP_REASON
 /* Moves a descriptor to a high number, so that it takes none that the program would get and its processes would see.
  * Returns its number: close-on-exec if moved, the old one where there is no room. */
 int hwsp_move_high(int fd);
+/* Closes the descriptors from `first` to `last`, on any kernel. */
+void hwsp_close_range(int first, int last);
 /* Returns the time of a clock that only runs forward. */
 long hwsp_now_ms(void);
 /* Reads a file's beginning, or a link, as a string. Returns its length, -1 on failure: then it is empty. */

@@ -2,7 +2,14 @@
 #include "internal.h"
 
 #include <fcntl.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
 #include <unistd.h>
+
+/* Newer than the oldest headers; all architectures have this number. */
+#ifndef SYS_close_range
+#define SYS_close_range 436
+#endif
 
 /* So many below the highest. */
 #define HIGH_FDS 64
@@ -19,6 +26,42 @@ int hwsp_move_high(int fd)
 		return fd;
 	close(fd);
 	return moved;
+}
+
+/* Of the kernel's getdents64(). */
+struct entry {
+	uint64_t inode;
+	int64_t next;
+	uint16_t bytes;
+	uint8_t type;
+	char name[];
+};
+
+/* Closes each descriptor of the range that a piece of the process's own list names. */
+static void close_listed(const char *piece, long bytes, int first, int last, int list)
+{
+	for (long at = 0; at < bytes;) {
+		const struct entry *entry = (const struct entry *)(piece + at);
+		int fd = atoi(entry->name);
+		if (entry->name[0] != '.' && fd >= first && fd <= last && fd != list)
+			close(fd);
+		at += entry->bytes;
+	}
+}
+
+void hwsp_close_range(int first, int last)
+{
+	_Alignas(struct entry) char piece[1024];
+	long bytes;
+
+	if (first > last || syscall(SYS_close_range, first, last, 0) == 0)
+		return;
+	/* Before Linux 5.9. */
+	int list = open("/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	while (list >= 0 && (bytes = syscall(SYS_getdents64, list, piece, sizeof piece)) > 0)
+		close_listed(piece, bytes, first, last, list);
+	if (list >= 0)
+		close(list);
 }
 
 long hwsp_now_ms(void)

@@ -1,6 +1,7 @@
 /* Processes made by exec: by the mechanisms that the paper compares, and by those that replace a zygote. */
 #include "../core/internal.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/sched.h>
@@ -153,10 +154,18 @@ static pid_t by_fork(const struct plan *plan, int *error)
 	return pid;
 }
 
+/* glibc 2.28 lacks the function. */
+static int spawn_in(posix_spawn_file_actions_t *actions, const char *directory)
+{
+	int (*add)(posix_spawn_file_actions_t *, const char *) = (int (*)(posix_spawn_file_actions_t *,
+		const char *))dlsym(RTLD_DEFAULT, "posix_spawn_file_actions_addchdir_np");
+	return add ? add(actions, directory) : ENOTSUP;
+}
+
 /* Options that posix_spawn can't express are refused. */
 static int spawn_actions(const struct plan *plan, posix_spawn_file_actions_t *actions)
 {
-	int error = plan->process->cwd ? posix_spawn_file_actions_addchdir_np(actions, plan->process->cwd) : 0;
+	int error = plan->process->cwd ? spawn_in(actions, plan->process->cwd) : 0;
 	for (size_t i = 0; !error && i < plan->process->file_action_count; i++) {
 		const struct pspawn_file_action *action = &plan->process->file_actions[i];
 		switch (action->kind) {

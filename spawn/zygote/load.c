@@ -69,6 +69,17 @@ struct chunk {
 };
 static struct chunk *chunks;
 
+void hwsp_load_forget_requests(void)
+{
+	while (chunks) {
+		struct chunk *next = chunks->next;
+		munmap(chunks, chunks->bytes);
+		chunks = next;
+	}
+}
+
+#if defined(__x86_64__)
+
 static void *allocate(size_t bytes)
 {
 	bytes = (bytes + 15) & ~(size_t)15;
@@ -90,17 +101,6 @@ static void release(void *taken)
 {
 	(void)taken;
 }
-
-void hwsp_load_forget_requests(void)
-{
-	while (chunks) {
-		struct chunk *next = chunks->next;
-		munmap(chunks, chunks->bytes);
-		chunks = next;
-	}
-}
-
-#if defined(__x86_64__)
 
 #define STACK_BYTES (256u << 10)
 

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/futex.h>
 #include <linux/sched.h>
 #include <poll.h>
@@ -185,7 +186,7 @@ static bool become_process(struct served *served, uint32_t number, const struct 
 	struct hwsp_inherited inherited = served->request.inherited;
 	sigset_t mask = {{0}};
 
-	close_range((unsigned)hwsp_zygote.socket, ~0u, 0);
+	hwsp_close_range(hwsp_zygote.socket, INT_MAX);
 	hwsp_zygote.socket = -1;
 	hwsp_signals_as_caller(inherited.ignored);
 	int error = hwsp_apply(process, options, placement);
@@ -338,8 +339,8 @@ static void close_request(struct served *served)
 	hwsp_request_free(&served->request);
 	hwsp_load_forget_requests();
 	/* The owner's descriptors must not stay open here: other processes wait for their end. */
-	close_range(0, (unsigned)hwsp_zygote.socket - 1, 0);
-	close_range((unsigned)hwsp_zygote.socket + 2, ~0u, 0);
+	hwsp_close_range(0, hwsp_zygote.socket - 1);
+	hwsp_close_range(hwsp_zygote.socket + 2, INT_MAX);
 	setpgid(0, 0);
 }
 
@@ -450,8 +451,8 @@ static void send_hello(const char changed[HWSP_REASON_BYTES])
 	hwsp_send(hwsp_zygote.socket, &hello, sizeof hello, -1);
 	if (hwsp_receive(hwsp_zygote.socket, &byte, sizeof byte, &received, NULL, NULL) || received != sizeof byte)
 		_exit(0);
-	close_range(0, (unsigned)hwsp_zygote.socket - 1, 0);
-	close_range((unsigned)hwsp_zygote.socket + 1, ~0u, 0);
+	hwsp_close_range(0, hwsp_zygote.socket - 1);
+	hwsp_close_range(hwsp_zygote.socket + 1, INT_MAX);
 	find_owner();
 }
 

@@ -329,6 +329,9 @@ WRAP(int, fexecve, (int fd, char *const argv[], char *const envp[]), (fd, argv, 
 	return note(ns, fd, "", envp, true) ? fexecve_bare(ns, fd, argv, envp) : REAL(fexecve)(fd, argv, envp);
 }
 
+/* Newer than the oldest headers. */
+int execveat(int dirfd, const char *path, char *const argv[], char *const envp[], int flags);
+
 static __attribute__((noinline)) int execveat_bare(struct hwa_namespace *ns, int dirfd, const char *path,
 	char *const argv[], char *const envp[], int flags)
 {

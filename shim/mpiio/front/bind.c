@@ -48,9 +48,13 @@ static void *fallback_for(unsigned int slot)
 void *hwio_next(const char *name)
 {
 	void *function = dlsym(RTLD_NEXT, name);
-	/* Clears the error, which the program's dlerror would return. */
-	if (function == NULL)
+	/* Clears the error, which the program's dlerror would return. Before glibc 2.34, dlerror calls these functions,
+	 * and fails if another look-up comes between. */
+	if (function == NULL) {
+		hwio_slot(HWIO_SLOT_free);
+		hwio_slot(HWIO_SLOT_realloc);
 		dlerror();
+	}
 	return function;
 }
 

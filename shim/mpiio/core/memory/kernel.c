@@ -22,6 +22,14 @@
 #include "records.h"
 #include "signals.h"
 
+/* Newer than the oldest headers; all architectures have these numbers. */
+#ifndef SYS_close_range
+#define SYS_close_range 436
+#endif
+#ifndef SYS_openat2
+#define SYS_openat2 437
+#endif
+
 /* Returns true for calls that may change a file or start a process, and for those whose arguments lead to memory by way
  * of other memory. */
 static bool is_far_reaching(long number)

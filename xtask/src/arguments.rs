@@ -6,6 +6,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::cluster;
 use crate::suites::Options as SuitesOptions;
+use crate::system::Architecture;
 use crate::test::Options as TestOptions;
 
 /// Builds, checks, tests and demonstrates Headwater.
@@ -31,6 +32,12 @@ pub enum Task {
         /// Where to: gets bin, lib, include and share.
         #[arg(long)]
         prefix: PathBuf,
+    },
+    /// Build what sites install, for every system that is supported, into target/releases.
+    Release {
+        /// For this architecture [default: this machine's].
+        #[arg(long, value_name = "NAME")]
+        arch: Vec<Architecture>,
     },
     /// Check the documents' links and command lines, write docs/reference, and build the site into target/docs.
     Docs,

@@ -13,8 +13,9 @@ const C_FLAGS: &[&str] = &["-std=c11", "-Wall", "-Wextra", "-Werror", "-Iabi/inc
 
 /// Returns a compiler command with the flags of all C files.
 pub fn compiler(shell: &Shell) -> Command {
-    let mut command = shell.command("gcc");
-    command.args(C_FLAGS);
+    let (program, arguments) = shell.system.compiler(&shell.root);
+    let mut command = shell.command(program);
+    command.args(arguments).args(C_FLAGS);
     command
 }
 

@@ -5,14 +5,15 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::shell::Shell;
+use crate::system::{Architecture, System};
 use crate::{docs, fabric, files, headwater, mpiio, shim, slurm, spawn};
 
 /// Builds everything that a user installs; quick if nothing has changed.
 pub fn run(shell: &Shell) -> Result<()> {
-    let dist = shell.path("target/dist");
+    let dist = shell.built("dist");
     shell.step("build headwater", || files::copy_if_changed(&headwater::build(shell)?, &dist.join("bin/headwater")))?;
     shell.step("build the audit library", || {
-        let library = shim::build_audit(shell, &shell.path("target/shim"))?;
+        let library = shim::build_audit(shell, &shell.built("shim"))?;
         files::copy_if_changed(&library, &dist.join("lib").join(library.file_name().context("a library has a name")?))
     })?;
     shell.step("build the Slurm plugin", || slurm::dist(shell, &dist))?;
@@ -24,25 +25,34 @@ pub fn run(shell: &Shell) -> Result<()> {
         files::copy_tree(&shell.path("integrations/systemd"), &dist.join("lib/systemd/system"))?;
         files::copy_tree(&shell.path("integrations/tmpfiles"), &dist.join("share/headwater/tmpfiles.d"))?;
         files::copy_tree(&shell.path("integrations/flux"), &dist.join("share/headwater/flux"))?;
+        files::copy_if_changed(&shell.path("packaging/install.sh"), &dist.join("install.sh"))?;
+        let module = format!("share/modulefiles/headwater/{}.lua", env!("CARGO_PKG_VERSION"));
+        files::copy_if_changed(&shell.path("packaging/headwater.lua"), &dist.join(module))?;
         docs::install(shell, &dist.join("share/doc/headwater"))?;
         generate(shell, &dist)
     })
 }
 
-/// Copies `target/dist` to `prefix`.
+/// Installs `target/dist` to `prefix`.
 pub fn install(shell: &Shell, prefix: &Path) -> Result<()> {
     run(shell)?;
-    let prefix = std::path::absolute(prefix)?;
-    shell.step(&format!("install to {}", prefix.display()), || files::copy_tree(&shell.path("target/dist"), &prefix))
+    let (prefix, script) = (std::path::absolute(prefix)?, shell.built("dist").join("install.sh"));
+    print!("{}", shell.run(shell.command("sh").arg(script).arg("--prefix").arg(prefix))?);
+    Ok(())
 }
 
 fn generate(shell: &Shell, dist: &Path) -> Result<()> {
-    let headwater = dist.join("bin/headwater");
-    let stamp = shell.path("target/dist.generated");
+    let mut headwater = dist.join("bin/headwater");
+    if let System::Released(architecture) = shell.system
+        && architecture != Architecture::here()?
+    {
+        headwater = headwater::build(&Shell { system: System::Here, ..shell.clone() })?;
+    }
+    let stamp = shell.built("dist.generated");
     if files::modified(&stamp) >= files::modified(&headwater) && dist.join("share/man/man1").exists() {
         return Ok(());
     }
-    let generated = shell.path("target/generated");
+    let generated = shell.built("generated");
     if generated.exists() {
         std::fs::remove_dir_all(&generated)?;
     }

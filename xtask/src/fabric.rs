@@ -5,6 +5,7 @@ use std::path::Path;
 use anyhow::Result;
 
 use crate::shell::Shell;
+use crate::system::System;
 use crate::{cc, files};
 
 /// The carrier's sources.
@@ -21,6 +22,9 @@ const FLAGS: &[&str] = &["-O2", "-g1", "-fPIE", "-pie", "-Wl,-z,relro,-z,now", "
 /// directory, the program finds it there.
 pub fn libraries(shell: &Shell) -> Result<Option<Vec<String>>> {
     let known = |what: &str| {
+        if shell.system != System::Here {
+            return String::new();
+        }
         let output = shell.command("pkg-config").args([what, "libfabric"]).output();
         let text = output.ok().filter(|output| output.status.success()).map(|output| output.stdout);
         String::from_utf8_lossy(&text.unwrap_or_default()).trim().to_owned()
@@ -36,6 +40,10 @@ pub fn libraries(shell: &Shell) -> Result<Option<Vec<String>>> {
         args.extend([format!("-L{directory}"), format!("-Wl,-rpath,{directory}")]);
     }
     args.push("-lfabric".into());
+    if shell.system != System::Here {
+        // What libfabric itself needs is where it is installed.
+        args.push("-Wl,--allow-shlib-undefined".into());
+    }
     Ok(Some(args))
 }
 
@@ -47,7 +55,7 @@ pub fn dist(shell: &Shell, dist: &Path) -> Result<()> {
     };
     let mut sources = files::with_extensions(&shell.path(SOURCES), &["c"])?;
     sources.retain(|source| !source.starts_with(shell.path(TESTS)));
-    let directory = shell.path("target/fabric");
+    let directory = shell.built("fabric");
     std::fs::create_dir_all(&directory)?;
     let (program, partial) = (directory.join(CARRIER), files::partial(&directory.join(CARRIER)));
     let mut command = cc::compiler(shell);

@@ -23,6 +23,17 @@ pub fn with_extensions(directory: &Path, extensions: &[&str]) -> Result<Vec<Path
     Ok(found)
 }
 
+/// All files in `directory` and below, sorted.
+pub fn all(directory: &Path) -> Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(directory).with_context(|| directory.display().to_string())? {
+        let path = entry?.path();
+        if path.is_dir() { found.extend(all(&path)?) } else { found.push(path) }
+    }
+    found.sort();
+    Ok(found)
+}
+
 /// When the file last changed; `None` if it does not exist.
 pub fn modified(path: &Path) -> Option<SystemTime> {
     path.metadata().and_then(|m| m.modified()).ok()

@@ -122,7 +122,7 @@ mod tests {
 
     #[test]
     fn a_crash_is_repeated_with_its_input() {
-        let shell = Shell { root: "/r".into(), verbose: false };
+        let shell = Shell { root: "/r".into(), ..Shell::new(false) };
         let output = "x\nartifact_prefix='/r/f/'; Test unit written to /r/f/crash-1\n";
         assert_eq!(failure(&shell, "wire", Path::new("/r/wire"), output), "fuzz wire; repeat: wire /r/f/crash-1");
     }

@@ -12,6 +12,7 @@ mod files;
 mod fuzz;
 mod headwater;
 mod mpiio;
+mod release;
 mod setup;
 mod shell;
 mod shim;
@@ -21,6 +22,7 @@ mod slurm;
 mod spawn;
 mod strace;
 mod suites;
+mod system;
 mod test;
 mod tidy;
 
@@ -31,6 +33,7 @@ use clap::Parser;
 
 use self::arguments::{Arguments, Task};
 use self::shell::Shell;
+use self::system::Architecture;
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
@@ -54,6 +57,8 @@ fn run(arguments: &Arguments) -> Result<ExitCode> {
             dist::run(&shell)?;
             println!("target/dist is ready: target/dist/bin/headwater --help");
         }
+        Task::Release { arch } if arch.is_empty() => release::run(&shell, &[Architecture::here()?])?,
+        Task::Release { arch } => release::run(&shell, arch)?,
         Task::Docs => docs::run(&shell)?,
         Task::Test(options) => {
             if !test::run(&shell, options)? {

@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
+use crate::system::System;
+
 /// How long output is awaited after a program has ended.
 const LEFTOVER_WAIT_MAX: Duration = Duration::from_secs(2);
 
@@ -22,6 +24,8 @@ pub struct Shell {
     pub root: PathBuf,
     /// Print what programs print while they run.
     pub verbose: bool,
+    /// What is built for.
+    pub system: System,
 }
 
 /// How a program ended and everything that it wrote, standard error included.
@@ -39,12 +43,17 @@ impl Shell {
         let manifest =
             std::env::var_os("CARGO_MANIFEST_DIR").map_or_else(|| env!("CARGO_MANIFEST_DIR").into(), PathBuf::from);
         let root = manifest.parent().expect("xtask lies in the repository").to_path_buf();
-        Shell { root, verbose }
+        Shell { root, verbose, system: System::Here }
     }
 
     /// `root/path`.
     pub fn path(&self, path: impl AsRef<Path>) -> PathBuf {
         self.root.join(path)
+    }
+
+    /// The path of something that is built for the system.
+    pub fn built(&self, name: &str) -> PathBuf {
+        self.root.join(self.system.directory()).join(name)
     }
 
     /// A command that runs in the repository's root.
@@ -194,7 +203,7 @@ mod tests {
     use super::*;
 
     fn shell() -> Shell {
-        Shell { root: "/".into(), verbose: false }
+        Shell { root: "/".into(), ..Shell::new(false) }
     }
 
     #[test]

@@ -44,7 +44,7 @@ fn sources(shell: &Shell) -> Result<Vec<PathBuf>> {
 pub fn dist(shell: &Shell, dist: &Path) -> Result<()> {
     let example = "plugstack.conf.example";
     files::copy_if_changed(&shell.path(SOURCES).join(example), &dist.join("share/headwater").join(example))?;
-    let Some(library) = build(shell, &shell.path("target/slurm"))? else {
+    let Some(library) = build(shell, &shell.built("slurm"))? else {
         println!("  note   {PLUGIN} is not built: slurm/spank.h is missing (package libslurm-dev)");
         return Ok(());
     };

@@ -47,7 +47,7 @@ const LIBRARIES: [Library; 3] = [
 
 /// Compiles the libraries into `target/spawn`, unless nothing has changed, and returns their paths.
 pub fn build(shell: &Shell) -> Result<Vec<PathBuf>> {
-    let directory = shell.path("target/spawn");
+    let directory = shell.built("spawn");
     side_by_side::map(&LIBRARIES, |library| library.build(shell, &directory)).into_iter().collect()
 }
 
@@ -64,6 +64,8 @@ impl Library {
         command.arg(format!("-Wl,--version-script={}/export.map", folder.display()));
         command.arg(format!("-Wl,-soname,{}", self.name));
         command.args(sources.iter().map(|source| source.strip_prefix(&shell.root).unwrap_or(source)));
+        // Before glibc 2.34 these are libraries of their own.
+        command.args(["-ldl", "-lpthread"]);
         cc::compile(shell, command, &directory.join(self.name), &[shell.path(SOURCES), shell.path("abi/include")])
     }
 }

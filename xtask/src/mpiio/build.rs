@@ -80,7 +80,7 @@ pub struct Built {
 /// Compiles the front and a variant for each MPI that is there into `target/mpiio`, unless nothing has changed.
 pub fn build(shell: &Shell) -> Result<Built> {
     let (found, notes) = mpis::find(shell)?;
-    build_into(shell, &shell.path("target/mpiio"), &found, (CORE, Hand::Core, &[]), notes)
+    build_into(shell, &shell.built("mpiio"), &found, (CORE, Hand::Core, &[]), notes)
 }
 
 /// Compiles the same into `target/mpiio-checked`, for tests. Returns the front's path.
@@ -153,8 +153,9 @@ fn build_variant(
 
 /// The preprocessor's output for mpi.h.
 fn preprocess(shell: &Shell, found: &Found, option: &str) -> Result<String> {
-    let mut command = shell.command("gcc");
-    command.args(["-E", option, "-x", "c", "-include", "mpi.h", "/dev/null"]);
+    let (program, arguments) = shell.system.compiler(&shell.root);
+    let mut command = shell.command(program);
+    command.args(arguments).args(["-E", option, "-x", "c", "-include", "mpi.h", "/dev/null"]);
     command.args(found.includes.iter().map(|include| format!("-I{}", include.display())));
     shell.run(&mut command)
 }

@@ -1,0 +1,116 @@
+//! `target/releases`: what sites install, for each supported architecture.
+
+mod sysroot;
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail, ensure};
+use object::read::elf::{ElfFile64, FileHeader};
+use object::{LittleEndian, Object, ObjectSymbol, SymbolIndex};
+
+use crate::shell::Shell;
+use crate::system::{Architecture, System};
+use crate::{dist, files};
+
+/// The newest version of a symbol of glibc that a released file may need.
+const GLIBC_MAX: (u32, u32) = (2, 28);
+
+/// Builds the releases of these architectures.
+pub fn run(shell: &Shell, architectures: &[Architecture]) -> Result<()> {
+    for architecture in architectures {
+        let name = architecture.name();
+        let released = Shell { system: System::Released(*architecture), ..shell.clone() };
+        shell.step(&format!("C library and headers for {name}"), || sysroot::install(shell, *architecture))?;
+        let dist = released.built("dist");
+        if dist.exists() {
+            std::fs::remove_dir_all(&dist)?;
+        }
+        dist::run(&released)?;
+        shell.step("symbols of the C library", || check_symbols(&dist))?;
+        let archive = shell.step("archive", || pack(&released, *architecture, &dist))?;
+        println!("{} is ready", archive.strip_prefix(&shell.root).unwrap_or(&archive).display());
+    }
+    Ok(())
+}
+
+/// Packs a directory such that the same files are the same bytes. Returns the archive's path.
+fn pack(shell: &Shell, architecture: Architecture, dist: &Path) -> Result<PathBuf> {
+    let stem = format!("headwater-{}-{}", env!("CARGO_PKG_VERSION"), architecture.name());
+    let archive = shell.path("target/releases").join(format!("{stem}.tar.xz"));
+    let mut tar = shell.command("tar");
+    tar.args(["--sort=name", "--mtime=@0", "--owner=0", "--group=0", "--numeric-owner", "--mode=u=rwX,go=rX", "--xz"]);
+    tar.arg(format!("--transform=s,^\\.,{stem},")).arg("-cf").arg(&archive).arg("-C").arg(dist).arg(".");
+    shell.run(&mut tar)?;
+    Ok(archive)
+}
+
+/// Checks that no file in the directory needs a newer C library than those that are supported.
+fn check_symbols(directory: &Path) -> Result<()> {
+    let mut newer = Vec::new();
+    for path in files::all(directory)? {
+        let data = std::fs::read(&path)?;
+        if data.starts_with(b"\x7fELF") {
+            let found = newer_symbols(&data).with_context(|| path.display().to_string())?;
+            newer.extend(found.into_iter().map(|symbol| format!("{} needs {symbol}", path.display())));
+        }
+    }
+    let (major, minor) = GLIBC_MAX;
+    ensure!(newer.is_empty(), "glibc {major}.{minor} lacks:\n{}", newer.join("\n"));
+    Ok(())
+}
+
+/// The symbols of an ELF file that are of a version of glibc newer than the oldest supported one.
+fn newer_symbols(data: &[u8]) -> Result<Vec<String>> {
+    let file = ElfFile64::<LittleEndian>::parse(data)?;
+    let (endian, sections) = (file.endian(), file.elf_header().sections(file.endian(), data)?);
+    let Some(versions) = sections.versions(endian, data)? else { return Ok(Vec::new()) };
+    let mut newer = Vec::new();
+    for symbol in file.dynamic_symbols().filter(ObjectSymbol::is_undefined) {
+        let SymbolIndex(index) = symbol.index();
+        let index = versions.version_index(endian, SymbolIndex(index));
+        let Some(version) = versions.version(index)? else { continue };
+        let version = String::from_utf8_lossy(version.name());
+        if let Some(number) = version.strip_prefix("GLIBC_")
+            && glibc(number).with_context(|| format!("version {version}"))? > GLIBC_MAX
+        {
+            newer.push(format!("{}@{version}", symbol.name()?));
+        }
+    }
+    Ok(newer)
+}
+
+/// The numbers of `2.28`, or `2.2.5` without its last.
+fn glibc(text: &str) -> Result<(u32, u32)> {
+    let mut numbers = text.split('.').map(str::parse);
+    match (numbers.next(), numbers.next()) {
+        (Some(Ok(major)), Some(Ok(minor))) => Ok((major, minor)),
+        _ => bail!("`{text}` is no version of glibc"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_compared_by_their_numbers() {
+        assert!(glibc("2.2.5").unwrap() < GLIBC_MAX && glibc("2.28").unwrap() == GLIBC_MAX);
+        assert!(glibc("2.34").unwrap() > GLIBC_MAX && glibc("3.0").unwrap() > GLIBC_MAX);
+        assert!(glibc("PRIVATE").is_err());
+    }
+
+    #[test]
+    fn newer_symbols_are_found() {
+        let directory = tempfile::tempdir().unwrap();
+        let (source, library) = (directory.path().join("a.c"), directory.path().join("a.so"));
+        let text = "int close_range(unsigned a, unsigned b, int c); int puts(const char *);\n\
+            int f(void) { puts(\"a\"); return close_range(3, 4, 0); }\n";
+        std::fs::write(&source, text).unwrap();
+        let mut command = Shell::new(false).command("gcc");
+        command.args(["-shared", "-fPIC", "-o"]).arg(&library).arg(&source);
+        assert!(command.status().unwrap().success());
+        assert_eq!(newer_symbols(&std::fs::read(&library).unwrap()).unwrap(), ["close_range@GLIBC_2.34"]);
+        let error = check_symbols(directory.path()).unwrap_err().to_string();
+        assert!(error.contains("glibc 2.28 lacks") && error.contains("a.so needs close_range@GLIBC_2.34"), "{error}");
+    }
+}

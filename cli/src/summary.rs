@@ -7,6 +7,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
 use headwater_daemon::{Memory, Mount, Report, SharedFs};
+use headwater_figures::text::size;
 use serde::Serialize;
 
 use crate::via::{Choice, Mechanism};
@@ -220,7 +221,7 @@ impl fmt::Display for Summary {
             "  shared file system  {} and {} read once, {} ({})",
             count(fs.files_read, "file", "files"),
             count(fs.directories_read, "directory", "directories"),
-            bytes(fs.bytes_read),
+            size(fs.bytes_read),
             count(fs.operations, "operation", "operations")
         )?;
         self.fmt_preload(f)?;
@@ -228,10 +229,10 @@ impl fmt::Display for Summary {
         writeln!(
             f,
             "  between nodes       {}{} in {}, tree of depth {}",
-            bytes(self.overlay.bytes),
+            size(self.overlay.bytes),
             match self.overlay.fabric_bytes {
                 0 => String::new(),
-                carried => format!(" ({} over libfabric)", bytes(carried)),
+                carried => format!(" ({} over libfabric)", size(carried)),
             },
             count(self.overlay.messages, "message", "messages"),
             self.overlay.depth
@@ -239,13 +240,13 @@ impl fmt::Display for Summary {
         writeln!(
             f,
             "  memory on a node    store {}{}, table {}, daemon {}",
-            bytes(self.memory.store_bytes),
+            size(self.memory.store_bytes),
             match self.memory.replica_bytes {
                 0 => String::new(),
-                replicas => format!(" ({} copies for memory domains)", bytes(replicas)),
+                replicas => format!(" ({} copies for memory domains)", size(replicas)),
             },
-            bytes(self.memory.table_bytes),
-            bytes(self.memory.daemon_rss_max)
+            size(self.memory.table_bytes),
+            size(self.memory.daemon_rss_max)
         )?;
         self.fmt_troubles(f)
     }
@@ -333,19 +334,6 @@ fn grouped(number: u64) -> String {
     grouped
 }
 
-/// Returns a size with a unit; powers of 1000.
-pub fn bytes(number: u64) -> String {
-    const UNITS: [&str; 5] = ["B", "kB", "MB", "GB", "TB"];
-    let mut scaled = number as f64;
-    let mut unit = 0;
-    while scaled >= 999.5 && unit + 1 < UNITS.len() {
-        scaled /= 1000.0;
-        unit += 1;
-    }
-    let decimals = usize::from(unit > 0 && scaled < 10.0);
-    format!("{scaled:.decimals$} {}", UNITS[unit])
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -412,9 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_and_sizes() {
+    fn numbers_have_groups() {
         assert_eq!(["0", "999", "1,000", "1,234,567"], [0, 999, 1000, 1_234_567].map(grouped)[..]);
-        let sizes = [0, 999, 1000, 12_345, 999_600, 173_000_000, u64::MAX].map(bytes);
-        assert_eq!(sizes, ["0 B", "999 B", "1.0 kB", "12 kB", "1.0 MB", "173 MB", "18446744 TB"]);
     }
 }

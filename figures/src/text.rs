@@ -20,9 +20,14 @@ pub fn columns(rows: &[Vec<String>], left: usize) -> String {
     text
 }
 
-/// Formats bytes with a unit and three digits.
+/// Formats bytes for a column: three digits, powers of 1024.
 pub fn bytes(number: u64) -> String {
-    scaled(number as f64, 1024.0, &["", "K", "M", "G", "T", "P", "E"])
+    scaled(number as f64, 1024.0, &["", "K", "M", "G", "T", "P", "E"], 99.95)
+}
+
+/// Formats bytes for a sentence: two digits, powers of 1000.
+pub fn size(number: u64) -> String {
+    scaled(number as f64, 1000.0, &[" B", " kB", " MB", " GB", " TB"], 9.95)
 }
 
 /// Formats nanoseconds as a time with three digits.
@@ -30,7 +35,7 @@ pub fn nanoseconds(number: u64) -> String {
     if number == 0 {
         return "-".into();
     }
-    scaled(number as f64, 1000.0, &["ns", "µs", "ms", "s"])
+    scaled(number as f64, 1000.0, &["ns", "µs", "ms", "s"], 99.95)
 }
 
 /// Formats milliseconds as a duration.
@@ -43,14 +48,15 @@ pub fn milliseconds(number: u64) -> String {
     }
 }
 
-fn scaled(mut number: f64, step: f64, units: &[&str]) -> String {
+/// Formats a number with the largest unit that fits, and a decimal if it is less than `rounded_min`.
+fn scaled(mut number: f64, step: f64, units: &[&str], rounded_min: f64) -> String {
     let mut unit = 0;
     // A value that would be rounded up to the next unit has that unit.
     while number >= step - 0.5 && unit + 1 < units.len() {
         number /= step;
         unit += 1;
     }
-    let decimals = if unit == 0 || number >= 99.95 { 0 } else { 1 };
+    let decimals = usize::from(unit > 0 && number < rounded_min);
     format!("{number:.decimals$}{}", units[unit])
 }
 
@@ -71,6 +77,8 @@ mod tests {
         ] {
             assert_eq!(bytes(number), expected);
         }
+        let sizes = [0, 999, 1000, 12_345, 999_600, 173_000_000, u64::MAX].map(size);
+        assert_eq!(sizes, ["0 B", "999 B", "1.0 kB", "12 kB", "1.0 MB", "173 MB", "18446744 TB"]);
         for (number, expected) in [
             (0, "-"),
             (12, "12ns"),

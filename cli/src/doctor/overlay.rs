@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::process::{Command, Stdio};
 
+use headwater_figures::text::size;
 use rustix::process::{Resource, getrlimit};
 
 use super::check::Check;
-use crate::summary::bytes;
 use crate::topology::transport::find_carrier;
 
 /// The smallest sufficient buffer of a connection, in bytes: 100 Gbit/s for 80 µs.
@@ -43,7 +43,7 @@ fn buffers(send: Option<u64>, receive: Option<u64>) -> Check {
     let (Some(send), Some(receive)) = (send, receive) else {
         return Check::ok(NAME, "/proc/sys/net/ipv4 can't be read");
     };
-    let found = format!("up to {} to send, {} to receive", bytes(send), bytes(receive));
+    let found = format!("up to {} to send, {} to receive", size(send), size(receive));
     if send.min(receive) >= BUFFER_BYTES_MIN {
         return Check::ok(NAME, found);
     }

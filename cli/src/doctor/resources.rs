@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
+use headwater_figures::text::size;
 use rustix::fs::Access;
 use rustix::process::{Resource, getrlimit};
 
 use super::check::Check;
 use crate::session::store::{self, ReadBy};
-use crate::summary::bytes;
 
 /// The smallest useful store, in bytes.
 const STORE_BYTES_MIN: u64 = 256 << 20;
@@ -31,7 +31,7 @@ pub fn store(named: Option<&Path>) -> Check {
             );
         }
     };
-    let most = bytes(store.bytes_max);
+    let most = size(store.bytes_max);
     if store.disk.is_some() {
         let found =
             format!("a RAM disk of each session's own, of at most {most}; in {}, little", store.directory.display());
@@ -42,7 +42,7 @@ pub fn store(named: Option<&Path>) -> Check {
         };
     }
     let free = free_bytes(&store.directory);
-    let found = format!("{}, {} free, of which it takes at most {most}", store.directory.display(), bytes(free));
+    let found = format!("{}, {} free, of which it takes at most {most}", store.directory.display(), size(free));
     if let Some(why) = &store.why_shared {
         let next =
             "programs' shared memory lies there, too: let users make user namespaces, or name a tmpfs with --store";
@@ -70,7 +70,7 @@ pub fn shared_memory() -> Check {
         );
     }
     let free = free_bytes(directory);
-    let found = format!("/dev/shm, {} free", bytes(free));
+    let found = format!("/dev/shm, {} free", size(free));
     if free < SHARED_BYTES_MIN {
         return Check::warning(
             NAME,

@@ -11,7 +11,14 @@ pub const PAGES: [&str; 2] = ["docs/internals/overview.md", "docs/internals/walk
 /// file that the same line names; a function must be defined there.
 pub fn check(shell: &Shell, page: &str, text: &str) -> Vec<String> {
     let mut complaints = Vec::new();
+    let mut step = 0;
     for (line, number) in text.lines().zip(1..) {
+        if let Some(this) = line.split_once(". ").and_then(|(this, _)| this.parse().ok()) {
+            if this != 1 && this != step + 1 {
+                complaints.push(format!("{page}:{number}: step {this} follows step {step}"));
+            }
+            step = this;
+        }
         let code: Vec<_> = line.split('`').skip(1).step_by(2).collect();
         let texts: Vec<_> = code.iter().filter_map(|path| fs::read_to_string(shell.path(path)).ok()).collect();
         if texts.is_empty() {
@@ -103,6 +110,12 @@ mod tests {
         assert!(is_in(rust, "begin") && !is_in(rust, "end") && !is_in(rust, "beg") && is_in(rust, "A"));
         let c = "static int begin(void)\n{\n\treturn end();\n}\n";
         assert!(is_in(c, "begin") && !is_in(c, "end"));
+    }
+
+    #[test]
+    fn steps_are_counted() {
+        let complaints = check(&Shell::new(false), "p", "1. a\n2. b\nc\n1. d\n2. e\n2. f\n4. g\n");
+        assert_eq!(complaints, ["p:6: step 2 follows step 2", "p:7: step 4 follows step 2"]);
     }
 
     #[test]

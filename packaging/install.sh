@@ -54,7 +54,7 @@ fi
 done
 
 printf 'installed: %s/bin/headwater\n' "$prefix"
-case $prefix in
-/usr | /usr/local) ;;
-*) printf 'systemd finds the units after: systemctl link %s/lib/systemd/system/headwater-serve.service\n' "$prefix" ;;
+case $(id -u):$prefix in
+0:/usr | 0:/usr/local) ;;
+0:*) printf 'systemd finds the units after: systemctl link %s/lib/systemd/system/headwater-serve.service\n' "$prefix" ;;
 esac

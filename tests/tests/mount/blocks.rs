@@ -74,7 +74,10 @@ fn a_big_file_read_by_all_nodes_is_read_once() {
     assert_eq!(session.output.stdout.matches(sum).count(), 8, "{:?}", session.output);
     let counts = mounted.counts();
     assert_eq!(counts["paths"]["big"]["open"], 1, "{counts:#}");
-    assert_eq!(bytes_read(&counts), SIZE, "each byte once");
+    assert_eq!(session.summary["shared_fs"]["bytes_read"], SIZE, "each byte once: {:#}", session.summary);
+    // On a busy machine, the kernel of the reader's node fetches single pages twice.
+    let twice = bytes_read(&counts) - SIZE;
+    assert!(twice <= 64 << 10, "{counts:#}");
 }
 
 #[test]

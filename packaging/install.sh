@@ -24,28 +24,30 @@ while [ $# -gt 0 ]; do
 	esac
 	shift
 done
-case $prefix in
-*[!A-Za-z0-9_./+-]*)
-	printf '%s: the prefix %s has a character that units and configuration files would have to quote\n' "$0" "$prefix" >&2
-	exit 2
-	;;
-esac
-
 here=$(cd "$(dirname "$0")" && pwd)
-mkdir -p "$prefix" || exit 1
+mkdir -p "$prefix"
 prefix=$(cd "$prefix" && pwd)
 if [ "$here" = "$prefix" ]; then
 	printf '%s: %s is where it lies already\n' "$0" "$prefix" >&2
 	exit 2
 fi
+# Units, configuration files and sed would have to quote other characters.
+case $prefix in
+*[!A-Za-z0-9_./+~@:-]*)
+	named=/usr
+	printf 'note: units, plugins and the module file name /usr, not %s: change them by hand\n' "$prefix"
+	;;
+*) named=$prefix ;;
+esac
 
 # A running program's file can't be written, but another file can take its name.
 (cd "$here" && find bin include lib share -type f) | while read -r file; do
 	mkdir -p "$prefix/${file%/*}"
 	partial=$prefix/$file.partial-$$
+	trap 'rm -f "$partial"' EXIT
 	case $file in
 	lib/systemd/* | share/headwater/* | share/modulefiles/*)
-		sed "s,\([=\"]\|optional \)/usr/\(bin/headwater\|lib/slurm\),\1$prefix/\2,g" "$here/$file" >"$partial"
+		sed "s,\([=\"]\|optional \)/usr/\(bin/headwater\|lib/slurm\),\1$named/\2,g" "$here/$file" >"$partial"
 		chmod 644 "$partial"
 		;;
 	*) cp -p "$here/$file" "$partial" ;;

@@ -123,6 +123,9 @@ __attribute__((format(printf, 2, 3))) void hwsp_add_reason(char list[HWSP_REASON
 /* Moves a descriptor to a high number, so that it takes none that the program would get and its processes would see.
  * Returns its number: close-on-exec if moved, the old one where there is no room. */
 int hwsp_move_high(int fd);
+/* Returns 1 if a directory has a name for which `is_it` returns true, which ends the search, 0 if not, and -1 if the
+ * directory can't be opened. */
+int hwsp_find_entry(const char *path, bool (*is_it)(int directory, const char *name, void *context), void *context);
 /* Closes the descriptors from `first` to `last`, on any kernel. */
 void hwsp_close_range(int first, int last);
 /* Returns the time of a clock that only runs forward. */

@@ -28,40 +28,52 @@ int hwsp_move_high(int fd)
 	return moved;
 }
 
-/* Of the kernel's getdents64(). */
+/* A directory entry as the kernel returns it. */
 struct entry {
-	uint64_t inode;
-	int64_t next;
+	uint64_t number;
+	int64_t offset;
 	uint16_t bytes;
-	uint8_t type;
+	uint8_t kind;
 	char name[];
 };
 
-/* Closes each descriptor of the range that a piece of the process's own list names. */
-static void close_listed(const char *piece, long bytes, int first, int last, int list)
+int hwsp_find_entry(const char *path, bool (*is_it)(int directory, const char *name, void *context), void *context)
 {
-	for (long at = 0; at < bytes;) {
-		const struct entry *entry = (const struct entry *)(piece + at);
-		int fd = atoi(entry->name);
-		if (entry->name[0] != '.' && fd >= first && fd <= last && fd != list)
-			close(fd);
-		at += entry->bytes;
+	_Alignas(struct entry) char entries[4096];
+	int directory = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC), found = 0;
+	long got;
+
+	if (directory < 0)
+		return -1;
+	while (!found && (got = syscall(SYS_getdents64, directory, entries, sizeof entries)) > 0) {
+		for (long at = 0; !found && at < got;) {
+			const struct entry *entry = (const struct entry *)(entries + at);
+			found = entry->name[0] != '.' && is_it(directory, entry->name, context);
+			at += entry->bytes;
+		}
 	}
+	close(directory);
+	return found;
+}
+
+static bool close_in_range(int directory, const char *name, void *context)
+{
+	const int *range = context;
+	int fd = atoi(name);
+
+	if (fd >= range[0] && fd <= range[1] && fd != directory)
+		close(fd);
+	return false;
 }
 
 void hwsp_close_range(int first, int last)
 {
-	_Alignas(struct entry) char piece[1024];
-	long bytes;
+	int range[] = {first, last};
 
-	if (first > last || syscall(SYS_close_range, first, last, 0) == 0)
+	if (first < 0 || first > last || syscall(SYS_close_range, first, last, 0) == 0)
 		return;
-	/* Before Linux 5.9. */
-	int list = open("/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	while (list >= 0 && (bytes = syscall(SYS_getdents64, list, piece, sizeof piece)) > 0)
-		close_listed(piece, bytes, first, last, list);
-	if (list >= 0)
-		close(list);
+	/* Before Linux 5.9, or where a filter refuses it. */
+	hwsp_find_entry("/proc/self/fd", close_in_range, range);
 }
 
 long hwsp_now_ms(void)

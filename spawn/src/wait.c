@@ -82,13 +82,14 @@ static bool is_hidden(pid_t pid)
 }
 
 /* True if one thread of this process, whose directory in /proc is open, has a child that isn't hidden. */
-static bool thread_has_child(int threads, const char *thread)
+static bool thread_has_child(int threads, const char *thread, void *unused)
 {
 	char path[64], text[1024];
 	pid_t pid = 0;
 	bool found = false;
 	ssize_t got;
 
+	(void)unused;
 	if (strlen(thread) > 20)
 		return true;
 	memcpy(path, thread, strlen(thread));
@@ -110,32 +111,9 @@ static bool thread_has_child(int threads, const char *thread)
 	return found || (pid && !is_hidden(pid));
 }
 
-/* A directory entry as the kernel returns it. */
-struct entry {
-	uint64_t number;
-	int64_t offset;
-	uint16_t bytes;
-	uint8_t kind;
-	char name[];
-};
-
 static bool has_child(void)
 {
-	_Alignas(struct entry) char entries[4096];
-	int threads = open("/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	bool found = threads < 0;
-	long got;
-
-	while (!found && (got = syscall(SYS_getdents64, threads, entries, sizeof entries)) > 0) {
-		for (long at = 0; !found && at < got;) {
-			const struct entry *entry = (const struct entry *)(entries + at);
-			found = entry->name[0] != '.' && thread_has_child(threads, entry->name);
-			at += entry->bytes;
-		}
-	}
-	if (threads >= 0)
-		close(threads);
-	return found;
+	return hwsp_find_entry("/proc/self/task", thread_has_child, NULL) != 0;
 }
 
 /* A thread may wait for a child that another thread has reaped since. A zygote's death wakes all waiting threads;

@@ -45,6 +45,10 @@ static void closes_ranges(void)
 	closes(FIRST + 7, FIRST + 7);
 	closes(FIRST + 100, INT_MAX);
 	closes(FIRST + 5, FIRST + 4);
+	/* No descriptor has been opened there. */
+	open_all();
+	hwsp_close_range(-1, INT_MAX);
+	CHECK(is_open(0) && is_open(FIRST), "%s", "a negative number");
 }
 
 static void hide_close_range(void)

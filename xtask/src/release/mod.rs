@@ -100,6 +100,45 @@ mod tests {
     }
 
     #[test]
+    fn an_installation_names_its_prefix() {
+        let shell = Shell::new(false);
+        let directory = tempfile::tempdir().unwrap();
+        let from = directory.path().join("from");
+        for (name, text) in [
+            ("bin/headwater", "a program"),
+            ("include/a.h", ""),
+            ("lib/systemd/system/a.service", "ExecStart=/usr/bin/headwater serve\n"),
+            (
+                "share/headwater/a.conf",
+                "# (default: /usr/bin/headwater)\noptional /usr/lib/slurm/a.so x=/usr/bin/headwater\n",
+            ),
+        ] {
+            std::fs::create_dir_all(from.join(name).parent().unwrap()).unwrap();
+            std::fs::write(from.join(name), text).unwrap();
+        }
+        files::copy_if_changed(&shell.path("packaging/install.sh"), &from.join("install.sh")).unwrap();
+        let install = |prefix: &Path| {
+            let mut script = shell.command("sh");
+            let finished = shell.capture(script.arg(from.join("install.sh")).arg("--prefix").arg(prefix)).unwrap();
+            (finished.status.code(), finished.output)
+        };
+        for (name, named) in [("a-1.0@b", None), ("with blank", Some("/usr"))] {
+            let prefix = directory.path().join(name);
+            let named = named.map_or(prefix.display().to_string(), str::to_owned);
+            let (status, output) = install(&prefix);
+            assert_eq!((status, output.contains("note: ")), (Some(0), named == "/usr"), "{output}");
+            let text = |name: &str| std::fs::read_to_string(prefix.join(name)).unwrap();
+            assert_eq!(text("bin/headwater"), "a program");
+            assert_eq!(text("lib/systemd/system/a.service"), format!("ExecStart={named}/bin/headwater serve\n"));
+            let line = format!("optional {named}/lib/slurm/a.so x={named}/bin/headwater\n");
+            assert_eq!(text("share/headwater/a.conf"), format!("# (default: /usr/bin/headwater)\n{line}"));
+            assert_eq!(files::all(&prefix).unwrap().len(), 4, "nothing else is left");
+        }
+        assert_eq!(install(&from).0, Some(2));
+        assert_eq!(install(Path::new("/proc/no")).0, Some(1));
+    }
+
+    #[test]
     fn newer_symbols_are_found() {
         let directory = tempfile::tempdir().unwrap();
         let (source, library) = (directory.path().join("a.c"), directory.path().join("a.so"));

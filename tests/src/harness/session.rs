@@ -275,20 +275,22 @@ impl Starting {
 
     /// Waits until no process and no file of any session in `store` is left.
     pub fn check_gone(store: &Path) -> Result<(), String> {
-        let mut left = String::new();
-        let gone = wait_until(VANISH_MAX, || {
-            let files: Vec<PathBuf> = fs::read_dir(store)
-                .into_iter()
-                .flatten()
-                .flatten()
-                .flat_map(|base| fs::read_dir(base.path()).into_iter().flatten().flatten())
-                .map(|entry| entry.path())
-                .collect();
-            let processes = processes_using(store);
-            left = format!("files {files:?}, processes {processes:?}");
-            files.is_empty() && processes.is_empty()
-        });
-        if gone { Ok(()) } else { Err(left) }
+        let gone = wait_until(VANISH_MAX, || Starting::left_behind(store).is_none());
+        if gone { Ok(()) } else { Err(Starting::left_behind(store).unwrap_or_default()) }
+    }
+
+    /// Returns which processes and files of sessions in `store` there are.
+    pub fn left_behind(store: &Path) -> Option<String> {
+        let files: Vec<PathBuf> = fs::read_dir(store)
+            .into_iter()
+            .flatten()
+            .flatten()
+            .flat_map(|base| fs::read_dir(base.path()).into_iter().flatten().flatten())
+            .map(|entry| entry.path())
+            .collect();
+        let processes = processes_using(store);
+        let none = files.is_empty() && processes.is_empty();
+        (!none).then(|| format!("files {files:?}, processes {processes:?}"))
     }
 }
 

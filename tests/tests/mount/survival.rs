@@ -268,10 +268,12 @@ fn check_swept(mut view: View, fixture: &Fixture, order: &str) {
         "{order}: {} is still mounted",
         view.path().display()
     );
-    if let Err(left) = Starting::check_gone(view.store()) {
+    let left = || Starting::left_behind(view.store());
+    if !wait_until(Duration::from_secs(10), || left().is_none()) {
+        let left = left();
         let next = Mounting::of(&fixture.shared()).store(view.store()).mount();
         next.unmount();
-        Starting::check_gone(view.store()).unwrap_or_else(|still| panic!("{order}: left {left}, and then {still}"));
+        Starting::check_gone(view.store()).unwrap_or_else(|still| panic!("{order}: left {left:?}, and then {still}"));
     }
     view.check_gone();
 }
@@ -285,11 +287,11 @@ fn doctor_removes_stale_mounts() {
     view.supervisors().into_iter().chain(view.daemons()).for_each(kill);
     view.daemons().into_iter().for_each(kill);
     // While the kernel still releases the memory of dead processes, it is in use.
-    let is_swept = wait_until(Duration::from_secs(10), || {
+    let is_swept = wait_until(Duration::from_secs(60), || {
         Program::new(headwater_binary()).args(["doctor", "--fix", "--store"]).arg(view.store()).run();
-        mount_type(view.path()).is_none() && Starting::check_gone(view.store()).is_ok()
+        mount_type(view.path()).is_none() && Starting::left_behind(view.store()).is_none()
     });
-    assert!(is_swept, "{:?}, {:?}", mount_type(view.path()), Starting::check_gone(view.store()));
+    assert!(is_swept, "{:?}, {:?}", mount_type(view.path()), Starting::left_behind(view.store()));
     view.check_gone();
 }
 

@@ -16,7 +16,11 @@ use crate::listing::Listing;
 use crate::path::Path;
 
 /// The protocol's version; peers of another are refused.
-pub const VERSION: u32 = 6;
+pub const VERSION: u32 = 7;
+/// Headwater's version, for people.
+pub const RELEASE: &str = env!("CARGO_PKG_VERSION");
+/// The longest name of a release, in bytes.
+const RELEASE_BYTES_MAX: usize = 64;
 /// The largest body of a frame.
 pub const FRAME_BYTES_MAX: usize = 16 << 20;
 /// The most bytes of content in one message.
@@ -208,10 +212,13 @@ pub struct Endpoint {
 /// A message between daemons.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Message {
-    /// First on every link, both ways.
+    /// First on every link, both ways. It is the first message, and begins with its two versions, in every version of
+    /// the protocol: see [`greeting_versions`].
     Hello {
         /// [`VERSION`].
         version: u32,
+        /// [`RELEASE`].
+        release: Box<str>,
         /// The session's identity.
         session: u128,
         /// The sender's rank.
@@ -446,7 +453,10 @@ impl Message {
                 let is_in_one_piece = matches!(aspect, Aspect::Loadable | Aspect::Whole);
                 is_in_one_piece && head.is_valid() && head.content_bytes() <= CHUNK_BYTES_MAX as u64
             }
-            Message::Hello { endpoint: Some(endpoint), .. } => endpoint.name.len() <= ENDPOINT_NAME_BYTES_MAX,
+            Message::Hello { release, endpoint, .. } => {
+                let name_bytes = endpoint.as_ref().map_or(0, |endpoint| endpoint.name.len());
+                release.len() <= RELEASE_BYTES_MAX && name_bytes <= ENDPOINT_NAME_BYTES_MAX
+            }
             Message::Join { trees, .. } => trees.len() <= TREES_MAX,
             Message::Large { head, .. } => head.is_valid(),
             Message::File { head, position, .. } => head.is_valid() && *position <= head.content_bytes(),
@@ -459,6 +469,15 @@ impl Message {
             _ => true,
         }
     }
+}
+
+/// Returns the versions of the protocol and of Headwater of a peer whose greeting has this body, whatever follows them;
+/// `None` if it is no greeting.
+pub fn greeting_versions(body: &[u8]) -> Option<(u32, &str)> {
+    /// The number of [`Message::Hello`].
+    const HELLO: u32 = 0;
+    let (number, version, release) = postcard::take_from_bytes::<(u32, u32, &str)>(body).ok()?.0;
+    (number == HELLO && release.len() <= RELEASE_BYTES_MAX).then_some((version, release))
 }
 
 #[cfg(test)]
@@ -480,6 +499,26 @@ mod tests {
         assert_eq!(Message::decode(&body), Ok((message, &b"abc"[..])));
         body.push(0);
         assert_eq!(Message::decode(&body), Err(WireError::Length));
+    }
+
+    #[test]
+    fn greetings_of_any_version_tell_it() {
+        let hello = Message::Hello {
+            version: 300,
+            release: "2.0.1".into(),
+            session: 1,
+            rank: 2,
+            forest: 3,
+            is_child: true,
+            endpoint: None,
+        };
+        let body = hello.encode();
+        assert_eq!(greeting_versions(&body), Some((300, "2.0.1")));
+        assert_eq!(greeting_versions(&body[..9]), Some((300, "2.0.1")), "what follows may be of any form");
+        assert_eq!(greeting_versions(&body[..8]), None);
+        assert_eq!(greeting_versions(&Message::Alive.encode()), None);
+        let long = postcard::to_allocvec(&(0u32, 7u32, "x".repeat(RELEASE_BYTES_MAX + 1))).unwrap();
+        assert_eq!(greeting_versions(&long), None);
     }
 
     #[test]
@@ -532,6 +571,7 @@ mod tests {
         #[test]
         fn any_bytes_are_survived(bytes: Vec<u8>) {
             let _ = Message::decode(&bytes);
+            let _ = greeting_versions(&bytes);
         }
     }
 }

@@ -8,7 +8,7 @@ use std::io;
 use std::ops::Range;
 use std::rc::Rc;
 
-use headwater_abi::wire::{Endpoint, FRAME_BYTES_MAX, Message, VERSION, WireError};
+use headwater_abi::wire::{Endpoint, FRAME_BYTES_MAX, Message, RELEASE, VERSION, WireError, greeting_versions};
 use headwater_proto::{Forest, Peer, Rank, Time};
 use thiserror::Error;
 
@@ -72,6 +72,11 @@ pub(crate) enum LinkError {
     FrameLength(usize),
     #[error("the peer's greeting does not fit: {0}")]
     Hello(&'static str),
+    #[error(
+        "the peer runs headwater {release} (wire version {version}), and this node {RELEASE} ({VERSION}): install one \
+         of them on both"
+    )]
+    OtherVersion { release: Box<str>, version: u32 },
     #[error("the peer was silent for {0} ms")]
     Silent(Time),
     #[error("it did not greet, and there are more that might")]
@@ -90,6 +95,7 @@ impl LinkError {
             LinkError::Wire(_) => "no message",
             LinkError::FrameLength(_) => "frame length",
             LinkError::Hello(why) => why,
+            LinkError::OtherVersion { .. } => "another version",
             LinkError::Silent(_) => "silent",
             LinkError::Crowded => "crowded",
             LinkError::QueueFull => "slow",
@@ -235,7 +241,13 @@ impl Link {
         self.delivered_at = now;
         let end = LENGTH_BYTES + self.frame_bytes().unwrap_or(0);
         self.handed_out = end;
-        let (message, content) = Message::decode(&self.plain.data()[LENGTH_BYTES..end])?;
+        let body = &self.plain.data()[LENGTH_BYTES..end];
+        if self.rank.is_none()
+            && let Some((version, release)) = greeting_versions(body).filter(|(version, _)| *version != VERSION)
+        {
+            return Err(LinkError::OtherVersion { release: release.into(), version });
+        }
+        let (message, content) = Message::decode(body)?;
         let content = end - content.len()..end;
         if let Some(peer) = self.peer() {
             return Ok(Some(Received::Message(peer, message, content)));
@@ -444,6 +456,7 @@ impl Link {
 fn hello(identity: &Identity, is_child: bool, endpoint: Option<Endpoint>) -> Message {
     Message::Hello {
         version: VERSION,
+        release: RELEASE.into(),
         session: identity.session.0,
         rank: identity.rank.0,
         forest: identity.forest.fingerprint(),
@@ -459,7 +472,7 @@ fn check_hello(
     identity: &Identity,
     dialled: Option<Rank>,
 ) -> Result<(Rank, Option<Endpoint>), LinkError> {
-    let Message::Hello { version, session, rank, forest, is_child, endpoint } = message else {
+    let Message::Hello { session, rank, forest, is_child, endpoint, .. } = message else {
         return Err(LinkError::Hello("it is missing"));
     };
     let is_expected = match dialled {
@@ -467,7 +480,6 @@ fn check_hello(
         None => rank < identity.forest.ranks() && rank != identity.rank.0,
     };
     let checks = [
-        (version == VERSION, "another version"),
         (session == identity.session.0, "another session"),
         (forest == identity.forest.fingerprint(), "another topology"),
         (is_expected, "its rank is no neighbour's"),

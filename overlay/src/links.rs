@@ -397,7 +397,7 @@ impl Links {
 
     fn refused(&mut self, now: Time, address: Option<SocketAddr>, error: &LinkError) {
         if let Some(unreported) = self.refusals.note(now, error.kind()) {
-            tracing::warn!(?address, %error, unreported, "a connection was refused; further ones of this kind are only counted. If it comes from a node of this job, check that all run the same version of Headwater");
+            tracing::warn!(?address, %error, unreported, "a connection was refused; further ones of this kind are only counted.");
         }
     }
 

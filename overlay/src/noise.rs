@@ -2,13 +2,12 @@
 //!
 //! A record is a length (`u16`, big-endian, as the Noise specification advises in section 13) and as
 //! many bytes of ciphertext. Two handshake records, one each way, settle the keys of this connection.
-//! The session's identity and the protocol's version are the prologue, so peers of another session
-//! fail in the handshake.
+//! The session's identity is the prologue, so peers of another session fail in the handshake. Those of another version
+//! of the protocol fail in the greeting, which tells it.
 //!
 //! The answer proves to the initiator that the responder knows the key. To the responder, only the first record after
 //! the handshake is proof: all before may be a replay.
 
-use headwater_abi::wire;
 use snow::params::NoiseParams;
 use snow::{Builder, HandshakeState, TransportState};
 use thiserror::Error;
@@ -35,7 +34,7 @@ const GREETING_BYTES_MAX: usize = 512;
 /// Why a stream ends.
 #[derive(Debug, Error)]
 pub(crate) enum NoiseError {
-    #[error("the peer does not know the session's key, or belongs to another session or version")]
+    #[error("the peer does not know the session's key, or belongs to another session")]
     Refused,
     #[error("a record of the peer was altered")]
     Altered,
@@ -183,8 +182,7 @@ fn handshake_state(
     build: impl FnOnce(Builder<'_>) -> Result<HandshakeState, snow::Error>,
 ) -> Result<HandshakeState, NoiseError> {
     let params: NoiseParams = pattern.parse().map_err(NoiseError::Setup)?;
-    let mut prologue = session.0.to_be_bytes().to_vec();
-    prologue.extend_from_slice(&wire::VERSION.to_be_bytes());
+    let prologue = session.0.to_be_bytes();
     let builder = Builder::new(params).psk(0, &key.0).and_then(|builder| builder.prologue(&prologue));
     builder.and_then(build).map_err(NoiseError::Setup)
 }

@@ -5,7 +5,7 @@ use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::time::Duration;
 
-use headwater_abi::wire::{Aspect, Digest, FRAME_BYTES_MAX, FileHead, Message, TransferId, VERSION};
+use headwater_abi::wire::{Aspect, Digest, FRAME_BYTES_MAX, FileHead, Message, RELEASE, TransferId, VERSION};
 use headwater_abi::{Attr, Path};
 use headwater_proto::topology::Branching;
 use headwater_proto::{Forest, Peer, Rank, Shape};
@@ -32,7 +32,8 @@ fn hello(rank: u32) -> Message {
 }
 
 fn hello_by(version: u32, session: u128, rank: u32, ranks: u32) -> Message {
-    Message::Hello { version, session, rank, forest: forest(ranks).fingerprint(), is_child: true, endpoint: None }
+    let forest = forest(ranks).fingerprint();
+    Message::Hello { version, release: "9.9".into(), session, rank, forest, is_child: true, endpoint: None }
 }
 
 fn frame(message: &Message, content: &[u8]) -> Vec<u8> {
@@ -122,13 +123,20 @@ fn read_record(peer: &mut TcpStream, noise: &mut Noise, plain: &mut Buffer) {
 #[test]
 fn greetings_are_checked() {
     let forest = forest(3).fingerprint();
-    let answering = Message::Hello { version: VERSION, session: 1, rank: 1, forest, is_child: false, endpoint: None };
+    let answering = Message::Hello {
+        version: VERSION,
+        release: RELEASE.into(),
+        session: 1,
+        rank: 1,
+        forest,
+        is_child: false,
+        endpoint: None,
+    };
     for (message, why) in [
         (Message::Alive, "it is missing"),
         (hello(0), "its rank is no neighbour's"),
         (hello(3), "its rank is no neighbour's"),
         (hello(u32::MAX), "its rank is no neighbour's"),
-        (hello_by(0, 1, 1, 3), "another version"),
         (hello_by(VERSION, 2, 1, 3), "another session"),
         (hello_by(VERSION, 1, 1, 4), "another topology"),
         (answering, "the dialling end must be the child"),
@@ -137,6 +145,21 @@ fn greetings_are_checked() {
         pair.send(&frame(&message, b""));
         assert!(matches!(pair.error(), LinkError::Hello(reason) if reason == why), "{message:?}");
     }
+}
+
+#[test]
+fn a_peer_of_another_version_is_named() {
+    let mut pair = Pair::new();
+    // Only the beginning of its greeting is understood.
+    let mut greeting = hello_by(VERSION + 1, 1, 1, 3).encode();
+    greeting.extend([0xff; 9]);
+    pair.send(&[&(greeting.len() as u32).to_le_bytes()[..], &greeting].concat());
+    let error = pair.error();
+    let expected = format!(
+        "the peer runs headwater 9.9 (wire version {}), and this node {RELEASE} ({VERSION}): install one of them on both",
+        VERSION + 1
+    );
+    assert_eq!((error.kind(), error.to_string()), ("another version", expected));
 }
 
 #[test]

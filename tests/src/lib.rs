@@ -25,6 +25,13 @@ pub fn sibling_binary(name: &str) -> PathBuf {
         .unwrap_or_else(|| panic!("{name} is not built: cargo build -p headwater-tests"))
 }
 
+/// The directory of the installation that is tested: what `cargo xtask dist` has made, or what HEADWATER_TEST_PREFIX
+/// names.
+pub fn prefix() -> PathBuf {
+    let named = std::env::var_os("HEADWATER_TEST_PREFIX").map(PathBuf::from);
+    named.unwrap_or_else(|| workspace().join("target/dist"))
+}
+
 /// The workspace's directory.
 pub fn workspace() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).parent().expect("the crate lies in the workspace").to_path_buf()

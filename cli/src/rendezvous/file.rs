@@ -27,6 +27,8 @@ const BYTES_MAX: u64 = 64 << 20;
 pub struct Job {
     /// The version of the protocol between daemons. Nodes of another version don't take part.
     pub version: u32,
+    /// Headwater's version, for people.
+    pub release: String,
     /// The session.
     pub session: SessionId,
     /// The key by which its daemons authenticate each other.
@@ -76,6 +78,11 @@ pub struct Service {
 pub struct JobFile(PathBuf);
 
 impl Job {
+    /// A job of this version.
+    pub fn new(session: SessionId, key: SessionKey, front: Vec<SocketAddr>, service: Service) -> Job {
+        Job { version: wire::VERSION, release: wire::RELEASE.into(), session, key, front, service }
+    }
+
     /// Writes the file into `directory`, or into the default directory.
     pub fn write(&self, directory: Option<&Path>) -> Result<JobFile> {
         let directory = match directory {
@@ -132,12 +139,17 @@ impl Job {
     pub fn parse(from: impl Read, path: &Path) -> Result<Job> {
         let mut text = String::new();
         from.take(BYTES_MAX).read_to_string(&mut text)?;
-        let version = serde_json::from_str::<Version>(&text).map(|version| version.version);
+        let version = serde_json::from_str::<Version>(&text);
         match version {
-            Ok(version) if version == wire::VERSION => {
+            Ok(Version { version: wire::VERSION, .. }) => {
                 serde_json::from_str(&text).with_context(|| format!("{} is no job file", path.display()))
             }
-            Ok(version) => bail!("the job was started by another version of headwater ({version})"),
+            Ok(Version { version, release }) => bail!(
+                "the job was started by headwater {release} (wire version {version}), and this node has {} ({}). Install \
+                 one of them on all nodes",
+                wire::RELEASE,
+                wire::VERSION
+            ),
             Err(_) => bail!("{} is no job file", path.display()),
         }
     }
@@ -146,6 +158,7 @@ impl Job {
 #[derive(Deserialize)]
 struct Version {
     version: u32,
+    release: String,
 }
 
 impl JobFile {
@@ -200,7 +213,7 @@ mod tests {
             verbose: false,
         };
         let front = vec!["127.0.0.1:1".parse().unwrap()];
-        Job { version: wire::VERSION, session: SessionId(7 << 64), key: SessionKey([7; 32]), front, service }
+        Job::new(SessionId(7 << 64), SessionKey([7; 32]), front, service)
     }
 
     #[test]
@@ -224,8 +237,10 @@ mod tests {
     #[test]
     fn another_version_is_told() {
         let directory = tempfile::tempdir().unwrap();
-        let file = Job { version: wire::VERSION + 1, ..job() }.write(Some(directory.path())).unwrap();
-        assert!(Job::read(file.path()).unwrap_err().to_string().contains("another version"));
+        let other = Job { version: wire::VERSION + 1, release: "9.9".into(), ..job() };
+        let file = other.write(Some(directory.path())).unwrap();
+        let error = Job::read(file.path()).unwrap_err().to_string();
+        assert!(error.contains("by headwater 9.9 (") && error.contains(&format!("has {} (", wire::RELEASE)), "{error}");
         fs::write(file.path(), "nonsense").unwrap();
         assert!(Job::read(file.path()).unwrap_err().to_string().contains("no job file"));
     }

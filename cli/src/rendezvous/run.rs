@@ -10,7 +10,6 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use headwater_abi::wire;
 use headwater_closure::scope::Scope;
 use headwater_launch::command::Prepared;
 
@@ -121,7 +120,7 @@ pub fn open_front(
 ) -> Result<(Front, Job)> {
     let (session, key) = Session::draw()?;
     let front = Front::open(session, key.clone(), options.shape.clone(), options.ports, events)?;
-    let job = Job { version: wire::VERSION, session, key, front: front.addresses.clone(), service };
+    let job = Job::new(session, key, front.addresses.clone(), service);
     Ok((front, job))
 }
 

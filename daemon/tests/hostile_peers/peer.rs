@@ -3,7 +3,7 @@
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 
-use headwater_abi::wire::{Message, VERSION};
+use headwater_abi::wire::{Message, RELEASE, VERSION};
 use headwater_daemon::{Branching, Forest, Shape};
 use snow::{Builder, HandshakeState, TransportState};
 
@@ -14,7 +14,6 @@ use crate::support::{KEY, SESSION, TEST_TIMEOUT};
 pub struct Secrets {
     pub key: [u8; 32],
     pub session: u128,
-    pub version: u32,
     pub cipher: &'static str,
 }
 
@@ -25,7 +24,7 @@ pub struct Peer {
 }
 
 /// The session's secrets.
-pub const TRUE: Secrets = Secrets { key: KEY, session: SESSION.0, version: VERSION, cipher: "AESGCM" };
+pub const TRUE: Secrets = Secrets { key: KEY, session: SESSION.0, cipher: "AESGCM" };
 
 pub fn connect(address: SocketAddr) -> TcpStream {
     let stream = TcpStream::connect(address).unwrap();
@@ -59,11 +58,10 @@ pub fn first_record(secrets: &Secrets) -> (HandshakeState, Vec<u8>) {
 }
 
 fn builder(secrets: &Secrets) -> Result<Builder<'_>, snow::Error> {
-    let Secrets { key, session, version, cipher } = secrets;
-    let prologue = [&session.to_be_bytes()[..], &version.to_be_bytes()].concat();
+    let Secrets { key, session, cipher } = secrets;
     let params = format!("Noise_NNpsk0_25519_{cipher}_SHA256").parse().unwrap();
     // The prologue is hashed when the handshake is made, so it needs the same lifetime.
-    Builder::new(params).psk(0, key)?.prologue(Box::leak(prologue.into_boxed_slice()))
+    Builder::new(params).psk(0, key)?.prologue(Box::leak(Box::new(session.to_be_bytes())))
 }
 
 fn handshake_record(state: &mut HandshakeState) -> Vec<u8> {
@@ -113,13 +111,21 @@ pub fn hello(rank: u32, ranks: u32) -> Message {
 /// The same in a session of another shape.
 pub fn hello_in(shape: Shape, rank: u32, ranks: u32) -> Message {
     let forest = Forest::new(ranks, 0, shape).fingerprint();
-    Message::Hello { version: VERSION, session: SESSION.0, rank, forest, is_child: true, endpoint: None }
+    Message::Hello {
+        version: VERSION,
+        release: RELEASE.into(),
+        session: SESSION.0,
+        rank,
+        forest,
+        is_child: true,
+        endpoint: None,
+    }
 }
 
 /// The same with every field given.
 pub fn hello_by(version: u32, session: u128, rank: u32, ranks: u32, fan_out: u32) -> Message {
     let forest = Forest::new(ranks, 0, Shape::Single(Branching::KAry(fan_out))).fingerprint();
-    Message::Hello { version, session, rank, forest, is_child: true, endpoint: None }
+    Message::Hello { version, release: RELEASE.into(), session, rank, forest, is_child: true, endpoint: None }
 }
 
 /// Returns the answer of the parent with this rank of `ranks` to a greeting.
@@ -130,8 +136,8 @@ pub fn parents_hello(rank: u32, ranks: u32) -> Message {
 /// The same in a session of another shape.
 pub fn parents_hello_in(shape: Shape, rank: u32, ranks: u32) -> Message {
     match hello_in(shape, rank, ranks) {
-        Message::Hello { version, session, rank, forest, .. } => {
-            Message::Hello { version, session, rank, forest, is_child: false, endpoint: None }
+        Message::Hello { version, release, session, rank, forest, .. } => {
+            Message::Hello { version, release, session, rank, forest, is_child: false, endpoint: None }
         }
         other => other,
     }

@@ -162,7 +162,7 @@ impl Library {
     /// # Errors
     /// It is not built for this MPI.
     pub fn find(mpi: &Mpi) -> Result<Library, String> {
-        let directories = ["target/dist/lib", "target/mpiio"].map(|dir| crate::workspace().join(dir));
+        let directories = [crate::prefix().join("lib"), crate::workspace().join("target/mpiio")];
         let built = directories.into_iter().map(|dir| dir.join("libheadwater-mpiio.so"));
         let mut candidates = std::env::var_os("HEADWATER_TEST_MPIIO").map(PathBuf::from).into_iter().chain(built);
         let variant = format!("headwater/mpiio-{}.so", mpi.name);

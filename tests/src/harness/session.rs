@@ -39,11 +39,9 @@ cd /
 exit $status
 "#;
 
-/// The built command, or an installed one that HEADWATER_TEST_BINARY names. Panics with what to do
-/// if there is none.
+/// The command. Panics with what to do if there is none.
 pub fn headwater_binary() -> PathBuf {
-    let named = std::env::var_os("HEADWATER_TEST_BINARY").map(PathBuf::from);
-    let binary = named.unwrap_or_else(|| crate::workspace().join("target/dist/bin/headwater"));
+    let binary = crate::prefix().join("bin/headwater");
     assert!(binary.is_file(), "{} is missing: run `cargo xtask dist` first", binary.display());
     binary
 }

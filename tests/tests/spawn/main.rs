@@ -11,14 +11,14 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use headwater_tests::harness::{Fixture, Output, Program, skipped};
-use headwater_tests::workspace;
+use headwater_tests::prefix;
 
 /// How long a trial may take: some start ten thousand processes.
 const TRIAL_MAX: Duration = Duration::from_secs(120);
 
 /// Builds a program of `tests/programs/spawn` that calls the library.
 fn build_caller(fixture: &Fixture, name: &str) -> PathBuf {
-    let dist = workspace().join("target/dist");
+    let dist = prefix();
     let library = dist.join("lib/libheadwater-spawn.so");
     assert!(library.is_file(), "{} is missing: run `cargo xtask dist` first", library.display());
     let flags = [

@@ -40,7 +40,7 @@ impl Bench {
             let name = entry.file_name().into_string().expect("a plain name");
             fixture.file(&name, fs::read(entry.path()).expect("a file"), 0o644);
         }
-        let dist = headwater_tests::workspace().join("target/dist");
+        let dist = headwater_tests::prefix();
         let lib = dist.join("lib").display().to_string();
         let include = format!("-I{}", dist.join("include").display());
         let flags = [&include, &format!("-L{lib}"), "-lheadwater-spawn", &format!("-Wl,-rpath,{lib}")];

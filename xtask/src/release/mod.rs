@@ -2,6 +2,8 @@
 
 mod sysroot;
 
+pub use self::sysroot::mirror;
+
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -27,7 +29,7 @@ pub fn run(shell: &Shell, architectures: &[Architecture]) -> Result<()> {
         }
         dist::run(&released)?;
         shell.step("symbols of the C library", || check_symbols(&dist))?;
-        let archive = shell.step("archive", || pack(&released, *architecture, &dist))?;
+        let archive = shell.step("archive", || pack(shell, *architecture, &dist))?;
         println!("{} is ready", archive.strip_prefix(&shell.root).unwrap_or(&archive).display());
     }
     Ok(())
@@ -35,13 +37,22 @@ pub fn run(shell: &Shell, architectures: &[Architecture]) -> Result<()> {
 
 /// Packs a directory such that the same files are the same bytes. Returns the archive's path.
 fn pack(shell: &Shell, architecture: Architecture, dist: &Path) -> Result<PathBuf> {
-    let stem = format!("headwater-{}-{}", env!("CARGO_PKG_VERSION"), architecture.name());
-    let archive = shell.path("target/releases").join(format!("{stem}.tar.xz"));
+    let stem = stem(architecture);
+    let archive = archive(shell, architecture);
     let mut tar = shell.command("tar");
     tar.args(["--sort=name", "--mtime=@0", "--owner=0", "--group=0", "--numeric-owner", "--mode=u=rwX,go=rX", "--xz"]);
     tar.arg(format!("--transform=s,^\\.,{stem},")).arg("-cf").arg(&archive).arg("-C").arg(dist).arg(".");
     shell.run(&mut tar)?;
     Ok(archive)
+}
+
+/// The path of an architecture's archive.
+pub fn archive(shell: &Shell, architecture: Architecture) -> PathBuf {
+    shell.path("target/releases").join(format!("{}.tar.xz", stem(architecture)))
+}
+
+fn stem(architecture: Architecture) -> String {
+    format!("headwater-{}-{}", env!("CARGO_PKG_VERSION"), architecture.name())
 }
 
 /// Checks that no file in the directory needs a newer C library than those that are supported.

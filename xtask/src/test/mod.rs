@@ -13,7 +13,7 @@ use clap::ValueEnum;
 
 pub use self::c_program::{SANITIZER_FLAGS, run_c};
 pub use self::options::Options;
-pub use self::report::Tally;
+pub use self::report::{Tally, parse_cargo_test, summary};
 
 use self::options::Step;
 use crate::shell::Shell;

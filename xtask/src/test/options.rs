@@ -2,12 +2,21 @@
 
 use clap::{Args, ValueEnum};
 
+use crate::roots::Suite;
+
 /// What to run.
 #[derive(Args)]
 pub struct Options {
     /// Run this step alone; repeatable.
     #[arg(long, value_name = "STEP")]
     pub(super) only: Vec<Step>,
+    /// In the root of this system (as root): the tests of whole programs, of the release as it is installed there;
+    /// repeatable.
+    #[arg(long, value_name = "SYSTEM", conflicts_with_all = ["only", "quick"])]
+    pub on: Vec<Suite>,
+    /// With --on, these tests alone; repeatable.
+    #[arg(long = "test", value_name = "NAME", requires = "on")]
+    pub tests: Vec<String>,
     /// Leave out what takes minutes: loom and fuzzing.
     #[arg(long)]
     pub(super) quick: bool,

@@ -87,7 +87,7 @@ int strcmp(const char *a, const char *b)
 	return (unsigned char)*a - (unsigned char)*b;
 }
 
-char *strchr(const char *text, int byte)
+char *(strchr)(const char *text, int byte)
 {
 	for (; *text != (char)byte; text++)
 		if (!*text)

@@ -64,14 +64,14 @@ static inline long hwa_syscall6(long number, long a, long b, long c, long d, lon
 #define HWA_SYS_6(n, a, b, c, d, e, f) hwa_syscall6(n, (long)(a), (long)(b), (long)(c), (long)(d), (long)(e), (long)(f))
 
 /* The compiler calls the first four itself, also in freestanding code; they are sys.c's, except in
- * the tests, which are linked with a C library. */
+ * the tests, which are linked with a C library. That may have a macro of the last one's name. */
 void *memcpy(void *restrict to, const void *restrict from, size_t bytes);
 void *memmove(void *to, const void *from, size_t bytes);
 void *memset(void *to, int byte, size_t bytes);
 int memcmp(const void *a, const void *b, size_t bytes);
 size_t strlen(const char *text);
 int strcmp(const char *a, const char *b);
-char *strchr(const char *text, int byte);
+char *(strchr)(const char *text, int byte);
 
 /* Returns what follows `prefix` in `text`, or NULL if `text` does not start with it. */
 static inline const char *hwa_after(const char *text, const char *prefix)

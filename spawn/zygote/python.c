@@ -17,10 +17,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* More than PyConfig takes in any version: 3.13 has 520 bytes. */
+/* More than PyConfig takes in any version: 3.14 has some 550. */
 #define CONFIG_BYTES 16384
 #define MINOR_MIN 8
-#define MINOR_MAX 13
+#define MINOR_MAX 14
 
 struct python hwsp_py;
 
@@ -73,8 +73,8 @@ static bool start_interpreter(int argc, char **argv)
 	return started;
 }
 
-/* Returns NULL, or why processes could not be faithful. */
-static const char *import(const char *names)
+/* Returns NULL, or why processes could not be faithful. `ctype`: the variable LC_CTYPE before the start, or NULL. */
+static const char *import(const char *names, const char *ctype)
 {
 	const char *const texts[] = {hwsp_python_code, hwsp_python_random};
 	object *space = hwsp_py.PyDict_New(), *draws = hwsp_python_draws();
@@ -91,7 +91,7 @@ static const char *import(const char *names)
 		zygote.become = hwsp_py.PyDict_GetItemString(space, "become");
 	}
 	if (prepare && zygote.become)
-		done = hwsp_py.PyObject_CallFunction(prepare, "sI", names, hwsp_draws_count());
+		done = hwsp_py.PyObject_CallFunction(prepare, "sIy", names, hwsp_draws_count(), ctype);
 	if (!done) {
 		hwsp_py.PyErr_Clear();
 		return "the interpreter could not run its zygote's code";
@@ -257,7 +257,7 @@ static void refuse_program(void)
 	char program[96];
 
 	hwsp_read_link("/proc/self/exe", program, sizeof program);
-	hwsp_zygote_refuse(HWSP_UNFAITHFUL, "what runs is %s, no Python of version 3.8 to 3.13", program);
+	hwsp_zygote_refuse(HWSP_UNFAITHFUL, "what runs is %s, no Python of version 3.8 to 3.14", program);
 }
 
 int hwsp_python_main(int argc, char **argv)
@@ -273,7 +273,8 @@ int hwsp_python_main(int argc, char **argv)
 	if (!find_functions())
 		refuse_program();
 	const char *given = getenv(HWSP_IMPORTS_VARIABLE);
-	char *names = strdup(given ? given : "");
+	char *names = strdup(given ? given : ""), *ctype = getenv("LC_CTYPE");
+	ctype = ctype ? strdup(ctype) : NULL;
 	unsetenv(HWSP_IMPORTS_VARIABLE);
 	read_signals(zygote.inherited);
 	if (!names || stat(".", &zygote.directory))
@@ -283,12 +284,13 @@ int hwsp_python_main(int argc, char **argv)
 	if (!hwsp_python_read(argv, &read) || read.kind != HWSP_PYTHON_INPUT || read.what ||
 		!start_interpreter(argc, argv))
 		hwsp_zygote_refuse(HWSP_UNFAITHFUL, "the interpreter does not start with these options");
-	reason = import(names);
+	reason = import(names, ctype);
 	if (reason)
 		hwsp_zygote_refuse(reason[0] == '?' || reason[0] == '-' ? HWSP_LEAVES_OUT : HWSP_UNFAITHFUL, "%s",
 			reason);
 	hwsp_draws_end();
 	free(names);
+	free(ctype);
 	fflush(NULL);
 	close_files(opened);
 	read_signals(zygote.stopped);

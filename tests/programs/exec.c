@@ -10,6 +10,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "older.h"
+
 extern char **environ;
 static char *bare[] = {NULL};
 

@@ -18,6 +18,8 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "older.h"
+
 static int mounted;
 
 static const char *error(int failed)

@@ -16,6 +16,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "older.h"
+
 static sigjmp_buf beyond;
 
 static const char *error(int failed)

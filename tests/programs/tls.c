@@ -1,5 +1,6 @@
 /* Uses the thread-local storage of the libraries it is linked with and of those in its arguments, in this thread, in
  * others, and in one with the smallest possible stack in steps of a page. */
+#define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>

@@ -62,8 +62,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode> {
         Task::Release { arch } => release::run(&shell, arch)?,
         Task::Docs => docs::run(&shell)?,
         Task::Test(options) => {
-            let passed = if options.on.is_empty() { test::run(&shell, options)? } else { roots::run(&shell, options)? };
-            if !passed {
+            if !test::run(&shell, options)? {
                 return Ok(ExitCode::FAILURE);
             }
         }

@@ -72,6 +72,7 @@ const PACKAGES: &[Package] = &[
     Package::optional("libfabric-dev", "the carrier of links over libfabric"),
     Package::optional("libpython3.11-testsuite", "a test suite that is run by Headwater"),
     Package::optional("stress-ng", "the same"),
+    Package::optional("debootstrap", "roots of other systems, in which the release is tested"),
     Package::optional("dpkg-dev", "source packages with test suites"),
     Package::optional("python3-mpi4py", "a module of which the tests are run by Headwater"),
     Package::optional("python3-numpy", "the same"),

@@ -13,6 +13,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "../older.h"
 #include "worker.h"
 
 /* The root, so that absolute paths are reported as in another directory. */

@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "../older.h"
 #include "worker.h"
 
 static struct slot {

@@ -35,6 +35,8 @@
 #include <thread>
 #include <unistd.h>
 
+#include "../older.h"
+
 extern char **environ;
 extern "C" void *__libc_stack_end;
 

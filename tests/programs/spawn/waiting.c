@@ -6,6 +6,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../older.h"
+
 int main(int argc, char **argv)
 {
 	for (int i = 0; argc == 3 && i < atoi(argv[2]); i++) {

@@ -97,6 +97,8 @@ impl Fixture {
         let compiler = if source.extension().is_some_and(|e| e == "cpp") { "c++" } else { "cc" };
         let mut command = Command::new(compiler);
         command.args(["-O1", "-g", "-Wall", "-Wextra", "-Werror", "-o"]).arg(&path).arg(&source).args(flags);
+        // Before glibc 2.34 these are libraries of their own.
+        command.args(["-Wl,--as-needed", "-ldl", "-lpthread", "-lrt"]);
         let output = command.output().unwrap_or_else(|e| panic!("{compiler} can't be started: {e}"));
         assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
         path

@@ -108,7 +108,9 @@ impl Mpi {
             Some("f90") => "mpifort",
             _ => "mpicc",
         };
-        if !self.command(compiler).is_file() {
+        // Its configuration is missing where it was installed without a compiler.
+        let works = Command::new(self.command(compiler)).arg("-show").output().is_ok_and(|o| o.status.success());
+        if !works {
             return Err(format!("{} has no {compiler}", self.name));
         }
         let mut command = Command::new(self.command(compiler));

@@ -2,8 +2,6 @@
 
 mod sysroot;
 
-pub use self::sysroot::mirror;
-
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};

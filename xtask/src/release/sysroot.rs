@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 
+use crate::roots::mirror;
 use crate::shell::Shell;
 use crate::system::Architecture;
 
@@ -71,18 +72,6 @@ impl Apt<'_> {
         command.args(self.options.iter().flat_map(|option| ["-o", option])).arg(verb);
         command
     }
-}
-
-/// The address of the Debian archive that this machine uses.
-///
-/// # Errors
-/// It uses none, as another distribution.
-pub fn mirror(shell: &Shell) -> Result<String> {
-    let format = "$(REPO_URI) $(LABEL)";
-    let mut list = shell.command("apt-get");
-    let text = shell.run(list.args(["indextargets", "--format", format, "Created-By: Packages"]))?;
-    let found = text.lines().find_map(|line| line.strip_suffix(" Debian"));
-    Ok(found.context("apt has no source of Debian's: releases are built on Debian")?.to_owned())
 }
 
 /// Makes absolute links relative, since they mean files below `root`.

@@ -1,60 +1,40 @@
 //! A root directory of another Debian, and commands in it.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::Result;
-use clap::ValueEnum;
+use anyhow::{Context, Result};
 
-use crate::release::mirror;
 use crate::shell::Shell;
+use crate::system::Architecture;
 
-/// What test programs are built with, and what they start.
-const PACKAGES: &[&str] = &[
-    "bindfs",
-    "fuse3",
-    "g++",
-    "gcc",
-    "gdb",
-    "gfortran",
-    "git",
-    "iproute2",
-    "libc6-dev",
-    "libmpich-dev",
-    "libopenmpi-dev",
-    "lua5.4",
-    "mpich",
-    "openmpi-bin",
-    "openssh-client",
-    "perl",
-    "procps",
-    "python3",
-    "python3-dev",
-    "python3-numpy",
-    "python3-venv",
-    "rsync",
-    "sqlite3",
-    "strace",
-    "xz-utils",
-];
-
-/// What a root holds when it is complete: the packages that it has.
+/// What a complete root holds: the list of the packages that were installed.
 const COMPLETE: &str = "complete";
+/// The search path of programs.
+const PATH: &str = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// Makes a directory the root, with devices and processes of its own, and runs a command there. A shell stays as the
-/// first process: it reaps what loses its parent.
+/// first process: it reaps what loses its parent. `$1`: the root. `$2`: a line for binfmt_misc, or nothing. `$3` and
+/// `$4`: paths that are shown, read-only and writable. `$5`: the working directory.
 const ENTER: &str = r#"set -eu
-root=$1 shown=$2 directory=$3; shift 3
+root=$1 emulator=$2 shown=$3 shared=$4 directory=$5; shift 5
 mount --bind "$root" "$root"
 mount --rbind /dev "$root/dev"
 mount --rbind /sys "$root/sys"
 mount -t proc proc "$root/proc"
 mount -t tmpfs -o mode=1777 tmpfs "$root/dev/shm"
-for path in $shown; do
+for path in $shown $shared; do
     mkdir -p "$root$path"
     mount --rbind "$path" "$root$path"
+done
+for path in $shown; do
     mount -o remount,bind,ro "$root$path"
 done
+if [ "$emulator" ]; then
+    mount -t binfmt_misc binfmt_misc "$root/proc/sys/fs/binfmt_misc"
+    echo "$emulator" > "$root/proc/sys/fs/binfmt_misc/register"
+fi
 mkdir -p "$root/host" "$root$directory"
 cd "$root"
 pivot_root . host
@@ -63,69 +43,98 @@ cd "$directory"
 "$@"
 exit $?"#;
 
-/// A release of Debian, which stands for the systems with its C library.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Suite {
-    /// glibc 2.31, as in SLES 15.
-    Bullseye,
-    /// glibc 2.36.
-    Bookworm,
-    /// glibc 2.41.
-    Trixie,
-    /// What is newest.
-    Sid,
-}
+/// Tells the kernel's binfmt_misc that qemu runs programs for aarch64: the beginning of such an ELF file, the bits of it
+/// that count, and the emulator, which the kernel opens at once (F) and tells the program's own name (P).
+const EMULATOR: &str = r":qemu-aarch64:M::\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\xb7\x00:\xff\xff\xff\xff\xff\xff\xff\x00\xff\xff\xff\xff\xff\xff\xff\xff\xfe\xff\xff\xff:/usr/bin/qemu-aarch64-static:FPO";
 
-impl Suite {
-    /// Debian's name.
-    pub fn name(self) -> String {
-        self.to_possible_value().expect("no suite is hidden").get_name().to_owned()
-    }
+/// What a root is made of.
+#[derive(Clone, Copy, Debug)]
+pub struct Contents {
+    /// The directory below `target/roots`.
+    pub name: &'static str,
+    /// The release of Debian.
+    pub suite: &'static str,
+    /// The architecture of its programs. Another one than this machine's is emulated.
+    pub architecture: Option<Architecture>,
+    /// Another architecture that packages may be of.
+    pub foreign: Option<Architecture>,
+    /// Packages, beside the smallest system.
+    pub packages: &'static [&'static str],
 }
 
 /// A root directory.
 #[derive(Debug)]
 pub struct Root<'a> {
     shell: &'a Shell,
+    contents: Contents,
     path: PathBuf,
     /// Paths of this machine that are shown in it, read-only.
     pub shown: Vec<PathBuf>,
+    /// Paths of this machine that it may change.
+    pub shared: Vec<PathBuf>,
 }
 
 impl Root<'_> {
-    /// The root of this suite below `target/roots`, which is made if it isn't there.
-    pub fn of(shell: &Shell, suite: Suite) -> Result<Root<'_>> {
-        let path = shell.path("target/roots").join(suite.name());
-        let root = Root { shell, path, shown: Vec::new() };
-        let packages = PACKAGES.join(" ");
+    /// The root, which is made if it isn't there.
+    pub fn of(shell: &Shell, contents: Contents) -> Result<Root<'_>> {
+        let path = shell.path("target/roots").join(contents.name);
+        let root = Root { shell, contents, path, shown: Vec::new(), shared: Vec::new() };
+        let packages = contents.packages.join(" ");
         let stamp = root.path.join(COMPLETE);
         if std::fs::read_to_string(&stamp).is_ok_and(|installed| installed == packages) {
             return Ok(root);
         }
-        shell.step(&format!("root of {} (once; some minutes)", suite.name()), || root.fill(suite))?;
+        shell.step(&format!("root of {} (once; some minutes)", contents.name), || root.fill())?;
         std::fs::write(stamp, packages)?;
         Ok(root)
     }
 
-    fn fill(&self, suite: Suite) -> Result<()> {
-        let partial = self.path.with_extension("partial");
+    fn fill(&self) -> Result<()> {
         if !self.path.exists() {
-            if partial.exists() {
-                std::fs::remove_dir_all(&partial)?;
-            }
-            std::fs::create_dir_all(&partial)?;
-            // What it mounts goes with the namespace.
-            let mut strap = self.shell.command("unshare");
-            strap.args(["--mount", "debootstrap", "--variant=minbase", &suite.name()]);
-            self.shell.run(strap.arg(&partial).arg(mirror(self.shell)?))?;
-            // A mirror's index may be older than it says that it is valid.
-            std::fs::write(partial.join("etc/apt/apt.conf.d/valid"), "Acquire::Check-Valid-Until \"false\";\n")?;
-            std::fs::rename(&partial, &self.path)?;
+            self.strap()?;
         }
-        let install = "export DEBIAN_FRONTEND=noninteractive; apt-get -q update && \
-            apt-get -qy -o Dpkg::Use-Pty=0 install --no-install-recommends \"$@\" && apt-get clean";
-        self.shell.run(self.command("sh", Path::new("/")).args(["-c", install, "sh"]).args(PACKAGES))?;
+        let foreign = self
+            .contents
+            .foreign
+            .map_or("true".to_owned(), |foreign| format!("dpkg --add-architecture {}", foreign.debian()));
+        let install = format!(
+            "export DEBIAN_FRONTEND=noninteractive; {foreign} && apt-get -q update && \
+             apt-get -qy -o Dpkg::Use-Pty=0 install --no-install-recommends \"$@\" && apt-get clean"
+        );
+        let mut command = self.command("sh", Path::new("/"));
+        self.shell.run(command.args(["-c", &install, "sh"]).args(self.contents.packages))?;
         Ok(())
+    }
+
+    /// Makes the smallest system.
+    fn strap(&self) -> Result<()> {
+        let partial =
+            Root { path: self.path.with_extension("partial"), shown: Vec::new(), shared: Vec::new(), ..*self };
+        if partial.path.exists() {
+            std::fs::remove_dir_all(&partial.path)?;
+        }
+        std::fs::create_dir_all(&partial.path)?;
+        // What debootstrap mounts goes with the namespace.
+        let mut strap = self.shell.command("unshare");
+        strap.args(["--mount", "debootstrap", "--variant=minbase"]);
+        if let Some(architecture) = self.emulated() {
+            strap.arg("--foreign").arg(format!("--arch={}", architecture.debian()));
+        }
+        self.shell.run(strap.arg(self.contents.suite).arg(&partial.path).arg(mirror(self.shell)?))?;
+        if self.emulated().is_some() {
+            let mut second = partial.command("/debootstrap/debootstrap", Path::new("/"));
+            self.shell.run(second.arg("--second-stage"))?;
+        }
+        std::fs::write(partial.path.join("etc/hosts"), "127.0.0.1 localhost\n::1 localhost\n")?;
+        // A mirror's index may be older than it says that it is valid.
+        let options = partial.path.join("etc/apt/apt.conf.d/valid");
+        std::fs::write(options, "Acquire::Check-Valid-Until \"false\";\n")?;
+        std::fs::rename(&partial.path, &self.path).context("a root that is complete")
+    }
+
+    /// The architecture, if it isn't this machine's.
+    fn emulated(&self) -> Option<Architecture> {
+        self.contents.architecture.filter(|architecture| Architecture::here().ok() != Some(*architecture))
     }
 
     /// The path on this machine of a file in it.
@@ -135,13 +144,30 @@ impl Root<'_> {
     }
 
     /// A command that runs in it, in `directory`, as root with the system's own environment.
-    pub fn command(&self, program: impl AsRef<std::ffi::OsStr>, directory: &Path) -> Command {
-        let shown: Vec<_> = self.shown.iter().map(|path| path.display().to_string()).collect();
+    pub fn command(&self, program: impl AsRef<OsStr>, directory: &Path) -> Command {
+        let words =
+            |paths: &[PathBuf]| paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(" ");
         let mut command = self.shell.command("unshare");
-        command.args(["--mount", "--pid", "--fork", "--kill-child", "sh", "-c", ENTER, "sh"]);
-        command.arg(&self.path).arg(shown.join(" ")).arg(directory);
-        command.args(["env", "-i", "HOME=/root", "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"]);
-        command.arg(program);
+        if self.emulated().is_some() {
+            // A user namespace has a binfmt_misc of its own: this machine's stays as it is.
+            command.args(["--user", "--map-users=0,0,65536", "--map-groups=0,0,65536"]);
+        }
+        command.args(["--mount", "--pid", "--fork", "--kill-child", "sh", "-c", ENTER, "sh"]).arg(&self.path);
+        command.arg(self.emulated().map_or("", |_| EMULATOR));
+        command.arg(words(&self.shown)).arg(words(&self.shared)).arg(directory);
+        command.args(["env", "-i", "HOME=/root", PATH]).arg(program);
         command
     }
+}
+
+/// The address of the Debian archive that this machine uses.
+///
+/// # Errors
+/// It uses none, as another distribution.
+pub fn mirror(shell: &Shell) -> Result<String> {
+    let format = "$(REPO_URI) $(LABEL)";
+    let mut list = shell.command("apt-get");
+    let text = shell.run(list.args(["indextargets", "--format", format, "Created-By: Packages"]))?;
+    let found = text.lines().find_map(|line| line.strip_suffix(" Debian"));
+    Ok(found.context("apt has no source of Debian's: this needs a Debian")?.to_owned())
 }

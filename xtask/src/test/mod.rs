@@ -1,6 +1,7 @@
 //! Everything that continuous integration runs, in one order, with one summary.
 
 mod c_program;
+mod on;
 mod options;
 mod report;
 mod steps;
@@ -13,7 +14,7 @@ use clap::ValueEnum;
 
 pub use self::c_program::{SANITIZER_FLAGS, run_c};
 pub use self::options::Options;
-pub use self::report::{Tally, parse_cargo_test, summary};
+pub use self::report::Tally;
 
 use self::options::Step;
 use crate::shell::Shell;
@@ -22,7 +23,7 @@ use crate::{setup, side_by_side, suites};
 impl Step {
     /// Minutes of computing on which no other step depends.
     fn is_behind(self) -> bool {
-        matches!(self, Step::Loom | Step::Sim | Step::Fuzz)
+        matches!(self, Step::On | Step::Loom | Step::Sim | Step::Fuzz)
     }
 
     fn run(self, shell: &Shell, options: &Options) -> Result<Tally> {
@@ -36,6 +37,7 @@ impl Step {
             Step::Cargo => steps::cargo(shell),
             Step::Docs => steps::docs(shell),
             Step::Suites => suites::test(shell),
+            Step::On => on::by_turn(shell),
             Step::Loom => steps::loom(shell),
             Step::Sim => steps::sim(shell, options.seeds),
             Step::Fuzz => steps::fuzz(shell, options.fuzz_seconds),
@@ -47,8 +49,11 @@ impl Step {
 /// compute run behind the others, whose tests wait for much.
 pub fn run(shell: &Shell, options: &Options) -> Result<bool> {
     setup::run(shell)?;
+    if !options.on.is_empty() {
+        return on::run(shell, options);
+    }
     let is_wanted = |step: &Step| {
-        let slow = matches!(step, Step::Loom | Step::Fuzz);
+        let slow = matches!(step, Step::On | Step::Loom | Step::Fuzz);
         if options.only.is_empty() { !(options.quick && slow) } else { options.only.contains(step) }
     };
     let wanted = Step::value_variants().iter().copied().filter(is_wanted);

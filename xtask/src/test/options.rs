@@ -2,7 +2,7 @@
 
 use clap::{Args, ValueEnum};
 
-use crate::roots::Suite;
+use crate::roots::Tested;
 
 /// What to run.
 #[derive(Args)]
@@ -13,11 +13,11 @@ pub struct Options {
     /// In the root of this system (as root): the tests of whole programs, of the release as it is installed there;
     /// repeatable.
     #[arg(long, value_name = "SYSTEM", conflicts_with_all = ["only", "quick"])]
-    pub on: Vec<Suite>,
+    pub(super) on: Vec<Tested>,
     /// With --on, these tests alone; repeatable.
     #[arg(long = "test", value_name = "NAME", requires = "on")]
-    pub tests: Vec<String>,
-    /// Leave out what takes minutes: loom and fuzzing.
+    pub(super) tests: Vec<String>,
+    /// Leave out what takes minutes: loom, fuzzing and other systems.
     #[arg(long)]
     pub(super) quick: bool,
     /// How long each decoder is fuzzed, in seconds.
@@ -49,6 +49,8 @@ pub(super) enum Step {
     Docs,
     /// The short form of other people's test suites.
     Suites,
+    /// The release in the root of another system; each commit has the next one.
+    On,
     /// Every interleaving of the shared table's writer and readers.
     Loom,
     /// Simulated nodes with faults.

@@ -14,7 +14,7 @@ use crate::{cc, dist, docs, fabric, files, fuzz, mpiio, setup, shim, side_by_sid
 const FUZZ_MANIFEST: &str = "--manifest-path=fuzz/Cargo.toml";
 /// The build directory of the C tests.
 const C_TESTS: &str = "target/c-tests";
-const CARGO_TEST_SECONDS_MAX: u64 = 2400;
+const CARGO_TEST_SECONDS_MAX: u64 = 3600;
 const TESTS_A_PROCESSOR: usize = 2;
 
 pub fn fmt(shell: &Shell) -> Result<Tally> {

@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../../../../tests/programs/older.h"
 #include "show.h"
 
 extern char **environ;

@@ -20,6 +20,8 @@
 #include <sys/xattr.h>
 #include <time.h>
 
+#include "../../older.h"
+
 /* Each call has memory of its own, some pages from the others', and not at the start of one. */
 #define APART 14336
 #define SLOTS 13

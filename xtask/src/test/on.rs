@@ -1,0 +1,118 @@
+//! The project's tests of whole programs, of the release as it is installed in a root.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+
+use super::Options;
+use super::report::{Tally, parse_cargo_test, summary};
+use crate::headwater::host;
+use crate::release;
+use crate::roots::{Root, Tested};
+use crate::shell::Shell;
+use crate::system::Architecture;
+
+/// The tests of sessions, of spawning and of the I/O library.
+const TESTS: &[&str] = &["e2e", "mount", "spawn", "spawn_command", "spawn_python", "warm_ranks", "mpiio"];
+/// Those that continuous integration runs on one system for each commit.
+const TESTS_SHORT: &[&str] = &["e2e", "spawn_command", "warm_ranks"];
+/// The systems of which that is one.
+const TURNS: &[Tested] = &[Tested::Bullseye, Tested::Trixie, Tested::Sid];
+const TEST_SECONDS_MAX: u64 = 2400;
+/// Where they are built.
+const BUILT: &str = "target/roots-tests";
+
+/// Builds the release and the tests, and runs these in the roots of the systems. Returns true if nothing failed.
+pub fn run(shell: &Shell, options: &Options) -> Result<bool> {
+    release::run(shell, &[Architecture::here()?])?;
+    let wanted = |name: &&&str| options.tests.is_empty() || options.tests.iter().any(|test| test == **name);
+    let wanted: Vec<&str> = TESTS.iter().filter(wanted).copied().collect();
+    let programs = shell.step("build the tests", || build(shell, &wanted))?;
+    let mut done = Vec::new();
+    for system in &options.on {
+        let root = root(shell, *system)?;
+        for (name, program) in &programs {
+            let name = format!("{} {name}", system.name());
+            let start = shell.begin(&name);
+            let tally = test(shell, &root, program)?;
+            shell.end(&name, start, tally.failed.is_empty());
+            if !tally.failed.is_empty() {
+                println!("{}", tally.output.trim_end());
+            }
+            done.push((name, tally, start.elapsed()));
+        }
+    }
+    Ok(summary(&done))
+}
+
+/// The short form, on the system whose turn it is: each commit has the next one.
+pub fn by_turn(shell: &Shell) -> Result<Tally> {
+    if !(rustix::process::geteuid().is_root() && Path::new("/usr/sbin/debootstrap").exists()) {
+        return Ok(Tally::skipped("other systems: their roots need root and debootstrap".into()));
+    }
+    let commits: usize = shell.run(shell.command("git").args(["rev-list", "--count", "HEAD"]))?.trim().parse()?;
+    let system = TURNS[commits % TURNS.len()];
+    release::run(shell, &[Architecture::here()?])?;
+    let programs = build(shell, TESTS_SHORT)?;
+    let root = root(shell, system)?;
+    let mut done = Tally::default();
+    for (_, program) in &programs {
+        let mut tally = test(shell, &root, program)?;
+        for what in tally.failed.iter_mut().chain(&mut tally.skipped) {
+            *what = format!("{}: {what}", system.name());
+        }
+        done.add(tally);
+    }
+    Ok(done)
+}
+
+/// The system's root, with the release and what the tests read.
+fn root(shell: &Shell, system: Tested) -> Result<Root<'_>> {
+    let mut root = Root::of(shell, system.contents())?;
+    shell.step(&format!("install the release in {}", system.name()), || install(shell, &root))?;
+    root.shown = ["docs", "spawn/include", "tests", "shim/audit/tests", BUILT].map(|path| shell.path(path)).into();
+    Ok(root)
+}
+
+/// Installs this machine's release to `/usr`.
+fn install(shell: &Shell, root: &Root<'_>) -> Result<()> {
+    let archive = release::archive(shell, Architecture::here()?);
+    ensure!(archive.exists(), "{} is missing: run `cargo xtask release` first", archive.display());
+    let name = archive.file_name().context("an archive has a name")?;
+    std::fs::copy(&archive, root.outside("tmp").join(name))?;
+    let script = "tar -xf \"$1\" && rm \"$1\" && sh headwater-*/install.sh --prefix /usr && rm -r headwater-*";
+    shell.run(root.command("sh", Path::new("/tmp")).args(["-euc", script, "sh"]).arg(name))?;
+    Ok(())
+}
+
+/// Builds the tests, linked statically, so that they run with any C library; returns their names and paths.
+fn build(shell: &Shell, tests: &[&str]) -> Result<Vec<(String, PathBuf)>> {
+    let (target, directory) = (host(shell)?, format!("--target-dir={BUILT}"));
+    let mut command = shell.cargo(&["test", "--no-run", "--quiet", "--message-format=json", "--target", &target]);
+    command.args([&directory, "--package=headwater-tests"]).env("RUSTFLAGS", "-C target-feature=+crt-static");
+    for name in tests {
+        command.args(["--test", name]);
+    }
+    let output = shell.run(&mut command)?;
+    let messages: Vec<Value> = output.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    let path = |name: &str| {
+        let is_it = |message: &&Value| message["target"]["name"] == name && message["executable"].is_string();
+        let path = messages.iter().find(is_it).and_then(|message| message["executable"].as_str());
+        Ok((name.to_owned(), PathBuf::from(path.with_context(|| format!("cargo built no test `{name}`"))?)))
+    };
+    tests.iter().copied().map(path).collect()
+}
+
+fn test(shell: &Shell, root: &Root<'_>, program: &Path) -> Result<Tally> {
+    let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let mut command = root.command("env", &shell.path("tests"));
+    command.arg("HEADWATER_TEST_PREFIX=/usr").arg(format!("RUST_TEST_THREADS={}", 2 * processors));
+    command.arg(program).arg("--show-output");
+    let finished = shell.capture_limited(&command, TEST_SECONDS_MAX)?;
+    let mut tally = parse_cargo_test(&finished.output);
+    if !finished.status.success() && tally.failed.is_empty() {
+        tally.failed.push(format!("{}: {}", program.display(), finished.status));
+    }
+    Ok(tally)
+}

@@ -10,6 +10,7 @@ mod discover;
 mod doctor;
 mod exec;
 mod help;
+mod installed;
 mod io;
 mod launch;
 mod message;

@@ -167,6 +167,7 @@ char **hwa_environment(const struct hwa_namespace *ns)
 	return place ? *place : NULL;
 }
 
+/* Before glibc 2.34, libdl and libpthread may come before the libc that they need, and that has __errno_location. */
 void hwa_redirect(const struct link_map *map, int slot)
 {
 	struct symbols symbols;
@@ -179,7 +180,7 @@ void hwa_redirect(const struct link_map *map, int slot)
 		hwa_namespaces[slot].errno_location = (int *(*)(void))(symbols.base + location.value);
 	if (!hwa_namespaces[slot].environment)
 		hwa_namespaces[slot].environment = environment_in(&symbols);
-	if (!hwa_namespaces[slot].errno_location || (const char *)symbols.table > symbols.strings)
+	if ((const char *)symbols.table > symbols.strings)
 		return;
 
 	/* The symbol table is followed by its strings. */

@@ -13,11 +13,19 @@
 #define mallinfo2 mallinfo
 #endif
 #if !__GLIBC_PREREQ(2, 34)
-#define execveat(directory, path, argv, envp, flags) ((int)syscall(SYS_execveat, directory, path, argv, envp, flags))
-#define close_range(first, last, flags) ((int)syscall(SYS_close_range, first, last, flags))
 #ifndef SYS_close_range
 #define SYS_close_range 436
 #endif
+#define execveat older_execveat
+#define close_range older_close_range
+static inline int older_execveat(int directory, const char *path, char *const argv[], char *const envp[], int flags)
+{
+	return (int)syscall(SYS_execveat, directory, path, argv, envp, flags);
+}
+static inline int older_close_range(unsigned first, unsigned last, int flags)
+{
+	return (int)syscall(SYS_close_range, first, last, flags);
+}
 #endif
 
 #endif

@@ -14,7 +14,9 @@ pub fn run(shell: &Shell) -> Result<()> {
     shell.step("build headwater", || files::copy_if_changed(&headwater::build(shell)?, &dist.join("bin/headwater")))?;
     shell.step("build the audit library", || {
         let library = shim::build_audit(shell, &shell.built("shim"))?;
-        files::copy_if_changed(&library, &dist.join("lib").join(library.file_name().context("a library has a name")?))
+        files::copy_if_changed(&library, &dist.join("lib").join(library.file_name().context("a library has a name")?))?;
+        let trial = shim::build_trial(shell, &shell.built("shim"))?;
+        files::copy_if_changed(&trial, &dist.join("lib/headwater").join(trial.file_name().context("as above")?))
     })?;
     shell.step("build the Slurm plugin", || slurm::dist(shell, &dist))?;
     shell.step("build the spawning libraries", || spawn::dist(shell, &dist))?;

@@ -6,7 +6,7 @@ use anyhow::{Context, Result, ensure};
 use object::read::elf::{Dyn, ElfFile64, FileHeader, ProgramHeader};
 use object::{Object, ObjectSymbol, elf};
 
-use crate::cc::compiler;
+use crate::cc::{self, compiler};
 use crate::shell::{Shell, display};
 use crate::{fabric, files, mpiio, side_by_side, slurm, spawn};
 
@@ -46,6 +46,8 @@ const AUDIT_STACK: &str = "-Wstack-usage=768";
 pub const AUDIT_SOURCES: &str = "shim/audit";
 /// Its tests.
 pub const AUDIT_TESTS: &str = "shim/audit/tests";
+/// The source of the library that tries what the loader does to audited programs.
+const TRIAL: &str = "shim/trial";
 const AUDIT_LIBRARY: &str = "libheadwater-audit.so";
 /// The function by which the loader detects an audit library, and the prefix of all of its functions.
 const AUDIT_ENTRY: &str = "la_version";
@@ -76,6 +78,14 @@ pub fn build_audit(shell: &Shell, directory: &Path) -> Result<PathBuf> {
         std::fs::write(stamp, built_from)?;
     }
     Ok(library)
+}
+
+/// Compiles the library that tries the loader into `directory`, unless nothing has changed. Returns its path.
+pub fn build_trial(shell: &Shell, directory: &Path) -> Result<PathBuf> {
+    let mut command = compiler(shell);
+    command.args(["-O2", "-fPIC", "-shared", "-Wl,-soname,loader-trial.so"]).arg(format!("{TRIAL}/trial.c"));
+    command.arg("-ldl");
+    cc::compile(shell, command, &directory.join("loader-trial.so"), &[shell.path(TRIAL)])
 }
 
 /// Checks that each header can be included by itself.

@@ -6,6 +6,7 @@ use super::check::Check;
 use crate::io::preload;
 use crate::io::trial::{self, PROGRAM};
 use crate::session::prepare;
+use crate::via::loader::fault;
 
 const NAME: &str = "audit";
 const MPI_IO: &str = "MPI I/O";
@@ -26,7 +27,15 @@ pub fn audit() -> Check {
         );
     }
     match complaint(library.as_os_str()) {
-        Some(stderr) if stderr.is_empty() => Check::ok(NAME, library.display().to_string()),
+        Some(stderr) if stderr.is_empty() => match fault() {
+            None => Check::ok(NAME, library.display().to_string()),
+            Some(fault) => Check::warning(
+                NAME,
+                format!("{}; {fault}", library.display()),
+                "`--via auto` leaves such programs alone where it can make no namespace; `--via audit` is for programs \
+                 that don't call dlmopen",
+            ),
+        },
         Some(stderr) => Check::missing(
             NAME,
             format!("the loader refuses {}: {}", library.display(), stderr.trim()),
@@ -54,8 +63,8 @@ pub fn mpi_io() -> Check {
 
 /// Returns a program's standard error when this library audits it; `None` if the program fails.
 fn complaint(library: &OsStr) -> Option<String> {
-    let (is_well, stderr) = trial::load("LD_AUDIT", library).ok()?;
-    is_well.then_some(stderr)
+    let output = trial::load(&["LD_AUDIT"], library).ok()?;
+    output.status.success().then(|| String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
 #[cfg(test)]

@@ -12,9 +12,9 @@ use std::path::{Path, PathBuf};
 
 use super::options::{InnerIoOptions, IoMode, IoOptions};
 use super::trial;
+use crate::installed;
 use crate::message::log;
 use crate::rendezvous::NodeIo;
-use crate::session::prepare;
 use crate::via::Program;
 
 /// The library's file name.
@@ -49,7 +49,7 @@ fn obstacle(programs: &[OsString], known: Option<&Program>) -> Option<String> {
     if let Some(why) = known.and_then(Program::not_audited) {
         return Some(format!("{why}, so no library can be loaded into it for --io"));
     }
-    match prepare::find_installed(MPIIO_LIBRARY) {
+    match installed::find(MPIIO_LIBRARY) {
         Ok(library) => trial::preload(&library).err(),
         Err(error) => Some(format!("{error:#}")),
     }
@@ -67,7 +67,7 @@ pub fn add(options: &InnerIoOptions, node: Option<&NodeIo>, variables: &mut Envi
     }
     // A node agent has tried its copy.
     let installed = || {
-        let library = prepare::find_installed(MPIIO_LIBRARY).map_err(|error| format!("{error:#}"))?;
+        let library = installed::find(MPIIO_LIBRARY).map_err(|error| format!("{error:#}"))?;
         trial::preload(&library).map(|()| library)
     };
     let library = node.map_or_else(installed, |node| Ok(node.library.clone()));
@@ -130,7 +130,7 @@ fn set(variables: &mut Environment, name: &str, value: &OsStr) {
 /// # Errors
 /// The library is not installed.
 pub fn installed() -> anyhow::Result<(PathBuf, Vec<String>)> {
-    let library = prepare::find_installed(MPIIO_LIBRARY)?;
+    let library = installed::find(MPIIO_LIBRARY)?;
     let (folder, begin, end) = VARIANTS;
     let entries = library.with_file_name(folder).read_dir().into_iter().flatten().flatten();
     let name =

@@ -3,25 +3,24 @@
 use std::ffi::OsStr;
 use std::io;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 
 /// A small program that is dynamically linked almost everywhere.
 pub const PROGRAM: &str = "/bin/sh";
 
-/// Runs a program that loads `library` by a variable of the loader. Returns whether it succeeds, and its standard
-/// error.
-pub fn load(variable: &str, library: &OsStr) -> io::Result<(bool, String)> {
+/// Runs a program that loads `library` by these variables of the loader.
+pub fn load(variables: &[&str], library: &OsStr) -> io::Result<Output> {
     let mut command = Command::new(PROGRAM);
-    command.args(["-c", ":"]).env_clear().env(variable, library).stdin(Stdio::null());
-    let output = command.output()?;
-    Ok((output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned()))
+    command.args(["-c", ":"]).env_clear().envs(variables.iter().map(|variable| (variable, library)));
+    command.stdin(Stdio::null()).output()
 }
 
 /// Returns an error if a program can't load this library. A trial that can't be run counts as success.
 pub fn preload(library: &Path) -> Result<(), String> {
-    match load("LD_PRELOAD", library.as_os_str()) {
-        Ok((true, stderr)) if stderr.is_empty() => Ok(()),
-        Ok((_, stderr)) => {
+    match load(&["LD_PRELOAD"], library.as_os_str()) {
+        Ok(output) if output.status.success() && output.stderr.is_empty() => Ok(()),
+        Ok(output) => {
+            let stderr = String::from_utf8_lossy(&output.stderr);
             let why = stderr.lines().next().unwrap_or("it ends at once").trim();
             Err(format!("{PROGRAM} can't load {}: {why}", library.display()))
         }

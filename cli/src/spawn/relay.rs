@@ -7,9 +7,9 @@ use std::process::Command;
 
 use anyhow::Result;
 
+use crate::installed;
 use crate::io::trial;
 use crate::message::log;
-use crate::session::prepare;
 
 /// The library that has a launcher's processes forked by zygotes.
 const LIBRARY: &str = "libheadwater-relay.so";
@@ -23,7 +23,7 @@ const NOT_EXECUTABLE: u8 = 126;
 pub fn relay(launcher: &[OsString]) -> Result<u8> {
     let (program, arguments) = launcher.split_first().expect("clap requires a program");
     let mut command = Command::new(program);
-    let library = prepare::find_installed(LIBRARY);
+    let library = installed::find(LIBRARY);
     match library.and_then(|library| trial::preload(&library).map(|()| library).map_err(anyhow::Error::msg)) {
         Ok(library) => {
             command.env(PRELOAD, before(library.as_os_str(), std::env::var_os(PRELOAD)));

@@ -22,10 +22,10 @@ use super::processes::{Processes, ReapScope};
 use super::report::Report;
 use super::screen::{Screen, Shown};
 use crate::exec::complaint;
+use crate::installed;
 use crate::message::{log, show};
 use crate::process::BlockedSignals;
 use crate::session::events;
-use crate::session::prepare;
 use crate::session::signals;
 
 /// The library that makes a program a zygote.
@@ -116,7 +116,7 @@ fn prepare(options: &SpawnOptions) -> io::Result<(Context, Option<String>)> {
 pub fn open_context(options: &SpawnOptions, mechanism: Mechanism) -> io::Result<Context> {
     let program = CString::new(options.program[0].as_bytes())?;
     // The spawning library reports a missing file.
-    let library = prepare::find_installed(ZYGOTE_LIBRARY).unwrap_or_else(|_| PathBuf::from(ZYGOTE_LIBRARY));
+    let library = installed::find(ZYGOTE_LIBRARY).unwrap_or_else(|_| PathBuf::from(ZYGOTE_LIBRARY));
     let environment = plan::environment(options.processes);
     let interpreter = plan::interpreter(options)?;
     let cores = options.cores.iter().flat_map(|Cores(cores)| cores.first().copied()).collect();

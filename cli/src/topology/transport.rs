@@ -6,8 +6,8 @@ use std::str::FromStr;
 
 use headwater_daemon::Fabric;
 
+use crate::installed;
 use crate::message::log;
-use crate::session::prepare::find_installed;
 
 /// The program that carries links over libfabric.
 const CARRIER: &str = "headwater-fabric";
@@ -37,7 +37,7 @@ impl Transport {
 
 /// Returns the carrier's path.
 pub fn find_carrier() -> anyhow::Result<PathBuf> {
-    find_installed(CARRIER)
+    installed::find(CARRIER)
 }
 
 impl FromStr for Transport {

@@ -4,6 +4,7 @@
 //! program that glibc's loader starts, and nothing of the kernel; none (*off*). A *mount* changes the program's paths,
 //! so it is used only on request.
 
+pub mod loader;
 pub mod prefix;
 mod program;
 

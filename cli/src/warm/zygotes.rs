@@ -12,7 +12,7 @@ use rustix::process::Pid;
 
 use super::packet::Answer;
 use super::request::Request;
-use crate::session::prepare;
+use crate::installed;
 use crate::spawn::library::Interpreter;
 use crate::spawn::on_behalf::{Arrived, Warm};
 
@@ -56,7 +56,7 @@ impl Zygotes {
     /// Returns an empty list.
     pub fn new() -> Zygotes {
         // The spawning library reports a missing file.
-        let library = prepare::find_installed(ZYGOTE_LIBRARY).map_or_else(|_| ZYGOTE_LIBRARY.into(), Into::into);
+        let library = installed::find(ZYGOTE_LIBRARY).map_or_else(|_| ZYGOTE_LIBRARY.into(), Into::into);
         Zygotes { library, all: Vec::new() }
     }
 

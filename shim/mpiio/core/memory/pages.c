@@ -1,6 +1,7 @@
 /* Two tables: the protected ranges, in the order of their addresses, and a stack of admitted ranges. */
 #include "pages.h"
 
+#include <assert.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -84,6 +85,7 @@ static void note_closed(uintptr_t low, uintptr_t high)
 
 static bool protect_pages(uintptr_t low, uintptr_t high, int protection)
 {
+	assert((low | high) % hwio_page_bytes == 0);
 	return hwio_libc.mprotect((void *)low, high - low, protection) == 0;
 }
 

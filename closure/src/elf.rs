@@ -10,9 +10,6 @@ use object::elf::{
 use object::endian::Endianness;
 use object::read::elf::{FileHeader, ProgramHeader};
 
-/// The granularity of the ranges, in bytes: the smallest page that Linux maps.
-pub const PAGE_BYTES: u64 = 4096;
-
 /// Versions of the GNU ABI that a current glibc knows; see `LIBC_ABI_MAX` in its `libc-abis.h`.
 const GNU_ABI_VERSION_MAX: u8 = 8;
 
@@ -38,12 +35,16 @@ pub struct Object {
 /// `None` if the file is no ELF executable or library, or if its headers are unusual and only the whole file
 /// is certainly right: headers beyond the prefix, segments beyond the file's end, nothing to load.
 pub fn inspect(prefix: &[u8], size: u64) -> Option<Object> {
+    inspect_in_pages(prefix, size, rustix::param::page_size() as u64)
+}
+
+fn inspect_in_pages(prefix: &[u8], size: u64, page_bytes: u64) -> Option<Object> {
     if !prefix.starts_with(&object::elf::ELFMAG) {
         return None;
     }
     match *prefix.get(4)? {
-        ELFCLASS32 => describe::<FileHeader32<Endianness>>(prefix, size),
-        ELFCLASS64 => describe::<FileHeader64<Endianness>>(prefix, size),
+        ELFCLASS32 => describe::<FileHeader32<Endianness>>(prefix, size, page_bytes),
+        ELFCLASS64 => describe::<FileHeader64<Endianness>>(prefix, size, page_bytes),
         _ => None,
     }
 }
@@ -62,7 +63,7 @@ pub fn is_native(start: &[u8]) -> Option<bool> {
     }
 }
 
-fn describe<H: FileHeader<Endian = Endianness>>(prefix: &[u8], size: u64) -> Option<Object> {
+fn describe<H: FileHeader<Endian = Endianness>>(prefix: &[u8], size: u64, page_bytes: u64) -> Option<Object> {
     let header = H::parse(prefix).ok()?;
     let endian = header.endian().ok()?;
     let e_type = header.e_type(endian);
@@ -78,7 +79,7 @@ fn describe<H: FileHeader<Endian = Endianness>>(prefix: &[u8], size: u64) -> Opt
     let files = segments.iter().map(|s| (s.p_offset(endian).into(), s.p_filesz(endian).into()));
     let ranges = headers.into_iter().chain(files.filter(|&(_, bytes)| bytes > 0));
     Some(Object {
-        ranges: merge(ranges.map(|r| pages(r, size)).collect::<Option<Vec<_>>>()?, RANGES_MAX),
+        ranges: merge(ranges.map(|r| pages(r, size, page_bytes)).collect::<Option<Vec<_>>>()?, RANGES_MAX),
         native: has_native_header(header, endian),
         shared_object: e_type == ET_DYN,
         has_interpreter: segments.iter().any(|s| s.p_type(endian) == PT_INTERP),
@@ -86,9 +87,9 @@ fn describe<H: FileHeader<Endian = Endianness>>(prefix: &[u8], size: u64) -> Opt
 }
 
 /// Returns the start and end of the pages of a range; `None` if it is not within `size`.
-fn pages((offset, bytes): (u64, u64), size: u64) -> Option<(u64, u64)> {
+fn pages((offset, bytes): (u64, u64), size: u64, page_bytes: u64) -> Option<(u64, u64)> {
     let end = offset.checked_add(bytes).filter(|&end| end <= size)?;
-    Some((offset - offset % PAGE_BYTES, end.checked_next_multiple_of(PAGE_BYTES)?.min(size)))
+    Some((offset - offset % page_bytes, end.checked_next_multiple_of(page_bytes)?.min(size)))
 }
 
 /// Turns (start, end) in any order into (offset, length), disjoint and ascending. Beyond `ranges_max`, the
@@ -157,6 +158,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    const PAGE_BYTES: u64 = 4096;
+
     /// Returns a 64-bit little-endian library with these segments: (type, offset, bytes).
     fn image(segments: &[(u32, u64, u64)], size: usize) -> Vec<u8> {
         let mut bytes = vec![0; 64];
@@ -177,7 +180,7 @@ mod tests {
     }
 
     fn check(segments: &[(u32, u64, u64)], size: usize, expected: Option<&[(u64, u64)]>) {
-        let object = inspect(&image(segments, size), size as u64);
+        let object = inspect_in_pages(&image(segments, size), size as u64, PAGE_BYTES);
         assert_eq!(object.as_ref().map(|o| &*o.ranges), expected, "{segments:x?} in {size}");
     }
 
@@ -189,6 +192,18 @@ mod tests {
         check(&[(1, 0x3000, 0x123)], 0x3123, Some(&[(0, 0x1000), (0x3000, 0x123)]));
         check(&[(1, 0, 0x100), (4, 0x6004, 4)], 0x9000, Some(&[(0, 0x1000), (0x6000, 0x1000)]));
         check(&[(1, 0, 0x100), (1, 0x20000, 0)], 0x9000, Some(&[(0, 0x1000)]));
+    }
+
+    #[test]
+    fn ranges_begin_and_end_on_pages_of_the_kernels_size() {
+        let library = image(&[(1, 0x1000, 0x10), (1, 0x2_3000, 0x10)], 0x9_0000);
+        for (page_bytes, expected) in [
+            (0x1000, &[(0, 0x2000), (0x2_3000, 0x1000)][..]),
+            (0x4000, &[(0, 0x4000), (0x2_0000, 0x4000)]),
+            (0x1_0000, &[(0, 0x1_0000), (0x2_0000, 0x1_0000)]),
+        ] {
+            assert_eq!(inspect_in_pages(&library, 0x9_0000, page_bytes).unwrap().ranges, expected);
+        }
     }
 
     #[test]
@@ -251,7 +266,7 @@ mod tests {
         let mut end = None;
         assert!(!object.ranges.is_empty() && object.ranges.len() <= RANGES_MAX);
         for &(offset, bytes) in &object.ranges {
-            assert!(bytes > 0 && offset % PAGE_BYTES == 0 && end < Some(offset));
+            assert!(bytes > 0 && offset % rustix::param::page_size() as u64 == 0 && end < Some(offset));
             assert!(offset + bytes <= size);
             end = Some(offset + bytes);
         }

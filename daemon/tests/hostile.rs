@@ -23,7 +23,7 @@ fn answer_to(cluster: &Cluster, bytes: &[u8]) -> Vec<u8> {
 
 fn rss() -> u64 {
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
-    statm.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4096
+    statm.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * rustix::param::page_size() as u64
 }
 
 #[test]

@@ -62,7 +62,6 @@ const TRANSFER_BYTES_MAX: u32 = 1 << 20;
 const TRANSFER_BYTES_OLD: u32 = 128 << 10;
 /// Requests in flight without a waiting process (above all read-ahead), at most.
 const BACKGROUND_MAX: u16 = 64;
-const PAGE_BYTES: u32 = 4096;
 /// The protocol that has FUSE_NOTIFY_INC_EPOCH.
 const MINOR_EXPIRE_ALL: u32 = 44;
 
@@ -137,7 +136,7 @@ fn agree(init: &Init, opening: Opening) -> Agreement {
         congestion_threshold: BACKGROUND_MAX / 4 * 3,
         max_write: transfer_bytes_max,
         time_gran: 1,
-        max_pages: (transfer_bytes_max / PAGE_BYTES) as u16,
+        max_pages: (transfer_bytes_max as usize / rustix::param::page_size()) as u16,
         flags2: (flags >> 32) as u32,
         // The backing file is on a file system that is not stacked on another.
         max_stack_depth: u32::from(flags & flag::PASSTHROUGH != 0),
@@ -208,7 +207,8 @@ mod tests {
     #[test]
     fn a_new_kernel_grants_all_that_serves() {
         let (negotiated, out) = reached(&init(7, 45, u64::MAX), Opening::None);
-        assert_eq!((negotiated.transfer_bytes_max, out.max_pages), (1 << 20, 256));
+        assert_eq!(negotiated.transfer_bytes_max, 1 << 20);
+        assert_eq!(usize::from(out.max_pages) * rustix::param::page_size(), 1 << 20);
         assert!(negotiated.has(WANTED | flag::NO_OPEN_SUPPORT | flag::NO_OPENDIR_SUPPORT));
         assert_eq!((u64::from(out.flags) | u64::from(out.flags2) << 32), negotiated.flags);
         let unwanted = [flag::POSIX_LOCKS, flag::PASSTHROUGH, flag::EXPORT_SUPPORT, flag::ATOMIC_O_TRUNC];

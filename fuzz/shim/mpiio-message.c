@@ -307,6 +307,8 @@ __attribute__((constructor)) static void start(void)
 	hwio_model_start();
 	hwio_mode = HWIO_AUTO;
 	hwio_bytes_min = 4096;
+	/* Everywhere the same messages. */
+	hwio_page_bytes = 4096;
 	memcpy(hwio_cookie, "cookie of a job", HWIO_COOKIE_BYTES);
 	for (size_t i = 0; i < FILE_BYTES; i++)
 		content[i] = (char)(i * 7 + i / 251);
@@ -355,8 +357,8 @@ static size_t compose(union message *message, enum what what)
 			envelope, .identity = identity, .path_bytes = 3, .runs = true_runs(), .path = "/f"};
 		return hwio_hint_bytes(&message->hint);
 	case OFFER:
-		message->offer = (struct hwio_offer){.envelope = envelope};
-		return sizeof(message->offer);
+		message->offer.envelope = envelope;
+		return hwio_offer_bytes();
 	case VERDICT:
 		message->verdict = (struct hwio_verdict){.id = 7,
 			.kind = HWIO_VERDICT_WRITE,

@@ -209,7 +209,7 @@ static size_t mapped_bytes_max(void)
 
 	if (hwa_sys(__NR_prlimit64, 0, RLIMIT_AS, NULL, &limit) < 0 || limit.rlim_cur == RLIM_INFINITY)
 		return SIZE_MAX;
-	return (size_t)limit.rlim_cur / SHARE_OF_LIMIT & ~(size_t)4095;
+	return (size_t)limit.rlim_cur / SHARE_OF_LIMIT;
 }
 
 void hwa_attach(char *const envp[])

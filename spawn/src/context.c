@@ -8,11 +8,11 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The limits of exec: of a string, of all strings with the pointers to them, and a size that is always accepted. The
- * kernel needs a part of it. */
-#define STRING_MAX (32u * 4096)
+/* The limits of exec: of a string, in pages; of all strings with the pointers to them, and a size that is always
+ * accepted. The kernel needs a part of it. */
+#define STRING_PAGES_MAX 32
 #define LISTS_MAX (6u << 20)
-#define LISTS_MIN (32u * 4096)
+#define LISTS_MIN (128u << 10)
 #define LISTS_MARGIN 8192
 
 extern char **environ;
@@ -264,13 +264,14 @@ static bool are_alike(const struct pspawn_state *state, const struct pspawn_proc
 /* True if exec would accept these lists; exec itself refuses the others. */
 static bool fits_exec(char *const *argv, char *const *envp, rlim_t stack)
 {
-	size_t total = 0, limit = stack / 4 < LISTS_MAX ? stack / 4 : LISTS_MAX;
+	size_t total = 0, string_max = STRING_PAGES_MAX * (size_t)sysconf(_SC_PAGESIZE);
+	size_t limit = stack / 4 < LISTS_MAX ? stack / 4 : LISTS_MAX;
 	char *const *lists[] = {argv, envp};
 
 	for (size_t number = 0; number < 2; number++)
 		for (char *const *string = lists[number]; *string; string++) {
 			size_t bytes = strlen(*string) + 1;
-			if (bytes > STRING_MAX)
+			if (bytes > string_max)
 				return false;
 			total += bytes + sizeof *string;
 		}

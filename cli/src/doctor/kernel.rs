@@ -18,8 +18,8 @@ const HELPER: &str = "fusermount3";
 const VERSION_MIN: (u32, u32) = (5, 4);
 /// The first kernel that resends the requests of a dead daemon.
 const VERSION_RESENDS: (u32, u32) = (6, 9);
-/// The largest READ where the kernel allows it, in pages.
-const REQUEST_PAGES: u64 = 256;
+/// The largest READ where the kernel allows it.
+const REQUEST_BYTES: usize = 1 << 20;
 
 /// Checks the kernel's version.
 pub fn version() -> Check {
@@ -70,20 +70,22 @@ pub fn features(found: &Found) -> Check {
 
 fn describe(features: Features, pages_max: Option<u64>) -> Check {
     let has = |flag: u64| features.flags & flag != 0;
+    let pages = (REQUEST_BYTES / rustix::param::page_size()) as u64;
     let list = [
         ("no-open", has(flag::NO_OPEN_SUPPORT)),
         ("no-opendir", has(flag::NO_OPENDIR_SUPPORT)),
         ("expiry of names", has(flag::HAS_EXPIRE_ONLY)),
         ("resending", has(flag::HAS_RESEND)),
         ("passthrough", has(flag::PASSTHROUGH)),
-        ("1 MiB requests", has(flag::MAX_PAGES) && pages_max.is_none_or(|max| max >= REQUEST_PAGES)),
+        ("1 MiB requests", has(flag::MAX_PAGES) && pages_max.is_none_or(|max| max >= pages)),
     ];
     let with = |wanted: bool| list.iter().filter(|(_, has)| *has == wanted).map(|(name, _)| *name).collect::<Vec<_>>();
     let found = format!("protocol 7.{}: {}", features.minor, with(true).join(", "));
     match with(false)[..] {
         [] => Check::ok("FUSE", found),
         ["1 MiB requests"] if has(flag::MAX_PAGES) => {
-            Check::warning("FUSE", found, "as root, `sysctl fs.fuse.max_pages_limit=256` makes big files quicker")
+            let next = format!("as root, `sysctl fs.fuse.max_pages_limit={pages}` makes big files quicker");
+            Check::warning("FUSE", found, next)
         }
         _ => Check::warning("FUSE", found, format!("a newer kernel also has {}", with(false).join(", "))),
     }
@@ -159,7 +161,7 @@ mod tests {
         let features = |flags| Features { minor: 45, flags };
         assert_eq!(describe(features(all), Some(256)).verdict, CheckResult::Ok);
         assert_eq!(describe(features(all), None).verdict, CheckResult::Ok);
-        let small = describe(features(all), Some(32));
+        let small = describe(features(all), Some(1));
         assert!(small.next.unwrap().contains("max_pages_limit"));
         let old = describe(features(all & !flag::HAS_RESEND & !flag::PASSTHROUGH), None);
         assert_eq!(old.next.unwrap(), "a newer kernel also has resending, passthrough");

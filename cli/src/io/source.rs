@@ -11,7 +11,6 @@ use anyhow::{Context, Result, anyhow};
 /// ELF constants: a program at fixed addresses, and a loaded segment.
 const ET_EXEC: u16 = 2;
 const PT_LOAD: u32 = 1;
-const PAGE_BYTES: u64 = 4096;
 /// Bytes that contain the headers.
 const HEADERS_BYTES: u64 = 4096;
 
@@ -63,7 +62,8 @@ fn base(headers: &[u8]) -> Option<u64> {
     let (first, size, count) = (number(32, 8)? as usize, number(54, 2)? as usize, number(56, 2)? as usize);
     let mut segments = (0..count).map(|segment| first.saturating_add(segment * size));
     let loaded = segments.find(|&at| number(at, 4).is_some_and(|kind| kind as u32 == PT_LOAD))?;
-    Some(number(loaded.checked_add(16)?, 8)? / PAGE_BYTES * PAGE_BYTES)
+    let page_bytes = rustix::param::page_size() as u64;
+    Some(number(loaded.checked_add(16)?, 8)? / page_bytes * page_bytes)
 }
 
 #[cfg(test)]

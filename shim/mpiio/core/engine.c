@@ -7,7 +7,9 @@
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -23,6 +25,7 @@
 #include "patterns/outstanding.h"
 #include "real.h"
 
+size_t hwio_page_bytes;
 enum hwio_mode hwio_mode = HWIO_OFF;
 size_t hwio_bytes_min = 65536;
 volatile int hwio_is_busy;
@@ -34,6 +37,17 @@ static atomic_int lock;
 static __thread int nesting __attribute__((tls_model("initial-exec")));
 static __thread sigset_t mask_before __attribute__((tls_model("initial-exec")));
 static __thread int cancel_before __attribute__((tls_model("initial-exec")));
+
+__attribute__((constructor)) static void find_page_bytes(void)
+{
+	hwio_page_bytes = getauxval(AT_PAGESZ);
+#ifdef HWIO_PRETEND_PAGES
+	/* Protecting several pages at once is as good as one page of their size. */
+	const char *pretended = getenv("HEADWATER_TEST_PAGE_BYTES");
+	if (pretended)
+		hwio_page_bytes = strtoul(pretended, NULL, 10);
+#endif
+}
 
 void hwio_enter(void)
 {

@@ -11,13 +11,16 @@
 
 #include "buffer_effects.h"
 
-#define HWIO_PAGE_BYTES 4096UL
+/* The largest page of Linux where this library runs. With a larger one, nothing is deferred. */
+#define HWIO_PAGE_BYTES_MAX 65536UL
 /* The most bytes that one read or write of Linux transfers. */
 #define HWIO_CALL_BYTES_MAX 0x7ffff000UL
 #define HWIO_PATH_BYTES_MAX 1024
 
 enum hwio_mode { HWIO_OFF, HWIO_OBSERVE, HWIO_VERIFY, HWIO_AUTO };
 
+/* The kernel's page size, a power of two. Known before any other function of the library is called. */
+extern size_t hwio_page_bytes;
 /* This process's mode; HWIO_OFF until all ranks have agreed in MPI_Init. */
 extern enum hwio_mode hwio_mode;
 /* Smaller operations go to the original without a system call. */
@@ -52,12 +55,12 @@ static inline bool hwio_examines(size_t bytes)
 
 static inline uintptr_t hwio_page_up(uintptr_t address)
 {
-	return (address + HWIO_PAGE_BYTES - 1) & ~(HWIO_PAGE_BYTES - 1);
+	return (address + hwio_page_bytes - 1) & -hwio_page_bytes;
 }
 
 static inline uintptr_t hwio_page_down(uintptr_t address)
 {
-	return address & ~(HWIO_PAGE_BYTES - 1);
+	return address & -hwio_page_bytes;
 }
 
 static inline uintptr_t hwio_least(uintptr_t a, uintptr_t b)

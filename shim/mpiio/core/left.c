@@ -8,8 +8,6 @@
 #include "real.h"
 
 #define REMEMBERED 32
-/* Smaller reads are no pattern: programs read their options, too. */
-#define BYTES_MIN HWIO_PAGE_BYTES
 
 struct ring {
 	struct {
@@ -57,7 +55,7 @@ void hwio_left_read(int descriptor, const void *memory, ssize_t bytes, enum hwio
 {
 	struct stat status;
 	int saved = errno;
-	if (why != HWIO_NOT_LEFT && bytes >= (ssize_t)BYTES_MIN && hwio_mode != HWIO_OFF && hwio_depth == 0 &&
+	if (why != HWIO_NOT_LEFT && bytes >= (ssize_t)HWIO_LEFT_BYTES_MIN && hwio_mode != HWIO_OFF && hwio_depth == 0 &&
 		fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode))
 		remember(&reads, &hwio_left_reads, (uintptr_t)memory, (size_t)bytes, why);
 	errno = saved;
@@ -79,13 +77,13 @@ void hwio_left_forwarded(enum hwio_pattern pattern, const void *memory, size_t b
 
 void hwio_left_gathered(const void *memory, size_t bytes, enum hwio_left why)
 {
-	if (why != HWIO_NOT_LEFT && bytes >= BYTES_MIN)
+	if (why != HWIO_NOT_LEFT && bytes >= HWIO_LEFT_BYTES_MIN)
 		remember(&gathers, &hwio_left_gathers, (uintptr_t)memory, bytes, why);
 }
 
 void hwio_left_written(const void *memory, size_t bytes)
 {
-	if (hwio_mode != HWIO_OFF && hwio_depth == 0 && bytes >= BYTES_MIN &&
+	if (hwio_mode != HWIO_OFF && hwio_depth == 0 && bytes >= HWIO_LEFT_BYTES_MIN &&
 		hwio_left_is_near(&hwio_left_gathers, memory))
 		hwio_left_count(HWIO_GATHER_WRITE, bytes, find_reason(&gathers, (uintptr_t)memory, true));
 }

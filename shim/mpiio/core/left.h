@@ -24,6 +24,9 @@ enum hwio_left {
 	HWIO_LEFTS
 };
 
+/* Smaller reads are no pattern: programs read their options, too. */
+#define HWIO_LEFT_BYTES_MIN 4096
+
 /* Bounds of the remembered ranges. */
 extern struct hwio_left_bounds {
 	volatile uintptr_t low, high;

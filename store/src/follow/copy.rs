@@ -11,9 +11,8 @@ use std::time::{Duration, Instant, SystemTime};
 use headwater_abi::{Attr, Path};
 use rustix::fs::OFlags;
 
-use crate::mirror::{Budget, Reservation, copied_mode, is_in_use};
+use crate::mirror::{Budget, Reservation, copied_mode, is_in_use, pages};
 
-const PAGE_BYTES: u64 = 4096;
 /// Bytes that are compared at once.
 const PIECE_BYTES: usize = 256 << 10;
 /// Larger files are not followed, in bytes, because each change means reading the whole file.
@@ -126,7 +125,7 @@ impl Copy {
         }
         let copy = OpenOptions::new().read(true).write(true).open(&self.of.copy)?;
         // All parts that are not allocated yet may be from now on, also holes.
-        self.grown.grow_to(metadata.len().saturating_sub(before.blocks() * 512).next_multiple_of(PAGE_BYTES))?;
+        self.grown.grow_to(pages(metadata.len().saturating_sub(before.blocks() * 512)))?;
         if before.len() > metadata.len() {
             copy.set_len(metadata.len())?;
         }

@@ -9,8 +9,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use headwater_abi::wire::FileHead;
 
-/// The unit in which memory is allocated, in bytes.
-const PAGE_BYTES: u64 = 4096;
 /// With less than this part of the limit left, the store is short of room.
 const SHORT_SHARE: u64 = 8;
 
@@ -130,16 +128,21 @@ impl Drop for Reservation {
     }
 }
 
+/// Returns the unit in which memory is allocated, in bytes.
+pub(super) fn page_bytes() -> u64 {
+    rustix::param::page_size() as u64
+}
+
 /// Rounds up to whole pages.
-pub(super) fn pages(bytes: u64) -> u64 {
-    bytes.next_multiple_of(PAGE_BYTES)
+pub(crate) fn pages(bytes: u64) -> u64 {
+    bytes.next_multiple_of(page_bytes())
 }
 
 /// Returns the bytes of the pages that the content of `head` covers.
 pub(super) fn pages_of(head: &FileHead) -> u64 {
     let mut counted = 0;
     let of_range = |&(offset, bytes): &(u64, u64)| {
-        let start = (offset - offset % PAGE_BYTES).max(counted);
+        let start = (offset - offset % page_bytes()).max(counted);
         counted = counted.max(pages(offset.saturating_add(bytes)));
         counted.saturating_sub(start)
     };
@@ -154,16 +157,17 @@ mod tests {
 
     #[test]
     fn ranges_take_the_pages_that_they_touch_once() {
+        let page = page_bytes();
         for (ranges, expected) in [
             (&[][..], 0),
-            (&[(0, 1)], 4096),
-            (&[(4095, 2)], 8192),
-            (&[(0, 10), (20, 10)], 4096),
-            (&[(0, 10), (5000, 0), (8191, 2)], 12_288),
-            (&[(100, 4096), (8191, 1)], 8192),
+            (&[(0, 1)], 1),
+            (&[(page - 1, 2)], 2),
+            (&[(0, 10), (20, 10)], 1),
+            (&[(0, 10), (page + 10, 0), (2 * page - 1, 2)], 3),
+            (&[(100, page), (2 * page - 1, 1)], 2),
         ] {
             let head = FileHead { attr: Attr::default(), format: 0, ranges: ranges.into(), whole: false };
-            assert_eq!(pages_of(&head), expected, "{ranges:?}");
+            assert_eq!(pages_of(&head), expected * page, "{ranges:?}");
         }
     }
 

@@ -11,13 +11,11 @@ use headwater_abi::wire::FileHead;
 use rustix::fs::{FallocateFlags, fallocate};
 
 use super::blocks::Partial;
-use super::budget::{Budget, Reservation, pages, pages_of};
+use super::budget::{Budget, Reservation, page_bytes, pages, pages_of};
 
 /// Smaller files are collected in memory and created in the mirror at once, in bytes: for them, opening costs more than
 /// copying.
 pub(super) const SMALL_BYTES_MAX: u64 = 32 << 10;
-/// Holes begin and end with pages.
-const PAGE_BYTES: usize = 4096;
 
 /// Content that is being received or read.
 #[derive(Debug)]
@@ -149,9 +147,11 @@ impl Incoming {
         if !matches!(self.slot(), Some(StoreSlot::Beside { with_holes: true })) {
             return file.write_all_at(bytes, offset);
         }
+        // Holes begin and end with pages.
+        let page = page_bytes() as usize;
         let (mut at, mut written) = (0, 0);
         while at < bytes.len() {
-            let end = (at + PAGE_BYTES - (offset + at as u64) as usize % PAGE_BYTES).min(bytes.len());
+            let end = (at + page - (offset + at as u64) as usize % page).min(bytes.len());
             if bytes[at..end].iter().all(|byte| *byte == 0) {
                 file.write_all_at(&bytes[written..at], offset + written as u64)?;
                 written = end;

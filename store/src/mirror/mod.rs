@@ -27,6 +27,7 @@ mod tests;
 
 pub use attributes::copied_mode;
 pub use blocks::{Blocks, Partial, Residency};
+pub(crate) use budget::pages;
 pub use budget::{Budget, Reservation};
 pub use incoming::Incoming;
 pub use lease::is_in_use;

@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use rustix::param::page_size;
+
 use super::{Report, Table};
 use crate::harness::{Fixture, Headwater, Program};
 
@@ -24,7 +26,7 @@ pub(super) fn run(report: &mut Report) {
         loadable += loadable_bytes(&fs::read(&path).expect("just built"));
         open.push(format!("open={}", path.display()));
     }
-    let pages = |bytes: usize| bytes.div_ceil(4096) as u64 * 4096;
+    let pages = |bytes: usize| bytes.next_multiple_of(page_size()) as u64;
     let plain = (FILES - LIBRARIES) as u64 * pages(FILE_BYTES);
     let app = fixture.build("loader.c", "bin/app", &[]);
     let reached = fixture.outside("reached");
@@ -67,7 +69,8 @@ fn loadable_bytes(elf: &[u8]) -> u64 {
     let (table, size, count) = (number(32, 8) as usize, number(54, 2) as usize, number(56, 2) as usize);
     let headers = (0..count).map(|n| table + n * size).filter(|&at| number(at, 4) == 1);
     let segments = headers.map(|at| (number(at + 8, 8), number(at + 8, 8) + number(at + 32, 8)));
+    let page = page_size() as u64;
     let pages: std::collections::BTreeSet<u64> =
-        segments.flat_map(|(from, to)| from / 4096..to.div_ceil(4096)).collect();
-    pages.len() as u64 * 4096
+        segments.flat_map(|(from, to)| from / page..to.div_ceil(page)).collect();
+    pages.len() as u64 * page
 }

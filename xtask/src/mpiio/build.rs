@@ -42,6 +42,8 @@ const FLAGS: &[&str] = &[
 
 /// Lets the core end the program where a signal's handler does what it may not.
 const CHECKED: &[&str] = &["-DHWIO_CHECK_HANDLERS"];
+/// Lets tests have larger pages than the kernel's.
+pub(super) const PRETENDING: &[&str] = &["-DHWIO_PRETEND_PAGES"];
 /// A library that is preloaded beside it, and sees allocations.
 const HANDLERS: &str = "shim/mpiio/tests/handlers";
 
@@ -87,7 +89,8 @@ pub fn build(shell: &Shell) -> Result<Built> {
 pub fn build_checked(shell: &Shell) -> Result<PathBuf> {
     let directory = shell.path("target/mpiio-checked");
     let (found, notes) = mpis::find(shell)?;
-    let built = build_into(shell, &directory, &found, (CORE, Hand::Core, CHECKED), notes)?;
+    let flags = [CHECKED, PRETENDING].concat();
+    let built = build_into(shell, &directory, &found, (CORE, Hand::Core, &flags), notes)?;
     let mut command = cc::compiler(shell);
     command.args(FLAGS).arg("-fno-builtin").args(sources(shell, HANDLERS)?);
     cc::compile(shell, command, &directory.join("libheadwater-handlers.so"), &[shell.path(HANDLERS)])?;

@@ -1,8 +1,9 @@
-//! Tests of the core without an MPI, under the sanitizers: all of it is linked, with stand-ins for MPI's calls.
+//! Tests of the core without an MPI, under the sanitizers: all of it is linked, with stand-ins for MPI's calls. Those in
+//! which pages matter run with larger ones, too.
 
 use anyhow::{Result, ensure};
 
-use super::build::{CALLS, CORE, SOURCES, sources};
+use super::build::{CALLS, CORE, PRETENDING, SOURCES, sources};
 use crate::shell::Shell;
 use crate::test::{SANITIZER_FLAGS, Tally, run_c};
 use crate::{cc, files};
@@ -11,13 +12,18 @@ use crate::{cc, files};
 const TESTS: &str = "shim/mpiio/tests/core";
 /// Stand-ins for an MPI's header, and for the headers that are generated from it.
 const STAND_INS: &str = "shim/mpiio/tests/stand";
+/// The variable by which a test build takes pages for larger ones, and the sizes that kernels of aarch64 have.
+const PAGE_BYTES: &str = "HEADWATER_TEST_PAGE_BYTES";
+const LARGER_PAGES: [&str; 2] = ["16384", "65536"];
+/// What a test mentions in which pages matter.
+const PAGES_MATTER: &str = "hwio_page_bytes";
 
 /// Compiles the core, unless nothing has changed, and runs each C file in `shim/mpiio/tests/core` with it.
 pub fn run(shell: &Shell) -> Result<Tally> {
     let directory = shell.path("target/c-tests/mpiio");
     let compiler = || {
         let mut command = cc::compiler(shell);
-        command.args(SANITIZER_FLAGS).args(["-D_GNU_SOURCE", "-include", "real.h"]);
+        command.args(SANITIZER_FLAGS).args(PRETENDING).args(["-D_GNU_SOURCE", "-include", "real.h"]);
         command.args([STAND_INS, CALLS, CORE].map(|folder| format!("-I{folder}")));
         command
     };
@@ -33,6 +39,11 @@ pub fn run(shell: &Shell) -> Result<Tally> {
         command.arg("-o").arg(&program).arg(format!("{TESTS}/{name}.c")).arg(&core);
         shell.run(command.args(["-ldl", "-lpthread", "-lm"]))?;
         tally.add(run_c(shell, &format!("{SOURCES} {name}"), &mut shell.command(&program))?);
+        let larger = if std::fs::read_to_string(&source)?.contains(PAGES_MATTER) { &LARGER_PAGES[..] } else { &[] };
+        for bytes in larger {
+            let shown = format!("{SOURCES} {name}, pages of {bytes} bytes");
+            tally.add(run_c(shell, &shown, shell.command(&program).env(PAGE_BYTES, bytes))?);
+        }
     }
     ensure!(tally != Tally::default(), "{TESTS} contains no C tests");
     Ok(tally)

@@ -59,7 +59,7 @@ size_t hwio_fread(void *memory, size_t size, size_t count, FILE *stream)
 		if (hwio_is_busy && hwio_depth == 0)
 			hwio_use_in(memory, bytes);
 		size_t items = hwio_libc.fread(memory, size, count, stream);
-		if (size > 0 && items * size >= HWIO_PAGE_BYTES && bytes < hwio_bytes_min)
+		if (size > 0 && items * size >= HWIO_LEFT_BYTES_MIN && bytes < hwio_bytes_min)
 			hwio_left_read(fileno(stream), memory, (ssize_t)(items * size), HWIO_LEFT_SMALL);
 		if (hwio_mode == HWIO_OBSERVE && size > 0 && hwio_examines(items * size))
 			hwio_read_observed(fileno(stream), memory, (ssize_t)(items * size),

@@ -307,7 +307,7 @@ void hwio_deferred_fill_partial(void)
 bool hwio_deferred_touch(uintptr_t address)
 {
 	uintptr_t page = hwio_page_down(address);
-	const struct hwio_record *record = first_deferred(page, page + HWIO_PAGE_BYTES);
+	const struct hwio_record *record = first_deferred(page, page + hwio_page_bytes);
 	if (!record)
 		return false;
 	window_bytes = page == last_filled ? hwio_least(window_bytes * 2, WINDOW_BYTES_MAX) : WINDOW_BYTES_MIN;

@@ -21,7 +21,7 @@ enum answer { NOT_OURS, ANSWERED, NEEDS_MESSAGES };
 static bool is_written_by_others(uintptr_t address)
 {
 	uintptr_t page = hwio_page_down(address);
-	return hwio_incoming_is_writing() && hwio_deferred_in(page, page + HWIO_PAGE_BYTES);
+	return hwio_incoming_is_writing() && hwio_deferred_in(page, page + hwio_page_bytes);
 }
 
 static void fill_page(uintptr_t address)

@@ -67,12 +67,15 @@ int hwio_munmap(void *address, size_t bytes)
 {
 	int saved = errno;
 	hwio_memory_map_forget();
-	/* The kernel refuses an address within a page. */
-	if (hwio_depth == 0 && (uintptr_t)address % HWIO_PAGE_BYTES == 0) {
-		uintptr_t high = hwio_page_up((uintptr_t)address + bytes);
-		if (hwio_is_busy)
-			hwio_use_out(address, high - (uintptr_t)address);
-		hwio_memory_map_unmapped((uintptr_t)address, high);
+	if (hwio_depth == 0) {
+		/* The kernel refuses an address within a page. */
+		bool is_refused = (uintptr_t)address % hwio_page_bytes != 0;
+		if (hwio_is_busy && is_refused)
+			hwio_use_in(address, bytes);
+		else if (hwio_is_busy)
+			hwio_use_out(address, bytes);
+		if (!is_refused)
+			hwio_memory_map_unmapped((uintptr_t)address, hwio_page_up((uintptr_t)address + bytes));
 	}
 	errno = saved;
 	return hwio_libc.munmap(address, bytes);

@@ -124,7 +124,7 @@ static bool points_at_deferred(long number, const long arguments[], size_t count
 		return false;
 	for (size_t i = 0; i < count; i++) {
 		uintptr_t low = (uintptr_t)arguments[i], bytes = i + 1 < count ? (uintptr_t)arguments[i + 1] : 0;
-		if (low < HWIO_PAGE_BYTES || low >= UINTPTR_MAX / 2)
+		if (low < hwio_page_bytes || low >= UINTPTR_MAX / 2)
 			continue;
 		bytes = bytes > HWIO_CALL_BYTES_MAX ? HWIO_CALL_BYTES_MAX : bytes;
 		if (is_deferred(hwio_page_down(low), hwio_page_up(low + bytes + 1)))

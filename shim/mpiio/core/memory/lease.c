@@ -91,7 +91,8 @@ static bool start_thread(void)
 	sigset_t all, before;
 	hwio_signals_block(&all);
 	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-	pthread_attr_setstacksize(&attributes, STACK_BYTES);
+	/* The C library takes the guard's page from it. */
+	pthread_attr_setstacksize(&attributes, STACK_BYTES + hwio_page_bytes);
 	hwio_libc.pthread_sigmask(SIG_SETMASK, &all, &before);
 	bool is_good = hwio_libc.pthread_create(&thread, &attributes, serve_leases, NULL) == 0;
 	hwio_libc.pthread_sigmask(SIG_SETMASK, &before, NULL);

@@ -198,12 +198,12 @@ bool hwio_memory_map_can_fill_protected(void)
 		return can == CAN;
 	can = CANNOT;
 	/* Some kernels are configured not to write into protected pages. */
-	void *page = hwio_libc.mmap(NULL, HWIO_PAGE_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	void *page = hwio_libc.mmap(NULL, hwio_page_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (page == MAP_FAILED)
 		return false;
 	if (open_memory() && hwio_libc.pwrite(memory_descriptor, "", 1, (off_t)(uintptr_t)page) == 1)
 		can = CAN;
-	hwio_libc.munmap(page, HWIO_PAGE_BYTES);
+	hwio_libc.munmap(page, hwio_page_bytes);
 	return can == CAN;
 }
 

@@ -1,6 +1,7 @@
 /* Two tables: the protected ranges, in the order of their addresses, and a stack of admitted ranges. */
 #include "pages.h"
 
+#include <assert.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -84,6 +85,7 @@ static void note_closed(uintptr_t low, uintptr_t high)
 
 static bool protect_pages(uintptr_t low, uintptr_t high, int protection)
 {
+	assert(low < high && (low | high) % hwio_page_bytes == 0);
 	return hwio_libc.mprotect((void *)low, high - low, protection) == 0;
 }
 
@@ -100,7 +102,8 @@ static bool reserve_pages(void)
 
 void hwio_pages_open(uintptr_t low, uintptr_t high)
 {
-	for (size_t index = find_closed(low); index < closed_count && closed[index].low < high;) {
+	/* An empty range would split the one that has it. */
+	for (size_t index = find_closed(low); low < high && index < closed_count && closed[index].low < high;) {
 		struct hwio_range one = closed[index], rest[2];
 		uintptr_t from = hwio_most(one.low, low), to = hwio_least(one.high, high);
 		size_t count = 0;

@@ -71,7 +71,7 @@ void hwio_in_all(const void *buffer)
 		return;
 	/* The end of the memory isn't known. */
 	uintptr_t low = (uintptr_t)buffer;
-	hwio_use_in(buffer, UINTPTR_MAX - low - HWIO_PAGE_BYTES);
+	hwio_use_in(buffer, UINTPTR_MAX - low - hwio_page_bytes);
 }
 
 static void use_range(uintptr_t low, uintptr_t high, bool is_overwritten)

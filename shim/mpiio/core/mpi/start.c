@@ -123,16 +123,24 @@ static const char *gpu_driver(void)
 	return found;
 }
 
-/* Version of the messages between ranks. */
+/* Version of the messages between ranks. Offers and gathers contain pages, so all ranks' pages have one size. */
 #define VERSION 3
+_Static_assert(VERSION < 4096, "no page size has these bits");
 
-/* Returns true if all ranks have this version and the same mode. */
+/* Returns true if all ranks have this version, the same page size and the same mode. */
 static bool agree_on_mode(enum hwio_mode mode)
 {
-	int32_t mine[4] = {VERSION, -VERSION, (int32_t)mode, -(int32_t)mode}, least[4] = {0};
+	int32_t format = (int32_t)hwio_page_bytes | VERSION;
+	int32_t mine[4] = {format, -format, (int32_t)mode, -(int32_t)mode}, least[4] = {0};
 	hwio_together_reduce(mine, least, 4, MPI_INT32_T, MPI_MIN);
+	if (least[0] != -least[1] && hwio_rank == 0)
+		hwio_report_reason("%s differ between the nodes: the job's I/O is left as it is",
+			"page sizes, or versions of this library,");
 	return least[0] == -least[1] && least[2] == -least[3] && least[2] != HWIO_OFF;
 }
+
+/* Any message that is examined has room for a hint. */
+#define BYTES_MIN_LEAST 4096
 
 static bool agree_and_start(enum hwio_mode mode)
 {
@@ -143,7 +151,7 @@ static bool agree_and_start(enum hwio_mode mode)
 	if (!has_all_ranks || hwio_ranks < 2 || hwio_real.MPI_Comm_dup(MPI_COMM_WORLD, &hwio_control) != MPI_SUCCESS)
 		return false;
 	hwio_real.MPI_Comm_set_errhandler(hwio_control, MPI_ERRORS_RETURN);
-	if (least && atol(least) >= (long)HWIO_PAGE_BYTES)
+	if (least && atol(least) >= BYTES_MIN_LEAST)
 		hwio_bytes_min = (size_t)atol(least);
 	/* If this rank can't take part, none does. */
 	hwio_file_start();
@@ -151,7 +159,8 @@ static bool agree_and_start(enum hwio_mode mode)
 	if (driver && hwio_rank == 0)
 		hwio_report_reason("%s is loaded: MPI may be given a GPU's memory, so the job's I/O is left as it is",
 			driver);
-	if (!agree_on_mode(hwio_fault_start() && !driver ? mode : HWIO_OFF))
+	bool is_able = hwio_fault_start() && !driver && hwio_page_bytes <= HWIO_PAGE_BYTES_MAX;
+	if (!agree_on_mode(is_able ? mode : HWIO_OFF))
 		return false;
 	if (hwio_rank == 0 && getrandom(hwio_cookie, sizeof(hwio_cookie), 0) != sizeof(hwio_cookie))
 		hwio_log("the kernel has no random numbers; the job's I/O is left as it is");

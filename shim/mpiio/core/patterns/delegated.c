@@ -248,13 +248,12 @@ static bool find_file(struct writing *w)
 static bool has_changed(const struct hwio_pending *one)
 {
 	const struct hwio_layout *layout = &one->layout;
-	size_t head = one->low - layout->low, tail = layout->high - one->high;
-	if (layout->blocks[0].bytes < head || layout->blocks[layout->count - 1].bytes < tail)
+	if (layout->blocks[0].bytes < one->head || layout->blocks[layout->count - 1].bytes < one->tail)
 		return true;
 	/* The rest of such a page may be deferred. */
 	size_t admitted = hwio_pages_admit(layout->low, layout->high);
-	bool has_changed = memcmp((void *)layout->low, one->first, head) != 0 ||
-		memcmp((void *)one->high, one->last + HWIO_PAGE_BYTES - tail, tail) != 0;
+	bool has_changed = memcmp((void *)layout->low, one->edges, one->head) != 0 ||
+		memcmp((void *)one->high, one->edges + one->head, one->tail) != 0;
 	hwio_pages_dismiss(admitted);
 	return has_changed;
 }

@@ -2,7 +2,7 @@
  * Its receiver recognizes it by the job's cookie.
  *
  * A *hint* names the file and the position of the data. An *offer* states that the sender retains the data until it
- * receives a verdict. It contains the first and the last bytes, for pages that can't be protected. */
+ * receives a verdict. It contains the first and the last bytes, for pages that can't be protected: a page of each. */
 #ifndef HWIO_ENVELOPE_H
 #define HWIO_ENVELOPE_H
 
@@ -38,11 +38,23 @@ struct hwio_hint {
 
 struct hwio_offer {
 	struct hwio_envelope envelope;
-	char first[HWIO_PAGE_BYTES], last[HWIO_PAGE_BYTES];
-	char padding[HWIO_ELEMENTS_BYTES - (sizeof(struct hwio_envelope) + 2 * HWIO_PAGE_BYTES) % HWIO_ELEMENTS_BYTES];
+	/* The first page of the data, and the last one. */
+	char edges[];
 };
 
-_Static_assert(sizeof(struct hwio_offer) % HWIO_ELEMENTS_BYTES == 0, "an offer holds whole elements");
+/* Returns the length of an offer, which holds whole elements. */
+static inline size_t hwio_offer_bytes(void)
+{
+	size_t bytes = sizeof(struct hwio_offer) + 2 * hwio_page_bytes + HWIO_ELEMENTS_BYTES;
+	return bytes - bytes % HWIO_ELEMENTS_BYTES;
+}
+
+/* Copies the first and the last page of the data. */
+static inline void hwio_edges_copy(const struct hwio_layout *layout, char *edges)
+{
+	hwio_layout_copy(layout, 0, edges, hwio_page_bytes, false);
+	hwio_layout_copy(layout, layout->bytes - hwio_page_bytes, edges + hwio_page_bytes, hwio_page_bytes, false);
+}
 
 /* Returns true if a message is too short to be an envelope or to be replaced by one, and nothing is deferred: MPI's
  * function is called. */
@@ -66,12 +78,13 @@ void hwio_cache_short_type(MPI_Datatype type);
 /* Returns true if a message of so many bytes may be an envelope. */
 static inline bool hwio_may_be_envelope(int bytes)
 {
-	return bytes >= (int)offsetof(struct hwio_hint, path) && bytes <= (int)sizeof(struct hwio_offer) &&
-		bytes % HWIO_ELEMENTS_BYTES == 0;
+	return bytes >= (int)offsetof(struct hwio_hint, path) && bytes % HWIO_ELEMENTS_BYTES == 0 &&
+		(bytes <= (int)sizeof(struct hwio_hint) || (size_t)bytes == hwio_offer_bytes());
 }
 
-/* Only longer messages are replaced. */
-#define HWIO_REPLACED_BYTES_MIN (2 * sizeof(struct hwio_offer))
+/* Shorter messages are not replaced by hints. */
+#define HWIO_HINTED_BYTES_MIN 16384
+_Static_assert(sizeof(struct hwio_hint) < HWIO_HINTED_BYTES_MIN, "a buffer for the data has room for a hint");
 
 /* Returns a new number, unique on this rank. */
 uint64_t hwio_envelope_id(void);
@@ -87,7 +100,7 @@ static inline size_t hwio_message_bytes(const void *message)
 {
 	const struct hwio_hint *hint = message;
 	if (hint->envelope.kind == HWIO_OFFER)
-		return sizeof(struct hwio_offer);
+		return hwio_offer_bytes();
 	return hint->envelope.kind == HWIO_HINT && hint->path_bytes <= HWIO_PATH_BYTES_MAX ? hwio_hint_bytes(hint) : 0;
 }
 

@@ -19,9 +19,9 @@
 #include "rooted.h"
 
 /* Shorter parts are sent. */
-#define PART_BYTES_MIN (4 * HWIO_PAGE_BYTES)
-/* Maximum of ranks: the root receives the ends of all parts at once. */
-#define RANKS_MAX 4096
+#define PART_BYTES_MIN (4 * hwio_page_bytes)
+/* Maximum of what the root receives at once: the ends of all parts. */
+#define ALL_EDGES_BYTES_MAX (64UL << 20)
 
 struct order {
 	uint32_t is_tried, skip;
@@ -29,10 +29,16 @@ struct order {
 };
 
 /* One rank's part: programs may send less than the root expects, which the standard forbids and MPIs let pass. */
-struct edges {
+struct part {
 	uint64_t bytes;
-	char first[HWIO_PAGE_BYTES], last[HWIO_PAGE_BYTES];
+	/* The first page and the last one, if it isn't shorter than PART_BYTES_MIN. */
+	char edges[];
 };
+
+static size_t part_bytes(void)
+{
+	return sizeof(struct part) + 2 * hwio_page_bytes;
+}
 
 static int call_gather(const struct hwio_rooted *g)
 {
@@ -80,7 +86,8 @@ static void free_layouts(struct hwio_rooted *g)
 static bool decide_gather(struct hwio_rooted *g)
 {
 	size_t bytes = 0;
-	if ((hwio_mode != HWIO_AUTO && hwio_mode != HWIO_VERIFY) || g->known->size > RANKS_MAX)
+	if ((hwio_mode != HWIO_AUTO && hwio_mode != HWIO_VERIFY) ||
+		(size_t)g->known->size * part_bytes() > ALL_EDGES_BYTES_MAX)
 		return false;
 	g->why = hwio_memory_map_is_threaded() ? HWIO_LEFT_THREADS : HWIO_LEFT_BUSY;
 	if (g->why == HWIO_LEFT_THREADS || hwio_incoming_any())
@@ -121,15 +128,15 @@ static int copy_root_part(const struct hwio_rooted *g)
 }
 
 /* Receives one rank's part. The part's size decides how it is sent, and only that rank knows the size before. */
-static int receive_edges_part(struct hwio_rooted *g, const struct order *order, int rank, const struct edges *edges)
+static int receive_part(struct hwio_rooted *g, const struct order *order, int rank, const struct part *part)
 {
 	int peer = g->known->world_ranks[rank];
 	MPI_Count count;
 	void *block = hwio_rooted_block(g, rank, &count);
 	struct hwio_layout *layout = &g->layouts[rank];
-	if (edges->bytes == 0)
+	if (part->bytes == 0)
 		return MPI_SUCCESS;
-	if (edges->bytes < PART_BYTES_MIN) {
+	if (part->bytes < PART_BYTES_MIN) {
 		/* The block may lie between parts of others. */
 		size_t admitted = hwio_pages_admit(layout->low, layout->high);
 		int result = hwio_real.MPI_Recv(block, (int)count, g->receive_type, peer, HWIO_TAG_EDGES, hwio_control,
@@ -137,44 +144,47 @@ static int receive_edges_part(struct hwio_rooted *g, const struct order *order, 
 		hwio_pages_dismiss(admitted);
 		return result;
 	}
-	if (edges->bytes > layout->bytes) {
+	if (part->bytes > layout->bytes) {
 		struct hwio_envelope envelope = {
-			.kind = HWIO_OFFER, .sender = peer, .id = order->id, .bytes = edges->bytes};
+			.kind = HWIO_OFFER, .sender = peer, .id = order->id, .bytes = part->bytes};
 		hwio_incoming_reject(&envelope);
 		return MPI_ERR_TRUNCATE;
 	}
-	if (edges->bytes < layout->bytes)
-		hwio_incoming_fetch_now(order->id, peer, layout, edges->bytes);
+	if (part->bytes < layout->bytes)
+		hwio_incoming_fetch_now(order->id, peer, layout, part->bytes);
 	else
-		hwio_incoming_defer(order->id, peer, layout, edges->first, edges->last, g->context);
+		hwio_incoming_defer(order->id, peer, layout, part->edges, g->context);
 	memset(layout, 0, sizeof(*layout));
 	return MPI_SUCCESS;
 }
 
 static int gather_at_root(struct hwio_rooted *g, const struct order *order)
 {
-	struct edges *edges = malloc((size_t)g->known->size * sizeof(*edges));
-	if (!edges)
+	char *parts = malloc((size_t)g->known->size * part_bytes());
+	if (!parts)
 		abort();
 	hwio_context_begin(g->context);
-	hwio_real.MPI_Gather(MPI_IN_PLACE, 0, MPI_BYTE, edges, sizeof(*edges), MPI_BYTE, g->root, g->comm);
+	hwio_real.MPI_Gather(MPI_IN_PLACE, 0, MPI_BYTE, parts, (int)part_bytes(), MPI_BYTE, g->root, g->comm);
 	int result = copy_root_part(g);
 	for (int rank = 0; rank < g->known->size; rank++) {
-		int one = rank == g->root ? MPI_SUCCESS : receive_edges_part(g, order, rank, &edges[rank]);
+		const void *part = parts + (size_t)rank * part_bytes();
+		int one = rank == g->root ? MPI_SUCCESS : receive_part(g, order, rank, part);
 		result = result == MPI_SUCCESS ? one : result;
 	}
-	free(edges);
+	free(parts);
 	return result;
 }
 
 static int gather_at_rank(struct hwio_rooted *g, const struct order *order)
 {
-	struct edges edges = {0};
+	struct part *part = calloc(1, part_bytes());
 	struct hwio_layout layout;
 	int root = g->known->world_ranks[g->root];
 	size_t bytes = hwio_type_bytes(g->send_count, g->send_type);
 	bool is_long = bytes >= PART_BYTES_MIN;
-	edges.bytes = bytes;
+	if (!part)
+		abort();
+	part->bytes = bytes;
 	/* The root understands its types, and both sides' types agree in bytes, not in layout. */
 	void *packed = NULL;
 	if (is_long && !hwio_layout_make(&layout, g->send, g->send_count, g->send_type)) {
@@ -183,11 +193,10 @@ static int gather_at_rank(struct hwio_rooted *g, const struct order *order)
 			abort();
 		hwio_layout_make(&layout, packed, (MPI_Count)bytes, MPI_BYTE);
 	}
-	if (is_long) {
-		hwio_layout_copy(&layout, 0, edges.first, HWIO_PAGE_BYTES, false);
-		hwio_layout_copy(&layout, bytes - HWIO_PAGE_BYTES, edges.last, HWIO_PAGE_BYTES, false);
-	}
-	hwio_real.MPI_Gather(&edges, sizeof(edges), MPI_BYTE, NULL, 0, MPI_BYTE, g->root, g->comm);
+	if (is_long)
+		hwio_edges_copy(&layout, part->edges);
+	hwio_real.MPI_Gather(part, (int)part_bytes(), MPI_BYTE, NULL, 0, MPI_BYTE, g->root, g->comm);
+	free(part);
 	int result = MPI_SUCCESS;
 	if (is_long) {
 		hwio_offer_settle(order->id, &layout, root, NULL);

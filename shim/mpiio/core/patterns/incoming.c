@@ -81,25 +81,15 @@ struct hwio_reply hwio_pending_reply(uint64_t id, int world_rank)
 	return reply;
 }
 
-void hwio_pending_receive(struct hwio_pending *one)
+/* Copies the edges to where they belong, or from there. */
+static void copy_edges(struct hwio_pending *one, bool is_write)
 {
-	/* Parts of other buffers may lie between its own. */
-	size_t admitted = hwio_pages_admit(one->layout.low, one->layout.high);
-	char first[HWIO_PAGE_BYTES], last[HWIO_PAGE_BYTES];
-	size_t tail = one->layout.bytes - HWIO_PAGE_BYTES;
-	if (one->has_edges) {
-		hwio_layout_copy(&one->layout, 0, first, sizeof(first), false);
-		hwio_layout_copy(&one->layout, tail, last, sizeof(last), false);
-	}
-	hwio_stream_receive(&one->layout, one->layout.bytes, one->world_rank, HWIO_TAG_OF(HWIO_TAG_DATA, one->id));
-	if (one->has_edges) {
-		/* Edges outside of the protected pages may have been changed by the program: they are restored. */
-		hwio_pending_restore(one, first, last);
-	}
-	hwio_pages_dismiss(admitted);
+	hwio_layout_copy(&one->layout, 0, one->edges, one->head, is_write);
+	hwio_layout_copy(&one->layout, one->layout.bytes - one->tail, one->edges + one->head, one->tail, is_write);
 }
 
-void hwio_pending_restore(const struct hwio_pending *one, const char *first, const char *last)
+/* Restores the bytes outside of the protected pages. */
+static void restore_edges(const struct hwio_pending *one)
 {
 	const struct hwio_layout *layout = &one->layout;
 	size_t position = 0;
@@ -107,14 +97,27 @@ void hwio_pending_restore(const struct hwio_pending *one, const char *first, con
 		uintptr_t at = (uintptr_t)(layout->buffer + layout->blocks[i].at), end = at + layout->blocks[i].bytes;
 		if (at < one->low) {
 			size_t part = (end < one->low ? end : one->low) - at;
-			memcpy((void *)at, first + position, part);
+			memcpy((void *)at, one->edges + position, part);
 		}
 		if (end > one->high) {
 			uintptr_t from = at > one->high ? at : one->high;
-			size_t behind = position + (from - at) - (layout->bytes - HWIO_PAGE_BYTES);
-			memcpy((void *)from, last + behind, end - from);
+			size_t behind = position + (from - at) - (layout->bytes - one->tail);
+			memcpy((void *)from, one->edges + one->head + behind, end - from);
 		}
 	}
+}
+
+void hwio_pending_receive(struct hwio_pending *one)
+{
+	/* Parts of other buffers may lie between its own. */
+	size_t admitted = hwio_pages_admit(one->layout.low, one->layout.high);
+	/* The program may have changed the bytes outside of the protected pages: they are restored. */
+	if (one->has_edges)
+		copy_edges(one, false);
+	hwio_stream_receive(&one->layout, one->layout.bytes, one->world_rank, HWIO_TAG_OF(HWIO_TAG_DATA, one->id));
+	if (one->has_edges)
+		restore_edges(one);
+	hwio_pages_dismiss(admitted);
 }
 
 void hwio_pending_fill(struct hwio_pending *one)
@@ -161,15 +164,15 @@ static bool is_ascending(const struct hwio_layout *layout)
 
 bool hwio_incoming_can_defer(const struct hwio_layout *layout)
 {
-	return layout->bytes >= 4 * HWIO_PAGE_BYTES && is_ascending(layout) && !hwio_memory_map_is_threaded() &&
+	return layout->bytes >= 4 * hwio_page_bytes && is_ascending(layout) && !hwio_memory_map_is_threaded() &&
 		hwio_page_up(layout->low) < hwio_page_down(layout->high) &&
 		hwio_memory_map_is_private((void *)layout->low, layout->high - layout->low);
 }
 
-static struct hwio_pending *make_pending(uint64_t id, int world_rank, struct hwio_layout *layout,
-	struct hwio_context *context)
+static struct hwio_pending *make_pending(uint64_t id, int world_rank, const struct hwio_layout *layout,
+	size_t edges_bytes)
 {
-	struct hwio_pending *one = calloc(1, sizeof(*one));
+	struct hwio_pending *one = calloc(1, sizeof(*one) + edges_bytes);
 	if (!one)
 		abort();
 	one->id = id;
@@ -177,23 +180,28 @@ static struct hwio_pending *make_pending(uint64_t id, int world_rank, struct hwi
 	one->layout = *layout;
 	if (layout->blocks == &layout->single)
 		one->layout.blocks = &one->layout.single;
-	one->context = context;
 	one->low = one->high = layout->low;
 	return one;
 }
 
-static void begin_pending(struct hwio_pending *one, const char *first, const char *last)
+void hwio_incoming_defer(uint64_t id, int world_rank, struct hwio_layout *layout, const char *edges,
+	struct hwio_context *context)
 {
+	uintptr_t low = hwio_page_up(layout->low), high = hwio_page_down(layout->high);
+	size_t head = low - layout->low, tail = layout->high - high;
+	struct hwio_pending *one = make_pending(id, world_rank, layout, head + tail);
+	one->context = context;
+	one->head = head;
+	one->tail = tail;
 	one->has_edges = true;
-	memcpy(one->first, first, HWIO_PAGE_BYTES);
-	memcpy(one->last, last, HWIO_PAGE_BYTES);
+	memcpy(one->edges, edges, head);
+	memcpy(one->edges + head, edges + 2 * hwio_page_bytes - tail, tail);
 	/* Its first and last page may have parts of other buffers. */
-	size_t admitted = hwio_pages_admit(one->layout.low, one->layout.high);
-	hwio_layout_copy(&one->layout, 0, one->first, HWIO_PAGE_BYTES, true);
-	hwio_layout_copy(&one->layout, one->layout.bytes - HWIO_PAGE_BYTES, one->last, HWIO_PAGE_BYTES, true);
+	size_t admitted = hwio_pages_admit(layout->low, layout->high);
+	copy_edges(one, true);
 	hwio_pages_dismiss(admitted);
-	one->low = hwio_page_up(one->layout.low);
-	one->high = hwio_page_down(one->layout.high);
+	one->low = low;
+	one->high = high;
 	hwio_pages_add_source(&messages);
 	link_in(one);
 	if (!hwio_pages_settle(one->low, one->high))
@@ -202,7 +210,7 @@ static void begin_pending(struct hwio_pending *one, const char *first, const cha
 
 void hwio_incoming_fetch_now(uint64_t id, int world_rank, struct hwio_layout *layout, size_t bytes)
 {
-	struct hwio_pending *one = make_pending(id, world_rank, layout, NULL);
+	struct hwio_pending *one = make_pending(id, world_rank, layout, 0);
 	one->layout.bytes = bytes;
 	hwio_pending_notify(one, HWIO_VERDICT_SEND);
 	hwio_pending_reply(one->id, one->world_rank);
@@ -210,20 +218,18 @@ void hwio_incoming_fetch_now(uint64_t id, int world_rank, struct hwio_layout *la
 	hwio_pending_free(one);
 }
 
-void hwio_incoming_accept(const struct hwio_offer *offer, struct hwio_layout *layout, bool may_defer)
+void hwio_incoming_accept(const struct hwio_envelope *envelope, struct hwio_layout *layout, bool may_defer)
 {
-	const struct hwio_envelope *envelope = &offer->envelope;
-	if (may_defer && layout->bytes == envelope->bytes && hwio_incoming_can_defer(layout))
-		begin_pending(make_pending(envelope->id, envelope->sender, layout, NULL), offer->first, offer->last);
-	else
+	if (!may_defer || layout->bytes != envelope->bytes || !hwio_incoming_can_defer(layout)) {
 		hwio_incoming_fetch_now(envelope->id, envelope->sender, layout, envelope->bytes);
-}
-
-bool hwio_incoming_defer(uint64_t id, int world_rank, struct hwio_layout *layout, const char *first, const char *last,
-	struct hwio_context *context)
-{
-	begin_pending(make_pending(id, world_rank, layout, context), first, last);
-	return true;
+		return;
+	}
+	char *edges = malloc(2 * hwio_page_bytes);
+	if (!edges)
+		abort();
+	hwio_layout_copy(layout, offsetof(struct hwio_offer, edges), edges, 2 * hwio_page_bytes, false);
+	hwio_incoming_defer(envelope->id, envelope->sender, layout, edges, NULL);
+	free(edges);
 }
 
 void hwio_incoming_reject(const struct hwio_envelope *envelope)
@@ -233,7 +239,7 @@ void hwio_incoming_reject(const struct hwio_envelope *envelope)
 	if (envelope->kind == HWIO_HINT)
 		hwio_real.MPI_Send(&ack, sizeof(ack), MPI_BYTE, envelope->sender, HWIO_TAG_ACK, hwio_control);
 	else
-		drop(make_pending(envelope->id, envelope->sender, &scratch, NULL));
+		drop(make_pending(envelope->id, envelope->sender, &scratch, 0));
 }
 
 /* Returns a pending message that overlaps the range, or NULL. */

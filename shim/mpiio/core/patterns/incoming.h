@@ -8,16 +8,15 @@
 #include <sys/types.h>
 
 struct hwio_envelope;
-struct hwio_offer;
 struct hwio_layout;
 struct hwio_context;
 
 bool hwio_incoming_any(void);
-/* Records an offer for this buffer, or fetches the data at once if it can't be deferred. Takes ownership of the
- * layout. */
-void hwio_incoming_accept(const struct hwio_offer *offer, struct hwio_layout *layout, bool may_defer);
-/* The same for a block of a gather; `context` is the gather's. */
-bool hwio_incoming_defer(uint64_t id, int world_rank, struct hwio_layout *layout, const char *first, const char *last,
+/* Records an offer that lies in this buffer, or fetches the data at once if it can't be deferred. Takes ownership of
+ * the layout. */
+void hwio_incoming_accept(const struct hwio_envelope *envelope, struct hwio_layout *layout, bool may_defer);
+/* The same for a block of a gather, with the data's first and last page; `context` is the gather's. */
+void hwio_incoming_defer(uint64_t id, int world_rank, struct hwio_layout *layout, const char *edges,
 	struct hwio_context *context);
 /* Fetches `bytes` bytes at once, which may be fewer than the layout has. Takes ownership of the layout. */
 void hwio_incoming_fetch_now(uint64_t id, int world_rank, struct hwio_layout *layout, size_t bytes);

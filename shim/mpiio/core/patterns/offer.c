@@ -178,7 +178,7 @@ void hwio_offer_settle(uint64_t id, const struct hwio_layout *layout, int world_
 
 /* A send that may be offered. */
 struct offering {
-	struct hwio_offer offer;
+	struct hwio_offer *offer;
 	struct hwio_layout layout;
 	struct hwio_context *context;
 	int peer;
@@ -198,25 +198,26 @@ static bool may_offer(const void *buffer, MPI_Count count, MPI_Datatype type, in
 	hwio_step_in();
 	bool is_known = hwio_layout_make(&offering->layout, buffer, count, type);
 	hwio_step_out();
-	if (!is_known)
+	offering->offer = is_known ? calloc(1, hwio_offer_bytes()) : NULL;
+	if (!offering->offer) {
+		if (is_known)
+			hwio_layout_free(&offering->layout);
 		return false;
+	}
 	offering->peer = known->world_ranks[destination];
 	hwio_context_begin(offering->context);
-	memset(&offering->offer.padding, 0, sizeof(offering->offer.padding));
-	hwio_envelope_fill(&offering->offer.envelope, HWIO_OFFER, bytes);
-	hwio_layout_copy(&offering->layout, 0, offering->offer.first, HWIO_PAGE_BYTES, false);
-	hwio_layout_copy(&offering->layout, bytes - HWIO_PAGE_BYTES, offering->offer.last, HWIO_PAGE_BYTES, false);
+	hwio_envelope_fill(&offering->offer->envelope, HWIO_OFFER, bytes);
+	hwio_edges_copy(&offering->layout, offering->offer->edges);
 	return true;
 }
 
 /* Sends the offer; meanwhile it answers ranks that wait for this one. */
 static int send_offer(bool is_synchronous, const struct offering *offering, int destination, int tag, MPI_Comm comm)
 {
-	const struct hwio_offer *offer = &offering->offer;
 	MPI_Request request;
 	bool is_long = offering->layout.bytes >= HWIO_RENDEZVOUS_BYTES_MIN;
-	int result = (is_synchronous || is_long ? hwio_real.MPI_Issend : hwio_real.MPI_Isend)(offer, sizeof(*offer),
-		MPI_BYTE, destination, tag, comm, &request);
+	int result = (is_synchronous || is_long ? hwio_real.MPI_Issend : hwio_real.MPI_Isend)(offering->offer,
+		(int)hwio_offer_bytes(), MPI_BYTE, destination, tag, comm, &request);
 	return result == MPI_SUCCESS ? hwio_outstanding_answer_until(&request) : result;
 }
 
@@ -229,8 +230,9 @@ bool hwio_offer_instead(bool is_synchronous, const void *buffer, MPI_Count count
 	hwio_step_in();
 	*result = send_offer(is_synchronous, &offering, destination, tag, comm);
 	if (*result == MPI_SUCCESS)
-		hwio_offer_settle(offering.offer.envelope.id, &offering.layout, offering.peer, offering.context);
+		hwio_offer_settle(offering.offer->envelope.id, &offering.layout, offering.peer, offering.context);
 	hwio_layout_free(&offering.layout);
+	free(offering.offer);
 	hwio_step_out();
 	return true;
 }
@@ -265,17 +267,18 @@ struct hwio_offered *hwio_offer_start(bool is_synchronous, const void *buffer, M
 	struct hwio_offered *offered = is_one ? calloc(1, sizeof(*offered)) : NULL;
 	if (!offered || !(offered->late = calloc(1, sizeof(*offered->late)))) {
 		free(offered);
+		free(offering.offer);
 		hwio_layout_free(&offering.layout);
 		return NULL;
 	}
 	offered->offering = offering;
 	offered->offering.layout.blocks = &offered->offering.layout.single;
-	uint64_t id = offering.offer.envelope.id;
+	uint64_t id = offering.offer->envelope.id;
 	hwio_step_in();
 	offered->is_unreceived = offering.layout.bytes >= HWIO_RENDEZVOUS_BYTES_MIN;
 	*result = (is_synchronous || offered->is_unreceived ? hwio_real.MPI_Issend
-							    : hwio_real.MPI_Isend)(&offered->offering.offer,
-		sizeof(offering.offer), MPI_BYTE, destination, tag, comm, request);
+							    : hwio_real.MPI_Isend)(offering.offer,
+		(int)hwio_offer_bytes(), MPI_BYTE, destination, tag, comm, request);
 	hwio_real.MPI_Irecv(&offered->late->received, sizeof(offered->late->received), MPI_BYTE, offering.peer,
 		HWIO_TAG_OF(HWIO_TAG_VERDICT, id), hwio_control, &offered->late->verdict);
 	hwio_step_out();
@@ -291,7 +294,7 @@ struct hwio_offered *hwio_offer_start(bool is_synchronous, const void *buffer, M
 static void send_late(struct hwio_offered *offered)
 {
 	const struct offering *offering = &offered->offering;
-	if (!send_after_timeout(offered->late, offering->offer.envelope.id, &offering->layout, offering->peer))
+	if (!send_after_timeout(offered->late, offering->offer->envelope.id, &offering->layout, offering->peer))
 		return;
 	offered->late = NULL;
 	offered->is_done = true;
@@ -350,6 +353,7 @@ void hwio_offer_free(struct hwio_offered *offered)
 		link = &(*link)->next;
 	*link = offered->next;
 	free(offered->late);
+	free(offered->offering.offer);
 	free(offered);
 	hwio_count_busy();
 }

@@ -6,8 +6,8 @@
 #include "../mpi/control.h"
 #include "../mpi/runs.h"
 
-/* Smaller messages are not offered. */
-#define HWIO_OFFERED_BYTES_MIN (256UL << 10)
+/* Smaller messages are not offered: half of a message may be sent with its offer. */
+#define HWIO_OFFERED_BYTES_MIN (4 * HWIO_PAGE_BYTES_MAX)
 /* No MPI sends messages of this size before they are received. So their offers are synchronous, and the timeout counts
  * from their receipt. */
 #define HWIO_RENDEZVOUS_BYTES_MIN (4UL << 20)

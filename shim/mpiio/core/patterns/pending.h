@@ -11,12 +11,15 @@ struct hwio_pending {
 	struct hwio_layout layout;
 	/* Protected pages. */
 	uintptr_t low, high;
-	bool has_edges;
-	char first[HWIO_PAGE_BYTES], last[HWIO_PAGE_BYTES];
 	struct hwio_context *context;
 	/* The sender was notified to write it. */
 	bool is_notified;
 	struct hwio_pending *next;
+	/* How many bytes of memory lie before the protected pages, and behind them. */
+	size_t head, tail;
+	/* As many of the data's first and last bytes, which were delivered at once. */
+	bool has_edges;
+	char edges[];
 };
 
 extern struct hwio_pending *hwio_pending_list;
@@ -29,7 +32,5 @@ struct hwio_reply hwio_pending_reply(uint64_t id, int world_rank);
 void hwio_pending_receive(struct hwio_pending *one);
 /* Receives data that is being sent, and removes it from the list. */
 void hwio_pending_fill(struct hwio_pending *one);
-/* Restores the bytes outside of the protected pages. */
-void hwio_pending_restore(const struct hwio_pending *one, const char *first, const char *last);
 
 #endif

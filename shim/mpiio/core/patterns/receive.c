@@ -118,8 +118,8 @@ static void read_hint(const struct hwio_hint *hint, const struct hwio_layout *la
 			HWIO_TAG_OF(HWIO_TAG_DATA, hint->envelope.id));
 }
 
+/* An envelope. What an offer has besides stays in the buffer. */
 union arrived {
-	struct hwio_offer offer;
 	struct hwio_hint hint;
 	struct hwio_envelope envelope;
 };
@@ -132,9 +132,8 @@ union arrived {
 static bool find_envelope(void *buffer, MPI_Count count, MPI_Datatype type, int bytes, struct hwio_layout *layout,
 	union arrived *message)
 {
-	size_t capacity = hwio_type_bytes(count, type), all = capacity < sizeof(*message) ? capacity : sizeof(*message);
-	if (bytes != UNKNOWN)
-		all = (size_t)bytes;
+	size_t capacity = hwio_type_bytes(count, type), all = bytes == UNKNOWN ? capacity : (size_t)bytes;
+	size_t begin = all < sizeof(*message) ? all : sizeof(*message);
 	if (capacity < all || all < HWIO_COOKIE_BYTES || (bytes != UNKNOWN && !hwio_may_be_envelope(bytes)))
 		return false;
 	/* Only long messages are replaced; a short buffer is examined where that costs nothing. */
@@ -145,14 +144,16 @@ static bool find_envelope(void *buffer, MPI_Count count, MPI_Datatype type, int 
 	bool is_understood = hwio_layout_make(layout, buffer, count, type);
 	if (!is_understood) {
 		*layout = (struct hwio_layout){0};
-		if (hwio_typed_read(buffer, count, type, message, all) != MPI_SUCCESS)
+		if (hwio_typed_read(buffer, count, type, message, begin) != MPI_SUCCESS)
 			return false;
 	} else {
 		hwio_layout_copy(layout, 0, message, HWIO_COOKIE_BYTES, false);
 		if (memcmp(message, hwio_cookie, HWIO_COOKIE_BYTES) == 0)
-			hwio_layout_copy(layout, 0, message, all, false);
+			hwio_layout_copy(layout, 0, message, begin, false);
 	}
-	if (hwio_is_envelope(message, bytes == UNKNOWN ? hwio_message_bytes(message) : all))
+	if (bytes == UNKNOWN)
+		all = hwio_message_bytes(message);
+	if (all <= capacity && hwio_is_envelope(message, all))
 		return true;
 	hwio_layout_free(layout);
 	return false;
@@ -187,7 +188,7 @@ static int place_data(const union arrived *arrived, struct hwio_layout *layout, 
 	}
 	set_status(status, bytes);
 	if (arrived->envelope.kind == HWIO_OFFER) {
-		hwio_incoming_accept(&arrived->offer, layout, may_defer);
+		hwio_incoming_accept(&arrived->envelope, layout, may_defer);
 		return MPI_SUCCESS;
 	}
 	read_hint(&arrived->hint, layout);
@@ -294,14 +295,37 @@ static int match(int source, int tag, MPI_Comm comm, MPI_Message *message, MPI_S
 	return is_there || result != MPI_SUCCESS ? result : hwio_real.MPI_Mprobe(source, tag, comm, message, status);
 }
 
+/* Receives elsewhere what may be an envelope, and releases the part of the buffer for which there is data. Frees the
+ * layout. */
+static int receive_possible_envelope(struct hwio_layout *layout, int bytes, MPI_Comm comm, MPI_Message *message,
+	MPI_Status *status)
+{
+	union arrived *arrived = calloc(1, sizeof(*arrived) + (size_t)bytes);
+	if (!arrived)
+		abort();
+	int result = hwio_real.MPI_Mrecv(arrived, bytes, MPI_BYTE, message, status), placed = MPI_SUCCESS;
+	bool is_ours = result == MPI_SUCCESS && hwio_is_envelope(arrived, (size_t)bytes);
+	uint64_t all = is_ours ? arrived->envelope.bytes : (uint64_t)bytes;
+	struct hwio_layout part = hwio_layout_prefix(layout, all < layout->bytes ? all : 0);
+	hwio_out_received(all == layout->bytes ? layout : &part);
+	size_t admitted = hwio_pages_admit(layout->low, layout->high);
+	hwio_layout_copy(layout, 0, arrived, (size_t)bytes, true);
+	if (is_ours)
+		placed = place_data(arrived, layout, status, !hwio_requests_receiving());
+	else
+		hwio_layout_free(layout);
+	hwio_pages_dismiss(admitted);
+	free(arrived);
+	return placed == MPI_SUCCESS ? result : hwio_error(comm, placed);
+}
+
 /* A receive into memory in which something is deferred. Only the part that arrives is released, so the message's
- * size is found first. A possible envelope is received elsewhere. */
+ * size is found first. */
 static int receive_over_deferred(void *buffer, int count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
 	MPI_Status *status)
 {
 	MPI_Message message;
 	struct hwio_layout layout;
-	union arrived arrived;
 	hwio_outstanding_settle();
 	int bytes = 0, result = match(source, tag, comm, &message, status);
 	if (result != MPI_SUCCESS)
@@ -315,27 +339,13 @@ static int receive_over_deferred(void *buffer, int count, MPI_Datatype type, int
 		result = hwio_real.MPI_Mrecv(buffer, count, type, &message, status);
 		return result == MPI_SUCCESS ? hwio_received(buffer, count, type, comm, status, false) : result;
 	}
-	struct hwio_layout part;
-	if (hwio_may_be_envelope(bytes)) {
-		result = hwio_real.MPI_Mrecv(&arrived, bytes, MPI_BYTE, &message, status);
-		bool is_ours = result == MPI_SUCCESS && hwio_is_envelope(&arrived, (size_t)bytes);
-		uint64_t all = is_ours ? arrived.envelope.bytes : (uint64_t)bytes;
-		part = hwio_layout_prefix(&layout, all < layout.bytes ? all : 0);
-		hwio_out_received(all == layout.bytes ? &layout : &part);
-		size_t admitted = hwio_pages_admit(layout.low, layout.high);
-		if (is_ours) {
-			result = place_data(&arrived, &layout, status, !hwio_requests_receiving());
-			hwio_pages_dismiss(admitted);
-			return result == MPI_SUCCESS ? result : hwio_error(comm, result);
-		}
-		hwio_layout_copy(&layout, 0, &arrived, (size_t)bytes, true);
-	} else {
-		part = hwio_layout_prefix(&layout, (size_t)bytes);
-		hwio_out_received((size_t)bytes == layout.bytes ? &layout : &part);
-		size_t admitted = hwio_pages_admit(layout.low, layout.high);
-		result = hwio_real.MPI_Mrecv(buffer, count, type, &message, status);
-		hwio_pages_dismiss(admitted);
-	}
+	if (hwio_may_be_envelope(bytes))
+		return receive_possible_envelope(&layout, bytes, comm, &message, status);
+	struct hwio_layout part = hwio_layout_prefix(&layout, (size_t)bytes);
+	hwio_out_received((size_t)bytes == layout.bytes ? &layout : &part);
+	size_t admitted = hwio_pages_admit(layout.low, layout.high);
+	result = hwio_real.MPI_Mrecv(buffer, count, type, &message, status);
+	hwio_pages_dismiss(admitted);
 	hwio_layout_free(&layout);
 	return result;
 }

@@ -19,16 +19,16 @@
 #include "real.h"
 
 #define PAGES 24
-#define BYTES (PAGES * HWIO_PAGE_BYTES)
+#define BYTES (PAGES * hwio_page_bytes)
 #define FILES 2
-#define FILE_BYTES (40 * HWIO_PAGE_BYTES)
+#define FILE_BYTES (40 * hwio_page_bytes)
+/* Of pages of 4 KiB; half as many of pages four times as large. */
 #define RUNS 60
 #define ROUNDS 120
 #define BLOCKS 6
 
 static char *region;
-static char expected[BYTES], scratch[BYTES];
-static char content[FILES][FILE_BYTES];
+static char *expected, *scratch, *content[FILES];
 static char paths[FILES][32];
 static int readers[FILES], aside;
 static unsigned int found_runs;
@@ -60,6 +60,7 @@ static void make_files(void)
 		strcpy(paths[file], "/tmp/headwater-test-XXXXXX");
 		int made = mkstemp(paths[file]);
 		CHECK(made >= 0 && close(made) == 0);
+		content[file] = map_pages(FILE_BYTES / hwio_page_bytes);
 		fill(content[file], FILE_BYTES);
 		write_to(file, 0, FILE_BYTES);
 		readers[file] = open(paths[file], O_RDONLY);
@@ -73,7 +74,7 @@ static size_t range(size_t *low)
 	size_t high;
 	do {
 		*low = random_below(BYTES);
-		high = *low + 1 + random_below(random_below(3) ? 3 * HWIO_PAGE_BYTES : BYTES);
+		high = *low + 1 + random_below(random_below(3) ? 3 * hwio_page_bytes : BYTES);
 		if (!random_below(4))
 			*low = hwio_page_down(*low);
 		if (!random_below(4))
@@ -138,7 +139,7 @@ static void change_file(void)
 
 static void store(size_t low, size_t bytes)
 {
-	for (size_t i = low; i < low + bytes; i += 1 + random_below(HWIO_PAGE_BYTES)) {
+	for (size_t i = low; i < low + bytes; i += 1 + random_below(hwio_page_bytes)) {
 		region[i] = (char)random_word();
 		expected[i] = region[i];
 	}
@@ -146,7 +147,7 @@ static void store(size_t low, size_t bytes)
 
 static void check_bytes(size_t low, size_t bytes)
 {
-	for (size_t i = low; i < low + bytes; i += 1 + random_below(HWIO_PAGE_BYTES))
+	for (size_t i = low; i < low + bytes; i += 1 + random_below(hwio_page_bytes))
 		CHECK(region[i] == expected[i]);
 }
 
@@ -154,14 +155,14 @@ static void check_bytes(size_t low, size_t bytes)
 static void lay_out(struct hwio_layout *layout, struct hwio_block *blocks)
 {
 	size_t first = random_below(BYTES / 2), count = 1 + random_below(BLOCKS), at = first;
-	size_t bytes = 1 + random_below(HWIO_PAGE_BYTES), gap = random_below(HWIO_PAGE_BYTES);
+	size_t bytes = 1 + random_below(hwio_page_bytes), gap = random_below(hwio_page_bytes);
 	*layout = (struct hwio_layout){.buffer = region, .blocks = blocks};
 	for (size_t i = 0; i < count && at + bytes <= BYTES; i++) {
 		blocks[layout->count++] = (struct hwio_block){(intptr_t)at, bytes};
 		layout->bytes += bytes;
 		at += bytes + gap;
 		if (!random_below(4))
-			bytes = 1 + random_below(HWIO_PAGE_BYTES);
+			bytes = 1 + random_below(hwio_page_bytes);
 	}
 }
 
@@ -227,17 +228,22 @@ int main(void)
 	CHECK(hwio_fault_start());
 	atexit(remove_files);
 	make_files();
+	int runs = RUNS;
+	for (size_t bytes = hwio_page_bytes; bytes > 4096; bytes /= 4)
+		runs /= 2;
 	aside = memfd_create("aside", MFD_CLOEXEC);
-	region = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	CHECK(aside >= 0 && region != MAP_FAILED);
-	for (int i = 0; i < RUNS; i++)
+	CHECK(aside >= 0);
+	region = map_pages(PAGES);
+	expected = map_pages(PAGES);
+	scratch = map_pages(PAGES);
+	for (int i = 0; i < runs; i++)
 		run();
 	/* Pages are filled before they are opened. */
 	hwio_deferred_fill_partial();
 	hwio_memory_map_threads_begin();
-	for (int i = 0; i < RUNS; i++)
+	for (int i = 0; i < runs; i++)
 		run();
-	CHECK(found_runs > RUNS);
+	CHECK(found_runs > (unsigned int)runs);
 	printf("%u layouts were copies\n", found_runs);
 	return 0;
 }

@@ -18,7 +18,7 @@
 #include "real.h"
 
 #define PAGES 40
-#define BYTES (PAGES * HWIO_PAGE_BYTES)
+#define BYTES (PAGES * hwio_page_bytes)
 #define PARTS 12
 #define ROUNDS 3000
 #define NESTED_MAX 4
@@ -38,11 +38,11 @@ static bool is_owed_by(int owner, uintptr_t page)
 
 static bool find(int owner, uintptr_t low, uintptr_t high, struct hwio_range *owed)
 {
-	CHECK(low % HWIO_PAGE_BYTES == 0 && high % HWIO_PAGE_BYTES == 0 && low < high);
-	for (uintptr_t page = low; page < high; page += HWIO_PAGE_BYTES) {
+	CHECK(low % hwio_page_bytes == 0 && high % hwio_page_bytes == 0 && low < high);
+	for (uintptr_t page = low; page < high; page += hwio_page_bytes) {
 		if (!is_owed_by(owner, page))
 			continue;
-		*owed = (struct hwio_range){page, page + HWIO_PAGE_BYTES};
+		*owed = (struct hwio_range){page, page + hwio_page_bytes};
 		return true;
 	}
 	return false;
@@ -86,7 +86,7 @@ static bool is_admitted(uintptr_t page)
 static void compare(void)
 {
 	for (size_t i = 0; i < PAGES; i++) {
-		uintptr_t page = (uintptr_t)region + i * HWIO_PAGE_BYTES;
+		uintptr_t page = (uintptr_t)region + i * hwio_page_bytes;
 		bool is_owed = is_owed_by(0, page) || is_owed_by(1, page);
 		struct hwio_range closed;
 		bool is_open = hwio_memory_map_page_is_open(page);
@@ -98,7 +98,7 @@ static void compare(void)
 
 static struct hwio_range some(void)
 {
-	size_t low = random_below(BYTES), bytes = 1 + random_below(random_below(2) ? 3 * HWIO_PAGE_BYTES : BYTES / 2);
+	size_t low = random_below(BYTES), bytes = 1 + random_below(random_below(2) ? 3 * hwio_page_bytes : BYTES / 2);
 	if (low + bytes > BYTES)
 		bytes = BYTES - low;
 	return (struct hwio_range){(uintptr_t)region + low, (uintptr_t)region + low + bytes};
@@ -109,8 +109,8 @@ static int refuse(void *address, size_t bytes, int protection)
 	if (protection != PROT_NONE)
 		return mprotect(address, bytes, protection);
 	/* As the kernel does, it may have done a part. */
-	if (bytes > HWIO_PAGE_BYTES && random_below(2))
-		CHECK(mprotect(address, bytes / 2 / HWIO_PAGE_BYTES * HWIO_PAGE_BYTES, PROT_NONE) == 0);
+	if (bytes > hwio_page_bytes && random_below(2))
+		CHECK(mprotect(address, bytes / 2 / hwio_page_bytes * hwio_page_bytes, PROT_NONE) == 0);
 	errno = ENOMEM;
 	return -1;
 }
@@ -139,7 +139,7 @@ static void nest(void)
 		return;
 	struct hwio_range one = some(), closed = {0, 0};
 	bool is_any = false;
-	for (uintptr_t page = hwio_page_down(one.low); page < one.high; page += HWIO_PAGE_BYTES)
+	for (uintptr_t page = hwio_page_down(one.low); page < one.high; page += hwio_page_bytes)
 		is_any |= hwio_pages_find(page, &closed);
 	marks[depth] = hwio_pages_admit(one.low, one.high);
 	/* If nothing was protected, nothing is admitted. */
@@ -189,7 +189,7 @@ static void compare_random(void)
 /* Rows of a block in a matrix, whose first byte is at `at`. */
 static void expect(size_t at, size_t rows, size_t row_bytes, size_t stride, char byte)
 {
-	static char end[HWIO_PAGE_BYTES];
+	static char ends[2 * HWIO_PAGE_BYTES_MAX];
 	static uint64_t id;
 	struct hwio_layout layout = {.buffer = region, .bytes = rows * row_bytes, .count = rows};
 	layout.blocks = calloc(rows, sizeof(*layout.blocks));
@@ -198,8 +198,8 @@ static void expect(size_t at, size_t rows, size_t row_bytes, size_t stride, char
 		layout.blocks[row] = (struct hwio_block){(intptr_t)(at + row * stride), row_bytes};
 	layout.low = (uintptr_t)region + at;
 	layout.high = layout.low + (rows - 1) * stride + row_bytes;
-	memset(end, byte, sizeof(end));
-	CHECK(hwio_incoming_defer(++id, 1, &layout, end, end, NULL));
+	memset(ends, byte, sizeof(ends));
+	hwio_incoming_defer(++id, 1, &layout, ends, NULL);
 }
 
 static bool is_pending_at(uintptr_t page)
@@ -213,8 +213,8 @@ static bool is_pending_at(uintptr_t page)
 static void check_pending(void)
 {
 	for (size_t i = 0; i < PAGES; i++) {
-		uintptr_t page = (uintptr_t)region + i * HWIO_PAGE_BYTES;
-		bool is_owed = is_pending_at(page) || hwio_deferred_in(page, page + HWIO_PAGE_BYTES);
+		uintptr_t page = (uintptr_t)region + i * hwio_page_bytes;
+		bool is_owed = is_pending_at(page) || hwio_deferred_in(page, page + hwio_page_bytes);
 		CHECK(hwio_memory_map_page_is_open(page) == !is_owed);
 	}
 }
@@ -222,7 +222,7 @@ static void check_pending(void)
 /* The second block's first bytes are present between rows of the first one, and a read ends between them. */
 static void compare_messages(void)
 {
-	size_t row_bytes = HWIO_PAGE_BYTES * (1 + random_below(2)) + random_below(3) * 100, stride = 2 * row_bytes;
+	size_t row_bytes = hwio_page_bytes * (1 + random_below(2)) + random_below(3) * 100, stride = 2 * row_bytes;
 	size_t rows = 4 + random_below(3);
 	expect(0, rows, row_bytes, stride, 'a');
 	check_pending();
@@ -238,7 +238,7 @@ static void compare_messages(void)
 	struct hwio_file *file = hwio_file_of(made, &status);
 	uintptr_t page = hwio_page_up((uintptr_t)region + random_below(BYTES / 2));
 	struct hwio_record record = {
-		.low = page + 100, .high = page + 2 * HWIO_PAGE_BYTES - 7, .state = HWIO_DEFERRED, .file = file};
+		.low = page + 100, .high = page + 2 * hwio_page_bytes - 7, .state = HWIO_DEFERRED, .file = file};
 	hwio_deferred_add(&record);
 	CHECK(file && hwio_pages_settle(record.low, record.high));
 	hwio_leave();
@@ -268,8 +268,7 @@ int main(void)
 {
 	random_start();
 	hwio_file_start();
-	region = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	CHECK(region != MAP_FAILED);
+	region = map_pages(PAGES);
 	compare_random();
 	for (round_number = 0; round_number < 200; round_number++)
 		compare_messages();

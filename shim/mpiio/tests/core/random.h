@@ -1,12 +1,15 @@
-/* Shared by the core's tests under the sanitizers: checks, and random numbers whose seed is printed and can be
- * repeated. */
+/* Shared by the core's tests under the sanitizers: checks, random numbers whose seed is printed and can be repeated, and
+ * memory of whole pages. */
 #ifndef HWIO_TEST_RANDOM_H
 #define HWIO_TEST_RANDOM_H
 
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/random.h>
+
+#include "engine.h"
 
 static uint64_t random_state;
 static const char *random_seed = "";
@@ -47,6 +50,15 @@ static inline uint64_t random_word(void)
 static inline size_t random_below(size_t bound)
 {
 	return (size_t)((random_word() >> 11) % bound);
+}
+
+/* Maps memory at an address for a page of the size that the core knows. */
+static inline char *map_pages(size_t count)
+{
+	char *memory = mmap(NULL, (count + 1) * hwio_page_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+		-1, 0);
+	CHECK(memory != MAP_FAILED);
+	return (char *)hwio_page_up((uintptr_t)memory);
 }
 
 #endif

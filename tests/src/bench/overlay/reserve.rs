@@ -7,7 +7,6 @@ use std::io::{self, Write};
 
 use rustix::fs::{FallocateFlags, MemfdFlags, fallocate, memfd_create};
 
-const PAGE_BYTES: u64 = 4096;
 const PIECE_BYTES: usize = 16 << 20;
 
 /// Free pages that the host has provided already, as long as this value lives. Every other page of a file in memory is
@@ -28,8 +27,9 @@ impl Reserve {
             file.write_all(&piece)?;
         }
         let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-        for page in 0..bytes / PAGE_BYTES {
-            fallocate(&file, hole, 2 * page * PAGE_BYTES, PAGE_BYTES)?;
+        let page_bytes = rustix::param::page_size() as u64;
+        for page in 0..bytes / page_bytes {
+            fallocate(&file, hole, 2 * page * page_bytes, page_bytes)?;
         }
         Ok(Reserve { _neighbours: file })
     }

@@ -7,7 +7,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
 use headwater_daemon::{Memory, Mount, Report, SharedFs};
-use headwater_figures::text::size;
+use headwater_figures::text::{grouped, size};
 use serde::Serialize;
 
 use crate::via::{Choice, Mechanism};
@@ -319,19 +319,6 @@ impl Summary {
 
 fn count(number: u64, one: &str, many: &str) -> String {
     format!("{} {}", grouped(number), if number == 1 { one } else { many })
-}
-
-/// Returns the digits in groups of three.
-fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut grouped = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            grouped.push(',');
-        }
-        grouped.push(digit);
-    }
-    grouped
 }
 
 #[cfg(test)]

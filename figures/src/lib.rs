@@ -1,4 +1,4 @@
-//! Formats numbers and tables as text, and draws curves, for commands, tests and `cargo xtask`.
+//! Formats numbers, tables and bars as text, and draws curves, for commands, tests and `cargo xtask`.
 
 pub mod plot;
 pub mod text;

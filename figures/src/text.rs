@@ -1,4 +1,6 @@
-//! Formats numbers and columns as text.
+//! Formats numbers, columns and bars as text.
+
+use std::io::{IsTerminal, stdout};
 
 /// Aligns rows of cells in columns; the first row is the heading. The first `left` columns are aligned to the left, the
 /// others to the right.
@@ -48,6 +50,34 @@ pub fn milliseconds(number: u64) -> String {
     }
 }
 
+/// Formats a number with its digits in groups of three.
+pub fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut grouped = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    grouped
+}
+
+/// Draws a value as a bar, in eighths of a character; `longest` is drawn with `width` characters. What is more than
+/// nothing is seen.
+pub fn bar(value: f64, longest: f64, width: usize) -> String {
+    let eighths = if value > 0.0 { (value / longest * (width * 8) as f64).ceil() as usize } else { 0 };
+    let mut bar = "█".repeat(eighths / 8);
+    bar.extend(" ▏▎▍▌▋▊▉".chars().nth(eighths % 8).filter(|_| eighths % 8 > 0));
+    bar
+}
+
+/// Returns whether standard output is coloured: on a terminal with colours, unless NO_COLOR is set.
+pub fn wants_colours() -> bool {
+    let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    stdout().is_terminal() && !is_set("NO_COLOR") && std::env::var_os("TERM").is_some_and(|term| term != "dumb")
+}
+
 /// Formats a number with the largest unit that fits, and a decimal if it is less than `rounded_min`.
 fn scaled(mut number: f64, step: f64, units: &[&str], rounded_min: f64) -> String {
     let mut unit = 0;
@@ -92,6 +122,23 @@ mod tests {
         for (number, expected) in [(950, "0.9 s"), (61_000, "1m01s"), (7_260_000, "2h01m")] {
             assert_eq!(milliseconds(number), expected);
         }
+    }
+
+    #[test]
+    fn digits_are_in_groups_of_three() {
+        for (number, text) in [(0, "0"), (123, "123"), (1234, "1,234"), (1_234_567, "1,234,567")] {
+            assert_eq!(grouped(number), text);
+        }
+    }
+
+    #[test]
+    fn bars_are_as_long_as_their_values() {
+        for (value, longest, expected) in
+            [(0.0, 100.0, ""), (0.0, 0.0, ""), (1.0, 1e6, "▏"), (100.0, 100.0, "████"), (50.0, 100.0, "██")]
+        {
+            assert_eq!(bar(value, longest, 4), expected);
+        }
+        assert_eq!(bar(3.0, 8.0, 1), "▍");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 pub mod bench;
 pub mod counting_fs;
+pub mod demo;
 pub mod harness;
 pub mod model;
 pub mod pynamic;

@@ -43,7 +43,7 @@ pub enum Task {
     Docs,
     /// Run everything that continuous integration runs.
     Test(TestOptions),
-    /// Start a Python program on four nodes of this machine and show what that cost.
+    /// Start a Python program from a slow file server, without and with Headwater, and show the times.
     Demo,
     /// Make nodes of namespaces on this machine, and run commands on them (as root).
     Cluster(cluster::Arguments),

@@ -2,12 +2,13 @@
 
 use anyhow::{Context, Result, ensure};
 
+use crate::setup::Purpose;
 use crate::shell::{Shell, display};
 use crate::{dist, setup};
 
 /// Builds the measured programs and the measuring ones, and runs the benchmarks with these arguments.
 pub fn run(shell: &Shell, arguments: &[String]) -> Result<()> {
-    setup::run(shell)?;
+    setup::run(shell, Purpose::All)?;
     dist::run(shell)?;
     let package = ["--quiet", "--release", "--package=headwater-tests"];
     // With the counting file system that it starts.

@@ -26,8 +26,8 @@ const RUST: Contents = Contents {
 };
 /// Where it builds.
 const RUST_TARGET: &str = "target/roots-rust";
-/// Static: one file that starts on any node without a search.
-const STATIC: &str = "-C target-feature=+crt-static";
+/// `RUSTFLAGS` of a static program: one file that starts on any node without a search.
+pub const STATIC: &str = "-C target-feature=+crt-static";
 
 /// Builds the command and returns its path.
 pub fn build(shell: &Shell) -> Result<PathBuf> {

@@ -21,7 +21,6 @@ mod side_by_side;
 mod sim;
 mod slurm;
 mod spawn;
-mod strace;
 mod suites;
 mod system;
 mod test;
@@ -33,6 +32,7 @@ use anyhow::Result;
 use clap::Parser;
 
 use self::arguments::{Arguments, Task};
+use self::setup::Purpose;
 use self::shell::Shell;
 use self::system::Architecture;
 
@@ -51,7 +51,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode> {
     let shell = Shell::new(arguments.verbose);
     match &arguments.command {
         Task::Setup => {
-            setup::run(&shell)?;
+            setup::run(&shell, Purpose::All)?;
             println!("Everything that is needed is installed.");
         }
         Task::Dist => {

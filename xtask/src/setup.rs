@@ -1,4 +1,4 @@
-//! The packages that the machine must have beside a Rust toolchain.
+//! The packages that the machine must have beside a Rust toolchain: all of them, or those of the demonstration.
 
 use std::path::Path;
 
@@ -14,32 +14,51 @@ struct Package {
     command: Option<&'static str>,
     /// Without it something is not built or tested; only root installs it.
     is_optional: bool,
+    /// The demonstration needs it.
+    is_for_demo: bool,
+}
+
+/// What is to be done on this machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// Everything that `cargo xtask` does.
+    All,
+    /// The demonstration alone.
+    Demo,
 }
 
 impl Package {
     const fn new(name: &'static str, reason: &'static str) -> Package {
-        Package { name, reason, command: None, is_optional: false }
+        Package { name, reason, command: None, is_optional: false, is_for_demo: false }
     }
 
     const fn optional(name: &'static str, reason: &'static str) -> Package {
-        Package { name, reason, command: None, is_optional: true }
+        Package { is_optional: true, ..Package::new(name, reason) }
     }
 
     const fn of(command: &'static str, name: &'static str, reason: &'static str) -> Package {
-        Package { name, reason, command: Some(command), is_optional: false }
+        Package { command: Some(command), ..Package::new(name, reason) }
+    }
+
+    const fn demo(self) -> Package {
+        Package { is_for_demo: true, ..self }
+    }
+
+    fn serves(&self, purpose: Purpose) -> bool {
+        purpose == Purpose::All || self.is_for_demo
     }
 }
 
 const PACKAGES: &[Package] = &[
-    Package::new("gcc", "the C libraries; it contains AddressSanitizer and UBSan"),
+    Package::of("gcc", "gcc", "the C libraries; it contains AddressSanitizer and UBSan").demo(),
     Package::new("g++", "libFuzzer, and test programs that throw across libraries"),
     Package::optional("clang-format", "the layout of C, which `cargo xtask tidy` checks"),
-    Package::new("libc6-dev", "headers, and the static libc of the command"),
+    Package::new("libc6-dev", "headers, and the static libc of the command").demo(),
     #[cfg(target_arch = "x86_64")]
     Package::optional("libc6-dev-i386", "test programs of the processor's 32-bit mode"),
-    Package::new("python3", "test programs and the demo"),
+    Package::of("python3", "python3", "test programs and the demo").demo(),
     Package::new("python3-dev", "extension modules that tests and benchmarks build"),
-    Package::new("python3-venv", "the demo's environment with numpy and scipy"),
+    Package::new("python3-venv", "the environment with numpy and scipy of tests and benchmarks"),
     Package::new("perl", "an interpreter that the tests start"),
     Package::new("lua5.4", "an interpreter that the tests start"),
     Package::new("gdb", "tests that original names reach debuggers"),
@@ -76,21 +95,24 @@ const PACKAGES: &[Package] = &[
     Package::optional("dpkg-dev", "source packages with test suites"),
     Package::optional("python3-mpi4py", "a module of which the tests are run by Headwater"),
     Package::optional("python3-numpy", "the same"),
-    Package::new("fuse3", "the file system of the tests that counts and delays operations"),
+    Package::of("fusermount3", "fuse3", "the file system that counts and delays operations").demo(),
 ];
 
-/// Makes sure that every package is there: as root it installs what is missing, otherwise the error has the line to
-/// run. On systems without dpkg it checks nothing.
-pub fn run(shell: &Shell) -> Result<()> {
+/// Makes sure that every package for `purpose` is there: as root it installs what is missing, otherwise the error has
+/// the line to run. On systems without dpkg it names those of which no command is found.
+pub fn run(shell: &Shell, purpose: Purpose) -> Result<()> {
     if !Path::new("/usr/bin/dpkg-query").exists() {
-        println!("  note   not a Debian system; these are needed:");
-        for package in PACKAGES {
+        let missing = not_installed("", purpose, true, &is_on_path);
+        if !missing.is_empty() {
+            println!("  note   not a Debian system; these are not found, or can't be checked:");
+        }
+        for package in missing {
             println!("           {:<14} {}", package.name, package.reason);
         }
         return Ok(());
     }
     let is_root = is_root(shell)?;
-    let missing = missing(shell, is_root)?;
+    let missing = missing(shell, purpose, is_root)?;
     if missing.is_empty() {
         return Ok(());
     }
@@ -114,19 +136,26 @@ pub fn run(shell: &Shell) -> Result<()> {
     Ok(())
 }
 
-fn missing(shell: &Shell, with_optional: bool) -> Result<Vec<&'static str>> {
+fn missing(shell: &Shell, purpose: Purpose, with_optional: bool) -> Result<Vec<&'static str>> {
     let mut query = shell.command("dpkg-query");
     query.args(["-W", "-f", "${Package} ${db:Status-Status}\n"]).args(PACKAGES.iter().map(|p| p.name));
     // Its status is 1 if its database lacks one of them.
     let output = shell.capture(&mut query)?.output;
-    Ok(not_installed(&output, with_optional, &is_on_path))
+    Ok(not_installed(&output, purpose, with_optional, &is_on_path).iter().map(|package| package.name).collect())
 }
 
-fn not_installed(output: &str, with_optional: bool, has_command: &dyn Fn(&str) -> bool) -> Vec<&'static str> {
+/// The packages for `purpose` that are neither installed, as dpkg's `output` tells, nor replaced by a command.
+fn not_installed(
+    output: &str,
+    purpose: Purpose,
+    with_optional: bool,
+    has_command: &dyn Fn(&str) -> bool,
+) -> Vec<&'static Package> {
     let installed = |name: &str| output.lines().any(|line| line.split_once(' ') == Some((name, "installed")));
     let is_there = |package: &Package| installed(package.name) || package.command.is_some_and(has_command);
-    let is_wanted = |package: &&Package| (with_optional || !package.is_optional) && !is_there(package);
-    PACKAGES.iter().filter(is_wanted).map(|package| package.name).collect()
+    let is_wanted =
+        |package: &&Package| package.serves(purpose) && (with_optional || !package.is_optional) && !is_there(package);
+    PACKAGES.iter().filter(is_wanted).collect()
 }
 
 fn is_on_path(command: &str) -> bool {
@@ -142,16 +171,27 @@ fn is_root(shell: &Shell) -> Result<bool> {
 mod tests {
     use super::*;
 
+    fn check(output: &str, purpose: Purpose, with_optional: bool, command: &str, expected: &[&str]) {
+        let missing = not_installed(output, purpose, with_optional, &|name| name == command);
+        assert_eq!(missing.iter().map(|package| package.name).collect::<Vec<_>>(), expected);
+    }
+
     #[test]
     fn what_is_not_reported_as_installed_is_missing() {
         let all: String = PACKAGES.iter().map(|p| format!("{} installed\n", p.name)).collect();
-        assert!(not_installed(&all, true, &|_| false).is_empty());
+        check(&all, Purpose::All, true, "", &[]);
         let some = all.replace("gdb installed", "gdb config-files").replace("fuse3 installed\n", "");
-        assert_eq!(not_installed(&some, true, &|_| false), ["gdb", "fuse3"]);
+        check(&some, Purpose::All, true, "", &["gdb", "fuse3"]);
+        check(&some, Purpose::Demo, true, "", &["fuse3"]);
         let some = all.replace("libslurm-dev installed", "");
-        assert_eq!(not_installed(&some, true, &|_| false), ["libslurm-dev"]);
-        assert!(not_installed(&some, false, &|_| false).is_empty());
+        check(&some, Purpose::All, true, "", &["libslurm-dev"]);
+        check(&some, Purpose::All, false, "", &[]);
         let some = all.replace("golang-go installed", "").replace("nodejs installed", "");
-        assert_eq!(not_installed(&some, true, &|command| command == "go"), ["nodejs"]);
+        check(&some, Purpose::All, true, "go", &["nodejs"]);
+    }
+
+    #[test]
+    fn the_demonstration_asks_for_little() {
+        check("", Purpose::Demo, true, "python3", &["gcc", "libc6-dev", "fuse3"]);
     }
 }

@@ -3,6 +3,7 @@
 use std::io::stdout;
 
 use anyhow::Result;
+use headwater_figures::text::wants_colours;
 
 use crate::doctor::check::Mechanisms;
 use crate::doctor::{self, leftovers, render};
@@ -17,7 +18,7 @@ pub fn doctor(options: &DoctorOptions) -> Result<u8> {
     if options.json {
         show(stdout(), format_args!("{}\n", serde_json::to_string_pretty(&findings)?));
     } else {
-        show(stdout(), render::Text { findings: &findings, has_colours: render::wants_colours() });
+        show(stdout(), render::Text { findings: &findings, has_colours: wants_colours() });
     }
     let Mechanisms { namespace, audit, mount } = findings.mechanisms;
     Ok(u8::from(!(namespace || audit || mount)))

@@ -1,8 +1,6 @@
 //! Prints the findings as text.
 
-use std::env;
 use std::fmt;
-use std::io::{IsTerminal, stdout};
 
 use super::check::{CheckResult, Findings};
 
@@ -10,12 +8,6 @@ use super::check::{CheckResult, Findings};
 pub struct Text<'a> {
     pub findings: &'a Findings,
     pub has_colours: bool,
-}
-
-/// Returns whether the output is coloured: on a terminal with colours, unless NO_COLOR is set.
-pub fn wants_colours() -> bool {
-    let is_set = |name| env::var_os(name).is_some_and(|value| !value.is_empty());
-    stdout().is_terminal() && !is_set("NO_COLOR") && env::var_os("TERM").is_some_and(|term| term != "dumb")
 }
 
 impl Text<'_> {

@@ -35,21 +35,17 @@ pub fn many_libraries(libraries: usize, directories: usize) -> Fixture {
     fixture
 }
 
-/// The directory of a Python environment with numpy and scipy: the demonstration's, or an own one,
-/// made at the first use.
+/// The directory of a Python environment with numpy and scipy, made at the first use.
 pub fn python_environment() -> Result<PathBuf, String> {
-    let target = crate::workspace().join("target");
-    let works = |venv: &PathBuf| {
-        let python = Command::new(venv.join("bin/python3")).args(["-c", "import scipy.stats"]).output();
-        python.is_ok_and(|output| output.status.success())
-    };
-    let own = target.join("bench/venv");
-    if let Some(venv) = [target.join("demo/shared/venv"), own.clone()].into_iter().find(works) {
+    let venv = crate::workspace().join("target/bench/venv");
+    let python = venv.join("bin/python3");
+    let import = Command::new(&python).args(["-c", "import scipy.stats"]).output();
+    if import.is_ok_and(|output| output.status.success()) {
         return Ok(venv);
     }
-    println!("making a Python environment with numpy and scipy in {}", own.display());
-    let mut steps = [Command::new("python3"), Command::new(own.join("bin/python3"))];
-    steps[0].args(["-m", "venv", "--copies", "--clear"]).arg(&own);
+    println!("making a Python environment with numpy and scipy in {}", venv.display());
+    let mut steps = [Command::new("python3"), Command::new(&python)];
+    steps[0].args(["-m", "venv", "--copies", "--clear"]).arg(&venv);
     steps[1].args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "numpy", "scipy"]);
     for step in &mut steps {
         let output = step.output().map_err(|e| format!("{step:?}: {e}"))?;
@@ -57,5 +53,5 @@ pub fn python_environment() -> Result<PathBuf, String> {
             return Err(format!("{step:?}: {}", String::from_utf8_lossy(&output.stderr)));
         }
     }
-    Ok(own)
+    Ok(venv)
 }

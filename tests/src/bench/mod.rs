@@ -23,6 +23,7 @@ use clap::{Parser, Subcommand};
 
 pub use fixture::python_environment;
 pub use report::{Report, machine};
+pub(crate) use statistics::Sample;
 pub use table::Table;
 
 type Measure = fn(&mut Report);

@@ -28,6 +28,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fuser::{BackgroundSession, Config, MountOption, SessionACL};
+use rustix::mount::UnmountFlags;
 
 use self::state::State;
 use self::tally::{Kind, Pace, Tally};
@@ -67,9 +68,11 @@ pub fn run(options: &Options) -> io::Result<()> {
     let listener = UnixListener::bind(&options.control)?;
     let (connection, _) = listener.accept()?;
     let served = serve(&state, &connection);
-    for session in sessions {
-        session.umount_and_join()?;
+    // A client that was killed may have left processes that use the mounts.
+    for mount in &options.mounts {
+        let _ = rustix::mount::unmount(mount, UnmountFlags::DETACH);
     }
+    drop(sessions);
     served
 }
 
@@ -77,7 +80,9 @@ fn mount_at(state: &Arc<State>, source: &Path, mount: &Path) -> io::Result<Backg
     let mut config = Config::default();
     config.mount_options =
         vec![MountOption::FSName("counting-fs".into()), MountOption::DefaultPermissions, MountOption::Suid];
-    config.acl = SessionACL::All;
+    // Only root may let other users in without an entry in /etc/fuse.conf.
+    let is_root = rustix::process::geteuid().is_root();
+    config.acl = if is_root { SessionACL::All } else { SessionACL::Owner };
     config.n_threads = Some(THREADS);
     fuser::spawn_mount(source::CountingFs::new(state.clone(), source), mount, &config)
 }

@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -49,6 +50,8 @@ impl Mounted {
             .args(&mounts)
             .stdin(Stdio::null())
             .stderr(Stdio::piped())
+            // Ctrl-C ends its client; it then unmounts.
+            .process_group(0)
             .spawn()
             .map_err(|e| format!("counting-fs: {e}"))?;
         match connect(&control, &mut process) {

@@ -4,6 +4,7 @@
 
 mod audit;
 mod debugger;
+mod demonstration;
 mod exec;
 mod files;
 mod generations;

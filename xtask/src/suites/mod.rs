@@ -26,6 +26,7 @@ pub use self::options::Options;
 use self::report::Report;
 use self::table::{SUITES, Suite};
 use self::via::Via;
+use crate::setup::Purpose;
 use crate::shell::Shell;
 use crate::test::Tally;
 use crate::{dist, setup};
@@ -35,7 +36,7 @@ const WORK: &str = "target/suites";
 
 /// Runs the suites and prints what differs, and a table in Markdown; true if every difference is explained.
 pub fn run(shell: &Shell, options: &Options) -> Result<bool> {
-    setup::run(shell)?;
+    setup::run(shell, Purpose::All)?;
     dist::run(shell)?;
     let unknown = options.only.iter().find(|only| !SUITES.iter().any(|suite| is_of(only, suite.name)));
     if let Some(unknown) = unknown {

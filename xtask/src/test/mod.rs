@@ -17,6 +17,7 @@ pub use self::options::Options;
 pub use self::report::Tally;
 
 use self::options::Step;
+use crate::setup::Purpose;
 use crate::shell::Shell;
 use crate::{setup, side_by_side, suites};
 
@@ -48,7 +49,7 @@ impl Step {
 /// Runs the steps. Returns true if nothing failed. A step's failure does not prevent the others. Steps that only
 /// compute run behind the others, whose tests wait for much.
 pub fn run(shell: &Shell, options: &Options) -> Result<bool> {
-    setup::run(shell)?;
+    setup::run(shell, Purpose::All)?;
     if !options.on.is_empty() {
         return on::run(shell, options);
     }

@@ -7,6 +7,7 @@ use anyhow::{Result, ensure};
 
 use super::c_program::{SANITIZER_FLAGS, run_c};
 use super::report::{Tally, parse_cargo_test};
+use crate::setup::Purpose;
 use crate::shell::{Shell, display};
 use crate::{cc, dist, docs, fabric, files, fuzz, mpiio, setup, shim, side_by_side, sim, slurm, spawn, tidy};
 
@@ -156,7 +157,7 @@ pub fn sim(shell: &Shell, seeds: u64) -> Result<Tally> {
 }
 
 pub fn fuzz(shell: &Shell, seconds: u64) -> Result<Tally> {
-    setup::run(shell)?;
+    setup::run(shell, Purpose::All)?;
     let mut tally = Tally::default();
     for result in fuzz::run(shell, None, seconds)? {
         match result.failure {

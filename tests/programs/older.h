@@ -8,6 +8,7 @@
 
 #if !__GLIBC_PREREQ(2, 32)
 #define strerrorname_np strerror
+#define sigabbrev_np strsignal
 #endif
 #if !__GLIBC_PREREQ(2, 33)
 #define mallinfo2 mallinfo

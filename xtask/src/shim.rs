@@ -4,10 +4,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use object::read::elf::{Dyn, ElfFile64, FileHeader, ProgramHeader};
-use object::{Object, ObjectSymbol, elf};
+use object::{Object, ObjectSymbol, SymbolKind, elf};
 
 use crate::cc::{self, compiler};
 use crate::shell::{Shell, display};
+use crate::system::Architecture;
 use crate::{fabric, files, mpiio, side_by_side, slurm, spawn};
 
 /// What makes code freestanding: it may rely on nothing that a C library or run-time provides.
@@ -61,6 +62,10 @@ pub fn build_audit(shell: &Shell, directory: &Path) -> Result<PathBuf> {
     sources.retain(|source| !source.starts_with(shell.path(AUDIT_TESTS)));
     ensure!(!sources.is_empty(), "{AUDIT_SOURCES} contains no C files");
     let mut command = compiler(shell);
+    if shell.system.architecture()? == Architecture::Aarch64 {
+        // The others call functions of the compiler's library.
+        command.arg("-mno-outline-atomics");
+    }
     command.args(FREESTANDING_FLAGS).arg(AUDIT_STACK).arg(format!("-I{AUDIT_SOURCES}")).args(LINK_FLAGS);
     command.arg(format!("-Wl,--version-script={AUDIT_SOURCES}/export.map"));
     command.arg(format!("-Wl,-soname,{AUDIT_LIBRARY}"));
@@ -115,7 +120,8 @@ pub fn check_headers(shell: &Shell) -> Result<()> {
 fn verify(data: &[u8]) -> Result<()> {
     let file = ElfFile64::<object::LittleEndian>::parse(data)?;
     let endian = file.endian();
-    for symbol in file.dynamic_symbols() {
+    // Some linkers add sections.
+    for symbol in file.dynamic_symbols().filter(|symbol| symbol.kind() != SymbolKind::Section) {
         let name = symbol.name()?;
         ensure!(!symbol.is_undefined(), "`{name}` is undefined");
         ensure!(name.starts_with(AUDIT_EXPORTS), "`{name}` is exported, but is no {AUDIT_EXPORTS}* function");

@@ -62,6 +62,14 @@ impl Architecture {
 }
 
 impl System {
+    /// Its processors.
+    pub fn architecture(self) -> Result<Architecture> {
+        match self {
+            System::Here => Architecture::here(),
+            System::Released(architecture) => Ok(architecture),
+        }
+    }
+
     /// The directory of what is built for it.
     pub fn directory(self) -> PathBuf {
         match self {

@@ -140,7 +140,8 @@ __attribute__((constructor(101))) static void check_first(int argc, char **argv,
 	struct mallinfo2 heap = mallinfo2();
 	report("constructors.interposed", "%d", interposed);
 	report("state.errno", "%d", error);
-	report("state.heap", "%zu in use of %zu, %zu apart", heap.uordblks, heap.arena, heap.hblkhd);
+	report("state.heap", "%zu in use of %zu, %zu apart", size_t(heap.uordblks), size_t(heap.arena),
+		size_t(heap.hblkhd));
 	early_number = getpid();
 	early_thread = gettid();
 	early_parent = getppid();

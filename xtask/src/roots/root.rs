@@ -31,17 +31,29 @@ done
 for path in $shown; do
     mount -o remount,bind,ro "$root$path"
 done
+mkdir -p "$root/host" "$root$directory"
 if [ "$emulator" ]; then
     mount -t binfmt_misc binfmt_misc "$root/proc/sys/fs/binfmt_misc"
     echo "$emulator" > "$root/proc/sys/fs/binfmt_misc/register"
+    chroot "$root" sh -c 'cd "$1"; shift; exec "$@"' sh "$directory" "$@"
+    exit $?
 fi
-mkdir -p "$root/host" "$root$directory"
+# In a chroot no user could make a user namespace.
 cd "$root"
 pivot_root . host
 umount -l /host
 cd "$directory"
 "$@"
 exit $?"#;
+
+/// Runs a command in a user namespace with the same users, which has a binfmt_misc of its own: this machine's stays as
+/// it is.
+const IN_USER_NAMESPACE: &str = r#"
+unshare --user sh -c 'until [ "$(cat /proc/self/gid_map)" ]; do sleep 0.01; done; exec "$@"' sh "$@" &
+child=$!
+until [ "$(readlink /proc/$child/ns/user)" != "$(readlink /proc/$$/ns/user)" ]; do sleep 0.01; done
+for map in uid_map gid_map; do echo "0 0 65536" > /proc/$child/$map; done
+wait $child"#;
 
 /// Tells the kernel's binfmt_misc that qemu runs programs for aarch64: the beginning of such an ELF file, the bits of it
 /// that count, and the emulator, which the kernel opens at once (F) and tells the program's own name (P).
@@ -122,10 +134,16 @@ impl Root<'_> {
         }
         self.shell.run(strap.arg(self.contents.suite).arg(&partial.path).arg(mirror(self.shell)?))?;
         if self.emulated().is_some() {
-            let mut second = partial.command("/debootstrap/debootstrap", Path::new("/"));
-            self.shell.run(second.arg("--second-stage"))?;
+            // It makes no devices there.
+            let mut second = partial.command("env", Path::new("/"));
+            self.shell.run(second.args(["container=lxc", "/debootstrap/debootstrap", "--second-stage"]))?;
         }
         std::fs::write(partial.path.join("etc/hosts"), "127.0.0.1 localhost\n::1 localhost\n")?;
+        // A machine's own start makes it, and fusermount3 locks it.
+        let mounts = partial.path.join("etc/mtab");
+        if !mounts.is_symlink() {
+            std::os::unix::fs::symlink("/proc/self/mounts", mounts)?;
+        }
         // A mirror's index may be older than it says that it is valid.
         let options = partial.path.join("etc/apt/apt.conf.d/valid");
         std::fs::write(options, "Acquire::Check-Valid-Until \"false\";\n")?;
@@ -147,12 +165,11 @@ impl Root<'_> {
     pub fn command(&self, program: impl AsRef<OsStr>, directory: &Path) -> Command {
         let words =
             |paths: &[PathBuf]| paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(" ");
-        let mut command = self.shell.command("unshare");
-        if self.emulated().is_some() {
-            // A user namespace has a binfmt_misc of its own: this machine's stays as it is.
-            command.args(["--user", "--map-users=0,0,65536", "--map-groups=0,0,65536"]);
-        }
-        command.args(["--mount", "--pid", "--fork", "--kill-child", "sh", "-c", ENTER, "sh"]).arg(&self.path);
+        let mut command = self.shell.command("sh");
+        command.args(["-c", if self.emulated().is_some() { IN_USER_NAMESPACE } else { "exec \"$@\"" }, "sh"]);
+        command
+            .args(["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", ENTER, "sh"])
+            .arg(&self.path);
         command.arg(self.emulated().map_or("", |_| EMULATOR));
         command.arg(words(&self.shown)).arg(words(&self.shared)).arg(directory);
         command.args(["env", "-i", "HOME=/root", PATH]).arg(program);

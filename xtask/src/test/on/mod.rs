@@ -1,6 +1,9 @@
 //! The project's tests of whole programs, of the release as it is installed in a root.
 
+mod emulated;
+
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
@@ -25,12 +28,28 @@ const BUILT: &str = "target/roots-tests";
 
 /// Builds the release and the tests, and runs these in the roots of the systems. Returns true if nothing failed.
 pub fn run(shell: &Shell, options: &Options) -> Result<bool> {
+    let (emulated, here): (Vec<Tested>, Vec<Tested>) = options.on.iter().partition(|on| **on == Tested::Arm64);
+    let mut done = Vec::new();
+    if !here.is_empty() {
+        done.extend(whole_programs(shell, &here, &options.tests)?);
+    }
+    if !emulated.is_empty() {
+        let start = shell.begin("arm64 session");
+        let tally = emulated::run(shell)?;
+        shell.end("arm64 session", start, tally.failed.is_empty());
+        done.push(("arm64".into(), tally, start.elapsed()));
+    }
+    Ok(summary(&done))
+}
+
+/// The tests of whole programs on this machine's processors.
+fn whole_programs(shell: &Shell, on: &[Tested], tests: &[String]) -> Result<Vec<(String, Tally, Duration)>> {
     release::run(shell, &[Architecture::here()?])?;
-    let wanted = |name: &&&str| options.tests.is_empty() || options.tests.iter().any(|test| test == **name);
+    let wanted = |name: &&&str| tests.is_empty() || tests.iter().any(|test| test == **name);
     let wanted: Vec<&str> = TESTS.iter().filter(wanted).copied().collect();
     let programs = shell.step("build the tests", || build(shell, &wanted))?;
     let mut done = Vec::new();
-    for system in &options.on {
+    for system in on {
         let root = root(shell, *system)?;
         for (name, program) in &programs {
             let name = format!("{} {name}", system.name());
@@ -43,7 +62,7 @@ pub fn run(shell: &Shell, options: &Options) -> Result<bool> {
             done.push((name, tally, start.elapsed()));
         }
     }
-    Ok(summary(&done))
+    Ok(done)
 }
 
 /// The short form, on the system whose turn it is: each commit has the next one.
@@ -70,14 +89,15 @@ pub fn by_turn(shell: &Shell) -> Result<Tally> {
 /// The system's root, with the release and what the tests read.
 fn root(shell: &Shell, system: Tested) -> Result<Root<'_>> {
     let mut root = Root::of(shell, system.contents())?;
-    shell.step(&format!("install the release in {}", system.name()), || install(shell, &root))?;
+    let architecture = Architecture::here()?;
+    shell.step(&format!("install the release in {}", system.name()), || install(shell, &root, architecture))?;
     root.shown = ["docs", "spawn/include", "tests", "shim/audit/tests", BUILT].map(|path| shell.path(path)).into();
     Ok(root)
 }
 
-/// Installs this machine's release to `/usr`.
-fn install(shell: &Shell, root: &Root<'_>) -> Result<()> {
-    let archive = release::archive(shell, Architecture::here()?);
+/// Installs the release for an architecture to `/usr`.
+fn install(shell: &Shell, root: &Root<'_>, architecture: Architecture) -> Result<()> {
+    let archive = release::archive(shell, architecture);
     ensure!(archive.exists(), "{} is missing: run `cargo xtask release` first", archive.display());
     let name = archive.file_name().context("an archive has a name")?;
     std::fs::copy(&archive, root.outside("tmp").join(name))?;

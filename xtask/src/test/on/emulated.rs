@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use super::install;
+use super::install::install;
 use crate::release;
 use crate::roots::{Root, Tested};
 use crate::shell::Shell;

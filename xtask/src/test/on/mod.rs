@@ -1,13 +1,15 @@
 //! The project's tests of whole programs, of the release as it is installed in a root.
 
 mod emulated;
+mod install;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use serde_json::Value;
 
+use self::install::install;
 use super::Options;
 use super::report::{Tally, parse_cargo_test, summary};
 use crate::headwater::host;
@@ -93,17 +95,6 @@ fn root(shell: &Shell, system: Tested) -> Result<Root<'_>> {
     shell.step(&format!("install the release in {}", system.name()), || install(shell, &root, architecture))?;
     root.shown = ["docs", "spawn/include", "tests", "shim/audit/tests", BUILT].map(|path| shell.path(path)).into();
     Ok(root)
-}
-
-/// Installs the release for an architecture to `/usr`.
-fn install(shell: &Shell, root: &Root<'_>, architecture: Architecture) -> Result<()> {
-    let archive = release::archive(shell, architecture);
-    ensure!(archive.exists(), "{} is missing: run `cargo xtask release` first", archive.display());
-    let name = archive.file_name().context("an archive has a name")?;
-    std::fs::copy(&archive, root.outside("tmp").join(name))?;
-    let script = "tar -xf \"$1\" && rm \"$1\" && sh headwater-*/install.sh --prefix /usr && rm -r headwater-*";
-    shell.run(root.command("sh", Path::new("/tmp")).args(["-euc", script, "sh"]).arg(name))?;
-    Ok(())
 }
 
 /// Builds the tests, linked statically, so that they run with any C library; returns their names and paths.

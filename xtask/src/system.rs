@@ -5,6 +5,9 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, anyhow};
 use clap::ValueEnum;
 
+/// The name of the repository's root in released files, wherever they are built.
+pub const SOURCES: &str = "/usr/src/headwater";
+
 /// What is built for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum System {
@@ -82,7 +85,7 @@ impl System {
     /// `root`.
     pub fn compiler(self, root: &Path) -> (String, Vec<String>) {
         let System::Released(architecture) = self else { return ("gcc".into(), Vec::new()) };
-        let (root, triplet) = (root.join(architecture.sysroot()), architecture.triplet());
+        let (repository, root, triplet) = (root, root.join(architecture.sysroot()), architecture.triplet());
         let below = |path: &str| format!("{}/{path}/{triplet}", root.display());
         let arguments = vec![
             format!("--sysroot={}", root.display()),
@@ -90,6 +93,7 @@ impl System {
             format!("-B{}", below("usr/lib")),
             format!("-L{}", below("usr/lib")),
             format!("-L{}", below("lib")),
+            format!("-ffile-prefix-map={}={SOURCES}", repository.display()),
         ];
         (format!("{triplet}-gcc"), arguments)
     }

@@ -38,6 +38,13 @@ pub enum Task {
         /// For this architecture [default: this machine's].
         #[arg(long, value_name = "NAME")]
         arch: Vec<Architecture>,
+        /// Then build it again in another directory, and compare each byte.
+        #[arg(long)]
+        check_reproducible: bool,
+        /// Build nothing: install, use and remove each package that is there in fresh systems, which debootstrap makes
+        /// (as root).
+        #[arg(long, conflicts_with_all = ["arch", "check_reproducible"])]
+        test: bool,
     },
     /// Check the documents' links and command lines, write docs/reference, and build the site into target/docs.
     Docs,

@@ -58,8 +58,15 @@ fn run(arguments: &Arguments) -> Result<ExitCode> {
             dist::run(&shell)?;
             println!("target/dist is ready: target/dist/bin/headwater --help");
         }
-        Task::Release { arch } if arch.is_empty() => release::run(&shell, &[Architecture::here()?])?,
-        Task::Release { arch } => release::run(&shell, arch)?,
+        Task::Release { test: true, .. } => release::test(&shell)?,
+        Task::Release { arch, check_reproducible, .. } => {
+            let here = [Architecture::here()?];
+            let architectures = if arch.is_empty() { &here[..] } else { arch };
+            release::run(&shell, architectures)?;
+            if *check_reproducible {
+                release::check_reproducible(&shell, |copy| release::run(copy, architectures))?;
+            }
+        }
         Task::Docs => docs::run(&shell)?,
         Task::Test(options) => {
             if !test::run(&shell, options)? {

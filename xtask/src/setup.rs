@@ -89,6 +89,8 @@ const PACKAGES: &[Package] = &[
     Package::optional("glusterfs-client", "the same on nodes"),
     Package::optional("libslurm-dev", "the headers of the Slurm plugin"),
     Package::optional("libfabric-dev", "the carrier of links over libfabric"),
+    Package::optional("rpm", "the package of a release for RHEL and SLES"),
+    Package::optional("python3-wheel", "the wheel of a release"),
     Package::optional("libpython3.11-testsuite", "a test suite that is run by Headwater"),
     Package::optional("stress-ng", "the same"),
     Package::optional("debootstrap", "roots of other systems, in which the release is tested"),

@@ -1,6 +1,11 @@
 //! `target/releases`: what sites install, for each supported architecture.
 
+mod components;
+mod packages;
+mod reproduce;
+mod root;
 mod sysroot;
+mod trials;
 
 use std::path::{Path, PathBuf};
 
@@ -8,9 +13,13 @@ use anyhow::{Context, Result, bail, ensure};
 use object::read::elf::{ElfFile64, FileHeader};
 use object::{LittleEndian, Object, ObjectSymbol, SymbolIndex};
 
+pub use self::reproduce::check as check_reproducible;
+pub use self::trials::run as test;
+
+use self::packages::Names;
 use crate::shell::Shell;
 use crate::system::{Architecture, System};
-use crate::{dist, files};
+use crate::{dist, files, headwater};
 
 /// The newest version of a symbol of glibc that a released file may need.
 const GLIBC_MAX: (u32, u32) = (2, 28);
@@ -27,30 +36,36 @@ pub fn run(shell: &Shell, architectures: &[Architecture]) -> Result<()> {
         }
         dist::run(&released)?;
         shell.step("symbols of the C library", || check_symbols(&dist))?;
-        let archive = shell.step("archive", || pack(shell, *architecture, &dist))?;
-        println!("{} is ready", archive.strip_prefix(&shell.root).unwrap_or(&archive).display());
+        shell.step("names of this machine's directories", || check_names(&released, &dist))?;
+        shell.step("parts and their licences", || {
+            components::write(shell, *architecture, &dist.join("share/doc/headwater"))
+        })?;
+        let names = Names::new(shell, *architecture);
+        shell.step("archive", || pack(&released, &names, &dist))?;
+        packages::build(&released, *architecture, &dist)?;
+        for path in names.all() {
+            println!("{} is ready", path.strip_prefix(&shell.root).unwrap_or(&path).display());
+        }
     }
     Ok(())
 }
 
-/// Packs a directory such that the same files are the same bytes. Returns the archive's path.
-fn pack(shell: &Shell, architecture: Architecture, dist: &Path) -> Result<PathBuf> {
-    let stem = stem(architecture);
-    let archive = archive(shell, architecture);
+/// Packs a directory such that the same files are the same bytes.
+fn pack(shell: &Shell, names: &Names, dist: &Path) -> Result<()> {
     let mut tar = shell.command("tar");
     tar.args(["--sort=name", "--mtime=@0", "--owner=0", "--group=0", "--numeric-owner", "--mode=u=rwX,go=rX", "--xz"]);
-    tar.arg(format!("--transform=s,^\\.,{stem},")).arg("-cf").arg(&archive).arg("-C").arg(dist).arg(".");
-    shell.run(&mut tar)?;
-    Ok(archive)
+    tar.arg(format!("--transform=s,^\\.,{},", names.stem()))
+        .arg("-cf")
+        .arg(names.archive())
+        .arg("-C")
+        .arg(dist)
+        .arg(".");
+    shell.run(&mut tar).map(drop)
 }
 
 /// The path of an architecture's archive.
 pub fn archive(shell: &Shell, architecture: Architecture) -> PathBuf {
-    shell.path("target/releases").join(format!("{}.tar.xz", stem(architecture)))
-}
-
-fn stem(architecture: Architecture) -> String {
-    format!("headwater-{}-{}", env!("CARGO_PKG_VERSION"), architecture.name())
+    Names::new(shell, architecture).archive()
 }
 
 /// Checks that no file in the directory needs a newer C library than those that are supported.
@@ -65,6 +80,20 @@ fn check_symbols(directory: &Path) -> Result<()> {
     }
     let (major, minor) = GLIBC_MAX;
     ensure!(newer.is_empty(), "glibc {major}.{minor} lacks:\n{}", newer.join("\n"));
+    Ok(())
+}
+
+/// Checks that no file in the directory tells where it was built.
+fn check_names(shell: &Shell, directory: &Path) -> Result<()> {
+    let places = headwater::renamed(shell)?.into_iter().map(|(place, _)| place.display().to_string());
+    let places = places.collect::<Vec<_>>();
+    let mut found = Vec::new();
+    for path in files::all(directory)? {
+        let data = std::fs::read(&path)?;
+        let has = |place: &&String| data.windows(place.len()).any(|window| window == place.as_bytes());
+        found.extend(places.iter().filter(has).map(|place| format!("{} contains {place}", path.display())));
+    }
+    ensure!(found.is_empty(), "a release may not depend on where it is built:\n{}", found.join("\n"));
     Ok(())
 }
 
@@ -145,6 +174,17 @@ mod tests {
         }
         assert_eq!(install(&from).0, Some(2));
         assert_eq!(install(Path::new("/proc/no")).0, Some(1));
+    }
+
+    #[test]
+    fn names_of_directories_are_found() {
+        let directory = tempfile::tempdir().unwrap();
+        let shell = Shell::new(false);
+        std::fs::write(directory.path().join("a"), b"\0/usr/src/headwater/a.c\0").unwrap();
+        check_names(&shell, directory.path()).unwrap();
+        std::fs::write(directory.path().join("b"), format!("\0{}/a.c", shell.root.display())).unwrap();
+        let error = check_names(&shell, directory.path()).unwrap_err().to_string();
+        assert!(error.contains("/b contains ") && !error.contains("/a contains"), "{error}");
     }
 
     #[test]

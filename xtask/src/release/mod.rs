@@ -27,27 +27,36 @@ const GLIBC_MAX: (u32, u32) = (2, 28);
 /// Builds the releases of these architectures.
 pub fn run(shell: &Shell, architectures: &[Architecture]) -> Result<()> {
     for architecture in architectures {
-        let name = architecture.name();
-        let released = Shell { system: System::Released(*architecture), ..shell.clone() };
-        shell.step(&format!("C library and headers for {name}"), || sysroot::install(shell, *architecture))?;
-        let dist = released.built("dist");
-        if dist.exists() {
-            std::fs::remove_dir_all(&dist)?;
-        }
-        dist::run(&released)?;
-        shell.step("symbols of the C library", || check_symbols(&dist))?;
-        shell.step("names of this machine's directories", || check_names(&released, &dist))?;
-        shell.step("parts and their licences", || {
-            components::write(shell, *architecture, &dist.join("share/doc/headwater"))
-        })?;
-        let names = Names::new(shell, *architecture);
-        shell.step("archive", || pack(&released, &names, &dist))?;
-        packages::build(&released, *architecture, &dist)?;
-        for path in names.all() {
+        let dist = build_archive(shell, *architecture)?;
+        packages::build(&released(shell, *architecture), *architecture, &dist)?;
+        for path in Names::new(shell, *architecture).all() {
             println!("{} is ready", path.strip_prefix(&shell.root).unwrap_or(&path).display());
         }
     }
     Ok(())
+}
+
+/// Builds the archive alone. Returns the directory with the same files.
+pub fn build_archive(shell: &Shell, architecture: Architecture) -> Result<PathBuf> {
+    let name = architecture.name();
+    let released = released(shell, architecture);
+    shell.step(&format!("C library and headers for {name}"), || sysroot::install(shell, architecture))?;
+    let dist = released.built("dist");
+    if dist.exists() {
+        std::fs::remove_dir_all(&dist)?;
+    }
+    dist::run(&released)?;
+    shell.step("symbols of the C library", || check_symbols(&dist))?;
+    shell.step("names of this machine's directories", || check_names(&released, &dist))?;
+    shell.step("parts and their licences", || {
+        components::write(shell, architecture, &dist.join("share/doc/headwater"))
+    })?;
+    shell.step("archive", || pack(&released, &Names::new(shell, architecture), &dist))?;
+    Ok(dist)
+}
+
+fn released(shell: &Shell, architecture: Architecture) -> Shell {
+    Shell { system: System::Released(architecture), ..shell.clone() }
 }
 
 /// Packs a directory such that the same files are the same bytes.

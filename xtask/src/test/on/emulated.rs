@@ -22,7 +22,7 @@ const PROCESSES: usize = 4;
 
 /// Runs it by each mechanism.
 pub fn run(shell: &Shell) -> Result<Tally> {
-    release::run(shell, &[Architecture::Aarch64])?;
+    release::build_archive(shell, Architecture::Aarch64)?;
     let mut root = Root::of(shell, Tested::Arm64.contents())?;
     install(shell, &root, Architecture::Aarch64)?;
     let programs = shell.path("tests/programs");

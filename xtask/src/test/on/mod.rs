@@ -46,7 +46,7 @@ pub fn run(shell: &Shell, options: &Options) -> Result<bool> {
 
 /// The tests of whole programs on this machine's processors.
 fn whole_programs(shell: &Shell, on: &[Tested], tests: &[String]) -> Result<Vec<(String, Tally, Duration)>> {
-    release::run(shell, &[Architecture::here()?])?;
+    release::build_archive(shell, Architecture::here()?)?;
     let wanted = |name: &&&str| tests.is_empty() || tests.iter().any(|test| test == **name);
     let wanted: Vec<&str> = TESTS.iter().filter(wanted).copied().collect();
     let programs = shell.step("build the tests", || build(shell, &wanted))?;
@@ -74,7 +74,7 @@ pub fn by_turn(shell: &Shell) -> Result<Tally> {
     }
     let commits: usize = shell.run(shell.command("git").args(["rev-list", "--count", "HEAD"]))?.trim().parse()?;
     let system = TURNS[commits % TURNS.len()];
-    release::run(shell, &[Architecture::here()?])?;
+    release::build_archive(shell, Architecture::here()?)?;
     let programs = build(shell, TESTS_SHORT)?;
     let root = root(shell, system)?;
     let mut done = Tally::default();

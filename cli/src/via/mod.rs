@@ -128,7 +128,7 @@ impl Choice {
 
     /// Returns the best mechanism that needs nothing of the kernel; `why` is the reason against the others.
     fn without_kernel(program: &Program, why: String) -> Choice {
-        match program.not_audited() {
+        match program.not_audited().or_else(|| loader::fault().map(str::to_owned)) {
             None => Choice::of(Mechanism::Audit, why),
             Some(because) => Choice::of(Mechanism::Off, format!("{because}; and {why}")),
         }

@@ -10,8 +10,6 @@ use std::path::{Path, PathBuf};
 use headwater_closure::{elf, program};
 use serde::{Deserialize, Serialize};
 
-use super::loader::fault;
-
 /// Limit of nested `#!` lines, as in the kernel.
 const SCRIPTS_MAX: usize = 4;
 /// Bytes of an executable that are read: its headers, and the name of its loader.
@@ -115,12 +113,10 @@ impl Program {
         Some(format!("{} is {}, and gains nothing in a user namespace", self.name(), self.privilege.as_deref()?))
     }
 
-    /// Returns why the audit library can't be loaded into it, or should not be on this machine, if so.
+    /// Returns why the audit library can't be loaded into it, if so.
     pub fn not_audited(&self) -> Option<String> {
-        match self.not_audited.as_deref().or(self.privilege.as_deref()) {
-            Some(because) => Some(format!("{} is {because}", self.name())),
-            None => fault().map(str::to_owned),
-        }
+        let because = self.not_audited.as_deref().or(self.privilege.as_deref())?;
+        Some(format!("{} is {because}", self.name()))
     }
 
     fn is_one_of(&self, list: &[&str]) -> Option<&str> {

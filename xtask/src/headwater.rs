@@ -49,18 +49,16 @@ fn arguments(target: &str) -> [&str; 7] {
     ["build", "--quiet", "--release", "--package", "headwater", "--target", target]
 }
 
-/// Variables with the compilers' flags.
-fn flags(shell: &Shell, target: &str) -> Result<Vec<(String, String)>> {
-    let mut flags: Vec<_> = STATIC.split(' ').map(str::to_owned).collect();
-    let mut variables = Vec::new();
-    if shell.system != System::Here {
-        let renamed = renamed(shell)?;
-        flags.extend(renamed.iter().map(|(from, to)| format!("--remap-path-prefix={}={to}", from.display())));
-        let of_c = renamed.iter().map(|(from, to)| format!("-ffile-prefix-map={}={to}", from.display()));
-        variables.push((format!("CFLAGS_{}", target.replace('-', "_")), of_c.collect::<Vec<_>>().join(" ")));
-    }
-    variables.push(("CARGO_ENCODED_RUSTFLAGS".into(), flags.join(SEPARATOR)));
-    Ok(variables)
+/// Variables with the compilers' flags. They are the same for a release and for this machine, so that one build is both.
+fn flags(shell: &Shell, target: &str) -> Result<[(String, String); 2]> {
+    let renamed = renamed(shell)?;
+    let of_rust = renamed.iter().map(|(from, to)| format!("--remap-path-prefix={}={to}", from.display()));
+    let of_rust: Vec<_> = STATIC.split(' ').map(str::to_owned).chain(of_rust).collect();
+    let of_c = renamed.iter().map(|(from, to)| format!("-ffile-prefix-map={}={to}", from.display()));
+    Ok([
+        ("CARGO_ENCODED_RUSTFLAGS".into(), of_rust.join(SEPARATOR)),
+        (format!("CFLAGS_{}", target.replace('-', "_")), of_c.collect::<Vec<_>>().join(" ")),
+    ])
 }
 
 /// The root in which the command is built for this architecture; none for this machine's.

@@ -153,7 +153,8 @@ fn a_second_import_asks_nothing() {
     fixture.file("site/pkg/two.py", "import pkg.one, json, nothing_of_that_name\n", 0o644);
     assert_second_asks_nothing(&fixture, |view| {
         let script = "try: import pkg.two\nexcept ImportError as error: print(error)";
-        let program = Program::new("python3").args(["-c", script]).env("PYTHONPATH", view.join("site"));
+        // It would try to write them each time.
+        let program = Program::new("python3").args(["-B", "-c", script]).env("PYTHONPATH", view.join("site"));
         (program, "nothing_of_that_name")
     });
 }

@@ -16,9 +16,10 @@ const PATH: &str = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin
 
 /// Makes a directory the root, with devices and processes of its own, and runs a command there. A shell stays as the
 /// first process: it reaps what loses its parent. `$1`: the root. `$2`: a line for binfmt_misc, or nothing. `$3` and
-/// `$4`: paths that are shown, read-only and writable. `$5`: the working directory.
+/// `$4`: paths that are shown, read-only and writable. `$5`: the working directory. `$6`: the numbers of pivot_root and
+/// umount2.
 const ENTER: &str = r#"set -eu
-root=$1 emulator=$2 shown=$3 shared=$4 directory=$5; shift 5
+root=$1 emulator=$2 shown=$3 shared=$4 directory=$5 numbers=$6; shift 6
 mount --bind "$root" "$root"
 mount --rbind /dev "$root/dev"
 mount --rbind /sys "$root/sys"
@@ -31,20 +32,18 @@ done
 for path in $shown; do
     mount -o remount,bind,ro "$root$path"
 done
-mkdir -p "$root/host" "$root$directory"
 if [ "$emulator" ]; then
     mount -t binfmt_misc binfmt_misc "$root/proc/sys/fs/binfmt_misc"
     echo "$emulator" > "$root/proc/sys/fs/binfmt_misc/register"
-    chroot "$root" sh -c 'cd "$1"; shift; exec "$@"' sh "$directory" "$@"
-    exit $?
 fi
-# In a chroot no user could make a user namespace.
+mkdir -p "$root$directory"
 cd "$root"
-pivot_root . host
-umount -l /host
-cd "$directory"
-"$@"
-exit $?"#;
+# pivot_root over itself, and umount2 of what was the root: a chroot would prevent user namespaces, and once the root is
+# another architecture's, no program of this machine can be started.
+exec perl -e '
+    my ($pivot_root, $umount2, $dot) = (0 + shift, 0 + shift, ".");
+    syscall($pivot_root, $dot, $dot) == 0 && syscall($umount2, $dot, 2) == 0 && chdir "/" or die "the root: $!\n";
+    exec "sh", "-c", q(cd "$1"; shift; "$@"; exit $?), "sh", @ARGV or die "sh: $!\n"' $numbers "$directory" "$@""#;
 
 /// Runs a command in a user namespace with the same users, which has a binfmt_misc of its own: this machine's stays as
 /// it is.
@@ -172,6 +171,7 @@ impl Root<'_> {
             .arg(&self.path);
         command.arg(self.emulated().map_or("", |_| EMULATOR));
         command.arg(words(&self.shown)).arg(words(&self.shared)).arg(directory);
+        command.arg(if cfg!(target_arch = "aarch64") { "41 39" } else { "155 166" });
         command.args(["env", "-i", "HOME=/root", PATH]).arg(program);
         command
     }

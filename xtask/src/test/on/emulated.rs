@@ -20,7 +20,7 @@ printf '#include <stdio.h>\nconst char *x(void);\nint main(void) { return puts(x
 gcc -o bin/app app.c -Llib -lx -Wl,-rpath,'$ORIGIN/../lib'"#;
 const PROCESSES: usize = 4;
 
-/// Runs it by each mechanism.
+/// Runs it on two nodes.
 pub fn run(shell: &Shell) -> Result<Tally> {
     release::build_archive(shell, Architecture::Aarch64)?;
     let mut root = Root::of(shell, Tested::Arm64.contents())?;
@@ -29,23 +29,22 @@ pub fn run(shell: &Shell) -> Result<Tally> {
     root.shown = vec![programs.clone()];
     shell.run(root.command("sh", Path::new("/")).args(["-c", BUILD, "sh"]).arg(programs))?;
     let mut tally = Tally::default();
-    for via in ["audit", "namespace"] {
-        match session(shell, &root, via) {
-            Ok(()) => tally.add(Tally::passed()),
-            Err(error) => tally.add(Tally::failed(format!("arm64, --via {via}: {error:#}"))),
-        }
+    match session(shell, &root) {
+        Ok(()) => tally.add(Tally::passed()),
+        Err(error) => tally.add(Tally::failed(format!("arm64: {error:#}"))),
     }
     Ok(tally)
 }
 
-fn session(shell: &Shell, root: &Root<'_>, via: &str) -> Result<()> {
+/// Runs it by audit: qemu lacks the calls that mount a file system.
+fn session(shell: &Shell, root: &Root<'_>) -> Result<()> {
     let mut command = root.command("headwater", Path::new("/"));
     command.args(["run", "--nodes=2", "--ppn=2", "--shared=/srv/sw", "--no-summary", "--summary-json=/srv/summary"]);
-    let output = shell.run(command.args(["--via", via, "--", "/srv/sw/bin/app"]))?;
+    let output = shell.run(command.args(["--via=audit", "--", "/srv/sw/bin/app"]))?;
     let printed = output.lines().filter(|line| *line == "from the library").count();
     ensure!(printed == PROCESSES, "{output}");
     let summary: Value = serde_json::from_str(&std::fs::read_to_string(root.outside("srv/summary"))?)?;
     let files = summary["shared_fs"]["files_read"].as_u64().context("the summary counts no files")?;
-    ensure!(summary["via"] == via && files == 2, "{summary}");
+    ensure!(summary["via"] == "audit" && files == 2, "{summary}");
     Ok(())
 }

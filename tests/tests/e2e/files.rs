@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
 
 use headwater_tests::counting_fs::{Caching, Mounted};
-use headwater_tests::harness::{Fixture, Headwater, Mechanism, Program, is_root, skipped, user};
+use headwater_tests::harness::{Fixture, Headwater, Mechanism, Program, is_root, no_second_namespace, skipped, user};
 
 /// `tree` with one of everything that `files.c` checks.
 fn tree(fixture: &Fixture) {
@@ -85,6 +85,9 @@ pub fn system_programs_see_the_same_tree(via: Mechanism) {
 }
 
 pub fn calls_that_symbol_binding_does_not_see(via: Mechanism) {
+    if let Some(reason) = no_second_namespace(via) {
+        return skipped(reason);
+    }
     let fixture = Fixture::new("pointer");
     tree(&fixture);
     fixture.build("by_pointer.c", "lib/libpointer.so", &["-DLIBRARY", "-shared", "-fPIC", "-fno-plt"]);

@@ -4,7 +4,7 @@ use std::fs;
 use std::ops::Range;
 use std::path::Path;
 
-use headwater_tests::harness::{Fixture, Mechanism, Program};
+use headwater_tests::harness::{Fixture, Mechanism, Program, no_second_namespace, skipped};
 
 /// A fixture with `bin/app` and `lib/libx.so`, which needs `lib/libdep.so`.
 fn fixture() -> (Fixture, Program) {
@@ -35,6 +35,9 @@ pub fn open_close_and_open_again(via: Mechanism) {
 }
 
 pub fn a_second_namespace(via: Mechanism) {
+    if let Some(reason) = no_second_namespace(via) {
+        return skipped(reason);
+    }
     let (fixture, program) = fixture();
     let path = format!("mopen={}/lib/libx.so", fixture.shared().display());
     let verbs = ["call=x", "where=x", "where=dep", "origin", "open=libx.so", "where=x", "objects"];

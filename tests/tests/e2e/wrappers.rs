@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use headwater_tests::harness::{Fixture, Headwater, Program, is_root, skipped, user};
+use headwater_tests::harness::{Fixture, Headwater, Program, glibc_is_before, is_root, skipped, user};
 use headwater_tests::workspace;
 
 fn sources() -> PathBuf {
@@ -65,6 +65,9 @@ fn readlink_and_realpath() {
 
 #[test]
 fn nothing_is_written_behind_what_is_returned() {
+    if glibc_is_before(2, 33) {
+        return skipped("before glibc 2.33, its own realpath writes behind what it returns");
+    }
     check("tails", |session| session);
 }
 

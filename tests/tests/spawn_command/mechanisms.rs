@@ -4,12 +4,15 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
-use headwater_tests::harness::{Fixture, has_program, skipped};
+use headwater_tests::harness::{Fixture, has_program, no_early_stop, skipped};
 
 use super::{by_rank, command, seen, spawn};
 
 #[test]
 fn all_mechanisms_have_the_same_output() {
+    if let Some(reason) = no_early_stop() {
+        return skipped(reason);
+    }
     let fixture = Fixture::new("spawn-mechanisms");
     let program = fixture.build("spawned.c", "spawned", &[]);
     let program = program.to_str().expect("an own path");
@@ -29,6 +32,9 @@ fn all_mechanisms_have_the_same_output() {
 
 #[test]
 fn interpreters_from_a_zygote() {
+    if let Some(reason) = no_early_stop() {
+        return skipped(reason);
+    }
     for (program, option, script) in
         [("sh", "-c", "echo $HEADWATER_RANK"), ("python3", "-c", "import os; print(os.environ['HEADWATER_RANK'])")]
     {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-use headwater_tests::harness::{Fixture, skipped};
+use headwater_tests::harness::{Fixture, no_early_stop, skipped};
 use headwater_tests::workspace;
 
 use super::{by_rank, command, seen, spawn};
@@ -85,8 +85,11 @@ fn the_list_is_the_same_everywhere() {
 #[test]
 fn a_process_differs_only_as_listed() {
     let random = fs::read_to_string("/proc/sys/kernel/randomize_va_space");
-    if !cfg!(target_arch = "x86_64") || random.is_ok_and(|text| text.trim() != "2") {
-        return skipped("the kernel chooses no addresses here, or no zygote can stop so early");
+    if random.is_ok_and(|text| text.trim() != "2") {
+        return skipped("the kernel chooses no addresses here");
+    }
+    if let Some(reason) = no_early_stop() {
+        return skipped(reason);
     }
     let listed = differences(LISTS[0]);
     let fixture = Fixture::new("spawn-same");
@@ -107,8 +110,8 @@ fn a_process_differs_only_as_listed() {
 /// Libraries that begin before the zygote can stop.
 #[test]
 fn what_begins_before_all_others_means_exec() {
-    if !cfg!(target_arch = "x86_64") {
-        return skipped("no zygote can stop so early");
+    if let Some(reason) = no_early_stop() {
+        return skipped(reason);
     }
     let fixture = Fixture::new("spawn-early");
     let library = ["-shared", "-fPIC", "-pthread", "-DWHAT=\"nothing\"", "-Wl,-z,initfirst"];
@@ -159,7 +162,7 @@ fn a_check_prints_all_that_it_saw() {
         (&["--check", "--", &fixed], 1, &["linked statically", "other privileges"]),
         (&["--check", "--", &missing], 127, &[]),
     ] {
-        if cfg!(not(target_arch = "x86_64")) && status == 0 {
+        if no_early_stop().is_some() && status == 0 {
             continue;
         }
         let seen = spawn(args);

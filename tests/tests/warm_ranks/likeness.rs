@@ -1,7 +1,7 @@
 //! A rank's observations, compared with those of one that executed the program.
 
 use headwater_tests::harness::user::ORDINARY;
-use headwater_tests::harness::{Headwater, Output, Program, Session};
+use headwater_tests::harness::{Headwater, Output, Program, Session, no_early_stop, skipped};
 use serde_json::Value;
 
 use crate::{PYTHON, fixture, from_zygotes, mechanisms, python, warm};
@@ -71,6 +71,9 @@ fn libraries_on_the_sessions_own_disk_are_files() {
 
 #[test]
 fn programs_that_are_no_interpreters_stop_before_main() {
+    if let Some(reason) = no_early_stop() {
+        return skipped(reason);
+    }
     let Some(fixture) = fixture() else { return };
     fixture.library("libone.so", "one", &[]);
     let flags = ["-L{shared}", "-Wl,--no-as-needed", "-lone", "-Wl,-rpath,{shared}"];

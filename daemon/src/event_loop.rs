@@ -80,7 +80,11 @@ impl Daemon {
         let mut events = Events::with_capacity(EVENTS_MAX);
         loop {
             self.tick();
-            self.settle();
+            // A job without a thread would never be answered, and its clients would wait.
+            if let Err(error) = self.settle() {
+                tracing::error!(%error, "no thread can be started to read the shared file system: the daemon ends, and processes use the source files. Raise the limit of processes (ulimit -u)");
+                return Command::Stop;
+            }
             self.announce(output);
             let timeout = self.timeout();
             match self.reactor.poll.poll(&mut events, timeout) {
@@ -166,17 +170,18 @@ impl Daemon {
         }
     }
 
-    /// Executes pending outputs, and flushes the links.
-    fn settle(&mut self) {
+    /// Executes pending outputs, and flushes the links. Fails if nothing can read the shared file system.
+    fn settle(&mut self) -> io::Result<()> {
         self.execute_outputs();
         self.answer_inbox();
-        self.hand_out_jobs();
+        self.content.readers.hand_out()?;
         let now = self.now();
         let store = &self.content.store;
         self.content
             .links
             .flush(now, &|content, bytes| store.read_ranges(&content.path, content.block, &content.ranges, bytes));
         self.flush_deferred();
+        Ok(())
     }
 
     fn announce(&mut self, output: &mut dyn Write) {

@@ -224,14 +224,6 @@ impl Daemon {
         }
     }
 
-    /// Passes read jobs to the reader threads. A job without a thread is never answered; its clients time out and use
-    /// the source files.
-    pub(crate) fn hand_out_jobs(&mut self) {
-        if let Err(error) = self.content.readers.hand_out() {
-            tracing::error!(%error, "no thread can be started to read the shared file system; processes use the source files. Raise the limit of processes (ulimit -u)");
-        }
-    }
-
     fn read_file(&mut self, path: Path, aspect: Aspect, size: u64, job: impl FnOnce(Path, Arc<Incoming>) -> FileJob) {
         let block = aspect.block();
         self.find_room();

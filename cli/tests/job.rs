@@ -125,7 +125,7 @@ fn nodes_have_paths_of_their_own() {
 #[test]
 fn what_is_no_job_of_this_user_is_left_alone() {
     let site = Site::new();
-    let file = site.write("work/job", "{\"version\": 0}");
+    let file = site.write("work/job", "{\"version\": 0, \"release\": \"0.0\"}");
     let exec = || {
         let mut command = site.plain_command(&[] as &[&str]);
         let mut exec = Command::new(command.get_program());
@@ -136,7 +136,7 @@ fn what_is_no_job_of_this_user_is_left_alone() {
     };
     check(&exec(), "alone of none\n", "can be read or changed by others");
     fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
-    check(&exec(), "alone of none\n", "another version");
+    check(&exec(), "alone of none\n", "started by headwater 0.0 (wire version 0)");
     fs::write(&file, "nonsense").unwrap();
     check(&exec(), "alone of none\n", "no job file");
     fs::remove_file(&file).unwrap();

@@ -8,7 +8,7 @@ use std::path::Path;
 use headwater_tests::harness::{Fixture, no_early_stop, skipped};
 use headwater_tests::workspace;
 
-use super::{by_rank, command, seen, spawn};
+use super::{by_rank, command, seen};
 
 /// Processes of each mechanism; so many values of one kind show which are alike in all and which are each one's own.
 const PROCESSES: usize = 4;
@@ -165,7 +165,8 @@ fn a_check_prints_all_that_it_saw() {
         if no_early_stop().is_some() && status == 0 {
             continue;
         }
-        let seen = spawn(args);
+        // The program makes files in its directory.
+        let seen = seen(command(args).current_dir(fixture.shared()));
         assert_eq!(seen.status, Some(status), "{args:?}: {}{}", seen.out, seen.err);
         for part in parts {
             assert!(seen.out.contains(part), "{args:?}: {part}: {}", seen.out);

@@ -109,7 +109,7 @@ impl Root<'_> {
             .foreign
             .map_or("true".to_owned(), |foreign| format!("dpkg --add-architecture {}", foreign.debian()));
         let install = format!(
-            "export DEBIAN_FRONTEND=noninteractive; {foreign} && apt-get -q update && \
+            "export DEBIAN_FRONTEND=noninteractive; {foreign} && dpkg --configure -a && apt-get -q update && \
              apt-get -qy -o Dpkg::Use-Pty=0 install --no-install-recommends \"$@\" && apt-get clean"
         );
         let mut command = self.command("sh", Path::new("/"));

@@ -9,7 +9,7 @@
 #include "python.h"
 
 const char hwsp_python_code[] =
-	"import sys, posix, io, _signal\n"
+	"import sys, posix, _io as io, _signal\n"
 	"\n"
 	/* A module of the interpreter's own, without it being imported for the program. */
 	"def quietly(name):\n"

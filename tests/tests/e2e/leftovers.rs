@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use headwater_tests::harness::{
-    Fixture, Program, Starting, has_program, headwater_binary, is_running, processes_using, skipped, wait_until,
+    self, Fixture, Program, Starting, has_program, headwater_binary, is_running, processes_using, skipped, wait_until,
 };
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
@@ -175,7 +175,8 @@ impl Killed {
         daemons.iter().for_each(|&pid| kill(pid, Signal::KILL));
         started.running.signal_group(Signal::KILL);
         let programs = programs(&killed.fixture);
-        programs.iter().for_each(|&pid| kill(pid, Signal::KILL));
+        // Those that the signal to the group reached may have ended.
+        programs.iter().for_each(|&pid| harness::kill(pid));
         drop(started);
         // While the kernel still releases the memory of dead processes, their session is in use.
         let dying = || daemons.iter().chain(&programs).any(|&pid| is_running(pid));

@@ -6,7 +6,10 @@
 #include <stddef.h>
 
 /* Changes with this file: a front refuses variants of other versions. */
-#define HWIO_VARIANT_VERSION 2
+#define HWIO_VARIANT_VERSION 3
+
+/* A version of the MPI standard as a number. */
+#define HWIO_STANDARD(version, subversion) (100 * (version) + (subversion))
 
 /* A function of the tables, MPI_X or one of libc, and its interposer. */
 struct hwio_entry {
@@ -27,6 +30,8 @@ struct hwio_variant {
 	/* The beginning of MPI_Get_library_version's text, and the number before the first dot of the rest. */
 	const char *family;
 	unsigned int major;
+	/* The MPI standard of its header: HWIO_STANDARD. An MPI of a newer one has functions that it doesn't interpose. */
+	int standard;
 	/* In the tables' order. */
 	const struct hwio_entry *entries;
 	size_t entry_count;

@@ -1,6 +1,7 @@
 /* Finds the MPI library of the process, and its variant, when the program first calls MPI. In doubt, the program's
  * calls are not redirected. */
 #include <dlfcn.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -191,6 +192,15 @@ static void redirect_runtime(void)
 	hwio_replace(object.base, variant_base, all, count);
 }
 
+/* Returns the standard of this MPI, and one that is newer than all if it doesn't tell. */
+static int standard_of_mpi(void)
+{
+	int (*get)(int *, int *) = (int (*)(int *, int *))hwio_object_function(mpi.base, "MPI_Get_version");
+	int version = 0, subversion = 0;
+
+	return get != NULL && get(&version, &subversion) == 0 ? HWIO_STANDARD(version, subversion) : INT_MAX;
+}
+
 /* Loads the variant and starts it; NULL and a reason if it can't be used. */
 static const struct hwio_variant *load(const char *path, unsigned int major, const char *version, const char **reason)
 {
@@ -208,6 +218,10 @@ static const struct hwio_variant *load(const char *path, unsigned int major, con
 	if (found == NULL || found->version != HWIO_VARIANT_VERSION || found->major != major || found->start == NULL ||
 		strncmp(version, found->family, strlen(found->family)) != 0 || dladdr(found, &where) == 0)
 		return NULL;
+	if (found->standard < standard_of_mpi()) {
+		*reason = "this MPI has functions of a newer standard than its build knows: ";
+		return NULL;
+	}
 	variant_base = (uintptr_t)where.dli_fbase;
 	libmpi = dlopen(mpi.path, RTLD_NOLOAD | RTLD_LAZY);
 	if (libmpi == NULL) {

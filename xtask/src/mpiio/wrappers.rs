@@ -166,6 +166,7 @@ impl<'a> Variant<'a> {
             text,
             "\n__attribute__((visibility(\"default\"))) const struct hwio_variant headwater_mpiio_variant = {{\n\
              \t.version = HWIO_VARIANT_VERSION,\n\t.family = \"{family}\",\n\t.major = {major},\n\
+             \t.standard = HWIO_STANDARD(MPI_VERSION, MPI_SUBVERSION),\n\
              \t.entries = hwio_entries,\n\t.entry_count = sizeof(hwio_entries) / sizeof(hwio_entries[0]),\n\
              \t.runtime = hwio_runtime,\n\t.start = hwio_variant_start,\n\t.before_vfork = hwio_settle_everything,\n}};\n"
         );

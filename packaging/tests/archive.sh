@@ -1,5 +1,6 @@
-. /scripts/use.sh
-tar -xJf /files/headwater-*-"$(uname -m)".tar.xz -C /tmp
+. "$(dirname "$0")/use.sh"
+files=$1
+tar -xJf "$files"/headwater-*-"$(uname -m)".tar.xz -C /tmp
 use /tmp/headwater-*/bin/headwater
 /tmp/headwater-*/install.sh --prefix /opt/headwater/1
 use /opt/headwater/1/bin/headwater

@@ -1,6 +1,7 @@
-. /scripts/use.sh
+. "$(dirname "$0")/use.sh"
+files=$1
 export DEBIAN_FRONTEND=noninteractive
-deb=$(ls /files/headwater_*_"$(dpkg --print-architecture)".deb)
+deb=$(ls "$files"/headwater_*_"$(dpkg --print-architecture)".deb)
 apt-get update -q
 apt-get install -q -y "$deb"
 command -v fusermount3 || fail 'what the package recommends is not installed'

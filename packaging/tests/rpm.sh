@@ -1,5 +1,6 @@
-. /scripts/use.sh
-rpm=$(ls /files/headwater-*."$(uname -m)".rpm)
+. "$(dirname "$0")/use.sh"
+files=$1
+rpm=$(ls "$files"/headwater-*."$(uname -m)".rpm)
 required=$(rpm --query --package --requires "$rpm")
 case $required in *'libc.so.6(GLIBC_2.28)'*) ;; *) fail "the C library is not required: $required" ;; esac
 case $required in *libfabric*) fail "what is only recommended is required: $required" ;; esac

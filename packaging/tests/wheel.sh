@@ -1,6 +1,7 @@
-. /scripts/use.sh
+. "$(dirname "$0")/use.sh"
+files=$1
 python3 -m venv /opt/venv
-/opt/venv/bin/pip install --quiet --no-index /files/headwater-*-"manylinux_2_28_$(uname -m)".whl
+/opt/venv/bin/pip install --quiet --no-index "$files"/headwater-*-"manylinux_2_28_$(uname -m)".whl
 use /opt/venv/bin/headwater
 /opt/venv/bin/pip check
 ln -s /opt/venv/bin/headwater /usr/local/bin/headwater

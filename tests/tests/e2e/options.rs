@@ -3,7 +3,8 @@
 use std::fs;
 
 use headwater_tests::counting_fs::{Caching, Mounted};
-use headwater_tests::harness::{Fixture, Headwater, Program, headwater_binary, skipped};
+use headwater_tests::harness::{Fixture, Headwater, Program, glibc_is_before, headwater_binary, skipped};
+use serde_json::Value;
 
 fn sorted(text: &str) -> Vec<&str> {
     let mut lines: Vec<&str> = text.lines().collect();
@@ -19,6 +20,27 @@ fn every_process_knows_its_node_and_rank() {
     let expected = ["0/2 0/6", "0/2 1/6", "0/2 2/6", "1/2 3/6", "1/2 4/6", "1/2 5/6"];
     assert_eq!(sorted(&session.output.stdout), expected);
     assert_eq!((session.number("nodes"), session.number("processes")), (2, 6));
+}
+
+/// A program of this name starts others outside of its namespaces, so only audit is left for it.
+#[test]
+fn auto_audits_only_where_the_loader_survives_it() {
+    let fixture = Fixture::new("at");
+    fixture.library("lib/libx.so", "x", &[]);
+    let app = fixture.build("loader.c", "bin/at", &[]);
+    let opened = format!("mopen={}", fixture.path("lib/libx.so").display());
+    let arguments = [app.display().to_string(), opened, "call=x".into()];
+    let plain = Program::new(&app).args(&arguments[1..]).run();
+    assert_eq!(plain.status, 0, "{plain:?}");
+    let summary = fixture.outside("summary.json");
+    let run = Program::new(headwater_binary()).args(["run", "--via", "auto", "--shared"]).arg(fixture.shared());
+    let run = run.arg("--no-summary").arg("--summary-json").arg(&summary).arg("--").args(&arguments).run();
+    assert_eq!((run.status, &run.stdout), (0, &plain.stdout), "{run:?}");
+    let summary: Value = serde_json::from_slice(&fs::read(summary).expect("it was written")).expect("it is JSON");
+    match summary["off"].as_str() {
+        Some(why) => assert!(glibc_is_before(2, 35) && why.contains("dlmopen"), "{summary}"),
+        None => assert!(!glibc_is_before(2, 35) && summary["via"] == "audit", "{summary}"),
+    }
 }
 
 #[test]

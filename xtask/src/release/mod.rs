@@ -3,7 +3,6 @@
 mod components;
 mod packages;
 mod reproduce;
-mod root;
 mod sysroot;
 mod trials;
 

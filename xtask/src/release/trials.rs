@@ -1,9 +1,10 @@
 //! Installs, uses and removes each package of a release in a fresh system.
 
+use std::path::Path;
+
 use anyhow::{Result, ensure};
 
 use super::packages::Names;
-use super::root;
 use crate::roots::{Contents, Root};
 use crate::shell::Shell;
 use crate::system::Architecture;
@@ -27,10 +28,14 @@ pub fn run(shell: &Shell) -> Result<()> {
     }
     let (files, scripts) = (shell.path("target/releases"), shell.path(SCRIPTS));
     for system in SYSTEMS {
-        let base = Root::of(shell, system)?;
+        let mut root = Root::of(shell, system)?;
+        root.shown = vec![files.clone(), scripts.clone()];
+        root.is_unchanging = true;
         for trial in TRIALS {
             let name = format!("{trial} on {}", system.suite);
-            let output = shell.step(&name, || root::run(shell, &base, &files, &scripts, &format!("{trial}.sh")))?;
+            let mut command = root.command("env", Path::new("/"));
+            command.args(["LC_ALL=C.UTF-8", "sh", "-eu"]).arg(scripts.join(format!("{trial}.sh"))).arg(&files);
+            let output = shell.step(&name, || shell.run(&mut command))?;
             ensure!(output.contains("removed"), "{name}: the script did not end with a removal\n{output}");
         }
     }

@@ -15,16 +15,26 @@ const COMPLETE: &str = "complete";
 const PATH: &str = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// Makes a directory the root, with devices and processes of its own, and runs a command there. A shell stays as the
-/// first process: it reaps what loses its parent. `$1`: the root. `$2`: a line for binfmt_misc, or nothing. `$3` and
-/// `$4`: paths that are shown, read-only and writable. `$5`: the working directory. `$6`: the numbers of pivot_root and
-/// umount2.
+/// first process: it reaps what loses its parent. `$1`: the root. `$2`: where a copy is mounted that takes the
+/// changes, or nothing. `$3`: a line for binfmt_misc, or nothing. `$4` and `$5`: lists of paths that are shown, read-only
+/// and writable. `$6`: the working directory. `$7` and `$8`: the numbers of the system calls.
 const ENTER: &str = r#"set -eu
-root=$1 emulator=$2 shown=$3 shared=$4 directory=$5 numbers=$6; shift 6
-mount --bind "$root" "$root"
+root=$1 copy=$2 emulator=$3 shown=$4 shared=$5 directory=$6 pivot_root=$7 umount2=$8; shift 8
+if [ "$copy" ]; then
+    mkdir -p "$copy"
+    mount -t tmpfs tmpfs "$copy"
+    mkdir "$copy/upper" "$copy/work" "$copy/root"
+    mount -t overlay overlay -o "lowerdir=$root,upperdir=$copy/upper,workdir=$copy/work" "$copy/root"
+    root=$copy/root
+else
+    mount --bind "$root" "$root"
+fi
 mount --rbind /dev "$root/dev"
 mount --rbind /sys "$root/sys"
 mount -t proc proc "$root/proc"
 mount -t tmpfs -o mode=1777 tmpfs "$root/dev/shm"
+IFS='
+'
 for path in $shown $shared; do
     mkdir -p "$root$path"
     mount --rbind "$path" "$root$path"
@@ -43,7 +53,7 @@ cd "$root"
 exec perl -e '
     my ($pivot_root, $umount2, $dot) = (0 + shift, 0 + shift, ".");
     syscall($pivot_root, $dot, $dot) == 0 && syscall($umount2, $dot, 2) == 0 && chdir "/" or die "the root: $!\n";
-    exec "sh", "-c", q(cd "$1"; shift; "$@"; exit $?), "sh", @ARGV or die "sh: $!\n"' $numbers "$directory" "$@""#;
+    exec "sh", "-c", q(cd "$1"; shift; "$@"; exit $?), "sh", @ARGV or die "sh: $!\n"' "$pivot_root" "$umount2" "$directory" "$@""#;
 
 /// Runs a command in a user namespace with the same users, which has a binfmt_misc of its own: this machine's stays as
 /// it is.
@@ -83,13 +93,15 @@ pub struct Root<'a> {
     pub shown: Vec<PathBuf>,
     /// Paths of this machine that it may change.
     pub shared: Vec<PathBuf>,
+    /// What a command changes is gone when it ends.
+    pub is_unchanging: bool,
 }
 
 impl Root<'_> {
     /// The root, which is made if it isn't there.
     pub fn of(shell: &Shell, contents: Contents) -> Result<Root<'_>> {
         let path = shell.path("target/roots").join(contents.name);
-        let root = Root { shell, contents, path, shown: Vec::new(), shared: Vec::new() };
+        let root = Root { shell, contents, path, shown: Vec::new(), shared: Vec::new(), is_unchanging: false };
         let packages = contents.packages.join(" ");
         let stamp = root.path.join(COMPLETE);
         if std::fs::read_to_string(&stamp).is_ok_and(|installed| installed == packages) {
@@ -163,15 +175,16 @@ impl Root<'_> {
     /// A command that runs in it, in `directory`, as root with the system's own environment.
     pub fn command(&self, program: impl AsRef<OsStr>, directory: &Path) -> Command {
         let words =
-            |paths: &[PathBuf]| paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(" ");
+            |paths: &[PathBuf]| paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join("\n");
         let mut command = self.shell.command("sh");
         command.args(["-c", if self.emulated().is_some() { IN_USER_NAMESPACE } else { "exec \"$@\"" }, "sh"]);
         command
             .args(["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", ENTER, "sh"])
             .arg(&self.path);
+        command.arg(if self.is_unchanging { self.path.with_extension("copy") } else { PathBuf::new() });
         command.arg(self.emulated().map_or("", |_| EMULATOR));
         command.arg(words(&self.shown)).arg(words(&self.shared)).arg(directory);
-        command.arg(if cfg!(target_arch = "aarch64") { "41 39" } else { "155 166" });
+        command.args(if cfg!(target_arch = "aarch64") { ["41", "39"] } else { ["155", "166"] });
         command.args(["env", "-i", "HOME=/root", PATH]).arg(program);
         command
     }

@@ -4,6 +4,10 @@ use clap::{Args, ValueEnum};
 
 use crate::roots::Tested;
 
+/// The tests of whole programs: of sessions, of spawning and of the I/O library.
+pub(super) const ON_TESTS: [&str; 7] =
+    ["e2e", "mount", "spawn", "spawn_command", "spawn_python", "warm_ranks", "mpiio"];
+
 /// What to run.
 #[derive(Args)]
 pub struct Options {
@@ -15,7 +19,7 @@ pub struct Options {
     #[arg(long, value_name = "SYSTEM", conflicts_with_all = ["only", "quick"])]
     pub(super) on: Vec<Tested>,
     /// With --on, these tests alone; repeatable.
-    #[arg(long = "test", value_name = "NAME", requires = "on")]
+    #[arg(long = "test", value_name = "NAME", requires = "on", value_parser = ON_TESTS)]
     pub(super) tests: Vec<String>,
     /// Leave out what takes minutes: loom, fuzzing and other systems.
     #[arg(long)]

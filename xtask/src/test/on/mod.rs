@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use serde_json::Value;
 
 use self::install::install;
-use super::Options;
+use super::options::{ON_TESTS, Options};
 use super::report::{Tally, parse_cargo_test, summary};
 use crate::headwater::host;
 use crate::release;
@@ -18,8 +18,6 @@ use crate::roots::{Root, Tested};
 use crate::shell::Shell;
 use crate::system::Architecture;
 
-/// The tests of sessions, of spawning and of the I/O library.
-const TESTS: &[&str] = &["e2e", "mount", "spawn", "spawn_command", "spawn_python", "warm_ranks", "mpiio"];
 /// Those that continuous integration runs on one system for each commit.
 const TESTS_SHORT: &[&str] = &["e2e", "spawn_command", "warm_ranks"];
 /// The systems of which that is one.
@@ -48,11 +46,11 @@ pub fn run(shell: &Shell, options: &Options) -> Result<bool> {
 fn whole_programs(shell: &Shell, on: &[Tested], tests: &[String]) -> Result<Vec<(String, Tally, Duration)>> {
     release::build_archive(shell, Architecture::here()?)?;
     let wanted = |name: &&&str| tests.is_empty() || tests.iter().any(|test| test == **name);
-    let wanted: Vec<&str> = TESTS.iter().filter(wanted).copied().collect();
+    let wanted: Vec<&str> = ON_TESTS.iter().filter(wanted).copied().collect();
     let programs = shell.step("build the tests", || build(shell, &wanted))?;
     let mut done = Vec::new();
     for system in on {
-        let root = root(shell, *system)?;
+        let root = equip(shell, Root::of(shell, system.contents())?)?;
         for (name, program) in &programs {
             let name = format!("{} {name}", system.name());
             let start = shell.begin(&name);
@@ -76,13 +74,16 @@ pub fn by_turn(shell: &Shell) -> Result<Tally> {
     let commits: usize = counted.ok().and_then(|count| count.trim().parse().ok()).unwrap_or_default();
     let system = TURNS[commits % TURNS.len()];
     // It comes from the network.
-    if let Err(error) = Root::of(shell, system.contents()) {
-        let why = error.to_string();
-        return Ok(Tally::skipped(format!("{}: no root: {}", system.name(), why.lines().next().unwrap_or_default())));
-    }
+    let root = match Root::of(shell, system.contents()) {
+        Ok(root) => root,
+        Err(error) => {
+            let (name, why) = (system.name(), error.to_string());
+            return Ok(Tally::skipped(format!("{name}: no root: {}", why.lines().next().unwrap_or_default())));
+        }
+    };
     release::build_archive(shell, Architecture::here()?)?;
     let programs = build(shell, TESTS_SHORT)?;
-    let root = root(shell, system)?;
+    let root = equip(shell, root)?;
     let mut done = Tally::default();
     for (_, program) in &programs {
         let mut tally = test(shell, &root, program)?;
@@ -94,11 +95,10 @@ pub fn by_turn(shell: &Shell) -> Result<Tally> {
     Ok(done)
 }
 
-/// The system's root, with the release and what the tests read.
-fn root(shell: &Shell, system: Tested) -> Result<Root<'_>> {
-    let mut root = Root::of(shell, system.contents())?;
+/// Gives a root the release and what the tests read.
+fn equip<'a>(shell: &Shell, mut root: Root<'a>) -> Result<Root<'a>> {
     let architecture = Architecture::here()?;
-    shell.step(&format!("install the release in {}", system.name()), || install(shell, &root, architecture))?;
+    shell.step("install the release", || install(shell, &root, architecture))?;
     root.shown = ["docs", "spawn/include", "tests", "shim/audit/tests", BUILT].map(|path| shell.path(path)).into();
     Ok(root)
 }

@@ -6,7 +6,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use headwater_tests::counting_fs::{Caching, Mounted};
-use headwater_tests::harness::{Fixture, Headwater, Program, Session, Starting, is_root, skipped, wait_until};
+use headwater_tests::harness::{
+    Fixture, Headwater, Mechanism, Program, Session, Starting, is_root, skipped, wait_until,
+};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// A program that uses one library, waits, and then needs more of everything.
@@ -280,12 +282,18 @@ fn limits_of_the_user() {
         // Root itself has no limit of processes, and all of a user's processes count.
         let own_user = format!("--reuid={}", 50_000 + std::process::id() % 10_000);
         let user = ["setpriv", &own_user, "--clear-groups", "prlimit"];
-        for most in 1..14 {
+        let can_mount = Mechanism::Namespace.check().is_ok();
+        for most in 1..16 {
             let limit = format!("--nproc={most}:{most}");
-            let behind = user.into_iter().chain([&*limit]).collect::<Vec<_>>();
-            let output =
-                fixture.headwater().behind(&behind).run(&Program::new("cat").arg(fixture.path("data/7/27"))).output;
-            assert_eq!((output.status, &*output.stdout), (0, "27\n"), "{limit}: {output:?}");
+            let behind: Vec<&str> = user.into_iter().chain([&*limit]).collect();
+            let check = |headwater: Headwater| {
+                let output = headwater.run(&Program::new("cat").arg(fixture.path("data/7/27"))).output;
+                assert_eq!((output.status, &*output.stdout), (0, "27\n"), "{limit}: {output:?}");
+            };
+            check(fixture.headwater().behind(&behind));
+            if can_mount {
+                check(fixture.headwater().via(Mechanism::Namespace).behind(&fixture.commands_of(&behind)));
+            }
         }
     }
 }

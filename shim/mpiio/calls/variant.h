@@ -30,7 +30,7 @@ struct hwio_variant {
 	/* The beginning of MPI_Get_library_version's text, and the number before the first dot of the rest. */
 	const char *family;
 	unsigned int major;
-	/* The MPI standard of its header: HWIO_STANDARD. An MPI of a newer one has functions that it doesn't interpose. */
+	/* The MPI standard of which it interposes all functions: HWIO_STANDARD. It isn't used for an MPI of a newer one. */
 	int standard;
 	/* In the tables' order. */
 	const struct hwio_entry *entries;

@@ -219,7 +219,7 @@ static const struct hwio_variant *load(const char *path, unsigned int major, con
 		strncmp(version, found->family, strlen(found->family)) != 0 || dladdr(found, &where) == 0)
 		return NULL;
 	if (found->standard < standard_of_mpi()) {
-		*reason = "this MPI has functions of a newer standard than its build knows: ";
+		*reason = "this MPI is of a newer standard than its build: ";
 		return NULL;
 	}
 	variant_base = (uintptr_t)where.dli_fbase;

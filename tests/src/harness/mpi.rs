@@ -27,6 +27,8 @@ const FLAGS: [&str; 8] =
 pub struct Mpi {
     /// `openmpi4`, `openmpi5`, `mpich4` or `mpich5`.
     pub name: &'static str,
+    /// What tells it from the one that [`Mpi::find`] gives, or "".
+    release: &'static str,
     bin: PathBuf,
     suffix: &'static str,
 }
@@ -46,12 +48,17 @@ impl Mpi {
         let wheels = std::env::var_os("HEADWATER_TEST_MPIS").map(PathBuf::from);
         let wheels = wheels.unwrap_or_else(|| crate::workspace().join("target/mpi")).join(name);
         let candidates = [
-            Mpi { name, bin: "/usr/bin".into(), suffix },
-            Mpi { name, bin: wheels.join("local/bin"), suffix: "" },
-            Mpi { name, bin: wheels.join("bin"), suffix: "" },
+            Mpi { name, release: "", bin: "/usr/bin".into(), suffix },
+            Mpi { name, release: "", bin: wheels.join("local/bin"), suffix: "" },
+            Mpi { name, release: "", bin: wheels.join("bin"), suffix: "" },
         ];
         let mut there = candidates.into_iter().filter(|mpi| mpi.major().is_some_and(|found| found == major));
         there.next().ok_or_else(|| format!("{name} is not installed (packages lib{family}-dev; or `cargo xtask dist`)"))
+    }
+
+    /// Another release of the one with this name, in an environment of PyPI's packages.
+    pub fn of_environment(name: &'static str, release: &'static str, environment: &Path) -> Mpi {
+        Mpi { name, release, bin: environment.join("bin"), suffix: "" }
     }
 
     /// The major version, of what `mpirun --version` prints.
@@ -92,7 +99,7 @@ impl Mpi {
     pub fn build(&self, name: &str) -> Result<PathBuf, String> {
         let source = crate::workspace().join("tests/programs/mpiio").join(name);
         let (sources, watched) = sources(&source);
-        let all = crate::workspace().join("target/mpiio-programs").join(self.name);
+        let all = crate::workspace().join("target/mpiio-programs").join(format!("{}{}", self.name, self.release));
         fs::create_dir_all(&all).map_err(|e| format!("{}: {e}", all.display()))?;
         let program = all.join(name.replace(['/', '.'], "_"));
         // Tests run at the same time.

@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use headwater_tests::harness::mpi::{Library, Mpi};
+use headwater_tests::harness::services::environment;
 use headwater_tests::harness::skipped;
 
-use crate::all;
 use crate::job::{Done, Job, differences};
 use crate::report::transformed_sites;
+use crate::{all, alone};
 
 /// The names of the cases; those that end the job apart.
 fn names(program: &Path) -> (Vec<String>, Vec<String>) {
@@ -172,6 +173,19 @@ fn full_disk(mpi: &Mpi) {
 }
 
 crate::for_each_mpi!(cases);
+
+/// A release of a newer standard than the header that its build is made with has: MPI 4.1's functions are interposed,
+/// too.
+#[test]
+fn mpich_of_a_newer_standard() {
+    match environment("mpich43", &["mpich==4.3.2"]) {
+        Ok(there) => {
+            let _alone = alone();
+            cases(&Mpi::of_environment("mpich4", ".3", &there));
+        }
+        Err(reason) => skipped(reason),
+    }
+}
 
 #[test]
 fn on_a_network_file_system() {

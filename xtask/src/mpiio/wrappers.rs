@@ -34,8 +34,25 @@ pub struct Variant<'a> {
     pub globals: &'a [String],
     /// The MPI functions that it wraps, twins included.
     mpi: Vec<Function>,
+    /// Those of them that the header lacks, and an MPI of the same family and number may have.
+    undeclared: Vec<Function>,
+    /// Whether it wraps all of the tables' newer functions, whatever the header has.
+    has_all_new: bool,
     libc: &'a [Function],
     hand: Hand,
+}
+
+/// The MPI standard of which the tables have all functions, as arguments of `HWIO_STANDARD`.
+const TABLES_STANDARD: &str = "5, 0";
+
+/// Whether a function can be declared with the types of this header.
+fn can_be_declared(function: &Function, header: &Functions) -> bool {
+    let words = |kind: &str| -> Vec<String> {
+        let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        kind.split(|c| !is_part(c)).filter(|word| word.starts_with("MPI_")).map(str::to_owned).collect()
+    };
+    let is_known = |word: &String| header.values().flatten().any(|parameter| words(&parameter.kind).contains(word));
+    function.parameters.iter().flat_map(|parameter| words(&parameter.kind)).all(|word| is_known(&word))
 }
 
 /// The table's functions and their twins that this header has.
@@ -76,7 +93,19 @@ impl<'a> Variant<'a> {
         libc: &'a [Function],
         hand: Hand,
     ) -> Result<Variant<'a>> {
-        Ok(Variant { target, header, globals, mpi: present(mpi, header)?, libc, hand })
+        let (undeclared, unknown): (Vec<&Function>, Vec<&Function>) = mpi
+            .iter()
+            .filter(|function| function.is_new && !header.contains_key(&function.name))
+            .partition(|function| can_be_declared(function, header));
+        let undeclared: Vec<Function> = undeclared.into_iter().cloned().collect();
+        let mpi = [present(mpi, header)?, undeclared.clone()].concat();
+        Ok(Variant { target, header, globals, mpi, undeclared, has_all_new: unknown.is_empty(), libc, hand })
+    }
+
+    /// The names of the MPI functions that the variant can call.
+    fn names(&self) -> impl Iterator<Item = &str> {
+        let undeclared = self.undeclared.iter().map(|function| function.name.as_str());
+        self.header.keys().map(String::as_str).chain(undeclared)
     }
 
     fn is_by_core(&self, function: &Function) -> bool {
@@ -93,11 +122,15 @@ impl<'a> Variant<'a> {
             }
             text.push_str("};\nextern struct hwio_globals hwio_globals;\n\n");
         }
-        for name in self.header.keys() {
+        for name in self.names() {
             let _ = writeln!(text, "#undef {name}");
         }
-        text.push_str("\n/* The MPI library's own functions. */\nstruct hwio_real {\n");
-        for name in self.header.keys() {
+        text.push_str("\n/* Functions that mpi.h lacks; an MPI of its family may have them. */\n");
+        for function in &self.undeclared {
+            let _ = writeln!(text, "{};", function.prototype(""));
+        }
+        text.push_str("\n/* The MPI library's own functions; NULL where it has none. */\nstruct hwio_real {\n");
+        for name in self.names() {
             let _ = writeln!(text, "\t__typeof__({name}) *{name};");
         }
         text.push_str("};\nextern struct hwio_real hwio_real;\n\n");
@@ -117,11 +150,8 @@ impl<'a> Variant<'a> {
             let _ = writeln!(text, "\t{}{space}(*{})({parameters});", function.returns, function.name);
         }
         text.push_str("};\nextern struct hwio_libc hwio_libc;\n\n");
-        text.push_str("/* Fills both; false: this MPI library lacks functions that its headers have. */\n");
+        text.push_str("/* Fills both; false: this MPI library lacks functions that all have. */\n");
         text.push_str("bool hwio_bind_real(void *libmpi, void *(*next)(const char *name));\n\n");
-        for function in self.mpi.iter().filter(|function| function.is_new && self.is_by_core(function)) {
-            let _ = writeln!(text, "#define HWIO_HAS_{} 1", function.name);
-        }
         for function in self.mpi.iter().chain(self.libc) {
             let by = if self.is_by_core(function) { " /* by hand */" } else { "" };
             let _ = writeln!(text, "{};{by}", function.prototype("hwio_"));
@@ -162,11 +192,12 @@ impl<'a> Variant<'a> {
         }
         text.push_str("};\n\n");
         self.bind(&mut text);
+        let standard = if self.has_all_new { TABLES_STANDARD } else { "MPI_VERSION, MPI_SUBVERSION" };
         let _ = write!(
             text,
             "\n__attribute__((visibility(\"default\"))) const struct hwio_variant headwater_mpiio_variant = {{\n\
              \t.version = HWIO_VARIANT_VERSION,\n\t.family = \"{family}\",\n\t.major = {major},\n\
-             \t.standard = HWIO_STANDARD(MPI_VERSION, MPI_SUBVERSION),\n\
+             \t.standard = HWIO_STANDARD({standard}),\n\
              \t.entries = hwio_entries,\n\t.entry_count = sizeof(hwio_entries) / sizeof(hwio_entries[0]),\n\
              \t.runtime = hwio_runtime,\n\t.start = hwio_variant_start,\n\t.before_vfork = hwio_settle_everything,\n}};\n"
         );
@@ -184,10 +215,10 @@ impl<'a> Variant<'a> {
             let _ = writeln!(text, "\t\thwio_globals.{name} = dlsym(libmpi, \"{name}\");");
             let _ = writeln!(text, "\thas_all = has_all && hwio_globals.{name} != NULL;");
         }
-        for name in self.header.keys() {
+        for name in self.names() {
             let _ = writeln!(text, "\thwio_real.{name} = (__typeof__({name}) *)dlsym(libmpi, \"P{name}\");");
         }
-        for function in &self.mpi {
+        for function in self.mpi.iter().filter(|function| !function.is_new) {
             let _ = writeln!(text, "\thas_all = has_all && hwio_real.{} != NULL;", function.name);
         }
         for function in self.libc {

@@ -104,7 +104,8 @@ static bool has_other_fault_handler(void)
 
 static int note_gpu(struct dl_phdr_info *info, size_t bytes, void *found)
 {
-	static const char *const drivers[] = {"libcuda.so", "libamdhip64.so", "libze_loader.so"};
+	/* Not libze_loader.so: MPIs are linked with it, and without a GPU it loads no driver. */
+	static const char *const drivers[] = {"libcuda.so", "libamdhip64.so", "libze_intel_gpu"};
 	const char *slash = strrchr(info->dlpi_name, '/'), *name = slash ? slash + 1 : info->dlpi_name;
 	(void)bytes;
 	for (size_t i = 0; i < sizeof(drivers) / sizeof(*drivers); i++) {

@@ -117,7 +117,6 @@ int hwio_MPI_Sendrecv_replace(void *buffer, int count, MPI_Datatype type, int de
 	return result;
 }
 
-#ifdef HWIO_HAS_MPI_Isendrecv
 /* Sends, and delivers a claimed message; `memory` (or NULL) has the data to send, and is freed when the request
  * completes. */
 static int send_and_deliver(const struct both *b, void *memory, struct hwio_probed *one, MPI_Request *request)
@@ -186,4 +185,3 @@ int hwio_MPI_Isendrecv_replace(void *buffer, int count, MPI_Datatype type, int d
 		hwio_requests_receive(*request, true, buffer, count, type, source, comm);
 	return result;
 }
-#endif

@@ -477,7 +477,6 @@ int hwio_MPI_Request_get_status(MPI_Request request, int *flag, MPI_Status *stat
 	return result == MPI_SUCCESS && *flag ? process_query(request, actual) : result;
 }
 
-#ifdef HWIO_HAS_MPI_Request_get_status_all
 int hwio_MPI_Request_get_status_all(int count, const MPI_Request requests[], int *flag, MPI_Status statuses[])
 {
 	if (has_nothing_pending())
@@ -489,9 +488,7 @@ int hwio_MPI_Request_get_status_all(int count, const MPI_Request requests[], int
 			statuses == MPI_STATUSES_IGNORE ? MPI_STATUS_IGNORE : &statuses[i]);
 	return result;
 }
-#endif
 
-#ifdef HWIO_HAS_MPI_Request_get_status_some
 int hwio_MPI_Request_get_status_some(int count, const MPI_Request requests[], int *done, int indices[],
 	MPI_Status statuses[])
 {
@@ -505,9 +502,7 @@ int hwio_MPI_Request_get_status_some(int count, const MPI_Request requests[], in
 	release_several(&several, count);
 	return result;
 }
-#endif
 
-#ifdef HWIO_HAS_MPI_Request_get_status_any
 int hwio_MPI_Request_get_status_any(int count, const MPI_Request requests[], int *index, int *flag, MPI_Status *status)
 {
 	MPI_Status own, *actual = status == MPI_STATUS_IGNORE ? &own : status;
@@ -517,4 +512,3 @@ int hwio_MPI_Request_get_status_any(int count, const MPI_Request requests[], int
 	return result == MPI_SUCCESS && *flag && *index != MPI_UNDEFINED ? process_query(requests[*index], actual)
 									 : result;
 }
-#endif

@@ -35,9 +35,11 @@
 	X(MPI_File_write) X(MPI_File_write_all) X(MPI_File_write_at) X(MPI_File_write_at_all) \
 	X(MPI_Finalize) X(MPI_Gather) X(MPI_Gatherv) X(MPI_Get_count) X(MPI_Graph_neighbors_count) \
 	X(MPI_Group_free) X(MPI_Group_translate_ranks) X(MPI_Iallreduce) X(MPI_Ibarrier) X(MPI_Ibcast) X(MPI_Improbe) X(MPI_Imrecv) \
-	X(MPI_Init) X(MPI_Init_thread) X(MPI_Iprobe) X(MPI_Irecv) X(MPI_Isend) X(MPI_Issend) X(MPI_Mprobe) \
+	X(MPI_Init) X(MPI_Init_thread) X(MPI_Iprobe) X(MPI_Irecv) X(MPI_Isend) X(MPI_Isendrecv) \
+	X(MPI_Isendrecv_replace) X(MPI_Issend) X(MPI_Mprobe) \
 	X(MPI_Mrecv) X(MPI_Probe) X(MPI_Query_thread) X(MPI_Recv) X(MPI_Recv_init) \
-	X(MPI_Reduce) X(MPI_Request_free) X(MPI_Request_get_status) X(MPI_Rsend_init) X(MPI_Scatter) \
+	X(MPI_Reduce) X(MPI_Request_free) X(MPI_Request_get_status) X(MPI_Request_get_status_all) \
+	X(MPI_Request_get_status_any) X(MPI_Request_get_status_some) X(MPI_Rsend_init) X(MPI_Scatter) \
 	X(MPI_Scatterv) X(MPI_Send) X(MPI_Send_init) X(MPI_Sendrecv) X(MPI_Sendrecv_replace) X(MPI_Ssend) \
 	X(MPI_Ssend_init) X(MPI_Start) X(MPI_Startall) X(MPI_Status_set_elements_x) X(MPI_Test) \
 	X(MPI_Test_cancelled) X(MPI_Testall) X(MPI_Testany) X(MPI_Testsome) X(MPI_Topo_test) \

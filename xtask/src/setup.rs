@@ -94,6 +94,8 @@ const PACKAGES: &[Package] = &[
     Package::optional("libpython3.11-testsuite", "a test suite that is run by Headwater"),
     Package::optional("stress-ng", "the same"),
     Package::optional("debootstrap", "roots of other systems, in which the release is tested"),
+    Package::optional("gcc-aarch64-linux-gnu", "the C libraries of the release for aarch64"),
+    Package::optional("qemu-user-static", "a session on processors of aarch64, emulated"),
     Package::optional("dpkg-dev", "source packages with test suites"),
     Package::optional("python3-mpi4py", "a module of which the tests are run by Headwater"),
     Package::optional("python3-numpy", "the same"),

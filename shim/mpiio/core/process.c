@@ -10,6 +10,7 @@
 #include "memory/memory_map.h"
 #include "memory/signals.h"
 #include "mpi/control.h"
+#include "mpi/threads.h"
 #include "patterns/incoming.h"
 #include "real.h"
 #include "variant.h"
@@ -56,7 +57,8 @@ int hwio_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, voi
 		hwio_incoming_wait();
 		hwio_deferred_fill_partial();
 	}
-	hwio_memory_map_threads_begin();
+	if (hwio_threads_are_noted())
+		hwio_memory_map_threads_begin();
 	return hwio_libc.pthread_create(thread, attributes, start, argument);
 }
 

@@ -72,6 +72,9 @@ struct Arguments {
     /// Also write the tables to this file.
     #[arg(long, value_name = "FILE")]
     markdown: Option<PathBuf>,
+    /// Also write the tables' cells to this file: an array of tables, each one of rows, each one of strings.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
     /// Also draw the times by numbers of nodes, into this file.
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
@@ -99,7 +102,7 @@ fn name(prefix: &str) -> Result<String, String> {
 /// process ends if the command line is wrong.
 pub fn run() -> Result<(), String> {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    let Arguments { alone, names, markdown, svg } = Arguments::parse();
+    let Arguments { alone, names, markdown, json, svg } = Arguments::parse();
     match alone {
         Some(Alone::Storm(options)) => return storm::run(options, &args[1..]),
         Some(Alone::Io(options)) => return io::run(options, &args[1..]),
@@ -114,6 +117,10 @@ pub fn run() -> Result<(), String> {
         if names.is_empty() || names.iter().any(|prefix| is_named(name, prefix)) {
             measure(&mut report);
         }
+    }
+    if let Some(file) = json {
+        let text = serde_json::to_string(&report.tables).map_err(|e| e.to_string())?;
+        std::fs::write(&file, text).map_err(|e| format!("{}: {e}", file.display()))?;
     }
     if let Some(file) = markdown {
         std::fs::write(&file, report.markdown).map_err(|e| format!("{}: {e}", file.display()))?;

@@ -10,6 +10,8 @@ use super::table::Table;
 #[derive(Default)]
 pub struct Report {
     pub(super) markdown: String,
+    /// The cells of all tables.
+    pub(super) tables: Vec<Vec<Vec<String>>>,
     /// The directory of drawings, if any.
     pub svg: Option<PathBuf>,
 }
@@ -32,6 +34,7 @@ impl Report {
     /// Prints a table.
     pub fn table(&mut self, table: &Table) {
         self.line(table.to_string());
+        self.tables.push(table.rows.clone());
     }
 }
 

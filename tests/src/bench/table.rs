@@ -4,7 +4,7 @@ use std::fmt;
 
 /// Rows of cells under a head; the first column is text, the others numbers.
 pub struct Table {
-    rows: Vec<Vec<String>>,
+    pub(super) rows: Vec<Vec<String>>,
 }
 
 impl Table {

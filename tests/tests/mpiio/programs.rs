@@ -162,6 +162,25 @@ fn gpu(mpi: &Mpi) {
     assert_eq!(differences(&without.files, &with.files), Vec::<String>::new());
 }
 
+/// A thread that a library has started before MPI, and that has ended, is none of the program's: what is gathered is
+/// deferred.
+fn ended_thread(mpi: &Mpi) {
+    let Ok(library) = Library::find(mpi) else { return skipped("the library is not built") };
+    let scratch = headwater_tests::scratch("mpiio-ended-thread");
+    let (input, starter) = (scratch.path().join("in"), scratch.path().join("libstarter.so"));
+    make_input(&input, 2_000_000);
+    let source = headwater_tests::workspace().join("tests/programs/mpiio/preloaded/short_thread.c");
+    let made = Command::new("cc").args(["-shared", "-fPIC", "-pthread", "-o"]).args([&starter, &source]).status();
+    assert!(made.unwrap().success());
+    let program = mpi.build(CASES[0].source).unwrap();
+    let arguments = CASES[0].arguments(&input, false);
+    let job = Job { mpi, ranks: 2, program: &program, arguments, variables: vec![] };
+    let front = library.directory().join("libheadwater-mpiio.so");
+    let served = job.run(Some(&library.with("LD_PRELOAD", &format!("{} {}", starter.display(), front.display()))));
+    let gathered = report(&served.report).into_iter().find(|line| line.pattern == "gather+write");
+    assert!(gathered.is_some_and(|line| line.transformed > 0), "{}", served.report);
+}
+
 /// Ranks without the library, or with it disabled, beside others: nothing is transformed, and no rank waits.
 fn mixed(mpi: &Mpi) {
     let Ok(library) = Library::find(mpi) else { return skipped("the library is not built") };
@@ -306,6 +325,12 @@ fn uneven(mpi: &Mpi) {
 }
 
 crate::for_each_mpi!(programs);
+
+#[test]
+fn after_a_thread() {
+    crate::with_mpi("openmpi4", ended_thread);
+    crate::with_mpi("mpich4", ended_thread);
+}
 
 #[test]
 fn beside_a_gpu() {

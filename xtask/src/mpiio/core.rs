@@ -5,7 +5,7 @@ use anyhow::{Result, ensure};
 
 use super::build::{CALLS, CORE, PRETENDING, SOURCES, sources};
 use crate::shell::Shell;
-use crate::test::{SANITIZER_FLAGS, Tally, run_c};
+use crate::test::{Tally, c_program};
 use crate::{cc, files};
 
 /// The tests, each a program.
@@ -20,10 +20,10 @@ const PAGES_MATTER: &str = "hwio_page_bytes";
 
 /// Compiles the core, unless nothing has changed, and runs each C file in `shim/mpiio/tests/core` with it.
 pub fn run(shell: &Shell) -> Result<Tally> {
-    let directory = shell.path("target/c-tests/mpiio");
+    let directory = c_program::directory(shell).join("mpiio");
     let compiler = || {
-        let mut command = cc::compiler(shell);
-        command.args(SANITIZER_FLAGS).args(PRETENDING).args(["-D_GNU_SOURCE", "-include", "real.h"]);
+        let mut command = c_program::compiler(shell);
+        command.args(PRETENDING).args(["-D_GNU_SOURCE", "-include", "real.h"]);
         command.args([STAND_INS, CALLS, CORE].map(|folder| format!("-I{folder}")));
         command
     };
@@ -37,12 +37,13 @@ pub fn run(shell: &Shell) -> Result<Tally> {
         let program = directory.join(&name);
         let mut command = compiler();
         command.arg("-o").arg(&program).arg(format!("{TESTS}/{name}.c")).arg(&core);
+        let start = || c_program::start(shell, &program);
         shell.run(command.args(["-ldl", "-lpthread", "-lm"]))?;
-        tally.add(run_c(shell, &format!("{SOURCES} {name}"), &mut shell.command(&program))?);
+        tally.add(c_program::run_c(shell, &format!("{SOURCES} {name}"), &mut start())?);
         let larger = if std::fs::read_to_string(&source)?.contains(PAGES_MATTER) { &LARGER_PAGES[..] } else { &[] };
         for bytes in larger {
             let shown = format!("{SOURCES} {name}, pages of {bytes} bytes");
-            tally.add(run_c(shell, &shown, shell.command(&program).env(PAGE_BYTES, bytes))?);
+            tally.add(c_program::run_c(shell, &shown, start().env(PAGE_BYTES, bytes))?);
         }
     }
     ensure!(tally != Tally::default(), "{TESTS} contains no C tests");

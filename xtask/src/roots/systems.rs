@@ -39,7 +39,7 @@ impl Tested {
                 suite: "trixie",
                 architecture: Some(Architecture::Aarch64),
                 foreign: None,
-                packages: PACKAGES_EMULATED,
+                packages: &[],
             },
         }
     }
@@ -73,6 +73,3 @@ const PACKAGES: &[&str] = &[
     "strace",
     "xz-utils",
 ];
-
-/// The same where each instruction takes long.
-const PACKAGES_EMULATED: &[&str] = &["fuse3", "gcc", "libc6-dev", "procps", "python3-minimal", "xz-utils"];

@@ -1,6 +1,6 @@
 //! Everything that continuous integration runs, in one order, with one summary.
 
-mod c_program;
+pub mod c_program;
 mod on;
 mod options;
 mod report;
@@ -12,7 +12,6 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::ValueEnum;
 
-pub use self::c_program::{SANITIZER_FLAGS, run_c};
 pub use self::options::Options;
 pub use self::report::Tally;
 

@@ -15,9 +15,9 @@ pub struct Options {
     #[arg(long, value_name = "STEP")]
     pub(super) only: Vec<Step>,
     /// In the root of this system (as root): the tests of whole programs, of the release as it is installed there;
-    /// repeatable.
-    #[arg(long, value_name = "SYSTEM", conflicts_with_all = ["only", "quick"])]
-    pub(super) on: Vec<Tested>,
+    /// repeatable. bullseye, bookworm, trixie, sid, arm64, or all.
+    #[arg(long, value_name = "SYSTEM", value_parser = systems, conflicts_with_all = ["only", "quick"])]
+    pub(super) on: Vec<Systems>,
     /// With --on, these tests alone; repeatable.
     #[arg(long = "test", value_name = "NAME", requires = "on", value_parser = ON_TESTS)]
     pub(super) tests: Vec<String>,
@@ -30,6 +30,17 @@ pub struct Options {
     /// How many seeds are simulated.
     #[arg(long, default_value_t = 2000, value_name = "N")]
     pub(super) seeds: u64,
+}
+
+/// What a value of `--on` names.
+#[derive(Clone, Debug)]
+pub(super) struct Systems(pub(super) Vec<Tested>);
+
+fn systems(name: &str) -> Result<Systems, String> {
+    match name {
+        "all" => Ok(Systems(Tested::value_variants().to_vec())),
+        name => Tested::from_str(name, false).map(|one| Systems(vec![one])),
+    }
 }
 
 /// The steps, in the order in which they run.

@@ -5,16 +5,14 @@ use std::process::Command;
 
 use anyhow::{Result, ensure};
 
-use super::c_program::{SANITIZER_FLAGS, run_c};
+use super::c_program::{self, run_c};
 use super::report::{Tally, parse_cargo_test};
 use crate::setup::Purpose;
 use crate::shell::{Shell, display};
-use crate::{cc, dist, docs, fabric, files, fuzz, mpiio, setup, shim, side_by_side, sim, slurm, spawn, tidy};
+use crate::{dist, docs, fabric, files, fuzz, mpiio, setup, shim, side_by_side, sim, slurm, spawn, tidy};
 
 /// Fuzzing has a workspace of its own.
 const FUZZ_MANIFEST: &str = "--manifest-path=fuzz/Cargo.toml";
-/// The build directory of the C tests.
-const C_TESTS: &str = "target/c-tests";
 const CARGO_TEST_SECONDS_MAX: u64 = 3600;
 const TESTS_A_PROCESSOR: usize = 2;
 
@@ -61,19 +59,26 @@ pub fn shim(shell: &Shell) -> Result<Tally> {
 /// those of the carrier, those that need libfabric only where it is. The tests of the I/O library have MPIs of their own,
 /// or stand-ins for one.
 pub fn c(shell: &Shell) -> Result<Tally> {
+    let mut tally = c_without_mpi(shell)?;
+    tally.add(mpiio::test(shell)?);
+    Ok(tally)
+}
+
+/// Those that need no MPI, compiled for the shell's system.
+pub fn c_without_mpi(shell: &Shell) -> Result<Tally> {
     let mut tally = c_in(shell, shim::AUDIT_SOURCES, shim::AUDIT_TESTS)?;
     tally.add(c_in(shell, slurm::SOURCES, slurm::TESTS)?);
     tally.add(c_in(shell, fabric::SOURCES, fabric::TESTS)?);
     tally.add(c_in(shell, spawn::SOURCES, spawn::TESTS)?);
     tally.add(mpiio::test_core(shell)?);
-    tally.add(mpiio::test(shell)?);
     Ok(tally)
 }
 
 /// They are compiled side by side, and run one after another.
 fn c_in(shell: &Shell, sources_in: &str, tests_in: &str) -> Result<Tally> {
     let mut tally = Tally::default();
-    std::fs::create_dir_all(shell.path(C_TESTS))?;
+    let directory = c_program::directory(shell);
+    std::fs::create_dir_all(&directory)?;
     let mut tests = Vec::new();
     for source in files::with_extensions(&shell.path(tests_in), &["c"])? {
         let text = std::fs::read_to_string(&source)?;
@@ -91,13 +96,13 @@ fn c_in(shell: &Shell, sources_in: &str, tests_in: &str) -> Result<Tally> {
         tests.push((name, args));
     }
     let compiled = side_by_side::map(&tests, |(name, args)| {
-        let mut command = cc::compiler(shell);
-        command.args(SANITIZER_FLAGS).arg(format!("-I{sources_in}")).arg(format!("-I{}", shim::AUDIT_TESTS));
-        shell.run(command.arg("-o").arg(shell.path(C_TESTS).join(name)).args(args))
+        let mut command = c_program::compiler(shell);
+        command.arg(format!("-I{sources_in}")).arg(format!("-I{}", shim::AUDIT_TESTS));
+        shell.run(command.arg("-o").arg(directory.join(name)).args(args))
     });
     for ((name, _), compiled) in tests.iter().zip(compiled) {
         tally.add(match compiled {
-            Ok(_) => run_c(shell, name, &mut shell.command(shell.path(C_TESTS).join(name)))?,
+            Ok(_) => run_c(shell, name, &mut c_program::start(shell, &directory.join(name)))?,
             Err(error) => {
                 Tally { output: format!("{error:#}\n"), ..Tally::failed(format!("{name}: does not compile")) }
             }

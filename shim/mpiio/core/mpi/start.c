@@ -1,6 +1,5 @@
 /* Start and end: finds out whether all ranks of the job take part, and agrees with them. In doubt, the program's I/O is
  * not changed. */
-#include <dirent.h>
 #include <errno.h>
 #include <link.h>
 #include <stdio.h>
@@ -13,12 +12,12 @@
 #include "../files/change.h"
 #include "../generated-calls.h"
 #include "../memory/fault.h"
-#include "../memory/memory_map.h"
 #include "../model.h"
 #include "../report.h"
 #include "control.h"
 #include "../patterns/incoming.h"
 #include "mounts.h"
+#include "threads.h"
 #include "../rendezvous.h"
 #include "../patterns/offer.h"
 #include "../patterns/outstanding.h"
@@ -81,19 +80,6 @@ static enum hwio_mode wanted_mode(void)
 	if (mode && strcmp(mode, "verify") == 0)
 		return HWIO_VERIFY;
 	return mode && strcmp(mode, "observe") == 0 ? HWIO_OBSERVE : HWIO_AUTO;
-}
-
-/* Returns true if the process had several threads before MPI. */
-static bool has_earlier_threads(void)
-{
-	DIR *tasks = opendir("/proc/self/task");
-	int count = 0;
-	while (tasks && readdir(tasks))
-		count++;
-	if (tasks)
-		closedir(tasks);
-	/* With "." and "..". */
-	return count > 3;
 }
 
 /* Returns true if another tool handles faults itself. */
@@ -190,8 +176,7 @@ static enum hwio_mode wanted = HWIO_OFF;
 static void begin_rendezvous(void)
 {
 	int saved = errno;
-	if (has_earlier_threads())
-		hwio_memory_map_threads_begin();
+	hwio_threads_note();
 	wanted = has_other_fault_handler() ? HWIO_OFF : wanted_mode();
 	if (wanted != HWIO_OFF && !has_launcher_verified())
 		hwio_rendezvous_begin();
@@ -201,6 +186,7 @@ static void begin_rendezvous(void)
 static void start_after_init(bool is_up)
 {
 	int saved = errno;
+	hwio_threads_check();
 	hwio_step_in();
 	bool is_agreed = is_up && wanted != HWIO_OFF && agree_and_start(wanted);
 	if (!is_up)

@@ -1,8 +1,12 @@
 //! The project's tests of whole programs, of the release as it is installed in a root.
 
-mod emulated;
 mod install;
+mod session;
+mod speed;
+mod table;
+mod versions;
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -10,13 +14,15 @@ use anyhow::{Context, Result};
 use serde_json::Value;
 
 use self::install::install;
+use self::table::Outcome;
 use super::options::{ON_TESTS, Options};
 use super::report::{Tally, parse_cargo_test, summary};
+use super::steps;
 use crate::headwater::host;
 use crate::release;
 use crate::roots::{Root, Tested};
 use crate::shell::Shell;
-use crate::system::Architecture;
+use crate::system::{Architecture, System};
 
 /// Those that continuous integration runs on one system for each commit.
 const TESTS_SHORT: &[&str] = &["e2e", "spawn_command", "warm_ranks"];
@@ -28,29 +34,30 @@ const BUILT: &str = "target/roots-tests";
 
 /// Builds the release and the tests, and runs these in the roots of the systems. Returns true if nothing failed.
 pub fn run(shell: &Shell, options: &Options) -> Result<bool> {
-    let (emulated, here): (Vec<Tested>, Vec<Tested>) = options.on.iter().partition(|on| **on == Tested::Arm64);
-    let mut done = Vec::new();
+    let on = options.on.iter().flat_map(|systems| &systems.0).copied();
+    let (emulated, here): (Vec<Tested>, Vec<Tested>) = on.partition(|on| *on == Tested::Arm64);
+    let mut outcomes = Vec::new();
     if !here.is_empty() {
-        done.extend(whole_programs(shell, &here, &options.tests)?);
+        whole_programs(shell, &here, &options.tests, &mut outcomes)?;
     }
     if !emulated.is_empty() {
-        let start = shell.begin("arm64 session");
-        let tally = emulated::run(shell)?;
-        shell.end("arm64 session", start, tally.failed.is_empty());
-        done.push(("arm64".into(), tally, start.elapsed()));
+        outcomes.push(emulated_session(shell)?);
     }
+    println!("\n{}", table::markdown(&outcomes));
+    let done: Vec<_> = outcomes.into_iter().flat_map(|outcome| outcome.tests).collect();
     Ok(summary(&done))
 }
 
-/// The tests of whole programs on this machine's processors.
-fn whole_programs(shell: &Shell, on: &[Tested], tests: &[String]) -> Result<Vec<(String, Tally, Duration)>> {
+/// The tests of whole programs on this machine's processors; without a choice of tests, benchmarks, too.
+fn whole_programs(shell: &Shell, on: &[Tested], tests: &[String], outcomes: &mut Vec<Outcome>) -> Result<()> {
     release::build_archive(shell, Architecture::here()?)?;
     let wanted = |name: &&&str| tests.is_empty() || tests.iter().any(|test| test == **name);
     let wanted: Vec<&str> = ON_TESTS.iter().filter(wanted).copied().collect();
     let programs = shell.step("build the tests", || build(shell, &wanted))?;
-    let mut done = Vec::new();
+    let bench = if tests.is_empty() { Some(shell.step("build the benchmarks", || build_bench(shell))?) } else { None };
     for system in on {
-        let root = equip(shell, Root::of(shell, system.contents())?)?;
+        let (root, installation) = equip(shell, Root::of(shell, system.contents())?)?;
+        let mut outcome = begin(shell, &root, *system, installation)?;
         for (name, program) in &programs {
             let name = format!("{} {name}", system.name());
             let start = shell.begin(&name);
@@ -59,10 +66,50 @@ fn whole_programs(shell: &Shell, on: &[Tested], tests: &[String]) -> Result<Vec<
             if !tally.failed.is_empty() {
                 println!("{}", tally.output.trim_end());
             }
-            done.push((name, tally, start.elapsed()));
+            outcome.tests.push((name, tally, start.elapsed()));
         }
+        if let Some(bench) = &bench {
+            let name = format!("{} benchmarks", system.name());
+            outcome.speed = Some(shell.step(&name, || speed::measure(shell, &root, bench))?);
+        }
+        outcomes.push(outcome);
     }
-    Ok(done)
+    Ok(())
+}
+
+/// The first session in a root with an installed release.
+fn begin(shell: &Shell, root: &Root<'_>, system: Tested, installation: Duration) -> Result<Outcome> {
+    let name = system.name();
+    // qemu lacks the calls that mount a file system.
+    let (architecture, via) = match system {
+        Tested::Arm64 => (Architecture::Aarch64, "audit"),
+        _ => (Architecture::here()?, "auto"),
+    };
+    let shown = format!("{name} session");
+    let start = shell.begin(&shown);
+    let (tally, took) = match session::run(shell, root, architecture, via) {
+        Ok(took) => (Tally::passed(), took),
+        Err(error) => (Tally::failed(format!("{shown}: {error:#}")), Duration::ZERO),
+    };
+    shell.end(&shown, start, tally.failed.is_empty());
+    let tests = vec![(shown, tally, start.elapsed())];
+    Ok(Outcome { name, versions: versions::of(shell, root)?, first: [installation, took], tests, speed: None })
+}
+
+/// A session on processors that qemu emulates.
+fn emulated_session(shell: &Shell) -> Result<Outcome> {
+    release::build_archive(shell, Architecture::Aarch64)?;
+    let root = Root::of(shell, Tested::Arm64.contents())?;
+    let installation = install(shell, &root, Architecture::Aarch64)?;
+    let mut outcome = begin(shell, &root, Tested::Arm64, installation)?;
+    let name = format!("{} C tests", outcome.name);
+    let start = shell.begin(&name);
+    let emulated = Shell { system: System::Released(Architecture::Aarch64), ..shell.clone() };
+    let tally = steps::c_without_mpi(&emulated)?;
+    shell.end(&name, start, tally.failed.is_empty());
+    print!("{}", tally.output);
+    outcome.tests.push((name, tally, start.elapsed()));
+    Ok(outcome)
 }
 
 /// The short form, on the system whose turn it is: each commit has the next one.
@@ -83,7 +130,7 @@ pub fn by_turn(shell: &Shell) -> Result<Tally> {
     };
     release::build_archive(shell, Architecture::here()?)?;
     let programs = build(shell, TESTS_SHORT)?;
-    let root = equip(shell, root)?;
+    let (root, _) = equip(shell, root)?;
     let mut done = Tally::default();
     for (_, program) in &programs {
         let mut tally = test(shell, &root, program)?;
@@ -95,37 +142,58 @@ pub fn by_turn(shell: &Shell) -> Result<Tally> {
     Ok(done)
 }
 
-/// Gives a root the release and what the tests read.
-fn equip<'a>(shell: &Shell, mut root: Root<'a>) -> Result<Root<'a>> {
+/// What tests and benchmarks read.
+const SHOWN: [&str; 6] = ["abi/include", "docs", "spawn/include", "tests", "shim/audit", BUILT];
+
+/// The machine's certificates, and the variables that tell pip how to reach its registry: tests install packages.
+const CERTIFICATES: &str = "/etc/ssl/certs";
+const NETWORK: [&str; 6] =
+    ["HTTPS_PROXY", "PIP_CERT", "PIP_INDEX_URL", "PIP_TRUSTED_HOST", "REQUESTS_CA_BUNDLE", "SSL_CERT_FILE"];
+
+/// Gives a root the release and what the tests read. Returns how long the installation took.
+fn equip<'a>(shell: &Shell, mut root: Root<'a>) -> Result<(Root<'a>, Duration)> {
     let architecture = Architecture::here()?;
-    shell.step("install the release", || install(shell, &root, architecture))?;
-    root.shown = ["docs", "spawn/include", "tests", "shim/audit/tests", BUILT].map(|path| shell.path(path)).into();
-    Ok(root)
+    let took = shell.step("install the release", || install(shell, &root, architecture))?;
+    root.shown = SHOWN.map(|path| shell.path(path)).into();
+    root.shown.extend(Some(PathBuf::from(CERTIFICATES)).filter(|path| path.exists()));
+    Ok((root, took))
 }
 
 /// Builds the tests, linked statically, so that they run with any C library; returns their names and paths.
 fn build(shell: &Shell, tests: &[&str]) -> Result<Vec<(String, PathBuf)>> {
-    let (target, directory) = (host(shell)?, format!("--target-dir={BUILT}"));
-    let mut command = shell.cargo(&["test", "--no-run", "--quiet", "--message-format=json", "--target", &target]);
-    command.args([&directory, "--package=headwater-tests"]).env("RUSTFLAGS", "-C target-feature=+crt-static");
-    for name in tests {
-        command.args(["--test", name]);
-    }
-    let output = shell.run(&mut command)?;
-    let messages: Vec<Value> = output.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    let arguments: Vec<&str> = tests.iter().flat_map(|name| ["--test", name]).collect();
+    let built = build_static(shell, &["test", "--no-run"], &arguments)?;
     let path = |name: &str| {
-        let is_it = |message: &&Value| message["target"]["name"] == name && message["executable"].is_string();
-        let path = messages.iter().find(is_it).and_then(|message| message["executable"].as_str());
-        Ok((name.to_owned(), PathBuf::from(path.with_context(|| format!("cargo built no test `{name}`"))?)))
+        let path = built.get(name).with_context(|| format!("cargo built no test `{name}`"))?;
+        Ok((name.to_owned(), path.clone()))
     };
     tests.iter().copied().map(path).collect()
+}
+
+fn build_bench(shell: &Shell) -> Result<PathBuf> {
+    build_static(shell, &["build"], &["--bin=bench"])?.remove("bench").context("cargo built no benchmarks")
+}
+
+/// Lets cargo build executables of the tests; returns their paths by their names.
+fn build_static(shell: &Shell, begin: &[&str], end: &[&str]) -> Result<HashMap<String, PathBuf>> {
+    let (target, directory) = (host(shell)?, format!("--target-dir={BUILT}"));
+    let mut command = shell.cargo(begin);
+    command.args(["--quiet", "--message-format=json", "--target", &target, &directory, "--package=headwater-tests"]);
+    let output = shell.run(command.args(end).env("RUSTFLAGS", "-C target-feature=+crt-static"))?;
+    let messages = output.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let executable = |message: Value| {
+        let path = PathBuf::from(message["executable"].as_str()?);
+        Some((message["target"]["name"].as_str()?.to_owned(), path))
+    };
+    Ok(messages.filter_map(executable).collect())
 }
 
 fn test(shell: &Shell, root: &Root<'_>, program: &Path) -> Result<Tally> {
     let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let mut command = root.command("env", &shell.path("tests"));
     command.arg("HEADWATER_TEST_PREFIX=/usr").arg(format!("RUST_TEST_THREADS={}", 2 * processors));
-    command.arg(program).arg("--show-output");
+    let network = NETWORK.iter().filter_map(|name| Some(format!("{name}={}", std::env::var(name).ok()?)));
+    command.args(network).arg(program).arg("--show-output");
     let finished = shell.capture_limited(&command, TEST_SECONDS_MAX)?;
     let mut tally = parse_cargo_test(&finished.output);
     if !finished.status.success() && tally.failed.is_empty() {

@@ -236,44 +236,44 @@ fn more_than_fits(mpi: &Mpi) {
 
 #[test]
 fn more_than_fits_open_mpi() {
-    crate::with_mpi("openmpi4", more_than_fits);
+    crate::with_first(crate::OPEN_MPI, more_than_fits);
 }
 
 #[test]
 fn more_than_fits_mpich() {
     if crate::all() {
-        crate::with_mpi("mpich5", more_than_fits);
+        crate::with_first(["mpich5", "mpich4"], more_than_fits);
     }
 }
 
 #[test]
 fn open_mpi_over_ssh() {
-    crate::with_mpi("openmpi4", a_common_directory);
+    crate::with_first(crate::OPEN_MPI, a_common_directory);
 }
 
 #[test]
 fn mpich_by_hydra() {
-    crate::with_mpi("mpich5", a_common_directory);
+    crate::with_first(["mpich5", "mpich4"], a_common_directory);
 }
 
 #[test]
 fn open_mpi_on_gluster() {
-    crate::with_mpi("openmpi4", a_volume);
+    crate::with_first(crate::OPEN_MPI, a_volume);
 }
 
 #[test]
 fn mpich_on_gluster() {
     if crate::all() {
-        crate::with_mpi("mpich5", a_volume);
+        crate::with_first(["mpich5", "mpich4"], a_volume);
     }
 }
 
 #[test]
 fn a_late_sender_open_mpi() {
-    crate::with_mpi("openmpi4", a_late_sender);
+    crate::with_first(crate::OPEN_MPI, a_late_sender);
 }
 
 #[test]
 fn a_late_sender_mpich() {
-    crate::with_mpi("mpich5", a_late_sender);
+    crate::with_first(["mpich5", "mpich4"], a_late_sender);
 }

@@ -328,14 +328,14 @@ crate::for_each_mpi!(programs);
 
 #[test]
 fn after_a_thread() {
-    crate::with_mpi("openmpi4", ended_thread);
-    crate::with_mpi("mpich4", ended_thread);
+    crate::with_first(crate::OPEN_MPI, ended_thread);
+    crate::with_first(crate::MPICH, ended_thread);
 }
 
 #[test]
 fn beside_a_gpu() {
-    crate::with_mpi("openmpi4", gpu);
-    crate::with_mpi("mpich4", gpu);
+    crate::with_first(crate::OPEN_MPI, gpu);
+    crate::with_first(crate::MPICH, gpu);
 }
 
 #[test]
@@ -348,20 +348,20 @@ fn beside_ranks_without_it() {
 
 #[test]
 fn two_paths_to_one_call() {
-    crate::with_mpi("openmpi4", two_call_paths);
-    crate::with_mpi("mpich4", two_call_paths);
+    crate::with_first(crate::OPEN_MPI, two_call_paths);
+    crate::with_first(crate::MPICH, two_call_paths);
 }
 
 #[test]
 fn a_number_of_two_files() {
-    crate::with_mpi("openmpi4", numbers);
-    crate::with_mpi("mpich4", numbers);
+    crate::with_first(crate::OPEN_MPI, numbers);
+    crate::with_first(crate::MPICH, numbers);
 }
 
 #[test]
 fn by_threads() {
-    crate::with_mpi("openmpi4", threads);
-    crate::with_mpi("mpich4", threads);
+    crate::with_first(crate::OPEN_MPI, threads);
+    crate::with_first(crate::MPICH, threads);
 }
 
 #[test]
@@ -373,30 +373,30 @@ fn with_large_counts() {
 
 #[test]
 fn with_too_little_room() {
-    crate::with_mpi("openmpi4", too_short);
-    crate::with_mpi("mpich4", too_short);
+    crate::with_first(crate::OPEN_MPI, too_short);
+    crate::with_first(crate::MPICH, too_short);
 }
 
 #[test]
 fn requests_of_threads() {
-    crate::with_mpi("openmpi4", requests);
-    crate::with_mpi("mpich4", requests);
+    crate::with_first(crate::OPEN_MPI, requests);
+    crate::with_first(crate::MPICH, requests);
 }
 
 #[test]
 fn gathered_between_each_other() {
-    crate::with_mpi("openmpi4", checkerboard);
-    crate::with_mpi("mpich4", checkerboard);
+    crate::with_first(crate::OPEN_MPI, checkerboard);
+    crate::with_first(crate::MPICH, checkerboard);
 }
 
 #[test]
 fn changed_while_data_is_in_transit() {
-    crate::with_mpi("openmpi4", leased);
-    crate::with_mpi("mpich4", leased);
+    crate::with_first(crate::OPEN_MPI, leased);
+    crate::with_first(crate::MPICH, leased);
 }
 
 #[test]
 fn with_parts_of_two_sizes() {
-    crate::with_mpi("openmpi4", uneven);
-    crate::with_mpi("mpich4", uneven);
+    crate::with_first(crate::OPEN_MPI, uneven);
+    crate::with_first(crate::MPICH, uneven);
 }

@@ -74,8 +74,8 @@ fn reasons(mpi: &Mpi) {
 
 #[test]
 fn what_is_left_alone_is_reported() {
-    crate::with_mpi("openmpi4", reasons);
-    crate::with_mpi("mpich4", reasons);
+    crate::with_first(crate::OPEN_MPI, reasons);
+    crate::with_first(crate::MPICH, reasons);
 }
 
 #[test]

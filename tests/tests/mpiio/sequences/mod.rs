@@ -224,8 +224,8 @@ mod regression_plans {
 }
 
 #[test]
-fn open_mpi_4_on_nodes() {
-    crate::with_mpi("openmpi4", on_nodes);
+fn open_mpi_on_nodes() {
+    crate::with_first(crate::OPEN_MPI, on_nodes);
 }
 
 #[test]

@@ -15,6 +15,10 @@
 
 #include "check.h"
 
+#ifndef SYS_close_range
+#define SYS_close_range 436
+#endif
+
 #define FIRST 200
 /* More than one piece of the process's list names. */
 #define COUNT 300
@@ -61,7 +65,10 @@ static void hide_close_range(void)
 	};
 	struct sock_fprog filter = {sizeof code / sizeof code[0], code};
 	CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0, "%d", errno);
-	CHECK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0, "%d", errno);
+	if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) != 0) {
+		printf("skipped: no filter: %s\n", strerror(errno));
+		exit(77);
+	}
 	CHECK(syscall(SYS_close_range, 1000, 1001, 0) == -1 && errno == ENOSYS, "%d", errno);
 }
 

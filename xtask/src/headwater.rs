@@ -25,6 +25,8 @@ const RUST: Contents = Contents {
         "rustc",
     ],
 };
+/// What is built as the command.
+const PACKAGE: [&str; 2] = ["--package", "headwater"];
 /// Where it builds.
 const RUST_TARGET: &str = "target/roots-rust";
 /// `RUSTFLAGS` of a static program: one file that starts on any node without a search.
@@ -37,16 +39,22 @@ pub fn build(shell: &Shell) -> Result<PathBuf> {
     if let System::Released(architecture) = shell.system
         && let Some(root) = root(shell, architecture)?
     {
-        return cross(shell, architecture, root);
+        return Ok(cross(shell, architecture, root, &PACKAGE)?.join("headwater"));
     }
     let target = host(shell)?;
     let mut command = shell.cargo(&arguments(&target));
-    shell.run(command.envs(flags(shell, &target)?))?;
+    shell.run(command.args(PACKAGE).envs(flags(shell, &target)?))?;
     Ok(shell.path("target").join(target).join("release/headwater"))
 }
 
-fn arguments(target: &str) -> [&str; 7] {
-    ["build", "--quiet", "--release", "--package", "headwater", "--target", target]
+/// Builds an example of a package for another architecture than this machine's.
+pub fn cross_example(shell: &Shell, architecture: Architecture, package: &str, name: &str) -> Result<PathBuf> {
+    let root = root(shell, architecture)?.context("it is this machine's architecture")?;
+    Ok(cross(shell, architecture, root, &["--package", package, "--example", name])?.join("examples").join(name))
+}
+
+fn arguments(target: &str) -> [&str; 5] {
+    ["build", "--quiet", "--release", "--target", target]
 }
 
 /// Variables with the compilers' flags. They are the same for a release and for this machine, so that one build is both.
@@ -69,8 +77,8 @@ pub fn root(shell: &Shell, architecture: Architecture) -> Result<Option<Root<'_>
     Root::of(shell, RUST).map(Some)
 }
 
-/// Builds it for another architecture, with Debian's compilers in a root.
-fn cross(shell: &Shell, architecture: Architecture, mut root: Root<'_>) -> Result<PathBuf> {
+/// Builds `what` for another architecture, with Debian's compilers in a root. Returns the directory where it is.
+fn cross(shell: &Shell, architecture: Architecture, mut root: Root<'_>, what: &[&str]) -> Result<PathBuf> {
     shell.run(&mut shell.cargo(&["fetch", "--quiet", "--locked"]))?;
     let home = cargo_home()?;
     root.shared = vec![shell.root.clone(), home.clone()];
@@ -83,9 +91,9 @@ fn cross(shell: &Shell, architecture: Architecture, mut root: Root<'_>) -> Resul
     command.arg(format!("CC_{variable}={compiler}"));
     let profile = env::vars().filter(|(name, _)| name.starts_with("CARGO_PROFILE_"));
     command.args(profile.map(|(name, value)| format!("{name}={value}")));
-    command.arg("cargo").args(arguments(&target)).arg("--offline").arg(format!("--target-dir={RUST_TARGET}"));
-    shell.run(&mut command)?;
-    Ok(shell.path(RUST_TARGET).join(target).join("release/headwater"))
+    command.arg("cargo").args(arguments(&target)).args(what);
+    shell.run(command.arg("--offline").arg(format!("--target-dir={RUST_TARGET}")))?;
+    Ok(shell.path(RUST_TARGET).join(target).join("release"))
 }
 
 /// Directories of this machine, and the names by which a release's files know them: then they don't depend on where they

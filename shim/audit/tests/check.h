@@ -37,14 +37,17 @@ static inline void make_work_directory(void)
 	atexit(remove_work_directory);
 }
 
-/* Writes the table of a description (abi/examples/mktable.rs). */
+/* Writes the table of a description (store/examples/mktable.rs, or the program that HEADWATER_TEST_MKTABLE names). */
 static inline void make_table(const char *path, const char *description)
 {
-	const char *cargo = getenv("CARGO");
+	const char *cargo = getenv("CARGO"), *built = getenv("HEADWATER_TEST_MKTABLE");
 	char command[1024];
 
-	snprintf(command, sizeof(command), "'%s' run -q -p headwater-abi --example mktable -- '%s'",
-		cargo ? cargo : "cargo", path);
+	if (built)
+		snprintf(command, sizeof(command), "'%s' '%s'", built, path);
+	else
+		snprintf(command, sizeof(command), "'%s' run -q -p headwater-store --example mktable -- '%s'",
+			cargo ? cargo : "cargo", path);
 	FILE *pipe = popen(command, "w");
 	CHECK(pipe, "%m");
 	fputs(description, pipe);

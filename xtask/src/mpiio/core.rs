@@ -4,8 +4,7 @@
 use anyhow::{Result, ensure};
 
 use super::build::{CALLS, CORE, PRETENDING, SOURCES, sources};
-use crate::shell::Shell;
-use crate::test::{Tally, c_program};
+use crate::test::{CTests, Tally};
 use crate::{cc, files};
 
 /// The tests, each a program.
@@ -19,10 +18,10 @@ const LARGER_PAGES: [&str; 2] = ["16384", "65536"];
 const PAGES_MATTER: &str = "hwio_page_bytes";
 
 /// Compiles the core, unless nothing has changed, and runs each C file in `shim/mpiio/tests/core` with it.
-pub fn run(shell: &Shell) -> Result<Tally> {
-    let directory = c_program::directory(shell).join("mpiio");
+pub fn run(tests: &CTests<'_>) -> Result<Tally> {
+    let (shell, directory) = (tests.shell, tests.directory().join("mpiio"));
     let compiler = || {
-        let mut command = c_program::compiler(shell);
+        let mut command = tests.compiler();
         command.args(PRETENDING).args(["-D_GNU_SOURCE", "-include", "real.h"]);
         command.args([STAND_INS, CALLS, CORE].map(|folder| format!("-I{folder}")));
         command
@@ -37,13 +36,12 @@ pub fn run(shell: &Shell) -> Result<Tally> {
         let program = directory.join(&name);
         let mut command = compiler();
         command.arg("-o").arg(&program).arg(format!("{TESTS}/{name}.c")).arg(&core);
-        let start = || c_program::start(shell, &program);
         shell.run(command.args(["-ldl", "-lpthread", "-lm"]))?;
-        tally.add(c_program::run_c(shell, &format!("{SOURCES} {name}"), &mut start())?);
+        tally.add(tests.run(&format!("{SOURCES} {name}"), &program, None)?);
         let larger = if std::fs::read_to_string(&source)?.contains(PAGES_MATTER) { &LARGER_PAGES[..] } else { &[] };
         for bytes in larger {
             let shown = format!("{SOURCES} {name}, pages of {bytes} bytes");
-            tally.add(c_program::run_c(shell, &shown, start().env(PAGE_BYTES, bytes))?);
+            tally.add(tests.run(&shown, &program, Some((PAGE_BYTES, bytes)))?);
         }
     }
     ensure!(tally != Tally::default(), "{TESTS} contains no C tests");

@@ -148,6 +148,12 @@ impl Root<'_> {
             strap.arg("--foreign").arg(format!("--arch={}", architecture.debian()));
         }
         self.shell.run(strap.arg(self.contents.suite).arg(&partial.path).arg(mirror(self.shell)?))?;
+        // In a first stage it leads to this machine's.
+        let processes = partial.path.join("proc");
+        if processes.is_symlink() {
+            std::fs::remove_file(&processes)?;
+            std::fs::create_dir(&processes)?;
+        }
         std::fs::write(partial.path.join("etc/hosts"), "127.0.0.1 localhost\n::1 localhost\n")?;
         // A machine's own start makes it, and fusermount3 locks it.
         let mounts = partial.path.join("etc/mtab");

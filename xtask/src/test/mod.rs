@@ -1,6 +1,6 @@
 //! Everything that continuous integration runs, in one order, with one summary.
 
-pub mod c_program;
+mod c_tests;
 mod on;
 mod options;
 mod report;
@@ -12,6 +12,7 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::ValueEnum;
 
+pub use self::c_tests::CTests;
 pub use self::options::Options;
 pub use self::report::Tally;
 

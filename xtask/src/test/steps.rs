@@ -3,13 +3,13 @@
 use std::num::NonZero;
 use std::process::Command;
 
-use anyhow::{Result, ensure};
+use anyhow::Result;
 
-use super::c_program::{self, run_c};
+use super::c_tests::CTests;
 use super::report::{Tally, parse_cargo_test};
 use crate::setup::Purpose;
 use crate::shell::{Shell, display};
-use crate::{dist, docs, fabric, files, fuzz, mpiio, setup, shim, side_by_side, sim, slurm, spawn, tidy};
+use crate::{dist, docs, fuzz, mpiio, setup, shim, sim, spawn, tidy};
 
 /// Fuzzing has a workspace of its own.
 const FUZZ_MANIFEST: &str = "--manifest-path=fuzz/Cargo.toml";
@@ -54,67 +54,11 @@ pub fn shim(shell: &Shell) -> Result<Tally> {
     Ok(tally)
 }
 
-/// Each C file in the `tests` of `shim/audit`, `integrations/slurm`, `integrations/fabric` and `spawn` that begins with a
-/// line `/* sources: a.c b.c */` is a program of its own, linked with these sources and run under the sanitizers; of
-/// those of the carrier, those that need libfabric only where it is. The tests of the I/O library have MPIs of their own,
-/// or stand-ins for one.
+/// Those that need an MPI, too.
 pub fn c(shell: &Shell) -> Result<Tally> {
-    let mut tally = c_without_mpi(shell)?;
+    let mut tally = CTests::here(shell).run_all()?;
     tally.add(mpiio::test(shell)?);
     Ok(tally)
-}
-
-/// Those that need no MPI, compiled for the shell's system.
-pub fn c_without_mpi(shell: &Shell) -> Result<Tally> {
-    let mut tally = c_in(shell, shim::AUDIT_SOURCES, shim::AUDIT_TESTS)?;
-    tally.add(c_in(shell, slurm::SOURCES, slurm::TESTS)?);
-    tally.add(c_in(shell, fabric::SOURCES, fabric::TESTS)?);
-    tally.add(c_in(shell, spawn::SOURCES, spawn::TESTS)?);
-    tally.add(mpiio::test_core(shell)?);
-    Ok(tally)
-}
-
-/// They are compiled side by side, and run one after another.
-fn c_in(shell: &Shell, sources_in: &str, tests_in: &str) -> Result<Tally> {
-    let mut tally = Tally::default();
-    let directory = c_program::directory(shell);
-    std::fs::create_dir_all(&directory)?;
-    let mut tests = Vec::new();
-    for source in files::with_extensions(&shell.path(tests_in), &["c"])? {
-        let text = std::fs::read_to_string(&source)?;
-        let Some(sources) = linked_sources(&text) else { continue };
-        let name = source.file_stem().expect("a source has a name").to_string_lossy().into_owned();
-        let libraries =
-            if sources.contains(&fabric::NEEDS_LIBFABRIC) { fabric::libraries(shell)? } else { Some(vec![]) };
-        let Some(libraries) = libraries else {
-            tally.add(Tally::skipped(format!("{name}: libfabric's headers are missing")));
-            continue;
-        };
-        let mut args = vec![source.strip_prefix(&shell.root)?.display().to_string()];
-        args.extend(sources.iter().map(|name| format!("{sources_in}/{name}")));
-        args.extend(libraries);
-        tests.push((name, args));
-    }
-    let compiled = side_by_side::map(&tests, |(name, args)| {
-        let mut command = c_program::compiler(shell);
-        command.arg(format!("-I{sources_in}")).arg(format!("-I{}", shim::AUDIT_TESTS));
-        shell.run(command.arg("-o").arg(directory.join(name)).args(args))
-    });
-    for ((name, _), compiled) in tests.iter().zip(compiled) {
-        tally.add(match compiled {
-            Ok(_) => run_c(shell, name, &mut c_program::start(shell, &directory.join(name)))?,
-            Err(error) => {
-                Tally { output: format!("{error:#}\n"), ..Tally::failed(format!("{name}: does not compile")) }
-            }
-        });
-    }
-    ensure!(tally != Tally::default(), "{tests_in} contains no C tests");
-    Ok(tally)
-}
-
-fn linked_sources(text: &str) -> Option<Vec<&str>> {
-    let list = text.lines().find_map(|line| line.strip_prefix("/* sources:"))?;
-    Some(list.split("*/").next()?.split_whitespace().collect())
 }
 
 pub fn cargo(shell: &Shell) -> Result<Tally> {
@@ -171,16 +115,4 @@ pub fn fuzz(shell: &Shell, seconds: u64) -> Result<Tally> {
         }
     }
     Ok(tally)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sources_of_c_tests() {
-        assert_eq!(linked_sources("/* sources: a.c b.c */\nint x;"), Some(vec!["a.c", "b.c"]));
-        assert_eq!(linked_sources("/* sources: */\n"), Some(vec![]));
-        assert_eq!(linked_sources("int x;\n"), None);
-    }
 }

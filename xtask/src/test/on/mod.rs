@@ -15,10 +15,10 @@ use serde_json::Value;
 
 use self::install::install;
 use self::table::Outcome;
+use super::c_tests::CTests;
 use super::options::{ON_TESTS, Options};
 use super::report::{Tally, parse_cargo_test, summary};
-use super::steps;
-use crate::headwater::host;
+use crate::headwater::{self, host};
 use crate::release;
 use crate::roots::{Root, Tested};
 use crate::shell::Shell;
@@ -99,13 +99,17 @@ fn begin(shell: &Shell, root: &Root<'_>, system: Tested, installation: Duration)
 /// A session on processors that qemu emulates.
 fn emulated_session(shell: &Shell) -> Result<Outcome> {
     release::build_archive(shell, Architecture::Aarch64)?;
-    let root = Root::of(shell, Tested::Arm64.contents())?;
+    let mut root = Root::of(shell, Tested::Arm64.contents())?;
     let installation = install(shell, &root, Architecture::Aarch64)?;
     let mut outcome = begin(shell, &root, Tested::Arm64, installation)?;
     let name = format!("{} C tests", outcome.name);
     let start = shell.begin(&name);
     let emulated = Shell { system: System::Released(Architecture::Aarch64), ..shell.clone() };
-    let tally = steps::c_without_mpi(&emulated)?;
+    let mktable = headwater::cross_example(shell, Architecture::Aarch64, "headwater-store", "mktable")?;
+    root.shown = vec![shell.root.clone()];
+    root.shared = vec![emulated.built("c-tests")];
+    std::fs::create_dir_all(&root.shared[0])?;
+    let tally = CTests::emulated(&emulated, &root, &mktable).run_all()?;
     shell.end(&name, start, tally.failed.is_empty());
     print!("{}", tally.output);
     outcome.tests.push((name, tally, start.elapsed()));

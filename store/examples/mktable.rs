@@ -21,14 +21,13 @@ use std::collections::HashMap;
 use std::error::Error;
 use std::fs;
 use std::io::{self, Write};
-use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path as FsPath, PathBuf};
 
 use headwater_abi::attr::mode;
 use headwater_abi::listing::{self, d_type};
-use headwater_abi::table::{AtomicU64, Fact, Geometry, Header, Ordering, State, View, Writer};
+use headwater_abi::table::{AtomicU64, Fact, Geometry, Header, Ordering, State, Writer};
 use headwater_abi::{Attr, Name, Path};
 
 const GEOMETRY: Geometry = Geometry { slot_count: 1 << 14, ino_slot_count: 1 << 13, heap_bytes: 16 << 20 };
@@ -57,21 +56,6 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// Returns this process's view, which the table's readers share.
-fn view() -> Result<View> {
-    let root = fs::File::open("/")?;
-    let about = fs::read_to_string(format!("/proc/self/fdinfo/{}", root.as_raw_fd()))?;
-    let mount = about.lines().find_map(|line| line.strip_prefix("mnt_id:")).ok_or("no mount's number")?;
-    let root = root.metadata()?;
-    Ok(View {
-        root_dev: device(root.dev()),
-        root_ino: root.ino(),
-        root_mnt_id: mount.trim().parse()?,
-        mnt_ns: fs::metadata("/proc/self/ns/mnt")?.ino(),
-        user_ns: fs::metadata("/proc/self/ns/user")?.ino(),
-    })
-}
-
 fn header(description: &str) -> Result<Header> {
     let mut header = Header {
         generation: 1,
@@ -80,7 +64,7 @@ fn header(description: &str) -> Result<Header> {
         socket: b"/nonexistent".to_vec(),
         counters: Vec::new(),
         store_dev: (0, 0),
-        view: view()?,
+        view: headwater_store::view(),
     };
     for line in description.lines() {
         match line.split_whitespace().collect::<Vec<_>>()[..] {

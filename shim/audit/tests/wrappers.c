@@ -47,8 +47,7 @@ static void prepare(void)
 	snprintf(store, sizeof store, "%s/store", work_directory);
 	snprintf(table, sizeof table, "%s/table", work_directory);
 	const char *slash = strrchr(__FILE__, '/');
-	snprintf(command, sizeof command,
-		"PROGRAM=/bin/sh sh '%.*s/wrap/fixture.sh' %s && mkdir -p %s%s && rmdir %s%s",
+	snprintf(command, sizeof command, "PROGRAM=/bin/sh sh '%.*s/wrap/fixture.sh' %s && mkdir -p %s%s && rmdir %s%s",
 		(int)(slash - __FILE__), __FILE__, tree, store, tree, store, tree);
 	CHECK(system(command) == 0, "%s", command);
 	snprintf(command, sizeof command, "store %s\nscope + %s\ntree %s\n", store, tree, tree);

@@ -127,7 +127,8 @@ impl Mpi {
             // gfortran has no interfaces of mpif.h's procedures.
             _ => command.args(["-O2", "-g", "-Wall", "-fallow-argument-mismatch", "-J"]).arg(&all),
         };
-        command.args(&sources).arg("-o").arg(&program);
+        // Part of the C library since glibc 2.34.
+        command.args(&sources).arg("-o").arg(&program).arg("-ldl");
         let output = command.output().map_err(|e| format!("{command:?}: {e}"))?;
         assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
         Ok(program)

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use headwater_tests::harness::services::environment;
 use headwater_tests::harness::{Fixture, Output, Program, has_program, headwater_binary, skipped};
 
+const ATTEMPTS: usize = 4;
 /// A shell's status for a command that SIGPIPE has killed.
 const KILLED_BY_SIGPIPE: i32 = 128 + 13;
 
@@ -41,15 +42,21 @@ impl Site {
     }
 
     /// Runs a script with and without the relay. The output must be the same but for the processes' origin, in any
-    /// order; at least `zygotes` must come from a zygote.
+    /// order; at least `zygotes` must come from a zygote. On a busy machine a child that isn't quick enough executes its
+    /// program itself, so one run of several must have as many.
     fn check(&self, script: &str, zygotes: usize) {
+        let made = (0..ATTEMPTS).map(|_| self.compare(script)).find(|made| *made >= zygotes);
+        assert!(made.is_some(), "{script}: in none of {ATTEMPTS} runs do {zygotes} processes come from a zygote");
+    }
+
+    /// Returns how many processes came from a zygote.
+    fn compare(&self, script: &str) -> usize {
         let (plain, relayed) = self.both(script);
         assert_eq!(relayed.status, plain.status, "{script}: {relayed:?}");
         assert_eq!(relayed.stderr, plain.stderr, "{script}");
         assert_eq!(lines(&relayed, true), lines(&plain, true), "{script}");
-        let made = relayed.stdout.matches("by zygote").count();
-        assert!(made >= zygotes, "{script}: {made} come from a zygote: {}", relayed.stdout);
         assert!(!plain.stdout.contains("zygote"));
+        relayed.stdout.matches("by zygote").count()
     }
 }
 
@@ -229,8 +236,12 @@ fn the_command() {
     let site = Site::new();
     let headwater = headwater_binary().display().to_string();
     let run = |script: String| Program::shell(&script).env("ORIGIN", &site.origin).run();
-    let output = run(format!("seq 1 9 | {headwater} spawn --relay -- xargs -n1 $ORIGIN"));
-    assert_eq!((output.status, output.stdout.matches("by zygote").count()), (0, 7), "{output:?}");
+    let from_zygotes = |_| {
+        let output = run(format!("seq 1 9 | {headwater} spawn --relay -- xargs -n1 $ORIGIN"));
+        assert_eq!((output.status, output.stdout.lines().count()), (0, 9), "{output:?}");
+        output.stdout.matches("by zygote").count()
+    };
+    assert!((0..ATTEMPTS).map(from_zygotes).any(|made| made == 7));
     let output = run(format!("{headwater} spawn --relay -- sh -c 'exit 9'"));
     assert_eq!(output.status, 9, "{output:?}");
     let output = run(format!("{headwater} spawn --relay -- /nowhere/launcher"));

@@ -58,11 +58,17 @@ exec perl -e '
 /// Runs a command in a user namespace with the same users, which has a binfmt_misc of its own: this machine's stays as
 /// it is.
 const IN_USER_NAMESPACE: &str = r#"
+# unshare ignores it; timeout sends KILL soon afterwards.
+trap : TERM
 unshare --user sh -c 'until [ "$(cat /proc/self/gid_map)" ]; do sleep 0.01; done; exec "$@"' sh "$@" &
 child=$!
 until [ "$(readlink /proc/$child/ns/user)" != "$(readlink /proc/$$/ns/user)" ]; do sleep 0.01; done
 for map in uid_map gid_map; do echo "0 0 65536" > /proc/$child/$map; done
-wait $child"#;
+while :; do
+    wait "$child"
+    status=$?
+    kill -0 "$child" 2> /dev/null || exit "$status"
+done"#;
 
 /// Tells the kernel's binfmt_misc that qemu runs programs for aarch64: the beginning of such an ELF file, the bits of it
 /// that count, and the emulator, which the kernel opens at once (F) and tells the program's own name (P).

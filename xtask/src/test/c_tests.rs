@@ -1,14 +1,14 @@
-//! Tests that are C programs: how they are compiled, and where they run.
+//! How tests that are C programs are compiled, and where they run.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Result, ensure};
+use anyhow::Result;
 
 use super::report::Tally;
+use crate::cc;
 use crate::roots::Root;
 use crate::shell::{Shell, display};
-use crate::{cc, fabric, files, mpiio, shim, side_by_side, slurm, spawn};
 
 /// Exit status by which a C test reports that it was skipped, as in Automake.
 const SKIPPED: i32 = 77;
@@ -18,14 +18,12 @@ const EMULATED_SECONDS_MAX: u64 = 900;
 /// Some code is freestanding where it isn't tested.
 const FLAGS: &[&str] = &["-g", "-O1", "-DHWA_HOSTED"];
 const SANITIZERS: &[&str] = &["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer"];
-/// Part of the C library since glibc 2.34.
-const LIBRARIES: [&str; 2] = ["-ldl", "-lpthread"];
 
 /// The system for which C tests are compiled, and in which they run.
 pub struct CTests<'a> {
     pub shell: &'a Shell,
     /// The emulated one's root; none here.
-    root: Option<&'a Root<'a>>,
+    pub root: Option<&'a Root<'a>>,
     /// Variables of its tests.
     variables: Vec<String>,
 }
@@ -78,79 +76,5 @@ impl<'a> CTests<'a> {
                 Tally { output: finished.output, ..Tally::failed(format!("{name}: {}{repeat}", finished.status)) }
             }
         })
-    }
-
-    /// Compiles and runs all that need no MPI. Each C file in the `tests` of `shim/audit`, `integrations/slurm`,
-    /// `integrations/fabric` and `spawn` that begins with a line `/* sources: a.c b.c */` is a program of its own, linked
-    /// with these sources; of those of the carrier, those that need libfabric only where it is. The core of the I/O library
-    /// has stand-ins for an MPI.
-    pub fn run_all(&self) -> Result<Tally> {
-        let mut tally = self.run_in(shim::AUDIT_SOURCES, shim::AUDIT_TESTS)?;
-        tally.add(self.run_in(slurm::SOURCES, slurm::TESTS)?);
-        tally.add(self.run_in(fabric::SOURCES, fabric::TESTS)?);
-        tally.add(self.run_in(spawn::SOURCES, spawn::TESTS)?);
-        tally.add(mpiio::test_core(self)?);
-        Ok(tally)
-    }
-
-    /// They are compiled side by side, and run one after another.
-    fn run_in(&self, sources_in: &str, tests_in: &str) -> Result<Tally> {
-        let (shell, directory) = (self.shell, self.directory());
-        let mut tally = Tally::default();
-        std::fs::create_dir_all(&directory)?;
-        let mut tests = Vec::new();
-        for source in files::with_extensions(&shell.path(tests_in), &["c"])? {
-            let text = std::fs::read_to_string(&source)?;
-            let Some(sources) = linked_sources(&text) else { continue };
-            let name = source.file_stem().expect("a source has a name").to_string_lossy().into_owned();
-            let needs_fabric = sources.contains(&fabric::NEEDS_LIBFABRIC);
-            let libraries = match needs_fabric {
-                // A root has none.
-                true if self.root.is_some() => None,
-                true => fabric::libraries(shell)?,
-                false => Some(vec![]),
-            };
-            let Some(libraries) = libraries else {
-                tally.add(Tally::skipped(format!("{name}: libfabric is missing")));
-                continue;
-            };
-            let mut args = vec![source.strip_prefix(&shell.root)?.display().to_string()];
-            args.extend(sources.iter().map(|name| format!("{sources_in}/{name}")));
-            args.extend(libraries);
-            args.extend(LIBRARIES.map(str::to_owned));
-            tests.push((name, args));
-        }
-        let compiled = side_by_side::map(&tests, |(name, args)| {
-            let mut command = self.compiler();
-            command.arg(format!("-I{sources_in}")).arg(format!("-I{}", shim::AUDIT_TESTS));
-            shell.run(command.arg("-o").arg(directory.join(name)).args(args))
-        });
-        for ((name, _), compiled) in tests.iter().zip(compiled) {
-            tally.add(match compiled {
-                Ok(_) => self.run(name, &directory.join(name), None)?,
-                Err(error) => {
-                    Tally { output: format!("{error:#}\n"), ..Tally::failed(format!("{name}: does not compile")) }
-                }
-            });
-        }
-        ensure!(tally != Tally::default(), "{tests_in} contains no C tests");
-        Ok(tally)
-    }
-}
-
-fn linked_sources(text: &str) -> Option<Vec<&str>> {
-    let list = text.lines().find_map(|line| line.strip_prefix("/* sources:"))?;
-    Some(list.split("*/").next()?.split_whitespace().collect())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sources_of_c_tests() {
-        assert_eq!(linked_sources("/* sources: a.c b.c */\nint x;"), Some(vec!["a.c", "b.c"]));
-        assert_eq!(linked_sources("/* sources: */\n"), Some(vec![]));
-        assert_eq!(linked_sources("int x;\n"), None);
     }
 }

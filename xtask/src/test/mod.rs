@@ -1,5 +1,6 @@
 //! Everything that continuous integration runs, in one order, with one summary.
 
+mod c_programs;
 mod c_tests;
 mod on;
 mod options;

@@ -5,6 +5,7 @@ use std::process::Command;
 
 use anyhow::Result;
 
+use super::c_programs;
 use super::c_tests::CTests;
 use super::report::{Tally, parse_cargo_test};
 use crate::setup::Purpose;
@@ -56,7 +57,7 @@ pub fn shim(shell: &Shell) -> Result<Tally> {
 
 /// Those that need an MPI, too.
 pub fn c(shell: &Shell) -> Result<Tally> {
-    let mut tally = CTests::here(shell).run_all()?;
+    let mut tally = c_programs::run(&CTests::here(shell))?;
     tally.add(mpiio::test(shell)?);
     Ok(tally)
 }

@@ -15,6 +15,7 @@ use serde_json::Value;
 
 use self::install::install;
 use self::table::Outcome;
+use super::c_programs;
 use super::c_tests::CTests;
 use super::options::{ON_TESTS, Options};
 use super::report::{Tally, parse_cargo_test, summary};
@@ -27,7 +28,7 @@ use crate::system::{Architecture, System};
 /// Those that continuous integration runs on one system for each commit.
 const TESTS_SHORT: &[&str] = &["e2e", "spawn_command", "warm_ranks"];
 /// The systems of which that is one.
-const TURNS: &[Tested] = &[Tested::Bullseye, Tested::Trixie];
+const TURNS: &[Tested] = &[Tested::Bullseye, Tested::Trixie, Tested::Arm64];
 const TEST_SECONDS_MAX: u64 = 2400;
 /// Where they are built.
 const BUILT: &str = "target/roots-tests";
@@ -41,7 +42,9 @@ pub fn run(shell: &Shell, options: &Options) -> Result<bool> {
         whole_programs(shell, &here, &options.tests, &mut outcomes)?;
     }
     if !emulated.is_empty() {
-        outcomes.push(emulated_session(shell)?);
+        let outcome = emulated_session(shell)?;
+        outcome.tests.iter().for_each(|(_, tally, _)| print!("{}", tally.output));
+        outcomes.push(outcome);
     }
     println!("\n{}", table::markdown(&outcomes));
     let done: Vec<_> = outcomes.into_iter().flat_map(|outcome| outcome.tests).collect();
@@ -109,9 +112,8 @@ fn emulated_session(shell: &Shell) -> Result<Outcome> {
     root.shown = vec![shell.root.clone()];
     root.shared = vec![emulated.built("c-tests")];
     std::fs::create_dir_all(&root.shared[0])?;
-    let tally = CTests::emulated(&emulated, &root, &mktable).run_all()?;
+    let tally = c_programs::run(&CTests::emulated(&emulated, &root, &mktable))?;
     shell.end(&name, start, tally.failed.is_empty());
-    print!("{}", tally.output);
     outcome.tests.push((name, tally, start.elapsed()));
     Ok(outcome)
 }
@@ -124,26 +126,37 @@ pub fn by_turn(shell: &Shell) -> Result<Tally> {
     let counted = shell.run(shell.command("git").args(["rev-list", "--count", "HEAD"]));
     let commits: usize = counted.ok().and_then(|count| count.trim().parse().ok()).unwrap_or_default();
     let system = TURNS[commits % TURNS.len()];
-    // It comes from the network.
-    let root = match Root::of(shell, system.contents()) {
+    // Roots come from the network; one with a compiler is among them for another architecture.
+    let has_compiler = match system {
+        Tested::Arm64 => headwater::root(shell, Architecture::Aarch64).map(drop),
+        _ => Ok(()),
+    };
+    let root = match has_compiler.and_then(|()| Root::of(shell, system.contents())) {
         Ok(root) => root,
         Err(error) => {
             let (name, why) = (system.name(), error.to_string());
             return Ok(Tally::skipped(format!("{name}: no root: {}", why.lines().next().unwrap_or_default())));
         }
     };
-    release::build_archive(shell, Architecture::here()?)?;
-    let programs = build(shell, TESTS_SHORT)?;
-    let (root, _) = equip(shell, root)?;
+    let tallies: Vec<Tally> = match system {
+        Tested::Arm64 => emulated_session(shell)?.tests.into_iter().map(|(_, tally, _)| tally).collect(),
+        _ => short(shell, root)?,
+    };
     let mut done = Tally::default();
-    for (_, program) in &programs {
-        let mut tally = test(shell, &root, program)?;
+    for mut tally in tallies {
         for what in tally.failed.iter_mut().chain(&mut tally.skipped) {
             *what = format!("{}: {what}", system.name());
         }
         done.add(tally);
     }
     Ok(done)
+}
+
+fn short(shell: &Shell, root: Root<'_>) -> Result<Vec<Tally>> {
+    release::build_archive(shell, Architecture::here()?)?;
+    let programs = build(shell, TESTS_SHORT)?;
+    let (root, _) = equip(shell, root)?;
+    programs.iter().map(|(_, program)| test(shell, &root, program)).collect()
 }
 
 /// What tests and benchmarks read.

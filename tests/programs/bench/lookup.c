@@ -35,7 +35,7 @@ static void mark(const char *what, const char *name)
 
 static void measure(const char *name, const char *dir, const char *format, int files, enum hwa_answer expected)
 {
-	static struct hwa_found found;
+	HWA_FOUND(found);
 	char **paths = calloc(files, sizeof *paths);
 	double runs[RUNS];
 	for (int i = 0; i < files; i++) {

@@ -38,7 +38,8 @@ impl<'a> CTests<'a> {
     /// In a root that shows the repository, without sanitizers: an emulator has no room for their shadows. `mktable`: the
     /// example of that name, since there is no cargo.
     pub fn emulated(shell: &'a Shell, root: &'a Root<'a>, mktable: &Path) -> CTests<'a> {
-        let variables = vec![format!("HEADWATER_TEST_MKTABLE={}", mktable.display())];
+        let mktable = format!("HEADWATER_TEST_MKTABLE={}", mktable.display());
+        let variables = vec![mktable, "HEADWATER_TEST_EMULATED=1".into()];
         CTests { shell, root: Some(root), variables }
     }
 

@@ -141,8 +141,8 @@ static MPI_Message probe(const struct message *m, const struct typed *t, enum re
 		event_code("probe", code);
 	} else {
 		event_status("probe", code, &own, t->type);
-#ifdef OPEN_MPI
-		/* MPI requires that it is left; MPICH doesn't. */
+#if defined(OPEN_MPI) && 10000 * OMPI_MAJOR_VERSION + 100 * OMPI_MINOR_VERSION + OMPI_RELEASE_VERSION >= 40104
+		/* MPI requires that it is left alone; MPICH and earlier ones change it. */
 		event("probe error %d", own.MPI_ERROR);
 #endif
 	}

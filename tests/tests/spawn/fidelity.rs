@@ -1,6 +1,6 @@
 //! One program prints all that it can see of itself: started by `posix_spawn`, and by each mechanism, from odd callers.
 
-use headwater_tests::harness::{Fixture, Program};
+use headwater_tests::harness::{Fixture, Program, no_early_stop, skipped};
 
 use super::{build_caller, without_numbers};
 
@@ -38,6 +38,9 @@ fn fixture() -> Fixture {
 
 #[test]
 fn a_process_sees_the_same() {
+    if let Some(reason) = no_early_stop() {
+        return skipped(reason);
+    }
     let fixture = fixture();
     for state in ["none", "descriptors", "directory", "umask", "ignored", "blocked", "limits", "nice", "core"] {
         check(&fixture, state, &["one", "two words", ""]);
@@ -49,6 +52,9 @@ fn a_process_sees_the_same() {
 
 #[test]
 fn an_earlier_zygote_makes_what_the_caller_has_now() {
+    if let Some(reason) = no_early_stop() {
+        return skipped(reason);
+    }
     let fixture = fixture();
     for state in ["descriptors", "directory", "umask", "blocked", "limits", "nice", "core", "group", "pipe", "ignored"]
     {
@@ -59,11 +65,17 @@ fn an_earlier_zygote_makes_what_the_caller_has_now() {
 
 #[test]
 fn threads_forks_locks_and_libraries_work() {
+    if let Some(reason) = no_early_stop() {
+        return skipped(reason);
+    }
     check(&fixture(), "none", &["work"]);
 }
 
 #[test]
 fn ends_are_the_same() {
+    if let Some(reason) = no_early_stop() {
+        return skipped(reason);
+    }
     let fixture = fixture();
     check(&fixture, "none", &["exit", "3"]);
     for signal in ["9", "11", "6", "15"] {
@@ -74,6 +86,9 @@ fn ends_are_the_same() {
 
 #[test]
 fn scripts_are_run_by_their_interpreter() {
+    if let Some(reason) = no_early_stop() {
+        return skipped(reason);
+    }
     let fixture = fixture();
     let text = "#!/bin/sh -u  \necho \"$0\" \"$@\"; tr '\\0' ' ' < /proc/$$/cmdline; cat /proc/$$/comm\n";
     let script = fixture.file("a-script", text, 0o755);

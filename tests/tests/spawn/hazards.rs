@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use headwater_tests::harness::{Fixture, is_root, user};
+use headwater_tests::harness::{Fixture, is_root, no_early_stop, skipped, user};
 
 use super::{build_caller, build_exiting, run_trial, run_trial_as};
 
@@ -53,6 +53,9 @@ fn file_actions_may_name_what_exec_closes() {
 
 #[test]
 fn a_stopped_zygote_is_abandoned_and_nothing_is_made_twice() {
+    if let Some(reason) = no_early_stop() {
+        return skipped(reason);
+    }
     let fixture = Fixture::new("stopped");
     let file = fixture.path("bytes").display().to_string();
     run_trial(&build_caller(&fixture, "hazards"), "zygote_stopped", &[&file]);
@@ -60,6 +63,9 @@ fn a_stopped_zygote_is_abandoned_and_nothing_is_made_twice() {
 
 #[test]
 fn a_zygote_in_a_debugger_is_abandoned() {
+    if let Some(reason) = no_early_stop() {
+        return skipped(reason);
+    }
     check("zygote_traced");
 }
 
@@ -72,6 +78,9 @@ fn what_counts_processors_counts_those_of_its_process() {
 
 #[test]
 fn a_killed_owner_leaves_no_zygote() {
+    if let Some(reason) = no_early_stop() {
+        return skipped(reason);
+    }
     check("owner_killed");
 }
 
@@ -93,6 +102,9 @@ fn check_refused(fixture: &Fixture, what: &str, reason: &str, status: &str) {
 
 #[test]
 fn what_constructors_do_each_process_does() {
+    if let Some(reason) = no_early_stop() {
+        return skipped(reason);
+    }
     let fixture = Fixture::new("constructors");
     let hazards = build_caller(&fixture, "hazards");
     for what in ["thread", "socket", "file", "memory", "close", "variable", "umask", "directory", "timer"] {
@@ -105,6 +117,9 @@ fn what_constructors_do_each_process_does() {
 
 #[test]
 fn a_constructor_that_a_fork_would_not_repeat_means_exec() {
+    if let Some(reason) = no_early_stop() {
+        return skipped(reason);
+    }
     let fixture = Fixture::new("constructors");
     build_caller(&fixture, "hazards");
     for (what, reason) in [

@@ -128,7 +128,7 @@ impl Mpi {
             _ => command.args(["-O2", "-g", "-Wall", "-fallow-argument-mismatch", "-J"]).arg(&all),
         };
         // Part of the C library since glibc 2.34.
-        command.args(&sources).arg("-o").arg(&program).arg("-ldl");
+        command.args(&sources).arg("-o").arg(&program).args(["-ldl", "-lrt"]);
         let output = command.output().map_err(|e| format!("{command:?}: {e}"))?;
         assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
         Ok(program)

@@ -8,6 +8,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <gnu/libc-version.h>
 #include <pspawn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -55,7 +56,8 @@ static inline void make_zygote(pspawn_context_t *context, const char *path)
 {
 	const char *reason = NULL;
 	make_context(context, path, PSPAWN_ZYGOTE);
-	if (pspawn_context_mechanism(context, &reason) != PSPAWN_ZYGOTE && reason && strstr(reason, "begins before")) {
+	if (pspawn_context_mechanism(context, &reason) != PSPAWN_ZYGOTE &&
+		strverscmp(gnu_get_libc_version(), "2.34") < 0 && reason && strstr(reason, "begins before")) {
 		printf("skipped: before glibc 2.34, libpthread begins before a zygote\n");
 		exit(0);
 	}

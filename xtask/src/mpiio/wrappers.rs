@@ -527,7 +527,8 @@ mod tests {
         MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Request *request) sync large\n\
         int MPI_Send_init(const void *buf [count datatype], int count, MPI_Datatype datatype, int dest, int tag, \
         MPI_Comm comm, MPI_Request *request) sync persistent\n\
-        int MPI_Session_init(MPI_Info info) sync new\n";
+        int MPI_Session_init(MPI_Info info) sync new\n\
+        int MPI_Comm_flush_buffer(MPI_Comm comm) sync new\n";
     const LIBC: &str = "int close(int fd) hand\nssize_t readlink(const char *path, char *buffer, size_t bytes)\n\
         int ppoll(struct pollfd *all, nfds_t count, const struct timespec *time)\nint ioctl(int fd, ..., void *argument)\n";
     const HEADER: &str = "int MPI_Send(const void *b, int n, MPI_Datatype t, int d, int g, MPI_Comm c);\n\
@@ -564,6 +565,9 @@ mod tests {
             "\t\thwio_kernel_uses(all, (size_t)count * sizeof(*all));\n\t\thwio_kernel_uses(time, 2 * sizeof(*time));\n",
         );
         has("\t\thwio_kernel_uses(argument, HWIO_UNSIZED_BYTES);\n\t}\n\treturn hwio_libc.ioctl(fd, argument);\n");
+        // This mpi.h has neither; it has the types of one.
+        has("int hwio_MPI_Comm_flush_buffer(MPI_Comm comm)\n");
+        has("\t.standard = HWIO_STANDARD(MPI_VERSION, MPI_SUBVERSION),\n");
         // What the core has, or this MPI hasn't, is not made.
         assert!(
             !text.contains("hwio_trace") && !text.contains("int hwio_MPI_Send(") && !text.contains("int hwio_close(")
@@ -582,7 +586,9 @@ mod tests {
         has("HWIO_STUB(2, \"MPI_Igatherv\", ");
         has("HWIO_STUB(6, \"close\", (long), (long a0), (a0))\n");
         has("hwio_slots_of_mpi = 6, hwio_slots_all = 7;");
-        has("hwio_new_names[] = {\n\t\"PMPI_Send_c\",\n\t\"PMPI_Igatherv_c\",\n\t\"PMPI_Session_init\",\n};");
+        has(
+            "hwio_new_names[] = {\n\t\"PMPI_Send_c\",\n\t\"PMPI_Igatherv_c\",\n\t\"PMPI_Session_init\",\n\t\"PMPI_Comm_flush_buffer\",\n};",
+        );
         assert!(slots(&mpi, &libc).contains("HWIO_SLOT_close = 6,"));
     }
 }

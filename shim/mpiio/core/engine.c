@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -84,6 +85,33 @@ void hwio_leave(void)
 		hwio_libc.syscall(SYS_futex, &lock, FUTEX_WAKE_PRIVATE, 1);
 	pthread_setcancelstate(cancel, NULL);
 	hwio_libc.pthread_sigmask(SIG_SETMASK, &mask_before, NULL);
+}
+
+/* A byte that the kernel clears in copies of the process; NULL before Linux 4.14. */
+static const volatile char *original;
+
+void hwio_copies_start(void)
+{
+	char *page = hwio_libc.mmap(NULL, hwio_page_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (page == MAP_FAILED || hwio_libc.syscall(SYS_madvise, page, hwio_page_bytes, MADV_WIPEONFORK) != 0)
+		return;
+	*page = 1;
+	original = page;
+}
+
+bool hwio_is_copy(void)
+{
+	return original && !*original;
+}
+
+void hwio_refuse_copy(void)
+{
+	if (!hwio_is_copy())
+		return;
+	hwio_log("this process was made by a system call past the C library, and reads memory for which a message is "
+		 "awaited by the process that it is a copy of; run the job with HEADWATER_IO=off");
+	/* MPI handles the signal of abort(), and would use its connections there. */
+	hwio_libc.syscall(SYS_kill, hwio_libc.syscall(SYS_getpid), SIGKILL);
 }
 
 void hwio_count_busy(void)

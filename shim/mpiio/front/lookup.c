@@ -26,6 +26,19 @@ static bool is_mpi_name(const char *name)
 	return strncmp(name + (name[0] == 'P'), "MPI_", 4) == 0;
 }
 
+/* Before glibc 2.34, several objects of the C library define the same functions. */
+static bool is_of_libc(void *function)
+{
+	static const char *const objects[] = {"/libc.so.6", "/libpthread.so.0", "/librt.so.1"};
+	Dl_info of;
+	const char *name = dladdr(function, &of) != 0 ? strrchr(of.dli_fname, '/') : NULL;
+
+	for (size_t at = 0; name != NULL && at < sizeof(objects) / sizeof(*objects); at++)
+		if (strcmp(name, objects[at]) == 0)
+			return true;
+	return false;
+}
+
 /* Returns the interposer of a found function, or `found` itself if it belongs to another library. */
 static void *interposed_function(void *found, const char *name)
 {
@@ -34,7 +47,8 @@ static void *interposed_function(void *found, const char *name)
 			continue;
 		if (slot < hwio_slots_of_mpi)
 			return hwio_pick_for(slot, found);
-		return hwio_next(name) == found ? hwio_stubs[slot] : found;
+		void *next = hwio_next(name);
+		return next == found || (is_of_libc(next) && is_of_libc(found)) ? hwio_stubs[slot] : found;
 	}
 	return found;
 }

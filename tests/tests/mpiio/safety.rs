@@ -120,6 +120,30 @@ fn cases(mpi: &Mpi) {
     }
 }
 
+/// A process that is made past the C library, where the kernel doesn't tell of it: it takes no message of its parent's,
+/// and has the word of why it ends.
+fn unnoticed_child(mpi: &Mpi) {
+    let Ok(library) = Library::find(mpi) else { return skipped("the library is not built") };
+    let program = mpi.build("safety").unwrap();
+    for case in ["direct_child_read", "direct_child_gathered"] {
+        let job = job(mpi, 2, &program, &[case.to_owned(), "--old-kernel".to_owned()]);
+        let (plain, served) = (job.run(None), job.run(Some(&library)));
+        let what = format!("{}: {}", job.shown(Some(&library)), served.output.stderr);
+        assert_eq!((plain.output.status, served.output.status), (0, 0), "{what}");
+        assert_eq!(without_logs(&plain.files), without_logs(&served.files), "{what}");
+        // It begins while a message is awaited there only.
+        let ends = case == "direct_child_gathered";
+        let is_childs = |line: &&str| ["child's", "status", "read"].iter().any(|word| line.contains(word));
+        let log = |done: &Done| String::from_utf8_lossy(&done.files[Path::new("log.0")]).into_owned();
+        let others = |log: &str| log.lines().filter(|line| !is_childs(line)).map(str::to_owned).collect::<Vec<_>>();
+        let (plain_log, served_log) = (log(&plain), log(&served));
+        assert_eq!(others(&plain_log), others(&served_log), "{what}");
+        assert_eq!(plain_log == served_log, !ends, "{what}: {served_log}");
+        assert_eq!(served_log.contains(": status 9\n"), ends, "it is killed: {what}: {served_log}");
+        assert_eq!(served.output.stderr.contains("made by a system call past the C library"), ends, "{what}");
+    }
+}
+
 /// A directory that is a file system of its own, which other nodes may share for all that can be seen.
 const ON_FUSE: &str = "bindfs -f \"$0\" \"$0\" & until mountpoint -q \"$0\"; do kill -0 $! || exit 99; sleep 0.05; done; \
                        \"$@\"; status=$?; umount -l \"$0\"; wait; exit $status";
@@ -197,4 +221,10 @@ fn on_a_network_file_system() {
 fn disk_full() {
     crate::with_first(crate::OPEN_MPI, full_disk);
     crate::with_first(crate::MPICH, full_disk);
+}
+
+#[test]
+fn a_child_made_past_the_c_library() {
+    crate::with_first(crate::OPEN_MPI, unnoticed_child);
+    crate::with_first(crate::MPICH, unnoticed_child);
 }

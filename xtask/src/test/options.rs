@@ -1,5 +1,6 @@
 //! The command line of `cargo xtask test`.
 
+use clap::builder::PossibleValuesParser;
 use clap::{Args, ValueEnum};
 
 use crate::roots::Tested;
@@ -7,6 +8,12 @@ use crate::roots::Tested;
 /// The tests of whole programs: of sessions, of spawning and of the I/O library.
 pub(super) const ON_TESTS: [&str; 7] =
     ["e2e", "mount", "spawn", "spawn_command", "spawn_python", "warm_ranks", "mpiio"];
+/// What the benchmarks are called beside them.
+pub(super) const ON_BENCHMARKS: &str = "benchmarks";
+
+fn on_names() -> PossibleValuesParser {
+    ON_TESTS.into_iter().chain([ON_BENCHMARKS]).into()
+}
 
 /// What to run.
 #[derive(Args)]
@@ -18,8 +25,8 @@ pub struct Options {
     /// repeatable. bullseye, bookworm, trixie, sid, arm64, or all.
     #[arg(long, value_name = "SYSTEM", value_parser = systems, conflicts_with_all = ["only", "quick"])]
     pub(super) on: Vec<Systems>,
-    /// With --on, these tests alone; repeatable.
-    #[arg(long = "test", value_name = "NAME", requires = "on", value_parser = ON_TESTS)]
+    /// With --on, these tests alone; repeatable. Benchmarks have the name `benchmarks`.
+    #[arg(long = "test", value_name = "NAME", requires = "on", value_parser = on_names())]
     pub(super) tests: Vec<String>,
     /// Leave out what takes minutes: loom, fuzzing and other systems.
     #[arg(long)]

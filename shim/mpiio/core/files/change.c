@@ -91,7 +91,7 @@ void hwio_after_change(int descriptor)
 
 void hwio_settle_for_others(void)
 {
-	if (!hwio_is_busy || hwio_depth > 0)
+	if (!hwio_is_busy || hwio_depth > 0 || hwio_is_copy())
 		return;
 	int saved = errno;
 	hwio_incoming_fetch_all();
@@ -106,7 +106,6 @@ void hwio_settle_everything(void)
 		return;
 	int saved = errno;
 	hwio_settle_for_others();
-	hwio_incoming_fetch(0, UINTPTR_MAX);
 	hwio_deferred_fill_all();
 	errno = saved;
 }

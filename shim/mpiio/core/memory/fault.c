@@ -28,8 +28,10 @@ static void fill_page(uintptr_t address)
 {
 	/* A page may have parts of messages and of deferred reads. */
 	hwio_incoming_touch(address);
-	if (is_written_by_others(address))
+	if (is_written_by_others(address)) {
+		hwio_refuse_copy();
 		hwio_incoming_wait();
+	}
 	hwio_enter();
 	hwio_deferred_touch(address);
 	hwio_leave();

@@ -9,6 +9,7 @@
 #include <linux/audit.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -141,9 +142,11 @@ static bool runs_wrapper(long number, const long arguments[], long *result)
 	case SYS_close:
 		*result = hwio_close(first);
 		return true;
+	/* Before glibc 2.34, the C library has no such function. */
 	case SYS_close_range:
-		*result = hwio_close_range((unsigned int)first, (unsigned int)second, third);
-		return true;
+		hwio_descriptor_changed();
+		hwio_settle_everything();
+		return false;
 #ifdef SYS_dup2
 	case SYS_dup2:
 		*result = hwio_dup2(first, second);
@@ -213,10 +216,9 @@ long hwio_syscall(long number, long a, long b, long c, long d, long e, long f)
 /* linux/prctl.h and asm-generic/siginfo.h, of which older ones lack these. */
 enum { SET_DISPATCH = 59, DISPATCH_OFF = 0, DISPATCH_ON = 1, PASS = 0, RAISE = 1, RAISED = 2 };
 
-/* The C library's code, whose calls are not intercepted. */
+/* The addresses of the C library's code, whose calls are not intercepted. */
 static struct {
-	uintptr_t start;
-	size_t bytes;
+	uintptr_t low, high;
 } text;
 /* The kernel reads this at each other call of a thread that has enabled dispatch. */
 static volatile char selector = PASS;
@@ -299,24 +301,35 @@ static void on_call(int signal, siginfo_t *info, void *of)
 	hwio_handler_ends(before);
 }
 
-static int find_text(struct dl_phdr_info *info, size_t size, void *of)
-{
-	uintptr_t inside = (uintptr_t)of;
+/* The objects of the C library that make system calls on behalf of a program. Since glibc 2.34, the first is all. */
+static const char *const objects[] = {"libc.so.6", "libpthread.so.0", "librt.so.1"};
 
+static bool is_of_libc(const char *path, size_t objects_count)
+{
+	const char *slash = strrchr(path, '/');
+	for (size_t at = 0; at < objects_count; at++)
+		if (!strcmp(slash ? slash + 1 : path, objects[at]))
+			return true;
+	return false;
+}
+
+/* Adds an object of the C library. What is mapped between two of them counts as its code. */
+static int add_text(struct dl_phdr_info *info, size_t size, void *of)
+{
 	(void)size;
+	if (!is_of_libc(info->dlpi_name, *(const size_t *)of))
+		return 0;
 	for (unsigned int at = 0; at < info->dlpi_phnum; at++) {
 		const ElfW(Phdr) *segment = &info->dlpi_phdr[at];
-		uintptr_t start = info->dlpi_addr + segment->p_vaddr;
-		if (segment->p_type != PT_LOAD || !(segment->p_flags & PF_X) || inside - start >= segment->p_memsz)
+		uintptr_t start = info->dlpi_addr + segment->p_vaddr, end = start + segment->p_memsz;
+		if (segment->p_type != PT_LOAD || !(segment->p_flags & PF_X))
 			continue;
-		text.start = start;
-		text.bytes = segment->p_memsz;
-		return 1;
+		text.low = text.high == 0 || start < text.low ? start : text.low;
+		text.high = end > text.high ? end : text.high;
 	}
 	return 0;
 }
 
-/* Returns true since glibc 2.34, which has all system calls but the loader's in one object. */
 static bool is_single_object(void)
 {
 	const char *version = gnu_get_libc_version();
@@ -328,18 +341,19 @@ void hwio_kernel_start(void)
 	struct sigaction action = {
 		.sa_sigaction = on_call, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER | SA_RESTART};
 
-	if (!is_single_object() || prctl(SET_DISPATCH, DISPATCH_OFF, 0, 0, 0) != 0)
+	size_t objects_count = is_single_object() ? 1 : sizeof(objects) / sizeof(*objects);
+	if (prctl(SET_DISPATCH, DISPATCH_OFF, 0, 0, 0) != 0)
 		return;
-	dl_iterate_phdr(find_text, (void *)(uintptr_t)gnu_get_libc_version);
-	if (text.bytes > 0 && !hwio_signal_intercept(SIGSYS, &action))
-		text.bytes = 0;
+	dl_iterate_phdr(add_text, &objects_count);
+	if (text.high > 0 && !hwio_signal_intercept(SIGSYS, &action))
+		text.high = 0;
 }
 
 void hwio_kernel_watch(bool is_wanted)
 {
-	if (is_wanted && !is_watched && text.bytes > 0) {
+	if (is_wanted && !is_watched && text.high > 0) {
 		is_watched = true;
-		prctl(SET_DISPATCH, DISPATCH_ON, text.start, text.bytes, &selector);
+		prctl(SET_DISPATCH, DISPATCH_ON, text.low, text.high - text.low, &selector);
 	}
 	selector = is_wanted ? RAISE : PASS;
 }

@@ -159,6 +159,7 @@ static bool agree_and_start(enum hwio_mode mode)
 	hwio_together_broadcast(&common, sizeof(common));
 	memcpy(hwio_cookie, common.cookie, sizeof(common.cookie));
 	hwio_bytes_min = common.bytes_min;
+	hwio_copies_start();
 	hwio_comm_start();
 	hwio_mounts_start();
 	hwio_model_start();

@@ -142,6 +142,8 @@ static void note_failure(uint64_t device, uint64_t inode, int error)
 int hwio_incoming_wait(void)
 {
 	uint64_t device, inode;
+	if (hwio_is_copy())
+		return 0;
 	hwio_step_in();
 	int error = hwio_deferred_write_flush(&device, &inode);
 	if (error)
@@ -482,7 +484,7 @@ bool hwio_incoming_write(int descriptor, const void *memory, size_t bytes, off_t
 	bool is_any = false, is_done = false, is_gather = false;
 	for (struct hwio_pending *one = hwio_pending_list; one; one = one->next)
 		is_any |= one->layout.low < w.target.high && one->layout.high > w.target.low;
-	if (!is_any)
+	if (!is_any || hwio_is_copy())
 		return false;
 	hwio_step_in();
 	struct hwio_context *context = hwio_context_here(HWIO_OP_WRITE);

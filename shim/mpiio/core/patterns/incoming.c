@@ -133,6 +133,7 @@ void hwio_pending_fill(struct hwio_pending *one)
 
 static void fetch(struct hwio_pending *one)
 {
+	hwio_refuse_copy();
 	hwio_step_in();
 	hwio_pending_notify(one, HWIO_VERDICT_SEND);
 	hwio_pending_reply(one->id, one->world_rank);
@@ -145,9 +146,12 @@ static void drop(struct hwio_pending *one)
 	hwio_step_in();
 	hwio_pending_unlink(one);
 	hwio_pages_settle(one->low, one->high);
-	hwio_pending_notify(one, HWIO_VERDICT_DROP);
-	if (hwio_pending_reply(one->id, one->world_rank).kind == HWIO_REPLY_LATE)
-		hwio_stream_receive(NULL, one->layout.bytes, one->world_rank, HWIO_TAG_OF(HWIO_TAG_DATA, one->id));
+	if (!hwio_is_copy()) {
+		hwio_pending_notify(one, HWIO_VERDICT_DROP);
+		if (hwio_pending_reply(one->id, one->world_rank).kind == HWIO_REPLY_LATE)
+			hwio_stream_receive(NULL, one->layout.bytes, one->world_rank,
+				HWIO_TAG_OF(HWIO_TAG_DATA, one->id));
+	}
 	hwio_pending_free(one);
 	hwio_step_out();
 }

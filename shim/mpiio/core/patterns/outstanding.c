@@ -262,7 +262,7 @@ static void handle_ack(const struct hwio_ack *ack, int world_rank)
 
 void hwio_outstanding_poll(void)
 {
-	if (count == 0 || pthread_mutex_trylock(&protocol_lock) != 0)
+	if (count == 0 || hwio_is_copy() || pthread_mutex_trylock(&protocol_lock) != 0)
 		return;
 	hwio_step_in();
 	while (count > 0) {
@@ -361,7 +361,7 @@ void hwio_outstanding_settle(void)
 
 void hwio_outstanding_detach(const struct hwio_file *file, bool is_changing)
 {
-	if (count == 0)
+	if (count == 0 || hwio_is_copy())
 		return;
 	preserve_own(file);
 	if (!is_awaited(file))

@@ -33,16 +33,7 @@ bool hwio_bind_real(void *libmpi, void *(*next)(const char *name))
 	return true;
 }
 
-#ifndef SYS_close_range
-#define SYS_close_range 436
-#endif
-
 /* Generated wrappers that the core calls. */
-int hwio_close_range(unsigned int first, unsigned int last, int flags)
-{
-	return (int)syscall(SYS_close_range, first, last, flags);
-}
-
 int hwio_dup2(int from, int to)
 {
 	return dup2(from, to);

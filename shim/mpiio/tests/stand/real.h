@@ -77,7 +77,6 @@ struct hwio_libc {
 extern struct hwio_libc hwio_libc;
 
 int hwio_close(int descriptor);
-int hwio_close_range(unsigned int first, unsigned int last, int flags);
 int hwio_dup2(int from, int to);
 int hwio_dup3(int from, int to, int flags);
 int hwio_fcntl(int descriptor, int command, void *argument);

@@ -175,11 +175,12 @@ STEP(direct_child)
 			got = sum(work->data, work->bytes);
 			_exit(write(pair[1], &got, sizeof got) != sizeof got);
 		}
+		close(pair[1]);
 		note_result("read", read(pair[0], &got, sizeof got));
 		note("child's %016llx", (unsigned long long)got);
-		note("waited %d %d", waitpid((pid_t)child, &status, 0) == child, status);
+		note_result("waitpid", waitpid((pid_t)child, &status, 0) == child);
+		note("status %d", status);
 		close(pair[0]);
-		close(pair[1]);
 	}
 }
 

@@ -4,6 +4,7 @@
  *   safety DIRECTORY CASE…     runs these cases; `all` are those that don't end the job
  *     --read-write             opens inputs for writing, too
  *     --threaded               makes a thread first
+ *     --old-kernel             lets the kernel lack Syscall User Dispatch, as before Linux 5.11
  *   safety --list              prints the names; of those that end the job with a `!` behind
  *
  * Rank R writes DIRECTORY/log.R, through memory: the library would see a call. Each case's files are in
@@ -15,7 +16,11 @@
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
+#include <stddef.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -251,15 +256,35 @@ static void make_a_thread(void)
 	must(!pthread_create(&thread, NULL, nothing, NULL) && !pthread_join(thread, NULL), "thread");
 }
 
+/* The library finds the dispatch to be unknown. */
+static void forbid_dispatch(void)
+{
+	enum { SET_DISPATCH = 59 };
+	struct sock_filter lines[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_prctl, 0, 3),
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SET_DISPATCH, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EINVAL),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog filter = {.len = sizeof lines / sizeof *lines, .filter = lines};
+
+	must(!prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) && !prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter),
+		"seccomp");
+}
+
 int main(int argc, char **argv)
 {
-
 	if (argc == 2 && !strcmp(argv[1], "--list")) {
 		list();
 		return 0;
 	}
 	if (argc < 3)
 		return 2;
+	for (int at = 2; at < argc; at++)
+		if (!strcmp(argv[at], "--old-kernel"))
+			forbid_dispatch();
 	MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &thread_level);
 	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
 	MPI_Comm_size(MPI_COMM_WORLD, &size);

@@ -17,7 +17,7 @@ use self::install::install;
 use self::table::Outcome;
 use super::c_programs;
 use super::c_tests::CTests;
-use super::options::{ON_TESTS, Options};
+use super::options::{ON_BENCHMARKS, ON_TESTS, Options};
 use super::report::{Tally, parse_cargo_test, summary};
 use crate::headwater::{self, host};
 use crate::release;
@@ -54,10 +54,11 @@ pub fn run(shell: &Shell, options: &Options) -> Result<bool> {
 /// The tests of whole programs on this machine's processors; without a choice of tests, benchmarks, too.
 fn whole_programs(shell: &Shell, on: &[Tested], tests: &[String], outcomes: &mut Vec<Outcome>) -> Result<()> {
     release::build_archive(shell, Architecture::here()?)?;
-    let wanted = |name: &&&str| tests.is_empty() || tests.iter().any(|test| test == **name);
-    let wanted: Vec<&str> = ON_TESTS.iter().filter(wanted).copied().collect();
+    let is_wanted = |name: &str| tests.is_empty() || tests.iter().any(|test| test == name);
+    let wanted: Vec<&str> = ON_TESTS.into_iter().filter(|name| is_wanted(name)).collect();
     let programs = shell.step("build the tests", || build(shell, &wanted))?;
-    let bench = if tests.is_empty() { Some(shell.step("build the benchmarks", || build_bench(shell))?) } else { None };
+    let build_bench = || shell.step("build the benchmarks", || build_bench(shell));
+    let bench = is_wanted(ON_BENCHMARKS).then(build_bench).transpose()?;
     for system in on {
         let (root, installation) = equip(shell, Root::of(shell, system.contents())?)?;
         let mut outcome = begin(shell, &root, *system, installation)?;

@@ -12,6 +12,9 @@ use serde_json::Value;
 
 use crate::site::{NODES, Site, in_any_order};
 
+/// Runs until all nodes have registered in time.
+const ATTEMPTS: usize = 4;
+
 /// How long programs may take to be in the middle, and to end.
 const TIME_MAX: Duration = Duration::from_secs(40);
 const LIBFABRIC: [&str; 4] = ["--transport", "libfabric:tcp", "--marker", "@"];
@@ -59,9 +62,15 @@ impl FabricSite {
 
     fn served(&self, options: &[&str], variable: &str) -> (Output, Value) {
         let launcher = self.launcher(variable).display().to_string();
-        self.site.forget();
         let args: Vec<String> = [launcher, "@".into()].into_iter().chain(self.site.program()).collect();
-        let (output, summary) = self.site.served(options, &args);
+        let run = || {
+            self.site.forget();
+            self.site.served(options, &args)
+        };
+        // The number of nodes is unknown to Headwater, so the last is left out if a busy machine starts it late.
+        let is_whole = |(_, summary): &(Output, Value)| summary["nodes"] == NODES;
+        let first = (1..ATTEMPTS).map(|_| run()).find(is_whole);
+        let (output, summary) = first.unwrap_or_else(run);
         assert_eq!(self.site.repeated(), [""; 0], "{summary}");
         assert_eq!(summary["clients"]["fallbacks"], 0, "{summary}");
         assert_eq!(summary["nodes"], NODES, "{summary}");

@@ -2,6 +2,8 @@
 #include "zygote.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -32,6 +34,34 @@ EXPORT int __register_atfork(void (*prepare)(void), void (*parent)(void), void (
 	return original(prepare, parent, child, object);
 }
 
+/* Where the kernel writes when this thread ends. Since glibc 2.43, this isn't the variable for its ID. */
+static int *end_of_thread(void)
+{
+	static int *word;
+	if (!word && prctl(PR_GET_TID_ADDRESS, &word))
+		word = NULL;
+	return word;
+}
+
+int *hwsp_thread_number(void)
+{
+	static int *number;
+	/* What the C library tells debuggers: the variable's bits, how many there are, and where. */
+	const uint32_t *described;
+
+	if (number)
+		return number;
+	int *word = end_of_thread(), own = (int)syscall(SYS_gettid);
+	if (word && *word != own) {
+		described = dlsym(RTLD_DEFAULT, "_thread_db_pthread_tid");
+		bool is_known = described && described[0] == 8 * sizeof own && described[1] == 1;
+		word = is_known ? (int *)((char *)pthread_self() + described[2]) : NULL;
+	}
+	if (word && *word == own)
+		number = word;
+	return number;
+}
+
 /* Of this thread's robust locks, which the kernel forgets in a new process. */
 static void *robust_list;
 static size_t robust_bytes;
@@ -56,15 +86,9 @@ void hwsp_fork_child(void)
 {
 	if (robust_bytes)
 		syscall(SYS_set_robust_list, robust_list, robust_bytes);
+	if (end_of_thread() != hwsp_thread_number())
+		syscall(SYS_set_tid_address, end_of_thread());
 	for (struct handler *handler = oldest; handler; handler = handler->newer)
 		if (handler->child)
 			handler->child();
-}
-
-int *hwsp_thread_number(void)
-{
-	static int *number;
-	if (!number && prctl(PR_GET_TID_ADDRESS, &number))
-		number = NULL;
-	return number;
 }

@@ -50,7 +50,8 @@ __attribute__((format(printf, 2, 3))) static void report(const char *what, const
 	va_list values;
 	va_start(values, format);
 	reported_bytes += (size_t)snprintf(reported + reported_bytes, sizeof reported - reported_bytes, "%s: ", what);
-	reported_bytes += (size_t)vsnprintf(reported + reported_bytes, sizeof reported - reported_bytes, format, values);
+	reported_bytes += (size_t)vsnprintf(reported + reported_bytes, sizeof reported - reported_bytes, format,
+		values);
 	reported_bytes += (size_t)snprintf(reported + reported_bytes, sizeof reported - reported_bytes, "\n");
 	va_end(values);
 }
@@ -208,7 +209,10 @@ static void *run(void *unused)
 
 static void tick(int number)
 {
-	number == SIGALRM ? ticks++ : usr1++;
+	if (number == SIGALRM)
+		ticks = ticks + 1;
+	else
+		usr1 = usr1 + 1;
 }
 
 static int own_file(const char *name)
@@ -336,7 +340,6 @@ static int count_object(struct dl_phdr_info *info, size_t, void *seen)
 	return 0;
 }
 
-
 static bool is_on_stack(const std::string &maps, const void *address)
 {
 	size_t line = maps.rfind('\n', maps.find("[stack]")) + 1;
@@ -390,6 +393,10 @@ static void check_thread()
 
 	prctl(PR_GET_TID_ADDRESS, &number);
 	report("state.thread-number", "%s", yes(number && *number == gettid()));
+	pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+	pthread_mutex_lock(&mutex);
+	report("state.owner", "%s", yes(mutex.__data.__owner == gettid()));
+	pthread_mutex_unlock(&mutex);
 	syscall(SYS_get_robust_list, 0, &robust, &bytes);
 	report("state.robust", "%s %zu", yes(robust != NULL), bytes);
 #ifdef SYS_rseq
@@ -397,11 +404,12 @@ static void check_thread()
 	report("state.sequences", "%ld %d", registered, errno);
 #endif
 	report("state.thread-local", "%s", of_thread.c_str());
-	report("state.rounding", "%d %lx", fegetround(), (unsigned long)
+	report("state.rounding", "%d %lx", fegetround(),
+		(unsigned long)
 #if defined(__x86_64__)
-	     __builtin_ia32_stmxcsr()
+			__builtin_ia32_stmxcsr()
 #else
-	     0
+			0
 #endif
 	);
 }
@@ -420,24 +428,26 @@ static void check_pending()
 static void check_status()
 {
 	static const char *const names[] = {"Name", "Umask", "State", "Uid", "Gid", "Groups", "SigBlk", "SigIgn",
-	                                    "SigCgt", "CapInh", "CapPrm", "CapEff", "CapBnd", "NoNewPrivs",
-	                                    "Seccomp", "Cpus_allowed", "Mems_allowed", "TracerPid", "THP_enabled"};
+		"SigCgt", "CapInh", "CapPrm", "CapEff", "CapBnd", "NoNewPrivs", "Seccomp", "Cpus_allowed",
+		"Mems_allowed", "TracerPid", "THP_enabled"};
 	std::string status = "\n" + read_file("/proc/self/status");
 	for (const char *name : names) {
 		size_t at = status.find(std::string("\n") + name + ":");
 		if (at != std::string::npos)
-			report((std::string("state.") + name).c_str(), "%s", status.substr(at + 1, status.find('\n', at + 1) - at - 1).c_str());
+			report((std::string("state.") + name).c_str(), "%s",
+				status.substr(at + 1, status.find('\n', at + 1) - at - 1).c_str());
 	}
 	for (int resource = 0; resource < RLIM_NLIMITS; resource++) {
 		struct rlimit limit;
 		getrlimit((__rlimit_resource_t)resource, &limit);
-		report((std::string("state.limit-") + std::to_string(resource)).c_str(), "%lx %lx", limit.rlim_cur, limit.rlim_max);
+		report((std::string("state.limit-") + std::to_string(resource)).c_str(), "%lx %lx", limit.rlim_cur,
+			limit.rlim_max);
 	}
 	for (int fd = 0; fd < 200; fd++) {
 		struct stat file;
 		if (fstat(fd, &file) == 0)
-			report((std::string("state.descriptor-") + std::to_string(fd)).c_str(), "%o flags %x", file.st_mode & S_IFMT,
-			     (unsigned)fcntl(fd, F_GETFD));
+			report((std::string("state.descriptor-") + std::to_string(fd)).c_str(), "%o flags %x",
+				file.st_mode & S_IFMT, (unsigned)fcntl(fd, F_GETFD));
 	}
 }
 
@@ -475,8 +485,10 @@ static void check_language()
 	jmp_buf buffer;
 	volatile int turn = 0;
 
-	if (setjmp(buffer) < 3)
-		longjmp(buffer, ++turn);
+	if (setjmp(buffer) < 3) {
+		turn = turn + 1;
+		longjmp(buffer, turn);
+	}
 	report("state.jumps", "%d", turn);
 	try {
 		throw std::runtime_error("thrown");

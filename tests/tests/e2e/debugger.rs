@@ -77,8 +77,12 @@ pub fn a_core_file(via: Mechanism) {
     let [core] = &cores[..] else {
         return skipped("the kernel wrote no core file");
     };
-    let printed = gdb(&[program_name(&fixture), core.display().to_string()], &["bt", "info sharedlibrary"]);
-    assert_backtrace(&printed);
+    let core = core.display().to_string();
+    assert_backtrace(&gdb(&[program_name(&fixture), core.clone()], &["bt"]));
+    let printed = gdb(&[program_name(&fixture), core], &["info sharedlibrary"]);
+    if printed.contains("find_debug_base_for_solib: Assertion") {
+        return skipped("gdb 18 ends by its own assertion where the file of an auditing library is gone");
+    }
     assert!(printed.contains(&fixture.path("bin/../lib/libdeep.so").display().to_string()), "{printed}");
 }
 

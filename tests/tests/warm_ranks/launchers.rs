@@ -106,8 +106,8 @@ fn warm_ranks_read_their_own_parts() {
     assert_eq!((sorted(&output), output.status), (sorted(&expected), 0), "{output:?}");
     assert_eq!(from_zygotes, 4, "{output:?}");
     let report = std::fs::read_to_string(&report).unwrap_or_default();
-    let line =
-        report.lines().find(|line| line.contains("read+scatter")).unwrap_or_else(|| panic!("{report} {output:?}"));
-    let line: serde_json::Value = serde_json::from_str(line).expect("JSON");
-    assert_eq!(line["transformed"], 2, "{report}");
+    // An interpreter that compiles itself may come by another way the second time.
+    let lines = report.lines().filter(|line| line.contains("read+scatter"));
+    let lines = lines.map(|line| serde_json::from_str::<serde_json::Value>(line).expect("JSON"));
+    assert_eq!(lines.filter_map(|line| line["transformed"].as_u64()).sum::<u64>(), 2, "{report} {output:?}");
 }

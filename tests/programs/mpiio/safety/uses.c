@@ -332,7 +332,7 @@ STEP(in_a_window)
 	int result = MPI_Win_create(work->data, rank ? 0 : (MPI_Aint)work->bytes, 1, MPI_INFO_NULL, MPI_COMM_WORLD,
 		&window);
 	MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
-	note_result("create", result);
+	note_result("create", result != MPI_SUCCESS);
 	if (result == MPI_SUCCESS) {
 		MPI_Win_fence(0, window);
 		MPI_Get(copy, 60000, MPI_BYTE, 0, 30000, 60000, MPI_BYTE, window);

@@ -180,10 +180,11 @@ static struct hwio_tracked *claim(MPI_Request request)
 	return one;
 }
 
-/* Drops a receive that MPI has ended with an error. */
-static void fail_receive(struct hwio_tracked *one, MPI_Request now)
+/* Drops a request of the program's that MPI has ended with an error. Open MPI frees persistent ones, too, and gives their
+ * handles to others. */
+static void fail_request(struct hwio_tracked *one, MPI_Request now)
 {
-	if (one && now == MPI_REQUEST_NULL && (one->kind == HWIO_RECEIVE || one->kind == HWIO_SEND_RECEIVE))
+	if (one && now == MPI_REQUEST_NULL && one->kind != HWIO_OWNED && one->kind != HWIO_OFFERED)
 		hwio_tracked_forget(one);
 	else
 		hwio_tracked_release(one);
@@ -204,7 +205,7 @@ int hwio_MPI_Test(MPI_Request *request, int *flag, MPI_Status *status)
 	hwio_outstanding_poll();
 	if (result == MPI_SUCCESS && *flag)
 		return finish_request(one, actual);
-	fail_receive(one, *request);
+	fail_request(one, *request);
 	return result;
 }
 
@@ -226,7 +227,7 @@ int hwio_MPI_Wait(MPI_Request *request, MPI_Status *status)
 	result = HWIO_INSIDE(hwio_real.MPI_Wait(request, actual));
 	if (result == MPI_SUCCESS)
 		return finish_request(one, actual);
-	fail_receive(one, *request);
+	fail_request(one, *request);
 	return result;
 }
 
@@ -293,7 +294,7 @@ static int finish_several(struct several *several, const MPI_Request requests[],
 		if (!indices)
 			batch_count -= several->ours[i] && several->ours[i]->is_active;
 		if (class != MPI_SUCCESS && status->MPI_ERROR != MPI_SUCCESS) {
-			fail_receive(several->ours[at], requests[at]);
+			fail_request(several->ours[at], requests[at]);
 			several->ours[at] = NULL;
 			continue;
 		}

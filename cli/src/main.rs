@@ -4,6 +4,7 @@
 //! through `exec`, forwards signals, and at the end collects the daemons' reports and removes all
 //! files. On any failure the program runs without Headwater.
 
+mod closures;
 mod commands;
 mod control;
 mod discover;
@@ -89,6 +90,7 @@ fn run(command: Command, matches: &ArgMatches) -> ExitCode {
             options.run.settle(of("record"), std::env::var_os(launch::SESSION).is_some());
             commands::record::record(options)
         }
+        Command::Closures(options) => commands::closures::closures(&options),
         Command::Mount(mut options) => {
             options.shape.settle(of("mount"), false);
             commands::mount::mount(&options)

@@ -12,6 +12,7 @@ use clap::{Args, Parser, Subcommand, ValueHint};
 
 use self::inner::InnerCommand;
 use self::run::{RecordOptions, RunOptions, StartOptions};
+use crate::closures::options::ClosuresOptions;
 use crate::control::options::{ClearOptions, RefreshOptions, StatsOptions};
 use crate::help::options::{Generate, HelpOptions};
 use crate::io::commands::IoCommand;
@@ -61,6 +62,11 @@ Examples:
 
 Exit status: That of the program, as for `headwater run`.";
 
+const CLOSURES: &str = "\
+With `--preload auto`, a run leaves a list of the files that it used, its closure. The next run of the same \
+program, with the same search paths and directories, fetches these before a process asks for them. For an \
+interpreter, the program is the script. Files that have changed since are read when they are needed.";
+
 const STATS: &str = "\
 The kernel answers most requests from its own caches, and nothing counts these. REQUESTS are the FUSE requests \
 that reach a daemon. LOOK-UPS are those of programs that run with the audit library.";
@@ -108,6 +114,9 @@ pub enum Command {
     /// Run a program on one node, and write down which files it uses, for `headwater run --preload`
     #[command(after_help = RECORD_HELP, override_usage = RECORD_USAGE)]
     Record(RecordOptions),
+    /// Show what runs have left for the next runs of the same programs
+    #[command(after_help = CLOSURES)]
+    Closures(ClosuresOptions),
     /// Show a directory, or all of them, through Headwater at another place
     #[command(after_help = MOUNT_HELP)]
     Mount(MountOptions),

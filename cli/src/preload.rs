@@ -44,7 +44,9 @@ pub fn prepare(option: &PreloadOption, program: &Path, cwd: &Path) -> Option<Pre
         PreloadOption::Off => None,
         PreloadOption::Auto => of_program(program, cwd),
         PreloadOption::File(file) => match read(&cwd.join(file), cwd) {
-            Ok(entries) => Some(Preload::List(PreloadList { name: file.display().to_string(), entries })),
+            Ok(entries) => {
+                Some(Preload::List(PreloadList { name: file.display().to_string(), is_learnt: false, entries }))
+            }
             Err(error) => {
                 log(format_args!("warning: {error:#}. The program runs without preloading"));
                 None
@@ -79,7 +81,7 @@ fn of_program(program: &Path, cwd: &Path) -> Option<Preload> {
 }
 
 /// Reads a closure or a list of paths, as lines of a closure.
-fn read(file: &Path, cwd: &Path) -> Result<Vec<String>> {
+pub fn read(file: &Path, cwd: &Path) -> Result<Vec<String>> {
     let shown = file.display();
     let opened = File::open(file).with_context(|| format!("{shown} can't be opened"))?;
     let mut text = Vec::new();
@@ -129,8 +131,8 @@ mod tests {
 
     #[test]
     fn closures_and_lists() {
-        check(b"headwater closure 1\nlibrary /sw/a\\x20b\n", Ok(&["library /sw/a\\x20b"]));
-        check(b"headwater closure 1\nnonsense\n", Err("line 2 is damaged"));
+        check(b"headwater closure 2\nlibrary /sw/a\\x20b\n", Ok(&["library /sw/a\\x20b"]));
+        check(b"headwater closure 2\nnonsense\n", Err("line 2 is damaged"));
         check(b"headwater closure 7\n", Err("record it again"));
         check(b"# mine\n/sw/a b\n\n./c/../d/\n", Ok(&["any /sw/a\\x20b", "any /cwd/c/../d"]));
         check(b"/sw\n\x7fELF\0\n", Err("line 2 is not a path"));

@@ -3,6 +3,8 @@
 //! The format is specified in `docs/internals/closure.md`. Lines are printable ASCII for any bytes of a path,
 //! and fields are separated by single spaces.
 
+mod blocks;
+
 use std::ffi::OsString;
 use std::fmt;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -11,14 +13,19 @@ use std::path::{Path, PathBuf};
 use headwater_abi::path::PATH_BYTES_MAX;
 use thiserror::Error;
 
+use self::blocks::number;
+pub use self::blocks::{BlockRanges, RANGES_MAX};
+
 /// The first words of every closure; its version follows.
 pub const MAGIC: &str = "headwater closure ";
 /// The version that is written, and the only one that is read.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
+/// The first byte of lines that are no entries.
+pub const COMMENT: u8 = b'#';
 /// The most entries that are read.
 pub const ENTRIES_MAX: usize = 65_536;
-/// The longest line, in bytes: a path with all bytes escaped, and the fields before it.
-const LINE_BYTES_MAX: usize = 4 * PATH_BYTES_MAX + 64;
+/// The longest line, in bytes: a path with all bytes escaped, and the fields before it, of which ranges are the longest.
+const LINE_BYTES_MAX: usize = 4 * PATH_BYTES_MAX + 64 + RANGES_MAX * "4294967295-4294967295,".len();
 const NANOSECONDS: u32 = 1_000_000_000;
 
 /// The version of a file.
@@ -33,7 +40,7 @@ pub struct Version {
 }
 
 /// What of a path was used, or is to be fetched.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum What {
     /// A directory's names.
     Directory,
@@ -45,6 +52,8 @@ pub enum What {
     Attributes(Version),
     /// The bytes of a file that a loader maps.
     Loadable(Version),
+    /// Blocks of a large file.
+    Blocks(Version, BlockRanges),
     /// All bytes of a file.
     Whole(Version),
     /// The bytes that a loader maps of a file of any version.
@@ -94,6 +103,9 @@ pub fn parse(text: &[u8]) -> Result<Vec<Entry>, ParseError> {
     }
     let mut entries = Vec::new();
     for (number, line) in (2..).zip(lines) {
+        if line.first() == Some(&COMMENT) {
+            continue;
+        }
         if entries.len() == ENTRIES_MAX {
             return Err(ParseError::Long);
         }
@@ -124,6 +136,7 @@ impl Entry {
             "name" => What::Name,
             "attributes" => What::Attributes(version()?),
             "loadable" => What::Loadable(version()?),
+            "blocks" => What::Blocks(version()?, BlockRanges::parse(fields.next()?)?),
             "whole" => What::Whole(version()?),
             "library" => What::Library,
             "any" => What::Any,
@@ -137,7 +150,9 @@ impl Entry {
     /// Returns the version that was recorded, if one was.
     pub fn version(&self) -> Option<Version> {
         match self.what {
-            What::Attributes(version) | What::Loadable(version) | What::Whole(version) => Some(version),
+            What::Attributes(version) | What::Loadable(version) | What::Blocks(version, _) | What::Whole(version) => {
+                Some(version)
+            }
             What::Directory | What::Link | What::Name | What::Library | What::Any => None,
         }
     }
@@ -155,11 +170,6 @@ impl Version {
     }
 }
 
-/// Reads a number in digits, with a minus or nothing before them.
-fn number<T: std::str::FromStr>(digits: &str) -> Option<T> {
-    digits.parse().ok().filter(|_| !digits.starts_with('+'))
-}
-
 impl fmt::Display for Entry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kind = match self.what {
@@ -168,6 +178,7 @@ impl fmt::Display for Entry {
             What::Name => "name",
             What::Attributes(_) => "attributes",
             What::Loadable(_) => "loadable",
+            What::Blocks(..) => "blocks",
             What::Whole(_) => "whole",
             What::Library => "library",
             What::Any => "any",
@@ -175,6 +186,9 @@ impl fmt::Display for Entry {
         f.write_str(kind)?;
         if let Some(Version { size, mtime_seconds, mtime_nanoseconds }) = self.version() {
             write!(f, " {size} {mtime_seconds}.{mtime_nanoseconds:09}")?;
+        }
+        if let What::Blocks(_, ranges) = &self.what {
+            write!(f, " {ranges}")?;
         }
         f.write_str(" ")?;
         escape(&self.path, f)
@@ -227,6 +241,11 @@ mod tests {
             ("name /sw/\\xc3\\xa9\\x0a", What::Name, "/sw/é\n".as_bytes()),
             ("attributes 12 -3.000000040 /f", What::Attributes(VERSIONED), b"/f"),
             ("loadable 12 -3.000000040 /f", What::Loadable(VERSIONED), b"/f"),
+            (
+                "blocks 12 -3.000000040 0-2,5 /f",
+                What::Blocks(VERSIONED, BlockRanges::new([0, 1, 2, 5].into_iter())),
+                b"/f",
+            ),
             ("whole 12 -3.000000040 /\\x5c", What::Whole(VERSIONED), b"/\\"),
             ("library /f", What::Library, b"/f"),
             ("any /f", What::Any, b"/f"),
@@ -257,6 +276,8 @@ mod tests {
             "whole +1 1.000000000 /a",
             "whole -1 1.000000000 /a",
             "whole 1 1.1000000000 /a",
+            "blocks 1 1.000000000 /a",
+            "blocks 1 1.000000000 2-1 /a",
             "nonsense /a",
         ] {
             assert_eq!(Entry::parse(line), None, "{line:?}");
@@ -265,12 +286,13 @@ mod tests {
 
     #[test]
     fn a_closure_is_taken_as_a_whole() {
-        assert_eq!(parse(b"headwater closure 1\n"), Ok(vec![]));
-        assert_eq!(parse(b"headwater closure 2\nany /a\n"), Err(ParseError::Version));
-        assert_eq!(parse(b"headwater closure 1\nany /a\nany /b"), Err(ParseError::Line(3)));
-        assert_eq!(parse(b"headwater closure 1\nany /a\n\xff\n"), Err(ParseError::Line(3)));
+        assert_eq!(parse(b"headwater closure 2\n"), Ok(vec![]));
+        assert_eq!(parse(b"headwater closure 1\nany /a\n"), Err(ParseError::Version));
+        assert_eq!(parse(b"headwater closure 2\nany /a\nany /b"), Err(ParseError::Line(3)));
+        assert_eq!(parse(b"headwater closure 2\nany /a\n\xff\n"), Err(ParseError::Line(3)));
+        assert_eq!(parse(b"headwater closure 2\n# any /a\nany /b\n").map(|entries| entries.len()), Ok(1));
         assert_eq!(parse(b""), Err(ParseError::Line(1)));
-        let long = String::from("headwater closure 1\n") + &"any /a\n".repeat(ENTRIES_MAX + 1);
+        let long = String::from("headwater closure 2\n") + &"any /a\n".repeat(ENTRIES_MAX + 1);
         assert_eq!(parse(long.as_bytes()), Err(ParseError::Long));
         assert!(is_closure(b"headwater closure 9\n") && !is_closure(b"/sw/lib\n"));
     }
@@ -283,7 +305,10 @@ mod tests {
             prop::sample::select(plain.to_vec()).boxed(),
             version.clone().prop_map(What::Attributes).boxed(),
             version.clone().prop_map(What::Loadable).boxed(),
-            version.prop_map(What::Whole).boxed(),
+            version.clone().prop_map(What::Whole).boxed(),
+            (version, prop::collection::btree_set(any::<u32>(), 1..20))
+                .prop_map(|(version, numbers)| What::Blocks(version, BlockRanges::new(numbers.into_iter())))
+                .boxed(),
         ]
     }
 

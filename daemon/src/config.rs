@@ -78,6 +78,10 @@ pub struct Config {
     /// What is fetched before any request; the same on all nodes.
     #[serde(default)]
     pub preload: Option<Preload>,
+    /// At its end, the daemon writes here what processes used, as lines of a closure in the order in which it became
+    /// known.
+    #[serde(default)]
+    pub record_to: Option<PathBuf>,
     /// Make copies of libraries for each memory domain in this directory: `/sys/devices/system/node`.
     #[serde(default)]
     pub numa_replicas: Option<PathBuf>,
@@ -275,6 +279,7 @@ pub(crate) mod tests {
             lifeline_fd: None,
             whole_file_bytes_max: 16 << 20,
             preload: None,
+            record_to: None,
             numa_replicas: None,
             fabric: None,
         }

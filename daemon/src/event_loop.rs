@@ -16,6 +16,7 @@ use crate::drive::tokens::{CLIENTS, CONTROL, CONTROL_SOCKET, PEERS, PRESSURE, TE
 use crate::drive::{Daemon, Frontends, Reactor};
 use crate::error::DaemonError;
 use crate::process;
+use crate::recorded;
 use crate::session::{Leaving, Session};
 
 /// Readiness events of one poll.
@@ -58,6 +59,12 @@ pub(crate) fn serve(
     daemon.content.generations.close();
     daemon.frontends.clients.close();
     let report = daemon.report();
+    if let Some(path) = config.record_to.as_ref().filter(|_| command == Command::Stop) {
+        let lines = recorded::lines(&daemon.content.table.reader(), &daemon.content.store.blocks());
+        if let Err(error) = std::fs::write(path, lines) {
+            tracing::debug!(%error, "what processes used is not recorded");
+        }
+    }
     daemon.housekeeping.replicating.end();
     let (mount, mut table) = (daemon.frontends.mount, daemon.content.table);
     let is_orphaned = command == Command::Orphaned;

@@ -16,6 +16,7 @@ mod mounts;
 mod preload;
 mod pressure;
 pub mod process;
+mod recorded;
 mod recovery;
 mod replicas;
 mod report;

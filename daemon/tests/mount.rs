@@ -4,16 +4,16 @@ mod support;
 
 use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{FileExt, PermissionsExt, symlink};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use headwater_daemon::{Config, MountConfig, Report};
+use headwater_daemon::{Config, MountConfig, Preload, PreloadList, Report};
 use headwater_fuse::init::Opening;
 use support::mounted::{Mounted, assert_same};
-use support::{CHAIN, Cluster};
+use support::{CHAIN, Cluster, eventually, stats};
 
 /// Daemons of which each but the first has the one before it as its parent.
 fn chain(config: &mut Config) {
@@ -357,4 +357,38 @@ fn of_large_files_only_what_is_read_travels() {
     let reports = end(cluster, mounts);
     assert_eq!(reports[0].shared_fs.bytes_read, content.len() as u64, "each byte once");
     assert_eq!((reports[1].shared_fs.bytes_read, reports[1].mount.from_original), (0, 0));
+}
+
+#[test]
+fn recorded_blocks_are_fetched_ahead_and_recorded_again() {
+    let mut cluster = Cluster::prepare();
+    let content: Vec<u8> = (0..6 << 20).map(|n: u32| (n / 1000) as u8).collect();
+    cluster.write("large", &content);
+    let large = cluster.shared("large");
+    let status = large.metadata().unwrap();
+    let line =
+        format!("blocks {} {}.{:09} 1-2,5 {}", status.len(), status.mtime(), status.mtime_nsec(), large.display());
+    let (root, dir) = (cluster.shared("").components().as_path().to_owned(), cluster.dir.path().to_owned());
+    let preload = PreloadList { name: "app.closure".into(), is_learnt: true, entries: vec![line.clone()] };
+    let own = tempfile::tempdir().unwrap();
+    let recorded = own.path().join("recorded");
+    let mounts = std::cell::RefCell::new(Vec::new());
+    cluster.run(2, |config| {
+        config.whole_file_bytes_max = 1 << 20;
+        config.preload = Some(Preload::List(preload.clone()));
+        config.record_to = (config.rank == 1).then(|| recorded.clone());
+        let at = dir.join(format!("mount{}", config.rank));
+        mounts.borrow_mut().push(Mounted::new(config, &at, &root, Opening::None));
+    });
+    let Some(mounts) = mounts.into_inner().into_iter().collect::<Option<Vec<_>>>() else { return };
+    eventually("the end of preloading", || cluster.nodes.iter().all(|node| stats(node).preload.has_ended));
+    let stored = |rank: usize| support::allocated(&cluster.nodes[rank].copy(&large));
+    assert_eq!((stored(0), stored(1)), (3 << 20, 3 << 20), "three blocks, and nothing is read ahead of them");
+    let mut piece = vec![0; 1 << 20];
+    std::fs::File::open(mounts[1].path("large")).unwrap().read_exact_at(&mut piece, 1 << 20).unwrap();
+    assert!(piece == content[1 << 20..2 << 20]);
+    let reports = end(cluster, mounts);
+    assert_eq!((reports[0].shared_fs.bytes_read, reports[1].preload.files), (3 << 20, 1));
+    let text = std::fs::read_to_string(recorded).unwrap();
+    assert_eq!(text.lines().find(|line| line.starts_with("blocks ")), Some(&*line), "{text}");
 }

@@ -25,8 +25,12 @@ fn version(path: &Path) -> Version {
 }
 
 fn list(entries: &[(What, &Path)]) -> Preload {
-    let line = |(what, path): &(What, &Path)| Entry { what: *what, path: path.to_path_buf() }.to_string();
-    Preload::List(PreloadList { name: "app.closure".into(), entries: entries.iter().map(line).collect() })
+    let line = |(what, path): &(What, &Path)| Entry { what: what.clone(), path: path.to_path_buf() }.to_string();
+    Preload::List(PreloadList {
+        name: "app.closure".into(),
+        is_learnt: false,
+        entries: entries.iter().map(line).collect(),
+    })
 }
 
 /// Waits until every node has fetched all its files, and returns the counts.

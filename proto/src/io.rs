@@ -51,9 +51,10 @@ pub enum Input {
     /// A process requests a path, in which `..` is resolved by the node along the directory tree. It gets exactly
     /// one [`Output::Reply`] unless it goes away.
     Request { client: ClientId, path: Path, want: Want },
-    /// The driver requests something ahead of processes. It is handled like a request of a process, but does
-    /// not count as demand, and fails if other content would have to be evicted.
-    Preload { client: ClientId, path: Path, want: Want },
+    /// The driver requests something ahead of processes, or one block of a large file by its canonical path. It is
+    /// handled like a request of a process, but does not count as demand, and fails if other content would have to be
+    /// evicted.
+    Preload { client: ClientId, path: Path, want: Want, block: Option<u32> },
     /// A process reads a block of a large file, by its canonical path.
     RequestBlock { client: ClientId, path: Path, block: u32 },
     /// A process has used content that was published as marked.

@@ -203,7 +203,7 @@ impl Node {
         self.now = now;
         match input {
             Input::Request { client, path, want } => self.request(client, path, want),
-            Input::Preload { client, path, want } => self.preload(client, path, want),
+            Input::Preload { client, path, want, block } => self.preload(client, path, want, block),
             Input::RequestBlock { client, path, block } => self.request_block(client, path, block),
             Input::Used { path, block } => self.used(&path, block),
             Input::ClientGone { client } => self.client_gone(client),

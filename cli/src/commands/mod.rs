@@ -1,6 +1,7 @@
 //! One file for each command of the command line.
 
 pub mod clear;
+pub mod closures;
 pub mod doctor;
 pub mod join;
 pub mod mount;

@@ -62,6 +62,7 @@ pub fn mount(options: &MountOptions) -> Result<u8> {
         verbose: options.verbose,
         is_detached: !options.foreground,
         preload: None,
+        records: false,
         fabric: None,
     };
     for node in (0..options.nodes).filter(|_| options.nodes > 1) {

@@ -12,6 +12,7 @@ use headwater_closure::program;
 use headwater_closure::scope::Scope;
 use rustix::io::Errno;
 
+use crate::closures::Learning;
 use crate::discover::discover;
 use crate::exec;
 use crate::io::{self as mpi_io, options::IoOptions};
@@ -48,14 +49,17 @@ pub fn run(options: &RunOptions) -> Result<u8> {
         Err(error) if options.show_scope => return Err(error),
         Err(error) => return rendezvous::run_without(options, &error),
     }
-    run_with(options, |_| ())
+    run_here(options).map(|(status, _)| status)
 }
 
-/// Runs the program on nodes of this machine. Calls `at_end` between the program's end and the session's end. If the
-/// user's limit of processes is reached, this process executes the program.
-pub fn run_with(options: &RunOptions, at_end: impl FnOnce(&Serving)) -> Result<u8> {
+/// What a run used, as lines of a closure; `None` if it ran without Headwater.
+pub type Recorded = Option<Vec<String>>;
+
+/// Runs the program on nodes of this machine. Returns its exit status, and what it used if `options` have that
+/// recorded. If the user's limit of processes is reached, this process executes the program.
+pub fn run_here(options: &RunOptions) -> Result<(u8, Recorded)> {
     let is_alone = options.nodes == 1 && options.ppn == 1;
-    match run_beside(options, at_end) {
+    match run_beside(options) {
         Err(error) if is_alone && is_short_of_processes(&error) => {
             log(format_args!(
                 "warning: {error:#}: raise the limit of processes (ulimit -u). The program runs without Headwater"
@@ -63,7 +67,7 @@ pub fn run_with(options: &RunOptions, at_end: impl FnOnce(&Serving)) -> Result<u
             let (name, arguments) = options.program.split_first().expect("the program is required");
             let (status, message) = exec::complaint(name, Command::new(name).args(arguments).exec());
             log(message);
-            Ok(status)
+            Ok((status, None))
         }
         done => done,
     }
@@ -75,7 +79,7 @@ fn is_short_of_processes(error: &anyhow::Error) -> bool {
 }
 
 /// Runs the program as a child of this process.
-fn run_beside(options: &RunOptions, at_end: impl FnOnce(&Serving)) -> Result<u8> {
+fn run_beside(options: &RunOptions) -> Result<(u8, Recorded)> {
     let start = Start::now();
     let arrangement = topology::arrange(&options.service.shape, options.nodes)?;
     let nodes = arrangement.program_nodes();
@@ -86,7 +90,7 @@ fn run_beside(options: &RunOptions, at_end: impl FnOnce(&Serving)) -> Result<u8>
         Err(e) => {
             let (status, message) = exec::complaint(name, e.into());
             log(message);
-            return Ok(status);
+            return Ok((status, None));
         }
     };
     let opened = Opened::default();
@@ -94,7 +98,7 @@ fn run_beside(options: &RunOptions, at_end: impl FnOnce(&Serving)) -> Result<u8>
     let (program, mut choice) = choose(options, &file, &scope, &opened);
     if options.show_scope {
         show(stdout(), format_args!("{scope}{choice}\n"));
-        return Ok(0);
+        return Ok((0, None));
     }
     if options.service.verbose {
         show(stderr(), &scope);
@@ -103,12 +107,15 @@ fn run_beside(options: &RunOptions, at_end: impl FnOnce(&Serving)) -> Result<u8>
     let (sender, events) = channel();
     signals::watch(sender.clone())?;
     let (file, program, scope) = (&file, &program, &scope);
-    let preload = preload::prepare(&options.service.preload, file, &cwd);
-    let preload = preload.as_ref();
-    let request = ServiceRequest { options, program, scope, opened: &opened, arrangement: &arrangement, preload };
+    let learning = Learning::of(&options.service, &options.program, file, scope);
+    let learnt = learning.as_ref().and_then(Learning::preload);
+    let preload = learnt.or_else(|| preload::prepare(&options.service.preload, file, &cwd));
+    let (preload, records) = (preload.as_ref(), options.records || learning.is_some());
+    let arranged = &arrangement;
+    let request = ServiceRequest { options, program, scope, opened: &opened, arrangement: arranged, preload, records };
     let mut serving = match request.serve(&mut choice, &sender, &events) {
         Ok(serving) => serving,
-        Err(Interrupted(number)) => return Ok((128 + number) as u8),
+        Err(Interrupted(number)) => return Ok(((128 + number) as u8, None)),
     };
     drop(opened);
     let mut summary = Summary::new(options.nodes, nodes.len() as u32 * options.ppn, &choice);
@@ -118,14 +125,19 @@ fn run_beside(options: &RunOptions, at_end: impl FnOnce(&Serving)) -> Result<u8>
     let io = io.absolute(&cwd, &|path| path.to_owned());
     summary.exit_status = supervise((options, &io), &choice, &nodes, &mut serving, &events)?;
     summary.timeline.program_exit = Some(start.elapsed_ms());
+    let mut recorded: Recorded = None;
     if let Some(serving) = serving {
-        at_end(&serving);
         summary.from_zygotes = nodes.iter().map(|&node| warm::ranks_of(serving.session.node(node).path())).sum();
         summary.preload.from = preload.map(preload::name);
-        summary.add(&serving.end(&events), start);
+        let (reports, lines) = serving.end(&events);
+        summary.add(&reports, start);
+        recorded = Some(lines);
+    }
+    if let (Some(learning), Some(recorded)) = (&learning, &recorded) {
+        learning.keep(recorded);
     }
     report(options, &summary);
-    Ok(summary.exit_status)
+    Ok((summary.exit_status, recorded))
 }
 
 /// Returns the program's properties, and its mechanism.

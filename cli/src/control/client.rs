@@ -115,7 +115,9 @@ mod tests {
     #[test]
     fn any_listener_yields_an_answer_in_bounded_time() {
         assert!(check(drain).contains("silent for 0.3 s"));
-        assert!(check(drop).contains("before it answered") || check(drop).contains("reset"));
+        // The request may find nobody, or be thrown away, or get no answer.
+        let gone = check(drop);
+        assert!(["before it answered", "reset", "Broken pipe"].iter().any(|why| gone.contains(why)), "{gone}");
         let dribbling = check(|mut stream| {
             while stream.write_all(b"x").is_ok() {
                 thread::sleep(Duration::from_millis(20));

@@ -38,6 +38,8 @@ const MOUNT: &[(&str, &str)] = &[
     ("/dev/shm/headwater-UID/", "The user's sessions on this node: sockets and stores. See --store."),
     ("/etc/fuse.conf", "Its line user_allow_other lets ordinary users give --allow-other."),
 ];
+const CLOSURES: &[(&str, &str)] =
+    &[("~/.cache/headwater/closures/", "What runs have left: a file for each program. See --closures.")];
 const MODELS: &[(&str, &str)] =
     &[("PREFIX/share/doc/headwater/docs/internals/simulation.md", "The keys of the TOML files.")];
 
@@ -47,6 +49,7 @@ const PAGES: &[Page] = &[
     page("start", "docs/guide/launchers.md", SESSION, &["stop", "run"]),
     page("stop", "docs/guide/launchers.md", SESSION, &["start"]),
     page("record", "docs/guide/launchers.md", SESSION, &["run"]),
+    page("closures", "docs/internals/closure.md", CLOSURES, &["run", "record"]),
     page("mount", "docs/guide/first-start.md", MOUNT, &["unmount", "stats", "refresh"]),
     page("unmount", "docs/guide/first-start.md", MOUNT, &["mount", "join"]),
     page("serve", "docs/operate/site-export.md", SITE, &["join", "key", "refresh"]),

@@ -22,6 +22,10 @@ use crate::warm::options::RankOptions;
 /// Options of `headwater run`. Each is also an environment variable; the command line wins.
 #[derive(Debug, Args)]
 pub struct RunOptions {
+    /// What the program uses is recorded, whatever is preloaded.
+    #[arg(skip)]
+    pub records: bool,
+
     /// Number of nodes: daemons on this machine, each with its own store, table and sockets
     #[arg(long, value_name = "N", env = "HEADWATER_NODES", default_value_t = 1,
           value_parser = clap::value_parser!(u32).range(1..=1024))]
@@ -134,12 +138,16 @@ pub struct ServiceOptions {
     #[command(flatten)]
     pub shape: ShapeOptions,
 
-    /// Files that are sent to all nodes before the program opens them: auto (the libraries that it is linked with),
-    /// off, or those that a file names: one that `headwater record` wrote, or a list of paths
+    /// Files that are sent to all nodes before the program opens them: auto (those that its last run used, at first the
+    /// libraries that it is linked with), off, or those that a file names: one that `headwater record` wrote, or a list of paths
     #[arg(long, value_name = "WHAT", env = "HEADWATER_PRELOAD", default_value = "auto",
           value_parser = OsStringValueParser::new().map(PreloadOption::from), value_hint = ValueHint::FilePath,
           help_heading = OVERLAY)]
     pub preload: PreloadOption,
+
+    /// Where --preload auto keeps what runs used: see `headwater closures` [default: ~/.cache/headwater/closures]
+    #[arg(long, value_name = "DIR", env = "HEADWATER_CLOSURES", value_hint = ValueHint::DirPath, help_heading = OVERLAY)]
+    pub closures: Option<PathBuf>,
 
     #[command(flatten)]
     pub storage: StoreOptions,

@@ -62,6 +62,9 @@ pub struct Service {
     pub opening: Option<Opening>,
     /// Files to fetch before processes request them.
     pub preload: Option<Preload>,
+    /// Whether the first node that runs programs reports what they use.
+    #[serde(default)]
+    pub records: bool,
     /// Ports at which daemons listen, if they are restricted.
     pub ports: Option<Ports>,
     /// libfabric for the links between daemons, where it works.
@@ -207,6 +210,7 @@ mod tests {
             whole_file_bytes_max: 1 << 20,
             opening: None,
             preload: None,
+            records: false,
             ports: None,
             fabric: None,
             io: None,

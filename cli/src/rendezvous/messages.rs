@@ -32,6 +32,9 @@ pub enum FromNode {
         from_zygotes: u32,
         /// The daemon's report, unless it was lost.
         report: Option<Box<Report>>,
+        /// What its processes used, on the node that has recorded it, as lines of a closure.
+        #[serde(default)]
+        recorded: Vec<String>,
     },
     /// A launch that uses the session begins. It ends with the connection.
     Launching,

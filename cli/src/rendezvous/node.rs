@@ -304,7 +304,8 @@ impl Node {
             // One directory of those for all mechanisms that were tried has the count.
             let from_zygotes = (0..NODES_TRIED_MAX).map(|node| warm::ranks_of(self.session.node(node).path())).sum();
             let report = served.end(&self.events).map(Box::new);
-            self.send(&FromNode::Report { processes: self.processes_total, from_zygotes, report });
+            let recorded = self.session.recorded();
+            self.send(&FromNode::Report { processes: self.processes_total, from_zygotes, report, recorded });
         }
     }
 

@@ -55,6 +55,12 @@ pub fn programs(found: &Prepared) -> Vec<OsString> {
     behind.chain(in_files).collect()
 }
 
+/// Returns the first program with all that follows it in the command line.
+pub fn first_command(found: &Prepared) -> Vec<OsString> {
+    let behind = found.arguments.iter().skip_while(|word| *word != PLACEHOLDER).skip(1);
+    behind.take_while(|word| *word != PLACEHOLDER).cloned().collect()
+}
+
 fn programs_in(text: &[u8]) -> Vec<OsString> {
     let text = String::from_utf8_lossy(text);
     let behind =
@@ -109,6 +115,7 @@ pub fn service(
         whole_file_bytes_max: options.storage.whole_file_max,
         opening: options.opening.named(),
         preload: preload::prepare(&options.preload, &paths::on_nodes(&options.map, &file), &working_directory()),
+        records: false,
         ports: options.ports,
         fabric,
         io: io

@@ -18,8 +18,9 @@ use super::file::{Job, JobFile};
 use super::front::Front;
 use super::messages::{FromNode, ToNode};
 use super::paths;
-use super::programs::{discover_all, find, programs, service, with_prefix};
+use super::programs::{discover_all, find, first_command, programs, service, with_prefix};
 use super::watch::Watch;
+use crate::closures::Learning;
 use crate::io::options::IoOptions;
 use crate::io::preload;
 use crate::launch::{self, Processes};
@@ -72,7 +73,12 @@ pub fn run(options: &RunOptions, found: &Prepared) -> Result<u8> {
     let (sender, events) = channel();
     signals::watch(sender.clone())?;
     let scope = if is_served { scope } else { Scope::default() };
-    let service = service(&options.service, &scope, program.unwrap_or_default(), Some(&io));
+    let found_program = program.unwrap_or_default();
+    let learning = Learning::of(&options.service, &first_command(found), &found_program.file, &scope);
+    let learning = learning.filter(|_| is_served);
+    let mut service = service(&options.service, &scope, found_program, Some(&io));
+    service.preload = learning.as_ref().and_then(Learning::preload).or(service.preload);
+    service.records = learning.is_some();
     let begun = open(&options.service, service, sender)
         .and_then(|(front, job, file)| Ok((prepared_command(options, &io, file.path(), false)?, front, job, file)));
     let ((command, _replaced), front, job, file) = match begun {
@@ -94,6 +100,9 @@ pub fn run(options: &RunOptions, found: &Prepared) -> Result<u8> {
     front.end();
     watch.collect_reports(&events, start);
     drop(file);
+    if let Some(learning) = &learning {
+        learning.keep(&watch.take_recorded());
+    }
     if is_served {
         watch.add_to(&job.service, &mut summary, start);
     }

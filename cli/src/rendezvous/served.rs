@@ -121,6 +121,7 @@ impl Attempt<'_> {
             opening: service.opening,
             verbose: service.verbose,
             preload: service.preload.as_ref(),
+            records: service.records,
             fabric: service.fabric.clone(),
             is_detached: false,
         };

@@ -25,6 +25,8 @@ pub struct Watch {
     ready_at: Option<f64>,
     verbose: bool,
     wants_io: bool,
+    /// See [`FromNode::Report`].
+    recorded: Vec<String>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -70,7 +72,8 @@ impl Watch {
                 self.state(node).mechanism = Some(mechanism);
                 self.ready_at = Some(start.elapsed_ms());
             }
-            NodeEvent::Message(node, FromNode::Report { processes, from_zygotes, report }) => {
+            NodeEvent::Message(node, FromNode::Report { processes, from_zygotes, report, recorded }) => {
+                self.recorded.extend(recorded);
                 let state = self.state(node);
                 (state.processes, state.from_zygotes) = (processes, from_zygotes);
                 state.report = report.map(|report| *report);
@@ -95,6 +98,11 @@ impl Watch {
                 Err(_) => return,
             }
         }
+    }
+
+    /// Returns what the program used on the node that has recorded it.
+    pub fn take_recorded(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.recorded)
     }
 
     /// Returns the summary of a session at its end.

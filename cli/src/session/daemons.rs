@@ -60,6 +60,8 @@ pub struct Settings<'a> {
     pub verbose: bool,
     /// Files to preload.
     pub preload: Option<&'a Preload>,
+    /// Whether the first node that runs programs reports what they use.
+    pub records: bool,
     /// libfabric for their links, where it works.
     pub fabric: Option<Fabric>,
     /// Whether they outlive this process: see [`Daemons::detach`].
@@ -143,6 +145,7 @@ impl Settings<'_> {
             lifeline_fd: None,
             whole_file_bytes_max: self.whole_file_bytes_max,
             preload: self.preload.cloned(),
+            record_to: self.records.then(|| session.recorded_path()).filter(|_| rank.0 == self.arrangement.servers),
             numa_replicas: self.numa_replicas.then(|| DOMAINS.into()),
             fabric: self.fabric.clone(),
         }

@@ -122,6 +122,17 @@ impl Session {
         &self.base
     }
 
+    /// Returns where a daemon writes at its end what processes used.
+    pub fn recorded_path(&self) -> PathBuf {
+        self.directory.join("recorded")
+    }
+
+    /// Returns what a daemon has written there: lines of a closure.
+    pub fn recorded(&self) -> Vec<String> {
+        let text = std::fs::read_to_string(self.recorded_path()).unwrap_or_default();
+        text.lines().map(str::to_owned).collect()
+    }
+
     /// Returns the lock file's path.
     pub fn lock_path(&self) -> PathBuf {
         self.directory.join("lock")

@@ -70,6 +70,8 @@ pub struct ServiceRequest<'a> {
     pub arrangement: &'a Arrangement,
     /// Files to preload.
     pub preload: Option<&'a Preload>,
+    /// Whether the first node that runs programs reports what they use.
+    pub records: bool,
 }
 
 impl ServiceRequest<'_> {
@@ -140,6 +142,7 @@ impl ServiceRequest<'_> {
             verbose: options.service.verbose,
             is_detached: false,
             preload: self.preload,
+            records: self.records,
             fabric,
         };
         let mut daemons = Daemons::start(&session, &settings, sender)?;
@@ -149,12 +152,13 @@ impl ServiceRequest<'_> {
 }
 
 impl Serving {
-    /// Ends the session; returns the daemons' reports, `None` for a lost one.
-    pub fn end(self, events: &Receiver<Event>) -> Vec<Option<Report>> {
+    /// Ends the session; returns the daemons' reports, `None` for a lost one, and what was recorded.
+    pub fn end(self, events: &Receiver<Event>) -> (Vec<Option<Report>>, Vec<String>) {
         let reports = self.daemons.stop(events);
+        let recorded = self.session.recorded();
         drop(self.session);
         drop(self.disk);
-        reports
+        (reports, recorded)
     }
 }
 

@@ -11,15 +11,16 @@ impl Daemon {
         while self.housekeeping.preloading.has_next() {
             let Ok(question) = self.housekeeping.preloading.questions.try_recv() else { return };
             let client = self.frontends.client_ids.next();
-            let (path, want) = (question.path.clone(), question.want);
+            let (path, want, block) = (question.path.clone(), question.want, question.block);
             self.housekeeping.preloading.waiting.insert(client, question);
-            self.feed(Input::Preload { client, path, want });
+            self.feed(Input::Preload { client, path, want, block });
         }
     }
 
     /// Answers a question of the preloading thread. Returns false if `client` is none of its questions.
     pub(crate) fn preload_answered(&mut self, client: ClientId, reply: Reply) -> bool {
-        let Some(Question { number, path, want, opens }) = self.housekeeping.preloading.waiting.remove(&client) else {
+        let Some(Question { number, path, want, opens, .. }) = self.housekeeping.preloading.waiting.remove(&client)
+        else {
             return false;
         };
         let known = (reply == Reply::Done).then(|| {

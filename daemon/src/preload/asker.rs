@@ -19,6 +19,8 @@ pub(crate) struct Question {
     pub(crate) number: u64,
     pub(crate) path: Path,
     pub(crate) want: Want,
+    /// One block of a large file.
+    pub(crate) block: Option<u32>,
     /// Return the copy too, open for reading.
     pub(crate) opens: bool,
 }
@@ -57,8 +59,17 @@ pub(super) struct Asker {
 impl Asker {
     /// Sends a question and returns its number; `None` once the daemon ends.
     pub(super) fn ask(&mut self, path: &Path, want: Want, opens: bool) -> Option<u64> {
+        self.send(path, want, None, opens)
+    }
+
+    /// The same for a block of a large file, whose canonical path this is.
+    pub(super) fn ask_block(&mut self, path: &Path, block: u32) -> Option<u64> {
+        self.send(path, Want::ATTR | Want::NO_FOLLOW, Some(block), false)
+    }
+
+    fn send(&mut self, path: &Path, want: Want, block: Option<u32>, opens: bool) -> Option<u64> {
         self.next += 1;
-        self.questions.send(Question { number: self.next, path: path.clone(), want, opens }).ok()?;
+        self.questions.send(Question { number: self.next, path: path.clone(), want, block, opens }).ok()?;
         // If waking fails, the next event wakes the loop.
         let _ = self.waker.wake();
         Some(self.next)

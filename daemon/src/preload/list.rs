@@ -1,6 +1,6 @@
 //! Fetches the entries of a list.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::os::unix::ffi::OsStrExt;
 
 use headwater_abi::wire::Fact;
@@ -31,7 +31,7 @@ pub(super) fn fetch(mut asker: Asker, list: &PreloadList) {
     }
     let tally = *asker.tally.get();
     tracing::info!(?tally, "preloaded {}", list.name);
-    if tally.changed > 0 && asker.reports {
+    if tally.changed > 0 && asker.reports && !list.is_learnt {
         let more = if tally.changed > changed.len() as u64 { ", …" } else { "" };
         tracing::warn!(
             "{} of {} entries of {} have changed: {}{more}; they are read when they are needed. Record the list again with `headwater record`",
@@ -46,9 +46,16 @@ pub(super) fn fetch(mut asker: Asker, list: &PreloadList) {
 /// Fetches all entries. Returns `None` if the daemon has ended.
 fn fetch_all(asker: &mut Asker, entries: Vec<Entry>, changed: &mut Vec<String>) -> Option<()> {
     let mut waiting: HashMap<u64, Pending> = HashMap::new();
+    let mut blocks: VecDeque<(Path, u32)> = VecDeque::new();
+    let mut blocks_waiting: HashSet<u64> = HashSet::new();
     let mut entries = entries.into_iter();
     loop {
-        while waiting.len() < QUESTIONS_MAX
+        while blocks_waiting.len() < QUESTIONS_MAX / 2
+            && let Some((path, block)) = blocks.pop_front()
+        {
+            blocks_waiting.insert(asker.ask_block(&path, block)?);
+        }
+        while waiting.len() + blocks_waiting.len() < QUESTIONS_MAX
             && let Some(entry) = entries.next()
         {
             let Some(path) = Path::new(entry.path.as_os_str().as_bytes()) else { continue };
@@ -56,10 +63,13 @@ fn fetch_all(asker: &mut Asker, entries: Vec<Entry>, changed: &mut Vec<String>) 
             let number = asker.ask(&path, want, false)?;
             waiting.insert(number, Pending { entry, path, is_last });
         }
-        if waiting.is_empty() {
+        if waiting.is_empty() && blocks_waiting.is_empty() {
             return Some(());
         }
         let Answer { number, known } = asker.answer()?;
+        if blocks_waiting.remove(&number) {
+            continue;
+        }
         let Some(pending) = waiting.remove(&number) else { continue };
         let Some((_, fact, _)) = known else {
             asker.tally.get().failed += 1;
@@ -85,6 +95,9 @@ fn fetch_all(asker: &mut Asker, entries: Vec<Entry>, changed: &mut Vec<String>) 
         if let Some(want) = content_wanted(asker, &pending.entry).filter(|_| comes_whole) {
             let number = asker.ask(&pending.path, want, false)?;
             waiting.insert(number, Pending { is_last: true, ..pending });
+        } else if !comes_whole && let What::Blocks(_, ranges) = &pending.entry.what {
+            asker.tally.get().files += 1;
+            blocks.extend(ranges.numbers().map(|block| (pending.path.clone(), block)));
         }
     }
 }
@@ -94,7 +107,9 @@ fn first_want(asker: &Asker, entry: &Entry) -> (Want, bool) {
     match entry.what {
         What::Directory => (Want::LISTING, true),
         What::Link | What::Name => (Want::ATTR | Want::NO_FOLLOW, true),
-        What::Attributes(_) | What::Loadable(_) | What::Whole(_) => (Want::ATTR | Want::NO_FOLLOW, false),
+        What::Attributes(_) | What::Loadable(_) | What::Blocks(..) | What::Whole(_) => {
+            (Want::ATTR | Want::NO_FOLLOW, false)
+        }
         What::Library | What::Any if asker.whole_bytes_max.is_some() => (Want::ATTR, false),
         What::Library => (Want::LOADABLE, true),
         What::Any => (Want::WHOLE | Want::LISTING, true),
@@ -106,6 +121,9 @@ fn content_wanted(asker: &Asker, entry: &Entry) -> Option<Want> {
     match entry.what {
         What::Loadable(_) | What::Library if asker.whole_bytes_max.is_none() => Some(Want::LOADABLE),
         What::Loadable(_) | What::Library | What::Whole(_) => Some(Want::WHOLE),
+        // By a mechanism without blocks, a library is loaded.
+        What::Blocks(..) if asker.whole_bytes_max.is_none() => None,
+        What::Blocks(..) => Some(Want::WHOLE),
         What::Any => Some(Want::WHOLE | Want::LISTING),
         What::Directory | What::Link | What::Name | What::Attributes(_) => None,
     }

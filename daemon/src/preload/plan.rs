@@ -38,6 +38,9 @@ pub struct PreloadProgram {
 pub struct PreloadList {
     /// Its name in messages.
     pub name: String,
+    /// It was learnt by itself, so nobody needs to record it again.
+    #[serde(default)]
+    pub is_learnt: bool,
     /// Its entries, each as a line of a closure: see `docs/internals/closure.md`. Invalid lines are skipped.
     pub entries: Vec<String>,
 }

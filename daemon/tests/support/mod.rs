@@ -101,6 +101,7 @@ impl Cluster {
             lifeline_fd: None,
             whole_file_bytes_max: 16 << 20,
             preload: None,
+            record_to: None,
             numa_replicas: None,
             fabric: None,
             names: Vec::new(),

@@ -32,8 +32,8 @@ impl Node {
             return self.finish(id, Reply::Done);
         }
         self.wait_for(path.clone(), aspect, Waiter::Client(id));
-        let counted = self.clients.get_mut(&id).map(|client| client.counted.replace(aspect));
-        if counted.is_some_and(|before| before != Some(aspect)) {
+        let client = self.clients.get_mut(&id).filter(|client| !client.is_ahead);
+        if client.is_some_and(|client| client.counted.replace(aspect) != Some(aspect)) {
             self.advance_blocks(path, block, true);
         }
     }

@@ -20,17 +20,17 @@ impl Node {
         (at, fact)
     }
 
-    pub(super) fn preload(&mut self, id: ClientId, path: Path, want: Want) {
+    pub(super) fn preload(&mut self, id: ClientId, path: Path, want: Want, block: Option<u32>) {
         assert!(!self.clients.contains_key(&id), "a client's number is used once");
         let is_full = self.sieve.bytes() >= self.config.limits.store_bytes_max / 4 * FULL_QUARTERS_MAX;
         let is_refused = self.scope.start(path.as_bytes()).is_none()
             || want.contains(Want::PASSTHROUGH)
             || self.clients.len() >= self.config.limits.clients_waiting_max
-            || (is_full && content_wanted(want).is_some());
+            || (is_full && (block.is_some() || content_wanted(want).is_some()));
         if is_refused {
             return self.outputs.push_back(Output::Reply { client: id, reply: Reply::Fallback });
         }
-        self.admit(id, path, want, None);
+        self.admit(id, path, want, block);
         if let Some(client) = self.clients.get_mut(&id) {
             client.is_ahead = true;
         }
@@ -96,7 +96,7 @@ mod tests {
     #[test]
     fn nothing_is_concluded_from_it() {
         let want = Want::WHOLE;
-        assert_eq!(reads(|client, path| Input::Preload { client, path, want }), (FILES as usize, 0));
+        assert_eq!(reads(|client, path| Input::Preload { client, path, want, block: None }), (FILES as usize, 0));
         let (_, details) = reads(|client, path| Input::Request { client, path, want });
         assert!(details > 0, "from processes it is");
     }
@@ -107,15 +107,16 @@ mod tests {
         let attr = Attr { mode: mode::FILE, ino: 10, nlink: 1, size: 80, ..Attr::default() };
         assert!(node.restore(&path("/sw/00"), Memory::Fact(Fact::Attr(attr))));
         assert!(node.restore(&path("/sw/00"), Memory::Content { head: whole_head(attr, 0), is_linked: false }));
-        for (number, name, want, is_refused) in [
-            (1, "/sw/01", Want::WHOLE, true),
-            (2, "/sw/02", Want::LOADABLE, true),
-            (3, "/sw/03", Want::ATTR, false),
-            (4, "/elsewhere", Want::ATTR, true),
-            (5, "/sw/04", Want::PASSTHROUGH, true),
+        for (number, name, want, block, is_refused) in [
+            (1, "/sw/01", Want::WHOLE, None, true),
+            (2, "/sw/02", Want::LOADABLE, None, true),
+            (3, "/sw/03", Want::ATTR, None, false),
+            (4, "/elsewhere", Want::ATTR, None, true),
+            (5, "/sw/04", Want::PASSTHROUGH, None, true),
+            (6, "/sw/00", Want::ATTR, Some(0), true),
         ] {
             let client = ClientId(number);
-            node.handle(0, Input::Preload { client, path: path(name), want });
+            node.handle(0, Input::Preload { client, path: path(name), want, block });
             let refused = outputs(&mut node).contains(&Output::Reply { client, reply: Reply::Fallback });
             assert_eq!(refused, is_refused, "{name}");
         }

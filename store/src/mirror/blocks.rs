@@ -70,6 +70,16 @@ impl Blocks {
         self.partial(path).is_some_and(|file| file.state.resident.iter().any(|word| word.load(Ordering::Acquire) != 0))
     }
 
+    /// Returns the numbers of the file's blocks in the store that were requested or read, ascending.
+    pub fn used(&self, path: &Path) -> Vec<u32> {
+        let Some(file) = self.partial(path) else { return Vec::new() };
+        let words = file.state.resident.iter().zip(&file.state.marked);
+        let used = words.map(|(resident, marked)| resident.load(Ordering::Acquire) & !marked.load(Ordering::Relaxed));
+        let numbers =
+            |(word, bits): (u32, u64)| (0..64).filter(move |bit| bits >> bit & 1 == 1).map(move |bit| 64 * word + bit);
+        (0..).zip(used).flat_map(numbers).collect()
+    }
+
     /// Clears a whole file's mark. Returns true if it was set: then the read must be reported to the node.
     pub fn take_mark(&self, path: &Path) -> bool {
         if self.mark_count.load(Ordering::Relaxed) == 0 {

@@ -108,7 +108,7 @@ fn a_recorded_run_asks_for_nothing() {
     };
     let closure = site.record();
     let text = fs::read_to_string(&closure).expect("it was recorded");
-    assert!(text.starts_with("headwater closure 1\n"), "{text}");
+    assert!(text.starts_with("headwater closure 2\n"), "{text}");
     for entry in ["link ", "directory ", "whole ", "data/\\xc3\\xa9.txt"] {
         assert!(text.contains(entry), "{entry} in {text}");
     }
@@ -163,8 +163,8 @@ fn lists_and_what_is_none() {
     read_once(&session, &counts);
     assert_eq!((session.number("preload.entries"), session.number("preload.files")), (4, 2), "{:#}", session.summary);
     for (garbage, why) in [
-        (&b"headwater closure 1\nwhole /x\n"[..], "line 2 is damaged"),
-        (b"headwater closure 2\n", "record it again"),
+        (&b"headwater closure 2\nwhole /x\n"[..], "line 2 is damaged"),
+        (b"headwater closure 1\n", "record it again"),
         (b"\x7fELF\0\0", "neither a closure nor a list"),
     ] {
         fs::write(&list, garbage).expect("an own directory");
@@ -195,4 +195,72 @@ fn a_programs_libraries_are_found_without_it() {
         assert_eq!(session.number("preload.files"), entries, "{:#}", session.summary);
         assert_eq!(session.number("shared_fs.files_read"), 3, "{:#}", session.summary);
     }
+}
+
+/// Each run leaves what it has used; the next one has it fetched before it asks, but for what has changed.
+#[test]
+fn the_next_run_fetches_what_the_last_one_used() {
+    let mut site = match Site::new("learnt", 0) {
+        Ok(site) => site,
+        Err(reason) => return skipped(reason),
+    };
+    let directory = site.fixture.outside("closures");
+    let closures = |arguments: &[&str]| {
+        let options = ["closures", "--closures", directory.to_str().expect("an own path")];
+        Program::new(headwater_binary()).args(options).args(arguments).run()
+    };
+    let (shared, root) = (site.fixture.shared(), site.mounted.path().to_owned());
+    let mounted = &mut site.mounted;
+    let mut run = |program: &Program| {
+        let headwater = headwater_tests::harness::Headwater::new(mounted.path()).on(NODES, 1);
+        mounted.reset();
+        let session = headwater.store(site.store.path()).option("--closures").option(&directory).run(program);
+        (session, mounted.counts())
+    };
+    let at = |name: &str| shared.join(name);
+    let args = [
+        root.join("bin/app").display().to_string(),
+        "call=top".into(),
+        format!("open={}", root.join("c/libplug.so.1").display()),
+        "exec=/bin/cat".into(),
+        root.join("data/é.txt").display().to_string(),
+    ];
+    let program = Program::new(&args[0]).args(&args[1..]);
+    let late = Program::shell(WAIT).arg("sh").args([headwater_binary(), site.store.path().to_path_buf()]).args(&args);
+    let expected = program.run();
+    let (first, _) = run(&program);
+    assert_eq!(lines(&first.output.stdout), lines(&expected.stdout.repeat(NODES)), "{:?}", first.output);
+    assert_eq!(first.summary["preload"]["from"], args[0].as_str(), "at first, its libraries: {:#}", first.summary);
+    let listed = closures(&[]);
+    assert!(listed.status == 0 && listed.stdout.contains("app-") && listed.stdout.contains(&args[0]), "{listed:?}");
+    assert!(listed.stdout.lines().count() == 2, "{listed:?}");
+
+    let (second, counts) = run(&program);
+    assert_eq!(lines(&second.output.stdout), lines(&expected.stdout.repeat(NODES)), "{:?}", second.output);
+    let from = second.summary["preload"]["from"].as_str().expect("it was learnt");
+    assert!(from.starts_with("an earlier run (app-"), "{from}");
+    read_once(&second, &counts);
+    assert!(second.number("preload.files") >= 4, "{:#}", second.summary);
+    assert_eq!((second.number("preload.changed"), second.number("preload.failed")), (0, 0), "{:#}", second.summary);
+
+    // Another program has a closure of its own.
+    let (shell, _) = run(&late);
+    assert_eq!(shell.output.status, 0, "{:?}", shell.output);
+    assert_eq!(closures(&["list"]).stdout.lines().count(), 3);
+
+    std::fs::write(at("data/é.txt"), "newer rows\n").expect("an own file");
+    let changed = program.run();
+    let (third, _) = run(&program);
+    assert_eq!(lines(&third.output.stdout), lines(&changed.stdout.repeat(NODES)), "{:?}", third.output);
+    assert_eq!(third.number("preload.changed"), 1, "{:#}", third.summary);
+    assert!(!third.output.stderr.contains("have changed"), "nobody is to record it again: {:?}", third.output);
+    let (fourth, _) = run(&program);
+    assert_eq!(fourth.number("preload.changed"), 0, "it was learnt anew: {:#}", fourth.summary);
+
+    let name = from.split(['(', ')']).nth(1).expect("it is named");
+    let shown = closures(&["show", name]);
+    assert!(shown.stdout.contains("libplug.so"), "{shown:?}");
+    assert_eq!(closures(&["remove", name]).status, 0);
+    assert_eq!(closures(&["show", name]).status, 125, "it is gone");
+    assert_eq!((closures(&["remove", "--all"]).status, closures(&[]).stdout.contains("no closures")), (0, true));
 }

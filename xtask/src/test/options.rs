@@ -8,6 +8,8 @@ use crate::roots::Tested;
 /// The tests of whole programs: of sessions, of spawning and of the I/O library.
 pub(super) const ON_TESTS: [&str; 7] =
     ["e2e", "mount", "spawn", "spawn_command", "spawn_python", "warm_ranks", "mpiio"];
+/// A directory that can't be, for what programs' runs leave behind: no test is to depend on an earlier one.
+pub(super) const NO_CLOSURES: &str = "/dev/null/closures";
 /// What the benchmarks are called beside them.
 pub(super) const ON_BENCHMARKS: &str = "benchmarks";
 

@@ -69,6 +69,7 @@ pub fn cargo(shell: &Shell) -> Result<Tally> {
     // Most tests wait for much of their time.
     let processors = std::thread::available_parallelism().map_or(1, NonZero::get);
     command.env("HEADWATER_TEST_MPIIO", checked);
+    command.env("HEADWATER_CLOSURES", super::options::NO_CLOSURES);
     command.env("RUST_TEST_THREADS", (TESTS_A_PROCESSOR * processors).to_string());
     cargo_test(shell, command)
 }

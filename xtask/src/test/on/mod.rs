@@ -209,7 +209,8 @@ fn build_static(shell: &Shell, begin: &[&str], end: &[&str]) -> Result<HashMap<S
 fn test(shell: &Shell, root: &Root<'_>, program: &Path) -> Result<Tally> {
     let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let mut command = root.command("env", &shell.path("tests"));
-    command.arg("HEADWATER_TEST_PREFIX=/usr").arg(format!("RUST_TEST_THREADS={}", 2 * processors));
+    command.arg("HEADWATER_TEST_PREFIX=/usr").arg(format!("HEADWATER_CLOSURES={}", super::options::NO_CLOSURES));
+    command.arg(format!("RUST_TEST_THREADS={}", 2 * processors));
     let network = NETWORK.iter().filter_map(|name| Some(format!("{name}={}", std::env::var(name).ok()?)));
     command.args(network).arg(program).arg("--show-output");
     let finished = shell.capture_limited(&command, TEST_SECONDS_MAX)?;

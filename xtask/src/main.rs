@@ -64,7 +64,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode> {
             let architectures = if arch.is_empty() { &here[..] } else { arch };
             release::run(&shell, architectures)?;
             if *check_reproducible {
-                release::check_reproducible(&shell, |copy| release::run(copy, architectures))?;
+                release::check_reproducible(&shell, architectures)?;
             }
         }
         Task::Docs => docs::run(&shell)?,

@@ -30,6 +30,7 @@ fn writer(words: &Table) -> TableWriter<'_> {
         counters: Vec::new(),
         store_dev: (0, 0),
         view: View::default(),
+        stored_file_bytes_max: None,
     };
     Writer::create(words, GEOMETRY, &header, (|_| true) as fn(u64) -> bool).unwrap()
 }

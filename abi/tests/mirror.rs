@@ -94,6 +94,7 @@ fn fields() -> Vec<(&'static str, Vec<(&'static str, u64)>)> {
                 ("mnt_ns", word::MNT_NS),
                 ("user_ns", word::USER_NS),
                 ("unaudited", word::UNAUDITED),
+                ("stored_file_bytes_max", word::STORED_FILE_BYTES_MAX),
             ]),
         ),
         (

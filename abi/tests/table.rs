@@ -25,6 +25,7 @@ fn header() -> Header {
         counters: b"/run/c".to_vec(),
         store_dev: (0, 21),
         view: View::default(),
+        stored_file_bytes_max: None,
     }
 }
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
-use headwater_daemon::{Memory, Mount, Report, SharedFs};
+use headwater_daemon::{LargeFiles, Memory, Mount, Report, SharedFs};
 use headwater_figures::text::{grouped, size};
 use serde::Serialize;
 
@@ -108,6 +108,8 @@ pub struct Summary {
     pub clients: Clients,
     /// FUSE requests to the mounts.
     pub mount: Mount,
+    /// Files that are too large to be stored, on the node that knows most of them.
+    pub large: LargeFiles,
     /// Memory of the node that used most.
     pub memory: Memory,
     /// Milliseconds from the start.
@@ -175,6 +177,9 @@ impl Summary {
             preload.files = preload.files.max(report.preload.files);
             preload.changed = preload.changed.max(report.preload.changed);
             preload.failed = preload.failed.max(report.preload.failed);
+            if report.large.files >= self.large.files {
+                self.large = report.large;
+            }
             self.memory.store_bytes = self.memory.store_bytes.max(report.memory.store_bytes);
             self.memory.replica_bytes = self.memory.replica_bytes.max(report.memory.replica_bytes);
             self.memory.table_bytes = self.memory.table_bytes.max(report.memory.table_bytes);
@@ -226,6 +231,13 @@ impl fmt::Display for Summary {
         )?;
         self.fmt_preload(f)?;
         self.fmt_asked(f)?;
+        if self.large.files > 0 {
+            let (files, max) = (count(self.large.files, "file", "files"), size(self.large.stored_bytes_max));
+            writeln!(
+                f,
+                "  large files         {files} of more than {max} not stored; processes read the source files"
+            )?;
+        }
         writeln!(
             f,
             "  between nodes       {}{} in {}, tree of depth {}",
@@ -374,6 +386,10 @@ mod tests {
         summary.preload = Preloaded { from: Some("x.closure".into()), entries: 812, files: 700, changed: 3, failed: 0 };
         let preloaded = "preloaded           700 files, 812 entries of x.closure, 3 changed\n";
         assert!(summary.to_string().contains(preloaded), "{summary}");
+        assert!(!summary.to_string().contains("large files"));
+        summary.large = LargeFiles { files: 3, stored_bytes_max: 16 << 20 };
+        let large = "large files         3 files of more than 17 MB not stored; processes read the source files\n";
+        assert!(summary.to_string().contains(large), "{summary}");
         assert!(!summary.to_string().contains("zygotes"));
         summary.from_zygotes = 15;
         assert!(summary.to_string().contains("from zygotes        15 of 16 processes\n"), "{summary}");

@@ -75,6 +75,10 @@ pub struct Config {
     /// Larger files travel in blocks, as they are read.
     #[serde(default = "whole_file_bytes_max_default")]
     pub whole_file_bytes_max: u64,
+    /// Processes read larger files from the shared file system themselves; by default there is no limit, but see
+    /// [`Config::stored_file_bytes_max`].
+    #[serde(default)]
+    pub stored_file_bytes_max: Option<u64>,
     /// What is fetched before any request; the same on all nodes.
     #[serde(default)]
     pub preload: Option<Preload>,
@@ -196,6 +200,13 @@ impl Config {
         if self.recover { PARENT_ABSENCE_MS_MAX } else { Limits::default().starting_ms_max }
     }
 
+    /// Returns the largest file of which content is stored, if there is a limit. A node that is alone shares with
+    /// nobody, and a copy of a large file would cost it more than the file.
+    pub fn stored_file_bytes_max(&self) -> Option<u64> {
+        let is_alone = self.ranks == 1 && !self.is_site_export && self.numa_replicas.is_none();
+        self.stored_file_bytes_max.or_else(|| is_alone.then_some(self.whole_file_bytes_max))
+    }
+
     /// Returns the scope as cleaned paths.
     pub fn scope_paths(&self) -> Result<Vec<(bool, Path)>, ConfigError> {
         let clean = |(included, directory): &(bool, String)| {
@@ -233,6 +244,7 @@ impl Config {
             policy: self.policy,
             limits: Limits {
                 store_bytes_max: content_bytes_max(self.mount.is_some(), self.store_bytes_max),
+                stored_file_bytes_max: self.stored_file_bytes_max().unwrap_or(u64::MAX),
                 parent_absence_ms_max,
                 starting_ms_max: self.parent_wait_ms_max(),
                 ..limits
@@ -278,6 +290,7 @@ pub(crate) mod tests {
             recover: false,
             lifeline_fd: None,
             whole_file_bytes_max: 16 << 20,
+            stored_file_bytes_max: None,
             preload: None,
             record_to: None,
             numa_replicas: None,

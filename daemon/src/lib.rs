@@ -37,6 +37,6 @@ pub use log::log_to_stderr;
 pub use mounts::serve_mount;
 pub use preload::plan::{Preload, PreloadList, PreloadProgram};
 pub use pressure::memory_free;
-pub use report::{Clients, Memory, Mount, Overlay, Preloaded, Report, SharedFs};
+pub use report::{Clients, LargeFiles, Memory, Mount, Overlay, Preloaded, Report, SharedFs};
 pub use run::{run, run_from_stdio};
 pub use session::{Leaving, Session};

@@ -194,6 +194,7 @@ mod tests {
             counters: Vec::new(),
             store_dev: (0, 0),
             view: View::default(),
+            stored_file_bytes_max: None,
         };
         let mut table = Table::create(&dir.table(), config.geometry(), &header).unwrap();
         for name in ["/sw/whole", "/sw/gone"] {

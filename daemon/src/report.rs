@@ -24,12 +24,24 @@ pub struct Report {
     /// What was fetched before any request.
     #[serde(default)]
     pub preload: Preloaded,
+    /// Files that are too large to be stored.
+    #[serde(default)]
+    pub large: LargeFiles,
     /// Memory used.
     pub memory: Memory,
     /// Time of the first received fact or byte, in milliseconds since the epoch.
     pub first_byte_unix_ms: Option<u64>,
     /// Time of the last complete file, in milliseconds since the epoch.
     pub last_file_unix_ms: Option<u64>,
+}
+
+/// Files whose content is not stored, because they are large: processes read the source files.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LargeFiles {
+    /// Known files of which this is so.
+    pub files: u64,
+    /// The largest file that is stored; zero without a limit.
+    pub stored_bytes_max: u64,
 }
 
 /// What this node fetched before any request.

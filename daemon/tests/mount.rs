@@ -360,6 +360,40 @@ fn of_large_files_only_what_is_read_travels() {
 }
 
 #[test]
+fn a_node_that_is_alone_reads_large_files_from_their_source() {
+    let mut cluster = Cluster::prepare();
+    let content: Vec<u8> = (0..6 << 20).map(|n: u32| (n / 1000) as u8).collect();
+    cluster.write("large", &content);
+    cluster.write("small", b"small");
+    let large = cluster.shared("large");
+    let (root, dir) = (cluster.shared("").components().as_path().to_owned(), cluster.dir.path().to_owned());
+    let own = tempfile::tempdir().unwrap();
+    let recorded = own.path().join("recorded");
+    let mounts = std::cell::RefCell::new(Vec::new());
+    cluster.run(1, |config| {
+        config.whole_file_bytes_max = 1 << 20;
+        config.record_to = Some(recorded.clone());
+        mounts.borrow_mut().push(Mounted::new(config, &dir.join("mount"), &root, Opening::None));
+    });
+    let Some(mounts) = mounts.into_inner().into_iter().collect::<Option<Vec<_>>>() else { return };
+    assert_eq!(std::fs::read(mounts[0].path("small")).unwrap(), b"small");
+    let file = std::fs::File::open(mounts[0].path("large")).unwrap();
+    let mut piece = vec![0; 1 << 20];
+    file.read_exact_at(&mut piece, 1 << 20).unwrap();
+    assert!(piece == content[1 << 20..2 << 20]);
+    // In place, behind what the kernel has: the path is served from its source file from now on.
+    let writer = std::fs::OpenOptions::new().write(true).open(&large).unwrap();
+    writer.write_all_at(&[7; 100], 5 << 20).unwrap();
+    file.read_exact_at(&mut piece, 5 << 20).unwrap();
+    assert!(piece[..100] == [7; 100] && piece[100..] == content[(5 << 20) + 100..]);
+    let reports = end(cluster, mounts);
+    assert_eq!(reports[0].shared_fs.bytes_read, 5, "of the small file");
+    assert!(reports[0].mount.from_original > 0);
+    let text = std::fs::read_to_string(recorded).unwrap();
+    assert!(!text.contains(" /large"), "{text}");
+}
+
+#[test]
 fn recorded_blocks_are_fetched_ahead_and_recorded_again() {
     let mut cluster = Cluster::prepare();
     let content: Vec<u8> = (0..6 << 20).map(|n: u32| (n / 1000) as u8).collect();

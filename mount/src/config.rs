@@ -57,6 +57,8 @@ pub struct Start<'a> {
     pub blocks: Arc<Blocks>,
     /// Larger files are fetched in blocks.
     pub whole_file_bytes_max: u64,
+    /// Still larger ones are read from their source files.
+    pub stored_file_bytes_max: u64,
     /// True if this machine can read the source files.
     pub has_source: bool,
 }

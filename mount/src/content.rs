@@ -84,12 +84,14 @@ enum Source {
     Whole(Arc<OwnedFd>),
     /// The sparse copy of a file that is fetched in blocks.
     Blocks(Arc<Partial>),
+    /// The source file, of which no content is stored.
+    Direct(Arc<OwnedFd>),
 }
 
 impl AsFd for Source {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
-            Source::Whole(copy) => copy.as_fd(),
+            Source::Whole(file) | Source::Direct(file) => file.as_fd(),
             Source::Blocks(partial) => partial.copy().as_fd(),
         }
     }
@@ -111,10 +113,20 @@ fn source(call: &Call<'_>, known: &Known, attr: &Attr, offset: u64, bytes: usize
         }
         return Ok(Source::Whole(copy));
     }
+    let last = block_of(offset + bytes as u64 - 1);
+    if attr.size > view.stored_file_bytes_max {
+        if call.attempt.at_once {
+            return Err(Flow::Ask(Demand::BlockingThread));
+        }
+        if let Some(file) = source_file::unchanged(call, path, attr) {
+            call.tally.used_source();
+            view.blocks.note_direct(path, block_of(offset)..=last);
+            return Ok(Source::Direct(file));
+        }
+    }
     if !is_large {
         return Err(call.want(path, Want::WHOLE));
     }
-    let last = block_of(offset + bytes as u64 - 1);
     let mut source = Err(call);
     for block in block_of(offset)..=last {
         let partial = match view.blocks.get(path, block) {

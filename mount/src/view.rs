@@ -49,6 +49,7 @@ pub(crate) struct View {
     pub(crate) contents: Contents,
     pub(crate) blocks: Arc<Blocks>,
     pub(crate) whole_file_bytes_max: u64,
+    pub(crate) stored_file_bytes_max: u64,
     /// False if this machine can't reach the source files, or only through the mount itself.
     pub(crate) has_source: bool,
     /// How long the kernel may cache names.
@@ -110,6 +111,7 @@ impl View {
             contents: Contents::new(start.store, start.older),
             blocks: start.blocks,
             whole_file_bytes_max: start.whole_file_bytes_max,
+            stored_file_bytes_max: start.stored_file_bytes_max,
             source_files: SourceFiles::new(start.descriptors_max / DESCRIPTORS_SHARE, mount.is_writable),
             has_passthrough_trees: AtomicBool::new(true),
             counters: Counters::default(),

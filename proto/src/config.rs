@@ -23,6 +23,8 @@ pub enum Policy {
 pub struct Limits {
     /// Bytes of content that the store may hold.
     pub store_bytes_max: u64,
+    /// Bytes of a file above which its content is not stored as a whole: processes use the source file.
+    pub stored_file_bytes_max: u64,
     /// Requests of clients that may wait at once; further ones are answered with a fallback.
     pub clients_waiting_max: usize,
     /// Pending requests; one that would exceed this fails.
@@ -89,6 +91,7 @@ impl Default for Limits {
     fn default() -> Limits {
         Limits {
             store_bytes_max: 4 << 30,
+            stored_file_bytes_max: u64::MAX,
             clients_waiting_max: 65_536,
             pending_max: 1 << 16,
             transfers_max: 1 << 17,

@@ -158,6 +158,8 @@ pub enum Output {
         /// Content of more bytes is opened and not read: only `FileOpened` follows, and the file stays open
         /// for its blocks.
         content_bytes_max: u64,
+        /// Of a larger file nothing is read: only `FileOpened` follows.
+        file_bytes_max: u64,
     },
     /// A parent will send this content: reserve space. Chunks are written at `head.locate(position)` before
     /// the node gets them.

@@ -396,6 +396,7 @@ impl Node {
             scope: &self.scope,
             passthrough: &self.passthrough,
             links_followed_max: self.config.limits.links_followed_max,
+            stored_file_bytes_max: self.config.limits.stored_file_bytes_max,
         }
     }
 }

@@ -36,6 +36,7 @@ pub(crate) struct Map<'a> {
     pub(crate) scope: &'a Scope,
     pub(crate) passthrough: &'a PassthroughPaths,
     pub(crate) links_followed_max: usize,
+    pub(crate) stored_file_bytes_max: u64,
 }
 
 /// Returns the content that a want includes.
@@ -141,7 +142,9 @@ impl<'a> Map<'a> {
     fn leaf(&self, at: Path, fact: &Fact, want: Want) -> Step {
         let aspect = match fact {
             Fact::Attr(attr) if attr.kind() == Kind::Dir && want.contains(Want::LISTING) => Some(Aspect::Listing),
-            Fact::Attr(attr) if attr.kind() == Kind::File => content_wanted(want),
+            Fact::Attr(attr) if attr.kind() == Kind::File && attr.size <= self.stored_file_bytes_max => {
+                content_wanted(want)
+            }
             _ => None,
         };
         match aspect {

@@ -474,6 +474,7 @@ impl Watch {
 fn play(rank: u32, shape: Shape, policy: Policy, is_small: bool, steps: Vec<(u16, Step)>) {
     let store_bytes_max = if is_small { 300_120 } else { 10_000_000 };
     let limits = Limits {
+        stored_file_bytes_max: if rank == 0 { 250_000 } else { u64::MAX },
         store_bytes_max,
         clients_waiting_max: 10,
         pending_max: 12,

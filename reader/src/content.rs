@@ -57,6 +57,9 @@ impl Reader {
             self.sources.forget(&job.path);
             return Err(changed(&job.path));
         }
+        if attr.size > job.file_bytes_max {
+            return Ok(FileEvent::Opened(self.head(job, &source, attr, &[])));
+        }
         if attr.size > READ_BYTES as u64 / 2 {
             // This doubles the read-ahead and halves the requests to the server.
             let _ = fadvise(&source, 0, None, Advice::Sequential);
@@ -286,7 +289,15 @@ mod tests {
         fn submit(&self, name: &str) -> FileJob {
             let path = Path::new(self.dir.path().join(name).as_os_str().as_encoded_bytes()).unwrap();
             let incoming = Arc::new(Incoming::new(1, None, self.dir.path().join("copy"), Budget::default()));
-            FileJob { path, aspect: Aspect::Whole, have: None, execute: false, content_bytes_max: u64::MAX, incoming }
+            FileJob {
+                path,
+                aspect: Aspect::Whole,
+                have: None,
+                execute: false,
+                content_bytes_max: u64::MAX,
+                file_bytes_max: u64::MAX,
+                incoming,
+            }
         }
 
         fn copy(&self) -> Vec<u8> {
@@ -378,6 +389,17 @@ mod tests {
         let mut copy = Vec::new();
         std::io::Read::read_to_end(&mut store.open_copy(&job.path).unwrap(), &mut copy).unwrap();
         assert!(copy == content);
+    }
+
+    #[test]
+    fn of_a_file_that_is_not_stored_nothing_is_read() {
+        let fixture = Fixture::new(&[7; 100]);
+        for (file_bytes_max, bytes_read) in [(99, 0), (100, 100)] {
+            let job = FileJob { aspect: Aspect::Loadable, file_bytes_max, ..fixture.submit("f") };
+            let event = fixture.reader.file(&job, &mut Vec::new(), &mut |_| ());
+            let (Ok(FileEvent::Opened(head)) | Ok(FileEvent::All(head))) = event else { panic!("{event:?}") };
+            assert_eq!((head.attr.size, fixture.reader.counts().bytes_read), (100, bytes_read));
+        }
     }
 
     #[test]

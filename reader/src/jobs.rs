@@ -51,6 +51,8 @@ pub struct FileJob {
     pub execute: bool,
     /// Larger content is not read.
     pub content_bytes_max: u64,
+    /// Of a larger file nothing is read.
+    pub file_bytes_max: u64,
     /// The target of the content.
     pub incoming: Arc<Incoming>,
 }

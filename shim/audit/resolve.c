@@ -203,7 +203,7 @@ static enum step check_wanted(struct walk *walk, unsigned want)
 		if (kind != HW_FILE)
 			return STEP_ORIGINAL;
 		if (!(state & resident))
-			return STEP_ASK;
+			return hwa_stores(walk->found->record->attr.size) ? STEP_ASK : STEP_ORIGINAL;
 		/* Content that was fetched for reading has not been checked for execution. */
 		if (want & HW_WANT_EXECUTE && !(state & HW_EXECUTABLE) && !walk->requested)
 			return STEP_ASK;

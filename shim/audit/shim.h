@@ -79,6 +79,9 @@ bool hwa_has_left(void);
 bool hwa_set_suspended(bool away);
 /* Returns true once unaudited programs run in the session: they do not announce their changes. */
 bool hwa_unaudited(void);
+
+/* Returns true if the store may have the content of a file of this size; a table must be mapped. */
+bool hwa_stores(uint64_t bytes);
 uint64_t hwa_generation(void);
 /* Returns the daemon's socket, NUL-terminated. */
 const char *hwa_socket(size_t *bytes);

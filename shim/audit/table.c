@@ -299,6 +299,13 @@ bool hwa_unaudited(void)
 	return table.base && __atomic_load_n(&header()->unaudited, __ATOMIC_ACQUIRE);
 }
 
+bool hwa_stores(uint64_t bytes)
+{
+	uint64_t max = header()->stored_file_bytes_max;
+
+	return max == 0 || bytes <= max;
+}
+
 uint64_t hwa_generation(void)
 {
 	return table.base ? header()->generation : 0;

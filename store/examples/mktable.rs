@@ -7,11 +7,12 @@
 //! domains MASK         memory domains with mirrors of their own
 //! scope + DIR          included; scope - DIR: excluded
 //! unaudited            programs run that do not announce changes
+//! stored BYTES         larger files are not stored
 //! elsewhere            the table of a process that sees other files
 //! tree DIR             everything below DIR as it is on this machine, mirrored into the store
 //! walk DIR             the same, but without the files' content
 //! dir PATH NAME…       a directory with these names
-//! file PATH            a regular file
+//! file PATH [BYTES]    a regular file
 //! link PATH TARGET
 //! absent PATH          error ERRNO PATH           unlistable PATH
 //! mark PATH BIT…       sets bits of the state, by the names of `State`; -BIT clears
@@ -65,6 +66,7 @@ fn header(description: &str) -> Result<Header> {
         counters: Vec::new(),
         store_dev: (0, 0),
         view: headwater_store::view(),
+        stored_file_bytes_max: None,
     };
     for line in description.lines() {
         match line.split_whitespace().collect::<Vec<_>>()[..] {
@@ -76,6 +78,7 @@ fn header(description: &str) -> Result<Header> {
             }
             ["socket", path] => header.socket = path.as_bytes().to_vec(),
             ["counters", path] => header.counters = path.as_bytes().to_vec(),
+            ["stored", bytes] => header.stored_file_bytes_max = Some(bytes.parse()?),
             ["elsewhere"] => header.view.root_ino += 1,
             ["generation", number] => header.generation = number.parse()?,
             ["scope", sign, directory] => header.scope.push((sign == "+", directory.as_bytes().to_vec())),
@@ -97,7 +100,7 @@ impl<R: FnMut(u64) -> bool> Table<'_, R> {
     fn statement(&mut self, line: &str) -> Result<()> {
         let words: Vec<&str> = line.split_whitespace().collect();
         match words[..] {
-            [] | ["store" | "socket" | "counters" | "generation" | "scope" | "elsewhere", ..] => Ok(()),
+            [] | ["store" | "socket" | "counters" | "generation" | "scope" | "stored" | "elsewhere", ..] => Ok(()),
             ["unaudited"] => {
                 self.writer.set_unaudited();
                 Ok(())
@@ -113,6 +116,10 @@ impl<R: FnMut(u64) -> bool> Table<'_, R> {
                 self.publish(at.as_bytes(), &Fact::Listing(plain(mode::DIR | 0o755), &names.collect()))
             }
             ["file", at] => self.publish(at.as_bytes(), &Fact::Attr(plain(mode::FILE | 0o644))),
+            ["file", at, bytes] => {
+                let attr = Attr { size: bytes.parse()?, ..plain(mode::FILE | 0o644) };
+                self.publish(at.as_bytes(), &Fact::Attr(attr))
+            }
             ["link", at, target] => {
                 self.publish(at.as_bytes(), &Fact::Link(plain(mode::LINK | 0o777), target.as_bytes()))
             }

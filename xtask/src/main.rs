@@ -64,7 +64,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode> {
             let architectures = if arch.is_empty() { &here[..] } else { arch };
             release::run(&shell, architectures)?;
             if *check_reproducible {
-                release::check_reproducible(&shell, architectures)?;
+                release::check_reproducible(&shell, architectures, |copy| release::run(copy, architectures))?;
             }
         }
         Task::Docs => docs::run(&shell)?,

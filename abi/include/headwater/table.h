@@ -26,7 +26,8 @@ struct hw_header {
 	uint64_t root_dev, root_ino, root_mnt_id; /* the daemon's root directory */
 	uint64_t mnt_ns, user_ns;                 /* and its namespaces, by inode number; 0 if not known */
 	uint64_t unaudited;                       /* 1 once programs run that do not announce their changes */
-	uint64_t reserved[36];
+	uint64_t stored_file_bytes_max;           /* larger files are read from their source; 0: no limit */
+	uint64_t reserved[35];
 };
 
 /* A slot: tag << 32 | record's offset / 8; zero if empty. The tag is the hash's upper half, 1 for 0. */

@@ -192,6 +192,7 @@ pub(super) mod tests {
             counters: Vec::new(),
             store_dev: (0, 1),
             view: View::default(),
+            stored_file_bytes_max: None,
         }
     }
 

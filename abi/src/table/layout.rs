@@ -57,6 +57,8 @@ pub mod word {
     /// 1 once programs run in the session that don't announce their changes: processes compare what is known
     /// with the source file before they use it.
     pub const UNAUDITED: usize = 27;
+    /// The content of larger files is not in the store, and processes use their source files; 0 for no limit.
+    pub const STORED_FILE_BYTES_MAX: usize = 28;
     /// Words of the header.
     pub const HEADER_WORDS: usize = 64;
 
@@ -206,6 +208,8 @@ pub struct Header {
     pub store_dev: (u32, u32),
     /// The daemon's view, which processes have to share.
     pub view: View,
+    /// The largest file of which content is stored, if there is a limit.
+    pub stored_file_bytes_max: Option<u64>,
 }
 
 /// A process's view of paths: a process that differs in any of this may find other files under the same

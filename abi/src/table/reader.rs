@@ -96,6 +96,11 @@ impl<'a> Reader<'a> {
         self.words[word::UNAUDITED].load(Ordering::Acquire) != 0
     }
 
+    /// Returns the largest file of which content is stored, if there is a limit.
+    pub fn stored_file_bytes_max(&self) -> Option<u64> {
+        Some(self.words[word::STORED_FILE_BYTES_MAX].load(Ordering::Relaxed)).filter(|&max| max > 0)
+    }
+
     /// Returns one of the header's strings, by the word number of its offset.
     pub fn header_bytes(&self, at: usize) -> Option<Vec<u8>> {
         let (at, bytes) = (self.words.get(at)?, self.words.get(at + 1)?);

@@ -113,6 +113,7 @@ mod tests {
             counters: b"/counters".to_vec(),
             store_dev: (0, 1),
             view: View::default(),
+            stored_file_bytes_max: None,
         };
         let mut writer = Writer::create(words, GEOMETRY, &header, |_| true).unwrap();
         let mut listing = Builder::default();

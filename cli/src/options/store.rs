@@ -25,6 +25,12 @@ pub struct StoreOptions {
     #[arg(long, value_name = "BYTES", env = "HEADWATER_WHOLE_FILE_MAX", value_parser = parse_bytes,
           default_value = "16M", help_heading = STORE)]
     pub whole_file_max: u64,
+
+    /// The largest file that nodes store; processes read a larger one from its file system themselves [default: no
+    /// limit; for a node that is alone, that of --whole-file-max]
+    #[arg(long, value_name = "BYTES", env = "HEADWATER_STORED_FILE_MAX", value_parser = parse_bytes,
+          help_heading = STORE)]
+    pub stored_file_max: Option<u64>,
 }
 
 /// How a mount lets files be opened.

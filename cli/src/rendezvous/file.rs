@@ -58,6 +58,9 @@ pub struct Service {
     pub numa_replicas: bool,
     /// Files of more bytes travel in blocks.
     pub whole_file_bytes_max: u64,
+    /// Larger files are read from their source, if there is a limit.
+    #[serde(default)]
+    pub stored_file_bytes_max: Option<u64>,
     /// The opening mode of a mount.
     pub opening: Option<Opening>,
     /// Files to fetch before processes request them.
@@ -208,6 +211,7 @@ mod tests {
             store_bytes_max: None,
             numa_replicas: false,
             whole_file_bytes_max: 1 << 20,
+            stored_file_bytes_max: None,
             opening: None,
             preload: None,
             records: false,

@@ -113,6 +113,7 @@ pub fn service(
         store_bytes_max: options.storage.store_max,
         numa_replicas: options.numa_replicas,
         whole_file_bytes_max: options.storage.whole_file_max,
+        stored_file_bytes_max: options.storage.stored_file_max,
         opening: options.opening.named(),
         preload: preload::prepare(&options.preload, &paths::on_nodes(&options.map, &file), &working_directory()),
         records: false,

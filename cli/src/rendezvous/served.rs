@@ -117,6 +117,7 @@ impl Attempt<'_> {
             scope: service.scope.clone(),
             opened: &opened,
             whole_file_bytes_max: service.whole_file_bytes_max,
+            stored_file_bytes_max: service.stored_file_bytes_max,
             via: if mechanism == Mechanism::Audit { None } else { Some(&via) },
             opening: service.opening,
             verbose: service.verbose,

@@ -52,6 +52,8 @@ pub struct Settings<'a> {
     pub opened: &'a Opened,
     /// Files of more bytes travel in blocks.
     pub whole_file_bytes_max: u64,
+    /// Larger files are read from their source, if there is a limit.
+    pub stored_file_bytes_max: Option<u64>,
     /// Returns how a node's mount is made; without mounts the daemons need no supervisors.
     pub via: Option<&'a dyn Fn(u32) -> Via>,
     /// The opening mode of the mount, unless it is measured.
@@ -144,6 +146,7 @@ impl Settings<'_> {
             recover: false,
             lifeline_fd: None,
             whole_file_bytes_max: self.whole_file_bytes_max,
+            stored_file_bytes_max: self.stored_file_bytes_max,
             preload: self.preload.cloned(),
             record_to: self.records.then(|| session.recorded_path()).filter(|_| rank.0 == self.arrangement.servers),
             numa_replicas: self.numa_replicas.then(|| DOMAINS.into()),

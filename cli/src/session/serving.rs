@@ -137,6 +137,7 @@ impl ServiceRequest<'_> {
             scope,
             opened: self.opened,
             whole_file_bytes_max: storage.whole_file_max,
+            stored_file_bytes_max: storage.stored_file_max,
             via: if mechanism == Mechanism::Audit { None } else { Some(&via) },
             opening: options.service.opening.named(),
             verbose: options.service.verbose,

@@ -123,6 +123,7 @@ impl Site {
             recover: false,
             lifeline_fd: None,
             whole_file_bytes_max: local.storage.whole_file_max,
+            stored_file_bytes_max: None,
             preload: None,
             record_to: None,
             numa_replicas: None,

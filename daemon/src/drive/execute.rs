@@ -157,10 +157,7 @@ impl Daemon {
         let now = self.now();
         match output {
             Output::Dial { rank } => self.content.links.dial(now, rank),
-            Output::HangUp { rank } => {
-                self.content.links.hang_up(now, rank);
-                self.content.transfers.forget_peer(rank);
-            }
+            Output::HangUp { rank } => self.hang_up(rank),
             Output::Reply { client, reply } => {
                 let is_cut_off = reply == Reply::Fallback && !self.content.links.has_a_parent();
                 if is_cut_off && self.frontends.mount.as_mut().is_some_and(|mount| mount.park_for_retry(now, client)) {
@@ -189,7 +186,7 @@ impl Daemon {
             Output::ReadEntry { path } => self.content.readers.submit(ReadJob::Entry(path)),
             Output::ReadListing { path } => self.content.readers.submit(ReadJob::Listing(path)),
             Output::ReadDetails { path, names } => self.content.readers.submit(ReadJob::Details(path, names)),
-            Output::ReadFile { path, aspect, have, execute, content_bytes_max } => {
+            Output::ReadFile { path, aspect, have, execute, content_bytes_max, file_bytes_max } => {
                 let size = have.as_ref().map_or(0, |have| have.attr.size);
                 self.read_file(path, aspect, size, move |path, incoming| FileJob {
                     path,
@@ -197,6 +194,7 @@ impl Daemon {
                     have,
                     execute,
                     content_bytes_max,
+                    file_bytes_max,
                     incoming,
                 });
             }
@@ -222,6 +220,11 @@ impl Daemon {
             Output::RefreshFailed { request } => self.refresh_failed(request),
             Output::Disconnect { peer, reason } => self.content.links.disconnect(now, peer, reason),
         }
+    }
+
+    fn hang_up(&mut self, rank: Rank) {
+        self.content.links.hang_up(self.now(), rank);
+        self.content.transfers.forget_peer(rank);
     }
 
     fn read_file(&mut self, path: Path, aspect: Aspect, size: u64, job: impl FnOnce(Path, Arc<Incoming>) -> FileJob) {

@@ -1,8 +1,11 @@
 //! The node's part of the summary.
 
+use headwater_abi::Kind;
+use headwater_abi::table::Record;
+
 use super::Daemon;
 use crate::process::own_size;
-use crate::report::{Clients, Memory, Overlay, Report};
+use crate::report::{Clients, LargeFiles, Memory, Overlay, Report};
 
 impl Daemon {
     /// Returns the report of this daemon and its node's processes.
@@ -24,6 +27,7 @@ impl Daemon {
             }),
             mount: self.frontends.mount.as_ref().map(headwater_mount::Mount::report).unwrap_or_default(),
             preload: self.housekeeping.preloading.report(),
+            large: self.large_files(),
             memory: Memory {
                 store_bytes: self.content.store.bytes(),
                 replica_bytes: self.content.store.replica_bytes(),
@@ -33,5 +37,14 @@ impl Daemon {
             first_byte_unix_ms: self.housekeeping.timeline.first_byte,
             last_file_unix_ms: self.housekeeping.timeline.last_file,
         }
+    }
+
+    fn large_files(&self) -> LargeFiles {
+        let table = self.content.table.reader();
+        let Some(stored_bytes_max) = table.stored_file_bytes_max() else { return LargeFiles::default() };
+        let is_large = |record: &Record<'_>| {
+            record.kind == Kind::File && record.attr().is_some_and(|attr| attr.size > stored_bytes_max)
+        };
+        LargeFiles { files: table.records().filter(is_large).count() as u64, stored_bytes_max }
     }
 }

@@ -43,7 +43,7 @@ impl Daemon {
         note_readers(&mut store, config);
         store.budget().set_max(config.store_bytes_max);
         let device = store.device().map_err(failed("examine the store in", dir.path()))?;
-        let header = header(&dir, &scope, device);
+        let header = header(config, &dir, &scope, device);
         let clients_max = process::descriptors_max() / 2;
         let clients = Clients::listen(&dir.socket(), registry, CLIENTS, clients_max, dir.generation())
             .map_err(failed("listen at", &dir.socket()))?;
@@ -125,7 +125,7 @@ fn links(config: &Config, listener: TcpListener, registry: &Registry) -> io::Res
 }
 
 /// Returns the table's header, which every process reads.
-fn header(dir: &NodeDir, scope: &[(bool, headwater_abi::Path)], store_dev: (u32, u32)) -> Header {
+fn header(config: &Config, dir: &NodeDir, scope: &[(bool, headwater_abi::Path)], store_dev: (u32, u32)) -> Header {
     Header {
         generation: dir.generation(),
         scope: scope.iter().map(|(included, path)| (*included, path.as_bytes().to_vec())).collect(),
@@ -134,6 +134,7 @@ fn header(dir: &NodeDir, scope: &[(bool, headwater_abi::Path)], store_dev: (u32,
         counters: bytes_of(&dir.counters()),
         store_dev,
         view: view(),
+        stored_file_bytes_max: config.stored_file_bytes_max(),
     }
 }
 

@@ -1,11 +1,13 @@
 //! Fetches the entries of a list.
 
 use std::collections::{HashMap, HashSet, VecDeque};
+use std::num::NonZero;
 use std::os::unix::ffi::OsStrExt;
 
-use headwater_abi::wire::Fact;
+use headwater_abi::wire::{BLOCK_BYTES, Fact, block_count};
 use headwater_abi::{Attr, Kind, Path, Want};
-use headwater_closure::recorded::{ENTRIES_MAX, Entry, Version, What};
+use headwater_closure::recorded::{BlockRanges, ENTRIES_MAX, Entry, Version, What};
+use rustix::fs::{Advice, Mode, OFlags, fadvise};
 
 use super::asker::{Answer, Asker, QUESTIONS_MAX};
 use super::plan::PreloadList;
@@ -89,17 +91,35 @@ fn fetch_all(asker: &mut Asker, entries: Vec<Entry>, changed: &mut Vec<String>) 
             }
             continue;
         }
-        let is_large = |max| attr.is_some_and(|attr| attr.kind() == Kind::File && attr.size > max);
+        let size = attr.filter(|attr| attr.kind() == Kind::File).map_or(0, |attr| attr.size);
+        let within = |ranges: &BlockRanges| ranges.numbers().take_while(move |&block| block < block_count(size));
+        if size > asker.stored_bytes_max {
+            if let What::Blocks(_, ranges) = &pending.entry.what
+                && read_ahead(&pending.path, within(ranges)).is_ok()
+            {
+                asker.tally.get().files += 1;
+            }
+            continue;
+        }
         // Larger files are fetched in blocks, as they are read.
-        let comes_whole = !asker.whole_bytes_max.is_some_and(is_large);
+        let comes_whole = asker.whole_bytes_max.is_none_or(|max| size <= max);
         if let Some(want) = content_wanted(asker, &pending.entry).filter(|_| comes_whole) {
             let number = asker.ask(&pending.path, want, false)?;
             waiting.insert(number, Pending { is_last: true, ..pending });
         } else if !comes_whole && let What::Blocks(_, ranges) = &pending.entry.what {
             asker.tally.get().files += 1;
-            blocks.extend(ranges.numbers().map(|block| (pending.path.clone(), block)));
+            blocks.extend(within(ranges).map(|block| (pending.path.clone(), block)));
         }
     }
+}
+
+/// Has the kernel read blocks of a source file ahead, which processes will read without the node.
+fn read_ahead(path: &Path, mut blocks: impl Iterator<Item = u32>) -> rustix::io::Result<()> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = rustix::fs::open(path.as_bytes(), flags, Mode::empty())?;
+    blocks.try_for_each(|block| {
+        fadvise(&file, u64::from(block) * BLOCK_BYTES, NonZero::new(BLOCK_BYTES), Advice::WillNeed)
+    })
 }
 
 /// Returns the first request for an entry, and true if it needs no other.

@@ -100,6 +100,7 @@ impl Cluster {
             recover: false,
             lifeline_fd: None,
             whole_file_bytes_max: 16 << 20,
+            stored_file_bytes_max: None,
             preload: None,
             record_to: None,
             numa_replicas: None,

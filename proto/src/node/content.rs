@@ -67,6 +67,9 @@ impl Node {
             self.adopt_hard_link(&path, aspect);
             return;
         }
+        if block.is_none() && head.attr.size > self.config.limits.stored_file_bytes_max {
+            return self.end_read(&path, None);
+        }
         let aspect = if block.is_some() { aspect } else { aspect_of(&head) };
         if block.is_none() && self.is_large(&head) {
             self.end_read(&path, block);

@@ -58,7 +58,10 @@ impl Node {
         let is_known = self.entries.get(path).is_some();
         match self.entries.learn(path, fact) {
             Learned::New => self.note_forgettable(path, is_known),
-            Learned::Known => return true,
+            Learned::Known => {
+                self.wake(path);
+                return true;
+            }
             Learned::Contradiction => {
                 let tree = self.entries.get(path).is_some_and(|entry| entry.is_dir());
                 self.changed(path, tree);

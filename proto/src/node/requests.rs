@@ -3,12 +3,12 @@
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
-use headwater_abi::Path;
 use headwater_abi::wire::{Aspect, Message};
+use headwater_abi::{Attr, Path};
 
 use super::Node;
 use crate::entries::Lookup;
-use crate::entry::{Source, covers};
+use crate::entry::{Entry, Source, covers};
 use crate::pending::{Key, Route, Waiter};
 use crate::state::parent::Link;
 use crate::topology::{TreeId, Up};
@@ -243,8 +243,10 @@ impl Node {
         let execute = matches!(aspect, Aspect::Whole | Aspect::Block(0));
         let is_one_piece = aspect.block().is_some() || !self.config.forest.is_striped();
         let content_bytes_max = if is_one_piece { u64::MAX } else { self.config.limits.piece_bytes_max };
+        let file_bytes_max = if aspect.block().is_some() { u64::MAX } else { self.config.limits.stored_file_bytes_max };
         let path = path.clone();
-        self.outputs.push_back(Output::ReadFile { path, aspect: *aspect, have, execute, content_bytes_max });
+        let aspect = *aspect;
+        self.outputs.push_back(Output::ReadFile { path, aspect, have, execute, content_bytes_max, file_bytes_max });
         true
     }
 
@@ -255,10 +257,17 @@ impl Node {
             && self.entries.inode_hint(path).is_some_and(|inode| self.inodes.contains_key(&inode))
     }
 
+    /// Returns whether processes read this content from the source file, because the file is too large to be stored.
+    pub(super) fn is_read_directly(&self, entry: &Entry, aspect: Aspect) -> bool {
+        let is_too_large = |attr: &Attr| attr.size > self.config.limits.stored_file_bytes_max;
+        matches!(aspect, Aspect::Loadable | Aspect::Whole) && entry.is_file() && entry.attr().is_some_and(is_too_large)
+    }
+
     /// Wakes the waiters of all requests about `path` that can be answered now.
     pub(super) fn wake(&mut self, path: &Path) {
         let Some(entry) = self.entries.get(path) else { return };
-        let known: Vec<Key> = self.pending.keys_of(path).filter(|(_, aspect)| entry.knows(*aspect)).cloned().collect();
+        let is_answered = |aspect| entry.knows(aspect) || self.is_read_directly(entry, aspect);
+        let known: Vec<Key> = self.pending.keys_of(path).filter(|(_, aspect)| is_answered(*aspect)).cloned().collect();
         for key in known {
             self.release(&key);
         }

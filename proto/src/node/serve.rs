@@ -45,6 +45,9 @@ impl Node {
                 if entry.content_for(aspect).or_else(|| entry.large_for(aspect)).is_some() {
                     return self.serve_content(rank, path, aspect, position);
                 }
+                if self.is_read_directly(entry, aspect) {
+                    return self.serve_fact(rank, path);
+                }
             } else if self.entries.knows(path, aspect) {
                 return self.serve_fact(rank, path);
             }

@@ -53,6 +53,7 @@ pub fn config(mut words: Words<'_>) -> Config {
             "absence" => limits.parent_absence_ms_max = number(&mut words),
             "piece" => limits.piece_bytes_max = number(&mut words),
             "downloading" => limits.blocks_downloading_max = number(&mut words) as usize,
+            "stored-file" => limits.stored_file_bytes_max = number(&mut words),
             "store" => limits.store_bytes_max = number(&mut words),
             "chunks" => limits.chunks_in_flight_max = number(&mut words) as usize,
             "reads" => limits.reads_in_flight_max = number(&mut words) as usize,

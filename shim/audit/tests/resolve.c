@@ -41,14 +41,19 @@ static const char description[] =
 	"dir /sw/tree x\n"
 	"mark /sw/tree PASSTHROUGH TREE_PASSTHROUGH\n"
 	"unlistable /sw/closed\n"
-	"dir /sw/files whole run live\n"
+	"dir /sw/files whole run live large small kept\n"
 	"file /sw/files/whole\n"
 	"mark /sw/files/whole WHOLE LOADABLE\n"
 	"file /sw/files/run\n"
 	"mark /sw/files/run WHOLE EXECUTABLE\n"
 	"file /sw/files/live\n"
 	"mark /sw/files/live PASSTHROUGH WHOLE\n"
-	"file /sw/private/shared/file\n";
+	"file /sw/private/shared/file\n"
+	"stored 1000\n"
+	"file /sw/files/large 1001\n"
+	"file /sw/files/small 1000\n"
+	"file /sw/files/kept 1001\n"
+	"mark /sw/files/kept LOADABLE\n";
 
 #define ORIGINAL (-1)
 #define KNOWN 0
@@ -156,6 +161,10 @@ static void states(void)
 	check(AT_FDCWD, "/sw/files/whole", HW_WANT_EXECUTE, ORIGINAL, NULL);
 	check(AT_FDCWD, "/sw/files/live", HW_WANT_WHOLE, ORIGINAL, NULL);
 	check(AT_FDCWD, "/sw/files/live", HW_WANT_ATTR, ORIGINAL, NULL);
+	check(AT_FDCWD, "/sw/files/large", HW_WANT_LOADABLE, ORIGINAL, NULL);
+	check(AT_FDCWD, "/sw/files/large", HW_WANT_ATTR, KNOWN, "/sw/files/large");
+	check(AT_FDCWD, "/sw/files/kept", HW_WANT_LOADABLE, KNOWN, "/sw/files/kept");
+	CHECK(hwa_stores(1000) && !hwa_stores(1001), "a limit of 1000 bytes");
 }
 
 /* Relative paths start from the real directory, wherever it is. */

@@ -1,7 +1,8 @@
 //! The resident blocks of partial files.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fs::File;
+use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
@@ -17,6 +18,8 @@ pub struct Blocks {
     /// Marked whole files, whose reads are reported.
     pub(super) marks: Mutex<HashSet<Path>>,
     pub(super) mark_count: AtomicUsize,
+    /// Blocks that were read from source files.
+    direct: Mutex<HashMap<Path, BTreeSet<u32>>>,
 }
 
 /// Whole files that are marked at once.
@@ -70,8 +73,23 @@ impl Blocks {
         self.partial(path).is_some_and(|file| file.state.resident.iter().any(|word| word.load(Ordering::Acquire) != 0))
     }
 
-    /// Returns the numbers of the file's blocks in the store that were requested or read, ascending.
+    /// Notes that blocks were read from the source file, and not stored.
+    pub fn note_direct(&self, path: &Path, blocks: RangeInclusive<u32>) {
+        let mut direct = self.direct.lock().unwrap_or_else(PoisonError::into_inner);
+        match direct.get_mut(path) {
+            Some(noted) => noted.extend(blocks),
+            None => drop(direct.insert(path.clone(), blocks.collect())),
+        }
+    }
+
+    /// Returns the numbers of the file's blocks that processes requested or read, ascending.
     pub fn used(&self, path: &Path) -> Vec<u32> {
+        let mut all = self.direct.lock().unwrap_or_else(PoisonError::into_inner).get(path).cloned().unwrap_or_default();
+        all.extend(self.used_in_store(path));
+        all.into_iter().collect()
+    }
+
+    fn used_in_store(&self, path: &Path) -> Vec<u32> {
         let Some(file) = self.partial(path) else { return Vec::new() };
         let words = file.state.resident.iter().zip(&file.state.marked);
         let used = words.map(|(resident, marked)| resident.load(Ordering::Acquire) & !marked.load(Ordering::Relaxed));

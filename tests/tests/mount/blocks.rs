@@ -23,6 +23,9 @@ fn fixture() -> (Fixture, Content) {
     (fixture, content)
 }
 
+/// Otherwise a node that is alone reads large files from their source.
+const STORED: &str = "--stored-file-max=1G";
+
 fn bytes_read(counts: &Value) -> u64 {
     counts["bytes_read"].as_u64().expect("a count")
 }
@@ -35,7 +38,7 @@ fn only_what_is_read_travels() {
         Ok(mounted) => mounted,
         Err(reason) => return skipped(reason),
     };
-    let view = Mounting::of(mounted.path()).option("--whole-file-max").option("16M").mount();
+    let view = Mounting::of(mounted.path()).option("--whole-file-max=16M").option(STORED).mount();
     let file = File::open(view.join("big")).expect("there");
     // Offsets that are far apart and no sequence: there is nothing to read ahead.
     let offsets = [70 << 20, 10 << 20, 40 << 20];
@@ -104,6 +107,8 @@ fn blocks_that_several_processes_read_at_random() {
             processes - 1
         ))
     };
-    fixture.headwater().via(Mechanism::Namespace).same(&all(6));
-    fixture.headwater().via(Mechanism::Mount).option("--store-max").option("24M").same_output(&all(3));
+    fixture.headwater().via(Mechanism::Namespace).option(STORED).same(&all(6));
+    fixture.headwater().via(Mechanism::Mount).option("--store-max=24M").option(STORED).same_output(&all(3));
+    // By a node that is alone, from the source file.
+    fixture.headwater().via(Mechanism::Namespace).same_output(&all(6));
 }

@@ -1,5 +1,6 @@
 //! Processes that map files, share memory, and read one another's.
 
+mod large_files;
 mod own_disk;
 
 use std::path::PathBuf;

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
-use headwater_daemon::{LargeFiles, Memory, Mount, Report, SharedFs};
+use headwater_daemon::{Cached, LargeFiles, Memory, Mount, Report, SharedFs};
 use headwater_figures::text::{grouped, size};
 use serde::Serialize;
 
@@ -108,6 +108,8 @@ pub struct Summary {
     pub clients: Clients,
     /// FUSE requests to the mounts.
     pub mount: Mount,
+    /// What the nodes' caches had.
+    pub cached: Cached,
     /// Files that are too large to be stored, on the node that knows most of them.
     pub large: LargeFiles,
     /// Memory of the node that used most.
@@ -177,6 +179,8 @@ impl Summary {
             preload.files = preload.files.max(report.preload.files);
             preload.changed = preload.changed.max(report.preload.changed);
             preload.failed = preload.failed.max(report.preload.failed);
+            self.cached.files += report.cached.files;
+            self.cached.bytes += report.cached.bytes;
             if report.large.files >= self.large.files {
                 self.large = report.large;
             }
@@ -231,6 +235,10 @@ impl fmt::Display for Summary {
         )?;
         self.fmt_preload(f)?;
         self.fmt_asked(f)?;
+        if self.cached.files > 0 {
+            let files = count(self.cached.files, "file", "files");
+            writeln!(f, "  from caches         {files}, {}", size(self.cached.bytes))?;
+        }
         if self.large.files > 0 {
             let (files, max) = (count(self.large.files, "file", "files"), size(self.large.stored_bytes_max));
             writeln!(
@@ -387,6 +395,9 @@ mod tests {
         let preloaded = "preloaded           700 files, 812 entries of x.closure, 3 changed\n";
         assert!(summary.to_string().contains(preloaded), "{summary}");
         assert!(!summary.to_string().contains("large files"));
+        assert!(!summary.to_string().contains("caches"));
+        summary.cached = Cached { files: 2000, bytes: 3_000_000 };
+        assert!(summary.to_string().contains("from caches         2,000 files, 3.0 MB\n"), "{summary}");
         summary.large = LargeFiles { files: 3, stored_bytes_max: 16 << 20 };
         let large = "large files         3 files of more than 17 MB not stored; processes read the source files\n";
         assert!(summary.to_string().contains(large), "{summary}");

@@ -79,6 +79,9 @@ pub struct Config {
     /// [`Config::stored_file_bytes_max`].
     #[serde(default)]
     pub stored_file_bytes_max: Option<u64>,
+    /// A cache of the node that outlives the session.
+    #[serde(default)]
+    pub cache: Option<CacheOptions>,
     /// What is fetched before any request; the same on all nodes.
     #[serde(default)]
     pub preload: Option<Preload>,
@@ -92,6 +95,15 @@ pub struct Config {
     /// Links use libfabric if both ends have it.
     #[serde(default)]
     pub fabric: Option<Fabric>,
+}
+
+/// Where content is kept for later sessions.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CacheOptions {
+    /// A directory on the node; the user's cache is below it.
+    pub directory: PathBuf,
+    /// The most that it holds; by default, a quarter of what is free.
+    pub bytes_max: Option<u64>,
 }
 
 /// A RAM disk that is mounted nowhere.
@@ -203,7 +215,7 @@ impl Config {
     /// Returns the largest file of which content is stored, if there is a limit. A node that is alone shares with
     /// nobody, and a copy of a large file would cost it more than the file.
     pub fn stored_file_bytes_max(&self) -> Option<u64> {
-        let is_alone = self.ranks == 1 && !self.is_site_export && self.numa_replicas.is_none();
+        let is_alone = self.ranks == 1 && !self.is_site_export && self.numa_replicas.is_none() && self.cache.is_none();
         self.stored_file_bytes_max.or_else(|| is_alone.then_some(self.whole_file_bytes_max))
     }
 
@@ -244,6 +256,7 @@ impl Config {
             policy: self.policy,
             limits: Limits {
                 store_bytes_max: content_bytes_max(self.mount.is_some(), self.store_bytes_max),
+                has_cache: self.cache.is_some(),
                 stored_file_bytes_max: self.stored_file_bytes_max().unwrap_or(u64::MAX),
                 parent_absence_ms_max,
                 starting_ms_max: self.parent_wait_ms_max(),
@@ -291,6 +304,7 @@ pub(crate) mod tests {
             lifeline_fd: None,
             whole_file_bytes_max: 16 << 20,
             stored_file_bytes_max: None,
+            cache: None,
             preload: None,
             record_to: None,
             numa_replicas: None,

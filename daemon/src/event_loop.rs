@@ -66,6 +66,9 @@ pub(crate) fn serve(
         }
     }
     daemon.housekeeping.replicating.end();
+    if command == Command::Stop {
+        daemon.housekeeping.keeping.end();
+    }
     let (mount, mut table) = (daemon.frontends.mount, daemon.content.table);
     let is_orphaned = command == Command::Orphaned;
     if is_orphaned && let Some(config) = &config.mount {

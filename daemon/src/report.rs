@@ -24,6 +24,9 @@ pub struct Report {
     /// What was fetched before any request.
     #[serde(default)]
     pub preload: Preloaded,
+    /// What the node's cache had.
+    #[serde(default)]
+    pub cached: Cached,
     /// Files that are too large to be stored.
     #[serde(default)]
     pub large: LargeFiles,
@@ -33,6 +36,15 @@ pub struct Report {
     pub first_byte_unix_ms: Option<u64>,
     /// Time of the last complete file, in milliseconds since the epoch.
     pub last_file_unix_ms: Option<u64>,
+}
+
+/// Content that came from the node's cache.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cached {
+    /// Files, and blocks of large files.
+    pub files: u64,
+    /// Their bytes.
+    pub bytes: u64,
 }
 
 /// Files whose content is not stored, because they are large: processes read the source files.

@@ -5,7 +5,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use headwater_abi::wire::{Aspect, Change, Detail, Digest, Fact, FileHead, Message, TransferId};
-use headwater_abi::{Path, Want};
+use headwater_abi::{Attr, Path, Want};
 
 use crate::topology::Rank;
 
@@ -88,6 +88,8 @@ pub enum Input {
     FileRead { path: Path, aspect: Aspect, position: u64 },
     /// Last answer to [`Output::ReadFile`] if it fails, before or after opening.
     FileFailed { path: Path, aspect: Aspect, errno: u16 },
+    /// Answer to [`Output::FindCached`]: the head and digest of what was found. All of it is in the store.
+    Cached { path: Path, aspect: Aspect, found: Option<(FileHead, Digest)> },
     /// The store could not take this content (no space): it is dropped, and its clients use the source file.
     StoreFailed { path: Path, block: Option<u32> },
     /// An [`Output::Evict`] was refused, because a process has the file open or mapped.
@@ -160,6 +162,14 @@ pub enum Output {
         content_bytes_max: u64,
         /// Of a larger file nothing is read: only `FileOpened` follows.
         file_bytes_max: u64,
+    },
+    /// Look for content on this node that an earlier session has left, of a file with these attributes.
+    FindCached {
+        path: Path,
+        aspect: Aspect,
+        attr: Attr,
+        /// The stored ranges, to be skipped.
+        have: Option<FileHead>,
     },
     /// A parent will send this content: reserve space. Chunks are written at `head.locate(position)` before
     /// the node gets them.

@@ -2,6 +2,7 @@
 
 mod ahead;
 mod block;
+mod cached;
 mod compare;
 mod content;
 mod details;
@@ -110,6 +111,9 @@ pub struct Node {
     /// Files to read, and those being read.
     reads_waiting: VecDeque<Key>,
     reads: BTreeMap<Piece, Aspect>,
+    /// Content that is looked for in the node's cache, and what was not there.
+    finding: BTreeMap<Piece, Aspect>,
+    uncached: BTreeSet<Key>,
     /// Names to examine, as numbers in a directory's listing, and the number of batches in flight.
     batches_waiting: VecDeque<(Path, Range<usize>)>,
     batches_reading: usize,
@@ -172,6 +176,8 @@ impl Node {
             next_transfer: 1,
             reads_waiting: VecDeque::new(),
             reads: BTreeMap::new(),
+            finding: BTreeMap::new(),
+            uncached: BTreeSet::new(),
             batches_waiting: VecDeque::new(),
             batches_reading: 0,
             inodes: BTreeMap::new(),
@@ -219,6 +225,7 @@ impl Node {
             Input::FileOpened { path, aspect, head } => self.file_opened(path, aspect, head),
             Input::FileRead { path, aspect, position } => self.file_read(&path, aspect, position),
             Input::FileFailed { path, aspect, errno } => self.file_failed(&path, aspect, errno),
+            Input::Cached { path, aspect, found } => self.cached(&path, aspect, found),
             Input::StoreFailed { path, block } => self.store_failed(&path, block),
             Input::EvictRefused { path } => self.evict_refused(&path),
             Input::Room { store_bytes_max } => self.set_room(store_bytes_max),

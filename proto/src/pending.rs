@@ -74,6 +74,8 @@ pub(crate) struct PendingRequest {
 pub(crate) enum Route {
     /// This node's reader.
     Read,
+    /// This node's cache.
+    Cache,
     /// This parent.
     Parent(Rank),
     /// A parent that is not up yet.

@@ -198,6 +198,9 @@ fn input() -> impl Strategy<Value = Input> {
         4 => (path(), aspect(), position())
             .prop_map(|(path, aspect, position)| Input::FileRead { path, aspect, position }),
         1 => (path(), aspect(), any::<u16>()).prop_map(|(path, aspect, errno)| Input::FileFailed { path, aspect, errno }),
+        1 => (path(), aspect(), prop::option::of(head())).prop_map(|(path, aspect, head)| {
+            Input::Cached { path, aspect, found: head.map(|head| (head, Digest([3; 32]))) }
+        }),
         2 => (path(), 0..4u32).prop_map(|(path, block)| Input::RequestBlock { client: ClientId(0), path, block }),
         1 => (path(), block()).prop_map(|(path, block)| Input::Used { path, block }),
         1 => (path(), details()).prop_map(|(path, details)| Input::DetailsRead { path, details }),
@@ -239,6 +242,7 @@ enum Due {
     Fact(Path, Aspect),
     Details(Path, Vec<Box<[u8]>>),
     Open(Path, Aspect),
+    Find(Path, Aspect),
     Read(Path, Aspect, FileHead, u64),
     Want(Peer, Path, Aspect),
     Up(Rank),
@@ -261,6 +265,7 @@ impl Neighbours {
             Output::ReadListing { path } => Some(Due::Fact(path.clone(), Aspect::Listing)),
             Output::ReadDetails { path, names } => Some(Due::Details(path.clone(), names.clone())),
             Output::ReadFile { path, aspect, .. } => Some(Due::Open(path.clone(), *aspect)),
+            Output::FindCached { path, aspect, .. } => Some(Due::Find(path.clone(), *aspect)),
             Output::Send { to, message: Message::Want { path, aspect, .. } } => {
                 Some(Due::Want(*to, path.clone(), *aspect))
             }
@@ -289,6 +294,10 @@ impl Neighbours {
                 let head = fitting(head, aspect);
                 self.due.push(Due::Read(path.clone(), aspect, head.clone(), 0));
                 Input::FileOpened { path, aspect, head }
+            }
+            Due::Find(path, aspect) => {
+                let head = fitting(head, aspect);
+                Input::Cached { path, aspect, found: head.format.is_multiple_of(2).then_some((head, Digest([3; 32]))) }
             }
             Due::Read(path, aspect, head, position) => {
                 let total: u64 = head.ranges.iter().map(|r| r.1).sum();
@@ -424,6 +433,7 @@ impl Watch {
             Output::ReadEntry { path }
             | Output::ReadListing { path }
             | Output::ReadDetails { path, .. }
+            | Output::FindCached { path, .. }
             | Output::ReadFile { path, .. } => {
                 assert!(path.as_bytes().starts_with(b"/sw"));
             }
@@ -474,6 +484,7 @@ impl Watch {
 fn play(rank: u32, shape: Shape, policy: Policy, is_small: bool, steps: Vec<(u16, Step)>) {
     let store_bytes_max = if is_small { 300_120 } else { 10_000_000 };
     let limits = Limits {
+        has_cache: is_small,
         stored_file_bytes_max: if rank == 0 { 250_000 } else { u64::MAX },
         store_bytes_max,
         clients_waiting_max: 10,

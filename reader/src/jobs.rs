@@ -10,6 +10,8 @@ use headwater_abi::wire::{Aspect, Detail, Digest, Fact, FileHead};
 use headwater_store::Incoming;
 use rustix::io::Errno;
 
+use crate::cached::FindJob;
+
 /// A read job.
 #[derive(Debug)]
 pub enum ReadJob {
@@ -21,6 +23,8 @@ pub enum ReadJob {
     Details(Path, Vec<Box<[u8]>>),
     /// Read a file's content.
     File(FileJob),
+    /// Look for content in the node's cache.
+    Find(FindJob),
     /// Hash content in the store.
     Digest(DigestJob),
 }
@@ -77,6 +81,8 @@ pub enum ReadEvent {
     Details(Path, Vec<Detail>),
     /// A step of a job for content.
     File(FileJob, FileEvent),
+    /// The answer to a search in the cache: what is in the store now.
+    Found(FindJob, Option<(FileHead, Digest)>),
     /// The answer to a job for a digest; `None` if the copy can't be read.
     Digest(Path, Aspect, Option<Digest>),
 }

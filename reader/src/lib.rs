@@ -4,6 +4,7 @@
 //! with one look-up of the path's last component.
 
 mod all_users;
+mod cached;
 mod content;
 mod directories;
 mod facts;
@@ -12,6 +13,7 @@ mod pool;
 mod reader;
 mod sources;
 
+pub use cached::FindJob;
 pub use jobs::{DigestJob, FileError, FileEvent, FileJob, Opened, ReadEvent, ReadJob};
 pub use pool::Pool;
 pub use reader::SharedFs;

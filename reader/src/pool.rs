@@ -8,9 +8,11 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use headwater_abi::wire::Aspect;
+use headwater_cache::Cache;
 use headwater_store::digest_of;
 use mio::Waker;
 
+use crate::cached;
 use crate::jobs::{DigestJob, FileError, FileEvent, Opened, ReadEvent, ReadJob};
 use crate::reader::Reader;
 use crate::reader::SharedFs;
@@ -40,6 +42,7 @@ pub struct Pool {
 #[derive(Clone, Debug)]
 struct Worker {
     reader: Arc<Reader>,
+    cache: Option<Arc<Cache>>,
     jobs: Receiver<ReadJob>,
     event: Sender<ReadEvent>,
     waker: Arc<Waker>,
@@ -51,14 +54,14 @@ struct Worker {
 
 impl Pool {
     /// Creates a pool that wakes the event loop for events. With `for_all_users`, it reads only what all users may
-    /// read.
-    pub fn new(waker: Arc<Waker>, opened: Opened, for_all_users: bool) -> Pool {
+    /// read. It looks for content in `cache`.
+    pub fn new(waker: Arc<Waker>, opened: Opened, for_all_users: bool, cache: Option<Arc<Cache>>) -> Pool {
         let reader = Arc::new(Reader::new(opened, for_all_users));
         let (jobs, jobs_out) = unbounded();
         let (events_in, event) = bounded(EVENTS_MAX);
         let open_jobs = Arc::default();
         let is_notified = Arc::default();
-        let worker = Worker { reader, jobs: jobs_out, event: events_in, waker, is_notified, open_jobs };
+        let worker = Worker { reader, cache, jobs: jobs_out, event: events_in, waker, is_notified, open_jobs };
         Pool { jobs, pending: Vec::new(), worker, event, threads: 0 }
     }
 
@@ -170,6 +173,10 @@ impl Worker {
             ReadJob::Details(path, names) => {
                 let details = self.reader.details(&path, names);
                 Some(ReadEvent::Details(path, details))
+            }
+            ReadJob::Find(job) => {
+                let found = self.cache.as_deref().and_then(|cache| cached::find(cache, &job, buffer));
+                Some(ReadEvent::Found(job, found))
             }
             ReadJob::Digest(DigestJob { path, aspect, head, copy }) => {
                 let digest = digest_of(&head, |bytes, offset| copy.read_exact_at(bytes, offset));

@@ -58,6 +58,7 @@ pub fn mount(options: &MountOptions) -> Result<u8> {
         opened: &Opened::default(),
         whole_file_bytes_max: options.storage.whole_file_max,
         stored_file_bytes_max: options.storage.stored_file_max,
+        cache: options.storage.cache(),
         via: Some(&via),
         opening: options.opening.named(),
         verbose: options.verbose,

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum, ValueHint};
+use headwater_daemon::CacheOptions;
 use headwater_fuse::init::Opening;
 
 use super::headings::{MECHANISM, STORE};
@@ -31,6 +32,24 @@ pub struct StoreOptions {
     #[arg(long, value_name = "BYTES", env = "HEADWATER_STORED_FILE_MAX", value_parser = parse_bytes,
           help_heading = STORE)]
     pub stored_file_max: Option<u64>,
+
+    /// A directory on each node, such as a local disk, in which content is kept for later sessions of this user: what
+    /// is there and has not changed is not fetched again
+    #[arg(long, value_name = "DIR", env = "HEADWATER_CACHE", value_hint = ValueHint::DirPath, help_heading = STORE)]
+    cache: Option<PathBuf>,
+
+    /// The most that the cache of one node holds [default: a quarter of what is free in it]
+    #[arg(long, value_name = "BYTES", env = "HEADWATER_CACHE_MAX", value_parser = parse_bytes, help_heading = STORE)]
+    cache_max: Option<u64>,
+}
+
+impl StoreOptions {
+    /// Returns where content is kept for later sessions.
+    pub fn cache(&self) -> Option<CacheOptions> {
+        let directory = self.cache.as_ref().filter(|directory| !directory.as_os_str().is_empty())?;
+        let directory = std::path::absolute(directory).ok()?;
+        Some(CacheOptions { directory, bytes_max: self.cache_max })
+    }
 }
 
 /// How a mount lets files be opened.

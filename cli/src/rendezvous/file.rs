@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 use headwater_abi::wire;
-use headwater_daemon::{Fabric, Policy, Preload, SessionId, SessionKey};
+use headwater_daemon::{CacheOptions, Fabric, Policy, Preload, SessionId, SessionKey};
 use headwater_fuse::init::Opening;
 use serde::{Deserialize, Serialize};
 
@@ -61,6 +61,9 @@ pub struct Service {
     /// Larger files are read from their source, if there is a limit.
     #[serde(default)]
     pub stored_file_bytes_max: Option<u64>,
+    /// Where content is kept for later sessions.
+    #[serde(default)]
+    pub cache: Option<CacheOptions>,
     /// The opening mode of a mount.
     pub opening: Option<Opening>,
     /// Files to fetch before processes request them.
@@ -212,6 +215,7 @@ mod tests {
             numa_replicas: false,
             whole_file_bytes_max: 1 << 20,
             stored_file_bytes_max: None,
+            cache: None,
             opening: None,
             preload: None,
             records: false,

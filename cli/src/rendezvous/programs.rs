@@ -114,6 +114,7 @@ pub fn service(
         numa_replicas: options.numa_replicas,
         whole_file_bytes_max: options.storage.whole_file_max,
         stored_file_bytes_max: options.storage.stored_file_max,
+        cache: options.storage.cache(),
         opening: options.opening.named(),
         preload: preload::prepare(&options.preload, &paths::on_nodes(&options.map, &file), &working_directory()),
         records: false,

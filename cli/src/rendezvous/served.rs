@@ -118,6 +118,7 @@ impl Attempt<'_> {
             opened: &opened,
             whole_file_bytes_max: service.whole_file_bytes_max,
             stored_file_bytes_max: service.stored_file_bytes_max,
+            cache: service.cache.clone(),
             via: if mechanism == Mechanism::Audit { None } else { Some(&via) },
             opening: service.opening,
             verbose: service.verbose,

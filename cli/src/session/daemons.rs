@@ -12,7 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
-use headwater_daemon::{Config, Fabric, Policy, Preload, Report, SessionId};
+use headwater_daemon::{CacheOptions, Config, Fabric, Policy, Preload, Report, SessionId};
 use headwater_fuse::init::Opening;
 use headwater_store::layout::NodeDir;
 use headwater_supervisor::{SupervisorConfig, Via, WORKERS_DEFAULT};
@@ -54,6 +54,8 @@ pub struct Settings<'a> {
     pub whole_file_bytes_max: u64,
     /// Larger files are read from their source, if there is a limit.
     pub stored_file_bytes_max: Option<u64>,
+    /// Where content is kept for later sessions.
+    pub cache: Option<CacheOptions>,
     /// Returns how a node's mount is made; without mounts the daemons need no supervisors.
     pub via: Option<&'a dyn Fn(u32) -> Via>,
     /// The opening mode of the mount, unless it is measured.
@@ -147,6 +149,7 @@ impl Settings<'_> {
             lifeline_fd: None,
             whole_file_bytes_max: self.whole_file_bytes_max,
             stored_file_bytes_max: self.stored_file_bytes_max,
+            cache: self.cache.clone(),
             preload: self.preload.cloned(),
             record_to: self.records.then(|| session.recorded_path()).filter(|_| rank.0 == self.arrangement.servers),
             numa_replicas: self.numa_replicas.then(|| DOMAINS.into()),

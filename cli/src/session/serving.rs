@@ -138,6 +138,7 @@ impl ServiceRequest<'_> {
             opened: self.opened,
             whole_file_bytes_max: storage.whole_file_max,
             stored_file_bytes_max: storage.stored_file_max,
+            cache: storage.cache(),
             via: if mechanism == Mechanism::Audit { None } else { Some(&via) },
             opening: options.service.opening.named(),
             verbose: options.service.verbose,

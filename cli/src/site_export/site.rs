@@ -124,6 +124,7 @@ impl Site {
             lifeline_fd: None,
             whole_file_bytes_max: local.storage.whole_file_max,
             stored_file_bytes_max: None,
+            cache: local.storage.cache(),
             preload: None,
             record_to: None,
             numa_replicas: None,

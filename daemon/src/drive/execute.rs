@@ -101,6 +101,7 @@ impl Daemon {
                 return self.feed(Input::DetailsRead { path, details });
             }
             ReadEvent::Digest(path, aspect, digest) => return self.feed(Input::Digested { path, aspect, digest }),
+            ReadEvent::Found(job, found) => return self.found_cached(job, found),
             ReadEvent::File(job, event) => (job, event),
         };
         let block = job.block();
@@ -198,6 +199,7 @@ impl Daemon {
                     incoming,
                 });
             }
+            Output::FindCached { path, aspect, attr, have } => self.find_cached(path, aspect, attr, have),
             Output::Receive { from, transfer, path, block, head, position, have } => {
                 self.receive((from, transfer), (path, block), head, position, have);
             }
@@ -269,7 +271,7 @@ impl Daemon {
     }
 
     /// If the store is short of room, makes it free unused memory.
-    fn find_room(&mut self) {
+    pub(super) fn find_room(&mut self) {
         let now = self.now();
         if self.content.store.budget().is_short() {
             self.content.store.find_room(now);
@@ -310,7 +312,7 @@ impl Daemon {
         tracing::warn!(%path, rank = from.0, ?address, "a node has sent damaged content, which is fetched from another node. If this recurs, check that node's memory and network");
     }
 
-    fn incoming(&mut self, path: &Path, block: Option<u32>, size: u64) -> io::Result<Arc<Incoming>> {
+    pub(super) fn incoming(&mut self, path: &Path, block: Option<u32>, size: u64) -> io::Result<Arc<Incoming>> {
         match block {
             None => Ok(self.content.store.incoming(path)),
             Some(number) => self.content.store.incoming_block(path, number, size),
@@ -338,15 +340,17 @@ impl Daemon {
                         self.content.store.blocks().mark(&path);
                     }
                     self.content.table.content(&path, aspect, &head, ino);
+                    self.keep(&path, aspect, &head);
                     self.replicate(&path, &head);
                 }
                 Err(error) => self.store_failed(path, None, &error),
             },
             // Stored by `execute_outputs`, and published as `Content`.
             Publication::Arrived { .. } => {}
-            Publication::Block { path, block, is_marked, .. } => {
-                if let Err(error) = self.content.store.complete_block(&path, block, is_marked) {
-                    self.store_failed(path, Some(block), &error);
+            Publication::Block { path, block, is_marked, head } => {
+                match self.content.store.complete_block(&path, block, is_marked) {
+                    Ok(()) => self.keep(&path, Aspect::Block(block), &head),
+                    Err(error) => self.store_failed(path, Some(block), &error),
                 }
             }
             Publication::HardLink { path, target, aspect, head } => {

@@ -2,6 +2,7 @@
 //!
 //! Each file here has the inputs and outputs of one subsystem. The subsystems don't depend on the driver.
 
+mod cached;
 mod clear;
 mod control;
 mod execute;
@@ -32,6 +33,7 @@ use self::timeline::Timeline;
 use crate::clients::{ClientIds, Clients};
 use crate::control_socket::{Clearings, ControlSocket, Refreshes};
 use crate::generation::Generations;
+use crate::keeping::Keeping;
 use crate::preload::Preloading;
 use crate::pressure::Pressure;
 use crate::replicas::Replicating;
@@ -92,6 +94,7 @@ pub(crate) struct Housekeeping {
     pub(crate) timeline: Timeline,
     pub(crate) pressure: Pressure,
     pub(crate) preloading: Preloading,
+    pub(crate) keeping: Keeping,
     pub(crate) replicating: Replicating,
     /// Source files that were found changed.
     pub(crate) changes: Changed,

@@ -27,6 +27,7 @@ impl Daemon {
             }),
             mount: self.frontends.mount.as_ref().map(headwater_mount::Mount::report).unwrap_or_default(),
             preload: self.housekeeping.preloading.report(),
+            cached: self.housekeeping.keeping.found,
             large: self.large_files(),
             memory: Memory {
                 store_bytes: self.content.store.bytes(),

@@ -16,6 +16,7 @@ use headwater_store::layout::NodeDir;
 use headwater_store::{Following, Store, Table, view};
 use mio::{Poll, Registry, Waker};
 
+use super::cached;
 use super::timeline::Timeline;
 use super::tokens::{CLIENTS, CONTROL_SOCKET, FIRST_FREE, PEERS, PRESSURE, WAKER};
 use super::{Content, Daemon, Driver, Frontends, Housekeeping, Reactor};
@@ -24,6 +25,7 @@ use crate::config::Config;
 use crate::control_socket::{Clearings, ControlSocket, Refreshes};
 use crate::error::{DaemonError, failed};
 use crate::generation::Generations;
+use crate::keeping::Keeping;
 use crate::mounts;
 use crate::preload::Preloading;
 use crate::pressure::Pressure;
@@ -39,6 +41,8 @@ impl Daemon {
         let scope = config.scope_paths()?;
         let poll = Poll::new().map_err(system("watch sockets"))?;
         let registry = poll.registry();
+        let cache = cached::open(config);
+        let config = &Config { cache: config.cache.clone().filter(|_| cache.is_some()), ..config.clone() };
         let (node, mut store, table) = recovery::begin(config, &scope)?;
         note_readers(&mut store, config);
         store.budget().set_max(config.store_bytes_max);
@@ -67,7 +71,8 @@ impl Daemon {
             Driver { node, inbox: VecDeque::new(), received_content: Vec::new(), deferred_outputs: VecDeque::new() };
         let frontends = frontends(config, clients, mount, control_socket);
         let preloading = Preloading::start(config, &scope, &waker);
-        let readers = Pool::new(waker, opened, config.is_site_export);
+        let keeping = Keeping::start(cache.clone());
+        let readers = Pool::new(waker, opened, config.is_site_export, cache);
         Ok(Daemon {
             driver,
             content: Content {
@@ -85,6 +90,7 @@ impl Daemon {
                 timeline: Timeline::default(),
                 pressure,
                 preloading,
+                keeping,
                 replicating,
                 changes: Changed::default(),
             },

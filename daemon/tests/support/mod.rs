@@ -101,6 +101,7 @@ impl Cluster {
             lifeline_fd: None,
             whole_file_bytes_max: 16 << 20,
             stored_file_bytes_max: None,
+            cache: None,
             preload: None,
             record_to: None,
             numa_replicas: None,

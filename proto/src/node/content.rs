@@ -1,6 +1,7 @@
 //! Content in transit: from the reader or a parent into the store, and on to children as it arrives.
 
 use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
@@ -144,6 +145,7 @@ impl Node {
         }
         self.admit_content(&path, aspect, &head)?;
         let Some((head, reserved)) = self.reserve(&path, head) else { return Err(Refusal::Impossible) };
+        self.stop_finding(&path, None);
         self.receive_instead_of_reading(from, &path, None);
         let have = self.published(&path);
         if let Some(entry) = self.entries.get_mut(&path) {
@@ -263,6 +265,7 @@ impl Node {
     fn begin(&mut self, path: &Path, aspect: Aspect, head: FileHead, source: Source) -> bool {
         let Some((head, reserved)) = self.reserve(path, head) else { return false };
         let (head, block) = (Arc::new(head), aspect.block());
+        self.stop_finding(path, block);
         let Some(entry) = self.entries.get_mut(path) else { return false };
         let unevictable = Vec::new();
         entry.set_arriving(Arriving { aspect, head: head.clone(), position: 0, reserved, source, unevictable });
@@ -288,7 +291,7 @@ impl Node {
 
     /// Reserves room for content. Returns its head, with the attributes that were seen first so that all
     /// nodes agree, and the bytes that it will take; `None` if there is no room.
-    fn reserve(&mut self, path: &Path, mut head: FileHead) -> Option<(FileHead, u64)> {
+    pub(super) fn reserve(&mut self, path: &Path, mut head: FileHead) -> Option<(FileHead, u64)> {
         let entry = self.entries.get(path)?;
         head.attr = *entry.attr().expect("a file has attributes");
         let reserved = entry.stored.as_ref().map_or_else(|| head.content_bytes(), |stored| stored.missing_bytes(&head));
@@ -303,7 +306,7 @@ impl Node {
     fn receive_instead_of_reading(&mut self, from: Rank, path: &Path, block: Option<u32>) {
         self.end_read(path, block);
         for key in aspects_of(block).map(|aspect| (path.clone(), aspect)) {
-            if self.pending.route(&key) == Some(Route::Read) {
+            if matches!(self.pending.route(&key), Some(Route::Read | Route::Cache)) {
                 self.pending.set_route(&key, Route::Parent(from));
             }
         }
@@ -343,8 +346,15 @@ impl Node {
             return self.children.wake(&piece);
         }
         self.take_in(path, aspect, &head, reserved, digest);
-        let is_marked = self.is_content_marked(path, block);
-        let (path, head) = (path.clone(), (*head).clone());
+        self.publish_content(path, aspect, (*head).clone());
+    }
+
+    /// Publishes content that was taken in, and wakes all that wait for it.
+    pub(super) fn publish_content(&mut self, path: &Path, aspect: Aspect, head: FileHead) {
+        let (path, block) = (path.clone(), aspect.block());
+        // The cache keeps it, and may have it when it is evicted here.
+        self.uncached.remove(&(path.clone(), aspect));
+        let is_marked = self.is_content_marked(&path, block);
         match block {
             None => self.publish(Publication::Content { path: path.clone(), aspect, head, is_marked }),
             Some(block) => {
@@ -362,7 +372,7 @@ impl Node {
     }
 
     /// Publishes content that is about to be stored in `bytes` bytes, and drops what else arrives of it.
-    fn take_in(&mut self, path: &Path, aspect: Aspect, head: &FileHead, bytes: u64, digest: Option<Digest>) {
+    pub(super) fn take_in(&mut self, path: &Path, aspect: Aspect, head: &FileHead, bytes: u64, digest: Option<Digest>) {
         if aspect == Aspect::Whole {
             self.drop_pieces(path);
         }
@@ -470,13 +480,11 @@ impl Node {
         for &block in &arriving {
             self.drop_arriving(path, block, true);
         }
-        let mut reads: Vec<Piece> = Vec::new();
-        if !self.reads.is_empty() {
-            let of_path = self.reads.range((path.clone(), None)..=(path.clone(), Some(u32::MAX)));
-            reads.extend(of_path.map(|(piece, _)| piece.clone()));
-        }
-        for (path, block) in reads {
+        for (path, block) in pieces_of(&self.reads, path) {
             self.end_read(&path, block);
+        }
+        for (path, block) in pieces_of(&self.finding, path) {
+            self.stop_finding(&path, block);
         }
         // What was forwarded while it arrived may be stored by other means.
         arriving.iter().for_each(|&block| self.children.wake(&(path.clone(), block)));
@@ -515,6 +523,14 @@ impl Node {
             Some(number) => self.lose_block(path, number),
         }
     }
+}
+
+/// Returns the pieces of this path.
+fn pieces_of(pieces: &BTreeMap<Piece, Aspect>, path: &Path) -> Vec<Piece> {
+    if pieces.is_empty() {
+        return Vec::new();
+    }
+    pieces.range((path.clone(), None)..=(path.clone(), Some(u32::MAX))).map(|(piece, _)| piece.clone()).collect()
 }
 
 pub(super) fn is_content_head(head: &FileHead, aspect: Aspect) -> bool {

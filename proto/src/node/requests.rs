@@ -84,10 +84,10 @@ impl Node {
         if let Some(arriving) = self.entries.get(&path).and_then(|e| e.arriving.as_ref()) {
             return (path, arriving.aspect);
         }
-        // To read a block, the reader needs the file's size.
-        let is_unsized =
-            aspect.block().is_some() && self.entries.get(&path).is_none() && self.is_reader_of(&path, aspect);
-        if is_unsized || self.is_linked_by_hint(&path) {
+        // To read a block, the reader needs the file's size; a cache needs all attributes.
+        let needs_attributes =
+            self.config.limits.has_cache || (aspect.block().is_some() && self.is_reader_of(&path, aspect));
+        if (needs_attributes && self.entries.get(&path).is_none()) || self.is_linked_by_hint(&path) {
             return (path, Aspect::Entry);
         }
         (path, aspect)
@@ -144,6 +144,9 @@ impl Node {
 
     /// Sends a request and returns its route; `None` if there is none now.
     pub(super) fn dispatch(&mut self, key: &Key, tree: TreeId) -> Option<Route> {
+        if let Some(route) = self.find_cached(key) {
+            return Some(route);
+        }
         let (rank, tree) = match self.route(key, tree) {
             (Up::Unreachable, _) => return None,
             (Up::Reader, _) => {

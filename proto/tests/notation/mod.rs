@@ -53,6 +53,7 @@ pub fn config(mut words: Words<'_>) -> Config {
             "absence" => limits.parent_absence_ms_max = number(&mut words),
             "piece" => limits.piece_bytes_max = number(&mut words),
             "downloading" => limits.blocks_downloading_max = number(&mut words) as usize,
+            "cache" => limits.has_cache = true,
             "stored-file" => limits.stored_file_bytes_max = number(&mut words),
             "store" => limits.store_bytes_max = number(&mut words),
             "chunks" => limits.chunks_in_flight_max = number(&mut words) as usize,
@@ -101,6 +102,11 @@ pub fn input(line: &str) -> Input {
         "opened" => Input::FileOpened { path: path_in(w), aspect: aspect(w), head: head(w) },
         "read" => Input::FileRead { path: path_in(w), aspect: aspect(w), position: number(w) },
         "failed" => Input::FileFailed { path: path_in(w), aspect: aspect(w), errno: number(w) as u16 },
+        "cached" => {
+            let (path, aspect) = (path_in(w), aspect(w));
+            Input::Cached { path, aspect, found: Some((head(w), Digest([0; 32]))) }
+        }
+        "not-cached" => Input::Cached { path: path_in(w), aspect: aspect(w), found: None },
         "store-failed" => Input::StoreFailed { path: path_in(w), block: w.next().map(|block| parse(block) as u32) },
         "refused" => Input::EvictRefused { path: path_in(w) },
         other => refresh::input(other, w).unwrap_or_else(|| panic!("no such input: {other}")),
@@ -351,6 +357,10 @@ pub fn show(output: &Output) -> String {
         Output::ReadFile { path, aspect, have, .. } => {
             let have = have.as_ref().map_or(String::new(), |head| format!(" have {}", show_head(head)));
             format!("read-file {path} {}{have}", show_aspect(*aspect))
+        }
+        Output::FindCached { path, aspect, have, .. } => {
+            let have = have.as_ref().map_or(String::new(), |head| format!(" have {}", show_head(head)));
+            format!("find-cached {path} {}{have}", show_aspect(*aspect))
         }
         Output::Receive { from, transfer, path, block, head, position, have } => {
             let (block, position) = (show_block(*block), show_position(*position));

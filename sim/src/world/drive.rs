@@ -86,6 +86,7 @@ impl World {
                 ensure(was_wanted, || "a refresh fails that was not requested".into())
             }
             Output::Cleared { .. } => Err("this was not requested".into()),
+            Output::FindCached { .. } => Err("no simulated node has a cache".into()),
             Output::Disconnect { peer, reason } => Err(format!("{peer:?} is blamed: {reason}")),
         }
     }

@@ -68,6 +68,11 @@ impl Blocks {
         }
     }
 
+    /// Returns the copy that has a block; its mark stays.
+    pub fn resident(&self, path: &Path, block: u32) -> Option<Arc<Partial>> {
+        self.partial(path).filter(|file| file.has(block))
+    }
+
     /// Returns true if any block of this file is in the store.
     pub fn has_any(&self, path: &Path) -> bool {
         self.partial(path).is_some_and(|file| file.state.resident.iter().any(|word| word.load(Ordering::Acquire) != 0))

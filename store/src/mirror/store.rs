@@ -225,6 +225,11 @@ impl Store {
         self.has(path).then(|| self.copy_of(path))
     }
 
+    /// Returns where the copy of `path` is, if there is one.
+    pub fn path_of(&self, path: &Path) -> PathBuf {
+        self.copy_of(path)
+    }
+
     /// Discards the incoming content of `path`, or of a block of it. The mirror is unchanged.
     pub fn discard(&mut self, path: &Path, block: Option<u32>) {
         let Some(incoming) = self.incoming.remove(&(path.clone(), block)) else { return };

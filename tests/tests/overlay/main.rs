@@ -2,6 +2,7 @@
 //! links, and that the shared file system is read once.
 
 mod absence;
+mod cache;
 mod deaths;
 mod once;
 mod preload;

@@ -15,7 +15,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("headwater-model", &["headwater-abi", "headwater-topology", "headwater-proto"]),
     ("headwater-fuse", &["headwater-abi"]),
     ("headwater-store", &["headwater-abi", "headwater-proto"]),
-    ("headwater-reader", &["headwater-abi", "headwater-closure", "headwater-store"]),
+    ("headwater-cache", &["headwater-abi", "headwater-store"]),
+    ("headwater-reader", &["headwater-abi", "headwater-cache", "headwater-closure", "headwater-store"]),
     ("headwater-overlay", &["headwater-abi", "headwater-proto", "headwater-store"]),
     ("headwater-mount", &["headwater-abi", "headwater-fuse", "headwater-proto", "headwater-store"]),
     (
@@ -24,6 +25,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "headwater-abi",
             "headwater-topology",
             "headwater-proto",
+            "headwater-cache",
             "headwater-closure",
             "headwater-fuse",
             "headwater-store",

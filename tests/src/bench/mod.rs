@@ -16,6 +16,7 @@ mod startup;
 mod statistics;
 mod storm;
 mod table;
+mod torch;
 
 use std::path::PathBuf;
 
@@ -29,7 +30,7 @@ pub use table::Table;
 type Measure = fn(&mut Report);
 
 /// All benchmarks, by name; `mount` names all that begin with it, and so do `overlay`, `simulate` and `spawn`.
-const ALL: [(&str, Measure); 27] = [
+const ALL: [(&str, Measure); 28] = [
     ("startup", startup::run),
     ("operations", counts::run),
     ("scale", scale::run),
@@ -41,6 +42,7 @@ const ALL: [(&str, Measure); 27] = [
     ("mount-upcalls", mount::fuse_requests),
     ("mount-memory", mount::resident),
     ("mount-kills", mount::kills),
+    ("torch", torch::run),
     ("overlay-broadcast", overlay::broadcast),
     ("overlay-latency", overlay::latency),
     ("overlay-files", overlay::files),

@@ -1,8 +1,7 @@
 //! The cache's directory.
 
-use std::fs::{File, Permissions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -63,8 +62,9 @@ fn check_private(dir: &Path) -> io::Result<()> {
     if found.uid() != rustix::process::geteuid().as_raw() {
         return denied("belongs to another user");
     }
+    // Others could have put content there, under names that lead to it.
     if found.mode() & 0o077 != 0 {
-        File::open(dir)?.set_permissions(Permissions::from_mode(0o700))?;
+        return denied("is open to other users; remove it");
     }
     Ok(())
 }
@@ -72,6 +72,8 @@ fn check_private(dir: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt;
 
     #[test]
     fn it_is_the_users_own() {
@@ -80,8 +82,7 @@ mod tests {
         let own = cache.root.parent().unwrap();
         assert_eq!(own.metadata().unwrap().mode() & 0o777, 0o700);
         std::fs::set_permissions(own, Permissions::from_mode(0o777)).unwrap();
-        Cache::open(&dir.path().join("a/b"), Some(1)).unwrap();
-        assert_eq!(own.metadata().unwrap().mode() & 0o777, 0o700, "what others could have put there is not trusted");
+        assert_eq!(Cache::open(&dir.path().join("a/b"), Some(1)).unwrap_err().kind(), io::ErrorKind::PermissionDenied);
         std::fs::remove_dir_all(own).unwrap();
         std::os::unix::fs::symlink("/tmp", own).unwrap();
         assert_eq!(Cache::open(&dir.path().join("a/b"), Some(1)).unwrap_err().kind(), io::ErrorKind::PermissionDenied);

@@ -88,7 +88,7 @@ impl Cache {
     /// Keeps content. `read` fills a buffer from an offset of the file. Returns true if it is kept now, or was.
     ///
     /// # Errors
-    /// `read` fails, or the cache can't be written; nothing is kept from then on.
+    /// `read` fails; or the cache can't be written, and nothing more is kept.
     pub fn keep(
         &self,
         key: Key,

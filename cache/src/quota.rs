@@ -44,8 +44,9 @@ impl Quota {
     pub(crate) fn has_room(&mut self, bytes: u64) -> bool {
         let bytes = bytes + FILE_BYTES;
         let used = self.used.unwrap_or_else(|| self.objects().map(|object| object.bytes).sum());
-        let Ok(free) = self.bytes_free() else { return false };
-        let max = *self.bytes_max.get_or_insert((free + used) / FREE_SHARE);
+        let share = || Some((self.bytes_free().ok()? + used) / FREE_SHARE);
+        let Some(max) = self.bytes_max.or_else(share) else { return false };
+        self.bytes_max = Some(max);
         let has_room = bytes <= max;
         let used = if !has_room || used + bytes <= max { used } else { self.evict(max * KEPT_TENTHS / 10, bytes) };
         self.used = Some(if has_room { used + bytes } else { used });

@@ -18,7 +18,8 @@ const FLAGS: &str = "-Cpasses=sancov-module \
     -Cllvm-args=-sanitizer-coverage-trace-compares \
     -Ccodegen-units=1 -Cdebug-assertions -Coverflow-checks --cfg fuzzing";
 
-const LIMITS: &[&str] = &["-rss_limit_mb=2048", "-timeout=10", "-print_final_stats=1"];
+/// An input's time is wall time, so that it has room for a machine that is busy with something else.
+const LIMITS: &[&str] = &["-rss_limit_mb=2048", "-timeout=30", "-print_final_stats=1"];
 
 /// How fuzzing one target ended.
 #[derive(Debug)]

@@ -4,6 +4,7 @@
 //! through `exec`, forwards signals, and at the end collects the daemons' reports and removes all
 //! files. On any failure the program runs without Headwater.
 
+mod ahead;
 mod closures;
 mod commands;
 mod control;
@@ -22,6 +23,8 @@ mod preload;
 mod process;
 mod rendezvous;
 mod report;
+mod seal;
+mod secret;
 mod self_exec;
 mod session;
 mod shim;
@@ -90,6 +93,7 @@ fn run(command: Command, matches: &ArgMatches) -> ExitCode {
             options.run.settle(of("record"), std::env::var_os(launch::SESSION).is_some());
             commands::record::record(options)
         }
+        Command::Seal(options) => seal::make(&options),
         Command::Closures(options) => commands::closures::closures(&options),
         Command::Mount(mut options) => {
             options.shape.settle(of("mount"), false);

@@ -17,6 +17,7 @@ use crate::control::options::{ClearOptions, RefreshOptions, StatsOptions};
 use crate::help::options::{Generate, HelpOptions};
 use crate::io::commands::IoCommand;
 use crate::mount::options::{MOUNT_HELP, MountOptions, UnmountOptions};
+use crate::seal::options::{SEAL_HELP, SealOptions};
 use crate::simulate::options::{PLAN_HELP, PlanOptions, SIMULATE_HELP, SimulateOptions};
 use crate::site_export::options::{JOIN_HELP, JoinOptions, KEY_HELP, KeyOptions, SERVE_HELP, ServeOptions};
 use crate::spawn::options::{SPAWN_HELP, SpawnOptions};
@@ -114,6 +115,9 @@ pub enum Command {
     /// Run a program on one node, and write down which files it uses, for `headwater run --preload`
     #[command(after_help = RECORD_HELP, override_usage = RECORD_USAGE)]
     Record(RecordOptions),
+    /// Write digests of all files that a program uses, signed, for `headwater run --sealed`
+    #[command(after_help = SEAL_HELP)]
+    Seal(SealOptions),
     /// Show what runs have left for the next runs of the same programs
     #[command(after_help = CLOSURES)]
     Closures(ClosuresOptions),

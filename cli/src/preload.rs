@@ -44,9 +44,12 @@ pub fn prepare(option: &PreloadOption, program: &Path, cwd: &Path) -> Option<Pre
         PreloadOption::Off => None,
         PreloadOption::Auto => of_program(program, cwd),
         PreloadOption::File(file) => match read(&cwd.join(file), cwd) {
-            Ok(entries) => {
-                Some(Preload::List(PreloadList { name: file.display().to_string(), is_learnt: false, entries }))
-            }
+            Ok(entries) => Some(Preload::List(PreloadList {
+                name: file.display().to_string(),
+                is_learnt: false,
+                is_complete: false,
+                entries,
+            })),
             Err(error) => {
                 log(format_args!("warning: {error:#}. The program runs without preloading"));
                 None

@@ -10,6 +10,8 @@ use headwater_daemon::{Cached, LargeFiles, Memory, Mount, Report, SharedFs};
 use headwater_figures::text::{grouped, size};
 use serde::Serialize;
 
+use crate::message::log;
+use crate::status::FAILURE;
 use crate::via::{Choice, Mechanism};
 
 /// When the session started, on both clocks.
@@ -96,6 +98,8 @@ pub struct Summary {
     pub off: Option<String>,
     /// Why a node used TCP in place of libfabric, and how many did.
     pub tcp_instead: Option<(String, u32)>,
+    /// Nodes that did not join in time, as far as they are known.
+    pub nodes_missing: u32,
     /// Daemons that ended without a report.
     pub daemons_lost: u32,
     /// Work on the shared file system, by all readers.
@@ -147,6 +151,14 @@ impl Summary {
             via_reason: choice.reason.clone(),
             off: (choice.mechanism == Mechanism::Off).then(|| choice.reason.clone()),
             ..Summary::default()
+        }
+    }
+
+    /// Reports an error of the run itself, after the program has ended.
+    pub fn fail(&mut self, error: &anyhow::Error) {
+        log(format_args!("{error:#}"));
+        if self.exit_status == 0 {
+            self.exit_status = FAILURE;
         }
     }
 

@@ -8,7 +8,7 @@ mod blocks;
 use std::ffi::OsString;
 use std::fmt;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use headwater_abi::path::PATH_BYTES_MAX;
 use thiserror::Error;
@@ -190,23 +190,24 @@ impl fmt::Display for Entry {
         if let What::Blocks(_, ranges) = &self.what {
             write!(f, " {ranges}")?;
         }
-        f.write_str(" ")?;
-        escape(&self.path, f)
+        write!(f, " {}", escaped(self.path.as_os_str().as_bytes()))
     }
 }
 
-fn escape(path: &Path, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    for &byte in path.as_os_str().as_bytes() {
+/// Returns bytes of a path as printable ASCII.
+pub(crate) fn escaped(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len());
+    for &byte in bytes {
         match byte {
-            b'!'..=b'~' if byte != b'\\' => write!(f, "{}", char::from(byte))?,
-            _ => write!(f, "\\x{byte:02x}")?,
+            b'!'..=b'~' if byte != b'\\' => text.push(char::from(byte)),
+            _ => text += &format!("\\x{byte:02x}"),
         }
     }
-    Ok(())
+    text
 }
 
-/// Returns the bytes of an escaped path; `None` if it is not in the form of [`escape`].
-fn unescape(text: &str) -> Option<Vec<u8>> {
+/// Returns the bytes of an escaped path; `None` if it is not in the form of [`escaped`].
+pub(crate) fn unescape(text: &str) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((&first, behind)) = rest.split_first() {

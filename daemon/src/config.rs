@@ -215,6 +215,9 @@ impl Config {
     /// Returns the largest file of which content is stored, if there is a limit. A node that is alone shares with
     /// nobody, and a copy of a large file would cost it more than the file.
     pub fn stored_file_bytes_max(&self) -> Option<u64> {
+        if matches!(&self.preload, Some(Preload::List(list)) if list.is_complete) {
+            return None;
+        }
         let is_alone = self.ranks == 1 && !self.is_site_export && self.numa_replicas.is_none() && self.cache.is_none();
         self.stored_file_bytes_max.or_else(|| is_alone.then_some(self.whole_file_bytes_max))
     }

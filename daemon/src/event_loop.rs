@@ -60,7 +60,10 @@ pub(crate) fn serve(
     daemon.frontends.clients.close();
     let report = daemon.report();
     if let Some(path) = config.record_to.as_ref().filter(|_| command == Command::Stop) {
-        let lines = recorded::lines(&daemon.content.table.reader(), &daemon.content.store.blocks());
+        let lines = match &daemon.housekeeping.beyond {
+            Some(beyond) => beyond.lines(),
+            None => recorded::lines(&daemon.content.table.reader(), &daemon.content.store.blocks()),
+        };
         if let Err(error) = std::fs::write(path, lines) {
             tracing::debug!(%error, "what processes used is not recorded");
         }

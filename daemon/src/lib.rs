@@ -3,6 +3,7 @@
 //! One thread runs the event loop and owns all but the readers: only it writes the table and changes the mirror. On a
 //! reader, a few more threads block on the shared file system.
 
+mod beyond;
 mod clients;
 mod config;
 mod control;
@@ -24,6 +25,7 @@ mod report;
 mod run;
 mod session;
 
+pub use beyond::UNSEEN;
 pub use config::{CacheOptions, Config, ConfigError, Disk, SOCKET_PATH_BYTES_MAX};
 pub use control::{Command, Control};
 pub use control_socket::{protocol, stats};

@@ -403,7 +403,8 @@ fn recorded_blocks_are_fetched_ahead_and_recorded_again() {
     let line =
         format!("blocks {} {}.{:09} 1-2,5 {}", status.len(), status.mtime(), status.mtime_nsec(), large.display());
     let (root, dir) = (cluster.shared("").components().as_path().to_owned(), cluster.dir.path().to_owned());
-    let preload = PreloadList { name: "app.closure".into(), is_learnt: true, entries: vec![line.clone()] };
+    let preload =
+        PreloadList { name: "app.closure".into(), is_learnt: true, is_complete: false, entries: vec![line.clone()] };
     let own = tempfile::tempdir().unwrap();
     let recorded = own.path().join("recorded");
     let mounts = std::cell::RefCell::new(Vec::new());

@@ -29,6 +29,7 @@ fn list(entries: &[(What, &Path)]) -> Preload {
     Preload::List(PreloadList {
         name: "app.closure".into(),
         is_learnt: false,
+        is_complete: false,
         entries: entries.iter().map(line).collect(),
     })
 }

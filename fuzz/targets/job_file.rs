@@ -33,8 +33,11 @@ mod via {
     pub type Via = String;
 }
 /// Names of sessions are not part of the file.
+#[path = "../../cli/src/session"]
 #[allow(dead_code, reason = "no files are written here")]
 mod session {
+    pub mod records;
+
     pub mod directory {
         use std::ffi::OsStr;
 

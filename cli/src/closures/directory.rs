@@ -66,6 +66,12 @@ fn read(path: &Path) -> io::Result<Closure> {
     })
 }
 
+/// Returns the title in a closure's text; `None` if it has none.
+pub fn title_of(text: &[u8]) -> Option<String> {
+    let second = text.split(|&byte| byte == b'\n').nth(1)?;
+    Some(String::from_utf8_lossy(second.strip_prefix(TITLE.as_bytes())?).into_owned())
+}
+
 /// Removes a closure, by its file's name.
 pub fn remove(directory: &Path, name: &str) -> io::Result<()> {
     fs::remove_file(directory.join(name))

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use headwater_closure::scope::Scope;
 use headwater_daemon::{Preload, PreloadList};
 
-pub use self::directory::{Closure, default_directory, list, remove};
+pub use self::directory::{Closure, default_directory, list, remove, title_of};
 use crate::options::run::ServiceOptions;
 use crate::preload::{self, PreloadOption};
 
@@ -43,7 +43,7 @@ impl Learning {
     pub fn preload(&self) -> Option<Preload> {
         let entries = self.earlier.clone().filter(|entries| !entries.is_empty())?;
         let name = format!("an earlier run ({})", self.name);
-        Some(Preload::List(PreloadList { name, entries, is_learnt: true }))
+        Some(Preload::List(PreloadList { name, entries, is_learnt: true, is_complete: false }))
     }
 
     /// Keeps what a run used, as lines of a closure, if it is not what is kept already.

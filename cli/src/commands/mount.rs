@@ -14,6 +14,7 @@ use crate::session::events::{Event, Interrupted};
 use crate::session::mounts::existing_directory;
 use crate::session::opened::Opened;
 use crate::session::prepare;
+use crate::session::records::Records;
 use crate::session::signals;
 use crate::session::stale_mounts::remove_stale_mounts;
 use crate::session::store::{self, ReadBy};
@@ -64,7 +65,7 @@ pub fn mount(options: &MountOptions) -> Result<u8> {
         verbose: options.verbose,
         is_detached: !options.foreground,
         preload: None,
-        records: false,
+        records: Records::None,
         fabric: None,
     };
     for node in (0..options.nodes).filter(|_| options.nodes > 1) {

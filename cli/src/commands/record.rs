@@ -14,6 +14,8 @@ use crate::preload::PreloadOption;
 /// if the closure can't be written.
 pub fn record(mut options: RecordOptions) -> Result<u8> {
     (options.run.nodes, options.run.service.preload, options.run.records) = (1, PreloadOption::Off, true);
+    // Of large files that a lone node does not store, nobody knows what audited processes use.
+    options.run.service.storage.stored_file_max.get_or_insert(u64::MAX);
     let (status, recorded) = run::run_here(&options.run)?;
     let entries = recorded.ok_or_else(|| {
         anyhow!(

@@ -12,7 +12,7 @@ use headwater_closure::program;
 use headwater_closure::scope::Scope;
 use rustix::io::Errno;
 
-use crate::closures::Learning;
+use crate::ahead::{Ahead, allow_without};
 use crate::discover::discover;
 use crate::exec;
 use crate::io::{self as mpi_io, options::IoOptions};
@@ -25,6 +25,7 @@ use crate::rendezvous;
 use crate::report::report;
 use crate::session::events::{Event, Interrupted};
 use crate::session::opened::Opened;
+use crate::session::records::Records;
 use crate::session::serving::{ServiceRequest, Serving};
 use crate::session::signals;
 use crate::session::wait::wait_for;
@@ -60,7 +61,7 @@ pub type Recorded = Option<Vec<String>>;
 pub fn run_here(options: &RunOptions) -> Result<(u8, Recorded)> {
     let is_alone = options.nodes == 1 && options.ppn == 1;
     match run_beside(options) {
-        Err(error) if is_alone && is_short_of_processes(&error) => {
+        Err(error) if is_alone && options.sealed.sealed.is_none() && is_short_of_processes(&error) => {
             log(format_args!(
                 "warning: {error:#}: raise the limit of processes (ulimit -u). The program runs without Headwater"
             ));
@@ -107,10 +108,9 @@ fn run_beside(options: &RunOptions) -> Result<(u8, Recorded)> {
     let (sender, events) = channel();
     signals::watch(sender.clone())?;
     let (file, program, scope) = (&file, &program, &scope);
-    let learning = Learning::of(&options.service, &options.program, file, scope);
-    let learnt = learning.as_ref().and_then(Learning::preload);
-    let preload = learnt.or_else(|| preload::prepare(&options.service.preload, file, &cwd));
-    let (preload, records) = (preload.as_ref(), options.records || learning.is_some());
+    let ahead = Ahead::of(options, &options.program, file, scope)?;
+    let preload = ahead.preload().or_else(|| preload::prepare(&options.service.preload, file, &cwd));
+    let (preload, records) = (preload.as_ref(), if options.records { Records::First } else { ahead.records() });
     let arranged = &arrangement;
     let request = ServiceRequest { options, program, scope, opened: &opened, arrangement: arranged, preload, records };
     let mut serving = match request.serve(&mut choice, &sender, &events) {
@@ -118,6 +118,9 @@ fn run_beside(options: &RunOptions) -> Result<(u8, Recorded)> {
         Err(Interrupted(number)) => return Ok(((128 + number) as u8, None)),
     };
     drop(opened);
+    if serving.is_none() {
+        allow_without(options, &choice.reason)?;
+    }
     let mut summary = Summary::new(options.nodes, nodes.len() as u32 * options.ppn, &choice);
     summary.servers = arrangement.servers;
     summary.timeline.daemons_ready = serving.is_some().then(|| start.elapsed_ms());
@@ -133,8 +136,8 @@ fn run_beside(options: &RunOptions) -> Result<(u8, Recorded)> {
         summary.add(&reports, start);
         recorded = Some(lines);
     }
-    if let (Some(learning), Some(recorded)) = (&learning, &recorded) {
-        learning.keep(recorded);
+    if let Err(error) = ahead.settle(&summary, recorded.as_deref().unwrap_or_default()) {
+        summary.fail(&error);
     }
     report(options, &summary);
     Ok((summary.exit_status, recorded))

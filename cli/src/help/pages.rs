@@ -40,6 +40,10 @@ const MOUNT: &[(&str, &str)] = &[
 ];
 const CLOSURES: &[(&str, &str)] =
     &[("~/.cache/headwater/closures/", "What runs have left: a file for each program. See --closures.")];
+const SEALS: &[(&str, &str)] = &[
+    ("~/.config/headwater/seal.key", "The user's private key."),
+    ("~/.config/headwater/signers", "Public keys of others whose seals are accepted."),
+];
 const MODELS: &[(&str, &str)] =
     &[("PREFIX/share/doc/headwater/docs/internals/simulation.md", "The keys of the TOML files.")];
 
@@ -49,6 +53,7 @@ const PAGES: &[Page] = &[
     page("start", "docs/guide/launchers.md", SESSION, &["stop", "run"]),
     page("stop", "docs/guide/launchers.md", SESSION, &["start"]),
     page("record", "docs/guide/launchers.md", SESSION, &["run"]),
+    page("seal", "docs/guide/seals.md", SEALS, &["record", "run", "closures"]),
     page("closures", "docs/internals/closure.md", CLOSURES, &["run", "record"]),
     page("mount", "docs/guide/first-start.md", MOUNT, &["unmount", "stats", "refresh"]),
     page("unmount", "docs/guide/first-start.md", MOUNT, &["mount", "join"]),

@@ -14,6 +14,7 @@ use crate::io::options::IoOptions;
 use crate::preload::PreloadOption;
 use crate::rendezvous::paths::{Mapping, parse_mapping};
 use crate::rendezvous::ports::Ports;
+use crate::seal::options::SealedOptions;
 use crate::topology::options::ShapeOptions;
 use crate::topology::transport::Transport;
 use crate::via::Via;
@@ -22,7 +23,7 @@ use crate::warm::options::RankOptions;
 /// Options of `headwater run`. Each is also an environment variable; the command line wins.
 #[derive(Debug, Args)]
 pub struct RunOptions {
-    /// What the program uses is recorded, whatever is preloaded.
+    /// The first node reports what the program uses, whatever is preloaded.
     #[arg(skip)]
     pub records: bool,
 
@@ -57,12 +58,15 @@ pub struct RunOptions {
     pub summary_json: Option<PathBuf>,
 
     /// Use a session of `headwater start`, with the files that its nodes have already
-    #[arg(long = "session", value_name = "ID", env = "HEADWATER_USE_SESSION", conflicts_with_all = ["nodes", "ppn"])]
+    #[arg(long = "session", value_name = "ID", env = "HEADWATER_USE_SESSION", conflicts_with_all = ["nodes", "ppn", "sealed"])]
     pub use_session: Option<String>,
 
     /// The word that precedes each program in the command line of an unknown launcher
     #[arg(long, value_name = "WORD", env = "HEADWATER_MARKER")]
     pub marker: Option<OsString>,
+
+    #[command(flatten)]
+    pub sealed: SealedOptions,
 
     #[command(flatten)]
     pub ranks: RankOptions,

@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use super::ports::Ports;
 use crate::io::options::IoOptions;
 use crate::session::directory::{is_session_name, name_of};
+use crate::session::records::Records;
 use crate::via::{Program, Via};
 
 /// The longest job file, in bytes.
@@ -68,9 +69,9 @@ pub struct Service {
     pub opening: Option<Opening>,
     /// Files to fetch before processes request them.
     pub preload: Option<Preload>,
-    /// Whether the first node that runs programs reports what they use.
+    /// Which nodes report what their processes use.
     #[serde(default)]
-    pub records: bool,
+    pub records: Records,
     /// Ports at which daemons listen, if they are restricted.
     pub ports: Option<Ports>,
     /// libfabric for the links between daemons, where it works.
@@ -218,7 +219,7 @@ mod tests {
             cache: None,
             opening: None,
             preload: None,
-            records: false,
+            records: Records::None,
             ports: None,
             fabric: None,
             io: None,

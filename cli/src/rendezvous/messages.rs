@@ -32,7 +32,7 @@ pub enum FromNode {
         from_zygotes: u32,
         /// The daemon's report, unless it was lost.
         report: Option<Box<Report>>,
-        /// What its processes used, on the node that has recorded it, as lines of a closure.
+        /// What its processes used, if that is wanted of this node, as lines of a closure.
         #[serde(default)]
         recorded: Vec<String>,
     },

@@ -20,6 +20,7 @@ use crate::io::options::IoOptions;
 use crate::options::run::ServiceOptions;
 use crate::preload;
 use crate::session::opened::Opened;
+use crate::session::records::Records;
 use crate::via::Program;
 
 /// A program.
@@ -117,7 +118,7 @@ pub fn service(
         cache: options.storage.cache(),
         opening: options.opening.named(),
         preload: preload::prepare(&options.preload, &paths::on_nodes(&options.map, &file), &working_directory()),
-        records: false,
+        records: Records::None,
         ports: options.ports,
         fabric,
         io: io

@@ -20,7 +20,7 @@ use super::messages::{FromNode, ToNode};
 use super::paths;
 use super::programs::{discover_all, find, first_command, programs, service, with_prefix};
 use super::watch::Watch;
-use crate::closures::Learning;
+use crate::ahead::{Ahead, allow_without};
 use crate::io::options::IoOptions;
 use crate::io::preload;
 use crate::launch::{self, Processes};
@@ -52,18 +52,13 @@ pub fn run(options: &RunOptions, found: &Prepared) -> Result<u8> {
         log(&found.explanation);
         show(io::stderr(), &scope);
     }
-    let choice = match &program {
-        _ if options.service.via == Via::Off => Choice::off("--via off".into()),
-        None => Choice::off("the program is not found on this machine; see --map".into()),
-        Some(_) if !scope.entries.iter().any(|e| e.included) => {
-            Choice::off("no directory of the program is on a network file system; name some with --shared".into())
-        }
-        // Each node chooses its mechanism itself.
-        Some(_) => Choice { mechanism: Mechanism::Audit, reason: found.explanation.clone() },
-    };
+    let choice = choose(options, &scope, program.is_some(), &found.explanation);
     let io = preload::settle(&options.io, &programs(found), program.as_ref().map(|found| &found.program));
     let mut summary = Summary::new(0, 0, &choice);
     let is_served = choice.mechanism != Mechanism::Off;
+    if !is_served {
+        allow_without(options, &choice.reason)?;
+    }
     if !is_served && !io.is_wanted() {
         summary.exit_status = run_command(&plain_command(options))?;
         summary.timeline.program_exit = Some(start.elapsed_ms());
@@ -74,16 +69,19 @@ pub fn run(options: &RunOptions, found: &Prepared) -> Result<u8> {
     signals::watch(sender.clone())?;
     let scope = if is_served { scope } else { Scope::default() };
     let found_program = program.unwrap_or_default();
-    let learning = Learning::of(&options.service, &first_command(found), &found_program.file, &scope);
-    let learning = learning.filter(|_| is_served);
+    let ahead = match is_served {
+        true => Ahead::of(options, &first_command(found), &found_program.file, &scope)?,
+        false => Ahead::Named,
+    };
     let mut service = service(&options.service, &scope, found_program, Some(&io));
-    service.preload = learning.as_ref().and_then(Learning::preload).or(service.preload);
-    service.records = learning.is_some();
+    service.preload = ahead.preload().or(service.preload);
+    service.records = ahead.records();
     let begun = open(&options.service, service, sender)
         .and_then(|(front, job, file)| Ok((prepared_command(options, &io, file.path(), false)?, front, job, file)));
     let ((command, _replaced), front, job, file) = match begun {
         Ok(begun) => begun,
         Err(error) => {
+            allow_without(options, &format!("{error:#}"))?;
             warn_without(&error);
             let mut summary = Summary::new(0, 0, &Choice::off(format!("{error:#}")));
             summary.exit_status = wait(start_launcher(&plain_command(options))?, &events, |_| {})?;
@@ -100,14 +98,28 @@ pub fn run(options: &RunOptions, found: &Prepared) -> Result<u8> {
     front.end();
     watch.collect_reports(&events, start);
     drop(file);
-    if let Some(learning) = &learning {
-        learning.keep(&watch.take_recorded());
-    }
+    let recorded = watch.take_recorded();
     if is_served {
         watch.add_to(&job.service, &mut summary, start);
     }
+    if let Err(error) = ahead.settle(&summary, &recorded) {
+        summary.fail(&error);
+    }
     report(options, &summary);
     Ok(summary.exit_status)
+}
+
+/// Returns whether nodes serve the program, and why. Each node chooses its mechanism itself.
+fn choose(options: &RunOptions, scope: &Scope, is_found: bool, explanation: &str) -> Choice {
+    if options.service.via == Via::Off {
+        Choice::off("--via off".into())
+    } else if !is_found {
+        Choice::off("the program is not found on this machine; see --map".into())
+    } else if !scope.entries.iter().any(|entry| entry.included) {
+        Choice::off("no directory of the program is on a network file system; name some with --shared".into())
+    } else {
+        Choice { mechanism: Mechanism::Audit, reason: explanation.into() }
+    }
 }
 
 /// Opens a front end, and writes its job file.
@@ -162,6 +174,7 @@ fn join_session(options: &RunOptions, session: &str) -> Result<(Vec<OsString>, S
 
 /// Runs the command without Headwater, and reports why.
 pub fn run_without(options: &RunOptions, why: &anyhow::Error) -> Result<u8> {
+    allow_without(options, &format!("{why:#}"))?;
     warn_without(why);
     run_command(&plain_command(options))
 }

@@ -22,6 +22,7 @@ const REPORTS_MAX: Duration = Duration::from_secs(5);
 #[derive(Debug, Default)]
 pub struct Watch {
     nodes: Vec<NodeState>,
+    nodes_missing: u32,
     ready_at: Option<f64>,
     verbose: bool,
     wants_io: bool,
@@ -49,6 +50,7 @@ impl Watch {
         match event {
             NodeEvent::Members { count, missing, has_io } => {
                 self.nodes = vec![NodeState::default(); count as usize];
+                self.nodes_missing = missing;
                 if missing > 0 {
                     log(format_args!(
                         "warning: at least {missing} nodes did not join in time; their processes use the source files"
@@ -100,7 +102,7 @@ impl Watch {
         }
     }
 
-    /// Returns what the program used on the node that has recorded it.
+    /// Returns what the program used on the nodes that report it.
     pub fn take_recorded(&mut self) -> Vec<String> {
         std::mem::take(&mut self.recorded)
     }
@@ -118,6 +120,7 @@ impl Watch {
     pub fn add_to(self, service: &Service, summary: &mut Summary, start: Start) {
         summary.preload.from = service.preload.as_ref().map(preload::name);
         summary.nodes = self.nodes.len() as u32;
+        summary.nodes_missing = self.nodes_missing;
         summary.processes = self.nodes.iter().map(|node| node.processes).sum();
         summary.from_zygotes = self.nodes.iter().map(|node| node.from_zygotes).sum();
         summary.timeline.daemons_ready = self.ready_at;

@@ -26,6 +26,7 @@ use crate::self_exec;
 use crate::session::directory::Session;
 use crate::session::events::{DaemonOutput, Event};
 use crate::session::opened::Opened;
+use crate::session::records::Records;
 use crate::session::store::{Disk, Store};
 use crate::topology::Arrangement;
 
@@ -64,8 +65,8 @@ pub struct Settings<'a> {
     pub verbose: bool,
     /// Files to preload.
     pub preload: Option<&'a Preload>,
-    /// Whether the first node that runs programs reports what they use.
-    pub records: bool,
+    /// Which nodes report what their processes use.
+    pub records: Records,
     /// libfabric for their links, where it works.
     pub fabric: Option<Fabric>,
     /// Whether they outlive this process: see [`Daemons::detach`].
@@ -151,7 +152,7 @@ impl Settings<'_> {
             stored_file_bytes_max: self.stored_file_bytes_max,
             cache: self.cache.clone(),
             preload: self.preload.cloned(),
-            record_to: self.records.then(|| session.recorded_path()).filter(|_| rank.0 == self.arrangement.servers),
+            record_to: Some(session.recorded_path(node)).filter(|_| self.records.has(rank, self.arrangement.servers)),
             numa_replicas: self.numa_replicas.then(|| DOMAINS.into()),
             fabric: self.fabric.clone(),
         }

@@ -6,6 +6,7 @@ pub mod events;
 pub mod mounts;
 pub mod opened;
 pub mod prepare;
+pub mod records;
 pub mod serving;
 pub mod signals;
 pub mod stale_mounts;

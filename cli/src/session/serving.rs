@@ -17,6 +17,7 @@ use crate::session::directory::Session;
 use crate::session::events::{Event, Interrupted};
 use crate::session::opened::Opened;
 use crate::session::prepare;
+use crate::session::records::Records;
 use crate::session::store::{self, Disk, ReadBy};
 use crate::topology::Arrangement;
 use crate::via::{Choice, Mechanism, Program};
@@ -70,8 +71,8 @@ pub struct ServiceRequest<'a> {
     pub arrangement: &'a Arrangement,
     /// Files to preload.
     pub preload: Option<&'a Preload>,
-    /// Whether the first node that runs programs reports what they use.
-    pub records: bool,
+    /// Which nodes report what their processes use.
+    pub records: Records,
 }
 
 impl ServiceRequest<'_> {
@@ -87,8 +88,10 @@ impl ServiceRequest<'_> {
         events: &Receiver<Event>,
     ) -> Result<Option<Serving>, Interrupted> {
         let fabric = self.options.service.transport.fabric();
+        let is_sealed = self.options.sealed.sealed.is_some();
+        let then = if is_sealed { "" } else { ". The program runs without Headwater" };
         if let Some(why) = limited().filter(|_| choice.mechanism != Mechanism::Off) {
-            log(format_args!("warning: {why}. The program runs without Headwater"));
+            log(format_args!("warning: {why}{then}"));
             *choice = Choice::off(why);
         }
         while choice.mechanism != Mechanism::Off {
@@ -99,7 +102,7 @@ impl ServiceRequest<'_> {
             let why = format!("{error:#}");
             *choice = choice.after_failure(self.program, &why);
             match choice.mechanism {
-                Mechanism::Off => log(format_args!("warning: {}. The program runs without Headwater", choice.reason)),
+                Mechanism::Off => log(format_args!("warning: {}{then}", choice.reason)),
                 next => log(format_args!("warning: {why}. Going on with --via {}", next.name())),
             }
         }
@@ -154,7 +157,7 @@ impl ServiceRequest<'_> {
 }
 
 impl Serving {
-    /// Ends the session; returns the daemons' reports, `None` for a lost one, and what was recorded.
+    /// Ends the session; returns the daemons' reports, `None` for a lost one, and what they recorded.
     pub fn end(self, events: &Receiver<Event>) -> (Vec<Option<Report>>, Vec<String>) {
         let reports = self.daemons.stop(events);
         let recorded = self.session.recorded();

@@ -1,19 +1,14 @@
 //! A site's key: a file with 64 hexadecimal digits that only its user may read.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{Read, Write, stdout};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::io::stdout;
 use std::path::Path;
 
-use anyhow::{Context, Result, anyhow, bail, ensure};
+use anyhow::{Result, anyhow};
 use headwater_daemon::SessionKey;
 
 use crate::message::show;
-use crate::session::directory::random;
+use crate::secret::{self, Secret};
 use crate::site_export::options::KeyOptions;
-
-/// Limit of a key file, in bytes.
-const FILE_BYTES_MAX: u64 = 128;
 
 /// Makes a key; returns the exit status.
 ///
@@ -21,17 +16,7 @@ const FILE_BYTES_MAX: u64 = 128;
 /// The file exists already, or can't be made.
 pub fn make(options: &KeyOptions) -> Result<u8> {
     let shown = options.file.display();
-    if let Some(directory) = options.file.parent() {
-        fs::create_dir_all(directory).with_context(|| format!("{} can't be made", directory.display()))?;
-    }
-    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&options.file);
-    let mut file = file.with_context(|| {
-        format!("the key {shown} can't be made. If nodes use an existing key, copy that; otherwise remove it first")
-    })?;
-    let digits = String::from(SessionKey(random()?));
-    file.write_all(format!("{digits}\n").as_bytes())
-        .and_then(|()| file.sync_all())
-        .with_context(|| format!("the key {shown} can't be written"))?;
+    secret::make(&options.file, 0o755, "If nodes use an existing key, copy that; otherwise remove it first")?;
     show(
         stdout(),
         format_args!("made {shown}; every node of the site needs a copy that only its daemon's user can read\n"),
@@ -44,30 +29,17 @@ pub fn make(options: &KeyOptions) -> Result<u8> {
 /// # Errors
 /// The file is missing, others may read it, or it belongs to another user.
 pub fn read(path: &Path) -> Result<SessionKey> {
-    let shown = path.display();
-    let file = File::open(path).with_context(|| {
-        format!("the site's key {shown} can't be read. `headwater key` makes one, on one node; copy it")
-    })?;
-    let metadata = file.metadata()?;
-    let user = rustix::process::geteuid().as_raw();
-    ensure!(metadata.is_file(), "the site's key {shown} is not a file; name one with --key");
-    ensure!(
-        metadata.uid() == user,
-        "the site's key {shown} belongs to user {}, and this is user {user}: `chown {user} {shown}`",
-        metadata.uid()
-    );
-    if metadata.mode() & 0o077 != 0 {
-        bail!("others can read the site's key {shown}: `chmod 600 {shown}`, and make a new one if others did")
-    }
-    let mut digits = String::new();
-    file.take(FILE_BYTES_MAX).read_to_string(&mut digits).with_context(|| format!("{shown} can't be read"))?;
-    let key = SessionKey::try_from(digits.trim().to_owned());
-    key.map_err(|error| anyhow!("the site's key {shown} is malformed ({error}); copy the file of another node"))
+    let hint = "`headwater key` makes one, on one node; copy it";
+    let digits = secret::read(path, Secret { name: "the site's key", hint, option: "--key" })?;
+    SessionKey::try_from(digits).map_err(|error| {
+        anyhow!("the site's key {} is malformed ({error}); copy the file of another node", path.display())
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
     use std::os::unix::fs::PermissionsExt;
 
     #[test]
@@ -76,7 +48,7 @@ mod tests {
         let options = KeyOptions { file: directory.path().join("etc/key") };
         assert_eq!(make(&options).unwrap(), 0);
         let key = read(&options.file).unwrap();
-        assert!(make(&options).unwrap_err().to_string().contains("can't be made"), "a key is not replaced");
+        assert!(format!("{:#}", make(&options).unwrap_err()).contains("can't be made"), "a key is not replaced");
         assert!(read(&options.file).unwrap() == key);
         assert_eq!(fs::metadata(&options.file).unwrap().permissions().mode() & 0o777, 0o600);
     }

@@ -30,6 +30,7 @@ use headwater_store::{Following, Store, Table};
 use mio::Poll;
 
 use self::timeline::Timeline;
+use crate::beyond::Beyond;
 use crate::clients::{ClientIds, Clients};
 use crate::control_socket::{Clearings, ControlSocket, Refreshes};
 use crate::generation::Generations;
@@ -95,6 +96,7 @@ pub(crate) struct Housekeeping {
     pub(crate) pressure: Pressure,
     pub(crate) preloading: Preloading,
     pub(crate) keeping: Keeping,
+    pub(crate) beyond: Option<Beyond>,
     pub(crate) replicating: Replicating,
     /// Source files that were found changed.
     pub(crate) changes: Changed,
@@ -113,6 +115,9 @@ pub(crate) struct Reactor {
 impl Daemon {
     /// Feeds an input to the node and executes its outputs.
     pub(crate) fn feed(&mut self, input: Input) {
+        if let Some(beyond) = &mut self.housekeeping.beyond {
+            beyond.note(&input);
+        }
         let now = self.now();
         self.driver.node.handle(now, input);
         self.execute_outputs();

@@ -20,6 +20,7 @@ use super::cached;
 use super::timeline::Timeline;
 use super::tokens::{CLIENTS, CONTROL_SOCKET, FIRST_FREE, PEERS, PRESSURE, WAKER};
 use super::{Content, Daemon, Driver, Frontends, Housekeeping, Reactor};
+use crate::beyond::Beyond;
 use crate::clients::{ClientIds, Clients};
 use crate::config::Config;
 use crate::control_socket::{Clearings, ControlSocket, Refreshes};
@@ -69,7 +70,6 @@ impl Daemon {
             .map_err(system("serve the mounted file system"))?;
         let driver =
             Driver { node, inbox: VecDeque::new(), received_content: Vec::new(), deferred_outputs: VecDeque::new() };
-        let frontends = frontends(config, clients, mount, control_socket);
         let preloading = Preloading::start(config, &scope, &waker);
         let keeping = Keeping::start(cache.clone());
         let readers = Pool::new(waker, opened, config.is_site_export, cache);
@@ -85,12 +85,13 @@ impl Daemon {
                 transfers: Transfers::default(),
                 readers,
             },
-            frontends,
+            frontends: frontends(config, clients, mount, control_socket),
             housekeeping: Housekeeping {
                 timeline: Timeline::default(),
                 pressure,
                 preloading,
                 keeping,
+                beyond: Beyond::watch(config.preload.as_ref(), config.recover),
                 replicating,
                 changes: Changed::default(),
             },

@@ -41,6 +41,9 @@ pub struct PreloadList {
     /// It was learnt by itself, so nobody needs to record it again.
     #[serde(default)]
     pub is_learnt: bool,
+    /// Processes should use nothing else. Files of any size are stored, and requests beyond the list are what is recorded.
+    #[serde(default)]
+    pub is_complete: bool,
     /// Its entries, each as a line of a closure: see `docs/internals/closure.md`. Invalid lines are skipped.
     pub entries: Vec<String>,
 }

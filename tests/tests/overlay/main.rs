@@ -7,4 +7,5 @@ mod deaths;
 mod once;
 mod preload;
 mod random_kills;
+mod sealed;
 mod site;

@@ -215,11 +215,16 @@ impl Config {
     /// Returns the largest file of which content is stored, if there is a limit. A node that is alone shares with
     /// nobody, and a copy of a large file would cost it more than the file.
     pub fn stored_file_bytes_max(&self) -> Option<u64> {
-        if matches!(&self.preload, Some(Preload::List(list)) if list.is_complete) {
+        if self.watches_requests() {
             return None;
         }
         let is_alone = self.ranks == 1 && !self.is_site_export && self.numa_replicas.is_none() && self.cache.is_none();
         self.stored_file_bytes_max.or_else(|| is_alone.then_some(self.whole_file_bytes_max))
+    }
+
+    /// Returns whether each request of a process must be seen, because a list has all that processes should use.
+    fn watches_requests(&self) -> bool {
+        matches!(&self.preload, Some(Preload::List(list)) if list.is_complete)
     }
 
     /// Returns the scope as cleaned paths.
@@ -249,6 +254,11 @@ impl Config {
             }
         } else {
             Limits { details_names_max: 0, ahead_files_max: 0, ..Limits::default() }
+        };
+        // What was read ahead would be used without a request.
+        let limits = match self.watches_requests() {
+            true => Limits { ahead_files_max: 0, blocks_ahead_max: 0, ..limits },
+            false => limits,
         };
         // Mounts and site exports have supervisors, which restart daemons.
         let parent_absence_ms_max = if self.mount.is_some() || self.is_site_export { PARENT_ABSENCE_MS_MAX } else { 0 };
@@ -356,6 +366,17 @@ pub(crate) mod tests {
         let mut table = config();
         table.table = Some(odd);
         assert!(table.check().is_err());
+    }
+
+    #[test]
+    fn what_only_a_list_may_have_is_not_brought_by_others() {
+        let limits = |is_complete| {
+            let list = crate::preload::plan::PreloadList { is_complete, ..Default::default() };
+            let config = Config { ranks: 1, preload: Some(Preload::List(list)), is_site_export: false, ..config() };
+            let limits = config.node(Vec::new()).limits;
+            (limits.blocks_ahead_max > 0, limits.stored_file_bytes_max)
+        };
+        assert_eq!((limits(false), limits(true)), ((true, 16 << 20), (false, u64::MAX)));
     }
 
     #[test]

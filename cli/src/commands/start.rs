@@ -9,10 +9,13 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::message::show;
 use crate::options::run::StartOptions;
 use crate::rendezvous::persistent::{FAILED, run_session};
+use crate::seal::options::SEALED;
 use crate::self_exec;
 
 /// Starts a session, and prints its name.
 pub fn start(options: &StartOptions) -> Result<u8> {
+    let sealed = env::var_os(SEALED).filter(|seal| !seal.is_empty());
+    ensure!(sealed.is_none(), "a session of several launches can't be sealed: unset {SEALED}, or use `headwater run`");
     if options.stays {
         return run_session(options);
     }

@@ -101,9 +101,16 @@ impl SealedRun {
             "{about}: not all that was used is known, because a daemon was replaced, or a program ran that the audit library \
              doesn't see, such as a static one (--via namespace sees all)"
         );
-        let paths = beyond.iter().filter_map(|line| Entry::parse(line)).map(|entry| entry.path);
-        let mut wrong: Vec<String> =
-            paths.map(|path| format!("{} was used, and is not sealed", path.display())).collect();
+        let told = |path: PathBuf| {
+            let is_in_part = self.stamps.iter().any(|(sealed, _)| *sealed == path);
+            let how = match is_in_part {
+                true => "was used beyond what is sealed of it (seal it with --whole)",
+                false => "was used, and is not sealed",
+            };
+            format!("{} {how}", path.display())
+        };
+        let entries = beyond.iter().filter_map(|line| Entry::parse(line));
+        let mut wrong: Vec<String> = entries.map(|entry| told(entry.path)).collect();
         let has_changed = |(path, stamp): &&(PathBuf, Stamp)| !Stamp::now(path).is_ok_and(|now| now == *stamp);
         let changed = self.stamps.iter().filter(has_changed);
         wrong.extend(changed.map(|(path, _)| format!("{} changed while the program ran", path.display())));

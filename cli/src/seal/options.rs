@@ -15,6 +15,9 @@ A seal has a digest of each file that the program used of the scope, and is sign
 them, fetches exactly these, and checks again at its end: what differs is named, and the status is 125. Files \
 outside of the scope (--show-scope) are not sealed.";
 
+/// The variable of a sealed run.
+pub const SEALED: &str = "HEADWATER_SEALED";
+
 /// Options of `headwater seal`.
 #[derive(Debug, Args)]
 pub struct SealOptions {
@@ -42,7 +45,7 @@ pub struct SealOptions {
 #[derive(Debug, Args)]
 pub struct SealedOptions {
     /// Run only if all files are those of this seal (see `headwater seal`), and fail if the program uses others of the scope
-    #[arg(long, value_name = "FILE", env = "HEADWATER_SEALED", value_hint = ValueHint::FilePath,
+    #[arg(long, value_name = "FILE", env = SEALED, value_hint = ValueHint::FilePath,
           help_heading = crate::options::headings::SCOPE)]
     pub sealed: Option<PathBuf>,
 

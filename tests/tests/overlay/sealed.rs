@@ -137,6 +137,29 @@ fn only_by_those_who_are_accepted() {
 }
 
 #[test]
+fn large_files_in_part() {
+    if let Err(reason) = Mechanism::Namespace.check() {
+        return skipped(reason);
+    }
+    let mut site = Site::new("parts", Mechanism::Namespace);
+    let (closure, seal) = (site.fixture.outside("app.closure"), site.seal());
+    let [closure, seal] = [&closure, &seal].map(|path| path.to_str().expect("an own path"));
+    assert!(site.start(&["record", "-o", closure], &[]).status.success());
+    assert!(site.headwater(&["seal", "-o", seal, closure]).status.success());
+    site.runs();
+    site.via = Mechanism::Audit;
+    site.refuses(&site.run(&[], &[]), "data/large was used beyond what is sealed of it", true);
+}
+
+#[test]
+fn sessions_of_several_launches_are_not_sealed() {
+    let mut command = Command::new(headwater_binary());
+    let output = command.arg("start").env("HEADWATER_SEALED", "a.seal").output().expect("headwater is built");
+    assert_eq!(output.status.code(), Some(FAILURE), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("can't be sealed"), "{output:?}");
+}
+
+#[test]
 fn never_without_headwater() {
     let site = Site::new("served", Mechanism::Audit);
     site.make_seal();

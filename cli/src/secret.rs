@@ -6,6 +6,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
+use headwater_closure::sealed::hexadecimal;
 
 use crate::session::directory::random;
 
@@ -35,10 +36,15 @@ pub fn make(path: &Path, directory_mode: u32, hint: &str) -> Result<()> {
     }
     let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
     let mut file = file.with_context(|| format!("the key {shown} can't be made. {hint}"))?;
-    let digits: String = random::<32>()?.iter().map(|byte| format!("{byte:02x}")).collect();
-    file.write_all(format!("{digits}\n").as_bytes())
-        .and_then(|()| file.sync_all())
-        .with_context(|| format!("the key {shown} can't be written"))
+    let written = random::<32>().and_then(|secret| {
+        file.write_all(format!("{}\n", hexadecimal(&secret)).as_bytes()).and_then(|()| file.sync_all())?;
+        Ok(())
+    });
+    if written.is_err() {
+        // A part of a key would be in the way of a whole one.
+        let _ = fs::remove_file(path);
+    }
+    written.with_context(|| format!("the key {shown} can't be written"))
 }
 
 /// Reads the digits, not checked yet.

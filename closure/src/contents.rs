@@ -26,7 +26,7 @@ impl Contents {
                     contents.whole.insert(entry.path.clone());
                 }
                 What::Blocks(version, ranges) => {
-                    if ranges.numbers().count() as u64 == version.size.div_ceil(BLOCK_BYTES) {
+                    if ranges.count() == version.size.div_ceil(BLOCK_BYTES) {
                         contents.whole.insert(entry.path.clone());
                     }
                     contents.blocks.entry(entry.path.clone()).or_default().extend(ranges.numbers());

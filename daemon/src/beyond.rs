@@ -12,10 +12,10 @@ use headwater_proto::Input;
 
 use crate::preload::plan::{Preload, PreloadList};
 
-/// The line that stands for requests that no daemon has seen, or has forgotten.
-pub const UNSEEN: &str = "unseen";
-/// Limit of the requests that are remembered; the user reads the first ones.
-const REQUESTS_MAX: usize = 1000;
+/// The last line of a daemon that has seen all requests of its node: without it, more may have been used.
+pub const COMPLETE: &str = "complete";
+/// Limit of the requests that are remembered, those for absent names included.
+const REQUESTS_MAX: usize = 65_536;
 /// What is not compared.
 const NO_VERSION: Version = Version { size: 0, mtime_seconds: 0, mtime_nanoseconds: 0 };
 
@@ -50,23 +50,30 @@ impl Beyond {
             _ => return,
         };
         let path = Path::new(std::ffi::OsStr::from_bytes(path.as_bytes()));
-        if !self.listed.covers(&entry(path, block)) && self.requests.len() < REQUESTS_MAX {
+        if self.listed.covers(&entry(path, block)) {
+            return;
+        }
+        if self.requests.len() < REQUESTS_MAX {
             self.requests.insert((path.to_owned(), block));
+        } else {
+            self.has_unseen = true;
         }
     }
 
-    /// Returns the requests for files that the list lacks, as lines of a closure.
-    pub fn lines(&self) -> String {
+    /// Returns the requests for files that the list lacks, as lines of a closure, and [`COMPLETE`]. `was_file` says
+    /// whether a path that is gone was a file.
+    pub fn lines(&self, was_file: impl Fn(&Path) -> bool) -> String {
         let mut lines = BTreeSet::new();
         for (path, block) in &self.requests {
             // What was given may lead through links, or to what is no file.
-            let Ok(path) = fs::canonicalize(path) else { continue };
-            if path.is_file() && !self.listed.covers(&entry(&path, *block)) {
+            let path = fs::canonicalize(path).unwrap_or_else(|_| path.clone());
+            let is_file = path.is_file() || was_file(&path);
+            if is_file && !self.listed.covers(&entry(&path, *block)) {
                 lines.insert(Entry { what: What::Any, path }.to_string());
             }
         }
-        lines.extend(self.has_unseen.then(|| UNSEEN.to_owned()));
-        lines.into_iter().map(|line| line + "\n").collect()
+        let end = (!self.has_unseen).then(|| COMPLETE.to_owned());
+        lines.into_iter().chain(end).map(|line| line + "\n").collect()
     }
 }
 
@@ -107,12 +114,20 @@ mod tests {
         }
         beyond.note(&Input::Request { client, path: path("else"), want: Want::ATTR });
         beyond.note(&Input::RequestBlock { client, path: path("blocks"), block: 2 });
-        assert_eq!(beyond.lines(), "");
+        assert_eq!(beyond.lines(|_| false), "complete\n");
+        let absent = format!("any {}\n", at("absent").display());
+        assert_eq!(beyond.lines(|path| path == at("absent")), absent + "complete\n", "it was removed");
         beyond.note(&Input::RequestBlock { client, path: path("blocks"), block: 3 });
         beyond.note(&Input::Request { client, path: path("else"), want: Want::LOADABLE });
         beyond.note(&Input::Request { client, path: path("other"), want: Want::EXECUTE });
         beyond.note(&Input::Request { client, path: path("listed"), want: Want::UNAUDITED });
         let line = |name: &str| format!("any {}\n", at(name).display());
-        assert_eq!(beyond.lines(), ["also", "blocks", "else"].map(line).concat() + "unseen\n");
+        assert_eq!(beyond.lines(|_| false), ["also", "blocks", "else"].map(line).concat(), "one was not audited");
+        assert!(!Beyond::watch(Some(&list(true)), true).unwrap().lines(|_| false).contains(COMPLETE));
+        let mut full = Beyond::watch(Some(&list(true)), false).unwrap();
+        for number in 0..=REQUESTS_MAX {
+            full.note(&Input::Request { client, path: path(&number.to_string()), want: Want::WHOLE });
+        }
+        assert!(!full.lines(|_| false).contains(COMPLETE));
     }
 }

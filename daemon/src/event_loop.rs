@@ -3,8 +3,10 @@
 use std::io::{self, Write};
 use std::net::TcpListener;
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
+use headwater_abi::Kind;
 use headwater_mount::Mount;
 use headwater_proto::{Input, Time};
 use headwater_reader::Opened;
@@ -61,7 +63,10 @@ pub(crate) fn serve(
     let report = daemon.report();
     if let Some(path) = config.record_to.as_ref().filter(|_| command == Command::Stop) {
         let lines = match &daemon.housekeeping.beyond {
-            Some(beyond) => beyond.lines(),
+            Some(beyond) => beyond.lines(|path| {
+                let record = daemon.content.table.reader().find(path.as_os_str().as_bytes());
+                record.is_some_and(|record| record.kind == Kind::File)
+            }),
             None => recorded::lines(&daemon.content.table.reader(), &daemon.content.store.blocks()),
         };
         if let Err(error) = std::fs::write(path, lines) {

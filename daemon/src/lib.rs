@@ -25,7 +25,7 @@ mod report;
 mod run;
 mod session;
 
-pub use beyond::UNSEEN;
+pub use beyond::COMPLETE;
 pub use config::{CacheOptions, Config, ConfigError, Disk, SOCKET_PATH_BYTES_MAX};
 pub use control::{Command, Control};
 pub use control_socket::{protocol, stats};

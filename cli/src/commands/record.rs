@@ -2,17 +2,20 @@
 
 use std::fs;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, ensure};
 use headwater_closure::recorded::{ENTRIES_MAX, MAGIC, VERSION};
 
 use crate::commands::run;
 use crate::message::log;
 use crate::options::run::RecordOptions;
 use crate::preload::PreloadOption;
+use crate::seal::options::SEALED;
 
 /// Runs the program on one node without preloading, and writes the closure. Returns the program's exit status, even
 /// if the closure can't be written.
 pub fn record(mut options: RecordOptions) -> Result<u8> {
+    let sealed = &options.run.sealed.sealed;
+    ensure!(sealed.is_none(), "a sealed run is not recorded: unset {SEALED}, or leave --sealed out");
     (options.run.nodes, options.run.service.preload, options.run.records) = (1, PreloadOption::Off, true);
     // Of large files that a lone node does not store, nobody knows what audited processes use.
     options.run.service.storage.stored_file_max.get_or_insert(u64::MAX);

@@ -304,7 +304,9 @@ impl Node {
             // One directory of those for all mechanisms that were tried has the count.
             let from_zygotes = (0..NODES_TRIED_MAX).map(|node| warm::ranks_of(self.session.node(node).path())).sum();
             let report = served.end(&self.events).map(Box::new);
-            let recorded = self.session.recorded();
+            // The last mechanism that was tried is the one that served.
+            let recorded = (0..NODES_TRIED_MAX).rev().map(|node| self.session.recorded(node));
+            let recorded = recorded.into_iter().find(|lines| !lines.is_empty()).unwrap_or_default();
             self.send(&FromNode::Report { processes: self.processes_total, from_zygotes, report, recorded });
         }
     }

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, bail, ensure};
 use headwater_closure::recorded::{Entry, What};
 use headwater_closure::sealed::{Seal, Sealed};
-use headwater_daemon::{Preload, PreloadList, UNSEEN};
+use headwater_daemon::{COMPLETE, Preload, PreloadList};
 use headwater_figures::text::{grouped, size};
 
 use super::key;
@@ -94,12 +94,13 @@ impl SealedRun {
             "{about}: {} times a source file was used that no node has seen",
             summary.clients.fallbacks
         );
-        let lost = summary.daemons_lost + summary.nodes_missing;
-        ensure!(lost == 0, "{about}: {lost} nodes have not reported what they used");
+        let complete = beyond.iter().filter(|line| *line == COMPLETE).count();
+        let silent = (summary.nodes as usize).saturating_sub(complete) + summary.nodes_missing as usize;
         ensure!(
-            !beyond.iter().any(|line| line == UNSEEN),
-            "{about}: not all that was used is known, because a daemon was replaced, or a program ran that the audit library \
-             doesn't see, such as a static one (--via namespace sees all)"
+            silent == 0,
+            "{about}: {silent} of {} nodes don't know all that was used: they or their daemons failed, or a program ran that \
+             the audit library doesn't see, such as a static one (--via namespace sees all)",
+            summary.nodes + summary.nodes_missing
         );
         let told = |path: PathBuf| {
             let is_in_part = self.stamps.iter().any(|(sealed, _)| *sealed == path);
@@ -122,7 +123,7 @@ impl SealedRun {
 /// Says how much is read, if that takes time.
 fn announce(seal: &Seal) {
     let bytes_of = |sealed: &Sealed| match &sealed.entry.what {
-        What::Blocks(_, ranges) => ranges.numbers().count() as u64 * headwater_abi::wire::BLOCK_BYTES,
+        What::Blocks(_, ranges) => ranges.count() * headwater_abi::wire::BLOCK_BYTES,
         _ => sealed.digest.and(sealed.entry.version()).map_or(0, |version| version.size),
     };
     let bytes: u64 = seal.entries.iter().map(bytes_of).sum();

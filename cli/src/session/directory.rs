@@ -22,8 +22,6 @@ use crate::session::stale_mounts::remove_stale_mounts;
 
 /// Retries to make a directory that is removed before it is locked.
 const RETRIES_MAX: usize = 16;
-/// The start of the names of files with what processes used.
-const RECORDED: &str = "recorded-";
 /// Limit of attempts to start a node's daemon. Each has a directory of its own.
 pub const NODES_TRIED_MAX: u32 = 4;
 
@@ -126,16 +124,13 @@ impl Session {
 
     /// Returns where the daemon of a node writes at its end what processes used.
     pub fn recorded_path(&self, node: u32) -> PathBuf {
-        self.directory.join(format!("{RECORDED}{node}"))
+        self.directory.join(format!("recorded-{node}"))
     }
 
-    /// Returns what the daemons have written there: lines of a closure.
-    pub fn recorded(&self) -> Vec<String> {
-        let is_recorded =
-            |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(RECORDED));
-        let entries = fs::read_dir(&self.directory).into_iter().flatten().flatten().map(|entry| entry.path());
-        let texts = entries.filter(is_recorded).map(|path| fs::read_to_string(path).unwrap_or_default());
-        texts.flat_map(|text| text.lines().map(str::to_owned).collect::<Vec<_>>()).collect()
+    /// Returns what the daemon of a node has written there: lines of a closure.
+    pub fn recorded(&self, node: u32) -> Vec<String> {
+        let text = fs::read_to_string(self.recorded_path(node)).unwrap_or_default();
+        text.lines().map(str::to_owned).collect()
     }
 
     /// Returns the lock file's path.

@@ -160,7 +160,7 @@ impl Serving {
     /// Ends the session; returns the daemons' reports, `None` for a lost one, and what they recorded.
     pub fn end(self, events: &Receiver<Event>) -> (Vec<Option<Report>>, Vec<String>) {
         let reports = self.daemons.stop(events);
-        let recorded = self.session.recorded();
+        let recorded = (0..reports.len() as u32).flat_map(|node| self.session.recorded(node)).collect();
         drop(self.session);
         drop(self.disk);
         (reports, recorded)

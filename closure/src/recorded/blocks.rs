@@ -29,6 +29,11 @@ impl BlockRanges {
         self.0.clone().into_iter().flat_map(|(first, last)| first..=last)
     }
 
+    /// Returns how many there are.
+    pub fn count(&self) -> u64 {
+        self.0.iter().map(|(first, last)| u64::from(last - first) + 1).sum()
+    }
+
     /// Returns true without blocks.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

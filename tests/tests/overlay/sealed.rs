@@ -11,8 +11,10 @@ const NODES: usize = 3;
 /// Larger than what is fetched as a whole.
 const LARGE_BYTES: usize = 20 << 20;
 const SCRIPT: &str =
-    "cat $1/lib/settings\ntail -c 4 $1/data/large\n[ -z \"$2\" ] || cat \"$1/$2\"\n[ -z \"$3\" ] || sh -c \"$3\"\n";
+    "cat $1/lib/settings\ntail -c 4 $1/data/large\n[ -z \"$2\" ] || cat \"$1/$2\"\n[ -z \"$3\" ] || eval \"$3\"\n";
 const FAILURE: i32 = 125;
+/// Kills the daemons, or their supervisors with them: what else `headwater run` has started.
+const KILL: &str = "for p in $(pgrep -P $PPID -x headwater); do kill -9 $p; done; sleep 0.3";
 
 struct Site {
     fixture: Fixture,
@@ -97,6 +99,10 @@ fn check(via: Mechanism) {
     assert!(noted.status.success() && String::from_utf8_lossy(&noted.stderr).contains("lib: added"), "{noted:?}");
     site.refuses(&site.run(&[], &["lib/added"]), "lib/added was used, and is not sealed", true);
     site.refuses(&site.run(&[], &["lib/other"]), "lib/other was used, and is not sealed", true);
+    let gone = site.start(&["run", "--sealed", site.seal().to_str().unwrap()], &["lib/other", "rm $1/lib/other"]);
+    site.refuses(&gone, "lib/other was used, and is not sealed", true);
+    site.fixture.file("lib/other", "two\n", 0o644);
+    site.refuses(&site.run(&[], &["", KILL]), "3 of 3 nodes don't know all that was used", true);
     let change = format!("sleep 0.1; echo two >{}", large.display());
     site.refuses(&site.run(&[], &["", &change]), "data/large changed while the program ran", true);
     site.refuses(&site.run(&[], &[]), "data/large has another content", false);
@@ -157,6 +163,10 @@ fn sessions_of_several_launches_are_not_sealed() {
     let output = command.arg("start").env("HEADWATER_SEALED", "a.seal").output().expect("headwater is built");
     assert_eq!(output.status.code(), Some(FAILURE), "{output:?}");
     assert!(String::from_utf8_lossy(&output.stderr).contains("can't be sealed"), "{output:?}");
+    let site = Site::new("recorded", Mechanism::Audit);
+    let closure = site.fixture.outside("app.closure");
+    let sealed = ["record", "-o", closure.to_str().unwrap(), "--sealed", "a.seal"];
+    site.refuses(&site.start(&sealed, &[]), "a sealed run is not recorded", false);
 }
 
 #[test]

@@ -116,6 +116,8 @@ pub struct Summary {
     pub cached: Cached,
     /// Files that are too large to be stored, on the node that knows most of them.
     pub large: LargeFiles,
+    /// Nodes that have such files.
+    pub large_nodes: u32,
     /// Memory of the node that used most.
     pub memory: Memory,
     /// Milliseconds from the start.
@@ -193,6 +195,7 @@ impl Summary {
             preload.failed = preload.failed.max(report.preload.failed);
             self.cached.files += report.cached.files;
             self.cached.bytes += report.cached.bytes;
+            self.large_nodes += u32::from(report.large.files > 0);
             if report.large.files >= self.large.files {
                 self.large = report.large;
             }
@@ -251,13 +254,7 @@ impl fmt::Display for Summary {
             let files = count(self.cached.files, "file", "files");
             writeln!(f, "  from caches         {files}, {}", size(self.cached.bytes))?;
         }
-        if self.large.files > 0 {
-            let (files, max) = (count(self.large.files, "file", "files"), size(self.large.stored_bytes_max));
-            writeln!(
-                f,
-                "  large files         {files} of more than {max} not stored; processes read the source files"
-            )?;
-        }
+        self.fmt_large(f)?;
         writeln!(
             f,
             "  between nodes       {}{} in {}, tree of depth {}",
@@ -298,6 +295,20 @@ impl Summary {
             }
         }
         writeln!(f)
+    }
+
+    fn fmt_large(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let LargeFiles { files, stored_bytes_max, direct_rate, trees_rate } = self.large;
+        if files == 0 {
+            return Ok(());
+        }
+        write!(f, "  large files         {} of more than {} ", count(files, "file", "files"), size(stored_bytes_max))?;
+        if direct_rate == 0 {
+            return writeln!(f, "not stored; processes read the source files");
+        }
+        let nodes = count(self.large_nodes.into(), "node", "nodes");
+        let [direct, trees] = [direct_rate, trees_rate].map(|rate| size(rate * 1000));
+        writeln!(f, "read directly on {nodes}: {direct}/s, through the trees {trees}/s")
     }
 
     /// Writes the look-ups of processes, or the kernel's requests.
@@ -410,8 +421,12 @@ mod tests {
         assert!(!summary.to_string().contains("caches"));
         summary.cached = Cached { files: 2000, bytes: 3_000_000 };
         assert!(summary.to_string().contains("from caches         2,000 files, 3.0 MB\n"), "{summary}");
-        summary.large = LargeFiles { files: 3, stored_bytes_max: 16 << 20 };
+        summary.large = LargeFiles { files: 3, stored_bytes_max: 16 << 20, ..LargeFiles::default() };
         let large = "large files         3 files of more than 17 MB not stored; processes read the source files\n";
+        assert!(summary.to_string().contains(large), "{summary}");
+        summary.large = LargeFiles { direct_rate: 2_900_000, trees_rate: 310_000, ..summary.large };
+        summary.large_nodes = 4;
+        let large = "large files         3 files of more than 17 MB read directly on 4 nodes: 2.9 GB/s, through the trees 310 MB/s\n";
         assert!(summary.to_string().contains(large), "{summary}");
         assert!(!summary.to_string().contains("zygotes"));
         summary.from_zygotes = 15;

@@ -7,7 +7,7 @@ use headwater_abi::table::Geometry;
 use headwater_abi::{Path, client};
 use headwater_mount::MountConfig;
 use headwater_overlay::{Fabric, SessionId, SessionKey};
-use headwater_proto::{Limits, Policy, Rank};
+use headwater_proto::{COMPARING_NODES_MAX, Limits, Policy, Rank};
 use headwater_store::layout::{DiskRoots, NodeDir};
 use headwater_topology::{Branching, Forest, Shape, TREES_MAX};
 use serde::{Deserialize, Serialize};
@@ -222,6 +222,18 @@ impl Config {
         self.stored_file_bytes_max.or_else(|| is_alone.then_some(self.whole_file_bytes_max))
     }
 
+    /// Returns the size above which files are compared: read through the trees, or faster from their file system. There
+    /// is none where all content has to be stored, and where it is decided already. Few nodes compare, so that many
+    /// don't load a slow file system.
+    fn compared_file_bytes_min(&self) -> Option<u64> {
+        let is_stored = self.watches_requests()
+            || self.is_site_export
+            || self.numa_replicas.is_some()
+            || self.cache.is_some()
+            || self.stored_file_bytes_max().is_some();
+        (!is_stored && self.rank < COMPARING_NODES_MAX).then_some(self.whole_file_bytes_max)
+    }
+
     /// Returns whether each request of a process must be seen, because a list has all that processes should use.
     fn watches_requests(&self) -> bool {
         matches!(&self.preload, Some(Preload::List(list)) if list.is_complete)
@@ -271,6 +283,7 @@ impl Config {
                 store_bytes_max: content_bytes_max(self.mount.is_some(), self.store_bytes_max),
                 has_cache: self.cache.is_some(),
                 stored_file_bytes_max: self.stored_file_bytes_max().unwrap_or(u64::MAX),
+                compared_file_bytes_min: self.compared_file_bytes_min().unwrap_or(u64::MAX),
                 parent_absence_ms_max,
                 starting_ms_max: self.parent_wait_ms_max(),
                 ..limits

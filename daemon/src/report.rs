@@ -54,6 +54,12 @@ pub struct LargeFiles {
     pub files: u64,
     /// The largest file that is stored; zero without a limit.
     pub stored_bytes_max: u64,
+    /// Why, if it was measured: bytes per millisecond from the file system, and through the trees; zero otherwise.
+    #[serde(default)]
+    pub direct_rate: u64,
+    #[serde(default)]
+    #[allow(missing_docs, reason = "described with the other one")]
+    pub trees_rate: u64,
 }
 
 /// What this node fetched before any request.

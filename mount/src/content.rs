@@ -114,7 +114,7 @@ fn source(call: &Call<'_>, known: &Known, attr: &Attr, offset: u64, bytes: usize
         return Ok(Source::Whole(copy));
     }
     let last = block_of(offset + bytes as u64 - 1);
-    if attr.size > view.stored_file_bytes_max {
+    if attr.size > view.stored_file_bytes_max || known.record.state.contains(State::DIRECT) {
         if call.attempt.at_once {
             return Err(Flow::Ask(Demand::BlockingThread));
         }

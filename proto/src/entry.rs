@@ -28,6 +28,8 @@ pub(crate) struct Entry {
     pub(crate) fact: Fact,
     /// Number of the record in the order of learning, wrapping.
     pub(crate) learnt: u32,
+    /// It is published that processes read the source file.
+    pub(crate) is_direct: bool,
     /// Content in the store.
     pub(crate) stored: Option<Box<StoredContent>>,
     /// Content in transit in one piece.
@@ -143,6 +145,7 @@ impl Entry {
             path,
             fact,
             learnt: 0,
+            is_direct: false,
             stored: None,
             arriving: None,
             blocks: None,

@@ -90,6 +90,8 @@ pub enum Input {
     FileFailed { path: Path, aspect: Aspect, errno: u16 },
     /// Answer to [`Output::FindCached`]: the head and digest of what was found. All of it is in the store.
     Cached { path: Path, aspect: Aspect, found: Option<(FileHead, Digest)> },
+    /// Answer to [`Output::TimeRead`]: the microseconds that it took, opening included; `None` if it failed.
+    ReadTimed { path: Path, us: Option<u64> },
     /// The store could not take this content (no space): it is dropped, and its clients use the source file.
     StoreFailed { path: Path, block: Option<u32> },
     /// An [`Output::Evict`] was refused, because a process has the file open or mapped.
@@ -163,6 +165,9 @@ pub enum Output {
         /// Of a larger file nothing is read: only `FileOpened` follows.
         file_bytes_max: u64,
     },
+    /// Read these bytes of a file from the file system, on any node, to see how long it takes; store nothing. Answered
+    /// by [`Input::ReadTimed`].
+    TimeRead { path: Path, offset: u64, bytes: u64 },
     /// Look for content on this node that an earlier session has left, of a file with these attributes.
     FindCached {
         path: Path,
@@ -244,6 +249,8 @@ pub enum Publication {
     /// The same bytes are stored under another name of the same inode, the `target`, where this aspect is
     /// complete: link to it.
     HardLink { path: Path, target: Path, aspect: Aspect, head: FileHead },
+    /// Processes read the source file of this path, whose content is large and not stored.
+    Direct { path: Path },
     /// The job changes this path, with `tree` everything below it: its source file is used, and its directory's
     /// source for listings.
     Passthrough { path: Path, tree: bool },

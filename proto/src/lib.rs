@@ -31,4 +31,5 @@ mod walk;
 pub use config::{Config, Limits, Policy};
 pub use io::{ClientId, Input, Load, Memory, Output, Peer, Publication, Reply, Stats, Time};
 pub use node::Node;
+pub use state::direct::{COMPARING_NODES_MAX, Rates};
 pub use topology::{Forest, Rank, Shape, TreeId};

@@ -6,6 +6,7 @@ mod cached;
 mod compare;
 mod content;
 mod details;
+mod direct;
 mod downstream;
 mod forget;
 mod large;
@@ -36,6 +37,7 @@ use crate::passthrough::PassthroughPaths;
 use crate::pending::{Client, Key, PendingRequests, Waiter};
 use crate::policy::{PushPolicy, Thing};
 use crate::scope::Scope;
+use crate::state::direct::DirectReading;
 use crate::state::parent::Parent;
 use crate::state::refresh::Refresh;
 use crate::stored::StoredContent;
@@ -119,6 +121,7 @@ pub struct Node {
     batches_reading: usize,
     /// Complete content of files with several names.
     inodes: BTreeMap<Inode, Vec<Path>>,
+    direct: DirectReading,
     traversal: Traversal,
     /// The directories whose files are read in order, and that order.
     reading: Traversal,
@@ -181,6 +184,7 @@ impl Node {
             batches_waiting: VecDeque::new(),
             batches_reading: 0,
             inodes: BTreeMap::new(),
+            direct: DirectReading::new(config.limits.compared_file_bytes_min, config.forest.ranks()),
             traversal: Traversal::default(),
             reading: Traversal::default(),
             read_by: None,
@@ -226,6 +230,7 @@ impl Node {
             Input::FileRead { path, aspect, position } => self.file_read(&path, aspect, position),
             Input::FileFailed { path, aspect, errno } => self.file_failed(&path, aspect, errno),
             Input::Cached { path, aspect, found } => self.cached(&path, aspect, found),
+            Input::ReadTimed { path, us } => self.read_timed(&path, us),
             Input::StoreFailed { path, block } => self.store_failed(&path, block),
             Input::EvictRefused { path } => self.evict_refused(&path),
             Input::Room { store_bytes_max } => self.set_room(store_bytes_max),
@@ -286,6 +291,7 @@ impl Node {
 
     /// Processes what the input changed, until nothing is left to do.
     fn settle(&mut self) {
+        self.decide_direct();
         loop {
             if let Some(waiter) = self.woken.pop_front() {
                 match waiter {
@@ -359,9 +365,12 @@ impl Node {
             (Step::Done, None) if want.contains(Want::DETAILS) && self.waits_for_details(id, &path) => {}
             (Step::Done, None) => self.finish(id, Reply::Done),
             (Step::Done, Some(block)) => self.resume_block(id, &path, block),
+            (Step::Missing(path, aspect), _) if self.answer_directly(id, &path, aspect) => {}
             (Step::Missing(path, aspect), _) => {
                 self.wait_for(path.clone(), aspect, Waiter::Client(id));
-                self.count(id, &path, aspect);
+                let key = (path, aspect);
+                self.compare(&key);
+                self.count(id, &key.0, aspect);
             }
         }
     }

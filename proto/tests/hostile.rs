@@ -461,7 +461,7 @@ impl Watch {
                 assert!(attr && block < block_count(head.attr.size));
             }
             Output::Forget { path } => assert!(self.facts.remove(&path).is_some(), "{path} was not known"),
-            Output::Changed { path } => assert!(path.as_bytes().starts_with(b"/sw")),
+            Output::Changed { path } | Output::TimeRead { path, .. } => assert!(path.as_bytes().starts_with(b"/sw")),
             Output::Publish(Publication::Passthrough { path, .. }) => drop(self.passthrough.replace(path)),
             Output::Disconnect { peer, .. } => {
                 self.up.remove(&peer);
@@ -470,7 +470,7 @@ impl Watch {
             Output::Generation { generation, changes, passthrough: all } => self.generation(generation, changes, all),
             Output::Refreshed { generation, .. } => assert_eq!(generation, self.generation.max(1)),
             Output::RefreshFailed { .. }
-            | Output::Publish(Publication::Unaudited)
+            | Output::Publish(Publication::Unaudited | Publication::Direct { .. })
             | Output::DropLookupCache
             | Output::Digest { .. }
             | Output::Mismatch { .. }
@@ -485,6 +485,7 @@ fn play(rank: u32, shape: Shape, policy: Policy, is_small: bool, steps: Vec<(u16
     let store_bytes_max = if is_small { 300_120 } else { 10_000_000 };
     let limits = Limits {
         has_cache: is_small,
+        compared_file_bytes_min: if rank == 1 { 200_000 } else { u64::MAX },
         stored_file_bytes_max: if rank == 0 { 250_000 } else { u64::MAX },
         store_bytes_max,
         clients_waiting_max: 10,

@@ -6,6 +6,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
+use std::time::Instant;
 
 use headwater_abi::attr::mode;
 use headwater_abi::table::State;
@@ -97,18 +98,32 @@ impl Reader {
         Ok(if is_short { FileEvent::All(head) } else { FileEvent::Read(head.content_bytes()) })
     }
 
+    /// Reads `bytes` bytes of a file from `offset`. Returns the microseconds that it took, opening included.
+    pub(super) fn time(&self, path: &Path, offset: u64, bytes: u64, buffer: &mut Vec<u8>) -> Result<u64, FileError> {
+        let began = Instant::now();
+        let source = self.sources.get(path, || self.open_source(path)).map_err(FileError::Source)?;
+        buffer.resize(buffer.len().max(READ_BYTES), 0);
+        for position in (0..bytes).step_by(READ_BYTES) {
+            let part = READ_BYTES.min((bytes - position) as usize);
+            self.read(&source, &mut buffer[..part], offset + position, path)?;
+        }
+        Ok(began.elapsed().as_micros() as u64)
+    }
+
     /// Opens the file. A file that is read in blocks stays open for further blocks.
     fn source(&self, job: &FileJob) -> Result<Arc<File>, Errno> {
-        let open = || {
-            let source = self.retried(|| self.open_file(&job.path))?;
-            self.files_read.fetch_add(1, Ordering::Relaxed);
-            fcntl_setfl(&source, OFlags::empty())?;
-            Ok(File::from(source))
-        };
+        let open = || self.open_source(&job.path);
         match job.block() {
             Some(_) => self.sources.get(&job.path, open),
             None => self.sources.find(&job.path).map_or_else(|| open().map(Arc::new), Ok),
         }
+    }
+
+    fn open_source(&self, path: &Path) -> Result<File, Errno> {
+        let source = self.retried(|| self.open_file(path))?;
+        self.files_read.fetch_add(1, Ordering::Relaxed);
+        fcntl_setfl(&source, OFlags::empty())?;
+        Ok(File::from(source))
     }
 
     fn open_file(&self, path: &Path) -> Result<OwnedFd, Errno> {

@@ -27,6 +27,8 @@ pub enum ReadJob {
     Find(FindJob),
     /// Hash content in the store.
     Digest(DigestJob),
+    /// Read these bytes of a file, to see how long it takes.
+    Time(Path, u64, u64),
 }
 
 /// Stored content to hash.
@@ -85,6 +87,8 @@ pub enum ReadEvent {
     Found(FindJob, Option<(FileHead, Digest)>),
     /// The answer to a job for a digest; `None` if the copy can't be read.
     Digest(Path, Aspect, Option<Digest>),
+    /// The microseconds that a read took, opening included; `None` if it failed.
+    Timed(Path, Option<u64>),
 }
 
 /// A step of a [`FileJob`].

@@ -184,6 +184,10 @@ impl Worker {
                     digest.inspect_err(|error| tracing::warn!(%path, %error, "the store's copy can't be read; check the memory and the file system of --store"));
                 Some(ReadEvent::Digest(path, aspect, digest.ok()))
             }
+            ReadJob::Time(path, offset, bytes) => {
+                let us = self.reader.time(&path, offset, bytes, buffer);
+                Some(ReadEvent::Timed(path, us.ok()))
+            }
             ReadJob::File(job) => {
                 let mut report = |event| {
                     self.report(ReadEvent::File(job.clone(), event));

@@ -202,8 +202,11 @@ static enum step check_wanted(struct walk *walk, unsigned want)
 
 		if (kind != HW_FILE)
 			return STEP_ORIGINAL;
-		if (!(state & resident))
-			return hwa_stores(walk->found->record->attr.size) ? STEP_ASK : STEP_ORIGINAL;
+		if (!(state & resident)) {
+			bool asks = !(state & HW_DIRECT) && hwa_stores(walk->found->record->attr.size);
+
+			return asks ? STEP_ASK : STEP_ORIGINAL;
+		}
 		/* Content that was fetched for reading has not been checked for execution. */
 		if (want & HW_WANT_EXECUTE && !(state & HW_EXECUTABLE) && !walk->requested)
 			return STEP_ASK;

@@ -31,6 +31,7 @@ impl World {
             Publication::Passthrough { path, .. } => {
                 ensure(self.in_scope(path), || format!("{path} is a passthrough path out of scope"))
             }
+            Publication::Direct { path } => self.check_direct(rank, path),
             Publication::Unaudited => Ok(()),
         }
     }
@@ -54,6 +55,14 @@ impl World {
             let version = *self.versions.entry((generation, path.clone())).or_insert(attr);
             ensure(version == attr, || format!("{path} has two versions: {version:?} and {attr:?}"))?;
         }
+        Ok(())
+    }
+
+    /// Checks that only large files are left to processes.
+    fn check_direct(&mut self, rank: Rank, path: &Path) -> Check {
+        let size = self.site(rank).table.facts.get(path).and_then(Fact::attr).map_or(0, |attr| attr.size);
+        ensure(size > self.limits.compared_file_bytes_min, || format!("{path} of {size} bytes is not stored"))?;
+        self.summary.direct += 1;
         Ok(())
     }
 
@@ -117,15 +126,18 @@ impl World {
             return Ok(());
         }
         // A process that does not find what it was promised uses the source file.
+        let is_direct = |path: &Path| self.site(rank).table.direct.contains(path);
         if let (true, Some(block)) = (wants_block, block) {
-            let is_there = self.site(rank).has_block(path, *block) || self.site(rank).unstored.contains(path);
+            let is_stored = self.site(rank).has_block(path, *block) || self.site(rank).unstored.contains(path);
+            let is_there = is_stored || is_direct(path);
             ensure(is_there, || format!("block {block} of {path} is not there"))?;
         }
         ensure(published == outcome, || format!("{path} leads to {published:?}, in truth to {outcome:?}"))?;
         if let (Outcome::Found(at), true, true) = (&outcome, is_file, wants_content(*want)) {
             let head = self.site(rank).table.resident.get(at);
             let needs_all = want.intersects(Want::WHOLE | Want::EXECUTE);
-            let is_there = head.is_some_and(|head| head.whole || !needs_all) || self.site(rank).unstored.contains(at);
+            let is_stored = head.is_some_and(|head| head.whole || !needs_all) || self.site(rank).unstored.contains(at);
+            let is_there = is_stored || is_direct(at);
             ensure(is_there, || format!("{at} is not there as {want:?}"))?;
         }
         if let (Outcome::Found(at), true) = (&outcome, want.contains(Want::LISTING)) {

@@ -46,6 +46,8 @@ pub(crate) struct Table {
     pub(crate) resident: BTreeMap<Path, FileHead>,
     /// Blocks that they may use.
     pub(crate) blocks: BTreeMap<Path, BTreeSet<u32>>,
+    /// Files that processes read from the shared file system.
+    pub(crate) direct: BTreeSet<Path>,
     pub(crate) passthrough: BTreeMap<Path, bool>,
     pub(crate) passthrough_listings: BTreeSet<Path>,
     pub(crate) generation: u64,

@@ -40,6 +40,8 @@ summary! {
     pushes: u64,
     /// Names published as further names of a file.
     hard_links: u64,
+    /// Files that were left to processes.
+    direct: u64,
     /// Paths forgotten.
     forgotten: u64,
     /// Noticed changes of source files.

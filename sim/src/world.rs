@@ -422,6 +422,7 @@ fn random_limits(random: &mut Random, options: &Options) -> Limits {
         transfers_max: if is_small && random.chance(300) { 2 + random.below(20) as usize } else { 1 << 17 },
         facts_max: if forgets { 24 + random.below(30) as usize } else { usize::MAX },
         listing_bytes_max: if forgets { random.below(4000) } else { u64::MAX },
+        compared_file_bytes_min: if is_small && random.chance(300) { 100_000 } else { u64::MAX },
         ahead_files_max: random.below(3) as usize * 20,
         blocks_ahead_max: random.below(4) as u32,
         store_bytes_max,

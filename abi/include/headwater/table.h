@@ -82,6 +82,7 @@ enum hw_kind {
 #define HW_TREE_PASSTHROUGH (UINT64_C(1) << 42)
 #define HW_REPLICATED (UINT64_C(1) << 43)
 #define HW_REPLICATED_WHOLE (UINT64_C(1) << 44)
+#define HW_DIRECT (UINT64_C(1) << 45)
 
 /* A directory's listing: this header, index_slots words of 4 bytes (0, or an entry's number + 1; open
  * addressing from the low bits of the name's hash), count entries, then the names with their NULs. */

@@ -114,6 +114,8 @@ bitflags! {
         const REPLICATED = 1 << 43;
         /// The same of all of its bytes.
         const REPLICATED_WHOLE = 1 << 44;
+        /// The content is not stored, and processes read the source file.
+        const DIRECT = 1 << 45;
     }
 }
 

@@ -27,8 +27,8 @@ pub struct StoreOptions {
           default_value = "16M", help_heading = STORE)]
     pub whole_file_max: u64,
 
-    /// The largest file that nodes store; processes read a larger one from its file system themselves [default: no
-    /// limit; for a node that is alone, that of --whole-file-max]
+    /// The largest file that nodes store; processes read a larger one from its file system themselves [default: that
+    /// of --whole-file-max for a node that is alone, and where nodes measure that it is faster so; else no limit]
     #[arg(long, value_name = "BYTES", env = "HEADWATER_STORED_FILE_MAX", value_parser = parse_bytes,
           help_heading = STORE)]
     pub stored_file_max: Option<u64>,

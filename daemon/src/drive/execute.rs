@@ -101,6 +101,7 @@ impl Daemon {
                 return self.feed(Input::DetailsRead { path, details });
             }
             ReadEvent::Digest(path, aspect, digest) => return self.feed(Input::Digested { path, aspect, digest }),
+            ReadEvent::Timed(path, us) => return self.feed(Input::ReadTimed { path, us }),
             ReadEvent::Found(job, found) => return self.found_cached(job, found),
             ReadEvent::File(job, event) => (job, event),
         };
@@ -199,6 +200,7 @@ impl Daemon {
                     incoming,
                 });
             }
+            Output::TimeRead { path, offset, bytes } => self.content.readers.submit(ReadJob::Time(path, offset, bytes)),
             Output::FindCached { path, aspect, attr, have } => self.find_cached(path, aspect, attr, have),
             Output::Receive { from, transfer, path, block, head, position, have } => {
                 self.receive((from, transfer), (path, block), head, position, have);
@@ -368,6 +370,7 @@ impl Daemon {
                 self.frontends.mount.iter().for_each(|mount| mount.became_passthrough(&path, tree));
                 self.follow(path);
             }
+            Publication::Direct { path } => self.content.table.set_direct(&path),
             // A mount sees all changes that are made in it.
             Publication::Unaudited => {
                 tracing::info!(

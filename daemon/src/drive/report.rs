@@ -1,7 +1,7 @@
 //! The node's part of the summary.
 
 use headwater_abi::Kind;
-use headwater_abi::table::Record;
+use headwater_abi::table::{Record, State};
 
 use super::Daemon;
 use crate::process::own_size;
@@ -42,10 +42,20 @@ impl Daemon {
 
     fn large_files(&self) -> LargeFiles {
         let table = self.content.table.reader();
-        let Some(stored_bytes_max) = table.stored_file_bytes_max() else { return LargeFiles::default() };
-        let is_large = |record: &Record<'_>| {
-            record.kind == Kind::File && record.attr().is_some_and(|attr| attr.size > stored_bytes_max)
+        let rates = self.driver.node.direct_rates();
+        let limit = table.stored_file_bytes_max();
+        let Some(stored_bytes_max) = limit.or(rates.map(|rates| rates.file_bytes_min)) else {
+            return LargeFiles::default();
         };
-        LargeFiles { files: table.records().filter(is_large).count() as u64, stored_bytes_max }
+        let is_large = |record: &Record<'_>| {
+            let is_beyond = limit.is_some_and(|max| record.attr().is_some_and(|attr| attr.size > max));
+            record.kind == Kind::File && (is_beyond || record.state.contains(State::DIRECT))
+        };
+        LargeFiles {
+            files: table.records().filter(is_large).count() as u64,
+            stored_bytes_max,
+            direct_rate: rates.map_or(0, |rates| rates.direct),
+            trees_rate: rates.map_or(0, |rates| rates.trees),
+        }
     }
 }

@@ -100,7 +100,8 @@ impl Cluster {
             recover: false,
             lifeline_fd: None,
             whole_file_bytes_max: 16 << 20,
-            stored_file_bytes_max: None,
+            // Several nodes read nothing past the trees.
+            stored_file_bytes_max: (ranks > 1).then_some(u64::MAX),
             cache: None,
             preload: None,
             record_to: None,

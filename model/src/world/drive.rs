@@ -345,6 +345,7 @@ impl Shard<'_> {
             Publication::Block { .. }
             | Publication::HardLink { .. }
             | Publication::Passthrough { .. }
+            | Publication::Direct { .. }
             | Publication::Unaudited => return at_ns,
         };
         let Some(object) = self.program.find(path) else { return at_ns };

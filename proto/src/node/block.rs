@@ -31,7 +31,11 @@ impl Node {
         if !is_missing {
             return self.finish(id, Reply::Done);
         }
+        if self.answer_directly(id, path, aspect) {
+            return;
+        }
         self.wait_for(path.clone(), aspect, Waiter::Client(id));
+        self.compare(&(path.clone(), aspect));
         let client = self.clients.get_mut(&id).filter(|client| !client.is_ahead);
         if client.is_some_and(|client| client.counted.replace(aspect) != Some(aspect)) {
             self.advance_blocks(path, block, true);

@@ -68,7 +68,8 @@ impl Node {
             self.adopt_hard_link(&path, aspect);
             return;
         }
-        if block.is_none() && head.attr.size > self.config.limits.stored_file_bytes_max {
+        let is_too_large = head.attr.size > self.config.limits.stored_file_bytes_max;
+        if block.is_none() && (is_too_large || self.leaves_to_processes(&path)) {
             return self.end_read(&path, None);
         }
         let aspect = if block.is_some() { aspect } else { aspect_of(&head) };
@@ -177,6 +178,9 @@ impl Node {
         if !self.learn(path, Fact::Attr(head.attr), false) {
             return Err(Refusal::Impossible);
         }
+        if block.is_none() && self.leaves_to_processes(path) {
+            return Err(Refusal::Unwanted);
+        }
         // Content that begins again replaces all that came before.
         self.supersede(path, block);
         if self.adopt_hard_link(path, aspect) { Err(Refusal::Unwanted) } else { Ok(()) }
@@ -280,8 +284,12 @@ impl Node {
             self.outputs.push_back(Output::Receive { from, transfer, path, block, head, position: 0, have });
         }
         for aspect in aspects_of(block) {
-            if let Some(request) = self.pending.get_mut(&(path.clone(), aspect)) {
+            let key = (path.clone(), aspect);
+            if let Some(request) = self.pending.get_mut(&key) {
                 self.woken.extend(core::mem::take(&mut request.children).into_iter().map(Waiter::Child));
+                if !request.clients.is_empty() {
+                    self.compare(&key);
+                }
             }
         }
         self.fresh.push_back(Thing::Content(path.clone(), block));
@@ -319,6 +327,7 @@ impl Node {
         if position < arriving.position || position > total {
             return;
         }
+        self.direct.received(&arriving.head.attr, position - arriving.position);
         arriving.position = position;
         let is_read = arriving.source == Source::Reader;
         for aspect in aspects_of(block) {

@@ -54,9 +54,11 @@ impl Node {
         }
         let Some(entry) = self.entries.get_mut(path) else { return };
         entry.blocks.get_or_insert_default().large = Some((aspect, head.clone()));
+        self.leave_to_processes(path);
         let requested: alloc::vec::Vec<_> =
             aspects_of(None).filter(|&a| self.pending.contains(&(path.clone(), a))).collect();
-        let mut is_wanted_here = requested.is_empty();
+        // What is pushed to all is not fetched if no process will read it.
+        let mut is_wanted_here = requested.is_empty() && !self.is_direct(&head.attr);
         for aspect_asked in requested {
             let key = (path.clone(), aspect_asked);
             let Some(request) = self.pending.get_mut(&key) else { continue };
@@ -70,6 +72,7 @@ impl Node {
                 self.pending.remove(&key);
             } else {
                 self.pending.set_route(&key, Route::Blocks);
+                self.compare(&key);
                 is_wanted_here = true;
             }
         }
@@ -104,9 +107,13 @@ impl Node {
 
     /// Requests the next blocks of a file that is being downloaded.
     pub(super) fn download_blocks(&mut self, path: &Path) {
+        let is_left = self.leaves_to_processes(path);
         let Some(entry) = self.entries.get_mut(path) else { return };
         let count = entry.block_count();
         let Some(mut download) = entry.blocks.as_mut().and_then(|blocks| blocks.download.take()) else { return };
+        if is_left {
+            return;
+        }
         let (aspect, head) = (download.aspect, download.head.clone());
         let entry = &*entry;
         download.in_flight.retain(|&number| !entry.has_content(Aspect::Block(number)));

@@ -308,7 +308,7 @@ impl Node {
     }
 
     /// Drops arriving content that has lost its sender, if no pending request is for the rest.
-    fn drop_orphan(&mut self, (path, aspect): &Key) {
+    pub(super) fn drop_orphan(&mut self, (path, aspect): &Key) {
         let block = aspect.block();
         let is_orphan =
             self.entries.get(path).and_then(|e| e.arriving(block)).is_some_and(|a| a.source == Source::Lost);

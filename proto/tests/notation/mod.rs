@@ -54,6 +54,7 @@ pub fn config(mut words: Words<'_>) -> Config {
             "piece" => limits.piece_bytes_max = number(&mut words),
             "downloading" => limits.blocks_downloading_max = number(&mut words) as usize,
             "cache" => limits.has_cache = true,
+            "compared-file" => limits.compared_file_bytes_min = number(&mut words),
             "stored-file" => limits.stored_file_bytes_max = number(&mut words),
             "store" => limits.store_bytes_max = number(&mut words),
             "chunks" => limits.chunks_in_flight_max = number(&mut words) as usize,
@@ -105,6 +106,10 @@ pub fn input(line: &str) -> Input {
         "cached" => {
             let (path, aspect) = (path_in(w), aspect(w));
             Input::Cached { path, aspect, found: Some((head(w), Digest([0; 32]))) }
+        }
+        "timed" => {
+            let (path, us) = (path_in(w), number(w));
+            Input::ReadTimed { path, us: (us > 0).then_some(us) }
         }
         "not-cached" => Input::Cached { path: path_in(w), aspect: aspect(w), found: None },
         "store-failed" => Input::StoreFailed { path: path_in(w), block: w.next().map(|block| parse(block) as u32) },
@@ -358,6 +363,7 @@ pub fn show(output: &Output) -> String {
             let have = have.as_ref().map_or(String::new(), |head| format!(" have {}", show_head(head)));
             format!("read-file {path} {}{have}", show_aspect(*aspect))
         }
+        Output::TimeRead { path, offset, bytes } => format!("time-read {path} {offset}+{bytes}"),
         Output::FindCached { path, aspect, have, .. } => {
             let have = have.as_ref().map_or(String::new(), |head| format!(" have {}", show_head(head)));
             format!("find-cached {path} {}{have}", show_aspect(*aspect))
@@ -394,6 +400,7 @@ fn show_publication(publication: &Publication) -> String {
         Publication::HardLink { path, target, aspect, .. } => {
             format!("{path} {} hard-link {target}", show_aspect(*aspect))
         }
+        Publication::Direct { path } => format!("{path} direct"),
         Publication::Unaudited => "unaudited".into(),
         Publication::Passthrough { path, tree } => format!("{path} passthrough{}", if *tree { " tree" } else { "" }),
     }

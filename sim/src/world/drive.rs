@@ -85,10 +85,17 @@ impl World {
                 let was_wanted = self.site_mut(rank).refreshes.remove(&request).is_some();
                 ensure(was_wanted, || "a refresh fails that was not requested".into())
             }
-            Output::Cleared { .. } => Err("this was not requested".into()),
-            Output::FindCached { .. } => Err("no simulated node has a cache".into()),
+            Output::Cleared { .. } | Output::FindCached { .. } => Err("this was not requested".into()),
+            Output::TimeRead { path, .. } => self.time_read(rank, path),
             Output::Disconnect { peer, reason } => Err(format!("{peer:?} is blamed: {reason}")),
         }
+    }
+
+    fn time_read(&mut self, rank: Rank, path: Path) -> Check {
+        let (after, us) = (self.random.below(50), self.random.below(4000));
+        let us = self.random.chance(900).then_some(us);
+        self.schedule_local(after, rank, Input::ReadTimed { path, us });
+        Ok(())
     }
 
     fn discard(&mut self, rank: Rank, piece: Piece) {
@@ -153,6 +160,7 @@ impl World {
                 site.table.passthrough_listings.extend(path.parent());
                 *site.table.passthrough.entry(path).or_default() |= tree;
             }
+            Publication::Direct { path } => drop(site.table.direct.insert(path)),
             // Comparing with the source file is the audit library's task.
             Publication::Unaudited => {}
         }
@@ -230,6 +238,7 @@ impl World {
             site.table.facts.remove(path);
             site.table.blocks.remove(path);
             site.table.resident.remove(path);
+            site.table.direct.remove(path);
             site.store.retain_version(path, before);
         }
         site.reads.excuse_all();

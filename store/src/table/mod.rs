@@ -118,6 +118,12 @@ impl Table {
         self.note(path, result);
     }
 
+    /// Publishes that processes read the source file of `path`.
+    pub fn set_direct(&mut self, path: &Path) {
+        let result = self.writer.mark(path, State::DIRECT, State::empty());
+        self.note(path, result);
+    }
+
     /// Publishes which memory domains have mirrors.
     pub fn set_domains(&mut self, domains: u64) {
         self.writer.set_domains(domains);

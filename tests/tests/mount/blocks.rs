@@ -23,7 +23,7 @@ fn fixture() -> (Fixture, Content) {
     (fixture, content)
 }
 
-/// Otherwise a node that is alone reads large files from their source.
+/// Otherwise nodes read large files from their source if that is faster, and a node that is alone always does.
 const STORED: &str = "--stored-file-max=1G";
 
 fn bytes_read(counts: &Value) -> u64 {
@@ -73,7 +73,7 @@ fn a_big_file_read_by_all_nodes_is_read_once() {
     let plain = Program::new("cksum").arg(fixture.path("big")).run();
     let sum = plain.stdout.split(' ').next().expect("a sum");
     let program = Program::new("cksum").arg(mounted.path().join("big"));
-    let session = Headwater::new(mounted.path()).via(Mechanism::Namespace).on(4, 2).run(&program);
+    let session = Headwater::new(mounted.path()).via(Mechanism::Namespace).on(4, 2).option(STORED).run(&program);
     assert_eq!(session.output.stdout.matches(sum).count(), 8, "{:?}", session.output);
     let counts = mounted.counts();
     assert_eq!(counts["paths"]["big"]["open"], 1, "{counts:#}");

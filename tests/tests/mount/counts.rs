@@ -3,7 +3,7 @@
 
 use headwater_tests::bench::python_environment;
 use headwater_tests::counting_fs::{Caching, Mounted};
-use headwater_tests::harness::{Fixture, Headwater, Mechanism, Program, Session, View, has_program, skipped};
+use headwater_tests::harness::{Fixture, Headwater, Mechanism, Mounting, Program, Session, View, has_program, skipped};
 use serde_json::Value;
 
 use headwater_tests::needs_mounts;
@@ -108,7 +108,8 @@ const VIEWS_MAX: usize = 5;
 /// run: whatever isn't a page in each view, and all in one of some.
 fn assert_second_asks_nothing(fixture: &Fixture, program: impl Fn(&View) -> (Program, &'static str)) {
     let pages_requested = |_| {
-        let view = View::of(&fixture.shared());
+        // In other modes, openings are requests.
+        let view = Mounting::of(&fixture.shared()).option("--opening=no-open").mount();
         let (program, args) = program(&view);
         let first = program.run();
         assert!(first.status == 0 && first.stdout.contains(args), "{first:?}");

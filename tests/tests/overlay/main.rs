@@ -4,6 +4,7 @@
 mod absence;
 mod cache;
 mod deaths;
+mod direct;
 mod once;
 mod preload;
 mod random_kills;

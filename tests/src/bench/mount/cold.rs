@@ -95,7 +95,8 @@ fn on_the_last_node(measured: &Measured, actions: &str, nodes: usize, depth: usi
     let timed = measured.program(actions, 1, 1, &[measured.fixture.shared()]);
     let program: Program = timed.behind(["sh", "-c", &script]);
     let headwater = measured.fixture.headwater().via(Mechanism::Namespace).on(nodes, 1);
-    let session = headwater.option("--fan-out").option("2").run(&program);
+    // Through the tree, also where the disk is faster.
+    let session = headwater.option("--fan-out").option("2").option("--stored-file-max=1T").run(&program);
     session.assert_served();
     assert_eq!(session.number("overlay.depth"), depth as u64, "the leaf's distance");
     Times::of(&session.output)

@@ -262,6 +262,8 @@ impl<'a> Nodes<'a> {
             "node_dir": self.dir(rank),
             "session_lock": format!("{DIRECTORY}/lock"),
             "store_bytes_max": self.plan.store_bytes_max,
+            // These sessions are about the trees: no node reads large files past them.
+            "stored_file_bytes_max": u64::MAX,
             "scope": scope,
         })
     }

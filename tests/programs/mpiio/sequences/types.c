@@ -1,33 +1,6 @@
 /* Datatypes of a plan; a line has the number of the new one first. */
 #include "sequences.h"
 
-#include <string.h>
-
-static MPI_Datatype next_type(void)
-{
-	return program.types[next()];
-}
-
-#define number int
-#define address MPI_Aint
-#define OWN(name) name
-#define MPIS(name) name
-#include "constructors.h"
-#undef number
-#undef address
-#undef OWN
-#undef MPIS
-
-#if MPI_VERSION >= 4
-#define number MPI_Count
-#define address MPI_Count
-#define OWN(name) name##_c
-#define MPIS(name) name##_c
-#include "constructors.h"
-#else
-#define constructed_c constructed
-#endif
-
 MPI_Datatype structure_type(void)
 {
 	static MPI_Datatype made = MPI_DATATYPE_NULL;
@@ -47,6 +20,6 @@ void make_type(const char *name, long id)
 	MPI_Datatype *made = &program.types[id];
 
 	must(id >= BASES && id < TYPES_MAX, "a number for a type");
-	int code = id % 2 ? constructed_c(name, made) : constructed(name, made);
+	int code = id % 2 ? construct_large(name, made) : construct_plain(name, made);
 	must(code == MPI_SUCCESS && MPI_Type_commit(made) == MPI_SUCCESS, name);
 }
